@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compile and link flags as interface targets. backplane_flags goes to every target of the tree
+# privately; the sanitizer part must reach plugins too, since an instrumented plugin loads only
+# in a core of the same kind.
+include_guard(GLOBAL)
+
+# Contraction off everywhere: fused multiply-add happens only where the source says so, which
+# keeps results equal between compilers and devices.
+add_library(backplane_flags INTERFACE)
+target_compile_options(backplane_flags INTERFACE
+                       -Wall -Wextra -Wconversion -Wshadow -ffp-contract=off)
+
+# A constructor that runs at load time has effects nobody asked for (design 2.1, law 6). GoogleTest
+# registers its cases that way, so tests do without this warning.
+add_library(backplane_no_global_constructors INTERFACE)
+target_compile_options(backplane_no_global_constructors INTERFACE
+                       $<$<CXX_COMPILER_ID:Clang>:-Wglobal-constructors>)
+
+add_library(backplane_sanitizer INTERFACE)
+target_link_libraries(backplane_flags INTERFACE backplane_sanitizer)
+set(BP_SANITIZER_TEST_ENVIRONMENT "")
+if(BP_SANITIZER STREQUAL "address")
+  target_compile_options(backplane_sanitizer INTERFACE
+                         -fsanitize=address,undefined -fno-sanitize-recover=all
+                         -fno-omit-frame-pointer)
+  target_link_options(backplane_sanitizer INTERFACE -fsanitize=address,undefined)
+  set(BP_SANITIZER_TEST_ENVIRONMENT
+      "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1"
+      "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/lsan.supp:print_suppressions=0"
+      "UBSAN_OPTIONS=print_stacktrace=1")
+elseif(BP_SANITIZER STREQUAL "thread")
+  target_compile_options(backplane_sanitizer INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  target_link_options(backplane_sanitizer INTERFACE -fsanitize=thread)
+  set(BP_SANITIZER_TEST_ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+endif()

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+# The three target kinds inside the tree: static library, executable, test. Flags travel on
+# interface targets, so a module's CMakeLists.txt lists sources and dependencies and nothing else.
+include_guard(GLOBAL)
+include(BackplaneFlags)
+
+# bp_add_library(NAME SOURCES ... [DEPS ...] [PRIVATE_DEPS ...])
+# Static library NAME with the alias backplane::NAME; DEPS are public. Headers are included by
+# their path from the root ("core/base/status.hpp"). Without SOURCES it is an interface library.
+function(bp_add_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;PRIVATE_DEPS")
+  bp_refuse_unparsed("bp_add_library(${name})" "${arg_UNPARSED_ARGUMENTS}")
+  if(NOT arg_SOURCES)
+    add_library(${name} INTERFACE)
+    target_include_directories(${name} INTERFACE "${PROJECT_SOURCE_DIR}")
+    target_link_libraries(${name} INTERFACE ${arg_DEPS})
+  else()
+    add_library(${name} STATIC ${arg_SOURCES})
+    set_target_properties(${name} PROPERTIES OUTPUT_NAME "bp_${name}")
+    target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+    target_link_libraries(${name} PUBLIC ${arg_DEPS}
+                          PRIVATE backplane_flags backplane_no_global_constructors
+                                  ${arg_PRIVATE_DEPS})
+  endif()
+  add_library(backplane::${name} ALIAS ${name})
+endfunction()
+
+# bp_add_executable(NAME SOURCES ... [DEPS ...] [OUTPUT_NAME file] [FOLDER subfolder])
+# A program in bin/, or in a folder of it.
+function(bp_add_executable name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_NAME;FOLDER" "SOURCES;DEPS")
+  bp_refuse_unparsed("bp_add_executable(${name})" "${arg_UNPARSED_ARGUMENTS}")
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE backplane_flags ${arg_DEPS})
+  if(arg_OUTPUT_NAME)
+    set_target_properties(${name} PROPERTIES OUTPUT_NAME "${arg_OUTPUT_NAME}")
+  endif()
+  set_target_properties(${name} PROPERTIES
+                        RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/${arg_FOLDER}")
+  add_dependencies(backplane_product ${name})
+endfunction()
+
+# bp_add_benchmark(NAME SOURCES ... [DEPS ...])
+# A google-benchmark program in bin/perf, run by ./dev bench only.
+function(bp_add_benchmark name)
+  if(NOT BP_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
+  bp_refuse_unparsed("bp_add_benchmark(${name})" "${arg_UNPARSED_ARGUMENTS}")
+  find_package(benchmark CONFIG REQUIRED)
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE backplane_flags ${arg_DEPS} benchmark::benchmark)
+  set_target_properties(${name} PROPERTIES
+                        RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/perf")
+endfunction()
+
+# bp_add_test(NAME SOURCES ... [DEPS ...] [DEFINES ...] [ENVIRONMENT VAR=value ...] [ARGS ...]
+#             [PLUGINS target ...] [LABELS quick|full] [TIMEOUT seconds])
+# A GoogleTest program in bin/tests, one ctest entry each: discovering single cases would start
+# every program once more at build time, which is slow under sanitizers. PLUGINS are targets that
+# must be built before the test runs, without being linked. The label defaults to quick.
+function(bp_add_test name)
+  if(NOT BP_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT"
+                        "SOURCES;DEPS;DEFINES;ENVIRONMENT;ARGS;PLUGINS;LABELS")
+  bp_refuse_unparsed("bp_add_test(${name})" "${arg_UNPARSED_ARGUMENTS}")
+  find_package(GTest CONFIG REQUIRED)
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_compile_definitions(${name} PRIVATE ${arg_DEFINES})
+  target_link_libraries(${name} PRIVATE backplane_flags ${arg_DEPS} GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES
+                        RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/tests")
+  if(arg_PLUGINS)
+    add_dependencies(${name} ${arg_PLUGINS})
+  endif()
+  add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+  bp_set_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}" "${arg_ENVIRONMENT}")
+endfunction()
+
+# Label, deadline and environment of one ctest entry; used for scripts as well as for programs.
+function(bp_set_test_properties name labels timeout environment)
+  if(NOT labels)
+    set(labels quick)
+  endif()
+  foreach(label IN LISTS labels)
+    if(NOT label MATCHES "^(quick|full)$")
+      message(FATAL_ERROR "test ${name}: label '${label}'; expected quick or full")
+    endif()
+  endforeach()
+  if(NOT timeout)
+    set(timeout 120)
+  endif()
+  if(NOT BP_SANITIZER STREQUAL "none")
+    math(EXPR timeout "${timeout} * 4")
+  endif()
+  # OMP_NUM_THREADS in the caller's shell would change what the threading tests see.
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout}
+                       ENVIRONMENT "${BP_SANITIZER_TEST_ENVIRONMENT};${environment}"
+                       ENVIRONMENT_MODIFICATION "OMP_NUM_THREADS=unset:")
+endfunction()
+
+function(bp_refuse_unparsed where unparsed)
+  if(unparsed)
+    message(FATAL_ERROR "${where}: unknown arguments: ${unparsed}")
+  endif()
+endfunction()

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arithmetic on sizes, with overflow checked where sizes are foreign.
+#include "core/base/dims.hpp"
+
+namespace bp {
+
+bool all_known(const Dims& sizes) {
+  for (int64_t size : sizes) {
+    if (!is_known(size)) return false;
+  }
+  return true;
+}
+
+std::optional<int64_t> checked_element_count(std::span<const int64_t> sizes) {
+  // Zeros are left out first: {0, 2^62, 2^62} is rejected like {1, 2^62, 2^62}, because strides and
+  // later slices of such a shape would overflow all the same.
+  int64_t product = 1;
+  bool zero = false;
+  for (int64_t size : sizes) {
+    if (size < 0) return std::nullopt;
+    if (size == 0) {
+      zero = true;
+    } else if (__builtin_mul_overflow(product, size, &product)) {
+      return std::nullopt;
+    }
+  }
+  return zero ? 0 : product;
+}
+
+int64_t element_count(std::span<const int64_t> sizes) {
+  int64_t count = 1;
+  for (int64_t size : sizes) count *= size;
+  return count;
+}
+
+Dims contiguous_strides(const Dims& sizes) {
+  Dims strides;
+  strides.resize(sizes.size());
+  int64_t stride = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = stride;
+    if (sizes[i] > 0) stride *= sizes[i];
+  }
+  return strides;
+}
+
+bool is_contiguous(const Dims& sizes, const Dims& strides) {
+  int64_t expected = 1;
+  bool dense = true;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] == 0) return true;
+    if (sizes[i] == 1) continue;
+    dense = dense && strides[i] == expected;
+    expected *= sizes[i];
+  }
+  return dense;
+}
+
+std::string to_string(const Dims& sizes) {
+  std::string text = "[";
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (i > 0) text += ", ";
+    if (is_known(sizes[i])) {
+      text += std::to_string(sizes[i]);
+    } else if (sizes[i] == kUnknownDim) {
+      text += "?";
+    } else {
+      text += "s" + std::to_string(-2 - sizes[i]);
+    }
+  }
+  return text + "]";
+}
+
+}  // namespace bp

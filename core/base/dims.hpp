@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sizes and strides without heap: at most BP_MAX_RANK numbers in place. A size below 0 is not known
+// yet: kUnknownDim says nothing about it, lower values are symbols, equal where the size is equal
+// ("N" of a model). Shape inference works on both.
+#ifndef BACKPLANE_CORE_BASE_DIMS_HPP
+#define BACKPLANE_CORE_BASE_DIMS_HPP
+
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "backplane/types.h"
+
+namespace bp {
+
+inline constexpr int64_t kUnknownDim = -1;
+/// The symbol number `index` (0, 1, ...) as a size.
+constexpr int64_t symbol_dim(int64_t index) { return -2 - index; }
+constexpr bool is_known(int64_t size) { return size >= 0; }
+
+class Dims {
+ public:
+  Dims() = default;
+  Dims(std::initializer_list<int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  /// At most BP_MAX_RANK values; callers check foreign input first.
+  explicit Dims(std::span<const int64_t> values) {
+    for (int64_t value : values) push_back(value);
+  }
+
+  size_t size() const { return rank_; }
+  bool empty() const { return rank_ == 0; }
+  const int64_t* data() const { return values_.data(); }
+  int64_t* data() { return values_.data(); }
+  const int64_t* begin() const { return data(); }
+  const int64_t* end() const { return data() + rank_; }
+  int64_t* begin() { return data(); }
+  int64_t* end() { return data() + rank_; }
+  int64_t operator[](size_t i) const { assert(i < rank_); return values_[i]; }
+  int64_t& operator[](size_t i) { assert(i < rank_); return values_[i]; }
+  int64_t back() const { return values_[rank_ - 1]; }
+  void push_back(int64_t value) { assert(rank_ < BP_MAX_RANK); values_[rank_++] = value; }
+  void resize(size_t rank, int64_t value = 0) {
+    assert(rank <= BP_MAX_RANK);
+    for (size_t i = rank_; i < rank; ++i) values_[i] = value;
+    rank_ = static_cast<uint32_t>(rank);
+  }
+  void clear() { rank_ = 0; }
+  operator std::span<const int64_t>() const { return {data(), rank_}; }
+  friend bool operator==(const Dims& a, const Dims& b) {
+    if (a.rank_ != b.rank_) return false;
+    for (uint32_t i = 0; i < a.rank_; ++i) {
+      if (a.values_[i] != b.values_[i]) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::array<int64_t, BP_MAX_RANK> values_;  // only the first rank_ are ever read
+  uint32_t rank_ = 0;
+};
+
+/// True if every size is known.
+bool all_known(const Dims& sizes);
+/// The product of known sizes; nullopt if it (or a partial product without zeros) overflows int64.
+std::optional<int64_t> checked_element_count(std::span<const int64_t> sizes);
+/// The product of sizes that were checked before.
+int64_t element_count(std::span<const int64_t> sizes);
+/// Row-major strides in elements.
+Dims contiguous_strides(const Dims& sizes);
+/// True if the strides are row-major without gaps; dimensions of size 1 are not looked at, and
+/// tensors without elements always are.
+bool is_contiguous(const Dims& sizes, const Dims& strides);
+/// "[2, N?, 3]": unknown sizes as "?", symbols as "s0", "s1"...
+std::string to_string(const Dims& sizes);
+
+}  // namespace bp
+
+#endif

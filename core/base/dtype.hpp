@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names and sizes of the ABI's dtype codes.
+#ifndef BACKPLANE_CORE_BASE_DTYPE_HPP
+#define BACKPLANE_CORE_BASE_DTYPE_HPP
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "backplane/types.h"
+
+namespace bp {
+
+/// True for a code that this core knows (BP_DTYPE_NONE is not one).
+bool is_dtype(uint32_t dtype);
+/// "f32", "i64", "bool"...; "dtype 77" has no name and answers "unknown".
+std::string_view dtype_name(uint32_t dtype);
+/// The code of a name, as dtype_name spells it.
+std::optional<uint32_t> dtype_from_name(std::string_view name);
+/// Bits of one element: 4 for i4; 0 for an unknown code.
+uint32_t dtype_bits(uint32_t dtype);
+/// Bytes of `count` elements stored contiguously (sub-byte dtypes rounded up). The caller has
+/// checked that count times 16 fits.
+uint64_t dtype_storage_bytes(uint32_t dtype, int64_t count);
+/// "{f16, f32}" for messages about dtype sets.
+std::string dtype_set_name(uint64_t mask);
+
+}  // namespace bp
+
+#endif

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table itself, and the checks on what the environment says.
+#include "core/base/options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <charconv>
+
+#include "core/base/log.hpp"
+
+extern char** environ;
+
+namespace bp {
+namespace {
+
+constexpr std::string_view kPrefix = "BACKPLANE_";
+
+constexpr std::array<OptionRow, 6> kRows = {{
+    {"BACKPLANE_CONFIG", "path", "", "", "JSON file with plugin options and device aliases"},
+    {"BACKPLANE_FALLBACK", "choice", "warn", "allow|warn|deny",
+     "what to do when a device has no kernel for an operator"},
+    {"BACKPLANE_HOST_OPS", "list", "", "", "operators that always run on the host device"},
+    {"BACKPLANE_LOG", "choice", "warning", "error|warning|info|debug", "how much is logged"},
+    {"BACKPLANE_PLUGIN_PATH", "paths", "", "", "folders searched for plugins before the installed ones"},
+    {"BACKPLANE_SYNC", "bool", "0", "", "1: wait after every launch"},
+}};
+
+size_t row_index(std::string_view name) {
+  const auto row = std::find_if(kRows.begin(), kRows.end(),
+                                [&](const OptionRow& r) { return r.name == name; });
+  return static_cast<size_t>(row - kRows.begin());
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(separator), text.size());
+    if (end > 0) parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+Status check_value(const OptionRow& row, std::string_view value) {
+  const auto refuse = [&](const std::string& expected) {
+    return Status(BP_INVALID_ARGUMENT, std::string(row.name) + ": expected " + expected +
+                                           ", found '" + std::string(value) + "'");
+  };
+  if (row.type == "choice") {
+    const auto choices = split(row.choices, '|');
+    if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
+      return refuse("one of " + std::string(row.choices));
+    }
+  } else if (row.type == "bool" && value != "0" && value != "1") {
+    return refuse("0 or 1");
+  }
+  return {};
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
+    }
+  }
+  return row[b.size()];
+}
+
+void warn_unknown(std::string_view name) {
+  std::vector<std::string> names;
+  for (const OptionRow& row : kRows) names.emplace_back(row.name);
+  std::string line = "environment variable " + std::string(name) + " is not an option; ignored";
+  if (const auto near = nearest_match(name, names)) line += " (did you mean " + *near + "?)";
+  log(BP_LOG_WARNING, line);
+}
+
+}  // namespace
+
+std::span<const OptionRow> option_rows() { return kRows; }
+
+Result<Options> Options::from_environment(bool privileged) {
+  Options options;
+  for (const OptionRow& row : kRows) options.values_.emplace_back(row.default_value);
+  if (privileged) return options;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (!text.starts_with(kPrefix)) continue;
+    const size_t equals = std::min(text.find('='), text.size());
+    const std::string_view name = text.substr(0, equals);
+    if (row_index(name) == kRows.size()) {
+      warn_unknown(name);
+      continue;
+    }
+    BP_TRY(options.set(name, text.substr(std::min(equals + 1, text.size()))));
+  }
+  return options;
+}
+
+const std::string& Options::text(std::string_view name) const {
+  assert(row_index(name) < kRows.size());
+  return values_[row_index(name)];
+}
+
+std::vector<std::string> Options::parts(std::string_view name) const {
+  return split(text(name), kRows[row_index(name)].type == "paths" ? ':' : ',');
+}
+
+Status Options::set(std::string_view name, std::string_view value) {
+  const size_t index = row_index(name);
+  if (index == kRows.size()) {
+    return Status(BP_INVALID_ARGUMENT, "unknown option " + std::string(name));
+  }
+  BP_TRY(check_value(kRows[index], value));
+  values_[index] = value;
+  return {};
+}
+
+std::optional<std::string> nearest_match(std::string_view word,
+                                         std::span<const std::string> candidates) {
+  std::optional<std::string> best;
+  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace bp

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Errors inside the core: a code from the ABI, and words. A success carries nothing and costs one
+// pointer compare. Words say what failed, what was expected, what was found and what to do next.
+#ifndef BACKPLANE_CORE_BASE_STATUS_HPP
+#define BACKPLANE_CORE_BASE_STATUS_HPP
+
+#include <cassert>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "backplane/status.h"
+
+namespace bp {
+
+/// The code as its ABI name without the prefix: "OUT_OF_MEMORY". Unknown codes are "INTERNAL".
+std::string_view status_name(bp_status code);
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(bp_status code, std::string message);
+
+  bool ok() const { return error_ == nullptr; }
+  bp_status code() const { return error_ ? error_->code : BP_OK; }
+  /// Empty on success.
+  const std::string& message() const;
+  /// "OUT_OF_MEMORY: words", or "OK".
+  std::string to_string() const;
+  /// The same code with words put in front: "loading m.onnx: ...".
+  Status with_prefix(std::string_view prefix) const;
+
+ private:
+  struct Error {
+    bp_status code;
+    std::string message;
+  };
+  std::shared_ptr<const Error> error_;  // shared: a sticky error is handed out many times
+};
+
+/// A value or the Status that explains why there is none.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}
+  Result(Status status) : status_(std::move(status)) { assert(!status_.ok()); }
+
+  bool ok() const { return value_.has_value(); }
+  const Status& status() const { return status_; }
+  T& value() & { return *value_; }
+  const T& value() const& { return *value_; }
+  T&& value() && { return std::move(*value_); }
+  T* operator->() { return &*value_; }
+  const T* operator->() const { return &*value_; }
+  T& operator*() & { return *value_; }
+  const T& operator*() const& { return *value_; }
+  T&& operator*() && { return std::move(*value_); }
+
+ private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+inline const Status& as_status(const Status& status) { return status; }
+template <class T>
+const Status& as_status(const Result<T>& result) {
+  return result.status();
+}
+
+}  // namespace bp
+
+/// Returns the error of a Status or Result expression from the enclosing function.
+#define BP_TRY(expression)                                          \
+  do {                                                              \
+    const auto& bp_try_result = (expression);                       \
+    if (!bp_try_result.ok()) [[unlikely]]                           \
+      return ::bp::as_status(bp_try_result);                        \
+  } while (false)
+
+#define BP_TRY_JOIN2(a, b) a##b
+#define BP_TRY_JOIN(a, b) BP_TRY_JOIN2(a, b)
+/// `BP_TRY_ASSIGN(auto file, open(path));` - the value, or return the error.
+#define BP_TRY_ASSIGN(declaration, expression)                                \
+  auto BP_TRY_JOIN(bp_try_, __LINE__) = (expression);                         \
+  if (!BP_TRY_JOIN(bp_try_, __LINE__).ok()) [[unlikely]]                      \
+    return BP_TRY_JOIN(bp_try_, __LINE__).status();                           \
+  declaration = std::move(BP_TRY_JOIN(bp_try_, __LINE__)).value()
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The whole plugin ABI. Read in this order:
+ *   types.h, status.h   values that cross
+ *   root.h              the entry point and what it fills; version.h for the numbers
+ *   device.h, memory.h  with root, the nine functions that every plugin has
+ *   kernel.h            how operators are offered
+ *   stream.h            optional: native streams and events
+ *   host.h              what the core lends
+ *
+ * Rules that hold everywhere (design section 2.1): fixed-width C types only; a versioned struct
+ * begins with struct_size and flags, grows only at its end, and zero in a member means what a side
+ * without that member would do; the side that allocates a struct sizes and frees it; no size or
+ * version is compared for equality; a plugin never throws across a slot, aborts, exits or installs
+ * signal handlers; there is no current device.
+ */
+#ifndef BACKPLANE_DEVICE_API_H
+#define BACKPLANE_DEVICE_API_H
+
+#include "backplane/device.h"
+#include "backplane/host.h"
+#include "backplane/kernel.h"
+#include "backplane/memory.h"
+#include "backplane/root.h"
+#include "backplane/status.h"
+#include "backplane/stream.h"
+#include "backplane/types.h"
+#include "backplane/version.h"
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels: how a plugin offers operators. A kernel is a static descriptor plus functions; the core
+ * chooses among the descriptors of a device (supports), asks the winner once per shape (plan) and
+ * then only calls launch.
+ */
+#ifndef BACKPLANE_KERNEL_H
+#define BACKPLANE_KERNEL_H
+
+#include "backplane/host.h"
+#include "backplane/status.h"
+#include "backplane/types.h"
+
+typedef struct bp_kernel bp_kernel;
+typedef struct bp_kernel_plan bp_kernel_plan;   /* the plugin's, made by plan */
+typedef struct bp_kernel_state bp_kernel_state; /* the plugin's, made by state_create */
+
+/* bp_arg_rule.strides: which strides a kernel takes for an input. The core materialises (and
+ * counts) what a kernel cannot take; outputs are always contiguous. */
+#define BP_STRIDES_CONTIGUOUS 0u  /* row-major without gaps */
+#define BP_STRIDES_INNER_DENSE 1u /* the last dimension has stride 1, the others are free but not
+                                     negative */
+#define BP_STRIDES_NON_NEGATIVE 2u /* anything but negative strides; 0 repeats */
+#define BP_STRIDES_ANY 3u
+
+/* bp_arg_rule.flags: a host argument's bytes are given at a host address (BP_TENSOR_HOST_BIT). */
+#define BP_ARG_HOST_AT_PLAN_BIT 1u   /* read by plan (bp_arg_info.host_data), and again at launch */
+#define BP_ARG_HOST_AT_LAUNCH_BIT 2u /* read by launch */
+
+/* What a kernel demands of one input. Static data of the plugin. All zero: contiguous, aligned to
+ * its element, in device memory. */
+typedef struct bp_arg_rule {
+  uint32_t struct_size;
+  uint32_t flags;           /* BP_ARG_*_BIT */
+  uint32_t strides;         /* BP_STRIDES_* */
+  uint32_t alignment_bytes; /* of element 0; power of two; 0: the element's size */
+} bp_arg_rule;
+
+/* One argument, input or output, as supports and plan see it. Allocated by the core. */
+typedef struct bp_arg_info {
+  uint32_t struct_size;
+  uint32_t flags;
+  uint32_t dtype; /* BP_DTYPE_NONE: absent optional argument */
+  uint32_t rank;
+  const int64_t* sizes;   /* -1: not known yet (supports only); lifetime: call */
+  const int64_t* strides; /* elements; NULL: not known yet; lifetime: call */
+  const void* host_data;  /* plan: contiguous bytes of an argument with
+                             BP_ARG_HOST_AT_PLAN_BIT, else NULL; lifetime: call */
+} bp_arg_info;
+
+/* What is to be computed. Allocated by the core, read during the call. */
+typedef struct bp_kernel_query {
+  uint32_t struct_size;
+  uint32_t flags;
+  const bp_kernel* kernel;    /* the descriptor that is asked; lifetime: plugin */
+  uint32_t op_version;        /* within [version_min, version_max] */
+  uint32_t input_count;       /* with absent ones; variadic inputs counted out */
+  uint32_t output_count;
+  uint32_t arg_stride_bytes;  /* from one bp_arg_info to the next */
+  const bp_arg_info* args;    /* input_count inputs, then output_count outputs; lifetime: call */
+  const void* attributes;     /* bp_attrs_<op> of <backplane/ops/attributes.h>, a versioned struct;
+                                 NULL: the operator has none; lifetime: call for supports; for plan,
+                                 until plan_free */
+  uint64_t attributes_bytes;  /* its struct_size */
+} bp_kernel_query;
+
+/* bp_support.answer */
+#define BP_SUPPORT_NO 0u
+#define BP_SUPPORT_YES 1u
+#define BP_SUPPORT_DEPENDS 2u /* on sizes not known yet: plan will tell */
+
+/* The answer of supports. Allocated and zeroed by the core. */
+typedef struct bp_support {
+  uint32_t struct_size;
+  uint32_t flags;
+  uint32_t answer;   /* BP_SUPPORT_*; unknown: no */
+  uint32_t reserved; /* 0 */
+  bp_str reason;     /* why not, one phrase; lifetime: plugin */
+} bp_support;
+
+/* bp_plan_info.flags */
+#define BP_PLAN_CAN_FAULT_BIT 1u /* a launch may write the fault word */
+
+/* What a plan needs. Allocated and zeroed by the core. */
+typedef struct bp_plan_info {
+  uint32_t struct_size;
+  uint32_t flags; /* BP_PLAN_*_BIT */
+  uint64_t workspace_bytes;
+  uint64_t workspace_alignment_bytes; /* power of two; 0: the device's own */
+  bp_str reason;                      /* with BP_UNSUPPORTED: why; lifetime: plugin */
+} bp_plan_info;
+
+/* The fault word: where a kernel reports bad data without stopping the stream. One per stream, in
+ * device memory, all zero when there is no fault. A kernel that meets an index out of range clamps
+ * it, and the winner of a 32-bit compare-exchange of code (0 to BP_FAULT_INDEX) writes the rest.
+ * Frozen. Layout of the 32 bytes behind bp_launch_args.fault. */
+typedef struct bp_fault_word {
+  uint32_t code;     /* BP_FAULT_* */
+  uint32_t input;    /* which input held the bad value */
+  uint64_t op_seq;   /* bp_launch_args.op_seq */
+  int64_t index;     /* the bad value */
+  int64_t extent;    /* what it must be below (negative values: at least -extent) */
+} bp_fault_word;
+
+#define BP_FAULT_NONE 0u
+#define BP_FAULT_INDEX 1u
+
+/* One launch. Built by the core on its stack; the plugin copies what it needs later, before it
+ * returns. */
+typedef struct bp_launch_args {
+  uint32_t struct_size;
+  uint32_t flags;
+  bp_device* device;
+  const bp_kernel* kernel;
+  const bp_kernel_plan* plan; /* what plan made; NULL for a kernel without a plan function */
+  bp_kernel_state* state;     /* what state_create made; NULL for a kernel without one */
+  bp_stream* stream;          /* NULL: run now, on this thread */
+  const bp_tensor* tensors;   /* input_count inputs, then output_count outputs; absent optional
+                                 inputs have dtype BP_DTYPE_NONE; lifetime: call */
+  uint32_t input_count;
+  uint32_t output_count;
+  const void* attributes;     /* as in the query; valid while the plan is */
+  bp_mem workspace;           /* workspace_bytes of the plan; handle 0 if none */
+  uint64_t op_seq;            /* names this launch in reports */
+  bp_mem fault;               /* a bp_fault_word in device memory; handle 0: the plan cannot fault */
+  bp_mem out_extents;         /* int64[output_count][BP_MAX_RANK] in device memory, for operators
+                                 with data-dependent shapes: real sizes; else handle 0 */
+} bp_launch_args;
+
+/* bp_kernel.flags */
+#define BP_KERNEL_DETERMINISTIC_BIT 1u /* bitwise equal reruns */
+
+/* bp_kernel.depends_on: what a plan was made from, and so when the core needs another one. Without
+ * any bit the core makes one plan per selection, and its query has sizes -1. */
+#define BP_DEPENDS_SIZES_BIT 1u
+#define BP_DEPENDS_STRIDES_BIT 2u
+#define BP_DEPENDS_HOST_DATA_BIT 4u
+
+/* A kernel descriptor. Static data of the plugin; lives while the plugin is mapped. */
+struct bp_kernel {
+  uint32_t struct_size;
+  uint32_t flags;       /* BP_KERNEL_*_BIT */
+  bp_str name;          /* unique in the plugin, for people: "conv_f32_direct" */
+  bp_str op;            /* the operator's name in ops.json: "conv"; another plugin's: "vendor.op" */
+  uint32_t version_min; /* operator versions this kernel computes */
+  uint32_t version_max;
+  uint32_t op_since;    /* the highest `since` of an argument or attribute it knows */
+  int32_t priority;     /* higher is asked first; equal: list order */
+  const uint64_t* dtype_masks; /* one set of dtypes per type variable of the schema, in its order */
+  uint32_t dtype_mask_count;
+  uint32_t arg_rule_count;          /* inputs beyond take the last rule; 0: all zero rules */
+  const bp_arg_rule* const* arg_rules; /* array of pointers, inputs in schema order */
+  uint32_t depends_on;              /* BP_DEPENDS_*_BIT */
+  uint32_t reserved;                /* 0 */
+
+  /* supports: can this kernel compute that? Pure and cheap; it touches no device.
+   * Errors: none; a failure counts as no. Threads: any-thread. Blocks: no.
+   * Absent: yes to everything the descriptor admits. */
+  bp_status (*supports)(bp_device* device, const bp_kernel_query* query, bp_support* out_support);
+
+  /* plan: everything that can be worked out before the data is there. The plan is immutable, holds
+   * no tensor data and is used by any number of threads.
+   * Errors: BP_UNSUPPORTED with a reason: the core asks the next kernel; BP_OUT_OF_MEMORY.
+   * Ownership: plan_free. Threads: any-thread. Blocks: it may. Absent (with plan_free): the plan is
+   * NULL, no workspace, no faults. */
+  bp_status (*plan)(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
+                    bp_kernel_plan** out_plan);
+
+  /* plan_free: ends a plan that no launch uses any more. Threads: object-exclusive. Blocks: no. */
+  void (*plan_free)(bp_device* device, bp_kernel_plan* plan);
+
+  /* launch: runs the kernel, or enqueues it on args->stream. It consumes every descriptor,
+   * attribute and host argument before it returns, allocates no device memory and never waits for a
+   * device.
+   * Errors: the call had no effect. Threads: stream-ordered; object-exclusive on state.
+   * Blocks: only with stream NULL, for as long as it computes. Absent: the kernel is refused. */
+  bp_status (*launch)(const bp_launch_args* args);
+
+  /* state_create: what a launch changes and no two launches at once may share (vendor handles,
+   * memory objects). One per run context. Errors: BP_OUT_OF_MEMORY. Ownership: state_destroy.
+   * Threads: any-thread. Blocks: it may. Absent (with state_destroy): launch gets NULL. */
+  bp_status (*state_create)(bp_device* device, const bp_kernel* kernel,
+                            const bp_kernel_plan* plan, bp_kernel_state** out_state);
+
+  /* state_destroy: ends a state before its plan. Threads: object-exclusive. Blocks: no. */
+  void (*state_destroy)(bp_device* device, bp_kernel_state* state);
+};
+
+/* Allocated and zeroed by the core. */
+typedef struct bp_kernel_list {
+  uint32_t struct_size;
+  uint32_t flags;
+  const bp_kernel* const* kernels; /* array of pointers, in preference order; lifetime: plugin */
+  uint64_t kernel_count;
+} bp_kernel_list;
+
+typedef struct bp_kernel_api {
+  uint32_t struct_size;
+  uint32_t flags;
+
+  /* kernel_list: the kernels that work on this device. Threads: any-thread. Blocks: no.
+   * Absent: the table is refused. */
+  bp_status (*kernel_list)(bp_device* device, bp_kernel_list* out_list);
+} bp_kernel_api;
+
+#endif

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+# bp_add_plugin(): makes one plugin. The same file serves the tree itself and the installed SDK,
+# so it relies on nothing but backplane::device_api and backplane::sdk.
+include_guard(GLOBAL)
+
+set(BP_PLUGIN_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
+
+# bp_add_plugin(NAME id SOURCES ... MANIFEST manifest.json.in [LINK ...] [INCLUDE ...]
+#               [DEFINES ...] [TARGET name] [OUTPUT_DIRECTORY dir] [NO_INSTALL])
+# Makes the module libbackplane_<id>.so, target TARGET (default backplane_<id>), that exports
+# bp_plugin_entry and nothing else, with its configured manifest
+# libbackplane_<id>.backplane.json beside it. LINK names vendor libraries. The folder is
+# <build>/lib/backplane/plugins/<id> unless OUTPUT_DIRECTORY says otherwise.
+# In the manifest @BP_PLUGIN_SANITIZER@, @BP_PLUGIN_COMPILER@, @BP_ABI_BUILT@ ("major.minor"),
+# @BP_ABI_MAJOR@, @BP_ABI_MINOR@ and @BP_PLUGIN_NAME@ are replaced.
+function(bp_add_plugin)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "NO_INSTALL" "NAME;MANIFEST;TARGET;OUTPUT_DIRECTORY"
+                        "SOURCES;LINK;INCLUDE;DEFINES")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "bp_add_plugin(${arg_NAME}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  foreach(needed IN ITEMS NAME SOURCES MANIFEST)
+    if(NOT arg_${needed})
+      message(FATAL_ERROR "bp_add_plugin(${arg_NAME}): ${needed} is missing")
+    endif()
+  endforeach()
+  if(NOT arg_TARGET)
+    set(arg_TARGET "backplane_${arg_NAME}")
+  endif()
+  if(NOT arg_OUTPUT_DIRECTORY)
+    set(arg_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/backplane/plugins/${arg_NAME}")
+  endif()
+
+  add_library(${arg_TARGET} MODULE ${arg_SOURCES})
+  target_include_directories(${arg_TARGET} PRIVATE ${arg_INCLUDE})
+  target_compile_definitions(${arg_TARGET} PRIVATE ${arg_DEFINES})
+  target_link_libraries(${arg_TARGET} PRIVATE backplane::device_api backplane::sdk ${arg_LINK})
+  bp_set_plugin_properties(${arg_TARGET} ${arg_NAME} "${arg_OUTPUT_DIRECTORY}")
+  bp_set_plugin_flags(${arg_TARGET})
+  bp_configure_plugin_manifest(${arg_TARGET} ${arg_NAME} "${arg_MANIFEST}"
+                               "${arg_OUTPUT_DIRECTORY}")
+  if(NOT arg_NO_INSTALL)
+    set(folder "lib/backplane/plugins/${arg_NAME}")
+    install(TARGETS ${arg_TARGET} LIBRARY DESTINATION "${folder}" COMPONENT runtime)
+    install(FILES "${arg_OUTPUT_DIRECTORY}/libbackplane_${arg_NAME}.backplane.json"
+            DESTINATION "${folder}" COMPONENT runtime)
+    if(TARGET backplane_product)
+      add_dependencies(backplane_product ${arg_TARGET})
+    endif()
+  endif()
+endfunction()
+
+# Names, visibility and search path. $ORIGIN alone: a plugin folder can be moved anywhere.
+function(bp_set_plugin_properties target name output_directory)
+  set_target_properties(${target} PROPERTIES
+      OUTPUT_NAME "backplane_${name}" PREFIX "lib" SUFFIX ".so"
+      LIBRARY_OUTPUT_DIRECTORY "${output_directory}"
+      C_STANDARD 11 C_VISIBILITY_PRESET hidden
+      CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden
+      VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON
+      SKIP_BUILD_RPATH OFF BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN"
+      INSTALL_RPATH_USE_LINK_PATH OFF
+      LINK_DEPENDS "${BP_PLUGIN_CMAKE_DIR}/plugin.map")
+  target_link_options(${target} PRIVATE
+                      "LINKER:--version-script=${BP_PLUGIN_CMAKE_DIR}/plugin.map")
+endfunction()
+
+# Inside the tree the shared flag targets exist; outside, only the sanitizer kind matters.
+function(bp_set_plugin_flags target)
+  if(TARGET backplane_flags)
+    target_link_libraries(${target} PRIVATE backplane_flags backplane_no_global_constructors)
+  elseif(BP_SANITIZER STREQUAL "address")
+    target_compile_options(${target} PRIVATE -fsanitize=address,undefined -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=address,undefined)
+  elseif(BP_SANITIZER STREQUAL "thread")
+    target_compile_options(${target} PRIVATE -fsanitize=thread -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=thread)
+  endif()
+  # Every symbol must come from a library the plugin names; sanitized code takes its runtime's
+  # symbols from the program.
+  if(NOT BP_SANITIZER OR BP_SANITIZER STREQUAL "none")
+    target_link_options(${target} PRIVATE "LINKER:-z,defs")
+  endif()
+endfunction()
+
+# The loader checks these values before any code of the plugin runs.
+function(bp_configure_plugin_manifest target name manifest output_directory)
+  set(BP_PLUGIN_NAME "${name}")
+  set(BP_PLUGIN_SANITIZER "none")
+  if(BP_SANITIZER)
+    set(BP_PLUGIN_SANITIZER "${BP_SANITIZER}")
+  endif()
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    set(BP_PLUGIN_COMPILER "clang")
+  elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set(BP_PLUGIN_COMPILER "gcc")
+  else()
+    message(FATAL_ERROR "bp_add_plugin(${name}): compiler ${CMAKE_CXX_COMPILER_ID}; "
+                        "expected GNU or Clang")
+  endif()
+  bp_read_abi_version(BP_ABI_MAJOR BP_ABI_MINOR)
+  set(BP_ABI_BUILT "${BP_ABI_MAJOR}.${BP_ABI_MINOR}")
+  configure_file("${manifest}" "${output_directory}/libbackplane_${name}.backplane.json" @ONLY)
+endfunction()
+
+# Reads BP_ABI_MAJOR and BP_ABI_MINOR from the header that the plugin compiles against.
+function(bp_read_abi_version out_major out_minor)
+  get_target_property(folders backplane::device_api INTERFACE_INCLUDE_DIRECTORIES)
+  set(header "")
+  foreach(folder IN LISTS folders)
+    string(REGEX REPLACE "^\\$<BUILD_INTERFACE:(.*)>$" "\\1" folder "${folder}")
+    if(EXISTS "${folder}/backplane/version.h")
+      set(header "${folder}/backplane/version.h")
+    endif()
+  endforeach()
+  if(NOT header)
+    message(FATAL_ERROR "backplane/version.h is in none of: ${folders}")
+  endif()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
+  file(STRINGS "${header}" lines REGEX "^#define BP_ABI_(MAJOR|MINOR)[ \t]+[0-9]+")
+  foreach(part IN ITEMS MAJOR MINOR)
+    if(NOT "${lines}" MATCHES "BP_ABI_${part}[ \t]+([0-9]+)")
+      message(FATAL_ERROR "${header} does not define BP_ABI_${part} as a number")
+    endif()
+    string(TOLOWER ${part} lower)
+    set(${out_${lower}} "${CMAKE_MATCH_1}" PARENT_SCOPE)
+  endforeach()
+endfunction()

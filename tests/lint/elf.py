@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What readelf (binutils, which every compiler brings) says about a shared library."""
+
+import dataclasses
+import re
+import subprocess
+
+
+@dataclasses.dataclass
+class Library:
+    """Dynamic view of one library: names as written, without symbol versions."""
+    exported: set
+    undefined: set
+    needed: list
+    search_paths: list
+
+
+def _readelf(option, path):
+    return subprocess.run(["readelf", "--wide", option, str(path)], check=True, text=True,
+                          capture_output=True).stdout
+
+
+def inspect(path):
+    exported, undefined = set(), set()
+    for line in _readelf("--dyn-syms", path).splitlines():
+        fields = line.split()
+        if len(fields) < 8 or not fields[0].endswith(":") or not fields[0][:-1].isdigit():
+            continue
+        kind, binding, section = fields[3], fields[4], fields[6]
+        name = fields[7].split("@")[0]
+        if section == "UND":
+            undefined.add(name)
+        elif binding != "LOCAL" and kind != "SECTION" and section != "ABS":
+            exported.add(name)
+    dynamic = _readelf("--dynamic", path)
+    paths = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic)
+    return Library(exported, undefined, re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic),
+                   [entry for text in paths for entry in text.split(":")])

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may include whom (design, part 1), and that core names no operator and no plugin.
+
+An area is the part of the tree a file belongs to. For each area there is the set of areas it may
+include; what is not in the tree is either the standard library, a library of the project or a
+vendor's header. Unit tests beside the code and tests/ may include anything.
+"""
+
+import pathlib
+import re
+
+import tree
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+# Header-only or linked libraries that core and ops may use.
+CORE_LIBRARIES = ("fmt/", "nlohmann/", "boost/")
+# Applications also parse command lines and archives.
+APPLICATION_LIBRARIES = CORE_LIBRARIES + ("CLI/", "zip.h")
+# What the operating system gives; core keeps it to one file per module by review.
+SYSTEM = ("sys/", "unistd.h", "dlfcn.h", "fcntl.h", "pthread.h", "poll.h", "link.h", "elf.h",
+          "sched.h", "linux/", "cxxabi.h")
+
+_CORE = {"device_api", "core"}
+RULES = {
+    "device_api": {"device_api"},
+    "core/base": {"device_api", "core/base"},
+    "core/emulation": {"device_api", "core/base", "core/emulation"},
+    "core": _CORE | {"core/base", "core/emulation"},
+    "core/api": _CORE | {"core/base", "core/emulation", "core/api", "ops", "ccl", "generated"},
+    "core/cli": _CORE | {"core/base", "core/emulation", "core/api", "core/cli", "ops", "ccl",
+                         "generated"},
+    "ops": _CORE | {"core/base", "core/emulation", "ops", "generated"},
+    "ops/expr": {"ops/expr"},
+    "ccl": _CORE | {"core/base", "core/emulation", "ccl"},
+    "sdk": {"device_api", "sdk", "generated"},
+    "sdk/conform": _CORE | {"core/base", "core/emulation", "ops", "sdk", "sdk/conform",
+                            "generated"},
+    "docs": {"device_api", "core/api", "generated"},
+    "python": {"core/api", "generated"},
+}
+SPECIFIC = ("core/base", "core/emulation", "core/api", "core/cli", "ops/expr", "sdk/conform")
+# Two plugins share code for chips of one kind.
+SHARED_PLUGIN_CODE = {"plugins/cuda": "plugins/gpu_common", "plugins/rocm": "plugins/gpu_common"}
+
+
+def area_of(path):
+    """The area of a file given by its path from the root."""
+    text = path.as_posix()
+    for area in SPECIFIC:
+        if text.startswith(area + "/"):
+            return area
+    if path.parts[0] == "plugins" and len(path.parts) > 2:
+        return "/".join(path.parts[:2])
+    return path.parts[0]
+
+
+def resolve(root, including, name):
+    """Area of an included header, or None when the tree doesn't have it."""
+    root = pathlib.Path(root)
+    candidates = [including.parent / name, pathlib.Path(name)]
+    candidates += [pathlib.Path(folder) / name
+                   for folder in ("device_api/include", "core/api/include", "sdk/include")]
+    candidates += [pathlib.Path(*including.parts[:2]) / "include" / name,
+                   pathlib.Path(*including.parts[:2]) / name]
+    for candidate in candidates:
+        normal = pathlib.Path(*_without_dots(candidate.parts))
+        if (root / normal).is_file():
+            return area_of(normal)
+    return "generated" if name.startswith("backplane/") else None
+
+
+def _without_dots(parts):
+    result = []
+    for part in parts:
+        if part == ".." and result:
+            result.pop()
+        elif part not in (".", ".."):
+            result.append(part)
+    return result
+
+
+def _is_standard(name):
+    return re.fullmatch(r"[a-z_]+(\.h)?", name) is not None and name not in SYSTEM
+
+
+def _may_use_outside(area, name):
+    """Whether an area may include a header that the tree doesn't have."""
+    if area == "device_api":
+        return name in ("stddef.h", "stdint.h")
+    if area.startswith("plugins/"):
+        return True
+    if area == "ops/expr" or area == "sdk":
+        return _is_standard(name)
+    libraries = APPLICATION_LIBRARIES if area in ("core/cli", "docs") else CORE_LIBRARIES
+    return _is_standard(name) or name.startswith(libraries) or name.startswith(SYSTEM)
+
+
+def check_file(root, path):
+    area = area_of(path)
+    text = tree.code_only(tree.read(root, path), keep_strings=True)
+    allowed = RULES.get(area)
+    if area.startswith("plugins/"):
+        allowed = {"device_api", "sdk", "generated", area, SHARED_PLUGIN_CODE.get(area, area)}
+    if allowed is None:
+        return [f"{path}: no include rule covers this folder; add it to include_rules.py"]
+    problems = []
+    for match in _INCLUDE.finditer(text):
+        name = match.group(2)
+        target = resolve(root, path, name)
+        fine = _may_use_outside(area, name) if target is None else target in allowed
+        if not fine:
+            problems.append(f"{path}:{tree.line_of(text, match.start())}: {area} may not include "
+                            f"{name} ({target or 'outside the tree'})")
+    return problems
+
+
+def check_core_names(root, path, names):
+    """Core strings that are exactly an operator's or a plugin's name."""
+    if path.parts[0] != "core" or path.parts[1] in ("api", "cli"):
+        return []
+    text = tree.code_only(tree.read(root, path), keep_strings=True)
+    return [f"{path}:{tree.line_of(text, match.start())}: core names \"{match.group(1)}\""
+            for match in re.finditer(r'"(\w+)(?::\d+)?"', text) if match.group(1) in names]
+
+
+def check(root):
+    """All breaches below root, one line each."""
+    plugins = {path.name for path in pathlib.Path(root).glob("plugins/*") if path.is_dir()}
+    names = plugins | declared_operators(root)
+    problems = []
+    for path in tree.c_family_files(root):
+        if tree.is_test(path):
+            continue
+        problems += check_file(root, path) + check_core_names(root, path, names)
+    return problems
+
+
+def declared_operators(root):
+    """Operator names in the operator source, without a YAML reader: "- op: conv"."""
+    names = set()
+    for path in sorted((pathlib.Path(root) / "ops").glob("**/*.yaml")):
+        names |= set(re.findall(r"^\s*-\s*\{?\s*op:\s*(\w+)", path.read_text(encoding="utf-8"),
+                                re.MULTILINE))
+    return names

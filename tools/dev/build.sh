@@ -1,0 +1,57 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Configure and build one preset, and the commands run and build over it.
+
+presets=(release clang asan tsan dev)
+job_count=""
+
+# A compiler process of this tree takes up to about 1.5 GB under the sanitizers: a small machine
+# must not swap.
+default_job_count() {
+  local processors memory_kib by_memory
+  processors=$(nproc)
+  memory_kib=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)
+  by_memory=$((${memory_kib:-4000000} / 1500000))
+  ((by_memory > 0)) || by_memory=1
+  printf '%d' "$((processors < by_memory ? processors : by_memory))"
+}
+
+# configure_preset PRESET. A build folder that came from another place is configured afresh.
+configure_preset() {
+  local preset=$1 cache="build/$1/CMakeCache.txt" home="" fresh=()
+  if [[ -f $cache ]]; then
+    home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")
+    [[ $home == "$root" ]] || fresh=(--fresh)
+  fi
+  step "Configure $preset" "read the log; ./dev clean gives a fresh start" \
+    cmake "${fresh[@]}" --preset "$preset"
+}
+
+build_preset() {  # build_preset PRESET [TARGET]
+  local preset=$1 target=${2:-all}
+  [[ -n $job_count ]] || job_count=$(default_job_count)
+  configure_preset "$preset" || return 1
+  step "Build $preset" "read the first error in the log; after fixing it run the same command again" \
+    cmake --build "build/$preset" --target "$target" --parallel "$job_count"
+}
+
+command_build() {
+  local preset=${1:-release}
+  case $preset in
+    clang) ensure_packages build test ;;
+    *) ensure_packages build ;;
+  esac
+  ensure_python tools/requirements-build.txt
+  build_preset "$preset" || exit "$exit_failed"
+  say "Built: build/$preset/bin, build/$preset/lib"
+}
+
+command_run() {
+  ensure_packages build
+  ensure_python tools/requirements-build.txt
+  build_preset release backplane_product || exit "$exit_failed"
+  say ""
+  live_step "Classify the shipped digits on every device" \
+    "build/release/bin/backplane doctor says what each plugin and device lacks" \
+    build/release/bin/digits docs/examples/digits || exit "$exit_failed"
+}

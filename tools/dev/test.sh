@@ -1,0 +1,72 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# ./dev test: builds and tests preset after preset. A failure is counted and the next part still
+# runs, so that one run shows everything; the last line is the sum.
+
+passed_count=0
+failed_count=0
+
+command_test() {
+  local suite=${1:-default}
+  ensure_packages build test
+  ensure_python tools/requirements-build.txt tools/requirements-test.txt
+
+  test_preset release quick
+  if [[ $suite != quick ]]; then
+    test_headers
+    test_preset asan quick
+  fi
+  if [[ $suite == full ]]; then
+    test_preset clang quick
+    test_preset tsan quick
+    test_preset release full
+  fi
+  say ""
+  say "$passed_count passed, $failed_count failed"
+  ((failed_count == 0)) || exit "$exit_failed"
+}
+
+# test_preset PRESET LABEL: a build that fails counts as one failure.
+test_preset() {
+  local preset=$1 label=$2
+  if ! build_preset "$preset"; then
+    failed_count=$((failed_count + 1))
+    return 0
+  fi
+  local reports="build/$preset/reports"
+  local junit="$reports/tests-$label.xml"
+  mkdir -p "$reports"
+  rm -f "$junit"
+  live_step "Test $preset ($label)" \
+    "run one again: ctest --test-dir build/$preset -R NAME --output-on-failure" \
+    run_ctest "$preset" "$label" "$root/$junit" || true
+  count_results "$root/$junit"
+}
+
+# The end of each program's output is kept: GoogleTest's own sums stand there.
+run_ctest() {  # run_ctest PRESET LABEL JUNIT
+  env -u OMP_NUM_THREADS ctest --test-dir "build/$1" -L "^$2\$" -j 2 --output-on-failure \
+    --no-tests=error --output-junit "$3" \
+    --test-output-truncation head --test-output-size-passed 4096
+}
+
+count_results() {  # count_results JUNIT
+  local passed failed
+  read -r passed failed < <("$venv/bin/python" tools/dev/count_tests.py "$1")
+  passed_count=$((passed_count + passed))
+  failed_count=$((failed_count + failed))
+}
+
+# The device API must compile alone, as C and as C++, with both compilers.
+test_headers() {
+  local log
+  log=$(log_file_of "Headers through gcc and clang")
+  live_step "Headers through gcc and clang" "read the first error above" \
+    "$venv/bin/python" tools/dev/check_headers.py --compiler gcc --compiler clang \
+    device_api/include core/api/include || true
+  local passed failed
+  read -r passed failed < <(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$log" |
+    tail -n 1 | grep . || printf '0 1\n')
+  passed_count=$((passed_count + passed))
+  failed_count=$((failed_count + failed))
+}

@@ -41,7 +41,10 @@ std::optional<uint32_t> dtype_from_name(std::string_view name) {
 uint32_t dtype_bits(uint32_t dtype) { return dtype < kRows.size() ? kRows[dtype].bits : 0; }
 
 uint64_t dtype_storage_bytes(uint32_t dtype, int64_t count) {
-  return (static_cast<uint64_t>(count) * dtype_bits(dtype) + 7) / 8;
+  const uint64_t bits = dtype_bits(dtype);
+  // Whole bytes first: in bits, counts that the caller has checked could overflow.
+  if (bits >= 8) return static_cast<uint64_t>(count) * (bits / 8);
+  return (static_cast<uint64_t>(count) * bits + 7) / 8;
 }
 
 std::string dtype_set_name(uint64_t mask) {

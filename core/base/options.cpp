@@ -17,14 +17,16 @@ namespace {
 
 constexpr std::string_view kPrefix = "BACKPLANE_";
 
-constexpr std::array<OptionRow, 6> kRows = {{
+constexpr std::array<OptionRow, 8> kRows = {{
     {"BACKPLANE_CONFIG", "path", "", "", "JSON file with plugin options and device aliases"},
     {"BACKPLANE_FALLBACK", "choice", "warn", "allow|warn|deny",
      "what to do when a device has no kernel for an operator"},
     {"BACKPLANE_HOST_OPS", "list", "", "", "operators that always run on the host device"},
     {"BACKPLANE_LOG", "choice", "warning", "error|warning|info|debug", "how much is logged"},
+    {"BACKPLANE_PLUGIN_OPTIONS", "list", "", "", "plugin options: ID.NAME=VALUE,..."},
     {"BACKPLANE_PLUGIN_PATH", "paths", "", "", "folders searched for plugins before the installed ones"},
     {"BACKPLANE_SYNC", "bool", "0", "", "1: wait after every launch"},
+    {"BACKPLANE_TIMEOUT", "seconds", "300", "", "the longest that any wait of the core may take"},
 }};
 
 size_t row_index(std::string_view name) {
@@ -55,6 +57,12 @@ Status check_value(const OptionRow& row, std::string_view value) {
     }
   } else if (row.type == "bool" && value != "0" && value != "1") {
     return refuse("0 or 1");
+  } else if (row.type == "seconds") {
+    int seconds = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
+    if (error != std::errc() || end != value.data() + value.size() || seconds < 1) {
+      return refuse("a whole number of seconds, at least 1");
+    }
   }
   return {};
 }

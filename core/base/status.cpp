@@ -27,6 +27,7 @@ std::string_view status_name(bp_status code) {
 
 Status::Status(bp_status code, std::string message) {
   if (code == BP_OK) return;
+  if (code < BP_OK || code > BP_INTERNAL) code = BP_INTERNAL;  // the ABI's rule for unknown codes
   error_ = std::make_shared<const Error>(Error{code, std::move(message)});
 }
 

@@ -55,6 +55,11 @@ class Attributes {
   std::shared_ptr<Storage> storage_;
 };
 
+/// Whether a foreign struct can be read: its sizes, and that no list with a count is null. The
+/// functions below, and inference, rely on it. NULL can. Allocates nothing unless it fails.
+/// Errors: as Attributes::copy_from; UNSUPPORTED for a member of a newer caller that is not zero.
+Status check_attributes(const OpSchema& schema, const void* attributes);
+
 /// Hash and equality of foreign attribute structs of one schema, without copying or allocating.
 /// NULL stands for all defaults.
 uint64_t hash_attributes(const OpSchema& schema, const void* attributes);

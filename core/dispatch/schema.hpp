@@ -6,7 +6,7 @@
 #define BACKPLANE_CORE_DISPATCH_SCHEMA_HPP
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -119,6 +119,8 @@ class OpRegistry {
   /// nullopt: no such operator.
   std::optional<OpId> find(std::string_view name) const;
   std::optional<OpId> find_by_source_id(uint32_t id) const;
+  /// The operator whose kernel makes strided tensors contiguous: the primitive that is a view.
+  std::optional<OpId> copy_op() const;
   size_t size() const { return schemas_.size(); }
   std::vector<std::string> names() const;
 

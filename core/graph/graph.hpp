@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "core/base/dims.hpp"
@@ -51,7 +52,7 @@ struct Region {
 struct Value {
   std::string name;  // unique in the graph; "" for values nobody named
   TensorType type;
-  NodeId producer = kNoNode;      // kNoNode: graph input or constant
+  NodeId producer = kNoNode;                   // kNoNode: graph input or constant
   std::shared_ptr<const HostTensor> constant;  // set: a constant
 };
 
@@ -75,15 +76,19 @@ class Graph {
   /// The name of a symbol size, "" for another size.
   std::string_view symbol_name(int64_t size) const;
 
-  /// Errors: INVALID_ARGUMENT for a name that is taken.
+  /// Errors: INVALID_ARGUMENT for a name that is taken, sizes that overflow, or a constant whose
+  /// bytes do not match its sizes.
   Result<ValueId> add_input(std::string_view name, TensorType type);
   Result<ValueId> add_constant(std::string_view name, HostTensor tensor);
-  /// A constant of rank 0 (or of the given sizes, repeated) with the value rounded to the dtype.
+  /// An unnamed constant of rank 0. Float dtypes round to nearest even; integers truncate and
+  /// saturate; bool is value != 0. UNSUPPORTED for dtypes below 8 bits, and of 8-bit floats.
   Result<ValueId> add_scalar(uint32_t dtype, double value);
 
-  /// Adds a node behind all others and infers its outputs. Inputs are existing values or kNoValue.
-  /// `output_names` may be empty (unnamed) or as long as the schema's outputs.
-  /// Errors: INVALID_ARGUMENT naming the node: arity, dtypes, inference; a taken output name.
+  /// Adds a node behind all others and infers its outputs. Inputs are existing values or kNoValue;
+  /// optional ones that are left out at the end are kNoValue in the node. Empty attributes stand
+  /// for all defaults. `output_names` may be empty (unnamed) or as long as the schema's outputs.
+  /// Errors: INVALID_ARGUMENT naming the node: arity, dtypes, inference; a missing attribute; a
+  /// taken output name. The graph is unchanged then.
   Result<NodeId> add_node(OpId op, std::string_view name, std::span<const ValueId> inputs,
                           Attributes attributes, std::span<const std::string> output_names = {});
   /// add_node for one output, by operator name: what decompositions call.
@@ -92,7 +97,8 @@ class Graph {
   /// ... with default attributes.
   Result<ValueId> op(std::string_view op_name, std::span<const ValueId> inputs);
 
-  /// Errors: INVALID_ARGUMENT for a value that is not there.
+  /// One name for each output; a value may be an output under several names.
+  /// Errors: INVALID_ARGUMENT for a value that is not there, or a name given twice.
   Status set_outputs(std::vector<ValueId> outputs, std::vector<std::string> names);
 
   std::span<const ValueId> inputs() const { return inputs_; }
@@ -110,22 +116,35 @@ class Graph {
   Status verify() const;
   /// One line per node, for people.
   std::string to_string() const;
+  /// "f32[N, 1, 8, 8]", symbols by their names; "f32[...]" without rank.
+  std::string to_string(const TensorType& type) const;
 
   // For passes (core/graph/passes.hpp).
-  /// Value `id` becomes a constant; its producer no longer makes it.
+  /// Value `id` becomes a constant; its producer no longer makes it (kNoValue in its outputs).
   void replace_with_constant(ValueId id, HostTensor tensor);
-  /// Every use of `from`, outputs too, becomes `to`.
-  void replace_uses(ValueId from, ValueId to);
-  /// Drops nodes whose outputs nobody uses, and constants nobody reads; ids change.
+  /// Every use of value v, outputs too, becomes `replacement[v]`, which is made before v.
+  void replace_uses(std::span<const ValueId> replacement);
+  /// Drops nodes whose outputs nobody uses, and values nobody makes or reads but inputs; ids
+  /// change.
   void remove_dead();
-  /// Infers all types anew, e.g. after input sizes became known.
+  /// Infers all types anew, e.g. after constants became known. Errors name the node.
   Status infer_all();
-  /// The same graph with input sizes set (rank and dtype as before); for plans.
+
+  /// The same graph with input sizes set, one Dims for each input; for plans. Sizes below 0 leave
+  /// what was known. Errors: INVALID_ARGUMENT naming the input for another rank, another size than
+  /// the graph fixes, or a symbol that gets two sizes; what inference finds.
   Result<Graph> with_input_sizes(std::span<const Dims> sizes) const;
 
  private:
-  Result<ValueId> add_value(std::string_view name, TensorType type);
+  ValueId add_value(std::string_view name, TensorType type);
+  Status check_name(std::string_view name) const;
   Status infer_node(const Node& node, std::vector<TensorType>* out_types) const;
+  std::string node_label(const Node& node) const;
+  std::string value_label(ValueId id) const;
+  Status bind_input(ValueId input, const Dims& sizes, std::vector<int64_t>* symbol_sizes);
+  Status verify_values() const;
+  Status verify_node(NodeId id, std::vector<bool>* made) const;
+  std::vector<bool> live_values(std::vector<bool>* out_live_nodes) const;
 
   const OpRegistry* registry_;
   std::vector<Value> values_;
@@ -134,6 +153,7 @@ class Graph {
   std::vector<ValueId> outputs_;
   std::vector<std::string> output_names_;
   std::vector<std::string> symbols_;
+  std::unordered_map<std::string, int64_t> symbol_by_name_;
   std::unordered_map<std::string, ValueId> by_name_;
 };
 

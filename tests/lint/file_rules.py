@@ -8,6 +8,7 @@ import tree
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 LICENSED = tree.C_FAMILY | {".py", ".sh", ".cmake", ".yaml", ".map"}
+_KERNEL_OBJECT = re.compile(r"^(?:[a-z]+ )*const bp_kernel (k\w+)\b(?!\[)", re.MULTILINE)
 NOTE = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 
 
@@ -28,18 +29,25 @@ def check_notes(root, path):
             if (match := NOTE.search(line))]
 
 
+def unlisted_in(kernel, listed):
+    """What one kernel file defines that the list's code doesn't name: kernel objects, or, where it
+    shows none, the file itself. A file with a header of its own is support code."""
+    objects = _KERNEL_OBJECT.findall(tree.code_only(kernel.read_text(encoding="utf-8")))
+    is_support = kernel.with_suffix(".hpp").exists() and not objects
+    names = [] if is_support else objects or [kernel.stem]
+    return [name for name in names if not re.search(rf"\b{name}\b", listed)]
+
+
 def check_kernel_lists(root):
-    """A kernel file that its plugin's list doesn't name would be compiled and never offered."""
+    """A kernel that its plugin's list doesn't name would be compiled and never offered."""
     problems = []
     for folder in sorted(pathlib.Path(root).glob("plugins/*/kernels")):
-        plugin = folder.parent
-        lists = sorted(plugin.glob("kernel_list.*")) + sorted(folder.glob("kernel_list.*"))
-        text = "\n".join(file.read_text(encoding="utf-8") for file in lists)
+        lists = sorted(folder.glob("*list.cpp")) + sorted(folder.parent.glob("kernel_list.cpp"))
+        listed = "\n".join(tree.code_only(file.read_text(encoding="utf-8")) for file in lists)
         for kernel in sorted(folder.glob("*.cpp")):
-            own = kernel.stem == "kernel_list" or kernel.stem.endswith("_test")
-            if not own and not re.search(rf"(?<![a-z0-9]){kernel.stem}(?![a-z0-9])", text):
-                problems.append(f"{kernel.relative_to(root)}: kernel_list of "
-                                f"{plugin.relative_to(root)} doesn't name {kernel.stem}")
+            if kernel not in lists and not kernel.stem.endswith("_test"):
+                problems += [f"{kernel.relative_to(root)}: the plugin's kernel list doesn't name "
+                             f"{name}" for name in unlisted_in(kernel, listed)]
     return problems
 
 

@@ -46,7 +46,8 @@ def read_exceptions(root):
         if match:
             entries.add((match.group(1), match.group(2)))
         else:
-            problems.append(f"{EXCEPTIONS}:{number}: expected 'path: word  # reason', found: {line}")
+            problems.append(f"{EXCEPTIONS}:{number}: expected 'path: word  # reason', "
+                            f"found: {line}")
     return entries, problems
 
 

@@ -31,7 +31,7 @@ build_preset() {  # build_preset PRESET [TARGET]
   local preset=$1 target=${2:-all}
   [[ -n $job_count ]] || job_count=$(default_job_count)
   configure_preset "$preset" || return 1
-  step "Build $preset" "read the first error in the log; after fixing it run the same command again" \
+  step "Build $preset" "read the first error in the log, then run the same command again" \
     cmake --build "build/$preset" --target "$target" --parallel "$job_count"
 }
 

@@ -9,6 +9,7 @@ exit_environment=3
 log_dir="build/logs"
 step_child=""
 export LC_ALL=C.UTF-8
+export PYTHONDONTWRITEBYTECODE=1
 
 # A step runs in a process group of its own, out of reach of the terminal's interrupt: end the
 # whole group, compilers included.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts test cases in a ctest JUnit report: prints "PASSED FAILED".
+"""Counts test cases in a ctest JUnit report: prints "PASSED FAILED SKIPPED".
 
 ctest knows programs, a reader wants cases. A GoogleTest program prints its own sums at its end;
 any other test counts as one case. A program that died before its sums counts as one failure.
@@ -9,30 +9,36 @@ import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
-PASSED = re.compile(r"^\[  PASSED  \] (\d+) tests?\.", re.MULTILINE)
-FAILED = re.compile(r"^\[  FAILED  \] (\d+) tests?, listed below", re.MULTILINE)
+_PASSED = re.compile(r"^\[  PASSED  \] (\d+) tests?\.", re.MULTILINE)
+_FAILED = re.compile(r"^\[  FAILED  \] (\d+) tests?, listed below", re.MULTILINE)
+_SKIPPED = re.compile(r"^\[  SKIPPED \] (\d+) tests?, listed below", re.MULTILINE)
+
+
+def _last(pattern, text, otherwise):
+    """A test that starts GoogleTest programs shows their sums too: its own come last."""
+    found = pattern.findall(text)
+    return int(found[-1]) if found else otherwise
 
 
 def count_case(case):
-    """Cases (passed, failed) of one ctest entry."""
+    """Cases (passed, failed, skipped) of one ctest entry."""
     output = case.findtext("system-out") or ""
-    passed = sum(int(count) for count in PASSED.findall(output)[-1:])
-    failed = sum(int(count) for count in FAILED.findall(output)[-1:])
+    skipped = _last(_SKIPPED, output, 0)
     if case.get("status") == "run":
-        return max(passed, 1), 0
-    return passed, max(failed, 1)
+        return _last(_PASSED, output, 1), 0, skipped
+    return _last(_PASSED, output, 0), max(_last(_FAILED, output, 1), 1), skipped
 
 
-def main(path):
+def count_report(path):
+    """Sums over a report. None, or an empty one, means that no test ran: a failure."""
     try:
         cases = ElementTree.parse(path).getroot().findall("testcase")
     except (OSError, ElementTree.ParseError) as error:
         print(f"count_tests: {path}: {error}", file=sys.stderr)
         cases = []
-    # No report or an empty one means that the tests did not run.
-    counts = [count_case(case) for case in cases] or [(0, 1)]
-    print(sum(count[0] for count in counts), sum(count[1] for count in counts))
+    counts = [count_case(case) for case in cases] or [(0, 1, 0)]
+    return tuple(sum(column) for column in zip(*counts))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    print(*count_report(sys.argv[1]))

@@ -13,7 +13,10 @@ command_bench() {
     live_step "Bench $(basename "$program")" "run it alone: $program" "$program" ||
       exit "$exit_failed"
   done
-  ((found == 1)) || { say "./dev: no benchmark was built in build/release/bin/perf"; exit "$exit_failed"; }
+  if ((found == 0)); then
+    say "./dev: no benchmark was built in build/release/bin/perf"
+    exit "$exit_failed"
+  fi
 }
 
 # The model is committed; this makes it again with its own packages, apart from .venv.
@@ -24,7 +27,7 @@ command_models() {
   ensure_venv_at "$folder"
   ensure_requirements "$folder" docs/examples/digits/requirements.txt
   live_step "Train and write the digits model" "read the error above" \
-    "$folder/bin/python" docs/examples/digits/make_model.py || exit "$exit_failed"
+    "$folder/bin/python" docs/examples/digits/make_digits.py || exit "$exit_failed"
 }
 
 # Sources that git tracks or would track: build output and downloads are never touched.

@@ -54,7 +54,7 @@ ensure_packages() {
   if ! command -v dpkg-query >/dev/null; then
     say "./dev: this is not a Debian system, so packages can't be checked or installed."
     say "  next: install the equivalents of: ${wanted[*]}"
-    say "        then use the presets directly: cmake --preset release && cmake --build --preset release"
+    say "        then use the presets: cmake --preset release && cmake --build --preset release"
     exit "$exit_environment"
   fi
   mapfile -t missing < <(missing_packages "${wanted[@]}")

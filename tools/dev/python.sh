@@ -46,7 +46,7 @@ ensure_requirements() {  # ensure_requirements VENV FILE
     exit "$exit_environment"
   fi
   step "Install $file" \
-    "see whether pip reaches its package index ($folder/bin/python -m pip config list); then run ./dev again" \
+    "see whether pip reaches its index ($folder/bin/python -m pip config list); run ./dev again" \
     "$folder/bin/python" -m pip install --no-input --disable-pip-version-check -r "$file" ||
     exit "$exit_environment"
   printf '%s\n' "$hash" >"$stamp"

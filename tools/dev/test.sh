@@ -5,6 +5,7 @@
 
 passed_count=0
 failed_count=0
+skipped_count=0
 
 command_test() {
   local suite=${1:-default}
@@ -22,6 +23,7 @@ command_test() {
     test_preset release full
   fi
   say ""
+  ((skipped_count == 0)) || say "$skipped_count skipped: build/*/reports/tests-*.xml says why"
   say "$passed_count passed, $failed_count failed"
   ((failed_count == 0)) || exit "$exit_failed"
 }
@@ -51,10 +53,11 @@ run_ctest() {  # run_ctest PRESET LABEL JUNIT
 }
 
 count_results() {  # count_results JUNIT
-  local passed failed
-  read -r passed failed < <("$venv/bin/python" tools/dev/count_tests.py "$1")
+  local passed failed skipped
+  read -r passed failed skipped < <("$venv/bin/python" tools/dev/count_tests.py "$1")
   passed_count=$((passed_count + passed))
   failed_count=$((failed_count + failed))
+  skipped_count=$((skipped_count + skipped))
 }
 
 # The device API must compile alone, as C and as C++, with both compilers.
@@ -63,7 +66,7 @@ test_headers() {
   log=$(log_file_of "Headers through gcc and clang")
   live_step "Headers through gcc and clang" "read the first error above" \
     "$venv/bin/python" tools/dev/check_headers.py --compiler gcc --compiler clang \
-    device_api/include core/api/include || true
+    device_api/include core/api/include build/release/generated/include || true
   local passed failed
   read -r passed failed < <(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$log" |
     tail -n 1 | grep . || printf '0 1\n')

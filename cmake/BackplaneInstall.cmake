@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` copies, by component, and the two packages for find_package:
+#   runtime  libbackplane, the command, the plugins
+#   sdk      headers and CMake packages: backplane (applications), backplane_sdk (plugins)
+#   python   the Python package
+# Every path is relative to the prefix, so the installed tree can be moved.
+include_guard(GLOBAL)
+include(CMakePackageConfigHelpers)
+
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION share/doc/backplane COMPONENT runtime)
+
+# bp_install_package(NAME TARGETS ... FILES ...): lib/cmake/NAME with config, version and targets.
+function(bp_install_package name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "TARGETS;FILES")
+  set(folder "lib/cmake/${name}")
+  install(TARGETS ${arg_TARGETS} EXPORT ${name}-targets
+          LIBRARY DESTINATION lib COMPONENT runtime NAMELINK_COMPONENT sdk
+          RUNTIME DESTINATION bin COMPONENT runtime)
+  install(EXPORT ${name}-targets NAMESPACE backplane:: DESTINATION "${folder}" COMPONENT sdk)
+  configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/${name}-config.cmake.in"
+                                "${PROJECT_BINARY_DIR}/cmake/${name}-config.cmake"
+                                INSTALL_DESTINATION "${folder}"
+                                NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+  # 0.x promises nothing between minor versions.
+  write_basic_package_version_file("${PROJECT_BINARY_DIR}/cmake/${name}-config-version.cmake"
+                                   COMPATIBILITY SameMinorVersion)
+  install(FILES "${PROJECT_BINARY_DIR}/cmake/${name}-config.cmake"
+                "${PROJECT_BINARY_DIR}/cmake/${name}-config-version.cmake" ${arg_FILES}
+          DESTINATION "${folder}" COMPONENT sdk)
+endfunction()
+
+bp_install_package(backplane_sdk TARGETS bp_device_api bp_sdk bp_ops_headers
+                   FILES "${PROJECT_SOURCE_DIR}/sdk/cmake/BackplanePlugin.cmake"
+                         "${PROJECT_SOURCE_DIR}/sdk/cmake/plugin.map")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/device_api/include/"
+                  "${PROJECT_SOURCE_DIR}/sdk/include/"
+                  "${BP_GENERATED_INCLUDE_DIR}/"
+        DESTINATION include COMPONENT sdk)
+
+bp_install_package(backplane TARGETS backplane)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/core/api/include/" DESTINATION include COMPONENT sdk)
+install(TARGETS backplane_cli RUNTIME DESTINATION bin COMPONENT runtime)

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The only file of core/base with calls that exist on POSIX systems only.
+#include "core/base/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace bp {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(const std::string& path)
+      // O_NONBLOCK: opening a pipe that nobody writes would wait for ever before it is refused.
+      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~Descriptor() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+Status system_error(const std::string& path, const char* action) {
+  const std::string reason = std::generic_category().message(errno);
+  return Status(BP_UNAVAILABLE, path + ": cannot " + action + " the file: " + reason);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path,
+                                                           uint64_t limit_bytes) {
+  const Descriptor file(path);
+  if (file.get() < 0) return system_error(path, "open");
+  struct stat info = {};
+  if (::fstat(file.get(), &info) != 0) return system_error(path, "inspect");
+  if (!S_ISREG(info.st_mode)) {
+    return Status(BP_INVALID_ARGUMENT, path + ": expected a regular file, found a " +
+                                           (S_ISDIR(info.st_mode) ? "folder" : "special file"));
+  }
+  const auto size_bytes = static_cast<uint64_t>(info.st_size);
+  if (size_bytes == 0) {
+    return Status(BP_INVALID_ARGUMENT, path + ": the file is empty (0 bytes)");
+  }
+  if (size_bytes > limit_bytes) {
+    return Status(BP_INVALID_ARGUMENT, path + ": the file is too large: expected at most " +
+                                           std::to_string(limit_bytes) + " bytes, found " +
+                                           std::to_string(size_bytes));
+  }
+  void* memory = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (memory == MAP_FAILED) return system_error(path, "map");
+  const std::span bytes(static_cast<const std::byte*>(memory), size_bytes);
+  return std::shared_ptr<const MappedFile>(new MappedFile(path, bytes));
+}
+
+MappedFile::MappedFile(std::string path, std::span<const std::byte> bytes)
+    : path_(std::move(path)), bytes_(bytes) {}
+
+MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
+
+}  // namespace bp

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A file as read-only memory, without a copy. Weights are used straight from it, so the mapping is
+// shared: whoever points into it keeps it alive.
+#ifndef BACKPLANE_CORE_BASE_MAPPED_FILE_HPP
+#define BACKPLANE_CORE_BASE_MAPPED_FILE_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/base/status.hpp"
+
+namespace bp {
+
+/// Immutable, any thread. The file must not shrink while it is mapped: reading past its new end
+/// raises SIGBUS, as with every mapped file. Replacing it (write beside, then rename) is safe.
+class MappedFile {
+ public:
+  /// Maps the whole file. Errors name the path: UNAVAILABLE if it cannot be opened,
+  /// INVALID_ARGUMENT if it is no regular file, empty, or larger than `limit_bytes`.
+  static Result<std::shared_ptr<const MappedFile>> open(const std::string& path,
+                                                        uint64_t limit_bytes);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  MappedFile(std::string path, std::span<const std::byte> bytes);
+
+  std::string path_;
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace bp
+
+#endif

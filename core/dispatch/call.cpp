@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The eager journey: pick the device, describe the inputs, resolve, and run the answer.
+#include "core/dispatch/call.hpp"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "core/base/dtype.hpp"
+#include "core/dispatch/dispatcher.hpp"
+#include "core/dispatch/launch.hpp"
+
+namespace bp {
+namespace {
+
+constexpr size_t kLocalArgs = 8;
+
+// A few objects in place, more on the heap: operators with many inputs are rare.
+template <class T>
+class ArgArray {
+ public:
+  explicit ArgArray(size_t size) : size_(size) {
+    if (size > kLocalArgs) heap_.resize(size);
+  }
+  T& operator[](size_t i) { return size_ > kLocalArgs ? heap_[i] : local_[i]; }
+  T* data() { return size_ > kLocalArgs ? heap_.data() : local_.data(); }
+  std::span<T> span() { return {data(), size_}; }
+
+ private:
+  size_t size_;
+  std::array<T, kLocalArgs> local_{};
+  std::vector<T> heap_;
+};
+
+const ArgSchema& input_schema(const OpSchema& schema, size_t index) {
+  return schema.inputs[std::min(index, schema.inputs.size() - 1)];
+}
+
+Status prefix(const OpSchema& schema, const Status& status) {
+  return status.with_prefix(schema.name);
+}
+
+Result<Device*> choose_device(const OpSchema& schema, const CallArgs& args) {
+  Device* chosen = args.stream != nullptr ? &args.stream->device() : nullptr;
+  for (size_t i = 0; i < args.inputs.size(); ++i) {
+    Tensor* input = args.inputs[i];
+    if (input == nullptr || input->device() == nullptr) continue;
+    if (input_schema(schema, i).host != HostNeed::kNone) continue;
+    if (chosen != nullptr && input->device() != chosen) {
+      return Status(BP_INVALID_ARGUMENT,
+                    std::string(schema.name) + ": input " + std::string(input_schema(schema, i).name) +
+                        " is on " + input->device()->name() + ", expected " + chosen->name() +
+                        " like the others; copy it first");
+    }
+    chosen = input->device();
+  }
+  if (chosen == nullptr) chosen = args.device;
+  if (chosen == nullptr) {
+    return Status(BP_INVALID_ARGUMENT, std::string(schema.name) +
+                                           ": no input is on a device; move one there first");
+  }
+  BP_TRY(chosen->check_open());
+  return chosen;
+}
+
+// One call in progress.
+class Call {
+ public:
+  Call(Runtime& runtime, const CallArgs& args, Device& device, Stream& stream)
+      : runtime_(runtime),
+        schema_(runtime.registry().schema(args.op)),
+        args_(args),
+        device_(device),
+        stream_(stream),
+        inputs_(args.inputs.size()),
+        types_(args.inputs.size()) {}
+
+  Status run(std::span<Ref<Tensor>> out_outputs) {
+    BP_TRY(prepare_inputs());
+    BP_TRY_ASSIGN(const std::shared_ptr<const Resolution> resolution,
+                  Dispatcher::of(device_).resolve(args_.op, types_.span(), args_.attributes));
+    switch (resolution->placement) {
+      case Placement::kView:
+        device_.counters().view_ops.fetch_add(1, std::memory_order_relaxed);
+        out_outputs[0] = inputs_[0]->view(resolution->outputs[0].sizes, resolution->view.strides,
+                                          resolution->view.offset);
+        return {};
+      case Placement::kNative: return run_native(*resolution, out_outputs);
+      case Placement::kDecomposed: return run_graph(*resolution, out_outputs);
+      case Placement::kFallback: return run_on_host(*resolution, out_outputs);
+    }
+    return {};
+  }
+
+ private:
+  Status prepare_inputs();
+  Status run_native(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
+  Status run_graph(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
+  Status run_on_host(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
+  Status narrow(std::span<Ref<Tensor>> outputs, Storage& extents);
+
+  Runtime& runtime_;
+  const OpSchema& schema_;
+  const CallArgs& args_;
+  Device& device_;
+  Stream& stream_;
+  ArgArray<Ref<Tensor>> inputs_;
+  ArgArray<ArgType> types_;
+  std::vector<HostTensor> host_values_;
+};
+
+Status Call::prepare_inputs() {
+  for (size_t i = 0; i < args_.inputs.size(); ++i) {
+    if (args_.inputs[i] == nullptr) continue;
+    inputs_[i] = Ref<Tensor>(args_.inputs[i]);
+    ArgType& type = types_[i];
+    if (input_schema(schema_, i).host != HostNeed::kNone) {
+      // Inference needs the values here; from a device that is a wait, and counted as a copy.
+      const bool on_host = inputs_[i]->device() == nullptr && inputs_[i]->contiguous();
+      if (!on_host) {
+        BP_TRY_ASSIGN(HostTensor value, copy_to_host(inputs_[i]));
+        host_values_.push_back(value);
+        inputs_[i] = Tensor::wrap_host(std::move(value));
+      }
+      type.host_data = reinterpret_cast<const char*>(inputs_[i]->storage().handle()) +
+                       inputs_[i]->offset_bytes();
+    } else if (inputs_[i]->device() == nullptr) {
+      BP_TRY_ASSIGN(inputs_[i],
+                    copy_to_device(inputs_[i], device_, stream_, MemoryTag::kActivations));
+    }
+    type.dtype = inputs_[i]->dtype();
+    type.sizes = inputs_[i]->sizes();
+    type.strides = inputs_[i]->strides();
+    type.offset_bytes = inputs_[i]->offset_bytes();
+  }
+  return {};
+}
+
+Status Call::run_native(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs) {
+  PlannedKernel& kernel = *resolution.kernel;
+  const size_t input_count = args_.inputs.size();
+  const size_t output_count = resolution.outputs.size();
+  ArgArray<bp_tensor> tensors(input_count + output_count);
+  for (size_t i = 0; i < input_count; ++i) {
+    if (!inputs_[i]) continue;
+    if (((kernel.materialise_mask() >> i) & 1) != 0) {
+      BP_TRY_ASSIGN(inputs_[i], make_contiguous(inputs_[i], stream_));
+    }
+    tensors[i] = inputs_[i]->abi();
+    if (inputs_[i]->device() != nullptr) {
+      BP_TRY(inputs_[i]->storage().order_before(stream_, false));
+    }
+  }
+  for (size_t i = 0; i < output_count; ++i) {
+    const TensorType& type = resolution.outputs[i];
+    BP_TRY_ASSIGN(out_outputs[i], Tensor::allocate(device_, type.dtype, type.sizes,
+                                                   MemoryTag::kActivations, stream_));
+    tensors[input_count + i] = out_outputs[i]->abi();
+  }
+  Ref<Storage> workspace;
+  if (kernel.workspace_bytes() > 0) {
+    BP_TRY_ASSIGN(workspace, Storage::allocate(device_, kernel.workspace_bytes(),
+                                               MemoryTag::kWorkspace, stream_));
+  }
+  Ref<Storage> extents;
+  if (kernel.extents()) {
+    BP_TRY_ASSIGN(extents, Storage::allocate(device_, output_count * BP_MAX_RANK * sizeof(int64_t),
+                                             MemoryTag::kWorkspace, stream_));
+  }
+  const auto place = [](const Ref<Storage>& storage) {
+    return storage ? bp_mem{storage->handle(), storage->offset_bytes()} : bp_mem{};
+  };
+  BP_TRY_ASSIGN(bp_kernel_state * state, kernel.borrow_state(stream_));
+  const std::shared_ptr<const void> keep_alive = resolution.kernel;
+  const auto seq = launch(stream_, {.kernel = kernel,
+                                    .tensors = tensors.data(),
+                                    .input_count = static_cast<uint32_t>(input_count),
+                                    .output_count = static_cast<uint32_t>(output_count),
+                                    .state = state,
+                                    .workspace = place(workspace),
+                                    .out_extents = place(extents),
+                                    .keep_alive = keep_alive});
+  kernel.return_state(stream_, state);
+  BP_TRY(seq);
+  for (size_t i = 0; i < input_count; ++i) {
+    if (inputs_[i]) inputs_[i]->storage().note_use(stream_, *seq, false);
+  }
+  for (size_t i = 0; i < output_count; ++i) {
+    out_outputs[i]->storage().note_use(stream_, *seq, true);
+  }
+  return extents ? narrow(out_outputs, *extents) : Status();
+}
+
+Status Call::narrow(std::span<Ref<Tensor>> outputs, Storage& extents) {
+  std::vector<int64_t> sizes(outputs.size() * BP_MAX_RANK);
+  BP_TRY(device_.copy_out(stream_, sizes.data(), {extents.handle(), extents.offset_bytes()},
+                          sizes.size() * sizeof(int64_t)));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Dims bound = outputs[i]->sizes();
+    const std::span<const int64_t> all(sizes);
+    const Dims real(all.subspan(i * BP_MAX_RANK, bound.size()));
+    for (size_t d = 0; d < bound.size(); ++d) {
+      if (real[d] < 0 || real[d] > bound[d]) {
+        return Status(BP_INTERNAL, std::string(schema_.name) + " on " + device_.name() +
+                                       ": the kernel reported sizes " + to_string(real) +
+                                       ", more than " + to_string(bound));
+      }
+    }
+    outputs[i] = outputs[i]->view(real, outputs[i]->strides(), 0);
+  }
+  return {};
+}
+
+Status Call::run_graph(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs) {
+  device_.counters().decomposed_ops.fetch_add(1, std::memory_order_relaxed);
+  const Graph& graph = *resolution.graph;
+  std::vector<Ref<Tensor>> values(graph.values().size());
+  for (size_t i = 0; i < graph.inputs().size(); ++i) values[graph.inputs()[i]] = inputs_[i];
+  for (ValueId id = 0; id < values.size(); ++id) {
+    if (graph.value(id).constant) values[id] = Tensor::wrap_host(*graph.value(id).constant);
+  }
+  for (const Node& node : graph.nodes()) {
+    std::vector<Tensor*> inputs;
+    for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? nullptr : values[id].get());
+    std::vector<Ref<Tensor>> outputs(node.outputs.size());
+    const CallArgs part{.op = node.op, .inputs = inputs, .attributes = node.attributes.data(),
+                        .stream = &stream_, .device = &device_};
+    const Status status = call(runtime_, part, outputs);
+    if (!status.ok()) return status.with_prefix("decomposed");
+    for (size_t i = 0; i < outputs.size(); ++i) values[node.outputs[i]] = std::move(outputs[i]);
+  }
+  for (size_t i = 0; i < out_outputs.size(); ++i) out_outputs[i] = values[graph.outputs()[i]];
+  return {};
+}
+
+Status Call::run_on_host(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs) {
+  Device* host = runtime_.host_device();
+  if (host == nullptr || host == &device_) {
+    return Status(BP_UNSUPPORTED, "no kernel on " + device_.name() + " (" + resolution.reason +
+                                      ")" + (host == nullptr ? " and no host device is loaded" : ""));
+  }
+  if (runtime_.fallback_mode() == FallbackMode::kDeny) {
+    return Status(BP_UNSUPPORTED, "no kernel on " + device_.name() + " (" + resolution.reason +
+                                      ") and BACKPLANE_FALLBACK is deny");
+  }
+  device_.counters().fallback_ops.fetch_add(1, std::memory_order_relaxed);
+  runtime_.note_fallback(device_, args_.op, resolution.reason);
+  Stream& host_stream = host->default_stream();
+  std::vector<Ref<Tensor>> copies(args_.inputs.size());
+  std::vector<Tensor*> inputs(args_.inputs.size());
+  for (size_t i = 0; i < copies.size(); ++i) {
+    if (!inputs_[i]) continue;
+    copies[i] = inputs_[i];
+    if (input_schema(schema_, i).host == HostNeed::kNone) {
+      BP_TRY_ASSIGN(copies[i],
+                    copy_to_device(inputs_[i], *host, host_stream, MemoryTag::kActivations));
+    }
+    inputs[i] = copies[i].get();
+  }
+  std::vector<Ref<Tensor>> outputs(out_outputs.size());
+  const CallArgs on_host{.op = args_.op, .inputs = inputs, .attributes = args_.attributes,
+                         .stream = nullptr, .device = host};
+  BP_TRY(call(runtime_, on_host, outputs));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    BP_TRY_ASSIGN(out_outputs[i],
+                  copy_to_device(outputs[i], device_, stream_, MemoryTag::kActivations));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_outputs) {
+  const OpSchema& schema = runtime.registry().schema(args.op);
+  if (runtime.closed()) return Status(BP_GONE, "the Runtime was closed");
+  const size_t most = schema.inputs.size();
+  const bool variadic = most > 0 && schema.inputs.back().variadic;
+  if (args.inputs.size() > most && !variadic) {
+    return Status(BP_INVALID_ARGUMENT, std::string(schema.name) + ": expected at most " +
+                                           std::to_string(most) + " inputs, found " +
+                                           std::to_string(args.inputs.size()));
+  }
+  if (out_outputs.size() != schema.outputs.size()) {
+    return Status(BP_INVALID_ARGUMENT, std::string(schema.name) + ": expected room for " +
+                                           std::to_string(schema.outputs.size()) +
+                                           " outputs, found " +
+                                           std::to_string(out_outputs.size()));
+  }
+  BP_TRY_ASSIGN(Device * device, choose_device(schema, args));
+  Stream& stream = args.stream != nullptr ? *args.stream : device->default_stream();
+  const Status status = Call(runtime, args, *device, stream).run(out_outputs);
+  return status.ok() ? status : prefix(schema, status);
+}
+
+Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
+  Device& device = stream.device();
+  Runtime& runtime = device.runtime();
+  // Even a contiguous view is copied if it begins at an address that a kernel cannot take.
+  if (tensor->contiguous() && tensor->offset_bytes() % 256 == 0) return tensor;
+  device.counters().materialisations.fetch_add(1, std::memory_order_relaxed);
+  const auto op = runtime.registry().copy_op();
+  if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
+  const ArgType type{.dtype = tensor->dtype(), .sizes = tensor->sizes(),
+                     .strides = tensor->strides(), .offset_bytes = tensor->offset_bytes()};
+  const TensorType out_type{.dtype = tensor->dtype(), .has_rank = true, .sizes = tensor->sizes()};
+  auto planned = Dispatcher::of(device).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
+  const bool takes_it = planned.ok() && (*planned)->materialise_mask() == 0;
+  Device* host = runtime.host_device();
+  if (!takes_it && host != nullptr && host != &device) {
+    runtime.note_fallback(device, *op, planned.ok() ? "takes contiguous tensors only"
+                                                    : planned.status().message());
+    BP_TRY_ASSIGN(Ref<Tensor> copy, copy_to_device(tensor, *host, host->default_stream(),
+                                                   MemoryTag::kActivations));
+    BP_TRY_ASSIGN(Ref<Tensor> dense, make_contiguous(copy, host->default_stream()));
+    return copy_to_device(dense, device, stream, MemoryTag::kActivations);
+  }
+  BP_TRY(planned);
+  BP_TRY_ASSIGN(Ref<Tensor> dense, Tensor::allocate(device, tensor->dtype(), tensor->sizes(),
+                                                    MemoryTag::kActivations, stream));
+  BP_TRY(tensor->storage().order_before(stream, false));
+  const std::array<bp_tensor, 2> tensors{tensor->abi(), dense->abi()};
+  const std::shared_ptr<const void> keep_alive = *planned;
+  BP_TRY_ASSIGN(bp_kernel_state * state, (*planned)->borrow_state(stream));
+  const auto seq = launch(stream, {.kernel = **planned, .tensors = tensors.data(),
+                                   .input_count = 1, .output_count = 1, .state = state,
+                                   .workspace = {}, .out_extents = {}, .keep_alive = keep_alive});
+  (*planned)->return_state(stream, state);
+  BP_TRY(seq);
+  tensor->storage().note_use(stream, *seq, false);
+  dense->storage().note_use(stream, *seq, true);
+  return dense;
+}
+
+}  // namespace bp

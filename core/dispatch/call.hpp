@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One operator call, eagerly: resolve, allocate, order, launch. Also what moves tensors between
+// host and devices, because making a strided tensor contiguous is an operator like any other.
+#ifndef BACKPLANE_CORE_DISPATCH_CALL_HPP
+#define BACKPLANE_CORE_DISPATCH_CALL_HPP
+
+#include <span>
+
+#include "core/base/status.hpp"
+#include "core/dispatch/schema.hpp"
+#include "core/runtime/runtime.hpp"
+#include "core/runtime/tensor.hpp"
+
+namespace bp {
+
+struct CallArgs {
+  OpId op = 0;
+  std::span<Tensor* const> inputs;   // nullptr: an absent optional input; not owned
+  const void* attributes = nullptr;  // bp_attrs_<op>; nullptr: defaults
+  Stream* stream = nullptr;          // nullptr: the default stream of the inputs' device
+  Device* device = nullptr;          // where to run if no input is on a device
+};
+
+/// Runs one operator; outputs as the schema lists them. Inputs on the host go to the device (copies
+/// counted); inputs on two devices are refused, naming both. Queued: returns before the work is
+/// done. Errors: INVALID_ARGUMENT naming the operator and input; UNSUPPORTED with every reason;
+/// OUT_OF_MEMORY; the plugin's. Any thread.
+Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_outputs);
+
+/// The same values contiguous, on the same device; the tensor itself if it is already.
+Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream);
+/// The same values on another device (or, from the host, on a first one). Waits for the source.
+Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, Stream& stream,
+                                   MemoryTag tag);
+/// The values, contiguous, into host memory of `bytes` (which must be their exact size). Waits; an
+/// asynchronous error surfaces here.
+Status copy_to_host(const Ref<Tensor>& tensor, void* out_data, uint64_t bytes);
+/// ... into new host memory.
+Result<HostTensor> copy_to_host(const Ref<Tensor>& tensor);
+
+}  // namespace bp
+
+#endif

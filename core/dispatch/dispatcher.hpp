@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which kernel runs an operator on one device. Selection is keyed without shapes and keeps a reason
+// for each kernel that it refuses; a plan is made once per shape; a resolution is the whole answer
+// for one call: alias, kernel, simpler operators, or the host device.
+#ifndef BACKPLANE_CORE_DISPATCH_DISPATCHER_HPP
+#define BACKPLANE_CORE_DISPATCH_DISPATCHER_HPP
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/status.hpp"
+#include "core/dispatch/attributes.hpp"
+#include "core/dispatch/schema.hpp"
+#include "core/graph/graph.hpp"
+#include "core/plugin/loader.hpp"
+#include "core/runtime/device.hpp"
+
+namespace bp {
+
+/// One input of a call as dispatch sees it. Sizes are known.
+struct ArgType {
+  uint32_t dtype = BP_DTYPE_NONE;  // NONE: absent optional argument
+  Dims sizes;
+  Dims strides;
+  uint64_t offset_bytes = 0;        // modulo 256: what is known of the alignment
+  const void* host_data = nullptr;  // contiguous values, where they are on the host
+};
+
+/// A kernel with the plan for one call's shapes. Immutable but for its eager states; shared.
+class PlannedKernel : public PluginObjectHolder {
+ public:
+  PlannedKernel(Device& device, OpId op, const KernelRecord& record, Attributes attributes);
+  ~PlannedKernel();
+  PlannedKernel(const PlannedKernel&) = delete;
+  PlannedKernel& operator=(const PlannedKernel&) = delete;
+
+  Device& device() const { return device_; }
+  OpId op() const { return op_; }
+  const KernelRecord& record() const { return record_; }
+  const Attributes& attributes() const { return attributes_; }
+  const bp_kernel_plan* plan() const { return plan_; }
+  uint64_t workspace_bytes() const { return workspace_bytes_; }
+  bool can_fault() const { return can_fault_; }
+  bool extents() const { return extents_; }
+  bool stateful() const { return record_.kernel.state_create != nullptr; }
+  /// Bit i: input i must be made contiguous first.
+  uint32_t materialise_mask() const { return materialise_mask_; }
+
+  /// Makes a state for one user. Errors: the plugin's. The user gives it back by destroy_state
+  /// unless the device was closed.
+  Result<bp_kernel_state*> create_state() const;
+  void destroy_state(bp_kernel_state* state) const;
+
+  /// The state for eager launches on a stream: one per queued stream, one per launch in progress
+  /// on an inline one. nullptr for a kernel without states.
+  Result<bp_kernel_state*> borrow_state(Stream& stream);
+  void return_state(Stream& stream, bp_kernel_state* state);
+
+  void release_plugin_objects() override;
+
+ private:
+  friend class Dispatcher;
+
+  Device& device_;
+  const OpId op_;
+  const KernelRecord& record_;
+  const Attributes attributes_;
+  bp_kernel_plan* plan_ = nullptr;
+  uint64_t workspace_bytes_ = 0;
+  bool can_fault_ = false;
+  bool extents_ = false;
+  uint32_t materialise_mask_ = 0;
+
+  std::mutex states_mutex_;
+  std::vector<bp_kernel_state*> idle_states_;
+  std::vector<std::pair<Stream*, bp_kernel_state*>> stream_states_;
+};
+
+enum class Placement { kView, kNative, kDecomposed, kFallback };
+std::string_view placement_name(Placement placement);
+
+/// How one call runs on one device. Immutable, shared.
+struct Resolution {
+  Placement placement = Placement::kFallback;
+  std::vector<TensorType> outputs;
+  ViewResult view;                        // kView
+  std::shared_ptr<PlannedKernel> kernel;  // kNative
+  std::shared_ptr<const Graph> graph;     // kDecomposed
+  std::string reason;                     // why it is not native
+};
+
+class Dispatcher : public DeviceExtension {
+ public:
+  /// The dispatcher of a device; made at the first call.
+  static Dispatcher& of(Device& device);
+  ~Dispatcher() override;
+
+  /// The whole answer for a call. Cached unless it depends on host data. Errors: INVALID_ARGUMENT
+  /// from inference; UNSUPPORTED with every reason if there is no way; the plugin's own. Any thread.
+  Result<std::shared_ptr<const Resolution>> resolve(OpId op, std::span<const ArgType> inputs,
+                                                    const void* attributes);
+
+  /// A kernel of this device and its plan. Errors: UNSUPPORTED with the reason of each kernel that
+  /// was refused. Any thread.
+  Result<std::shared_ptr<PlannedKernel>> plan_kernel(OpId op, std::span<const ArgType> inputs,
+                                                     std::span<const TensorType> outputs,
+                                                     const void* attributes);
+
+  /// Names of the kernels for an operator, in the order they are asked.
+  std::vector<std::string> kernel_names(OpId op) const;
+  size_t kernel_count() const { return kernels_.kernels.size(); }
+
+ private:
+  struct Selection {
+    std::vector<const KernelRecord*> candidates;
+    std::string reasons;  // of the refused ones
+  };
+  struct CacheEntry;
+
+  explicit Dispatcher(Device& device);
+  Result<Resolution> resolve_anew(OpId op, std::span<const ArgType> inputs,
+                                  const Attributes& attributes, bool* out_cacheable);
+  Status resolve_composite(OpId op, const InferContext& context, std::string_view refusal,
+                           Resolution* out);
+  bool all_native(const Graph& graph);
+  const Selection& select(const struct CallQuery& call);
+  Result<std::shared_ptr<PlannedKernel>> make_plan(const KernelRecord& record,
+                                                   const struct CallQuery& call);
+
+  static constexpr size_t kCacheSlots = 1024;
+  static constexpr size_t kCacheLimit = 8192;
+
+  Device& device_;
+  const OpRegistry& registry_;
+  KernelList kernels_;
+  std::vector<std::vector<const KernelRecord*>> kernels_by_op_;
+
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::unique_ptr<const Selection>> selections_;
+  std::vector<std::unique_ptr<const CacheEntry>> cache_entries_;
+  std::array<std::atomic<const CacheEntry*>, kCacheSlots> cache_{};
+};
+
+}  // namespace bp
+
+#endif

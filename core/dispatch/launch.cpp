@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Two ways to the plugin: straight through the descriptor's launch, or through the emulation where
+// the stream is a worker thread or the device takes one call at a time.
+#include "core/dispatch/launch.hpp"
+
+#include "core/runtime/device.hpp"
+#include "core/runtime/runtime.hpp"
+
+namespace bp {
+namespace {
+
+bp_launch_args launch_args(Stream& stream, const LaunchRequest& request) {
+  const PlannedKernel& kernel = request.kernel;
+  bp_launch_args args{};
+  args.struct_size = sizeof(args);
+  args.device = kernel.device().slots().device;
+  args.kernel = kernel.record().original;
+  args.plan = kernel.plan();
+  args.state = request.state;
+  args.stream = stream.handle();
+  args.tensors = request.tensors;
+  args.input_count = request.input_count;
+  args.output_count = request.output_count;
+  args.attributes = kernel.attributes().data();
+  args.workspace = request.workspace;
+  args.out_extents = request.out_extents;
+  return args;
+}
+
+bp_status start(const PlannedKernel& kernel, Stream& stream, const bp_launch_args& args,
+                const std::shared_ptr<const void>& keep_alive) {
+  const DeviceSlots& slots = kernel.device().slots();
+  if (slots.is_direct(args.stream)) [[likely]] return kernel.record().kernel.launch(&args);
+  return call_launch(slots, stream.handle(), args, keep_alive);
+}
+
+Status explain(Stream& stream, const PlannedKernel& kernel, bp_status code) {
+  const auto& registry = kernel.device().runtime().registry();
+  return stream.failure(code, std::string(kernel.record().name) + " (operator " +
+                                  std::string(registry.schema(kernel.op()).name) + ")");
+}
+
+// Launches of one thread are numbered by themselves: an atomic per launch alone would cost as much
+// as the rest of the path.
+uint64_t next_inline_seq() {
+  static thread_local uint64_t seq = 0;
+  return ++seq & ((uint64_t{1} << 40) - 1);
+}
+
+Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
+  bp_launch_args args = launch_args(stream, request);
+  const PlannedKernel& kernel = request.kernel;
+  if (!kernel.can_fault()) {
+    args.op_seq = next_inline_seq();
+    const bp_status code = start(kernel, stream, args, request.keep_alive);
+    if (code != BP_OK) [[unlikely]] return explain(stream, kernel, code);
+    return uint64_t{0};
+  }
+  // The stream's one fault word: launches that may fault take turns.
+  {
+    std::lock_guard lock(stream.mutex());
+    BP_TRY_ASSIGN(args.fault, stream.fault_word());
+    const uint64_t seq = stream.next_seq();
+    args.op_seq = stream.op_seq(seq);
+    stream.note_launch(seq, kernel.op());
+    const bp_status code = start(kernel, stream, args, request.keep_alive);
+    if (code != BP_OK) return explain(stream, kernel, code);
+  }
+  BP_TRY(stream.sync());
+  return uint64_t{0};
+}
+
+}  // namespace
+
+Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
+  const PlannedKernel& kernel = request.kernel;
+  kernel.device().counters().launches.fetch_add(1, std::memory_order_relaxed);
+  if (stream.is_inline()) return launch_inline(stream, request);
+  uint64_t seq = 0;
+  bp_status code = BP_OK;
+  {
+    std::lock_guard lock(stream.mutex());
+    bp_launch_args args = launch_args(stream, request);
+    if (kernel.can_fault()) {
+      BP_TRY_ASSIGN(args.fault, stream.fault_word());
+    }
+    seq = stream.next_seq();
+    args.op_seq = stream.op_seq(seq);
+    stream.note_launch(seq, kernel.op());
+    code = start(kernel, stream, args, request.keep_alive);
+  }
+  if (code != BP_OK) return explain(stream, kernel, code);
+  if (kernel.device().runtime().sync_launches()) BP_TRY(stream.sync());
+  return seq;
+}
+
+}  // namespace bp

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The last step before foreign code: arguments on the stack, the stream's lock and sequence number
+// on queued streams, the fault word where the plan asked for it.
+#ifndef BACKPLANE_CORE_DISPATCH_LAUNCH_HPP
+#define BACKPLANE_CORE_DISPATCH_LAUNCH_HPP
+
+#include <cstdint>
+#include <memory>
+
+#include "core/base/status.hpp"
+#include "core/dispatch/dispatcher.hpp"
+#include "core/runtime/stream.hpp"
+
+namespace bp {
+
+struct LaunchRequest {
+  const PlannedKernel& kernel;
+  const bp_tensor* tensors;  // inputs, then outputs
+  uint32_t input_count;
+  uint32_t output_count;
+  bp_kernel_state* state;
+  bp_mem workspace;
+  bp_mem out_extents;
+  /// Keeps the plan while an emulated stream still has to run it; unused on others.
+  const std::shared_ptr<const void>& keep_alive;
+};
+
+/// Launches, and answers the sequence number for marks (0 on an inline stream). On an inline stream
+/// the work is done on return, and a data fault is its error. Errors: the plugin's, naming the
+/// operator; POISONED. Stream-ordered; allocates nothing.
+Result<uint64_t> launch(Stream& stream, const LaunchRequest& request);
+
+}  // namespace bp
+
+#endif

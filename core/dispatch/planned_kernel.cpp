@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plans: asking a selected kernel to work out everything that depends on shapes, and the life of
+// what it answers with.
+
+#include "core/dispatch/query.hpp"
+
+namespace bp {
+
+PlannedKernel::PlannedKernel(Device& device, OpId op, const KernelRecord& record,
+                             Attributes attributes)
+    : device_(device), op_(op), record_(record), attributes_(std::move(attributes)) {
+  device_.track(this);
+}
+
+PlannedKernel::~PlannedKernel() {
+  if (device_.closed()) return;
+  device_.untrack(this);
+  release_plugin_objects();
+}
+
+void PlannedKernel::release_plugin_objects() {
+  for (bp_kernel_state* state : idle_states_) destroy_state(state);
+  for (const auto& [stream, state] : stream_states_) destroy_state(state);
+  idle_states_.clear();
+  stream_states_.clear();
+  const auto turn = lock_plugin(device_.slots());
+  if (plan_ != nullptr) record_.kernel.plan_free(device_.slots().device, plan_);
+  plan_ = nullptr;
+}
+
+Result<bp_kernel_state*> PlannedKernel::create_state() const {
+  bp_kernel_state* state = nullptr;
+  const auto turn = lock_plugin(device_.slots());
+  const bp_status code = record_.kernel.state_create(device_.slots().device, record_.original,
+                                                     plan_, &state);
+  if (code != BP_OK) return device_.failure(code, std::string(record_.name) + " state_create");
+  return state;
+}
+
+void PlannedKernel::destroy_state(bp_kernel_state* state) const {
+  const auto turn = lock_plugin(device_.slots());
+  record_.kernel.state_destroy(device_.slots().device, state);
+}
+
+Result<bp_kernel_state*> PlannedKernel::borrow_state(Stream& stream) {
+  if (!stateful()) return nullptr;
+  std::unique_lock lock(states_mutex_);
+  if (stream.is_inline() && !idle_states_.empty()) {
+    bp_kernel_state* state = idle_states_.back();
+    idle_states_.pop_back();
+    return state;
+  }
+  for (const auto& [owner, state] : stream_states_) {
+    if (owner == &stream) return state;
+  }
+  lock.unlock();
+  BP_TRY_ASSIGN(bp_kernel_state * made, create_state());
+  lock.lock();
+  if (!stream.is_inline()) stream_states_.emplace_back(&stream, made);
+  return made;
+}
+
+void PlannedKernel::return_state(Stream& stream, bp_kernel_state* state) {
+  if (state == nullptr || !stream.is_inline()) return;
+  std::lock_guard lock(states_mutex_);
+  idle_states_.push_back(state);
+}
+
+Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord& record,
+                                                             const CallQuery& call) {
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if ((arg_rule(record, i).flags & kHostArgBits) != 0 && call.inputs[i].host_data == nullptr &&
+        call.inputs[i].dtype != BP_DTYPE_NONE) {
+      return Status(BP_UNSUPPORTED, std::string(record.name) + " needs input " +
+                                        std::to_string(i) + " on the host");
+    }
+  }
+  auto planned = std::make_shared<PlannedKernel>(device_, call.op, record, call.attributes);
+  planned->materialise_mask_ = inputs_to_materialise(record, call);
+  planned->extents_ = call.schema.extents;
+  if (record.kernel.plan == nullptr) return planned;
+  // The attributes of the plan are the planned kernel's own copy: the ABI promises them to the
+  // plugin until plan_free.
+  const CallQuery own{call.schema, call.op, call.inputs, call.outputs, planned->attributes_};
+  const KernelQuery query(record, own, record.kernel.depends_on, planned->materialise_mask_);
+  bp_plan_info info{};
+  info.struct_size = sizeof(info);
+  bp_kernel_plan* plan = nullptr;
+  auto turn = lock_plugin(device_.slots());
+  const bp_status code = record.kernel.plan(device_.slots().device, query.get(), &info, &plan);
+  if (code == BP_UNSUPPORTED) {
+    std::string reason = info.reason.ptr == nullptr
+                             ? std::string()
+                             : std::string(info.reason.ptr, info.reason.len);
+    if (const auto report = device_.plugin().host().take_report(); report && reason.empty()) {
+      reason = report->message;
+    }
+    return Status(BP_UNSUPPORTED, std::string(record.name) + " " + reason);
+  }
+  if (code != BP_OK) return device_.failure(code, std::string(record.name) + " plan");
+  planned->plan_ = plan;
+  planned->can_fault_ = (info.flags & BP_PLAN_CAN_FAULT_BIT) != 0;
+  planned->workspace_bytes_ = info.workspace_bytes;
+  if (info.workspace_alignment_bytes > 256) {
+    return Status(BP_UNSUPPORTED, std::string(record.name) +
+                                      " wants its workspace aligned to more than 256 bytes");
+  }
+  return planned;
+}
+
+Result<std::shared_ptr<PlannedKernel>> Dispatcher::plan_kernel(OpId op,
+                                                               std::span<const ArgType> inputs,
+                                                               std::span<const TensorType> outputs,
+                                                               const void* attributes) {
+  const OpSchema& schema = registry_.schema(op);
+  BP_TRY_ASSIGN(const Attributes owned, Attributes::copy_from(schema, attributes));
+  const CallQuery call{schema, op, inputs, outputs, owned};
+  const Selection& selection = select(call);
+  std::string reasons = selection.reasons;
+  for (const KernelRecord* record : selection.candidates) {
+    auto planned = make_plan(*record, call);
+    if (planned.ok() || planned.status().code() != BP_UNSUPPORTED) return planned;
+    if (!reasons.empty()) reasons += "; ";
+    reasons += planned.status().message();
+  }
+  return Status(BP_UNSUPPORTED, reasons);
+}
+
+}  // namespace bp

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Inside core/dispatch: one call as the kernels of a device are asked about it.
+#ifndef BACKPLANE_CORE_DISPATCH_QUERY_HPP
+#define BACKPLANE_CORE_DISPATCH_QUERY_HPP
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/dispatch/dispatcher.hpp"
+
+namespace bp {
+
+struct CallQuery {
+  const OpSchema& schema;
+  OpId op;
+  std::span<const ArgType> inputs;
+  std::span<const TensorType> outputs;
+  const Attributes& attributes;
+};
+
+/// A bp_kernel_query with the arrays it points to. What is shown of sizes, strides and host data
+/// follows kernel.depends_on; `depends_on` 0 shows ranks only.
+class KernelQuery {
+ public:
+  KernelQuery(const KernelRecord& record, const CallQuery& call, uint32_t depends_on,
+              uint32_t materialise_mask);
+  const bp_kernel_query* get() const { return &query_; }
+
+ private:
+  bp_kernel_query query_{};
+  std::vector<bp_arg_info> args_;
+  std::vector<Dims> dims_;  // sizes and strides of each argument, in turn
+};
+
+/// The rule for input `index` of a kernel.
+bp_arg_rule arg_rule(const KernelRecord& record, size_t index);
+inline constexpr uint32_t kHostArgBits = BP_ARG_HOST_AT_PLAN_BIT | BP_ARG_HOST_AT_LAUNCH_BIT;
+
+/// Why the descriptor alone rules the kernel out; empty: it does not. Keyed without shapes.
+std::string refuse_by_descriptor(const KernelRecord& record, const CallQuery& call);
+/// Why the kernel's own supports() rules it out; empty: it does not.
+std::string refuse_by_kernel(Device& device, const KernelRecord& record, const CallQuery& call);
+/// Inputs whose strides or alignment the kernel does not take.
+uint32_t inputs_to_materialise(const KernelRecord& record, const CallQuery& call);
+
+}  // namespace bp
+
+#endif

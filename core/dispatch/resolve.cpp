@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Resolution: infer, then alias, kernel, simpler operators, or the host device, in that order; and
+// the cache that makes a warm call one hash and one compare.
+#include <algorithm>
+
+#include "core/base/log.hpp"
+#include "core/dispatch/query.hpp"
+#include "core/runtime/runtime.hpp"
+
+namespace bp {
+namespace {
+
+uint64_t mix(uint64_t hash, uint64_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
+  return hash * 0xff51afd7ed558ccdu;
+}
+
+uint64_t call_hash(OpId op, std::span<const ArgType> inputs, uint64_t attributes_hash) {
+  uint64_t hash = mix(attributes_hash, op);
+  for (const ArgType& input : inputs) {
+    hash = mix(hash, input.dtype << 8 | input.sizes.size());
+    for (size_t i = 0; i < input.sizes.size(); ++i) {
+      hash = mix(hash, static_cast<uint64_t>(input.sizes[i]));
+      hash = mix(hash, static_cast<uint64_t>(input.strides[i]));
+    }
+    hash = mix(hash, input.offset_bytes % 256);
+  }
+  return hash ^ (hash >> 32);
+}
+
+bool same_arg(const ArgType& a, const ArgType& b) {
+  return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides &&
+         a.offset_bytes % 256 == b.offset_bytes % 256;
+}
+
+}  // namespace
+
+std::string_view placement_name(Placement placement) {
+  switch (placement) {
+    case Placement::kView: return "view";
+    case Placement::kNative: return "native";
+    case Placement::kDecomposed: return "decomposed";
+    case Placement::kFallback: return "fallback";
+  }
+  return "unknown";
+}
+
+struct Dispatcher::CacheEntry {
+  uint64_t hash;
+  OpId op;
+  std::vector<ArgType> inputs;
+  Attributes attributes;
+  std::shared_ptr<const Resolution> resolution;
+};
+
+Dispatcher& Dispatcher::of(Device& device) {
+  return static_cast<Dispatcher&>(device.extension(
+      [&] { return std::unique_ptr<DeviceExtension>(new Dispatcher(device)); }));
+}
+
+Dispatcher::Dispatcher(Device& device)
+    : device_(device), registry_(device.runtime().registry()) {
+  auto kernels = list_kernels(device.plugin(), device.slots());
+  if (kernels.ok()) {
+    kernels_ = std::move(*kernels);
+  } else {
+    log(BP_LOG_ERROR, device.name() + " offers no kernels: " + kernels.status().to_string());
+  }
+  kernels_by_op_.resize(registry_.size());
+  for (const KernelRecord& record : kernels_.kernels) {
+    if (const auto op = registry_.find(record.op)) {
+      kernels_by_op_[*op].push_back(&record);
+    } else {
+      log(BP_LOG_WARNING, device.name() + ": kernel " + std::string(record.name) +
+                              " is for operator '" + std::string(record.op) +
+                              "', which is not known; it is never used");
+    }
+  }
+  for (auto& records : kernels_by_op_) {
+    std::stable_sort(records.begin(), records.end(),
+                     [](const KernelRecord* a, const KernelRecord* b) {
+                       return a->kernel.priority > b->kernel.priority;
+                     });
+  }
+}
+
+Dispatcher::~Dispatcher() = default;
+
+std::vector<std::string> Dispatcher::kernel_names(OpId op) const {
+  std::vector<std::string> names;
+  for (const KernelRecord* record : kernels_by_op_[op]) names.emplace_back(record->name);
+  return names;
+}
+
+Result<std::shared_ptr<const Resolution>> Dispatcher::resolve(OpId op,
+                                                              std::span<const ArgType> inputs,
+                                                              const void* attributes) {
+  const OpSchema& schema = registry_.schema(op);
+  const uint64_t hash = call_hash(op, inputs, hash_attributes(schema, attributes));
+  std::atomic<const CacheEntry*>& slot = cache_[hash % kCacheSlots];
+  const CacheEntry* entry = slot.load(std::memory_order_acquire);
+  if (entry != nullptr && entry->hash == hash && entry->op == op &&
+      std::equal(inputs.begin(), inputs.end(), entry->inputs.begin(), entry->inputs.end(),
+                 same_arg) &&
+      equal_attributes(schema, entry->attributes.data(), attributes)) {
+    return entry->resolution;
+  }
+  BP_TRY_ASSIGN(Attributes owned, Attributes::copy_from(schema, attributes));
+  bool cacheable = true;
+  BP_TRY_ASSIGN(Resolution resolved, resolve_anew(op, inputs, owned, &cacheable));
+  auto resolution = std::make_shared<const Resolution>(std::move(resolved));
+  std::lock_guard lock(mutex_);
+  // Entries are never freed before the dispatcher, because readers hold no lock; a program with
+  // more shapes than the limit resolves the others anew each time.
+  if (cacheable && cache_entries_.size() < kCacheLimit) {
+    std::vector<ArgType> kept(inputs.begin(), inputs.end());
+    for (ArgType& input : kept) input.host_data = nullptr;
+    cache_entries_.push_back(std::make_unique<const CacheEntry>(
+        CacheEntry{hash, op, std::move(kept), std::move(owned), resolution}));
+    slot.store(cache_entries_.back().get(), std::memory_order_release);
+  }
+  return resolution;
+}
+
+Result<Resolution> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,
+                                            const Attributes& attributes, bool* out_cacheable) {
+  const OpSchema& schema = registry_.schema(op);
+  BP_TRY(attributes.validate());
+  std::vector<TensorType> types;
+  std::vector<const void*> host_data;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    types.push_back({.dtype = inputs[i].dtype, .has_rank = true, .sizes = inputs[i].sizes});
+    const bool wanted = i < schema.inputs.size() && schema.inputs[i].host != HostNeed::kNone;
+    host_data.push_back(wanted ? inputs[i].host_data : nullptr);
+    if (wanted) *out_cacheable = false;
+  }
+  const InferContext context{types, host_data, attributes.data()};
+  Resolution resolution;
+  BP_TRY(infer_types(schema, context, &resolution.outputs));
+  for (const TensorType& output : resolution.outputs) {
+    if (!output.has_rank || !all_known(output.sizes)) {
+      return Status(BP_INTERNAL, std::string(schema.name) + ": sizes stayed unknown: " +
+                                     to_string(output.sizes));
+    }
+  }
+  if (schema.view != nullptr) {
+    resolution.view = schema.view(inputs[0].sizes, inputs[0].strides, attributes.data(),
+                                  resolution.outputs[0].sizes);
+    if (resolution.view.possible) {
+      resolution.placement = Placement::kView;
+      return resolution;
+    }
+  }
+  std::string refusal = "is on the BACKPLANE_HOST_OPS list";
+  const bool forced = device_.runtime().is_host_op(op) && &device_ != device_.runtime().host_device();
+  if (!forced) {
+    auto planned = plan_kernel(op, inputs, resolution.outputs, attributes.data());
+    if (planned.ok()) {
+      resolution.placement = Placement::kNative;
+      resolution.kernel = std::move(*planned);
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if ((arg_rule(resolution.kernel->record(), i).flags & kHostArgBits) != 0) {
+          *out_cacheable = false;
+        }
+      }
+      return resolution;
+    }
+    if (planned.status().code() != BP_UNSUPPORTED) return planned.status();
+    refusal = planned.status().message();
+    BP_TRY(resolve_composite(op, context, refusal, &resolution));
+    if (resolution.placement == Placement::kDecomposed) return resolution;
+  }
+  resolution.placement = Placement::kFallback;
+  resolution.reason = std::move(refusal);
+  return resolution;
+}
+
+Status Dispatcher::resolve_composite(OpId op, const InferContext& context,
+                                     std::string_view refusal, Resolution* out) {
+  const OpSchema& schema = registry_.schema(op);
+  if (schema.decompose == nullptr) return {};
+  auto graph = std::make_shared<Graph>(registry_);
+  const Status status = schema.decompose(context, graph.get());
+  if (status.code() == BP_UNSUPPORTED) return {};
+  BP_TRY(status);
+  // Parts that would each fall back cost more copies than the whole operator falling back once. On
+  // the host device there is nothing to fall back to, so parts are tried all the same.
+  const bool last_resort = &device_ == device_.runtime().host_device() ||
+                           device_.runtime().host_device() == nullptr;
+  if (!last_resort && !all_native(*graph)) return {};
+  out->placement = Placement::kDecomposed;
+  out->graph = std::move(graph);
+  out->reason = refusal;
+  return {};
+}
+
+bool Dispatcher::all_native(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    std::vector<ArgType> inputs;
+    for (ValueId id : node.inputs) {
+      if (id == kNoValue) {
+        inputs.emplace_back();
+        continue;
+      }
+      const Value& value = graph.value(id);
+      const TensorType& type = value.type;
+      inputs.push_back({.dtype = type.dtype,
+                        .sizes = type.sizes,
+                        .strides = contiguous_strides(type.sizes),
+                        .offset_bytes = 0,
+                        .host_data = value.constant ? value.constant->data : nullptr});
+    }
+    const auto resolution = resolve(node.op, inputs, node.attributes.data());
+    if (!resolution.ok() || (*resolution)->placement == Placement::kFallback) return false;
+  }
+  return true;
+}
+
+}  // namespace bp

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Selection: which kernels of a device can run an operator with these dtypes, ranks and attributes,
+// in order of preference, and for each other one why not.
+#include <algorithm>
+
+#include "core/base/dtype.hpp"
+#include "core/base/log.hpp"
+#include "core/dispatch/query.hpp"
+
+namespace bp {
+namespace {
+
+std::string_view text_of(bp_str text) {
+  return text.ptr == nullptr ? std::string_view() : std::string_view(text.ptr, text.len);
+}
+
+const ArgSchema& input_schema(const OpSchema& schema, size_t index) {
+  return schema.inputs[std::min(index, schema.inputs.size() - 1)];
+}
+
+bool inner_dense(const ArgType& input) {
+  for (size_t i = 0; i < input.sizes.size(); ++i) {
+    if (input.sizes[i] <= 1) continue;
+    if (input.strides[i] < 0) return false;
+    if (i + 1 == input.sizes.size() && input.strides[i] != 1) return false;
+  }
+  return true;
+}
+
+bool strides_fit(uint32_t stride_class, const ArgType& input) {
+  switch (stride_class) {
+    case BP_STRIDES_ANY: return true;
+    case BP_STRIDES_NON_NEGATIVE:
+      for (size_t i = 0; i < input.sizes.size(); ++i) {
+        if (input.sizes[i] > 1 && input.strides[i] < 0) return false;
+      }
+      return true;
+    case BP_STRIDES_INNER_DENSE: return inner_dense(input);
+    default: return is_contiguous(input.sizes, input.strides);
+  }
+}
+
+// The highest `since` among what this call really uses: a kernel built before that must not run it.
+uint32_t needed_since(const CallQuery& call) {
+  uint32_t since = 1;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (call.inputs[i].dtype != BP_DTYPE_NONE) {
+      since = std::max(since, input_schema(call.schema, i).since);
+    }
+  }
+  const Attributes defaults(call.schema);
+  for (const AttrField& field : call.schema.attrs) {
+    if (field.since > since && !call.attributes.equals(defaults)) since = field.since;
+  }
+  return since;
+}
+
+uint32_t dtype_of_var(const CallQuery& call, size_t var) {
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (input_schema(call.schema, i).type_var == static_cast<int32_t>(var) &&
+        call.inputs[i].dtype != BP_DTYPE_NONE) {
+      return call.inputs[i].dtype;
+    }
+  }
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    if (call.schema.outputs[i].type_var == static_cast<int32_t>(var)) return call.outputs[i].dtype;
+  }
+  return BP_DTYPE_NONE;
+}
+
+std::string selection_key(const CallQuery& call) {
+  std::string key;
+  const auto put = [&key](uint64_t value) {
+    key.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  put(call.op);
+  for (const ArgType& input : call.inputs) put(input.dtype << 8 | input.sizes.size());
+  for (const TensorType& output : call.outputs) put(output.dtype << 8 | output.sizes.size());
+  return key + call.attributes.to_string();
+}
+
+}  // namespace
+
+bp_arg_rule arg_rule(const KernelRecord& record, size_t index) {
+  if (record.arg_rules.empty()) return {};
+  return record.arg_rules[std::min(index, record.arg_rules.size() - 1)];
+}
+
+KernelQuery::KernelQuery(const KernelRecord& record, const CallQuery& call, uint32_t depends_on,
+                         uint32_t materialise_mask) {
+  const size_t count = call.inputs.size() + call.outputs.size();
+  args_.resize(count);
+  dims_.resize(2 * count);
+  for (size_t i = 0; i < count; ++i) {
+    const bool is_input = i < call.inputs.size();
+    const TensorType* output = is_input ? nullptr : &call.outputs[i - call.inputs.size()];
+    const Dims& sizes = is_input ? call.inputs[i].sizes : output->sizes;
+    bp_arg_info& info = args_[i];
+    info.struct_size = sizeof(info);
+    info.dtype = is_input ? call.inputs[i].dtype : output->dtype;
+    info.rank = static_cast<uint32_t>(sizes.size());
+    Dims& shown_sizes = dims_[2 * i];
+    shown_sizes.resize(sizes.size(), kUnknownDim);
+    if ((depends_on & BP_DEPENDS_SIZES_BIT) != 0) shown_sizes = sizes;
+    info.sizes = shown_sizes.data();
+    if ((depends_on & BP_DEPENDS_STRIDES_BIT) != 0) {
+      const bool dense = !is_input || ((materialise_mask >> i) & 1) != 0;
+      dims_[2 * i + 1] = dense ? contiguous_strides(sizes) : call.inputs[i].strides;
+      info.strides = dims_[2 * i + 1].data();
+    }
+    if (is_input && (arg_rule(record, i).flags & BP_ARG_HOST_AT_PLAN_BIT) != 0) {
+      info.host_data = call.inputs[i].host_data;
+    }
+  }
+  query_.struct_size = sizeof(query_);
+  query_.kernel = record.original;
+  query_.op_version = call.schema.version;
+  query_.input_count = static_cast<uint32_t>(call.inputs.size());
+  query_.output_count = static_cast<uint32_t>(call.outputs.size());
+  query_.arg_stride_bytes = sizeof(bp_arg_info);
+  query_.args = args_.data();
+  query_.attributes = call.attributes.data();
+  query_.attributes_bytes = call.schema.attrs_bytes;
+}
+
+std::string refuse_by_descriptor(const KernelRecord& record, const CallQuery& call) {
+  const bp_kernel& kernel = record.kernel;
+  if (call.schema.version < kernel.version_min || call.schema.version > kernel.version_max) {
+    return "computes versions " + std::to_string(kernel.version_min) + " to " +
+           std::to_string(kernel.version_max) + ", not " + std::to_string(call.schema.version);
+  }
+  if (const uint32_t since = needed_since(call); kernel.op_since < since) {
+    return "was built before an argument or attribute of version " + std::to_string(since);
+  }
+  if (kernel.dtype_mask_count != call.schema.type_vars.size()) {
+    return "has " + std::to_string(kernel.dtype_mask_count) + " dtype sets, the operator has " +
+           std::to_string(call.schema.type_vars.size());
+  }
+  for (size_t var = 0; var < call.schema.type_vars.size(); ++var) {
+    const uint32_t dtype = dtype_of_var(call, var);
+    if (dtype == BP_DTYPE_NONE || (kernel.dtype_masks[var] & BP_DTYPE_BIT(dtype)) != 0) continue;
+    return std::string(call.schema.type_vars[var].name) + " is " + std::string(dtype_name(dtype)) +
+           ", takes " + dtype_set_name(kernel.dtype_masks[var]);
+  }
+  return {};
+}
+
+std::string refuse_by_kernel(Device& device, const KernelRecord& record, const CallQuery& call) {
+  if (record.kernel.supports == nullptr) return {};
+  const KernelQuery query(record, call, 0, 0);
+  bp_support support{};
+  support.struct_size = sizeof(support);
+  const auto turn = lock_plugin(device.slots());
+  const bp_status code = record.kernel.supports(device.slots().device, query.get(), &support);
+  if (code != BP_OK) return device.failure(code, "supports").to_string();
+  if (support.answer == BP_SUPPORT_YES || support.answer == BP_SUPPORT_DEPENDS) return {};
+  const std::string_view reason = text_of(support.reason);
+  return reason.empty() ? "says no without a reason" : std::string(reason);
+}
+
+uint32_t inputs_to_materialise(const KernelRecord& record, const CallQuery& call) {
+  uint32_t mask = 0;
+  for (size_t i = 0; i < call.inputs.size() && i < 32; ++i) {
+    const ArgType& input = call.inputs[i];
+    if (input.dtype == BP_DTYPE_NONE) continue;
+    const bp_arg_rule rule = arg_rule(record, i);
+    if ((rule.flags & kHostArgBits) != 0) continue;
+    const uint64_t alignment = std::max<uint64_t>(rule.alignment_bytes, 1);
+    if (!strides_fit(rule.strides, input) || input.offset_bytes % alignment != 0) mask |= 1u << i;
+  }
+  return mask;
+}
+
+const Dispatcher::Selection& Dispatcher::select(const CallQuery& call) {
+  const std::string key = selection_key(call);
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto found = selections_.find(key); found != selections_.end()) {
+      return *found->second;
+    }
+  }
+  // supports() is foreign code: it is asked without the lock, and the first answer stored wins.
+  auto selection = std::make_unique<Selection>();
+  for (const KernelRecord* record : kernels_by_op_[call.op]) {
+    std::string reason = refuse_by_descriptor(*record, call);
+    if (reason.empty()) reason = refuse_by_kernel(device_, *record, call);
+    if (reason.empty()) {
+      selection->candidates.push_back(record);
+      continue;
+    }
+    if (!selection->reasons.empty()) selection->reasons += "; ";
+    selection->reasons += std::string(record->name) + " " + reason;
+  }
+  if (kernels_by_op_[call.op].empty()) selection->reasons = "no kernel for this operator";
+  std::lock_guard lock(mutex_);
+  return *selections_.emplace(key, std::move(selection)).first->second;
+}
+
+}  // namespace bp

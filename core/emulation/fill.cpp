@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mem_fill where the plugin's own cannot be called as it is: the device has none, or its streams
+// are not the plugin's. A missing fill is copies from a staged pattern.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "core/emulation/emulation.hpp"
+
+namespace bp {
+namespace {
+
+// Bounds the staging memory of a fill of any size; a multiple of every pattern.
+constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
+
+bp_status check_args(const Emulation& emulation, const bp_fill_args& args) {
+  const uint32_t pattern_bytes = args.pattern_bytes;
+  if (pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4 && pattern_bytes != 8) {
+    return emulation.fail(
+        BP_INVALID_ARGUMENT,
+        "mem_fill: pattern_bytes is " + std::to_string(pattern_bytes) + "; expected 1, 2, 4 or 8");
+  }
+  if (args.bytes % pattern_bytes != 0) {
+    return emulation.fail(BP_INVALID_ARGUMENT, "mem_fill: " + std::to_string(args.bytes) +
+                                                   " bytes are no multiple of pattern_bytes " +
+                                                   std::to_string(pattern_bytes));
+  }
+  if (args.dst.offset_bytes + args.bytes < args.bytes) {
+    return emulation.fail(BP_INVALID_ARGUMENT, "mem_fill: offset_bytes plus bytes overflows");
+  }
+  return BP_OK;
+}
+
+/// One chunk of the repeated pattern; empty if memory is out.
+HostBuffer stage_pattern(const bp_fill_args& args) {
+  const uint64_t bytes = std::min(args.bytes, kChunkBytes);
+  HostBuffer staging(bytes);
+  for (uint64_t at = 0; at < bytes && !staging.empty(); at += args.pattern_bytes) {
+    std::memcpy(staging.data() + at, &args.pattern, args.pattern_bytes);
+  }
+  return staging;
+}
+
+/// Calls copy(bp_copy_args) for each chunk, until one fails. The number of good ones is added up.
+template <class Copy>
+bp_status for_each_chunk(const bp_fill_args& args, const HostBuffer& staging, Copy copy,
+                         uint64_t* out_good_count) {
+  for (uint64_t at = 0; at < args.bytes; at += kChunkBytes) {
+    const bp_copy_args chunk{.struct_size = sizeof(bp_copy_args),
+                             .flags = 0,
+                             .kind = BP_COPY_HOST_TO_DEVICE,
+                             .reserved = 0,
+                             .dst = {args.dst.handle, args.dst.offset_bytes + at},
+                             .src = {reinterpret_cast<uint64_t>(staging.data()), 0},
+                             .bytes = std::min(kChunkBytes, args.bytes - at)};
+    const bp_status status = copy(chunk);
+    if (status != BP_OK) return status;
+    ++*out_good_count;
+  }
+  return BP_OK;
+}
+
+bp_status fill_staged(Emulation& emulation, const bp_fill_args& args) {
+  const HostBuffer staging = stage_pattern(args);
+  if (staging.empty()) return BP_OUT_OF_MEMORY;
+  uint64_t good_count = 0;
+  return for_each_chunk(
+      args, staging, [&](const bp_copy_args& chunk) { return emulation.copy_now(chunk); },
+      &good_count);
+}
+
+/// Copies in the order of a native stream, which frees the staged pattern when it is done with it.
+/// The pattern is in plain memory: a host call may not call the plugin, so not its host_free
+/// either.
+bp_status fill_staged_async(Emulation& emulation, bp_stream* stream, const bp_fill_args& args) {
+  std::list<HostBuffer> staging;
+  staging.push_back(stage_pattern(args));
+  if (staging.front().empty()) return BP_OUT_OF_MEMORY;
+  const bp_stream_api& native = emulation.native().stream;
+  const auto lock = emulation.lock_call();
+  uint64_t good_count = 0;
+  const bp_status status = for_each_chunk(
+      args, staging.front(),
+      [&](const bp_copy_args& chunk) { return native.mem_copy_async(stream, &chunk); },
+      &good_count);
+  if (good_count == 0) return status;
+  const auto free_staging = [](void* user, bp_status) { aligned_host_free(user); };
+  if (native.stream_host_call(stream, free_staging, staging.front().data()) == BP_OK) {
+    staging.front().release();
+  } else {
+    // Copies may be reading it, and nothing will tell when they are done.
+    emulation.abandon(std::move(staging));
+  }
+  return status;
+}
+
+/// With stream NULL, native or staged.
+bp_status fill_now(Emulation& emulation, const bp_fill_args& args) {
+  if (emulation.emulates(BP_FEATURE_FILL_BIT)) return fill_staged(emulation, args);
+  const auto lock = emulation.lock_call();
+  return emulation.native().memory.mem_fill(emulation.native().device, nullptr, &args);
+}
+
+bp_status fill_on_stream(Emulation& emulation, bp_stream* stream, const bp_fill_args& args) {
+  if (emulation.emulates(BP_FEATURE_ASYNC_BIT)) {
+    return EmulatedStream::from(stream).queue->enqueue(make_work([&emulation, stream, copy = args] {
+      const bp_status status = fill_now(emulation, copy);
+      if (status == BP_OK) return BP_OK;
+      return emulation.fail(
+          status, "mem_fill on an emulated stream answered status " + std::to_string(status),
+          stream);
+    }));
+  }
+  bp_stream* native_stream = unwrap_stream(emulation.serialised(), stream);
+  if (emulation.emulates(BP_FEATURE_FILL_BIT)) {
+    return fill_staged_async(emulation, native_stream, args);
+  }
+  const auto lock = emulation.lock_call();
+  return emulation.native().memory.mem_fill(emulation.native().device, native_stream, &args);
+}
+
+bp_status mem_fill(bp_device* self, bp_stream* stream, const bp_fill_args* args) {
+  Emulation& emulation = Emulation::from(self);
+  return guarded([&] {
+    const bp_status status = check_args(emulation, *args);
+    if (status != BP_OK) return status;
+    return stream == nullptr ? fill_now(emulation, *args)
+                             : fill_on_stream(emulation, stream, *args);
+  });
+}
+
+}  // namespace
+
+void install_fill(Emulation& emulation, DeviceSlots* slots) {
+  slots->fill_self = emulation.self();
+  slots->memory.mem_fill = mem_fill;
+}
+
+}  // namespace bp

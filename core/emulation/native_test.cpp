@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Devices with native streams: what is complete stays untouched, what is missing is filled in.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+#include "core/emulation/fake_device.hpp"
+
+namespace bp::testing {
+namespace {
+
+TEST(Complete, EverythingNative_KeepsThePluginsSlotsAndDevice) {
+  FakeDevice fake(BP_DEVICE_CONCURRENT_BIT, kAllFeatures);
+  const DeviceSlots before = fake.slots();
+  DeviceSlots slots = before;
+  const EmulationPtr emulation = complete(&slots);
+  ASSERT_NE(emulation, nullptr);
+  EXPECT_EQ(std::memcmp(&slots.memory, &before.memory, sizeof(slots.memory)), 0);
+  EXPECT_EQ(std::memcmp(&slots.stream, &before.stream, sizeof(slots.stream)), 0);
+  for (const bp_device* self :
+       {slots.memory_self, slots.fill_self, slots.pinned_self, slots.map_self, slots.stream_self}) {
+    EXPECT_EQ(self, fake.handle());
+  }
+  EXPECT_EQ(slots.emulated, 0u);
+  EXPECT_EQ(slots.call_mutex, nullptr);
+  EXPECT_TRUE(slots.launch_direct);
+  EXPECT_FALSE(lock_plugin(slots).owns_lock());
+  EXPECT_EQ(fake.call_count, 0);
+}
+
+TEST(Complete, NothingNative_FillsEverySlot) {
+  Opened device;
+  EXPECT_EQ(device.slots.emulated, kAllFeatures);
+  EXPECT_FALSE(device.slots.launch_direct);
+  EXPECT_TRUE(device.slots.is_direct(nullptr));
+  EXPECT_FALSE(device.slots.is_direct(reinterpret_cast<bp_stream*>(8)));
+  EXPECT_EQ(device.slots.memory_self, device.fake.handle());
+  // Both tables are struct_size and flags, then slots only.
+  std::array<void*, (sizeof(bp_memory_api) - 8) / sizeof(void*)> memory;
+  std::memcpy(memory.data(), reinterpret_cast<const char*>(&device.slots.memory) + 8,
+              sizeof(memory));
+  for (const void* slot : memory) EXPECT_NE(slot, nullptr);
+  std::array<void*, (sizeof(bp_stream_api) - 8) / sizeof(void*)> stream;
+  std::memcpy(stream.data(), reinterpret_cast<const char*>(&device.slots.stream) + 8,
+              sizeof(stream));
+  for (const void* slot : stream) EXPECT_NE(slot, nullptr);
+}
+
+TEST(Complete, TimingWithoutStreams_IsEmulatedToo) {
+  Opened device(BP_FEATURE_TIMING_BIT | BP_FEATURE_MAP_BIT);
+  EXPECT_EQ(device.slots.emulated, kAllFeatures & ~BP_FEATURE_MAP_BIT);
+  EXPECT_FALSE(device.slots.has_native(BP_FEATURE_TIMING_BIT));
+  EXPECT_TRUE(device.slots.has_native(BP_FEATURE_MAP_BIT));
+}
+
+class NativeStreamTest : public ::testing::Test {
+ protected:
+  void TearDown() override { device_.destroy(stream_); }
+
+  Opened device_{BP_FEATURE_ASYNC_BIT};
+  bp_stream* stream_ = device_.stream();
+};
+
+TEST_F(NativeStreamTest, Launch_GetsThePluginsOwnHandle) {
+  bp_stream* seen = nullptr;
+  device_.fake.on_launch = [&](const bp_launch_args& args) {
+    seen = args.stream;
+    return BP_OK;
+  };
+  EXPECT_TRUE(device_.slots.is_direct(stream_));
+  EXPECT_EQ(device_.launch(stream_, 1), BP_OK);
+  EXPECT_EQ(seen, stream_);
+  EXPECT_EQ(reported_stream(device_.slots, stream_), stream_);
+  ASSERT_EQ(device_.fake.streams.size(), 1u);
+  EXPECT_EQ(reinterpret_cast<bp_stream*>(device_.fake.streams[0]), stream_);
+}
+
+TEST_F(NativeStreamTest, MissingFill_IsStagedInTheStreamsOrder) {
+  const uint64_t bytes = (uint64_t{1} << 20) + 8;
+  const uint64_t handle = device_.alloc(bytes);
+  const uint64_t later = 0xABCDEF;
+  ASSERT_EQ(device_.fill(stream_, {handle, 0}, bytes, 0x0807060504030201, 8), BP_OK);
+  ASSERT_EQ(device_.copy_to_device(stream_, handle, &later, 8), BP_OK);
+  EXPECT_EQ(device_.bytes_of(handle), std::vector<std::byte>(bytes));  // nothing has run yet
+  ASSERT_EQ(device_.sync(stream_), BP_OK);
+  const std::vector<std::byte> got = device_.bytes_of(handle);
+  EXPECT_EQ(std::memcmp(got.data(), &later, 8), 0);
+  for (size_t i = 8; i < bytes; ++i) {
+    ASSERT_EQ(got[i], static_cast<std::byte>(i % 8 + 1)) << i;
+  }
+  EXPECT_EQ(device_.fake.native_fill_count, 0);
+}
+
+TEST_F(NativeStreamTest, MissingFillWithoutStream_IsDoneAtOnce) {
+  const uint64_t handle = device_.alloc(4);
+  ASSERT_EQ(device_.fill(nullptr, {handle, 0}, 4, 5, 1), BP_OK);
+  EXPECT_EQ(device_.bytes_of(handle), std::vector<std::byte>(4, std::byte{5}));
+}
+
+TEST_F(NativeStreamTest, StagedFillFailsAtOnce_KeepsNothing) {
+  const uint64_t handle = device_.alloc(8);
+  device_.fake.copy_status = BP_OUT_OF_MEMORY;
+  EXPECT_EQ(device_.fill(stream_, {handle, 0}, 8, 1, 1), BP_OUT_OF_MEMORY);
+  EXPECT_TRUE(device_.fake.streams[0]->tasks.empty());
+}
+
+TEST_F(NativeStreamTest, StagedFillFailsHalfway_KeepsItsPatternForTheCopiesUnderWay) {
+  const uint64_t bytes = uint64_t{3} << 20;
+  const uint64_t handle = device_.alloc(bytes);
+  device_.fake.copy_status = BP_OUT_OF_MEMORY;
+  device_.fake.copies_before_failure = 2;
+  EXPECT_EQ(device_.fill(stream_, {handle, 0}, bytes, 1, 1), BP_OUT_OF_MEMORY);
+  device_.fake.copy_status = BP_OK;
+  EXPECT_EQ(device_.sync(stream_), BP_OK);  // address sanitizer watches the copies
+  const std::vector<std::byte> got = device_.bytes_of(handle);
+  EXPECT_EQ(got[(2u << 20) - 1], std::byte{1});
+  EXPECT_EQ(got[2u << 20], std::byte{0});
+}
+
+TEST_F(NativeStreamTest, StagedFillWithoutHostCall_KeepsItsPatternUntilTheDeviceCloses) {
+  const uint64_t handle = device_.alloc(8);
+  device_.fake.host_call_status = BP_OUT_OF_MEMORY;
+  EXPECT_EQ(device_.fill(stream_, {handle, 0}, 8, 3, 1), BP_OK);
+  EXPECT_EQ(device_.sync(stream_), BP_OK);
+  EXPECT_EQ(device_.bytes_of(handle), std::vector<std::byte>(8, std::byte{3}));
+}
+
+TEST_F(NativeStreamTest, FillOnPoisonedStream_IsPoisoned) {
+  const uint64_t handle = device_.alloc(4);
+  const uint64_t value = 0;
+  device_.copy_to_device(stream_, handle, &value, 8);
+  EXPECT_EQ(device_.sync(stream_), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(device_.fill(stream_, {handle, 0}, 4, 1, 1), BP_POISONED);
+}
+
+class HostTimedEventTest : public NativeStreamTest {
+ protected:
+  void TearDown() override {
+    for (bp_event* event : {start_, end_}) api().event_destroy(event);
+    NativeStreamTest::TearDown();
+  }
+  const bp_stream_api& api() { return device_.slots.stream; }
+
+  bp_event* start_ = device_.event(BP_EVENT_TIMING_BIT);
+  bp_event* end_ = device_.event(BP_EVENT_TIMING_BIT);
+  uint64_t elapsed_ns_ = UINT64_MAX;
+};
+
+TEST_F(HostTimedEventTest, FinishedRecords_GiveTheTimeBetween) {
+  EXPECT_EQ(device_.fake.event_flags, 0u);  // a device without timing is not asked for it
+  EXPECT_EQ(device_.slots.emulated & BP_FEATURE_TIMING_BIT, BP_FEATURE_TIMING_BIT);
+  ASSERT_EQ(api().event_record(start_, stream_), BP_OK);
+  ASSERT_EQ(api().event_record(end_, stream_), BP_OK);
+  EXPECT_EQ(api().event_elapsed(start_, end_, &elapsed_ns_), BP_PENDING);
+  ASSERT_EQ(api().event_sync(end_, Opened::kSoonNs), BP_OK);
+  ASSERT_EQ(api().event_elapsed(start_, end_, &elapsed_ns_), BP_OK);
+  EXPECT_LT(elapsed_ns_, Opened::kSoonNs);
+  EXPECT_EQ(api().event_elapsed(end_, end_, &elapsed_ns_), BP_OK);
+  EXPECT_EQ(elapsed_ns_, 0u);
+}
+
+TEST_F(HostTimedEventTest, BadEvents_AreRefused) {
+  bp_event* plain = device_.event();
+  EXPECT_EQ(api().event_elapsed(start_, end_, &elapsed_ns_), BP_INVALID_ARGUMENT);
+  api().event_record(start_, stream_);
+  api().event_record(plain, stream_);
+  api().event_record(end_, stream_);
+  ASSERT_EQ(device_.sync(stream_), BP_OK);
+  EXPECT_EQ(api().event_elapsed(start_, plain, &elapsed_ns_), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(api().event_elapsed(end_, start_, &elapsed_ns_), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(elapsed_ns_, UINT64_MAX);
+  api().event_destroy(plain);
+}
+
+TEST_F(HostTimedEventTest, RecordThatCannotNoteTheTime_FailsAndChangesNothing) {
+  device_.fake.host_call_status = BP_OUT_OF_MEMORY;
+  EXPECT_EQ(api().event_record(start_, stream_), BP_OUT_OF_MEMORY);
+  EXPECT_EQ(api().event_query(start_), BP_OK);
+}
+
+TEST_F(HostTimedEventTest, WaitsAndFailures_AreTheNativeOnes) {
+  bp_stream* other = device_.stream();
+  const uint64_t handle = device_.alloc(4);
+  const uint64_t value = 0;
+  device_.copy_to_device(stream_, handle, &value, 8);  // outside its memory
+  ASSERT_EQ(api().event_record(end_, stream_), BP_OK);
+  ASSERT_EQ(api().event_wait(end_, other), BP_OK);
+  EXPECT_EQ(device_.sync(other), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(api().event_query(end_), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(api().event_elapsed(end_, end_, &elapsed_ns_), BP_INVALID_ARGUMENT);
+  device_.destroy(other);
+}
+
+}  // namespace
+}  // namespace bp::testing

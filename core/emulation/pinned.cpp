@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pinned memory for a device without the band PINNED: plain memory with the promised alignment.
+#include <string>
+
+#include "core/emulation/emulation.hpp"
+
+namespace bp {
+namespace {
+
+bp_status host_alloc(bp_device* self, uint64_t bytes, void** out_ptr) {
+  return guarded([&] {
+    void* ptr = aligned_host_alloc(bytes);
+    if (ptr == nullptr) {
+      return Emulation::from(self).fail(BP_OUT_OF_MEMORY,
+                                        "host_alloc: no " + std::to_string(bytes) + " bytes");
+    }
+    *out_ptr = ptr;
+    return BP_OK;
+  });
+}
+
+bp_status host_free(bp_device*, void* ptr) {
+  aligned_host_free(ptr);
+  return BP_OK;
+}
+
+}  // namespace
+
+void install_pinned(Emulation& emulation, DeviceSlots* slots) {
+  slots->pinned_self = emulation.self();
+  slots->memory.host_alloc = host_alloc;
+  slots->memory.host_free = host_free;
+}
+
+}  // namespace bp

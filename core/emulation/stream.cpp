@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams for a device without the band ASYNC: a task queue each. What the plugin only does
+// blocking is done on the queue's worker, so every failure of it is a failure of the stream.
+#include <string>
+
+#include "core/emulation/emulation.hpp"
+
+namespace bp {
+namespace {
+
+bp_status stream_create(bp_device* self, const bp_stream_args* args, bp_stream** out_stream) {
+  Emulation& emulation = Emulation::from(self);
+  return guarded([&] {
+    if (args->flags != 0) {
+      return emulation.fail(BP_UNSUPPORTED, "stream_create: unknown flags " +
+                                                std::to_string(args->flags) + "; expected 0");
+    }
+    auto stream =
+        std::make_unique<EmulatedStream>(EmulatedStream{emulation, std::make_shared<TaskQueue>()});
+    *out_stream = stream.release()->handle();
+    return BP_OK;
+  });
+}
+
+bp_status stream_destroy(bp_stream* handle) {
+  const std::unique_ptr<EmulatedStream> stream(&EmulatedStream::from(handle));
+  stream->queue->finish();
+  return BP_OK;
+}
+
+bp_status stream_sync(bp_stream* handle, uint64_t timeout_ns) {
+  return EmulatedStream::from(handle).queue->sync(timeout_ns);
+}
+
+bp_status stream_query(bp_stream* handle) { return EmulatedStream::from(handle).queue->query(); }
+
+bp_status copy_on_worker(EmulatedStream& stream, const bp_copy_args& args) {
+  const bp_status status = stream.emulation.copy_now(args);
+  if (status == BP_OK) return BP_OK;
+  return stream.emulation.fail(status,
+                               "mem_copy_async: mem_copy of " + std::to_string(args.bytes) +
+                                   " bytes answered status " + std::to_string(status),
+                               stream.handle());
+}
+
+bp_status mem_copy_async(bp_stream* handle, const bp_copy_args* args) {
+  EmulatedStream& stream = EmulatedStream::from(handle);
+  return guarded([&] {
+    if (args->kind > BP_COPY_DEVICE_TO_DEVICE) {
+      return stream.emulation.fail(
+          BP_UNSUPPORTED, "mem_copy_async: unknown kind " + std::to_string(args->kind), handle);
+    }
+    return stream.queue->enqueue(
+        make_work([&stream, copy = *args] { return copy_on_worker(stream, copy); }));
+  });
+}
+
+bp_status stream_host_call(bp_stream* handle, bp_host_fn fn, void* user) {
+  return guarded([&] {
+    EmulatedStream::from(handle).queue->enqueue_always(
+        make_task([fn, user](Failure* failure) { fn(user, failure->status); }));
+    return BP_OK;
+  });
+}
+
+}  // namespace
+
+uint64_t emulated_failed_op_seq(bp_stream* stream) {
+  return EmulatedStream::from(stream).queue->failure().op_seq;
+}
+
+bp_stream* reported_stream(const DeviceSlots& slots, bp_stream* stream) {
+  return slots.stream_emulated() ? stream : unwrap_stream(slots.call_mutex != nullptr, stream);
+}
+
+void install_emulated_streams(Emulation& emulation, DeviceSlots* slots) {
+  slots->stream_self = emulation.self();
+  slots->stream.stream_create = stream_create;
+  slots->stream.stream_destroy = stream_destroy;
+  slots->stream.stream_sync = stream_sync;
+  slots->stream.stream_query = stream_query;
+  slots->stream.mem_copy_async = mem_copy_async;
+  slots->stream.stream_host_call = stream_host_call;
+}
+
+}  // namespace bp

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The executor's inner loop and what it needs ready-made.
+#include "core/execute/run_context.hpp"
+
+#include <algorithm>
+
+#include "core/base/dtype.hpp"
+#include "core/dispatch/launch.hpp"
+
+namespace bp {
+namespace {
+
+size_t index_of(PlanDevice device) { return static_cast<size_t>(device); }
+
+}  // namespace
+
+SegmentInstance::SegmentInstance(std::shared_ptr<const Segment> segment,
+                                 std::array<Device*, kPlanDeviceCount> devices,
+                                 std::array<Stream*, kPlanDeviceCount> streams)
+    : segment_(std::move(segment)), devices_(devices), streams_(streams),
+      owned_(segment_->slots.size()) {
+  for (Device* device : devices_) {
+    if (device != nullptr) device->track(this);
+  }
+}
+
+SegmentInstance::~SegmentInstance() {
+  release_plugin_objects();
+  for (Device* device : devices_) {
+    if (device != nullptr && !device->closed()) device->untrack(this);
+  }
+}
+
+void SegmentInstance::release_plugin_objects() {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i] == nullptr) continue;
+    const PlannedKernel& kernel = *segment_->steps[i].kernel;
+    if (!kernel.device().closed()) kernel.destroy_state(states_[i]);
+    states_[i] = nullptr;
+  }
+}
+
+Status SegmentInstance::prepare() {
+  for (size_t i = 0; i < kPlanDeviceCount; ++i) {
+    if (segment_->arena_bytes[i] == 0) continue;
+    BP_TRY_ASSIGN(arenas_[i], Storage::allocate(*devices_[i], segment_->arena_bytes[i],
+                                                MemoryTag::kActivations, *streams_[i]));
+  }
+  states_.assign(segment_->steps.size(), nullptr);
+  keep_alive_.resize(segment_->steps.size());
+  for (size_t i = 0; i < segment_->steps.size(); ++i) {
+    const Step& step = segment_->steps[i];
+    keep_alive_[i] = step.kernel;
+    if (step.kernel != nullptr && step.kernel->stateful()) {
+      BP_TRY_ASSIGN(states_[i], step.kernel->create_state());
+    }
+  }
+  for (SlotId id = 0; id < segment_->slots.size(); ++id) {
+    if (segment_->slots[id].kind == SlotKind::kConstant) owned_[id] = segment_->slots[id].constant;
+  }
+  prepare_arguments();
+  return {};
+}
+
+bool SegmentInstance::is_fixed(SlotId id) const {
+  const Slot& slot = segment_->slots[id];
+  const Slot& base = slot.kind == SlotKind::kView ? segment_->slots[slot.base] : slot;
+  return base.kind == SlotKind::kArena || base.kind == SlotKind::kConstant;
+}
+
+bp_mem SegmentInstance::place_of(SlotId id) const {
+  const Slot& slot = segment_->slots[id];
+  const SlotId base_id = slot.kind == SlotKind::kView ? slot.base : id;
+  const Slot& base = segment_->slots[base_id];
+  const auto view_offset =
+      static_cast<uint64_t>(slot.kind == SlotKind::kView ? slot.offset_bytes : 0);
+  if (base.kind == SlotKind::kArena) {
+    const Storage& arena = *arenas_[index_of(base.device)];
+    return {arena.handle(), arena.offset_bytes() + base.arena_offset + view_offset};
+  }
+  const Tensor& tensor = *owned_[base_id];
+  return {tensor.storage().handle(),
+          tensor.storage().offset_bytes() + tensor.offset_bytes() + view_offset};
+}
+
+void SegmentInstance::prepare_arguments() {
+  for (const Step& step : segment_->steps) {
+    first_argument_.push_back(arguments_.size());
+    for (SlotId id : step.args) {
+      bp_tensor argument{};
+      if (id != kNoSlot) {
+        const Slot& slot = segment_->slots[id];
+        argument.dtype = slot.dtype;
+        argument.rank = static_cast<uint32_t>(slot.sizes.size());
+        argument.sizes = slot.sizes.data();
+        argument.strides = slot.strides.data();
+        if (is_fixed(id)) {
+          const bp_mem place = place_of(id);
+          argument.handle = place.handle;
+          argument.offset_bytes = place.offset_bytes;
+          argument.storage_bytes = place.offset_bytes + slot.bytes;
+        } else {
+          patches_.push_back({arguments_.size(), id});
+        }
+      }
+      arguments_.push_back(argument);
+    }
+  }
+}
+
+Status SegmentInstance::make_owned() {
+  for (SlotId id = 0; id < segment_->slots.size(); ++id) {
+    const Slot& slot = segment_->slots[id];
+    if (slot.kind != SlotKind::kOwned) continue;
+    const size_t where = index_of(slot.device);
+    BP_TRY_ASSIGN(owned_[id], Tensor::allocate(*devices_[where], slot.dtype, slot.sizes,
+                                               MemoryTag::kIo, *streams_[where]));
+  }
+  return {};
+}
+
+Status SegmentInstance::order_live_ins(std::span<const Ref<Tensor>> values) {
+  for (SlotId id = 0; id < segment_->slots.size(); ++id) {
+    const Slot& slot = segment_->slots[id];
+    if (slot.kind != SlotKind::kLiveIn) continue;
+    owned_[id] = values[slot.live_in];
+    BP_TRY(owned_[id]->storage().order_before(*streams_[0], false));
+  }
+  return {};
+}
+
+Status SegmentInstance::run(const Graph& graph, std::vector<Ref<Tensor>>* values) {
+  const Status status = run_steps(graph, values);
+  // Also after a failure: what one run used must not live on in the context.
+  for (SlotId id = 0; id < segment_->slots.size(); ++id) {
+    if (segment_->slots[id].kind != SlotKind::kConstant) owned_[id] = nullptr;
+  }
+  return status;
+}
+
+Status SegmentInstance::run_steps(const Graph& graph, std::vector<Ref<Tensor>>* values) {
+  BP_TRY(order_live_ins(*values));
+  BP_TRY(make_owned());
+  for (const Patch& patch : patches_) {
+    const bp_mem place = place_of(patch.slot);
+    bp_tensor& argument = arguments_[patch.argument];
+    argument.handle = place.handle;
+    argument.offset_bytes = place.offset_bytes;
+    const Slot& slot = segment_->slots[patch.slot];
+    const Storage& storage =
+        owned_[slot.kind == SlotKind::kView ? slot.base : patch.slot]->storage();
+    argument.storage_bytes = storage.offset_bytes() + storage.bytes();
+  }
+  last_seq_ = 0;
+  for (size_t i = 0; i < segment_->steps.size(); ++i) {
+    const Status status = run_step(i);
+    if (!status.ok()) [[unlikely]] {
+      return status.with_prefix("node '" + graph.node(segment_->steps[i].node).name + "'");
+    }
+  }
+  return collect(values);
+}
+
+Status SegmentInstance::run_step(size_t index) {
+  const Step& step = segment_->steps[index];
+  return step.kind == StepKind::kCopy ? copy_step(step) : launch_step(index);
+}
+
+Status SegmentInstance::launch_step(size_t index) {
+  const Step& step = segment_->steps[index];
+  const size_t where = index_of(step.device);
+  bp_mem workspace{};
+  if (step.kernel->workspace_bytes() > 0) {
+    const Storage& arena = *arenas_[where];
+    workspace = {arena.handle(), arena.offset_bytes() + step.workspace_offset};
+  }
+  const LaunchRequest request{
+      .kernel = *step.kernel,
+      .tensors = arguments_.data() + first_argument_[index],
+      .input_count = step.input_count,
+      .output_count = static_cast<uint32_t>(step.args.size()) - step.input_count,
+      .state = states_[index],
+      .workspace = workspace,
+      .out_extents = step.extents != kNoSlot ? place_of(step.extents) : bp_mem{},
+      .keep_alive = keep_alive_[index]};
+  auto seq = launch(*streams_[where], request);
+  if (!seq.ok()) [[unlikely]] return seq.status();
+  if (where == 0) last_seq_ = *seq;
+  return {};
+}
+
+Status SegmentInstance::copy_step(const Step& step) {
+  // One end is host memory of the host device, so a copy is one device's own copy in or out.
+  const Slot& source = segment_->slots[step.args[0]];
+  const bp_mem from = place_of(step.args[0]);
+  const bp_mem to = place_of(step.args[1]);
+  const uint64_t bytes = segment_->slots[step.args[1]].bytes;
+  if (bytes == 0) return {};
+  if (source.device == PlanDevice::kChosen) {
+    return devices_[0]->copy_out(*streams_[0],
+                                 reinterpret_cast<void*>(to.handle + to.offset_bytes), from,
+                                 bytes);
+  }
+  return devices_[0]->copy_in(*streams_[0], to,
+                              reinterpret_cast<const void*>(from.handle + from.offset_bytes),
+                              bytes);
+}
+
+Status SegmentInstance::collect(std::vector<Ref<Tensor>>* values) {
+  if (last_seq_ != 0) {
+    for (SlotId id = 0; id < segment_->slots.size(); ++id) {
+      const Slot& slot = segment_->slots[id];
+      if (!owned_[id] || slot.device != PlanDevice::kChosen) continue;
+      if (slot.kind == SlotKind::kConstant) continue;  // constants carry no marks
+      owned_[id]->storage().note_use(*streams_[0], last_seq_, slot.kind == SlotKind::kOwned);
+    }
+  }
+  for (const LiveOut& out : segment_->live_outs) {
+    BP_TRY_ASSIGN((*values)[out.value], live_out_tensor(out));
+  }
+  return {};
+}
+
+Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out) {
+  const Slot& slot = segment_->slots[out.slot];
+  const SlotId base_id = slot.kind == SlotKind::kView ? slot.base : out.slot;
+  const Tensor& base = *owned_[base_id];
+  if (out.extents == kNoSlot) {
+    if (slot.kind != SlotKind::kView) return owned_[base_id];
+    const auto element_bits = static_cast<int64_t>(dtype_bits(slot.dtype));
+    return base.view(slot.sizes, slot.strides, slot.offset_bytes * 8 / element_bits);
+  }
+  std::array<int64_t, BP_MAX_RANK> sizes{};
+  bp_mem place = place_of(out.extents);
+  place.offset_bytes += out.extents_index * sizeof(sizes);
+  const size_t where = index_of(segment_->slots[out.extents].device);
+  BP_TRY(devices_[where]->copy_out(*streams_[where], sizes.data(), place, sizeof(sizes)));
+  const Dims real(std::span<const int64_t>(sizes).first(slot.sizes.size()));
+  for (size_t d = 0; d < real.size(); ++d) {
+    if (real[d] < 0 || real[d] > slot.sizes[d]) {
+      return Status(BP_INTERNAL, "a kernel reported sizes " + to_string(real) +
+                                     ", more than the bound " + to_string(slot.sizes));
+    }
+  }
+  return base.view(real, slot.strides, 0);
+}
+
+RunContext::~RunContext() {
+  // Kernel states may still be in use by work in the queue. A failure was reported to the run.
+  if (!devices_[0]->closed()) {
+    [[maybe_unused]] const Status status = stream().sync();
+  }
+  instances_.clear();
+  for (size_t i = 0; i < kPlanDeviceCount; ++i) {
+    if (devices_[i] == nullptr || streams_[i] == nullptr || streams_[i]->is_inline()) continue;
+    devices_[i]->release_stream(streams_[i]);
+  }
+}
+
+Result<SegmentInstance*> RunContext::instance_of(const std::shared_ptr<const Segment>& segment) {
+  const auto found =
+      std::find_if(instances_.begin(), instances_.end(),
+                   [&](const auto& instance) { return &instance->segment() == segment.get(); });
+  if (found != instances_.end()) {
+    std::rotate(found, found + 1, instances_.end());
+    return instances_.back().get();
+  }
+  if (instances_.size() == kMaxInstances) {
+    // States of the evicted instance may still be in use by work in the queue.
+    BP_TRY(stream().sync());
+    instances_.erase(instances_.begin());
+  }
+  auto instance = std::make_unique<SegmentInstance>(segment, devices_, streams_);
+  BP_TRY(instance->prepare());
+  instances_.push_back(std::move(instance));
+  return instances_.back().get();
+}
+
+}  // namespace bp

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A session's life: clean the graph, then per run check the inputs, find or make the segments'
+// plans, and walk them.
+#include "core/execute/session.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/base/dtype.hpp"
+#include "core/dispatch/call.hpp"
+#include "core/execute/run_context.hpp"
+#include "core/graph/passes.hpp"
+#include "core/plan/planner.hpp"
+
+namespace bp {
+namespace {
+
+constexpr size_t kMaxPlans = 64;
+/// Weights at this alignment in host memory serve host-memory devices without a copy.
+constexpr uint64_t kSharedAlignment = 64;
+
+using ValueTypes = std::vector<std::pair<ValueId, ArgType>>;
+
+bool same_types(const ValueTypes& a, const ValueTypes& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && x.second.dtype == y.second.dtype &&
+           x.second.sizes == y.second.sizes && x.second.strides == y.second.strides &&
+           x.second.offset_bytes == y.second.offset_bytes;
+  });
+}
+
+std::string host_value_key(const std::unordered_map<ValueId, HostTensor>& values) {
+  std::map<ValueId, const HostTensor*> ordered;
+  for (const auto& [id, value] : values) ordered.emplace(id, &value);
+  std::string key;
+  for (const auto& [id, value] : ordered) {
+    key += std::to_string(id) + ":" + to_string(value->sizes);
+    key.append(static_cast<const char*>(value->data), value->bytes);
+  }
+  return key;
+}
+
+}  // namespace
+
+struct Session::CachedSegment {
+  NodeId first;
+  ValueTypes types;
+  std::string host_values;
+  std::shared_ptr<const Segment> segment;
+};
+
+Session::Session(Runtime& runtime, Graph graph, const SessionArgs& args)
+    : runtime_(&runtime), graph_(std::move(graph)), device_(args.device),
+      max_contexts_(std::max(args.max_contexts, 1u)) {}
+
+Session::~Session() = default;
+
+Result<Ref<Session>> Session::create(Runtime& runtime, Graph graph, const SessionArgs& args) {
+  if (args.device == nullptr) return Status(BP_INVALID_ARGUMENT, "a session needs a device");
+  BP_TRY(args.device->check_open());
+  auto session = Ref<Session>::adopt(new Session(runtime, std::move(graph), args));
+  BP_TRY(session->prepare(args));
+  return session;
+}
+
+Status Session::prepare(const SessionArgs& args) {
+  std::map<std::string, int64_t> unused = args.dims;
+  std::vector<Dims> sizes;
+  for (const ValueId id : graph_.inputs()) {
+    Dims fixed = graph_.value(id).type.sizes;
+    for (int64_t& size : fixed) {
+      const auto found = args.dims.find(std::string(graph_.symbol_name(size)));
+      if (is_known(size) || found == args.dims.end()) continue;
+      size = found->second;
+      unused.erase(found->first);
+    }
+    sizes.push_back(fixed);
+  }
+  if (!unused.empty()) {
+    return Status(BP_INVALID_ARGUMENT,
+                  "dimension '" + unused.begin()->first + "' is not one of the model's inputs");
+  }
+  if (!args.dims.empty()) {
+    BP_TRY_ASSIGN(graph_, graph_.with_input_sizes(sizes));
+  }
+  BP_TRY(fold_and_clean());
+  describe_io();
+  last_use_.assign(graph_.values().size(), 0);
+  for (NodeId id = 0; id < graph_.nodes().size(); ++id) {
+    for (const ValueId value : graph_.node(id).inputs) {
+      if (value != kNoValue) last_use_[value] = id + 1;
+    }
+  }
+  for (const ValueId value : graph_.outputs()) last_use_[value] = kNoNode;
+  return {};
+}
+
+Status Session::fold_and_clean() {
+  PassOptions options;
+  Device* host = runtime_->host_device();
+  if (host != nullptr) {
+    options.fold = [this, host](const Graph& graph,
+                                const Node& node) -> Result<std::vector<HostTensor>> {
+      std::vector<Ref<Tensor>> inputs;
+      std::vector<Tensor*> pointers;
+      for (const ValueId id : node.inputs) {
+        inputs.push_back(id == kNoValue ? nullptr
+                                        : Tensor::wrap_host(*graph.value(id).constant));
+        pointers.push_back(inputs.back().get());
+      }
+      std::vector<Ref<Tensor>> outputs(node.outputs.size());
+      const CallArgs args{.op = node.op, .inputs = pointers, .attributes = node.attributes.data(),
+                          .stream = nullptr, .device = host};
+      BP_TRY(call(*runtime_, args, outputs));
+      std::vector<HostTensor> values;
+      for (const Ref<Tensor>& output : outputs) {
+        BP_TRY_ASSIGN(HostTensor value, copy_to_host(output));
+        values.push_back(std::move(value));
+      }
+      return values;
+    };
+  }
+  return run_passes(&graph_, options);
+}
+
+void Session::describe_io() {
+  const auto describe = [this](std::string_view name, ValueId id) {
+    const TensorType& type = graph_.value(id).type;
+    SessionIo io{std::string(name), type.dtype, type.has_rank, type.sizes, {}};
+    for (const int64_t size : type.sizes) io.dim_names.emplace_back(graph_.symbol_name(size));
+    return io;
+  };
+  for (const ValueId id : graph_.inputs()) {
+    inputs_.push_back(describe(graph_.value(id).name, id));
+  }
+  for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+    outputs_.push_back(describe(graph_.output_names()[i], graph_.outputs()[i]));
+  }
+}
+
+Status Session::check_input(const SessionIo& io, const Tensor& tensor,
+                            std::map<std::string, int64_t>* symbols) const {
+  const auto refuse = [&](const std::string& expected) {
+    return Status(BP_INVALID_ARGUMENT, "input '" + io.name + "': expected " + expected +
+                                           ", found " + tensor.describe());
+  };
+  if (tensor.dtype() != io.dtype) return refuse("dtype " + std::string(dtype_name(io.dtype)));
+  if (!io.has_rank) return {};
+  if (tensor.sizes().size() != io.sizes.size()) {
+    return refuse("rank " + std::to_string(io.sizes.size()) + " " + to_string(io.sizes));
+  }
+  for (size_t d = 0; d < io.sizes.size(); ++d) {
+    const int64_t size = tensor.sizes()[d];
+    if (is_known(io.sizes[d])) {
+      if (size != io.sizes[d]) return refuse("sizes " + to_string(io.sizes));
+    } else if (!io.dim_names[d].empty()) {
+      const auto [known, added] = symbols->emplace(io.dim_names[d], size);
+      if (!added && known->second != size) {
+        return refuse("dimension " + std::to_string(d) + " (" + io.dim_names[d] + ") of size " +
+                      std::to_string(known->second) + " as in another input");
+      }
+    }
+  }
+  return {};
+}
+
+Result<std::vector<Ref<Tensor>>> Session::order_inputs(
+    std::span<const NamedTensor> inputs) const {
+  std::vector<Ref<Tensor>> ordered(inputs_.size());
+  for (const auto& [name, tensor] : inputs) {
+    const auto io = std::find_if(inputs_.begin(), inputs_.end(),
+                                 [&](const SessionIo& i) { return i.name == name; });
+    if (io == inputs_.end()) {
+      std::vector<std::string> names;
+      for (const SessionIo& i : inputs_) names.push_back(i.name);
+      std::string text = "the model has no input '" + name + "'; it has";
+      for (const std::string& known : names) text += " '" + known + "'";
+      if (const auto near = nearest_match(name, names)) text += "; did you mean '" + *near + "'?";
+      return Status(BP_INVALID_ARGUMENT, text);
+    }
+    Ref<Tensor>& place = ordered[static_cast<size_t>(io - inputs_.begin())];
+    if (place) return Status(BP_INVALID_ARGUMENT, "input '" + name + "' is given twice");
+    if (!tensor) return Status(BP_INVALID_ARGUMENT, "input '" + name + "' is null");
+    place = tensor;
+  }
+  std::map<std::string, int64_t> symbols;
+  for (size_t i = 0; i < ordered.size(); ++i) {
+    if (!ordered[i]) return Status(BP_INVALID_ARGUMENT, "input '" + inputs_[i].name + "' is missing");
+    BP_TRY(check_input(inputs_[i], *ordered[i], &symbols));
+  }
+  return ordered;
+}
+
+Result<std::vector<Ref<Tensor>>> Session::run(std::span<const NamedTensor> inputs) {
+  if (runtime_->closed()) return Status(BP_GONE, "the Runtime was closed");
+  BP_TRY(device_->check_open());
+  BP_TRY_ASSIGN(std::vector<Ref<Tensor>> ordered, order_inputs(inputs));
+  BP_TRY_ASSIGN(std::unique_ptr<RunContext> context, take_context());
+  auto outputs = run_segments(*context, std::move(ordered));
+  give_context(std::move(context));
+  return outputs;
+}
+
+Result<std::vector<Ref<Tensor>>> Session::run_segments(RunContext& context,
+                                                       std::vector<Ref<Tensor>> inputs) {
+  std::vector<Ref<Tensor>> values(graph_.values().size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    BP_TRY_ASSIGN(values[graph_.inputs()[i]],
+                  copy_to_device(inputs[i], *device_, context.stream(), MemoryTag::kIo));
+  }
+  std::unordered_map<ValueId, HostTensor> host_values;
+  std::vector<std::shared_ptr<const Segment>> segments;
+  NodeId first = 0;
+  bool done = false;
+  while (!done) {
+    BP_TRY_ASSIGN(const std::shared_ptr<const Segment> segment,
+                  segment_for(first, values, host_values));
+    BP_TRY_ASSIGN(SegmentInstance * instance, context.instance_of(segment));
+    BP_TRY(instance->run(graph_, &values));
+    segments.push_back(segment);
+    done = segment->end == graph_.nodes().size();
+    for (const ValueId value : segment->host_values) {
+      BP_TRY_ASSIGN(host_values[value], copy_to_host(values[value]));
+    }
+    if (!done && segment->end == first && segment->host_values.empty()) {
+      return Status(BP_INTERNAL, "node '" + graph_.node(first).name + "' cannot be planned");
+    }
+    first = segment->end;
+    for (ValueId value = 0; value < values.size(); ++value) {
+      if (last_use_[value] <= first) values[value] = nullptr;
+    }
+  }
+  {
+    std::lock_guard lock(plans_mutex_);
+    if (newest_run_ != segments) newest_run_ = std::move(segments);
+  }
+  std::vector<Ref<Tensor>> outputs;
+  for (const ValueId value : graph_.outputs()) outputs.push_back(values[value]);
+  return outputs;
+}
+
+Result<std::shared_ptr<const Segment>> Session::segment_for(
+    NodeId first, std::span<const Ref<Tensor>> values,
+    const std::unordered_map<ValueId, HostTensor>& host_values) {
+  ValueTypes types;
+  for (ValueId id = 0; id < values.size(); ++id) {
+    if (!values[id]) continue;
+    const Tensor& tensor = *values[id];
+    types.emplace_back(id, ArgType{.dtype = tensor.dtype(), .sizes = tensor.sizes(),
+                                   .strides = tensor.strides(),
+                                   .offset_bytes = tensor.offset_bytes() % 256,
+                                   .host_data = nullptr});
+  }
+  const std::string key = host_value_key(host_values);
+  {
+    std::lock_guard lock(plans_mutex_);
+    for (auto plan = plans_.rbegin(); plan != plans_.rend(); ++plan) {
+      if ((*plan)->first != first || (*plan)->host_values != key) continue;
+      if (same_types((*plan)->types, types)) return (*plan)->segment;
+    }
+  }
+  PlanRequest request{.graph = graph_, .first = first,
+                      .devices = {device_, runtime_->host_device()},
+                      .live_ins = {types.begin(), types.end()}, .host_values = host_values,
+                      .constant = [this](const auto& constant, Device& device) {
+                        return constant_on(constant, device);
+                      }};
+  BP_TRY_ASSIGN(const std::shared_ptr<const Segment> segment, plan_segment(request));
+  std::lock_guard lock(plans_mutex_);
+  if (plans_.size() == kMaxPlans) plans_.erase(plans_.begin());
+  plans_.push_back(
+      std::make_shared<CachedSegment>(CachedSegment{first, std::move(types), key, segment}));
+  return segment;
+}
+
+Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>& constant,
+                                         Device& device) {
+  // The constants of decompositions belong to one plan; only the graph's own are kept.
+  const bool own = std::any_of(graph_.values().begin(), graph_.values().end(),
+                               [&](const Value& value) { return value.constant == constant; });
+  std::lock_guard lock(constants_mutex_);
+  const auto key = std::make_pair(constant.get(), &device);
+  if (const auto found = constants_.find(key); found != constants_.end()) return found->second;
+  const auto address = reinterpret_cast<uint64_t>(constant->data);
+  Ref<Tensor> tensor;
+  if (device.has_host_memory() && address % kSharedAlignment == 0 && constant->bytes > 0) {
+    tensor = Ref<Tensor>::make(Storage::wrap(&device, address, constant->bytes, constant),
+                               constant->dtype, constant->sizes,
+                               contiguous_strides(constant->sizes), uint64_t{0});
+  } else {
+    BP_TRY_ASSIGN(tensor, Tensor::from_host(device, constant->dtype, constant->sizes,
+                                            constant->data, MemoryTag::kWeights));
+  }
+  if (own) constants_.emplace(key, tensor);
+  return tensor;
+}
+
+Result<std::unique_ptr<RunContext>> Session::take_context() {
+  std::unique_lock lock(contexts_mutex_);
+  const bool got = context_returned_.wait_for(lock, runtime_->wait_timeout(), [this] {
+    return !idle_contexts_.empty() || contexts_made_ < max_contexts_;
+  });
+  if (!got) {
+    return Status(BP_BUSY, "all " + std::to_string(max_contexts_) +
+                               " run contexts of the session stayed in use (BACKPLANE_TIMEOUT)");
+  }
+  if (!idle_contexts_.empty()) {
+    auto context = std::move(idle_contexts_.back());
+    idle_contexts_.pop_back();
+    return context;
+  }
+  ++contexts_made_;
+  lock.unlock();
+  Device* host = runtime_->host_device();
+  std::array<Stream*, kPlanDeviceCount> streams{&device_->default_stream(),
+                                                host != nullptr ? &host->default_stream() : nullptr};
+  if (!device_->is_inline()) {
+    auto stream = device_->acquire_stream();
+    if (!stream.ok()) {
+      lock.lock();
+      --contexts_made_;
+      context_returned_.notify_one();
+      return stream.status();
+    }
+    streams[0] = *stream;
+  }
+  return std::make_unique<RunContext>(
+      std::array<Device*, kPlanDeviceCount>{device_, host}, streams);
+}
+
+void Session::give_context(std::unique_ptr<RunContext> context) {
+  {
+    std::lock_guard lock(contexts_mutex_);
+    idle_contexts_.push_back(std::move(context));
+  }
+  context_returned_.notify_one();
+}
+
+PlacementCounts Session::placement_counts() const {
+  PlacementCounts counts;
+  for (const PlacementRow& row : placements()) {
+    switch (row.placement) {
+      case Placement::kNative: ++counts.native; break;
+      case Placement::kDecomposed: ++counts.decomposed; break;
+      case Placement::kFallback: ++counts.fallback; break;
+      case Placement::kView: ++counts.view; break;
+    }
+  }
+  return counts;
+}
+
+std::vector<PlacementRow> Session::placements() const {
+  std::lock_guard lock(plans_mutex_);
+  std::vector<PlacementRow> rows;
+  for (const auto& segment : newest_run_) {
+    for (const NodePlacement& placement : segment->placements) {
+      const Node& node = graph_.node(placement.node);
+      rows.push_back({node.name, std::string(graph_.registry().schema(node.op).name),
+                      placement.placement, placement.kernels, placement.reason});
+    }
+  }
+  return rows;
+}
+
+size_t Session::plan_count() const {
+  std::lock_guard lock(plans_mutex_);
+  return plans_.size();
+}
+
+}  // namespace bp

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A graph made ready to run on one device, by any number of threads at once. Plans are made per
+// input shapes and kept in a bounded cache; each run borrows a run context (stream, arenas, kernel
+// states) from a bounded pool.
+#ifndef BACKPLANE_CORE_EXECUTE_SESSION_HPP
+#define BACKPLANE_CORE_EXECUTE_SESSION_HPP
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/base/ref.hpp"
+#include "core/base/status.hpp"
+#include "core/graph/graph.hpp"
+#include "core/plan/plan.hpp"
+#include "core/runtime/runtime.hpp"
+#include "core/runtime/tensor.hpp"
+
+namespace bp {
+
+class RunContext;
+
+struct SessionArgs {
+  Device* device = nullptr;  // required
+  /// Sizes for symbolic dimensions, by name ("N"): fixed for the session's life. An unknown name
+  /// is refused.
+  std::map<std::string, int64_t> dims;
+  /// Runs at once; further ones wait for a context.
+  uint32_t max_contexts = 8;
+};
+
+struct SessionIo {
+  std::string name;
+  uint32_t dtype = BP_DTYPE_NONE;
+  bool has_rank = true;
+  Dims sizes;                          // unknown ones below 0
+  std::vector<std::string> dim_names;  // of symbols, "" for others; as many as sizes
+};
+
+/// Operators by how they run, in one plan.
+struct PlacementCounts {
+  uint64_t native = 0;
+  uint64_t decomposed = 0;
+  uint64_t fallback = 0;
+  uint64_t view = 0;
+};
+
+struct PlacementRow {
+  std::string node;
+  std::string op;
+  Placement placement = Placement::kNative;
+  std::string kernels;
+  std::string reason;
+};
+
+using NamedTensor = std::pair<std::string, Ref<Tensor>>;
+
+class Session : public Counted<Session> {
+ public:
+  /// Runs the neutral passes (folding on the host device, if one is loaded) and checks that every
+  /// node can be planned where sizes are known. Errors: as for planning.
+  static Result<Ref<Session>> create(Runtime& runtime, Graph graph, const SessionArgs& args);
+
+  std::span<const SessionIo> inputs() const { return inputs_; }
+  std::span<const SessionIo> outputs() const { return outputs_; }
+  Device& device() const { return *device_; }
+
+  /// Runs once. Every input must be given, by name, in any order, with the dtype and sizes of
+  /// inputs(); from the host or any device of the Runtime. Outputs in the order of outputs(); on
+  /// queued devices they may still be in the making: reading them waits. Any thread. Errors:
+  /// INVALID_ARGUMENT naming the input, what was expected and what was found; OUT_OF_MEMORY; the
+  /// plugin's, naming the node. The session stays usable.
+  Result<std::vector<Ref<Tensor>>> run(std::span<const NamedTensor> inputs);
+
+  /// How the newest plan places the nodes; empty before the first run.
+  PlacementCounts placement_counts() const;
+  std::vector<PlacementRow> placements() const;
+  /// Plans made and kept.
+  size_t plan_count() const;
+
+ private:
+  friend class Counted<Session>;
+  friend class Ref<Session>;
+  struct CachedSegment;
+
+  Session(Runtime& runtime, Graph graph, const SessionArgs& args);
+  ~Session();
+  Status prepare(const SessionArgs& args);
+  void describe_io();
+  Status fold_and_clean();
+  Result<std::vector<Ref<Tensor>>> order_inputs(std::span<const NamedTensor> inputs) const;
+  Status check_input(const SessionIo& io, const Tensor& tensor,
+                     std::map<std::string, int64_t>* symbols) const;
+  Result<std::vector<Ref<Tensor>>> run_segments(RunContext& context,
+                                                std::vector<Ref<Tensor>> inputs);
+  Result<std::shared_ptr<const Segment>> segment_for(
+      NodeId first, std::span<const Ref<Tensor>> values,
+      const std::unordered_map<ValueId, HostTensor>& host_values);
+  Result<Ref<Tensor>> constant_on(const std::shared_ptr<const HostTensor>& constant,
+                                  Device& device);
+  Result<std::unique_ptr<RunContext>> take_context();
+  void give_context(std::unique_ptr<RunContext> context);
+
+  const Ref<Runtime> runtime_;
+  Graph graph_;
+  Device* const device_;
+  const uint32_t max_contexts_;
+  std::vector<SessionIo> inputs_;
+  std::vector<SessionIo> outputs_;
+  std::vector<NodeId> last_use_;  // per value: the last node that reads it
+
+  std::mutex constants_mutex_;
+  std::map<std::pair<const HostTensor*, Device*>, Ref<Tensor>> constants_;
+
+  mutable std::mutex plans_mutex_;
+  std::vector<std::shared_ptr<CachedSegment>> plans_;  // newest use last
+  std::vector<std::shared_ptr<const Segment>> newest_run_;
+
+  std::mutex contexts_mutex_;
+  std::condition_variable context_returned_;
+  std::vector<std::unique_ptr<RunContext>> idle_contexts_;
+  uint32_t contexts_made_ = 0;
+};
+
+}  // namespace bp
+
+#endif

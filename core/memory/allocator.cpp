@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Good-fit bins over segments: a block is taken from the smallest bin whose every block is large
+// enough, split, and merged with free neighbours when it comes back. All of it is intrusive, so a
+// hit touches no heap.
+#include "core/memory/allocator.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/base/log.hpp"
+
+namespace bp {
+
+struct Segment {
+  uint64_t handle;
+  uint64_t bytes;
+  const void* pool_key;
+  Block* first;
+};
+
+namespace {
+
+constexpr uint64_t kGranule = 256;
+constexpr uint64_t kSmallSegment = uint64_t{2} << 20;
+constexpr uint64_t kSmallBlock = uint64_t{1} << 20;
+constexpr size_t kSlabBlocks = 64;
+
+uint64_t round_up(uint64_t value, uint64_t granule) {
+  return (value + granule - 1) / granule * granule;
+}
+
+// The bin that a free block of this size belongs to: every block in bin b has at least bin_floor(b)
+// bytes.
+size_t bin_of(uint64_t bytes) {
+  const uint64_t granules = bytes / kGranule;
+  const auto power = static_cast<size_t>(std::bit_width(granules)) - 1;
+  const size_t step = power < 2 ? 0 : static_cast<size_t>((granules >> (power - 2)) & 3);
+  return std::min<size_t>(power * 4 + step, 159);
+}
+
+std::string mib(uint64_t bytes) {
+  const uint64_t tenths = bytes * 10 / (uint64_t{1} << 20);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
+}
+
+}  // namespace
+
+std::string_view memory_tag_name(MemoryTag tag) {
+  switch (tag) {
+    case MemoryTag::kActivations: return "activations";
+    case MemoryTag::kWeights: return "weights";
+    case MemoryTag::kIo: return "inputs and outputs";
+    case MemoryTag::kWorkspace: return "workspace";
+  }
+  return "other";
+}
+
+Allocator::Allocator(const DeviceSlots& slots, std::string device_name,
+                     std::function<Status()> quiesce)
+    : slots_(slots), device_name_(std::move(device_name)), quiesce_(std::move(quiesce)) {}
+
+Allocator::~Allocator() {
+  for (const auto& segment : segments_) {
+    slots_.memory.mem_free(slots_.memory_self, segment->handle);
+  }
+}
+
+Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, const void* pool_key) {
+  if (bytes > (uint64_t{1} << 46)) return out_of_memory(bytes, tag);
+  const uint64_t rounded = round_up(std::max<uint64_t>(bytes, 1), kGranule);
+  std::unique_lock lock(mutex_);
+  Block* block = take_from_pool(pools_[pool_key], rounded);
+  if (block == nullptr) {
+    // The pool must be found again after grow(): it may let the lock go to wait for the device.
+    auto grown = grow(pools_[pool_key], rounded, tag);
+    if (!grown.ok() && grown.status().code() == BP_OUT_OF_MEMORY) {
+      lock.unlock();
+      BP_TRY(trim());
+      lock.lock();
+      grown = grow(pools_[pool_key], rounded, tag);
+    }
+    BP_TRY(grown);
+    block = *grown;
+    block->segment->pool_key = pool_key;
+  }
+  block->tag = tag;
+  stats_.alloc_count += 1;
+  stats_.allocated_bytes += block->bytes;
+  stats_.tag_bytes[static_cast<size_t>(tag)] += block->bytes;
+  stats_.peak_allocated_bytes = std::max(stats_.peak_allocated_bytes, stats_.allocated_bytes);
+  return block;
+}
+
+void Allocator::free(Block* block) {
+  std::lock_guard lock(mutex_);
+  stats_.allocated_bytes -= block->bytes;
+  stats_.tag_bytes[static_cast<size_t>(block->tag)] -= block->bytes;
+  Pool& pool = pools_[block->segment->pool_key];
+  if (block->next != nullptr && block->next->free) {
+    remove_free(pool, block->next);
+    block = merge(block, block->next);
+  }
+  if (block->previous != nullptr && block->previous->free) {
+    remove_free(pool, block->previous);
+    block = merge(block->previous, block);
+  }
+  insert_free(pool, block);
+}
+
+Status Allocator::trim() {
+  BP_TRY(quiesce_());
+  std::lock_guard lock(mutex_);
+  stats_.trim_count += 1;
+  const uint64_t released_bytes = release_unused_segments();
+  log(BP_LOG_DEBUG, device_name_ + ": trimmed " + mib(released_bytes));
+  return {};
+}
+
+void Allocator::set_limit_bytes(uint64_t limit_bytes) {
+  std::lock_guard lock(mutex_);
+  limit_bytes_ = limit_bytes;
+}
+
+MemoryStats Allocator::stats() const {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+Block* Allocator::take_from_pool(Pool& pool, uint64_t bytes) {
+  // The bin of `bytes` itself may hold smaller blocks, so its list is walked a little before the
+  // next bins, whose every block fits.
+  const size_t own_bin = bin_of(bytes);
+  int looked_at = 0;
+  for (Block* block = pool.bins[own_bin]; block != nullptr && looked_at < 8;
+       block = block->free_next, ++looked_at) {
+    if (block->bytes < bytes) continue;
+    remove_free(pool, block);
+    split(pool, block, bytes);
+    return block;
+  }
+  for (size_t bin = own_bin + 1; bin < kBinCount; ++bin) {
+    const uint64_t rest = pool.filled[bin / 64] >> (bin % 64);
+    if (rest == 0) {
+      bin = (bin / 64 + 1) * 64 - 1;
+      continue;
+    }
+    bin += static_cast<size_t>(std::countr_zero(rest));
+    Block* block = pool.bins[bin];
+    // A small request must not eat into a large segment: it would keep it from ever going back.
+    if (bytes <= kSmallBlock && block->segment->bytes > kSmallSegment &&
+        block->bytes > 4 * kSmallSegment) {
+      return nullptr;
+    }
+    if (block->bytes < bytes) continue;  // only in the last, open-ended bin
+    remove_free(pool, block);
+    split(pool, block, bytes);
+    return block;
+  }
+  return nullptr;
+}
+
+void Allocator::insert_free(Pool& pool, Block* block) {
+  const size_t bin = bin_of(block->bytes);
+  block->free = true;
+  block->free_previous = nullptr;
+  block->free_next = pool.bins[bin];
+  if (block->free_next != nullptr) block->free_next->free_previous = block;
+  pool.bins[bin] = block;
+  pool.filled[bin / 64] |= uint64_t{1} << (bin % 64);
+}
+
+void Allocator::remove_free(Pool& pool, Block* block) {
+  const size_t bin = bin_of(block->bytes);
+  block->free = false;
+  if (block->free_next != nullptr) block->free_next->free_previous = block->free_previous;
+  if (block->free_previous != nullptr) {
+    block->free_previous->free_next = block->free_next;
+  } else {
+    pool.bins[bin] = block->free_next;
+    if (pool.bins[bin] == nullptr) pool.filled[bin / 64] &= ~(uint64_t{1} << (bin % 64));
+  }
+}
+
+void Allocator::split(Pool& pool, Block* block, uint64_t bytes) {
+  if (block->bytes - bytes < kGranule) return;
+  Block* rest = new_block();
+  rest->handle = block->handle;
+  rest->offset_bytes = block->offset_bytes + bytes;
+  rest->bytes = block->bytes - bytes;
+  rest->segment = block->segment;
+  rest->previous = block;
+  rest->next = block->next;
+  if (rest->next != nullptr) rest->next->previous = rest;
+  block->next = rest;
+  block->bytes = bytes;
+  insert_free(pool, rest);
+}
+
+Block* Allocator::merge(Block* left, Block* right) {
+  left->bytes += right->bytes;
+  left->next = right->next;
+  if (left->next != nullptr) left->next->previous = left;
+  delete_block(right);
+  return left;
+}
+
+Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag) {
+  uint64_t segment_bytes =
+      bytes <= kSmallBlock ? kSmallSegment : round_up(bytes, kSmallSegment);
+  uint64_t handle = 0;
+  Status status = take_segment(segment_bytes, tag, &handle);
+  if (!status.ok() && segment_bytes > bytes) {  // a smaller segment may still fit
+    segment_bytes = bytes;
+    status = take_segment(segment_bytes, tag, &handle);
+  }
+  BP_TRY(status);
+  auto segment = std::make_unique<Segment>(Segment{handle, segment_bytes, nullptr, nullptr});
+  Block* block = new_block();
+  block->handle = handle;
+  block->bytes = segment_bytes;
+  block->segment = segment.get();
+  segment->first = block;
+  segments_.push_back(std::move(segment));
+  stats_.reserved_bytes += segment_bytes;
+  stats_.peak_reserved_bytes = std::max(stats_.peak_reserved_bytes, stats_.reserved_bytes);
+  split(pool, block, bytes);
+  return block;
+}
+
+Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_handle) {
+  if (limit_bytes_ != 0 && stats_.reserved_bytes + bytes > limit_bytes_) {
+    return out_of_memory(bytes, tag);
+  }
+  if (slots_.props.max_alloc_bytes != 0 && bytes > slots_.props.max_alloc_bytes) {
+    return out_of_memory(bytes, tag);
+  }
+  bp_alloc_args args{};
+  args.struct_size = sizeof(args);
+  args.bytes = bytes;
+  args.alignment_bytes = kGranule;
+  args.usage = tag == MemoryTag::kWeights ? BP_USAGE_WEIGHTS
+               : tag == MemoryTag::kIo    ? BP_USAGE_IO
+                                          : BP_USAGE_ACTIVATIONS;
+  stats_.device_alloc_count += 1;
+  const bp_status code = slots_.memory.mem_alloc(slots_.memory_self, &args, out_handle);
+  if (code == BP_OUT_OF_MEMORY) return out_of_memory(bytes, tag);
+  if (code != BP_OK) {
+    return Status(code, device_name_ + ": mem_alloc of " + std::to_string(bytes) +
+                            " bytes failed");
+  }
+  return {};
+}
+
+uint64_t Allocator::release_unused_segments() {
+  uint64_t released_bytes = 0;
+  std::erase_if(segments_, [&](const std::unique_ptr<Segment>& segment) {
+    Block* block = segment->first;
+    if (!block->free || block->next != nullptr) return false;
+    remove_free(pools_[segment->pool_key], block);
+    delete_block(block);
+    slots_.memory.mem_free(slots_.memory_self, segment->handle);
+    released_bytes += segment->bytes;
+    return true;
+  });
+  stats_.reserved_bytes -= released_bytes;
+  return released_bytes;
+}
+
+Status Allocator::out_of_memory(uint64_t bytes, MemoryTag tag) const {
+  std::array<size_t, kMemoryTagCount> order{};
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return stats_.tag_bytes[a] > stats_.tag_bytes[b];
+  });
+  std::string text = device_name_ + ": out of memory for " + mib(bytes) + " of " +
+                     std::string(memory_tag_name(tag)) + "; in use " +
+                     mib(stats_.allocated_bytes) + " of " + mib(stats_.reserved_bytes) +
+                     " reserved";
+  const uint64_t limit_bytes = limit_bytes_ != 0 ? limit_bytes_ : slots_.props.memory_bytes;
+  if (limit_bytes != 0) text += ", limit " + mib(limit_bytes);
+  for (size_t index : order) {
+    if (stats_.tag_bytes[index] == 0) break;
+    text += "; " + std::string(memory_tag_name(static_cast<MemoryTag>(index))) + " " +
+            mib(stats_.tag_bytes[index]);
+  }
+  return Status(BP_OUT_OF_MEMORY, text);
+}
+
+Block* Allocator::new_block() {
+  if (unused_blocks_ == nullptr) {
+    block_slabs_.push_back(std::make_unique<Block[]>(kSlabBlocks));
+    for (size_t i = 0; i < kSlabBlocks; ++i) {
+      block_slabs_.back()[i].next = unused_blocks_;
+      unused_blocks_ = &block_slabs_.back()[i];
+    }
+  }
+  Block* block = unused_blocks_;
+  unused_blocks_ = block->next;
+  *block = Block{};
+  return block;
+}
+
+void Allocator::delete_block(Block* block) {
+  block->next = unused_blocks_;
+  unused_blocks_ = block;
+}
+
+}  // namespace bp

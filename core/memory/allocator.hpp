@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The only pool between the core and a device's mem_alloc: segments are taken from the device,
+// split into blocks, and kept when blocks come back. Blocks live in the pool of the stream that
+// allocated them, so that reuse in that stream's order needs no wait; whoever frees a block that
+// another stream still uses first makes the home stream wait (runtime/storage.cpp).
+#ifndef BACKPLANE_CORE_MEMORY_ALLOCATOR_HPP
+#define BACKPLANE_CORE_MEMORY_ALLOCATOR_HPP
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/status.hpp"
+#include "core/emulation/device_slots.hpp"
+
+namespace bp {
+
+/// What memory is for: the unit of statistics and of out-of-memory reports.
+enum class MemoryTag : uint32_t { kActivations, kWeights, kIo, kWorkspace };
+inline constexpr size_t kMemoryTagCount = 4;
+std::string_view memory_tag_name(MemoryTag tag);
+
+struct MemoryStats {
+  uint64_t allocated_bytes = 0;  // in live blocks, rounding included
+  uint64_t reserved_bytes = 0;   // taken from the device
+  uint64_t peak_allocated_bytes = 0;
+  uint64_t peak_reserved_bytes = 0;
+  uint64_t alloc_count = 0;
+  uint64_t device_alloc_count = 0;  // calls of mem_alloc
+  uint64_t trim_count = 0;
+  std::array<uint64_t, kMemoryTagCount> tag_bytes{};
+};
+
+/// A piece of a segment. Owned by its Allocator.
+struct Block {
+  uint64_t handle = 0;
+  uint64_t offset_bytes = 0;
+  uint64_t bytes = 0;
+
+  // The allocator's own.
+  struct Segment* segment = nullptr;
+  Block* previous = nullptr;  // neighbours in the segment
+  Block* next = nullptr;
+  Block* free_previous = nullptr;  // neighbours in a bin; next also links unused Block objects
+  Block* free_next = nullptr;
+  MemoryTag tag = MemoryTag::kActivations;
+  bool free = false;
+};
+
+class Allocator {
+ public:
+  /// `quiesce` waits for all work of the device; called, without locks held, before memory goes
+  /// back to it. `slots` outlives the allocator.
+  Allocator(const DeviceSlots& slots, std::string device_name, std::function<Status()> quiesce);
+  /// Gives every segment back, also under live blocks: no work may use them any more.
+  ~Allocator();
+  Allocator(const Allocator&) = delete;
+  Allocator& operator=(const Allocator&) = delete;
+
+  /// At least `bytes` (0 counts as 1), aligned as the device aligns and to 256 bytes. `pool_key`
+  /// names the home stream. Errors: OUT_OF_MEMORY, after trimming and one retry, with the largest
+  /// tags. Any thread.
+  Result<Block*> allocate(uint64_t bytes, MemoryTag tag, const void* pool_key);
+  /// The block may be handed out again at once, in the order of its home stream. Any thread.
+  void free(Block* block);
+  /// Gives unused segments back to the device. Any thread; blocks until the device is idle.
+  Status trim();
+
+  /// 0: no limit but the device's. Counts reserved bytes. Any thread.
+  void set_limit_bytes(uint64_t limit_bytes);
+  MemoryStats stats() const;
+
+ private:
+  static constexpr size_t kBinCount = 160;  // 40 powers of two from 256 bytes, 4 steps each
+  struct Pool {
+    std::array<Block*, kBinCount> bins{};
+    std::array<uint64_t, (kBinCount + 63) / 64> filled{};
+  };
+
+  Block* take_from_pool(Pool& pool, uint64_t bytes);
+  void insert_free(Pool& pool, Block* block);
+  void remove_free(Pool& pool, Block* block);
+  void split(Pool& pool, Block* block, uint64_t bytes);
+  Block* merge(Block* left, Block* right);
+  Result<Block*> grow(Pool& pool, uint64_t bytes, MemoryTag tag);
+  Status take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_handle);
+  uint64_t release_unused_segments();
+  Status out_of_memory(uint64_t bytes, MemoryTag tag) const;
+  Block* new_block();
+  void delete_block(Block* block);
+
+  const DeviceSlots& slots_;
+  const std::string device_name_;
+  const std::function<Status()> quiesce_;
+  mutable std::mutex mutex_;
+  std::unordered_map<const void*, Pool> pools_;
+  std::vector<std::unique_ptr<Segment>> segments_;
+  std::vector<std::unique_ptr<Block[]>> block_slabs_;
+  Block* unused_blocks_ = nullptr;
+  uint64_t limit_bytes_ = 0;
+  MemoryStats stats_;
+};
+
+}  // namespace bp
+
+#endif

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arena layout against its definition: no two items that live at once share a byte, and the
+// arena is not larger than it needs to be on shapes where the best is known.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "core/plan/planner.hpp"
+
+namespace bp {
+namespace {
+
+ArenaItem item(uint64_t bytes, uint32_t first_step, uint32_t last_step) {
+  return {.bytes = bytes, .first_step = first_step, .last_step = last_step, .offset = 0};
+}
+
+uint64_t live_peak(const std::vector<ArenaItem>& items) {
+  uint64_t peak = 0;
+  for (uint32_t step = 0; step < 100; ++step) {
+    uint64_t live = 0;
+    for (const ArenaItem& i : items) {
+      if (i.first_step <= step && step <= i.last_step) live += (i.bytes + 255) / 256 * 256;
+    }
+    peak = std::max(peak, live);
+  }
+  return peak;
+}
+
+TEST(Arena, Chain_TwoAliveAtATime_TakesTwo) {
+  std::vector<ArenaItem> items;
+  for (uint32_t i = 0; i < 50; ++i) items.push_back(item(1024, i, i + 1));
+  EXPECT_EQ(assign_arena(&items), 2048u);
+}
+
+TEST(Arena, Empty_NoItems_TakesNothing) {
+  std::vector<ArenaItem> items;
+  EXPECT_EQ(assign_arena(&items), 0u);
+}
+
+TEST(Arena, ZeroBytes_Item_TakesNothing) {
+  std::vector<ArenaItem> items{item(0, 0, 9), item(256, 0, 9)};
+  EXPECT_EQ(assign_arena(&items), 256u);
+}
+
+TEST(Arena, Random_LiveItems_NeverOverlap) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<ArenaItem> items;
+    for (int i = 0; i < 80; ++i) {
+      const uint32_t first = random() % 90;
+      items.push_back(item(1 + random() % 10000, first, first + random() % 10));
+    }
+    const uint64_t total = assign_arena(&items);
+    for (const ArenaItem& a : items) {
+      EXPECT_EQ(a.offset % 256, 0u);
+      EXPECT_LE(a.offset + a.bytes, total);
+      for (const ArenaItem& b : items) {
+        if (&a == &b || a.first_step > b.last_step || b.first_step > a.last_step) continue;
+        EXPECT_TRUE(a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset);
+      }
+    }
+    EXPECT_LE(total, live_peak(items) * 3 / 2) << "far above the lower bound";
+  }
+}
+
+}  // namespace
+}  // namespace bp

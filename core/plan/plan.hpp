@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A plan is a list of segments. A segment is everything that can be decided before it runs: which
+// kernel each node gets, where each value lives, what is copied between devices. A node whose
+// inputs' sizes or host values are known only after earlier nodes ran begins the next segment.
+#ifndef BACKPLANE_CORE_PLAN_PLAN_HPP
+#define BACKPLANE_CORE_PLAN_PLAN_HPP
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dispatch/dispatcher.hpp"
+#include "core/graph/graph.hpp"
+#include "core/runtime/tensor.hpp"
+
+namespace bp {
+
+using SlotId = uint32_t;
+inline constexpr SlotId kNoSlot = UINT32_MAX;
+
+/// The devices of a plan: the one that the user chose, and the host device for fallback.
+enum class PlanDevice : uint32_t { kChosen = 0, kHost = 1 };
+inline constexpr size_t kPlanDeviceCount = 2;
+
+/// Where the memory of a slot comes from.
+enum class SlotKind {
+  kLiveIn,    // a tensor from outside: graph input, or a value of an earlier segment
+  kConstant,  // uploaded once
+  kArena,     // the run context's arena, shared by slots that do not live at the same time
+  kOwned,     // a tensor of its own: graph output, or a value for later segments
+  kView,      // another slot's memory
+};
+
+/// A value on one device.
+struct Slot {
+  SlotKind kind = SlotKind::kArena;
+  PlanDevice device = PlanDevice::kChosen;
+  uint32_t dtype = BP_DTYPE_NONE;
+  Dims sizes;
+  Dims strides;
+  uint64_t bytes = 0;         // kArena, kOwned
+  uint64_t arena_offset = 0;  // kArena
+  SlotId base = kNoSlot;      // kView; never a view itself
+  int64_t offset_bytes = 0;   // kView: from the base's element [0, ...]; kLiveIn: modulo 256
+  ValueId live_in = kNoValue; // kLiveIn
+  Ref<Tensor> constant;       // kConstant
+};
+
+enum class StepKind { kLaunch, kCopy };
+
+struct Step {
+  StepKind kind = StepKind::kLaunch;
+  NodeId node = kNoNode;  // of the session's graph: for messages and placement
+  PlanDevice device = PlanDevice::kChosen;
+  std::shared_ptr<PlannedKernel> kernel;  // kLaunch
+  std::vector<SlotId> args;               // kLaunch: inputs (kNoSlot: absent), outputs; kCopy: from, to
+  uint32_t input_count = 0;
+  uint64_t workspace_offset = 0;  // in the arena of `device`
+  SlotId extents = kNoSlot;       // set: the outputs' real sizes are written there
+};
+
+/// How a node of the graph runs, for people.
+struct NodePlacement {
+  NodeId node = kNoNode;
+  Placement placement = Placement::kNative;
+  std::string kernels;  // names, comma-separated
+  std::string reason;   // why it is not native
+};
+
+/// A value that outlives the segment.
+struct LiveOut {
+  ValueId value = kNoValue;
+  SlotId slot = kNoSlot;
+  SlotId extents = kNoSlot;  // set: sizes are an upper bound, the real ones are here
+  uint32_t extents_index = 0;
+};
+
+/// Immutable once planned; run by any number of threads at once.
+struct Segment {
+  NodeId first = 0;
+  NodeId end = 0;  // the first node that is not part of it
+  std::vector<Slot> slots;
+  std::vector<Step> steps;
+  std::vector<LiveOut> live_outs;
+  std::array<uint64_t, kPlanDeviceCount> arena_bytes{};
+  std::vector<NodePlacement> placements;
+  /// Values whose contents the next segment needs on the host before it can be planned.
+  std::vector<ValueId> host_values;
+};
+
+}  // namespace bp
+
+#endif

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The planner. Values of the graph map to slots, one per device they are needed on; nodes of a
+// decomposition are planned in place of the node they came from, through the same functions.
+#include "core/plan/planner.hpp"
+
+#include <algorithm>
+
+#include "core/base/dtype.hpp"
+#include "core/runtime/runtime.hpp"
+
+namespace bp {
+namespace {
+
+using SlotPair = std::array<SlotId, kPlanDeviceCount>;
+constexpr SlotPair kNoSlots{kNoSlot, kNoSlot};
+
+size_t index_of(PlanDevice device) { return static_cast<size_t>(device); }
+PlanDevice other_device(PlanDevice device) {
+  return device == PlanDevice::kChosen ? PlanDevice::kHost : PlanDevice::kChosen;
+}
+
+/// A graph being planned and its values' slots: the session's, or a decomposition's.
+struct Scope {
+  const Graph& graph;
+  std::vector<SlotPair> slots;
+  explicit Scope(const Graph& g) : graph(g), slots(g.values().size(), kNoSlots) {}
+};
+
+class Planner {
+ public:
+  explicit Planner(const PlanRequest& request)
+      : request_(request), segment_(std::make_shared<Segment>()), top_(request.graph),
+        bounded_(request.graph.values().size(), false) {}
+
+  Result<std::shared_ptr<const Segment>> run();
+
+ private:
+  Device& device(PlanDevice where) const { return *request_.devices[index_of(where)]; }
+  bool must_stop(const Node& node);
+  Status plan_top_node(NodeId id);
+  Status plan_node(Scope& scope, const Node& node, PlanDevice where, Placement* out_placement);
+  Status plan_on_host(Scope& scope, const Node& node, const Resolution& refused);
+  Status plan_native(Scope& scope, const Node& node, PlanDevice where, const Resolution& resolved);
+  Status plan_graph(Scope& scope, const Node& node, PlanDevice where, const Resolution& resolved);
+  Status plan_view(Scope& scope, const Node& node, PlanDevice where, const Resolution& resolved);
+
+  Result<SlotId> slot_of(Scope& scope, ValueId value, PlanDevice where);
+  Result<SlotId> copy_slot(SlotId from, PlanDevice where);
+  Result<SlotId> materialise(SlotId from);
+  SlotId new_slot(Slot slot);
+  SlotId new_memory(PlanDevice where, uint32_t dtype, const Dims& sizes);
+  SlotId base_of(SlotId slot) const;
+  uint64_t alignment_of(const Slot& slot) const;
+  Result<std::vector<ArgType>> describe_inputs(Scope& scope, const Node& node, PlanDevice where,
+                                               std::vector<SlotId>* out_slots);
+  const HostTensor* host_value(Scope& scope, ValueId value) const;
+  Status finish();
+  void own_live_outs();
+  void lay_out_arenas();
+
+  const PlanRequest& request_;
+  std::shared_ptr<Segment> segment_;
+  Scope top_;
+  std::vector<bool> bounded_;  // values whose real sizes are known only after this segment
+  std::unordered_map<ValueId, LiveOut> extents_of_;
+  NodeId node_ = kNoNode;
+  NodePlacement placement_;
+};
+
+Result<std::shared_ptr<const Segment>> Planner::run() {
+  segment_->first = request_.first;
+  for (const auto& [value, type] : request_.live_ins) {
+    Slot slot;
+    slot.kind = SlotKind::kLiveIn;
+    slot.dtype = type.dtype;
+    slot.sizes = type.sizes;
+    slot.strides = type.strides;
+    slot.offset_bytes = static_cast<int64_t>(type.offset_bytes % 256);
+    slot.live_in = value;
+    top_.slots[value][0] = new_slot(std::move(slot));
+  }
+  NodeId id = request_.first;
+  for (; id < request_.graph.nodes().size(); ++id) {
+    if (must_stop(request_.graph.node(id))) break;
+    const Status status = plan_top_node(id);
+    if (!status.ok()) {
+      return status.with_prefix("node '" + request_.graph.node(id).name + "'");
+    }
+  }
+  segment_->end = id;
+  BP_TRY(finish());
+  return std::shared_ptr<const Segment>(segment_);
+}
+
+bool Planner::must_stop(const Node& node) {
+  const OpSchema& schema = request_.graph.registry().schema(node.op);
+  bool stop = false;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId value = node.inputs[i];
+    if (value == kNoValue) continue;
+    if (bounded_[value]) stop = true;
+    const ArgSchema& arg = schema.inputs[std::min(i, schema.inputs.size() - 1)];
+    if (arg.host != HostNeed::kNone && host_value(top_, value) == nullptr) {
+      segment_->host_values.push_back(value);
+      stop = true;
+    }
+  }
+  return stop;
+}
+
+const HostTensor* Planner::host_value(Scope& scope, ValueId value) const {
+  if (const auto& constant = scope.graph.value(value).constant) return constant.get();
+  if (&scope != &top_) return nullptr;
+  const auto found = request_.host_values.find(value);
+  return found == request_.host_values.end() ? nullptr : &found->second;
+}
+
+Status Planner::plan_top_node(NodeId id) {
+  const Node& node = request_.graph.node(id);
+  node_ = id;
+  placement_ = {.node = id, .placement = Placement::kNative, .kernels = {}, .reason = {}};
+  BP_TRY(plan_node(top_, node, PlanDevice::kChosen, &placement_.placement));
+  segment_->placements.push_back(placement_);
+  return {};
+}
+
+Status Planner::plan_node(Scope& scope, const Node& node, PlanDevice where,
+                          Placement* out_placement) {
+  std::vector<SlotId> slots;
+  BP_TRY_ASSIGN(const std::vector<ArgType> inputs, describe_inputs(scope, node, where, &slots));
+  BP_TRY_ASSIGN(const std::shared_ptr<const Resolution> resolved,
+                Dispatcher::of(device(where)).resolve(node.op, inputs, node.attributes.data()));
+  *out_placement = resolved->placement;
+  switch (resolved->placement) {
+    case Placement::kView: return plan_view(scope, node, where, *resolved);
+    case Placement::kNative: return plan_native(scope, node, where, *resolved);
+    case Placement::kDecomposed:
+      placement_.reason = resolved->reason;
+      return plan_graph(scope, node, where, *resolved);
+    case Placement::kFallback: return plan_on_host(scope, node, *resolved);
+  }
+  return {};
+}
+
+Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& node,
+                                                      PlanDevice where,
+                                                      std::vector<SlotId>* out_slots) {
+  const OpSchema& schema = scope.graph.registry().schema(node.op);
+  std::vector<ArgType> inputs(node.inputs.size());
+  out_slots->assign(node.inputs.size(), kNoSlot);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId value = node.inputs[i];
+    if (value == kNoValue) continue;
+    const ArgSchema& arg = schema.inputs[std::min(i, schema.inputs.size() - 1)];
+    const HostTensor* host = host_value(scope, value);
+    if (host != nullptr && arg.host != HostNeed::kNone) {
+      inputs[i] = {.dtype = host->dtype, .sizes = host->sizes,
+                   .strides = contiguous_strides(host->sizes), .offset_bytes = 0,
+                   .host_data = host->data};
+      continue;
+    }
+    // Types do not depend on the device, so a value is described where it is: no copy is planned
+    // for an operator that then runs elsewhere.
+    const SlotPair& pair = scope.slots[value];
+    SlotId at = pair[index_of(where)] != kNoSlot ? pair[index_of(where)]
+                                                 : pair[index_of(other_device(where))];
+    if (at == kNoSlot) {
+      BP_TRY_ASSIGN(at, slot_of(scope, value, where));
+    }
+    (*out_slots)[i] = at;
+    const Slot& slot = segment_->slots[at];
+    inputs[i] = {.dtype = slot.dtype, .sizes = slot.sizes, .strides = slot.strides,
+                 .offset_bytes = alignment_of(slot), .host_data = nullptr};
+  }
+  return inputs;
+}
+
+Status Planner::plan_view(Scope& scope, const Node& node, PlanDevice where,
+                          const Resolution& resolved) {
+  // A view follows its input: on whichever device that is.
+  const SlotPair pair = scope.slots[node.inputs[0]];
+  PlanDevice at = where;
+  if (pair[index_of(where)] == kNoSlot && pair[index_of(other_device(where))] != kNoSlot) {
+    at = other_device(where);
+  }
+  BP_TRY_ASSIGN(const SlotId input, slot_of(scope, node.inputs[0], at));
+  const Slot& source = segment_->slots[input];
+  Slot view;
+  view.kind = SlotKind::kView;
+  view.device = at;
+  view.dtype = source.dtype;
+  view.sizes = resolved.outputs[0].sizes;
+  view.strides = resolved.view.strides;
+  view.base = base_of(input);
+  view.offset_bytes =
+      (source.kind == SlotKind::kView ? source.offset_bytes : 0) +
+      resolved.view.offset * static_cast<int64_t>(dtype_bits(source.dtype)) / 8;
+  scope.slots[node.outputs[0]][index_of(at)] = new_slot(std::move(view));
+  return {};
+}
+
+Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
+                            const Resolution& resolved) {
+  Step step;
+  step.node = node_;
+  step.device = where;
+  step.kernel = resolved.kernel;
+  step.input_count = static_cast<uint32_t>(node.inputs.size());
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNoValue) {
+      step.args.push_back(kNoSlot);
+      continue;
+    }
+    BP_TRY_ASSIGN(SlotId input, slot_of(scope, node.inputs[i], where));
+    if (((resolved.kernel->materialise_mask() >> i) & 1) != 0) {
+      BP_TRY_ASSIGN(input, materialise(input));
+    }
+    step.args.push_back(input);
+  }
+  const bool extents = resolved.kernel->extents();
+  if (extents && &scope != &top_) {
+    return Status(BP_UNSUPPORTED, "a decomposition holds an operator with data-dependent shapes");
+  }
+  if (extents) {
+    const auto rows = static_cast<int64_t>(node.outputs.size());
+    step.extents = new_memory(where, BP_DTYPE_I64, {rows, BP_MAX_RANK});
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const TensorType& type = resolved.outputs[i];
+    const SlotId output = new_memory(where, type.dtype, type.sizes);
+    scope.slots[node.outputs[i]] = kNoSlots;
+    scope.slots[node.outputs[i]][index_of(where)] = output;
+    step.args.push_back(output);
+    if (extents) {
+      bounded_[node.outputs[i]] = true;
+      extents_of_[node.outputs[i]] = {.value = node.outputs[i], .slot = output,
+                                      .extents = step.extents,
+                                      .extents_index = static_cast<uint32_t>(i)};
+    }
+  }
+  if (!placement_.kernels.empty()) placement_.kernels += ", ";
+  placement_.kernels += resolved.kernel->record().name;
+  segment_->steps.push_back(std::move(step));
+  return {};
+}
+
+Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
+                           const Resolution& resolved) {
+  const Graph& graph = *resolved.graph;
+  Scope inner(graph);
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    if (node.inputs[i] != kNoValue) inner.slots[graph.inputs()[i]] = scope.slots[node.inputs[i]];
+  }
+  for (const Node& part : graph.nodes()) {
+    Placement placement = Placement::kNative;
+    BP_TRY(plan_node(inner, part, where, &placement));
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    BP_TRY(slot_of(inner, graph.outputs()[i], where));
+    scope.slots[node.outputs[i]] = inner.slots[graph.outputs()[i]];
+  }
+  return {};
+}
+
+Status Planner::plan_on_host(Scope& scope, const Node& node, const Resolution& refused) {
+  Runtime& runtime = device(PlanDevice::kChosen).runtime();
+  const std::string words = "no kernel on " + device(PlanDevice::kChosen).name() + " for operator " +
+                            std::string(scope.graph.registry().schema(node.op).name) + " (" +
+                            refused.reason + ")";
+  if (request_.devices[index_of(PlanDevice::kHost)] == nullptr) {
+    return Status(BP_UNSUPPORTED, words + " and no host device is loaded");
+  }
+  if (device(PlanDevice::kHost).name() == device(PlanDevice::kChosen).name()) {
+    return Status(BP_UNSUPPORTED, words);
+  }
+  if (runtime.fallback_mode() == FallbackMode::kDeny) {
+    return Status(BP_UNSUPPORTED, words + " and BACKPLANE_FALLBACK is deny");
+  }
+  placement_.reason = refused.reason;
+  Placement placement = Placement::kNative;
+  BP_TRY(plan_node(scope, node, PlanDevice::kHost, &placement));
+  if (placement == Placement::kFallback) {
+    return Status(BP_UNSUPPORTED, words + ", nor on " + device(PlanDevice::kHost).name());
+  }
+  return {};
+}
+
+Result<SlotId> Planner::slot_of(Scope& scope, ValueId value, PlanDevice where) {
+  SlotPair& pair = scope.slots[value];
+  if (pair[index_of(where)] != kNoSlot) return pair[index_of(where)];
+  if (const auto& constant = scope.graph.value(value).constant) {
+    BP_TRY_ASSIGN(Ref<Tensor> tensor, request_.constant(constant, device(where)));
+    Slot slot;
+    slot.kind = SlotKind::kConstant;
+    slot.device = where;
+    slot.dtype = tensor->dtype();
+    slot.sizes = tensor->sizes();
+    slot.strides = tensor->strides();
+    slot.constant = std::move(tensor);
+    return pair[index_of(where)] = new_slot(std::move(slot));
+  }
+  const SlotId elsewhere = pair[index_of(other_device(where))];
+  if (elsewhere == kNoSlot) {
+    return Status(BP_INTERNAL, "value '" + scope.graph.value(value).name + "' has no memory");
+  }
+  BP_TRY_ASSIGN(const SlotId copy, copy_slot(elsewhere, where));
+  return scope.slots[value][index_of(where)] = copy;
+}
+
+Result<SlotId> Planner::copy_slot(SlotId from, PlanDevice where) {
+  const Slot source = segment_->slots[from];
+  if (source.kind == SlotKind::kView) {
+    BP_TRY_ASSIGN(const SlotId base, copy_slot(source.base, where));
+    Slot view = source;
+    view.device = where;
+    view.base = base;
+    return new_slot(std::move(view));
+  }
+  // Only whole, dense memory is copied; a strided tensor from outside is made dense first.
+  SlotId dense = from;
+  if (!is_contiguous(source.sizes, source.strides)) {
+    BP_TRY_ASSIGN(dense, materialise(from));
+  }
+  Step step;
+  step.kind = StepKind::kCopy;
+  step.node = node_;
+  step.device = where;
+  const SlotId to = new_memory(where, source.dtype, source.sizes);
+  step.args = {dense, to};
+  segment_->steps.push_back(std::move(step));
+  return to;
+}
+
+Result<SlotId> Planner::materialise(SlotId from) {
+  const Slot source = segment_->slots[from];
+  Device& on = device(source.device);
+  const auto op = request_.graph.registry().copy_op();
+  if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
+  const ArgType type{.dtype = source.dtype, .sizes = source.sizes, .strides = source.strides,
+                     .offset_bytes = static_cast<uint64_t>(source.offset_bytes) % 256,
+                     .host_data = nullptr};
+  const TensorType out_type{.dtype = source.dtype, .has_rank = true, .sizes = source.sizes};
+  auto planned = Dispatcher::of(on).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
+  const bool takes_it = planned.ok() && (*planned)->materialise_mask() == 0;
+  if (!takes_it) {
+    const bool chosen = source.device == PlanDevice::kChosen;
+    const bool host_helps = chosen && source.kind == SlotKind::kView &&
+                            request_.devices[index_of(PlanDevice::kHost)] != nullptr &&
+                            &device(PlanDevice::kHost) != &on;
+    if (!host_helps) {
+      return Status(BP_UNSUPPORTED, on.name() + " has no kernel that makes " +
+                                        to_string(source.sizes) + " contiguous");
+    }
+    BP_TRY_ASSIGN(const SlotId host_view, copy_slot(from, PlanDevice::kHost));
+    BP_TRY_ASSIGN(const SlotId host_dense, materialise(host_view));
+    return copy_slot(host_dense, PlanDevice::kChosen);
+  }
+  Step step;
+  step.node = node_;
+  step.device = source.device;
+  step.kernel = std::move(*planned);
+  step.input_count = 1;
+  const SlotId dense = new_memory(source.device, source.dtype, source.sizes);
+  step.args = {from, dense};
+  segment_->steps.push_back(std::move(step));
+  return dense;
+}
+
+SlotId Planner::new_slot(Slot slot) {
+  segment_->slots.push_back(std::move(slot));
+  return static_cast<SlotId>(segment_->slots.size() - 1);
+}
+
+SlotId Planner::new_memory(PlanDevice where, uint32_t dtype, const Dims& sizes) {
+  Slot slot;
+  slot.device = where;
+  slot.dtype = dtype;
+  slot.sizes = sizes;
+  slot.strides = contiguous_strides(sizes);
+  slot.bytes = dtype_storage_bytes(dtype, element_count(sizes));
+  return new_slot(std::move(slot));
+}
+
+SlotId Planner::base_of(SlotId slot) const {
+  return segment_->slots[slot].kind == SlotKind::kView ? segment_->slots[slot].base : slot;
+}
+
+// How far element [0, ...] is from a 256-byte boundary: all that kernels' alignment rules need.
+uint64_t Planner::alignment_of(const Slot& slot) const {
+  int64_t offset = slot.offset_bytes;
+  if (slot.kind == SlotKind::kView) offset += segment_->slots[slot.base].offset_bytes;
+  return static_cast<uint64_t>(offset) % 256;
+}
+
+Status Planner::finish() {
+  // What later segments need is put on the chosen device; the user's outputs stay where they are.
+  const bool last = segment_->end == request_.graph.nodes().size();
+  std::vector<bool> needed(top_.slots.size(), false);
+  for (ValueId value : request_.graph.outputs()) needed[value] = true;
+  for (NodeId id = segment_->end; id < request_.graph.nodes().size(); ++id) {
+    for (ValueId value : request_.graph.node(id).inputs) {
+      if (value != kNoValue) needed[value] = true;
+    }
+  }
+  for (ValueId value = 0; value < needed.size(); ++value) {
+    const bool here = top_.slots[value] != kNoSlots;
+    const bool constant = request_.graph.value(value).constant != nullptr;
+    if (!needed[value] || (!here && !constant)) continue;
+    if (constant && !last) continue;
+    LiveOut out;
+    if (const auto found = extents_of_.find(value); found != extents_of_.end()) out = found->second;
+    out.value = value;
+    const bool on_host = top_.slots[value][index_of(PlanDevice::kChosen)] == kNoSlot && !constant;
+    BP_TRY_ASSIGN(out.slot, slot_of(top_, value, last && on_host ? PlanDevice::kHost
+                                                                 : PlanDevice::kChosen));
+    segment_->live_outs.push_back(out);
+  }
+  own_live_outs();
+  lay_out_arenas();
+  return {};
+}
+
+void Planner::own_live_outs() {
+  const auto own = [this](SlotId id) {
+    Slot& base = segment_->slots[base_of(id)];
+    if (base.kind == SlotKind::kArena) base.kind = SlotKind::kOwned;
+  };
+  for (const LiveOut& out : segment_->live_outs) {
+    own(out.slot);
+    if (out.extents != kNoSlot) own(out.extents);
+  }
+}
+
+void Planner::lay_out_arenas() {
+  for (size_t device_index = 0; device_index < kPlanDeviceCount; ++device_index) {
+    std::vector<ArenaItem> items;
+    std::vector<int64_t> item_of(segment_->slots.size(), -1);
+    std::vector<std::pair<size_t, Step*>> workspaces;
+    for (uint32_t at = 0; at < segment_->steps.size(); ++at) {
+      Step& step = segment_->steps[at];
+      std::vector<SlotId> touched = step.args;
+      touched.push_back(step.extents);
+      for (SlotId arg : touched) {
+        if (arg == kNoSlot) continue;
+        const SlotId base = base_of(arg);
+        const Slot& slot = segment_->slots[base];
+        if (slot.kind != SlotKind::kArena || index_of(slot.device) != device_index) continue;
+        if (item_of[base] < 0) {
+          item_of[base] = static_cast<int64_t>(items.size());
+          items.push_back({.bytes = slot.bytes, .first_step = at, .last_step = at, .offset = 0});
+        }
+        items[static_cast<size_t>(item_of[base])].last_step = at;
+      }
+      const bool here = step.kernel != nullptr && index_of(step.device) == device_index;
+      if (here && step.kernel->workspace_bytes() > 0) {
+        workspaces.emplace_back(items.size(), &step);
+        items.push_back({.bytes = step.kernel->workspace_bytes(), .first_step = at,
+                         .last_step = at, .offset = 0});
+      }
+    }
+    segment_->arena_bytes[device_index] = assign_arena(&items);
+    for (SlotId slot = 0; slot < segment_->slots.size(); ++slot) {
+      if (item_of[slot] < 0) continue;
+      segment_->slots[slot].arena_offset = items[static_cast<size_t>(item_of[slot])].offset;
+    }
+    for (const auto& [item, step] : workspaces) step->workspace_offset = items[item].offset;
+  }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Segment>> plan_segment(const PlanRequest& request) {
+  return Planner(request).run();
+}
+
+}  // namespace bp

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes one segment: walks the nodes from `first`, resolves each on its device, inserts copies
+// where a value is needed on the other device, and lays out the arena.
+#ifndef BACKPLANE_CORE_PLAN_PLANNER_HPP
+#define BACKPLANE_CORE_PLAN_PLANNER_HPP
+
+#include <array>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "core/plan/plan.hpp"
+
+namespace bp {
+
+struct PlanRequest {
+  const Graph& graph;
+  NodeId first = 0;
+  /// nullptr for kHost: no host device is loaded, so nothing can fall back.
+  std::array<Device*, kPlanDeviceCount> devices{};
+  /// Types of all values that exist before `first` and are used from it on; all on kChosen.
+  std::unordered_map<ValueId, ArgType> live_ins;
+  /// Contents of values that were read to the host.
+  std::unordered_map<ValueId, HostTensor> host_values;
+  /// The device's copy of a constant; uploads it at the first call.
+  std::function<Result<Ref<Tensor>>(const std::shared_ptr<const HostTensor>&, Device&)> constant;
+  /// Decompositions' constants are uploaded like weights, but belong to the plan alone.
+};
+
+/// Errors name the node: inference, UNSUPPORTED with every reason, OUT_OF_MEMORY for constants.
+Result<std::shared_ptr<const Segment>> plan_segment(const PlanRequest& request);
+
+/// Assigns arena offsets by lifetime: largest first, each at the lowest place that is free while it
+/// lives. `lifetimes` are [first step, last step] per slot of the arena kind. Used by the planner.
+struct ArenaItem {
+  uint64_t bytes = 0;
+  uint32_t first_step = 0;
+  uint32_t last_step = 0;
+  uint64_t offset = 0;  // the answer
+};
+/// Returns the arena's size. Offsets are multiples of 256.
+uint64_t assign_arena(std::vector<ArenaItem>* items);
+
+}  // namespace bp
+
+#endif

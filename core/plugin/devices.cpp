@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Step 9 and what follows for each device: count, open, read and check the props, and give the
+// tables as this device has them.
+#include <bit>
+
+#include "core/plugin/steps.hpp"
+
+namespace bp {
+namespace {
+
+Status check_props(const PluginTables& tables, bp_device_props* props) {
+  constexpr uint64_t kBands = BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT | BP_FEATURE_FILL_BIT |
+                              BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT;
+  constexpr uint32_t kHostMemory = BP_DEVICE_ADDRESS_BIT | BP_DEVICE_HOST_MEMORY_BIT;
+  const uint64_t announced = tables.memory.flags | tables.stream.flags;
+  props->struct_size = sizeof(bp_device_props);
+  props->flags &= kHostMemory | BP_DEVICE_CONCURRENT_BIT;
+  props->features &= kBands;
+  if (props->alignment_bytes == 0) props->alignment_bytes = 1;
+  if (props->execution > BP_EXECUTION_INLINE) {
+    return fail(BP_UNSUPPORTED, "device_props: execution {} is new to this core", props->execution);
+  }
+  std::string defect;
+  if ((props->features & ~announced) != 0) {
+    defect = fmt::format("features {:#x} has bands that no table announces ({:#x})",
+                         props->features, announced);
+  } else if ((props->flags & kHostMemory) == BP_DEVICE_HOST_MEMORY_BIT) {
+    defect = "BP_DEVICE_HOST_MEMORY_BIT needs BP_DEVICE_ADDRESS_BIT";
+  } else if (!std::has_single_bit(props->alignment_bytes)) {
+    defect = fmt::format("alignment_bytes {} is no power of two", props->alignment_bytes);
+  } else if (!is_readable(props->name) || !is_readable(props->vendor) ||
+             !is_readable(props->driver)) {
+    defect = "name, vendor or driver is no UTF-8 text of at most 4 KiB";
+  }
+  return defect.empty() ? Status() : fail(BP_INTERNAL, "device_props: {}", defect);
+}
+
+// Slots of bands that this device does not have must not be called, so they are not there.
+void fill_tables(const PluginTables& tables, DeviceSlots* slots) {
+  const auto lacks = [slots](uint64_t band) { return (slots->props.features & band) == 0; };
+  slots->device_api = tables.device;
+  slots->memory = tables.memory;
+  slots->stream = tables.stream;
+  slots->kernel = tables.kernel;
+  if (lacks(BP_FEATURE_FILL_BIT)) slots->memory.mem_fill = nullptr;
+  if (lacks(BP_FEATURE_PINNED_BIT)) slots->memory.host_alloc = nullptr;
+  if (lacks(BP_FEATURE_PINNED_BIT)) slots->memory.host_free = nullptr;
+  if (lacks(BP_FEATURE_MAP_BIT)) slots->memory.mem_map = nullptr;
+  if (lacks(BP_FEATURE_MAP_BIT)) slots->memory.mem_unmap = nullptr;
+  const auto elapsed = slots->stream.event_elapsed;
+  if (lacks(BP_FEATURE_ASYNC_BIT)) slots->stream = {};
+  slots->stream.struct_size = sizeof(bp_stream_api);
+  slots->stream.event_elapsed = lacks(BP_FEATURE_TIMING_BIT) ? nullptr : elapsed;
+}
+
+}  // namespace
+
+Status count_devices(Attempt* attempt) {
+  constexpr uint32_t kMaxCount = 4096;
+  LoadedPlugin::Parts& parts = attempt->parts;
+  const bp_status code = parts.tables.device.device_count(parts.instance, &parts.device_count);
+  if (code != BP_OK) return parts.host->to_status(code, "device_count");
+  if (parts.device_count <= kMaxCount) return {};
+  return fail(BP_INTERNAL, "device_count answered {}, expected at most {}", parts.device_count,
+              kMaxCount);
+}
+
+Result<DeviceSlots> open_device(const LoadedPlugin& plugin, uint32_t index,
+                                const std::vector<OptionSetting>& options) {
+  const std::string name = fmt::format("{}:{}", plugin.id(), index);
+  if (index >= plugin.device_count()) {
+    return fail(BP_INVALID_ARGUMENT, "there is no device {}: the plugin has {}", name,
+                plugin.device_count());
+  }
+  std::vector<OptionSetting> settings = plugin.device_options();
+  settings.insert(settings.end(), options.begin(), options.end());
+  BP_TRY_ASSIGN(settings, check_options(plugin.manifest(), OptionScope::kDevice, settings));
+  const OptionArrays arrays(settings);
+  const bp_open_args args{
+      sizeof(bp_open_args), 0, index, static_cast<uint32_t>(settings.size()), arrays.names.data(),
+      arrays.values.data()};
+  const bp_device_api& api = plugin.tables().device;
+  HostContext& host = plugin.host();
+  DeviceSlots slots;
+  slots.host = HostContext::api();
+  slots.host_ctx = &host;
+  BP_TRY(host.to_status(api.device_open(plugin.instance(), &args, &slots.device),
+                        name + ": device_open"));
+  if (slots.device == nullptr) return fail(BP_INTERNAL, "{}: device_open gave no device", name);
+  slots.props.struct_size = sizeof(slots.props);
+  Status status = host.to_status(api.device_props(slots.device, &slots.props), "device_props");
+  if (status.ok()) status = check_props(plugin.tables(), &slots.props);
+  if (!status.ok()) {
+    api.device_close(slots.device);
+    return status.with_prefix(name);
+  }
+  fill_tables(plugin.tables(), &slots);
+  return slots;
+}
+
+}  // namespace bp

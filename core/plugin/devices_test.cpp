@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Opening devices of the fake: what the slots hold, each defect of props, and that a device which
+// is refused is closed again.
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "core/plugin/plugin_tree_test.hpp"
+
+namespace bp {
+namespace {
+
+using testing::HasSubstr;
+
+class Devices : public testing::Test {
+ protected:
+  Devices() : set_(load()) {}
+  PluginSet load() {
+    tree_.add("good");
+    LoadOptions options = tree_.options();
+    options.plugin_options = {{"good.devices", "2"}, {"good.memory", "1MiB"}};
+    return load_plugins(options);
+  }
+  Result<DeviceSlots> open(const std::vector<OptionSetting>& options, uint32_t index = 0) {
+    return open_device(*set_.plugins.at(0), index, options);
+  }
+  PluginTree tree_;
+  PluginSet set_;
+};
+
+std::string text(bp_str value) { return {value.ptr, value.len}; }
+
+TEST_F(Devices, OpenDevice_GoodDevice_FillsSlotsAndMasksProps) {
+  const auto slots = open({}, 1);
+  ASSERT_TRUE(slots.ok()) << slots.status().to_string();
+  EXPECT_NE(slots->device, nullptr);
+  EXPECT_EQ(slots->props.struct_size, sizeof(bp_device_props));
+  EXPECT_EQ(slots->props.flags, BP_DEVICE_ADDRESS_BIT | BP_DEVICE_HOST_MEMORY_BIT);
+  EXPECT_EQ(slots->props.features, 0u);
+  EXPECT_EQ(slots->props.execution, BP_EXECUTION_QUEUED);
+  EXPECT_EQ(slots->props.memory_bytes, 1u << 20);
+  EXPECT_EQ(text(slots->props.name), "fake accelerator");
+  EXPECT_NE(slots->memory.mem_alloc, nullptr);
+  EXPECT_EQ(slots->memory.mem_fill, nullptr);
+  EXPECT_NE(slots->kernel.kernel_list, nullptr);
+  EXPECT_EQ(slots->host, HostContext::api());
+  EXPECT_EQ(slots->host_ctx, &set_.plugins[0]->host());
+  EXPECT_EQ(slots->device_api.device_close(slots->device), BP_OK);
+}
+
+TEST_F(Devices, OpenDevice_OwnOptions_ComeOnTopOfThePluginsOnes) {
+  const auto slots = open({{"memory", "2MiB"}, {"inline", "true"}, {"host_memory", "false"}});
+  ASSERT_TRUE(slots.ok()) << slots.status().to_string();
+  EXPECT_EQ(slots->props.memory_bytes, 2u << 20);
+  EXPECT_EQ(slots->props.execution, BP_EXECUTION_INLINE);
+  EXPECT_EQ(slots->props.flags, BP_DEVICE_ADDRESS_BIT);
+  EXPECT_EQ(slots->device_api.device_close(slots->device), BP_OK);
+}
+
+TEST_F(Devices, OpenDevice_BadArguments_AreNamed) {
+  EXPECT_EQ(open({}, 2).status().to_string(),
+            "INVALID_ARGUMENT: there is no device good:2: the plugin has 2");
+  EXPECT_THAT(open({{"memori", "1"}}).status().message(), HasSubstr("did you mean 'memory'?"));
+  EXPECT_THAT(open({{"devices", "1"}}).status().message(), HasSubstr("not of a device"));
+  EXPECT_THAT(open({{"memory", "lots"}}).status().message(), HasSubstr("option 'good.memory'"));
+}
+
+TEST_F(Devices, OpenDevice_EachFault_IsRefusedAndTheDeviceClosed) {
+  const std::pair<const char*, const char*> faults[] = {
+      {"open_fails", "UNAVAILABLE: good:0: device_open: somebody else holds it"},
+      {"open_gives_nothing", "INTERNAL: good:0: device_open gave no device"},
+      {"props_fail", "DEVICE_LOST: good:0: device_props: it fell off the bus"},
+      {"props_band",
+       "INTERNAL: good:0: device_props: features 0x1 has bands that no table "
+       "announces (0x0)"},
+      {"props_execution", "UNSUPPORTED: good:0: device_props: execution 7 is new to this core"},
+      {"props_alignment", "INTERNAL: good:0: device_props: alignment_bytes 48 is no power of two"},
+      {"props_host_memory",
+       "INTERNAL: good:0: device_props: BP_DEVICE_HOST_MEMORY_BIT needs "
+       "BP_DEVICE_ADDRESS_BIT"},
+      {"props_name",
+       "INTERNAL: good:0: device_props: name, vendor or driver is no UTF-8 text of "
+       "at most 4 KiB"}};
+  for (const auto& [fault, words] : faults) {
+    EXPECT_EQ(open({{"device_fault", fault}}).status().to_string(), words);
+  }
+  // The fake's shutdown complains about devices that are still open.
+  LogCapture log;
+  set_.plugins.clear();
+  EXPECT_EQ(log.count(BP_LOG_WARNING, "shutdown with open devices"), 0);
+}
+
+TEST_F(Devices, ListKernels_OfTheFake_LeavesTheBrokenOneOut) {
+  const auto slots = open({});
+  ASSERT_TRUE(slots.ok());
+  LogCapture log;
+  const auto list = list_kernels(*set_.plugins[0], *slots);
+  ASSERT_TRUE(list.ok()) << list.status().to_string();
+  ASSERT_EQ(list->kernels.size(), 2u);
+  EXPECT_EQ(list->kernels[0].name, "relu_plain");
+  EXPECT_EQ(list->kernels[0].op, "relu");
+  EXPECT_EQ(list->kernels[1].name, "add_plain");
+  ASSERT_EQ(list->refused.size(), 1u);
+  EXPECT_EQ(list->refused[0], "kernel 1 (broken): launch is missing");
+  EXPECT_EQ(log.count(BP_LOG_WARNING, "plugin good: kernel 1 (broken): launch is missing is left"),
+            1);
+  EXPECT_EQ(slots->device_api.device_close(slots->device), BP_OK);
+}
+
+TEST_F(Devices, ListKernels_Faults_AreErrors) {
+  const std::pair<const char*, const char*> faults[] = {
+      {"list_fails", "INTERNAL: kernel_list: the kernels are lost"},
+      {"list_null", "INTERNAL: kernel_list: expected an array of at most 65536, found 3 at 0x0"}};
+  for (const auto& [fault, words] : faults) {
+    const auto slots = open({{"device_fault", fault}});
+    ASSERT_TRUE(slots.ok());
+    EXPECT_EQ(list_kernels(*set_.plugins[0], *slots).status().to_string(), words);
+    EXPECT_EQ(slots->device_api.device_close(slots->device), BP_OK);
+  }
+}
+
+TEST_F(Devices, Launch_OfTheFakesAdd_BroadcastsAndComputes) {
+  const auto slots = open({});
+  ASSERT_TRUE(slots.ok());
+  const auto list = list_kernels(*set_.plugins[0], *slots);
+  ASSERT_TRUE(list.ok());
+  float x[6] = {1, 2, 3, 4, 5, 6};
+  float y[3] = {10, 20, 30};
+  float out[6] = {};
+  const int64_t sizes[] = {2, 3};
+  const int64_t strides[] = {3, 1};
+  bp_tensor tensors[3] = {};
+  float* const data[] = {x, y, out};
+  for (int i = 0; i < 3; ++i) {
+    tensors[i].handle = reinterpret_cast<uint64_t>(data[i]);
+    tensors[i].dtype = BP_DTYPE_F32;
+    tensors[i].rank = i == 1 ? 1 : 2;
+    tensors[i].sizes = i == 1 ? sizes + 1 : sizes;
+    tensors[i].strides = i == 1 ? strides + 1 : strides;
+  }
+  const KernelRecord& add = list->kernels[1];
+  bp_launch_args args{};
+  args.struct_size = sizeof(args);
+  args.device = slots->device;
+  args.kernel = add.original;
+  args.tensors = tensors;
+  args.input_count = 2;
+  args.output_count = 1;
+  ASSERT_EQ(add.kernel.launch(&args), BP_OK);
+  EXPECT_THAT(out, testing::ElementsAre(11, 22, 33, 14, 25, 36));
+  EXPECT_EQ(slots->device_api.device_close(slots->device), BP_OK);
+}
+
+}  // namespace
+}  // namespace bp

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Step 1: the manifests in the search path, each folder and one level below it, in order of name so
+// that two machines with the same files agree. The working directory is never searched: a relative
+// entry is refused, and so is an empty one.
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "core/plugin/steps.hpp"
+
+namespace bp {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Search {
+  void add_entry(const std::string& path, bool must_exist) {
+    set->searched.push_back(path);
+    if (!fs::path(path).is_absolute()) {
+      return skip(path, fail(BP_INVALID_ARGUMENT, "'{}' is not an absolute path", path));
+    }
+    std::error_code error;
+    const fs::path real = fs::canonical(path, error);
+    if (error == std::errc::no_such_file_or_directory && !must_exist) return;
+    if (error) return skip(path, fail(BP_UNAVAILABLE, "{}: {}", path, error.message()));
+    for (const fs::path& folder : list(real, real)) list(real, folder);
+  }
+
+  void skip(const std::string& path, Status reason) {
+    set->skipped.push_back({path, "", PluginStep::kDiscover, std::move(reason)});
+  }
+
+  /// Takes the manifests of a folder; answers its subfolders.
+  std::vector<fs::path> list(const fs::path& entry, const fs::path& folder) {
+    std::error_code error;
+    std::vector<fs::path> paths;
+    std::vector<fs::path> subfolders;
+    const fs::path real = fs::canonical(folder, error);
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+      paths.push_back(real / at->path().filename());
+    }
+    if (error) skip(folder, fail(BP_UNAVAILABLE, "{}: {}", folder.string(), error.message()));
+    std::sort(paths.begin(), paths.end());
+    for (const fs::path& path : paths) {
+      const bool is_manifest = path.string().ends_with(kManifestSuffix);
+      if (!is_manifest && fs::is_directory(path, error)) subfolders.push_back(path);
+      // One file reached in two ways (a repeated entry, a link) is one plugin, no duplicate.
+      if (!is_manifest || !seen.insert(path).second) continue;
+      found.push_back(
+          {.options = options, .earlier = *set, .entry_folder = entry, .manifest_path = path});
+    }
+    return subfolders;
+  }
+
+  const LoadOptions& options;
+  PluginSet* set;
+  std::set<fs::path> seen{};
+  std::vector<Attempt> found{};
+};
+
+}  // namespace
+
+std::vector<Attempt> discover(const LoadOptions& options, PluginSet* out_set) {
+  Search search{options, out_set};
+  for (const std::string& entry : options.search_path) {
+    if (!options.privileged) {
+      search.add_entry(entry, true);
+      continue;
+    }
+    search.skip(entry, fail(BP_INVALID_ARGUMENT,
+                            "{} is not searched: the process runs with raised privileges", entry));
+  }
+  if (!options.install_directory.empty()) search.add_entry(options.install_directory, false);
+  return std::move(search.found);
+}
+
+std::string default_install_directory() {
+  bool is_library = false;
+  fs::path base = fs::path(core_binary(&is_library)).parent_path();
+  if (is_library) return base / "backplane" / "plugins";
+  for (fs::path folder = base; folder.has_relative_path(); folder = folder.parent_path()) {
+    if (folder.filename() == "bin") base = folder;
+  }
+  return base.parent_path() / "lib" / "backplane" / "plugins";
+}
+
+}  // namespace bp

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Step 8: starts an instance, and ends it. Foreign code that hangs must not hang the core, and a
+// thread cannot be stopped from outside: each call has a thread of its own, which is abandoned at
+// its deadline together with all that it may still touch. If an abandoned init does return an
+// instance, that thread shuts it down.
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <future>
+
+#include "core/base/log.hpp"
+#include "core/plugin/steps.hpp"
+
+namespace bp {
+namespace {
+
+/// Shared by the caller and the thread: a copy of all that the call needs.
+struct ForeignCall {
+  const bp_root_api root;
+  const std::shared_ptr<HostContext> host;
+  const std::vector<OptionSetting> options;
+  const uint32_t abi_semantics;
+  bp_instance* instance;
+  std::atomic<bool> settled{false};  // by the end of the call or by its deadline, who is first
+};
+
+Status init(ForeignCall* call) {
+  const OptionArrays arrays(call->options);
+  const bp_config config{sizeof(bp_config),   0,
+                         call->abi_semantics, static_cast<uint32_t>(call->options.size()),
+                         arrays.names.data(), arrays.values.data()};
+  bp_instance** const out = &call->instance;
+  const bp_status code = call->root.init(HostContext::api(), call->host.get(), &config, out);
+  Status status = call->host->to_status(code, "init");
+  if (status.ok() && *out == nullptr) status = fail(BP_INTERNAL, "init gave no instance");
+  const bool is_late = call->settled.exchange(true);
+  if (is_late && status.ok()) call->root.shutdown(*out);
+  return status;
+}
+
+Status shutdown(ForeignCall* call) {
+  Status status = call->host->to_status(call->root.shutdown(call->instance), "shutdown");
+  call->settled = true;
+  return status;
+}
+
+Status run_with_deadline(const LoadedPlugin::Parts& parts, Status (*body)(ForeignCall*),
+                         std::string_view name, bp_instance** out_instance) {
+  const std::shared_ptr<ForeignCall> call(new ForeignCall{
+      parts.tables.root, parts.host, parts.instance_options, parts.abi_semantics, parts.instance});
+  std::packaged_task<Status()> task([call, body] { return body(call.get()); });
+  std::future<Status> result = task.get_future();
+  try {
+    std::thread thread(std::move(task));
+    const bool ready = result.wait_for(parts.call_timeout) == std::future_status::ready;
+    if (!ready && !call->settled.exchange(true)) {
+      thread.detach();
+      return fail(BP_TIMEOUT, "{} did not return within {} ms and was abandoned", name,
+                  parts.call_timeout.count());
+    }
+    thread.join();
+    BP_TRY(result.get());
+    *out_instance = call->instance;
+    return {};
+  } catch (const std::exception& error) {
+    return fail(BP_INTERNAL, "{} threw: {}", name, error.what());
+  } catch (...) {
+    return fail(BP_INTERNAL, "{} threw something that is no std::exception", name);
+  }
+}
+
+}  // namespace
+
+Status start_instance(Attempt* attempt) {
+  LoadedPlugin::Parts& parts = attempt->parts;
+  parts.host = std::make_shared<HostContext>(parts.manifest.id);
+  return run_with_deadline(parts, init, "init", &parts.instance);
+}
+
+LoadedPlugin::~LoadedPlugin() {
+  if (parts_.instance == nullptr || parts_.process != process_number()) return;
+  bp_instance* ended = nullptr;
+  const Status status = run_with_deadline(parts_, shutdown, "shutdown", &ended);
+  if (!status.ok()) log(BP_LOG_WARNING, "plugin " + id() + ": " + status.to_string());
+}
+
+}  // namespace bp

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernel descriptors become the core's: masked copies, zeros where the plugin is older. A bad one
+// is left out by name, since the operator still runs some other way.
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <set>
+#include <span>
+
+#include "core/base/log.hpp"
+#include "core/plugin/steps.hpp"
+
+namespace bp {
+namespace {
+
+constexpr uint64_t kMaxKernelCount = 65536;
+constexpr uint32_t kMaxArrayCount = 256;
+constexpr uint64_t kKnownDtypes = (BP_DTYPE_BIT(BP_DTYPE_U4) << 1) - 2;  // all but NONE
+
+// What is wrong with it in itself; nullptr: nothing.
+const char* defect_of(const bp_kernel& kernel) {
+  if (view(kernel.name).empty() || view(kernel.op).empty()) return "name or op is empty or no text";
+  if (kernel.version_min > kernel.version_max) return "version_min is above version_max";
+  if (kernel.dtype_mask_count > kMaxArrayCount) return "dtype_mask_count is above 256";
+  if (kernel.arg_rule_count > kMaxArrayCount) return "arg_rule_count is above 256";
+  if (!kernel.dtype_masks && kernel.dtype_mask_count != 0) return "dtype_masks is null";
+  if (!kernel.arg_rules && kernel.arg_rule_count != 0) return "arg_rules is null";
+  if (!kernel.launch) return "launch is missing";
+  if (!kernel.plan != !kernel.plan_free) return "plan and plan_free do not come together";
+  if (!kernel.state_create != !kernel.state_destroy) {
+    return "state_create and state_destroy do not come together";
+  }
+  return nullptr;
+}
+
+Status read_kernel(const bp_kernel* theirs, KernelRecord* out) {
+  constexpr size_t kRequired = offsetof(bp_kernel, launch) + sizeof(bp_kernel::launch);
+  bp_kernel& kernel = out->kernel;
+  BP_TRY(copy_versioned("bp_kernel", theirs, kRequired, sizeof(kernel), &kernel));
+  out->original = theirs;
+  out->name = view(kernel.name);
+  out->op = view(kernel.op);
+  if (const char* defect = defect_of(kernel)) return fail(BP_INCOMPATIBLE, "{}", defect);
+  for (const bp_arg_rule* their_rule : std::span(kernel.arg_rules, kernel.arg_rule_count)) {
+    bp_arg_rule& rule = out->arg_rules.emplace_back();
+    const std::string what = fmt::format("arg_rules[{}]", out->arg_rules.size() - 1);
+    BP_TRY(copy_versioned(what, their_rule, sizeof(rule), sizeof(rule), &rule));
+    rule.flags &= BP_ARG_HOST_AT_PLAN_BIT | BP_ARG_HOST_AT_LAUNCH_BIT;
+    if (rule.strides > BP_STRIDES_ANY || std::popcount(rule.alignment_bytes) > 1) {
+      return fail(BP_INCOMPATIBLE,
+                  "{}: strides {} is unknown, or alignment_bytes {} no power of two", what,
+                  rule.strides, rule.alignment_bytes);
+    }
+  }
+  for (const uint64_t mask : std::span(kernel.dtype_masks, kernel.dtype_mask_count)) {
+    out->dtype_masks.push_back(mask & kKnownDtypes);
+  }
+  kernel.flags &= BP_KERNEL_DETERMINISTIC_BIT;
+  kernel.depends_on &= BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT | BP_DEPENDS_HOST_DATA_BIT;
+  kernel.dtype_masks = out->dtype_masks.data();
+  kernel.arg_rules = nullptr;
+  return {};
+}
+
+}  // namespace
+
+Result<KernelList> validate_kernels(std::string_view plugin_id, const bp_kernel_list& list) {
+  if (list.kernel_count > kMaxKernelCount || (!list.kernels && list.kernel_count != 0)) {
+    return fail(BP_INTERNAL, "kernel_list: expected an array of at most {}, found {} at {}",
+                kMaxKernelCount, list.kernel_count, fmt::ptr(list.kernels));
+  }
+  KernelList result;
+  std::set<std::string_view> names;
+  for (uint64_t i = 0; i < list.kernel_count; ++i) {
+    KernelRecord record;
+    Status status = read_kernel(list.kernels[i], &record);
+    if (status.ok() && !names.insert(record.name).second) {
+      status = fail(BP_INCOMPATIBLE, "another kernel has that name");
+    }
+    if (status.ok()) {
+      result.kernels.push_back(std::move(record));
+      continue;
+    }
+    result.refused.push_back(fmt::format("kernel {} ({}): {}", i, record.name, status.message()));
+    log(BP_LOG_WARNING, fmt::format("plugin {}: {} is left out", plugin_id, result.refused.back()));
+  }
+  return result;
+}
+
+Result<KernelList> list_kernels(const LoadedPlugin& plugin, const DeviceSlots& device) {
+  bp_kernel_list list{};
+  list.struct_size = sizeof(list);
+  const auto lock = lock_plugin(device);
+  const bp_status code = device.kernel.kernel_list(device.device, &list);
+  BP_TRY(plugin.host().to_status(code, "kernel_list"));
+  return validate_kernels(plugin.id(), list);
+}
+
+}  // namespace bp

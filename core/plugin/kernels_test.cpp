@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernel descriptors of every size and with each defect: good ones are masked copies, bad ones are
+// left out by name.
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <memory>
+
+#include "core/plugin/loader.hpp"
+
+namespace bp {
+namespace {
+
+bp_status launch(const bp_launch_args*) { return BP_OK; }
+bp_status plan(bp_device*, const bp_kernel_query*, bp_plan_info*, bp_kernel_plan**) {
+  return BP_OK;
+}
+void plan_free(bp_device*, bp_kernel_plan*) {}
+void state_destroy(bp_device*, bp_kernel_state*) {}
+
+constexpr uint64_t kMasks[] = {BP_DTYPE_BIT(BP_DTYPE_F32) | 1 | (uint64_t{1} << 60),
+                               BP_DTYPE_BIT(BP_DTYPE_U4)};
+
+class ValidateKernels : public testing::Test {
+ protected:
+  ValidateKernels() {
+    kernel_.struct_size = sizeof(kernel_);
+    kernel_.name = {"mine", 4};
+    kernel_.op = {"conv", 4};
+    kernel_.version_min = 1;
+    kernel_.version_max = 2;
+    kernel_.dtype_masks = kMasks;
+    kernel_.dtype_mask_count = 2;
+    kernel_.launch = launch;
+    rule_.struct_size = sizeof(rule_);
+  }
+  static Result<KernelList> validate(const std::vector<const bp_kernel*>& kernels) {
+    bp_kernel_list list{};
+    list.struct_size = sizeof(list);
+    list.kernels = kernels.data();
+    list.kernel_count = kernels.size();
+    return validate_kernels("npu", list);
+  }
+  /// Why kernel_ is left out; empty: it is not.
+  std::string refusal() const {
+    const auto list = validate({&kernel_});
+    EXPECT_EQ(list->kernels.size() + list->refused.size(), 1u);
+    return list->refused.empty() ? "" : list->refused[0];
+  }
+  void use_rule() {
+    kernel_.arg_rules = rules_;
+    kernel_.arg_rule_count = 1;
+  }
+  bp_kernel kernel_{};
+  bp_arg_rule rule_{};
+  const bp_arg_rule* rules_[1] = {&rule_};
+};
+
+TEST_F(ValidateKernels, ValidateKernels_GoodKernel_IsAMaskedCopy) {
+  use_rule();
+  rule_.flags = BP_ARG_HOST_AT_PLAN_BIT | 0x100;
+  rule_.strides = BP_STRIDES_INNER_DENSE;
+  rule_.alignment_bytes = 16;
+  kernel_.flags = BP_KERNEL_DETERMINISTIC_BIT | 0x100;
+  kernel_.depends_on = BP_DEPENDS_SIZES_BIT | 0x100;
+  kernel_.priority = -3;
+  const auto list = validate({&kernel_});
+  ASSERT_TRUE(list.ok());
+  ASSERT_EQ(list->kernels.size(), 1u);
+  const KernelRecord& record = list->kernels[0];
+  EXPECT_EQ(record.original, &kernel_);
+  EXPECT_EQ(record.name, "mine");
+  EXPECT_EQ(record.op, "conv");
+  EXPECT_EQ(record.kernel.flags, BP_KERNEL_DETERMINISTIC_BIT);
+  EXPECT_EQ(record.kernel.depends_on, BP_DEPENDS_SIZES_BIT);
+  EXPECT_EQ(record.kernel.priority, -3);
+  EXPECT_EQ(record.kernel.version_max, 2u);
+  ASSERT_EQ(record.dtype_masks.size(), 2u);
+  EXPECT_EQ(record.dtype_masks[0], BP_DTYPE_BIT(BP_DTYPE_F32));
+  EXPECT_EQ(record.dtype_masks[1], BP_DTYPE_BIT(BP_DTYPE_U4));
+  EXPECT_EQ(record.kernel.dtype_masks, record.dtype_masks.data());
+  ASSERT_EQ(record.arg_rules.size(), 1u);
+  EXPECT_EQ(record.arg_rules[0].flags, BP_ARG_HOST_AT_PLAN_BIT);
+  EXPECT_EQ(record.arg_rules[0].strides, BP_STRIDES_INNER_DENSE);
+  EXPECT_EQ(record.arg_rules[0].alignment_bytes, 16u);
+}
+
+TEST_F(ValidateKernels, ValidateKernels_EverySize_IsCopiedOrRefused) {
+  for (uint32_t bytes = 8; bytes <= sizeof(bp_kernel) + 32; bytes += 8) {
+    const auto memory = std::make_unique<std::byte[]>(bytes);  // exact, for sanitizers
+    kernel_.state_create = nullptr;
+    std::memcpy(memory.get(), &kernel_, std::min<size_t>(bytes, sizeof(kernel_)));
+    std::memcpy(memory.get(), &bytes, sizeof(bytes));
+    const auto list = validate({reinterpret_cast<const bp_kernel*>(memory.get())});
+    ASSERT_TRUE(list.ok());
+    const bool whole = bytes >= offsetof(bp_kernel, state_create);
+    EXPECT_EQ(list->kernels.size(), whole ? 1u : 0u) << bytes;
+    if (whole) {
+      EXPECT_EQ(list->kernels[0].kernel.struct_size, sizeof(bp_kernel));
+    }
+    if (!whole) {
+      EXPECT_THAT(list->refused[0], testing::HasSubstr("struct_size is"));
+    }
+  }
+}
+
+TEST_F(ValidateKernels, ValidateKernels_OddOrHugeSize_IsRefused) {
+  kernel_.struct_size = sizeof(kernel_) + 4;
+  EXPECT_THAT(refusal(), testing::HasSubstr("expected a multiple of 8"));
+  kernel_.struct_size = 70'000;
+  EXPECT_THAT(refusal(), testing::HasSubstr("struct_size is 70000"));
+}
+
+TEST_F(ValidateKernels, ValidateKernels_MissingTexts_AreRefused) {
+  kernel_.op = {nullptr, 0};
+  EXPECT_EQ(refusal(), "kernel 0 (mine): name or op is empty or no text");
+  kernel_.op = {nullptr, 4};
+  EXPECT_EQ(refusal(), "kernel 0 (mine): name or op is empty or no text");
+  kernel_.op = {"conv", 4};
+  kernel_.name = {"\xff", 1};
+  EXPECT_EQ(refusal(), "kernel 0 (): name or op is empty or no text");
+}
+
+TEST_F(ValidateKernels, ValidateKernels_FunctionsThatDoNotComeTogether_AreRefused) {
+  kernel_.plan = plan;
+  EXPECT_EQ(refusal(), "kernel 0 (mine): plan and plan_free do not come together");
+  kernel_.plan_free = plan_free;
+  EXPECT_EQ(refusal(), "");
+  kernel_.plan = nullptr;
+  EXPECT_EQ(refusal(), "kernel 0 (mine): plan and plan_free do not come together");
+  kernel_.plan = plan;
+  kernel_.state_destroy = state_destroy;
+  EXPECT_EQ(refusal(), "kernel 0 (mine): state_create and state_destroy do not come together");
+  kernel_.launch = nullptr;
+  EXPECT_EQ(refusal(), "kernel 0 (mine): launch is missing");
+}
+
+TEST_F(ValidateKernels, ValidateKernels_BadNumbers_AreRefused) {
+  kernel_.version_min = 3;
+  EXPECT_EQ(refusal(), "kernel 0 (mine): version_min is above version_max");
+  kernel_.version_min = 1;
+  kernel_.dtype_mask_count = 257;
+  EXPECT_EQ(refusal(), "kernel 0 (mine): dtype_mask_count is above 256");
+  kernel_.dtype_mask_count = 1;
+  kernel_.dtype_masks = nullptr;
+  EXPECT_EQ(refusal(), "kernel 0 (mine): dtype_masks is null");
+  kernel_.dtype_mask_count = 0;
+  EXPECT_EQ(refusal(), "");
+  kernel_.arg_rule_count = 1;
+  EXPECT_EQ(refusal(), "kernel 0 (mine): arg_rules is null");
+  kernel_.arg_rule_count = 4'000'000'000u;
+  EXPECT_EQ(refusal(), "kernel 0 (mine): arg_rule_count is above 256");
+}
+
+TEST_F(ValidateKernels, ValidateKernels_BadArgumentRules_AreRefused) {
+  use_rule();
+  EXPECT_EQ(refusal(), "");
+  rule_.strides = 4;
+  EXPECT_EQ(refusal(),
+            "kernel 0 (mine): arg_rules[0]: strides 4 is unknown, or alignment_bytes 0 "
+            "no power of two");
+  rule_.strides = 0;
+  rule_.alignment_bytes = 24;
+  EXPECT_THAT(refusal(), testing::HasSubstr("alignment_bytes 24 no power of two"));
+  rule_.struct_size = 8;
+  EXPECT_THAT(refusal(), testing::HasSubstr("arg_rules[0]: struct_size is 8"));
+  rules_[0] = nullptr;
+  EXPECT_EQ(refusal(), "kernel 0 (mine): arg_rules[0]: the pointer is null");
+}
+
+TEST_F(ValidateKernels, ValidateKernels_BadOnesAmongGood_LeaveTheOthers) {
+  bp_kernel second = kernel_;
+  second.name = {"second", 6};
+  const auto list = validate({&kernel_, nullptr, &kernel_, &second});
+  ASSERT_TRUE(list.ok());
+  ASSERT_EQ(list->kernels.size(), 2u);
+  EXPECT_EQ(list->kernels[0].name, "mine");
+  EXPECT_EQ(list->kernels[1].name, "second");
+  EXPECT_THAT(list->refused, testing::ElementsAre("kernel 1 (): bp_kernel: the pointer is null",
+                                                  "kernel 2 (mine): another kernel has that name"));
+}
+
+TEST_F(ValidateKernels, ValidateKernels_ListThatCannotBeRead_IsAnError) {
+  bp_kernel_list list{};
+  list.kernel_count = 1;
+  EXPECT_EQ(validate_kernels("npu", list).status().code(), BP_INTERNAL);
+  list.kernel_count = uint64_t{1} << 61;
+  EXPECT_EQ(validate_kernels("npu", list).status().code(), BP_INTERNAL);
+  list.kernel_count = 0;
+  EXPECT_TRUE(validate_kernels("npu", list)->kernels.empty());
+}
+
+TEST_F(ValidateKernels, KernelRecord_Moved_KeepsItsMasks) {
+  auto list = validate({&kernel_});
+  const KernelRecord moved = std::move(list->kernels[0]);
+  EXPECT_EQ(moved.kernel.dtype_masks, moved.dtype_masks.data());
+  EXPECT_EQ(moved.kernel.dtype_masks[1], BP_DTYPE_BIT(BP_DTYPE_U4));
+}
+
+}  // namespace
+}  // namespace bp

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The journey of every plugin, in order, and what is published at its end.
+#include "core/plugin/loader.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include "core/base/log.hpp"
+#include "core/base/options.hpp"
+#include "core/plugin/steps.hpp"
+
+namespace bp {
+namespace {
+
+struct Step {
+  PluginStep step;
+  std::string_view name;
+  Status (*take)(Attempt* attempt);
+  std::string_view next_action;
+};
+
+constexpr std::string_view kAskVendor = "Check driver and options, or tell the plugin's vendor.";
+constexpr Step kJourney[] = {
+    {PluginStep::kDiscover, "discover", nullptr, "Correct the search path."},
+    {PluginStep::kManifest, "manifest", read_manifest, "Reinstall the plugin, or ask its vendor."},
+    {PluginStep::kAdmit, "admit", admit,
+     "If you trust it, correct owner and mode (chown, chmod); else remove it."},
+    {PluginStep::kOptions, "options", choose_options, "Correct or remove the option."},
+    {PluginStep::kOpen, "open", open_library, "Install what it names, or reinstall the plugin."},
+    {PluginStep::kEntry, "entry", call_entry, "Install another release, or tell its vendor."},
+    {PluginStep::kValidate, "validate", validate_tables,
+     "Install another release, or tell its vendor."},
+    {PluginStep::kInit, "init", start_instance, kAskVendor},
+    {PluginStep::kDevices, "devices", count_devices, kAskVendor}};
+
+const Step& row(PluginStep step) { return kJourney[static_cast<size_t>(step)]; }
+
+void load_one(Attempt* attempt, PluginSet* set) {
+  attempt->parts.path = attempt->manifest_path;
+  attempt->parts.call_timeout = attempt->options.call_timeout;
+  attempt->parts.process = process_number();
+  PluginStep step = PluginStep::kManifest;
+  Status status;
+  try {
+    for (const Step& next : kJourney) {
+      if (!status.ok() || next.take == nullptr) continue;
+      step = next.step;
+      status = next.take(attempt);
+    }
+  } catch (const std::exception& error) {
+    status = fail(BP_INTERNAL, "{}", error.what());
+  }
+  // Owns the instance from here on, also that of a plugin whose devices cannot be counted.
+  auto plugin = std::make_shared<const LoadedPlugin>(std::move(attempt->parts));
+  if (status.ok()) {
+    log(BP_LOG_INFO,
+        fmt::format("plugin {} {} ({}): {} devices", plugin->id(), plugin->manifest().version,
+                    plugin->path(), plugin->device_count()));
+    set->plugins.push_back(std::move(plugin));
+    return;
+  }
+  if (step == PluginStep::kOptions) set->option_errors.push_back(status);
+  set->skipped.push_back({plugin->path(), plugin->id(), step, status});
+}
+
+// Options of plugins that are nowhere to be found; those of skipped plugins are no mistake.
+Status check_option_id(const std::string& name, const PluginSet& set) {
+  const size_t dot = name.find('.');
+  const std::string id = name.substr(0, dot);
+  if (dot == std::string::npos) {
+    return fail(BP_INVALID_ARGUMENT, "option '{}': expected <plugin id>.<option>", name);
+  }
+  std::vector<std::string> ids;
+  for (const auto& plugin : set.plugins) ids.push_back(plugin->id());
+  for (const SkippedPlugin& skipped : set.skipped) ids.push_back(skipped.id);
+  if (std::find(ids.begin(), ids.end(), id) != ids.end()) return {};
+  const auto near = nearest_match(id, ids);
+  return fail(BP_INVALID_ARGUMENT, "option '{}': no plugin is called '{}'{}", name, id,
+              near ? " (did you mean '" + *near + "'?)" : "");
+}
+
+}  // namespace
+
+std::string_view step_name(PluginStep step) { return row(step).name; }
+
+std::string SkippedPlugin::next_action() const {
+  const bool admitting = step == PluginStep::kAdmit;
+  const bool absent = step >= PluginStep::kInit && reason.code() == BP_UNAVAILABLE;
+  if (absent) return "Nothing, unless this machine should have such a device.";
+  if (admitting && reason.code() == BP_INCOMPATIBLE) return "Install releases that fit together.";
+  if (admitting && reason.code() == BP_BUSY) return "Remove one, or change the search order.";
+  if (admitting && reason.code() == BP_UNAVAILABLE) return "Reinstall the plugin.";
+  return std::string(row(step).next_action);
+}
+
+std::string SkippedPlugin::to_string() const {
+  return fmt::format("{} skipped at {}: {}. {}", id.empty() ? path : id + " (" + path + ")",
+                     step_name(step), reason.to_string(), next_action());
+}
+
+PluginSet::~PluginSet() {
+  while (!plugins.empty()) plugins.pop_back();
+}
+
+const LoadedPlugin* PluginSet::find(std::string_view id) const {
+  const auto at = std::find_if(plugins.begin(), plugins.end(),
+                               [id](const auto& plugin) { return plugin->id() == id; });
+  return at == plugins.end() ? nullptr : at->get();
+}
+
+PluginSet load_plugins(const LoadOptions& options) {
+  PluginSet set;
+  std::vector<Attempt> attempts = discover(options, &set);
+  // Room is made before foreign code runs, so that a started plugin cannot fail to be recorded.
+  set.plugins.reserve(attempts.size());
+  set.skipped.reserve(set.skipped.size() + attempts.size());
+  for (Attempt& attempt : attempts) load_one(&attempt, &set);
+  for (const OptionSetting& setting : options.plugin_options) {
+    Status status = check_option_id(setting.name, set);
+    if (!status.ok()) set.option_errors.push_back(std::move(status));
+  }
+  for (const SkippedPlugin& skipped : set.skipped) {
+    const bool absent =
+        skipped.step >= PluginStep::kInit && skipped.reason.code() == BP_UNAVAILABLE;
+    log(absent ? BP_LOG_INFO : BP_LOG_WARNING, skipped.to_string());
+  }
+  return set;
+}
+
+}  // namespace bp

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds, checks and starts plugins: what core/runtime calls. One bad plugin never stops the others;
+// it is skipped with a reason and a next action. The other files of this folder are the steps.
+#ifndef BACKPLANE_CORE_PLUGIN_LOADER_HPP
+#define BACKPLANE_CORE_PLUGIN_LOADER_HPP
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "backplane/device_api.h"
+#include "core/base/status.hpp"
+#include "core/emulation/device_slots.hpp"
+#include "core/plugin/manifest.hpp"
+
+namespace bp {
+
+/// The journey of one plugin, and where a skipped one stopped.
+enum class PluginStep {
+  kDiscover,  // find manifests in the search path
+  kManifest,  // read and check the file
+  kAdmit,     // ABI range, sanitizer, trust, unique id: before any foreign code runs
+  kOptions,   // the user's options against the manifest
+  kOpen,      // map the library
+  kEntry,     // call bp_plugin_entry
+  kValidate,  // copy and check the tables
+  kInit,      // start an instance
+  kDevices,   // count its devices
+};
+/// "discover", "manifest", ...
+std::string_view step_name(PluginStep step);
+
+/// How a binary was built, in the words of the manifest.
+struct BuildKind {
+  std::string sanitizer;  // "none", "address" or "thread"
+  std::string compiler;   // "gcc" or "clang"
+};
+/// Of the core itself.
+BuildKind core_build_kind();
+
+/// True where the process has more rights than its user: the environment is not to be trusted.
+bool process_is_privileged();
+
+/// `<folder of libbackplane.so>/backplane/plugins`; where the core is linked into a program,
+/// `lib/backplane/plugins` beside the nearest folder `bin` above it.
+std::string default_install_directory();
+
+struct LoadOptions {
+  std::vector<std::string> search_path;  // searched first; absolute; not read if `privileged`
+  std::string install_directory = default_install_directory();  // searched last; empty: none
+  /// Name "<plugin id>.<option>"; later ones win. Those of device scope hold for every device.
+  std::vector<OptionSetting> plugin_options;
+  /// For each init and each shutdown; a plugin that takes longer is abandoned.
+  std::chrono::milliseconds call_timeout{30'000};
+  bool privileged = process_is_privileged();
+  uint32_t abi_min = BP_ABI_CORE_MIN;
+  uint32_t abi_max = BP_ABI_CURRENT;
+  BuildKind build = core_build_kind();
+};
+
+/// What a plugin said about a failure.
+struct PluginReport {
+  bp_status status = BP_OK;
+  int64_t vendor_code = 0;
+  uint64_t op_seq = 0;          // of the launch that failed; 0: unknown
+  bp_stream* stream = nullptr;  // nullptr: none
+  std::string message;          // at most 4 KiB, control characters blanked
+};
+
+/// What the core lends to one instance; its address is the plugin's host_ctx. Any thread: its lock
+/// is taken only where something failed.
+class HostContext {
+ public:
+  explicit HostContext(std::string plugin_id) : plugin_id_(std::move(plugin_id)) {}
+  static const bp_host_api* api();  // the table for init
+
+  /// The newest report of the calling thread, and forgets its older ones: to be called right after
+  /// a slot answered an error, on the thread that called the slot.
+  std::optional<PluginReport> take_report();
+  /// The oldest report about a stream from any thread: the words for an asynchronous failure.
+  std::optional<PluginReport> take_stream_report(bp_stream* stream);
+  /// OK, or the code (unknown ones as INTERNAL) with "<what>: <words>", taken by take_report().
+  Status to_status(bp_status code, std::string_view what);
+
+ private:
+  static void on_report(void* host_ctx, const bp_report_info* info);
+  static void on_log(void* host_ctx, uint32_t level, bp_str message);
+
+  const std::string plugin_id_;
+  std::mutex mutex_;
+  std::vector<std::pair<std::thread::id, PluginReport>> reports_;  // oldest first, bounded
+};
+
+/// A plugin's named extension table; lives while the plugin is mapped.
+struct PluginExtension {
+  std::string name;
+  uint32_t version = 0;
+  const void* table = nullptr;
+};
+
+/// The core's own copies of a plugin's tables: unknown bits masked, slots beyond the plugin's size
+/// and slots of bands that it does not announce are null, struct_size is the core's.
+struct PluginTables {
+  uint32_t flags = 0;  // BP_PLUGIN_*_BIT
+  bp_root_api root{};
+  bp_device_api device{};
+  bp_memory_api memory{};
+  bp_stream_api stream{};
+  bp_kernel_api kernel{};
+  std::vector<PluginExtension> extensions;
+};
+
+/// A running instance. Immutable and usable from any thread; the last owner shuts the instance down
+/// (after every device is closed). The library stays mapped for ever. In a forked child the
+/// instance is dropped without a call, since its threads are not there.
+class LoadedPlugin {
+ public:
+  struct Parts {
+    Manifest manifest;
+    std::string path;
+    PluginTables tables;
+    std::shared_ptr<HostContext> host;
+    bp_instance* instance = nullptr;
+    uint32_t abi_semantics = 0;
+    uint32_t device_count = 0;
+    std::vector<OptionSetting> instance_options;
+    std::vector<OptionSetting> device_options;
+    std::chrono::milliseconds call_timeout{};
+    int64_t process = 0;
+  };
+  explicit LoadedPlugin(Parts parts) : parts_(std::move(parts)) {}
+  ~LoadedPlugin();
+  LoadedPlugin(const LoadedPlugin&) = delete;
+  LoadedPlugin& operator=(const LoadedPlugin&) = delete;
+
+  const std::string& id() const { return parts_.manifest.id; }
+  const Manifest& manifest() const { return parts_.manifest; }
+  const std::string& path() const { return parts_.path; }  // the library's absolute real path
+  const PluginTables& tables() const { return parts_.tables; }
+  bp_instance* instance() const { return parts_.instance; }
+  HostContext& host() const { return *parts_.host; }
+  /// min(plugin's abi_built, core's abi_max): the rules that both sides follow.
+  uint32_t abi_semantics() const { return parts_.abi_semantics; }
+  uint32_t device_count() const { return parts_.device_count; }
+  /// Device-scope options that the user set for all devices of this plugin, checked.
+  const std::vector<OptionSetting>& device_options() const { return parts_.device_options; }
+
+ private:
+  const Parts parts_;
+};
+
+struct SkippedPlugin {
+  std::string path;  // of the library, manifest or search-path entry
+  std::string id;    // empty if the manifest was not readable
+  PluginStep step = PluginStep::kDiscover;
+  Status reason;  // UNAVAILABLE at init or devices is no error: the hardware is not here
+
+  std::string next_action() const;  // what the user can do, one sentence
+  std::string to_string() const;  // "npu (/path) skipped at init: UNAVAILABLE: words. Next action."
+};
+
+/// All that was found. The plugins are in search order; destruction is in reverse.
+struct PluginSet {
+  PluginSet() = default;
+  PluginSet(PluginSet&&) = default;
+  ~PluginSet();
+  const LoadedPlugin* find(std::string_view id) const;
+
+  std::vector<std::shared_ptr<const LoadedPlugin>> plugins;
+  std::vector<SkippedPlugin> skipped;
+  std::vector<std::string> searched;  // folders, in order, whether they exist or not
+  /// Settings that no plugin takes: unknown plugin, unknown option, bad value. The plugin whose
+  /// option it is stands in `skipped` too.
+  std::vector<Status> option_errors;
+};
+
+/// The whole journey, for every plugin in the search path. Each skipped plugin is one log line.
+/// Blocks, at most call_timeout per plugin in init; not to be called from a plugin.
+PluginSet load_plugins(const LoadOptions& options);
+
+/// Opens device `index` and fills device, props, host and the tables of DeviceSlots; slots of bands
+/// that this device's props switch off are null. complete() and, at the end, device_close are the
+/// caller's. `options` (device scope) come on top of plugin.device_options(). Any thread. Blocks.
+/// Errors: INVALID_ARGUMENT for the index or an option; the plugin's own; INTERNAL naming what is
+/// wrong in the props.
+Result<DeviceSlots> open_device(const LoadedPlugin& plugin, uint32_t index,
+                                const std::vector<OptionSetting>& options);
+
+/// One usable kernel of a device: a masked copy of the plugin's descriptor, zeros where the plugin
+/// is older than the core. It only moves, since kernel.dtype_masks points into it.
+struct KernelRecord {
+  KernelRecord() = default;
+  KernelRecord(KernelRecord&&) = default;
+  KernelRecord& operator=(KernelRecord&&) = default;
+
+  const bp_kernel* original = nullptr;  // what queries and launches carry; the plugin's memory
+  bp_kernel kernel{};                   // arg_rules is null here
+  std::vector<uint64_t> dtype_masks;
+  std::vector<bp_arg_rule> arg_rules;  // inputs beyond take the last one; empty: all zero rules
+  std::string_view name;               // kernel.name
+  std::string_view op;                 // kernel.op
+};
+
+struct KernelList {
+  std::vector<KernelRecord> kernels;  // in the plugin's preference order
+  std::vector<std::string> refused;   // "kernel 3 (conv_f32): ..."; each is logged too
+};
+
+/// Asks an open device for its kernels and checks every descriptor; a bad one is left out, by name.
+/// Errors: the plugin's own; INTERNAL for a list that cannot be read. Any thread.
+Result<KernelList> list_kernels(const LoadedPlugin& plugin, const DeviceSlots& device);
+/// The check behind list_kernels, for lists that come from elsewhere.
+Result<KernelList> validate_kernels(std::string_view plugin_id, const bp_kernel_list& list);
+
+}  // namespace bp
+
+#endif

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Steps 5 and 6: maps the admitted library and calls its one symbol. It stays mapped for ever: code
+// and texts of a plugin may be referred to after its shutdown.
+#include <dlfcn.h>
+
+#include <boost/dll/shared_library.hpp>
+#include <exception>
+
+#include "core/plugin/steps.hpp"
+
+namespace bp {
+
+Status open_library(Attempt* attempt) {
+  const std::string& path = attempt->parts.path;
+  BP_TRY(check_library_complete(path, attempt->library_file.size_bytes));
+  try {
+    // RTLD_NODELETE makes the close in the destructor one that unmaps nothing.
+    constexpr int kMode = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
+    boost::dll::shared_library library(path, static_cast<boost::dll::load_mode::type>(kMode));
+    BP_TRY_ASSIGN(const FileInfo now, file_info(path));
+    if (now.identity != attempt->library_file.identity) {
+      return fail(BP_INVALID_ARGUMENT, "{} was replaced between its check and its opening", path);
+    }
+    attempt->entry = library.get<int32_t(uint32_t, bp_plugin*)>("bp_plugin_entry");
+    return {};
+  } catch (const std::exception& error) {
+    // "...() failed (dlerror system message: WORDS): Bad file descriptor": only WORDS tell
+    // anything.
+    constexpr std::string_view kBefore = "dlerror system message: ";
+    std::string_view words = error.what();
+    const size_t begin = words.find(kBefore);
+    if (begin != std::string_view::npos) {
+      words = words.substr(begin + kBefore.size(), words.rfind("): ") - begin - kBefore.size());
+    }
+    return fail(BP_UNAVAILABLE, "{}", words);
+  }
+}
+
+Status call_entry(Attempt* attempt) {
+  attempt->offered.struct_size = sizeof(bp_plugin);
+  try {
+    const int32_t code = attempt->entry(attempt->options.abi_max, &attempt->offered);
+    return code == BP_OK ? Status() : fail(known_status(code), "the plugin refused this core");
+  } catch (const std::exception& error) {
+    return fail(BP_INTERNAL, "bp_plugin_entry threw: {}", error.what());
+  } catch (...) {
+    return fail(BP_INTERNAL, "bp_plugin_entry threw something that is no std::exception");
+  }
+}
+
+}  // namespace bp

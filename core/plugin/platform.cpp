@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// POSIX and ELF: the only file of this folder that asks the operating system.
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "core/plugin/steps.hpp"
+
+namespace bp {
+
+Result<FileInfo> file_info(const std::string& path) {
+  struct stat st {};
+  if (::stat(path.c_str(), &st) != 0) {
+    return fail(BP_UNAVAILABLE, "{}: {}", path, std::generic_category().message(errno));
+  }
+  const auto nanoseconds = [](const timespec& time) {
+    return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+  };
+  FileInfo info;
+  info.identity = {static_cast<int64_t>(st.st_dev), static_cast<int64_t>(st.st_ino), st.st_size,
+                   nanoseconds(st.st_mtim), nanoseconds(st.st_ctim)};
+  info.size_bytes = static_cast<uint64_t>(st.st_size);
+  info.owner = st.st_uid;
+  info.group = st.st_gid;
+  info.permissions = st.st_mode & 07777u;
+  info.is_folder = S_ISDIR(st.st_mode);
+  info.is_regular = S_ISREG(st.st_mode);
+  return info;
+}
+
+Status check_library_complete(const std::string& path, uint64_t size_bytes) {
+  constexpr auto kNativeClass = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
+  std::ifstream file(path, std::ios::binary);
+  ElfW(Ehdr) header{};
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header)) ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header.e_ident[EI_CLASS] != kNativeClass) {
+    return {};
+  }
+  file.seekg(static_cast<std::streamoff>(header.e_phoff));
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    ElfW(Phdr) segment{};
+    const bool read = !!file.read(reinterpret_cast<char*>(&segment), sizeof(segment));
+    const bool inside =
+        segment.p_offset <= size_bytes && segment.p_filesz <= size_bytes - segment.p_offset;
+    if (read && (inside || segment.p_type != PT_LOAD)) continue;
+    return fail(BP_UNAVAILABLE, "{} is cut off: its own headers name more than its {} bytes", path,
+                size_bytes);
+  }
+  return {};
+}
+
+std::string core_binary(bool* out_is_library) {
+  Dl_info info{};
+  link_map* map = nullptr;
+  const auto* here = reinterpret_cast<const void*>(&core_binary);
+  // The main program has no name in its link map; dladdr would give the words it was started with.
+  const int found = dladdr1(here, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP);
+  *out_is_library = found != 0 && map != nullptr && map->l_name != nullptr && *map->l_name != 0;
+  std::error_code error;
+  return std::filesystem::canonical(*out_is_library ? map->l_name : "/proc/self/exe", error);
+}
+
+uint32_t effective_user() { return ::geteuid(); }
+uint32_t effective_group() { return ::getegid(); }
+int64_t process_number() { return ::getpid(); }
+bool process_is_privileged() { return getauxval(AT_SECURE) != 0; }
+
+}  // namespace bp

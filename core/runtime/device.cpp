@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Opening and closing a device, its streams and events, and the copies that every layer uses.
+#include "core/runtime/device.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/log.hpp"
+#include "core/runtime/runtime.hpp"
+
+namespace bp {
+namespace {
+
+bp_mem host_end(const void* pointer) { return {reinterpret_cast<uint64_t>(pointer), 0}; }
+
+bp_copy_args copy_args(uint32_t kind, bp_mem dst, bp_mem src, uint64_t bytes) {
+  bp_copy_args args{};
+  args.struct_size = sizeof(args);
+  args.kind = kind;
+  args.dst = dst;
+  args.src = src;
+  args.bytes = bytes;
+  return args;
+}
+
+}  // namespace
+
+Device::Device(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin, uint32_t index,
+               DeviceSlots slots)
+    : runtime_(runtime),
+      plugin_(std::move(plugin)),
+      name_(plugin_->id() + ":" + std::to_string(index)),
+      slots_(slots),
+      emulation_(complete(&slots_)) {
+  allocator_ = std::make_unique<Allocator>(slots_, name_, [this] { return quiesce(); });
+}
+
+Device::~Device() { close(); }
+
+Result<Ref<Device>> Device::open(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin,
+                                 uint32_t index, const std::vector<OptionSetting>& options) {
+  BP_TRY_ASSIGN(DeviceSlots slots, open_device(*plugin, index, options));
+  auto device = Ref<Device>::make(runtime, std::move(plugin), index, slots);
+  if (device->is_inline()) {
+    device->streams_.push_back(std::make_unique<Stream>(*device, nullptr, 0));
+  } else {
+    BP_TRY_ASSIGN(std::unique_ptr<Stream> stream, device->make_stream());
+    device->streams_.push_back(std::move(stream));
+  }
+  device->default_stream_ = device->streams_.front().get();
+  return device;
+}
+
+std::chrono::nanoseconds Device::wait_timeout() const { return runtime_.wait_timeout(); }
+
+Result<std::unique_ptr<Stream>> Device::make_stream() {
+  bp_stream_args args{};
+  args.struct_size = sizeof(args);
+  bp_stream* handle = nullptr;
+  const bp_status code = slots_.stream.stream_create(slots_.stream_self, &args, &handle);
+  if (code != BP_OK) return failure(code, "stream_create");
+  return std::make_unique<Stream>(*this, handle, streams_.size());
+}
+
+Result<Stream*> Device::acquire_stream() {
+  BP_TRY(check_open());
+  std::lock_guard lock(streams_mutex_);
+  if (!idle_streams_.empty()) {
+    Stream* stream = idle_streams_.back();
+    idle_streams_.pop_back();
+    return stream;
+  }
+  BP_TRY_ASSIGN(std::unique_ptr<Stream> stream, make_stream());
+  streams_.push_back(std::move(stream));
+  return streams_.back().get();
+}
+
+void Device::release_stream(Stream* stream) {
+  if (closed()) return;
+  const Status status = stream->sync();
+  std::lock_guard lock(streams_mutex_);
+  // A failed stream stays in streams_ for the marks that name it, but nobody gets it again.
+  if (status.ok()) idle_streams_.push_back(stream);
+}
+
+Status Device::quiesce() {
+  std::vector<Stream*> streams;
+  {
+    std::lock_guard lock(streams_mutex_);
+    for (const auto& stream : streams_) streams.push_back(stream.get());
+  }
+  Status first;
+  for (Stream* stream : streams) {
+    Status status = stream->sync();
+    if (first.ok() && !status.ok()) first = status;
+  }
+  return first;
+}
+
+Result<bp_event*> Device::take_event() {
+  std::lock_guard lock(streams_mutex_);
+  if (!idle_events_.empty()) {
+    bp_event* event = idle_events_.back();
+    idle_events_.pop_back();
+    return event;
+  }
+  bp_event_args args{};
+  args.struct_size = sizeof(args);
+  bp_event* event = nullptr;
+  const bp_status code = slots_.stream.event_create(slots_.stream_self, &args, &event);
+  if (code != BP_OK) return failure(code, "event_create");
+  return event;
+}
+
+void Device::give_event(bp_event* event) {
+  std::lock_guard lock(streams_mutex_);
+  idle_events_.push_back(event);
+}
+
+Status Device::insert_wait(Stream& waiter, Stream& producer) {
+  BP_TRY_ASSIGN(bp_event * event, take_event());
+  bp_status code;
+  {
+    std::lock_guard lock(producer.mutex());
+    code = slots_.stream.event_record(event, producer.handle());
+  }
+  std::string_view what = "event_record";
+  if (code == BP_OK) {
+    std::lock_guard lock(waiter.mutex());
+    code = slots_.stream.event_wait(event, waiter.handle());
+    what = "event_wait";
+  }
+  // The wait captured the record, so the event can be recorded anew at once.
+  give_event(event);
+  return code == BP_OK ? Status() : failure(code, what);
+}
+
+Status Device::copy_in(Stream& stream, bp_mem dst, const void* src, uint64_t bytes) {
+  counters_.host_to_device_copies.fetch_add(1, std::memory_order_relaxed);
+  const bp_copy_args args = copy_args(BP_COPY_HOST_TO_DEVICE, dst, host_end(src), bytes);
+  if (stream.is_inline()) {
+    const bp_status code = slots_.memory.mem_copy(slots_.memory_self, &args);
+    return code == BP_OK ? Status() : failure(code, "mem_copy");
+  }
+  {
+    std::lock_guard lock(stream.mutex());
+    stream.next_seq();
+    const bp_status code = slots_.stream.mem_copy_async(stream.handle(), &args);
+    if (code != BP_OK) return failure(code, "mem_copy_async");
+  }
+  return stream.sync();
+}
+
+Status Device::copy_out(Stream& stream, void* dst, bp_mem src, uint64_t bytes) {
+  counters_.device_to_host_copies.fetch_add(1, std::memory_order_relaxed);
+  const bp_copy_args args = copy_args(BP_COPY_DEVICE_TO_HOST, host_end(dst), src, bytes);
+  if (stream.is_inline()) {
+    const bp_status code = slots_.memory.mem_copy(slots_.memory_self, &args);
+    return code == BP_OK ? Status() : failure(code, "mem_copy");
+  }
+  {
+    std::lock_guard lock(stream.mutex());
+    stream.next_seq();
+    const bp_status code = slots_.stream.mem_copy_async(stream.handle(), &args);
+    if (code != BP_OK) return failure(code, "mem_copy_async");
+  }
+  return stream.sync();
+}
+
+Status Device::fill_zero(Stream& stream, bp_mem dst, uint64_t bytes) {
+  bp_fill_args args{};
+  args.struct_size = sizeof(args);
+  args.dst = dst;
+  args.bytes = bytes;
+  args.pattern_bytes = 1;
+  const bp_status code = slots_.memory.mem_fill(slots_.fill_self, stream.handle(), &args);
+  return code == BP_OK ? Status() : failure(code, "mem_fill");
+}
+
+Status Device::failure(bp_status code, std::string_view what) const {
+  return plugin_->host().to_status(code, name_ + ": " + std::string(what));
+}
+
+Status Device::check_open() const {
+  if (!closed()) return {};
+  return Status(BP_GONE, name_ + " was closed with its Runtime");
+}
+
+void Device::close_streams() {
+  for (const auto& stream : streams_) {
+    if (stream->is_inline()) continue;
+    const bp_status code = slots_.stream.stream_destroy(stream->handle());
+    if (code != BP_OK) log(BP_LOG_WARNING, failure(code, "stream_destroy").to_string());
+  }
+  for (bp_event* event : idle_events_) {
+    const bp_status code = slots_.stream.event_destroy(event);
+    if (code != BP_OK) log(BP_LOG_WARNING, failure(code, "event_destroy").to_string());
+  }
+  idle_events_.clear();
+}
+
+void Device::track(PluginObjectHolder* holder) {
+  std::lock_guard lock(holders_mutex_);
+  holders_.insert(holder);
+}
+
+void Device::untrack(PluginObjectHolder* holder) {
+  std::lock_guard lock(holders_mutex_);
+  holders_.erase(holder);
+}
+
+void Device::close() {
+  if (closed()) return;
+  const Status idle = default_stream_ != nullptr ? quiesce() : Status();
+  if (!idle.ok()) log(BP_LOG_WARNING, "closing " + name_ + ": " + idle.to_string());
+  {
+    std::lock_guard lock(holders_mutex_);
+    for (PluginObjectHolder* holder : holders_) holder->release_plugin_objects();
+    holders_.clear();
+  }
+  extension_.reset();
+  closed_.store(true, std::memory_order_release);
+  close_streams();
+  allocator_.reset();
+  emulation_.reset();
+  const bp_status code = slots_.device_api.device_close(slots_.device);
+  if (code != BP_OK) log(BP_LOG_WARNING, failure(code, "device_close").to_string());
+  plugin_.reset();
+}
+
+}  // namespace bp

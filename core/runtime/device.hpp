@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An open device: its completed slots, its memory, its streams, and counters of what happened on it.
+#ifndef BACKPLANE_CORE_RUNTIME_DEVICE_HPP
+#define BACKPLANE_CORE_RUNTIME_DEVICE_HPP
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "core/base/ref.hpp"
+#include "core/base/status.hpp"
+#include "core/emulation/device_slots.hpp"
+#include "core/memory/allocator.hpp"
+#include "core/plugin/loader.hpp"
+#include "core/runtime/stream.hpp"
+
+namespace bp {
+
+class Runtime;
+
+/// What happened on a device since it was opened. Each number is only ever added to.
+struct DeviceCounters {
+  std::atomic<uint64_t> launches{0};         // kernels started
+  std::atomic<uint64_t> decomposed_ops{0};   // operators run as several
+  std::atomic<uint64_t> fallback_ops{0};     // operators run on the host device instead
+  std::atomic<uint64_t> view_ops{0};         // operators that needed no kernel
+  std::atomic<uint64_t> materialisations{0}; // strided inputs made contiguous for a kernel
+  std::atomic<uint64_t> host_to_device_copies{0};
+  std::atomic<uint64_t> device_to_host_copies{0};
+  std::atomic<uint64_t> host_waits{0};       // waits of the host that ordering between streams cost
+};
+
+/// Something that another module keeps per device (dispatch state). Destroyed before the device's
+/// memory and streams.
+class DeviceExtension {
+ public:
+  virtual ~DeviceExtension() = default;
+};
+
+/// Holds objects of the plugin (plans, states) that must be ended before the device is closed, even
+/// if their user lives on.
+class PluginObjectHolder {
+ public:
+  virtual void release_plugin_objects() = 0;
+
+ protected:
+  ~PluginObjectHolder() = default;
+};
+
+class Device : public Counted<Device> {
+ public:
+  /// Opens device `index` of a plugin. Errors: the plugin's; those of open_device.
+  static Result<Ref<Device>> open(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin,
+                                  uint32_t index, const std::vector<OptionSetting>& options);
+
+  const std::string& name() const { return name_; }  // "cpu:0"
+  const LoadedPlugin& plugin() const { return *plugin_; }
+  Runtime& runtime() const { return runtime_; }
+  const DeviceSlots& slots() const { return slots_; }
+  bool is_inline() const { return slots_.props.execution == BP_EXECUTION_INLINE; }
+  /// Handles are host addresses that the host may read and write.
+  bool has_host_memory() const { return (slots_.props.flags & BP_DEVICE_HOST_MEMORY_BIT) != 0; }
+  Allocator& allocator() { return *allocator_; }
+  DeviceCounters& counters() { return counters_; }
+  std::chrono::nanoseconds wait_timeout() const;
+
+  Stream& default_stream() { return *default_stream_; }
+  /// A stream for one user; it comes from those given back, if any. Lives as long as the device.
+  Result<Stream*> acquire_stream();
+  /// Waits for the stream's work and takes it back; a failed stream is destroyed.
+  void release_stream(Stream* stream);
+  /// Waits until all streams are idle. Errors: the first failure; all streams are waited for.
+  Status quiesce();
+
+  /// Makes `waiter` wait, in its order, for all work of `producer` so far. Both of this device.
+  Status insert_wait(Stream& waiter, Stream& producer);
+
+  /// Copies between host memory and this device, on `stream`, done when it returns. Counted.
+  Status copy_in(Stream& stream, bp_mem dst, const void* src, uint64_t bytes);
+  Status copy_out(Stream& stream, void* dst, bp_mem src, uint64_t bytes);
+  Status fill_zero(Stream& stream, bp_mem dst, uint64_t bytes);
+
+  /// A failed slot call in words: "<name>: <what>: <plugin's words>".
+  Status failure(bp_status code, std::string_view what) const;
+
+  /// GONE after close.
+  Status check_open() const;
+  bool closed() const { return closed_.load(std::memory_order_acquire); }
+  /// Waits, then ends everything that needs the plugin; tensors that live on keep only the object.
+  void close();
+
+  /// From track() to untrack() (or close) the device will release the holder's objects itself.
+  void track(PluginObjectHolder* holder);
+  void untrack(PluginObjectHolder* holder);
+
+  /// The extension made by `make` at the first call. Any thread.
+  template <class Make>
+  DeviceExtension& extension(Make make) {
+    std::call_once(extension_once_, [&] { extension_ = make(); });
+    return *extension_;
+  }
+
+ private:
+  friend class Counted<Device>;
+  friend class Ref<Device>;
+  Device(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin, uint32_t index,
+         DeviceSlots slots);
+  ~Device();
+  Result<std::unique_ptr<Stream>> make_stream();
+  Result<bp_event*> take_event();
+  void give_event(bp_event* event);
+  void close_streams();
+
+  Runtime& runtime_;
+  std::shared_ptr<const LoadedPlugin> plugin_;  // empty after close
+  const std::string name_;
+  DeviceSlots slots_;
+  std::unique_ptr<Emulation, void (*)(Emulation*)> emulation_;
+  std::unique_ptr<Allocator> allocator_;
+  DeviceCounters counters_;
+  std::atomic<bool> closed_{false};
+
+  std::mutex streams_mutex_;
+  std::vector<std::unique_ptr<Stream>> streams_;  // all ever made
+  std::vector<Stream*> idle_streams_;
+  Stream* default_stream_ = nullptr;
+  std::vector<bp_event*> idle_events_;
+
+  std::mutex holders_mutex_;
+  std::unordered_set<PluginObjectHolder*> holders_;
+
+  std::once_flag extension_once_;
+  std::unique_ptr<DeviceExtension> extension_;
+};
+
+}  // namespace bp
+
+#endif

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Building a Runtime: options, plugins, devices, in that order; and taking it down in reverse.
+#include "core/runtime/runtime.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/base/log.hpp"
+#include "core/runtime/config_file.hpp"
+
+namespace bp {
+namespace {
+
+uint32_t log_level_from(std::string_view name) {
+  if (name == "error") return BP_LOG_ERROR;
+  if (name == "info") return BP_LOG_INFO;
+  if (name == "debug") return BP_LOG_DEBUG;
+  return BP_LOG_WARNING;
+}
+
+Result<OptionSetting> parse_setting(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return Status(BP_INVALID_ARGUMENT,
+                  "BACKPLANE_PLUGIN_OPTIONS: expected ID.NAME=VALUE, found '" + text + "'");
+  }
+  return OptionSetting{text.substr(0, equals), text.substr(equals + 1)};
+}
+
+}  // namespace
+
+Result<Ref<Runtime>> Runtime::create(const RuntimeArgs& args) {
+  auto runtime = Ref<Runtime>::adopt(new Runtime);
+  BP_TRY(args.register_ops(&runtime->registry_));
+  BP_TRY(runtime->apply_options(args));
+  BP_TRY(runtime->load(args));
+  runtime->open_devices();
+  return runtime;
+}
+
+Runtime::~Runtime() { close(); }
+
+Status Runtime::apply_options(const RuntimeArgs& args) {
+  BP_TRY_ASSIGN(options_, Options::from_environment(process_is_privileged()));
+  for (const OptionSetting& setting : args.options) {
+    BP_TRY(options_.set(setting.name, setting.value));
+  }
+  set_log_level(log_level_from(options_.text("BACKPLANE_LOG")));
+  sync_launches_ = options_.flag("BACKPLANE_SYNC");
+  const std::string& fallback = options_.text("BACKPLANE_FALLBACK");
+  fallback_mode_ = fallback == "allow"  ? FallbackMode::kAllow
+                   : fallback == "deny" ? FallbackMode::kDeny
+                                        : FallbackMode::kWarn;
+  int64_t seconds = 0;
+  const std::string& timeout = options_.text("BACKPLANE_TIMEOUT");
+  std::from_chars(timeout.data(), timeout.data() + timeout.size(), seconds);
+  wait_timeout_ = std::chrono::seconds(seconds);
+  host_ops_.assign(registry_.size(), false);
+  for (const std::string& name : options_.parts("BACKPLANE_HOST_OPS")) {
+    const auto op = registry_.find(name);
+    if (!op) {
+      const auto near = nearest_match(name, registry_.names());
+      return Status(BP_INVALID_ARGUMENT, "BACKPLANE_HOST_OPS: no operator is called '" + name +
+                                             "'" + (near ? "; did you mean " + *near + "?" : ""));
+    }
+    host_ops_[*op] = true;
+  }
+  return {};
+}
+
+Status Runtime::load(const RuntimeArgs& args) {
+  LoadOptions load_options;
+  load_options.search_path = args.plugin_path;
+  for (std::string& folder : options_.parts("BACKPLANE_PLUGIN_PATH")) {
+    load_options.search_path.push_back(std::move(folder));
+  }
+  if (args.install_directory) load_options.install_directory = *args.install_directory;
+  // Later settings win: file, then environment, then the caller.
+  if (const std::string& path = options_.text("BACKPLANE_CONFIG"); !path.empty()) {
+    BP_TRY_ASSIGN(ConfigFile config, read_config_file(path));
+    load_options.plugin_options = std::move(config.plugin_options);
+    aliases_ = std::move(config.aliases);
+  }
+  for (const std::string& text : options_.parts("BACKPLANE_PLUGIN_OPTIONS")) {
+    BP_TRY_ASSIGN(OptionSetting setting, parse_setting(text));
+    load_options.plugin_options.push_back(std::move(setting));
+  }
+  load_options.plugin_options.insert(load_options.plugin_options.end(),
+                                     args.plugin_options.begin(), args.plugin_options.end());
+  PluginSet loaded = load_plugins(load_options);
+  plugins_.plugins = std::move(loaded.plugins);
+  plugins_.skipped = std::move(loaded.skipped);
+  plugins_.searched = std::move(loaded.searched);
+  plugins_.option_errors = std::move(loaded.option_errors);
+  return plugins_.option_errors.empty() ? Status() : plugins_.option_errors.front();
+}
+
+void Runtime::open_devices() {
+  for (const auto& plugin : plugins_.plugins) {
+    for (uint32_t index = 0; index < plugin->device_count(); ++index) {
+      auto device = Device::open(*this, plugin, index, {});
+      if (!device.ok()) {
+        const std::string name = plugin->id() + ":" + std::to_string(index);
+        log(BP_LOG_WARNING, "device " + name + " is left out: " + device.status().to_string());
+        missing_devices_.push_back({name, device.status()});
+        continue;
+      }
+      devices_.push_back(std::move(*device));
+      if (host_device_ == nullptr && devices_.back()->is_inline() &&
+          devices_.back()->has_host_memory()) {
+        host_device_ = devices_.back().get();
+      }
+    }
+  }
+}
+
+Result<Device*> Runtime::find_device(std::string_view name) const {
+  if (closed()) return Status(BP_GONE, "the Runtime was closed");
+  if (const auto alias = aliases_.find(name); alias != aliases_.end()) name = alias->second;
+  std::vector<std::string> names;
+  for (const auto& device : devices_) {
+    if (device->name() == name) return device.get();
+    names.push_back(device->name());
+  }
+  for (const MissingDevice& missing : missing_devices_) {
+    if (missing.name == name) {
+      return missing.reason.with_prefix("device " + std::string(name) + " is not usable");
+    }
+  }
+  std::string text = "no device is called '" + std::string(name) + "'";
+  if (names.empty()) {
+    text += "; no plugin gives a device (searched";
+    for (const std::string& folder : plugins_.searched) text += " " + folder;
+    return Status(BP_UNAVAILABLE, text + "). `backplane doctor` tells why");
+  }
+  text += "; there is";
+  for (const std::string& known : names) text += " " + known;
+  if (const auto near = nearest_match(name, names)) text += "; did you mean " + *near + "?";
+  return Status(BP_UNAVAILABLE, text);
+}
+
+void Runtime::note_fallback(const Device& device, OpId op, std::string_view reason) {
+  const std::string op_name(registry_.schema(op).name);
+  std::lock_guard lock(fallback_mutex_);
+  const uint64_t count = ++fallback_counts_[device.name()][op_name];
+  if (count == 1 && fallback_mode_ == FallbackMode::kWarn) {
+    log(BP_LOG_WARNING, device.name() + " has no kernel for " + op_name + ": it runs on " +
+                            (host_device_ != nullptr ? host_device_->name() : "no device") +
+                            " with copies (" + std::string(reason) +
+                            "); BACKPLANE_FALLBACK=allow silences this");
+  }
+}
+
+std::string Runtime::fallback_summary() const {
+  std::lock_guard lock(fallback_mutex_);
+  std::string text;
+  for (const auto& [device, ops] : fallback_counts_) {
+    if (!text.empty()) text += "; ";
+    text += (host_device_ != nullptr ? host_device_->name() : "host") + " ran for " + device + ":";
+    for (const auto& [op, count] : ops) text += " " + op + " " + std::to_string(count) + "x";
+  }
+  return text;
+}
+
+void Runtime::close() {
+  if (closed_.exchange(true, std::memory_order_acq_rel)) return;
+  const std::string summary = fallback_summary();
+  if (!summary.empty()) log(BP_LOG_INFO, "fallback: " + summary);
+  for (auto device = devices_.rbegin(); device != devices_.rend(); ++device) (*device)->close();
+  while (!plugins_.plugins.empty()) plugins_.plugins.pop_back();
+}
+
+}  // namespace bp

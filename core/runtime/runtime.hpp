@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The root object, made by the caller: finds and loads plugins, opens their devices, owns everything
+// below. There may be several in one process.
+#ifndef BACKPLANE_CORE_RUNTIME_RUNTIME_HPP
+#define BACKPLANE_CORE_RUNTIME_RUNTIME_HPP
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/options.hpp"
+#include "core/base/ref.hpp"
+#include "core/base/status.hpp"
+#include "core/dispatch/schema.hpp"
+#include "core/plugin/loader.hpp"
+#include "core/runtime/device.hpp"
+
+namespace bp {
+
+enum class FallbackMode { kAllow, kWarn, kDeny };
+
+struct RuntimeArgs {
+  /// Adds the operators; called once. Required.
+  std::function<Status(OpRegistry*)> register_ops;
+  /// Folders searched before BACKPLANE_PLUGIN_PATH.
+  std::vector<std::string> plugin_path;
+  /// Replaces the installed plugin folder, if set.
+  std::optional<std::string> install_directory;
+  /// "<plugin id>.<option>" = value; stronger than the configuration file.
+  std::vector<OptionSetting> plugin_options;
+  /// Values of BACKPLANE_* options that are stronger than the environment.
+  std::vector<OptionSetting> options;
+};
+
+/// A device that is not there, and why.
+struct MissingDevice {
+  std::string name;
+  Status reason;
+};
+
+class Runtime : public Counted<Runtime> {
+ public:
+  /// Errors: a bad environment option, configuration file or plugin option. That no plugin was
+  /// found is not one: the Runtime then has no devices.
+  static Result<Ref<Runtime>> create(const RuntimeArgs& args);
+
+  const OpRegistry& registry() const { return registry_; }
+  const Options& options() const { return options_; }
+  const PluginSet& plugins() const { return plugins_; }
+  std::span<const Ref<Device>> devices() const { return devices_; }
+  std::span<const MissingDevice> missing_devices() const { return missing_devices_; }
+
+  /// By name or alias. Errors: UNAVAILABLE listing what there is, with the nearest match.
+  Result<Device*> find_device(std::string_view name) const;
+  /// Where fallback runs: the first inline device with host memory; nullptr: none is loaded.
+  Device* host_device() const { return host_device_; }
+
+  FallbackMode fallback_mode() const { return fallback_mode_; }
+  /// True if the operator is on the BACKPLANE_HOST_OPS list.
+  bool is_host_op(OpId op) const { return op < host_ops_.size() && host_ops_[op]; }
+  bool sync_launches() const { return sync_launches_; }
+  /// No wait of the core is longer.
+  std::chrono::nanoseconds wait_timeout() const { return wait_timeout_; }
+
+  /// Counts a fallback; the first of each (device, operator) is warned about in FallbackMode::kWarn.
+  void note_fallback(const Device& device, OpId op, std::string_view reason);
+  /// "cpu:0 ran for npu:0: max_pool 2, ..."; empty: no fallback happened.
+  std::string fallback_summary() const;
+
+  /// Closes devices and plugins; later use of anything below answers GONE. Idempotent.
+  void close();
+  bool closed() const { return closed_.load(std::memory_order_acquire); }
+
+ private:
+  friend class Counted<Runtime>;
+  friend class Ref<Runtime>;
+  Runtime() = default;
+  ~Runtime();
+  Status apply_options(const RuntimeArgs& args);
+  Status load(const RuntimeArgs& args);
+  void open_devices();
+
+  OpRegistry registry_;
+  Options options_;
+  PluginSet plugins_;
+  std::vector<Ref<Device>> devices_;
+  std::vector<MissingDevice> missing_devices_;
+  std::map<std::string, std::string, std::less<>> aliases_;
+  Device* host_device_ = nullptr;
+  FallbackMode fallback_mode_ = FallbackMode::kWarn;
+  std::vector<bool> host_ops_;
+  bool sync_launches_ = false;
+  std::chrono::nanoseconds wait_timeout_{0};
+  std::atomic<bool> closed_{false};
+
+  mutable std::mutex fallback_mutex_;
+  std::map<std::string, std::map<std::string, uint64_t>> fallback_counts_;  // device, operator
+};
+
+}  // namespace bp
+
+#endif

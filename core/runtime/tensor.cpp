@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Making tensors and views of them.
+#include "core/runtime/tensor.hpp"
+
+#include "core/base/dtype.hpp"
+#include "core/runtime/device.hpp"
+
+namespace bp {
+
+Tensor::Tensor(Ref<Storage> storage, uint32_t dtype, const Dims& sizes, const Dims& strides,
+               uint64_t offset_bytes)
+    : storage_(std::move(storage)), dtype_(dtype), sizes_(sizes), strides_(strides),
+      offset_bytes_(offset_bytes) {}
+
+Result<Ref<Tensor>> Tensor::allocate(Device& device, uint32_t dtype, const Dims& sizes,
+                                     MemoryTag tag, Stream& stream) {
+  if (!is_dtype(dtype)) {
+    return Status(BP_INVALID_ARGUMENT, "dtype code " + std::to_string(dtype) + " is not known");
+  }
+  const auto count = checked_element_count(sizes);
+  if (!count || *count > INT64_MAX / 16) {
+    return Status(BP_INVALID_ARGUMENT,
+                  "sizes " + to_string(sizes) + " are negative or too large together");
+  }
+  const uint64_t bytes = dtype_storage_bytes(dtype, *count);
+  BP_TRY_ASSIGN(Ref<Storage> storage, Storage::allocate(device, bytes, tag, stream));
+  return Ref<Tensor>::make(std::move(storage), dtype, sizes, contiguous_strides(sizes),
+                           uint64_t{0});
+}
+
+Result<Ref<Tensor>> Tensor::from_host(Device& device, uint32_t dtype, const Dims& sizes,
+                                      const void* data, MemoryTag tag) {
+  Stream& stream = device.default_stream();
+  BP_TRY_ASSIGN(Ref<Tensor> tensor, allocate(device, dtype, sizes, tag, stream));
+  const uint64_t bytes = dtype_storage_bytes(dtype, tensor->element_count());
+  if (bytes > 0) {
+    const Storage& storage = tensor->storage();
+    BP_TRY(device.copy_in(stream, {storage.handle(), storage.offset_bytes()}, data, bytes));
+  }
+  return tensor;
+}
+
+Ref<Tensor> Tensor::wrap_host(HostTensor tensor) {
+  auto storage = Storage::wrap(nullptr, reinterpret_cast<uint64_t>(tensor.data), tensor.bytes,
+                               std::move(tensor.owner));
+  return Ref<Tensor>::make(std::move(storage), tensor.dtype, tensor.sizes,
+                           contiguous_strides(tensor.sizes), uint64_t{0});
+}
+
+Ref<Tensor> Tensor::view(const Dims& sizes, const Dims& strides, int64_t offset) const {
+  const int64_t moved_bytes = offset * static_cast<int64_t>(dtype_bits(dtype_)) / 8;
+  return Ref<Tensor>::make(storage_, dtype_, sizes, strides,
+                           offset_bytes_ + static_cast<uint64_t>(moved_bytes));
+}
+
+bp_tensor Tensor::abi() const {
+  bp_tensor tensor{};
+  tensor.handle = storage_->handle();
+  tensor.offset_bytes = storage_->offset_bytes() + offset_bytes_;
+  tensor.storage_bytes = storage_->offset_bytes() + storage_->bytes();
+  tensor.dtype = dtype_;
+  tensor.rank = static_cast<uint32_t>(sizes_.size());
+  tensor.sizes = sizes_.data();
+  tensor.strides = strides_.data();
+  tensor.flags = storage_->device() == nullptr ? BP_TENSOR_HOST_BIT : 0;
+  return tensor;
+}
+
+std::string Tensor::describe() const {
+  return std::string(dtype_name(dtype_)) + " " + to_string(sizes_) + " on " +
+         (device() != nullptr ? device()->name() : "the host");
+}
+
+}  // namespace bp

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A strided, typed view of a storage. Immutable and counted; views share the storage.
+#ifndef BACKPLANE_CORE_RUNTIME_TENSOR_HPP
+#define BACKPLANE_CORE_RUNTIME_TENSOR_HPP
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/base/dims.hpp"
+#include "core/base/ref.hpp"
+#include "core/base/status.hpp"
+#include "core/graph/graph.hpp"
+#include "core/runtime/storage.hpp"
+
+namespace bp {
+
+class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
+ public:
+  /// Strides in elements, offset of element [0, ...] in bytes from the storage's beginning.
+  Tensor(Ref<Storage> storage, uint32_t dtype, const Dims& sizes, const Dims& strides,
+         uint64_t offset_bytes);
+
+  /// Contiguous, uninitialised device memory. Errors: INVALID_ARGUMENT for a dtype or sizes that
+  /// cannot be; OUT_OF_MEMORY.
+  static Result<Ref<Tensor>> allocate(Device& device, uint32_t dtype, const Dims& sizes,
+                                      MemoryTag tag, Stream& stream);
+  /// Copies contiguous host values to the device; done when it returns.
+  static Result<Ref<Tensor>> from_host(Device& device, uint32_t dtype, const Dims& sizes,
+                                       const void* data, MemoryTag tag);
+  /// Host memory as a tensor of no device; no copy.
+  static Ref<Tensor> wrap_host(HostTensor tensor);
+
+  uint32_t dtype() const { return dtype_; }
+  const Dims& sizes() const { return sizes_; }
+  const Dims& strides() const { return strides_; }
+  uint64_t offset_bytes() const { return offset_bytes_; }
+  Storage& storage() const { return *storage_; }
+  /// nullptr: host memory.
+  Device* device() const { return storage_->device(); }
+  int64_t element_count() const { return bp::element_count(sizes_); }
+  bool contiguous() const { return is_contiguous(sizes_, strides_); }
+
+  /// A view with other sizes and strides; offset in elements from this view's element [0, ...].
+  Ref<Tensor> view(const Dims& sizes, const Dims& strides, int64_t offset) const;
+
+  /// As the ABI wants it. Points into this object.
+  bp_tensor abi() const;
+  /// "f32 [2, 3] on cpu:0"
+  std::string describe() const;
+
+ private:
+  friend class Counted<Tensor>;
+  ~Tensor() = default;
+
+  Ref<Storage> storage_;
+  uint32_t dtype_;
+  Dims sizes_;
+  Dims strides_;
+  uint64_t offset_bytes_;
+};
+
+}  // namespace bp
+
+#endif

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sticky-error builder of decompositions; see builder.hpp.
+#include "ops/decompose/builder.hpp"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace bp::ops {
+
+Builder::Builder(const InferContext& context, std::initializer_list<std::string_view> input_names,
+                 Graph* graph)
+    : context_(context), graph_(graph) {
+  const auto* name = input_names.begin();
+  for (const TensorType& type : context.inputs) {
+    const bool absent = type.dtype == BP_DTYPE_NONE;
+    inputs_.push_back(absent ? kNoValue : keep(graph->add_input(*name, type)));
+    ++name;
+  }
+}
+
+ValueId Builder::keep(const Result<ValueId>& result) {
+  if (result.ok()) return *result;
+  check(result.status());
+  return kNoValue;
+}
+
+ValueId Builder::op(std::string_view name, std::initializer_list<ValueId> inputs) {
+  return op(name, inputs, attributes(name));
+}
+
+ValueId Builder::op(std::string_view name, std::initializer_list<ValueId> inputs,
+                    Attributes attributes) {
+  if (!status_.ok()) return kNoValue;
+  return keep(graph_->op(name, std::span(inputs.begin(), inputs.size()), std::move(attributes)));
+}
+
+ValueId Builder::scalar(uint32_t dtype, double value) {
+  if (!status_.ok()) return kNoValue;
+  return keep(graph_->add_scalar(dtype, value));
+}
+
+ValueId Builder::cast(ValueId value, uint32_t dtype) {
+  if (!status_.ok() || graph_->value(value).type.dtype == dtype) return value;
+  Attributes to = attributes("cast");
+  check(to.set_i64("to", dtype));
+  return op("cast", {value}, std::move(to));
+}
+
+ValueId Builder::reshape(ValueId value, std::span<const int64_t> shape) {
+  if (!status_.ok()) return kNoValue;
+  void* data = nullptr;
+  auto tensor = HostTensor::allocate(BP_DTYPE_I64, Dims{static_cast<int64_t>(shape.size())}, &data);
+  check(tensor.ok() ? Status() : tensor.status());
+  if (!status_.ok()) return kNoValue;
+  std::memcpy(data, shape.data(), shape.size_bytes());
+  return op("reshape", {value, keep(graph_->add_constant("", std::move(*tensor)))});
+}
+
+Attributes Builder::attributes(std::string_view op_name) {
+  const auto op = graph_->registry().find(op_name);
+  if (op) return Attributes(graph_->registry().schema(*op));
+  check({BP_INTERNAL, "decomposition: operator " + std::string(op_name) + " is not registered"});
+  return {};
+}
+
+Status Builder::finish(ValueId output) {
+  BP_TRY(status_);
+  return graph_->set_outputs({output}, {"y"});
+}
+
+}  // namespace bp::ops

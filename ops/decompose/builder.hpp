@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Builds a decomposition with the first error kept: after one, every call answers kNoValue and
+// finish() tells. So a decomposition reads like the formula that it is.
+#ifndef BACKPLANE_OPS_DECOMPOSE_BUILDER_HPP
+#define BACKPLANE_OPS_DECOMPOSE_BUILDER_HPP
+
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/graph/graph.hpp"
+
+namespace bp::ops {
+
+class Builder {
+ public:
+  /// Makes one graph input per input that is present, in order, under the schema's names.
+  Builder(const InferContext& context, std::initializer_list<std::string_view> input_names,
+          Graph* graph);
+
+  /// kNoValue for an absent optional input.
+  ValueId input(size_t i) const { return i < inputs_.size() ? inputs_[i] : kNoValue; }
+  uint32_t dtype(size_t i) const { return context_.inputs[i].dtype; }
+
+  ValueId op(std::string_view name, std::initializer_list<ValueId> inputs);
+  ValueId op(std::string_view name, std::initializer_list<ValueId> inputs, Attributes attributes);
+  ValueId scalar(uint32_t dtype, double value);
+  /// The value itself if it has the dtype.
+  ValueId cast(ValueId value, uint32_t dtype);
+  ValueId reshape(ValueId value, std::span<const int64_t> shape);
+  /// Defaults of another operator, to be set and passed to op().
+  Attributes attributes(std::string_view op_name);
+  /// Keeps the first error.
+  void check(const Status& status) {
+    if (status_.ok()) status_ = status;
+  }
+
+  /// Makes `output` the graph's one output, "y".
+  Status finish(ValueId output);
+
+ private:
+  ValueId keep(const Result<ValueId>& result);
+
+  const InferContext& context_;
+  Graph* graph_;
+  std::vector<ValueId> inputs_;
+  Status status_;
+};
+
+/// What a formula of several steps is computed in: half types would round, and overflow, at each
+/// step where the operator itself rounds once.
+inline uint32_t working_dtype(uint32_t dtype) {
+  return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16 ? BP_DTYPE_F32 : dtype;
+}
+
+}  // namespace bp::ops
+
+#endif

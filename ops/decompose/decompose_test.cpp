@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each decomposition against the operator itself: both through the oracle, the decomposed graph
+// node by node with every intermediate result rounded, as devices do it.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/dispatch/attributes.hpp"
+#include "core/graph/graph.hpp"
+#include "ops/oracle/oracle_test_support.hpp"
+
+namespace bp::ops {
+namespace {
+
+using ::testing::ElementsAre;
+
+const OpRegistry& registry() {
+  static const OpRegistry* const kRegistry = [] {
+    auto* made = new OpRegistry;
+    EXPECT_TRUE(register_ops(made).ok());
+    return made;
+  }();
+  return *kRegistry;
+}
+
+std::vector<TensorType> types_of(const std::vector<OracleTensor>& inputs) {
+  std::vector<TensorType> types;
+  for (const OracleTensor& input : inputs) {
+    types.push_back({.dtype = input.dtype, .has_rank = true, .sizes = input.sizes});
+  }
+  return types;
+}
+
+Status decompose(std::string_view op, const std::vector<TensorType>& types, const void* attributes,
+                 Graph* graph) {
+  const OpSchema& schema = schema_of(op);
+  const auto complete = Attributes::copy_from(schema, attributes);
+  EXPECT_TRUE(complete.ok());
+  const std::vector<const void*> host_data(types.size(), nullptr);
+  return schema.decompose({.inputs = types, .host_data = host_data, .attributes = complete->data()},
+                          graph);
+}
+
+/// The operators of a graph, in order: "matmul add".
+std::string operators_of(const Graph& graph) {
+  std::string text;
+  for (const Node& node : graph.nodes()) {
+    if (!text.empty()) text += " ";
+    text += graph.registry().schema(node.op).name;
+  }
+  return text;
+}
+
+struct Outcome {
+  std::string operators;
+  OracleTensor direct;
+  OracleTensor composed;
+};
+
+Outcome run_both(std::string_view op, const std::vector<OracleTensor>& inputs,
+                 const void* attributes = nullptr) {
+  Outcome outcome;
+  Graph graph(registry());
+  const Status status = decompose(op, types_of(inputs), attributes, &graph);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_TRUE(graph.verify().ok()) << graph.verify().to_string();
+  outcome.operators = operators_of(graph);
+  std::vector<OracleTensor> present;
+  for (const OracleTensor& input : inputs) {
+    if (input.dtype != BP_DTYPE_NONE) present.push_back(input);
+  }
+  std::vector<OracleTensor> outputs;
+  const Status composed = evaluate_graph(graph, present, &outputs);
+  EXPECT_TRUE(composed.ok()) << composed.to_string();
+  if (composed.ok()) outcome.composed = outputs[0];
+  outcome.direct = evaluated(op, inputs, attributes);
+  return outcome;
+}
+
+/// Same dtype and sizes; each value off by at most this part of the largest finite one.
+void expect_close(const Outcome& outcome, double relative_error) {
+  EXPECT_EQ(outcome.composed.dtype, outcome.direct.dtype);
+  EXPECT_EQ(outcome.composed.sizes, outcome.direct.sizes);
+  const auto expected = outcome.direct.to_f64();
+  const auto found = outcome.composed.to_f64();
+  ASSERT_EQ(found.size(), expected.size());
+  double scale = 0;
+  for (double value : expected) {
+    if (std::isfinite(value)) scale = std::max(scale, std::fabs(value));
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (std::isnan(expected[i])) {
+      EXPECT_TRUE(std::isnan(found[i])) << i;
+    } else if (std::isinf(expected[i])) {
+      EXPECT_EQ(found[i], expected[i]) << i;
+    } else {
+      EXPECT_NEAR(found[i], expected[i], relative_error * scale) << i;
+    }
+  }
+}
+
+/// Values from -1 to 1 that look random and are the same everywhere.
+OracleTensor noise(uint32_t dtype, Dims sizes, uint32_t seed, double low = -1, double high = 1) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < element_count(std::span<const int64_t>(sizes.data(), sizes.size()));
+       ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    values.push_back(low + (high - low) * (seed >> 8) / 16777216.0);
+  }
+  return tensor(dtype, sizes, values);
+}
+
+TEST(DecomposeGemm, Plain_IsAMatmul) {
+  const auto outcome =
+      run_both("gemm", {noise(BP_DTYPE_F32, {3, 4}, 1), noise(BP_DTYPE_F32, {4, 5}, 2)});
+  EXPECT_EQ(outcome.operators, "matmul");
+  EXPECT_EQ(outcome.composed.bytes, outcome.direct.bytes);
+}
+
+TEST(DecomposeGemm, Everything_IsFiveSteps) {
+  bp_attrs_gemm attributes = bp_attrs_gemm_defaults();
+  attributes.alpha = 0.5;
+  attributes.beta = -3;
+  attributes.trans_a = 1;
+  attributes.trans_b = 1;
+  for (const Dims& c : {Dims{}, Dims{5}, Dims{3, 1}, Dims{3, 5}}) {
+    const auto outcome = run_both(
+        "gemm",
+        {noise(BP_DTYPE_F32, {4, 3}, 1), noise(BP_DTYPE_F32, {5, 4}, 2), noise(BP_DTYPE_F32, c, 3)},
+        &attributes);
+    EXPECT_EQ(outcome.operators, "transpose transpose matmul mul mul add");
+    expect_close(outcome, 1e-6);
+  }
+}
+
+TEST(DecomposeGemm, C_IsLeftOutWithBetaZeroAndWhenAbsent) {
+  bp_attrs_gemm attributes = bp_attrs_gemm_defaults();
+  attributes.beta = 0;
+  const auto a = floats({1, 1}, {2});
+  const auto outcome = run_both("gemm", {a, a, floats({1}, {kNan})}, &attributes);
+  EXPECT_EQ(outcome.operators, "matmul");
+  EXPECT_THAT(values_of(outcome.composed), ElementsAre(4));
+  EXPECT_EQ(run_both("gemm", {a, a, OracleTensor()}).operators, "matmul");
+}
+
+TEST(DecomposeGemm, HalfTypesWithFactors_WorkInF32) {
+  bp_attrs_gemm attributes = bp_attrs_gemm_defaults();
+  const auto a = tensor(BP_DTYPE_F16, {1, 2}, {300, 300});
+  const auto b = tensor(BP_DTYPE_F16, {2, 1}, {300, 300});
+  EXPECT_EQ(run_both("gemm", {a, b}, &attributes).operators, "matmul");
+  attributes.alpha = 0.25;
+  // The product alone, 180000, is beyond f16; 45000 is not, and rounds to 44992.
+  const auto outcome = run_both("gemm", {a, b}, &attributes);
+  EXPECT_EQ(outcome.operators, "cast cast matmul mul cast");
+  EXPECT_THAT(values_of(outcome.composed), ElementsAre(44992));
+  EXPECT_EQ(outcome.composed.bytes, outcome.direct.bytes);
+}
+
+TEST(DecomposeGemm, Integers_StayExactOrAreRefused) {
+  bp_attrs_gemm attributes = bp_attrs_gemm_defaults();
+  attributes.alpha = -3;
+  const auto a = tensor(BP_DTYPE_I8, {1, 2}, {100, 7});
+  const auto b = tensor(BP_DTYPE_I8, {2, 1}, {5, -9});
+  const auto outcome = run_both("gemm", {a, b}, &attributes);
+  EXPECT_EQ(outcome.composed.bytes, outcome.direct.bytes);
+  attributes.alpha = 200;
+  Graph graph(registry());
+  EXPECT_EQ(decompose("gemm", types_of({a, b}), &attributes, &graph).code(), BP_UNSUPPORTED);
+  attributes.alpha = -1;
+  Graph other(registry());
+  const auto u8 = typed(BP_DTYPE_U8, {1, 1});
+  EXPECT_EQ(decompose("gemm", {u8, u8}, &attributes, &other).code(), BP_UNSUPPORTED);
+}
+
+std::vector<OracleTensor> batch_norm_inputs(uint32_t dtype, Dims sizes) {
+  const Dims channels{sizes[1]};
+  return {noise(dtype, sizes, 1), noise(dtype, channels, 2), noise(dtype, channels, 3),
+          noise(dtype, channels, 4), noise(dtype, channels, 5, 0, 2)};
+}
+
+TEST(DecomposeBatchNorm, EveryRank_IsClose) {
+  for (const Dims& sizes : {Dims{4, 3}, Dims{2, 3, 5}, Dims{2, 3, 4, 5}, Dims{0, 3, 2}}) {
+    const auto outcome = run_both("batch_norm", batch_norm_inputs(BP_DTYPE_F32, sizes));
+    expect_close(outcome, 1e-5);
+    EXPECT_EQ(outcome.operators, "add sqrt reciprocal mul mul sub reshape mul reshape add");
+  }
+}
+
+TEST(DecomposeBatchNorm, HalfTypes_AreAsGoodAsTheOperator) {
+  expect_close(run_both("batch_norm", batch_norm_inputs(BP_DTYPE_F16, {2, 3, 5})), 1e-3);
+  expect_close(run_both("batch_norm", batch_norm_inputs(BP_DTYPE_BF16, {2, 3, 5})), 8e-3);
+}
+
+TEST(DecomposeBatchNorm, NegativeVariance_GivesNan) {
+  auto inputs = batch_norm_inputs(BP_DTYPE_F32, {1, 1, 2});
+  inputs[4] = floats({1}, {-2});
+  expect_close(run_both("batch_norm", inputs), 0);
+}
+
+TEST(DecomposeBatchNorm, SymbolicBatch_GoesThrough) {
+  const TensorType c = f32({3});
+  Graph graph(registry());
+  ASSERT_TRUE(decompose("batch_norm", {f32({kN, 3, 8, kU}), c, c, c, c}, nullptr, &graph).ok());
+  EXPECT_EQ(graph.value(graph.outputs()[0]).type.sizes, (Dims{kN, 3, 8, kU}));
+  Graph other(registry());
+  EXPECT_EQ(decompose("batch_norm", {no_rank(), c, c, c, c}, nullptr, &other).code(),
+            BP_UNSUPPORTED);
+}
+
+TEST(DecomposeSoftmax, EachAxis_IsClose) {
+  bp_attrs_softmax attributes = bp_attrs_softmax_defaults();
+  for (int64_t axis : {-1, 0, 1, -3}) {
+    attributes.axis = axis;
+    const auto outcome =
+        run_both("softmax", {noise(BP_DTYPE_F32, {3, 4, 5}, 9, -20, 20)}, &attributes);
+    EXPECT_EQ(outcome.operators, "reduce_max sub exp reduce_sum div");
+    expect_close(outcome, 1e-6);
+  }
+}
+
+TEST(DecomposeSoftmax, SpecialValues_Agree) {
+  expect_close(run_both("softmax", {floats({2, 3}, {1e30, 1e30, -1e30, -kInf, 0, -kInf})}), 1e-7);
+  expect_close(run_both("softmax", {floats({1, 3}, {kNan, 1, 2})}), 0);
+  expect_close(run_both("softmax", {floats({2, 0}, {})}), 0);
+}
+
+TEST(DecomposeSoftmax, LongHalfRows_DoNotOverflow) {
+  const auto outcome =
+      run_both("softmax", {tensor(BP_DTYPE_F16, {70000}, std::vector<double>(70000, 1.0))});
+  EXPECT_EQ(outcome.operators, "cast reduce_max sub exp reduce_sum div cast");
+  EXPECT_EQ(outcome.composed.bytes, outcome.direct.bytes);
+}
+
+TEST(DecomposeRelu, Values_AreEqual) {
+  const auto outcome = run_both("relu", {floats({5}, {-1, 2, kNan, -kInf, kInf})});
+  EXPECT_EQ(outcome.operators, "max");
+  expect_close(outcome, 0);
+  EXPECT_THAT(values_of(outcome.composed), ElementsAre(0, 2, ::testing::IsNan(), 0, kInf));
+  expect_close(run_both("relu", {tensor(BP_DTYPE_I8, {2}, {-5, 5})}), 0);
+}
+
+TEST(DecomposeAny, Parts_AreKnownOperatorsAndSmaller) {
+  for (const OpSchema& schema : all_schemas()) {
+    if (schema.decompose == nullptr) continue;
+    std::vector<TensorType> types;
+    for (size_t i = 0; i < schema.inputs.size(); ++i) {
+      types.push_back(i == 0 || schema.name == "gemm" ? f32({2, 2}) : f32({2}));
+    }
+    Graph graph(registry());
+    ASSERT_TRUE(decompose(schema.name, types, nullptr, &graph).ok()) << schema.name;
+    EXPECT_EQ(graph.inputs().size(), types.size()) << schema.name;
+    for (const Node& node : graph.nodes()) {
+      const OpSchema& part = registry().schema(node.op);
+      EXPECT_TRUE(part.primitive || part.view != nullptr) << schema.name << ": " << part.name;
+      EXPECT_NE(part.id, schema.id);
+    }
+  }
+}
+
+TEST(EvaluateGraph, BadInputs_AreNamed) {
+  Graph graph(registry());
+  ASSERT_TRUE(decompose("softmax", {f32({kN, 3})}, nullptr, &graph).ok());
+  std::vector<OracleTensor> outputs;
+  EXPECT_EQ(evaluate_graph(graph, {}, &outputs).message(), "graph: expected 1 inputs, found 0");
+  const std::array<OracleTensor, 1> wrong{floats({2, 4}, std::vector<double>(8, 0))};
+  EXPECT_EQ(evaluate_graph(graph, wrong, &outputs).message(),
+            "graph input 'x': expected f32[s0, 3], found f32[2, 4]");
+  const std::array<OracleTensor, 1> good{floats({1, 3}, {0, 0, 0})};
+  EXPECT_TRUE(evaluate_graph(graph, good, &outputs).ok());
+}
+
+}  // namespace
+}  // namespace bp::ops

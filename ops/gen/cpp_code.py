@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated C++: the schema tables that ops/ registers."""
+
+import c_code
+
+ATTR_TYPES = {
+    "i64": "kI64", "f64": "kF64", "bool": "kBool", "dtype": "kDtype",
+    "str": "kStr", "i64s": "kI64s", "tensor": "kTensor",
+}
+
+_TOP = """\
+// SPDX-License-Identifier: Apache-2.0
+//
+// Generated from ops.yaml; edits are lost. The schema row of every operator, as static data.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "backplane/ops/attributes.h"
+#include "core/dispatch/schema.hpp"
+#include "ops/register.hpp"
+
+namespace bp {
+namespace ops {
+
+"""
+
+
+def schemas_source(operators):
+    parts = [_TOP]
+    for op in operators:
+        parts += _declarations(op)
+    parts.append("\n}  // namespace ops\n\nnamespace {\n")
+    for op in operators:
+        parts += [_type_vars(op), _arguments(op, "inputs"), _arguments(op, "outputs"), _attrs(op)]
+    parts.append("\nconstexpr OpSchema kSchemas[] = {\n")
+    parts += [_schema(op) for op in operators]
+    parts.append("};\n\n}  // namespace\n\n")
+    parts.append("std::span<const OpSchema> all_schemas() { return kSchemas; }\n\n")
+    parts.append("}  // namespace bp\n")
+    return "".join(parts)
+
+
+def _declarations(op):
+    yield f"Status infer_{op.name}(const InferContext& context, std::span<TensorType> out_types);\n"
+    if op.view:
+        yield (
+            f"ViewResult view_{op.name}(const Dims& x_sizes, const Dims& x_strides,\n"
+            "                       const void* attributes, const Dims& out_sizes);\n"
+        )
+    if op.decompose:
+        yield f"Status decompose_{op.name}(const InferContext& context, Graph* graph);\n"
+
+
+def camel(name):
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def _bool(value):
+    return "true" if value else "false"
+
+
+def _table(kind, op, what, rows):
+    """constexpr KIND kConvInputs[] = {...}; nothing for an empty list: C++ has no empty array."""
+    if not rows:
+        return ""
+    body = "".join(f"    {row},\n" for row in rows)
+    return f"\nconstexpr {kind} k{camel(op.name)}{what}[] = {{\n{body}}};\n"
+
+
+def _span(op, what, rows):
+    return f"k{camel(op.name)}{what}" if rows else "{}"
+
+
+def _type_vars(op):
+    rows = []
+    for variable in op.types:
+        bits = [f"BP_DTYPE_BIT({c_code.dtype_macro(dtype)})" for dtype in variable.dtypes]
+        mask = " |\n         ".join(bits)
+        rows.append(f'{{"{variable.name}",\n     {mask}}}')
+    return _table("TypeVar", op, "TypeVars", rows)
+
+
+def _arguments(op, what):
+    arguments = getattr(op, what)
+    variables = [variable.name for variable in op.types]
+    attributes = [attribute.name for attribute in op.attributes]
+    rows = []
+    for argument in arguments:
+        type_var = variables.index(argument.type_var) if argument.type_var else -1
+        type_attr = attributes.index(argument.type_attr) if argument.type_attr else -1
+        dtype = c_code.dtype_macro(argument.dtype) if argument.dtype else "BP_DTYPE_NONE"
+        rows.append(
+            f'{{.name = "{argument.name}", .id = {argument.id}, .since = {argument.since}, '
+            f".type_var = {type_var}, .fixed_dtype = {dtype}, .type_attr = {type_attr},\n"
+            f"     .optional = {_bool(argument.optional)}, .variadic = {_bool(argument.variadic)}, "
+            f".host = HostNeed::{'kInfer' if argument.host else 'kNone'}}}"
+        )
+    return _table("ArgSchema", op, what.capitalize(), rows)
+
+
+def _attrs(op):
+    lists, rows = [], []
+    for attribute in op.attributes:
+        default = ""
+        if not attribute.required:
+            default, values = _attr_default(op, attribute)
+            lists.append(values)
+        rows.append(
+            f'{{.name = "{attribute.name}", .id = {attribute.id}, .since = {attribute.since}, '
+            f".type = AttrType::{ATTR_TYPES[attribute.type]},\n"
+            f"     .offset_bytes = offsetof(bp_attrs_{op.name}, {attribute.name}), "
+            f".required = {_bool(attribute.required)}{default}}}"
+        )
+    return "".join(lists) + _table("AttrField", op, "Attrs", rows)
+
+
+def _attr_default(op, attribute):
+    """The default's member of AttrField, and the array it needs for a list."""
+    if attribute.type == "f64":
+        return f", .default_f64 = {attribute.default!r}", ""
+    if attribute.type == "str":
+        return f", .default_str = {c_code.string_literal(attribute.default)}", ""
+    if attribute.type != "i64s":
+        return f", .default_i64 = {c_code.i64_default(attribute)}", ""
+    if not attribute.default:
+        return "", ""
+    name = f"k{camel(op.name)}{camel(attribute.name)}Default"
+    items = ", ".join(c_code.i64_literal(item) for item in attribute.default)
+    return f", .default_i64s = {name}", f"\nconstexpr int64_t {name}[] = {{{items}}};\n"
+
+
+def _schema(op):
+    size = f"sizeof(bp_attrs_{op.name})" if op.attributes else "0"
+    view = f"ops::view_{op.name}" if op.view else "nullptr"
+    decompose = f"ops::decompose_{op.name}" if op.decompose else "nullptr"
+    return (
+        f'    {{.name = "{op.name}", .id = BP_OP_{op.name.upper()}, .version = {op.version},\n'
+        f"     .type_vars = {_span(op, 'TypeVars', op.types)}, "
+        f".inputs = {_span(op, 'Inputs', op.inputs)}, "
+        f".outputs = {_span(op, 'Outputs', op.outputs)},\n"
+        f"     .attrs = {_span(op, 'Attrs', op.attributes)}, .attrs_bytes = {size},\n"
+        f"     .primitive = {_bool(op.primitive)}, .extents = {_bool(op.extents)}, "
+        f".constant = {_bool(op.constant)},\n"
+        f"     .infer = ops::infer_{op.name}, .view = {view},\n     .decompose = {decompose}}},\n"
+    )

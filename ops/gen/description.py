@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated descriptions: ops.json, which every other script reads, and the operator reference."""
+
+import json
+
+import c_code
+
+FORMAT = 1  # of ops.json; raised when a reader must change
+
+
+def ops_json(operators):
+    tree = {"ops_json": FORMAT, "operators": [_operator(op) for op in operators]}
+    return json.dumps(tree, indent=1, ensure_ascii=True) + "\n"
+
+
+def _operator(op):
+    members, size = c_code.attr_offsets(op)
+    return {
+        "name": op.name,
+        "id": op.id,
+        "version": op.version,
+        "family": op.family,
+        "onnx": op.onnx,
+        "doc": op.doc,
+        "primitive": op.primitive,
+        "view": op.view,
+        "decompose": op.decompose,
+        "extents": op.extents,
+        "constant": op.constant,
+        "types": [{"name": v.name, "dtypes": v.dtypes} for v in op.types],
+        "inputs": [_argument(a) for a in op.inputs],
+        "outputs": [_argument(a) for a in op.outputs],
+        "attributes_struct": f"bp_attrs_{op.name}" if op.attributes else "",
+        "attributes_bytes": size if op.attributes else 0,
+        "attributes": [
+            {
+                "name": a.name, "id": a.id, "since": a.since, "type": a.type,
+                "offset_bytes": offset, "required": a.required, "default": a.default, "doc": a.doc,
+            }
+            for a, offset in members
+        ],
+    }
+
+
+def _argument(argument):
+    return {
+        "name": argument.name, "id": argument.id, "since": argument.since,
+        "type_var": argument.type_var, "dtype": argument.dtype, "type_attr": argument.type_attr,
+        "optional": argument.optional, "variadic": argument.variadic, "host": argument.host,
+        "doc": argument.doc,
+    }
+
+
+# --- operators.md ---------------------------------------------------------------------------------
+
+
+def reference(operators):
+    lines = [
+        "# Operators",
+        "",
+        "Generated from `ops/ops.yaml`. \"How\" says what a device without its own kernel gets:",
+        "what decomposes is run as several operators, the rest on the host device; a view needs no",
+        "kernel where strides can express it. Devices are expected to have the primitives.",
+        "",
+        "| id | operator | ONNX | how | what it computes |",
+        "|---|---|---|---|---|",
+    ]
+    for op in operators:
+        lines.append(
+            f"| {op.id} | [`{op.name}`](#{op.name}) | {op.onnx} | {_how(op)} | {_cell(op.doc)} |"
+        )
+    for op in operators:
+        lines += _section(op)
+    return "\n".join(lines) + "\n"
+
+
+def _how(op):
+    words = [
+        word
+        for word, there in (
+            ("primitive", op.primitive), ("decomposes", op.decompose), ("view", op.view),
+            ("constant", op.constant), ("real extents", op.extents),
+        )
+        if there
+    ]
+    return ", ".join(words) or "host device"
+
+
+def _cell(text):
+    return text.replace("|", "\\|")
+
+
+def _section(op):
+    lines = ["", f"## {op.name}", "", f"Version {op.version}, family {op.family}. {op.doc}", ""]
+    lines += ["| | name | type | |", "|---|---|---|---|"]
+    types = {variable.name: ", ".join(variable.dtypes) for variable in op.types}
+    for kind, arguments in (("input", op.inputs), ("output", op.outputs)):
+        for argument in arguments:
+            notes = [word for word in ("optional", "variadic") if getattr(argument, word)]
+            notes += ["its value shapes the output"] if argument.host else []
+            notes += [argument.doc] if argument.doc else []
+            lines.append(
+                f"| {kind} | `{argument.name}` | {_argument_type(argument, types)} "
+                f"| {_cell('; '.join(notes))} |"
+            )
+    for attribute in op.attributes:
+        default = "required" if attribute.required else f"default {c_code.default_text(attribute)}"
+        notes = "; ".join(filter(None, [default, attribute.doc]))
+        lines.append(f"| attribute | `{attribute.name}` | {attribute.type} | {_cell(notes)} |")
+    return lines
+
+
+def _argument_type(argument, types):
+    if argument.type_var:
+        return f"{argument.type_var}: {types[argument.type_var]}"
+    return argument.dtype or f"the dtype of `{argument.type_attr}`"

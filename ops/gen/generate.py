@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns ops.yaml into everything that restates it: generate.py SOURCE OUTPUT_FOLDER.
+
+A file whose content stays the same is left untouched, so nothing that includes it is rebuilt.
+"""
+
+import argparse
+import pathlib
+import sys
+
+import c_code
+import cpp_api
+import cpp_code
+import description
+import source
+
+# Where each output goes below the folder; ops/CMakeLists.txt names the same files.
+OUTPUTS = {
+    "include/backplane/ops/attributes.h": c_code.attributes_header,
+    "include/backplane/ops.h": c_code.calls_header,
+    "include/backplane/ops.hpp": cpp_api.calls_header,
+    "ops/schemas.cpp": cpp_code.schemas_source,
+    "ops/operators.md": description.reference,
+    "ops/ops.json": description.ops_json,
+}
+
+
+def write_if_changed(path, text):
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("source", help="ops.yaml")
+    parser.add_argument("folder", type=pathlib.Path, help="where the generated files go")
+    options = parser.parse_args(arguments)
+    try:
+        operators = source.read_source(options.source)
+        # All texts first: an error leaves no half-written set behind.
+        texts = {name: make(operators) for name, make in OUTPUTS.items()}
+    except (source.SourceError, OSError) as error:
+        print(f"generate.py: {error}", file=sys.stderr)
+        return 1
+    for name, text in texts.items():
+        write_if_changed(options.folder / name, text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads ops.yaml strictly into plain objects.
+
+Everything that is generated, and every plugin built against it, trusts this file: ids are fixed for
+ever and lists only grow at their end. So a slip (an unknown key, an id out of order, a default of
+the wrong type) is an error that names the row, never a guess.
+"""
+
+import dataclasses
+import math
+import re
+
+import yaml
+
+# Codes stand in device_api/include/backplane/types.h; generated code uses the header's macros.
+DTYPES = (
+    "bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128 "
+    "f8e4m3fn f8e5m2 f8e4m3fnuz f8e5m2fnuz i4 u4"
+).split()
+ATTR_TYPES = ("i64", "f64", "bool", "dtype", "str", "i64s", "tensor")
+NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+TYPE_VARIABLE = re.compile(r"[A-Z][A-Za-z0-9]*")
+MAX_ATTRS = 64  # Attributes keeps one bit per field
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+# Names become functions, members and parameters in C and in C++.
+KEYWORDS = frozenset(
+    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl
+    concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype
+    default delete do double dynamic_cast else enum explicit export extern false float for
+    friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or
+    or_eq private protected public register reinterpret_cast requires restrict return short
+    signed sizeof static static_assert static_cast struct switch template this thread_local
+    throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t
+    while xor xor_eq runtime attributes options flags struct_size""".split()
+)
+
+
+class SourceError(Exception):
+    """A row of the source that cannot be taken; str() names it."""
+
+
+@dataclasses.dataclass
+class TypeVar:
+    name: str
+    dtypes: list  # names, in the order of their codes
+
+
+@dataclasses.dataclass
+class Argument:
+    name: str
+    id: int
+    since: int
+    type_var: str = ""  # exactly one of these three is set
+    dtype: str = ""
+    type_attr: str = ""
+    optional: bool = False
+    variadic: bool = False
+    host: str = ""
+    doc: str = ""
+
+
+@dataclasses.dataclass
+class Attribute:
+    name: str
+    id: int
+    since: int
+    type: str
+    required: bool
+    default: object = None
+    doc: str = ""
+
+
+@dataclasses.dataclass
+class Operator:
+    name: str
+    id: int
+    family: str
+    doc: str
+    onnx: str
+    primitive: bool
+    view: bool
+    decompose: bool
+    extents: bool
+    constant: bool
+    types: list
+    inputs: list
+    outputs: list
+    attributes: list
+
+    @property
+    def version(self):
+        """The newest version: a version comes into being with the first thing that needs it."""
+        return max(item.since for item in self.inputs + self.outputs + self.attributes)
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that refuses duplicate keys, which YAML otherwise resolves to the last one."""
+
+    def construct_mapping(self, node, deep=False):
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                raise SourceError(f"line {key_node.start_mark.line + 1}: key {key!r} is not a text")
+            if key in seen:
+                raise SourceError(f"line {key_node.start_mark.line + 1}: duplicate key '{key}'")
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def read_source(path):
+    """The operators of a file, in order. Raises SourceError, with the file's name in front."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        return parse_source(text)
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
+
+
+def parse_source(text):
+    try:
+        tree = yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise SourceError(f"not YAML: {error}") from None
+    _take(tree, "the file", required={"groups": dict, "operators": list})
+    groups = _read_groups(tree["groups"])
+    operators = []
+    for index, row in enumerate(tree["operators"]):
+        operators.append(_read_operator(row, f"operator number {index + 1}", groups))
+    _check_operator_list(operators)
+    return operators
+
+
+def _check_operator_list(operators):
+    if not operators:
+        raise SourceError("operators: there are none")
+    names = set()
+    newest = None
+    for op in operators:
+        if op.name in names:
+            raise SourceError(f"operator '{op.name}': the name is already taken")
+        names.add(op.name)
+        if newest is not None and op.id <= newest.id:
+            raise SourceError(
+                f"operator '{op.name}': id {op.id} comes after id {newest.id} of '{newest.name}'; "
+                "new operators go to the end, with a new id"
+            )
+        newest = op
+
+
+def _take(row, where, required, optional=None):
+    """Checks that a row is a map with these keys of these types and no others."""
+    optional = optional or {}
+    if not isinstance(row, dict):
+        raise SourceError(f"{where}: expected a map, found {row!r}")
+    for key, value in row.items():
+        kind = required.get(key, optional.get(key))
+        if kind is None:
+            known = ", ".join(sorted([*required, *optional]))
+            raise SourceError(f"{where}: unknown key '{key}'; known are {known}")
+        # bool is an int to Python, and never to us.
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise SourceError(f"{where}: '{key}' must be of type {kind.__name__}, found {value!r}")
+    for key in required:
+        if key not in row:
+            raise SourceError(f"{where}: '{key}' is missing")
+
+
+def _read_groups(rows):
+    groups = {}
+    for name, members in rows.items():
+        where = f"group '{name}'"
+        if not NAME.fullmatch(name) or name in DTYPES:
+            raise SourceError(f"{where}: not a free lower-case name")
+        groups[name] = _expand(members, groups, where)
+    return groups
+
+
+def _expand(entry, groups, where):
+    """Dtype names of a dtype, a group or a list of them, without doubles, in order of code."""
+    entries = entry if isinstance(entry, list) else [entry]
+    found = set()
+    for item in entries:
+        if item in DTYPES:
+            found.add(item)
+        elif isinstance(item, str) and item in groups:
+            found.update(groups[item])
+        else:
+            raise SourceError(f"{where}: '{item}' is neither a dtype nor a group above it")
+    if not found:
+        raise SourceError(f"{where}: no dtypes")
+    return [dtype for dtype in DTYPES if dtype in found]
+
+
+def _check_name(name, where):
+    if not NAME.fullmatch(name):
+        raise SourceError(f"{where}: '{name}' is not a lower-case name")
+    if name in KEYWORDS:
+        raise SourceError(f"{where}: '{name}' is a reserved word in the generated code")
+
+
+def _check_text(row, where, *keys):
+    for key in keys:
+        if key in row and not row[key].strip():
+            raise SourceError(f"{where}: '{key}' is empty")
+
+
+_OPERATOR_FLAGS = ("primitive", "view", "decompose", "extents", "constant")
+
+
+def _read_operator(row, where, groups):
+    if isinstance(row, dict) and isinstance(row.get("op"), str):
+        where = f"operator '{row['op']}'"
+    _take(
+        row,
+        where,
+        required={
+            "op": str, "id": int, "family": str, "doc": str,
+            "types": dict, "inputs": list, "outputs": list,
+        },
+        optional={"onnx": str, "attributes": list} | dict.fromkeys(_OPERATOR_FLAGS, bool),
+    )
+    _check_name(row["op"], where)
+    _check_name(row["family"], f"{where}, family")
+    _check_text(row, where, "doc", "onnx")
+    if not 0 < row["id"] < 2**32:
+        raise SourceError(f"{where}: id {row['id']} is out of range")
+    types = []
+    for name, entry in row["types"].items():
+        if not TYPE_VARIABLE.fullmatch(name):
+            raise SourceError(f"{where}: type variable '{name}' does not begin with a capital")
+        types.append(TypeVar(name, _expand(entry, groups, f"{where}, type variable '{name}'")))
+    attributes = [_read_attribute(r, where, i) for i, r in enumerate(row.get("attributes", []))]
+    inputs = [_read_argument(r, where, "input", i) for i, r in enumerate(row["inputs"])]
+    outputs = [_read_argument(r, where, "output", i) for i, r in enumerate(row["outputs"])]
+    op = Operator(
+        name=row["op"], id=row["id"], family=row["family"], doc=row["doc"].strip(),
+        onnx=row.get("onnx", ""), types=types, inputs=inputs, outputs=outputs,
+        attributes=attributes, **{flag: row.get(flag, False) for flag in _OPERATOR_FLAGS},
+    )
+    _check_lists(op, where)
+    _check_types(op, where)
+    _check_flags(op, where)
+    return op
+
+
+def _row_where(row, where, kind, index):
+    if isinstance(row, dict) and isinstance(row.get("name"), str):
+        return f"{where}, {kind} '{row['name']}'"
+    return f"{where}, {kind} number {index + 1}"
+
+
+def _read_argument(row, where, kind, index):
+    where = _row_where(row, where, kind, index)
+    optional = {"since": int, "doc": str}
+    if kind == "input":
+        optional |= {"optional": bool, "variadic": bool, "host": str}
+    _take(row, where, required={"name": str, "id": int, "type": str}, optional=optional)
+    _check_name(row["name"], where)
+    _check_text(row, where, "doc")
+    argument = Argument(
+        name=row["name"], id=row["id"], since=row.get("since", 1),
+        optional=row.get("optional", False), variadic=row.get("variadic", False),
+        host=row.get("host", ""), doc=row.get("doc", "").strip(),
+    )
+    kind_of_type = row["type"]
+    if kind_of_type in DTYPES:
+        argument.dtype = kind_of_type
+    elif kind_of_type.startswith("attr:") and kind == "output":
+        argument.type_attr = kind_of_type.removeprefix("attr:")
+    else:
+        argument.type_var = kind_of_type
+    if argument.host not in ("", "infer"):
+        raise SourceError(f"{where}: host '{argument.host}'; the only kind is infer")
+    if argument.host and argument.dtype != "i64":
+        raise SourceError(f"{where}: a host argument must have the type i64")
+    if argument.optional and argument.variadic:
+        raise SourceError(f"{where}: optional and variadic exclude each other")
+    return argument
+
+
+def _read_attribute(row, where, index):
+    where = _row_where(row, where, "attribute", index)
+    _take(
+        row,
+        where,
+        required={"name": str, "id": int, "type": str},
+        optional={"since": int, "doc": str, "default": object},
+    )
+    _check_name(row["name"], where)
+    _check_text(row, where, "doc")
+    if row["type"] not in ATTR_TYPES:
+        raise SourceError(f"{where}: type '{row['type']}'; known are {', '.join(ATTR_TYPES)}")
+    required = "default" not in row
+    default = None if required else _check_default(row["type"], row["default"], where)
+    return Attribute(
+        name=row["name"], id=row["id"], since=row.get("since", 1), type=row["type"],
+        required=required, default=default, doc=row.get("doc", "").strip(),
+    )
+
+
+def _is_i64(value):
+    return isinstance(value, int) and not isinstance(value, bool) and I64_MIN <= value <= I64_MAX
+
+
+def _check_default(kind, value, where):
+    if kind == "tensor":
+        raise SourceError(f"{where}: a tensor has no default")
+    fits = {
+        "i64": _is_i64(value),
+        "f64": isinstance(value, float) and math.isfinite(value),
+        "bool": isinstance(value, bool),
+        "dtype": isinstance(value, str) and value in DTYPES,
+        "str": isinstance(value, str),
+        "i64s": isinstance(value, list) and all(_is_i64(item) for item in value),
+    }[kind]
+    if not fits:
+        raise SourceError(f"{where}: default {value!r} is not of type {kind}")
+    return value
+
+
+def _check_lists(op, where):
+    if len(op.attributes) > MAX_ATTRS:
+        raise SourceError(f"{where}: more than {MAX_ATTRS} attributes")
+    for kind, items in (("input", op.inputs), ("output", op.outputs), ("attribute", op.attributes)):
+        names = set()
+        for index, item in enumerate(items):
+            at = f"{where}, {kind} '{item.name}'"
+            if item.name in names:
+                raise SourceError(f"{at}: the name is already taken")
+            names.add(item.name)
+            # Nothing is ever removed, so ids count from 1 without gaps.
+            if item.id != index + 1:
+                raise SourceError(
+                    f"{at}: id {item.id}, expected {index + 1}: lists only grow at their end"
+                )
+            if item.since < (items[index - 1].since if index else 1):
+                raise SourceError(f"{at}: since {item.since} is older than what stands before it")
+        _check_growth(kind, items, where)
+    clash = {a.name for a in op.inputs} & {a.name for a in op.outputs}
+    if clash:
+        raise SourceError(f"{where}: '{min(clash)}' names an input and an output")
+
+
+def _check_growth(kind, items, where):
+    """What old callers do not give must be possible to leave out."""
+    seen_optional = False
+    for index, item in enumerate(items):
+        at = f"{where}, {kind} '{item.name}'"
+        if kind == "attribute":
+            if item.since > 1 and item.required:
+                raise SourceError(f"{at}: added in version {item.since}, so it needs a default")
+            continue
+        if item.since > 1 and kind == "input" and not item.optional:
+            raise SourceError(f"{at}: added in version {item.since}, so it must be optional")
+        # The C call passes the caller's own array on, so nothing can stand before it.
+        if item.variadic and len(items) != 1:
+            raise SourceError(f"{at}: a variadic input must be the only one")
+        if seen_optional and not item.optional:
+            raise SourceError(f"{at}: stands after an optional input, so it must be optional too")
+        seen_optional = item.optional
+
+
+def _check_types(op, where):
+    bound = {argument.type_var for argument in op.inputs if argument.type_var}
+    known = {variable.name for variable in op.types}
+    for kind, arguments in (("input", op.inputs), ("output", op.outputs)):
+        for argument in arguments:
+            at = f"{where}, {kind} '{argument.name}'"
+            if argument.type_var and argument.type_var not in known:
+                raise SourceError(f"{at}: type '{argument.type_var}' is neither dtype nor variable")
+            if kind == "output" and argument.type_var and argument.type_var not in bound:
+                raise SourceError(f"{at}: no input binds the type variable '{argument.type_var}'")
+            if argument.type_attr and not any(
+                a.name == argument.type_attr and a.type in ("dtype", "tensor")
+                for a in op.attributes
+            ):
+                raise SourceError(
+                    f"{at}: '{argument.type_attr}' is not an attribute of type dtype or tensor"
+                )
+    unused = known - bound
+    if unused:
+        raise SourceError(f"{where}: no input has the type variable '{min(unused)}'")
+
+
+def _check_flags(op, where):
+    if not op.outputs:
+        raise SourceError(f"{where}: no outputs")
+    if op.view and not op.inputs:
+        raise SourceError(f"{where}: a view needs an input")
+    if op.constant and op.inputs:
+        raise SourceError(f"{where}: a constant has no inputs")
+    if not op.constant and not op.inputs:
+        raise SourceError(f"{where}: no inputs, and not marked constant")

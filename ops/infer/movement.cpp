@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Inference of operators that move elements without changing them.
+#include <algorithm>
+
+#include "ops/infer/common.hpp"
+
+namespace bp::ops {
+namespace {
+
+/// The requested shape of a reshape, with copied sizes put in.
+struct ReshapePlan {
+  Dims sizes;           // the unknown wildcard stays kUnknownDim
+  int wildcard = -1;    // its dimension; -1: there is none
+  uint32_t copied = 0;  // dimensions whose size is x's of the same number
+};
+
+Status take_shape_entry(const TensorType& x, int64_t entry, bool allow_zero, ReshapePlan* plan) {
+  const size_t dim = plan->sizes.size();
+  if (entry < -1) {
+    return input_error("shape", expected_found("sizes from -1", entry));
+  }
+  if (entry == -1) {
+    if (plan->wildcard >= 0) return input_error("shape", "-1 stands there twice");
+    plan->wildcard = static_cast<int>(dim);
+  }
+  if (entry != 0 || allow_zero) {
+    plan->sizes.push_back(entry);
+    return {};
+  }
+  if (x.has_rank && dim >= x.sizes.size()) {
+    return input_error("shape", "0 in dimension " + std::to_string(dim) +
+                                    " copies a size that x, " + to_string(x.sizes) +
+                                    ", does not have");
+  }
+  plan->copied |= uint32_t{1} << dim;
+  plan->sizes.push_back(x.has_rank ? x.sizes[dim] : kUnknownDim);
+  return {};
+}
+
+Result<ReshapePlan> read_shape(const TensorType& x, std::span<const int64_t> shape,
+                               bool allow_zero) {
+  ReshapePlan plan;
+  for (int64_t entry : shape) BP_TRY(take_shape_entry(x, entry, allow_zero, &plan));
+  const bool zero = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  if (allow_zero && zero && plan.wildcard >= 0) {
+    return input_error("shape",
+                       "0 and -1 exclude each other with allow_zero: -1 could be anything");
+  }
+  return plan;
+}
+
+Status element_mismatch(const TensorType& x, const ReshapePlan& plan) {
+  return input_error("shape", "x of sizes " + to_string(x.sizes) + " cannot be reshaped to " +
+                                  to_string(plan.sizes) + ": the numbers of elements differ");
+}
+
+/// Works the wildcard out, or checks the element counts. Copied dimensions are the same on both
+/// sides, so they are left out of both products: that is what lets symbols and zeros through.
+Status settle_shape(const TensorType& x, ReshapePlan* plan) {
+  Dims rest_x;
+  Dims rest_y;
+  const size_t rank = std::max(x.sizes.size(), plan->sizes.size());
+  for (size_t i = 0; i < rank; ++i) {
+    if ((plan->copied >> i & 1) != 0) continue;
+    if (i < x.sizes.size()) rest_x.push_back(x.sizes[i]);
+    const bool is_wildcard = static_cast<int>(i) == plan->wildcard;
+    if (i < plan->sizes.size() && !is_wildcard) rest_y.push_back(plan->sizes[i]);
+  }
+  const auto count_x = size_product(rest_x);
+  const auto count_y = size_product(rest_y);
+  if (!count_x || !count_y) return element_mismatch(x, *plan);
+  // count_y has no unknowns: entries are numbers, and copies were left out.
+  if (plan->wildcard < 0) {
+    const bool fits = !is_known(*count_x) || *count_x == *count_y;
+    return fits ? Status() : element_mismatch(x, *plan);
+  }
+  int64_t& wildcard = plan->sizes[static_cast<size_t>(plan->wildcard)];
+  if (is_known(*count_x)) {
+    if (*count_y == 0 || *count_x % *count_y != 0) return element_mismatch(x, *plan);
+    wildcard = *count_x / *count_y;
+    return {};
+  }
+  // One unknown size times known ones: it is the wildcard if the known ones cancel.
+  Dims known_x;
+  int64_t unknown = kUnknownDim;
+  size_t unknown_count = 0;
+  for (int64_t size : rest_x) {
+    if (is_known(size)) {
+      known_x.push_back(size);
+    } else {
+      unknown = size;
+      ++unknown_count;
+    }
+  }
+  if (unknown_count == 1 && size_product(known_x) == count_y) wildcard = unknown;
+  return {};
+}
+
+}  // namespace
+
+Status infer_reshape(const InferContext& context, std::span<TensorType> out_types) {
+  const TensorType& x = context.inputs[0];
+  BP_TRY_ASSIGN(const Dims shape_sizes, sizes_of_rank("shape", context.inputs[1], 1));
+  const int64_t rank = shape_sizes[0];
+  if (!is_known(rank)) {
+    unknown_rank(&out_types[0]);
+    return {};
+  }
+  if (rank > BP_MAX_RANK) {
+    return input_error("shape",
+                       expected_found("up to " + std::to_string(BP_MAX_RANK) + " sizes", rank));
+  }
+  const auto count = static_cast<size_t>(rank);
+  const void* data = context.host_data.size() > 1 ? context.host_data[1] : nullptr;
+  if (data == nullptr && count > 0) {
+    out_types[0].sizes.resize(count, kUnknownDim);
+    return {};
+  }
+  const bool allow_zero = attrs<bp_attrs_reshape>(context.attributes).allow_zero != 0;
+  const std::span shape(static_cast<const int64_t*>(data), count);
+  BP_TRY_ASSIGN(ReshapePlan plan, read_shape(x, shape, allow_zero));
+  if (x.has_rank) BP_TRY(settle_shape(x, &plan));
+  out_types[0].sizes = plan.sizes;
+  return {};
+}
+
+Status infer_flatten(const InferContext& context, std::span<TensorType> out_types) {
+  const TensorType& x = context.inputs[0];
+  if (!x.has_rank) {
+    out_types[0].sizes = Dims{kUnknownDim, kUnknownDim};
+    return {};
+  }
+  const auto rank = static_cast<int64_t>(x.sizes.size());
+  int64_t axis = attrs<bp_attrs_flatten>(context.attributes).axis;
+  // Unlike other axes this one names a place between dimensions, so rank itself is one.
+  if (axis < -rank || axis > rank) {
+    return attribute_error(
+        "axis", expected_found(std::to_string(-rank) + " to " + std::to_string(rank), axis));
+  }
+  if (axis < 0) axis += rank;
+  const std::span all(x.sizes.data(), x.sizes.size());
+  const auto outer = size_product(Dims(all.first(static_cast<size_t>(axis))));
+  const auto inner = size_product(Dims(all.subspan(static_cast<size_t>(axis))));
+  if (!outer || !inner) {
+    return input_error("x", "sizes " + to_string(x.sizes) + " have too many elements to count");
+  }
+  out_types[0].sizes = Dims{*outer, *inner};
+  return {};
+}
+
+Status infer_transpose(const InferContext& context, std::span<TensorType> out_types) {
+  const TensorType& x = context.inputs[0];
+  const auto perm = values(attrs<bp_attrs_transpose>(context.attributes).perm);
+  if (perm.empty()) {
+    same_sizes(x, &out_types[0]);
+    std::reverse(out_types[0].sizes.begin(), out_types[0].sizes.end());
+    return {};
+  }
+  if (perm.size() > BP_MAX_RANK || (x.has_rank && perm.size() != x.sizes.size())) {
+    const size_t rank = x.has_rank ? x.sizes.size() : BP_MAX_RANK;
+    return attribute_error(
+        "perm", expected_found(std::to_string(rank) + " values", std::to_string(perm.size())));
+  }
+  BP_TRY_ASSIGN(const Dims sizes, sizes_of_rank("x", x, perm.size()));
+  uint32_t seen = 0;
+  for (int64_t dim : perm) {
+    const bool in_range = dim >= 0 && dim < static_cast<int64_t>(perm.size());
+    if (!in_range || (seen >> dim & 1) != 0) {
+      return attribute_error(
+          "perm",
+          expected_found("each of 0 to " + std::to_string(perm.size() - 1) + " once", Dims(perm)));
+    }
+    seen |= uint32_t{1} << dim;
+    out_types[0].sizes.push_back(sizes[static_cast<size_t>(dim)]);
+  }
+  return {};
+}
+
+Status infer_identity(const InferContext& context, std::span<TensorType> out_types) {
+  same_sizes(context.inputs[0], &out_types[0]);
+  return {};
+}
+
+Status infer_constant(const InferContext& context, std::span<TensorType> out_types) {
+  const bp_tensor* value = attrs<bp_attrs_constant>(context.attributes).value;
+  if (value == nullptr) return attribute_error("value", "expected a tensor, found none");
+  out_types[0].sizes = Dims(std::span(value->sizes, value->rank));
+  return {};
+}
+
+}  // namespace bp::ops

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operators whose ONNX form is not ours: values as inputs that we have as attributes, lists of
+// inputs, constants, and softmax as it was before operator set 13.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/dims.hpp"
+#include "core/base/dtype.hpp"
+#include "ops/onnx/node_import.hpp"
+#include "ops/onnx/tensor.hpp"
+
+namespace bp::onnx {
+namespace {
+
+/// A constant tensor with the bytes of `values`.
+template <class T>
+Result<HostTensor> tensor_of(uint32_t dtype, const Dims& sizes, std::span<const T> values) {
+  void* memory = nullptr;
+  BP_TRY_ASSIGN(HostTensor tensor, HostTensor::allocate(dtype, sizes, &memory));
+  if (!values.empty()) std::memcpy(memory, values.data(), values.size_bytes());
+  return tensor;
+}
+
+template <class T>
+Result<HostTensor> list_of(uint32_t dtype, const std::vector<T>& values) {
+  return tensor_of<T>(dtype, {static_cast<int64_t>(values.size())}, values);
+}
+
+/// The values of an input that must be a constant list of i64.
+Result<std::vector<int64_t>> constant_list(const NodeImport& node, size_t index,
+                                           std::string_view name) {
+  const HostTensor* tensor = node.input_constant(index);
+  const std::string label = "input " + std::to_string(index) + " ('" + std::string(name) + "')";
+  if (tensor == nullptr) {
+    return node.error(BP_UNSUPPORTED, label + " is computed; only a constant is supported");
+  }
+  if (tensor->dtype != BP_DTYPE_I64 || tensor->sizes.size() > 1) {
+    return node.error(BP_INVALID_ARGUMENT, label + ": expected a list of i64, found " +
+                                               std::string(dtype_name(tensor->dtype)) +
+                                               to_string(tensor->sizes));
+  }
+  std::vector<int64_t> values(tensor->bytes / sizeof(int64_t));
+  if (!values.empty()) std::memcpy(values.data(), tensor->data, tensor->bytes);
+  return values;
+}
+
+bool is_f8(uint32_t dtype) { return dtype >= BP_DTYPE_F8E4M3FN && dtype <= BP_DTYPE_F8E5M2FNUZ; }
+
+/// The sizes as the shape argument of reshape; at most one may be unknown.
+Result<std::vector<int64_t>> shape_values(const NodeImport& node, const Dims& sizes) {
+  std::vector<int64_t> values;
+  size_t unknown_count = 0;
+  for (int64_t size : sizes) {
+    values.push_back(is_known(size) ? size : -1);
+    unknown_count += is_known(size) ? 0 : 1;
+  }
+  const bool empty = std::find(values.begin(), values.end(), 0) != values.end();
+  if (unknown_count <= (empty ? 0 : 1)) return values;
+  return node.error(BP_UNSUPPORTED,
+                    "before opset 13 the operator works on a flattened matrix; its sizes " +
+                        to_string(sizes) + " have too many unknowns to restore them afterwards");
+}
+
+}  // namespace
+
+Status convert_cast(NodeImport* node) {
+  const AttributeProto* to = node->attribute("to");
+  if (to == nullptr) return node->error(BP_INVALID_ARGUMENT, "attribute 'to' is missing");
+  const bool is_code = to->i >= 0 && to->i <= INT32_MAX;
+  const auto dtype = dtype_from_onnx(is_code ? static_cast<int32_t>(to->i) : -1);
+  if (!dtype.ok()) {
+    return node->error(dtype.status().code(), "attribute 'to': " + dtype.status().message());
+  }
+  if (is_f8(*dtype) && node->i64("saturate", 1) == 0) {
+    return node->error(BP_UNSUPPORTED, "attribute 'saturate': only 1 is supported, found 0");
+  }
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("cast"));
+  BP_TRY(attributes.set_i64("to", *dtype));
+  return node->finish("cast", node->inputs(), std::move(attributes));
+}
+
+Status convert_constant(NodeImport* node) {
+  std::vector<const AttributeProto*> given;
+  for (std::string_view name :
+       {"value", "value_float", "value_floats", "value_int", "value_ints"}) {
+    const AttributeProto* attribute = node->attribute(name);
+    if (attribute != nullptr) given.push_back(attribute);
+  }
+  if (given.size() != 1) {
+    return node->error(BP_INVALID_ARGUMENT, "expected one attribute with a value, found " +
+                                                std::to_string(given.size()));
+  }
+  const AttributeProto& value = *given.front();
+  auto tensor = [&]() -> Result<HostTensor> {
+    switch (value.type) {
+      case kTensor:
+        return tensor_values(value.t, node->owner());
+      case kFloat:
+        return tensor_of<float>(BP_DTYPE_F32, {}, {&value.f, 1});
+      case kInt:
+        return tensor_of<int64_t>(BP_DTYPE_I64, {}, {&value.i, 1});
+      case kFloats:
+        return list_of(BP_DTYPE_F32, value.floats);
+      default:
+        return list_of(BP_DTYPE_I64, value.ints);
+    }
+  }();
+  if (!tensor.ok()) return node->error(tensor.status().code(), tensor.status().message());
+  return node->finish(*std::move(tensor));
+}
+
+Status convert_dropout(NodeImport* node) {
+  if (node->input(2) != kNoValue) {
+    const HostTensor* training = node->input_constant(2);
+    const bool is_off = training != nullptr && training->dtype == BP_DTYPE_BOOL &&
+                        training->bytes == 1 && *static_cast<const uint8_t*>(training->data) == 0;
+    if (!is_off) {
+      return node->error(BP_UNSUPPORTED,
+                         "input 2 ('training_mode'): only a constant false is supported");
+    }
+  }
+  const ValueId data = node->input(0);
+  return node->finish("identity", {&data, 1});
+}
+
+Status convert_max(NodeImport* node) {
+  const auto inputs = node->inputs();
+  if (inputs.size() == 1) return node->finish("identity", inputs);
+  std::vector<ValueId> pair = {inputs[0], inputs[1]};
+  for (size_t i = 2; i < inputs.size(); ++i) {
+    BP_TRY_ASSIGN(pair[0], node->step("max", pair));
+    pair[1] = inputs[i];
+  }
+  return node->finish("max", pair);
+}
+
+Status convert_reduction(NodeImport* node) {
+  std::vector<int64_t> axes;
+  if (node->input(1) != kNoValue) {
+    BP_TRY_ASSIGN(axes, constant_list(*node, 1, "axes"));
+  }
+  const ValueId data = node->input(0);
+  if (axes.empty() && node->i64("noop_with_empty_axes", 0) != 0) {
+    return node->finish("identity", {&data, 1});
+  }
+  BP_TRY_ASSIGN(Attributes attributes, node->fields(node->rule().op));
+  BP_TRY(attributes.set_i64s("axes", axes));
+  return node->finish(node->rule().op, {&data, 1}, std::move(attributes));
+}
+
+/// softmax over dimension 1 of [product of the sizes before axis, product of the rest].
+Status convert_softmax_of_matrix(NodeImport* node) {
+  const TensorType type = node->input_type(0);  // by value: adding nodes moves the graph's types
+  if (!type.has_rank) return node->error(BP_UNSUPPORTED, "its input's rank is not known");
+  const auto rank = static_cast<int64_t>(type.sizes.size());
+  const int64_t given = node->i64("axis", 1);
+  const int64_t axis = given < 0 ? given + rank : given;
+  if (axis < 0 || axis >= rank) {
+    return node->error(BP_INVALID_ARGUMENT, "attribute 'axis': expected a dimension of " +
+                                                to_string(type.sizes) + ", found " +
+                                                std::to_string(given));
+  }
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("softmax"));
+  const bool rest_is_one = std::all_of(type.sizes.begin() + axis + 1, type.sizes.end(),
+                                       [](int64_t size) { return size == 1; });
+  if (rest_is_one) {
+    BP_TRY(attributes.set_i64("axis", axis));
+    return node->finish("softmax", node->inputs(), std::move(attributes));
+  }
+  BP_TRY_ASSIGN(const auto shape, shape_values(*node, type.sizes));
+  BP_TRY_ASSIGN(Attributes flatten, node->attributes_of("flatten"));
+  BP_TRY(flatten.set_i64("axis", axis));
+  BP_TRY_ASSIGN(const ValueId matrix, node->step("flatten", node->inputs(), std::move(flatten)));
+  BP_TRY(attributes.set_i64("axis", 1));
+  BP_TRY_ASSIGN(const ValueId soft, node->step("softmax", {&matrix, 1}, std::move(attributes)));
+  BP_TRY_ASSIGN(HostTensor sizes, list_of(BP_DTYPE_I64, shape));
+  BP_TRY_ASSIGN(const ValueId shape_id, node->constant(std::move(sizes)));
+  BP_TRY_ASSIGN(Attributes reshape, node->attributes_of("reshape"));
+  BP_TRY(reshape.set_i64("allow_zero", std::find(shape.begin(), shape.end(), 0) != shape.end()));
+  const ValueId arguments[] = {soft, shape_id};
+  return node->finish("reshape", arguments, std::move(reshape));
+}
+
+}  // namespace bp::onnx

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Convolution and pooling. Our operators take explicit padding only, so auto_pad is worked out
+// here, where the sizes allow it.
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/base/dims.hpp"
+#include "ops/onnx/node_import.hpp"
+
+namespace bp::onnx {
+namespace {
+
+/// The text of auto_pad; "NOTSET" if it is not there.
+std::string_view auto_pad_of(const NodeImport& node) {
+  const AttributeProto* attribute = node.attribute("auto_pad");
+  return attribute == nullptr ? "NOTSET" : attribute->s;
+}
+
+/// One entry for each spatial dimension, ones if the node has none.
+Result<std::vector<int64_t>> spatial_list(const NodeImport& node, std::string_view name,
+                                          size_t spatial_rank) {
+  const auto values = node.i64s(name);
+  if (values.empty()) return std::vector<int64_t>(spatial_rank, 1);
+  const std::string label = "attribute '" + std::string(name) + "'";
+  if (values.size() != spatial_rank) {
+    return node.error(BP_INVALID_ARGUMENT, label + ": expected " + std::to_string(spatial_rank) +
+                                               " entries, found " + std::to_string(values.size()));
+  }
+  for (int64_t value : values) {
+    if (value >= 1 && value <= std::numeric_limits<int32_t>::max()) continue;
+    return node.error(BP_INVALID_ARGUMENT,
+                      label + ": expected entries of 1 or more, found " + std::to_string(value));
+  }
+  return std::vector<int64_t>(values.begin(), values.end());
+}
+
+/// Begins and ends such that there are ceil(input / stride) windows; an odd rest goes to the end
+/// (SAME_UPPER) or the beginning (SAME_LOWER).
+Result<std::vector<int64_t>> same_pads(const NodeImport& node, bool upper, const Dims& kernel) {
+  const Dims& input = node.input_type(0).sizes;
+  const size_t rank = kernel.size();
+  BP_TRY_ASSIGN(const auto strides, spatial_list(node, "strides", rank));
+  BP_TRY_ASSIGN(const auto dilations, spatial_list(node, "dilations", rank));
+  std::vector<int64_t> pads(2 * rank, 0);
+  for (size_t i = 0; i < rank; ++i) {
+    if (kernel[i] < 1 || kernel[i] > std::numeric_limits<int32_t>::max()) {
+      return node.error(BP_UNSUPPORTED,
+                        "auto_pad needs the kernel's sizes, which are " + to_string(kernel));
+    }
+    const int64_t extent = (kernel[i] - 1) * dilations[i] + 1;
+    // With stride 1 the padding does not depend on the input's size.
+    int64_t last_start = 0;
+    int64_t size = 0;
+    if (strides[i] > 1) {
+      size = input[i + 2];
+      if (!is_known(size)) {
+        return node.error(BP_UNSUPPORTED, "auto_pad with strides needs the size of dimension " +
+                                              std::to_string(i + 2) +
+                                              " of its input, which is not known; give "
+                                              "explicit pads or a fixed size");
+      }
+      last_start = size == 0 ? 0 : (size - 1) / strides[i] * strides[i];
+    } else {
+      size = 1;
+    }
+    const int64_t total = std::max<int64_t>(last_start + extent - size, 0);
+    pads[i] = upper ? total / 2 : total - total / 2;
+    pads[i + rank] = total - pads[i];
+  }
+  return pads;
+}
+
+/// Puts explicit pads into the attributes of our operator. `kernel`: spatial sizes.
+Status resolve_auto_pad(NodeImport* node, const Dims& kernel, Attributes* attributes) {
+  const std::string_view mode = auto_pad_of(*node);
+  if (mode == "NOTSET" || mode.empty()) return {};
+  const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
+  if (!same && mode != "VALID") {
+    return node->error(BP_INVALID_ARGUMENT,
+                       "attribute 'auto_pad': expected NOTSET, VALID, SAME_UPPER or SAME_LOWER, "
+                       "found '" +
+                           std::string(mode) + "'");
+  }
+  const auto pads = node->i64s("pads");
+  if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; })) {
+    return node->error(BP_INVALID_ARGUMENT, "attributes 'auto_pad' and 'pads' exclude each other");
+  }
+  if (!same) return attributes->set_i64s("pads", {});
+  const TensorType& input = node->input_type(0);
+  if (!input.has_rank || input.sizes.size() != kernel.size() + 2) {
+    return node->error(
+        BP_UNSUPPORTED,
+        "auto_pad needs an input of rank " + std::to_string(kernel.size() + 2) + ", found " +
+            (input.has_rank ? to_string(input.sizes) : std::string("an unknown rank")));
+  }
+  BP_TRY_ASSIGN(const auto resolved, same_pads(*node, mode == "SAME_UPPER", kernel));
+  return attributes->set_i64s("pads", resolved);
+}
+
+bool differs(int64_t a, int64_t b) { return is_known(a) && is_known(b) && a != b; }
+
+}  // namespace
+
+Status convert_conv(NodeImport* node) {
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("conv"));
+  const TensorType& weights = node->input_type(1);
+  Dims kernel;
+  for (size_t i = 2; i < weights.sizes.size(); ++i) kernel.push_back(weights.sizes[i]);
+  const auto kernel_shape = node->i64s("kernel_shape");
+  if (!kernel_shape.empty()) {
+    const Dims declared = kernel_shape.size() <= BP_MAX_RANK ? Dims(kernel_shape) : Dims();
+    bool equal = !weights.has_rank || declared.size() == kernel.size();
+    for (size_t i = 0; equal && i < kernel.size(); ++i) equal = !differs(declared[i], kernel[i]);
+    if (!equal) {
+      return node->error(BP_INVALID_ARGUMENT, "attribute 'kernel_shape' is " + to_string(declared) +
+                                                  ", the weights' is " + to_string(kernel));
+    }
+    kernel = declared;
+  }
+  BP_TRY(resolve_auto_pad(node, kernel, &attributes));
+  return node->finish("conv", node->inputs(), std::move(attributes));
+}
+
+Status convert_max_pool(NodeImport* node) {
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("max_pool"));
+  const auto kernel_shape = node->i64s("kernel_shape");
+  if (kernel_shape.empty() || kernel_shape.size() + 2 > BP_MAX_RANK) {
+    return node->error(BP_INVALID_ARGUMENT, "attribute 'kernel_shape': expected 1 to " +
+                                                std::to_string(BP_MAX_RANK - 2) +
+                                                " entries, found " +
+                                                std::to_string(kernel_shape.size()));
+  }
+  BP_TRY(resolve_auto_pad(node, Dims(kernel_shape), &attributes));
+  // The standard's formulas for auto_pad give the same sizes with and without ceil_mode.
+  const std::string_view mode = auto_pad_of(*node);
+  if (mode != "NOTSET" && !mode.empty()) BP_TRY(attributes.set_i64("ceil_mode", 0));
+  return node->finish("max_pool", node->inputs(), std::move(attributes));
+}
+
+}  // namespace bp::onnx

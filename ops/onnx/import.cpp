@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The model around the nodes: versions, names, order. Every name is checked before it is used, so
+// that a broken file is described in its own words.
+#include "ops/onnx/import.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/base/dtype.hpp"
+#include "core/base/log.hpp"
+#include "core/base/options.hpp"
+#include "ops/onnx/model.hpp"
+#include "ops/onnx/node_import.hpp"
+#include "ops/onnx/tensor.hpp"
+
+namespace bp {
+namespace {
+
+using onnx::GraphProto;
+using onnx::ModelProto;
+using onnx::NodeProto;
+using onnx::TensorProto;
+using onnx::ValueInfoProto;
+
+constexpr int64_t kOldestIrVersion = 3;  // the first with operator sets
+constexpr size_t kNoProducer = SIZE_MAX;
+
+Status invalid(const std::string& words) { return {BP_INVALID_ARGUMENT, words}; }
+Status unsupported(const std::string& words) { return {BP_UNSUPPORTED, words}; }
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+bool is_default_domain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
+
+class Importer {
+ public:
+  Importer(const ModelProto& model, std::shared_ptr<const void> owner, const OpRegistry& registry)
+      : model_(model), proto_(model.graph), owner_(std::move(owner)), graph_(registry) {}
+
+  Result<Graph> run() {
+    BP_TRY(check_model());
+    BP_TRY(note_makers());
+    BP_TRY(add_initializers());
+    BP_TRY(add_inputs());
+    BP_TRY_ASSIGN(const auto order, sort_nodes());
+    for (size_t index : order) BP_TRY(add_node(index));
+    BP_TRY(set_outputs());
+    return std::move(graph_);
+  }
+
+ private:
+  Status check_model();
+  Status check_opset();
+  Status note_makers();
+  Status note_maker(std::string_view name, const std::string& maker, size_t node);
+  Status add_initializers();
+  Status add_inputs();
+  Result<TensorType> input_type(const ValueInfoProto& input);
+  Status check_initialized_input(const ValueInfoProto& input, ValueId constant) const;
+  Status check_node_inputs(size_t index) const;
+  Result<std::vector<size_t>> sort_nodes() const;
+  Status cycle_error(const std::vector<size_t>& waiting_for) const;
+  Status add_node(size_t index);
+  Status set_outputs();
+  Status check_output(const ValueInfoProto& output, ValueId id) const;
+  std::string node_name(size_t index) const;
+  std::string node_label(size_t index) const { return "node " + quoted(node_name(index)); }
+  Status missing_value(const std::string& user, std::string_view name) const;
+  size_t producer_of(std::string_view name) const;
+
+  /// Who gives a name its value: "node 'conv1'"; `node` is kNoProducer for inputs and initializers.
+  struct Maker {
+    std::string label;
+    size_t node;
+  };
+
+  const ModelProto& model_;
+  const GraphProto& proto_;
+  std::shared_ptr<const void> owner_;
+  int64_t opset_ = 0;
+  Graph graph_;
+  std::unordered_map<std::string_view, Maker> makers_;
+  std::unordered_map<std::string_view, ValueId> values_;
+};
+
+std::string Importer::node_name(size_t index) const {
+  const NodeProto& node = proto_.nodes[index];
+  if (!node.name.empty()) return std::string(node.name);
+  return std::string(node.op_type) + "#" + std::to_string(index);
+}
+
+Status Importer::check_opset() {
+  std::vector<std::string_view> domains;
+  for (const onnx::OpsetImport& import : model_.opset_imports) {
+    const std::string_view domain = is_default_domain(import.domain) ? "" : import.domain;
+    if (std::find(domains.begin(), domains.end(), domain) != domains.end()) {
+      return invalid("the operator set of domain " + quoted(domain) + " is given twice");
+    }
+    domains.push_back(domain);
+    if (domain.empty()) opset_ = import.version;
+  }
+  if (std::find(domains.begin(), domains.end(), "") == domains.end()) {
+    return invalid("the model names no operator set (opset_import) of the default domain");
+  }
+  if (opset_ < kOldestOpset || opset_ > kNewestOpset) {
+    return unsupported("opset " + std::to_string(opset_) + ": expected " +
+                       std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset));
+  }
+  return {};
+}
+
+Status Importer::check_model() {
+  if (model_.ir_version == 0 || !model_.has_graph) {
+    return invalid(std::string("not an ONNX model: it has no ") +
+                   (model_.has_graph ? "ir_version" : "graph"));
+  }
+  if (model_.ir_version < kOldestIrVersion || model_.ir_version > onnx::kNewestIrVersion) {
+    return unsupported("ONNX IR version " + std::to_string(model_.ir_version) + ": expected " +
+                       std::to_string(kOldestIrVersion) + " to " +
+                       std::to_string(onnx::kNewestIrVersion));
+  }
+  if ((model_.fields >> onnx::kFunctions & 1) != 0) {
+    return unsupported("the model defines functions of its own; inline them before saving");
+  }
+  if ((proto_.fields >> onnx::kSparseInitializer & 1) != 0) {
+    return unsupported("the model has sparse initializers; only dense ones are supported");
+  }
+  return check_opset();
+}
+
+Status Importer::note_maker(std::string_view name, const std::string& maker, size_t node) {
+  const auto [entry, is_new] = makers_.emplace(name, Maker{maker, node});
+  if (is_new) return {};
+  return invalid("the name " + quoted(name) + " is given twice: by " + entry->second.label +
+                 " and by " + maker);
+}
+
+Status Importer::note_makers() {
+  for (size_t i = 0; i < proto_.initializers.size(); ++i) {
+    const std::string_view name = proto_.initializers[i].name;
+    if (name.empty()) return invalid("initializer " + std::to_string(i) + " has no name");
+    BP_TRY(note_maker(name, "initializer " + std::to_string(i), kNoProducer));
+  }
+  std::unordered_map<std::string_view, size_t> inputs;
+  for (size_t i = 0; i < proto_.inputs.size(); ++i) {
+    const std::string_view name = proto_.inputs[i].name;
+    if (name.empty()) return invalid("input " + std::to_string(i) + " has no name");
+    if (!inputs.emplace(name, i).second) return invalid("two inputs named " + quoted(name));
+    // An initializer of the same name is the input's default.
+    makers_.emplace(name, Maker{"input " + quoted(name), kNoProducer});
+  }
+  for (size_t i = 0; i < proto_.nodes.size(); ++i) {
+    bool has_output = false;
+    for (std::string_view output : proto_.nodes[i].outputs) {
+      if (!output.empty()) BP_TRY(note_maker(output, node_label(i), i));
+      has_output = has_output || !output.empty();
+    }
+    if (!has_output || proto_.nodes[i].outputs[0].empty()) {
+      return invalid(node_label(i) + " has no first output");
+    }
+  }
+  return {};
+}
+
+Status Importer::add_initializers() {
+  for (const TensorProto& initializer : proto_.initializers) {
+    auto tensor = onnx::tensor_values(initializer, owner_);
+    if (!tensor.ok()) return tensor.status().with_prefix("initializer");
+    BP_TRY_ASSIGN(const ValueId id, graph_.add_constant(initializer.name, *std::move(tensor)));
+    values_.emplace(initializer.name, id);
+  }
+  return {};
+}
+
+Result<TensorType> Importer::input_type(const ValueInfoProto& input) {
+  if (!input.has_type || !input.is_tensor) {
+    return unsupported(input.has_type ? "its type is not a tensor" : "it has no type");
+  }
+  TensorType type;
+  BP_TRY_ASSIGN(type.dtype, onnx::dtype_from_onnx(input.elem_type));
+  type.has_rank = input.has_shape;
+  if (input.dims.size() > BP_MAX_RANK) {
+    return unsupported("rank " + std::to_string(input.dims.size()) + ": expected at most " +
+                       std::to_string(BP_MAX_RANK));
+  }
+  for (size_t i = 0; i < input.dims.size(); ++i) {
+    const onnx::DimProto& dim = input.dims[i];
+    const bool has_value = (dim.fields >> 1 & 1) != 0;
+    if (has_value && dim.value < 0) {
+      return invalid("size " + std::to_string(dim.value) + " of dimension " + std::to_string(i) +
+                     " is negative; a free dimension has a name instead");
+    }
+    int64_t size = kUnknownDim;
+    if (has_value) {
+      size = dim.value;
+    } else if (!dim.param.empty()) {
+      size = graph_.symbol(dim.param);
+    }
+    type.sizes.push_back(size);
+  }
+  return type;
+}
+
+Status Importer::check_initialized_input(const ValueInfoProto& input, ValueId constant) const {
+  const TensorType& type = graph_.value(constant).type;
+  bool same = input.is_tensor && (!input.has_shape || input.dims.size() == type.sizes.size());
+  for (size_t i = 0; same && input.has_shape && i < input.dims.size(); ++i) {
+    same = (input.dims[i].fields >> 1 & 1) == 0 || input.dims[i].value == type.sizes[i];
+  }
+  if (same) {
+    const auto dtype = onnx::dtype_from_onnx(input.elem_type);
+    same = dtype.ok() && *dtype == type.dtype;
+  }
+  if (same) return {};
+  return invalid("input " + quoted(input.name) + " and its initializer, " + graph_.to_string(type) +
+                 ", have different types");
+}
+
+Status Importer::add_inputs() {
+  for (const ValueInfoProto& input : proto_.inputs) {
+    const auto initialized = values_.find(input.name);
+    if (initialized != values_.end()) {
+      BP_TRY(check_initialized_input(input, initialized->second));
+      log(BP_LOG_DEBUG, "input " + quoted(input.name) + " has an initializer: it is a constant");
+      continue;
+    }
+    auto type = input_type(input);
+    if (!type.ok()) return type.status().with_prefix("input " + quoted(input.name));
+    BP_TRY_ASSIGN(const ValueId id, graph_.add_input(input.name, *std::move(type)));
+    values_.emplace(input.name, id);
+  }
+  return {};
+}
+
+Status Importer::missing_value(const std::string& user, std::string_view name) const {
+  std::string words =
+      user + " " + quoted(name) + " is missing: no initializer, input or node has this name";
+  std::vector<std::string> names;
+  for (const auto& [known, maker] : makers_) names.emplace_back(known);
+  std::sort(names.begin(), names.end());  // a hash map's order would make the message vary
+  if (const auto near = nearest_match(name, names)) words += "; nearest is " + quoted(*near);
+  return invalid(words);
+}
+
+size_t Importer::producer_of(std::string_view name) const {
+  const auto found = makers_.find(name);
+  return found == makers_.end() ? kNoProducer : found->second.node;
+}
+
+Status Importer::check_node_inputs(size_t index) const {
+  const NodeProto& node = proto_.nodes[index];
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i].empty() || makers_.contains(node.inputs[i])) continue;
+    return missing_value(
+        node_label(index) + " (" + std::string(node.op_type) + "): input " + std::to_string(i),
+        node.inputs[i]);
+  }
+  return {};
+}
+
+/// The order of the file where it is right; else the first that can run goes first.
+Result<std::vector<size_t>> Importer::sort_nodes() const {
+  const size_t count = proto_.nodes.size();
+  std::vector<size_t> waiting_for(count, 0);
+  std::vector<std::vector<size_t>> users(count);
+  for (size_t i = 0; i < count; ++i) {
+    BP_TRY(check_node_inputs(i));
+    for (std::string_view input : proto_.nodes[i].inputs) {
+      const size_t producer = producer_of(input);
+      if (producer == kNoProducer) continue;
+      ++waiting_for[i];
+      users[producer].push_back(i);
+    }
+  }
+  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
+  for (size_t i = 0; i < count; ++i) {
+    if (waiting_for[i] == 0) ready.push(i);
+  }
+  std::vector<size_t> order;
+  while (!ready.empty()) {
+    const size_t next = ready.top();
+    ready.pop();
+    order.push_back(next);
+    for (size_t user : users[next]) {
+      if (--waiting_for[user] == 0) ready.push(user);
+    }
+  }
+  if (order.size() < count) return cycle_error(waiting_for);
+  return order;
+}
+
+Status Importer::cycle_error(const std::vector<size_t>& waiting_for) const {
+  constexpr size_t kMaxNames = 8;
+  // From a node that waits, some producer waits as well: this walk must come round.
+  std::vector<size_t> path;
+  std::vector<bool> seen(waiting_for.size(), false);
+  size_t node = 0;
+  while (waiting_for[node] == 0) ++node;
+  while (!seen[node]) {
+    seen[node] = true;
+    path.push_back(node);
+    for (std::string_view input : proto_.nodes[node].inputs) {
+      const size_t producer = producer_of(input);
+      if (producer == kNoProducer || waiting_for[producer] == 0) continue;
+      node = producer;
+      break;
+    }
+  }
+  path.erase(path.begin(), std::find(path.begin(), path.end(), node));
+  std::string words = "the graph has a cycle:";
+  for (size_t i = 0; i < std::min(path.size(), kMaxNames); ++i) {
+    words += (i > 0 ? " needs " : " ") + quoted(node_name(path[i]));
+  }
+  if (path.size() > kMaxNames)
+    words += " needs " + std::to_string(path.size() - kMaxNames) + " more";
+  return invalid(words + " needs " + quoted(node_name(path[0])));
+}
+
+Status Importer::add_node(size_t index) {
+  const NodeProto& proto = proto_.nodes[index];
+  const std::string label =
+      node_label(index) + " (" +
+      (is_default_domain(proto.domain) ? "" : std::string(proto.domain) + ".") +
+      std::string(proto.op_type) + ", opset " + std::to_string(opset_) + ")";
+  if (!is_default_domain(proto.domain)) {
+    return unsupported(label + ": operators of domain " + quoted(proto.domain) +
+                       " are not known, only those of ai.onnx");
+  }
+  const auto rule = onnx::find_rule(proto.op_type, opset_);
+  if (!rule.ok()) return rule.status().with_prefix(label);
+  std::vector<ValueId> inputs;
+  for (std::string_view input : proto.inputs) {
+    inputs.push_back(input.empty() ? kNoValue : values_.at(input));
+  }
+  onnx::NodeImport node(proto, node_name(index), opset_, owner_, &graph_);
+  BP_TRY(node.run(**rule, std::move(inputs)));
+  values_.emplace(proto.outputs[0], node.output());
+  return {};
+}
+
+Status Importer::check_output(const ValueInfoProto& output, ValueId id) const {
+  if (!output.has_type) return {};
+  const TensorType& type = graph_.value(id).type;
+  const auto dtype = onnx::dtype_from_onnx(output.elem_type);
+  if (!output.is_tensor || !dtype.ok() || *dtype != type.dtype) {
+    return invalid("output " + quoted(output.name) + ": declared as " +
+                   (dtype.ok() ? std::string(dtype_name(*dtype)) : dtype.status().message()) +
+                   ", the graph makes " + graph_.to_string(type));
+  }
+  bool agrees = !output.has_shape || !type.has_rank || output.dims.size() == type.sizes.size();
+  for (size_t i = 0; agrees && type.has_rank && i < output.dims.size(); ++i) {
+    const bool both_known = (output.dims[i].fields >> 1 & 1) != 0 && is_known(type.sizes[i]);
+    agrees = !both_known || output.dims[i].value == type.sizes[i];
+  }
+  // Exporters get declared sizes wrong; what is computed does not depend on them.
+  if (!agrees) {
+    log(BP_LOG_WARNING, "output " + quoted(output.name) +
+                            ": its declared sizes are wrong, the "
+                            "graph makes " +
+                            graph_.to_string(type));
+  }
+  return {};
+}
+
+Status Importer::set_outputs() {
+  if (proto_.outputs.empty()) return invalid("the graph has no outputs");
+  std::vector<ValueId> ids;
+  std::vector<std::string> names;
+  for (const ValueInfoProto& output : proto_.outputs) {
+    const auto found = values_.find(output.name);
+    if (found == values_.end()) return missing_value("output", output.name);
+    BP_TRY(check_output(output, found->second));
+    ids.push_back(found->second);
+    names.emplace_back(output.name);
+  }
+  return graph_.set_outputs(std::move(ids), std::move(names));
+}
+
+Result<Graph> import_unprefixed(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                                const OpRegistry& registry) {
+  if (bytes.empty()) return invalid("the file is empty (0 bytes)");
+  if (bytes.size() > kMaxOnnxBytes) {
+    return invalid("the file is too large: expected at most " + std::to_string(kMaxOnnxBytes) +
+                   " bytes, found " + std::to_string(bytes.size()));
+  }
+  BP_TRY_ASSIGN(const ModelProto model, onnx::parse_model(bytes));
+  return Importer(model, std::move(owner), registry).run();
+}
+
+}  // namespace
+
+Result<Graph> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                          std::string_view file_name, const OpRegistry& registry) {
+  auto graph = import_unprefixed(bytes, std::move(owner), registry);
+  if (graph.ok()) return graph;
+  return graph.status().with_prefix(file_name);
+}
+
+Result<Graph> import_onnx(std::shared_ptr<const MappedFile> file, const OpRegistry& registry) {
+  const auto bytes = file->bytes();
+  const std::string name = file->path();
+  return import_onnx(bytes, std::move(file), name, registry);
+}
+
+Result<Graph> load_onnx(const std::string& path, const OpRegistry& registry) {
+  BP_TRY_ASSIGN(auto file, MappedFile::open(path, kMaxOnnxBytes));
+  return import_onnx(std::move(file), registry);
+}
+
+Result<HostTensor> load_tensor_proto(const std::string& path) {
+  BP_TRY_ASSIGN(const auto file, MappedFile::open(path, kMaxOnnxBytes));
+  const auto proto = onnx::parse_tensor(file->bytes());
+  if (!proto.ok()) return proto.status().with_prefix(path);
+  auto tensor = onnx::tensor_values(*proto, file);
+  if (!tensor.ok()) return tensor.status().with_prefix(path);
+  return tensor;
+}
+
+}  // namespace bp

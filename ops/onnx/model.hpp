@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ONNX messages that inference needs, as plain structs whose texts and bytes are views into the
+// file. Field numbers follow onnx.proto of IR version 14. A field that IR does not have is an error
+// and not skipped: it may change the meaning.
+#ifndef BACKPLANE_OPS_ONNX_MODEL_HPP
+#define BACKPLANE_OPS_ONNX_MODEL_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/base/status.hpp"
+
+namespace bp::onnx {
+
+inline constexpr int64_t kNewestIrVersion = 14;
+inline constexpr uint32_t kFunctions = 25;          // field number of ModelProto
+inline constexpr uint32_t kSparseInitializer = 15;  // ... of GraphProto
+// ... of TensorProto: where its values may be.
+inline constexpr uint32_t kFloatData = 4;
+inline constexpr uint32_t kInt32Data = 5;
+inline constexpr uint32_t kStringData = 6;
+inline constexpr uint32_t kInt64Data = 7;
+inline constexpr uint32_t kDoubleData = 10;
+inline constexpr uint32_t kUint64Data = 11;
+inline constexpr uint32_t kExternalData = 13;
+
+struct TensorProto {
+  std::string_view name;
+  std::vector<int64_t> dims;
+  int32_t data_type = 0;
+  std::optional<std::span<const std::byte>> raw_data;
+  int32_t data_location = 0;        // 1: in another file
+  uint32_t fields = 0;              // bit n: field n is there
+  std::span<const std::byte> body;  // the whole message
+
+  bool has(uint32_t field) const { return (fields >> field & 1) != 0; }
+};
+
+struct AttributeProto {
+  std::string_view name;
+  std::string_view ref_attr_name;
+  int32_t type = 0;  // AttributeProto.AttributeType
+  float f = 0;
+  int64_t i = 0;
+  std::string_view s;
+  bool has_t = false;
+  TensorProto t;
+  std::vector<float> floats;
+  std::vector<int64_t> ints;
+};
+
+struct NodeProto {
+  std::string_view name;
+  std::string_view op_type;
+  std::string_view domain;
+  std::vector<std::string_view> inputs;  // "": absent
+  std::vector<std::string_view> outputs;
+  std::vector<AttributeProto> attributes;
+};
+
+struct DimProto {
+  int64_t value = 0;
+  std::string_view param;
+  uint32_t fields = 0;  // bit 1: has a value, bit 2: has a name; neither: nothing is known
+};
+
+struct ValueInfoProto {
+  std::string_view name;
+  bool has_type = false;
+  bool is_tensor = false;  // false: a sequence, map, optional or sparse tensor
+  bool has_shape = false;  // false: even the rank is not known
+  int32_t elem_type = 0;
+  std::vector<DimProto> dims;
+};
+
+struct GraphProto {
+  std::vector<NodeProto> nodes;
+  std::vector<TensorProto> initializers;
+  std::vector<ValueInfoProto> inputs;
+  std::vector<ValueInfoProto> outputs;
+  uint32_t fields = 0;
+};
+
+struct OpsetImport {
+  std::string_view domain;
+  int64_t version = 0;
+};
+
+struct ModelProto {
+  int64_t ir_version = 0;
+  std::vector<OpsetImport> opset_imports;
+  bool has_graph = false;
+  GraphProto graph;
+  uint32_t fields = 0;
+};
+
+/// The views stay valid as long as `file`. Errors: INVALID_ARGUMENT with position and message.
+Result<ModelProto> parse_model(std::span<const std::byte> file);
+/// A file that is one TensorProto.
+Result<TensorProto> parse_tensor(std::span<const std::byte> file);
+
+}  // namespace bp::onnx
+
+#endif

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Inside ops/onnx: one ONNX node while it is converted. A rule says which attributes an operator
+// has and what becomes of each, so that an unknown one cannot be overlooked; most operators need
+// nothing but their rule.
+#ifndef BACKPLANE_OPS_ONNX_NODE_IMPORT_HPP
+#define BACKPLANE_OPS_ONNX_NODE_IMPORT_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/status.hpp"
+#include "core/graph/graph.hpp"
+#include "ops/onnx/model.hpp"
+
+namespace bp::onnx {
+
+// AttributeProto.AttributeType
+inline constexpr int32_t kFloat = 1;
+inline constexpr int32_t kInt = 2;
+inline constexpr int32_t kString = 3;
+inline constexpr int32_t kTensor = 4;
+inline constexpr int32_t kFloats = 6;
+inline constexpr int32_t kInts = 7;
+inline constexpr int32_t kStrings = 8;
+inline constexpr int32_t kSparseTensor = 11;
+
+enum class Use {
+  kField,    // copied to our attribute `field`
+  kFlag,     // copied as 0 or 1
+  kMustBe,   // any value but `value` is UNSUPPORTED
+  kRead,     // the converter looks at it
+  kIgnored,  // has no effect on what inference computes
+  kRefused,  // UNSUPPORTED
+};
+
+struct AttributeRule {
+  std::string_view name;
+  int32_t type;
+  Use use;
+  std::string_view field = {};
+  int64_t value = 0;
+};
+
+class NodeImport;
+
+/// An ONNX operator in a range of operator sets.
+struct OpRule {
+  std::string_view onnx;
+  int64_t since;
+  int64_t until;
+  size_t min_inputs;
+  size_t max_inputs;
+  std::string_view op;  // ours
+  std::span<const AttributeRule> attributes;
+  Status (*convert)(NodeImport*) = nullptr;  // nullptr: `op` with the fields set
+};
+
+inline constexpr int64_t kAnyLater = INT64_MAX;
+
+class NodeImport {
+ public:
+  NodeImport(const NodeProto& proto, std::string name, int64_t opset,
+             std::shared_ptr<const void> owner, Graph* graph)
+      : proto_(proto),
+        name_(std::move(name)),
+        opset_(opset),
+        owner_(std::move(owner)),
+        graph_(graph) {}
+
+  /// Converts the node: checks it against the rule, then adds our nodes. `inputs` are the values
+  /// of the node's inputs. The output's value is output().
+  Status run(const OpRule& rule, std::vector<ValueId> inputs);
+  ValueId output() const { return output_; }
+
+  // For converters.
+  const OpRule& rule() const { return *rule_; }
+  const std::shared_ptr<const void>& owner() const { return owner_; }
+  /// kNoValue for an absent optional input.
+  ValueId input(size_t index) const { return index < inputs_.size() ? inputs_[index] : kNoValue; }
+  std::span<const ValueId> inputs() const { return inputs_; }
+  const TensorType& input_type(size_t index) const { return graph_->value(inputs_[index]).type; }
+  /// The input's value where it is known while reading, else nullptr.
+  const HostTensor* input_constant(size_t index) const;
+  /// nullptr if the node does not have it; its type is checked already.
+  const AttributeProto* attribute(std::string_view name) const;
+  int64_t i64(std::string_view name, int64_t default_value) const;
+  std::span<const int64_t> i64s(std::string_view name) const;
+  /// The attributes of our operator at their defaults, and with the rule's fields copied.
+  Result<Attributes> attributes_of(std::string_view op) const;
+  Result<Attributes> fields(std::string_view op) const;
+
+  /// One of several nodes: its result has no name.
+  Result<ValueId> step(std::string_view op, std::span<const ValueId> inputs,
+                       Attributes attributes = {});
+  /// The node that makes the ONNX node's output.
+  Status finish(std::string_view op, std::span<const ValueId> inputs, Attributes attributes = {});
+  /// The output is a constant.
+  Status finish(HostTensor tensor);
+  /// A constant for one of several nodes.
+  Result<ValueId> constant(HostTensor tensor) {
+    return graph_->add_constant("", std::move(tensor));
+  }
+  /// An error naming node, operator and operator set.
+  Status error(bp_status code, const std::string& words) const;
+
+ private:
+  Status check_attribute(const AttributeProto& attribute) const;
+  Status check_arguments() const;
+  Result<OpId> find_op(std::string_view op) const;
+
+  const NodeProto& proto_;
+  std::string name_;
+  int64_t opset_;
+  std::shared_ptr<const void> owner_;
+  Graph* graph_;
+  const OpRule* rule_ = nullptr;
+  std::vector<ValueId> inputs_;
+  ValueId output_ = kNoValue;
+};
+
+/// The rule for an operator of the default domain. UNSUPPORTED, with the nearest name or the
+/// operator sets that have it, if there is none.
+Result<const OpRule*> find_rule(std::string_view op_type, int64_t opset);
+
+// Converters that need more than a rule.
+Status convert_conv(NodeImport* node);
+Status convert_max_pool(NodeImport* node);
+Status convert_cast(NodeImport* node);
+Status convert_constant(NodeImport* node);
+Status convert_dropout(NodeImport* node);
+Status convert_max(NodeImport* node);
+Status convert_reduction(NodeImport* node);          // axes as an input
+Status convert_softmax_of_matrix(NodeImport* node);  // before operator set 13
+
+}  // namespace bp::onnx
+
+#endif

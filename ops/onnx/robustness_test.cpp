@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Foreign bytes: cut at every position, every bit turned, parts cut inside intact lengths. Each
+// gives an error or a graph that holds together; sanitizer builds watch the memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "core/base/log.hpp"
+#include "core/graph/passes.hpp"
+#include "ops/onnx/onnx_bytes_test.hpp"
+
+namespace bp {
+namespace {
+
+using namespace testing_onnx;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// Damaged models warn about their declared sizes.
+class OnnxRobustness : public testing::Test {
+ protected:
+  OnnxRobustness() { set_log_level(BP_LOG_ERROR); }
+  ~OnnxRobustness() override { set_log_level(BP_LOG_WARNING); }
+};
+
+/// A model with every message and most field types that the reader knows.
+Model rich_model() {
+  Model model;
+  model.inputs = {value_info("x", {"N", int64_t{1}, int64_t{4}, int64_t{4}}),
+                  value_info("scale", {int64_t{2}})};
+  model.initializers = {
+      floats("w", {2, 1, 3, 3}, std::vector<float>(18, 0.5f)),
+      floats("scale", {2}, {1, 2}),
+      tensor_header("shift", {2}, kFloatType).f32(4, 1).f32(4, 2),
+      tensor_header("shape", {2}, kInt64Type).text(7, "\x03\x20"),
+  };
+  model.nodes = {
+      node("Conv", "conv", {"x", "w", ""}, {"c"},
+           {attr("auto_pad", "SAME_UPPER"), attr("group", int64_t{1}),
+            attr("strides", std::vector<int64_t>{1, 1})}),
+      node("BatchNormalization", "norm", {"c", "scale", "shift", "shift", "scale"}, {"n"},
+           {attr("epsilon", 1e-3f)}),
+      node("Reshape", "flat", {"n", "shape"}, {"f"}),
+      node("Constant", "one", {}, {"k"}, {attr("value", floats("", {1}, {3}))}),
+      node("Max", "max", {"f", "k", "k"}, {"y"}),
+  };
+  model.outputs = {value_info("y", {"M", int64_t{32}})};
+  return model;
+}
+
+/// A graph that was read from whatever bytes must hold together, and survive the passes.
+void check(const Result<Graph>& read, const std::string& what) {
+  if (!read.ok()) {
+    EXPECT_THAT(read.status().message(), StartsWith("m.onnx: ")) << what;
+    const bool is_expected =
+        read.status().code() == BP_INVALID_ARGUMENT || read.status().code() == BP_UNSUPPORTED;
+    EXPECT_TRUE(is_expected) << what << ": " << read.status().to_string();
+    return;
+  }
+  Graph graph = *read;
+  EXPECT_TRUE(graph.verify().ok()) << what << ": " << graph.verify().to_string();
+  const Status passed = run_passes(&graph, {});
+  EXPECT_TRUE(passed.ok() || passed.code() == BP_INVALID_ARGUMENT)
+      << what << ": " << passed.to_string();
+}
+
+std::string digits_bytes() {
+  std::ifstream file(BP_DIGITS_FOLDER "/digits.onnx", std::ios::binary);
+  std::stringstream content;
+  content << file.rdbuf();
+  return content.str();
+}
+
+TEST_F(OnnxRobustness, RichModel_IsValid) {
+  const auto graph = import_model(rich_model());
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_EQ(output_type(*graph), "f32[3, 32]");
+  check(graph, "whole");
+}
+
+TEST_F(OnnxRobustness, CutAtEveryByte_NeverCrashes) {
+  const std::string bytes = rich_model().bytes();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    const auto graph = import_bytes(bytes.substr(0, size));
+    EXPECT_FALSE(graph.ok()) << size;
+    check(graph, "cut to " + std::to_string(size));
+  }
+}
+
+TEST_F(OnnxRobustness, EveryBitTurned_NeverCrashes) {
+  const std::string bytes = rich_model().bytes();
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    std::string changed = bytes;
+    changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << (bit % 8)));
+    check(import_bytes(changed), "bit " + std::to_string(bit));
+  }
+}
+
+TEST_F(OnnxRobustness, PartsCutInside_NeverCrash) {
+  const Model whole = rich_model();
+  const auto cut_parts = [&](std::vector<Message> Model::*parts) {
+    for (size_t i = 0; i < (whole.*parts).size(); ++i) {
+      const std::string bytes = (whole.*parts)[i].bytes();
+      for (size_t size = 0; size < bytes.size(); ++size) {
+        Model model = whole;
+        (model.*parts)[i] = Message().append(bytes.substr(0, size));
+        check(import_model(model), "part " + std::to_string(i) + " to " + std::to_string(size));
+      }
+    }
+  };
+  cut_parts(&Model::nodes);
+  cut_parts(&Model::initializers);
+  cut_parts(&Model::inputs);
+  cut_parts(&Model::outputs);
+}
+
+TEST_F(OnnxRobustness, RandomDamage_NeverCrashes) {
+  const std::string bytes = rich_model().bytes();
+  std::mt19937 random(7);
+  for (int round = 0; round < 2000; ++round) {
+    std::string changed = bytes;
+    for (uint32_t i = 0; i <= random() % 4; ++i) {
+      const size_t at = random() % changed.size();
+      const size_t count = random() % 8;
+      switch (random() % 3) {
+        case 0:
+          changed[at] = static_cast<char>(random());
+          break;
+        case 1:
+          changed.erase(at, count);
+          break;
+        default:
+          changed.insert(at, changed.substr(random() % changed.size(), count));
+          break;
+      }
+    }
+    check(import_bytes(changed), "round " + std::to_string(round));
+  }
+}
+
+TEST_F(OnnxRobustness, RandomBytes_Refused) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 2000; ++round) {
+    std::string bytes(1 + random() % 200, '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random());
+    EXPECT_FALSE(import_bytes(bytes).ok()) << round;
+  }
+}
+
+TEST_F(OnnxRobustness, DeeplyNestedGraphAttribute_NotEntered) {
+  // Each level wraps the last as a graph attribute of a node; readers that recurse overflow.
+  Message graph;
+  for (int level = 0; level < 20000; ++level) {
+    const Message attribute = Message().text(1, "body").message(6, graph).varint(20, 5);
+    graph = Message().message(1, Message().text(4, "If").message(5, attribute));
+    if (graph.bytes().size() > 100000) break;
+  }
+  Model model = one_node(node("If", "deep", {"x"}, {"y"}));
+  model.nodes[0].message(5, Message().text(1, "body").message(6, graph).varint(20, 5));
+  EXPECT_THAT(refused(model).message(),
+              HasSubstr("node 'deep' (If, opset 17): the operator is not known"));
+}
+
+TEST(Digits, Model_ReadWithNormsKept) {
+  const auto graph = load_onnx(BP_DIGITS_FOLDER "/digits.onnx", registry());
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_TRUE(graph->verify().ok());
+  EXPECT_THAT(
+      op_names(*graph),
+      ElementsAre("conv", "batch_norm", "relu", "conv", "batch_norm", "relu", "max_pool", "conv",
+                  "batch_norm", "relu", "max_pool", "flatten", "gemm", "relu", "gemm", "softmax"));
+  ASSERT_EQ(graph->inputs().size(), 1u);
+  const Value& input = graph->value(graph->inputs()[0]);
+  EXPECT_EQ(input.name, "image");
+  EXPECT_EQ(graph->to_string(input.type), "f32[N, 1, 8, 8]");
+  EXPECT_THAT(graph->output_names(), ElementsAre("probabilities"));
+  EXPECT_EQ(output_type(*graph), "f32[N, 10]");
+}
+
+TEST(Digits, Sized_EveryTypeKnown) {
+  const auto graph = load_onnx(BP_DIGITS_FOLDER "/digits.onnx", registry());
+  ASSERT_TRUE(graph.ok());
+  const auto sized = graph->with_input_sizes(std::vector<Dims>{{360, 1, 8, 8}});
+  ASSERT_TRUE(sized.ok()) << sized.status().to_string();
+  for (const Value& value : sized->values()) EXPECT_TRUE(all_known(value.type.sizes));
+  EXPECT_EQ(output_type(*sized), "f32[360, 10]");
+}
+
+TEST(Digits, Passes_KeepEveryNode) {
+  auto graph = load_onnx(BP_DIGITS_FOLDER "/digits.onnx", registry());
+  ASSERT_TRUE(graph.ok());
+  const size_t count = graph->nodes().size();
+  ASSERT_TRUE(run_passes(&*graph, {}).ok());
+  EXPECT_EQ(graph->nodes().size(), count);
+}
+
+TEST(Digits, CutAnywhere_Refused) {
+  const std::string bytes = digits_bytes();
+  ASSERT_GT(bytes.size(), 100000u);
+  for (size_t size = 1; size < bytes.size(); size += size < 5000 ? 1 : 997) {
+    const std::span span(reinterpret_cast<const std::byte*>(bytes.data()), size);
+    const auto graph = import_onnx(span, nullptr, "m.onnx", registry());
+    EXPECT_EQ(graph.status().code(), BP_INVALID_ARGUMENT) << size;
+  }
+}
+
+}  // namespace
+}  // namespace bp

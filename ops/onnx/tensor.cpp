@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A TensorProto keeps its values raw (little-endian bytes), or in one of six lists of numbers that
+// depends on the dtype; small types go as 32-bit numbers, complex ones as pairs.
+#include "ops/onnx/tensor.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "core/base/dims.hpp"
+#include "core/base/dtype.hpp"
+#include "ops/onnx/wire.hpp"
+
+namespace bp::onnx {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "raw_data is little-endian");
+
+struct DataTypeRow {
+  std::string_view name;
+  uint32_t dtype;  // BP_DTYPE_NONE: we do not have it
+  uint32_t list;   // field of TensorProto for values that are not raw
+};
+
+/// By TensorProto.DataType.
+constexpr std::array<DataTypeRow, 29> kDataTypes = {{
+    {"UNDEFINED", BP_DTYPE_NONE, 0},
+    {"FLOAT", BP_DTYPE_F32, kFloatData},
+    {"UINT8", BP_DTYPE_U8, kInt32Data},
+    {"INT8", BP_DTYPE_I8, kInt32Data},
+    {"UINT16", BP_DTYPE_U16, kInt32Data},
+    {"INT16", BP_DTYPE_I16, kInt32Data},
+    {"INT32", BP_DTYPE_I32, kInt32Data},
+    {"INT64", BP_DTYPE_I64, kInt64Data},
+    {"STRING", BP_DTYPE_NONE, kStringData},
+    {"BOOL", BP_DTYPE_BOOL, kInt32Data},
+    {"FLOAT16", BP_DTYPE_F16, kInt32Data},
+    {"DOUBLE", BP_DTYPE_F64, kDoubleData},
+    {"UINT32", BP_DTYPE_U32, kUint64Data},
+    {"UINT64", BP_DTYPE_U64, kUint64Data},
+    {"COMPLEX64", BP_DTYPE_C64, kFloatData},
+    {"COMPLEX128", BP_DTYPE_C128, kDoubleData},
+    {"BFLOAT16", BP_DTYPE_BF16, kInt32Data},
+    {"FLOAT8E4M3FN", BP_DTYPE_F8E4M3FN, kInt32Data},
+    {"FLOAT8E4M3FNUZ", BP_DTYPE_F8E4M3FNUZ, kInt32Data},
+    {"FLOAT8E5M2", BP_DTYPE_F8E5M2, kInt32Data},
+    {"FLOAT8E5M2FNUZ", BP_DTYPE_F8E5M2FNUZ, kInt32Data},
+    {"UINT4", BP_DTYPE_U4, kInt32Data},
+    {"INT4", BP_DTYPE_I4, kInt32Data},
+    {"FLOAT4E2M1", BP_DTYPE_NONE, kInt32Data},
+    {"FLOAT8E8M0", BP_DTYPE_NONE, kInt32Data},
+    {"UINT2", BP_DTYPE_NONE, kInt32Data},
+    {"INT2", BP_DTYPE_NONE, kInt32Data},
+    {"FLOAT6E2M3", BP_DTYPE_NONE, kInt32Data},
+    {"FLOAT6E3M2", BP_DTYPE_NONE, kInt32Data},
+}};
+
+constexpr std::array<uint32_t, 6> kLists = {kFloatData, kInt32Data,  kStringData,
+                                            kInt64Data, kDoubleData, kUint64Data};
+
+Status invalid(const std::string& words) { return {BP_INVALID_ARGUMENT, words}; }
+
+/// Bytes that one number of the list fills.
+uint64_t number_bytes(uint32_t dtype) {
+  if (dtype == BP_DTYPE_C64) return 4;
+  if (dtype == BP_DTYPE_C128) return 8;
+  return std::max<uint64_t>(dtype_bits(dtype) / 8, 1);  // two 4-bit values share a number
+}
+
+bool is_signed_integer(uint32_t dtype) { return dtype >= BP_DTYPE_I8 && dtype <= BP_DTYPE_I64; }
+
+/// Whether a number of a list fits the dtype; floats of 8 and 16 bits come as bit patterns.
+bool fits(uint32_t dtype, uint64_t bits) {
+  if (dtype == BP_DTYPE_BOOL) return bits <= 1;
+  const uint64_t width = 8 * number_bytes(dtype);
+  if (width == 64) return true;
+  if (!is_signed_integer(dtype)) return bits >> width == 0;
+  const int64_t value = static_cast<int64_t>(bits);
+  const int64_t limit = int64_t{1} << (width - 1);
+  return value >= -limit && value < limit;
+}
+
+Status check_fields(const TensorProto& tensor, uint32_t list) {
+  if (tensor.data_location != 0 || tensor.has(kExternalData)) {
+    return {BP_UNSUPPORTED,
+            "its values are in another file (external data); save the model as one file"};
+  }
+  for (uint32_t other : kLists) {
+    if (!tensor.has(other) || (other == list && !tensor.raw_data)) continue;
+    return invalid("values in field " + std::to_string(other) + ", expected them in " +
+                   (tensor.raw_data ? "raw_data only" : "field " + std::to_string(list)));
+  }
+  return {};
+}
+
+Status check_bools(const HostTensor& values) {
+  if (values.dtype != BP_DTYPE_BOOL) return {};
+  const auto* bytes = static_cast<const uint8_t*>(values.data);
+  const auto* bad = std::find_if(bytes, bytes + values.bytes, [](uint8_t b) { return b > 1; });
+  if (bad == bytes + values.bytes) return {};
+  return invalid("element " + std::to_string(bad - bytes) + " of dtype bool: expected 0 or 1, " +
+                 "found " + std::to_string(*bad));
+}
+
+Result<HostTensor> raw_values(const TensorProto& tensor, HostTensor values,
+                              const std::shared_ptr<const void>& owner) {
+  if (tensor.raw_data->size() != values.bytes) {
+    return invalid("sizes " + to_string(values.sizes) + " of " +
+                   std::string(dtype_name(values.dtype)) + " need " + std::to_string(values.bytes) +
+                   " bytes, found " + std::to_string(tensor.raw_data->size()));
+  }
+  const void* data = tensor.raw_data->data();
+  if (reinterpret_cast<uintptr_t>(data) % number_bytes(values.dtype) == 0) {
+    values.data = data;
+    values.owner = owner;
+  } else {
+    void* copy = nullptr;
+    BP_TRY_ASSIGN(values, HostTensor::allocate(values.dtype, values.sizes, &copy));
+    if (values.bytes > 0) std::memcpy(copy, data, values.bytes);
+  }
+  BP_TRY(check_bools(values));
+  return values;
+}
+
+/// Calls `on_bits` for each number of the tensor's list.
+Status for_each_number(const TensorProto& tensor, uint32_t list,
+                       const std::function<Status(uint64_t bits)>& on_bits) {
+  WireType type = WireType::kVarint;
+  if (list == kFloatData) type = WireType::kFixed32;
+  if (list == kDoubleData) type = WireType::kFixed64;
+  WireReader reader(tensor.body);
+  WireField field;
+  while (true) {
+    BP_TRY_ASSIGN(const bool more, reader.next(&field));
+    if (!more) return {};
+    if (field.number == list) BP_TRY(reader.elements(field, type, on_bits));
+  }
+}
+
+Result<HostTensor> listed_values(const TensorProto& tensor, const HostTensor& wanted,
+                                 uint32_t list) {
+  const uint64_t step_bytes = number_bytes(wanted.dtype);
+  const uint64_t expected = wanted.bytes / step_bytes;
+  uint64_t found = 0;
+  // Counted before anything is allocated: the sizes alone may claim any amount.
+  BP_TRY(for_each_number(tensor, list, [&](uint64_t) { return ++found, Status(); }));
+  if (found != expected) {
+    return invalid("sizes " + to_string(wanted.sizes) + " of " +
+                   std::string(dtype_name(wanted.dtype)) + " need " + std::to_string(expected) +
+                   " values, found " + std::to_string(found));
+  }
+  void* memory = nullptr;
+  BP_TRY_ASSIGN(HostTensor values, HostTensor::allocate(wanted.dtype, wanted.sizes, &memory));
+  auto* next = static_cast<std::byte*>(memory);
+  BP_TRY(for_each_number(tensor, list, [&](uint64_t bits) -> Status {
+    if (!fits(wanted.dtype, bits)) {
+      return invalid("value " + std::to_string(static_cast<int64_t>(bits)) + " does not fit " +
+                     std::string(dtype_name(wanted.dtype)));
+    }
+    std::memcpy(next, &bits, step_bytes);
+    next += step_bytes;
+    return {};
+  }));
+  return values;
+}
+
+Result<HostTensor> unprefixed_values(const TensorProto& tensor,
+                                     const std::shared_ptr<const void>& owner) {
+  HostTensor values;
+  BP_TRY_ASSIGN(values.dtype, dtype_from_onnx(tensor.data_type));
+  const uint32_t list = kDataTypes[static_cast<size_t>(tensor.data_type)].list;
+  BP_TRY_ASSIGN(const Dims sizes, checked_sizes(tensor.dims, values.dtype));
+  BP_TRY(check_fields(tensor, list));
+  values.sizes = sizes;
+  values.bytes = dtype_storage_bytes(values.dtype, element_count(sizes));
+  if (tensor.raw_data) return raw_values(tensor, std::move(values), owner);
+  return listed_values(tensor, values, list);
+}
+
+}  // namespace
+
+Result<uint32_t> dtype_from_onnx(int32_t data_type) {
+  const auto index = static_cast<size_t>(data_type);
+  if (data_type < 0 || index >= kDataTypes.size()) {
+    return Status(BP_UNSUPPORTED, "dtype code " + std::to_string(data_type) + " is not known");
+  }
+  if (kDataTypes[index].dtype == BP_DTYPE_NONE) {
+    return Status(BP_UNSUPPORTED,
+                  "dtype " + std::string(kDataTypes[index].name) + " is not supported");
+  }
+  return kDataTypes[index].dtype;
+}
+
+Result<Dims> checked_sizes(std::span<const int64_t> sizes, uint32_t dtype) {
+  if (sizes.size() > BP_MAX_RANK) {
+    return Status(BP_UNSUPPORTED, "rank " + std::to_string(sizes.size()) + ": expected at most " +
+                                      std::to_string(BP_MAX_RANK));
+  }
+  const Dims dims(sizes);
+  for (int64_t size : sizes) {
+    if (size >= 0) continue;
+    return invalid("size " + std::to_string(size) + " is negative");
+  }
+  const auto count = checked_element_count(sizes);
+  const int64_t limit = std::numeric_limits<int64_t>::max() / std::max(dtype_bits(dtype), 8u);
+  if (!count || *count > limit) {
+    return invalid("sizes " + to_string(dims) + " of " + std::string(dtype_name(dtype)) +
+                   " are more bytes than can be counted");
+  }
+  return dims;
+}
+
+Result<HostTensor> tensor_values(const TensorProto& tensor,
+                                 const std::shared_ptr<const void>& owner) {
+  auto values = unprefixed_values(tensor, owner);
+  if (values.ok()) return values;
+  return values.status().with_prefix("tensor '" + std::string(tensor.name) + "'");
+}
+
+}  // namespace bp::onnx

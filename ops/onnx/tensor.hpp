@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From ONNX tensors to ours: dtype codes and values. Raw values are used where they lie in the
+// file; everything about them is checked first.
+#ifndef BACKPLANE_OPS_ONNX_TENSOR_HPP
+#define BACKPLANE_OPS_ONNX_TENSOR_HPP
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "core/base/status.hpp"
+#include "core/graph/graph.hpp"
+#include "ops/onnx/model.hpp"
+
+namespace bp::onnx {
+
+/// BP_DTYPE_* of a TensorProto.DataType. UNSUPPORTED, naming it, for one we do not have.
+Result<uint32_t> dtype_from_onnx(int32_t data_type);
+
+/// Rank, signs and byte count of foreign sizes. INVALID_ARGUMENT, UNSUPPORTED for rank over
+/// BP_MAX_RANK.
+Result<Dims> checked_sizes(std::span<const int64_t> sizes, uint32_t dtype);
+
+/// The values. They point into the file, kept alive by `owner`, if they lie there raw and aligned
+/// for their dtype; else they are a copy. Errors name the tensor: INVALID_ARGUMENT for sizes or
+/// values that do not fit each other or the dtype, UNSUPPORTED for external data and dtypes that
+/// we do not have.
+Result<HostTensor> tensor_values(const TensorProto& tensor,
+                                 const std::shared_ptr<const void>& owner);
+
+}  // namespace bp::onnx
+
+#endif

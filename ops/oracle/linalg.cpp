@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Matrix products of the oracle.
+#include "ops/oracle/evaluators.hpp"
+
+namespace bp::ops {
+namespace {
+
+/// sum over k of a[start_a + k * step_a] * b[start_b + k * step_b]
+template <class N>
+N dot(const std::vector<N>& a, int64_t start_a, int64_t step_a, const std::vector<N>& b,
+      int64_t start_b, int64_t step_b, int64_t count) {
+  N sum{0};
+  for (int64_t k = 0; k < count; ++k) {
+    const auto index_a = static_cast<size_t>(start_a + k * step_a);
+    const auto index_b = static_cast<size_t>(start_b + k * step_b);
+    sum = plus(sum, times(a[index_a], b[index_b]));
+  }
+  return sum;
+}
+
+/// The sizes in front of a matrix, and the matrix; 1-D operands count as one row or one column.
+struct MatrixStack {
+  Dims batch;
+  int64_t rows;
+  int64_t columns;
+};
+
+MatrixStack stack_of(const Dims& sizes, bool vector_is_row) {
+  const size_t rank = sizes.size();
+  if (rank == 1) {
+    return {
+        .batch = {}, .rows = vector_is_row ? 1 : sizes[0], .columns = vector_is_row ? sizes[0] : 1};
+  }
+  MatrixStack stack{.batch = sizes, .rows = sizes[rank - 2], .columns = sizes[rank - 1]};
+  stack.batch.resize(rank - 2);
+  return stack;
+}
+
+template <class N>
+N from_factor(double factor) {
+  if constexpr (std::is_same_v<N, double>) {
+    return factor;
+  } else {
+    // Inference has seen to it that the factor is whole; a negative one wraps.
+    return static_cast<N>(static_cast<int64_t>(factor));
+  }
+}
+
+}  // namespace
+
+void evaluate_matmul(const OracleCall& call) {
+  OracleTensor& y = call.outputs[0];
+  const MatrixStack a = stack_of(call.inputs[0].sizes, true);
+  const MatrixStack b = stack_of(call.inputs[1].sizes, false);
+  const size_t matrix_dims =
+      (call.inputs[0].sizes.size() > 1 ? 1u : 0u) + (call.inputs[1].sizes.size() > 1 ? 1u : 0u);
+  Dims batch = y.sizes;
+  batch.resize(y.sizes.size() - matrix_dims);
+  with_number(y.dtype, [&]<class N>(N) {
+    const auto values_a = numbers<N>(call.inputs[0]);
+    const auto values_b = numbers<N>(call.inputs[1]);
+    int64_t index = 0;
+    for (Positions at(batch); !at.done(); at.next()) {
+      const int64_t start_a = broadcast_index(a.batch, at.at()) * a.rows * a.columns;
+      const int64_t start_b = broadcast_index(b.batch, at.at()) * b.rows * b.columns;
+      for (int64_t cell = 0; cell < a.rows * b.columns; ++cell, ++index) {
+        const int64_t row = cell / b.columns;
+        const int64_t column = cell % b.columns;
+        put<N>(y, index,
+               dot(values_a, start_a + row * a.columns, 1, values_b, start_b + column, b.columns,
+                   a.columns));
+      }
+    }
+  });
+}
+
+void evaluate_gemm(const OracleCall& call) {
+  const auto& attributes = attrs<bp_attrs_gemm>(call.attributes);
+  OracleTensor& y = call.outputs[0];
+  const Dims& a = call.inputs[0].sizes;
+  const Dims& b = call.inputs[1].sizes;
+  const bool trans_a = attributes.trans_a != 0;
+  const bool trans_b = attributes.trans_b != 0;
+  const int64_t inner = a[trans_a ? 0 : 1];
+  with_number(y.dtype, [&]<class N>(N) {
+    const auto values_a = numbers<N>(call.inputs[0]);
+    const auto values_b = numbers<N>(call.inputs[1]);
+    const bool adds_c = call.has_input(2) && attributes.beta != 0;
+    const auto values_c = adds_c ? numbers<N>(call.inputs[2]) : std::vector<N>();
+    int64_t index = 0;
+    for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+      const int64_t row = at.at()[0];
+      const int64_t column = at.at()[1];
+      const N product = dot(values_a, trans_a ? row : row * a[1], trans_a ? a[1] : 1, values_b,
+                            trans_b ? column * b[1] : column, trans_b ? 1 : b[1], inner);
+      N value = times(from_factor<N>(attributes.alpha), product);
+      if (adds_c) {
+        const auto index_c = static_cast<size_t>(broadcast_index(call.inputs[2].sizes, at.at()));
+        value = plus(value, times(from_factor<N>(attributes.beta), values_c[index_c]));
+      }
+      put<N>(y, index, value);
+    }
+  });
+}
+
+}  // namespace bp::ops

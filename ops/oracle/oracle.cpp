@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One oracle call: check, infer, make outputs, run the operator's loops.
+#include "ops/oracle/oracle.hpp"
+
+#include <utility>
+
+#include "core/dispatch/attributes.hpp"
+#include "ops/oracle/evaluators.hpp"
+
+namespace bp {
+namespace {
+
+struct OracleRow {
+  uint32_t op;
+  ops::OracleFn evaluate;
+};
+
+constexpr OracleRow kRows[] = {
+    {BP_OP_CONV, ops::evaluate_conv},
+    {BP_OP_BATCH_NORM, ops::evaluate_batch_norm},
+    {BP_OP_MAX_POOL, ops::evaluate_max_pool},
+    {BP_OP_GEMM, ops::evaluate_gemm},
+    {BP_OP_MATMUL, ops::evaluate_matmul},
+    {BP_OP_RELU, ops::evaluate_relu},
+    {BP_OP_SOFTMAX, ops::evaluate_softmax},
+    {BP_OP_ADD, ops::evaluate_add},
+    {BP_OP_SUB, ops::evaluate_sub},
+    {BP_OP_MUL, ops::evaluate_mul},
+    {BP_OP_DIV, ops::evaluate_div},
+    {BP_OP_MAX, ops::evaluate_max},
+    {BP_OP_EXP, ops::evaluate_exp},
+    {BP_OP_SQRT, ops::evaluate_sqrt},
+    {BP_OP_RECIPROCAL, ops::evaluate_reciprocal},
+    {BP_OP_REDUCE_MAX, ops::evaluate_reduce_max},
+    {BP_OP_REDUCE_SUM, ops::evaluate_reduce_sum},
+    {BP_OP_RESHAPE, ops::evaluate_copy},
+    {BP_OP_FLATTEN, ops::evaluate_copy},
+    {BP_OP_TRANSPOSE, ops::evaluate_transpose},
+    {BP_OP_GATHER, ops::evaluate_gather},
+    {BP_OP_NON_ZERO, ops::evaluate_non_zero},
+    {BP_OP_CAST, ops::evaluate_cast},
+    {BP_OP_CONSTANT, ops::evaluate_constant},
+    {BP_OP_IDENTITY, ops::evaluate_copy},
+};
+
+ops::OracleFn find_evaluator(uint32_t op) {
+  for (const OracleRow& row : kRows) {
+    if (row.op == op) return row.evaluate;
+  }
+  return nullptr;
+}
+
+Status check_bytes(const OpSchema& schema, std::span<const OracleTensor> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const OracleTensor& input = inputs[i];
+    if (input.dtype == BP_DTYPE_NONE) continue;
+    const auto count = checked_element_count(input.sizes);
+    if (count && input.bytes.size() == dtype_storage_bytes(input.dtype, *count)) continue;
+    return {BP_INVALID_ARGUMENT, std::string(schema.name) + ": oracle input " + std::to_string(i) +
+                                     " of sizes " + to_string(input.sizes) + " has " +
+                                     std::to_string(input.bytes.size()) + " bytes"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status evaluate(const OpSchema& schema, std::span<const OracleTensor> inputs,
+                const void* attributes, std::vector<OracleTensor>* out_outputs) {
+  const ops::OracleFn evaluator = find_evaluator(schema.id);
+  if (evaluator == nullptr) {
+    return {BP_UNSUPPORTED, "the oracle does not know operator " + std::string(schema.name)};
+  }
+  BP_TRY(check_bytes(schema, inputs));
+  const auto copy = Attributes::copy_from(schema, attributes);
+  if (!copy.ok()) return copy.status().with_prefix(schema.name);
+  const Status complete = copy->validate();
+  if (!complete.ok()) return complete.with_prefix(schema.name);
+
+  std::vector<TensorType> input_types;
+  std::vector<const void*> host_data;
+  for (const OracleTensor& input : inputs) {
+    input_types.push_back({.dtype = input.dtype, .has_rank = true, .sizes = input.sizes});
+    host_data.push_back(input.bytes.data());
+  }
+  const InferContext context{
+      .inputs = input_types, .host_data = host_data, .attributes = copy->data()};
+  std::vector<TensorType> output_types;
+  BP_TRY(infer_types(schema, context, &output_types));
+  std::vector<OracleTensor> outputs;
+  for (const TensorType& type : output_types) {
+    if (!type.has_rank || !all_known(type.sizes)) {
+      return {BP_INTERNAL, std::string(schema.name) + ": known inputs gave an unknown output size"};
+    }
+    outputs.push_back(OracleTensor::zeros(type.dtype, type.sizes));
+  }
+  evaluator({.inputs = inputs, .attributes = copy->data(), .outputs = outputs});
+  *out_outputs = std::move(outputs);
+  return {};
+}
+
+}  // namespace bp

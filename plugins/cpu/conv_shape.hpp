@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A convolution as both of its kernels see it: sizes, window and groups, checked against each other
+// once, when a plan is made.
+#ifndef BACKPLANE_PLUGINS_CPU_CONV_SHAPE_HPP
+#define BACKPLANE_PLUGINS_CPU_CONV_SHAPE_HPP
+
+#include "kernel_support.hpp"
+#include "window.hpp"
+
+namespace bp::cpu {
+
+struct ConvShape {
+  Window window;
+  int64_t batch = 0;
+  int64_t groups = 1;
+  int64_t in_channels = 0;   // of all groups
+  int64_t out_channels = 0;  // of all groups
+  bool has_bias = false;
+
+  int64_t group_in() const { return in_channels / groups; }
+  int64_t group_out() const { return out_channels / groups; }
+  bool is_empty() const {
+    return batch == 0 || in_channels == 0 || out_channels == 0 || window.in_count() == 0 ||
+           window.out_count() == 0;
+  }
+  double multiply_add_count() const {
+    return static_cast<double>(batch) * static_cast<double>(out_channels) *
+           static_cast<double>(group_in()) * static_cast<double>(window.out_count()) *
+           static_cast<double>(window.kernel_count());
+  }
+};
+
+/// Throws Failure (INVALID_ARGUMENT) for sizes that contradict each other, Refusal for more than
+/// three spatial dimensions.
+ConvShape make_conv_shape(const bp_kernel_query& query);
+
+/// bp_kernel.supports: ranks only, since sizes may not be known yet.
+bp_status conv_supports(bp_device* device, const bp_kernel_query* query, bp_support* out_support);
+
+}  // namespace bp::cpu
+
+#endif

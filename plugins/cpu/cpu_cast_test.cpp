@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cast: tables of edge values for each direction, then all pairs on ordinary values.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "backplane/ops/attributes.h"
+#include "plugins/cpu/cpu_test_support.hpp"
+
+namespace bp::cpu_test {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+const double kNan = std::nan("");
+
+const std::vector<uint32_t> kAll{BP_DTYPE_BOOL, BP_DTYPE_I8,  BP_DTYPE_I16,  BP_DTYPE_I32,
+                                 BP_DTYPE_I64,  BP_DTYPE_U8,  BP_DTYPE_U16,  BP_DTYPE_U32,
+                                 BP_DTYPE_U64,  BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F32,
+                                 BP_DTYPE_F64};
+
+Values cast(Device& device, const Tensor& x, uint32_t to, const Sizes& sizes) {
+  bp_attrs_cast attrs = bp_attrs_cast_defaults();
+  attrs.to = to;
+  const Call call{"cast", {x}, make_output(to, sizes), &attrs};
+  EXPECT_EQ(run(device, call).status, BP_OK);
+  return call.output.values();
+}
+
+Values cast(Device& device, uint32_t from, const Values& values, uint32_t to) {
+  const Sizes sizes{static_cast<int64_t>(values.size())};
+  return cast(device, make_tensor(from, sizes, values), to, sizes);
+}
+
+TEST(CpuCast, FloatToInteger_TruncatesSaturatesAndTakesNanAsZero) {
+  Device device;
+  const Values x{1.9, -1.9, 300, -300, kNan, kInf, -kInf, 1e30};
+  for (const uint32_t from : {BP_DTYPE_F32, BP_DTYPE_F64}) {
+    EXPECT_EQ(cast(device, from, x, BP_DTYPE_I8), (Values{1, -1, 127, -128, 0, 127, -128, 127}));
+    EXPECT_EQ(cast(device, from, x, BP_DTYPE_U8), (Values{1, 0, 255, 0, 0, 255, 0, 255}));
+    EXPECT_EQ(cast(device, from, x, BP_DTYPE_I32),
+              (Values{1, -1, 300, -300, 0, 2147483647, -2147483648.0, 2147483647}));
+    EXPECT_EQ(cast(device, from, {kInf, 3e10, -5}, BP_DTYPE_U32),
+              (Values{4294967295, 4294967295, 0}));
+  }
+  EXPECT_EQ(cast(device, BP_DTYPE_F64, {2147483647.5, -2147483648.5}, BP_DTYPE_I32),
+            (Values{2147483647, -2147483648.0}));
+  EXPECT_EQ(cast(device, BP_DTYPE_F16, {kInf, -2.5, 65504}, BP_DTYPE_I16),
+            (Values{32767, -2, 32767}));
+  EXPECT_EQ(cast(device, BP_DTYPE_BF16, {kNan, 258}, BP_DTYPE_U8), (Values{0, 255}));
+}
+
+TEST(CpuCast, FloatTo64Bit_SaturatesAtTheExactLimits) {
+  Device device;
+  const Tensor x = make_tensor(BP_DTYPE_F64, {4}, {0x1p63, -0x1p63, 0x1.fffffffffffffp62, -0x1p64});
+  bp_attrs_cast attrs = bp_attrs_cast_defaults();
+  attrs.to = BP_DTYPE_I64;
+  const Call call{"cast", {x}, make_output(BP_DTYPE_I64, {4}), &attrs};
+  EXPECT_EQ(run(device, call).status, BP_OK);
+  const int64_t* y = call.output.data<int64_t>();
+  EXPECT_EQ(y[0], INT64_MAX);
+  EXPECT_EQ(y[1], INT64_MIN);
+  EXPECT_EQ(y[2], 9223372036854774784);
+  EXPECT_EQ(y[3], INT64_MIN);
+  attrs.to = BP_DTYPE_U64;
+  const Call whole{"cast",
+                   {make_tensor(BP_DTYPE_F64, {2}, {0x1p64, 0x1p63})},
+                   make_output(BP_DTYPE_U64, {2}),
+                   &attrs};
+  EXPECT_EQ(run(device, whole).status, BP_OK);
+  EXPECT_EQ(whole.output.data<uint64_t>()[0], UINT64_MAX);
+  EXPECT_EQ(whole.output.data<uint64_t>()[1], uint64_t{1} << 63);
+}
+
+TEST(CpuCast, IntegerToInteger_Wraps) {
+  Device device;
+  EXPECT_EQ(cast(device, BP_DTYPE_I32, {300, -1, 128}, BP_DTYPE_U8), (Values{44, 255, 128}));
+  EXPECT_EQ(cast(device, BP_DTYPE_I32, {300, -1, 128}, BP_DTYPE_I8), (Values{44, -1, -128}));
+  EXPECT_EQ(cast(device, BP_DTYPE_I8, {-1}, BP_DTYPE_U32), (Values{4294967295}));
+  EXPECT_EQ(cast(device, BP_DTYPE_U32, {4294967295}, BP_DTYPE_I64), (Values{4294967295}));
+  EXPECT_EQ(cast(device, BP_DTYPE_I64, {-4294967297.0}, BP_DTYPE_I32), (Values{-1}));
+  EXPECT_EQ(cast(device, BP_DTYPE_U64, {18446744073709549568.0}, BP_DTYPE_I64), (Values{-2048}));
+}
+
+TEST(CpuCast, FloatToFloat_RoundsToNearestEvenAndOverflows) {
+  Device device;
+  EXPECT_EQ(cast(device, BP_DTYPE_F32, {2049, 2051, 65519, 65520, -70000, 0x1p-25, 0x1.8p-25},
+                 BP_DTYPE_F16),
+            (Values{2048, 2052, 65504, kInf, -kInf, 0, 0x1p-24}));
+  EXPECT_EQ(cast(device, BP_DTYPE_F32, {257, 259, 3.4e38}, BP_DTYPE_BF16),
+            (Values{256, 260, kInf}));
+  EXPECT_EQ(cast(device, BP_DTYPE_F64, {1e300, -1e-300, 1 + 0x1p-24}, BP_DTYPE_F32),
+            (Values{kInf, -0.0, 1}));
+  // Through f32 these would round twice: up to a tie, and from there to even.
+  EXPECT_EQ(cast(device, BP_DTYPE_F64, {2049 - 0x1p-30, 2049 + 0x1p-30}, BP_DTYPE_F16),
+            (Values{2048, 2050}));
+  EXPECT_EQ(cast(device, BP_DTYPE_F64, {257 + 0x1p-30, 259 - 0x1p-30}, BP_DTYPE_BF16),
+            (Values{258, 258}));
+  for (const uint32_t to : {BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F32, BP_DTYPE_F64}) {
+    for (const uint32_t from : {BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F32, BP_DTYPE_F64}) {
+      const Values y = cast(device, from, {kNan, kInf, -kInf, -0.0, 1.5}, to);
+      EXPECT_TRUE(std::isnan(y[0]) && std::signbit(y[3]));
+      EXPECT_EQ((Values{y[1], y[2], y[3], y[4]}), (Values{kInf, -kInf, 0, 1.5}));
+    }
+  }
+}
+
+TEST(CpuCast, IntegerToFloat_RoundsOnce) {
+  Device device;
+  EXPECT_EQ(cast(device, BP_DTYPE_I32, {16777217, -16777219, 2147483647}, BP_DTYPE_F32),
+            (Values{16777216, -16777220, 2147483648.0}));
+  EXPECT_EQ(cast(device, BP_DTYPE_I32, {100000, -65519, 65520}, BP_DTYPE_F16),
+            (Values{kInf, -65504, kInf}));
+  Tensor x = make_output(BP_DTYPE_I64, {2});
+  x.data<int64_t>()[0] = (int64_t{1} << 62) + (int64_t{1} << 54) + 1;  // just above a bf16 tie
+  x.data<int64_t>()[1] = INT64_MIN;
+  EXPECT_EQ(cast(device, x, BP_DTYPE_BF16, {2}), (Values{0x1.02p62, -0x1p63}));
+  Tensor u = make_output(BP_DTYPE_U64, {1});
+  u.data<uint64_t>()[0] = UINT64_MAX;
+  EXPECT_EQ(cast(device, u, BP_DTYPE_F64, {1}), (Values{0x1p64}));
+  EXPECT_EQ(cast(device, u, BP_DTYPE_F32, {1}), (Values{0x1p64}));
+}
+
+TEST(CpuCast, ToBool_IsTrueForAllButZero) {
+  Device device;
+  EXPECT_EQ(cast(device, BP_DTYPE_F32, {0, -0.0, 0.25, kNan, kInf}, BP_DTYPE_BOOL),
+            (Values{0, 0, 1, 1, 1}));
+  EXPECT_EQ(cast(device, BP_DTYPE_F16, {0, 6e-8}, BP_DTYPE_BOOL), (Values{0, 1}));
+  EXPECT_EQ(cast(device, BP_DTYPE_I64, {0, 256, -1}, BP_DTYPE_BOOL), (Values{0, 1, 1}));
+  EXPECT_EQ(cast(device, BP_DTYPE_BOOL, {0, 1}, BP_DTYPE_F16), (Values{0, 1}));
+}
+
+TEST(CpuCast, AllPairs_KeepSmallWholeNumbers) {
+  Device device;
+  for (const uint32_t from : kAll) {
+    for (const uint32_t to : kAll) {
+      EXPECT_EQ(cast(device, from, {0, 1, 1, 0}, to), (Values{0, 1, 1, 0})) << from << " to " << to;
+    }
+  }
+}
+
+TEST(CpuCast, StridedAndLargeInputs_AreRead) {
+  Device device("2");
+  const Tensor x = make_random(BP_DTYPE_F32, {211, 203}, 21, -100, 100);
+  const Tensor view = x.permuted({1, 0}).flipped(0);
+  const Values y = cast(device, view, BP_DTYPE_I32, {203, 211});
+  const Values expected = view.values();
+  ASSERT_EQ(y.size(), expected.size());
+  for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], std::trunc(expected[i]));
+  EXPECT_TRUE(cast(device, make_output(BP_DTYPE_F32, {0}), BP_DTYPE_I8, {0}).empty());
+  EXPECT_EQ(cast(device, make_tensor(BP_DTYPE_F32, {}, {3.7}), BP_DTYPE_I8, {}), (Values{3}));
+}
+
+TEST(CpuCast, ToAnUnknownDtype_IsRefusedWithAReason) {
+  Device device;
+  bp_attrs_cast attrs = bp_attrs_cast_defaults();
+  attrs.to = BP_DTYPE_C64;
+  const Call call{
+      "cast", {make_tensor(BP_DTYPE_F32, {1}, {1})}, make_output(BP_DTYPE_C64, {1}), &attrs};
+  const Outcome outcome = run(device, call);
+  EXPECT_EQ(outcome.status, BP_UNSUPPORTED);
+  EXPECT_FALSE(outcome.refusals.at("cast_loop").empty());
+}
+
+}  // namespace
+}  // namespace bp::cpu_test

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// matmul and gemm against f64 loops: which kernel takes what, batches that broadcast, 1-D operands,
+// strides of all kinds, alpha, beta and c, integers that wrap, empty products.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backplane/ops/attributes.h"
+#include "plugins/cpu/cpu_test_support.hpp"
+
+namespace bp::cpu_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kOnednn = "matmul_f32_onednn";
+constexpr const char* kLoop = "matmul_loop";
+
+double unit_of(uint32_t dtype) {
+  switch (dtype) {
+    case BP_DTYPE_F16:
+      return 0x1p-11;
+    case BP_DTYPE_BF16:
+      return 0x1p-8;
+    case BP_DTYPE_F32:
+      return 0x1p-24;
+    case BP_DTYPE_F64:
+      return 0x1p-53;
+    default:
+      return 0;
+  }
+}
+
+// Element of an operand of rank >= 2 whose batch dimensions broadcast to `batch`.
+double at(const Tensor& t, const Sizes& batch, int64_t row, int64_t col) {
+  const size_t own = t.sizes.size() - 2;
+  Sizes index;
+  for (size_t d = 0; d < own; ++d) {
+    index.push_back(t.sizes[d] == 1 ? 0 : batch[batch.size() - own + d]);
+  }
+  index.push_back(row);
+  index.push_back(col);
+  return t.at(index);
+}
+
+// `y`: with all dimensions, also those that 1-D operands drop.
+void expect_products(const Tensor& a, const Tensor& b, const Tensor& y) {
+  const int64_t k_count = a.sizes.back();
+  for_each_index(y.sizes, [&](const Sizes& index) {
+    const Sizes batch(index.begin(), index.end() - 2);
+    double expected = 0;
+    double magnitude = 0;
+    for (int64_t k = 0; k < k_count; ++k) {
+      const double product =
+          at(a, batch, index[index.size() - 2], k) * at(b, batch, k, index.back());
+      expected += product;
+      magnitude += std::fabs(product);
+    }
+    const double unit = unit_of(a.dtype);
+    const double sum_unit = std::min(unit, 0x1p-24);
+    ASSERT_NEAR(y.at(index), expected, unit * std::fabs(expected) + 8 * sum_unit * magnitude);
+  });
+}
+
+Tensor with_sizes(const Tensor& contiguous, const Sizes& sizes) {
+  Tensor result = make_output(contiguous.dtype, sizes);
+  result.storage = contiguous.storage;
+  return result;
+}
+
+Outcome expect_matmul(Device& device, const Tensor& a, const Tensor& b, const Sizes& batch,
+                      const std::string& kernel = "") {
+  Sizes sizes = batch;
+  sizes.insert(sizes.end(), {a.sizes[a.sizes.size() - 2], b.sizes.back()});
+  const Call call{"matmul", {a, b}, make_output(a.dtype, sizes), nullptr, kernel};
+  const Outcome outcome = run(device, call);
+  EXPECT_EQ(outcome.status, BP_OK);
+  if (outcome.status == BP_OK) expect_products(a, b, call.output);
+  return outcome;
+}
+
+Tensor random_f32(const Sizes& sizes, uint32_t seed) {
+  return make_random(BP_DTYPE_F32, sizes, seed);
+}
+
+TEST(CpuMatmul, EveryDtype_MatchesF64) {
+  Device device("2");
+  for (uint32_t dtype = BP_DTYPE_I8; dtype <= BP_DTYPE_F64; ++dtype) {
+    const bool is_unsigned = dtype >= BP_DTYPE_U8 && dtype <= BP_DTYPE_U64;
+    const double low = is_unsigned ? 0 : -2;
+    const Tensor a = make_random(dtype, {5, 9}, 81, low, 3);
+    const Tensor b = make_random(dtype, {9, 70}, 82, low, 3);
+    expect_matmul(device, a, b, {}, kLoop);
+    expect_matmul(device, make_random(dtype, {9, 5}, 81, low, 3).permuted({1, 0}), b, {}, kLoop);
+    expect_matmul(device, a, make_random(dtype, {70, 9}, 82, low, 3).permuted({1, 0}), {}, kLoop);
+    expect_matmul(device, a.flipped(1), b.flipped(0).flipped(1), {}, kLoop);
+  }
+}
+
+TEST(CpuMatmul, DenseF32_GoesToOnednn) {
+  for (const char* threads : {"1", "2"}) {
+    Device device(threads);
+    EXPECT_EQ(expect_matmul(device, random_f32({32, 48}, 1), random_f32({48, 24}, 2), {}).kernel,
+              kOnednn);
+    EXPECT_EQ(expect_matmul(device, random_f32({48, 32}, 1).permuted({1, 0}),
+                            random_f32({24, 48}, 2).permuted({1, 0}), {})
+                  .kernel,
+              kOnednn);
+    EXPECT_EQ(
+        expect_matmul(device, random_f32({4, 16, 48}, 1), random_f32({4, 48, 24}, 2), {4}).kernel,
+        kOnednn);
+    EXPECT_EQ(
+        expect_matmul(device, random_f32({4, 16, 48}, 1), random_f32({48, 24}, 2), {4}).kernel,
+        kOnednn);
+    EXPECT_EQ(
+        expect_matmul(device, random_f32({16, 48}, 1), random_f32({4, 48, 24}, 2), {4}).kernel,
+        kOnednn);
+    EXPECT_EQ(
+        expect_matmul(device, random_f32({2, 1, 16, 48}, 1), random_f32({1, 3, 48, 24}, 2), {2, 3})
+            .kernel,
+        kOnednn);
+    EXPECT_EQ(expect_matmul(device, random_f32({1, 500}, 1), random_f32({500, 10}, 2), {}).kernel,
+              kOnednn);
+    EXPECT_EQ(expect_matmul(device, random_f32({500, 1}, 1), random_f32({1, 10}, 2), {}).kernel,
+              kOnednn);
+    // Columns out of a wider matrix, and a batch that repeats with stride 0.
+    EXPECT_EQ(expect_matmul(device, random_f32({32, 4, 48}, 1).permuted({1, 0, 2}),
+                            random_f32({4, 48, 24}, 2), {4})
+                  .kernel,
+              kOnednn);
+    EXPECT_EQ(expect_matmul(device, random_f32({1, 16, 48}, 1).expanded({4, 16, 48}),
+                            random_f32({4, 48, 24}, 2), {4})
+                  .kernel,
+              kOnednn);
+  }
+}
+
+TEST(CpuMatmul, LargeEnoughForThreads_MatchesF64) {
+  Device device("2");
+  EXPECT_EQ(expect_matmul(device, random_f32({130, 140}, 3), random_f32({140, 150}, 4), {}).kernel,
+            kOnednn);
+  expect_matmul(device, make_random(BP_DTYPE_F64, {60, 70}, 3),
+                make_random(BP_DTYPE_F64, {70, 50}, 4), {});
+}
+
+TEST(CpuMatmul, WhatOnednnLeaves_GoesToTheLoopWithAReason) {
+  Device device;
+  const auto reason = [&](const Tensor& a, const Tensor& b, const Sizes& batch) {
+    const Outcome outcome = expect_matmul(device, a, b, batch);
+    EXPECT_EQ(outcome.kernel, kLoop);
+    return outcome.refusals.at(kOnednn);
+  };
+  EXPECT_THAT(reason(random_f32({4, 5}, 1), random_f32({5, 6}, 2), {}), HasSubstr("too small"));
+  EXPECT_THAT(reason(random_f32({32, 48}, 1).flipped(0), random_f32({48, 24}, 2), {}),
+              HasSubstr("dense"));
+  EXPECT_THAT(reason(random_f32({32, 96}, 1).stepped(1, 2), random_f32({48, 24}, 2), {}),
+              HasSubstr("dense"));
+  EXPECT_THAT(reason(random_f32({32, 1}, 1).expanded({32, 48}), random_f32({48, 24}, 2), {}),
+              HasSubstr("dense"));
+  EXPECT_THAT(reason(random_f32({4, 16, 48}, 1).flipped(0), random_f32({4, 48, 24}, 2), {4}),
+              HasSubstr("negative"));
+  // y repeats along a dimension in which neither operand has data of its own.
+  reason(random_f32({1, 16, 48}, 1).expanded({4, 16, 48}),
+         random_f32({1, 48, 24}, 2).expanded({4, 48, 24}), {4});
+}
+
+TEST(CpuMatmul, OneDimensionalOperands_FollowNumpy) {
+  Device device;
+  for (const int64_t k : {6, 600}) {
+    const Tensor v = random_f32({k}, 5);
+    const Tensor m = random_f32({2, 7, k}, 6);
+    const Call right{"matmul", {m, v}, make_output(BP_DTYPE_F32, {2, 7})};
+    EXPECT_EQ(run(device, right).status, BP_OK);
+    expect_products(m, with_sizes(v, {k, 1}), with_sizes(right.output, {2, 7, 1}));
+    const Tensor w = random_f32({2, k, 7}, 7);
+    const Call left{"matmul", {v, w}, make_output(BP_DTYPE_F32, {2, 7})};
+    EXPECT_EQ(run(device, left).status, BP_OK);
+    expect_products(with_sizes(v, {1, k}), w, with_sizes(left.output, {2, 1, 7}));
+    const Call dot{"matmul", {v, v.flipped(0)}, make_output(BP_DTYPE_F32, {})};
+    EXPECT_EQ(run(device, dot).status, BP_OK);
+    double expected = 0;
+    for (int64_t i = 0; i < k; ++i) expected += v.at({i}) * v.at({k - 1 - i});
+    EXPECT_NEAR(dot.output.at({}), expected, 1e-3);
+  }
+}
+
+TEST(CpuMatmul, EmptyProducts_AreZero) {
+  Device device;
+  const Call call{"matmul",
+                  {make_output(BP_DTYPE_F32, {3, 0}), make_output(BP_DTYPE_F32, {0, 4})},
+                  make_output(BP_DTYPE_F32, {3, 4})};
+  const Outcome outcome = run(device, call);
+  EXPECT_EQ(outcome.status, BP_OK);
+  EXPECT_EQ(outcome.kernel, kLoop);
+  EXPECT_EQ(call.output.values(), Values(12, 0.0));
+  expect_matmul(device, make_output(BP_DTYPE_F32, {0, 3}), random_f32({3, 4}, 1), {});
+  expect_matmul(device, random_f32({4, 3}, 1), make_output(BP_DTYPE_F32, {3, 0}), {});
+  expect_matmul(device, make_output(BP_DTYPE_F32, {0, 2, 3}), random_f32({3, 4}, 1), {0});
+}
+
+TEST(CpuMatmul, Integers_Wrap) {
+  Device device;
+  const Call small{
+      "matmul",
+      {make_tensor(BP_DTYPE_I8, {1, 2}, {100, 100}), make_tensor(BP_DTYPE_I8, {2, 1}, {2, 1})},
+      make_output(BP_DTYPE_I8, {1, 1})};
+  EXPECT_EQ(run(device, small).status, BP_OK);
+  EXPECT_EQ(small.output.at_flat(0), 44);
+  const Call large{
+      "matmul",
+      {make_tensor(BP_DTYPE_I32, {1, 1}, {65536}), make_tensor(BP_DTYPE_I32, {1, 1}, {65537})},
+      make_output(BP_DTYPE_I32, {1, 1})};
+  EXPECT_EQ(run(device, large).status, BP_OK);
+  EXPECT_EQ(large.output.at_flat(0), 65536);
+}
+
+TEST(CpuMatmul, SizesThatDoNotFit_AreAnError) {
+  Device device;
+  const Call call{
+      "matmul", {random_f32({3, 4}, 1), random_f32({5, 6}, 2)}, make_output(BP_DTYPE_F32, {3, 6})};
+  EXPECT_EQ(run(device, call).status, BP_INVALID_ARGUMENT);
+  EXPECT_THAT(device.instance().last_message(), HasSubstr("4 and 5 do not fit"));
+}
+
+struct GemmCase {
+  Tensor a;  // as passed, before transposition
+  Tensor b;
+  Tensor c;
+  bp_attrs_gemm attrs = bp_attrs_gemm_defaults();
+};
+
+Outcome expect_gemm(Device& device, const GemmCase& g, const std::string& kernel = "") {
+  const Tensor a = g.attrs.trans_a != 0 ? g.a.permuted({1, 0}) : g.a;
+  const Tensor b = g.attrs.trans_b != 0 ? g.b.permuted({1, 0}) : g.b;
+  const Call call{
+      "gemm", {g.a, g.b, g.c}, make_output(a.dtype, {a.sizes[0], b.sizes[1]}), &g.attrs, kernel};
+  const Outcome outcome = run(device, call);
+  EXPECT_EQ(outcome.status, BP_OK);
+  if (outcome.status != BP_OK) return outcome;
+  for_each_index(call.output.sizes, [&](const Sizes& index) {
+    double expected = 0;
+    for (int64_t k = 0; k < a.sizes[1]; ++k) expected += a.at({index[0], k}) * b.at({k, index[1]});
+    expected *= g.attrs.alpha;
+    if (g.c.dtype != BP_DTYPE_NONE && g.attrs.beta != 0)
+      expected += g.attrs.beta * broadcast_at(g.c, index);
+    const double unit = unit_of(a.dtype);
+    ASSERT_NEAR(call.output.at(index), expected,
+                2 * unit * std::fabs(expected) +
+                    64 * std::min(unit, 0x1p-24) * static_cast<double>(a.sizes[1]));
+  });
+  return outcome;
+}
+
+GemmCase gemm_case(uint32_t dtype, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b) {
+  GemmCase g;
+  g.a = make_random(dtype, trans_a ? Sizes{k, m} : Sizes{m, k}, 91, 0, 3);
+  g.b = make_random(dtype, trans_b ? Sizes{n, k} : Sizes{k, n}, 92, 0, 3);
+  g.attrs.trans_a = trans_a ? 1 : 0;
+  g.attrs.trans_b = trans_b ? 1 : 0;
+  return g;
+}
+
+TEST(CpuGemm, TransposedAndBiased_MatchesF64) {
+  Device device("2");
+  for (const int64_t k : {5, 64}) {
+    for (const bool trans_a : {false, true}) {
+      for (const bool trans_b : {false, true}) {
+        GemmCase g = gemm_case(BP_DTYPE_F32, 12, 10, k, trans_a, trans_b);
+        EXPECT_EQ(expect_gemm(device, g).kernel, k == 5 ? "gemm_loop" : "gemm_f32_onednn");
+        for (const Sizes& sizes : std::vector<Sizes>{{}, {1}, {10}, {1, 10}, {12, 1}, {12, 10}}) {
+          g.c = random_f32(sizes, 93);
+          expect_gemm(device, g);
+        }
+        g.attrs.alpha = 0.5;
+        g.attrs.beta = -1.5;
+        expect_gemm(device, g);
+        g.c = random_f32({10, 12}, 94).permuted({1, 0});
+        expect_gemm(device, g);
+        g.c = random_f32({10}, 94).flipped(0);
+        expect_gemm(device, g);
+      }
+    }
+  }
+}
+
+TEST(CpuGemm, OtherDtypes_MatchF64) {
+  Device device;
+  for (const uint32_t dtype :
+       {BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F64, BP_DTYPE_I32, BP_DTYPE_U8}) {
+    GemmCase g = gemm_case(dtype, 3, 4, 6, false, true);
+    g.c = make_random(dtype, {4}, 95, 0, 5);
+    g.attrs.alpha = 2;
+    g.attrs.beta = 3;
+    expect_gemm(device, g);
+  }
+}
+
+TEST(CpuGemm, BetaZero_DoesNotReadC) {
+  Device device;
+  for (const int64_t k : {5, 64}) {
+    GemmCase g = gemm_case(BP_DTYPE_F32, 12, 10, k, false, false);
+    g.c = make_output(BP_DTYPE_F32, {10});  // NaN
+    g.attrs.beta = 0;
+    expect_gemm(device, g);
+  }
+}
+
+TEST(CpuGemm, FractionalFactorsOfIntegers_AreRefusedWithAReason) {
+  Device device;
+  const GemmCase g = gemm_case(BP_DTYPE_I32, 2, 2, 2, false, false);
+  bp_attrs_gemm attrs = bp_attrs_gemm_defaults();
+  attrs.alpha = 0.5;
+  const Call call{"gemm", {g.a, g.b, {}}, make_output(BP_DTYPE_I32, {2, 2}), &attrs};
+  const Outcome outcome = run(device, call);
+  EXPECT_EQ(outcome.status, BP_UNSUPPORTED);
+  EXPECT_THAT(outcome.refusals.at("gemm_loop"), HasSubstr("whole numbers"));
+}
+
+TEST(CpuGemm, CThatDoesNotBroadcast_IsAnError) {
+  Device device;
+  GemmCase g = gemm_case(BP_DTYPE_F32, 12, 10, 64, false, false);
+  const Call call{
+      "gemm", {g.a, g.b, random_f32({9}, 1)}, make_output(BP_DTYPE_F32, {12, 10}), &g.attrs};
+  EXPECT_EQ(run(device, call).status, BP_INVALID_ARGUMENT);
+  EXPECT_THAT(device.instance().last_message(), HasSubstr("9 and 10 do not fit"));
+}
+
+}  // namespace
+}  // namespace bp::cpu_test

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threads: that regions really run on several, that only one is open at a time, that callers at
+// once compute right, that the user's OpenMP settings survive, and that the process has one OpenMP
+// runtime after our loops and oneDNN have both run in parallel.
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <chrono>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "plugins/cpu/cpu_test_support.hpp"
+#include "plugins/cpu/parallel.hpp"
+
+extern "C" {
+int omp_get_max_threads();
+void omp_set_num_threads(int thread_count);
+void GOMP_parallel(void (*function)(void*), void* data, unsigned thread_count, unsigned flags);
+}
+
+namespace bp::cpu_test {
+namespace {
+
+using cpu::RegionLease;
+using cpu::ThreadCountSetting;
+using cpu::Workers;
+
+constexpr int64_t kLargeCost = cpu::kRegionCost;
+constexpr auto kPatience = std::chrono::seconds(20);
+
+int core_count() {
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+// The threads that took part in a region of `items` ranges in which each waits for the other.
+size_t meeting_thread_count(Workers& workers, int64_t items, int64_t cost) {
+  std::mutex mutex;
+  std::set<std::thread::id> seen;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  workers.for_ranges(items, cost, [&](int64_t, int64_t) noexcept {
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex);
+        seen.insert(std::this_thread::get_id());
+        if (seen.size() > 1 || workers.thread_count() == 1) return;
+      }
+      if (std::chrono::steady_clock::now() > deadline || !workers.pays(items, cost)) return;
+      std::this_thread::yield();
+    }
+  });
+  return seen.size();
+}
+
+TEST(CpuWorkers, ARegion_RunsOnTwoThreads) {
+  if (core_count() < 2) GTEST_SKIP() << "one core only";
+  Workers workers(2);
+  EXPECT_EQ(meeting_thread_count(workers, 100, kLargeCost), 2u);
+}
+
+TEST(CpuWorkers, SmallWork_OpensNoRegion) {
+  Workers workers(2);
+  EXPECT_EQ(meeting_thread_count(workers, 100, 1), 1u);
+  EXPECT_EQ(meeting_thread_count(workers, 1, kLargeCost * 10), 1u);
+  Workers single(1);
+  EXPECT_EQ(meeting_thread_count(single, 100, kLargeCost), 1u);
+  EXPECT_FALSE(workers.pays(cpu::kRegionCost, 1));
+  EXPECT_TRUE(workers.pays(cpu::kRegionCost + 1, 1));
+}
+
+TEST(CpuWorkers, Ranges_CoverEachItemOnce) {
+  Workers workers(3);
+  for (const int64_t count : {0, 1, 2, 11, 12, 13, 1000}) {
+    std::vector<std::atomic<int>> visits(static_cast<size_t>(count));
+    workers.for_ranges(count, kLargeCost, [&](int64_t begin, int64_t end) noexcept {
+      for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+    });
+    for (const auto& visit : visits) EXPECT_EQ(visit.load(), 1);
+  }
+}
+
+TEST(CpuWorkers, SecondCaller_RunsSerial) {
+  Workers workers(2);
+  const RegionLease first(workers, true);
+  EXPECT_TRUE(first.granted());
+  EXPECT_FALSE(RegionLease(workers, true).granted());
+  EXPECT_FALSE(RegionLease(workers, false).granted());
+  std::set<std::thread::id> seen;
+  workers.for_ranges(100, kLargeCost,
+                     [&](int64_t, int64_t) noexcept { seen.insert(std::this_thread::get_id()); });
+  EXPECT_EQ(seen, (std::set<std::thread::id>{std::this_thread::get_id()}));
+}
+
+TEST(CpuWorkers, LeaseThatEnded_CanBeTakenAgain) {
+  Workers workers(2);
+  for (int round = 0; round < 3; ++round) EXPECT_TRUE(RegionLease(workers, true).granted());
+}
+
+TEST(CpuWorkers, InsideARegionOfTheUser_RunsSerial) {
+  Workers workers(2);
+  struct Context {
+    Workers& workers;
+    std::atomic<int> granted{0};
+    std::atomic<bool> entry{false};  // shows ThreadSanitizer the order that libgomp keeps
+  } context{.workers = workers};
+  context.entry.store(true, std::memory_order_release);
+  GOMP_parallel(
+      [](void* data) {
+        auto& own = *static_cast<Context*>(data);
+        if (own.entry.load(std::memory_order_acquire) && RegionLease(own.workers, true).granted()) {
+          ++own.granted;
+        }
+      },
+      &context, 2, 0);
+  EXPECT_EQ(context.granted.load(), 0);
+}
+
+TEST(CpuWorkers, ThreadCountSetting_IsRestored) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(5);
+  {
+    const ThreadCountSetting setting(3);
+    EXPECT_EQ(omp_get_max_threads(), 3);
+  }
+  EXPECT_EQ(omp_get_max_threads(), 5);
+  omp_set_num_threads(before);
+}
+
+size_t task_count() {
+  size_t count = 0;
+  DIR* const folder = opendir("/proc/self/task");
+  while (const dirent* entry = readdir(folder)) count += entry->d_name[0] != '.' ? 1 : 0;
+  closedir(folder);
+  return count;
+}
+
+// Files mapped into this process whose path contains `part`.
+std::set<std::string> mapped_files(const std::string& part) {
+  std::set<std::string> found;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const size_t slash = line.find('/');
+    if (slash != std::string::npos && line.find(part, slash) != std::string::npos) {
+      found.insert(line.substr(slash));
+    }
+  }
+  return found;
+}
+
+Call large_matmul() {
+  return {"matmul",
+          {make_random(BP_DTYPE_F32, {160, 160}, 1), make_random(BP_DTYPE_F32, {160, 160}, 2)},
+          make_output(BP_DTYPE_F32, {160, 160})};
+}
+
+Call large_exp() {
+  return {"exp", {make_random(BP_DTYPE_F32, {400, 400}, 3)}, make_output(BP_DTYPE_F32, {400, 400})};
+}
+
+// In a thread of its own, since libgomp keeps a pool per thread that opened a region.
+TEST(CpuThreads, OurLoopsAndOnednn_ShareOnePoolOfOneRuntime) {
+  std::thread caller([] {
+    Device device("3");
+    const size_t before = task_count();
+    EXPECT_EQ(run(device, large_exp()).status, BP_OK);
+    EXPECT_EQ(task_count(), before + 2) << "the loop should have run on 3 threads";
+    const Outcome outcome = run(device, large_matmul());
+    EXPECT_EQ(outcome.status, BP_OK);
+    EXPECT_EQ(outcome.kernel, "matmul_f32_onednn");
+    EXPECT_EQ(task_count(), before + 2) << "oneDNN should use the same threads";
+  });
+  caller.join();
+  EXPECT_EQ(mapped_files("libgomp").size(), 1u);
+  EXPECT_TRUE(mapped_files("libomp").empty());
+  EXPECT_TRUE(mapped_files("libiomp").empty());
+  EXPECT_EQ(mapped_files("libbackplane_dnnl.so.3").size(), 1u);
+  EXPECT_TRUE(mapped_files("libdnnl").empty());
+}
+
+TEST(CpuThreads, OneThread_StartsNone) {
+  std::thread caller([] {
+    Device device("1");
+    const size_t before = task_count();
+    EXPECT_EQ(run(device, large_exp()).status, BP_OK);
+    EXPECT_EQ(run(device, large_matmul()).status, BP_OK);
+    EXPECT_EQ(task_count(), before);
+  });
+  caller.join();
+}
+
+TEST(CpuThreads, OpenMpSettingOfTheCaller_Survives) {
+  Device device("2");
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(7);
+  EXPECT_EQ(run(device, large_matmul()).status, BP_OK);
+  EXPECT_EQ(omp_get_max_threads(), 7);
+  omp_set_num_threads(before);
+}
+
+// One plan, a state each, launched from several host threads at once.
+void launch_from_threads(Device& device, const std::string& kernel, const Call& call,
+                         const Values& expected) {
+  const Planned planned(device, device.kernel(kernel), call);
+  ASSERT_EQ(planned.plan_status(), BP_OK);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      Call own = call;
+      own.output = make_output(call.output.dtype, call.output.sizes);
+      std::vector<std::byte> workspace(planned.info().workspace_bytes + 64);
+      bp_kernel_state* const state = planned.make_state();
+      Outcome outcome;
+      for (int round = 0; round < 20; ++round) {
+        EXPECT_EQ(planned.launch(own, state, workspace.data(), &outcome), BP_OK);
+      }
+      planned.free_state(state);
+      const Values found = own.output.values();
+      for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-4);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(CpuThreads, CallersAtOnce_ComputeRight) {
+  Device device("2");
+  const Call product = large_matmul();
+  ASSERT_EQ(run(device, product).status, BP_OK);
+  launch_from_threads(device, "matmul_f32_onednn", product, product.output.values());
+  const Call powers = large_exp();
+  ASSERT_EQ(run(device, powers).status, BP_OK);
+  launch_from_threads(device, "exp_loop", powers, powers.output.values());
+}
+
+}  // namespace
+}  // namespace bp::cpu_test

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// reduce_max, reduce_sum, softmax and batch_norm against f64 loops, with special values, strides,
+// empty axes and shorter attribute structs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "backplane/ops/attributes.h"
+#include "plugins/cpu/cpu_test_support.hpp"
+
+namespace bp::cpu_test {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+const double kNan = std::nan("");
+
+double tolerance_of(uint32_t dtype) {
+  switch (dtype) {
+    case BP_DTYPE_F16:
+      return 0x1p-10;
+    case BP_DTYPE_BF16:
+      return 0x1p-7;
+    case BP_DTYPE_F32:
+      return 0x1p-22;
+    default:
+      return 0x1p-50;
+  }
+}
+
+// Reduces to the kept sizes (axes dropped), row-major.
+Values reference(const Tensor& x, const std::set<size_t>& axes, bool is_sum, Sizes* out_sizes) {
+  out_sizes->clear();
+  for (size_t d = 0; d < x.sizes.size(); ++d) {
+    if (!axes.contains(d)) out_sizes->push_back(x.sizes[d]);
+  }
+  Values result(static_cast<size_t>(element_count(*out_sizes)), is_sum ? 0.0 : -kInf);
+  for_each_index(x.sizes, [&](const Sizes& index) {
+    size_t flat = 0;
+    for (size_t d = 0; d < index.size(); ++d) {
+      if (!axes.contains(d))
+        flat = flat * static_cast<size_t>(x.sizes[d]) + static_cast<size_t>(index[d]);
+    }
+    const double value = x.at(index);
+    result[flat] = is_sum ? result[flat] + value : std::max(result[flat], value);
+  });
+  return result;
+}
+
+void expect_reduction(Device& device, const Tensor& x, const std::vector<int64_t>& axes) {
+  const int64_t rank = static_cast<int64_t>(x.sizes.size());
+  std::set<size_t> reduced;
+  for (const int64_t axis : axes)
+    reduced.insert(static_cast<size_t>(axis < 0 ? axis + rank : axis));
+  if (axes.empty()) {
+    for (int64_t d = 0; d < rank; ++d) reduced.insert(static_cast<size_t>(d));
+  }
+  bp_attrs_reduce_sum attrs = bp_attrs_reduce_sum_defaults();
+  attrs.axes = {axes.data(), axes.size()};
+  attrs.keepdims = 0;
+  for (const bool is_sum : {true, false}) {
+    Sizes sizes;
+    const Values expected = reference(x, reduced, is_sum, &sizes);
+    const Call call{is_sum ? "reduce_sum" : "reduce_max", {x}, make_output(x.dtype, sizes), &attrs};
+    ASSERT_EQ(run(device, call).status, BP_OK);
+    const Values found = call.output.values();
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double tolerance = is_sum ? tolerance_of(x.dtype) * (1 + std::fabs(expected[i])) : 0.0;
+      ASSERT_NEAR(found[i], expected[i], tolerance) << call.op << " dtype " << x.dtype;
+    }
+  }
+}
+
+TEST(CpuReduce, EveryDtypeAndAxes_MatchF64) {
+  Device device;
+  for (const uint32_t dtype :
+       {BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F32, BP_DTYPE_F64, BP_DTYPE_I16, BP_DTYPE_I32,
+        BP_DTYPE_I64, BP_DTYPE_U16, BP_DTYPE_U32, BP_DTYPE_U64}) {
+    const bool is_unsigned = dtype >= BP_DTYPE_U8 && dtype <= BP_DTYPE_U64;
+    const Tensor x = make_random(dtype, {3, 5, 7}, 31, is_unsigned ? 0 : -6, 6);
+    for (const std::vector<int64_t>& axes :
+         std::vector<std::vector<int64_t>>{{}, {0}, {1}, {-1}, {0, 2}, {2, 0}, {1, 2}, {0, 1, 2}}) {
+      expect_reduction(device, x, axes);
+    }
+  }
+}
+
+TEST(CpuReduce, AnyStrides_AreRead) {
+  Device device;
+  const Tensor x = make_random(BP_DTYPE_F32, {6, 5, 4}, 32);
+  for (const std::vector<int64_t>& axes :
+       std::vector<std::vector<int64_t>>{{}, {0}, {1}, {2}, {0, 1}}) {
+    expect_reduction(device, x.permuted({2, 0, 1}), axes);
+    expect_reduction(device, x.flipped(0).flipped(2).stepped(0, 2), axes);
+    expect_reduction(device, make_random(BP_DTYPE_F32, {6, 1, 4}, 33).expanded({6, 5, 4}), axes);
+  }
+}
+
+TEST(CpuReduce, LargeTensors_MatchOnAllThreads) {
+  Device device("3");
+  const Tensor x = make_random(BP_DTYPE_F32, {211, 307}, 34);
+  expect_reduction(device, x, {0});
+  expect_reduction(device, x, {1});
+  expect_reduction(device, x, {});
+}
+
+TEST(CpuReduce, LongSumOfF32_KeepsItsDigits) {
+  Device device;
+  const Tensor x = make_tensor(BP_DTYPE_F32, {1}, {0.1}).expanded({1000000});
+  const Call call{"reduce_sum", {x}, make_output(BP_DTYPE_F32, {})};
+  EXPECT_EQ(run(device, call).status, BP_OK);
+  EXPECT_NEAR(call.output.at_flat(0), 100000.0, 0.01);
+}
+
+TEST(CpuReduce, OverNothing_GivesTheNeutralElement) {
+  Device device;
+  const std::vector<int64_t> axes{1};
+  bp_attrs_reduce_sum attrs = bp_attrs_reduce_sum_defaults();
+  attrs.axes = {axes.data(), axes.size()};
+  const auto reduce = [&](const char* op, uint32_t dtype) {
+    const Call call{op, {make_output(dtype, {2, 0})}, make_output(dtype, {2, 1}), &attrs};
+    EXPECT_EQ(run(device, call).status, BP_OK);
+    return call.output.values();
+  };
+  EXPECT_EQ(reduce("reduce_sum", BP_DTYPE_F32), (Values{0, 0}));
+  EXPECT_EQ(reduce("reduce_max", BP_DTYPE_F32), (Values{-kInf, -kInf}));
+  EXPECT_EQ(reduce("reduce_max", BP_DTYPE_F16), (Values{-kInf, -kInf}));
+  EXPECT_EQ(reduce("reduce_max", BP_DTYPE_I8), (Values{-128, -128}));
+  EXPECT_EQ(reduce("reduce_max", BP_DTYPE_U32), (Values{0, 0}));
+  const Call empty{
+      "reduce_sum", {make_output(BP_DTYPE_F32, {0, 3})}, make_output(BP_DTYPE_F32, {0, 1}), &attrs};
+  EXPECT_EQ(run(device, empty).status, BP_OK);
+}
+
+TEST(CpuReduce, NanWinsAndIntegersWrap) {
+  Device device;
+  for (const int64_t place : {0, 3, 8}) {
+    Values values(9, 1.0);
+    values[static_cast<size_t>(place)] = kNan;
+    const Call call{
+        "reduce_max", {make_tensor(BP_DTYPE_F32, {9}, values)}, make_output(BP_DTYPE_F32, {})};
+    EXPECT_EQ(run(device, call).status, BP_OK);
+    EXPECT_TRUE(std::isnan(call.output.at_flat(0))) << place;
+  }
+  const Call sum{
+      "reduce_sum", {make_tensor(BP_DTYPE_I8, {3}, {100, 100, 100})}, make_output(BP_DTYPE_I8, {})};
+  EXPECT_EQ(run(device, sum).status, BP_OK);
+  EXPECT_EQ(sum.output.at_flat(0), 44);
+  const Call scalar{
+      "reduce_sum", {make_tensor(BP_DTYPE_F64, {}, {2.5})}, make_output(BP_DTYPE_F64, {})};
+  EXPECT_EQ(run(device, scalar).status, BP_OK);
+  EXPECT_EQ(scalar.output.at_flat(0), 2.5);
+}
+
+TEST(CpuReduce, AxisOutOfRange_IsAnError) {
+  Device device;
+  const std::vector<int64_t> axes{2};
+  bp_attrs_reduce_sum attrs = bp_attrs_reduce_sum_defaults();
+  attrs.axes = {axes.data(), axes.size()};
+  const Call call{
+      "reduce_sum", {make_random(BP_DTYPE_F32, {2, 2}, 1)}, make_output(BP_DTYPE_F32, {2}), &attrs};
+  EXPECT_EQ(run(device, call).status, BP_INVALID_ARGUMENT);
+  EXPECT_THAT(device.instance().last_message(), ::testing::HasSubstr("axis 2"));
+}
+
+void expect_softmax(Device& device, const Tensor& x, int64_t axis) {
+  const double smallest = x.dtype == BP_DTYPE_F16 ? 0x1p-24 : 0x1p-148;  // subnormal results
+  bp_attrs_softmax attrs = bp_attrs_softmax_defaults();
+  attrs.axis = axis;
+  const Call call{"softmax", {x}, make_output(x.dtype, x.sizes), &attrs};
+  ASSERT_EQ(run(device, call).status, BP_OK);
+  const size_t d =
+      static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(x.sizes.size()) : axis);
+  for_each_index(x.sizes, [&](const Sizes& index) {
+    double largest = -kInf;
+    double sum = 0;
+    Sizes other = index;
+    for (other[d] = 0; other[d] < x.sizes[d]; ++other[d]) largest = std::max(largest, x.at(other));
+    for (other[d] = 0; other[d] < x.sizes[d]; ++other[d]) sum += std::exp(x.at(other) - largest);
+    const double expected = std::exp(x.at(index) - largest) / sum;
+    ASSERT_NEAR(call.output.at(index), expected, 4 * tolerance_of(x.dtype) * expected + smallest);
+  });
+}
+
+TEST(CpuSoftmax, EveryDtypeAndAxis_MatchesF64) {
+  Device device("2");
+  for (const uint32_t dtype : {BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F32, BP_DTYPE_F64}) {
+    const Tensor x = make_random(dtype, {3, 5, 37}, 41, -6, 6);
+    for (const int64_t axis : {0, 1, 2, -1, -3}) expect_softmax(device, x, axis);
+  }
+  expect_softmax(device, make_random(BP_DTYPE_F32, {90, 70}, 42, 80, 95), 0);
+  expect_softmax(device, make_random(BP_DTYPE_F32, {90, 70}, 43, -1000, 1000), 1);
+}
+
+TEST(CpuSoftmax, SpecialCases_FollowTheFormula) {
+  Device device;
+  const Call scalar{"softmax", {make_tensor(BP_DTYPE_F32, {}, {5})}, make_output(BP_DTYPE_F32, {})};
+  EXPECT_EQ(run(device, scalar).status, BP_OK);
+  EXPECT_EQ(scalar.output.at_flat(0), 1);
+  const Call masked{"softmax",
+                    {make_tensor(BP_DTYPE_F32, {3}, {-kInf, 0, -kInf})},
+                    make_output(BP_DTYPE_F32, {3})};
+  EXPECT_EQ(run(device, masked).status, BP_OK);
+  EXPECT_EQ(masked.output.values(), (Values{0, 1, 0}));
+  const Call bad{
+      "softmax", {make_tensor(BP_DTYPE_F32, {2}, {kNan, 0})}, make_output(BP_DTYPE_F32, {2})};
+  EXPECT_EQ(run(device, bad).status, BP_OK);
+  EXPECT_TRUE(std::isnan(bad.output.at_flat(0)) && std::isnan(bad.output.at_flat(1)));
+  const Call empty{
+      "softmax", {make_output(BP_DTYPE_F32, {3, 0})}, make_output(BP_DTYPE_F32, {3, 0})};
+  EXPECT_EQ(run(device, empty).status, BP_OK);
+}
+
+struct Normalization {
+  Tensor x, scale, bias, mean, var;
+  double epsilon = 1e-5;
+};
+
+Normalization make_normalization(uint32_t dtype, const Sizes& sizes) {
+  const int64_t channels = sizes.size() > 1 ? sizes[1] : 1;
+  return {make_random(dtype, sizes, 51), make_random(dtype, {channels}, 52),
+          make_random(dtype, {channels}, 53), make_random(dtype, {channels}, 54),
+          make_random(dtype, {channels}, 55, 0.5, 2.0)};
+}
+
+void expect_normalized(Device& device, const Normalization& n, const void* attrs) {
+  const Call call{"batch_norm",
+                  {n.x, n.scale, n.bias, n.mean, n.var},
+                  make_output(n.x.dtype, n.x.sizes),
+                  attrs};
+  ASSERT_EQ(run(device, call).status, BP_OK);
+  for_each_index(n.x.sizes, [&](const Sizes& index) {
+    const int64_t c = index.size() > 1 ? index[1] : 0;
+    const double expected =
+        (n.x.at(index) - n.mean.at({c})) / std::sqrt(n.var.at({c}) + n.epsilon) * n.scale.at({c}) +
+        n.bias.at({c});
+    ASSERT_NEAR(call.output.at(index), expected, 8 * tolerance_of(n.x.dtype));
+  });
+}
+
+TEST(CpuBatchNorm, EveryDtypeAndRank_MatchesF64) {
+  Device device("2");
+  for (const uint32_t dtype : {BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F32, BP_DTYPE_F64}) {
+    for (const Sizes& sizes :
+         std::vector<Sizes>{{4, 3}, {6}, {2, 3, 5}, {2, 16, 9, 7}, {0, 3, 2}}) {
+      Normalization n = make_normalization(dtype, sizes);
+      expect_normalized(device, n, nullptr);
+      bp_attrs_batch_norm attrs = bp_attrs_batch_norm_defaults();
+      attrs.epsilon = n.epsilon = 0.25;
+      expect_normalized(device, n, &attrs);
+    }
+  }
+  expect_normalized(device, make_normalization(BP_DTYPE_F32, {3, 32, 40, 40}), nullptr);
+}
+
+TEST(CpuBatchNorm, ShorterAttributes_KeepDefaults) {
+  Device device;
+  bp_attrs_batch_norm attrs{
+      .struct_size = offsetof(bp_attrs_batch_norm, epsilon), .flags = 0, .epsilon = 9.0};
+  expect_normalized(device, make_normalization(BP_DTYPE_F32, {2, 3, 4}), &attrs);
+}
+
+}  // namespace
+}  // namespace bp::cpu_test

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// conv in f32 with oneDNN. Its fast code wants layouts of its own, so that a plan asks for the best
+// ones and puts reorders round the convolution, in the launch's workspace; with row-major layouts
+// it would unroll the image and multiply matrices, at about half the speed.
+#include "conv_shape.hpp"
+#include "kernels/kernel_list.hpp"
+#include "onednn.hpp"
+
+namespace bp::cpu {
+namespace {
+
+constexpr int kX = 0;
+constexpr int kW = 1;
+constexpr int kBias = 2;
+
+std::vector<int64_t> row_major_strides(std::span<const int64_t> sizes) {
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t d = sizes.size() - 1; d > 0; --d) strides[d - 1] = strides[d] * sizes[d];
+  return strides;
+}
+
+std::vector<int64_t> joined(std::initializer_list<int64_t> first, std::span<const int64_t> rest) {
+  std::vector<int64_t> all(first);
+  all.insert(all.end(), rest.begin(), rest.end());
+  return all;
+}
+
+// An argument of the convolution, in both layouts.
+struct Operand {
+  Operand(std::vector<int64_t> operand_sizes, int operand_tensor)
+      : sizes(std::move(operand_sizes)),
+        plain(make_f32_desc(sizes, row_major_strides(sizes))),
+        best(make_f32_desc_of_any_layout(sizes)),
+        tensor{.tensor = operand_tensor, .offset_bytes = 0} {}
+
+  std::vector<int64_t> sizes;
+  DnnlDesc plain;
+  DnnlDesc best;
+  DnnlPlace tensor;
+};
+
+DnnlPrimitiveDesc describe_conv(dnnl_engine* engine, const ConvShape& shape, const Operand& x,
+                                const Operand& w, const_dnnl_memory_desc_t bias, const Operand& y) {
+  const Window& window = shape.window;
+  std::vector<int64_t> dilates;  // oneDNN counts the gaps
+  for (const int64_t dilation : window.real(window.dilation)) dilates.push_back(dilation - 1);
+  const DnnlAttr attr = make_dnnl_attr();
+  dnnl_primitive_desc_t raw = nullptr;
+  check_dnnl(
+      dnnl_convolution_forward_primitive_desc_create(
+          &raw, engine, dnnl_forward_inference, dnnl_convolution_direct, x.best.get(), w.best.get(),
+          bias, y.best.get(), window.real(window.stride).data(), dilates.data(),
+          window.real(window.pad_begin).data(), window.real(window.pad_end).data(), attr.get()),
+      "convolution_forward_primitive_desc_create");
+  return DnnlPrimitiveDesc(raw);
+}
+
+// Where the convolution reads an operand: the tensor, or a reordered copy of it.
+DnnlPlace bring(DnnlProgram* program, dnnl_engine* engine, const Operand& operand,
+                const_dnnl_memory_desc_t wanted) {
+  if (dnnl_memory_desc_equal(operand.plain.get(), wanted) != 0) return operand.tensor;
+  const DnnlPlace place = program->reserve(wanted);
+  program->add_reorder(engine, operand.plain.get(), operand.tensor, wanted, place);
+  return place;
+}
+
+DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, int y_tensor) {
+  const Window& window = shape.window;
+  const auto w_spatial = window.real(window.kernel);
+  const Operand x(joined({shape.batch, shape.in_channels}, window.real(window.in)), kX);
+  const Operand w(shape.groups == 1
+                      ? joined({shape.out_channels, shape.in_channels}, w_spatial)
+                      : joined({shape.groups, shape.group_out(), shape.group_in()}, w_spatial),
+                  kW);
+  const Operand y(joined({shape.batch, shape.out_channels}, window.real(window.out)), y_tensor);
+  const int64_t bias_size[] = {shape.out_channels};
+  const int64_t bias_stride[] = {1};
+  const DnnlDesc bias = shape.has_bias ? make_f32_desc(bias_size, bias_stride) : nullptr;
+
+  DnnlProgram program;
+  DnnlPrimitiveDesc conv = describe_conv(engine, shape, x, w, bias.get(), y);
+  const auto x_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_src_md);
+  const auto w_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_weights_md);
+  const auto y_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_dst_md);
+  std::vector<DnnlProgram::Arg> args;
+  args.push_back({DNNL_ARG_SRC, x_desc, bring(&program, engine, x, x_desc)});
+  args.push_back({DNNL_ARG_WEIGHTS, w_desc, bring(&program, engine, w, w_desc)});
+  if (shape.has_bias) {
+    const auto bias_desc = dnnl_primitive_desc_query_md(conv.get(), dnnl_query_weights_md, 1);
+    args.push_back({DNNL_ARG_BIAS, bias_desc, {.tensor = kBias, .offset_bytes = 0}});
+  }
+  const bool is_plain = dnnl_memory_desc_equal(y.plain.get(), y_desc) != 0;
+  const DnnlPlace y_place = is_plain ? y.tensor : program.reserve(y_desc);
+  args.push_back({DNNL_ARG_DST, y_desc, y_place});
+  program.add_step(std::move(conv), std::move(args));
+  if (!is_plain) program.add_reorder(engine, y_desc, y_place, y.plain.get(), y.tensor);
+  return program;
+}
+
+std::unique_ptr<DnnlPlan> make_plan(bp_device* device, const bp_kernel_query& query,
+                                    bp_plan_info* info) {
+  const ConvShape shape = make_conv_shape(query);
+  if (shape.is_empty()) throw Refusal{"empty tensors need no library"};
+  for (uint32_t d = 0; d < kMaxSpatialRank; ++d) {
+    if (shape.window.pad_begin[d] < 0 || shape.window.pad_end[d] < 0) {
+      throw Refusal{"oneDNN does not take negative pads"};
+    }
+  }
+  const int y_tensor = static_cast<int>(query.input_count);  // an absent bias counts
+  auto plan = std::make_unique<DnnlPlan>();
+  build_dnnl_programs(
+      device, shape.multiply_add_count(),
+      [&] { return build_program(device->engine.get(), shape, y_tensor); }, plan.get(), info);
+  return plan;
+}
+
+constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
+
+constexpr bp_kernel conv_onednn_kernel() {
+  bp_kernel kernel = described_kernel("conv_f32_onednn", "conv", kMasks);
+  kernel.priority = 10;
+  kernel.depends_on = BP_DEPENDS_SIZES_BIT;
+  kernel.supports = conv_supports;
+  kernel.plan = plan_slot<DnnlPlan, make_plan>;
+  kernel.plan_free = free_plan;
+  kernel.launch = launch_slot<launch_dnnl>;
+  kernel.state_create = create_dnnl_state;
+  kernel.state_destroy = destroy_state;
+  return kernel;
+}
+
+}  // namespace
+
+constinit const bp_kernel kConvOnednn = conv_onednn_kernel();
+
+}  // namespace bp::cpu

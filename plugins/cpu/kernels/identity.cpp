@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// identity: a copy with any strides of any dtype, by the size of its elements. It is also how the
+// core makes strided tensors contiguous. 4-bit elements are contiguous by definition.
+#include <cstring>
+
+#include "kernels/kernel_list.hpp"
+#include "nest.hpp"
+
+namespace bp::cpu {
+namespace {
+
+struct Element16 {
+  uint64_t words[2];
+};
+
+template <class T>
+void copy_row(void* y_data, const void* x_data, int64_t x_stride, int64_t count) {
+  T* const y = static_cast<T*>(y_data);
+  const T* const x = static_cast<const T*>(x_data);
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i * x_stride];
+}
+
+using CopyRow = void (*)(void*, const void*, int64_t, int64_t);
+
+CopyRow copy_row_of(int64_t element_bytes) {
+  switch (element_bytes) {
+    case 1:
+      return copy_row<uint8_t>;
+    case 2:
+      return copy_row<uint16_t>;
+    case 4:
+      return copy_row<uint32_t>;
+    case 8:
+      return copy_row<uint64_t>;
+    default:
+      return copy_row<Element16>;
+  }
+}
+
+void copy_contiguous(Workers& workers, std::byte* y, const std::byte* x, int64_t bytes) {
+  workers.for_ranges((bytes - 1) / 64 + 1, 4, [&](int64_t begin, int64_t end) noexcept {
+    const int64_t last = std::min(end * 64, bytes);
+    std::memcpy(y + begin * 64, x + begin * 64, static_cast<size_t>(last - begin * 64));
+  });
+}
+
+bp_status launch(const bp_launch_args& args) {
+  const bp_tensor& x = input_of(args, 0);
+  const bp_tensor& y = output_of(args);
+  const int64_t count = sdk::element_count(y);
+  if (count == 0) return BP_OK;
+  std::byte* const y_data = address_of(y);
+  const std::byte* const x_data = address_of(x);
+  Workers& workers = args.device->workers;
+  const int64_t bytes = static_cast<int64_t>(sdk::dtype_bytes(y.dtype));
+  if (bytes == 0 || is_contiguous(x)) {
+    copy_contiguous(workers, y_data, x_data, bytes == 0 ? (count + 1) / 2 : count * bytes);
+    return BP_OK;
+  }
+  const bp_tensor* const inputs[] = {&x};
+  const Nest nest = broadcast_nest(y, inputs, 1);
+  const int64_t x_stride = nest.strides[1][nest.rank - 1];
+  const CopyRow row = copy_row_of(bytes);
+  workers.for_ranges(count, 1, [&](int64_t begin, int64_t end) noexcept {
+    walk_rows(nest, 2, begin, end, [&](const int64_t* offsets, int64_t row_count) {
+      row(y_data + offsets[0] * bytes, x_data + offsets[1] * bytes, x_stride, row_count);
+    });
+  });
+  return BP_OK;
+}
+
+// More than the operator's own set: the core uses this kernel for whatever it stores.
+constexpr uint64_t kMasks[] = {
+    kAnyTypes | sdk::dtypes({BP_DTYPE_C64, BP_DTYPE_C128, BP_DTYPE_F8E4M3FN, BP_DTYPE_F8E5M2,
+                             BP_DTYPE_F8E4M3FNUZ, BP_DTYPE_F8E5M2FNUZ, BP_DTYPE_I4, BP_DTYPE_U4})};
+
+constexpr bp_kernel identity_kernel() {
+  bp_kernel kernel = described_kernel("identity_loop", "identity", kMasks);
+  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
+  take_any_strides(&kernel);
+  kernel.launch = launch_slot<launch>;
+  return kernel;
+}
+
+}  // namespace
+
+constinit const bp_kernel kIdentity = identity_kernel();
+
+}  // namespace bp::cpu

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// matmul and gemm in f32 with oneDNN, for matrices whose rows or columns are dense. A bias that
+// runs along the columns is added inside the product; any other alpha, beta and c are one more pass
+// over y.
+#include "kernels/kernel_list.hpp"
+#include "matmul_shape.hpp"
+#include "onednn.hpp"
+
+namespace bp::cpu {
+namespace {
+
+// Below this many multiply-adds a library call, which allocates several times, costs more than the
+// product itself.
+constexpr double kSmallProduct = 2048;
+
+struct ProductPlan : DnnlPlan {
+  int64_t m = 0;
+  int64_t n = 0;
+  Epilogue epilogue;  // what is left to do after the program
+};
+
+struct Matrix {
+  int64_t rows;
+  int64_t cols;
+  int64_t row_stride;
+  int64_t col_stride;
+};
+
+// oneDNN's fast code takes row-major and column-major matrices. The stride of a dimension of size 1
+// means nothing and gets the value that fits.
+void make_dense(Matrix* matrix) {
+  if (matrix->cols == 1) matrix->col_stride = 1;
+  if (matrix->rows == 1 && matrix->col_stride == 1) matrix->row_stride = matrix->cols;
+  if (matrix->rows == 1 && matrix->col_stride != 1) matrix->row_stride = 1;
+  const bool by_rows = matrix->col_stride == 1 && matrix->row_stride >= matrix->cols;
+  const bool by_columns = matrix->row_stride == 1 && matrix->col_stride >= matrix->rows;
+  if (!by_rows && !by_columns) throw Refusal{"oneDNN takes matrices with dense rows or columns"};
+}
+
+// A matrix per batch; a batch dimension along which it repeats has size 1.
+DnnlDesc describe(const Nest& batches, int operand, const Matrix& matrix) {
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  for (int d = 0; d < batches.rank && batches.count > 1; ++d) {
+    const int64_t stride = batches.strides[operand][d];
+    if (stride < 0) throw Refusal{"oneDNN does not take negative strides"};
+    sizes.push_back(stride == 0 ? 1 : batches.sizes[d]);
+    strides.push_back(stride == 0 ? matrix.rows * matrix.cols : stride);
+  }
+  sizes.insert(sizes.end(), {matrix.rows, matrix.cols});
+  strides.insert(strides.end(), {matrix.row_stride, matrix.col_stride});
+  if (sizes.size() > DNNL_MAX_NDIMS) throw Refusal{"more batch dimensions than oneDNN has"};
+  return make_f32_desc(sizes, strides);
+}
+
+// The output, contiguous, with all batches.
+DnnlDesc describe_output(const MatmulShape& shape) {
+  std::vector<int64_t> sizes;
+  for (int d = 0; d < shape.batches.rank && shape.batches.count > 1; ++d) {
+    sizes.push_back(shape.batches.sizes[d]);
+  }
+  sizes.insert(sizes.end(), {shape.m, shape.n});
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t d = sizes.size() - 1; d > 0; --d) strides[d - 1] = strides[d] * sizes[d];
+  return make_f32_desc(sizes, strides);
+}
+
+DnnlProgram build_program(dnnl_engine* engine, const MatmulShape& shape, bool has_bias,
+                          int y_tensor) {
+  Matrix a_matrix{shape.m, shape.k, shape.a_row, shape.a_col};
+  Matrix b_matrix{shape.k, shape.n, shape.b_row, shape.b_col};
+  make_dense(&a_matrix);
+  make_dense(&b_matrix);
+  const DnnlDesc a = describe(shape.batches, 0, a_matrix);
+  const DnnlDesc b = describe(shape.batches, 1, b_matrix);
+  const DnnlDesc y = describe_output(shape);
+  const int64_t bias_sizes[] = {1, shape.n};
+  const int64_t bias_strides[] = {shape.n, 1};
+  const DnnlDesc bias = has_bias ? make_f32_desc(bias_sizes, bias_strides) : nullptr;
+  const DnnlAttr attr = make_dnnl_attr();
+  dnnl_primitive_desc_t raw = nullptr;
+  check_dnnl(dnnl_matmul_primitive_desc_create(&raw, engine, a.get(), b.get(), bias.get(), y.get(),
+                                               attr.get()),
+             "matmul_primitive_desc_create");
+  DnnlPrimitiveDesc descriptor(raw);
+  std::vector<DnnlProgram::Arg> args{
+      {DNNL_ARG_SRC, DnnlProgram::desc_of(raw, dnnl_query_src_md), {.tensor = 0}},
+      {DNNL_ARG_WEIGHTS, DnnlProgram::desc_of(raw, dnnl_query_weights_md), {.tensor = 1}},
+      {DNNL_ARG_DST, DnnlProgram::desc_of(raw, dnnl_query_dst_md), {.tensor = y_tensor}}};
+  if (has_bias) {
+    args.push_back({DNNL_ARG_BIAS,
+                    dnnl_primitive_desc_query_md(raw, dnnl_query_weights_md, 1),
+                    {.tensor = 2}});
+  }
+  DnnlProgram program;
+  program.add_step(std::move(descriptor), std::move(args));
+  return program;
+}
+
+std::unique_ptr<ProductPlan> make_product_plan(bp_device* device, const bp_kernel_query& query,
+                                               const MatmulShape& shape, const Epilogue& epilogue,
+                                               bp_plan_info* info) {
+  if (shape.is_empty()) throw Refusal{"empty tensors need no library"};
+  if (shape.multiply_add_count() < kSmallProduct) {
+    throw Refusal{"too small to pay for a library call"};
+  }
+  const bool has_bias = epilogue.has_c && epilogue.alpha == 1.0 && epilogue.beta == 1.0 &&
+                        epilogue.c_row == 0 && epilogue.c_col == 1;
+  const int y_tensor = static_cast<int>(query.input_count);  // an absent c counts
+  auto plan = std::make_unique<ProductPlan>();
+  plan->m = shape.m;
+  plan->n = shape.n;
+  if (!has_bias) plan->epilogue = epilogue;
+  build_dnnl_programs(
+      device, shape.multiply_add_count(),
+      [&] { return build_program(device->engine.get(), shape, has_bias, y_tensor); }, plan.get(),
+      info);
+  return plan;
+}
+
+std::unique_ptr<ProductPlan> make_matmul_plan(bp_device* device, const bp_kernel_query& query,
+                                              bp_plan_info* info) {
+  return make_product_plan(device, query, make_matmul_shape(query), Epilogue{}, info);
+}
+
+std::unique_ptr<ProductPlan> make_gemm_plan(bp_device* device, const bp_kernel_query& query,
+                                            bp_plan_info* info) {
+  const auto attrs = read_attributes(query.attributes, bp_attrs_gemm_defaults());
+  const MatmulShape shape = make_gemm_shape(query, attrs);
+  return make_product_plan(device, query, shape, make_epilogue(query, attrs, shape), info);
+}
+
+void finish(const ProductPlan& plan, const bp_launch_args& args) {
+  const Epilogue& e = plan.epilogue;
+  const float alpha = static_cast<float>(e.alpha);
+  const float beta = static_cast<float>(e.beta);
+  float* const y = address_of<float>(output_of(args));
+  const float* const c = e.has_c ? address_of<const float>(input_of(args, 2)) : nullptr;
+  args.device->workers.for_ranges(plan.m, plan.n, [&](int64_t begin, int64_t end) noexcept {
+    for (int64_t i = begin; i < end; ++i) {
+      float* const row = y + i * plan.n;
+      for (int64_t j = 0; j < plan.n; ++j) {
+        row[j] = alpha * row[j];
+        if (c != nullptr) row[j] += beta * c[i * e.c_row + j * e.c_col];
+      }
+    }
+  });
+}
+
+bp_status launch(const bp_launch_args& args) {
+  const bp_status status = launch_dnnl(args);
+  const auto& plan = *static_cast<const ProductPlan*>(args.plan);
+  if (status == BP_OK && !plan.epilogue.is_nothing()) finish(plan, args);
+  return status;
+}
+
+constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
+
+template <std::unique_ptr<ProductPlan> (*MakePlan)(bp_device*, const bp_kernel_query&,
+                                                   bp_plan_info*)>
+constexpr bp_kernel onednn_kernel(std::string_view name, std::string_view op) {
+  bp_kernel kernel = described_kernel(name, op, kMasks);
+  kernel.priority = 10;
+  kernel.depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT;
+  take_any_strides(&kernel);
+  kernel.plan = plan_slot<ProductPlan, MakePlan>;
+  kernel.plan_free = free_plan;
+  kernel.launch = launch_slot<launch>;
+  kernel.state_create = create_dnnl_state;
+  kernel.state_destroy = destroy_state;
+  return kernel;
+}
+
+}  // namespace
+
+constinit const bp_kernel kMatmulOnednn =
+    onednn_kernel<make_matmul_plan>("matmul_f32_onednn", "matmul");
+constinit const bp_kernel kGemmOnednn = onednn_kernel<make_gemm_plan>("gemm_f32_onednn", "gemm");
+
+}  // namespace bp::cpu

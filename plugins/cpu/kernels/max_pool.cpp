@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// max_pool on all number types. oneDNN is not used here: for row-major tensors it has only generic
+// code, and that starts its maximum at the lowest finite value and drops NaN, so that a window of
+// -inf gives -3.4e38.
+#include <algorithm>
+
+#include "element.hpp"
+#include "kernels/kernel_list.hpp"
+#include "window.hpp"
+
+namespace bp::cpu {
+namespace {
+
+// Outputs of one row that are worked on together.
+constexpr int64_t kTile = 64;
+
+struct MaxPoolPlan : bp_kernel_plan {
+  Window window;
+  int64_t planes = 0;  // N * C
+};
+
+// One tile of one output row: the maximum of the rows of the input under the window.
+template <class T>
+void pool_tile(const Window& w, T* y, const T* plane, int64_t out_d, int64_t out_h, int64_t first,
+               int64_t count) {
+  using C = Compute<T>;
+  C best[kTile];
+  std::fill_n(best, count, lowest<C>());
+  const Range range_d = valid_kernel(w, 0, out_d);
+  const Range range_h = valid_kernel(w, 1, out_h);
+  for (int64_t kd = range_d.begin; kd < range_d.end; ++kd) {
+    const int64_t d = out_d * w.stride[0] - w.pad_begin[0] + kd * w.dilation[0];
+    for (int64_t kh = range_h.begin; kh < range_h.end; ++kh) {
+      const int64_t h = out_h * w.stride[1] - w.pad_begin[1] + kh * w.dilation[1];
+      const T* const row = plane + (d * w.in[1] + h) * w.in[2];
+      for (int64_t kw = 0; kw < w.kernel[2]; ++kw) {
+        const Range valid = valid_outputs(w, 2, kw);
+        const int64_t begin = std::max(valid.begin, first);
+        const int64_t end = std::min(valid.end, first + count);
+        const int64_t shift = kw * w.dilation[2] - w.pad_begin[2];
+        for (int64_t o = begin; o < end; ++o) {
+          best[o - first] = larger(load(row[o * w.stride[2] + shift]), best[o - first]);
+        }
+      }
+    }
+  }
+  for (int64_t i = 0; i < count; ++i) y[i] = store<T>(best[i]);
+}
+
+template <class T>
+struct MaxPool {
+  static void run(const Window& w, void* y_data, const void* x_data, int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const T* const plane = static_cast<const T*>(x_data) + p * w.in_count();
+      T* const y = static_cast<T*>(y_data) + p * w.out_count();
+      for (int64_t row = 0; row < w.out[0] * w.out[1]; ++row) {
+        for (int64_t o = 0; o < w.out[2]; o += kTile) {
+          pool_tile(w, y + row * w.out[2] + o, plane, row / w.out[1], row % w.out[1], o,
+                    std::min(kTile, w.out[2] - o));
+        }
+      }
+    }
+  }
+};
+
+constexpr auto kTable = number_table<MaxPool>();
+
+std::unique_ptr<MaxPoolPlan> make_plan(bp_device*, const bp_kernel_query& query, bp_plan_info*) {
+  const auto attrs = read_attributes(query.attributes, bp_attrs_max_pool_defaults());
+  const std::span<const int64_t> x = sizes_of(input_info(query, 0));
+  const std::span<const int64_t> y = sizes_of(output_info(query));
+  if (x.size() < 2 || y.size() != x.size()) {
+    throw sdk::Failure{BP_INVALID_ARGUMENT,
+                       "max_pool: expected an input of rank 3 to 5 and an "
+                       "output of the same rank"};
+  }
+  auto plan = std::make_unique<MaxPoolPlan>();
+  plan->window = make_window(x.subspan(2), y.subspan(2), values_of(attrs.kernel_shape),
+                             {.strides = values_of(attrs.strides),
+                              .pads = values_of(attrs.pads),
+                              .dilations = values_of(attrs.dilations)});
+  plan->planes = y[0] * y[1];
+  return plan;
+}
+
+bp_status launch(const bp_launch_args& args) {
+  const auto& plan = *static_cast<const MaxPoolPlan*>(args.plan);
+  const Window& window = plan.window;
+  const bp_tensor& x = input_of(args, 0);
+  std::byte* const y_data = address_of(output_of(args));
+  const std::byte* const x_data = address_of(x);
+  const auto run = kTable[x.dtype];
+  const int64_t plane_cost = std::max<int64_t>(1, window.out_count() * window.kernel_count());
+  args.device->workers.for_ranges(
+      plan.planes, plane_cost,
+      [&](int64_t begin, int64_t end) noexcept { run(window, y_data, x_data, begin, end); });
+  return BP_OK;
+}
+
+constexpr uint64_t kMasks[] = {kNumberTypes};
+
+constexpr bp_kernel max_pool_kernel() {
+  bp_kernel kernel = described_kernel("max_pool_loop", "max_pool", kMasks);
+  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
+  kernel.depends_on = BP_DEPENDS_SIZES_BIT;
+  kernel.plan = plan_slot<MaxPoolPlan, make_plan>;
+  kernel.plan_free = free_plan;
+  kernel.launch = launch_slot<launch>;
+  return kernel;
+}
+
+}  // namespace
+
+constinit const bp_kernel kMaxPool = max_pool_kernel();
+
+}  // namespace bp::cpu

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Building and merging loop nests. See nest.hpp.
+#include "nest.hpp"
+
+namespace bp::cpu {
+namespace {
+
+// Whether dimension `outer` continues `inner` in the memory of every operand.
+bool can_merge(const Nest& nest, int operand_count, int outer, int inner) {
+  for (int k = 0; k < operand_count; ++k) {
+    if (nest.strides[k][outer] != nest.strides[k][inner] * nest.sizes[inner]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void simplify(Nest* nest, int operand_count) {
+  nest->count = 1;
+  int kept = 0;
+  for (int d = 0; d < nest->rank; ++d) {
+    nest->count *= nest->sizes[d];
+    if (nest->sizes[d] == 1) continue;
+    const bool merged = kept > 0 && can_merge(*nest, operand_count, kept - 1, d);
+    const int to = merged ? kept - 1 : kept;
+    nest->sizes[to] = merged ? nest->sizes[to] * nest->sizes[d] : nest->sizes[d];
+    for (int k = 0; k < operand_count; ++k) nest->strides[k][to] = nest->strides[k][d];
+    kept = to + 1;
+  }
+  if (kept == 0) {
+    nest->sizes[0] = 1;
+    for (int k = 0; k < operand_count; ++k) nest->strides[k][0] = 0;
+    kept = 1;
+  }
+  nest->rank = kept;
+}
+
+Nest broadcast_nest(const bp_tensor& output, const bp_tensor* const* inputs, int input_count) {
+  Nest nest;
+  const int rank = static_cast<int>(output.rank);
+  for (int d = 0; d < rank; ++d) {
+    nest.add_dimension(output.sizes[d]);
+    nest.strides[0][d] = output.strides[d];
+  }
+  for (int i = 0; i < input_count; ++i) {
+    const bp_tensor& input = *inputs[i];
+    const int missing = rank - static_cast<int>(input.rank);
+    for (int d = missing; d < rank; ++d) {
+      const bool repeats = input.sizes[d - missing] == 1;
+      nest.strides[i + 1][d] = repeats ? 0 : input.strides[d - missing];
+    }
+  }
+  simplify(&nest, input_count + 1);
+  return nest;
+}
+
+}  // namespace bp::cpu

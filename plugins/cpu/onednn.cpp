@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bridge to oneDNN: objects, programs and their execution. See onednn.hpp.
+#include "onednn.hpp"
+
+#include <array>
+#include <string_view>
+
+namespace bp::cpu {
+namespace {
+
+constexpr uint64_t kPlaceAlignment = 64;
+
+// A multiply-add in oneDNN costs a fraction of the unit that regions are counted in.
+constexpr double kMultiplyAddsPerUnit = 32;
+
+uint64_t round_up(uint64_t bytes) {
+  return (bytes + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
+}
+
+// oneDNN's reference code is right but slower than our own loops.
+void refuse_reference_code(const dnnl_primitive_desc* descriptor) {
+  const char* name = nullptr;
+  check_dnnl(dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &name),
+             "primitive_desc_query");
+  if (name != nullptr && std::string_view(name).starts_with("ref")) {
+    throw Refusal{"oneDNN has only its reference code for these shapes and strides"};
+  }
+}
+
+}  // namespace
+
+void DnnlEngineDelete::operator()(dnnl_engine* engine) const { dnnl_engine_destroy(engine); }
+
+void check_dnnl(dnnl_status_t status, const char* call) {
+  if (status == dnnl_success) return;
+  if (status == dnnl_unimplemented || status == dnnl_invalid_arguments) {
+    throw Refusal{"oneDNN does not take these shapes"};
+  }
+  const bp_status ours = status == dnnl_out_of_memory ? BP_OUT_OF_MEMORY : BP_INTERNAL;
+  throw sdk::Failure{ours, std::string("oneDNN failed in ") + call, status};
+}
+
+DnnlEngine make_dnnl_engine() {
+  dnnl_engine_t engine = nullptr;
+  const dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+  if (status != dnnl_success) {
+    throw sdk::Failure{BP_UNAVAILABLE, "oneDNN has no engine for this processor", status};
+  }
+  return DnnlEngine(engine);
+}
+
+std::string dnnl_version_text() {
+  const dnnl_version_t* const version = dnnl_version();
+  return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+         std::to_string(version->patch);
+}
+
+DnnlDesc make_f32_desc(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  dnnl_memory_desc_t desc = nullptr;
+  check_dnnl(dnnl_memory_desc_create_with_strides(&desc, static_cast<int>(sizes.size()),
+                                                  sizes.data(), dnnl_f32, strides.data()),
+             "memory_desc_create_with_strides");
+  return DnnlDesc(desc);
+}
+
+DnnlDesc make_f32_desc_of_any_layout(std::span<const int64_t> sizes) {
+  dnnl_memory_desc_t desc = nullptr;
+  check_dnnl(dnnl_memory_desc_create_with_tag(&desc, static_cast<int>(sizes.size()), sizes.data(),
+                                              dnnl_f32, dnnl_format_tag_any),
+             "memory_desc_create_with_tag");
+  return DnnlDesc(desc);
+}
+
+DnnlAttr make_dnnl_attr() {
+  dnnl_primitive_attr_t raw = nullptr;
+  check_dnnl(dnnl_primitive_attr_create(&raw), "primitive_attr_create");
+  DnnlAttr attr(raw);
+  check_dnnl(dnnl_primitive_attr_set_scratchpad_mode(raw, dnnl_scratchpad_mode_user),
+             "primitive_attr_set_scratchpad_mode");
+  check_dnnl(dnnl_primitive_attr_set_fpmath_mode(raw, dnnl_fpmath_mode_strict),
+             "primitive_attr_set_fpmath_mode");
+  return attr;
+}
+
+const_dnnl_memory_desc_t DnnlProgram::desc_of(const dnnl_primitive_desc* descriptor,
+                                              dnnl_query_t which) {
+  return dnnl_primitive_desc_query_md(descriptor, which, 0);
+}
+
+DnnlPlace DnnlProgram::reserve(const_dnnl_memory_desc_t desc) {
+  const DnnlPlace place{.tensor = -1, .offset_bytes = workspace_bytes_};
+  workspace_bytes_ += round_up(dnnl_memory_desc_get_size(desc));
+  return place;
+}
+
+void DnnlProgram::add_step(DnnlPrimitiveDesc descriptor, std::vector<Arg> args) {
+  refuse_reference_code(descriptor.get());
+  const const_dnnl_memory_desc_t scratchpad = desc_of(descriptor.get(), dnnl_query_scratchpad_md);
+  if (scratchpad != nullptr && dnnl_memory_desc_get_size(scratchpad) != 0) {
+    args.push_back({DNNL_ARG_SCRATCHPAD, scratchpad, reserve(scratchpad)});
+  }
+  dnnl_primitive_t primitive = nullptr;
+  check_dnnl(dnnl_primitive_create(&primitive, descriptor.get()), "primitive_create");
+  steps_.push_back({std::move(descriptor), DnnlPrimitive(primitive), std::move(args)});
+}
+
+void DnnlProgram::add_reorder(dnnl_engine* engine, const_dnnl_memory_desc_t from_desc,
+                              DnnlPlace from, const_dnnl_memory_desc_t to_desc, DnnlPlace to) {
+  const DnnlAttr attr = make_dnnl_attr();
+  dnnl_primitive_desc_t raw = nullptr;
+  check_dnnl(
+      dnnl_reorder_primitive_desc_create(&raw, from_desc, engine, to_desc, engine, attr.get()),
+      "reorder_primitive_desc_create");
+  DnnlPrimitiveDesc descriptor(raw);
+  const const_dnnl_memory_desc_t from_kept = desc_of(raw, dnnl_query_src_md);
+  const const_dnnl_memory_desc_t to_kept = desc_of(raw, dnnl_query_dst_md);
+  add_step(std::move(descriptor), {{DNNL_ARG_FROM, from_kept, from}, {DNNL_ARG_TO, to_kept, to}});
+}
+
+DnnlRun::DnnlRun(dnnl_engine* engine, const DnnlProgram& program) {
+  for (const DnnlProgram::Step& step : program.steps()) {
+    std::vector<dnnl_exec_arg_t> args;
+    for (const DnnlProgram::Arg& arg : step.args) {
+      dnnl_memory_t memory = nullptr;
+      check_dnnl(dnnl_memory_create(&memory, arg.desc, engine, DNNL_MEMORY_NONE), "memory_create");
+      bindings_.push_back({DnnlMemory(memory), arg.place});
+      args.push_back({arg.id, memory});
+    }
+    steps_.push_back({step.primitive.get(), std::move(args)});
+  }
+}
+
+dnnl_status_t DnnlRun::execute(dnnl_stream* stream, void* const* addresses, std::byte* workspace) {
+  for (const Binding& binding : bindings_) {
+    const DnnlPlace& place = binding.place;
+    void* const address =
+        place.tensor >= 0 ? addresses[place.tensor] : workspace + place.offset_bytes;
+    const dnnl_status_t status = dnnl_memory_set_data_handle(binding.memory.get(), address);
+    if (status != dnnl_success) return status;
+  }
+  for (const Step& step : steps_) {
+    const dnnl_status_t status = dnnl_primitive_execute(
+        step.primitive, stream, static_cast<int>(step.args.size()), step.args.data());
+    if (status != dnnl_success) return status;
+  }
+  return dnnl_stream_wait(stream);
+}
+
+DnnlState::DnnlState(bp_device* device, const DnnlPlan& plan)
+    : serial(device->engine.get(), plan.serial) {
+  dnnl_stream_t raw = nullptr;
+  check_dnnl(dnnl_stream_create(&raw, device->engine.get(), dnnl_stream_default_flags),
+             "stream_create");
+  stream.reset(raw);
+  if (plan.parallel) parallel.emplace(device->engine.get(), *plan.parallel);
+}
+
+void build_dnnl_programs(bp_device* device, double multiply_add_count,
+                         const std::function<DnnlProgram()>& build, DnnlPlan* plan,
+                         bp_plan_info* info) {
+  {
+    const ThreadCountSetting setting(1);
+    plan->serial = build();
+  }
+  const int thread_count = device->workers.thread_count();
+  const double units = multiply_add_count / kMultiplyAddsPerUnit;
+  if (thread_count > 1 && units > static_cast<double>(kRegionCost)) {
+    const ThreadCountSetting setting(thread_count);
+    plan->parallel = build();
+  }
+  info->workspace_bytes =
+      std::max(plan->serial.workspace_bytes(),
+               plan->parallel ? plan->parallel->workspace_bytes() : uint64_t{0});
+  info->workspace_alignment_bytes = info->workspace_bytes == 0 ? 0 : kPlaceAlignment;
+}
+
+bp_status create_dnnl_state(bp_device* device, const bp_kernel*, const bp_kernel_plan* plan,
+                            bp_kernel_state** out_state) {
+  return sdk::guard(device->host, [&] {
+    try {
+      *out_state = new DnnlState(device, *static_cast<const DnnlPlan*>(plan));
+    } catch (const Refusal& refusal) {
+      throw sdk::Failure{BP_INTERNAL, refusal.reason};
+    }
+    return BP_OK;
+  });
+}
+
+bp_status launch_dnnl(const bp_launch_args& args) {
+  const auto& plan = *static_cast<const DnnlPlan*>(args.plan);
+  auto& state = *static_cast<DnnlState*>(args.state);
+  std::array<void*, 8> addresses{};
+  const uint32_t tensor_count = args.input_count + args.output_count;
+  for (uint32_t i = 0; i < tensor_count && i < addresses.size(); ++i) {
+    addresses[i] = address_of(args.tensors[i]);
+  }
+  Workers& workers = args.device->workers;
+  const RegionLease lease(workers, plan.parallel.has_value());
+  const ThreadCountSetting setting(lease.granted() ? workers.thread_count() : 1);
+  DnnlRun& run = lease.granted() ? *state.parallel : state.serial;
+  const dnnl_status_t status =
+      run.execute(state.stream.get(), addresses.data(), address_of(args.workspace));
+  if (status == dnnl_success) return BP_OK;
+  const std::string message = "oneDNN status " + std::to_string(status) + " from a launch of " +
+                              std::string(sdk::view(args.kernel->name));
+  args.device->host.report(BP_INTERNAL, message, status, args.op_seq);
+  return BP_INTERNAL;
+}
+
+}  // namespace bp::cpu

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// oneDNN as a plan sees it. A DnnlProgram is the immutable part (primitives, layouts, places of
+// intermediate results in the launch's workspace); a DnnlRun holds the memory objects of one user.
+// A launch then only sets addresses and executes. Intermediate results and scratchpads live in the
+// core's workspace, so that no launch allocates device memory.
+//
+// The C interface is used because its execute takes an array where the C++ one builds a hash map
+// per call.
+#ifndef BACKPLANE_PLUGINS_CPU_ONEDNN_HPP
+#define BACKPLANE_PLUGINS_CPU_ONEDNN_HPP
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device.hpp"
+#include "kernel_support.hpp"
+
+namespace bp::cpu {
+
+template <auto Destroy>
+struct DnnlDelete {
+  template <class T>
+  void operator()(T* object) const {
+    Destroy(object);
+  }
+};
+using DnnlDesc = std::unique_ptr<dnnl_memory_desc, DnnlDelete<dnnl_memory_desc_destroy>>;
+using DnnlAttr = std::unique_ptr<dnnl_primitive_attr, DnnlDelete<dnnl_primitive_attr_destroy>>;
+using DnnlPrimitiveDesc =
+    std::unique_ptr<dnnl_primitive_desc, DnnlDelete<dnnl_primitive_desc_destroy>>;
+using DnnlPrimitive = std::unique_ptr<dnnl_primitive, DnnlDelete<dnnl_primitive_destroy>>;
+using DnnlMemory = std::unique_ptr<dnnl_memory, DnnlDelete<dnnl_memory_destroy>>;
+using DnnlStream = std::unique_ptr<dnnl_stream, DnnlDelete<dnnl_stream_destroy>>;
+
+/// Throws on a failed status: memory exhaustion and errors as Failure, "unimplemented" and
+/// "invalid arguments" (a shape that oneDNN does not take) as Refusal, for plans.
+void check_dnnl(dnnl_status_t status, const char* call);
+
+DnnlEngine make_dnnl_engine();
+
+/// "oneDNN 3.2.0".
+std::string dnnl_version_text();
+
+/// f32 with the given strides in elements; without strides, the layout that oneDNN likes best.
+DnnlDesc make_f32_desc(std::span<const int64_t> sizes, std::span<const int64_t> strides);
+DnnlDesc make_f32_desc_of_any_layout(std::span<const int64_t> sizes);
+
+/// Scratchpads by the user; f32 computed as f32 whatever the environment asks for.
+DnnlAttr make_dnnl_attr();
+
+/// Where an argument of a primitive lies: a tensor of the launch, or a place in its workspace.
+struct DnnlPlace {
+  int tensor = -1;  // index into the launch's tensors; -1: the workspace
+  uint64_t offset_bytes = 0;
+};
+
+class DnnlProgram {
+ public:
+  struct Arg {
+    int id;                         // DNNL_ARG_*
+    const_dnnl_memory_desc_t desc;  // belongs to the step's primitive descriptor
+    DnnlPlace place;
+  };
+  struct Step {
+    DnnlPrimitiveDesc descriptor;
+    DnnlPrimitive primitive;
+    std::vector<Arg> args;
+  };
+
+  /// The layout of an argument that a primitive descriptor chose. Owned by the descriptor.
+  static const_dnnl_memory_desc_t desc_of(const dnnl_primitive_desc* descriptor,
+                                          dnnl_query_t which);
+
+  /// Reserves workspace for a tensor of that layout.
+  DnnlPlace reserve(const_dnnl_memory_desc_t desc);
+
+  /// Appends a primitive; its scratchpad gets a place by itself.
+  void add_step(DnnlPrimitiveDesc descriptor, std::vector<Arg> args);
+
+  /// Appends a copy from one layout to another.
+  void add_reorder(dnnl_engine* engine, const_dnnl_memory_desc_t from_desc, DnnlPlace from,
+                   const_dnnl_memory_desc_t to_desc, DnnlPlace to);
+
+  const std::vector<Step>& steps() const { return steps_; }
+  uint64_t workspace_bytes() const { return workspace_bytes_; }
+
+ private:
+  std::vector<Step> steps_;
+  uint64_t workspace_bytes_ = 0;
+};
+
+/// The memory objects of one user of one program. Not for two threads at once.
+class DnnlRun {
+ public:
+  DnnlRun(dnnl_engine* engine, const DnnlProgram& program);
+
+  /// addresses: of the launch's tensors. Computes before it returns.
+  dnnl_status_t execute(dnnl_stream* stream, void* const* addresses, std::byte* workspace);
+
+ private:
+  struct Binding {
+    DnnlMemory memory;
+    DnnlPlace place;
+  };
+  struct Step {
+    const_dnnl_primitive_t primitive;
+    std::vector<dnnl_exec_arg_t> args;
+  };
+  std::vector<Binding> bindings_;
+  std::vector<Step> steps_;
+};
+
+/// A plan whose work is oneDNN's. oneDNN fixes its work split when a primitive is made, so there is
+/// a program for one thread and, where the work pays, one for all threads of the device.
+struct DnnlPlan : bp_kernel_plan {
+  DnnlProgram serial;
+  std::optional<DnnlProgram> parallel;
+};
+
+struct DnnlState : bp_kernel_state {
+  DnnlState(bp_device* device, const DnnlPlan& plan);
+
+  DnnlStream stream;
+  DnnlRun serial;
+  std::optional<DnnlRun> parallel;
+};
+
+/// Fills both programs of a plan by calling `build` once for each, with the thread count set.
+/// multiply_add_count: of the whole operation.
+void build_dnnl_programs(bp_device* device, double multiply_add_count,
+                         const std::function<DnnlProgram()>& build, DnnlPlan* plan,
+                         bp_plan_info* info);
+
+/// bp_kernel.state_create of kernels whose plan is a DnnlPlan.
+bp_status create_dnnl_state(bp_device* device, const bp_kernel* kernel, const bp_kernel_plan* plan,
+                            bp_kernel_state** out_state);
+
+/// Runs the plan's program on the launch's tensors, in parallel if no other caller does.
+bp_status launch_dnnl(const bp_launch_args& args);
+
+}  // namespace bp::cpu
+
+#endif

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The only file that talks to the OpenMP runtime. It calls libgomp's entry point by hand instead of
+// using -fopenmp: with clang that flag brings a second runtime (libomp), and -fopenmp=libgomp
+// compiles but silently runs one thread. The region function is what gcc would generate.
+#include "parallel.hpp"
+
+#include <algorithm>
+
+extern "C" {
+void GOMP_parallel(void (*function)(void*), void* data, unsigned thread_count, unsigned flags);
+int omp_in_parallel();
+int omp_get_max_threads();
+void omp_set_num_threads(int thread_count);
+int omp_get_dynamic();
+void omp_set_dynamic(int is_dynamic);
+int omp_get_thread_limit();
+}
+
+namespace bp::cpu {
+namespace {
+
+// More ranges than threads, so that a thread which the machine holds up does not hold up the rest.
+constexpr int64_t kRangesPerThread = 4;
+
+struct Region {
+  void (*function)(const void*, int64_t, int64_t);
+  const void* body;
+  int64_t item_count;
+  int64_t range_items;
+  std::atomic<int64_t> next{0};
+  // ThreadSanitizer does not see libgomp's own synchronisation. These two tell it that the workers
+  // start after the caller's writes and that the caller goes on after theirs.
+  std::atomic<int> entry{0};
+  std::atomic<int> exit{0};
+};
+
+void region_main(void* data) {
+  auto& region = *static_cast<Region*>(data);
+  region.entry.load(std::memory_order_acquire);
+  for (;;) {
+    const int64_t begin = region.next.fetch_add(region.range_items, std::memory_order_relaxed);
+    if (begin >= region.item_count) break;
+    const int64_t end = std::min(begin + region.range_items, region.item_count);
+    region.function(region.body, begin, end);
+  }
+  region.exit.fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace
+
+void Workers::run(int64_t item_count, RangeFunction function, const void* body) noexcept {
+  const RegionLease lease(*this, true);
+  if (!lease.granted()) {
+    function(body, 0, item_count);
+    return;
+  }
+  const int64_t range_count = thread_count_ * kRangesPerThread;
+  Region region{.function = function,
+                .body = body,
+                .item_count = item_count,
+                .range_items = (item_count - 1) / range_count + 1};
+  region.entry.store(1, std::memory_order_release);
+  GOMP_parallel(&region_main, &region, static_cast<unsigned>(thread_count_), 0);
+  region.exit.load(std::memory_order_acquire);
+}
+
+RegionLease::RegionLease(Workers& workers, bool wanted) noexcept
+    : workers_(workers),
+      granted_(wanted && omp_in_parallel() == 0 &&
+               !workers.region_taken_.exchange(true, std::memory_order_acquire)) {}
+
+RegionLease::~RegionLease() {
+  if (granted_) workers_.region_taken_.store(false, std::memory_order_release);
+}
+
+// Dynamic adjustment would give a library fewer threads than the count it planned its work for.
+ThreadCountSetting::ThreadCountSetting(int thread_count) noexcept
+    : previous_thread_count_(omp_get_max_threads()), previous_dynamic_(omp_get_dynamic()) {
+  omp_set_dynamic(0);
+  omp_set_num_threads(thread_count);
+}
+
+ThreadCountSetting::~ThreadCountSetting() {
+  omp_set_num_threads(previous_thread_count_);
+  omp_set_dynamic(previous_dynamic_);
+}
+
+int runtime_thread_limit() noexcept { return omp_get_thread_limit(); }
+
+}  // namespace bp::cpu

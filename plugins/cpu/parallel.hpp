@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All parallelism of this plugin. Our loops and oneDNN share one OpenMP runtime, libgomp, because
+// two runtimes in one process fight over the cores. A device opens at most one parallel region at a
+// time: a caller that comes while another thread computes runs serial instead of oversubscribing
+// the cores or waiting.
+#ifndef BACKPLANE_PLUGINS_CPU_PARALLEL_HPP
+#define BACKPLANE_PLUGINS_CPU_PARALLEL_HPP
+
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+namespace bp::cpu {
+
+/// Costs are counted in units of about one addition of two f32 in cache, loads and store included.
+/// Opening a region costs some microseconds on a busy machine, so work below this opens none.
+inline constexpr int64_t kRegionCost = 32768;
+
+/// The threads of one device. Any number of host threads may use it at once.
+class Workers {
+ public:
+  /// thread_count: how many threads a region has, the caller included; at least 1.
+  explicit Workers(int thread_count) noexcept : thread_count_(thread_count) {}
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  int thread_count() const noexcept { return thread_count_; }
+
+  /// Whether work of this cost should have a region.
+  bool pays(int64_t item_count, int64_t item_cost) const noexcept {
+    return thread_count_ > 1 && item_count > 1 && item_count > kRegionCost / item_cost;
+  }
+
+  /// Calls body(begin, end) for ranges that together cover [0, item_count) once, in any order and
+  /// on several threads if that pays and no other caller has the region; returns when all are
+  /// done. item_cost: see kRegionCost, at least 1. body must not throw.
+  template <class Body>
+  void for_ranges(int64_t item_count, int64_t item_cost, const Body& body) {
+    static_assert(std::is_nothrow_invocable_v<const Body&, int64_t, int64_t>);
+    if (item_count <= 0) return;
+    if (!pays(item_count, item_cost)) {
+      body(int64_t{0}, item_count);
+      return;
+    }
+    run(item_count, &call<Body>, &body);
+  }
+
+ private:
+  friend class RegionLease;
+  using RangeFunction = void (*)(const void* body, int64_t begin, int64_t end);
+
+  template <class Body>
+  static void call(const void* body, int64_t begin, int64_t end) {
+    (*static_cast<const Body*>(body))(begin, end);
+  }
+
+  void run(int64_t item_count, RangeFunction function, const void* body) noexcept;
+
+  const int thread_count_;
+  std::atomic<bool> region_taken_{false};
+};
+
+/// The right to open the device's one region, held for the life of the object if it was granted.
+/// Not granted: another thread has it, the caller is inside a parallel region of its own program,
+/// or `wanted` is false.
+class RegionLease {
+ public:
+  RegionLease(Workers& workers, bool wanted) noexcept;
+  ~RegionLease();
+  RegionLease(const RegionLease&) = delete;
+  RegionLease& operator=(const RegionLease&) = delete;
+
+  bool granted() const noexcept { return granted_; }
+
+ private:
+  Workers& workers_;
+  bool granted_;
+};
+
+/// While it lives, parallel regions that a library opens on this thread have `thread_count`
+/// threads. The user's own setting of this thread comes back afterwards.
+class ThreadCountSetting {
+ public:
+  explicit ThreadCountSetting(int thread_count) noexcept;
+  ~ThreadCountSetting();
+  ThreadCountSetting(const ThreadCountSetting&) = delete;
+  ThreadCountSetting& operator=(const ThreadCountSetting&) = delete;
+
+ private:
+  int previous_thread_count_;
+  int previous_dynamic_;
+};
+
+/// The most threads that the OpenMP runtime gives a region (OMP_THREAD_LIMIT).
+int runtime_thread_limit() noexcept;
+
+}  // namespace bp::cpu
+
+#endif

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Entry point, root and device table: one device, cpu:0, that computes on the calling thread. Its
+// memory is host memory. It has no stream table, because work is done when a launch returns; where
+// a user makes streams, the core gives each a thread.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "backplane/device_api.h"
+#include "backplane/sdk/sdk.hpp"
+#include "device.hpp"
+#include "kernels/kernel_list.hpp"
+#include "onednn.hpp"
+
+namespace bp::cpu {
+namespace {
+
+using sdk::guard;
+
+constexpr int64_t kMaxThreads = 1024;
+
+// The same as abi_min in the manifest.
+constexpr uint32_t kAbiMin = BP_ABI_VERSION(0, 1);
+
+// The core checks options against the manifest; another host of this plugin may not.
+template <class Args>
+void refuse_unknown_options(const Args* args, std::string_view known) {
+  for (uint32_t i = 0; i < args->option_count; ++i) {
+    const std::string_view name = sdk::view(args->option_names[i]);
+    if (name == known) continue;
+    throw sdk::Failure{
+        BP_INVALID_ARGUMENT,
+        "unknown option '" + std::string(name) + "'" +
+            (known.empty() ? "; there are none here" : "; expected '" + std::string(known) + "'")};
+  }
+}
+
+int thread_count_of(const bp_open_args* args) {
+  refuse_unknown_options(args, "threads");
+  const int64_t wanted = sdk::option_i64(args, "threads", 0);
+  if (wanted < 0 || wanted > kMaxThreads) {
+    throw sdk::Failure{BP_INVALID_ARGUMENT, "option threads: expected 0 (all cores) to " +
+                                                std::to_string(kMaxThreads) + ", found " +
+                                                std::to_string(wanted)};
+  }
+  const int count = wanted == 0 ? usable_core_count() : static_cast<int>(wanted);
+  return std::min(count, std::max(1, runtime_thread_limit()));
+}
+
+bp_status init(const bp_host_api* host_api, void* host_context, const bp_config* config,
+               bp_instance** out_instance) {
+  const sdk::Host host(host_api, host_context);
+  return guard(host, [&] {
+    refuse_unknown_options(config, "");
+    *out_instance = new bp_instance{host};
+    return BP_OK;
+  });
+}
+
+bp_status shutdown(bp_instance* instance) {
+  delete instance;
+  return BP_OK;
+}
+
+bp_status device_count(bp_instance*, uint32_t* out_count) {
+  *out_count = 1;
+  return BP_OK;
+}
+
+bp_status device_open(bp_instance* instance, const bp_open_args* args, bp_device** out_device) {
+  return guard(instance->host, [&] {
+    if (args->index != 0) {
+      throw sdk::Failure{BP_INVALID_ARGUMENT, "device_open: there is one device, index 0; found " +
+                                                  std::to_string(args->index)};
+    }
+    auto device = std::make_unique<bp_device>(instance->host, thread_count_of(args));
+    device->machine = read_machine();
+    device->engine = make_dnnl_engine();
+    device->driver = dnnl_version_text();
+    *out_device = device.release();
+    return BP_OK;
+  });
+}
+
+bp_status device_close(bp_device* device) {
+  delete device;
+  return BP_OK;
+}
+
+bp_status device_props(bp_device* device, bp_device_props* out_props) {
+  bp_device_props props{};
+  props.flags = BP_DEVICE_CONCURRENT_BIT | BP_DEVICE_ADDRESS_BIT | BP_DEVICE_HOST_MEMORY_BIT;
+  props.features = BP_FEATURE_FILL_BIT | BP_FEATURE_MAP_BIT;
+  props.execution = BP_EXECUTION_INLINE;
+  props.compute_unit_count = static_cast<uint32_t>(device->workers.thread_count());
+  props.memory_bytes = device->machine.memory_bytes;
+  props.alignment_bytes = kMemoryAlignment;
+  props.name = sdk::str(device->machine.name);
+  props.vendor = sdk::str(device->machine.vendor);
+  props.driver = sdk::str(device->driver);
+  sdk::write_out(out_props, props);
+  return BP_OK;
+}
+
+bp_status kernel_list(bp_device*, bp_kernel_list* out_list) {
+  bp_kernel_list list{};
+  list.kernels = all_kernels().data();
+  list.kernel_count = all_kernels().size();
+  sdk::write_out(out_list, list);
+  return BP_OK;
+}
+
+constinit const bp_root_api kRootApi{
+    .struct_size = sizeof(bp_root_api), .flags = 0, .init = init, .shutdown = shutdown};
+
+constinit const bp_device_api kDeviceApi{.struct_size = sizeof(bp_device_api),
+                                         .flags = 0,
+                                         .device_count = device_count,
+                                         .device_open = device_open,
+                                         .device_close = device_close,
+                                         .device_props = device_props};
+
+constinit const bp_kernel_api kKernelApi{
+    .struct_size = sizeof(bp_kernel_api), .flags = 0, .kernel_list = kernel_list};
+
+}  // namespace
+}  // namespace bp::cpu
+
+extern "C" int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
+  if (core_abi < bp::cpu::kAbiMin) return BP_INCOMPATIBLE;
+  bp_plugin plugin{};
+  plugin.root = &bp::cpu::kRootApi;
+  plugin.device = &bp::cpu::kDeviceApi;
+  plugin.memory = &bp::cpu::kMemoryApi;
+  plugin.kernel = &bp::cpu::kKernelApi;
+  bp::sdk::write_out(out_plugin, plugin);
+  return BP_OK;
+}

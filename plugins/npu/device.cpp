@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options of a device, what it says of itself, and the device table.
+#include "device.hpp"
+
+#include <future>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kernels/kernel_list.hpp"
+
+namespace bp::npu {
+
+void Device::run_dma(const Transfer& transfer) {
+  auto done = std::make_shared<std::promise<void>>();
+  dma_.post([transfer, done](const std::stop_token&) {
+    transfer();
+    done->set_value();
+  });
+  done->get_future().wait();
+}
+
+namespace {
+
+DeviceOptions read_options(const bp_open_args& args) {
+  const auto bit_if = [&](std::string_view option, uint64_t bit) {
+    return sdk::option_bool(&args, option, true) ? bit : 0;
+  };
+  const uint64_t features =
+      bit_if("async", BP_FEATURE_ASYNC_BIT) | bit_if("timing", BP_FEATURE_TIMING_BIT) |
+      bit_if("fill", BP_FEATURE_FILL_BIT) | bit_if("pinned", BP_FEATURE_PINNED_BIT);
+  return {.memory_bytes = static_cast<uint64_t>(sdk::option_i64(&args, "memory", 256 << 20)),
+          .launch_latency_ns = sdk::option_i64(&args, "launch_latency_ns", 0),
+          .features = features,
+          .concurrent = sdk::option_bool(&args, "concurrent", true),
+          .kernels = kernels_without(sdk::option(&args, "kernels").value_or(""))};
+}
+
+bp_status device_count(bp_instance* instance, uint32_t* out_count) {
+  return slot("device_count", instance, {out_count}, [&] { *out_count = instance->device_count; });
+}
+
+bp_status device_open(bp_instance* instance, const bp_open_args* args, bp_device** out_device) {
+  return slot("device_open", instance, {args, out_device}, [&] {
+    const bp_open_args wanted = read_args(args);
+    if (wanted.index >= instance->device_count) {
+      refuse("device_open: no device ", wanted.index, "; there are ", instance->device_count);
+    }
+    *out_device = new bp_device(instance->host(), wanted.index, read_options(wanted));
+  });
+}
+
+bp_status device_close(bp_device* device) {
+  return slot("device_close", device, {}, [&] {
+    // The arena goes as a whole, so no leak checker would see what the core forgot in it.
+    if (const uint64_t bytes = device->memory().used_bytes(); bytes > 0) {
+      const std::string leak = std::to_string(bytes) + " bytes";
+      device->host().log(BP_LOG_WARNING, "npu: device closed with " + leak + " allocated");
+    }
+    delete device;
+  });
+}
+
+bp_status device_props(bp_device* device, bp_device_props* out_props) {
+  return slot("device_props", device, {out_props}, [&] {
+    const DeviceOptions& options = device->options();
+    const bp_device_props props = {
+        .struct_size = sizeof(bp_device_props),
+        .flags = options.concurrent ? BP_DEVICE_CONCURRENT_BIT : 0,
+        .features = options.features,
+        .execution = BP_EXECUTION_QUEUED,
+        .compute_unit_count = 1,
+        .memory_bytes = options.memory_bytes,
+        .max_alloc_bytes = 0,
+        .alignment_bytes = kAlignmentBytes,
+        .name = sdk::str("simulated NPU"),
+        .vendor = sdk::str("Backplane"),
+        .driver = sdk::str("simulator 0.1.0"),
+    };
+    sdk::write_out(out_props, props);
+  });
+}
+
+}  // namespace
+
+constinit const bp_device_api kDeviceApi = {
+    .struct_size = sizeof(bp_device_api),
+    .flags = 0,
+    .device_count = device_count,
+    .device_open = device_open,
+    .device_close = device_close,
+    .device_props = device_props,
+};
+
+}  // namespace bp::npu

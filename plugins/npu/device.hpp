@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An instance and its devices. A device is its memory, its DMA engine and the options it was opened
+// with; what an option switches off, the core must do without.
+#ifndef BACKPLANE_PLUGINS_NPU_DEVICE_HPP
+#define BACKPLANE_PLUGINS_NPU_DEVICE_HPP
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "backplane/sdk/sdk.hpp"
+#include "memory.hpp"
+#include "slot.hpp"
+#include "worker.hpp"
+
+namespace bp::npu {
+
+/// The device-scope options of the manifest, against which the core has checked them.
+struct DeviceOptions {
+  uint64_t memory_bytes;
+  int64_t launch_latency_ns;
+  uint64_t features;  // BP_FEATURE_*_BIT that are left on
+  bool concurrent;
+  std::vector<const bp_kernel*> kernels;  // without those that are switched off
+};
+
+/// Any-thread.
+class Device {
+ public:
+  Device(const sdk::Host& host, uint32_t index, DeviceOptions options)
+      : host_(host), options_(std::move(options)), memory_(index, options_.memory_bytes) {}
+
+  /// For slots of optional bands.
+  void require(uint64_t feature) const {
+    if ((options_.features & feature) != 0) return;
+    fail(BP_UNSUPPORTED, "an option of the device has switched this off");
+  }
+
+  /// Returns when the DMA engine, which streams share, has done the transfer.
+  void run_dma(const Transfer& transfer);
+
+  const sdk::Host& host() const { return host_; }
+  const DeviceOptions& options() const { return options_; }
+  DeviceMemory& memory() { return memory_; }
+
+ private:
+  const sdk::Host host_;
+  const DeviceOptions options_;
+  DeviceMemory memory_;
+  Worker dma_;
+};
+
+extern const bp_device_api kDeviceApi;
+
+}  // namespace bp::npu
+
+// The ABI's opaque types: what the core's pointers point to.
+struct bp_device final : bp::npu::Device {
+  using Device::Device;
+};
+
+struct bp_instance final {
+  bp::sdk::Host services;
+  uint32_t device_count;
+
+  const bp::sdk::Host& host() const { return services; }
+};
+
+#endif

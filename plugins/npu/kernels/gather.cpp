@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// gather, which shows a plan and the fault word: whether an index is in range is known only when
+// the kernel runs, so the plan says that it can fault, the kernel clamps, and the first bad index
+// is reported through the fault word.
+#include <algorithm>
+#include <cstring>
+
+#include "backplane/ops/attributes.h"
+#include "kernels/launch.hpp"
+#include "kernels/loops.hpp"
+
+/// What gather works out before there is data.
+struct bp_kernel_plan {
+  uint32_t axis;  // counted from the front
+};
+
+namespace bp::npu {
+namespace {
+
+constexpr uint32_t kIndicesInput = 1;
+
+/// x and the indices seen along the dimensions of y = x[:axis] + indices + x[axis + 1:], each with
+/// stride 0 where the other rules. Operands: y, x without its axis, indices.
+Nest<3> gather_nest(const Tensor& x, const Tensor& indices, const Tensor& y, uint32_t axis) {
+  if (y.rank + 1 != x.rank + indices.rank) refuse("gather: an output of rank ", y.rank);
+  Nest<3> nest{y.rank, y.sizes, {y.strides, Dims{}, Dims{}}};
+  auto& [y_strides, x_strides, index_strides] = nest.strides;
+  std::copy_n(x.strides.begin(), axis, x_strides.begin());
+  std::copy_n(indices.strides.begin(), indices.rank, index_strides.begin() + axis);
+  std::copy(x.strides.begin() + axis + 1, x.strides.begin() + x.rank,
+            x_strides.begin() + axis + indices.rank);
+  return nest;
+}
+
+template <class Index>
+void gather(const Launch& launch, uint32_t axis) {
+  const Tensor& x = launch.input(0);
+  const Tensor& indices = launch.input(kIndicesInput);
+  const Tensor& y = launch.output();
+  const auto bytes = static_cast<int64_t>(sdk::dtype_bytes(y.dtype));
+  const int64_t extent = x.sizes[axis];
+  for_each_element(gather_nest(x, indices, y, axis), [&](const std::array<int64_t, 3>& offsets) {
+    std::byte* const out = y.data + offsets[0] * bytes;
+    const int64_t given = indices.as<Index>()[offsets[2]];
+    const int64_t index = given < 0 ? given + extent : given;
+    if (index < 0 || index >= extent) launch.report_index(kIndicesInput, given, extent);
+    if (extent == 0) {  // Nothing to clamp to.
+      std::memset(out, 0, static_cast<size_t>(bytes));
+      return;
+    }
+    const int64_t clamped = std::clamp<int64_t>(index, 0, extent - 1);
+    std::memcpy(out, x.data + (offsets[1] + clamped * x.strides[axis]) * bytes,
+                static_cast<size_t>(bytes));
+  });
+}
+
+bp_status plan(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
+               bp_kernel_plan** out_plan) {
+  return slot("plan", device, {query, out_info, out_plan}, [&] {
+    const bp_kernel_query wanted = read_args(query);
+    const auto rank = int64_t{read_args(arg_of(wanted, 0)).rank};
+    const int64_t axis = read_attributes(wanted.attributes, bp_attrs_gather_defaults()).axis;
+    const int64_t from_front = axis < 0 ? axis + rank : axis;
+    if (from_front < 0 || from_front >= rank) refuse("gather: axis ", axis, " of rank ", rank);
+    bp_plan_info info{};
+    info.flags = BP_PLAN_CAN_FAULT_BIT;
+    sdk::write_out(out_info, info);
+    *out_plan = new bp_kernel_plan{static_cast<uint32_t>(from_front)};
+  });
+}
+
+void plan_free(bp_device*, bp_kernel_plan* plan) { delete plan; }
+
+KernelBody prepare(const bp_launch_args& args) {
+  if (args.plan == nullptr) refuse("gather: a launch without a plan");
+  return [axis = args.plan->axis](const Launch& launch) {
+    TypeList<int32_t, int64_t>::with_type(launch.input(kIndicesInput).dtype,
+                                          [&]<class Index>(Index) { gather<Index>(launch, axis); });
+  };
+}
+
+constexpr uint64_t kDtypes[] = {kWholeByteDtypes, TypeList<int32_t, int64_t>::kMask};
+
+constexpr bp_kernel kKernels[] = {make_kernel({.name = "gather_any",
+                                               .op = "gather",
+                                               .dtypes = kDtypes,
+                                               .arg_rules = kAnyStrides,
+                                               .depends_on = BP_DEPENDS_SIZES_BIT,
+                                               .plan = plan,
+                                               .plan_free = plan_free,
+                                               .launch = launch<prepare>})};
+
+}  // namespace
+
+KernelSpan gather_kernels() { return kKernels; }
+
+}  // namespace bp::npu

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every kernel file needs: how a launch is taken over, and how a descriptor is written. A
+// kernel is a body, which does the mathematics on a Launch, and a descriptor that offers it. The
+// body runs when the stream gets there, long after the core's arguments are gone; so a launch first
+// copies all that the body will look at.
+#ifndef BACKPLANE_PLUGINS_NPU_KERNELS_LAUNCH_HPP
+#define BACKPLANE_PLUGINS_NPU_KERNELS_LAUNCH_HPP
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "backplane/kernel.h"
+#include "device.hpp"
+
+namespace bp::npu {
+
+using Dims = std::array<int64_t, BP_MAX_RANK>;
+
+/// A bp_tensor with its sizes and strides (in elements).
+struct Tensor {
+  uint32_t dtype = BP_DTYPE_NONE;  // NONE: an optional input that is absent
+  uint32_t rank = 0;
+  Dims sizes{};
+  Dims strides{};
+  bp_mem mem{};
+  uint64_t storage_bytes = 0;
+  std::byte* data = nullptr;  // of element [0, 0, ...], once resolved; nullptr: no elements
+
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(data);
+  }
+  int64_t element_count() const;
+};
+
+/// One launch, owning everything that its body needs.
+class Launch {
+ public:
+  explicit Launch(const bp_launch_args& args);
+
+  /// Finds all memory in the arena. Throws Failure BP_INVALID_ARGUMENT for what isn't there.
+  void resolve();
+
+  const Tensor& input(size_t index) const { return tensors_[index]; }
+  bool has_input(size_t index) const {
+    return index < input_count_ && tensors_[index].dtype != BP_DTYPE_NONE;
+  }
+  const Tensor& output(size_t index = 0) const { return tensors_[input_count_ + index]; }
+
+  /// Reports that input `input` held an index that is not below `extent`. The first one wins.
+  void report_index(uint32_t input, int64_t index, int64_t extent) const;
+  /// Where the real sizes of an output go, one int64_t per dimension.
+  int64_t* out_extents(size_t output = 0) const;
+
+ private:
+  DeviceMemory& memory_;
+  uint64_t op_seq_;
+  size_t input_count_;
+  std::vector<Tensor> tensors_;
+  bp_mem fault_mem_;
+  bp_mem out_extents_mem_;
+  bp_fault_word* fault_ = nullptr;
+  int64_t* out_extents_ = nullptr;
+};
+
+using KernelBody = std::function<void(const Launch&)>;
+/// Reads attributes and plan, which live only until the launch slot returns, and answers a body
+/// that owns what it needs of them.
+using PrepareKernel = KernelBody (*)(const bp_launch_args&);
+
+/// The launch slot of all kernels: runs the body now, or hands it to the stream.
+bp_status launch_kernel(const bp_launch_args* args, PrepareKernel prepare) noexcept;
+
+/// For bp_kernel.launch: launch<prepare>, or launch<body> for a kernel without attributes.
+template <KernelBody (*prepare)(const bp_launch_args&)>
+bp_status launch(const bp_launch_args* args) noexcept {
+  return launch_kernel(args, prepare);
+}
+template <void (*body)(const Launch&)>
+bp_status launch(const bp_launch_args* args) noexcept {
+  return launch_kernel(args, [](const bp_launch_args&) { return KernelBody(body); });
+}
+
+/// An operator's attributes: `defaults` overwritten as far as the writer's struct reaches.
+template <class Attributes>
+Attributes read_attributes(const void* attributes, Attributes defaults) {
+  if (attributes == nullptr) return defaults;
+  uint32_t size = 0;  // Every versioned struct begins with its size.
+  std::memcpy(&size, attributes, sizeof size);
+  std::memcpy(&defaults, attributes, std::min<size_t>(size, sizeof defaults));
+  return defaults;
+}
+
+/// Argument `index` of a query: inputs first, then outputs.
+inline const bp_arg_info* arg_of(const bp_kernel_query& query, uint32_t index) {
+  if (index >= query.input_count + query.output_count) refuse("a query without argument ", index);
+  const auto* const first = reinterpret_cast<const std::byte*>(query.args);
+  return reinterpret_cast<const bp_arg_info*>(first + size_t{index} * query.arg_stride_bytes);
+}
+
+/// The answer of a supports function: yes, or no with a reason (static text).
+inline void answer_support(bp_support* out_support, bool yes, std::string_view reason) {
+  bp_support support{};
+  support.answer = yes ? BP_SUPPORT_YES : BP_SUPPORT_NO;
+  if (!yes) support.reason = sdk::str(reason);
+  sdk::write_out(out_support, support);
+}
+
+using KernelSpan = std::span<const bp_kernel>;
+
+/// The part of a descriptor that differs from kernel to kernel; bp_kernel says what each means.
+struct KernelTraits {
+  std::string_view name;
+  std::string_view op;
+  std::span<const uint64_t> dtypes;                    // one set per type variable
+  std::span<const bp_arg_rule* const> arg_rules = {};  // none: contiguous inputs
+  uint32_t depends_on = 0;
+  decltype(bp_kernel::supports) supports = nullptr;
+  decltype(bp_kernel::plan) plan = nullptr;
+  decltype(bp_kernel::plan_free) plan_free = nullptr;
+  decltype(bp_kernel::launch) launch = nullptr;
+};
+
+constexpr bp_kernel make_kernel(const KernelTraits& traits) {
+  return {.struct_size = sizeof(bp_kernel),
+          .flags = BP_KERNEL_DETERMINISTIC_BIT,  // every sum here has one order
+          .name = sdk::str(traits.name),
+          .op = sdk::str(traits.op),
+          .version_min = 1,
+          .version_max = 1,
+          .op_since = 1,
+          .priority = 0,
+          .dtype_masks = traits.dtypes.data(),
+          .dtype_mask_count = static_cast<uint32_t>(traits.dtypes.size()),
+          .arg_rule_count = static_cast<uint32_t>(traits.arg_rules.size()),
+          .arg_rules = traits.arg_rules.data(),
+          .depends_on = traits.depends_on,
+          .reserved = 0,
+          .supports = traits.supports,
+          .plan = traits.plan,
+          .plan_free = traits.plan_free,
+          .launch = traits.launch,
+          .state_create = nullptr,
+          .state_destroy = nullptr};
+}
+
+inline constexpr bp_arg_rule kAnyStridesRule = {.struct_size = sizeof(bp_arg_rule),
+                                                .flags = 0,
+                                                .strides = BP_STRIDES_ANY,
+                                                .alignment_bytes = 0};
+/// For KernelTraits::arg_rules: every input with any strides.
+inline constexpr const bp_arg_rule* kAnyStrides[] = {&kAnyStridesRule};
+
+inline constexpr uint64_t kFloat32[] = {sdk::dtypes({BP_DTYPE_F32})};
+/// For kernels that only move elements: all dtypes that fill whole bytes.
+inline constexpr uint64_t kWholeByteDtypes =
+    sdk::dtypes({BP_DTYPE_BOOL, BP_DTYPE_I8, BP_DTYPE_I16, BP_DTYPE_I32, BP_DTYPE_I64, BP_DTYPE_U8,
+                 BP_DTYPE_U16, BP_DTYPE_U32, BP_DTYPE_U64, BP_DTYPE_F16, BP_DTYPE_BF16,
+                 BP_DTYPE_F32, BP_DTYPE_F64, BP_DTYPE_C64, BP_DTYPE_C128, BP_DTYPE_F8E4M3FN,
+                 BP_DTYPE_F8E5M2, BP_DTYPE_F8E4M3FNUZ, BP_DTYPE_F8E5M2FNUZ});
+
+}  // namespace bp::npu
+
+#endif

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// matmul with NumPy's rules: leading dimensions broadcast, a 1-D operand is a row (left) or a
+// column (right) whose dimension is not in the result. Any strides, so that a transposed operand
+// needs no copy.
+#include "kernels/launch.hpp"
+#include "kernels/loops.hpp"
+
+namespace bp::npu {
+namespace {
+
+/// `tensor` with a dimension of size 1 before dimension `position`.
+Tensor with_unit_dimension(Tensor tensor, uint32_t position) {
+  if (tensor.rank == BP_MAX_RANK) refuse("matmul: rank ", tensor.rank, " is too high");
+  const auto insert = [&](Dims& dims, int64_t value) {
+    std::copy_backward(dims.begin() + position, dims.begin() + tensor.rank,
+                       dims.begin() + tensor.rank + 1);
+    dims[position] = value;
+  };
+  insert(tensor.sizes, 1);
+  insert(tensor.strides, 0);
+  ++tensor.rank;
+  return tensor;
+}
+
+/// The dimensions before the last two.
+Tensor batch_of(Tensor tensor) {
+  tensor.rank -= 2;
+  return tensor;
+}
+
+/// The last two dimensions of a tensor.
+struct Matrix {
+  explicit Matrix(const Tensor& tensor)
+      : rows(tensor.sizes[tensor.rank - 2]),
+        columns(tensor.sizes[tensor.rank - 1]),
+        row_stride(tensor.strides[tensor.rank - 2]),
+        column_stride(tensor.strides[tensor.rank - 1]) {}
+
+  int64_t rows, columns, row_stride, column_stride;
+};
+
+/// y = a b, every element summed in order of the inner dimension.
+void multiply(const Matrix& a_shape, const float* a, const Matrix& b_shape, const float* b,
+              float* y) {
+  for (int64_t m = 0; m < a_shape.rows; ++m, y += b_shape.columns) {
+    std::fill_n(y, b_shape.columns, 0.0f);
+    for (int64_t k = 0; k < a_shape.columns; ++k) {
+      const float factor = a[m * a_shape.row_stride + k * a_shape.column_stride];
+      const float* const b_row = b + k * b_shape.row_stride;
+      for (int64_t n = 0; n < b_shape.columns; ++n)
+        y[n] += factor * b_row[n * b_shape.column_stride];
+    }
+  }
+}
+
+void matmul(const Launch& launch) {
+  Tensor a = launch.input(0);
+  Tensor b = launch.input(1);
+  Tensor y = launch.output();
+  if (a.rank == 0 || b.rank == 0) refuse("matmul: an operand of rank 0");
+  if (b.rank == 1) {
+    b = with_unit_dimension(b, 1);
+    y = with_unit_dimension(y, y.rank);
+  }
+  if (a.rank == 1) {
+    a = with_unit_dimension(a, 0);
+    y = with_unit_dimension(y, y.rank - 1);
+  }
+  const Matrix a_shape(a);
+  const Matrix b_shape(b);
+  if (a_shape.columns != b_shape.rows || y.rank < 2) {
+    refuse("matmul: ", a_shape.columns, " columns times ", b_shape.rows, " rows");
+  }
+  if (y.element_count() == 0) return;
+  for_each_element(broadcast_nest(batch_of(y), batch_of(a), batch_of(b)),
+                   [&](const std::array<int64_t, 3>& offsets) {
+                     multiply(a_shape, a.as<float>() + offsets[1], b_shape,
+                              b.as<float>() + offsets[2], y.as<float>() + offsets[0]);
+                   });
+}
+
+constexpr bp_kernel kKernels[] = {make_kernel({.name = "matmul_f32",
+                                               .op = "matmul",
+                                               .dtypes = kFloat32,
+                                               .arg_rules = kAnyStrides,
+                                               .launch = launch<matmul>})};
+
+}  // namespace
+
+KernelSpan matmul_kernels() { return kKernels; }
+
+}  // namespace bp::npu

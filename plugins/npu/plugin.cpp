@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A simulated accelerator, and the plugin to read first: here is the one exported symbol, which
+// only hands out tables, and the root table, whose init makes an instance. README.md says what to
+// read next.
+#include "backplane/device_api.h"
+#include "device.hpp"
+#include "kernels/kernel_list.hpp"
+#include "queue.hpp"
+
+namespace bp::npu {
+namespace {
+
+bp_status init(const bp_host_api* host_api, void* host_ctx, const bp_config* config,
+               bp_instance** out_instance) {
+  bp_instance instance{sdk::Host(host_api, host_ctx), 0};
+  return slot("init", &instance, {config, out_instance}, [&] {
+    const bp_config wanted = read_args(config);
+    instance.device_count = static_cast<uint32_t>(sdk::option_i64(&wanted, "devices", 1));
+    // A plugin for real hardware opens its driver here; BP_UNAVAILABLE where there is none.
+    *out_instance = new bp_instance(instance);
+  });
+}
+
+bp_status shutdown(bp_instance* instance) {
+  return slot("shutdown", instance, {}, [&] { delete instance; });
+}
+
+constexpr bp_root_api kRootApi = {
+    .struct_size = sizeof(bp_root_api),
+    .flags = 0,
+    .init = init,
+    .shutdown = shutdown,
+};
+
+}  // namespace
+}  // namespace bp::npu
+
+int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
+  if (out_plugin == nullptr) return BP_INVALID_ARGUMENT;
+  if (core_abi < BP_ABI_VERSION(0, 1)) return BP_INCOMPATIBLE;
+  const bp_plugin plugin = {
+      .struct_size = sizeof(bp_plugin),
+      .flags = 0,
+      .root = &bp::npu::kRootApi,
+      .device = &bp::npu::kDeviceApi,
+      .memory = &bp::npu::kMemoryApi,
+      .stream = &bp::npu::kStreamApi,
+      .kernel = &bp::npu::kKernelApi,
+      .extensions = nullptr,
+      .extension_count = 0,
+  };
+  bp::sdk::write_out(out_plugin, plugin);
+  return BP_OK;
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The numbers that a kernel needs besides its buffers. One file for both sides: plans fill these
+// structs, and the OpenCL C sources begin with this text, so the two layouts cannot drift apart.
+// They travel by value as one kernel argument, which every launch copies.
+#ifndef BACKPLANE_PLUGINS_XPU_KERNELS_GEOMETRY_H
+#define BACKPLANE_PLUGINS_XPU_KERNELS_GEOMETRY_H
+
+#ifdef __OPENCL_VERSION__
+#define BP_XPU_U64 ulong
+#define BP_XPU_I64 long
+#else
+#include <stdint.h>
+#define BP_XPU_U64 uint64_t
+#define BP_XPU_I64 int64_t
+#endif
+
+#define BP_XPU_MAX_RANK 16
+
+// What one work item of matmul_f32_block computes.
+#define BP_XPU_BLOCK_ROWS 4
+#define BP_XPU_BLOCK_COLUMNS 8
+
+// Elementwise work over up to two inputs. Strides are in elements, of the input seen as the output's
+// shape; the output is contiguous.
+typedef struct ElementwiseGeometry {
+  BP_XPU_U64 item_count;
+  BP_XPU_U64 rank;
+  BP_XPU_U64 sizes[BP_XPU_MAX_RANK];
+  BP_XPU_I64 strides[2][BP_XPU_MAX_RANK];
+} ElementwiseGeometry;
+
+// y[batch][row][column] = sum over k of a[batch][row][k] * b[batch][k][column]; y is contiguous.
+typedef struct MatmulGeometry {
+  BP_XPU_U64 item_count;
+  BP_XPU_U64 row_count;
+  BP_XPU_U64 column_count;
+  BP_XPU_U64 depth;
+  BP_XPU_I64 a_row_stride;
+  BP_XPU_I64 a_depth_stride;
+  BP_XPU_I64 b_depth_stride;
+  BP_XPU_I64 b_column_stride;
+  BP_XPU_U64 batch_rank;
+  BP_XPU_U64 batch_sizes[BP_XPU_MAX_RANK];
+  BP_XPU_I64 a_batch_strides[BP_XPU_MAX_RANK];
+  BP_XPU_I64 b_batch_strides[BP_XPU_MAX_RANK];
+} MatmulGeometry;
+
+#endif

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plans, states and launches, the same for every kernel.
+#include "kernels/kernel.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "device.hpp"
+#include "stream.hpp"
+
+// The ABI's opaque types.
+struct bp_kernel_plan final {
+  bp::xpu::Plan plan;
+  cl_program program;
+};
+
+struct bp_kernel_state final {
+  bp::xpu::Owned<cl_kernel> kernel;
+  size_t group_size = 1;
+};
+
+namespace bp::xpu {
+namespace {
+
+template <class T>
+void set_argument(const Driver& driver, cl_kernel kernel, cl_uint* index, const T* value,
+                  size_t bytes = sizeof(T)) {
+  check(driver.clSetKernelArg(kernel, (*index)++, bytes, value), "clSetKernelArg");
+}
+
+void set_arguments(const Driver& driver, const bp_launch_args& args) {
+  const cl_kernel kernel = args.state->kernel.get();
+  const Plan& plan = args.plan->plan;
+  const uint32_t tensor_count = args.input_count + args.output_count;
+  cl_uint index = 0;
+  for (uint32_t i = 0; i < tensor_count; ++i) {
+    const bp_tensor& tensor = args.tensors[i];
+    if (tensor.handle == 0) {
+      throw sdk::Failure{BP_INVALID_ARGUMENT, std::string(plan.function()) + ": tensor " +
+                                                  std::to_string(i) + " has no memory"};
+    }
+    const cl_mem buffer = buffer_of(tensor.handle);
+    const cl_ulong offset_bytes = tensor.offset_bytes;
+    set_argument(driver, kernel, &index, &buffer);
+    set_argument(driver, kernel, &index, &offset_bytes);
+  }
+  set_argument(driver, kernel, &index, plan.geometry(), plan.geometry_bytes());
+}
+
+}  // namespace
+
+const bp_arg_info& argument(const bp_kernel_query& query, uint32_t index) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(query.args);
+  const auto& info =
+      *reinterpret_cast<const bp_arg_info*>(bytes + uint64_t{index} * query.arg_stride_bytes);
+  const bool known =
+      info.rank <= BP_MAX_RANK &&
+      (info.rank == 0 || (info.sizes != nullptr && info.strides != nullptr &&
+                          std::all_of(info.sizes, info.sizes + info.rank,
+                                      [](int64_t size) { return size >= 0; })));
+  if (!known) {
+    throw sdk::Failure{BP_INVALID_ARGUMENT, "plan: argument " + std::to_string(index) +
+                                                " has no known sizes and strides of rank 0 to 16"};
+  }
+  return info;
+}
+
+void expect_inputs(const bp_kernel_query& query, uint32_t input_count) {
+  if (query.input_count == input_count && query.output_count == 1) return;
+  throw sdk::Failure{BP_INVALID_ARGUMENT,
+                     "plan: " + std::to_string(query.input_count) + " inputs and " +
+                         std::to_string(query.output_count) + " outputs; expected " +
+                         std::to_string(input_count) + " and 1"};
+}
+
+void broadcast_strides(const bp_arg_info& input, const int64_t* sizes, uint32_t rank,
+                       int64_t* out_strides) {
+  if (input.rank > rank) {
+    throw sdk::Failure{BP_INVALID_ARGUMENT, "plan: an input of rank " +
+                                                std::to_string(input.rank) +
+                                                " does not broadcast to rank " +
+                                                std::to_string(rank)};
+  }
+  const uint32_t missing = rank - input.rank;
+  std::fill(out_strides, out_strides + missing, 0);
+  for (uint32_t d = 0; d < input.rank; ++d) {
+    const int64_t size = input.sizes[d];
+    if (size != sizes[missing + d] && size != 1) {
+      throw sdk::Failure{BP_INVALID_ARGUMENT, "plan: an input's size " + std::to_string(size) +
+                                                  " does not broadcast to " +
+                                                  std::to_string(sizes[missing + d])};
+    }
+    out_strides[missing + d] = size == 1 ? 0 : input.strides[d];
+  }
+}
+
+bp_status plan_with(Plan (*make)(const bp_kernel_query&), bp_device* device,
+                    const bp_kernel_query* query, bp_kernel_plan** out_plan) {
+  if (device == nullptr || query == nullptr || out_plan == nullptr) return BP_INVALID_ARGUMENT;
+  *out_plan = nullptr;
+  return sdk::guard(device->host(), [&] {
+    const Plan plan = make(*query);
+    *out_plan = new bp_kernel_plan{plan, device->programs().get(plan.program())};
+    return BP_OK;
+  });
+}
+
+void plan_free(bp_device*, bp_kernel_plan* plan) { delete plan; }
+
+bp_status state_create(bp_device* device, const bp_kernel*, const bp_kernel_plan* plan,
+                       bp_kernel_state** out_state) {
+  if (device == nullptr || plan == nullptr || out_state == nullptr) return BP_INVALID_ARGUMENT;
+  *out_state = nullptr;
+  return sdk::guard(device->host(), [&] {
+    const Driver& driver = device->driver();
+    cl_int code = CL_SUCCESS;
+    Owned<cl_kernel> kernel(driver,
+                            driver.clCreateKernel(plan->program, plan->plan.function(), &code));
+    check(code, "clCreateKernel");
+    size_t largest = 1;
+    check(driver.clGetKernelWorkGroupInfo(kernel.get(), device->info().id,
+                                          CL_KERNEL_WORK_GROUP_SIZE, sizeof(largest), &largest,
+                                          nullptr),
+          "clGetKernelWorkGroupInfo");
+    // One size for all launches: drivers for processors compile a kernel again for each new one.
+    const size_t group_size = std::clamp<size_t>(largest, 1, plan->plan.group_size());
+    *out_state = new bp_kernel_state{std::move(kernel), group_size};
+    return BP_OK;
+  });
+}
+
+void state_destroy(bp_device*, bp_kernel_state* state) { delete state; }
+
+bp_status launch(const bp_launch_args* args) {
+  if (args == nullptr || args->device == nullptr) return BP_INVALID_ARGUMENT;
+  bp_device& device = *args->device;
+  return sdk::guard(device.host(), [&]() -> bp_status {
+    if (args->plan == nullptr || args->state == nullptr || args->tensors == nullptr) {
+      throw sdk::Failure{BP_INVALID_ARGUMENT, "launch: the plan, state or tensors are NULL"};
+    }
+    const Plan& plan = args->plan->plan;
+    if (plan.item_count() == 0) {
+      return args->stream != nullptr ? args->stream->check_healthy() : BP_OK;
+    }
+    const size_t group_size = args->state->group_size;
+    const size_t global_size = (plan.item_count() + group_size - 1) / group_size * group_size;
+    return submit(device, args->stream, plan.function(), args->op_seq,
+                  [&](cl_command_queue queue, cl_event* out_event) {
+                    set_arguments(device.driver(), *args);
+                    return device.driver().clEnqueueNDRangeKernel(
+                        queue, args->state->kernel.get(), 1, nullptr, &global_size, &group_size, 0,
+                        nullptr, out_event);
+                  });
+  });
+}
+
+}  // namespace bp::xpu

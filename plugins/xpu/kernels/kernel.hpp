@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the kernels have in common. A kernel is one descriptor and one function that turns a query
+// into a Plan; launching is the same for all: buffers with their offsets, then the geometry.
+// clSetKernelArg is the one OpenCL call that is not safe from several threads, so each state has
+// kernel objects of its own, and a launch takes no lock that another stream could hold.
+#ifndef BACKPLANE_PLUGINS_XPU_KERNELS_KERNEL_HPP
+#define BACKPLANE_PLUGINS_XPU_KERNELS_KERNEL_HPP
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <type_traits>
+
+#include "backplane/device_api.h"
+#include "backplane/sdk/sdk.hpp"
+#include "kernels/geometry.h"
+#include "kernels/program.hpp"
+
+namespace bp::xpu {
+
+/// Which kernel function, over how many work items, with which numbers. Immutable.
+class Plan {
+ public:
+  static constexpr size_t kMaxGeometryBytes = 512;
+
+  /// `group_size`: work items per group, at most; `function` is static text.
+  template <class Geometry>
+  Plan(ProgramId program, const char* function, uint32_t group_size, const Geometry& geometry)
+      : program_(program),
+        function_(function),
+        group_size_(group_size),
+        item_count_(geometry.item_count),
+        geometry_bytes_(sizeof(Geometry)) {
+    static_assert(sizeof(Geometry) <= kMaxGeometryBytes && std::is_trivially_copyable_v<Geometry>);
+    std::memcpy(geometry_.data(), &geometry, sizeof(Geometry));
+  }
+
+  ProgramId program() const { return program_; }
+  const char* function() const { return function_; }
+  uint32_t group_size() const { return group_size_; }
+  uint64_t item_count() const { return item_count_; }
+  const void* geometry() const { return geometry_.data(); }
+  size_t geometry_bytes() const { return geometry_bytes_; }
+
+ private:
+  ProgramId program_;
+  const char* function_;
+  uint32_t group_size_;
+  uint64_t item_count_;
+  size_t geometry_bytes_;
+  std::array<std::byte, kMaxGeometryBytes> geometry_{};
+};
+
+/// Argument `index` of a query, inputs first. Throws sdk::Failure if its sizes or strides are not
+/// known, which the core's query for these kernels must have.
+const bp_arg_info& argument(const bp_kernel_query& query, uint32_t index);
+
+/// The strides of `input` seen as a tensor of `rank` dimensions of `sizes`: dimensions are aligned
+/// at the right, repeated ones get stride 0. Throws sdk::Failure if the shapes do not broadcast.
+void broadcast_strides(const bp_arg_info& input, const int64_t* sizes, uint32_t rank,
+                       int64_t* out_strides);
+
+/// Throws sdk::Failure unless the query has `input_count` inputs and one output.
+void expect_inputs(const bp_kernel_query& query, uint32_t input_count);
+
+bp_status plan_with(Plan (*make)(const bp_kernel_query&), bp_device* device,
+                    const bp_kernel_query* query, bp_kernel_plan** out_plan);
+void plan_free(bp_device* device, bp_kernel_plan* plan);
+bp_status launch(const bp_launch_args* args);
+bp_status state_create(bp_device* device, const bp_kernel* kernel, const bp_kernel_plan* plan,
+                       bp_kernel_state** out_state);
+void state_destroy(bp_device* device, bp_kernel_state* state);
+
+/// The `plan` slot around a kernel's own function.
+template <Plan (*make)(const bp_kernel_query&)>
+bp_status make_plan(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
+                    bp_kernel_plan** out_plan) {
+  // No workspace and no faults: out_info stays as the core zeroed it.
+  if (out_info == nullptr) return BP_INVALID_ARGUMENT;
+  return plan_with(make, device, query, out_plan);
+}
+
+inline constexpr bp_arg_rule kAnyStrides{.struct_size = sizeof(bp_arg_rule),
+                                         .flags = 0,
+                                         .strides = BP_STRIDES_ANY,
+                                         .alignment_bytes = 0};
+inline constexpr const bp_arg_rule* kArgRules[] = {&kAnyStrides};
+
+/// A descriptor of version 1 of `op`, which has one type variable. Every kernel here takes any
+/// strides, so the core never has to make a tensor contiguous for one.
+constexpr bp_kernel describe(std::string_view name, std::string_view op,
+                             const uint64_t* dtype_mask, decltype(bp_kernel::plan) plan) {
+  return {.struct_size = sizeof(bp_kernel),
+          .flags = BP_KERNEL_DETERMINISTIC_BIT,
+          .name = sdk::str(name),
+          .op = sdk::str(op),
+          .version_min = 1,
+          .version_max = 1,
+          .op_since = 1,
+          .priority = 0,
+          .dtype_masks = dtype_mask,
+          .dtype_mask_count = 1,
+          .arg_rule_count = 1,
+          .arg_rules = kArgRules,
+          .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+          .reserved = 0,
+          .supports = nullptr,
+          .plan = plan,
+          .plan_free = plan_free,
+          .launch = launch,
+          .state_create = state_create,
+          .state_destroy = state_destroy};
+}
+
+// The kernels. A new one is a file, a line here and a line in list.cpp.
+extern const bp_kernel kReluF32;
+extern const bp_kernel kAddF32;
+extern const bp_kernel kMatmulF32;
+extern const bp_kernel kIdentity;
+
+extern const bp_kernel_api kKernelApi;
+
+}  // namespace bp::xpu
+
+#endif

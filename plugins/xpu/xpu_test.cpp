@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loading, instances and devices of xpu: what it does without a driver, how it names what it finds,
+// and that opening and closing leaves nothing behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "xpu_test_support.hpp"
+
+namespace bp::xpu_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string_view view(bp_str text) { return {text.ptr, text.len}; }
+
+/// For the child of a death test, the only place where OpenCL is certain to be still unopened: ends
+/// the process with 0 and the plugin's words if init answers `expected`.
+[[noreturn]] void exit_with_init(bp_status expected) {
+  const bp_plugin plugin = load_plugin();
+  Host host;
+  bp_instance* instance = nullptr;
+  const bp_status status = init(plugin, &host, {}, &instance);
+  std::fprintf(stderr, "status %d: %s\n", status, host.last_report().message.c_str());
+  std::_Exit(status == expected && instance == nullptr ? 0 : 1);
+}
+
+/// A folder of its own that lives as long as the test.
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::path(::testing::TempDir()) / "xpu_test_folder") {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(XpuEntry, NullOutput_IsRefused) {
+  const bp_plugin plugin = load_plugin();
+  EXPECT_EQ(plugin.struct_size, sizeof(bp_plugin));
+  EXPECT_NE(plugin.root, nullptr);
+  EXPECT_NE(plugin.device, nullptr);
+  EXPECT_NE(plugin.memory, nullptr);
+  EXPECT_NE(plugin.stream, nullptr);
+  EXPECT_NE(plugin.kernel, nullptr);
+  EXPECT_EQ(plugin.stream->flags, uint32_t{BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT});
+  EXPECT_EQ(plugin.memory->flags,
+            uint32_t{BP_FEATURE_FILL_BIT | BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT});
+  EXPECT_EQ(plugin.root->init(nullptr, nullptr, nullptr, nullptr), BP_INVALID_ARGUMENT);
+}
+
+TEST(XpuInitDeathTest, NoDriverInstalled_IsUnavailableWithWords) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const Folder empty;
+  setenv("OCL_ICD_VENDORS", empty.path().c_str(), 1);
+  EXPECT_EXIT(exit_with_init(BP_UNAVAILABLE), ::testing::ExitedWithCode(0),
+              "status 3: the OpenCL loader (knows no platform|cannot be opened).*install");
+  unsetenv("OCL_ICD_VENDORS");
+}
+
+TEST(XpuInitDeathTest, LoaderCannotBeOpened_IsUnavailableWithWords) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const Folder folder;
+  std::ofstream(folder.path() / "libOpenCL.so.1") << "not a library";
+  setenv("LD_LIBRARY_PATH", folder.path().c_str(), 1);
+  EXPECT_EXIT(exit_with_init(BP_UNAVAILABLE), ::testing::ExitedWithCode(0),
+              "status 3: the OpenCL loader cannot be opened .*libOpenCL.so.1.*install one");
+  unsetenv("LD_LIBRARY_PATH");
+}
+
+TEST(XpuInitDeathTest, LoaderLacksAFunction_IsUnavailableWithItsName) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const Folder folder;
+  std::filesystem::copy_file(BP_XPU_EMPTY_LIBRARY_PATH, folder.path() / "libOpenCL.so.1");
+  setenv("LD_LIBRARY_PATH", folder.path().c_str(), 1);
+  EXPECT_EXIT(exit_with_init(BP_UNAVAILABLE), ::testing::ExitedWithCode(0),
+              "status 3: libOpenCL.so.1 lacks clGetPlatformIDs");
+  unsetenv("LD_LIBRARY_PATH");
+}
+
+using XpuInstanceTest = XpuTest;
+
+TEST_F(XpuInstanceTest, PlatformOption_FiltersByName) {
+  bp_device_props props{};
+  props.struct_size = sizeof(props);
+  ASSERT_EQ(plugin_.device->device_props(device_, &props), BP_OK);
+  const std::string driver(view(props.driver));
+
+  bp_instance* instance = nullptr;
+  ASSERT_EQ(init(plugin_, &host_, {{"platform", driver.substr(0, 5)}}, &instance), BP_OK);
+  uint32_t count = 0;
+  EXPECT_EQ(plugin_.device->device_count(instance, &count), BP_OK);
+  EXPECT_GE(count, 1u);
+  EXPECT_EQ(plugin_.root->shutdown(instance), BP_OK);
+
+  instance = nullptr;
+  EXPECT_EQ(init(plugin_, &host_, {{"platform", "no such platform"}}, &instance), BP_UNAVAILABLE);
+  EXPECT_EQ(instance, nullptr);
+  EXPECT_THAT(host_.last_report().message,
+              ::testing::AllOf(HasSubstr("contains 'no such platform'; there is '"),
+                               HasSubstr(driver.substr(0, 5))));
+}
+
+TEST_F(XpuInstanceTest, UnknownOption_IsRefusedByName) {
+  bp_instance* instance = nullptr;
+  EXPECT_EQ(init(plugin_, &host_, {{"platfrom", "x"}}, &instance), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(host_.last_report().message, "unknown option 'platfrom'");
+  bp_device* device = nullptr;
+  EXPECT_EQ(open_device(plugin_, instance_, 0, {{"threads", "2"}}, &device), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(host_.last_report().message, "unknown option 'threads'");
+  EXPECT_EQ(open_device(plugin_, instance_, 0, {{"profiling", "1"}}, &device),
+            BP_INVALID_ARGUMENT);
+  EXPECT_EQ(host_.last_report().message, "option profiling: '1'; expected true or false");
+  EXPECT_EQ(device, nullptr);
+}
+
+TEST_F(XpuInstanceTest, DeviceIndexOutOfRange_IsRefusedWithCount) {
+  uint32_t count = 0;
+  ASSERT_EQ(plugin_.device->device_count(instance_, &count), BP_OK);
+  bp_device* device = nullptr;
+  EXPECT_EQ(open_device(plugin_, instance_, count, {}, &device), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(device, nullptr);
+  EXPECT_EQ(host_.last_report().message, "device index " + std::to_string(count) +
+                                             ": there are " + std::to_string(count));
+}
+
+TEST_F(XpuInstanceTest, Props_DescribeAQueuedDeviceWithoutAddresses) {
+  bp_device_props props{};
+  props.struct_size = sizeof(props);
+  ASSERT_EQ(plugin_.device->device_props(device_, &props), BP_OK);
+  EXPECT_EQ(props.struct_size, sizeof(props));
+  EXPECT_EQ(props.flags, BP_DEVICE_CONCURRENT_BIT);
+  EXPECT_EQ(props.execution, BP_EXECUTION_QUEUED);
+  EXPECT_EQ(props.features, BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT | BP_FEATURE_FILL_BIT |
+                                BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT);
+  EXPECT_GE(props.compute_unit_count, 1u);
+  EXPECT_GE(props.memory_bytes, props.max_alloc_bytes);
+  EXPECT_GT(props.max_alloc_bytes, 0u);
+  EXPECT_GE(props.alignment_bytes, 1u);
+  EXPECT_FALSE(view(props.name).empty());
+  EXPECT_FALSE(view(props.vendor).empty());
+  EXPECT_THAT(std::string(view(props.driver)), HasSubstr("OpenCL"));
+}
+
+TEST_F(XpuInstanceTest, Props_OfAnOlderCore_AreNotWrittenPastTheirSize) {
+  bp_device_props props{};
+  props.struct_size = offsetof(bp_device_props, memory_bytes);
+  props.memory_bytes = 77;
+  ASSERT_EQ(plugin_.device->device_props(device_, &props), BP_OK);
+  EXPECT_EQ(props.struct_size, offsetof(bp_device_props, memory_bytes));
+  EXPECT_GE(props.compute_unit_count, 1u);
+  EXPECT_EQ(props.memory_bytes, 77u);
+}
+
+TEST_F(XpuInstanceTest, ProfilingOff_HasNoTimingBand) {
+  bp_device* device = nullptr;
+  ASSERT_EQ(open_device(plugin_, instance_, 0, {{"profiling", "false"}}, &device), BP_OK);
+  bp_device_props props{};
+  props.struct_size = sizeof(props);
+  ASSERT_EQ(plugin_.device->device_props(device, &props), BP_OK);
+  EXPECT_EQ(props.features & BP_FEATURE_TIMING_BIT, 0u);
+  const bp_event_args args{.struct_size = sizeof(args), .flags = BP_EVENT_TIMING_BIT};
+  bp_event* event = nullptr;
+  EXPECT_EQ(plugin_.stream->event_create(device, &args, &event), BP_UNSUPPORTED);
+  EXPECT_EQ(event, nullptr);
+  EXPECT_EQ(plugin_.device->device_close(device), BP_OK);
+}
+
+TEST_F(XpuInstanceTest, TwoInstances_HaveReportsAndMemoryOfTheirOwn) {
+  Host other_host;
+  bp_instance* other = nullptr;
+  ASSERT_EQ(init(plugin_, &other_host, {}, &other), BP_OK);
+  bp_device* other_device = nullptr;
+  ASSERT_EQ(open_device(plugin_, other, 0, {}, &other_device), BP_OK);
+
+  const uint64_t handle = alloc(64);
+  host_.clear();
+  EXPECT_EQ(plugin_.memory->mem_free(other_device, handle), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(other_host.last_report().message, HasSubstr("is not an allocation of this device"));
+  EXPECT_TRUE(host_.reports().empty());
+  EXPECT_EQ(fill({handle, 0}, 64, 7, 1), BP_OK);
+
+  EXPECT_EQ(plugin_.device->device_close(other_device), BP_OK);
+  EXPECT_EQ(plugin_.root->shutdown(other), BP_OK);
+  EXPECT_EQ(read_bytes(handle, 64), std::vector<uint8_t>(64, 7));
+  free(handle);
+}
+
+TEST_F(XpuInstanceTest, InitAfterShutdown_Works) {
+  ASSERT_EQ(plugin_.device->device_close(device_), BP_OK);
+  ASSERT_EQ(plugin_.root->shutdown(instance_), BP_OK);
+  device_ = nullptr;
+  instance_ = nullptr;
+  ASSERT_EQ(init(plugin_, &host_, {}, &instance_), BP_OK);
+  ASSERT_EQ(open_device(plugin_, instance_, 0, {}, &device_), BP_OK);
+  const uint64_t handle = alloc(16);
+  EXPECT_EQ(fill({handle, 0}, 16, 0xAB, 1), BP_OK);
+  EXPECT_EQ(read_bytes(handle, 16), std::vector<uint8_t>(16, 0xAB));
+  free(handle);
+}
+
+TEST_F(XpuInstanceTest, DeviceClosedWithMemory_IsReleasedAndLogged) {
+  const uint64_t handle = alloc(4096);
+  void* ptr = nullptr;
+  ASSERT_EQ(plugin_.memory->host_alloc(device_, 64, &ptr), BP_OK);
+  const bp_map_args args{.struct_size = sizeof(args),
+                         .flags = 0,
+                         .mem = {handle, 0},
+                         .bytes = 64,
+                         .access = BP_MAP_READ_BIT,
+                         .reserved = 0};
+  ASSERT_EQ(plugin_.memory->mem_map(device_, &args, &ptr), BP_OK);
+  ASSERT_EQ(plugin_.device->device_close(device_), BP_OK);
+  device_ = nullptr;
+  EXPECT_THAT(host_.log_lines(),
+              ::testing::Contains(HasSubstr(
+                  "1 allocations of 4096 bytes in all and 1 blocks of host memory")));
+}
+
+TEST_F(XpuInstanceTest, FiftyCycles_LeaveNoFilesAndNoThreads) {
+  size_t files = 0;
+  size_t threads = 0;
+  for (int cycle = 0; cycle < 52; ++cycle) {
+    bp_instance* instance = nullptr;
+    bp_device* device = nullptr;
+    ASSERT_EQ(init(plugin_, &host_, {}, &instance), BP_OK);
+    ASSERT_EQ(open_device(plugin_, instance, 0, {}, &device), BP_OK);
+    const bp_stream_args args{.struct_size = sizeof(args), .flags = 0};
+    bp_stream* stream = nullptr;
+    ASSERT_EQ(plugin_.stream->stream_create(device, &args, &stream), BP_OK);
+    ASSERT_EQ(plugin_.stream->stream_host_call(stream, [](void*, bp_status) {}, nullptr), BP_OK);
+    ASSERT_EQ(plugin_.stream->stream_destroy(stream), BP_OK);
+    ASSERT_EQ(plugin_.device->device_close(device), BP_OK);
+    ASSERT_EQ(plugin_.root->shutdown(instance), BP_OK);
+    // The driver opens files and starts threads of its own at first use.
+    if (cycle == 1) {
+      files = open_file_count();
+      threads = thread_count();
+    }
+  }
+  EXPECT_EQ(open_file_count(), files);
+  EXPECT_EQ(thread_count(), threads);
+}
+
+TEST_F(XpuInstanceTest, NullArguments_AreRefused) {
+  EXPECT_EQ(plugin_.root->shutdown(nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.device->device_count(nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.device->device_open(instance_, nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.device->device_close(nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.device->device_props(device_, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.memory->mem_alloc(device_, nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.memory->mem_free(nullptr, 0), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.memory->mem_copy(device_, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.memory->mem_fill(device_, nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.memory->host_alloc(device_, 1, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.memory->host_free(nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.memory->mem_map(device_, nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.memory->mem_unmap(nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.stream->stream_create(device_, nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.stream->stream_destroy(nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.stream->stream_sync(nullptr, 0), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.stream->stream_query(nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.stream->event_create(device_, nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.stream->event_destroy(nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.stream->event_record(nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.stream->event_wait(nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.stream->event_sync(nullptr, 0), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.stream->event_query(nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.stream->mem_copy_async(nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.stream->stream_host_call(nullptr, nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.stream->event_elapsed(nullptr, nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.kernel->kernel_list(device_, nullptr), BP_INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace bp::xpu_test

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For tests that run the same cases on every device: one Runtime per test over the plugins of this
+// build, and short ways to make tensors, call operators and compare with the oracle.
+#ifndef BACKPLANE_TESTS_INTEGRATION_DEVICE_FIXTURE_HPP
+#define BACKPLANE_TESTS_INTEGRATION_DEVICE_FIXTURE_HPP
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/dispatch/call.hpp"
+#include "core/execute/session.hpp"
+#include "core/runtime/runtime.hpp"
+#include "ops/oracle/oracle.hpp"
+#include "ops/register.hpp"
+
+namespace bp {
+
+/// Plugins of this build (compile definition BP_PLUGIN_DIR), fallback allowed quietly.
+inline RuntimeArgs test_runtime_args() {
+  RuntimeArgs args;
+  args.register_ops = register_ops;
+  args.install_directory = BP_PLUGIN_DIR;
+  args.options = {{"BACKPLANE_FALLBACK", "allow"}};
+  return args;
+}
+
+/// The parameter is a device name; the test is skipped where that device is not on this machine.
+class DeviceTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { open(test_runtime_args()); }
+
+  void open(const RuntimeArgs& args) {
+    auto runtime = Runtime::create(args);
+    ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
+    runtime_ = *runtime;
+    auto device = runtime_->find_device(GetParam());
+    if (!device.ok() && GetParam() == "xpu:0") {
+      GTEST_SKIP() << device.status().to_string();
+    }
+    ASSERT_TRUE(device.ok()) << device.status().to_string();
+    device_ = *device;
+  }
+
+  OpId op(std::string_view name) const { return *runtime_->registry().find(name); }
+
+  Ref<Tensor> upload(const OracleTensor& value) {
+    auto tensor = Tensor::from_host(*device_, value.dtype, value.sizes, value.bytes.data(),
+                                    MemoryTag::kIo);
+    EXPECT_TRUE(tensor.ok()) << tensor.status().to_string();
+    return tensor.ok() ? *tensor : nullptr;
+  }
+  Ref<Tensor> upload_f32(const Dims& sizes, const std::vector<double>& values) {
+    return upload(OracleTensor::from_f64(BP_DTYPE_F32, sizes, values));
+  }
+
+  Result<Ref<Tensor>> try_call(std::string_view name, const std::vector<Ref<Tensor>>& inputs,
+                               const Attributes& attributes = {}) {
+    std::vector<Tensor*> pointers;
+    for (const Ref<Tensor>& input : inputs) pointers.push_back(input.get());
+    Ref<Tensor> output;
+    const CallArgs args{.op = op(name), .inputs = pointers, .attributes = attributes.data(),
+                        .stream = nullptr, .device = device_};
+    BP_TRY(call(*runtime_, args, {&output, 1}));
+    return output;
+  }
+  Ref<Tensor> must_call(std::string_view name, const std::vector<Ref<Tensor>>& inputs,
+                        const Attributes& attributes = {}) {
+    auto output = try_call(name, inputs, attributes);
+    EXPECT_TRUE(output.ok()) << output.status().to_string();
+    return output.ok() ? *output : nullptr;
+  }
+
+  OracleTensor download(const Ref<Tensor>& tensor) {
+    auto host = copy_to_host(tensor);
+    EXPECT_TRUE(host.ok()) << host.status().to_string();
+    return host.ok() ? oracle_tensor(*host) : OracleTensor{};
+  }
+  std::vector<double> values(const Ref<Tensor>& tensor) { return download(tensor).to_f64(); }
+
+  Attributes attributes(std::string_view op_name) const {
+    return Attributes(runtime_->registry().schema(op(op_name)));
+  }
+
+  Ref<Runtime> runtime_;
+  Device* device_ = nullptr;
+};
+
+inline std::string device_test_name(const testing::TestParamInfo<std::string>& info) {
+  return info.param.substr(0, info.param.find(':'));
+}
+
+/// |a - b| <= atol + rtol |b| for each element; NaN equals NaN.
+inline void expect_close(const std::vector<double>& found, const std::vector<double>& expected,
+                         double rtol = 1e-5, double atol = 1e-6) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i] == expected[i] || (found[i] != found[i] && expected[i] != expected[i])) continue;
+    ASSERT_NEAR(found[i], expected[i], atol + rtol * std::abs(expected[i])) << "element " << i;
+  }
+}
+
+}  // namespace bp
+
+#endif

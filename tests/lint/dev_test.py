@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./dev on bad input and on machines that lack something: it must refuse, say what to do next,
+and install nothing. Commands that build are tested by using them.
+"""
+
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/dev"))
+import count_tests  # noqa: E402  (found through the line above)
+
+JUNIT = '<testsuite><testcase name="a" status="{}"><system-out>{}</system-out></testcase>' \
+        '</testsuite>'
+
+
+def run_dev(*arguments, path=None, root=ROOT):
+    environment = dict(os.environ, PATH=path or os.environ["PATH"])
+    return subprocess.run([str(root / "dev"), *arguments], env=environment, text=True, check=False,
+                          capture_output=True, stdin=subprocess.DEVNULL)
+
+
+class Usage(unittest.TestCase):
+    def assert_refused(self, arguments, *parts):
+        result = run_dev(*arguments)
+        self.assertEqual(result.returncode, 2, result)
+        for part in parts:
+            self.assertIn(part, result.stderr)
+
+    def test_help(self):
+        result = run_dev("--help")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        for command in ("run", "test", "build", "bench", "models", "format", "clean"):
+            self.assertIn(f"\n  {command}", result.stdout)
+
+    def test_nothing_given(self):
+        self.assert_refused([], "Usage:")
+
+    def test_unknown_words_name_the_nearest(self):
+        self.assert_refused(["tset"], "unknown command 'tset'", "'test'")
+        self.assert_refused(["run", "--no-instal"], "unknown option", "'--no-install'")
+        self.assert_refused(["build", "relase"], "unknown preset", "'release'")
+        self.assert_refused(["test", "ful"], "unknown suite", "'full'")
+
+    def test_words_that_do_not_go_together(self):
+        self.assert_refused(["run", "cpu"], "run takes no argument", "'cpu'")
+        self.assert_refused(["build", "asan", "tsan"], "one preset at most")
+        self.assert_refused(["run", "--check"], "--check goes with format")
+        self.assert_refused(["run", "--all"], "--all goes with clean")
+        self.assert_refused(["build", "--jobs"], "--jobs needs a number")
+        self.assert_refused(["build", "--jobs", "0"], "--jobs needs a number", "'0'")
+
+
+class MissingThings(unittest.TestCase):
+    """A copy of ./dev with stand-ins for the programs of the system first on the PATH."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name) / "tree"
+        self.bin = pathlib.Path(folder.name) / "bin"
+        self.bin.mkdir()
+        (self.root / "tools").mkdir(parents=True)
+        shutil.copy(ROOT / "dev", self.root)
+        shutil.copytree(ROOT / "tools/dev", self.root / "tools/dev")
+        for file in ("requirements-build.txt", "requirements-test.txt"):
+            shutil.copy(ROOT / "tools" / file, self.root / "tools")
+        self.calls = pathlib.Path(folder.name) / "calls"
+        self.stand_in("apt-get", f'echo "$*" >>{self.calls}; echo "no route to mirror"; exit 100')
+        self.stand_in("sudo", "exit 1")
+
+    def stand_in(self, name, body):
+        file = self.bin / name
+        file.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+
+    def everything_installed_but(self, *missing):
+        skip = "|".join(missing) or "-"
+        self.stand_in("dpkg-query", 'for p; do case $p in -*|*Status*|' + skip + ') ;; '
+                      '*) echo "installed $p" ;; esac; done')
+
+    def run_copy(self, *arguments):
+        return run_dev(*arguments, path=f"{self.bin}:{os.environ['PATH']}", root=self.root)
+
+    def test_no_install_prints_the_line(self):
+        self.everything_installed_but("ninja-build", "patchelf")
+        result = self.run_copy("run", "--no-install")
+        self.assertEqual(result.returncode, 3, result)
+        self.assertIn("apt-get install -y --no-install-recommends ninja-build patchelf\n",
+                      result.stdout)
+        self.assertFalse(self.calls.exists())
+
+    def test_apt_that_fails_is_named(self):
+        self.everything_installed_but("patchelf")
+        if os.geteuid() != 0:
+            self.stand_in("sudo", 'shift; case $1 in env) exec "$@" ;; esac')
+        result = self.run_copy("build")
+        self.assertEqual(result.returncode, 3, result)
+        for part in ("no route to mirror", "Install 1 packages", "next:", "log:"):
+            self.assertIn(part, result.stdout)
+        self.assertIn("install -y", self.calls.read_text(encoding="utf-8"))
+
+    def test_all_there_calls_no_apt(self):
+        self.everything_installed_but()
+        result = self.run_copy("build", "--no-install")
+        self.assertEqual(result.returncode, 3, result)
+        self.assertIn("-m venv", result.stdout)
+        self.assertFalse(self.calls.exists())
+
+    def test_clean_removes_only_what_it_says(self):
+        (self.root / "build/release").mkdir(parents=True)
+        (self.root / ".venv").mkdir()
+        self.assertEqual(self.run_copy("clean").returncode, 0)
+        self.assertFalse((self.root / "build").exists())
+        self.assertTrue((self.root / ".venv").exists())
+        self.assertEqual(self.run_copy("clean", "--all").returncode, 0)
+        self.assertFalse((self.root / ".venv").exists())
+        self.assertTrue((self.root / "dev").exists())
+
+
+class Counting(unittest.TestCase):
+    def count(self, status, output):
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+            file.write(JUNIT.format(status, output))
+            file.flush()
+            return count_tests.count_report(file.name)
+
+    def test_program_with_sums(self):
+        self.assertEqual(self.count("run", "[  PASSED  ] 12 tests.\n"), (12, 0, 0))
+        self.assertEqual(self.count("run", "[  PASSED  ] 1 test.\n[  SKIPPED ] 2 tests, listed "
+                                    "below:\n"), (1, 0, 2))
+        self.assertEqual(self.count("fail", "[  PASSED  ] 3 tests.\n[  FAILED  ] 2 tests, listed "
+                                    "below:\n"), (3, 2, 0))
+
+    def test_program_that_died(self):
+        self.assertEqual(self.count("fail", "[ RUN      ] A.B\n"), (0, 1, 0))
+        self.assertEqual(self.count("notrun", ""), (0, 1, 0))
+
+    def test_sums_do_not_hide_a_failing_exit(self):
+        self.assertEqual(self.count("fail", "[  PASSED  ] 3 tests.\n"), (3, 1, 0))
+
+    def test_script(self):
+        self.assertEqual(self.count("run", "fine\n"), (1, 0, 0))
+
+    def test_no_report(self):
+        self.assertEqual(count_tests.count_report("/nonexistent.xml"), (0, 1, 0))
+
+
+@unittest.skipUnless(shutil.which("shellcheck"), "shellcheck is not installed")
+class Shell(unittest.TestCase):
+    def test_shellcheck(self):
+        result = subprocess.run(["shellcheck", "-x", "-a", "dev", ".ci/run"], cwd=ROOT, text=True,
+                                capture_output=True, check=False)
+        self.assertEqual(result.stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proves that each lint can fail: a clean sample tree passes, each seeded fault is named."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import elf
+import file_rules
+import include_rules
+import library_symbols
+import plugin_symbols
+import size_limits
+import tree
+import vendor_words
+
+HEAD = "// SPDX-License-Identifier: Apache-2.0\n"
+
+
+def long_function(lines, head="int f()"):
+    return head + " {\n" + "  g();\n" * (lines - 2) + "}\n"
+
+
+class SampleTree(unittest.TestCase):
+    """A small clean tree in a temporary folder, to which a test adds one fault."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.add("device_api/include/backplane/types.h", HEAD + "#include <stdint.h>\n")
+        self.add("core/base/status.hpp", HEAD + "#include <backplane/types.h>\n#include <string>\n")
+        self.add("core/plugin/loader.cpp", HEAD + '#include "core/base/status.hpp"\nint chip();\n')
+        self.add("ops/ops.yaml", "#" + HEAD[2:] + "operators:\n  - op: conv\n")
+        self.add("ops/infer.cpp", HEAD + '#include "core/base/status.hpp"\n')
+        self.add("plugins/npu/npu.cpp",
+                 HEAD + '#include <backplane/types.h>\n#include "queue.hpp"\n')
+        self.add("plugins/npu/queue.hpp", HEAD)
+        self.add("plugins/npu/kernel_list.cpp", HEAD + "KERNEL(relu)\n")
+        self.add("plugins/npu/kernels/relu.cpp", HEAD + '#include "plugins/npu/queue.hpp"\n')
+
+    def add(self, path, text):
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+    def assert_one(self, problems, *parts):
+        self.assertEqual(len(problems), 1, problems)
+        for part in parts:
+            self.assertIn(part, problems[0])
+
+
+class WholeRun(SampleTree):
+    def test_clean_tree_has_no_problem(self):
+        for lint in (include_rules, vendor_words, size_limits, file_rules):
+            self.assertEqual(lint.check(self.root), [], lint.__name__)
+
+    def test_run_lints_exit_status(self):
+        script = pathlib.Path(__file__).with_name("run_lints.py")
+
+        def status():
+            return subprocess.run([sys.executable, "-B", str(script), str(self.root)], check=False,
+                                  capture_output=True).returncode
+        self.assertEqual(status(), 0)
+        self.add("core/base/bad.hpp", "int x;\n")
+        self.assertEqual(status(), 1)
+
+
+class IncludeRules(SampleTree):
+    def check_bad(self, path, include, *parts):
+        self.add(path, HEAD + f"#include {include}\n")
+        self.assert_one(include_rules.check(self.root), path, *parts)
+
+    def test_core_includes_plugin(self):
+        self.check_bad("core/plugin/x.cpp", '"plugins/npu/queue.hpp"', "plugins/npu")
+
+    def test_core_includes_ops(self):
+        self.add("ops/infer.hpp", HEAD)
+        self.check_bad("core/plan/x.cpp", '"ops/infer.hpp"', "(ops)")
+
+    def test_core_includes_vendor_header(self):
+        self.check_bad("core/plugin/x.cpp", "<CL/cl.h>", "outside the tree")
+
+    def test_core_includes_by_way_of_dots(self):
+        self.check_bad("core/plugin/x.cpp", '"../../plugins/npu/queue.hpp"', "plugins/npu")
+
+    def test_base_includes_other_module(self):
+        self.add("core/plugin/loader.hpp", HEAD)
+        self.check_bad("core/base/x.cpp", '"core/plugin/loader.hpp"', "core/base may not")
+
+    def test_emulation_includes_runtime(self):
+        self.add("core/runtime/stream.hpp", HEAD)
+        self.check_bad("core/emulation/x.cpp", '"core/runtime/stream.hpp"', "core/emulation")
+
+    def test_plugin_includes_core(self):
+        self.check_bad("plugins/npu/x.cpp", '"core/base/status.hpp"', "plugins/npu may not")
+
+    def test_plugin_includes_other_plugin(self):
+        self.check_bad("plugins/cpu/x.cpp", '"plugins/npu/queue.hpp"', "plugins/cpu may not")
+
+    def test_device_api_includes_more_than_two_headers(self):
+        self.check_bad("device_api/include/backplane/x.h", "<string.h>", "device_api may not")
+
+    def test_sdk_includes_core(self):
+        self.check_bad("sdk/include/backplane/sdk/x.hpp", '"core/base/status.hpp"', "sdk may not")
+
+    def test_collectives_include_ops(self):
+        self.add("ops/infer.hpp", HEAD)
+        self.check_bad("ccl/x.cpp", '"ops/infer.hpp"', "ccl may not")
+
+    def test_unknown_folder(self):
+        self.add("extra/x.cpp", HEAD)
+        self.assert_one(include_rules.check(self.root), "extra/x.cpp", "no include rule")
+
+    def test_core_names_operator_or_plugin(self):
+        self.add("core/plan/x.cpp", HEAD + 'auto a = "conv";\n')
+        self.assert_one(include_rules.check(self.root), "core/plan/x.cpp:2", "conv")
+        self.add("core/plan/x.cpp", HEAD + 'auto a = "npu:0";  // "conv"\n')
+        self.assert_one(include_rules.check(self.root), "core/plan/x.cpp:2", "npu")
+
+
+class VendorWords(SampleTree):
+    def test_word_in_core(self):
+        for text in ("int cudaMalloc();", "// like NCCL does", "int bp_hip_stream;", "warpSize"):
+            self.add("core/base/x.cpp", HEAD + text + "\n")
+            self.assert_one(vendor_words.check(self.root), "core/base/x.cpp:2")
+
+    def test_word_in_own_plugin_is_fine(self):
+        self.add("plugins/xpu/x.cpp", HEAD + "// OpenCL\n")
+        self.assertEqual(vendor_words.check(self.root), [])
+
+    def test_exception_must_be_used_and_reasoned(self):
+        self.add("core/base/x.cpp", HEAD + "// opencl\n")
+        self.add("tests/lint/vendor_words.txt", "core/base/x.cpp: opencl  # a module kind\n")
+        self.assertEqual(vendor_words.check(self.root), [])
+        self.add("core/base/x.cpp", HEAD)
+        self.assert_one(vendor_words.check(self.root), "not needed")
+        self.add("tests/lint/vendor_words.txt", "core/base/x.cpp: opencl\n")
+        self.assert_one(vendor_words.check(self.root), "expected")
+
+
+class SizeLimits(SampleTree):
+    def test_long_source(self):
+        self.add("core/base/x.cpp", HEAD + "int a;\n" * 600)
+        self.assert_one(size_limits.check(self.root), "601 lines")
+
+    def test_long_header(self):
+        self.add("core/base/x.hpp", HEAD + "int a;\n" * 400)
+        self.assert_one(size_limits.check(self.root), "401 lines")
+
+    def test_long_function(self):
+        for head in ("int f()", "void A::f(int x) const noexcept", "auto f() -> std::vector<int>",
+                     'extern "C" int f(void)', "A::A() : a_{1}, b_(2)",
+                     "template <typename T>\nResult<T> f(T (*g)(int), const char* s = \"{\")"):
+            self.add("core/base/x.cpp", HEAD + "namespace bp {\nstruct S { int a = 1; };\n"
+                     + long_function(61 - head.count("\n"), head) + "}\n")
+            self.assert_one(size_limits.check(self.root), "function of 61 lines")
+            self.add("core/base/x.cpp", HEAD + long_function(60 - head.count("\n"), head))
+            self.assertEqual(size_limits.check(self.root), [])
+
+    def test_long_type_is_no_function(self):
+        self.add("core/base/x.hpp", HEAD + "struct S {\n" + "  int a = f(1);\n" * 70 + "};\n")
+        self.assertEqual(size_limits.check(self.root), [])
+
+    def test_digit_separator_and_braces_in_text(self):
+        text = "int f() {\n  int n = 1'000;\n  g(\"}{{{\", '{');  // {\n}\n"
+        self.add("core/base/x.cpp", HEAD + text + long_function(61))
+        self.assert_one(size_limits.check(self.root), "function of 61 lines")
+
+    def test_deep_nesting(self):
+        def nested(levels):
+            return ("int f() {\n" + "for (int i = 0; i < 2; i++) {\n" * levels + "g({1, {2}});\n"
+                    + "}\n" * (levels + 1))
+        self.add("core/base/x.cpp", HEAD + nested(4))
+        self.assertEqual(size_limits.check(self.root), [])
+        self.add("core/base/x.cpp", HEAD + nested(5))
+        self.assert_one(size_limits.check(self.root), "5 nesting levels")
+
+    def test_long_python_function(self):
+        self.add("ops/x.py", "# " + HEAD[3:] + "def f():\n" + "    g()\n" * 60)
+        self.assert_one(size_limits.check(self.root), "function of 61 lines")
+
+    def test_wide_line(self):
+        self.add("core/base/x.cpp", HEAD + "// " + "x" * 98 + "\n")
+        self.assert_one(size_limits.check(self.root), "101 columns")
+
+    def test_folder_budgets(self):
+        for folder, files in (("core/plugin", 4), ("plugins/npu", 3), ("sdk/include", 2)):
+            for number in range(files):
+                self.add(f"{folder}/x{number}.cpp", HEAD + "int a;\n" * 399)
+            self.assert_one(size_limits.check(self.root), folder, "in all")
+            for number in range(files):
+                (self.root / folder / f"x{number}.cpp").unlink()
+
+    def test_kernels_and_tests_are_outside_the_budget(self):
+        self.add("plugins/npu/kernels/x.cpp", HEAD + "int a;\n" * 599)
+        self.add("plugins/npu/x_test.cpp", HEAD + "int a;\n" * 599)
+        self.assertEqual(size_limits.check(self.root), [])
+
+
+class FileRules(SampleTree):
+    def test_missing_licence(self):
+        self.add("core/base/x.cpp", "int a;\n")
+        self.assert_one(file_rules.check(self.root), "core/base/x.cpp", "first line")
+
+    def test_note_to_self(self):
+        self.add("core/base/x.cpp", HEAD + "// TO" + "DO: later\n")
+        self.assert_one(file_rules.check(self.root), "core/base/x.cpp:2")
+
+    def test_kernel_that_no_list_names(self):
+        self.add("plugins/npu/kernels/elu.cpp", HEAD)
+        self.assert_one(file_rules.check(self.root), "kernels/elu.cpp", "doesn't name elu")
+        self.add("plugins/npu/kernel_list.cpp", HEAD + "KERNEL(relu)  // elu\n")
+        self.assert_one(file_rules.check(self.root), "kernels/elu.cpp", "doesn't name elu")
+
+    def test_kernel_object_that_no_list_names(self):
+        self.add("plugins/npu/kernels/list.cpp", HEAD + "all = {&kElu};\n")
+        self.add("plugins/npu/kernels/elu.cpp", HEAD + "constinit const bp_kernel kElu = elu();\n"
+                 "const bp_kernel kSelu = selu();\n")
+        self.assert_one(file_rules.check(self.root), "kernels/elu.cpp", "doesn't name kSelu")
+
+    def test_support_code_needs_no_entry(self):
+        self.add("plugins/npu/kernels/loops.cpp", HEAD)
+        self.add("plugins/npu/kernels/loops.hpp", HEAD)
+        self.assertEqual(file_rules.check(self.root), [])
+
+
+class BuiltLibraries(unittest.TestCase):
+    """Compiles tiny libraries, good and bad, and looks at them as the lints do."""
+
+    def build(self, source, *options):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        library = pathlib.Path(folder.name) / "libsample.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library), *options],
+                       input=source, text=True, check=True)
+        return elf.inspect(library)
+
+    def test_good_plugin(self):
+        library = self.build("int bp_plugin_entry(void) { return 0; }",
+                             "-Wl,-rpath,$ORIGIN")
+        self.assertEqual(plugin_symbols.check(library), [])
+
+    def test_bad_plugins(self):
+        entry = "int bp_plugin_entry(void) { return 0; }"
+        extra = self.build(entry + "int other(void) { return 0; }")
+        self.assertIn("other", plugin_symbols.check(extra)[0])
+        missing = self.build("static int a; int *f(void); ")
+        self.assertIn("exports []", plugin_symbols.check(missing)[0])
+        importing = self.build("int bp_helper(void);" + entry + "static int (*f)(void) = bp_helper;"
+                               "__attribute__((visibility(\"hidden\"))) int g(void){return f();}")
+        self.assertIn("bp_helper", plugin_symbols.check(importing)[0])
+        fixed = self.build(entry, "-Wl,-rpath,/opt/somewhere:$ORIGIN")
+        self.assertIn("/opt/somewhere", plugin_symbols.check(fixed)[0])
+
+    def test_plugin_linked_with_the_core(self):
+        library = elf.Library({"bp_plugin_entry"}, set(), ["libbackplane.so.0"], [])
+        self.assertIn("linked with", plugin_symbols.check(library)[0])
+
+    def test_library_symbols(self):
+        header = ("// bpa_comment();\n#define bpa_macro(x) x\ntypedef void (*bpa_callback)(int);\n"
+                  "BPA_API bpa_status bpa_open(bpa_callback f);\n"
+                  "static inline int bpa_help(void) {\n  return bpa_hidden();\n}\n")
+        self.assertEqual(library_symbols.declared_functions(header), {"bpa_open"})
+        exported = self.build("int bpa_open(void) { return 0; }").exported
+        self.assertEqual(library_symbols.compare(exported, {"bpa_open"}), [])
+        self.assertIn("in no header", library_symbols.compare({"bpa_open", "x"}, {"bpa_open"})[0])
+        self.assertIn("not exported", library_symbols.compare({"a"}, {"a", "b"})[0])
+        self.assertIn("declare no function", library_symbols.compare(set(), set())[0])
+
+
+class SourceText(unittest.TestCase):
+    def test_comments_and_strings_are_blanked_in_place(self):
+        text = 'a /* { */ b "}" // {\nR"x({)x" c\n'
+        code = tree.code_only(text)
+        self.assertEqual(code.count("\n"), 2)
+        self.assertNotIn("{", code)
+        self.assertNotIn("}", code)
+        self.assertEqual(code.split()[0], "a")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -51,7 +51,6 @@ class Dims {
     rank_ = static_cast<uint32_t>(rank);
   }
   void clear() { rank_ = 0; }
-  operator std::span<const int64_t>() const { return {data(), rank_}; }
   friend bool operator==(const Dims& a, const Dims& b) {
     if (a.rank_ != b.rank_) return false;
     for (uint32_t i = 0; i < a.rank_; ++i) {

@@ -29,7 +29,7 @@ Status field_error(const AttrField& field, const std::string& words);
 template <class T>
 T load_member(const void* base, uint32_t offset_bytes) {
   T value;
-  std::memcpy(&value, static_cast<const std::byte*>(base) + offset_bytes, sizeof(value));
+  std::memcpy(&value, static_cast<const std::byte*>(base) + offset_bytes, sizeof(T));
   return value;
 }
 

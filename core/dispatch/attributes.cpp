@@ -45,8 +45,7 @@ struct Attributes::Storage {
 
   template <class T>
   void store(const AttrField& field, const T& value) {
-    std::memcpy(reinterpret_cast<std::byte*>(block.data()) + field.offset_bytes, &value,
-                sizeof(value));
+    std::memcpy(reinterpret_cast<std::byte*>(block.data()) + field.offset_bytes, &value, sizeof(T));
   }
   void set_default(size_t index);
   void set_str(size_t index, std::string_view value) {

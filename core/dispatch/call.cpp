@@ -287,6 +287,9 @@ Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_o
                                            " outputs, found " +
                                            std::to_string(out_outputs.size()));
   }
+  if (const Status status = check_attributes(schema, args.attributes); !status.ok()) {
+    return prefix(schema, status);
+  }
   BP_TRY_ASSIGN(Device * device, choose_device(schema, args));
   Stream& stream = args.stream != nullptr ? *args.stream : device->default_stream();
   const Status status = Call(runtime, args, *device, stream).run(out_outputs);

@@ -20,6 +20,7 @@
 #include "core/dispatch/attributes.hpp"
 #include "core/dispatch/schema.hpp"
 #include "core/graph/graph.hpp"
+#include "core/device/kernel_list.hpp"
 #include "core/plugin/loader.hpp"
 #include "core/runtime/device.hpp"
 

@@ -84,6 +84,21 @@ bp_mem SegmentInstance::place_of(SlotId id) const {
           tensor.storage().offset_bytes() + tensor.offset_bytes() + view_offset};
 }
 
+void SegmentInstance::point(SlotId id, bp_tensor* argument) const {
+  const bp_mem place = place_of(id);
+  argument->handle = place.handle;
+  argument->offset_bytes = place.offset_bytes;
+  const Slot& slot = segment_->slots[id];
+  const SlotId base_id = slot.kind == SlotKind::kView ? slot.base : id;
+  const Slot& base = segment_->slots[base_id];
+  if (base.kind == SlotKind::kArena) {
+    argument->storage_bytes = place_of(base_id).offset_bytes + base.bytes;
+  } else {
+    const Storage& storage = owned_[base_id]->storage();
+    argument->storage_bytes = storage.offset_bytes() + storage.bytes();
+  }
+}
+
 void SegmentInstance::prepare_arguments() {
   for (const Step& step : segment_->steps) {
     first_argument_.push_back(arguments_.size());
@@ -96,10 +111,7 @@ void SegmentInstance::prepare_arguments() {
         argument.sizes = slot.sizes.data();
         argument.strides = slot.strides.data();
         if (is_fixed(id)) {
-          const bp_mem place = place_of(id);
-          argument.handle = place.handle;
-          argument.offset_bytes = place.offset_bytes;
-          argument.storage_bytes = place.offset_bytes + slot.bytes;
+          point(id, &argument);
         } else {
           patches_.push_back({arguments_.size(), id});
         }
@@ -142,16 +154,7 @@ Status SegmentInstance::run(const Graph& graph, std::vector<Ref<Tensor>>* values
 Status SegmentInstance::run_steps(const Graph& graph, std::vector<Ref<Tensor>>* values) {
   BP_TRY(order_live_ins(*values));
   BP_TRY(make_owned());
-  for (const Patch& patch : patches_) {
-    const bp_mem place = place_of(patch.slot);
-    bp_tensor& argument = arguments_[patch.argument];
-    argument.handle = place.handle;
-    argument.offset_bytes = place.offset_bytes;
-    const Slot& slot = segment_->slots[patch.slot];
-    const Storage& storage =
-        owned_[slot.kind == SlotKind::kView ? slot.base : patch.slot]->storage();
-    argument.storage_bytes = storage.offset_bytes() + storage.bytes();
-  }
+  for (const Patch& patch : patches_) point(patch.slot, &arguments_[patch.argument]);
   last_seq_ = 0;
   for (size_t i = 0; i < segment_->steps.size(); ++i) {
     const Status status = run_step(i);

@@ -47,6 +47,8 @@ class SegmentInstance : public PluginObjectHolder {
   Status run_steps(const Graph& graph, std::vector<Ref<Tensor>>* values);
   bool is_fixed(SlotId slot) const;
   bp_mem place_of(SlotId slot) const;
+  /// Puts a slot's place into a launch argument.
+  void point(SlotId slot, bp_tensor* argument) const;
   void prepare_arguments();
   Status make_owned();
   Status order_live_ins(std::span<const Ref<Tensor>> values);

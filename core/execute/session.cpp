@@ -198,7 +198,7 @@ Result<std::vector<Ref<Tensor>>> Session::run(std::span<const NamedTensor> input
   BP_TRY_ASSIGN(std::vector<Ref<Tensor>> ordered, order_inputs(inputs));
   BP_TRY_ASSIGN(std::unique_ptr<RunContext> context, take_context());
   auto outputs = run_segments(*context, std::move(ordered));
-  give_context(std::move(context));
+  give_context(std::move(context), outputs.ok());
   return outputs;
 }
 
@@ -329,10 +329,16 @@ Result<std::unique_ptr<RunContext>> Session::take_context() {
       std::array<Device*, kPlanDeviceCount>{device_, host}, streams);
 }
 
-void Session::give_context(std::unique_ptr<RunContext> context) {
+void Session::give_context(std::unique_ptr<RunContext> context, bool healthy) {
+  // After a failure the stream may be poisoned; a new context gets a new one.
+  if (!healthy) context = nullptr;
   {
     std::lock_guard lock(contexts_mutex_);
-    idle_contexts_.push_back(std::move(context));
+    if (context != nullptr) {
+      idle_contexts_.push_back(std::move(context));
+    } else {
+      --contexts_made_;
+    }
   }
   context_returned_.notify_one();
 }

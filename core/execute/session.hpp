@@ -107,7 +107,7 @@ class Session : public Counted<Session> {
   Result<Ref<Tensor>> constant_on(const std::shared_ptr<const HostTensor>& constant,
                                   Device& device);
   Result<std::unique_ptr<RunContext>> take_context();
-  void give_context(std::unique_ptr<RunContext> context);
+  void give_context(std::unique_ptr<RunContext> context, bool healthy);
 
   const Ref<Runtime> runtime_;
   Graph graph_;

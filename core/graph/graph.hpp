@@ -33,6 +33,8 @@ struct HostTensor {
   /// A zero-filled tensor of its own; data is writable through `out_data` until it is shared.
   /// Errors: INVALID_ARGUMENT for sizes that overflow; OUT_OF_MEMORY.
   static Result<HostTensor> allocate(uint32_t dtype, const Dims& sizes, void** out_data);
+  /// Foreign values: INVALID_ARGUMENT naming a bool that is neither 0 nor 1.
+  Status check_values() const;
 };
 
 using ValueId = uint32_t;

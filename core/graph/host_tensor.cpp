@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory for host constants.
+// Memory for host constants, and what foreign ones must hold.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -38,6 +39,16 @@ Result<HostTensor> HostTensor::allocate(uint32_t dtype, const Dims& sizes, void*
       std::shared_ptr<const void>(memory, [](const void* p) { std::free(const_cast<void*>(p)); });
   *out_data = memory;
   return tensor;
+}
+
+Status HostTensor::check_values() const {
+  if (dtype != BP_DTYPE_BOOL) return {};
+  const auto* first = static_cast<const uint8_t*>(data);
+  const auto* bad = std::find_if(first, first + bytes, [](uint8_t value) { return value > 1; });
+  if (bad == first + bytes) return {};
+  return {BP_INVALID_ARGUMENT, "element " + std::to_string(bad - first) +
+                                   " of dtype bool: expected 0 or 1, found " +
+                                   std::to_string(*bad)};
 }
 
 }  // namespace bp

@@ -103,6 +103,7 @@ Status check_id(const Attempt& attempt) {
 Status admit(Attempt* attempt) {
   LoadedPlugin::Parts& parts = attempt->parts;
   BP_TRY(check_build(attempt->options, parts.manifest));
+  // Both sides follow the rules of the older one.
   parts.abi_semantics = std::min(parts.manifest.abi_built, attempt->options.abi_max);
   const std::string& manifest = attempt->manifest_path;
   const std::string stem = manifest.substr(0, manifest.size() - kManifestSuffix.size());

@@ -65,12 +65,9 @@ struct Search {
 std::vector<Attempt> discover(const LoadOptions& options, PluginSet* out_set) {
   Search search{options, out_set};
   for (const std::string& entry : options.search_path) {
-    if (!options.privileged) {
-      search.add_entry(entry, true);
-      continue;
-    }
-    search.skip(entry, fail(BP_INVALID_ARGUMENT,
-                            "{} is not searched: the process runs with raised privileges", entry));
+    const std::string why = " is not searched: the process runs with raised privileges";
+    if (options.privileged) search.skip(entry, Status(BP_INVALID_ARGUMENT, entry + why));
+    if (!options.privileged) search.add_entry(entry, true);
   }
   if (!options.install_directory.empty()) search.add_entry(options.install_directory, false);
   return std::move(search.found);
@@ -78,12 +75,11 @@ std::vector<Attempt> discover(const LoadOptions& options, PluginSet* out_set) {
 
 std::string default_install_directory() {
   bool is_library = false;
-  fs::path base = fs::path(core_binary(&is_library)).parent_path();
+  const fs::path base = fs::path(core_binary(&is_library)).parent_path();
   if (is_library) return base / "backplane" / "plugins";
-  for (fs::path folder = base; folder.has_relative_path(); folder = folder.parent_path()) {
-    if (folder.filename() == "bin") base = folder;
-  }
-  return base.parent_path() / "lib" / "backplane" / "plugins";
+  fs::path bin = base;
+  while (bin.has_relative_path() && bin.filename() != "bin") bin = bin.parent_path();
+  return (bin.has_relative_path() ? bin : base).parent_path() / "lib" / "backplane" / "plugins";
 }
 
 }  // namespace bp

@@ -13,11 +13,11 @@ namespace bp {
 namespace {
 
 constexpr size_t kMaxReports = 64;
-constexpr size_t kMaxMessageBytes = 4096;
 
 std::string clean(bp_str text) {
+  constexpr uint64_t kMaxBytes = 4096;
   if (text.ptr == nullptr) return {};
-  std::string copy(text.ptr, std::min<size_t>(text.len, kMaxMessageBytes));
+  std::string copy(text.ptr, std::min(text.len, kMaxBytes));
   const bool valid = is_utf8(copy);
   const auto is_foul = [valid](unsigned char c) {
     return c < 0x20 || c == 0x7f || (c > 0x7f && !valid);

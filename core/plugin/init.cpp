@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Step 8: starts an instance, and ends it. Foreign code that hangs must not hang the core, and a
-// thread cannot be stopped from outside: each call has a thread of its own, which is abandoned at
-// its deadline together with all that it may still touch. If an abandoned init does return an
-// instance, that thread shuts it down.
+// Steps 8 and 9: starts an instance and counts its devices; and ends it. Foreign code that hangs
+// must not hang the core, and a thread cannot be stopped from outside: each call has a thread of
+// its own, which is abandoned at its deadline together with all that it may still touch. If an
+// abandoned init does return an instance, that thread shuts it down.
 #include <atomic>
 #include <exception>
 #include <functional>
@@ -47,11 +47,12 @@ Status shutdown(ForeignCall* call) {
 
 Status run_with_deadline(const LoadedPlugin::Parts& parts, Status (*body)(ForeignCall*),
                          std::string_view name, bp_instance** out_instance) {
-  const std::shared_ptr<ForeignCall> call(new ForeignCall{
-      parts.tables.root, parts.host, parts.instance_options, parts.abi_semantics, parts.instance});
-  std::packaged_task<Status()> task([call, body] { return body(call.get()); });
-  std::future<Status> result = task.get_future();
   try {
+    const std::shared_ptr<ForeignCall> call(new ForeignCall{parts.tables.root, parts.host,
+                                                            parts.instance_options,
+                                                            parts.abi_semantics, parts.instance});
+    std::packaged_task<Status()> task([call, body] { return body(call.get()); });
+    std::future<Status> result = task.get_future();
     std::thread thread(std::move(task));
     const bool ready = result.wait_for(parts.call_timeout) == std::future_status::ready;
     if (!ready && !call->settled.exchange(true)) {
@@ -76,6 +77,16 @@ Status start_instance(Attempt* attempt) {
   LoadedPlugin::Parts& parts = attempt->parts;
   parts.host = std::make_shared<HostContext>(parts.manifest.id);
   return run_with_deadline(parts, init, "init", &parts.instance);
+}
+
+Status count_devices(Attempt* attempt) {
+  constexpr uint32_t kMaxCount = 4096;
+  LoadedPlugin::Parts& parts = attempt->parts;
+  const bp_status code = parts.tables.device.device_count(parts.instance, &parts.device_count);
+  if (code != BP_OK) return parts.host->to_status(code, "device_count");
+  if (parts.device_count <= kMaxCount) return {};
+  return fail(BP_INTERNAL, "device_count: expected at most {}, found {}", kMaxCount,
+              parts.device_count);
 }
 
 LoadedPlugin::~LoadedPlugin() {

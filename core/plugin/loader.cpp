@@ -34,8 +34,6 @@ constexpr Step kJourney[] = {
     {PluginStep::kInit, "init", start_instance, kAskVendor},
     {PluginStep::kDevices, "devices", count_devices, kAskVendor}};
 
-const Step& row(PluginStep step) { return kJourney[static_cast<size_t>(step)]; }
-
 void load_one(Attempt* attempt, PluginSet* set) {
   attempt->parts.path = attempt->manifest_path;
   attempt->parts.call_timeout = attempt->options.call_timeout;
@@ -54,9 +52,8 @@ void load_one(Attempt* attempt, PluginSet* set) {
   // Owns the instance from here on, also that of a plugin whose devices cannot be counted.
   auto plugin = std::make_shared<const LoadedPlugin>(std::move(attempt->parts));
   if (status.ok()) {
-    log(BP_LOG_INFO,
-        fmt::format("plugin {} {} ({}): {} devices", plugin->id(), plugin->manifest().version,
-                    plugin->path(), plugin->device_count()));
+    log(BP_LOG_INFO, fmt::format("plugin {} ({}): {} devices", plugin->id(), plugin->path(),
+                                 plugin->device_count()));
     set->plugins.push_back(std::move(plugin));
     return;
   }
@@ -82,16 +79,19 @@ Status check_option_id(const std::string& name, const PluginSet& set) {
 
 }  // namespace
 
-std::string_view step_name(PluginStep step) { return row(step).name; }
+std::string_view step_name(PluginStep step) { return kJourney[static_cast<size_t>(step)].name; }
+
+bool SkippedPlugin::is_absent() const {
+  return step >= PluginStep::kInit && reason.code() == BP_UNAVAILABLE;
+}
 
 std::string SkippedPlugin::next_action() const {
   const bool admitting = step == PluginStep::kAdmit;
-  const bool absent = step >= PluginStep::kInit && reason.code() == BP_UNAVAILABLE;
-  if (absent) return "Nothing, unless this machine should have such a device.";
+  if (is_absent()) return "Nothing, unless this machine should have such a device.";
   if (admitting && reason.code() == BP_INCOMPATIBLE) return "Install releases that fit together.";
   if (admitting && reason.code() == BP_BUSY) return "Remove one, or change the search order.";
   if (admitting && reason.code() == BP_UNAVAILABLE) return "Reinstall the plugin.";
-  return std::string(row(step).next_action);
+  return std::string(kJourney[static_cast<size_t>(step)].next_action);
 }
 
 std::string SkippedPlugin::to_string() const {
@@ -121,9 +121,7 @@ PluginSet load_plugins(const LoadOptions& options) {
     if (!status.ok()) set.option_errors.push_back(std::move(status));
   }
   for (const SkippedPlugin& skipped : set.skipped) {
-    const bool absent =
-        skipped.step >= PluginStep::kInit && skipped.reason.code() == BP_UNAVAILABLE;
-    log(absent ? BP_LOG_INFO : BP_LOG_WARNING, skipped.to_string());
+    log(skipped.is_absent() ? BP_LOG_INFO : BP_LOG_WARNING, skipped.to_string());
   }
   return set;
 }

@@ -17,7 +17,8 @@
 
 #include "backplane/device_api.h"
 #include "core/base/status.hpp"
-#include "core/emulation/device_slots.hpp"
+#include "core/device/kernel_list.hpp"
+#include "core/device/open_device.hpp"
 #include "core/plugin/manifest.hpp"
 
 namespace bp {
@@ -34,19 +35,16 @@ enum class PluginStep {
   kInit,      // start an instance
   kDevices,   // count its devices
 };
-/// "discover", "manifest", ...
-std::string_view step_name(PluginStep step);
+std::string_view step_name(PluginStep step);  // "discover", "manifest", ...
 
 /// How a binary was built, in the words of the manifest.
 struct BuildKind {
   std::string sanitizer;  // "none", "address" or "thread"
   std::string compiler;   // "gcc" or "clang"
 };
-/// Of the core itself.
 BuildKind core_build_kind();
 
-/// True where the process has more rights than its user: the environment is not to be trusted.
-bool process_is_privileged();
+bool process_is_privileged();  // it has more rights than its user: no trust in the environment
 
 /// `<folder of libbackplane.so>/backplane/plugins`; where the core is linked into a program,
 /// `lib/backplane/plugins` beside the nearest folder `bin` above it.
@@ -146,10 +144,9 @@ class LoadedPlugin {
   const PluginTables& tables() const { return parts_.tables; }
   bp_instance* instance() const { return parts_.instance; }
   HostContext& host() const { return *parts_.host; }
-  /// min(plugin's abi_built, core's abi_max): the rules that both sides follow.
-  uint32_t abi_semantics() const { return parts_.abi_semantics; }
+  uint32_t abi_semantics() const { return parts_.abi_semantics; }  // the rules both sides follow
   uint32_t device_count() const { return parts_.device_count; }
-  /// Device-scope options that the user set for all devices of this plugin, checked.
+  /// What the user set for all devices of this plugin, checked.
   const std::vector<OptionSetting>& device_options() const { return parts_.device_options; }
 
  private:
@@ -160,8 +157,9 @@ struct SkippedPlugin {
   std::string path;  // of the library, manifest or search-path entry
   std::string id;    // empty if the manifest was not readable
   PluginStep step = PluginStep::kDiscover;
-  Status reason;  // UNAVAILABLE at init or devices is no error: the hardware is not here
+  Status reason;
 
+  bool is_absent() const;           // no error: the plugin is fine, its hardware is not here
   std::string next_action() const;  // what the user can do, one sentence
   std::string to_string() const;  // "npu (/path) skipped at init: UNAVAILABLE: words. Next action."
 };
@@ -184,40 +182,6 @@ struct PluginSet {
 /// The whole journey, for every plugin in the search path. Each skipped plugin is one log line.
 /// Blocks, at most call_timeout per plugin in init; not to be called from a plugin.
 PluginSet load_plugins(const LoadOptions& options);
-
-/// Opens device `index` and fills device, props, host and the tables of DeviceSlots; slots of bands
-/// that this device's props switch off are null. complete() and, at the end, device_close are the
-/// caller's. `options` (device scope) come on top of plugin.device_options(). Any thread. Blocks.
-/// Errors: INVALID_ARGUMENT for the index or an option; the plugin's own; INTERNAL naming what is
-/// wrong in the props.
-Result<DeviceSlots> open_device(const LoadedPlugin& plugin, uint32_t index,
-                                const std::vector<OptionSetting>& options);
-
-/// One usable kernel of a device: a masked copy of the plugin's descriptor, zeros where the plugin
-/// is older than the core. It only moves, since kernel.dtype_masks points into it.
-struct KernelRecord {
-  KernelRecord() = default;
-  KernelRecord(KernelRecord&&) = default;
-  KernelRecord& operator=(KernelRecord&&) = default;
-
-  const bp_kernel* original = nullptr;  // what queries and launches carry; the plugin's memory
-  bp_kernel kernel{};                   // arg_rules is null here
-  std::vector<uint64_t> dtype_masks;
-  std::vector<bp_arg_rule> arg_rules;  // inputs beyond take the last one; empty: all zero rules
-  std::string_view name;               // kernel.name
-  std::string_view op;                 // kernel.op
-};
-
-struct KernelList {
-  std::vector<KernelRecord> kernels;  // in the plugin's preference order
-  std::vector<std::string> refused;   // "kernel 3 (conv_f32): ..."; each is logged too
-};
-
-/// Asks an open device for its kernels and checks every descriptor; a bad one is left out, by name.
-/// Errors: the plugin's own; INTERNAL for a list that cannot be read. Any thread.
-Result<KernelList> list_kernels(const LoadedPlugin& plugin, const DeviceSlots& device);
-/// The check behind list_kernels, for lists that come from elsewhere.
-Result<KernelList> validate_kernels(std::string_view plugin_id, const bp_kernel_list& list);
 
 }  // namespace bp
 

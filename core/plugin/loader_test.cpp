@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"tiny_table", PluginStep::kValidate, BP_INCOMPATIBLE,
                 "struct_size is 16, expected a multiple of 8 from 32 to 65536"},
         Refusal{"bad_extension", PluginStep::kValidate, BP_INCOMPATIBLE,
-                "extension 'nodot': expected a table, and a name like vendor.feature"},
+                "extension 'nodot': expected a name like vendor.feature and a table"},
         Refusal{"absent", PluginStep::kInit, BP_UNAVAILABLE,
                 "init: no fake accelerator is plugged in"}),
     [](const auto& test) { return std::string(test.param.fake); });
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"count_unavailable", PluginStep::kDevices, BP_UNAVAILABLE,
               "device_count: the bus answers nothing"},
         Fault{"count_huge", PluginStep::kDevices, BP_INTERNAL,
-              "device_count answered 4000000000, expected at most 4096"}),
+              "device_count: expected at most 4096, found 4000000000"}),
     [](const auto& test) { return std::string(test.param.fault); });
 
 TEST(Loader, LoadPlugins_GoodPlugin_IsPublishedWhole) {
@@ -218,8 +218,7 @@ TEST(Loader, LoadPlugins_FilesThatAreNoLibraries_AreSkippedWithTheLoadersText) {
 TEST(Loader, LoadPlugins_HalfWrittenLibrary_IsSkippedInsteadOfCrashing) {
   PluginTree tree;
   const std::string library = tree.add("good");
-  const auto whole = std::filesystem::file_size(library);
-  for (const auto size : {whole / 8, whole / 4, whole / 2, uintmax_t{4096}, uintmax_t{100}}) {
+  for (const uintmax_t size : {100u, 1000u, 4096u, 8192u}) {
     tree.add_library("good", "good", "backplane_good");
     std::filesystem::resize_file(library, size);
     const PluginSet set = load_plugins(tree.options());

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Step 2: reads one manifest. The file is foreign text, so it is bounded in bytes and depth while
-// it is parsed, and a duplicate key is refused: the JSON library would keep the last one silently,
-// so that two readers could see two different plugins. That library is slow to compile and is in no
-// other file of this folder; it throws, and with this macro says where.
+// Step 2: reads one manifest. It is foreign text, so it is bounded in bytes and depth while it is
+// parsed, and a duplicate key is refused: the JSON library would silently keep the last one. That
+// library is slow to compile, so no other file has it; it throws, and with this macro says where.
 #define JSON_DIAGNOSTICS 1
 #include "core/plugin/manifest.hpp"
 
@@ -79,7 +78,6 @@ std::string identifier_of(const json& object, const std::string& name) {
   return text;
 }
 
-/// The position in `words`.
 size_t word_of(const json& object, const std::string& name, const std::vector<std::string>& words) {
   const std::string text = text_of(object, name);
   const auto at = std::find(words.begin(), words.end(), text);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backplane/types.h"
 #include "core/base/status.hpp"
 
 namespace bp {
@@ -61,6 +62,13 @@ Result<std::string> parse_option_value(const OptionDecl& decl, std::string_view 
 /// those with one name the last wins. An unknown name, or one of the other scope, is refused.
 Result<std::vector<OptionSetting>> check_options(const Manifest& manifest, OptionScope scope,
                                                  const std::vector<OptionSetting>& settings);
+
+/// The arrays that bp_config and bp_open_args want. Points into the settings.
+struct OptionArrays {
+  explicit OptionArrays(const std::vector<OptionSetting>& settings);
+  std::vector<bp_str> names;
+  std::vector<bp_str> values;
+};
 
 }  // namespace bp
 

@@ -25,8 +25,7 @@ Status open_library(Attempt* attempt) {
     attempt->entry = library.get<int32_t(uint32_t, bp_plugin*)>("bp_plugin_entry");
     return {};
   } catch (const std::exception& error) {
-    // "...() failed (dlerror system message: WORDS): Bad file descriptor": only WORDS tell
-    // anything.
+    // "...load() failed (dlerror system message: WORDS): Bad file descriptor": WORDS tell.
     constexpr std::string_view kBefore = "dlerror system message: ";
     std::string_view words = error.what();
     const size_t begin = words.find(kBefore);

@@ -76,9 +76,8 @@ Result<std::vector<OptionSetting>> check_options(const Manifest& manifest, Optio
     if (decl == nullptr) return unknown_option(manifest, setting.name);
     const std::string name = "option '" + manifest.id + "." + setting.name + "'";
     if (decl->scope != scope) {
-      return fail(BP_INVALID_ARGUMENT, "{} is one of {}", name,
-                  scope == OptionScope::kDevice ? "the plugin, not of a device"
-                                                : "its devices, not of the plugin");
+      const bool of_device = decl->scope == OptionScope::kDevice;
+      return fail(BP_INVALID_ARGUMENT, "{} is for {}", name, of_device ? "devices" : "the plugin");
     }
     Result<std::string> value = parse_option_value(*decl, setting.value);
     if (!value.ok()) return value.status().with_prefix(name);

@@ -114,9 +114,8 @@ TEST_F(CheckOptions, CheckOptions_UnknownName_SuggestsTheNearest) {
 
 TEST_F(CheckOptions, CheckOptions_OtherScope_IsRefused) {
   EXPECT_EQ(error(OptionScope::kDevice, {{"devices", "1"}}),
-            "option 'npu.devices' is one of the plugin, not of a device");
-  EXPECT_EQ(error(OptionScope::kInstance, {{"memory", "1"}}),
-            "option 'npu.memory' is one of its devices, not of the plugin");
+            "option 'npu.devices' is for the plugin");
+  EXPECT_EQ(error(OptionScope::kInstance, {{"memory", "1"}}), "option 'npu.memory' is for devices");
 }
 
 TEST_F(CheckOptions, CheckOptions_BadValue_NamesTheOption) {

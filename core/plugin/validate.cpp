@@ -43,18 +43,18 @@ constexpr Band kKernel[] = {{"", 0, 8, sizeof(bp_kernel_api), "kernel_list"}};
 #undef BP_FROM
 
 Status check_band(std::string_view table, const Band& band, bool announced, std::byte* bytes) {
+  constexpr std::byte kNull[sizeof(void*)] = {};
+  const size_t band_bytes = band.end - band.begin;
   std::vector<std::string_view> missing;
   std::string_view names = band.slots;
-  size_t slot_count = 0;
-  for (size_t at = band.begin; at < band.end; at += sizeof(void*), ++slot_count) {
+  for (size_t at = band.begin; at < band.end; at += sizeof(kNull)) {
     const std::string_view name = names.substr(0, names.find(' '));
     names.remove_prefix(std::min(name.size() + 1, names.size()));
-    const std::byte null[sizeof(void*)] = {};
-    if (std::memcmp(bytes + at, null, sizeof(null)) == 0) missing.push_back(name);
+    if (std::memcmp(bytes + at, kNull, sizeof(kNull)) == 0) missing.push_back(name);
   }
-  const bool whole = missing.empty() || missing.size() == slot_count;
-  if (!announced && whole) std::memset(bytes + band.begin, 0, band.end - band.begin);
-  if (missing.empty() || (!announced && whole)) return {};
+  const bool absent = missing.size() == band_bytes / sizeof(kNull);
+  if (!announced && missing.empty()) std::memset(bytes + band.begin, 0, band_bytes);
+  if (missing.empty() || (!announced && absent)) return {};
   const std::string_view verb = announced ? "announces" : "has a part of";
   return fail(BP_INCOMPATIBLE, "table {}{} lacks {}", table,
               band.name.empty() ? "" : fmt::format(" {} band {} but", verb, band.name),
@@ -80,15 +80,15 @@ Status read_extensions(const bp_plugin& offered, std::vector<PluginExtension>* o
   constexpr uint64_t kMaxCount = 256;
   const uint64_t count = offered.extension_count;
   if (count > kMaxCount || (count != 0 && offered.extensions == nullptr)) {
-    return fail(BP_INCOMPATIBLE, "expected an array of at most {} extensions, found {} at {}",
-                kMaxCount, count, fmt::ptr(offered.extensions));
+    return fail(BP_INCOMPATIBLE, "extension list: expected at most {}, found {} at {}", kMaxCount,
+                count, fmt::ptr(offered.extensions));
   }
   for (const bp_extension* theirs : std::span(offered.extensions, count)) {
     bp_extension own{};
     BP_TRY(copy_versioned("extension", theirs, sizeof(own), sizeof(own), &own));
     if (own.table == nullptr || view(own.name).find('.') == std::string_view::npos) {
       return fail(BP_INCOMPATIBLE,
-                  "extension '{}': expected a table, and a name like vendor.feature",
+                  "extension '{}': expected a name like vendor.feature and a table",
                   view(own.name));
     }
     out->push_back({std::string(view(own.name)), own.version, own.table});

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/base/log.hpp"
+#include "core/device/open_device.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp {

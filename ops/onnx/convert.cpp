@@ -36,7 +36,7 @@ Result<std::vector<int64_t>> constant_list(const NodeImport& node, size_t index,
   const HostTensor* tensor = node.input_constant(index);
   const std::string label = "input " + std::to_string(index) + " ('" + std::string(name) + "')";
   if (tensor == nullptr) {
-    return node.error(BP_UNSUPPORTED, label + " is computed; only a constant is supported");
+    return node.error(BP_UNSUPPORTED, label + " is not a constant; only constants are supported");
   }
   if (tensor->dtype != BP_DTYPE_I64 || tensor->sizes.size() > 1) {
     return node.error(BP_INVALID_ARGUMENT, label + ": expected a list of i64, found " +

@@ -312,7 +312,7 @@ TEST(ConvertReduction, AxesNotConstant_Unsupported) {
   model.inputs.push_back(value_info("axes", {int64_t{1}}, kInt64Type));
   EXPECT_EQ(refused(model).code(), BP_UNSUPPORTED);
   EXPECT_THAT(refused(model).message(),
-              HasSubstr("input 1 ('axes') is computed; only a constant is supported"));
+              HasSubstr("input 1 ('axes') is not a constant; only constants are supported"));
   model.inputs.pop_back();
   model.initializers = {floats("axes", {1}, {1})};
   EXPECT_THAT(refused(model).message(),

@@ -22,8 +22,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-const std::vector<int64_t> kNoDims;
-
 Model relu_model() { return one_node(node("Relu", "relu1", {"x"}, {"y"})); }
 
 /// x -> Add(x, w) -> y, with w of one row.

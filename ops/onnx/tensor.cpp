@@ -98,15 +98,6 @@ Status check_fields(const TensorProto& tensor, uint32_t list) {
   return {};
 }
 
-Status check_bools(const HostTensor& values) {
-  if (values.dtype != BP_DTYPE_BOOL) return {};
-  const auto* bytes = static_cast<const uint8_t*>(values.data);
-  const auto* bad = std::find_if(bytes, bytes + values.bytes, [](uint8_t b) { return b > 1; });
-  if (bad == bytes + values.bytes) return {};
-  return invalid("element " + std::to_string(bad - bytes) + " of dtype bool: expected 0 or 1, " +
-                 "found " + std::to_string(*bad));
-}
-
 Result<HostTensor> raw_values(const TensorProto& tensor, HostTensor values,
                               const std::shared_ptr<const void>& owner) {
   if (tensor.raw_data->size() != values.bytes) {
@@ -123,7 +114,7 @@ Result<HostTensor> raw_values(const TensorProto& tensor, HostTensor values,
     BP_TRY_ASSIGN(values, HostTensor::allocate(values.dtype, values.sizes, &copy));
     if (values.bytes > 0) std::memcpy(copy, data, values.bytes);
   }
-  BP_TRY(check_bools(values));
+  BP_TRY(values.check_values());
   return values;
 }
 

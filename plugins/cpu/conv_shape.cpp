@@ -60,12 +60,4 @@ ConvShape make_conv_shape(const bp_kernel_query& query) {
   return shape;
 }
 
-bp_status conv_supports(bp_device*, const bp_kernel_query* query, bp_support* out_support) {
-  const uint32_t rank = input_info(*query, 0).rank;
-  if (rank < 3 || rank > 2 + kMaxSpatialRank) {
-    return answer_support(out_support, BP_SUPPORT_NO, "only one to three spatial dimensions");
-  }
-  return answer_support(out_support, BP_SUPPORT_YES, "");
-}
-
 }  // namespace bp::cpu

@@ -35,9 +35,6 @@ struct ConvShape {
 /// three spatial dimensions.
 ConvShape make_conv_shape(const bp_kernel_query& query);
 
-/// bp_kernel.supports: ranks only, since sizes may not be known yet.
-bp_status conv_supports(bp_device* device, const bp_kernel_query* query, bp_support* out_support);
-
 }  // namespace bp::cpu
 
 #endif

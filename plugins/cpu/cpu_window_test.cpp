@@ -296,6 +296,14 @@ TEST(CpuMaxPool, SpecialValues_AreKept) {
               {.kernel = {2}, .pads = {1, 1}, .dilations = {2}});
 }
 
+TEST(CpuMaxPool, FourSpatialDimensions_AreRefusedWithAReason) {
+  Device device;
+  const Tensor x = make_random(BP_DTYPE_F32, {1, 1, 2, 2, 2, 2}, 1);
+  const Outcome outcome = run(device, {"max_pool", {x}, x});
+  EXPECT_EQ(outcome.status, BP_UNSUPPORTED);
+  EXPECT_THAT(outcome.refusals.at("max_pool_loop"), HasSubstr("three spatial"));
+}
+
 TEST(CpuMaxPool, MissingKernelShape_IsAnError) {
   Device device;
   const Call call{

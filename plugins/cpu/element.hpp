@@ -73,9 +73,8 @@ C larger(C a, C b) {
   return (a > b || a != a) ? a : b;
 }
 
-/// Entries point at the static member `run` of a kernel's instance for the dtype, a function or
-/// constant data. Those for dtypes that a kernel does not take stay null; its dtype mask keeps them
-/// away.
+/// Entries are the static function `run` of a kernel's instance for the dtype. Those for dtypes
+/// that a kernel does not take stay null; its dtype mask keeps them away.
 template <class Function>
 using DtypeTable = std::array<Function, BP_DTYPE_U4 + 1>;
 

@@ -165,7 +165,8 @@ void build_dnnl_programs(bp_device* device, double multiply_add_count,
   }
   const int thread_count = device->workers.thread_count();
   const double units = multiply_add_count / kMultiplyAddsPerUnit;
-  if (thread_count > 1 && units > static_cast<double>(kRegionCost)) {
+  // Inside a region oneDNN would split the work for one thread only, and more may come at launch.
+  if (thread_count > 1 && units > static_cast<double>(kRegionCost) && !is_inside_region()) {
     const ThreadCountSetting setting(thread_count);
     plan->parallel = build();
   }

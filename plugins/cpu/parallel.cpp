@@ -8,6 +8,7 @@
 #include <algorithm>
 
 extern "C" {
+// NOLINTNEXTLINE(readability-identifier-naming): the runtime's name
 void GOMP_parallel(void (*function)(void*), void* data, unsigned thread_count, unsigned flags);
 int omp_in_parallel();
 int omp_get_max_threads();
@@ -67,7 +68,7 @@ void Workers::run(int64_t item_count, RangeFunction function, const void* body) 
 
 RegionLease::RegionLease(Workers& workers, bool wanted) noexcept
     : workers_(workers),
-      granted_(wanted && omp_in_parallel() == 0 &&
+      granted_(wanted && !is_inside_region() &&
                !workers.region_taken_.exchange(true, std::memory_order_acquire)) {}
 
 RegionLease::~RegionLease() {
@@ -85,6 +86,8 @@ ThreadCountSetting::~ThreadCountSetting() {
   omp_set_num_threads(previous_thread_count_);
   omp_set_dynamic(previous_dynamic_);
 }
+
+bool is_inside_region() noexcept { return omp_in_parallel() != 0; }
 
 int runtime_thread_limit() noexcept { return omp_get_thread_limit(); }
 

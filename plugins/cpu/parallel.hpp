@@ -92,6 +92,9 @@ class ThreadCountSetting {
   int previous_dynamic_;
 };
 
+/// Whether the caller runs inside a parallel region of its own program.
+bool is_inside_region() noexcept;
+
 /// The most threads that the OpenMP runtime gives a region (OMP_THREAD_LIMIT).
 int runtime_thread_limit() noexcept;
 

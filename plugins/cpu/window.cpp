@@ -11,6 +11,8 @@
 namespace bp::cpu {
 namespace {
 
+constexpr const char* kRankReason = "only one to three spatial dimensions";
+
 void fill(const char* what, std::span<const int64_t> values, uint32_t rank, int64_t least,
           int64_t (&out)[kMaxSpatialRank]) {
   if (values.empty()) return;
@@ -34,18 +36,35 @@ int64_t divide_up(int64_t value, int64_t divisor) {
   return value > 0 ? (value - 1) / divisor + 1 : -(-value / divisor);
 }
 
+// The output positions whose input position, at this offset into the window, lies inside the input.
+Range valid_outputs(const Window& window, int dimension, int64_t kernel_position) {
+  const int64_t shift = window.pad_begin[dimension] - kernel_position * window.dilation[dimension];
+  const int64_t stride = window.stride[dimension];
+  return {std::max<int64_t>(0, divide_up(shift, stride)),
+          std::min(window.out[dimension], divide_up(window.in[dimension] + shift, stride))};
+}
+
+// The offsets into the window whose input position, for this output position, lies inside the
+// input.
+Range valid_kernel(const Window& window, int dimension, int64_t out_position) {
+  const int64_t start = out_position * window.stride[dimension] - window.pad_begin[dimension];
+  const int64_t dilation = window.dilation[dimension];
+  return {std::max<int64_t>(0, divide_up(-start, dilation)),
+          std::min(window.kernel[dimension], divide_up(window.in[dimension] - start, dilation))};
+}
+
 }  // namespace
 
 Window make_window(std::span<const int64_t> in, std::span<const int64_t> out,
                    std::span<const int64_t> kernel, const WindowAttributes& attributes) {
   if (in.empty() || in.size() > kMaxSpatialRank) {
-    throw Refusal{"only one to three spatial dimensions"};
+    throw Refusal{kRankReason};
   }
   Window window;
   const uint32_t rank = static_cast<uint32_t>(in.size());
   window.spatial_rank = rank;
   const std::span<const int64_t> pads = attributes.pads;
-  if (!pads.empty() && pads.size() != 2 * rank) {
+  if (!pads.empty() && pads.size() != size_t{2} * rank) {
     throw sdk::Failure{BP_INVALID_ARGUMENT, "pads: expected " + std::to_string(2 * rank) +
                                                 " values, found " + std::to_string(pads.size())};
   }
@@ -61,18 +80,18 @@ Window make_window(std::span<const int64_t> in, std::span<const int64_t> out,
   return window;
 }
 
-Range valid_outputs(const Window& window, int dimension, int64_t kernel_position) {
-  const int64_t shift = window.pad_begin[dimension] - kernel_position * window.dilation[dimension];
-  const int64_t stride = window.stride[dimension];
-  return {std::max<int64_t>(0, divide_up(shift, stride)),
-          std::min(window.out[dimension], divide_up(window.in[dimension] + shift, stride))};
+WindowRanges::WindowRanges(const Window& window) {
+  for (int64_t k = 0; k < window.kernel[2]; ++k) columns.push_back(valid_outputs(window, 2, k));
+  for (int64_t o = 0; o < window.out[0]; ++o) depths.push_back(valid_kernel(window, 0, o));
+  for (int64_t o = 0; o < window.out[1]; ++o) rows.push_back(valid_kernel(window, 1, o));
 }
 
-Range valid_kernel(const Window& window, int dimension, int64_t out_position) {
-  const int64_t start = out_position * window.stride[dimension] - window.pad_begin[dimension];
-  const int64_t dilation = window.dilation[dimension];
-  return {std::max<int64_t>(0, divide_up(-start, dilation)),
-          std::min(window.kernel[dimension], divide_up(window.in[dimension] - start, dilation))};
+bp_status supports_spatial_rank(bp_device*, const bp_kernel_query* query, bp_support* out_support) {
+  const uint32_t rank = input_info(*query, 0).rank;
+  if (rank < 3 || rank > 2 + kMaxSpatialRank) {
+    return answer_support(out_support, BP_SUPPORT_NO, kRankReason);
+  }
+  return answer_support(out_support, BP_SUPPORT_YES, "");
 }
 
 }  // namespace bp::cpu

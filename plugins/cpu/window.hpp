@@ -7,8 +7,9 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
-#include "backplane/types.h"
+#include "backplane/device_api.h"
 
 namespace bp::cpu {
 
@@ -52,12 +53,21 @@ struct Range {
   int64_t end;  // at or below begin if empty
 };
 
-/// The output positions whose input position, at this offset into the window, lies inside the
-/// input.
-Range valid_outputs(const Window& window, int dimension, int64_t kernel_position);
+/// Which positions fall inside the input and not on padding, worked out once per plan: finding out
+/// takes divisions.
+struct WindowRanges {
+  explicit WindowRanges(const Window& window);
 
-/// The window offsets whose input position, for this output position, lies inside the input.
-Range valid_kernel(const Window& window, int dimension, int64_t out_position);
+  /// Per position of the window along the last dimension: the outputs that it serves.
+  std::vector<Range> columns;
+  /// Per output position along the first and the second dimension: the positions of the window.
+  std::vector<Range> depths;
+  std::vector<Range> rows;
+};
+
+/// bp_kernel.supports of both: ranks only, since sizes may not be known yet.
+bp_status supports_spatial_rank(bp_device* device, const bp_kernel_query* query,
+                                bp_support* out_support);
 
 }  // namespace bp::cpu
 

@@ -55,8 +55,7 @@ bp_status device_close(bp_device* device) {
   return slot("device_close", device, {}, [&] {
     // The arena goes as a whole, so no leak checker would see what the core forgot in it.
     if (const uint64_t bytes = device->memory().used_bytes(); bytes > 0) {
-      const std::string leak = std::to_string(bytes) + " bytes";
-      device->host().log(BP_LOG_WARNING, "npu: device closed with " + leak + " allocated");
+      device->host().log(BP_LOG_WARNING, "npu: bytes left at close: " + std::to_string(bytes));
     }
     delete device;
   });

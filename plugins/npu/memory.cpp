@@ -7,6 +7,8 @@
 #include <bit>
 #include <cstring>
 #include <new>
+#include <sstream>
+#include <string>
 
 #include "device.hpp"
 #include "queue.hpp"
@@ -16,8 +18,9 @@ namespace {
 
 constexpr auto kPinnedAlignment = std::align_val_t{64};
 
-// In messages a pointer is written as 0x...
-const void* hex(uint64_t address) { return reinterpret_cast<const void*>(address); }
+std::string hex(uint64_t address) {
+  return (std::ostringstream() << std::showbase << std::hex << address).str();
+}
 
 bool is_npu_address(uint64_t address) { return address >> 52 == kFirstAddress >> 52; }
 
@@ -25,7 +28,7 @@ std::byte* host_end(bp_mem mem) {
   const uint64_t address = mem.handle + mem.offset_bytes;
   if (mem.handle == 0) refuse("mem_copy: the host end is NULL");
   if (is_npu_address(address)) refuse("mem_copy: the host end is NPU address ", hex(address));
-  return reinterpret_cast<std::byte*>(address);
+  return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr): the ABI's way
 }
 
 }  // namespace

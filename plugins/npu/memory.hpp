@@ -6,6 +6,7 @@
 #ifndef BACKPLANE_PLUGINS_NPU_MEMORY_HPP
 #define BACKPLANE_PLUGINS_NPU_MEMORY_HPP
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -36,10 +37,7 @@ class DeviceMemory {
   /// Where the arena holds `bytes` bytes from mem.offset_bytes on of the live allocation
   /// mem.handle.
   std::byte* translate(bp_mem mem, uint64_t bytes) const;
-  uint64_t used_bytes() const {
-    const std::scoped_lock lock(mutex_);
-    return used_bytes_;
-  }
+  uint64_t used_bytes() const { return used_bytes_; }
 
  private:
   struct Block {
@@ -56,7 +54,7 @@ class DeviceMemory {
 
   mutable std::mutex mutex_;
   std::map<uint64_t, Block> live_;  // by place in the arena
-  uint64_t used_bytes_ = 0;
+  std::atomic<uint64_t> used_bytes_ = 0;
   uint64_t alloc_count_ = 0;
 };
 

@@ -25,7 +25,7 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 
 /// The plugin's tables. The library stays mapped, as in the core.
 inline const bp_plugin& plugin() {
-  static const bp_plugin loaded = [] {
+  static const bp_plugin kLoaded = [] {
     void* const library = dlopen(NPU_PLUGIN_PATH, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) throw std::runtime_error(dlerror());
     const auto entry =
@@ -35,7 +35,7 @@ inline const bp_plugin& plugin() {
     if (entry(BP_ABI_CURRENT, &result) != BP_OK) throw std::runtime_error("bp_plugin_entry");
     return result;
   }();
-  return loaded;
+  return kLoaded;
 }
 
 struct Report {
@@ -62,8 +62,8 @@ class Host {
   }
 
   static const bp_host_api& api() {
-    static const bp_host_api table = {sizeof(bp_host_api), 0, report, log};
-    return table;
+    static const bp_host_api kTable = {sizeof(bp_host_api), 0, report, log};
+    return kTable;
   }
 
  private:

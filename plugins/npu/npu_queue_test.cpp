@@ -29,10 +29,10 @@ struct Calls {
 
 /// Breaks a stream as a chip would: the memory of a copy is gone when it runs.
 void break_stream(const Device& device, const Stream& stream) {
-  static const int32_t value = 7;
+  static constexpr int32_t kValue = 7;
   const uint64_t handle = device.alloc(4);
   Gate gate(stream);
-  EXPECT_EQ(stream.copy(copy_args(BP_COPY_HOST_TO_DEVICE, {handle, 0}, host_mem(&value), 4)),
+  EXPECT_EQ(stream.copy(copy_args(BP_COPY_HOST_TO_DEVICE, {handle, 0}, host_mem(&kValue), 4)),
             BP_OK);
   device.free(handle);
   gate.open();
@@ -44,6 +44,7 @@ TEST(NpuStream, Work_RunsInOrder) {
   const Stream stream(device);
   const uint64_t handle = device.alloc(8);
   std::vector<std::vector<int32_t>> sources;
+  sources.reserve(100);
   for (int32_t i = 0; i < 100; ++i) sources.push_back({i, -i});
   std::vector<int32_t> result(2);
   for (const auto& source : sources) {
@@ -333,6 +334,7 @@ TEST(NpuTiming, WhatWasNotTimed_IsRefused) {
 TEST(NpuThreads, StreamsOfManyThreads_DoAllTheirWork) {
   const Device device;
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int32_t t = 0; t < 4; ++t) {
     threads.emplace_back([&device, t] {
       const Stream stream(device);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A simulated accelerator, and the plugin to read first: here is the one exported symbol, which
-// only hands out tables, and the root table, whose init makes an instance. README.md says what to
-// read next.
+// A simulated accelerator, and the plugin to read first (README.md: in which order). Here is the
+// one exported symbol, which only hands out tables, and the root table: init makes an instance.
 #include "backplane/device_api.h"
 #include "device.hpp"
 #include "kernels/kernel_list.hpp"

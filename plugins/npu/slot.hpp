@@ -20,9 +20,7 @@ using sdk::Failure;
 /// Ends a slot, or breaks a stream, with words: refuse("expected ", 3, ", found ", n).
 template <class... Parts>
 [[noreturn]] void fail(bp_status status, const Parts&... parts) {
-  std::ostringstream message;
-  (message << ... << parts);
-  throw Failure{status, message.str()};
+  throw Failure{status, (std::ostringstream() << ... << parts).str()};
 }
 template <class... Parts>
 [[noreturn]] void refuse(const Parts&... parts) {

@@ -59,6 +59,7 @@ std::vector<Platform> list_platforms(const Driver& driver) {
   std::vector<cl_platform_id> ids(count);
   check(driver.clGetPlatformIDs(count, ids.data(), nullptr), "clGetPlatformIDs");
   std::vector<Platform> platforms;
+  platforms.reserve(count);
   for (cl_platform_id id : ids) {
     platforms.push_back({id, platform_text(driver, id, CL_PLATFORM_NAME)});
   }
@@ -113,8 +114,7 @@ DeviceInfo read_device(const Driver& driver, const Platform& platform, cl_device
   info.memory_bytes = device_value<cl_ulong>(driver, id, CL_DEVICE_GLOBAL_MEM_SIZE);
   info.max_alloc_bytes = device_value<cl_ulong>(driver, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   info.alignment_bytes = device_value<cl_uint>(driver, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
-  const auto rounding =
-      device_value<cl_device_fp_config>(driver, id, CL_DEVICE_SINGLE_FP_CONFIG);
+  const auto rounding = device_value<cl_device_fp_config>(driver, id, CL_DEVICE_SINGLE_FP_CONFIG);
   info.rounds_divide_correctly = (rounding & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   return info;
 }
@@ -214,7 +214,8 @@ bp_status device_open(bp_instance* instance, const bp_open_args* args, bp_device
     }
     check_flags(args->flags, 0, "bp_open_args");
     check_options(args, {"profiling"});
-    *out_device = new bp_device(*instance, devices[args->index], read_bool(args, "profiling", true));
+    *out_device =
+        new bp_device(*instance, devices[args->index], read_bool(args, "profiling", true));
     return BP_OK;
   });
 }
@@ -230,8 +231,8 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
   const DeviceInfo& info = device->info();
   bp_device_props props{};
   props.flags = BP_DEVICE_CONCURRENT_BIT;
-  props.features = BP_FEATURE_ASYNC_BIT | BP_FEATURE_FILL_BIT | BP_FEATURE_PINNED_BIT |
-                   BP_FEATURE_MAP_BIT;
+  props.features =
+      BP_FEATURE_ASYNC_BIT | BP_FEATURE_FILL_BIT | BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT;
   if (device->has_profiling()) props.features |= BP_FEATURE_TIMING_BIT;
   props.execution = BP_EXECUTION_QUEUED;
   props.compute_unit_count = info.compute_unit_count;

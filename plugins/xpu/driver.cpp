@@ -111,9 +111,7 @@ std::string error_text(cl_int code) {
   return std::string(error_name(code)) + " (" + std::to_string(code) + ")";
 }
 
-std::string command_error_text(cl_int code) {
-  return code == -1 ? "status -1" : error_text(code);
-}
+std::string command_error_text(cl_int code) { return code == -1 ? "status -1" : error_text(code); }
 
 bp_status status_of_call(cl_int code) {
   switch (code) {

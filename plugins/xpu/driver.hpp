@@ -65,6 +65,7 @@ class Driver {
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the argument is a declared name.
 #define BP_XPU_MEMBER(name) decltype(&::name) name = nullptr;
   BP_XPU_DRIVER_SYMBOLS(BP_XPU_MEMBER)
 #undef BP_XPU_MEMBER

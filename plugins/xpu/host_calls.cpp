@@ -64,9 +64,9 @@ void HostCalls::make(const HostCall& call) {
   call.fn(call.user, failure != nullptr ? failure->status : BP_OK);
   if (call.after) {
     // A negative status keeps the work behind from running where the driver has not dropped it.
-    driver_.clSetUserEventStatus(call.after.get(), failure == nullptr
-                                                       ? CL_COMPLETE
-                                                       : CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    driver_.clSetUserEventStatus(
+        call.after.get(),
+        failure == nullptr ? CL_COMPLETE : CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "memory.hpp"
 
 #include <bit>
+#include <cstddef>
 #include <string>
 
 #include "device.hpp"
@@ -37,11 +38,10 @@ Memory::~Memory() {
   if (allocations_.empty() && pinned_.empty()) return;
   uint64_t bytes = 0;
   for (const auto& [handle, allocation] : allocations_) bytes += allocation.bytes;
-  device_.host().log(BP_LOG_WARNING,
-                     "device_close releases what was not freed before: " +
-                         std::to_string(allocations_.size()) + " allocations of " +
-                         std::to_string(bytes) + " bytes in all and " +
-                         std::to_string(pinned_.size()) + " blocks of host memory");
+  device_.host().log(BP_LOG_WARNING, "device_close releases what was not freed before: " +
+                                         std::to_string(allocations_.size()) + " allocations of " +
+                                         std::to_string(bytes) + " bytes in all and " +
+                                         std::to_string(pinned_.size()) + " blocks of host memory");
   // A buffer that is released while it is mapped stays with the driver.
   const Driver& driver = device_.driver();
   for (const auto& [ptr, handle] : mappings_) {
@@ -124,9 +124,8 @@ Place Memory::place(bp_mem mem, uint64_t bytes, const char* what) {
 void* Memory::map_buffer(cl_mem buffer, cl_map_flags access, uint64_t offset_bytes,
                          uint64_t bytes) {
   cl_int code = CL_SUCCESS;
-  void* mapped =
-      device_.driver().clEnqueueMapBuffer(device_.queue(), buffer, CL_TRUE, access, offset_bytes,
-                                          bytes, 0, nullptr, nullptr, &code);
+  void* mapped = device_.driver().clEnqueueMapBuffer(
+      device_.queue(), buffer, CL_TRUE, access, offset_bytes, bytes, 0, nullptr, nullptr, &code);
   check(code, "clEnqueueMapBuffer");
   return mapped;
 }
@@ -148,10 +147,9 @@ void* Memory::host_alloc(uint64_t bytes) {
                 .mapped = nullptr};
   pinned.mapped = map_buffer(pinned.buffer.get(), CL_MAP_READ | CL_MAP_WRITE, 0,
                              bytes + kPinnedAlignmentBytes - 1);
-  const uintptr_t address = reinterpret_cast<uintptr_t>(pinned.mapped);
-  const uintptr_t aligned =
-      (address + kPinnedAlignmentBytes - 1) / kPinnedAlignmentBytes * kPinnedAlignmentBytes;
-  void* ptr = reinterpret_cast<void*>(aligned);
+  const uintptr_t misaligned = reinterpret_cast<uintptr_t>(pinned.mapped) % kPinnedAlignmentBytes;
+  void* ptr = static_cast<std::byte*>(pinned.mapped) +
+              (misaligned == 0 ? 0 : kPinnedAlignmentBytes - misaligned);
   const std::lock_guard lock(mutex_);
   pinned_[ptr] = std::move(pinned);
   return ptr;

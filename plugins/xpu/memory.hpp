@@ -2,7 +2,8 @@
 //
 // Device memory: a handle is the cl_mem itself, and a place in it is always {handle, byte offset}.
 // Sub-buffers would be the obvious way to name the middle of a buffer, but drivers demand offsets
-// that are multiples of 128 bytes or so; commands and kernels that take an offset have no such limit.
+// that are multiples of 128 bytes or so; commands and kernels that take an offset have no such
+// limit.
 #ifndef BACKPLANE_PLUGINS_XPU_MEMORY_HPP
 #define BACKPLANE_PLUGINS_XPU_MEMORY_HPP
 
@@ -16,6 +17,7 @@ namespace bp::xpu {
 
 class Device;
 
+// NOLINTNEXTLINE(performance-no-int-to-ptr): the ABI's handles are integers.
 inline cl_mem buffer_of(uint64_t handle) { return reinterpret_cast<cl_mem>(handle); }
 
 /// A place that was checked: inside a live allocation.

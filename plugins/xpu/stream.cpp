@@ -17,21 +17,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// OpenCL has no wait with a deadline, so it is polled: at first with short sleeps, since most waits
-/// are short, then with longer ones. Returns false when the time is over.
+/// OpenCL has no wait with a deadline, so it is polled: first without sleeping, since most waits
+/// are short, then so that a wait ends at most an eighth later than it could. Returns false when
+/// the time is over.
 template <class Done>
 bool poll(uint64_t timeout_ns, Done&& done) {
-  constexpr auto kShortest = std::chrono::microseconds(5);
+  constexpr auto kAwake = std::chrono::microseconds(20);
   constexpr auto kLongest = std::chrono::microseconds(1000);
   constexpr uint64_t kFarAwayNs = uint64_t{1} << 60;  // keeps the addition below from overflowing
-  const auto deadline =
-      Clock::now() + std::chrono::nanoseconds(std::min(timeout_ns, kFarAwayNs));
-  Clock::duration pause = kShortest;
+  const auto start = Clock::now();
+  const auto deadline = start + std::chrono::nanoseconds(std::min(timeout_ns, kFarAwayNs));
   while (!done()) {
     const auto now = Clock::now();
     if (now >= deadline) return false;
-    std::this_thread::sleep_for(std::min<Clock::duration>(pause, deadline - now));
-    pause = std::min<Clock::duration>(2 * pause, kLongest);
+    if (now - start < kAwake) {
+      std::this_thread::yield();
+    } else {
+      const auto pause = std::min<Clock::duration>((now - start) / 8, kLongest);
+      std::this_thread::sleep_for(std::min<Clock::duration>(pause, deadline - now));
+    }
   }
   return true;
 }
@@ -131,8 +135,7 @@ bp_status Stream::record(Event* event) {
   tracker_->reserve(1);
   Owned<cl_event> marker = enqueue_marker();
   Mark mark{.event = share(device_.driver(), marker), .source = tracker_, .seq = 0};
-  mark.seq = track(
-      {.event = std::move(marker), .what = "event_record", .op_seq = 0, .waited = {}});
+  mark.seq = track({.event = std::move(marker), .what = "event_record", .op_seq = 0, .waited = {}});
   event->set(std::move(mark));
   return BP_OK;
 }
@@ -150,10 +153,8 @@ bp_status Stream::wait(Mark mark) {
   }
   tracker_->reserve(1);
   Owned<cl_event> barrier = enqueue_barrier(mark.event);
-  track({.event = std::move(barrier),
-         .what = "event_wait",
-         .op_seq = 0,
-         .waited = std::move(mark)});
+  track(
+      {.event = std::move(barrier), .what = "event_wait", .op_seq = 0, .waited = std::move(mark)});
   return BP_OK;
 }
 
@@ -175,8 +176,7 @@ bp_status Stream::host_call(bp_host_fn fn, void* user) {
     // Once this is enqueued the stream stands still until the call is made, so nothing may fail.
     Owned<cl_event> barrier = enqueue_barrier(call.after);
     constexpr const char* kWhat = "stream_host_call";
-    call.before_seq =
-        track({.event = std::move(before), .what = kWhat, .op_seq = 0, .waited = {}});
+    call.before_seq = track({.event = std::move(before), .what = kWhat, .op_seq = 0, .waited = {}});
     track({.event = std::move(barrier), .what = kWhat, .op_seq = 0, .waited = {}});
   } else {
     call.before = tracker_->last_event();
@@ -284,8 +284,7 @@ bp_status event_query(bp_event* event) {
 
 bp_status mem_copy_async(bp_stream* stream, const bp_copy_args* args) {
   if (stream == nullptr || args == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(stream->device().host(),
-                    [&] { return copy(stream->device(), stream, *args); });
+  return sdk::guard(stream->device().host(), [&] { return copy(stream->device(), stream, *args); });
 }
 
 bp_status stream_host_call(bp_stream* stream, bp_host_fn fn, void* user) {

@@ -21,6 +21,7 @@ void* host_pointer(bp_mem mem, const char* end) {
     throw sdk::Failure{BP_INVALID_ARGUMENT,
                        std::string("mem_copy: the host address of the ") + end + " is NULL"};
   }
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the ABI's host addresses are integers.
   return reinterpret_cast<void*>(mem.handle + mem.offset_bytes);
 }
 
@@ -42,8 +43,8 @@ struct FillPart {
   uint32_t pattern_bytes = 0;
 };
 
-/// Drivers fill at multiples of the pattern's size only. Off such a place, the whole patterns in the
-/// middle are filled with the pattern turned, and the bytes round them with pieces of it.
+/// Drivers fill at multiples of the pattern's size only. Off such a place, the whole patterns in
+/// the middle are filled with the pattern turned, and the bytes round them with pieces of it.
 FillPart next_part(uint64_t offset_bytes, uint64_t end_bytes, uint32_t pattern_bytes) {
   const uint64_t left_bytes = end_bytes - offset_bytes;
   if (offset_bytes % pattern_bytes == 0 && left_bytes >= pattern_bytes) {
@@ -80,18 +81,16 @@ bp_status copy(bp_device& device, bp_stream* stream, const bp_copy_args& args) {
     void* dst = host_pointer(args.dst, "destination");
     return submit(device, stream, "mem_copy to the host", 0,
                   [&](cl_command_queue queue, cl_event* out_event) {
-                    return driver.clEnqueueReadBuffer(queue, src.buffer, CL_FALSE,
-                                                      src.offset_bytes, bytes, dst, 0, nullptr,
-                                                      out_event);
+                    return driver.clEnqueueReadBuffer(queue, src.buffer, CL_FALSE, src.offset_bytes,
+                                                      bytes, dst, 0, nullptr, out_event);
                   });
   }
   const Place dst = memory.place(args.dst, bytes, "mem_copy to the device");
   refuse_overlap(dst, src, bytes);
   return submit(device, stream, "mem_copy within the device", 0,
                 [&](cl_command_queue queue, cl_event* out_event) {
-                  return driver.clEnqueueCopyBuffer(queue, src.buffer, dst.buffer,
-                                                    src.offset_bytes, dst.offset_bytes, bytes, 0,
-                                                    nullptr, out_event);
+                  return driver.clEnqueueCopyBuffer(queue, src.buffer, dst.buffer, src.offset_bytes,
+                                                    dst.offset_bytes, bytes, 0, nullptr, out_event);
                 });
 }
 
@@ -120,8 +119,8 @@ bp_status fill(bp_device& device, bp_stream* stream, const bp_fill_args& args) {
       const uint64_t index = (part.offset_bytes - place.offset_bytes + i) % pattern_bytes;
       pattern[i] = static_cast<uint8_t>(args.pattern >> (8 * index));
     }
-    const bp_status status = submit(
-        device, stream, "mem_fill", 0, [&](cl_command_queue queue, cl_event* out_event) {
+    const bp_status status =
+        submit(device, stream, "mem_fill", 0, [&](cl_command_queue queue, cl_event* out_event) {
           return device.driver().clEnqueueFillBuffer(queue, place.buffer, pattern.data(),
                                                      part.pattern_bytes, part.offset_bytes,
                                                      part.bytes, 0, nullptr, out_event);

@@ -90,7 +90,7 @@ cl_int enqueue_failure(cl_command_queue queue, XpuFault fault, cl_int code, cl_e
 template <auto Member>
 struct Hook;
 
-template <class Result, class... Args, Result(CL_API_CALL* cl_icd_dispatch::*Member)(Args...)>
+template <class Result, class... Args, Result (CL_API_CALL* cl_icd_dispatch::*Member)(Args...)>
 struct Hook<Member> {
   static inline const char* name = "";
 
@@ -130,14 +130,15 @@ __attribute__((visibility("default"))) cl_int clGetLayerInfo(cl_layer_info name,
   return CL_SUCCESS;
 }
 
-__attribute__((visibility("default"))) cl_int clInitLayer(
-    cl_uint entry_count, const cl_icd_dispatch* target_dispatch, cl_uint* out_entry_count,
-    const cl_icd_dispatch** out_dispatch) {
+__attribute__((visibility("default"))) cl_int clInitLayer(cl_uint entry_count,
+                                                          const cl_icd_dispatch* target_dispatch,
+                                                          cl_uint* out_entry_count,
+                                                          const cl_icd_dispatch** out_dispatch) {
   if (entry_count < sizeof(table) / sizeof(void*)) return CL_INVALID_VALUE;
   target = target_dispatch;
   std::memcpy(&table, target_dispatch, sizeof(table));
-#define BP_XPU_HOOK(function)                                           \
-  Hook<&cl_icd_dispatch::function>::name = #function;                   \
+#define BP_XPU_HOOK(function)                          \
+  Hook<& cl_icd_dispatch::function>::name = #function; \
   table.function = Hook<&cl_icd_dispatch::function>::call;
   BP_XPU_FAULT_FUNCTIONS(BP_XPU_HOOK)
 #undef BP_XPU_HOOK

@@ -19,7 +19,8 @@ enum class XpuFault : int32_t {
 };
 
 extern "C" {
-/// Lets call number `skip_count` (from 0) of `function` fail; nullptr: of any function of the layer.
+/// Lets call number `skip_count` (from 0) of `function` fail; nullptr: of any function of the
+/// layer.
 using XpuFaultArm = void(const char* function, XpuFault fault, int32_t code, uint32_t skip_count);
 /// The function that failed since the layer was armed, or nullptr.
 using XpuFaultFired = const char*();

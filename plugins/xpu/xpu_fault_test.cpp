@@ -25,7 +25,7 @@ constexpr int32_t kBuildFailure = -11;
 /// One relu of four elements: plan, state and memory of its own.
 class Relu {
  public:
-  Relu(const bp_plugin& plugin, bp_device* device) : plugin_(plugin), device_(device) {
+  Relu(const bp_plugin& plugin, bp_device* device) : device_(device) {
     bp_kernel_list list{};
     list.struct_size = sizeof(list);
     plugin.kernel->kernel_list(device, &list);
@@ -40,8 +40,12 @@ class Relu {
   }
 
   bp_status plan() {
-    const bp_arg_info info{.struct_size = sizeof(bp_arg_info), .flags = 0, .dtype = BP_DTYPE_F32,
-                           .rank = 1, .sizes = &kSize, .strides = &kStride,
+    const bp_arg_info info{.struct_size = sizeof(bp_arg_info),
+                           .flags = 0,
+                           .dtype = BP_DTYPE_F32,
+                           .rank = 1,
+                           .sizes = &kSize,
+                           .strides = &kStride,
                            .host_data = nullptr};
     const std::array<bp_arg_info, 2> infos{info, info};
     bp_kernel_query query{};
@@ -85,7 +89,6 @@ class Relu {
  private:
   static constexpr int64_t kSize = 4;
   static constexpr int64_t kStride = 1;
-  const bp_plugin& plugin_;
   bp_device* device_;
   const bp_kernel* kernel_ = nullptr;
   bp_kernel_plan* plan_ = nullptr;
@@ -123,8 +126,12 @@ class XpuFaultTest : public XpuTest {
     // A loader that knows no layers would let every test here pass for nothing.
     arm_("clCreateBuffer", XpuFault::kRefused, kOutOfResources, 0);
     uint64_t handle = 0;
-    const bp_alloc_args args{.struct_size = sizeof(args), .flags = 0, .bytes = 4,
-                             .alignment_bytes = 0, .usage = 0, .reserved = 0};
+    const bp_alloc_args args{.struct_size = sizeof(args),
+                             .flags = 0,
+                             .bytes = 4,
+                             .alignment_bytes = 0,
+                             .usage = 0,
+                             .reserved = 0};
     ASSERT_EQ(plugin_.memory->mem_alloc(device_, &args, &handle), BP_OUT_OF_MEMORY)
         << "the OpenCL loader does not put OPENCL_LAYERS between its callers and the drivers";
     ASSERT_STREQ(fired_(), "clCreateBuffer");
@@ -205,8 +212,7 @@ TEST_F(XpuFaultTest, FailedCode_IsReportedWhereTheDriverKeepsIt) {
   arm_("clEnqueueFillBuffer", XpuFault::kFailsAlone, kOutOfResources, 0);
   ASSERT_EQ(fill({handle, 0}, 16, 0, 4, stream), BP_OK);
   EXPECT_EQ(sync(stream), BP_INTERNAL);
-  EXPECT_EQ(host_.last_report().message,
-            "mem_fill failed on the device: CL_OUT_OF_RESOURCES (-5)");
+  EXPECT_EQ(host_.last_report().message, "mem_fill failed on the device: CL_OUT_OF_RESOURCES (-5)");
   EXPECT_EQ(host_.last_report().vendor_code, kOutOfResources);
   EXPECT_EQ(host_.last_report().op_seq, 0u);
   EXPECT_EQ(api().stream_destroy(stream), BP_OK);
@@ -376,8 +382,12 @@ class XpuFaultSweepTest : public XpuFaultTest {
   }
 
   bp_status use_device() {
-    const bp_alloc_args alloc_args{.struct_size = sizeof(alloc_args), .flags = 0, .bytes = 64,
-                                   .alignment_bytes = 0, .usage = 0, .reserved = 0};
+    const bp_alloc_args alloc_args{.struct_size = sizeof(alloc_args),
+                                   .flags = 0,
+                                   .bytes = 64,
+                                   .alignment_bytes = 0,
+                                   .usage = 0,
+                                   .reserved = 0};
     uint64_t handle = 0;
     bp_status status = plugin_.memory->mem_alloc(device_, &alloc_args, &handle);
     if (status != BP_OK) return status;
@@ -411,8 +421,12 @@ class XpuFaultSweepTest : public XpuFaultTest {
   }
 
   bp_status use_mapping(uint64_t handle) {
-    const bp_map_args args{.struct_size = sizeof(args), .flags = 0, .mem = {handle, 0},
-                           .bytes = 64, .access = BP_MAP_READ_BIT, .reserved = 0};
+    const bp_map_args args{.struct_size = sizeof(args),
+                           .flags = 0,
+                           .mem = {handle, 0},
+                           .bytes = 64,
+                           .access = BP_MAP_READ_BIT,
+                           .reserved = 0};
     void* ptr = nullptr;
     bp_status status = plugin_.memory->mem_map(device_, &args, &ptr);
     if (status != BP_OK) return status;

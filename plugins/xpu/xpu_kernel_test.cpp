@@ -156,9 +156,9 @@ class XpuKernelTest : public XpuTest {
       const uint64_t handle = alloc(bytes + kPadding);
       EXPECT_EQ(upload({handle, kPadding}, view.storage.data(), bytes), BP_OK);
       args.push_back(info_of(dtype, view.sizes, view.strides));
-      tensors.push_back(
-          tensor_of(args.back(), handle,
-                    kPadding + static_cast<uint64_t>(view.start) * sizeof(T), bytes + kPadding));
+      tensors.push_back(tensor_of(args.back(), handle,
+                                  kPadding + static_cast<uint64_t>(view.start) * sizeof(T),
+                                  bytes + kPadding));
     }
     const uint64_t out_bytes = static_cast<uint64_t>(count_of(out_sizes)) * sizeof(T);
     const uint64_t out_handle = alloc(out_bytes + 2 * kPadding);
@@ -241,8 +241,8 @@ class XpuKernelTest : public XpuTest {
     size_t i = 0;
     for_each_index(sizes, [&](const Sizes& index) {
       // The double sum of two floats rounds to the float sum.
-      const double sum = static_cast<double>(broadcast_at(a, index)) +
-                         static_cast<double>(broadcast_at(b, index));
+      const double sum =
+          static_cast<double>(broadcast_at(a, index)) + static_cast<double>(broadcast_at(b, index));
       EXPECT_EQ(y[i], static_cast<float>(sum)) << "element " << i;
       ++i;
     });
@@ -487,7 +487,8 @@ TEST_F(XpuKernelTest, Launch_FromManyThreads_SharesThePlan) {
         bool ok = upload({x, 0}, values.data(), 128, stream) == BP_OK &&
                   kernel->launch(&args) == BP_OK &&
                   download(result.data(), {y, 0}, 128, stream) == BP_OK;
-        if (stream != nullptr) ok = ok && plugin_.stream->stream_sync(stream, BP_TIMEOUT_FOREVER) == BP_OK;
+        if (stream != nullptr)
+          ok = ok && plugin_.stream->stream_sync(stream, BP_TIMEOUT_FOREVER) == BP_OK;
         if (!ok || result != values) wrong += 1;
       }
       kernel->state_destroy(device_, state);

@@ -137,8 +137,7 @@ TEST_F(XpuMemoryTest, Fill_AnyPatternAtAnyOffset_RepeatsFromTheStart) {
 TEST_F(XpuMemoryTest, Fill_BadPattern_IsRefused) {
   const uint64_t handle = alloc(64);
   EXPECT_EQ(fill({handle, 0}, 6, 0, 3), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(host_.last_report().message,
-            "mem_fill: a pattern of 3 bytes; expected 1, 2, 4 or 8");
+  EXPECT_EQ(host_.last_report().message, "mem_fill: a pattern of 3 bytes; expected 1, 2, 4 or 8");
   EXPECT_EQ(fill({handle, 0}, 32, 0, 16), BP_INVALID_ARGUMENT);
   EXPECT_EQ(fill({handle, 0}, 4, 0, 0), BP_INVALID_ARGUMENT);
   EXPECT_EQ(fill({handle, 0}, 6, 0, 4), BP_INVALID_ARGUMENT);

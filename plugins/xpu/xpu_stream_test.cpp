@@ -246,9 +246,9 @@ TEST_F(XpuStreamTest, PingPong_BetweenTwoStreams_KeepsOrder) {
       ASSERT_EQ(fill({handle, 0}, 4, 77, 4, streams[self]), BP_OK);
     } else {
       ASSERT_EQ(api().event_wait(events[1 - self], streams[self]), BP_OK);
-      ASSERT_EQ(copy(BP_COPY_DEVICE_TO_DEVICE, {handle, offset}, {handle, offset - 4}, 4,
-                     streams[self]),
-                BP_OK);
+      ASSERT_EQ(
+          copy(BP_COPY_DEVICE_TO_DEVICE, {handle, offset}, {handle, offset - 4}, 4, streams[self]),
+          BP_OK);
     }
     ASSERT_EQ(api().event_record(events[self], streams[self]), BP_OK);
     if (round == kRounds / 2) gate.release();

@@ -119,8 +119,7 @@ TEST_F(XpuInstanceTest, UnknownOption_IsRefusedByName) {
   bp_device* device = nullptr;
   EXPECT_EQ(open_device(plugin_, instance_, 0, {{"threads", "2"}}, &device), BP_INVALID_ARGUMENT);
   EXPECT_EQ(host_.last_report().message, "unknown option 'threads'");
-  EXPECT_EQ(open_device(plugin_, instance_, 0, {{"profiling", "1"}}, &device),
-            BP_INVALID_ARGUMENT);
+  EXPECT_EQ(open_device(plugin_, instance_, 0, {{"profiling", "1"}}, &device), BP_INVALID_ARGUMENT);
   EXPECT_EQ(host_.last_report().message, "option profiling: '1'; expected true or false");
   EXPECT_EQ(device, nullptr);
 }
@@ -131,8 +130,8 @@ TEST_F(XpuInstanceTest, DeviceIndexOutOfRange_IsRefusedWithCount) {
   bp_device* device = nullptr;
   EXPECT_EQ(open_device(plugin_, instance_, count, {}, &device), BP_INVALID_ARGUMENT);
   EXPECT_EQ(device, nullptr);
-  EXPECT_EQ(host_.last_report().message, "device index " + std::to_string(count) +
-                                             ": there are " + std::to_string(count));
+  EXPECT_EQ(host_.last_report().message,
+            "device index " + std::to_string(count) + ": there are " + std::to_string(count));
 }
 
 TEST_F(XpuInstanceTest, Props_DescribeAQueuedDeviceWithoutAddresses) {
@@ -224,8 +223,8 @@ TEST_F(XpuInstanceTest, DeviceClosedWithMemory_IsReleasedAndLogged) {
   ASSERT_EQ(plugin_.device->device_close(device_), BP_OK);
   device_ = nullptr;
   EXPECT_THAT(host_.log_lines(),
-              ::testing::Contains(HasSubstr(
-                  "1 allocations of 4096 bytes in all and 1 blocks of host memory")));
+              ::testing::Contains(
+                  HasSubstr("1 allocations of 4096 bytes in all and 1 blocks of host memory")));
 }
 
 TEST_F(XpuInstanceTest, FiftyCycles_LeaveNoFilesAndNoThreads) {
@@ -239,7 +238,9 @@ TEST_F(XpuInstanceTest, FiftyCycles_LeaveNoFilesAndNoThreads) {
     const bp_stream_args args{.struct_size = sizeof(args), .flags = 0};
     bp_stream* stream = nullptr;
     ASSERT_EQ(plugin_.stream->stream_create(device, &args, &stream), BP_OK);
-    ASSERT_EQ(plugin_.stream->stream_host_call(stream, [](void*, bp_status) {}, nullptr), BP_OK);
+    ASSERT_EQ(plugin_.stream->stream_host_call(
+                  stream, [](void*, bp_status) {}, nullptr),
+              BP_OK);
     ASSERT_EQ(plugin_.stream->stream_destroy(stream), BP_OK);
     ASSERT_EQ(plugin_.device->device_close(device), BP_OK);
     ASSERT_EQ(plugin_.root->shutdown(instance), BP_OK);

@@ -115,8 +115,7 @@ void XpuTest::SetUp() {
   const bp_status status = init(plugin_, &host_, {}, &instance_);
   if (status == BP_UNAVAILABLE) GTEST_SKIP() << host_.last_report().message;
   ASSERT_EQ(status, BP_OK) << host_.last_report().message;
-  ASSERT_EQ(open_device(plugin_, instance_, 0, {}, &device_), BP_OK)
-      << host_.last_report().message;
+  ASSERT_EQ(open_device(plugin_, instance_, 0, {}, &device_), BP_OK) << host_.last_report().message;
 }
 
 void XpuTest::TearDown() {

@@ -64,7 +64,8 @@ class XpuTest : public ::testing::Test {
 
   uint64_t alloc(uint64_t bytes);
   void free(uint64_t handle);
-  bp_status copy(uint32_t kind, bp_mem dst, bp_mem src, uint64_t bytes, bp_stream* stream = nullptr);
+  bp_status copy(uint32_t kind, bp_mem dst, bp_mem src, uint64_t bytes,
+                 bp_stream* stream = nullptr);
   bp_status upload(bp_mem dst, const void* src, uint64_t bytes, bp_stream* stream = nullptr);
   bp_status download(void* dst, bp_mem src, uint64_t bytes, bp_stream* stream = nullptr);
   bp_status fill(bp_mem dst, uint64_t bytes, uint64_t pattern, uint32_t pattern_bytes,

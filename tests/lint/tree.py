@@ -28,7 +28,7 @@ def c_family_files(root):
 
 
 def is_test(path):
-    return path.stem.endswith("_test") or path.parts[0] == "tests"
+    return path.stem.endswith(("_test", "_test_support")) or path.parts[0] == "tests"
 
 
 def read(root, path):

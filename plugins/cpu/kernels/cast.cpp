@@ -54,7 +54,7 @@ struct Widen {
       } else if constexpr (wide_of<T>() == Wide::kUnsigned) {
         out[i].as_unsigned = element;
       } else if constexpr (wide_of<T>() == Wide::kSigned) {
-        out[i].as_signed = element;
+        out[i].as_signed = int64_t{element};
       } else {
         out[i].as_float = static_cast<double>(load(element));
       }
@@ -148,7 +148,7 @@ struct Narrow {
 
 template <class T>
 struct WideKind {
-  static constexpr Wide run = wide_of<T>();
+  static Wide run() { return wide_of<T>(); }
 };
 
 template <template <class> class Kernel>
@@ -170,7 +170,7 @@ bp_status launch(const bp_launch_args& args) {
   const std::byte* const x_data = address_of(x);
   const auto widen_row = kWidenTable[x.dtype];
   const auto narrow_row = kNarrowTable[y.dtype];
-  const Wide wide = *kKindTable[x.dtype];
+  const Wide wide = kKindTable[x.dtype]();
   const bp_tensor* const inputs[] = {&x};
   const Nest nest = broadcast_nest(y, inputs, 1);
   const int64_t stride = nest.strides[1][nest.rank - 1];

@@ -15,7 +15,10 @@ namespace {
 constexpr int64_t kTile = 64;
 
 struct ConvPlan : bp_kernel_plan {
+  explicit ConvPlan(const ConvShape& plan_shape) : shape(plan_shape), ranges(plan_shape.window) {}
+
   ConvShape shape;
+  WindowRanges ranges;
 };
 
 struct Position {
@@ -27,10 +30,11 @@ struct Position {
 
 // Adds one input channel's part to a tile of one output row. w: this channel's kernel.
 template <class T>
-void add_channel(const Window& window, const Position& at, const T* plane, const T* w,
+void add_channel(const ConvPlan& plan, const Position& at, const T* plane, const T* w,
                  Compute<T>* sums) {
-  const Range range_d = valid_kernel(window, 0, at.d);
-  const Range range_h = valid_kernel(window, 1, at.h);
+  const Window& window = plan.shape.window;
+  const Range range_d = plan.ranges.depths[static_cast<size_t>(at.d)];
+  const Range range_h = plan.ranges.rows[static_cast<size_t>(at.h)];
   for (int64_t kd = range_d.begin; kd < range_d.end; ++kd) {
     const int64_t d = at.d * window.stride[0] - window.pad_begin[0] + kd * window.dilation[0];
     for (int64_t kh = range_h.begin; kh < range_h.end; ++kh) {
@@ -38,7 +42,7 @@ void add_channel(const Window& window, const Position& at, const T* plane, const
       const T* const row = plane + (d * window.in[1] + h) * window.in[2];
       const T* const w_row = w + (kd * window.kernel[1] + kh) * window.kernel[2];
       for (int64_t kw = 0; kw < window.kernel[2]; ++kw) {
-        const Range valid = valid_outputs(window, 2, kw);
+        const Range valid = plan.ranges.columns[static_cast<size_t>(kw)];
         const int64_t begin = std::max(valid.begin, at.first);
         const int64_t end = std::min(valid.end, at.first + at.count);
         const int64_t shift = kw * window.dilation[2] - window.pad_begin[2];
@@ -60,7 +64,8 @@ struct ConvLoop {
     T* y;
   };
 
-  static void plane(const ConvShape& shape, const Data& data, int64_t image, int64_t channel) {
+  static void plane(const ConvPlan& plan, const Data& data, int64_t image, int64_t channel) {
+    const ConvShape& shape = plan.shape;
     const Window& window = shape.window;
     const int64_t group_in = shape.group_in();
     const int64_t first_in = channel / shape.group_out() * group_in;
@@ -77,7 +82,7 @@ struct ConvLoop {
         Compute<T> sums[kTile];
         std::fill_n(sums, at.count, start);
         for (int64_t c = 0; c < group_in; ++c) {
-          add_channel(window, at, x + c * window.in_count(), w + c * window.kernel_count(), sums);
+          add_channel(plan, at, x + c * window.in_count(), w + c * window.kernel_count(), sums);
         }
         T* const to = y + row * window.out[2] + first;
         for (int64_t i = 0; i < at.count; ++i) to[i] = store<T>(sums[i]);
@@ -86,13 +91,14 @@ struct ConvLoop {
   }
 
   // Output planes [begin, end): one per image and output channel.
-  static void run(const ConvShape& shape, const bp_launch_args& args, int64_t begin, int64_t end) {
+  static void run(const ConvPlan& plan, const bp_launch_args& args, int64_t begin, int64_t end) {
+    const ConvShape& shape = plan.shape;
     const Data data{.x = address_of<const T>(input_of(args, 0)),
                     .w = address_of<const T>(input_of(args, 1)),
                     .bias = shape.has_bias ? address_of<const T>(input_of(args, 2)) : nullptr,
                     .y = address_of<T>(output_of(args))};
     for (int64_t p = begin; p < end; ++p) {
-      plane(shape, data, p / shape.out_channels, p % shape.out_channels);
+      plane(plan, data, p / shape.out_channels, p % shape.out_channels);
     }
   }
 };
@@ -100,20 +106,19 @@ struct ConvLoop {
 constexpr auto kTable = float_table<ConvLoop>();
 
 std::unique_ptr<ConvPlan> make_plan(bp_device*, const bp_kernel_query& query, bp_plan_info*) {
-  auto plan = std::make_unique<ConvPlan>();
-  plan->shape = make_conv_shape(query);
-  return plan;
+  return std::make_unique<ConvPlan>(make_conv_shape(query));
 }
 
 bp_status launch(const bp_launch_args& args) {
-  const ConvShape& shape = static_cast<const ConvPlan*>(args.plan)->shape;
+  const auto& plan = *static_cast<const ConvPlan*>(args.plan);
+  const ConvShape& shape = plan.shape;
   const Window& window = shape.window;
   const auto run = kTable[output_of(args).dtype];
   const int64_t plane_cost = std::max<int64_t>(
       1, window.out_count() * window.kernel_count() * std::max<int64_t>(1, shape.group_in()));
   args.device->workers.for_ranges(
       shape.batch * shape.out_channels, plane_cost,
-      [&](int64_t begin, int64_t end) noexcept { run(shape, args, begin, end); });
+      [&](int64_t begin, int64_t end) noexcept { run(plan, args, begin, end); });
   return BP_OK;
 }
 
@@ -123,7 +128,7 @@ constexpr bp_kernel conv_loop_kernel() {
   bp_kernel kernel = described_kernel("conv_loop", "conv", kMasks);
   kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
   kernel.depends_on = BP_DEPENDS_SIZES_BIT;
-  kernel.supports = conv_supports;
+  kernel.supports = supports_spatial_rank;
   kernel.plan = plan_slot<ConvPlan, make_plan>;
   kernel.plan_free = free_plan;
   kernel.launch = launch_slot<launch>;

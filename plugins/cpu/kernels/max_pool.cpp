@@ -16,26 +16,31 @@ namespace {
 constexpr int64_t kTile = 64;
 
 struct MaxPoolPlan : bp_kernel_plan {
+  MaxPoolPlan(const Window& plan_window, int64_t plan_planes)
+      : window(plan_window), ranges(plan_window), planes(plan_planes) {}
+
   Window window;
-  int64_t planes = 0;  // N * C
+  WindowRanges ranges;
+  int64_t planes;  // N * C
 };
 
 // One tile of one output row: the maximum of the rows of the input under the window.
 template <class T>
-void pool_tile(const Window& w, T* y, const T* plane, int64_t out_d, int64_t out_h, int64_t first,
-               int64_t count) {
+void pool_tile(const MaxPoolPlan& plan, T* y, const T* plane, int64_t out_d, int64_t out_h,
+               int64_t first, int64_t count) {
+  const Window& w = plan.window;
   using C = Compute<T>;
   C best[kTile];
   std::fill_n(best, count, lowest<C>());
-  const Range range_d = valid_kernel(w, 0, out_d);
-  const Range range_h = valid_kernel(w, 1, out_h);
+  const Range range_d = plan.ranges.depths[static_cast<size_t>(out_d)];
+  const Range range_h = plan.ranges.rows[static_cast<size_t>(out_h)];
   for (int64_t kd = range_d.begin; kd < range_d.end; ++kd) {
     const int64_t d = out_d * w.stride[0] - w.pad_begin[0] + kd * w.dilation[0];
     for (int64_t kh = range_h.begin; kh < range_h.end; ++kh) {
       const int64_t h = out_h * w.stride[1] - w.pad_begin[1] + kh * w.dilation[1];
       const T* const row = plane + (d * w.in[1] + h) * w.in[2];
       for (int64_t kw = 0; kw < w.kernel[2]; ++kw) {
-        const Range valid = valid_outputs(w, 2, kw);
+        const Range valid = plan.ranges.columns[static_cast<size_t>(kw)];
         const int64_t begin = std::max(valid.begin, first);
         const int64_t end = std::min(valid.end, first + count);
         const int64_t shift = kw * w.dilation[2] - w.pad_begin[2];
@@ -50,13 +55,15 @@ void pool_tile(const Window& w, T* y, const T* plane, int64_t out_d, int64_t out
 
 template <class T>
 struct MaxPool {
-  static void run(const Window& w, void* y_data, const void* x_data, int64_t begin, int64_t end) {
+  static void run(const MaxPoolPlan& plan, void* y_data, const void* x_data, int64_t begin,
+                  int64_t end) {
+    const Window& w = plan.window;
     for (int64_t p = begin; p < end; ++p) {
       const T* const plane = static_cast<const T*>(x_data) + p * w.in_count();
       T* const y = static_cast<T*>(y_data) + p * w.out_count();
       for (int64_t row = 0; row < w.out[0] * w.out[1]; ++row) {
         for (int64_t o = 0; o < w.out[2]; o += kTile) {
-          pool_tile(w, y + row * w.out[2] + o, plane, row / w.out[1], row % w.out[1], o,
+          pool_tile(plan, y + row * w.out[2] + o, plane, row / w.out[1], row % w.out[1], o,
                     std::min(kTile, w.out[2] - o));
         }
       }
@@ -75,13 +82,11 @@ std::unique_ptr<MaxPoolPlan> make_plan(bp_device*, const bp_kernel_query& query,
                        "max_pool: expected an input of rank 3 to 5 and an "
                        "output of the same rank"};
   }
-  auto plan = std::make_unique<MaxPoolPlan>();
-  plan->window = make_window(x.subspan(2), y.subspan(2), values_of(attrs.kernel_shape),
-                             {.strides = values_of(attrs.strides),
-                              .pads = values_of(attrs.pads),
-                              .dilations = values_of(attrs.dilations)});
-  plan->planes = y[0] * y[1];
-  return plan;
+  const Window window = make_window(x.subspan(2), y.subspan(2), values_of(attrs.kernel_shape),
+                                    {.strides = values_of(attrs.strides),
+                                     .pads = values_of(attrs.pads),
+                                     .dilations = values_of(attrs.dilations)});
+  return std::make_unique<MaxPoolPlan>(window, y[0] * y[1]);
 }
 
 bp_status launch(const bp_launch_args& args) {
@@ -94,7 +99,7 @@ bp_status launch(const bp_launch_args& args) {
   const int64_t plane_cost = std::max<int64_t>(1, window.out_count() * window.kernel_count());
   args.device->workers.for_ranges(
       plan.planes, plane_cost,
-      [&](int64_t begin, int64_t end) noexcept { run(window, y_data, x_data, begin, end); });
+      [&](int64_t begin, int64_t end) noexcept { run(plan, y_data, x_data, begin, end); });
   return BP_OK;
 }
 
@@ -104,6 +109,7 @@ constexpr bp_kernel max_pool_kernel() {
   bp_kernel kernel = described_kernel("max_pool_loop", "max_pool", kMasks);
   kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
   kernel.depends_on = BP_DEPENDS_SIZES_BIT;
+  kernel.supports = supports_spatial_rank;
   kernel.plan = plan_slot<MaxPoolPlan, make_plan>;
   kernel.plan_free = free_plan;
   kernel.launch = launch_slot<launch>;

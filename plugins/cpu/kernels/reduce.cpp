@@ -55,7 +55,9 @@ struct Steps {
                     int64_t row_count, int64_t row_stride);
   void (*finish)(void* y, const void* accumulators, int64_t count);
 };
-using Accumulators = uint64_t[kBlock];
+struct Accumulators {
+  alignas(uint64_t) std::byte bytes[kBlock * sizeof(uint64_t)];
+};
 
 template <class T, class Fold>
 struct Reducer {
@@ -70,15 +72,19 @@ struct Reducer {
   static void fold(void* accumulators, const void* x_data, int64_t stride, int64_t count) {
     Accumulator& result = *static_cast<Accumulator*>(accumulators);
     const T* const x = static_cast<const T*>(x_data);
-    Accumulator chains[4] = {result, Fold::kStart, Fold::kStart, Fold::kStart};
+    Accumulator a = result;
+    Accumulator b = Fold::kStart;
+    Accumulator c = Fold::kStart;
+    Accumulator d = Fold::kStart;
     int64_t i = 0;
     for (; i + 4 <= count; i += 4) {
-      for (int64_t c = 0; c < 4; ++c) {
-        chains[c] = Fold::combine(chains[c], x[(i + c) * stride]);
-      }
+      a = Fold::combine(a, x[i * stride]);
+      b = Fold::combine(b, x[(i + 1) * stride]);
+      c = Fold::combine(c, x[(i + 2) * stride]);
+      d = Fold::combine(d, x[(i + 3) * stride]);
     }
-    for (; i < count; ++i) chains[0] = Fold::combine(chains[0], x[i * stride]);
-    result = Fold::merge(Fold::merge(chains[0], chains[1]), Fold::merge(chains[2], chains[3]));
+    for (; i < count; ++i) a = Fold::combine(a, x[i * stride]);
+    result = Fold::merge(Fold::merge(a, b), Fold::merge(c, d));
   }
 
   static void fold_rows(void* accumulators, int64_t count, const void* x_data, int64_t stride,
@@ -96,7 +102,10 @@ struct Reducer {
     for (int64_t i = 0; i < count; ++i) y[i] = store<T>(static_cast<Compute<T>>(results[i]));
   }
 
-  static constexpr Steps run{sizeof(T), start, fold, fold_rows, finish};
+  static const Steps& run() {
+    static constexpr Steps kSteps{sizeof(T), start, fold, fold_rows, finish};
+    return kSteps;
+  }
 };
 
 template <class T>
@@ -117,12 +126,13 @@ void reduce_one_by_one(const Steps& steps, const Nest& reduced, const Row& row) 
   const int64_t reduced_stride = reduced.strides[0][reduced.rank - 1];
   for (int64_t i = 0; i < row.count; ++i) {
     Accumulators accumulators;
-    steps.start(accumulators, 1);
+    steps.start(accumulators.bytes, 1);
     const std::byte* const first = row.x + i * row.x_stride * steps.element_bytes;
     walk_rows(reduced, 1, 0, reduced.count, [&](const int64_t* offsets, int64_t count) {
-      steps.fold(accumulators, first + offsets[0] * steps.element_bytes, reduced_stride, count);
+      steps.fold(accumulators.bytes, first + offsets[0] * steps.element_bytes, reduced_stride,
+                 count);
     });
-    steps.finish(row.y + i * steps.element_bytes, accumulators, 1);
+    steps.finish(row.y + i * steps.element_bytes, accumulators.bytes, 1);
   }
 }
 
@@ -131,13 +141,13 @@ void reduce_in_blocks(const Steps& steps, const Nest& reduced, const Row& row) {
   for (int64_t i = 0; i < row.count; i += kBlock) {
     const int64_t block = std::min(kBlock, row.count - i);
     Accumulators accumulators;
-    steps.start(accumulators, block);
+    steps.start(accumulators.bytes, block);
     const std::byte* const first = row.x + i * row.x_stride * steps.element_bytes;
     walk_rows(reduced, 1, 0, reduced.count, [&](const int64_t* offsets, int64_t count) {
-      steps.fold_rows(accumulators, block, first + offsets[0] * steps.element_bytes, row.x_stride,
-                      count, reduced_stride);
+      steps.fold_rows(accumulators.bytes, block, first + offsets[0] * steps.element_bytes,
+                      row.x_stride, count, reduced_stride);
     });
-    steps.finish(row.y + i * steps.element_bytes, accumulators, block);
+    steps.finish(row.y + i * steps.element_bytes, accumulators.bytes, block);
   }
 }
 
@@ -148,6 +158,7 @@ void reduce_range(const Steps& steps, const Reduction& reduction, std::byte* y, 
   const Nest& reduced = reduction.reduced;
   const int64_t x_stride = kept.strides[1][kept.rank - 1];
   const bool outputs_are_closer =
+      kept.sizes[kept.rank - 1] > 1 &&
       std::abs(x_stride) < std::abs(reduced.strides[0][reduced.rank - 1]);
   const auto reduce_row = outputs_are_closer ? reduce_in_blocks : reduce_one_by_one;
   walk_rows(kept, 2, begin, end, [&](const int64_t* offsets, int64_t count) {
@@ -198,12 +209,12 @@ Reduction make_reduction(const bp_tensor& x, uint32_t reduced_mask) {
   return reduction;
 }
 
-template <class Attrs, const DtypeTable<const Steps*>& Table>
+template <class Attrs, const DtypeTable<const Steps& (*)()>& Table>
 bp_status launch(const bp_launch_args& args) {
   const bp_tensor& x = input_of(args, 0);
   const auto attrs = read_attributes(args.attributes, Attrs{});
   const Reduction reduction = make_reduction(x, reduced_dimensions(values_of(attrs.axes), x.rank));
-  const Steps& steps = *Table[x.dtype];
+  const Steps& steps = Table[x.dtype]();
   std::byte* const y_data = address_of(output_of(args));
   const std::byte* const x_data = address_of(x);
   args.device->workers.for_ranges(reduction.kept.count,
@@ -216,7 +227,7 @@ bp_status launch(const bp_launch_args& args) {
 
 constexpr uint64_t kMasks[] = {kNumberTypes};
 
-template <class Attrs, const DtypeTable<const Steps*>& Table>
+template <class Attrs, const DtypeTable<const Steps& (*)()>& Table>
 constexpr bp_kernel reduce_kernel(std::string_view name, std::string_view op) {
   bp_kernel kernel = described_kernel(name, op, kMasks);
   kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;

@@ -57,7 +57,7 @@ Window read_window(const bp_launch_args& args) {
   Window window;
   window.group = attributes.group;
   read_spatial("strides", attributes.strides, count, count, &window.strides);
-  read_spatial("pads", attributes.pads, 2 * count, count, &window.pads);
+  read_spatial("pads", attributes.pads, uint64_t{2} * count, count, &window.pads);
   read_spatial("dilations", attributes.dilations, count, count, &window.dilations);
   if (*std::min_element(window.strides.begin(), window.strides.end()) < 1) {
     refuse("conv: a stride below 1");

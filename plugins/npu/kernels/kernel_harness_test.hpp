@@ -200,7 +200,7 @@ std::vector<T> compute(std::string_view op, const std::vector<Input>& inputs, co
   EXPECT_EQ(queued.make_plan(), BP_OK);
   EXPECT_EQ(queued.launch(stream.get()), BP_OK) << queued.device.host().last_message();
   EXPECT_EQ(stream.sync(), BP_OK);
-  const std::vector<T> result = now.output<T>();
+  std::vector<T> result = now.output<T>();
   const std::vector<T> other = queued.output<T>();
   EXPECT_TRUE(result.empty() ||
               std::memcmp(result.data(), other.data(), result.size() * sizeof(T)) == 0);

@@ -86,19 +86,19 @@ Plan plan_identity(const bp_kernel_query& query) {
   const ElementwiseGeometry geometry = make_geometry(query);
   const uint64_t element_bytes = sdk::dtype_bytes(argument(query, 0).dtype);
   if (element_bytes == 0 || element_bytes > 8) {
-    throw sdk::Failure{BP_INVALID_ARGUMENT, "plan: identity of dtype code " +
-                                                std::to_string(argument(query, 0).dtype)};
+    throw sdk::Failure{BP_INVALID_ARGUMENT,
+                       "plan: identity of dtype code " + std::to_string(argument(query, 0).dtype)};
   }
   return {ProgramId::kElementwise, copy_function(element_bytes, is_dense(geometry, 1)), kGroupSize,
           geometry};
 }
 
 constexpr uint64_t kF32[] = {sdk::dtypes({BP_DTYPE_F32})};
-constexpr uint64_t kUpTo8Bytes[] = {sdk::dtypes(
-    {BP_DTYPE_BOOL, BP_DTYPE_I8, BP_DTYPE_I16, BP_DTYPE_I32, BP_DTYPE_I64, BP_DTYPE_U8,
-     BP_DTYPE_U16, BP_DTYPE_U32, BP_DTYPE_U64, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F32,
-     BP_DTYPE_F64, BP_DTYPE_C64, BP_DTYPE_F8E4M3FN, BP_DTYPE_F8E5M2, BP_DTYPE_F8E4M3FNUZ,
-     BP_DTYPE_F8E5M2FNUZ})};
+constexpr uint64_t kUpTo8Bytes[] = {
+    sdk::dtypes({BP_DTYPE_BOOL, BP_DTYPE_I8, BP_DTYPE_I16, BP_DTYPE_I32, BP_DTYPE_I64, BP_DTYPE_U8,
+                 BP_DTYPE_U16, BP_DTYPE_U32, BP_DTYPE_U64, BP_DTYPE_F16, BP_DTYPE_BF16,
+                 BP_DTYPE_F32, BP_DTYPE_F64, BP_DTYPE_C64, BP_DTYPE_F8E4M3FN, BP_DTYPE_F8E5M2,
+                 BP_DTYPE_F8E4M3FNUZ, BP_DTYPE_F8E5M2FNUZ})};
 
 }  // namespace
 

@@ -21,8 +21,8 @@
 #define BP_XPU_BLOCK_ROWS 4
 #define BP_XPU_BLOCK_COLUMNS 8
 
-// Elementwise work over up to two inputs. Strides are in elements, of the input seen as the output's
-// shape; the output is contiguous.
+// Elementwise work over up to two inputs. Strides are in elements, of the input seen as the
+// output's shape; the output is contiguous.
 typedef struct ElementwiseGeometry {
   BP_XPU_U64 item_count;
   BP_XPU_U64 rank;

@@ -55,11 +55,10 @@ const bp_arg_info& argument(const bp_kernel_query& query, uint32_t index) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(query.args);
   const auto& info =
       *reinterpret_cast<const bp_arg_info*>(bytes + uint64_t{index} * query.arg_stride_bytes);
-  const bool known =
-      info.rank <= BP_MAX_RANK &&
-      (info.rank == 0 || (info.sizes != nullptr && info.strides != nullptr &&
-                          std::all_of(info.sizes, info.sizes + info.rank,
-                                      [](int64_t size) { return size >= 0; })));
+  const bool known = info.rank <= BP_MAX_RANK &&
+                     (info.rank == 0 || (info.sizes != nullptr && info.strides != nullptr &&
+                                         std::all_of(info.sizes, info.sizes + info.rank,
+                                                     [](int64_t size) { return size >= 0; })));
   if (!known) {
     throw sdk::Failure{BP_INVALID_ARGUMENT, "plan: argument " + std::to_string(index) +
                                                 " has no known sizes and strides of rank 0 to 16"};
@@ -69,17 +68,16 @@ const bp_arg_info& argument(const bp_kernel_query& query, uint32_t index) {
 
 void expect_inputs(const bp_kernel_query& query, uint32_t input_count) {
   if (query.input_count == input_count && query.output_count == 1) return;
-  throw sdk::Failure{BP_INVALID_ARGUMENT,
-                     "plan: " + std::to_string(query.input_count) + " inputs and " +
-                         std::to_string(query.output_count) + " outputs; expected " +
-                         std::to_string(input_count) + " and 1"};
+  throw sdk::Failure{BP_INVALID_ARGUMENT, "plan: " + std::to_string(query.input_count) +
+                                              " inputs and " + std::to_string(query.output_count) +
+                                              " outputs; expected " + std::to_string(input_count) +
+                                              " and 1"};
 }
 
 void broadcast_strides(const bp_arg_info& input, const int64_t* sizes, uint32_t rank,
                        int64_t* out_strides) {
   if (input.rank > rank) {
-    throw sdk::Failure{BP_INVALID_ARGUMENT, "plan: an input of rank " +
-                                                std::to_string(input.rank) +
+    throw sdk::Failure{BP_INVALID_ARGUMENT, "plan: an input of rank " + std::to_string(input.rank) +
                                                 " does not broadcast to rank " +
                                                 std::to_string(rank)};
   }
@@ -120,10 +118,10 @@ bp_status state_create(bp_device* device, const bp_kernel*, const bp_kernel_plan
                             driver.clCreateKernel(plan->program, plan->plan.function(), &code));
     check(code, "clCreateKernel");
     size_t largest = 1;
-    check(driver.clGetKernelWorkGroupInfo(kernel.get(), device->info().id,
-                                          CL_KERNEL_WORK_GROUP_SIZE, sizeof(largest), &largest,
-                                          nullptr),
-          "clGetKernelWorkGroupInfo");
+    check(
+        driver.clGetKernelWorkGroupInfo(kernel.get(), device->info().id, CL_KERNEL_WORK_GROUP_SIZE,
+                                        sizeof(largest), &largest, nullptr),
+        "clGetKernelWorkGroupInfo");
     // One size for all launches: drivers for processors compile a kernel again for each new one.
     const size_t group_size = std::clamp<size_t>(largest, 1, plan->plan.group_size());
     *out_state = new bp_kernel_state{std::move(kernel), group_size};

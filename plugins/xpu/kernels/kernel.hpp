@@ -91,8 +91,8 @@ inline constexpr const bp_arg_rule* kArgRules[] = {&kAnyStrides};
 
 /// A descriptor of version 1 of `op`, which has one type variable. Every kernel here takes any
 /// strides, so the core never has to make a tensor contiguous for one.
-constexpr bp_kernel describe(std::string_view name, std::string_view op,
-                             const uint64_t* dtype_mask, decltype(bp_kernel::plan) plan) {
+constexpr bp_kernel describe(std::string_view name, std::string_view op, const uint64_t* dtype_mask,
+                             decltype(bp_kernel::plan) plan) {
   return {.struct_size = sizeof(bp_kernel),
           .flags = BP_KERNEL_DETERMINISTIC_BIT,
           .name = sdk::str(name),

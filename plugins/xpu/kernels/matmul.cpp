@@ -91,8 +91,7 @@ Plan plan_matmul(const bp_kernel_query& query) {
       geometry.b_column_stride == 1 && geometry.column_count >= BP_XPU_BLOCK_COLUMNS;
   const uint64_t block_rows = blocked ? BP_XPU_BLOCK_ROWS : 1;
   const uint64_t block_columns = blocked ? BP_XPU_BLOCK_COLUMNS : 1;
-  geometry.item_count = batch_count *
-                        ((geometry.row_count + block_rows - 1) / block_rows) *
+  geometry.item_count = batch_count * ((geometry.row_count + block_rows - 1) / block_rows) *
                         ((geometry.column_count + block_columns - 1) / block_columns);
   return {ProgramId::kMatmul, blocked ? "matmul_f32_block" : "matmul_f32_strided", kGroupSize,
           geometry};

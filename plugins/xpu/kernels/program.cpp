@@ -57,8 +57,8 @@ Owned<cl_program> Programs::build(ProgramId id) const {
   if (code != CL_SUCCESS) {
     throw sdk::Failure{status_of_call(code),
                        std::string(source.name) + " does not build on " + device_.info().name +
-                           ": " + error_text(code) + "; the compiler says: " +
-                           build_log(program.get()),
+                           ": " + error_text(code) +
+                           "; the compiler says: " + build_log(program.get()),
                        code};
   }
   return program;

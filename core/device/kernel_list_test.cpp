@@ -2,12 +2,12 @@
 //
 // Kernel descriptors of every size and with each defect: good ones are masked copies, bad ones are
 // left out by name.
+#include "core/device/kernel_list.hpp"
+
 #include <gmock/gmock.h>
 
 #include <cstring>
 #include <memory>
-
-#include "core/plugin/loader.hpp"
 
 namespace bp {
 namespace {

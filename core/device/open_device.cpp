@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Step 9 and what follows for each device: count, open, read and check the props, and give the
-// tables as this device has them.
+// Opens a device, reads and checks its props, and gives the tables as this device has them.
+#include "core/device/open_device.hpp"
+
 #include <bit>
 
-#include "core/plugin/steps.hpp"
+#include "core/plugin/foreign.hpp"
+#include "core/plugin/loader.hpp"
 
 namespace bp {
 namespace {
@@ -55,16 +57,6 @@ void fill_tables(const PluginTables& tables, DeviceSlots* slots) {
 }
 
 }  // namespace
-
-Status count_devices(Attempt* attempt) {
-  constexpr uint32_t kMaxCount = 4096;
-  LoadedPlugin::Parts& parts = attempt->parts;
-  const bp_status code = parts.tables.device.device_count(parts.instance, &parts.device_count);
-  if (code != BP_OK) return parts.host->to_status(code, "device_count");
-  if (parts.device_count <= kMaxCount) return {};
-  return fail(BP_INTERNAL, "device_count answered {}, expected at most {}", parts.device_count,
-              kMaxCount);
-}
 
 Result<DeviceSlots> open_device(const LoadedPlugin& plugin, uint32_t index,
                                 const std::vector<OptionSetting>& options) {

@@ -2,14 +2,16 @@
 //
 // Kernel descriptors become the core's: masked copies, zeros where the plugin is older. A bad one
 // is left out by name, since the operator still runs some other way.
-#include <algorithm>
+#include "core/device/kernel_list.hpp"
+
 #include <bit>
 #include <cstddef>
 #include <set>
 #include <span>
 
 #include "core/base/log.hpp"
-#include "core/plugin/steps.hpp"
+#include "core/plugin/foreign.hpp"
+#include "core/plugin/loader.hpp"
 
 namespace bp {
 namespace {

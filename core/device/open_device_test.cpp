@@ -2,10 +2,13 @@
 //
 // Opening devices of the fake: what the slots hold, each defect of props, and that a device which
 // is refused is closed again.
+#include "core/device/open_device.hpp"
+
 #include <gmock/gmock.h>
 
 #include <cstring>
 
+#include "core/device/kernel_list.hpp"
 #include "core/plugin/plugin_tree_test.hpp"
 
 namespace bp {
@@ -62,7 +65,8 @@ TEST_F(Devices, OpenDevice_BadArguments_AreNamed) {
   EXPECT_EQ(open({}, 2).status().to_string(),
             "INVALID_ARGUMENT: there is no device good:2: the plugin has 2");
   EXPECT_THAT(open({{"memori", "1"}}).status().message(), HasSubstr("did you mean 'memory'?"));
-  EXPECT_THAT(open({{"devices", "1"}}).status().message(), HasSubstr("not of a device"));
+  EXPECT_THAT(open({{"devices", "1"}}).status().message(),
+              HasSubstr("'good.devices' is for the plugin"));
   EXPECT_THAT(open({{"memory", "lots"}}).status().message(), HasSubstr("option 'good.memory'"));
 }
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the command line says, as plain structs, and the commands as functions of them. Only
+// main.cpp knows the library that parses it, since that library is slow to compile.
+#ifndef BACKPLANE_CORE_CLI_CLI_HPP
+#define BACKPLANE_CORE_CLI_CLI_HPP
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/status.hpp"
+
+namespace bp::cli {
+
+// Design section 8.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;       // a wrong result or a failed check
+inline constexpr int kExitUsage = 2;        // the command line itself
+inline constexpr int kExitEnvironment = 3;  // no plugin gives a device, BACKPLANE_*, output files
+inline constexpr int kExitModel = 4;        // the model, an input, an expected output
+inline constexpr int kExitDevice = 5;       // the device is not here, or failed
+
+inline constexpr uint64_t kDefaultSeed = 1;
+
+using NameValue = std::pair<std::string, std::string>;
+
+struct GlobalArgs {
+  std::vector<std::string> plugin_path;   // searched before BACKPLANE_PLUGIN_PATH
+  std::vector<NameValue> plugin_options;  // "npu.memory", "64MiB"
+};
+
+struct DevicesArgs {
+  bool verbose = false;
+  bool json = false;
+};
+
+struct DoctorArgs {
+  bool json = false;
+};
+
+struct RunArgs {
+  std::string model;
+  std::string device;             // empty: the first one
+  std::vector<NameValue> inputs;  // name, file
+  std::vector<std::pair<std::string, int64_t>> dims;
+  std::vector<NameValue> expected;  // name, file
+  double rtol = 1e-4;
+  double atol = 1e-5;
+  std::string output_folder;  // empty: outputs are not written
+  uint64_t repeat = 1;
+  uint64_t seed = kDefaultSeed;
+  bool placement = false;
+  bool json = false;
+};
+
+// Each prints its results to standard output and its error to standard error, and answers the exit
+// code of the process.
+int run_devices(const GlobalArgs& global, const DevicesArgs& args);
+int run_doctor(const GlobalArgs& global, const DoctorArgs& args);
+int run_model(const GlobalArgs& global, const RunArgs& args);
+
+/// "backplane COMMAND: words" on standard error; answers `exit_code`.
+int fail(const char* command, const std::string& words, int exit_code);
+
+}  // namespace bp::cli
+
+#endif

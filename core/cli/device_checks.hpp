@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `backplane doctor` tries on one device: copies, and a few operators against the oracle.
+#ifndef BACKPLANE_CORE_CLI_DEVICE_CHECKS_HPP
+#define BACKPLANE_CORE_CLI_DEVICE_CHECKS_HPP
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/runtime/runtime.hpp"
+
+namespace bp::cli {
+
+enum class CheckState {
+  kOk,
+  kUnsupported,  // there is no way to run it here, which is no fault
+  kFailed,
+};
+/// "ok", "unsupported", "FAILED".
+std::string_view check_state_name(CheckState state);
+
+struct CheckResult {
+  std::string name;       // "copies", "matmul"
+  std::string placement;  // "native", "decomposed", "fallback"; empty: no operator
+  CheckState state = CheckState::kFailed;
+  std::string words;        // what was tried, or what went wrong
+  std::string next_action;  // set if it failed
+};
+
+/// Uses some MiB of the device's memory; waits for its work.
+std::vector<CheckResult> check_device(Runtime& runtime, Device& device);
+
+}  // namespace bp::cli
+
+#endif

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `backplane devices`: what there is, in the order in which names and defaults are looked up.
+#include <fmt/format.h>
+
+#include "core/cli/cli.hpp"
+#include "core/cli/environment.hpp"
+#include "core/cli/text.hpp"
+#include "core/dispatch/dispatcher.hpp"
+
+namespace bp::cli {
+namespace {
+
+std::string_view execution_name(const Device& device) {
+  return device.is_inline() ? "inline" : "queued";
+}
+
+std::string devices_json(const Runtime& runtime) {
+  JsonWriter json;
+  json.begin_object().key("devices").begin_array();
+  for (const Ref<Device>& device : runtime.devices()) {
+    const bp_device_props& props = device->slots().props;
+    const LoadedPlugin& plugin = device->plugin();
+    json.begin_object()
+        .field("name", device->name())
+        .field("full_name", text_of(props.name))
+        .field("vendor", text_of(props.vendor))
+        .field("driver", text_of(props.driver))
+        .field("plugin", plugin.id())
+        .field("plugin_version", plugin.manifest().version)
+        .field("plugin_path", plugin.path())
+        .field("execution", execution_name(*device))
+        .field("memory_bytes", props.memory_bytes)
+        .field("compute_unit_count", props.compute_unit_count)
+        .field("kernel_count", Dispatcher::of(*device).kernel_count());
+    json.key("features").begin_object();
+    for (const BandState& band : band_states(*device)) json.field(band.band, band.state);
+    json.end_object().end_object();
+  }
+  json.end_array();
+  write_missing(runtime, &json);
+  write_skipped(runtime.plugins(), &json);
+  return json.end_object().take();
+}
+
+void print_devices(const Runtime& runtime) {
+  Table table({"device", "is", "memory", "execution", "kernels", "plugin"}, {2, 4});
+  for (const Ref<Device>& device : runtime.devices()) {
+    const bp_device_props& props = device->slots().props;
+    const Manifest& manifest = device->plugin().manifest();
+    const std::string memory = props.memory_bytes == 0 ? "?" : bytes_text(props.memory_bytes);
+    table.add({device->name(), text_of(props.name), memory, std::string(execution_name(*device)),
+               std::to_string(Dispatcher::of(*device).kernel_count()),
+               manifest.id + " " + manifest.version});
+  }
+  print(table.empty() ? "No device. `backplane doctor` tells why.\n" : table.to_string(""));
+}
+
+/// Some drivers list all that they were built with; --json has the whole text.
+std::string shortened(const std::string& text) {
+  constexpr size_t kShown = 44;
+  return text.size() <= kShown ? text : text.substr(0, kShown - 3) + "...";
+}
+
+void print_features(const Runtime& runtime) {
+  if (runtime.devices().empty()) return;
+  std::vector<std::string> titles{"device"};
+  for (const BandState& band : band_states(*runtime.devices().front())) {
+    titles.emplace_back(band.band);
+  }
+  titles.insert(titles.end(), {"vendor", "driver"});
+  Table table(std::move(titles));
+  for (const Ref<Device>& device : runtime.devices()) {
+    std::vector<std::string> cells{device->name()};
+    for (const BandState& band : band_states(*device)) cells.emplace_back(band.state);
+    cells.push_back(text_of(device->slots().props.vendor));
+    cells.push_back(shortened(text_of(device->slots().props.driver)));
+    table.add(std::move(cells));
+  }
+  print("\n" + table.to_string(""));
+}
+
+void print_left_out(const Runtime& runtime) {
+  for (const MissingDevice& missing : runtime.missing_devices()) {
+    print(fmt::format("\n{} could not be opened: {}\n", missing.name,
+                      visible(missing.reason.to_string())));
+  }
+  for (const SkippedPlugin& skipped : runtime.plugins().skipped) {
+    print("\n" + visible(skipped.to_string()) + "\n");
+  }
+}
+
+}  // namespace
+
+int run_devices(const GlobalArgs& global, const DevicesArgs& args) {
+  auto runtime = open_runtime(global);
+  if (!runtime.ok()) {
+    return fail("devices", runtime.status().message(), open_failure_code(global));
+  }
+  if (args.json) {
+    print(devices_json(**runtime));
+    return kExitOk;
+  }
+  print_devices(**runtime);
+  if (args.verbose) {
+    print_features(**runtime);
+    print_left_out(**runtime);
+  }
+  return kExitOk;
+}
+
+}  // namespace bp::cli

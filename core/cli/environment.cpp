@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Runtime as the command line wants it, and its plugins in words.
+#include "core/cli/environment.hpp"
+
+#include <cstdio>
+#include <filesystem>
+
+#include "ops/register.hpp"
+
+namespace bp::cli {
+
+int fail(const char* command, const std::string& words, int exit_code) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "backplane %s: %s\n", command, words.c_str());
+  return exit_code;
+}
+
+Result<Ref<Runtime>> open_runtime(const GlobalArgs& global) {
+  RuntimeArgs args;
+  args.register_ops = register_ops;
+  for (const std::string& folder : global.plugin_path) {
+    std::error_code error;
+    const auto absolute = std::filesystem::absolute(folder, error);
+    args.plugin_path.push_back(error ? folder : absolute.string());
+  }
+  for (const auto& [name, value] : global.plugin_options) {
+    args.plugin_options.push_back({name, value});
+  }
+  return Runtime::create(args);
+}
+
+int open_failure_code(const GlobalArgs& global) {
+  return global.plugin_options.empty() ? kExitEnvironment : kExitUsage;
+}
+
+Result<Device*> choose_device(const Runtime& runtime, const std::string& name) {
+  if (!name.empty()) return runtime.find_device(name);
+  if (!runtime.devices().empty()) return runtime.devices().front().get();
+  std::string text = "there is no device: no plugin gives one (searched";
+  for (const std::string& folder : runtime.plugins().searched) text += " " + folder;
+  return Status(BP_UNAVAILABLE, text + "); `backplane doctor` tells why");
+}
+
+int device_failure_code(const Runtime& runtime) {
+  return runtime.devices().empty() ? kExitEnvironment : kExitDevice;
+}
+
+bool is_absent(const SkippedPlugin& skipped) {
+  return skipped.step >= PluginStep::kInit && skipped.reason.code() == BP_UNAVAILABLE;
+}
+
+void write_skipped(const PluginSet& plugins, JsonWriter* out_json) {
+  out_json->key("skipped").begin_array();
+  for (const SkippedPlugin& skipped : plugins.skipped) {
+    out_json->begin_object()
+        .field("path", skipped.path)
+        .field("id", skipped.id)
+        .field("step", step_name(skipped.step))
+        .field("reason", skipped.reason.to_string())
+        .field("next_action", skipped.next_action())
+        .end_object();
+  }
+  out_json->end_array();
+}
+
+void write_missing(const Runtime& runtime, JsonWriter* out_json) {
+  out_json->key("missing").begin_array();
+  for (const MissingDevice& missing : runtime.missing_devices()) {
+    out_json->begin_object()
+        .field("name", missing.name)
+        .field("reason", missing.reason.to_string())
+        .end_object();
+  }
+  out_json->end_array();
+}
+
+std::vector<BandState> band_states(const Device& device) {
+  static constexpr struct {
+    std::string_view name;
+    uint64_t bit;
+  } kBands[] = {{"async", BP_FEATURE_ASYNC_BIT},
+                {"timing", BP_FEATURE_TIMING_BIT},
+                {"fill", BP_FEATURE_FILL_BIT},
+                {"pinned", BP_FEATURE_PINNED_BIT},
+                {"map", BP_FEATURE_MAP_BIT}};
+  const DeviceSlots& slots = device.slots();
+  std::vector<BandState> states;
+  for (const auto& band : kBands) {
+    states.push_back({band.name, slots.has_native(band.bit)         ? "native"
+                                 : (slots.emulated & band.bit) != 0 ? "emulated"
+                                                                    : "absent"});
+  }
+  return states;
+}
+
+std::string text_of(bp_str text) {
+  return text.ptr == nullptr ? std::string() : std::string(text.ptr, text.len);
+}
+
+}  // namespace bp::cli

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The data behind the header: used in place where possible, turned round where it is column-major.
+#include "core/cli/files/npy.hpp"
+
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "core/base/dtype.hpp"
+#include "core/base/mapped_file.hpp"
+#include "core/cli/files/npy_header.hpp"
+
+namespace bp {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "arrays are little-endian");
+
+/// Copies column-major elements to row-major order.
+void to_row_major(const Dims& sizes, size_t element_bytes, const std::byte* from, std::byte* to) {
+  Dims from_strides;
+  from_strides.resize(sizes.size());
+  int64_t stride = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    from_strides[i] = stride;
+    stride *= sizes[i];
+  }
+  Dims index;
+  index.resize(sizes.size(), 0);
+  int64_t offset = 0;
+  for (int64_t left = element_count(std::as_const(sizes)); left > 0; --left) {
+    std::memcpy(to, from + static_cast<size_t>(offset) * element_bytes, element_bytes);
+    to += element_bytes;
+    for (size_t i = sizes.size(); i-- > 0;) {
+      offset += from_strides[i];
+      if (++index[i] < sizes[i]) break;
+      offset -= from_strides[i] * sizes[i];
+      index[i] = 0;
+    }
+  }
+}
+
+/// Writes everything or answers errno.
+int write_file(const std::string& path, const std::string& header, const HostTensor& tensor) {
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return errno;
+  const bool written =
+      std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
+      (tensor.bytes == 0 || std::fwrite(tensor.data, 1, tensor.bytes, file) == tensor.bytes);
+  const int write_error = errno;
+  // A full disk may show only when the last bytes leave the buffer.
+  const bool closed = std::fclose(file) == 0;
+  if (!written) return write_error;
+  return closed ? 0 : errno;
+}
+
+}  // namespace
+
+Result<HostTensor> parse_npy(std::span<const std::byte> bytes,
+                             const std::shared_ptr<const void>& owner) {
+  BP_TRY_ASSIGN(const NpyHeader header, parse_npy_header(bytes));
+  const size_t element_bytes = dtype_bits(header.dtype) / 8;
+  const auto count = checked_element_count(header.sizes);
+  const std::string type = std::string(dtype_name(header.dtype)) + to_string(header.sizes);
+  if (!count || *count > std::numeric_limits<int64_t>::max() / 128) {
+    return Status(BP_INVALID_ARGUMENT, type + " are more bytes than can be counted");
+  }
+  HostTensor tensor = {header.dtype, header.sizes, bytes.data() + header.data_offset_bytes,
+                       dtype_storage_bytes(header.dtype, *count), owner};
+  const size_t found_bytes = bytes.size() - header.data_offset_bytes;
+  if (found_bytes != tensor.bytes) {
+    return Status(BP_INVALID_ARGUMENT, type + " needs " + std::to_string(tensor.bytes) +
+                                           " bytes of data, found " + std::to_string(found_bytes));
+  }
+  BP_TRY(tensor.check_values());
+  const size_t number_bytes = dtype_bits(header.dtype) >= 64 ? 8 : element_bytes;
+  const bool is_aligned = reinterpret_cast<uintptr_t>(tensor.data) % number_bytes == 0;
+  const bool is_column_major = header.fortran_order && header.sizes.size() > 1;
+  if (is_aligned && !is_column_major) return tensor;
+  void* memory = nullptr;
+  BP_TRY_ASSIGN(HostTensor copy, HostTensor::allocate(tensor.dtype, tensor.sizes, &memory));
+  if (is_column_major) {
+    to_row_major(header.sizes, element_bytes, static_cast<const std::byte*>(tensor.data),
+                 static_cast<std::byte*>(memory));
+  } else if (tensor.bytes > 0) {
+    std::memcpy(memory, tensor.data, tensor.bytes);
+  }
+  return copy;
+}
+
+Result<HostTensor> read_npy(const std::string& path) {
+  // The mapping takes no memory of its own, so any file is fine; its size must match its shape.
+  BP_TRY_ASSIGN(const auto file, MappedFile::open(path, std::numeric_limits<int64_t>::max()));
+  auto tensor = parse_npy(file->bytes(), file);
+  if (tensor.ok()) return tensor;
+  return tensor.status().with_prefix(path);
+}
+
+Status write_npy(const std::string& path, const HostTensor& tensor) {
+  const auto header = make_npy_header(tensor.dtype, tensor.sizes);
+  if (!header.ok()) return header.status().with_prefix(path);
+  const int error = write_file(path, *header, tensor);
+  if (error == 0) return {};
+  return {BP_UNAVAILABLE,
+          path + ": cannot write the file: " + std::generic_category().message(error)};
+}
+
+}  // namespace bp

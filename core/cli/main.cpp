@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of `backplane`, and nothing else: the only file that includes CLI11. What it
+// does not know is refused with the nearest thing that it does.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "core/base/options.hpp"
+#include "core/cli/cli.hpp"
+
+namespace bp::cli {
+namespace {
+
+struct Parsed {
+  GlobalArgs global;
+  DevicesArgs devices;
+  DoctorArgs doctor;
+  RunArgs run;
+  // As written; split after parsing.
+  std::string plugin_path;
+  std::vector<std::string> plugin_options, inputs, dims, expected;
+};
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 ok; 1 a wrong result or a failed check; 2 usage; 3 environment (no plugin "
+    "gives\n"
+    "a device, a bad BACKPLANE_* variable, outputs that cannot be written); 4 the model, an input "
+    "or\n"
+    "an expected output; 5 the device (not here, no way to run an operator, out of memory, lost).";
+
+/// One value per option, so that a list option never swallows MODEL.
+CLI::Option* add_list(CLI::App* app, const char* name, std::vector<std::string>* out_values,
+                      const char* shape, const char* help) {
+  return app->add_option(name, *out_values, help)->allow_extra_args(false)->type_name(shape);
+}
+
+void add_globals(CLI::App* app, Parsed* out) {
+  app->add_option(
+         "--plugin-path", out->plugin_path,
+         "Folders searched for plugins before BACKPLANE_PLUGIN_PATH and the installed ones")
+      ->type_name("FOLDER[:FOLDER]...");
+  add_list(app, "--option", &out->plugin_options, "ID.NAME=VALUE",
+           "Set an option of a plugin, for example npu.memory=64MiB; may be repeated");
+}
+
+void add_run(CLI::App* app, Parsed* out) {
+  CLI::App* run = app->add_subcommand("run", "Run an ONNX model on one device");
+  RunArgs& args = out->run;
+  run->add_option("MODEL", args.model, "The ONNX file")->required()->type_name("");
+  run->add_option("--device", args.device,
+                  "Where to run (default: the first device that `backplane devices` lists)")
+      ->type_name("NAME");
+  add_list(
+      run, "--input", &out->inputs, "NAME=FILE",
+      "An input: .npy, .npz (the array NAME, or FILE.npz:ARRAY), or a TensorProto .pb. An input "
+      "without one is filled from --seed");
+  add_list(run, "--dim", &out->dims, "NAME=N",
+           "Size of a symbolic dimension (default: as the given inputs have it, else 1)");
+  add_list(run, "--expect", &out->expected, "NAME=FILE",
+           "Compare an output: |found - expected| <= atol + rtol * |expected|, NaN equals NaN; a "
+           "difference is exit code 1");
+  run->add_option("--rtol", args.rtol, "Relative tolerance of --expect")
+      ->capture_default_str()
+      ->type_name("NUMBER");
+  run->add_option("--atol", args.atol, "Absolute tolerance of --expect")
+      ->capture_default_str()
+      ->type_name("NUMBER");
+  run->add_option("--output", args.output_folder,
+                  "Write each output to NAME.npy there; characters that do not belong in a file "
+                  "name become _")
+      ->type_name("FOLDER");
+  run->add_option("--repeat", args.repeat, "How many times to run")
+      ->capture_default_str()
+      ->type_name("N");
+  run->add_option("--seed", args.seed,
+                  "What missing inputs are made from: floats in [0, 1), others 0 or 1")
+      ->capture_default_str()
+      ->type_name("N");
+  run->add_flag("--placement", args.placement, "Show how each node runs, with kernels and reasons");
+  run->add_flag("--json", args.json, "JSON for programs");
+  run->footer(kExitCodes);
+}
+
+void add_commands(CLI::App* app, Parsed* out) {
+  CLI::App* devices = app->add_subcommand("devices", "List the devices that plugins give");
+  devices->add_flag("-v,--verbose", out->devices.verbose,
+                    "Also what is native, emulated or absent, and the plugins left out");
+  devices->add_flag("--json", out->devices.json, "JSON for programs");
+  CLI::App* doctor = app->add_subcommand(
+      "doctor", "Check every plugin and device; exit code 1 if something is wrong");
+  doctor->add_flag("--json", out->doctor.json, "JSON for programs");
+  add_run(app, out);
+  for (CLI::App* command : app->get_subcommands({})) command->fallthrough()->allow_extras();
+}
+
+int usage_error(const std::string& words, const CLI::App* command) {
+  std::fprintf(stderr, "backplane: %s\nSee `backplane %s%s--help`.\n", words.c_str(),
+               command == nullptr ? "" : command->get_name().c_str(),
+               command == nullptr ? "" : " ");
+  return kExitUsage;
+}
+
+const CLI::App* chosen_command(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? nullptr : chosen.front();
+}
+
+std::string with_nearest(std::string words, const std::string& word,
+                         const std::vector<std::string>& candidates) {
+  if (const auto near = nearest_match(word, candidates))
+    return words + "; did you mean " + *near + "?";
+  words += "; there is";
+  for (const std::string& candidate : candidates) words += " " + candidate;
+  return words;
+}
+
+std::vector<std::string> option_names(const CLI::App& app, const CLI::App* command) {
+  std::vector<std::string> names;
+  for (const CLI::App* level : {command, &app}) {
+    if (level == nullptr) continue;
+    for (const CLI::Option* option : level->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  return names;
+}
+
+/// What nobody took, in words; empty if all was taken.
+std::string leftover_words(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const CLI::App* command = chosen_command(app);
+  const std::vector<std::string> left = app.remaining(true);
+  // The parser loses the order between levels, and a stray value may be a lost option's.
+  for (const std::string& argument : arguments) {
+    if (argument == "--" || argument.size() < 2 || argument.front() != '-') continue;
+    if (std::find(left.begin(), left.end(), argument) == left.end()) continue;
+    const std::string name = argument.substr(0, argument.find('='));
+    const std::vector<std::string> names = option_names(app, command);
+    if (std::find(names.begin(), names.end(), name) != names.end()) {
+      return name + " belongs behind the command " + command->get_name();
+    }
+    return with_nearest("unknown option '" + name + "'", name, names);
+  }
+  if (left.empty()) return "";
+  if (command != nullptr) {
+    return command->get_name() + " takes no further argument, found '" + left.front() + "'";
+  }
+  std::vector<std::string> commands;
+  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
+    commands.push_back(each->get_name());
+  return with_nearest("unknown command '" + left.front() + "'", left.front(), commands);
+}
+
+/// "NAME=VALUE" each. Empty words: all are well formed.
+std::string split_pairs(const char* option, const char* shape,
+                        const std::vector<std::string>& texts, std::vector<NameValue>* out_pairs) {
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      return std::string(option) + ": expected " + shape + ", found '" + text + "'";
+    }
+    const std::string name = text.substr(0, equals);
+    for (const auto& [known, value] : *out_pairs) {
+      if (known == name) return std::string(option) + ": " + name + " is given twice";
+    }
+    out_pairs->emplace_back(name, text.substr(equals + 1));
+  }
+  return "";
+}
+
+std::string split_dims(const std::vector<std::string>& texts, RunArgs* out_args) {
+  std::vector<NameValue> pairs;
+  std::string wrong = split_pairs("--dim", "NAME=N", texts, &pairs);
+  if (!wrong.empty()) return wrong;
+  for (const auto& [name, text] : pairs) {
+    int64_t size = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+    if (error != std::errc() || end != text.data() + text.size() || size < 0) {
+      return "--dim " + name + ": expected a size, 0 or more, found '" + text + "'";
+    }
+    out_args->dims.emplace_back(name, size);
+  }
+  return "";
+}
+
+std::string check_numbers(const RunArgs& args) {
+  if (!(args.rtol >= 0)) return "--rtol: expected 0 or more, found " + std::to_string(args.rtol);
+  if (!(args.atol >= 0)) return "--atol: expected 0 or more, found " + std::to_string(args.atol);
+  if (args.repeat == 0) return "--repeat: expected 1 or more, found 0";
+  return "";
+}
+
+/// What is wrong with the values; empty: nothing.
+std::string split_values(Parsed* parsed) {
+  std::string path = parsed->plugin_path;
+  while (!path.empty()) {
+    const size_t colon = std::min(path.find(':'), path.size());
+    if (colon > 0) parsed->global.plugin_path.push_back(path.substr(0, colon));
+    path.erase(0, colon + 1);
+  }
+  std::string wrong = split_pairs("--option", "ID.NAME=VALUE", parsed->plugin_options,
+                                  &parsed->global.plugin_options);
+  for (const auto& [name, value] : parsed->global.plugin_options) {
+    if (wrong.empty() && name.find('.') == std::string::npos) {
+      wrong = "--option: expected ID.NAME=VALUE, found '" + name + "=" + value + "'";
+    }
+  }
+  RunArgs& run = parsed->run;
+  if (wrong.empty()) wrong = split_pairs("--input", "NAME=FILE", parsed->inputs, &run.inputs);
+  if (wrong.empty()) wrong = split_pairs("--expect", "NAME=FILE", parsed->expected, &run.expected);
+  if (wrong.empty()) wrong = split_dims(parsed->dims, &run);
+  if (wrong.empty()) wrong = check_numbers(run);
+  return wrong;
+}
+
+int dispatch(const CLI::App& app, const Parsed& parsed) {
+  const std::string name = chosen_command(app)->get_name();
+  if (name == "devices") return run_devices(parsed.global, parsed.devices);
+  if (name == "doctor") return run_doctor(parsed.global, parsed.doctor);
+  return run_model(parsed.global, parsed.run);
+}
+
+int run(const std::vector<std::string>& arguments) {
+  CLI::App app("Runs models on whatever devices the installed plugins give.", "backplane");
+  Parsed parsed;
+  app.set_version_flag("--version", "backplane " BACKPLANE_VERSION, "Print the version and exit");
+  app.allow_extras();
+  app.require_subcommand(0, 1);
+  app.footer(kExitCodes);
+  app.get_formatter()->column_width(34);
+  add_globals(&app, &parsed);
+  add_commands(&app, &parsed);
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  std::string wrong;
+  try {
+    app.parse(reversed);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    wrong = error.what();
+  }
+  const std::string left = leftover_words(app, arguments);
+  if (!left.empty()) return usage_error(left, chosen_command(app));
+  if (!wrong.empty()) return usage_error(wrong, chosen_command(app));
+  if (chosen_command(app) == nullptr) {
+    std::fputs(app.help().c_str(), stderr);
+    return kExitUsage;
+  }
+  wrong = split_values(&parsed);
+  if (!wrong.empty()) return usage_error(wrong, chosen_command(app));
+  return dispatch(app, parsed);
+}
+
+}  // namespace
+}  // namespace bp::cli
+
+int main(int argc, char** argv) {
+  try {
+    return bp::cli::run(std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const std::bad_alloc&) {
+    std::fputs("backplane: out of host memory\n", stderr);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "backplane: %s\n", error.what());
+  }
+  return bp::cli::kExitEnvironment;
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The filling uses a generator of its own, since those of the standard library's distributions
+// differ between libraries and the same seed must give the same values everywhere.
+#include "core/cli/run_inputs.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "core/base/dtype.hpp"
+#include "core/base/options.hpp"
+#include "core/cli/files/files.hpp"
+#include "ops/oracle/oracle_tensor.hpp"
+
+namespace bp::cli {
+namespace {
+
+constexpr std::string_view kArchiveMark = ".npz:";
+
+struct FileChoice {
+  std::string path;
+  std::string array;
+};
+
+FileChoice split_choice(const std::string& name, const std::string& text) {
+  const size_t mark = text.rfind(kArchiveMark);
+  if (mark == std::string::npos) return {text, name};
+  return {text.substr(0, mark + kArchiveMark.size() - 1), text.substr(mark + kArchiveMark.size())};
+}
+
+Result<HostTensor> read_array(const FileChoice& choice) {
+  BP_TRY_ASSIGN(const auto arrays, read_tensors(choice.path));
+  if (arrays.size() == 1 && arrays.front().first.empty()) return arrays.front().second;
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : arrays) {
+    if (name == choice.array) return tensor;
+    names.push_back(name);
+  }
+  std::string text = choice.path + " has no array '" + choice.array + "'; it has";
+  for (const std::string& name : names) text += " '" + name + "'";
+  return Status(BP_INVALID_ARGUMENT, text + ". Pick one with " + choice.path + ":ARRAY");
+}
+
+Status check_name(const std::string& name, const std::vector<std::string>& known,
+                  const char* what) {
+  if (std::find(known.begin(), known.end(), name) != known.end()) return {};
+  std::string text = std::string("the model has no ") + what + " '" + name + "'; it has";
+  if (known.empty()) text += " none";
+  for (const std::string& each : known) text += " '" + each + "'";
+  if (const auto near = nearest_match(name, known)) text += "; did you mean '" + *near + "'?";
+  return Status(BP_INVALID_ARGUMENT, text);
+}
+
+/// SplitMix64: every state gives a well mixed number.
+class Generator {
+ public:
+  Generator(uint64_t seed, std::string_view name) : state_(seed) {
+    for (const char c : name) state_ = next() ^ static_cast<unsigned char>(c);
+  }
+  uint64_t next() {
+    state_ += 0x9E3779B97F4A7C15u;
+    uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+  }
+
+ private:
+  uint64_t state_;
+};
+
+void fill(Generator generator, uint32_t dtype, int64_t count, std::byte* out_data) {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t bits = generator.next();
+    if (ops::is_float_dtype(dtype)) {
+      // 7 bits: exact in every float dtype, so that all of them get the same values.
+      ops::store_float(dtype, out_data, i, static_cast<long double>(bits >> 57) / 128);
+    } else {
+      ops::store_integer(dtype, out_data, i, bits >> 63);
+    }
+  }
+}
+
+Result<HostTensor> make_input(const SessionIo& io, const std::vector<DimSource>& dims,
+                              uint64_t seed) {
+  if (!io.has_rank) {
+    return Status(BP_INVALID_ARGUMENT,
+                  "its rank is not known; give it with --input " + io.name + "=FILE");
+  }
+  if (io.dtype < BP_DTYPE_BOOL || io.dtype > BP_DTYPE_F64) {
+    return Status(BP_UNSUPPORTED, "no values are made for dtype " +
+                                      std::string(dtype_name(io.dtype)) +
+                                      "; give it with --input " + io.name + "=FILE");
+  }
+  Dims sizes = io.sizes;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (is_known(sizes[d])) continue;
+    const auto dim = std::find_if(dims.begin(), dims.end(), [&](const DimSource& each) {
+      return !each.name.empty() && each.name == io.dim_names[d];
+    });
+    sizes[d] = dim == dims.end() ? 1 : dim->size;
+  }
+  void* data = nullptr;
+  BP_TRY_ASSIGN(HostTensor tensor, HostTensor::allocate(io.dtype, sizes, &data));
+  const int64_t tensor_count = element_count(std::span<const int64_t>(sizes.data(), sizes.size()));
+  fill(Generator(seed, io.name), io.dtype, tensor_count, static_cast<std::byte*>(data));
+  return tensor;
+}
+
+/// The first given input that has the dimension tells its size.
+std::optional<DimSource> size_from_inputs(const Graph& graph, std::string_view dim,
+                                          const std::vector<NamedArray>& given) {
+  for (const NamedArray& array : given) {
+    const Dims& sizes = graph.value(graph.find_value(array.name)).type.sizes;
+    if (sizes.size() != array.tensor.sizes.size()) continue;  // refused by the run, in its words
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (is_known(sizes[d]) || graph.symbol_name(sizes[d]) != dim) continue;
+      return DimSource{std::string(dim), array.tensor.sizes[d], "input " + array.name};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::vector<NamedArray>> read_arrays(const std::vector<NameValue>& files,
+                                            const std::vector<std::string>& known,
+                                            const char* what) {
+  std::vector<NamedArray> arrays;
+  for (const auto& [name, file] : files) {
+    BP_TRY(check_name(name, known, what));
+    auto tensor = read_array(split_choice(name, file));
+    if (!tensor.ok()) {
+      return tensor.status().with_prefix(std::string(what) + " '" + name + "'");
+    }
+    arrays.push_back({name, std::move(*tensor), file});
+  }
+  return arrays;
+}
+
+std::vector<std::string> input_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const ValueId input : graph.inputs()) names.push_back(graph.value(input).name);
+  return names;
+}
+
+std::vector<std::string> output_names(const Graph& graph) {
+  return {graph.output_names().begin(), graph.output_names().end()};
+}
+
+Result<std::vector<DimSource>> find_dims(const Graph& graph, const RunArgs& args,
+                                         const std::vector<NamedArray>& given) {
+  std::vector<DimSource> dims;
+  for (const ValueId input : graph.inputs()) {
+    for (const int64_t size : graph.value(input).type.sizes) {
+      const std::string name(graph.symbol_name(size));
+      const auto is_this = [&](const auto& each) { return each.name == name; };
+      if (name.empty() || std::any_of(dims.begin(), dims.end(), is_this)) continue;
+      const auto fixed = std::find_if(args.dims.begin(), args.dims.end(),
+                                      [&](const auto& each) { return each.first == name; });
+      if (fixed != args.dims.end()) {
+        dims.push_back({name, fixed->second, "--dim"});
+      } else {
+        const auto found = size_from_inputs(graph, name, given);
+        dims.push_back(found ? *found : DimSource{name, 1, "nothing says it, so 1"});
+      }
+    }
+  }
+  std::vector<std::string> names;
+  for (const DimSource& dim : dims) names.push_back(dim.name);
+  for (const auto& [name, size] : args.dims) BP_TRY(check_name(name, names, "dimension"));
+  return dims;
+}
+
+Status fill_missing(const Session& session, const std::vector<DimSource>& dims, uint64_t seed,
+                    std::vector<NamedArray>* inputs) {
+  for (const SessionIo& io : session.inputs()) {
+    const bool is_given = std::any_of(inputs->begin(), inputs->end(),
+                                      [&](const NamedArray& each) { return each.name == io.name; });
+    if (is_given) continue;
+    auto tensor = make_input(io, dims, seed);
+    if (!tensor.ok()) return tensor.status().with_prefix("input '" + io.name + "'");
+    inputs->push_back({io.name, std::move(*tensor), "made up from seed " + std::to_string(seed)});
+  }
+  return {};
+}
+
+}  // namespace bp::cli

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the inputs of `backplane run` come from: files, or a seed for those that were not given.
+#ifndef BACKPLANE_CORE_CLI_RUN_INPUTS_HPP
+#define BACKPLANE_CORE_CLI_RUN_INPUTS_HPP
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/status.hpp"
+#include "core/cli/cli.hpp"
+#include "core/execute/session.hpp"
+#include "core/graph/graph.hpp"
+
+namespace bp::cli {
+
+struct NamedArray {
+  std::string name;
+  HostTensor tensor;
+  std::string source;  // a file, or "made up from seed 1"
+};
+
+struct DimSource {
+  std::string name;
+  int64_t size = 0;
+  std::string source;  // "--dim", "input image", "nothing says it"
+};
+
+/// Reads NAME=FILE for each; FILE.npz gives the array NAME, FILE.npz:ARRAY that one. `known`: the
+/// names there can be, `what`: "input" or "output". Errors: INVALID_ARGUMENT for a name that the
+/// model does not have, with the nearest, or an array that is not in the archive; the readers'.
+Result<std::vector<NamedArray>> read_arrays(const std::vector<NameValue>& files,
+                                            const std::vector<std::string>& known,
+                                            const char* what);
+
+std::vector<std::string> input_names(const Graph& graph);
+std::vector<std::string> output_names(const Graph& graph);
+
+/// The size of every symbolic dimension: as --dim fixed it, as the given inputs have it, else 1.
+/// Errors: INVALID_ARGUMENT for a --dim that the model does not have, with the nearest.
+Result<std::vector<DimSource>> find_dims(const Graph& graph, const RunArgs& args,
+                                         const std::vector<NamedArray>& given);
+
+/// Adds what is missing, made from the seed and the input's name alone: floats in [0, 1), integers
+/// and bools 0 or 1. Errors: INVALID_ARGUMENT for an input without a rank; UNSUPPORTED for dtypes
+/// that have no such values; OUT_OF_MEMORY. All name the input.
+Status fill_missing(const Session& session, const std::vector<DimSource>& dims, uint64_t seed,
+                    std::vector<NamedArray>* inputs);
+
+}  // namespace bp::cli
+
+#endif

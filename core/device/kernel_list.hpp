@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels of an open device, as the core may use them.
+#ifndef BACKPLANE_CORE_DEVICE_KERNEL_LIST_HPP
+#define BACKPLANE_CORE_DEVICE_KERNEL_LIST_HPP
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backplane/device_api.h"
+#include "core/base/status.hpp"
+#include "core/emulation/device_slots.hpp"
+
+namespace bp {
+
+class LoadedPlugin;
+
+/// One usable kernel of a device: a masked copy of the plugin's descriptor, zeros where the plugin
+/// is older than the core. It only moves, since kernel.dtype_masks points into it.
+struct KernelRecord {
+  KernelRecord() = default;
+  KernelRecord(KernelRecord&&) = default;
+  KernelRecord& operator=(KernelRecord&&) = default;
+
+  const bp_kernel* original = nullptr;  // what queries and launches carry; the plugin's memory
+  bp_kernel kernel{};                   // arg_rules is null here
+  std::vector<uint64_t> dtype_masks;
+  std::vector<bp_arg_rule> arg_rules;  // inputs beyond take the last one; empty: all zero rules
+  std::string_view name;               // kernel.name
+  std::string_view op;                 // kernel.op
+};
+
+struct KernelList {
+  std::vector<KernelRecord> kernels;  // in the plugin's preference order
+  std::vector<std::string> refused;   // "kernel 3 (conv_f32): ..."; each is logged too
+};
+
+/// Asks an open device for its kernels and checks every descriptor; a bad one is left out, by name.
+/// Errors: the plugin's own; INTERNAL for a list that cannot be read. Any thread.
+Result<KernelList> list_kernels(const LoadedPlugin& plugin, const DeviceSlots& device);
+/// The check behind list_kernels, for lists that come from elsewhere.
+Result<KernelList> validate_kernels(std::string_view plugin_id, const bp_kernel_list& list);
+
+}  // namespace bp
+
+#endif

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `backplane` command and the example programs, from outside: options, exit codes, JSON.
+
+    cli_test.py BIN_FOLDER DIGITS_FOLDER [UNITTEST_ARGUMENT...]
+"""
+
+import json
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+import onnx_file
+
+OK, FAILED, USAGE, ENVIRONMENT, MODEL, DEVICE = range(6)
+BIN = DIGITS = None
+
+
+def run(*arguments, program=None, **environment):
+    clean = {name: value for name, value in os.environ.items()
+             if not name.startswith("BACKPLANE_")}
+    command = [str(program or BIN / "backplane"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=100,
+                          env={**clean, **environment}, check=False)
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def file(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content)
+        return path
+
+    def relu_model(self, sizes=("N", 3), output="y"):
+        return self.file("relu.onnx", onnx_file.model(
+            [("Relu", ["x"], [output])], [("x", onnx_file.FLOAT, sizes)],
+            [(output, onnx_file.FLOAT, sizes)]))
+
+    def check(self, exit_code, *arguments, words=(), **environment):
+        """Runs; the words are in what it prints (0) or in its error (others)."""
+        result = run(*arguments, **environment)
+        self.assertEqual(result.returncode, exit_code, result.stdout + result.stderr)
+        text = result.stdout if exit_code == OK else result.stderr
+        for word in words:
+            self.assertIn(word, text)
+        return result
+
+    def run_json(self, *arguments, exit_code=OK):
+        return json.loads(self.check(exit_code, "run", *arguments, "--json").stdout)
+
+
+class UsageTest(CommandTest):
+    def test_version_and_help(self):
+        self.assertRegex(self.check(OK, "--version").stdout, r"^backplane \d+\.\d+\.\d+\n$")
+        self.check(OK, "--help", words=["devices", "doctor", "run", "Exit codes"])
+        self.check(OK, "run", "--help",
+                   words=["--input", "--dim", "--expect", "--rtol", "--atol", "--output",
+                          "--repeat", "--seed", "--placement", "--json", "first device"])
+        self.check(OK, "doctor", "--help", words=["--json", "--plugin-path"])
+
+    def test_nothing_asked(self):
+        self.check(USAGE, words=["Usage"])
+
+    def test_unknown_is_refused_with_the_nearest(self):
+        self.check(USAGE, "devcies", words=["'devcies'", "did you mean devices?"])
+        self.check(USAGE, "xyzzyxyzzy", words=["'xyzzyxyzzy'", "devices doctor run"])
+        self.check(USAGE, "run", "m.onnx", "--devise", "cpu:0",
+                   words=["'--devise'", "did you mean --device?"])
+        self.check(USAGE, "devices", "--jsn", words=["'--jsn'", "did you mean --json?"])
+        self.check(USAGE, "doctor", "--plugin-pth=x", words=["did you mean --plugin-path?"])
+
+    def test_bad_values(self):
+        self.check(USAGE, "run", words=["MODEL"])
+        self.check(USAGE, "run", "m.onnx", "n.onnx", words=["n.onnx"])
+        self.check(USAGE, "run", "m.onnx", "--device", words=["--device"])
+        for option in ("--input", "--expect", "--dim", "--option"):
+            self.check(USAGE, "run", "m.onnx", option, "x", words=[option, "found 'x'"])
+        for option in ("--input", "--expect"):
+            self.check(USAGE, "run", "m.onnx", option, "x=a.npy", option, "x=b.npy",
+                       words=[option, "x is given twice"])
+        for size in ("-1", "two", "9" * 30, "1.5"):
+            self.check(USAGE, "run", "m.onnx", "--dim", f"N={size}", words=["--dim N", size])
+        self.check(USAGE, "run", "m.onnx", "--repeat", "0", words=["--repeat"])
+        self.check(USAGE, "run", "m.onnx", "--rtol", "-1", words=["--rtol"])
+        self.check(USAGE, "run", "m.onnx", "--atol", "nan", words=["--atol"])
+        self.check(USAGE, "run", "m.onnx", "--seed", "x", words=["--seed"])
+        self.check(USAGE, "--option", "npu=1", "devices", words=["ID.NAME=VALUE"])
+
+
+class EnvironmentTest(CommandTest):
+    def empty(self):
+        """The command beside an empty plugin folder."""
+        (self.folder / "bin").mkdir()
+        (self.folder / "lib/backplane/plugins").mkdir(parents=True)
+        return shutil.copy(BIN / "backplane", self.folder / "bin")
+
+    def test_no_plugins(self):
+        program = self.empty()
+        model = self.relu_model()
+        for device in ([], ["--device", "cpu:0"]):
+            result = run("run", model, *device, program=program)
+            self.assertEqual(result.returncode, ENVIRONMENT, result.stderr)
+            self.assertEqual(len(result.stderr.splitlines()), 1, "one clear sentence")
+            for word in ("no plugin gives", "lib/backplane/plugins", "backplane doctor"):
+                self.assertIn(word, result.stderr)
+        devices = run("devices", "--json", program=program)
+        self.assertEqual((devices.returncode, json.loads(devices.stdout)["devices"]), (OK, []))
+        self.assertIn("No device", run("devices", program=program).stdout)
+        doctor = run("doctor", program=program)
+        self.assertEqual(doctor.returncode, FAILED)
+        self.assertIn("Next:", doctor.stdout)
+
+    def test_plugins_from_another_folder(self):
+        program = self.empty()
+        plugins = BIN.parent / "lib/backplane/plugins"
+        for path in (f"{self.folder}:{plugins}", plugins):
+            result = run("devices", "--plugin-path", path, program=program)
+            self.assertIn("cpu:0", result.stdout)
+        result = run("devices", program=program, BACKPLANE_PLUGIN_PATH=str(plugins))
+        self.assertIn("cpu:0", result.stdout)
+
+    def test_devices_json(self):
+        found = json.loads(self.check(OK, "devices", "--json").stdout)
+        devices = {device["name"]: device for device in found["devices"]}
+        self.assertEqual(devices["cpu:0"]["plugin"], "cpu")
+        self.assertGreater(devices["cpu:0"]["kernel_count"], 0)
+        self.assertEqual(devices["npu:0"]["execution"], "queued")
+        self.assertEqual(devices["npu:0"]["features"]["async"], "native")
+        self.assertEqual(set(devices["cpu:0"]["features"]),
+                         {"async", "timing", "fill", "pinned", "map"})
+        self.assertIsInstance(found["skipped"], list)
+
+    def test_devices_text(self):
+        self.assertNotIn("emulated", self.check(OK, "devices", words=["cpu:0", "npu:0"]).stdout)
+        for option in ("-v", "--verbose"):
+            self.check(OK, "devices", option, words=["npu:0", "native", "emulated", "pinned"])
+
+    def test_plugin_options(self):
+        found = json.loads(self.check(
+            OK, "devices", "--json", "--option", "npu.memory=64MiB").stdout)
+        memory = {device["name"]: device["memory_bytes"] for device in found["devices"]}
+        self.assertEqual(memory["npu:0"], 64 << 20)
+        self.check(USAGE, "devices", "--option", "npu.memry=1", words=["memry", "'memory'"])
+        self.check(USAGE, "--option", "nothing.x=1", "devices", words=["'nothing'"])
+        self.check(ENVIRONMENT, "devices", BACKPLANE_FALLBACK="maybe",
+                   words=["BACKPLANE_FALLBACK", "allow|warn|deny"])
+
+    def test_doctor(self):
+        report = json.loads(self.check(OK, "doctor", "--json").stdout)
+        self.assertTrue(report["ok"])
+        for device in report["devices"]:
+            results = {check["name"]: check["result"] for check in device["checks"]}
+            self.assertEqual(results, {"copies": "ok", "matmul": "ok", "conv": "ok"})
+        placements = {(device["name"], check["name"]): check["placement"]
+                      for device in report["devices"] for check in device["checks"]}
+        self.assertEqual(placements["cpu:0", "matmul"], "native")
+        self.assertEqual(placements["npu:0", "conv"], "native")
+        self.check(OK, "doctor", words=["Searched for plugins", "npu:0", "native", "All is well"])
+
+    def test_doctor_names_a_broken_plugin(self):
+        self.file("libbackplane_broken.backplane.json", b"{")
+        result = run("doctor", "--plugin-path", self.folder)
+        self.assertEqual(result.returncode, FAILED, result.stdout)
+        for word in ("libbackplane_broken", "manifest", "Next:", "npu:0"):
+            self.assertIn(word, result.stdout)
+        skipped = json.loads(
+            run("devices", "--json", "--plugin-path", self.folder).stdout)["skipped"]
+        self.assertEqual(skipped[0]["step"], "manifest")
+        self.assertEqual(set(skipped[0]), {"path", "id", "step", "reason", "next_action"})
+        self.assertIn("libbackplane_broken", skipped[0]["path"])
+
+
+class RunTest(CommandTest):
+    def test_npy_in_and_out(self):
+        given = self.file("x.npy", onnx_file.npy([-1, 2, -3, 4, -5, 6], [2, 3]))
+        model = self.relu_model()
+        for device in ("cpu:0", "npu:0"):
+            found = self.run_json(model, "--input", f"x={given}", "--output",
+                                  self.folder / "out/deep", "--device", device)
+            self.assertEqual(found["device"], device)
+            self.assertEqual(found["dims"],
+                             [{"name": "N", "size": 2, "source": "input x"}])
+            self.assertEqual(found["outputs"][0]["shape"], [2, 3])
+            self.assertEqual(found["outputs"][0]["max"], 6)
+            self.assertEqual(sum(found["placement"].values()), 1)
+            written = pathlib.Path(found["outputs"][0]["file"])
+            self.assertEqual(written, self.folder / "out/deep/y.npy")
+            self.assertEqual(onnx_file.read_npy(written.read_bytes()), [0, 2, 0, 4, 0, 6])
+
+    def test_npz_and_tensor_proto(self):
+        archive = self.folder / "arrays.npz"
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("x.npy", onnx_file.npy([1, -1, 3], [1, 3]))
+            file.writestr("other.npy", onnx_file.npy([7, -7, 7], [1, 3]))
+        proto = self.file("x.pb", onnx_file.tensor_proto([-9, 9, -9], [1, 3]))
+        model = self.relu_model()
+        for given, largest in ((archive, 3), (f"{archive}:other", 7), (proto, 9)):
+            found = self.run_json(model, "--input", f"x={given}")
+            self.assertEqual(found["outputs"][0]["max"], largest)
+        self.check(MODEL, "run", model, "--input", f"x={archive}:z",
+                   words=["no array 'z'", "'x' 'other'"])
+
+    def test_missing_input_comes_from_the_seed(self):
+        model = self.relu_model()
+        values = []
+        for options in ([], [], ["--seed", "1"], ["--seed", "2"]):
+            found = self.run_json(model, "--output", self.folder, *options)
+            self.assertEqual(found["inputs"][0]["shape"], [1, 3])
+            self.assertIn(f"seed {found['seed']}", found["inputs"][0]["source"])
+            values.append(onnx_file.read_npy((self.folder / "y.npy").read_bytes()))
+        self.assertEqual(values[0], values[1])
+        self.assertEqual(values[0], values[2], "the default seed is 1")
+        self.assertNotEqual(values[0], values[3])
+        self.assertTrue(all(0 <= value < 1 for value in values[3]))
+        self.check(OK, "run", model, words=["made up from seed 1", "dimension N is 1"])
+
+    def test_dim(self):
+        model = self.relu_model()
+        found = self.run_json(model, "--dim", "N=5")
+        self.assertEqual(found["outputs"][0]["shape"], [5, 3])
+        self.assertEqual(found["dims"][0]["source"], "--dim")
+        self.check(MODEL, "run", model, "--dim", "M=5", words=["'M'", "'N'"])
+        given = self.file("x.npy", onnx_file.npy([1, 2, 3], [1, 3]))
+        self.check(MODEL, "run", model, "--dim", "N=5", "--input", f"x={given}",
+                   words=["'x'", "[1, 3]"])
+        self.check(MODEL, "run", model, "--dim", f"N={2**62}", words=["'x'"])
+
+    def test_expect(self):
+        model = self.relu_model((3,))
+        given = self.file("x.npy", onnx_file.npy([1, math.nan, math.inf], [3]))
+        run_it = ["run", model, "--input", f"x={given}", "--expect"]
+        same = self.file("same.npy", onnx_file.npy([1, math.nan, math.inf], [3]))
+        self.check(OK, *run_it, f"y={same}", words=["ok: 3 values within"])
+        near = self.file("near.npy", onnx_file.npy([1.5, math.nan, math.inf], [3], "f8"))
+        self.check(FAILED, *run_it, f"y={near}",
+                   words=["1 of 3", "first at [0]: found 1, expected 1.5"])
+        self.check(OK, *run_it, f"y={near}", "--atol", "0.5", "--rtol", "0")
+        self.check(OK, *run_it, f"y={near}", "--atol", "0", "--rtol", "0.34")
+        self.check(FAILED, *run_it, f"y={near}", "--atol", "0", "--rtol", "0.33")
+        infinite = self.file("infinite.npy", onnx_file.npy([math.inf, math.nan, 1], [3]))
+        self.check(FAILED, *run_it, f"y={infinite}", words=["2 of 3"])
+        other = self.file("other.npy", onnx_file.npy([1, 2, 3], [1, 3]))
+        self.check(FAILED, *run_it, f"y={other}", words=["[3]", "[1, 3]"])
+        self.check(MODEL, *run_it, f"z={same}", words=["no output 'z'", "'y'"])
+        self.check(MODEL, *run_it, "y=absent.npy", words=["absent.npy"])
+        checks = self.run_json(*run_it[1:], f"y={near}", exit_code=FAILED)["checks"]
+        self.assertEqual((checks[0]["passed"], checks[0]["index"], checks[0]["found"],
+                          checks[0]["expected"]), (False, "[0]", 1, 1.5))
+
+    def test_unsafe_output_names(self):
+        outputs = ["../a/b:0", ".._a_b_0", "ok-1.x"]
+        model = self.file("names.onnx", onnx_file.model(
+            [("Relu", ["x"], [name]) for name in outputs], [("x", onnx_file.FLOAT, [2])],
+            [(name, onnx_file.FLOAT, [2]) for name in outputs]))
+        found = self.run_json(model, "--output", self.folder / "out")
+        files = [pathlib.Path(output["file"]) for output in found["outputs"]]
+        self.assertEqual([file.name for file in files],
+                         ["_._a_b_0.npy", "_._a_b_0_2.npy", "ok-1.x.npy"])
+        self.assertEqual(sorted(files), sorted((self.folder / "out").iterdir()))
+        self.check(ENVIRONMENT, "run", model, "--output", model, words=["--output"])
+
+    def test_bad_models_and_inputs(self):
+        model = self.relu_model()
+        self.check(MODEL, "run", "absent.onnx", words=["absent.onnx"])
+        self.check(MODEL, "run", self.file("empty.onnx", b""), words=["empty.onnx"])
+        self.check(MODEL, "run", self.file("noise.onnx", bytes(range(256))), words=["noise.onnx"])
+        strange = self.file("strange.onnx", onnx_file.model(
+            [("Strange", ["x"], ["y"])], [("x", onnx_file.FLOAT, [1])],
+            [("y", onnx_file.FLOAT, [1])]))
+        self.check(MODEL, "run", strange, words=["Strange", "node0"])
+        self.check(MODEL, "run", model, "--input", "xx=a.npy",
+                   words=["no input 'xx'", "did you mean 'x'?"])
+        self.check(MODEL, "run", model, "--input", "x=a.txt", words=["a.txt"])
+        cut = self.file("cut.npy", onnx_file.npy([1, 2, 3], [1, 3])[:-1])
+        self.check(MODEL, "run", model, "--input", f"x={cut}", words=["cut.npy"])
+        for content, words in ((onnx_file.npy([1, 2, 3], [3]), ["rank 2", "[3]"]),
+                               (onnx_file.npy([1, 2, 3], [1, 3], "i8"), ["f32", "i64"]),
+                               (onnx_file.npy([1, 2], [1, 2]), ["[1, 2]"])):
+            wrong = self.file("wrong.npy", content)
+            self.check(MODEL, "run", model, "--input", f"x={wrong}", words=["'x'", *words])
+
+    def test_devices(self):
+        model = self.relu_model()
+        self.check(DEVICE, "run", model, "--device", "cpu:7",
+                   words=["'cpu:7'", "npu:0", "did you mean cpu:0?"])
+        first = json.loads(self.check(OK, "devices", "--json").stdout)["devices"][0]["name"]
+        self.assertEqual(self.run_json(model)["device"], first)
+        self.check(DEVICE, "run", model, "--device", "npu:0", "--dim", "N=3000000",
+                   "--option", "npu.memory=16MiB", words=["out of memory"])
+
+    def test_repeat_and_placement(self):
+        model = self.relu_model()
+        once = self.run_json(model)["latency"]
+        self.assertEqual((once["run_count"], once["first_ns"]), (1, once["min_ns"]))
+        found = self.run_json(model, "--repeat", "5", "--placement")
+        self.assertEqual(found["latency"]["run_count"], 5)
+        self.assertLessEqual(found["latency"]["min_ns"], found["latency"]["median_ns"])
+        self.assertEqual([(node["node"], node["operator"], node["placement"])
+                          for node in found["nodes"]], [("node0", "relu", "native")])
+        self.check(OK, "run", model, "--repeat", "5", "--placement",
+                   words=["median", "over 4 runs", "node0", "1 native, 0 decomposed"])
+
+
+class DigitsTest(CommandTest):
+    def test_expected_probabilities(self):
+        heldout = DIGITS / "heldout.npz"
+        for device in ("cpu:0", "npu:0"):
+            found = self.run_json(DIGITS / "digits.onnx", "--device", device, "--input",
+                                  f"image={heldout}", "--expect", f"probabilities={heldout}")
+            self.assertTrue(found["checks"][0]["passed"])
+            self.assertEqual(found["checks"][0]["value_count"], 3600)
+
+    def test_example(self):
+        result = self.check(OK, DIGITS, "--device", "cpu:0", "--device", "npu:0",
+                            program=BIN / "digits", words=["cpu:0", "npu:0", "99.44 %", "reads"])
+        self.assertNotIn("WRONG", result.stdout)
+        self.check(USAGE, program=BIN / "digits", words=["usage"])
+        self.check(USAGE, "--devise", "cpu:0", DIGITS, program=BIN / "digits", words=["usage"])
+        self.check(MODEL, self.folder, program=BIN / "digits", words=["heldout.npz"])
+        self.check(DEVICE, DIGITS, "--device", "cpu:9", program=BIN / "digits", words=["cpu:9"])
+
+    def test_example_sees_wrong_labels(self):
+        shutil.copy(DIGITS / "digits.onnx", self.folder)
+        with zipfile.ZipFile(DIGITS / "heldout.npz") as source, \
+                zipfile.ZipFile(self.folder / "heldout.npz", "w") as target:
+            target.writestr("image.npy", source.read("image.npy"))
+            target.writestr("label.npy", onnx_file.npy([0] * 360, [360], "i8"))
+        result = run(self.folder, "--device", "cpu:0", program=BIN / "digits")
+        self.assertEqual(result.returncode, FAILED, result.stdout + result.stderr)
+        self.assertIn("WRONG: cpu:0 reads only", result.stdout)
+
+    def test_first_program(self):
+        result = self.check(OK, "cpu:0", DIGITS / "digits.onnx", program=BIN / "first")
+        self.assertEqual(result.stdout, "0 6 0 10 \nprobabilities\n")
+        self.check(FAILED, "cpu:9", DIGITS / "digits.onnx", program=BIN / "first",
+                   words=["cpu:9", "cpu:0"])
+
+
+if __name__ == "__main__":
+    BIN, DIGITS = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

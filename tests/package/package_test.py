@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Installs the build, moves the result, and builds and runs the sample project against it:
+package_test.py CMAKE BUILD_FOLDER C_COMPILER CXX_COMPILER
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tests/lint"))
+import elf  # noqa: E402  (found through the line above)
+import plugin_symbols  # noqa: E402
+
+CMAKE, BUILD_FOLDER, C_COMPILER, CXX_COMPILER = sys.argv[1:5]
+
+
+def run(*command, check=True):
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith("BACKPLANE_")}
+    result = subprocess.run([str(word) for word in command], env=environment, text=True,
+                            check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if check and result.returncode != 0:
+        raise AssertionError(f"{command}: exit {result.returncode}\n{result.stdout}")
+    return result
+
+
+class InstalledTree(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        base = pathlib.Path(folder.name)
+        for component in ("runtime", "sdk"):
+            run(CMAKE, "--install", BUILD_FOLDER, "--component", component, "--prefix",
+                base / "first")
+        # What only works where it was installed breaks now.
+        (base / "first").rename(base / "moved")
+        cls.prefix = base / "moved"
+        cls.build = base / "sample"
+        run(CMAKE, "-S", HERE / "sample", "-B", cls.build, "-G", "Ninja",
+            f"-DCMAKE_PREFIX_PATH={cls.prefix}", f"-DSAMPLE_PLUGIN_FOLDER={ROOT / 'tests/fakes'}",
+            f"-DCMAKE_C_COMPILER={C_COMPILER}", f"-DCMAKE_CXX_COMPILER={CXX_COMPILER}")
+        run(CMAKE, "--build", cls.build)
+
+    def test_command_finds_the_installed_plugins(self):
+        output = run(self.prefix / "bin/backplane", "devices").stdout
+        self.assertIn("cpu:0", output)
+        self.assertIn("npu:0", output)
+
+    def test_c_application_finds_the_installed_plugins(self):
+        output = run(self.build / "application_c").stdout
+        self.assertIn("version 0.1.0", output)
+        self.assertIn("device npu:0", output)
+
+    def test_plugin_made_with_the_installed_sdk(self):
+        folder = self.build / "lib/backplane/plugins/sample"
+        library = elf.inspect(folder / "libbackplane_sample.so")
+        self.assertEqual(plugin_symbols.check(library), [])
+        output = run(self.build / "application", folder).stdout
+        self.assertEqual(output.splitlines()[-1], "0 2 ")
+
+    def test_application_names_what_is_missing(self):
+        result = run(self.build / "application", self.build, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("sample:0", result.stdout)
+
+    def test_no_installed_file_names_the_build(self):
+        for path in self.prefix.rglob("*"):
+            if path.suffix in {".cmake", ".json", ".h", ".hpp"}:
+                text = path.read_text(encoding="utf-8")
+                self.assertNotIn(str(ROOT), text, path)
+                self.assertNotIn(BUILD_FOLDER, text, path)
+
+    def test_libraries_search_beside_themselves_only(self):
+        libraries = list(self.prefix.rglob("*.so*")) + [self.prefix / "bin/backplane"]
+        self.assertGreater(len(libraries), 3)
+        for path in libraries:
+            for entry in elf.inspect(path).search_paths:
+                self.assertTrue(entry.startswith("$ORIGIN"), f"{path}: {entry}")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

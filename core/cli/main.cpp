@@ -84,7 +84,6 @@ void add_run(CLI::App* app, Parsed* out) {
       ->type_name("N");
   run->add_flag("--placement", args.placement, "Show how each node runs, with kernels and reasons");
   run->add_flag("--json", args.json, "JSON for programs");
-  run->footer(kExitCodes);
 }
 
 void add_commands(CLI::App* app, Parsed* out) {
@@ -96,7 +95,11 @@ void add_commands(CLI::App* app, Parsed* out) {
       "doctor", "Check every plugin and device; exit code 1 if something is wrong");
   doctor->add_flag("--json", out->doctor.json, "JSON for programs");
   add_run(app, out);
-  for (CLI::App* command : app->get_subcommands({})) command->fallthrough()->allow_extras();
+  for (CLI::App* command : app->get_subcommands({})) {
+    command->fallthrough()->allow_extras()->footer(
+        std::string("--plugin-path and --option (`backplane --help`) may stand here too.\n\n") +
+        kExitCodes);
+  }
 }
 
 int usage_error(const std::string& words, const CLI::App* command) {

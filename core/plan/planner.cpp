@@ -229,9 +229,10 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType& type = resolved.outputs[i];
     const SlotId output = new_memory(where, type.dtype, type.sizes);
+    step.args.push_back(output);
+    if (node.outputs[i] == kNoValue) continue;  // a pass dropped the value; the kernel still writes
     scope.slots[node.outputs[i]] = kNoSlots;
     scope.slots[node.outputs[i]][index_of(where)] = output;
-    step.args.push_back(output);
     if (extents) {
       bounded_[node.outputs[i]] = true;
       extents_of_[node.outputs[i]] = {.value = node.outputs[i], .slot = output,
@@ -257,6 +258,7 @@ Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
     BP_TRY(plan_node(inner, part, where, &placement));
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == kNoValue) continue;
     BP_TRY(slot_of(inner, graph.outputs()[i], where));
     scope.slots[node.outputs[i]] = inner.slots[graph.outputs()[i]];
   }

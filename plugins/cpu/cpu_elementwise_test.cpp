@@ -50,7 +50,7 @@ void expect_binary(Device& device, const std::string& op, const Tensor& a, const
 
 Tensor number(uint32_t dtype, const Sizes& sizes, uint32_t seed) {
   const bool is_unsigned = dtype >= BP_DTYPE_U8 && dtype <= BP_DTYPE_U64;
-  return make_random(dtype, sizes, seed, is_unsigned ? 5.0 : 1.0, is_unsigned ? 9.0 : 9.0);
+  return make_random(dtype, sizes, seed, is_unsigned ? 5.0 : 1.0, 9.0);
 }
 
 TEST(CpuBinary, EveryNumberDtype_MatchesF64) {

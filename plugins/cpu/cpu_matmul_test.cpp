@@ -75,7 +75,7 @@ Outcome expect_matmul(Device& device, const Tensor& a, const Tensor& b, const Si
   Sizes sizes = batch;
   sizes.insert(sizes.end(), {a.sizes[a.sizes.size() - 2], b.sizes.back()});
   const Call call{"matmul", {a, b}, make_output(a.dtype, sizes), nullptr, kernel};
-  const Outcome outcome = run(device, call);
+  Outcome outcome = run(device, call);
   EXPECT_EQ(outcome.status, BP_OK);
   if (outcome.status == BP_OK) expect_products(a, b, call.output);
   return outcome;
@@ -236,7 +236,7 @@ Outcome expect_gemm(Device& device, const GemmCase& g, const std::string& kernel
   const Tensor b = g.attrs.trans_b != 0 ? g.b.permuted({1, 0}) : g.b;
   const Call call{
       "gemm", {g.a, g.b, g.c}, make_output(a.dtype, {a.sizes[0], b.sizes[1]}), &g.attrs, kernel};
-  const Outcome outcome = run(device, call);
+  Outcome outcome = run(device, call);
   EXPECT_EQ(outcome.status, BP_OK);
   if (outcome.status != BP_OK) return outcome;
   for_each_index(call.output.sizes, [&](const Sizes& index) {

@@ -19,6 +19,7 @@
 extern "C" {
 int omp_get_max_threads();
 void omp_set_num_threads(int thread_count);
+// NOLINTNEXTLINE(readability-identifier-naming): the runtime's name
 void GOMP_parallel(void (*function)(void*), void* data, unsigned thread_count, unsigned flags);
 }
 
@@ -207,6 +208,7 @@ void launch_from_threads(Device& device, const std::string& kernel, const Call& 
   const Planned planned(device, device.kernel(kernel), call);
   ASSERT_EQ(planned.plan_status(), BP_OK);
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       Call own = call;

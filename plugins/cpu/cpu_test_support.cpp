@@ -167,12 +167,12 @@ int64_t element_count(const Sizes& sizes) {
 }
 
 uint64_t bytes_of(uint32_t dtype) {
-  static const std::map<uint32_t, uint64_t> bytes{
+  static const std::map<uint32_t, uint64_t> kBytes{
       {BP_DTYPE_BOOL, 1}, {BP_DTYPE_I8, 1},  {BP_DTYPE_I16, 2},   {BP_DTYPE_I32, 4},
       {BP_DTYPE_I64, 8},  {BP_DTYPE_U8, 1},  {BP_DTYPE_U16, 2},   {BP_DTYPE_U32, 4},
       {BP_DTYPE_U64, 8},  {BP_DTYPE_F16, 2}, {BP_DTYPE_BF16, 2},  {BP_DTYPE_F32, 4},
       {BP_DTYPE_F64, 8},  {BP_DTYPE_C64, 8}, {BP_DTYPE_C128, 16}, {BP_DTYPE_I4, 1}};
-  return bytes.at(dtype);
+  return kBytes.at(dtype);
 }
 
 double decode(uint32_t dtype, const void* element) {
@@ -318,7 +318,7 @@ Tensor make_random(uint32_t dtype, const Sizes& sizes, uint32_t seed, double low
 }
 
 const bp_plugin& plugin() {
-  static const bp_plugin loaded = [] {
+  static const bp_plugin kLoaded = [] {
     bp_plugin result{};
     void* const library = dlopen(BP_CPU_PLUGIN, RTLD_NOW | RTLD_LOCAL);
     EXPECT_NE(library, nullptr) << dlerror();
@@ -328,7 +328,7 @@ const bp_plugin& plugin() {
     EXPECT_EQ(entry(BP_ABI_CURRENT, &result), BP_OK);
     return result;
   }();
-  return loaded;
+  return kLoaded;
 }
 
 Instance::Instance(const Options& options, bp_status* out_status) {

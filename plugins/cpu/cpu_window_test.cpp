@@ -113,7 +113,7 @@ Outcome expect_conv(Device& device, const Convolution& c, const std::string& ker
   const bp_attrs_conv attrs = attributes_of(c);
   const Sizes y_sizes = joined({c.x.sizes[0], c.w.sizes[0]}, c.g.out(c.x.sizes));
   const Call call{"conv", {c.x, c.w, c.b}, make_output(c.x.dtype, y_sizes), &attrs, kernel};
-  const Outcome outcome = run(device, call);
+  Outcome outcome = run(device, call);
   EXPECT_EQ(outcome.status, BP_OK);
   if (outcome.status != BP_OK) return outcome;
   const uint32_t dtype = c.x.dtype;

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "npu_harness_test.hpp"
+#include "plugins/npu/npu_harness_test.hpp"
 
 namespace bp::npu_test {
 namespace {

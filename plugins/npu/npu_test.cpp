@@ -8,7 +8,7 @@
 #include <set>
 #include <thread>
 
-#include "npu_harness_test.hpp"
+#include "plugins/npu/npu_harness_test.hpp"
 
 namespace bp::npu_test {
 namespace {

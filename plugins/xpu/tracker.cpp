@@ -41,14 +41,27 @@ void Tracker::adopt(std::shared_ptr<const StreamFailure> origin) {
 }
 
 void Tracker::close() {
-  observe();
-  for (const Pending& pending : pending_) {
-    if (pending.command.waited.event) driver_.wait(pending.command.waited.event.get());
+  for (size_t i = 0; i < kept_count(); ++i) {
+    if (const Owned<cl_event> waited = waited_event(i)) driver_.wait(waited.get());
   }
+  observe();
   const std::lock_guard lock(mutex_);
   pending_.clear();
   front_ = 0;
   finished_seq_ = last_seq_;
+}
+
+size_t Tracker::kept_count() const {
+  const std::lock_guard lock(mutex_);
+  return pending_.size();
+}
+
+Owned<cl_event> Tracker::waited_event(size_t index) const noexcept {
+  const std::lock_guard lock(mutex_);
+  if (index >= pending_.size()) return {};
+  const cl_event event = pending_[index].command.waited.event.get();
+  if (event == nullptr || driver_.clRetainEvent(event) != CL_SUCCESS) return {};
+  return {driver_, event};
 }
 
 void Tracker::fail(uint64_t seq, std::shared_ptr<const StreamFailure> failure) {

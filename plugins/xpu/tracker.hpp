@@ -78,6 +78,8 @@ class Tracker {
 
   void observe();
   bool is_known(uint64_t seq) const;
+  size_t kept_count() const;
+  Owned<cl_event> waited_event(size_t index) const noexcept;
   void fail(uint64_t seq, std::shared_ptr<const StreamFailure> failure);
   void drop_front();
 

@@ -68,7 +68,7 @@ XpuFault take(const char* function, int32_t* out_code) {
 /// In place of a command: one that fails on the device.
 cl_int enqueue_failure(cl_command_queue queue, XpuFault fault, cl_int code, cl_event* out_event) {
   cl_context context = nullptr;
-  target->clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(context), &context, nullptr);
+  target->clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(cl_context), &context, nullptr);
   const cl_event failing = target->clCreateUserEvent(context, nullptr);
   if (fault == XpuFault::kFailsAlone) {
     target->clSetUserEventStatus(failing, code);

@@ -471,6 +471,7 @@ TEST_F(XpuKernelTest, Launch_FromManyThreads_SharesThePlan) {
   ASSERT_EQ(plan(kernel, {info, info}, &made), BP_OK);
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       bp_kernel_state* state = nullptr;

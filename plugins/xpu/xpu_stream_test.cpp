@@ -233,15 +233,15 @@ TEST_F(XpuStreamTest, Chain_ThroughManyStreams_KeepsOrder) {
 }
 
 TEST_F(XpuStreamTest, PingPong_BetweenTwoStreams_KeepsOrder) {
-  constexpr int kRounds = 200;
+  constexpr uint64_t kRounds = 200;
   Gate gate;
   bp_stream* streams[] = {make_stream(), make_stream()};
   bp_event* events[] = {make_event(), make_event()};
   const uint64_t handle = alloc(4 * kRounds);
   hold(&gate, streams[0]);
-  for (int round = 0; round < kRounds; ++round) {
-    const size_t self = static_cast<size_t>(round % 2);
-    const uint64_t offset = 4 * static_cast<uint64_t>(round);
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    const size_t self = round % 2;
+    const uint64_t offset = 4 * round;
     if (round == 0) {
       ASSERT_EQ(fill({handle, 0}, 4, 77, 4, streams[self]), BP_OK);
     } else {
@@ -411,6 +411,7 @@ TEST_F(XpuStreamTest, Threads_EachWithAStream_DoNotDisturbEachOther) {
   constexpr int kRounds = 50;
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([this, t, &wrong] {
       bp_stream* stream = make_stream();

@@ -4,6 +4,7 @@
 // and that opening and closing leaves nothing behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -21,32 +22,36 @@ using ::testing::HasSubstr;
 
 std::string_view view(bp_str text) { return {text.ptr, text.len}; }
 
-/// For the child of a death test, the only place where OpenCL is certain to be still unopened: ends
-/// the process with 0 and the plugin's words if init answers `expected`.
-[[noreturn]] void exit_with_init(bp_status expected) {
-  const bp_plugin plugin = load_plugin();
-  Host host;
-  bp_instance* instance = nullptr;
-  const bp_status status = init(plugin, &host, {}, &instance);
-  std::fprintf(stderr, "status %d: %s\n", status, host.last_report().message.c_str());
-  std::_Exit(status == expected && instance == nullptr ? 0 : 1);
-}
-
-/// A folder of its own that lives as long as the test.
+/// A folder of this process that lives as long as the test.
 class Folder {
  public:
-  Folder() : path_(std::filesystem::path(::testing::TempDir()) / "xpu_test_folder") {
-    std::filesystem::remove_all(path_);
+  Folder()
+      : path_(std::filesystem::path(::testing::TempDir()) /
+              ("xpu_test_" + std::to_string(getpid()))) {
     std::filesystem::create_directories(path_);
   }
-  ~Folder() { std::filesystem::remove_all(path_); }
+  ~Folder() { remove(); }
   const std::filesystem::path& path() const { return path_; }
+  void remove() const { std::filesystem::remove_all(path_); }
 
  private:
   std::filesystem::path path_;
 };
 
-TEST(XpuEntry, NullOutput_IsRefused) {
+/// For the child of a death test, the only place where OpenCL is certain to be still unopened: ends
+/// the process, with 0 and the plugin's words if init answers UNAVAILABLE. The child runs the test
+/// from its start, so it has made a folder, too, which no destructor will remove.
+[[noreturn]] void exit_after_init(const Folder& folder) {
+  const bp_plugin plugin = load_plugin();
+  Host host;
+  bp_instance* instance = nullptr;
+  const bp_status status = init(plugin, &host, {}, &instance);
+  std::fprintf(stderr, "status %d: %s\n", status, host.last_report().message.c_str());
+  folder.remove();
+  std::_Exit(status == BP_UNAVAILABLE && instance == nullptr ? 0 : 1);
+}
+
+TEST(XpuEntry, Call_FillsEveryTable) {
   const bp_plugin plugin = load_plugin();
   EXPECT_EQ(plugin.struct_size, sizeof(bp_plugin));
   EXPECT_NE(plugin.root, nullptr);
@@ -60,11 +65,26 @@ TEST(XpuEntry, NullOutput_IsRefused) {
   EXPECT_EQ(plugin.root->init(nullptr, nullptr, nullptr, nullptr), BP_INVALID_ARGUMENT);
 }
 
+TEST(XpuEntry, OldCoreOrNoOutput_IsRefused) {
+  const auto entry = load_entry();
+  ASSERT_NE(entry, nullptr);
+  bp_plugin plugin{};
+  plugin.struct_size = sizeof(plugin);
+  EXPECT_EQ(entry(BP_ABI_VERSION(0, 0), &plugin), BP_INCOMPATIBLE);
+  EXPECT_EQ(plugin.root, nullptr);
+  EXPECT_EQ(entry(BP_ABI_CURRENT, nullptr), BP_INVALID_ARGUMENT);
+  plugin.struct_size = offsetof(bp_plugin, kernel);
+  EXPECT_EQ(entry(BP_ABI_VERSION(7, 0), &plugin), BP_OK);
+  EXPECT_EQ(plugin.struct_size, offsetof(bp_plugin, kernel));
+  EXPECT_NE(plugin.stream, nullptr);
+  EXPECT_EQ(plugin.kernel, nullptr) << "written past what the core allocated";
+}
+
 TEST(XpuInitDeathTest, NoDriverInstalled_IsUnavailableWithWords) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
-  const Folder empty;
-  setenv("OCL_ICD_VENDORS", empty.path().c_str(), 1);
-  EXPECT_EXIT(exit_with_init(BP_UNAVAILABLE), ::testing::ExitedWithCode(0),
+  const Folder folder;
+  setenv("OCL_ICD_VENDORS", folder.path().c_str(), 1);
+  EXPECT_EXIT(exit_after_init(folder), ::testing::ExitedWithCode(0),
               "status 3: the OpenCL loader (knows no platform|cannot be opened).*install");
   unsetenv("OCL_ICD_VENDORS");
 }
@@ -74,7 +94,7 @@ TEST(XpuInitDeathTest, LoaderCannotBeOpened_IsUnavailableWithWords) {
   const Folder folder;
   std::ofstream(folder.path() / "libOpenCL.so.1") << "not a library";
   setenv("LD_LIBRARY_PATH", folder.path().c_str(), 1);
-  EXPECT_EXIT(exit_with_init(BP_UNAVAILABLE), ::testing::ExitedWithCode(0),
+  EXPECT_EXIT(exit_after_init(folder), ::testing::ExitedWithCode(0),
               "status 3: the OpenCL loader cannot be opened .*libOpenCL.so.1.*install one");
   unsetenv("LD_LIBRARY_PATH");
 }
@@ -84,7 +104,7 @@ TEST(XpuInitDeathTest, LoaderLacksAFunction_IsUnavailableWithItsName) {
   const Folder folder;
   std::filesystem::copy_file(BP_XPU_EMPTY_LIBRARY_PATH, folder.path() / "libOpenCL.so.1");
   setenv("LD_LIBRARY_PATH", folder.path().c_str(), 1);
-  EXPECT_EXIT(exit_with_init(BP_UNAVAILABLE), ::testing::ExitedWithCode(0),
+  EXPECT_EXIT(exit_after_init(folder), ::testing::ExitedWithCode(0),
               "status 3: libOpenCL.so.1 lacks clGetPlatformIDs");
   unsetenv("LD_LIBRARY_PATH");
 }

@@ -46,6 +46,8 @@ class Host {
   std::vector<std::string> log_lines_;
 };
 
+/// The plugin's entry point, or nullptr and a test failure.
+decltype(&bp_plugin_entry) load_entry();
 /// The plugin's tables. They stay valid: a plugin is never unmapped.
 bp_plugin load_plugin();
 

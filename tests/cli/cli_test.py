@@ -232,7 +232,7 @@ class RunTest(CommandTest):
         given = self.file("x.npy", onnx_file.npy([1, 2, 3], [1, 3]))
         self.check(MODEL, "run", model, "--dim", "N=5", "--input", f"x={given}",
                    words=["'x'", "[1, 3]"])
-        self.check(MODEL, "run", model, "--dim", f"N={2**62}", words=["'x'"])
+        self.check(MODEL, "run", model, "--dim", f"N={2**62}", words=[str(2**62)])
 
     def test_expect(self):
         model = self.relu_model((3,))

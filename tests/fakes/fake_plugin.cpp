@@ -356,7 +356,7 @@ constexpr bp_extension kExtension = {sizeof(bp_extension), 0, bp::sdk::str("nodo
 constexpr bp_extension kExtension = {sizeof(bp_extension), 0, bp::sdk::str("fake.extra"), 3, 0,
                                      &kExtensionTable};
 #endif
-constexpr const bp_extension* kExtensions[] = {&kExtension};
+[[maybe_unused]] constexpr const bp_extension* kExtensions[] = {&kExtension};
 
 [[maybe_unused]] int32_t fill_plugin(bp_plugin* out_plugin) {
   bp_plugin plugin{};

@@ -36,7 +36,7 @@ RULES = {
     "sdk": {"device_api", "sdk", "generated"},
     "sdk/conform": _CORE | {"core/base", "core/emulation", "ops", "sdk", "sdk/conform",
                             "generated"},
-    "docs": {"device_api", "core/api", "generated"},
+    "docs": {"device_api", "core/api", "docs", "generated"},
     "python": {"core/api", "generated"},
 }
 SPECIFIC = ("core/base", "core/emulation", "core/api", "core/cli", "ops/expr", "sdk/conform")

@@ -17,6 +17,9 @@ command_bench() {
     say "./dev: no benchmark was built in build/release/bin/perf"
     exit "$exit_failed"
   fi
+  live_step "Digits under ONNX Runtime, to compare" "read the error above" \
+    "$venv/bin/python" tests/perf/digits_peer.py docs/examples/digits/digits.onnx ||
+    exit "$exit_failed"
 }
 
 # The model is committed; this makes it again with its own packages, apart from .venv.

@@ -225,7 +225,7 @@ void print_row(const DeviceResult& result, const Predictions& first, const Digit
 void print_table(const Outcome& outcome, const Digits& digits) {
   const std::string batch = "batch " + std::to_string(digits.count());
   std::printf("                              time per image  how the model's operators run\n");
-  std::printf("  device accuracy  the same %9s %9s  native decomposed fallback view\n", "batch 1",
+  std::printf("  device accuracy    agrees %9s %9s  native decomposed fallback view\n", "batch 1",
               batch.c_str());
   for (const DeviceResult& result : outcome.results) {
     print_row(result, outcome.results.front().all_at_once, digits);

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "backplane/ops/attributes.h"
-#include "npu_harness_test.hpp"
+#include "plugins/npu/npu_harness_test.hpp"
 
 namespace bp::npu_test {
 

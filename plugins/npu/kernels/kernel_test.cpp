@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernel_harness_test.hpp"
+#include "plugins/npu/kernels/kernel_harness_test.hpp"
 
 namespace bp::npu_test {
 namespace {

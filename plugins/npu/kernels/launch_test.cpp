@@ -2,7 +2,7 @@
 //
 // What a launch does beside arithmetic: it owns its arguments, faults, writes extents, breaks its
 // stream when memory is gone, and refuses tensors that reach where they may not.
-#include "kernel_harness_test.hpp"
+#include "plugins/npu/kernels/kernel_harness_test.hpp"
 
 namespace bp::npu_test {
 namespace {

@@ -24,9 +24,8 @@ struct bp_kernel_state final {
 namespace bp::xpu {
 namespace {
 
-template <class T>
-void set_argument(const Driver& driver, cl_kernel kernel, cl_uint* index, const T* value,
-                  size_t bytes = sizeof(T)) {
+void set_argument(const Driver& driver, cl_kernel kernel, cl_uint* index, const void* value,
+                  size_t bytes) {
   check(driver.clSetKernelArg(kernel, (*index)++, bytes, value), "clSetKernelArg");
 }
 
@@ -43,8 +42,8 @@ void set_arguments(const Driver& driver, const bp_launch_args& args) {
     }
     const cl_mem buffer = buffer_of(tensor.handle);
     const cl_ulong offset_bytes = tensor.offset_bytes;
-    set_argument(driver, kernel, &index, &buffer);
-    set_argument(driver, kernel, &index, &offset_bytes);
+    set_argument(driver, kernel, &index, &buffer, sizeof(cl_mem));
+    set_argument(driver, kernel, &index, &offset_bytes, sizeof(cl_ulong));
   }
   set_argument(driver, kernel, &index, plan.geometry(), plan.geometry_bytes());
 }

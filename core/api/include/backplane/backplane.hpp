@@ -101,9 +101,9 @@ class Device {
 };
 
 struct RuntimeOptions {
-  std::string plugin_path;  // colon-separated folders searched first
-  std::string install_dir;  // replaces the installed plugin folder
-  std::map<std::string, std::string> options;  // "npu.memory", "BACKPLANE_FALLBACK"
+  std::string plugin_path{};  // colon-separated folders searched first
+  std::string install_dir{};  // replaces the installed plugin folder
+  std::map<std::string, std::string> options{};  // "npu.memory", "BACKPLANE_FALLBACK"
 };
 
 /// Finds and loads plugins; owns everything below it.
@@ -248,7 +248,7 @@ class Tensor {
 
 struct SessionOptions {
   std::string device;                  // "npu:0"; required
-  std::map<std::string, int64_t> dims; // symbolic dimensions fixed for the session
+  std::map<std::string, int64_t> dims{}; // symbolic dimensions fixed for the session
   uint32_t max_contexts = 0;           // runs at once; 0: 8
 };
 

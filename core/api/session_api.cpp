@@ -34,9 +34,8 @@ std::vector<std::vector<const char*>> dim_names(std::span<const SessionIo> ios) 
   return all;
 }
 
-Status write_io(std::span<const SessionIo> ios,
-                const std::vector<std::vector<const char*>>& names, uint64_t index,
-                bpa_io_info* out_info) {
+Status write_io(std::span<const SessionIo> ios, const std::vector<std::vector<const char*>>& names,
+                uint64_t index, bpa_io_info* out_info) {
   if (index >= ios.size()) {
     return Status(BP_INVALID_ARGUMENT, "argument index is " + std::to_string(index) +
                                            ", expected less than " + std::to_string(ios.size()));
@@ -61,8 +60,7 @@ Result<std::vector<NamedTensor>> named_inputs(const char* const* names,
   for (uint64_t i = 0; i < count; ++i) {
     BP_TRY(check_pointer(names[i], "input_names[" + std::to_string(i) + "]"));
     BP_TRY(check_pointer(tensors[i], "inputs[" + std::to_string(i) + "]"));
-    inputs.emplace_back(names[i],
-                        Ref<Tensor>(from_handle(const_cast<bpa_tensor*>(tensors[i]))));
+    inputs.emplace_back(names[i], Ref<Tensor>(from_handle(const_cast<bpa_tensor*>(tensors[i]))));
   }
   return inputs;
 }

@@ -24,8 +24,8 @@ Result<uint64_t> checked_bytes(uint32_t dtype, const Dims& sizes) {
   }
   const auto count = checked_element_count(sizes);
   if (!count || *count > INT64_MAX / 16) {
-    return Status(BP_INVALID_ARGUMENT, "argument sizes " + to_string(sizes) +
-                                           " are negative or too large together");
+    return Status(BP_INVALID_ARGUMENT,
+                  "argument sizes " + to_string(sizes) + " are negative or too large together");
   }
   return dtype_storage_bytes(dtype, *count);
 }
@@ -59,7 +59,10 @@ Status op_call(Runtime* given, uint32_t op_id, std::span<Tensor* const> inputs,
   std::vector<Ref<Tensor>> many(out_outputs.size() > kLocalOutputs ? out_outputs.size() : 0);
   const std::span<Ref<Tensor>> outputs =
       many.empty() ? std::span(local).first(out_outputs.size()) : std::span(many);
-  const CallArgs args{.op = *op, .inputs = inputs, .attributes = attributes, .stream = nullptr,
+  const CallArgs args{.op = *op,
+                      .inputs = inputs,
+                      .attributes = attributes,
+                      .stream = nullptr,
                       .device = runtime->host_device()};
   BP_TRY(call(*runtime, args, outputs));
   for (size_t i = 0; i < outputs.size(); ++i) out_outputs[i] = to_handle(std::move(outputs[i]));
@@ -84,9 +87,9 @@ bpa_status bpa_tensor_create(bpa_device* device, uint32_t dtype, const int64_t* 
     BP_TRY_ASSIGN(const bp::Dims dims, bp::read_sizes(sizes, rank));
     BP_TRY(bp::checked_bytes(dtype, dims));
     bp::Device& target = *from_handle(device);
-    BP_TRY_ASSIGN(bp::Ref<bp::Tensor> tensor,
-                  bp::Tensor::allocate(target, dtype, dims, bp::MemoryTag::kIo,
-                                       target.default_stream()));
+    BP_TRY_ASSIGN(
+        bp::Ref<bp::Tensor> tensor,
+        bp::Tensor::allocate(target, dtype, dims, bp::MemoryTag::kIo, target.default_stream()));
     *out_tensor = bp::to_handle(std::move(tensor));
     return {};
   });
@@ -113,9 +116,9 @@ bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, const int64_
       return {};
     }
     BP_TRY(from_handle(device)->check_open());
-    BP_TRY_ASSIGN(bp::Ref<bp::Tensor> tensor,
-                  bp::Tensor::from_host(*from_handle(device), dtype, dims, data,
-                                        bp::MemoryTag::kIo));
+    BP_TRY_ASSIGN(
+        bp::Ref<bp::Tensor> tensor,
+        bp::Tensor::from_host(*from_handle(device), dtype, dims, data, bp::MemoryTag::kIo));
     *out_tensor = bp::to_handle(std::move(tensor));
     return {};
   });
@@ -177,8 +180,7 @@ bpa_status bpa_op_call(bpa_runtime* runtime, uint32_t op_id, const bpa_tensor* c
     std::fill_n(out_outputs, output_count, nullptr);
     if (input_count > 0) BP_TRY(check_pointer(inputs, "inputs"));
     if (flags != 0) {
-      return Status(BP_UNSUPPORTED,
-                    "argument flags is " + std::to_string(flags) + ", expected 0");
+      return Status(BP_UNSUPPORTED, "argument flags is " + std::to_string(flags) + ", expected 0");
     }
     // Handles are not const inside: the counts and marks of shared objects change.
     auto* const* handles = const_cast<bpa_tensor* const*>(inputs);

@@ -41,13 +41,22 @@ class Dims {
   const int64_t* end() const { return data() + rank_; }
   int64_t* begin() { return data(); }
   int64_t* end() { return data() + rank_; }
-  int64_t operator[](size_t i) const { assert(i < rank_); return values_[i]; }
-  int64_t& operator[](size_t i) { assert(i < rank_); return values_[i]; }
+  int64_t operator[](size_t i) const {
+    assert(i < rank_);
+    return values_[i];
+  }
+  int64_t& operator[](size_t i) {
+    assert(i < rank_);
+    return values_[i];
+  }
   int64_t back() const { return values_[rank_ - 1]; }
-  void push_back(int64_t value) { assert(rank_ < BP_MAX_RANK); values_[rank_++] = value; }
+  void push_back(int64_t value) {
+    assert(rank_ < BP_MAX_RANK);
+    values_[rank_++] = value;
+  }
   void resize(size_t rank, int64_t value = 0) {
     assert(rank <= BP_MAX_RANK);
-    for (size_t i = rank_; i < rank; ++i) values_[i] = value;
+    for (size_t i = rank_; i < rank && i < BP_MAX_RANK; ++i) values_[i] = value;
     rank_ = static_cast<uint32_t>(rank);
   }
   void clear() { rank_ = 0; }

@@ -27,10 +27,14 @@ std::atomic<uint32_t> g_level{BP_LOG_WARNING};
 
 std::string_view level_name(uint32_t level) {
   switch (level) {
-    case BP_LOG_ERROR: return "error";
-    case BP_LOG_WARNING: return "warning";
-    case BP_LOG_INFO: return "info";
-    default: return "debug";
+    case BP_LOG_ERROR:
+      return "error";
+    case BP_LOG_WARNING:
+      return "warning";
+    case BP_LOG_INFO:
+      return "info";
+    default:
+      return "debug";
   }
 }
 

@@ -24,14 +24,15 @@ constexpr std::array<OptionRow, 8> kRows = {{
     {"BACKPLANE_HOST_OPS", "list", "", "", "operators that always run on the host device"},
     {"BACKPLANE_LOG", "choice", "warning", "error|warning|info|debug", "how much is logged"},
     {"BACKPLANE_PLUGIN_OPTIONS", "list", "", "", "plugin options: ID.NAME=VALUE,..."},
-    {"BACKPLANE_PLUGIN_PATH", "paths", "", "", "folders searched for plugins before the installed ones"},
+    {"BACKPLANE_PLUGIN_PATH", "paths", "", "",
+     "folders searched for plugins before the installed ones"},
     {"BACKPLANE_SYNC", "bool", "0", "", "1: wait after every launch"},
     {"BACKPLANE_TIMEOUT", "seconds", "300", "", "the longest that any wait of the core may take"},
 }};
 
 size_t row_index(std::string_view name) {
-  const auto row = std::find_if(kRows.begin(), kRows.end(),
-                                [&](const OptionRow& r) { return r.name == name; });
+  const auto row =
+      std::find_if(kRows.begin(), kRows.end(), [&](const OptionRow& r) { return r.name == name; });
   return static_cast<size_t>(row - kRows.begin());
 }
 

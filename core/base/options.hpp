@@ -16,10 +16,10 @@
 namespace bp {
 
 struct OptionRow {
-  std::string_view name;          // "BACKPLANE_FALLBACK"
-  std::string_view type;          // "choice", "bool", "list", "path", "paths", "seconds"
+  std::string_view name;  // "BACKPLANE_FALLBACK"
+  std::string_view type;  // "choice", "bool", "list", "path", "paths", "seconds"
   std::string_view default_value;
-  std::string_view choices;       // for "choice": "allow|warn|deny"
+  std::string_view choices;  // for "choice": "allow|warn|deny"
   std::string_view help;
 };
 

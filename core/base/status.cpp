@@ -7,21 +7,36 @@ namespace bp {
 
 std::string_view status_name(bp_status code) {
   switch (code) {
-    case BP_OK: return "OK";
-    case BP_INVALID_ARGUMENT: return "INVALID_ARGUMENT";
-    case BP_UNSUPPORTED: return "UNSUPPORTED";
-    case BP_UNAVAILABLE: return "UNAVAILABLE";
-    case BP_OUT_OF_MEMORY: return "OUT_OF_MEMORY";
-    case BP_PENDING: return "PENDING";
-    case BP_TIMEOUT: return "TIMEOUT";
-    case BP_CANCELLED: return "CANCELLED";
-    case BP_BUSY: return "BUSY";
-    case BP_POISONED: return "POISONED";
-    case BP_DEVICE_LOST: return "DEVICE_LOST";
-    case BP_GONE: return "GONE";
-    case BP_FORKED: return "FORKED";
-    case BP_INCOMPATIBLE: return "INCOMPATIBLE";
-    default: return "INTERNAL";
+    case BP_OK:
+      return "OK";
+    case BP_INVALID_ARGUMENT:
+      return "INVALID_ARGUMENT";
+    case BP_UNSUPPORTED:
+      return "UNSUPPORTED";
+    case BP_UNAVAILABLE:
+      return "UNAVAILABLE";
+    case BP_OUT_OF_MEMORY:
+      return "OUT_OF_MEMORY";
+    case BP_PENDING:
+      return "PENDING";
+    case BP_TIMEOUT:
+      return "TIMEOUT";
+    case BP_CANCELLED:
+      return "CANCELLED";
+    case BP_BUSY:
+      return "BUSY";
+    case BP_POISONED:
+      return "POISONED";
+    case BP_DEVICE_LOST:
+      return "DEVICE_LOST";
+    case BP_GONE:
+      return "GONE";
+    case BP_FORKED:
+      return "FORKED";
+    case BP_INCOMPATIBLE:
+      return "INCOMPATIBLE";
+    default:
+      return "INTERNAL";
   }
 }
 

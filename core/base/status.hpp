@@ -73,20 +73,20 @@ const Status& as_status(const Result<T>& result) {
 }  // namespace bp
 
 /// Returns the error of a Status or Result expression from the enclosing function.
-#define BP_TRY(expression)                                          \
-  do {                                                              \
-    const auto& bp_try_result = (expression);                       \
-    if (!bp_try_result.ok()) [[unlikely]]                           \
-      return ::bp::as_status(bp_try_result);                        \
+#define BP_TRY(expression)                    \
+  do {                                        \
+    const auto& bp_try_result = (expression); \
+    if (!bp_try_result.ok()) [[unlikely]]     \
+      return ::bp::as_status(bp_try_result);  \
   } while (false)
 
 #define BP_TRY_JOIN2(a, b) a##b
 #define BP_TRY_JOIN(a, b) BP_TRY_JOIN2(a, b)
 /// `BP_TRY_ASSIGN(auto file, open(path));` - the value, or return the error.
-#define BP_TRY_ASSIGN(declaration, expression)                                \
-  auto BP_TRY_JOIN(bp_try_, __LINE__) = (expression);                         \
-  if (!BP_TRY_JOIN(bp_try_, __LINE__).ok()) [[unlikely]]                      \
-    return BP_TRY_JOIN(bp_try_, __LINE__).status();                           \
+#define BP_TRY_ASSIGN(declaration, expression)           \
+  auto BP_TRY_JOIN(bp_try_, __LINE__) = (expression);    \
+  if (!BP_TRY_JOIN(bp_try_, __LINE__).ok()) [[unlikely]] \
+    return BP_TRY_JOIN(bp_try_, __LINE__).status();      \
   declaration = std::move(BP_TRY_JOIN(bp_try_, __LINE__)).value()
 
 #endif

@@ -48,17 +48,17 @@ Result<Device*> choose_device(const OpSchema& schema, const CallArgs& args) {
     if (input == nullptr || input->device() == nullptr) continue;
     if (input_schema(schema, i).host != HostNeed::kNone) continue;
     if (chosen != nullptr && input->device() != chosen) {
-      return Status(BP_INVALID_ARGUMENT,
-                    std::string(schema.name) + ": input " + std::string(input_schema(schema, i).name) +
-                        " is on " + input->device()->name() + ", expected " + chosen->name() +
-                        " like the others; copy it first");
+      return Status(BP_INVALID_ARGUMENT, std::string(schema.name) + ": input " +
+                                             std::string(input_schema(schema, i).name) + " is on " +
+                                             input->device()->name() + ", expected " +
+                                             chosen->name() + " like the others; copy it first");
     }
     chosen = input->device();
   }
   if (chosen == nullptr) chosen = args.device;
   if (chosen == nullptr) {
-    return Status(BP_INVALID_ARGUMENT, std::string(schema.name) +
-                                           ": no input is on a device; move one there first");
+    return Status(BP_INVALID_ARGUMENT,
+                  std::string(schema.name) + ": no input is on a device; move one there first");
   }
   BP_TRY(chosen->check_open());
   return chosen;
@@ -82,19 +82,20 @@ class Call {
                   Dispatcher::of(device_).resolve(args_.op, types_.span(), args_.attributes));
     switch (resolution->placement) {
       case Placement::kView:
-        device_.counters().view_ops.fetch_add(1, std::memory_order_relaxed);
-        out_outputs[0] = inputs_[0]->view(resolution->outputs[0].sizes, resolution->view.strides,
-                                          resolution->view.offset);
-        return {};
-      case Placement::kNative: return run_native(*resolution, out_outputs);
-      case Placement::kDecomposed: return run_graph(*resolution, out_outputs);
-      case Placement::kFallback: return run_on_host(*resolution, out_outputs);
+        return run_view(*resolution, out_outputs);
+      case Placement::kNative:
+        return run_native(*resolution, out_outputs);
+      case Placement::kDecomposed:
+        return run_graph(*resolution, out_outputs);
+      case Placement::kFallback:
+        return run_on_host(*resolution, out_outputs);
     }
     return {};
   }
 
  private:
   Status prepare_inputs();
+  Status run_view(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
   Status run_native(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
   Status run_graph(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
   Status run_on_host(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
@@ -134,6 +135,16 @@ Status Call::prepare_inputs() {
     type.strides = inputs_[i]->strides();
     type.offset_bytes = inputs_[i]->offset_bytes();
   }
+  return {};
+}
+
+Status Call::run_view(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs) {
+  device_.counters().view_ops.fetch_add(1, std::memory_order_relaxed);
+  if (resolution.view_of_contiguous) {
+    BP_TRY_ASSIGN(inputs_[0], make_contiguous(inputs_[0], stream_));
+  }
+  out_outputs[0] = inputs_[0]->view(resolution.outputs[0].sizes, resolution.view.strides,
+                                    resolution.view.offset);
   return {};
 }
 
@@ -224,8 +235,11 @@ Status Call::run_graph(const Resolution& resolution, std::span<Ref<Tensor>> out_
     std::vector<Tensor*> inputs;
     for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? nullptr : values[id].get());
     std::vector<Ref<Tensor>> outputs(node.outputs.size());
-    const CallArgs part{.op = node.op, .inputs = inputs, .attributes = node.attributes.data(),
-                        .stream = &stream_, .device = &device_};
+    const CallArgs part{.op = node.op,
+                        .inputs = inputs,
+                        .attributes = node.attributes.data(),
+                        .stream = &stream_,
+                        .device = &device_};
     const Status status = call(runtime_, part, outputs);
     if (!status.ok()) return status.with_prefix("decomposed");
     for (size_t i = 0; i < outputs.size(); ++i) values[node.outputs[i]] = std::move(outputs[i]);
@@ -238,7 +252,8 @@ Status Call::run_on_host(const Resolution& resolution, std::span<Ref<Tensor>> ou
   Device* host = runtime_.host_device();
   if (host == nullptr || host == &device_) {
     return Status(BP_UNSUPPORTED, "no kernel on " + device_.name() + " (" + resolution.reason +
-                                      ")" + (host == nullptr ? " and no host device is loaded" : ""));
+                                      ")" +
+                                      (host == nullptr ? " and no host device is loaded" : ""));
   }
   if (runtime_.fallback_mode() == FallbackMode::kDeny) {
     return Status(BP_UNSUPPORTED, "no kernel on " + device_.name() + " (" + resolution.reason +
@@ -259,8 +274,11 @@ Status Call::run_on_host(const Resolution& resolution, std::span<Ref<Tensor>> ou
     inputs[i] = copies[i].get();
   }
   std::vector<Ref<Tensor>> outputs(out_outputs.size());
-  const CallArgs on_host{.op = args_.op, .inputs = inputs, .attributes = args_.attributes,
-                         .stream = nullptr, .device = host};
+  const CallArgs on_host{.op = args_.op,
+                         .inputs = inputs,
+                         .attributes = args_.attributes,
+                         .stream = nullptr,
+                         .device = host};
   BP_TRY(call(runtime_, on_host, outputs));
   for (size_t i = 0; i < outputs.size(); ++i) {
     BP_TRY_ASSIGN(out_outputs[i],
@@ -284,8 +302,7 @@ Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_o
   if (out_outputs.size() != schema.outputs.size()) {
     return Status(BP_INVALID_ARGUMENT, std::string(schema.name) + ": expected room for " +
                                            std::to_string(schema.outputs.size()) +
-                                           " outputs, found " +
-                                           std::to_string(out_outputs.size()));
+                                           " outputs, found " + std::to_string(out_outputs.size()));
   }
   if (const Status status = check_attributes(schema, args.attributes); !status.ok()) {
     return prefix(schema, status);
@@ -304,17 +321,19 @@ Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
   device.counters().materialisations.fetch_add(1, std::memory_order_relaxed);
   const auto op = runtime.registry().copy_op();
   if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
-  const ArgType type{.dtype = tensor->dtype(), .sizes = tensor->sizes(),
-                     .strides = tensor->strides(), .offset_bytes = tensor->offset_bytes()};
+  const ArgType type{.dtype = tensor->dtype(),
+                     .sizes = tensor->sizes(),
+                     .strides = tensor->strides(),
+                     .offset_bytes = tensor->offset_bytes()};
   const TensorType out_type{.dtype = tensor->dtype(), .has_rank = true, .sizes = tensor->sizes()};
   auto planned = Dispatcher::of(device).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
   const bool takes_it = planned.ok() && (*planned)->materialise_mask() == 0;
   Device* host = runtime.host_device();
   if (!takes_it && host != nullptr && host != &device) {
-    runtime.note_fallback(device, *op, planned.ok() ? "takes contiguous tensors only"
-                                                    : planned.status().message());
-    BP_TRY_ASSIGN(Ref<Tensor> copy, copy_to_device(tensor, *host, host->default_stream(),
-                                                   MemoryTag::kActivations));
+    runtime.note_fallback(
+        device, *op, planned.ok() ? "takes contiguous tensors only" : planned.status().message());
+    BP_TRY_ASSIGN(Ref<Tensor> copy,
+                  copy_to_device(tensor, *host, host->default_stream(), MemoryTag::kActivations));
     BP_TRY_ASSIGN(Ref<Tensor> dense, make_contiguous(copy, host->default_stream()));
     return copy_to_device(dense, device, stream, MemoryTag::kActivations);
   }
@@ -325,9 +344,14 @@ Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
   const std::array<bp_tensor, 2> tensors{tensor->abi(), dense->abi()};
   const std::shared_ptr<const void> keep_alive = *planned;
   BP_TRY_ASSIGN(bp_kernel_state * state, (*planned)->borrow_state(stream));
-  const auto seq = launch(stream, {.kernel = **planned, .tensors = tensors.data(),
-                                   .input_count = 1, .output_count = 1, .state = state,
-                                   .workspace = {}, .out_extents = {}, .keep_alive = keep_alive});
+  const auto seq = launch(stream, {.kernel = **planned,
+                                   .tensors = tensors.data(),
+                                   .input_count = 1,
+                                   .output_count = 1,
+                                   .state = state,
+                                   .workspace = {},
+                                   .out_extents = {},
+                                   .keep_alive = keep_alive});
   (*planned)->return_state(stream, state);
   BP_TRY(seq);
   tensor->storage().note_use(stream, *seq, false);

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "core/base/status.hpp"
+#include "core/device/kernel_list.hpp"
 #include "core/dispatch/attributes.hpp"
 #include "core/dispatch/schema.hpp"
 #include "core/graph/graph.hpp"
-#include "core/device/kernel_list.hpp"
 #include "core/plugin/loader.hpp"
 #include "core/runtime/device.hpp"
 
@@ -92,7 +92,9 @@ std::string_view placement_name(Placement placement);
 struct Resolution {
   Placement placement = Placement::kFallback;
   std::vector<TensorType> outputs;
-  ViewResult view;                        // kView
+  ViewResult view;  // kView
+  /// kView: the input's strides rule the alias out, so it is made contiguous first.
+  bool view_of_contiguous = false;
   std::shared_ptr<PlannedKernel> kernel;  // kNative
   std::shared_ptr<const Graph> graph;     // kDecomposed
   std::string reason;                     // why it is not native
@@ -105,7 +107,8 @@ class Dispatcher : public DeviceExtension {
   ~Dispatcher() override;
 
   /// The whole answer for a call. Cached unless it depends on host data. Errors: INVALID_ARGUMENT
-  /// from inference; UNSUPPORTED with every reason if there is no way; the plugin's own. Any thread.
+  /// from inference; UNSUPPORTED with every reason if there is no way; the plugin's own. Any
+  /// thread.
   Result<std::shared_ptr<const Resolution>> resolve(OpId op, std::span<const ArgType> inputs,
                                                     const void* attributes);
 
@@ -129,6 +132,8 @@ class Dispatcher : public DeviceExtension {
   explicit Dispatcher(Device& device);
   Result<Resolution> resolve_anew(OpId op, std::span<const ArgType> inputs,
                                   const Attributes& attributes, bool* out_cacheable);
+  bool resolve_view(const OpSchema& schema, std::span<const ArgType> inputs,
+                    const Attributes& attributes, Resolution* out) const;
   Status resolve_composite(OpId op, const InferContext& context, std::string_view refusal,
                            Resolution* out);
   bool all_native(const Graph& graph);

@@ -31,7 +31,8 @@ bp_launch_args launch_args(Stream& stream, const LaunchRequest& request) {
 bp_status start(const PlannedKernel& kernel, Stream& stream, const bp_launch_args& args,
                 const std::shared_ptr<const void>& keep_alive) {
   const DeviceSlots& slots = kernel.device().slots();
-  if (slots.is_direct(args.stream)) [[likely]] return kernel.record().kernel.launch(&args);
+  if (slots.is_direct(args.stream)) [[likely]]
+    return kernel.record().kernel.launch(&args);
   return call_launch(slots, stream.handle(), args, keep_alive);
 }
 
@@ -54,7 +55,8 @@ Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
   if (!kernel.can_fault()) {
     args.op_seq = next_inline_seq();
     const bp_status code = start(kernel, stream, args, request.keep_alive);
-    if (code != BP_OK) [[unlikely]] return explain(stream, kernel, code);
+    if (code != BP_OK) [[unlikely]]
+      return explain(stream, kernel, code);
     return uint64_t{0};
   }
   // The stream's one fault word: launches that may fault take turns.

@@ -32,8 +32,8 @@ void PlannedKernel::release_plugin_objects() {
 Result<bp_kernel_state*> PlannedKernel::create_state() const {
   bp_kernel_state* state = nullptr;
   const auto turn = lock_plugin(device_.slots());
-  const bp_status code = record_.kernel.state_create(device_.slots().device, record_.original,
-                                                     plan_, &state);
+  const bp_status code =
+      record_.kernel.state_create(device_.slots().device, record_.original, plan_, &state);
   if (code != BP_OK) return device_.failure(code, std::string(record_.name) + " state_create");
   return state;
 }
@@ -72,8 +72,8 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if ((arg_rule(record, i).flags & kHostArgBits) != 0 && call.inputs[i].host_data == nullptr &&
         call.inputs[i].dtype != BP_DTYPE_NONE) {
-      return Status(BP_UNSUPPORTED, std::string(record.name) + " needs input " +
-                                        std::to_string(i) + " on the host");
+      return Status(BP_UNSUPPORTED, std::string(record.name) + " needs input " + std::to_string(i) +
+                                        " on the host");
     }
   }
   auto planned = std::make_shared<PlannedKernel>(device_, call.op, record, call.attributes);
@@ -90,9 +90,8 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
   auto turn = lock_plugin(device_.slots());
   const bp_status code = record.kernel.plan(device_.slots().device, query.get(), &info, &plan);
   if (code == BP_UNSUPPORTED) {
-    std::string reason = info.reason.ptr == nullptr
-                             ? std::string()
-                             : std::string(info.reason.ptr, info.reason.len);
+    std::string reason =
+        info.reason.ptr == nullptr ? std::string() : std::string(info.reason.ptr, info.reason.len);
     if (const auto report = device_.plugin().host().take_report(); report && reason.empty()) {
       reason = report->message;
     }
@@ -103,8 +102,8 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
   planned->can_fault_ = (info.flags & BP_PLAN_CAN_FAULT_BIT) != 0;
   planned->workspace_bytes_ = info.workspace_bytes;
   if (info.workspace_alignment_bytes > 256) {
-    return Status(BP_UNSUPPORTED, std::string(record.name) +
-                                      " wants its workspace aligned to more than 256 bytes");
+    return Status(BP_UNSUPPORTED,
+                  std::string(record.name) + " wants its workspace aligned to more than 256 bytes");
   }
   return planned;
 }

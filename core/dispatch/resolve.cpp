@@ -38,10 +38,14 @@ bool same_arg(const ArgType& a, const ArgType& b) {
 
 std::string_view placement_name(Placement placement) {
   switch (placement) {
-    case Placement::kView: return "view";
-    case Placement::kNative: return "native";
-    case Placement::kDecomposed: return "decomposed";
-    case Placement::kFallback: return "fallback";
+    case Placement::kView:
+      return "view";
+    case Placement::kNative:
+      return "native";
+    case Placement::kDecomposed:
+      return "decomposed";
+    case Placement::kFallback:
+      return "fallback";
   }
   return "unknown";
 }
@@ -55,12 +59,11 @@ struct Dispatcher::CacheEntry {
 };
 
 Dispatcher& Dispatcher::of(Device& device) {
-  return static_cast<Dispatcher&>(device.extension(
-      [&] { return std::unique_ptr<DeviceExtension>(new Dispatcher(device)); }));
+  return static_cast<Dispatcher&>(
+      device.extension([&] { return std::unique_ptr<DeviceExtension>(new Dispatcher(device)); }));
 }
 
-Dispatcher::Dispatcher(Device& device)
-    : device_(device), registry_(device.runtime().registry()) {
+Dispatcher::Dispatcher(Device& device) : device_(device), registry_(device.runtime().registry()) {
   auto kernels = list_kernels(device.plugin(), device.slots());
   if (kernels.ok()) {
     kernels_ = std::move(*kernels);
@@ -140,20 +143,14 @@ Result<Resolution> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> in
   BP_TRY(infer_types(schema, context, &resolution.outputs));
   for (const TensorType& output : resolution.outputs) {
     if (!output.has_rank || !all_known(output.sizes)) {
-      return Status(BP_INTERNAL, std::string(schema.name) + ": sizes stayed unknown: " +
-                                     to_string(output.sizes));
+      return Status(BP_INTERNAL, std::string(schema.name) +
+                                     ": sizes stayed unknown: " + to_string(output.sizes));
     }
   }
-  if (schema.view != nullptr) {
-    resolution.view = schema.view(inputs[0].sizes, inputs[0].strides, attributes.data(),
-                                  resolution.outputs[0].sizes);
-    if (resolution.view.possible) {
-      resolution.placement = Placement::kView;
-      return resolution;
-    }
-  }
+  if (resolve_view(schema, inputs, attributes, &resolution)) return resolution;
   std::string refusal = "is on the BACKPLANE_HOST_OPS list";
-  const bool forced = device_.runtime().is_host_op(op) && &device_ != device_.runtime().host_device();
+  const bool forced =
+      device_.runtime().is_host_op(op) && &device_ != device_.runtime().host_device();
   if (!forced) {
     auto planned = plan_kernel(op, inputs, resolution.outputs, attributes.data());
     if (planned.ok()) {
@@ -176,8 +173,22 @@ Result<Resolution> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> in
   return resolution;
 }
 
-Status Dispatcher::resolve_composite(OpId op, const InferContext& context,
-                                     std::string_view refusal, Resolution* out) {
+bool Dispatcher::resolve_view(const OpSchema& schema, std::span<const ArgType> inputs,
+                              const Attributes& attributes, Resolution* out) const {
+  if (schema.view == nullptr) return false;
+  const Dims& sizes = inputs[0].sizes;
+  const Dims& out_sizes = out->outputs[0].sizes;
+  out->view = schema.view(sizes, inputs[0].strides, attributes.data(), out_sizes);
+  if (!out->view.possible) {
+    out->view = schema.view(sizes, contiguous_strides(sizes), attributes.data(), out_sizes);
+    out->view_of_contiguous = true;
+  }
+  if (out->view.possible) out->placement = Placement::kView;
+  return out->view.possible;
+}
+
+Status Dispatcher::resolve_composite(OpId op, const InferContext& context, std::string_view refusal,
+                                     Resolution* out) {
   const OpSchema& schema = registry_.schema(op);
   if (schema.decompose == nullptr) return {};
   auto graph = std::make_shared<Graph>(registry_);
@@ -186,8 +197,8 @@ Status Dispatcher::resolve_composite(OpId op, const InferContext& context,
   BP_TRY(status);
   // Parts that would each fall back cost more copies than the whole operator falling back once. On
   // the host device there is nothing to fall back to, so parts are tried all the same.
-  const bool last_resort = &device_ == device_.runtime().host_device() ||
-                           device_.runtime().host_device() == nullptr;
+  const bool last_resort =
+      &device_ == device_.runtime().host_device() || device_.runtime().host_device() == nullptr;
   if (!last_resort && !all_native(*graph)) return {};
   out->placement = Placement::kDecomposed;
   out->graph = std::move(graph);

@@ -107,8 +107,8 @@ struct OpSchema {
   bool extents;   // output sizes from inference are upper bounds
   bool constant;  // its value is its attribute: folded always, never dispatched
   InferFn infer;
-  ViewFn view;           // nullptr: never a view
-  DecomposeFn decompose; // nullptr: primitive
+  ViewFn view;            // nullptr: never a view
+  DecomposeFn decompose;  // nullptr: primitive
 };
 
 class OpRegistry {

@@ -30,14 +30,17 @@ bool inner_dense(const ArgType& input) {
 
 bool strides_fit(uint32_t stride_class, const ArgType& input) {
   switch (stride_class) {
-    case BP_STRIDES_ANY: return true;
+    case BP_STRIDES_ANY:
+      return true;
     case BP_STRIDES_NON_NEGATIVE:
       for (size_t i = 0; i < input.sizes.size(); ++i) {
         if (input.sizes[i] > 1 && input.strides[i] < 0) return false;
       }
       return true;
-    case BP_STRIDES_INNER_DENSE: return inner_dense(input);
-    default: return is_contiguous(input.sizes, input.strides);
+    case BP_STRIDES_INNER_DENSE:
+      return inner_dense(input);
+    default:
+      return is_contiguous(input.sizes, input.strides);
   }
 }
 

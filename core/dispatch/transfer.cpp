@@ -42,6 +42,7 @@ Status read_range(Tensor& tensor, ByteRange range, void* out_data) {
                 range.bytes);
     return {};
   }
+  BP_TRY(device->check_open());
   Stream& stream = device->default_stream();
   BP_TRY(storage.order_before(stream, false));
   return device->copy_out(stream, out_data,
@@ -52,8 +53,8 @@ Status read_range(Tensor& tensor, ByteRange range, void* out_data) {
 
 Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, Stream& stream,
                                    MemoryTag tag) {
-  if (tensor->device() == &device) return tensor;
   BP_TRY(device.check_open());
+  if (tensor->device() == &device) return tensor;
   const ByteRange range = byte_range(*tensor);
   BP_TRY_ASSIGN(Ref<Storage> storage, Storage::allocate(device, range.bytes, tag, stream));
   if (range.bytes > 0) {
@@ -63,18 +64,19 @@ Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, St
       BP_TRY(device.copy_in(stream, dst, source, range.bytes));
     } else {
       void* staging = nullptr;
-      BP_TRY_ASSIGN(const HostTensor buffer,
-                    HostTensor::allocate(BP_DTYPE_U8, {static_cast<int64_t>(range.bytes)},
-                                         &staging));
+      BP_TRY_ASSIGN(
+          const HostTensor buffer,
+          HostTensor::allocate(BP_DTYPE_U8, {static_cast<int64_t>(range.bytes)}, &staging));
       BP_TRY(read_range(*tensor, range, staging));
       BP_TRY(device.copy_in(stream, dst, buffer.data, range.bytes));
     }
   }
-  return Ref<Tensor>::make(std::move(storage), tensor->dtype(), tensor->sizes(),
-                           tensor->strides(), tensor->offset_bytes() - range.first);
+  return Ref<Tensor>::make(std::move(storage), tensor->dtype(), tensor->sizes(), tensor->strides(),
+                           tensor->offset_bytes() - range.first);
 }
 
 Status copy_to_host(const Ref<Tensor>& tensor, void* out_data, uint64_t bytes) {
+  if (tensor->device() != nullptr) BP_TRY(tensor->device()->check_open());
   const uint64_t needed = dtype_storage_bytes(tensor->dtype(), tensor->element_count());
   if (bytes != needed) {
     return Status(BP_INVALID_ARGUMENT, tensor->describe() + " needs " + std::to_string(needed) +

@@ -18,7 +18,9 @@ size_t index_of(PlanDevice device) { return static_cast<size_t>(device); }
 SegmentInstance::SegmentInstance(std::shared_ptr<const Segment> segment,
                                  std::array<Device*, kPlanDeviceCount> devices,
                                  std::array<Stream*, kPlanDeviceCount> streams)
-    : segment_(std::move(segment)), devices_(devices), streams_(streams),
+    : segment_(std::move(segment)),
+      devices_(devices),
+      streams_(streams),
       owned_(segment_->slots.size()) {
   for (Device* device : devices_) {
     if (device != nullptr) device->track(this);
@@ -188,7 +190,8 @@ Status SegmentInstance::launch_step(size_t index) {
       .out_extents = step.extents != kNoSlot ? place_of(step.extents) : bp_mem{},
       .keep_alive = keep_alive_[index]};
   auto seq = launch(*streams_[where], request);
-  if (!seq.ok()) [[unlikely]] return seq.status();
+  if (!seq.ok()) [[unlikely]]
+    return seq.status();
   if (where == 0) last_seq_ = *seq;
   return {};
 }
@@ -201,13 +204,11 @@ Status SegmentInstance::copy_step(const Step& step) {
   const uint64_t bytes = segment_->slots[step.args[1]].bytes;
   if (bytes == 0) return {};
   if (source.device == PlanDevice::kChosen) {
-    return devices_[0]->copy_out(*streams_[0],
-                                 reinterpret_cast<void*>(to.handle + to.offset_bytes), from,
-                                 bytes);
+    return devices_[0]->copy_out(*streams_[0], reinterpret_cast<void*>(to.handle + to.offset_bytes),
+                                 from, bytes);
   }
-  return devices_[0]->copy_in(*streams_[0], to,
-                              reinterpret_cast<const void*>(from.handle + from.offset_bytes),
-                              bytes);
+  return devices_[0]->copy_in(
+      *streams_[0], to, reinterpret_cast<const void*>(from.handle + from.offset_bytes), bytes);
 }
 
 Status SegmentInstance::collect(std::vector<Ref<Tensor>>* values) {
@@ -262,9 +263,9 @@ RunContext::~RunContext() {
 }
 
 Result<SegmentInstance*> RunContext::instance_of(const std::shared_ptr<const Segment>& segment) {
-  const auto found =
-      std::find_if(instances_.begin(), instances_.end(),
-                   [&](const auto& instance) { return &instance->segment() == segment.get(); });
+  const auto found = std::find_if(instances_.begin(), instances_.end(), [&](const auto& instance) {
+    return &instance->segment() == segment.get();
+  });
   if (found != instances_.end()) {
     std::rotate(found, found + 1, instances_.end());
     return instances_.back().get();

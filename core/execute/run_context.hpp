@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one run needs for itself: a stream, arenas, kernel states, and the arguments of every launch,
-// prepared once per segment so that a run only patches in its inputs and outputs.
+// What one run needs for itself: a stream, arenas, kernel states, and the arguments of every
+// launch, prepared once per segment so that a run only patches in its inputs and outputs.
 #ifndef BACKPLANE_CORE_EXECUTE_RUN_CONTEXT_HPP
 #define BACKPLANE_CORE_EXECUTE_RUN_CONTEXT_HPP
 
@@ -62,12 +62,12 @@ class SegmentInstance : public PluginObjectHolder {
   const std::array<Device*, kPlanDeviceCount> devices_;
   const std::array<Stream*, kPlanDeviceCount> streams_;
   std::array<Ref<Storage>, kPlanDeviceCount> arenas_;
-  std::vector<bp_tensor> arguments_;         // of all steps, one after the other
-  std::vector<size_t> first_argument_;       // per step
+  std::vector<bp_tensor> arguments_;    // of all steps, one after the other
+  std::vector<size_t> first_argument_;  // per step
   std::vector<Patch> patches_;
-  std::vector<bp_kernel_state*> states_;     // per step; nullptr: none
+  std::vector<bp_kernel_state*> states_;                 // per step; nullptr: none
   std::vector<std::shared_ptr<const void>> keep_alive_;  // per step
-  std::vector<Ref<Tensor>> owned_;           // per slot: live-ins, constants, owned; else nullptr
+  std::vector<Ref<Tensor>> owned_;  // per slot: live-ins, constants, owned; else nullptr
   uint64_t last_seq_ = 0;
 };
 

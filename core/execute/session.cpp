@@ -51,7 +51,9 @@ struct Session::CachedSegment {
 };
 
 Session::Session(Runtime& runtime, Graph graph, const SessionArgs& args)
-    : runtime_(&runtime), graph_(std::move(graph)), device_(args.device),
+    : runtime_(&runtime),
+      graph_(std::move(graph)),
+      device_(args.device),
       max_contexts_(std::max(args.max_contexts, 1u)) {}
 
 Session::~Session() = default;
@@ -105,13 +107,15 @@ Status Session::fold_and_clean() {
       std::vector<Ref<Tensor>> inputs;
       std::vector<Tensor*> pointers;
       for (const ValueId id : node.inputs) {
-        inputs.push_back(id == kNoValue ? nullptr
-                                        : Tensor::wrap_host(*graph.value(id).constant));
+        inputs.push_back(id == kNoValue ? nullptr : Tensor::wrap_host(*graph.value(id).constant));
         pointers.push_back(inputs.back().get());
       }
       std::vector<Ref<Tensor>> outputs(node.outputs.size());
-      const CallArgs args{.op = node.op, .inputs = pointers, .attributes = node.attributes.data(),
-                          .stream = nullptr, .device = host};
+      const CallArgs args{.op = node.op,
+                          .inputs = pointers,
+                          .attributes = node.attributes.data(),
+                          .stream = nullptr,
+                          .device = host};
       BP_TRY(call(*runtime_, args, outputs));
       std::vector<HostTensor> values;
       for (const Ref<Tensor>& output : outputs) {
@@ -142,8 +146,8 @@ void Session::describe_io() {
 Status Session::check_input(const SessionIo& io, const Tensor& tensor,
                             std::map<std::string, int64_t>* symbols) const {
   const auto refuse = [&](const std::string& expected) {
-    return Status(BP_INVALID_ARGUMENT, "input '" + io.name + "': expected " + expected +
-                                           ", found " + tensor.describe());
+    return Status(BP_INVALID_ARGUMENT,
+                  "input '" + io.name + "': expected " + expected + ", found " + tensor.describe());
   };
   if (tensor.dtype() != io.dtype) return refuse("dtype " + std::string(dtype_name(io.dtype)));
   if (!io.has_rank) return {};
@@ -165,8 +169,7 @@ Status Session::check_input(const SessionIo& io, const Tensor& tensor,
   return {};
 }
 
-Result<std::vector<Ref<Tensor>>> Session::order_inputs(
-    std::span<const NamedTensor> inputs) const {
+Result<std::vector<Ref<Tensor>>> Session::order_inputs(std::span<const NamedTensor> inputs) const {
   std::vector<Ref<Tensor>> ordered(inputs_.size());
   for (const auto& [name, tensor] : inputs) {
     const auto io = std::find_if(inputs_.begin(), inputs_.end(),
@@ -186,7 +189,8 @@ Result<std::vector<Ref<Tensor>>> Session::order_inputs(
   }
   std::map<std::string, int64_t> symbols;
   for (size_t i = 0; i < ordered.size(); ++i) {
-    if (!ordered[i]) return Status(BP_INVALID_ARGUMENT, "input '" + inputs_[i].name + "' is missing");
+    if (!ordered[i])
+      return Status(BP_INVALID_ARGUMENT, "input '" + inputs_[i].name + "' is missing");
     BP_TRY(check_input(inputs_[i], *ordered[i], &symbols));
   }
   return ordered;
@@ -247,7 +251,8 @@ Result<std::shared_ptr<const Segment>> Session::segment_for(
   for (ValueId id = 0; id < values.size(); ++id) {
     if (!values[id]) continue;
     const Tensor& tensor = *values[id];
-    types.emplace_back(id, ArgType{.dtype = tensor.dtype(), .sizes = tensor.sizes(),
+    types.emplace_back(id, ArgType{.dtype = tensor.dtype(),
+                                   .sizes = tensor.sizes(),
                                    .strides = tensor.strides(),
                                    .offset_bytes = tensor.offset_bytes() % 256,
                                    .host_data = nullptr});
@@ -260,9 +265,11 @@ Result<std::shared_ptr<const Segment>> Session::segment_for(
       if (same_types((*plan)->types, types)) return (*plan)->segment;
     }
   }
-  PlanRequest request{.graph = graph_, .first = first,
+  PlanRequest request{.graph = graph_,
+                      .first = first,
                       .devices = {device_, runtime_->host_device()},
-                      .live_ins = {types.begin(), types.end()}, .host_values = host_values,
+                      .live_ins = {types.begin(), types.end()},
+                      .host_values = host_values,
                       .constant = [this](const auto& constant, Device& device) {
                         return constant_on(constant, device);
                       }};
@@ -313,8 +320,8 @@ Result<std::unique_ptr<RunContext>> Session::take_context() {
   ++contexts_made_;
   lock.unlock();
   Device* host = runtime_->host_device();
-  std::array<Stream*, kPlanDeviceCount> streams{&device_->default_stream(),
-                                                host != nullptr ? &host->default_stream() : nullptr};
+  std::array<Stream*, kPlanDeviceCount> streams{
+      &device_->default_stream(), host != nullptr ? &host->default_stream() : nullptr};
   if (!device_->is_inline()) {
     auto stream = device_->acquire_stream();
     if (!stream.ok()) {
@@ -325,8 +332,8 @@ Result<std::unique_ptr<RunContext>> Session::take_context() {
     }
     streams[0] = *stream;
   }
-  return std::make_unique<RunContext>(
-      std::array<Device*, kPlanDeviceCount>{device_, host}, streams);
+  return std::make_unique<RunContext>(std::array<Device*, kPlanDeviceCount>{device_, host},
+                                      streams);
 }
 
 void Session::give_context(std::unique_ptr<RunContext> context, bool healthy) {
@@ -347,10 +354,18 @@ PlacementCounts Session::placement_counts() const {
   PlacementCounts counts;
   for (const PlacementRow& row : placements()) {
     switch (row.placement) {
-      case Placement::kNative: ++counts.native; break;
-      case Placement::kDecomposed: ++counts.decomposed; break;
-      case Placement::kFallback: ++counts.fallback; break;
-      case Placement::kView: ++counts.view; break;
+      case Placement::kNative:
+        ++counts.native;
+        break;
+      case Placement::kDecomposed:
+        ++counts.decomposed;
+        break;
+      case Placement::kFallback:
+        ++counts.fallback;
+        break;
+      case Placement::kView:
+        ++counts.view;
+        break;
     }
   }
   return counts;

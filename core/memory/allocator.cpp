@@ -48,10 +48,14 @@ std::string mib(uint64_t bytes) {
 
 std::string_view memory_tag_name(MemoryTag tag) {
   switch (tag) {
-    case MemoryTag::kActivations: return "activations";
-    case MemoryTag::kWeights: return "weights";
-    case MemoryTag::kIo: return "inputs and outputs";
-    case MemoryTag::kWorkspace: return "workspace";
+    case MemoryTag::kActivations:
+      return "activations";
+    case MemoryTag::kWeights:
+      return "weights";
+    case MemoryTag::kIo:
+      return "inputs and outputs";
+    case MemoryTag::kWorkspace:
+      return "workspace";
   }
   return "other";
 }
@@ -206,8 +210,7 @@ Block* Allocator::merge(Block* left, Block* right) {
 }
 
 Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag) {
-  uint64_t segment_bytes =
-      bytes <= kSmallBlock ? kSmallSegment : round_up(bytes, kSmallSegment);
+  uint64_t segment_bytes = bytes <= kSmallBlock ? kSmallSegment : round_up(bytes, kSmallSegment);
   uint64_t handle = 0;
   Status status = take_segment(segment_bytes, tag, &handle);
   if (!status.ok() && segment_bytes > bytes) {  // a smaller segment may still fit
@@ -246,8 +249,7 @@ Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_hand
   const bp_status code = slots_.memory.mem_alloc(slots_.memory_self, &args, out_handle);
   if (code == BP_OUT_OF_MEMORY) return out_of_memory(bytes, tag);
   if (code != BP_OK) {
-    return Status(code, device_name_ + ": mem_alloc of " + std::to_string(bytes) +
-                            " bytes failed");
+    return Status(code, device_name_ + ": mem_alloc of " + std::to_string(bytes) + " bytes failed");
   }
   return {};
 }
@@ -270,13 +272,11 @@ uint64_t Allocator::release_unused_segments() {
 Status Allocator::out_of_memory(uint64_t bytes, MemoryTag tag) const {
   std::array<size_t, kMemoryTagCount> order{};
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return stats_.tag_bytes[a] > stats_.tag_bytes[b];
-  });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return stats_.tag_bytes[a] > stats_.tag_bytes[b]; });
   std::string text = device_name_ + ": out of memory for " + mib(bytes) + " of " +
-                     std::string(memory_tag_name(tag)) + "; in use " +
-                     mib(stats_.allocated_bytes) + " of " + mib(stats_.reserved_bytes) +
-                     " reserved";
+                     std::string(memory_tag_name(tag)) + "; in use " + mib(stats_.allocated_bytes) +
+                     " of " + mib(stats_.reserved_bytes) + " reserved";
   const uint64_t limit_bytes = limit_bytes_ != 0 ? limit_bytes_ : slots_.props.memory_bytes;
   if (limit_bytes != 0) text += ", limit " + mib(limit_bytes);
   for (size_t index : order) {

@@ -23,9 +23,7 @@ struct CountingDevice {
   uint64_t used_bytes = 0;
   int alloc_calls = 0;
 
-  static CountingDevice* of(bp_device* device) {
-    return reinterpret_cast<CountingDevice*>(device);
-  }
+  static CountingDevice* of(bp_device* device) { return reinterpret_cast<CountingDevice*>(device); }
   static bp_status alloc(bp_device* device, const bp_alloc_args* args, uint64_t* out_handle) {
     CountingDevice& self = *of(device);
     std::lock_guard lock(self.mutex);

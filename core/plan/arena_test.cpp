@@ -50,7 +50,8 @@ TEST(Arena, Random_LiveItems_NeverOverlap) {
     std::vector<ArenaItem> items;
     for (int i = 0; i < 80; ++i) {
       const auto first = static_cast<uint32_t>(random() % 90);
-      items.push_back(item(1 + random() % 10000, first, first + static_cast<uint32_t>(random() % 10)));
+      items.push_back(
+          item(1 + random() % 10000, first, first + static_cast<uint32_t>(random() % 10)));
     }
     const uint64_t total = assign_arena(&items);
     for (const ArenaItem& a : items) {

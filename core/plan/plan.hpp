@@ -41,12 +41,12 @@ struct Slot {
   uint32_t dtype = BP_DTYPE_NONE;
   Dims sizes;
   Dims strides;
-  uint64_t bytes = 0;         // kArena, kOwned
-  uint64_t arena_offset = 0;  // kArena
-  SlotId base = kNoSlot;      // kView; never a view itself
-  int64_t offset_bytes = 0;   // kView: from the base's element [0, ...]; kLiveIn: modulo 256
-  ValueId live_in = kNoValue; // kLiveIn
-  Ref<Tensor> constant;       // kConstant
+  uint64_t bytes = 0;          // kArena, kOwned
+  uint64_t arena_offset = 0;   // kArena
+  SlotId base = kNoSlot;       // kView; never a view itself
+  int64_t offset_bytes = 0;    // kView: from the base's element [0, ...]; kLiveIn: modulo 256
+  ValueId live_in = kNoValue;  // kLiveIn
+  Ref<Tensor> constant;        // kConstant
 };
 
 enum class StepKind { kLaunch, kCopy };
@@ -56,7 +56,7 @@ struct Step {
   NodeId node = kNoNode;  // of the session's graph: for messages and placement
   PlanDevice device = PlanDevice::kChosen;
   std::shared_ptr<PlannedKernel> kernel;  // kLaunch
-  std::vector<SlotId> args;               // kLaunch: inputs (kNoSlot: absent), outputs; kCopy: from, to
+  std::vector<SlotId> args;  // kLaunch: inputs (kNoSlot: absent), outputs; kCopy: from, to
   uint32_t input_count = 0;
   uint64_t workspace_offset = 0;  // in the arena of `device`
   SlotId extents = kNoSlot;       // set: the outputs' real sizes are written there

@@ -30,7 +30,9 @@ struct Scope {
 class Planner {
  public:
   explicit Planner(const PlanRequest& request)
-      : request_(request), segment_(std::make_shared<Segment>()), top_(request.graph),
+      : request_(request),
+        segment_(std::make_shared<Segment>()),
+        top_(request.graph),
         bounded_(request.graph.values().size(), false) {}
 
   Result<std::shared_ptr<const Segment>> run();
@@ -133,12 +135,15 @@ Status Planner::plan_node(Scope& scope, const Node& node, PlanDevice where,
                 Dispatcher::of(device(where)).resolve(node.op, inputs, node.attributes.data()));
   *out_placement = resolved->placement;
   switch (resolved->placement) {
-    case Placement::kView: return plan_view(scope, node, where, *resolved);
-    case Placement::kNative: return plan_native(scope, node, where, *resolved);
+    case Placement::kView:
+      return plan_view(scope, node, where, *resolved);
+    case Placement::kNative:
+      return plan_native(scope, node, where, *resolved);
     case Placement::kDecomposed:
       placement_.reason = resolved->reason;
       return plan_graph(scope, node, where, *resolved);
-    case Placement::kFallback: return plan_on_host(scope, node, *resolved);
+    case Placement::kFallback:
+      return plan_on_host(scope, node, *resolved);
   }
   return {};
 }
@@ -155,8 +160,10 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
     const ArgSchema& arg = schema.inputs[std::min(i, schema.inputs.size() - 1)];
     const HostTensor* host = host_value(scope, value);
     if (host != nullptr && arg.host != HostNeed::kNone) {
-      inputs[i] = {.dtype = host->dtype, .sizes = host->sizes,
-                   .strides = contiguous_strides(host->sizes), .offset_bytes = 0,
+      inputs[i] = {.dtype = host->dtype,
+                   .sizes = host->sizes,
+                   .strides = contiguous_strides(host->sizes),
+                   .offset_bytes = 0,
                    .host_data = host->data};
       continue;
     }
@@ -170,8 +177,11 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
     }
     (*out_slots)[i] = at;
     const Slot& slot = segment_->slots[at];
-    inputs[i] = {.dtype = slot.dtype, .sizes = slot.sizes, .strides = slot.strides,
-                 .offset_bytes = alignment_of(slot), .host_data = nullptr};
+    inputs[i] = {.dtype = slot.dtype,
+                 .sizes = slot.sizes,
+                 .strides = slot.strides,
+                 .offset_bytes = alignment_of(slot),
+                 .host_data = nullptr};
   }
   return inputs;
 }
@@ -184,7 +194,10 @@ Status Planner::plan_view(Scope& scope, const Node& node, PlanDevice where,
   if (pair[index_of(where)] == kNoSlot && pair[index_of(other_device(where))] != kNoSlot) {
     at = other_device(where);
   }
-  BP_TRY_ASSIGN(const SlotId input, slot_of(scope, node.inputs[0], at));
+  BP_TRY_ASSIGN(SlotId input, slot_of(scope, node.inputs[0], at));
+  if (resolved.view_of_contiguous) {
+    BP_TRY_ASSIGN(input, materialise(input));
+  }
   const Slot& source = segment_->slots[input];
   Slot view;
   view.kind = SlotKind::kView;
@@ -193,9 +206,8 @@ Status Planner::plan_view(Scope& scope, const Node& node, PlanDevice where,
   view.sizes = resolved.outputs[0].sizes;
   view.strides = resolved.view.strides;
   view.base = base_of(input);
-  view.offset_bytes =
-      (source.kind == SlotKind::kView ? source.offset_bytes : 0) +
-      resolved.view.offset * static_cast<int64_t>(dtype_bits(source.dtype)) / 8;
+  view.offset_bytes = (source.kind == SlotKind::kView ? source.offset_bytes : 0) +
+                      resolved.view.offset * static_cast<int64_t>(dtype_bits(source.dtype)) / 8;
   scope.slots[node.outputs[0]][index_of(at)] = new_slot(std::move(view));
   return {};
 }
@@ -235,7 +247,8 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
     scope.slots[node.outputs[i]][index_of(where)] = output;
     if (extents) {
       bounded_[node.outputs[i]] = true;
-      extents_of_[node.outputs[i]] = {.value = node.outputs[i], .slot = output,
+      extents_of_[node.outputs[i]] = {.value = node.outputs[i],
+                                      .slot = output,
                                       .extents = step.extents,
                                       .extents_index = static_cast<uint32_t>(i)};
     }
@@ -267,9 +280,9 @@ Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
 
 Status Planner::plan_on_host(Scope& scope, const Node& node, const Resolution& refused) {
   Runtime& runtime = device(PlanDevice::kChosen).runtime();
-  const std::string words = "no kernel on " + device(PlanDevice::kChosen).name() + " for operator " +
-                            std::string(scope.graph.registry().schema(node.op).name) + " (" +
-                            refused.reason + ")";
+  const std::string words =
+      "no kernel on " + device(PlanDevice::kChosen).name() + " for operator " +
+      std::string(scope.graph.registry().schema(node.op).name) + " (" + refused.reason + ")";
   if (request_.devices[index_of(PlanDevice::kHost)] == nullptr) {
     return Status(BP_UNSUPPORTED, words + " and no host device is loaded");
   }
@@ -339,7 +352,9 @@ Result<SlotId> Planner::materialise(SlotId from) {
   Device& on = device(source.device);
   const auto op = request_.graph.registry().copy_op();
   if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
-  const ArgType type{.dtype = source.dtype, .sizes = source.sizes, .strides = source.strides,
+  const ArgType type{.dtype = source.dtype,
+                     .sizes = source.sizes,
+                     .strides = source.strides,
                      .offset_bytes = static_cast<uint64_t>(source.offset_bytes) % 256,
                      .host_data = nullptr};
   const TensorType out_type{.dtype = source.dtype, .has_rank = true, .sizes = source.sizes};
@@ -414,8 +429,8 @@ Status Planner::finish() {
     if (const auto found = extents_of_.find(value); found != extents_of_.end()) out = found->second;
     out.value = value;
     const bool on_host = top_.slots[value][index_of(PlanDevice::kChosen)] == kNoSlot && !constant;
-    BP_TRY_ASSIGN(out.slot, slot_of(top_, value, last && on_host ? PlanDevice::kHost
-                                                                 : PlanDevice::kChosen));
+    BP_TRY_ASSIGN(out.slot,
+                  slot_of(top_, value, last && on_host ? PlanDevice::kHost : PlanDevice::kChosen));
     segment_->live_outs.push_back(out);
   }
   own_live_outs();
@@ -457,8 +472,10 @@ void Planner::lay_out_arenas() {
       const bool here = step.kernel != nullptr && index_of(step.device) == device_index;
       if (here && step.kernel->workspace_bytes() > 0) {
         workspaces.emplace_back(items.size(), &step);
-        items.push_back({.bytes = step.kernel->workspace_bytes(), .first_step = at,
-                         .last_step = at, .offset = 0});
+        items.push_back({.bytes = step.kernel->workspace_bytes(),
+                         .first_step = at,
+                         .last_step = at,
+                         .offset = 0});
       }
     }
     segment_->arena_bytes[device_index] = assign_arena(&items);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An open device: its completed slots, its memory, its streams, and counters of what happened on it.
+// An open device: its completed slots, its memory, its streams, and counters of what happened on
+// it.
 #ifndef BACKPLANE_CORE_RUNTIME_DEVICE_HPP
 #define BACKPLANE_CORE_RUNTIME_DEVICE_HPP
 
@@ -26,14 +27,14 @@ class Runtime;
 
 /// What happened on a device since it was opened. Each number is only ever added to.
 struct DeviceCounters {
-  std::atomic<uint64_t> launches{0};         // kernels started
-  std::atomic<uint64_t> decomposed_ops{0};   // operators run as several
-  std::atomic<uint64_t> fallback_ops{0};     // operators run on the host device instead
-  std::atomic<uint64_t> view_ops{0};         // operators that needed no kernel
-  std::atomic<uint64_t> materialisations{0}; // strided inputs made contiguous for a kernel
+  std::atomic<uint64_t> launches{0};          // kernels started
+  std::atomic<uint64_t> decomposed_ops{0};    // operators run as several
+  std::atomic<uint64_t> fallback_ops{0};      // operators run on the host device instead
+  std::atomic<uint64_t> view_ops{0};          // operators that needed no kernel
+  std::atomic<uint64_t> materialisations{0};  // strided inputs made contiguous for a kernel
   std::atomic<uint64_t> host_to_device_copies{0};
   std::atomic<uint64_t> device_to_host_copies{0};
-  std::atomic<uint64_t> host_waits{0};       // waits of the host that ordering between streams cost
+  std::atomic<uint64_t> host_waits{0};  // waits of the host that ordering between streams cost
 };
 
 /// Something that another module keeps per device (dispatch state). Destroyed before the device's

@@ -86,8 +86,8 @@ Status Runtime::load(const RuntimeArgs& args) {
     BP_TRY_ASSIGN(OptionSetting setting, parse_setting(text));
     load_options.plugin_options.push_back(std::move(setting));
   }
-  load_options.plugin_options.insert(load_options.plugin_options.end(),
-                                     args.plugin_options.begin(), args.plugin_options.end());
+  load_options.plugin_options.insert(load_options.plugin_options.end(), args.plugin_options.begin(),
+                                     args.plugin_options.end());
   PluginSet loaded = load_plugins(load_options);
   plugins_.plugins = std::move(loaded.plugins);
   plugins_.skipped = std::move(loaded.skipped);

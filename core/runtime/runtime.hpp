@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The root object, made by the caller: finds and loads plugins, opens their devices, owns everything
-// below. There may be several in one process.
+// The root object, made by the caller: finds and loads plugins, opens their devices, owns
+// everything below. There may be several in one process.
 #ifndef BACKPLANE_CORE_RUNTIME_RUNTIME_HPP
 #define BACKPLANE_CORE_RUNTIME_RUNTIME_HPP
 
@@ -71,7 +71,8 @@ class Runtime : public Counted<Runtime> {
   /// No wait of the core is longer.
   std::chrono::nanoseconds wait_timeout() const { return wait_timeout_; }
 
-  /// Counts a fallback; the first of each (device, operator) is warned about in FallbackMode::kWarn.
+  /// Counts a fallback; the first of each (device, operator) is warned about in
+  /// FallbackMode::kWarn.
   void note_fallback(const Device& device, OpId op, std::string_view reason);
   /// "cpu:0 ran for npu:0: max_pool 2, ..."; empty: no fallback happened.
   std::string fallback_summary() const;

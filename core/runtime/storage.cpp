@@ -51,7 +51,8 @@ Ref<Storage> Storage::wrap(Device* device, uint64_t handle, uint64_t bytes,
 }
 
 Status Storage::order_before(Stream& stream, bool write) {
-  if (device_ != nullptr && device_->is_inline() && last_write_.stream == nullptr && last_reads_.empty()) {
+  if (device_ != nullptr && device_->is_inline() && last_write_.stream == nullptr &&
+      last_reads_.empty()) {
     return {};
   }
   Mark writer;

@@ -32,8 +32,7 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
  public:
   /// Device memory from the device's allocator, at home on `home` (the stream that will write it
   /// first). Errors: OUT_OF_MEMORY.
-  static Result<Ref<Storage>> allocate(Device& device, uint64_t bytes, MemoryTag tag,
-                                       Stream& home);
+  static Result<Ref<Storage>> allocate(Device& device, uint64_t bytes, MemoryTag tag, Stream& home);
   /// Foreign memory: `handle` as the device understands it, or a host address with `device`
   /// nullptr. `owner` is let go when the last tensor has.
   static Ref<Storage> wrap(Device* device, uint64_t handle, uint64_t bytes,

@@ -15,8 +15,8 @@ Stream::Stream(Device& device, bp_stream* handle, uint64_t index)
 Result<bp_mem> Stream::fault_word() {
   if (fault_.handle == 0) {
     // Never freed: it goes back with the allocator, as the stream lives as long as its device.
-    BP_TRY_ASSIGN(Block * block, device_.allocator().allocate(sizeof(bp_fault_word),
-                                                              MemoryTag::kWorkspace, this));
+    BP_TRY_ASSIGN(Block * block,
+                  device_.allocator().allocate(sizeof(bp_fault_word), MemoryTag::kWorkspace, this));
     fault_ = {block->handle, block->offset_bytes};
     BP_TRY(device_.fill_zero(*this, fault_, sizeof(bp_fault_word)));
   }
@@ -77,11 +77,11 @@ Status Stream::check_fault() {
   if (const bp_status code = memory.mem_copy(device_.slots().memory_self, &args); code != BP_OK) {
     return device_.failure(code, "clearing the fault word");
   }
-  return Status(BP_INVALID_ARGUMENT,
-                device_.name() + ": " + culprit(word.op_seq) + ": index " +
-                    std::to_string(word.index) + " in input " + std::to_string(word.input) +
-                    " is out of range for extent " + std::to_string(word.extent) +
-                    "; it was clamped");
+  return Status(BP_INVALID_ARGUMENT, device_.name() + ": " + culprit(word.op_seq) + ": index " +
+                                         std::to_string(word.index) + " in input " +
+                                         std::to_string(word.input) +
+                                         " is out of range for extent " +
+                                         std::to_string(word.extent) + "; it was clamped");
 }
 
 std::string Stream::culprit(uint64_t op_seq) {
@@ -93,9 +93,10 @@ std::string Stream::culprit(uint64_t op_seq) {
 }
 
 Status Stream::failure(bp_status code, std::string_view what) {
-  auto report = handle_ != nullptr ? device_.plugin().host().take_stream_report(
-                                             reported_stream(device_.slots(), handle_))
-                                   : std::nullopt;
+  auto report =
+      handle_ != nullptr
+          ? device_.plugin().host().take_stream_report(reported_stream(device_.slots(), handle_))
+          : std::nullopt;
   if (!report) report = device_.plugin().host().take_report();
   uint64_t op_seq = report ? report->op_seq : 0;
   if (op_seq == 0 && device_.slots().stream_emulated() && handle_ != nullptr) {

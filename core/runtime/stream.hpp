@@ -50,9 +50,7 @@ class Stream {
   /// operator; a data fault, reported once. Any thread.
   Status sync();
   /// True if work up to `seq` is known to be done, without asking the device.
-  bool known_done(uint64_t seq) const {
-    return seq <= done_seq_.load(std::memory_order_acquire);
-  }
+  bool known_done(uint64_t seq) const { return seq <= done_seq_.load(std::memory_order_acquire); }
   /// An error of a call on this stream in words: the plugin's, and the operator's name.
   Status failure(bp_status code, std::string_view what);
 

@@ -10,7 +10,10 @@ namespace bp {
 
 Tensor::Tensor(Ref<Storage> storage, uint32_t dtype, const Dims& sizes, const Dims& strides,
                uint64_t offset_bytes)
-    : storage_(std::move(storage)), dtype_(dtype), sizes_(sizes), strides_(strides),
+    : storage_(std::move(storage)),
+      dtype_(dtype),
+      sizes_(sizes),
+      strides_(strides),
       offset_bytes_(offset_bytes) {}
 
 Result<Ref<Tensor>> Tensor::allocate(Device& device, uint32_t dtype, const Dims& sizes,

@@ -37,7 +37,8 @@ Values reference(const Tensor& x, const std::set<size_t>& axes, bool is_sum, Siz
   for (size_t d = 0; d < x.sizes.size(); ++d) {
     if (!axes.contains(d)) out_sizes->push_back(x.sizes[d]);
   }
-  Values result(static_cast<size_t>(element_count(*out_sizes)), is_sum ? 0.0 : -kInf);
+  const double start = is_sum ? 0.0 : -kInf;
+  Values result(static_cast<size_t>(element_count(*out_sizes)), start);
   for_each_index(x.sizes, [&](const Sizes& index) {
     size_t flat = 0;
     for (size_t d = 0; d < index.size(); ++d) {

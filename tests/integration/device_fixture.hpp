@@ -48,8 +48,8 @@ class DeviceTest : public testing::TestWithParam<std::string> {
   OpId op(std::string_view name) const { return *runtime_->registry().find(name); }
 
   Ref<Tensor> upload(const OracleTensor& value) {
-    auto tensor = Tensor::from_host(*device_, value.dtype, value.sizes, value.bytes.data(),
-                                    MemoryTag::kIo);
+    auto tensor =
+        Tensor::from_host(*device_, value.dtype, value.sizes, value.bytes.data(), MemoryTag::kIo);
     EXPECT_TRUE(tensor.ok()) << tensor.status().to_string();
     return tensor.ok() ? *tensor : nullptr;
   }
@@ -62,8 +62,11 @@ class DeviceTest : public testing::TestWithParam<std::string> {
     std::vector<Tensor*> pointers;
     for (const Ref<Tensor>& input : inputs) pointers.push_back(input.get());
     Ref<Tensor> output;
-    const CallArgs args{.op = op(name), .inputs = pointers, .attributes = attributes.data(),
-                        .stream = nullptr, .device = device_};
+    const CallArgs args{.op = op(name),
+                        .inputs = pointers,
+                        .attributes = attributes.data(),
+                        .stream = nullptr,
+                        .device = device_};
     BP_TRY(call(*runtime_, args, {&output, 1}));
     return output;
   }

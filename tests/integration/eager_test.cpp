@@ -213,8 +213,11 @@ TEST_P(EagerTest, WorkerStream_OfTheUser_IsOrderedWithTheDefaultStream) {
   for (int i = 0; i < 10; ++i) {
     Tensor* inputs[] = {sum.get(), x.get()};
     Ref<Tensor> next;
-    const CallArgs args{.op = op("add"), .inputs = inputs, .attributes = nullptr,
-                        .stream = i % 2 == 0 ? *stream : nullptr, .device = nullptr};
+    const CallArgs args{.op = op("add"),
+                        .inputs = inputs,
+                        .attributes = nullptr,
+                        .stream = i % 2 == 0 ? *stream : nullptr,
+                        .device = nullptr};
     const Status status = call(*runtime_, args, {&next, 1});
     ASSERT_TRUE(status.ok()) << status.to_string();
     sum = next;

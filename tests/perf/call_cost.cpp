@@ -51,7 +51,10 @@ struct Fixture {
   }
 
   std::shared_ptr<PlannedKernel> kernel() const {
-    const ArgType type{.dtype = BP_DTYPE_F32, .sizes = {1}, .strides = {1}, .offset_bytes = 0,
+    const ArgType type{.dtype = BP_DTYPE_F32,
+                       .sizes = {1},
+                       .strides = {1},
+                       .offset_bytes = 0,
                        .host_data = nullptr};
     const ArgType inputs[] = {type, type};
     const TensorType output{.dtype = BP_DTYPE_F32, .has_rank = true, .sizes = {1}};
@@ -81,9 +84,14 @@ void core_launch(benchmark::State& state) {
   const auto kernel = f.kernel();
   const std::shared_ptr<const void> keep_alive = kernel;
   const bp_tensor tensors[] = {f.a->abi(), f.b->abi(), f.a->abi()};
-  const LaunchRequest request{.kernel = *kernel, .tensors = tensors, .input_count = 2,
-                              .output_count = 1, .state = nullptr, .workspace = {},
-                              .out_extents = {}, .keep_alive = keep_alive};
+  const LaunchRequest request{.kernel = *kernel,
+                              .tensors = tensors,
+                              .input_count = 2,
+                              .output_count = 1,
+                              .state = nullptr,
+                              .workspace = {},
+                              .out_extents = {},
+                              .keep_alive = keep_alive};
   Stream& stream = f.device->default_stream();
   for (auto _ : state) benchmark::DoNotOptimize(launch(stream, request));
 }
@@ -92,8 +100,8 @@ BENCHMARK(core_launch);
 void eager_add_one_element(benchmark::State& state) {
   const Fixture f;
   Tensor* inputs[] = {f.a.get(), f.b.get()};
-  const CallArgs args{.op = f.add, .inputs = inputs, .attributes = nullptr, .stream = nullptr,
-                      .device = nullptr};
+  const CallArgs args{
+      .op = f.add, .inputs = inputs, .attributes = nullptr, .stream = nullptr, .device = nullptr};
   for (auto _ : state) {
     Ref<Tensor> output;
     must(call(*f.runtime, args, {&output, 1}));

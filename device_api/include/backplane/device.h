@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device table: what an instance sees on this machine, and what each device can do. Band bits in
- * bp_device_props.features tell which optional slots work for *this* device; where a bit is off the
- * core emulates, even if the slots are filled.
+ * The device table: what an instance sees on this machine, and what each device can do. Band bits
+ * in bp_device_props.features tell which optional slots work for *this* device; where a bit is off
+ * the core emulates, even if the slots are filled.
  */
 #ifndef BACKPLANE_DEVICE_H
 #define BACKPLANE_DEVICE_H
@@ -19,12 +19,14 @@
 #define BP_FEATURE_PINNED_BIT ((uint64_t)1 << 3) /* memory table: host_alloc, host_free */
 #define BP_FEATURE_MAP_BIT ((uint64_t)1 << 4)    /* memory table: mem_map, mem_unmap */
 
-/* bp_device_props.flags */
-#define BP_DEVICE_CONCURRENT_BIT 1u /* slots may be called from several threads at once, and may
-                                       block; without it the core makes one call at a time and only
-                                       polls */
-#define BP_DEVICE_ADDRESS_BIT 2u    /* handle + offset_bytes is an address in the device's space */
-#define BP_DEVICE_HOST_MEMORY_BIT 4u /* ... and the host may read and write there directly */
+/* bp_device_props.flags
+ * CONCURRENT: slots may be called from several threads at once, and may block; without it the core
+ *   makes one call at a time and only polls.
+ * ADDRESS: handle + offset_bytes is an address in the device's space.
+ * HOST_MEMORY: ... and the host may read and write there directly. */
+#define BP_DEVICE_CONCURRENT_BIT 1u
+#define BP_DEVICE_ADDRESS_BIT 2u
+#define BP_DEVICE_HOST_MEMORY_BIT 4u
 
 /* bp_device_props.execution */
 #define BP_EXECUTION_QUEUED 0u /* launches return before the work is done */
@@ -43,7 +45,7 @@ typedef struct bp_device_props {
   uint64_t alignment_bytes;    /* what mem_alloc gives at least; 0: 1 */
   bp_str name;                 /* as the vendor calls it */
   bp_str vendor;
-  bp_str driver;               /* driver or library, with version */
+  bp_str driver; /* driver or library, with version */
 } bp_device_props;
 
 /* How a device is to be opened. Allocated by the core, read during the call only. */
@@ -69,8 +71,7 @@ typedef struct bp_device_api {
    *   BP_OUT_OF_MEMORY. On an error *out_device stays NULL.
    * Ownership: the core ends it with device_close. Threads: any-thread. Blocks: it may.
    * Absent: the plugin is refused. */
-  bp_status (*device_open)(bp_instance* instance, const bp_open_args* args,
-                           bp_device** out_device);
+  bp_status (*device_open)(bp_instance* instance, const bp_open_args* args, bp_device** out_device);
 
   /* device_close: ends a device; its memory, streams, events, plans and states are freed before.
    * Threads: object-exclusive. Blocks: it may. Absent: the plugin is refused. */

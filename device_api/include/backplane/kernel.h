@@ -17,9 +17,10 @@ typedef struct bp_kernel_state bp_kernel_state; /* the plugin's, made by state_c
 
 /* bp_arg_rule.strides: which strides a kernel takes for an input. The core materialises (and
  * counts) what a kernel cannot take; outputs are always contiguous. */
-#define BP_STRIDES_CONTIGUOUS 0u  /* row-major without gaps */
-#define BP_STRIDES_INNER_DENSE 1u /* the last dimension has stride 1, the others are free but not
-                                     negative */
+#define BP_STRIDES_CONTIGUOUS 0u /* row-major without gaps */
+#define BP_STRIDES_INNER_DENSE                                                                     \
+  1u                               /* the last dimension has stride 1, the others are free but not \
+                                      negative */
 #define BP_STRIDES_NON_NEGATIVE 2u /* anything but negative strides; 0 repeats */
 #define BP_STRIDES_ANY 3u
 
@@ -52,16 +53,16 @@ typedef struct bp_arg_info {
 typedef struct bp_kernel_query {
   uint32_t struct_size;
   uint32_t flags;
-  const bp_kernel* kernel;    /* the descriptor that is asked; lifetime: plugin */
-  uint32_t op_version;        /* within [version_min, version_max] */
-  uint32_t input_count;       /* with absent ones; variadic inputs counted out */
+  const bp_kernel* kernel; /* the descriptor that is asked; lifetime: plugin */
+  uint32_t op_version;     /* within [version_min, version_max] */
+  uint32_t input_count;    /* with absent ones; variadic inputs counted out */
   uint32_t output_count;
-  uint32_t arg_stride_bytes;  /* from one bp_arg_info to the next */
-  const bp_arg_info* args;    /* input_count inputs, then output_count outputs; lifetime: call */
-  const void* attributes;     /* bp_attrs_<op> of <backplane/ops/attributes.h>, a versioned struct;
-                                 NULL: the operator has none; lifetime: call for supports; for plan,
-                                 until plan_free */
-  uint64_t attributes_bytes;  /* its struct_size */
+  uint32_t arg_stride_bytes; /* from one bp_arg_info to the next */
+  const bp_arg_info* args;   /* input_count inputs, then output_count outputs; lifetime: call */
+  const void* attributes;    /* bp_attrs_<op> of <backplane/ops/attributes.h>, a versioned struct;
+                                NULL: the operator has none; lifetime: call for supports; for plan,
+                                until plan_free */
+  uint64_t attributes_bytes; /* its struct_size */
 } bp_kernel_query;
 
 /* bp_support.answer */
@@ -95,11 +96,11 @@ typedef struct bp_plan_info {
  * it, and the winner of a 32-bit compare-exchange of code (0 to BP_FAULT_INDEX) writes the rest.
  * Frozen. Layout of the 32 bytes behind bp_launch_args.fault. */
 typedef struct bp_fault_word {
-  uint32_t code;     /* BP_FAULT_* */
-  uint32_t input;    /* which input held the bad value */
-  uint64_t op_seq;   /* bp_launch_args.op_seq */
-  int64_t index;     /* the bad value */
-  int64_t extent;    /* what it must be below (negative values: at least -extent) */
+  uint32_t code;   /* BP_FAULT_* */
+  uint32_t input;  /* which input held the bad value */
+  uint64_t op_seq; /* bp_launch_args.op_seq */
+  int64_t index;   /* the bad value */
+  int64_t extent;  /* what it must be below (negative values: at least -extent) */
 } bp_fault_word;
 
 #define BP_FAULT_NONE 0u
@@ -119,12 +120,12 @@ typedef struct bp_launch_args {
                                  inputs have dtype BP_DTYPE_NONE; lifetime: call */
   uint32_t input_count;
   uint32_t output_count;
-  const void* attributes;     /* as in the query; valid while the plan is */
-  bp_mem workspace;           /* workspace_bytes of the plan; handle 0 if none */
-  uint64_t op_seq;            /* names this launch in reports */
-  bp_mem fault;               /* a bp_fault_word in device memory; handle 0: the plan cannot fault */
-  bp_mem out_extents;         /* int64[output_count][BP_MAX_RANK] in device memory, for operators
-                                 with data-dependent shapes: real sizes; else handle 0 */
+  const void* attributes; /* as in the query; valid while the plan is */
+  bp_mem workspace;       /* workspace_bytes of the plan; handle 0 if none */
+  uint64_t op_seq;        /* names this launch in reports */
+  bp_mem fault;           /* a bp_fault_word in device memory; handle 0: the plan cannot fault */
+  bp_mem out_extents;     /* int64[output_count][BP_MAX_RANK] in device memory, for operators
+                             with data-dependent shapes: real sizes; else handle 0 */
 } bp_launch_args;
 
 /* bp_kernel.flags */
@@ -144,14 +145,14 @@ struct bp_kernel {
   bp_str op;            /* the operator's name in ops.json: "conv"; another plugin's: "vendor.op" */
   uint32_t version_min; /* operator versions this kernel computes */
   uint32_t version_max;
-  uint32_t op_since;    /* the highest `since` of an argument or attribute it knows */
-  int32_t priority;     /* higher is asked first; equal: list order */
+  uint32_t op_since;           /* the highest `since` of an argument or attribute it knows */
+  int32_t priority;            /* higher is asked first; equal: list order */
   const uint64_t* dtype_masks; /* one set of dtypes per type variable of the schema, in its order */
   uint32_t dtype_mask_count;
-  uint32_t arg_rule_count;          /* inputs beyond take the last rule; 0: all zero rules */
+  uint32_t arg_rule_count;             /* inputs beyond take the last rule; 0: all zero rules */
   const bp_arg_rule* const* arg_rules; /* array of pointers, inputs in schema order */
-  uint32_t depends_on;              /* BP_DEPENDS_*_BIT */
-  uint32_t reserved;                /* 0 */
+  uint32_t depends_on;                 /* BP_DEPENDS_*_BIT */
+  uint32_t reserved;                   /* 0 */
 
   /* supports: can this kernel compute that? Pure and cheap; it touches no device.
    * Errors: none; a failure counts as no. Threads: any-thread. Blocks: no.
@@ -179,8 +180,8 @@ struct bp_kernel {
   /* state_create: what a launch changes and no two launches at once may share (vendor handles,
    * memory objects). One per run context. Errors: BP_OUT_OF_MEMORY. Ownership: state_destroy.
    * Threads: any-thread. Blocks: it may. Absent (with state_destroy): launch gets NULL. */
-  bp_status (*state_create)(bp_device* device, const bp_kernel* kernel,
-                            const bp_kernel_plan* plan, bp_kernel_state** out_state);
+  bp_status (*state_create)(bp_device* device, const bp_kernel* kernel, const bp_kernel_plan* plan,
+                            bp_kernel_state** out_state);
 
   /* state_destroy: ends a state before its plan. Threads: object-exclusive. Blocks: no. */
   void (*state_destroy)(bp_device* device, bp_kernel_state* state);
@@ -190,7 +191,8 @@ struct bp_kernel {
 typedef struct bp_kernel_list {
   uint32_t struct_size;
   uint32_t flags;
-  const bp_kernel* const* kernels; /* array of pointers, in preference order; lifetime: plugin */
+  const bp_kernel* const* kernels; /* array of pointers, in preference order. Lifetime:
+                                        the array object (the device), descriptors plugin */
   uint64_t kernel_count;
 } bp_kernel_list;
 

@@ -60,12 +60,12 @@ typedef struct bp_extension {
  * knows; the plugin writes at most that many bytes. All tables are static data of the plugin. */
 typedef struct bp_plugin {
   uint32_t struct_size;
-  uint32_t flags;             /* BP_PLUGIN_*_BIT */
-  const bp_root_api* root;    /* required */
-  const bp_device_api* device; /* required */
-  const bp_memory_api* memory; /* required */
-  const bp_stream_api* stream; /* NULL: the core emulates streams and events */
-  const bp_kernel_api* kernel; /* required while it is the only way to offer work */
+  uint32_t flags;                        /* BP_PLUGIN_*_BIT */
+  const bp_root_api* root;               /* required */
+  const bp_device_api* device;           /* required */
+  const bp_memory_api* memory;           /* required */
+  const bp_stream_api* stream;           /* NULL: the core emulates streams and events */
+  const bp_kernel_api* kernel;           /* required while it is the only way to offer work */
   const bp_extension* const* extensions; /* array of pointers; NULL: none */
   uint64_t extension_count;
 } bp_plugin;

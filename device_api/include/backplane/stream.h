@@ -41,8 +41,7 @@ typedef struct bp_stream_api {
   /* stream_create: an in-order queue.
    * Errors: BP_OUT_OF_MEMORY, BP_UNAVAILABLE. Ownership: stream_destroy. Threads: any-thread.
    * Blocks: no. Absent (band ASYNC): a worker thread per stream. */
-  bp_status (*stream_create)(bp_device* device, const bp_stream_args* args,
-                             bp_stream** out_stream);
+  bp_status (*stream_create)(bp_device* device, const bp_stream_args* args, bp_stream** out_stream);
 
   /* stream_destroy: ends a stream after its work is done or abandoned.
    * Threads: object-exclusive. Blocks: until the running work ends. */

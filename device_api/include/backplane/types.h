@@ -16,8 +16,8 @@ typedef struct bp_str {
   uint64_t len; /* bytes */
 } bp_str;
 
-/* A place in memory. Frozen. `handle` is whatever the device's mem_alloc answered and need not be an
- * address; where the device says BP_DEVICE_ADDRESS, the address is handle + offset_bytes. On the
+/* A place in memory. Frozen. `handle` is whatever the device's mem_alloc answered and need not be
+ * an address; where the device says BP_DEVICE_ADDRESS, the address is handle + offset_bytes. On the
  * host end of a copy the handle is a host address. handle 0 means "no memory". */
 typedef struct bp_mem {
   uint64_t handle;
@@ -31,7 +31,8 @@ typedef struct bp_i64_span {
 } bp_i64_span;
 
 /* dtype codes. 0 marks an absent optional argument. All codes are below 64, so that one uint64_t is
- * a set of dtypes: bit (1 << code). A receiver answers BP_UNSUPPORTED for a code it does not know. */
+ * a set of dtypes: bit (1 << code). A receiver answers BP_UNSUPPORTED for a code it does not know.
+ */
 #define BP_DTYPE_NONE 0u
 #define BP_DTYPE_BOOL 1u /* one byte, 0 or 1 */
 #define BP_DTYPE_I8 2u
@@ -60,7 +61,8 @@ typedef struct bp_i64_span {
 #define BP_MAX_RANK 16u
 
 /* bp_tensor.flags */
-#define BP_TENSOR_HOST_BIT 1u /* handle is a host address: a host argument, read before launch returns */
+#define BP_TENSOR_HOST_BIT \
+  1u /* handle is a host address: a host argument, read before launch returns */
 
 /* A strided view of memory. Frozen. The caller owns what the pointers name; the callee reads it
  * only during the call. */

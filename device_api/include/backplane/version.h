@@ -16,7 +16,7 @@
 #define BP_ABI_MINOR 1
 
 /* Versions travel as one number so that they compare with <. */
-#define BP_ABI_VERSION(major, minor) ((uint32_t)(major) * 65536u + (uint32_t)(minor))
+#define BP_ABI_VERSION(major, minor) ((uint32_t)(major)*65536u + (uint32_t)(minor))
 #define BP_ABI_CURRENT BP_ABI_VERSION(BP_ABI_MAJOR, BP_ABI_MINOR)
 
 /* The oldest plugin ABI that a core built from these headers still loads. */

@@ -5,8 +5,9 @@
  *
  * Objects are opaque. What a call answers in an out_ argument is the caller's, to be released with
  * the object's own release function, unless it says otherwise; on an error out_ arguments are NULL
- * or 0. Structs are versioned: set struct_size to sizeof, the rest to 0 for defaults. Every function
- * may be called from any thread. A status is one of backplane/status.h's; bpa_last_error has its words.
+ * or 0. Structs are versioned: set struct_size to sizeof, the rest to 0 for defaults. Every
+ * function may be called from any thread. A status is one of backplane/status.h's; bpa_last_error
+ * has its words.
  */
 #ifndef BACKPLANE_BACKPLANE_H
 #define BACKPLANE_BACKPLANE_H
@@ -57,10 +58,10 @@ BPA_API void bpa_log_set_sink(bpa_log_sink sink, void* user);
 /* Names and values are parallel arrays. */
 typedef struct bpa_runtime_args {
   uint32_t struct_size;
-  uint32_t flags;              /* 0 */
-  const char* plugin_path;     /* colon-separated folders searched first; NULL: none */
-  const char* install_dir;     /* replaces the installed plugin folder; NULL: the installed one */
-  const char* const* option_names;  /* "npu.memory" (plugin), "BACKPLANE_FALLBACK" (option) */
+  uint32_t flags;          /* 0 */
+  const char* plugin_path; /* colon-separated folders searched first; NULL: none */
+  const char* install_dir; /* replaces the installed plugin folder; NULL: the installed one */
+  const char* const* option_names; /* "npu.memory" (plugin), "BACKPLANE_FALLBACK" (option) */
   const char* const* option_values;
   uint64_t option_count;
 } bpa_runtime_args;
@@ -69,7 +70,8 @@ typedef struct bpa_runtime_args {
  * for defaults. Errors: INVALID_ARGUMENT for an option, naming it. */
 BPA_API bpa_status bpa_runtime_create(const bpa_runtime_args* args, bpa_runtime** out_runtime);
 
-/* Closes all devices; later use of anything below answers GONE. No other call may be in progress. */
+/* Closes all devices; later use of anything below answers GONE. No other call may be in progress.
+ */
 BPA_API bpa_status bpa_runtime_close(bpa_runtime* runtime);
 
 /* The runtime lives on while tensors or sessions do. NULL is legal. */
@@ -94,7 +96,7 @@ typedef struct bpa_device_info {
   uint64_t memory_bytes;
   uint64_t memory_used_bytes;     /* in live tensors and plans */
   uint64_t memory_reserved_bytes; /* taken from the device */
-  uint64_t features;        /* BP_FEATURE_*_BIT of backplane/device.h that are native */
+  uint64_t features;              /* BP_FEATURE_*_BIT of backplane/device.h that are native */
   uint64_t launch_count;
   uint64_t decomposed_count; /* eager operators run as several */
   uint64_t fallback_count;   /* eager operators run on the host device */
@@ -161,9 +163,9 @@ BPA_API bpa_status bpa_op_call(bpa_runtime* runtime, uint32_t op_id,
 
 typedef struct bpa_session_args {
   uint32_t struct_size;
-  uint32_t flags;                 /* 0 */
-  bpa_device* device;             /* required */
-  const char* const* dim_names;   /* symbolic dimensions fixed for the session; parallel arrays */
+  uint32_t flags;               /* 0 */
+  bpa_device* device;           /* required */
+  const char* const* dim_names; /* symbolic dimensions fixed for the session; parallel arrays */
   const int64_t* dim_sizes;
   uint64_t dim_count;
   uint32_t max_contexts; /* runs at once; 0: 8 */
@@ -186,8 +188,8 @@ typedef struct bpa_io_info {
   uint32_t flags; /* 0 */
   const char* name;
   uint32_t dtype;
-  uint32_t rank;             /* 0 also if the rank is not known */
-  const int64_t* sizes;      /* below 0: not known before the run */
+  uint32_t rank;                /* 0 also if the rank is not known */
+  const int64_t* sizes;         /* below 0: not known before the run */
   const char* const* dim_names; /* "" or the name of the symbol; as many as rank */
 } bpa_io_info;
 

@@ -62,18 +62,30 @@ struct SessionDeleter {
 /// The dtype code of a C++ type.
 template <class T>
 constexpr uint32_t dtype_of() {
-  if constexpr (std::is_same_v<T, float>) return BP_DTYPE_F32;
-  else if constexpr (std::is_same_v<T, double>) return BP_DTYPE_F64;
-  else if constexpr (std::is_same_v<T, int8_t>) return BP_DTYPE_I8;
-  else if constexpr (std::is_same_v<T, int16_t>) return BP_DTYPE_I16;
-  else if constexpr (std::is_same_v<T, int32_t>) return BP_DTYPE_I32;
-  else if constexpr (std::is_same_v<T, int64_t>) return BP_DTYPE_I64;
-  else if constexpr (std::is_same_v<T, uint8_t>) return BP_DTYPE_U8;
-  else if constexpr (std::is_same_v<T, uint16_t>) return BP_DTYPE_U16;
-  else if constexpr (std::is_same_v<T, uint32_t>) return BP_DTYPE_U32;
-  else if constexpr (std::is_same_v<T, uint64_t>) return BP_DTYPE_U64;
-  else if constexpr (std::is_same_v<T, bool>) return BP_DTYPE_BOOL;
-  else static_assert(sizeof(T) == 0, "no dtype for this type");
+  if constexpr (std::is_same_v<T, float>)
+    return BP_DTYPE_F32;
+  else if constexpr (std::is_same_v<T, double>)
+    return BP_DTYPE_F64;
+  else if constexpr (std::is_same_v<T, int8_t>)
+    return BP_DTYPE_I8;
+  else if constexpr (std::is_same_v<T, int16_t>)
+    return BP_DTYPE_I16;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return BP_DTYPE_I32;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return BP_DTYPE_I64;
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return BP_DTYPE_U8;
+  else if constexpr (std::is_same_v<T, uint16_t>)
+    return BP_DTYPE_U16;
+  else if constexpr (std::is_same_v<T, uint32_t>)
+    return BP_DTYPE_U32;
+  else if constexpr (std::is_same_v<T, uint64_t>)
+    return BP_DTYPE_U64;
+  else if constexpr (std::is_same_v<T, bool>)
+    return BP_DTYPE_BOOL;
+  else
+    static_assert(sizeof(T) == 0, "no dtype for this type");
 }
 
 }  // namespace detail
@@ -101,8 +113,8 @@ class Device {
 };
 
 struct RuntimeOptions {
-  std::string plugin_path{};  // colon-separated folders searched first
-  std::string install_dir{};  // replaces the installed plugin folder
+  std::string plugin_path{};                     // colon-separated folders searched first
+  std::string install_dir{};                     // replaces the installed plugin folder
   std::map<std::string, std::string> options{};  // "npu.memory", "BACKPLANE_FALLBACK"
 };
 
@@ -247,9 +259,9 @@ class Tensor {
 };
 
 struct SessionOptions {
-  std::string device;                  // "npu:0"; required
-  std::map<std::string, int64_t> dims{}; // symbolic dimensions fixed for the session
-  uint32_t max_contexts = 0;           // runs at once; 0: 8
+  std::string device;                     // "npu:0"; required
+  std::map<std::string, int64_t> dims{};  // symbolic dimensions fixed for the session
+  uint32_t max_contexts = 0;              // runs at once; 0: 8
 };
 
 /// A model made ready to run on one device, from any number of threads at once.
@@ -289,8 +301,8 @@ class Session {
     }
     const std::vector<std::string> outputs = output_names();
     std::vector<bpa_tensor*> handles(outputs.size());
-    detail::check(bpa_session_run(handle_.get(), input_names.data(), tensors.data(),
-                                  tensors.size(), handles.data(), handles.size()));
+    detail::check(bpa_session_run(handle_.get(), input_names.data(), tensors.data(), tensors.size(),
+                                  handles.data(), handles.size()));
     std::map<std::string, Tensor> results;
     for (size_t i = 0; i < handles.size(); ++i) {
       results.emplace(outputs[i], Tensor::adopt(handles[i]));

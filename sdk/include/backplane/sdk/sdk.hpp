@@ -21,9 +21,9 @@
 #include "backplane/device_api.h"
 
 /// True if the versioned struct behind `ptr`, as its allocator sized it, has `member`.
-#define BP_SDK_HAS(ptr, member)                                                              \
-  ((ptr)->struct_size >= offsetof(std::remove_reference_t<decltype(*(ptr))>, member) +       \
-                             sizeof((ptr)->member))
+#define BP_SDK_HAS(ptr, member) \
+  ((ptr)->struct_size >=        \
+   offsetof(std::remove_reference_t<decltype(*(ptr))>, member) + sizeof((ptr)->member))
 
 namespace bp::sdk {
 
@@ -42,14 +42,32 @@ constexpr uint64_t dtypes(std::initializer_list<uint32_t> codes) {
 /// Bytes of one element; 0 for sub-byte and unknown dtypes.
 constexpr uint64_t dtype_bytes(uint32_t dtype) {
   switch (dtype) {
-    case BP_DTYPE_BOOL: case BP_DTYPE_I8: case BP_DTYPE_U8:
-    case BP_DTYPE_F8E4M3FN: case BP_DTYPE_F8E5M2: case BP_DTYPE_F8E4M3FNUZ:
-    case BP_DTYPE_F8E5M2FNUZ: return 1;
-    case BP_DTYPE_I16: case BP_DTYPE_U16: case BP_DTYPE_F16: case BP_DTYPE_BF16: return 2;
-    case BP_DTYPE_I32: case BP_DTYPE_U32: case BP_DTYPE_F32: return 4;
-    case BP_DTYPE_I64: case BP_DTYPE_U64: case BP_DTYPE_F64: case BP_DTYPE_C64: return 8;
-    case BP_DTYPE_C128: return 16;
-    default: return 0;
+    case BP_DTYPE_BOOL:
+    case BP_DTYPE_I8:
+    case BP_DTYPE_U8:
+    case BP_DTYPE_F8E4M3FN:
+    case BP_DTYPE_F8E5M2:
+    case BP_DTYPE_F8E4M3FNUZ:
+    case BP_DTYPE_F8E5M2FNUZ:
+      return 1;
+    case BP_DTYPE_I16:
+    case BP_DTYPE_U16:
+    case BP_DTYPE_F16:
+    case BP_DTYPE_BF16:
+      return 2;
+    case BP_DTYPE_I32:
+    case BP_DTYPE_U32:
+    case BP_DTYPE_F32:
+      return 4;
+    case BP_DTYPE_I64:
+    case BP_DTYPE_U64:
+    case BP_DTYPE_F64:
+    case BP_DTYPE_C64:
+      return 8;
+    case BP_DTYPE_C128:
+      return 16;
+    default:
+      return 0;
   }
 }
 
@@ -84,9 +102,14 @@ class Host {
   void report(bp_status status, std::string_view message, int64_t vendor_code = 0,
               uint64_t op_seq = 0, bp_stream* stream = nullptr) const {
     if (api_ == nullptr || !BP_SDK_HAS(api_, report) || api_->report == nullptr) return;
-    const bp_report_info info{.struct_size = sizeof(bp_report_info), .flags = 0,
-                              .status = status, .reserved = 0, .vendor_code = vendor_code,
-                              .op_seq = op_seq, .stream = stream, .message = str(message)};
+    const bp_report_info info{.struct_size = sizeof(bp_report_info),
+                              .flags = 0,
+                              .status = status,
+                              .reserved = 0,
+                              .vendor_code = vendor_code,
+                              .op_seq = op_seq,
+                              .stream = stream,
+                              .message = str(message)};
     api_->report(context_, &info);
   }
 
@@ -141,8 +164,8 @@ int64_t option_i64(const Args* args, std::string_view name, int64_t fallback) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (error != std::errc() || end != text->data() + text->size()) {
-    throw Failure{BP_INVALID_ARGUMENT, "option " + std::string(name) + ": '" +
-                                           std::string(*text) + "' is not an integer"};
+    throw Failure{BP_INVALID_ARGUMENT, "option " + std::string(name) + ": '" + std::string(*text) +
+                                           "' is not an integer"};
   }
   return value;
 }

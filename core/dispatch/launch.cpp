@@ -60,15 +60,16 @@ Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
     return uint64_t{0};
   }
   // The stream's one fault word: launches that may fault take turns.
+  bp_status code = BP_OK;
   {
     std::lock_guard lock(stream.mutex());
     BP_TRY_ASSIGN(args.fault, stream.fault_word());
     const uint64_t seq = stream.next_seq();
     args.op_seq = stream.op_seq(seq);
     stream.note_launch(seq, kernel.op());
-    const bp_status code = start(kernel, stream, args, request.keep_alive);
-    if (code != BP_OK) return explain(stream, kernel, code);
+    code = start(kernel, stream, args, request.keep_alive);
   }
+  if (code != BP_OK) return explain(stream, kernel, code);
   BP_TRY(stream.sync());
   return uint64_t{0};
 }

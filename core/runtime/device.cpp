@@ -85,6 +85,11 @@ void Device::release_stream(Stream* stream) {
   if (status.ok()) idle_streams_.push_back(stream);
 }
 
+Stream* Device::stream_at(uint64_t index) {
+  std::lock_guard lock(streams_mutex_);
+  return index < streams_.size() ? streams_[index].get() : nullptr;
+}
+
 Status Device::quiesce() {
   std::vector<Stream*> streams;
   {

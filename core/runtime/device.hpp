@@ -76,6 +76,8 @@ class Device : public Counted<Device> {
   Result<Stream*> acquire_stream();
   /// Waits for the stream's work and takes it back; a failed stream is destroyed.
   void release_stream(Stream* stream);
+  /// By the index that its op_seq numbers carry; nullptr: none.
+  Stream* stream_at(uint64_t index);
   /// Waits until all streams are idle. Errors: the first failure; all streams are waited for.
   Status quiesce();
 

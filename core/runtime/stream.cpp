@@ -85,10 +85,13 @@ Status Stream::check_fault() {
 }
 
 std::string Stream::culprit(uint64_t op_seq) {
-  const uint64_t seq = op_seq & ((uint64_t{1} << 40) - 1);
-  std::lock_guard lock(mutex_);
-  const RecentOp& recent = recent_ops_[seq % kRecentOps];
-  if (seq == 0 || recent.seq != seq || (op_seq >> 40) != index_) return "an earlier operator";
+  // The launch may have been another stream's: failures travel along waits.
+  Stream* owner = device_.stream_at(op_seq >> kSeqBits);
+  const uint64_t seq = op_seq & kSeqMask;
+  if (owner == nullptr || seq == 0) return "an earlier operator";
+  std::lock_guard lock(owner->mutex_);
+  const RecentOp& recent = owner->recent_ops_[seq % kRecentOps];
+  if (recent.seq != seq) return "an earlier operator";
   return "operator " + std::string(device_.runtime().registry().schema(recent.op).name);
 }
 
@@ -103,7 +106,8 @@ Status Stream::failure(bp_status code, std::string_view what) {
     op_seq = emulated_failed_op_seq(handle_);
   }
   std::string text = device_.name() + ": ";
-  text += op_seq != 0 ? culprit(op_seq) : std::string(what);
+  // An inline launch fails while its caller is still there to name it.
+  text += op_seq != 0 && !is_inline() ? culprit(op_seq) : std::string(what);
   text += " failed";
   if (report) text += ": " + report->message;
   return Status(code, text);

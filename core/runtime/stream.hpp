@@ -35,7 +35,7 @@ class Stream {
   /// The number of the next piece of work. Under mutex().
   uint64_t next_seq() { return ++issued_seq_; }
   /// A name for the launch with this number in reports: unique within the process's device.
-  uint64_t op_seq(uint64_t seq) const { return (index_ << 40) | seq; }
+  uint64_t op_seq(uint64_t seq) const { return (index_ << kSeqBits) | seq; }
   /// Remembers which operator a launch ran, for error messages. Under mutex().
   void note_launch(uint64_t seq, OpId op) { recent_ops_[seq % kRecentOps] = {seq, op}; }
 
@@ -55,6 +55,8 @@ class Stream {
   Status failure(bp_status code, std::string_view what);
 
  private:
+  static constexpr uint64_t kSeqBits = 40;
+  static constexpr uint64_t kSeqMask = (uint64_t{1} << kSeqBits) - 1;
   static constexpr size_t kRecentOps = 256;
   struct RecentOp {
     uint64_t seq = 0;

@@ -338,6 +338,15 @@ class DigitsTest(CommandTest):
         self.assertEqual(result.returncode, FAILED, result.stdout + result.stderr)
         self.assertIn("WRONG: cpu:0 reads only", result.stdout)
 
+    def test_readme_shows_the_first_program(self):
+        root = DIGITS.resolve().parents[2]
+        readme = (root / "README.md").read_text()
+        shown = readme.split("```cpp\n")[1].split("```")[0].splitlines()
+        program = (root / "docs/examples/first.cpp").read_text().splitlines()
+        own = [line.strip() for line in program]
+        self.assertGreaterEqual(len(shown), 5)
+        self.assertEqual([line for line in shown if line.strip() not in own], [])
+
     def test_first_program(self):
         result = self.check(OK, "cpu:0", DIGITS / "digits.onnx", program=BIN / "first")
         self.assertEqual(result.stdout, "0 6 0 10 \nprobabilities\n")

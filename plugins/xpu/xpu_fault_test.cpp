@@ -496,7 +496,8 @@ TEST_F(XpuFaultSweepTest, EveryCallRefusedOnce_IsReportedAndTheNextTryWorks) {
     const bool hides_platform = std::string_view(fired) == "clGetDeviceIDs";
     EXPECT_EQ(status, hides_platform ? BP_UNAVAILABLE : BP_OUT_OF_MEMORY);
     EXPECT_FALSE(host_.last_report().message.empty());
-    ASSERT_EQ(use_everything(), BP_OK) << host_.last_report().message;
+    // On the fixture's device, which has its programs: building them is what takes long here.
+    ASSERT_EQ(use_device(), BP_OK) << host_.last_report().message;
   }
   EXPECT_GE(fault_count, 30u);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # bp_add_plugin(): makes one plugin. The same file serves the tree itself and the installed SDK,
-# so it relies on nothing but backplane::device_api and backplane::sdk.
+# so it relies on nothing but header-only targets: backplane::device_api, backplane::ops_headers
+# (the operators' attribute structs) and backplane::sdk.
 include_guard(GLOBAL)
 
 set(BP_PLUGIN_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
@@ -34,10 +35,8 @@ function(bp_add_plugin)
   add_library(${arg_TARGET} MODULE ${arg_SOURCES})
   target_include_directories(${arg_TARGET} PRIVATE ${arg_INCLUDE})
   target_compile_definitions(${arg_TARGET} PRIVATE ${arg_DEFINES})
-  target_link_libraries(${arg_TARGET} PRIVATE backplane::device_api backplane::sdk ${arg_LINK})
-  if(TARGET backplane::ops_headers)
-    target_link_libraries(${arg_TARGET} PRIVATE backplane::ops_headers)
-  endif()
+  target_link_libraries(${arg_TARGET} PRIVATE backplane::device_api backplane::ops_headers
+                                              backplane::sdk ${arg_LINK})
   bp_set_plugin_properties(${arg_TARGET} ${arg_NAME} "${arg_OUTPUT_DIRECTORY}")
   bp_set_plugin_flags(${arg_TARGET})
   bp_configure_plugin_manifest(${arg_TARGET} ${arg_NAME} "${arg_MANIFEST}"

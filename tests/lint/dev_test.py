@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/dev"))
 import count_tests  # noqa: E402  (found through the line above)
 
-JUNIT = '<testsuite><testcase name="a" status="{}"><system-out>{}</system-out></testcase>' \
+JUNIT = '<testsuite><testcase name="a" status="{}">{}<system-out>{}</system-out></testcase>' \
         '</testsuite>'
 
 
@@ -125,9 +125,9 @@ class MissingThings(unittest.TestCase):
 
 
 class Counting(unittest.TestCase):
-    def count(self, status, output):
+    def count(self, status, output, more=""):
         with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
-            file.write(JUNIT.format(status, output))
+            file.write(JUNIT.format(status, more, output))
             file.flush()
             return count_tests.count_report(file.name)
 
@@ -141,6 +141,12 @@ class Counting(unittest.TestCase):
     def test_program_that_died(self):
         self.assertEqual(self.count("fail", "[ RUN      ] A.B\n"), (0, 1, 0))
         self.assertEqual(self.count("notrun", ""), (0, 1, 0))
+
+    def test_skipped_is_not_unable_to_start(self):
+        skipped = '<skipped message="SKIP_RETURN_CODE=77"/>'
+        self.assertEqual(self.count("notrun", "no onnx", skipped), (0, 0, 1))
+        unable = '<skipped message="Unable to find executable"/>'
+        self.assertEqual(self.count("notrun", "", unable), (0, 1, 0))
 
     def test_sums_do_not_hide_a_failing_exit(self):
         self.assertEqual(self.count("fail", "[  PASSED  ] 3 tests.\n"), (3, 1, 0))

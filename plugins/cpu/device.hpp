@@ -26,14 +26,18 @@ using DnnlEngine = std::unique_ptr<dnnl_engine, DnnlEngineDelete>;
 }  // namespace bp::cpu
 
 struct bp_instance {
-  bp::sdk::Host host;
+  bp::sdk::Host services;
+
+  const bp::sdk::Host& host() const { return services; }
 };
 
 struct bp_device {
   bp_device(const bp::sdk::Host& instance_host, int thread_count)
-      : host(instance_host), workers(thread_count) {}
+      : services(instance_host), workers(thread_count) {}
 
-  const bp::sdk::Host host;
+  const bp::sdk::Host& host() const { return services; }
+
+  const bp::sdk::Host services;
   bp::cpu::Workers workers;
   bp::cpu::MemoryBook memory;
   bp::cpu::Machine machine;

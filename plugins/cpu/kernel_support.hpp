@@ -72,9 +72,13 @@ inline bool is_contiguous(const bp_tensor& tensor) {
 /// stream can only be a foreign pointer.
 template <bp_status (*Launch)(const bp_launch_args&)>
 bp_status launch_slot(const bp_launch_args* args) {
-  return sdk::guard(args->device->host, [args] {
-    if (args->stream == nullptr) return Launch(*args);
-    throw sdk::Failure{BP_INVALID_ARGUMENT, "launch: this device has no streams of its own"};
+  if (args == nullptr || args->struct_size < sizeof(bp_launch_args)) [[unlikely]] {
+    return BP_INVALID_ARGUMENT;  // All members are of the oldest ABI that this plugin knows.
+  }
+  return sdk::slot("launch", args->device, {}, [args] {
+    if (args->stream != nullptr) sdk::refuse("launch: this device has no streams of its own");
+    if (args->tensors == nullptr) sdk::refuse("launch: the tensors are NULL");
+    return Launch(*args);
   });
 }
 
@@ -124,7 +128,7 @@ template <class Plan,
           std::unique_ptr<Plan> (*Make)(bp_device*, const bp_kernel_query&, bp_plan_info*)>
 bp_status plan_slot(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
                     bp_kernel_plan** out_plan) {
-  return sdk::guard(device->host, [&] {
+  return sdk::slot("plan", device, {query, out_info, out_plan}, [&]() -> bp_status {
     bp_plan_info info{};
     try {
       *out_plan = Make(device, *query, &info).release();

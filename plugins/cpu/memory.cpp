@@ -13,7 +13,7 @@
 namespace bp::cpu {
 namespace {
 
-using sdk::guard;
+using sdk::slot;
 
 std::byte* address_of(const bp_mem& mem) {
   return reinterpret_cast<std::byte*>(mem.handle + mem.offset_bytes);
@@ -33,23 +33,23 @@ void require_inside(bp_device* device, const char* what, const bp_mem& mem, uint
                      std::string(what) + ": " + in_words(mem, bytes) + " are outside its memory"};
 }
 
-bp_status mem_alloc(bp_device* device, const bp_alloc_args* args, uint64_t* out_handle) {
-  return guard(device->host, [&] {
-    const uint64_t alignment =
-        args->alignment_bytes == 0 ? kMemoryAlignment : args->alignment_bytes;
-    if (args->bytes == 0 || !is_power_of_two(alignment)) {
+bp_status mem_alloc(bp_device* device, const bp_alloc_args* caller_args, uint64_t* out_handle) {
+  return slot("mem_alloc", device, {caller_args, out_handle}, [&] {
+    const bp_alloc_args args = sdk::read_args(caller_args);
+    const uint64_t alignment = args.alignment_bytes == 0 ? kMemoryAlignment : args.alignment_bytes;
+    if (args.bytes == 0 || !is_power_of_two(alignment)) {
       throw sdk::Failure{BP_INVALID_ARGUMENT,
-                         "mem_alloc: " + std::to_string(args->bytes) + " bytes aligned to " +
+                         "mem_alloc: " + std::to_string(args.bytes) + " bytes aligned to " +
                              std::to_string(alignment) +
                              "; expected more than 0 bytes and a power of two"};
     }
     // Linux grants far more than there is and ends the process when it is touched, so the one
     // certain case is refused here.
     const uint64_t limit = device->machine.memory_bytes;
-    const bool fits = limit == 0 || (args->bytes <= limit && alignment <= limit);
-    const uint64_t handle = fits ? device->memory.allocate(args->bytes, alignment) : 0;
+    const bool fits = limit == 0 || (args.bytes <= limit && alignment <= limit);
+    const uint64_t handle = fits ? device->memory.allocate(args.bytes, alignment) : 0;
     if (handle == 0) {
-      throw sdk::Failure{BP_OUT_OF_MEMORY, "mem_alloc: no " + std::to_string(args->bytes) +
+      throw sdk::Failure{BP_OUT_OF_MEMORY, "mem_alloc: no " + std::to_string(args.bytes) +
                                                " bytes of host memory (the machine has " +
                                                std::to_string(limit) + ")"};
     }
@@ -59,53 +59,56 @@ bp_status mem_alloc(bp_device* device, const bp_alloc_args* args, uint64_t* out_
 }
 
 bp_status mem_free(bp_device* device, uint64_t handle) {
-  return guard(device->host, [&] {
+  return slot("mem_free", device, {}, [&] {
     if (device->memory.release(handle)) return BP_OK;
     throw sdk::Failure{BP_INVALID_ARGUMENT,
                        "mem_free: handle " + std::to_string(handle) + " is not allocated"};
   });
 }
 
-bp_status mem_copy(bp_device* device, const bp_copy_args* args) {
-  return guard(device->host, [&] {
-    if (args->kind > BP_COPY_DEVICE_TO_DEVICE) {
-      throw sdk::Failure{BP_UNSUPPORTED, "mem_copy: kind " + std::to_string(args->kind) +
+bp_status mem_copy(bp_device* device, const bp_copy_args* caller_args) {
+  return slot("mem_copy", device, {caller_args}, [&] {
+    const bp_copy_args args = sdk::read_args(caller_args);
+    if (args.kind > BP_COPY_DEVICE_TO_DEVICE) {
+      throw sdk::Failure{BP_UNSUPPORTED, "mem_copy: kind " + std::to_string(args.kind) +
                                              " is not known to this plugin"};
     }
-    if (args->bytes == 0) return BP_OK;
-    require_inside(device, "mem_copy: destination", args->dst, args->bytes);
-    require_inside(device, "mem_copy: source", args->src, args->bytes);
-    std::memcpy(address_of(args->dst), address_of(args->src), args->bytes);
+    if (args.bytes == 0) return BP_OK;
+    require_inside(device, "mem_copy: destination", args.dst, args.bytes);
+    require_inside(device, "mem_copy: source", args.src, args.bytes);
+    std::memcpy(address_of(args.dst), address_of(args.src), args.bytes);
     return BP_OK;
   });
 }
 
-bp_status mem_fill(bp_device* device, bp_stream* stream, const bp_fill_args* args) {
-  return guard(device->host, [&] {
-    const uint32_t width = args->pattern_bytes;
-    if (stream != nullptr || !is_power_of_two(width) || width > 8 || args->bytes % width != 0) {
+bp_status mem_fill(bp_device* device, bp_stream* stream, const bp_fill_args* caller_args) {
+  return slot("mem_fill", device, {caller_args}, [&] {
+    const bp_fill_args args = sdk::read_args(caller_args);
+    const uint32_t width = args.pattern_bytes;
+    if (stream != nullptr || !is_power_of_two(width) || width > 8 || args.bytes % width != 0) {
       throw sdk::Failure{BP_INVALID_ARGUMENT,
-                         "mem_fill: " + std::to_string(args->bytes) + " bytes with a pattern of " +
+                         "mem_fill: " + std::to_string(args.bytes) + " bytes with a pattern of " +
                              std::to_string(width) +
                              "; expected a pattern of 1, 2, 4 or 8 bytes, a multiple of it, and no "
                              "stream, since this device has none"};
     }
-    if (args->bytes == 0) return BP_OK;
-    require_inside(device, "mem_fill", args->dst, args->bytes);
-    std::byte* const dst = address_of(args->dst);
+    if (args.bytes == 0) return BP_OK;
+    require_inside(device, "mem_fill", args.dst, args.bytes);
+    std::byte* const dst = address_of(args.dst);
     if (width == 1) {
-      std::memset(dst, static_cast<int>(args->pattern & 0xff), args->bytes);
+      std::memset(dst, static_cast<int>(args.pattern & 0xff), args.bytes);
       return BP_OK;
     }
-    for (uint64_t i = 0; i < args->bytes; i += width) std::memcpy(dst + i, &args->pattern, width);
+    for (uint64_t i = 0; i < args.bytes; i += width) std::memcpy(dst + i, &args.pattern, width);
     return BP_OK;
   });
 }
 
-bp_status mem_map(bp_device* device, const bp_map_args* args, void** out_ptr) {
-  return guard(device->host, [&] {
-    require_inside(device, "mem_map", args->mem, args->bytes);
-    void* const ptr = address_of(args->mem);
+bp_status mem_map(bp_device* device, const bp_map_args* caller_args, void** out_ptr) {
+  return slot("mem_map", device, {caller_args, out_ptr}, [&] {
+    const bp_map_args args = sdk::read_args(caller_args);
+    require_inside(device, "mem_map", args.mem, args.bytes);
+    void* const ptr = address_of(args.mem);
     device->memory.map(ptr);
     *out_ptr = ptr;
     return BP_OK;
@@ -113,7 +116,7 @@ bp_status mem_map(bp_device* device, const bp_map_args* args, void** out_ptr) {
 }
 
 bp_status mem_unmap(bp_device* device, void* ptr) {
-  return guard(device->host, [&] {
+  return slot("mem_unmap", device, {}, [&] {
     if (device->memory.unmap(ptr)) return BP_OK;
     throw sdk::Failure{BP_INVALID_ARGUMENT, "mem_unmap: this pointer is not mapped"};
   });

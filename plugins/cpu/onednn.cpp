@@ -178,13 +178,12 @@ void build_dnnl_programs(bp_device* device, double multiply_add_count,
 
 bp_status create_dnnl_state(bp_device* device, const bp_kernel*, const bp_kernel_plan* plan,
                             bp_kernel_state** out_state) {
-  return sdk::guard(device->host, [&] {
+  return sdk::slot("state_create", device, {plan, out_state}, [&] {
     try {
       *out_state = new DnnlState(device, *static_cast<const DnnlPlan*>(plan));
     } catch (const Refusal& refusal) {
       throw sdk::Failure{BP_INTERNAL, refusal.reason};
     }
-    return BP_OK;
   });
 }
 
@@ -205,7 +204,7 @@ bp_status launch_dnnl(const bp_launch_args& args) {
   if (status == dnnl_success) return BP_OK;
   const std::string message = "oneDNN status " + std::to_string(status) + " from a launch of " +
                               std::string(sdk::view(args.kernel->name));
-  args.device->host.report(BP_INTERNAL, message, status, args.op_seq);
+  args.device->host().report(BP_INTERNAL, message, status, args.op_seq);
   return BP_INTERNAL;
 }
 

@@ -17,7 +17,7 @@
 namespace bp::cpu {
 namespace {
 
-using sdk::guard;
+using sdk::slot;
 
 constexpr int64_t kMaxThreads = 1024;
 
@@ -51,65 +51,63 @@ int thread_count_of(const bp_open_args* args) {
 
 bp_status init(const bp_host_api* host_api, void* host_context, const bp_config* config,
                bp_instance** out_instance) {
-  const sdk::Host host(host_api, host_context);
-  return guard(host, [&] {
-    refuse_unknown_options(config, "");
-    *out_instance = new bp_instance{host};
-    return BP_OK;
+  const bp_instance instance{sdk::Host(host_api, host_context)};
+  return slot("init", &instance, {config, out_instance}, [&] {
+    const bp_config wanted = sdk::read_args(config);
+    refuse_unknown_options(&wanted, "");
+    *out_instance = new bp_instance(instance);
   });
 }
 
 bp_status shutdown(bp_instance* instance) {
-  delete instance;
-  return BP_OK;
+  return slot("shutdown", instance, {}, [&] { delete instance; });
 }
 
-bp_status device_count(bp_instance*, uint32_t* out_count) {
-  *out_count = 1;
-  return BP_OK;
+bp_status device_count(bp_instance* instance, uint32_t* out_count) {
+  return slot("device_count", instance, {out_count}, [&] { *out_count = 1; });
 }
 
 bp_status device_open(bp_instance* instance, const bp_open_args* args, bp_device** out_device) {
-  return guard(instance->host, [&] {
-    if (args->index != 0) {
-      throw sdk::Failure{BP_INVALID_ARGUMENT, "device_open: there is one device, index 0; found " +
-                                                  std::to_string(args->index)};
+  return slot("device_open", instance, {args, out_device}, [&] {
+    const bp_open_args wanted = sdk::read_args(args);
+    if (wanted.index != 0) {
+      sdk::refuse("device_open: there is one device, index 0; found ", wanted.index);
     }
-    auto device = std::make_unique<bp_device>(instance->host, thread_count_of(args));
+    auto device = std::make_unique<bp_device>(instance->host(), thread_count_of(&wanted));
     device->machine = read_machine();
     device->engine = make_dnnl_engine();
     device->driver = dnnl_version_text();
     *out_device = device.release();
-    return BP_OK;
   });
 }
 
 bp_status device_close(bp_device* device) {
-  delete device;
-  return BP_OK;
+  return slot("device_close", device, {}, [&] { delete device; });
 }
 
 bp_status device_props(bp_device* device, bp_device_props* out_props) {
-  bp_device_props props{};
-  props.flags = BP_DEVICE_CONCURRENT_BIT | BP_DEVICE_ADDRESS_BIT | BP_DEVICE_HOST_MEMORY_BIT;
-  props.features = BP_FEATURE_FILL_BIT | BP_FEATURE_MAP_BIT;
-  props.execution = BP_EXECUTION_INLINE;
-  props.compute_unit_count = static_cast<uint32_t>(device->workers.thread_count());
-  props.memory_bytes = device->machine.memory_bytes;
-  props.alignment_bytes = kMemoryAlignment;
-  props.name = sdk::str(device->machine.name);
-  props.vendor = sdk::str(device->machine.vendor);
-  props.driver = sdk::str(device->driver);
-  sdk::write_out(out_props, props);
-  return BP_OK;
+  return slot("device_props", device, {out_props}, [&] {
+    bp_device_props props{};
+    props.flags = BP_DEVICE_CONCURRENT_BIT | BP_DEVICE_ADDRESS_BIT | BP_DEVICE_HOST_MEMORY_BIT;
+    props.features = BP_FEATURE_FILL_BIT | BP_FEATURE_MAP_BIT;
+    props.execution = BP_EXECUTION_INLINE;
+    props.compute_unit_count = static_cast<uint32_t>(device->workers.thread_count());
+    props.memory_bytes = device->machine.memory_bytes;
+    props.alignment_bytes = kMemoryAlignment;
+    props.name = sdk::str(device->machine.name);
+    props.vendor = sdk::str(device->machine.vendor);
+    props.driver = sdk::str(device->driver);
+    sdk::write_out(out_props, props);
+  });
 }
 
-bp_status kernel_list(bp_device*, bp_kernel_list* out_list) {
-  bp_kernel_list list{};
-  list.kernels = all_kernels().data();
-  list.kernel_count = all_kernels().size();
-  sdk::write_out(out_list, list);
-  return BP_OK;
+bp_status kernel_list(bp_device* device, bp_kernel_list* out_list) {
+  return slot("kernel_list", device, {out_list}, [&] {
+    bp_kernel_list list{};
+    list.kernels = all_kernels().data();
+    list.kernel_count = all_kernels().size();
+    sdk::write_out(out_list, list);
+  });
 }
 
 constinit const bp_root_api kRootApi{
@@ -129,6 +127,7 @@ constinit const bp_kernel_api kKernelApi{
 }  // namespace bp::cpu
 
 extern "C" int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
+  if (out_plugin == nullptr) return BP_INVALID_ARGUMENT;
   if (core_abi < bp::cpu::kAbiMin) return BP_INCOMPATIBLE;
   bp_plugin plugin{};
   plugin.root = &bp::cpu::kRootApi;

@@ -11,10 +11,15 @@
 
 #include "backplane/sdk/sdk.hpp"
 #include "memory.hpp"
-#include "slot.hpp"
 #include "worker.hpp"
 
 namespace bp::npu {
+
+using sdk::fail;
+using sdk::Failure;
+using sdk::read_args;
+using sdk::refuse;
+using sdk::slot;
 
 /// The device-scope options of the manifest, against which the core has checked them.
 struct DeviceOptions {

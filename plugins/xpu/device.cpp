@@ -147,10 +147,10 @@ void list_devices(const Driver& driver, const sdk::Host& host, const Platform& p
 
 }  // namespace
 
-Instance::Instance(sdk::Host host, const bp_config* config) : host_(host) {
-  check_flags(config->flags, 0, "bp_config");
-  check_options(config, {"platform"});
-  const std::string filter(sdk::option(config, "platform").value_or(""));
+Instance::Instance(sdk::Host host, const bp_config& config) : host_(host) {
+  check_flags(config.flags, 0, "bp_config");
+  check_options(&config, {"platform"});
+  const std::string filter(sdk::option(&config, "platform").value_or(""));
   driver_ = Driver::open();
   std::vector<Platform> platforms = filter_platforms(list_platforms(*driver_), filter);
   for (const Platform& platform : platforms) list_devices(*driver_, host_, platform, &devices_);
@@ -208,14 +208,15 @@ bp_status device_open(bp_instance* instance, const bp_open_args* args, bp_device
   *out_device = nullptr;
   return sdk::guard(instance->host(), [&] {
     const auto& devices = instance->devices();
-    if (args->index >= devices.size()) {
-      throw sdk::Failure{BP_INVALID_ARGUMENT, "device index " + std::to_string(args->index) +
+    const bp_open_args wanted = sdk::read_args(args);
+    if (wanted.index >= devices.size()) {
+      throw sdk::Failure{BP_INVALID_ARGUMENT, "device index " + std::to_string(wanted.index) +
                                                   ": there are " + std::to_string(devices.size())};
     }
-    check_flags(args->flags, 0, "bp_open_args");
-    check_options(args, {"profiling"});
-    *out_device =
-        new bp_device(*instance, devices[args->index], read_bool(args, "profiling", true));
+    check_flags(wanted.flags, 0, "bp_open_args");
+    check_options(&wanted, {"profiling"});
+    *out_device = new bp_device(*instance, devices[wanted.index],
+                                sdk::option_bool(&wanted, "profiling", true));
     return BP_OK;
   });
 }

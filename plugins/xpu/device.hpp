@@ -34,7 +34,7 @@ struct DeviceInfo {
 class Instance {
  public:
   /// Throws sdk::Failure; BP_UNAVAILABLE where there is no driver, platform or device.
-  Instance(sdk::Host host, const bp_config* config);
+  Instance(sdk::Host host, const bp_config& config);
 
   const sdk::Host& host() const { return host_; }
   const std::shared_ptr<const Driver>& driver() const { return driver_; }

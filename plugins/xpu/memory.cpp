@@ -206,7 +206,7 @@ namespace {
 bp_status mem_alloc(bp_device* device, const bp_alloc_args* args, uint64_t* out_handle) {
   if (device == nullptr || args == nullptr || out_handle == nullptr) return BP_INVALID_ARGUMENT;
   return sdk::guard(device->host(), [&] {
-    *out_handle = device->memory().alloc(*args);
+    *out_handle = device->memory().alloc(sdk::read_args(args));
     return BP_OK;
   });
 }
@@ -221,12 +221,12 @@ bp_status mem_free(bp_device* device, uint64_t handle) {
 
 bp_status mem_copy(bp_device* device, const bp_copy_args* args) {
   if (device == nullptr || args == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(device->host(), [&] { return copy(*device, nullptr, *args); });
+  return sdk::guard(device->host(), [&] { return copy(*device, nullptr, sdk::read_args(args)); });
 }
 
 bp_status mem_fill(bp_device* device, bp_stream* stream, const bp_fill_args* args) {
   if (device == nullptr || args == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(device->host(), [&] { return fill(*device, stream, *args); });
+  return sdk::guard(device->host(), [&] { return fill(*device, stream, sdk::read_args(args)); });
 }
 
 bp_status host_alloc(bp_device* device, uint64_t bytes, void** out_ptr) {
@@ -248,7 +248,7 @@ bp_status host_free(bp_device* device, void* ptr) {
 bp_status mem_map(bp_device* device, const bp_map_args* args, void** out_ptr) {
   if (device == nullptr || args == nullptr || out_ptr == nullptr) return BP_INVALID_ARGUMENT;
   return sdk::guard(device->host(), [&] {
-    *out_ptr = device->memory().map(*args);
+    *out_ptr = device->memory().map(sdk::read_args(args));
     return BP_OK;
   });
 }

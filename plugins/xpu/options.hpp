@@ -26,17 +26,6 @@ void check_options(const Args* args, std::initializer_list<std::string_view> kno
   }
 }
 
-/// Throws sdk::Failure with BP_INVALID_ARGUMENT for a value that is neither true nor false.
-template <class Args>
-bool read_bool(const Args* args, std::string_view name, bool fallback) {
-  const auto text = sdk::option(args, name);
-  if (text && *text != "true" && *text != "false") {
-    throw sdk::Failure{BP_INVALID_ARGUMENT, "option " + std::string(name) + ": '" +
-                                                std::string(*text) + "'; expected true or false"};
-  }
-  return sdk::option_bool(args, name, fallback);
-}
-
 /// Throws sdk::Failure with BP_UNSUPPORTED if a struct's `flags` have a bit that is not in `known`.
 inline void check_flags(uint32_t flags, uint32_t known, const char* name) {
   if ((flags & ~known) == 0) return;

@@ -15,7 +15,7 @@ bp_status init(const bp_host_api* host, void* host_ctx, const bp_config* config,
   *out_instance = nullptr;
   const bp::sdk::Host services(host, host_ctx);
   return bp::sdk::guard(services, [&] {
-    *out_instance = new bp_instance(services, config);
+    *out_instance = new bp_instance(services, bp::sdk::read_args(config));
     return BP_OK;
   });
 }

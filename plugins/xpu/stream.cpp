@@ -202,7 +202,7 @@ bp_status stream_create(bp_device* device, const bp_stream_args* args, bp_stream
   if (device == nullptr || args == nullptr || out_stream == nullptr) return BP_INVALID_ARGUMENT;
   *out_stream = nullptr;
   return sdk::guard(device->host(), [&] {
-    check_flags(args->flags, 0, "bp_stream_args");
+    check_flags(sdk::read_args(args).flags, 0, "bp_stream_args");
     *out_stream = new bp_stream(*device);
     return BP_OK;
   });
@@ -228,8 +228,9 @@ bp_status event_create(bp_device* device, const bp_event_args* args, bp_event** 
   if (device == nullptr || args == nullptr || out_event == nullptr) return BP_INVALID_ARGUMENT;
   *out_event = nullptr;
   return sdk::guard(device->host(), [&] {
-    check_flags(args->flags, device->has_profiling() ? BP_EVENT_TIMING_BIT : 0, "bp_event_args");
-    *out_event = new bp_event(*device, (args->flags & BP_EVENT_TIMING_BIT) != 0);
+    const uint32_t flags = sdk::read_args(args).flags;
+    check_flags(flags, device->has_profiling() ? BP_EVENT_TIMING_BIT : 0, "bp_event_args");
+    *out_event = new bp_event(*device, (flags & BP_EVENT_TIMING_BIT) != 0);
     return BP_OK;
   });
 }
@@ -284,7 +285,8 @@ bp_status event_query(bp_event* event) {
 
 bp_status mem_copy_async(bp_stream* stream, const bp_copy_args* args) {
   if (stream == nullptr || args == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(stream->device().host(), [&] { return copy(stream->device(), stream, *args); });
+  return sdk::guard(stream->device().host(),
+                    [&] { return copy(stream->device(), stream, sdk::read_args(args)); });
 }
 
 bp_status stream_host_call(bp_stream* stream, bp_host_fn fn, void* user) {

@@ -140,7 +140,7 @@ TEST_F(XpuInstanceTest, UnknownOption_IsRefusedByName) {
   EXPECT_EQ(open_device(plugin_, instance_, 0, {{"threads", "2"}}, &device), BP_INVALID_ARGUMENT);
   EXPECT_EQ(host_.last_report().message, "unknown option 'threads'");
   EXPECT_EQ(open_device(plugin_, instance_, 0, {{"profiling", "1"}}, &device), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(host_.last_report().message, "option profiling: '1'; expected true or false");
+  EXPECT_EQ(host_.last_report().message, "option profiling: '1' is neither true nor false");
   EXPECT_EQ(device, nullptr);
 }
 

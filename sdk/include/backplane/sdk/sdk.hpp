@@ -14,6 +14,7 @@
 #include <initializer_list>
 #include <new>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -86,12 +87,32 @@ void write_out(T* out, const T& value) {
   out->struct_size = size;
 }
 
+/// A copy of a versioned struct that the core allocated: members beyond its struct_size are zero,
+/// which means what a core that doesn't know them would do.
+template <class Args>
+Args read_args(const Args* args) {
+  Args copy{};
+  std::memcpy(&copy, args, std::min<size_t>(args->struct_size, sizeof(Args)));
+  return copy;
+}
+
 /// A failure on its way to the guard: the status for the core and the words for its user.
 struct Failure {
   bp_status status;
   std::string message;
   int64_t vendor_code = 0;
 };
+
+/// Ends a slot with words: fail(BP_UNSUPPORTED, "mem_copy: kind ", kind).
+template <class... Parts>
+[[noreturn]] void fail(bp_status status, const Parts&... parts) {
+  throw Failure{status, (std::ostringstream() << ... << parts).str()};
+}
+/// The call is wrong: refuse("expected ", 3, ", found ", n).
+template <class... Parts>
+[[noreturn]] void refuse(const Parts&... parts) {
+  fail(BP_INVALID_ARGUMENT, parts...);
+}
 
 /// The core's services for one instance. Copyable; valid until that instance's shutdown.
 class Host {
@@ -146,9 +167,27 @@ bp_status guard(const Host& host, Body&& body) noexcept {
   }
 }
 
+/// Runs the body of slot `name`. `object` is its first argument, with a member function host();
+/// `pointers` are the others that must not be NULL. The body throws Failure, or answers with a
+/// status, or has succeeded.
+template <class Object, class Body>
+bp_status slot(std::string_view name, const Object* object,
+               std::initializer_list<const void*> pointers, Body&& body) noexcept {
+  if (object == nullptr) return BP_INVALID_ARGUMENT;  // Without an object there is no host to tell.
+  return guard(object->host(), [&]() -> bp_status {
+    if (std::find(pointers.begin(), pointers.end(), nullptr) != pointers.end()) {
+      refuse(name, ": an argument is NULL");
+    }
+    if constexpr (!std::is_void_v<decltype(body())>) return body();
+    body();
+    return BP_OK;
+  });
+}
+
 /// The value of a user option in a bp_config or bp_open_args, if the user set it.
 template <class Args>
 std::optional<std::string_view> option(const Args* args, std::string_view name) {
+  if (!BP_SDK_HAS(args, option_values)) return std::nullopt;
   for (uint32_t i = 0; i < args->option_count; ++i) {
     if (view(args->option_names[i]) == name) return view(args->option_values[i]);
   }
@@ -164,8 +203,7 @@ int64_t option_i64(const Args* args, std::string_view name, int64_t fallback) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (error != std::errc() || end != text->data() + text->size()) {
-    throw Failure{BP_INVALID_ARGUMENT, "option " + std::string(name) + ": '" + std::string(*text) +
-                                           "' is not an integer"};
+    refuse("option ", name, ": '", *text, "' is not an integer");
   }
   return value;
 }
@@ -173,7 +211,11 @@ int64_t option_i64(const Args* args, std::string_view name, int64_t fallback) {
 template <class Args>
 bool option_bool(const Args* args, std::string_view name, bool fallback) {
   const auto text = option(args, name);
-  return text ? *text == "true" : fallback;
+  if (!text) return fallback;
+  if (*text != "true" && *text != "false") {
+    refuse("option ", name, ": '", *text, "' is neither true nor false");
+  }
+  return *text == "true";
 }
 
 }  // namespace bp::sdk

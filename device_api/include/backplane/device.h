@@ -33,7 +33,8 @@
 #define BP_EXECUTION_INLINE 1u /* a launch with stream NULL runs on the calling thread */
 
 /* Allocated and zeroed by the core; the plugin writes at most struct_size bytes. Texts: lifetime
- * object (the device). A number that the plugin does not know stays 0. */
+ * object (the device). A number that the plugin does not know stays 0. Required: alignment_bytes.
+ */
 typedef struct bp_device_props {
   uint32_t struct_size;
   uint32_t flags;              /* BP_DEVICE_*_BIT */
@@ -48,7 +49,8 @@ typedef struct bp_device_props {
   bp_str driver; /* driver or library, with version */
 } bp_device_props;
 
-/* How a device is to be opened. Allocated by the core, read during the call only. */
+/* How a device is to be opened. Allocated by the core, read during the call only.
+ * Required: all. */
 typedef struct bp_open_args {
   uint32_t struct_size;
   uint32_t flags;

@@ -20,7 +20,8 @@ typedef struct bp_event bp_event;       /* made by event_create */
 #define BP_LOG_INFO 3u
 #define BP_LOG_DEBUG 4u
 
-/* What went wrong, in words. Allocated by the plugin; the core copies what it keeps. */
+/* What went wrong, in words. Allocated by the plugin; the core copies what it keeps.
+ * Required: message. */
 typedef struct bp_report_info {
   uint32_t struct_size;
   uint32_t flags;

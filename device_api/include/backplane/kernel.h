@@ -29,7 +29,7 @@ typedef struct bp_kernel_state bp_kernel_state; /* the plugin's, made by state_c
 #define BP_ARG_HOST_AT_LAUNCH_BIT 2u /* read by launch */
 
 /* What a kernel demands of one input. Static data of the plugin. All zero: contiguous, aligned to
- * its element, in device memory. */
+ * its element, in device memory. Required: none. */
 typedef struct bp_arg_rule {
   uint32_t struct_size;
   uint32_t flags;           /* BP_ARG_*_BIT */
@@ -37,7 +37,8 @@ typedef struct bp_arg_rule {
   uint32_t alignment_bytes; /* of element 0; power of two; 0: the element's size */
 } bp_arg_rule;
 
-/* One argument, input or output, as supports and plan see it. Allocated by the core. */
+/* One argument, input or output, as supports and plan see it. Allocated by the core.
+ * Required: strides. */
 typedef struct bp_arg_info {
   uint32_t struct_size;
   uint32_t flags;
@@ -46,10 +47,11 @@ typedef struct bp_arg_info {
   const int64_t* sizes;   /* -1: not known yet (supports only); lifetime: call */
   const int64_t* strides; /* elements; NULL: not known yet; lifetime: call */
   const void* host_data;  /* plan: contiguous bytes of an argument with
-                             BP_ARG_HOST_AT_PLAN_BIT, else NULL; lifetime: call */
+                             BP_ARG_HOST_AT_PLAN_BIT, else NULL; length: as the sizes say;
+                             lifetime: call */
 } bp_arg_info;
 
-/* What is to be computed. Allocated by the core, read during the call. */
+/* What is to be computed. Allocated by the core, read during the call. Required: all. */
 typedef struct bp_kernel_query {
   uint32_t struct_size;
   uint32_t flags;
@@ -58,7 +60,8 @@ typedef struct bp_kernel_query {
   uint32_t input_count;    /* with absent ones; variadic inputs counted out */
   uint32_t output_count;
   uint32_t arg_stride_bytes; /* from one bp_arg_info to the next */
-  const bp_arg_info* args;   /* input_count inputs, then output_count outputs; lifetime: call */
+  const bp_arg_info* args;   /* input_count inputs, then output_count outputs; length: input_count +
+                                output_count; stride: arg_stride_bytes; lifetime: call */
   const void* attributes;    /* bp_attrs_<op> of <backplane/ops/attributes.h>, a versioned struct;
                                 NULL: the operator has none; lifetime: call for supports; for plan,
                                 until plan_free */
@@ -70,7 +73,7 @@ typedef struct bp_kernel_query {
 #define BP_SUPPORT_YES 1u
 #define BP_SUPPORT_DEPENDS 2u /* on sizes not known yet: plan will tell */
 
-/* The answer of supports. Allocated and zeroed by the core. */
+/* The answer of supports. Allocated and zeroed by the core. Required: answer. */
 typedef struct bp_support {
   uint32_t struct_size;
   uint32_t flags;
@@ -82,7 +85,7 @@ typedef struct bp_support {
 /* bp_plan_info.flags */
 #define BP_PLAN_CAN_FAULT_BIT 1u /* a launch may write the fault word */
 
-/* What a plan needs. Allocated and zeroed by the core. */
+/* What a plan needs. Allocated and zeroed by the core. Required: workspace_alignment_bytes. */
 typedef struct bp_plan_info {
   uint32_t struct_size;
   uint32_t flags; /* BP_PLAN_*_BIT */
@@ -107,20 +110,22 @@ typedef struct bp_fault_word {
 #define BP_FAULT_INDEX 1u
 
 /* One launch. Built by the core on its stack; the plugin copies what it needs later, before it
- * returns. */
+ * returns. Required: all. */
 typedef struct bp_launch_args {
   uint32_t struct_size;
   uint32_t flags;
   bp_device* device;
-  const bp_kernel* kernel;
+  const bp_kernel* kernel;    /* lifetime: plugin */
   const bp_kernel_plan* plan; /* what plan made; NULL for a kernel without a plan function */
   bp_kernel_state* state;     /* what state_create made; NULL for a kernel without one */
   bp_stream* stream;          /* NULL: run now, on this thread */
   const bp_tensor* tensors;   /* input_count inputs, then output_count outputs; absent optional
-                                 inputs have dtype BP_DTYPE_NONE; lifetime: call */
+                                 inputs have dtype BP_DTYPE_NONE; length: input_count +
+                                 output_count; lifetime: call */
   uint32_t input_count;
   uint32_t output_count;
-  const void* attributes; /* as in the query; valid while the plan is */
+  const void* attributes; /* as in the query; length: its struct_size; lifetime: object (the
+                             plan) */
   bp_mem workspace;       /* workspace_bytes of the plan; handle 0 if none */
   uint64_t op_seq;        /* names this launch in reports */
   bp_mem fault;           /* a bp_fault_word in device memory; handle 0: the plan cannot fault */
@@ -137,7 +142,8 @@ typedef struct bp_launch_args {
 #define BP_DEPENDS_STRIDES_BIT 2u
 #define BP_DEPENDS_HOST_DATA_BIT 4u
 
-/* A kernel descriptor. Static data of the plugin; lives while the plugin is mapped. */
+/* A kernel descriptor. Static data of the plugin, and so is all that it points to (lifetime:
+ * plugin). */
 struct bp_kernel {
   uint32_t struct_size;
   uint32_t flags;       /* BP_KERNEL_*_BIT */
@@ -179,7 +185,8 @@ struct bp_kernel {
 
   /* state_create: what a launch changes and no two launches at once may share (vendor handles,
    * memory objects). One per run context. Errors: BP_OUT_OF_MEMORY. Ownership: state_destroy.
-   * Threads: any-thread. Blocks: it may. Absent (with state_destroy): launch gets NULL. */
+   * Threads: any-thread. Blocks: it may. Absent (with state_destroy): launch gets NULL. A core
+   * calls it where it is there (required since 0.1). */
   bp_status (*state_create)(bp_device* device, const bp_kernel* kernel, const bp_kernel_plan* plan,
                             bp_kernel_state** out_state);
 
@@ -187,7 +194,7 @@ struct bp_kernel {
   void (*state_destroy)(bp_device* device, bp_kernel_state* state);
 };
 
-/* Allocated and zeroed by the core. */
+/* Allocated and zeroed by the core. Required: all. */
 typedef struct bp_kernel_list {
   uint32_t struct_size;
   uint32_t flags;

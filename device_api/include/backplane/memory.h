@@ -15,7 +15,7 @@
 #define BP_USAGE_IO 2u
 #define BP_USAGE_COMM 3u
 
-/* Allocated by the core, read during the call. */
+/* Allocated by the core, read during the call. Required: alignment_bytes. */
 typedef struct bp_alloc_args {
   uint32_t struct_size;
   uint32_t flags;
@@ -30,7 +30,7 @@ typedef struct bp_alloc_args {
 #define BP_COPY_DEVICE_TO_HOST 1u
 #define BP_COPY_DEVICE_TO_DEVICE 2u /* within one device; the ranges do not overlap */
 
-/* Allocated by the core, read during the call. */
+/* Allocated by the core, read during the call. Required: all. */
 typedef struct bp_copy_args {
   uint32_t struct_size;
   uint32_t flags;
@@ -41,7 +41,7 @@ typedef struct bp_copy_args {
   uint64_t bytes; /* 0 is legal and does nothing */
 } bp_copy_args;
 
-/* Allocated by the core, read during the call. */
+/* Allocated by the core, read during the call. Required: all. */
 typedef struct bp_fill_args {
   uint32_t struct_size;
   uint32_t flags;
@@ -56,7 +56,7 @@ typedef struct bp_fill_args {
 #define BP_MAP_READ_BIT 1u
 #define BP_MAP_WRITE_BIT 2u
 
-/* Allocated by the core, read during the call. */
+/* Allocated by the core, read during the call. Required: all. */
 typedef struct bp_map_args {
   uint32_t struct_size;
   uint32_t flags;

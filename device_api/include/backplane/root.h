@@ -14,7 +14,7 @@
 #include "backplane/types.h"
 #include "backplane/version.h"
 
-/* How an instance is to behave. Allocated by the core, read during init only. */
+/* How an instance is to behave. Allocated by the core, read during init only. Required: all. */
 typedef struct bp_config {
   uint32_t struct_size;
   uint32_t flags;
@@ -46,18 +46,20 @@ typedef struct bp_root_api {
   bp_status (*shutdown)(bp_instance* instance);
 } bp_root_api;
 
-/* A named extension table, looked up once, at load. Extensions carry their own version. */
+/* A named extension table, looked up once, at load. Extensions carry their own version. Static data
+ * of the plugin. Required: all. */
 typedef struct bp_extension {
   uint32_t struct_size;
   uint32_t flags;
   bp_str name; /* "vendor.feature"; lifetime: plugin */
   uint32_t version;
   uint32_t reserved; /* 0 */
-  const void* table; /* lifetime: plugin */
+  const void* table; /* length: as the extension says; lifetime: plugin */
 } bp_extension;
 
 /* What bp_plugin_entry fills. Allocated and zeroed by the core, which sets struct_size to what it
- * knows; the plugin writes at most that many bytes. All tables are static data of the plugin. */
+ * knows; the plugin writes at most that many bytes. All tables are static data of the plugin
+ * (lifetime: plugin). Required: kernel. */
 typedef struct bp_plugin {
   uint32_t struct_size;
   uint32_t flags;                        /* BP_PLUGIN_*_BIT */

@@ -16,13 +16,13 @@
 /* timeout_ns: how long to wait at most. 0 only asks. */
 #define BP_TIMEOUT_FOREVER UINT64_MAX
 
-/* Allocated by the core, read during the call. */
+/* Allocated by the core, read during the call. Required: none. */
 typedef struct bp_stream_args {
   uint32_t struct_size;
   uint32_t flags;
 } bp_stream_args;
 
-/* Allocated by the core, read during the call. */
+/* Allocated by the core, read during the call. Required: none. */
 typedef struct bp_event_args {
   uint32_t struct_size;
   uint32_t flags; /* BP_EVENT_*_BIT */
@@ -38,58 +38,59 @@ typedef struct bp_stream_api {
   uint32_t struct_size;
   uint32_t flags; /* bands: BP_FEATURE_ASYNC_BIT, BP_FEATURE_TIMING_BIT */
 
-  /* stream_create: an in-order queue.
+  /* stream_create (band ASYNC): an in-order queue.
    * Errors: BP_OUT_OF_MEMORY, BP_UNAVAILABLE. Ownership: stream_destroy. Threads: any-thread.
-   * Blocks: no. Absent (band ASYNC): a worker thread per stream. */
+   * Blocks: no. Absent: a worker thread per stream. */
   bp_status (*stream_create)(bp_device* device, const bp_stream_args* args, bp_stream** out_stream);
 
-  /* stream_destroy: ends a stream after its work is done or abandoned.
+  /* stream_destroy (band ASYNC): ends a stream after its work is done or abandoned.
    * Threads: object-exclusive. Blocks: until the running work ends. */
   bp_status (*stream_destroy)(bp_stream* stream);
 
-  /* stream_sync: waits until all work enqueued so far is done.
+  /* stream_sync (band ASYNC): waits until all work enqueued so far is done.
    * Errors: BP_TIMEOUT; the stream's first failure. Threads: any-thread. Blocks: to timeout_ns. */
   bp_status (*stream_sync)(bp_stream* stream, uint64_t timeout_ns);
 
-  /* stream_query: BP_OK if all work is done, BP_PENDING if not, or the stream's first failure.
-   * Threads: any-thread. Blocks: no. */
+  /* stream_query (band ASYNC): BP_OK if all work is done, BP_PENDING if not, or the stream's first
+   * failure. Threads: any-thread. Blocks: no. */
   bp_status (*stream_query)(bp_stream* stream);
 
-  /* event_create: a mark that streams record and wait for. A fresh event counts as done.
-   * Ownership: event_destroy. Threads: any-thread. Blocks: no. */
+  /* event_create (band ASYNC): a mark that streams record and wait for. A fresh event counts as
+   * done. Ownership: event_destroy. Threads: any-thread. Blocks: no. */
   bp_status (*event_create)(bp_device* device, const bp_event_args* args, bp_event** out_event);
 
-  /* event_destroy: legal while work still waits for it; that work is not disturbed.
+  /* event_destroy (band ASYNC): legal while work still waits for it; that work is not disturbed.
    * Threads: object-exclusive. Blocks: no. */
   bp_status (*event_destroy)(bp_event* event);
 
-  /* event_record: the event now means all work enqueued on the stream before this call.
-   * Errors: BP_POISONED. Threads: stream-ordered; object-exclusive on the event. Blocks: no. */
+  /* event_record (band ASYNC): the event now means all work enqueued on the stream before this
+   * call. Errors: BP_POISONED. Threads: stream-ordered; object-exclusive on the event. Blocks: no.
+   */
   bp_status (*event_record)(bp_event* event, bp_stream* stream);
 
-  /* event_wait: later work on the stream waits for the event's latest record; an event that was
-   * never recorded waits for nothing. If the recorded work failed, this stream fails too.
+  /* event_wait (band ASYNC): later work on the stream waits for the event's latest record; an event
+   * that was never recorded waits for nothing. If the recorded work failed, this stream fails too.
    * Errors: BP_POISONED. Threads: stream-ordered. Blocks: no. */
   bp_status (*event_wait)(bp_event* event, bp_stream* stream);
 
-  /* event_sync: the host waits for the event's latest record.
+  /* event_sync (band ASYNC): the host waits for the event's latest record.
    * Errors: BP_TIMEOUT; the failure of the recorded work. Threads: any-thread.
    * Blocks: to timeout_ns. */
   bp_status (*event_sync)(bp_event* event, uint64_t timeout_ns);
 
-  /* event_query: BP_OK, BP_PENDING, or the failure of the recorded work.
+  /* event_query (band ASYNC): BP_OK, BP_PENDING, or the failure of the recorded work.
    * Threads: any-thread. Blocks: no. */
   bp_status (*event_query)(bp_event* event);
 
-  /* mem_copy_async: mem_copy in the stream's order. Host memory stays valid and, as a source,
-   * unchanged until the copy is done.
-   * Errors: as mem_copy; BP_POISONED. Threads: stream-ordered. Blocks: it should not. */
+  /* mem_copy_async (band ASYNC): mem_copy in the stream's order. Host memory stays valid and, as a
+   * source, unchanged until the copy is done. Errors: as mem_copy; BP_POISONED. Threads:
+   * stream-ordered. Blocks: it should not. */
   bp_status (*mem_copy_async)(bp_stream* stream, const bp_copy_args* args);
 
-  /* stream_host_call: calls fn(user, status) once, when the work before it is done or has failed;
-   * at the latest when the stream is destroyed. If this function returns an error, fn is never
-   * called. Errors: BP_OUT_OF_MEMORY. It works on a poisoned stream. Threads: stream-ordered.
-   * Blocks: no. */
+  /* stream_host_call (band ASYNC): calls fn(user, status) once, when the work before it is done or
+   * has failed; at the latest when the stream is destroyed. If this function returns an error, fn
+   * is never called. Errors: BP_OUT_OF_MEMORY. It works on a poisoned stream. Threads:
+   * stream-ordered. Blocks: no. */
   bp_status (*stream_host_call)(bp_stream* stream, bp_host_fn fn, void* user);
 
   /* event_elapsed (band TIMING): nanoseconds between two finished records made with

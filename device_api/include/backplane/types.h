@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-/* UTF-8 text, not terminated. Frozen. The member or argument that holds one states its lifetime:
- * call, object, plugin or process. */
+/* UTF-8 text, not terminated. Frozen. Lifetime: that of the struct that holds it; the member or
+ * argument states it: call, object, plugin or process. */
 typedef struct bp_str {
   const char* ptr;
   uint64_t len; /* bytes */
@@ -65,7 +65,7 @@ typedef struct bp_i64_span {
   1u /* handle is a host address: a host argument, read before launch returns */
 
 /* A strided view of memory. Frozen. The caller owns what the pointers name; the callee reads it
- * only during the call. */
+ * only during the call (lifetime: call). */
 typedef struct bp_tensor {
   uint64_t handle;
   uint64_t offset_bytes;  /* of element [0, 0, ...] */

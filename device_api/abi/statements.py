@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the comments of the ABI headers state: thread classes, lifetimes, lengths, bands, roles.
+
+Comments are part of the contract: a vendor who reads them must find the same answer for every slot
+and every pointer, so a missing statement is an error just as a missing type would be.
+"""
+
+import re
+
+from header_reader import SCALARS, AbiError
+
+THREAD_CLASSES = ("any-thread", "object-exclusive", "stream-ordered", "init-only")
+LIFETIMES = ("call", "object", "plugin", "process")
+
+_KEYWORDS = re.compile(r"(?:^|(?<=\s))(Errors|Ownership|Threads|Blocks|Absent)"
+                       r"(?: \((band [A-Z0-9_]+|with \w+)\))?: ")
+_HEAD = re.compile(r"(\w+)(?: \(band ([A-Z][A-Z0-9_]*)\))?: ")
+_LIFETIME = re.compile(r"\blifetime:? (?:[^.;]*?)\b(call|object|plugin|process"
+                       r"|that of the struct that holds it)\b", re.IGNORECASE)
+_LENGTH = re.compile(r"\blength: ([^.;]+)")
+_STRIDE = re.compile(r"\bstride: (\w+)")
+_REQUIRED = re.compile(r"\bRequired: (\w+)\.")
+
+# How a versioned struct's comment tells who makes it and who reads it.
+_ROLES = (("out", r"Allocated and zeroed by the core"),
+          ("in", r"(Allocated|Built) by the core"),
+          ("report", r"Allocated by the plugin"),
+          ("static", r"Static data of the plugin"))
+
+
+def fail(file, line, words):
+    raise AbiError(f"{file}:{line}: {words}")
+
+
+def role_of(struct):
+    """table, or out, in, report, static as the comment says."""
+    if struct.name.endswith("_api"):
+        return "table"
+    for role, pattern in _ROLES:
+        if re.search(pattern, struct.comment):
+            return role
+    return fail(struct.file, struct.line,
+                f"{struct.name}: expected a comment that says 'Allocated by the core', "
+                f"'Allocated and zeroed by the core', 'Allocated by the plugin' or 'Static data of "
+                f"the plugin'")
+
+
+def required_member(struct):
+    """The last member that is always there, by the comment's 'Required: member.'; None: none."""
+    match = _REQUIRED.search(struct.comment)
+    names = [member.name for member in struct.members]
+    if match is None:
+        fail(struct.file, struct.line,
+             f"{struct.name}: expected 'Required: <the last member that is always there>.', "
+             f"'Required: all.' or 'Required: none.'")
+    word = match.group(1)
+    if word in ("all", "none"):
+        return names[-1] if word == "all" else None
+    if word not in names:
+        fail(struct.file, struct.line, f"{struct.name}: 'Required: {word}.' names no member")
+    return word
+
+
+# --- pointers in structs ---
+
+def lifetime_of(struct, member):
+    for comment in (member.comment, struct.comment):
+        match = _LIFETIME.search(comment)
+        if match:
+            word = match.group(1).lower()
+            return word if word in LIFETIMES else "holder"
+    return fail(struct.file, member.line,
+                f"{struct.name}.{member.name}: expected 'lifetime: ' and one of "
+                f"{', '.join(LIFETIMES)} in its comment or the struct's")
+
+
+def _inferred_length(names, name):
+    """The member that counts what `name` points to, by the naming rules of the headers."""
+    if name == "ptr":
+        return next((n for n in ("len", "count") if n in names), None)
+    if name in ("sizes", "strides") and "rank" in names:
+        return "rank"
+    if name + "_bytes" in names:
+        return name + "_bytes"
+    counts = [n for n in names if n.endswith("_count")]
+    return next((n for n in counts if name.startswith(n.removesuffix("count"))
+                 or name == n.removesuffix("_count") + "s"), None)
+
+
+def length_of(struct, member, pointee_kind):
+    """What says how many elements a pointer has: an expression of members, words, or 'one'."""
+    names = [other.name for other in struct.members]
+    match = _LENGTH.search(member.comment)
+    if match:
+        return match.group(1).strip()
+    length = _inferred_length(names, member.name)
+    if length is None and pointee_kind == "versioned" and member.type.count("*") == 1:
+        return "one"
+    if length is None:
+        fail(struct.file, member.line,
+             f"{struct.name}.{member.name}: expected a member that counts it by name, or 'length: "
+             f"<members or words>' in its comment")
+    return length
+
+
+def stride_of(struct, member):
+    """Versioned elements grow, so whoever walks an array of them needs the distance (law 8)."""
+    names = [other.name for other in struct.members]
+    match = _STRIDE.search(member.comment)
+    stride = match.group(1) if match else member.name.removesuffix("s") + "_stride_bytes"
+    if stride not in names:
+        fail(struct.file, member.line,
+             f"{struct.name}.{member.name}: an array of versioned structs needs the member "
+             f"{stride} or 'stride: <member>' in its comment")
+    return stride
+
+
+# --- slots ---
+
+def _sentences(struct, member):
+    """{keyword: text} of a slot's comment, plus 'head', 'band' and 'with'."""
+    pieces = _KEYWORDS.split(member.comment)
+    head = _HEAD.match(pieces[0])
+    if head is None or head.group(1) != member.name:
+        fail(struct.file, member.line,
+             f"{struct.name}.{member.name}: expected a comment above it that begins with "
+             f"'{member.name}: ' or '{member.name} (band NAME): '")
+    found = {"head": pieces[0][head.end():].strip(), "band": head.group(2), "with": None}
+    for keyword, qualifier, text in zip(pieces[1::3], pieces[2::3], pieces[3::3]):
+        if keyword in found:
+            fail(struct.file, member.line,
+                 f"{struct.name}.{member.name}: expected '{keyword}:' once, found it twice")
+        found[keyword] = text.strip()
+        if qualifier and qualifier.startswith("with "):
+            found["with"] = qualifier.removeprefix("with ")
+    return found
+
+
+def _thread_classes(struct, member, text):
+    """'stream-ordered; object-exclusive on the event' has two classes; words may follow each."""
+    classes = []
+    for part in (text or "").split(";"):
+        match = re.match(r"\s*([a-z]+-[a-z]+)\b", part)
+        if match is None or match.group(1) not in THREAD_CLASSES:
+            fail(struct.file, member.line,
+                 f"{struct.name}.{member.name}: expected 'Threads: ' and one of "
+                 f"{', '.join(THREAD_CLASSES)}, found '{part.strip()}'")
+        classes.append(match.group(1))
+    return classes
+
+
+def _direction(struct, member, parameter, handles):
+    """in, out, or object for a handle."""
+    if parameter.name.startswith("out_"):
+        if "*" not in parameter.type or parameter.type.startswith("const"):
+            fail(struct.file, parameter.line,
+                 f"{struct.name}.{member.name}: parameter {parameter.name}: expected a pointer to "
+                 f"something that may be written, found '{parameter.type}'")
+        return "out"
+    base = parameter.type.removeprefix("const ").rstrip("*")
+    if base in handles:
+        return "object"
+    if "*" in parameter.type and not parameter.type.startswith("const ") and base != "void":
+        fail(struct.file, parameter.line,
+             f"{struct.name}.{member.name}: parameter {parameter.name}: expected const, or a name "
+             f"that begins with out_, found '{parameter.type}'")
+    return "in"
+
+
+def slot_of(struct, member, handles):
+    """What a function pointer's comment states, checked but for what other slots cover."""
+    said = _sentences(struct, member)
+    directions = [_direction(struct, member, parameter, handles)
+                  for parameter in member.parameters]
+    makes = any(parameter.type.endswith("**") for parameter in member.parameters)
+    if makes and "Ownership" not in said:
+        fail(struct.file, member.line,
+             f"{struct.name}.{member.name}: expected 'Ownership: ' and who ends what it makes")
+    if "Blocks" not in said:
+        fail(struct.file, member.line,
+             f"{struct.name}.{member.name}: expected 'Blocks: ' and yes, no or when")
+    absent = said.get("Absent")
+    return {
+        "returns": member.type.split(" (*)")[0],
+        "parameters": [{"name": p.name, "type": p.type, "direction": d}
+                       for p, d in zip(member.parameters, directions)],
+        "does": said["head"],
+        "errors": said.get("Errors"),
+        "ownership": said.get("Ownership"),
+        "threads": _thread_classes(struct, member, said.get("Threads")),
+        "blocks": said["Blocks"],
+        "absent": absent,
+        "band": said["band"],
+        "pair": said["with"],
+        "required": bool(absent) and ("refused" in absent or absent.startswith("never")),
+        "relied_on": "required since" in (absent or ""),
+    }
+
+
+def check_coverage(struct, slots):
+    """Every optional slot has an 'Absent', its own, its band's first slot's, or its pair's."""
+    covered_by_pair = {slot["pair"] for slot in slots.values()}
+    band = None
+    seen = set()
+    for name, slot in slots.items():
+        line = next(m.line for m in struct.members if m.name == name)
+        if slot["band"] != band:
+            band = slot["band"]
+            if band in seen:
+                fail(struct.file, line, f"{struct.name}.{name}: the slots of band {band} do not "
+                                        f"follow each other")
+            seen.add(band)
+            needs_own = True
+        else:
+            needs_own = band is None
+        if needs_own and not slot["absent"] and name not in covered_by_pair:
+            fail(struct.file, line,
+                 f"{struct.name}.{name}: expected 'Absent: ' and what the core does without it")
+        if slot["pair"] and slot["pair"] not in slots:
+            fail(struct.file, line, f"{struct.name}.{name}: 'Absent (with {slot['pair']})' names "
+                                    f"no slot of this struct")
+
+
+# --- constants ---
+
+def evaluate(expression, values, macros, where):
+    """An integer constant expression of the headers as a number."""
+    for _ in range(8):
+        call = re.search(r"\b(BP_\w+)\(([^()]*)\)", expression)
+        if call is None or call.group(1) not in macros:
+            break
+        parameters, body = macros[call.group(1)]
+        for parameter, argument in zip(parameters, call.group(2).split(",")):
+            body = re.sub(rf"\b{parameter}\b", argument.strip(), body)
+        expression = expression.replace(call.group(), f"({body})")
+    expression = re.sub(r"\((u?int\d+_t)\)", "", expression)
+    expression = re.sub(r"\bUINT64_MAX\b", str(2**64 - 1), expression)
+    expression = re.sub(r"\b(0x[0-9a-fA-F]+|\d+)[uU]\b", r"\1", expression)
+    expression = re.sub(r"\bBP_\w+\b", lambda m: str(values.get(m.group(), m.group())), expression)
+    if not re.fullmatch(r"[0-9a-fA-Fx+*<|() -]+", expression):
+        raise AbiError(f"{where}: expected an integer, found '{expression}'")
+    return int(eval(expression, {"__builtins__": {}}))  # digits and operators only, checked above
+
+
+def scalar_bytes(type_name, aliases):
+    return SCALARS.get(aliases.get(type_name, type_name))

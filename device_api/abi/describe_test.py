@@ -77,7 +77,7 @@ def describe_text(text):
 # (name, text of GOOD, what stands there instead, words of the error)
 BAD = (
     ("bool", "uint32_t kind; ", "bool kind; ", "expected a fixed-width type"),
-    ("long", "uint64_t len;", "long len;", "expected a fixed-width type or a bp_ type, found 'long'"),
+    ("long", "uint64_t len;", "long len;", "a fixed-width type or a bp_ type, found 'long'"),
     ("size_t", "uint64_t len;", "size_t len;", "found 'size_t'"),
     ("enum field", "uint32_t kind; ", "enum bp_kind kind; ", "found 'enum'"),
     ("bitfield", "uint32_t kind; ", "uint32_t kind : 3; ", "found a bitfield"),
@@ -112,7 +112,8 @@ BAD = (
     ("band without a bit", "#define BP_FEATURE_SPIN_BIT ", "#define BP_FEATURE_SPUN_BIT ",
      "expected the constant BP_FEATURE_SPIN_BIT"),
     ("bit without a band", "#define BP_FEATURE_SPIN_BIT ((uint64_t)1 << 3)",
-     "#define BP_FEATURE_SPIN_BIT ((uint64_t)1 << 3)\n#define BP_FEATURE_HOP_BIT ((uint64_t)1 << 4)",
+     "#define BP_FEATURE_SPIN_BIT ((uint64_t)1 << 3)\n"
+     "#define BP_FEATURE_HOP_BIT ((uint64_t)1 << 4)",
      "BP_FEATURE_HOP_BIT: expected slots of that band"),
     ("band that the flags do not name", "/* bands: BP_FEATURE_SPIN_BIT */", "/* bands: */",
      "bp_thing_api.flags: expected BP_FEATURE_SPIN_BIT"),
@@ -131,7 +132,8 @@ BAD = (
     ("no required part", " Required: kind.", "", "bp_spin_args: expected 'Required: "),
     ("required part that is no member", "Required: kind.", "Required: sort.", "names no member"),
     ("hole", "uint32_t count;\n", "", "bp_spin_args.names: expected no hole before it"),
-    ("size that is no multiple of 8", "  const bp_text* names; /* length: count; lifetime: call */\n",
+    ("size that is no multiple of 8",
+     "  const bp_text* names; /* length: count; lifetime: call */\n",
      "  uint32_t last;\n", "expected a size that is a multiple of 8"),
     ("out parameter without out_", "bp_thing** out_thing", "uint32_t* thing",
      "expected const, or a name that begins with out_"),

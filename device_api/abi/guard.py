@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps released layouts as they are: guard.py [--update] [--headers DIR] [--records DIR] [--cc CC].
+"""Keeps released layouts: guard.py [--update] [--headers DIR] [--records DIR] [--cc CC].
 
 layout-<major>.<minor>.json is the layout of that version of the ABI. The guard compares the headers
 with the record of every version that a core still loads (BP_ABI_CORE_MIN and newer): appending is
@@ -18,8 +18,8 @@ from header_reader import AbiError
 
 HERE = pathlib.Path(__file__).resolve().parent
 UPDATE = "python3 device_api/abi/guard.py --update"
-REMEDY = ("A break needs an ADR, a higher BP_ABI_MINOR and BP_ABI_CORE_MIN raised to it (version.h); "
-          "else undo it and append.")
+REMEDY = ("A break needs an ADR, a higher BP_ABI_MINOR, and BP_ABI_CORE_MIN raised to it "
+          "(version.h); else undo it and append.")
 
 
 def version_text(number):
@@ -41,8 +41,8 @@ def _member_problem(name, was, now):
         how = "widened" if now[1] > was[1] else "retyped"
         return f"{name} was {how} from '{was[2]}' to '{now[2]}'; append a new member instead"
     if now[0] != was[0]:
-        return (f"{name} moved from offset {was[0]} to {now[0]}: something was inserted, widened or "
-                f"reordered before it; append at the end instead")
+        return (f"{name} moved from offset {was[0]} to {now[0]}: something was inserted, widened "
+                f"or reordered before it; append at the end instead")
     return None
 
 
@@ -71,8 +71,8 @@ def compare_band(name, old, new):
     if new is None:
         return [f"band {name} was removed; leave it"]
     if new["value"] != old["value"] or new["table"] != old["table"]:
-        return [f"band {name} was bit {old['value']} of {old['table']} and is bit {new['value']} of "
-                f"{new['table']} now; make a new band"]
+        return [f"band {name} was bit {old['value']} of {old['table']} and is bit "
+                f"{new['value']} of {new['table']} now; make a new band"]
     if new["slots"] != old["slots"]:
         changed = sorted(set(old["slots"]) ^ set(new["slots"])) or new["slots"]
         return [f"band {name}: its members changed ({', '.join(changed)}); a band is fixed at "

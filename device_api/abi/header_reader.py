@@ -12,7 +12,8 @@ SCALARS = {"uint8_t": 1, "int8_t": 1, "uint16_t": 2, "int16_t": 2, "uint32_t": 4
            "uint64_t": 8, "int64_t": 8, "float": 4, "double": 8}
 POINTER_BYTES = 8
 
-_TOKEN = re.compile(r"(?P<comment>/\*.*?\*/)|(?P<line_comment>//)|(?P<directive>^[ \t]*\#(?:(?!/\*)[^\n])*)"
+_TOKEN = re.compile(r"(?P<comment>/\*.*?\*/)|(?P<line_comment>//)"
+                    r"|(?P<directive>^[ \t]*\#(?:(?!/\*)[^\n])*)"
                     r"|(?P<word>[A-Za-z_]\w*)|(?P<number>\d\w*)|(?P<text>\"[^\"\n]*\")"
                     r"|(?P<mark>\.\.\.|[^\s\w])", re.DOTALL | re.MULTILINE)
 
@@ -74,7 +75,8 @@ class Headers:
 def comment_text(raw):
     """The words of a comment, on one line."""
     inner = raw[2:-2]
-    return " ".join(re.sub(r"^\s*\*(?=\s|$)", "", line).strip() for line in inner.split("\n")).strip()
+    lines = (re.sub(r"^\s*\*(?=\s|$)", "", line).strip() for line in inner.split("\n"))
+    return " ".join(lines).strip()
 
 
 class _Reader:
@@ -142,7 +144,8 @@ class _Reader:
         if at == 0 or self.tokens[at - 1].kind != "comment":
             return ""
         comment = self.tokens[at - 1]
-        beside = at >= 2 and self.tokens[at - 2].last_line == comment.line  # belongs to what is before
+        # On the line of the declaration before, it belongs to that one.
+        beside = at >= 2 and self.tokens[at - 2].last_line == comment.line
         close = self.tokens[at].line - comment.last_line <= 1
         return comment_text(comment.text) if close and not beside else ""
 

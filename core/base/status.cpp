@@ -5,6 +5,10 @@
 
 namespace bp {
 
+bp_status known_status(bp_status code) {
+  return code >= BP_OK && code <= BP_INTERNAL ? code : BP_INTERNAL;
+}
+
 std::string_view status_name(bp_status code) {
   switch (code) {
     case BP_OK:

@@ -18,6 +18,8 @@ namespace bp {
 
 /// The code as its ABI name without the prefix: "OUT_OF_MEMORY". Unknown codes are "INTERNAL".
 std::string_view status_name(bp_status code);
+/// A code from foreign code: INTERNAL for one that this ABI does not have.
+bp_status known_status(bp_status code);
 
 class [[nodiscard]] Status {
  public:

@@ -33,10 +33,6 @@ class ArgArray {
   std::vector<T> heap_;
 };
 
-const ArgSchema& input_schema(const OpSchema& schema, size_t index) {
-  return schema.inputs[std::min(index, schema.inputs.size() - 1)];
-}
-
 Status prefix(const OpSchema& schema, const Status& status) {
   return status.with_prefix(schema.name);
 }
@@ -46,10 +42,10 @@ Result<Device*> choose_device(const OpSchema& schema, const CallArgs& args) {
   for (size_t i = 0; i < args.inputs.size(); ++i) {
     Tensor* input = args.inputs[i];
     if (input == nullptr || input->device() == nullptr) continue;
-    if (input_schema(schema, i).host != HostNeed::kNone) continue;
+    if (schema.input(i).host != HostNeed::kNone) continue;
     if (chosen != nullptr && input->device() != chosen) {
       return Status(BP_INVALID_ARGUMENT, std::string(schema.name) + ": input " +
-                                             std::string(input_schema(schema, i).name) + " is on " +
+                                             std::string(schema.input(i).name) + " is on " +
                                              input->device()->name() + ", expected " +
                                              chosen->name() + " like the others; copy it first");
     }
@@ -79,7 +75,8 @@ class Call {
   Status run(std::span<Ref<Tensor>> out_outputs) {
     BP_TRY(prepare_inputs());
     BP_TRY_ASSIGN(const std::shared_ptr<const Resolution> resolution,
-                  Dispatcher::of(device_).resolve(args_.op, types_.span(), args_.attributes));
+                  Dispatcher::of(device_).resolve(args_.op, types_.span(), args_.attributes,
+                                                  args_.deterministic));
     switch (resolution->placement) {
       case Placement::kView:
         return run_view(*resolution, out_outputs);
@@ -116,7 +113,7 @@ Status Call::prepare_inputs() {
     if (args_.inputs[i] == nullptr) continue;
     inputs_[i] = Ref<Tensor>(args_.inputs[i]);
     ArgType& type = types_[i];
-    if (input_schema(schema_, i).host != HostNeed::kNone) {
+    if (schema_.input(i).host != HostNeed::kNone) {
       // Inference needs the values here; from a device that is a wait, and counted as a copy.
       const bool on_host = inputs_[i]->device() == nullptr && inputs_[i]->contiguous();
       if (!on_host) {
@@ -198,7 +195,12 @@ Status Call::run_native(const Resolution& resolution, std::span<Ref<Tensor>> out
     if (inputs_[i]) inputs_[i]->storage().note_use(stream_, *seq, false);
   }
   for (size_t i = 0; i < output_count; ++i) {
-    out_outputs[i]->storage().note_use(stream_, *seq, true);
+    Storage& output = out_outputs[i]->storage();
+    output.note_use(stream_, *seq, true);
+    if (kernel.can_fault() && !stream_.is_inline()) output.note_fault(stream_, *seq, *seq);
+    for (size_t k = 0; k < input_count; ++k) {
+      if (inputs_[k]) output.inherit_faults(inputs_[k]->storage());
+    }
   }
   return extents ? narrow(out_outputs, *extents) : Status();
 }
@@ -239,7 +241,8 @@ Status Call::run_graph(const Resolution& resolution, std::span<Ref<Tensor>> out_
                         .inputs = inputs,
                         .attributes = node.attributes.data(),
                         .stream = &stream_,
-                        .device = &device_};
+                        .device = &device_,
+                        .deterministic = args_.deterministic};
     const Status status = call(runtime_, part, outputs);
     if (!status.ok()) return status.with_prefix("decomposed");
     for (size_t i = 0; i < outputs.size(); ++i) values[node.outputs[i]] = std::move(outputs[i]);
@@ -267,7 +270,7 @@ Status Call::run_on_host(const Resolution& resolution, std::span<Ref<Tensor>> ou
   for (size_t i = 0; i < copies.size(); ++i) {
     if (!inputs_[i]) continue;
     copies[i] = inputs_[i];
-    if (input_schema(schema_, i).host == HostNeed::kNone) {
+    if (schema_.input(i).host == HostNeed::kNone) {
       BP_TRY_ASSIGN(copies[i],
                     copy_to_device(inputs_[i], *host, host_stream, MemoryTag::kActivations));
     }
@@ -278,7 +281,8 @@ Status Call::run_on_host(const Resolution& resolution, std::span<Ref<Tensor>> ou
                          .inputs = inputs,
                          .attributes = args_.attributes,
                          .stream = nullptr,
-                         .device = host};
+                         .device = host,
+                         .deterministic = args_.deterministic};
   BP_TRY(call(runtime_, on_host, outputs));
   for (size_t i = 0; i < outputs.size(); ++i) {
     BP_TRY_ASSIGN(out_outputs[i],
@@ -356,6 +360,7 @@ Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
   BP_TRY(seq);
   tensor->storage().note_use(stream, *seq, false);
   dense->storage().note_use(stream, *seq, true);
+  dense->storage().inherit_faults(tensor->storage());
   return dense;
 }
 

@@ -20,6 +20,7 @@ struct CallArgs {
   const void* attributes = nullptr;  // bp_attrs_<op>; nullptr: defaults
   Stream* stream = nullptr;          // nullptr: the default stream of the inputs' device
   Device* device = nullptr;          // where to run if no input is on a device
+  bool deterministic = false;        // only kernels that promise bitwise equal reruns
 };
 
 /// Runs one operator; outputs as the schema lists them. Inputs on the host go to the device (copies

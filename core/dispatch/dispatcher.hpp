@@ -106,17 +106,19 @@ class Dispatcher : public DeviceExtension {
   static Dispatcher& of(Device& device);
   ~Dispatcher() override;
 
-  /// The whole answer for a call. Cached unless it depends on host data. Errors: INVALID_ARGUMENT
-  /// from inference; UNSUPPORTED with every reason if there is no way; the plugin's own. Any
-  /// thread.
+  /// The whole answer for a call. Cached unless it depends on host data. `deterministic`: kernels
+  /// that do not promise bitwise equal reruns are refused. Errors: INVALID_ARGUMENT from inference;
+  /// UNSUPPORTED with every reason if there is no way; the plugin's own. Any thread.
   Result<std::shared_ptr<const Resolution>> resolve(OpId op, std::span<const ArgType> inputs,
-                                                    const void* attributes);
+                                                    const void* attributes,
+                                                    bool deterministic = false);
 
   /// A kernel of this device and its plan. Errors: UNSUPPORTED with the reason of each kernel that
   /// was refused. Any thread.
   Result<std::shared_ptr<PlannedKernel>> plan_kernel(OpId op, std::span<const ArgType> inputs,
                                                      std::span<const TensorType> outputs,
-                                                     const void* attributes);
+                                                     const void* attributes,
+                                                     bool deterministic = false);
 
   /// Names of the kernels for an operator, in the order they are asked.
   std::vector<std::string> kernel_names(OpId op) const;
@@ -131,12 +133,13 @@ class Dispatcher : public DeviceExtension {
 
   explicit Dispatcher(Device& device);
   Result<Resolution> resolve_anew(OpId op, std::span<const ArgType> inputs,
-                                  const Attributes& attributes, bool* out_cacheable);
+                                  const Attributes& attributes, bool deterministic,
+                                  bool* out_cacheable);
   bool resolve_view(const OpSchema& schema, std::span<const ArgType> inputs,
                     const Attributes& attributes, Resolution* out) const;
   Status resolve_composite(OpId op, const InferContext& context, std::string_view refusal,
-                           Resolution* out);
-  bool all_native(const Graph& graph);
+                           bool deterministic, Resolution* out);
+  bool all_native(const Graph& graph, bool deterministic);
   const Selection& select(const struct CallQuery& call);
   Result<std::shared_ptr<PlannedKernel>> make_plan(const KernelRecord& record,
                                                    const struct CallQuery& call);

@@ -49,6 +49,16 @@ uint64_t next_inline_seq() {
   return ++seq & ((uint64_t{1} << 40) - 1);
 }
 
+/// Until a fault word is free. `lock` holds the stream, and does again on return.
+Status make_room_for_fault(Stream& stream, std::unique_lock<std::mutex>& lock) {
+  while (stream.fault_words_full()) {
+    lock.unlock();
+    BP_TRY(stream.sync());
+    lock.lock();
+  }
+  return {};
+}
+
 Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
   bp_launch_args args = launch_args(stream, request);
   const PlannedKernel& kernel = request.kernel;
@@ -59,18 +69,21 @@ Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
       return explain(stream, kernel, code);
     return uint64_t{0};
   }
-  // The stream's one fault word: launches that may fault take turns.
+  // Launches that may fault take turns, so that whoever reads the words finds finished ones only.
   bp_status code = BP_OK;
+  uint64_t seq = 0;
   {
-    std::lock_guard lock(stream.mutex());
-    BP_TRY_ASSIGN(args.fault, stream.fault_word());
-    const uint64_t seq = stream.next_seq();
+    std::unique_lock lock(stream.mutex());
+    BP_TRY(make_room_for_fault(stream, lock));
+    seq = stream.next_seq();
+    BP_TRY_ASSIGN(args.fault, stream.fault_word(seq));
     args.op_seq = stream.op_seq(seq);
     stream.note_launch(seq, kernel.op());
     code = start(kernel, stream, args, request.keep_alive);
   }
+  BP_TRY(stream.collect_faults(seq));
   if (code != BP_OK) return explain(stream, kernel, code);
-  BP_TRY(stream.sync());
+  BP_TRY(stream.claim_fault(seq, seq));
   return uint64_t{0};
 }
 
@@ -83,18 +96,23 @@ Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
   uint64_t seq = 0;
   bp_status code = BP_OK;
   {
-    std::lock_guard lock(stream.mutex());
+    std::unique_lock lock(stream.mutex());
+    if (kernel.can_fault()) BP_TRY(make_room_for_fault(stream, lock));
+    BP_TRY(stream.check_healthy());
     bp_launch_args args = launch_args(stream, request);
-    if (kernel.can_fault()) {
-      BP_TRY_ASSIGN(args.fault, stream.fault_word());
-    }
     seq = stream.next_seq();
+    if (kernel.can_fault()) {
+      BP_TRY_ASSIGN(args.fault, stream.fault_word(seq));
+    }
     args.op_seq = stream.op_seq(seq);
     stream.note_launch(seq, kernel.op());
     code = start(kernel, stream, args, request.keep_alive);
   }
   if (code != BP_OK) return explain(stream, kernel, code);
-  if (kernel.device().runtime().sync_launches()) BP_TRY(stream.sync());
+  if (kernel.device().runtime().sync_launches()) {
+    BP_TRY(stream.sync());
+    BP_TRY(stream.claim_fault(seq, seq));
+  }
   return seq;
 }
 

@@ -82,7 +82,8 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
   if (record.kernel.plan == nullptr) return planned;
   // The attributes of the plan are the planned kernel's own copy: the ABI promises them to the
   // plugin until plan_free.
-  const CallQuery own{call.schema, call.op, call.inputs, call.outputs, planned->attributes_};
+  const CallQuery own{call.schema,          call.op,           call.inputs, call.outputs,
+                      planned->attributes_, call.deterministic};
   const KernelQuery query(record, own, record.kernel.depends_on, planned->materialise_mask_);
   bp_plan_info info{};
   info.struct_size = sizeof(info);
@@ -111,10 +112,11 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
 Result<std::shared_ptr<PlannedKernel>> Dispatcher::plan_kernel(OpId op,
                                                                std::span<const ArgType> inputs,
                                                                std::span<const TensorType> outputs,
-                                                               const void* attributes) {
+                                                               const void* attributes,
+                                                               bool deterministic) {
   const OpSchema& schema = registry_.schema(op);
   BP_TRY_ASSIGN(const Attributes owned, Attributes::copy_from(schema, attributes));
-  const CallQuery call{schema, op, inputs, outputs, owned};
+  const CallQuery call{schema, op, inputs, outputs, owned, deterministic};
   const Selection& selection = select(call);
   std::string reasons = selection.reasons;
   for (const KernelRecord* record : selection.candidates) {

@@ -18,6 +18,7 @@ struct CallQuery {
   std::span<const ArgType> inputs;
   std::span<const TensorType> outputs;
   const Attributes& attributes;
+  bool deterministic = false;  // kernels that do not promise it are refused
 };
 
 /// A bp_kernel_query with the arrays it points to. What is shown of sizes, strides and host data

@@ -16,8 +16,9 @@ uint64_t mix(uint64_t hash, uint64_t value) {
   return hash * 0xff51afd7ed558ccdu;
 }
 
-uint64_t call_hash(OpId op, std::span<const ArgType> inputs, uint64_t attributes_hash) {
-  uint64_t hash = mix(attributes_hash, op);
+uint64_t call_hash(OpId op, std::span<const ArgType> inputs, uint64_t attributes_hash,
+                   bool deterministic) {
+  uint64_t hash = mix(attributes_hash, uint64_t{op} << 1 | (deterministic ? 1 : 0));
   for (const ArgType& input : inputs) {
     hash = mix(hash, input.dtype << 8 | input.sizes.size());
     for (size_t i = 0; i < input.sizes.size(); ++i) {
@@ -53,6 +54,7 @@ std::string_view placement_name(Placement placement) {
 struct Dispatcher::CacheEntry {
   uint64_t hash;
   OpId op;
+  bool deterministic;
   std::vector<ArgType> inputs;
   Attributes attributes;
   std::shared_ptr<const Resolution> resolution;
@@ -98,12 +100,14 @@ std::vector<std::string> Dispatcher::kernel_names(OpId op) const {
 
 Result<std::shared_ptr<const Resolution>> Dispatcher::resolve(OpId op,
                                                               std::span<const ArgType> inputs,
-                                                              const void* attributes) {
+                                                              const void* attributes,
+                                                              bool deterministic) {
   const OpSchema& schema = registry_.schema(op);
-  const uint64_t hash = call_hash(op, inputs, hash_attributes(schema, attributes));
+  const uint64_t hash = call_hash(op, inputs, hash_attributes(schema, attributes), deterministic);
   std::atomic<const CacheEntry*>& slot = cache_[hash % kCacheSlots];
   const CacheEntry* entry = slot.load(std::memory_order_acquire);
   if (entry != nullptr && entry->hash == hash && entry->op == op &&
+      entry->deterministic == deterministic &&
       std::equal(inputs.begin(), inputs.end(), entry->inputs.begin(), entry->inputs.end(),
                  same_arg) &&
       equal_attributes(schema, entry->attributes.data(), attributes)) {
@@ -111,7 +115,7 @@ Result<std::shared_ptr<const Resolution>> Dispatcher::resolve(OpId op,
   }
   BP_TRY_ASSIGN(Attributes owned, Attributes::copy_from(schema, attributes));
   bool cacheable = true;
-  BP_TRY_ASSIGN(Resolution resolved, resolve_anew(op, inputs, owned, &cacheable));
+  BP_TRY_ASSIGN(Resolution resolved, resolve_anew(op, inputs, owned, deterministic, &cacheable));
   auto resolution = std::make_shared<const Resolution>(std::move(resolved));
   std::lock_guard lock(mutex_);
   // Entries are never freed before the dispatcher, because readers hold no lock; a program with
@@ -120,14 +124,15 @@ Result<std::shared_ptr<const Resolution>> Dispatcher::resolve(OpId op,
     std::vector<ArgType> kept(inputs.begin(), inputs.end());
     for (ArgType& input : kept) input.host_data = nullptr;
     cache_entries_.push_back(std::make_unique<const CacheEntry>(
-        CacheEntry{hash, op, std::move(kept), std::move(owned), resolution}));
+        CacheEntry{hash, op, deterministic, std::move(kept), std::move(owned), resolution}));
     slot.store(cache_entries_.back().get(), std::memory_order_release);
   }
   return resolution;
 }
 
 Result<Resolution> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,
-                                            const Attributes& attributes, bool* out_cacheable) {
+                                            const Attributes& attributes, bool deterministic,
+                                            bool* out_cacheable) {
   const OpSchema& schema = registry_.schema(op);
   BP_TRY(attributes.validate());
   std::vector<TensorType> types;
@@ -152,7 +157,7 @@ Result<Resolution> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> in
   const bool forced =
       device_.runtime().is_host_op(op) && &device_ != device_.runtime().host_device();
   if (!forced) {
-    auto planned = plan_kernel(op, inputs, resolution.outputs, attributes.data());
+    auto planned = plan_kernel(op, inputs, resolution.outputs, attributes.data(), deterministic);
     if (planned.ok()) {
       resolution.placement = Placement::kNative;
       resolution.kernel = std::move(*planned);
@@ -165,7 +170,7 @@ Result<Resolution> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> in
     }
     if (planned.status().code() != BP_UNSUPPORTED) return planned.status();
     refusal = planned.status().message();
-    BP_TRY(resolve_composite(op, context, refusal, &resolution));
+    BP_TRY(resolve_composite(op, context, refusal, deterministic, &resolution));
     if (resolution.placement == Placement::kDecomposed) return resolution;
   }
   resolution.placement = Placement::kFallback;
@@ -188,7 +193,7 @@ bool Dispatcher::resolve_view(const OpSchema& schema, std::span<const ArgType> i
 }
 
 Status Dispatcher::resolve_composite(OpId op, const InferContext& context, std::string_view refusal,
-                                     Resolution* out) {
+                                     bool deterministic, Resolution* out) {
   const OpSchema& schema = registry_.schema(op);
   if (schema.decompose == nullptr) return {};
   auto graph = std::make_shared<Graph>(registry_);
@@ -199,14 +204,14 @@ Status Dispatcher::resolve_composite(OpId op, const InferContext& context, std::
   // the host device there is nothing to fall back to, so parts are tried all the same.
   const bool last_resort =
       &device_ == device_.runtime().host_device() || device_.runtime().host_device() == nullptr;
-  if (!last_resort && !all_native(*graph)) return {};
+  if (!last_resort && !all_native(*graph, deterministic)) return {};
   out->placement = Placement::kDecomposed;
   out->graph = std::move(graph);
   out->reason = refusal;
   return {};
 }
 
-bool Dispatcher::all_native(const Graph& graph) {
+bool Dispatcher::all_native(const Graph& graph, bool deterministic) {
   for (const Node& node : graph.nodes()) {
     std::vector<ArgType> inputs;
     for (ValueId id : node.inputs) {
@@ -222,7 +227,7 @@ bool Dispatcher::all_native(const Graph& graph) {
                         .offset_bytes = 0,
                         .host_data = value.constant ? value.constant->data : nullptr});
     }
-    const auto resolution = resolve(node.op, inputs, node.attributes.data());
+    const auto resolution = resolve(node.op, inputs, node.attributes.data(), deterministic);
     if (!resolution.ok() || (*resolution)->placement == Placement::kFallback) return false;
   }
   return true;

@@ -22,13 +22,8 @@ constexpr size_t kMaxTypeVars = 16;
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-/// The schema argument of an input: the last one repeats if it is variadic.
-const ArgSchema& input_schema(const OpSchema& schema, size_t index) {
-  return schema.inputs[std::min(index, schema.inputs.size() - 1)];
-}
-
 std::string input_name(const OpSchema& schema, size_t index) {
-  const ArgSchema& argument = input_schema(schema, index);
+  const ArgSchema& argument = schema.input(index);
   std::string text = "input " + quoted(argument.name);
   if (argument.variadic) text += " number " + std::to_string(index - schema.inputs.size() + 2);
   return text;
@@ -60,7 +55,7 @@ Status bind_types(const OpSchema& schema, const InferContext& context,
                   std::array<uint32_t, kMaxTypeVars>* out_bound) {
   std::array<size_t, kMaxTypeVars> bound_by{};
   for (size_t i = 0; i < context.inputs.size(); ++i) {
-    const ArgSchema& argument = input_schema(schema, i);
+    const ArgSchema& argument = schema.input(i);
     const uint32_t dtype = context.inputs[i].dtype;
     if (dtype == BP_DTYPE_NONE) {
       if (argument.optional) continue;

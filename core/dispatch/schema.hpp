@@ -109,6 +109,11 @@ struct OpSchema {
   InferFn infer;
   ViewFn view;            // nullptr: never a view
   DecomposeFn decompose;  // nullptr: primitive
+
+  /// The argument that input `index` of a call is: the last one repeats if it is variadic.
+  const ArgSchema& input(size_t index) const {
+    return inputs[index < inputs.size() ? index : inputs.size() - 1];
+  }
 };
 
 class OpRegistry {

@@ -6,6 +6,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/base/log.hpp"
+#include "core/dispatch/attribute_fields.hpp"
 #include "core/dispatch/query.hpp"
 
 namespace bp {
@@ -13,10 +14,6 @@ namespace {
 
 std::string_view text_of(bp_str text) {
   return text.ptr == nullptr ? std::string_view() : std::string_view(text.ptr, text.len);
-}
-
-const ArgSchema& input_schema(const OpSchema& schema, size_t index) {
-  return schema.inputs[std::min(index, schema.inputs.size() - 1)];
 }
 
 bool inner_dense(const ArgType& input) {
@@ -49,19 +46,22 @@ uint32_t needed_since(const CallQuery& call) {
   uint32_t since = 1;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.inputs[i].dtype != BP_DTYPE_NONE) {
-      since = std::max(since, input_schema(call.schema, i).since);
+      since = std::max(since, call.schema.input(i).since);
     }
   }
   const Attributes defaults(call.schema);
   for (const AttrField& field : call.schema.attrs) {
-    if (field.since > since && !call.attributes.equals(defaults)) since = field.since;
+    if (field.since > since &&
+        !equal_fields({&field, 1}, call.attributes.data(), defaults.data())) {
+      since = field.since;
+    }
   }
   return since;
 }
 
 uint32_t dtype_of_var(const CallQuery& call, size_t var) {
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if (input_schema(call.schema, i).type_var == static_cast<int32_t>(var) &&
+    if (call.schema.input(i).type_var == static_cast<int32_t>(var) &&
         call.inputs[i].dtype != BP_DTYPE_NONE) {
       return call.inputs[i].dtype;
     }
@@ -77,7 +77,7 @@ std::string selection_key(const CallQuery& call) {
   const auto put = [&key](uint64_t value) {
     key.append(reinterpret_cast<const char*>(&value), sizeof(value));
   };
-  put(call.op);
+  put(uint64_t{call.op} << 1 | (call.deterministic ? 1 : 0));
   for (const ArgType& input : call.inputs) put(input.dtype << 8 | input.sizes.size());
   for (const TensorType& output : call.outputs) put(output.dtype << 8 | output.sizes.size());
   return key + call.attributes.to_string();
@@ -129,6 +129,9 @@ KernelQuery::KernelQuery(const KernelRecord& record, const CallQuery& call, uint
 
 std::string refuse_by_descriptor(const KernelRecord& record, const CallQuery& call) {
   const bp_kernel& kernel = record.kernel;
+  if (call.deterministic && (kernel.flags & BP_KERNEL_DETERMINISTIC_BIT) == 0) {
+    return "does not promise equal bits on a rerun, and the call is deterministic";
+  }
   if (call.schema.version < kernel.version_min || call.schema.version > kernel.version_max) {
     return "computes versions " + std::to_string(kernel.version_min) + " to " +
            std::to_string(kernel.version_max) + ", not " + std::to_string(call.schema.version);

@@ -35,18 +35,20 @@ ByteRange byte_range(const Tensor& tensor) {
 
 Status read_range(Tensor& tensor, ByteRange range, void* out_data) {
   Storage& storage = tensor.storage();
-  if (range.bytes == 0) return {};
   Device* device = tensor.device();
   if (device == nullptr) {
+    if (range.bytes == 0) return {};
     std::memcpy(out_data, reinterpret_cast<const char*>(storage.handle()) + range.first,
                 range.bytes);
     return {};
   }
   BP_TRY(device->check_open());
-  Stream& stream = device->default_stream();
-  BP_TRY(storage.order_before(stream, false));
-  return device->copy_out(stream, out_data,
-                          {storage.handle(), storage.offset_bytes() + range.first}, range.bytes);
+  // Waiting on the writer, even where nothing is copied, is what makes errors surface here. The
+  // copy is no stream's: one that failed must not keep others' results from being read.
+  BP_TRY(storage.wait_on_host(false));
+  if (range.bytes == 0) return {};
+  return device->read(out_data, {storage.handle(), storage.offset_bytes() + range.first},
+                      range.bytes);
 }
 
 }  // namespace
@@ -82,16 +84,11 @@ Status copy_to_host(const Ref<Tensor>& tensor, void* out_data, uint64_t bytes) {
     return Status(BP_INVALID_ARGUMENT, tensor->describe() + " needs " + std::to_string(needed) +
                                            " bytes on the host, found " + std::to_string(bytes));
   }
-  if (tensor->contiguous()) {
-    // Waiting on the writer, even where nothing is copied, is what makes errors surface here.
-    BP_TRY(tensor->storage().wait_on_host(false));
-    return read_range(*tensor, byte_range(*tensor), out_data);
-  }
+  if (tensor->contiguous()) return read_range(*tensor, byte_range(*tensor), out_data);
   if (tensor->device() == nullptr) {
     return Status(BP_UNSUPPORTED, "a strided tensor in host memory cannot be read out directly");
   }
   BP_TRY_ASSIGN(Ref<Tensor> dense, make_contiguous(tensor, tensor->device()->default_stream()));
-  BP_TRY(dense->storage().wait_on_host(false));
   return read_range(*dense, byte_range(*dense), out_data);
 }
 

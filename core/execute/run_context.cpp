@@ -158,6 +158,7 @@ Status SegmentInstance::run_steps(const Graph& graph, std::vector<Ref<Tensor>>* 
   BP_TRY(make_owned());
   for (const Patch& patch : patches_) point(patch.slot, &arguments_[patch.argument]);
   last_seq_ = 0;
+  first_fault_seq_ = 0;
   for (size_t i = 0; i < segment_->steps.size(); ++i) {
     const Status status = run_step(i);
     if (!status.ok()) [[unlikely]] {
@@ -193,6 +194,7 @@ Status SegmentInstance::launch_step(size_t index) {
   if (!seq.ok()) [[unlikely]]
     return seq.status();
   if (where == 0) last_seq_ = *seq;
+  if (where == 0 && first_fault_seq_ == 0 && step.kernel->can_fault()) first_fault_seq_ = *seq;
   return {};
 }
 
@@ -212,18 +214,28 @@ Status SegmentInstance::copy_step(const Step& step) {
 }
 
 Status SegmentInstance::collect(std::vector<Ref<Tensor>>* values) {
-  if (last_seq_ != 0) {
-    for (SlotId id = 0; id < segment_->slots.size(); ++id) {
-      const Slot& slot = segment_->slots[id];
-      if (!owned_[id] || slot.device != PlanDevice::kChosen) continue;
-      if (slot.kind == SlotKind::kConstant) continue;  // constants carry no marks
-      owned_[id]->storage().note_use(*streams_[0], last_seq_, slot.kind == SlotKind::kOwned);
-    }
-  }
+  if (last_seq_ != 0) note_uses();
   for (const LiveOut& out : segment_->live_outs) {
     BP_TRY_ASSIGN((*values)[out.value], live_out_tensor(out));
   }
   return {};
+}
+
+void SegmentInstance::note_uses() {
+  Stream& stream = *streams_[0];
+  for (SlotId id = 0; id < segment_->slots.size(); ++id) {
+    const Slot& slot = segment_->slots[id];
+    if (!owned_[id] || slot.device != PlanDevice::kChosen) continue;
+    if (slot.kind == SlotKind::kConstant) continue;  // constants carry no marks
+    Storage& storage = owned_[id]->storage();
+    storage.note_use(stream, last_seq_, slot.kind == SlotKind::kOwned);
+    if (slot.kind != SlotKind::kOwned) continue;
+    // Which result a fault reaches is not followed inside a run: it concerns them all.
+    if (first_fault_seq_ != 0) storage.note_fault(stream, first_fault_seq_, last_seq_);
+    for (const Ref<Tensor>& input : owned_) {
+      if (input && input != owned_[id]) storage.inherit_faults(input->storage());
+    }
+  }
 }
 
 Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out) {

@@ -55,6 +55,7 @@ class SegmentInstance : public PluginObjectHolder {
   Status run_step(size_t index);
   Status launch_step(size_t index);
   Status copy_step(const Step& step);
+  void note_uses();
   Status collect(std::vector<Ref<Tensor>>* values);
   Result<Ref<Tensor>> live_out_tensor(const LiveOut& out);
 
@@ -69,6 +70,7 @@ class SegmentInstance : public PluginObjectHolder {
   std::vector<std::shared_ptr<const void>> keep_alive_;  // per step
   std::vector<Ref<Tensor>> owned_;  // per slot: live-ins, constants, owned; else nullptr
   uint64_t last_seq_ = 0;
+  uint64_t first_fault_seq_ = 0;  // of the run; 0: no launch could fault
 };
 
 /// Used by one run at a time.

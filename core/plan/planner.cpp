@@ -102,7 +102,7 @@ bool Planner::must_stop(const Node& node) {
     const ValueId value = node.inputs[i];
     if (value == kNoValue) continue;
     if (bounded_[value]) stop = true;
-    const ArgSchema& arg = schema.inputs[std::min(i, schema.inputs.size() - 1)];
+    const ArgSchema& arg = schema.input(i);
     if (arg.host != HostNeed::kNone && host_value(top_, value) == nullptr) {
       segment_->host_values.push_back(value);
       stop = true;
@@ -157,7 +157,7 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId value = node.inputs[i];
     if (value == kNoValue) continue;
-    const ArgSchema& arg = schema.inputs[std::min(i, schema.inputs.size() - 1)];
+    const ArgSchema& arg = schema.input(i);
     const HostTensor* host = host_value(scope, value);
     if (host != nullptr && arg.host != HostNeed::kNone) {
       inputs[i] = {.dtype = host->dtype,

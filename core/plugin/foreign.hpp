@@ -23,7 +23,6 @@ Status fail(bp_status code, fmt::format_string<Args...> format, Args&&... args) 
 Status copy_versioned(std::string_view what, const void* theirs, size_t required_bytes,
                       size_t our_bytes, void* out);
 
-bp_status known_status(bp_status code);  // INTERNAL for one that the ABI does not have
 bool is_readable(bp_str text);           // at most 4 KiB of UTF-8
 std::string_view view(bp_str text);      // empty if it is not readable
 

@@ -89,8 +89,4 @@ Status HostContext::to_status(bp_status code, std::string_view what) {
               fits ? report->message : "the plugin gave no words");
 }
 
-bp_status known_status(bp_status code) {
-  return code >= BP_OK && code <= BP_INTERNAL ? code : BP_INTERNAL;
-}
-
 }  // namespace bp

@@ -79,9 +79,10 @@ Result<Stream*> Device::acquire_stream() {
 
 void Device::release_stream(Stream* stream) {
   if (closed()) return;
-  const Status status = stream->sync();
+  Status status = stream->sync();
+  if (!status.ok()) status = stream->reset();
   std::lock_guard lock(streams_mutex_);
-  // A failed stream stays in streams_ for the marks that name it, but nobody gets it again.
+  // A stream that stays broken is kept for the marks that name it, but nobody gets it again.
   if (status.ok()) idle_streams_.push_back(stream);
 }
 
@@ -90,16 +91,25 @@ Stream* Device::stream_at(uint64_t index) {
   return index < streams_.size() ? streams_[index].get() : nullptr;
 }
 
-Status Device::quiesce() {
+std::vector<Stream*> Device::all_streams() {
   std::vector<Stream*> streams;
-  {
-    std::lock_guard lock(streams_mutex_);
-    for (const auto& stream : streams_) streams.push_back(stream.get());
+  std::lock_guard lock(streams_mutex_);
+  for (const auto& stream : streams_) streams.push_back(stream.get());
+  return streams;
+}
+
+Status Device::quiesce() {
+  for (Stream* stream : all_streams()) {
+    if (Status status = stream->sync(); status.code() == BP_TIMEOUT) return status;
   }
+  return {};
+}
+
+Status Device::sync() {
   Status first;
-  for (Stream* stream : streams) {
-    Status status = stream->sync();
-    if (first.ok() && !status.ok()) first = status;
+  for (Stream* stream : all_streams()) {
+    const Status status = stream->sync_and_claim();
+    if (first.ok()) first = status;
   }
   return first;
 }
@@ -126,10 +136,16 @@ void Device::give_event(bp_event* event) {
 
 Status Device::insert_wait(Stream& waiter, Stream& producer) {
   BP_TRY_ASSIGN(bp_event * event, take_event());
-  bp_status code;
+  bp_status code = BP_OK;
   {
     std::lock_guard lock(producer.mutex());
     code = slots_.stream.event_record(event, producer.handle());
+  }
+  // A producer that failed cannot be recorded any more: the host learns of it by a wait.
+  if (code == BP_POISONED) {
+    give_event(event);
+    const Status status = producer.sync();
+    return status.ok() ? producer.failure(code, "event_record") : status;
   }
   std::string_view what = "event_record";
   if (code == BP_OK) {
@@ -144,34 +160,35 @@ Status Device::insert_wait(Stream& waiter, Stream& producer) {
 
 Status Device::copy_in(Stream& stream, bp_mem dst, const void* src, uint64_t bytes) {
   counters_.host_to_device_copies.fetch_add(1, std::memory_order_relaxed);
-  const bp_copy_args args = copy_args(BP_COPY_HOST_TO_DEVICE, dst, host_end(src), bytes);
+  return copy_on(stream, copy_args(BP_COPY_HOST_TO_DEVICE, dst, host_end(src), bytes));
+}
+
+Status Device::copy_on(Stream& stream, const bp_copy_args& args) {
   if (stream.is_inline()) {
     const bp_status code = slots_.memory.mem_copy(slots_.memory_self, &args);
     return code == BP_OK ? Status() : failure(code, "mem_copy");
   }
+  bp_status code = BP_OK;
   {
     std::lock_guard lock(stream.mutex());
+    BP_TRY(stream.check_healthy());
     stream.next_seq();
-    const bp_status code = slots_.stream.mem_copy_async(stream.handle(), &args);
-    if (code != BP_OK) return failure(code, "mem_copy_async");
+    code = slots_.stream.mem_copy_async(stream.handle(), &args);
   }
+  if (code != BP_OK) return stream.failure(code, "mem_copy_async");
   return stream.sync();
 }
 
 Status Device::copy_out(Stream& stream, void* dst, bp_mem src, uint64_t bytes) {
   counters_.device_to_host_copies.fetch_add(1, std::memory_order_relaxed);
+  return copy_on(stream, copy_args(BP_COPY_DEVICE_TO_HOST, host_end(dst), src, bytes));
+}
+
+Status Device::read(void* dst, bp_mem src, uint64_t bytes) {
+  counters_.device_to_host_copies.fetch_add(1, std::memory_order_relaxed);
   const bp_copy_args args = copy_args(BP_COPY_DEVICE_TO_HOST, host_end(dst), src, bytes);
-  if (stream.is_inline()) {
-    const bp_status code = slots_.memory.mem_copy(slots_.memory_self, &args);
-    return code == BP_OK ? Status() : failure(code, "mem_copy");
-  }
-  {
-    std::lock_guard lock(stream.mutex());
-    stream.next_seq();
-    const bp_status code = slots_.stream.mem_copy_async(stream.handle(), &args);
-    if (code != BP_OK) return failure(code, "mem_copy_async");
-  }
-  return stream.sync();
+  const bp_status code = slots_.memory.mem_copy(slots_.memory_self, &args);
+  return code == BP_OK ? Status() : failure(code, "mem_copy");
 }
 
 Status Device::fill_zero(Stream& stream, bp_mem dst, uint64_t bytes) {
@@ -185,11 +202,19 @@ Status Device::fill_zero(Stream& stream, bp_mem dst, uint64_t bytes) {
 }
 
 Status Device::failure(bp_status code, std::string_view what) const {
+  if (code == BP_DEVICE_LOST) mark_lost();
   return plugin_->host().to_status(code, name_ + ": " + std::string(what));
 }
 
-Status Device::check_open() const {
-  if (!closed()) return {};
+void Device::mark_lost() const {
+  State open = State::kOpen;
+  if (state_.compare_exchange_strong(open, State::kLost)) {
+    log(BP_LOG_ERROR, name_ + " is lost; its calls fail from now on, other devices go on");
+  }
+}
+
+Status Device::explain_state() const {
+  if (lost()) return Status(BP_DEVICE_LOST, name_ + " is lost: only releasing objects still works");
   return Status(BP_GONE, name_ + " was closed with its Runtime");
 }
 
@@ -218,7 +243,7 @@ void Device::untrack(PluginObjectHolder* holder) {
 
 void Device::close() {
   if (closed()) return;
-  const Status idle = default_stream_ != nullptr ? quiesce() : Status();
+  const Status idle = default_stream_ != nullptr && !lost() ? sync() : Status();
   if (!idle.ok()) log(BP_LOG_WARNING, "closing " + name_ + ": " + idle.to_string());
   {
     std::lock_guard lock(holders_mutex_);
@@ -226,7 +251,7 @@ void Device::close() {
     holders_.clear();
   }
   extension_.reset();
-  closed_.store(true, std::memory_order_release);
+  state_.store(State::kClosed, std::memory_order_release);
   close_streams();
   allocator_.reset();
   emulation_.reset();

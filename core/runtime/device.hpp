@@ -78,8 +78,10 @@ class Device : public Counted<Device> {
   void release_stream(Stream* stream);
   /// By the index that its op_seq numbers carry; nullptr: none.
   Stream* stream_at(uint64_t index);
-  /// Waits until all streams are idle. Errors: the first failure; all streams are waited for.
+  /// Waits until all streams are idle; one that failed is. Errors: TIMEOUT.
   Status quiesce();
+  /// Waits for all work. Errors: its first failure or data fault; all streams are waited for.
+  Status sync();
 
   /// Makes `waiter` wait, in its order, for all work of `producer` so far. Both of this device.
   Status insert_wait(Stream& waiter, Stream& producer);
@@ -87,14 +89,24 @@ class Device : public Counted<Device> {
   /// Copies between host memory and this device, on `stream`, done when it returns. Counted.
   Status copy_in(Stream& stream, bp_mem dst, const void* src, uint64_t bytes);
   Status copy_out(Stream& stream, void* dst, bp_mem src, uint64_t bytes);
+  /// Copies out what no unfinished work writes. In no stream's order; done when it returns.
+  /// Counted.
+  Status read(void* dst, bp_mem src, uint64_t bytes);
   Status fill_zero(Stream& stream, bp_mem dst, uint64_t bytes);
 
   /// A failed slot call in words: "<name>: <what>: <plugin's words>".
   Status failure(bp_status code, std::string_view what) const;
 
-  /// GONE after close.
-  Status check_open() const;
-  bool closed() const { return closed_.load(std::memory_order_acquire); }
+  /// GONE after close, DEVICE_LOST once the plugin has said so.
+  Status check_open() const {
+    if (state_.load(std::memory_order_acquire) == State::kOpen) [[likely]]
+      return {};
+    return explain_state();
+  }
+  bool closed() const { return state_.load(std::memory_order_acquire) == State::kClosed; }
+  /// The plugin answered DEVICE_LOST: from now on only what ends objects reaches it.
+  bool lost() const { return state_.load(std::memory_order_acquire) == State::kLost; }
+  void mark_lost() const;
   /// Waits, then ends everything that needs the plugin; tensors that live on keep only the object.
   void close();
 
@@ -115,6 +127,11 @@ class Device : public Counted<Device> {
   Device(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin, uint32_t index,
          DeviceSlots slots);
   ~Device();
+  enum class State : uint32_t { kOpen, kLost, kClosed };
+
+  Status explain_state() const;
+  std::vector<Stream*> all_streams();
+  Status copy_on(Stream& stream, const bp_copy_args& args);
   Result<std::unique_ptr<Stream>> make_stream();
   Result<bp_event*> take_event();
   void give_event(bp_event* event);
@@ -127,7 +144,7 @@ class Device : public Counted<Device> {
   std::unique_ptr<Emulation, void (*)(Emulation*)> emulation_;
   std::unique_ptr<Allocator> allocator_;
   DeviceCounters counters_;
-  std::atomic<bool> closed_{false};
+  mutable std::atomic<State> state_{State::kOpen};
 
   std::mutex streams_mutex_;
   std::vector<std::unique_ptr<Stream>> streams_;  // all ever made

@@ -29,8 +29,10 @@ Storage::~Storage() {
     if (home_->wait_for(*mark.stream, mark.seq).ok()) return;
     [[maybe_unused]] const Status status = mark.stream->sync();
   };
-  settle(last_write_);
-  for (const Mark& mark : last_reads_) settle(mark);
+  if (is_marked_.load(std::memory_order_acquire) && !device_->lost()) {
+    settle(last_write_);
+    for (const Mark& mark : last_reads_) settle(mark);
+  }
   device_->allocator().free(block_);
 }
 
@@ -50,59 +52,95 @@ Ref<Storage> Storage::wrap(Device* device, uint64_t handle, uint64_t bytes,
   return storage;
 }
 
+Storage::Marks Storage::marks(bool write) {
+  if (!is_marked_.load(std::memory_order_acquire)) return {};
+  std::lock_guard lock(marks_mutex_);
+  return {last_write_, write ? last_reads_ : std::vector<Mark>()};
+}
+
 Status Storage::order_before(Stream& stream, bool write) {
-  if (device_ != nullptr && device_->is_inline() && last_write_.stream == nullptr &&
-      last_reads_.empty()) {
-    return {};
+  const Marks before = marks(write);
+  if (Stream* writer = before.last_write.stream; writer != nullptr) {
+    BP_TRY(stream.wait_for(*writer, before.last_write.seq));
+    BP_TRY(writer->check_lost(before.last_write.seq));
   }
-  Mark writer;
-  std::vector<Mark> readers;
-  {
-    std::lock_guard lock(marks_mutex_);
-    writer = last_write_;
-    if (write) readers = last_reads_;
+  for (const Mark& reader : before.last_reads) {
+    BP_TRY(stream.wait_for(*reader.stream, reader.seq));
   }
-  if (writer.stream != nullptr) BP_TRY(stream.wait_for(*writer.stream, writer.seq));
-  for (const Mark& reader : readers) BP_TRY(stream.wait_for(*reader.stream, reader.seq));
   return {};
 }
 
 void Storage::note_use(Stream& stream, uint64_t seq, bool write) {
   if (stream.is_inline()) return;
   std::lock_guard lock(marks_mutex_);
+  is_marked_.store(true, std::memory_order_release);
   if (write) {
     last_write_ = {&stream, seq};
     last_reads_.clear();  // the write came after them, by order_before
     return;
   }
-  for (Mark& mark : last_reads_) {
-    if (mark.stream == &stream) {
-      mark.seq = seq;
-      return;
-    }
-  }
   if (last_write_.stream == &stream) {
     last_write_.seq = std::max(last_write_.seq, seq);  // a later wait for the write covers the read
     return;
   }
+  for (Mark& mark : last_reads_) {
+    if (mark.stream == &stream) {
+      mark.seq = std::max(mark.seq, seq);
+      return;
+    }
+  }
   last_reads_.push_back({&stream, seq});
 }
 
+void Storage::note_fault(Stream& stream, uint64_t first_seq, uint64_t last_seq) {
+  std::lock_guard lock(marks_mutex_);
+  may_fault_.store(true, std::memory_order_release);
+  for (FaultMark& mark : fault_marks_) {
+    if (mark.stream != &stream) continue;
+    mark.first_seq = std::min(mark.first_seq, first_seq);
+    mark.last_seq = std::max(mark.last_seq, last_seq);
+    return;
+  }
+  fault_marks_.push_back({&stream, first_seq, last_seq});
+}
+
+void Storage::copy_fault_marks(Storage& source) {
+  std::vector<FaultMark> inherited;
+  {
+    std::lock_guard lock(source.marks_mutex_);
+    inherited = source.fault_marks_;
+  }
+  for (const FaultMark& mark : inherited) note_fault(*mark.stream, mark.first_seq, mark.last_seq);
+}
+
 Status Storage::wait_on_host(bool write) {
-  Mark writer;
-  std::vector<Mark> readers;
+  const Marks before = marks(write);
+  const auto wait = [](const Mark& mark) {
+    return mark.stream->known_done(mark.seq) ? Status() : mark.stream->sync();
+  };
+  if (Stream* writer = before.last_write.stream; writer != nullptr) {
+    BP_TRY(wait(before.last_write));
+    BP_TRY(writer->check_lost(before.last_write.seq));
+  }
+  for (const Mark& reader : before.last_reads) BP_TRY(wait(reader));
+  return claim_faults();
+}
+
+Status Storage::claim_faults() {
+  if (!may_fault_.load(std::memory_order_acquire)) return {};
+  std::vector<FaultMark> marks;
   {
     std::lock_guard lock(marks_mutex_);
-    writer = last_write_;
-    if (write) readers = last_reads_;
+    marks.swap(fault_marks_);
+    may_fault_.store(false, std::memory_order_release);
   }
-  if (writer.stream != nullptr && !writer.stream->known_done(writer.seq)) {
-    BP_TRY(writer.stream->sync());
+  Status first;
+  for (const FaultMark& mark : marks) {
+    Status status = mark.stream->known_done(mark.last_seq) ? Status() : mark.stream->sync();
+    if (status.ok()) status = mark.stream->claim_fault(mark.first_seq, mark.last_seq);
+    if (first.ok()) first = status;
   }
-  for (const Mark& reader : readers) {
-    if (!reader.stream->known_done(reader.seq)) BP_TRY(reader.stream->sync());
-  }
-  return {};
+  return first;
 }
 
 }  // namespace bp

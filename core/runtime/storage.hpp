@@ -6,6 +6,7 @@
 #ifndef BACKPLANE_CORE_RUNTIME_STORAGE_HPP
 #define BACKPLANE_CORE_RUNTIME_STORAGE_HPP
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -45,12 +46,22 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   uint64_t bytes() const { return bytes_; }
 
   /// Makes `stream` wait for what must be over before it reads (or, with `write`, writes) here.
-  /// Errors: those of the waits.
+  /// Errors: those of the waits; the failure that the contents were lost by.
   Status order_before(Stream& stream, bool write);
   /// Notes that work `seq` of `stream` reads or writes here.
   void note_use(Stream& stream, uint64_t seq, bool write);
-  /// The host waits until writers (and, with `write`, readers) are done.
+  /// The host waits until writers (and, with `write`, readers) are done. Errors: those of the
+  /// waits; a data fault that the contents come from, to the first who asks.
   Status wait_on_host(bool write);
+
+  /// Notes that a launch in [first_seq, last_seq] of `stream` may report a data fault that concerns
+  /// the contents.
+  void note_fault(Stream& stream, uint64_t first_seq, uint64_t last_seq);
+  /// The contents are made from those of `source`: its faults concern this storage too.
+  void inherit_faults(Storage& source) {
+    if (source.may_fault_.load(std::memory_order_acquire)) [[unlikely]]
+      copy_fault_marks(source);
+  }
 
  private:
   friend class Counted<Storage>;
@@ -68,9 +79,25 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   Stream* home_ = nullptr;
   std::shared_ptr<const void> owner_;
 
+  struct FaultMark {
+    Stream* stream;
+    uint64_t first_seq;
+    uint64_t last_seq;
+  };
+  struct Marks {
+    Mark last_write;
+    std::vector<Mark> last_reads;
+  };
+  Marks marks(bool write);
+  Status claim_faults();
+  void copy_fault_marks(Storage& source);
+
+  std::atomic<bool> is_marked_{false};  // there are marks at all
+  std::atomic<bool> may_fault_{false};  // there are fault marks
   std::mutex marks_mutex_;
   Mark last_write_;
-  std::vector<Mark> last_reads_;  // at most one per stream
+  std::vector<Mark> last_reads_;        // at most one per stream
+  std::vector<FaultMark> fault_marks_;  // one per stream
 };
 
 }  // namespace bp

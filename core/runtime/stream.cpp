@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ordering, waiting, and finding the operator that a stream's failure belongs to.
+// Ordering, waiting, the sticky failure of a stream and its end, and finding the operator that a
+// failure belongs to.
 #include "core/runtime/stream.hpp"
 
-#include "core/base/log.hpp"
+#include <algorithm>
+
 #include "core/runtime/device.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp {
+namespace {
+
+Status timed_out(const Device& device, std::string_view what) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(device.wait_timeout());
+  return Status(BP_TIMEOUT, device.name() + ": " + std::string(what) + " after " +
+                                std::to_string(seconds.count()) + " s (BACKPLANE_TIMEOUT)");
+}
+
+}  // namespace
 
 Stream::Stream(Device& device, bp_stream* handle, uint64_t index)
-    : device_(device), handle_(handle), index_(index) {}
+    : device_(device), handle_(handle), is_inline_(handle == nullptr), index_(index) {}
 
-Result<bp_mem> Stream::fault_word() {
-  if (fault_.handle == 0) {
-    // Never freed: it goes back with the allocator, as the stream lives as long as its device.
-    BP_TRY_ASSIGN(Block * block,
-                  device_.allocator().allocate(sizeof(bp_fault_word), MemoryTag::kWorkspace, this));
-    fault_ = {block->handle, block->offset_bytes};
-    BP_TRY(device_.fill_zero(*this, fault_, sizeof(bp_fault_word)));
-  }
-  fault_armed_.store(true, std::memory_order_release);
-  return fault_;
+Status Stream::check_healthy() const {
+  if (first_failure_.ok()) [[likely]]
+    return {};
+  return Status(BP_POISONED,
+                "the stream failed before and was not reset: " + first_failure_.message());
 }
 
 Status Stream::wait_for(Stream& producer, uint64_t seq) {
@@ -35,53 +41,114 @@ Status Stream::wait_for(Stream& producer, uint64_t seq) {
 
 Status Stream::sync() {
   BP_TRY(device_.check_open());
-  if (is_inline()) return check_fault();
   uint64_t issued = 0;
-  {
-    std::lock_guard lock(mutex_);
-    issued = issued_seq_;
-  }
-  const auto timeout_ns = static_cast<uint64_t>(device_.wait_timeout().count());
-  const bp_status code = device_.slots().stream.stream_sync(handle_, timeout_ns);
-  if (code == BP_TIMEOUT) {
-    return Status(BP_TIMEOUT, device_.name() + ": the stream was not done after " +
-                                  std::to_string(timeout_ns / 1'000'000'000) +
-                                  " s (BACKPLANE_TIMEOUT)");
-  }
-  if (code != BP_OK) return failure(code, "stream_sync");
+  BP_TRY(wait_until_done(&issued));
+  BP_TRY(collect_faults(issued));
+  // Published last: who finds its work done must find its faults too.
   uint64_t done = done_seq_.load(std::memory_order_relaxed);
   while (done < issued && !done_seq_.compare_exchange_weak(done, issued)) {
   }
-  return check_fault();
+  return {};
 }
 
-Status Stream::check_fault() {
-  if (!fault_armed_.exchange(false, std::memory_order_acq_rel)) return {};
-  bp_fault_word word{};
-  bp_copy_args args{};
+Status Stream::sync_and_claim() {
+  BP_TRY(sync());
+  return claim_fault(0, UINT64_MAX);
+}
+
+Status Stream::query() {
+  BP_TRY(device_.check_open());
+  if (is_inline()) return {};
+  bp_status code = BP_OK;
+  {
+    std::lock_guard lock(mutex_);
+    BP_TRY(first_failure_);
+    code = device_.slots().stream.stream_query(handle_);
+  }
+  if (code == BP_OK) return {};
+  if (code == BP_PENDING) return Status(BP_PENDING, device_.name() + ": the stream is at work");
+  return note_failure(code, "stream_query");
+}
+
+Status Stream::wait_until_done(uint64_t* out_issued) {
+  // reset() replaces the handle only when nobody is inside a wait.
+  struct InProgress {
+    Stream& stream;
+    ~InProgress() {
+      {
+        std::lock_guard lock(stream.mutex_);
+        --stream.waits_in_progress_;
+      }
+      stream.wait_ended_.notify_all();
+    }
+  };
+  bp_stream* handle = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    BP_TRY(first_failure_);
+    *out_issued = issued_seq_;
+    if (is_inline()) return {};  // What was launched under the lock is done.
+    handle = handle_;
+    ++waits_in_progress_;
+  }
+  const InProgress in_progress{*this};
+  const auto timeout_ns = static_cast<uint64_t>(device_.wait_timeout().count());
+  const bp_status code = device_.slots().stream.stream_sync(handle, timeout_ns);
+  if (code == BP_OK) return {};
+  if (code == BP_TIMEOUT) return timed_out(device_, "the stream was not done");
+  return note_failure(code, "stream_sync");
+}
+
+Status Stream::note_failure(bp_status code, std::string_view what) {
+  const Status status = failure(code, what);
+  std::lock_guard lock(mutex_);
+  if (first_failure_.ok()) first_failure_ = status;
+  return first_failure_;
+}
+
+Status Stream::reset() {
+  BP_TRY(device_.check_open());
+  if (is_inline()) return {};
+  const auto deadline = std::chrono::steady_clock::now() + device_.wait_timeout();
+  std::unique_lock collecting(collect_mutex_, std::defer_lock);
+  std::unique_lock lock(mutex_, std::defer_lock);
+  for (uint64_t drained_seq = 0;;) {
+    if (const Status status = sync(); status.code() == BP_TIMEOUT) return status;
+    collecting.lock();
+    lock.lock();
+    const auto is_unused = [this] { return waits_in_progress_ == 0; };
+    const bool unused = wait_ended_.wait_until(lock, deadline, is_unused);
+    if (!unused || std::chrono::steady_clock::now() >= deadline) {
+      return timed_out(device_, "the stream was still in use");
+    }
+    // Work that came since the wait must not be lost with the handle, unless it is lost already.
+    if (!first_failure_.ok() || drained_seq == issued_seq_ || known_done(issued_seq_)) break;
+    drained_seq = issued_seq_;
+    lock.unlock();
+    collecting.unlock();
+  }
+  return begin_anew();
+}
+
+Status Stream::begin_anew() {
+  const DeviceSlots& slots = device_.slots();
+  bp_stream_args args{};
   args.struct_size = sizeof(args);
-  args.kind = BP_COPY_DEVICE_TO_HOST;
-  args.dst.handle = reinterpret_cast<uint64_t>(&word);
-  args.src = fault_;
-  args.bytes = sizeof(word);
-  const auto& memory = device_.slots().memory;
-  if (const bp_status code = memory.mem_copy(device_.slots().memory_self, &args); code != BP_OK) {
-    return device_.failure(code, "reading the fault word");
+  bp_stream* fresh = nullptr;
+  bp_status code = slots.stream.stream_create(slots.stream_self, &args, &fresh);
+  if (code != BP_OK) return device_.failure(code, "stream_create");
+  bp_stream* old = std::exchange(handle_, fresh);
+  if (fault_words_.handle != 0) {
+    fault_count_ = 0;
+    BP_TRY(device_.fill_zero(*this, fault_words_, kFaultWords * sizeof(bp_fault_word)));
   }
-  if (word.code == BP_FAULT_NONE) return {};
-  const bp_fault_word zero{};
-  args.kind = BP_COPY_HOST_TO_DEVICE;
-  args.src.handle = reinterpret_cast<uint64_t>(&zero);
-  args.src.offset_bytes = 0;
-  args.dst = fault_;
-  if (const bp_status code = memory.mem_copy(device_.slots().memory_self, &args); code != BP_OK) {
-    return device_.failure(code, "clearing the fault word");
+  if (!first_failure_.ok()) {
+    add_trouble({done_seq_.load() + 1, issued_seq_, true, first_failure_});
+    first_failure_ = {};
   }
-  return Status(BP_INVALID_ARGUMENT, device_.name() + ": " + culprit(word.op_seq) + ": index " +
-                                         std::to_string(word.index) + " in input " +
-                                         std::to_string(word.input) +
-                                         " is out of range for extent " +
-                                         std::to_string(word.extent) + "; it was clamped");
+  done_seq_.store(issued_seq_, std::memory_order_release);
+  code = slots.stream.stream_destroy(old);
+  return code == BP_OK ? Status() : device_.failure(code, "stream_destroy");
 }
 
 std::string Stream::culprit(uint64_t op_seq) {
@@ -95,22 +162,52 @@ std::string Stream::culprit(uint64_t op_seq) {
   return "operator " + std::string(device_.runtime().registry().schema(recent.op).name);
 }
 
+std::string Stream::suspects() {
+  constexpr size_t kMostNames = 4;
+  std::lock_guard lock(mutex_);
+  const uint64_t oldest = issued_seq_ > kRecentOps ? issued_seq_ - kRecentOps : 0;
+  std::string names;
+  size_t count = 0;
+  for (uint64_t seq = std::max(done_seq_.load(), oldest) + 1; seq <= issued_seq_; ++seq) {
+    const RecentOp& recent = recent_ops_[seq % kRecentOps];
+    if (recent.seq != seq) continue;  // a copy
+    if (++count > kMostNames) continue;
+    if (count > 1) names += ", ";
+    names += device_.runtime().registry().schema(recent.op).name;
+  }
+  if (count == 0) return "a copy";
+  if (count == 1) return "operator " + names;
+  if (count > kMostNames) names += " and " + std::to_string(count - kMostNames) + " more";
+  return "one of: " + names;
+}
+
 Status Stream::failure(bp_status code, std::string_view what) {
-  auto report =
-      handle_ != nullptr
-          ? device_.plugin().host().take_stream_report(reported_stream(device_.slots(), handle_))
-          : std::nullopt;
-  if (!report) report = device_.plugin().host().take_report();
+  if (code == BP_DEVICE_LOST) device_.mark_lost();
+  bp_stream* handle = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    handle = handle_;
+  }
+  HostContext& host = device_.plugin().host();
+  auto report = handle != nullptr
+                    ? host.take_stream_report(reported_stream(device_.slots(), handle))
+                    : std::nullopt;
+  if (!report) report = host.take_report();
   uint64_t op_seq = report ? report->op_seq : 0;
-  if (op_seq == 0 && device_.slots().stream_emulated() && handle_ != nullptr) {
-    op_seq = emulated_failed_op_seq(handle_);
+  if (op_seq == 0 && handle != nullptr && device_.slots().stream_emulated()) {
+    op_seq = emulated_failed_op_seq(handle);
   }
   std::string text = device_.name() + ": ";
-  // An inline launch fails while its caller is still there to name it.
-  text += op_seq != 0 && !is_inline() ? culprit(op_seq) : std::string(what);
+  // A call that fails has a caller to name it; work that fails later has not.
+  const bool is_late = what == "stream_sync" || what == "stream_query";
+  if (op_seq != 0 && !is_inline()) {
+    text += culprit(op_seq);
+  } else {
+    text += is_late ? suspects() : std::string(what);
+  }
   text += " failed";
-  if (report) text += ": " + report->message;
-  return Status(code, text);
+  if (report && !report->message.empty()) text += ": " + report->message;
+  return Status(known_status(code), text);
 }
 
 }  // namespace bp

@@ -7,9 +7,12 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "backplane/device_api.h"
 #include "core/base/status.hpp"
@@ -27,8 +30,9 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   Device& device() const { return device_; }
+  /// Changes when the stream is reset. Under mutex() on queued streams.
   bp_stream* handle() const { return handle_; }
-  bool is_inline() const { return handle_ == nullptr; }
+  bool is_inline() const { return is_inline_; }
 
   /// Holds the stream while a sequence number is taken and its work is enqueued.
   std::mutex& mutex() { return mutex_; }
@@ -39,42 +43,94 @@ class Stream {
   /// Remembers which operator a launch ran, for error messages. Under mutex().
   void note_launch(uint64_t seq, OpId op) { recent_ops_[seq % kRecentOps] = {seq, op}; }
 
-  /// The fault word of this stream, zeroed device memory; made at first use. Under mutex().
-  Result<bp_mem> fault_word();
+  /// POISONED with the first failure, once one has come to light; else OK. Under mutex().
+  Status check_healthy() const;
+  /// Zeroed device memory for the fault of launch `seq`; while fault_words_full(), sync() has to
+  /// come first. Under mutex().
+  Result<bp_mem> fault_word(uint64_t seq);
+  bool fault_words_full() const { return fault_count_ == kFaultWords; }
+  /// Reads the words of launches up to `seq`, which are done, and keeps what they say for
+  /// claim_fault(). Not under mutex().
+  Status collect_faults(uint64_t seq);
 
   /// Work enqueued from now on waits for `producer`'s work up to `seq`. Between devices, and when
-  /// this stream is inline, the host waits (counted). Not under mutex().
+  /// this stream is inline, the host waits (counted). Errors: the producer's failure. Not under
+  /// mutex().
   Status wait_for(Stream& producer, uint64_t seq);
-  /// The host waits for everything enqueued, at most the Runtime's deadline; then reads the fault
-  /// word if a launch may have written it. Errors: TIMEOUT; the stream's failure, naming the
-  /// operator; a data fault, reported once. Any thread.
+  /// The host waits for everything enqueued, at most the Runtime's deadline, and collects the
+  /// faults of launches that may have had one. Errors: TIMEOUT; the stream's failure, naming the
+  /// operator, again at each call. Any thread.
   Status sync();
+  /// A data fault of launches [first_seq, last_seq], which sync() covered: reported once.
+  Status claim_fault(uint64_t first_seq, uint64_t last_seq);
+  /// The failure that work `seq` was lost by, if the stream was reset since: to whoever asks.
+  Status check_lost(uint64_t seq);
+  /// sync(), then any data fault that nobody has claimed.
+  Status sync_and_claim();
+  /// Ends a failure: waits for the rest, and begins anew with an empty queue. Work that was lost by
+  /// it answers its failure to whoever reads its results. Other waits on this stream end first.
+  /// Errors: TIMEOUT; the plugin's; UNSUPPORTED on a wrapped stream.
+  Status reset();
+  /// BP_OK, BP_PENDING, or the stream's failure. Never waits.
+  Status query();
   /// True if work up to `seq` is known to be done, without asking the device.
   bool known_done(uint64_t seq) const { return seq <= done_seq_.load(std::memory_order_acquire); }
-  /// An error of a call on this stream in words: the plugin's, and the operator's name.
+  /// An error of a call on this stream in words: the plugin's, and the operator's name. Not under
+  /// mutex().
   Status failure(bp_status code, std::string_view what);
 
  private:
   static constexpr uint64_t kSeqBits = 40;
   static constexpr uint64_t kSeqMask = (uint64_t{1} << kSeqBits) - 1;
   static constexpr size_t kRecentOps = 256;
+  static constexpr size_t kFaultWords = 64;
+  static constexpr size_t kMaxTroubles = 64;
   struct RecentOp {
     uint64_t seq = 0;
     OpId op = 0;
   };
+  /// What went wrong in [first_seq, last_seq]. `sticky`: work that was lost, for all who ask; else
+  /// a data fault, for the first.
+  struct Trouble {
+    uint64_t first_seq;
+    uint64_t last_seq;
+    bool sticky;
+    Status status;
+  };
 
-  Status check_fault();
+  Status wait_until_done(uint64_t* out_issued);
+  Status begin_anew();
+  Status read_fault_words(size_t first, std::span<bp_fault_word> out_words);
+  Status clear_fault_word(size_t word);
+  Status describe(const bp_fault_word& word, uint64_t seq);
+  void add_trouble(Trouble trouble);
+  Status note_failure(bp_status code, std::string_view what);
   std::string culprit(uint64_t op_seq);
+  std::string suspects();
+  bp_mem fault_place(size_t word) const;
 
   Device& device_;
-  bp_stream* const handle_;
+  bp_stream* handle_;
+  const bool is_inline_;
   const uint64_t index_;
   std::mutex mutex_;
   uint64_t issued_seq_ = 0;
   std::atomic<uint64_t> done_seq_{0};
   std::array<RecentOp, kRecentOps> recent_ops_{};
-  bp_mem fault_{};
-  std::atomic<bool> fault_armed_{false};
+  Status first_failure_;            // under mutex_; until reset()
+  uint32_t waits_in_progress_ = 0;  // under mutex_: they use handle_ without it
+  std::condition_variable wait_ended_;
+
+  // The fault words are a ring; launches take them in order, collect_faults() gives them back.
+  std::mutex collect_mutex_;  // taken before mutex_
+  bp_mem fault_words_{};
+  std::array<uint64_t, kFaultWords> fault_seqs_{};
+  size_t fault_first_ = 0;  // this and fault_count_: under mutex_
+  size_t fault_count_ = 0;
+
+  std::mutex trouble_mutex_;
+  std::vector<Trouble> troubles_;
+  std::atomic<bool> has_troubles_{false};
 };
 
 }  // namespace bp

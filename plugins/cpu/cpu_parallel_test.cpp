@@ -131,12 +131,22 @@ TEST(CpuWorkers, ThreadCountSetting_IsRestored) {
   omp_set_num_threads(before);
 }
 
-size_t task_count() {
-  size_t count = 0;
+std::set<std::string> tasks() {
+  std::set<std::string> names;
   DIR* const folder = opendir("/proc/self/task");
-  while (const dirent* entry = readdir(folder)) count += entry->d_name[0] != '.' ? 1 : 0;
+  while (const dirent* entry = readdir(folder)) {
+    if (entry->d_name[0] != '.') names.insert(entry->d_name);
+  }
   closedir(folder);
-  return count;
+  return names;
+}
+
+// Threads that run now and did not then. Counting would be wrong: threads that an earlier test has
+// joined may still be listed for a while.
+size_t new_task_count(const std::set<std::string>& before) {
+  const std::set<std::string> now = tasks();
+  return static_cast<size_t>(std::count_if(
+      now.begin(), now.end(), [&](const std::string& name) { return !before.contains(name); }));
 }
 
 // Files mapped into this process whose path contains `part`.
@@ -166,13 +176,13 @@ Call large_exp() {
 TEST(CpuThreads, OurLoopsAndOnednn_ShareOnePoolOfOneRuntime) {
   std::thread caller([] {
     Device device("3");
-    const size_t before = task_count();
+    const std::set<std::string> before = tasks();
     EXPECT_EQ(run(device, large_exp()).status, BP_OK);
-    EXPECT_EQ(task_count(), before + 2) << "the loop should have run on 3 threads";
+    EXPECT_EQ(new_task_count(before), 2u) << "the loop should have run on 3 threads";
     const Outcome outcome = run(device, large_matmul());
     EXPECT_EQ(outcome.status, BP_OK);
     EXPECT_EQ(outcome.kernel, "matmul_f32_onednn");
-    EXPECT_EQ(task_count(), before + 2) << "oneDNN should use the same threads";
+    EXPECT_EQ(new_task_count(before), 2u) << "oneDNN should use the same threads";
   });
   caller.join();
   EXPECT_EQ(mapped_files("libgomp").size(), 1u);
@@ -185,10 +195,10 @@ TEST(CpuThreads, OurLoopsAndOnednn_ShareOnePoolOfOneRuntime) {
 TEST(CpuThreads, OneThread_StartsNone) {
   std::thread caller([] {
     Device device("1");
-    const size_t before = task_count();
+    const std::set<std::string> before = tasks();
     EXPECT_EQ(run(device, large_exp()).status, BP_OK);
     EXPECT_EQ(run(device, large_matmul()).status, BP_OK);
-    EXPECT_EQ(task_count(), before);
+    EXPECT_EQ(new_task_count(before), 0u);
   });
   caller.join();
 }

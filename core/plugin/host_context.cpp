@@ -44,6 +44,15 @@ void HostContext::on_report(void* host_ctx, const bp_report_info* info) {
                                   status_name(report.status), report.message));
     const std::lock_guard lock(self->mutex_);
     auto& reports = self->reports_;
+    // What breaks an emulated stream is a call that failed on this thread, with words of its own.
+    if (report.stream != nullptr) {
+      const auto own = std::find_if(reports.rbegin(), reports.rend(), [&](const auto& entry) {
+        return entry.first == std::this_thread::get_id() && entry.second.stream == nullptr &&
+               entry.second.status == report.status;
+      });
+      if (own != reports.rend()) report.message = std::move(own->second.message);
+      if (own != reports.rend()) reports.erase(std::next(own).base());
+    }
     if (reports.size() == kMaxReports) reports.erase(reports.begin());
     reports.emplace_back(std::this_thread::get_id(), std::move(report));
   } catch (const std::exception&) {

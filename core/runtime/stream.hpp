@@ -84,7 +84,7 @@ class Stream {
   static constexpr uint64_t kSeqMask = (uint64_t{1} << kSeqBits) - 1;
   static constexpr size_t kRecentOps = 256;
   static constexpr size_t kFaultWords = 64;
-  static constexpr size_t kMaxTroubles = 64;
+  static constexpr size_t kMaxTroubles = 1024;
   struct RecentOp {
     uint64_t seq = 0;
     OpId op = 0;

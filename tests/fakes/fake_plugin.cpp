@@ -242,6 +242,8 @@ float& element(const bp_tensor& tensor, const bp_tensor& out, int64_t position) 
 
 bp_status launch_relu(const bp_launch_args* args) {
   return device_call(args->device, [&] {
+    if (args->device->fault == "relu_fails") throw Failure{BP_INTERNAL, "the unit overheated"};
+    if (args->device->fault == "relu_loses") throw Failure{BP_DEVICE_LOST, "it fell off the bus"};
     const bp_tensor& out = args->tensors[1];
     for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
       const float x = element(args->tensors[0], out, i);

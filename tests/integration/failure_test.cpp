@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The three kinds of failure, on every device that can have them: a data fault reaches whoever uses
+// what it concerns, once; a stream's failure stays until reset; a lost device answers at once. Each
+// leaves everybody else alone.
+#include "core/runtime/stream.hpp"
+#include "tests/integration/device_fixture.hpp"
+
+namespace bp {
+namespace {
+
+void expect_words(const Status& status, std::initializer_list<const char*> words) {
+  for (const char* word : words) {
+    EXPECT_NE(status.message().find(word), std::string::npos)
+        << "expected '" << word << "' in: " << status.to_string();
+  }
+}
+
+class DataFaultTest : public DeviceTest {
+ protected:
+  Ref<Tensor> indices(std::vector<int64_t> values) {
+    const Dims sizes{static_cast<int64_t>(values.size())};
+    return upload(OracleTensor::from_i64(BP_DTYPE_I64, sizes, values));
+  }
+  Status read(const Ref<Tensor>& tensor) { return copy_to_host(tensor).status(); }
+};
+
+TEST_P(DataFaultTest, Gather_OutOfRange_ConcernsItsResultsOnly) {
+  const Ref<Tensor> x = upload_f32({4}, {10, 11, 12, 13});
+  const auto bad = try_call("gather", {x, indices({1, 9})});
+  const Ref<Tensor> good = must_call("gather", {x, indices({3, 0})});
+  if (!bad.ok()) {  // the device knows before the launch returns
+    EXPECT_EQ(bad.status().code(), BP_INVALID_ARGUMENT);
+  } else {
+    const Ref<Tensor> derived = must_call("add", {*bad, good});
+    EXPECT_EQ(values(good), (std::vector<double>{13, 10})) << "a wait by somebody else";
+    const Status status = read(derived);
+    EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
+    expect_words(status, {"gather", "index 9", "input 1", "extent 4"});
+    EXPECT_TRUE(read(*bad).ok()) << "a fault is reported once";
+  }
+  EXPECT_TRUE(device_->sync().ok());
+  EXPECT_EQ(values(must_call("relu", {x})), (std::vector<double>{10, 11, 12, 13}));
+}
+
+TEST_P(DataFaultTest, Sync_OfTheDevice_ReportsAFaultThatNobodyRead) {
+  const Ref<Tensor> x = upload_f32({3}, {1, 2, 3});
+  const auto y = try_call("gather", {x, indices({-4})});
+  const Status status = y.ok() ? device_->sync() : y.status();
+  EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
+  expect_words(status, {"gather", "index -4", "extent 3"});
+  EXPECT_TRUE(device_->sync().ok());
+}
+
+TEST_P(DataFaultTest, MoreFaultsThanWords_AreAllTold) {
+  const Ref<Tensor> x = upload_f32({2}, {1, 2});
+  constexpr int kCount = 200;
+  std::vector<Result<Ref<Tensor>>> results;
+  for (int i = 0; i < kCount; ++i) {
+    results.push_back(try_call("gather", {x, indices({i % 2 == 0 ? 1 : 2 + i})}));
+  }
+  for (int i = 0; i < kCount; ++i) {
+    const auto& result = results[static_cast<size_t>(i)];
+    const Status status = result.ok() ? read(*result) : result.status();
+    if (i % 2 == 0) {
+      EXPECT_TRUE(status.ok()) << i << ": " << status.to_string();
+    } else {
+      EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << i;
+      expect_words(status, {("index " + std::to_string(2 + i)).c_str()});
+    }
+  }
+}
+
+TEST_P(DataFaultTest, Session_OutOfRangeInside_IsToldByItsOutputsAndTheSessionGoesOn) {
+  Graph graph(runtime_->registry());
+  auto x = graph.add_input("x", {BP_DTYPE_F32, true, {4}});
+  auto i = graph.add_input("i", {BP_DTYPE_I64, true, {2}});
+  ASSERT_TRUE(x.ok() && i.ok());
+  const ValueId both[] = {*x, *i};
+  auto picked = graph.op("gather", both);
+  ASSERT_TRUE(picked.ok()) << picked.status().to_string();
+  const ValueId only[] = {*picked};
+  auto y = graph.op("relu", only);
+  ASSERT_TRUE(y.ok());
+  ASSERT_TRUE(graph.set_outputs({*y}, {"y"}).ok());
+  auto session = Session::create(*runtime_, std::move(graph), {.device = device_, .dims = {}});
+  ASSERT_TRUE(session.ok()) << session.status().to_string();
+  const auto run = [&](std::vector<int64_t> index) -> Result<std::vector<double>> {
+    const std::vector<NamedTensor> inputs{{"x", upload_f32({4}, {1, -2, 3, -4})},
+                                          {"i", indices(std::move(index))}};
+    BP_TRY_ASSIGN(std::vector<Ref<Tensor>> outputs, (*session)->run(inputs));
+    BP_TRY_ASSIGN(HostTensor host, copy_to_host(outputs[0]));
+    return oracle_tensor(host).to_f64();
+  };
+  const auto bad = run({0, 7});
+  ASSERT_FALSE(bad.ok());
+  EXPECT_EQ(bad.status().code(), BP_INVALID_ARGUMENT);
+  expect_words(bad.status(), {"gather", "index 7", "extent 4"});
+  const auto good = run({2, 1});
+  ASSERT_TRUE(good.ok()) << good.status().to_string();
+  EXPECT_EQ(*good, (std::vector<double>{3, 0}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DataFaultTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+                         device_test_name);
+
+/// The nine-function fake, whose relu fails as its option says; add works.
+class BrokenDeviceTest : public DeviceTest {
+ protected:
+  void SetUp() override {}
+  void open_with(const std::string& fault, std::vector<OptionSetting> options = {}) {
+    RuntimeArgs args = test_runtime_args();
+    args.plugin_path = {BP_FAKES_DIR "/good"};
+    args.plugin_options = {{"good.device_fault", fault}};
+    for (OptionSetting& option : options) args.options.push_back(std::move(option));
+    open(args);
+  }
+};
+
+TEST_P(BrokenDeviceTest, Stream_Failed_IsPoisonedUntilReset) {
+  open_with("relu_fails");
+  const Ref<Tensor> x = upload_f32({2}, {-1, 2});
+  const auto broken = try_call("relu", {x});
+  ASSERT_TRUE(broken.ok()) << "emulated streams fail later: " << broken.status().to_string();
+  const Status first = copy_to_host(*broken).status();
+  EXPECT_EQ(first.code(), BP_INTERNAL);
+  expect_words(first, {"good:0", "relu", "the unit overheated"});
+  EXPECT_EQ(copy_to_host(*broken).status().message(), first.message()) << "it repeats the first";
+
+  const auto refused = try_call("add", {x, x});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), BP_POISONED);
+  expect_words(refused.status(), {"add", "relu"});
+  EXPECT_EQ(values(x), (std::vector<double>{-1, 2})) << "results from before can be read";
+
+  Stream& stream = device_->default_stream();
+  EXPECT_EQ(stream.query().code(), BP_INTERNAL);
+  ASSERT_TRUE(stream.reset().ok());
+  EXPECT_TRUE(stream.query().ok());
+  EXPECT_EQ(values(must_call("add", {x, x})), (std::vector<double>{-2, 4}));
+  EXPECT_EQ(copy_to_host(*broken).status().message(), first.message()) << "lost for good";
+  EXPECT_FALSE(try_call("add", {*broken, x}).ok()) << "nothing is made from lost contents";
+  EXPECT_EQ(values(must_call("add", {x, x})), (std::vector<double>{-2, 4}));
+}
+
+TEST_P(BrokenDeviceTest, Stream_FailedOfTheUser_LeavesTheDefaultOneAlone) {
+  open_with("relu_fails");
+  auto stream = device_->acquire_stream();
+  ASSERT_TRUE(stream.ok());
+  const Ref<Tensor> x = upload_f32({2}, {-1, 2});
+  Tensor* inputs[] = {x.get()};
+  Ref<Tensor> y;
+  const CallArgs args{.op = op("relu"),
+                      .inputs = inputs,
+                      .attributes = nullptr,
+                      .stream = *stream,
+                      .device = nullptr};
+  ASSERT_TRUE(call(*runtime_, args, {&y, 1}).ok());
+  EXPECT_FALSE((*stream)->sync().ok());
+  EXPECT_FALSE(copy_to_host(y).ok());
+  EXPECT_EQ(values(must_call("add", {x, x})), (std::vector<double>{-2, 4}));
+  device_->release_stream(*stream);
+  auto again = device_->acquire_stream();
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE((*again)->sync().ok()) << "what is given out is healthy";
+  EXPECT_FALSE(copy_to_host(y).ok()) << "lost contents stay lost";
+  device_->release_stream(*again);
+}
+
+TEST_P(BrokenDeviceTest, SyncLaunches_TheFailingCallItselfSaysSo) {
+  open_with("relu_fails", {{"BACKPLANE_SYNC", "1"}});
+  const auto y = try_call("relu", {upload_f32({1}, {1})});
+  ASSERT_FALSE(y.ok());
+  expect_words(y.status(), {"relu", "the unit overheated"});
+}
+
+TEST_P(BrokenDeviceTest, Device_Lost_AnswersAtOnceAndOthersGoOn) {
+  open_with("relu_loses");
+  const Ref<Tensor> x = upload_f32({2}, {-1, 2});
+  const auto y = try_call("relu", {x});
+  const Status status = y.ok() ? copy_to_host(*y).status() : y.status();
+  EXPECT_EQ(status.code(), BP_DEVICE_LOST) << status.to_string();
+  EXPECT_EQ(try_call("add", {x, x}).status().code(), BP_DEVICE_LOST);
+  EXPECT_EQ(copy_to_host(x).status().code(), BP_DEVICE_LOST);
+  EXPECT_EQ(device_->sync().code(), BP_DEVICE_LOST);
+  EXPECT_EQ(device_->acquire_stream().status().code(), BP_DEVICE_LOST);
+  auto other = runtime_->find_device("cpu:0");
+  ASSERT_TRUE(other.ok());
+  device_ = *other;
+  const Ref<Tensor> z = upload_f32({2}, {-1, 2});
+  EXPECT_EQ(values(must_call("relu", {z})), (std::vector<double>{0, 2}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, BrokenDeviceTest, testing::Values("good:0"), device_test_name);
+
+}  // namespace
+}  // namespace bp

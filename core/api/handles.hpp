@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "backplane/backplane.h"
+#include "core/base/fork.hpp"
 #include "core/base/status.hpp"
 #include "core/execute/session.hpp"
 #include "core/runtime/runtime.hpp"
@@ -79,10 +80,13 @@ Status write_struct(T* out, T value, std::string_view name) {
   return {};
 }
 
-/// Runs the body of an API function; nothing it throws leaves the library.
+/// Runs the body of an API function; nothing it throws leaves the library. In a forked child the
+/// body is not run.
 template <class Body>
 bpa_status guarded(Body&& body) noexcept {
   try {
+    if (forked()) [[unlikely]]
+      return set_last_error(check_not_forked());
     const Status status = body();
     return status.ok() ? BP_OK : set_last_error(status);
   } catch (const std::bad_alloc&) {
@@ -90,6 +94,13 @@ bpa_status guarded(Body&& body) noexcept {
   } catch (const std::exception& error) {
     return set_last_error(Status(BP_INTERNAL, error.what()));
   }
+}
+
+/// The same for a function that answers by `out_values`, which are 0 unless the body sets them.
+template <class Out, class Body>
+bpa_status guarded(Out* out_values, uint64_t count, Body&& body) noexcept {
+  if (out_values != nullptr) std::fill_n(out_values, count, Out{});
+  return guarded(std::forward<Body>(body));
 }
 
 }  // namespace bp

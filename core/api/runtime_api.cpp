@@ -98,9 +98,8 @@ void bpa_log_set_sink(bpa_log_sink sink, void* user) {
 }
 
 bpa_status bpa_runtime_create(const bpa_runtime_args* args, bpa_runtime** out_runtime) {
-  return guarded([&]() -> Status {
+  return guarded(out_runtime, 1, [&]() -> Status {
     BP_TRY(check_pointer(out_runtime, "out_runtime"));
-    *out_runtime = nullptr;
     BP_TRY_ASSIGN(const bpa_runtime_args given, bp::read_struct(args, "args"));
     BP_TRY_ASSIGN(const bp::RuntimeArgs runtime_args, bp::runtime_args(given));
     BP_TRY_ASSIGN(bp::Ref<bp::Runtime> runtime, bp::Runtime::create(runtime_args));
@@ -122,19 +121,20 @@ void bpa_runtime_release(bpa_runtime* runtime) {
 }
 
 bpa_status bpa_runtime_device_count(bpa_runtime* runtime, uint64_t* out_count) {
-  return guarded([&]() -> Status {
+  return guarded(out_count, 1, [&]() -> Status {
     BP_TRY(check_pointer(runtime, "runtime"));
     BP_TRY(check_pointer(out_count, "out_count"));
+    BP_TRY(from_handle(runtime)->check_open());
     *out_count = from_handle(runtime)->devices().size();
     return {};
   });
 }
 
 bpa_status bpa_runtime_device(bpa_runtime* runtime, uint64_t index, bpa_device** out_device) {
-  return guarded([&]() -> Status {
+  return guarded(out_device, 1, [&]() -> Status {
     BP_TRY(check_pointer(runtime, "runtime"));
     BP_TRY(check_pointer(out_device, "out_device"));
-    *out_device = nullptr;
+    BP_TRY(from_handle(runtime)->check_open());
     const auto devices = from_handle(runtime)->devices();
     if (index >= devices.size()) {
       return Status(BP_INVALID_ARGUMENT, "argument index is " + std::to_string(index) +
@@ -148,11 +148,10 @@ bpa_status bpa_runtime_device(bpa_runtime* runtime, uint64_t index, bpa_device**
 
 bpa_status bpa_runtime_find_device(bpa_runtime* runtime, const char* name,
                                    bpa_device** out_device) {
-  return guarded([&]() -> Status {
+  return guarded(out_device, 1, [&]() -> Status {
     BP_TRY(check_pointer(runtime, "runtime"));
     BP_TRY(check_pointer(name, "name"));
     BP_TRY(check_pointer(out_device, "out_device"));
-    *out_device = nullptr;
     BP_TRY_ASSIGN(bp::Device * device, from_handle(runtime)->find_device(name));
     *out_device = bp::to_handle(device);
     return {};

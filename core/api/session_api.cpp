@@ -74,12 +74,12 @@ using bp::Status;
 
 bpa_status bpa_session_load(bpa_runtime* runtime, const char* path, const bpa_session_args* args,
                             bpa_session** out_session) {
-  return guarded([&]() -> Status {
+  return guarded(out_session, 1, [&]() -> Status {
     BP_TRY(check_pointer(out_session, "out_session"));
-    *out_session = nullptr;
     BP_TRY(check_pointer(runtime, "runtime"));
     BP_TRY(check_pointer(path, "path"));
     BP_TRY(check_pointer(args, "args"));
+    BP_TRY(bp::from_handle(runtime)->check_open());
     BP_TRY_ASSIGN(const bpa_session_args given, bp::read_struct(args, "args"));
     BP_TRY_ASSIGN(const bp::SessionArgs session_args, bp::session_args(given));
     bp::Runtime& owner = *bp::from_handle(runtime);
@@ -98,7 +98,7 @@ bpa_status bpa_session_load(bpa_runtime* runtime, const char* path, const bpa_se
 void bpa_session_release(bpa_session* session) { delete session; }
 
 bpa_status bpa_session_input_count(bpa_session* session, uint64_t* out_count) {
-  return guarded([&]() -> Status {
+  return guarded(out_count, 1, [&]() -> Status {
     BP_TRY(check_pointer(session, "session"));
     BP_TRY(check_pointer(out_count, "out_count"));
     *out_count = session->session->inputs().size();
@@ -107,7 +107,7 @@ bpa_status bpa_session_input_count(bpa_session* session, uint64_t* out_count) {
 }
 
 bpa_status bpa_session_output_count(bpa_session* session, uint64_t* out_count) {
-  return guarded([&]() -> Status {
+  return guarded(out_count, 1, [&]() -> Status {
     BP_TRY(check_pointer(session, "session"));
     BP_TRY(check_pointer(out_count, "out_count"));
     *out_count = session->session->outputs().size();
@@ -132,10 +132,9 @@ bpa_status bpa_session_get_output(bpa_session* session, uint64_t index, bpa_io_i
 bpa_status bpa_session_run(bpa_session* session, const char* const* input_names,
                            const bpa_tensor* const* inputs, uint64_t input_count,
                            bpa_tensor** out_outputs, uint64_t output_count) {
-  return guarded([&]() -> Status {
+  return guarded(out_outputs, output_count, [&]() -> Status {
     BP_TRY(check_pointer(session, "session"));
     BP_TRY(check_pointer(out_outputs, "out_outputs"));
-    std::fill_n(out_outputs, output_count, nullptr);
     const size_t expected = session->session->outputs().size();
     if (output_count != expected) {
       return Status(BP_INVALID_ARGUMENT, "argument output_count is " +

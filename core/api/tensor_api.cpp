@@ -38,7 +38,10 @@ Result<Ref<Tensor>> host_tensor(uint32_t dtype, const Dims& sizes, const void* d
 }
 
 Result<Runtime*> runtime_of(Runtime* given, std::span<Tensor* const> inputs) {
-  if (given != nullptr) return given;
+  if (given != nullptr) {
+    BP_TRY(given->check_open());
+    return given;
+  }
   for (Tensor* input : inputs) {
     if (input != nullptr && input->device() != nullptr) return &input->device()->runtime();
   }
@@ -79,9 +82,8 @@ using bp::Status;
 
 bpa_status bpa_tensor_create(bpa_device* device, uint32_t dtype, const int64_t* sizes,
                              uint32_t rank, bpa_tensor** out_tensor) {
-  return guarded([&]() -> Status {
+  return guarded(out_tensor, 1, [&]() -> Status {
     BP_TRY(check_pointer(out_tensor, "out_tensor"));
-    *out_tensor = nullptr;
     BP_TRY(check_pointer(device, "device"));
     BP_TRY(from_handle(device)->check_open());
     BP_TRY_ASSIGN(const bp::Dims dims, bp::read_sizes(sizes, rank));
@@ -98,9 +100,8 @@ bpa_status bpa_tensor_create(bpa_device* device, uint32_t dtype, const int64_t* 
 bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, const int64_t* sizes,
                                 uint32_t rank, const void* data, uint64_t bytes,
                                 bpa_tensor** out_tensor) {
-  return guarded([&]() -> Status {
+  return guarded(out_tensor, 1, [&]() -> Status {
     BP_TRY(check_pointer(out_tensor, "out_tensor"));
-    *out_tensor = nullptr;
     BP_TRY_ASSIGN(const bp::Dims dims, bp::read_sizes(sizes, rank));
     BP_TRY_ASSIGN(const uint64_t needed, bp::checked_bytes(dtype, dims));
     if (bytes != needed) {
@@ -135,9 +136,8 @@ bpa_status bpa_tensor_to_host(bpa_tensor* tensor, void* out_data, uint64_t bytes
 }
 
 bpa_status bpa_tensor_to_device(bpa_tensor* tensor, bpa_device* device, bpa_tensor** out_tensor) {
-  return guarded([&]() -> Status {
+  return guarded(out_tensor, 1, [&]() -> Status {
     BP_TRY(check_pointer(out_tensor, "out_tensor"));
-    *out_tensor = nullptr;
     BP_TRY(check_pointer(tensor, "tensor"));
     BP_TRY(check_pointer(device, "device"));
     bp::Device& target = *from_handle(device);
@@ -175,9 +175,8 @@ void bpa_tensor_release(bpa_tensor* tensor) {
 bpa_status bpa_op_call(bpa_runtime* runtime, uint32_t op_id, const bpa_tensor* const* inputs,
                        uint32_t input_count, const void* attributes, uint64_t flags,
                        bpa_tensor** out_outputs, uint32_t output_count) {
-  return guarded([&]() -> Status {
+  return guarded(out_outputs, output_count, [&]() -> Status {
     BP_TRY(check_pointer(out_outputs, "out_outputs"));
-    std::fill_n(out_outputs, output_count, nullptr);
     if (input_count > 0) BP_TRY(check_pointer(inputs, "inputs"));
     if (flags != 0) {
       return Status(BP_UNSUPPORTED, "argument flags is " + std::to_string(flags) + ", expected 0");

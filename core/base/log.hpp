@@ -13,12 +13,14 @@
 
 namespace bp {
 
-/// Gets every line at or below the level. Called from any thread, one line at a time.
+/// Gets every line at or below the level. Called from any thread, one line at a time; lines that it
+/// logs itself, and lines that wait too long for it, go to standard error.
 using LogSink = std::function<void(uint32_t level, std::string_view line)>;
 
 /// level: BP_LOG_*. Any thread.
 void log(uint32_t level, std::string_view line);
-/// An empty sink restores standard error. Any thread; waits for a line being written.
+/// An empty sink restores standard error. Any thread; waits a little for a line being written. In a
+/// forked child lines go to standard error whatever the sink.
 void set_log_sink(LogSink sink);
 /// Lines above this level are dropped. The start value is the option BACKPLANE_LOG.
 void set_log_level(uint32_t level);

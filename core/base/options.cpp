@@ -98,10 +98,15 @@ std::span<const OptionRow> option_rows() { return kRows; }
 Result<Options> Options::from_environment(bool privileged) {
   Options options;
   for (const OptionRow& row : kRows) options.values_.emplace_back(row.default_value);
-  if (privileged) return options;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     if (!text.starts_with(kPrefix)) continue;
+    if (privileged) {
+      log(BP_LOG_WARNING,
+          "BACKPLANE_* environment variables are ignored: the process runs with "
+          "raised privileges");
+      break;
+    }
     const size_t equals = std::min(text.find('='), text.size());
     const std::string_view name = text.substr(0, equals);
     if (row_index(name) == kRows.size()) {

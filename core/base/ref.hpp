@@ -11,6 +11,8 @@
 #include <new>
 #include <utility>
 
+#include "core/base/fork.hpp"
+
 namespace bp {
 
 /// Base of counted objects; they start with one owner, whom Ref<T>::adopt takes over.
@@ -21,7 +23,10 @@ class Counted {
   Counted& operator=(const Counted&) = delete;
   void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
   void release() const {
-    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete static_cast<const T*>(this);
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    // In a forked child what a destructor would end is not there, and its locks may be held.
+    if (!forked()) [[likely]]
+      delete static_cast<const T*>(this);
   }
 
  protected:

@@ -4,6 +4,7 @@
 // queue, so the queue outlives a stream that one of its own tasks destroyed.
 #include "core/emulation/task_queue.hpp"
 
+#include "core/base/fork.hpp"
 #include "core/emulation/deadline.hpp"
 
 namespace bp {
@@ -26,6 +27,7 @@ void TaskQueue::work() {
     task_added_.wait(lock, [this] { return finishing_ || !tasks_.empty(); });
     if (tasks_.empty()) return;
     run_front(&lock);
+    if (forked()) return;  // a task forked: in the child nobody adds or waits
   }
 }
 

@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "core/base/dtype.hpp"
+#include "core/base/fork.hpp"
 #include "core/dispatch/call.hpp"
 #include "core/execute/run_context.hpp"
 #include "core/graph/passes.hpp"
@@ -197,7 +198,7 @@ Result<std::vector<Ref<Tensor>>> Session::order_inputs(std::span<const NamedTens
 }
 
 Result<std::vector<Ref<Tensor>>> Session::run(std::span<const NamedTensor> inputs) {
-  if (runtime_->closed()) return Status(BP_GONE, "the Runtime was closed");
+  BP_TRY(runtime_->check_open());
   BP_TRY(device_->check_open());
   BP_TRY_ASSIGN(std::vector<Ref<Tensor>> ordered, order_inputs(inputs));
   BP_TRY_ASSIGN(std::unique_ptr<RunContext> context, take_context());
@@ -304,6 +305,7 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
 }
 
 Result<std::unique_ptr<RunContext>> Session::take_context() {
+  BP_TRY(check_not_forked());
   std::unique_lock lock(contexts_mutex_);
   const bool got = context_returned_.wait_for(lock, runtime_->wait_timeout(), [this] {
     return !idle_contexts_.empty() || contexts_made_ < max_contexts_;

@@ -114,9 +114,12 @@ void Allocator::free(Block* block) {
 
 Status Allocator::trim() {
   BP_TRY(quiesce_());
-  std::lock_guard lock(mutex_);
-  stats_.trim_count += 1;
-  const uint64_t released_bytes = release_unused_segments();
+  uint64_t released_bytes = 0;
+  {
+    std::lock_guard lock(mutex_);
+    stats_.trim_count += 1;
+    released_bytes = release_unused_segments();
+  }
   log(BP_LOG_DEBUG, device_name_ + ": trimmed " + mib(released_bytes));
   return {};
 }

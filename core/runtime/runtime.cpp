@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/base/fork.hpp"
 #include "core/base/log.hpp"
 #include "core/runtime/config_file.hpp"
 
@@ -35,6 +36,7 @@ Result<Ref<Runtime>> Runtime::create(const RuntimeArgs& args) {
   BP_TRY(args.register_ops(&runtime->registry_));
   BP_TRY(runtime->apply_options(args));
   BP_TRY(runtime->load(args));
+  BP_TRY(check_not_forked());  // a callback may have forked while plugins were started
   runtime->open_devices();
   return runtime;
 }
@@ -116,7 +118,7 @@ void Runtime::open_devices() {
 }
 
 Result<Device*> Runtime::find_device(std::string_view name) const {
-  if (closed()) return Status(BP_GONE, "the Runtime was closed");
+  BP_TRY(check_open());
   if (const auto alias = aliases_.find(name); alias != aliases_.end()) name = alias->second;
   std::vector<std::string> names;
   for (const auto& device : devices_) {
@@ -142,8 +144,11 @@ Result<Device*> Runtime::find_device(std::string_view name) const {
 
 void Runtime::note_fallback(const Device& device, OpId op, std::string_view reason) {
   const std::string op_name(registry_.schema(op).name);
-  std::lock_guard lock(fallback_mutex_);
-  const uint64_t count = ++fallback_counts_[device.name()][op_name];
+  uint64_t count = 0;
+  {
+    std::lock_guard lock(fallback_mutex_);
+    count = ++fallback_counts_[device.name()][op_name];
+  }
   if (count == 1 && fallback_mode_ == FallbackMode::kWarn) {
     log(BP_LOG_WARNING, device.name() + " has no kernel for " + op_name + ": it runs on " +
                             (host_device_ != nullptr ? host_device_->name() : "no device") +
@@ -163,7 +168,12 @@ std::string Runtime::fallback_summary() const {
   return text;
 }
 
+Status Runtime::check_open() const {
+  return closed() ? Status(BP_GONE, "the Runtime was closed") : Status();
+}
+
 void Runtime::close() {
+  if (forked()) return;  // the plugins' threads are not here to be ended
   if (closed_.exchange(true, std::memory_order_acq_rel)) return;
   const std::string summary = fallback_summary();
   if (!summary.empty()) log(BP_LOG_INFO, "fallback: " + summary);

@@ -80,6 +80,8 @@ class Runtime : public Counted<Runtime> {
   /// Closes devices and plugins; later use of anything below answers GONE. Idempotent.
   void close();
   bool closed() const { return closed_.load(std::memory_order_acquire); }
+  /// GONE after close.
+  Status check_open() const;
 
  private:
   friend class Counted<Runtime>;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/base/fork.hpp"
 #include "core/runtime/device.hpp"
 #include "core/runtime/runtime.hpp"
 
@@ -40,6 +41,7 @@ Status Stream::wait_for(Stream& producer, uint64_t seq) {
 }
 
 Status Stream::sync() {
+  BP_TRY(check_not_forked());
   BP_TRY(device_.check_open());
   uint64_t issued = 0;
   BP_TRY(wait_until_done(&issued));

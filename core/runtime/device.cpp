@@ -245,6 +245,8 @@ void Device::close() {
   if (closed()) return;
   const Status idle = default_stream_ != nullptr && !lost() ? sync() : Status();
   if (!idle.ok()) log(BP_LOG_WARNING, "closing " + name_ + ": " + idle.to_string());
+  // Before plans and states go: if that wait ended early, work that uses them ends here.
+  close_streams();
   {
     std::lock_guard lock(holders_mutex_);
     for (PluginObjectHolder* holder : holders_) holder->release_plugin_objects();
@@ -252,7 +254,6 @@ void Device::close() {
   }
   extension_.reset();
   state_.store(State::kClosed, std::memory_order_release);
-  close_streams();
   allocator_.reset();
   emulation_.reset();
   const bp_status code = slots_.device_api.device_close(slots_.device);

@@ -58,7 +58,7 @@ bpa_device_info device_info(Device& device) {
   info.memory_used_bytes = stats.allocated_bytes;
   info.memory_reserved_bytes = stats.reserved_bytes;
   info.features = props.features & ~device.slots().emulated;
-  info.launch_count = counters.launches;
+  info.launch_count = counters.launches.load();
   info.decomposed_count = counters.decomposed_ops;
   info.fallback_count = counters.fallback_ops;
   info.copy_in_count = counters.host_to_device_copies;

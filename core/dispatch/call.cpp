@@ -29,7 +29,8 @@ class ArgArray {
 
  private:
   size_t size_;
-  std::array<T, kLocalArgs> local_{};
+  // Not value-initialised: that would write kilobytes of sizes and strides that nobody reads.
+  std::array<T, kLocalArgs> local_;
   std::vector<T> heap_;
 };
 
@@ -58,6 +59,108 @@ Result<Device*> choose_device(const OpSchema& schema, const CallArgs& args) {
   }
   BP_TRY(chosen->check_open());
   return chosen;
+}
+
+/// Reads the real sizes of outputs that were made at their upper bound.
+Status narrow(Stream& stream, const PlannedKernel& kernel, std::span<Ref<Tensor>> outputs,
+              Storage& extents) {
+  std::vector<int64_t> sizes(outputs.size() * BP_MAX_RANK);
+  BP_TRY(stream.device().copy_out(stream, sizes.data(), {extents.handle(), extents.offset_bytes()},
+                                  sizes.size() * sizeof(int64_t)));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Dims bound = outputs[i]->sizes();
+    const std::span<const int64_t> all(sizes);
+    const Dims real(all.subspan(i * BP_MAX_RANK, bound.size()));
+    for (size_t d = 0; d < bound.size(); ++d) {
+      if (real[d] < 0 || real[d] > bound[d]) {
+        return Status(BP_INTERNAL, std::string(kernel.record().name) + " on " +
+                                       stream.device().name() + ": the kernel reported sizes " +
+                                       to_string(real) + ", more than " + to_string(bound));
+      }
+    }
+    outputs[i] = outputs[i]->view(real, outputs[i]->strides(), 0);
+  }
+  return {};
+}
+
+/// What a launch needs beside its arguments, given back when the launch has them.
+struct Extras {
+  Ref<Storage> workspace;
+  Ref<Storage> extents;
+
+  Status allocate(Stream& stream, const PlannedKernel& kernel, size_t output_count) {
+    Device& device = stream.device();
+    if (kernel.workspace_bytes() > 0) {
+      BP_TRY_ASSIGN(workspace, Storage::allocate(device, kernel.workspace_bytes(),
+                                                 MemoryTag::kWorkspace, stream));
+    }
+    if (kernel.extents()) {
+      const uint64_t bytes = output_count * BP_MAX_RANK * sizeof(int64_t);
+      BP_TRY_ASSIGN(extents, Storage::allocate(device, bytes, MemoryTag::kWorkspace, stream));
+    }
+    return {};
+  }
+};
+
+bp_mem place_of(const Ref<Storage>& storage) {
+  return storage ? bp_mem{storage->handle(), storage->offset_bytes()} : bp_mem{};
+}
+
+void note_uses(Stream& stream, uint64_t seq, const PlannedKernel& kernel,
+               std::span<Tensor* const> inputs, std::span<const Ref<Tensor>> outputs) {
+  if (stream.is_inline()) return;
+  for (Tensor* input : inputs) {
+    if (input != nullptr) input->storage().note_use(stream, seq, false);
+  }
+  for (const Ref<Tensor>& tensor : outputs) {
+    Storage& output = tensor->storage();
+    output.note_use(stream, seq, true);
+    if (kernel.can_fault()) output.note_fault(stream, seq, seq);
+    for (Tensor* input : inputs) {
+      if (input != nullptr) output.inherit_faults(input->storage());
+    }
+  }
+}
+
+/// Inputs as the kernel takes them; NULL: absent.
+Status launch_native(Stream& stream, const Resolution& resolution, std::span<Tensor* const> inputs,
+                     std::span<Ref<Tensor>> out_outputs) {
+  PlannedKernel& kernel = *resolution.kernel;
+  const size_t output_count = resolution.output_plans.size();
+  ArgArray<bp_tensor> tensors(inputs.size() + output_count);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == nullptr) {
+      tensors[i] = {};
+      continue;
+    }
+    inputs[i]->write_abi(&tensors[i]);
+    if (inputs[i]->device() != nullptr) {
+      BP_TRY(inputs[i]->storage().order_before(stream, false));
+    }
+  }
+  for (size_t i = 0; i < output_count; ++i) {
+    const OutputPlan& output = resolution.output_plans[i];
+    BP_TRY_ASSIGN(Ref<Storage> storage, Storage::allocate(stream.device(), output.bytes,
+                                                          MemoryTag::kActivations, stream));
+    out_outputs[i] = Ref<Tensor>::make(std::move(storage), output.dtype, output.sizes,
+                                       output.strides, uint64_t{0});
+    out_outputs[i]->write_abi(&tensors[inputs.size() + i]);
+  }
+  Extras extras;
+  BP_TRY(extras.allocate(stream, kernel, output_count));
+  BP_TRY_ASSIGN(bp_kernel_state * state, kernel.borrow_state(stream));
+  const auto seq = launch(stream, {.kernel = kernel,
+                                   .tensors = tensors.data(),
+                                   .input_count = static_cast<uint32_t>(inputs.size()),
+                                   .output_count = static_cast<uint32_t>(output_count),
+                                   .state = state,
+                                   .workspace = place_of(extras.workspace),
+                                   .out_extents = place_of(extras.extents),
+                                   .keep_alive = resolution.kernel});
+  kernel.return_state(stream, state);
+  BP_TRY(seq);
+  note_uses(stream, *seq, kernel, inputs, out_outputs);
+  return extras.extents ? narrow(stream, kernel, out_outputs, *extras.extents) : Status();
 }
 
 // One call in progress.
@@ -96,7 +199,6 @@ class Call {
   Status run_native(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
   Status run_graph(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
   Status run_on_host(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
-  Status narrow(std::span<Ref<Tensor>> outputs, Storage& extents);
 
   Runtime& runtime_;
   const OpSchema& schema_;
@@ -146,83 +248,14 @@ Status Call::run_view(const Resolution& resolution, std::span<Ref<Tensor>> out_o
 }
 
 Status Call::run_native(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs) {
-  PlannedKernel& kernel = *resolution.kernel;
-  const size_t input_count = args_.inputs.size();
-  const size_t output_count = resolution.outputs.size();
-  ArgArray<bp_tensor> tensors(input_count + output_count);
-  for (size_t i = 0; i < input_count; ++i) {
-    if (!inputs_[i]) continue;
-    if (((kernel.materialise_mask() >> i) & 1) != 0) {
+  ArgArray<Tensor*> inputs(args_.inputs.size());
+  for (size_t i = 0; i < args_.inputs.size(); ++i) {
+    if (((resolution.kernel->materialise_mask() >> i) & 1) != 0 && inputs_[i]) {
       BP_TRY_ASSIGN(inputs_[i], make_contiguous(inputs_[i], stream_));
     }
-    tensors[i] = inputs_[i]->abi();
-    if (inputs_[i]->device() != nullptr) {
-      BP_TRY(inputs_[i]->storage().order_before(stream_, false));
-    }
+    inputs[i] = inputs_[i].get();
   }
-  for (size_t i = 0; i < output_count; ++i) {
-    const TensorType& type = resolution.outputs[i];
-    BP_TRY_ASSIGN(out_outputs[i], Tensor::allocate(device_, type.dtype, type.sizes,
-                                                   MemoryTag::kActivations, stream_));
-    tensors[input_count + i] = out_outputs[i]->abi();
-  }
-  Ref<Storage> workspace;
-  if (kernel.workspace_bytes() > 0) {
-    BP_TRY_ASSIGN(workspace, Storage::allocate(device_, kernel.workspace_bytes(),
-                                               MemoryTag::kWorkspace, stream_));
-  }
-  Ref<Storage> extents;
-  if (kernel.extents()) {
-    BP_TRY_ASSIGN(extents, Storage::allocate(device_, output_count * BP_MAX_RANK * sizeof(int64_t),
-                                             MemoryTag::kWorkspace, stream_));
-  }
-  const auto place = [](const Ref<Storage>& storage) {
-    return storage ? bp_mem{storage->handle(), storage->offset_bytes()} : bp_mem{};
-  };
-  BP_TRY_ASSIGN(bp_kernel_state * state, kernel.borrow_state(stream_));
-  const std::shared_ptr<const void> keep_alive = resolution.kernel;
-  const auto seq = launch(stream_, {.kernel = kernel,
-                                    .tensors = tensors.data(),
-                                    .input_count = static_cast<uint32_t>(input_count),
-                                    .output_count = static_cast<uint32_t>(output_count),
-                                    .state = state,
-                                    .workspace = place(workspace),
-                                    .out_extents = place(extents),
-                                    .keep_alive = keep_alive});
-  kernel.return_state(stream_, state);
-  BP_TRY(seq);
-  for (size_t i = 0; i < input_count; ++i) {
-    if (inputs_[i]) inputs_[i]->storage().note_use(stream_, *seq, false);
-  }
-  for (size_t i = 0; i < output_count; ++i) {
-    Storage& output = out_outputs[i]->storage();
-    output.note_use(stream_, *seq, true);
-    if (kernel.can_fault() && !stream_.is_inline()) output.note_fault(stream_, *seq, *seq);
-    for (size_t k = 0; k < input_count; ++k) {
-      if (inputs_[k]) output.inherit_faults(inputs_[k]->storage());
-    }
-  }
-  return extents ? narrow(out_outputs, *extents) : Status();
-}
-
-Status Call::narrow(std::span<Ref<Tensor>> outputs, Storage& extents) {
-  std::vector<int64_t> sizes(outputs.size() * BP_MAX_RANK);
-  BP_TRY(device_.copy_out(stream_, sizes.data(), {extents.handle(), extents.offset_bytes()},
-                          sizes.size() * sizeof(int64_t)));
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const Dims bound = outputs[i]->sizes();
-    const std::span<const int64_t> all(sizes);
-    const Dims real(all.subspan(i * BP_MAX_RANK, bound.size()));
-    for (size_t d = 0; d < bound.size(); ++d) {
-      if (real[d] < 0 || real[d] > bound[d]) {
-        return Status(BP_INTERNAL, std::string(schema_.name) + " on " + device_.name() +
-                                       ": the kernel reported sizes " + to_string(real) +
-                                       ", more than " + to_string(bound));
-      }
-    }
-    outputs[i] = outputs[i]->view(real, outputs[i]->strides(), 0);
-  }
-  return {};
+  return launch_native(stream_, resolution, inputs.span(), out_outputs);
 }
 
 Status Call::run_graph(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs) {
@@ -313,7 +346,13 @@ Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_o
   }
   BP_TRY_ASSIGN(Device * device, choose_device(schema, args));
   Stream& stream = args.stream != nullptr ? *args.stream : device->default_stream();
-  const Status status = Call(runtime, args, *device, stream).run(out_outputs);
+  // The warm way: everything is where it is wanted, and how to run it is known.
+  const Resolution* known =
+      Dispatcher::of(*device).find(args.op, args.inputs, args.attributes, args.deterministic);
+  const bool straight = known != nullptr && known->placement == Placement::kNative &&
+                        known->kernel->materialise_mask() == 0;
+  const Status status = straight ? launch_native(stream, *known, args.inputs, out_outputs)
+                                 : Call(runtime, args, *device, stream).run(out_outputs);
   return status.ok() ? status : prefix(schema, status);
 }
 
@@ -346,7 +385,6 @@ Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
                                                     MemoryTag::kActivations, stream));
   BP_TRY(tensor->storage().order_before(stream, false));
   const std::array<bp_tensor, 2> tensors{tensor->abi(), dense->abi()};
-  const std::shared_ptr<const void> keep_alive = *planned;
   BP_TRY_ASSIGN(bp_kernel_state * state, (*planned)->borrow_state(stream));
   const auto seq = launch(stream, {.kernel = **planned,
                                    .tensors = tensors.data(),
@@ -355,7 +393,7 @@ Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
                                    .state = state,
                                    .workspace = {},
                                    .out_extents = {},
-                                   .keep_alive = keep_alive});
+                                   .keep_alive = *planned});
   (*planned)->return_state(stream, state);
   BP_TRY(seq);
   tensor->storage().note_use(stream, *seq, false);

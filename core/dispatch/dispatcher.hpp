@@ -26,6 +26,8 @@
 
 namespace bp {
 
+class Tensor;
+
 /// One input of a call as dispatch sees it. Sizes are known.
 struct ArgType {
   uint32_t dtype = BP_DTYPE_NONE;  // NONE: absent optional argument
@@ -88,11 +90,20 @@ class PlannedKernel : public PluginObjectHolder {
 enum class Placement { kView, kNative, kDecomposed, kFallback };
 std::string_view placement_name(Placement placement);
 
+/// An output, with what is worked out once instead of at each call.
+struct OutputPlan {
+  uint32_t dtype = BP_DTYPE_NONE;
+  Dims sizes;
+  Dims strides;  // contiguous
+  uint64_t bytes = 0;
+};
+
 /// How one call runs on one device. Immutable, shared.
 struct Resolution {
   Placement placement = Placement::kFallback;
   std::vector<TensorType> outputs;
-  ViewResult view;  // kView
+  std::vector<OutputPlan> output_plans;  // kNative
+  ViewResult view;                       // kView
   /// kView: the input's strides rule the alias out, so it is made contiguous first.
   bool view_of_contiguous = false;
   std::shared_ptr<PlannedKernel> kernel;  // kNative
@@ -112,6 +123,11 @@ class Dispatcher : public DeviceExtension {
   Result<std::shared_ptr<const Resolution>> resolve(OpId op, std::span<const ArgType> inputs,
                                                     const void* attributes,
                                                     bool deterministic = false);
+
+  /// The cached answer for a call whose inputs all lie on this device; nullptr: none is cached.
+  /// Lives as long as the device is open. Any thread; no lock, no heap.
+  const Resolution* find(OpId op, std::span<Tensor* const> inputs, const void* attributes,
+                         bool deterministic) const;
 
   /// A kernel of this device and its plan. Errors: UNSUPPORTED with the reason of each kernel that
   /// was refused. Any thread.

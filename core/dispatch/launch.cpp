@@ -10,26 +10,28 @@
 namespace bp {
 namespace {
 
+// Every member is named: zeroing the struct first would cost as much as the rest of the path.
 bp_launch_args launch_args(Stream& stream, const LaunchRequest& request) {
   const PlannedKernel& kernel = request.kernel;
-  bp_launch_args args{};
-  args.struct_size = sizeof(args);
-  args.device = kernel.device().slots().device;
-  args.kernel = kernel.record().original;
-  args.plan = kernel.plan();
-  args.state = request.state;
-  args.stream = stream.handle();
-  args.tensors = request.tensors;
-  args.input_count = request.input_count;
-  args.output_count = request.output_count;
-  args.attributes = kernel.attributes().data();
-  args.workspace = request.workspace;
-  args.out_extents = request.out_extents;
-  return args;
+  return {.struct_size = sizeof(bp_launch_args),
+          .flags = 0,
+          .device = kernel.device().slots().device,
+          .kernel = kernel.record().original,
+          .plan = kernel.plan(),
+          .state = request.state,
+          .stream = stream.handle(),
+          .tensors = request.tensors,
+          .input_count = request.input_count,
+          .output_count = request.output_count,
+          .attributes = kernel.attributes().data(),
+          .workspace = request.workspace,
+          .op_seq = 0,
+          .fault = {},
+          .out_extents = request.out_extents};
 }
 
 bp_status start(const PlannedKernel& kernel, Stream& stream, const bp_launch_args& args,
-                const std::shared_ptr<const void>& keep_alive) {
+                const std::shared_ptr<PlannedKernel>& keep_alive) {
   const DeviceSlots& slots = kernel.device().slots();
   if (slots.is_direct(args.stream)) [[likely]]
     return kernel.record().kernel.launch(&args);
@@ -91,7 +93,7 @@ Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
 
 Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
   const PlannedKernel& kernel = request.kernel;
-  kernel.device().counters().launches.fetch_add(1, std::memory_order_relaxed);
+  kernel.device().counters().launches.add(1);
   if (stream.is_inline()) return launch_inline(stream, request);
   uint64_t seq = 0;
   bp_status code = BP_OK;

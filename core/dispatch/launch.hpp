@@ -23,7 +23,7 @@ struct LaunchRequest {
   bp_mem workspace;
   bp_mem out_extents;
   /// Keeps the plan while an emulated stream still has to run it; unused on others.
-  const std::shared_ptr<const void>& keep_alive;
+  const std::shared_ptr<PlannedKernel>& keep_alive;
 };
 
 /// Launches, and answers the sequence number for marks (0 on an inline stream). On an inline stream

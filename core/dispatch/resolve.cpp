@@ -4,36 +4,63 @@
 // the cache that makes a warm call one hash and one compare.
 #include <algorithm>
 
+#include "core/base/dtype.hpp"
 #include "core/base/log.hpp"
 #include "core/dispatch/query.hpp"
 #include "core/runtime/runtime.hpp"
+#include "core/runtime/tensor.hpp"
 
 namespace bp {
 namespace {
 
 uint64_t mix(uint64_t hash, uint64_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
-  return hash * 0xff51afd7ed558ccdu;
-}
-
-uint64_t call_hash(OpId op, std::span<const ArgType> inputs, uint64_t attributes_hash,
-                   bool deterministic) {
-  uint64_t hash = mix(attributes_hash, uint64_t{op} << 1 | (deterministic ? 1 : 0));
-  for (const ArgType& input : inputs) {
-    hash = mix(hash, input.dtype << 8 | input.sizes.size());
-    for (size_t i = 0; i < input.sizes.size(); ++i) {
-      hash = mix(hash, static_cast<uint64_t>(input.sizes[i]));
-      hash = mix(hash, static_cast<uint64_t>(input.strides[i]));
-    }
-    hash = mix(hash, input.offset_bytes % 256);
-  }
+  hash = (hash ^ value) * 0xff51afd7ed558ccdu;
   return hash ^ (hash >> 32);
 }
 
-bool same_arg(const ArgType& a, const ArgType& b) {
-  return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides &&
-         a.offset_bytes % 256 == b.offset_bytes % 256;
+// What a cached answer depends on in one input, wherever that is described.
+struct ArgKey {
+  uint32_t dtype;
+  const Dims& sizes;
+  const Dims& strides;
+  uint64_t offset_bytes;
+
+  friend bool operator==(const ArgKey& a, const ArgKey& b) {
+    return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides &&
+           a.offset_bytes % 256 == b.offset_bytes % 256;
+  }
+};
+
+ArgKey key_of(const ArgType& type) {
+  return {type.dtype, type.sizes, type.strides, type.offset_bytes};
 }
+ArgKey key_of(const Tensor* tensor) {
+  return {tensor->dtype(), tensor->sizes(), tensor->strides(), tensor->offset_bytes()};
+}
+
+/// A call as the cache knows it. Input: ArgType or Tensor*.
+template <class Input>
+struct CallKey {
+  const OpSchema& schema;
+  OpId op;
+  bool deterministic;
+  std::span<const Input> inputs;
+  const void* attributes;
+
+  uint64_t hash() const {
+    uint64_t hash =
+        mix(hash_attributes(schema, attributes), uint64_t{op} << 1 | (deterministic ? 1 : 0));
+    for (const Input& input : inputs) {
+      const ArgKey key = key_of(input);
+      hash = mix(hash, uint64_t{key.dtype} << 16 | key.sizes.size() << 8 | key.offset_bytes % 256);
+      for (size_t i = 0; i < key.sizes.size(); ++i) {
+        const auto stride = static_cast<uint64_t>(key.strides[i]);
+        hash = mix(hash, static_cast<uint64_t>(key.sizes[i]) + stride * 0x9e3779b97f4a7c15u);
+      }
+    }
+    return hash;
+  }
+};
 
 }  // namespace
 
@@ -58,6 +85,14 @@ struct Dispatcher::CacheEntry {
   std::vector<ArgType> inputs;
   Attributes attributes;
   std::shared_ptr<const Resolution> resolution;
+
+  template <class Input>
+  bool answers(const CallKey<Input>& call, uint64_t call_hash) const {
+    const auto same = [](const ArgType& a, const Input& b) { return key_of(a) == key_of(b); };
+    return hash == call_hash && op == call.op && deterministic == call.deterministic &&
+           std::equal(inputs.begin(), inputs.end(), call.inputs.begin(), call.inputs.end(), same) &&
+           equal_attributes(call.schema, attributes.data(), call.attributes);
+  }
 };
 
 Dispatcher& Dispatcher::of(Device& device) {
@@ -98,19 +133,27 @@ std::vector<std::string> Dispatcher::kernel_names(OpId op) const {
   return names;
 }
 
+const Resolution* Dispatcher::find(OpId op, std::span<Tensor* const> inputs, const void* attributes,
+                                   bool deterministic) const {
+  for (const Tensor* input : inputs) {
+    if (input == nullptr || input->device() != &device_) return nullptr;
+  }
+  const CallKey<Tensor*> call{registry_.schema(op), op, deterministic, inputs, attributes};
+  const uint64_t hash = call.hash();
+  const CacheEntry* entry = cache_[hash % kCacheSlots].load(std::memory_order_acquire);
+  return entry != nullptr && entry->answers(call, hash) ? entry->resolution.get() : nullptr;
+}
+
 Result<std::shared_ptr<const Resolution>> Dispatcher::resolve(OpId op,
                                                               std::span<const ArgType> inputs,
                                                               const void* attributes,
                                                               bool deterministic) {
   const OpSchema& schema = registry_.schema(op);
-  const uint64_t hash = call_hash(op, inputs, hash_attributes(schema, attributes), deterministic);
+  const CallKey<ArgType> call{schema, op, deterministic, inputs, attributes};
+  const uint64_t hash = call.hash();
   std::atomic<const CacheEntry*>& slot = cache_[hash % kCacheSlots];
   const CacheEntry* entry = slot.load(std::memory_order_acquire);
-  if (entry != nullptr && entry->hash == hash && entry->op == op &&
-      entry->deterministic == deterministic &&
-      std::equal(inputs.begin(), inputs.end(), entry->inputs.begin(), entry->inputs.end(),
-                 same_arg) &&
-      equal_attributes(schema, entry->attributes.data(), attributes)) {
+  if (entry != nullptr && entry->answers(call, hash)) {
     return entry->resolution;
   }
   BP_TRY_ASSIGN(Attributes owned, Attributes::copy_from(schema, attributes));
@@ -161,6 +204,11 @@ Result<Resolution> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> in
     if (planned.ok()) {
       resolution.placement = Placement::kNative;
       resolution.kernel = std::move(*planned);
+      for (const TensorType& output : resolution.outputs) {
+        resolution.output_plans.push_back(
+            {output.dtype, output.sizes, contiguous_strides(output.sizes),
+             dtype_storage_bytes(output.dtype, element_count(output.sizes))});
+      }
       for (size_t i = 0; i < inputs.size(); ++i) {
         if ((arg_rule(resolution.kernel->record(), i).flags & kHostArgBits) != 0) {
           *out_cacheable = false;

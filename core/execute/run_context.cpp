@@ -50,10 +50,8 @@ Status SegmentInstance::prepare() {
                                                 MemoryTag::kActivations, *streams_[i]));
   }
   states_.assign(segment_->steps.size(), nullptr);
-  keep_alive_.resize(segment_->steps.size());
   for (size_t i = 0; i < segment_->steps.size(); ++i) {
     const Step& step = segment_->steps[i];
-    keep_alive_[i] = step.kernel;
     if (step.kernel != nullptr && step.kernel->stateful()) {
       BP_TRY_ASSIGN(states_[i], step.kernel->create_state());
     }
@@ -189,7 +187,7 @@ Status SegmentInstance::launch_step(size_t index) {
       .state = states_[index],
       .workspace = workspace,
       .out_extents = step.extents != kNoSlot ? place_of(step.extents) : bp_mem{},
-      .keep_alive = keep_alive_[index]};
+      .keep_alive = step.kernel};
   auto seq = launch(*streams_[where], request);
   if (!seq.ok()) [[unlikely]]
     return seq.status();

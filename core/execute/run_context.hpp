@@ -66,9 +66,8 @@ class SegmentInstance : public PluginObjectHolder {
   std::vector<bp_tensor> arguments_;    // of all steps, one after the other
   std::vector<size_t> first_argument_;  // per step
   std::vector<Patch> patches_;
-  std::vector<bp_kernel_state*> states_;                 // per step; nullptr: none
-  std::vector<std::shared_ptr<const void>> keep_alive_;  // per step
-  std::vector<Ref<Tensor>> owned_;  // per slot: live-ins, constants, owned; else nullptr
+  std::vector<bp_kernel_state*> states_;  // per step; nullptr: none
+  std::vector<Ref<Tensor>> owned_;        // per slot: live-ins, constants, owned; else nullptr
   uint64_t last_seq_ = 0;
   uint64_t first_fault_seq_ = 0;  // of the run; 0: no launch could fault
 };

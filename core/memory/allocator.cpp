@@ -15,7 +15,7 @@ namespace bp {
 struct Segment {
   uint64_t handle;
   uint64_t bytes;
-  const void* pool_key;
+  Allocator::Pool* pool;
   Block* first;
 };
 
@@ -70,23 +70,28 @@ Allocator::~Allocator() {
   }
 }
 
-Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, const void* pool_key) {
+Allocator::Pool& Allocator::pool(const void* key) {
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<Pool>& pool = pools_[key];
+  if (pool == nullptr) pool = std::make_unique<Pool>();
+  return *pool;
+}
+
+Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, Pool& pool) {
   if (bytes > (uint64_t{1} << 46)) return out_of_memory(bytes, tag);
   const uint64_t rounded = round_up(std::max<uint64_t>(bytes, 1), kGranule);
   std::unique_lock lock(mutex_);
-  Block* block = take_from_pool(pools_[pool_key], rounded);
+  Block* block = take_from_pool(pool, rounded);
   if (block == nullptr) {
-    // The pool must be found again after grow(): it may let the lock go to wait for the device.
-    auto grown = grow(pools_[pool_key], rounded, tag);
+    auto grown = grow(pool, rounded, tag);
     if (!grown.ok() && grown.status().code() == BP_OUT_OF_MEMORY) {
       lock.unlock();
       BP_TRY(trim());
       lock.lock();
-      grown = grow(pools_[pool_key], rounded, tag);
+      grown = grow(pool, rounded, tag);
     }
     BP_TRY(grown);
     block = *grown;
-    block->segment->pool_key = pool_key;
   }
   block->tag = tag;
   stats_.alloc_count += 1;
@@ -100,7 +105,15 @@ void Allocator::free(Block* block) {
   std::lock_guard lock(mutex_);
   stats_.allocated_bytes -= block->bytes;
   stats_.tag_bytes[static_cast<size_t>(block->tag)] -= block->bytes;
-  Pool& pool = pools_[block->segment->pool_key];
+  Pool& pool = *block->segment->pool;
+  if (block->bytes > kRecentCount * kGranule) return put_back(pool, block);
+  Block*& first = pool.recent[block->bytes / kGranule - 1];
+  block->free_next = first;
+  first = block;
+  ++pool.recent_count;
+}
+
+void Allocator::put_back(Pool& pool, Block* block) {
   if (block->next != nullptr && block->next->free) {
     remove_free(pool, block->next);
     block = merge(block, block->next);
@@ -110,6 +123,17 @@ void Allocator::free(Block* block) {
     block = merge(block->previous, block);
   }
   insert_free(pool, block);
+}
+
+void Allocator::merge_recent(Pool& pool) {
+  for (Block*& first : pool.recent) {
+    while (first != nullptr) {
+      Block* block = first;
+      first = block->free_next;
+      put_back(pool, block);
+    }
+  }
+  pool.recent_count = 0;
 }
 
 Status Allocator::trim() {
@@ -135,6 +159,22 @@ MemoryStats Allocator::stats() const {
 }
 
 Block* Allocator::take_from_pool(Pool& pool, uint64_t bytes) {
+  if (bytes <= kRecentCount * kGranule) {
+    Block*& first = pool.recent[bytes / kGranule - 1];
+    if (first != nullptr) {
+      Block* block = first;
+      first = block->free_next;
+      --pool.recent_count;
+      return block;
+    }
+  }
+  Block* block = take_from_bins(pool, bytes);
+  if (block != nullptr || pool.recent_count == 0) return block;
+  merge_recent(pool);
+  return take_from_bins(pool, bytes);
+}
+
+Block* Allocator::take_from_bins(Pool& pool, uint64_t bytes) {
   // The bin of `bytes` itself may hold smaller blocks, so its list is walked a little before the
   // next bins, whose every block fits.
   const size_t own_bin = bin_of(bytes);
@@ -221,7 +261,7 @@ Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag) {
     status = take_segment(segment_bytes, tag, &handle);
   }
   BP_TRY(status);
-  auto segment = std::make_unique<Segment>(Segment{handle, segment_bytes, nullptr, nullptr});
+  auto segment = std::make_unique<Segment>(Segment{handle, segment_bytes, &pool, nullptr});
   Block* block = new_block();
   block->handle = handle;
   block->bytes = segment_bytes;
@@ -258,11 +298,12 @@ Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_hand
 }
 
 uint64_t Allocator::release_unused_segments() {
+  for (const auto& [key, pool] : pools_) merge_recent(*pool);
   uint64_t released_bytes = 0;
   std::erase_if(segments_, [&](const std::unique_ptr<Segment>& segment) {
     Block* block = segment->first;
     if (!block->free || block->next != nullptr) return false;
-    remove_free(pools_[segment->pool_key], block);
+    remove_free(*segment->pool, block);
     delete_block(block);
     slots_.memory.mem_free(slots_.memory_self, segment->handle);
     released_bytes += segment->bytes;

@@ -56,6 +56,9 @@ struct Block {
 
 class Allocator {
  public:
+  /// The free blocks that one stream may take without a wait. Owned by the allocator.
+  struct Pool;
+
   /// `quiesce` waits for all work of the device; called, without locks held, before memory goes
   /// back to it. `slots` outlives the allocator.
   Allocator(const DeviceSlots& slots, std::string device_name, std::function<Status()> quiesce);
@@ -64,10 +67,12 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  /// At least `bytes` (0 counts as 1), aligned as the device aligns and to 256 bytes. `pool_key`
-  /// names the home stream. Errors: OUT_OF_MEMORY, after trimming and one retry, with the largest
-  /// tags. Any thread.
-  Result<Block*> allocate(uint64_t bytes, MemoryTag tag, const void* pool_key);
+  /// The pool of the stream that `key` names; made at first use. Any thread.
+  Pool& pool(const void* key);
+  /// At least `bytes` (0 counts as 1), aligned as the device aligns and to 256 bytes, at home in
+  /// `pool`. Errors: OUT_OF_MEMORY, after trimming and one retry, with the largest tags. Any
+  /// thread.
+  Result<Block*> allocate(uint64_t bytes, MemoryTag tag, Pool& pool);
   /// The block may be handed out again at once, in the order of its home stream. Any thread.
   void free(Block* block);
   /// Gives unused segments back to the device. Any thread; blocks until the device is idle.
@@ -79,12 +84,12 @@ class Allocator {
 
  private:
   static constexpr size_t kBinCount = 160;  // 40 powers of two from 256 bytes, 4 steps each
-  struct Pool {
-    std::array<Block*, kBinCount> bins{};
-    std::array<uint64_t, (kBinCount + 63) / 64> filled{};
-  };
+  static constexpr size_t kRecentCount = 64;
 
   Block* take_from_pool(Pool& pool, uint64_t bytes);
+  Block* take_from_bins(Pool& pool, uint64_t bytes);
+  void put_back(Pool& pool, Block* block);
+  void merge_recent(Pool& pool);
   void insert_free(Pool& pool, Block* block);
   void remove_free(Pool& pool, Block* block);
   void split(Pool& pool, Block* block, uint64_t bytes);
@@ -100,12 +105,21 @@ class Allocator {
   const std::string device_name_;
   const std::function<Status()> quiesce_;
   mutable std::mutex mutex_;
-  std::unordered_map<const void*, Pool> pools_;
+  std::unordered_map<const void*, std::unique_ptr<Pool>> pools_;
   std::vector<std::unique_ptr<Segment>> segments_;
   std::vector<std::unique_ptr<Block[]>> block_slabs_;
   Block* unused_blocks_ = nullptr;
   uint64_t limit_bytes_ = 0;
   MemoryStats stats_;
+};
+
+struct Allocator::Pool {
+  // Small blocks that came back last wait here, by size, for the same size to be asked for again:
+  // unmerged, and not free to their neighbours. Merged when the bins have nothing that fits.
+  std::array<Block*, kRecentCount> recent{};
+  uint64_t recent_count = 0;
+  std::array<Block*, kBinCount> bins{};
+  std::array<uint64_t, (kBinCount + 63) / 64> filled{};
 };
 
 }  // namespace bp

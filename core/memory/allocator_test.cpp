@@ -58,7 +58,7 @@ class AllocatorTest : public testing::Test {
     });
   }
   Block* must(uint64_t bytes, MemoryTag tag = MemoryTag::kActivations, const void* key = nullptr) {
-    auto block = allocator_->allocate(bytes, tag, key);
+    auto block = allocator_->allocate(bytes, tag, allocator_->pool(key));
     EXPECT_TRUE(block.ok()) << block.status().to_string();
     return block.ok() ? *block : nullptr;
   }
@@ -134,7 +134,8 @@ TEST_F(AllocatorTest, Allocate_NothingToTrim_ErrorListsLargestTags) {
   device_.capacity_bytes = 16 << 20;
   Block* weights = must(9 << 20, MemoryTag::kWeights);
   Block* workspace = must(3 << 20, MemoryTag::kWorkspace);
-  const auto refused = allocator_->allocate(8 << 20, MemoryTag::kActivations, nullptr);
+  const auto refused =
+      allocator_->allocate(8 << 20, MemoryTag::kActivations, allocator_->pool(nullptr));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), BP_OUT_OF_MEMORY);
   const std::string& words = refused.status().message();
@@ -148,7 +149,7 @@ TEST_F(AllocatorTest, Allocate_NothingToTrim_ErrorListsLargestTags) {
 }
 
 TEST_F(AllocatorTest, Allocate_AbsurdSize_IsRefusedWithoutTheDevice) {
-  const auto refused = allocator_->allocate(UINT64_MAX, MemoryTag::kIo, nullptr);
+  const auto refused = allocator_->allocate(UINT64_MAX, MemoryTag::kIo, allocator_->pool(nullptr));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), BP_OUT_OF_MEMORY);
   EXPECT_EQ(device_.alloc_calls, 0);
@@ -157,7 +158,8 @@ TEST_F(AllocatorTest, Allocate_AbsurdSize_IsRefusedWithoutTheDevice) {
 TEST_F(AllocatorTest, SetLimit_Reached_IsOutOfMemoryBelowTheDevicesOwn) {
   allocator_->set_limit_bytes(4 << 20);
   Block* a = must(3 << 20);
-  const auto refused = allocator_->allocate(3 << 20, MemoryTag::kActivations, nullptr);
+  const auto refused =
+      allocator_->allocate(3 << 20, MemoryTag::kActivations, allocator_->pool(nullptr));
   EXPECT_EQ(refused.status().code(), BP_OUT_OF_MEMORY);
   EXPECT_NE(refused.status().message().find("limit 4.0 MiB"), std::string::npos);
   allocator_->free(a);
@@ -165,8 +167,9 @@ TEST_F(AllocatorTest, SetLimit_Reached_IsOutOfMemoryBelowTheDevicesOwn) {
 
 TEST_F(AllocatorTest, Allocate_LargerThanOneAllocMayBe_IsOutOfMemory) {
   slots_.props.max_alloc_bytes = 1 << 20;
-  EXPECT_EQ(allocator_->allocate(2 << 20, MemoryTag::kIo, nullptr).status().code(),
-            BP_OUT_OF_MEMORY);
+  EXPECT_EQ(
+      allocator_->allocate(2 << 20, MemoryTag::kIo, allocator_->pool(nullptr)).status().code(),
+      BP_OUT_OF_MEMORY);
   Block* fits = must(1 << 20);
   allocator_->free(fits);
 }
@@ -191,7 +194,8 @@ TEST_F(AllocatorTest, RandomUse_LiveBlocks_NeverOverlapAndAllComesBack) {
   for (int step = 0; step < 20000; ++step) {
     if (live.size() < 40 || random() % 2 == 0) {
       const uint64_t bytes = uint64_t{1} << (random() % 23);
-      auto block = allocator_->allocate(bytes + random() % 999, MemoryTag::kActivations, nullptr);
+      auto block = allocator_->allocate(bytes + random() % 999, MemoryTag::kActivations,
+                                        allocator_->pool(nullptr));
       if (!block.ok()) continue;
       const uint64_t start = (*block)->handle + (*block)->offset_bytes;
       for (const auto& [other, range] : live) {
@@ -214,7 +218,8 @@ TEST_F(AllocatorTest, RandomUse_LiveBlocks_NeverOverlapAndAllComesBack) {
 TEST_F(AllocatorTest, TwoThreads_OneDevice_KeepTheirBlocks) {
   const auto work = [this](const void* key) {
     for (int i = 0; i < 5000; ++i) {
-      auto block = allocator_->allocate(static_cast<uint64_t>(i % 4096), MemoryTag::kIo, key);
+      auto block = allocator_->allocate(static_cast<uint64_t>(i % 4096), MemoryTag::kIo,
+                                        allocator_->pool(key));
       ASSERT_TRUE(block.ok());
       allocator_->free(*block);
     }

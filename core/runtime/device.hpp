@@ -16,6 +16,7 @@
 
 #include "core/base/ref.hpp"
 #include "core/base/status.hpp"
+#include "core/base/thread_counter.hpp"
 #include "core/emulation/device_slots.hpp"
 #include "core/memory/allocator.hpp"
 #include "core/plugin/loader.hpp"
@@ -27,7 +28,7 @@ class Runtime;
 
 /// What happened on a device since it was opened. Each number is only ever added to.
 struct DeviceCounters {
-  std::atomic<uint64_t> launches{0};          // kernels started
+  ThreadCounter launches;                     // kernels started
   std::atomic<uint64_t> decomposed_ops{0};    // operators run as several
   std::atomic<uint64_t> fallback_ops{0};      // operators run on the host device instead
   std::atomic<uint64_t> view_ops{0};          // operators that needed no kernel

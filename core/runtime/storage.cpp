@@ -38,7 +38,7 @@ Storage::~Storage() {
 
 Result<Ref<Storage>> Storage::allocate(Device& device, uint64_t bytes, MemoryTag tag,
                                        Stream& home) {
-  BP_TRY_ASSIGN(Block * block, device.allocator().allocate(bytes, tag, &home));
+  BP_TRY_ASSIGN(Block * block, device.allocator().allocate(bytes, tag, home.pool()));
   auto storage = Ref<Storage>::make(&device, block->handle, block->offset_bytes, block->bytes);
   storage->block_ = block;
   storage->home_ = &home;
@@ -58,7 +58,7 @@ Storage::Marks Storage::marks(bool write) {
   return {last_write_, write ? last_reads_ : std::vector<Mark>()};
 }
 
-Status Storage::order_before(Stream& stream, bool write) {
+Status Storage::order_after_marks(Stream& stream, bool write) {
   const Marks before = marks(write);
   if (Stream* writer = before.last_write.stream; writer != nullptr) {
     BP_TRY(stream.wait_for(*writer, before.last_write.seq));

@@ -47,7 +47,10 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
 
   /// Makes `stream` wait for what must be over before it reads (or, with `write`, writes) here.
   /// Errors: those of the waits; the failure that the contents were lost by.
-  Status order_before(Stream& stream, bool write);
+  Status order_before(Stream& stream, bool write) {
+    if (!is_marked_.load(std::memory_order_acquire)) return {};
+    return order_after_marks(stream, write);
+  }
   /// Notes that work `seq` of `stream` reads or writes here.
   void note_use(Stream& stream, uint64_t seq, bool write);
   /// The host waits until writers (and, with `write`, readers) are done. Errors: those of the
@@ -89,6 +92,7 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
     std::vector<Mark> last_reads;
   };
   Marks marks(bool write);
+  Status order_after_marks(Stream& stream, bool write);
   Status claim_faults();
   void copy_fault_marks(Storage& source);
 

@@ -22,7 +22,11 @@ Status timed_out(const Device& device, std::string_view what) {
 }  // namespace
 
 Stream::Stream(Device& device, bp_stream* handle, uint64_t index)
-    : device_(device), handle_(handle), is_inline_(handle == nullptr), index_(index) {}
+    : device_(device),
+      handle_(handle),
+      is_inline_(handle == nullptr),
+      index_(index),
+      pool_(device.allocator().pool(this)) {}
 
 Status Stream::check_healthy() const {
   if (first_failure_.ok()) [[likely]]

@@ -17,6 +17,7 @@
 #include "backplane/device_api.h"
 #include "core/base/status.hpp"
 #include "core/dispatch/schema.hpp"
+#include "core/memory/allocator.hpp"
 
 namespace bp {
 
@@ -33,6 +34,9 @@ class Stream {
   /// Changes when the stream is reset. Under mutex() on queued streams.
   bp_stream* handle() const { return handle_; }
   bool is_inline() const { return is_inline_; }
+
+  /// Where memory that this stream writes first comes from.
+  Allocator::Pool& pool() { return pool_; }
 
   /// Holds the stream while a sequence number is taken and its work is enqueued.
   std::mutex& mutex() { return mutex_; }
@@ -113,6 +117,7 @@ class Stream {
   bp_stream* handle_;
   const bool is_inline_;
   const uint64_t index_;
+  Allocator::Pool& pool_;
   std::mutex mutex_;
   uint64_t issued_seq_ = 0;
   std::atomic<uint64_t> done_seq_{0};

@@ -18,7 +18,8 @@ Result<bp_mem> Stream::fault_word(uint64_t seq) {
   constexpr uint64_t kBytes = kFaultWords * sizeof(bp_fault_word);
   if (fault_words_.handle == 0) {
     // Never freed: it goes back with the allocator, as the stream lives as long as its device.
-    BP_TRY_ASSIGN(Block * block, device_.allocator().allocate(kBytes, MemoryTag::kWorkspace, this));
+    BP_TRY_ASSIGN(Block * block,
+                  device_.allocator().allocate(kBytes, MemoryTag::kWorkspace, pool_));
     const bp_mem words{block->handle, block->offset_bytes};
     if (const Status status = device_.fill_zero(*this, words, kBytes); !status.ok()) {
       device_.allocator().free(block);

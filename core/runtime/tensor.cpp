@@ -57,19 +57,6 @@ Ref<Tensor> Tensor::view(const Dims& sizes, const Dims& strides, int64_t offset)
                            offset_bytes_ + static_cast<uint64_t>(moved_bytes));
 }
 
-bp_tensor Tensor::abi() const {
-  bp_tensor tensor{};
-  tensor.handle = storage_->handle();
-  tensor.offset_bytes = storage_->offset_bytes() + offset_bytes_;
-  tensor.storage_bytes = storage_->offset_bytes() + storage_->bytes();
-  tensor.dtype = dtype_;
-  tensor.rank = static_cast<uint32_t>(sizes_.size());
-  tensor.sizes = sizes_.data();
-  tensor.strides = strides_.data();
-  tensor.flags = storage_->device() == nullptr ? BP_TENSOR_HOST_BIT : 0;
-  return tensor;
-}
-
 std::string Tensor::describe() const {
   return std::string(dtype_name(dtype_)) + " " + to_string(sizes_) + " on " +
          (device() != nullptr ? device()->name() : "the host");

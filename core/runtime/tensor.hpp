@@ -47,7 +47,24 @@ class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
   Ref<Tensor> view(const Dims& sizes, const Dims& strides, int64_t offset) const;
 
   /// As the ABI wants it. Points into this object.
-  bp_tensor abi() const;
+  bp_tensor abi() const {
+    bp_tensor tensor;
+    write_abi(&tensor);
+    return tensor;
+  }
+  /// ... straight into its place in a list of arguments: a copy of what was just written stalls.
+  void write_abi(bp_tensor* out_tensor) const {
+    out_tensor->handle = storage_->handle();
+    out_tensor->offset_bytes = storage_->offset_bytes() + offset_bytes_;
+    out_tensor->storage_bytes = storage_->offset_bytes() + storage_->bytes();
+    out_tensor->dtype = dtype_;
+    out_tensor->rank = static_cast<uint32_t>(sizes_.size());
+    out_tensor->sizes = sizes_.data();
+    out_tensor->strides = strides_.data();
+    out_tensor->layout = 0;
+    out_tensor->flags = storage_->device() == nullptr ? BP_TENSOR_HOST_BIT : 0;
+    out_tensor->reserved = 0;
+  }
   /// "f32 [2, 3] on cpu:0"
   std::string describe() const;
 

@@ -82,7 +82,6 @@ BENCHMARK(bare_kernel);
 void core_launch(benchmark::State& state) {
   const Fixture f;
   const auto kernel = f.kernel();
-  const std::shared_ptr<const void> keep_alive = kernel;
   const bp_tensor tensors[] = {f.a->abi(), f.b->abi(), f.a->abi()};
   const LaunchRequest request{.kernel = *kernel,
                               .tensors = tensors,
@@ -91,7 +90,7 @@ void core_launch(benchmark::State& state) {
                               .state = nullptr,
                               .workspace = {},
                               .out_extents = {},
-                              .keep_alive = keep_alive};
+                              .keep_alive = kernel};
   Stream& stream = f.device->default_stream();
   for (auto _ : state) benchmark::DoNotOptimize(launch(stream, request));
 }
@@ -147,9 +146,9 @@ BENCHMARK(digits_batch_1);
 void allocator_hit(benchmark::State& state) {
   const Fixture f;
   Allocator& allocator = f.device->allocator();
-  const void* key = &f.device->default_stream();
+  Allocator::Pool& pool = f.device->default_stream().pool();
   for (auto _ : state) {
-    Block* block = must(allocator.allocate(1024, MemoryTag::kActivations, key));
+    Block* block = must(allocator.allocate(1024, MemoryTag::kActivations, pool));
     benchmark::DoNotOptimize(block);
     allocator.free(block);
   }

@@ -70,10 +70,25 @@ bp_status fill_staged(Emulation& emulation, const bp_fill_args& args) {
       &good_count);
 }
 
+/// A fill of 0 bytes does nothing, but a failed stream must still say that it has failed.
+bp_status enqueue_nothing(Emulation& emulation, bp_stream* stream, bp_mem dst) {
+  static constexpr std::byte kNothing{};
+  const bp_copy_args args{.struct_size = sizeof(bp_copy_args),
+                          .flags = 0,
+                          .kind = BP_COPY_HOST_TO_DEVICE,
+                          .reserved = 0,
+                          .dst = dst,
+                          .src = {reinterpret_cast<uint64_t>(&kNothing), 0},
+                          .bytes = 0};
+  const auto lock = emulation.lock_call();
+  return emulation.native().stream.mem_copy_async(stream, &args);
+}
+
 /// Copies in the order of a native stream, which frees the staged pattern when it is done with it.
 /// The pattern is in plain memory: a host call may not call the plugin, so not its host_free
 /// either.
 bp_status fill_staged_async(Emulation& emulation, bp_stream* stream, const bp_fill_args& args) {
+  if (args.bytes == 0) return enqueue_nothing(emulation, stream, args.dst);
   std::list<HostBuffer> staging;
   staging.push_back(stage_pattern(args));
   if (staging.front().empty()) return BP_OUT_OF_MEMORY;

@@ -133,6 +133,14 @@ TEST_F(NativeStreamTest, FillOnPoisonedStream_IsPoisoned) {
   device_.copy_to_device(stream_, handle, &value, 8);
   EXPECT_EQ(device_.sync(stream_), BP_INVALID_ARGUMENT);
   EXPECT_EQ(device_.fill(stream_, {handle, 0}, 4, 1, 1), BP_POISONED);
+  EXPECT_EQ(device_.fill(stream_, {handle, 0}, 0, 1, 1), BP_POISONED);
+}
+
+TEST_F(NativeStreamTest, FillOfNothing_IsAccepted) {
+  const uint64_t handle = device_.alloc(4);
+  EXPECT_EQ(device_.fill(stream_, {handle, 4}, 0, 1, 1), BP_OK);
+  EXPECT_EQ(device_.sync(stream_), BP_OK);
+  EXPECT_EQ(device_.bytes_of(handle), std::vector<std::byte>(4));
 }
 
 class HostTimedEventTest : public NativeStreamTest {

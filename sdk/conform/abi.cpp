@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Mapping, entry, instances and devices without the core.
+#include "sdk/conform/abi.hpp"
+
+#include <cstddef>
+#include <utility>
+
+namespace bp::conform {
+
+void RecordingHost::on_report(void* host_ctx, const bp_report_info* info) {
+  auto* self = static_cast<RecordingHost*>(host_ctx);
+  if (self == nullptr || info == nullptr) return;
+  const std::lock_guard lock(self->mutex_);
+  self->reports_.push_back({info->status, std::string(info->message.ptr, info->message.len),
+                            info->struct_size, std::this_thread::get_id()});
+}
+
+void RecordingHost::on_log(void*, uint32_t, bp_str) {}
+
+std::vector<HostReport> RecordingHost::take_reports() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(reports_, {});
+}
+
+AbiContext::~AbiContext() { close(); }
+
+const Library& AbiContext::library() {
+  if (library_) return *library_;
+  auto opened = Library::open(target_.library_path);
+  require(opened.ok(), "a library that can be mapped: " + opened.status().message());
+  library_ = *opened;
+  return *library_;
+}
+
+int32_t AbiContext::entry(uint32_t core_abi, bp_plugin* out_plugin) {
+  using Entry = int32_t(uint32_t, bp_plugin*);
+  auto* symbol = reinterpret_cast<Entry*>(library().symbol("bp_plugin_entry"));
+  require(symbol != nullptr, "a symbol bp_plugin_entry");
+  return symbol(core_abi, out_plugin);
+}
+
+const bp_plugin& AbiContext::plugin() {
+  if (plugin_) return *plugin_;
+  bp_plugin plugin{};
+  plugin.struct_size = sizeof(plugin);
+  require_ok("bp_plugin_entry", entry(BP_ABI_CURRENT, &plugin));
+  require(plugin.root != nullptr && plugin.device != nullptr && plugin.memory != nullptr,
+          "the tables root, device and memory");
+  plugin_ = plugin;
+  return *plugin_;
+}
+
+const AbiContext::Tables& AbiContext::load() {
+  if (tables_) return *tables_;
+  const bp_plugin& offered = plugin();
+  tables_ = Tables{copy_table(offered.root), copy_table(offered.device), copy_table(offered.memory),
+                   copy_table(offered.stream), copy_table(offered.kernel)};
+  return *tables_;
+}
+
+bp_instance* AbiContext::instance() {
+  if (instance_ == nullptr) {
+    instance_ = std::make_unique<RawInstance>(*this, host_);
+    instance_->require();
+  }
+  return instance_->get();
+}
+
+bp_device* AbiContext::device() {
+  if (device_ == nullptr) {
+    device_ = std::make_unique<RawDevice>(*this, instance(), target_.device_index);
+    require_ok("device_open", device_->status());
+  }
+  return device_->get();
+}
+
+bp_device_props AbiContext::props() {
+  bp_device_props props{};
+  props.struct_size = sizeof(props);
+  require_ok("device_props", device_api().device_props(device(), &props));
+  return props;
+}
+
+void AbiContext::close() {
+  device_.reset();
+  instance_.reset();
+}
+
+OptionArguments::OptionArguments(AbiContext& context, OptionScope scope) {
+  auto settings = context.target().options_of(scope);
+  context.require(settings.ok(), "options that the manifest declares");
+  settings_ = *settings;
+  arrays_.emplace(settings_);
+}
+
+bp_config OptionArguments::config() const {
+  return {.struct_size = sizeof(bp_config),
+          .flags = 0,
+          .abi_semantics = BP_ABI_CURRENT,
+          .option_count = static_cast<uint32_t>(settings_.size()),
+          .option_names = arrays_->names.data(),
+          .option_values = arrays_->values.data()};
+}
+
+bp_open_args OptionArguments::open_args(uint32_t index) const {
+  return {.struct_size = sizeof(bp_open_args),
+          .flags = 0,
+          .index = index,
+          .option_count = static_cast<uint32_t>(settings_.size()),
+          .option_names = arrays_->names.data(),
+          .option_values = arrays_->values.data()};
+}
+
+RawInstance::RawInstance(AbiContext& context, RecordingHost& host) : context_(context) {
+  const OptionArguments options(context, OptionScope::kInstance);
+  const bp_config config = options.config();
+  status_ = context.root().init(host.api(), host.context(), &config, &instance_);
+}
+
+void RawInstance::require() {
+  context_.require_ok("init", status_);
+  context_.require(instance_ != nullptr, "an instance that is not NULL");
+}
+
+void RawInstance::shutdown() {
+  bp_instance* instance = std::exchange(instance_, nullptr);
+  if (instance == nullptr) return;
+  context_.expect_ok("shutdown", context_.root().shutdown(instance));
+}
+
+RawDevice::RawDevice(AbiContext& context, bp_instance* instance, uint32_t index)
+    : context_(context) {
+  const OptionArguments options(context, OptionScope::kDevice);
+  const bp_open_args args = options.open_args(index);
+  status_ = context.device_api().device_open(instance, &args, &device_);
+}
+
+void RawDevice::close() {
+  bp_device* device = std::exchange(device_, nullptr);
+  if (device == nullptr) return;
+  context_.expect_ok("device_close", context_.device_api().device_close(device));
+}
+
+void expect_working(AbiContext& context, bp_device* device, std::string_view when) {
+  constexpr uint64_t kBytes = 64;
+  const bp_memory_api& memory = context.memory();
+  const bp_alloc_args alloc{.struct_size = sizeof(bp_alloc_args),
+                            .flags = 0,
+                            .bytes = kBytes,
+                            .alignment_bytes = 0,
+                            .usage = 0,
+                            .reserved = 0};
+  uint64_t handle = 0;
+  context.require_ok(words("mem_alloc ", when), memory.mem_alloc(device, &alloc, &handle));
+  const Bytes sent(kBytes, std::byte{0x5a});
+  Bytes received(kBytes);
+  bp_copy_args copy{.struct_size = sizeof(bp_copy_args),
+                    .flags = 0,
+                    .kind = BP_COPY_HOST_TO_DEVICE,
+                    .reserved = 0,
+                    .dst = {handle, 0},
+                    .src = {reinterpret_cast<uint64_t>(sent.data()), 0},
+                    .bytes = kBytes};
+  context.expect_ok(words("mem_copy to the device ", when), memory.mem_copy(device, &copy));
+  copy.kind = BP_COPY_DEVICE_TO_HOST;
+  copy.src = {handle, 0};
+  copy.dst = {reinterpret_cast<uint64_t>(received.data()), 0};
+  context.expect_ok(words("mem_copy to the host ", when), memory.mem_copy(device, &copy));
+  context.expect_bytes(words("memory ", when), received, sent);
+  context.expect_ok(words("mem_free ", when), memory.mem_free(device, handle));
+}
+
+}  // namespace bp::conform

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Level 0: each slot with NULL for each pointer that must not be NULL. The answer is
+// BP_INVALID_ARGUMENT, nothing crashes, and the device works as before.
+#include "sdk/conform/abi.hpp"
+
+namespace bp::conform {
+namespace {
+
+constexpr uint64_t kAsync = BP_FEATURE_ASYNC_BIT;
+constexpr uint64_t kTiming = BP_FEATURE_TIMING_BIT;
+constexpr uint64_t kFill = BP_FEATURE_FILL_BIT;
+constexpr uint64_t kPinned = BP_FEATURE_PINNED_BIT;
+constexpr uint64_t kMap = BP_FEATURE_MAP_BIT;
+
+/// Arguments that are right, for all parameters but the one under test.
+struct Arguments {
+  const bp_alloc_args alloc{sizeof(bp_alloc_args), 0, 64, 0, 0, 0};
+  const bp_copy_args copy{sizeof(bp_copy_args), 0, BP_COPY_HOST_TO_DEVICE, 0, {}, {}, 0};
+  const bp_fill_args fill{sizeof(bp_fill_args), 0, {}, 0, 0, 1, 0};
+  const bp_map_args map{sizeof(bp_map_args), 0, {}, 1, BP_MAP_READ_BIT, 0};
+  const bp_stream_args stream{sizeof(bp_stream_args), 0};
+  const bp_event_args event{sizeof(bp_event_args), 0};
+  const bp_open_args open{sizeof(bp_open_args), 0, 0, 0, nullptr, nullptr};
+  const bp_config config{sizeof(bp_config), 0, BP_ABI_CURRENT, 0, nullptr, nullptr};
+};
+constexpr Arguments kArgs;
+
+/// What the slots fill; a failed call leaves the pointers NULL.
+struct Outputs {
+  bp_instance* instance = nullptr;
+  bp_device* device = nullptr;
+  bp_stream* stream = nullptr;
+  bp_event* event = nullptr;
+  void* ptr = nullptr;
+  uint64_t number = 0;
+  uint32_t count = 0;
+  bp_device_props props{};
+  bp_kernel_list list{};
+
+  bool untouched() const {
+    return instance == nullptr && device == nullptr && stream == nullptr && event == nullptr &&
+           ptr == nullptr && number == 0;
+  }
+};
+
+/// The objects that calls are made on.
+struct Objects {
+  AbiContext& context;
+  bp_instance* instance;
+  bp_device* device;
+  bp_stream* stream = nullptr;  // where the plugin has the band
+  bp_event* event = nullptr;
+};
+
+struct NullCall {
+  const char* name;  // slot and parameter
+  uint64_t band;
+  bp_status (*call)(Objects& o, Outputs& out);
+};
+
+constexpr NullCall kRootAndDevice[] = {
+    {"init.host", 0,
+     [](Objects& o, Outputs& out) {
+       return o.context.root().init(nullptr, nullptr, &kArgs.config, &out.instance);
+     }},
+    {"init.config", 0,
+     [](Objects& o, Outputs& out) {
+       RecordingHost& host = o.context.host();
+       return o.context.root().init(host.api(), host.context(), nullptr, &out.instance);
+     }},
+    {"init.out_instance", 0,
+     [](Objects& o, Outputs&) {
+       RecordingHost& host = o.context.host();
+       return o.context.root().init(host.api(), host.context(), &kArgs.config, nullptr);
+     }},
+    {"shutdown.instance", 0,
+     [](Objects& o, Outputs&) { return o.context.root().shutdown(nullptr); }},
+    {"device_count.instance", 0,
+     [](Objects& o, Outputs& out) {
+       return o.context.device_api().device_count(nullptr, &out.count);
+     }},
+    {"device_count.out_count", 0,
+     [](Objects& o, Outputs&) { return o.context.device_api().device_count(o.instance, nullptr); }},
+    {"device_open.instance", 0,
+     [](Objects& o, Outputs& out) {
+       return o.context.device_api().device_open(nullptr, &kArgs.open, &out.device);
+     }},
+    {"device_open.args", 0,
+     [](Objects& o, Outputs& out) {
+       return o.context.device_api().device_open(o.instance, nullptr, &out.device);
+     }},
+    {"device_open.out_device", 0,
+     [](Objects& o, Outputs&) {
+       return o.context.device_api().device_open(o.instance, &kArgs.open, nullptr);
+     }},
+    {"device_close.device", 0,
+     [](Objects& o, Outputs&) { return o.context.device_api().device_close(nullptr); }},
+    {"device_props.device", 0,
+     [](Objects& o, Outputs& out) {
+       out.props.struct_size = sizeof(out.props);
+       return o.context.device_api().device_props(nullptr, &out.props);
+     }},
+    {"device_props.out_props", 0,
+     [](Objects& o, Outputs&) { return o.context.device_api().device_props(o.device, nullptr); }},
+    {"kernel_list.device", 0,
+     [](Objects& o, Outputs& out) {
+       out.list.struct_size = sizeof(out.list);
+       return o.context.kernel().kernel_list(nullptr, &out.list);
+     }},
+    {"kernel_list.out_list", 0,
+     [](Objects& o, Outputs&) { return o.context.kernel().kernel_list(o.device, nullptr); }},
+};
+
+constexpr NullCall kMemory[] = {
+    {"mem_alloc.device", 0,
+     [](Objects& o, Outputs& out) {
+       return o.context.memory().mem_alloc(nullptr, &kArgs.alloc, &out.number);
+     }},
+    {"mem_alloc.args", 0,
+     [](Objects& o, Outputs& out) {
+       return o.context.memory().mem_alloc(o.device, nullptr, &out.number);
+     }},
+    {"mem_alloc.out_handle", 0,
+     [](Objects& o, Outputs&) {
+       return o.context.memory().mem_alloc(o.device, &kArgs.alloc, nullptr);
+     }},
+    {"mem_free.device", 0,
+     [](Objects& o, Outputs&) { return o.context.memory().mem_free(nullptr, 1); }},
+    {"mem_free.handle", 0,
+     [](Objects& o, Outputs&) { return o.context.memory().mem_free(o.device, 0); }},
+    {"mem_copy.device", 0,
+     [](Objects& o, Outputs&) { return o.context.memory().mem_copy(nullptr, &kArgs.copy); }},
+    {"mem_copy.args", 0,
+     [](Objects& o, Outputs&) { return o.context.memory().mem_copy(o.device, nullptr); }},
+    {"mem_fill.device", kFill,
+     [](Objects& o, Outputs&) {
+       return o.context.memory().mem_fill(nullptr, nullptr, &kArgs.fill);
+     }},
+    {"mem_fill.args", kFill,
+     [](Objects& o, Outputs&) { return o.context.memory().mem_fill(o.device, nullptr, nullptr); }},
+    {"host_alloc.device", kPinned,
+     [](Objects& o, Outputs& out) { return o.context.memory().host_alloc(nullptr, 64, &out.ptr); }},
+    {"host_alloc.out_ptr", kPinned,
+     [](Objects& o, Outputs&) { return o.context.memory().host_alloc(o.device, 64, nullptr); }},
+    {"host_free.device", kPinned,
+     [](Objects& o, Outputs& out) { return o.context.memory().host_free(nullptr, &out); }},
+    {"host_free.ptr", kPinned,
+     [](Objects& o, Outputs&) { return o.context.memory().host_free(o.device, nullptr); }},
+    {"mem_map.device", kMap,
+     [](Objects& o, Outputs& out) {
+       return o.context.memory().mem_map(nullptr, &kArgs.map, &out.ptr);
+     }},
+    {"mem_map.args", kMap,
+     [](Objects& o, Outputs& out) {
+       return o.context.memory().mem_map(o.device, nullptr, &out.ptr);
+     }},
+    {"mem_map.out_ptr", kMap,
+     [](Objects& o, Outputs&) {
+       return o.context.memory().mem_map(o.device, &kArgs.map, nullptr);
+     }},
+    {"mem_unmap.device", kMap,
+     [](Objects& o, Outputs& out) { return o.context.memory().mem_unmap(nullptr, &out); }},
+    {"mem_unmap.ptr", kMap,
+     [](Objects& o, Outputs&) { return o.context.memory().mem_unmap(o.device, nullptr); }},
+};
+
+constexpr NullCall kStreamsAndEvents[] = {
+    {"stream_create.device", kAsync,
+     [](Objects& o, Outputs& out) {
+       return o.context.stream().stream_create(nullptr, &kArgs.stream, &out.stream);
+     }},
+    {"stream_create.args", kAsync,
+     [](Objects& o, Outputs& out) {
+       return o.context.stream().stream_create(o.device, nullptr, &out.stream);
+     }},
+    {"stream_create.out_stream", kAsync,
+     [](Objects& o, Outputs&) {
+       return o.context.stream().stream_create(o.device, &kArgs.stream, nullptr);
+     }},
+    {"stream_destroy.stream", kAsync,
+     [](Objects& o, Outputs&) { return o.context.stream().stream_destroy(nullptr); }},
+    {"stream_sync.stream", kAsync,
+     [](Objects& o, Outputs&) { return o.context.stream().stream_sync(nullptr, 0); }},
+    {"stream_query.stream", kAsync,
+     [](Objects& o, Outputs&) { return o.context.stream().stream_query(nullptr); }},
+    {"event_create.device", kAsync,
+     [](Objects& o, Outputs& out) {
+       return o.context.stream().event_create(nullptr, &kArgs.event, &out.event);
+     }},
+    {"event_create.args", kAsync,
+     [](Objects& o, Outputs& out) {
+       return o.context.stream().event_create(o.device, nullptr, &out.event);
+     }},
+    {"event_create.out_event", kAsync,
+     [](Objects& o, Outputs&) {
+       return o.context.stream().event_create(o.device, &kArgs.event, nullptr);
+     }},
+    {"event_destroy.event", kAsync,
+     [](Objects& o, Outputs&) { return o.context.stream().event_destroy(nullptr); }},
+    {"event_record.event", kAsync,
+     [](Objects& o, Outputs&) { return o.context.stream().event_record(nullptr, o.stream); }},
+    {"event_record.stream", kAsync,
+     [](Objects& o, Outputs&) { return o.context.stream().event_record(o.event, nullptr); }},
+    {"event_wait.event", kAsync,
+     [](Objects& o, Outputs&) { return o.context.stream().event_wait(nullptr, o.stream); }},
+    {"event_wait.stream", kAsync,
+     [](Objects& o, Outputs&) { return o.context.stream().event_wait(o.event, nullptr); }},
+    {"event_sync.event", kAsync,
+     [](Objects& o, Outputs&) { return o.context.stream().event_sync(nullptr, 0); }},
+    {"event_query.event", kAsync,
+     [](Objects& o, Outputs&) { return o.context.stream().event_query(nullptr); }},
+    {"mem_copy_async.stream", kAsync,
+     [](Objects& o, Outputs&) { return o.context.stream().mem_copy_async(nullptr, &kArgs.copy); }},
+    {"mem_copy_async.args", kAsync,
+     [](Objects& o, Outputs&) { return o.context.stream().mem_copy_async(o.stream, nullptr); }},
+    {"stream_host_call.stream", kAsync,
+     [](Objects& o, Outputs&) {
+       return o.context.stream().stream_host_call(
+           nullptr, [](void*, bp_status) {}, nullptr);
+     }},
+    {"stream_host_call.fn", kAsync,
+     [](Objects& o, Outputs&) {
+       return o.context.stream().stream_host_call(o.stream, nullptr, nullptr);
+     }},
+    {"event_elapsed.start", kAsync | kTiming,
+     [](Objects& o, Outputs& out) {
+       return o.context.stream().event_elapsed(nullptr, o.event, &out.number);
+     }},
+    {"event_elapsed.end", kAsync | kTiming,
+     [](Objects& o, Outputs& out) {
+       return o.context.stream().event_elapsed(o.event, nullptr, &out.number);
+     }},
+    {"event_elapsed.out_elapsed_ns", kAsync | kTiming,
+     [](Objects& o, Outputs&) {
+       return o.context.stream().event_elapsed(o.event, o.event, nullptr);
+     }},
+};
+
+void run_null_call(AbiContext& context, const NullCall& call) {
+  Objects objects{context, context.instance(), context.device()};
+  if ((call.band & kAsync) != 0) {
+    context.require_ok("stream_create", context.stream().stream_create(
+                                            objects.device, &kArgs.stream, &objects.stream));
+    context.require_ok("event_create",
+                       context.stream().event_create(objects.device, &kArgs.event, &objects.event));
+  }
+  Outputs outputs;
+  context.expect_status(words(call.name, " NULL"), call.call(objects, outputs),
+                        BP_INVALID_ARGUMENT);
+  context.expect(outputs.untouched(), "outputs that are left alone");
+  expect_working(context, objects.device, "afterwards");
+  if (objects.event != nullptr) {
+    context.expect_ok("event_destroy", context.stream().event_destroy(objects.event));
+    context.expect_ok("stream_destroy", context.stream().stream_destroy(objects.stream));
+  }
+}
+
+/// One function of every kernel, called with NULL; those that a kernel lacks are passed over.
+template <class Call>
+void for_each_kernel(AbiContext& context, Call call) {
+  bp_device* device = context.device();
+  bp_kernel_list list{};
+  list.struct_size = sizeof(list);
+  context.require_ok("kernel_list", context.kernel().kernel_list(device, &list));
+  for (uint64_t i = 0; i < list.kernel_count; ++i) {
+    const bp_kernel kernel = copy_table(list.kernels[i]);
+    call(list.kernels[i], kernel,
+         std::string(kernel.name.ptr, static_cast<size_t>(kernel.name.len)));
+  }
+  expect_working(context, device, "afterwards");
+}
+
+void null_launch(AbiContext& context) {
+  for_each_kernel(context, [&](const bp_kernel*, const bp_kernel& kernel, const std::string& name) {
+    context.expect_status(name + ": launch(NULL)", kernel.launch(nullptr), BP_INVALID_ARGUMENT);
+  });
+}
+
+void null_launch_device(AbiContext& context) {
+  for_each_kernel(context,
+                  [&](const bp_kernel* original, const bp_kernel& kernel, const std::string& name) {
+                    bp_launch_args args{};
+                    args.struct_size = sizeof(args);
+                    args.kernel = original;
+                    context.expect_status(name + ": launch without a device", kernel.launch(&args),
+                                          BP_INVALID_ARGUMENT);
+                  });
+}
+
+void null_launch_tensors(AbiContext& context) {
+  for_each_kernel(context,
+                  [&](const bp_kernel* original, const bp_kernel& kernel, const std::string& name) {
+                    bp_launch_args args{};
+                    args.struct_size = sizeof(args);
+                    args.device = context.device();
+                    args.kernel = original;
+                    args.input_count = 1;
+                    args.output_count = 1;
+                    context.expect_status(name + ": launch without tensors", kernel.launch(&args),
+                                          BP_INVALID_ARGUMENT);
+                  });
+}
+
+void null_supports(AbiContext& context) {
+  for_each_kernel(context, [&](const bp_kernel*, const bp_kernel& kernel, const std::string& name) {
+    bp_support support{};
+    support.struct_size = sizeof(support);
+    if (kernel.supports == nullptr) return;
+    context.expect_status(name + ": supports without a query",
+                          kernel.supports(context.device(), nullptr, &support),
+                          BP_INVALID_ARGUMENT);
+    bp_kernel_query query{};
+    query.struct_size = sizeof(query);
+    context.expect_status(name + ": supports without an answer",
+                          kernel.supports(context.device(), &query, nullptr), BP_INVALID_ARGUMENT);
+  });
+}
+
+void null_plan(AbiContext& context) {
+  for_each_kernel(
+      context, [&](const bp_kernel* original, const bp_kernel& kernel, const std::string& name) {
+        if (kernel.plan == nullptr) return;
+        bp_plan_info info{};
+        info.struct_size = sizeof(info);
+        bp_kernel_query query{};
+        query.struct_size = sizeof(query);
+        query.kernel = original;
+        bp_kernel_plan* plan = nullptr;
+        context.expect_status(name + ": plan without a device",
+                              kernel.plan(nullptr, &query, &info, &plan), BP_INVALID_ARGUMENT);
+        context.expect_status(name + ": plan without a query",
+                              kernel.plan(context.device(), nullptr, &info, &plan),
+                              BP_INVALID_ARGUMENT);
+        context.expect_status(name + ": plan without out_info",
+                              kernel.plan(context.device(), &query, nullptr, &plan),
+                              BP_INVALID_ARGUMENT);
+        context.expect_status(name + ": plan without out_plan",
+                              kernel.plan(context.device(), &query, &info, nullptr),
+                              BP_INVALID_ARGUMENT);
+        context.expect(plan == nullptr, "no plan after a failure");
+      });
+}
+
+void null_plan_free(AbiContext& context) {
+  for_each_kernel(context, [&](const bp_kernel*, const bp_kernel& kernel, const std::string&) {
+    if (kernel.plan_free != nullptr) kernel.plan_free(context.device(), nullptr);
+    if (kernel.state_destroy != nullptr) kernel.state_destroy(context.device(), nullptr);
+  });
+}
+
+void null_state_create(AbiContext& context) {
+  for_each_kernel(
+      context, [&](const bp_kernel* original, const bp_kernel& kernel, const std::string& name) {
+        if (kernel.state_create == nullptr) return;
+        bp_kernel_state* state = nullptr;
+        context.expect_status(name + ": state_create without a device",
+                              kernel.state_create(nullptr, original, nullptr, &state),
+                              BP_INVALID_ARGUMENT);
+        context.expect_status(name + ": state_create without out_state",
+                              kernel.state_create(context.device(), original, nullptr, nullptr),
+                              BP_INVALID_ARGUMENT);
+      });
+}
+
+}  // namespace
+
+void add_null_cases(CaseList* list) {
+  constexpr std::string_view kProves = "A pointer that must not be NULL is BP_INVALID_ARGUMENT.";
+  for (const std::span<const NullCall> calls :
+       {std::span<const NullCall>(kRootAndDevice), std::span<const NullCall>(kMemory),
+        std::span<const NullCall>(kStreamsAndEvents)}) {
+    for (const NullCall& call : calls) {
+      list->add({.id = std::string("L0.null.") + call.name,
+                 .proves = kProves,
+                 .bands = call.band,
+                 .abi = [=](AbiContext& context) { run_null_call(context, call); }});
+    }
+  }
+  const auto add = [=](const char* name, void (*run)(AbiContext&)) {
+    list->add({.id = std::string("L0.null.") + name, .proves = kProves, .abi = run});
+  };
+  add("kernel.launch", null_launch);
+  add("kernel.launch_device", null_launch_device);
+  add("kernel.launch_tensors", null_launch_tensors);
+  add("kernel.supports", null_supports);
+  add("kernel.plan", null_plan);
+  add("kernel.plan_free", null_plan_free);
+  add("kernel.state_create", null_state_create);
+}
+
+}  // namespace bp::conform

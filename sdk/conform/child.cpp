@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs cases in this process. What a case leaves behind is looked for after each: threads and files
+// at once, plugin objects when the device closes.
+#include "sdk/conform/child.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <exception>
+
+#include "sdk/conform/abi.hpp"
+#include "sdk/conform/context.hpp"
+#include "sdk/conform/platform.hpp"
+
+namespace bp::conform {
+namespace {
+
+constexpr std::string_view kKindNames[] = {"begin", "end", "closed", "probe"};
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+Outcome outcome_of(const Checks& checks) {
+  if (checks.check_count() == 0) return {Verdict::kFail, "the case checked nothing"};
+  const std::vector<std::string> failures = checks.failures();
+  if (failures.empty()) return {Verdict::kPass, {}};
+  return {Verdict::kFail, joined(failures)};
+}
+
+/// Runs a case's body; an exception is a failure like any other.
+template <class Body>
+void run_guarded(Checks& checks, Body&& body) {
+  try {
+    body();
+  } catch (const Stop&) {
+    return;
+  } catch (const std::exception& error) {
+    checks.fail(words("the case threw: ", error.what()));
+  }
+}
+
+Outcome run_abi_case(const Target& target, const Case& tested) {
+  AbiContext context(target);
+  run_guarded(context, [&] { tested.abi(context); });
+  run_guarded(context, [&] { context.close(); });
+  return outcome_of(context);
+}
+
+Outcome run_device_case(const Batch& batch, OpenDevice& device, const Case& tested) {
+  const auto run = [&] {
+    Context context(device, batch.patience);
+    run_guarded(context, [&] { tested.run(context); });
+    return outcome_of(context);
+  };
+  const Usage before = current_usage();
+  Outcome outcome = run();
+  const Usage after = settled_usage(before);
+  if (outcome.verdict != Verdict::kPass || !after.exceeds(before)) return outcome;
+  // Drivers make some things once, at first use. What grows again is left behind.
+  outcome = run();
+  const Usage again = settled_usage(after);
+  if (outcome.verdict != Verdict::kPass || !again.exceeds(after)) return outcome;
+  return {Verdict::kLeak, words("each run leaves more: threads ", before.thread_count, ", ",
+                                after.thread_count, ", ", again.thread_count, "; files ",
+                                before.file_count, ", ", after.file_count, ", ", again.file_count)};
+}
+
+void send(int results, const Message& message) { write_all(results, message.to_line()); }
+
+/// Bits of kNeed* that a device satisfies.
+uint32_t needs_met(OpenDevice& device) {
+  constexpr uint64_t kSmallMemoryBytes = uint64_t{1} << 30;
+  const bp_device_props& props = device.slots().props;
+  uint32_t needs = 0;
+  if (device.kernel("add") != nullptr) needs |= kNeedAdd;
+  if ((props.flags & BP_DEVICE_ADDRESS_BIT) != 0) needs |= kNeedAddress;
+  if ((props.flags & BP_DEVICE_HOST_MEMORY_BIT) != 0) needs |= kNeedHostMemory;
+  if (device.plugin().device_count() > 1) needs |= kNeedTwoDevices;
+  if (props.memory_bytes != 0 && props.memory_bytes <= kSmallMemoryBytes) {
+    needs |= kNeedSmallMemory;
+  }
+  return needs;
+}
+
+}  // namespace
+
+std::string Message::to_line() const {
+  std::string text = conform::words(kKindNames[static_cast<size_t>(kind)], ' ', number, ' ',
+                                    static_cast<int>(verdict), ' ', words);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text + '\n';
+}
+
+std::optional<Message> Message::parse(std::string_view line) {
+  const auto next = [&line] {
+    const std::string_view word = line.substr(0, line.find(' '));
+    line.remove_prefix(std::min(word.size() + 1, line.size()));
+    return word;
+  };
+  Message message;
+  const auto kind = std::find(std::begin(kKindNames), std::end(kKindNames), next());
+  if (kind == std::end(kKindNames)) return std::nullopt;
+  message.kind = static_cast<Kind>(kind - std::begin(kKindNames));
+  const std::string_view number = next();
+  const std::string_view verdict = next();
+  int verdict_number = 0;
+  std::from_chars(number.data(), number.data() + number.size(), message.number);
+  std::from_chars(verdict.data(), verdict.data() + verdict.size(), verdict_number);
+  message.verdict = static_cast<Verdict>(verdict_number);
+  message.words = std::string(line);
+  return message;
+}
+
+int run_batch(const Batch& batch, int results) {
+  std::unique_ptr<OpenDevice> device;
+  for (size_t i = 0; i < batch.cases.size(); ++i) {
+    const Case& tested = *batch.cases[i];
+    send(results, {.kind = Message::Kind::kBegin, .number = i, .words = {}});
+    if (tested.run && device == nullptr) {
+      auto opened = OpenDevice::open(batch.target, batch.masked);
+      if (!opened.ok()) {
+        send(results, {Message::Kind::kEnd, i, Verdict::kFail, opened.status().to_string()});
+        return 0;
+      }
+      device = std::move(opened).value();
+    }
+    const Outcome outcome =
+        tested.abi ? run_abi_case(batch.target, tested) : run_device_case(batch, *device, tested);
+    send(results, {Message::Kind::kEnd, i, outcome.verdict, outcome.words});
+  }
+  std::vector<std::string> complaints;
+  if (device != nullptr) complaints = device->close();
+  send(results, {Message::Kind::kClosed, 0, complaints.empty() ? Verdict::kPass : Verdict::kLeak,
+                 joined(complaints)});
+  return 0;
+}
+
+int probe(const Target& target, int results) {
+  auto opened = OpenDevice::open(target, 0);
+  if (!opened.ok()) {
+    const bool absent = opened.status().code() == BP_UNAVAILABLE;
+    send(results, {Message::Kind::kProbe, 0, absent ? Verdict::kNotRun : Verdict::kFail,
+                   opened.status().to_string()});
+    return 0;
+  }
+  send(results, {Message::Kind::kProbe, opened.value()->native_features(), Verdict::kPass,
+                 words(needs_met(**opened))});
+  return 0;
+}
+
+}  // namespace bp::conform

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loading, masking, closing.
+#include "sdk/conform/device.hpp"
+
+#include "core/base/log.hpp"
+#include "core/device/open_device.hpp"
+#include "sdk/conform/checks.hpp"
+
+namespace bp::conform {
+
+struct OpenDevice::LogLines {
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+
+  std::vector<std::string> take() {
+    const std::lock_guard lock(mutex);
+    return std::exchange(warnings, {});
+  }
+};
+
+namespace {
+
+/// What open_device does for a band that the props switch off, for one more band.
+void mask_bands(uint64_t masked, DeviceSlots* slots) {
+  if ((masked & kOneCallAtATime) != 0) slots->props.flags &= ~BP_DEVICE_CONCURRENT_BIT;
+  slots->props.features &= ~masked;
+  if ((masked & BP_FEATURE_FILL_BIT) != 0) slots->memory.mem_fill = nullptr;
+  if ((masked & BP_FEATURE_PINNED_BIT) != 0) {
+    slots->memory.host_alloc = nullptr;
+    slots->memory.host_free = nullptr;
+  }
+  if ((masked & BP_FEATURE_MAP_BIT) != 0) {
+    slots->memory.mem_map = nullptr;
+    slots->memory.mem_unmap = nullptr;
+  }
+  if ((masked & (BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT)) == 0) return;
+  slots->stream.event_elapsed = nullptr;
+  if ((masked & BP_FEATURE_ASYNC_BIT) == 0) return;
+  slots->props.features &= ~BP_FEATURE_TIMING_BIT;
+  slots->stream = {};
+  slots->stream.struct_size = sizeof(bp_stream_api);
+}
+
+}  // namespace
+
+OpenDevice::OpenDevice() : log_(std::make_shared<LogLines>()) {
+  set_log_sink([log = log_](uint32_t level, std::string_view line) {
+    if (level > BP_LOG_WARNING) return;
+    const std::lock_guard lock(log->mutex);
+    log->warnings.emplace_back(line);
+  });
+}
+
+OpenDevice::~OpenDevice() { close(); }
+
+Result<std::unique_ptr<OpenDevice>> OpenDevice::open(const Target& target, uint64_t masked) {
+  std::unique_ptr<OpenDevice> device(new OpenDevice);
+  LoadOptions options;
+  options.search_path = {target.folder};
+  options.install_directory.clear();
+  options.plugin_options = target.options;
+  device->plugins_ = std::make_unique<PluginSet>(load_plugins(options));
+  const PluginSet& loaded = *device->plugins_;
+  if (!loaded.option_errors.empty()) return loaded.option_errors.front();
+  if (loaded.plugins.empty() && !loaded.skipped.empty()) {
+    // Only what is not here is UNAVAILABLE to the kit; a library that cannot be mapped is broken.
+    const SkippedPlugin& skipped = loaded.skipped.front();
+    return Status(skipped.is_absent() ? BP_UNAVAILABLE : BP_INTERNAL, skipped.to_string());
+  }
+  if (loaded.plugins.empty()) {
+    return Status(BP_INTERNAL, target.folder + ": the loader found no plugin");
+  }
+  BP_TRY_ASSIGN(device->slots_, open_device(device->plugin(), target.device_index, {}));
+  device->native_features_ = device->slots_.props.features;
+  mask_bands(masked, &device->slots_);
+  device->emulation_ = complete(&device->slots_);
+  if (device->emulation_ == nullptr) return Status(BP_OUT_OF_MEMORY, "no memory for emulation");
+  BP_TRY_ASSIGN(device->kernels_, list_kernels(device->plugin(), device->slots_));
+  device->log_->take();
+  return device;
+}
+
+const KernelRecord* OpenDevice::kernel(std::string_view op) const {
+  for (const KernelRecord& record : kernels_.kernels) {
+    const bool takes_f32 =
+        record.dtype_masks.size() == 1 && (record.dtype_masks[0] & BP_DTYPE_BIT(BP_DTYPE_F32)) != 0;
+    if (record.op == op && takes_f32) return &record;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> OpenDevice::close() {
+  if (slots_.device == nullptr) {
+    set_log_sink({});
+    return {};
+  }
+  emulation_.reset();
+  const bp_status status = slots_.device_api.device_close(slots_.device);
+  slots_.device = nullptr;
+  kernels_ = {};
+  plugins_.reset();  // shuts the instance down
+  std::vector<std::string> complaints = log_->take();
+  set_log_sink({});
+  if (status != BP_OK) complaints.push_back("device_close answered " + status_words(status));
+  return complaints;
+}
+
+}  // namespace bp::conform

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A running plugin with one open device, reached as the core reaches it: loaded by core/plugin and
+// completed by core/emulation. Bands can be taken from the device first, so that the core's
+// emulation stands in for them.
+#ifndef BACKPLANE_SDK_CONFORM_DEVICE_HPP
+#define BACKPLANE_SDK_CONFORM_DEVICE_HPP
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/device/kernel_list.hpp"
+#include "core/emulation/device_slots.hpp"
+#include "core/plugin/loader.hpp"
+#include "sdk/conform/target.hpp"
+
+namespace bp::conform {
+
+class OpenDevice {
+ public:
+  /// UNAVAILABLE with the plugin's words where its hardware is not on this machine.
+  static Result<std::unique_ptr<OpenDevice>> open(const Target& target, uint64_t masked);
+  ~OpenDevice();
+  OpenDevice(const OpenDevice&) = delete;
+  OpenDevice& operator=(const OpenDevice&) = delete;
+
+  const DeviceSlots& slots() const { return slots_; }
+  const std::vector<KernelRecord>& kernels() const { return kernels_.kernels; }
+  const LoadedPlugin& plugin() const { return *plugins_->plugins.front(); }
+  /// Bands that the plugin gives to this device itself, before any is taken.
+  uint64_t native_features() const { return native_features_; }
+  /// A kernel for an operator of f32 alone; nullptr if the device has none.
+  const KernelRecord* kernel(std::string_view op) const;
+
+  /// Closes device and instance. Complaints: a status other than OK, and warnings that the plugin
+  /// logged meanwhile, which is how plugins tell what was left behind.
+  std::vector<std::string> close();
+
+ private:
+  OpenDevice();
+
+  struct LogLines;
+  std::shared_ptr<LogLines> log_;
+  std::unique_ptr<PluginSet> plugins_;
+  DeviceSlots slots_;
+  KernelList kernels_;
+  uint64_t native_features_ = 0;
+  EmulationPtr emulation_{nullptr, nullptr};
+};
+
+}  // namespace bp::conform
+
+#endif

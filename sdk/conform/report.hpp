@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The result of runs as JSON and as a table for people.
+#ifndef BACKPLANE_SDK_CONFORM_REPORT_HPP
+#define BACKPLANE_SDK_CONFORM_REPORT_HPP
+
+#include <span>
+#include <string>
+
+#include "sdk/conform/runner.hpp"
+
+namespace bp::conform {
+
+/// The command that runs one row again.
+std::string repeat_command(const DeviceRows& device, const Row& row);
+
+/// {"passed", "failed", "unsupported", "total", "case_count", "devices": [...]}; every row that did
+/// not pass is listed with its words.
+std::string report_json(std::span<const DeviceRows> devices, size_t case_count);
+std::string report_markdown(std::span<const DeviceRows> devices, size_t case_count);
+
+}  // namespace bp::conform
+
+#endif

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parent's side: which case in which mode, batches, children, deadlines, verdicts.
+#include "sdk/conform/runner.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+
+#include "sdk/conform/checks.hpp"
+#include "sdk/conform/child.hpp"
+#include "sdk/conform/platform.hpp"
+
+namespace bp::conform {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kKeptOutputBytes = 1500;
+
+/// Rows that one child runs, in turn.
+struct Job {
+  std::vector<size_t> rows;
+  bool alone = false;
+};
+
+/// A job at work.
+struct Running {
+  Job job;
+  std::vector<const Case*> cases;  // the child's view; it must not move
+  Child child;
+  Clock::time_point since;  // when the current case began, or the last one ended
+  std::string results;      // what has come and is no whole line yet
+  std::string output;
+  std::vector<Outcome> outcomes;  // of the cases that ended
+  bool in_case = false;
+  bool late = false;
+  Outcome closed{Verdict::kNotRun, {}};
+};
+
+class Scheduler {
+ public:
+  Scheduler(DeviceRows* device, const RunOptions& options) : device_(*device), options_(options) {}
+
+  void run();
+
+ private:
+  void make_jobs();
+  Status start(Job job);
+  void wait();
+  void read_messages(Running* running);
+  void finish(std::unique_ptr<Running> running);
+  std::string ending(Running* running);
+  void settle(const Running& running, size_t position, const Outcome& outcome);
+  Clock::duration deadline() const {
+    const std::chrono::duration<double> seconds(options_.deadline_s * options_.slowness);
+    return std::chrono::duration_cast<Clock::duration>(seconds);
+  }
+
+  DeviceRows& device_;
+  const RunOptions& options_;
+  std::deque<Job> jobs_;
+  std::vector<std::unique_ptr<Running>> running_;
+  std::map<size_t, Outcome> batch_outcomes_;  // of rows that are to be run again alone
+};
+
+/// One child per mode and batch; cases of level 0 have one each.
+void Scheduler::make_jobs() {
+  std::map<uint64_t, Job> open;
+  for (size_t i = 0; i < device_.rows.size(); ++i) {
+    const Row& row = device_.rows[i];
+    if (row.outcome.verdict == Verdict::kUnsupported) continue;
+    if (row.tested->abi || options_.batch <= 1) {
+      jobs_.push_back({{i}, true});
+      continue;
+    }
+    Job& job = open[row.masked];
+    job.rows.push_back(i);
+    if (job.rows.size() == options_.batch) jobs_.push_back(std::exchange(job, {}));
+  }
+  for (auto& [masked, job] : open) {
+    if (!job.rows.empty()) jobs_.push_back(std::move(job));
+  }
+}
+
+Status Scheduler::start(Job job) {
+  auto running = std::make_unique<Running>();
+  running->job = std::move(job);
+  for (const size_t row : running->job.rows) running->cases.push_back(device_.rows[row].tested);
+  // A case's own waits end before it is killed, so that it can say what it waited for.
+  const Batch batch{device_.target, device_.rows[running->job.rows[0]].masked, running->cases,
+                    deadline() * 3 / 4};
+  BP_TRY_ASSIGN(running->child,
+                start_child([&batch](int results) { return run_batch(batch, results); }));
+  running->since = Clock::now();
+  running_.push_back(std::move(running));
+  return {};
+}
+
+void Scheduler::read_messages(Running* running) {
+  for (size_t end = 0; (end = running->results.find('\n')) != std::string::npos;) {
+    const auto message = Message::parse(std::string_view(running->results).substr(0, end));
+    running->results.erase(0, end + 1);
+    if (!message) continue;
+    running->since = Clock::now();
+    running->in_case = message->kind == Message::Kind::kBegin;
+    const Outcome outcome{message->verdict, message->words};
+    if (message->kind == Message::Kind::kEnd) running->outcomes.push_back(outcome);
+    if (message->kind == Message::Kind::kClosed) running->closed = outcome;
+  }
+}
+
+void Scheduler::wait() {
+  std::vector<int> files;
+  Clock::time_point next = Clock::now() + std::chrono::seconds(1);
+  for (const auto& running : running_) {
+    files.push_back(running->child.results);
+    next = std::min(next, running->since + deadline());
+  }
+  const auto pause = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
+  wait_readable(files, std::max(pause, std::chrono::milliseconds(0)));
+  for (size_t i = 0; i < running_.size();) {
+    Running& running = *running_[i];
+    bool open = read_available(running.child.results, &running.results);
+    read_available(running.child.output, &running.output);
+    if (running.output.size() > kKeptOutputBytes) {
+      running.output.erase(0, running.output.size() - kKeptOutputBytes);
+    }
+    read_messages(&running);
+    if (open && Clock::now() >= running.since + deadline()) {
+      running.late = true;
+      kill_child(running.child);
+      open = false;
+    }
+    if (open) {
+      ++i;
+      continue;
+    }
+    std::unique_ptr<Running> ended = std::move(running_[i]);
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+    finish(std::move(ended));
+  }
+}
+
+/// How a child ended, with its last output; empty if it ended well.
+std::string Scheduler::ending(Running* running) {
+  std::string ended = reap_child(&running->child);
+  if (running->late) {
+    ended = words("still busy after ", options_.deadline_s * options_.slowness, " s");
+  }
+  if (ended.empty()) return ended;
+  return running->output.empty() ? ended : ended + "; its output ends with: " + running->output;
+}
+
+/// The verdict of one row. Not good in a batch: again alone; that one counts, but a difference is a
+/// failure of its own, except for lateness, which may be the machine's.
+void Scheduler::settle(const Running& running, size_t position, const Outcome& outcome) {
+  const size_t index = running.job.rows[position];
+  Row& row = device_.rows[index];
+  if (!running.job.alone && outcome.verdict != Verdict::kPass) {
+    batch_outcomes_[index] = outcome;
+    jobs_.push_front({{index}, true});
+    return;
+  }
+  row.outcome = outcome;
+  const auto before = batch_outcomes_.find(index);
+  if (before == batch_outcomes_.end() || outcome.verdict != Verdict::kPass) return;
+  const Outcome& in_batch = before->second;
+  if (in_batch.verdict == Verdict::kTimeout || in_batch.verdict == Verdict::kNotRun) return;
+  row.outcome = {Verdict::kFail,
+                 words(verdict_name(in_batch.verdict),
+                       " behind other cases in one process, but PASS alone: ", in_batch.words)};
+}
+
+void Scheduler::finish(std::unique_ptr<Running> running) {
+  const bool in_case = running->in_case;
+  const std::string ended = ending(running.get());
+  std::vector<Outcome>& outcomes = running->outcomes;
+  const size_t count = running->job.rows.size();
+  const Verdict bad_end = running->late ? Verdict::kTimeout : Verdict::kCrash;
+  if (in_case && outcomes.size() < count) {
+    outcomes.push_back({bad_end, ended.empty() ? "the process ended by itself" : ended});
+  } else if (outcomes.size() == count && !outcomes.empty()) {
+    // All cases ended; then the device was closed and the process ended.
+    Outcome after = running->closed;
+    if (!ended.empty()) after = {bad_end, "after the case: " + ended};
+    if (after.verdict == Verdict::kNotRun) after = {Verdict::kPass, {}};
+    if (after.verdict != Verdict::kPass && !running->job.alone) {
+      for (size_t i = 1; i < count; ++i) {
+        if (outcomes[i].verdict == Verdict::kPass) outcomes[i] = {Verdict::kNotRun, {}};
+      }
+    }
+    if (outcomes[0].verdict == Verdict::kPass) outcomes[0] = after;
+  }
+  for (size_t i = 0; i < outcomes.size(); ++i) settle(*running, i, outcomes[i]);
+  if (outcomes.size() == count) return;
+  const size_t done = outcomes.size();
+  if (done == 0) {  // it never began
+    for (size_t i = 0; i < count; ++i) {
+      device_.rows[running->job.rows[i]].outcome = {bad_end, "before the first case: " + ended};
+    }
+    return;
+  }
+  Job rest = running->job;
+  rest.rows.erase(rest.rows.begin(), rest.rows.begin() + static_cast<std::ptrdiff_t>(done));
+  jobs_.push_back(std::move(rest));
+}
+
+void Scheduler::run() {
+  make_jobs();
+  while (!jobs_.empty() || !running_.empty()) {
+    while (!jobs_.empty() && running_.size() < std::max<size_t>(options_.jobs, 1)) {
+      Job job = std::move(jobs_.front());
+      jobs_.pop_front();
+      const std::vector<size_t> rows = job.rows;
+      const Status status = start(std::move(job));
+      if (status.ok()) continue;
+      for (const size_t row : rows) {
+        device_.rows[row].outcome = {Verdict::kNotRun, status.to_string()};
+      }
+    }
+    if (!running_.empty()) wait();
+  }
+}
+
+Result<Message> ask_probe(const Target& target, Clock::duration deadline) {
+  BP_TRY_ASSIGN(Child child,
+                start_child([&target](int results) { return probe(target, results); }));
+  std::string results;
+  std::string output;
+  const Clock::time_point end = Clock::now() + deadline;
+  const int files[] = {child.results};
+  bool open = true;
+  while (open && Clock::now() < end) {
+    wait_readable(files, std::chrono::milliseconds(100));
+    open = read_available(child.results, &results);
+    read_available(child.output, &output);
+  }
+  if (open) kill_child(child);
+  const std::string ended = reap_child(&child);
+  const auto message = Message::parse(results.substr(0, results.find('\n')));
+  if (!message || message->kind != Message::Kind::kProbe) {
+    return Status(BP_INTERNAL, words(target.device_name(), " cannot be opened: ",
+                                     open ? "no answer before the deadline" : ended, " ", output));
+  }
+  if (message->verdict == Verdict::kFail) return Status(BP_INTERNAL, message->words);
+  return *message;
+}
+
+/// The modes of one case: sets of bands to take from the device.
+std::vector<uint64_t> modes_of(const Case& tested, uint64_t features, const RunOptions& options) {
+  if (tested.abi) return options.native ? std::vector<uint64_t>{0} : std::vector<uint64_t>{};
+  std::vector<uint64_t> modes;
+  const uint64_t taken = tested.bands & features & ~options.masked;
+  if (options.native) modes.push_back(0);
+  if (options.emulated && taken != 0) modes.push_back(taken);
+  if (!options.each_band) return modes;
+  for (const Band& band : kBands) {
+    const bool part = (taken & band.bit) != 0 && taken != band.bit;
+    if (part || band.bit == kOneCallAtATime) modes.push_back(band.bit);
+  }
+  return modes;
+}
+
+Row make_row(const Case& tested, uint64_t masked, uint64_t features, uint32_t needs) {
+  Row row{&tested, masked, (tested.bands & ~(features & ~masked)) != 0, {}};
+  if (const uint32_t missing = tested.needs & ~needs; missing != 0) {
+    constexpr std::string_view kWords[] = {
+        "no kernel for add of f32", "memory without addresses", "memory that the host cannot reach",
+        "one device in the instance", "more memory than can be filled up"};
+    row.outcome.verdict = Verdict::kUnsupported;
+    for (size_t i = 0; i < std::size(kWords); ++i) {
+      if ((missing >> i & 1) != 0) row.outcome.words = kWords[i];
+    }
+  }
+  if (tested.abi && row.emulated) {
+    row.outcome = {Verdict::kUnsupported,
+                   "the plugin has no band " + band_names(tested.bands & ~features)};
+    row.emulated = false;
+  }
+  return row;
+}
+
+}  // namespace
+
+std::string_view verdict_name(Verdict verdict) {
+  constexpr std::string_view kNames[] = {"PASS", "FAIL",        "CRASH",  "TIMEOUT",
+                                         "LEAK", "UNSUPPORTED", "NOT RUN"};
+  return kNames[static_cast<size_t>(verdict)];
+}
+
+bool matches(std::string_view pattern, std::string_view id) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == id;
+  if (!id.starts_with(pattern.substr(0, star))) return false;
+  pattern.remove_prefix(star + 1);
+  for (size_t at = star; at <= id.size(); ++at) {
+    if (matches(pattern, id.substr(at))) return true;
+  }
+  return false;
+}
+
+size_t DeviceRows::count(Verdict verdict) const {
+  return static_cast<size_t>(std::count_if(
+      rows.begin(), rows.end(), [=](const Row& row) { return row.outcome.verdict == verdict; }));
+}
+
+size_t DeviceRows::executed_count() const {
+  return rows.size() - count(Verdict::kUnsupported) - count(Verdict::kNotRun);
+}
+
+size_t DeviceRows::failed_count() const {
+  return rows.size() - count(Verdict::kUnsupported) - count(Verdict::kPass);
+}
+
+Result<DeviceRows> run_cases(std::span<const Case> cases, const Target& target,
+                             const RunOptions& options) {
+  const auto chosen = [&options](const Case& tested) {
+    return options.filters.empty() ||
+           std::any_of(options.filters.begin(), options.filters.end(),
+                       [&](const std::string& filter) { return matches(filter, tested.id); });
+  };
+  for (const std::string& filter : options.filters) {
+    if (std::none_of(cases.begin(), cases.end(),
+                     [&](const Case& tested) { return matches(filter, tested.id); })) {
+      return Status(BP_INVALID_ARGUMENT, "no case is called '" + filter + "'");
+    }
+  }
+  DeviceRows device;
+  device.target = target;
+  const std::chrono::duration<double> patience(3 * options.deadline_s * options.slowness);
+  BP_TRY_ASSIGN(const Message answer,
+                ask_probe(target, std::chrono::duration_cast<Clock::duration>(patience)));
+  if (answer.verdict == Verdict::kNotRun) {
+    device.absent = answer.words;
+    return device;
+  }
+  device.features = answer.number;
+  uint32_t needs = 0;
+  std::from_chars(answer.words.data(), answer.words.data() + answer.words.size(), needs);
+  for (const Case& tested : cases) {
+    if (!chosen(tested)) continue;
+    for (const uint64_t mode : modes_of(tested, device.features, options)) {
+      device.rows.push_back(make_row(tested, mode | options.masked, device.features, needs));
+    }
+  }
+  Scheduler(&device, options).run();
+  return device;
+}
+
+}  // namespace bp::conform

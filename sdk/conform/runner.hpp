@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs cases in children, so that a crash or a hang is a result and not the end. The calling
+// process never maps a plugin; it must have one thread, since it forks. Cases of level 0 have a
+// child each. Those of levels 1 and 2 share one in batches, and whatever is not good in a batch is
+// run again alone.
+#ifndef BACKPLANE_SDK_CONFORM_RUNNER_HPP
+#define BACKPLANE_SDK_CONFORM_RUNNER_HPP
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sdk/conform/case.hpp"
+#include "sdk/conform/target.hpp"
+
+namespace bp::conform {
+
+enum class Verdict { kPass, kFail, kCrash, kTimeout, kLeak, kUnsupported, kNotRun };
+std::string_view verdict_name(Verdict verdict);  // "PASS"
+
+struct Outcome {
+  Verdict verdict = Verdict::kNotRun;
+  std::string words;  // why it isn't PASS
+};
+
+struct RunOptions {
+  std::vector<std::string> filters;  // ids, with * for any text; empty: all
+  double slowness = 1;               // of this machine and build: deadlines are multiplied by it
+  double deadline_s = 10;            // of one case, before that
+  size_t jobs = 1;                   // children at a time
+  size_t batch = 32;                 // cases per child of levels 1 and 2
+  bool native = true;                // with all bands as the device has them
+  bool emulated = true;              // and with those that a case exercises taken from the device
+  bool each_band = false;            // and with each of these alone, and one call at a time
+  uint64_t masked = 0;               // taken in every run
+};
+
+/// A case in one mode.
+struct Row {
+  const Case* tested = nullptr;
+  uint64_t masked = 0;    // bands taken from the device
+  bool emulated = false;  // the core stands in for a band that the case exercises
+  Outcome outcome;
+};
+
+struct DeviceRows {
+  Target target;
+  std::string absent;     // not empty: why this machine lacks the hardware; then there are no rows
+  uint64_t features = 0;  // native bands
+  std::vector<Row> rows;
+
+  size_t count(Verdict verdict) const;
+  /// Rows with a verdict of their own: neither UNSUPPORTED nor NOT RUN.
+  size_t executed_count() const;
+  size_t failed_count() const;
+};
+
+/// INVALID_ARGUMENT for a filter that fits no case; INTERNAL where the plugin cannot be opened.
+Result<DeviceRows> run_cases(std::span<const Case> cases, const Target& target,
+                             const RunOptions& options);
+
+bool matches(std::string_view pattern, std::string_view id);
+
+}  // namespace bp::conform
+
+#endif

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a folder to the plugin in it.
+#include "sdk/conform/target.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+namespace bp::conform {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kManifestSuffix = ".backplane.json";
+
+/// The part behind the plugin's id, or nothing for another plugin's option.
+std::string_view local_name(const Manifest& manifest, std::string_view name) {
+  if (!name.starts_with(manifest.id + ".")) return {};
+  return name.substr(manifest.id.size() + 1);
+}
+
+}  // namespace
+
+Result<std::vector<OptionSetting>> Target::options_of(OptionScope scope) const {
+  std::vector<OptionSetting> settings;
+  for (const OptionSetting& setting : options) {
+    const std::string_view name = local_name(manifest, setting.name);
+    for (const OptionDecl& declared : manifest.options) {
+      if (declared.name != name || declared.scope != scope) continue;
+      settings.push_back({declared.name, setting.value});
+    }
+  }
+  return check_options(manifest, scope, settings);
+}
+
+Result<Target> find_target(const std::string& folder, uint32_t device_index,
+                           const std::vector<OptionSetting>& options) {
+  std::error_code error;
+  const fs::path real = fs::canonical(folder, error);
+  if (error) return Status(BP_INVALID_ARGUMENT, folder + ": " + error.message());
+  std::vector<std::string> manifests;
+  for (const fs::directory_entry& entry : fs::directory_iterator(real)) {
+    if (entry.path().string().ends_with(kManifestSuffix)) manifests.push_back(entry.path());
+  }
+  if (manifests.size() != 1) {
+    return Status(BP_INVALID_ARGUMENT, folder +
+                                           ": expected one manifest (*.backplane.json), found " +
+                                           std::to_string(manifests.size()));
+  }
+  std::ifstream stream(manifests[0], std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  Target target;
+  BP_TRY_ASSIGN(target.manifest, parse_manifest(text));
+  target.folder = real.string();
+  target.library_path =
+      manifests[0].substr(0, manifests[0].size() - kManifestSuffix.size()) + ".so";
+  target.device_index = device_index;
+  for (const OptionSetting& setting : options) {
+    if (!local_name(target.manifest, setting.name).empty()) target.options.push_back(setting);
+  }
+  return target;
+}
+
+std::string band_names(uint64_t bands) {
+  std::string names;
+  for (const Band& band : kBands) {
+    if ((bands & band.bit) == 0) continue;
+    if (!names.empty()) names += ",";
+    names += band.name;
+  }
+  return names;
+}
+
+Result<uint64_t> parse_bands(std::string_view names) {
+  uint64_t bands = 0;
+  while (!names.empty()) {
+    const std::string_view name = names.substr(0, names.find(','));
+    names.remove_prefix(std::min(name.size() + 1, names.size()));
+    uint64_t bit = 0;
+    for (const Band& band : kBands) bit |= band.name == name ? band.bit : 0;
+    if (bit == 0) {
+      return Status(BP_INVALID_ARGUMENT, "no band is called '" + std::string(name) +
+                                             "'; there are " + band_names(UINT64_MAX));
+    }
+    bands |= bit;
+  }
+  return bands;
+}
+
+}  // namespace bp::conform

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is put to the test: one device of one plugin, described by its manifest. Nothing here maps
+// the plugin; children do that (device.hpp, abi.hpp).
+#ifndef BACKPLANE_SDK_CONFORM_TARGET_HPP
+#define BACKPLANE_SDK_CONFORM_TARGET_HPP
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backplane/device_api.h"
+#include "core/base/status.hpp"
+#include "core/plugin/manifest.hpp"
+
+namespace bp::conform {
+
+struct Target {
+  std::string folder;
+  std::string library_path;
+  Manifest manifest;
+  uint32_t device_index = 0;
+  std::vector<OptionSetting> options;  // "<plugin id>.<option>"
+
+  std::string device_name() const { return manifest.id + ":" + std::to_string(device_index); }
+  /// Those of one scope, without the plugin's id, in the plugin's form.
+  Result<std::vector<OptionSetting>> options_of(OptionScope scope) const;
+};
+
+/// The plugin in a folder, which must hold exactly one manifest.
+Result<Target> find_target(const std::string& folder, uint32_t device_index,
+                           const std::vector<OptionSetting>& options);
+
+/// A band, as reports and the command line call it. kOneCallAtATime is none of the ABI's: it takes
+/// BP_DEVICE_CONCURRENT_BIT from the device, so that the core makes one call at a time.
+struct Band {
+  std::string_view name;
+  uint64_t bit;
+};
+inline constexpr uint64_t kOneCallAtATime = uint64_t{1} << 63;
+inline constexpr Band kBands[] = {
+    {"async", BP_FEATURE_ASYNC_BIT}, {"timing", BP_FEATURE_TIMING_BIT},
+    {"fill", BP_FEATURE_FILL_BIT},   {"pinned", BP_FEATURE_PINNED_BIT},
+    {"map", BP_FEATURE_MAP_BIT},     {"one_call", kOneCallAtATime}};
+
+/// "async,fill"; empty for none.
+std::string band_names(uint64_t bands);
+/// The reverse; INVALID_ARGUMENT names what there is.
+Result<uint64_t> parse_bands(std::string_view names);
+
+}  // namespace bp::conform
+
+#endif

@@ -39,6 +39,8 @@ class Declaration:
     parameters: list = None  # of a function or function pointer
     comment: str = ""
     file: str = ""
+    first_line: int = 0  # of a member: its type's
+    last_line: int = 0   # of a member: its semicolon's
 
 
 @dataclasses.dataclass
@@ -48,6 +50,7 @@ class Struct:
     comment: str
     file: str
     line: int
+    end_line: int  # of its closing brace
 
 
 @dataclasses.dataclass
@@ -261,11 +264,11 @@ class _Reader:
         members = []
         while self.peek().text != "}":
             members.append(self.member())
-        self.expect("}")
+        end_line = self.expect("}").line
         if is_typedef:
             self.expect(tag)
         self.expect(";")
-        self.headers.structs.append(Struct(tag, members, above, self.name, line))
+        self.headers.structs.append(Struct(tag, members, above, self.name, line, end_line))
 
     def member(self):
         above = self.leading_comment()
@@ -280,6 +283,7 @@ class _Reader:
             member = Declaration(name.text, base, name.line)
         self.end_of_member(member)
         end = self.expect(";")
+        member.first_line, member.last_line = start.line, end.last_line
         member.comment = " ".join(filter(None, (above, self.trailing_comment(end.last_line))))
         return member
 

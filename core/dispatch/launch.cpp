@@ -10,24 +10,26 @@
 namespace bp {
 namespace {
 
-// Every member is named: zeroing the struct first would cost as much as the rest of the path.
-bp_launch_args launch_args(Stream& stream, const LaunchRequest& request) {
+// Assigned one by one: a braced list makes the compiler zero the struct first, which costs as much
+// as the rest of the path.
+void write_args(Stream& stream, const LaunchRequest& request, bp_launch_args* out_args) {
   const PlannedKernel& kernel = request.kernel;
-  return {.struct_size = sizeof(bp_launch_args),
-          .flags = 0,
-          .device = kernel.device().slots().device,
-          .kernel = kernel.record().original,
-          .plan = kernel.plan(),
-          .state = request.state,
-          .stream = stream.handle(),
-          .tensors = request.tensors,
-          .input_count = request.input_count,
-          .output_count = request.output_count,
-          .attributes = kernel.attributes().data(),
-          .workspace = request.workspace,
-          .op_seq = 0,
-          .fault = {},
-          .out_extents = request.out_extents};
+  out_args->struct_size = sizeof(bp_launch_args);
+  out_args->flags = 0;
+  out_args->device = kernel.device().slots().device;
+  out_args->kernel = kernel.record().original;
+  out_args->plan = kernel.plan();
+  out_args->state = request.state;
+  out_args->stream = stream.handle();
+  out_args->tensors = request.tensors;
+  out_args->input_count = request.input_count;
+  out_args->output_count = request.output_count;
+  out_args->attributes = kernel.attributes().data();
+  out_args->workspace = request.workspace;
+  out_args->op_seq = 0;
+  out_args->fault.handle = 0;
+  out_args->fault.offset_bytes = 0;
+  out_args->out_extents = request.out_extents;
 }
 
 bp_status start(const PlannedKernel& kernel, Stream& stream, const bp_launch_args& args,
@@ -62,7 +64,8 @@ Status make_room_for_fault(Stream& stream, std::unique_lock<std::mutex>& lock) {
 }
 
 Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
-  bp_launch_args args = launch_args(stream, request);
+  bp_launch_args args;
+  write_args(stream, request, &args);
   const PlannedKernel& kernel = request.kernel;
   if (!kernel.can_fault()) {
     args.op_seq = next_inline_seq();
@@ -101,7 +104,8 @@ Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
     std::unique_lock lock(stream.mutex());
     if (kernel.can_fault()) BP_TRY(make_room_for_fault(stream, lock));
     BP_TRY(stream.check_healthy());
-    bp_launch_args args = launch_args(stream, request);
+    bp_launch_args args;
+    write_args(stream, request, &args);
     seq = stream.next_seq();
     if (kernel.can_fault()) {
       BP_TRY_ASSIGN(args.fault, stream.fault_word(seq));

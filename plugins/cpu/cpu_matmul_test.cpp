@@ -16,6 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr const char* kOnednn = "matmul_f32_onednn";
+constexpr const char* kSkinny = "matmul_f32_skinny";
 constexpr const char* kLoop = "matmul_loop";
 
 double unit_of(uint32_t dtype) {
@@ -121,7 +122,7 @@ TEST(CpuMatmul, DenseF32_GoesToOnednn) {
         expect_matmul(device, random_f32({2, 1, 16, 48}, 1), random_f32({1, 3, 48, 24}, 2), {2, 3})
             .kernel,
         kOnednn);
-    EXPECT_EQ(expect_matmul(device, random_f32({1, 500}, 1), random_f32({500, 10}, 2), {}).kernel,
+    EXPECT_EQ(expect_matmul(device, random_f32({5, 500}, 1), random_f32({500, 10}, 2), {}).kernel,
               kOnednn);
     EXPECT_EQ(expect_matmul(device, random_f32({500, 1}, 1), random_f32({1, 10}, 2), {}).kernel,
               kOnednn);
@@ -152,7 +153,7 @@ TEST(CpuMatmul, WhatOnednnLeaves_GoesToTheLoopWithAReason) {
     EXPECT_EQ(outcome.kernel, kLoop);
     return outcome.refusals.at(kOnednn);
   };
-  EXPECT_THAT(reason(random_f32({4, 5}, 1), random_f32({5, 6}, 2), {}), HasSubstr("too small"));
+  EXPECT_THAT(reason(random_f32({6, 5}, 1), random_f32({5, 6}, 2), {}), HasSubstr("too small"));
   EXPECT_THAT(reason(random_f32({32, 48}, 1).flipped(0), random_f32({48, 24}, 2), {}),
               HasSubstr("dense"));
   EXPECT_THAT(reason(random_f32({32, 96}, 1).stepped(1, 2), random_f32({48, 24}, 2), {}),
@@ -164,6 +165,37 @@ TEST(CpuMatmul, WhatOnednnLeaves_GoesToTheLoopWithAReason) {
   // y repeats along a dimension in which neither operand has data of its own.
   reason(random_f32({1, 16, 48}, 1).expanded({4, 16, 48}),
          random_f32({1, 48, 24}, 2).expanded({4, 48, 24}), {4});
+}
+
+TEST(CpuMatmul, FewRows_GoToTheVectorKernel) {
+  Device device;
+  // Sizes round every vector length and its multiples.
+  for (const int64_t k : {1, 3, 4, 15, 16, 17, 33, 64, 131}) {
+    for (const int64_t n : {1, 2, 7, 8, 31, 32, 65, 140}) {
+      for (const int64_t m : {1, 4}) {
+        const Tensor a = random_f32({m, k}, 1);
+        EXPECT_EQ(expect_matmul(device, a, random_f32({k, n}, 2), {}).kernel, kSkinny);
+        const Tensor columns = random_f32({n, k}, 3).permuted({1, 0});
+        EXPECT_EQ(expect_matmul(device, a, columns, {}).kernel, kSkinny);
+      }
+    }
+  }
+}
+
+TEST(CpuMatmul, WhatTheVectorKernelLeaves_HasAReason) {
+  Device device;
+  const auto reason = [&](const Tensor& a, const Tensor& b, const Sizes& batch) {
+    return expect_matmul(device, a, b, batch).refusals.at(kSkinny);
+  };
+  EXPECT_THAT(reason(random_f32({5, 8}, 1), random_f32({8, 6}, 2), {}), HasSubstr("4 rows"));
+  EXPECT_THAT(reason(random_f32({2, 1, 8}, 1), random_f32({2, 8, 6}, 2), {2}),
+              HasSubstr("batches"));
+  EXPECT_THAT(reason(random_f32({1, 16}, 1).stepped(1, 2), random_f32({8, 6}, 2), {}),
+              HasSubstr("gaps"));
+  EXPECT_THAT(reason(random_f32({1, 8}, 1), random_f32({8, 12}, 2).stepped(1, 2), {}),
+              HasSubstr("dense"));
+  EXPECT_THAT(reason(random_f32({2, 1024}, 1), random_f32({1024, 1024}, 2), {}),
+              HasSubstr("too large"));
 }
 
 TEST(CpuMatmul, OneDimensionalOperands_FollowNumpy) {
@@ -260,6 +292,21 @@ GemmCase gemm_case(uint32_t dtype, int64_t m, int64_t n, int64_t k, bool trans_a
   g.attrs.trans_a = trans_a ? 1 : 0;
   g.attrs.trans_b = trans_b ? 1 : 0;
   return g;
+}
+
+TEST(CpuGemm, FewRows_GoToTheVectorKernel) {
+  Device device;
+  for (const bool trans_b : {false, true}) {
+    GemmCase g = gemm_case(BP_DTYPE_F32, 3, 45, 33, false, trans_b);
+    EXPECT_EQ(expect_gemm(device, g).kernel, "gemm_f32_skinny");
+    for (const Sizes& sizes : std::vector<Sizes>{{}, {45}, {3, 1}, {3, 45}}) {
+      g.c = random_f32(sizes, 93);
+      EXPECT_EQ(expect_gemm(device, g).kernel, "gemm_f32_skinny");
+    }
+    g.attrs.alpha = 0.5;
+    g.attrs.beta = -1.5;
+    EXPECT_EQ(expect_gemm(device, g).kernel, "gemm_f32_skinny");
+  }
 }
 
 TEST(CpuGemm, TransposedAndBiased_MatchesF64) {

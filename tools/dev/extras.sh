@@ -3,23 +3,12 @@
 # The smaller commands: bench, models, format, clean.
 
 command_bench() {
-  local program found=0
   ensure_packages build
   ensure_python tools/requirements-build.txt tools/requirements-test.txt
   build_preset release || exit "$exit_failed"
-  for program in build/release/bin/perf/*; do
-    [[ -x $program ]] || continue
-    found=1
-    live_step "Bench $(basename "$program")" "run it alone: $program" "$program" ||
-      exit "$exit_failed"
-  done
-  if ((found == 0)); then
-    say "./dev: no benchmark was built in build/release/bin/perf"
-    exit "$exit_failed"
-  fi
-  live_step "Digits under ONNX Runtime, to compare" "read the error above" \
-    "$venv/bin/python" tests/perf/digits_peer.py docs/examples/digits/digits.onnx ||
-    exit "$exit_failed"
+  live_step "Measure, in turns with ONNX Runtime" "read the error above" \
+    "$venv/bin/python" tests/perf/report.py --build build/release \
+    --digits docs/examples/digits/digits.onnx || exit "$exit_failed"
 }
 
 # The model is committed; this makes it again with its own packages, apart from .venv.

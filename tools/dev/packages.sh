@@ -16,6 +16,7 @@ debian_packages=(
   "build  nlohmann-json3-dev  plugin manifests and --json output"
   "build  libcli11-dev        the command line of backplane"
   "build  libzip-dev          reads .npz files"
+  "build  libhwy-dev          vector code of plugins/cpu for each instruction set"
   "build  libgtest-dev        test framework"
   "build  libgmock-dev        its matchers"
   "build  libbenchmark-dev    speed tables"

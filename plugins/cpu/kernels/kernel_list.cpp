@@ -15,6 +15,7 @@ constexpr const bp_kernel* kKernels[] = {
     &kMaxPool,                                                  // max_pool
     &kConvOnednn,                                               // conv_onednn
     &kConvLoop,                                                 // conv_loop
+    &kMatmulSkinny, &kGemmSkinny,                               // matmul_skinny
     &kMatmulOnednn, &kGemmOnednn,                               // matmul_onednn
     &kMatmulLoop,   &kGemmLoop,                                 // matmul_loop
     &kCast,                                                     // cast

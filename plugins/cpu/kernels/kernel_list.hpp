@@ -36,6 +36,8 @@ extern const bp_kernel kMaxPool;
 extern const bp_kernel kConvOnednn;
 extern const bp_kernel kConvLoop;
 // matmul_onednn.cpp, matmul_loop.cpp
+extern const bp_kernel kMatmulSkinny;
+extern const bp_kernel kGemmSkinny;
 extern const bp_kernel kMatmulOnednn;
 extern const bp_kernel kMatmulLoop;
 extern const bp_kernel kGemmOnednn;

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// matmul and gemm in f32 where y has few rows, as in a model run for one input: memory is read once
+// and a library call would cost more than the product. Vector code by Highway, compiled for each
+// instruction set and chosen when it runs.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/matmul_skinny.cpp"
+// clang-format off: this file includes itself once per instruction set, before anything else.
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+#include "kernels/kernel_list.hpp"
+#include "matmul_shape.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace bp::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// sums[j] = the sum of a[i] * b[i * b_row + j]: rows of b are contiguous.
+void sum_rows(const float* a, const float* b, size_t k, size_t n, size_t b_row, float* sums) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  size_t j = 0;
+  for (; j + 4 * lanes <= n; j += 4 * lanes) {
+    auto sum0 = hn::Zero(d);
+    auto sum1 = hn::Zero(d);
+    auto sum2 = hn::Zero(d);
+    auto sum3 = hn::Zero(d);
+    for (size_t i = 0; i < k; ++i) {
+      const auto factor = hn::Set(d, a[i]);
+      const float* const row = b + i * b_row + j;
+      sum0 = hn::MulAdd(factor, hn::LoadU(d, row), sum0);
+      sum1 = hn::MulAdd(factor, hn::LoadU(d, row + lanes), sum1);
+      sum2 = hn::MulAdd(factor, hn::LoadU(d, row + 2 * lanes), sum2);
+      sum3 = hn::MulAdd(factor, hn::LoadU(d, row + 3 * lanes), sum3);
+    }
+    hn::StoreU(sum0, d, sums + j);
+    hn::StoreU(sum1, d, sums + j + lanes);
+    hn::StoreU(sum2, d, sums + j + 2 * lanes);
+    hn::StoreU(sum3, d, sums + j + 3 * lanes);
+  }
+  for (; j + lanes <= n; j += lanes) {
+    auto sum = hn::Zero(d);
+    for (size_t i = 0; i < k; ++i) {
+      sum = hn::MulAdd(hn::Set(d, a[i]), hn::LoadU(d, b + i * b_row + j), sum);
+    }
+    hn::StoreU(sum, d, sums + j);
+  }
+  for (; j < n; ++j) {
+    float sum = 0;
+    for (size_t i = 0; i < k; ++i) sum += a[i] * b[i * b_row + j];
+    sums[j] = sum;
+  }
+}
+
+// The sum of a[i] * b[i]. Four chains, since one would wait for itself.
+float dot(const float* a, const float* b, size_t k) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  auto sum0 = hn::Zero(d);
+  auto sum1 = hn::Zero(d);
+  auto sum2 = hn::Zero(d);
+  auto sum3 = hn::Zero(d);
+  size_t i = 0;
+  for (; i + 4 * lanes <= k; i += 4 * lanes) {
+    sum0 = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum0);
+    sum1 = hn::MulAdd(hn::LoadU(d, a + i + lanes), hn::LoadU(d, b + i + lanes), sum1);
+    sum2 = hn::MulAdd(hn::LoadU(d, a + i + 2 * lanes), hn::LoadU(d, b + i + 2 * lanes), sum2);
+    sum3 = hn::MulAdd(hn::LoadU(d, a + i + 3 * lanes), hn::LoadU(d, b + i + 3 * lanes), sum3);
+  }
+  for (; i + lanes <= k; i += lanes) {
+    sum0 = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum0);
+  }
+  const auto sum = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
+  float total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; i < k; ++i) total += a[i] * b[i];
+  return total;
+}
+
+// sums[j] = the product of a and column j of b, which is contiguous.
+void sum_columns(const float* a, const float* b, size_t k, size_t n, size_t b_col, float* sums) {
+  for (size_t j = 0; j < n; ++j) sums[j] = dot(a, b + j * b_col, k);
+}
+
+}  // namespace bp::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace bp::cpu {
+namespace {
+
+HWY_EXPORT(sum_rows);
+HWY_EXPORT(sum_columns);
+
+constexpr int64_t kMostRows = 4;
+// Above this, threads pay, and oneDNN has them.
+constexpr double kMostMultiplyAdds = 1 << 20;
+
+struct SkinnyPlan : bp_kernel_plan {
+  MatmulShape shape;
+  Epilogue epilogue;
+};
+
+void refuse_unfit(const MatmulShape& s) {
+  if (s.is_empty()) throw Refusal{"empty tensors need no vectors"};
+  if (s.batches.count != 1) throw Refusal{"takes one product, not batches"};
+  if (s.m > kMostRows) throw Refusal{"takes up to 4 rows"};
+  if (s.multiply_add_count() > kMostMultiplyAdds) throw Refusal{"too large for one thread"};
+  if (s.a_col != 1 && s.k != 1) throw Refusal{"takes rows of the first operand without gaps"};
+  const bool by_rows = s.b_col == 1 && s.b_row >= 0;
+  const bool by_columns = s.b_row == 1 && s.b_col >= 0;
+  if (!by_rows && !by_columns) throw Refusal{"takes matrices with dense rows or columns"};
+}
+
+std::unique_ptr<SkinnyPlan> make_matmul_plan(bp_device*, const bp_kernel_query& query,
+                                             bp_plan_info*) {
+  auto plan = std::make_unique<SkinnyPlan>();
+  plan->shape = make_matmul_shape(query);
+  refuse_unfit(plan->shape);
+  return plan;
+}
+
+std::unique_ptr<SkinnyPlan> make_gemm_plan(bp_device*, const bp_kernel_query& query,
+                                           bp_plan_info*) {
+  const auto attrs = read_attributes(query.attributes, bp_attrs_gemm_defaults());
+  auto plan = std::make_unique<SkinnyPlan>();
+  plan->shape = make_gemm_shape(query, attrs);
+  plan->epilogue = make_epilogue(query, attrs, plan->shape);
+  refuse_unfit(plan->shape);
+  return plan;
+}
+
+void finish(const Epilogue& e, const float* c, int64_t n, float* sums) {
+  if (e.is_nothing()) return;
+  const auto alpha = static_cast<float>(e.alpha);
+  const auto beta = static_cast<float>(e.beta);
+  for (int64_t j = 0; j < n; ++j) {
+    sums[j] = alpha * sums[j];
+    if (e.has_c) sums[j] += beta * c[j * e.c_col];
+  }
+}
+
+bp_status launch(const bp_launch_args& args) {
+  const auto& plan = *static_cast<const SkinnyPlan*>(args.plan);
+  const MatmulShape& s = plan.shape;
+  const float* const a = address_of<const float>(input_of(args, 0));
+  const float* const b = address_of<const float>(input_of(args, 1));
+  const float* const c = plan.epilogue.has_c ? address_of<const float>(input_of(args, 2)) : nullptr;
+  float* const y = address_of<float>(output_of(args));
+  const auto k = static_cast<size_t>(s.k);
+  const auto n = static_cast<size_t>(s.n);
+  for (int64_t i = 0; i < s.m; ++i) {
+    float* const sums = y + i * s.n;
+    if (s.b_col == 1) {
+      HWY_DYNAMIC_DISPATCH(sum_rows)
+      (a + i * s.a_row, b, k, n, static_cast<size_t>(s.b_row), sums);
+    } else {
+      HWY_DYNAMIC_DISPATCH(sum_columns)
+      (a + i * s.a_row, b, k, n, static_cast<size_t>(s.b_col), sums);
+    }
+    finish(plan.epilogue, c == nullptr ? nullptr : c + i * plan.epilogue.c_row, s.n, sums);
+  }
+  return BP_OK;
+}
+
+constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
+
+template <std::unique_ptr<SkinnyPlan> (*MakePlan)(bp_device*, const bp_kernel_query&,
+                                                  bp_plan_info*)>
+constexpr bp_kernel skinny_kernel(std::string_view name, std::string_view op) {
+  bp_kernel kernel = described_kernel(name, op, kMasks);
+  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
+  kernel.priority = 20;
+  kernel.depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT;
+  take_any_strides(&kernel);
+  kernel.plan = plan_slot<SkinnyPlan, MakePlan>;
+  kernel.plan_free = free_plan;
+  kernel.launch = launch_slot<launch>;
+  return kernel;
+}
+
+}  // namespace
+
+constinit const bp_kernel kMatmulSkinny =
+    skinny_kernel<make_matmul_plan>("matmul_f32_skinny", "matmul");
+constinit const bp_kernel kGemmSkinny = skinny_kernel<make_gemm_plan>("gemm_f32_skinny", "gemm");
+
+}  // namespace bp::cpu
+#endif

@@ -12,8 +12,8 @@
  * begins with struct_size and flags, grows only at its end, and zero in a member means what a side
  * without that member would do; the side that allocates a struct sizes and frees it; no size or
  * version is compared for equality; a plugin never throws across a slot, aborts, exits or installs
- * signal handlers; there is no current device.
- */
+ * signal handlers; there is no current device; NULL where no comment allows it is answered
+ * BP_INVALID_ARGUMENT, an unknown flag in an argument BP_UNSUPPORTED, neither with any effect. */
 #ifndef BACKPLANE_DEVICE_API_H
 #define BACKPLANE_DEVICE_API_H
 

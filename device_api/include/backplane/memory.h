@@ -70,10 +70,10 @@ typedef struct bp_memory_api {
   uint32_t struct_size;
   uint32_t flags; /* bands: BP_FEATURE_FILL_BIT, BP_FEATURE_PINNED_BIT, BP_FEATURE_MAP_BIT */
 
-  /* mem_alloc: device memory. Its content is undefined.
-   * Errors: BP_OUT_OF_MEMORY (the core trims and retries once); BP_INVALID_ARGUMENT.
-   * Ownership: mem_free with the same handle. Threads: any-thread. Blocks: it may.
-   * Absent: the plugin is refused. */
+  /* mem_alloc: device memory of undefined content. Where a handle is no address, alignment is
+   * between the plugin and its kernels: any power of two is taken. Errors: BP_OUT_OF_MEMORY for any
+   * size too large (the core trims and retries once); BP_INVALID_ARGUMENT for 0 bytes. Ownership:
+   * mem_free, same handle. Threads: any-thread. Blocks: it may. Absent: the plugin is refused. */
   bp_status (*mem_alloc)(bp_device* device, const bp_alloc_args* args, uint64_t* out_handle);
 
   /* mem_free: gives memory back. The core calls it only when no work uses the memory any more.
@@ -82,8 +82,8 @@ typedef struct bp_memory_api {
   bp_status (*mem_free)(bp_device* device, uint64_t handle);
 
   /* mem_copy: copies now; done when it returns. It is not ordered with streams: the core waits for
-   * work that uses either end before it calls.
-   * Errors: BP_INVALID_ARGUMENT for a range outside its memory. Threads: any-thread. Blocks: yes.
+   * work that uses either end before it calls. Errors: BP_INVALID_ARGUMENT for a range outside its
+   * memory, or for ranges within the device that overlap. Threads: any-thread. Blocks: yes.
    * Absent: the plugin is refused. */
   bp_status (*mem_copy)(bp_device* device, const bp_copy_args* args);
 
@@ -94,8 +94,8 @@ typedef struct bp_memory_api {
   bp_status (*mem_fill)(bp_device* device, bp_stream* stream, const bp_fill_args* args);
 
   /* host_alloc (band PINNED): host memory that copies with this device fastest, aligned to 64 bytes
-   * at least. Errors: BP_OUT_OF_MEMORY. Ownership: host_free. Threads: any-thread. Blocks: it may.
-   * Absent: aligned host allocation. */
+   * at least. Errors: BP_OUT_OF_MEMORY; BP_INVALID_ARGUMENT for 0 bytes. Ownership: host_free.
+   * Threads: any-thread. Blocks: it may. Absent: aligned host allocation. */
   bp_status (*host_alloc)(bp_device* device, uint64_t bytes, void** out_ptr);
 
   /* host_free (band PINNED): ends memory of host_alloc. Threads: any-thread. Blocks: it may. */

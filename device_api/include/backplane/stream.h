@@ -64,13 +64,13 @@ typedef struct bp_stream_api {
   bp_status (*event_destroy)(bp_event* event);
 
   /* event_record (band ASYNC): the event now means all work enqueued on the stream before this
-   * call. Errors: BP_POISONED. Threads: stream-ordered; object-exclusive on the event. Blocks: no.
-   */
+   * call. Errors: BP_POISONED; BP_UNSUPPORTED for an event of another device. Threads:
+   * stream-ordered; object-exclusive on the event. Blocks: no. */
   bp_status (*event_record)(bp_event* event, bp_stream* stream);
 
-  /* event_wait (band ASYNC): later work on the stream waits for the event's latest record; an event
-   * that was never recorded waits for nothing. If the recorded work failed, this stream fails too.
-   * Errors: BP_POISONED. Threads: stream-ordered. Blocks: no. */
+  /* event_wait (band ASYNC): later work on the stream waits for the event's latest record, and for
+   * nothing if there is none. If the recorded work failed, this stream fails too. Errors:
+   * BP_POISONED; BP_UNSUPPORTED as above. Threads: stream-ordered. Blocks: no. */
   bp_status (*event_wait)(bp_event* event, bp_stream* stream);
 
   /* event_sync (band ASYNC): the host waits for the event's latest record.
@@ -94,8 +94,8 @@ typedef struct bp_stream_api {
   bp_status (*stream_host_call)(bp_stream* stream, bp_host_fn fn, void* user);
 
   /* event_elapsed (band TIMING): nanoseconds between two finished records made with
-   * BP_EVENT_TIMING_BIT. Errors: BP_PENDING, BP_INVALID_ARGUMENT. Threads: any-thread. Blocks: no.
-   * Absent: host timestamps. */
+   * BP_EVENT_TIMING_BIT. Errors: BP_PENDING; BP_INVALID_ARGUMENT for other events, and for an end
+   * that was done before the start. Threads: any-thread. Blocks: no. Absent: host timestamps. */
   bp_status (*event_elapsed)(bp_event* start, bp_event* end, uint64_t* out_elapsed_ns);
 } bp_stream_api;
 

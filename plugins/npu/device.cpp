@@ -12,7 +12,16 @@
 
 namespace bp::npu {
 
+Device::Device(bp_instance* instance, uint32_t index, DeviceOptions options)
+    : host_(instance->host()),
+      options_(std::move(options)),
+      inject_(instance->inject),
+      memory_(index, options_.memory_bytes) {
+  driver_call();
+}
+
 void Device::run_dma(const Transfer& transfer) {
+  driver_call();
   auto done = std::make_shared<std::promise<void>>();
   dma_.post([transfer, done](const std::stop_token&) {
     transfer();
@@ -47,7 +56,7 @@ bp_status device_open(bp_instance* instance, const bp_open_args* args, bp_device
     if (wanted.index >= instance->device_count) {
       refuse("device_open: no device ", wanted.index, "; there are ", instance->device_count);
     }
-    *out_device = new bp_device(instance->host(), wanted.index, read_options(wanted));
+    *out_device = new bp_device(instance, wanted.index, read_options(wanted));
   });
 }
 

@@ -5,11 +5,13 @@
 #ifndef BACKPLANE_PLUGINS_NPU_DEVICE_HPP
 #define BACKPLANE_PLUGINS_NPU_DEVICE_HPP
 
+#include <atomic>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "backplane/sdk/sdk.hpp"
+#include "backplane/sdk/test_inject.hpp"
 #include "memory.hpp"
 #include "worker.hpp"
 
@@ -33,14 +35,18 @@ struct DeviceOptions {
 /// Any-thread.
 class Device {
  public:
-  Device(const sdk::Host& host, uint32_t index, DeviceOptions options)
-      : host_(host), options_(std::move(options)), memory_(index, options_.memory_bytes) {}
+  Device(bp_instance* instance, uint32_t index, DeviceOptions options);
 
   /// For slots of optional bands.
   void require(uint64_t feature) const {
     if ((options_.features & feature) != 0) return;
     fail(BP_UNSUPPORTED, "an option of the device has switched this off");
   }
+
+  /// What stands here for a call of a vendor's driver. Tests make it fail (bp.test_inject).
+  void driver_call() { inject_.driver_call(lost_); }
+  /// For what only waits.
+  void require_not_lost() const { sdk::TestInject::require_not_lost(lost_); }
 
   /// Returns when the DMA engine, which streams share, has done the transfer.
   void run_dma(const Transfer& transfer);
@@ -52,6 +58,8 @@ class Device {
  private:
   const sdk::Host host_;
   const DeviceOptions options_;
+  sdk::TestInject& inject_;
+  std::atomic<bool> lost_ = false;
   DeviceMemory memory_;
   Worker dma_;
 };
@@ -68,6 +76,7 @@ struct bp_device final : bp::npu::Device {
 struct bp_instance final {
   bp::sdk::Host services;
   uint32_t device_count;
+  bp::sdk::TestInject inject = {};
 
   const bp::sdk::Host& host() const { return services; }
 };

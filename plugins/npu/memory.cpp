@@ -120,6 +120,7 @@ namespace {
 bp_status mem_alloc(bp_device* device, const bp_alloc_args* args, uint64_t* out_handle) {
   return slot("mem_alloc", device, {args, out_handle}, [&] {
     const bp_alloc_args wanted = read_args(args);
+    device->driver_call();
     *out_handle = device->memory().alloc(wanted.bytes, wanted.alignment_bytes);
   });
 }
@@ -147,6 +148,7 @@ bp_status mem_fill(bp_device* device, bp_stream* stream, const bp_fill_args* arg
 bp_status host_alloc(bp_device* device, uint64_t bytes, void** out_ptr) {
   return slot("host_alloc", device, {out_ptr}, [&] {
     device->require(BP_FEATURE_PINNED_BIT);
+    device->driver_call();
     *out_ptr = ::operator new(bytes, kPinnedAlignment);
   });
 }

@@ -156,6 +156,7 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   bp_device* get() const { return device_; }
+  bp_instance* instance() const { return instance_.instance; }
   const Host& host() const { return instance_.host; }
 
   bp_device_props props() const {

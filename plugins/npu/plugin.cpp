@@ -2,6 +2,9 @@
 //
 // A simulated accelerator, and the plugin to read first (README.md: in which order). Here is the
 // one exported symbol, which only hands out tables, and the root table: init makes an instance.
+#include <iterator>
+#include <memory>
+
 #include "backplane/device_api.h"
 #include "device.hpp"
 #include "kernels/kernel_list.hpp"
@@ -17,13 +20,17 @@ bp_status init(const bp_host_api* host_api, void* host_ctx, const bp_config* con
     const bp_config wanted = read_args(config);
     instance.device_count = static_cast<uint32_t>(sdk::option_i64(&wanted, "devices", 1));
     // A plugin for real hardware opens its driver here; BP_UNAVAILABLE where there is none.
-    *out_instance = new bp_instance(instance);
+    auto made = std::make_unique<bp_instance>(instance.services, instance.device_count);
+    made->inject.arm(wanted);
+    *out_instance = made.release();
   });
 }
 
 bp_status shutdown(bp_instance* instance) {
   return slot("shutdown", instance, {}, [&] { delete instance; });
 }
+
+constexpr const bp_extension* kExtensions[] = {&sdk::TestInjectSlots<bp_instance>::kExtension};
 
 constexpr bp_root_api kRootApi = {
     .struct_size = sizeof(bp_root_api),
@@ -46,8 +53,8 @@ int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
       .memory = &bp::npu::kMemoryApi,
       .stream = &bp::npu::kStreamApi,
       .kernel = &bp::npu::kKernelApi,
-      .extensions = nullptr,
-      .extension_count = 0,
+      .extensions = bp::npu::kExtensions,
+      .extension_count = std::size(bp::npu::kExtensions),
   };
   bp::sdk::write_out(out_plugin, plugin);
   return BP_OK;

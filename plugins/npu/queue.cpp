@@ -71,6 +71,7 @@ class Mark {
 };
 
 void Queue::push(Command command) {
+  device_.driver_call();
   const std::scoped_lock lock(mutex_);
   if (failure_.status != BP_OK && !command.even_if_broken) {
     fail(BP_POISONED, "the stream broke before: ", failure_.message);
@@ -93,6 +94,7 @@ void Queue::push_transfer(std::function<Transfer()> resolve) {
 }
 
 bp_status Queue::sync(uint64_t timeout_ns) {
+  device_.require_not_lost();
   std::unique_lock lock(mutex_);
   const auto is_done = [this, target = pushed_count_] { return finished_count_ >= target; };
   if (!changed_.wait_until(lock, deadline_after(timeout_ns), is_done)) return BP_TIMEOUT;
@@ -107,6 +109,7 @@ void Queue::run(const Command& command, const std::stop_token& stop) {
   StreamFailure failure;
   try {
     if (stop.stop_requested()) throw_cancelled();
+    device_.driver_call();
     command.work(stop);
     return;
   } catch (StreamFailure& first) {  // cancelled, or of the stream that this one waited for
@@ -130,6 +133,7 @@ namespace {
 bp_status stream_create(bp_device* device, const bp_stream_args* args, bp_stream** out_stream) {
   return slot("stream_create", device, {args, out_stream}, [&] {
     device->require(BP_FEATURE_ASYNC_BIT);
+    device->driver_call();
     *out_stream = new bp_stream(*device);
   });
 }
@@ -150,6 +154,7 @@ bp_status stream_query(bp_stream* stream) { return as_query(stream_sync(stream, 
 bp_status event_create(bp_device* device, const bp_event_args* args, bp_event** out_event) {
   return slot("event_create", device, {args, out_event}, [&] {
     device->require(BP_FEATURE_ASYNC_BIT);
+    device->driver_call();
     const bool timing = (read_args(args).flags & BP_EVENT_TIMING_BIT) != 0;
     *out_event = new bp_event{*device, timing, nullptr};
   });
@@ -179,6 +184,7 @@ bp_status event_wait(bp_event* event, bp_stream* stream) {
 
 bp_status event_sync(bp_event* event, uint64_t timeout_ns) {
   return slot("event_sync", event, {}, [&]() -> bp_status {
+    event->device.require_not_lost();
     if (event->mark == nullptr) return BP_OK;
     if (!event->mark->wait(timeout_ns)) return BP_TIMEOUT;
     return report(event->host(), event->mark->failure(), nullptr);

@@ -17,6 +17,7 @@
 #include <type_traits>
 
 #include "backplane/sdk/sdk.hpp"
+#include "backplane/sdk/test_inject.hpp"
 
 #ifndef FAKE_FAULT
 #define FAKE_FAULT "none"
@@ -30,6 +31,7 @@ struct bp_instance {
   std::string signal_file;
   uint32_t device_count = 1;
   std::atomic<int> open_devices{0};
+  bp::sdk::TestInject inject;
 };
 
 struct bp_device {
@@ -41,6 +43,7 @@ struct bp_device {
   std::map<uint64_t, uint64_t> allocations;  // handle, bytes
   uint64_t used_bytes = 0;
   std::atomic<bool> in_call{false};
+  std::atomic<bool> lost{false};
 };
 
 namespace {
@@ -68,6 +71,15 @@ bp_status device_call(bp_device* device, Body&& body) {
   });
 }
 
+/// A device_call that the driver may fail.
+template <class Body>
+bp_status driver_call(bp_device* device, Body&& body) {
+  return device_call(device, [&] {
+    device->instance->inject.driver_call(device->lost);
+    body();
+  });
+}
+
 // --- root ---
 
 /// At most a minute, so that no test machine is left with a thread for ever.
@@ -84,6 +96,7 @@ bp_status root_init(const bp_host_api* api, void* host_ctx, const bp_config* con
   instance->fault = bp::sdk::option(config, "fault").value_or(FAKE_FAULT);
   instance->signal_file = bp::sdk::option(config, "signal_file").value_or("");
   instance->device_count = static_cast<uint32_t>(bp::sdk::option_i64(config, "devices", 1));
+  instance->inject.arm(*config);
   const std::string& fault = instance->fault;
   instance->host.log(BP_LOG_INFO, "init with fault " + fault);
   if (fault == "init_unavailable") {
@@ -115,8 +128,11 @@ bp_status device_count(bp_instance* instance, uint32_t* out_count) {
   return BP_OK;
 }
 
-bp_status device_open(bp_instance* instance, const bp_open_args* args, bp_device** out_device) {
+bp_status device_open(bp_instance* instance, const bp_open_args* their_args,
+                      bp_device** out_device) {
   return bp::sdk::guard(instance->host, [&]() -> bp_status {
+    const bp_open_args own_args = bp::sdk::read_args(their_args);
+    const bp_open_args* const args = &own_args;
     if (args->index >= instance->device_count) {
       throw Failure{BP_INVALID_ARGUMENT, "no device " + std::to_string(args->index)};
     }
@@ -126,6 +142,7 @@ bp_status device_open(bp_instance* instance, const bp_open_args* args, bp_device
     device->memory_bytes = static_cast<uint64_t>(bp::sdk::option_i64(args, "memory", 64 << 20));
     device->is_inline = bp::sdk::option_bool(args, "inline", false);
     device->has_host_memory = bp::sdk::option_bool(args, "host_memory", true);
+    instance->inject.driver_call(device->lost);
     if (device->fault == "open_fails") throw Failure{BP_UNAVAILABLE, "somebody else holds it"};
     if (device->fault == "open_gives_nothing") return BP_OK;
     ++instance->open_devices;
@@ -171,8 +188,10 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
 
 // --- memory ---
 
-bp_status mem_alloc(bp_device* device, const bp_alloc_args* args, uint64_t* out_handle) {
-  return device_call(device, [&] {
+bp_status mem_alloc(bp_device* device, const bp_alloc_args* their_args, uint64_t* out_handle) {
+  return driver_call(device, [&] {
+    const bp_alloc_args own_args = bp::sdk::read_args(their_args);
+    const bp_alloc_args* const args = &own_args;
     if (args->bytes == 0) throw Failure{BP_INVALID_ARGUMENT, "mem_alloc of 0 bytes"};
     if (args->bytes > device->memory_bytes - device->used_bytes) {
       throw Failure{BP_OUT_OF_MEMORY, "the fake's memory is full"};
@@ -208,8 +227,10 @@ char* device_end(bp_device* device, bp_mem mem, uint64_t bytes) {
   return reinterpret_cast<char*>(mem.handle) + mem.offset_bytes;
 }
 
-bp_status mem_copy(bp_device* device, const bp_copy_args* args) {
-  return device_call(device, [&] {
+bp_status mem_copy(bp_device* device, const bp_copy_args* their_args) {
+  return driver_call(device, [&] {
+    const bp_copy_args own_args = bp::sdk::read_args(their_args);
+    const bp_copy_args* const args = &own_args;
     const auto host_end = [](bp_mem mem) {
       return reinterpret_cast<char*>(mem.handle) + mem.offset_bytes;
     };
@@ -241,7 +262,8 @@ float& element(const bp_tensor& tensor, const bp_tensor& out, int64_t position) 
 }
 
 bp_status launch_relu(const bp_launch_args* args) {
-  return device_call(args->device, [&] {
+  if (!BP_SDK_HAS(args, out_extents)) return BP_INVALID_ARGUMENT;
+  return driver_call(args->device, [&] {
     if (args->device->fault == "relu_fails") throw Failure{BP_INTERNAL, "the unit overheated"};
     if (args->device->fault == "relu_loses") throw Failure{BP_DEVICE_LOST, "it fell off the bus"};
     const bp_tensor& out = args->tensors[1];
@@ -253,7 +275,8 @@ bp_status launch_relu(const bp_launch_args* args) {
 }
 
 bp_status launch_add(const bp_launch_args* args) {
-  return device_call(args->device, [&] {
+  if (!BP_SDK_HAS(args, out_extents)) return BP_INVALID_ARGUMENT;
+  return driver_call(args->device, [&] {
     const bp_tensor& out = args->tensors[2];
     for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
       element(out, out, i) = element(args->tensors[0], out, i) + element(args->tensors[1], out, i);
@@ -350,8 +373,10 @@ constexpr bp_kernel_api kKernel = {sizeof(bp_kernel_api), 0, kernel_list};
 // Room for the largest size that is claimed and still read.
 constexpr Grown<bp_memory_api> kMemory = {make_memory(), {}};
 
-constexpr int kExtensionTable = 42;
-#if defined(FAKE_BAD_EXTENSION)
+[[maybe_unused]] constexpr int kExtensionTable = 42;
+#if defined(FAKE_TEST_INJECT)
+constexpr const bp_extension& kExtension = bp::sdk::TestInjectSlots<bp_instance>::kExtension;
+#elif defined(FAKE_BAD_EXTENSION)
 constexpr bp_extension kExtension = {sizeof(bp_extension), 0, bp::sdk::str("nodot"), 1, 0,
                                      &kExtensionTable};
 #else
@@ -369,7 +394,7 @@ constexpr bp_extension kExtension = {sizeof(bp_extension), 0, bp::sdk::str("fake
 #if defined(FAKE_NO_KERNELS)
   plugin.kernel = nullptr;
 #endif
-#if defined(FAKE_FUTURE) || defined(FAKE_BAD_EXTENSION)
+#if defined(FAKE_FUTURE) || defined(FAKE_BAD_EXTENSION) || defined(FAKE_TEST_INJECT)
   plugin.flags = 0x10000000u;
   plugin.extensions = kExtensions;
   plugin.extension_count = 1;

@@ -115,7 +115,8 @@ int64_t* Launch::out_extents(size_t output) const {
 }
 
 bp_status launch_kernel(const bp_launch_args* args, PrepareKernel prepare) noexcept {
-  if (args == nullptr) return BP_INVALID_ARGUMENT;
+  // All members up to this one are of the oldest ABI that this plugin serves.
+  if (args == nullptr || !BP_SDK_HAS(args, out_extents)) return BP_INVALID_ARGUMENT;
   const bp_launch_args wanted = read_args(args);
   return slot("launch", wanted.device, {wanted.kernel, wanted.tensors}, [&] {
     if (wanted.stream != nullptr && &wanted.stream->device() != wanted.device) {
@@ -131,7 +132,10 @@ bp_status launch_kernel(const bp_launch_args* args, PrepareKernel prepare) noexc
       launch->resolve();
       body(*launch);
     };
-    if (wanted.stream == nullptr) return work({});
+    if (wanted.stream == nullptr) {
+      wanted.device->driver_call();
+      return work({});
+    }
     wanted.stream->push({.work = std::move(work), .op_seq = wanted.op_seq});
   });
 }

@@ -17,6 +17,8 @@ struct Segment {
   uint64_t bytes;
   Allocator::Pool* pool;
   Block* first;
+
+  bool is_unused() const { return first->free && first->next == nullptr; }
 };
 
 namespace {
@@ -37,6 +39,19 @@ size_t bin_of(uint64_t bytes) {
   const auto power = static_cast<size_t>(std::bit_width(granules)) - 1;
   const size_t step = power < 2 ? 0 : static_cast<size_t>((granules >> (power - 2)) & 3);
   return std::min<size_t>(power * 4 + step, 159);
+}
+
+// The smallest block of a bin that is large enough, out of the newest few.
+Block* best_fit(Block* first, uint64_t bytes) {
+  constexpr int kMostLookedAt = 32;
+  Block* best = nullptr;
+  int looked_at = 0;
+  for (Block* block = first; block != nullptr && looked_at < kMostLookedAt;
+       block = block->free_next, ++looked_at) {
+    if (block->bytes < bytes) continue;
+    if (best == nullptr || block->bytes < best->bytes) best = block;
+  }
+  return best;
 }
 
 std::string mib(uint64_t bytes) {
@@ -82,6 +97,9 @@ Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, Pool& pool) {
   const uint64_t rounded = round_up(std::max<uint64_t>(bytes, 1), kGranule);
   std::unique_lock lock(mutex_);
   Block* block = take_from_pool(pool, rounded);
+  if (block == nullptr && rounded > kSmallBlock) {
+    block = make_way(pool, rounded, lock);
+  }
   if (block == nullptr) {
     auto grown = grow(pool, rounded, tag);
     if (!grown.ok() && grown.status().code() == BP_OUT_OF_MEMORY) {
@@ -142,7 +160,8 @@ Status Allocator::trim() {
   {
     std::lock_guard lock(mutex_);
     stats_.trim_count += 1;
-    released_bytes = release_unused_segments();
+    for (const auto& [key, pool] : pools_) merge_recent(*pool);
+    released_bytes = release_segments([](const auto& segment) { return segment->is_unused(); });
   }
   log(BP_LOG_DEBUG, device_name_ + ": trimmed " + mib(released_bytes));
   return {};
@@ -175,31 +194,21 @@ Block* Allocator::take_from_pool(Pool& pool, uint64_t bytes) {
 }
 
 Block* Allocator::take_from_bins(Pool& pool, uint64_t bytes) {
-  // The bin of `bytes` itself may hold smaller blocks, so its list is walked a little before the
-  // next bins, whose every block fits.
-  const size_t own_bin = bin_of(bytes);
-  int looked_at = 0;
-  for (Block* block = pool.bins[own_bin]; block != nullptr && looked_at < 8;
-       block = block->free_next, ++looked_at) {
-    if (block->bytes < bytes) continue;
-    remove_free(pool, block);
-    split(pool, block, bytes);
-    return block;
-  }
-  for (size_t bin = own_bin + 1; bin < kBinCount; ++bin) {
+  // The bin of `bytes` itself may hold smaller blocks; every block of the next ones fits.
+  for (size_t bin = bin_of(bytes); bin < kBinCount; ++bin) {
     const uint64_t rest = pool.filled[bin / 64] >> (bin % 64);
     if (rest == 0) {
       bin = (bin / 64 + 1) * 64 - 1;
       continue;
     }
     bin += static_cast<size_t>(std::countr_zero(rest));
-    Block* block = pool.bins[bin];
+    Block* block = best_fit(pool.bins[bin], bytes);
+    if (block == nullptr) continue;
     // A small request must not eat into a large segment: it would keep it from ever going back.
     if (bytes <= kSmallBlock && block->segment->bytes > kSmallSegment &&
         block->bytes > 4 * kSmallSegment) {
       return nullptr;
     }
-    if (block->bytes < bytes) continue;  // only in the last, open-ended bin
     remove_free(pool, block);
     split(pool, block, bytes);
     return block;
@@ -252,6 +261,23 @@ Block* Allocator::merge(Block* left, Block* right) {
   return left;
 }
 
+// Before a pool grows for a large block, its unused segments, which were all too small, go back:
+// sizes that change from run to run would else leave a segment for each of them.
+Block* Allocator::make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mutex>& lock) {
+  merge_recent(pool);
+  const auto is_unused = [&pool](const std::unique_ptr<Segment>& segment) {
+    return segment->pool == &pool && segment->is_unused();
+  };
+  if (std::none_of(segments_.begin(), segments_.end(), is_unused)) return nullptr;
+  lock.unlock();
+  const Status idle = quiesce_();
+  lock.lock();
+  // Others may have given memory back meanwhile.
+  if (Block* block = take_from_pool(pool, bytes); block != nullptr || !idle.ok()) return block;
+  release_segments(is_unused);
+  return nullptr;
+}
+
 Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag) {
   uint64_t segment_bytes = bytes <= kSmallBlock ? kSmallSegment : round_up(bytes, kSmallSegment);
   uint64_t handle = 0;
@@ -297,14 +323,12 @@ Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_hand
   return {};
 }
 
-uint64_t Allocator::release_unused_segments() {
-  for (const auto& [key, pool] : pools_) merge_recent(*pool);
+uint64_t Allocator::release_segments(const SegmentTest& test) {
   uint64_t released_bytes = 0;
   std::erase_if(segments_, [&](const std::unique_ptr<Segment>& segment) {
-    Block* block = segment->first;
-    if (!block->free || block->next != nullptr) return false;
-    remove_free(*segment->pool, block);
-    delete_block(block);
+    if (!test(segment)) return false;
+    remove_free(*segment->pool, segment->first);
+    delete_block(segment->first);
     slots_.memory.mem_free(slots_.memory_self, segment->handle);
     released_bytes += segment->bytes;
     return true;

@@ -96,7 +96,9 @@ class Allocator {
   Block* merge(Block* left, Block* right);
   Result<Block*> grow(Pool& pool, uint64_t bytes, MemoryTag tag);
   Status take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_handle);
-  uint64_t release_unused_segments();
+  using SegmentTest = std::function<bool(const std::unique_ptr<Segment>&)>;
+  Block* make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mutex>& lock);
+  uint64_t release_segments(const SegmentTest& test);
   Status out_of_memory(uint64_t bytes, MemoryTag tag) const;
   Block* new_block();
   void delete_block(Block* block);

@@ -121,13 +121,29 @@ TEST_F(AllocatorTest, Allocate_OtherStream_DoesNotTakeTheFirstOnesBlock) {
 
 TEST_F(AllocatorTest, Allocate_DeviceFull_TrimsAndRetriesOnce) {
   device_.capacity_bytes = 8 << 20;
-  Block* big = must(6 << 20);
+  int another_stream = 0;
+  Block* big = must(6 << 20, MemoryTag::kActivations, &another_stream);
   allocator_->free(big);
   Block* other = must(7 << 20);
   EXPECT_EQ(quiesce_calls_, 1);
   EXPECT_EQ(other->bytes, uint64_t{7} << 20);
   EXPECT_EQ(allocator_->stats().trim_count, 1u);
   allocator_->free(other);
+}
+
+TEST_F(AllocatorTest, Allocate_UnusedSegmentsTooSmall_GoBackBeforeThePoolGrows) {
+  Block* small = must(4 << 20);
+  Block* live = must(6 << 20);
+  allocator_->free(small);
+  Block* large = must(9 << 20);
+  EXPECT_EQ(quiesce_calls_, 1);
+  EXPECT_EQ(allocator_->stats().reserved_bytes, uint64_t{6 + 10} << 20) << "rounded to 2 MiB";
+  EXPECT_EQ(device_.live.size(), 2u) << "what is in use stays";
+  allocator_->free(large);
+  Block* again = must(8 << 20);
+  EXPECT_EQ(device_.alloc_calls, 3) << "what is large enough is used again";
+  allocator_->free(again);
+  allocator_->free(live);
 }
 
 TEST_F(AllocatorTest, Allocate_NothingToTrim_ErrorListsLargestTags) {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Configure and build one preset, and the commands run and build over it.
 
-presets=(release clang asan tsan dev)
+presets=(release clang asan tsan coverage dev)
 job_count=""
 
 # A compiler process of this tree takes up to about 1.5 GB under the sanitizers: a small machine

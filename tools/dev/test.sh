@@ -21,6 +21,7 @@ command_test() {
     test_preset clang quick
     test_preset tsan quick
     test_preset release full
+    report_coverage
   fi
   say ""
   ((skipped_count == 0)) || say "$skipped_count skipped: build/*/reports/tests-*.xml says why"
@@ -58,6 +59,21 @@ count_results() {  # count_results JUNIT
   passed_count=$((passed_count + passed))
   failed_count=$((failed_count + failed))
   skipped_count=$((skipped_count + skipped))
+}
+
+# What the core's own tests reach. Tests of files and symbols are left out: they look at what a
+# build makes, and this one is made differently.
+report_coverage() {
+  if ! build_preset coverage; then
+    failed_count=$((failed_count + 1))
+    return 0
+  fi
+  find build/coverage -name '*.gcda' -delete
+  live_step "Run the tests of the core for coverage" "they ran before: see there" \
+    ctest --test-dir build/coverage -L '^quick$' -j 2 \
+    -E 'lint|package|dev_command|symbols|^abi_|cli_test' || true
+  live_step "Coverage" "read the error above" \
+    "$venv/bin/python" tools/dev/coverage.py --build build/coverage --source "$root" || true
 }
 
 # The device API must compile alone, as C and as C++, with both compilers.

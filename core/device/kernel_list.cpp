@@ -47,12 +47,16 @@ Status read_kernel(const bp_kernel* theirs, KernelRecord* out) {
   for (const bp_arg_rule* their_rule : std::span(kernel.arg_rules, kernel.arg_rule_count)) {
     bp_arg_rule& rule = out->arg_rules.emplace_back();
     const std::string what = fmt::format("arg_rules[{}]", out->arg_rules.size() - 1);
-    BP_TRY(copy_versioned(what, their_rule, sizeof(rule), sizeof(rule), &rule));
+    // A rule is optional to its last member: what an older plugin leaves out is zero.
+    constexpr size_t kHead = offsetof(bp_arg_rule, flags) + sizeof(bp_arg_rule::flags);
+    BP_TRY(copy_versioned(what, their_rule, kHead, sizeof(rule), &rule));
     rule.flags &= BP_ARG_HOST_AT_PLAN_BIT | BP_ARG_HOST_AT_LAUNCH_BIT;
-    if (rule.strides > BP_STRIDES_ANY || std::popcount(rule.alignment_bytes) > 1) {
+    const uint32_t strides = rule.strides;
+    const uint32_t alignment_bytes = rule.alignment_bytes;
+    if (strides > BP_STRIDES_ANY || std::popcount(alignment_bytes) > 1) {
       return fail(BP_INCOMPATIBLE,
-                  "{}: strides {} is unknown, or alignment_bytes {} no power of two", what,
-                  rule.strides, rule.alignment_bytes);
+                  "{}: strides {} is unknown, or alignment_bytes {} no power of two", what, strides,
+                  alignment_bytes);
     }
   }
   for (const uint64_t mask : std::span(kernel.dtype_masks, kernel.dtype_mask_count)) {

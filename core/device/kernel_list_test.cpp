@@ -163,10 +163,20 @@ TEST_F(ValidateKernels, ValidateKernels_BadArgumentRules_AreRefused) {
   rule_.strides = 0;
   rule_.alignment_bytes = 24;
   EXPECT_THAT(refusal(), testing::HasSubstr("alignment_bytes 24 no power of two"));
-  rule_.struct_size = 8;
-  EXPECT_THAT(refusal(), testing::HasSubstr("arg_rules[0]: struct_size is 8"));
+  rule_.struct_size = 0;
+  EXPECT_THAT(refusal(), testing::HasSubstr("arg_rules[0]: struct_size is 0"));
   rules_[0] = nullptr;
   EXPECT_EQ(refusal(), "kernel 0 (mine): arg_rules[0]: the pointer is null");
+}
+
+TEST_F(ValidateKernels, ValidateKernels_RuleOfAnOlderPlugin_IsZeroBeyondItsSize) {
+  use_rule();
+  rule_.struct_size = 8;
+  rule_.strides = 4711;  // not the plugin's: its rule ends before
+  const auto list = validate({&kernel_});
+  ASSERT_EQ(list->kernels.size(), 1u);
+  EXPECT_EQ(list->kernels[0].arg_rules[0].strides, BP_STRIDES_CONTIGUOUS);
+  EXPECT_EQ(list->kernels[0].arg_rules[0].struct_size, sizeof(bp_arg_rule));
 }
 
 TEST_F(ValidateKernels, ValidateKernels_BadOnesAmongGood_LeaveTheOthers) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "core/base/utf8.hpp"
 #include "core/plugin/steps.hpp"
@@ -22,24 +23,27 @@ struct Band {
   std::string_view slots;
 };
 
+// A band ends behind its last slot, never with the table: tables grow, bands do not.
 #define BP_FROM(table, slot) offsetof(bp_##table##_api, slot)
-constexpr Band kRoot[] = {{"", 0, 8, sizeof(bp_root_api), "init shutdown"}};
-constexpr Band kDevice[] = {
-    {"", 0, 8, sizeof(bp_device_api), "device_count device_open device_close device_props"}};
+#define BP_BEHIND(table, slot) BP_FROM(table, slot) + sizeof(bp_##table##_api::slot)
+constexpr Band kRoot[] = {{"", 0, 8, BP_BEHIND(root, shutdown), "init shutdown"}};
+constexpr Band kDevice[] = {{"", 0, 8, BP_BEHIND(device, device_props),
+                             "device_count device_open device_close device_props"}};
 constexpr Band kMemory[] = {{"", 0, 8, BP_FROM(memory, mem_fill), "mem_alloc mem_free mem_copy"},
                             {"FILL", BP_FEATURE_FILL_BIT, BP_FROM(memory, mem_fill),
                              BP_FROM(memory, host_alloc), "mem_fill"},
                             {"PINNED", BP_FEATURE_PINNED_BIT, BP_FROM(memory, host_alloc),
                              BP_FROM(memory, mem_map), "host_alloc host_free"},
                             {"MAP", BP_FEATURE_MAP_BIT, BP_FROM(memory, mem_map),
-                             sizeof(bp_memory_api), "mem_map mem_unmap"}};
+                             BP_BEHIND(memory, mem_unmap), "mem_map mem_unmap"}};
 constexpr Band kStream[] = {
     {"ASYNC", BP_FEATURE_ASYNC_BIT, 8, BP_FROM(stream, event_elapsed),
      "stream_create stream_destroy stream_sync stream_query event_create event_destroy "
      "event_record event_wait event_sync event_query mem_copy_async stream_host_call"},
-    {"TIMING", BP_FEATURE_TIMING_BIT, BP_FROM(stream, event_elapsed), sizeof(bp_stream_api),
-     "event_elapsed"}};
-constexpr Band kKernel[] = {{"", 0, 8, sizeof(bp_kernel_api), "kernel_list"}};
+    {"TIMING", BP_FEATURE_TIMING_BIT, BP_FROM(stream, event_elapsed),
+     BP_BEHIND(stream, event_elapsed), "event_elapsed"}};
+constexpr Band kKernel[] = {{"", 0, 8, BP_BEHIND(kernel, kernel_list), "kernel_list"}};
+#undef BP_BEHIND
 #undef BP_FROM
 
 Status check_band(std::string_view table, const Band& band, bool announced, std::byte* bytes) {
@@ -62,8 +66,8 @@ Status check_band(std::string_view table, const Band& band, bool announced, std:
 }
 
 template <class Table>
-Status read_table(std::string_view name, std::span<const Band> bands, const Table* theirs,
-                  Table* out) {
+Status read_table(std::string_view name, std::span<const Band> bands,
+                  const std::type_identity_t<Table>* theirs, Table* out) {
   const size_t required = bands[0].name.empty() ? bands[0].end : bands[0].begin;
   BP_TRY(copy_versioned(fmt::format("table {}", name), theirs, required, sizeof(Table), out));
   uint32_t known = 0;
@@ -85,7 +89,8 @@ Status read_extensions(const bp_plugin& offered, std::vector<PluginExtension>* o
   }
   for (const bp_extension* theirs : std::span(offered.extensions, count)) {
     bp_extension own{};
-    BP_TRY(copy_versioned("extension", theirs, sizeof(own), sizeof(own), &own));
+    constexpr size_t kRequired = offsetof(bp_extension, table) + sizeof(own.table);
+    BP_TRY(copy_versioned("extension", theirs, kRequired, sizeof(own), &own));
     if (own.table == nullptr || view(own.name).find('.') == std::string_view::npos) {
       return fail(BP_INCOMPATIBLE,
                   "extension '{}': expected a name like vendor.feature and a table",

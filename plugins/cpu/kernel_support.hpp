@@ -72,9 +72,9 @@ inline bool is_contiguous(const bp_tensor& tensor) {
 /// stream can only be a foreign pointer.
 template <bp_status (*Launch)(const bp_launch_args&)>
 bp_status launch_slot(const bp_launch_args* args) {
-  if (args == nullptr || args->struct_size < sizeof(bp_launch_args)) [[unlikely]] {
-    return BP_INVALID_ARGUMENT;  // All members are of the oldest ABI that this plugin knows.
-  }
+  // All members up to this one are of the oldest ABI that this plugin serves.
+  if (args == nullptr || !BP_SDK_HAS(args, out_extents)) [[unlikely]]
+    return BP_INVALID_ARGUMENT;
   return sdk::slot("launch", args->device, {}, [args] {
     if (args->stream != nullptr) sdk::refuse("launch: this device has no streams of its own");
     if (args->tensors == nullptr) sdk::refuse("launch: the tensors are NULL");
@@ -84,6 +84,13 @@ bp_status launch_slot(const bp_launch_args* args) {
 
 // ---- a query ----
 
+/// The members that all kernels read without looking at sizes again are there: those of the oldest
+/// ABI that this plugin serves.
+inline bool is_whole(const bp_kernel_query* query) {
+  constexpr size_t kArgBytes = offsetof(bp_arg_info, strides) + sizeof(bp_arg_info::strides);
+  return query != nullptr && BP_SDK_HAS(query, attributes_bytes) && query->args != nullptr &&
+         query->arg_stride_bytes >= kArgBytes;
+}
 inline const bp_arg_info& arg_info(const bp_kernel_query& query, uint32_t index) {
   return *reinterpret_cast<const bp_arg_info*>(reinterpret_cast<const std::byte*>(query.args) +
                                                size_t{query.arg_stride_bytes} * index);
@@ -118,6 +125,18 @@ inline std::span<const int64_t> values_of(const bp_i64_span& span) {
   return {span.ptr, static_cast<size_t>(span.count)};
 }
 
+/// bp_kernel.supports around a function that tells why not; nullptr: yes.
+template <const char* (*Reason)(const bp_kernel_query&)>
+bp_status supports_slot(bp_device*, const bp_kernel_query* query, bp_support* out_support) {
+  if (!is_whole(query) || out_support == nullptr) return BP_INVALID_ARGUMENT;
+  const char* const reason = Reason(*query);
+  bp_support support{};
+  support.answer = reason == nullptr ? BP_SUPPORT_YES : BP_SUPPORT_NO;
+  if (reason != nullptr) support.reason = sdk::str(reason);
+  sdk::write_out(out_support, support);
+  return BP_OK;
+}
+
 /// Thrown while planning: a correct call that this kernel leaves to the next one.
 struct Refusal {
   const char* reason;  // a literal: it must live as long as the plugin
@@ -129,6 +148,7 @@ template <class Plan,
 bp_status plan_slot(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
                     bp_kernel_plan** out_plan) {
   return sdk::slot("plan", device, {query, out_info, out_plan}, [&]() -> bp_status {
+    if (!is_whole(query)) sdk::refuse("plan: the query or its arguments are cut short");
     bp_plan_info info{};
     try {
       *out_plan = Make(device, *query, &info).release();
@@ -145,14 +165,6 @@ bp_status plan_slot(bp_device* device, const bp_kernel_query* query, bp_plan_inf
 
 inline void free_plan(bp_device*, bp_kernel_plan* plan) { delete plan; }
 inline void destroy_state(bp_device*, bp_kernel_state* state) { delete state; }
-
-inline bp_status answer_support(bp_support* out_support, uint32_t answer, std::string_view reason) {
-  bp_support support{};
-  support.answer = answer;
-  support.reason = sdk::str(reason);
-  sdk::write_out(out_support, support);
-  return BP_OK;
-}
 
 // ---- descriptors ----
 

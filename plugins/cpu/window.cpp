@@ -86,12 +86,9 @@ WindowRanges::WindowRanges(const Window& window) {
   for (int64_t o = 0; o < window.out[1]; ++o) rows.push_back(valid_kernel(window, 1, o));
 }
 
-bp_status supports_spatial_rank(bp_device*, const bp_kernel_query* query, bp_support* out_support) {
-  const uint32_t rank = input_info(*query, 0).rank;
-  if (rank < 3 || rank > 2 + kMaxSpatialRank) {
-    return answer_support(out_support, BP_SUPPORT_NO, kRankReason);
-  }
-  return answer_support(out_support, BP_SUPPORT_YES, "");
+const char* refused_spatial_rank(const bp_kernel_query& query) {
+  const uint32_t rank = input_info(query, 0).rank;
+  return rank < 3 || rank > 2 + kMaxSpatialRank ? kRankReason : nullptr;
 }
 
 }  // namespace bp::cpu

@@ -65,9 +65,8 @@ struct WindowRanges {
   std::vector<Range> rows;
 };
 
-/// bp_kernel.supports of both: ranks only, since sizes may not be known yet.
-bp_status supports_spatial_rank(bp_device* device, const bp_kernel_query* query,
-                                bp_support* out_support);
+/// For supports_slot() of both: ranks only, since sizes may not be known yet.
+const char* refused_spatial_rank(const bp_kernel_query& query);
 
 }  // namespace bp::cpu
 

@@ -188,13 +188,10 @@ bp_status launch(const bp_launch_args& args) {
 }
 
 // The dtype of the output is an attribute, which no mask covers.
-bp_status supports(bp_device*, const bp_kernel_query* query, bp_support* out_support) {
-  const uint32_t to = output_info(*query).dtype;
-  if (to <= BP_DTYPE_U4 && (kAnyTypes & BP_DTYPE_BIT(to)) != 0) {
-    return answer_support(out_support, BP_SUPPORT_YES, "");
-  }
-  return answer_support(out_support, BP_SUPPORT_NO,
-                        "casts go to bool, integers of 8 to 64 bits, f16, bf16, f32 and f64 only");
+const char* why_not(const bp_kernel_query& query) {
+  const uint32_t to = output_info(query).dtype;
+  if (to <= BP_DTYPE_U4 && (kAnyTypes & BP_DTYPE_BIT(to)) != 0) return nullptr;
+  return "casts go to bool, integers of 8 to 64 bits, f16, bf16, f32 and f64 only";
 }
 
 constexpr uint64_t kMasks[] = {kAnyTypes};
@@ -203,7 +200,7 @@ constexpr bp_kernel cast_kernel() {
   bp_kernel kernel = described_kernel("cast_loop", "cast", kMasks);
   kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
   take_any_strides(&kernel);
-  kernel.supports = supports;
+  kernel.supports = supports_slot<why_not>;
   kernel.launch = launch_slot<launch>;
   return kernel;
 }

@@ -128,7 +128,7 @@ constexpr bp_kernel conv_loop_kernel() {
   bp_kernel kernel = described_kernel("conv_loop", "conv", kMasks);
   kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
   kernel.depends_on = BP_DEPENDS_SIZES_BIT;
-  kernel.supports = supports_spatial_rank;
+  kernel.supports = supports_slot<refused_spatial_rank>;
   kernel.plan = plan_slot<ConvPlan, make_plan>;
   kernel.plan_free = free_plan;
   kernel.launch = launch_slot<launch>;

@@ -121,7 +121,7 @@ constexpr bp_kernel conv_onednn_kernel() {
   bp_kernel kernel = described_kernel("conv_f32_onednn", "conv", kMasks);
   kernel.priority = 10;
   kernel.depends_on = BP_DEPENDS_SIZES_BIT;
-  kernel.supports = supports_spatial_rank;
+  kernel.supports = supports_slot<refused_spatial_rank>;
   kernel.plan = plan_slot<DnnlPlan, make_plan>;
   kernel.plan_free = free_plan;
   kernel.launch = launch_slot<launch_dnnl>;

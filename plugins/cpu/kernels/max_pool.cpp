@@ -141,7 +141,7 @@ constexpr bp_kernel max_pool_kernel() {
   bp_kernel kernel = described_kernel("max_pool_loop", "max_pool", kMasks);
   kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
   kernel.depends_on = BP_DEPENDS_SIZES_BIT;
-  kernel.supports = supports_spatial_rank;
+  kernel.supports = supports_slot<refused_spatial_rank>;
   kernel.plan = plan_slot<MaxPoolPlan, make_plan>;
   kernel.plan_free = free_plan;
   kernel.launch = launch_slot<launch>;

@@ -100,6 +100,7 @@ Attributes read_attributes(const void* attributes, Attributes defaults) {
 /// Argument `index` of a query: inputs first, then outputs.
 inline const bp_arg_info* arg_of(const bp_kernel_query& query, uint32_t index) {
   if (index >= query.input_count + query.output_count) refuse("a query without argument ", index);
+  if (query.args == nullptr) refuse("a query whose arguments are NULL");
   const auto* const first = reinterpret_cast<const std::byte*>(query.args);
   return reinterpret_cast<const bp_arg_info*>(first + size_t{index} * query.arg_stride_bytes);
 }

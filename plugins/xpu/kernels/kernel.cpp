@@ -98,6 +98,12 @@ bp_status plan_with(Plan (*make)(const bp_kernel_query&), bp_device* device,
   if (device == nullptr || query == nullptr || out_plan == nullptr) return BP_INVALID_ARGUMENT;
   *out_plan = nullptr;
   return sdk::guard(device->host(), [&] {
+    // Up to these members all is of the oldest ABI that this plugin serves.
+    constexpr size_t kArgBytes = offsetof(bp_arg_info, strides) + sizeof(bp_arg_info::strides);
+    if (!BP_SDK_HAS(query, attributes_bytes) || query->args == nullptr ||
+        query->arg_stride_bytes < kArgBytes) {
+      sdk::refuse("plan: the query or its arguments are cut short");
+    }
     const Plan plan = make(*query);
     *out_plan = new bp_kernel_plan{plan, device->programs().get(plan.program())};
     return BP_OK;
@@ -131,7 +137,10 @@ bp_status state_create(bp_device* device, const bp_kernel*, const bp_kernel_plan
 void state_destroy(bp_device*, bp_kernel_state* state) { delete state; }
 
 bp_status launch(const bp_launch_args* args) {
-  if (args == nullptr || args->device == nullptr) return BP_INVALID_ARGUMENT;
+  // All members up to this one are of the oldest ABI that this plugin serves.
+  if (args == nullptr || !BP_SDK_HAS(args, out_extents) || args->device == nullptr) {
+    return BP_INVALID_ARGUMENT;
+  }
   bp_device& device = *args->device;
   return sdk::guard(device.host(), [&]() -> bp_status {
     if (args->plan == nullptr || args->state == nullptr || args->tensors == nullptr) {

@@ -36,6 +36,7 @@ LogState& state() {
 }
 
 std::atomic<uint32_t> g_level{BP_LOG_WARNING};
+std::atomic<bool> g_level_fixed{false};
 thread_local constinit bool in_sink = false;
 
 /// One thread's turn to write; it has none inside its own, nor after the deadline.
@@ -107,6 +108,15 @@ void set_log_sink(LogSink sink) {
   const Turn after_a_line_being_written;
 }
 
-void set_log_level(uint32_t level) { g_level.store(level, std::memory_order_relaxed); }
+void set_log_level(uint32_t level) {
+  if (!g_level_fixed.load(std::memory_order_relaxed)) {
+    g_level.store(level, std::memory_order_relaxed);
+  }
+}
+
+void fix_log_level(uint32_t level) {
+  g_level_fixed.store(true, std::memory_order_relaxed);
+  g_level.store(level, std::memory_order_relaxed);
+}
 
 }  // namespace bp

@@ -24,6 +24,9 @@ void log(uint32_t level, std::string_view line);
 void set_log_sink(LogSink sink);
 /// Lines above this level are dropped. The start value is the option BACKPLANE_LOG.
 void set_log_level(uint32_t level);
+/// The same, and later set_log_level() changes nothing: what an application says is stronger than
+/// the option.
+void fix_log_level(uint32_t level);
 bool log_enabled(uint32_t level);
 
 }  // namespace bp

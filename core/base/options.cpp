@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "BACKPLANE_";
 
-constexpr std::array<OptionRow, 8> kRows = {{
+constexpr std::array<OptionRow, 9> kRows = {{
     {"BACKPLANE_CONFIG", "path", "", "", "JSON file with plugin options and device aliases"},
     {"BACKPLANE_FALLBACK", "choice", "warn", "allow|warn|deny",
      "what to do when a device has no kernel for an operator"},
@@ -28,6 +28,7 @@ constexpr std::array<OptionRow, 8> kRows = {{
      "folders searched for plugins before the installed ones"},
     {"BACKPLANE_SYNC", "bool", "0", "", "1: wait after every launch"},
     {"BACKPLANE_TIMEOUT", "seconds", "300", "", "the longest that any wait of the core may take"},
+    {"BACKPLANE_WORKERS", "count", "2", "", "asynchronous runs at once"},
 }};
 
 size_t row_index(std::string_view name) {
@@ -58,11 +59,15 @@ Status check_value(const OptionRow& row, std::string_view value) {
     }
   } else if (row.type == "bool" && value != "0" && value != "1") {
     return refuse("0 or 1");
-  } else if (row.type == "seconds") {
-    int seconds = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-    if (error != std::errc() || end != value.data() + value.size() || seconds < 1) {
+  } else if (row.type == "seconds" || row.type == "count") {
+    int number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const bool whole = error == std::errc() && end == value.data() + value.size();
+    if (row.type == "seconds" && (!whole || number < 1)) {
       return refuse("a whole number of seconds, at least 1");
+    }
+    if (row.type == "count" && (!whole || number < 1 || number > 1024)) {
+      return refuse("a whole number from 1 to 1024");
     }
   }
   return {};

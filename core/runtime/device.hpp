@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/handle_table.hpp"
 #include "core/base/ref.hpp"
 #include "core/base/status.hpp"
 #include "core/base/thread_counter.hpp"
@@ -35,6 +36,7 @@ struct DeviceCounters {
   std::atomic<uint64_t> materialisations{0};  // strided inputs made contiguous for a kernel
   std::atomic<uint64_t> host_to_device_copies{0};
   std::atomic<uint64_t> device_to_host_copies{0};
+  std::atomic<uint64_t> output_copies{0};  // outputs copied into the tensor they were bound to
   std::atomic<uint64_t> host_waits{0};  // waits of the host that ordering between streams cost
 };
 
@@ -62,6 +64,8 @@ class Device : public Counted<Device> {
                                   uint32_t index, const std::vector<OptionSetting>& options);
 
   const std::string& name() const { return name_; }  // "cpu:0"
+  /// What the C API calls the device; it ends with the object.
+  void* handle() const { return handle_.get(); }
   const LoadedPlugin& plugin() const { return *plugin_; }
   Runtime& runtime() const { return runtime_; }
   const DeviceSlots& slots() const { return slots_; }
@@ -139,6 +143,7 @@ class Device : public Counted<Device> {
   void close_streams();
 
   Runtime& runtime_;
+  const OwnedHandle handle_{HandleKind::kDevice, this};
   std::shared_ptr<const LoadedPlugin> plugin_;  // empty after close
   const std::string name_;
   DeviceSlots slots_;

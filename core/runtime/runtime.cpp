@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <thread>
 
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
@@ -50,6 +51,10 @@ Status Runtime::apply_options(const RuntimeArgs& args) {
   }
   set_log_level(log_level_from(options_.text("BACKPLANE_LOG")));
   sync_launches_ = options_.flag("BACKPLANE_SYNC");
+  uint32_t workers = 1;
+  const std::string& count = options_.text("BACKPLANE_WORKERS");
+  std::from_chars(count.data(), count.data() + count.size(), workers);
+  workers_.set_max_threads(workers);
   const std::string& fallback = options_.text("BACKPLANE_FALLBACK");
   fallback_mode_ = fallback == "allow"  ? FallbackMode::kAllow
                    : fallback == "deny" ? FallbackMode::kDeny
@@ -170,6 +175,32 @@ std::string Runtime::fallback_summary() const {
 
 Status Runtime::check_open() const {
   return closed() ? Status(BP_GONE, "the Runtime was closed") : Status();
+}
+
+Status Runtime::begin_run() {
+  runs_.fetch_add(1);
+  if (!stopping_.load()) [[likely]]
+    return {};
+  end_run();
+  return Status(BP_GONE, "the Runtime was closed");
+}
+
+Status Runtime::stop_runs() {
+  BP_TRY(check_not_forked());
+  if (workers_.on_worker()) {
+    return Status(BP_BUSY, "a run of this Runtime is still in its callback, which called this");
+  }
+  stopping_.store(true);
+  const auto deadline = std::chrono::steady_clock::now() + wait_timeout_;
+  BP_TRY(workers_.close(wait_timeout_));
+  while (runs_.load() != 0) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return Status(BP_TIMEOUT, std::to_string(runs_.load()) +
+                                    " runs have not ended in time (BACKPLANE_TIMEOUT)");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return {};
 }
 
 void Runtime::close() {

@@ -23,6 +23,7 @@
 #include "core/dispatch/schema.hpp"
 #include "core/plugin/loader.hpp"
 #include "core/runtime/device.hpp"
+#include "core/runtime/worker_pool.hpp"
 
 namespace bp {
 
@@ -77,7 +78,20 @@ class Runtime : public Counted<Runtime> {
   /// "cpu:0 ran for npu:0: max_pool 2, ..."; empty: no fallback happened.
   std::string fallback_summary() const;
 
-  /// Closes devices and plugins; later use of anything below answers GONE. Idempotent.
+  /// Where asynchronous runs run. Any thread.
+  WorkerPool& workers() { return workers_; }
+  /// True from the first stop_runs() on: runs in progress are to end soon.
+  const std::atomic<bool>& stopping() const { return stopping_; }
+  /// To be called before a run, and end_run() after it, by those that need close() to wait for
+  /// them. Errors: GONE from stop_runs() on, and then end_run() is not called.
+  Status begin_run();
+  void end_run() { runs_.fetch_sub(1); }
+  /// Begins no more runs, ends those that no worker has begun, and waits for the others. Errors:
+  /// TIMEOUT; BUSY from a worker's task. It may be called again. Any thread.
+  Status stop_runs();
+
+  /// Closes devices and plugins; later use of anything below answers GONE. Idempotent. Runs that
+  /// were begun must have ended.
   void close();
   bool closed() const { return closed_.load(std::memory_order_acquire); }
   /// GONE after close.
@@ -104,9 +118,13 @@ class Runtime : public Counted<Runtime> {
   bool sync_launches_ = false;
   std::chrono::nanoseconds wait_timeout_{0};
   std::atomic<bool> closed_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint32_t> runs_{0};
 
   mutable std::mutex fallback_mutex_;
   std::map<std::string, std::map<std::string, uint64_t>> fallback_counts_;  // device, operator
+
+  WorkerPool workers_;  // destroyed first
 };
 
 }  // namespace bp

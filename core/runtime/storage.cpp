@@ -19,8 +19,12 @@ Storage::Storage(Device* device, uint64_t handle, uint64_t offset_bytes, uint64_
       bytes_(bytes) {}
 
 Storage::~Storage() {
-  // After close() the memory is already back with the device, and the block with its allocator.
-  if (block_ == nullptr || device_->closed()) return;
+  // After close() no work is left, and blocks are back with their allocator.
+  if (device_ == nullptr || device_->closed()) return;
+  if (block_ == nullptr) {
+    if (owner_ != nullptr && !device_->lost()) let_work_end();
+    return;
+  }
   // Other streams may still use the block: its home stream waits for them, so that whoever gets the
   // block next on that stream comes after them. If that wait cannot be enqueued the host waits; a
   // foreign stream that failed touches nothing any more, and its own user learns of the failure.
@@ -34,6 +38,17 @@ Storage::~Storage() {
     for (const Mark& mark : last_reads_) settle(mark);
   }
   device_->allocator().free(block_);
+}
+
+void Storage::let_work_end() {
+  // Work that failed uses the memory no more; whoever reads its results is told.
+  const auto wait = [](const Mark& mark) {
+    if (mark.stream == nullptr || mark.stream->known_done(mark.seq)) return;
+    [[maybe_unused]] const Status status = mark.stream->sync();
+  };
+  const Marks all = marks(true);
+  wait(all.last_write);
+  for (const Mark& mark : all.last_reads) wait(mark);
 }
 
 Result<Ref<Storage>> Storage::allocate(Device& device, uint64_t bytes, MemoryTag tag,

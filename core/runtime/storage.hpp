@@ -35,9 +35,13 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   /// first). Errors: OUT_OF_MEMORY.
   static Result<Ref<Storage>> allocate(Device& device, uint64_t bytes, MemoryTag tag, Stream& home);
   /// Foreign memory: `handle` as the device understands it, or a host address with `device`
-  /// nullptr. `owner` is let go when the last tensor has.
+  /// nullptr. `owner` is let go when the last tensor has, and queued work that uses the memory is
+  /// over: for that the host waits.
   static Ref<Storage> wrap(Device* device, uint64_t handle, uint64_t bytes,
                            std::shared_ptr<const void> owner);
+
+  /// Lets `owner` go when the last tensor has. Before anybody else has the storage.
+  void keep(std::shared_ptr<const void> owner) { owner_ = std::move(owner); }
 
   /// nullptr: host memory that belongs to no device.
   Device* device() const { return device_; }
@@ -92,6 +96,7 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
     std::vector<Mark> last_reads;
   };
   Marks marks(bool write);
+  void let_work_end();
   Status order_after_marks(Stream& stream, bool write);
   Status claim_faults();
   void copy_fault_marks(Storage& source);

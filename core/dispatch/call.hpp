@@ -31,6 +31,11 @@ Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_o
 
 /// The same values contiguous, on the same device; the tensor itself if it is already.
 Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream);
+/// Writes the values of `source` into `target`: contiguous, of the same dtype and sizes, anywhere.
+/// `aligned`: it begins on a 256-byte boundary. `stream` is of the target's device, and not looked
+/// at where that is the host. Waits unless both are on one device.
+Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool aligned,
+                 Stream& stream);
 /// The same values on another device (or, from the host, on a first one). Waits for the source.
 Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, Stream& stream,
                                    MemoryTag tag);

@@ -13,14 +13,19 @@ namespace {
 
 size_t index_of(PlanDevice device) { return static_cast<size_t>(device); }
 
+/// The host reads and writes this device's memory itself, and no work on it is ever pending.
+bool is_host_like(const Device& device) { return device.is_inline() && device.has_host_memory(); }
+
 }  // namespace
 
 SegmentInstance::SegmentInstance(std::shared_ptr<const Segment> segment,
                                  std::array<Device*, kPlanDeviceCount> devices,
-                                 std::array<Stream*, kPlanDeviceCount> streams)
+                                 std::array<Stream*, kPlanDeviceCount> streams,
+                                 std::shared_ptr<MemoryBudget> budget)
     : segment_(std::move(segment)),
       devices_(devices),
       streams_(streams),
+      arena_charge_(std::move(budget)),
       owned_(segment_->slots.size()) {
   for (Device* device : devices_) {
     if (device != nullptr) device->track(this);
@@ -46,6 +51,8 @@ void SegmentInstance::release_plugin_objects() {
 Status SegmentInstance::prepare() {
   for (size_t i = 0; i < kPlanDeviceCount; ++i) {
     if (segment_->arena_bytes[i] == 0) continue;
+    BP_TRY(arena_charge_.add(segment_->arena_bytes[i],
+                             "activations and workspaces on " + devices_[i]->name()));
     BP_TRY_ASSIGN(arenas_[i], Storage::allocate(*devices_[i], segment_->arena_bytes[i],
                                                 MemoryTag::kActivations, *streams_[i]));
   }
@@ -121,11 +128,38 @@ void SegmentInstance::prepare_arguments() {
   }
 }
 
-Status SegmentInstance::make_owned() {
+/// Another live-out lies in the same memory.
+bool SegmentInstance::is_shared(const LiveOut& out) const {
+  return std::any_of(segment_->live_outs.begin(), segment_->live_outs.end(),
+                     [&](const LiveOut& other) {
+                       const Slot& slot = segment_->slots[other.slot];
+                       const SlotId base = slot.kind == SlotKind::kView ? slot.base : other.slot;
+                       return &other != &out && base == out.slot;
+                     });
+}
+
+Status SegmentInstance::use_bound(std::span<const Ref<Tensor>> bound) {
+  if (bound.empty()) return {};
+  for (const LiveOut& out : segment_->live_outs) {
+    const Ref<Tensor>& tensor = bound[out.value];
+    const Slot& slot = segment_->slots[out.slot];
+    const size_t where = index_of(slot.device);
+    const bool direct = tensor && slot.kind == SlotKind::kOwned && out.extents == kNoSlot &&
+                        tensor->device() == devices_[where] && tensor->sizes() == slot.sizes &&
+                        is_plan_aligned(*tensor) && !is_shared(out);
+    if (!direct) continue;
+    BP_TRY(tensor->storage().order_before(*streams_[where], true));
+    owned_[out.slot] = tensor;
+  }
+  return {};
+}
+
+Status SegmentInstance::make_owned(MemoryCharge* charge) {
   for (SlotId id = 0; id < segment_->slots.size(); ++id) {
     const Slot& slot = segment_->slots[id];
-    if (slot.kind != SlotKind::kOwned) continue;
+    if (slot.kind != SlotKind::kOwned || owned_[id]) continue;
     const size_t where = index_of(slot.device);
+    BP_TRY(charge->add(slot.bytes, "outputs"));
     BP_TRY_ASSIGN(owned_[id], Tensor::allocate(*devices_[where], slot.dtype, slot.sizes,
                                                MemoryTag::kIo, *streams_[where]));
   }
@@ -142,8 +176,12 @@ Status SegmentInstance::order_live_ins(std::span<const Ref<Tensor>> values) {
   return {};
 }
 
-Status SegmentInstance::run(const Graph& graph, std::vector<Ref<Tensor>>* values) {
-  const Status status = run_steps(graph, values);
+Status SegmentInstance::run(const Graph& graph, RunState* state, std::vector<Ref<Tensor>>* values) {
+  last_seq_ = {};
+  first_fault_seq_ = {};
+  const Status status = run_steps(graph, state, values);
+  // What is in the queues uses this memory, however the run ended.
+  if (!status.ok()) note_uses();
   // Also after a failure: what one run used must not live on in the context.
   for (SlotId id = 0; id < segment_->slots.size(); ++id) {
     if (segment_->slots[id].kind != SlotKind::kConstant) owned_[id] = nullptr;
@@ -151,13 +189,16 @@ Status SegmentInstance::run(const Graph& graph, std::vector<Ref<Tensor>>* values
   return status;
 }
 
-Status SegmentInstance::run_steps(const Graph& graph, std::vector<Ref<Tensor>>* values) {
+Status SegmentInstance::run_steps(const Graph& graph, RunState* state,
+                                  std::vector<Ref<Tensor>>* values) {
   BP_TRY(order_live_ins(*values));
-  BP_TRY(make_owned());
+  BP_TRY(use_bound(state->bound));
+  BP_TRY(make_owned(&state->charge));
   for (const Patch& patch : patches_) point(patch.slot, &arguments_[patch.argument]);
-  last_seq_ = 0;
-  first_fault_seq_ = 0;
+  const RunControl* control = state->control;
   for (size_t i = 0; i < segment_->steps.size(); ++i) {
+    if (control != nullptr) [[unlikely]]
+      BP_TRY(control->check());
     const Status status = run_step(i);
     if (!status.ok()) [[unlikely]] {
       return status.with_prefix("node '" + graph.node(segment_->steps[i].node).name + "'");
@@ -191,28 +232,30 @@ Status SegmentInstance::launch_step(size_t index) {
   auto seq = launch(*streams_[where], request);
   if (!seq.ok()) [[unlikely]]
     return seq.status();
-  if (where == 0) last_seq_ = *seq;
-  if (where == 0 && first_fault_seq_ == 0 && step.kernel->can_fault()) first_fault_seq_ = *seq;
+  last_seq_[where] = *seq;
+  if (first_fault_seq_[where] == 0 && step.kernel->can_fault()) first_fault_seq_[where] = *seq;
   return {};
 }
 
 Status SegmentInstance::copy_step(const Step& step) {
-  // One end is host memory of the host device, so a copy is one device's own copy in or out.
+  // One end is host memory, so a copy is the other device's own copy in or out.
   const Slot& source = segment_->slots[step.args[0]];
   const bp_mem from = place_of(step.args[0]);
   const bp_mem to = place_of(step.args[1]);
   const uint64_t bytes = segment_->slots[step.args[1]].bytes;
   if (bytes == 0) return {};
-  if (source.device == PlanDevice::kChosen) {
-    return devices_[0]->copy_out(*streams_[0], reinterpret_cast<void*>(to.handle + to.offset_bytes),
-                                 from, bytes);
+  const size_t here = index_of(source.device);
+  const size_t there = index_of(step.device);
+  if (is_host_like(*devices_[there])) {
+    void* target = reinterpret_cast<void*>(to.handle + to.offset_bytes);
+    return devices_[here]->copy_out(*streams_[here], target, from, bytes);
   }
-  return devices_[0]->copy_in(
-      *streams_[0], to, reinterpret_cast<const void*>(from.handle + from.offset_bytes), bytes);
+  const auto* host_source = reinterpret_cast<const void*>(from.handle + from.offset_bytes);
+  return devices_[there]->copy_in(*streams_[there], to, host_source, bytes);
 }
 
 Status SegmentInstance::collect(std::vector<Ref<Tensor>>* values) {
-  if (last_seq_ != 0) note_uses();
+  note_uses();
   for (const LiveOut& out : segment_->live_outs) {
     BP_TRY_ASSIGN((*values)[out.value], live_out_tensor(out));
   }
@@ -220,16 +263,19 @@ Status SegmentInstance::collect(std::vector<Ref<Tensor>>* values) {
 }
 
 void SegmentInstance::note_uses() {
-  Stream& stream = *streams_[0];
   for (SlotId id = 0; id < segment_->slots.size(); ++id) {
     const Slot& slot = segment_->slots[id];
-    if (!owned_[id] || slot.device != PlanDevice::kChosen) continue;
+    const size_t where = index_of(slot.device);
+    if (!owned_[id] || last_seq_[where] == 0) continue;
     if (slot.kind == SlotKind::kConstant) continue;  // constants carry no marks
     Storage& storage = owned_[id]->storage();
-    storage.note_use(stream, last_seq_, slot.kind == SlotKind::kOwned);
+    storage.note_use(*streams_[where], last_seq_[where], slot.kind == SlotKind::kOwned);
     if (slot.kind != SlotKind::kOwned) continue;
     // Which result a fault reaches is not followed inside a run: it concerns them all.
-    if (first_fault_seq_ != 0) storage.note_fault(stream, first_fault_seq_, last_seq_);
+    for (size_t i = 0; i < kPlanDeviceCount; ++i) {
+      if (first_fault_seq_[i] == 0) continue;
+      storage.note_fault(*streams_[i], first_fault_seq_[i], last_seq_[i]);
+    }
     for (const Ref<Tensor>& input : owned_) {
       if (input && input != owned_[id]) storage.inherit_faults(input->storage());
     }
@@ -261,15 +307,37 @@ Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out) {
 }
 
 RunContext::~RunContext() {
-  // Kernel states may still be in use by work in the queue. A failure was reported to the run.
-  if (!devices_[0]->closed()) {
-    [[maybe_unused]] const Status status = stream().sync();
-  }
+  // Kernel states may still be in use by work in the queues. A failure was reported to the run.
+  [[maybe_unused]] const Status status = sync();
   instances_.clear();
   for (size_t i = 0; i < kPlanDeviceCount; ++i) {
     if (devices_[i] == nullptr || streams_[i] == nullptr || streams_[i]->is_inline()) continue;
     devices_[i]->release_stream(streams_[i]);
   }
+}
+
+Status RunContext::sync() const {
+  Status first;
+  for (size_t i = 0; i < kPlanDeviceCount; ++i) {
+    if (devices_[i] == nullptr || streams_[i]->is_inline() || devices_[i]->closed()) continue;
+    Status status = streams_[i]->sync();
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+Status RunContext::wait(const RunControl& control) const {
+  for (size_t i = 0; i < kPlanDeviceCount; ++i) {
+    if (devices_[i] == nullptr || streams_[i]->is_inline()) continue;
+    BP_TRY(control.wait(*streams_[i]));
+  }
+  return {};
+}
+
+Stream& RunContext::stream_of(Device& device) const {
+  const auto found = std::find(devices_.begin(), devices_.end(), &device);
+  if (found == devices_.end()) return device.default_stream();
+  return *streams_[static_cast<size_t>(found - devices_.begin())];
 }
 
 Result<SegmentInstance*> RunContext::instance_of(const std::shared_ptr<const Segment>& segment) {
@@ -282,10 +350,10 @@ Result<SegmentInstance*> RunContext::instance_of(const std::shared_ptr<const Seg
   }
   if (instances_.size() == kMaxInstances) {
     // States of the evicted instance may still be in use by work in the queue.
-    BP_TRY(stream().sync());
+    BP_TRY(sync());
     instances_.erase(instances_.begin());
   }
-  auto instance = std::make_unique<SegmentInstance>(segment, devices_, streams_);
+  auto instance = std::make_unique<SegmentInstance>(segment, devices_, streams_, budget_);
   BP_TRY(instance->prepare());
   instances_.push_back(std::move(instance));
   return instances_.back().get();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/status.hpp"
+#include "core/execute/run_control.hpp"
 #include "core/plan/plan.hpp"
 #include "core/runtime/tensor.hpp"
 
@@ -22,7 +23,8 @@ class SegmentInstance : public PluginObjectHolder {
   /// `devices` as in PlanRequest; `streams` one per device.
   SegmentInstance(std::shared_ptr<const Segment> segment,
                   std::array<Device*, kPlanDeviceCount> devices,
-                  std::array<Stream*, kPlanDeviceCount> streams);
+                  std::array<Stream*, kPlanDeviceCount> streams,
+                  std::shared_ptr<MemoryBudget> budget);
   ~SegmentInstance();
   SegmentInstance(const SegmentInstance&) = delete;
   SegmentInstance& operator=(const SegmentInstance&) = delete;
@@ -31,9 +33,10 @@ class SegmentInstance : public PluginObjectHolder {
   Status prepare();
   const Segment& segment() const { return *segment_; }
 
-  /// Runs the steps. `values` holds the live-ins by value, and gets the live-outs. Errors name the
-  /// node.
-  Status run(const Graph& graph, std::vector<Ref<Tensor>>* values);
+  /// Runs the steps. `values` holds the live-ins by value, and gets the live-outs; one that is
+  /// bound is the bound tensor, if a step can write straight into it. Errors name the node;
+  /// CANCELLED and TIMEOUT of state->control, after which the queues may still hold work.
+  Status run(const Graph& graph, RunState* state, std::vector<Ref<Tensor>>* values);
 
   void release_plugin_objects() override;
 
@@ -44,13 +47,15 @@ class SegmentInstance : public PluginObjectHolder {
     SlotId slot;
   };
 
-  Status run_steps(const Graph& graph, std::vector<Ref<Tensor>>* values);
+  Status run_steps(const Graph& graph, RunState* state, std::vector<Ref<Tensor>>* values);
+  Status use_bound(std::span<const Ref<Tensor>> bound);
+  bool is_shared(const LiveOut& out) const;
   bool is_fixed(SlotId slot) const;
   bp_mem place_of(SlotId slot) const;
   /// Puts a slot's place into a launch argument.
   void point(SlotId slot, bp_tensor* argument) const;
   void prepare_arguments();
-  Status make_owned();
+  Status make_owned(MemoryCharge* charge);
   Status order_live_ins(std::span<const Ref<Tensor>> values);
   Status run_step(size_t index);
   Status launch_step(size_t index);
@@ -66,30 +71,41 @@ class SegmentInstance : public PluginObjectHolder {
   std::vector<bp_tensor> arguments_;    // of all steps, one after the other
   std::vector<size_t> first_argument_;  // per step
   std::vector<Patch> patches_;
-  std::vector<bp_kernel_state*> states_;  // per step; nullptr: none
-  std::vector<Ref<Tensor>> owned_;        // per slot: live-ins, constants, owned; else nullptr
-  uint64_t last_seq_ = 0;
-  uint64_t first_fault_seq_ = 0;  // of the run; 0: no launch could fault
+  std::vector<bp_kernel_state*> states_;                 // per step; nullptr: none
+  MemoryCharge arena_charge_;
+  std::vector<Ref<Tensor>> owned_;  // per slot: live-ins, constants, owned; else nullptr
+  std::array<uint64_t, kPlanDeviceCount> last_seq_{};  // 0: no launch yet
+  std::array<uint64_t, kPlanDeviceCount>
+      first_fault_seq_{};  // of the run; 0: no launch could fault
 };
 
 /// Used by one run at a time.
 class RunContext {
  public:
   RunContext(std::array<Device*, kPlanDeviceCount> devices,
-             std::array<Stream*, kPlanDeviceCount> streams)
-      : devices_(devices), streams_(streams) {}
+             std::array<Stream*, kPlanDeviceCount> streams, std::shared_ptr<MemoryBudget> budget)
+      : devices_(devices), streams_(streams), budget_(std::move(budget)) {}
   ~RunContext();
   RunContext(const RunContext&) = delete;
   RunContext& operator=(const RunContext&) = delete;
 
+  /// Of the chosen device.
   Stream& stream() const { return *streams_[0]; }
+  /// The context's stream of a device, or else the device's default one.
+  Stream& stream_of(Device& device) const;
+  /// Waits for all of the context's work, or until the run is to stop. Errors: control's; the
+  /// streams'.
+  Status wait(const RunControl& control) const;
+  /// Waits for all of the context's work. Errors: the first stream's; all are waited for.
+  Status sync() const;
   /// The instance of a segment; made at its first run here. Only the most recent few are kept.
   Result<SegmentInstance*> instance_of(const std::shared_ptr<const Segment>& segment);
 
  private:
   static constexpr size_t kMaxInstances = 8;
   const std::array<Device*, kPlanDeviceCount> devices_;
-  const std::array<Stream*, kPlanDeviceCount> streams_;
+  const std::array<Stream*, kPlanDeviceCount> streams_;  // nullptr where there is no device
+  const std::shared_ptr<MemoryBudget> budget_;
   std::vector<std::unique_ptr<SegmentInstance>> instances_;  // newest use last
 };
 

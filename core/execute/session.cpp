@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session's life: clean the graph, then per run check the inputs, find or make the segments'
-// plans, and walk them.
+// A session's life: clean the graph, check inputs, find or make the segments' plans.
 #include "core/execute/session.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 #include "core/base/dtype.hpp"
-#include "core/base/fork.hpp"
 #include "core/dispatch/call.hpp"
 #include "core/execute/run_context.hpp"
 #include "core/graph/passes.hpp"
@@ -55,6 +52,9 @@ Session::Session(Runtime& runtime, Graph graph, const SessionArgs& args)
     : runtime_(&runtime),
       graph_(std::move(graph)),
       device_(args.device),
+      fallback_chosen_(!args.fallbacks.empty()),
+      deterministic_(args.deterministic),
+      budget_(std::make_shared<MemoryBudget>(args.memory_limit_bytes)),
       max_contexts_(std::max(args.max_contexts, 1u)) {}
 
 Session::~Session() = default;
@@ -63,8 +63,35 @@ Result<Ref<Session>> Session::create(Runtime& runtime, Graph graph, const Sessio
   if (args.device == nullptr) return Status(BP_INVALID_ARGUMENT, "a session needs a device");
   BP_TRY(args.device->check_open());
   auto session = Ref<Session>::adopt(new Session(runtime, std::move(graph), args));
+  BP_TRY(session->choose_devices(args));
   BP_TRY(session->prepare(args));
   return session;
+}
+
+Status Session::choose_devices(const SessionArgs& args) {
+  Device* host = runtime_->host_device();
+  devices_[static_cast<size_t>(PlanDevice::kChosen)] = device_;
+  devices_[static_cast<size_t>(PlanDevice::kHost)] = host;
+  if (args.fallbacks.size() >= kMaxSessionDevices) {
+    return Status(BP_INVALID_ARGUMENT, std::to_string(args.fallbacks.size() + 1) +
+                                           " devices are listed, expected at most " +
+                                           std::to_string(kMaxSessionDevices));
+  }
+  auto next = static_cast<size_t>(PlanDevice::kFirstOther);
+  for (Device* device : args.fallbacks) {
+    BP_TRY(device->check_open());
+    const bool twice =
+        device == device_ || std::count(args.fallbacks.begin(), args.fallbacks.end(), device) > 1;
+    if (twice) return Status(BP_INVALID_ARGUMENT, device->name() + " is listed twice");
+    if (&device->runtime() != &*runtime_) {
+      return Status(BP_INVALID_ARGUMENT, device->name() + " is of another Runtime");
+    }
+    const size_t place = device == host ? static_cast<size_t>(PlanDevice::kHost) : next++;
+    devices_[place] = device;
+    fallbacks_.push_back(static_cast<PlanDevice>(place));
+  }
+  if (!fallback_chosen_ && host != nullptr) fallbacks_.push_back(PlanDevice::kHost);
+  return {};
 }
 
 Status Session::prepare(const SessionArgs& args) {
@@ -116,7 +143,8 @@ Status Session::fold_and_clean() {
                           .inputs = pointers,
                           .attributes = node.attributes.data(),
                           .stream = nullptr,
-                          .device = host};
+                          .device = host,
+                          .deterministic = deterministic_};
       BP_TRY(call(*runtime_, args, outputs));
       std::vector<HostTensor> values;
       for (const Ref<Tensor>& output : outputs) {
@@ -144,11 +172,11 @@ void Session::describe_io() {
   }
 }
 
-Status Session::check_input(const SessionIo& io, const Tensor& tensor,
-                            std::map<std::string, int64_t>* symbols) const {
+Status Session::check_io(std::string_view role, const SessionIo& io, const Tensor& tensor,
+                         std::map<std::string, int64_t>* symbols) const {
   const auto refuse = [&](const std::string& expected) {
-    return Status(BP_INVALID_ARGUMENT,
-                  "input '" + io.name + "': expected " + expected + ", found " + tensor.describe());
+    return Status(BP_INVALID_ARGUMENT, std::string(role) + " '" + io.name + "': expected " +
+                                           expected + ", found " + tensor.describe());
   };
   if (tensor.dtype() != io.dtype) return refuse("dtype " + std::string(dtype_name(io.dtype)));
   if (!io.has_rank) return {};
@@ -163,7 +191,7 @@ Status Session::check_input(const SessionIo& io, const Tensor& tensor,
       const auto [known, added] = symbols->emplace(io.dim_names[d], size);
       if (!added && known->second != size) {
         return refuse("dimension " + std::to_string(d) + " (" + io.dim_names[d] + ") of size " +
-                      std::to_string(known->second) + " as in another input");
+                      std::to_string(known->second) + " as elsewhere");
       }
     }
   }
@@ -192,57 +220,9 @@ Result<std::vector<Ref<Tensor>>> Session::order_inputs(std::span<const NamedTens
   for (size_t i = 0; i < ordered.size(); ++i) {
     if (!ordered[i])
       return Status(BP_INVALID_ARGUMENT, "input '" + inputs_[i].name + "' is missing");
-    BP_TRY(check_input(inputs_[i], *ordered[i], &symbols));
+    BP_TRY(check_io("input", inputs_[i], *ordered[i], &symbols));
   }
   return ordered;
-}
-
-Result<std::vector<Ref<Tensor>>> Session::run(std::span<const NamedTensor> inputs) {
-  BP_TRY(runtime_->check_open());
-  BP_TRY(device_->check_open());
-  BP_TRY_ASSIGN(std::vector<Ref<Tensor>> ordered, order_inputs(inputs));
-  BP_TRY_ASSIGN(std::unique_ptr<RunContext> context, take_context());
-  auto outputs = run_segments(*context, std::move(ordered));
-  give_context(std::move(context), outputs.ok());
-  return outputs;
-}
-
-Result<std::vector<Ref<Tensor>>> Session::run_segments(RunContext& context,
-                                                       std::vector<Ref<Tensor>> inputs) {
-  std::vector<Ref<Tensor>> values(graph_.values().size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    BP_TRY_ASSIGN(values[graph_.inputs()[i]],
-                  copy_to_device(inputs[i], *device_, context.stream(), MemoryTag::kIo));
-  }
-  std::unordered_map<ValueId, HostTensor> host_values;
-  std::vector<std::shared_ptr<const Segment>> segments;
-  NodeId first = 0;
-  bool done = false;
-  while (!done) {
-    BP_TRY_ASSIGN(const std::shared_ptr<const Segment> segment,
-                  segment_for(first, values, host_values));
-    BP_TRY_ASSIGN(SegmentInstance * instance, context.instance_of(segment));
-    BP_TRY(instance->run(graph_, &values));
-    segments.push_back(segment);
-    done = segment->end == graph_.nodes().size();
-    for (const ValueId value : segment->host_values) {
-      BP_TRY_ASSIGN(host_values[value], copy_to_host(values[value]));
-    }
-    if (!done && segment->end == first && segment->host_values.empty()) {
-      return Status(BP_INTERNAL, "node '" + graph_.node(first).name + "' cannot be planned");
-    }
-    first = segment->end;
-    for (ValueId value = 0; value < values.size(); ++value) {
-      if (last_use_[value] <= first) values[value] = nullptr;
-    }
-  }
-  {
-    std::lock_guard lock(plans_mutex_);
-    if (newest_run_ != segments) newest_run_ = std::move(segments);
-  }
-  std::vector<Ref<Tensor>> outputs;
-  for (const ValueId value : graph_.outputs()) outputs.push_back(values[value]);
-  return outputs;
 }
 
 Result<std::shared_ptr<const Segment>> Session::segment_for(
@@ -268,7 +248,10 @@ Result<std::shared_ptr<const Segment>> Session::segment_for(
   }
   PlanRequest request{.graph = graph_,
                       .first = first,
-                      .devices = {device_, runtime_->host_device()},
+                      .devices = devices_,
+                      .fallbacks = fallbacks_,
+                      .fallback_chosen = fallback_chosen_,
+                      .deterministic = deterministic_,
                       .live_ins = {types.begin(), types.end()},
                       .host_values = host_values,
                       .constant = [this](const auto& constant, Device& device) {
@@ -297,59 +280,14 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
                                constant->dtype, constant->sizes,
                                contiguous_strides(constant->sizes), uint64_t{0});
   } else {
+    auto charge = std::make_shared<MemoryCharge>(budget_);
+    BP_TRY(charge->add(constant->bytes, "weights on " + device.name()));
     BP_TRY_ASSIGN(tensor, Tensor::from_host(device, constant->dtype, constant->sizes,
                                             constant->data, MemoryTag::kWeights));
+    tensor->storage().keep(std::move(charge));
   }
   if (own) constants_.emplace(key, tensor);
   return tensor;
-}
-
-Result<std::unique_ptr<RunContext>> Session::take_context() {
-  BP_TRY(check_not_forked());
-  std::unique_lock lock(contexts_mutex_);
-  const bool got = context_returned_.wait_for(lock, runtime_->wait_timeout(), [this] {
-    return !idle_contexts_.empty() || contexts_made_ < max_contexts_;
-  });
-  if (!got) {
-    return Status(BP_BUSY, "all " + std::to_string(max_contexts_) +
-                               " run contexts of the session stayed in use (BACKPLANE_TIMEOUT)");
-  }
-  if (!idle_contexts_.empty()) {
-    auto context = std::move(idle_contexts_.back());
-    idle_contexts_.pop_back();
-    return context;
-  }
-  ++contexts_made_;
-  lock.unlock();
-  Device* host = runtime_->host_device();
-  std::array<Stream*, kPlanDeviceCount> streams{
-      &device_->default_stream(), host != nullptr ? &host->default_stream() : nullptr};
-  if (!device_->is_inline()) {
-    auto stream = device_->acquire_stream();
-    if (!stream.ok()) {
-      lock.lock();
-      --contexts_made_;
-      context_returned_.notify_one();
-      return stream.status();
-    }
-    streams[0] = *stream;
-  }
-  return std::make_unique<RunContext>(std::array<Device*, kPlanDeviceCount>{device_, host},
-                                      streams);
-}
-
-void Session::give_context(std::unique_ptr<RunContext> context, bool healthy) {
-  // After a failure the stream may be poisoned; a new context gets a new one.
-  if (!healthy) context = nullptr;
-  {
-    std::lock_guard lock(contexts_mutex_);
-    if (context != nullptr) {
-      idle_contexts_.push_back(std::move(context));
-    } else {
-      --contexts_made_;
-    }
-  }
-  context_returned_.notify_one();
 }
 
 PlacementCounts Session::placement_counts() const {

@@ -6,6 +6,7 @@
 #ifndef BACKPLANE_CORE_EXECUTE_SESSION_HPP
 #define BACKPLANE_CORE_EXECUTE_SESSION_HPP
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -19,6 +20,7 @@
 
 #include "core/base/ref.hpp"
 #include "core/base/status.hpp"
+#include "core/execute/run_control.hpp"
 #include "core/graph/graph.hpp"
 #include "core/plan/plan.hpp"
 #include "core/runtime/runtime.hpp"
@@ -30,11 +32,30 @@ class RunContext;
 
 struct SessionArgs {
   Device* device = nullptr;  // required
+  /// Where operators go that `device` has no kernel for, in order of preference, whatever
+  /// BACKPLANE_FALLBACK says; at most kMaxSessionDevices - 1. Empty: the Runtime's host device, if
+  /// BACKPLANE_FALLBACK allows it.
+  std::vector<Device*> fallbacks{};
+  /// Only kernels that promise bitwise equal reruns.
+  bool deterministic = false;
+  /// Of device memory: weights, activations, workspaces, and outputs and copied inputs of runs in
+  /// progress. 0: no limit.
+  uint64_t memory_limit_bytes = 0;
   /// Sizes for symbolic dimensions, by name ("N"): fixed for the session's life. An unknown name
   /// is refused.
   std::map<std::string, int64_t> dims;
   /// Runs at once; further ones wait for a context.
   uint32_t max_contexts = 8;
+};
+
+inline constexpr size_t kMaxSessionDevices = kPlanDeviceCount - 1;
+
+struct RunOptions {
+  /// Empty, or a tensor for each output, nullptr for those that the run is to allocate. One is
+  /// written in place where a step can, else copied into (counted). Contiguous.
+  std::span<const Ref<Tensor>> outputs{};
+  /// Set: the run waits for its work and stops when this says so.
+  const RunControl* control = nullptr;
 };
 
 struct SessionIo {
@@ -72,17 +93,21 @@ class Session : public Counted<Session> {
   std::span<const SessionIo> inputs() const { return inputs_; }
   std::span<const SessionIo> outputs() const { return outputs_; }
   Device& device() const { return *device_; }
+  Runtime& runtime() const { return *runtime_; }
 
   /// Runs once. Every input must be given, by name, in any order, with the dtype and sizes of
   /// inputs(); from the host or any device of the Runtime. Outputs in the order of outputs(); on
   /// queued devices they may still be in the making: reading them waits. Any thread. Errors:
   /// INVALID_ARGUMENT naming the input, what was expected and what was found; OUT_OF_MEMORY; the
-  /// plugin's, naming the node. The session stays usable.
-  Result<std::vector<Ref<Tensor>>> run(std::span<const NamedTensor> inputs);
+  /// plugin's, naming the node; CANCELLED, TIMEOUT by options.control. The session stays usable.
+  Result<std::vector<Ref<Tensor>>> run(std::span<const NamedTensor> inputs,
+                                       const RunOptions& options = {});
 
   /// How the newest plan places the nodes; empty before the first run.
   PlacementCounts placement_counts() const;
   std::vector<PlacementRow> placements() const;
+  /// What the memory limit is held against, now.
+  uint64_t memory_used_bytes() const { return budget_->used_bytes(); }
   /// Plans made and kept.
   size_t plan_count() const;
 
@@ -93,25 +118,41 @@ class Session : public Counted<Session> {
 
   Session(Runtime& runtime, Graph graph, const SessionArgs& args);
   ~Session();
+  Status choose_devices(const SessionArgs& args);
   Status prepare(const SessionArgs& args);
   void describe_io();
   Status fold_and_clean();
   Result<std::vector<Ref<Tensor>>> order_inputs(std::span<const NamedTensor> inputs) const;
-  Status check_input(const SessionIo& io, const Tensor& tensor,
-                     std::map<std::string, int64_t>* symbols) const;
-  Result<std::vector<Ref<Tensor>>> run_segments(RunContext& context,
-                                                std::vector<Ref<Tensor>> inputs);
+  Status check_io(std::string_view role, const SessionIo& io, const Tensor& tensor,
+                  std::map<std::string, int64_t>* symbols) const;
+  Status check_bound(std::span<const Ref<Tensor>> outputs,
+                     std::span<const Ref<Tensor>> inputs) const;
+  std::vector<Ref<Tensor>> bound_values(std::span<const Ref<Tensor>> outputs,
+                                        std::span<const Ref<Tensor>> inputs) const;
+  Result<std::vector<Ref<Tensor>>> run_to_end(RunContext& context, std::vector<Ref<Tensor>> inputs,
+                                              const RunOptions& options);
+  Status upload(std::span<const Ref<Tensor>> inputs, RunContext& context, RunState* state,
+                std::vector<Ref<Tensor>>* values);
+  Status run_segments(RunContext& context, RunState* state, std::vector<Ref<Tensor>>* values);
+  Status fill_bound(const RunContext& context, std::span<const Ref<Tensor>> bound,
+                    std::vector<Ref<Tensor>>* outputs) const;
   Result<std::shared_ptr<const Segment>> segment_for(
       NodeId first, std::span<const Ref<Tensor>> values,
       const std::unordered_map<ValueId, HostTensor>& host_values);
   Result<Ref<Tensor>> constant_on(const std::shared_ptr<const HostTensor>& constant,
                                   Device& device);
   Result<std::unique_ptr<RunContext>> take_context();
+  Result<std::unique_ptr<RunContext>> make_context();
   void give_context(std::unique_ptr<RunContext> context, bool healthy);
 
   const Ref<Runtime> runtime_;
   Graph graph_;
   Device* const device_;
+  std::array<Device*, kPlanDeviceCount> devices_{};
+  std::vector<PlanDevice> fallbacks_;
+  const bool fallback_chosen_;
+  const bool deterministic_;
+  const std::shared_ptr<MemoryBudget> budget_;
   const uint32_t max_contexts_;
   std::vector<SessionIo> inputs_;
   std::vector<SessionIo> outputs_;

@@ -21,9 +21,10 @@ namespace bp {
 using SlotId = uint32_t;
 inline constexpr SlotId kNoSlot = UINT32_MAX;
 
-/// The devices of a plan: the one that the user chose, and the host device for fallback.
-enum class PlanDevice : uint32_t { kChosen = 0, kHost = 1 };
-inline constexpr size_t kPlanDeviceCount = 2;
+/// The devices of a plan: the one that the user chose first, the host device, through which values
+/// also go between two devices that the host cannot reach into, and the user's other choices.
+enum class PlanDevice : uint32_t { kChosen = 0, kHost = 1, kFirstOther = 2 };
+inline constexpr size_t kPlanDeviceCount = 5;
 
 /// Where the memory of a slot comes from.
 enum class SlotKind {

@@ -12,18 +12,31 @@
 namespace bp {
 namespace {
 
-using SlotPair = std::array<SlotId, kPlanDeviceCount>;
-constexpr SlotPair kNoSlots{kNoSlot, kNoSlot};
+/// One value's slots, by device.
+using DeviceSlotIds = std::array<SlotId, kPlanDeviceCount>;
+constexpr DeviceSlotIds kNoSlots = [] {
+  DeviceSlotIds slots{};
+  slots.fill(kNoSlot);
+  return slots;
+}();
 
 size_t index_of(PlanDevice device) { return static_cast<size_t>(device); }
-PlanDevice other_device(PlanDevice device) {
-  return device == PlanDevice::kChosen ? PlanDevice::kHost : PlanDevice::kChosen;
+
+/// `where` if the value is there, else the first device that it is on, else `where`.
+PlanDevice place_near(const DeviceSlotIds& slots, PlanDevice where) {
+  if (slots[index_of(where)] != kNoSlot) return where;
+  const auto found =
+      std::find_if(slots.begin(), slots.end(), [](SlotId slot) { return slot != kNoSlot; });
+  return found == slots.end() ? where : static_cast<PlanDevice>(found - slots.begin());
 }
+
+/// The host reads and writes this device's memory itself, and no work on it is ever pending.
+bool is_host_like(const Device& device) { return device.is_inline() && device.has_host_memory(); }
 
 /// A graph being planned and its values' slots: the session's, or a decomposition's.
 struct Scope {
   const Graph& graph;
-  std::vector<SlotPair> slots;
+  std::vector<DeviceSlotIds> slots;
   explicit Scope(const Graph& g) : graph(g), slots(g.values().size(), kNoSlots) {}
 };
 
@@ -42,7 +55,12 @@ class Planner {
   bool must_stop(const Node& node);
   Status plan_top_node(NodeId id);
   Status plan_node(Scope& scope, const Node& node, PlanDevice where, Placement* out_placement);
-  Status plan_on_host(Scope& scope, const Node& node, const Resolution& refused);
+  Result<std::shared_ptr<const Resolution>> resolve(Scope& scope, const Node& node,
+                                                    PlanDevice where);
+  Status plan_resolved(Scope& scope, const Node& node, PlanDevice where,
+                       const Resolution& resolved);
+  Status plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
+                        const Resolution& refused);
   Status plan_native(Scope& scope, const Node& node, PlanDevice where, const Resolution& resolved);
   Status plan_graph(Scope& scope, const Node& node, PlanDevice where, const Resolution& resolved);
   Status plan_view(Scope& scope, const Node& node, PlanDevice where, const Resolution& resolved);
@@ -127,25 +145,38 @@ Status Planner::plan_top_node(NodeId id) {
   return {};
 }
 
-Status Planner::plan_node(Scope& scope, const Node& node, PlanDevice where,
-                          Placement* out_placement) {
+Result<std::shared_ptr<const Resolution>> Planner::resolve(Scope& scope, const Node& node,
+                                                           PlanDevice where) {
   std::vector<SlotId> slots;
   BP_TRY_ASSIGN(const std::vector<ArgType> inputs, describe_inputs(scope, node, where, &slots));
-  BP_TRY_ASSIGN(const std::shared_ptr<const Resolution> resolved,
-                Dispatcher::of(device(where)).resolve(node.op, inputs, node.attributes.data()));
+  return Dispatcher::of(device(where))
+      .resolve(node.op, inputs, node.attributes.data(), request_.deterministic);
+}
+
+Status Planner::plan_node(Scope& scope, const Node& node, PlanDevice where,
+                          Placement* out_placement) {
+  BP_TRY_ASSIGN(const std::shared_ptr<const Resolution> resolved, resolve(scope, node, where));
   *out_placement = resolved->placement;
-  switch (resolved->placement) {
-    case Placement::kView:
-      return plan_view(scope, node, where, *resolved);
-    case Placement::kNative:
-      return plan_native(scope, node, where, *resolved);
-    case Placement::kDecomposed:
-      placement_.reason = resolved->reason;
-      return plan_graph(scope, node, where, *resolved);
-    case Placement::kFallback:
-      return plan_on_host(scope, node, *resolved);
+  if (resolved->placement == Placement::kFallback) {
+    return plan_elsewhere(scope, node, where, *resolved);
   }
-  return {};
+  return plan_resolved(scope, node, where, *resolved);
+}
+
+Status Planner::plan_resolved(Scope& scope, const Node& node, PlanDevice where,
+                              const Resolution& resolved) {
+  switch (resolved.placement) {
+    case Placement::kView:
+      return plan_view(scope, node, where, resolved);
+    case Placement::kNative:
+      return plan_native(scope, node, where, resolved);
+    case Placement::kDecomposed:
+      if (placement_.reason.empty()) placement_.reason = resolved.reason;
+      return plan_graph(scope, node, where, resolved);
+    case Placement::kFallback:
+      break;
+  }
+  return Status(BP_INTERNAL, "a node that falls back was planned in place");
 }
 
 Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& node,
@@ -169,9 +200,8 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
     }
     // Types do not depend on the device, so a value is described where it is: no copy is planned
     // for an operator that then runs elsewhere.
-    const SlotPair& pair = scope.slots[value];
-    SlotId at = pair[index_of(where)] != kNoSlot ? pair[index_of(where)]
-                                                 : pair[index_of(other_device(where))];
+    const DeviceSlotIds& places = scope.slots[value];
+    SlotId at = places[index_of(place_near(places, where))];
     if (at == kNoSlot) {
       BP_TRY_ASSIGN(at, slot_of(scope, value, where));
     }
@@ -189,11 +219,7 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
 Status Planner::plan_view(Scope& scope, const Node& node, PlanDevice where,
                           const Resolution& resolved) {
   // A view follows its input: on whichever device that is.
-  const SlotPair pair = scope.slots[node.inputs[0]];
-  PlanDevice at = where;
-  if (pair[index_of(where)] == kNoSlot && pair[index_of(other_device(where))] != kNoSlot) {
-    at = other_device(where);
-  }
+  const PlanDevice at = place_near(scope.slots[node.inputs[0]], where);
   BP_TRY_ASSIGN(SlotId input, slot_of(scope, node.inputs[0], at));
   if (resolved.view_of_contiguous) {
     BP_TRY_ASSIGN(input, materialise(input));
@@ -278,32 +304,34 @@ Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
   return {};
 }
 
-Status Planner::plan_on_host(Scope& scope, const Node& node, const Resolution& refused) {
-  Runtime& runtime = device(PlanDevice::kChosen).runtime();
-  const std::string words =
-      "no kernel on " + device(PlanDevice::kChosen).name() + " for operator " +
-      std::string(scope.graph.registry().schema(node.op).name) + " (" + refused.reason + ")";
+Status Planner::plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
+                               const Resolution& refused) {
+  std::string words = "no kernel on " + device(where).name() + " for operator " +
+                      std::string(scope.graph.registry().schema(node.op).name) + " (" +
+                      refused.reason + ")";
+  const bool denied = device(where).runtime().fallback_mode() == FallbackMode::kDeny;
+  for (const PlanDevice other : request_.fallbacks) {
+    if (&device(other) == &device(where)) continue;
+    if (denied && !request_.fallback_chosen) {
+      return Status(BP_UNSUPPORTED, words + " and BACKPLANE_FALLBACK is deny");
+    }
+    BP_TRY_ASSIGN(const std::shared_ptr<const Resolution> resolved, resolve(scope, node, other));
+    if (resolved->placement == Placement::kFallback) {
+      words += ", nor on " + device(other).name() + " (" + resolved->reason + ")";
+      continue;
+    }
+    placement_.reason = refused.reason;
+    return plan_resolved(scope, node, other, *resolved);
+  }
   if (request_.devices[index_of(PlanDevice::kHost)] == nullptr) {
-    return Status(BP_UNSUPPORTED, words + " and no host device is loaded");
+    words += " and no host device is loaded";
   }
-  if (device(PlanDevice::kHost).name() == device(PlanDevice::kChosen).name()) {
-    return Status(BP_UNSUPPORTED, words);
-  }
-  if (runtime.fallback_mode() == FallbackMode::kDeny) {
-    return Status(BP_UNSUPPORTED, words + " and BACKPLANE_FALLBACK is deny");
-  }
-  placement_.reason = refused.reason;
-  Placement placement = Placement::kNative;
-  BP_TRY(plan_node(scope, node, PlanDevice::kHost, &placement));
-  if (placement == Placement::kFallback) {
-    return Status(BP_UNSUPPORTED, words + ", nor on " + device(PlanDevice::kHost).name());
-  }
-  return {};
+  return Status(BP_UNSUPPORTED, words);
 }
 
 Result<SlotId> Planner::slot_of(Scope& scope, ValueId value, PlanDevice where) {
-  SlotPair& pair = scope.slots[value];
-  if (pair[index_of(where)] != kNoSlot) return pair[index_of(where)];
+  DeviceSlotIds& places = scope.slots[value];
+  if (places[index_of(where)] != kNoSlot) return places[index_of(where)];
   if (const auto& constant = scope.graph.value(value).constant) {
     BP_TRY_ASSIGN(Ref<Tensor> tensor, request_.constant(constant, device(where)));
     Slot slot;
@@ -313,9 +341,9 @@ Result<SlotId> Planner::slot_of(Scope& scope, ValueId value, PlanDevice where) {
     slot.sizes = tensor->sizes();
     slot.strides = tensor->strides();
     slot.constant = std::move(tensor);
-    return pair[index_of(where)] = new_slot(std::move(slot));
+    return places[index_of(where)] = new_slot(std::move(slot));
   }
-  const SlotId elsewhere = pair[index_of(other_device(where))];
+  const SlotId elsewhere = places[index_of(place_near(places, where))];
   if (elsewhere == kNoSlot) {
     return Status(BP_INTERNAL, "value '" + scope.graph.value(value).name + "' has no memory");
   }
@@ -325,6 +353,15 @@ Result<SlotId> Planner::slot_of(Scope& scope, ValueId value, PlanDevice where) {
 
 Result<SlotId> Planner::copy_slot(SlotId from, PlanDevice where) {
   const Slot source = segment_->slots[from];
+  if (!is_host_like(device(source.device)) && !is_host_like(device(where))) {
+    if (request_.devices[index_of(PlanDevice::kHost)] == nullptr) {
+      return Status(BP_UNSUPPORTED, "no host device is loaded to copy through between " +
+                                        device(source.device).name() + " and " +
+                                        device(where).name());
+    }
+    BP_TRY_ASSIGN(const SlotId through, copy_slot(from, PlanDevice::kHost));
+    return copy_slot(through, where);
+  }
   if (source.kind == SlotKind::kView) {
     BP_TRY_ASSIGN(const SlotId base, copy_slot(source.base, where));
     Slot view = source;
@@ -361,8 +398,7 @@ Result<SlotId> Planner::materialise(SlotId from) {
   auto planned = Dispatcher::of(on).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
   const bool takes_it = planned.ok() && (*planned)->materialise_mask() == 0;
   if (!takes_it) {
-    const bool chosen = source.device == PlanDevice::kChosen;
-    const bool host_helps = chosen && source.kind == SlotKind::kView &&
+    const bool host_helps = source.kind == SlotKind::kView &&
                             request_.devices[index_of(PlanDevice::kHost)] != nullptr &&
                             &device(PlanDevice::kHost) != &on;
     if (!host_helps) {
@@ -371,7 +407,7 @@ Result<SlotId> Planner::materialise(SlotId from) {
     }
     BP_TRY_ASSIGN(const SlotId host_view, copy_slot(from, PlanDevice::kHost));
     BP_TRY_ASSIGN(const SlotId host_dense, materialise(host_view));
-    return copy_slot(host_dense, PlanDevice::kChosen);
+    return copy_slot(host_dense, source.device);
   }
   Step step;
   step.node = node_;
@@ -428,9 +464,9 @@ Status Planner::finish() {
     LiveOut out;
     if (const auto found = extents_of_.find(value); found != extents_of_.end()) out = found->second;
     out.value = value;
-    const bool on_host = top_.slots[value][index_of(PlanDevice::kChosen)] == kNoSlot && !constant;
-    BP_TRY_ASSIGN(out.slot,
-                  slot_of(top_, value, last && on_host ? PlanDevice::kHost : PlanDevice::kChosen));
+    const PlanDevice where =
+        last ? place_near(top_.slots[value], PlanDevice::kChosen) : PlanDevice::kChosen;
+    BP_TRY_ASSIGN(out.slot, slot_of(top_, value, where));
     segment_->live_outs.push_back(out);
   }
   own_live_outs();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes one segment: walks the nodes from `first`, resolves each on its device, inserts copies
-// where a value is needed on the other device, and lays out the arena.
+// where a value is needed on another device, and lays out the arenas.
 #ifndef BACKPLANE_CORE_PLAN_PLANNER_HPP
 #define BACKPLANE_CORE_PLAN_PLANNER_HPP
 
@@ -17,8 +17,13 @@ namespace bp {
 struct PlanRequest {
   const Graph& graph;
   NodeId first = 0;
-  /// nullptr for kHost: no host device is loaded, so nothing can fall back.
+  /// nullptr for kHost: no host device is loaded.
   std::array<Device*, kPlanDeviceCount> devices{};
+  /// Where a node goes that the chosen device has no kernel for: the first of these that has one.
+  std::vector<PlanDevice> fallbacks;
+  /// The user listed the fallbacks, so BACKPLANE_FALLBACK is not asked.
+  bool fallback_chosen = false;
+  bool deterministic = false;
   /// Types of all values that exist before `first` and are used from it on; all on kChosen.
   std::unordered_map<ValueId, ArgType> live_ins;
   /// Contents of values that were read to the host.

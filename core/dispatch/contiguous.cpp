@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Strided tensors into contiguous memory, by the operator that copies: of their own making, or the
+// caller's.
+#include <array>
+
+#include "core/base/dtype.hpp"
+#include "core/dispatch/call.hpp"
+#include "core/dispatch/dispatcher.hpp"
+#include "core/dispatch/launch.hpp"
+
+namespace bp {
+namespace {
+
+/// The kernel that copies a tensor into contiguous memory of its device. Errors: UNSUPPORTED.
+Result<std::shared_ptr<PlannedKernel>> plan_copy(const Tensor& tensor, Device& device) {
+  const auto op = device.runtime().registry().copy_op();
+  if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
+  const ArgType type{.dtype = tensor.dtype(),
+                     .sizes = tensor.sizes(),
+                     .strides = tensor.strides(),
+                     .offset_bytes = tensor.offset_bytes()};
+  const TensorType out_type{.dtype = tensor.dtype(), .has_rank = true, .sizes = tensor.sizes()};
+  auto planned = Dispatcher::of(device).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
+  if (planned.ok() && (*planned)->materialise_mask() != 0) {
+    return Status(BP_UNSUPPORTED, "takes contiguous tensors only");
+  }
+  return planned;
+}
+
+Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source, Tensor& target,
+                   Stream& stream) {
+  BP_TRY(source.storage().order_before(stream, false));
+  BP_TRY(target.storage().order_before(stream, true));
+  const std::array<bp_tensor, 2> tensors{source.abi(), target.abi()};
+  BP_TRY_ASSIGN(bp_kernel_state * state, planned->borrow_state(stream));
+  const auto seq = launch(stream, {.kernel = *planned,
+                                   .tensors = tensors.data(),
+                                   .input_count = 1,
+                                   .output_count = 1,
+                                   .state = state,
+                                   .workspace = {},
+                                   .out_extents = {},
+                                   .keep_alive = planned});
+  planned->return_state(stream, state);
+  BP_TRY(seq);
+  source.storage().note_use(stream, *seq, false);
+  target.storage().note_use(stream, *seq, true);
+  target.storage().inherit_faults(source.storage());
+  return {};
+}
+
+Status copy_through_host(const Ref<Tensor>& source, Tensor& target, Stream& stream) {
+  BP_TRY_ASSIGN(const HostTensor staging, copy_to_host(source));
+  if (staging.bytes == 0) return {};
+  BP_TRY(target.storage().order_before(stream, true));
+  const Storage& storage = target.storage();
+  return stream.device().copy_in(stream,
+                                 {storage.handle(), storage.offset_bytes() + target.offset_bytes()},
+                                 staging.data, staging.bytes);
+}
+
+}  // namespace
+
+Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
+  Device& device = stream.device();
+  Runtime& runtime = device.runtime();
+  // Even a contiguous view is copied if it begins at an address that a kernel cannot take.
+  if (tensor->contiguous() && tensor->offset_bytes() % 256 == 0) return tensor;
+  device.counters().materialisations.fetch_add(1, std::memory_order_relaxed);
+  const auto planned = plan_copy(*tensor, device);
+  Device* host = runtime.host_device();
+  const auto op = runtime.registry().copy_op();
+  if (!planned.ok() && op && host != nullptr && host != &device) {
+    runtime.note_fallback(device, *op, planned.status().message());
+    BP_TRY_ASSIGN(Ref<Tensor> copy,
+                  copy_to_device(tensor, *host, host->default_stream(), MemoryTag::kActivations));
+    BP_TRY_ASSIGN(Ref<Tensor> dense, make_contiguous(copy, host->default_stream()));
+    return copy_to_device(dense, device, stream, MemoryTag::kActivations);
+  }
+  BP_TRY(planned);
+  BP_TRY_ASSIGN(Ref<Tensor> dense, Tensor::allocate(device, tensor->dtype(), tensor->sizes(),
+                                                    MemoryTag::kActivations, stream));
+  BP_TRY(launch_copy(*planned, *tensor, *dense, stream));
+  return dense;
+}
+
+Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool aligned,
+                 Stream& stream) {
+  Device* device = target->device();
+  if (device == nullptr) {
+    const Storage& storage = target->storage();
+    void* data =
+        reinterpret_cast<void*>(storage.handle() + storage.offset_bytes() + target->offset_bytes());
+    return copy_to_host(source, data,
+                        dtype_storage_bytes(target->dtype(), target->element_count()));
+  }
+  if (source->device() == device && aligned && source->element_count() > 0) {
+    const auto planned = plan_copy(*source, *device);
+    if (planned.ok()) return launch_copy(*planned, *source, *target, stream);
+    if (planned.status().code() != BP_UNSUPPORTED) return planned.status();
+  }
+  return copy_through_host(source, *target, stream);
+}
+
+}  // namespace bp

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a run ends before its time, and how much memory a session may take. Both are asked between
+// steps, so a run without them pays one compare per step.
+#ifndef BACKPLANE_CORE_EXECUTE_RUN_CONTROL_HPP
+#define BACKPLANE_CORE_EXECUTE_RUN_CONTROL_HPP
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/status.hpp"
+#include "core/runtime/stream.hpp"
+#include "core/runtime/tensor.hpp"
+
+namespace bp {
+
+/// What may stop a run between two steps. Pointers outlive the run.
+struct RunControl {
+  using Clock = std::chrono::steady_clock;
+  const std::atomic<bool>* cancelled = nullptr;  // on request
+  const std::atomic<bool>* closing = nullptr;    // the Runtime is being closed
+  Clock::time_point deadline = Clock::time_point::max();
+
+  /// CANCELLED or TIMEOUT once it is to stop.
+  Status check() const;
+  /// Waits until the stream is idle or the run is to stop. Errors: check()'s; the stream's.
+  Status wait(Stream& stream) const;
+};
+
+/// Device memory that a session holds, against its limit. Any thread.
+class MemoryBudget {
+ public:
+  /// limit_bytes 0: none.
+  explicit MemoryBudget(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  MemoryBudget(const MemoryBudget&) = delete;
+  MemoryBudget& operator=(const MemoryBudget&) = delete;
+
+  /// Errors: OUT_OF_MEMORY naming the limit, what is in use and what for more is needed.
+  Status charge(uint64_t bytes, std::string_view what);
+  void refund(uint64_t bytes) { used_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  const uint64_t limit_bytes_;
+  std::atomic<uint64_t> used_bytes_{0};
+};
+
+/// Bytes of a budget, given back at the end of the object's life.
+class MemoryCharge {
+ public:
+  explicit MemoryCharge(std::shared_ptr<MemoryBudget> budget) : budget_(std::move(budget)) {}
+  ~MemoryCharge() { budget_->refund(bytes_); }
+  MemoryCharge(const MemoryCharge&) = delete;
+  MemoryCharge& operator=(const MemoryCharge&) = delete;
+  Status add(uint64_t bytes, std::string_view what) {
+    BP_TRY(budget_->charge(bytes, what));
+    bytes_ += bytes;
+    return {};
+  }
+
+ private:
+  const std::shared_ptr<MemoryBudget> budget_;
+  uint64_t bytes_ = 0;
+};
+
+/// What one run brings to the segments that it walks.
+struct RunState {
+  const RunControl* control = nullptr;  // nullptr: nothing stops it
+  /// By value of the graph: the tensor that the value is to be written to, or nullptr. Empty: none.
+  std::vector<Ref<Tensor>> bound;
+  MemoryCharge charge;
+};
+
+/// True if some bytes belong to both, as far as the core can tell from handles.
+bool may_overlap(const Tensor& a, const Tensor& b);
+/// Element [0, ...] lies on a 256-byte boundary, which is what plans count on for outputs.
+bool is_plan_aligned(const Tensor& tensor);
+
+}  // namespace bp
+
+#endif

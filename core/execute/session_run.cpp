@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One run: take a context, bring the inputs over, walk the segments, answer or fill the outputs,
+// wait where the caller wants to be able to stop.
+#include <algorithm>
+#include <chrono>
+
+#include "core/base/dtype.hpp"
+#include "core/base/fork.hpp"
+#include "core/dispatch/call.hpp"
+#include "core/execute/run_context.hpp"
+#include "core/execute/session.hpp"
+
+namespace bp {
+namespace {
+
+struct RunInProgress {
+  Runtime& runtime;
+  ~RunInProgress() { runtime.end_run(); }
+};
+
+}  // namespace
+
+Result<std::vector<Ref<Tensor>>> Session::run(std::span<const NamedTensor> inputs,
+                                              const RunOptions& options) {
+  BP_TRY(runtime_->check_open());
+  BP_TRY(device_->check_open());
+  BP_TRY_ASSIGN(std::vector<Ref<Tensor>> ordered, order_inputs(inputs));
+  BP_TRY(check_bound(options.outputs, ordered));
+  if (options.control != nullptr) BP_TRY(options.control->check());
+  BP_TRY(runtime_->begin_run());
+  const RunInProgress in_progress{*runtime_};
+  BP_TRY_ASSIGN(std::unique_ptr<RunContext> context, take_context());
+  auto outputs = run_to_end(*context, std::move(ordered), options);
+  // A run that was stopped leaves work in the queues, which the next one there comes after.
+  const bool stopped =
+      options.control != nullptr && !options.control->check().ok() &&
+      (outputs.status().code() == BP_CANCELLED || outputs.status().code() == BP_TIMEOUT);
+  give_context(std::move(context), outputs.ok() || stopped);
+  return outputs;
+}
+
+Status Session::check_bound(std::span<const Ref<Tensor>> outputs,
+                            std::span<const Ref<Tensor>> inputs) const {
+  if (outputs.empty()) return {};
+  if (outputs.size() != outputs_.size()) {
+    return Status(BP_INVALID_ARGUMENT, std::to_string(outputs.size()) +
+                                           " outputs are bound, expected " +
+                                           std::to_string(outputs_.size()));
+  }
+  std::map<std::string, int64_t> symbols;
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    BP_TRY(check_io("input", inputs_[i], *inputs[i], &symbols));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i]) continue;
+    const Tensor& tensor = *outputs[i];
+    BP_TRY(check_io("output", outputs_[i], tensor, &symbols));
+    if (!tensor.contiguous()) {
+      return Status(BP_INVALID_ARGUMENT,
+                    "output '" + outputs_[i].name + "': expected a contiguous tensor, found " +
+                        tensor.describe() + " with strides " + to_string(tensor.strides()));
+    }
+    for (size_t j = 0; j < i; ++j) {
+      if (!outputs[j] || !may_overlap(tensor, *outputs[j])) continue;
+      return Status(BP_INVALID_ARGUMENT, "outputs '" + outputs_[j].name + "' and '" +
+                                             outputs_[i].name + "' are bound to the same memory");
+    }
+  }
+  return {};
+}
+
+std::vector<Ref<Tensor>> Session::bound_values(std::span<const Ref<Tensor>> outputs,
+                                               std::span<const Ref<Tensor>> inputs) const {
+  if (outputs.empty()) return {};
+  std::vector<Ref<Tensor>> bound(graph_.values().size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Ref<Tensor>& tensor = outputs[i];
+    Ref<Tensor>& place = bound[graph_.outputs()[i]];
+    if (!tensor || place) continue;
+    // Memory that the run still reads is written at its end only.
+    const bool is_read = std::any_of(inputs.begin(), inputs.end(), [&](const Ref<Tensor>& input) {
+      return may_overlap(*tensor, *input);
+    });
+    if (!is_read) place = tensor;
+  }
+  return bound;
+}
+
+Result<std::vector<Ref<Tensor>>> Session::run_to_end(RunContext& context,
+                                                     std::vector<Ref<Tensor>> inputs,
+                                                     const RunOptions& options) {
+  RunState state{.control = options.control,
+                 .bound = bound_values(options.outputs, inputs),
+                 .charge = MemoryCharge(budget_)};
+  std::vector<Ref<Tensor>> values(graph_.values().size());
+  BP_TRY(upload(inputs, context, &state, &values));
+  inputs.clear();
+  BP_TRY(run_segments(context, &state, &values));
+  std::vector<Ref<Tensor>> outputs;
+  for (const ValueId value : graph_.outputs()) outputs.push_back(values[value]);
+  values.clear();
+  // Before outputs are copied, since a copy waits without being stoppable; and after.
+  if (options.control != nullptr) BP_TRY(context.wait(*options.control));
+  BP_TRY(fill_bound(context, options.outputs, &outputs));
+  if (options.control == nullptr) return outputs;
+  BP_TRY(context.wait(*options.control));
+  for (const Ref<Tensor>& output : outputs) BP_TRY(output->storage().wait_on_host(false));
+  return outputs;
+}
+
+Status Session::upload(std::span<const Ref<Tensor>> inputs, RunContext& context, RunState* state,
+                       std::vector<Ref<Tensor>>* values) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& input = *inputs[i];
+    if (input.device() != device_) {
+      BP_TRY(state->charge.add(dtype_storage_bytes(input.dtype(), input.element_count()),
+                               "copies of inputs"));
+    }
+    auto moved = copy_to_device(inputs[i], *device_, context.stream(), MemoryTag::kIo);
+    if (!moved.ok()) return moved.status().with_prefix("input '" + inputs_[i].name + "'");
+    (*values)[graph_.inputs()[i]] = std::move(*moved);
+  }
+  return {};
+}
+
+Status Session::run_segments(RunContext& context, RunState* state,
+                             std::vector<Ref<Tensor>>* all_values) {
+  std::vector<Ref<Tensor>>& values = *all_values;
+  std::unordered_map<ValueId, HostTensor> host_values;
+  std::vector<std::shared_ptr<const Segment>> segments;
+  NodeId first = 0;
+  bool done = false;
+  while (!done) {
+    BP_TRY_ASSIGN(const std::shared_ptr<const Segment> segment,
+                  segment_for(first, values, host_values));
+    BP_TRY_ASSIGN(SegmentInstance * instance, context.instance_of(segment));
+    BP_TRY(instance->run(graph_, state, &values));
+    segments.push_back(segment);
+    done = segment->end == graph_.nodes().size();
+    for (const ValueId value : segment->host_values) {
+      if (state->control != nullptr) BP_TRY(context.wait(*state->control));
+      BP_TRY_ASSIGN(host_values[value], copy_to_host(values[value]));
+    }
+    if (!done && segment->end == first && segment->host_values.empty()) {
+      return Status(BP_INTERNAL, "node '" + graph_.node(first).name + "' cannot be planned");
+    }
+    first = segment->end;
+    for (ValueId value = 0; value < values.size(); ++value) {
+      if (last_use_[value] <= first) values[value] = nullptr;
+    }
+  }
+  std::lock_guard lock(plans_mutex_);
+  if (newest_run_ != segments) newest_run_ = std::move(segments);
+  return {};
+}
+
+Status Session::fill_bound(const RunContext& context, std::span<const Ref<Tensor>> bound,
+                           std::vector<Ref<Tensor>>* outputs) const {
+  for (size_t i = 0; i < bound.size(); ++i) {
+    Ref<Tensor>& output = (*outputs)[i];
+    const Ref<Tensor>& target = bound[i];
+    if (!target || output == target) continue;
+    if (output->sizes() != target->sizes()) {
+      return Status(BP_INVALID_ARGUMENT, "output '" + outputs_[i].name + "': the run made " +
+                                             output->describe() + ", and the bound tensor is " +
+                                             target->describe());
+    }
+    Device& counted = target->device() != nullptr ? *target->device() : *output->device();
+    counted.counters().output_copies.fetch_add(1, std::memory_order_relaxed);
+    const Status status =
+        copy_into(output, target, is_plan_aligned(*target), context.stream_of(counted));
+    if (!status.ok()) return status.with_prefix("output '" + outputs_[i].name + "'");
+    output = target;
+  }
+  return {};
+}
+
+Result<std::unique_ptr<RunContext>> Session::take_context() {
+  BP_TRY(check_not_forked());
+  std::unique_lock lock(contexts_mutex_);
+  const bool got = context_returned_.wait_for(lock, runtime_->wait_timeout(), [this] {
+    return !idle_contexts_.empty() || contexts_made_ < max_contexts_;
+  });
+  if (!got) {
+    return Status(BP_BUSY, "all " + std::to_string(max_contexts_) +
+                               " run contexts of the session stayed in use (BACKPLANE_TIMEOUT)");
+  }
+  if (!idle_contexts_.empty()) {
+    auto context = std::move(idle_contexts_.back());
+    idle_contexts_.pop_back();
+    return context;
+  }
+  ++contexts_made_;
+  lock.unlock();
+  auto context = make_context();
+  if (!context.ok()) give_context(nullptr, false);
+  return context;
+}
+
+Result<std::unique_ptr<RunContext>> Session::make_context() {
+  std::array<Stream*, kPlanDeviceCount> streams{};
+  Status status;
+  for (size_t i = 0; i < kPlanDeviceCount && status.ok(); ++i) {
+    if (devices_[i] == nullptr) continue;
+    // Runs do not share a queue with eager calls.
+    if (devices_[i]->is_inline()) {
+      streams[i] = &devices_[i]->default_stream();
+      continue;
+    }
+    auto stream = devices_[i]->acquire_stream();
+    if (stream.ok()) streams[i] = *stream;
+    status = stream.status();
+  }
+  if (status.ok()) return std::make_unique<RunContext>(devices_, streams, budget_);
+  for (size_t i = 0; i < kPlanDeviceCount; ++i) {
+    if (streams[i] != nullptr && !streams[i]->is_inline()) devices_[i]->release_stream(streams[i]);
+  }
+  return status;
+}
+
+void Session::give_context(std::unique_ptr<RunContext> context, bool healthy) {
+  // After a failure the stream may be poisoned; a new context gets a new one.
+  if (!healthy) context = nullptr;
+  {
+    std::lock_guard lock(contexts_mutex_);
+    if (context != nullptr) {
+      idle_contexts_.push_back(std::move(context));
+    } else {
+      --contexts_made_;
+    }
+  }
+  context_returned_.notify_one();
+}
+
+}  // namespace bp

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inside core/api: from opaque handles to the core's objects and back, argument checks, and the
-// last error of each thread.
+// Inside core/api: the one way into an API function (fork, exceptions, last error), from opaque
+// handles to the core's objects and back, and the checks of arguments. Every check names its
+// argument.
 #ifndef BACKPLANE_CORE_API_HANDLES_HPP
 #define BACKPLANE_CORE_API_HANDLES_HPP
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -16,53 +18,142 @@
 
 #include "backplane/backplane.h"
 #include "core/base/fork.hpp"
+#include "core/base/handle_table.hpp"
 #include "core/base/status.hpp"
 #include "core/execute/session.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/tensor.hpp"
 
+namespace bp {
+
 /// A session with its C view of inputs and outputs, made once.
-struct bpa_session {
-  bp::Ref<bp::Session> session;
+struct ApiSession {
+  Ref<Session> session;
   std::vector<std::vector<const char*>> input_dim_names;
   std::vector<std::vector<const char*>> output_dim_names;
 };
 
-namespace bp {
+/// Counted: runs in progress keep it.
+struct ApiCancel : Counted<ApiCancel> {
+  std::atomic<bool> requested{false};
+};
 
-inline Runtime* from_handle(bpa_runtime* handle) { return reinterpret_cast<Runtime*>(handle); }
-inline Device* from_handle(bpa_device* handle) { return reinterpret_cast<Device*>(handle); }
-inline Tensor* from_handle(bpa_tensor* handle) { return reinterpret_cast<Tensor*>(handle); }
-inline bpa_runtime* to_handle(Runtime* object) { return reinterpret_cast<bpa_runtime*>(object); }
-inline bpa_device* to_handle(Device* object) { return reinterpret_cast<bpa_device*>(object); }
-/// Gives this owner to the caller of the API.
-inline bpa_tensor* to_handle(Ref<Tensor> tensor) {
-  return reinterpret_cast<bpa_tensor*>(tensor.detach());
+/// Which object a handle type stands for.
+template <class Handle>
+struct HandleTraits;
+template <>
+struct HandleTraits<bpa_runtime> {
+  using Object = Runtime;
+  static constexpr HandleKind kKind = HandleKind::kRuntime;
+};
+template <>
+struct HandleTraits<bpa_device> {
+  using Object = Device;
+  static constexpr HandleKind kKind = HandleKind::kDevice;
+};
+template <>
+struct HandleTraits<bpa_tensor> {
+  using Object = Tensor;
+  static constexpr HandleKind kKind = HandleKind::kTensor;
+};
+template <>
+struct HandleTraits<bpa_session> {
+  using Object = ApiSession;
+  static constexpr HandleKind kKind = HandleKind::kSession;
+};
+template <>
+struct HandleTraits<bpa_cancel> {
+  using Object = ApiCancel;
+  static constexpr HandleKind kKind = HandleKind::kCancel;
+};
+template <class Handle>
+using ObjectOf = typename HandleTraits<Handle>::Object;
+
+/// The object of a live handle; nullptr: it is none.
+template <class Handle>
+ObjectOf<Handle>* find_object(const Handle* handle) {
+  return static_cast<ObjectOf<Handle>*>(handle_object(handle, HandleTraits<Handle>::kKind));
+}
+
+/// ... or why it is none, naming the argument.
+template <class Handle>
+Result<ObjectOf<Handle>*> object_of(const Handle* handle, std::string_view name) {
+  ObjectOf<Handle>* object = find_object(handle);
+  if (object == nullptr) return explain_handle(handle, HandleTraits<Handle>::kKind, name);
+  return object;
+}
+
+/// A new handle for the caller, which owns `object` from now on; on an error nobody does yet.
+template <class Handle>
+Status make_api_handle(ObjectOf<Handle>* object, Handle** out_handle) {
+  void* handle = make_handle(HandleTraits<Handle>::kKind, object);
+  if (handle == nullptr) return Status(BP_OUT_OF_MEMORY, "no room for another handle");
+  *out_handle = static_cast<Handle*>(handle);
+  return {};
+}
+
+/// Gives the tensors to the caller of the API: all, or on an error none.
+Status give_tensors(std::span<Ref<Tensor>> tensors, bpa_tensor** out_tensors);
+inline Status give_tensor(Ref<Tensor> tensor, bpa_tensor** out_tensor) {
+  return give_tensors({&tensor, 1}, out_tensor);
+}
+
+inline bpa_device* to_handle(const Device* device) {
+  return device != nullptr ? static_cast<bpa_device*>(device->handle()) : nullptr;
 }
 
 /// Keeps the words for bpa_last_error and answers the code.
 bpa_status set_last_error(const Status& status);
+bpa_status set_last_error(bpa_status code, const char* words) noexcept;
+inline constexpr size_t kLastErrorBytes = 4096;  // longer words are cut
+const char* last_error_text();
+
+/// Logs a release of what is no live handle.
+void report_bad_release(const void* handle, HandleKind kind, std::string_view function) noexcept;
+
+/// One owner less of a handle; `destroy` gets the object after the last. What is no live handle is
+/// logged and otherwise left alone; in a forked child everything is.
+template <class Handle, class Destroy>
+void release(Handle* handle, std::string_view function, Destroy destroy) {
+  if (handle == nullptr || forked()) return;
+  const ReleasedHandle released = release_handle(handle, HandleTraits<Handle>::kKind);
+  if (released.object != nullptr) destroy(static_cast<ObjectOf<Handle>*>(released.object));
+  if (!released.found) report_bad_release(handle, HandleTraits<Handle>::kKind, function);
+}
+
+inline Status bad_argument(std::string_view name, const std::string& what) {
+  return Status(BP_INVALID_ARGUMENT, "argument " + std::string(name) + " " + what);
+}
 
 inline Status check_pointer(const void* pointer, std::string_view name) {
   if (pointer != nullptr) return {};
-  return Status(BP_INVALID_ARGUMENT, "argument " + std::string(name) + " is NULL");
+  return bad_argument(name, "is NULL");
 }
+
+/// A terminated UTF-8 text.
+Status check_text(const char* text, std::string_view name);
+
+/// Counts beyond this are mistakes, refused before anything is read or written.
+inline constexpr uint64_t kMaxArrayCount = uint64_t{1} << 20;
+/// `array` may be NULL if there are none.
+Status check_array(const void* array, uint64_t count, std::string_view name);
+
+/// struct_size as the caller says: room for the first two members, within reason.
+Status check_struct_size(uint32_t struct_size, std::string_view name);
+/// Members that this library does not know must be 0, for what they ask cannot be done.
+Status check_unknown_members(const void* given, size_t struct_size, size_t known_size,
+                             std::string_view name);
+Status check_flags(uint64_t flags, uint64_t known, std::string_view name);
 
 /// The caller's versioned struct as this library knows it: members beyond its size are zero.
 template <class T>
-Result<T> read_struct(const T* given, std::string_view name) {
+Result<T> read_struct(const T* given, std::string_view name, uint64_t known_flags = 0) {
   T copy{};
   if (given == nullptr) return copy;
-  if (given->struct_size < 8) {
-    return Status(BP_INVALID_ARGUMENT, "argument " + std::string(name) + ": struct_size is " +
-                                           std::to_string(given->struct_size) +
-                                           ", expected sizeof of the struct");
-  }
+  BP_TRY(check_struct_size(given->struct_size, name));
   std::memcpy(&copy, given, std::min<size_t>(given->struct_size, sizeof(T)));
-  if (copy.flags != 0) {
-    return Status(BP_UNSUPPORTED, "argument " + std::string(name) + ": flags " +
-                                      std::to_string(copy.flags) + " are not known, expected 0");
-  }
+  BP_TRY(check_unknown_members(given, given->struct_size, sizeof(T), name));
+  BP_TRY(check_flags(copy.flags, known_flags, std::string(name) + ".flags"));
   return copy;
 }
 
@@ -70,11 +161,8 @@ Result<T> read_struct(const T* given, std::string_view name) {
 template <class T>
 Status write_struct(T* out, T value, std::string_view name) {
   BP_TRY(check_pointer(out, name));
-  if (out->struct_size < 8) {
-    return Status(BP_INVALID_ARGUMENT, "argument " + std::string(name) + ": struct_size is " +
-                                           std::to_string(out->struct_size) +
-                                           ", expected sizeof of the struct");
-  }
+  BP_TRY(check_struct_size(out->struct_size, name));
+  BP_TRY(check_flags(out->flags, 0, std::string(name) + ".flags"));
   value.struct_size = out->struct_size;
   std::memcpy(out, &value, std::min<size_t>(out->struct_size, sizeof(T)));
   return {};
@@ -90,16 +178,19 @@ bpa_status guarded(Body&& body) noexcept {
     const Status status = body();
     return status.ok() ? BP_OK : set_last_error(status);
   } catch (const std::bad_alloc&) {
-    return set_last_error(Status(BP_OUT_OF_MEMORY, "host memory is exhausted"));
+    return set_last_error(BP_OUT_OF_MEMORY, "host memory is exhausted");
   } catch (const std::exception& error) {
-    return set_last_error(Status(BP_INTERNAL, error.what()));
+    return set_last_error(BP_INTERNAL, error.what());
+  } catch (...) {
+    return set_last_error(BP_INTERNAL, "a callback threw something");
   }
 }
 
-/// The same for a function that answers by `out_values`, which are 0 unless the body sets them.
+/// The same for a function that answers by `out_values`, which are 0 unless the body sets them. A
+/// count that cannot be is left to the body, which refuses it.
 template <class Out, class Body>
 bpa_status guarded(Out* out_values, uint64_t count, Body&& body) noexcept {
-  if (out_values != nullptr) std::fill_n(out_values, count, Out{});
+  if (out_values != nullptr && count <= kMaxArrayCount) std::fill_n(out_values, count, Out{});
   return guarded(std::forward<Body>(body));
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runtime, devices, log and errors of the C API.
-#include <cstdio>
-
 #include "core/api/handles.hpp"
 #include "core/base/log.hpp"
 #include "ops/register.hpp"
@@ -10,11 +8,14 @@
 namespace bp {
 namespace {
 
-// Fixed room, so that setting an error can't fail; longer words are cut.
-struct LastError {
-  char text[4096] = {};
-};
-thread_local constinit LastError last_error;
+constexpr struct {
+  const char* name;
+  uint64_t bit;
+} kFeatures[] = {{"async", BP_FEATURE_ASYNC_BIT},
+                 {"timing", BP_FEATURE_TIMING_BIT},
+                 {"fill", BP_FEATURE_FILL_BIT},
+                 {"pinned", BP_FEATURE_PINNED_BIT},
+                 {"map", BP_FEATURE_MAP_BIT}};
 
 std::vector<std::string> split_paths(std::string_view paths) {
   std::vector<std::string> parts;
@@ -29,15 +30,19 @@ std::vector<std::string> split_paths(std::string_view paths) {
 Result<RuntimeArgs> runtime_args(const bpa_runtime_args& given) {
   RuntimeArgs args;
   args.register_ops = register_ops;
-  if (given.plugin_path != nullptr) args.plugin_path = split_paths(given.plugin_path);
-  if (given.install_dir != nullptr) args.install_directory = given.install_dir;
-  if (given.option_count > 0) {
-    BP_TRY(check_pointer(given.option_names, "args.option_names"));
-    BP_TRY(check_pointer(given.option_values, "args.option_values"));
+  if (given.plugin_path != nullptr) {
+    BP_TRY(check_text(given.plugin_path, "args.plugin_path"));
+    args.plugin_path = split_paths(given.plugin_path);
   }
+  if (given.install_dir != nullptr) {
+    BP_TRY(check_text(given.install_dir, "args.install_dir"));
+    args.install_directory = given.install_dir;
+  }
+  BP_TRY(check_array(given.option_names, given.option_count, "args.option_names"));
+  BP_TRY(check_array(given.option_values, given.option_count, "args.option_values"));
   for (uint64_t i = 0; i < given.option_count; ++i) {
-    BP_TRY(check_pointer(given.option_names[i], "args.option_names[" + std::to_string(i) + "]"));
-    BP_TRY(check_pointer(given.option_values[i], "args.option_values[" + std::to_string(i) + "]"));
+    BP_TRY(check_text(given.option_names[i], "args.option_names[" + std::to_string(i) + "]"));
+    BP_TRY(check_text(given.option_values[i], "args.option_values[" + std::to_string(i) + "]"));
     OptionSetting setting{given.option_names[i], given.option_values[i]};
     const bool core_option = setting.name.starts_with("BACKPLANE_");
     (core_option ? args.options : args.plugin_options).push_back(std::move(setting));
@@ -64,36 +69,52 @@ bpa_device_info device_info(Device& device) {
   info.copy_in_count = counters.host_to_device_copies;
   info.copy_out_count = counters.device_to_host_copies;
   info.materialise_count = counters.materialisations;
+  info.emulated_features = device.slots().emulated;
+  info.device_flags = props.flags;
+  info.execution = props.execution;
+  info.compute_unit_count = props.compute_unit_count;
+  info.alignment_bytes = props.alignment_bytes;
+  info.output_copy_count = counters.output_copies;
   return info;
 }
 
 }  // namespace
-
-bpa_status set_last_error(const Status& status) {
-  std::snprintf(last_error.text, sizeof(last_error.text), "%s", status.message().c_str());
-  return status.code();
-}
-
 }  // namespace bp
 
+using bp::bad_argument;
 using bp::check_pointer;
-using bp::from_handle;
 using bp::guarded;
+using bp::object_of;
+using bp::Ref;
+using bp::Runtime;
 using bp::Status;
 
 const char* bpa_version(void) { return BACKPLANE_VERSION; }
 
-const char* bpa_last_error(void) { return bp::last_error.text; }
+const char* bpa_last_error(void) { return bp::last_error_text(); }
 
 const char* bpa_status_name(bpa_status status) { return bp::status_name(status).data(); }
 
 void bpa_log_set_sink(bpa_log_sink sink, void* user) {
-  if (sink == nullptr) {
-    bp::set_log_sink({});
-    return;
-  }
-  bp::set_log_sink([sink, user](uint32_t level, std::string_view line) {
-    sink(user, level, line.data(), line.size());
+  guarded([&]() -> Status {
+    if (sink == nullptr) {
+      bp::set_log_sink({});
+      return {};
+    }
+    bp::set_log_sink([sink, user](uint32_t level, std::string_view line) {
+      sink(user, level, line.data(), line.size());
+    });
+    return {};
+  });
+}
+
+bpa_status bpa_log_set_level(uint32_t level) {
+  return guarded([&]() -> Status {
+    if (level > BP_LOG_DEBUG) {
+      return bad_argument("level", "is " + std::to_string(level) + ", expected 0 to 4");
+    }
+    bp::fix_log_level(level);
+    return {};
   });
 }
 
@@ -102,44 +123,46 @@ bpa_status bpa_runtime_create(const bpa_runtime_args* args, bpa_runtime** out_ru
     BP_TRY(check_pointer(out_runtime, "out_runtime"));
     BP_TRY_ASSIGN(const bpa_runtime_args given, bp::read_struct(args, "args"));
     BP_TRY_ASSIGN(const bp::RuntimeArgs runtime_args, bp::runtime_args(given));
-    BP_TRY_ASSIGN(bp::Ref<bp::Runtime> runtime, bp::Runtime::create(runtime_args));
-    *out_runtime = bp::to_handle(runtime.detach());
+    BP_TRY_ASSIGN(Ref<Runtime> runtime, Runtime::create(runtime_args));
+    BP_TRY(bp::make_api_handle(runtime.get(), out_runtime));
+    runtime.detach();
     return {};
   });
 }
 
 bpa_status bpa_runtime_close(bpa_runtime* runtime) {
   return guarded([&]() -> Status {
-    BP_TRY(check_pointer(runtime, "runtime"));
-    from_handle(runtime)->close();
+    BP_TRY_ASSIGN(Runtime * found, object_of(runtime, "runtime"));
+    const Ref<Runtime> kept(found);  // a callback may release the caller's
+    BP_TRY(kept->stop_runs());
+    kept->close();
     return {};
   });
 }
 
 void bpa_runtime_release(bpa_runtime* runtime) {
-  if (runtime != nullptr) from_handle(runtime)->release();
+  bp::release(runtime, "bpa_runtime_release", [](Runtime* object) { object->release(); });
 }
 
 bpa_status bpa_runtime_device_count(bpa_runtime* runtime, uint64_t* out_count) {
   return guarded(out_count, 1, [&]() -> Status {
-    BP_TRY(check_pointer(runtime, "runtime"));
+    BP_TRY_ASSIGN(const Runtime* owner, object_of(runtime, "runtime"));
     BP_TRY(check_pointer(out_count, "out_count"));
-    BP_TRY(from_handle(runtime)->check_open());
-    *out_count = from_handle(runtime)->devices().size();
+    BP_TRY(owner->check_open());
+    *out_count = owner->devices().size();
     return {};
   });
 }
 
 bpa_status bpa_runtime_device(bpa_runtime* runtime, uint64_t index, bpa_device** out_device) {
   return guarded(out_device, 1, [&]() -> Status {
-    BP_TRY(check_pointer(runtime, "runtime"));
+    BP_TRY_ASSIGN(const Runtime* owner, object_of(runtime, "runtime"));
     BP_TRY(check_pointer(out_device, "out_device"));
-    BP_TRY(from_handle(runtime)->check_open());
-    const auto devices = from_handle(runtime)->devices();
+    BP_TRY(owner->check_open());
+    const auto devices = owner->devices();
     if (index >= devices.size()) {
-      return Status(BP_INVALID_ARGUMENT, "argument index is " + std::to_string(index) +
-                                             ", expected less than " +
-                                             std::to_string(devices.size()));
+      return bad_argument("index", "is " + std::to_string(index) + ", there are " +
+                                       std::to_string(devices.size()) + " devices");
     }
     *out_device = bp::to_handle(devices[index].get());
     return {};
@@ -149,10 +172,10 @@ bpa_status bpa_runtime_device(bpa_runtime* runtime, uint64_t index, bpa_device**
 bpa_status bpa_runtime_find_device(bpa_runtime* runtime, const char* name,
                                    bpa_device** out_device) {
   return guarded(out_device, 1, [&]() -> Status {
-    BP_TRY(check_pointer(runtime, "runtime"));
-    BP_TRY(check_pointer(name, "name"));
+    BP_TRY_ASSIGN(const Runtime* owner, object_of(runtime, "runtime"));
+    BP_TRY(bp::check_text(name, "name"));
     BP_TRY(check_pointer(out_device, "out_device"));
-    BP_TRY_ASSIGN(bp::Device * device, from_handle(runtime)->find_device(name));
+    BP_TRY_ASSIGN(const bp::Device* device, owner->find_device(name));
     *out_device = bp::to_handle(device);
     return {};
   });
@@ -160,16 +183,46 @@ bpa_status bpa_runtime_find_device(bpa_runtime* runtime, const char* name,
 
 bpa_status bpa_device_get_info(bpa_device* device, bpa_device_info* out_info) {
   return guarded([&]() -> Status {
-    BP_TRY(check_pointer(device, "device"));
-    BP_TRY(from_handle(device)->check_open());
-    return bp::write_struct(out_info, bp::device_info(*from_handle(device)), "out_info");
+    BP_TRY_ASSIGN(bp::Device * source, object_of(device, "device"));
+    BP_TRY(check_pointer(out_info, "out_info"));
+    BP_TRY(source->check_open());
+    return bp::write_struct(out_info, bp::device_info(*source), "out_info");
+  });
+}
+
+bpa_status bpa_device_feature_count(bpa_device* device, uint64_t* out_count) {
+  return guarded(out_count, 1, [&]() -> Status {
+    BP_TRY(object_of(device, "device"));
+    BP_TRY(check_pointer(out_count, "out_count"));
+    *out_count = std::size(bp::kFeatures);
+    return {};
+  });
+}
+
+bpa_status bpa_device_get_feature(bpa_device* device, uint64_t index, bpa_feature_info* out_info) {
+  return guarded([&]() -> Status {
+    BP_TRY_ASSIGN(const bp::Device* source, object_of(device, "device"));
+    if (index >= std::size(bp::kFeatures)) {
+      return bad_argument("index", "is " + std::to_string(index) + ", there are " +
+                                       std::to_string(std::size(bp::kFeatures)) + " features");
+    }
+    BP_TRY(source->check_open());
+    const auto& feature = bp::kFeatures[index];
+    const bool emulated = (source->slots().emulated & feature.bit) != 0;
+    bpa_feature_info info{};
+    info.name = feature.name;
+    info.bit = feature.bit;
+    info.state = source->slots().has_native(feature.bit) ? BPA_FEATURE_NATIVE
+                 : emulated                              ? BPA_FEATURE_EMULATED
+                                                         : BPA_FEATURE_ABSENT;
+    return bp::write_struct(out_info, info, "out_info");
   });
 }
 
 bpa_status bpa_device_sync(bpa_device* device) {
   return guarded([&]() -> Status {
-    BP_TRY(check_pointer(device, "device"));
-    BP_TRY(from_handle(device)->check_open());
-    return from_handle(device)->quiesce();
+    BP_TRY_ASSIGN(bp::Device * source, object_of(device, "device"));
+    BP_TRY(source->check_open());
+    return source->sync();
   });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions of the C API.
+// Sessions of the C API: loading and introspection. Runs are in run_api.cpp.
 #include <memory>
 
 #include "core/api/handles.hpp"
@@ -9,17 +9,59 @@
 namespace bp {
 namespace {
 
-Result<SessionArgs> session_args(const bpa_session_args& given) {
-  BP_TRY(check_pointer(given.device, "args.device"));
-  SessionArgs args;
-  args.device = from_handle(given.device);
-  if (given.max_contexts != 0) args.max_contexts = given.max_contexts;
-  if (given.dim_count > 0) {
-    BP_TRY(check_pointer(given.dim_names, "args.dim_names"));
-    BP_TRY(check_pointer(given.dim_sizes, "args.dim_sizes"));
+Result<Device*> session_device(const bpa_device* handle, const std::string& name,
+                               const Runtime& runtime) {
+  BP_TRY_ASSIGN(Device * device, object_of(handle, name));
+  if (&device->runtime() == &runtime) return device;
+  return bad_argument(name, "is a device of another runtime");
+}
+
+Status read_devices(const bpa_session_args& given, const Runtime& runtime, SessionArgs* out_args) {
+  BP_TRY(check_array(given.devices, given.device_count, "args.devices"));
+  if (given.device_count == 0) {
+    BP_TRY_ASSIGN(out_args->device, session_device(given.device, "args.device", runtime));
+    return {};
   }
+  if (given.device != nullptr) return bad_argument("args.device", "is set, and args.devices too");
+  if (given.device_count > kMaxSessionDevices) {
+    return bad_argument("args.devices", "lists " + std::to_string(given.device_count) +
+                                            " devices, expected at most " +
+                                            std::to_string(kMaxSessionDevices));
+  }
+  for (uint64_t i = 0; i < given.device_count; ++i) {
+    const std::string name = "args.devices[" + std::to_string(i) + "]";
+    BP_TRY_ASSIGN(Device * device, session_device(given.devices[i], name, runtime));
+    if (std::find(given.devices, given.devices + i, given.devices[i]) != given.devices + i) {
+      return bad_argument(name, "is listed before");
+    }
+    if (i == 0) {
+      out_args->device = device;
+    } else {
+      out_args->fallbacks.push_back(device);
+    }
+  }
+  return {};
+}
+
+Result<SessionArgs> session_args(const bpa_session_args& given, const Runtime& runtime) {
+  SessionArgs args;
+  BP_TRY(read_devices(given, runtime, &args));
+  if (given.reserved != 0) {
+    return Status(BP_UNSUPPORTED,
+                  "argument args.reserved is " + std::to_string(given.reserved) + ", expected 0");
+  }
+  if (given.max_contexts != 0) args.max_contexts = given.max_contexts;
+  args.deterministic = (given.flags & BPA_SESSION_DETERMINISTIC_BIT) != 0;
+  args.memory_limit_bytes = given.memory_limit_bytes;
+  BP_TRY(check_array(given.dim_names, given.dim_count, "args.dim_names"));
+  BP_TRY(check_array(given.dim_sizes, given.dim_count, "args.dim_sizes"));
   for (uint64_t i = 0; i < given.dim_count; ++i) {
-    BP_TRY(check_pointer(given.dim_names[i], "args.dim_names[" + std::to_string(i) + "]"));
+    const std::string index = "[" + std::to_string(i) + "]";
+    BP_TRY(check_text(given.dim_names[i], "args.dim_names" + index));
+    if (given.dim_sizes[i] < 0) {
+      return bad_argument("args.dim_sizes" + index,
+                          "is " + std::to_string(given.dim_sizes[i]) + ", expected at least 0");
+    }
     args.dims[given.dim_names[i]] = given.dim_sizes[i];
   }
   return args;
@@ -37,8 +79,8 @@ std::vector<std::vector<const char*>> dim_names(std::span<const SessionIo> ios) 
 Status write_io(std::span<const SessionIo> ios, const std::vector<std::vector<const char*>>& names,
                 uint64_t index, bpa_io_info* out_info) {
   if (index >= ios.size()) {
-    return Status(BP_INVALID_ARGUMENT, "argument index is " + std::to_string(index) +
-                                           ", expected less than " + std::to_string(ios.size()));
+    return bad_argument("index", "is " + std::to_string(index) + ", expected less than " +
+                                     std::to_string(ios.size()));
   }
   const SessionIo& io = ios[index];
   bpa_io_info info{};
@@ -47,119 +89,89 @@ Status write_io(std::span<const SessionIo> ios, const std::vector<std::vector<co
   info.rank = static_cast<uint32_t>(io.sizes.size());
   info.sizes = io.sizes.data();
   info.dim_names = names[index].data();
+  info.has_rank = io.has_rank ? 1 : 0;
   return write_struct(out_info, info, "out_info");
-}
-
-Result<std::vector<NamedTensor>> named_inputs(const char* const* names,
-                                              const bpa_tensor* const* tensors, uint64_t count) {
-  if (count > 0) {
-    BP_TRY(check_pointer(names, "input_names"));
-    BP_TRY(check_pointer(tensors, "inputs"));
-  }
-  std::vector<NamedTensor> inputs;
-  for (uint64_t i = 0; i < count; ++i) {
-    BP_TRY(check_pointer(names[i], "input_names[" + std::to_string(i) + "]"));
-    BP_TRY(check_pointer(tensors[i], "inputs[" + std::to_string(i) + "]"));
-    inputs.emplace_back(names[i], Ref<Tensor>(from_handle(const_cast<bpa_tensor*>(tensors[i]))));
-  }
-  return inputs;
 }
 
 }  // namespace
 }  // namespace bp
 
+using bp::ApiSession;
 using bp::check_pointer;
 using bp::guarded;
+using bp::object_of;
 using bp::Status;
 
 bpa_status bpa_session_load(bpa_runtime* runtime, const char* path, const bpa_session_args* args,
                             bpa_session** out_session) {
   return guarded(out_session, 1, [&]() -> Status {
     BP_TRY(check_pointer(out_session, "out_session"));
-    BP_TRY(check_pointer(runtime, "runtime"));
-    BP_TRY(check_pointer(path, "path"));
+    BP_TRY_ASSIGN(bp::Runtime * owner, object_of(runtime, "runtime"));
+    BP_TRY(bp::check_text(path, "path"));
     BP_TRY(check_pointer(args, "args"));
-    BP_TRY(bp::from_handle(runtime)->check_open());
-    BP_TRY_ASSIGN(const bpa_session_args given, bp::read_struct(args, "args"));
-    BP_TRY_ASSIGN(const bp::SessionArgs session_args, bp::session_args(given));
-    bp::Runtime& owner = *bp::from_handle(runtime);
-    BP_TRY_ASSIGN(bp::Graph graph, bp::load_onnx(path, owner.registry()));
-    auto session = bp::Session::create(owner, std::move(graph), session_args);
+    BP_TRY_ASSIGN(const bpa_session_args given,
+                  bp::read_struct(args, "args", BPA_SESSION_DETERMINISTIC_BIT));
+    BP_TRY(owner->check_open());
+    BP_TRY_ASSIGN(const bp::SessionArgs session_args, bp::session_args(given, *owner));
+    BP_TRY_ASSIGN(bp::Graph graph, bp::load_onnx(path, owner->registry()));
+    auto session = bp::Session::create(*owner, std::move(graph), session_args);
     if (!session.ok()) return session.status().with_prefix(path);
-    auto handle = std::make_unique<bpa_session>();
-    handle->session = std::move(*session);
-    handle->input_dim_names = bp::dim_names(handle->session->inputs());
-    handle->output_dim_names = bp::dim_names(handle->session->outputs());
-    *out_session = handle.release();
+    auto object = std::make_unique<ApiSession>();
+    object->session = std::move(*session);
+    object->input_dim_names = bp::dim_names(object->session->inputs());
+    object->output_dim_names = bp::dim_names(object->session->outputs());
+    BP_TRY(bp::make_api_handle(object.get(), out_session));
+    object.release();
     return {};
   });
 }
 
-void bpa_session_release(bpa_session* session) { delete session; }
+void bpa_session_release(bpa_session* session) {
+  bp::release(session, "bpa_session_release", [](ApiSession* object) { delete object; });
+}
 
 bpa_status bpa_session_input_count(bpa_session* session, uint64_t* out_count) {
   return guarded(out_count, 1, [&]() -> Status {
-    BP_TRY(check_pointer(session, "session"));
+    BP_TRY_ASSIGN(const ApiSession* found, object_of(session, "session"));
     BP_TRY(check_pointer(out_count, "out_count"));
-    *out_count = session->session->inputs().size();
+    *out_count = found->session->inputs().size();
     return {};
   });
 }
 
 bpa_status bpa_session_output_count(bpa_session* session, uint64_t* out_count) {
   return guarded(out_count, 1, [&]() -> Status {
-    BP_TRY(check_pointer(session, "session"));
+    BP_TRY_ASSIGN(const ApiSession* found, object_of(session, "session"));
     BP_TRY(check_pointer(out_count, "out_count"));
-    *out_count = session->session->outputs().size();
+    *out_count = found->session->outputs().size();
     return {};
   });
 }
 
 bpa_status bpa_session_get_input(bpa_session* session, uint64_t index, bpa_io_info* out_info) {
   return guarded([&]() -> Status {
-    BP_TRY(check_pointer(session, "session"));
-    return bp::write_io(session->session->inputs(), session->input_dim_names, index, out_info);
+    BP_TRY_ASSIGN(const ApiSession* found, object_of(session, "session"));
+    return bp::write_io(found->session->inputs(), found->input_dim_names, index, out_info);
   });
 }
 
 bpa_status bpa_session_get_output(bpa_session* session, uint64_t index, bpa_io_info* out_info) {
   return guarded([&]() -> Status {
-    BP_TRY(check_pointer(session, "session"));
-    return bp::write_io(session->session->outputs(), session->output_dim_names, index, out_info);
-  });
-}
-
-bpa_status bpa_session_run(bpa_session* session, const char* const* input_names,
-                           const bpa_tensor* const* inputs, uint64_t input_count,
-                           bpa_tensor** out_outputs, uint64_t output_count) {
-  return guarded(out_outputs, output_count, [&]() -> Status {
-    BP_TRY(check_pointer(session, "session"));
-    BP_TRY(check_pointer(out_outputs, "out_outputs"));
-    const size_t expected = session->session->outputs().size();
-    if (output_count != expected) {
-      return Status(BP_INVALID_ARGUMENT, "argument output_count is " +
-                                             std::to_string(output_count) + ", expected " +
-                                             std::to_string(expected));
-    }
-    BP_TRY_ASSIGN(const std::vector<bp::NamedTensor> named,
-                  bp::named_inputs(input_names, inputs, input_count));
-    BP_TRY_ASSIGN(std::vector<bp::Ref<bp::Tensor>> outputs, session->session->run(named));
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      out_outputs[i] = bp::to_handle(std::move(outputs[i]));
-    }
-    return {};
+    BP_TRY_ASSIGN(const ApiSession* found, object_of(session, "session"));
+    return bp::write_io(found->session->outputs(), found->output_dim_names, index, out_info);
   });
 }
 
 bpa_status bpa_session_get_placement(bpa_session* session, bpa_placement_info* out_info) {
   return guarded([&]() -> Status {
-    BP_TRY(check_pointer(session, "session"));
-    const bp::PlacementCounts counts = session->session->placement_counts();
+    BP_TRY_ASSIGN(const ApiSession* found, object_of(session, "session"));
+    const bp::PlacementCounts counts = found->session->placement_counts();
     bpa_placement_info info{};
     info.native_count = counts.native;
     info.decomposed_count = counts.decomposed;
     info.fallback_count = counts.fallback;
     info.view_count = counts.view;
+    info.memory_used_bytes = found->session->memory_used_bytes();
     return bp::write_struct(out_info, info, "out_info");
   });
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors and operator calls of the C API.
+// Tensors of the C API. Memory that the caller brings is checked here, once: whatever sizes and
+// strides say later stays inside it.
+#include <array>
+
 #include "core/api/handles.hpp"
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
@@ -8,24 +11,27 @@
 namespace bp {
 namespace {
 
-Result<Dims> read_sizes(const int64_t* sizes, uint32_t rank) {
+constexpr uint64_t kAlignment = 256;  // what plans count on, and express offsets by
+
+Result<Dims> read_dims(const int64_t* values, uint32_t rank, std::string_view name) {
   if (rank > BP_MAX_RANK) {
-    return Status(BP_INVALID_ARGUMENT, "argument rank is " + std::to_string(rank) +
-                                           ", expected at most " + std::to_string(BP_MAX_RANK));
+    return bad_argument(
+        "rank", "is " + std::to_string(rank) + ", expected at most " + std::to_string(BP_MAX_RANK));
   }
-  if (rank > 0) BP_TRY(check_pointer(sizes, "sizes"));
-  return Dims(std::span<const int64_t>(sizes, rank));
+  if (rank > 0) BP_TRY(check_pointer(values, name));
+  return Dims(std::span<const int64_t>(values, rank));
 }
 
-Result<uint64_t> checked_bytes(uint32_t dtype, const Dims& sizes) {
+Result<uint64_t> checked_bytes(uint32_t dtype, const Dims& sizes, std::string_view prefix = {}) {
   if (!is_dtype(dtype)) {
-    return Status(BP_INVALID_ARGUMENT,
-                  "argument dtype is " + std::to_string(dtype) + ", which is no dtype code");
+    return bad_argument(std::string(prefix) + "dtype",
+                        "is " + std::to_string(dtype) + ", which is no dtype code");
   }
   const auto count = checked_element_count(sizes);
-  if (!count || *count > INT64_MAX / 16) {
-    return Status(BP_INVALID_ARGUMENT,
-                  "argument sizes " + to_string(sizes) + " are negative or too large together");
+  const bool negative = std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 0; });
+  if (negative || !count || *count > INT64_MAX / 16) {
+    return bad_argument(std::string(prefix) + "sizes",
+                        "are " + to_string(sizes) + ": negative or too large together");
   }
   return dtype_storage_bytes(dtype, *count);
 }
@@ -37,63 +43,114 @@ Result<Ref<Tensor>> host_tensor(uint32_t dtype, const Dims& sizes, const void* d
   return Tensor::wrap_host(std::move(host));
 }
 
-Result<Runtime*> runtime_of(Runtime* given, std::span<Tensor* const> inputs) {
-  if (given != nullptr) {
-    BP_TRY(given->check_open());
-    return given;
+/// Once armed, calls a deleter at the end of its life; not in a forked child.
+class Deleter {
+ public:
+  Deleter() = default;
+  ~Deleter() {
+    if (deleter_ != nullptr && !forked()) deleter_(user_);
   }
-  for (Tensor* input : inputs) {
-    if (input != nullptr && input->device() != nullptr) return &input->device()->runtime();
+  Deleter(const Deleter&) = delete;
+  Deleter& operator=(const Deleter&) = delete;
+  void arm(bpa_deleter deleter, void* user) {
+    deleter_ = deleter;
+    user_ = user;
   }
-  return Status(BP_INVALID_ARGUMENT,
-                "no input is on a device; give one with Tensor::to or a runtime");
+
+ private:
+  bpa_deleter deleter_ = nullptr;
+  void* user_ = nullptr;
+};
+
+/// Elements of [sizes, strides] lie within `bytes` bytes, element [0, ...] at `offset`. In bytes,
+/// by 128-bit integers: foreign strides overflow anything smaller.
+Status check_inside(const bpa_wrap_args& args, const Dims& sizes, const Dims& strides) {
+  if (element_count(sizes) == 0) return {};
+  const uint32_t bits = dtype_bits(args.dtype);
+  if (bits < 8 && !is_contiguous(sizes, strides)) {
+    return bad_argument("args.strides", "of a dtype below one byte must be contiguous");
+  }
+  __extension__ using Wide = __int128;
+  Wide lowest = 0;
+  Wide highest = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const Wide reach = Wide{sizes[i] - 1} * strides[i];
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  const Wide first = Wide{args.memory.offset_bytes} + lowest * bits / 8;
+  const Wide end = Wide{args.memory.offset_bytes} + (highest * bits + bits + 7) / 8;
+  if (first >= 0 && end <= Wide{args.bytes}) return {};
+  return bad_argument(args.strides != nullptr ? "args.strides" : "args.sizes",
+                      to_string(sizes) + " with strides " + to_string(strides) + " from byte " +
+                          std::to_string(args.memory.offset_bytes) + " leave the " +
+                          std::to_string(args.bytes) + " bytes of memory (args.bytes)");
 }
 
-Status op_call(Runtime* given, uint32_t op_id, std::span<Tensor* const> inputs,
-               const void* attributes, std::span<bpa_tensor*> out_outputs) {
-  BP_TRY_ASSIGN(Runtime * runtime, runtime_of(given, inputs));
-  const auto op = runtime->registry().find_by_source_id(op_id);
-  if (!op) {
-    return Status(BP_INVALID_ARGUMENT,
-                  "argument op_id is " + std::to_string(op_id) + ", which is no operator");
+Status check_place(const Device* device, const bpa_wrap_args& args, bool address) {
+  if (args.memory.handle == 0) return bad_argument("args.memory", "has handle 0: no memory");
+  const uint64_t start = address ? args.memory.handle : 0;
+  if (args.bytes > UINT64_MAX - start - kAlignment || args.bytes > INT64_MAX) {
+    return bad_argument("args.bytes", "is " + std::to_string(args.bytes) + ", more than there is");
   }
-  constexpr size_t kLocalOutputs = 4;
-  std::array<Ref<Tensor>, kLocalOutputs> local;
-  std::vector<Ref<Tensor>> many(out_outputs.size() > kLocalOutputs ? out_outputs.size() : 0);
-  const std::span<Ref<Tensor>> outputs =
-      many.empty() ? std::span(local).first(out_outputs.size()) : std::span(many);
-  const CallArgs args{.op = *op,
-                      .inputs = inputs,
-                      .attributes = attributes,
-                      .stream = nullptr,
-                      .device = runtime->host_device()};
-  BP_TRY(call(*runtime, args, outputs));
-  for (size_t i = 0; i < outputs.size(); ++i) out_outputs[i] = to_handle(std::move(outputs[i]));
+  if (args.memory.offset_bytes > args.bytes) {
+    return bad_argument("args.memory", "has offset " + std::to_string(args.memory.offset_bytes) +
+                                           " beyond args.bytes, " + std::to_string(args.bytes));
+  }
+  const uint64_t element_bytes = std::max(dtype_bits(args.dtype) / 8, 1u);
+  const uint64_t alignment = element_bytes & (~element_bytes + 1);
+  if ((start + args.memory.offset_bytes) % alignment == 0) return {};
+  return bad_argument("args.memory", "is not aligned to an element of " +
+                                         std::to_string(element_bytes) + " bytes" +
+                                         (device != nullptr ? " on " + device->name() : ""));
+}
+
+Status wrap(Device* device, const bpa_wrap_args& args, bpa_tensor** out_tensor) {
+  BP_TRY_ASSIGN(const Dims sizes, read_dims(args.sizes, args.rank, "args.sizes"));
+  BP_TRY(checked_bytes(args.dtype, sizes, "args."));
+  Dims strides = contiguous_strides(sizes);
+  if (args.strides != nullptr) {
+    BP_TRY_ASSIGN(strides, read_dims(args.strides, args.rank, "args.strides"));
+  }
+  const bool address =
+      device == nullptr || (device->slots().props.flags & BP_DEVICE_ADDRESS_BIT) != 0;
+  BP_TRY(check_place(device, args, address));
+  BP_TRY(check_inside(args, sizes, strides));
+  // Where handles are addresses the storage begins on a boundary, so that the tensor's offset tells
+  // how it is aligned.
+  const uint64_t skew = address ? args.memory.handle % kAlignment : 0;
+  const auto deleter = std::make_shared<Deleter>();
+  Ref<Storage> storage =
+      Storage::wrap(device, args.memory.handle - skew, args.bytes + skew, deleter);
+  auto tensor = Ref<Tensor>::make(std::move(storage), args.dtype, sizes, strides,
+                                  args.memory.offset_bytes + skew);
+  BP_TRY(give_tensor(std::move(tensor), out_tensor));
+  deleter->arm(args.deleter, args.user);  // last: on an error the memory stays the caller's
   return {};
 }
 
 }  // namespace
 }  // namespace bp
 
+using bp::bad_argument;
 using bp::check_pointer;
-using bp::from_handle;
+using bp::Dims;
 using bp::guarded;
+using bp::object_of;
+using bp::Ref;
 using bp::Status;
+using bp::Tensor;
 
 bpa_status bpa_tensor_create(bpa_device* device, uint32_t dtype, const int64_t* sizes,
                              uint32_t rank, bpa_tensor** out_tensor) {
   return guarded(out_tensor, 1, [&]() -> Status {
     BP_TRY(check_pointer(out_tensor, "out_tensor"));
-    BP_TRY(check_pointer(device, "device"));
-    BP_TRY(from_handle(device)->check_open());
-    BP_TRY_ASSIGN(const bp::Dims dims, bp::read_sizes(sizes, rank));
+    BP_TRY_ASSIGN(bp::Device * target, object_of(device, "device"));
+    BP_TRY_ASSIGN(const Dims dims, bp::read_dims(sizes, rank, "sizes"));
     BP_TRY(bp::checked_bytes(dtype, dims));
-    bp::Device& target = *from_handle(device);
-    BP_TRY_ASSIGN(
-        bp::Ref<bp::Tensor> tensor,
-        bp::Tensor::allocate(target, dtype, dims, bp::MemoryTag::kIo, target.default_stream()));
-    *out_tensor = bp::to_handle(std::move(tensor));
-    return {};
+    BP_TRY(target->check_open());
+    BP_TRY_ASSIGN(Ref<Tensor> tensor, Tensor::allocate(*target, dtype, dims, bp::MemoryTag::kIo,
+                                                       target->default_stream()));
+    return bp::give_tensor(std::move(tensor), out_tensor);
   });
 }
 
@@ -102,89 +159,97 @@ bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, const int64_
                                 bpa_tensor** out_tensor) {
   return guarded(out_tensor, 1, [&]() -> Status {
     BP_TRY(check_pointer(out_tensor, "out_tensor"));
-    BP_TRY_ASSIGN(const bp::Dims dims, bp::read_sizes(sizes, rank));
+    bp::Device* target = nullptr;
+    if (device != nullptr) {
+      BP_TRY_ASSIGN(target, object_of(device, "device"));
+    }
+    BP_TRY_ASSIGN(const Dims dims, bp::read_dims(sizes, rank, "sizes"));
     BP_TRY_ASSIGN(const uint64_t needed, bp::checked_bytes(dtype, dims));
     if (bytes != needed) {
-      return Status(BP_INVALID_ARGUMENT, "argument bytes is " + std::to_string(bytes) + ", " +
-                                             std::string(bp::dtype_name(dtype)) +
-                                             bp::to_string(dims) + " has " +
-                                             std::to_string(needed));
+      return bad_argument("bytes", "is " + std::to_string(bytes) + ", " +
+                                       std::string(bp::dtype_name(dtype)) + bp::to_string(dims) +
+                                       " has " + std::to_string(needed));
     }
     if (bytes > 0) BP_TRY(check_pointer(data, "data"));
-    if (device == nullptr) {
-      BP_TRY_ASSIGN(bp::Ref<bp::Tensor> host, bp::host_tensor(dtype, dims, data));
-      *out_tensor = bp::to_handle(std::move(host));
-      return {};
+    if (target == nullptr) {
+      BP_TRY_ASSIGN(Ref<Tensor> host, bp::host_tensor(dtype, dims, data));
+      return bp::give_tensor(std::move(host), out_tensor);
     }
-    BP_TRY(from_handle(device)->check_open());
-    BP_TRY_ASSIGN(
-        bp::Ref<bp::Tensor> tensor,
-        bp::Tensor::from_host(*from_handle(device), dtype, dims, data, bp::MemoryTag::kIo));
-    *out_tensor = bp::to_handle(std::move(tensor));
-    return {};
+    BP_TRY(target->check_open());
+    BP_TRY_ASSIGN(Ref<Tensor> tensor,
+                  Tensor::from_host(*target, dtype, dims, data, bp::MemoryTag::kIo));
+    return bp::give_tensor(std::move(tensor), out_tensor);
+  });
+}
+
+bpa_status bpa_tensor_wrap(bpa_device* device, const bpa_wrap_args* args, bpa_tensor** out_tensor) {
+  return guarded(out_tensor, 1, [&]() -> Status {
+    BP_TRY(check_pointer(out_tensor, "out_tensor"));
+    BP_TRY(check_pointer(args, "args"));
+    BP_TRY_ASSIGN(bpa_wrap_args given, bp::read_struct(args, "args"));
+    bp::Device* target = nullptr;
+    if (device != nullptr) {
+      BP_TRY_ASSIGN(target, object_of(device, "device"));
+      BP_TRY(target->check_open());
+    }
+    return bp::wrap(target, given, out_tensor);
   });
 }
 
 bpa_status bpa_tensor_to_host(bpa_tensor* tensor, void* out_data, uint64_t bytes) {
   return guarded([&]() -> Status {
-    BP_TRY(check_pointer(tensor, "tensor"));
+    BP_TRY_ASSIGN(Tensor * source, object_of(tensor, "tensor"));
+    const uint64_t needed = bp::dtype_storage_bytes(source->dtype(), source->element_count());
+    if (bytes != needed) {
+      return bad_argument("bytes", "is " + std::to_string(bytes) + ", " + source->describe() +
+                                       " has " + std::to_string(needed));
+    }
     if (bytes > 0) BP_TRY(check_pointer(out_data, "out_data"));
-    bp::Tensor* source = from_handle(tensor);
     if (source->device() != nullptr) BP_TRY(source->device()->check_open());
-    return bp::copy_to_host(bp::Ref<bp::Tensor>(source), out_data, bytes);
+    return bp::copy_to_host(Ref<Tensor>(source), out_data, bytes);
   });
 }
 
 bpa_status bpa_tensor_to_device(bpa_tensor* tensor, bpa_device* device, bpa_tensor** out_tensor) {
   return guarded(out_tensor, 1, [&]() -> Status {
     BP_TRY(check_pointer(out_tensor, "out_tensor"));
-    BP_TRY(check_pointer(tensor, "tensor"));
-    BP_TRY(check_pointer(device, "device"));
-    bp::Device& target = *from_handle(device);
-    BP_TRY_ASSIGN(bp::Ref<bp::Tensor> moved,
-                  bp::copy_to_device(bp::Ref<bp::Tensor>(from_handle(tensor)), target,
-                                     target.default_stream(), bp::MemoryTag::kIo));
-    *out_tensor = bp::to_handle(std::move(moved));
-    return {};
+    BP_TRY_ASSIGN(Tensor * source, object_of(tensor, "tensor"));
+    BP_TRY_ASSIGN(bp::Device * target, object_of(device, "device"));
+    if (source->device() == target && target->check_open().ok()) {
+      bpa_tensor_retain(tensor);
+      *out_tensor = tensor;
+      return {};
+    }
+    BP_TRY_ASSIGN(Ref<Tensor> moved,
+                  bp::copy_to_device(Ref<Tensor>(source), *target, target->default_stream(),
+                                     bp::MemoryTag::kIo));
+    return bp::give_tensor(std::move(moved), out_tensor);
   });
 }
 
 bpa_status bpa_tensor_get_info(bpa_tensor* tensor, bpa_tensor_info* out_info) {
   return guarded([&]() -> Status {
-    BP_TRY(check_pointer(tensor, "tensor"));
-    const bp::Tensor& source = *from_handle(tensor);
+    BP_TRY_ASSIGN(const Tensor* source, object_of(tensor, "tensor"));
+    const bp::Storage& storage = source->storage();
     bpa_tensor_info info{};
-    info.dtype = source.dtype();
-    info.rank = static_cast<uint32_t>(source.sizes().size());
-    info.sizes = source.sizes().data();
-    info.strides = source.strides().data();
-    info.device = bp::to_handle(source.device());
-    info.bytes = bp::dtype_storage_bytes(source.dtype(), source.element_count());
+    info.dtype = source->dtype();
+    info.rank = static_cast<uint32_t>(source->sizes().size());
+    info.sizes = source->sizes().data();
+    info.strides = source->strides().data();
+    info.device = bp::to_handle(source->device());
+    info.bytes = bp::dtype_storage_bytes(source->dtype(), source->element_count());
+    info.memory = {storage.handle(), storage.offset_bytes() + source->offset_bytes()};
     return bp::write_struct(out_info, info, "out_info");
   });
 }
 
 void bpa_tensor_retain(bpa_tensor* tensor) {
-  if (tensor != nullptr) from_handle(tensor)->retain();
+  if (tensor == nullptr || bp::forked()) return;
+  if (!bp::retain_handle(tensor, bp::HandleKind::kTensor)) {
+    bp::report_bad_release(tensor, bp::HandleKind::kTensor, "bpa_tensor_retain");
+  }
 }
 
 void bpa_tensor_release(bpa_tensor* tensor) {
-  if (tensor != nullptr) from_handle(tensor)->release();
-}
-
-bpa_status bpa_op_call(bpa_runtime* runtime, uint32_t op_id, const bpa_tensor* const* inputs,
-                       uint32_t input_count, const void* attributes, uint64_t flags,
-                       bpa_tensor** out_outputs, uint32_t output_count) {
-  return guarded(out_outputs, output_count, [&]() -> Status {
-    BP_TRY(check_pointer(out_outputs, "out_outputs"));
-    if (input_count > 0) BP_TRY(check_pointer(inputs, "inputs"));
-    if (flags != 0) {
-      return Status(BP_UNSUPPORTED, "argument flags is " + std::to_string(flags) + ", expected 0");
-    }
-    // Handles are not const inside: the counts and marks of shared objects change.
-    auto* const* handles = const_cast<bpa_tensor* const*>(inputs);
-    auto* const* tensors = reinterpret_cast<bp::Tensor* const*>(handles);
-    return bp::op_call(from_handle(runtime), op_id, {tensors, input_count}, attributes,
-                       {out_outputs, output_count});
-  });
+  bp::release(tensor, "bpa_tensor_release", [](Tensor* object) { object->release(); });
 }

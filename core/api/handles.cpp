@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The checks of arguments that all API functions share, and the last error of each thread.
+#include "core/api/handles.hpp"
+
+#include <cstdio>
+
+#include "core/base/log.hpp"
+#include "core/base/utf8.hpp"
+
+namespace bp {
+namespace {
+
+constexpr uint32_t kMaxStructBytes = 64 * 1024;  // nothing that we would ever know is larger
+
+// Fixed room, so that setting an error can't fail.
+struct LastError {
+  char text[kLastErrorBytes] = {};
+};
+thread_local constinit LastError last_error;
+
+}  // namespace
+
+bpa_status set_last_error(bpa_status code, const char* words) noexcept {
+  std::snprintf(last_error.text, sizeof(last_error.text), "%s", words);
+  return code;
+}
+
+bpa_status set_last_error(const Status& status) {
+  return set_last_error(status.code(), status.message().c_str());
+}
+
+const char* last_error_text() { return last_error.text; }
+
+void report_bad_release(const void* handle, HandleKind kind, std::string_view function) noexcept {
+  const bpa_status status = guarded(
+      [&]() -> Status { return explain_handle(handle, kind, "handle").with_prefix(function); });
+  if (status != BP_FORKED) {
+    guarded([&]() -> Status {
+      log(BP_LOG_ERROR, last_error.text);
+      return {};
+    });
+  }
+}
+
+Status give_tensors(std::span<Ref<Tensor>> tensors, bpa_tensor** out_tensors) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Status status = make_api_handle(tensors[i].get(), &out_tensors[i]);
+    if (status.ok()) [[likely]] {
+      tensors[i].detach();
+      continue;
+    }
+    for (; i > 0; --i) {
+      bpa_tensor* given = std::exchange(out_tensors[i - 1], nullptr);
+      release(given, "give_tensors", [](Tensor* tensor) { tensor->release(); });
+    }
+    return status;
+  }
+  return {};
+}
+
+Status check_text(const char* text, std::string_view name) {
+  BP_TRY(check_pointer(text, name));
+  if (!is_utf8(text)) return bad_argument(name, "is not UTF-8");
+  return {};
+}
+
+Status check_array(const void* array, uint64_t count, std::string_view name) {
+  if (count > kMaxArrayCount) {
+    return bad_argument(name, "has " + std::to_string(count) + " entries, expected at most " +
+                                  std::to_string(kMaxArrayCount));
+  }
+  return count > 0 ? check_pointer(array, name) : Status();
+}
+
+Status check_struct_size(uint32_t struct_size, std::string_view name) {
+  if (struct_size >= 8 && struct_size <= kMaxStructBytes && struct_size % 8 == 0) return {};
+  return bad_argument(
+      name, "has struct_size " + std::to_string(struct_size) + ", expected sizeof of the struct");
+}
+
+Status check_unknown_members(const void* given, size_t struct_size, size_t known_size,
+                             std::string_view name) {
+  const auto* bytes = static_cast<const unsigned char*>(given);
+  for (size_t i = known_size; i < struct_size; ++i) {
+    if (bytes[i] == 0) continue;
+    return Status(BP_UNSUPPORTED, "argument " + std::string(name) + " sets a member at byte " +
+                                      std::to_string(i) + ", which this library does not know");
+  }
+  return {};
+}
+
+Status check_flags(uint64_t flags, uint64_t known, std::string_view name) {
+  if ((flags & ~known) == 0) return {};
+  return Status(BP_UNSUPPORTED, "argument " + std::string(name) + " is " + std::to_string(flags) +
+                                    ", of which only " + std::to_string(known) + " is known");
+}
+
+}  // namespace bp

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all parts of the C application API share: object types, errors, the log. Included by
+ * backplane.h, which has the rules.
+ */
+#ifndef BACKPLANE_API_COMMON_H
+#define BACKPLANE_API_COMMON_H
+
+#include <stdint.h>
+
+#include "backplane/status.h"
+#include "backplane/types.h"
+
+#if defined(_WIN32)
+#define BPA_API __declspec(dllimport)
+#elif defined(BPA_BUILDING)
+#define BPA_API __attribute__((visibility("default")))
+#else
+#define BPA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef bp_status bpa_status;
+typedef struct bpa_runtime bpa_runtime;
+typedef struct bpa_device bpa_device; /* owned by its runtime; never released */
+typedef struct bpa_tensor bpa_tensor;
+typedef struct bpa_session bpa_session;
+typedef struct bpa_cancel bpa_cancel;
+
+/* "0.1.0". Lifetime: process. */
+BPA_API const char* bpa_version(void);
+
+/* The words of the newest error on the calling thread, "" if there was none. Lifetime: until this
+ * thread's next failing call. */
+BPA_API const char* bpa_last_error(void);
+
+/* "OUT_OF_MEMORY" for BP_OUT_OF_MEMORY; unknown codes are "INTERNAL". Lifetime: process. */
+BPA_API const char* bpa_status_name(bpa_status status);
+
+/* --- Log ----------------------------------------------------------------------------------- */
+
+/* level: 1 error, 2 warning, 3 info, 4 debug. `line` is UTF-8, not terminated. Called from any
+ * thread, one line at a time; it may call the API. What it logs itself goes to standard error. */
+typedef void (*bpa_log_sink)(void* user, uint32_t level, const char* line, uint64_t line_bytes);
+
+/* Sends the log of the whole process to `sink`; NULL: back to standard error. */
+BPA_API void bpa_log_set_sink(bpa_log_sink sink, void* user);
+
+/* Drops lines above `level` in the whole process; 0 drops all. Once set, it is stronger than
+ * BACKPLANE_LOG. Errors: INVALID_ARGUMENT above 4. */
+BPA_API bpa_status bpa_log_set_level(uint32_t level);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

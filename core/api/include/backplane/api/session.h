@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sessions: models made ready to run. Included by backplane.h, which has the rules.
+ */
+#ifndef BACKPLANE_API_SESSION_H
+#define BACKPLANE_API_SESSION_H
+
+#include "backplane/api/common.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* bpa_session_args.flags: two runs on the same devices with the same inputs give the same bits;
+ * kernels that do not promise it are not used, and each says so in placement reasons and errors. */
+#define BPA_SESSION_DETERMINISTIC_BIT 1u
+
+typedef struct bpa_session_args {
+  uint32_t struct_size;
+  uint32_t flags;               /* BPA_SESSION_*_BIT */
+  bpa_device* device;           /* required, unless `devices` is given */
+  const char* const* dim_names; /* symbolic dimensions fixed for the session; parallel arrays */
+  const int64_t* dim_sizes;
+  uint64_t dim_count;
+  uint32_t max_contexts; /* runs at once; 0: 8 */
+  uint32_t reserved;     /* 0 */
+  /* Devices in order of preference, instead of `device`; at most 4. The model runs on the first;
+   * an operator that it has no kernel for, not even decomposed, runs on the first of the others
+   * that has one, with copies, whatever BACKPLANE_FALLBACK says, and on no other device. With one
+   * device in the list, or by `device`, BACKPLANE_FALLBACK decides. */
+  bpa_device* const* devices;
+  uint64_t device_count;
+  /* The most device memory that the session may take for weights, activations, workspaces and the
+   * outputs of runs in progress, over all its devices; 0: no limit. OUT_OF_MEMORY names it. */
+  uint64_t memory_limit_bytes;
+} bpa_session_args;
+
+/* Reads an ONNX file and makes it ready. Errors: INVALID_ARGUMENT or UNSUPPORTED naming the file
+ * and the node, what was expected and what was found. */
+BPA_API bpa_status bpa_session_load(bpa_runtime* runtime, const char* path,
+                                    const bpa_session_args* args, bpa_session** out_session);
+/* The session lives on while runs do. NULL is legal. */
+BPA_API void bpa_session_release(bpa_session* session);
+
+BPA_API bpa_status bpa_session_input_count(bpa_session* session, uint64_t* out_count);
+BPA_API bpa_status bpa_session_output_count(bpa_session* session, uint64_t* out_count);
+
+/* Pointers: lifetime object (the session). */
+typedef struct bpa_io_info {
+  uint32_t struct_size;
+  uint32_t flags; /* 0 */
+  const char* name;
+  uint32_t dtype;
+  uint32_t rank;                /* 0 also if the rank is not known */
+  const int64_t* sizes;         /* below 0: not known before the run */
+  const char* const* dim_names; /* "" or the name of the symbol; as many as rank */
+  uint32_t has_rank;            /* 0: the rank is not known */
+  uint32_t reserved;
+} bpa_io_info;
+
+BPA_API bpa_status bpa_session_get_input(bpa_session* session, uint64_t index,
+                                         bpa_io_info* out_info);
+BPA_API bpa_status bpa_session_get_output(bpa_session* session, uint64_t index,
+                                          bpa_io_info* out_info);
+
+/* Runs once. Inputs by name, in any order, from the host or any device; out_outputs: one per output
+ * of the session. On queued devices it may return before the work is done: reading an output waits.
+ * Errors: INVALID_ARGUMENT naming the input, what was expected and found; OUT_OF_MEMORY; the
+ * device's, naming the node. The session stays usable. */
+BPA_API bpa_status bpa_session_run(bpa_session* session, const char* const* input_names,
+                                   const bpa_tensor* const* inputs, uint64_t input_count,
+                                   bpa_tensor** out_outputs, uint64_t output_count);
+
+/* --- Runs with options --------------------------------------------------------------------- */
+
+/* Tells runs to stop; one token serves any number of them. */
+BPA_API bpa_status bpa_cancel_create(bpa_cancel** out_cancel);
+/* Every run with this token ends with CANCELLED, those in progress between two operators. There is
+ * no way back: later runs need another token. Any thread. */
+BPA_API bpa_status bpa_cancel_request(bpa_cancel* cancel);
+/* NULL is legal. Runs in progress keep the token. */
+BPA_API void bpa_cancel_release(bpa_cancel* cancel);
+
+/* Pointers: lifetime call. */
+typedef struct bpa_run_args {
+  uint32_t struct_size;
+  uint32_t flags;                 /* 0 */
+  const char* const* input_names; /* parallel arrays */
+  const bpa_tensor* const* inputs;
+  uint64_t input_count;
+  /* Tensors that get the outputs: NULL for none, or one per output of the session, NULL for those
+   * that the run is to allocate. One must have the output's dtype and sizes and be contiguous; it
+   * may be on any device or in host memory. The last operator writes straight into it where it is
+   * on the producing device, aligned to 256 bytes and apart from all other memory of the run;
+   * elsewhere the values are copied, counted by bpa_device_info.output_copy_count. Until the run
+   * ends (for a callback: until it is called) no other run may bind it. After an error its contents
+   * are undefined. */
+  bpa_tensor* const* bound_outputs;
+  uint64_t bound_output_count;
+  uint64_t timeout_ns; /* from the call on; 0: none */
+  bpa_cancel* cancel;  /* NULL: none */
+} bpa_run_args;
+
+/* bpa_session_run with options. A bound output is answered as itself, retained; out_outputs may be
+ * NULL if all are bound. With a timeout or a token the run waits for its work, and stops between
+ * two operators; on queued devices what is already in the queue still runs, and memory of the run
+ * is kept until it has. Errors: those of bpa_session_run; TIMEOUT, CANCELLED; BUSY for a bound
+ * tensor that another run has bound. The session stays usable. */
+BPA_API bpa_status bpa_session_run_with(bpa_session* session, const bpa_run_args* args,
+                                        bpa_tensor** out_outputs, uint64_t output_count);
+
+/* The end of an asynchronous run, called once, on a thread of the Runtime. The outputs are done and
+ * the callee's, to be released; NULL, each, on an error, whose words are `message` (lifetime call;
+ * "" on success). It may call the API, but for bpa_runtime_close of its own runtime, and should not
+ * wait long: others wait for its thread. */
+typedef void (*bpa_run_callback)(void* user, bpa_status status, const char* message,
+                                 bpa_tensor** outputs, uint64_t output_count);
+
+/* Queues a run and returns. What args names is read or retained before it returns; timeout_ns
+ * counts from the call. Runs begin in order, as many at once as BACKPLANE_WORKERS says.
+ * Errors, without a callback: those of the arguments; GONE. All others go to the callback. */
+BPA_API bpa_status bpa_session_run_async(bpa_session* session, const bpa_run_args* args,
+                                         bpa_run_callback callback, void* user);
+
+/* How the newest run's operators were placed. */
+typedef struct bpa_placement_info {
+  uint32_t struct_size;
+  uint32_t flags; /* 0 */
+  uint64_t native_count;
+  uint64_t decomposed_count;
+  uint64_t fallback_count;
+  uint64_t view_count;
+  uint64_t memory_used_bytes; /* what memory_limit_bytes is held against, now */
+} bpa_placement_info;
+
+BPA_API bpa_status bpa_session_get_placement(bpa_session* session, bpa_placement_info* out_info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

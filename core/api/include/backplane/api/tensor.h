@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensors and operators. Included by backplane.h, which has the rules.
+ */
+#ifndef BACKPLANE_API_TENSOR_H
+#define BACKPLANE_API_TENSOR_H
+
+#include "backplane/api/common.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Uninitialised, contiguous. sizes: rank values. */
+BPA_API bpa_status bpa_tensor_create(bpa_device* device, uint32_t dtype, const int64_t* sizes,
+                                     uint32_t rank, bpa_tensor** out_tensor);
+
+/* Copies contiguous host values; `bytes` must be their exact size. device NULL: stays in host
+ * memory, and moves where it is used. */
+BPA_API bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, const int64_t* sizes,
+                                        uint32_t rank, const void* data, uint64_t bytes,
+                                        bpa_tensor** out_tensor);
+
+typedef void (*bpa_deleter)(void* user);
+
+/* Memory that is not the library's. Pointers: lifetime call. */
+typedef struct bpa_wrap_args {
+  uint32_t struct_size;
+  uint32_t flags; /* 0 */
+  bp_mem memory;  /* of element [0, 0, ...]; the handle as the device understands it, and an address
+                     on devices with BP_DEVICE_ADDRESS_BIT and in host memory */
+  uint64_t bytes; /* size of the memory behind memory.handle, from its start */
+  uint32_t dtype;
+  uint32_t rank;
+  const int64_t* sizes;
+  const int64_t* strides; /* elements; NULL: contiguous */
+  bpa_deleter deleter;    /* NULL: none */
+  void* user;             /* the deleter's argument */
+} bpa_wrap_args;
+
+/* A tensor in the caller's memory, without a copy. device NULL: host memory. On success the library
+ * keeps the memory until the last use by tensors, views and runs is over, work in queues included
+ * (the release that ends it waits), then calls the deleter, exactly once, on the thread that it
+ * happens on; the deleter may call the API. On an error the deleter is not called and the memory
+ * stays the caller's. A forked child calls no deleter.
+ * Errors: INVALID_ARGUMENT for sizes and strides that leave the memory, a dtype that is none, an
+ * element that is not aligned. */
+BPA_API bpa_status bpa_tensor_wrap(bpa_device* device, const bpa_wrap_args* args,
+                                   bpa_tensor** out_tensor);
+
+/* Copies the values out, contiguous; `bytes` must be their exact size. Waits; an asynchronous error
+ * of the work that made them surfaces here. */
+BPA_API bpa_status bpa_tensor_to_host(bpa_tensor* tensor, void* out_data, uint64_t bytes);
+
+/* The same values on another device; the tensor itself (retained) if it is there already. */
+BPA_API bpa_status bpa_tensor_to_device(bpa_tensor* tensor, bpa_device* device,
+                                        bpa_tensor** out_tensor);
+
+/* Pointers: lifetime object (the tensor). */
+typedef struct bpa_tensor_info {
+  uint32_t struct_size;
+  uint32_t flags; /* 0 */
+  uint32_t dtype;
+  uint32_t rank;
+  const int64_t* sizes;
+  const int64_t* strides; /* elements */
+  bpa_device* device;     /* NULL: host memory */
+  uint64_t bytes;         /* of the values, contiguous */
+  bp_mem memory;          /* of element [0, 0, ...], as in bpa_wrap_args */
+} bpa_tensor_info;
+
+BPA_API bpa_status bpa_tensor_get_info(bpa_tensor* tensor, bpa_tensor_info* out_info);
+/* NULL is legal. */
+BPA_API void bpa_tensor_retain(bpa_tensor* tensor);
+/* NULL is legal. */
+BPA_API void bpa_tensor_release(bpa_tensor* tensor);
+
+/* --- Operators ----------------------------------------------------------------------------- */
+
+/* bpa_op_call flags: kernels that may give other bits on a rerun are not used. */
+#define BPA_OP_DETERMINISTIC_BIT ((uint64_t)1 << 0)
+
+/* Runs one operator on the device of its inputs; <backplane/ops.h> has one function for each.
+ * op_id: BP_OP_*. inputs: NULL for an absent optional one. attributes: the operator's bp_attrs_
+ * struct, or NULL for defaults. runtime: NULL if an input is on a device. flags: BPA_OP_*_BIT.
+ * output_count: as many as the operator has. Errors: INVALID_ARGUMENT naming operator and argument;
+ * UNSUPPORTED with the reason of every kernel; OUT_OF_MEMORY. */
+BPA_API bpa_status bpa_op_call(bpa_runtime* runtime, uint32_t op_id,
+                               const bpa_tensor* const* inputs, uint32_t input_count,
+                               const void* attributes, uint64_t flags, bpa_tensor** out_outputs,
+                               uint32_t output_count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

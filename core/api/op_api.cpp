@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operator call of the C API: the one function here that is called a million times a second, so
+// handles are looked up without an error in hand, and words are made when there is one.
+#include <array>
+
+#include "core/api/handles.hpp"
+#include "core/dispatch/call.hpp"
+
+namespace bp {
+namespace {
+
+constexpr size_t kLocalArgs = 8;
+
+Result<Runtime*> runtime_of(Runtime* given, std::span<Tensor* const> inputs) {
+  if (given != nullptr) {
+    BP_TRY(given->check_open());
+    for (Tensor* input : inputs) {
+      if (input == nullptr || input->device() == nullptr) continue;
+      if (&input->device()->runtime() == given) continue;
+      return bad_argument("runtime", "is not the one that an input's device belongs to");
+    }
+    return given;
+  }
+  for (Tensor* input : inputs) {
+    if (input != nullptr && input->device() != nullptr) return &input->device()->runtime();
+  }
+  return Status(BP_INVALID_ARGUMENT,
+                "argument runtime is NULL and no input is on a device; give one with Tensor::to or "
+                "a runtime");
+}
+
+Status find_inputs(const bpa_tensor* const* handles, std::span<Tensor*> out_inputs) {
+  for (size_t i = 0; i < out_inputs.size(); ++i) {
+    out_inputs[i] = nullptr;
+    if (handles[i] == nullptr) continue;
+    out_inputs[i] = find_object(handles[i]);
+    if (out_inputs[i] == nullptr) [[unlikely]] {
+      return explain_handle(handles[i], HandleKind::kTensor, "inputs[" + std::to_string(i) + "]");
+    }
+  }
+  return {};
+}
+
+struct OpCall {
+  Runtime* runtime;
+  uint32_t op_id;
+  const void* attributes;
+  uint64_t flags;
+};
+
+Status run(const OpCall& asked, std::span<Tensor* const> inputs,
+           std::span<bpa_tensor*> out_outputs) {
+  BP_TRY_ASSIGN(Runtime * runtime, runtime_of(asked.runtime, inputs));
+  const auto op = runtime->registry().find_by_source_id(asked.op_id);
+  if (!op) [[unlikely]] {
+    return bad_argument("op_id", "is " + std::to_string(asked.op_id) + ", which is no operator");
+  }
+  const size_t expected = runtime->registry().schema(*op).outputs.size();
+  if (out_outputs.size() != expected) [[unlikely]] {
+    return bad_argument("output_count", "is " + std::to_string(out_outputs.size()) + ", expected " +
+                                            std::to_string(expected));
+  }
+  std::array<Ref<Tensor>, kLocalArgs> local;
+  std::vector<Ref<Tensor>> many(out_outputs.size() > kLocalArgs ? out_outputs.size() : 0);
+  const std::span<Ref<Tensor>> outputs =
+      many.empty() ? std::span(local).first(out_outputs.size()) : std::span(many);
+  const CallArgs args{.op = *op,
+                      .inputs = inputs,
+                      .attributes = asked.attributes,
+                      .stream = nullptr,
+                      .device = runtime->host_device(),
+                      .deterministic = (asked.flags & BPA_OP_DETERMINISTIC_BIT) != 0};
+  BP_TRY(call(*runtime, args, outputs));
+  return give_tensors(outputs, out_outputs.data());
+}
+
+}  // namespace
+}  // namespace bp
+
+bpa_status bpa_op_call(bpa_runtime* runtime, uint32_t op_id, const bpa_tensor* const* inputs,
+                       uint32_t input_count, const void* attributes, uint64_t flags,
+                       bpa_tensor** out_outputs, uint32_t output_count) {
+  using bp::Status;
+  using bp::Tensor;
+  return bp::guarded(out_outputs, output_count, [&]() -> Status {
+    BP_TRY(bp::check_array(inputs, input_count, "inputs"));
+    BP_TRY(bp::check_array(out_outputs, output_count, "out_outputs"));
+    BP_TRY(bp::check_pointer(out_outputs, "out_outputs"));
+    BP_TRY(bp::check_flags(flags, BPA_OP_DETERMINISTIC_BIT, "flags"));
+    bp::OpCall asked{nullptr, op_id, attributes, flags};
+    if (runtime != nullptr) {
+      BP_TRY_ASSIGN(asked.runtime, bp::object_of(runtime, "runtime"));
+    }
+    std::array<Tensor*, bp::kLocalArgs> local;
+    std::vector<Tensor*> many(input_count > bp::kLocalArgs ? input_count : 0);
+    const std::span<Tensor*> found =
+        many.empty() ? std::span(local).first(input_count) : std::span(many);
+    BP_TRY(bp::find_inputs(inputs, found));
+    return bp::run(asked, found, {out_outputs, output_count});
+  });
+}

@@ -91,8 +91,17 @@ bp_status event_destroy(bp_event* handle) {
   return BP_OK;
 }
 
+/// Streams of one device take events of that device alone.
+bp_status check_same_device(bp_event* event, bp_stream* stream, const char* what) {
+  const Emulation& own = EmulatedStream::from(stream).emulation;
+  if (&EmulatedEvent::from(event).emulation == &own) return BP_OK;
+  return own.fail(BP_UNSUPPORTED, std::string(what) + ": the event is of another device", stream);
+}
+
 bp_status event_record(bp_event* handle, bp_stream* stream) {
   return guarded([&] {
+    const bp_status same = check_same_device(handle, stream, "event_record");
+    if (same != BP_OK) return same;
     auto record = std::make_shared<Record>();
     // On a stream that fails before it gets here, the record must still end, with the failure.
     auto task = make_task([record](Failure* failure) { record->finish(*failure); });
@@ -105,10 +114,12 @@ bp_status event_record(bp_event* handle, bp_stream* stream) {
 bp_status event_wait(bp_event* handle, bp_stream* stream) {
   TaskQueue& queue = *EmulatedStream::from(stream).queue;
   const std::shared_ptr<Record> record = EmulatedEvent::from(handle).latest();
-  if (record == nullptr || record->query() == BP_OK) {
-    return queue.failure().failed() ? BP_POISONED : BP_OK;
-  }
   return guarded([&] {
+    const bp_status same = check_same_device(handle, stream, "event_wait");
+    if (same != BP_OK) return same;
+    if (record == nullptr || record->query() == BP_OK) {
+      return queue.failure().failed() ? BP_POISONED : BP_OK;
+    }
     return queue.enqueue(make_task([record](Failure* failure) {
       if (!failure->failed()) record->wait(Deadline(BP_TIMEOUT_FOREVER), failure);
     }));

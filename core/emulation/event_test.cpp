@@ -231,6 +231,17 @@ TEST_F(EmulatedEventTest, QueriedFromOtherThreadsWhileReRecorded_IsSafe) {
   EXPECT_EQ(bad_count, 0);
 }
 
+TEST_F(EmulatedEventTest, OfAnotherDevice_IsRefused) {
+  Opened other;
+  bp_stream* stream = other.stream();
+  bp_event* event = device_.event();
+  EXPECT_EQ(other.slots.stream.event_record(event, stream), BP_UNSUPPORTED);
+  EXPECT_EQ(other.slots.stream.event_wait(event, stream), BP_UNSUPPORTED);
+  EXPECT_EQ(other.sync(stream), BP_OK);
+  EXPECT_EQ(other.destroy(stream), BP_OK);
+  EXPECT_EQ(device_.slots.stream.event_destroy(event), BP_OK);
+}
+
 TEST_F(EmulatedEventTest, UnknownCreateFlags_AreRefused) {
   EXPECT_EQ(device_.event(8), nullptr);
   ASSERT_EQ(device_.fake.reports().size(), 1u);

@@ -43,10 +43,13 @@ HostBuffer stage_pattern(const bp_fill_args& args) {
 }
 
 /// Calls copy(bp_copy_args) for each chunk, until one fails. The number of good ones is added up.
+/// The last chunk comes first, so that a range which ends outside its memory changes nothing.
 template <class Copy>
 bp_status for_each_chunk(const bp_fill_args& args, const HostBuffer& staging, Copy copy,
                          uint64_t* out_good_count) {
-  for (uint64_t at = 0; at < args.bytes; at += kChunkBytes) {
+  const uint64_t chunk_count = args.bytes / kChunkBytes + (args.bytes % kChunkBytes != 0 ? 1 : 0);
+  for (uint64_t left = chunk_count; left > 0; --left) {
+    const uint64_t at = (left - 1) * kChunkBytes;
     const bp_copy_args chunk{.struct_size = sizeof(bp_copy_args),
                              .flags = 0,
                              .kind = BP_COPY_HOST_TO_DEVICE,

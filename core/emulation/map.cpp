@@ -35,6 +35,24 @@ bp_status check_args(const Emulation& emulation, const bp_map_args& args) {
   return BP_OK;
 }
 
+/// There is no host memory of that size. A range outside device memory is the caller's mistake all
+/// the same: the plugin is asked for its last byte.
+bp_status why_no_buffer(Emulation& emulation, const bp_map_args& args) {
+  std::byte last{};
+  const uint64_t last_offset = args.mem.offset_bytes + (args.bytes - 1);
+  if (last_offset < args.mem.offset_bytes) {
+    return emulation.fail(BP_INVALID_ARGUMENT, "mem_map: offset_bytes plus bytes overflows");
+  }
+  const bp_status status = emulation.copy_now({.struct_size = sizeof(bp_copy_args),
+                                               .flags = 0,
+                                               .kind = BP_COPY_DEVICE_TO_HOST,
+                                               .reserved = 0,
+                                               .dst = {reinterpret_cast<uint64_t>(&last), 0},
+                                               .src = {args.mem.handle, last_offset},
+                                               .bytes = 1});
+  return status == BP_OK ? BP_OUT_OF_MEMORY : status;
+}
+
 bp_status mem_map(bp_device* self, const bp_map_args* args, void** out_ptr) {
   Emulation& emulation = Emulation::from(self);
   return guarded([&] {
@@ -42,7 +60,7 @@ bp_status mem_map(bp_device* self, const bp_map_args* args, void** out_ptr) {
     if (status != BP_OK) return status;
     Mapping mapping{HostBuffer(args->bytes), args->mem, args->bytes,
                     (args->access & BP_MAP_WRITE_BIT) != 0};
-    if (mapping.buffer.empty()) return BP_OUT_OF_MEMORY;
+    if (mapping.buffer.empty()) return why_no_buffer(emulation, *args);
     status = emulation.copy_now(copy_args(mapping, BP_COPY_DEVICE_TO_HOST));
     if (status != BP_OK) return status;
     void* ptr = mapping.buffer.data();

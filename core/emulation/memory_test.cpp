@@ -87,6 +87,13 @@ TEST_P(EmulatedFillTest, RangeOutsideMemory_IsThePluginsError) {
   EXPECT_EQ(device_.bytes_of(handle), std::vector<std::byte>(16));
 }
 
+TEST_P(EmulatedFillTest, LastChunkOutsideMemory_LeavesTheOthersUnwritten) {
+  const uint64_t bytes = (uint64_t{2} << 20) + 8;
+  const uint64_t handle = device_.alloc(bytes);
+  EXPECT_EQ(fill({handle, 8}, bytes, 8), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(device_.bytes_of(handle), std::vector<std::byte>(bytes));
+}
+
 TEST(EmulatedFill, NativeFillOnEmulatedStream_IsCalledByTheWorkerWithoutStream) {
   Opened device(BP_FEATURE_FILL_BIT);
   bp_stream* stream = device.stream();
@@ -103,7 +110,7 @@ TEST(EmulatedFill, NativeFillOnEmulatedStream_IsCalledByTheWorkerWithoutStream) 
 TEST(EmulatedPinned, Memory_IsAlignedWritableAndEachItsOwn) {
   Opened device;
   std::vector<void*> blocks;
-  for (const uint64_t bytes : {0u, 1u, 63u, 64u, 65u, 100'000u}) {
+  for (const uint64_t bytes : {1u, 63u, 64u, 65u, 100'000u}) {
     void* ptr = nullptr;
     ASSERT_EQ(device.slots.memory.host_alloc(device.slots.pinned_self, bytes, &ptr), BP_OK);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(ptr) % 64, 0u);
@@ -115,8 +122,15 @@ TEST(EmulatedPinned, Memory_IsAlignedWritableAndEachItsOwn) {
   for (void* ptr : blocks) {
     EXPECT_EQ(device.slots.memory.host_free(device.slots.pinned_self, ptr), BP_OK);
   }
-  EXPECT_EQ(device.slots.memory.host_free(device.slots.pinned_self, nullptr), BP_OK);
   EXPECT_EQ(device.fake.call_count, 0);
+}
+
+TEST(EmulatedPinned, NoBytesAndNull_AreRefused) {
+  Opened device;
+  void* ptr = nullptr;
+  EXPECT_EQ(device.slots.memory.host_alloc(device.slots.pinned_self, 0, &ptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(ptr, nullptr);
+  EXPECT_EQ(device.slots.memory.host_free(device.slots.pinned_self, nullptr), BP_INVALID_ARGUMENT);
 }
 
 TEST(EmulatedPinned, AbsurdSize_IsOutOfMemory) {
@@ -176,7 +190,8 @@ TEST_F(EmulatedMapTest, BadArguments_AreRefused) {
   EXPECT_EQ(map(0, 8, 0), BP_INVALID_ARGUMENT);
   EXPECT_EQ(map(0, 0, BP_MAP_READ_BIT), BP_INVALID_ARGUMENT);
   EXPECT_EQ(map(0, 8, 8), BP_UNSUPPORTED);
-  EXPECT_EQ(map(0, UINT64_MAX, BP_MAP_READ_BIT), BP_OUT_OF_MEMORY);
+  EXPECT_EQ(map(0, UINT64_MAX, BP_MAP_READ_BIT), BP_INVALID_ARGUMENT);  // outside its memory
+  EXPECT_EQ(map(4, UINT64_MAX, BP_MAP_READ_BIT), BP_INVALID_ARGUMENT);
   EXPECT_EQ(map(4, 8, BP_MAP_READ_BIT), BP_INVALID_ARGUMENT);  // the plugin's mem_copy says so
   EXPECT_EQ(unmap(), BP_INVALID_ARGUMENT);
   EXPECT_EQ(ptr_, nullptr);

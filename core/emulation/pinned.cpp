@@ -9,18 +9,24 @@ namespace bp {
 namespace {
 
 bp_status host_alloc(bp_device* self, uint64_t bytes, void** out_ptr) {
+  const Emulation& emulation = Emulation::from(self);
   return guarded([&] {
+    if (bytes == 0) {
+      return emulation.fail(BP_INVALID_ARGUMENT, "host_alloc of 0 bytes; expected at least 1");
+    }
     void* ptr = aligned_host_alloc(bytes);
     if (ptr == nullptr) {
-      return Emulation::from(self).fail(BP_OUT_OF_MEMORY,
-                                        "host_alloc: no " + std::to_string(bytes) + " bytes");
+      return emulation.fail(BP_OUT_OF_MEMORY, "host_alloc: no " + std::to_string(bytes) + " bytes");
     }
     *out_ptr = ptr;
     return BP_OK;
   });
 }
 
-bp_status host_free(bp_device*, void* ptr) {
+bp_status host_free(bp_device* self, void* ptr) {
+  if (ptr == nullptr) {
+    return Emulation::from(self).fail(BP_INVALID_ARGUMENT, "host_free: the pointer is NULL");
+  }
   aligned_host_free(ptr);
   return BP_OK;
 }

@@ -57,8 +57,12 @@ bp_status mem_copy_async(bp_stream* handle, const bp_copy_args* args) {
 }
 
 bp_status stream_host_call(bp_stream* handle, bp_host_fn fn, void* user) {
+  EmulatedStream& stream = EmulatedStream::from(handle);
   return guarded([&] {
-    EmulatedStream::from(handle).queue->enqueue_always(
+    if (fn == nullptr) {
+      return stream.emulation.fail(BP_INVALID_ARGUMENT, "stream_host_call: fn is NULL", handle);
+    }
+    stream.queue->enqueue_always(
         make_task([fn, user](Failure* failure) { fn(user, failure->status); }));
     return BP_OK;
   });

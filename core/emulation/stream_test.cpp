@@ -38,6 +38,15 @@ TEST(EmulatedStream, NoWork_QueryAndSync_AreDoneAtOnce) {
   EXPECT_EQ(device.destroy(stream), BP_OK);
 }
 
+TEST(EmulatedStream, HostCallOfNull_IsRefusedAndTheStreamHealthy) {
+  Opened device;
+  bp_stream* stream = device.stream();
+  EXPECT_EQ(device.slots.stream.stream_host_call(stream, nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(device.fake.reports().size(), 1u);
+  EXPECT_EQ(device.sync(stream), BP_OK);
+  EXPECT_EQ(device.destroy(stream), BP_OK);
+}
+
 TEST(EmulatedStream, ManyLaunches_RunInOrder) {
   Opened device;
   LaunchLog log(device);

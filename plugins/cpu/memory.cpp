@@ -35,7 +35,7 @@ void require_inside(bp_device* device, const char* what, const bp_mem& mem, uint
 
 bp_status mem_alloc(bp_device* device, const bp_alloc_args* caller_args, uint64_t* out_handle) {
   return slot("mem_alloc", device, {caller_args, out_handle}, [&] {
-    const bp_alloc_args args = sdk::read_args(caller_args);
+    const bp_alloc_args args = sdk::read_args(caller_args, 0);
     const uint64_t alignment = args.alignment_bytes == 0 ? kMemoryAlignment : args.alignment_bytes;
     if (args.bytes == 0 || !is_power_of_two(alignment)) {
       throw sdk::Failure{BP_INVALID_ARGUMENT,
@@ -68,7 +68,7 @@ bp_status mem_free(bp_device* device, uint64_t handle) {
 
 bp_status mem_copy(bp_device* device, const bp_copy_args* caller_args) {
   return slot("mem_copy", device, {caller_args}, [&] {
-    const bp_copy_args args = sdk::read_args(caller_args);
+    const bp_copy_args args = sdk::read_args(caller_args, 0);
     if (args.kind > BP_COPY_DEVICE_TO_DEVICE) {
       throw sdk::Failure{BP_UNSUPPORTED, "mem_copy: kind " + std::to_string(args.kind) +
                                              " is not known to this plugin"};
@@ -76,14 +76,19 @@ bp_status mem_copy(bp_device* device, const bp_copy_args* caller_args) {
     if (args.bytes == 0) return BP_OK;
     require_inside(device, "mem_copy: destination", args.dst, args.bytes);
     require_inside(device, "mem_copy: source", args.src, args.bytes);
-    std::memcpy(address_of(args.dst), address_of(args.src), args.bytes);
+    std::byte* const dst = address_of(args.dst);
+    const std::byte* const src = address_of(args.src);
+    if (args.kind == BP_COPY_DEVICE_TO_DEVICE && dst < src + args.bytes && src < dst + args.bytes) {
+      sdk::refuse("mem_copy: ranges of ", args.bytes, " bytes that overlap");
+    }
+    std::memcpy(dst, src, args.bytes);
     return BP_OK;
   });
 }
 
 bp_status mem_fill(bp_device* device, bp_stream* stream, const bp_fill_args* caller_args) {
   return slot("mem_fill", device, {caller_args}, [&] {
-    const bp_fill_args args = sdk::read_args(caller_args);
+    const bp_fill_args args = sdk::read_args(caller_args, 0);
     const uint32_t width = args.pattern_bytes;
     if (stream != nullptr || !is_power_of_two(width) || width > 8 || args.bytes % width != 0) {
       throw sdk::Failure{BP_INVALID_ARGUMENT,
@@ -106,7 +111,14 @@ bp_status mem_fill(bp_device* device, bp_stream* stream, const bp_fill_args* cal
 
 bp_status mem_map(bp_device* device, const bp_map_args* caller_args, void** out_ptr) {
   return slot("mem_map", device, {caller_args, out_ptr}, [&] {
-    const bp_map_args args = sdk::read_args(caller_args);
+    const bp_map_args args = sdk::read_args(caller_args, 0);
+    if ((args.access & ~(BP_MAP_READ_BIT | BP_MAP_WRITE_BIT)) != 0) {
+      sdk::fail(BP_UNSUPPORTED, "mem_map: unknown access bits in ", args.access);
+    }
+    if (args.access == 0 || args.bytes == 0) {
+      sdk::refuse("mem_map: access ", args.access, " and ", args.bytes,
+                  " bytes; expected neither to be 0");
+    }
     require_inside(device, "mem_map", args.mem, args.bytes);
     void* const ptr = address_of(args.mem);
     device->memory.map(ptr);

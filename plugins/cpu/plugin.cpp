@@ -52,8 +52,8 @@ int thread_count_of(const bp_open_args* args) {
 bp_status init(const bp_host_api* host_api, void* host_context, const bp_config* config,
                bp_instance** out_instance) {
   const bp_instance instance{sdk::Host(host_api, host_context)};
-  return slot("init", &instance, {config, out_instance}, [&] {
-    const bp_config wanted = sdk::read_args(config);
+  return slot("init", &instance, {host_api, config, out_instance}, [&] {
+    const bp_config wanted = sdk::read_args(config, 0);
     refuse_unknown_options(&wanted, "");
     *out_instance = new bp_instance(instance);
   });
@@ -69,7 +69,7 @@ bp_status device_count(bp_instance* instance, uint32_t* out_count) {
 
 bp_status device_open(bp_instance* instance, const bp_open_args* args, bp_device** out_device) {
   return slot("device_open", instance, {args, out_device}, [&] {
-    const bp_open_args wanted = sdk::read_args(args);
+    const bp_open_args wanted = sdk::read_args(args, 0);
     if (wanted.index != 0) {
       sdk::refuse("device_open: there is one device, index 0; found ", wanted.index);
     }

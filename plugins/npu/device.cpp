@@ -52,7 +52,7 @@ bp_status device_count(bp_instance* instance, uint32_t* out_count) {
 
 bp_status device_open(bp_instance* instance, const bp_open_args* args, bp_device** out_device) {
   return slot("device_open", instance, {args, out_device}, [&] {
-    const bp_open_args wanted = read_args(args);
+    const bp_open_args wanted = read_args(args, 0);
     if (wanted.index >= instance->device_count) {
       refuse("device_open: no device ", wanted.index, "; there are ", instance->device_count);
     }

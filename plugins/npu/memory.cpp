@@ -119,7 +119,7 @@ namespace {
 
 bp_status mem_alloc(bp_device* device, const bp_alloc_args* args, uint64_t* out_handle) {
   return slot("mem_alloc", device, {args, out_handle}, [&] {
-    const bp_alloc_args wanted = read_args(args);
+    const bp_alloc_args wanted = read_args(args, 0);
     device->driver_call();
     *out_handle = device->memory().alloc(wanted.bytes, wanted.alignment_bytes);
   });
@@ -131,13 +131,13 @@ bp_status mem_free(bp_device* device, uint64_t handle) {
 
 bp_status mem_copy(bp_device* device, const bp_copy_args* args) {
   return slot("mem_copy", device, {args},
-              [&] { device->run_dma(resolve(device->memory(), read_args(args))); });
+              [&] { device->run_dma(resolve(device->memory(), read_args(args, 0))); });
 }
 
 bp_status mem_fill(bp_device* device, bp_stream* stream, const bp_fill_args* args) {
   return slot("mem_fill", device, {args}, [&] {
     device->require(BP_FEATURE_FILL_BIT);
-    const auto transfer = [&memory = device->memory(), fill = read_args(args)] {
+    const auto transfer = [&memory = device->memory(), fill = read_args(args, 0)] {
       return resolve(memory, fill);
     };
     if (stream != nullptr) return stream->push_transfer(transfer);
@@ -148,13 +148,16 @@ bp_status mem_fill(bp_device* device, bp_stream* stream, const bp_fill_args* arg
 bp_status host_alloc(bp_device* device, uint64_t bytes, void** out_ptr) {
   return slot("host_alloc", device, {out_ptr}, [&] {
     device->require(BP_FEATURE_PINNED_BIT);
+    if (bytes == 0) refuse("host_alloc of 0 bytes; expected at least 1");
+    // operator new would round a size near 2^64 up to 0.
+    if (bytes > PTRDIFF_MAX) fail(BP_OUT_OF_MEMORY, "host_alloc of ", bytes, " bytes");
     device->driver_call();
     *out_ptr = ::operator new(bytes, kPinnedAlignment);
   });
 }
 
 bp_status host_free(bp_device* device, void* ptr) {
-  return slot("host_free", device, {}, [&] { ::operator delete(ptr, kPinnedAlignment); });
+  return slot("host_free", device, {ptr}, [&] { ::operator delete(ptr, kPinnedAlignment); });
 }
 
 }  // namespace

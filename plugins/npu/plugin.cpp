@@ -16,8 +16,8 @@ namespace {
 bp_status init(const bp_host_api* host_api, void* host_ctx, const bp_config* config,
                bp_instance** out_instance) {
   bp_instance instance{sdk::Host(host_api, host_ctx), 0};
-  return slot("init", &instance, {config, out_instance}, [&] {
-    const bp_config wanted = read_args(config);
+  return slot("init", &instance, {host_api, config, out_instance}, [&] {
+    const bp_config wanted = read_args(config, 0);
     instance.device_count = static_cast<uint32_t>(sdk::option_i64(&wanted, "devices", 1));
     // A plugin for real hardware opens its driver here; BP_UNAVAILABLE where there is none.
     auto made = std::make_unique<bp_instance>(instance.services, instance.device_count);

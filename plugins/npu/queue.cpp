@@ -134,6 +134,7 @@ bp_status stream_create(bp_device* device, const bp_stream_args* args, bp_stream
   return slot("stream_create", device, {args, out_stream}, [&] {
     device->require(BP_FEATURE_ASYNC_BIT);
     device->driver_call();
+    read_args(args, 0);
     *out_stream = new bp_stream(*device);
   });
 }
@@ -155,7 +156,7 @@ bp_status event_create(bp_device* device, const bp_event_args* args, bp_event** 
   return slot("event_create", device, {args, out_event}, [&] {
     device->require(BP_FEATURE_ASYNC_BIT);
     device->driver_call();
-    const bool timing = (read_args(args).flags & BP_EVENT_TIMING_BIT) != 0;
+    const bool timing = (read_args(args, BP_EVENT_TIMING_BIT).flags & BP_EVENT_TIMING_BIT) != 0;
     *out_event = new bp_event{*device, timing, nullptr};
   });
 }
@@ -164,8 +165,14 @@ bp_status event_destroy(bp_event* event) {
   return slot("event_destroy", event, {}, [&] { delete event; });
 }
 
+/// Streams of one device take events of that device alone, here as on hardware.
+void require_same_device(const bp_event& event, const bp_stream& stream) {
+  if (&event.device != &stream.device()) fail(BP_UNSUPPORTED, "the event is of another device");
+}
+
 bp_status event_record(bp_event* event, bp_stream* stream) {
   return slot("event_record", event, {stream}, [&] {
+    require_same_device(*event, *stream);
     auto mark = std::make_shared<Mark>();
     stream->push({.notice = [mark](const StreamFailure& failure) { mark->reach(failure); }});
     event->mark = std::move(mark);
@@ -174,6 +181,7 @@ bp_status event_record(bp_event* event, bp_stream* stream) {
 
 bp_status event_wait(bp_event* event, bp_stream* stream) {
   return slot("event_wait", event, {stream}, [&] {
+    require_same_device(*event, *stream);
     if (event->mark == nullptr) return;
     stream->push({.work = [mark = event->mark](const std::stop_token& stop) {
       if (!mark->wait(stop)) throw_cancelled();
@@ -195,7 +203,7 @@ bp_status event_query(bp_event* event) { return as_query(event_sync(event, 0)); 
 
 bp_status mem_copy_async(bp_stream* stream, const bp_copy_args* args) {
   return slot("mem_copy_async", stream, {args}, [&] {
-    stream->push_transfer([&memory = stream->device().memory(), copy = read_args(args)] {
+    stream->push_transfer([&memory = stream->device().memory(), copy = read_args(args, 0)] {
       return resolve(memory, copy);
     });
   });

@@ -114,6 +114,17 @@ template <class... Parts>
   fail(BP_INVALID_ARGUMENT, parts...);
 }
 
+/// The same for arguments whose flags ask for something: one that the plugin doesn't know asks for
+/// what it can't do.
+template <class Args>
+Args read_args(const Args* args, uint32_t known_flags) {
+  const Args copy = read_args(args);
+  if ((copy.flags & ~known_flags) != 0) {
+    fail(BP_UNSUPPORTED, "arguments with flags ", copy.flags, "; this plugin knows ", known_flags);
+  }
+  return copy;
+}
+
 /// The core's services for one instance. Copyable; valid until that instance's shutdown.
 class Host {
  public:

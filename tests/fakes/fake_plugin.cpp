@@ -5,10 +5,12 @@
 // tables, the options of its manifest put faults into its behaviour. It watches the core too: two
 // calls at a time into one device, an unknown handle or a range outside its memory are errors.
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -91,6 +93,8 @@ void hang(const std::string& signal_file) {
 
 bp_status root_init(const bp_host_api* api, void* host_ctx, const bp_config* config,
                     bp_instance** out_instance) {
+  if (!api || !config || !out_instance) return BP_INVALID_ARGUMENT;
+  if (config->flags != 0) return BP_UNSUPPORTED;
   auto instance = std::make_unique<bp_instance>();
   instance->host = bp::sdk::Host(api, host_ctx);
   instance->fault = bp::sdk::option(config, "fault").value_or(FAKE_FAULT);
@@ -111,6 +115,7 @@ bp_status root_init(const bp_host_api* api, void* host_ctx, const bp_config* con
 }
 
 bp_status root_shutdown(bp_instance* instance) {
+  if (instance == nullptr) return BP_INVALID_ARGUMENT;
   const std::unique_ptr<bp_instance> owner(instance);
   if (owner->fault == "shutdown_hangs") hang(owner->signal_file);
   if (!owner->signal_file.empty()) std::ofstream(owner->signal_file + ".down") << "down\n";
@@ -121,6 +126,7 @@ bp_status root_shutdown(bp_instance* instance) {
 // --- device ---
 
 bp_status device_count(bp_instance* instance, uint32_t* out_count) {
+  if (!instance || !out_count) return BP_INVALID_ARGUMENT;
   if (instance->fault == "count_unavailable") {
     return instance->host.fail(BP_UNAVAILABLE, "the bus answers nothing");
   }
@@ -130,8 +136,9 @@ bp_status device_count(bp_instance* instance, uint32_t* out_count) {
 
 bp_status device_open(bp_instance* instance, const bp_open_args* their_args,
                       bp_device** out_device) {
+  if (!instance || !their_args || !out_device) return BP_INVALID_ARGUMENT;
   return bp::sdk::guard(instance->host, [&]() -> bp_status {
-    const bp_open_args own_args = bp::sdk::read_args(their_args);
+    const bp_open_args own_args = bp::sdk::read_args(their_args, 0);
     const bp_open_args* const args = &own_args;
     if (args->index >= instance->device_count) {
       throw Failure{BP_INVALID_ARGUMENT, "no device " + std::to_string(args->index)};
@@ -152,6 +159,7 @@ bp_status device_open(bp_instance* instance, const bp_open_args* their_args,
 }
 
 bp_status device_close(bp_device* device) {
+  if (device == nullptr) return BP_INVALID_ARGUMENT;
   const std::unique_ptr<bp_device> owner(device);
   --owner->instance->open_devices;
   if (owner->allocations.empty()) return BP_OK;
@@ -163,6 +171,7 @@ bp_status device_close(bp_device* device) {
 }
 
 bp_status device_props(bp_device* device, bp_device_props* out_props) {
+  if (!device || !out_props) return BP_INVALID_ARGUMENT;
   if (device->fault == "props_fail") {
     return device->instance->host.fail(BP_DEVICE_LOST, "it fell off the bus");
   }
@@ -189,10 +198,13 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
 // --- memory ---
 
 bp_status mem_alloc(bp_device* device, const bp_alloc_args* their_args, uint64_t* out_handle) {
+  if (!device || !their_args || !out_handle) return BP_INVALID_ARGUMENT;
   return driver_call(device, [&] {
-    const bp_alloc_args own_args = bp::sdk::read_args(their_args);
+    const bp_alloc_args own_args = bp::sdk::read_args(their_args, 0);
     const bp_alloc_args* const args = &own_args;
-    if (args->bytes == 0) throw Failure{BP_INVALID_ARGUMENT, "mem_alloc of 0 bytes"};
+    if (args->bytes == 0 || std::popcount(args->alignment_bytes) > 1) {
+      throw Failure{BP_INVALID_ARGUMENT, "mem_alloc of 0 bytes, or aligned to no power of two"};
+    }
     if (args->bytes > device->memory_bytes - device->used_bytes) {
       throw Failure{BP_OUT_OF_MEMORY, "the fake's memory is full"};
     }
@@ -200,13 +212,15 @@ bp_status mem_alloc(bp_device* device, const bp_alloc_args* their_args, uint64_t
     const uint64_t rounded = (args->bytes + alignment - 1) / alignment * alignment;
     void* const memory = std::aligned_alloc(alignment, rounded);
     if (memory == nullptr) throw Failure{BP_OUT_OF_MEMORY, "the host's memory is full"};
-    *out_handle = reinterpret_cast<uint64_t>(memory);
-    device->allocations[*out_handle] = args->bytes;
+    std::unique_ptr<void, void (*)(void*)> owner(memory, std::free);
+    device->allocations[reinterpret_cast<uint64_t>(memory)] = args->bytes;
+    *out_handle = reinterpret_cast<uint64_t>(owner.release());
     device->used_bytes += args->bytes;
   });
 }
 
 bp_status mem_free(bp_device* device, uint64_t handle) {
+  if (device == nullptr) return BP_INVALID_ARGUMENT;
   return device_call(device, [&] {
     const auto at = device->allocations.find(handle);
     if (at == device->allocations.end()) {
@@ -228,10 +242,12 @@ char* device_end(bp_device* device, bp_mem mem, uint64_t bytes) {
 }
 
 bp_status mem_copy(bp_device* device, const bp_copy_args* their_args) {
+  if (!device || !their_args) return BP_INVALID_ARGUMENT;
   return driver_call(device, [&] {
-    const bp_copy_args own_args = bp::sdk::read_args(their_args);
+    const bp_copy_args own_args = bp::sdk::read_args(their_args, 0);
     const bp_copy_args* const args = &own_args;
     const auto host_end = [](bp_mem mem) {
+      if (mem.handle == 0) throw Failure{BP_INVALID_ARGUMENT, "mem_copy of the host address NULL"};
       return reinterpret_cast<char*>(mem.handle) + mem.offset_bytes;
     };
     if (args->kind > BP_COPY_DEVICE_TO_DEVICE) throw Failure{BP_UNSUPPORTED, "unknown copy kind"};
@@ -240,6 +256,9 @@ bp_status mem_copy(bp_device* device, const bp_copy_args* their_args) {
     const bool from_host = args->kind == BP_COPY_HOST_TO_DEVICE;
     char* dst = to_host ? host_end(args->dst) : device_end(device, args->dst, args->bytes);
     const char* src = from_host ? host_end(args->src) : device_end(device, args->src, args->bytes);
+    if (dst < src + args->bytes && src < dst + args->bytes) {
+      throw Failure{BP_INVALID_ARGUMENT, "mem_copy of ranges that overlap"};
+    }
     std::memcpy(dst, src, args->bytes);
   });
 }
@@ -261,7 +280,10 @@ float& element(const bp_tensor& tensor, const bp_tensor& out, int64_t position) 
   return reinterpret_cast<float*>(base)[offset];
 }
 
+bool is_whole(const bp_launch_args* args) { return args && args->device && args->tensors; }
+
 bp_status launch_relu(const bp_launch_args* args) {
+  if (!is_whole(args)) return BP_INVALID_ARGUMENT;
   if (!BP_SDK_HAS(args, out_extents)) return BP_INVALID_ARGUMENT;
   return driver_call(args->device, [&] {
     if (args->device->fault == "relu_fails") throw Failure{BP_INTERNAL, "the unit overheated"};
@@ -275,6 +297,7 @@ bp_status launch_relu(const bp_launch_args* args) {
 }
 
 bp_status launch_add(const bp_launch_args* args) {
+  if (!is_whole(args)) return BP_INVALID_ARGUMENT;
   if (!BP_SDK_HAS(args, out_extents)) return BP_INVALID_ARGUMENT;
   return driver_call(args->device, [&] {
     const bp_tensor& out = args->tensors[2];
@@ -308,16 +331,21 @@ constexpr bp_kernel make_kernel(std::string_view name, std::string_view op,
 
 constexpr bp_kernel kRelu = make_kernel("relu_plain", "relu", launch_relu);
 constexpr bp_kernel kAdd = make_kernel("add_plain", "add", launch_add);
+#if defined(FAKE_SOUND)
+constexpr const bp_kernel* kKernels[] = {&kRelu, &kAdd};
+#else
 constexpr bp_kernel kBroken = make_kernel("broken", "add", nullptr);
 constexpr const bp_kernel* kKernels[] = {&kRelu, &kBroken, &kAdd};
+#endif
 
 bp_status kernel_list(bp_device* device, bp_kernel_list* out_list) {
+  if (!device || !out_list) return BP_INVALID_ARGUMENT;
   if (device->fault == "list_fails") {
     return device->instance->host.fail(BP_INTERNAL, "the kernels are lost");
   }
   bp_kernel_list list{};
   list.kernels = device->fault == "list_null" ? nullptr : kKernels;
-  list.kernel_count = 3;
+  list.kernel_count = std::size(kKernels);
   bp::sdk::write_out(out_list, list);
   return BP_OK;
 }
@@ -412,7 +440,8 @@ extern "C" BP_EXPORT int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_p
 #elif defined(FAKE_REFUSING_ENTRY)
   return BP_INCOMPATIBLE;
 #endif
-  (void)core_abi;
+  if (out_plugin == nullptr) return BP_INVALID_ARGUMENT;
+  if (core_abi < BP_ABI_VERSION(0, 1)) return BP_INCOMPATIBLE;
   return fill_plugin(out_plugin);
 }
 #endif

@@ -72,8 +72,11 @@ void two_copies_do_not_mix(AbiContext& context) {
   const fs::path folder = library.parent_path() / words(".copy_", process_number());
   const fs::path copy = folder / library.filename();
   std::error_code error;
+  // With all that lies beside it: a library finds its own there.
   fs::create_directory(folder, error);
-  fs::copy_file(library, copy, error);
+  for (const fs::directory_entry& entry : fs::directory_iterator(library.parent_path())) {
+    if (!entry.is_directory()) fs::copy(entry.path(), folder / entry.path().filename(), error);
+  }
   const auto opened = Library::open(copy);
   fs::remove_all(folder, error);
   context.require(opened.ok(), "a copy that can be mapped beside the plugin");

@@ -146,8 +146,9 @@ int probe(const Target& target, int results) {
                    opened.status().to_string()});
     return 0;
   }
+  const bp_str driver = opened.value()->slots().props.driver;
   send(results, {Message::Kind::kProbe, opened.value()->native_features(), Verdict::kPass,
-                 words(needs_met(**opened))});
+                 words(needs_met(**opened), ' ', std::string_view(driver.ptr, driver.len))});
   return 0;
 }
 

@@ -21,7 +21,8 @@ struct Message {
   Kind kind = Kind::kBegin;
   uint64_t number = 0;  // position in the batch; probe: native bands
   Verdict verdict = Verdict::kPass;
-  std::string words;  // probe: the needs that are met, as a number; or why there is no device
+  std::string words;  // probe: the needs that are met, as a number, and the driver; or why there is
+                      // no device
 
   std::string to_line() const;
   /// nullopt for a line that no child writes.

@@ -131,19 +131,6 @@ void no_bytes_need_no_memory(Context& context, uint32_t kind) {
   context.expect_ok("mem_copy of 0 bytes", context.copy(kind, {0, 0}, {0, 0}, 0));
 }
 
-void of_freed_memory(Context& context, uint32_t kind) {
-  Bytes host(64);
-  uint64_t handle = 0;
-  context.require_ok("mem_alloc", context.mem_alloc(64, 0, &handle));
-  context.require_ok("mem_free", context.mem_free(handle));
-  const bool to_host = kind == BP_COPY_DEVICE_TO_HOST;
-  const bp_mem gone{handle, 0};
-  context.expect_status("mem_copy of freed memory",
-                        context.copy(kind, to_host ? host_end(host.data()) : gone,
-                                     to_host ? gone : host_end(host.data()), 64),
-                        BP_INVALID_ARGUMENT);
-}
-
 void overlapping(Context& context, size_t to, size_t from, size_t bytes) {
   const Memory memory(context, make_bytes(256, 3));
   context.expect_status(
@@ -259,10 +246,6 @@ void add_kind(CaseList* list, const Kind& kind) {
       [=](Context& context) { without_memory(context, code, true); });
   add("source_without_memory", "handle 0 means no memory.", 0,
       [=](Context& context) { without_memory(context, code, false); });
-  if (code != BP_COPY_DEVICE_TO_DEVICE) {
-    add("of_freed_memory", "BP_INVALID_ARGUMENT for memory that is not allocated.", 0,
-        [=](Context& context) { of_freed_memory(context, code); });
-  }
   add("no_bytes_need_no_memory", "0 bytes are legal and do nothing.", 0,
       [=](Context& context) { no_bytes_need_no_memory(context, code); });
 }

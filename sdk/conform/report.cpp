@@ -11,22 +11,30 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+bool is_failure(Verdict verdict) {
+  return verdict != Verdict::kPass && verdict != Verdict::kUnsupported &&
+         verdict != Verdict::kExpectedFail;
+}
+
 struct Counts {
   size_t passed = 0;
   size_t failed = 0;
   size_t unsupported = 0;
+  size_t excused = 0;
 
-  size_t total() const { return passed + failed + unsupported; }
+  size_t total() const { return passed + failed + unsupported + excused; }
   void add(const Row& row) {
     const Verdict verdict = row.outcome.verdict;
     passed += verdict == Verdict::kPass ? 1 : 0;
     unsupported += verdict == Verdict::kUnsupported ? 1 : 0;
-    failed += verdict != Verdict::kPass && verdict != Verdict::kUnsupported ? 1 : 0;
+    excused += verdict == Verdict::kExpectedFail ? 1 : 0;
+    failed += is_failure(verdict) ? 1 : 0;
   }
   void write_to(Json* out) const {
     (*out)["passed"] = passed;
     (*out)["failed"] = failed;
     (*out)["unsupported"] = unsupported;
+    (*out)["expected_failures"] = excused;
     (*out)["total"] = total();
   }
 };
@@ -93,6 +101,7 @@ Counts count_all(std::span<const DeviceRows> devices) {
 std::string cell(const Counts& counts) {
   std::ostringstream text;
   text << counts.passed << " / " << counts.total();
+  if (counts.excused != 0) text << " (" << counts.excused << " XFAIL)";
   if (counts.unsupported != 0) text << " (" << counts.unsupported << " unsupported)";
   return text.str();
 }

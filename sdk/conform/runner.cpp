@@ -55,6 +55,8 @@ class Scheduler {
   void finish(std::unique_ptr<Running> running);
   std::string ending(Running* running);
   void settle(const Running& running, size_t position, const Outcome& outcome);
+  void blame(const Running& running, const Outcome& after, std::vector<Outcome>* outcomes);
+  void settle_suspicions();
   Clock::duration deadline() const {
     const std::chrono::duration<double> seconds(options_.deadline_s * options_.slowness);
     return std::chrono::duration_cast<Clock::duration>(seconds);
@@ -65,6 +67,7 @@ class Scheduler {
   std::deque<Job> jobs_;
   std::vector<std::unique_ptr<Running>> running_;
   std::map<size_t, Outcome> batch_outcomes_;  // of rows that are to be run again alone
+  std::vector<std::pair<std::vector<size_t>, Outcome>> suspicions_;  // batches that ended badly
 };
 
 /// One child per mode and batch; cases of level 0 have one each.
@@ -175,6 +178,31 @@ void Scheduler::settle(const Running& running, size_t position, const Outcome& o
                        " behind other cases in one process, but PASS alone: ", in_batch.words)};
 }
 
+/// What was wrong when the device was closed or the process ended is put down to the case. In a
+/// batch all are run again alone; if none is to blame then, that is a failure of its own.
+void Scheduler::blame(const Running& running, const Outcome& after,
+                      std::vector<Outcome>* outcomes) {
+  if (after.verdict == Verdict::kPass) return;
+  const auto passed = [](const Outcome& outcome) { return outcome.verdict == Verdict::kPass; };
+  if (!running.job.alone) suspicions_.push_back({running.job.rows, after});
+  for (Outcome& outcome : *outcomes) {
+    if (passed(outcome)) outcome = running.job.alone ? after : Outcome{Verdict::kNotRun, {}};
+  }
+}
+
+/// Once all rows have their verdicts.
+void Scheduler::settle_suspicions() {
+  for (const auto& [rows, after] : suspicions_) {
+    const auto passed = [this](size_t row) {
+      return device_.rows[row].outcome.verdict == Verdict::kPass;
+    };
+    if (!std::all_of(rows.begin(), rows.end(), passed)) continue;
+    device_.rows[rows.front()].outcome = {
+        Verdict::kFail, words(verdict_name(after.verdict), " after ", rows.size(),
+                              " cases in one process, all PASS alone: ", after.words)};
+  }
+}
+
 void Scheduler::finish(std::unique_ptr<Running> running) {
   const bool in_case = running->in_case;
   const std::string ended = ending(running.get());
@@ -188,12 +216,7 @@ void Scheduler::finish(std::unique_ptr<Running> running) {
     Outcome after = running->closed;
     if (!ended.empty()) after = {bad_end, "after the case: " + ended};
     if (after.verdict == Verdict::kNotRun) after = {Verdict::kPass, {}};
-    if (after.verdict != Verdict::kPass && !running->job.alone) {
-      for (size_t i = 1; i < count; ++i) {
-        if (outcomes[i].verdict == Verdict::kPass) outcomes[i] = {Verdict::kNotRun, {}};
-      }
-    }
-    if (outcomes[0].verdict == Verdict::kPass) outcomes[0] = after;
+    blame(*running, after, &outcomes);
   }
   for (size_t i = 0; i < outcomes.size(); ++i) settle(*running, i, outcomes[i]);
   if (outcomes.size() == count) return;
@@ -224,6 +247,7 @@ void Scheduler::run() {
     }
     if (!running_.empty()) wait();
   }
+  settle_suspicions();
 }
 
 Result<Message> ask_probe(const Target& target, Clock::duration deadline) {
@@ -287,8 +311,8 @@ Row make_row(const Case& tested, uint64_t masked, uint64_t features, uint32_t ne
 }  // namespace
 
 std::string_view verdict_name(Verdict verdict) {
-  constexpr std::string_view kNames[] = {"PASS", "FAIL",        "CRASH",  "TIMEOUT",
-                                         "LEAK", "UNSUPPORTED", "NOT RUN"};
+  constexpr std::string_view kNames[] = {"PASS",        "FAIL",    "CRASH", "TIMEOUT", "LEAK",
+                                         "UNSUPPORTED", "NOT RUN", "XFAIL", "XPASS"};
   return kNames[static_cast<size_t>(verdict)];
 }
 
@@ -313,7 +337,8 @@ size_t DeviceRows::executed_count() const {
 }
 
 size_t DeviceRows::failed_count() const {
-  return rows.size() - count(Verdict::kUnsupported) - count(Verdict::kPass);
+  return rows.size() - count(Verdict::kUnsupported) - count(Verdict::kPass) -
+         count(Verdict::kExpectedFail);
 }
 
 Result<DeviceRows> run_cases(std::span<const Case> cases, const Target& target,
@@ -340,7 +365,9 @@ Result<DeviceRows> run_cases(std::span<const Case> cases, const Target& target,
   }
   device.features = answer.number;
   uint32_t needs = 0;
-  std::from_chars(answer.words.data(), answer.words.data() + answer.words.size(), needs);
+  const std::string& text = answer.words;
+  const char* rest = std::from_chars(text.data(), text.data() + text.size(), needs).ptr;
+  if (rest != text.data() + text.size()) device.driver = rest + 1;
   for (const Case& tested : cases) {
     if (!chosen(tested)) continue;
     for (const uint64_t mode : modes_of(tested, device.features, options)) {

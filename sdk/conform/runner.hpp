@@ -17,7 +17,17 @@
 
 namespace bp::conform {
 
-enum class Verdict { kPass, kFail, kCrash, kTimeout, kLeak, kUnsupported, kNotRun };
+enum class Verdict {
+  kPass,
+  kFail,
+  kCrash,
+  kTimeout,
+  kLeak,
+  kUnsupported,
+  kNotRun,
+  kExpectedFail,    // exceptions.hpp
+  kUnexpectedPass,  // and so a failure
+};
 std::string_view verdict_name(Verdict verdict);  // "PASS"
 
 struct Outcome {
@@ -49,6 +59,7 @@ struct DeviceRows {
   Target target;
   std::string absent;     // not empty: why this machine lacks the hardware; then there are no rows
   uint64_t features = 0;  // native bands
+  std::string driver;     // as its props say
   std::vector<Row> rows;
 
   size_t count(Verdict verdict) const;

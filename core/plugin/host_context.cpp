@@ -15,15 +15,7 @@ namespace {
 constexpr size_t kMaxReports = 64;
 
 std::string clean(bp_str text) {
-  constexpr uint64_t kMaxBytes = 4096;
-  if (text.ptr == nullptr) return {};
-  std::string copy(text.ptr, std::min(text.len, kMaxBytes));
-  const bool valid = is_utf8(copy);
-  const auto is_foul = [valid](unsigned char c) {
-    return c < 0x20 || c == 0x7f || (c > 0x7f && !valid);
-  };
-  std::replace_if(copy.begin(), copy.end(), is_foul, ' ');
-  return copy;
+  return text.ptr == nullptr ? std::string() : printable({text.ptr, text.len});
 }
 
 }  // namespace
@@ -50,8 +42,7 @@ void HostContext::on_report(void* host_ctx, const bp_report_info* info) {
         return entry.first == std::this_thread::get_id() && entry.second.stream == nullptr &&
                entry.second.status == report.status;
       });
-      if (own != reports.rend()) report.message = std::move(own->second.message);
-      if (own != reports.rend()) reports.erase(std::next(own).base());
+      if (own != reports.rend()) std::swap(report.message, own->second.message);
     }
     if (reports.size() == kMaxReports) reports.erase(reports.begin());
     reports.emplace_back(std::this_thread::get_id(), std::move(report));

@@ -168,7 +168,7 @@ void add_pinned_cases(CaseList* list) {
         [=](Context& context) { copies_both_ways(context, 5000, offset); });
   }
   add("no_bytes", "host_alloc of 0 bytes is BP_INVALID_ARGUMENT.", of_no_bytes);
-  for (const uint64_t bytes : {UINT64_MAX, UINT64_MAX - 63, uint64_t{1} << 62}) {
+  for (const uint64_t bytes : {UINT64_MAX, UINT64_MAX - 63, uint64_t{1} << 63}) {
     add(words("too_much.", bytes), "BP_OUT_OF_MEMORY for more than there is; nothing wraps.",
         [=](Context& context) { too_much(context, bytes); });
   }

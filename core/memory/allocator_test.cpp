@@ -171,6 +171,13 @@ TEST_F(AllocatorTest, Allocate_AbsurdSize_IsRefusedWithoutTheDevice) {
   EXPECT_EQ(device_.alloc_calls, 0);
 }
 
+TEST_F(AllocatorTest, SetLimit_ExactlyReached_IsGranted) {
+  allocator_->set_limit_bytes(4 << 20);
+  Block* all = must(4 << 20);
+  EXPECT_EQ(allocator_->stats().reserved_bytes, uint64_t{4} << 20);
+  allocator_->free(all);
+}
+
 TEST_F(AllocatorTest, SetLimit_Reached_IsOutOfMemoryBelowTheDevicesOwn) {
   allocator_->set_limit_bytes(4 << 20);
   Block* a = must(3 << 20);

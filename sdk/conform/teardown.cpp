@@ -72,9 +72,10 @@ void with_work_ahead(Context& context, bool event_first) {
 }
 
 void cycles(Context& context, int count) {
+  const Bytes source(512);  // outlives the copies that read it
   for (int i = 0; i < count; ++i) {
     Objects objects(context);
-    objects.stream->upload(*objects.memory, Bytes(512));
+    objects.stream->upload(*objects.memory, source);
     objects.event->record(*objects.stream);
     objects.stream->finish();
     objects.end(3);

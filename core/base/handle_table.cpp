@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "core/base/fork.hpp"
+
 namespace bp {
 
 namespace detail {
@@ -81,7 +83,7 @@ struct LocalSlots {
   }
   ~LocalSlots() {
     closed = true;
-    share(count);
+    if (!forked()) share(count);  // in a forked child the mutex may be held for ever
   }
 };
 

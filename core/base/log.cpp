@@ -26,6 +26,7 @@ struct LogState {
   std::mutex mutex;
   std::condition_variable turn_over;
   bool writing = false;
+  bool stuck = false;  // whoever writes was waited for in vain: nobody else need try
   std::shared_ptr<const LogSink> sink;  // shared: it may be replaced while it runs
 };
 
@@ -45,7 +46,10 @@ class Turn {
   Turn() {
     if (in_sink) return;
     std::unique_lock lock(state().mutex);
-    mine_ = state().turn_over.wait_for(lock, kTurnTimeout, [] { return !state().writing; });
+    const auto ready = [] { return !state().writing || state().stuck; };
+    state().turn_over.wait_for(lock, kTurnTimeout, ready);
+    state().stuck = state().writing;
+    mine_ = !state().writing;
     if (!mine_) return;
     state().writing = true;
     in_sink = true;
@@ -54,6 +58,7 @@ class Turn {
     if (!mine_ || forked()) return;  // the sink may have forked
     const std::lock_guard lock(state().mutex);
     state().writing = false;
+    state().stuck = false;
     in_sink = false;
     state().turn_over.notify_all();
   }

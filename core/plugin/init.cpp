@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Steps 8 and 9: starts an instance and counts its devices; and ends it. Foreign code that hangs
-// must not hang the core, and a thread cannot be stopped from outside: each call has a thread of
-// its own, which is abandoned at its deadline together with all that it may still touch. If an
-// abandoned init does return an instance, that thread shuts it down.
+// must not hang the core: each call has a thread of its own, abandoned at its deadline with what
+// it may still touch. An abandoned init's instance is shut down there, should it come.
 #include <atomic>
 #include <exception>
-#include <functional>
 #include <future>
 
+#include "core/base/fork.hpp"
 #include "core/base/log.hpp"
 #include "core/plugin/steps.hpp"
 
@@ -47,6 +46,7 @@ Status shutdown(ForeignCall* call) {
 
 Status run_with_deadline(const LoadedPlugin::Parts& parts, Status (*body)(ForeignCall*),
                          std::string_view name, bp_instance** out_instance) {
+  BP_TRY(check_not_forked());
   try {
     const std::shared_ptr<ForeignCall> call(new ForeignCall{parts.tables.root, parts.host,
                                                             parts.instance_options,
@@ -90,7 +90,7 @@ Status count_devices(Attempt* attempt) {
 }
 
 LoadedPlugin::~LoadedPlugin() {
-  if (parts_.instance == nullptr || parts_.process != process_number()) return;
+  if (parts_.instance == nullptr || forked()) return;
   bp_instance* ended = nullptr;
   const Status status = run_with_deadline(parts_, shutdown, "shutdown", &ended);
   if (!status.ok()) log(BP_LOG_WARNING, "plugin " + id() + ": " + status.to_string());

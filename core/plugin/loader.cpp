@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "core/base/fork.hpp"
 #include "core/base/log.hpp"
 #include "core/base/options.hpp"
 #include "core/plugin/steps.hpp"
@@ -14,36 +15,32 @@ namespace bp {
 namespace {
 
 struct Step {
-  PluginStep step;
   std::string_view name;
   Status (*take)(Attempt* attempt);
   std::string_view next_action;
 };
 
 constexpr std::string_view kAskVendor = "Check driver and options, or tell the plugin's vendor.";
-constexpr Step kJourney[] = {
-    {PluginStep::kDiscover, "discover", nullptr, "Correct the search path."},
-    {PluginStep::kManifest, "manifest", read_manifest, "Reinstall the plugin, or ask its vendor."},
-    {PluginStep::kAdmit, "admit", admit,
-     "If you trust it, correct owner and mode (chown, chmod); else remove it."},
-    {PluginStep::kOptions, "options", choose_options, "Correct or remove the option."},
-    {PluginStep::kOpen, "open", open_library, "Install what it names, or reinstall the plugin."},
-    {PluginStep::kEntry, "entry", call_entry, "Install another release, or tell its vendor."},
-    {PluginStep::kValidate, "validate", validate_tables,
-     "Install another release, or tell its vendor."},
-    {PluginStep::kInit, "init", start_instance, kAskVendor},
-    {PluginStep::kDevices, "devices", count_devices, kAskVendor}};
+constexpr Step kJourney[] = {  // by PluginStep
+    {"discover", nullptr, "Correct the search path."},
+    {"manifest", read_manifest, "Reinstall the plugin, or ask its vendor."},
+    {"admit", admit, "If you trust it, correct owner and mode (chown, chmod); else remove it."},
+    {"options", choose_options, "Correct or remove the option."},
+    {"open", open_library, "Install what it names, or reinstall the plugin."},
+    {"entry", call_entry, "Install another release, or tell its vendor."},
+    {"validate", validate_tables, "Install another release, or tell its vendor."},
+    {"init", start_instance, kAskVendor},
+    {"devices", count_devices, kAskVendor}};
 
 void load_one(Attempt* attempt, PluginSet* set) {
   attempt->parts.path = attempt->manifest_path;
   attempt->parts.call_timeout = attempt->options.call_timeout;
-  attempt->parts.process = process_number();
   PluginStep step = PluginStep::kManifest;
   Status status;
   try {
     for (const Step& next : kJourney) {
       if (!status.ok() || next.take == nullptr) continue;
-      step = next.step;
+      step = static_cast<PluginStep>(&next - kJourney);
       status = next.take(attempt);
     }
   } catch (const std::exception& error) {
@@ -90,6 +87,7 @@ std::string SkippedPlugin::next_action() const {
   if (is_absent()) return "Nothing, unless this machine should have such a device.";
   if (admitting && reason.code() == BP_INCOMPATIBLE) return "Install releases that fit together.";
   if (admitting && reason.code() == BP_BUSY) return "Remove one, or change the search order.";
+  if (reason.code() == BP_BUSY) return "Close the Runtime or the process that uses it.";
   if (admitting && reason.code() == BP_UNAVAILABLE) return "Reinstall the plugin.";
   return std::string(kJourney[static_cast<size_t>(step)].next_action);
 }
@@ -110,6 +108,7 @@ const LoadedPlugin* PluginSet::find(std::string_view id) const {
 }
 
 PluginSet load_plugins(const LoadOptions& options) {
+  watch_forks();
   PluginSet set;
   std::vector<Attempt> attempts = discover(options, &set);
   // Room is made before foreign code runs, so that a started plugin cannot fail to be recorded.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backplane/device_api.h"
+#include "core/base/build_kind.hpp"
 #include "core/base/status.hpp"
 #include "core/device/kernel_list.hpp"
 #include "core/device/open_device.hpp"
@@ -36,13 +37,6 @@ enum class PluginStep {
   kDevices,   // count its devices
 };
 std::string_view step_name(PluginStep step);  // "discover", "manifest", ...
-
-/// How a binary was built, in the words of the manifest.
-struct BuildKind {
-  std::string sanitizer;  // "none", "address" or "thread"
-  std::string compiler;   // "gcc" or "clang"
-};
-BuildKind core_build_kind();
 
 bool process_is_privileged();  // it has more rights than its user: no trust in the environment
 
@@ -116,8 +110,7 @@ struct PluginTables {
 };
 
 /// A running instance. Immutable and usable from any thread; the last owner shuts the instance down
-/// (after every device is closed). The library stays mapped for ever. In a forked child the
-/// instance is dropped without a call, since its threads are not there.
+/// (after every device is closed), but not in a forked child. The library stays mapped for ever.
 class LoadedPlugin {
  public:
   struct Parts {
@@ -131,7 +124,6 @@ class LoadedPlugin {
     std::vector<OptionSetting> instance_options;
     std::vector<OptionSetting> device_options;
     std::chrono::milliseconds call_timeout{};
-    int64_t process = 0;
   };
   explicit LoadedPlugin(Parts parts) : parts_(std::move(parts)) {}
   ~LoadedPlugin();

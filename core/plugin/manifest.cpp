@@ -24,6 +24,7 @@ using nlohmann::json;
 
 constexpr size_t kMaxBytes = 64 * 1024;
 constexpr int kMaxDepth = 16;
+constexpr size_t kMaxNamed = 16;  // unknown fields; each is a line in the log
 
 template <class... Args>
 void expect(bool condition, fmt::format_string<Args...> problem, Args&&... args) {
@@ -123,7 +124,8 @@ std::optional<int64_t> limit_of(const json& object, const std::string& name,
 void list_unknown(const json& object, const std::string& where, const std::set<std::string>& known,
                   std::vector<std::string>* out) {
   for (const auto& [name, value] : object.items()) {
-    if (!known.contains(name)) out->push_back(where + json(name).dump());
+    if (known.contains(name) || out->size() == kMaxNamed) continue;
+    out->push_back(where + json(name).dump());
   }
 }
 
@@ -160,9 +162,8 @@ Manifest read_fields(const json& root) {
   const std::vector<std::string> compilers = {"gcc", "clang"};
   const size_t kind = root.contains("sanitizer") ? word_of(root, "sanitizer", sanitizers) : 0;
   manifest.sanitizer = sanitizers[kind];
-  if (root.contains("compiler") || kind != 0) {
+  if (root.contains("compiler") || kind != 0)
     manifest.compiler = compilers[word_of(root, "compiler", compilers)];
-  }
   const json none = json::array();
   const json& options = root.contains("options") ? root["options"] : none;
   expect(options.is_array(), "field 'options' is no list");

@@ -41,7 +41,7 @@ struct Manifest {
   std::string sanitizer = "none";  // "none", "address" or "thread"
   std::string compiler;            // "gcc" or "clang"; may be empty without a sanitizer
   std::vector<OptionDecl> options;
-  std::vector<std::string> unknown_fields;  // to be warned about, then ignored
+  std::vector<std::string> unknown_fields;  // the first ones, to be warned about
 };
 
 /// One `key = value` as the user wrote it.

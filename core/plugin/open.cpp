@@ -10,6 +10,24 @@
 #include "core/plugin/steps.hpp"
 
 namespace bp {
+namespace {
+
+/// The system hands out what it has mapped under a name before, even if another file has that name
+/// now. Through a detour that is different for each file, it looks at the file again; a file that
+/// is mapped already it knows by its inode.
+std::string name_to_open(const std::string& path, const FileInfo& file) {
+  void* const mapped = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (mapped == nullptr) return path;
+  dlclose(mapped);
+  const auto* const bytes = reinterpret_cast<const char*>(file.identity.data());
+  size_t hash = std::hash<std::string_view>()({bytes, sizeof(file.identity)});
+  std::string name = path;
+  const size_t end = path.rfind('/') + 1;
+  for (; hash != 0; hash >>= 1) name.insert(end, (hash & 1) != 0 ? "./" : "/");
+  return name;
+}
+
+}  // namespace
 
 Status open_library(Attempt* attempt) {
   const std::string& path = attempt->parts.path;
@@ -17,7 +35,8 @@ Status open_library(Attempt* attempt) {
   try {
     // RTLD_NODELETE makes the close in the destructor one that unmaps nothing.
     constexpr int kMode = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-    boost::dll::shared_library library(path, static_cast<boost::dll::load_mode::type>(kMode));
+    boost::dll::shared_library library(name_to_open(path, attempt->library_file),
+                                       static_cast<boost::dll::load_mode::type>(kMode));
     BP_TRY_ASSIGN(const FileInfo now, file_info(path));
     if (now.identity != attempt->library_file.identity) {
       return fail(BP_INVALID_ARGUMENT, "{} was replaced between its check and its opening", path);

@@ -22,12 +22,14 @@ Result<FileInfo> file_info(const std::string& path) {
   if (::stat(path.c_str(), &st) != 0) {
     return fail(BP_UNAVAILABLE, "{}: {}", path, std::generic_category().message(errno));
   }
-  const auto nanoseconds = [](const timespec& time) {
-    return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-  };
   FileInfo info;
-  info.identity = {static_cast<int64_t>(st.st_dev), static_cast<int64_t>(st.st_ino), st.st_size,
-                   nanoseconds(st.st_mtim), nanoseconds(st.st_ctim)};
+  info.identity = {static_cast<int64_t>(st.st_dev),
+                   static_cast<int64_t>(st.st_ino),
+                   st.st_size,
+                   st.st_mtim.tv_sec,
+                   st.st_mtim.tv_nsec,
+                   st.st_ctim.tv_sec,
+                   st.st_ctim.tv_nsec};
   info.size_bytes = static_cast<uint64_t>(st.st_size);
   info.owner = st.st_uid;
   info.group = st.st_gid;
@@ -38,12 +40,11 @@ Result<FileInfo> file_info(const std::string& path) {
 }
 
 Status check_library_complete(const std::string& path, uint64_t size_bytes) {
-  constexpr auto kNativeClass = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
   std::ifstream file(path, std::ios::binary);
   ElfW(Ehdr) header{};
   if (!file.read(reinterpret_cast<char*>(&header), sizeof(header)) ||
       std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_ident[EI_CLASS] != kNativeClass) {
+      header.e_ident[EI_CLASS] != (sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32)) {
     return {};
   }
   file.seekg(static_cast<std::streamoff>(header.e_phoff));
@@ -62,9 +63,9 @@ Status check_library_complete(const std::string& path, uint64_t size_bytes) {
 std::string core_binary(bool* out_is_library) {
   Dl_info info{};
   link_map* map = nullptr;
-  const auto* here = reinterpret_cast<const void*>(&core_binary);
   // The main program has no name in its link map; dladdr would give the words it was started with.
-  const int found = dladdr1(here, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP);
+  const int found = dladdr1(reinterpret_cast<const void*>(&core_binary), &info,
+                            reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP);
   *out_is_library = found != 0 && map != nullptr && map->l_name != nullptr && *map->l_name != 0;
   std::error_code error;
   return std::filesystem::canonical(*out_is_library ? map->l_name : "/proc/self/exe", error);
@@ -72,7 +73,6 @@ std::string core_binary(bool* out_is_library) {
 
 uint32_t effective_user() { return ::geteuid(); }
 uint32_t effective_group() { return ::getegid(); }
-int64_t process_number() { return ::getpid(); }
 bool process_is_privileged() { return getauxval(AT_SECURE) != 0; }
 
 }  // namespace bp

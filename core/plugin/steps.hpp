@@ -16,7 +16,7 @@ inline constexpr std::string_view kManifestSuffix = ".backplane.json";
 struct FileInfo {
   /// Device, inode, size, times of modification and change. Tells a file from one put in its place:
   /// even a swap and a swap back alter the last one.
-  std::array<int64_t, 5> identity{};
+  std::array<int64_t, 7> identity{};
   uint64_t size_bytes = 0;
   uint32_t owner = 0;
   uint32_t group = 0;
@@ -56,7 +56,6 @@ Status check_library_complete(const std::string& path, uint64_t size_bytes);
 std::string core_binary(bool* out_is_library);
 uint32_t effective_user();
 uint32_t effective_group();
-int64_t process_number();
 
 }  // namespace bp
 

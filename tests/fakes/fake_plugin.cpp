@@ -91,6 +91,9 @@ void hang(const std::string& signal_file) {
   }
 }
 
+// For FAKE_SINGLE_INSTANCE, as of a driver that a process may open once.
+[[maybe_unused]] std::atomic<bool> instance_lives{false};
+
 bp_status root_init(const bp_host_api* api, void* host_ctx, const bp_config* config,
                     bp_instance** out_instance) {
   if (!api || !config || !out_instance) return BP_INVALID_ARGUMENT;
@@ -110,6 +113,11 @@ bp_status root_init(const bp_host_api* api, void* host_ctx, const bp_config* con
   if (fault == "init_hangs") hang(instance->signal_file);
   if (fault == "init_gives_nothing") return BP_OK;
   if (fault == "init_unknown_status") return 4711;
+#if defined(FAKE_SINGLE_INSTANCE)
+  if (instance_lives.exchange(true)) {
+    return instance->host.fail(BP_BUSY, "one instance lives already");
+  }
+#endif
   *out_instance = instance.release();
   return BP_OK;
 }
@@ -117,6 +125,7 @@ bp_status root_init(const bp_host_api* api, void* host_ctx, const bp_config* con
 bp_status root_shutdown(bp_instance* instance) {
   if (instance == nullptr) return BP_INVALID_ARGUMENT;
   const std::unique_ptr<bp_instance> owner(instance);
+  instance_lives = false;
   if (owner->fault == "shutdown_hangs") hang(owner->signal_file);
   if (!owner->signal_file.empty()) std::ofstream(owner->signal_file + ".down") << "down\n";
   if (owner->open_devices == 0) return BP_OK;
@@ -421,6 +430,8 @@ constexpr bp_extension kExtension = {sizeof(bp_extension), 0, bp::sdk::str("fake
   plugin.kernel = &kKernel;
 #if defined(FAKE_NO_KERNELS)
   plugin.kernel = nullptr;
+#elif defined(FAKE_SINGLE_INSTANCE)
+  plugin.flags = BP_PLUGIN_SINGLE_INSTANCE_BIT;
 #endif
 #if defined(FAKE_FUTURE) || defined(FAKE_BAD_EXTENSION) || defined(FAKE_TEST_INJECT)
   plugin.flags = 0x10000000u;

@@ -14,6 +14,9 @@
  * INVALID_ARGUMENT, and a release of one does nothing but log it. Texts are UTF-8 and terminated.
  * Arguments are checked before anything happens; the words name the argument. Members that this
  * library does not know yet must be 0: a longer struct is taken if they are, else UNSUPPORTED.
+ *
+ * In a process forked after a Runtime was made, what answers a status answers FORKED, releases do
+ * nothing, and no callback or deleter is called: fork before the first Runtime is made, or exec.
  */
 #ifndef BACKPLANE_BACKPLANE_H
 #define BACKPLANE_BACKPLANE_H

@@ -26,7 +26,8 @@ typedef struct bpa_runtime_args {
  * for defaults. Errors: INVALID_ARGUMENT for an option, naming it. */
 BPA_API bpa_status bpa_runtime_create(const bpa_runtime_args* args, bpa_runtime** out_runtime);
 
-/* Closes all devices; later use of anything below answers GONE. Asynchronous runs that have not
+/* Closes all devices; later use of anything below answers GONE, but for what an object knows of
+ * itself (sizes of a tensor, inputs and outputs of a session). Asynchronous runs that have not
  * begun end with CANCELLED, those in progress are told to stop between two operators, and all of
  * them are waited for. No other call may be in progress. Errors: TIMEOUT if a run did not end in
  * time (BACKPLANE_TIMEOUT): nothing is closed, and close may be tried again; BUSY from inside a

@@ -177,12 +177,8 @@ bpa_status guarded(Body&& body) noexcept {
       return set_last_error(check_not_forked());
     const Status status = body();
     return status.ok() ? BP_OK : set_last_error(status);
-  } catch (const std::bad_alloc&) {
-    return set_last_error(BP_OUT_OF_MEMORY, "host memory is exhausted");
-  } catch (const std::exception& error) {
-    return set_last_error(BP_INTERNAL, error.what());
   } catch (...) {
-    return set_last_error(BP_INTERNAL, "a callback threw something");
+    return set_last_error(status_of_exception());
   }
 }
 

@@ -3,6 +3,11 @@
 // Names of status codes and the out-of-line half of Status.
 #include "core/base/status.hpp"
 
+#include <cstddef>
+#include <exception>
+#include <new>
+#include <system_error>
+
 namespace bp {
 
 bp_status known_status(bp_status code) {
@@ -44,10 +49,45 @@ std::string_view status_name(bp_status code) {
   }
 }
 
-Status::Status(bp_status code, std::string message) {
+Status::Status(bp_status code, std::string message) noexcept {
   if (code == BP_OK) return;
-  if (code < BP_OK || code > BP_INTERNAL) code = BP_INTERNAL;  // the ABI's rule for unknown codes
-  error_ = std::make_shared<const Error>(Error{code, std::move(message)});
+  code = known_status(code);
+  try {
+    error_ = std::make_shared<const Error>(Error{code, std::move(message)});
+  } catch (const std::bad_alloc&) {
+    error_ = wordless(code);
+  }
+}
+
+std::shared_ptr<const Status::Error> Status::wordless(bp_status code) noexcept {
+  // Made in place, of words so short that they need no heap, and never destroyed.
+  struct Spares {
+    alignas(Error) std::byte memory[BP_INTERNAL + 1][sizeof(Error)];
+    Spares() {
+      for (bp_status i = BP_OK; i <= BP_INTERNAL; ++i) new (memory[i]) Error{i, "no host memory"};
+    }
+  };
+  static const Spares kSpares;
+  const auto* error = reinterpret_cast<const Error*>(kSpares.memory[code]);
+  return {std::shared_ptr<const void>(), std::launder(error)};
+}
+
+Status status_of_exception() noexcept {
+  // The words of the first two fit without a heap.
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return Status(BP_OUT_OF_MEMORY, "no host memory");
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again) {
+      return Status(BP_OUT_OF_MEMORY, "no more threads");
+    }
+    return contain([&] { return Status(BP_INTERNAL, error.what()); });
+  } catch (const std::exception& error) {
+    return contain([&] { return Status(BP_INTERNAL, error.what()); });
+  } catch (...) {
+    return Status(BP_INTERNAL, "unknown error");
+  }
 }
 
 const std::string& Status::message() const {

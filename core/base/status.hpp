@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "backplane/status.h"
@@ -24,7 +25,8 @@ bp_status known_status(bp_status code);
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(bp_status code, std::string message);
+  /// Needs memory for the words, and does without them where there is none.
+  Status(bp_status code, std::string message) noexcept;
 
   bool ok() const { return error_ == nullptr; }
   bp_status code() const { return error_ ? error_->code : BP_OK; }
@@ -40,6 +42,8 @@ class [[nodiscard]] Status {
     bp_status code;
     std::string message;
   };
+  static std::shared_ptr<const Error> wordless(bp_status code) noexcept;
+
   std::shared_ptr<const Error> error_;  // shared: a sticky error is handed out many times
 };
 
@@ -70,6 +74,28 @@ inline const Status& as_status(const Status& status) { return status; }
 template <class T>
 const Status& as_status(const Result<T>& result) {
   return result.status();
+}
+
+/// For a catch block: what is being thrown as a status. Exhaustion of memory or threads is
+/// OUT_OF_MEMORY, all else INTERNAL.
+Status status_of_exception() noexcept;
+
+/// What `body` answers (a Status or a Result; OK if it answers nothing), or what it throws as a
+/// status: for destructors, threads and other places that no exception may leave.
+template <class Body>
+auto contain(Body&& body) noexcept {
+  using Answer = decltype(body());
+  using Outcome = std::conditional_t<std::is_void_v<Answer>, Status, Answer>;
+  try {
+    if constexpr (std::is_void_v<Answer>) {
+      body();
+      return Outcome();
+    } else {
+      return Outcome(body());
+    }
+  } catch (...) {
+    return Outcome(status_of_exception());
+  }
 }
 
 }  // namespace bp

@@ -77,12 +77,15 @@ Result<DeviceSlots> open_device(const LoadedPlugin& plugin, uint32_t index,
   DeviceSlots slots;
   slots.host = HostContext::api();
   slots.host_ctx = &host;
-  BP_TRY(host.to_status(api.device_open(plugin.instance(), &args, &slots.device),
-                        name + ": device_open"));
+  const bp_status code = api.device_open(plugin.instance(), &args, &slots.device);
+  if (code != BP_OK) return host.to_status(code, name + ": device_open");
   if (slots.device == nullptr) return fail(BP_INTERNAL, "{}: device_open gave no device", name);
   slots.props.struct_size = sizeof(slots.props);
-  Status status = host.to_status(api.device_props(slots.device, &slots.props), "device_props");
-  if (status.ok()) status = check_props(plugin.tables(), &slots.props);
+  // Out of memory for words, too, the device is closed again.
+  const Status status = contain([&]() -> Status {
+    BP_TRY(host.to_status(api.device_props(slots.device, &slots.props), "device_props"));
+    return check_props(plugin.tables(), &slots.props);
+  });
   if (!status.ok()) {
     api.device_close(slots.device);
     return status.with_prefix(name);

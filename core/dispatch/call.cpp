@@ -149,17 +149,24 @@ Status launch_native(Stream& stream, const Resolution& resolution, std::span<Ten
   Extras extras;
   BP_TRY(extras.allocate(stream, kernel, output_count));
   BP_TRY_ASSIGN(bp_kernel_state * state, kernel.borrow_state(stream));
-  const auto seq = launch(stream, {.kernel = kernel,
-                                   .tensors = tensors.data(),
-                                   .input_count = static_cast<uint32_t>(inputs.size()),
-                                   .output_count = static_cast<uint32_t>(output_count),
-                                   .state = state,
-                                   .workspace = place_of(extras.workspace),
-                                   .out_extents = place_of(extras.extents),
-                                   .keep_alive = resolution.kernel});
+  const auto seq = contain([&] {
+    return launch(stream, {.kernel = kernel,
+                           .tensors = tensors.data(),
+                           .input_count = static_cast<uint32_t>(inputs.size()),
+                           .output_count = static_cast<uint32_t>(output_count),
+                           .state = state,
+                           .workspace = place_of(extras.workspace),
+                           .out_extents = place_of(extras.extents),
+                           .keep_alive = resolution.kernel});
+  });
   kernel.return_state(stream, state);
   BP_TRY(seq);
-  note_uses(stream, *seq, kernel, inputs, out_outputs);
+  const Status noted = contain([&] { note_uses(stream, *seq, kernel, inputs, out_outputs); });
+  if (!noted.ok()) [[unlikely]] {
+    // Memory whose use is not noted could be given to others too early: the work ends first.
+    [[maybe_unused]] const Status ended = contain([&] { return stream.sync(); });
+    return noted;
+  }
   return extras.extents ? narrow(stream, kernel, out_outputs, *extras.extents) : Status();
 }
 

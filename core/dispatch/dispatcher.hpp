@@ -84,6 +84,7 @@ class PlannedKernel : public PluginObjectHolder {
 
   std::mutex states_mutex_;
   std::vector<bp_kernel_state*> idle_states_;
+  size_t state_count_ = 0;  // all ever made
   std::vector<std::pair<Stream*, bp_kernel_state*>> stream_states_;
 };
 

@@ -57,8 +57,14 @@ Result<bp_kernel_state*> PlannedKernel::borrow_state(Stream& stream) {
   lock.unlock();
   BP_TRY_ASSIGN(bp_kernel_state * made, create_state());
   lock.lock();
-  if (!stream.is_inline()) stream_states_.emplace_back(&stream, made);
-  return made;
+  const Status kept = contain([&] {
+    idle_states_.reserve(++state_count_);  // all may be given back
+    if (!stream.is_inline()) stream_states_.emplace_back(&stream, made);
+  });
+  if (kept.ok()) return made;
+  lock.unlock();
+  destroy_state(made);
+  return kept;
 }
 
 void PlannedKernel::return_state(Stream& stream, bp_kernel_state* state) {

@@ -5,6 +5,7 @@
 #include "core/emulation/task_queue.hpp"
 
 #include "core/base/fork.hpp"
+#include "core/base/status.hpp"
 #include "core/emulation/deadline.hpp"
 
 namespace bp {
@@ -36,7 +37,9 @@ void TaskQueue::run_front(std::unique_lock<std::mutex>* lock) {
   tasks_.pop_front();
   Failure failure = failure_;
   lock->unlock();
-  task->run(&failure);
+  // Whatever a task runs out of, the process and the tasks behind it go on.
+  const Status thrown = contain([&] { task->run(&failure); });
+  if (!thrown.ok() && !failure.failed()) failure.status = thrown.code();
   task.reset();
   lock->lock();
   failure_ = failure;

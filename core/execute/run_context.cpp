@@ -27,8 +27,15 @@ SegmentInstance::SegmentInstance(std::shared_ptr<const Segment> segment,
       streams_(streams),
       arena_charge_(std::move(budget)),
       owned_(segment_->slots.size()) {
-  for (Device* device : devices_) {
-    if (device != nullptr) device->track(this);
+  try {
+    for (Device* device : devices_) {
+      if (device != nullptr) device->track(this);
+    }
+  } catch (...) {
+    for (Device* device : devices_) {
+      if (device != nullptr) device->untrack(this);
+    }
+    throw;
   }
 }
 
@@ -179,9 +186,15 @@ Status SegmentInstance::order_live_ins(std::span<const Ref<Tensor>> values) {
 Status SegmentInstance::run(const Graph& graph, RunState* state, std::vector<Ref<Tensor>>* values) {
   last_seq_ = {};
   first_fault_seq_ = {};
-  const Status status = run_steps(graph, state, values);
-  // What is in the queues uses this memory, however the run ended.
-  if (!status.ok()) note_uses();
+  const Status status = contain([&] { return run_steps(graph, state, values); });
+  // What is in the queues uses this memory, however the run ended. If there is no memory to note
+  // it, it is waited for.
+  if (!status.ok() && !contain([&] { note_uses(); }).ok()) {
+    for (Stream* stream : streams_) {
+      if (stream == nullptr) continue;
+      [[maybe_unused]] const Status ended = contain([&] { return stream->sync(); });
+    }
+  }
   // Also after a failure: what one run used must not live on in the context.
   for (SlotId id = 0; id < segment_->slots.size(); ++id) {
     if (segment_->slots[id].kind != SlotKind::kConstant) owned_[id] = nullptr;
@@ -320,10 +333,19 @@ Status RunContext::sync() const {
   Status first;
   for (size_t i = 0; i < kPlanDeviceCount; ++i) {
     if (devices_[i] == nullptr || streams_[i]->is_inline() || devices_[i]->closed()) continue;
-    Status status = streams_[i]->sync();
+    Status status = contain([&] { return streams_[i]->sync(); });
     if (first.ok()) first = status;
   }
   return first;
+}
+
+bool RunContext::is_healthy() const {
+  for (size_t i = 0; i < kPlanDeviceCount; ++i) {
+    if (devices_[i] == nullptr || streams_[i]->is_inline()) continue;
+    const Status status = streams_[i]->query();
+    if (!status.ok() && status.code() != BP_PENDING) return false;
+  }
+  return true;
 }
 
 Status RunContext::wait(const RunControl& control) const {

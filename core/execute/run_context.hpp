@@ -71,7 +71,7 @@ class SegmentInstance : public PluginObjectHolder {
   std::vector<bp_tensor> arguments_;    // of all steps, one after the other
   std::vector<size_t> first_argument_;  // per step
   std::vector<Patch> patches_;
-  std::vector<bp_kernel_state*> states_;                 // per step; nullptr: none
+  std::vector<bp_kernel_state*> states_;  // per step; nullptr: none
   MemoryCharge arena_charge_;
   std::vector<Ref<Tensor>> owned_;  // per slot: live-ins, constants, owned; else nullptr
   std::array<uint64_t, kPlanDeviceCount> last_seq_{};  // 0: no launch yet
@@ -98,6 +98,8 @@ class RunContext {
   Status wait(const RunControl& control) const;
   /// Waits for all of the context's work. Errors: the first stream's; all are waited for.
   Status sync() const;
+  /// False: work of it has failed, and its streams have to be reset.
+  bool is_healthy() const;
   /// The instance of a segment; made at its first run here. Only the most recent few are kept.
   Result<SegmentInstance*> instance_of(const std::shared_ptr<const Segment>& segment);
 

@@ -31,7 +31,7 @@ Result<std::vector<Ref<Tensor>>> Session::run(std::span<const NamedTensor> input
   BP_TRY(runtime_->begin_run());
   const RunInProgress in_progress{*runtime_};
   BP_TRY_ASSIGN(std::unique_ptr<RunContext> context, take_context());
-  auto outputs = run_to_end(*context, std::move(ordered), options);
+  auto outputs = contain([&] { return run_to_end(*context, std::move(ordered), options); });
   // A run that was stopped leaves work in the queues, which the next one there comes after.
   const bool stopped =
       options.control != nullptr && !options.control->check().ok() &&
@@ -185,14 +185,20 @@ Result<std::unique_ptr<RunContext>> Session::take_context() {
     return Status(BP_BUSY, "all " + std::to_string(max_contexts_) +
                                " run contexts of the session stayed in use (BACKPLANE_TIMEOUT)");
   }
-  if (!idle_contexts_.empty()) {
+  while (!idle_contexts_.empty()) {
     auto context = std::move(idle_contexts_.back());
     idle_contexts_.pop_back();
-    return context;
+    if (context->is_healthy()) return context;
+    // Work failed after its run had returned: whoever read its results was told, this run is new.
+    lock.unlock();
+    context = nullptr;
+    lock.lock();
+    --contexts_made_;
   }
+  idle_contexts_.reserve(contexts_made_ + 1);  // all may be given back
   ++contexts_made_;
   lock.unlock();
-  auto context = make_context();
+  auto context = contain([&] { return make_context(); });
   if (!context.ok()) give_context(nullptr, false);
   return context;
 }
@@ -207,11 +213,17 @@ Result<std::unique_ptr<RunContext>> Session::make_context() {
       streams[i] = &devices_[i]->default_stream();
       continue;
     }
-    auto stream = devices_[i]->acquire_stream();
+    auto stream = contain([&] { return devices_[i]->acquire_stream(); });
     if (stream.ok()) streams[i] = *stream;
     status = stream.status();
   }
-  if (status.ok()) return std::make_unique<RunContext>(devices_, streams, budget_);
+  if (status.ok()) {
+    auto context = contain([&]() -> Result<std::unique_ptr<RunContext>> {
+      return std::make_unique<RunContext>(devices_, streams, budget_);
+    });
+    if (context.ok()) return context;
+    status = context.status();
+  }
   for (size_t i = 0; i < kPlanDeviceCount; ++i) {
     if (streams[i] != nullptr && !streams[i]->is_inline()) devices_[i]->release_stream(streams[i]);
   }

@@ -76,8 +76,11 @@ std::string_view memory_tag_name(MemoryTag tag) {
 }
 
 Allocator::Allocator(const DeviceSlots& slots, std::string device_name,
-                     std::function<Status()> quiesce)
-    : slots_(slots), device_name_(std::move(device_name)), quiesce_(std::move(quiesce)) {}
+                     std::function<Status()> quiesce, Explain explain)
+    : slots_(slots),
+      device_name_(std::move(device_name)),
+      quiesce_(std::move(quiesce)),
+      explain_(std::move(explain)) {}
 
 Allocator::~Allocator() {
   for (const auto& segment : segments_) {
@@ -96,6 +99,7 @@ Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, Pool& pool) {
   if (bytes > (uint64_t{1} << 46)) return out_of_memory(bytes, tag);
   const uint64_t rounded = round_up(std::max<uint64_t>(bytes, 1), kGranule);
   std::unique_lock lock(mutex_);
+  reserve_blocks();
   Block* block = take_from_pool(pool, rounded);
   if (block == nullptr && rounded > kSmallBlock) {
     block = make_way(pool, rounded, lock);
@@ -106,6 +110,7 @@ Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, Pool& pool) {
       lock.unlock();
       BP_TRY(trim());
       lock.lock();
+      reserve_blocks();
       grown = grow(pool, rounded, tag);
     }
     BP_TRY(grown);
@@ -272,6 +277,7 @@ Block* Allocator::make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mut
   lock.unlock();
   const Status idle = quiesce_();
   lock.lock();
+  reserve_blocks();
   // Others may have given memory back meanwhile.
   if (Block* block = take_from_pool(pool, bytes); block != nullptr || !idle.ok()) return block;
   release_segments(is_unused);
@@ -279,6 +285,9 @@ Block* Allocator::make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mut
 }
 
 Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag) {
+  // All that needs host memory comes before the device's is taken, so that none of it is lost.
+  auto segment = std::make_unique<Segment>();
+  segments_.reserve(segments_.size() + 1);
   uint64_t segment_bytes = bytes <= kSmallBlock ? kSmallSegment : round_up(bytes, kSmallSegment);
   uint64_t handle = 0;
   Status status = take_segment(segment_bytes, tag, &handle);
@@ -287,7 +296,7 @@ Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag) {
     status = take_segment(segment_bytes, tag, &handle);
   }
   BP_TRY(status);
-  auto segment = std::make_unique<Segment>(Segment{handle, segment_bytes, &pool, nullptr});
+  *segment = {handle, segment_bytes, &pool, nullptr};
   Block* block = new_block();
   block->handle = handle;
   block->bytes = segment_bytes;
@@ -316,11 +325,9 @@ Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_hand
                                           : BP_USAGE_ACTIVATIONS;
   stats_.device_alloc_count += 1;
   const bp_status code = slots_.memory.mem_alloc(slots_.memory_self, &args, out_handle);
+  if (code == BP_OK) return {};
   if (code == BP_OUT_OF_MEMORY) return out_of_memory(bytes, tag);
-  if (code != BP_OK) {
-    return Status(code, device_name_ + ": mem_alloc of " + std::to_string(bytes) + " bytes failed");
-  }
-  return {};
+  return explain_(code, "mem_alloc of " + std::to_string(bytes) + " bytes");
 }
 
 uint64_t Allocator::release_segments(const SegmentTest& test) {
@@ -355,14 +362,16 @@ Status Allocator::out_of_memory(uint64_t bytes, MemoryTag tag) const {
   return Status(BP_OUT_OF_MEMORY, text);
 }
 
-Block* Allocator::new_block() {
-  if (unused_blocks_ == nullptr) {
-    block_slabs_.push_back(std::make_unique<Block[]>(kSlabBlocks));
-    for (size_t i = 0; i < kSlabBlocks; ++i) {
-      block_slabs_.back()[i].next = unused_blocks_;
-      unused_blocks_ = &block_slabs_.back()[i];
-    }
+void Allocator::reserve_blocks() {
+  if (unused_blocks_ != nullptr && unused_blocks_->next != nullptr) return;
+  block_slabs_.push_back(std::make_unique<Block[]>(kSlabBlocks));
+  for (size_t i = 0; i < kSlabBlocks; ++i) {
+    block_slabs_.back()[i].next = unused_blocks_;
+    unused_blocks_ = &block_slabs_.back()[i];
   }
+}
+
+Block* Allocator::new_block() {
   Block* block = unused_blocks_;
   unused_blocks_ = block->next;
   *block = Block{};

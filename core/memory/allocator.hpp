@@ -59,9 +59,12 @@ class Allocator {
   /// The free blocks that one stream may take without a wait. Owned by the allocator.
   struct Pool;
 
+  /// A code that a slot answered, and which slot: in the plugin's words.
+  using Explain = std::function<Status(bp_status, std::string_view)>;
   /// `quiesce` waits for all work of the device; called, without locks held, before memory goes
   /// back to it. `slots` outlives the allocator.
-  Allocator(const DeviceSlots& slots, std::string device_name, std::function<Status()> quiesce);
+  Allocator(const DeviceSlots& slots, std::string device_name, std::function<Status()> quiesce,
+            Explain explain);
   /// Gives every segment back, also under live blocks: no work may use them any more.
   ~Allocator();
   Allocator(const Allocator&) = delete;
@@ -100,12 +103,16 @@ class Allocator {
   Block* make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mutex>& lock);
   uint64_t release_segments(const SegmentTest& test);
   Status out_of_memory(uint64_t bytes, MemoryTag tag) const;
+  /// Makes sure of two unused blocks, the most that one allocation takes, so that no host memory
+  /// is asked for while lists are being changed.
+  void reserve_blocks();
   Block* new_block();
   void delete_block(Block* block);
 
   const DeviceSlots& slots_;
   const std::string device_name_;
   const std::function<Status()> quiesce_;
+  const Explain explain_;
   mutable std::mutex mutex_;
   std::unordered_map<const void*, std::unique_ptr<Pool>> pools_;
   std::vector<std::unique_ptr<Segment>> segments_;

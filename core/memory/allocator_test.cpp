@@ -52,10 +52,15 @@ class AllocatorTest : public testing::Test {
     slots_.memory.mem_alloc = CountingDevice::alloc;
     slots_.memory.mem_free = CountingDevice::free;
     slots_.memory_self = reinterpret_cast<bp_device*>(&device_);
-    allocator_ = std::make_unique<Allocator>(slots_, "fake:0", [this] {
-      ++quiesce_calls_;
-      return Status();
-    });
+    allocator_ = std::make_unique<Allocator>(
+        slots_, "fake:0",
+        [this] {
+          ++quiesce_calls_;
+          return Status();
+        },
+        [](bp_status code, std::string_view what) {
+          return Status(code, std::string(what) + ": its words");
+        });
   }
   Block* must(uint64_t bytes, MemoryTag tag = MemoryTag::kActivations, const void* key = nullptr) {
     auto block = allocator_->allocate(bytes, tag, allocator_->pool(key));
@@ -68,6 +73,17 @@ class AllocatorTest : public testing::Test {
   int quiesce_calls_ = 0;
   std::unique_ptr<Allocator> allocator_;
 };
+
+TEST_F(AllocatorTest, Allocate_SlotFails_IsExplainedByTheDevice) {
+  slots_.memory.mem_alloc = [](bp_device*, const bp_alloc_args*, uint64_t*) -> bp_status {
+    return BP_DEVICE_LOST;
+  };
+  const auto block = allocator_->allocate(1, MemoryTag::kIo, allocator_->pool(nullptr));
+  ASSERT_FALSE(block.ok());
+  EXPECT_EQ(block.status().code(), BP_DEVICE_LOST);
+  EXPECT_EQ(block.status().message(), "mem_alloc of 256 bytes: its words");
+  EXPECT_EQ(allocator_->stats().reserved_bytes, 0u);
+}
 
 TEST_F(AllocatorTest, Allocate_SameSizeAfterFree_ReusesWithoutTheDevice) {
   Block* first = must(1000);

@@ -3,11 +3,11 @@
 // Step 1: the manifests in the search path, each folder and one level below it, in order of name so
 // that two machines with the same files agree. The working directory is never searched: a relative
 // entry is refused, and so is an empty one.
-#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <system_error>
 
+#include "core/base/folder.hpp"
 #include "core/plugin/steps.hpp"
 
 namespace bp {
@@ -35,15 +35,12 @@ struct Search {
   /// Takes the manifests of a folder; answers its subfolders.
   std::vector<fs::path> list(const fs::path& entry, const fs::path& folder) {
     std::error_code error;
-    std::vector<fs::path> paths;
     std::vector<fs::path> subfolders;
     const fs::path real = fs::canonical(folder, error);
-    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-      paths.push_back(real / at->path().filename());
-    }
-    if (error) skip(folder, fail(BP_UNAVAILABLE, "{}: {}", folder.string(), error.message()));
-    std::sort(paths.begin(), paths.end());
-    for (const fs::path& path : paths) {
+    const Result<std::vector<std::string>> names = names_in_folder(folder);
+    if (!names.ok()) skip(folder, names.status());
+    for (size_t i = 0; names.ok() && i < names->size(); ++i) {
+      const fs::path path = real / (*names)[i];
       const bool is_manifest = path.string().ends_with(kManifestSuffix);
       if (!is_manifest && fs::is_directory(path, error)) subfolders.push_back(path);
       // One file reached in two ways (a repeated entry, a link) is one plugin, no duplicate.

@@ -29,7 +29,8 @@ void HostContext::on_report(void* host_ctx, const bp_report_info* info) {
   constexpr size_t kNeeded = offsetof(bp_report_info, message) + sizeof(bp_str);
   if (host_ctx == nullptr || info == nullptr || info->struct_size < kNeeded) return;
   auto* self = static_cast<HostContext*>(host_ctx);
-  try {
+  // Out of memory: the status still tells.
+  [[maybe_unused]] const Status told = contain([&] {
     PluginReport report{known_status(info->status), info->vendor_code, info->op_seq, info->stream,
                         clean(info->message)};
     log(BP_LOG_DEBUG, fmt::format("plugin {} reports {}: {}", self->plugin_id_,
@@ -46,18 +47,14 @@ void HostContext::on_report(void* host_ctx, const bp_report_info* info) {
     }
     if (reports.size() == kMaxReports) reports.erase(reports.begin());
     reports.emplace_back(std::this_thread::get_id(), std::move(report));
-  } catch (const std::exception&) {
-    return;  // out of memory: the status still tells
-  }
+  });
 }
 
 void HostContext::on_log(void* host_ctx, uint32_t level, bp_str message) {
   if (host_ctx == nullptr || !log_enabled(level)) return;
-  try {
+  [[maybe_unused]] const Status told = contain([&] {
     log(level, "plugin " + static_cast<HostContext*>(host_ctx)->plugin_id_ + ": " + clean(message));
-  } catch (const std::exception&) {
-    return;
-  }
+  });
 }
 
 std::optional<PluginReport> HostContext::take_report() {

@@ -4,7 +4,6 @@
 // must not hang the core: each call has a thread of its own, abandoned at its deadline with what
 // it may still touch. An abandoned init's instance is shut down there, should it come.
 #include <atomic>
-#include <exception>
 #include <future>
 
 #include "core/base/fork.hpp"
@@ -40,6 +39,7 @@ Status init(ForeignCall* call) {
 
 Status shutdown(ForeignCall* call) {
   Status status = call->host->to_status(call->root.shutdown(call->instance), "shutdown");
+  call->instance = nullptr;
   call->settled = true;
   return status;
 }
@@ -54,6 +54,7 @@ Status run_with_deadline(const LoadedPlugin::Parts& parts, Status (*body)(Foreig
     std::packaged_task<Status()> task([call, body] { return body(call.get()); });
     std::future<Status> result = task.get_future();
     std::thread thread(std::move(task));
+    *out_instance = nullptr;  // it is the thread's now
     const bool ready = result.wait_for(parts.call_timeout) == std::future_status::ready;
     if (!ready && !call->settled.exchange(true)) {
       thread.detach();
@@ -64,10 +65,8 @@ Status run_with_deadline(const LoadedPlugin::Parts& parts, Status (*body)(Foreig
     BP_TRY(result.get());
     *out_instance = call->instance;
     return {};
-  } catch (const std::exception& error) {
-    return fail(BP_INTERNAL, "{} threw: {}", name, error.what());
   } catch (...) {
-    return fail(BP_INTERNAL, "{} threw something that is no std::exception", name);
+    return status_of_exception().with_prefix(std::string(name) + " threw");
   }
 }
 
@@ -91,9 +90,13 @@ Status count_devices(Attempt* attempt) {
 
 LoadedPlugin::~LoadedPlugin() {
   if (parts_.instance == nullptr || forked()) return;
-  bp_instance* ended = nullptr;
-  const Status status = run_with_deadline(parts_, shutdown, "shutdown", &ended);
-  if (!status.ok()) log(BP_LOG_WARNING, "plugin " + id() + ": " + status.to_string());
+  bp_instance* left = parts_.instance;
+  [[maybe_unused]] const Status logged = contain([&] {
+    const Status status = run_with_deadline(parts_, shutdown, "shutdown", &left);
+    if (!status.ok()) log(BP_LOG_WARNING, "plugin " + id() + ": " + status.to_string());
+  });
+  // Without memory or a thread for the deadline it is ended without one.
+  if (left != nullptr) parts_.tables.root.shutdown(left);
 }
 
 }  // namespace bp

@@ -4,7 +4,6 @@
 #include "core/plugin/loader.hpp"
 
 #include <algorithm>
-#include <exception>
 
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
@@ -37,17 +36,18 @@ void load_one(Attempt* attempt, PluginSet* set) {
   attempt->parts.call_timeout = attempt->options.call_timeout;
   PluginStep step = PluginStep::kManifest;
   Status status;
-  try {
-    for (const Step& next : kJourney) {
-      if (!status.ok() || next.take == nullptr) continue;
-      step = static_cast<PluginStep>(&next - kJourney);
-      status = next.take(attempt);
-    }
-  } catch (const std::exception& error) {
-    status = fail(BP_INTERNAL, "{}", error.what());
+  for (const Step& next : kJourney) {
+    if (!status.ok() || next.take == nullptr) continue;
+    step = static_cast<PluginStep>(&next - kJourney);
+    status = contain([&] { return next.take(attempt); });
   }
   // Owns the instance from here on, also that of a plugin whose devices cannot be counted.
-  auto plugin = std::make_shared<const LoadedPlugin>(std::move(attempt->parts));
+  std::shared_ptr<const LoadedPlugin> plugin;
+  const auto own = [&] { plugin = std::make_shared<LoadedPlugin>(std::move(attempt->parts)); };
+  if (!contain(own).ok()) const LoadedPlugin ended(std::move(attempt->parts));
+  // Without memory nothing is known of the plugin, not even which options are its own.
+  if (!plugin || (status.code() == BP_OUT_OF_MEMORY && step < PluginStep::kInit))
+    throw std::bad_alloc();
   if (status.ok()) {
     log(BP_LOG_INFO, fmt::format("plugin {} ({}): {} devices", plugin->id(), plugin->path(),
                                  plugin->device_count()));

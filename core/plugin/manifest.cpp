@@ -187,6 +187,8 @@ Manifest read_fields(const json& root) {
 Result<Manifest> parse_manifest(std::string_view text) {
   try {
     return read_fields(parse_json(text));
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     const std::string_view words = error.what();  // "[json.exception.type_error.302] words"
     return fail(BP_INVALID_ARGUMENT, "{}", words.substr(words[0] == '[' ? words.find(']') + 2 : 0));

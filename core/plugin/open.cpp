@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 
 #include <boost/dll/shared_library.hpp>
-#include <exception>
+#include <system_error>
 
 #include "core/plugin/steps.hpp"
 
@@ -43,7 +43,7 @@ Status open_library(Attempt* attempt) {
     }
     attempt->entry = library.get<int32_t(uint32_t, bp_plugin*)>("bp_plugin_entry");
     return {};
-  } catch (const std::exception& error) {
+  } catch (const std::system_error& error) {
     // "...load() failed (dlerror system message: WORDS): Bad file descriptor": WORDS tell.
     constexpr std::string_view kBefore = "dlerror system message: ";
     std::string_view words = error.what();
@@ -60,10 +60,8 @@ Status call_entry(Attempt* attempt) {
   try {
     const int32_t code = attempt->entry(attempt->options.abi_max, &attempt->offered);
     return code == BP_OK ? Status() : fail(known_status(code), "the plugin refused this core");
-  } catch (const std::exception& error) {
-    return fail(BP_INTERNAL, "bp_plugin_entry threw: {}", error.what());
   } catch (...) {
-    return fail(BP_INTERNAL, "bp_plugin_entry threw something that is no std::exception");
+    return status_of_exception().with_prefix("bp_plugin_entry threw");
   }
 }
 

@@ -34,7 +34,10 @@ Device::Device(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin, uin
       name_(plugin_->id() + ":" + std::to_string(index)),
       slots_(slots),
       emulation_(complete(&slots_)) {
-  allocator_ = std::make_unique<Allocator>(slots_, name_, [this] { return quiesce(); });
+  if (emulation_ == nullptr) throw std::bad_alloc();
+  allocator_ = std::make_unique<Allocator>(
+      slots_, name_, [this] { return quiesce(); },
+      [this](bp_status code, std::string_view what) { return failure(code, what); });
 }
 
 Device::~Device() { close(); }
@@ -42,7 +45,12 @@ Device::~Device() { close(); }
 Result<Ref<Device>> Device::open(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin,
                                  uint32_t index, const std::vector<OptionSetting>& options) {
   BP_TRY_ASSIGN(DeviceSlots slots, open_device(*plugin, index, options));
-  auto device = Ref<Device>::make(runtime, std::move(plugin), index, slots);
+  Ref<Device> device;
+  const Status made = contain([&] { device = Ref<Device>::make(runtime, plugin, index, slots); });
+  if (!made.ok()) {
+    slots.device_api.device_close(slots.device);
+    return made;
+  }
   if (device->is_inline()) {
     device->streams_.push_back(std::make_unique<Stream>(*device, nullptr, 0));
   } else {
@@ -61,7 +69,15 @@ Result<std::unique_ptr<Stream>> Device::make_stream() {
   bp_stream* handle = nullptr;
   const bp_status code = slots_.stream.stream_create(slots_.stream_self, &args, &handle);
   if (code != BP_OK) return failure(code, "stream_create");
-  return std::make_unique<Stream>(*this, handle, streams_.size());
+  std::unique_ptr<Stream> stream;
+  const Status made = contain([&] {
+    streams_.reserve(streams_.size() + 1);
+    idle_streams_.reserve(streams_.size() + 1);  // all may be given back
+    stream = std::make_unique<Stream>(*this, handle, streams_.size());
+  });
+  if (made.ok()) return stream;
+  slots_.stream.stream_destroy(handle);
+  return made;
 }
 
 Result<Stream*> Device::acquire_stream() {
@@ -79,8 +95,8 @@ Result<Stream*> Device::acquire_stream() {
 
 void Device::release_stream(Stream* stream) {
   if (closed()) return;
-  Status status = stream->sync();
-  if (!status.ok()) status = stream->reset();
+  Status status = contain([&] { return stream->sync(); });
+  if (!status.ok()) status = contain([&] { return stream->reset(); });
   std::lock_guard lock(streams_mutex_);
   // A stream that stays broken is kept for the marks that name it, but nobody gets it again.
   if (status.ok()) idle_streams_.push_back(stream);
@@ -121,11 +137,13 @@ Result<bp_event*> Device::take_event() {
     idle_events_.pop_back();
     return event;
   }
+  idle_events_.reserve(event_count_ + 1);  // all may be given back
   bp_event_args args{};
   args.struct_size = sizeof(args);
   bp_event* event = nullptr;
   const bp_status code = slots_.stream.event_create(slots_.stream_self, &args, &event);
   if (code != BP_OK) return failure(code, "event_create");
+  ++event_count_;
   return event;
 }
 
@@ -208,9 +226,10 @@ Status Device::failure(bp_status code, std::string_view what) const {
 
 void Device::mark_lost() const {
   State open = State::kOpen;
-  if (state_.compare_exchange_strong(open, State::kLost)) {
+  if (!state_.compare_exchange_strong(open, State::kLost)) return;
+  [[maybe_unused]] const Status logged = contain([&] {
     log(BP_LOG_ERROR, name_ + " is lost; its calls fail from now on, other devices go on");
-  }
+  });
 }
 
 Status Device::explain_state() const {
@@ -218,16 +237,18 @@ Status Device::explain_state() const {
   return Status(BP_GONE, name_ + " was closed with its Runtime");
 }
 
+void Device::warn(bp_status code, std::string_view what) const {
+  if (code == BP_OK) return;
+  [[maybe_unused]] const Status logged =
+      contain([&] { log(BP_LOG_WARNING, failure(code, what).to_string()); });
+}
+
 void Device::close_streams() {
   for (const auto& stream : streams_) {
-    if (stream->is_inline()) continue;
-    const bp_status code = slots_.stream.stream_destroy(stream->handle());
-    if (code != BP_OK) log(BP_LOG_WARNING, failure(code, "stream_destroy").to_string());
+    if (!stream->is_inline())
+      warn(slots_.stream.stream_destroy(stream->handle()), "stream_destroy");
   }
-  for (bp_event* event : idle_events_) {
-    const bp_status code = slots_.stream.event_destroy(event);
-    if (code != BP_OK) log(BP_LOG_WARNING, failure(code, "event_destroy").to_string());
-  }
+  for (bp_event* event : idle_events_) warn(slots_.stream.event_destroy(event), "event_destroy");
   idle_events_.clear();
 }
 
@@ -243,8 +264,12 @@ void Device::untrack(PluginObjectHolder* holder) {
 
 void Device::close() {
   if (closed()) return;
-  const Status idle = default_stream_ != nullptr && !lost() ? sync() : Status();
-  if (!idle.ok()) log(BP_LOG_WARNING, "closing " + name_ + ": " + idle.to_string());
+  for (size_t i = 0; i < streams_.size() && !lost(); ++i) {
+    const Status idle = contain([&] { return streams_[i]->sync_and_claim(); });
+    if (idle.ok()) continue;
+    [[maybe_unused]] const Status logged =
+        contain([&] { log(BP_LOG_WARNING, "closing " + name_ + ": " + idle.to_string()); });
+  }
   // Before plans and states go: if that wait ended early, work that uses them ends here.
   close_streams();
   {
@@ -256,8 +281,7 @@ void Device::close() {
   state_.store(State::kClosed, std::memory_order_release);
   allocator_.reset();
   emulation_.reset();
-  const bp_status code = slots_.device_api.device_close(slots_.device);
-  if (code != BP_OK) log(BP_LOG_WARNING, failure(code, "device_close").to_string());
+  warn(slots_.device_api.device_close(slots_.device), "device_close");
   plugin_.reset();
 }
 

@@ -37,7 +37,7 @@ struct DeviceCounters {
   std::atomic<uint64_t> host_to_device_copies{0};
   std::atomic<uint64_t> device_to_host_copies{0};
   std::atomic<uint64_t> output_copies{0};  // outputs copied into the tensor they were bound to
-  std::atomic<uint64_t> host_waits{0};  // waits of the host that ordering between streams cost
+  std::atomic<uint64_t> host_waits{0};     // waits of the host that ordering between streams cost
 };
 
 /// Something that another module keeps per device (dispatch state). Destroyed before the device's
@@ -140,6 +140,8 @@ class Device : public Counted<Device> {
   Result<std::unique_ptr<Stream>> make_stream();
   Result<bp_event*> take_event();
   void give_event(bp_event* event);
+  /// Logs a failure of a slot that ends something. Never throws.
+  void warn(bp_status code, std::string_view what) const;
   void close_streams();
 
   Runtime& runtime_;
@@ -157,6 +159,7 @@ class Device : public Counted<Device> {
   std::vector<Stream*> idle_streams_;
   Stream* default_stream_ = nullptr;
   std::vector<bp_event*> idle_events_;
+  size_t event_count_ = 0;  // all ever made
 
   std::mutex holders_mutex_;
   std::unordered_set<PluginObjectHolder*> holders_;

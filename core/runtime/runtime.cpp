@@ -206,8 +206,10 @@ Status Runtime::stop_runs() {
 void Runtime::close() {
   if (forked()) return;  // the plugins' threads are not here to be ended
   if (closed_.exchange(true, std::memory_order_acq_rel)) return;
-  const std::string summary = fallback_summary();
-  if (!summary.empty()) log(BP_LOG_INFO, "fallback: " + summary);
+  [[maybe_unused]] const Status logged = contain([&] {
+    const std::string summary = fallback_summary();
+    if (!summary.empty()) log(BP_LOG_INFO, "fallback: " + summary);
+  });
   for (auto device = devices_.rbegin(); device != devices_.rend(); ++device) (*device)->close();
   while (!plugins_.plugins.empty()) plugins_.plugins.pop_back();
 }

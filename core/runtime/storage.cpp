@@ -30,8 +30,8 @@ Storage::~Storage() {
   // foreign stream that failed touches nothing any more, and its own user learns of the failure.
   const auto settle = [&](const Mark& mark) {
     if (mark.stream == nullptr || mark.stream == home_) return;
-    if (home_->wait_for(*mark.stream, mark.seq).ok()) return;
-    [[maybe_unused]] const Status status = mark.stream->sync();
+    if (contain([&] { return home_->wait_for(*mark.stream, mark.seq); }).ok()) return;
+    [[maybe_unused]] const Status status = contain([&] { return mark.stream->sync(); });
   };
   if (is_marked_.load(std::memory_order_acquire) && !device_->lost()) {
     settle(last_write_);
@@ -44,17 +44,23 @@ void Storage::let_work_end() {
   // Work that failed uses the memory no more; whoever reads its results is told.
   const auto wait = [](const Mark& mark) {
     if (mark.stream == nullptr || mark.stream->known_done(mark.seq)) return;
-    [[maybe_unused]] const Status status = mark.stream->sync();
+    [[maybe_unused]] const Status status = contain([&] { return mark.stream->sync(); });
   };
-  const Marks all = marks(true);
-  wait(all.last_write);
-  for (const Mark& mark : all.last_reads) wait(mark);
+  wait(last_write_);
+  for (const Mark& mark : last_reads_) wait(mark);
 }
 
 Result<Ref<Storage>> Storage::allocate(Device& device, uint64_t bytes, MemoryTag tag,
                                        Stream& home) {
   BP_TRY_ASSIGN(Block * block, device.allocator().allocate(bytes, tag, home.pool()));
-  auto storage = Ref<Storage>::make(&device, block->handle, block->offset_bytes, block->bytes);
+  Ref<Storage> storage;
+  const Status made = contain([&] {
+    storage = Ref<Storage>::make(&device, block->handle, block->offset_bytes, block->bytes);
+  });
+  if (!made.ok()) {
+    device.allocator().free(block);
+    return made;
+  }
   storage->block_ = block;
   storage->home_ = &home;
   return storage;

@@ -143,7 +143,7 @@ Status Stream::begin_anew() {
   bp_stream* fresh = nullptr;
   bp_status code = slots.stream.stream_create(slots.stream_self, &args, &fresh);
   if (code != BP_OK) return device_.failure(code, "stream_create");
-  bp_stream* old = std::exchange(handle_, fresh);
+  code = slots.stream.stream_destroy(std::exchange(handle_, fresh));
   if (fault_words_.handle != 0) {
     fault_count_ = 0;
     BP_TRY(device_.fill_zero(*this, fault_words_, kFaultWords * sizeof(bp_fault_word)));
@@ -153,7 +153,6 @@ Status Stream::begin_anew() {
     first_failure_ = {};
   }
   done_seq_.store(issued_seq_, std::memory_order_release);
-  code = slots.stream.stream_destroy(old);
   return code == BP_OK ? Status() : device_.failure(code, "stream_destroy");
 }
 
@@ -213,6 +212,11 @@ Status Stream::failure(bp_status code, std::string_view what) {
   }
   text += " failed";
   if (report && !report->message.empty()) text += ": " + report->message;
+  // Whoever is told POISONED takes the words of the cause; they are kept for those who wait.
+  if (code == BP_POISONED && report && report->stream != nullptr) {
+    std::lock_guard lock(mutex_);
+    if (first_failure_.ok()) first_failure_ = Status(report->status, text);
+  }
   return Status(known_status(code), text);
 }
 

@@ -17,6 +17,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 
 #include "backplane/device_api.h"
@@ -161,8 +162,8 @@ class Host {
   void* context_ = nullptr;
 };
 
-/// Runs the body of a slot. Nothing it throws crosses the ABI: a Failure becomes its status, memory
-/// exhaustion BP_OUT_OF_MEMORY, anything else BP_INTERNAL, each with its words reported.
+/// Runs the body of a slot. Nothing it throws crosses the ABI: a Failure becomes its status, lack
+/// of memory or threads BP_OUT_OF_MEMORY, anything else BP_INTERNAL, each with its words reported.
 template <class Body>
 bp_status guard(const Host& host, Body&& body) noexcept {
   try {
@@ -171,6 +172,9 @@ bp_status guard(const Host& host, Body&& body) noexcept {
     return host.fail(failure.status, failure.message, failure.vendor_code);
   } catch (const std::bad_alloc&) {
     return host.fail(BP_OUT_OF_MEMORY, "host memory exhausted inside the plugin");
+  } catch (const std::system_error& error) {
+    const bool is_thread = error.code() == std::errc::resource_unavailable_try_again;
+    return host.fail(is_thread ? BP_OUT_OF_MEMORY : BP_INTERNAL, error.what());
   } catch (const std::exception& error) {
     return host.fail(BP_INTERNAL, error.what());
   } catch (...) {

@@ -38,6 +38,18 @@ struct ApiCancel : Counted<ApiCancel> {
   std::atomic<bool> requested{false};
 };
 
+/// Counted: runs in progress keep it. A stream of the caller's goes back to its device at the end.
+struct ApiStream : Counted<ApiStream> {
+  ApiStream(Stream& owned_or_default, bool is_owned)
+      : runtime(&owned_or_default.device().runtime()), stream(owned_or_default), owned(is_owned) {}
+  ~ApiStream() {
+    if (owned) stream.device().release_stream(&stream);
+  }
+  const Ref<Runtime> runtime;  // keeps the device, which keeps the stream
+  Stream& stream;
+  const bool owned;
+};
+
 /// Which object a handle type stands for.
 template <class Handle>
 struct HandleTraits;
@@ -65,6 +77,11 @@ template <>
 struct HandleTraits<bpa_cancel> {
   using Object = ApiCancel;
   static constexpr HandleKind kKind = HandleKind::kCancel;
+};
+template <>
+struct HandleTraits<bpa_stream> {
+  using Object = ApiStream;
+  static constexpr HandleKind kKind = HandleKind::kStream;
 };
 template <class Handle>
 using ObjectOf = typename HandleTraits<Handle>::Object;

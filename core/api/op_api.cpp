@@ -44,6 +44,7 @@ Status find_inputs(const bpa_tensor* const* handles, std::span<Tensor*> out_inpu
 
 struct OpCall {
   Runtime* runtime;
+  Stream* stream;
   uint32_t op_id;
   const void* attributes;
   uint64_t flags;
@@ -68,7 +69,7 @@ Status run(const OpCall& asked, std::span<Tensor* const> inputs,
   const CallArgs args{.op = *op,
                       .inputs = inputs,
                       .attributes = asked.attributes,
-                      .stream = nullptr,
+                      .stream = asked.stream,
                       .device = runtime->host_device(),
                       .deterministic = (asked.flags & BPA_OP_DETERMINISTIC_BIT) != 0};
   BP_TRY(call(*runtime, args, outputs));
@@ -78,25 +79,56 @@ Status run(const OpCall& asked, std::span<Tensor* const> inputs,
 }  // namespace
 }  // namespace bp
 
+namespace bp {
+namespace {
+
+/// What both functions take, under the same names.
+struct GivenCall {
+  uint32_t op_id;
+  const bpa_tensor* const* inputs;
+  uint32_t input_count;
+  const void* attributes;
+  uint64_t flags;
+  bpa_tensor** out_outputs;
+  uint32_t output_count;
+};
+
+Status call_op(Runtime* runtime, Stream* stream, const GivenCall& given) {
+  BP_TRY(check_array(given.inputs, given.input_count, "inputs"));
+  BP_TRY(check_array(given.out_outputs, given.output_count, "out_outputs"));
+  BP_TRY(check_pointer(given.out_outputs, "out_outputs"));
+  BP_TRY(check_flags(given.flags, BPA_OP_DETERMINISTIC_BIT, "flags"));
+  std::array<Tensor*, kLocalArgs> local;
+  std::vector<Tensor*> many(given.input_count > kLocalArgs ? given.input_count : 0);
+  const std::span<Tensor*> inputs =
+      many.empty() ? std::span(local).first(given.input_count) : std::span(many);
+  BP_TRY(find_inputs(given.inputs, inputs));
+  return run({runtime, stream, given.op_id, given.attributes, given.flags}, inputs,
+             {given.out_outputs, given.output_count});
+}
+
+}  // namespace
+}  // namespace bp
+
 bpa_status bpa_op_call(bpa_runtime* runtime, uint32_t op_id, const bpa_tensor* const* inputs,
                        uint32_t input_count, const void* attributes, uint64_t flags,
                        bpa_tensor** out_outputs, uint32_t output_count) {
-  using bp::Status;
-  using bp::Tensor;
-  return bp::guarded(out_outputs, output_count, [&]() -> Status {
-    BP_TRY(bp::check_array(inputs, input_count, "inputs"));
-    BP_TRY(bp::check_array(out_outputs, output_count, "out_outputs"));
-    BP_TRY(bp::check_pointer(out_outputs, "out_outputs"));
-    BP_TRY(bp::check_flags(flags, BPA_OP_DETERMINISTIC_BIT, "flags"));
-    bp::OpCall asked{nullptr, op_id, attributes, flags};
+  return bp::guarded(out_outputs, output_count, [&]() -> bp::Status {
+    bp::Runtime* owner = nullptr;
     if (runtime != nullptr) {
-      BP_TRY_ASSIGN(asked.runtime, bp::object_of(runtime, "runtime"));
+      BP_TRY_ASSIGN(owner, bp::object_of(runtime, "runtime"));
     }
-    std::array<Tensor*, bp::kLocalArgs> local;
-    std::vector<Tensor*> many(input_count > bp::kLocalArgs ? input_count : 0);
-    const std::span<Tensor*> found =
-        many.empty() ? std::span(local).first(input_count) : std::span(many);
-    BP_TRY(bp::find_inputs(inputs, found));
-    return bp::run(asked, found, {out_outputs, output_count});
+    return bp::call_op(owner, nullptr,
+                       {op_id, inputs, input_count, attributes, flags, out_outputs, output_count});
+  });
+}
+
+bpa_status bpa_op_call_on(bpa_stream* stream, uint32_t op_id, const bpa_tensor* const* inputs,
+                          uint32_t input_count, const void* attributes, uint64_t flags,
+                          bpa_tensor** out_outputs, uint32_t output_count) {
+  return bp::guarded(out_outputs, output_count, [&]() -> bp::Status {
+    BP_TRY_ASSIGN(bp::ApiStream * found, bp::object_of(stream, "stream"));
+    return bp::call_op(found->runtime.get(), &found->stream,
+                       {op_id, inputs, input_count, attributes, flags, out_outputs, output_count});
   });
 }

@@ -48,13 +48,16 @@ struct RunRequest {
   std::vector<NamedTensor> inputs;
   std::vector<BoundOutput> bound;  // empty, or one per output
   Ref<ApiCancel> cancel;
+  Ref<ApiStream> stream;
   RunControl control;
   bool is_stoppable = false;
 
   Result<std::vector<Ref<Tensor>>> run() const {
     std::vector<Ref<Tensor>> tensors;
     for (const BoundOutput& output : bound) tensors.push_back(output.tensor());
-    return session->run(inputs, {tensors, is_stoppable ? &control : nullptr});
+    return session->run(inputs, {.outputs = tensors,
+                                 .control = is_stoppable ? &control : nullptr,
+                                 .stream = stream ? &stream->stream : nullptr});
   }
 };
 
@@ -108,6 +111,15 @@ Status read_control(const bpa_run_args& given, const Runtime& runtime, RunReques
     BP_TRY_ASSIGN(ApiCancel * cancel, object_of(given.cancel, "args.cancel"));
     request->cancel = Ref<ApiCancel>(cancel);
     request->control.cancelled = &cancel->requested;
+  }
+  if (given.stream != nullptr) {
+    BP_TRY_ASSIGN(ApiStream * stream, object_of(given.stream, "args.stream"));
+    if (&stream->stream.device() != &request->session->device()) {
+      return bad_argument("args.stream", "is of " + stream->stream.device().name() +
+                                             ", expected the session's first device, " +
+                                             request->session->device().name());
+    }
+    request->stream = Ref<ApiStream>(stream);
   }
   request->control.closing = &runtime.stopping();
   constexpr uint64_t kForEverNs = uint64_t{1} << 61;  // 73 years: no deadline, and no overflow

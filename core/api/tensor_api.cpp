@@ -13,10 +13,11 @@ namespace {
 
 constexpr uint64_t kAlignment = 256;  // what plans count on, and express offsets by
 
-Result<Dims> read_dims(const int64_t* values, uint32_t rank, std::string_view name) {
+Result<Dims> read_dims(const int64_t* values, uint32_t rank, std::string_view name,
+                       std::string_view rank_name = "rank") {
   if (rank > BP_MAX_RANK) {
-    return bad_argument(
-        "rank", "is " + std::to_string(rank) + ", expected at most " + std::to_string(BP_MAX_RANK));
+    return bad_argument(rank_name, "is " + std::to_string(rank) + ", expected at most " +
+                                       std::to_string(BP_MAX_RANK));
   }
   if (rank > 0) BP_TRY(check_pointer(values, name));
   return Dims(std::span<const int64_t>(values, rank));
@@ -75,6 +76,9 @@ Status check_inside(const bpa_wrap_args& args, const Dims& sizes, const Dims& st
   Wide highest = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Wide reach = Wide{sizes[i] - 1} * strides[i];
+    if (reach > Wide{INT64_MAX} || reach < Wide{INT64_MIN}) {
+      return bad_argument("args.strides", to_string(strides) + " are more than memory has");
+    }
     (reach < 0 ? lowest : highest) += reach;
   }
   const Wide first = Wide{args.memory.offset_bytes} + lowest * bits / 8;
@@ -105,11 +109,11 @@ Status check_place(const Device* device, const bpa_wrap_args& args, bool address
 }
 
 Status wrap(Device* device, const bpa_wrap_args& args, bpa_tensor** out_tensor) {
-  BP_TRY_ASSIGN(const Dims sizes, read_dims(args.sizes, args.rank, "args.sizes"));
+  BP_TRY_ASSIGN(const Dims sizes, read_dims(args.sizes, args.rank, "args.sizes", "args.rank"));
   BP_TRY(checked_bytes(args.dtype, sizes, "args."));
   Dims strides = contiguous_strides(sizes);
   if (args.strides != nullptr) {
-    BP_TRY_ASSIGN(strides, read_dims(args.strides, args.rank, "args.strides"));
+    BP_TRY_ASSIGN(strides, read_dims(args.strides, args.rank, "args.strides", "args.rank"));
   }
   const bool address =
       device == nullptr || (device->slots().props.flags & BP_DEVICE_ADDRESS_BIT) != 0;

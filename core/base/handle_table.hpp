@@ -6,7 +6,7 @@
 // them is touched. A check is two loads and two compares; slots are recycled per thread.
 //
 // Slots are never given back to the system: a stale handle must find its slot's newer generation.
-// The table is a process-wide object, since a handle is all that a caller gives (ADR 0009).
+// The table is a process-wide object, since a handle is all that a caller gives (ADR 0011).
 #ifndef BACKPLANE_CORE_BASE_HANDLE_TABLE_HPP
 #define BACKPLANE_CORE_BASE_HANDLE_TABLE_HPP
 

@@ -56,6 +56,9 @@ struct RunOptions {
   std::span<const Ref<Tensor>> outputs{};
   /// Set: the run waits for its work and stops when this says so.
   const RunControl* control = nullptr;
+  /// Of the session's device: the run comes after this stream's work so far, and later work there
+  /// after the run. nullptr: only the order that tensors impose.
+  Stream* stream = nullptr;
 };
 
 struct SessionIo {

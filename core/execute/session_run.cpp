@@ -14,6 +14,8 @@
 namespace bp {
 namespace {
 
+constexpr uint64_t kAllWork = UINT64_MAX;  // of a stream, as a sequence number
+
 struct RunInProgress {
   Runtime& runtime;
   ~RunInProgress() { runtime.end_run(); }
@@ -93,6 +95,7 @@ Result<std::vector<Ref<Tensor>>> Session::run_to_end(RunContext& context,
                  .bound = bound_values(options.outputs, inputs),
                  .charge = MemoryCharge(budget_)};
   std::vector<Ref<Tensor>> values(graph_.values().size());
+  if (options.stream != nullptr) BP_TRY(context.stream().wait_for(*options.stream, kAllWork));
   BP_TRY(upload(inputs, context, &state, &values));
   inputs.clear();
   BP_TRY(run_segments(context, &state, &values));
@@ -102,6 +105,7 @@ Result<std::vector<Ref<Tensor>>> Session::run_to_end(RunContext& context,
   // Before outputs are copied, since a copy waits without being stoppable; and after.
   if (options.control != nullptr) BP_TRY(context.wait(*options.control));
   BP_TRY(fill_bound(context, options.outputs, &outputs));
+  if (options.stream != nullptr) BP_TRY(options.stream->wait_for(context.stream(), kAllWork));
   if (options.control == nullptr) return outputs;
   BP_TRY(context.wait(*options.control));
   for (const Ref<Tensor>& output : outputs) BP_TRY(output->storage().wait_on_host(false));

@@ -133,6 +133,7 @@ def _parameters(op, host_type=None):
                if argument.optional]
     if _optional_attributes(op):
         result.append(f"const {camel(op.name)}Options& options = {{}}")
+    result.append("const Stream& stream = {}")
     return result
 
 
@@ -156,7 +157,7 @@ def _call(op):
     handles = ", ".join(f"{argument.name}.handle()" for argument in op.inputs)
     body = _attribute_lines(op) if op.attributes else []
     attributes = "&attributes" if op.attributes else "nullptr"
-    call = [f"BP_OP_{op.name.upper()}", f"{{{handles}}}", attributes]
+    call = [f"BP_OP_{op.name.upper()}", f"{{{handles}}}", attributes, "stream"]
     body.append(c_code.wrap_parameters("  return detail::call_op", call, ";\n"))
     return f"\n{_doc(c_code.call_doc(op))}{head}{''.join(body)}}}\n"
 

@@ -97,7 +97,7 @@ void hang(const std::string& signal_file) {
 bp_status root_init(const bp_host_api* api, void* host_ctx, const bp_config* config,
                     bp_instance** out_instance) {
   if (!api || !config || !out_instance) return BP_INVALID_ARGUMENT;
-  if (config->flags != 0) return BP_UNSUPPORTED;
+  if (bp::sdk::read_args(config).flags != 0) return BP_UNSUPPORTED;
   auto instance = std::make_unique<bp_instance>();
   instance->host = bp::sdk::Host(api, host_ctx);
   instance->fault = bp::sdk::option(config, "fault").value_or(FAKE_FAULT);
@@ -289,11 +289,12 @@ float& element(const bp_tensor& tensor, const bp_tensor& out, int64_t position) 
   return reinterpret_cast<float*>(base)[offset];
 }
 
-bool is_whole(const bp_launch_args* args) { return args && args->device && args->tensors; }
+bool is_whole(const bp_launch_args* args) {
+  return args && BP_SDK_HAS(args, out_extents) && args->device && args->tensors;
+}
 
 bp_status launch_relu(const bp_launch_args* args) {
   if (!is_whole(args)) return BP_INVALID_ARGUMENT;
-  if (!BP_SDK_HAS(args, out_extents)) return BP_INVALID_ARGUMENT;
   return driver_call(args->device, [&] {
     if (args->device->fault == "relu_fails") throw Failure{BP_INTERNAL, "the unit overheated"};
     if (args->device->fault == "relu_loses") throw Failure{BP_DEVICE_LOST, "it fell off the bus"};
@@ -307,7 +308,6 @@ bp_status launch_relu(const bp_launch_args* args) {
 
 bp_status launch_add(const bp_launch_args* args) {
   if (!is_whole(args)) return BP_INVALID_ARGUMENT;
-  if (!BP_SDK_HAS(args, out_extents)) return BP_INVALID_ARGUMENT;
   return driver_call(args->device, [&] {
     const bp_tensor& out = args->tensors[2];
     for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {

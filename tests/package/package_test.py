@@ -44,6 +44,7 @@ class InstalledTree(unittest.TestCase):
         cls.build = base / "sample"
         run(CMAKE, "-S", HERE / "sample", "-B", cls.build, "-G", "Ninja",
             f"-DCMAKE_PREFIX_PATH={cls.prefix}", f"-DSAMPLE_PLUGIN_FOLDER={ROOT / 'tests/fakes'}",
+            f"-DEXAMPLES_FOLDER={ROOT / 'docs/examples'}",
             f"-DCMAKE_C_COMPILER={C_COMPILER}", f"-DCMAKE_CXX_COMPILER={CXX_COMPILER}")
         run(CMAKE, "--build", cls.build)
 
@@ -56,6 +57,26 @@ class InstalledTree(unittest.TestCase):
         output = run(self.build / "application_c").stdout
         self.assertIn("version 0.1.0", output)
         self.assertIn("device npu:0", output)
+
+    def example(self, name, *arguments):
+        return run(self.build / name, *arguments).stdout.splitlines()
+
+    def test_examples_run_from_the_installed_tree(self):
+        digits = ROOT / "docs/examples/digits/digits.onnx"
+        lines = self.example("first_c", "npu:0")
+        self.assertIn("x + x = 2 4 6 8", lines)
+        self.assertTrue(any(line.startswith("device cpu:0: ") for line in lines), lines)
+        for device in ("cpu:0", "npu:0"):
+            self.assertEqual(self.example("first", device, digits)[0], "0 6 0 10 ")
+            self.assertEqual(self.example("run_async", device, digits),
+                             ["5 runs ended, 1 of them cancelled"])
+            lines = self.example("run_options", device, digits)
+            self.assertIn("two runs, equal bits", lines)
+            self.assertIn("CANCELLED: the run was cancelled", lines)
+            self.assertRegex(lines[0], "^async: (native|emulated)$")
+        lines = self.example("wrap_memory", digits)
+        self.assertEqual(lines[:2], ["relu: 1 2 3, 0 0 0", "the memory is ours again"])
+        self.assertRegex(lines[2], "^the image looks like a [0-9]; 0 outputs were copied$")
 
     def test_plugin_made_with_the_installed_sdk(self):
         folder = self.build / "lib/backplane/plugins/sample"

@@ -80,20 +80,21 @@ inline int64_t element_count(const bp_tensor& tensor) {
 }
 
 /// Writes `value` over a versioned struct that the core allocated, never past its struct_size,
-/// which stays as the core set it.
+/// which stays as the core set it. Sizes are multiples of 8: half a pointer is not written.
 template <class T>
 void write_out(T* out, const T& value) {
   const uint32_t size = out->struct_size;
-  std::memcpy(out, &value, std::min<size_t>(size, sizeof(T)));
+  std::memcpy(out, &value, std::min<size_t>(size - size % 8, sizeof(T)));
   out->struct_size = size;
 }
 
 /// A copy of a versioned struct that the core allocated: members beyond its struct_size are zero,
-/// which means what a core that doesn't know them would do.
+/// which means what a core that doesn't know them would do. Half a pointer is not read.
 template <class Args>
 Args read_args(const Args* args) {
   Args copy{};
-  std::memcpy(&copy, args, std::min<size_t>(args->struct_size, sizeof(Args)));
+  const uint32_t size = args->struct_size;
+  std::memcpy(&copy, args, std::min<size_t>(size - size % 8, sizeof(Args)));
   return copy;
 }
 

@@ -29,6 +29,7 @@ typedef struct bpa_device bpa_device; /* owned by its runtime; never released */
 typedef struct bpa_tensor bpa_tensor;
 typedef struct bpa_session bpa_session;
 typedef struct bpa_cancel bpa_cancel;
+typedef struct bpa_stream bpa_stream;
 
 /* "0.1.0". Lifetime: process. */
 BPA_API const char* bpa_version(void);

@@ -99,6 +99,9 @@ typedef struct bpa_run_args {
   uint64_t bound_output_count;
   uint64_t timeout_ns; /* from the call on; 0: none */
   bpa_cancel* cancel;  /* NULL: none */
+  /* Of the session's first device: the run comes after the stream's work so far, and the stream's
+   * later work after the run. NULL: only what tensors impose. */
+  bpa_stream* stream;
 } bpa_run_args;
 
 /* bpa_session_run with options. A bound output is answered as itself, retained; out_outputs may be

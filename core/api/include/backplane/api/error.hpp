@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Errors of the C++ API and what its parts share. Included by backplane.hpp.
+#ifndef BACKPLANE_API_ERROR_HPP
+#define BACKPLANE_API_ERROR_HPP
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "backplane/backplane.h"
+
+namespace bp {
+inline namespace api {
+
+/// The one exception type: what a bpa_ function answered, with its words.
+class Error : public std::runtime_error {
+ public:
+  Error(bpa_status status, const std::string& message)
+      : std::runtime_error(std::string(bpa_status_name(status)) + ": " + message),
+        status_(status) {}
+  /// BP_* of backplane/status.h.
+  bpa_status status() const { return status_; }
+
+ private:
+  bpa_status status_;
+};
+
+/// Drops log lines above the level: 0 all, 1 error, 2 warning, 3 info, 4 debug. The sink is set by
+/// bpa_log_set_sink.
+inline void set_log_level(uint32_t level);
+
+namespace detail {
+
+inline void check(bpa_status status) {
+  if (status != BP_OK) throw Error(status, bpa_last_error());
+}
+
+inline std::string text(bp_str value) {
+  return value.ptr == nullptr ? std::string() : std::string(value.ptr, value.len);
+}
+
+template <class T>
+inline constexpr uint32_t kDtypeOf = BP_DTYPE_NONE;
+template <>
+inline constexpr uint32_t kDtypeOf<float> = BP_DTYPE_F32;
+template <>
+inline constexpr uint32_t kDtypeOf<double> = BP_DTYPE_F64;
+template <>
+inline constexpr uint32_t kDtypeOf<int8_t> = BP_DTYPE_I8;
+template <>
+inline constexpr uint32_t kDtypeOf<int16_t> = BP_DTYPE_I16;
+template <>
+inline constexpr uint32_t kDtypeOf<int32_t> = BP_DTYPE_I32;
+template <>
+inline constexpr uint32_t kDtypeOf<int64_t> = BP_DTYPE_I64;
+template <>
+inline constexpr uint32_t kDtypeOf<uint8_t> = BP_DTYPE_U8;
+template <>
+inline constexpr uint32_t kDtypeOf<uint16_t> = BP_DTYPE_U16;
+template <>
+inline constexpr uint32_t kDtypeOf<uint32_t> = BP_DTYPE_U32;
+template <>
+inline constexpr uint32_t kDtypeOf<uint64_t> = BP_DTYPE_U64;
+template <>
+inline constexpr uint32_t kDtypeOf<bool> = BP_DTYPE_BOOL;
+
+/// The dtype code of a C++ type.
+template <class T>
+constexpr uint32_t dtype_of() {
+  static_assert(kDtypeOf<std::remove_const_t<T>> != BP_DTYPE_NONE, "no dtype for this type");
+  return kDtypeOf<std::remove_const_t<T>>;
+}
+
+}  // namespace detail
+
+inline void set_log_level(uint32_t level) { detail::check(bpa_log_set_level(level)); }
+
+}  // namespace api
+}  // namespace bp
+
+#endif

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sessions of the C++ API: load, look, run, run later, run with a deadline. Included by
+// backplane.hpp.
+#ifndef BACKPLANE_API_SESSION_HPP
+#define BACKPLANE_API_SESSION_HPP
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backplane/api/stream.hpp"
+#include "backplane/api/tensor.hpp"
+
+namespace bp {
+inline namespace api {
+namespace detail {
+
+struct SessionDeleter {
+  void operator()(bpa_session* session) const { bpa_session_release(session); }
+};
+struct CancelDeleter {
+  void operator()(bpa_cancel* cancel) const { bpa_cancel_release(cancel); }
+};
+
+}  // namespace detail
+
+using NamedTensors = std::map<std::string, Tensor>;
+
+struct SessionOptions {
+  std::string device{};                   // "npu:0"; or:
+  std::vector<std::string> devices{};     // in order of preference, as bpa_session_args.devices
+  std::map<std::string, int64_t> dims{};  // symbolic dimensions fixed for the session
+  uint32_t max_contexts = 0;              // runs at once; 0: 8
+  bool deterministic = false;             // bitwise equal reruns
+  uint64_t memory_limit_bytes = 0;        // 0: no limit
+};
+
+/// Tells runs to stop. Copies are the same token.
+class Cancel {
+ public:
+  /// No token.
+  Cancel() = default;
+  static Cancel create() {
+    bpa_cancel* handle = nullptr;
+    detail::check(bpa_cancel_create(&handle));
+    Cancel cancel;
+    cancel.handle_ = std::shared_ptr<bpa_cancel>(handle, detail::CancelDeleter());
+    return cancel;
+  }
+  /// Every run with this token ends with CANCELLED, later ones too.
+  void request() const { detail::check(bpa_cancel_request(handle_.get())); }
+  bpa_cancel* handle() const { return handle_.get(); }
+
+ private:
+  std::shared_ptr<bpa_cancel> handle_;
+};
+
+struct RunOptions {
+  NamedTensors outputs{};               // written into, as bpa_run_args.bound_outputs
+  std::chrono::nanoseconds timeout{0};  // 0: none
+  Cancel cancel{};
+  Stream stream{};  // the run takes its place in this stream's order
+};
+
+/// An input or output of a session.
+struct Io {
+  std::string name;
+  uint32_t dtype = BP_DTYPE_NONE;
+  bool has_rank = true;
+  std::vector<int64_t> sizes;          // below 0: not known before the run
+  std::vector<std::string> dim_names;  // "" or the name of the symbol
+};
+
+/// A model made ready to run, from any number of threads at once.
+class Session {
+ public:
+  static Session load(const Runtime& runtime, const std::string& path,
+                      const SessionOptions& options) {
+    std::vector<const char*> names;
+    std::vector<int64_t> sizes;
+    for (const auto& [name, size] : options.dims) {
+      names.push_back(name.c_str());
+      sizes.push_back(size);
+    }
+    std::vector<bpa_device*> devices;
+    for (const std::string& name : options.devices) {
+      devices.push_back(runtime.device(name).handle());
+    }
+    bpa_session_args args{};
+    args.struct_size = sizeof(args);
+    if (options.deterministic) args.flags |= BPA_SESSION_DETERMINISTIC_BIT;
+    if (!options.device.empty() || devices.empty()) {
+      args.device = runtime.device(options.device).handle();
+    }
+    args.devices = devices.data();
+    args.device_count = devices.size();
+    args.dim_names = names.data();
+    args.dim_sizes = sizes.data();
+    args.dim_count = names.size();
+    args.max_contexts = options.max_contexts;
+    args.memory_limit_bytes = options.memory_limit_bytes;
+    bpa_session* handle = nullptr;
+    detail::check(bpa_session_load(runtime.handle(), path.c_str(), &args, &handle));
+    return Session(handle);
+  }
+
+  bpa_session* handle() const { return handle_.get(); }
+  std::vector<Io> inputs() const {
+    return describe(bpa_session_input_count, bpa_session_get_input);
+  }
+  std::vector<Io> outputs() const {
+    return describe(bpa_session_output_count, bpa_session_get_output);
+  }
+  std::vector<std::string> input_names() const { return names(inputs()); }
+  std::vector<std::string> output_names() const { return *output_names_; }
+
+  /// Outputs by name. Inputs may be in host memory or on any device.
+  NamedTensors run(const NamedTensors& inputs, const RunOptions& options = {}) const {
+    const Args args(*this, inputs, options);
+    std::vector<bpa_tensor*> handles(output_names_->size());
+    detail::check(bpa_session_run_with(handle_.get(), &args.args, handles.data(), handles.size()));
+    return name_outputs(*output_names_, handles.data());
+  }
+
+  /// Runs on a thread of the Runtime; the future has the outputs, or an Error.
+  std::future<NamedTensors> run_async(const NamedTensors& inputs,
+                                      const RunOptions& options = {}) const {
+    auto promise = std::make_shared<std::promise<NamedTensors>>();
+    run_async(inputs, options, [promise](std::exception_ptr error, NamedTensors outputs) {
+      if (error) {
+        promise->set_exception(error);
+      } else {
+        promise->set_value(std::move(outputs));
+      }
+    });
+    return promise->get_future();
+  }
+  /// ... and calls `done` there, once, with an Error or the outputs. It must not throw.
+  using RunDone = std::function<void(std::exception_ptr error, NamedTensors outputs)>;
+  void run_async(const NamedTensors& inputs, const RunOptions& options, RunDone done) const {
+    const Args args(*this, inputs, options);
+    auto pending = std::make_unique<Pending>(Pending{output_names_, std::move(done)});
+    detail::check(
+        bpa_session_run_async(handle_.get(), &args.args, &Pending::finish, pending.get()));
+    pending.release();
+  }
+
+  /// How the newest run's operators were placed, and the session's memory.
+  bpa_placement_info placement() const {
+    bpa_placement_info info{};
+    info.struct_size = sizeof(info);
+    detail::check(bpa_session_get_placement(handle_.get(), &info));
+    return info;
+  }
+
+ private:
+  using OutputNames = std::shared_ptr<const std::vector<std::string>>;
+
+  explicit Session(bpa_session* handle)
+      : handle_(handle, detail::SessionDeleter()),
+        output_names_(std::make_shared<const std::vector<std::string>>(names(outputs()))) {}
+
+  static NamedTensors name_outputs(const std::vector<std::string>& names, bpa_tensor** handles) {
+    NamedTensors outputs;
+    for (size_t i = 0; i < names.size(); ++i) outputs.emplace(names[i], Tensor::adopt(handles[i]));
+    return outputs;
+  }
+
+  /// The C struct with the arrays that it points to.
+  struct Args {
+    Args(const Session& session, const NamedTensors& inputs, const RunOptions& options) {
+      for (const auto& [name, tensor] : inputs) {
+        names.push_back(name.c_str());
+        tensors.push_back(tensor.handle());
+      }
+      args.struct_size = sizeof(args);
+      args.input_names = names.data();
+      args.inputs = tensors.data();
+      args.input_count = tensors.size();
+      if (options.timeout.count() < 0) {
+        throw Error(BP_INVALID_ARGUMENT, "the timeout is negative");
+      }
+      args.timeout_ns = static_cast<uint64_t>(options.timeout.count());
+      args.cancel = options.cancel.handle();
+      args.stream = options.stream.handle();
+      if (!options.outputs.empty()) bind(*session.output_names_, options.outputs);
+    }
+    void bind(const std::vector<std::string>& output_names, const NamedTensors& outputs) {
+      size_t found = 0;
+      for (const std::string& name : output_names) {
+        const auto output = outputs.find(name);
+        bound.push_back(output != outputs.end() ? output->second.handle() : nullptr);
+        if (output != outputs.end()) ++found;
+      }
+      if (found != outputs.size()) {
+        throw Error(BP_INVALID_ARGUMENT, "a tensor is bound to an output that the model lacks");
+      }
+      args.bound_outputs = bound.data();
+      args.bound_output_count = bound.size();
+    }
+    std::vector<const char*> names;
+    std::vector<const bpa_tensor*> tensors;
+    std::vector<bpa_tensor*> bound;
+    bpa_run_args args{};
+  };
+
+  struct Pending {
+    OutputNames output_names;
+    RunDone done;
+
+    static void finish(void* user, bpa_status status, const char* message, bpa_tensor** outputs,
+                       uint64_t) {
+      const std::unique_ptr<Pending> pending(static_cast<Pending*>(user));
+      if (status != BP_OK) {
+        pending->done(std::make_exception_ptr(Error(status, message)), {});
+        return;
+      }
+      pending->done(nullptr, name_outputs(*pending->output_names, outputs));
+    }
+  };
+
+  template <class Count, class Get>
+  std::vector<Io> describe(Count get_count, Get get) const {
+    uint64_t count = 0;
+    detail::check(get_count(handle_.get(), &count));
+    std::vector<Io> all;
+    for (uint64_t i = 0; i < count; ++i) {
+      bpa_io_info info{};
+      info.struct_size = sizeof(info);
+      detail::check(get(handle_.get(), i, &info));
+      all.push_back({info.name,
+                     info.dtype,
+                     info.has_rank != 0,
+                     {info.sizes, info.sizes + info.rank},
+                     {info.dim_names, info.dim_names + info.rank}});
+    }
+    return all;
+  }
+  static std::vector<std::string> names(const std::vector<Io>& ios) {
+    std::vector<std::string> result;
+    for (const Io& io : ios) result.push_back(io.name);
+    return result;
+  }
+
+  std::shared_ptr<bpa_session> handle_;
+  OutputNames output_names_;
+};
+
+}  // namespace api
+}  // namespace bp
+
+#endif

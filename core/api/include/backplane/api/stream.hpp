@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams of the C++ API. Included by backplane.hpp.
+#ifndef BACKPLANE_API_STREAM_HPP
+#define BACKPLANE_API_STREAM_HPP
+
+#include <memory>
+
+#include "backplane/api/runtime.hpp"
+
+namespace bp {
+inline namespace api {
+namespace detail {
+
+struct StreamDeleter {
+  void operator()(bpa_stream* stream) const { bpa_stream_release(stream); }
+};
+
+}  // namespace detail
+
+/// An ordered queue of one device, to be given to operators and runs. Copies are the same stream.
+class Stream {
+ public:
+  /// None: the default stream of the inputs' device.
+  Stream() = default;
+  static Stream create(Device device) {
+    bpa_stream* handle = nullptr;
+    detail::check(bpa_stream_create(device.handle(), &handle));
+    return Stream(handle);
+  }
+  static Stream default_of(Device device) {
+    bpa_stream* handle = nullptr;
+    detail::check(bpa_stream_get_default(device.handle(), &handle));
+    return Stream(handle);
+  }
+
+  bpa_stream* handle() const { return handle_.get(); }
+  /// Waits for all work; its first failure is thrown.
+  void sync() const { detail::check(bpa_stream_sync(handle_.get())); }
+  /// True if nothing is left to do. Never waits.
+  bool done() const {
+    const bpa_status status = bpa_stream_query(handle_.get());
+    if (status != BP_PENDING) detail::check(status);
+    return status == BP_OK;
+  }
+  /// Ends a failure: waits for the rest, and begins anew.
+  void reset() const { detail::check(bpa_stream_reset(handle_.get())); }
+
+ private:
+  explicit Stream(bpa_stream* handle) : handle_(handle, detail::StreamDeleter()) {}
+  std::shared_ptr<bpa_stream> handle_;
+};
+
+}  // namespace api
+}  // namespace bp
+
+#endif

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A versioned struct as a side would allocate it that knows only its first bytes. The memory ends
+// where the struct does, so that an address sanitizer sees one byte read or written too many.
+#ifndef BACKPLANE_TESTS_ABI_TRUNCATED_HPP
+#define BACKPLANE_TESTS_ABI_TRUNCATED_HPP
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+namespace bp::abi {
+
+template <class T>
+class Truncated {
+ public:
+  /// struct_size is `bytes`; it is there even if nothing else is.
+  Truncated(const T& whole, uint32_t bytes)
+      : bytes_(bytes), memory_(new std::byte[std::max<size_t>(bytes, sizeof(bytes))]) {
+    std::memcpy(memory_.get(), &whole, std::min<size_t>(bytes, sizeof(T)));
+    std::memcpy(memory_.get(), &bytes, sizeof(bytes));
+  }
+  T* get() { return reinterpret_cast<T*>(memory_.get()); }
+
+  /// The struct as a side sees it that knows all of it: zero beyond its end.
+  T whole() const {
+    T copy{};
+    std::memcpy(&copy, memory_.get(), std::min<size_t>(bytes_, sizeof(T)));
+    return copy;
+  }
+  uint32_t struct_size() const {
+    uint32_t size = 0;
+    std::memcpy(&size, memory_.get(), sizeof(size));
+    return size;
+  }
+
+ private:
+  const uint32_t bytes_;
+  const std::unique_ptr<std::byte[]> memory_;
+};
+
+/// Calls body(bytes) for each size from 0 to that of T.
+template <class T, class Body>
+void for_each_size(Body body) {
+  for (uint32_t bytes = 0; bytes <= sizeof(T); bytes += 4) body(bytes);
+}
+
+}  // namespace bp::abi
+
+#endif

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the models of the API tests: make_models.py ONNX_FILE_FOLDER OUT_FOLDER."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, sys.argv[1])
+import onnx_file  # noqa: E402  (found through the line above)
+
+CHAIN_NODES = 2000
+FLOAT = onnx_file.FLOAT
+
+
+def chain():
+    """y = x + x + ... : long enough to be stopped on the way."""
+    names = ["x"] + [f"v{i}" for i in range(1, CHAIN_NODES)] + ["y"]
+    nodes = [("Add", (names[i], "x"), (names[i + 1],)) for i in range(CHAIN_NODES)]
+    return onnx_file.model(nodes, [("x", FLOAT, ["N"])], [("y", FLOAT, ["N"])])
+
+
+def main(out):
+    square = [("x", FLOAT, [2, 2])]
+    models = {
+        "relu": onnx_file.model([("Relu", ("x",), ("y",))], square, [("y", FLOAT, [2, 2])]),
+        "two": onnx_file.model([("Relu", ("x",), ("a",)), ("Add", ("a", "x"), ("b",))],
+                               [("x", FLOAT, ["N", 64])],
+                               [("a", FLOAT, ["N", 64]), ("b", FLOAT, ["N", 64])]),
+        "matmul": onnx_file.model([("MatMul", ("x", "x"), ("y",))], [("x", FLOAT, ["N", "N"])],
+                                  [("y", FLOAT, ["N", "N"])]),
+        "unknown": onnx_file.model([("Relu", ("x",), ("y",))], [("x", FLOAT, None)],
+                                   [("y", FLOAT, None)]),
+        "chain": chain(),
+    }
+    for name, content in models.items():
+        pathlib.Path(out, f"{name}.onnx").write_bytes(content)
+
+
+if __name__ == "__main__":
+    main(sys.argv[2])

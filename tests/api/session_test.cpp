@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a session is made with: several devices, a memory limit, determinism; and what can be asked
+// of sessions, devices and the log.
+#include <array>
+#include <cmath>
+
+#include "tests/api/api_fixture.hpp"
+
+namespace bp {
+namespace {
+
+const char* const kDigits = BP_DIGITS_DIR "/digits.onnx";
+
+class SessionApiTest : public ApiTest {
+ protected:
+  std::vector<float> run_digits(const Session& session) {
+    std::vector<float> pixels(64);
+    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i % 7) / 7.0f;
+    return session.run({{"image", make(pixels, {1, 1, 8, 8})}}).begin()->second.to_vector<float>();
+  }
+  bool is_cpu() const { return std::string(GetParam()) == "cpu:0"; }
+};
+
+void expect_near(const std::vector<float>& found, const std::vector<float>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-3) << i;
+}
+
+TEST_P(SessionApiTest, Devices_TheSecondRunsWhatTheFirstCannot) {
+  if (is_cpu()) GTEST_SKIP() << "has every kernel";
+  open({{"BACKPLANE_FALLBACK", "deny"}});
+  const auto load = [&](const SessionOptions& options) {
+    return Session::load(*runtime_, kDigits, options);
+  };
+  std::string words;
+  const Session alone = load({.devices = {GetParam()}});
+  EXPECT_EQ(status_of([&] { run_digits(alone); }, &words), BP_UNSUPPORTED);
+  EXPECT_NE(words.find("deny"), std::string::npos) << words;
+  const Session both = load({.devices = {GetParam(), "cpu:0"}});
+  const std::vector<float> found = run_digits(both);
+  EXPECT_GT(both.placement().fallback_count, 0u);
+  expect_near(found, run_digits(load({.device = "cpu:0"})));
+}
+
+TEST_P(SessionApiTest, Devices_BetweenTwoThatTheHostCannotReach_ValuesGoThroughTheHost) {
+  if (is_cpu()) GTEST_SKIP() << "is the host";
+  // An operator that the first must not run goes to the second, which is no host device either.
+  const char* other = std::string(GetParam()) == "npu:0" ? "xpu:0" : "npu:0";
+  open({{"BACKPLANE_HOST_OPS", "relu"}});
+  if (status_of([&] { runtime_->device(other); }) != BP_OK) GTEST_SKIP() << "needs " << other;
+  std::string words;
+  const Session session = load("relu", {.devices = {GetParam(), other}});
+  // HOST_OPS keeps relu from both, and no host device is listed.
+  EXPECT_EQ(status_of(
+                [&] {
+                  session.run({{"x", make({1, -2, 3, -4}, {2, 2})}});
+                },
+                &words),
+            BP_UNSUPPORTED);
+  EXPECT_NE(words.find(std::string("nor on ") + other), std::string::npos) << words;
+  const Session three = load("relu", {.devices = {GetParam(), other, "cpu:0"}});
+  EXPECT_EQ(three.run({{"x", make({1, -2, 3, -4}, {2, 2})}}).at("y").to_vector<float>(),
+            (std::vector<float>{1, 0, 3, 0}));
+  EXPECT_EQ(three.placement().fallback_count, 1u);
+}
+
+TEST_P(SessionApiTest, Devices_Xpu_WithNpuBehindIt_RunsAll) {
+  if (std::string(GetParam()) != "xpu:0") GTEST_SKIP() << "for the device with few kernels";
+  const Session session =
+      Session::load(*runtime_, kDigits, {.devices = {"xpu:0", "npu:0", "cpu:0"}});
+  const std::vector<float> found = run_digits(session);
+  EXPECT_GT(session.placement().fallback_count, 0u);
+  expect_near(found, run_digits(Session::load(*runtime_, kDigits, {.device = "cpu:0"})));
+}
+
+TEST_P(SessionApiTest, Devices_ListedTwice_IsRefused) {
+  std::string words;
+  EXPECT_EQ(status_of(
+                [&] {
+                  load("relu", {.devices = {GetParam(), GetParam()}});
+                },
+                &words),
+            BP_INVALID_ARGUMENT);
+  EXPECT_NE(words.find("args.devices[1]"), std::string::npos) << words;
+}
+
+TEST_P(SessionApiTest, MemoryLimit_IsNamedWhenItIsReached) {
+  const NamedTensors x = {{"x", make(std::vector<float>(20'000, 1.0f), {20'000})}};
+  const Session small = load("chain", {.memory_limit_bytes = 1000});
+  std::string words;
+  EXPECT_EQ(status_of([&] { small.run(x); }, &words), BP_OUT_OF_MEMORY);
+  EXPECT_NE(words.find("memory_limit_bytes) is 1000"), std::string::npos) << words;
+  EXPECT_NE(words.find("need"), std::string::npos) << words;
+  EXPECT_EQ(small.placement().memory_used_bytes, 0u) << "a run that failed keeps nothing";
+  const Session large = load("chain", {.memory_limit_bytes = 1 << 20});
+  for (int i = 0; i < 20; ++i) large.run(x);  // outputs that were given out do not count
+  EXPECT_GT(large.placement().memory_used_bytes, 0u);
+  EXPECT_LE(large.placement().memory_used_bytes, uint64_t{1} << 20);
+}
+
+TEST_P(SessionApiTest, Deterministic_UsesPromisingKernelsOnly) {
+  const int64_t n = 96;
+  std::vector<float> values(static_cast<size_t>(n * n));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+  const NamedTensors x = {{"x", make(values, {n, n})}};
+  const Session session = load("matmul", {.deterministic = true});
+  const std::vector<float> first = session.run(x).at("y").to_vector<float>();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(session.run(x).at("y").to_vector<float>(), first) << "other bits on a rerun";
+  }
+  const std::vector<float> other = load("matmul").run(x).at("y").to_vector<float>();
+  for (size_t i = 0; i < first.size(); ++i) ASSERT_NEAR(first[i], other[i], 1e-3) << i;
+  // The same switch for one operator.
+  const bpa_tensor* inputs[] = {x.at("x").handle(), x.at("x").handle()};
+  bpa_tensor* output = nullptr;
+  ASSERT_EQ(
+      bpa_op_call(nullptr, BP_OP_MATMUL, inputs, 2, nullptr, BPA_OP_DETERMINISTIC_BIT, &output, 1),
+      BP_OK)
+      << bpa_last_error();
+  EXPECT_EQ(Tensor::adopt(output).to_vector<float>(), first);
+}
+
+TEST_P(SessionApiTest, Io_TellsNamesTypesSizesAndSymbols) {
+  const Session session = load("two");
+  const std::vector<Io> inputs = session.inputs();
+  ASSERT_EQ(inputs.size(), 1u);
+  EXPECT_EQ(inputs[0].name, "x");
+  EXPECT_EQ(inputs[0].dtype, BP_DTYPE_F32);
+  EXPECT_TRUE(inputs[0].has_rank);
+  ASSERT_EQ(inputs[0].sizes.size(), 2u);
+  EXPECT_LT(inputs[0].sizes[0], 0);
+  EXPECT_EQ(inputs[0].sizes[1], 64);
+  EXPECT_EQ(inputs[0].dim_names, (std::vector<std::string>{"N", ""}));
+  EXPECT_EQ(session.output_names(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_FALSE(load("unknown").inputs()[0].has_rank);
+  EXPECT_EQ(load("two", {.dims = {{"N", 3}}}).inputs()[0].sizes, (std::vector<int64_t>{3, 64}));
+}
+
+TEST_P(SessionApiTest, Features_AreNativeEmulatedOrAbsent) {
+  const bpa_device_info info = device_.info();
+  const std::vector<Feature> features = device_.features();
+  EXPECT_EQ(features.size(), 5u);
+  for (const Feature& feature : features) {
+    const bool native = (info.features & feature.bit) != 0;
+    const bool emulated = (info.emulated_features & feature.bit) != 0;
+    EXPECT_FALSE(native && emulated) << feature.name;
+    EXPECT_EQ(feature.state, native     ? BPA_FEATURE_NATIVE
+                             : emulated ? BPA_FEATURE_EMULATED
+                                        : BPA_FEATURE_ABSENT)
+        << feature.name;
+  }
+  EXPECT_EQ(features[0].name, "async");
+  EXPECT_NE(features[0].state, BPA_FEATURE_ABSENT);
+  EXPECT_GT(info.alignment_bytes, 0u);
+}
+
+struct Lines {
+  std::vector<std::string> lines;
+  static void add(void* user, uint32_t level, const char* line, uint64_t bytes) {
+    static_cast<Lines*>(user)->lines.push_back(std::to_string(level) + std::string(line, bytes));
+  }
+};
+
+TEST_P(SessionApiTest, Log_LevelAndSink) {
+  Lines lines;
+  bpa_log_set_sink(Lines::add, &lines);
+  const auto stale_release = [&] {
+    bpa_cancel* cancel = nullptr;
+    EXPECT_EQ(bpa_cancel_create(&cancel), BP_OK);
+    bpa_cancel_release(cancel);
+    bpa_cancel_release(cancel);
+  };
+  set_log_level(0);
+  stale_release();
+  EXPECT_TRUE(lines.lines.empty());
+  set_log_level(2);
+  stale_release();
+  open({{"BACKPLANE_LOG", "debug"}});  // weaker than what the application said
+  bpa_log_set_sink(nullptr, nullptr);
+  ASSERT_EQ(lines.lines.size(), 1u) << lines.lines.back();
+  EXPECT_EQ(lines.lines[0].substr(0, 19), "1bpa_cancel_release");
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, SessionApiTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+                         device_name_of);
+
+}  // namespace
+}  // namespace bp

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tensors in the caller's memory: no copy, every stride that stays inside, and a deleter that is
+// called exactly once, when nothing uses the memory any more.
+#include <atomic>
+
+#include "tests/api/api_fixture.hpp"
+
+namespace bp {
+namespace {
+
+class WrapTest : public ApiTest {
+ protected:
+  /// Device memory with these values, as a caller would bring it.
+  bpa_wrap_args memory_of(const Tensor& base, std::span<const int64_t> sizes) const {
+    const bpa_tensor_info info = base.info();
+    bpa_wrap_args args{};
+    args.memory = info.memory;
+    args.bytes = info.memory.offset_bytes + info.bytes;
+    args.dtype = info.dtype;
+    args.rank = static_cast<uint32_t>(sizes.size());
+    args.sizes = sizes.data();
+    return args;
+  }
+};
+
+TEST_P(WrapTest, Wrap_IsTheSameMemory) {
+  const Tensor base = make({1, -2, 3, -4, 5, -6}, {6});
+  const int64_t sizes[] = {2, 3};
+  int deleted = 0;
+  {
+    const Tensor wrapped = Tensor::wrap(device_, memory_of(base, sizes), [&] { ++deleted; });
+    EXPECT_EQ(wrapped.info().memory.handle + wrapped.info().memory.offset_bytes,
+              base.info().memory.handle + base.info().memory.offset_bytes);
+    EXPECT_EQ(wrapped.to_vector<float>(), (std::vector<float>{1, -2, 3, -4, 5, -6}));
+    EXPECT_EQ(relu(wrapped).to_vector<float>(), (std::vector<float>{1, 0, 3, 0, 5, 0}));
+    EXPECT_EQ(deleted, 0);
+  }
+  EXPECT_EQ(deleted, 1);
+}
+
+TEST_P(WrapTest, Wrap_OffsetAndStrides_ReadInPlace) {
+  const Tensor base = make({0, 1, 2, 3, 4, 5, 6, 7}, {8});
+  const int64_t sizes[] = {3, 2};
+  bpa_wrap_args args = memory_of(base, sizes);
+  const int64_t reversed[] = {-2, 1};
+  args.strides = reversed;
+  args.memory.offset_bytes += 5 * sizeof(float);
+  const Tensor wrapped = Tensor::wrap(device_, args);
+  EXPECT_EQ(wrapped.to_vector<float>(), (std::vector<float>{5, 6, 3, 4, 1, 2}));
+  EXPECT_EQ(add(wrapped, wrapped).to_vector<float>(), (std::vector<float>{10, 12, 6, 8, 2, 4}));
+}
+
+TEST_P(WrapTest, Wrap_ViewsAndQueuedWorkKeepTheMemory) {
+  const Tensor base = make({1, -2, 3, -4}, {4});
+  const int64_t sizes[] = {4};
+  std::atomic<int> deleted{0};
+  Tensor wrapped = Tensor::wrap(device_, memory_of(base, sizes), [&] { ++deleted; });
+  Tensor view = reshape(wrapped, {2, 2});
+  const Tensor result = relu(view);  // may be in a queue
+  wrapped = {};
+  EXPECT_EQ(deleted, 0) << "a view is left";
+  view = {};
+  EXPECT_EQ(deleted, 1);
+  EXPECT_EQ(result.to_vector<float>(), (std::vector<float>{1, 0, 3, 0}));
+}
+
+TEST_P(WrapTest, Wrap_Fails_DeleterIsNotCalled) {
+  const Tensor base = make({1, 2, 3, 4}, {4});
+  const int64_t too_many[] = {5};
+  int deleted = 0;
+  std::string words;
+  EXPECT_EQ(status_of([&] { Tensor::wrap(device_, memory_of(base, too_many), [&] { ++deleted; }); },
+                      &words),
+            BP_INVALID_ARGUMENT);
+  EXPECT_NE(words.find("args.sizes"), std::string::npos) << words;
+  EXPECT_EQ(deleted, 0);
+}
+
+TEST_P(WrapTest, Wrap_DeleterMayCallTheApi) {
+  const Tensor base = make({1, 2}, {2});
+  const int64_t sizes[] = {2};
+  std::string name;
+  Tensor::wrap(device_, memory_of(base, sizes), [&] { name = device_.name(); });
+  EXPECT_EQ(name, GetParam());
+}
+
+TEST_P(WrapTest, WrapHost_MovesToWhereItIsUsed) {
+  std::vector<float> values = {-1, 2};
+  int deleted = 0;
+  {
+    const Tensor host = Tensor::wrap_host(Device(), values, {2}, [&] { ++deleted; });
+    EXPECT_EQ(host.device().handle(), nullptr);
+    EXPECT_EQ(relu(host.to(device_)).to_vector<float>(), (std::vector<float>{0, 2}));
+  }
+  EXPECT_EQ(deleted, 1);
+}
+
+TEST_P(WrapTest, Wrap_AfterClose_DeleterIsStillCalledOnce) {
+  const Tensor base = make({1, 2}, {2});
+  const int64_t sizes[] = {2};
+  int deleted = 0;
+  Tensor wrapped = Tensor::wrap(device_, memory_of(base, sizes), [&] { ++deleted; });
+  runtime_->close();
+  EXPECT_EQ(deleted, 0);
+  wrapped = {};
+  EXPECT_EQ(deleted, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, WrapTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+                         device_name_of);
+
+}  // namespace
+}  // namespace bp

@@ -13,11 +13,12 @@
 
 /* Bands: groups of optional slots, given whole or not at all. A table announces a band in its flags
  * with the same bit that bp_device_props.features uses. */
-#define BP_FEATURE_ASYNC_BIT ((uint64_t)1 << 0)  /* stream table: everything but timing */
+#define BP_FEATURE_ASYNC_BIT ((uint64_t)1 << 0)  /* stream table: all but the others */
 #define BP_FEATURE_TIMING_BIT ((uint64_t)1 << 1) /* stream table: event_elapsed */
 #define BP_FEATURE_FILL_BIT ((uint64_t)1 << 2)   /* memory table: mem_fill */
 #define BP_FEATURE_PINNED_BIT ((uint64_t)1 << 3) /* memory table: host_alloc, host_free */
 #define BP_FEATURE_MAP_BIT ((uint64_t)1 << 4)    /* memory table: mem_map, mem_unmap */
+#define BP_FEATURE_NATIVE_BIT ((uint64_t)1 << 5) /* stream table: the last two; needs ASYNC */
 
 /* bp_device_props.flags
  * CONCURRENT: slots may be called from several threads at once, and may block; without it the core

@@ -94,10 +94,10 @@ typedef struct bp_plan_info {
   bp_str reason;                      /* with BP_UNSUPPORTED: why; lifetime: plugin */
 } bp_plan_info;
 
-/* The fault word: where a kernel reports bad data without stopping the stream. One per stream, in
- * device memory, all zero when there is no fault. A kernel that meets an index out of range clamps
- * it, and the winner of a 32-bit compare-exchange of code (0 to BP_FAULT_INDEX) writes the rest.
- * Frozen. Layout of the 32 bytes behind bp_launch_args.fault. */
+/* The fault word: where a kernel reports bad data without stopping the stream. One per launch
+ * whose plan can fault, in device memory, all zero when there is no fault. A kernel that meets an
+ * index out of range clamps it, and the winner of a 32-bit compare-exchange of code (0 to
+ * BP_FAULT_INDEX) writes the rest. Frozen. Layout of the 32 bytes behind bp_launch_args.fault. */
 typedef struct bp_fault_word {
   uint32_t code;   /* BP_FAULT_* */
   uint32_t input;  /* which input held the bad value */

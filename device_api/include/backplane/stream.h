@@ -30,13 +30,30 @@ typedef struct bp_event_args {
 
 #define BP_EVENT_TIMING_BIT 1u /* event_elapsed will be asked (band TIMING) */
 
+/* A queue of the vendor's own interface. Allocated and zeroed by the core. Required: all. */
+typedef struct bp_native_stream {
+  uint32_t struct_size;
+  uint32_t flags;
+  uint64_t handle; /* the queue as that interface passes it: a pointer or a number */
+  bp_str kind;     /* what handle is, "interface.type": "opencl.command_queue"; lifetime: plugin */
+} bp_native_stream;
+
+/* A queue of the application's that is to become a stream. Allocated by the core, read during the
+ * call. Required: all. */
+typedef struct bp_stream_wrap_args {
+  uint32_t struct_size;
+  uint32_t flags;
+  uint64_t handle; /* as in bp_native_stream */
+  bp_str kind;     /* as in bp_native_stream; lifetime: call */
+} bp_stream_wrap_args;
+
 /* A function on the host that a stream calls in order. stream_status: BP_OK, or the failure of the
  * stream. It makes no call into the device's plugin. */
 typedef void (*bp_host_fn)(void* user, bp_status stream_status);
 
 typedef struct bp_stream_api {
   uint32_t struct_size;
-  uint32_t flags; /* bands: BP_FEATURE_ASYNC_BIT, BP_FEATURE_TIMING_BIT */
+  uint32_t flags; /* bands: BP_FEATURE_ASYNC_BIT, BP_FEATURE_TIMING_BIT, BP_FEATURE_NATIVE_BIT */
 
   /* stream_create (band ASYNC): an in-order queue.
    * Errors: BP_OUT_OF_MEMORY, BP_UNAVAILABLE. Ownership: stream_destroy. Threads: any-thread.
@@ -97,6 +114,19 @@ typedef struct bp_stream_api {
    * BP_EVENT_TIMING_BIT. Errors: BP_PENDING; BP_INVALID_ARGUMENT for other events, and for an end
    * that was done before the start. Threads: any-thread. Blocks: no. Absent: host timestamps. */
   bp_status (*event_elapsed)(bp_event* start, bp_event* end, uint64_t* out_elapsed_ns);
+
+  /* stream_native_handle (band NATIVE): the queue behind a stream, for an application that enqueues
+   * work of its own there. It stays the stream's. Threads: any-thread. Blocks: no.
+   * Absent: BP_UNSUPPORTED. */
+  bp_status (*stream_native_handle)(bp_stream* stream, bp_native_stream* out_native);
+
+  /* stream_wrap (band NATIVE): a stream over a queue that the application made and keeps until
+   * after stream_destroy, which leaves it as it is. It must belong to this device and run in order.
+   * Errors: BP_UNSUPPORTED for a kind that the plugin does not know; BP_INVALID_ARGUMENT for a
+   * queue of another device or out of order. Ownership: stream_destroy. Threads: any-thread.
+   * Blocks: no. Absent: BP_UNSUPPORTED. */
+  bp_status (*stream_wrap)(bp_device* device, const bp_stream_wrap_args* args,
+                           bp_stream** out_stream);
 } bp_stream_api;
 
 #endif

@@ -35,7 +35,7 @@ typedef struct bp_native_stream {
   uint32_t struct_size;
   uint32_t flags;
   uint64_t handle; /* the queue as that interface passes it: a pointer or a number */
-  bp_str kind;     /* what handle is, "interface.type": "opencl.command_queue"; lifetime: plugin */
+  bp_str kind;     /* what handle is, "interface.type": "npu.queue"; lifetime: plugin */
 } bp_native_stream;
 
 /* A queue of the application's that is to become a stream. Allocated by the core, read during the

@@ -12,8 +12,10 @@ namespace {
 constexpr uint64_t kBytes = 4096;
 constexpr uint32_t kHead = 8;
 
-/// Bytes up to and with a member.
-#define BP_UP_TO(type, member) static_cast<uint32_t>(offsetof(type, member) + sizeof(type::member))
+/// Bytes up to and with a member, as a compiler would end the struct there: sizes are multiples
+/// of 8.
+#define BP_UP_TO(type, member) \
+  static_cast<uint32_t>((offsetof(type, member) + sizeof(type::member) + 7) / 8 * 8)
 
 class TruncatedArgs : public PluginTest {};
 class TruncatedOut : public PluginTest {};

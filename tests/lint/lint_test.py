@@ -7,6 +7,7 @@ import sys
 import tempfile
 import unittest
 
+import abi_laws
 import elf
 import file_rules
 import include_rules
@@ -40,6 +41,8 @@ class SampleTree(unittest.TestCase):
         self.add("plugins/npu/queue.hpp", HEAD)
         self.add("plugins/npu/kernel_list.cpp", HEAD + "KERNEL(relu)\n")
         self.add("plugins/npu/kernels/relu.cpp", HEAD + '#include "plugins/npu/queue.hpp"\n')
+        self.add(abi_laws.PAGE, "".join(f"| {law} | rule | reviewed: a sample |\n"
+                                        for law in abi_laws.LAWS))
 
     def add(self, path, text):
         file = self.root / path
@@ -54,7 +57,7 @@ class SampleTree(unittest.TestCase):
 
 class WholeRun(SampleTree):
     def test_clean_tree_has_no_problem(self):
-        for lint in (include_rules, vendor_words, size_limits, file_rules):
+        for lint in (include_rules, vendor_words, size_limits, file_rules, abi_laws):
             self.assertEqual(lint.check(self.root), [], lint.__name__)
 
     def test_run_lints_exit_status(self):
@@ -225,6 +228,31 @@ class FileRules(SampleTree):
         self.add("plugins/npu/kernels/loops.cpp", HEAD)
         self.add("plugins/npu/kernels/loops.hpp", HEAD)
         self.assertEqual(file_rules.check(self.root), [])
+
+
+class AbiLaws(SampleTree):
+    def with_row(self, holder):
+        rows = [f"| {law} | rule | reviewed: a sample |" for law in abi_laws.LAWS]
+        self.add(abi_laws.PAGE, "\n".join([*rows, f"| 2 | rule | {holder} |"]))
+        return abi_laws.check(self.root)
+
+    def test_a_test_that_exists_is_fine(self):
+        self.assertEqual(self.with_row("`core/plugin/loader.cpp` `chip`"), [])
+
+    def test_each_bad_row_is_named(self):
+        self.assert_one(self.with_row("`core/plugin/none.cpp` `chip`"), "no file core/plugin/none")
+        self.assert_one(self.with_row("`core/plugin/loader.cpp` `Gone`"), "has no Gone")
+        self.assert_one(self.with_row("reviewed: "), "expected")
+        self.assert_one(self.with_row("somebody looks"), "found 'somebody looks'")
+
+    def test_a_law_without_a_row(self):
+        self.add(abi_laws.PAGE, "".join(f"| {law} | rule | reviewed: a sample |\n"
+                                        for law in abi_laws.LAWS if law != 7))
+        self.assert_one(abi_laws.check(self.root), "law 7")
+
+    def test_no_page(self):
+        (self.root / abi_laws.PAGE).unlink()
+        self.assert_one(abi_laws.check(self.root), "missing")
 
 
 class BuiltLibraries(unittest.TestCase):

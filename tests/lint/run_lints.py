@@ -4,13 +4,14 @@
 import pathlib
 import sys
 
+import abi_laws
 import file_rules
 import include_rules
 import size_limits
 import tree
 import vendor_words
 
-LINTS = (include_rules, vendor_words, size_limits, file_rules)
+LINTS = (include_rules, vendor_words, size_limits, file_rules, abi_laws)
 
 
 def main(root):

@@ -128,7 +128,9 @@ Result<std::unique_ptr<Target>> Target::open(const TargetConfig& config, const S
     target->relu_ = target->find_kernel("relu");
     return target;
   }
-  return Status(BP_UNAVAILABLE, "the plugin " + config.plugin + " gives no device here");
+  std::string why = "the plugin " + config.plugin + " gives no device here";
+  for (const SkippedPlugin& skipped : plugins().skipped) why += "\n" + skipped.to_string();
+  return Status(BP_UNAVAILABLE, why);
 }
 
 const KernelRecord* Target::find_kernel(std::string_view op) const {

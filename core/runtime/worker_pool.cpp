@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/fork.hpp"
+
 namespace bp {
 
 struct WorkerPool::State {
@@ -41,7 +43,8 @@ void WorkerPool::State::run_one(std::unique_lock<std::mutex>& lock) {
   ++running;
   lock.unlock();
   task(true);
-  task = nullptr;  // may destroy the pool; the state is ours
+  task = nullptr;        // may destroy the pool; the state is ours
+  if (forked()) return;  // the task forked: in the child nobody adds or waits
   lock.lock();
   --running;
   changed.notify_all();
@@ -56,6 +59,7 @@ void WorkerPool::State::work(const std::shared_ptr<State>& state) {
     --state->idle;
     if (state->tasks.empty()) return;
     state->run_one(lock);
+    if (!lock.owns_lock()) return;
   }
 }
 
@@ -120,10 +124,9 @@ Status WorkerPool::close(std::chrono::nanoseconds timeout) {
   std::unique_lock lock(state_->mutex);
   const auto step = std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24 * 365));
   if (state_->changed.wait_for(lock, step, [&] { return state_->running == 0; })) return {};
-  return Status(BP_TIMEOUT, std::to_string(state_->running) +
-                                " asynchronous runs have not ended within " +
-                                std::to_string(timeout.count() / 1'000'000'000) +
-                                " s (BACKPLANE_TIMEOUT)");
+  return Status(BP_TIMEOUT,
+                std::to_string(state_->running) + " asynchronous runs have not ended within " +
+                    std::to_string(timeout.count() / 1'000'000'000) + " s (BACKPLANE_TIMEOUT)");
 }
 
 }  // namespace bp

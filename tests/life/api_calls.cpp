@@ -67,7 +67,7 @@ bpa_status runtime_release(const Objects&) {
 bpa_status runtime_device_count(const Objects& objects) {
   uint64_t count = 4711;
   const bpa_status status = bpa_runtime_device_count(objects.runtime, &count);
-  LIFE_CHECK(count == 0);
+  LIFE_CHECK(status == BP_OK ? count > 0 && count != 4711 : count == 0);
   return status;
 }
 
@@ -202,6 +202,38 @@ bpa_status op_call_on(bpa_runtime* runtime, bpa_tensor* input) {
 bpa_status op_call(const Objects& objects) { return op_call_on(nullptr, objects.tensor); }
 bpa_status op_call_on_host_values(const Objects& objects) {
   return op_call_on(objects.runtime, objects.host_tensor);
+}
+
+bpa_status stream_create(const Objects& objects) {
+  bpa_stream* stream = kUntouched<bpa_stream>;
+  const bpa_status status = check_out(bpa_stream_create(objects.device, &stream), &stream);
+  bpa_stream_release(stream);
+  return status;
+}
+
+bpa_status stream_get_default(const Objects& objects) {
+  bpa_stream* stream = kUntouched<bpa_stream>;
+  const bpa_status status = check_out(bpa_stream_get_default(objects.device, &stream), &stream);
+  bpa_stream_release(stream);
+  return status;
+}
+
+bpa_status stream_release(const Objects&) {
+  bpa_stream_release(nullptr);
+  return BP_OK;
+}
+
+bpa_status stream_sync(const Objects& objects) { return bpa_stream_sync(objects.stream); }
+bpa_status stream_query(const Objects& objects) { return bpa_stream_query(objects.stream); }
+bpa_status stream_reset(const Objects& objects) { return bpa_stream_reset(objects.stream); }
+
+bpa_status op_call_on_stream(const Objects& objects) {
+  const bpa_tensor* const inputs[] = {objects.tensor};
+  bpa_tensor* output = kUntouched<bpa_tensor>;
+  const bpa_status status = check_out(
+      bpa_op_call_on(objects.stream, BP_OP_RELU, inputs, 1, nullptr, 0, &output, 1), &output);
+  bpa_tensor_release(output);
+  return status;
 }
 
 bpa_status session_load(const Objects& objects) {
@@ -374,6 +406,13 @@ constexpr ApiCall kCalls[] = {
     {"bpa_tensor_release", "", false, BP_OK, BP_OK, BP_OK, tensor_release},
     {"bpa_op_call", "", true, BP_GONE, BP_POISONED, BP_DEVICE_LOST, op_call},
     {"bpa_op_call", "on host values", true, BP_GONE, BP_OK, BP_OK, op_call_on_host_values},
+    {"bpa_stream_create", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, stream_create},
+    {"bpa_stream_get_default", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, stream_get_default},
+    {"bpa_stream_release", "", false, BP_OK, BP_OK, BP_OK, stream_release},
+    {"bpa_stream_sync", "", true, BP_GONE, BP_INTERNAL, BP_DEVICE_LOST, stream_sync},
+    {"bpa_stream_query", "", true, BP_GONE, BP_INTERNAL, BP_DEVICE_LOST, stream_query},
+    {"bpa_stream_reset", "", true, BP_GONE, kNotCalled, BP_DEVICE_LOST, stream_reset},
+    {"bpa_op_call_on", "", true, BP_GONE, BP_POISONED, BP_DEVICE_LOST, op_call_on_stream},
     {"bpa_session_load", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, session_load},
     {"bpa_session_release", "", false, BP_OK, BP_OK, BP_OK, session_release},
     {"bpa_session_input_count", "", true, BP_OK, BP_OK, BP_OK, session_input_count},

@@ -22,6 +22,7 @@ struct ApiObjects {
   bpa_tensor* host_tensor;  // one f32
   bpa_session* session;
   bpa_cancel* cancel;
+  bpa_stream* stream;  // the device's default one
 };
 
 /// Not called in that state: it would end it.

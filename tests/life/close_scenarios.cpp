@@ -28,9 +28,10 @@ void every_call_after_close() {
   const Tensor pending = pending_work(device);
   const Tensor host = Tensor::from_host<float>(Device(), {1.0f}, {1});
   const auto cancel = make_cancel();
+  const Stream stream = Stream::default_of(device);
   runtime.close();
   check_api_calls({runtime.handle(), device.handle(), pending.handle(), host.handle(),
-                   session.handle(), cancel.get()},
+                   session.handle(), cancel.get(), stream.handle()},
                   ApiState::kClosed);
 }
 
@@ -46,8 +47,9 @@ void every_call_on_broken(const char* fault, ApiState state, bpa_status first) {
   const Tensor host = Tensor::from_host<float>(Device(), {1.0f}, {1});
   const Tensor broken = relu(old);
   const auto cancel = make_cancel();
-  const ApiObjects objects{runtime.handle(), device.handle(),  old.handle(),
-                           host.handle(),    session.handle(), cancel.get()};
+  const Stream stream = Stream::default_of(device);
+  const ApiObjects objects{runtime.handle(), device.handle(), old.handle(),   host.handle(),
+                           session.handle(), cancel.get(),    stream.handle()};
   std::vector<float> values(kPendingSize);
   for (int i = 0; i < 2; ++i) {  // whoever reads it is told, again and again
     LIFE_CHECK(bpa_tensor_to_host(broken.handle(), values.data(), values.size() * sizeof(float)) ==

@@ -54,11 +54,12 @@ struct Owned {
         host(Tensor::from_host<float>(Device(), {1.0f}, {1})),
         session(Session::load(runtime, arguments().model, {.device = arguments().device})) {}
   ApiObjects objects() const {
-    return {runtime.handle(), device.handle(),  pending.handle(),
-            host.handle(),    session.handle(), cancel.get()};
+    return {runtime.handle(), device.handle(), pending.handle(), host.handle(),
+            session.handle(), cancel.get(),    stream.handle()};
   }
   Runtime runtime;
   Device device;
+  Stream stream = Stream::default_of(device);
   Tensor pending;
   Tensor host;
   Session session;

@@ -265,6 +265,18 @@ Result<std::shared_ptr<const Segment>> Session::segment_for(
   return segment;
 }
 
+/// On a stream of its own: a failure of eager work is none of a session's.
+static Result<Ref<Tensor>> upload_weights(const HostTensor& values, Device& device) {
+  const auto upload = [&](Stream& stream) {
+    return Tensor::from_host(stream, values.dtype, values.sizes, values.data, MemoryTag::kWeights);
+  };
+  if (device.is_inline()) return upload(device.default_stream());
+  BP_TRY_ASSIGN(Stream * stream, device.acquire_stream());
+  auto tensor = contain([&] { return upload(*stream); });
+  device.release_stream(stream);
+  return tensor;
+}
+
 Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>& constant,
                                          Device& device) {
   // The constants of decompositions belong to one plan; only the graph's own are kept.
@@ -282,8 +294,7 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
   } else {
     auto charge = std::make_shared<MemoryCharge>(budget_);
     BP_TRY(charge->add(constant->bytes, "weights on " + device.name()));
-    BP_TRY_ASSIGN(tensor, Tensor::from_host(device, constant->dtype, constant->sizes,
-                                            constant->data, MemoryTag::kWeights));
+    BP_TRY_ASSIGN(tensor, upload_weights(*constant, device));
     tensor->storage().keep(std::move(charge));
   }
   if (own) constants_.emplace(key, tensor);

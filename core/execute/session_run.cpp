@@ -34,6 +34,11 @@ Result<std::vector<Ref<Tensor>>> Session::run(std::span<const NamedTensor> input
   const RunInProgress in_progress{*runtime_};
   BP_TRY_ASSIGN(std::unique_ptr<RunContext> context, take_context());
   auto outputs = contain([&] { return run_to_end(*context, std::move(ordered), options); });
+  if (outputs.status().code() == BP_POISONED) {
+    // A step behind one that failed in this very run: that one's failure is what the caller needs.
+    Status first = context->sync();
+    if (!first.ok()) outputs = std::move(first);
+  }
   // A run that was stopped leaves work in the queues, which the next one there comes after.
   const bool stopped =
       options.control != nullptr && !options.control->check().ok() &&

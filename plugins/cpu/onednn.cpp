@@ -4,7 +4,8 @@
 #include "onednn.hpp"
 
 #include <array>
-#include <string_view>
+
+#include "exit_gate.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -18,14 +19,12 @@ uint64_t round_up(uint64_t bytes) {
   return (bytes + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
 }
 
-// oneDNN's reference code is right but slower than our own loops.
-void refuse_reference_code(const dnnl_primitive_desc* descriptor) {
+/// "brgconv:avx512_core"
+std::string implementation_of(const dnnl_primitive_desc* descriptor) {
   const char* name = nullptr;
   check_dnnl(dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &name),
              "primitive_desc_query");
-  if (name != nullptr && std::string_view(name).starts_with("ref")) {
-    throw Refusal{"oneDNN has only its reference code for these shapes and strides"};
-  }
+  return name != nullptr ? name : "";
 }
 
 }  // namespace
@@ -95,13 +94,17 @@ DnnlPlace DnnlProgram::reserve(const_dnnl_memory_desc_t desc) {
 }
 
 void DnnlProgram::add_step(DnnlPrimitiveDesc descriptor, std::vector<Arg> args) {
-  refuse_reference_code(descriptor.get());
+  const std::string implementation = implementation_of(descriptor.get());
+  if (implementation.starts_with("ref")) {  // right, but slower than our own loops
+    throw Refusal{"oneDNN has only its reference code for these shapes and strides"};
+  }
   const const_dnnl_memory_desc_t scratchpad = desc_of(descriptor.get(), dnnl_query_scratchpad_md);
   if (scratchpad != nullptr && dnnl_memory_desc_get_size(scratchpad) != 0) {
     args.push_back({DNNL_ARG_SCRATCHPAD, scratchpad, reserve(scratchpad)});
   }
   dnnl_primitive_t primitive = nullptr;
   check_dnnl(dnnl_primitive_create(&primitive, descriptor.get()), "primitive_create");
+  watch_exit(implementation);
   steps_.push_back({std::move(descriptor), DnnlPrimitive(primitive), std::move(args)});
 }
 
@@ -188,6 +191,11 @@ bp_status create_dnnl_state(bp_device* device, const bp_kernel*, const bp_kernel
 }
 
 bp_status launch_dnnl(const bp_launch_args& args) {
+  const ExitGate gate;
+  if (!gate.open()) {
+    args.device->host().report(BP_UNAVAILABLE, "the process is ending", 0, args.op_seq);
+    return BP_UNAVAILABLE;
+  }
   const auto& plan = *static_cast<const DnnlPlan*>(args.plan);
   auto& state = *static_cast<DnnlState*>(args.state);
   std::array<void*, 8> addresses{};

@@ -4,6 +4,7 @@
 #include "device.hpp"
 
 #include <algorithm>
+#include <mutex>
 
 #include "options.hpp"
 
@@ -151,6 +152,9 @@ Instance::Instance(sdk::Host host, const bp_config& config) : host_(host) {
   check_flags(config.flags, 0, "bp_config");
   check_options(&config, {"platform"});
   const std::string filter(sdk::option(&config, "platform").value_or(""));
+  // Drivers set themselves up at the first question, and not all of them stand two threads there.
+  static std::mutex discovery;
+  const std::lock_guard lock(discovery);
   driver_ = Driver::open();
   std::vector<Platform> platforms = filter_platforms(list_platforms(*driver_), filter);
   for (const Platform& platform : platforms) list_devices(*driver_, host_, platform, &devices_);

@@ -141,7 +141,12 @@ void leave_from_sink_while_others_log() {
   leave_from_sink("devices");
 }
 
-void leave_on_run_end(void*, bpa_status, const char*, bpa_tensor**, uint64_t) { exit(kExitWanted); }
+/// The C library's exit() stands one thread only.
+void leave_on_run_end(void*, bpa_status, const char*, bpa_tensor**, uint64_t) {
+  static std::atomic<bool> leaving{false};
+  if (leaving.exchange(true)) sleep_for_ever();
+  exit(kExitWanted);
+}
 
 void leave_from_run_callback() {
   leaked = new Owned;

@@ -28,7 +28,7 @@ void TaskQueue::work() {
     task_added_.wait(lock, [this] { return finishing_ || !tasks_.empty(); });
     if (tasks_.empty()) return;
     run_front(&lock);
-    if (forked()) return;  // a task forked: in the child nobody adds or waits
+    if (!lock.owns_lock()) return;
   }
 }
 
@@ -41,6 +41,7 @@ void TaskQueue::run_front(std::unique_lock<std::mutex>* lock) {
   const Status thrown = contain([&] { task->run(&failure); });
   if (!thrown.ok() && !failure.failed()) failure.status = thrown.code();
   task.reset();
+  if (forked()) return;  // a task forked: in the child nobody adds or waits
   lock->lock();
   failure_ = failure;
   ++done_count_;
@@ -71,7 +72,7 @@ void TaskQueue::finish() {
   finishing_ = true;
   if (!worker_.joinable()) return;
   if (worker_.get_id() == std::this_thread::get_id()) {
-    while (!tasks_.empty()) run_front(&lock);
+    while (lock.owns_lock() && !tasks_.empty()) run_front(&lock);
     worker_.detach();
     return;
   }

@@ -227,7 +227,7 @@ Result<std::vector<Ref<Tensor>>> Session::order_inputs(std::span<const NamedTens
 
 Result<std::shared_ptr<const Segment>> Session::segment_for(
     NodeId first, std::span<const Ref<Tensor>> values,
-    const std::unordered_map<ValueId, HostTensor>& host_values) {
+    const std::unordered_map<ValueId, HostTensor>& host_values, const RunContext& context) {
   ValueTypes types;
   for (ValueId id = 0; id < values.size(); ++id) {
     if (!values[id]) continue;
@@ -254,8 +254,8 @@ Result<std::shared_ptr<const Segment>> Session::segment_for(
                       .deterministic = deterministic_,
                       .live_ins = {types.begin(), types.end()},
                       .host_values = host_values,
-                      .constant = [this](const auto& constant, Device& device) {
-                        return constant_on(constant, device);
+                      .constant = [this, &context](const auto& constant, Device& device) {
+                        return constant_on(constant, context.stream_of(device));
                       }};
   BP_TRY_ASSIGN(const std::shared_ptr<const Segment> segment, plan_segment(request));
   std::lock_guard lock(plans_mutex_);
@@ -265,20 +265,9 @@ Result<std::shared_ptr<const Segment>> Session::segment_for(
   return segment;
 }
 
-/// On a stream of its own: a failure of eager work is none of a session's.
-static Result<Ref<Tensor>> upload_weights(const HostTensor& values, Device& device) {
-  const auto upload = [&](Stream& stream) {
-    return Tensor::from_host(stream, values.dtype, values.sizes, values.data, MemoryTag::kWeights);
-  };
-  if (device.is_inline()) return upload(device.default_stream());
-  BP_TRY_ASSIGN(Stream * stream, device.acquire_stream());
-  auto tensor = contain([&] { return upload(*stream); });
-  device.release_stream(stream);
-  return tensor;
-}
-
 Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>& constant,
-                                         Device& device) {
+                                         Stream& stream) {
+  Device& device = stream.device();
   // The constants of decompositions belong to one plan; only the graph's own are kept.
   const bool own = std::any_of(graph_.values().begin(), graph_.values().end(),
                                [&](const Value& value) { return value.constant == constant; });
@@ -294,7 +283,8 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
   } else {
     auto charge = std::make_shared<MemoryCharge>(budget_);
     BP_TRY(charge->add(constant->bytes, "weights on " + device.name()));
-    BP_TRY_ASSIGN(tensor, upload_weights(*constant, device));
+    BP_TRY_ASSIGN(tensor, Tensor::from_host(stream, constant->dtype, constant->sizes,
+                                            constant->data, MemoryTag::kWeights));
     tensor->storage().keep(std::move(charge));
   }
   if (own) constants_.emplace(key, tensor);

@@ -139,11 +139,12 @@ class Session : public Counted<Session> {
   Status run_segments(RunContext& context, RunState* state, std::vector<Ref<Tensor>>* values);
   Status fill_bound(const RunContext& context, std::span<const Ref<Tensor>> bound,
                     std::vector<Ref<Tensor>>* outputs) const;
+  /// Planned where it is not cached; constants go up on the context's streams.
   Result<std::shared_ptr<const Segment>> segment_for(
       NodeId first, std::span<const Ref<Tensor>> values,
-      const std::unordered_map<ValueId, HostTensor>& host_values);
+      const std::unordered_map<ValueId, HostTensor>& host_values, const RunContext& context);
   Result<Ref<Tensor>> constant_on(const std::shared_ptr<const HostTensor>& constant,
-                                  Device& device);
+                                  Stream& stream);
   Result<std::unique_ptr<RunContext>> take_context();
   Result<std::unique_ptr<RunContext>> make_context();
   void give_context(std::unique_ptr<RunContext> context, bool healthy);

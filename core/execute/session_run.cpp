@@ -141,7 +141,7 @@ Status Session::run_segments(RunContext& context, RunState* state,
   bool done = false;
   while (!done) {
     BP_TRY_ASSIGN(const std::shared_ptr<const Segment> segment,
-                  segment_for(first, values, host_values));
+                  segment_for(first, values, host_values, context));
     BP_TRY_ASSIGN(SegmentInstance * instance, context.instance_of(segment));
     BP_TRY(instance->run(graph_, state, &values));
     segments.push_back(segment);

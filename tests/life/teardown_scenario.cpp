@@ -176,9 +176,7 @@ size_t all_at_once(char** argv, size_t rounds) {
   return rounds;
 }
 
-/// exit() on the thread that calls host functions for a stream, while work is behind it. With a
-/// static owner the device is closed on its own stream's thread: emulated streams bear that, while
-/// a plugin may not be called from a host function.
+/// exit() on the thread that calls host functions for a stream, while work is behind it.
 [[noreturn]] void exit_in_host_call(World* world) {
   Stream& stream = world->lease->stream();
   const DeviceSlots& slots = stream.device().slots();
@@ -194,10 +192,6 @@ size_t run(const std::string& mode, char** argv, size_t every) {
   if (mode == "orders_on_threads") return take_orders(argv, all, every, on_its_own_thread);
   if (mode == "at_once") return all_at_once(argv, 120 / every);
   if (mode == "exit_in_host_call") exit_in_host_call(new World(argv));
-  if (mode == "exit_in_host_call_with_statics") {
-    static World world(argv);
-    exit_in_host_call(&world);
-  }
   fail("no mode is called " + mode);
 }
 
@@ -211,7 +205,9 @@ int main(int argc, char** argv) {
   }
   int warnings = 0;
   bp::set_log_sink([&](uint32_t level, std::string_view line) {
-    if (level <= BP_LOG_WARNING) ++warnings;
+    // The fake lists a kernel that cannot be; that is said once per load, and meant.
+    const bool is_left_out = line.find("is left out") != std::string_view::npos;
+    if (level <= BP_LOG_WARNING && !is_left_out) ++warnings;
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
   });
   const size_t taken = bp::run(argv[1], argv, static_cast<size_t>(std::atoi(argv[5])));

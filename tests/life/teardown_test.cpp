@@ -49,8 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Mode{"at_once", "npu", 2}, Mode{"at_once", "good", 2},
                     Mode{"at_once", "xpu", 30}, Mode{"exit_in_host_call", "cpu", 1, 7},
                     Mode{"exit_in_host_call", "npu", 1, 7}, Mode{"exit_in_host_call", "good", 1, 7},
-                    Mode{"exit_in_host_call", "xpu", 1, 7},
-                    Mode{"exit_in_host_call_with_statics", "good", 1, 7}),
+                    Mode{"exit_in_host_call", "xpu", 1, 7}),
     [](const auto& test) {
       return std::string(test.param.name) + "_" + std::string(test.param.id);
     });

@@ -203,6 +203,7 @@ std::string check_after(const Sweep& sweep, World& world, Outcome* outcome, cons
 Outcome run_point(const Sweep& sweep, World& world, uint64_t nth, const Allowance& allowance) {
   const Snapshot before = snapshot(world);
   Outcome outcome;
+  outcome.words.reserve(4096);  // so that the sweep itself asks for nothing while armed
   world.arm(sweep.kind, nth);
   outcome.status = sweep.call.act(world);
   outcome.words = bpa_last_error();

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The NPU's kernels, each behind a descriptor whose launch records where the stream does.
+#ifndef BACKPLANE_TESTS_SKETCHES_CAPTURE_KERNELS_HPP
+#define BACKPLANE_TESTS_SKETCHES_CAPTURE_KERNELS_HPP
+
+#include "backplane/kernel.h"
+
+namespace bp::sketch {
+
+extern const bp_kernel_api kRecordingKernels;
+const bp_kernel* max_pool_kernel();
+
+}  // namespace bp::sketch
+
+#endif

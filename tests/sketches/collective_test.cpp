@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sketch of the collective table against loader, devices, streams, storages and the failure
+// model: four ranks in one process, each on a device of its own.
+#include "backplane/sketch/collective.h"
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "tests/sketches/sketch_fixture.hpp"
+
+namespace bp {
+namespace {
+
+constexpr uint32_t kRanks = 4;
+constexpr uint64_t kSecond = 1'000'000'000;
+using Clock = std::chrono::steady_clock;
+
+class CollectiveSketch : public SketchTest {
+ protected:
+  struct Rank {
+    Device* device = nullptr;
+    Stream* stream = nullptr;
+    bp_comm* comm = nullptr;
+    uint64_t sequence = 0;
+    Ref<Tensor> send;
+    Ref<Tensor> recv;
+  };
+
+  void SetUp() override {
+    open("link_npu", {{"link_npu.devices", "4"}});
+    ASSERT_NE(find_table(*device_, "bp.sketch.collective", BP_SKETCH_COLLECTIVE, &api_), nullptr);
+    for (uint32_t r = 0; r < kRanks; ++r) {
+      ranks_[r].device = *runtime_->find_device("link_npu:" + std::to_string(r));
+      ranks_[r].stream = *ranks_[r].device->acquire_stream();
+      const float base = static_cast<float>(r) * 10;
+      ranks_[r].send = tensor(r, {base, base + 1, base + 2});
+      ranks_[r].recv = tensor(r, std::vector<float>(12));
+    }
+  }
+  void TearDown() override {
+    abort_all();
+    for (Rank& rank : ranks_) {
+      [[maybe_unused]] const Status idle = rank.stream->sync();
+      if (rank.comm == nullptr) continue;
+      EXPECT_EQ(api_.comm_destroy(rank.comm), BP_OK);
+    }
+  }
+
+  Ref<Tensor> tensor(uint32_t rank, const std::vector<float>& values) {
+    return *Tensor::from_host(*ranks_[rank].device, BP_DTYPE_F32,
+                              {static_cast<int64_t>(values.size())}, values.data(), MemoryTag::kIo);
+  }
+  std::array<uint64_t, 2> new_uid() {
+    std::array<uint64_t, 2> uid{};
+    bp_uid_space space{sizeof(space), 0, uid.data(), sizeof(uid)};
+    EXPECT_EQ(api_.uid_create(device_->slots().device, &space), BP_OK);
+    return uid;
+  }
+  bp_status init(uint32_t rank, const std::array<uint64_t, 2>& uid, uint64_t timeout_ns) {
+    const bp_comm_args args{.struct_size = sizeof(args),
+                            .flags = 0,
+                            .uid = uid.data(),
+                            .uid_bytes = sizeof(uid),
+                            .rank = rank,
+                            .rank_count = kRanks,
+                            .timeout_ns = timeout_ns};
+    return api_.comm_init(ranks_[rank].device->slots().device, &args, &ranks_[rank].comm);
+  }
+  bp_comm_state poll(uint32_t rank) {
+    bp_comm_state state{};
+    state.struct_size = sizeof(state);
+    EXPECT_EQ(api_.comm_poll(ranks_[rank].comm, &state), BP_OK);
+    return state;
+  }
+  void join_all(uint64_t timeout_ns = 20 * kSecond) {
+    const auto uid = new_uid();
+    for (uint32_t r = 0; r < kRanks; ++r) ASSERT_EQ(init(r, uid, timeout_ns), BP_OK);
+    for (uint32_t r = 0; r < kRanks; ++r) ASSERT_EQ(poll(r).state, BP_COMM_READY);
+  }
+  void abort_all() {
+    std::vector<bp_comm*> comms;
+    for (const Rank& rank : ranks_) {
+      if (rank.comm != nullptr) comms.push_back(rank.comm);
+    }
+    const bp_comm_abort_args args{sizeof(args), 0, comms.data(), comms.size()};
+    EXPECT_EQ(api_.comm_abort(&args), BP_OK);
+  }
+  /// What was lost with a stream answers its failure to whoever uses it.
+  void renew_receivers() {
+    for (uint32_t r = 0; r < kRanks; ++r) ranks_[r].recv = tensor(r, std::vector<float>(12));
+  }
+  void leave_all() {
+    for (Rank& rank : ranks_) {
+      ASSERT_EQ(api_.comm_destroy(rank.comm), BP_OK);
+      rank.comm = nullptr;
+      rank.sequence = 0;
+    }
+  }
+
+  static bp_mem place(const Ref<Tensor>& tensor, uint64_t element = 0) {
+    return {tensor->abi().handle, tensor->abi().offset_bytes + element * sizeof(float)};
+  }
+  bp_collective operation(uint32_t rank, uint32_t kind, uint32_t peer = 0,
+                          uint64_t count = 3) const {
+    return {.struct_size = sizeof(bp_collective),
+            .flags = 0,
+            .kind = kind,
+            .dtype = BP_DTYPE_F32,
+            .reduction = BP_REDUCTION_SUM,
+            .peer = peer,
+            .count = count,
+            .send = place(ranks_[rank].send),
+            .recv = place(ranks_[rank].recv)};
+  }
+  /// As the core would: order, lock, numbers, enqueue, marks.
+  Status enqueue(uint32_t r, const std::vector<bp_collective>& operations) {
+    Rank& rank = ranks_[r];
+    BP_TRY(rank.send->storage().order_before(*rank.stream, false));
+    BP_TRY(rank.recv->storage().order_before(*rank.stream, true));
+    uint64_t seq = 0;
+    bp_status code = BP_OK;
+    {
+      std::lock_guard lock(rank.stream->mutex());
+      BP_TRY(rank.stream->check_healthy());
+      seq = rank.stream->next_seq();
+      const bp_enqueue_args args{.struct_size = sizeof(args),
+                                 .flags = 0,
+                                 .comm = rank.comm,
+                                 .stream = rank.stream->handle(),
+                                 .operations = operations.data(),
+                                 .operation_count = static_cast<uint32_t>(operations.size()),
+                                 .stride_bytes = sizeof(bp_collective),
+                                 .sequence = ++rank.sequence,
+                                 .op_seq = rank.stream->op_seq(seq)};
+      for (size_t i = 1; i < operations.size(); ++i) seq = rank.stream->next_seq();
+      code = api_.collective_enqueue(&args);
+    }
+    if (code != BP_OK) return rank.stream->failure(code, "collective_enqueue");
+    rank.send->storage().note_use(*rank.stream, seq, false);
+    rank.recv->storage().note_use(*rank.stream, seq, true);
+    return {};
+  }
+  void enqueue_all(uint32_t kind, uint32_t peer = 0) {
+    for (uint32_t r = 0; r < kRanks; ++r) {
+      const Status status = enqueue(r, {operation(r, kind, peer)});
+      ASSERT_TRUE(status.ok()) << status.to_string();
+    }
+  }
+  std::vector<float> received(uint32_t rank, size_t count) {
+    std::vector<float> all = values(ranks_[rank].recv);
+    all.resize(count);
+    return all;
+  }
+  /// Every rank's stream fails with this code and these words, and can be used after a reset.
+  void expect_all_fail(bp_status code, std::initializer_list<const char*> words) {
+    for (const Rank& rank : ranks_) {
+      const Status status = rank.stream->sync();
+      EXPECT_EQ(status.code(), code) << status.to_string();
+      expect_words(status, words);
+      EXPECT_TRUE(rank.stream->reset().ok());
+      EXPECT_TRUE(rank.stream->sync().ok());
+    }
+  }
+
+  bp_collective_api api_;
+  std::array<Rank, kRanks> ranks_;
+};
+
+TEST_F(CollectiveSketch, Plan_Caps_SayWhatThereIs) {
+  bp_collective_caps caps{};
+  caps.struct_size = sizeof(caps);
+  ASSERT_EQ(api_.collective_caps(device_->slots().device, &caps), BP_OK);
+  EXPECT_NE(caps.kinds & (1u << BP_COLLECTIVE_ALL_REDUCE), 0u);
+  EXPECT_GE(caps.rank_count_max, kRanks);
+  EXPECT_LE(caps.uid_bytes, 8192u);
+}
+
+TEST_F(CollectiveSketch, Plan_Init_DoesNotBlockAndIsPolled) {
+  const auto uid = new_uid();
+  const auto begin = Clock::now();
+  ASSERT_EQ(init(0, uid, 20 * kSecond), BP_OK);
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(1));
+  EXPECT_EQ(poll(0).state, BP_COMM_JOINING);
+  EXPECT_EQ(enqueue(0, {operation(0, BP_COLLECTIVE_ALL_REDUCE)}).code(), BP_PENDING);
+  for (uint32_t r = 1; r < kRanks; ++r) ASSERT_EQ(init(r, uid, 20 * kSecond), BP_OK);
+  for (uint32_t r = 0; r < kRanks; ++r) EXPECT_EQ(poll(r).state, BP_COMM_READY);
+  bp_comm* const first = std::exchange(ranks_[0].comm, nullptr);
+  EXPECT_EQ(init(0, uid, kSecond), BP_INVALID_ARGUMENT) << "the rank is taken";
+  EXPECT_EQ(init(0, {1, 2}, kSecond), BP_INVALID_ARGUMENT) << "no id";
+  ranks_[0].comm = first;
+}
+
+TEST_F(CollectiveSketch, Launch_AllKinds_GiveWhatTheyShould) {
+  join_all();
+  enqueue_all(BP_COLLECTIVE_ALL_REDUCE);
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    EXPECT_EQ(received(r, 3), (std::vector<float>{60, 64, 68})) << r;
+  }
+  enqueue_all(BP_COLLECTIVE_BROADCAST, 2);
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    EXPECT_EQ(received(r, 3), (std::vector<float>{20, 21, 22})) << r;
+  }
+  enqueue_all(BP_COLLECTIVE_ALL_GATHER);
+  const std::vector<float> all{0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32};
+  for (uint32_t r = 0; r < kRanks; ++r) EXPECT_EQ(received(r, 12), all) << r;
+  for (uint32_t r = 0; r < kRanks; ++r) {  // a ring: one array sends and receives
+    const Status status = enqueue(r, {operation(r, BP_COLLECTIVE_SEND, (r + 1) % kRanks),
+                                      operation(r, BP_COLLECTIVE_RECV, (r + 3) % kRanks)});
+    ASSERT_TRUE(status.ok()) << status.to_string();
+  }
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    const auto base = static_cast<float>((r + 3) % kRanks) * 10;
+    EXPECT_EQ(received(r, 3), (std::vector<float>{base, base + 1, base + 2})) << r;
+  }
+}
+
+TEST_F(CollectiveSketch, Launch_Array_IsOneMeeting) {
+  join_all();
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    bp_collective sum = operation(r, BP_COLLECTIVE_ALL_REDUCE);
+    bp_collective max = sum;
+    max.reduction = BP_REDUCTION_MAX;
+    max.recv = place(ranks_[r].recv, 3);
+    ASSERT_TRUE(enqueue(r, {sum, max}).ok());
+  }
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    EXPECT_EQ(received(r, 6), (std::vector<float>{60, 64, 68, 30, 31, 32}));
+  }
+}
+
+TEST_F(CollectiveSketch, RunContext_FourThreads_ManyArraysInOrder) {
+  join_all();
+  std::vector<std::thread> threads;
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    threads.emplace_back([this, r] {
+      for (int i = 0; i < 50; ++i) {
+        ASSERT_TRUE(enqueue(r, {operation(r, BP_COLLECTIVE_ALL_REDUCE)}).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    EXPECT_EQ(received(r, 3), (std::vector<float>{60, 64, 68}));
+  }
+}
+
+TEST_F(CollectiveSketch, Events_InputOfAnotherStream_IsWaitedFor) {
+  join_all();
+  const OpId add = *runtime_->registry().find("add");
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    Tensor* const inputs[] = {ranks_[r].send.get(), ranks_[r].send.get()};
+    Ref<Tensor> doubled;  // on the default stream, perhaps still in the making
+    ASSERT_TRUE(call(*runtime_, {.op = add, .inputs = inputs}, {&doubled, 1}).ok());
+    ranks_[r].send = doubled;
+  }
+  enqueue_all(BP_COLLECTIVE_ALL_REDUCE);
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    Tensor* const inputs[] = {ranks_[r].recv.get(), ranks_[r].recv.get()};
+    Ref<Tensor> after;  // waits for the collective in turn
+    ASSERT_TRUE(call(*runtime_, {.op = add, .inputs = inputs}, {&after, 1}).ok());
+    EXPECT_EQ(values(after)[1], 256) << r;
+    EXPECT_EQ(ranks_[r].device->counters().host_waits, 0u);
+  }
+}
+
+TEST_F(CollectiveSketch, Memory_InPlaceAndOutOfRange) {
+  join_all();
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    bp_collective in_place = operation(r, BP_COLLECTIVE_ALL_REDUCE);
+    in_place.recv = in_place.send;
+    ASSERT_TRUE(enqueue(r, {in_place}).ok());
+  }
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    ASSERT_TRUE(ranks_[r].stream->sync().ok());
+    EXPECT_EQ(values(ranks_[r].send), (std::vector<float>{60, 64, 68}));
+  }
+  bp_collective bad = operation(0, BP_COLLECTIVE_ALL_REDUCE, 0, uint64_t{1} << 40);
+  EXPECT_EQ(enqueue(0, {bad}).code(), BP_INVALID_ARGUMENT) << "a call error, by this rank alone";
+  bad = operation(0, 99);
+  EXPECT_EQ(enqueue(0, {bad}).code(), BP_UNSUPPORTED);
+  ranks_[0].sequence = ranks_[1].sequence;  // neither call had an effect
+  enqueue_all(BP_COLLECTIVE_BROADCAST, 1);
+  EXPECT_EQ(received(0, 3), (std::vector<float>{60, 64, 68}));
+}
+
+TEST_F(CollectiveSketch, Errors_CountsDiffer_AllRanksAreTold) {
+  join_all();
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    ASSERT_TRUE(enqueue(r, {operation(r, BP_COLLECTIVE_ALL_REDUCE, 0, r == 2 ? 2 : 3)}).ok());
+  }
+  expect_all_fail(BP_INVALID_ARGUMENT, {"rank 2", "2 elements", "3 elements"});
+  EXPECT_EQ(poll(0).state, BP_COMM_FAILED);
+}
+
+TEST_F(CollectiveSketch, Errors_KindsOrSequencesOrPartnersDiffer_AllRanksAreTold) {
+  for (int round = 0; round < 3; ++round) {
+    join_all();
+    for (uint32_t r = 0; r < kRanks; ++r) {
+      bp_collective what = operation(r, BP_COLLECTIVE_ALL_REDUCE);
+      if (round == 0 && r == 3) what.kind = BP_COLLECTIVE_ALL_GATHER;
+      if (round == 1 && r == 1) ++ranks_[r].sequence;
+      if (round == 2) what = operation(r, BP_COLLECTIVE_SEND, (r + 1) % kRanks);  // no receives
+      const Status status = enqueue(r, {what});
+      ASSERT_TRUE(status.ok()) << status.to_string();
+    }
+    expect_all_fail(BP_INVALID_ARGUMENT, {"disagree", "rank"});
+    leave_all();
+    renew_receivers();
+  }
+}
+
+TEST_F(CollectiveSketch, Errors_MissingRank_AllOthersAreToldAtTheDeadline) {
+  join_all(kSecond / 2);
+  const auto begin = Clock::now();
+  for (uint32_t r = 0; r < kRanks - 1; ++r) {
+    ASSERT_TRUE(enqueue(r, {operation(r, BP_COLLECTIVE_ALL_REDUCE)}).ok());
+  }
+  for (uint32_t r = 0; r < kRanks - 1; ++r) {
+    const Status status = ranks_[r].stream->sync();
+    // Not BP_TIMEOUT: a wait that answers it has ended before the work.
+    EXPECT_EQ(status.code(), BP_UNAVAILABLE) << status.to_string();
+    expect_words(status, {"rank 3", "did not come"});
+  }
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_EQ(poll(3).state, BP_COMM_FAILED) << "the missing rank learns of it too";
+  EXPECT_EQ(enqueue(3, {operation(3, BP_COLLECTIVE_ALL_REDUCE)}).code(), BP_UNAVAILABLE);
+  for (const Rank& rank : ranks_) EXPECT_TRUE(rank.stream->reset().ok());
+}
+
+TEST_F(CollectiveSketch, Errors_RankMissingAtInit_AllOthersAreToldAtTheDeadline) {
+  const auto uid = new_uid();
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    if (r == 1) continue;
+    ASSERT_EQ(init(r, uid, kSecond / 5), BP_OK);
+  }
+  const auto end = Clock::now() + std::chrono::seconds(10);
+  while (poll(0).state == BP_COMM_JOINING && Clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  for (const uint32_t r : {0u, 2u, 3u}) {
+    EXPECT_EQ(poll(r).state, BP_COMM_FAILED);
+    EXPECT_EQ(poll(r).status, BP_UNAVAILABLE);
+  }
+}
+
+TEST_F(CollectiveSketch, Errors_Abort_EndsWaitsWithinASecondAndAGroupCanBeRebuilt) {
+  join_all(60 * kSecond);
+  for (uint32_t r = 1; r < kRanks; ++r) {
+    ASSERT_TRUE(enqueue(r, {operation(r, BP_COLLECTIVE_ALL_REDUCE)}).ok());
+  }
+  EXPECT_EQ(api_.comm_destroy(ranks_[1].comm), BP_BUSY);
+  const auto begin = Clock::now();
+  abort_all();
+  for (uint32_t r = 1; r < kRanks; ++r) {
+    EXPECT_EQ(ranks_[r].stream->sync().code(), BP_CANCELLED);
+    EXPECT_TRUE(ranks_[r].stream->reset().ok());
+  }
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(1));
+  EXPECT_EQ(enqueue(0, {operation(0, BP_COLLECTIVE_ALL_REDUCE)}).code(), BP_CANCELLED);
+  leave_all();
+  join_all();
+  renew_receivers();
+  enqueue_all(BP_COLLECTIVE_ALL_REDUCE);
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    EXPECT_EQ(received(r, 3), (std::vector<float>{60, 64, 68}));
+  }
+}
+
+}  // namespace
+}  // namespace bp

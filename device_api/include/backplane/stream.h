@@ -3,7 +3,7 @@
  * The stream and event table. A plugin without it still runs asynchronously: the core then gives
  * each stream a worker thread of its own. Work on one stream runs in order. A failure on a stream
  * is sticky: later work on it is not run, later enqueues answer BP_POISONED, and stream_sync
- * repeats the first error until the stream is destroyed.
+ * repeats the first error (never BP_TIMEOUT or BP_PENDING) until the stream is destroyed.
  */
 #ifndef BACKPLANE_STREAM_H
 #define BACKPLANE_STREAM_H

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
@@ -45,9 +46,17 @@ struct ApiStream : Counted<ApiStream> {
   ~ApiStream() {
     if (owned) stream.device().release_stream(&stream);
   }
+  /// The kind of the native queue as a text for the caller; it never changes.
+  const char* keep_kind(std::string kind) {
+    const std::lock_guard lock(kind_mutex);
+    if (native_kind.empty()) native_kind = std::move(kind);
+    return native_kind.c_str();
+  }
   const Ref<Runtime> runtime;  // keeps the device, which keeps the stream
   Stream& stream;
   const bool owned;
+  std::mutex kind_mutex;
+  std::string native_kind;
 };
 
 /// Which object a handle type stands for.

@@ -11,11 +11,9 @@ namespace {
 constexpr struct {
   const char* name;
   uint64_t bit;
-} kFeatures[] = {{"async", BP_FEATURE_ASYNC_BIT},
-                 {"timing", BP_FEATURE_TIMING_BIT},
-                 {"fill", BP_FEATURE_FILL_BIT},
-                 {"pinned", BP_FEATURE_PINNED_BIT},
-                 {"map", BP_FEATURE_MAP_BIT}};
+} kFeatures[] = {{"async", BP_FEATURE_ASYNC_BIT}, {"timing", BP_FEATURE_TIMING_BIT},
+                 {"fill", BP_FEATURE_FILL_BIT},   {"pinned", BP_FEATURE_PINNED_BIT},
+                 {"map", BP_FEATURE_MAP_BIT},     {"native_streams", BP_FEATURE_NATIVE_BIT}};
 
 std::vector<std::string> split_paths(std::string_view paths) {
   std::vector<std::string> parts;

@@ -6,6 +6,28 @@
 namespace bp {
 namespace {
 
+/// What acquire and release of a tensor share: the objects, and whether the access writes.
+struct Access {
+  ApiStream* stream = nullptr;
+  Storage* storage = nullptr;
+  bool write = false;
+};
+
+Result<Access> read_access(bpa_stream* stream, const bpa_tensor* tensor, uint32_t access) {
+  constexpr uint32_t kKnown = BPA_ACCESS_READ_BIT | BPA_ACCESS_WRITE_BIT;
+  BP_TRY_ASSIGN(ApiStream * found, object_of(stream, "stream"));
+  BP_TRY_ASSIGN(Tensor * used, object_of(tensor, "tensor"));
+  BP_TRY(check_flags(access, kKnown, "access"));
+  if (access == 0) return bad_argument("access", "is 0: neither a read nor a write");
+  const Device& device = found->stream.device();
+  BP_TRY(device.check_open());
+  if (used->device() != &device) {
+    return bad_argument("tensor",
+                        "is " + used->describe() + ", and the stream is of " + device.name());
+  }
+  return Access{found, &used->storage(), (access & BPA_ACCESS_WRITE_BIT) != 0};
+}
+
 Status give_stream(Ref<ApiStream> stream, bpa_stream** out_stream) {
   BP_TRY(make_api_handle(stream.get(), out_stream));
   stream.detach();
@@ -65,5 +87,49 @@ bpa_status bpa_stream_reset(bpa_stream* stream) {
   return guarded([&]() -> Status {
     BP_TRY_ASSIGN(ApiStream * found, object_of(stream, "stream"));
     return found->stream.reset();
+  });
+}
+
+bpa_status bpa_stream_wrap(bpa_device* device, const char* kind, uint64_t handle,
+                           bpa_stream** out_stream) {
+  return guarded(out_stream, 1, [&]() -> Status {
+    BP_TRY_ASSIGN(bp::Device * owner, object_of(device, "device"));
+    BP_TRY(bp::check_text(kind, "kind"));
+    BP_TRY(bp::check_pointer(out_stream, "out_stream"));
+    BP_TRY_ASSIGN(bp::Stream * stream, owner->wrap_stream(kind, handle));
+    return bp::give_stream(Ref<ApiStream>::make(*stream, true), out_stream);
+  });
+}
+
+bpa_status bpa_stream_native_handle(bpa_stream* stream, const char** out_kind,
+                                    uint64_t* out_handle) {
+  if (out_handle != nullptr) *out_handle = 0;
+  return guarded(out_kind, 1, [&]() -> Status {
+    BP_TRY_ASSIGN(ApiStream * found, object_of(stream, "stream"));
+    BP_TRY(bp::check_pointer(out_kind, "out_kind"));
+    BP_TRY(bp::check_pointer(out_handle, "out_handle"));
+    BP_TRY_ASSIGN(bp::NativeQueue queue, found->stream.native_handle());
+    *out_kind = found->keep_kind(std::move(queue.kind));
+    *out_handle = queue.handle;
+    return {};
+  });
+}
+
+bpa_status bpa_stream_acquire_tensor(bpa_stream* stream, const bpa_tensor* tensor,
+                                     uint32_t access) {
+  return guarded([&]() -> Status {
+    BP_TRY_ASSIGN(const bp::Access found, bp::read_access(stream, tensor, access));
+    return found.storage->order_before(found.stream->stream, found.write);
+  });
+}
+
+bpa_status bpa_stream_release_tensor(bpa_stream* stream, const bpa_tensor* tensor,
+                                     uint32_t access) {
+  return guarded([&]() -> Status {
+    BP_TRY_ASSIGN(const bp::Access found, bp::read_access(stream, tensor, access));
+    bp::Stream& queue = found.stream->stream;
+    BP_TRY_ASSIGN(const uint64_t seq, queue.device().note_native_work(queue));
+    found.storage->note_use(queue, seq, found.write);
+    return {};
   });
 }

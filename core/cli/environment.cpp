@@ -79,11 +79,9 @@ std::vector<BandState> band_states(const Device& device) {
   static constexpr struct {
     std::string_view name;
     uint64_t bit;
-  } kBands[] = {{"async", BP_FEATURE_ASYNC_BIT},
-                {"timing", BP_FEATURE_TIMING_BIT},
-                {"fill", BP_FEATURE_FILL_BIT},
-                {"pinned", BP_FEATURE_PINNED_BIT},
-                {"map", BP_FEATURE_MAP_BIT}};
+  } kBands[] = {{"async", BP_FEATURE_ASYNC_BIT}, {"timing", BP_FEATURE_TIMING_BIT},
+                {"fill", BP_FEATURE_FILL_BIT},   {"pinned", BP_FEATURE_PINNED_BIT},
+                {"map", BP_FEATURE_MAP_BIT},     {"native_streams", BP_FEATURE_NATIVE_BIT}};
   const DeviceSlots& slots = device.slots();
   std::vector<BandState> states;
   for (const auto& band : kBands) {

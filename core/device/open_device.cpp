@@ -13,7 +13,7 @@ namespace {
 
 Status check_props(const PluginTables& tables, bp_device_props* props) {
   constexpr uint64_t kBands = BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT | BP_FEATURE_FILL_BIT |
-                              BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT;
+                              BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT | BP_FEATURE_NATIVE_BIT;
   constexpr uint32_t kHostMemory = BP_DEVICE_ADDRESS_BIT | BP_DEVICE_HOST_MEMORY_BIT;
   const uint64_t announced = tables.memory.flags | tables.stream.flags;
   props->struct_size = sizeof(bp_device_props);
@@ -50,6 +50,8 @@ void fill_tables(const PluginTables& tables, DeviceSlots* slots) {
   if (lacks(BP_FEATURE_PINNED_BIT)) slots->memory.host_free = nullptr;
   if (lacks(BP_FEATURE_MAP_BIT)) slots->memory.mem_map = nullptr;
   if (lacks(BP_FEATURE_MAP_BIT)) slots->memory.mem_unmap = nullptr;
+  if (lacks(BP_FEATURE_NATIVE_BIT)) slots->stream.stream_native_handle = nullptr;
+  if (lacks(BP_FEATURE_NATIVE_BIT)) slots->stream.stream_wrap = nullptr;
   const auto elapsed = slots->stream.event_elapsed;
   if (lacks(BP_FEATURE_ASYNC_BIT)) slots->stream = {};
   slots->stream.struct_size = sizeof(bp_stream_api);

@@ -36,7 +36,7 @@ struct DeviceSlots {
   bp_device* fill_self = nullptr;    // mem_fill
   bp_device* pinned_self = nullptr;  // host_alloc, host_free
   bp_device* map_self = nullptr;     // mem_map, mem_unmap
-  bp_device* stream_self = nullptr;  // stream_create, event_create
+  bp_device* stream_self = nullptr;  // stream_create, stream_wrap, event_create
 
   /// Bands that the core emulates for this device (BP_FEATURE_*_BIT).
   uint64_t emulated = 0;
@@ -66,8 +66,10 @@ using EmulationPtr = std::unique_ptr<Emulation, void (*)(Emulation*)>;
 
 /// Fills every slot that the plugin did not give, for a device whose props and native slots are
 /// already in `slots`; the slots of each band in props.features are there (the loader has checked).
-/// The returned object owns staging memory; it must be destroyed before device_close, after every
-/// stream, event and mapping. NULL: out of host memory, and `slots` is as before.
+/// Band NATIVE alone is never emulated, for nothing can stand in for a queue of the vendor's:
+/// without native streams it is taken from props.features, and its slots are NULL. The returned
+/// object owns staging memory; it must be destroyed before device_close, after every stream, event
+/// and mapping. NULL: out of host memory, and `slots` is as before.
 EmulationPtr complete(DeviceSlots* slots);
 
 /// Launches where is_direct(stream) does not hold; args.stream is not looked at.

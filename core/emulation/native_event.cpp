@@ -142,12 +142,19 @@ bp_status stream_create(bp_device* self, const bp_stream_args* args, bp_stream**
   const DeviceSlots& native = Emulation::from(self).native();
   return native.stream.stream_create(native.device, args, out_stream);
 }
+bp_status stream_wrap(bp_device* self, const bp_stream_wrap_args* args, bp_stream** out_stream) {
+  const DeviceSlots& native = Emulation::from(self).native();
+  return native.stream.stream_wrap(native.device, args, out_stream);
+}
 
 }  // namespace
 
 void install_native_events(Emulation& emulation, DeviceSlots* slots) {
   slots->stream_self = emulation.self();
-  if (!emulation.serialised()) slots->stream.stream_create = stream_create;
+  if (!emulation.serialised()) {
+    slots->stream.stream_create = stream_create;
+    if (slots->has_native(BP_FEATURE_NATIVE_BIT)) slots->stream.stream_wrap = stream_wrap;
+  }
   slots->stream.event_create = event_create;
   slots->stream.event_destroy = event_destroy;
   slots->stream.event_record = event_record;

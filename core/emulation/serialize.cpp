@@ -48,15 +48,22 @@ bp_status mem_unmap(bp_device* self, void* ptr) {
   return emulation.native().memory.mem_unmap(emulation.native().device, ptr);
 }
 
-bp_status stream_create(bp_device* self, const bp_stream_args* args, bp_stream** out_stream) {
+/// `make(native, out_native)` is the plugin's call.
+template <class Make>
+bp_status make_stream(bp_device* self, bp_stream** out_stream, Make make) {
   Emulation& emulation = Emulation::from(self);
   return guarded([&] {
     auto stream = std::make_unique<SerialisedStream>(SerialisedStream{emulation, nullptr});
     const auto lock = emulation.lock_call();
-    const bp_status status =
-        emulation.native().stream.stream_create(emulation.native().device, args, &stream->native);
+    const bp_status status = make(emulation.native(), &stream->native);
     if (status == BP_OK) *out_stream = stream.release()->handle();
     return status;
+  });
+}
+
+bp_status stream_create(bp_device* self, const bp_stream_args* args, bp_stream** out_stream) {
+  return make_stream(self, out_stream, [args](const DeviceSlots& native, bp_stream** out_native) {
+    return native.stream.stream_create(native.device, args, out_native);
   });
 }
 
@@ -91,6 +98,18 @@ bp_status stream_host_call(bp_stream* handle, bp_host_fn fn, void* user) {
   return stream.emulation.native().stream.stream_host_call(stream.native, fn, user);
 }
 
+bp_status stream_native_handle(bp_stream* handle, bp_native_stream* out_native) {
+  const SerialisedStream& stream = SerialisedStream::from(handle);
+  const auto lock = stream.emulation.lock_call();
+  return stream.emulation.native().stream.stream_native_handle(stream.native, out_native);
+}
+
+bp_status stream_wrap(bp_device* self, const bp_stream_wrap_args* args, bp_stream** out_stream) {
+  return make_stream(self, out_stream, [args](const DeviceSlots& native, bp_stream** out_native) {
+    return native.stream.stream_wrap(native.device, args, out_native);
+  });
+}
+
 }  // namespace
 
 void install_serialised_memory(Emulation& emulation, DeviceSlots* slots) {
@@ -114,6 +133,9 @@ void install_serialised_streams(Emulation& emulation, DeviceSlots* slots) {
   slots->stream.stream_query = stream_query;
   slots->stream.mem_copy_async = mem_copy_async;
   slots->stream.stream_host_call = stream_host_call;
+  if (!slots->has_native(BP_FEATURE_NATIVE_BIT)) return;
+  slots->stream.stream_native_handle = stream_native_handle;
+  slots->stream.stream_wrap = stream_wrap;
 }
 
 }  // namespace bp

@@ -41,7 +41,9 @@ constexpr Band kStream[] = {
      "stream_create stream_destroy stream_sync stream_query event_create event_destroy "
      "event_record event_wait event_sync event_query mem_copy_async stream_host_call"},
     {"TIMING", BP_FEATURE_TIMING_BIT, BP_FROM(stream, event_elapsed),
-     BP_BEHIND(stream, event_elapsed), "event_elapsed"}};
+     BP_BEHIND(stream, event_elapsed), "event_elapsed"},
+    {"NATIVE", BP_FEATURE_NATIVE_BIT, BP_FROM(stream, stream_native_handle),
+     BP_BEHIND(stream, stream_wrap), "stream_native_handle stream_wrap"}};
 constexpr Band kKernel[] = {{"", 0, 8, BP_BEHIND(kernel, kernel_list), "kernel_list"}};
 #undef BP_BEHIND
 #undef BP_FROM

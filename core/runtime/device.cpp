@@ -69,11 +69,16 @@ Result<std::unique_ptr<Stream>> Device::make_stream() {
   bp_stream* handle = nullptr;
   const bp_status code = slots_.stream.stream_create(slots_.stream_self, &args, &handle);
   if (code != BP_OK) return failure(code, "stream_create");
+  return own_stream(handle, StreamOrigin::kCreated);
+}
+
+Result<std::unique_ptr<Stream>> Device::own_stream(bp_stream* handle, StreamOrigin origin) {
   std::unique_ptr<Stream> stream;
   const Status made = contain([&] {
     streams_.reserve(streams_.size() + 1);
     idle_streams_.reserve(streams_.size() + 1);  // all may be given back
-    stream = std::make_unique<Stream>(*this, handle, streams_.size());
+    ended_streams_.reserve(streams_.size() + 1);
+    stream = std::make_unique<Stream>(*this, handle, streams_.size(), origin);
   });
   if (made.ok()) return stream;
   slots_.stream.stream_destroy(handle);
@@ -93,8 +98,48 @@ Result<Stream*> Device::acquire_stream() {
   return streams_.back().get();
 }
 
+Result<Stream*> Device::wrap_stream(std::string_view kind, uint64_t handle) {
+  BP_TRY(check_open());
+  if (slots_.stream.stream_wrap == nullptr) return no_native_streams();
+  bp_stream_wrap_args args{};
+  args.struct_size = sizeof(args);
+  args.handle = handle;
+  args.kind = {kind.data(), kind.size()};
+  bp_stream* wrapped = nullptr;
+  const bp_status code = slots_.stream.stream_wrap(slots_.stream_self, &args, &wrapped);
+  if (code != BP_OK) return failure(code, "stream_wrap");
+  std::lock_guard lock(streams_mutex_);
+  if (ended_streams_.empty()) {
+    BP_TRY_ASSIGN(std::unique_ptr<Stream> stream, own_stream(wrapped, StreamOrigin::kWrapped));
+    streams_.push_back(std::move(stream));
+    return streams_.back().get();
+  }
+  // Applications may wrap a queue for each piece of work, so what is left of earlier ones is used
+  // again: its marks name work that is done, and its numbers go on.
+  Stream* stream = ended_streams_.back();
+  const Status begun = contain([&] { return stream->begin(wrapped); });
+  if (begun.ok()) {
+    ended_streams_.pop_back();
+    return stream;
+  }
+  slots_.stream.stream_destroy(wrapped);
+  return begun;
+}
+
+Status Device::no_native_streams() const {
+  return Status(BP_UNSUPPORTED, name_ +
+                                    " has no native queue behind such a stream, and can wrap "
+                                    "none (feature native_streams)");
+}
+
 void Device::release_stream(Stream* stream) {
   if (closed()) return;
+  if (stream->is_wrapped()) {
+    const Status ended = contain([&] { return stream->end(); });
+    std::lock_guard lock(streams_mutex_);
+    if (ended.ok()) ended_streams_.push_back(stream);
+    return;
+  }
   Status status = contain([&] { return stream->sync(); });
   if (!status.ok()) status = contain([&] { return stream->reset(); });
   std::lock_guard lock(streams_mutex_);
@@ -155,9 +200,15 @@ void Device::give_event(bp_event* event) {
 Status Device::insert_wait(Stream& waiter, Stream& producer) {
   BP_TRY_ASSIGN(bp_event * event, take_event());
   bp_status code = BP_OK;
+  bool is_over = false;
   {
     std::lock_guard lock(producer.mutex());
-    code = slots_.stream.event_record(event, producer.handle());
+    is_over = producer.handle() == nullptr;  // a wrapped stream that ended, after its work
+    if (!is_over) code = slots_.stream.event_record(event, producer.handle());
+  }
+  if (is_over) {
+    give_event(event);
+    return {};
   }
   // A producer that failed cannot be recorded any more: the host learns of it by a wait.
   if (code == BP_POISONED) {
@@ -168,12 +219,37 @@ Status Device::insert_wait(Stream& waiter, Stream& producer) {
   std::string_view what = "event_record";
   if (code == BP_OK) {
     std::lock_guard lock(waiter.mutex());
-    code = slots_.stream.event_wait(event, waiter.handle());
+    is_over = waiter.handle() == nullptr;
+    if (!is_over) code = slots_.stream.event_wait(event, waiter.handle());
     what = "event_wait";
   }
   // The wait captured the record, so the event can be recorded anew at once.
   give_event(event);
+  // Memory that was at home on a wrapped stream may go back after the stream has ended.
+  if (is_over) return producer.sync();
   return code == BP_OK ? Status() : failure(code, what);
+}
+
+Result<uint64_t> Device::note_native_work(Stream& stream) {
+  BP_TRY(check_open());
+  if (stream.is_inline()) return uint64_t{0};
+  // Plugins learn of such work by a record: without one, a sync might not know of it.
+  BP_TRY_ASSIGN(bp_event * event, take_event());
+  Status healthy;
+  bp_status code = BP_OK;
+  uint64_t seq = 0;
+  {
+    std::lock_guard lock(stream.mutex());
+    healthy = stream.check_healthy();
+    if (healthy.ok()) {
+      seq = stream.next_seq();
+      code = slots_.stream.event_record(event, stream.handle());
+    }
+  }
+  give_event(event);
+  BP_TRY(healthy);
+  if (code != BP_OK) return stream.failure(code, "event_record");
+  return seq;
 }
 
 Status Device::copy_in(Stream& stream, bp_mem dst, const void* src, uint64_t bytes) {
@@ -245,7 +321,7 @@ void Device::warn(bp_status code, std::string_view what) const {
 
 void Device::close_streams() {
   for (const auto& stream : streams_) {
-    if (!stream->is_inline())
+    if (stream->handle() != nullptr)
       warn(slots_.stream.stream_destroy(stream->handle()), "stream_destroy");
   }
   for (bp_event* event : idle_events_) warn(slots_.stream.event_destroy(event), "event_destroy");

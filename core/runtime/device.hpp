@@ -79,7 +79,11 @@ class Device : public Counted<Device> {
   Stream& default_stream() { return *default_stream_; }
   /// A stream for one user; it comes from those given back, if any. Lives as long as the device.
   Result<Stream*> acquire_stream();
-  /// Waits for the stream's work and takes it back; a failed stream is destroyed.
+  /// A stream over a queue of the application's, which is the caller's alone. The same queue may
+  /// be wrapped again. Errors: UNSUPPORTED without the band or for an unknown kind; the plugin's.
+  Result<Stream*> wrap_stream(std::string_view kind, uint64_t handle);
+  /// Waits for the stream's work and takes it back; a failed stream is destroyed. A wrapped stream
+  /// lets go of its queue, or, if its work does not end in time, does so when the device closes.
   void release_stream(Stream* stream);
   /// By the index that its op_seq numbers carry; nullptr: none.
   Stream* stream_at(uint64_t index);
@@ -90,6 +94,12 @@ class Device : public Counted<Device> {
 
   /// Makes `waiter` wait, in its order, for all work of `producer` so far. Both of this device.
   Status insert_wait(Stream& waiter, Stream& producer);
+
+  /// What the application has enqueued on the stream's native queue becomes a piece of the stream's
+  /// work; answers its number (0 on an inline stream). Errors: POISONED; the plugin's.
+  Result<uint64_t> note_native_work(Stream& stream);
+  /// UNSUPPORTED, in words.
+  Status no_native_streams() const;
 
   /// Copies between host memory and this device, on `stream`, done when it returns. Counted.
   Status copy_in(Stream& stream, bp_mem dst, const void* src, uint64_t bytes);
@@ -138,6 +148,7 @@ class Device : public Counted<Device> {
   std::vector<Stream*> all_streams();
   Status copy_on(Stream& stream, const bp_copy_args& args);
   Result<std::unique_ptr<Stream>> make_stream();
+  Result<std::unique_ptr<Stream>> own_stream(bp_stream* handle, StreamOrigin origin);
   Result<bp_event*> take_event();
   void give_event(bp_event* event);
   /// Logs a failure of a slot that ends something. Never throws.
@@ -157,6 +168,7 @@ class Device : public Counted<Device> {
   std::mutex streams_mutex_;
   std::vector<std::unique_ptr<Stream>> streams_;  // all ever made
   std::vector<Stream*> idle_streams_;
+  std::vector<Stream*> ended_streams_;  // wrapped ones, for the next queue
   Stream* default_stream_ = nullptr;
   std::vector<bp_event*> idle_events_;
   size_t event_count_ = 0;  // all ever made

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/base/fork.hpp"
+#include "core/plugin/foreign.hpp"
 #include "core/runtime/device.hpp"
 #include "core/runtime/runtime.hpp"
 
@@ -21,10 +22,11 @@ Status timed_out(const Device& device, std::string_view what) {
 
 }  // namespace
 
-Stream::Stream(Device& device, bp_stream* handle, uint64_t index)
+Stream::Stream(Device& device, bp_stream* handle, uint64_t index, StreamOrigin origin)
     : device_(device),
       handle_(handle),
       is_inline_(handle == nullptr),
+      is_wrapped_(origin == StreamOrigin::kWrapped),
       index_(index),
       pool_(device.allocator().pool(this)) {}
 
@@ -93,7 +95,7 @@ Status Stream::wait_until_done(uint64_t* out_issued) {
     std::lock_guard lock(mutex_);
     BP_TRY(first_failure_);
     *out_issued = issued_seq_;
-    if (is_inline()) return {};  // What was launched under the lock is done.
+    if (handle_ == nullptr) return {};  // inline, or ended: what was launched is done
     handle = handle_;
     ++waits_in_progress_;
   }
@@ -115,6 +117,19 @@ Status Stream::note_failure(bp_status code, std::string_view what) {
 Status Stream::reset() {
   BP_TRY(device_.check_open());
   if (is_inline()) return {};
+  if (is_wrapped()) {
+    return Status(BP_UNSUPPORTED, device_.name() +
+                                      ": a wrapped stream is not reset here: the queue is the "
+                                      "application's, which makes another one and wraps that");
+  }
+  std::unique_lock<std::mutex> collecting;
+  std::unique_lock<std::mutex> lock;
+  BP_TRY(drain(&collecting, &lock));
+  return begin_anew();
+}
+
+Status Stream::drain(std::unique_lock<std::mutex>* out_collecting,
+                     std::unique_lock<std::mutex>* out_lock) {
   const auto deadline = std::chrono::steady_clock::now() + device_.wait_timeout();
   std::unique_lock collecting(collect_mutex_, std::defer_lock);
   std::unique_lock lock(mutex_, std::defer_lock);
@@ -133,7 +148,9 @@ Status Stream::reset() {
     lock.unlock();
     collecting.unlock();
   }
-  return begin_anew();
+  *out_collecting = std::move(collecting);
+  *out_lock = std::move(lock);
+  return {};
 }
 
 Status Stream::begin_anew() {
@@ -144,16 +161,58 @@ Status Stream::begin_anew() {
   bp_status code = slots.stream.stream_create(slots.stream_self, &args, &fresh);
   if (code != BP_OK) return device_.failure(code, "stream_create");
   code = slots.stream.stream_destroy(std::exchange(handle_, fresh));
-  if (fault_words_.handle != 0) {
-    fault_count_ = 0;
-    BP_TRY(device_.fill_zero(*this, fault_words_, kFaultWords * sizeof(bp_fault_word)));
-  }
+  BP_TRY(zero_fault_words());
+  leave_failure();
+  return code == BP_OK ? Status() : device_.failure(code, "stream_destroy");
+}
+
+Status Stream::end() {
+  std::unique_lock<std::mutex> collecting;
+  std::unique_lock<std::mutex> lock;
+  BP_TRY(drain(&collecting, &lock));
+  const bp_status code = device_.slots().stream.stream_destroy(std::exchange(handle_, nullptr));
+  leave_failure();
+  return code == BP_OK ? Status() : device_.failure(code, "stream_destroy");
+}
+
+Status Stream::begin(bp_stream* handle) {
+  std::lock_guard lock(mutex_);
+  handle_ = handle;
+  const Status status = zero_fault_words();
+  if (!status.ok()) handle_ = nullptr;
+  return status;
+}
+
+Status Stream::zero_fault_words() {
+  if (fault_words_.handle == 0) return {};
+  fault_count_ = 0;
+  return device_.fill_zero(*this, fault_words_, kFaultWords * sizeof(bp_fault_word));
+}
+
+void Stream::leave_failure() {
   if (!first_failure_.ok()) {
     add_trouble({done_seq_.load() + 1, issued_seq_, true, first_failure_});
     first_failure_ = {};
   }
   done_seq_.store(issued_seq_, std::memory_order_release);
-  return code == BP_OK ? Status() : device_.failure(code, "stream_destroy");
+}
+
+Result<NativeQueue> Stream::native_handle() {
+  BP_TRY(device_.check_open());
+  const auto native_handle = device_.slots().stream.stream_native_handle;
+  if (is_inline() || native_handle == nullptr) return device_.no_native_streams();
+  bp_native_stream native{};
+  native.struct_size = sizeof(native);
+  bp_status code = BP_OK;
+  {
+    std::lock_guard lock(mutex_);
+    code = native_handle(handle_, &native);
+  }
+  if (code != BP_OK) return device_.failure(code, "stream_native_handle");
+  if (native.kind.len == 0 || !is_readable(native.kind)) {
+    return Status(BP_INTERNAL, device_.name() + ": stream_native_handle gave no kind");
+  }
+  return NativeQueue{std::string(native.kind.ptr, native.kind.len), native.handle};
 }
 
 std::string Stream::culprit(uint64_t op_seq) {

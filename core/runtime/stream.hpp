@@ -23,17 +23,33 @@ namespace bp {
 
 class Device;
 
+/// A queue of the vendor's own interface.
+struct NativeQueue {
+  std::string kind;  // what `handle` is: "acme.queue"
+  uint64_t handle = 0;
+};
+
+enum class StreamOrigin : uint8_t {
+  kCreated,
+  kWrapped,  // stands for a queue of the application's
+};
+
 class Stream {
  public:
   /// `handle` nullptr: the inline stream. Made by Device only.
-  Stream(Device& device, bp_stream* handle, uint64_t index);
+  Stream(Device& device, bp_stream* handle, uint64_t index,
+         StreamOrigin origin = StreamOrigin::kCreated);
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
   Device& device() const { return device_; }
-  /// Changes when the stream is reset. Under mutex() on queued streams.
+  /// Changes when the stream is reset; nullptr once a wrapped stream has ended. Under mutex() on
+  /// queued streams.
   bp_stream* handle() const { return handle_; }
   bool is_inline() const { return is_inline_; }
+  bool is_wrapped() const { return is_wrapped_; }
+  /// The vendor's queue behind the stream, until it is reset. Errors: UNSUPPORTED without one.
+  Result<NativeQueue> native_handle();
 
   /// Where memory that this stream writes first comes from.
   Allocator::Pool& pool() { return pool_; }
@@ -75,6 +91,11 @@ class Stream {
   /// it answers its failure to whoever reads its results. Other waits on this stream end first.
   /// Errors: TIMEOUT; the plugin's; UNSUPPORTED on a wrapped stream.
   Status reset();
+  /// Of a wrapped stream: waits as reset() does, and lets go of the queue. Marks of its work stay
+  /// good. Errors: TIMEOUT, and it goes on; the plugin's, after the end.
+  Status end();
+  /// Stands for another queue from now on. After end(); nobody else has the stream.
+  Status begin(bp_stream* handle);
   /// BP_OK, BP_PENDING, or the stream's failure. Never waits.
   Status query();
   /// True if work up to `seq` is known to be done, without asking the device.
@@ -103,7 +124,11 @@ class Stream {
   };
 
   Status wait_until_done(uint64_t* out_issued);
+  Status drain(std::unique_lock<std::mutex>* out_collecting,
+               std::unique_lock<std::mutex>* out_lock);
   Status begin_anew();
+  Status zero_fault_words();
+  void leave_failure();
   Status read_fault_words(size_t first, std::span<bp_fault_word> out_words);
   Status clear_fault_word(size_t word);
   Status describe(const bp_fault_word& word, uint64_t seq);
@@ -116,6 +141,7 @@ class Stream {
   Device& device_;
   bp_stream* handle_;
   const bool is_inline_;
+  const bool is_wrapped_;
   const uint64_t index_;
   Allocator::Pool& pool_;
   std::mutex mutex_;

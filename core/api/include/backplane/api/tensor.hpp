@@ -151,6 +151,14 @@ class Tensor {
   bpa_tensor* handle_ = nullptr;
 };
 
+inline void Stream::acquire(const Tensor& tensor, uint32_t access) const {
+  detail::check(bpa_stream_acquire_tensor(handle_.get(), tensor.handle(), access));
+}
+
+inline void Stream::release(const Tensor& tensor, uint32_t access) const {
+  detail::check(bpa_stream_release_tensor(handle_.get(), tensor.handle(), access));
+}
+
 namespace detail {
 
 /// What <backplane/ops.hpp> is made of: one operator call with one output.

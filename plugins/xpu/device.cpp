@@ -189,6 +189,30 @@ Owned<cl_command_queue> Device::make_queue() const {
   return {*driver_, queue};
 }
 
+Owned<cl_command_queue> Device::share_queue(cl_command_queue queue) const {
+  if (queue == nullptr) throw sdk::Failure{BP_INVALID_ARGUMENT, "stream_wrap: the queue is NULL"};
+  const auto read = [&](cl_command_queue_info what, auto* out_value) {
+    check(driver_->clGetCommandQueueInfo(queue, what, sizeof(*out_value), out_value, nullptr),
+          "clGetCommandQueueInfo");
+  };
+  cl_context context = nullptr;
+  cl_device_id id = nullptr;
+  cl_command_queue_properties properties = 0;
+  read(CL_QUEUE_CONTEXT, &context);
+  read(CL_QUEUE_DEVICE, &id);
+  read(CL_QUEUE_PROPERTIES, &properties);
+  if (context != context_.get() || id != info_.id) {
+    throw sdk::Failure{BP_INVALID_ARGUMENT,
+                       "stream_wrap: the queue is of another context or device; the context that "
+                       "this device uses is CL_QUEUE_CONTEXT of any of its streams' queues"};
+  }
+  if ((properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0) {
+    throw sdk::Failure{BP_INVALID_ARGUMENT, "stream_wrap: the queue runs out of order"};
+  }
+  check(driver_->clRetainCommandQueue(queue), "clRetainCommandQueue");
+  return {*driver_, queue};
+}
+
 void Device::finish(const Owned<cl_event>& event, const char* what) const {
   driver_->wait(event.get());
   const cl_int status = driver_->execution_status(event.get());
@@ -236,8 +260,8 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
   const DeviceInfo& info = device->info();
   bp_device_props props{};
   props.flags = BP_DEVICE_CONCURRENT_BIT;
-  props.features =
-      BP_FEATURE_ASYNC_BIT | BP_FEATURE_FILL_BIT | BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT;
+  props.features = BP_FEATURE_ASYNC_BIT | BP_FEATURE_FILL_BIT | BP_FEATURE_PINNED_BIT |
+                   BP_FEATURE_MAP_BIT | BP_FEATURE_NATIVE_BIT;
   if (device->has_profiling()) props.features |= BP_FEATURE_TIMING_BIT;
   props.execution = BP_EXECUTION_QUEUED;
   props.compute_unit_count = info.compute_unit_count;

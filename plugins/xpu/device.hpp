@@ -63,6 +63,9 @@ class Device {
 
   /// A new in-order queue.
   Owned<cl_command_queue> make_queue() const;
+  /// Another owner of a queue of the application's. Throws sdk::Failure BP_INVALID_ARGUMENT unless
+  /// it is an in-order queue of this device and its context.
+  Owned<cl_command_queue> share_queue(cl_command_queue queue) const;
   /// The internal queue. Its commands are never waited for by other queues.
   cl_command_queue queue() const { return queue_.get(); }
 

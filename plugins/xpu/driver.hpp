@@ -23,7 +23,9 @@
   X(clCreateContext)              \
   X(clReleaseContext)             \
   X(clCreateCommandQueue)         \
+  X(clRetainCommandQueue)         \
   X(clReleaseCommandQueue)        \
+  X(clGetCommandQueueInfo)        \
   X(clCreateBuffer)               \
   X(clReleaseMemObject)           \
   X(clCreateProgramWithSource)    \

@@ -58,9 +58,14 @@ bp_status outcome(const Event& event, const Mark& mark) {
 
 uint64_t end_time_ns(const Driver& driver, const Mark& mark) {
   cl_ulong time_ns = 0;
-  check(driver.clGetEventProfilingInfo(mark.event.get(), CL_PROFILING_COMMAND_END, sizeof(time_ns),
-                                       &time_ns, nullptr),
-        "clGetEventProfilingInfo");
+  const cl_int code = driver.clGetEventProfilingInfo(mark.event.get(), CL_PROFILING_COMMAND_END,
+                                                     sizeof(time_ns), &time_ns, nullptr);
+  if (code == CL_PROFILING_INFO_NOT_AVAILABLE) {
+    throw sdk::Failure{BP_INVALID_ARGUMENT,
+                       "event_elapsed: an event was recorded on a wrapped queue that was made "
+                       "without CL_QUEUE_PROFILING_ENABLE"};
+  }
+  check(code, "clGetEventProfilingInfo");
   return time_ns;
 }
 
@@ -69,13 +74,26 @@ uint64_t end_time_ns(const Driver& driver, const Mark& mark) {
 Stream::Stream(bp_device& device)
     : device_(device),
       queue_(device.make_queue()),
+      is_shared_(false),
+      tracker_(std::make_shared<Tracker>(device.driver())),
+      host_calls_(device.driver(), tracker_) {}
+
+Stream::Stream(bp_device& device, Owned<cl_command_queue> queue)
+    : device_(device),
+      queue_(std::move(queue)),
+      is_shared_(true),
       tracker_(std::make_shared<Tracker>(device.driver())),
       host_calls_(device.driver(), tracker_) {}
 
 // Work behind a host call waits for it, so the queue drains only once the calls are made.
 Stream::~Stream() {
   host_calls_.close();
-  device_.driver().clFinish(queue_.get());
+  if (!is_shared_) {
+    device_.driver().clFinish(queue_.get());
+  } else if (const Owned<cl_event> last = tracker_->last_event()) {
+    // Not clFinish: what the application has enqueued behind may wait for the application.
+    device_.driver().wait(last.get());
+  }
   tracker_->close();
 }
 
@@ -325,22 +343,54 @@ bp_status event_elapsed(bp_event* start, bp_event* end, uint64_t* out_elapsed_ns
   });
 }
 
+constexpr std::string_view kQueueKind = "opencl.command_queue";
+
+bp_status stream_native_handle(bp_stream* stream, bp_native_stream* out_native) {
+  if (stream == nullptr || out_native == nullptr) return BP_INVALID_ARGUMENT;
+  bp_native_stream native{};
+  native.handle = reinterpret_cast<uintptr_t>(stream->queue());
+  native.kind = sdk::str(kQueueKind);
+  sdk::write_out(out_native, native);
+  return BP_OK;
+}
+
+bp_status stream_wrap(bp_device* device, const bp_stream_wrap_args* args, bp_stream** out_stream) {
+  if (device == nullptr || args == nullptr || out_stream == nullptr) return BP_INVALID_ARGUMENT;
+  *out_stream = nullptr;
+  return sdk::guard(device->host(), [&] {
+    const bp_stream_wrap_args wanted = sdk::read_args(args);
+    check_flags(wanted.flags, 0, "bp_stream_wrap_args");
+    const std::string_view kind = sdk::view(wanted.kind);
+    if (kind != kQueueKind) {
+      throw sdk::Failure{BP_UNSUPPORTED, "stream_wrap: queues are of kind '" +
+                                             std::string(kQueueKind) + "', not '" +
+                                             std::string(kind) + "'"};
+    }
+    const auto queue = reinterpret_cast<cl_command_queue>(wanted.handle);
+    *out_stream = new bp_stream(*device, device->share_queue(queue));
+    return BP_OK;
+  });
+}
+
 }  // namespace
 
-constinit const bp_stream_api kStreamApi{.struct_size = sizeof(bp_stream_api),
-                                         .flags = BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT,
-                                         .stream_create = stream_create,
-                                         .stream_destroy = stream_destroy,
-                                         .stream_sync = stream_sync,
-                                         .stream_query = stream_query,
-                                         .event_create = event_create,
-                                         .event_destroy = event_destroy,
-                                         .event_record = event_record,
-                                         .event_wait = event_wait,
-                                         .event_sync = event_sync,
-                                         .event_query = event_query,
-                                         .mem_copy_async = mem_copy_async,
-                                         .stream_host_call = stream_host_call,
-                                         .event_elapsed = event_elapsed};
+constinit const bp_stream_api kStreamApi{
+    .struct_size = sizeof(bp_stream_api),
+    .flags = BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT | BP_FEATURE_NATIVE_BIT,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .stream_sync = stream_sync,
+    .stream_query = stream_query,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_wait = event_wait,
+    .event_sync = event_sync,
+    .event_query = event_query,
+    .mem_copy_async = mem_copy_async,
+    .stream_host_call = stream_host_call,
+    .event_elapsed = event_elapsed,
+    .stream_native_handle = stream_native_handle,
+    .stream_wrap = stream_wrap};
 
 }  // namespace bp::xpu

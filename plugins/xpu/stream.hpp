@@ -20,12 +20,15 @@ class Event;
 class Stream {
  public:
   explicit Stream(bp_device& device);
-  /// Waits for the work and for the host calls.
+  /// Over a queue of the application's, shared with it.
+  Stream(bp_device& device, Owned<cl_command_queue> queue);
+  /// Waits for the work and for the host calls; on a shared queue not for the application's.
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
   bp_device& device() const { return device_; }
+  cl_command_queue queue() const { return queue_.get(); }
 
   /// BP_OK, or BP_POISONED with the first failure's words reported.
   bp_status check_healthy();
@@ -57,6 +60,7 @@ class Stream {
 
   bp_device& device_;
   Owned<cl_command_queue> queue_;
+  const bool is_shared_;
   std::shared_ptr<Tracker> tracker_;
   HostCalls host_calls_;
 };

@@ -59,7 +59,8 @@ TEST(XpuEntry, Call_FillsEveryTable) {
   EXPECT_NE(plugin.memory, nullptr);
   EXPECT_NE(plugin.stream, nullptr);
   EXPECT_NE(plugin.kernel, nullptr);
-  EXPECT_EQ(plugin.stream->flags, uint32_t{BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT});
+  EXPECT_EQ(plugin.stream->flags,
+            uint32_t{BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT | BP_FEATURE_NATIVE_BIT});
   EXPECT_EQ(plugin.memory->flags,
             uint32_t{BP_FEATURE_FILL_BIT | BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT});
   EXPECT_EQ(plugin.root->init(nullptr, nullptr, nullptr, nullptr), BP_INVALID_ARGUMENT);
@@ -162,7 +163,7 @@ TEST_F(XpuInstanceTest, Props_DescribeAQueuedDeviceWithoutAddresses) {
   EXPECT_EQ(props.flags, BP_DEVICE_CONCURRENT_BIT);
   EXPECT_EQ(props.execution, BP_EXECUTION_QUEUED);
   EXPECT_EQ(props.features, BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT | BP_FEATURE_FILL_BIT |
-                                BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT);
+                                BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT | BP_FEATURE_NATIVE_BIT);
   EXPECT_GE(props.compute_unit_count, 1u);
   EXPECT_GE(props.memory_bytes, props.max_alloc_bytes);
   EXPECT_GT(props.max_alloc_bytes, 0u);

@@ -19,6 +19,8 @@ Status check_props(const PluginTables& tables, bp_device_props* props) {
   props->struct_size = sizeof(bp_device_props);
   props->flags &= kHostMemory | BP_DEVICE_CONCURRENT_BIT;
   props->features &= kBands;
+  // A worker thread of the core's is no queue of the vendor's.
+  if ((props->features & BP_FEATURE_ASYNC_BIT) == 0) props->features &= ~BP_FEATURE_NATIVE_BIT;
   if (props->alignment_bytes == 0) props->alignment_bytes = 1;
   if (props->execution > BP_EXECUTION_INLINE) {
     return fail(BP_UNSUPPORTED, "device_props: execution {} is new to this core", props->execution);

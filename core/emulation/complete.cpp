@@ -19,10 +19,6 @@ uint64_t bands_to_emulate(uint64_t features) {
 
 void install_streams(Emulation& emulation, DeviceSlots* slots) {
   if (emulation.emulates(BP_FEATURE_ASYNC_BIT)) {
-    // A worker thread is no queue of the vendor's, so without native streams there is no band.
-    slots->props.features &= ~BP_FEATURE_NATIVE_BIT;
-    slots->stream.stream_native_handle = nullptr;
-    slots->stream.stream_wrap = nullptr;
     install_emulated_streams(emulation, slots);
     install_emulated_events(slots);
     return;

@@ -66,10 +66,10 @@ using EmulationPtr = std::unique_ptr<Emulation, void (*)(Emulation*)>;
 
 /// Fills every slot that the plugin did not give, for a device whose props and native slots are
 /// already in `slots`; the slots of each band in props.features are there (the loader has checked).
-/// Band NATIVE alone is never emulated, for nothing can stand in for a queue of the vendor's:
-/// without native streams it is taken from props.features, and its slots are NULL. The returned
-/// object owns staging memory; it must be destroyed before device_close, after every stream, event
-/// and mapping. NULL: out of host memory, and `slots` is as before.
+/// Band NATIVE is there only beside ASYNC, and is never emulated: nothing can stand in for a queue
+/// of the vendor's, so its slots stay NULL. The returned object owns staging memory; it must be
+/// destroyed before device_close, after every stream, event and mapping. NULL: out of host memory,
+/// and `slots` is as before.
 EmulationPtr complete(DeviceSlots* slots);
 
 /// Launches where is_direct(stream) does not hold; args.stream is not looked at.

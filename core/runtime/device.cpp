@@ -136,8 +136,13 @@ void Device::release_stream(Stream* stream) {
   if (closed()) return;
   if (stream->is_wrapped()) {
     const Status ended = contain([&] { return stream->end(); });
+    if (!ended.ok()) {
+      [[maybe_unused]] const Status logged = contain(
+          [&] { log(BP_LOG_WARNING, "a wrapped stream is released: " + ended.to_string()); });
+      return;
+    }
     std::lock_guard lock(streams_mutex_);
-    if (ended.ok()) ended_streams_.push_back(stream);
+    ended_streams_.push_back(stream);
     return;
   }
   Status status = contain([&] { return stream->sync(); });
@@ -320,9 +325,12 @@ void Device::warn(bp_status code, std::string_view what) const {
 }
 
 void Device::close_streams() {
-  for (const auto& stream : streams_) {
-    if (stream->handle() != nullptr)
+  // Wrapped streams first: they may stand for queues of the device's own streams.
+  for (const bool wrapped : {true, false}) {
+    for (const auto& stream : streams_) {
+      if (stream->handle() == nullptr || stream->is_wrapped() != wrapped) continue;
       warn(slots_.stream.stream_destroy(stream->handle()), "stream_destroy");
+    }
   }
   for (bp_event* event : idle_events_) warn(slots_.stream.event_destroy(event), "event_destroy");
   idle_events_.clear();

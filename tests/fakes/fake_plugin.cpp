@@ -10,16 +10,20 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <list>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <vector>
 
 #include "backplane/sdk/sdk.hpp"
 #include "backplane/sdk/test_inject.hpp"
+#include "fake_queue.hpp"
 
 #ifndef FAKE_FAULT
 #define FAKE_FAULT "none"
@@ -44,6 +48,7 @@ struct bp_device {
   bool has_host_memory = true;
   std::map<uint64_t, uint64_t> allocations;  // handle, bytes
   uint64_t used_bytes = 0;
+  std::vector<bp_stream*> streams;  // with FAKE_QUEUES
   std::atomic<bool> in_call{false};
   std::atomic<bool> lost{false};
 };
@@ -188,6 +193,9 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
   props.flags = BP_DEVICE_ADDRESS_BIT | 0x80000000u;  // a bit of a later version
   if (device->has_host_memory) props.flags |= BP_DEVICE_HOST_MEMORY_BIT;
   props.features = uint64_t{1} << 63;  // a band of a later version
+#if defined(FAKE_QUEUES)
+  props.features |= BP_FEATURE_ASYNC_BIT | BP_FEATURE_NATIVE_BIT;
+#endif
   props.execution = device->is_inline ? BP_EXECUTION_INLINE : BP_EXECUTION_QUEUED;
   props.compute_unit_count = 1;
   props.memory_bytes = device->memory_bytes;
@@ -250,27 +258,35 @@ char* device_end(bp_device* device, bp_mem mem, uint64_t bytes) {
   return reinterpret_cast<char*>(mem.handle) + mem.offset_bytes;
 }
 
+void copy_now(bp_device* device, const bp_copy_args& args) {
+  const auto host_end = [](bp_mem mem) {
+    if (mem.handle == 0) throw Failure{BP_INVALID_ARGUMENT, "mem_copy of the host address NULL"};
+    return reinterpret_cast<char*>(mem.handle) + mem.offset_bytes;
+  };
+  if (args.kind > BP_COPY_DEVICE_TO_DEVICE) throw Failure{BP_UNSUPPORTED, "unknown copy kind"};
+  if (args.bytes == 0) return;
+  const bool to_host = args.kind == BP_COPY_DEVICE_TO_HOST;
+  const bool from_host = args.kind == BP_COPY_HOST_TO_DEVICE;
+  char* dst = to_host ? host_end(args.dst) : device_end(device, args.dst, args.bytes);
+  const char* src = from_host ? host_end(args.src) : device_end(device, args.src, args.bytes);
+  if (dst < src + args.bytes && src < dst + args.bytes) {
+    throw Failure{BP_INVALID_ARGUMENT, "mem_copy of ranges that overlap"};
+  }
+  std::memcpy(dst, src, args.bytes);
+}
+
 bp_status mem_copy(bp_device* device, const bp_copy_args* their_args) {
   if (!device || !their_args) return BP_INVALID_ARGUMENT;
-  return driver_call(device, [&] {
-    const bp_copy_args own_args = bp::sdk::read_args(their_args, 0);
-    const bp_copy_args* const args = &own_args;
-    const auto host_end = [](bp_mem mem) {
-      if (mem.handle == 0) throw Failure{BP_INVALID_ARGUMENT, "mem_copy of the host address NULL"};
-      return reinterpret_cast<char*>(mem.handle) + mem.offset_bytes;
-    };
-    if (args->kind > BP_COPY_DEVICE_TO_DEVICE) throw Failure{BP_UNSUPPORTED, "unknown copy kind"};
-    if (args->bytes == 0) return;
-    const bool to_host = args->kind == BP_COPY_DEVICE_TO_HOST;
-    const bool from_host = args->kind == BP_COPY_HOST_TO_DEVICE;
-    char* dst = to_host ? host_end(args->dst) : device_end(device, args->dst, args->bytes);
-    const char* src = from_host ? host_end(args->src) : device_end(device, args->src, args->bytes);
-    if (dst < src + args->bytes && src < dst + args->bytes) {
-      throw Failure{BP_INVALID_ARGUMENT, "mem_copy of ranges that overlap"};
-    }
-    std::memcpy(dst, src, args->bytes);
-  });
+  return driver_call(device, [&] { copy_now(device, bp::sdk::read_args(their_args, 0)); });
 }
+
+}  // namespace
+
+#if defined(FAKE_QUEUES)
+#include "fake_streams.hpp"
+#endif
+
+namespace {
 
 // --- kernels ---
 
@@ -293,28 +309,36 @@ bool is_whole(const bp_launch_args* args) {
   return args && BP_SDK_HAS(args, out_extents) && args->device && args->tensors;
 }
 
-bp_status launch_relu(const bp_launch_args* args) {
+/// On a stream later, else now.
+bp_status start(const bp_launch_args* args, void (*compute)(const bp_launch_args&)) {
   if (!is_whole(args)) return BP_INVALID_ARGUMENT;
   return driver_call(args->device, [&] {
-    if (args->device->fault == "relu_fails") throw Failure{BP_INTERNAL, "the unit overheated"};
-    if (args->device->fault == "relu_loses") throw Failure{BP_DEVICE_LOST, "it fell off the bus"};
-    const bp_tensor& out = args->tensors[1];
-    for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
-      const float x = element(args->tensors[0], out, i);
-      element(out, out, i) = x < 0 ? 0 : x;  // NaN stays
-    }
+#if defined(FAKE_QUEUES)
+    if (args->stream != nullptr) return enqueue_launch(*args, compute);
+#endif
+    compute(*args);
   });
 }
 
-bp_status launch_add(const bp_launch_args* args) {
-  if (!is_whole(args)) return BP_INVALID_ARGUMENT;
-  return driver_call(args->device, [&] {
-    const bp_tensor& out = args->tensors[2];
-    for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
-      element(out, out, i) = element(args->tensors[0], out, i) + element(args->tensors[1], out, i);
-    }
-  });
+void compute_relu(const bp_launch_args& args) {
+  if (args.device->fault == "relu_fails") throw Failure{BP_INTERNAL, "the unit overheated"};
+  if (args.device->fault == "relu_loses") throw Failure{BP_DEVICE_LOST, "it fell off the bus"};
+  const bp_tensor& out = args.tensors[1];
+  for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
+    const float x = element(args.tensors[0], out, i);
+    element(out, out, i) = x < 0 ? 0 : x;  // NaN stays
+  }
 }
+
+void compute_add(const bp_launch_args& args) {
+  const bp_tensor& out = args.tensors[2];
+  for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
+    element(out, out, i) = element(args.tensors[0], out, i) + element(args.tensors[1], out, i);
+  }
+}
+
+bp_status launch_relu(const bp_launch_args* args) { return start(args, compute_relu); }
+bp_status launch_add(const bp_launch_args* args) { return start(args, compute_add); }
 
 constexpr uint64_t kFloatOnly[] = {BP_DTYPE_BIT(BP_DTYPE_F32)};
 constexpr bp_arg_rule kAnyStrides = {sizeof(bp_arg_rule), 0, BP_STRIDES_ANY, 0};
@@ -428,6 +452,9 @@ constexpr bp_extension kExtension = {sizeof(bp_extension), 0, bp::sdk::str("fake
   plugin.device = &kDevice;
   plugin.memory = &kMemory.table;
   plugin.kernel = &kKernel;
+#if defined(FAKE_QUEUES)
+  plugin.stream = &kStream;
+#endif
 #if defined(FAKE_NO_KERNELS)
   plugin.kernel = nullptr;
 #elif defined(FAKE_SINGLE_INSTANCE)

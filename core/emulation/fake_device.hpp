@@ -22,6 +22,7 @@
 
 namespace bp::testing {
 
+/// All that can be emulated.
 inline constexpr uint64_t kAllFeatures = BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT |
                                          BP_FEATURE_FILL_BIT | BP_FEATURE_PINNED_BIT |
                                          BP_FEATURE_MAP_BIT;
@@ -65,6 +66,7 @@ struct FakeStream {
   class FakeDevice& device;
   std::deque<std::function<bool(bp_status* failure)>> tasks;
   bp_status failure = BP_OK;
+  uint64_t wrapped = 0;  // the queue that stream_wrap was given
 };
 
 class FakeDevice {

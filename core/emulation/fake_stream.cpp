@@ -16,7 +16,7 @@ bp_status stream_create(bp_device* self, const bp_stream_args*, bp_stream** out_
   FakeDevice& device = FakeDevice::from(self);
   const CallScope scope(device);
   const std::lock_guard lock(device.stream_mutex);
-  auto* stream = new FakeStream{device, {}, BP_OK};
+  auto* stream = new FakeStream{device, {}, BP_OK, 0};
   device.streams.push_back(stream);
   *out_stream = reinterpret_cast<bp_stream*>(stream);
   return BP_OK;
@@ -146,6 +146,22 @@ bp_status stream_host_call(bp_stream* handle, bp_host_fn fn, void* user) {
   return BP_OK;
 }
 
+bp_status stream_native_handle(bp_stream* handle, bp_native_stream* out_native) {
+  const FakeStream& stream = stream_from(handle);
+  const CallScope scope(stream.device);
+  out_native->handle = stream.wrapped;
+  out_native->kind = {"fake.queue", 10};
+  return BP_OK;
+}
+
+bp_status stream_wrap(bp_device* self, const bp_stream_wrap_args* args, bp_stream** out_stream) {
+  if (args->handle == 0) return BP_INVALID_ARGUMENT;
+  const bp_stream_args plain{sizeof(bp_stream_args), 0};
+  const bp_status status = stream_create(self, &plain, out_stream);
+  stream_from(*out_stream).wrapped = args->handle;
+  return status;
+}
+
 bp_status event_elapsed(bp_event* start, bp_event*, uint64_t* out_elapsed_ns) {
   const CallScope scope(event_from(start).device);
   *out_elapsed_ns = 12345;
@@ -179,6 +195,9 @@ bp_stream_api fake_stream_api(uint64_t features) {
   api.mem_copy_async = mem_copy_async;
   api.stream_host_call = stream_host_call;
   if ((features & BP_FEATURE_TIMING_BIT) != 0) api.event_elapsed = event_elapsed;
+  if ((features & BP_FEATURE_NATIVE_BIT) == 0) return api;
+  api.stream_native_handle = stream_native_handle;
+  api.stream_wrap = stream_wrap;
   return api;
 }
 

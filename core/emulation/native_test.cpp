@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <string>
+#include <thread>
 
 #include "core/emulation/fake_device.hpp"
 
@@ -45,7 +48,9 @@ TEST(Complete, NothingNative_FillsEverySlot) {
   std::array<void*, (sizeof(bp_stream_api) - 8) / sizeof(void*)> stream;
   std::memcpy(stream.data(), reinterpret_cast<const char*>(&device.slots.stream) + 8,
               sizeof(stream));
-  for (const void* slot : stream) EXPECT_NE(slot, nullptr);
+  for (size_t i = 0; i + 2 < stream.size(); ++i) EXPECT_NE(stream[i], nullptr) << i;
+  EXPECT_EQ(device.slots.stream.stream_native_handle, nullptr) << "nothing stands in for a queue";
+  EXPECT_EQ(device.slots.stream.stream_wrap, nullptr);
 }
 
 TEST(Complete, TimingWithoutStreams_IsEmulatedToo) {
@@ -53,6 +58,53 @@ TEST(Complete, TimingWithoutStreams_IsEmulatedToo) {
   EXPECT_EQ(device.slots.emulated, kAllFeatures & ~BP_FEATURE_MAP_BIT);
   EXPECT_FALSE(device.slots.has_native(BP_FEATURE_TIMING_BIT));
   EXPECT_TRUE(device.slots.has_native(BP_FEATURE_MAP_BIT));
+}
+
+/// Wraps queue 77 and asks for the queue of what that gave.
+uint64_t wrapped_and_asked(Opened& device, bp_stream** out_stream) {
+  const bp_stream_wrap_args args{sizeof(args), 0, 77, {"fake.queue", 10}};
+  EXPECT_EQ(device.slots.stream.stream_wrap(device.slots.stream_self, &args, out_stream), BP_OK);
+  bp_native_stream native{};
+  native.struct_size = sizeof(native);
+  EXPECT_EQ(device.slots.stream.stream_native_handle(*out_stream, &native), BP_OK);
+  EXPECT_EQ(std::string(native.kind.ptr, native.kind.len), "fake.queue");
+  return native.handle;
+}
+
+TEST(NativeQueues, ConcurrentDevice_StreamsAreThePluginsOwn) {
+  for (const uint64_t timing : {uint64_t{0}, uint64_t{BP_FEATURE_TIMING_BIT}}) {
+    Opened device(BP_FEATURE_ASYNC_BIT | BP_FEATURE_NATIVE_BIT | timing);
+    bp_stream* stream = nullptr;
+    EXPECT_EQ(wrapped_and_asked(device, &stream), 77u);
+    ASSERT_EQ(device.fake.streams.size(), 1u);
+    EXPECT_EQ(reinterpret_cast<bp_stream*>(device.fake.streams[0]), stream);
+    EXPECT_TRUE(device.slots.has_native(BP_FEATURE_NATIVE_BIT));
+    EXPECT_EQ(device.destroy(stream), BP_OK);
+  }
+}
+
+TEST(NativeQueues, OneCallAtATime_StreamsAreWrappedAndTheCallsTakeTurns) {
+  Opened device(BP_FEATURE_ASYNC_BIT | BP_FEATURE_NATIVE_BIT, 0);
+  bp_stream* stream = nullptr;
+  EXPECT_EQ(wrapped_and_asked(device, &stream), 77u);
+  ASSERT_EQ(device.fake.streams.size(), 1u);
+  EXPECT_NE(reinterpret_cast<bp_stream*>(device.fake.streams[0]), stream);
+  auto lock = lock_plugin(device.slots);
+  const int calls = device.fake.call_count;
+  bp_native_stream native{};
+  std::thread thread([&] { device.slots.stream.stream_native_handle(stream, &native); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(device.fake.call_count, calls);
+  lock.unlock();
+  thread.join();
+  EXPECT_EQ(native.handle, 77u);
+  bp_stream* refused = nullptr;
+  const bp_stream_wrap_args none{sizeof(none), 0, 0, {"fake.queue", 10}};
+  EXPECT_EQ(device.slots.stream.stream_wrap(device.slots.stream_self, &none, &refused),
+            BP_INVALID_ARGUMENT);
+  EXPECT_EQ(refused, nullptr);
+  EXPECT_EQ(device.fake.streams.size(), 1u);
+  EXPECT_EQ(device.destroy(stream), BP_OK);
 }
 
 class NativeStreamTest : public ::testing::Test {

@@ -35,7 +35,8 @@ struct Tables {
   RawTable device{sizeof(bp_device_api), 0};
   RawTable memory{sizeof(bp_memory_api),
                   BP_FEATURE_FILL_BIT | BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT};
-  RawTable stream{sizeof(bp_stream_api), BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT};
+  RawTable stream{sizeof(bp_stream_api),
+                  BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT | BP_FEATURE_NATIVE_BIT};
   RawTable kernel{sizeof(bp_kernel_api), 0};
 
   Status validate(PluginTables* out) const {
@@ -91,13 +92,15 @@ TEST(ValidateTables, ValidateTables_StreamTableOfEverySize_NeedsTheWholeBand) {
     Tables tables;
     tables.stream = RawTable(bytes, BP_FEATURE_ASYNC_BIT);
     PluginTables out;
-    const bool whole = bytes >= offsetof(bp_stream_api, event_elapsed);
+    const bool splits_band = bytes == offsetof(bp_stream_api, stream_wrap);
+    const bool whole = bytes >= offsetof(bp_stream_api, event_elapsed) && !splits_band;
     EXPECT_EQ(tables.validate(&out).ok(), whole) << bytes;
     if (whole) {
       EXPECT_NE(out.stream.stream_host_call, nullptr);
     }
     if (whole) {
       EXPECT_EQ(out.stream.event_elapsed, nullptr);
+      EXPECT_EQ(out.stream.stream_wrap, nullptr) << "not announced";
     }
   }
 }
@@ -122,6 +125,12 @@ TEST(ValidateTables, ValidateTables_EachSlotMissing_IsNamed) {
   Tables streams;
   streams.stream.clear(offsetof(bp_stream_api, event_query));
   EXPECT_EQ(streams.error(), "table stream announces band ASYNC but lacks event_query");
+  Tables queues;
+  queues.stream.clear(offsetof(bp_stream_api, stream_wrap));
+  EXPECT_EQ(queues.error(), "table stream announces band NATIVE but lacks stream_wrap");
+  queues.stream.clear(offsetof(bp_stream_api, stream_native_handle));
+  EXPECT_EQ(queues.error(),
+            "table stream announces band NATIVE but lacks stream_native_handle, stream_wrap");
 }
 
 TEST(ValidateTables, ValidateTables_PartOfABandThatIsNotAnnounced_IsRefused) {

@@ -77,6 +77,7 @@ Result<std::unique_ptr<Stream>> Device::own_stream(bp_stream* handle, StreamOrig
   const Status made = contain([&] {
     streams_.reserve(streams_.size() + 1);
     idle_streams_.reserve(streams_.size() + 1);  // all may be given back
+    broken_streams_.reserve(streams_.size() + 1);
     ended_streams_.reserve(streams_.size() + 1);
     stream = std::make_unique<Stream>(*this, handle, streams_.size(), origin);
   });
@@ -91,6 +92,11 @@ Result<Stream*> Device::acquire_stream() {
   if (!idle_streams_.empty()) {
     Stream* stream = idle_streams_.back();
     idle_streams_.pop_back();
+    return stream;
+  }
+  if (!broken_streams_.empty() && contain([&] { return broken_streams_.back()->reset(); }).ok()) {
+    Stream* stream = broken_streams_.back();
+    broken_streams_.pop_back();
     return stream;
   }
   BP_TRY_ASSIGN(std::unique_ptr<Stream> stream, make_stream());
@@ -148,8 +154,7 @@ void Device::release_stream(Stream* stream) {
   Status status = contain([&] { return stream->sync(); });
   if (!status.ok()) status = contain([&] { return stream->reset(); });
   std::lock_guard lock(streams_mutex_);
-  // A stream that stays broken is kept for the marks that name it, but nobody gets it again.
-  if (status.ok()) idle_streams_.push_back(stream);
+  (status.ok() ? idle_streams_ : broken_streams_).push_back(stream);
 }
 
 Stream* Device::stream_at(uint64_t index) {
@@ -164,6 +169,11 @@ std::vector<Stream*> Device::all_streams() {
   return streams;
 }
 
+bool Device::is_broken(const Stream* stream) {
+  std::lock_guard lock(streams_mutex_);
+  return std::find(broken_streams_.begin(), broken_streams_.end(), stream) != broken_streams_.end();
+}
+
 Status Device::quiesce() {
   for (Stream* stream : all_streams()) {
     if (Status status = stream->sync(); status.code() == BP_TIMEOUT) return status;
@@ -175,7 +185,8 @@ Status Device::sync() {
   Status first;
   for (Stream* stream : all_streams()) {
     const Status status = stream->sync_and_claim();
-    if (first.ok()) first = status;
+    // Who gave a broken stream back was told; nobody else could reset it.
+    if (first.ok() && !status.ok() && !is_broken(stream)) first = status;
   }
   return first;
 }

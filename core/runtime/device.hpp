@@ -82,7 +82,7 @@ class Device : public Counted<Device> {
   /// A stream over a queue of the application's, which is the caller's alone. The same queue may
   /// be wrapped again. Errors: UNSUPPORTED without the band or for an unknown kind; the plugin's.
   Result<Stream*> wrap_stream(std::string_view kind, uint64_t handle);
-  /// Waits for the stream's work and takes it back; a failed stream is destroyed. A wrapped stream
+  /// Waits for the stream's work and takes it back; a failed stream is reset. A wrapped stream
   /// lets go of its queue, or, if its work does not end in time, does so when the device closes.
   void release_stream(Stream* stream);
   /// By the index that its op_seq numbers carry; nullptr: none.
@@ -146,6 +146,7 @@ class Device : public Counted<Device> {
 
   Status explain_state() const;
   std::vector<Stream*> all_streams();
+  bool is_broken(const Stream* stream);
   Status copy_on(Stream& stream, const bp_copy_args& args);
   Result<std::unique_ptr<Stream>> make_stream();
   Result<std::unique_ptr<Stream>> own_stream(bp_stream* handle, StreamOrigin origin);
@@ -168,7 +169,8 @@ class Device : public Counted<Device> {
   std::mutex streams_mutex_;
   std::vector<std::unique_ptr<Stream>> streams_;  // all ever made
   std::vector<Stream*> idle_streams_;
-  std::vector<Stream*> ended_streams_;  // wrapped ones, for the next queue
+  std::vector<Stream*> broken_streams_;  // given back; their reset failed and is tried again
+  std::vector<Stream*> ended_streams_;   // wrapped ones, for the next queue
   Stream* default_stream_ = nullptr;
   std::vector<bp_event*> idle_events_;
   size_t event_count_ = 0;  // all ever made

@@ -33,6 +33,7 @@ Stream::Stream(Device& device, bp_stream* handle, uint64_t index, StreamOrigin o
 Status Stream::check_healthy() const {
   if (first_failure_.ok()) [[likely]]
     return {};
+  if (first_failure_.code() == BP_DEVICE_LOST) return first_failure_;
   return Status(BP_POISONED,
                 "the stream failed before and was not reset: " + first_failure_.message());
 }

@@ -121,6 +121,23 @@ void unknown_flag_in_stream(AbiContext& context) {
   context.expect(stream == nullptr, "no stream after a failure");
 }
 
+void unknown_flag_in_wrap(AbiContext& context) {
+  const bp_stream_args plain{sizeof(plain), 0};
+  bp_stream* stream = nullptr;
+  context.require_ok("stream_create",
+                     context.stream().stream_create(context.device(), &plain, &stream));
+  bp_native_stream native{};
+  native.struct_size = sizeof(native);
+  context.expect_ok("stream_native_handle", context.stream().stream_native_handle(stream, &native));
+  const bp_stream_wrap_args args{sizeof(args), kUnknownFlag, native.handle, native.kind};
+  bp_stream* wrapped = nullptr;
+  context.expect_status("stream_wrap",
+                        context.stream().stream_wrap(context.device(), &args, &wrapped),
+                        BP_UNSUPPORTED);
+  context.expect(wrapped == nullptr, "no stream after a failure");
+  context.expect_ok("stream_destroy", context.stream().stream_destroy(stream));
+}
+
 void unknown_flag_in_event(AbiContext& context) {
   const bp_event_args args{sizeof(args), kUnknownFlag};
   bp_event* event = nullptr;
@@ -249,6 +266,8 @@ void add_argument_cases(CaseList* list) {
        {"unknown.flag.bp_fill_args", unknown_flag_in_fill, BP_FEATURE_FILL_BIT},
        {"unknown.flag.bp_map_args", unknown_flag_in_map, BP_FEATURE_MAP_BIT},
        {"unknown.flag.bp_stream_args", unknown_flag_in_stream, BP_FEATURE_ASYNC_BIT},
+       {"unknown.flag.bp_stream_wrap_args", unknown_flag_in_wrap,
+        BP_FEATURE_ASYNC_BIT | BP_FEATURE_NATIVE_BIT},
        {"unknown.flag.bp_event_args", unknown_flag_in_event, BP_FEATURE_ASYNC_BIT}});
   add("Nothing behind struct_size is read.",
       {{"reads_only.bp_config", reads_config_only},

@@ -12,6 +12,7 @@ constexpr uint64_t kTiming = BP_FEATURE_TIMING_BIT;
 constexpr uint64_t kFill = BP_FEATURE_FILL_BIT;
 constexpr uint64_t kPinned = BP_FEATURE_PINNED_BIT;
 constexpr uint64_t kMap = BP_FEATURE_MAP_BIT;
+constexpr uint64_t kNative = BP_FEATURE_NATIVE_BIT;
 
 /// Arguments that are right, for all parameters but the one under test.
 struct Arguments {
@@ -21,6 +22,7 @@ struct Arguments {
   const bp_map_args map{sizeof(bp_map_args), 0, {}, 1, BP_MAP_READ_BIT, 0};
   const bp_stream_args stream{sizeof(bp_stream_args), 0};
   const bp_event_args event{sizeof(bp_event_args), 0};
+  const bp_stream_wrap_args wrap{sizeof(bp_stream_wrap_args), 0, 0, {}};
   const bp_open_args open{sizeof(bp_open_args), 0, 0, 0, nullptr, nullptr};
   const bp_config config{sizeof(bp_config), 0, BP_ABI_CURRENT, 0, nullptr, nullptr};
 };
@@ -37,10 +39,11 @@ struct Outputs {
   uint32_t count = 0;
   bp_device_props props{};
   bp_kernel_list list{};
+  bp_native_stream native{sizeof(bp_native_stream), 0, 0, {}};
 
   bool untouched() const {
     return instance == nullptr && device == nullptr && stream == nullptr && event == nullptr &&
-           ptr == nullptr && number == 0;
+           ptr == nullptr && number == 0 && native.handle == 0;
   }
 };
 
@@ -234,6 +237,26 @@ constexpr NullCall kStreamsAndEvents[] = {
     {"event_elapsed.out_elapsed_ns", kAsync | kTiming,
      [](Objects& o, Outputs&) {
        return o.context.stream().event_elapsed(o.event, o.event, nullptr);
+     }},
+    {"stream_native_handle.stream", kAsync | kNative,
+     [](Objects& o, Outputs& out) {
+       return o.context.stream().stream_native_handle(nullptr, &out.native);
+     }},
+    {"stream_native_handle.out_native", kAsync | kNative,
+     [](Objects& o, Outputs&) {
+       return o.context.stream().stream_native_handle(o.stream, nullptr);
+     }},
+    {"stream_wrap.device", kAsync | kNative,
+     [](Objects& o, Outputs& out) {
+       return o.context.stream().stream_wrap(nullptr, &kArgs.wrap, &out.stream);
+     }},
+    {"stream_wrap.args", kAsync | kNative,
+     [](Objects& o, Outputs& out) {
+       return o.context.stream().stream_wrap(o.device, nullptr, &out.stream);
+     }},
+    {"stream_wrap.out_stream", kAsync | kNative,
+     [](Objects& o, Outputs&) {
+       return o.context.stream().stream_wrap(o.device, &kArgs.wrap, nullptr);
      }},
 };
 

@@ -119,6 +119,8 @@ constexpr SlotView kSlots[] = {
     BP_SLOT(3, stream, mem_copy_async, BP_FEATURE_ASYNC_BIT),
     BP_SLOT(3, stream, stream_host_call, BP_FEATURE_ASYNC_BIT),
     BP_SLOT(3, stream, event_elapsed, BP_FEATURE_TIMING_BIT),
+    BP_SLOT(3, stream, stream_native_handle, BP_FEATURE_NATIVE_BIT),
+    BP_SLOT(3, stream, stream_wrap, BP_FEATURE_NATIVE_BIT),
     BP_SLOT(4, kernel, kernel_list, 0),
 };
 #undef BP_SLOT
@@ -165,7 +167,7 @@ void device_bands_are_announced(AbiContext& context) {
   announced |= plugin.memory->flags;
   if (plugin.stream != nullptr) announced |= plugin.stream->flags;
   constexpr uint64_t kKnown = BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT | BP_FEATURE_FILL_BIT |
-                              BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT;
+                              BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT | BP_FEATURE_NATIVE_BIT;
   context.expect_equal("features that no table announces", props.features & kKnown & ~announced,
                        0U);
 }

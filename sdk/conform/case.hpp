@@ -59,6 +59,7 @@ void add_stream_cases(CaseList* list);
 void add_order_cases(CaseList* list);
 void add_event_cases(CaseList* list);
 void add_timing_cases(CaseList* list);
+void add_native_cases(CaseList* list);
 void add_host_call_cases(CaseList* list);
 void add_launch_cases(CaseList* list);
 void add_failure_cases(CaseList* list);

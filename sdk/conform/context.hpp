@@ -81,6 +81,8 @@ class Memory {
 class Stream {
  public:
   explicit Stream(Context& context);
+  /// Takes over what the case made by itself.
+  Stream(Context& context, bp_stream* stream) : context_(context), stream_(stream) {}
   ~Stream() { destroy(); }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;

@@ -34,10 +34,14 @@ void mask_bands(uint64_t masked, DeviceSlots* slots) {
     slots->memory.mem_map = nullptr;
     slots->memory.mem_unmap = nullptr;
   }
+  if ((masked & BP_FEATURE_NATIVE_BIT) != 0) {
+    slots->stream.stream_native_handle = nullptr;
+    slots->stream.stream_wrap = nullptr;
+  }
   if ((masked & (BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT)) == 0) return;
   slots->stream.event_elapsed = nullptr;
   if ((masked & BP_FEATURE_ASYNC_BIT) == 0) return;
-  slots->props.features &= ~BP_FEATURE_TIMING_BIT;
+  slots->props.features &= ~(BP_FEATURE_TIMING_BIT | BP_FEATURE_NATIVE_BIT);
   slots->stream = {};
   slots->stream.struct_size = sizeof(bp_stream_api);
 }

@@ -278,7 +278,8 @@ Result<Message> ask_probe(const Target& target, Clock::duration deadline) {
 std::vector<uint64_t> modes_of(const Case& tested, uint64_t features, const RunOptions& options) {
   if (tested.abi) return options.native ? std::vector<uint64_t>{0} : std::vector<uint64_t>{};
   std::vector<uint64_t> modes;
-  const uint64_t taken = tested.bands & features & ~options.masked;
+  const bool can_be_emulated = (tested.bands & kNeverEmulated) == 0;
+  const uint64_t taken = can_be_emulated ? tested.bands & features & ~options.masked : 0;
   if (options.native) modes.push_back(0);
   if (options.emulated && taken != 0) modes.push_back(taken);
   if (!options.each_band) return modes;
@@ -300,9 +301,9 @@ Row make_row(const Case& tested, uint64_t masked, uint64_t features, uint32_t ne
       if ((missing >> i & 1) != 0) row.outcome.words = kWords[i];
     }
   }
-  if (tested.abi && row.emulated) {
-    row.outcome = {Verdict::kUnsupported,
-                   "the plugin has no band " + band_names(tested.bands & ~features)};
+  const uint64_t gone = tested.bands & ~(features & ~masked);
+  if ((tested.abi && row.emulated) || (gone & kNeverEmulated) != 0) {
+    row.outcome = {Verdict::kUnsupported, "the plugin has no band " + band_names(gone)};
     row.emulated = false;
   }
   return row;

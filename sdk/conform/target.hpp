@@ -42,7 +42,10 @@ inline constexpr uint64_t kOneCallAtATime = uint64_t{1} << 63;
 inline constexpr Band kBands[] = {
     {"async", BP_FEATURE_ASYNC_BIT}, {"timing", BP_FEATURE_TIMING_BIT},
     {"fill", BP_FEATURE_FILL_BIT},   {"pinned", BP_FEATURE_PINNED_BIT},
-    {"map", BP_FEATURE_MAP_BIT},     {"one_call", kOneCallAtATime}};
+    {"map", BP_FEATURE_MAP_BIT},     {"native_streams", BP_FEATURE_NATIVE_BIT},
+    {"one_call", kOneCallAtATime}};
+/// Where these are missing, cases of theirs are UNSUPPORTED: the core has nothing in their place.
+inline constexpr uint64_t kNeverEmulated = BP_FEATURE_NATIVE_BIT;
 
 /// "async,fill"; empty for none.
 std::string band_names(uint64_t bands);

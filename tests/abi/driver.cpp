@@ -57,7 +57,8 @@ void check_tables(const LoadedPlugin& plugin, Generation generation, Checks* che
 
 void check_props(const Subject& subject) {
   const bp_device_props& props = subject.slots.props;
-  constexpr uint64_t kBands = BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT | kKnownMemoryBits;
+  constexpr uint64_t kBands =
+      BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT | BP_FEATURE_NATIVE_BIT | kKnownMemoryBits;
   constexpr uint32_t kFlags =
       BP_DEVICE_CONCURRENT_BIT | BP_DEVICE_ADDRESS_BIT | BP_DEVICE_HOST_MEMORY_BIT;
   Checks& checks = subject.checks;

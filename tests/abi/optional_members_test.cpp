@@ -37,6 +37,7 @@ const std::map<std::string_view, std::string_view>& tests_of_members() {
       {"bp_memory_api.band MAP", "BandMap_Absent_IsStaged"},
       {"bp_stream_api.band ASYNC", "BandAsync_Absent_IsAWorker"},
       {"bp_stream_api.band TIMING", "BandTiming_Absent_IsHostTime"},
+      {"bp_stream_api.band NATIVE", "BandNative_Absent_IsNoQueue"},
       {"bp_plugin.extensions", "Plugin_WithoutExtensions_HasNone"},
       {"bp_plugin.extension_count", "Plugin_WithoutExtensions_HasNone"},
   };
@@ -189,6 +190,14 @@ TEST_F(OptionalBands, BandTiming_Absent_IsHostTime) {
   EXPECT_EQ(slots_.stream.event_destroy(start), BP_OK);
   EXPECT_EQ(slots_.stream.event_destroy(end), BP_OK);
   EXPECT_EQ(slots_.stream.stream_destroy(stream), BP_OK);
+}
+
+/// The one band that the core has nothing in the place of.
+TEST_F(OptionalBands, BandNative_Absent_IsNoQueue) {
+  EXPECT_EQ(slots_.stream.stream_native_handle, nullptr);
+  EXPECT_EQ(slots_.stream.stream_wrap, nullptr);
+  EXPECT_FALSE(slots_.has_native(BP_FEATURE_NATIVE_BIT));
+  EXPECT_EQ(slots_.emulated & BP_FEATURE_NATIVE_BIT, 0u);
 }
 
 TEST_F(OptionalBands, Kernel_WithLaunchAlone_Runs) {

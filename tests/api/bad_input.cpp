@@ -48,6 +48,12 @@ Fixture::Fixture() {
   session = make_session();
   cancel = make_cancel();
   stream = make_stream(device);
+  host_tensor = make_tensor(nullptr, *this);
+  const char* kind = nullptr;
+  must(bpa_runtime_find_device(runtime, "queues:0", &queue_device), "queues:0");
+  queue_stream = make_stream(queue_device);
+  must(bpa_stream_native_handle(queue_stream, &kind, &queue), "a queue");
+  queue_kind = kind;
   make_stale();
   refresh();
 }
@@ -58,6 +64,8 @@ Fixture::~Fixture() {
   bpa_cancel_release(spare_cancel);
   bpa_tensor_release(spare_tensor);
   bpa_stream_release(spare_stream);
+  bpa_stream_release(queue_stream);
+  bpa_tensor_release(host_tensor);
   bpa_stream_release(stream);
   bpa_cancel_release(cancel);
   bpa_session_release(session);
@@ -114,6 +122,7 @@ bpa_runtime_args Fixture::runtime_args() const {
   static constexpr const char* kValues[] = {"allow"};
   bpa_runtime_args args{};
   args.struct_size = sizeof(args);
+  args.plugin_path = BP_FAKES_DIR "/queues";
   args.install_dir = BP_PLUGIN_DIR;
   args.option_names = kNames;
   args.option_values = kValues;
@@ -169,6 +178,7 @@ void Fixture::settle(bpa_stream* out) {
   if (result == BP_OK) return bpa_stream_release(out);
   left_something |= out != nullptr;
 }
+void Fixture::settle(const char* out) { left_something |= (result == BP_OK) == (out == nullptr); }
 void Fixture::settle(uint64_t out) { left_something |= result != BP_OK && out != 0; }
 
 void Fixture::on_run_end(void* user, bpa_status, const char*, bpa_tensor** outputs,

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
+#include <string>
 
 #include "backplane/backplane.h"
 #include "backplane/ops.h"
@@ -53,6 +54,7 @@ class Fixture {
   void settle(bpa_cancel* out);
   void settle(bpa_stream* out);
   void settle(uint64_t out);
+  void settle(const char* out);
 
   bpa_runtime_args runtime_args() const;
   bpa_wrap_args wrap_args() const;
@@ -93,6 +95,11 @@ class Fixture {
   bpa_session* session = nullptr;
   bpa_cancel* cancel = nullptr;
   bpa_stream* stream = nullptr;
+  bpa_tensor* host_tensor = nullptr;
+  bpa_device* queue_device = nullptr;  // a fake with feature native_streams
+  bpa_stream* queue_stream = nullptr;
+  std::string queue_kind;
+  uint64_t queue = 0;
   bpa_runtime* spare_runtime = nullptr;
   bpa_session* spare_session = nullptr;
   bpa_cancel* spare_cancel = nullptr;

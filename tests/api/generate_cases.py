@@ -36,6 +36,9 @@ VALID = {
     ("bpa_op_call_on", "inputs"): "f.op_inputs",
     ("bpa_stream_release", "stream"): "f.spare_stream",
     ("bpa_session_run_async", "user"): "&f",
+    "kind": "f.queue_kind.c_str()", "handle": "f.queue", "access": "BPA_ACCESS_READ_BIT",
+    ("bpa_stream_wrap", "device"): "f.queue_device",
+    ("bpa_stream_native_handle", "stream"): "f.queue_stream",
 }
 # Valid struct arguments: (expression that fills `args`).
 STRUCTS = {
@@ -65,6 +68,11 @@ WRONG = {
     "bytes": [("0", "0u"), ("one too many", "sizeof(f.values) + 1"), ("all bits", "UINT64_MAX")],
     ("bpa_wrap_args", "bytes"): [("too few", "4u", "args.sizes"), ("all bits", "UINT64_MAX")],
     "flags": [("all bits", "UINT64_MAX"), ("the highest bit", "uint64_t{1} << 63")],
+    "access": [("neither", "0u"), ("an unknown bit", "4u"), ("all bits", "UINT32_MAX")],
+    ("bpa_stream_wrap", "handle"): [("no queue", "0u", "the queue is NULL")],
+    ("bpa_stream_wrap", "kind"): [("an unknown kind", '"acme.queue"', "queues are of kind")],
+    ("bpa_stream_acquire_tensor", "tensor"): [("of the host", "f.host_tensor")],
+    ("bpa_stream_release_tensor", "tensor"): [("of the host", "f.host_tensor")],
     "output_count": [("0", "0u"), ("2", "2u"),
                      ("all bits", "UINT32_MAX", "argument out")],
     "input_count": [("all bits", "UINT32_MAX", "input")],

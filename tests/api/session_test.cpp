@@ -140,7 +140,7 @@ TEST_P(SessionApiTest, Io_TellsNamesTypesSizesAndSymbols) {
 TEST_P(SessionApiTest, Features_AreNativeEmulatedOrAbsent) {
   const bpa_device_info info = device_.info();
   const std::vector<Feature> features = device_.features();
-  EXPECT_EQ(features.size(), 5u);
+  ASSERT_EQ(features.size(), 6u);
   for (const Feature& feature : features) {
     const bool native = (info.features & feature.bit) != 0;
     const bool emulated = (info.emulated_features & feature.bit) != 0;
@@ -152,6 +152,10 @@ TEST_P(SessionApiTest, Features_AreNativeEmulatedOrAbsent) {
   }
   EXPECT_EQ(features[0].name, "async");
   EXPECT_NE(features[0].state, BPA_FEATURE_ABSENT);
+  EXPECT_EQ(features[5].name, "native_streams");
+  EXPECT_EQ(features[5].state,
+            std::string(GetParam()) == "xpu:0" ? BPA_FEATURE_NATIVE : BPA_FEATURE_ABSENT)
+      << "it is never emulated";
   EXPECT_GT(info.alignment_bytes, 0u);
 }
 

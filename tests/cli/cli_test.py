@@ -142,7 +142,8 @@ class EnvironmentTest(CommandTest):
     def test_devices_text(self):
         self.assertNotIn("emulated", self.check(OK, "devices", words=["cpu:0", "npu:0"]).stdout)
         for option in ("-v", "--verbose"):
-            self.check(OK, "devices", option, words=["npu:0", "native", "emulated", "pinned"])
+            self.check(OK, "devices", option, words=["npu:0", "native", "emulated", "pinned",
+                                                     "native_streams", "absent"])
 
     def test_plugin_options(self):
         found = json.loads(self.check(

@@ -88,16 +88,19 @@ Result<std::unique_ptr<Stream>> Device::own_stream(bp_stream* handle, StreamOrig
 
 Result<Stream*> Device::acquire_stream() {
   BP_TRY(check_open());
-  std::lock_guard lock(streams_mutex_);
+  std::unique_lock lock(streams_mutex_);
   if (!idle_streams_.empty()) {
     Stream* stream = idle_streams_.back();
     idle_streams_.pop_back();
     return stream;
   }
-  if (!broken_streams_.empty() && contain([&] { return broken_streams_.back()->reset(); }).ok()) {
+  if (!broken_streams_.empty()) {
     Stream* stream = broken_streams_.back();
     broken_streams_.pop_back();
-    return stream;
+    lock.unlock();
+    if (contain([&] { return stream->reset(); }).ok()) return stream;
+    lock.lock();
+    broken_streams_.push_back(stream);
   }
   BP_TRY_ASSIGN(std::unique_ptr<Stream> stream, make_stream());
   streams_.push_back(std::move(stream));

@@ -236,6 +236,26 @@ bpa_status op_call_on_stream(const Objects& objects) {
   return status;
 }
 
+bpa_status stream_wrap(const Objects& objects) {
+  bpa_stream* stream = kUntouched<bpa_stream>;
+  return check_out(bpa_stream_wrap(objects.device, "acme.queue", 1, &stream), &stream);
+}
+
+bpa_status stream_native_handle(const Objects& objects) {
+  const char* kind = "untouched";
+  uint64_t handle = 4711;
+  const bpa_status status = bpa_stream_native_handle(objects.stream, &kind, &handle);
+  LIFE_CHECK(kind == nullptr && handle == 0);
+  return status;
+}
+
+bpa_status stream_acquire_tensor(const Objects& objects) {
+  return bpa_stream_acquire_tensor(objects.stream, objects.tensor, BPA_ACCESS_READ_BIT);
+}
+bpa_status stream_release_tensor(const Objects& objects) {
+  return bpa_stream_release_tensor(objects.stream, objects.tensor, BPA_ACCESS_READ_BIT);
+}
+
 bpa_status session_load(const Objects& objects) {
   bpa_session_args args{};
   args.struct_size = sizeof(args);
@@ -413,6 +433,12 @@ constexpr ApiCall kCalls[] = {
     {"bpa_stream_query", "", true, BP_GONE, BP_INTERNAL, BP_DEVICE_LOST, stream_query},
     {"bpa_stream_reset", "", true, BP_GONE, kNotCalled, BP_DEVICE_LOST, stream_reset},
     {"bpa_op_call_on", "", true, BP_GONE, BP_POISONED, BP_DEVICE_LOST, op_call_on_stream},
+    {"bpa_stream_wrap", "", true, BP_GONE, BP_UNSUPPORTED, BP_DEVICE_LOST, stream_wrap},
+    {"bpa_stream_native_handle", "", true, BP_GONE, BP_UNSUPPORTED, BP_DEVICE_LOST,
+     stream_native_handle},
+    {"bpa_stream_acquire_tensor", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, stream_acquire_tensor},
+    {"bpa_stream_release_tensor", "", true, BP_GONE, BP_POISONED, BP_DEVICE_LOST,
+     stream_release_tensor},
     {"bpa_session_load", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, session_load},
     {"bpa_session_release", "", false, BP_OK, BP_OK, BP_OK, session_release},
     {"bpa_session_input_count", "", true, BP_OK, BP_OK, BP_OK, session_input_count},

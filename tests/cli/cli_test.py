@@ -136,7 +136,7 @@ class EnvironmentTest(CommandTest):
         self.assertEqual(devices["npu:0"]["execution"], "queued")
         self.assertEqual(devices["npu:0"]["features"]["async"], "native")
         self.assertEqual(set(devices["cpu:0"]["features"]),
-                         {"async", "timing", "fill", "pinned", "map"})
+                         {"async", "timing", "fill", "pinned", "map", "native_streams"})
         self.assertIsInstance(found["skipped"], list)
 
     def test_devices_text(self):

@@ -24,11 +24,11 @@ constexpr uint64_t kBytes = 256;
 
 /// The application's own way to OpenCL.
 template <class Function>
-Function* find(const char* name, Function*) {
+Function* find(const char* name) {
   static void* const library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
   return reinterpret_cast<Function*>(dlsym(library, name));
 }
-#define CL(name) find(#name, &::name)
+#define CL(name) find<decltype(::name)>(#name)
 
 class XpuNativeTest : public XpuTest {
  protected:

@@ -294,7 +294,14 @@ std::string check_leak(const Sweep& sweep, uint64_t nth, const Allowance& allowa
 
 // --- a whole sweep ---
 
-uint64_t next_point(uint64_t nth, bool every) { return every ? nth + 1 : nth + 1 + nth / 16; }
+// Sanitized builds take several times as long for each point.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint64_t kDensity = 3;
+#else
+constexpr uint64_t kDensity = 16;
+#endif
+
+uint64_t next_point(uint64_t nth, bool every) { return every ? nth + 1 : nth + 1 + nth / kDensity; }
 
 void end_point(uint64_t nth, const Outcome& outcome, const std::string& wrong) {
   const char* verdict = !wrong.empty()             ? "wrong"

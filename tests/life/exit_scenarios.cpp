@@ -268,10 +268,14 @@ void leave_quickly() {
   quick_exit(kExitWanted);
 }
 
+std::optional<Owned>& owned_by_this_thread() {
+  static thread_local std::optional<Owned> owned;
+  return owned;
+}
+
 void leave_with_thread_local_objects() {
-  static thread_local std::optional<Owned> mine;
-  mine.emplace();
-  std::thread([] { mine.emplace(); }).join();
+  owned_by_this_thread().emplace();
+  std::thread([] { owned_by_this_thread().emplace(); }).join();
   exit(kExitWanted);
 }
 

@@ -201,8 +201,9 @@ Status Session::check_io(std::string_view role, const SessionIo& io, const Tenso
 Result<std::vector<Ref<Tensor>>> Session::order_inputs(std::span<const NamedTensor> inputs) const {
   std::vector<Ref<Tensor>> ordered(inputs_.size());
   for (const auto& [name, tensor] : inputs) {
+    // Captured by name, since older compilers cannot capture what a binding declares.
     const auto io = std::find_if(inputs_.begin(), inputs_.end(),
-                                 [&](const SessionIo& i) { return i.name == name; });
+                                 [&wanted = name](const SessionIo& i) { return i.name == wanted; });
     if (io == inputs_.end()) {
       std::vector<std::string> names;
       for (const SessionIo& i : inputs_) names.push_back(i.name);

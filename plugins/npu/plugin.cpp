@@ -20,7 +20,8 @@ bp_status init(const bp_host_api* host_api, void* host_ctx, const bp_config* con
     const bp_config wanted = read_args(config, 0);
     instance.device_count = static_cast<uint32_t>(sdk::option_i64(&wanted, "devices", 1));
     // A plugin for real hardware opens its driver here; BP_UNAVAILABLE where there is none.
-    auto made = std::make_unique<bp_instance>(instance.services, instance.device_count);
+    auto made =
+        std::unique_ptr<bp_instance>(new bp_instance{instance.services, instance.device_count});
     made->inject.arm(wanted);
     *out_instance = made.release();
   });

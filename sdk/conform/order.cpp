@@ -183,7 +183,7 @@ void long_mixed_sequence(Context& context, size_t rounds) {
 }  // namespace
 
 void add_order_cases(CaseList* list) {
-  constexpr std::string_view kProves = "Work on one stream runs in order.";
+  static constexpr std::string_view kProves = "Work on one stream runs in order.";
   const auto add = [list](const std::string& name, uint64_t bands, uint32_t needs,
                           std::function<void(Context&)> run) {
     list->add({.id = "L1.order." + name,

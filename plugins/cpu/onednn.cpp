@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "exit_gate.hpp"
+#include "backplane/sdk/exit_gate.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -104,7 +104,7 @@ void DnnlProgram::add_step(DnnlPrimitiveDesc descriptor, std::vector<Arg> args) 
   }
   dnnl_primitive_t primitive = nullptr;
   check_dnnl(dnnl_primitive_create(&primitive, descriptor.get()), "primitive_create");
-  watch_exit(implementation);
+  sdk::ExitGate::watch(implementation);
   steps_.push_back({std::move(descriptor), DnnlPrimitive(primitive), std::move(args)});
 }
 
@@ -191,7 +191,7 @@ bp_status create_dnnl_state(bp_device* device, const bp_kernel*, const bp_kernel
 }
 
 bp_status launch_dnnl(const bp_launch_args& args) {
-  const ExitGate gate;
+  const sdk::ExitGate gate;
   if (!gate.open()) {
     args.device->host().report(BP_UNAVAILABLE, "the process is ending", 0, args.op_seq);
     return BP_UNAVAILABLE;

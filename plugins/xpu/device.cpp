@@ -50,6 +50,7 @@ struct Platform {
 std::vector<Platform> list_platforms(const Driver& driver) {
   cl_uint count = 0;
   const cl_int code = driver.clGetPlatformIDs(0, nullptr, &count);
+  sdk::ExitGate::watch("platforms");  // the loader has loaded the drivers
   if (code != CL_SUCCESS || count == 0) {
     // Loaders answer an empty folder with a code of their own extension, hence any code here.
     throw sdk::Failure{BP_UNAVAILABLE,
@@ -155,9 +156,12 @@ Instance::Instance(sdk::Host host, const bp_config& config) : host_(host) {
   // Drivers set themselves up at the first question, and not all of them stand two threads there.
   static std::mutex discovery;
   const std::lock_guard lock(discovery);
+  const sdk::ExitGate gate;
+  gate.require_open();
   driver_ = Driver::open();
   std::vector<Platform> platforms = filter_platforms(list_platforms(*driver_), filter);
   for (const Platform& platform : platforms) list_devices(*driver_, host_, platform, &devices_);
+  sdk::ExitGate::watch("devices");
   if (devices_.empty()) {
     throw sdk::Failure{BP_UNAVAILABLE,
                        "none of the " + std::to_string(platforms.size()) +
@@ -172,12 +176,15 @@ Device::Device(const Instance& instance, const DeviceInfo& info, bool profiling)
       profiling_(profiling),
       memory_(*this),
       programs_(*this) {
+  const sdk::ExitGate gate;
+  gate.require_open();
   cl_int code = CL_SUCCESS;
   const cl_context context =
       driver_->clCreateContext(nullptr, 1, &info_.id, nullptr, nullptr, &code);
   check(code, "clCreateContext");
   context_ = Owned<cl_context>(*driver_, context);
   queue_ = make_queue();
+  sdk::ExitGate::watch("context");
 }
 
 Owned<cl_command_queue> Device::make_queue() const {

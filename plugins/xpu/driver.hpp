@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "backplane/sdk/exit_gate.hpp"
 #include "backplane/sdk/sdk.hpp"
 
 #define BP_XPU_DRIVER_SYMBOLS(X)  \
@@ -89,6 +90,9 @@ class Driver {
   void* library_ = nullptr;
 };
 
+/// For what can no longer be released, as the process is ending: stays reachable, hence no leak.
+void keep_until_the_end(void* object) noexcept;
+
 /// An OpenCL object that is released with its owner. Move-only.
 template <class T>
 class Owned {
@@ -110,7 +114,14 @@ class Owned {
   T get() const { return object_; }
   explicit operator bool() const { return object_ != nullptr; }
   void reset() {
-    if (object_ != nullptr) driver_->release(std::exchange(object_, nullptr));
+    if (object_ == nullptr) return;
+    const sdk::ExitGate gate;
+    if (gate.open()) {
+      driver_->release(object_);
+    } else {
+      keep_until_the_end(object_);
+    }
+    object_ = nullptr;
   }
 
  private:

@@ -9,9 +9,9 @@
 
 namespace bp::life {
 namespace {
-Arguments parsed;
+const Arguments* parsed;  // outlives exit(), under which threads of some scenarios still run
 }
-const Arguments& arguments() { return parsed; }
+const Arguments& arguments() { return *parsed; }
 }  // namespace bp::life
 
 int main(int argc, char** argv) try {
@@ -21,7 +21,7 @@ int main(int argc, char** argv) try {
                stderr);
     return 2;
   }
-  parsed = {argv[2], argv[3], argv[4], argv[5], argc > 6 ? std::atoi(argv[6]) : 0};
+  parsed = new Arguments{argv[2], argv[3], argv[4], argv[5], argc > 6 ? std::atoi(argv[6]) : 0};
   const std::string name = argv[1];
   if (run_exit_scenario(name) || run_fork_scenario(name) || run_close_scenario(name)) return 0;
   std::fprintf(stderr, "no scenario is called %s\n", argv[1]);

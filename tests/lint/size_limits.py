@@ -37,7 +37,7 @@ class Budget:
 
 
 BUDGETS = (Budget("core/plugin", 1500), Budget("plugins/npu", 900, "plugins/npu/kernels"),
-           Budget("sdk/include", 400))
+           Budget("sdk/include", 600))
 
 
 def _is_function(chunk, enclosing):

@@ -19,6 +19,7 @@ struct bp_kernel_plan final {
 struct bp_kernel_state final {
   bp::xpu::Owned<cl_kernel> kernel;
   size_t group_size = 1;
+  bool compiled = false;  // by the first launch: drivers for processors wait with it until then
 };
 
 namespace bp::xpu {
@@ -117,6 +118,8 @@ bp_status state_create(bp_device* device, const bp_kernel*, const bp_kernel_plan
   if (device == nullptr || plan == nullptr || out_state == nullptr) return BP_INVALID_ARGUMENT;
   *out_state = nullptr;
   return sdk::guard(device->host(), [&] {
+    const sdk::ExitGate gate;
+    gate.require_open();
     const Driver& driver = device->driver();
     cl_int code = CL_SUCCESS;
     Owned<cl_kernel> kernel(driver,
@@ -150,15 +153,19 @@ bp_status launch(const bp_launch_args* args) {
     if (plan.item_count() == 0) {
       return args->stream != nullptr ? args->stream->check_healthy() : BP_OK;
     }
+    const sdk::ExitGate gate;
+    if (!args->state->compiled) gate.require_open();
     const size_t group_size = args->state->group_size;
     const size_t global_size = (plan.item_count() + group_size - 1) / group_size * group_size;
-    return submit(device, args->stream, plan.function(), args->op_seq,
-                  [&](cl_command_queue queue, cl_event* out_event) {
-                    set_arguments(device.driver(), *args);
-                    return device.driver().clEnqueueNDRangeKernel(
-                        queue, args->state->kernel.get(), 1, nullptr, &global_size, &group_size, 0,
-                        nullptr, out_event);
-                  });
+    const auto enqueue = [&](cl_command_queue queue, cl_event* out_event) {
+      set_arguments(device.driver(), *args);
+      return device.driver().clEnqueueNDRangeKernel(queue, args->state->kernel.get(), 1, nullptr,
+                                                    &global_size, &group_size, 0, nullptr,
+                                                    out_event);
+    };
+    const bp_status status = submit(device, args->stream, plan.function(), args->op_seq, enqueue);
+    args->state->compiled = true;
+    return status;
   });
 }
 

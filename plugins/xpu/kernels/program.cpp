@@ -41,6 +41,8 @@ cl_program Programs::get(ProgramId id) {
 }
 
 Owned<cl_program> Programs::build(ProgramId id) const {
+  const sdk::ExitGate gate;
+  gate.require_open();
   const Driver& driver = device_.driver();
   const ProgramSource source = source_of(id);
   std::array<const char*, 2> texts{kGeometrySource, source.text};
@@ -61,6 +63,7 @@ Owned<cl_program> Programs::build(ProgramId id) const {
                            "; the compiler says: " + build_log(program.get()),
                        code};
   }
+  sdk::ExitGate::watch(source.name);
   return program;
 }
 

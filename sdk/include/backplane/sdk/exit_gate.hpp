@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For plugins over a library that keeps its state in statics (compilers and code generators do):
+// exit() destroys them while threads that nobody ended may still be inside that library. The gate
+// makes exit() wait for those inside and turns away who comes later.
+#ifndef BACKPLANE_SDK_EXIT_GATE_HPP
+#define BACKPLANE_SDK_EXIT_GATE_HPP
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "backplane/sdk/sdk.hpp"
+
+namespace bp::sdk {
+
+/// Being inside the library, as long as it lives. One gate per plugin (its library hides symbols).
+/// Any thread, nested as deep as you like; two atomic additions,
+/// two plain ones.
+class ExitGate {
+ public:
+  ExitGate() {
+    ++inside_;
+    ++inside_here_;
+    open_ = !closed_;
+  }
+  ~ExitGate() {
+    --inside_here_;
+    --inside_;
+  }
+  ExitGate(const ExitGate&) = delete;
+  ExitGate& operator=(const ExitGate&) = delete;
+
+  /// False: the process is ending, and the library must not be called any more.
+  bool open() const { return open_; }
+  /// Throws Failure with BP_UNAVAILABLE unless open().
+  void require_open() const {
+    if (!open_) throw Failure{BP_UNAVAILABLE, "the process is ending"};
+  }
+
+  /// To be called once `what` has made its statics: from then on exit() waits for those inside, 5 s
+  /// at most, before it destroys them. Exit handlers run in reverse of their registration, hence
+  /// one call for each part of a library that makes statics of its own; further calls do nothing.
+  static void watch(std::string_view what) {
+    static std::mutex mutex;
+    static auto* const watched = new std::set<std::string, std::less<>>();  // outlives all handlers
+    const std::lock_guard lock(mutex);
+    if (watched->contains(what) || std::atexit(close) != 0) return;
+    watched->emplace(what);
+  }
+
+ private:
+  static void close() {
+    closed_ = true;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (inside_ > inside_here_ && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+
+  static constinit inline std::atomic<int> inside_{0};
+  static constinit inline thread_local int inside_here_ = 0;  // a log sink may call exit()
+  static constinit inline std::atomic<bool> closed_{false};
+  bool open_;
+};
+
+}  // namespace bp::sdk
+
+#endif

@@ -3,17 +3,14 @@
 // Runtime, devices, log and errors of the C API.
 #include "core/api/handles.hpp"
 #include "core/base/log.hpp"
+#include "core/emulation/features.hpp"
 #include "ops/register.hpp"
 
 namespace bp {
 namespace {
 
-constexpr struct {
-  const char* name;
-  uint64_t bit;
-} kFeatures[] = {{"async", BP_FEATURE_ASYNC_BIT}, {"timing", BP_FEATURE_TIMING_BIT},
-                 {"fill", BP_FEATURE_FILL_BIT},   {"pinned", BP_FEATURE_PINNED_BIT},
-                 {"map", BP_FEATURE_MAP_BIT},     {"native_streams", BP_FEATURE_NATIVE_BIT}};
+constexpr uint32_t kFeatureStates[] = {BPA_FEATURE_NATIVE, BPA_FEATURE_EMULATED,
+                                       BPA_FEATURE_ABSENT};  // by FeatureState
 
 std::vector<std::string> split_paths(std::string_view paths) {
   std::vector<std::string> parts;
@@ -205,14 +202,11 @@ bpa_status bpa_device_get_feature(bpa_device* device, uint64_t index, bpa_featur
                                        std::to_string(std::size(bp::kFeatures)) + " features");
     }
     BP_TRY(source->check_open());
-    const auto& feature = bp::kFeatures[index];
-    const bool emulated = (source->slots().emulated & feature.bit) != 0;
+    const bp::Feature& feature = bp::kFeatures[index];
     bpa_feature_info info{};
     info.name = feature.name;
     info.bit = feature.bit;
-    info.state = source->slots().has_native(feature.bit) ? BPA_FEATURE_NATIVE
-                 : emulated                              ? BPA_FEATURE_EMULATED
-                                                         : BPA_FEATURE_ABSENT;
+    info.state = bp::kFeatureStates[static_cast<size_t>(state_of(feature, source->slots()))];
     return bp::write_struct(out_info, info, "out_info");
   });
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "core/emulation/features.hpp"
 #include "ops/register.hpp"
 
 namespace bp::cli {
@@ -76,18 +77,11 @@ void write_missing(const Runtime& runtime, JsonWriter* out_json) {
 }
 
 std::vector<BandState> band_states(const Device& device) {
-  static constexpr struct {
-    std::string_view name;
-    uint64_t bit;
-  } kBands[] = {{"async", BP_FEATURE_ASYNC_BIT}, {"timing", BP_FEATURE_TIMING_BIT},
-                {"fill", BP_FEATURE_FILL_BIT},   {"pinned", BP_FEATURE_PINNED_BIT},
-                {"map", BP_FEATURE_MAP_BIT},     {"native_streams", BP_FEATURE_NATIVE_BIT}};
-  const DeviceSlots& slots = device.slots();
+  constexpr std::string_view kStates[] = {"native", "emulated", "absent"};  // by FeatureState
   std::vector<BandState> states;
-  for (const auto& band : kBands) {
-    states.push_back({band.name, slots.has_native(band.bit)         ? "native"
-                                 : (slots.emulated & band.bit) != 0 ? "emulated"
-                                                                    : "absent"});
+  for (const Feature& feature : kFeatures) {
+    states.push_back(
+        {feature.name, kStates[static_cast<size_t>(state_of(feature, device.slots()))]});
   }
   return states;
 }

@@ -5,6 +5,7 @@
 
 #include <bit>
 
+#include "core/emulation/features.hpp"
 #include "core/plugin/foreign.hpp"
 #include "core/plugin/loader.hpp"
 
@@ -12,13 +13,11 @@ namespace bp {
 namespace {
 
 Status check_props(const PluginTables& tables, bp_device_props* props) {
-  constexpr uint64_t kBands = BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT | BP_FEATURE_FILL_BIT |
-                              BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT | BP_FEATURE_NATIVE_BIT;
   constexpr uint32_t kHostMemory = BP_DEVICE_ADDRESS_BIT | BP_DEVICE_HOST_MEMORY_BIT;
   const uint64_t announced = tables.memory.flags | tables.stream.flags;
   props->struct_size = sizeof(bp_device_props);
   props->flags &= kHostMemory | BP_DEVICE_CONCURRENT_BIT;
-  props->features &= kBands;
+  props->features &= known_features();
   // A worker thread of the core's is no queue of the vendor's.
   if ((props->features & BP_FEATURE_ASYNC_BIT) == 0) props->features &= ~BP_FEATURE_NATIVE_BIT;
   if (props->alignment_bytes == 0) props->alignment_bytes = 1;

@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_TESTS_SKETCHES_NPU_ENTRY_HPP
 #define BACKPLANE_TESTS_SKETCHES_NPU_ENTRY_HPP
 
+#include <cstddef>
 #include <cstdint>
 
 #include "backplane/device_api.h"
@@ -14,11 +15,19 @@ extern "C" int32_t npu_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin);
 
 namespace bp::sketch {
 
-/// The NPU's description, to be changed and handed on by write_out.
-inline bp_status npu_description(uint32_t core_abi, bp_plugin* out_description) {
-  *out_description = {};
-  out_description->struct_size = sizeof(bp_plugin);
-  return npu_plugin_entry(core_abi, out_description);
+/// The entry of a mock: the NPU's description with these extensions, as `change(plugin)` leaves it.
+template <size_t kCount, class Change>
+int32_t mock_entry(uint32_t core_abi, bp_plugin* out_plugin,
+                   const bp_extension* const (&extensions)[kCount], Change change) {
+  if (out_plugin == nullptr) return BP_INVALID_ARGUMENT;
+  bp_plugin plugin{};
+  plugin.struct_size = sizeof(plugin);
+  if (const bp_status status = npu_plugin_entry(core_abi, &plugin)) return status;
+  plugin.extensions = extensions;
+  plugin.extension_count = kCount;
+  change(&plugin);
+  sdk::write_out(out_plugin, plugin);
+  return BP_OK;
 }
 
 }  // namespace bp::sketch

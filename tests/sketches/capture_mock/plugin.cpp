@@ -376,15 +376,11 @@ const Tables& tables() {
 }  // namespace bp::sketch
 
 int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
-  if (out_plugin == nullptr) return BP_INVALID_ARGUMENT;
-  bp_plugin plugin;
-  if (const bp_status status = bp::sketch::npu_description(core_abi, &plugin)) return status;
-  plugin.device = &bp::sketch::tables().device;
-  plugin.memory = &bp::sketch::tables().memory;
-  plugin.stream = &bp::sketch::tables().stream;
-  plugin.kernel = &bp::sketch::kRecordingKernels;
-  plugin.extensions = bp::sketch::kExtensions;
-  plugin.extension_count = std::size(bp::sketch::kExtensions);
-  bp::sdk::write_out(out_plugin, plugin);
-  return BP_OK;
+  return bp::sketch::mock_entry(core_abi, out_plugin, bp::sketch::kExtensions,
+                                [](bp_plugin* plugin) {
+                                  plugin->device = &bp::sketch::tables().device;
+                                  plugin->memory = &bp::sketch::tables().memory;
+                                  plugin->stream = &bp::sketch::tables().stream;
+                                  plugin->kernel = &bp::sketch::kRecordingKernels;
+                                });
 }

@@ -290,13 +290,8 @@ constexpr bp_extension kExtension = {.struct_size = sizeof(bp_extension),
                                      .version = BP_SKETCH_EXECUTABLE,
                                      .reserved = 0,
                                      .table = &kTable};
-constexpr bp_extension kInject = {.struct_size = sizeof(bp_extension),
-                                  .flags = 0,
-                                  .name = sdk::str(BP_TEST_INJECT_NAME),
-                                  .version = BP_TEST_INJECT_VERSION,
-                                  .reserved = 0,
-                                  .table = &sdk::TestInjectSlots<bp_instance>::kTable};
-constexpr const bp_extension* kExtensions[] = {&kExtension, &kInject};
+constexpr const bp_extension* kExtensions[] = {&kExtension,
+                                               &sdk::TestInjectSlots<bp_instance>::kExtension};
 
 bp_status no_kernels(bp_device* device, bp_kernel_list* out_list) {
   return slot("kernel_list", device, {out_list},
@@ -311,12 +306,7 @@ constexpr bp_kernel_api kNoKernels = {
 }  // namespace bp::sketch
 
 int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
-  if (out_plugin == nullptr) return BP_INVALID_ARGUMENT;
-  bp_plugin plugin;
-  if (const bp_status status = bp::sketch::npu_description(core_abi, &plugin)) return status;
-  plugin.kernel = &bp::sketch::kNoKernels;
-  plugin.extensions = bp::sketch::kExtensions;
-  plugin.extension_count = std::size(bp::sketch::kExtensions);
-  bp::sdk::write_out(out_plugin, plugin);
-  return BP_OK;
+  return bp::sketch::mock_entry(
+      core_abi, out_plugin, bp::sketch::kExtensions,
+      [](bp_plugin* plugin) { plugin->kernel = &bp::sketch::kNoKernels; });
 }

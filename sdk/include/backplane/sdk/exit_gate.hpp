@@ -20,19 +20,14 @@
 namespace bp::sdk {
 
 /// Being inside the library, as long as it lives. One gate per plugin (its library hides symbols).
-/// Any thread, nested as deep as you like; two atomic additions,
-/// two plain ones.
+/// Any thread, nested as deep as you like; two atomic additions.
 class ExitGate {
  public:
   ExitGate() {
     ++inside_;
-    ++inside_here_;
     open_ = !closed_;
   }
-  ~ExitGate() {
-    --inside_here_;
-    --inside_;
-  }
+  ~ExitGate() { --inside_; }
   ExitGate(const ExitGate&) = delete;
   ExitGate& operator=(const ExitGate&) = delete;
 
@@ -44,8 +39,9 @@ class ExitGate {
   }
 
   /// To be called once `what` has made its statics: from then on exit() waits for those inside, 5 s
-  /// at most, before it destroys them. Exit handlers run in reverse of their registration, hence
-  /// one call for each part of a library that makes statics of its own; further calls do nothing.
+  /// at most (all of them where one inside called exit() itself, from a log sink), before it
+  /// destroys them. Exit handlers run in reverse of their registration, hence one call for each
+  /// part of a library that makes statics of its own; further calls do nothing.
   static void watch(std::string_view what) {
     static std::mutex mutex;
     static auto* const watched = new std::set<std::string, std::less<>>();  // outlives all handlers
@@ -58,13 +54,12 @@ class ExitGate {
   static void close() {
     closed_ = true;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (inside_ > inside_here_ && std::chrono::steady_clock::now() < end) {
+    while (inside_ > 0 && std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }
 
   static constinit inline std::atomic<int> inside_{0};
-  static constinit inline thread_local int inside_here_ = 0;  // a log sink may call exit()
   static constinit inline std::atomic<bool> closed_{false};
   bool open_;
 };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Good-fit bins over segments: a block is taken from the smallest bin whose every block is large
-// enough, split, and merged with free neighbours when it comes back. All of it is intrusive, so a
-// hit touches no heap.
+// enough, split, and merged with free neighbours when it comes back. Small blocks rest on the shelf
+// of the thread that frees them before that. All of it is intrusive, so a hit touches no heap.
 #include "core/memory/allocator.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 #include "core/base/log.hpp"
@@ -96,8 +97,12 @@ Allocator::Pool& Allocator::pool(const void* key) {
 }
 
 Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, Pool& pool) {
-  if (bytes > (uint64_t{1} << 46)) return out_of_memory(bytes, tag);
+  if (bytes > (uint64_t{1} << 46)) {
+    const std::lock_guard lock(mutex_);
+    return out_of_memory(bytes, tag);
+  }
   const uint64_t rounded = round_up(std::max<uint64_t>(bytes, 1), kGranule);
+  if (Block* block = take_from_shelf(pool, rounded, tag); block != nullptr) return block;
   std::unique_lock lock(mutex_);
   reserve_blocks();
   Block* block = take_from_pool(pool, rounded);
@@ -119,21 +124,56 @@ Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, Pool& pool) {
   block->tag = tag;
   stats_.alloc_count += 1;
   stats_.allocated_bytes += block->bytes;
-  stats_.tag_bytes[static_cast<size_t>(tag)] += block->bytes;
+  tag_bytes_[static_cast<size_t>(tag)] += static_cast<int64_t>(block->bytes);
   stats_.peak_allocated_bytes = std::max(stats_.peak_allocated_bytes, stats_.allocated_bytes);
   return block;
 }
 
 void Allocator::free(Block* block) {
-  std::lock_guard lock(mutex_);
-  stats_.allocated_bytes -= block->bytes;
-  stats_.tag_bytes[static_cast<size_t>(block->tag)] -= block->bytes;
   Pool& pool = *block->segment->pool;
-  if (block->bytes > kRecentCount * kGranule) return put_back(pool, block);
-  Block*& first = pool.recent[block->bytes / kGranule - 1];
-  block->free_next = first;
-  first = block;
-  ++pool.recent_count;
+  const auto bytes = static_cast<int64_t>(block->bytes);
+  if (!is_small(block->bytes)) {
+    const std::lock_guard lock(mutex_);
+    stats_.allocated_bytes -= block->bytes;
+    tag_bytes_[static_cast<size_t>(block->tag)] -= bytes;
+    return put_back(pool, block);
+  }
+  Block* surplus = nullptr;
+  {
+    Shelf& shelf = shelf_of_this_thread(pool);
+    const std::lock_guard lock(shelf.mutex);
+    shelf.tag_bytes[static_cast<size_t>(block->tag)] -= bytes;
+    Block*& first = shelf.first[block->bytes / kGranule - 1];
+    block->free_next = first;
+    first = block;
+    if (++shelf.count > kMostOnShelf) surplus = shelf.take_all();
+  }
+  if (surplus == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  put_back_list(pool, surplus);
+}
+
+bool Allocator::is_small(uint64_t rounded_bytes) { return rounded_bytes <= kShelfSizes * kGranule; }
+
+Allocator::Shelf& Allocator::shelf_of_this_thread(Pool& pool) {
+  static constinit std::atomic<size_t> thread_count{0};
+  static constinit thread_local size_t number = 0;  // from 1
+  if (number == 0) number = ++thread_count;
+  return pool.shelves[number % kShelfCount];
+}
+
+Block* Allocator::Shelf::take_all() {
+  Block* all = nullptr;
+  for (Block*& head : first) {
+    while (head != nullptr) {
+      Block* block = head;
+      head = block->free_next;
+      block->free_next = all;
+      all = block;
+    }
+  }
+  count = 0;
+  return all;
 }
 
 void Allocator::put_back(Pool& pool, Block* block) {
@@ -148,15 +188,24 @@ void Allocator::put_back(Pool& pool, Block* block) {
   insert_free(pool, block);
 }
 
-void Allocator::merge_recent(Pool& pool) {
-  for (Block*& first : pool.recent) {
-    while (first != nullptr) {
-      Block* block = first;
-      first = block->free_next;
-      put_back(pool, block);
-    }
+void Allocator::put_back_list(Pool& pool, Block* first) {
+  while (first != nullptr) {
+    Block* block = first;
+    first = block->free_next;
+    stats_.allocated_bytes -= block->bytes;
+    put_back(pool, block);
   }
-  pool.recent_count = 0;
+}
+
+void Allocator::clear_shelves(Pool& pool) {
+  for (Shelf& shelf : pool.shelves) {
+    Block* all = nullptr;
+    {
+      const std::lock_guard lock(shelf.mutex);
+      all = shelf.take_all();
+    }
+    put_back_list(pool, all);
+  }
 }
 
 Status Allocator::trim() {
@@ -165,7 +214,7 @@ Status Allocator::trim() {
   {
     std::lock_guard lock(mutex_);
     stats_.trim_count += 1;
-    for (const auto& [key, pool] : pools_) merge_recent(*pool);
+    for (const auto& [key, pool] : pools_) clear_shelves(*pool);
     released_bytes = release_segments([](const auto& segment) { return segment->is_unused(); });
   }
   log(BP_LOG_DEBUG, device_name_ + ": trimmed " + mib(released_bytes));
@@ -179,22 +228,47 @@ void Allocator::set_limit_bytes(uint64_t limit_bytes) {
 
 MemoryStats Allocator::stats() const {
   std::lock_guard lock(mutex_);
-  return stats_;
+  return gather_stats();
+}
+
+MemoryStats Allocator::gather_stats() const {
+  MemoryStats sum = stats_;
+  std::array<int64_t, kMemoryTagCount> tags = tag_bytes_;
+  for (const auto& [key, pool] : pools_) {
+    for (Shelf& shelf : pool->shelves) {
+      const std::lock_guard lock(shelf.mutex);
+      sum.alloc_count += shelf.alloc_count;
+      for (size_t i = 0; i < tags.size(); ++i) tags[i] += shelf.tag_bytes[i];
+    }
+  }
+  sum.allocated_bytes = 0;
+  for (size_t i = 0; i < tags.size(); ++i) {
+    // Below zero for a moment, where a block moved while the shelves were read one by one.
+    sum.tag_bytes[i] = static_cast<uint64_t>(std::max<int64_t>(tags[i], 0));
+    sum.allocated_bytes += sum.tag_bytes[i];
+  }
+  return sum;
+}
+
+Block* Allocator::take_from_shelf(Pool& pool, uint64_t bytes, MemoryTag tag) {
+  if (!is_small(bytes)) return nullptr;
+  Shelf& shelf = shelf_of_this_thread(pool);
+  const std::lock_guard lock(shelf.mutex);
+  Block*& first = shelf.first[bytes / kGranule - 1];
+  if (first == nullptr) return nullptr;
+  Block* block = first;
+  first = block->free_next;
+  --shelf.count;
+  ++shelf.alloc_count;
+  shelf.tag_bytes[static_cast<size_t>(tag)] += static_cast<int64_t>(bytes);
+  block->tag = tag;
+  return block;
 }
 
 Block* Allocator::take_from_pool(Pool& pool, uint64_t bytes) {
-  if (bytes <= kRecentCount * kGranule) {
-    Block*& first = pool.recent[bytes / kGranule - 1];
-    if (first != nullptr) {
-      Block* block = first;
-      first = block->free_next;
-      --pool.recent_count;
-      return block;
-    }
-  }
   Block* block = take_from_bins(pool, bytes);
-  if (block != nullptr || pool.recent_count == 0) return block;
-  merge_recent(pool);
+  if (block != nullptr) return block;
+  clear_shelves(pool);
   return take_from_bins(pool, bytes);
 }
 
@@ -269,7 +343,7 @@ Block* Allocator::merge(Block* left, Block* right) {
 // Before a pool grows for a large block, its unused segments, which were all too small, go back:
 // sizes that change from run to run would else leave a segment for each of them.
 Block* Allocator::make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mutex>& lock) {
-  merge_recent(pool);
+  clear_shelves(pool);
   const auto is_unused = [&pool](const std::unique_ptr<Segment>& segment) {
     return segment->pool == &pool && segment->is_unused();
   };
@@ -345,19 +419,20 @@ uint64_t Allocator::release_segments(const SegmentTest& test) {
 }
 
 Status Allocator::out_of_memory(uint64_t bytes, MemoryTag tag) const {
+  const MemoryStats stats = gather_stats();
   std::array<size_t, kMemoryTagCount> order{};
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return stats_.tag_bytes[a] > stats_.tag_bytes[b]; });
+            [&](size_t a, size_t b) { return stats.tag_bytes[a] > stats.tag_bytes[b]; });
   std::string text = device_name_ + ": out of memory for " + mib(bytes) + " of " +
-                     std::string(memory_tag_name(tag)) + "; in use " + mib(stats_.allocated_bytes) +
-                     " of " + mib(stats_.reserved_bytes) + " reserved";
+                     std::string(memory_tag_name(tag)) + "; in use " + mib(stats.allocated_bytes) +
+                     " of " + mib(stats.reserved_bytes) + " reserved";
   const uint64_t limit_bytes = limit_bytes_ != 0 ? limit_bytes_ : slots_.props.memory_bytes;
   if (limit_bytes != 0) text += ", limit " + mib(limit_bytes);
   for (size_t index : order) {
-    if (stats_.tag_bytes[index] == 0) break;
+    if (stats.tag_bytes[index] == 0) break;
     text += "; " + std::string(memory_tag_name(static_cast<MemoryTag>(index))) + " " +
-            mib(stats_.tag_bytes[index]);
+            mib(stats.tag_bytes[index]);
   }
   return Status(BP_OUT_OF_MEMORY, text);
 }

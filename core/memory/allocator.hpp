@@ -28,9 +28,9 @@ inline constexpr size_t kMemoryTagCount = 4;
 std::string_view memory_tag_name(MemoryTag tag);
 
 struct MemoryStats {
-  uint64_t allocated_bytes = 0;  // in live blocks, rounding included
-  uint64_t reserved_bytes = 0;   // taken from the device
-  uint64_t peak_allocated_bytes = 0;
+  uint64_t allocated_bytes = 0;       // in live blocks, rounding included
+  uint64_t reserved_bytes = 0;        // taken from the device
+  uint64_t peak_allocated_bytes = 0;  // blocks at hand for a thread's next request included
   uint64_t peak_reserved_bytes = 0;
   uint64_t alloc_count = 0;
   uint64_t device_alloc_count = 0;  // calls of mem_alloc
@@ -87,12 +87,20 @@ class Allocator {
 
  private:
   static constexpr size_t kBinCount = 160;  // 40 powers of two from 256 bytes, 4 steps each
-  static constexpr size_t kRecentCount = 64;
+  static constexpr size_t kShelfSizes = 64;
+  static constexpr size_t kShelfCount = 4;
+  static constexpr uint64_t kMostOnShelf = 256;
+  struct Shelf;
+  static Shelf& shelf_of_this_thread(Pool& pool);
+  static bool is_small(uint64_t rounded_bytes);
 
+  Block* take_from_shelf(Pool& pool, uint64_t bytes, MemoryTag tag);
   Block* take_from_pool(Pool& pool, uint64_t bytes);
   Block* take_from_bins(Pool& pool, uint64_t bytes);
   void put_back(Pool& pool, Block* block);
-  void merge_recent(Pool& pool);
+  /// Blocks that came off a shelf, linked by free_next. These two need mutex_.
+  void put_back_list(Pool& pool, Block* first);
+  void clear_shelves(Pool& pool);
   void insert_free(Pool& pool, Block* block);
   void remove_free(Pool& pool, Block* block);
   void split(Pool& pool, Block* block, uint64_t bytes);
@@ -102,7 +110,8 @@ class Allocator {
   using SegmentTest = std::function<bool(const std::unique_ptr<Segment>&)>;
   Block* make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mutex>& lock);
   uint64_t release_segments(const SegmentTest& test);
-  Status out_of_memory(uint64_t bytes, MemoryTag tag) const;
+  MemoryStats gather_stats() const;                           // needs mutex_
+  Status out_of_memory(uint64_t bytes, MemoryTag tag) const;  // needs mutex_
   /// Makes sure of two unused blocks, the most that one allocation takes, so that no host memory
   /// is asked for while lists are being changed.
   void reserve_blocks();
@@ -113,20 +122,31 @@ class Allocator {
   const std::string device_name_;
   const std::function<Status()> quiesce_;
   const Explain explain_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // a shelf's may be taken under it, never the other way round
   std::unordered_map<const void*, std::unique_ptr<Pool>> pools_;
   std::vector<std::unique_ptr<Segment>> segments_;
   std::vector<std::unique_ptr<Block[]>> block_slabs_;
   Block* unused_blocks_ = nullptr;
   uint64_t limit_bytes_ = 0;
-  MemoryStats stats_;
+  MemoryStats stats_;  // allocated_bytes: shelves included; alloc_count: without them
+  std::array<int64_t, kMemoryTagCount> tag_bytes_{};  // without what the shelves count
+};
+
+/// Small blocks that came back last wait here, by size, for the same size to be asked for again:
+/// unmerged, and not free to their neighbours. Merged when there are many of them or the bins have
+/// nothing that fits. Threads have different shelves, so that they seldom meet at a mutex.
+struct alignas(64) Allocator::Shelf {
+  std::mutex mutex;
+  std::array<Block*, kShelfSizes> first{};
+  uint64_t count = 0;
+  uint64_t alloc_count = 0;
+  std::array<int64_t, kMemoryTagCount> tag_bytes{};  // negative where others' blocks came back
+
+  Block* take_all();
 };
 
 struct Allocator::Pool {
-  // Small blocks that came back last wait here, by size, for the same size to be asked for again:
-  // unmerged, and not free to their neighbours. Merged when the bins have nothing that fits.
-  std::array<Block*, kRecentCount> recent{};
-  uint64_t recent_count = 0;
+  std::array<Shelf, kShelfCount> shelves;
   std::array<Block*, kBinCount> bins{};
   std::array<uint64_t, (kBinCount + 63) / 64> filled{};
 };

@@ -254,6 +254,33 @@ TEST_F(AllocatorTest, RandomUse_LiveBlocks_NeverOverlapAndAllComesBack) {
   EXPECT_EQ(allocator_->stats().reserved_bytes, 0u);
 }
 
+TEST_F(AllocatorTest, Free_ByAnotherThread_IsCountedAndReused) {
+  for (int round = 0; round < 1000; ++round) {
+    std::vector<Block*> blocks;
+    for (int i = 0; i < 40; ++i) blocks.push_back(must(4096));
+    EXPECT_EQ(allocator_->stats().allocated_bytes, 40u * 4096);
+    std::thread consumer([&] {
+      for (Block* block : blocks) allocator_->free(block);
+    });
+    consumer.join();
+    const MemoryStats stats = allocator_->stats();
+    ASSERT_EQ(stats.allocated_bytes, 0u);
+    ASSERT_EQ(stats.alloc_count, 40u * static_cast<unsigned>(round + 1));
+    ASSERT_EQ(stats.reserved_bytes, uint64_t{2} << 20) << "round " << round;
+  }
+}
+
+TEST_F(AllocatorTest, Free_ManySmallBlocks_MergeAgain) {
+  std::vector<Block*> blocks;
+  for (int i = 0; i < 8192; ++i) blocks.push_back(must(256));  // the whole of a segment
+  EXPECT_EQ(device_.alloc_calls, 1);
+  for (Block* block : blocks) allocator_->free(block);
+  Block* wide = must(1 << 20);
+  EXPECT_EQ(device_.alloc_calls, 1);
+  EXPECT_EQ(allocator_->stats().peak_allocated_bytes, uint64_t{2} << 20);
+  allocator_->free(wide);
+}
+
 TEST_F(AllocatorTest, TwoThreads_OneDevice_KeepTheirBlocks) {
   const auto work = [this](const void* key) {
     for (int i = 0; i < 5000; ++i) {

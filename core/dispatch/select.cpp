@@ -3,6 +3,7 @@
 // Selection: which kernels of a device can run an operator with these dtypes, ranks and attributes,
 // in order of preference, and for each other one why not.
 #include <algorithm>
+#include <optional>
 
 #include "core/base/dtype.hpp"
 #include "core/base/log.hpp"
@@ -49,12 +50,11 @@ uint32_t needed_since(const CallQuery& call) {
       since = std::max(since, call.schema.input(i).since);
     }
   }
-  const Attributes defaults(call.schema);
+  std::optional<Attributes> defaults;  // seldom needed
   for (const AttrField& field : call.schema.attrs) {
-    if (field.since > since &&
-        !equal_fields({&field, 1}, call.attributes.data(), defaults.data())) {
-      since = field.since;
-    }
+    if (field.since <= since) continue;
+    if (!defaults) defaults.emplace(call.schema);
+    if (!equal_fields({&field, 1}, call.attributes.data(), defaults->data())) since = field.since;
   }
   return since;
 }
@@ -74,6 +74,7 @@ uint32_t dtype_of_var(const CallQuery& call, size_t var) {
 
 std::string selection_key(const CallQuery& call) {
   std::string key;
+  key.reserve(256);
   const auto put = [&key](uint64_t value) {
     key.append(reinterpret_cast<const char*>(&value), sizeof(value));
   };

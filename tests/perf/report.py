@@ -228,6 +228,9 @@ def main():
         for _ in range(ROUNDS):
             for program in PROGRAMS:
                 run_program(arguments.build / "bin" / "perf" / program, figures, environment)
+            torch = arguments.build / "bin" / "perf" / "torch_cost"
+            if torch.is_file():  # CMake was given BP_TORCH_DIR
+                run_program(torch, figures, environment)
             for peer, session, inputs, calls in peers:
                 run_peer(peer, session, inputs, figures, calls)
             run_processes(arguments.build / "bin" / "perf" / "session_cost", figures, environment)

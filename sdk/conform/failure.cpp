@@ -69,6 +69,18 @@ void sync_repeats_the_first(Context& context) {
   }
 }
 
+void failed_is_never_late(Context& context) {
+  Broken broken(context);
+  if (broken.refused()) return broken.expect_healthy();
+  const bp_status first = broken.expect_failure();
+  for (const uint64_t timeout_ns : {uint64_t{0}, uint64_t{1}}) {
+    context.expect_status("stream_sync with a deadline of " + std::to_string(timeout_ns) + " ns",
+                          context.stream_api().stream_sync(broken.stream().get(), timeout_ns),
+                          first);
+  }
+  context.expect_status("stream_query", broken.stream().query(), first);
+}
+
 void enqueues_are_poisoned(Context& context) {
   Broken broken(context);
   if (broken.refused()) return broken.expect_healthy();
@@ -251,6 +263,8 @@ void add_failure_cases(CaseList* list) {
   };
   add("nothing_was_written", "A range outside its memory is not written.", nothing_was_written);
   add("sync_repeats_the_first", "stream_sync repeats the first error.", sync_repeats_the_first);
+  add("failed_is_never_late",
+      "A failed stream answers its failure, never BP_TIMEOUT or BP_PENDING.", failed_is_never_late);
   constexpr std::string_view kPoisoned = "Later enqueues answer BP_POISONED.";
   add("enqueues_are_poisoned", kPoisoned, enqueues_are_poisoned);
   add("fill_is_poisoned", kPoisoned, fill_is_poisoned, BP_FEATURE_FILL_BIT);

@@ -21,7 +21,7 @@ typedef int32_t bp_status;
 #define BP_CANCELLED 7        /* stopped on request */
 #define BP_BUSY 8             /* in use: try later, or use one instance only */
 #define BP_POISONED 9         /* an earlier failure on this stream: reset or destroy it */
-#define BP_DEVICE_LOST 10     /* the device is gone: only destroys still work */
+#define BP_DEVICE_LOST 10     /* device or context failed for good: only destroys still work */
 #define BP_GONE 11            /* the object's owner was closed */
 #define BP_FORKED 12          /* used in a forked child: only destroys work */
 #define BP_INCOMPATIBLE 13    /* versions that cannot work together: refuse */

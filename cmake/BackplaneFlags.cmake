@@ -36,5 +36,6 @@ if(BP_SANITIZER STREQUAL "address")
 elseif(BP_SANITIZER STREQUAL "thread")
   target_compile_options(backplane_sanitizer INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
   target_link_options(backplane_sanitizer INTERFACE -fsanitize=thread)
-  set(BP_SANITIZER_TEST_ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+  set(BP_SANITIZER_TEST_ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:\
+suppressions=${PROJECT_SOURCE_DIR}/tools/tsan.supp")
 endif()

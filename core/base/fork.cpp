@@ -16,11 +16,13 @@ constinit std::atomic<bool> g_forked{false};
 }
 
 void watch_forks() {
-  static constinit std::once_flag once;
-  std::call_once(once, [] {
-    const auto in_child = [] { detail::g_forked.store(true, std::memory_order_relaxed); };
-    if (pthread_atfork(nullptr, nullptr, in_child) != 0) throw std::bad_alloc();
-  });
+  static constinit std::mutex mutex;
+  static constinit bool watching = false;
+  const std::lock_guard lock(mutex);
+  if (watching) return;
+  const auto in_child = [] { detail::g_forked.store(true, std::memory_order_relaxed); };
+  if (pthread_atfork(nullptr, nullptr, in_child) != 0) throw std::bad_alloc();
+  watching = true;
 }
 
 }  // namespace bp

@@ -101,10 +101,11 @@ TEST_F(Devices, ListKernels_OfTheFake_LeavesTheBrokenOneOut) {
   LogCapture log;
   const auto list = list_kernels(*set_.plugins[0], *slots);
   ASSERT_TRUE(list.ok()) << list.status().to_string();
-  ASSERT_EQ(list->kernels.size(), 2u);
+  ASSERT_EQ(list->kernels.size(), 3u);
   EXPECT_EQ(list->kernels[0].name, "relu_plain");
   EXPECT_EQ(list->kernels[0].op, "relu");
   EXPECT_EQ(list->kernels[1].name, "add_plain");
+  EXPECT_EQ(list->kernels[2].name, "sub_dense");
   ASSERT_EQ(list->refused.size(), 1u);
   EXPECT_EQ(list->refused[0], "kernel 1 (broken): launch is missing");
   EXPECT_EQ(log.count(BP_LOG_WARNING, "plugin good: kernel 1 (broken): launch is missing is left"),
@@ -115,7 +116,7 @@ TEST_F(Devices, ListKernels_OfTheFake_LeavesTheBrokenOneOut) {
 TEST_F(Devices, ListKernels_Faults_AreErrors) {
   const std::pair<const char*, const char*> faults[] = {
       {"list_fails", "INTERNAL: kernel_list: the kernels are lost"},
-      {"list_null", "INTERNAL: kernel_list: expected an array of at most 65536, found 3 at 0x0"}};
+      {"list_null", "INTERNAL: kernel_list: expected an array of at most 65536, found 4 at 0x0"}};
   for (const auto& [fault, words] : faults) {
     const auto slots = open({{"device_fault", fault}});
     ASSERT_TRUE(slots.ok());

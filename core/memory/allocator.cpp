@@ -91,9 +91,9 @@ Allocator::~Allocator() {
 
 Allocator::Pool& Allocator::pool(const void* key) {
   std::lock_guard lock(mutex_);
-  std::unique_ptr<Pool>& pool = pools_[key];
-  if (pool == nullptr) pool = std::make_unique<Pool>();
-  return *pool;
+  if (const auto found = pools_.find(key); found != pools_.end()) return *found->second;
+  auto made = std::make_unique<Pool>();
+  return *pools_.emplace(key, std::move(made)).first->second;
 }
 
 Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, Pool& pool) {

@@ -375,6 +375,7 @@ void Device::close() {
     for (PluginObjectHolder* holder : holders_) holder->release_plugin_objects();
     holders_.clear();
   }
+  made_extension_.store(nullptr, std::memory_order_release);
   extension_.reset();
   state_.store(State::kClosed, std::memory_order_release);
   allocator_.reset();

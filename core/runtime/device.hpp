@@ -132,7 +132,12 @@ class Device : public Counted<Device> {
   /// The extension made by `make` at the first call. Any thread.
   template <class Make>
   DeviceExtension& extension(Make make) {
-    std::call_once(extension_once_, [&] { extension_ = make(); });
+    if (DeviceExtension* made = made_extension_.load(std::memory_order_acquire)) return *made;
+    const std::lock_guard lock(extension_mutex_);  // not call_once: `make` may throw
+    if (extension_ == nullptr) {
+      extension_ = make();
+      made_extension_.store(extension_.get(), std::memory_order_release);
+    }
     return *extension_;
   }
 
@@ -178,8 +183,9 @@ class Device : public Counted<Device> {
   std::mutex holders_mutex_;
   std::unordered_set<PluginObjectHolder*> holders_;
 
-  std::once_flag extension_once_;
+  std::mutex extension_mutex_;
   std::unique_ptr<DeviceExtension> extension_;
+  std::atomic<DeviceExtension*> made_extension_{nullptr};
 };
 
 }  // namespace bp

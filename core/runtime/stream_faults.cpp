@@ -21,7 +21,8 @@ Result<bp_mem> Stream::fault_word(uint64_t seq) {
     BP_TRY_ASSIGN(Block * block,
                   device_.allocator().allocate(kBytes, MemoryTag::kWorkspace, pool_));
     const bp_mem words{block->handle, block->offset_bytes};
-    if (const Status status = device_.fill_zero(*this, words, kBytes); !status.ok()) {
+    const Status status = contain([&] { return device_.fill_zero(*this, words, kBytes); });
+    if (!status.ok()) {
       device_.allocator().free(block);
       return status;
     }

@@ -337,15 +337,40 @@ void compute_add(const bp_launch_args& args) {
   }
 }
 
+bool is_dense(const bp_tensor& tensor) {
+  int64_t stride = 1;
+  for (uint32_t i = tensor.rank; i-- > 0; stride *= tensor.sizes[i]) {
+    if (tensor.sizes[i] != 1 && tensor.strides[i] != stride) return false;
+  }
+  return true;
+}
+
+/// Takes dense inputs only, so that somebody has to make them so.
+void compute_sub(const bp_launch_args& args) {
+  const bp_tensor& out = args.tensors[2];
+  for (int i = 0; i < 2; ++i) {
+    if (!is_dense(args.tensors[i])) {
+      throw Failure{BP_INVALID_ARGUMENT, "sub_dense: input " + std::to_string(i) + " is not dense"};
+    }
+  }
+  for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
+    element(out, out, i) = element(args.tensors[0], out, i) - element(args.tensors[1], out, i);
+  }
+}
+
 bp_status launch_relu(const bp_launch_args* args) { return start(args, compute_relu); }
 bp_status launch_add(const bp_launch_args* args) { return start(args, compute_add); }
+bp_status launch_sub(const bp_launch_args* args) { return start(args, compute_sub); }
 
 constexpr uint64_t kFloatOnly[] = {BP_DTYPE_BIT(BP_DTYPE_F32)};
 constexpr bp_arg_rule kAnyStrides = {sizeof(bp_arg_rule), 0, BP_STRIDES_ANY, 0};
+constexpr bp_arg_rule kDense = {sizeof(bp_arg_rule), 0, BP_STRIDES_CONTIGUOUS, 0};
 constexpr const bp_arg_rule* kRules[] = {&kAnyStrides};
+constexpr const bp_arg_rule* kDenseRules[] = {&kDense};
 
 constexpr bp_kernel make_kernel(std::string_view name, std::string_view op,
-                                bp_status (*launch)(const bp_launch_args*)) {
+                                bp_status (*launch)(const bp_launch_args*),
+                                const bp_arg_rule* const* rules = kRules) {
   bp_kernel kernel{};
   kernel.struct_size = sizeof(kernel);
   kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
@@ -357,18 +382,19 @@ constexpr bp_kernel make_kernel(std::string_view name, std::string_view op,
   kernel.dtype_masks = kFloatOnly;
   kernel.dtype_mask_count = 1;
   kernel.arg_rule_count = 1;
-  kernel.arg_rules = kRules;
+  kernel.arg_rules = rules;
   kernel.launch = launch;
   return kernel;
 }
 
 constexpr bp_kernel kRelu = make_kernel("relu_plain", "relu", launch_relu);
 constexpr bp_kernel kAdd = make_kernel("add_plain", "add", launch_add);
+constexpr bp_kernel kSub = make_kernel("sub_dense", "sub", launch_sub, kDenseRules);
 #if defined(FAKE_SOUND)
-constexpr const bp_kernel* kKernels[] = {&kRelu, &kAdd};
+constexpr const bp_kernel* kKernels[] = {&kRelu, &kAdd, &kSub};
 #else
 constexpr bp_kernel kBroken = make_kernel("broken", "add", nullptr);
-constexpr const bp_kernel* kKernels[] = {&kRelu, &kBroken, &kAdd};
+constexpr const bp_kernel* kKernels[] = {&kRelu, &kBroken, &kAdd, &kSub};
 #endif
 
 bp_status kernel_list(bp_device* device, bp_kernel_list* out_list) {

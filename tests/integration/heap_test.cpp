@@ -12,11 +12,8 @@ class HeapTest : public DeviceTest {
  protected:
   /// Requests of a thousand warm calls.
   uint64_t requests_of(OpId op, std::span<Tensor* const> inputs, const void* attributes = nullptr) {
-    const CallArgs args{.op = op,
-                        .inputs = inputs,
-                        .attributes = attributes,
-                        .stream = nullptr,
-                        .device = nullptr};
+    const CallArgs args{
+        .op = op, .inputs = inputs, .attributes = attributes, .stream = nullptr, .device = nullptr};
     const auto call_once = [&] {
       Ref<Tensor> output;
       const Status status = call(*runtime_, args, {&output, 1});

@@ -50,6 +50,16 @@ TEST_P(MinimalDeviceTest, Transposed_NoCopyKernel_IsMadeContiguousOnTheHostDevic
   EXPECT_EQ(values(must_call("relu", {t})), (std::vector<double>{1, 3, 2, 4}));
 }
 
+TEST_P(MinimalDeviceTest, Sub_InputsOfAnotherLayout_AreMadeContiguous) {
+  const Ref<Tensor> a = upload_f32({2, 3}, {10, 20, 30, 40, 50, 60});
+  const Ref<Tensor> b = upload_f32({3, 2}, {1, 2, 3, 4, 5, 6});
+  const Ref<Tensor> a_t = must_call("transpose", {a});
+  const Ref<Tensor> b_t = must_call("transpose", {b});
+  EXPECT_EQ(values(must_call("sub", {a_t, b})), (std::vector<double>{9, 38, 17, 46, 25, 54}));
+  EXPECT_EQ(values(must_call("sub", {a, b_t})), (std::vector<double>{9, 17, 25, 38, 46, 54}));
+  EXPECT_EQ(values(must_call("sub", {a_t, a_t})), std::vector<double>(6, 0));
+}
+
 TEST_P(MinimalDeviceTest, ManyThreads_OneCallAtATime_AllGetTheirResults) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {

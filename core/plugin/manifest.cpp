@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Step 2: reads one manifest. It is foreign text, so it is bounded in bytes and depth while it is
-// parsed, and a duplicate key is refused: the JSON library would silently keep the last one. That
-// library is slow to compile, so no other file has it; it throws, and with this macro says where.
-#define JSON_DIAGNOSTICS 1
+// parsed, a duplicate key is refused, and every error names its field.
 #include "core/plugin/manifest.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 
+#include "core/base/json.hpp"
 #include "core/base/log.hpp"
-#include "core/base/utf8.hpp"
 #include "core/plugin/steps.hpp"
 
 namespace bp {
 namespace {
 
-using nlohmann::json;
-
 constexpr size_t kMaxBytes = 64 * 1024;
-constexpr int kMaxDepth = 16;
 constexpr size_t kMaxNamed = 16;  // unknown fields; each is a line in the log
 
 template <class... Args>
@@ -31,37 +25,9 @@ void expect(bool condition, fmt::format_string<Args...> problem, Args&&... args)
   if (!condition) throw std::runtime_error(fmt::format(problem, std::forward<Args>(args)...));
 }
 
-// Called by the parser as it goes; what it throws ends the parse.
-struct ShapeCheck {
-  bool operator()(int depth, json::parse_event_t event, json& parsed) {
-    const auto level = static_cast<size_t>(depth);
-    if (event == json::parse_event_t::key) {
-      expect(keys[level].insert(parsed).second, "{} stands twice in one object", parsed.dump());
-    } else if (event != json::parse_event_t::value) {
-      const bool opens =
-          event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
-      expect(!opens || depth < kMaxDepth, "nested deeper than {} levels", kMaxDepth);
-      keys.resize(level + 1);
-      keys.emplace_back();
-    }
-    return true;
-  }
-  std::vector<std::set<std::string>> keys;  // of the open object at each depth
-};
-
-json parse_json(std::string_view text) {
-  expect(text.size() <= kMaxBytes, "more than {} bytes", kMaxBytes);
-  expect(is_utf8(text), "the text is not UTF-8");
-  // The JSON library takes a zero byte for the end of the text and ignores what follows.
-  expect(text.find('\0') == std::string_view::npos, "there is a zero byte in the text");
-  json root = json::parse(text, ShapeCheck());
-  expect(root.is_object(), "expected an object, found {}", root.type_name());
-  return root;
-}
-
 // These texts reach logs and terminals: no control characters, so no escape sequences.
-std::string text_of(const json& object, const std::string& name) {
-  const std::string text = object.at(name);
+std::string text_of(const JsonValue& object, const std::string& name) {
+  const std::string text = object.at(name).string();
   const bool plain = std::none_of(text.begin(), text.end(), [](char c) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
   });
@@ -69,7 +35,7 @@ std::string text_of(const json& object, const std::string& name) {
   return text;
 }
 
-std::string identifier_of(const json& object, const std::string& name) {
+std::string identifier_of(const JsonValue& object, const std::string& name) {
   const std::string text = text_of(object, name);
   const bool valid =
       text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789") == std::string::npos;
@@ -79,7 +45,8 @@ std::string identifier_of(const json& object, const std::string& name) {
   return text;
 }
 
-size_t word_of(const json& object, const std::string& name, const std::vector<std::string>& words) {
+size_t word_of(const JsonValue& object, const std::string& name,
+               const std::vector<std::string>& words) {
   const std::string text = text_of(object, name);
   const auto at = std::find(words.begin(), words.end(), text);
   expect(at != words.end(), "field '{}': expected one of {}, found '{}'", name,
@@ -87,7 +54,7 @@ size_t word_of(const json& object, const std::string& name, const std::vector<st
   return static_cast<size_t>(at - words.begin());
 }
 
-uint32_t abi_of(const json& object, const std::string& name) {
+uint32_t abi_of(const JsonValue& object, const std::string& name) {
   const std::string text = text_of(object, name);
   const char* const end = text.data() + text.size();
   uint16_t major = 0;
@@ -101,35 +68,37 @@ uint32_t abi_of(const json& object, const std::string& name) {
 }
 
 // A default, limit or choice: JSON of the option's type, or a text as users write it.
-std::string value_of(const json& value, const OptionDecl& decl, const std::string& name) {
+std::string value_of(const JsonValue& value, const OptionDecl& decl, const std::string& name) {
+  using Kind = JsonValue::Kind;
   const bool is_number = decl.type == OptionType::kI64 || decl.type == OptionType::kBytes;
-  const bool fits = value.is_string() || (is_number && value.is_number_integer()) ||
-                    (decl.type == OptionType::kBool && value.is_boolean());
+  const bool fits = value.kind() == Kind::kString ||
+                    (is_number && value.kind() == Kind::kInteger) ||
+                    (decl.type == OptionType::kBool && value.kind() == Kind::kBool);
   expect(fits, "option '{}', field '{}': {} is not of the option's type", decl.name, name,
-         value.dump());
-  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-  const auto parsed = parse_option_value(decl, text);
+         value.quoted());
+  const auto parsed = parse_option_value(decl, value.text());
   expect(parsed.ok(), "option '{}', field '{}': {}", decl.name, name, parsed.status().message());
   return *parsed;
 }
 
-std::optional<int64_t> limit_of(const json& object, const std::string& name,
+std::optional<int64_t> limit_of(const JsonValue& object, const std::string& name,
                                 const OptionDecl& decl) {
-  if (!object.contains(name)) return std::nullopt;
+  const JsonValue* limit = object.find(name);
+  if (limit == nullptr) return std::nullopt;
   expect(decl.type == OptionType::kI64 || decl.type == OptionType::kBytes,
          "option '{}': only i64 and bytes have limits", decl.name);
-  return std::stoll(value_of(object[name], decl, name));
+  return std::stoll(value_of(*limit, decl, name));
 }
 
-void list_unknown(const json& object, const std::string& where, const std::set<std::string>& known,
-                  std::vector<std::string>* out) {
-  for (const auto& [name, value] : object.items()) {
+void list_unknown(const JsonValue& object, const std::string& where,
+                  const std::set<std::string>& known, std::vector<std::string>* out) {
+  for (const std::string& name : object.keys()) {
     if (known.contains(name) || out->size() == kMaxNamed) continue;
-    out->push_back(where + json(name).dump());
+    out->push_back(where + json_quoted(name));
   }
 }
 
-OptionDecl read_option(const json& object) {
+OptionDecl read_option(const JsonValue& object) {
   OptionDecl decl;
   decl.name = identifier_of(object, "name");
   decl.type = static_cast<OptionType>(word_of(object, "type", {"i64", "bytes", "bool", "str"}));
@@ -137,38 +106,46 @@ OptionDecl read_option(const json& object) {
   decl.help = text_of(object, "help");
   decl.min = limit_of(object, "min", decl);
   decl.max = limit_of(object, "max", decl);
-  const json none = json::array();
-  const json& choices = object.contains("choices") ? object["choices"] : none;
-  expect(choices.is_array(), "option '{}': choices is no list", decl.name);
   std::vector<std::string> allowed;
-  for (const json& choice : choices) allowed.push_back(value_of(choice, decl, "choices"));
+  if (const JsonValue* choices = object.find("choices")) {
+    expect(choices->kind() == JsonValue::Kind::kArray, "option '{}': choices is no list",
+           decl.name);
+    for (const JsonValue& choice : choices->values()) {
+      allowed.push_back(value_of(choice, decl, "choices"));
+    }
+  }
   decl.choices = std::move(allowed);
-  if (object.contains("default")) decl.default_value = value_of(object["default"], decl, "default");
+  if (const JsonValue* value = object.find("default")) {
+    decl.default_value = value_of(*value, decl, "default");
+  }
   return decl;
 }
 
-Manifest read_fields(const json& root) {
+Manifest read_fields(const JsonValue& root) {
   Manifest manifest;
   // Later formats only add fields, so a larger number is not refused.
-  expect(root.at("manifest").is_number_unsigned() && root["manifest"] > 0,
+  expect(root.at("manifest").is_integer_from(1),
          "field 'manifest': expected a whole number from 1");
   manifest.id = identifier_of(root, "id");
   manifest.version = text_of(root, "version");
-  if (root.contains("description")) manifest.description = text_of(root, "description");
+  if (root.find("description") != nullptr) manifest.description = text_of(root, "description");
   manifest.abi_min = abi_of(root, "abi_min");
   manifest.abi_built = abi_of(root, "abi_built");
   expect(manifest.abi_min <= manifest.abi_built, "field 'abi_min' is above abi_built");
   const std::vector<std::string> sanitizers = {"none", "address", "thread"};
   const std::vector<std::string> compilers = {"gcc", "clang"};
-  const size_t kind = root.contains("sanitizer") ? word_of(root, "sanitizer", sanitizers) : 0;
+  const size_t kind =
+      root.find("sanitizer") != nullptr ? word_of(root, "sanitizer", sanitizers) : 0;
   manifest.sanitizer = sanitizers[kind];
-  if (root.contains("compiler") || kind != 0)
+  if (root.find("compiler") != nullptr || kind != 0)
     manifest.compiler = compilers[word_of(root, "compiler", compilers)];
-  const json none = json::array();
-  const json& options = root.contains("options") ? root["options"] : none;
-  expect(options.is_array(), "field 'options' is no list");
+  const JsonValue none;
+  const JsonValue* options = root.find("options");
+  if (options == nullptr) options = &none;
+  expect(options == &none || options->kind() == JsonValue::Kind::kArray,
+         "field 'options' is no list");
   std::set<std::string> names;
-  for (const json& item : options) {
+  for (const JsonValue& item : options->values()) {
     const OptionDecl& decl = manifest.options.emplace_back(read_option(item));
     expect(names.insert(decl.name).second, "the option '{}' is declared twice", decl.name);
     list_unknown(item, "option " + decl.name + ", ",
@@ -186,12 +163,14 @@ Manifest read_fields(const json& root) {
 
 Result<Manifest> parse_manifest(std::string_view text) {
   try {
-    return read_fields(parse_json(text));
+    const JsonValue root = parse_json(text, kMaxBytes);
+    expect(root.kind() == JsonValue::Kind::kObject, "expected an object, found {}",
+           root.kind_name());
+    return read_fields(root);
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string_view words = error.what();  // "[json.exception.type_error.302] words"
-    return fail(BP_INVALID_ARGUMENT, "{}", words.substr(words[0] == '[' ? words.find(']') + 2 : 0));
+    return fail(BP_INVALID_ARGUMENT, "{}", error.what());
   }
 }
 

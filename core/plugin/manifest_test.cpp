@@ -92,9 +92,11 @@ TEST(Manifest, ParseManifest_WrongType_IsNamedWithItsPlace) {
   EXPECT_THAT(error_of("17"), HasSubstr("expected an object, found number"));
   ManifestText text;
   text.extra = R"(, "description": 5)";
-  EXPECT_THAT(error_of(text.text()), HasSubstr("(/description) type must be string"));
-  EXPECT_THAT(error_of(with_option("5")), HasSubstr("cannot use at() with number"));
-  EXPECT_THAT(error_of(with_option(R"({"name": ["x"]})")), HasSubstr("(/options/0/name)"));
+  EXPECT_THAT(error_of(text.text()), HasSubstr("/description: expected a string, found number"));
+  EXPECT_THAT(error_of(with_option("5")),
+              HasSubstr("/options/0: expected an object, found number"));
+  EXPECT_THAT(error_of(with_option(R"({"name": ["x"]})")),
+              HasSubstr("/options/0/name: expected a string, found array"));
   EXPECT_THAT(error_of(R"({"manifest": "1"})"), HasSubstr("'manifest': expected a whole number"));
   EXPECT_THAT(error_of(R"({"manifest": 0})"), HasSubstr("'manifest': expected a whole number"));
   EXPECT_THAT(error_of(R"({"manifest": -1})"), HasSubstr("'manifest': expected a whole number"));

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading the configuration file. It is the user's own, so a plain DOM parse is enough.
+// Reading the configuration file.
 #include "core/runtime/config_file.hpp"
 
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <new>
 #include <sstream>
+#include <stdexcept>
+
+#include "core/base/json.hpp"
 
 namespace bp {
 namespace {
@@ -14,12 +17,42 @@ Status refuse(const std::string& path, const std::string& words) {
   return Status(BP_INVALID_ARGUMENT, "configuration file " + path + ": " + words);
 }
 
+constexpr size_t kMaxBytes = 1024 * 1024;
+
 Result<std::string> scalar_text(const std::string& path, const std::string& key,
-                                const nlohmann::json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_boolean() || value.is_number_integer()) return value.dump();
+                                const JsonValue& value) {
+  using Kind = JsonValue::Kind;
+  if (value.kind() == Kind::kString || value.kind() == Kind::kBool ||
+      value.kind() == Kind::kInteger) {
+    return value.text();
+  }
   return refuse(path, "'" + key + "': expected a text, whole number, true or false, found " +
-                          value.type_name());
+                          std::string(value.kind_name()));
+}
+
+Result<ConfigFile> read_sections(const std::string& path, const JsonValue& root) {
+  if (root.kind() != JsonValue::Kind::kObject) return refuse(path, "expected a JSON object");
+  ConfigFile config;
+  for (size_t i = 0; i < root.keys().size(); ++i) {
+    const std::string& section = root.keys()[i];
+    const JsonValue& values = root.values()[i];
+    if (section != "options" && section != "aliases") {
+      return refuse(path, "unknown key '" + section + "'; expected options or aliases");
+    }
+    if (values.kind() != JsonValue::Kind::kObject) {
+      return refuse(path, "'" + section + "': expected an object");
+    }
+    for (size_t j = 0; j < values.keys().size(); ++j) {
+      const std::string& key = values.keys()[j];
+      BP_TRY_ASSIGN(std::string text, scalar_text(path, key, values.values()[j]));
+      if (section == "options") {
+        config.plugin_options.push_back({key, text});
+      } else {
+        config.aliases.emplace(key, text);
+      }
+    }
+  }
+  return config;
 }
 
 }  // namespace
@@ -29,24 +62,13 @@ Result<ConfigFile> read_config_file(const std::string& path) {
   if (!stream) return refuse(path, "cannot be read");
   std::stringstream text;
   text << stream.rdbuf();
-  const nlohmann::json root = nlohmann::json::parse(text.str(), nullptr, false);
-  if (!root.is_object()) return refuse(path, "expected a JSON object");
-  ConfigFile config;
-  for (const auto& [section, values] : root.items()) {
-    if (section != "options" && section != "aliases") {
-      return refuse(path, "unknown key '" + section + "'; expected options or aliases");
-    }
-    if (!values.is_object()) return refuse(path, "'" + section + "': expected an object");
-    for (const auto& [key, value] : values.items()) {
-      BP_TRY_ASSIGN(std::string value_text, scalar_text(path, key, value));
-      if (section == "options") {
-        config.plugin_options.push_back({key, value_text});
-      } else {
-        config.aliases.emplace(key, value_text);
-      }
-    }
+  try {
+    return read_sections(path, parse_json(text.str(), kMaxBytes));
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    return refuse(path, error.what());
   }
-  return config;
 }
 
 }  // namespace bp

@@ -156,6 +156,7 @@ void Allocator::free(Block* block) {
 bool Allocator::is_small(uint64_t rounded_bytes) { return rounded_bytes <= kShelfSizes * kGranule; }
 
 Allocator::Shelf& Allocator::shelf_of_this_thread(Pool& pool) {
+  // Not this_thread_cell(): its first call on a thread asks for memory, which free() must not.
   static constinit std::atomic<size_t> thread_count{0};
   static constinit thread_local size_t number = 0;  // from 1
   if (number == 0) number = ++thread_count;

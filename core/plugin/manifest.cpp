@@ -8,6 +8,7 @@
 #include <charconv>
 #include <fstream>
 #include <set>
+#include <span>
 #include <stdexcept>
 
 #include "core/base/json.hpp"
@@ -98,6 +99,13 @@ void list_unknown(const JsonValue& object, const std::string& where,
   }
 }
 
+// An absent list is an empty one.
+std::span<const JsonValue> elements_of(const JsonValue* list, const std::string& what) {
+  if (list == nullptr) return {};
+  expect(list->kind() == JsonValue::Kind::kArray, "{} is no list", what);
+  return list->values();
+}
+
 OptionDecl read_option(const JsonValue& object) {
   OptionDecl decl;
   decl.name = identifier_of(object, "name");
@@ -107,12 +115,9 @@ OptionDecl read_option(const JsonValue& object) {
   decl.min = limit_of(object, "min", decl);
   decl.max = limit_of(object, "max", decl);
   std::vector<std::string> allowed;
-  if (const JsonValue* choices = object.find("choices")) {
-    expect(choices->kind() == JsonValue::Kind::kArray, "option '{}': choices is no list",
-           decl.name);
-    for (const JsonValue& choice : choices->values()) {
-      allowed.push_back(value_of(choice, decl, "choices"));
-    }
+  const std::string choices = "option '" + decl.name + "': choices";
+  for (const JsonValue& choice : elements_of(object.find("choices"), choices)) {
+    allowed.push_back(value_of(choice, decl, "choices"));
   }
   decl.choices = std::move(allowed);
   if (const JsonValue* value = object.find("default")) {
@@ -139,13 +144,8 @@ Manifest read_fields(const JsonValue& root) {
   manifest.sanitizer = sanitizers[kind];
   if (root.find("compiler") != nullptr || kind != 0)
     manifest.compiler = compilers[word_of(root, "compiler", compilers)];
-  const JsonValue none;
-  const JsonValue* options = root.find("options");
-  if (options == nullptr) options = &none;
-  expect(options == &none || options->kind() == JsonValue::Kind::kArray,
-         "field 'options' is no list");
   std::set<std::string> names;
-  for (const JsonValue& item : options->values()) {
+  for (const JsonValue& item : elements_of(root.find("options"), "field 'options'")) {
     const OptionDecl& decl = manifest.options.emplace_back(read_option(item));
     expect(names.insert(decl.name).second, "the option '{}' is declared twice", decl.name);
     list_unknown(item, "option " + decl.name + ", ",

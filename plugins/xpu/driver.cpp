@@ -107,9 +107,9 @@ void Driver::wait(cl_event event) const {
 
 void keep_until_the_end(void* object) noexcept {
   static std::mutex mutex;
-  static auto* const kept = new std::vector<void*>();
   const std::lock_guard lock(mutex);
   try {
+    static auto* const kept = new std::vector<void*>();
     kept->push_back(object);
   } catch (const std::bad_alloc&) {  // then a leak checker will name it
   }

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/config_file.hpp"
+
+#include <gmock/gmock.h>
+
+#include "core/base/temp_folder_test.hpp"
+
+namespace bp {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+Result<ConfigFile> read(std::string_view text) {
+  const TempFolder folder;
+  folder.write("config.json", std::string(text));
+  return read_config_file(folder.path("config.json"));
+}
+
+TEST(ConfigFile, Sections_ScalarsOfEachKind_AreTexts) {
+  const auto config = read(
+      R"({"options": {"npu.devices": 2, "npu.async": false, "xpu.platform": "Port \"1\""},
+          "aliases": {"fast": "cpu:0"}})");
+  ASSERT_TRUE(config.ok()) << config.status().to_string();
+  std::map<std::string, std::string> options;
+  for (const OptionSetting& option : config->plugin_options) options[option.name] = option.value;
+  EXPECT_THAT(options, ElementsAre(Pair("npu.async", "false"), Pair("npu.devices", "2"),
+                                   Pair("xpu.platform", "Port \"1\"")));
+  EXPECT_THAT(config->aliases, ElementsAre(Pair("fast", "cpu:0")));
+}
+
+TEST(ConfigFile, BadFiles_ErrorsNameTheFileAndWhatIsWrong) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"[]", "expected a JSON object"},
+      {"{", "parse error"},
+      {R"({"option": {}})", "unknown key 'option'; expected options or aliases"},
+      {R"({"options": []})", "'options': expected an object"},
+      {R"({"options": {"a.b": 1.5}})",
+       "'a.b': expected a text, whole number, true or false, found number"},
+      {R"({"aliases": {"a": null}})", "found null"},
+      {R"({"options": {"a.b": 1, "a.b": 2}})", "\"a.b\" stands twice in one object"}};
+  for (const auto& [text, words] : cases) {
+    const auto config = read(text);
+    ASSERT_FALSE(config.ok()) << text;
+    EXPECT_EQ(config.status().code(), BP_INVALID_ARGUMENT) << text;
+    EXPECT_THAT(config.status().message(), HasSubstr("config.json: ")) << text;
+    EXPECT_THAT(config.status().message(), HasSubstr(words)) << text;
+  }
+}
+
+TEST(ConfigFile, NoFile_CannotBeRead) {
+  const auto config = read_config_file("/nowhere/config.json");
+  ASSERT_FALSE(config.ok());
+  EXPECT_EQ(config.status().message(), "configuration file /nowhere/config.json: cannot be read");
+}
+
+}  // namespace
+}  // namespace bp

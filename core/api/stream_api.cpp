@@ -7,13 +7,14 @@ namespace bp {
 namespace {
 
 /// What acquire and release of a tensor share: the objects, and whether the access writes.
-struct Access {
+struct TensorUse {
   ApiStream* stream = nullptr;
-  Storage* storage = nullptr;
+  Tensor* tensor = nullptr;
+  bool read = false;
   bool write = false;
 };
 
-Result<Access> read_access(bpa_stream* stream, const bpa_tensor* tensor, uint32_t access) {
+Result<TensorUse> read_access(bpa_stream* stream, const bpa_tensor* tensor, uint32_t access) {
   constexpr uint32_t kKnown = BPA_ACCESS_READ_BIT | BPA_ACCESS_WRITE_BIT;
   BP_TRY_ASSIGN(ApiStream * found, object_of(stream, "stream"));
   BP_TRY_ASSIGN(Tensor * used, object_of(tensor, "tensor"));
@@ -25,7 +26,8 @@ Result<Access> read_access(bpa_stream* stream, const bpa_tensor* tensor, uint32_
     return bad_argument("tensor",
                         "is " + used->describe() + ", and the stream is of " + device.name());
   }
-  return Access{found, &used->storage(), (access & BPA_ACCESS_WRITE_BIT) != 0};
+  return TensorUse{found, used, (access & BPA_ACCESS_READ_BIT) != 0,
+                   (access & BPA_ACCESS_WRITE_BIT) != 0};
 }
 
 Status give_stream(Ref<ApiStream> stream, bpa_stream** out_stream) {
@@ -118,18 +120,21 @@ bpa_status bpa_stream_native_handle(bpa_stream* stream, const char** out_kind,
 bpa_status bpa_stream_acquire_tensor(bpa_stream* stream, const bpa_tensor* tensor,
                                      uint32_t access) {
   return guarded([&]() -> Status {
-    BP_TRY_ASSIGN(const bp::Access found, bp::read_access(stream, tensor, access));
-    return found.storage->order_before(found.stream->stream, found.write);
+    BP_TRY_ASSIGN(const bp::TensorUse found, bp::read_access(stream, tensor, access));
+    bp::Stream& queue = found.stream->stream;
+    if (found.write && !found.read) return found.tensor->order_before_write(queue);
+    return found.tensor->storage().order_before(
+        queue, found.write ? bp::Access::kWrite : bp::Access::kRead);
   });
 }
 
 bpa_status bpa_stream_release_tensor(bpa_stream* stream, const bpa_tensor* tensor,
                                      uint32_t access) {
   return guarded([&]() -> Status {
-    BP_TRY_ASSIGN(const bp::Access found, bp::read_access(stream, tensor, access));
+    BP_TRY_ASSIGN(const bp::TensorUse found, bp::read_access(stream, tensor, access));
     bp::Stream& queue = found.stream->stream;
     BP_TRY_ASSIGN(const uint64_t seq, queue.device().note_native_work(queue));
-    found.storage->note_use(queue, seq, found.write);
+    found.tensor->storage().note_use(queue, seq, found.write);
     return {};
   });
 }

@@ -135,7 +135,7 @@ Status launch_native(Stream& stream, const Resolution& resolution, std::span<Ten
     }
     inputs[i]->write_abi(&tensors[i]);
     if (inputs[i]->device() != nullptr) {
-      BP_TRY(inputs[i]->storage().order_before(stream, false));
+      BP_TRY(inputs[i]->storage().order_before(stream, Access::kRead));
     }
   }
   for (size_t i = 0; i < output_count; ++i) {

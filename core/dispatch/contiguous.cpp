@@ -30,8 +30,8 @@ Result<std::shared_ptr<PlannedKernel>> plan_copy(const Tensor& tensor, Device& d
 
 Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source, Tensor& target,
                    Stream& stream) {
-  BP_TRY(source.storage().order_before(stream, false));
-  BP_TRY(target.storage().order_before(stream, true));
+  BP_TRY(source.storage().order_before(stream, Access::kRead));
+  BP_TRY(target.order_before_write(stream));
   const std::array<bp_tensor, 2> tensors{source.abi(), target.abi()};
   BP_TRY_ASSIGN(bp_kernel_state * state, planned->borrow_state(stream));
   const auto seq = launch(stream, {.kernel = *planned,
@@ -53,11 +53,13 @@ Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source
 Status copy_through_host(const Ref<Tensor>& source, Tensor& target, Stream& stream) {
   BP_TRY_ASSIGN(const HostTensor staging, copy_to_host(source));
   if (staging.bytes == 0) return {};
-  BP_TRY(target.storage().order_before(stream, true));
-  const Storage& storage = target.storage();
-  return stream.device().copy_in(stream,
+  BP_TRY(target.order_before_write(stream));
+  Storage& storage = target.storage();
+  BP_TRY(stream.device().copy_in(stream,
                                  {storage.handle(), storage.offset_bytes() + target.offset_bytes()},
-                                 staging.data, staging.bytes);
+                                 staging.data, staging.bytes));
+  storage.note_host_write();
+  return {};
 }
 
 }  // namespace

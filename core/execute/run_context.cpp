@@ -155,7 +155,7 @@ Status SegmentInstance::use_bound(std::span<const Ref<Tensor>> bound) {
                         tensor->device() == devices_[where] && tensor->sizes() == slot.sizes &&
                         is_plan_aligned(*tensor) && !is_shared(out);
     if (!direct) continue;
-    BP_TRY(tensor->storage().order_before(*streams_[where], true));
+    BP_TRY(tensor->order_before_write(*streams_[where]));
     owned_[out.slot] = tensor;
   }
   return {};
@@ -178,7 +178,7 @@ Status SegmentInstance::order_live_ins(std::span<const Ref<Tensor>> values) {
     const Slot& slot = segment_->slots[id];
     if (slot.kind != SlotKind::kLiveIn) continue;
     owned_[id] = values[slot.live_in];
-    BP_TRY(owned_[id]->storage().order_before(*streams_[0], false));
+    BP_TRY(owned_[id]->storage().order_before(*streams_[0], Access::kRead));
   }
   return {};
 }

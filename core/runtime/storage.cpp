@@ -54,9 +54,8 @@ Result<Ref<Storage>> Storage::allocate(Device& device, uint64_t bytes, MemoryTag
                                        Stream& home) {
   BP_TRY_ASSIGN(Block * block, device.allocator().allocate(bytes, tag, home.pool()));
   Ref<Storage> storage;
-  const Status made = contain([&] {
-    storage = Ref<Storage>::make(&device, block->handle, block->offset_bytes, block->bytes);
-  });
+  const Status made = contain(
+      [&] { storage = Ref<Storage>::make(&device, block->handle, block->offset_bytes, bytes); });
   if (!made.ok()) {
     device.allocator().free(block);
     return made;
@@ -79,11 +78,12 @@ Storage::Marks Storage::marks(bool write) {
   return {last_write_, write ? last_reads_ : std::vector<Mark>()};
 }
 
-Status Storage::order_after_marks(Stream& stream, bool write) {
-  const Marks before = marks(write);
+Status Storage::order_after_marks(Stream& stream, Access access) {
+  const Marks before = marks(access != Access::kRead);
   if (Stream* writer = before.last_write.stream; writer != nullptr) {
     BP_TRY(stream.wait_for(*writer, before.last_write.seq));
-    BP_TRY(writer->check_lost(before.last_write.seq));
+    const Status lost = writer->check_lost(before.last_write.seq);
+    if (access != Access::kOverwrite) BP_TRY(lost);
   }
   for (const Mark& reader : before.last_reads) {
     BP_TRY(stream.wait_for(*reader.stream, reader.seq));
@@ -111,6 +111,12 @@ void Storage::note_use(Stream& stream, uint64_t seq, bool write) {
     }
   }
   last_reads_.push_back({&stream, seq});
+}
+
+void Storage::note_host_write() {
+  std::lock_guard lock(marks_mutex_);
+  last_write_ = {};
+  last_reads_.clear();
 }
 
 void Storage::note_fault(Stream& stream, uint64_t first_seq, uint64_t last_seq) {

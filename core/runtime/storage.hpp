@@ -29,6 +29,13 @@ struct Mark {
   uint64_t seq = 0;
 };
 
+/// What work is going to do with memory.
+enum class Access {
+  kRead,
+  kWrite,
+  kOverwrite,  // all of it, so that contents which a failure has lost are missed by nobody
+};
+
 class Storage : public Counted<Storage>, public Recycled<Storage> {
  public:
   /// Device memory from the device's allocator, at home on `home` (the stream that will write it
@@ -49,14 +56,17 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   uint64_t offset_bytes() const { return offset_bytes_; }  // where this storage begins
   uint64_t bytes() const { return bytes_; }
 
-  /// Makes `stream` wait for what must be over before it reads (or, with `write`, writes) here.
-  /// Errors: those of the waits; the failure that the contents were lost by.
-  Status order_before(Stream& stream, bool write) {
+  /// Makes `stream` wait for what must be over before it uses the memory.
+  /// Errors: those of the waits; unless all is overwritten, the failure that the contents were lost
+  /// by.
+  Status order_before(Stream& stream, Access access) {
     if (!is_marked_.load(std::memory_order_acquire)) return {};
-    return order_after_marks(stream, write);
+    return order_after_marks(stream, access);
   }
   /// Notes that work `seq` of `stream` reads or writes here.
   void note_use(Stream& stream, uint64_t seq, bool write);
+  /// Notes that a write which came after the marked work is done already.
+  void note_host_write();
   /// The host waits until writers (and, with `write`, readers) are done. Errors: those of the
   /// waits; a data fault that the contents come from, to the first who asks.
   Status wait_on_host(bool write);
@@ -97,7 +107,7 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   };
   Marks marks(bool write);
   void let_work_end();
-  Status order_after_marks(Stream& stream, bool write);
+  Status order_after_marks(Stream& stream, Access access);
   Status claim_faults();
   void copy_fault_marks(Storage& source);
 

@@ -94,7 +94,8 @@ Status Stream::wait_until_done(uint64_t* out_issued) {
   bp_stream* handle = nullptr;
   {
     std::lock_guard lock(mutex_);
-    BP_TRY(first_failure_);
+    // A failure that a call came upon says nothing about the work before that call.
+    if (failure_is_settled_) return first_failure_;
     *out_issued = issued_seq_;
     if (handle_ == nullptr) return {};  // inline, or ended: what was launched is done
     handle = handle_;
@@ -103,15 +104,18 @@ Status Stream::wait_until_done(uint64_t* out_issued) {
   const InProgress in_progress{*this};
   const auto timeout_ns = static_cast<uint64_t>(device_.wait_timeout().count());
   const bp_status code = device_.slots().stream.stream_sync(handle, timeout_ns);
-  if (code == BP_OK) return {};
   if (code == BP_TIMEOUT) return timed_out(device_, "the stream was not done");
-  return note_failure(code, "stream_sync");
+  if (code != BP_OK) return note_failure(code, "stream_sync");
+  std::lock_guard lock(mutex_);
+  failure_is_settled_ = !first_failure_.ok();
+  return first_failure_;
 }
 
 Status Stream::note_failure(bp_status code, std::string_view what) {
   const Status status = failure(code, what);
   std::lock_guard lock(mutex_);
   if (first_failure_.ok()) first_failure_ = status;
+  failure_is_settled_ = true;
   return first_failure_;
 }
 
@@ -194,6 +198,7 @@ void Stream::leave_failure() {
   if (!first_failure_.ok()) {
     add_trouble({done_seq_.load() + 1, issued_seq_, true, first_failure_});
     first_failure_ = {};
+    failure_is_settled_ = false;
   }
   done_seq_.store(issued_seq_, std::memory_order_release);
 }

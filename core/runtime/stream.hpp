@@ -148,8 +148,9 @@ class Stream {
   uint64_t issued_seq_ = 0;
   std::atomic<uint64_t> done_seq_{0};
   std::array<RecentOp, kRecentOps> recent_ops_{};
-  Status first_failure_;            // under mutex_; until reset()
-  uint32_t waits_in_progress_ = 0;  // under mutex_: they use handle_ without it
+  Status first_failure_;             // under mutex_; until reset()
+  bool failure_is_settled_ = false;  // under mutex_: no work is left that still uses memory
+  uint32_t waits_in_progress_ = 0;   // under mutex_: they use handle_ without it
   std::condition_variable wait_ended_;
 
   // The fault words are a ring; launches take them in order, collect_faults() gives them back.

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/base/dims.hpp"
+#include "core/base/dtype.hpp"
 #include "core/base/ref.hpp"
 #include "core/base/status.hpp"
 #include "core/graph/graph.hpp"
@@ -67,6 +68,12 @@ class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
     out_tensor->layout = 0;
     out_tensor->flags = storage_->device() == nullptr ? BP_TENSOR_HOST_BIT : 0;
     out_tensor->reserved = 0;
+  }
+  /// storage().order_before work that writes this tensor, and all of it.
+  Status order_before_write(Stream& stream) {
+    const bool is_all = contiguous() && offset_bytes_ == 0 &&
+                        dtype_storage_bytes(dtype_, element_count()) == storage_->bytes();
+    return storage_->order_before(stream, is_all ? Access::kOverwrite : Access::kWrite);
   }
   /// "f32 [2, 3] on cpu:0"
   std::string describe() const;

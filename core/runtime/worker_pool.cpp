@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
+#include <list>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -20,7 +20,7 @@ namespace bp {
 struct WorkerPool::State {
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Task> tasks;
+  std::list<Task> tasks;  // moved from list to list: closing asks for no memory
   std::vector<std::thread> threads;
   uint32_t max_threads = 1;
   uint32_t idle = 0;
@@ -38,12 +38,12 @@ thread_local constinit const void* current_pool = nullptr;
 }  // namespace
 
 void WorkerPool::State::run_one(std::unique_lock<std::mutex>& lock) {
-  Task task = std::move(tasks.front());
-  tasks.pop_front();
+  std::list<Task> task;
+  task.splice(task.begin(), tasks, tasks.begin());
   ++running;
   lock.unlock();
-  task(true);
-  task = nullptr;        // may destroy the pool; the state is ours
+  task.front()(true);
+  task.clear();          // may destroy the pool; the state is ours
   if (forked()) return;  // the task forked: in the child nobody adds or waits
   lock.lock();
   --running;
@@ -92,6 +92,8 @@ WorkerPool::~WorkerPool() {
 bool WorkerPool::on_worker() const { return current_pool == state_.get(); }
 
 Status WorkerPool::submit(Task task) {
+  std::list<Task> added;
+  added.push_back(std::move(task));
   const std::lock_guard lock(state_->mutex);
   if (state_->closed) return Status(BP_GONE, "the Runtime was closed");
   if (state_->tasks.size() >= state_->idle && state_->threads.size() < state_->max_threads) {
@@ -100,17 +102,17 @@ Status WorkerPool::submit(Task task) {
       state_->threads.emplace_back(State::work, state_);
     } catch (const std::system_error& error) {
       if (state_->threads.empty()) {
-        return Status(BP_UNAVAILABLE, std::string("no thread for this task: ") + error.what());
+        return Status(BP_OUT_OF_MEMORY, std::string("no thread for this task: ") + error.what());
       }
     }
   }
-  state_->tasks.push_back(std::move(task));
+  state_->tasks.splice(state_->tasks.end(), added);
   state_->changed.notify_one();
   return {};
 }
 
 Status WorkerPool::close(std::chrono::nanoseconds timeout) {
-  std::deque<Task> never_begun;
+  std::list<Task> never_begun;
   {
     const std::lock_guard lock(state_->mutex);
     state_->closed = true;

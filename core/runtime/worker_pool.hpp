@@ -28,8 +28,8 @@ class WorkerPool {
 
   /// Before the first submit(); 1 without it.
   void set_max_threads(uint32_t max_threads);
-  /// Tasks begin in the order of submission. Errors: GONE after close; UNAVAILABLE if the system
-  /// gives no thread; std::bad_alloc. Any thread.
+  /// Tasks begin in the order of submission. Errors: GONE after close; OUT_OF_MEMORY if the
+  /// system gives no thread; std::bad_alloc. Any thread.
   Status submit(Task task);
   /// Takes no more tasks, ends those that have not begun, waits for the others. Errors: TIMEOUT;
   /// it may then be called again. Not from a task.

@@ -135,16 +135,15 @@ bp_status Stream::sync(uint64_t timeout_ns) {
   const uint64_t seq = tracker_->last_seq();
   const bool settled = await(device_.driver(), tracker_->last_event(), timeout_ns,
                              [&] { return tracker_->is_settled(seq); });
+  if (!settled) return BP_TIMEOUT;
   const auto failure = tracker_->failure();
-  if (failure != nullptr) return report(failure->status, *failure);
-  return settled ? BP_OK : BP_TIMEOUT;
+  return failure != nullptr ? report(failure->status, *failure) : BP_OK;
 }
 
 bp_status Stream::query() {
-  const bool settled = tracker_->is_settled(tracker_->last_seq());
+  if (!tracker_->is_settled(tracker_->last_seq())) return BP_PENDING;
   const auto failure = tracker_->failure();
-  if (failure != nullptr) return report(failure->status, *failure);
-  return settled ? BP_OK : BP_PENDING;
+  return failure != nullptr ? report(failure->status, *failure) : BP_OK;
 }
 
 bp_status Stream::record(Event* event) {

@@ -25,7 +25,7 @@ def run(*arguments, program=None, **environment):
     clean = {name: value for name, value in os.environ.items()
              if not name.startswith("BACKPLANE_")}
     command = [str(program or BIN / "backplane"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=100,
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=300,
                           env={**clean, **environment}, check=False)
 
 

@@ -28,7 +28,7 @@ class FakeQueue {
   bool run_one() {
     std::unique_lock lock(mutex_);
     if (tasks_.empty()) return false;
-    const Task task = tasks_.front();
+    Task& task = tasks_.front();  // stays where it is when others are added behind it
     lock.unlock();
     if (!task()) return false;
     lock.lock();

@@ -46,9 +46,9 @@ void enqueue(bp_stream* stream, Work work, uint64_t op_seq = 0, bool even_if_bro
   if (stream->state->failure != BP_OK && !even_if_broken) {
     throw Failure{BP_POISONED, "the stream failed before"};
   }
-  ++stream->state->pushed_count;
   const bp::sdk::Host host = stream->device->instance->host;
   stream->queue->push([state = stream->state, work = std::move(work), host, op_seq, stream] {
+    if (stream->device->lost) state->failure = BP_DEVICE_LOST;  // it touches nothing any more
     try {
       if (!work(state.get())) return false;
     } catch (const Failure& failure) {
@@ -58,15 +58,15 @@ void enqueue(bp_stream* stream, Work work, uint64_t op_seq = 0, bool even_if_bro
     ++state->done_count;
     return true;
   });
+  ++stream->state->pushed_count;  // it is in the queue now
 }
 
 bp_status answer(const StreamState& state) {
-  if (state.failure != BP_OK) return state.failure;
-  return state.done_count < state.pushed_count ? BP_PENDING : BP_OK;
+  return state.done_count < state.pushed_count ? BP_PENDING : state.failure;
 }
 
 bp_status add_stream(bp_device* device, bp::fakes::FakeQueue* wrapped, bp_stream** out_stream) {
-  return device_call(device, [&] {
+  return driver_call(device, [&] {
     auto stream = std::make_unique<bp_stream>();
     stream->device = device;
     if (wrapped == nullptr) stream->own = std::make_unique<bp::fakes::FakeQueue>();
@@ -95,10 +95,12 @@ bp_status stream_destroy(bp_stream* stream) {
 bp_status stream_query(bp_stream* stream) {
   if (stream == nullptr) return BP_INVALID_ARGUMENT;
   bp_status status = BP_OK;
-  const bp_status called = device_call(stream->device, [&] {
+  const bp_status called = driver_call(stream->device, [&] {
     run_queues(stream->device);
     status = answer(*stream->state);
   });
+  // A stream that has answered a failure does none of the rest: the caller takes its memory back.
+  if (called != BP_OK && stream->state->failure == BP_OK) stream->state->failure = called;
   return called != BP_OK ? called : status;
 }
 
@@ -110,7 +112,7 @@ bp_status stream_sync(bp_stream* stream, uint64_t) {
 bp_status event_create(bp_device* device, const bp_event_args* args, bp_event** out_event) {
   if (!device || !args || !out_event) return BP_INVALID_ARGUMENT;
   if (bp::sdk::read_args(args).flags != 0) return BP_UNSUPPORTED;
-  return device_call(device, [&] { *out_event = new bp_event{device, nullptr}; });
+  return driver_call(device, [&] { *out_event = new bp_event{device, nullptr}; });
 }
 
 bp_status event_destroy(bp_event* event) {
@@ -120,7 +122,7 @@ bp_status event_destroy(bp_event* event) {
 
 bp_status event_record(bp_event* event, bp_stream* stream) {
   if (!event || !stream) return BP_INVALID_ARGUMENT;
-  return device_call(event->device, [&] {
+  return driver_call(event->device, [&] {
     auto record = std::make_shared<Record>();
     enqueue(stream, [record](StreamState* state) {
       *record = {true, state->failure};
@@ -132,7 +134,7 @@ bp_status event_record(bp_event* event, bp_stream* stream) {
 
 bp_status event_wait(bp_event* event, bp_stream* stream) {
   if (!event || !stream) return BP_INVALID_ARGUMENT;
-  return device_call(event->device, [&] {
+  return driver_call(event->device, [&] {
     if (event->latest == nullptr) return;
     enqueue(stream, [record = event->latest](StreamState* state) {
       if (record->done && state->failure == BP_OK) state->failure = record->failure;
@@ -159,7 +161,7 @@ bp_status event_sync(bp_event* event, uint64_t) {
 
 bp_status mem_copy_async(bp_stream* stream, const bp_copy_args* their_args) {
   if (!stream || !their_args) return BP_INVALID_ARGUMENT;
-  return device_call(stream->device, [&] {
+  return driver_call(stream->device, [&] {
     enqueue(stream, [device = stream->device,
                      args = bp::sdk::read_args(their_args, 0)](StreamState* state) {
       if (state->failure == BP_OK) copy_now(device, args);
@@ -170,7 +172,7 @@ bp_status mem_copy_async(bp_stream* stream, const bp_copy_args* their_args) {
 
 bp_status stream_host_call(bp_stream* stream, bp_host_fn fn, void* user) {
   if (!stream || !fn) return BP_INVALID_ARGUMENT;
-  return device_call(stream->device, [&] {
+  return driver_call(stream->device, [&] {
     const auto call = [fn, user](StreamState* state) {
       fn(user, state->failure);
       return true;
@@ -181,7 +183,7 @@ bp_status stream_host_call(bp_stream* stream, bp_host_fn fn, void* user) {
 
 bp_status stream_native_handle(bp_stream* stream, bp_native_stream* out_native) {
   if (!stream || !out_native) return BP_INVALID_ARGUMENT;
-  return device_call(stream->device, [&] {
+  return driver_call(stream->device, [&] {
     bp_native_stream native{};
     native.handle = reinterpret_cast<uint64_t>(stream->queue);
     native.kind = bp::sdk::str(bp::fakes::kFakeQueueKind);

@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <new>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -84,9 +83,6 @@ bool counts(void* caller) {
 bool refuse(std::atomic<uint64_t>& nth, bool later_too, void* caller) {
   const uint64_t wanted = nth.load(std::memory_order_relaxed);
   if (wanted == kOff || !counts(caller)) return false;
-  // The JSON library's values ask for memory in their destructors, where a refusal ends the
-  // process: what is asked for while an earlier refusal is on its way is given.
-  if (later_too && std::uncaught_exceptions() > 0) return false;
   const uint64_t request = g_requests.fetch_add(1) + 1;
   if (request != wanted && !(later_too && request > wanted)) return false;
   g_refused.fetch_add(1);

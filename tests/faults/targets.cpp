@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The devices: one inline, one with everything native but mapping, the same with emulated streams,
-// and the fake that has the required functions only and takes one call at a time, queued and
-// inline.
+// the fake that has the required functions only and takes one call at a time, queued and inline,
+// and the fake whose queues have names.
 #include "tests/faults/targets.hpp"
 
 namespace bp::faults {
@@ -12,6 +12,7 @@ namespace {
 constexpr const char* kCpuPath = BP_PLUGIN_DIR "/cpu";
 constexpr const char* kNpuPath = BP_PLUGIN_DIR "/cpu:" BP_PLUGIN_DIR "/npu";
 constexpr const char* kFakePath = BP_PLUGIN_DIR "/cpu:" BP_FAKES_DIR "/inject";
+constexpr const char* kQueuesPath = BP_PLUGIN_DIR "/cpu:" BP_FAKES_DIR "/queues";
 
 }  // namespace
 
@@ -43,7 +44,13 @@ std::vector<Target> targets() {
            .plugin_path = kFakePath,
            .options = {"inject.memory", "16MiB", "inject.inline", "true"},
            .injects = true,
-           .is_queued = false}};
+           .is_queued = false},
+          {.name = "fake_queues",
+           .device = "queues:0",
+           .plugin_path = kQueuesPath,
+           .options = {"queues.memory", "16MiB"},
+           .injects = true,
+           .has_native_streams = true}};
 }
 
 const std::vector<FaultKind>& fault_kinds() {

@@ -19,6 +19,7 @@ struct Target {
   std::array<const char*, 6> options;  // names and values in turn; nullptr ends them
   bool injects = false;                // offers bp.test_inject
   bool is_queued = true;
+  bool has_native_streams = false;
 };
 
 std::vector<Target> targets();

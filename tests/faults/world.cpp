@@ -37,11 +37,16 @@ bpa_status World::open(const char* inject_kind, const char* inject_nth) {
     names[count] = target_.options[i];
     settings[count++] = target_.options[i + 1];
   }
-  const bool is_fake = target_.device.starts_with("inject");
+  std::array<char, 32> kind_name{};
+  std::array<char, 32> nth_name{};
   if (inject_kind != nullptr) {
-    names[count] = is_fake ? "inject.inject" : "npu.inject";
+    const auto length = static_cast<int>(target_.device.find(':'));
+    const char* const plugin = target_.device.data();
+    std::snprintf(kind_name.data(), kind_name.size(), "%.*s.inject", length, plugin);
+    std::snprintf(nth_name.data(), nth_name.size(), "%.*s.inject_nth", length, plugin);
+    names[count] = kind_name.data();
     settings[count++] = inject_kind;
-    names[count] = is_fake ? "inject.inject_nth" : "npu.inject_nth";
+    names[count] = nth_name.data();
     settings[count++] = inject_nth;
   }
   bpa_runtime_args args{};
@@ -73,6 +78,9 @@ World::~World() {
   bpa_session_release(session);
   for (bpa_tensor* tensor : inputs) bpa_tensor_release(tensor);
   for (bpa_tensor* tensor : outputs) bpa_tensor_release(tensor);
+  bpa_stream_release(other_stream);
+  bpa_stream_release(stream);
+  bpa_cancel_release(cancel);
   bpa_runtime_release(runtime);
 }
 

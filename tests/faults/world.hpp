@@ -6,7 +6,9 @@
 #define BACKPLANE_TESTS_FAULTS_WORLD_HPP
 
 #include <array>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 
 #include "backplane/backplane.h"
 #include "backplane/sdk/test_inject.h"
@@ -42,9 +44,21 @@ class World {
   bpa_device* device = nullptr;
   bpa_device* host = nullptr;  // cpu:0
   bpa_session* session = nullptr;
+  bpa_cancel* cancel = nullptr;
+  bpa_stream* stream = nullptr;
+  bpa_stream* other_stream = nullptr;
   std::array<bpa_tensor*, 4> inputs{};
   std::array<bpa_tensor*, 2> outputs{};
   std::array<float, 64> values{};  // read back
+  int wrapped_count = 0;           // tensors over memory of the test's
+  int deleted_count = 0;           // calls of their deleter
+  struct Async {                   // the end of an asynchronous run
+    std::mutex mutex;
+    std::condition_variable ended;
+    int calls = 0;
+    bpa_status status = BP_OK;
+  } async;
+  std::array<char, 1024> words{};  // of an error that came on another thread; "": bpa_last_error's
   const char* misuse = nullptr;    // a rule of the API that was seen broken
   bool injection_is_gone = false;  // with the instance
 

@@ -70,7 +70,8 @@ class ExternalStreamTest : public DeviceTest {
   }
   /// What bpa_stream_acquire_tensor and its opposite do.
   static void acquire(Stream* stream, const Ref<Tensor>& tensor, bool write) {
-    const Status status = tensor->storage().order_before(*stream, write);
+    const Access access = write ? Access::kWrite : Access::kRead;
+    const Status status = tensor->storage().order_before(*stream, access);
     EXPECT_TRUE(status.ok()) << status.to_string();
   }
   void release(Stream* stream, const Ref<Tensor>& tensor, bool write) {
@@ -240,6 +241,25 @@ TEST_P(BrokenExternalStreamTest, ReleasedAfterAFailure_ResultsAreLostAndTheNextI
   EXPECT_EQ(values(call_on(next, "add", {x.get(), x.get()})), (std::vector<double>{-2, 4}));
   EXPECT_FALSE(copy_to_host(lost).ok()) << "lost for good";
   device_->release_stream(next);
+}
+
+TEST_P(BrokenExternalStreamTest, Failed_IsWaitedForUntilTheRestOfItsWorkIsOver) {
+  open_queues({{"BACKPLANE_TIMEOUT", "1"}}, "relu_fails");
+  fakes::FakeQueue queue;
+  bool open = false;
+  const NativeQueue native{std::string(fakes::kFakeQueueKind), reinterpret_cast<uint64_t>(&queue)};
+  Stream* external = wrapped(native);
+  const Ref<Tensor> x = upload_f32({2}, {-1, 2});
+  const Ref<Tensor> lost = call_on(external, "relu", {x.get()});
+  queue.push([&open] { return open; });  // the application's, and it still uses memory
+  ASSERT_TRUE(device_->note_native_work(*external).ok());
+  EXPECT_EQ(external->query().code(), BP_PENDING);
+  EXPECT_EQ(device_->note_native_work(*external).status().code(), BP_POISONED);
+  EXPECT_EQ(external->sync().code(), BP_TIMEOUT) << "the failure alone says nothing about the rest";
+  open = true;
+  EXPECT_EQ(external->sync().code(), BP_INTERNAL);
+  EXPECT_EQ(copy_to_host(lost).status().code(), BP_INTERNAL);
+  device_->release_stream(external);
 }
 
 TEST_P(BrokenExternalStreamTest, WorkThatDoesNotEnd_KeepsTheQueueUntilTheDeviceCloses) {

@@ -140,7 +140,26 @@ TEST_P(BrokenDeviceTest, Stream_Failed_IsPoisonedUntilReset) {
   EXPECT_EQ(values(must_call("add", {x, x})), (std::vector<double>{-2, 4}));
   EXPECT_EQ(copy_to_host(*broken).status().message(), first.message()) << "lost for good";
   EXPECT_FALSE(try_call("add", {*broken, x}).ok()) << "nothing is made from lost contents";
+  EXPECT_FALSE((*broken)->storage().order_before(stream, Access::kWrite).ok())
+      << "a part of them would stay lost";
   EXPECT_EQ(values(must_call("add", {x, x})), (std::vector<double>{-2, 4}));
+}
+
+TEST_P(BrokenDeviceTest, Contents_Lost_AreMissedByNobodyOnceAllIsOverwritten) {
+  open_with("relu_fails");
+  const Ref<Tensor> x = upload_f32({2}, {-1, 2});
+  const Ref<Tensor> host = Tensor::wrap_host(*copy_to_host(x));
+  const Ref<Tensor> target = must_call("relu", {x});
+  Stream& stream = device_->default_stream();
+  ASSERT_FALSE(stream.sync().ok());
+  ASSERT_TRUE(stream.reset().ok());
+  const Ref<Tensor> part = target->view({1}, {1}, 1);
+  const Ref<Tensor> one = upload_f32({1}, {7});
+  EXPECT_FALSE(copy_into(one, part, false, stream).ok()) << "the rest would stay lost";
+  ASSERT_TRUE(copy_into(host, target, false, stream).ok());
+  EXPECT_EQ(values(target), (std::vector<double>{-1, 2}));
+  ASSERT_TRUE(copy_into(one, part, false, stream).ok());
+  EXPECT_EQ(values(must_call("add", {target, target})), (std::vector<double>{-2, 14}));
 }
 
 TEST_P(BrokenDeviceTest, Stream_FailedOfTheUser_LeavesTheDefaultOneAlone) {

@@ -144,7 +144,7 @@ TEST_P(OrderTest, Write_OfWhatAnotherStreamReads_WaitsForIt) {
   const Ref<Tensor> y = add(x, x, held_);
   Stream& stream = device_->default_stream();
   Storage& storage = x->storage();
-  ASSERT_TRUE(storage.order_before(stream, true).ok());
+  ASSERT_TRUE(storage.order_before(stream, Access::kWrite).ok());
   ASSERT_TRUE(
       device_->fill_zero(stream, {storage.handle(), storage.offset_bytes()}, storage.bytes()).ok());
   gate_.open_later();

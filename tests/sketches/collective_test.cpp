@@ -87,10 +87,6 @@ class CollectiveSketch : public SketchTest {
     const bp_comm_abort_args args{sizeof(args), 0, comms.data(), comms.size()};
     EXPECT_EQ(api_.comm_abort(&args), BP_OK);
   }
-  /// What was lost with a stream answers its failure to whoever uses it.
-  void renew_receivers() {
-    for (uint32_t r = 0; r < kRanks; ++r) ranks_[r].recv = tensor(r, std::vector<float>(12));
-  }
   void leave_all() {
     for (Rank& rank : ranks_) {
       ASSERT_EQ(api_.comm_destroy(rank.comm), BP_OK);
@@ -117,8 +113,8 @@ class CollectiveSketch : public SketchTest {
   /// As the core would: order, lock, numbers, enqueue, marks.
   Status enqueue(uint32_t r, const std::vector<bp_collective>& operations) {
     Rank& rank = ranks_[r];
-    BP_TRY(rank.send->storage().order_before(*rank.stream, false));
-    BP_TRY(rank.recv->storage().order_before(*rank.stream, true));
+    BP_TRY(rank.send->storage().order_before(*rank.stream, Access::kRead));
+    BP_TRY(rank.recv->order_before_write(*rank.stream));
     uint64_t seq = 0;
     bp_status code = BP_OK;
     {
@@ -307,7 +303,6 @@ TEST_F(CollectiveSketch, Errors_KindsOrSequencesOrPartnersDiffer_AllRanksAreTold
     }
     expect_all_fail(BP_INVALID_ARGUMENT, {"disagree", "rank"});
     leave_all();
-    renew_receivers();
   }
 }
 
@@ -361,7 +356,6 @@ TEST_F(CollectiveSketch, Errors_Abort_EndsWaitsWithinASecondAndAGroupCanBeRebuil
   EXPECT_EQ(enqueue(0, {operation(0, BP_COLLECTIVE_ALL_REDUCE)}).code(), BP_CANCELLED);
   leave_all();
   join_all();
-  renew_receivers();
   enqueue_all(BP_COLLECTIVE_ALL_REDUCE);
   for (uint32_t r = 0; r < kRanks; ++r) {
     EXPECT_EQ(received(r, 3), (std::vector<float>{60, 64, 68}));

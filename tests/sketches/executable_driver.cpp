@@ -142,7 +142,7 @@ Result<std::vector<Ref<Tensor>>> CompiledContext::run(std::span<const Ref<Tensor
   BP_TRY_ASSIGN(std::vector<Ref<Tensor>> outputs, make_outputs(inputs));
   std::vector<bp_tensor> tensors;
   for (const Ref<Tensor>& input : inputs) {
-    BP_TRY(input->storage().order_before(stream_, false));
+    BP_TRY(input->storage().order_before(stream_, Access::kRead));
     tensors.push_back(input->abi());
   }
   for (const Ref<Tensor>& output : outputs) tensors.push_back(output->abi());

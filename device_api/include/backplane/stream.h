@@ -64,12 +64,13 @@ typedef struct bp_stream_api {
    * Threads: object-exclusive. Blocks: until the running work ends. */
   bp_status (*stream_destroy)(bp_stream* stream);
 
-  /* stream_sync (band ASYNC): waits until all work enqueued so far is done.
+  /* stream_sync (band ASYNC): waits until all work enqueued so far is done. Answering a failure, too,
+   * it leaves no work behind that still uses memory: the rest is done by then, or never will be.
    * Errors: BP_TIMEOUT; the stream's first failure. Threads: any-thread. Blocks: to timeout_ns. */
   bp_status (*stream_sync)(bp_stream* stream, uint64_t timeout_ns);
 
-  /* stream_query (band ASYNC): BP_OK if all work is done, BP_PENDING if not, or the stream's first
-   * failure. Threads: any-thread. Blocks: no. */
+  /* stream_query (band ASYNC): BP_OK if all work is done, BP_PENDING if some still uses memory, or
+   * the stream's first failure. Threads: any-thread. Blocks: no. */
   bp_status (*stream_query)(bp_stream* stream);
 
   /* event_create (band ASYNC): a mark that streams record and wait for. A fresh event counts as

@@ -16,7 +16,7 @@ BPA_API bpa_status bpa_tensor_create(bpa_device* device, uint32_t dtype, const i
                                      uint32_t rank, bpa_tensor** out_tensor);
 
 /* Copies contiguous host values; `bytes` must be their exact size. device NULL: stays in host
- * memory, and moves where it is used. */
+ * memory, and moves where it is used. After TIMEOUT the device may still read `data`. */
 BPA_API bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, const int64_t* sizes,
                                         uint32_t rank, const void* data, uint64_t bytes,
                                         bpa_tensor** out_tensor);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The calls of the application API that are swept, each with what it needs, what it must give, and
-// how its results are let go.
-#ifndef BACKPLANE_TESTS_FAULTS_CALLS_HPP
-#define BACKPLANE_TESTS_FAULTS_CALLS_HPP
+// how its results are let go. list_test.py sees to it that none is left out.
+#ifndef BACKPLANE_TESTS_FAULTS_CALLS_CALLS_HPP
+#define BACKPLANE_TESTS_FAULTS_CALLS_CALLS_HPP
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "tests/faults/world.hpp"
 
@@ -26,9 +27,13 @@ struct Call {
   const char* (*check)(World& world) = nullptr;
   /// Releases what the call gave, whether it failed or not.
   void (*drop)(World& world) = nullptr;
+  /// Only on devices whose queues can be named and wrapped.
+  bool needs_native_streams = false;
+  /// Answers from what the host knows, or ends an object: OK on a lost device too.
+  bool works_when_lost = false;
 };
 
-std::span<const Call> calls();
+const std::vector<Call>& calls();
 
 }  // namespace bp::faults
 

@@ -69,11 +69,13 @@ void under_two_names_it_is_one(AbiContext& context) {
 /// As two installations side by side: no symbol of one may be taken for the other's.
 void two_copies_do_not_mix(AbiContext& context) {
   const fs::path library = context.target().library_path;
-  const fs::path folder = library.parent_path() / words(".copy_", process_number());
-  const fs::path copy = folder / library.filename();
   std::error_code error;
-  // With all that lies beside it: a library finds its own there.
-  fs::create_directory(folder, error);
+  // Not beside the plugin, where others would find it; with all that lies there, since a library
+  // looks for its own beside it.
+  const fs::path folder =
+      fs::temp_directory_path(error) / words("bp_conform_copy_", process_number());
+  const fs::path copy = folder / library.filename();
+  context.require(fs::create_directory(folder, error), "a new folder among the temporary ones");
   for (const fs::directory_entry& entry : fs::directory_iterator(library.parent_path())) {
     if (!entry.is_directory()) fs::copy(entry.path(), folder / entry.path().filename(), error);
   }

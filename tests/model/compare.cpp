@@ -3,10 +3,32 @@
 // What the host is entitled to know once it has waited or asked: bytes that no unfinished work
 // writes, events and streams that are over, host calls that were made once and in order.
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "tests/model/runner.hpp"
 
 namespace bp::model {
+namespace {
+
+template <class Object>
+bp_status ask_until_done(bp_status (*query)(Object*), Object* object) {
+  bp_status status = query(object);
+  for (int i = 0; i < 1000 && status == BP_PENDING; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    status = query(object);
+  }
+  return status;
+}
+
+}  // namespace
+
+bp_status Runner::query_over(bp_stream* stream) const {
+  return ask_until_done(slots_.stream.stream_query, stream);
+}
+bp_status Runner::query_over(bp_event* event) const {
+  return ask_until_done(slots_.stream.event_query, event);
+}
 
 std::string Runner::compare_all() {
   for (auto compare : {&Runner::compare_finished, &Runner::compare_states,
@@ -63,7 +85,7 @@ std::string Runner::compare_host_call(const HostCall& call, const Work& work) {
 std::string Runner::compare_states() {
   for (int slot = 0; slot < kEventSlots; ++slot) {
     if (!model_.event(slot).alive || !model_.event_is_over(slot)) continue;
-    const bp_status status = slots_.stream.event_query(events_[static_cast<size_t>(slot)]);
+    const bp_status status = query_over(events_[static_cast<size_t>(slot)]);
     if (status == BP_OK || (status != BP_PENDING && model_.event(slot).may_fail)) continue;
     return "event " + std::to_string(slot) + " is over, but a query answers status " +
            std::to_string(status);
@@ -71,7 +93,7 @@ std::string Runner::compare_states() {
   for (int slot = 0; slot < kStreamSlots; ++slot) {
     const StreamState& stream = model_.stream(slot);
     if (!stream.alive || !model_.stream_is_over(slot)) continue;
-    const bp_status status = slots_.stream.stream_query(streams_[static_cast<size_t>(slot)]);
+    const bp_status status = query_over(streams_[static_cast<size_t>(slot)]);
     if (status == stream.failure || (status != BP_PENDING && stream.may_fail)) continue;
     return "stream " + std::to_string(slot) + " is over, but a query answers status " +
            std::to_string(status);

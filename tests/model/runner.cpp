@@ -135,7 +135,9 @@ std::string Runner::judge_stream(int slot, bp_status status, bool waited) {
   const StreamState& stream = model_.stream(slot);
   const std::string name = "stream " + std::to_string(slot);
   if (status == BP_PENDING) {
-    return model_.stream_is_over(slot) ? name + " is pending though its work is over" : "";
+    if (!model_.stream_is_over(slot)) return {};
+    status = query_over(streams_[static_cast<size_t>(slot)]);
+    if (status == BP_PENDING) return name + " is pending though its work is over";
   }
   if (status == BP_OK) {
     if (stream.failure != BP_OK) {
@@ -170,7 +172,9 @@ std::string Runner::sync_event(const Step& step) {
 std::string Runner::judge_event(int slot, bp_status status, bool waited) {
   const std::string name = "event " + std::to_string(slot);
   if (status == BP_PENDING && !waited) {
-    return model_.event_is_over(slot) ? name + " is pending though its work is over" : "";
+    if (!model_.event_is_over(slot)) return {};
+    status = query_over(events_[static_cast<size_t>(slot)]);
+    if (status == BP_PENDING) return name + " is pending though its work is over";
   }
   if (status == BP_OK) {
     model_.learn_event(slot);

@@ -86,6 +86,11 @@ class Runner {
   std::string finish();
   void clean_up();
 
+  // What a query answers where the work is over. It may lag for a moment behind a wait by another
+  // handle: an event is told before its stream has counted it.
+  bp_status query_over(bp_stream* stream) const;
+  bp_status query_over(bp_event* event) const;
+
   static void on_host_call(void* user, bp_status status);
   bp_mem mem(const Place& place) const;
   std::byte* address(const Place& place) const;

@@ -69,8 +69,9 @@ typedef struct bp_stream_api {
    * Errors: BP_TIMEOUT; the stream's first failure. Threads: any-thread. Blocks: to timeout_ns. */
   bp_status (*stream_sync)(bp_stream* stream, uint64_t timeout_ns);
 
-  /* stream_query (band ASYNC): BP_OK if all work is done, BP_PENDING if some still uses memory, or
-   * the stream's first failure. Threads: any-thread. Blocks: no. */
+  /* stream_query (band ASYNC): BP_OK if all work is done, BP_PENDING if not yet (for a moment also
+   * after a wait for its last event), or, once nothing uses memory any more, the stream's first
+   * failure. Threads: any-thread. Blocks: no. */
   bp_status (*stream_query)(bp_stream* stream);
 
   /* event_create (band ASYNC): a mark that streams record and wait for. A fresh event counts as

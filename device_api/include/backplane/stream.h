@@ -64,8 +64,8 @@ typedef struct bp_stream_api {
    * Threads: object-exclusive. Blocks: until the running work ends. */
   bp_status (*stream_destroy)(bp_stream* stream);
 
-  /* stream_sync (band ASYNC): waits until all work enqueued so far is done. Answering a failure, too,
-   * it leaves no work behind that still uses memory: the rest is done by then, or never will be.
+  /* stream_sync (band ASYNC): waits until all work enqueued so far is done. When it answers a
+   * failure, too, nothing uses memory any more: the rest is done, or never will be.
    * Errors: BP_TIMEOUT; the stream's first failure. Threads: any-thread. Blocks: to timeout_ns. */
   bp_status (*stream_sync)(bp_stream* stream, uint64_t timeout_ns);
 

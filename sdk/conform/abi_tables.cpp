@@ -193,7 +193,7 @@ void add_table_cases(CaseList* list) {
                .proves = "The required slots are there.",
                .abi = [=](AbiContext& context) { required_slot(context, slot); }});
   }
-  for (const Band& band : kBands) {
+  for (const Feature& band : kBands) {
     if (band.bit == kOneCallAtATime) continue;
     list->add({.id = std::string("L0.table.band_") + std::string(band.name),
                .proves = "A band is given whole or not at all.",

@@ -283,7 +283,7 @@ std::vector<uint64_t> modes_of(const Case& tested, uint64_t features, const RunO
   if (options.native) modes.push_back(0);
   if (options.emulated && taken != 0) modes.push_back(taken);
   if (!options.each_band) return modes;
-  for (const Band& band : kBands) {
+  for (const Feature& band : kBands) {
     const bool part = (taken & band.bit) != 0 && taken != band.bit;
     if (part || band.bit == kOneCallAtATime) modes.push_back(band.bit);
   }

@@ -65,7 +65,7 @@ Result<Target> find_target(const std::string& folder, uint32_t device_index,
 
 std::string band_names(uint64_t bands) {
   std::string names;
-  for (const Band& band : kBands) {
+  for (const Feature& band : kBands) {
     if ((bands & band.bit) == 0) continue;
     if (!names.empty()) names += ",";
     names += band.name;
@@ -79,7 +79,7 @@ Result<uint64_t> parse_bands(std::string_view names) {
     const std::string_view name = names.substr(0, names.find(','));
     names.remove_prefix(std::min(name.size() + 1, names.size()));
     uint64_t bit = 0;
-    for (const Band& band : kBands) bit |= band.name == name ? band.bit : 0;
+    for (const Feature& band : kBands) bit |= band.name == name ? band.bit : 0;
     if (bit == 0) {
       return Status(BP_INVALID_ARGUMENT, "no band is called '" + std::string(name) +
                                              "'; there are " + band_names(UINT64_MAX));

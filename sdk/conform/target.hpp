@@ -5,13 +5,17 @@
 #ifndef BACKPLANE_SDK_CONFORM_TARGET_HPP
 #define BACKPLANE_SDK_CONFORM_TARGET_HPP
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "backplane/device_api.h"
 #include "core/base/status.hpp"
+#include "core/emulation/features.hpp"
 #include "core/plugin/manifest.hpp"
 
 namespace bp::conform {
@@ -32,18 +36,16 @@ struct Target {
 Result<Target> find_target(const std::string& folder, uint32_t device_index,
                            const std::vector<OptionSetting>& options);
 
-/// A band, as reports and the command line call it. kOneCallAtATime is none of the ABI's: it takes
-/// BP_DEVICE_CONCURRENT_BIT from the device, so that the core makes one call at a time.
-struct Band {
-  std::string_view name;
-  uint64_t bit;
-};
+/// No band of the ABI's: it takes BP_DEVICE_CONCURRENT_BIT from the device, so that the core makes
+/// one call at a time.
 inline constexpr uint64_t kOneCallAtATime = uint64_t{1} << 63;
-inline constexpr Band kBands[] = {
-    {"async", BP_FEATURE_ASYNC_BIT}, {"timing", BP_FEATURE_TIMING_BIT},
-    {"fill", BP_FEATURE_FILL_BIT},   {"pinned", BP_FEATURE_PINNED_BIT},
-    {"map", BP_FEATURE_MAP_BIT},     {"native_streams", BP_FEATURE_NATIVE_BIT},
-    {"one_call", kOneCallAtATime}};
+/// Bands as reports and the command line call them: the core's, and that one.
+inline constexpr auto kBands = [] {
+  std::array<Feature, std::size(kFeatures) + 1> bands{};
+  std::copy(std::begin(kFeatures), std::end(kFeatures), bands.begin());
+  bands.back() = {"one_call", kOneCallAtATime};
+  return bands;
+}();
 /// Where these are missing, cases of theirs are UNSUPPORTED: the core has nothing in their place.
 inline constexpr uint64_t kNeverEmulated = BP_FEATURE_NATIVE_BIT;
 

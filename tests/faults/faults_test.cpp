@@ -16,6 +16,7 @@
 #include <sstream>
 #include <string>
 
+#include "tests/faults/interposer.hpp"
 #include "tests/faults/report.hpp"
 #include "tests/faults/targets.hpp"
 
@@ -176,14 +177,6 @@ class SweepOfCalls {
   std::string broken_;
 };
 
-bool threads_can_be_refused() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return false;  // the sanitizer's runtime owns pthread_create
-#else
-  return true;
-#endif
-}
-
 TEST(Faults, EveryCall_EveryPoint_IsSurvived) {
   const char* const wanted = std::getenv("BP_FAULTS");
   const std::string points = wanted != nullptr ? wanted : "sampled";
@@ -191,7 +184,7 @@ TEST(Faults, EveryCall_EveryPoint_IsSurvived) {
   for (const Target& target : targets()) {
     for (const FaultKind& kind : fault_kinds()) {
       if (!kind.is_host && !target.injects) continue;
-      if (kind.fault == Fault::kThread && !threads_can_be_refused()) continue;
+      if (kind.fault == Fault::kThread && !kCanRefuseThreads) continue;
       SweepOfCalls sweep{std::string(target.name), std::string(kind.name), points};
       const std::vector<Row> found = sweep.run();
       rows.insert(rows.end(), found.begin(), found.end());

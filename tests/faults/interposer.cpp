@@ -147,8 +147,6 @@ HostCounts disarm_host() {
 
 int64_t live_blocks() { return g_live.load(std::memory_order_relaxed); }
 
-bool can_refuse_threads() { return BP_FAULTS_SANITIZED == 0; }
-
 }  // namespace bp::faults
 
 using bp::faults::delete_any;

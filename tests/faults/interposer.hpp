@@ -26,8 +26,12 @@ void arm_host(HostFault fault, uint64_t nth);
 HostCounts disarm_host();
 /// Pieces of memory that were asked for and not yet given back, by anybody.
 int64_t live_blocks();
-/// False in sanitized builds, where kThread cannot be injected.
-bool can_refuse_threads();
+/// In sanitized builds, whose runtime owns pthread_create, kThread cannot be injected.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kCanRefuseThreads = false;
+#else
+inline constexpr bool kCanRefuseThreads = true;
+#endif
 
 }  // namespace bp::faults
 

@@ -88,7 +88,7 @@ TEST(Interposer, LiveBlocks_CountsWhatIsNotGivenBack) {
 }
 
 TEST(Interposer, Malloc_IsRefusedInPlainBuilds) {
-  if (!can_refuse_threads()) GTEST_SKIP() << "the sanitizer's runtime owns malloc";
+  if (!kCanRefuseThreads) GTEST_SKIP() << "the sanitizer's runtime owns malloc";
   const int64_t before = live_blocks();
   arm_host(HostFault::kAllocFrom, 1);
   // Volatile, since compilers know malloc and leave out what they see through.
@@ -106,7 +106,7 @@ TEST(Interposer, Malloc_IsRefusedInPlainBuilds) {
 }
 
 TEST(Interposer, Thread_RefusesTheNthInPlainBuilds) {
-  if (!can_refuse_threads()) GTEST_SKIP() << "the sanitizer's runtime owns pthread_create";
+  if (!kCanRefuseThreads) GTEST_SKIP() << "the sanitizer's runtime owns pthread_create";
   arm_host(HostFault::kThread, 2);
   std::thread([] {}).join();
   EXPECT_THROW(std::thread([] {}).join(), std::system_error);

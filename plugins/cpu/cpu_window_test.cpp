@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // conv and max_pool against f64 loops: one to three dimensions, groups, strides, dilations, uneven
-// and negative pads, both conv kernels, refusals and bad attributes.
+// and negative pads, each kernel, refusals and bad attributes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -150,9 +150,73 @@ TEST(CpuConv, OnednnKernel_MatchesF64) {
   for (const char* threads : {"1", "2"}) {
     Device device(threads);
     for (const Convolution& c : convolutions(BP_DTYPE_F32)) {
-      EXPECT_EQ(expect_conv(device, c).kernel, "conv_f32_onednn");
+      EXPECT_EQ(expect_conv(device, c, "conv_f32_onednn").kernel, "conv_f32_onednn");
     }
   }
+}
+
+// One image in one group, of up to 64 positions.
+bool is_small(const Convolution& c) {
+  const Sizes out = c.g.out(c.x.sizes);
+  int64_t positions = 1;
+  for (const int64_t size : out) positions *= size;
+  return c.x.sizes[0] == 1 && c.group == 1 && positions <= 64;
+}
+
+TEST(CpuConv, OneSmallImage_GoesToTheSmallKernelAndMatchesF64) {
+  Device device;
+  int small_count = 0;
+  for (const Convolution& c : convolutions(BP_DTYPE_F32)) {
+    const Outcome outcome = expect_conv(device, c);
+    EXPECT_EQ(outcome.kernel, is_small(c) ? "conv_f32_small" : "conv_f32_onednn");
+    small_count += is_small(c) ? 1 : 0;
+  }
+  EXPECT_GE(small_count, 3);
+}
+
+// Widths round those of vectors, output channels round the blocks of four and eight.
+TEST(CpuConv, SmallKernel_EveryWidthAndChannelCountMatchesF64) {
+  Device device;
+  for (const int64_t width : {1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 61, 64}) {
+    for (const int64_t channels : {1, 4, 7, 8, 9}) {
+      for (const int64_t stride : {1, 2}) {
+        const Convolution c = make_convolution(
+            BP_DTYPE_F32, {1, 2, std::min<int64_t>(4, 64 / width), width}, channels,
+            {.kernel = {3, 3}, .strides = {1, stride}, .pads = {1, 1, 1, 1}}, 1, width % 2 == 0);
+        EXPECT_EQ(expect_conv(device, c).kernel, "conv_f32_small");
+      }
+    }
+  }
+}
+
+TEST(CpuConv, WhatTheSmallKernelLeaves_IsRefusedWithAReason) {
+  Device device;
+  const auto expect_refusal = [&](const Convolution& c, const char* words) {
+    const Outcome outcome = expect_conv(device, c);
+    EXPECT_EQ(outcome.kernel, "conv_f32_onednn");
+    EXPECT_THAT(outcome.refusals.at("conv_f32_small"), HasSubstr(words));
+  };
+  expect_refusal(make_convolution(BP_DTYPE_F32, {2, 2, 4, 4}, 3, {.kernel = {3, 3}}), "one image");
+  expect_refusal(make_convolution(BP_DTYPE_F32, {1, 2, 4, 4}, 4, {.kernel = {3, 3}}, 2),
+                 "one group");
+  expect_refusal(make_convolution(BP_DTYPE_F32, {1, 2, 1, 67}, 4, {.kernel = {1, 3}}),
+                 "64 positions");
+  expect_refusal(make_convolution(BP_DTYPE_F32, {1, 70, 10, 10}, 30, {.kernel = {3, 3}}),
+                 "too large for one thread");
+  expect_refusal(
+      make_convolution(BP_DTYPE_F32, {1, 2, 200, 200}, 1, {.kernel = {1, 1}, .strides = {30, 30}}),
+      "unrolled image is too large");
+}
+
+TEST(CpuConv, DilationWhoseReachOverflows_IsNotTakenForASmallOne) {
+  Device device;
+  Convolution c = make_convolution(BP_DTYPE_F32, {1, 1, 5, 5}, 1, {.kernel = {3, 3}});
+  c.g.dilations = {int64_t{1} << 62, 1};
+  const bp_attrs_conv attrs = attributes_of(c);
+  const Call call{
+      "conv", {c.x, c.w, {}}, make_output(BP_DTYPE_F32, {1, 1, 3, 3}), &attrs, "conv_f32_small"};
+  const Outcome outcome = run(device, call);
+  EXPECT_NE(outcome.status, BP_OK);
 }
 
 TEST(CpuConv, LoopKernel_MatchesF64ForEveryDtype) {
@@ -177,6 +241,7 @@ TEST(CpuConv, NegativePads_GoToTheLoop) {
       make_convolution(BP_DTYPE_F32, {1, 2, 8, 8}, 2, {.kernel = {3, 3}, .pads = {-1, 0, 1, -2}});
   const Outcome outcome = expect_conv(device, c);
   EXPECT_EQ(outcome.kernel, "conv_loop");
+  EXPECT_THAT(outcome.refusals.at("conv_f32_small"), HasSubstr("negative pads"));
   EXPECT_THAT(outcome.refusals.at("conv_f32_onednn"), HasSubstr("negative pads"));
 }
 
@@ -185,6 +250,7 @@ TEST(CpuConv, EmptyTensors_GiveTheBias) {
   Convolution c = make_convolution(BP_DTYPE_F32, {2, 0, 4, 4}, 3, {.kernel = {3, 3}});
   const Outcome outcome = expect_conv(device, c);
   EXPECT_EQ(outcome.kernel, "conv_loop");
+  EXPECT_THAT(outcome.refusals.at("conv_f32_small"), HasSubstr("empty"));
   EXPECT_THAT(outcome.refusals.at("conv_f32_onednn"), HasSubstr("empty"));
   expect_conv(device, make_convolution(BP_DTYPE_F32, {0, 2, 4, 4}, 3, {.kernel = {3, 3}}));
 }
@@ -241,7 +307,7 @@ TEST(CpuConv, ShorterAttributes_KeepDefaults) {
               1e-5);
 }
 
-void expect_pool(Device& device, const Tensor& x, const Geometry& g) {
+Outcome expect_pool(Device& device, const Tensor& x, const Geometry& g) {
   bp_attrs_max_pool attrs = bp_attrs_max_pool_defaults();
   attrs.kernel_shape = span_of(g.kernel);
   attrs.strides = span_of(g.strides);
@@ -250,7 +316,9 @@ void expect_pool(Device& device, const Tensor& x, const Geometry& g) {
   attrs.ceil_mode = g.ceil_mode ? 1 : 0;
   const Sizes y_sizes = joined({x.sizes[0], x.sizes[1]}, g.out(x.sizes));
   const Call call{"max_pool", {x}, make_output(x.dtype, y_sizes), &attrs};
-  ASSERT_EQ(run(device, call).status, BP_OK);
+  Outcome outcome = run(device, call);
+  EXPECT_EQ(outcome.status, BP_OK);
+  if (outcome.status != BP_OK) return outcome;
   for_each_index(y_sizes, [&](const Sizes& index) {
     double largest = -kInf;
     for_each_in_window(g, x.sizes, index, [&](const Sizes& in, const Sizes&) {
@@ -260,6 +328,7 @@ void expect_pool(Device& device, const Tensor& x, const Geometry& g) {
     const double found = call.output.at(index);
     ASSERT_TRUE(found == largest || (std::isnan(found) && std::isnan(largest)));
   });
+  return outcome;
 }
 
 TEST(CpuMaxPool, EveryDtype_MatchesTheWindow) {
@@ -285,8 +354,33 @@ TEST(CpuMaxPool, EveryGeometry_MatchesTheWindow) {
   expect_pool(device, make_random(BP_DTYPE_F32, {0, 3, 4, 4}, 77), {.kernel = {2, 2}});
 }
 
+TEST(CpuMaxPool, HalvingInF32_HasAKernelOfItsOwn) {
+  Device device;
+  const Geometry halving{.kernel = {2, 2}, .strides = {2, 2}};
+  for (const int64_t width : {2, 3, 7, 8, 9, 10, 31, 34, 40}) {
+    const Tensor x = make_random(BP_DTYPE_F32, {2, 3, 5, width}, 78);
+    EXPECT_EQ(expect_pool(device, x, halving).kernel, "max_pool_f32_halving");
+  }
+  const Tensor x = make_random(BP_DTYPE_F32, {2, 3, 6, 8}, 79);
+  const Outcome padded =
+      expect_pool(device, x, {.kernel = {2, 2}, .strides = {2, 2}, .pads = {0, 1, 0, 1}});
+  EXPECT_EQ(padded.kernel, "max_pool_loop");
+  EXPECT_THAT(padded.refusals.at("max_pool_f32_halving"), HasSubstr("no padding"));
+  const Outcome overlapping = expect_pool(device, x, {.kernel = {2, 2}, .strides = {1, 2}});
+  EXPECT_EQ(overlapping.kernel, "max_pool_loop");
+  EXPECT_THAT(overlapping.refusals.at("max_pool_f32_halving"), HasSubstr("2 x 2 side by side"));
+}
+
 TEST(CpuMaxPool, SpecialValues_AreKept) {
   Device device;
+  // Eight outputs, so that vectors see them: NaN at each of the four places of a window, then in
+  // none, then nothing else.
+  expect_pool(
+      device,
+      make_tensor(BP_DTYPE_F32, {1, 1, 2, 16},
+                  {kNan, 1, 2, kNan, 3,    4, 5, 6,    7, 8, -kInf, -kInf, kNan, kNan, kInf, 9,
+                   1,    2, 3, 4,    kNan, 5, 6, kNan, 7, 8, -kInf, -kInf, kNan, kNan, 1,    kInf}),
+      {.kernel = {2, 2}, .strides = {2, 2}});
   expect_pool(device,
               make_tensor(BP_DTYPE_F32, {1, 1, 2, 4}, {-kInf, -kInf, kNan, 1, -kInf, -kInf, 2, 3}),
               {.kernel = {2, 2}, .strides = {2, 2}});

@@ -28,11 +28,13 @@ extern const bp_kernel kReciprocal;
 // reduce.cpp
 extern const bp_kernel kReduceMax;
 extern const bp_kernel kReduceSum;
-// softmax.cpp, batch_norm.cpp, max_pool.cpp
+// softmax.cpp, batch_norm.cpp, max_pool_halving.cpp, max_pool.cpp
 extern const bp_kernel kSoftmax;
 extern const bp_kernel kBatchNorm;
+extern const bp_kernel kMaxPoolHalving;
 extern const bp_kernel kMaxPool;
-// conv_onednn.cpp, conv_loop.cpp
+// conv_small.cpp, conv_onednn.cpp, conv_loop.cpp
+extern const bp_kernel kConvSmall;
 extern const bp_kernel kConvOnednn;
 extern const bp_kernel kConvLoop;
 // matmul_onednn.cpp, matmul_loop.cpp

@@ -55,33 +55,59 @@ void sum_rows(const float* a, const float* b, size_t k, size_t n, size_t b_row, 
   }
 }
 
-// The sum of a[i] * b[i]. Four chains, since one would wait for itself.
+// The sum of a[i] * b[i].
 float dot(const float* a, const float* b, size_t k) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  auto sum0 = hn::Zero(d);
-  auto sum1 = hn::Zero(d);
-  auto sum2 = hn::Zero(d);
-  auto sum3 = hn::Zero(d);
+  auto sum = hn::Zero(d);
   size_t i = 0;
-  for (; i + 4 * lanes <= k; i += 4 * lanes) {
-    sum0 = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum0);
-    sum1 = hn::MulAdd(hn::LoadU(d, a + i + lanes), hn::LoadU(d, b + i + lanes), sum1);
-    sum2 = hn::MulAdd(hn::LoadU(d, a + i + 2 * lanes), hn::LoadU(d, b + i + 2 * lanes), sum2);
-    sum3 = hn::MulAdd(hn::LoadU(d, a + i + 3 * lanes), hn::LoadU(d, b + i + 3 * lanes), sum3);
-  }
   for (; i + lanes <= k; i += lanes) {
-    sum0 = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum0);
+    sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
   }
-  const auto sum = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
   float total = hn::GetLane(hn::SumOfLanes(d, sum));
   for (; i < k; ++i) total += a[i] * b[i];
   return total;
 }
 
-// sums[j] = the product of a and column j of b, which is contiguous.
+// sums[j] = the product of a and column j of b, which is contiguous. Four columns at once share the
+// loads of a and keep the units busy where one chain of sums would wait for itself.
 void sum_columns(const float* a, const float* b, size_t k, size_t n, size_t b_col, float* sums) {
-  for (size_t j = 0; j < n; ++j) sums[j] = dot(a, b + j * b_col, k);
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  size_t j = 0;
+  for (; j + 4 <= n; j += 4) {
+    const float* const column0 = b + j * b_col;
+    const float* const column1 = column0 + b_col;
+    const float* const column2 = column1 + b_col;
+    const float* const column3 = column2 + b_col;
+    auto sum0 = hn::Zero(d);
+    auto sum1 = hn::Zero(d);
+    auto sum2 = hn::Zero(d);
+    auto sum3 = hn::Zero(d);
+    size_t i = 0;
+    for (; i + lanes <= k; i += lanes) {
+      const auto factor = hn::LoadU(d, a + i);
+      sum0 = hn::MulAdd(factor, hn::LoadU(d, column0 + i), sum0);
+      sum1 = hn::MulAdd(factor, hn::LoadU(d, column1 + i), sum1);
+      sum2 = hn::MulAdd(factor, hn::LoadU(d, column2 + i), sum2);
+      sum3 = hn::MulAdd(factor, hn::LoadU(d, column3 + i), sum3);
+    }
+    float total0 = hn::GetLane(hn::SumOfLanes(d, sum0));
+    float total1 = hn::GetLane(hn::SumOfLanes(d, sum1));
+    float total2 = hn::GetLane(hn::SumOfLanes(d, sum2));
+    float total3 = hn::GetLane(hn::SumOfLanes(d, sum3));
+    for (; i < k; ++i) {
+      total0 += a[i] * column0[i];
+      total1 += a[i] * column1[i];
+      total2 += a[i] * column2[i];
+      total3 += a[i] * column3[i];
+    }
+    sums[j] = total0;
+    sums[j + 1] = total1;
+    sums[j + 2] = total2;
+    sums[j + 3] = total3;
+  }
+  for (; j < n; ++j) sums[j] = dot(a, b + j * b_col, k);
 }
 
 }  // namespace bp::cpu::HWY_NAMESPACE
@@ -136,9 +162,12 @@ void finish(const Epilogue& e, const float* c, int64_t n, float* sums) {
   if (e.is_nothing()) return;
   const auto alpha = static_cast<float>(e.alpha);
   const auto beta = static_cast<float>(e.beta);
-  for (int64_t j = 0; j < n; ++j) {
-    sums[j] = alpha * sums[j];
-    if (e.has_c) sums[j] += beta * c[j * e.c_col];
+  if (!e.has_c) {
+    for (int64_t j = 0; j < n; ++j) sums[j] = alpha * sums[j];
+  } else if (e.c_col == 1) {  // apart, so that it becomes vector code
+    for (int64_t j = 0; j < n; ++j) sums[j] = alpha * sums[j] + beta * c[j];
+  } else {
+    for (int64_t j = 0; j < n; ++j) sums[j] = alpha * sums[j] + beta * c[j * e.c_col];
   }
 }
 

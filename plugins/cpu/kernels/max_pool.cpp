@@ -15,28 +15,12 @@ namespace {
 // Outputs of one row that are worked on together.
 constexpr int64_t kTile = 64;
 
-// Windows of 2 x 2 side by side, without padding: the usual case in small networks, where finding
-// out what lies on padding costs more than the maximum.
-bool is_halving(const Window& w) {
-  for (uint32_t d = 0; d < kMaxSpatialRank; ++d) {
-    const bool plane = d == 0;
-    if (w.kernel[d] != (plane ? 1 : 2) || w.stride[d] != (plane ? 1 : 2)) return false;
-    if (w.dilation[d] != 1 || w.pad_begin[d] != 0 || w.pad_end[d] != 0) return false;
-    if (w.in[d] < w.out[d] * w.stride[d]) return false;
-  }
-  return true;
-}
-
 struct MaxPoolPlan : bp_kernel_plan {
   MaxPoolPlan(const Window& plan_window, int64_t plan_planes)
-      : window(plan_window),
-        ranges(plan_window),
-        halving(is_halving(plan_window)),
-        planes(plan_planes) {}
+      : window(plan_window), ranges(plan_window), planes(plan_planes) {}
 
   Window window;
   WindowRanges ranges;
-  bool halving;
   int64_t planes;  // N * C
 };
 
@@ -70,15 +54,6 @@ void pool_tile(const MaxPoolPlan& plan, T* y, const T* plane, int64_t out_d, int
 }
 
 template <class T>
-void halve_row(T* y, const T* upper, const T* lower, int64_t count) {
-  for (int64_t o = 0; o < count; ++o) {
-    const auto first = larger(load(upper[2 * o + 1]), load(upper[2 * o]));
-    const auto second = larger(load(lower[2 * o + 1]), load(lower[2 * o]));
-    y[o] = store<T>(larger(second, first));
-  }
-}
-
-template <class T>
 struct MaxPool {
   static void run(const MaxPoolPlan& plan, void* y_data, const void* x_data, int64_t begin,
                   int64_t end) {
@@ -86,13 +61,6 @@ struct MaxPool {
     for (int64_t p = begin; p < end; ++p) {
       const T* const plane = static_cast<const T*>(x_data) + p * w.in_count();
       T* const y = static_cast<T*>(y_data) + p * w.out_count();
-      if (plan.halving) {
-        for (int64_t row = 0; row < w.out[0] * w.out[1]; ++row) {
-          const T* const upper = plane + (row / w.out[1] * w.in[1] + row % w.out[1] * 2) * w.in[2];
-          halve_row(y + row * w.out[2], upper, upper + w.in[2], w.out[2]);
-        }
-        continue;
-      }
       for (int64_t row = 0; row < w.out[0] * w.out[1]; ++row) {
         for (int64_t o = 0; o < w.out[2]; o += kTile) {
           pool_tile(plan, y + row * w.out[2] + o, plane, row / w.out[1], row % w.out[1], o,

@@ -6,6 +6,7 @@
 #ifndef BACKPLANE_CORE_BASE_DIMS_HPP
 #define BACKPLANE_CORE_BASE_DIMS_HPP
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstddef>
@@ -27,6 +28,17 @@ constexpr bool is_known(int64_t size) { return size >= 0; }
 class Dims {
  public:
   Dims() = default;
+  Dims(const Dims& other) { *this = other; }
+  Dims& operator=(const Dims& other) {
+    // Most tensors have few dimensions, and every call copies some.
+    if (other.rank_ <= kFew) {
+      std::copy_n(other.values_.begin(), kFew, values_.begin());
+    } else {
+      values_ = other.values_;
+    }
+    rank_ = other.rank_;
+    return *this;
+  }
   Dims(std::initializer_list<int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   /// At most BP_MAX_RANK values; callers check foreign input first.
   explicit Dims(std::span<const int64_t> values) {
@@ -69,6 +81,7 @@ class Dims {
   }
 
  private:
+  static constexpr uint32_t kFew = 4;
   std::array<int64_t, BP_MAX_RANK> values_;  // only the first rank_ are ever read
   uint32_t rank_ = 0;
 };

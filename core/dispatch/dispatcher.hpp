@@ -173,6 +173,8 @@ class Dispatcher : public DeviceExtension {
   std::unordered_map<std::string, std::unique_ptr<const Selection>> selections_;
   std::vector<std::unique_ptr<const CacheEntry>> cache_entries_;
   std::array<std::atomic<const CacheEntry*>, kCacheSlots> cache_{};
+  /// By operator, what find() answered last: programs mostly call an operator as the time before.
+  mutable std::vector<std::atomic<const CacheEntry*>> latest_;
 };
 
 }  // namespace bp

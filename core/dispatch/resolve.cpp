@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Resolution: infer, then alias, kernel, simpler operators, or the host device, in that order; and
-// the cache that makes a warm call one hash and one compare.
+// the cache that makes a warm call one compare, or a hash and one more.
 #include <algorithm>
 
 #include "core/base/dtype.hpp"
@@ -79,7 +79,6 @@ std::string_view placement_name(Placement placement) {
 }
 
 struct Dispatcher::CacheEntry {
-  uint64_t hash;
   OpId op;
   bool deterministic;
   std::vector<ArgType> inputs;
@@ -87,9 +86,9 @@ struct Dispatcher::CacheEntry {
   std::shared_ptr<const Resolution> resolution;
 
   template <class Input>
-  bool answers(const CallKey<Input>& call, uint64_t call_hash) const {
+  bool answers(const CallKey<Input>& call) const {
     const auto same = [](const ArgType& a, const Input& b) { return key_of(a) == key_of(b); };
-    return hash == call_hash && op == call.op && deterministic == call.deterministic &&
+    return op == call.op && deterministic == call.deterministic &&
            std::equal(inputs.begin(), inputs.end(), call.inputs.begin(), call.inputs.end(), same) &&
            equal_attributes(call.schema, attributes.data(), call.attributes);
   }
@@ -100,7 +99,10 @@ Dispatcher& Dispatcher::of(Device& device) {
       device.extension([&] { return std::unique_ptr<DeviceExtension>(new Dispatcher(device)); }));
 }
 
-Dispatcher::Dispatcher(Device& device) : device_(device), registry_(device.runtime().registry()) {
+Dispatcher::Dispatcher(Device& device)
+    : device_(device),
+      registry_(device.runtime().registry()),
+      latest_(device.runtime().registry().size()) {
   auto kernels = list_kernels(device.plugin(), device.slots());
   if (kernels.ok()) {
     kernels_ = std::move(*kernels);
@@ -139,9 +141,12 @@ const Resolution* Dispatcher::find(OpId op, std::span<Tensor* const> inputs, con
     if (input == nullptr || input->device() != &device_) return nullptr;
   }
   const CallKey<Tensor*> call{registry_.schema(op), op, deterministic, inputs, attributes};
-  const uint64_t hash = call.hash();
-  const CacheEntry* entry = cache_[hash % kCacheSlots].load(std::memory_order_acquire);
-  return entry != nullptr && entry->answers(call, hash) ? entry->resolution.get() : nullptr;
+  const CacheEntry* entry = latest_[op].load(std::memory_order_acquire);
+  if (entry != nullptr && entry->answers(call)) return entry->resolution.get();
+  entry = cache_[call.hash() % kCacheSlots].load(std::memory_order_acquire);
+  if (entry == nullptr || !entry->answers(call)) return nullptr;
+  latest_[op].store(entry, std::memory_order_release);
+  return entry->resolution.get();
 }
 
 Result<std::shared_ptr<const Resolution>> Dispatcher::resolve(OpId op,
@@ -150,10 +155,9 @@ Result<std::shared_ptr<const Resolution>> Dispatcher::resolve(OpId op,
                                                               bool deterministic) {
   const OpSchema& schema = registry_.schema(op);
   const CallKey<ArgType> call{schema, op, deterministic, inputs, attributes};
-  const uint64_t hash = call.hash();
-  std::atomic<const CacheEntry*>& slot = cache_[hash % kCacheSlots];
+  std::atomic<const CacheEntry*>& slot = cache_[call.hash() % kCacheSlots];
   const CacheEntry* entry = slot.load(std::memory_order_acquire);
-  if (entry != nullptr && entry->answers(call, hash)) {
+  if (entry != nullptr && entry->answers(call)) {
     return entry->resolution;
   }
   BP_TRY_ASSIGN(Attributes owned, Attributes::copy_from(schema, attributes));
@@ -167,7 +171,7 @@ Result<std::shared_ptr<const Resolution>> Dispatcher::resolve(OpId op,
     std::vector<ArgType> kept(inputs.begin(), inputs.end());
     for (ArgType& input : kept) input.host_data = nullptr;
     cache_entries_.push_back(std::make_unique<const CacheEntry>(
-        CacheEntry{hash, op, deterministic, std::move(kept), std::move(owned), resolution}));
+        CacheEntry{op, deterministic, std::move(kept), std::move(owned), resolution}));
     slot.store(cache_entries_.back().get(), std::memory_order_release);
   }
   return resolution;

@@ -141,7 +141,7 @@ void Allocator::free(Block* block) {
   Block* surplus = nullptr;
   {
     Shelf& shelf = shelf_of_this_thread(pool);
-    const std::lock_guard lock(shelf.mutex);
+    const std::lock_guard lock(shelf.lock);
     shelf.tag_bytes[static_cast<size_t>(block->tag)] -= bytes;
     Block*& first = shelf.first[block->bytes / kGranule - 1];
     block->free_next = first;
@@ -202,7 +202,7 @@ void Allocator::clear_shelves(Pool& pool) {
   for (Shelf& shelf : pool.shelves) {
     Block* all = nullptr;
     {
-      const std::lock_guard lock(shelf.mutex);
+      const std::lock_guard lock(shelf.lock);
       all = shelf.take_all();
     }
     put_back_list(pool, all);
@@ -237,7 +237,7 @@ MemoryStats Allocator::gather_stats() const {
   std::array<int64_t, kMemoryTagCount> tags = tag_bytes_;
   for (const auto& [key, pool] : pools_) {
     for (Shelf& shelf : pool->shelves) {
-      const std::lock_guard lock(shelf.mutex);
+      const std::lock_guard lock(shelf.lock);
       sum.alloc_count += shelf.alloc_count;
       for (size_t i = 0; i < tags.size(); ++i) tags[i] += shelf.tag_bytes[i];
     }
@@ -254,7 +254,7 @@ MemoryStats Allocator::gather_stats() const {
 Block* Allocator::take_from_shelf(Pool& pool, uint64_t bytes, MemoryTag tag) {
   if (!is_small(bytes)) return nullptr;
   Shelf& shelf = shelf_of_this_thread(pool);
-  const std::lock_guard lock(shelf.mutex);
+  const std::lock_guard lock(shelf.lock);
   Block*& first = shelf.first[bytes / kGranule - 1];
   if (first == nullptr) return nullptr;
   Block* block = first;

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/spin_lock.hpp"
 #include "core/base/status.hpp"
 #include "core/emulation/device_slots.hpp"
 
@@ -136,7 +137,7 @@ class Allocator {
 /// unmerged, and not free to their neighbours. Merged when there are many of them or the bins have
 /// nothing that fits. Threads have different shelves, so that they seldom meet at a mutex.
 struct alignas(64) Allocator::Shelf {
-  std::mutex mutex;
+  SpinLock lock;
   std::array<Block*, kShelfSizes> first{};
   uint64_t count = 0;
   uint64_t alloc_count = 0;

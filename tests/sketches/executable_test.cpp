@@ -289,7 +289,9 @@ TEST_F(ExecutableSketch, Errors_LostDevice_AnswersAtOnceAndDestroysWork) {
                                 upload<int64_t>(BP_DTYPE_I64, {1}, {3})};
   inject(BP_INJECT_LOSE_DEVICE, 3);
   const auto run = context->run(inputs);  // its own call may be told already
-  if (!run.ok()) EXPECT_EQ(run.status().code(), BP_DEVICE_LOST);
+  if (!run.ok()) {
+    EXPECT_EQ(run.status().code(), BP_DEVICE_LOST);
+  }
   EXPECT_EQ(context->wait().code(), BP_DEVICE_LOST);
   EXPECT_EQ(context->run(inputs).status().code(), BP_DEVICE_LOST);
 }

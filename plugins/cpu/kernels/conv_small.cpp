@@ -99,6 +99,17 @@ float* copy_lines(D d, const Lines& lines, const float* from, float* to) {
   return to;
 }
 
+// What one weight of each output channel meets: one row of the unrolled image. from: what it meets
+// first.
+template <class D>
+void unroll_row(D d, const SmallConvPlan& plan, const Lines& lines, const float* from, float* row) {
+  const Window& w = plan.shape.window;
+  const int64_t plane = w.stride[0] * plan.padded[1] * plan.padded[2];
+  float* to = row;
+  for (int64_t od = 0; od < w.out[0]; ++od, from += plane) to = copy_lines(d, lines, from, to);
+  for (; to != row + plan.row_used; ++to) *to = 0;
+}
+
 template <class D>
 void unroll_in(D d, const SmallConvPlan& plan, const float* image, float* unrolled) {
   const Window& w = plan.shape.window;
@@ -106,20 +117,15 @@ void unroll_in(D d, const SmallConvPlan& plan, const float* image, float* unroll
                     .distance = w.stride[1] * plan.padded[2],
                     .length = w.out[2],
                     .stride = w.stride[2]};
-  const int64_t plane_floats = plan.padded[1] * plan.padded[2];
+  const int64_t down = w.dilation[1] * plan.padded[2];
+  const int64_t deep = w.dilation[0] * plan.padded[1] * plan.padded[2];
   float* const end = unrolled + plan.depth() * plan.row_stride;
   for (float* row = unrolled; row != end; image += plan.padded_count()) {
     for (int64_t kd = 0; kd < w.kernel[0]; ++kd) {
       for (int64_t kh = 0; kh < w.kernel[1]; ++kh) {
-        const float* const line =
-            image + kd * w.dilation[0] * plane_floats + kh * w.dilation[1] * plan.padded[2];
         for (int64_t kw = 0; kw < w.kernel[2]; ++kw, row += plan.row_stride) {
-          const float* from = line + kw * w.dilation[2];
-          float* to = row;
-          for (int64_t od = 0; od < w.out[0]; ++od, from += w.stride[0] * plane_floats) {
-            to = copy_lines(d, lines, from, to);
-          }
-          for (; to != row + plan.row_used; ++to) *to = 0;
+          const float* const from = image + kd * deep + kh * down + kw * w.dilation[2];
+          unroll_row(d, plan, lines, from, row);
         }
       }
     }

@@ -142,6 +142,26 @@ void work_behind_does_not_run(Context& context) {
   memory.expect("the memory behind a failure", Bytes(kBytes));
 }
 
+// The queue ahead of the failing work still runs, whenever the failure becomes known.
+void answered_when_nothing_runs(Context& context) {
+  const Memory memory(context, Bytes(kBytes));
+  const Bytes large(2 * kBytes);
+  const Stream stream(context);
+  bp_status call = BP_OK;
+  {
+    Gate gate(context, stream);
+    context.expect(gate.reached(), "the host call to begin");
+    call = context.copy_async(stream.get(), BP_COPY_HOST_TO_DEVICE, memory.at(),
+                              host_end(large.data()), large.size());
+    context.expect_status("stream_query while earlier work runs", stream.query(), BP_PENDING);
+    context.expect_status("stream_sync for 1 ms while earlier work runs",
+                          context.stream_api().stream_sync(stream.get(), 1'000'000), BP_TIMEOUT);
+    gate.open();
+  }
+  context.expect_status("stream_sync afterwards", stream.sync(),
+                        call == BP_OK ? BP_INVALID_ARGUMENT : BP_OK);
+}
+
 struct Told {
   std::atomic<int> count{0};
   std::atomic<bp_status> status{BP_OK};
@@ -271,6 +291,9 @@ void add_failure_cases(CaseList* list) {
   add("launch_is_poisoned", kPoisoned, launch_is_poisoned, 0, kNeedAdd);
   add("work_behind_does_not_run", "Later work on a failed stream is not run.",
       work_behind_does_not_run);
+  add("answered_when_nothing_runs",
+      "A failure is answered once nothing of the stream uses memory any more.",
+      answered_when_nothing_runs);
   add("host_calls_are_told_once", "A host call works on a poisoned stream, with its failure.",
       host_calls_are_told_once);
   add("waiters_fail_too", "If the recorded work failed, the waiting stream fails too.",

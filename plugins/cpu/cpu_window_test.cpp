@@ -208,6 +208,15 @@ TEST(CpuConv, WhatTheSmallKernelLeaves_IsRefusedWithAReason) {
       "unrolled image is too large");
 }
 
+TEST(CpuConv, SmallKernel_StepsThatNobodyTakesMayBeOfAnySize) {
+  Device device;
+  const int64_t huge = int64_t{1} << 62;
+  const Convolution c = make_convolution(
+      BP_DTYPE_F32, {1, 2, 3, 5}, 3,
+      {.kernel = {3, 1}, .strides = {huge, 2}, .pads = {}, .dilations = {1, huge}});
+  EXPECT_EQ(expect_conv(device, c).kernel, "conv_f32_small");
+}
+
 TEST(CpuConv, DilationWhoseReachOverflows_IsNotTakenForASmallOne) {
   Device device;
   Convolution c = make_convolution(BP_DTYPE_F32, {1, 1, 5, 5}, 1, {.kernel = {3, 3}});

@@ -309,7 +309,7 @@ std::unique_ptr<SmallConvPlan> make_plan(bp_device*, const bp_kernel_query& quer
   auto plan = std::make_unique<SmallConvPlan>();
   plan->shape = make_conv_shape(query);
   refuse_unfit(plan->shape);
-  const Window& w = plan->shape.window;
+  Window& w = plan->shape.window;
   // In f64, since nobody has checked attributes of this query for what their products come to.
   double floats = static_cast<double>(plan->shape.in_channels);
   for (uint32_t d = 0; d < kMaxSpatialRank; ++d) {
@@ -323,6 +323,9 @@ std::unique_ptr<SmallConvPlan> make_plan(bp_device*, const bp_kernel_query& quer
     floats *= size;
     if (floats > kMostWorkspaceFloats) throw Refusal{kTooLarge};
     plan->padded[d] = static_cast<int64_t>(size);
+    // Steps that nobody takes may be of any size.
+    if (w.out[d] == 1) w.stride[d] = 1;
+    if (w.kernel[d] == 1) w.dilation[d] = 1;
   }
   plan->row_used = (w.out_count() + kWidestVector - 1) / kWidestVector * kWidestVector;
   // An odd number of cache lines, since the vectors of one position must not share a few sets.

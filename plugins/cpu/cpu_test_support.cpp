@@ -477,8 +477,8 @@ Outcome run(Device& device, const Call& call) {
 
 void for_each_index(const Sizes& sizes, const std::function<void(const Sizes&)>& body) {
   const int64_t count = element_count(sizes);
+  Sizes index(sizes.size());
   for (int64_t flat = 0; flat < count; ++flat) {
-    Sizes index(sizes.size());
     int64_t rest = flat;
     for (size_t d = sizes.size(); d-- > 0;) {
       index[d] = rest % sizes[d];

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -49,8 +50,8 @@ bp_i64_span span_of(const Sizes& values) { return {values.data(), values.size()}
 template <class Body>
 void for_each_in_window(const Geometry& g, const Sizes& x_sizes, const Sizes& out,
                         const Body& body) {
+  Sizes in(g.kernel.size());
   for_each_index(g.kernel, [&](const Sizes& k) {
-    Sizes in(k.size());
     for (size_t d = 0; d < k.size(); ++d) {
       in[d] = out[d + 2] * g.stride(d) - g.begin(d) + k[d] * g.dilation(d);
       if (in[d] < 0 || in[d] >= x_sizes[d + 2]) return;
@@ -89,10 +90,16 @@ double reference(const Convolution& c, const Sizes& out, double* magnitude) {
   const int64_t group_out = c.w.sizes[0] / c.group;
   double sum = c.b.dtype == BP_DTYPE_NONE ? 0.0 : c.b.at({out[1]});
   *magnitude = std::fabs(sum);
+  Sizes x_at(out);
+  Sizes w_at(out);
+  w_at[0] = out[1];
   for (int64_t channel = 0; channel < group_in; ++channel) {
+    x_at[1] = out[1] / group_out * group_in + channel;
+    w_at[1] = channel;
     for_each_in_window(c.g, c.x.sizes, out, [&](const Sizes& in, const Sizes& k) {
-      const double product = c.x.at(joined({out[0], out[1] / group_out * group_in + channel}, in)) *
-                             c.w.at(joined({out[1], channel}, k));
+      std::copy(in.begin(), in.end(), x_at.begin() + 2);
+      std::copy(k.begin(), k.end(), w_at.begin() + 2);
+      const double product = c.x.at(x_at) * c.w.at(w_at);
       sum += product;
       *magnitude += std::fabs(product);
     });

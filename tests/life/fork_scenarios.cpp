@@ -8,9 +8,8 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <barrier>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -123,7 +122,6 @@ void child_releases_everything_and_exits() {
   check_ones(owned->pending);
 }
 
-/// Threads hold the core's and the plugins' locks at the moment of the fork.
 // AddressSanitizer of gcc 12 does not take the locks of its heap before a fork: where another
 // thread holds one, the child's first allocation waits for ever. Under it, threads stand still for
 // a fork.
@@ -133,64 +131,28 @@ constexpr bool kForksAnywhere = false;
 constexpr bool kForksAnywhere = true;
 #endif
 
-/// Lets one thread do something while `count` others stand still.
-class Halt {
- public:
-  explicit Halt(int count) : count_(count) {}
-
-  void stand_if_wanted() {
-    std::unique_lock lock(mutex_);
-    if (!wanted_) return;
-    ++standing_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return !wanted_; });
-    --standing_;
-  }
-  void begin() {
-    std::unique_lock lock(mutex_);
-    wanted_ = true;
-    changed_.wait(lock, [this] { return standing_ == count_; });
-  }
-  void end() {
-    std::unique_lock lock(mutex_);
-    wanted_ = false;
-    changed_.notify_all();
-    lock.unlock();
-    while (standing() != 0) std::this_thread::yield();
-  }
-
- private:
-  int standing() {
-    const std::lock_guard lock(mutex_);
-    return standing_;
-  }
-
-  const int count_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool wanted_ = false;
-  int standing_ = 0;
-};
-
+/// Threads hold the core's and the plugins' locks at the moment of the fork.
 void while_threads_work() {
   Owned owned;
   constexpr int kThreads = 3;
-  Halt halt(kThreads);
+  constexpr int kForks = 20;
+  std::barrier meeting(kThreads + 1);
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
       while (!stop) {
-        halt.stand_if_wanted();
         check_ones(pending_work(owned.device, 5));
         owned.session.run(model_inputs(owned.device));
+        if (kForksAnywhere) continue;
+        meeting.arrive_and_wait();
+        meeting.arrive_and_wait();  // between the two, the fork
       }
     });
   }
-  for (int i = 0; i < 20; ++i) {
-    if (!kForksAnywhere) halt.begin();
+  for (int i = 0; i < kForks; ++i) {
+    if (!kForksAnywhere) meeting.arrive_and_wait();
     const pid_t child = fork();
-    if (!kForksAnywhere && child != 0) halt.end();
     if (child == 0) {
       check_api_calls(owned.objects(), ApiState::kForked);
       bpa_tensor_release(owned.pending.handle());
@@ -198,9 +160,10 @@ void while_threads_work() {
       bpa_runtime_release(owned.runtime.handle());
       _exit(kExitWanted);
     }
+    stop = i + 1 == kForks;  // before the threads can begin again
+    if (!kForksAnywhere) meeting.arrive_and_wait();
     expect_exit(child, kExitWanted);
   }
-  stop = true;
   for (std::thread& thread : threads) thread.join();
   check_ones(owned.pending);
 }

@@ -135,7 +135,7 @@ class Allocator {
 
 /// Small blocks that came back last wait here, by size, for the same size to be asked for again:
 /// unmerged, and not free to their neighbours. Merged when there are many of them or the bins have
-/// nothing that fits. Threads have different shelves, so that they seldom meet at a mutex.
+/// nothing that fits. Threads have different shelves, so that they seldom meet at a lock.
 struct alignas(64) Allocator::Shelf {
   SpinLock lock;
   std::array<Block*, kShelfSizes> first{};

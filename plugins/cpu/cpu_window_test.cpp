@@ -382,6 +382,10 @@ TEST(CpuMaxPool, HalvingInF32_HasAKernelOfItsOwn) {
       expect_pool(device, x, {.kernel = {2, 2}, .strides = {2, 2}, .pads = {0, 1, 0, 1}});
   EXPECT_EQ(padded.kernel, "max_pool_loop");
   EXPECT_THAT(padded.refusals.at("max_pool_f32_halving"), HasSubstr("no padding"));
+  const Outcome beyond = expect_pool(device, make_random(BP_DTYPE_F32, {1, 2, 5, 8}, 80),
+                                     {.kernel = {2, 2}, .strides = {2, 2}, .ceil_mode = true});
+  EXPECT_EQ(beyond.kernel, "max_pool_loop");
+  EXPECT_THAT(beyond.refusals.at("max_pool_f32_halving"), HasSubstr("no padding"));
   const Outcome overlapping = expect_pool(device, x, {.kernel = {2, 2}, .strides = {1, 2}});
   EXPECT_EQ(overlapping.kernel, "max_pool_loop");
   EXPECT_THAT(overlapping.refusals.at("max_pool_f32_halving"), HasSubstr("2 x 2 side by side"));

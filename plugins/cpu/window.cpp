@@ -55,6 +55,12 @@ Range valid_kernel(const Window& window, int dimension, int64_t out_position) {
 
 }  // namespace
 
+bool Window::crops() const {
+  const auto is_negative = [](int64_t pad) { return pad < 0; };
+  return std::any_of(pad_begin, pad_begin + kMaxSpatialRank, is_negative) ||
+         std::any_of(pad_end, pad_end + kMaxSpatialRank, is_negative);
+}
+
 Window make_window(std::span<const int64_t> in, std::span<const int64_t> out,
                    std::span<const int64_t> kernel, const WindowAttributes& attributes) {
   if (in.empty() || in.size() > kMaxSpatialRank) {

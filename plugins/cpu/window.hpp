@@ -29,6 +29,8 @@ struct Window {
   int64_t in_count() const { return in[0] * in[1] * in[2]; }
   int64_t out_count() const { return out[0] * out[1] * out[2]; }
   int64_t kernel_count() const { return kernel[0] * kernel[1] * kernel[2]; }
+  /// A negative pad crops the input.
+  bool crops() const;
   /// The real dimensions of one of the arrays.
   std::span<const int64_t> real(const int64_t (&values)[kMaxSpatialRank]) const {
     return {values + (kMaxSpatialRank - spatial_rank), spatial_rank};

@@ -297,11 +297,7 @@ void refuse_unfit(const ConvShape& shape) {
   if (shape.groups != 1) throw Refusal{"takes one group"};
   if (shape.window.out_count() > kMostPositions) throw Refusal{"takes up to 64 positions"};
   if (shape.multiply_add_count() > kMostMultiplyAdds) throw Refusal{"too large for one thread"};
-  for (uint32_t d = 0; d < kMaxSpatialRank; ++d) {
-    if (shape.window.pad_begin[d] < 0 || shape.window.pad_end[d] < 0) {
-      throw Refusal{"takes no negative pads"};
-    }
-  }
+  if (shape.window.crops()) throw Refusal{"takes no negative pads"};
 }
 
 std::unique_ptr<SmallConvPlan> make_plan(bp_device*, const bp_kernel_query& query,

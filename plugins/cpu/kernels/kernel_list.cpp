@@ -7,34 +7,41 @@ namespace bp::cpu {
 namespace {
 
 constexpr const bp_kernel* kKernels[] = {
+    // binary
     &kAdd,
     &kSub,
     &kMul,
     &kDiv,
-    &kMax,  // binary
+    &kMax,
+    // unary
     &kRelu,
     &kExp,
     &kSqrt,
-    &kReciprocal,  // unary
+    &kReciprocal,
+    // reduce, softmax, batch_norm
     &kReduceMax,
-    &kReduceSum,       // reduce
-    &kSoftmax,         // softmax
-    &kBatchNorm,       // batch_norm
-    &kMaxPoolHalving,  // max_pool_halving
-    &kMaxPool,         // max_pool
-    &kConvSmall,       // conv_small
-    &kConvOnednn,      // conv_onednn
-    &kConvLoop,        // conv_loop
+    &kReduceSum,
+    &kSoftmax,
+    &kBatchNorm,
+    // max_pool_halving, max_pool
+    &kMaxPoolHalving,
+    &kMaxPool,
+    // conv_small, conv_onednn, conv_loop
+    &kConvSmall,
+    &kConvOnednn,
+    &kConvLoop,
+    // matmul_skinny, matmul_onednn, matmul_loop
     &kMatmulSkinny,
-    &kGemmSkinny,  // matmul_skinny
+    &kGemmSkinny,
     &kMatmulOnednn,
-    &kGemmOnednn,  // matmul_onednn
+    &kGemmOnednn,
     &kMatmulLoop,
-    &kGemmLoop,  // matmul_loop
-    &kCast,      // cast
-    &kIdentity,  // identity
-    &kGather,    // gather
-    &kNonZero,   // non_zero
+    &kGemmLoop,
+    // cast, identity, gather, non_zero
+    &kCast,
+    &kIdentity,
+    &kGather,
+    &kNonZero,
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ extern const bp_kernel kMaxPool;
 extern const bp_kernel kConvSmall;
 extern const bp_kernel kConvOnednn;
 extern const bp_kernel kConvLoop;
-// matmul_onednn.cpp, matmul_loop.cpp
+// matmul_skinny.cpp, matmul_onednn.cpp, matmul_loop.cpp
 extern const bp_kernel kMatmulSkinny;
 extern const bp_kernel kGemmSkinny;
 extern const bp_kernel kMatmulOnednn;

@@ -7,7 +7,7 @@
 
 #include "element.hpp"
 #include "kernels/kernel_list.hpp"
-#include "window.hpp"
+#include "pool_shape.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -16,19 +16,18 @@ namespace {
 constexpr int64_t kTile = 64;
 
 struct MaxPoolPlan : bp_kernel_plan {
-  MaxPoolPlan(const Window& plan_window, int64_t plan_planes)
-      : window(plan_window), ranges(plan_window), planes(plan_planes) {}
+  explicit MaxPoolPlan(const PoolShape& plan_shape)
+      : shape(plan_shape), ranges(plan_shape.window) {}
 
-  Window window;
+  PoolShape shape;
   WindowRanges ranges;
-  int64_t planes;  // N * C
 };
 
 // One tile of one output row: the maximum of the rows of the input under the window.
 template <class T>
 void pool_tile(const MaxPoolPlan& plan, T* y, const T* plane, int64_t out_d, int64_t out_h,
                int64_t first, int64_t count) {
-  const Window& w = plan.window;
+  const Window& w = plan.shape.window;
   using C = Compute<T>;
   C best[kTile];
   std::fill_n(best, count, lowest<C>());
@@ -57,7 +56,7 @@ template <class T>
 struct MaxPool {
   static void run(const MaxPoolPlan& plan, void* y_data, const void* x_data, int64_t begin,
                   int64_t end) {
-    const Window& w = plan.window;
+    const Window& w = plan.shape.window;
     for (int64_t p = begin; p < end; ++p) {
       const T* const plane = static_cast<const T*>(x_data) + p * w.in_count();
       T* const y = static_cast<T*>(y_data) + p * w.out_count();
@@ -74,31 +73,19 @@ struct MaxPool {
 constexpr auto kTable = number_table<MaxPool>();
 
 std::unique_ptr<MaxPoolPlan> make_plan(bp_device*, const bp_kernel_query& query, bp_plan_info*) {
-  const auto attrs = read_attributes(query.attributes, bp_attrs_max_pool_defaults());
-  const std::span<const int64_t> x = sizes_of(input_info(query, 0));
-  const std::span<const int64_t> y = sizes_of(output_info(query));
-  if (x.size() < 2 || y.size() != x.size()) {
-    throw sdk::Failure{BP_INVALID_ARGUMENT,
-                       "max_pool: expected an input of rank 3 to 5 and an "
-                       "output of the same rank"};
-  }
-  const Window window = make_window(x.subspan(2), y.subspan(2), values_of(attrs.kernel_shape),
-                                    {.strides = values_of(attrs.strides),
-                                     .pads = values_of(attrs.pads),
-                                     .dilations = values_of(attrs.dilations)});
-  return std::make_unique<MaxPoolPlan>(window, y[0] * y[1]);
+  return std::make_unique<MaxPoolPlan>(make_pool_shape(query));
 }
 
 bp_status launch(const bp_launch_args& args) {
   const auto& plan = *static_cast<const MaxPoolPlan*>(args.plan);
-  const Window& window = plan.window;
+  const Window& window = plan.shape.window;
   const bp_tensor& x = input_of(args, 0);
   std::byte* const y_data = address_of(output_of(args));
   const std::byte* const x_data = address_of(x);
   const auto run = kTable[x.dtype];
   const int64_t plane_cost = std::max<int64_t>(1, window.out_count() * window.kernel_count());
   args.device->workers.for_ranges(
-      plan.planes, plane_cost,
+      plan.shape.planes, plane_cost,
       [&](int64_t begin, int64_t end) noexcept { run(plan, y_data, x_data, begin, end); });
   return BP_OK;
 }

@@ -12,7 +12,7 @@
 
 #include "element.hpp"
 #include "kernels/kernel_list.hpp"
-#include "window.hpp"
+#include "pool_shape.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
@@ -65,11 +65,11 @@ namespace {
 HWY_EXPORT(halve_rows);
 
 struct HalvingPlan : bp_kernel_plan {
-  Window window;
-  int64_t planes;  // N * C
+  PoolShape shape;
 };
 
 void refuse_unfit(const Window& w) {
+  if (w.spatial_rank != 2) throw Refusal{"takes two spatial dimensions"};
   for (uint32_t d = 0; d < kMaxSpatialRank; ++d) {
     const int64_t size = d == 0 ? 1 : 2;
     if (w.kernel[d] != size || w.stride[d] != size || w.dilation[d] != 1) {
@@ -82,32 +82,25 @@ void refuse_unfit(const Window& w) {
 }
 
 std::unique_ptr<HalvingPlan> make_plan(bp_device*, const bp_kernel_query& query, bp_plan_info*) {
-  const auto attrs = read_attributes(query.attributes, bp_attrs_max_pool_defaults());
-  const std::span<const int64_t> x = sizes_of(input_info(query, 0));
-  const std::span<const int64_t> y = sizes_of(output_info(query));
-  if (x.size() != 4 || y.size() != 4) throw Refusal{"takes two spatial dimensions"};
   auto plan = std::make_unique<HalvingPlan>();
-  plan->window = make_window(x.subspan(2), y.subspan(2), values_of(attrs.kernel_shape),
-                             {.strides = values_of(attrs.strides),
-                              .pads = values_of(attrs.pads),
-                              .dilations = values_of(attrs.dilations)});
-  plan->planes = y[0] * y[1];
-  refuse_unfit(plan->window);
+  plan->shape = make_pool_shape(query);
+  refuse_unfit(plan->shape.window);
   return plan;
 }
 
 bp_status launch(const bp_launch_args& args) {
   const auto& plan = *static_cast<const HalvingPlan*>(args.plan);
-  const Window& w = plan.window;
+  const Window& w = plan.shape.window;
   const float* const x = address_of<const float>(input_of(args, 0));
   float* const y = address_of<float>(output_of(args));
-  args.device->workers.for_ranges(
-      plan.planes, std::max<int64_t>(1, w.out_count()), [&](int64_t begin, int64_t end) noexcept {
-        for (int64_t p = begin; p < end; ++p) {
-          HWY_DYNAMIC_DISPATCH(halve_rows)
-          (x + p * w.in_count(), w.in[2], w.out[1], w.out[2], y + p * w.out_count());
-        }
-      });
+  args.device->workers.for_ranges(plan.shape.planes, std::max<int64_t>(1, w.out_count()),
+                                  [&](int64_t begin, int64_t end) noexcept {
+                                    for (int64_t p = begin; p < end; ++p) {
+                                      HWY_DYNAMIC_DISPATCH(halve_rows)
+                                      (x + p * w.in_count(), w.in[2], w.out[1], w.out[2],
+                                       y + p * w.out_count());
+                                    }
+                                  });
   return BP_OK;
 }
 

@@ -53,7 +53,8 @@ function(bp_add_plugin)
   endif()
 endfunction()
 
-# Names, visibility and search path. $ORIGIN alone: a plugin folder can be moved anywhere.
+# Names, visibility, search path and what the linker checks. $ORIGIN alone: a plugin folder can be
+# moved anywhere.
 function(bp_set_plugin_properties target name output_directory)
   set_target_properties(${target} PROPERTIES
       OUTPUT_NAME "backplane_${name}" PREFIX "lib" SUFFIX ".so"
@@ -66,6 +67,11 @@ function(bp_set_plugin_properties target name output_directory)
       LINK_DEPENDS "${BP_PLUGIN_CMAKE_DIR}/plugin.map")
   target_link_options(${target} PRIVATE
                       "LINKER:--version-script=${BP_PLUGIN_CMAKE_DIR}/plugin.map")
+  # Every symbol must come from a library the plugin names. Clang leaves those of a sanitizer's
+  # runtime to the program.
+  if(NOT BP_SANITIZER OR BP_SANITIZER STREQUAL "none" OR CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_link_options(${target} PRIVATE "LINKER:-z,defs")
+  endif()
 endfunction()
 
 # Inside the tree the shared flag targets exist; outside, only the sanitizer kind matters.
@@ -78,11 +84,6 @@ function(bp_set_plugin_flags target)
   elseif(BP_SANITIZER STREQUAL "thread")
     target_compile_options(${target} PRIVATE -fsanitize=thread -fno-omit-frame-pointer)
     target_link_options(${target} PRIVATE -fsanitize=thread)
-  endif()
-  # Every symbol must come from a library the plugin names; sanitized code takes its runtime's
-  # symbols from the program.
-  if(NOT BP_SANITIZER OR BP_SANITIZER STREQUAL "none")
-    target_link_options(${target} PRIVATE "LINKER:-z,defs")
   endif()
 endfunction()
 

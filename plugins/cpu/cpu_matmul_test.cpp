@@ -34,16 +34,16 @@ double unit_of(uint32_t dtype) {
   }
 }
 
-// Element of an operand of rank >= 2 whose batch dimensions broadcast to `batch`.
-double at(const Tensor& t, const Sizes& batch, int64_t row, int64_t col) {
+// Where row and column lie in an operand of rank >= 2 whose batch dimensions broadcast to `batch`.
+Sizes index_in(const Tensor& t, const Sizes& batch, int64_t row, int64_t column) {
   const size_t own = t.sizes.size() - 2;
   Sizes index;
   for (size_t d = 0; d < own; ++d) {
     index.push_back(t.sizes[d] == 1 ? 0 : batch[batch.size() - own + d]);
   }
   index.push_back(row);
-  index.push_back(col);
-  return t.at(index);
+  index.push_back(column);
+  return index;
 }
 
 // `y`: with all dimensions, also those that 1-D operands drop.
@@ -51,11 +51,15 @@ void expect_products(const Tensor& a, const Tensor& b, const Tensor& y) {
   const int64_t k_count = a.sizes.back();
   for_each_index(y.sizes, [&](const Sizes& index) {
     const Sizes batch(index.begin(), index.end() - 2);
+    Sizes in_a = index_in(a, batch, index[index.size() - 2], 0);
+    Sizes in_b = index_in(b, batch, 0, index.back());
+    int64_t& column_of_a = in_a.back();
+    int64_t& row_of_b = in_b[in_b.size() - 2];
     double expected = 0;
     double magnitude = 0;
     for (int64_t k = 0; k < k_count; ++k) {
-      const double product =
-          at(a, batch, index[index.size() - 2], k) * at(b, batch, k, index.back());
+      column_of_a = row_of_b = k;
+      const double product = a.at(in_a) * b.at(in_b);
       expected += product;
       magnitude += std::fabs(product);
     }

@@ -295,11 +295,13 @@ namespace {
 float& element(const bp_tensor& tensor, const bp_tensor& out, int64_t position) {
   int64_t offset = 0;
   for (uint32_t back = 1; back <= out.rank; ++back) {
+    const bool is_outermost = back == out.rank;
     const int64_t size = out.sizes[out.rank - back];
     if (back <= tensor.rank && tensor.sizes[tensor.rank - back] != 1) {
-      offset += position % size * tensor.strides[tensor.rank - back];
+      const int64_t index = is_outermost ? position : position % size;
+      offset += index * tensor.strides[tensor.rank - back];
     }
-    position /= size;
+    if (!is_outermost) position /= size;
   }
   char* const base = reinterpret_cast<char*>(tensor.handle) + tensor.offset_bytes;
   return reinterpret_cast<float*>(base)[offset];

@@ -322,7 +322,7 @@ std::string check_leak(const Sweep& sweep, uint64_t nth, const Allowance& allowa
 
 // Sanitized builds take several times as long for each point.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kDensity = 3;
+constexpr uint64_t kDensity = 1;
 #else
 constexpr uint64_t kDensity = 16;
 #endif

@@ -26,7 +26,7 @@ namespace bp {
 namespace {
 
 constexpr int kExitWanted = 7;
-constexpr int64_t kSize = 1 << 14;
+constexpr int64_t kSize = 1 << 12;
 
 [[noreturn]] void fail(const std::string& words) {
   std::fprintf(stderr, "%s\n", words.c_str());

@@ -158,6 +158,8 @@ CheckResult check_operator(Runtime& runtime, Device& device, const Result<Operat
   result.state = status.ok()                       ? CheckState::kOk
                  : status.code() == BP_UNSUPPORTED ? CheckState::kUnsupported
                                                    : CheckState::kFailed;
+  // How it would have run: the dispatcher knows a fallback also where BACKPLANE_FALLBACK denies it.
+  if (result.state == CheckState::kUnsupported) result.placement.clear();
   result.words = status.ok() ? check->words : status.to_string();
   return result;
 }

@@ -22,7 +22,7 @@ std::string_view check_state_name(CheckState state);
 
 struct CheckResult {
   std::string name;       // "copies", "matmul"
-  std::string placement;  // "native", "decomposed", "fallback"; empty: no operator
+  std::string placement;  // "native", "decomposed", "fallback"; empty: no operator ran
   CheckState state = CheckState::kFailed;
   std::string words;        // what was tried, or what went wrong
   std::string next_action;  // set if it failed

@@ -95,7 +95,7 @@ void print_left_out(const Runtime& runtime) {
 int run_devices(const GlobalArgs& global, const DevicesArgs& args) {
   auto runtime = open_runtime(global);
   if (!runtime.ok()) {
-    return fail("devices", runtime.status().message(), open_failure_code(global));
+    return fail("devices", runtime.status().message(), open_failure_code(global, runtime.status()));
   }
   if (args.json) {
     print(devices_json(**runtime));

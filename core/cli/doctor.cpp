@@ -207,7 +207,7 @@ int run_doctor(const GlobalArgs& global, const DoctorArgs& args) {
   LogKeeper log;
   auto runtime = open_runtime(global);
   if (!runtime.ok()) {
-    return fail("doctor", runtime.status().message(), open_failure_code(global));
+    return fail("doctor", runtime.status().message(), open_failure_code(global, runtime.status()));
   }
   const Report report = examine(**runtime, log);
   if (args.json) {

@@ -6,14 +6,16 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "core/base/log.hpp"
+#include "core/cli/text.hpp"
 #include "core/emulation/features.hpp"
 #include "ops/register.hpp"
 
 namespace bp::cli {
 
 int fail(const char* command, const std::string& words, int exit_code) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "backplane %s: %s\n", command, words.c_str());
+  flush_output();
+  std::fprintf(stderr, "backplane %s: %s\n", command, visible(words).c_str());
   return exit_code;
 }
 
@@ -31,8 +33,17 @@ Result<Ref<Runtime>> open_runtime(const GlobalArgs& global) {
   return Runtime::create(args);
 }
 
-int open_failure_code(const GlobalArgs& global) {
-  return global.plugin_options.empty() ? kExitEnvironment : kExitUsage;
+int open_failure_code(const GlobalArgs& global, const Status& error) {
+  if (global.plugin_options.empty()) return kExitEnvironment;
+  // An error does not say where its setting came from. But what fails in the same words without the
+  // command line's options is not theirs, and this way nobody has to read the words.
+  GlobalArgs without_options = global;
+  without_options.plugin_options.clear();
+  set_log_sink([](uint32_t, std::string_view) {});  // the first time has told what there is to tell
+  const Status again = open_runtime(without_options).status();
+  set_log_sink({});
+  const bool is_same = !again.ok() && again.message() == error.message();
+  return is_same ? kExitEnvironment : kExitUsage;
 }
 
 Result<Device*> choose_device(const Runtime& runtime, const std::string& name) {

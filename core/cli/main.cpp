@@ -4,15 +4,20 @@
 // does not know is refused with the nearest thing that it does.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "core/base/options.hpp"
 #include "core/cli/cli.hpp"
+#include "core/cli/text.hpp"
+#include "core/cli/values.hpp"
 
 namespace bp::cli {
 namespace {
@@ -22,10 +27,18 @@ struct Parsed {
   DevicesArgs devices;
   DoctorArgs doctor;
   RunArgs run;
-  // As written; split after parsing.
+  // As written; read after parsing. The numbers begin with their defaults, for --help.
   std::string plugin_path;
   std::vector<std::string> plugin_options, inputs, dims, expected;
+  std::string rtol = number_text(RunArgs().rtol);
+  std::string atol = number_text(RunArgs().atol);
+  std::string repeat = std::to_string(RunArgs().repeat);
+  std::string seed = std::to_string(RunArgs().seed);
 };
+
+constexpr size_t kHelpColumn = 34;
+// Each run's time is kept until the end.
+constexpr uint64_t kMaxRepeat = 1'000'000'000;
 
 constexpr const char* kExitCodes =
     "Exit codes: 0 ok; 1 a wrong result or a failed check; 2 usage; 3 environment (no plugin "
@@ -33,6 +46,23 @@ constexpr const char* kExitCodes =
     "a device, a bad BACKPLANE_* variable, outputs that cannot be written); 4 the model, an input "
     "or\n"
     "an expected output; 5 the device (not here, no way to run an operator, out of memory, lost).";
+
+/// The BACKPLANE_* variables in the columns of the options above them.
+std::string environment_help() {
+  std::string text = "Environment variables:\n";
+  for (const OptionRow& row : option_rows()) {
+    std::string line = "  " + std::string(row.name) + " ";
+    line += row.choices.empty() ? row.type : row.choices;
+    if (!row.default_value.empty()) line += "=" + std::string(row.default_value);
+    if (line.size() >= kHelpColumn) {
+      text += line + "\n";
+      line.clear();
+    }
+    line.resize(kHelpColumn, ' ');
+    text += line + std::string(row.help) + "\n";
+  }
+  return text;
+}
 
 /// One value per option, so that a list option never swallows MODEL.
 CLI::Option* add_list(CLI::App* app, const char* name, std::vector<std::string>* out_values,
@@ -65,20 +95,20 @@ void add_run(CLI::App* app, Parsed* out) {
   add_list(run, "--expect", &out->expected, "NAME=FILE",
            "Compare an output: |found - expected| <= atol + rtol * |expected|, NaN equals NaN; a "
            "difference is exit code 1");
-  run->add_option("--rtol", args.rtol, "Relative tolerance of --expect")
+  run->add_option("--rtol", out->rtol, "Relative tolerance of --expect")
       ->capture_default_str()
       ->type_name("NUMBER");
-  run->add_option("--atol", args.atol, "Absolute tolerance of --expect")
+  run->add_option("--atol", out->atol, "Absolute tolerance of --expect")
       ->capture_default_str()
       ->type_name("NUMBER");
   run->add_option("--output", args.output_folder,
                   "Write each output to NAME.npy there; characters that do not belong in a file "
                   "name become _")
       ->type_name("FOLDER");
-  run->add_option("--repeat", args.repeat, "How many times to run")
+  run->add_option("--repeat", out->repeat, "How many times to run")
       ->capture_default_str()
       ->type_name("N");
-  run->add_option("--seed", args.seed,
+  run->add_option("--seed", out->seed,
                   "What missing inputs are made from: floats in [0, 1), others 0 or 1")
       ->capture_default_str()
       ->type_name("N");
@@ -103,7 +133,7 @@ void add_commands(CLI::App* app, Parsed* out) {
 }
 
 int usage_error(const std::string& words, const CLI::App* command) {
-  std::fprintf(stderr, "backplane: %s\nSee `backplane %s%s--help`.\n", words.c_str(),
+  std::fprintf(stderr, "backplane: %s\nSee `backplane %s%s--help`.\n", visible(words).c_str(),
                command == nullptr ? "" : command->get_name().c_str(),
                command == nullptr ? "" : " ");
   return kExitUsage;
@@ -134,6 +164,38 @@ std::vector<std::string> option_names(const CLI::App& app, const CLI::App* comma
   return names;
 }
 
+/// `--device=` as `--device ''`: the parser would take the next argument as its value.
+std::vector<std::string> with_empty_values(const std::vector<std::string>& arguments) {
+  std::vector<std::string> result;
+  bool is_behind_mark = false;
+  for (const std::string& argument : arguments) {
+    is_behind_mark = is_behind_mark || argument == "--";
+    const bool is_empty_option = !is_behind_mark && argument.starts_with("--") &&
+                                 argument.size() > 3 && argument.find('=') == argument.size() - 1;
+    result.push_back(is_empty_option ? argument.substr(0, argument.size() - 1) : argument);
+    if (is_empty_option) result.emplace_back();
+  }
+  return result;
+}
+
+/// What is wrong with how often options are given, or with values that are empty; empty: nothing.
+std::string option_words(const CLI::App& app, const CLI::App* command) {
+  for (const CLI::App* level : {command, &app}) {
+    if (level == nullptr) continue;
+    for (const CLI::Option* option : level->get_options()) {
+      const std::vector<std::string>& values = option->results();
+      const std::string name = option->get_name();
+      if (values.size() > 1 && option->get_items_expected_max() == 1) {
+        return name + " is given twice";
+      }
+      if (std::find(values.begin(), values.end(), "") == values.end()) continue;
+      const std::string shape = option->get_type_name();
+      return name + ": expected " + (shape.empty() ? "a file" : shape) + ", found ''";
+    }
+  }
+  return "";
+}
+
 /// What nobody took, in words; empty if all was taken.
 std::string leftover_words(const CLI::App& app, const std::vector<std::string>& arguments) {
   const CLI::App* command = chosen_command(app);
@@ -159,43 +221,27 @@ std::string leftover_words(const CLI::App& app, const std::vector<std::string>& 
   return with_nearest("unknown command '" + left.front() + "'", left.front(), commands);
 }
 
-/// "NAME=VALUE" each. Empty words: all are well formed.
-std::string split_pairs(const char* option, const char* shape,
-                        const std::vector<std::string>& texts, std::vector<NameValue>* out_pairs) {
-  for (const std::string& text : texts) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-      return std::string(option) + ": expected " + shape + ", found '" + text + "'";
-    }
-    const std::string name = text.substr(0, equals);
-    for (const auto& [known, value] : *out_pairs) {
-      if (known == name) return std::string(option) + ": " + name + " is given twice";
-    }
-    out_pairs->emplace_back(name, text.substr(equals + 1));
-  }
-  return "";
-}
-
 std::string split_dims(const std::vector<std::string>& texts, RunArgs* out_args) {
   std::vector<NameValue> pairs;
   std::string wrong = split_pairs("--dim", "NAME=N", texts, &pairs);
   if (!wrong.empty()) return wrong;
   for (const auto& [name, text] : pairs) {
-    int64_t size = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-    if (error != std::errc() || end != text.data() + text.size() || size < 0) {
-      return "--dim " + name + ": expected a size, 0 or more, found '" + text + "'";
-    }
-    out_args->dims.emplace_back(name, size);
+    uint64_t size = 0;
+    wrong = parse_whole("--dim " + name, text, {0, INT64_MAX}, &size);
+    if (!wrong.empty()) return wrong;
+    out_args->dims.emplace_back(name, static_cast<int64_t>(size));
   }
   return "";
 }
 
-std::string check_numbers(const RunArgs& args) {
-  if (!(args.rtol >= 0)) return "--rtol: expected 0 or more, found " + std::to_string(args.rtol);
-  if (!(args.atol >= 0)) return "--atol: expected 0 or more, found " + std::to_string(args.atol);
-  if (args.repeat == 0) return "--repeat: expected 1 or more, found 0";
-  return "";
+std::string read_numbers(const Parsed& parsed, RunArgs* out_args) {
+  std::string wrong = parse_tolerance("--rtol", parsed.rtol, &out_args->rtol);
+  if (wrong.empty()) wrong = parse_tolerance("--atol", parsed.atol, &out_args->atol);
+  if (wrong.empty()) {
+    wrong = parse_whole("--repeat", parsed.repeat, {1, kMaxRepeat}, &out_args->repeat);
+  }
+  if (wrong.empty()) wrong = parse_whole("--seed", parsed.seed, {}, &out_args->seed);
+  return wrong;
 }
 
 /// What is wrong with the values; empty: nothing.
@@ -205,6 +251,9 @@ std::string split_values(Parsed* parsed) {
     const size_t colon = std::min(path.find(':'), path.size());
     if (colon > 0) parsed->global.plugin_path.push_back(path.substr(0, colon));
     path.erase(0, colon + 1);
+  }
+  if (!parsed->plugin_path.empty() && parsed->global.plugin_path.empty()) {
+    return "--plugin-path: expected FOLDER[:FOLDER]..., found '" + parsed->plugin_path + "'";
   }
   std::string wrong = split_pairs("--option", "ID.NAME=VALUE", parsed->plugin_options,
                                   &parsed->global.plugin_options);
@@ -217,7 +266,7 @@ std::string split_values(Parsed* parsed) {
   if (wrong.empty()) wrong = split_pairs("--input", "NAME=FILE", parsed->inputs, &run.inputs);
   if (wrong.empty()) wrong = split_pairs("--expect", "NAME=FILE", parsed->expected, &run.expected);
   if (wrong.empty()) wrong = split_dims(parsed->dims, &run);
-  if (wrong.empty()) wrong = check_numbers(run);
+  if (wrong.empty()) wrong = read_numbers(*parsed, &run);
   return wrong;
 }
 
@@ -228,27 +277,40 @@ int dispatch(const CLI::App& app, const Parsed& parsed) {
   return run_model(parsed.global, parsed.run);
 }
 
-int run(const std::vector<std::string>& arguments) {
+/// --help or --version, through print() as everything else.
+int answer(const CLI::App& app, const CLI::Success& asked) {
+  std::ostringstream text;
+  const int exit_code = app.exit(asked, text);
+  print(text.str());
+  return exit_code;
+}
+
+int run(const std::vector<std::string>& given) {
   CLI::App app("Runs models on whatever devices the installed plugins give.", "backplane");
   Parsed parsed;
   app.set_version_flag("--version", "backplane " BACKPLANE_VERSION, "Print the version and exit");
   app.allow_extras();
   app.require_subcommand(0, 1);
-  app.footer(kExitCodes);
-  app.get_formatter()->column_width(34);
+  app.footer(environment_help() + "\n" + kExitCodes);
+  app.get_formatter()->column_width(kHelpColumn);
   add_globals(&app, &parsed);
   add_commands(&app, &parsed);
+  const std::vector<std::string> arguments = with_empty_values(given);
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   std::string wrong;
   try {
     app.parse(reversed);
-  } catch (const CLI::Success& asked) {  // --help, --version
-    return app.exit(asked);
+  } catch (const CLI::Success& asked) {
+    return answer(app, asked);
   } catch (const CLI::ParseError& error) {
     wrong = error.what();
   }
   const std::string left = leftover_words(app, arguments);
   if (!left.empty()) return usage_error(left, chosen_command(app));
+  // Before the parser's own words: "At Most 1 required but received 2".
+  if (const std::string words = option_words(app, chosen_command(app)); !words.empty()) {
+    return usage_error(words, chosen_command(app));
+  }
   if (!wrong.empty()) return usage_error(wrong, chosen_command(app));
   if (chosen_command(app) == nullptr) {
     std::fputs(app.help().c_str(), stderr);
@@ -259,16 +321,25 @@ int run(const std::vector<std::string>& arguments) {
   return dispatch(app, parsed);
 }
 
+/// A full disk may show only when the last bytes leave the buffer, so this comes after every
+/// command. What the command itself found wrong stays the exit code.
+int finish(int exit_code) {
+  if (flush_output()) return exit_code;
+  const std::string reason = errno == 0 ? "" : ": " + std::generic_category().message(errno);
+  std::fprintf(stderr, "backplane: cannot write to standard output%s\n", reason.c_str());
+  return exit_code == kExitOk ? kExitEnvironment : exit_code;
+}
+
 }  // namespace
 }  // namespace bp::cli
 
 int main(int argc, char** argv) {
   try {
-    return bp::cli::run(std::vector<std::string>(argv + 1, argv + argc));
+    return bp::cli::finish(bp::cli::run(std::vector<std::string>(argv + 1, argv + argc)));
   } catch (const std::bad_alloc&) {
     std::fputs("backplane: out of host memory\n", stderr);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "backplane: %s\n", error.what());
+    std::fprintf(stderr, "backplane: %s\n", bp::cli::visible(error.what()).c_str());
   }
   return bp::cli::kExitEnvironment;
 }

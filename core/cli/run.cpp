@@ -124,11 +124,12 @@ Status compare_outputs(const RunArgs& args, const std::vector<NamedArray>& expec
 }
 
 int finish(const RunArgs& args, const std::vector<NamedArray>& expected, RunReport* report) {
+  // Before the writing, since an output may replace the file that it is compared with.
+  const Status compared = compare_outputs(args, expected, report);
   if (!args.output_folder.empty()) {
     const Status written = write_outputs(args.output_folder, report);
     if (!written.ok()) return fail("run", written.message(), kExitEnvironment);
   }
-  const Status compared = compare_outputs(args, expected, report);
   if (!compared.ok()) return fail("run", compared.message(), kExitModel);
   print(args.json ? report_json(args, *report) : report_text(args, *report));
   int exit_code = kExitOk;
@@ -172,7 +173,7 @@ int run_on(Runtime& runtime, Device& device, const RunArgs& args) {
 int run_model(const GlobalArgs& global, const RunArgs& args) {
   const auto runtime = open_runtime(global);
   if (!runtime.ok()) {
-    return fail("run", runtime.status().message(), open_failure_code(global));
+    return fail("run", runtime.status().message(), open_failure_code(global, runtime.status()));
   }
   const auto device = choose_device(**runtime, args.device);
   if (!device.ok()) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 
 namespace bp::cli {
@@ -16,6 +17,12 @@ size_t width_of(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // not a UTF-8 continuation
   }));
+}
+
+/// A reader that goes away (`| head`) had what it wanted. Called right behind the writing, since
+/// the stream remembers that there was an error, but not which.
+void forgive_closed_pipe() {
+  if (std::ferror(stdout) != 0 && errno == EPIPE) std::clearerr(stdout);
 }
 
 }  // namespace
@@ -51,7 +58,18 @@ std::string Table::to_string(std::string_view indent) const {
   return text;
 }
 
-void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void print(std::string_view text) {
+  errno = 0;
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  forgive_closed_pipe();
+}
+
+bool flush_output() {
+  errno = 0;
+  std::fflush(stdout);
+  forgive_closed_pipe();
+  return std::ferror(stdout) == 0;
+}
 
 std::string visible(std::string_view text) {
   std::string result(text);

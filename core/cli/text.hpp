@@ -29,8 +29,11 @@ class Table {
   std::vector<bool> right_;
 };
 
-/// To standard output; a closed pipe is no error.
+/// To standard output; a closed pipe is no error. Other errors are for flush_output().
 void print(std::string_view text);
+/// Whether standard output took everything printed so far. If not, errno is the reason, or 0 if
+/// only an earlier print() met it.
+bool flush_output();
 
 /// What a terminal may show of a foreign name: control characters as '?'.
 std::string visible(std::string_view text);

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 import zipfile
 
 import onnx_file
@@ -21,12 +22,13 @@ OK, FAILED, USAGE, ENVIRONMENT, MODEL, DEVICE = range(6)
 BIN = DIGITS = None
 
 
-def run(*arguments, program=None, **environment):
+def run(*arguments, program=None, stdout=subprocess.PIPE, prefix=(), **environment):
+    """prefix: what starts the program, if something else than this does."""
     clean = {name: value for name, value in os.environ.items()
              if not name.startswith("BACKPLANE_")}
-    command = [str(program or BIN / "backplane"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=300,
-                          env={**clean, **environment}, check=False)
+    command = [*prefix, str(program or BIN / "backplane"), *map(str, arguments)]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True,
+                          encoding="utf-8", timeout=300, env={**clean, **environment}, check=False)
 
 
 class CommandTest(unittest.TestCase):
@@ -61,10 +63,20 @@ class CommandTest(unittest.TestCase):
 class UsageTest(CommandTest):
     def test_version_and_help(self):
         self.assertRegex(self.check(OK, "--version").stdout, r"^backplane \d+\.\d+\.\d+\n$")
-        self.check(OK, "--help", words=["devices", "doctor", "run", "Exit codes"])
-        self.check(OK, "run", "--help",
-                   words=["--input", "--dim", "--expect", "--rtol", "--atol", "--output",
-                          "--repeat", "--seed", "--placement", "--json", "first device"])
+        top = self.check(OK, "--help", words=["devices", "doctor", "run", "Exit codes"]).stdout
+        variables = top.split("Environment variables:\n")[1].split("\n\n")[0].splitlines()
+        names = [line.split()[0] for line in variables if line.startswith("  BACKPLANE_")]
+        self.assertGreaterEqual(len(names), 9)
+        self.assertLess({"BACKPLANE_CONFIG", "BACKPLANE_FALLBACK", "BACKPLANE_WORKERS"},
+                        set(names))
+        self.assertIn("allow|warn|deny=warn", "".join(variables))
+        self.assertLessEqual(max(map(len, variables)), 100)
+        help_of_run = self.check(
+            OK, "run", "--help",
+            words=["--input", "--dim", "--expect", "--rtol NUMBER=0.0001", "--atol NUMBER=1e-05",
+                   "--output", "--repeat N=1", "--seed N=1", "--placement", "--json",
+                   "first device"]).stdout
+        self.assertNotIn("Environment variables", help_of_run)
         self.check(OK, "doctor", "--help", words=["--json", "--plugin-path"])
 
     def test_nothing_asked(self):
@@ -88,12 +100,67 @@ class UsageTest(CommandTest):
             self.check(USAGE, "run", "m.onnx", option, "x=a.npy", option, "x=b.npy",
                        words=[option, "x is given twice"])
         for size in ("-1", "two", "9" * 30, "1.5"):
-            self.check(USAGE, "run", "m.onnx", "--dim", f"N={size}", words=["--dim N", size])
-        self.check(USAGE, "run", "m.onnx", "--repeat", "0", words=["--repeat"])
-        self.check(USAGE, "run", "m.onnx", "--rtol", "-1", words=["--rtol"])
-        self.check(USAGE, "run", "m.onnx", "--atol", "nan", words=["--atol"])
-        self.check(USAGE, "run", "m.onnx", "--seed", "x", words=["--seed"])
+            self.check(USAGE, "run", "m.onnx", "--dim", f"N={size}",
+                       words=[f"--dim N: expected a whole number from 0 to {2**63 - 1}, "
+                              f"found '{size}'"])
         self.check(USAGE, "--option", "npu=1", "devices", words=["ID.NAME=VALUE"])
+
+    def test_bad_numbers(self):
+        for option, values, expected in (
+                ("--repeat", ("0", "-1", "x", "1000000001"), "a whole number from 1 to 1000000000"),
+                ("--seed", ("-1", "0x10", "1 "), f"a whole number from 0 to {2**64 - 1}"),
+                ("--rtol", ("-1", "inf"), "a finite number, 0 or more"),
+                ("--atol", ("nan", "1e-5x"), "a finite number, 0 or more")):
+            for value in values:
+                self.check(USAGE, "run", "m.onnx", option, value,
+                           words=[f"{option}: expected {expected}, found '{value}'"])
+
+    def test_empty_values(self):
+        for option, shape in (("--device", "NAME"), ("--output", "FOLDER")):
+            self.check(USAGE, "run", "m.onnx", option, "",
+                       words=[f"{option}: expected {shape}, found ''"])
+        # Not as if --json were the device.
+        self.check(USAGE, "run", "m.onnx", "--device=", "--json", words=["--device: expected NAME"])
+        for path in ("", ":"):
+            self.check(USAGE, "devices", "--plugin-path", path,
+                       words=["--plugin-path: expected FOLDER", f"found '{path}'"])
+        self.check(USAGE, "run", "", words=["MODEL: expected a file, found ''"])
+
+    def test_given_twice(self):
+        self.check(USAGE, "run", "m.onnx", "--device", "cpu:0", "--device", "npu:0",
+                   words=["--device is given twice"])
+        self.check(USAGE, "--plugin-path", "a", "devices", "--plugin-path", "b",
+                   words=["--plugin-path is given twice"])
+
+    def test_no_escapes_in_errors(self):
+        for arguments in (["run", "\x1b[31m.onnx"], ["run", "m.onnx", "\x1b[31m.onnx"]):
+            result = run(*arguments)
+            self.assertIn("?[31m.onnx", result.stderr)
+            self.assertNotIn("\x1b", result.stderr)
+
+
+class OutputTest(CommandTest):
+    def test_standard_output_cannot_be_written(self):
+        model = self.relu_model()
+        for arguments in (["--version"], ["devices", "--json"], ["doctor"],
+                          ["run", model, "--json"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                result = run(*arguments, stdout=full)
+            self.assertEqual(result.returncode, ENVIRONMENT, arguments)
+            self.assertIn("cannot write to standard output: No space left", result.stderr)
+        result = run("--help", prefix=["/bin/sh", "-c", 'exec "$0" "$@" >&-'])
+        self.assertEqual(result.returncode, ENVIRONMENT)
+        self.assertIn("cannot write to standard output", result.stderr)
+
+    def test_a_closed_pipe_is_no_error(self):
+        reading, writing = os.pipe()
+        os.close(reading)
+        try:
+            result = run("--help", stdout=writing,
+                         prefix=["/bin/sh", "-c", 'trap "" PIPE; exec "$0" "$@"'])
+        finally:
+            os.close(writing)
+        self.assertEqual((result.returncode, result.stderr), (OK, ""))
 
 
 class EnvironmentTest(CommandTest):
@@ -155,6 +222,23 @@ class EnvironmentTest(CommandTest):
         self.check(ENVIRONMENT, "devices", BACKPLANE_FALLBACK="maybe",
                    words=["BACKPLANE_FALLBACK", "allow|warn|deny"])
 
+    def test_the_environment_fails_beside_an_option(self):
+        option = ["--option", "npu.memory=64MiB"]
+        self.check(ENVIRONMENT, "devices", *option, words=["BACKPLANE_LOG"], BACKPLANE_LOG="loud")
+        self.check(ENVIRONMENT, "doctor", *option, words=["/nosuch"], BACKPLANE_CONFIG="/nosuch")
+        self.check(ENVIRONMENT, "devices", *option, words=["npu.memory", "'x'"],
+                   BACKPLANE_PLUGIN_OPTIONS="npu.memory=x")
+        self.check(USAGE, "devices", "--option", "npu.memory=y", words=["npu.memory", "'y'"],
+                   BACKPLANE_PLUGIN_OPTIONS="npu.memory=64MiB")
+
+    def test_doctor_shows_no_placement_where_nothing_ran(self):
+        report = json.loads(self.check(OK, "doctor", "--json", BACKPLANE_FALLBACK="deny",
+                                       BACKPLANE_HOST_OPS="conv").stdout)
+        found = {(device["name"], check["name"]): (check["result"], check["placement"])
+                 for device in report["devices"] for check in device["checks"]}
+        self.assertEqual(found["npu:0", "conv"], ("unsupported", ""))
+        self.assertEqual(found["npu:0", "matmul"], ("ok", "native"))
+
     def test_doctor(self):
         report = json.loads(self.check(OK, "doctor", "--json").stdout)
         self.assertTrue(report["ok"])
@@ -209,6 +293,11 @@ class RunTest(CommandTest):
             self.assertEqual(found["outputs"][0]["max"], largest)
         self.check(MODEL, "run", model, "--input", f"x={archive}:z",
                    words=["no array 'z'", "'x' 'other'"])
+        with warnings.catch_warnings(), zipfile.ZipFile(archive, "a") as file:
+            warnings.simplefilter("ignore")
+            file.writestr("x.npy", onnx_file.npy([1, -1, 3], [1, 3]))
+        self.check(MODEL, "run", model, "--input", f"x={archive}",
+                   words=["'x.npy' is there twice"])
 
     def test_missing_input_comes_from_the_seed(self):
         model = self.relu_model()
@@ -256,6 +345,21 @@ class RunTest(CommandTest):
         checks = self.run_json(*run_it[1:], f"y={near}", exit_code=FAILED)["checks"]
         self.assertEqual((checks[0]["passed"], checks[0]["index"], checks[0]["found"],
                           checks[0]["expected"]), (False, "[0]", 1, 1.5))
+
+    def test_expected_file_is_the_output(self):
+        count = 3000
+        model = self.relu_model((count,))
+        # Twice as long as what is written: cut by that while mapped, its end would be SIGBUS.
+        both = self.file("y.npy", onnx_file.npy([9.0] * count, [count], "f8"))
+        run_it = ["run", model, "--output", self.folder, "--expect", f"y={both}"]
+        self.check(FAILED, *run_it, words=[f"{count} of {count}", "expected 9"])
+        written = onnx_file.read_npy(both.read_bytes())
+        self.assertTrue(len(written) == count and max(written) < 1, "replaced all the same")
+        both.write_bytes(onnx_file.npy([-1] * count, [count]))
+        self.check(FAILED, *run_it, "--input", f"x={both}", words=["found 0, expected -1"])
+        self.assertEqual(onnx_file.read_npy(both.read_bytes()), [0] * count)
+        self.assertEqual(sorted(file.name for file in self.folder.iterdir()),
+                         ["relu.onnx", "y.npy"])
 
     def test_unsafe_output_names(self):
         outputs = ["../a/b:0", ".._a_b_0", "ok-1.x"]
@@ -338,6 +442,12 @@ class DigitsTest(CommandTest):
         result = run(self.folder, "--device", "cpu:0", program=BIN / "digits")
         self.assertEqual(result.returncode, FAILED, result.stdout + result.stderr)
         self.assertIn("WRONG: cpu:0 reads only", result.stdout)
+
+    def test_readme_lists_the_files(self):
+        readme = (DIGITS / "README.md").read_text()
+        names = [file.name for file in DIGITS.iterdir()
+                 if file.is_file() and file.name[0] != "." and file.name != "README.md"]
+        self.assertEqual([name for name in names if f"`{name}`" not in readme], [])
 
     def test_readme_shows_the_first_program(self):
         root = DIGITS.resolve().parents[2]

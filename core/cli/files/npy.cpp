@@ -3,10 +3,13 @@
 // The data behind the header: used in place where possible, turned round where it is column-major.
 #include "core/cli/files/npy.hpp"
 
+#include <unistd.h>
+
 #include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -44,9 +47,19 @@ void to_row_major(const Dims& sizes, size_t element_bytes, const std::byte* from
   }
 }
 
-/// Writes everything or answers errno.
-int write_file(const std::string& path, const std::string& header, const HostTensor& tensor) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
+/// A new file in the folder of `path`. Its name is its own, as that of `path` may be as long as
+/// names can be.
+std::FILE* create_beside(const std::filesystem::path& path, std::string* out_path) {
+  const std::string prefix = ".backplane-" + std::to_string(getpid()) + "-";
+  for (int number = 0;; ++number) {
+    *out_path = (path.parent_path() / (prefix + std::to_string(number))).string();
+    std::FILE* file = std::fopen(out_path->c_str(), "wbx");
+    if (file != nullptr || errno != EEXIST) return file;
+  }
+}
+
+/// Writes everything and closes the file, or answers errno.
+int write_all(std::FILE* file, const std::string& header, const HostTensor& tensor) {
   if (file == nullptr) return errno;
   const bool written =
       std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
@@ -56,6 +69,27 @@ int write_file(const std::string& path, const std::string& header, const HostTen
   const bool closed = std::fclose(file) == 0;
   if (!written) return write_error;
   return closed ? 0 : errno;
+}
+
+/// Writes beside the file and renames: the old file may be mapped, by this process too, and would
+/// lose its pages if it were cut to nothing first. Answers errno.
+int replace_file(const std::string& path, const std::string& header, const HostTensor& tensor) {
+  std::error_code error;
+  const auto state = std::filesystem::status(path, error);
+  // A device or a pipe is written to, not replaced.
+  if (std::filesystem::exists(state) && !std::filesystem::is_regular_file(state)) {
+    return write_all(std::fopen(path.c_str(), "wb"), header, tensor);
+  }
+  // Behind a link the file is replaced, not the link.
+  const auto found = std::filesystem::canonical(path, error);
+  const std::string target = error ? path : found.string();
+  std::string part;
+  std::FILE* const file = create_beside(target, &part);
+  if (file == nullptr) return errno;
+  int failure = write_all(file, header, tensor);
+  if (failure == 0 && std::rename(part.c_str(), target.c_str()) != 0) failure = errno;
+  if (failure != 0) std::remove(part.c_str());
+  return failure;
 }
 
 }  // namespace
@@ -103,7 +137,7 @@ Result<HostTensor> read_npy(const std::string& path) {
 Status write_npy(const std::string& path, const HostTensor& tensor) {
   const auto header = make_npy_header(tensor.dtype, tensor.sizes);
   if (!header.ok()) return header.status().with_prefix(path);
-  const int error = write_file(path, *header, tensor);
+  const int error = replace_file(path, *header, tensor);
   if (error == 0) return {};
   return {BP_UNAVAILABLE,
           path + ": cannot write the file: " + std::generic_category().message(error)};

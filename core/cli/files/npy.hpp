@@ -24,8 +24,9 @@ Result<HostTensor> read_npy(const std::string& path);
 Result<HostTensor> parse_npy(std::span<const std::byte> bytes,
                              const std::shared_ptr<const void>& owner);
 
-/// Writes version 1, replacing the file. Errors name the file: UNSUPPORTED for a dtype that NumPy
-/// does not have, UNAVAILABLE if it cannot be written (what is there then is not whole).
+/// Writes version 1, replacing the file whole: arrays that are still mapped from it stay as they
+/// are. Errors name the file, which then is as it was: UNSUPPORTED for a dtype that NumPy does not
+/// have, UNAVAILABLE if it cannot be written.
 Status write_npy(const std::string& path, const HostTensor& tensor);
 
 }  // namespace bp

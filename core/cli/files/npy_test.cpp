@@ -5,8 +5,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <vector>
@@ -268,6 +271,46 @@ TEST(WriteNpy, Bytes_AsNumPyWritesThem) {
   const HostTensor flags = {BP_DTYPE_BOOL, {1, 2}, "\x01", 2, nullptr};
   ASSERT_TRUE(write_npy(folder.path("b.npy"), flags).ok());
   EXPECT_THAT(content(folder.path("b.npy")), HasSubstr(dictionary("|b1", "(1, 2)")));
+}
+
+size_t file_count(const TempFolder& folder) {
+  const std::filesystem::directory_iterator files(folder.path());
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+TEST(WriteNpy, OverMappedFile_ArrayStays) {
+  const TempFolder folder;
+  const std::string path = folder.path("t.npy");
+  const std::vector<float> values(3000, 1.5f);
+  ASSERT_TRUE(write_npy(path, {BP_DTYPE_F32, {3000}, values.data(), 12000, nullptr}).ok());
+  std::filesystem::create_symlink(path, folder.path("link.npy"));
+  const auto mapped = read_npy(path);
+  ASSERT_TRUE(mapped.ok()) << mapped.status().to_string();
+  const float value = 2;
+  const HostTensor small = {BP_DTYPE_F32, {}, &value, 4, nullptr};
+  ASSERT_TRUE(write_npy(folder.path("link.npy"), small).ok());
+  EXPECT_EQ(values_of<float>(*mapped), values);
+  EXPECT_THAT(values_of<float>(*read_npy(path)), ElementsAre(2));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.path("link.npy")));
+  EXPECT_EQ(file_count(folder), 2u);
+}
+
+TEST(WriteNpy, NoRoom_OldFileStays) {
+  const TempFolder folder;
+  const std::string path = folder.write("t.npy", "old");
+  const std::vector<float> values(3000, 1.5f);
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small = {4096, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status status = write_npy(path, {BP_DTYPE_F32, {3000}, values.data(), 12000, nullptr});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(status.code(), BP_UNAVAILABLE);
+  EXPECT_THAT(status.message(), HasSubstr("t.npy: cannot write the file: File too large"));
+  EXPECT_EQ(content(path), "old");
+  EXPECT_EQ(file_count(folder), 1u);
 }
 
 TEST(WriteNpy, Failures_NameFile) {

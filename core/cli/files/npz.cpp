@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "core/base/mapped_file.hpp"
@@ -76,6 +78,7 @@ Result<HostTensor> read_entry(zip_t* archive, uint64_t index, uint64_t size_byte
 Result<NamedTensors> read_arrays(zip_t* archive) {
   constexpr std::string_view kSuffix = ".npy";
   NamedTensors tensors;
+  std::set<std::string> names;
   uint64_t left_bytes = kMaxUnpackedBytes;
   const int64_t count = zip_get_num_entries(archive, 0);
   for (uint64_t i = 0; i < static_cast<uint64_t>(std::max<int64_t>(count, 0)); ++i) {
@@ -91,10 +94,7 @@ Result<NamedTensors> read_arrays(zip_t* archive) {
       return invalid(label + ": expected only .npy files in the archive");
     }
     const std::string_view array_name = name.substr(0, name.size() - kSuffix.size());
-    const bool is_new = std::none_of(tensors.begin(), tensors.end(), [&](const auto& tensor) {
-      return tensor.first == array_name;
-    });
-    if (!is_new) return invalid(label + " is there twice");
+    if (!names.emplace(array_name).second) return invalid(label + " is there twice");
     if (info.size > left_bytes) {
       return invalid(label + ": the arrays unpack to more than " +
                      std::to_string(kMaxUnpackedBytes) + " bytes");

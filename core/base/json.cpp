@@ -8,8 +8,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
+#include "core/base/shorten.hpp"
 #include "core/base/utf8.hpp"
 
 namespace bp {
@@ -22,11 +25,19 @@ template <class... Args>
   throw std::runtime_error(fmt::format(problem, std::forward<Args>(args)...));
 }
 
-std::string_view place_name(const std::string& place) {
-  return place.empty() ? std::string_view("the text") : std::string_view(place);
-}
-
 }  // namespace
+
+/// Of an array or object. Shared by the values in it, so that each knows where it stands even when
+/// it was copied out.
+struct JsonValue::Place {
+  std::shared_ptr<const Place> parent;  // nullptr: it is the text itself
+  size_t index = 0;                     // in the parent
+  std::vector<std::string> keys;        // of an object
+
+  std::string step_to(size_t value) const {
+    return keys.empty() ? std::to_string(value) : shortened(keys[value]);
+  }
+};
 
 /// What the parser calls. Pointers into values_ hold, as only the innermost open value grows.
 class JsonBuilder {
@@ -49,30 +60,33 @@ class JsonBuilder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& name) {
-    std::vector<std::string>& keys = open_.back()->keys_;
-    if (std::find(keys.begin(), keys.end(), name) != keys.end()) {
+    Open& object = open_.back();
+    if (!object.keys.insert(name).second) {
       refuse("{} stands twice in one object", json_quoted(name));
     }
-    keys.push_back(std::move(name));
+    object.value->place_->keys.push_back(std::move(name));
     return true;
   }
   bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) {
     const std::string_view words = error.what();  // "[json.exception.parse_error.101] words"
-    refuse("{}", words.substr(words[0] == '[' ? words.find(']') + 2 : 0));
+    refuse("{}", shortened(words.substr(words[0] == '[' ? words.find(']') + 2 : 0)));
   }
 
   JsonValue take() { return std::move(root_); }
 
  private:
+  struct Open {
+    JsonValue* value;
+    std::set<std::string> keys;  // looked up for each new one, so no list
+  };
+
   JsonValue& make(JsonValue::Kind kind) {
     JsonValue* made = &root_;
     if (!open_.empty()) {
-      JsonValue& parent = *open_.back();
+      JsonValue& parent = *open_.back().value;
       made = &parent.values_.emplace_back();
-      made->place_ =
-          parent.place_ + "/" +
-          (parent.kind_ == JsonValue::Kind::kObject ? parent.keys_.back()
-                                                    : std::to_string(parent.values_.size() - 1));
+      made->index_ = parent.values_.size() - 1;
+      made->place_ = parent.place_;
     }
     made->kind_ = kind;
     return *made;
@@ -83,7 +97,11 @@ class JsonBuilder {
   }
   bool open(JsonValue::Kind kind) {
     if (open_.size() == kMaxDepth) refuse("nested deeper than {} levels", kMaxDepth);
-    open_.push_back(&make(kind));
+    JsonValue& made = make(kind);
+    auto place = std::make_shared<JsonValue::Place>();
+    place->index = made.index_;
+    place->parent = std::exchange(made.place_, place);
+    open_.push_back({&made, {}});
     return true;
   }
   bool close() {
@@ -92,7 +110,7 @@ class JsonBuilder {
   }
 
   JsonValue root_;
-  std::vector<JsonValue*> open_;
+  std::vector<Open> open_;
 };
 
 std::string_view JsonValue::kind_name() const {
@@ -114,6 +132,22 @@ std::string_view JsonValue::kind_name() const {
   return "value";
 }
 
+std::string JsonValue::place() const {
+  size_t index = index_;
+  const Place* parent = has_values() ? place_->parent.get() : place_.get();
+  std::string words;
+  for (; parent != nullptr; parent = parent->parent.get()) {
+    words.insert(0, "/" + parent->step_to(index));
+    index = parent->index;
+  }
+  return words.empty() ? "the text" : words;
+}
+
+const std::vector<std::string>& JsonValue::keys() const {
+  static const std::vector<std::string> none;
+  return kind_ == Kind::kObject ? place_->keys : none;
+}
+
 bool JsonValue::is_integer_from(int64_t least) const {
   if (kind_ != Kind::kInteger) return false;
   if (text_[0] != '-') return least <= 0 || std::stoull(text_) >= static_cast<uint64_t>(least);
@@ -122,31 +156,32 @@ bool JsonValue::is_integer_from(int64_t least) const {
 
 const std::string& JsonValue::string() const {
   if (kind_ != Kind::kString) {
-    refuse("{}: expected a string, found {}", place_name(place_), kind_name());
+    refuse("{}: expected a string, found {}", place(), kind_name());
   }
   return text_;
 }
 
 std::string JsonValue::quoted() const {
-  if (kind_ == Kind::kArray || kind_ == Kind::kObject) return std::string(kind_name());
-  return kind_ == Kind::kString ? json_quoted(text_) : text_;
+  if (has_values()) return std::string(kind_name());
+  return kind_ == Kind::kString ? json_quoted(text_) : shortened(text_);
 }
 
 const JsonValue* JsonValue::find(std::string_view key) const {
   if (kind_ != Kind::kObject) {
-    refuse("{}: expected an object, found {}", place_name(place_), kind_name());
+    refuse("{}: expected an object, found {}", place(), kind_name());
   }
-  const auto found = std::find(keys_.begin(), keys_.end(), key);
-  return found == keys_.end() ? nullptr : &values_[static_cast<size_t>(found - keys_.begin())];
+  const std::vector<std::string>& names = keys();
+  const auto found = std::find(names.begin(), names.end(), key);
+  return found == names.end() ? nullptr : &values_[static_cast<size_t>(found - names.begin())];
 }
 
 const JsonValue& JsonValue::at(std::string_view key) const {
   const JsonValue* found = find(key);
-  if (found == nullptr) refuse("{}: '{}' not found", place_name(place_), key);
+  if (found == nullptr) refuse("{}: '{}' not found", place(), key);
   return *found;
 }
 
-std::string json_quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+std::string json_quoted(std::string_view text) { return nlohmann::json(shortened(text)).dump(); }
 
 JsonValue parse_json(std::string_view text, size_t max_bytes) {
   if (text.size() > max_bytes) refuse("more than {} bytes", max_bytes);

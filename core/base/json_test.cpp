@@ -1,12 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/json.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <stdexcept>
+#include <utility>
 
 namespace bp {
 namespace {
+
+using testing::EndsWith;
+using testing::StartsWith;
+
+/// What `use` throws.
+template <class Use>
+std::string words_of(Use use) {
+  try {
+    use();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// The most memory that the process had at any time, in MiB.
+int64_t peak_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
 
 std::string error_of(std::string_view text, size_t max_bytes = 1000) {
   try {
@@ -62,6 +86,59 @@ TEST(Json, WrongKind_ErrorNamesPlaceExpectedAndFound) {
       std::runtime_error);
   EXPECT_THROW(static_cast<void>(inner.at("c")), std::runtime_error);
   EXPECT_THROW(static_cast<void>(root.at("a").find("c")), std::runtime_error);
+}
+
+TEST(Json, Place_OfCopiedAndMovedValues_IsStillNamed) {
+  JsonValue root = parse_json(R"([1, {"a": [[], [{}, true, {"b": {}}]]}])", 1000);
+  const JsonValue kept = root.values()[1].at("a").values()[1];
+  root = JsonValue();
+  const auto place_of = [](const JsonValue& value) {
+    const std::string words = words_of([&] { static_cast<void>(value.string()); });
+    return words.substr(0, words.find(':'));
+  };
+  EXPECT_EQ(place_of(kept), "/1/a/1");
+  EXPECT_EQ(place_of(kept.values()[0]), "/1/a/1/0");
+  EXPECT_EQ(place_of(kept.values()[1]), "/1/a/1/1");
+  JsonValue inner = kept.values()[2];
+  const JsonValue moved = std::move(inner);
+  EXPECT_EQ(place_of(moved.at("b")), "/1/a/1/2/b");
+  EXPECT_EQ(place_of(parse_json("7", 1)), "the text");
+  EXPECT_EQ(place_of(parse_json("{}", 2)), "the text");
+  EXPECT_TRUE(kept.keys().empty());
+  EXPECT_TRUE(kept.values()[1].keys().empty());
+}
+
+TEST(Json, Words_NamesAreShortened) {
+  const std::string key(30'000, 'k');
+  const std::string part = key.substr(0, 256) + "...";
+  const JsonValue root = parse_json("{\"" + key + "\": [\"" + key + "\", 5]}", 100'000);
+  const std::vector<JsonValue>& values = root.at(key).values();
+  EXPECT_EQ(words_of([&] { static_cast<void>(values[1].string()); }),
+            "/" + part + "/1: expected a string, found number");
+  EXPECT_EQ(values[0].quoted(), "\"" + part + "\"");
+  EXPECT_EQ(values[0].text(), key);
+  EXPECT_EQ(error_of("{\"" + key + "\": 1, \"" + key + "\": 2}", 100'000),
+            "\"" + part + "\" stands twice in one object");
+  EXPECT_LT(error_of("[\"" + key, 100'000).size(), 300u);
+}
+
+/// Each value's path in full would be 32 KiB long: half a GiB together.
+TEST(Json, ParseJson_LongKeyAboveManyValues_TakesLittleMemory) {
+  std::string text = "{\"" + std::string(32'000, 'k') + "\": [0";
+  while (text.size() < 65'000) text += ",0";
+  text += "]}";
+  const int64_t before = peak_mib();
+  const JsonValue root = parse_json(text, 65536);
+  EXPECT_EQ(root.values()[0].values().size(), 16'498u);
+  EXPECT_LT(peak_mib() - before, 200);
+}
+
+/// Minutes if every key were compared with all before it.
+TEST(Json, ParseJson_ManyKeys_TakesLittleTime) {
+  std::string text = "{";
+  for (int i = 100'000; i < 500'000; ++i) text += "\"" + std::to_string(i) + "\":0,";
+  text += "\"100000\":0}";
+  EXPECT_EQ(error_of(text, text.size()), "\"100000\" stands twice in one object");
 }
 
 TEST(Json, ParseJson_BadTexts_AreRefusedWithWords) {

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -36,11 +38,8 @@ Status system_error(const std::string& path, const char* action) {
   return Status(BP_UNAVAILABLE, path + ": cannot " + action + " the file: " + reason);
 }
 
-}  // namespace
-
-Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path,
-                                                           uint64_t limit_bytes) {
-  const Descriptor file(path);
+/// The size in bytes. Errors: it was not opened, or is no regular file.
+Result<uint64_t> regular_size(const Descriptor& file, const std::string& path) {
   if (file.get() < 0) return system_error(path, "open");
   struct stat info = {};
   if (::fstat(file.get(), &info) != 0) return system_error(path, "inspect");
@@ -48,7 +47,15 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
     return Status(BP_INVALID_ARGUMENT, path + ": expected a regular file, found a " +
                                            (S_ISDIR(info.st_mode) ? "folder" : "special file"));
   }
-  const auto size_bytes = static_cast<uint64_t>(info.st_size);
+  return static_cast<uint64_t>(info.st_size);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path,
+                                                           uint64_t limit_bytes) {
+  const Descriptor file(path);
+  BP_TRY_ASSIGN(const uint64_t size_bytes, regular_size(file, path));
   if (size_bytes == 0) {
     return Status(BP_INVALID_ARGUMENT, path + ": the file is empty (0 bytes)");
   }
@@ -67,5 +74,23 @@ MappedFile::MappedFile(std::string path, std::span<const std::byte> bytes)
     : path_(std::move(path)), bytes_(bytes) {}
 
 MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
+
+Result<std::string> read_file(const std::string& path, size_t limit_bytes) {
+  const Descriptor file(path);
+  // Only what comes tells the size: a file may grow meanwhile, and those of /proc claim 0 bytes.
+  BP_TRY(regular_size(file, path));
+  std::string content;
+  std::array<char, 16384> part;
+  while (content.size() <= limit_bytes) {
+    const size_t room = std::min(part.size(), limit_bytes - content.size() + 1);
+    const ssize_t count = ::read(file.get(), part.data(), room);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error(path, "read");
+    if (count == 0) return content;
+    content.append(part.data(), static_cast<size_t>(count));
+  }
+  return Status(BP_INVALID_ARGUMENT, path + ": the file is too large: it has more than " +
+                                         std::to_string(limit_bytes) + " bytes");
+}
 
 }  // namespace bp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is mapped, and which files are refused with which words.
+// What is mapped or read, and which files are refused with which words.
 #include "core/base/mapped_file.hpp"
 
 #include <gmock/gmock.h>
@@ -73,6 +73,42 @@ TEST_F(MappedFileTest, PipeWithoutWriter_RefusedAtOnce) {
   const auto file = MappedFile::open(path, 100);
   EXPECT_EQ(file.status().code(), BP_INVALID_ARGUMENT);
   EXPECT_THAT(file.status().message(), HasSubstr("found a special file"));
+}
+
+TEST_F(MappedFileTest, ReadFile_Content_Copied) {
+  for (const size_t size : {0, 1, 16384, 16385, 100000}) {
+    const std::string content(size, 'x');
+    const auto read = read_file(folder_.write("content", content), 100000);
+    ASSERT_TRUE(read.ok()) << read.status().to_string();
+    EXPECT_EQ(*read, content);
+  }
+  EXPECT_EQ(read_file(folder_.write("zero", std::string_view("a\0b", 3)), 3)->size(), 3u);
+  EXPECT_GT(read_file("/proc/self/stat", 10000)->size(), 0u) << "claims to be empty";
+}
+
+TEST_F(MappedFileTest, ReadFile_OverLimit_NamesIt) {
+  for (const size_t size : {4, 100000}) {
+    const auto read = read_file(folder_.write("large", std::string(size, 'x')), 3);
+    EXPECT_EQ(read.status().code(), BP_INVALID_ARGUMENT);
+    EXPECT_THAT(read.status().message(),
+                EndsWith("large: the file is too large: it has more than 3 bytes"));
+  }
+}
+
+TEST_F(MappedFileTest, ReadFile_Missing_UnavailableNamesPath) {
+  const auto read = read_file("/nowhere/text", 100);
+  EXPECT_EQ(read.status().code(), BP_UNAVAILABLE);
+  EXPECT_THAT(read.status().message(), StartsWith("/nowhere/text: cannot open the file: No such"));
+}
+
+TEST_F(MappedFileTest, ReadFile_NoRegularFile_RefusedAtOnce) {
+  const std::string pipe = folder_.path("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/zero"), folder_.path()}) {
+    const auto read = read_file(path, 100);
+    EXPECT_EQ(read.status().code(), BP_INVALID_ARGUMENT);
+    EXPECT_THAT(read.status().message(), StartsWith(path + ": expected a regular file, found a "));
+  }
 }
 
 }  // namespace

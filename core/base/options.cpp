@@ -144,9 +144,18 @@ Status Options::set(std::string_view name, std::string_view value) {
 
 std::optional<std::string> nearest_match(std::string_view word,
                                          std::span<const std::string> candidates) {
+  constexpr size_t kMaxBytes = 256;
+  constexpr size_t kMaxCells = size_t{1} << 26;  // of all tables together: a part of a second
   std::optional<std::string> best;
+  if (word.size() > kMaxBytes) return best;
   size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  size_t cells = 0;
   for (const std::string& candidate : candidates) {
+    const size_t size = candidate.size();
+    const size_t longer = std::max(size, word.size()) - std::min(size, word.size());
+    if (size > kMaxBytes || longer >= best_distance) continue;
+    cells += size * word.size();
+    if (cells > kMaxCells) break;
     const size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;

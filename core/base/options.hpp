@@ -46,7 +46,8 @@ class Options {
   std::vector<std::string> values_;  // in the order of option_rows()
 };
 
-/// The candidate nearest to `word` by edit distance, if it is near enough to be a slip.
+/// The candidate nearest to `word` by edit distance, if it is near enough to be a slip. Both may
+/// come from files: names over 256 bytes, and what is too much to compare, are passed over.
 std::optional<std::string> nearest_match(std::string_view word,
                                          std::span<const std::string> candidates);
 

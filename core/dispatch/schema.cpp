@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The registry, and what holds for the inference of every operator: arity, dtypes against type
-// variables, complete attributes, and output sizes whose element count fits. Operators' own
-// functions rely on it.
+// variables, complete attributes, and sizes whose element count fits. Operators' own functions rely
+// on it.
 #include "core/dispatch/schema.hpp"
 
 #include <algorithm>
@@ -120,25 +120,33 @@ Status fill_output_dtypes(const OpSchema& schema, const void* attributes,
   return {};
 }
 
-Dims known_sizes(const Dims& sizes) {
-  Dims known;
-  for (int64_t size : sizes) {
-    if (is_known(size)) known.push_back(size);
+/// Sizes beyond this overflow somewhere later (byte counts, strides, windows), so they stop here.
+/// Unknown sizes count as one: what is known already must fit. So do zeros: {0, 2^62} has no
+/// elements, but an operator may look at its second size alone.
+Status check_sizes(const TensorType& type) {
+  constexpr int64_t kMaxElements = std::numeric_limits<int64_t>::max() / 16;
+  int64_t count = 1;
+  bool fits = true;
+  for (int64_t size : type.sizes) {
+    if (size > 0) fits = fits && !__builtin_mul_overflow(count, size, &count);
   }
-  return known;
+  if (fits && count <= kMaxElements) return {};
+  return {BP_INVALID_ARGUMENT,
+          "sizes " + to_string(type.sizes) + " have more elements than can be counted"};
 }
 
-/// Sizes beyond this overflow somewhere later (byte counts, strides), so they stop here. Unknown
-/// sizes count as one: what is known already must fit.
+Status check_input_sizes(const OpSchema& schema, const InferContext& context) {
+  for (size_t i = 0; i < context.inputs.size(); ++i) {
+    const Status fits = check_sizes(context.inputs[i]);
+    if (!fits.ok()) return fits.with_prefix(input_name(schema, i));
+  }
+  return {};
+}
+
 Status check_output_sizes(const OpSchema& schema, std::span<const TensorType> types) {
-  constexpr int64_t kMaxElements = std::numeric_limits<int64_t>::max() / 16;
   for (size_t i = 0; i < types.size(); ++i) {
-    const Dims known = known_sizes(types[i].sizes);
-    const auto count = checked_element_count(known);
-    if (count && *count <= kMaxElements) continue;
-    return {BP_INVALID_ARGUMENT, "output " + quoted(schema.outputs[i].name) + ": sizes " +
-                                     to_string(types[i].sizes) +
-                                     " have more elements than can be counted"};
+    const Status fits = check_sizes(types[i]);
+    if (!fits.ok()) return fits.with_prefix("output " + quoted(schema.outputs[i].name));
   }
   return {};
 }
@@ -149,6 +157,7 @@ Status infer_unprefixed(const OpSchema& schema, InferContext context,
   assert(schema.type_vars.size() <= kMaxTypeVars);
   std::array<uint32_t, kMaxTypeVars> bound{};
   BP_TRY(bind_types(schema, context, &bound));
+  BP_TRY(check_input_sizes(schema, context));
   Attributes completed;
   if (schema.attrs_bytes > 0) {
     uint32_t struct_size = 0;

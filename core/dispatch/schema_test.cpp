@@ -240,5 +240,19 @@ TEST(InferTypes, TooManyElements_AreRefused) {
             "12[5, ?, 4] 6[?, 4] ");
 }
 
+/// Operators compute with single sizes, whatever the others are.
+TEST(InferTypes, ZeroBesideHugeSize_IsRefused) {
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max() / 16;
+  EXPECT_EQ(inferred(copy_schema(), {type(BP_DTYPE_F32, {0, kLargest + 1}), kN}, &kAttributes),
+            "INVALID_ARGUMENT: copy: input 'x': sizes [0, 576460752303423488] have more elements "
+            "than can be counted");
+  EXPECT_EQ(inferred(copy_schema(), {type(BP_DTYPE_F32, {0, kLargest}), kN}, &kAttributes),
+            "INVALID_ARGUMENT: copy: output 'y': sizes [5, 0, 576460752303423487] have more "
+            "elements than can be counted");
+  const CopyAttributes once = {sizeof(CopyAttributes), 0, 1, BP_DTYPE_U8};
+  EXPECT_EQ(inferred(copy_schema(), {type(BP_DTYPE_F32, {0, kLargest}), kN}, &once),
+            "12[1, 0, 576460752303423487] 6[0, 576460752303423487] ");
+}
+
 }  // namespace
 }  // namespace bp

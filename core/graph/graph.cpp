@@ -21,13 +21,14 @@ Status invalid(const std::string& words) { return {BP_INVALID_ARGUMENT, words}; 
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-/// Unknown sizes count as one: what is known already must fit.
+/// Unknown sizes count as one: what is known already must fit. So do zeros, as strides and other
+/// sizes are computed from the rest alone.
 Status check_bytes(const TensorType& type) {
-  Dims known;
+  Dims counted;
   for (int64_t size : type.sizes) {
-    if (is_known(size)) known.push_back(size);
+    if (size > 0) counted.push_back(size);
   }
-  const auto count = checked_element_count(std::as_const(known));
+  const auto count = checked_element_count(std::as_const(counted));
   if (count && *count <= std::numeric_limits<int64_t>::max() / 16) return {};
   return invalid("sizes " + to_string(type.sizes) + " have more elements than can be counted");
 }
@@ -76,8 +77,10 @@ Result<ValueId> Graph::add_constant(std::string_view name, HostTensor tensor) {
                    " bytes are not " + std::string(dtype_name(tensor.dtype)) +
                    bp::to_string(tensor.sizes));
   }
-  const ValueId id =
-      add_value(name, {.dtype = tensor.dtype, .has_rank = true, .sizes = tensor.sizes});
+  TensorType type = {.dtype = tensor.dtype, .has_rank = true, .sizes = tensor.sizes};
+  const Status fits = check_bytes(type);
+  if (!fits.ok()) return fits.with_prefix("constant " + quoted(name));
+  const ValueId id = add_value(name, std::move(type));
   values_[id].constant = std::make_shared<const HostTensor>(std::move(tensor));
   return id;
 }

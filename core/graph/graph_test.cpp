@@ -154,6 +154,21 @@ TEST(Graph, AddInput_SizesOverflow_NamesInput) {
   EXPECT_THAT(input.status().message(), HasSubstr("input 'big'"));
 }
 
+/// A zero makes the product fit, but not the sizes that are looked at alone.
+TEST(Graph, ZeroBesideHugeSize_InvalidArgument) {
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max() / 16;
+  Graph graph(tiny::registry());
+  const auto input = graph.add_input("big", f32({0, 1, kLargest + 1}));
+  EXPECT_EQ(input.status().message(),
+            "input 'big': sizes [0, 1, 576460752303423488] have more elements than can be counted");
+  void* data = nullptr;
+  const auto tensor = HostTensor::allocate(BP_DTYPE_F32, {kLargest + 1, 0}, &data);
+  ASSERT_TRUE(tensor.ok());
+  EXPECT_EQ(graph.add_constant("w", *tensor).status().message(),
+            "constant 'w': sizes [576460752303423488, 0] have more elements than can be counted");
+  EXPECT_TRUE(graph.add_input("fits", f32({0, kUnknownDim, kLargest})).ok());
+}
+
 TEST(Graph, AddConstant_BytesDoNotMatch_InvalidArgument) {
   Graph graph(tiny::registry());
   HostTensor tensor = tiny::floats({2}, {1, 2});

@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <set>
 #include <span>
 #include <stdexcept>
 
 #include "core/base/json.hpp"
 #include "core/base/log.hpp"
+#include "core/base/mapped_file.hpp"
+#include "core/base/shorten.hpp"
 #include "core/plugin/steps.hpp"
 
 namespace bp {
@@ -42,7 +43,7 @@ std::string identifier_of(const JsonValue& object, const std::string& name) {
       text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789") == std::string::npos;
   expect(valid && text[0] >= 'a' && text.size() <= 32,
          "field '{}': expected at most 32 of a-z, 0-9 and _, a letter first, found '{}'", name,
-         text);
+         shortened(text));
   return text;
 }
 
@@ -51,7 +52,7 @@ size_t word_of(const JsonValue& object, const std::string& name,
   const std::string text = text_of(object, name);
   const auto at = std::find(words.begin(), words.end(), text);
   expect(at != words.end(), "field '{}': expected one of {}, found '{}'", name,
-         fmt::join(words, ", "), text);
+         fmt::join(words, ", "), shortened(text));
   return static_cast<size_t>(at - words.begin());
 }
 
@@ -64,7 +65,7 @@ uint32_t abi_of(const JsonValue& object, const std::string& name) {
   const bool has_dot = first.ec == std::errc() && first.ptr != end && *first.ptr == '.';
   const auto second = std::from_chars(has_dot ? first.ptr + 1 : end, end, minor);
   expect(second.ec == std::errc() && second.ptr == end,
-         "field '{}': expected a version like 0.1, found '{}'", name, text);
+         "field '{}': expected a version like 0.1, found '{}'", name, shortened(text));
   return BP_ABI_VERSION(major, minor);
 }
 
@@ -177,12 +178,10 @@ Result<Manifest> parse_manifest(std::string_view text) {
 Status read_manifest(Attempt* attempt) {
   const std::string& path = attempt->manifest_path;
   BP_TRY_ASSIGN(const FileInfo info, file_info(path));
+  // Before it is opened, as opening a device may do something; read_file() asks the open file
+  // again.
   if (!info.is_regular) return fail(BP_INVALID_ARGUMENT, "{} is not a regular file", path);
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMaxBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (!file.is_open() || file.bad()) return fail(BP_UNAVAILABLE, "{} cannot be read", path);
+  BP_TRY_ASSIGN(const std::string text, read_file(path, kMaxBytes));
   Result<Manifest> manifest = parse_manifest(text);
   if (!manifest.ok()) return manifest.status().with_prefix(path);
   for (const std::string& field : manifest->unknown_fields) {

@@ -3,12 +3,12 @@
 // Reading the configuration file.
 #include "core/runtime/config_file.hpp"
 
-#include <fstream>
 #include <new>
-#include <sstream>
 #include <stdexcept>
 
 #include "core/base/json.hpp"
+#include "core/base/mapped_file.hpp"
+#include "core/base/shorten.hpp"
 
 namespace bp {
 namespace {
@@ -26,7 +26,8 @@ Result<std::string> scalar_text(const std::string& path, const std::string& key,
       value.kind() == Kind::kInteger) {
     return value.text();
   }
-  return refuse(path, "'" + key + "': expected a text, whole number, true or false, found " +
+  return refuse(path, "'" + shortened(key) +
+                          "': expected a text, whole number, true or false, found " +
                           std::string(value.kind_name()));
 }
 
@@ -37,7 +38,7 @@ Result<ConfigFile> read_sections(const std::string& path, const JsonValue& root)
     const std::string& section = root.keys()[i];
     const JsonValue& values = root.values()[i];
     if (section != "options" && section != "aliases") {
-      return refuse(path, "unknown key '" + section + "'; expected options or aliases");
+      return refuse(path, "unknown key '" + shortened(section) + "'; expected options or aliases");
     }
     if (values.kind() != JsonValue::Kind::kObject) {
       return refuse(path, "'" + section + "': expected an object");
@@ -58,12 +59,12 @@ Result<ConfigFile> read_sections(const std::string& path, const JsonValue& root)
 }  // namespace
 
 Result<ConfigFile> read_config_file(const std::string& path) {
-  std::ifstream stream(path);
-  if (!stream) return refuse(path, "cannot be read");
-  std::stringstream text;
-  text << stream.rdbuf();
+  const auto text = read_file(path, kMaxBytes);
+  if (!text.ok()) {
+    return Status(BP_INVALID_ARGUMENT, "configuration file " + text.status().message());
+  }
   try {
-    return read_sections(path, parse_json(text.str(), kMaxBytes));
+    return read_sections(path, parse_json(*text, kMaxBytes));
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::runtime_error& error) {

@@ -2,6 +2,7 @@
 #include "core/runtime/config_file.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "core/base/temp_folder_test.hpp"
 
@@ -11,6 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
+using testing::StartsWith;
 
 Result<ConfigFile> read(std::string_view text) {
   const TempFolder folder;
@@ -49,10 +51,45 @@ TEST(ConfigFile, BadFiles_ErrorsNameTheFileAndWhatIsWrong) {
   }
 }
 
-TEST(ConfigFile, NoFile_CannotBeRead) {
+TEST(ConfigFile, NoFile_CannotBeOpened) {
   const auto config = read_config_file("/nowhere/config.json");
   ASSERT_FALSE(config.ok());
-  EXPECT_EQ(config.status().message(), "configuration file /nowhere/config.json: cannot be read");
+  EXPECT_EQ(config.status().code(), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(config.status().message(),
+              StartsWith("configuration file /nowhere/config.json: cannot open the file: No such"));
+}
+
+/// A pipe that nobody writes would be waited for, a device read without end.
+TEST(ConfigFile, NoRegularFile_RefusedAtOnce) {
+  const TempFolder folder;
+  const std::string pipe = folder.path("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::pair<std::string, const char*> cases[] = {
+      {pipe, "special file"}, {"/dev/zero", "special file"}, {folder.path(), "folder"}};
+  for (const auto& [path, kind] : cases) {
+    const auto config = read_config_file(path);
+    ASSERT_FALSE(config.ok()) << path;
+    EXPECT_EQ(config.status().code(), BP_INVALID_ARGUMENT) << path;
+    EXPECT_EQ(config.status().message(),
+              "configuration file " + path + ": expected a regular file, found a " + kind);
+  }
+}
+
+TEST(ConfigFile, TooLarge_NamesTheLimit) {
+  const auto config = read(std::string(1024 * 1024 + 1, ' '));
+  EXPECT_THAT(config.status().message(),
+              HasSubstr("the file is too large: it has more than 1048576 bytes"));
+}
+
+TEST(ConfigFile, LongKeys_AreShortenedInWords) {
+  const std::string key(500'000, 'k');
+  for (const std::string& text : {"{\"" + key + "\": {}}", "{\"options\": {\"" + key + "\": []}}",
+                                  "{\"aliases\": {\"" + key + "\": 1, \"" + key + "\": 1}}"}) {
+    const auto config = read(text);
+    ASSERT_FALSE(config.ok());
+    EXPECT_THAT(config.status().message(), HasSubstr(key.substr(0, 256) + "..."));
+    EXPECT_LT(config.status().message().size(), 1000u);
+  }
 }
 
 }  // namespace

@@ -114,6 +114,21 @@ TEST(InferConv, KernelThatDoesNotFit_IsShown) {
             "conv: input 'w': expected kernel sizes from 1 to 2147483647, found [0]");
 }
 
+/// Windows reach beyond the input, so a size near 2^63 would overflow; a zero beside it makes the
+/// number of elements fit.
+TEST(InferWindow, ZeroBesideHugeSize_IsRefused) {
+  const TensorType x = f32({0, 1, INT64_MAX});
+  const std::string words =
+      "input 'x': sizes [0, 1, 9223372036854775807] have more elements than "
+      "can be counted";
+  EXPECT_EQ((Conv{.pads = {1, 1}}.infer({x, f32({1, 1, 1})})), "conv: " + words);
+  for (const bool ceil_mode : {false, true}) {
+    const Pool pool{.kernel = {1}, .strides = {2}, .pads = {0, 1}, .ceil_mode = ceil_mode};
+    EXPECT_EQ(pool.infer(x), "max_pool: " + words);
+    EXPECT_EQ(pool.infer(f32({0, 1, INT64_MAX / 16})), "f32[0, 1, 288230376151711744]");
+  }
+}
+
 TEST(InferMaxPool, FloorAndCeil_FollowOnnx) {
   EXPECT_EQ((Pool{.kernel = {2, 2}, .strides = {2, 2}}.infer(f32({1, 4, 8, 7}))),
             "f32[1, 4, 4, 3]");

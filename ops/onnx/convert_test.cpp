@@ -72,6 +72,24 @@ TEST(ConvertConv, AutoPadWithoutStride_NeedsNoSize) {
   EXPECT_THAT(attributes_of(graph), HasSubstr("pads=[1, 1, 1, 1]"));
 }
 
+/// A stride times the number of windows reaches beyond the input: past 2^63 for the largest.
+TEST(ConvertConv, AutoPadOfHugeSize_DoesNotOverflow) {
+  constexpr int64_t kLargest = INT64_MAX / 16;
+  Model model = one_node(node("Conv", "c", {"x", "w"}, {"y"},
+                              {attr("auto_pad", "SAME_UPPER"), attr("strides", Ints{2})}));
+  model.initializers = {floats("w", {1, 1, 3}, {1, 2, 3})};
+  model.inputs = {value_info("x", {int64_t{1}, int64_t{1}, kLargest})};
+  const auto graph = import_model(model);
+  EXPECT_EQ(type_of(graph), "f32[1, 1, 288230376151711744]");
+  EXPECT_THAT(attributes_of(graph), HasSubstr("pads=[1, 1]"));
+  for (const int64_t size : {kLargest + 1, INT64_MAX}) {
+    model.inputs = {value_info("x", {int64_t{0}, int64_t{1}, size})};
+    EXPECT_THAT(refused(model).message(), HasSubstr("have more elements than can be counted"));
+  }
+  model.inputs = {value_info("x", {int64_t{1}, int64_t{1}, int64_t{0}})};
+  EXPECT_THAT(attributes_of(import_model(model)), HasSubstr("pads=[1, 2]"));
+}
+
 TEST(ConvertConv, AutoPadOfUnknownSize_Unsupported) {
   const Status status =
       refused(conv_model({attr("auto_pad", "SAME_UPPER"), attr("strides", Ints{2, 2})}, "H"));
@@ -100,6 +118,19 @@ TEST(ConvertConv, BadAttributes_Named) {
       refused(conv_model({attr("auto_pad", "SAME_UPPER"), attr("dilations", Ints{INT64_MAX, 1})}))
           .message(),
       HasSubstr("attribute 'dilations': expected entries of 1 or more, found 9223"));
+}
+
+TEST(ConvertConv, KernelShapeOfTooManySizes_IsNotIgnored) {
+  Model model =
+      image_model(node("Conv", "c", {"x", "w"}, {"y"}, {attr("kernel_shape", Ints(20, 3))}));
+  // Weights of which only the dtype is known.
+  model.inputs.push_back(
+      Message().text(1, "w").message(2, Message().message(1, Message().varint(1, 1))));
+  EXPECT_EQ(refused(model).message(),
+            "m.onnx: node 'c' (Conv, opset 17): attribute 'kernel_shape': expected 1 to 14 "
+            "entries, found 20");
+  model.nodes = {node("Conv", "c", {"x", "w"}, {"y"}, {attr("kernel_shape", Ints{3, 3})})};
+  EXPECT_TRUE(import_model(model).ok());
 }
 
 TEST(ConvertNode, UnknownAttribute_NamesItAndTheKnown) {
@@ -274,6 +305,15 @@ TEST(ConvertMax, Inputs_Chained) {
   const auto one = import_model(one_node(node("Max", "m", {"x"}, {"y"})));
   ASSERT_TRUE(one.ok());
   EXPECT_THAT(op_names(*one), ElementsAre("identity"));
+}
+
+/// Each step would keep a copy of the whole name.
+TEST(ConvertMax, LongName_ShortenedInSteps) {
+  const std::string name(100'000, 'n');
+  const auto graph = import_model(one_node(node("Max", name, {"x", "x", "x"}, {"y"})));
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_EQ(graph->node(0).name, name.substr(0, 256) + ".../max");
+  EXPECT_EQ(graph->node(1).name, name);
 }
 
 TEST(ConvertReduction, AxesAsAttributeOrInput_Same) {

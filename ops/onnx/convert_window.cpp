@@ -51,22 +51,20 @@ Result<std::vector<int64_t>> same_pads(const NodeImport& node, bool upper, const
                         "auto_pad needs the kernel's sizes, which are " + to_string(kernel));
     }
     const int64_t extent = (kernel[i] - 1) * dilations[i] + 1;
-    // With stride 1 the padding does not depend on the input's size.
-    int64_t last_start = 0;
-    int64_t size = 0;
+    // From the start of the last window to the input's end: at most a stride, so that no sum here
+    // overflows. With stride 1 it does not depend on the input's size.
+    int64_t rest = 1;
     if (strides[i] > 1) {
-      size = input[i + 2];
+      const int64_t size = input[i + 2];
       if (!is_known(size)) {
         return node.error(BP_UNSUPPORTED, "auto_pad with strides needs the size of dimension " +
                                               std::to_string(i + 2) +
                                               " of its input, which is not known; give "
                                               "explicit pads or a fixed size");
       }
-      last_start = size == 0 ? 0 : (size - 1) / strides[i] * strides[i];
-    } else {
-      size = 1;
+      rest = size == 0 ? 0 : (size - 1) % strides[i] + 1;
     }
-    const int64_t total = std::max<int64_t>(last_start + extent - size, 0);
+    const int64_t total = std::max<int64_t>(extent - rest, 0);
     pads[i] = upper ? total / 2 : total - total / 2;
     pads[i + rank] = total - pads[i];
   }
@@ -100,6 +98,14 @@ Status resolve_auto_pad(NodeImport* node, const Dims& kernel, Attributes* attrib
   return attributes->set_i64s("pads", resolved);
 }
 
+Status check_kernel_rank(const NodeImport& node) {
+  const size_t count = node.i64s("kernel_shape").size();
+  if (count >= 1 && count + 2 <= BP_MAX_RANK) return {};
+  return node.error(BP_INVALID_ARGUMENT, "attribute 'kernel_shape': expected 1 to " +
+                                             std::to_string(BP_MAX_RANK - 2) + " entries, found " +
+                                             std::to_string(count));
+}
+
 bool differs(int64_t a, int64_t b) { return is_known(a) && is_known(b) && a != b; }
 
 }  // namespace
@@ -111,7 +117,8 @@ Status convert_conv(NodeImport* node) {
   for (size_t i = 2; i < weights.sizes.size(); ++i) kernel.push_back(weights.sizes[i]);
   const auto kernel_shape = node->i64s("kernel_shape");
   if (!kernel_shape.empty()) {
-    const Dims declared = kernel_shape.size() <= BP_MAX_RANK ? Dims(kernel_shape) : Dims();
+    BP_TRY(check_kernel_rank(*node));
+    const Dims declared(kernel_shape);
     bool equal = !weights.has_rank || declared.size() == kernel.size();
     for (size_t i = 0; equal && i < kernel.size(); ++i) equal = !differs(declared[i], kernel[i]);
     if (!equal) {
@@ -127,12 +134,7 @@ Status convert_conv(NodeImport* node) {
 Status convert_max_pool(NodeImport* node) {
   BP_TRY_ASSIGN(Attributes attributes, node->fields("max_pool"));
   const auto kernel_shape = node->i64s("kernel_shape");
-  if (kernel_shape.empty() || kernel_shape.size() + 2 > BP_MAX_RANK) {
-    return node->error(BP_INVALID_ARGUMENT, "attribute 'kernel_shape': expected 1 to " +
-                                                std::to_string(BP_MAX_RANK - 2) +
-                                                " entries, found " +
-                                                std::to_string(kernel_shape.size()));
-  }
+  BP_TRY(check_kernel_rank(*node));
   BP_TRY(resolve_auto_pad(node, Dims(kernel_shape), &attributes));
   // The standard's formulas for auto_pad give the same sizes with and without ceil_mode.
   const std::string_view mode = auto_pad_of(*node);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -56,7 +57,6 @@ class Importer {
   Status check_model();
   Status check_opset();
   Status note_makers();
-  Status note_maker(std::string_view name, const std::string& maker, size_t node);
   Status add_initializers();
   Status add_inputs();
   Result<TensorType> input_type(const ValueInfoProto& input);
@@ -72,11 +72,14 @@ class Importer {
   Status missing_value(const std::string& user, std::string_view name) const;
   size_t producer_of(std::string_view name) const;
 
-  /// Who gives a name its value: "node 'conv1'"; `node` is kNoProducer for inputs and initializers.
+  /// Who gives a name its value. Its label is made when it is needed: a node may make many values,
+  /// and have a long name.
   struct Maker {
-    std::string label;
-    size_t node;
+    enum class Kind { kInitializer, kInput, kNode } kind;
+    size_t index;
   };
+  Status note_maker(std::string_view name, const Maker& maker);
+  std::string maker_label(const Maker& maker) const;
 
   const ModelProto& model_;
   const GraphProto& proto_;
@@ -94,16 +97,15 @@ std::string Importer::node_name(size_t index) const {
 }
 
 Status Importer::check_opset() {
-  std::vector<std::string_view> domains;
+  std::set<std::string_view> domains;
   for (const onnx::OpsetImport& import : model_.opset_imports) {
     const std::string_view domain = is_default_domain(import.domain) ? "" : import.domain;
-    if (std::find(domains.begin(), domains.end(), domain) != domains.end()) {
+    if (!domains.insert(domain).second) {
       return invalid("the operator set of domain " + quoted(domain) + " is given twice");
     }
-    domains.push_back(domain);
     if (domain.empty()) opset_ = import.version;
   }
-  if (std::find(domains.begin(), domains.end(), "") == domains.end()) {
+  if (!domains.contains("")) {
     return invalid("the model names no operator set (opset_import) of the default domain");
   }
   if (opset_ < kOldestOpset || opset_ > kNewestOpset) {
@@ -132,34 +134,37 @@ Status Importer::check_model() {
   return check_opset();
 }
 
-Status Importer::note_maker(std::string_view name, const std::string& maker, size_t node) {
-  const auto [entry, is_new] = makers_.emplace(name, Maker{maker, node});
+std::string Importer::maker_label(const Maker& maker) const {
+  if (maker.kind == Maker::Kind::kNode) return node_label(maker.index);
+  if (maker.kind == Maker::Kind::kInput) return "input " + quoted(proto_.inputs[maker.index].name);
+  return "initializer " + std::to_string(maker.index);
+}
+
+Status Importer::note_maker(std::string_view name, const Maker& maker) {
+  const auto [entry, is_new] = makers_.emplace(name, maker);
   if (is_new) return {};
-  return invalid("the name " + quoted(name) + " is given twice: by " + entry->second.label +
-                 " and by " + maker);
+  return invalid("the name " + quoted(name) + " is given twice: by " + maker_label(entry->second) +
+                 " and by " + maker_label(maker));
 }
 
 Status Importer::note_makers() {
+  using Kind = Maker::Kind;
   for (size_t i = 0; i < proto_.initializers.size(); ++i) {
-    const std::string_view name = proto_.initializers[i].name;
-    if (name.empty()) return invalid("initializer " + std::to_string(i) + " has no name");
-    BP_TRY(note_maker(name, "initializer " + std::to_string(i), kNoProducer));
+    BP_TRY(note_maker(proto_.initializers[i].name, {Kind::kInitializer, i}));
   }
   std::unordered_map<std::string_view, size_t> inputs;
   for (size_t i = 0; i < proto_.inputs.size(); ++i) {
     const std::string_view name = proto_.inputs[i].name;
-    if (name.empty()) return invalid("input " + std::to_string(i) + " has no name");
     if (!inputs.emplace(name, i).second) return invalid("two inputs named " + quoted(name));
     // An initializer of the same name is the input's default.
-    makers_.emplace(name, Maker{"input " + quoted(name), kNoProducer});
+    makers_.emplace(name, Maker{Kind::kInput, i});
   }
   for (size_t i = 0; i < proto_.nodes.size(); ++i) {
-    bool has_output = false;
-    for (std::string_view output : proto_.nodes[i].outputs) {
-      if (!output.empty()) BP_TRY(note_maker(output, node_label(i), i));
-      has_output = has_output || !output.empty();
+    const auto& outputs = proto_.nodes[i].outputs;
+    for (std::string_view output : outputs) {
+      if (!output.empty()) BP_TRY(note_maker(output, {Kind::kNode, i}));
     }
-    if (!has_output || proto_.nodes[i].outputs[0].empty()) {
+    if (outputs.empty() || outputs[0].empty()) {
       return invalid(node_label(i) + " has no first output");
     }
   }
@@ -248,7 +253,8 @@ Status Importer::missing_value(const std::string& user, std::string_view name) c
 
 size_t Importer::producer_of(std::string_view name) const {
   const auto found = makers_.find(name);
-  return found == makers_.end() ? kNoProducer : found->second.node;
+  const bool is_node = found != makers_.end() && found->second.kind == Maker::Kind::kNode;
+  return is_node ? found->second.index : kNoProducer;
 }
 
 Status Importer::check_node_inputs(size_t index) const {

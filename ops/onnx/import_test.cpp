@@ -19,6 +19,7 @@ namespace {
 using namespace testing_onnx;
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -326,9 +327,20 @@ TEST(ImportOnnxBad, DuplicateNames) {
 TEST(ImportOnnxBad, NamesMissing) {
   Model model = relu_model();
   model.inputs.push_back(value_info("", {}));
-  EXPECT_EQ(refused(model).message(), "m.onnx: input 1 has no name");
+  EXPECT_THAT(refused(model).message(),
+              AllOf(StartsWith("m.onnx: not a valid ONNX file: GraphProto at byte"),
+                    EndsWith(": input 1 has no name")));
   model = weighted_model(floats("", {1, 3}, {1, 2, 3}));
-  EXPECT_EQ(refused(model).message(), "m.onnx: initializer 0 has no name");
+  EXPECT_THAT(refused(model).message(), EndsWith(": initializer 0 has no name"));
+  model = relu_model();
+  model.outputs.push_back(Message());
+  EXPECT_THAT(refused(model).message(), EndsWith(": output 1 has no name"));
+  model = relu_model();
+  model.nodes.push_back(Message());
+  EXPECT_THAT(refused(model).message(), EndsWith(": node 1 has no op_type"));
+  EXPECT_THAT(refused(one_node(node("Relu", "a", {"x"}, {"y"}, {Message()}))).message(),
+              AllOf(StartsWith("m.onnx: not a valid ONNX file: NodeProto at byte"),
+                    EndsWith(": attribute 0 has no name")));
   EXPECT_EQ(refused(one_node(node("Relu", "a", {"x"}, {""}))).message(),
             "m.onnx: node 'a' has no first output");
   EXPECT_EQ(refused(one_node(node("Relu", "a", {"x"}, {}))).message(),
@@ -394,6 +406,17 @@ TEST(ImportOnnxBad, DtypeThatOperatorDoesNotTake_NamesNode) {
   EXPECT_THAT(refused(model).message(),
               AllOf(StartsWith("m.onnx: node 'e': exp: input 'x': expected a dtype of"),
                     HasSubstr("found i64")));
+}
+
+TEST(ImportOnnxBad, ZeroBesideHugeSize) {
+  Model model = relu_model();
+  model.inputs = {value_info("x", {int64_t{0}, int64_t{1}, INT64_MAX})};
+  EXPECT_EQ(refused(model).message(),
+            "m.onnx: input 'x': sizes [0, 1, 9223372036854775807] have more elements than can be "
+            "counted");
+  EXPECT_EQ(refused(weighted_model(floats("w", {0, 1, INT64_MAX}, {}))).message(),
+            "m.onnx: initializer: tensor 'w': sizes [0, 1, 9223372036854775807] of f32 are more "
+            "bytes than can be counted");
 }
 
 TEST(ImportOnnxBad, WeightSizes) {

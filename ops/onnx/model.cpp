@@ -9,6 +9,7 @@
 #include <string>
 #include <type_traits>
 
+#include "core/base/shorten.hpp"
 #include "ops/onnx/wire.hpp"
 
 namespace bp::onnx {
@@ -101,6 +102,20 @@ OnField messages(Parse<T> parse, std::vector<T>* out) {
   };
 }
 
+/// The same for messages that mean nothing without one text. Without it two bytes of a file would
+/// take hundreds in memory, as often as they stand there.
+template <class T>
+OnField messages_with(std::string_view what, std::string_view text_name, std::string_view T::*text,
+                      Parse<T> parse, std::vector<T>* out) {
+  return
+      [=, read = messages(parse, out)](const WireReader& reader, const WireField& field) -> Status {
+        BP_TRY(read(reader, field));
+        if (!(out->back().*text).empty()) return {};
+        return reader.error(std::string(what) + " " + std::to_string(out->size() - 1) + " has no " +
+                            std::string(text_name));
+      };
+}
+
 template <class T>
 OnField message(Parse<T> parse, T* out, bool* out_present) {
   return [=](const WireReader& reader, const WireField& field) -> Status {
@@ -140,13 +155,28 @@ Status attribute(const WireReader& reader, AttributeProto* out) {
               {6, 9, 10, 11, 13, 14, 15, 22, 23});
 }
 
+/// No operator has nearly as many, and they can be compared in little time.
+OnField attributes(std::vector<AttributeProto>* out) {
+  constexpr size_t kMaxCount = 256;
+  return [=, read = messages_with("attribute", "name", &AttributeProto::name, attribute, out)](
+             const WireReader& reader, const WireField& field) -> Status {
+    BP_TRY(read(reader, field));
+    const std::string_view name = out->back().name;
+    const bool is_new = std::none_of(out->begin(), out->end() - 1,
+                                     [name](const auto& earlier) { return earlier.name == name; });
+    if (!is_new) return reader.error("attribute '" + shortened(name) + "' is there twice");
+    if (out->size() <= kMaxCount) return {};
+    return reader.error("more than " + std::to_string(kMaxCount) + " attributes");
+  };
+}
+
 Status node(const WireReader& reader, NodeProto* out) {
   return walk(reader, "NodeProto",
               {{1, texts(&out->inputs)},
                {2, texts(&out->outputs)},
                {3, text(&out->name)},
                {4, text(&out->op_type)},
-               {5, messages(attribute, &out->attributes)},
+               {5, attributes(&out->attributes)},
                {7, text(&out->domain)}},
               {6, 8, 9, 10});  // doc_string, overload (of functions), metadata_props, placement
 }
@@ -178,13 +208,14 @@ Status value_info(const WireReader& reader, ValueInfoProto* out) {
 }
 
 Status graph(const WireReader& reader, GraphProto* out) {
-  return walk(reader, "GraphProto",
-              {{1, messages(node, &out->nodes)},
-               {5, messages(tensor, &out->initializers)},
-               {11, messages(value_info, &out->inputs)},
-               {12, messages(value_info, &out->outputs)}},
-              // name, doc_string, value_info, quantization_annotation, metadata_props
-              {2, 10, 13, 14, kSparseInitializer, 16}, &out->fields);
+  return walk(
+      reader, "GraphProto",
+      {{1, messages_with("node", "op_type", &NodeProto::op_type, node, &out->nodes)},
+       {5, messages_with("initializer", "name", &TensorProto::name, tensor, &out->initializers)},
+       {11, messages_with("input", "name", &ValueInfoProto::name, value_info, &out->inputs)},
+       {12, messages_with("output", "name", &ValueInfoProto::name, value_info, &out->outputs)}},
+      // name, doc_string, value_info, quantization_annotation, metadata_props
+      {2, 10, 13, 14, kSparseInitializer, 16}, &out->fields);
 }
 
 Status opset(const WireReader& reader, OpsetImport* out) {

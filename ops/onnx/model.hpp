@@ -42,7 +42,7 @@ struct TensorProto {
 };
 
 struct AttributeProto {
-  std::string_view name;
+  std::string_view name;  // never empty, once in a node
   std::string_view ref_attr_name;
   int32_t type = 0;  // AttributeProto.AttributeType
   float f = 0;
@@ -56,7 +56,7 @@ struct AttributeProto {
 
 struct NodeProto {
   std::string_view name;
-  std::string_view op_type;
+  std::string_view op_type;  // never empty
   std::string_view domain;
   std::vector<std::string_view> inputs;  // "": absent
   std::vector<std::string_view> outputs;
@@ -70,7 +70,7 @@ struct DimProto {
 };
 
 struct ValueInfoProto {
-  std::string_view name;
+  std::string_view name;  // never empty
   bool has_type = false;
   bool is_tensor = false;  // false: a sequence, map, optional or sparse tensor
   bool has_shape = false;  // false: even the rank is not known
@@ -80,7 +80,7 @@ struct ValueInfoProto {
 
 struct GraphProto {
   std::vector<NodeProto> nodes;
-  std::vector<TensorProto> initializers;
+  std::vector<TensorProto> initializers;  // with names
   std::vector<ValueInfoProto> inputs;
   std::vector<ValueInfoProto> outputs;
   uint32_t fields = 0;

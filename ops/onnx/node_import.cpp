@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "core/base/options.hpp"
+#include "core/base/shorten.hpp"
 
 namespace bp::onnx {
 namespace {
@@ -66,10 +66,6 @@ Status NodeImport::check_attribute(const AttributeProto& attribute) const {
   if (row == nullptr) {
     return error(BP_UNSUPPORTED, label + " is not known; " + known_attributes(*rule_));
   }
-  const auto same_name =
-      std::count_if(proto_.attributes.begin(), proto_.attributes.end(),
-                    [&](const AttributeProto& other) { return other.name == attribute.name; });
-  if (same_name > 1) return error(BP_INVALID_ARGUMENT, label + " is there twice");
   if (!attribute.ref_attr_name.empty()) {
     return error(BP_INVALID_ARGUMENT, label +
                                           " refers to an attribute of a function, expected a "
@@ -174,7 +170,8 @@ Result<Attributes> NodeImport::fields(std::string_view op) const {
 Result<ValueId> NodeImport::step(std::string_view op, std::span<const ValueId> inputs,
                                  Attributes attributes) {
   BP_TRY_ASSIGN(const OpId id, find_op(op));
-  const std::string name = name_ + "/" + std::string(op);
+  // Shortened: a file can ask for any number of steps with one long name.
+  const std::string name = shortened(name_) + "/" + std::string(op);
   BP_TRY_ASSIGN(const NodeId node, graph_->add_node(id, name, inputs, std::move(attributes)));
   return graph_->node(node).outputs[0];
 }

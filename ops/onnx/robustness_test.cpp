@@ -4,6 +4,7 @@
 // gives an error or a graph that holds together; sanitizer builds watch the memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <fstream>
 #include <random>
@@ -18,6 +19,7 @@ namespace {
 
 using namespace testing_onnx;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -164,6 +166,74 @@ TEST_F(OnnxRobustness, DeeplyNestedGraphAttribute_NotEntered) {
   model.nodes[0].message(5, Message().text(1, "body").message(6, graph).varint(20, 5));
   EXPECT_THAT(refused(model).message(),
               HasSubstr("node 'deep' (If, opset 17): the operator is not known"));
+}
+
+// --- Small files that ask for much time or memory ---
+
+/// The most memory that the process had at any time, in MiB.
+int64_t peak_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
+
+/// Compared letter by letter: hours.
+TEST(OnnxFlood, LongNamesNearAMissingOne_NotCompared) {
+  const std::string name(200'000, 'n');
+  Model model = one_node(node("Relu", "r", {name}, {"y"}));
+  for (char last = 'a'; last < 'k'; ++last) {
+    model.initializers.push_back(floats(name + std::string(1000, last), {1}, {1}));
+  }
+  EXPECT_THAT(refused(model).message(), EndsWith("no initializer, input or node has this name"));
+}
+
+/// Each compared with all before it: minutes.
+TEST(OnnxFlood, ManyOperatorSets_Read) {
+  Model model = one_node(node("Relu", "r", {"x"}, {"y"}));
+  for (int i = 200'000; i < 600'000; ++i) {
+    model.more_model.message(8, Message().text(1, std::to_string(i)).varint(2, 1));
+  }
+  EXPECT_TRUE(import_model(model).ok());
+  model.more_model.message(8, Message().text(1, "200000"));
+  EXPECT_THAT(refused(model).message(), HasSubstr("domain '200000' is given twice"));
+}
+
+/// The node's name in full for every output: 500 MiB.
+TEST(OnnxFlood, ManyOutputsOfALongName_TakeLittleMemory) {
+  std::vector<std::string> outputs = {"y"};
+  for (int i = 0; i < 5000; ++i) outputs.push_back(std::to_string(i));
+  const Model model = one_node(node("Relu", std::string(100'000, 'n'), {"x"}, outputs));
+  const int64_t before = peak_mib();
+  EXPECT_THAT(refused(model).message(), HasSubstr("output 1 ('0') is not supported"));
+  EXPECT_LT(peak_mib() - before, 200);
+}
+
+/// Two bytes each in the file, and hundreds in memory.
+TEST(OnnxFlood, EmptyMessages_RefusedAtTheFirst) {
+  const auto repeated = [](char key) {
+    std::string bytes;
+    for (int i = 0; i < 300'000; ++i) bytes += {key, '\0'};
+    return bytes;
+  };
+  Model model = one_node(node("Relu", "r", {"x"}, {"y"}).append(repeated(5 << 3 | 2)));
+  EXPECT_THAT(refused(model).message(), EndsWith("attribute 0 has no name"));
+  const std::pair<int, const char*> fields[] = {{1, "node 1 has no op_type"},
+                                                {5, "initializer 0 has no name"},
+                                                {11, "input 1 has no name"},
+                                                {12, "output 1 has no name"}};
+  for (const auto& [field, words] : fields) {
+    model = one_node(node("Relu", "r", {"x"}, {"y"}));
+    model.more_graph.append(repeated(static_cast<char>(field << 3 | 2)));
+    EXPECT_THAT(refused(model).message(), EndsWith(words));
+  }
+}
+
+TEST(OnnxFlood, ManyAttributes_Refused) {
+  Model model = one_node(node("Relu", "r", {"x"}, {"y"}));
+  for (int i = 0; i < 256; ++i) model.nodes[0].message(5, attr(std::to_string(i), int64_t{1}));
+  EXPECT_THAT(refused(model).message(), HasSubstr("attribute '0' is not known"));
+  model.nodes[0].message(5, attr("more", int64_t{1}));
+  EXPECT_THAT(refused(model).message(), EndsWith("more than 256 attributes"));
 }
 
 TEST(Digits, Model_ReadWithNormsKept) {

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What counts as a slip, and that names from files cannot make the search for one long.
+#include "core/base/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace bp {
+namespace {
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  return nearest_match(word, candidates).value_or("none");
+}
+
+TEST(NearestMatch, Slips_FindTheNearest) {
+  EXPECT_EQ(nearest("relx", {"exp", "relu", "real"}), "relu");
+  EXPECT_EQ(nearest("ad", {"add"}), "add");
+  EXPECT_EQ(nearest("a", {"add"}), "add") << "two letters are missing";
+  EXPECT_EQ(nearest("a", {"adds"}), "none") << "three are";
+  EXPECT_EQ(nearest("concatenate", {"concat"}), "none") << "a third of its letters may differ";
+  EXPECT_EQ(nearest("concatena", {"concat"}), "concat");
+  EXPECT_EQ(nearest("concat", {}), "none");
+}
+
+TEST(NearestMatch, LongNames_AreNotCompared) {
+  const std::string at_limit(256, 'a');
+  const std::string beyond(257, 'a');
+  EXPECT_EQ(nearest(std::string(255, 'a'), {beyond, at_limit}), at_limit);
+  EXPECT_EQ(nearest(at_limit, {beyond}), "none");
+  EXPECT_EQ(nearest(beyond, {at_limit, beyond}), "none");
+}
+
+/// Compared in full they take hours.
+TEST(NearestMatch, VeryLongNames_TakeNoTime) {
+  const std::vector<std::string> names(20, std::string(300'000, 'a'));
+  EXPECT_EQ(nearest(std::string(300'000, 'b'), names), "none");
+  EXPECT_EQ(nearest("b", names), "none");
+}
+
+TEST(NearestMatch, TooMuchToCompare_IsGivenUp) {
+  std::vector<std::string> names(500, std::string(256, 'a'));
+  const std::string word(256, 'b');
+  names.push_back(word);
+  EXPECT_EQ(nearest(word, names), word);
+  names.insert(names.begin(), 100'000, std::string(256, 'a'));
+  EXPECT_EQ(nearest(word, names), "none");
+}
+
+TEST(NearestMatch, ManyNamesOfModels_AreAllCompared) {
+  std::vector<std::string> names;
+  for (int i = 100'000; i < 200'000; ++i) names.push_back("weight." + std::to_string(i));
+  EXPECT_EQ(nearest("weight.199999", names), "weight.199999");
+}
+
+}  // namespace
+}  // namespace bp

@@ -5,7 +5,6 @@
 
 #include <cstdio>
 
-#include "core/base/log.hpp"
 #include "core/base/utf8.hpp"
 
 namespace bp {
@@ -31,6 +30,12 @@ bpa_status set_last_error(const Status& status) {
 }
 
 const char* last_error_text() { return last_error.text; }
+
+void deliver_lines(LogScope* lines) noexcept {
+  const LastError words = last_error;
+  lines->deliver();
+  last_error = words;
+}
 
 void report_bad_release(const void* handle, HandleKind kind, std::string_view function) noexcept {
   const bpa_status status = guarded(

@@ -20,6 +20,7 @@
 #include "backplane/backplane.h"
 #include "core/base/fork.hpp"
 #include "core/base/handle_table.hpp"
+#include "core/base/log.hpp"
 #include "core/base/status.hpp"
 #include "core/execute/session.hpp"
 #include "core/runtime/runtime.hpp"
@@ -134,6 +135,25 @@ bpa_status set_last_error(bpa_status code, const char* words) noexcept;
 inline constexpr size_t kLastErrorBytes = 4096;  // longer words are cut
 const char* last_error_text();
 
+/// Hands the lines of an API call to the sink, whose own calls leave the last error as it is.
+void deliver_lines(LogScope* lines) noexcept;
+
+/// Round each API call, while no lock is held: its log lines come at the end of the outermost one
+/// on this thread, since the sink may call the API.
+class ApiScope {
+ public:
+  ApiScope() = default;
+  ~ApiScope() {
+    if (lines_.has_lines()) [[unlikely]]
+      deliver_lines(&lines_);
+  }
+  ApiScope(const ApiScope&) = delete;
+  ApiScope& operator=(const ApiScope&) = delete;
+
+ private:
+  LogScope lines_;
+};
+
 /// Logs a release of what is no live handle.
 void report_bad_release(const void* handle, HandleKind kind, std::string_view function) noexcept;
 
@@ -142,6 +162,7 @@ void report_bad_release(const void* handle, HandleKind kind, std::string_view fu
 template <class Handle, class Destroy>
 void release(Handle* handle, std::string_view function, Destroy destroy) {
   if (handle == nullptr || forked()) return;
+  const ApiScope scope;
   const ReleasedHandle released = release_handle(handle, HandleTraits<Handle>::kKind);
   if (released.object != nullptr) destroy(static_cast<ObjectOf<Handle>*>(released.object));
   if (!released.found) report_bad_release(handle, HandleTraits<Handle>::kKind, function);
@@ -198,6 +219,7 @@ Status write_struct(T* out, T value, std::string_view name) {
 /// body is not run.
 template <class Body>
 bpa_status guarded(Body&& body) noexcept {
+  const ApiScope scope;
   try {
     if (forked()) [[unlikely]]
       return set_last_error(check_not_forked());

@@ -187,19 +187,29 @@ struct AsyncRun {
   std::vector<bpa_tensor*> outputs;
 
   void finish(bool begin) noexcept {
+    // A copy, since the callback may make errors of its own; on the stack, since it must not fail.
+    std::array<char, kLastErrorBytes> message{};
+    const bpa_status code = run(begin, message);
+    // In no scope: calls from the callback are the outermost on this thread, and it may exit().
+    [[maybe_unused]] const Status called = contain([&] {
+      if (!forked()) callback(user, code, message.data(), outputs.data(), outputs.size());
+    });
+    const ApiScope scope;  // these may be the last owners of the Runtime, which logs as it closes
+    request.stream = nullptr;
+    request.session = nullptr;
+  }
+
+ private:
+  bpa_status run(bool begin, std::span<char> message) noexcept {
+    const ApiScope scope;
     const bpa_status code = guarded([&]() -> Status {
       if (begin) return run_and_give(&request, outputs.data());
       return Status(BP_CANCELLED, "the Runtime was closed before the run began");
     });
+    if (code != BP_OK) std::strncpy(message.data(), last_error_text(), message.size() - 1);
     request.bound.clear();
     request.inputs.clear();
-    // A copy, since the callback may make errors of its own; on the stack, since it must not fail.
-    std::array<char, kLastErrorBytes> message{};
-    if (code != BP_OK) std::strncpy(message.data(), last_error_text(), message.size() - 1);
-    guarded([&]() -> Status {
-      callback(user, code, message.data(), outputs.data(), outputs.size());
-      return {};
-    });
+    return code;
   }
 };
 

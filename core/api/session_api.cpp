@@ -62,7 +62,10 @@ Result<SessionArgs> session_args(const bpa_session_args& given, const Runtime& r
       return bad_argument("args.dim_sizes" + index,
                           "is " + std::to_string(given.dim_sizes[i]) + ", expected at least 0");
     }
-    args.dims[given.dim_names[i]] = given.dim_sizes[i];
+    if (!args.dims.emplace(given.dim_names[i], given.dim_sizes[i]).second) {
+      return bad_argument("args.dim_names" + index,
+                          "is '" + std::string(given.dim_names[i]) + "', which is listed before");
+    }
   }
   return args;
 }

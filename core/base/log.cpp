@@ -3,9 +3,10 @@
 // The log sink and level. Lines are written one at a time, but no lock is held meanwhile: a sink
 // may log, set another sink, call the core, or leave the process by exit(), and then static
 // destructors may wait for threads that want to write a line too. So the turn is waited for with a
-// deadline.
+// deadline. That no lock of the rest of the core is held either is what LogScope is for.
 #include "core/base/log.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,10 +15,25 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/fork.hpp"
+#include "core/base/status.hpp"
 
 namespace bp {
+
+namespace detail {
+constinit thread_local LogScope* outer_log_scope = nullptr;
+
+struct KeptLines {
+  struct Line {
+    uint32_t level;
+    std::string text;
+  };
+  std::vector<Line> lines;
+};
+}  // namespace detail
+
 namespace {
 
 constexpr std::chrono::seconds kTurnTimeout{2};
@@ -88,11 +104,12 @@ std::string_view level_name(uint32_t level) {
   }
 }
 
-}  // namespace
+bool has_sink() {
+  const std::lock_guard lock(state().mutex);
+  return state().sink != nullptr;
+}
 
-bool log_enabled(uint32_t level) { return level <= g_level.load(std::memory_order_relaxed); }
-
-void log(uint32_t level, std::string_view line) {
+void write(uint32_t level, std::string_view line) {
   if (!log_enabled(level)) return;
   if (!forked()) {  // in a forked child the turn may be a thread's that is not there
     const Turn turn;
@@ -101,6 +118,49 @@ void log(uint32_t level, std::string_view line) {
   const std::string_view name = level_name(level);
   std::fprintf(stderr, "backplane %.*s: %.*s\n", static_cast<int>(name.size()), name.data(),
                static_cast<int>(line.size()), line.data());
+}
+
+}  // namespace
+
+bool log_enabled(uint32_t level) { return level <= g_level.load(std::memory_order_relaxed); }
+
+void log(uint32_t level, std::string_view line) {
+  if (!log_enabled(level)) return;
+  LogScope* const scope = detail::outer_log_scope;
+  if (scope == nullptr || in_sink || forked()) return write(level, line);
+  // Behind kept lines also where the sink has gone, so that they stay in order.
+  if (scope->has_lines() || has_sink()) return scope->keep(level, line);
+  write(level, line);
+}
+
+void LogScope::keep(uint32_t level, std::string_view line) noexcept {
+  const auto add = [&] {
+    if (kept_ == nullptr) kept_ = new detail::KeptLines;
+    kept_->lines.push_back({level, std::string(line)});
+  };
+  // After the first that is dropped all are: what is told stays in order.
+  const bool has_room = dropped_ == 0 && (kept_ == nullptr || kept_->lines.size() < kMostLines);
+  if (has_room && contain(add).ok()) return;
+  dropped_level_ = dropped_ == 0 ? level : std::min(dropped_level_, level);
+  ++dropped_;
+}
+
+void LogScope::deliver() noexcept {
+  const std::unique_ptr<detail::KeptLines> kept(std::exchange(kept_, nullptr));
+  const uint64_t dropped = std::exchange(dropped_, 0);
+  const auto write_unless_forked = [](uint32_t level, std::string_view line) {
+    [[maybe_unused]] const Status written = contain([&] {
+      if (!forked()) write(level, line);
+    });
+  };
+  if (kept != nullptr) {
+    for (const auto& line : kept->lines) write_unless_forked(line.level, line.text);
+  }
+  if (dropped == 0) return;
+  char text[64];  // there may be no memory
+  std::snprintf(text, sizeof(text), "%llu more log lines of this call were dropped",
+                static_cast<unsigned long long>(dropped));
+  write_unless_forked(dropped_level_, text);
 }
 
 void set_log_sink(LogSink sink) {

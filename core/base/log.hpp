@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_CORE_BASE_LOG_HPP
 #define BACKPLANE_CORE_BASE_LOG_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string_view>
@@ -17,11 +18,54 @@ namespace bp {
 /// logs itself, and lines that wait too long for it, go to standard error.
 using LogSink = std::function<void(uint32_t level, std::string_view line)>;
 
-/// level: BP_LOG_*. Any thread.
+/// level: BP_LOG_*. Any thread. At once, unless a LogScope of this thread keeps the line back.
 void log(uint32_t level, std::string_view line);
 /// An empty sink restores standard error. Any thread; waits a little for a line being written. In a
 /// forked child lines go to standard error whatever the sink.
 void set_log_sink(LogSink sink);
+
+class LogScope;
+namespace detail {
+struct KeptLines;
+extern constinit thread_local LogScope* outer_log_scope;  // of this thread; nullptr: none
+}  // namespace detail
+
+/// Keeps this thread's lines for a sink back while it lives, since a sink may call the API, and
+/// lines arise under the core's locks. They come in order at the end of the outermost scope, for
+/// which no lock may be held, to the sink of that moment. Lines for standard error do not wait. In
+/// a forked child what was kept before is dropped: it is the parent's to tell. Costs no memory and
+/// no lock until there is a line.
+class LogScope {
+ public:
+  /// Of one scope; after these, lines are counted, and the count is told at the end.
+  static constexpr size_t kMostLines = 1000;
+
+  LogScope() noexcept {
+    if (detail::outer_log_scope == nullptr) detail::outer_log_scope = this;
+  }
+  ~LogScope() {
+    if (detail::outer_log_scope != this) return;
+    detail::outer_log_scope = nullptr;
+    if (has_lines()) [[unlikely]]
+      deliver();
+  }
+  LogScope(const LogScope&) = delete;
+  LogScope& operator=(const LogScope&) = delete;
+
+  /// Only an outermost scope ever has some.
+  bool has_lines() const { return kept_ != nullptr || dropped_ != 0; }
+  /// Before the end, for who has to do something round it. What the sink throws is swallowed.
+  void deliver() noexcept;
+
+ private:
+  friend void log(uint32_t level, std::string_view line);
+  void keep(uint32_t level, std::string_view line) noexcept;
+
+  detail::KeptLines* kept_ = nullptr;  // owned; made for the first line
+  uint64_t dropped_ = 0;
+  uint32_t dropped_level_ = 0;  // the gravest
+};
+
 /// Lines above this level are dropped. The start value is the option BACKPLANE_LOG.
 void set_log_level(uint32_t level);
 /// The same, and later set_log_level() changes nothing: what an application says is stronger than

@@ -5,6 +5,7 @@
 #include "core/emulation/task_queue.hpp"
 
 #include "core/base/fork.hpp"
+#include "core/base/log.hpp"
 #include "core/base/status.hpp"
 #include "core/emulation/deadline.hpp"
 
@@ -37,10 +38,15 @@ void TaskQueue::run_front(std::unique_lock<std::mutex>* lock) {
   tasks_.pop_front();
   Failure failure = failure_;
   lock->unlock();
-  // Whatever a task runs out of, the process and the tasks behind it go on.
-  const Status thrown = contain([&] { task->run(&failure); });
-  if (!thrown.ok() && !failure.failed()) failure.status = thrown.code();
-  task.reset();
+  {
+    // Plugins log under the device's lock. The lines come before the task counts as done: whoever
+    // waited for it has them, and holds no lock meanwhile.
+    const LogScope lines;
+    // Whatever a task runs out of, the process and the tasks behind it go on.
+    const Status thrown = contain([&] { task->run(&failure); });
+    if (!thrown.ok() && !failure.failed()) failure.status = thrown.code();
+    task.reset();
+  }
   if (forked()) return;  // a task forked: in the child nobody adds or waits
   lock->lock();
   failure_ = failure;

@@ -85,6 +85,24 @@ TEST_P(SessionApiTest, Devices_ListedTwice_IsRefused) {
   EXPECT_NE(words.find("args.devices[1]"), std::string::npos) << words;
 }
 
+TEST_P(SessionApiTest, Dims_ListedTwice_AreRefusedByName) {
+  const char* const names[] = {"M", "N", "N"};
+  const int64_t sizes[] = {1, 3, 5};
+  bpa_session_args args{};
+  args.struct_size = sizeof(args);
+  args.device = device_.handle();
+  args.dim_names = names;
+  args.dim_sizes = sizes;
+  args.dim_count = 3;
+  const std::string path = model_path("two");
+  bpa_session* session = nullptr;
+  EXPECT_EQ(bpa_session_load(runtime_->handle(), path.c_str(), &args, &session),
+            BP_INVALID_ARGUMENT);
+  const std::string words = bpa_last_error();
+  EXPECT_NE(words.find("args.dim_names[2] is 'N'"), std::string::npos) << words;
+  EXPECT_EQ(session, nullptr);
+}
+
 TEST_P(SessionApiTest, MemoryLimit_IsNamedWhenItIsReached) {
   const NamedTensors x = {{"x", make(std::vector<float>(20'000, 1.0f), {20'000})}};
   const Session small = load("chain", {.memory_limit_bytes = 1000});

@@ -181,7 +181,8 @@ void from_another_thread() {
   check_ones(owned.pending);
 }
 
-/// The child returns from the callback into a call of the core that is half done.
+/// The child returns from the callback into a call that was about to return, or that has more lines
+/// to tell: these are the parent's.
 void in_log_sink() {
   static pid_t child = -1;
   const Owned owned;

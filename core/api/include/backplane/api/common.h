@@ -43,11 +43,21 @@ BPA_API const char* bpa_status_name(bpa_status status);
 
 /* --- Log ----------------------------------------------------------------------------------- */
 
-/* level: 1 error, 2 warning, 3 info, 4 debug. `line` is UTF-8, not terminated. Called from any
- * thread, one line at a time; it may call the API. What it logs itself goes to standard error. */
+/* level: 1 error, 2 warning, 3 info, 4 debug. `line` is UTF-8, not terminated. Called one line at a
+ * time, and no lock of the library's is held: it may call the API. What it logs itself goes to
+ * standard error.
+ *
+ * Lines of an API call come in order on the thread that made it, when the outermost call on that
+ * thread has done its work, just before it returns; its status and bpa_last_error stay what they
+ * are, whatever the sink calls. Beyond 1000 lines of one call the last one tells how many more
+ * there were. Lines of a device's queued work come on a thread that does this work, before it
+ * counts as done; there the sink must not wait for the device (sync, run, reading a tensor). All
+ * other lines come at once, on whatever thread has them. */
 typedef void (*bpa_log_sink)(void* user, uint32_t level, const char* line, uint64_t line_bytes);
 
-/* Sends the log of the whole process to `sink`; NULL: back to standard error. */
+/* Sends the log of the whole process to `sink`; NULL: back to standard error. Lines that wait for
+ * the end of their call go to the new one; after this the old one gets none any more, unless it is
+ * still busy with a line after 2 s. */
 BPA_API void bpa_log_set_sink(bpa_log_sink sink, void* user);
 
 /* Drops lines above `level` in the whole process; 0 drops all. Once set, it is stronger than

@@ -19,7 +19,7 @@ typedef struct bpa_session_args {
   uint32_t struct_size;
   uint32_t flags;               /* BPA_SESSION_*_BIT */
   bpa_device* device;           /* required, unless `devices` is given */
-  const char* const* dim_names; /* symbolic dimensions fixed for the session; parallel arrays */
+  const char* const* dim_names; /* symbolic dimensions fixed, each once; parallel arrays */
   const int64_t* dim_sizes;
   uint64_t dim_count;
   uint32_t max_contexts; /* runs at once; 0: 8 */

@@ -18,6 +18,7 @@ namespace {
 
 constexpr uint64_t kMaxKernelCount = 65536;
 constexpr uint32_t kMaxArrayCount = 256;
+constexpr uint32_t kMaxAlignment = 256;  // no more is known of tensors, and given to copies
 constexpr uint64_t kKnownDtypes = (BP_DTYPE_BIT(BP_DTYPE_U4) << 1) - 2;  // all but NONE
 
 // What is wrong with it in itself; nullptr: nothing.
@@ -53,10 +54,11 @@ Status read_kernel(const bp_kernel* theirs, KernelRecord* out) {
     rule.flags &= BP_ARG_HOST_AT_PLAN_BIT | BP_ARG_HOST_AT_LAUNCH_BIT;
     const uint32_t strides = rule.strides;
     const uint32_t alignment_bytes = rule.alignment_bytes;
-    if (strides > BP_STRIDES_ANY || std::popcount(alignment_bytes) > 1) {
+    if (strides > BP_STRIDES_ANY || std::popcount(alignment_bytes) > 1 ||
+        alignment_bytes > kMaxAlignment) {
       return fail(BP_INCOMPATIBLE,
-                  "{}: strides {} is unknown, or alignment_bytes {} no power of two", what, strides,
-                  alignment_bytes);
+                  "{}: strides {} is unknown, or alignment_bytes {} no power of two up to {}", what,
+                  strides, alignment_bytes, kMaxAlignment);
     }
   }
   for (const uint64_t mask : std::span(kernel.dtype_masks, kernel.dtype_mask_count)) {

@@ -159,10 +159,14 @@ TEST_F(ValidateKernels, ValidateKernels_BadArgumentRules_AreRefused) {
   rule_.strides = 4;
   EXPECT_EQ(refusal(),
             "kernel 0 (mine): arg_rules[0]: strides 4 is unknown, or alignment_bytes 0 "
-            "no power of two");
+            "no power of two up to 256");
   rule_.strides = 0;
   rule_.alignment_bytes = 24;
   EXPECT_THAT(refusal(), testing::HasSubstr("alignment_bytes 24 no power of two"));
+  rule_.alignment_bytes = 256;
+  EXPECT_EQ(refusal(), "");
+  rule_.alignment_bytes = 512;
+  EXPECT_THAT(refusal(), testing::HasSubstr("alignment_bytes 512 no power of two up to 256"));
   rule_.struct_size = 0;
   EXPECT_THAT(refusal(), testing::HasSubstr("arg_rules[0]: struct_size is 0"));
   rules_[0] = nullptr;

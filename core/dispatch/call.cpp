@@ -125,7 +125,6 @@ void note_uses(Stream& stream, uint64_t seq, const PlannedKernel& kernel,
 /// Inputs as the kernel takes them; NULL: absent.
 Status launch_native(Stream& stream, const Resolution& resolution, std::span<Tensor* const> inputs,
                      std::span<Ref<Tensor>> out_outputs) {
-  PlannedKernel& kernel = *resolution.kernel;
   const size_t output_count = resolution.output_plans.size();
   ArgArray<bp_tensor> tensors(inputs.size() + output_count);
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -146,28 +145,7 @@ Status launch_native(Stream& stream, const Resolution& resolution, std::span<Ten
                                        output.strides, uint64_t{0});
     out_outputs[i]->write_abi(&tensors[inputs.size() + i]);
   }
-  Extras extras;
-  BP_TRY(extras.allocate(stream, kernel, output_count));
-  BP_TRY_ASSIGN(bp_kernel_state * state, kernel.borrow_state(stream));
-  const auto seq = contain([&] {
-    return launch(stream, {.kernel = kernel,
-                           .tensors = tensors.data(),
-                           .input_count = static_cast<uint32_t>(inputs.size()),
-                           .output_count = static_cast<uint32_t>(output_count),
-                           .state = state,
-                           .workspace = place_of(extras.workspace),
-                           .out_extents = place_of(extras.extents),
-                           .keep_alive = resolution.kernel});
-  });
-  kernel.return_state(stream, state);
-  BP_TRY(seq);
-  const Status noted = contain([&] { note_uses(stream, *seq, kernel, inputs, out_outputs); });
-  if (!noted.ok()) [[unlikely]] {
-    // Memory whose use is not noted could be given to others too early: the work ends first.
-    [[maybe_unused]] const Status ended = contain([&] { return stream.sync(); });
-    return noted;
-  }
-  return extras.extents ? narrow(stream, kernel, out_outputs, *extras.extents) : Status();
+  return launch_planned(stream, resolution.kernel, tensors.data(), inputs, out_outputs);
 }
 
 // One call in progress.
@@ -332,6 +310,34 @@ Status Call::run_on_host(const Resolution& resolution, std::span<Ref<Tensor>> ou
 }
 
 }  // namespace
+
+Status launch_planned(Stream& stream, const std::shared_ptr<PlannedKernel>& planned,
+                      const bp_tensor* tensors, std::span<Tensor* const> inputs,
+                      std::span<Ref<Tensor>> outputs) {
+  PlannedKernel& kernel = *planned;
+  Extras extras;
+  BP_TRY(extras.allocate(stream, kernel, outputs.size()));
+  BP_TRY_ASSIGN(bp_kernel_state * state, kernel.borrow_state(stream));
+  const auto seq = contain([&] {
+    return launch(stream, {.kernel = kernel,
+                           .tensors = tensors,
+                           .input_count = static_cast<uint32_t>(inputs.size()),
+                           .output_count = static_cast<uint32_t>(outputs.size()),
+                           .state = state,
+                           .workspace = place_of(extras.workspace),
+                           .out_extents = place_of(extras.extents),
+                           .keep_alive = planned});
+  });
+  kernel.return_state(stream, state);
+  BP_TRY(seq);
+  const Status noted = contain([&] { note_uses(stream, *seq, kernel, inputs, outputs); });
+  if (!noted.ok()) [[unlikely]] {
+    // Memory whose use is not noted could be given to others too early: the work ends first.
+    [[maybe_unused]] const Status ended = contain([&] { return stream.sync(); });
+    return noted;
+  }
+  return extras.extents ? narrow(stream, kernel, outputs, *extras.extents) : Status();
+}
 
 Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_outputs) {
   const OpSchema& schema = runtime.registry().schema(args.op);

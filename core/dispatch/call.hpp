@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_CORE_DISPATCH_CALL_HPP
 #define BACKPLANE_CORE_DISPATCH_CALL_HPP
 
+#include <memory>
 #include <span>
 
 #include "core/base/status.hpp"
@@ -13,6 +14,8 @@
 #include "core/runtime/tensor.hpp"
 
 namespace bp {
+
+class PlannedKernel;
 
 struct CallArgs {
   OpId op = 0;
@@ -28,6 +31,13 @@ struct CallArgs {
 /// done. Errors: INVALID_ARGUMENT naming the operator and input; UNSUPPORTED with every reason;
 /// OUT_OF_MEMORY; the plugin's. Any thread.
 Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_outputs);
+
+/// Inside core/dispatch: one eager launch, with workspace and state, marked on what it uses.
+/// `tensors` are `inputs` (nullptr: absent) and then `outputs` as the kernel takes them, which this
+/// stream may touch by now; outputs that were made at their upper bound are narrowed.
+Status launch_planned(Stream& stream, const std::shared_ptr<PlannedKernel>& planned,
+                      const bp_tensor* tensors, std::span<Tensor* const> inputs,
+                      std::span<Ref<Tensor>> outputs);
 
 /// The same values contiguous, on the same device; the tensor itself if it is already.
 Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream);

@@ -7,7 +7,6 @@
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
 #include "core/dispatch/dispatcher.hpp"
-#include "core/dispatch/launch.hpp"
 
 namespace bp {
 namespace {
@@ -28,26 +27,13 @@ Result<std::shared_ptr<PlannedKernel>> plan_copy(const Tensor& tensor, Device& d
   return planned;
 }
 
-Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source, Tensor& target,
-                   Stream& stream) {
+Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source,
+                   Ref<Tensor> target, Stream& stream) {
   BP_TRY(source.storage().order_before(stream, Access::kRead));
-  BP_TRY(target.order_before_write(stream));
-  const std::array<bp_tensor, 2> tensors{source.abi(), target.abi()};
-  BP_TRY_ASSIGN(bp_kernel_state * state, planned->borrow_state(stream));
-  const auto seq = launch(stream, {.kernel = *planned,
-                                   .tensors = tensors.data(),
-                                   .input_count = 1,
-                                   .output_count = 1,
-                                   .state = state,
-                                   .workspace = {},
-                                   .out_extents = {},
-                                   .keep_alive = planned});
-  planned->return_state(stream, state);
-  BP_TRY(seq);
-  source.storage().note_use(stream, *seq, false);
-  target.storage().note_use(stream, *seq, true);
-  target.storage().inherit_faults(source.storage());
-  return {};
+  BP_TRY(target->order_before_write(stream));
+  const std::array<bp_tensor, 2> tensors{source.abi(), target->abi()};
+  Tensor* const inputs[] = {&source};
+  return launch_planned(stream, planned, tensors.data(), inputs, {&target, 1});
 }
 
 Status copy_through_host(const Ref<Tensor>& source, Tensor& target, Stream& stream) {
@@ -83,7 +69,7 @@ Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
   BP_TRY(planned);
   BP_TRY_ASSIGN(Ref<Tensor> dense, Tensor::allocate(device, tensor->dtype(), tensor->sizes(),
                                                     MemoryTag::kActivations, stream));
-  BP_TRY(launch_copy(*planned, *tensor, *dense, stream));
+  BP_TRY(launch_copy(*planned, *tensor, dense, stream));
   return dense;
 }
 
@@ -99,7 +85,7 @@ Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool alig
   }
   if (source->device() == device && aligned && source->element_count() > 0) {
     const auto planned = plan_copy(*source, *device);
-    if (planned.ok()) return launch_copy(*planned, *source, *target, stream);
+    if (planned.ok()) return launch_copy(*planned, *source, target, stream);
     if (planned.status().code() != BP_UNSUPPORTED) return planned.status();
   }
   return copy_through_host(source, *target, stream);

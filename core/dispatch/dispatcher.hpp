@@ -68,6 +68,7 @@ class PlannedKernel : public PluginObjectHolder {
   void return_state(Stream& stream, bp_kernel_state* state);
 
   void release_plugin_objects() override;
+  bool holds_states() const override { return false; }
 
  private:
   friend class Dispatcher;
@@ -157,12 +158,14 @@ class Dispatcher : public DeviceExtension {
   Status resolve_composite(OpId op, const InferContext& context, std::string_view refusal,
                            bool deterministic, Resolution* out);
   bool all_native(const Graph& graph, bool deterministic);
-  const Selection& select(const struct CallQuery& call);
+  /// By value: what is kept may be dropped while the caller still asks the candidates.
+  Selection select(const struct CallQuery& call);
   Result<std::shared_ptr<PlannedKernel>> make_plan(const KernelRecord& record,
                                                    const struct CallQuery& call);
 
   static constexpr size_t kCacheSlots = 1024;
   static constexpr size_t kCacheLimit = 8192;
+  static constexpr size_t kSelectionLimit = 4096;
 
   Device& device_;
   const OpRegistry& registry_;

@@ -75,13 +75,14 @@ Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
     return uint64_t{0};
   }
   // Launches that may fault take turns, so that whoever reads the words finds finished ones only.
+  BP_TRY(stream.prepare_faults());
   bp_status code = BP_OK;
   uint64_t seq = 0;
   {
     std::unique_lock lock(stream.mutex());
     BP_TRY(make_room_for_fault(stream, lock));
     seq = stream.next_seq();
-    BP_TRY_ASSIGN(args.fault, stream.fault_word(seq));
+    args.fault = stream.fault_word(seq);
     args.op_seq = stream.op_seq(seq);
     stream.note_launch(seq, kernel.op());
     code = start(kernel, stream, args, request.keep_alive);
@@ -98,6 +99,7 @@ Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
   const PlannedKernel& kernel = request.kernel;
   kernel.device().counters().launches.add(1);
   if (stream.is_inline()) return launch_inline(stream, request);
+  if (kernel.can_fault()) BP_TRY(stream.prepare_faults());
   uint64_t seq = 0;
   bp_status code = BP_OK;
   {
@@ -107,9 +109,7 @@ Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
     bp_launch_args args;
     write_args(stream, request, &args);
     seq = stream.next_seq();
-    if (kernel.can_fault()) {
-      BP_TRY_ASSIGN(args.fault, stream.fault_word(seq));
-    }
+    if (kernel.can_fault()) args.fault = stream.fault_word(seq);
     args.op_seq = stream.op_seq(seq);
     stream.note_launch(seq, kernel.op());
     code = start(kernel, stream, args, request.keep_alive);

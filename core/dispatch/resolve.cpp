@@ -3,6 +3,7 @@
 // Resolution: infer, then alias, kernel, simpler operators, or the host device, in that order; and
 // the cache that makes a warm call one compare, or a hash and one more.
 #include <algorithm>
+#include <new>
 
 #include "core/base/dtype.hpp"
 #include "core/base/log.hpp"
@@ -107,7 +108,12 @@ Dispatcher::Dispatcher(Device& device)
   if (kernels.ok()) {
     kernels_ = std::move(*kernels);
   } else {
-    log(BP_LOG_ERROR, device.name() + " offers no kernels: " + kernels.status().to_string());
+    // Then there is no dispatcher yet, and the next call asks again.
+    if (kernels.status().code() == BP_OUT_OF_MEMORY) throw std::bad_alloc();
+    // Callers are told why all is refused.
+    kernels_.refused.push_back(device.name() +
+                               " offers no kernels: " + kernels.status().to_string());
+    log(BP_LOG_ERROR, kernels_.refused.back());
   }
   kernels_by_op_.resize(registry_.size());
   for (const KernelRecord& record : kernels_.kernels) {

@@ -3,6 +3,7 @@
 // Selection: which kernels of a device can run an operator with these dtypes, ranks and attributes,
 // in order of preference, and for each other one why not.
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include "core/base/dtype.hpp"
@@ -160,7 +161,12 @@ std::string refuse_by_kernel(Device& device, const KernelRecord& record, const C
   support.struct_size = sizeof(support);
   const auto turn = lock_plugin(device.slots());
   const bp_status code = record.kernel.supports(device.slots().device, query.get(), &support);
-  if (code != BP_OK) return device.failure(code, "supports").to_string();
+  if (code != BP_OK) {
+    const Status failure = device.failure(code, "supports");
+    // No memory to look is no answer: kept, it would rule the kernel out for good.
+    if (failure.code() == BP_OUT_OF_MEMORY) throw std::bad_alloc();
+    return failure.to_string();
+  }
   if (support.answer == BP_SUPPORT_YES || support.answer == BP_SUPPORT_DEPENDS) return {};
   const std::string_view reason = text_of(support.reason);
   return reason.empty() ? "says no without a reason" : std::string(reason);
@@ -179,7 +185,7 @@ uint32_t inputs_to_materialise(const KernelRecord& record, const CallQuery& call
   return mask;
 }
 
-const Dispatcher::Selection& Dispatcher::select(const CallQuery& call) {
+Dispatcher::Selection Dispatcher::select(const CallQuery& call) {
   const std::string key = selection_key(call);
   {
     std::lock_guard lock(mutex_);
@@ -199,8 +205,14 @@ const Dispatcher::Selection& Dispatcher::select(const CallQuery& call) {
     if (!selection->reasons.empty()) selection->reasons += "; ";
     selection->reasons += std::string(record->name) + " " + reason;
   }
-  if (kernels_by_op_[call.op].empty()) selection->reasons = "no kernel for this operator";
+  if (kernels_by_op_[call.op].empty()) {
+    selection->reasons = "no kernel for this operator";
+    const bool none_at_all = kernels_.kernels.empty() && !kernels_.refused.empty();
+    if (none_at_all) selection->reasons += "; " + kernels_.refused.front();
+  }
   std::lock_guard lock(mutex_);
+  // Attributes are part of the key, and some programs never run out of new ones.
+  if (selections_.size() >= kSelectionLimit) selections_.clear();
   return *selections_.emplace(key, std::move(selection)).first->second;
 }
 

@@ -214,7 +214,9 @@ Status SegmentInstance::run_steps(const Graph& graph, RunState* state,
       BP_TRY(control->check());
     const Status status = run_step(i);
     if (!status.ok()) [[unlikely]] {
-      return status.with_prefix("node '" + graph.node(segment_->steps[i].node).name + "'");
+      const NodeId node = segment_->steps[i].node;
+      if (node == kNoNode) return status;  // a copy of what no node makes
+      return status.with_prefix("node '" + graph.node(node).name + "'");
     }
   }
   return collect(values);

@@ -39,6 +39,7 @@ class SegmentInstance : public PluginObjectHolder {
   Status run(const Graph& graph, RunState* state, std::vector<Ref<Tensor>>* values);
 
   void release_plugin_objects() override;
+  bool holds_states() const override { return true; }
 
  private:
   /// A place in arguments_ that takes a slot's memory anew on each run.

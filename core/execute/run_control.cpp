@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stopping, waiting and counting for runs; and where tensors lie, for outputs that are bound.
+// Stopping, waiting and counting for runs; and where tensors lie: outputs that are bound, constants
+// that are shared.
 #include "core/execute/run_control.hpp"
 
 #include <algorithm>
@@ -17,6 +18,8 @@ using std::chrono::microseconds;
 constexpr microseconds kShortestPause{20};
 constexpr microseconds kLongestPause{1000};
 constexpr uint64_t kAlignment = 256;
+/// Constants at this alignment serve devices that read host memory.
+constexpr uint64_t kSharedAlignment = 64;
 
 struct Range {
   uint64_t handle;  // 0: begin and end are addresses
@@ -55,10 +58,12 @@ Status RunControl::check() const {
 }
 
 Status RunControl::wait(Stream& stream) const {
+  const auto give_up = Clock::now() + stream.device().wait_timeout();
   for (auto pause = kShortestPause;; pause = std::min(2 * pause, kLongestPause)) {
     const Status status = stream.query();
     if (status.code() != BP_PENDING) return status;
     BP_TRY(check());
+    if (Clock::now() >= give_up) return stream.timed_out();
     std::this_thread::sleep_for(pause);
   }
 }
@@ -84,5 +89,16 @@ bool may_overlap(const Tensor& a, const Tensor& b) {
 }
 
 bool is_plan_aligned(const Tensor& tensor) { return range_of(tensor).begin % kAlignment == 0; }
+
+Ref<Tensor> share_constant(Device& device, const std::shared_ptr<const HostTensor>& constant) {
+  const auto address = reinterpret_cast<uint64_t>(constant->data);
+  const bool is_fit = address % kSharedAlignment == 0 && constant->bytes > 0;
+  if (!device.has_host_memory() || !is_fit) return nullptr;
+  // The storage begins on a boundary, so that the tensor's offset tells how it is aligned.
+  const uint64_t skew = address % kAlignment;
+  auto storage = Storage::wrap(&device, address - skew, constant->bytes + skew, constant);
+  return Ref<Tensor>::make(std::move(storage), constant->dtype, constant->sizes,
+                           contiguous_strides(constant->sizes), skew);
+}
 
 }  // namespace bp

@@ -28,7 +28,8 @@ struct RunControl {
 
   /// CANCELLED or TIMEOUT once it is to stop.
   Status check() const;
-  /// Waits until the stream is idle or the run is to stop. Errors: check()'s; the stream's.
+  /// Waits until the stream is idle or the run is to stop, at most the Runtime's deadline. Errors:
+  /// check()'s; TIMEOUT; the stream's.
   Status wait(Stream& stream) const;
 };
 
@@ -80,6 +81,8 @@ struct RunState {
 bool may_overlap(const Tensor& a, const Tensor& b);
 /// Element [0, ...] lies on a 256-byte boundary, which is what plans count on for outputs.
 bool is_plan_aligned(const Tensor& tensor);
+/// The constant where it lies, for a device that reads host memory; nullptr: it must be copied.
+Ref<Tensor> share_constant(Device& device, const std::shared_ptr<const HostTensor>& constant);
 
 }  // namespace bp
 

@@ -15,8 +15,6 @@ namespace bp {
 namespace {
 
 constexpr size_t kMaxPlans = 64;
-/// Weights at this alignment in host memory serve host-memory devices without a copy.
-constexpr uint64_t kSharedAlignment = 64;
 
 using ValueTypes = std::vector<std::pair<ValueId, ArgType>>;
 
@@ -95,6 +93,12 @@ Status Session::choose_devices(const SessionArgs& args) {
 }
 
 Status Session::prepare(const SessionArgs& args) {
+  // Dimensions without a name have the empty one in common, and nothing else.
+  if (args.dims.contains("")) {
+    return Status(BP_INVALID_ARGUMENT,
+                  "argument args.dim_names holds an empty name, expected the name of a dimension "
+                  "of the model's inputs");
+  }
   std::map<std::string, int64_t> unused = args.dims;
   std::vector<Dims> sizes;
   for (const ValueId id : graph_.inputs()) {
@@ -275,13 +279,8 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
   std::lock_guard lock(constants_mutex_);
   const auto key = std::make_pair(constant.get(), &device);
   if (const auto found = constants_.find(key); found != constants_.end()) return found->second;
-  const auto address = reinterpret_cast<uint64_t>(constant->data);
-  Ref<Tensor> tensor;
-  if (device.has_host_memory() && address % kSharedAlignment == 0 && constant->bytes > 0) {
-    tensor = Ref<Tensor>::make(Storage::wrap(&device, address, constant->bytes, constant),
-                               constant->dtype, constant->sizes,
-                               contiguous_strides(constant->sizes), uint64_t{0});
-  } else {
+  Ref<Tensor> tensor = share_constant(device, constant);
+  if (!tensor) {
     auto charge = std::make_shared<MemoryCharge>(budget_);
     BP_TRY(charge->add(constant->bytes, "weights on " + device.name()));
     BP_TRY_ASSIGN(tensor, Tensor::from_host(stream, constant->dtype, constant->sizes,

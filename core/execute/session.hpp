@@ -42,7 +42,7 @@ struct SessionArgs {
   /// progress. 0: no limit.
   uint64_t memory_limit_bytes = 0;
   /// Sizes for symbolic dimensions, by name ("N"): fixed for the session's life. An unknown name
-  /// is refused.
+  /// is refused, and the empty one.
   std::map<std::string, int64_t> dims;
   /// Runs at once; further ones wait for a context.
   uint32_t max_contexts = 8;
@@ -102,7 +102,8 @@ class Session : public Counted<Session> {
   /// inputs(); from the host or any device of the Runtime. Outputs in the order of outputs(); on
   /// queued devices they may still be in the making: reading them waits. Any thread. Errors:
   /// INVALID_ARGUMENT naming the input, what was expected and what was found; OUT_OF_MEMORY; the
-  /// plugin's, naming the node; CANCELLED, TIMEOUT by options.control. The session stays usable.
+  /// plugin's, naming the node; CANCELLED, TIMEOUT by options.control; TIMEOUT of a wait at the
+  /// Runtime's deadline, and BUSY where it is one for a context. The session stays usable.
   Result<std::vector<Ref<Tensor>>> run(std::span<const NamedTensor> inputs,
                                        const RunOptions& options = {});
 
@@ -118,6 +119,7 @@ class Session : public Counted<Session> {
   friend class Counted<Session>;
   friend class Ref<Session>;
   struct CachedSegment;
+  class ContextPlace;
 
   Session(Runtime& runtime, Graph graph, const SessionArgs& args);
   ~Session();
@@ -145,9 +147,8 @@ class Session : public Counted<Session> {
       const std::unordered_map<ValueId, HostTensor>& host_values, const RunContext& context);
   Result<Ref<Tensor>> constant_on(const std::shared_ptr<const HostTensor>& constant,
                                   Stream& stream);
-  Result<std::unique_ptr<RunContext>> take_context();
+  Status wait_for_place(std::unique_lock<std::mutex>& lock, const RunControl* control);
   Result<std::unique_ptr<RunContext>> make_context();
-  void give_context(std::unique_ptr<RunContext> context, bool healthy);
 
   const Ref<Runtime> runtime_;
   Graph graph_;
@@ -172,7 +173,7 @@ class Session : public Counted<Session> {
   std::mutex contexts_mutex_;
   std::condition_variable context_returned_;
   std::vector<std::unique_ptr<RunContext>> idle_contexts_;
-  uint32_t contexts_made_ = 0;
+  uint32_t contexts_made_ = 0;  // idle ones, and the places that runs have
 };
 
 }  // namespace bp

@@ -15,6 +15,8 @@ namespace bp {
 namespace {
 
 constexpr uint64_t kAllWork = UINT64_MAX;  // of a stream, as a sequence number
+/// Nobody is woken by a token: how often a wait looks whether the run is to stop.
+constexpr std::chrono::milliseconds kControlPause{2};
 
 struct RunInProgress {
   Runtime& runtime;
@@ -22,6 +24,29 @@ struct RunInProgress {
 };
 
 }  // namespace
+
+/// One of the places of a session for runs at once, and the context in it. However the run ends,
+/// also by an exception, the place is free again.
+class Session::ContextPlace {
+ public:
+  explicit ContextPlace(Session& session) : session_(session) {}
+  ~ContextPlace();
+  ContextPlace(const ContextPlace&) = delete;
+  ContextPlace& operator=(const ContextPlace&) = delete;
+
+  /// Waits for a place. Errors: BUSY at the Runtime's deadline; those of `control`, if there is
+  /// one; those of making a context.
+  Status take(const RunControl* control);
+  RunContext& context() const { return *context_; }
+  /// The next run may have the context; else it ends here.
+  void keep_context() { is_reusable_ = true; }
+
+ private:
+  Session& session_;
+  std::unique_ptr<RunContext> context_;
+  bool is_taken_ = false;
+  bool is_reusable_ = false;
+};
 
 Result<std::vector<Ref<Tensor>>> Session::run(std::span<const NamedTensor> inputs,
                                               const RunOptions& options) {
@@ -32,18 +57,20 @@ Result<std::vector<Ref<Tensor>>> Session::run(std::span<const NamedTensor> input
   if (options.control != nullptr) BP_TRY(options.control->check());
   BP_TRY(runtime_->begin_run());
   const RunInProgress in_progress{*runtime_};
-  BP_TRY_ASSIGN(std::unique_ptr<RunContext> context, take_context());
-  auto outputs = contain([&] { return run_to_end(*context, std::move(ordered), options); });
+  ContextPlace place(*this);
+  BP_TRY(place.take(options.control));
+  RunContext& context = place.context();
+  auto outputs = contain([&] { return run_to_end(context, std::move(ordered), options); });
   if (outputs.status().code() == BP_POISONED) {
     // A step behind one that failed in this very run: that one's failure is what the caller needs.
-    Status first = context->sync();
+    Status first = context.sync();
     if (!first.ok()) outputs = std::move(first);
   }
-  // A run that was stopped leaves work in the queues, which the next one there comes after.
+  // A run that was stopped, or that waited for too long, leaves work in the queues, which uses what
+  // the context holds. The next run there comes after it.
   const bool stopped =
-      options.control != nullptr && !options.control->check().ok() &&
-      (outputs.status().code() == BP_CANCELLED || outputs.status().code() == BP_TIMEOUT);
-  give_context(std::move(context), outputs.ok() || stopped);
+      outputs.status().code() == BP_CANCELLED || outputs.status().code() == BP_TIMEOUT;
+  if (outputs.ok() || stopped) place.keep_context();
   return outputs;
 }
 
@@ -184,32 +211,59 @@ Status Session::fill_bound(const RunContext& context, std::span<const Ref<Tensor
   return {};
 }
 
-Result<std::unique_ptr<RunContext>> Session::take_context() {
+Status Session::wait_for_place(std::unique_lock<std::mutex>& lock, const RunControl* control) {
+  using Clock = RunControl::Clock;
+  const auto is_free = [this] { return !idle_contexts_.empty() || contexts_made_ < max_contexts_; };
+  const auto give_up = Clock::now() + runtime_->wait_timeout();
+  while (!is_free()) {
+    if (control != nullptr) BP_TRY(control->check());
+    const auto now = Clock::now();
+    if (now >= give_up) {
+      return Status(BP_BUSY, "all " + std::to_string(max_contexts_) +
+                                 " run contexts of the session stayed in use (BACKPLANE_TIMEOUT)");
+    }
+    auto until = give_up;
+    if (control != nullptr) until = std::min({until, control->deadline, now + kControlPause});
+    context_returned_.wait_until(lock, until, is_free);
+  }
+  return {};
+}
+
+Status Session::ContextPlace::take(const RunControl* control) {
   BP_TRY(check_not_forked());
-  std::unique_lock lock(contexts_mutex_);
-  const bool got = context_returned_.wait_for(lock, runtime_->wait_timeout(), [this] {
-    return !idle_contexts_.empty() || contexts_made_ < max_contexts_;
-  });
-  if (!got) {
-    return Status(BP_BUSY, "all " + std::to_string(max_contexts_) +
-                               " run contexts of the session stayed in use (BACKPLANE_TIMEOUT)");
+  {
+    std::unique_lock lock(session_.contexts_mutex_);
+    BP_TRY(session_.wait_for_place(lock, control));
+    auto& idle = session_.idle_contexts_;
+    if (!idle.empty()) {
+      context_ = std::move(idle.back());
+      idle.pop_back();
+    } else {
+      ++session_.contexts_made_;
+    }
+    is_taken_ = true;
+    idle.reserve(session_.contexts_made_);  // all may be given back
   }
-  while (!idle_contexts_.empty()) {
-    auto context = std::move(idle_contexts_.back());
-    idle_contexts_.pop_back();
-    if (context->is_healthy()) return context;
-    // Work failed after its run had returned: whoever read its results was told, this run is new.
-    lock.unlock();
-    context = nullptr;
-    lock.lock();
-    --contexts_made_;
+  // Work failed after its run had returned: whoever read its results was told, this run is new.
+  if (context_ != nullptr && !context_->is_healthy()) context_ = nullptr;
+  if (context_ != nullptr) return {};
+  BP_TRY_ASSIGN(context_, session_.make_context());
+  return {};
+}
+
+Session::ContextPlace::~ContextPlace() {
+  if (!is_taken_) return;
+  // After a failure the stream may be poisoned; a new context gets a new one.
+  if (!is_reusable_) context_ = nullptr;
+  {
+    std::lock_guard lock(session_.contexts_mutex_);
+    if (context_ != nullptr) {
+      session_.idle_contexts_.push_back(std::move(context_));
+    } else {
+      --session_.contexts_made_;
+    }
   }
-  idle_contexts_.reserve(contexts_made_ + 1);  // all may be given back
-  ++contexts_made_;
-  lock.unlock();
-  auto context = contain([&] { return make_context(); });
-  if (!context.ok()) give_context(nullptr, false);
-  return context;
+  session_.context_returned_.notify_one();
 }
 
 Result<std::unique_ptr<RunContext>> Session::make_context() {
@@ -237,20 +291,6 @@ Result<std::unique_ptr<RunContext>> Session::make_context() {
     if (streams[i] != nullptr && !streams[i]->is_inline()) devices_[i]->release_stream(streams[i]);
   }
   return status;
-}
-
-void Session::give_context(std::unique_ptr<RunContext> context, bool healthy) {
-  // After a failure the stream may be poisoned; a new context gets a new one.
-  if (!healthy) context = nullptr;
-  {
-    std::lock_guard lock(contexts_mutex_);
-    if (context != nullptr) {
-      idle_contexts_.push_back(std::move(context));
-    } else {
-      --contexts_made_;
-    }
-  }
-  context_returned_.notify_one();
 }
 
 }  // namespace bp

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <chrono>
+#include <utility>
 
 #include "core/base/log.hpp"
 
@@ -18,6 +20,7 @@ struct Segment {
   uint64_t bytes;
   Allocator::Pool* pool;
   Block* first;
+  Segment* next_retired = nullptr;
 
   bool is_unused() const { return first->free && first->next == nullptr; }
 };
@@ -56,6 +59,7 @@ Block* best_fit(Block* first, uint64_t bytes) {
 }
 
 std::string mib(uint64_t bytes) {
+  if (bytes < uint64_t{1} << 20) return std::to_string(bytes) + " bytes";
   const uint64_t tenths = bytes * 10 / (uint64_t{1} << 20);
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
 }
@@ -105,21 +109,12 @@ Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, Pool& pool) {
   if (Block* block = take_from_shelf(pool, rounded, tag); block != nullptr) return block;
   std::unique_lock lock(mutex_);
   reserve_blocks();
-  Block* block = take_from_pool(pool, rounded);
+  Block* block = take_from_pool(pool, rounded, Fit::kGood);
   if (block == nullptr && rounded > kSmallBlock) {
     block = make_way(pool, rounded, lock);
   }
   if (block == nullptr) {
-    auto grown = grow(pool, rounded, tag);
-    if (!grown.ok() && grown.status().code() == BP_OUT_OF_MEMORY) {
-      lock.unlock();
-      BP_TRY(trim());
-      lock.lock();
-      reserve_blocks();
-      grown = grow(pool, rounded, tag);
-    }
-    BP_TRY(grown);
-    block = *grown;
+    BP_TRY_ASSIGN(block, grow_or_trim(pool, rounded, tag, lock));
   }
   block->tag = tag;
   stats_.alloc_count += 1;
@@ -127,6 +122,22 @@ Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, Pool& pool) {
   tag_bytes_[static_cast<size_t>(tag)] += static_cast<int64_t>(block->bytes);
   stats_.peak_allocated_bytes = std::max(stats_.peak_allocated_bytes, stats_.allocated_bytes);
   return block;
+}
+
+Result<Block*> Allocator::grow_or_trim(Pool& pool, uint64_t bytes, MemoryTag tag,
+                                       std::unique_lock<std::mutex>& lock) {
+  reserve_blocks();
+  auto grown = grow(pool, bytes, tag);
+  if (grown.ok() || grown.status().code() != BP_OUT_OF_MEMORY) return grown;
+  lock.unlock();
+  BP_TRY(trim());
+  lock.lock();
+  reserve_blocks();
+  grown = grow(pool, bytes, tag);
+  if (grown.ok() || grown.status().code() != BP_OUT_OF_MEMORY) return grown;
+  // What others gave back meanwhile, and what lies where it had better not be taken from.
+  if (Block* block = take_from_pool(pool, bytes, Fit::kAnywhere); block != nullptr) return block;
+  return grown;
 }
 
 void Allocator::free(Block* block) {
@@ -210,14 +221,28 @@ void Allocator::clear_shelves(Pool& pool) {
 }
 
 Status Allocator::trim() {
-  BP_TRY(quiesce_());
-  uint64_t released_bytes = 0;
+  Segment* retired = nullptr;
   {
-    std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     stats_.trim_count += 1;
     for (const auto& [key, pool] : pools_) clear_shelves(*pool);
-    released_bytes = release_segments([](const auto& segment) { return segment->is_unused(); });
+    retired = retire_unused(nullptr);
   }
+  const Status idle = contain([&] { return quiesce_(); });
+  uint64_t released_bytes = 0;
+  {
+    std::unique_lock lock(mutex_);
+    if (idle.ok()) {
+      released_bytes = release(retired);
+    } else {
+      reinstate(retired);
+    }
+    // What another thread has retired may be what this one lacks. Its wait ends like this one's.
+    constexpr std::chrono::seconds kPatience{10};
+    if (idle.ok())
+      nothing_retired_.wait_for(lock, kPatience, [this] { return retired_count_ == 0; });
+  }
+  BP_TRY(idle);
   log(BP_LOG_DEBUG, device_name_ + ": trimmed " + mib(released_bytes));
   return {};
 }
@@ -266,14 +291,14 @@ Block* Allocator::take_from_shelf(Pool& pool, uint64_t bytes, MemoryTag tag) {
   return block;
 }
 
-Block* Allocator::take_from_pool(Pool& pool, uint64_t bytes) {
-  Block* block = take_from_bins(pool, bytes);
+Block* Allocator::take_from_pool(Pool& pool, uint64_t bytes, Fit fit) {
+  Block* block = take_from_bins(pool, bytes, fit);
   if (block != nullptr) return block;
   clear_shelves(pool);
-  return take_from_bins(pool, bytes);
+  return take_from_bins(pool, bytes, fit);
 }
 
-Block* Allocator::take_from_bins(Pool& pool, uint64_t bytes) {
+Block* Allocator::take_from_bins(Pool& pool, uint64_t bytes, Fit fit) {
   // The bin of `bytes` itself may hold smaller blocks; every block of the next ones fits.
   for (size_t bin = bin_of(bytes); bin < kBinCount; ++bin) {
     const uint64_t rest = pool.filled[bin / 64] >> (bin % 64);
@@ -285,7 +310,7 @@ Block* Allocator::take_from_bins(Pool& pool, uint64_t bytes) {
     Block* block = best_fit(pool.bins[bin], bytes);
     if (block == nullptr) continue;
     // A small request must not eat into a large segment: it would keep it from ever going back.
-    if (bytes <= kSmallBlock && block->segment->bytes > kSmallSegment &&
+    if (fit == Fit::kGood && bytes <= kSmallBlock && block->segment->bytes > kSmallSegment &&
         block->bytes > 4 * kSmallSegment) {
       return nullptr;
     }
@@ -345,18 +370,55 @@ Block* Allocator::merge(Block* left, Block* right) {
 // sizes that change from run to run would else leave a segment for each of them.
 Block* Allocator::make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mutex>& lock) {
   clear_shelves(pool);
-  const auto is_unused = [&pool](const std::unique_ptr<Segment>& segment) {
-    return segment->pool == &pool && segment->is_unused();
-  };
-  if (std::none_of(segments_.begin(), segments_.end(), is_unused)) return nullptr;
+  Segment* const retired = retire_unused(&pool);
+  if (retired == nullptr) return nullptr;
   lock.unlock();
-  const Status idle = quiesce_();
+  const Status idle = contain([&] { return quiesce_(); });
   lock.lock();
-  reserve_blocks();
   // Others may have given memory back meanwhile.
-  if (Block* block = take_from_pool(pool, bytes); block != nullptr || !idle.ok()) return block;
-  release_segments(is_unused);
-  return nullptr;
+  const Status room = contain([&] { reserve_blocks(); });
+  Block* const block = room.ok() ? take_from_pool(pool, bytes, Fit::kGood) : nullptr;
+  if (block == nullptr && idle.ok()) {
+    release(retired);
+  } else {
+    reinstate(retired);
+  }
+  return block;
+}
+
+Segment* Allocator::retire_unused(const Pool* pool) {
+  Segment* retired = nullptr;
+  for (const auto& segment : segments_) {
+    if ((pool != nullptr && segment->pool != pool) || !segment->is_unused()) continue;
+    remove_free(*segment->pool, segment->first);
+    segment->next_retired = std::exchange(retired, segment.get());
+    ++retired_count_;
+  }
+  return retired;
+}
+
+void Allocator::reinstate(Segment* retired) {
+  while (retired != nullptr) {
+    Segment& segment = *std::exchange(retired, retired->next_retired);
+    insert_free(*segment.pool, segment.first);
+    --retired_count_;
+  }
+  nothing_retired_.notify_all();
+}
+
+uint64_t Allocator::release(Segment* retired) {
+  uint64_t released_bytes = 0;
+  while (retired != nullptr) {
+    Segment& segment = *std::exchange(retired, retired->next_retired);
+    slots_.memory.mem_free(slots_.memory_self, segment.handle);
+    released_bytes += segment.bytes;
+    delete_block(std::exchange(segment.first, nullptr));
+    --retired_count_;
+  }
+  std::erase_if(segments_, [](const auto& segment) { return segment->first == nullptr; });
+  stats_.reserved_bytes -= released_bytes;
+  nothing_retired_.notify_all();
+  return released_bytes;
 }
 
 Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag) {
@@ -403,20 +465,6 @@ Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_hand
   if (code == BP_OK) return {};
   if (code == BP_OUT_OF_MEMORY) return out_of_memory(bytes, tag);
   return explain_(code, "mem_alloc of " + std::to_string(bytes) + " bytes");
-}
-
-uint64_t Allocator::release_segments(const SegmentTest& test) {
-  uint64_t released_bytes = 0;
-  std::erase_if(segments_, [&](const std::unique_ptr<Segment>& segment) {
-    if (!test(segment)) return false;
-    remove_free(*segment->pool, segment->first);
-    delete_block(segment->first);
-    slots_.memory.mem_free(slots_.memory_self, segment->handle);
-    released_bytes += segment->bytes;
-    return true;
-  });
-  stats_.reserved_bytes -= released_bytes;
-  return released_bytes;
 }
 
 Status Allocator::out_of_memory(uint64_t bytes, MemoryTag tag) const {

@@ -8,6 +8,7 @@
 #define BACKPLANE_CORE_MEMORY_ALLOCATOR_HPP
 
 #include <array>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -96,8 +97,12 @@ class Allocator {
   static bool is_small(uint64_t rounded_bytes);
 
   Block* take_from_shelf(Pool& pool, uint64_t bytes, MemoryTag tag);
-  Block* take_from_pool(Pool& pool, uint64_t bytes);
-  Block* take_from_bins(Pool& pool, uint64_t bytes);
+  enum class Fit {
+    kGood,
+    kAnywhere,  // a small block even in a large segment
+  };
+  Block* take_from_pool(Pool& pool, uint64_t bytes, Fit fit);
+  Block* take_from_bins(Pool& pool, uint64_t bytes, Fit fit);
   void put_back(Pool& pool, Block* block);
   /// Blocks that came off a shelf, linked by free_next. These two need mutex_.
   void put_back_list(Pool& pool, Block* first);
@@ -108,9 +113,15 @@ class Allocator {
   Block* merge(Block* left, Block* right);
   Result<Block*> grow(Pool& pool, uint64_t bytes, MemoryTag tag);
   Status take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_handle);
-  using SegmentTest = std::function<bool(const std::unique_ptr<Segment>&)>;
+  Result<Block*> grow_or_trim(Pool& pool, uint64_t bytes, MemoryTag tag,
+                              std::unique_lock<std::mutex>& lock);
   Block* make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mutex>& lock);
-  uint64_t release_segments(const SegmentTest& test);
+  /// Memory goes back to the device in two steps, and the device's work ends in between: unused
+  /// segments are retired, so that no thread starts work on them while that is waited for; then
+  /// they are released, or reinstated if the wait failed. All three need mutex_.
+  Segment* retire_unused(const Pool* pool);  // nullptr: of all pools
+  uint64_t release(Segment* retired);        // how many bytes
+  void reinstate(Segment* retired);
   MemoryStats gather_stats() const;                           // needs mutex_
   Status out_of_memory(uint64_t bytes, MemoryTag tag) const;  // needs mutex_
   /// Makes sure of two unused blocks, the most that one allocation takes, so that no host memory
@@ -126,6 +137,8 @@ class Allocator {
   mutable std::mutex mutex_;  // a shelf's may be taken under it, never the other way round
   std::unordered_map<const void*, std::unique_ptr<Pool>> pools_;
   std::vector<std::unique_ptr<Segment>> segments_;
+  size_t retired_count_ = 0;
+  std::condition_variable nothing_retired_;
   std::vector<std::unique_ptr<Block[]>> block_slabs_;
   Block* unused_blocks_ = nullptr;
   uint64_t limit_bytes_ = 0;

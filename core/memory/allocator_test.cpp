@@ -56,7 +56,7 @@ class AllocatorTest : public testing::Test {
         slots_, "fake:0",
         [this] {
           ++quiesce_calls_;
-          return Status();
+          return while_waiting_ ? while_waiting_() : Status();
         },
         [](bp_status code, std::string_view what) {
           return Status(code, std::string(what) + ": its words");
@@ -71,6 +71,7 @@ class AllocatorTest : public testing::Test {
   CountingDevice device_;
   DeviceSlots slots_;
   int quiesce_calls_ = 0;
+  std::function<Status()> while_waiting_;
   std::unique_ptr<Allocator> allocator_;
 };
 
@@ -160,6 +161,74 @@ TEST_F(AllocatorTest, Allocate_UnusedSegmentsTooSmall_GoBackBeforeThePoolGrows) 
   EXPECT_EQ(device_.alloc_calls, 3) << "what is large enough is used again";
   allocator_->free(again);
   allocator_->free(live);
+}
+
+// What another thread starts while the device's work is waited for still runs when the wait is
+// over.
+TEST_F(AllocatorTest, Trim_SegmentUsedDuringTheWait_IsNotTakenFromThatWork) {
+  allocator_->free(must(4 << 20));
+  uint64_t used_meanwhile = 0;
+  while_waiting_ = [&] {
+    Block* block = must(4 << 20);
+    used_meanwhile = block->handle;
+    allocator_->free(block);
+    return Status();
+  };
+  EXPECT_TRUE(allocator_->trim().ok());
+  EXPECT_EQ(device_.live.count(used_meanwhile), 1u);
+  EXPECT_EQ(device_.live.size(), 1u) << "the unused one went back";
+  while_waiting_ = nullptr;
+  EXPECT_TRUE(allocator_->trim().ok());
+  EXPECT_EQ(device_.live.size(), 0u);
+}
+
+TEST_F(AllocatorTest, Allocate_SegmentUsedDuringTheWaitToMakeWay_IsNotTakenFromThatWork) {
+  allocator_->free(must(4 << 20));
+  uint64_t used_meanwhile = 0;
+  while_waiting_ = [&] {
+    while_waiting_ = nullptr;
+    Block* block = must(4 << 20);
+    used_meanwhile = block->handle;
+    allocator_->free(block);
+    return Status();
+  };
+  Block* large = must(9 << 20);
+  EXPECT_EQ(device_.live.count(used_meanwhile), 1u);
+  EXPECT_EQ(device_.live.size(), 2u);
+  allocator_->free(large);
+}
+
+TEST_F(AllocatorTest, Trim_WaitFails_SegmentsServeOn) {
+  Block* block = must(4 << 20);
+  const uint64_t handle = block->handle;
+  allocator_->free(block);
+  while_waiting_ = [] { return Status(BP_TIMEOUT, "still at work"); };
+  EXPECT_EQ(allocator_->trim().code(), BP_TIMEOUT);
+  Block* again = must(4 << 20);
+  EXPECT_EQ(again->handle, handle);
+  EXPECT_EQ(device_.alloc_calls, 1);
+  allocator_->free(again);
+}
+
+// Small blocks keep out of large segments, unless there is nothing else.
+TEST_F(AllocatorTest, Allocate_OnlyALargeSegmentHasRoom_SmallBlocksAreServedFromIt) {
+  allocator_->set_limit_bytes(64 << 20);
+  allocator_->free(must(64 << 20));
+  Block* half = must(32 << 20);
+  Block* small = must(1024);
+  ASSERT_NE(small, nullptr);
+  EXPECT_EQ(device_.alloc_calls, 1);
+  allocator_->free(small);
+  allocator_->free(half);
+}
+
+TEST_F(AllocatorTest, Allocate_LittleMemory_IsToldInBytes) {
+  allocator_->set_limit_bytes(64 << 10);
+  const auto refused =
+      allocator_->allocate(100 << 10, MemoryTag::kWeights, allocator_->pool(nullptr));
+  EXPECT_EQ(refused.status().code(), BP_OUT_OF_MEMORY);
+  EXPECT_NE(refused.status().message().find("for 102400 bytes of weights"), std::string::npos);
+  EXPECT_NE(refused.status().message().find("limit 65536 bytes"), std::string::npos);
 }
 
 TEST_F(AllocatorTest, Allocate_NothingToTrim_ErrorListsLargestTags) {

@@ -12,7 +12,9 @@ namespace {
 
 constexpr uint64_t kArenaAlignment = 256;
 
+/// Also what is empty takes a place: it is launched on like the rest, and needs a handle.
 uint64_t aligned(uint64_t bytes) {
+  bytes = std::max<uint64_t>(bytes, 1);
   return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
@@ -46,6 +48,48 @@ uint64_t assign_arena(std::vector<ArenaItem>* items) {
     placed.insert(at, &item);
   }
   return arena_bytes;
+}
+
+void lay_out_arenas(Segment* segment) {
+  const auto base_of = [segment](SlotId slot) {
+    return segment->slots[slot].kind == SlotKind::kView ? segment->slots[slot].base : slot;
+  };
+  for (size_t device_index = 0; device_index < kPlanDeviceCount; ++device_index) {
+    std::vector<ArenaItem> items;
+    std::vector<int64_t> item_of(segment->slots.size(), -1);
+    std::vector<std::pair<size_t, Step*>> workspaces;
+    for (uint32_t at = 0; at < segment->steps.size(); ++at) {
+      Step& step = segment->steps[at];
+      std::vector<SlotId> touched = step.args;
+      touched.push_back(step.extents);
+      for (SlotId arg : touched) {
+        if (arg == kNoSlot) continue;
+        const SlotId base = base_of(arg);
+        const Slot& slot = segment->slots[base];
+        if (slot.kind != SlotKind::kArena || static_cast<size_t>(slot.device) != device_index)
+          continue;
+        if (item_of[base] < 0) {
+          item_of[base] = static_cast<int64_t>(items.size());
+          items.push_back({.bytes = slot.bytes, .first_step = at, .last_step = at, .offset = 0});
+        }
+        items[static_cast<size_t>(item_of[base])].last_step = at;
+      }
+      const bool here = step.kernel != nullptr && static_cast<size_t>(step.device) == device_index;
+      if (here && step.kernel->workspace_bytes() > 0) {
+        workspaces.emplace_back(items.size(), &step);
+        items.push_back({.bytes = step.kernel->workspace_bytes(),
+                         .first_step = at,
+                         .last_step = at,
+                         .offset = 0});
+      }
+    }
+    segment->arena_bytes[device_index] = assign_arena(&items);
+    for (SlotId slot = 0; slot < segment->slots.size(); ++slot) {
+      if (item_of[slot] < 0) continue;
+      segment->slots[slot].arena_offset = items[static_cast<size_t>(item_of[slot])].offset;
+    }
+    for (const auto& [item, step] : workspaces) step->workspace_offset = items[item].offset;
+  }
 }
 
 }  // namespace bp

@@ -21,7 +21,8 @@ uint64_t live_peak(const std::vector<ArenaItem>& items) {
   for (uint32_t step = 0; step < 100; ++step) {
     uint64_t live = 0;
     for (const ArenaItem& i : items) {
-      if (i.first_step <= step && step <= i.last_step) live += (i.bytes + 255) / 256 * 256;
+      if (i.first_step <= step && step <= i.last_step)
+        live += (std::max<uint64_t>(i.bytes, 1) + 255) / 256 * 256;
     }
     peak = std::max(peak, live);
   }
@@ -39,9 +40,12 @@ TEST(Arena, Empty_NoItems_TakesNothing) {
   EXPECT_EQ(assign_arena(&items), 0u);
 }
 
-TEST(Arena, ZeroBytes_Item_TakesNothing) {
-  std::vector<ArenaItem> items{item(0, 0, 9), item(256, 0, 9)};
-  EXPECT_EQ(assign_arena(&items), 256u);
+TEST(Arena, ZeroBytes_Items_TakeAPlaceEach) {
+  std::vector<ArenaItem> items{item(0, 0, 9), item(256, 0, 9), item(0, 0, 9)};
+  EXPECT_EQ(assign_arena(&items), 768u);
+  EXPECT_NE(items[0].offset, items[2].offset);
+  std::vector<ArenaItem> only{item(0, 0, 0)};
+  EXPECT_EQ(assign_arena(&only), 256u) << "without memory there is no handle to launch with";
 }
 
 TEST(Arena, Random_LiveItems_NeverOverlap) {
@@ -50,8 +54,8 @@ TEST(Arena, Random_LiveItems_NeverOverlap) {
     std::vector<ArenaItem> items;
     for (int i = 0; i < 80; ++i) {
       const auto first = static_cast<uint32_t>(random() % 90);
-      items.push_back(
-          item(1 + random() % 10000, first, first + static_cast<uint32_t>(random() % 10)));
+      items.push_back(item(random() % 4 == 0 ? 0 : 1 + random() % 10000, first,
+                           first + static_cast<uint32_t>(random() % 10)));
     }
     const uint64_t total = assign_arena(&items);
     for (const ArenaItem& a : items) {

@@ -45,7 +45,7 @@ struct Slot {
   uint64_t bytes = 0;          // kArena, kOwned
   uint64_t arena_offset = 0;   // kArena
   SlotId base = kNoSlot;       // kView; never a view itself
-  int64_t offset_bytes = 0;    // kView: from the base's element [0, ...]; kLiveIn: modulo 256
+  int64_t offset_bytes = 0;    // kView: from the base's element [0, ...]; else modulo 256
   ValueId live_in = kNoValue;  // kLiveIn
   Ref<Tensor> constant;        // kConstant
 };

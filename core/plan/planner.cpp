@@ -33,6 +33,23 @@ PlanDevice place_near(const DeviceSlotIds& slots, PlanDevice where) {
 /// The host reads and writes this device's memory itself, and no work on it is ever pending.
 bool is_host_like(const Device& device) { return device.is_inline() && device.has_host_memory(); }
 
+/// The elements that lie between the first and the last one of a tensor, ends included.
+struct ElementRange {
+  int64_t lowest = 0;  // from element [0, ...], never above 0
+  int64_t count = 0;
+};
+
+ElementRange element_range(const Dims& sizes, const Dims& strides) {
+  if (element_count(sizes) == 0) return {};
+  ElementRange range{0, 1};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t reach = (sizes[i] - 1) * strides[i];
+    range.lowest += std::min<int64_t>(reach, 0);
+    range.count += std::abs(reach);
+  }
+  return range;
+}
+
 /// A graph being planned and its values' slots: the session's, or a decomposition's.
 struct Scope {
   const Graph& graph;
@@ -67,7 +84,11 @@ class Planner {
 
   Result<SlotId> slot_of(Scope& scope, ValueId value, PlanDevice where);
   Result<SlotId> copy_slot(SlotId from, PlanDevice where);
+  Result<SlotId> copy_range(SlotId from, PlanDevice where);
+  Result<SlotId> copy_by_kernel(SlotId from);
   Result<SlotId> materialise(SlotId from);
+  Result<SlotId> copy_constant(ValueId value, SlotId from);
+  SlotId add_copy(SlotId from, SlotId to);
   SlotId new_slot(Slot slot);
   SlotId new_memory(PlanDevice where, uint32_t dtype, const Dims& sizes);
   SlotId base_of(SlotId slot) const;
@@ -77,7 +98,6 @@ class Planner {
   const HostTensor* host_value(Scope& scope, ValueId value) const;
   Status finish();
   void own_live_outs();
-  void lay_out_arenas();
 
   const PlanRequest& request_;
   std::shared_ptr<Segment> segment_;
@@ -340,6 +360,7 @@ Result<SlotId> Planner::slot_of(Scope& scope, ValueId value, PlanDevice where) {
     slot.dtype = tensor->dtype();
     slot.sizes = tensor->sizes();
     slot.strides = tensor->strides();
+    slot.offset_bytes = static_cast<int64_t>(tensor->offset_bytes() % 256);
     slot.constant = std::move(tensor);
     return places[index_of(where)] = new_slot(std::move(slot));
   }
@@ -362,29 +383,56 @@ Result<SlotId> Planner::copy_slot(SlotId from, PlanDevice where) {
     BP_TRY_ASSIGN(const SlotId through, copy_slot(from, PlanDevice::kHost));
     return copy_slot(through, where);
   }
-  if (source.kind == SlotKind::kView) {
-    BP_TRY_ASSIGN(const SlotId base, copy_slot(source.base, where));
-    Slot view = source;
-    view.device = where;
-    view.base = base;
-    return new_slot(std::move(view));
-  }
-  // Only whole, dense memory is copied; a strided tensor from outside is made dense first.
-  SlotId dense = from;
-  if (!is_contiguous(source.sizes, source.strides)) {
-    BP_TRY_ASSIGN(dense, materialise(from));
-  }
+  const bool whole = source.kind != SlotKind::kView && is_contiguous(source.sizes, source.strides);
+  if (!whole) return copy_range(from, where);
+  return add_copy(from, new_memory(where, source.dtype, source.sizes));
+}
+
+// A view, or a strided tensor from outside, takes along all bytes that its base lies in, as copies
+// of tensors do. So strides and alignment stay those that its users were planned for.
+Result<SlotId> Planner::copy_range(SlotId from, PlanDevice where) {
+  const SlotId base_id = base_of(from);
+  const Slot base = segment_->slots[base_id];
+  const auto bits = static_cast<int64_t>(dtype_bits(base.dtype));
+  const ElementRange range = element_range(base.sizes, base.strides);
+  Slot source;
+  source.kind = SlotKind::kView;
+  source.device = base.device;
+  source.dtype = base.dtype;
+  source.sizes = {range.count};
+  source.strides = {1};
+  source.bytes = dtype_storage_bytes(base.dtype, range.count);
+  source.base = base_id;
+  source.offset_bytes = range.lowest * bits / 8;
+  const auto lead = static_cast<int64_t>(alignment_of(source)) * 8 / bits;
+  Slot target = source;
+  target.device = where;
+  target.base = new_memory(where, base.dtype, {lead + range.count});
+  target.offset_bytes = lead * bits / 8;
+  Slot copy = segment_->slots[from];
+  copy.offset_bytes = (copy.kind == SlotKind::kView ? copy.offset_bytes : 0) + target.offset_bytes -
+                      source.offset_bytes;
+  copy.kind = SlotKind::kView;
+  copy.device = where;
+  copy.base = target.base;
+  copy.live_in = kNoValue;
+  const SlotId source_id = new_slot(std::move(source));
+  add_copy(source_id, new_slot(std::move(target)));
+  return new_slot(std::move(copy));
+}
+
+SlotId Planner::add_copy(SlotId from, SlotId to) {
   Step step;
   step.kind = StepKind::kCopy;
   step.node = node_;
-  step.device = where;
-  const SlotId to = new_memory(where, source.dtype, source.sizes);
-  step.args = {dense, to};
+  step.device = segment_->slots[to].device;
+  step.args = {from, to};
   segment_->steps.push_back(std::move(step));
   return to;
 }
 
-Result<SlotId> Planner::materialise(SlotId from) {
+/// Into contiguous memory of the same device. Errors: UNSUPPORTED.
+Result<SlotId> Planner::copy_by_kernel(SlotId from) {
   const Slot source = segment_->slots[from];
   Device& on = device(source.device);
   const auto op = request_.graph.registry().copy_op();
@@ -392,22 +440,14 @@ Result<SlotId> Planner::materialise(SlotId from) {
   const ArgType type{.dtype = source.dtype,
                      .sizes = source.sizes,
                      .strides = source.strides,
-                     .offset_bytes = static_cast<uint64_t>(source.offset_bytes) % 256,
+                     .offset_bytes = alignment_of(source),
                      .host_data = nullptr};
   const TensorType out_type{.dtype = source.dtype, .has_rank = true, .sizes = source.sizes};
   auto planned = Dispatcher::of(on).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
-  const bool takes_it = planned.ok() && (*planned)->materialise_mask() == 0;
-  if (!takes_it) {
-    const bool host_helps = source.kind == SlotKind::kView &&
-                            request_.devices[index_of(PlanDevice::kHost)] != nullptr &&
-                            &device(PlanDevice::kHost) != &on;
-    if (!host_helps) {
-      return Status(BP_UNSUPPORTED, on.name() + " has no kernel that makes " +
-                                        to_string(source.sizes) + " contiguous");
-    }
-    BP_TRY_ASSIGN(const SlotId host_view, copy_slot(from, PlanDevice::kHost));
-    BP_TRY_ASSIGN(const SlotId host_dense, materialise(host_view));
-    return copy_slot(host_dense, source.device);
+  if (!planned.ok() && planned.status().code() != BP_UNSUPPORTED) return planned.status();
+  if (!planned.ok() || (*planned)->materialise_mask() != 0) {
+    return Status(BP_UNSUPPORTED, on.name() + " has no kernel that makes " +
+                                      to_string(source.sizes) + " contiguous");
   }
   Step step;
   step.node = node_;
@@ -418,6 +458,36 @@ Result<SlotId> Planner::materialise(SlotId from) {
   step.args = {from, dense};
   segment_->steps.push_back(std::move(step));
   return dense;
+}
+
+Result<SlotId> Planner::materialise(SlotId from) {
+  const PlanDevice where = segment_->slots[from].device;
+  Device* const host = request_.devices[index_of(PlanDevice::kHost)];
+  auto dense = copy_by_kernel(from);
+  const bool host_helps = !dense.ok() && dense.status().code() == BP_UNSUPPORTED &&
+                          host != nullptr && host != &device(where);
+  if (!host_helps) return dense;
+  BP_TRY_ASSIGN(SlotId there, copy_slot(from, PlanDevice::kHost));
+  if (segment_->slots[there].kind == SlotKind::kView) {
+    BP_TRY_ASSIGN(there, copy_by_kernel(there));
+  }
+  return copy_slot(there, where);
+}
+
+// What a run answers is its user's, who may write it: constants' memory is for the session alone.
+Result<SlotId> Planner::copy_constant(ValueId value, SlotId from) {
+  const Slot source = segment_->slots[from];
+  const PlanDevice where = source.device;
+  if (is_host_like(device(where)) && is_contiguous(source.sizes, source.strides)) {
+    return add_copy(from, new_memory(where, source.dtype, source.sizes));
+  }
+  auto copy = copy_by_kernel(from);
+  if (copy.ok() || copy.status().code() != BP_UNSUPPORTED) return copy;
+  const bool on_host = request_.graph.value(value).constant != nullptr &&
+                       request_.devices[index_of(PlanDevice::kHost)] != nullptr;
+  if (!on_host) return materialise(from);
+  BP_TRY_ASSIGN(const SlotId original, slot_of(top_, value, PlanDevice::kHost));
+  return copy_slot(original, where);
 }
 
 SlotId Planner::new_slot(Slot slot) {
@@ -449,8 +519,9 @@ uint64_t Planner::alignment_of(const Slot& slot) const {
 Status Planner::finish() {
   // What later segments need is put on the chosen device; the user's outputs stay where they are.
   const bool last = segment_->end == request_.graph.nodes().size();
-  std::vector<bool> needed(top_.slots.size(), false);
-  for (ValueId value : request_.graph.outputs()) needed[value] = true;
+  std::vector<bool> answered(top_.slots.size(), false);
+  for (ValueId value : request_.graph.outputs()) answered[value] = true;
+  std::vector<bool> needed = answered;
   for (NodeId id = segment_->end; id < request_.graph.nodes().size(); ++id) {
     for (ValueId value : request_.graph.node(id).inputs) {
       if (value != kNoValue) needed[value] = true;
@@ -467,10 +538,13 @@ Status Planner::finish() {
     const PlanDevice where =
         last ? place_near(top_.slots[value], PlanDevice::kChosen) : PlanDevice::kChosen;
     BP_TRY_ASSIGN(out.slot, slot_of(top_, value, where));
+    if (answered[value] && segment_->slots[base_of(out.slot)].kind == SlotKind::kConstant) {
+      BP_TRY_ASSIGN(out.slot, copy_constant(value, out.slot));
+    }
     segment_->live_outs.push_back(out);
   }
   own_live_outs();
-  lay_out_arenas();
+  lay_out_arenas(segment_.get());
   return {};
 }
 
@@ -482,44 +556,6 @@ void Planner::own_live_outs() {
   for (const LiveOut& out : segment_->live_outs) {
     own(out.slot);
     if (out.extents != kNoSlot) own(out.extents);
-  }
-}
-
-void Planner::lay_out_arenas() {
-  for (size_t device_index = 0; device_index < kPlanDeviceCount; ++device_index) {
-    std::vector<ArenaItem> items;
-    std::vector<int64_t> item_of(segment_->slots.size(), -1);
-    std::vector<std::pair<size_t, Step*>> workspaces;
-    for (uint32_t at = 0; at < segment_->steps.size(); ++at) {
-      Step& step = segment_->steps[at];
-      std::vector<SlotId> touched = step.args;
-      touched.push_back(step.extents);
-      for (SlotId arg : touched) {
-        if (arg == kNoSlot) continue;
-        const SlotId base = base_of(arg);
-        const Slot& slot = segment_->slots[base];
-        if (slot.kind != SlotKind::kArena || index_of(slot.device) != device_index) continue;
-        if (item_of[base] < 0) {
-          item_of[base] = static_cast<int64_t>(items.size());
-          items.push_back({.bytes = slot.bytes, .first_step = at, .last_step = at, .offset = 0});
-        }
-        items[static_cast<size_t>(item_of[base])].last_step = at;
-      }
-      const bool here = step.kernel != nullptr && index_of(step.device) == device_index;
-      if (here && step.kernel->workspace_bytes() > 0) {
-        workspaces.emplace_back(items.size(), &step);
-        items.push_back({.bytes = step.kernel->workspace_bytes(),
-                         .first_step = at,
-                         .last_step = at,
-                         .offset = 0});
-      }
-    }
-    segment_->arena_bytes[device_index] = assign_arena(&items);
-    for (SlotId slot = 0; slot < segment_->slots.size(); ++slot) {
-      if (item_of[slot] < 0) continue;
-      segment_->slots[slot].arena_offset = items[static_cast<size_t>(item_of[slot])].offset;
-    }
-    for (const auto& [item, step] : workspaces) step->workspace_offset = items[item].offset;
   }
 }
 

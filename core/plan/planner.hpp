@@ -44,8 +44,11 @@ struct ArenaItem {
   uint32_t last_step = 0;
   uint64_t offset = 0;  // the answer
 };
-/// Returns the arena's size. Offsets are multiples of 256.
+/// Returns the arena's size, which is 0 only without items: an empty one takes a place too. Offsets
+/// are multiples of 256, and items that live at once never share one.
 uint64_t assign_arena(std::vector<ArenaItem>* items);
+/// Gives the arena slots and workspaces of a planned segment their places.
+void lay_out_arenas(Segment* segment);
 
 }  // namespace bp
 

@@ -178,10 +178,14 @@ bool Device::is_broken(const Stream* stream) {
 }
 
 Status Device::quiesce() {
+  Status first;
   for (Stream* stream : all_streams()) {
-    if (Status status = stream->sync(); status.code() == BP_TIMEOUT) return status;
+    first = stream->sync();
+    if (first.code() == BP_TIMEOUT) break;
+    first = {};
   }
-  return {};
+  late_memory_.release_done(*allocator_);
+  return first;
 }
 
 Status Device::sync() {
@@ -191,6 +195,7 @@ Status Device::sync() {
     // Who gave a broken stream back was told; nobody else could reset it.
     if (first.ok() && !status.ok() && !is_broken(stream)) first = status;
   }
+  late_memory_.release_done(*allocator_);
   return first;
 }
 
@@ -273,28 +278,26 @@ Result<uint64_t> Device::note_native_work(Stream& stream) {
 
 Status Device::copy_in(Stream& stream, bp_mem dst, const void* src, uint64_t bytes) {
   counters_.host_to_device_copies.fetch_add(1, std::memory_order_relaxed);
-  return copy_on(stream, copy_args(BP_COPY_HOST_TO_DEVICE, dst, host_end(src), bytes));
+  return copy_after(stream, copy_args(BP_COPY_HOST_TO_DEVICE, dst, host_end(src), bytes));
 }
 
-Status Device::copy_on(Stream& stream, const bp_copy_args& args) {
-  if (stream.is_inline()) {
-    const bp_status code = slots_.memory.mem_copy(slots_.memory_self, &args);
-    return code == BP_OK ? Status() : failure(code, "mem_copy");
+// The host waits for the stream and then for the copy. A copy in the stream's queue could outlive a
+// wait that ends at its deadline, and the caller's memory with it.
+Status Device::copy_after(Stream& stream, const bp_copy_args& args) {
+  if (!stream.is_inline()) {
+    {
+      std::lock_guard lock(stream.mutex());
+      BP_TRY(stream.check_healthy());
+    }
+    BP_TRY(stream.sync());
   }
-  bp_status code = BP_OK;
-  {
-    std::lock_guard lock(stream.mutex());
-    BP_TRY(stream.check_healthy());
-    stream.next_seq();
-    code = slots_.stream.mem_copy_async(stream.handle(), &args);
-  }
-  if (code != BP_OK) return stream.failure(code, "mem_copy_async");
-  return stream.sync();
+  const bp_status code = slots_.memory.mem_copy(slots_.memory_self, &args);
+  return code == BP_OK ? Status() : failure(code, "mem_copy");
 }
 
 Status Device::copy_out(Stream& stream, void* dst, bp_mem src, uint64_t bytes) {
   counters_.device_to_host_copies.fetch_add(1, std::memory_order_relaxed);
-  return copy_on(stream, copy_args(BP_COPY_DEVICE_TO_HOST, host_end(dst), src, bytes));
+  return copy_after(stream, copy_args(BP_COPY_DEVICE_TO_HOST, host_end(dst), src, bytes));
 }
 
 Status Device::read(void* dst, bp_mem src, uint64_t bytes) {
@@ -372,9 +375,14 @@ void Device::close() {
   close_streams();
   {
     std::lock_guard lock(holders_mutex_);
-    for (PluginObjectHolder* holder : holders_) holder->release_plugin_objects();
+    for (const bool states : {true, false}) {
+      for (PluginObjectHolder* holder : holders_) {
+        if (holder->holds_states() == states) holder->release_plugin_objects();
+      }
+    }
     holders_.clear();
   }
+  late_memory_.clear();
   made_extension_.store(nullptr, std::memory_order_release);
   extension_.reset();
   state_.store(State::kClosed, std::memory_order_release);

@@ -21,6 +21,7 @@
 #include "core/emulation/device_slots.hpp"
 #include "core/memory/allocator.hpp"
 #include "core/plugin/loader.hpp"
+#include "core/runtime/late_memory.hpp"
 #include "core/runtime/stream.hpp"
 
 namespace bp {
@@ -52,6 +53,8 @@ class DeviceExtension {
 class PluginObjectHolder {
  public:
   virtual void release_plugin_objects() = 0;
+  /// States end before the plans that they were made from.
+  virtual bool holds_states() const = 0;
 
  protected:
   ~PluginObjectHolder() = default;
@@ -73,6 +76,7 @@ class Device : public Counted<Device> {
   /// Handles are host addresses that the host may read and write.
   bool has_host_memory() const { return (slots_.props.flags & BP_DEVICE_HOST_MEMORY_BIT) != 0; }
   Allocator& allocator() { return *allocator_; }
+  LateMemory& late_memory() { return late_memory_; }
   DeviceCounters& counters() { return counters_; }
   std::chrono::nanoseconds wait_timeout() const;
 
@@ -87,9 +91,10 @@ class Device : public Counted<Device> {
   void release_stream(Stream* stream);
   /// By the index that its op_seq numbers carry; nullptr: none.
   Stream* stream_at(uint64_t index);
-  /// Waits until all streams are idle; one that failed is. Errors: TIMEOUT.
+  /// Waits until all streams are idle; one that failed is. Late memory goes back. Errors: TIMEOUT.
   Status quiesce();
-  /// Waits for all work. Errors: its first failure or data fault; all streams are waited for.
+  /// Waits for all work. Errors: its first failure or data fault; all streams are waited for. Late
+  /// memory goes back.
   Status sync();
 
   /// Makes `waiter` wait, in its order, for all work of `producer` so far. Both of this device.
@@ -152,7 +157,7 @@ class Device : public Counted<Device> {
   Status explain_state() const;
   std::vector<Stream*> all_streams();
   bool is_broken(const Stream* stream);
-  Status copy_on(Stream& stream, const bp_copy_args& args);
+  Status copy_after(Stream& stream, const bp_copy_args& args);
   Result<std::unique_ptr<Stream>> make_stream();
   Result<std::unique_ptr<Stream>> own_stream(bp_stream* handle, StreamOrigin origin);
   Result<bp_event*> take_event();
@@ -168,6 +173,7 @@ class Device : public Counted<Device> {
   DeviceSlots slots_;
   std::unique_ptr<Emulation, void (*)(Emulation*)> emulation_;
   std::unique_ptr<Allocator> allocator_;
+  LateMemory late_memory_;
   DeviceCounters counters_;
   mutable std::atomic<State> state_{State::kOpen};
 

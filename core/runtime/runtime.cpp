@@ -21,13 +21,21 @@ uint32_t log_level_from(std::string_view name) {
   return BP_LOG_WARNING;
 }
 
-Result<OptionSetting> parse_setting(const std::string& text) {
-  const size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    return Status(BP_INVALID_ARGUMENT,
-                  "BACKPLANE_PLUGIN_OPTIONS: expected ID.NAME=VALUE, found '" + text + "'");
+// A comma begins the next option only before ID.NAME=; any other belongs to the value.
+Result<std::vector<OptionSetting>> parse_settings(const std::vector<std::string>& parts) {
+  std::vector<OptionSetting> settings;
+  for (const std::string& part : parts) {
+    const size_t equals = part.find('=');
+    if (equals != std::string::npos && part.find('.') < equals) {
+      settings.push_back({part.substr(0, equals), part.substr(equals + 1)});
+    } else if (!settings.empty()) {
+      settings.back().value += "," + part;
+    } else {
+      return Status(BP_INVALID_ARGUMENT,
+                    "BACKPLANE_PLUGIN_OPTIONS: expected ID.NAME=VALUE, found '" + part + "'");
+    }
   }
-  return OptionSetting{text.substr(0, equals), text.substr(equals + 1)};
+  return settings;
 }
 
 }  // namespace
@@ -89,12 +97,12 @@ Status Runtime::load(const RuntimeArgs& args) {
     load_options.plugin_options = std::move(config.plugin_options);
     aliases_ = std::move(config.aliases);
   }
-  for (const std::string& text : options_.parts("BACKPLANE_PLUGIN_OPTIONS")) {
-    BP_TRY_ASSIGN(OptionSetting setting, parse_setting(text));
-    load_options.plugin_options.push_back(std::move(setting));
+  BP_TRY_ASSIGN(const std::vector<OptionSetting> from_environment,
+                parse_settings(options_.parts("BACKPLANE_PLUGIN_OPTIONS")));
+  for (const auto* settings : {&from_environment, &args.plugin_options}) {
+    load_options.plugin_options.insert(load_options.plugin_options.end(), settings->begin(),
+                                       settings->end());
   }
-  load_options.plugin_options.insert(load_options.plugin_options.end(), args.plugin_options.begin(),
-                                     args.plugin_options.end());
   PluginSet loaded = load_plugins(load_options);
   plugins_.plugins = std::move(loaded.plugins);
   plugins_.skipped = std::move(loaded.skipped);

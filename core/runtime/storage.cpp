@@ -21,33 +21,34 @@ Storage::Storage(Device* device, uint64_t handle, uint64_t offset_bytes, uint64_
 Storage::~Storage() {
   // After close() no work is left, and blocks are back with their allocator.
   if (device_ == nullptr || device_->closed()) return;
-  if (block_ == nullptr) {
-    if (owner_ != nullptr && !device_->lost()) let_work_end();
-    return;
+  if (block_ == nullptr && owner_ == nullptr) return;
+  const bool marked = is_marked_.load(std::memory_order_acquire) && !device_->lost();
+  if (marked && !let_work_end()) {
+    device_->late_memory().keep({block_, std::move(owner_), last_write_, std::move(last_reads_)});
+  } else if (block_ != nullptr) {
+    device_->allocator().free(block_);
   }
-  // Other streams may still use the block: its home stream waits for them, so that whoever gets the
-  // block next on that stream comes after them. If that wait cannot be enqueued the host waits; a
-  // foreign stream that failed touches nothing any more, and its own user learns of the failure.
-  const auto settle = [&](const Mark& mark) {
-    if (mark.stream == nullptr || mark.stream == home_) return;
-    if (contain([&] { return home_->wait_for(*mark.stream, mark.seq); }).ok()) return;
-    [[maybe_unused]] const Status status = contain([&] { return mark.stream->sync(); });
-  };
-  if (is_marked_.load(std::memory_order_acquire) && !device_->lost()) {
-    settle(last_write_);
-    for (const Mark& mark : last_reads_) settle(mark);
-  }
-  device_->allocator().free(block_);
 }
 
-void Storage::let_work_end() {
+/// Whether that has happened before the deadline.
+bool Storage::let_work_end() {
+  bool ended = let_work_end(last_write_);
+  for (const Mark& mark : last_reads_) ended = let_work_end(mark) && ended;
+  return ended;
+}
+
+bool Storage::let_work_end(const Mark& mark) {
+  if (mark.stream == nullptr || mark.stream == home_) return true;
+  if (mark.stream->known_done(mark.seq)) return true;
+  if (block_ != nullptr) {
+    // The block's home stream waits, so that whoever gets the block next on that stream comes
+    // after other streams' work. If that wait cannot be enqueued, the host waits.
+    const Status ordered = contain([&] { return home_->wait_for(*mark.stream, mark.seq); });
+    if (ordered.ok()) return true;
+    if (ordered.code() == BP_TIMEOUT) return false;
+  }
   // Work that failed uses the memory no more; whoever reads its results is told.
-  const auto wait = [](const Mark& mark) {
-    if (mark.stream == nullptr || mark.stream->known_done(mark.seq)) return;
-    [[maybe_unused]] const Status status = contain([&] { return mark.stream->sync(); });
-  };
-  wait(last_write_);
-  for (const Mark& mark : last_reads_) wait(mark);
+  return contain([&] { return mark.stream->sync(); }).code() != BP_TIMEOUT;
 }
 
 Result<Ref<Storage>> Storage::allocate(Device& device, uint64_t bytes, MemoryTag tag,
@@ -75,14 +76,14 @@ Ref<Storage> Storage::wrap(Device* device, uint64_t handle, uint64_t bytes,
 Storage::Marks Storage::marks(bool write) {
   if (!is_marked_.load(std::memory_order_acquire)) return {};
   std::lock_guard lock(marks_mutex_);
-  return {last_write_, write ? last_reads_ : std::vector<Mark>()};
+  return {last_write_, written_seq_, write ? last_reads_ : std::vector<Mark>()};
 }
 
 Status Storage::order_after_marks(Stream& stream, Access access) {
   const Marks before = marks(access != Access::kRead);
   if (Stream* writer = before.last_write.stream; writer != nullptr) {
     BP_TRY(stream.wait_for(*writer, before.last_write.seq));
-    const Status lost = writer->check_lost(before.last_write.seq);
+    const Status lost = writer->check_lost(before.written_seq);
     if (access != Access::kOverwrite) BP_TRY(lost);
   }
   for (const Mark& reader : before.last_reads) {
@@ -97,6 +98,7 @@ void Storage::note_use(Stream& stream, uint64_t seq, bool write) {
   is_marked_.store(true, std::memory_order_release);
   if (write) {
     last_write_ = {&stream, seq};
+    written_seq_ = seq;
     last_reads_.clear();  // the write came after them, by order_before
     return;
   }
@@ -122,10 +124,23 @@ void Storage::note_host_write() {
 void Storage::note_fault(Stream& stream, uint64_t first_seq, uint64_t last_seq) {
   std::lock_guard lock(marks_mutex_);
   may_fault_.store(true, std::memory_order_release);
+  // What lies between two ranges is other launches, whose faults are for others to learn of. Beyond
+  // some ranges the nearest takes the new one in.
+  constexpr size_t kMostRanges = 16;
+  FaultMark* nearest = nullptr;
+  uint64_t smallest_gap = UINT64_MAX;
   for (FaultMark& mark : fault_marks_) {
     if (mark.stream != &stream) continue;
-    mark.first_seq = std::min(mark.first_seq, first_seq);
-    mark.last_seq = std::max(mark.last_seq, last_seq);
+    const uint64_t gap = first_seq > mark.last_seq   ? first_seq - mark.last_seq
+                         : mark.first_seq > last_seq ? mark.first_seq - last_seq
+                                                     : 0;
+    if (gap >= smallest_gap) continue;
+    smallest_gap = gap;
+    nearest = &mark;
+  }
+  if (nearest != nullptr && (smallest_gap <= 1 || fault_marks_.size() >= kMostRanges)) {
+    nearest->first_seq = std::min(nearest->first_seq, first_seq);
+    nearest->last_seq = std::max(nearest->last_seq, last_seq);
     return;
   }
   fault_marks_.push_back({&stream, first_seq, last_seq});
@@ -147,7 +162,7 @@ Status Storage::wait_on_host(bool write) {
   };
   if (Stream* writer = before.last_write.stream; writer != nullptr) {
     BP_TRY(wait(before.last_write));
-    BP_TRY(writer->check_lost(before.last_write.seq));
+    BP_TRY(writer->check_lost(before.written_seq));
   }
   for (const Mark& reader : before.last_reads) BP_TRY(wait(reader));
   return claim_faults();
@@ -156,6 +171,15 @@ Status Storage::wait_on_host(bool write) {
 Status Storage::claim_faults() {
   if (!may_fault_.load(std::memory_order_acquire)) return {};
   std::vector<FaultMark> marks;
+  {
+    std::lock_guard lock(marks_mutex_);
+    marks = fault_marks_;
+  }
+  // A wait that ends too early must lose no fault.
+  for (const FaultMark& mark : marks) {
+    if (mark.stream->known_done(mark.last_seq)) continue;
+    if (const Status status = mark.stream->sync(); status.code() == BP_TIMEOUT) return status;
+  }
   {
     std::lock_guard lock(marks_mutex_);
     marks.swap(fault_marks_);

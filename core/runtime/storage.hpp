@@ -16,18 +16,12 @@
 #include "core/base/ref.hpp"
 #include "core/base/status.hpp"
 #include "core/memory/allocator.hpp"
+#include "core/runtime/late_memory.hpp"
 
 namespace bp {
 
 class Device;
 class Runtime;
-class Stream;
-
-/// A place in a stream's order. A stream's sequence numbers never restart.
-struct Mark {
-  Stream* stream = nullptr;  // owned by its device, never freed before it
-  uint64_t seq = 0;
-};
 
 /// What work is going to do with memory.
 enum class Access {
@@ -43,7 +37,8 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   static Result<Ref<Storage>> allocate(Device& device, uint64_t bytes, MemoryTag tag, Stream& home);
   /// Foreign memory: `handle` as the device understands it, or a host address with `device`
   /// nullptr. `owner` is let go when the last tensor has, and queued work that uses the memory is
-  /// over: for that the host waits.
+  /// over: for that the host waits, and what is not over in time lets go when the device is next
+  /// waited for, or closed.
   static Ref<Storage> wrap(Device* device, uint64_t handle, uint64_t bytes,
                            std::shared_ptr<const void> owner);
 
@@ -103,10 +98,12 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   };
   struct Marks {
     Mark last_write;
+    uint64_t written_seq;
     std::vector<Mark> last_reads;
   };
   Marks marks(bool write);
-  void let_work_end();
+  bool let_work_end(const Mark& mark);
+  bool let_work_end();
   Status order_after_marks(Stream& stream, Access access);
   Status claim_faults();
   void copy_fault_marks(Storage& source);
@@ -114,9 +111,10 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   std::atomic<bool> is_marked_{false};  // there are marks at all
   std::atomic<bool> may_fault_{false};  // there are fault marks
   std::mutex marks_mutex_;
-  Mark last_write_;
+  Mark last_write_;                     // with later reads on its stream
+  uint64_t written_seq_ = 0;            // without them
   std::vector<Mark> last_reads_;        // at most one per stream
-  std::vector<FaultMark> fault_marks_;  // one per stream
+  std::vector<FaultMark> fault_marks_;  // apart from each other
 };
 
 }  // namespace bp

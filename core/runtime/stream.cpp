@@ -12,15 +12,6 @@
 #include "core/runtime/runtime.hpp"
 
 namespace bp {
-namespace {
-
-Status timed_out(const Device& device, std::string_view what) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(device.wait_timeout());
-  return Status(BP_TIMEOUT, device.name() + ": " + std::string(what) + " after " +
-                                std::to_string(seconds.count()) + " s (BACKPLANE_TIMEOUT)");
-}
-
-}  // namespace
 
 Stream::Stream(Device& device, bp_stream* handle, uint64_t index, StreamOrigin origin)
     : device_(device),
@@ -104,7 +95,7 @@ Status Stream::wait_until_done(uint64_t* out_issued) {
   const InProgress in_progress{*this};
   const auto timeout_ns = static_cast<uint64_t>(device_.wait_timeout().count());
   const bp_status code = device_.slots().stream.stream_sync(handle, timeout_ns);
-  if (code == BP_TIMEOUT) return timed_out(device_, "the stream was not done");
+  if (code == BP_TIMEOUT) return timed_out();
   if (code != BP_OK) return note_failure(code, "stream_sync");
   std::lock_guard lock(mutex_);
   failure_is_settled_ = !first_failure_.ok();
@@ -145,7 +136,7 @@ Status Stream::drain(std::unique_lock<std::mutex>* out_collecting,
     const auto is_unused = [this] { return waits_in_progress_ == 0; };
     const bool unused = wait_ended_.wait_until(lock, deadline, is_unused);
     if (!unused || std::chrono::steady_clock::now() >= deadline) {
-      return timed_out(device_, "the stream was still in use");
+      return timed_out("the stream was still in use");
     }
     // Work that came since the wait must not be lost with the handle, unless it is lost already.
     if (!first_failure_.ok() || drained_seq == issued_seq_ || known_done(issued_seq_)) break;
@@ -249,6 +240,12 @@ std::string Stream::suspects() {
   if (count == 1) return "operator " + names;
   if (count > kMostNames) names += " and " + std::to_string(count - kMostNames) + " more";
   return "one of: " + names;
+}
+
+Status Stream::timed_out(std::string_view what) const {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(device_.wait_timeout());
+  return Status(BP_TIMEOUT, device_.name() + ": " + std::string(what) + " after " +
+                                std::to_string(seconds.count()) + " s (BACKPLANE_TIMEOUT)");
 }
 
 Status Stream::failure(bp_status code, std::string_view what) {

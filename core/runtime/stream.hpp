@@ -65,9 +65,16 @@ class Stream {
 
   /// POISONED with the first failure, once one has come to light; else OK. Under mutex().
   Status check_healthy() const;
-  /// Zeroed device memory for the fault of launch `seq`; while fault_words_full(), sync() has to
-  /// come first. Under mutex().
-  Result<bp_mem> fault_word(uint64_t seq);
+  /// Takes the memory of the fault words at the first call. Errors: OUT_OF_MEMORY; POISONED. Not
+  /// under mutex(): where memory is short, the allocator waits for every stream.
+  Status prepare_faults() {
+    if (has_fault_words_.load(std::memory_order_acquire)) [[likely]]
+      return {};
+    return make_fault_words();
+  }
+  /// Zeroed device memory for the fault of launch `seq`. After prepare_faults(); while
+  /// fault_words_full(), sync() has to come first. Under mutex().
+  bp_mem fault_word(uint64_t seq);
   bool fault_words_full() const { return fault_count_ == kFaultWords; }
   /// Reads the words of launches up to `seq`, which are done, and keeps what they say for
   /// claim_fault(). Not under mutex().
@@ -100,6 +107,8 @@ class Stream {
   Status query();
   /// True if work up to `seq` is known to be done, without asking the device.
   bool known_done(uint64_t seq) const { return seq <= done_seq_.load(std::memory_order_acquire); }
+  /// The TIMEOUT of a wait that was as long as waits may be, in words.
+  Status timed_out(std::string_view what = "the stream was not done") const;
   /// An error of a call on this stream in words: the plugin's, and the operator's name. Not under
   /// mutex().
   Status failure(bp_status code, std::string_view what);
@@ -127,6 +136,7 @@ class Stream {
   Status drain(std::unique_lock<std::mutex>* out_collecting,
                std::unique_lock<std::mutex>* out_lock);
   Status begin_anew();
+  Status make_fault_words();
   Status zero_fault_words();
   void leave_failure();
   Status read_fault_words(size_t first, std::span<bp_fault_word> out_words);
@@ -155,7 +165,8 @@ class Stream {
 
   // The fault words are a ring; launches take them in order, collect_faults() gives them back.
   std::mutex collect_mutex_;  // taken before mutex_
-  bp_mem fault_words_{};
+  bp_mem fault_words_{};      // under mutex_ until has_fault_words_, then fixed
+  std::atomic<bool> has_fault_words_{false};
   std::array<uint64_t, kFaultWords> fault_seqs_{};
   size_t fault_first_ = 0;  // this and fault_count_: under mutex_
   size_t fault_count_ = 0;

@@ -14,20 +14,27 @@ bp_mem Stream::fault_place(size_t word) const {
   return {fault_words_.handle, fault_words_.offset_bytes + word * sizeof(bp_fault_word)};
 }
 
-Result<bp_mem> Stream::fault_word(uint64_t seq) {
+Status Stream::make_fault_words() {
   constexpr uint64_t kBytes = kFaultWords * sizeof(bp_fault_word);
-  if (fault_words_.handle == 0) {
-    // Never freed: it goes back with the allocator, as the stream lives as long as its device.
-    BP_TRY_ASSIGN(Block * block,
-                  device_.allocator().allocate(kBytes, MemoryTag::kWorkspace, pool_));
+  // Never freed: it goes back with the allocator, as the stream lives as long as its device.
+  BP_TRY_ASSIGN(Block * block, device_.allocator().allocate(kBytes, MemoryTag::kWorkspace, pool_));
+  bool is_used = false;
+  const Status status = contain([&]() -> Status {
+    std::lock_guard lock(mutex_);
+    if (fault_words_.handle != 0) return {};  // another thread was faster
+    BP_TRY(check_healthy());
     const bp_mem words{block->handle, block->offset_bytes};
-    const Status status = contain([&] { return device_.fill_zero(*this, words, kBytes); });
-    if (!status.ok()) {
-      device_.allocator().free(block);
-      return status;
-    }
+    BP_TRY(device_.fill_zero(*this, words, kBytes));
     fault_words_ = words;
-  }
+    has_fault_words_.store(true, std::memory_order_release);
+    is_used = true;
+    return {};
+  });
+  if (!is_used) device_.allocator().free(block);
+  return status;
+}
+
+bp_mem Stream::fault_word(uint64_t seq) {
   const size_t word = (fault_first_ + fault_count_) % kFaultWords;
   fault_seqs_[word] = seq;
   ++fault_count_;

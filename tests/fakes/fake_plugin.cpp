@@ -7,6 +7,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -51,6 +52,7 @@ struct bp_device {
   std::vector<bp_stream*> streams;  // with FAKE_QUEUES
   std::atomic<bool> in_call{false};
   std::atomic<bool> lost{false};
+  std::atomic<int> refusals_left{1};  // of the faults that pass
 };
 
 namespace {
@@ -340,6 +342,7 @@ void compute_add(const bp_launch_args& args) {
 }
 
 bool is_dense(const bp_tensor& tensor) {
+  if (bp::sdk::element_count(tensor) == 0) return true;
   int64_t stride = 1;
   for (uint32_t i = tensor.rank; i-- > 0; stride *= tensor.sizes[i]) {
     if (tensor.sizes[i] != 1 && tensor.strides[i] != stride) return false;
@@ -392,7 +395,18 @@ constexpr bp_kernel make_kernel(std::string_view name, std::string_view op,
 constexpr bp_kernel kRelu = make_kernel("relu_plain", "relu", launch_relu);
 constexpr bp_kernel kAdd = make_kernel("add_plain", "add", launch_add);
 constexpr bp_kernel kSub = make_kernel("sub_dense", "sub", launch_sub, kDenseRules);
-#if defined(FAKE_SOUND)
+}  // namespace
+
+#if defined(FAKE_ODD_KERNELS)
+#include "fake_odd_kernels.hpp"
+#endif
+
+namespace {
+
+#if defined(FAKE_ODD_KERNELS)
+constexpr const bp_kernel* kKernels[] = {&kRelu,    &kAdd,       &kSub,       &kIdentity, &kExp,
+                                         &kNonZero, &kPickyRelu, &kPickySqrt, &kLaterSub};
+#elif defined(FAKE_SOUND)
 constexpr const bp_kernel* kKernels[] = {&kRelu, &kAdd, &kSub};
 #else
 constexpr bp_kernel kBroken = make_kernel("broken", "add", nullptr);
@@ -403,6 +417,9 @@ bp_status kernel_list(bp_device* device, bp_kernel_list* out_list) {
   if (!device || !out_list) return BP_INVALID_ARGUMENT;
   if (device->fault == "list_fails") {
     return device->instance->host.fail(BP_INTERNAL, "the kernels are lost");
+  }
+  if (device->fault == "list_no_memory" && device->refusals_left-- > 0) {
+    return device->instance->host.fail(BP_OUT_OF_MEMORY, "no memory for a list");
   }
   bp_kernel_list list{};
   list.kernels = device->fault == "list_null" ? nullptr : kKernels;

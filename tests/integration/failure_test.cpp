@@ -43,6 +43,18 @@ TEST_P(DataFaultTest, Gather_OutOfRange_ConcernsItsResultsOnly) {
   EXPECT_EQ(values(must_call("relu", {x})), (std::vector<double>{10, 11, 12, 13}));
 }
 
+TEST_P(DataFaultTest, Gather_OutOfRangeBetweenTwoOthers_IsToldToItsOwnReader) {
+  const Ref<Tensor> x = upload_f32({4}, {10, 11, 12, 13});
+  const Ref<Tensor> before = must_call("gather", {x, indices({0, 1})});
+  const auto bad = try_call("gather", {x, indices({1, 9})});
+  const Ref<Tensor> after = must_call("gather", {x, indices({2, 3})});
+  const Ref<Tensor> sum = must_call("add", {before, after});
+  EXPECT_EQ(values(sum), (std::vector<double>{22, 24}));
+  const Status status = bad.ok() ? read(*bad) : bad.status();
+  EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
+  expect_words(status, {"gather", "index 9"});
+}
+
 TEST_P(DataFaultTest, Sync_OfTheDevice_ReportsAFaultThatNobodyRead) {
   const Ref<Tensor> x = upload_f32({3}, {1, 2, 3});
   const auto y = try_call("gather", {x, indices({-4})});
@@ -160,6 +172,18 @@ TEST_P(BrokenDeviceTest, Contents_Lost_AreMissedByNobodyOnceAllIsOverwritten) {
   EXPECT_EQ(values(target), (std::vector<double>{-1, 2}));
   ASSERT_TRUE(copy_into(one, part, false, stream).ok());
   EXPECT_EQ(values(must_call("add", {target, target})), (std::vector<double>{-2, 14}));
+}
+
+TEST_P(BrokenDeviceTest, Stream_FailedInAReader_WhatItReadIsNotLost) {
+  open_with("relu_fails");
+  const Ref<Tensor> x = upload_f32({2}, {-1, 2});
+  const Ref<Tensor> sum = must_call("add", {x, x});
+  EXPECT_EQ(values(sum), (std::vector<double>{-2, 4}));
+  const Ref<Tensor> broken = must_call("relu", {sum});
+  EXPECT_FALSE(copy_to_host(broken).ok());
+  ASSERT_TRUE(device_->default_stream().reset().ok());
+  EXPECT_EQ(values(sum), (std::vector<double>{-2, 4})) << "no failed work was to write it";
+  EXPECT_FALSE(copy_to_host(broken).ok());
 }
 
 TEST_P(BrokenDeviceTest, Stream_FailedOfTheUser_LeavesTheDefaultOneAlone) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A warm eager call touches no heap, neither in the core nor in our kernels: counted by an
-// interposer that stands before malloc in this program.
+// A warm eager call touches no heap, neither in the core nor in our kernels; and a session survives
+// a run that finds the heap empty. By an interposer that stands before malloc in this program.
 #include "tests/faults/interposer.hpp"
 #include "tests/integration/device_fixture.hpp"
 
@@ -51,6 +51,43 @@ TEST_P(HeapTest, TheInterposer_Counts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, HeapTest, testing::Values("cpu:0"), device_test_name);
+
+class OneContextTest : public DeviceTest {
+ protected:
+  void SetUp() override {
+    RuntimeArgs args = test_runtime_args();
+    args.options.push_back({"BACKPLANE_TIMEOUT", "1"});
+    args.plugin_options = {{"npu.launch_latency_ns", "5000000"}};
+    open(args);
+  }
+};
+
+TEST_P(OneContextTest, RunWithoutHeap_AnyRequest_GivesItsContextBack) {
+  Graph graph(runtime_->registry());
+  const auto x = graph.add_input("x", {BP_DTYPE_F32, true, {2}});
+  ASSERT_TRUE(x.ok());
+  const ValueId only[] = {*x};
+  const auto y = graph.op("relu", only);
+  ASSERT_TRUE(y.ok() && graph.set_outputs({*y}, {"y"}).ok());
+  SessionArgs args;
+  args.device = device_;
+  args.max_contexts = 1;
+  const auto session = Session::create(*runtime_, std::move(graph), args);
+  ASSERT_TRUE(session.ok()) << session.status().to_string();
+  const NamedTensor input[] = {{"x", upload_f32({2}, {-1, 2})}};
+  faults::HostCounts counts{.requests = 0, .refused = 1};
+  for (uint64_t nth = 1; counts.refused > 0; ++nth) {
+    // Its work is still going on when the next run asks how the context is, which takes words.
+    const auto outputs = (*session)->run(input);
+    ASSERT_TRUE(outputs.ok()) << "request " << nth - 1 << ": " << outputs.status().to_string();
+    faults::arm_host(faults::HostFault::kAlloc, nth);
+    [[maybe_unused]] const auto refused = contain([&] { return (*session)->run(input).status(); });
+    counts = faults::disarm_host();
+  }
+  EXPECT_GT(counts.requests, 10u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, OneContextTest, testing::Values("npu:0"), device_test_name);
 
 }  // namespace
 }  // namespace bp

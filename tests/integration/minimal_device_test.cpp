@@ -3,6 +3,8 @@
 // A device with only the required functions, which takes one call at a time and has relu and add:
 // streams are emulated, calls are serialised, everything else decomposes or falls back. The fake
 // itself reports overlapping calls, bad ranges and leaks as errors.
+#include <algorithm>
+#include <array>
 #include <thread>
 
 #include "core/dispatch/dispatcher.hpp"
@@ -27,6 +29,25 @@ TEST_P(MinimalDeviceTest, Features_None_AreAllEmulated) {
   EXPECT_TRUE(device_->slots().stream_emulated());
   EXPECT_FALSE(device_->slots().has_native(BP_FEATURE_FILL_BIT));
   EXPECT_FALSE(device_->is_inline());
+}
+
+TEST_P(MinimalDeviceTest, Close_ObjectsAreAlive_StatesEndBeforeThePlansTheyWereMadeFrom) {
+  struct Holder : PluginObjectHolder {
+    void release_plugin_objects() override { ended->push_back(is_state); }
+    bool holds_states() const override { return is_state; }
+    std::vector<bool>* ended = nullptr;
+    bool is_state = false;
+  };
+  std::vector<bool> ended;
+  std::array<Holder, 40> holders;
+  for (size_t i = 0; i < holders.size(); ++i) {
+    holders[i].ended = &ended;
+    holders[i].is_state = i % 2 == 0;
+    device_->track(&holders[i]);
+  }
+  runtime_->close();
+  ASSERT_EQ(ended.size(), holders.size());
+  EXPECT_TRUE(std::is_sorted(ended.rbegin(), ended.rend()));
 }
 
 TEST_P(MinimalDeviceTest, Add_OnTheEmulatedStream_GivesTheSum) {
@@ -157,6 +178,24 @@ TEST(Runtime, Create_BadOptions_AreRefusedByName) {
   ASSERT_FALSE(runtime.ok());
   EXPECT_NE(runtime.status().message().find("memory"), std::string::npos)
       << runtime.status().message();
+}
+
+TEST(Runtime, PluginOptions_CommaWithinAValue_BelongsToIt) {
+  RuntimeArgs args = test_runtime_args();
+  args.options.push_back({"BACKPLANE_PLUGIN_OPTIONS", "npu.kernels=conv,gather,npu.devices=2"});
+  const auto runtime = Runtime::create(args);
+  ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
+  EXPECT_TRUE((*runtime)->find_device("npu:1").ok());
+  const auto& of_devices = (*runtime)->plugins().find("npu")->device_options();
+  ASSERT_EQ(of_devices.size(), 1u);
+  EXPECT_EQ(of_devices[0].name, "kernels");
+  EXPECT_EQ(of_devices[0].value, "conv,gather");
+  for (const char* text : {"gather,npu.devices=2", "devices=2"}) {
+    args.options.back().value = text;
+    const Status status = Runtime::create(args).status();
+    EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << text;
+    EXPECT_NE(status.message().find("expected ID.NAME=VALUE, found '"), std::string::npos) << text;
+  }
 }
 
 TEST(Runtime, TwoAtOnce_EachHasItsOwnDevices) {

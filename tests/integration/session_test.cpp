@@ -243,6 +243,54 @@ TEST_P(SessionTest, Create_UnknownDimension_IsNamed) {
   EXPECT_NE(made.status().message().find("batch"), std::string::npos);
 }
 
+TEST_P(SessionTest, Create_DimensionWithoutAName_IsRefused) {
+  Graph graph(runtime_->registry());
+  const auto x = graph.add_input("x", {BP_DTYPE_F32, true, {kUnknownDim, kUnknownDim}});
+  ASSERT_TRUE(x.ok());
+  const ValueId only[] = {*x};
+  const auto y = graph.op("relu", only);
+  ASSERT_TRUE(y.ok() && graph.set_outputs({*y}, {"y"}).ok());
+  SessionArgs args;
+  args.device = device_;
+  args.dims = {{"", 4}};
+  const auto made = Session::create(*runtime_, std::move(graph), args);
+  ASSERT_FALSE(made.ok()) << "all unnamed dimensions would be fixed at once";
+  EXPECT_EQ(made.status().code(), BP_INVALID_ARGUMENT);
+  EXPECT_NE(made.status().message().find("args.dim_names"), std::string::npos);
+}
+
+TEST_P(SessionTest, SharedConstant_AnyPlace_ItsOffsetTellsTheAlignment) {
+  if (!device_->has_host_memory()) GTEST_SKIP() << "constants are copied";
+  // As weights in a mapped file lie: every fourth on a boundary of 256 bytes.
+  constexpr size_t kPlaces = 4;
+  alignas(256) static float weights[kPlaces * 16];
+  for (size_t i = 0; i < kPlaces; ++i) {
+    float* const place = weights + i * 16;
+    place[0] = 1;
+    place[1] = 2;
+    Graph graph(runtime_->registry());
+    const auto x = graph.add_input("x", {BP_DTYPE_F32, true, {2}});
+    const HostTensor host{
+        .dtype = BP_DTYPE_F32, .sizes = {2}, .data = place, .bytes = 8, .owner = {}};
+    const auto w = graph.add_constant("w", host);
+    ASSERT_TRUE(x.ok() && w.ok());
+    const ValueId both[] = {*x, *w};
+    const auto y = graph.op("add", both);
+    ASSERT_TRUE(y.ok() && graph.set_outputs({*y}, {"y"}).ok());
+    const Ref<Session> s = session(std::move(graph));
+    ASSERT_TRUE(s);
+    const NamedTensor input[] = {{"x", upload_f32({2}, {10, 20})}};
+    const auto outputs = s->run(input);
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    EXPECT_EQ(values((*outputs)[0]), (std::vector<double>{11, 22}));
+    const Ref<Tensor> shared = share_constant(*device_, std::make_shared<const HostTensor>(host));
+    ASSERT_TRUE(shared);
+    const uint64_t begin = shared->storage().handle() + shared->storage().offset_bytes();
+    EXPECT_EQ(begin + shared->offset_bytes(), reinterpret_cast<uint64_t>(place)) << "not copied";
+    EXPECT_EQ(shared->offset_bytes() % 256, i * 64);
+  }
+}
+
 TEST_P(SessionTest, Create_FixedDimension_OtherBatchIsRefused) {
   const Ref<Session> s = session(digits(), {{"N", 2}});
   ASSERT_TRUE(s);

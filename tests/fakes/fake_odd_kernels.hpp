@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels that ask much of the core or answer it badly (FAKE_ODD_KERNELS): fake_plugin.cpp includes
+// it behind its own kernels. Which of them misbehaves is the option device_fault's.
+#ifndef BACKPLANE_TESTS_FAKES_FAKE_ODD_KERNELS_HPP
+#define BACKPLANE_TESTS_FAKES_FAKE_ODD_KERNELS_HPP
+
+struct bp_kernel_plan {};
+
+namespace {
+
+constexpr uint64_t kScratchBytes = 256;
+bp_kernel_plan empty_plan;
+void plan_free(bp_device*, bp_kernel_plan*) {}
+
+/// A plan that wants a workspace with this alignment.
+template <uint64_t kAlignment>
+bp_status plan_workspace(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
+                         bp_kernel_plan** out_plan) {
+  if (!device || !query || !out_info || !out_plan) return BP_INVALID_ARGUMENT;
+  bp_plan_info info{};
+  info.workspace_bytes = kScratchBytes;
+  info.workspace_alignment_bytes = kAlignment;
+  bp::sdk::write_out(out_info, info);
+  *out_plan = &empty_plan;
+  return BP_OK;
+}
+
+/// Needs what it asked for: its workspace, and an input on a boundary.
+void compute_identity(const bp_launch_args& args) {
+  if (args.workspace.handle == 0) throw Failure{BP_INVALID_ARGUMENT, "no workspace"};
+  std::memset(device_end(args.device, args.workspace, kScratchBytes), 0xab, kScratchBytes);
+  if (args.tensors[0].offset_bytes % 64 != 0) throw Failure{BP_INVALID_ARGUMENT, "misaligned"};
+  const bp_tensor& out = args.tensors[1];
+  for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
+    element(out, out, i) = element(args.tensors[0], out, i);
+  }
+}
+
+/// Takes any strides, from a boundary.
+void compute_exp(const bp_launch_args& args) {
+  if (args.tensors[0].offset_bytes % 64 != 0) throw Failure{BP_INVALID_ARGUMENT, "misaligned"};
+  const bp_tensor& out = args.tensors[1];
+  for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
+    element(out, out, i) = std::exp(element(args.tensors[0], out, i));
+  }
+}
+
+/// Of one dimension. Reports sizes that cannot be, if it is told to.
+void compute_non_zero(const bp_launch_args& args) {
+  const bp_tensor& x = args.tensors[0];
+  const bp_tensor& out = args.tensors[1];
+  auto* const found = reinterpret_cast<int64_t*>(out.handle + out.offset_bytes);
+  int64_t count = 0;
+  for (int64_t i = 0; i < bp::sdk::element_count(x); ++i) {
+    if (element(x, x, i) != 0) found[count++] = i;
+  }
+  if (args.device->fault == "extents_above") count = out.sizes[1] + 1;
+  if (args.device->fault == "extents_negative") count = -1;
+  const uint64_t bytes = BP_MAX_RANK * sizeof(int64_t);
+  auto* const extents =
+      reinterpret_cast<int64_t*>(device_end(args.device, args.out_extents, bytes));
+  extents[0] = 1;
+  extents[1] = count;
+}
+
+void compute_never(const bp_launch_args&) {
+  throw Failure{BP_INTERNAL, "launched although its plan cannot be met"};
+}
+
+bp_status supports_later(bp_device* device, const bp_kernel_query* query, bp_support* out_support) {
+  if (!device || !query || !out_support) return BP_INVALID_ARGUMENT;
+  if (device->fault == "supports_no_memory" && device->refusals_left-- > 0) {
+    return device->instance->host.fail(BP_OUT_OF_MEMORY, "no memory to look");
+  }
+  bp_support support{};
+  support.answer = BP_SUPPORT_YES;
+  bp::sdk::write_out(out_support, support);
+  return BP_OK;
+}
+
+bp_status launch_identity(const bp_launch_args* args) { return start(args, compute_identity); }
+bp_status launch_exp(const bp_launch_args* args) { return start(args, compute_exp); }
+bp_status launch_non_zero(const bp_launch_args* args) { return start(args, compute_non_zero); }
+bp_status launch_never(const bp_launch_args* args) { return start(args, compute_never); }
+
+constexpr bp_arg_rule kOnBoundary = {sizeof(bp_arg_rule), 0, BP_STRIDES_ANY, 64};
+constexpr const bp_arg_rule* kBoundaryRules[] = {&kOnBoundary};
+
+template <uint64_t kAlignment>
+constexpr bp_kernel with_workspace(bp_kernel kernel, int32_t priority = 0) {
+  kernel.plan = plan_workspace<kAlignment>;
+  kernel.plan_free = plan_free;
+  kernel.priority = priority;
+  return kernel;
+}
+
+constexpr bp_kernel make_later() {
+  bp_kernel kernel = make_kernel("sub_later", "sub", launch_sub, kDenseRules);
+  kernel.priority = 1;
+  kernel.supports = supports_later;
+  return kernel;
+}
+
+constexpr bp_kernel kIdentity = with_workspace<256>(
+    make_kernel("identity_scratch", "identity", launch_identity, kBoundaryRules));
+constexpr bp_kernel kExp = make_kernel("exp_on_boundary", "exp", launch_exp, kBoundaryRules);
+constexpr bp_kernel kNonZero = make_kernel("non_zero_told", "non_zero", launch_non_zero);
+constexpr bp_kernel kPickyRelu =
+    with_workspace<512>(make_kernel("relu_picky", "relu", launch_never), 1);
+constexpr bp_kernel kPickySqrt =
+    with_workspace<512>(make_kernel("sqrt_picky", "sqrt", launch_never));
+constexpr bp_kernel kLaterSub = make_later();
+
+}  // namespace
+
+#endif

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels that ask much of the core or answer it badly: workspaces of copies, alignments that no
+// workspace has, sizes that cannot be, and memory that runs out while a kernel is chosen.
+#include "core/dispatch/dispatcher.hpp"
+#include "tests/integration/device_fixture.hpp"
+
+namespace bp {
+namespace {
+
+void expect_words(const Status& status, std::initializer_list<const char*> words) {
+  for (const char* word : words) {
+    EXPECT_NE(status.message().find(word), std::string::npos)
+        << "expected '" << word << "' in: " << status.to_string();
+  }
+}
+
+class OddKernelsTest : public DeviceTest {
+ protected:
+  void SetUp() override { open_with("none"); }
+  void open_with(const std::string& fault, const std::string& fallback = "allow") {
+    RuntimeArgs args = test_runtime_args();
+    args.plugin_path = {BP_FAKES_DIR "/odd_kernels"};
+    args.plugin_options = {{"odd_kernels.device_fault", fault}};
+    args.options = {{"BACKPLANE_FALLBACK", fallback}};
+    open(args);
+  }
+  Ref<Session> session_of(std::string_view name, size_t input_count) {
+    Graph graph(runtime_->registry());
+    auto x = graph.add_input("x", {BP_DTYPE_F32, true, {3}});
+    const std::vector<ValueId> inputs(input_count, *x);
+    auto y = graph.op(name, inputs);
+    EXPECT_TRUE(y.ok()) << y.status().to_string();
+    EXPECT_TRUE(graph.set_outputs({*y}, {"y"}).ok());
+    auto made = Session::create(*runtime_, std::move(graph), {.device = device_, .dims = {}});
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    return made.ok() ? *made : nullptr;
+  }
+};
+
+TEST_P(OddKernelsTest, Identity_WantsAWorkspace_CopiesAStridedTensor) {
+  const Ref<Tensor> x = upload_f32({2, 3}, {1, 2, 3, 4, 5, 6});
+  const Ref<Tensor> turned = must_call("transpose", {x});
+  EXPECT_EQ(values(turned), (std::vector<double>{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(values(must_call("sub", {turned, turned})), std::vector<double>(6, 0));
+  const Ref<Tensor> target = upload_f32({3, 2}, std::vector<double>(6, 0));
+  ASSERT_TRUE(copy_into(turned, target, true, device_->default_stream()).ok());
+  EXPECT_EQ(values(target), (std::vector<double>{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(runtime_->fallback_summary().find("identity"), std::string::npos)
+      << runtime_->fallback_summary();
+}
+
+TEST_P(OddKernelsTest, Workspace_AlignedToMoreThan256_TheNextKernelIsAsked) {
+  EXPECT_EQ(Dispatcher::of(*device_).kernel_names(op("relu")),
+            (std::vector<std::string>{"relu_picky", "relu_plain"}));
+  EXPECT_EQ(values(must_call("relu", {upload_f32({3}, {-1, 0, 2})})),
+            (std::vector<double>{0, 0, 2}));
+  EXPECT_EQ(device_->counters().fallback_ops, 0u);
+}
+
+TEST_P(OddKernelsTest, Workspace_AlignedToMoreThan256_NoOtherKernel_IsTold) {
+  open_with("none", "deny");
+  const auto y = try_call("sqrt", {upload_f32({1}, {4})});
+  ASSERT_FALSE(y.ok());
+  EXPECT_EQ(y.status().code(), BP_UNSUPPORTED);
+  expect_words(y.status(), {"sqrt_picky", "workspace", "more than 256 bytes"});
+}
+
+TEST_P(OddKernelsTest, NonZero_SizesAsFound_AreTaken) {
+  EXPECT_EQ(download(must_call("non_zero", {upload_f32({3}, {0, 5, 7})})).to_i64(),
+            (std::vector<int64_t>{1, 2}));
+}
+
+TEST_P(OddKernelsTest, NonZero_SizesThatCannotBe_AreRefused) {
+  for (const char* fault : {"extents_above", "extents_negative"}) {
+    open_with(fault);
+    const char* const found = fault == std::string("extents_above") ? "[1, 4]" : "[1, ?]";
+    const Ref<Tensor> x = upload_f32({3}, {0, 5, 7});
+    const auto y = try_call("non_zero", {x});
+    ASSERT_FALSE(y.ok());
+    EXPECT_EQ(y.status().code(), BP_INTERNAL);
+    expect_words(y.status(), {"non_zero_told", "reported sizes", found, "more than [1, 3]"});
+    const Ref<Session> s = session_of("non_zero", 1);
+    ASSERT_TRUE(s);
+    const NamedTensor named[] = {{"x", x}};
+    const auto outputs = s->run(named);
+    ASSERT_FALSE(outputs.ok());
+    EXPECT_EQ(outputs.status().code(), BP_INTERNAL);
+    expect_words(outputs.status(), {"reported sizes", found, "more than the bound [1, 3]"});
+  }
+}
+
+TEST_P(OddKernelsTest, Supports_OutOfMemoryOnce_IsNotKeptAsANo) {
+  open_with("supports_no_memory");
+  const Ref<Session> s = session_of("sub", 2);
+  ASSERT_TRUE(s);
+  const NamedTensor named[] = {{"x", upload_f32({3}, {1, 2, 3})}};
+  EXPECT_EQ(s->run(named).status().code(), BP_OUT_OF_MEMORY);
+  const auto outputs = s->run(named);
+  ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+  EXPECT_EQ(s->placements()[0].kernels, "sub_later");
+}
+
+TEST_P(OddKernelsTest, KernelList_OutOfMemoryOnce_IsAskedForAgain) {
+  open_with("list_no_memory");
+  const Ref<Tensor> x = upload_f32({2}, {-1, 1});
+  const auto refused = contain([&] { return try_call("add", {x, x}); });
+  EXPECT_EQ(refused.status().code(), BP_OUT_OF_MEMORY) << refused.status().to_string();
+  EXPECT_EQ(values(must_call("add", {x, x})), (std::vector<double>{-2, 2}));
+  EXPECT_EQ(device_->counters().fallback_ops, 0u);
+}
+
+TEST_P(OddKernelsTest, KernelList_Fails_ACallSaysWhy) {
+  open_with("list_fails", "deny");
+  const Ref<Tensor> x = upload_f32({2}, {-1, 1});
+  const auto y = try_call("add", {x, x});
+  ASSERT_FALSE(y.ok());
+  EXPECT_EQ(y.status().code(), BP_UNSUPPORTED);
+  expect_words(y.status(), {"offers no kernels", "the kernels are lost"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, OddKernelsTest, testing::Values("odd_kernels:0"),
+                         device_test_name);
+
+}  // namespace
+}  // namespace bp

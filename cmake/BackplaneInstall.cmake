@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` copies, by component, and the two packages for find_package:
 #   runtime  libbackplane, the command, the plugins
-#   sdk      headers and CMake packages: backplane (applications), backplane_sdk (plugins)
+#   sdk      headers, the list of operators, and CMake packages: backplane (applications),
+#            backplane_sdk (plugins)
 #   python   the Python package
 # Every path is relative to the prefix, so the installed tree can be moved.
 include_guard(GLOBAL)
@@ -36,6 +37,10 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/device_api/include/"
                   "${PROJECT_SOURCE_DIR}/sdk/include/"
                   "${BP_GENERATED_INCLUDE_DIR}/"
         DESTINATION include COMPONENT sdk)
+# The operators that a kernel may be for, for people and for programs.
+install(FILES "${PROJECT_BINARY_DIR}/generated/ops/operators.md"
+              "${PROJECT_BINARY_DIR}/generated/ops/ops.json"
+        DESTINATION share/doc/backplane COMPONENT sdk)
 
 bp_install_package(backplane TARGETS backplane)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/core/api/include/" DESTINATION include COMPONENT sdk)

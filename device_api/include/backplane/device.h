@@ -12,9 +12,11 @@
 #include "backplane/types.h"
 
 /* Bands: groups of optional slots, given whole or not at all. A table announces a band in its flags
- * with the same bit that bp_device_props.features uses. */
+ * with the same bit that bp_device_props.features uses. Without ASYNC a device's TIMING and NATIVE
+ * count as off (elapsed times are the host's then), and its mem_fill is called with stream NULL
+ * only. */
 #define BP_FEATURE_ASYNC_BIT ((uint64_t)1 << 0)  /* stream table: all but the others */
-#define BP_FEATURE_TIMING_BIT ((uint64_t)1 << 1) /* stream table: event_elapsed */
+#define BP_FEATURE_TIMING_BIT ((uint64_t)1 << 1) /* stream table: event_elapsed; needs ASYNC */
 #define BP_FEATURE_FILL_BIT ((uint64_t)1 << 2)   /* memory table: mem_fill */
 #define BP_FEATURE_PINNED_BIT ((uint64_t)1 << 3) /* memory table: host_alloc, host_free */
 #define BP_FEATURE_MAP_BIT ((uint64_t)1 << 4)    /* memory table: mem_map, mem_unmap */
@@ -22,7 +24,7 @@
 
 /* bp_device_props.flags
  * CONCURRENT: slots may be called from several threads at once, and may block; without it the core
- *   makes one call at a time and only polls.
+ *   makes one call at a time per device, and only polls.
  * ADDRESS: handle + offset_bytes is an address in the device's space.
  * HOST_MEMORY: ... and the host may read and write there directly. */
 #define BP_DEVICE_CONCURRENT_BIT 1u

@@ -8,12 +8,17 @@
  *   stream.h            optional: native streams and events
  *   host.h              what the core lends
  *
- * Rules that hold everywhere (design section 2.1): fixed-width C types only; a versioned struct
- * begins with struct_size and flags, grows only at its end, and zero in a member means what a side
- * without that member would do; the side that allocates a struct sizes and frees it; no size or
- * version is compared for equality; a plugin never throws across a slot, aborts, exits or installs
- * signal handlers; there is no current device; NULL where no comment allows it is answered
- * BP_INVALID_ARGUMENT, an unknown flag in an argument BP_UNSUPPORTED, neither with any effect. */
+ * Rules that hold everywhere: fixed-width C types only; a versioned struct begins with struct_size
+ * and flags, grows only at its end, and zero in a member means what a side without that member
+ * would do; the side that allocates a struct sizes and frees it; no size or version is compared for
+ * equality; a plugin never throws across a slot, aborts, exits or installs signal handlers; there
+ * is no current device; NULL where no comment allows it is answered BP_INVALID_ARGUMENT, an unknown
+ * flag in an argument BP_UNSUPPORTED, neither with any effect.
+ *
+ * "Required: m." over a struct: m is the last member that is always within struct_size, so that m
+ * and all before it may be read without a look at struct_size ("all": the struct's last member;
+ * "none": no more than flags). A receiver may refuse a struct that ends earlier. What is behind m
+ * may be missing, and then counts as zero. */
 #ifndef BACKPLANE_DEVICE_API_H
 #define BACKPLANE_DEVICE_API_H
 

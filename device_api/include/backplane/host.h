@@ -37,10 +37,11 @@ typedef struct bp_host_api {
   uint32_t struct_size;
   uint32_t flags;
 
-  /* report: explains a status before the function that returns it returns, or an asynchronous
-   * failure when the plugin learns of it.
-   * Ownership: the core copies. Threads: any-thread, plugin threads too. Blocks: no.
-   * Absent: never (required since 0.1). */
+  /* report: explains the status of a call: on the thread that makes the call, before it returns and
+   * with the status that it returns, since the core looks for it by thread. Or explains a failure
+   * of work on a stream: on any thread, when the plugin learns of it, with `stream`, since nothing
+   * else leads the core to it. Ownership: the core copies. Threads: any-thread, plugin threads too.
+   * Blocks: no. Absent: never (required since 0.1). */
   void (*report)(void* host_ctx, const bp_report_info* info);
 
   /* log: one line for the user's log. level: BP_LOG_*.

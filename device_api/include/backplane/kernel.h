@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernels: how a plugin offers operators. A kernel is a static descriptor plus functions; the core
- * chooses among the descriptors of a device (supports), asks the winner once per shape (plan) and
- * then only calls launch.
+ * chooses among the descriptors of a device (supports), asks the winner for a plan of each set of
+ * shapes (plan) and then only calls launch.
  */
 #ifndef BACKPLANE_KERNEL_H
 #define BACKPLANE_KERNEL_H
@@ -29,12 +29,13 @@ typedef struct bp_kernel_state bp_kernel_state; /* the plugin's, made by state_c
 #define BP_ARG_HOST_AT_LAUNCH_BIT 2u /* read by launch */
 
 /* What a kernel demands of one input. Static data of the plugin. All zero: contiguous, aligned to
- * its element, in device memory. Required: none. */
+ * its element, in device memory. A kernel with a rule that the core cannot keep (strides that it
+ * does not know, an alignment above 256) is left out. Required: none. */
 typedef struct bp_arg_rule {
   uint32_t struct_size;
   uint32_t flags;           /* BP_ARG_*_BIT */
   uint32_t strides;         /* BP_STRIDES_* */
-  uint32_t alignment_bytes; /* of element 0; power of two; 0: the element's size */
+  uint32_t alignment_bytes; /* of element 0; power of two, at most 256; 0: the element's size */
 } bp_arg_rule;
 
 /* One argument, input or output, as supports and plan see it. Allocated by the core.
@@ -44,11 +45,13 @@ typedef struct bp_arg_info {
   uint32_t flags;
   uint32_t dtype; /* BP_DTYPE_NONE: absent optional argument */
   uint32_t rank;
-  const int64_t* sizes;   /* -1: not known yet (supports only); lifetime: call */
-  const int64_t* strides; /* elements; NULL: not known yet; lifetime: call */
-  const void* host_data;  /* plan: contiguous bytes of an argument with
-                             BP_ARG_HOST_AT_PLAN_BIT, else NULL; length: as the sizes say;
-                             lifetime: call */
+  const int64_t* sizes;   /* -1: not shown. supports: always -1; plan: -1 without
+                             BP_DEPENDS_SIZES_BIT; lifetime: call */
+  const int64_t* strides; /* elements; NULL: not shown. supports: always NULL; plan: NULL without
+                             BP_DEPENDS_STRIDES_BIT; lifetime: call */
+  const void* host_data;  /* plan: contiguous bytes of an input with BP_ARG_HOST_AT_PLAN_BIT, NULL
+                             for other arguments and absent ones. supports must not use it;
+                             length: as the sizes say; lifetime: call */
 } bp_arg_info;
 
 /* What is to be computed. Allocated by the core, read during the call. Required: all. */
@@ -90,7 +93,8 @@ typedef struct bp_plan_info {
   uint32_t struct_size;
   uint32_t flags; /* BP_PLAN_*_BIT */
   uint64_t workspace_bytes;
-  uint64_t workspace_alignment_bytes; /* power of two; 0: the device's own */
+  uint64_t workspace_alignment_bytes; /* power of two, at most 256: with more the core asks
+                                         the next kernel; 0: 256 */
   bp_str reason;                      /* with BP_UNSUPPORTED: why; lifetime: plugin */
 } bp_plan_info;
 
@@ -136,8 +140,11 @@ typedef struct bp_launch_args {
 /* bp_kernel.flags */
 #define BP_KERNEL_DETERMINISTIC_BIT 1u /* bitwise equal reruns */
 
-/* bp_kernel.depends_on: what a plan was made from, and so when the core needs another one. Without
- * any bit the core makes one plan per selection, and its query has sizes -1. */
+/* bp_kernel.depends_on: what of the query plan may depend on, beside dtypes, ranks and attributes,
+ * and is shown: without SIZES all sizes are -1, without STRIDES all strides are NULL. HOST_DATA
+ * goes with BP_ARG_HOST_AT_PLAN_BIT, which shows the bytes. The core may call plan again for any
+ * shape, also for one that it asked about before; a later core may use one plan for all calls that
+ * differ only in what no bit names. */
 #define BP_DEPENDS_SIZES_BIT 1u
 #define BP_DEPENDS_STRIDES_BIT 2u
 #define BP_DEPENDS_HOST_DATA_BIT 4u
@@ -148,7 +155,10 @@ struct bp_kernel {
   uint32_t struct_size;
   uint32_t flags;       /* BP_KERNEL_*_BIT */
   bp_str name;          /* unique in the plugin, for people: "conv_f32_direct" */
-  bp_str op;            /* the operator's name in ops.json: "conv"; another plugin's: "vendor.op" */
+  bp_str op;            /* the operator's name: "conv". An installed SDK lists them in
+                           share/doc/backplane: operators.md, and ops.json for programs. Names with
+                           a dot, "vendor.op", are reserved. A kernel for an operator that the core
+                           does not know is logged and never used. */
   uint32_t version_min; /* operator versions this kernel computes */
   uint32_t version_max;
   uint32_t op_since;           /* the highest `since` of an argument or attribute it knows */
@@ -160,7 +170,8 @@ struct bp_kernel {
   uint32_t depends_on;                 /* BP_DEPENDS_*_BIT */
   uint32_t reserved;                   /* 0 */
 
-  /* supports: can this kernel compute that? Pure and cheap; it touches no device.
+  /* supports: can this kernel compute that? Pure and cheap; it touches no device. The core
+   * may keep the answer for all calls with these dtypes, ranks and attributes.
    * Errors: none; a failure counts as no. Threads: any-thread. Blocks: no.
    * Absent: yes to everything the descriptor admits. */
   bp_status (*supports)(bp_device* device, const bp_kernel_query* query, bp_support* out_support);
@@ -184,7 +195,9 @@ struct bp_kernel {
   bp_status (*launch)(const bp_launch_args* args);
 
   /* state_create: what a launch changes and no two launches at once may share (vendor handles,
-   * memory objects). One per run context. Errors: BP_OUT_OF_MEMORY. Ownership: state_destroy.
+   * memory objects). One for each launch of a run context; eager calls with one plan have one per
+   * stream on a queued device, and one per call in progress on an inline one.
+   * Errors: BP_OUT_OF_MEMORY. Ownership: state_destroy.
    * Threads: any-thread. Blocks: it may. Absent (with state_destroy): launch gets NULL. A core
    * calls it where it is there (required since 0.1). */
   bp_status (*state_create)(bp_device* device, const bp_kernel* kernel, const bp_kernel_plan* plan,

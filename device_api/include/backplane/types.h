@@ -17,8 +17,8 @@ typedef struct bp_str {
 } bp_str;
 
 /* A place in memory. Frozen. `handle` is whatever the device's mem_alloc answered and need not be
- * an address; where the device says BP_DEVICE_ADDRESS, the address is handle + offset_bytes. On the
- * host end of a copy the handle is a host address. handle 0 means "no memory". */
+ * an address; where the device says BP_DEVICE_ADDRESS_BIT, the address is handle + offset_bytes. On
+ * the host end of a copy the handle is a host address. handle 0 means "no memory". */
 typedef struct bp_mem {
   uint64_t handle;
   uint64_t offset_bytes;

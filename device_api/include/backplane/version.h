@@ -5,7 +5,7 @@
  * A plugin's manifest names the oldest version it can live with (abi_min) and the one it was built
  * against (abi_built); a core has its own range. The pair loads unless
  * plugin.abi_min > core.abi_max or plugin.abi_built < core.abi_min.
- * 0.x is recorded, not frozen: a break needs an ADR and raises BP_ABI_CORE_MIN_*.
+ * 0.x is recorded, not frozen: a break needs an ADR and raises BP_ABI_CORE_MIN.
  */
 #ifndef BACKPLANE_VERSION_H
 #define BACKPLANE_VERSION_H

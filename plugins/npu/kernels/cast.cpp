@@ -54,8 +54,8 @@ void cast(const Launch& launch) {
 
 bp_status supports(bp_device* device, const bp_kernel_query* query, bp_support* out_support) {
   return slot("supports", device, {query, out_support}, [&] {
-    const bp_kernel_query wanted = read_args(query);
-    const bp_arg_info output = read_args(arg_of(wanted, wanted.input_count));
+    const bp_kernel_query wanted = read_args(query, 0);
+    const bp_arg_info output = read_args(arg_of(wanted, wanted.input_count), 0);
     const bool known = (CastTypes::kMask & BP_DTYPE_BIT(output.dtype)) != 0;
     answer_support(out_support, known, "casts only to f32, i32, i64, u8 and bool");
   });

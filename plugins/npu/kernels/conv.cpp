@@ -144,7 +144,7 @@ void conv(const Window& window, const Launch& launch) {
 
 bp_status supports(bp_device* device, const bp_kernel_query* query, bp_support* out_support) {
   return slot("supports", device, {query, out_support}, [&] {
-    const uint32_t rank = read_args(arg_of(read_args(query), 0)).rank;
+    const uint32_t rank = read_args(arg_of(read_args(query, 0), 0), 0).rank;
     answer_support(out_support, rank >= 3 && rank <= 2 + kMaxSpatial,
                    "only 1 to 3 spatial dimensions");
   });

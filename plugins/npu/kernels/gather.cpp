@@ -58,8 +58,8 @@ void gather(const Launch& launch, uint32_t axis) {
 bp_status plan(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
                bp_kernel_plan** out_plan) {
   return slot("plan", device, {query, out_info, out_plan}, [&] {
-    const bp_kernel_query wanted = read_args(query);
-    const auto rank = int64_t{read_args(arg_of(wanted, 0)).rank};
+    const bp_kernel_query wanted = read_args(query, 0);
+    const auto rank = int64_t{read_args(arg_of(wanted, 0), 0).rank};
     const int64_t axis = read_attributes(wanted.attributes, bp_attrs_gather_defaults()).axis;
     const int64_t from_front = axis < 0 ? axis + rank : axis;
     if (from_front < 0 || from_front >= rank) refuse("gather: axis ", axis, " of rank ", rank);

@@ -109,7 +109,8 @@ class Call {
     if (kernel->supports != nullptr) {
       bp_support support{};
       support.struct_size = sizeof support;
-      EXPECT_EQ(kernel->supports(device.get(), &query, &support), BP_OK);
+      const bp_status status = kernel->supports(device.get(), &query, &support);
+      if (status != BP_OK) return status;
       if (support.answer == BP_SUPPORT_NO) {
         reason = sdk::view(support.reason);
         return BP_UNSUPPORTED;
@@ -151,6 +152,8 @@ class Call {
   Device device;
   const bp_kernel* kernel;
   bp_launch_args args{};
+  uint32_t query_flags = 0;
+  uint32_t info_flags = 0;  // of each argument of the query
   bool can_fault = false;
   std::string reason;
   bp_mem fault{};
@@ -171,13 +174,12 @@ class Call {
   bp_kernel_query make_query() {
     query_args_.clear();
     for (const Input& info : infos_) {
-      query_args_.push_back({sizeof(bp_arg_info), 0, info.dtype,
+      query_args_.push_back({sizeof(bp_arg_info), info_flags, info.dtype,
                              static_cast<uint32_t>(info.sizes.size()), info.sizes.data(),
                              info.strides.data(), nullptr});
     }
-    return {
-        sizeof(bp_kernel_query), 0,           kernel, 1, args.input_count, 1, sizeof(bp_arg_info),
-        query_args_.data(),      attributes_, 0};
+    return {sizeof(bp_kernel_query), query_flags,        kernel,      1, args.input_count, 1,
+            sizeof(bp_arg_info),     query_args_.data(), attributes_, 0};
   }
 
   const void* attributes_;

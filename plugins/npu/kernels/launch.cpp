@@ -117,8 +117,8 @@ int64_t* Launch::out_extents(size_t output) const {
 bp_status launch_kernel(const bp_launch_args* args, PrepareKernel prepare) noexcept {
   // All members up to this one are of the oldest ABI that this plugin serves.
   if (args == nullptr || !BP_SDK_HAS(args, out_extents)) return BP_INVALID_ARGUMENT;
-  const bp_launch_args wanted = read_args(args);
-  return slot("launch", wanted.device, {wanted.kernel, wanted.tensors}, [&] {
+  return slot("launch", args->device, {args->kernel, args->tensors}, [&] {
+    const bp_launch_args wanted = read_args(args, 0);
     if (wanted.stream != nullptr && &wanted.stream->device() != wanted.device) {
       refuse("launch: the stream is of another device");
     }

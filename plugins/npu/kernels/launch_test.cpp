@@ -7,6 +7,7 @@
 namespace bp::npu_test {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -206,6 +207,45 @@ TEST(NpuLaunch, WrongPointers_AreRefusedWithWords) {
   call.args.stream = nullptr;
   EXPECT_EQ(call.kernel->launch(&call.args), BP_INVALID_ARGUMENT);
   EXPECT_THAT(call.device.host().last_message(), HasSubstr("is it a host pointer?"));
+}
+
+TEST(NpuLaunch, UnknownFlags_AreUnsupportedAndNothingRuns) {
+  constexpr uint32_t kUnknownFlag = 1u << 30;
+  Call call("relu", {dense<float>({2}, {-1, 1})}, BP_DTYPE_F32, {2});
+  const Stream stream(call.device);
+  call.args.flags = kUnknownFlag;
+  for (bp_stream* where : {static_cast<bp_stream*>(nullptr), stream.get()}) {
+    EXPECT_EQ(call.launch(where), BP_UNSUPPORTED);
+    EXPECT_THAT(call.device.host().last_message(), HasSubstr("flags 1073741824"));
+    EXPECT_EQ(stream.sync(), BP_OK);
+    EXPECT_THAT(call.output<uint8_t>(), Each(0xee));
+  }
+}
+
+TEST(NpuKernel, UnknownFlagsInAQuery_AreUnsupported) {
+  constexpr uint32_t kUnknownFlag = 1u << 30;
+  const bp_attrs_gather along_rows = gather_axis(0);
+  Call calls[] = {{"cast", {dense<float>({1}, {1})}, BP_DTYPE_I32, {1}},
+                  {"conv",
+                   {dense<float>({1, 1, 3}, {1, 2, 3}), dense<float>({1, 1, 1}, {1})},
+                   BP_DTYPE_F32,
+                   {1, 1, 3}},
+                  {"gather",
+                   {dense<float>({1}, {1}), dense<int64_t>({1}, {0})},
+                   BP_DTYPE_F32,
+                   {1},
+                   &along_rows}};
+  for (Call& call : calls) {
+    call.query_flags = kUnknownFlag;
+    EXPECT_EQ(call.make_plan(), BP_UNSUPPORTED);
+    EXPECT_THAT(call.device.host().last_message(), HasSubstr("flags 1073741824"));
+    call.query_flags = 0;
+    call.info_flags = kUnknownFlag;
+    EXPECT_EQ(call.make_plan(), BP_UNSUPPORTED);
+    EXPECT_EQ(call.args.plan, nullptr);
+    call.info_flags = 0;
+    EXPECT_EQ(call.make_plan(), BP_OK);
+  }
 }
 
 TEST(NpuLaunch, Latency_ChangesNoResult) {

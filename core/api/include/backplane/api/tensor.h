@@ -16,7 +16,7 @@ BPA_API bpa_status bpa_tensor_create(bpa_device* device, uint32_t dtype, const i
                                      uint32_t rank, bpa_tensor** out_tensor);
 
 /* Copies contiguous host values; `bytes` must be their exact size. device NULL: stays in host
- * memory, and moves where it is used. After TIMEOUT the device may still read `data`. */
+ * memory, and moves where it is used. When this returns, nothing reads `data` any more. */
 BPA_API bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, const int64_t* sizes,
                                         uint32_t rank, const void* data, uint64_t bytes,
                                         bpa_tensor** out_tensor);
@@ -40,9 +40,9 @@ typedef struct bpa_wrap_args {
 
 /* A tensor in the caller's memory, without a copy. device NULL: host memory. On success the library
  * keeps the memory until the last use by tensors, views and runs is over, work in queues included
- * (the release that ends it waits), then calls the deleter, exactly once, on the thread that it
- * happens on; the deleter may call the API. On an error the deleter is not called and the memory
- * stays the caller's. A forked child calls no deleter.
+ * (the release that ends it waits, beyond BACKPLANE_TIMEOUT the next sync of the device or close
+ * does), then calls the deleter, exactly once, on that thread; it may call the API. On an error it
+ * is not called and the memory stays the caller's. A forked child calls no deleter.
  * Errors: INVALID_ARGUMENT for sizes and strides that leave the memory, a dtype that is none, an
  * element that is not aligned. */
 BPA_API bpa_status bpa_tensor_wrap(bpa_device* device, const bpa_wrap_args* args,

@@ -15,12 +15,12 @@
 
 namespace bp {
 
-struct Segment {
+struct MemorySegment {
   uint64_t handle;
   uint64_t bytes;
   Allocator::Pool* pool;
   Block* first;
-  Segment* next_retired = nullptr;
+  MemorySegment* next_retired = nullptr;
 
   bool is_unused() const { return first->free && first->next == nullptr; }
 };
@@ -221,7 +221,7 @@ void Allocator::clear_shelves(Pool& pool) {
 }
 
 Status Allocator::trim() {
-  Segment* retired = nullptr;
+  MemorySegment* retired = nullptr;
   {
     const std::lock_guard lock(mutex_);
     stats_.trim_count += 1;
@@ -370,7 +370,7 @@ Block* Allocator::merge(Block* left, Block* right) {
 // sizes that change from run to run would else leave a segment for each of them.
 Block* Allocator::make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mutex>& lock) {
   clear_shelves(pool);
-  Segment* const retired = retire_unused(&pool);
+  MemorySegment* const retired = retire_unused(&pool);
   if (retired == nullptr) return nullptr;
   lock.unlock();
   const Status idle = contain([&] { return quiesce_(); });
@@ -386,8 +386,8 @@ Block* Allocator::make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mut
   return block;
 }
 
-Segment* Allocator::retire_unused(const Pool* pool) {
-  Segment* retired = nullptr;
+MemorySegment* Allocator::retire_unused(const Pool* pool) {
+  MemorySegment* retired = nullptr;
   for (const auto& segment : segments_) {
     if ((pool != nullptr && segment->pool != pool) || !segment->is_unused()) continue;
     remove_free(*segment->pool, segment->first);
@@ -397,19 +397,19 @@ Segment* Allocator::retire_unused(const Pool* pool) {
   return retired;
 }
 
-void Allocator::reinstate(Segment* retired) {
+void Allocator::reinstate(MemorySegment* retired) {
   while (retired != nullptr) {
-    Segment& segment = *std::exchange(retired, retired->next_retired);
+    MemorySegment& segment = *std::exchange(retired, retired->next_retired);
     insert_free(*segment.pool, segment.first);
     --retired_count_;
   }
   nothing_retired_.notify_all();
 }
 
-uint64_t Allocator::release(Segment* retired) {
+uint64_t Allocator::release(MemorySegment* retired) {
   uint64_t released_bytes = 0;
   while (retired != nullptr) {
-    Segment& segment = *std::exchange(retired, retired->next_retired);
+    MemorySegment& segment = *std::exchange(retired, retired->next_retired);
     slots_.memory.mem_free(slots_.memory_self, segment.handle);
     released_bytes += segment.bytes;
     delete_block(std::exchange(segment.first, nullptr));
@@ -423,7 +423,7 @@ uint64_t Allocator::release(Segment* retired) {
 
 Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag) {
   // All that needs host memory comes before the device's is taken, so that none of it is lost.
-  auto segment = std::make_unique<Segment>();
+  auto segment = std::make_unique<MemorySegment>();
   segments_.reserve(segments_.size() + 1);
   uint64_t segment_bytes = bytes <= kSmallBlock ? kSmallSegment : round_up(bytes, kSmallSegment);
   uint64_t handle = 0;

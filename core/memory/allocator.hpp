@@ -47,7 +47,7 @@ struct Block {
   uint64_t bytes = 0;
 
   // The allocator's own.
-  struct Segment* segment = nullptr;
+  struct MemorySegment* segment = nullptr;
   Block* previous = nullptr;  // neighbours in the segment
   Block* next = nullptr;
   Block* free_previous = nullptr;  // neighbours in a bin; next also links unused Block objects
@@ -119,9 +119,9 @@ class Allocator {
   /// Memory goes back to the device in two steps, and the device's work ends in between: unused
   /// segments are retired, so that no thread starts work on them while that is waited for; then
   /// they are released, or reinstated if the wait failed. All three need mutex_.
-  Segment* retire_unused(const Pool* pool);  // nullptr: of all pools
-  uint64_t release(Segment* retired);        // how many bytes
-  void reinstate(Segment* retired);
+  MemorySegment* retire_unused(const Pool* pool);  // nullptr: of all pools
+  uint64_t release(MemorySegment* retired);        // how many bytes
+  void reinstate(MemorySegment* retired);
   MemoryStats gather_stats() const;                           // needs mutex_
   Status out_of_memory(uint64_t bytes, MemoryTag tag) const;  // needs mutex_
   /// Makes sure of two unused blocks, the most that one allocation takes, so that no host memory
@@ -136,7 +136,7 @@ class Allocator {
   const Explain explain_;
   mutable std::mutex mutex_;  // a shelf's may be taken under it, never the other way round
   std::unordered_map<const void*, std::unique_ptr<Pool>> pools_;
-  std::vector<std::unique_ptr<Segment>> segments_;
+  std::vector<std::unique_ptr<MemorySegment>> segments_;
   size_t retired_count_ = 0;
   std::condition_variable nothing_retired_;
   std::vector<std::unique_ptr<Block[]>> block_slabs_;

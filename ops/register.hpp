@@ -8,7 +8,7 @@
 #include <span>
 
 #include "core/base/status.hpp"
-#include "core/dispatch/schema.hpp"
+#include "core/op/schema.hpp"
 
 namespace bp {
 

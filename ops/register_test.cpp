@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "backplane/ops/attributes.h"
-#include "core/dispatch/attributes.hpp"
+#include "core/op/attributes.hpp"
 
 namespace bp {
 namespace {

@@ -3,7 +3,7 @@
 // Runtime, devices, log and errors of the C API.
 #include "core/api/handles.hpp"
 #include "core/base/log.hpp"
-#include "core/emulation/features.hpp"
+#include "core/device/features.hpp"
 #include "ops/register.hpp"
 
 namespace bp {
@@ -46,7 +46,7 @@ Result<RuntimeArgs> runtime_args(const bpa_runtime_args& given) {
 }
 
 bpa_device_info device_info(Device& device) {
-  const bp_device_props& props = device.slots().props;
+  const bp_device_props& props = device.table().props;
   const MemoryStats stats = device.allocator().stats();
   const DeviceCounters& counters = device.counters();
   bpa_device_info info{};
@@ -57,14 +57,14 @@ bpa_device_info device_info(Device& device) {
   info.memory_bytes = props.memory_bytes;
   info.memory_used_bytes = stats.allocated_bytes;
   info.memory_reserved_bytes = stats.reserved_bytes;
-  info.features = props.features & ~device.slots().emulated;
+  info.features = props.features & ~device.table().emulated;
   info.launch_count = counters.launches.load();
   info.decomposed_count = counters.decomposed_ops;
   info.fallback_count = counters.fallback_ops;
   info.copy_in_count = counters.host_to_device_copies;
   info.copy_out_count = counters.device_to_host_copies;
-  info.materialise_count = counters.materialisations;
-  info.emulated_features = device.slots().emulated;
+  info.materialise_count = counters.contiguous_copies;
+  info.emulated_features = device.table().emulated;
   info.device_flags = props.flags;
   info.execution = props.execution;
   info.compute_unit_count = props.compute_unit_count;
@@ -206,7 +206,7 @@ bpa_status bpa_device_get_feature(bpa_device* device, uint64_t index, bpa_featur
     bpa_feature_info info{};
     info.name = feature.name;
     info.bit = feature.bit;
-    info.state = bp::kFeatureStates[static_cast<size_t>(state_of(feature, source->slots()))];
+    info.state = bp::kFeatureStates[static_cast<size_t>(state_of(feature, source->table()))];
     return bp::write_struct(out_info, info, "out_info");
   });
 }

@@ -116,7 +116,7 @@ Status wrap(Device* device, const bpa_wrap_args& args, bpa_tensor** out_tensor) 
     BP_TRY_ASSIGN(strides, read_dims(args.strides, args.rank, "args.strides", "args.rank"));
   }
   const bool address =
-      device == nullptr || (device->slots().props.flags & BP_DEVICE_ADDRESS_BIT) != 0;
+      device == nullptr || (device->table().props.flags & BP_DEVICE_ADDRESS_BIT) != 0;
   BP_TRY(check_place(device, args, address));
   BP_TRY(check_inside(args, sizes, strides));
   // Where handles are addresses the storage begins on a boundary, so that the tensor's offset tells

@@ -88,8 +88,8 @@ struct LocalSlots {
 };
 
 LocalSlots& local_slots() {
-  static thread_local LocalSlots slots;
-  return slots;
+  static thread_local LocalSlots table;
+  return table;
 }
 
 constexpr std::string_view kKindNames[] = {"",          "a runtime", "a device",      "a tensor",

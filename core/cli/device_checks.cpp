@@ -12,9 +12,9 @@
 #include <cmath>
 #include <functional>
 
-#include "core/dispatch/attributes.hpp"
 #include "core/dispatch/call.hpp"
 #include "core/dispatch/dispatcher.hpp"
+#include "core/op/attributes.hpp"
 #include "ops/oracle/oracle.hpp"
 
 namespace bp::cli {
@@ -82,8 +82,8 @@ OracleTensor pattern(const Dims& sizes, uint32_t seed) {
   return OracleTensor::from_f64(BP_DTYPE_F32, sizes, values);
 }
 
-Result<Placement> placement_of(Device& device, OpId op, const std::vector<OracleTensor>& inputs,
-                               const void* attributes) {
+Result<RouteKind> route_of(Device& device, OpId op, const std::vector<OracleTensor>& inputs,
+                           const void* attributes) {
   std::vector<ArgType> types;
   for (const OracleTensor& input : inputs) {
     types.push_back({.dtype = input.dtype,
@@ -92,8 +92,8 @@ Result<Placement> placement_of(Device& device, OpId op, const std::vector<Oracle
                      .offset_bytes = 0,
                      .host_data = nullptr});
   }
-  BP_TRY_ASSIGN(auto resolution, Dispatcher::of(device).resolve(op, types, attributes));
-  return resolution->placement;
+  BP_TRY_ASSIGN(auto route, Dispatcher::of(device).resolve(op, types, attributes));
+  return route->kind;
 }
 
 Result<OracleTensor> run_on(Runtime& runtime, Device& device, OpId op,
@@ -141,8 +141,8 @@ Status check_against_oracle(Runtime& runtime, Device& device, const OperatorCase
   const auto op = runtime.registry().find(check.op);
   if (!op) return Status(BP_UNSUPPORTED, "there is no operator " + check.op);
   const void* attributes = check.attributes.data();
-  BP_TRY_ASSIGN(const Placement placement, placement_of(device, *op, check.inputs, attributes));
-  out_result->placement = placement_name(placement);
+  BP_TRY_ASSIGN(const RouteKind kind, route_of(device, *op, check.inputs, attributes));
+  out_result->placement = route_name(kind);
   BP_TRY_ASSIGN(const OracleTensor found, run_on(runtime, device, *op, check.inputs, attributes));
   std::vector<OracleTensor> expected;
   BP_TRY(evaluate(runtime.registry().schema(*op), check.inputs, attributes, &expected));

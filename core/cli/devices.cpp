@@ -19,7 +19,7 @@ std::string devices_json(const Runtime& runtime) {
   JsonWriter json;
   json.begin_object().key("devices").begin_array();
   for (const Ref<Device>& device : runtime.devices()) {
-    const bp_device_props& props = device->slots().props;
+    const bp_device_props& props = device->table().props;
     const LoadedPlugin& plugin = device->plugin();
     json.begin_object()
         .field("name", device->name())
@@ -46,7 +46,7 @@ std::string devices_json(const Runtime& runtime) {
 void print_devices(const Runtime& runtime) {
   Table table({"device", "is", "memory", "execution", "kernels", "plugin"}, {2, 4});
   for (const Ref<Device>& device : runtime.devices()) {
-    const bp_device_props& props = device->slots().props;
+    const bp_device_props& props = device->table().props;
     const Manifest& manifest = device->plugin().manifest();
     const std::string memory = props.memory_bytes == 0 ? "?" : bytes_text(props.memory_bytes);
     table.add({device->name(), text_of(props.name), memory, std::string(execution_name(*device)),
@@ -73,8 +73,8 @@ void print_features(const Runtime& runtime) {
   for (const Ref<Device>& device : runtime.devices()) {
     std::vector<std::string> cells{device->name()};
     for (const BandState& band : band_states(*device)) cells.emplace_back(band.state);
-    cells.push_back(text_of(device->slots().props.vendor));
-    cells.push_back(shortened(text_of(device->slots().props.driver)));
+    cells.push_back(text_of(device->table().props.vendor));
+    cells.push_back(shortened(text_of(device->table().props.driver)));
     table.add(std::move(cells));
   }
   print("\n" + table.to_string(""));

@@ -8,7 +8,7 @@
 
 #include "core/base/log.hpp"
 #include "core/cli/text.hpp"
-#include "core/emulation/features.hpp"
+#include "core/device/features.hpp"
 #include "ops/register.hpp"
 
 namespace bp::cli {
@@ -92,7 +92,7 @@ std::vector<BandState> band_states(const Device& device) {
   std::vector<BandState> states;
   for (const Feature& feature : kFeatures) {
     states.push_back(
-        {feature.name, kStates[static_cast<size_t>(state_of(feature, device.slots()))]});
+        {feature.name, kStates[static_cast<size_t>(state_of(feature, device.table()))]});
   }
   return states;
 }

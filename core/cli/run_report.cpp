@@ -63,8 +63,7 @@ std::string latency_text(const Latency& latency) {
 std::string placements_text(const RunReport& report) {
   Table table({"node", "operator", "runs", "why not native", "kernels"});
   for (const PlacementRow& row : report.placements) {
-    table.add(
-        {row.node, row.op, std::string(placement_name(row.placement)), row.reason, row.kernels});
+    table.add({row.node, row.op, std::string(route_name(row.kind)), row.reason, row.kernels});
   }
   return "\n" + table.to_string();
 }
@@ -148,7 +147,7 @@ void write_placement(const RunArgs& args, const RunReport& report, JsonWriter* o
     out_json->begin_object()
         .field("node", row.node)
         .field("operator", row.op)
-        .field("placement", placement_name(row.placement))
+        .field("placement", route_name(row.kind))
         .field("kernels", row.kernels)
         .field("reason", row.reason)
         .end_object();

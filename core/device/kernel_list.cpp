@@ -96,7 +96,7 @@ Result<KernelList> validate_kernels(std::string_view plugin_id, const bp_kernel_
   return result;
 }
 
-Result<KernelList> list_kernels(const LoadedPlugin& plugin, const DeviceSlots& device) {
+Result<KernelList> list_kernels(const LoadedPlugin& plugin, const DeviceTable& device) {
   bp_kernel_list list{};
   list.struct_size = sizeof(list);
   const auto lock = lock_plugin(device);

@@ -11,7 +11,7 @@
 
 #include "backplane/device_api.h"
 #include "core/base/status.hpp"
-#include "core/emulation/device_slots.hpp"
+#include "core/device/device_table.hpp"
 
 namespace bp {
 
@@ -39,7 +39,7 @@ struct KernelList {
 
 /// Asks an open device for its kernels and checks every descriptor; a bad one is left out, by name.
 /// Errors: the plugin's own; INTERNAL for a list that cannot be read. Any thread.
-Result<KernelList> list_kernels(const LoadedPlugin& plugin, const DeviceSlots& device);
+Result<KernelList> list_kernels(const LoadedPlugin& plugin, const DeviceTable& device);
 /// The check behind list_kernels, for lists that come from elsewhere.
 Result<KernelList> validate_kernels(std::string_view plugin_id, const bp_kernel_list& list);
 

@@ -5,7 +5,7 @@
 
 #include <bit>
 
-#include "core/emulation/features.hpp"
+#include "core/device/features.hpp"
 #include "core/plugin/foreign.hpp"
 #include "core/plugin/loader.hpp"
 
@@ -40,28 +40,28 @@ Status check_props(const PluginTables& tables, bp_device_props* props) {
 }
 
 // Slots of bands that this device does not have must not be called, so they are not there.
-void fill_tables(const PluginTables& tables, DeviceSlots* slots) {
-  const auto lacks = [slots](uint64_t band) { return (slots->props.features & band) == 0; };
-  slots->device_api = tables.device;
-  slots->memory = tables.memory;
-  slots->stream = tables.stream;
-  slots->kernel = tables.kernel;
-  if (lacks(BP_FEATURE_FILL_BIT)) slots->memory.mem_fill = nullptr;
-  if (lacks(BP_FEATURE_PINNED_BIT)) slots->memory.host_alloc = nullptr;
-  if (lacks(BP_FEATURE_PINNED_BIT)) slots->memory.host_free = nullptr;
-  if (lacks(BP_FEATURE_MAP_BIT)) slots->memory.mem_map = nullptr;
-  if (lacks(BP_FEATURE_MAP_BIT)) slots->memory.mem_unmap = nullptr;
-  if (lacks(BP_FEATURE_NATIVE_BIT)) slots->stream.stream_native_handle = nullptr;
-  if (lacks(BP_FEATURE_NATIVE_BIT)) slots->stream.stream_wrap = nullptr;
-  const auto elapsed = slots->stream.event_elapsed;
-  if (lacks(BP_FEATURE_ASYNC_BIT)) slots->stream = {};
-  slots->stream.struct_size = sizeof(bp_stream_api);
-  slots->stream.event_elapsed = lacks(BP_FEATURE_TIMING_BIT) ? nullptr : elapsed;
+void fill_tables(const PluginTables& tables, DeviceTable* table) {
+  const auto lacks = [table](uint64_t band) { return (table->props.features & band) == 0; };
+  table->device_api = tables.device;
+  table->memory = tables.memory;
+  table->stream = tables.stream;
+  table->kernel = tables.kernel;
+  if (lacks(BP_FEATURE_FILL_BIT)) table->memory.mem_fill = nullptr;
+  if (lacks(BP_FEATURE_PINNED_BIT)) table->memory.host_alloc = nullptr;
+  if (lacks(BP_FEATURE_PINNED_BIT)) table->memory.host_free = nullptr;
+  if (lacks(BP_FEATURE_MAP_BIT)) table->memory.mem_map = nullptr;
+  if (lacks(BP_FEATURE_MAP_BIT)) table->memory.mem_unmap = nullptr;
+  if (lacks(BP_FEATURE_NATIVE_BIT)) table->stream.stream_native_handle = nullptr;
+  if (lacks(BP_FEATURE_NATIVE_BIT)) table->stream.stream_wrap = nullptr;
+  const auto elapsed = table->stream.event_elapsed;
+  if (lacks(BP_FEATURE_ASYNC_BIT)) table->stream = {};
+  table->stream.struct_size = sizeof(bp_stream_api);
+  table->stream.event_elapsed = lacks(BP_FEATURE_TIMING_BIT) ? nullptr : elapsed;
 }
 
 }  // namespace
 
-Result<DeviceSlots> open_device(const LoadedPlugin& plugin, uint32_t index,
+Result<DeviceTable> open_device(const LoadedPlugin& plugin, uint32_t index,
                                 const std::vector<OptionSetting>& options) {
   const std::string name = fmt::format("{}:{}", plugin.id(), index);
   if (index >= plugin.device_count()) {
@@ -77,24 +77,24 @@ Result<DeviceSlots> open_device(const LoadedPlugin& plugin, uint32_t index,
       arrays.values.data()};
   const bp_device_api& api = plugin.tables().device;
   HostContext& host = plugin.host();
-  DeviceSlots slots;
-  slots.host = HostContext::api();
-  slots.host_ctx = &host;
-  const bp_status code = api.device_open(plugin.instance(), &args, &slots.device);
+  DeviceTable table;
+  table.host = HostContext::api();
+  table.host_ctx = &host;
+  const bp_status code = api.device_open(plugin.instance(), &args, &table.device);
   if (code != BP_OK) return host.to_status(code, name + ": device_open");
-  if (slots.device == nullptr) return fail(BP_INTERNAL, "{}: device_open gave no device", name);
-  slots.props.struct_size = sizeof(slots.props);
+  if (table.device == nullptr) return fail(BP_INTERNAL, "{}: device_open gave no device", name);
+  table.props.struct_size = sizeof(table.props);
   // Out of memory for words, too, the device is closed again.
   const Status status = contain([&]() -> Status {
-    BP_TRY(host.to_status(api.device_props(slots.device, &slots.props), "device_props"));
-    return check_props(plugin.tables(), &slots.props);
+    BP_TRY(host.to_status(api.device_props(table.device, &table.props), "device_props"));
+    return check_props(plugin.tables(), &table.props);
   });
   if (!status.ok()) {
-    api.device_close(slots.device);
+    api.device_close(table.device);
     return status.with_prefix(name);
   }
-  fill_tables(plugin.tables(), &slots);
-  return slots;
+  fill_tables(plugin.tables(), &table);
+  return table;
 }
 
 }  // namespace bp

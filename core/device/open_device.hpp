@@ -7,19 +7,19 @@
 #include <vector>
 
 #include "core/base/status.hpp"
-#include "core/emulation/device_slots.hpp"
+#include "core/device/device_table.hpp"
 #include "core/plugin/manifest.hpp"
 
 namespace bp {
 
 class LoadedPlugin;
 
-/// Opens device `index` and fills device, props, host and the tables of DeviceSlots; slots of bands
-/// that this device's props switch off are null. complete() and, at the end, device_close are the
-/// caller's. `options` (device scope) come on top of plugin.device_options(). Any thread. Blocks.
-/// Errors: INVALID_ARGUMENT for the index or an option; the plugin's own; INTERNAL naming what is
-/// wrong in the props.
-Result<DeviceSlots> open_device(const LoadedPlugin& plugin, uint32_t index,
+/// Opens device `index` and fills device, props, host and the tables of DeviceTable; slots of bands
+/// that this device's props switch off are null. emulate_missing() and, at the end, device_close
+/// are the caller's. `options` (device scope) come on top of plugin.device_options(). Any thread.
+/// Blocks. Errors: INVALID_ARGUMENT for the index or an option; the plugin's own; INTERNAL naming
+/// what is wrong in the props.
+Result<DeviceTable> open_device(const LoadedPlugin& plugin, uint32_t index,
                                 const std::vector<OptionSetting>& options);
 
 }  // namespace bp

@@ -25,7 +25,7 @@ class Devices : public testing::Test {
     options.plugin_options = {{"good.devices", "2"}, {"good.memory", "1MiB"}};
     return load_plugins(options);
   }
-  Result<DeviceSlots> open(const std::vector<OptionSetting>& options, uint32_t index = 0) {
+  Result<DeviceTable> open(const std::vector<OptionSetting>& options, uint32_t index = 0) {
     return open_device(*set_.plugins.at(0), index, options);
   }
   PluginTree tree_;
@@ -35,30 +35,30 @@ class Devices : public testing::Test {
 std::string text(bp_str value) { return {value.ptr, value.len}; }
 
 TEST_F(Devices, OpenDevice_GoodDevice_FillsSlotsAndMasksProps) {
-  const auto slots = open({}, 1);
-  ASSERT_TRUE(slots.ok()) << slots.status().to_string();
-  EXPECT_NE(slots->device, nullptr);
-  EXPECT_EQ(slots->props.struct_size, sizeof(bp_device_props));
-  EXPECT_EQ(slots->props.flags, BP_DEVICE_ADDRESS_BIT | BP_DEVICE_HOST_MEMORY_BIT);
-  EXPECT_EQ(slots->props.features, 0u);
-  EXPECT_EQ(slots->props.execution, BP_EXECUTION_QUEUED);
-  EXPECT_EQ(slots->props.memory_bytes, 1u << 20);
-  EXPECT_EQ(text(slots->props.name), "fake accelerator");
-  EXPECT_NE(slots->memory.mem_alloc, nullptr);
-  EXPECT_EQ(slots->memory.mem_fill, nullptr);
-  EXPECT_NE(slots->kernel.kernel_list, nullptr);
-  EXPECT_EQ(slots->host, HostContext::api());
-  EXPECT_EQ(slots->host_ctx, &set_.plugins[0]->host());
-  EXPECT_EQ(slots->device_api.device_close(slots->device), BP_OK);
+  const auto table = open({}, 1);
+  ASSERT_TRUE(table.ok()) << table.status().to_string();
+  EXPECT_NE(table->device, nullptr);
+  EXPECT_EQ(table->props.struct_size, sizeof(bp_device_props));
+  EXPECT_EQ(table->props.flags, BP_DEVICE_ADDRESS_BIT | BP_DEVICE_HOST_MEMORY_BIT);
+  EXPECT_EQ(table->props.features, 0u);
+  EXPECT_EQ(table->props.execution, BP_EXECUTION_QUEUED);
+  EXPECT_EQ(table->props.memory_bytes, 1u << 20);
+  EXPECT_EQ(text(table->props.name), "fake accelerator");
+  EXPECT_NE(table->memory.mem_alloc, nullptr);
+  EXPECT_EQ(table->memory.mem_fill, nullptr);
+  EXPECT_NE(table->kernel.kernel_list, nullptr);
+  EXPECT_EQ(table->host, HostContext::api());
+  EXPECT_EQ(table->host_ctx, &set_.plugins[0]->host());
+  EXPECT_EQ(table->device_api.device_close(table->device), BP_OK);
 }
 
 TEST_F(Devices, OpenDevice_OwnOptions_ComeOnTopOfThePluginsOnes) {
-  const auto slots = open({{"memory", "2MiB"}, {"inline", "true"}, {"host_memory", "false"}});
-  ASSERT_TRUE(slots.ok()) << slots.status().to_string();
-  EXPECT_EQ(slots->props.memory_bytes, 2u << 20);
-  EXPECT_EQ(slots->props.execution, BP_EXECUTION_INLINE);
-  EXPECT_EQ(slots->props.flags, BP_DEVICE_ADDRESS_BIT);
-  EXPECT_EQ(slots->device_api.device_close(slots->device), BP_OK);
+  const auto table = open({{"memory", "2MiB"}, {"inline", "true"}, {"host_memory", "false"}});
+  ASSERT_TRUE(table.ok()) << table.status().to_string();
+  EXPECT_EQ(table->props.memory_bytes, 2u << 20);
+  EXPECT_EQ(table->props.execution, BP_EXECUTION_INLINE);
+  EXPECT_EQ(table->props.flags, BP_DEVICE_ADDRESS_BIT);
+  EXPECT_EQ(table->device_api.device_close(table->device), BP_OK);
 }
 
 TEST_F(Devices, OpenDevice_BadArguments_AreNamed) {
@@ -96,10 +96,10 @@ TEST_F(Devices, OpenDevice_EachFault_IsRefusedAndTheDeviceClosed) {
 }
 
 TEST_F(Devices, ListKernels_OfTheFake_LeavesTheBrokenOneOut) {
-  const auto slots = open({});
-  ASSERT_TRUE(slots.ok());
+  const auto table = open({});
+  ASSERT_TRUE(table.ok());
   LogCapture log;
-  const auto list = list_kernels(*set_.plugins[0], *slots);
+  const auto list = list_kernels(*set_.plugins[0], *table);
   ASSERT_TRUE(list.ok()) << list.status().to_string();
   ASSERT_EQ(list->kernels.size(), 3u);
   EXPECT_EQ(list->kernels[0].name, "relu_plain");
@@ -110,7 +110,7 @@ TEST_F(Devices, ListKernels_OfTheFake_LeavesTheBrokenOneOut) {
   EXPECT_EQ(list->refused[0], "kernel 1 (broken): launch is missing");
   EXPECT_EQ(log.count(BP_LOG_WARNING, "plugin good: kernel 1 (broken): launch is missing is left"),
             1);
-  EXPECT_EQ(slots->device_api.device_close(slots->device), BP_OK);
+  EXPECT_EQ(table->device_api.device_close(table->device), BP_OK);
 }
 
 TEST_F(Devices, ListKernels_Faults_AreErrors) {
@@ -118,17 +118,17 @@ TEST_F(Devices, ListKernels_Faults_AreErrors) {
       {"list_fails", "INTERNAL: kernel_list: the kernels are lost"},
       {"list_null", "INTERNAL: kernel_list: expected an array of at most 65536, found 4 at 0x0"}};
   for (const auto& [fault, words] : faults) {
-    const auto slots = open({{"device_fault", fault}});
-    ASSERT_TRUE(slots.ok());
-    EXPECT_EQ(list_kernels(*set_.plugins[0], *slots).status().to_string(), words);
-    EXPECT_EQ(slots->device_api.device_close(slots->device), BP_OK);
+    const auto table = open({{"device_fault", fault}});
+    ASSERT_TRUE(table.ok());
+    EXPECT_EQ(list_kernels(*set_.plugins[0], *table).status().to_string(), words);
+    EXPECT_EQ(table->device_api.device_close(table->device), BP_OK);
   }
 }
 
 TEST_F(Devices, Launch_OfTheFakesAdd_BroadcastsAndComputes) {
-  const auto slots = open({});
-  ASSERT_TRUE(slots.ok());
-  const auto list = list_kernels(*set_.plugins[0], *slots);
+  const auto table = open({});
+  ASSERT_TRUE(table.ok());
+  const auto list = list_kernels(*set_.plugins[0], *table);
   ASSERT_TRUE(list.ok());
   float x[6] = {1, 2, 3, 4, 5, 6};
   float y[3] = {10, 20, 30};
@@ -147,14 +147,14 @@ TEST_F(Devices, Launch_OfTheFakesAdd_BroadcastsAndComputes) {
   const KernelRecord& add = list->kernels[1];
   bp_launch_args args{};
   args.struct_size = sizeof(args);
-  args.device = slots->device;
+  args.device = table->device;
   args.kernel = add.original;
   args.tensors = tensors;
   args.input_count = 2;
   args.output_count = 1;
   ASSERT_EQ(add.kernel.launch(&args), BP_OK);
   EXPECT_THAT(out, testing::ElementsAre(11, 22, 33, 14, 25, 36));
-  EXPECT_EQ(slots->device_api.device_close(slots->device), BP_OK);
+  EXPECT_EQ(table->device_api.device_close(table->device), BP_OK);
 }
 
 }  // namespace

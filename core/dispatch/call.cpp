@@ -123,9 +123,9 @@ void note_uses(Stream& stream, uint64_t seq, const PlannedKernel& kernel,
 }
 
 /// Inputs as the kernel takes them; NULL: absent.
-Status launch_native(Stream& stream, const Resolution& resolution, std::span<Tensor* const> inputs,
+Status launch_native(Stream& stream, const Route& route, std::span<Tensor* const> inputs,
                      std::span<Ref<Tensor>> out_outputs) {
-  const size_t output_count = resolution.output_plans.size();
+  const size_t output_count = route.output_plans.size();
   ArgArray<bp_tensor> tensors(inputs.size() + output_count);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i] == nullptr) {
@@ -138,14 +138,14 @@ Status launch_native(Stream& stream, const Resolution& resolution, std::span<Ten
     }
   }
   for (size_t i = 0; i < output_count; ++i) {
-    const OutputPlan& output = resolution.output_plans[i];
+    const OutputPlan& output = route.output_plans[i];
     BP_TRY_ASSIGN(Ref<Storage> storage, Storage::allocate(stream.device(), output.bytes,
                                                           MemoryTag::kActivations, stream));
     out_outputs[i] = Ref<Tensor>::make(std::move(storage), output.dtype, output.sizes,
                                        output.strides, uint64_t{0});
     out_outputs[i]->write_abi(&tensors[inputs.size() + i]);
   }
-  return launch_planned(stream, resolution.kernel, tensors.data(), inputs, out_outputs);
+  return launch_planned(stream, route.kernel, tensors.data(), inputs, out_outputs);
 }
 
 // One call in progress.
@@ -162,28 +162,28 @@ class Call {
 
   Status run(std::span<Ref<Tensor>> out_outputs) {
     BP_TRY(prepare_inputs());
-    BP_TRY_ASSIGN(const std::shared_ptr<const Resolution> resolution,
+    BP_TRY_ASSIGN(const std::shared_ptr<const Route> route,
                   Dispatcher::of(device_).resolve(args_.op, types_.span(), args_.attributes,
                                                   args_.deterministic));
-    switch (resolution->placement) {
-      case Placement::kView:
-        return run_view(*resolution, out_outputs);
-      case Placement::kNative:
-        return run_native(*resolution, out_outputs);
-      case Placement::kDecomposed:
-        return run_graph(*resolution, out_outputs);
-      case Placement::kFallback:
-        return run_on_host(*resolution, out_outputs);
+    switch (route->kind) {
+      case RouteKind::kView:
+        return run_view(*route, out_outputs);
+      case RouteKind::kNative:
+        return run_native(*route, out_outputs);
+      case RouteKind::kDecomposed:
+        return run_graph(*route, out_outputs);
+      case RouteKind::kFallback:
+        return run_on_host(*route, out_outputs);
     }
     return {};
   }
 
  private:
   Status prepare_inputs();
-  Status run_view(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
-  Status run_native(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
-  Status run_graph(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
-  Status run_on_host(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs);
+  Status run_view(const Route& route, std::span<Ref<Tensor>> out_outputs);
+  Status run_native(const Route& route, std::span<Ref<Tensor>> out_outputs);
+  Status run_graph(const Route& route, std::span<Ref<Tensor>> out_outputs);
+  Status run_on_host(const Route& route, std::span<Ref<Tensor>> out_outputs);
 
   Runtime& runtime_;
   const OpSchema& schema_;
@@ -222,30 +222,29 @@ Status Call::prepare_inputs() {
   return {};
 }
 
-Status Call::run_view(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs) {
+Status Call::run_view(const Route& route, std::span<Ref<Tensor>> out_outputs) {
   device_.counters().view_ops.fetch_add(1, std::memory_order_relaxed);
-  if (resolution.view_of_contiguous) {
+  if (route.view_of_contiguous) {
     BP_TRY_ASSIGN(inputs_[0], make_contiguous(inputs_[0], stream_));
   }
-  out_outputs[0] = inputs_[0]->view(resolution.outputs[0].sizes, resolution.view.strides,
-                                    resolution.view.offset);
+  out_outputs[0] = inputs_[0]->view(route.outputs[0].sizes, route.view.strides, route.view.offset);
   return {};
 }
 
-Status Call::run_native(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs) {
+Status Call::run_native(const Route& route, std::span<Ref<Tensor>> out_outputs) {
   ArgArray<Tensor*> inputs(args_.inputs.size());
   for (size_t i = 0; i < args_.inputs.size(); ++i) {
-    if (((resolution.kernel->materialise_mask() >> i) & 1) != 0 && inputs_[i]) {
+    if (((route.kernel->contiguous_mask() >> i) & 1) != 0 && inputs_[i]) {
       BP_TRY_ASSIGN(inputs_[i], make_contiguous(inputs_[i], stream_));
     }
     inputs[i] = inputs_[i].get();
   }
-  return launch_native(stream_, resolution, inputs.span(), out_outputs);
+  return launch_native(stream_, route, inputs.span(), out_outputs);
 }
 
-Status Call::run_graph(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs) {
+Status Call::run_graph(const Route& route, std::span<Ref<Tensor>> out_outputs) {
   device_.counters().decomposed_ops.fetch_add(1, std::memory_order_relaxed);
-  const Graph& graph = *resolution.graph;
+  const Graph& graph = *route.graph;
   std::vector<Ref<Tensor>> values(graph.values().size());
   for (size_t i = 0; i < graph.inputs().size(); ++i) values[graph.inputs()[i]] = inputs_[i];
   for (ValueId id = 0; id < values.size(); ++id) {
@@ -269,19 +268,18 @@ Status Call::run_graph(const Resolution& resolution, std::span<Ref<Tensor>> out_
   return {};
 }
 
-Status Call::run_on_host(const Resolution& resolution, std::span<Ref<Tensor>> out_outputs) {
+Status Call::run_on_host(const Route& route, std::span<Ref<Tensor>> out_outputs) {
   Device* host = runtime_.host_device();
   if (host == nullptr || host == &device_) {
-    return Status(BP_UNSUPPORTED, "no kernel on " + device_.name() + " (" + resolution.reason +
-                                      ")" +
+    return Status(BP_UNSUPPORTED, "no kernel on " + device_.name() + " (" + route.reason + ")" +
                                       (host == nullptr ? " and no host device is loaded" : ""));
   }
   if (runtime_.fallback_mode() == FallbackMode::kDeny) {
-    return Status(BP_UNSUPPORTED, "no kernel on " + device_.name() + " (" + resolution.reason +
+    return Status(BP_UNSUPPORTED, "no kernel on " + device_.name() + " (" + route.reason +
                                       ") and BACKPLANE_FALLBACK is deny");
   }
   device_.counters().fallback_ops.fetch_add(1, std::memory_order_relaxed);
-  runtime_.note_fallback(device_, args_.op, resolution.reason);
+  runtime_.note_fallback(device_, args_.op, route.reason);
   Stream& host_stream = host->default_stream();
   std::vector<Ref<Tensor>> copies(args_.inputs.size());
   std::vector<Tensor*> inputs(args_.inputs.size());
@@ -360,10 +358,10 @@ Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_o
   BP_TRY_ASSIGN(Device * device, choose_device(schema, args));
   Stream& stream = args.stream != nullptr ? *args.stream : device->default_stream();
   // The warm way: everything is where it is wanted, and how to run it is known.
-  const Resolution* known =
+  const Route* known =
       Dispatcher::of(*device).find(args.op, args.inputs, args.attributes, args.deterministic);
-  const bool straight = known != nullptr && known->placement == Placement::kNative &&
-                        known->kernel->materialise_mask() == 0;
+  const bool straight = known != nullptr && known->kind == RouteKind::kNative &&
+                        known->kernel->contiguous_mask() == 0;
   const Status status = straight ? launch_native(stream, *known, args.inputs, out_outputs)
                                  : Call(runtime, args, *device, stream).run(out_outputs);
   return status.ok() ? status : prefix(schema, status);

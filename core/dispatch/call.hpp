@@ -9,7 +9,7 @@
 #include <span>
 
 #include "core/base/status.hpp"
-#include "core/dispatch/schema.hpp"
+#include "core/op/schema.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/tensor.hpp"
 

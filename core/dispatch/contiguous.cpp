@@ -21,7 +21,7 @@ Result<std::shared_ptr<PlannedKernel>> plan_copy(const Tensor& tensor, Device& d
                      .offset_bytes = tensor.offset_bytes()};
   const TensorType out_type{.dtype = tensor.dtype(), .has_rank = true, .sizes = tensor.sizes()};
   auto planned = Dispatcher::of(device).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
-  if (planned.ok() && (*planned)->materialise_mask() != 0) {
+  if (planned.ok() && (*planned)->contiguous_mask() != 0) {
     return Status(BP_UNSUPPORTED, "takes contiguous tensors only");
   }
   return planned;
@@ -55,7 +55,7 @@ Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
   Runtime& runtime = device.runtime();
   // Even a contiguous view is copied if it begins at an address that a kernel cannot take.
   if (tensor->contiguous() && tensor->offset_bytes() % 256 == 0) return tensor;
-  device.counters().materialisations.fetch_add(1, std::memory_order_relaxed);
+  device.counters().contiguous_copies.fetch_add(1, std::memory_order_relaxed);
   const auto planned = plan_copy(*tensor, device);
   Device* host = runtime.host_device();
   const auto op = runtime.registry().copy_op();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which kernel runs an operator on one device. Selection is keyed without shapes and keeps a reason
-// for each kernel that it refuses; a plan is made once per shape; a resolution is the whole answer
+// for each kernel that it refuses; a plan is made once per shape; a route is the whole answer
 // for one call: alias, kernel, simpler operators, or the host device.
 #ifndef BACKPLANE_CORE_DISPATCH_DISPATCHER_HPP
 #define BACKPLANE_CORE_DISPATCH_DISPATCHER_HPP
@@ -18,9 +18,9 @@
 
 #include "core/base/status.hpp"
 #include "core/device/kernel_list.hpp"
-#include "core/dispatch/attributes.hpp"
-#include "core/dispatch/schema.hpp"
 #include "core/graph/graph.hpp"
+#include "core/op/attributes.hpp"
+#include "core/op/schema.hpp"
 #include "core/plugin/loader.hpp"
 #include "core/runtime/device.hpp"
 
@@ -55,7 +55,7 @@ class PlannedKernel : public PluginObjectHolder {
   bool extents() const { return extents_; }
   bool stateful() const { return record_.kernel.state_create != nullptr; }
   /// Bit i: input i must be made contiguous first.
-  uint32_t materialise_mask() const { return materialise_mask_; }
+  uint32_t contiguous_mask() const { return contiguous_mask_; }
 
   /// Makes a state for one user. Errors: the plugin's. The user gives it back by destroy_state
   /// unless the device was closed.
@@ -81,7 +81,7 @@ class PlannedKernel : public PluginObjectHolder {
   uint64_t workspace_bytes_ = 0;
   bool can_fault_ = false;
   bool extents_ = false;
-  uint32_t materialise_mask_ = 0;
+  uint32_t contiguous_mask_ = 0;
 
   std::mutex states_mutex_;
   std::vector<bp_kernel_state*> idle_states_;
@@ -89,8 +89,8 @@ class PlannedKernel : public PluginObjectHolder {
   std::vector<std::pair<Stream*, bp_kernel_state*>> stream_states_;
 };
 
-enum class Placement { kView, kNative, kDecomposed, kFallback };
-std::string_view placement_name(Placement placement);
+enum class RouteKind { kView, kNative, kDecomposed, kFallback };
+std::string_view route_name(RouteKind kind);
 
 /// An output, with what is worked out once instead of at each call.
 struct OutputPlan {
@@ -101,8 +101,8 @@ struct OutputPlan {
 };
 
 /// How one call runs on one device. Immutable, shared.
-struct Resolution {
-  Placement placement = Placement::kFallback;
+struct Route {
+  RouteKind kind = RouteKind::kFallback;
   std::vector<TensorType> outputs;
   std::vector<OutputPlan> output_plans;  // kNative
   ViewResult view;                       // kView
@@ -122,14 +122,13 @@ class Dispatcher : public DeviceExtension {
   /// The whole answer for a call. Cached unless it depends on host data. `deterministic`: kernels
   /// that do not promise bitwise equal reruns are refused. Errors: INVALID_ARGUMENT from inference;
   /// UNSUPPORTED with every reason if there is no way; the plugin's own. Any thread.
-  Result<std::shared_ptr<const Resolution>> resolve(OpId op, std::span<const ArgType> inputs,
-                                                    const void* attributes,
-                                                    bool deterministic = false);
+  Result<std::shared_ptr<const Route>> resolve(OpId op, std::span<const ArgType> inputs,
+                                               const void* attributes, bool deterministic = false);
 
   /// The cached answer for a call whose inputs all lie on this device; nullptr: none is cached.
   /// Lives as long as the device is open. Any thread; no lock, no heap.
-  const Resolution* find(OpId op, std::span<Tensor* const> inputs, const void* attributes,
-                         bool deterministic) const;
+  const Route* find(OpId op, std::span<Tensor* const> inputs, const void* attributes,
+                    bool deterministic) const;
 
   /// A kernel of this device and its plan. Errors: UNSUPPORTED with the reason of each kernel that
   /// was refused. Any thread.
@@ -150,13 +149,12 @@ class Dispatcher : public DeviceExtension {
   struct CacheEntry;
 
   explicit Dispatcher(Device& device);
-  Result<Resolution> resolve_anew(OpId op, std::span<const ArgType> inputs,
-                                  const Attributes& attributes, bool deterministic,
-                                  bool* out_cacheable);
+  Result<Route> resolve_anew(OpId op, std::span<const ArgType> inputs, const Attributes& attributes,
+                             bool deterministic, bool* out_cacheable);
   bool resolve_view(const OpSchema& schema, std::span<const ArgType> inputs,
-                    const Attributes& attributes, Resolution* out) const;
+                    const Attributes& attributes, Route* out) const;
   Status resolve_composite(OpId op, const InferContext& context, std::string_view refusal,
-                           bool deterministic, Resolution* out);
+                           bool deterministic, Route* out);
   bool all_native(const Graph& graph, bool deterministic);
   /// By value: what is kept may be dropped while the caller still asks the candidates.
   Selection select(const struct CallQuery& call);

@@ -4,6 +4,7 @@
 // the stream is a worker thread or the device takes one call at a time.
 #include "core/dispatch/launch.hpp"
 
+#include "core/emulation/emulate_missing.hpp"
 #include "core/runtime/device.hpp"
 #include "core/runtime/runtime.hpp"
 
@@ -16,7 +17,7 @@ void write_args(Stream& stream, const LaunchRequest& request, bp_launch_args* ou
   const PlannedKernel& kernel = request.kernel;
   out_args->struct_size = sizeof(bp_launch_args);
   out_args->flags = 0;
-  out_args->device = kernel.device().slots().device;
+  out_args->device = kernel.device().table().device;
   out_args->kernel = kernel.record().original;
   out_args->plan = kernel.plan();
   out_args->state = request.state;
@@ -34,10 +35,10 @@ void write_args(Stream& stream, const LaunchRequest& request, bp_launch_args* ou
 
 bp_status start(const PlannedKernel& kernel, Stream& stream, const bp_launch_args& args,
                 const std::shared_ptr<PlannedKernel>& keep_alive) {
-  const DeviceSlots& slots = kernel.device().slots();
-  if (slots.is_direct(args.stream)) [[likely]]
+  const DeviceTable& table = kernel.device().table();
+  if (table.is_direct(args.stream)) [[likely]]
     return kernel.record().kernel.launch(&args);
-  return call_launch(slots, stream.handle(), args, keep_alive);
+  return call_launch(table, stream.handle(), args, keep_alive);
 }
 
 Status explain(Stream& stream, const PlannedKernel& kernel, bp_status code) {

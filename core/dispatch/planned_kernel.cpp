@@ -3,6 +3,7 @@
 // Plans: asking a selected kernel to work out everything that depends on shapes, and the life of
 // what it answers with.
 
+#include "core/device/kernel_list.hpp"
 #include "core/dispatch/query.hpp"
 
 namespace bp {
@@ -24,23 +25,23 @@ void PlannedKernel::release_plugin_objects() {
   for (const auto& [stream, state] : stream_states_) destroy_state(state);
   idle_states_.clear();
   stream_states_.clear();
-  const auto turn = lock_plugin(device_.slots());
-  if (plan_ != nullptr) record_.kernel.plan_free(device_.slots().device, plan_);
+  const auto turn = lock_plugin(device_.table());
+  if (plan_ != nullptr) record_.kernel.plan_free(device_.table().device, plan_);
   plan_ = nullptr;
 }
 
 Result<bp_kernel_state*> PlannedKernel::create_state() const {
   bp_kernel_state* state = nullptr;
-  const auto turn = lock_plugin(device_.slots());
+  const auto turn = lock_plugin(device_.table());
   const bp_status code =
-      record_.kernel.state_create(device_.slots().device, record_.original, plan_, &state);
+      record_.kernel.state_create(device_.table().device, record_.original, plan_, &state);
   if (code != BP_OK) return device_.failure(code, std::string(record_.name) + " state_create");
   return state;
 }
 
 void PlannedKernel::destroy_state(bp_kernel_state* state) const {
-  const auto turn = lock_plugin(device_.slots());
-  record_.kernel.state_destroy(device_.slots().device, state);
+  const auto turn = lock_plugin(device_.table());
+  record_.kernel.state_destroy(device_.table().device, state);
 }
 
 Result<bp_kernel_state*> PlannedKernel::borrow_state(Stream& stream) {
@@ -83,19 +84,19 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
     }
   }
   auto planned = std::make_shared<PlannedKernel>(device_, call.op, record, call.attributes);
-  planned->materialise_mask_ = inputs_to_materialise(record, call);
+  planned->contiguous_mask_ = inputs_to_make_contiguous(record, call);
   planned->extents_ = call.schema.extents;
   if (record.kernel.plan == nullptr) return planned;
   // The attributes of the plan are the planned kernel's own copy: the ABI promises them to the
   // plugin until plan_free.
   const CallQuery own{call.schema,          call.op,           call.inputs, call.outputs,
                       planned->attributes_, call.deterministic};
-  const KernelQuery query(record, own, record.kernel.depends_on, planned->materialise_mask_);
+  const KernelQuery query(record, own, record.kernel.depends_on, planned->contiguous_mask_);
   bp_plan_info info{};
   info.struct_size = sizeof(info);
   bp_kernel_plan* plan = nullptr;
-  auto turn = lock_plugin(device_.slots());
-  const bp_status code = record.kernel.plan(device_.slots().device, query.get(), &info, &plan);
+  auto turn = lock_plugin(device_.table());
+  const bp_status code = record.kernel.plan(device_.table().device, query.get(), &info, &plan);
   if (code == BP_UNSUPPORTED) {
     std::string reason =
         info.reason.ptr == nullptr ? std::string() : std::string(info.reason.ptr, info.reason.len);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resolution: infer, then alias, kernel, simpler operators, or the host device, in that order; and
+// Route: infer, then alias, kernel, simpler operators, or the host device, in that order; and
 // the cache that makes a warm call one compare, or a hash and one more.
 #include <algorithm>
 #include <new>
 
 #include "core/base/dtype.hpp"
 #include "core/base/log.hpp"
+#include "core/device/kernel_list.hpp"
 #include "core/dispatch/query.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/tensor.hpp"
@@ -65,15 +66,15 @@ struct CallKey {
 
 }  // namespace
 
-std::string_view placement_name(Placement placement) {
-  switch (placement) {
-    case Placement::kView:
+std::string_view route_name(RouteKind kind) {
+  switch (kind) {
+    case RouteKind::kView:
       return "view";
-    case Placement::kNative:
+    case RouteKind::kNative:
       return "native";
-    case Placement::kDecomposed:
+    case RouteKind::kDecomposed:
       return "decomposed";
-    case Placement::kFallback:
+    case RouteKind::kFallback:
       return "fallback";
   }
   return "unknown";
@@ -84,7 +85,7 @@ struct Dispatcher::CacheEntry {
   bool deterministic;
   std::vector<ArgType> inputs;
   Attributes attributes;
-  std::shared_ptr<const Resolution> resolution;
+  std::shared_ptr<const Route> route;
 
   template <class Input>
   bool answers(const CallKey<Input>& call) const {
@@ -104,7 +105,7 @@ Dispatcher::Dispatcher(Device& device)
     : device_(device),
       registry_(device.runtime().registry()),
       latest_(device.runtime().registry().size()) {
-  auto kernels = list_kernels(device.plugin(), device.slots());
+  auto kernels = list_kernels(device.plugin(), device.table());
   if (kernels.ok()) {
     kernels_ = std::move(*kernels);
   } else {
@@ -141,35 +142,34 @@ std::vector<std::string> Dispatcher::kernel_names(OpId op) const {
   return names;
 }
 
-const Resolution* Dispatcher::find(OpId op, std::span<Tensor* const> inputs, const void* attributes,
-                                   bool deterministic) const {
+const Route* Dispatcher::find(OpId op, std::span<Tensor* const> inputs, const void* attributes,
+                              bool deterministic) const {
   for (const Tensor* input : inputs) {
     if (input == nullptr || input->device() != &device_) return nullptr;
   }
   const CallKey<Tensor*> call{registry_.schema(op), op, deterministic, inputs, attributes};
   const CacheEntry* entry = latest_[op].load(std::memory_order_acquire);
-  if (entry != nullptr && entry->answers(call)) return entry->resolution.get();
+  if (entry != nullptr && entry->answers(call)) return entry->route.get();
   entry = cache_[call.hash() % kCacheSlots].load(std::memory_order_acquire);
   if (entry == nullptr || !entry->answers(call)) return nullptr;
   latest_[op].store(entry, std::memory_order_release);
-  return entry->resolution.get();
+  return entry->route.get();
 }
 
-Result<std::shared_ptr<const Resolution>> Dispatcher::resolve(OpId op,
-                                                              std::span<const ArgType> inputs,
-                                                              const void* attributes,
-                                                              bool deterministic) {
+Result<std::shared_ptr<const Route>> Dispatcher::resolve(OpId op, std::span<const ArgType> inputs,
+                                                         const void* attributes,
+                                                         bool deterministic) {
   const OpSchema& schema = registry_.schema(op);
   const CallKey<ArgType> call{schema, op, deterministic, inputs, attributes};
   std::atomic<const CacheEntry*>& slot = cache_[call.hash() % kCacheSlots];
   const CacheEntry* entry = slot.load(std::memory_order_acquire);
   if (entry != nullptr && entry->answers(call)) {
-    return entry->resolution;
+    return entry->route;
   }
   BP_TRY_ASSIGN(Attributes owned, Attributes::copy_from(schema, attributes));
   bool cacheable = true;
-  BP_TRY_ASSIGN(Resolution resolved, resolve_anew(op, inputs, owned, deterministic, &cacheable));
-  auto resolution = std::make_shared<const Resolution>(std::move(resolved));
+  BP_TRY_ASSIGN(Route resolved, resolve_anew(op, inputs, owned, deterministic, &cacheable));
+  auto route = std::make_shared<const Route>(std::move(resolved));
   std::lock_guard lock(mutex_);
   // Entries are never freed before the dispatcher, because readers hold no lock; a program with
   // more shapes than the limit resolves the others anew each time.
@@ -177,15 +177,15 @@ Result<std::shared_ptr<const Resolution>> Dispatcher::resolve(OpId op,
     std::vector<ArgType> kept(inputs.begin(), inputs.end());
     for (ArgType& input : kept) input.host_data = nullptr;
     cache_entries_.push_back(std::make_unique<const CacheEntry>(
-        CacheEntry{op, deterministic, std::move(kept), std::move(owned), resolution}));
+        CacheEntry{op, deterministic, std::move(kept), std::move(owned), route}));
     slot.store(cache_entries_.back().get(), std::memory_order_release);
   }
-  return resolution;
+  return route;
 }
 
-Result<Resolution> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,
-                                            const Attributes& attributes, bool deterministic,
-                                            bool* out_cacheable) {
+Result<Route> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,
+                                       const Attributes& attributes, bool deterministic,
+                                       bool* out_cacheable) {
   const OpSchema& schema = registry_.schema(op);
   BP_TRY(attributes.validate());
   std::vector<TensorType> types;
@@ -197,47 +197,47 @@ Result<Resolution> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> in
     if (wanted) *out_cacheable = false;
   }
   const InferContext context{types, host_data, attributes.data()};
-  Resolution resolution;
-  BP_TRY(infer_types(schema, context, &resolution.outputs));
-  for (const TensorType& output : resolution.outputs) {
+  Route route;
+  BP_TRY(infer_types(schema, context, &route.outputs));
+  for (const TensorType& output : route.outputs) {
     if (!output.has_rank || !all_known(output.sizes)) {
       return Status(BP_INTERNAL, std::string(schema.name) +
                                      ": sizes stayed unknown: " + to_string(output.sizes));
     }
   }
-  if (resolve_view(schema, inputs, attributes, &resolution)) return resolution;
+  if (resolve_view(schema, inputs, attributes, &route)) return route;
   std::string refusal = "is on the BACKPLANE_HOST_OPS list";
   const bool forced =
       device_.runtime().is_host_op(op) && &device_ != device_.runtime().host_device();
   if (!forced) {
-    auto planned = plan_kernel(op, inputs, resolution.outputs, attributes.data(), deterministic);
+    auto planned = plan_kernel(op, inputs, route.outputs, attributes.data(), deterministic);
     if (planned.ok()) {
-      resolution.placement = Placement::kNative;
-      resolution.kernel = std::move(*planned);
-      for (const TensorType& output : resolution.outputs) {
-        resolution.output_plans.push_back(
+      route.kind = RouteKind::kNative;
+      route.kernel = std::move(*planned);
+      for (const TensorType& output : route.outputs) {
+        route.output_plans.push_back(
             {output.dtype, output.sizes, contiguous_strides(output.sizes),
              dtype_storage_bytes(output.dtype, element_count(output.sizes))});
       }
       for (size_t i = 0; i < inputs.size(); ++i) {
-        if ((arg_rule(resolution.kernel->record(), i).flags & kHostArgBits) != 0) {
+        if ((arg_rule(route.kernel->record(), i).flags & kHostArgBits) != 0) {
           *out_cacheable = false;
         }
       }
-      return resolution;
+      return route;
     }
     if (planned.status().code() != BP_UNSUPPORTED) return planned.status();
     refusal = planned.status().message();
-    BP_TRY(resolve_composite(op, context, refusal, deterministic, &resolution));
-    if (resolution.placement == Placement::kDecomposed) return resolution;
+    BP_TRY(resolve_composite(op, context, refusal, deterministic, &route));
+    if (route.kind == RouteKind::kDecomposed) return route;
   }
-  resolution.placement = Placement::kFallback;
-  resolution.reason = std::move(refusal);
-  return resolution;
+  route.kind = RouteKind::kFallback;
+  route.reason = std::move(refusal);
+  return route;
 }
 
 bool Dispatcher::resolve_view(const OpSchema& schema, std::span<const ArgType> inputs,
-                              const Attributes& attributes, Resolution* out) const {
+                              const Attributes& attributes, Route* out) const {
   if (schema.view == nullptr) return false;
   const Dims& sizes = inputs[0].sizes;
   const Dims& out_sizes = out->outputs[0].sizes;
@@ -246,12 +246,12 @@ bool Dispatcher::resolve_view(const OpSchema& schema, std::span<const ArgType> i
     out->view = schema.view(sizes, contiguous_strides(sizes), attributes.data(), out_sizes);
     out->view_of_contiguous = true;
   }
-  if (out->view.possible) out->placement = Placement::kView;
+  if (out->view.possible) out->kind = RouteKind::kView;
   return out->view.possible;
 }
 
 Status Dispatcher::resolve_composite(OpId op, const InferContext& context, std::string_view refusal,
-                                     bool deterministic, Resolution* out) {
+                                     bool deterministic, Route* out) {
   const OpSchema& schema = registry_.schema(op);
   if (schema.decompose == nullptr) return {};
   auto graph = std::make_shared<Graph>(registry_);
@@ -263,7 +263,7 @@ Status Dispatcher::resolve_composite(OpId op, const InferContext& context, std::
   const bool last_resort =
       &device_ == device_.runtime().host_device() || device_.runtime().host_device() == nullptr;
   if (!last_resort && !all_native(*graph, deterministic)) return {};
-  out->placement = Placement::kDecomposed;
+  out->kind = RouteKind::kDecomposed;
   out->graph = std::move(graph);
   out->reason = refusal;
   return {};
@@ -285,8 +285,8 @@ bool Dispatcher::all_native(const Graph& graph, bool deterministic) {
                         .offset_bytes = 0,
                         .host_data = value.constant ? value.constant->data : nullptr});
     }
-    const auto resolution = resolve(node.op, inputs, node.attributes.data(), deterministic);
-    if (!resolution.ok() || (*resolution)->placement == Placement::kFallback) return false;
+    const auto route = resolve(node.op, inputs, node.attributes.data(), deterministic);
+    if (!route.ok() || (*route)->kind == RouteKind::kFallback) return false;
   }
   return true;
 }

@@ -8,8 +8,9 @@
 
 #include "core/base/dtype.hpp"
 #include "core/base/log.hpp"
-#include "core/dispatch/attribute_fields.hpp"
+#include "core/device/kernel_list.hpp"
 #include "core/dispatch/query.hpp"
+#include "core/op/attribute_fields.hpp"
 
 namespace bp {
 namespace {
@@ -93,7 +94,7 @@ bp_arg_rule arg_rule(const KernelRecord& record, size_t index) {
 }
 
 KernelQuery::KernelQuery(const KernelRecord& record, const CallQuery& call, uint32_t depends_on,
-                         uint32_t materialise_mask) {
+                         uint32_t contiguous_mask) {
   const size_t count = call.inputs.size() + call.outputs.size();
   args_.resize(count);
   dims_.resize(2 * count);
@@ -110,7 +111,7 @@ KernelQuery::KernelQuery(const KernelRecord& record, const CallQuery& call, uint
     if ((depends_on & BP_DEPENDS_SIZES_BIT) != 0) shown_sizes = sizes;
     info.sizes = shown_sizes.data();
     if ((depends_on & BP_DEPENDS_STRIDES_BIT) != 0) {
-      const bool dense = !is_input || ((materialise_mask >> i) & 1) != 0;
+      const bool dense = !is_input || ((contiguous_mask >> i) & 1) != 0;
       dims_[2 * i + 1] = dense ? contiguous_strides(sizes) : call.inputs[i].strides;
       info.strides = dims_[2 * i + 1].data();
     }
@@ -159,8 +160,8 @@ std::string refuse_by_kernel(Device& device, const KernelRecord& record, const C
   const KernelQuery query(record, call, 0, 0);
   bp_support support{};
   support.struct_size = sizeof(support);
-  const auto turn = lock_plugin(device.slots());
-  const bp_status code = record.kernel.supports(device.slots().device, query.get(), &support);
+  const auto turn = lock_plugin(device.table());
+  const bp_status code = record.kernel.supports(device.table().device, query.get(), &support);
   if (code != BP_OK) {
     const Status failure = device.failure(code, "supports");
     // No memory to look is no answer: kept, it would rule the kernel out for good.
@@ -172,7 +173,7 @@ std::string refuse_by_kernel(Device& device, const KernelRecord& record, const C
   return reason.empty() ? "says no without a reason" : std::string(reason);
 }
 
-uint32_t inputs_to_materialise(const KernelRecord& record, const CallQuery& call) {
+uint32_t inputs_to_make_contiguous(const KernelRecord& record, const CallQuery& call) {
   uint32_t mask = 0;
   for (size_t i = 0; i < call.inputs.size() && i < 32; ++i) {
     const ArgType& input = call.inputs[i];

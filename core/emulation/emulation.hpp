@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the files of this module share: the object behind complete(), the objects behind the handles
-// that it gives out, and the way from a handle back to them. Each topic file fills its own slots by
-// one install function.
+// What the files of this module share: the object behind emulate_missing(), the objects behind the
+// handles that it gives out, and the way from a handle back to them. Each topic file fills its own
+// slots by one install function.
 #ifndef BACKPLANE_CORE_EMULATION_EMULATION_HPP
 #define BACKPLANE_CORE_EMULATION_EMULATION_HPP
 
@@ -15,7 +15,8 @@
 #include <system_error>
 #include <unordered_map>
 
-#include "core/emulation/device_slots.hpp"
+#include "core/device/device_table.hpp"
+#include "core/emulation/emulate_missing.hpp"
 #include "core/emulation/host_buffer.hpp"
 #include "core/emulation/task_queue.hpp"
 
@@ -31,19 +32,19 @@ struct Mapping {
 
 class Emulation {
  public:
-  /// `slots`: as the plugin gave them.
-  explicit Emulation(const DeviceSlots& slots);
+  /// `table`: as the plugin gave them.
+  explicit Emulation(const DeviceTable& table);
   Emulation(const Emulation&) = delete;
   Emulation& operator=(const Emulation&) = delete;
 
   /// The plugin's own slots. Calls through them need lock_call().
-  const DeviceSlots& native() const { return native_; }
+  const DeviceTable& native() const { return native_; }
   /// Bands that this module emulates.
   uint64_t emulated() const { return emulated_; }
   bool emulates(uint64_t feature) const { return (emulated_ & feature) != 0; }
   /// The device takes one call at a time, and none that blocks.
   bool serialised() const { return serialised_; }
-  /// For DeviceSlots::call_mutex.
+  /// For DeviceTable::call_mutex.
   std::mutex* call_mutex() { return serialised_ ? &call_mutex_ : nullptr; }
 
   /// To be held round every call of a native slot. Owns nothing on concurrent devices. Nothing of
@@ -66,7 +67,7 @@ class Emulation {
   std::unordered_map<void*, Mapping> mappings;
 
  private:
-  const DeviceSlots native_;
+  const DeviceTable native_;
   const uint64_t emulated_;
   const bool serialised_;
   std::mutex call_mutex_;
@@ -120,14 +121,14 @@ bp_status elapsed_between(const Emulation& emulation, std::chrono::steady_clock:
                           std::chrono::steady_clock::time_point end, uint64_t* out_elapsed_ns);
 
 // Each of these fills one group of slots, and its self.
-void install_serialised_memory(Emulation& emulation, DeviceSlots* slots);  // serialize.cpp
-void install_serialised_streams(Emulation& emulation, DeviceSlots* slots);
-void install_native_events(Emulation& emulation, DeviceSlots* slots);     // native_event.cpp
-void install_emulated_streams(Emulation& emulation, DeviceSlots* slots);  // stream.cpp
-void install_emulated_events(DeviceSlots* slots);                         // event.cpp
-void install_fill(Emulation& emulation, DeviceSlots* slots);
-void install_pinned(Emulation& emulation, DeviceSlots* slots);
-void install_map(Emulation& emulation, DeviceSlots* slots);
+void install_serialised_memory(Emulation& emulation, DeviceTable* table);  // serialize.cpp
+void install_serialised_streams(Emulation& emulation, DeviceTable* table);
+void install_native_events(Emulation& emulation, DeviceTable* table);     // native_event.cpp
+void install_emulated_streams(Emulation& emulation, DeviceTable* table);  // stream.cpp
+void install_emulated_events(DeviceTable* table);                         // event.cpp
+void install_fill(Emulation& emulation, DeviceTable* table);
+void install_pinned(Emulation& emulation, DeviceTable* table);
+void install_map(Emulation& emulation, DeviceTable* table);
 
 }  // namespace bp
 

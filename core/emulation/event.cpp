@@ -171,14 +171,14 @@ bp_status elapsed_between(const Emulation& emulation, std::chrono::steady_clock:
   return BP_OK;
 }
 
-void install_emulated_events(DeviceSlots* slots) {
-  slots->stream.event_create = event_create;
-  slots->stream.event_destroy = event_destroy;
-  slots->stream.event_record = event_record;
-  slots->stream.event_wait = event_wait;
-  slots->stream.event_sync = event_sync;
-  slots->stream.event_query = event_query;
-  slots->stream.event_elapsed = event_elapsed;
+void install_emulated_events(DeviceTable* table) {
+  table->stream.event_create = event_create;
+  table->stream.event_destroy = event_destroy;
+  table->stream.event_record = event_record;
+  table->stream.event_wait = event_wait;
+  table->stream.event_sync = event_sync;
+  table->stream.event_query = event_query;
+  table->stream.event_elapsed = event_elapsed;
 }
 
 }  // namespace bp

@@ -139,18 +139,18 @@ FakeDevice::FakeDevice(uint32_t device_flags, uint64_t features)
   kernel.launch = launch;
 }
 
-DeviceSlots FakeDevice::slots() {
+DeviceTable FakeDevice::table() {
   static constexpr bp_host_api kHost{sizeof(bp_host_api), 0, FakeHost::report, nullptr};
-  DeviceSlots slots;
-  slots.device = handle();
-  slots.props.struct_size = sizeof(slots.props);
-  slots.props.flags = device_flags_;
-  slots.props.features = features_;
-  slots.memory = memory_api(features_);
-  if ((features_ & BP_FEATURE_ASYNC_BIT) != 0) slots.stream = fake_stream_api(features_);
-  slots.host = &kHost;
-  slots.host_ctx = this;
-  return slots;
+  DeviceTable table;
+  table.device = handle();
+  table.props.struct_size = sizeof(table.props);
+  table.props.flags = device_flags_;
+  table.props.features = features_;
+  table.memory = memory_api(features_);
+  if ((features_ & BP_FEATURE_ASYNC_BIT) != 0) table.stream = fake_stream_api(features_);
+  table.host = &kHost;
+  table.host_ctx = this;
+  return table;
 }
 
 std::vector<Reported> FakeDevice::reports() {
@@ -196,26 +196,26 @@ bp_status FakeDevice::fill(const bp_fill_args& args) {
 }
 
 Opened::Opened(uint64_t features, uint32_t device_flags)
-    : fake(device_flags, features), slots(fake.slots()), emulation(complete(&slots)) {}
+    : fake(device_flags, features), table(fake.table()), emulation(emulate_missing(&table)) {}
 
 bp_stream* Opened::stream() {
   const bp_stream_args args{sizeof(bp_stream_args), 0};
   bp_stream* stream = nullptr;
-  const bp_status status = slots.stream.stream_create(slots.stream_self, &args, &stream);
+  const bp_status status = table.stream.stream_create(table.stream_self, &args, &stream);
   return status == BP_OK ? stream : nullptr;
 }
 
 bp_event* Opened::event(uint32_t flags) {
   const bp_event_args args{sizeof(bp_event_args), flags};
   bp_event* event = nullptr;
-  const bp_status status = slots.stream.event_create(slots.stream_self, &args, &event);
+  const bp_status status = table.stream.event_create(table.stream_self, &args, &event);
   return status == BP_OK ? event : nullptr;
 }
 
 uint64_t Opened::alloc(uint64_t bytes) {
   const bp_alloc_args args{sizeof(bp_alloc_args), 0, bytes, 0, BP_USAGE_ACTIVATIONS, 0};
   uint64_t handle = 0;
-  slots.memory.mem_alloc(slots.memory_self, &args, &handle);
+  table.memory.mem_alloc(table.memory_self, &args, &handle);
   return handle;
 }
 
@@ -233,19 +233,19 @@ bp_status Opened::copy_to_device(bp_stream* stream, uint64_t handle, const void*
                           {handle, 0},
                           {reinterpret_cast<uint64_t>(source), 0},
                           bytes};
-  return slots.stream.mem_copy_async(stream, &args);
+  return table.stream.mem_copy_async(stream, &args);
 }
 
 bp_status Opened::fill(bp_stream* stream, bp_mem dst, uint64_t bytes, uint64_t pattern,
                        uint32_t pattern_bytes) {
   const bp_fill_args args{sizeof(bp_fill_args), 0, dst, bytes, pattern, pattern_bytes, 0};
-  return slots.memory.mem_fill(slots.fill_self, stream, &args);
+  return table.memory.mem_fill(table.fill_self, stream, &args);
 }
 
 bp_launch_args Opened::launch_args(uint64_t op_seq) {
   bp_launch_args args{};
   args.struct_size = sizeof(args);
-  args.device = slots.device;
+  args.device = table.device;
   args.kernel = &fake.kernel;
   args.op_seq = op_seq;
   return args;
@@ -253,7 +253,7 @@ bp_launch_args Opened::launch_args(uint64_t op_seq) {
 
 bp_status Opened::launch(bp_stream* stream, uint64_t op_seq,
                          std::shared_ptr<const void> keep_alive) {
-  return call_launch(slots, stream, launch_args(op_seq), std::move(keep_alive));
+  return call_launch(table, stream, launch_args(op_seq), std::move(keep_alive));
 }
 
 bp_status Opened::host_call(bp_stream* stream, std::function<void(bp_status)> fn) {
@@ -263,7 +263,7 @@ bp_status Opened::host_call(bp_stream* stream, std::function<void(bp_status)> fn
         static_cast<std::function<void(bp_status)>*>(user));
     (*body)(status);
   };
-  const bp_status status = slots.stream.stream_host_call(stream, call, owned.get());
+  const bp_status status = table.stream.stream_host_call(stream, call, owned.get());
   if (status == BP_OK) static_cast<void>(owned.release());
   return status;
 }

@@ -18,7 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "core/emulation/device_slots.hpp"
+#include "core/device/device_table.hpp"
+#include "core/emulation/emulate_missing.hpp"
 
 namespace bp::testing {
 
@@ -76,7 +77,7 @@ class FakeDevice {
   FakeDevice& operator=(const FakeDevice&) = delete;
 
   /// What a loader would fill: props, tables without the bands that are off, host.
-  DeviceSlots slots();
+  DeviceTable table();
   bp_device* handle() { return reinterpret_cast<bp_device*>(this); }
   static FakeDevice& from(bp_device* device) { return *reinterpret_cast<FakeDevice*>(device); }
 
@@ -140,7 +141,7 @@ class Opened {
   explicit Opened(uint64_t features = 0, uint32_t device_flags = BP_DEVICE_CONCURRENT_BIT);
 
   FakeDevice fake;
-  DeviceSlots slots;
+  DeviceTable table;
   EmulationPtr emulation;
 
   bp_stream* stream();
@@ -156,8 +157,8 @@ class Opened {
                    std::shared_ptr<const void> keep_alive = nullptr);
   bp_launch_args launch_args(uint64_t op_seq);
   bp_status host_call(bp_stream* stream, std::function<void(bp_status)> fn);
-  bp_status sync(bp_stream* stream) { return slots.stream.stream_sync(stream, kSoonNs); }
-  bp_status destroy(bp_stream* stream) { return slots.stream.stream_destroy(stream); }
+  bp_status sync(bp_stream* stream) { return table.stream.stream_sync(stream, kSoonNs); }
+  bp_status destroy(bp_stream* stream) { return table.stream.stream_destroy(stream); }
 
   /// Far longer than anything here takes; a hang becomes a failure.
   static constexpr uint64_t kSoonNs = 60'000'000'000;

@@ -150,9 +150,9 @@ bp_status mem_fill(bp_device* self, bp_stream* stream, const bp_fill_args* args)
 
 }  // namespace
 
-void install_fill(Emulation& emulation, DeviceSlots* slots) {
-  slots->fill_self = emulation.self();
-  slots->memory.mem_fill = mem_fill;
+void install_fill(Emulation& emulation, DeviceTable* table) {
+  table->fill_self = emulation.self();
+  table->memory.mem_fill = mem_fill;
 }
 
 }  // namespace bp

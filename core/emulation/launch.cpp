@@ -216,14 +216,14 @@ bp_status emulated_launch(bp_stream* stream, const bp_launch_args& args,
   });
 }
 
-bp_status call_launch(const DeviceSlots& slots, bp_stream* stream, const bp_launch_args& args,
+bp_status call_launch(const DeviceTable& table, bp_stream* stream, const bp_launch_args& args,
                       std::shared_ptr<const void> keep_alive) {
-  if (stream != nullptr && slots.stream_emulated()) {
+  if (stream != nullptr && table.stream_emulated()) {
     return emulated_launch(stream, args, std::move(keep_alive));
   }
   bp_launch_args plugin_args = args;
-  plugin_args.stream = unwrap_stream(slots.call_mutex != nullptr, stream);
-  const auto lock = lock_plugin(slots);
+  plugin_args.stream = unwrap_stream(table.call_mutex != nullptr, stream);
+  const auto lock = lock_plugin(table);
   return plugin_args.kernel->launch(&plugin_args);
 }
 

@@ -68,7 +68,7 @@ class EmulatedLaunchTest : public ::testing::Test {
   struct Device : Opened {
     using Opened::launch;
     bp_status launch(bp_stream* stream, const bp_launch_args& args) {
-      return call_launch(slots, stream, args, nullptr);
+      return call_launch(table, stream, args, nullptr);
     }
   };
   Device device_;
@@ -270,7 +270,7 @@ TEST_F(EmulatedLaunchTest, KeepAlive_IsHeldUntilDoneAndLetGoBeforeSyncReturns) {
 TEST_F(EmulatedLaunchTest, KeepAliveDeleter_MayUseTheStreamAndRunsBeforeTheLaunchCountsAsDone) {
   std::atomic<bp_status> seen{BP_OK};
   std::shared_ptr<const void> plan(
-      nullptr, [&](const void*) { seen = device_.slots.stream.stream_query(stream_); });
+      nullptr, [&](const void*) { seen = device_.table.stream.stream_query(stream_); });
   ASSERT_EQ(device_.Opened::launch(stream_, 1, std::move(plan)), BP_OK);
   ASSERT_EQ(run(), BP_OK);
   EXPECT_EQ(seen, BP_PENDING);
@@ -296,7 +296,7 @@ TEST_F(EmulatedLaunchTest, KeepAliveDeleterThatCallsTheDevice_DoesNotDeadlock) {
   bp_stream* stream = serialised.stream();
   const uint64_t handle = serialised.alloc(16);
   std::shared_ptr<const void> plan(nullptr, [&](const void*) {
-    serialised.slots.memory.mem_free(serialised.slots.memory_self, handle);
+    serialised.table.memory.mem_free(serialised.table.memory_self, handle);
   });
   EXPECT_EQ(serialised.launch(stream, 1, std::move(plan)), BP_OK);
   EXPECT_EQ(serialised.sync(stream), BP_OK);

@@ -88,10 +88,10 @@ bp_status mem_unmap(bp_device* self, void* ptr) {
 
 }  // namespace
 
-void install_map(Emulation& emulation, DeviceSlots* slots) {
-  slots->map_self = emulation.self();
-  slots->memory.mem_map = mem_map;
-  slots->memory.mem_unmap = mem_unmap;
+void install_map(Emulation& emulation, DeviceTable* table) {
+  table->map_self = emulation.self();
+  table->memory.mem_map = mem_map;
+  table->memory.mem_unmap = mem_unmap;
 }
 
 }  // namespace bp

@@ -103,7 +103,7 @@ TEST(EmulatedFill, NativeFillOnEmulatedStream_IsCalledByTheWorkerWithoutStream) 
   ASSERT_EQ(device.fill(nullptr, {handle, 0}, 8, kPattern, 1), BP_OK);
   EXPECT_EQ(device.fake.native_fill_count, 2);
   EXPECT_EQ(device.fake.copy_count, 0);
-  EXPECT_TRUE(device.slots.has_native(BP_FEATURE_FILL_BIT));
+  EXPECT_TRUE(device.table.has_native(BP_FEATURE_FILL_BIT));
   device.destroy(stream);
 }
 
@@ -112,7 +112,7 @@ TEST(EmulatedPinned, Memory_IsAlignedWritableAndEachItsOwn) {
   std::vector<void*> blocks;
   for (const uint64_t bytes : {1u, 63u, 64u, 65u, 100'000u}) {
     void* ptr = nullptr;
-    ASSERT_EQ(device.slots.memory.host_alloc(device.slots.pinned_self, bytes, &ptr), BP_OK);
+    ASSERT_EQ(device.table.memory.host_alloc(device.table.pinned_self, bytes, &ptr), BP_OK);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(ptr) % 64, 0u);
     std::memset(ptr, 0x5A, bytes);
     blocks.push_back(ptr);
@@ -120,7 +120,7 @@ TEST(EmulatedPinned, Memory_IsAlignedWritableAndEachItsOwn) {
   std::sort(blocks.begin(), blocks.end());
   EXPECT_EQ(std::adjacent_find(blocks.begin(), blocks.end()), blocks.end());
   for (void* ptr : blocks) {
-    EXPECT_EQ(device.slots.memory.host_free(device.slots.pinned_self, ptr), BP_OK);
+    EXPECT_EQ(device.table.memory.host_free(device.table.pinned_self, ptr), BP_OK);
   }
   EXPECT_EQ(device.fake.call_count, 0);
 }
@@ -128,15 +128,15 @@ TEST(EmulatedPinned, Memory_IsAlignedWritableAndEachItsOwn) {
 TEST(EmulatedPinned, NoBytesAndNull_AreRefused) {
   Opened device;
   void* ptr = nullptr;
-  EXPECT_EQ(device.slots.memory.host_alloc(device.slots.pinned_self, 0, &ptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(device.table.memory.host_alloc(device.table.pinned_self, 0, &ptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(ptr, nullptr);
-  EXPECT_EQ(device.slots.memory.host_free(device.slots.pinned_self, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(device.table.memory.host_free(device.table.pinned_self, nullptr), BP_INVALID_ARGUMENT);
 }
 
 TEST(EmulatedPinned, AbsurdSize_IsOutOfMemory) {
   Opened device;
   void* ptr = nullptr;
-  EXPECT_EQ(device.slots.memory.host_alloc(device.slots.pinned_self, UINT64_MAX, &ptr),
+  EXPECT_EQ(device.table.memory.host_alloc(device.table.pinned_self, UINT64_MAX, &ptr),
             BP_OUT_OF_MEMORY);
   EXPECT_EQ(ptr, nullptr);
   EXPECT_EQ(device.fake.reports().size(), 1u);
@@ -148,9 +148,9 @@ class EmulatedMapTest : public ::testing::Test {
 
   bp_status map(uint64_t offset, uint64_t bytes, uint32_t access) {
     const bp_map_args args{sizeof(bp_map_args), 0, {handle_, offset}, bytes, access, 0};
-    return device_.slots.memory.mem_map(device_.slots.map_self, &args, &ptr_);
+    return device_.table.memory.mem_map(device_.table.map_self, &args, &ptr_);
   }
-  bp_status unmap() { return device_.slots.memory.mem_unmap(device_.slots.map_self, ptr_); }
+  bp_status unmap() { return device_.table.memory.mem_unmap(device_.table.map_self, ptr_); }
 
   Opened device_;
   const uint64_t handle_ = device_.alloc(8);

@@ -139,29 +139,29 @@ bp_status event_elapsed(bp_event* start, bp_event* end, uint64_t* out_elapsed_ns
 
 /// With native streams that go out as they are, under a self that is the emulation's.
 bp_status stream_create(bp_device* self, const bp_stream_args* args, bp_stream** out_stream) {
-  const DeviceSlots& native = Emulation::from(self).native();
+  const DeviceTable& native = Emulation::from(self).native();
   return native.stream.stream_create(native.device, args, out_stream);
 }
 bp_status stream_wrap(bp_device* self, const bp_stream_wrap_args* args, bp_stream** out_stream) {
-  const DeviceSlots& native = Emulation::from(self).native();
+  const DeviceTable& native = Emulation::from(self).native();
   return native.stream.stream_wrap(native.device, args, out_stream);
 }
 
 }  // namespace
 
-void install_native_events(Emulation& emulation, DeviceSlots* slots) {
-  slots->stream_self = emulation.self();
+void install_native_events(Emulation& emulation, DeviceTable* table) {
+  table->stream_self = emulation.self();
   if (!emulation.serialised()) {
-    slots->stream.stream_create = stream_create;
-    if (slots->has_native(BP_FEATURE_NATIVE_BIT)) slots->stream.stream_wrap = stream_wrap;
+    table->stream.stream_create = stream_create;
+    if (table->has_native(BP_FEATURE_NATIVE_BIT)) table->stream.stream_wrap = stream_wrap;
   }
-  slots->stream.event_create = event_create;
-  slots->stream.event_destroy = event_destroy;
-  slots->stream.event_record = event_record;
-  slots->stream.event_wait = event_wait;
-  slots->stream.event_sync = event_sync;
-  slots->stream.event_query = event_query;
-  slots->stream.event_elapsed = event_elapsed;
+  table->stream.event_create = event_create;
+  table->stream.event_destroy = event_destroy;
+  table->stream.event_record = event_record;
+  table->stream.event_wait = event_wait;
+  table->stream.event_sync = event_sync;
+  table->stream.event_query = event_query;
+  table->stream.event_elapsed = event_elapsed;
 }
 
 }  // namespace bp

@@ -16,57 +16,57 @@ namespace {
 
 TEST(Complete, EverythingNative_KeepsThePluginsSlotsAndDevice) {
   FakeDevice fake(BP_DEVICE_CONCURRENT_BIT, kAllFeatures);
-  const DeviceSlots before = fake.slots();
-  DeviceSlots slots = before;
-  const EmulationPtr emulation = complete(&slots);
+  const DeviceTable before = fake.table();
+  DeviceTable table = before;
+  const EmulationPtr emulation = emulate_missing(&table);
   ASSERT_NE(emulation, nullptr);
-  EXPECT_EQ(std::memcmp(&slots.memory, &before.memory, sizeof(slots.memory)), 0);
-  EXPECT_EQ(std::memcmp(&slots.stream, &before.stream, sizeof(slots.stream)), 0);
+  EXPECT_EQ(std::memcmp(&table.memory, &before.memory, sizeof(table.memory)), 0);
+  EXPECT_EQ(std::memcmp(&table.stream, &before.stream, sizeof(table.stream)), 0);
   for (const bp_device* self :
-       {slots.memory_self, slots.fill_self, slots.pinned_self, slots.map_self, slots.stream_self}) {
+       {table.memory_self, table.fill_self, table.pinned_self, table.map_self, table.stream_self}) {
     EXPECT_EQ(self, fake.handle());
   }
-  EXPECT_EQ(slots.emulated, 0u);
-  EXPECT_EQ(slots.call_mutex, nullptr);
-  EXPECT_TRUE(slots.launch_direct);
-  EXPECT_FALSE(lock_plugin(slots).owns_lock());
+  EXPECT_EQ(table.emulated, 0u);
+  EXPECT_EQ(table.call_mutex, nullptr);
+  EXPECT_TRUE(table.launch_direct);
+  EXPECT_FALSE(lock_plugin(table).owns_lock());
   EXPECT_EQ(fake.call_count, 0);
 }
 
 TEST(Complete, NothingNative_FillsEverySlot) {
   Opened device;
-  EXPECT_EQ(device.slots.emulated, kAllFeatures);
-  EXPECT_FALSE(device.slots.launch_direct);
-  EXPECT_TRUE(device.slots.is_direct(nullptr));
-  EXPECT_FALSE(device.slots.is_direct(reinterpret_cast<bp_stream*>(8)));
-  EXPECT_EQ(device.slots.memory_self, device.fake.handle());
+  EXPECT_EQ(device.table.emulated, kAllFeatures);
+  EXPECT_FALSE(device.table.launch_direct);
+  EXPECT_TRUE(device.table.is_direct(nullptr));
+  EXPECT_FALSE(device.table.is_direct(reinterpret_cast<bp_stream*>(8)));
+  EXPECT_EQ(device.table.memory_self, device.fake.handle());
   // Both tables are struct_size and flags, then slots only.
   std::array<void*, (sizeof(bp_memory_api) - 8) / sizeof(void*)> memory;
-  std::memcpy(memory.data(), reinterpret_cast<const char*>(&device.slots.memory) + 8,
+  std::memcpy(memory.data(), reinterpret_cast<const char*>(&device.table.memory) + 8,
               sizeof(memory));
   for (const void* slot : memory) EXPECT_NE(slot, nullptr);
   std::array<void*, (sizeof(bp_stream_api) - 8) / sizeof(void*)> stream;
-  std::memcpy(stream.data(), reinterpret_cast<const char*>(&device.slots.stream) + 8,
+  std::memcpy(stream.data(), reinterpret_cast<const char*>(&device.table.stream) + 8,
               sizeof(stream));
   for (size_t i = 0; i + 2 < stream.size(); ++i) EXPECT_NE(stream[i], nullptr) << i;
-  EXPECT_EQ(device.slots.stream.stream_native_handle, nullptr) << "nothing stands in for a queue";
-  EXPECT_EQ(device.slots.stream.stream_wrap, nullptr);
+  EXPECT_EQ(device.table.stream.stream_native_handle, nullptr) << "nothing stands in for a queue";
+  EXPECT_EQ(device.table.stream.stream_wrap, nullptr);
 }
 
 TEST(Complete, TimingWithoutStreams_IsEmulatedToo) {
   Opened device(BP_FEATURE_TIMING_BIT | BP_FEATURE_MAP_BIT);
-  EXPECT_EQ(device.slots.emulated, kAllFeatures & ~BP_FEATURE_MAP_BIT);
-  EXPECT_FALSE(device.slots.has_native(BP_FEATURE_TIMING_BIT));
-  EXPECT_TRUE(device.slots.has_native(BP_FEATURE_MAP_BIT));
+  EXPECT_EQ(device.table.emulated, kAllFeatures & ~BP_FEATURE_MAP_BIT);
+  EXPECT_FALSE(device.table.has_native(BP_FEATURE_TIMING_BIT));
+  EXPECT_TRUE(device.table.has_native(BP_FEATURE_MAP_BIT));
 }
 
 /// Wraps queue 77 and asks for the queue of what that gave.
 uint64_t wrapped_and_asked(Opened& device, bp_stream** out_stream) {
   const bp_stream_wrap_args args{sizeof(args), 0, 77, {"fake.queue", 10}};
-  EXPECT_EQ(device.slots.stream.stream_wrap(device.slots.stream_self, &args, out_stream), BP_OK);
+  EXPECT_EQ(device.table.stream.stream_wrap(device.table.stream_self, &args, out_stream), BP_OK);
   bp_native_stream native{};
   native.struct_size = sizeof(native);
-  EXPECT_EQ(device.slots.stream.stream_native_handle(*out_stream, &native), BP_OK);
+  EXPECT_EQ(device.table.stream.stream_native_handle(*out_stream, &native), BP_OK);
   EXPECT_EQ(std::string(native.kind.ptr, native.kind.len), "fake.queue");
   return native.handle;
 }
@@ -78,7 +78,7 @@ TEST(NativeQueues, ConcurrentDevice_StreamsAreThePluginsOwn) {
     EXPECT_EQ(wrapped_and_asked(device, &stream), 77u);
     ASSERT_EQ(device.fake.streams.size(), 1u);
     EXPECT_EQ(reinterpret_cast<bp_stream*>(device.fake.streams[0]), stream);
-    EXPECT_TRUE(device.slots.has_native(BP_FEATURE_NATIVE_BIT));
+    EXPECT_TRUE(device.table.has_native(BP_FEATURE_NATIVE_BIT));
     EXPECT_EQ(device.destroy(stream), BP_OK);
   }
 }
@@ -89,10 +89,10 @@ TEST(NativeQueues, OneCallAtATime_StreamsAreWrappedAndTheCallsTakeTurns) {
   EXPECT_EQ(wrapped_and_asked(device, &stream), 77u);
   ASSERT_EQ(device.fake.streams.size(), 1u);
   EXPECT_NE(reinterpret_cast<bp_stream*>(device.fake.streams[0]), stream);
-  auto lock = lock_plugin(device.slots);
+  auto lock = lock_plugin(device.table);
   const int calls = device.fake.call_count;
   bp_native_stream native{};
-  std::thread thread([&] { device.slots.stream.stream_native_handle(stream, &native); });
+  std::thread thread([&] { device.table.stream.stream_native_handle(stream, &native); });
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(device.fake.call_count, calls);
   lock.unlock();
@@ -100,7 +100,7 @@ TEST(NativeQueues, OneCallAtATime_StreamsAreWrappedAndTheCallsTakeTurns) {
   EXPECT_EQ(native.handle, 77u);
   bp_stream* refused = nullptr;
   const bp_stream_wrap_args none{sizeof(none), 0, 0, {"fake.queue", 10}};
-  EXPECT_EQ(device.slots.stream.stream_wrap(device.slots.stream_self, &none, &refused),
+  EXPECT_EQ(device.table.stream.stream_wrap(device.table.stream_self, &none, &refused),
             BP_INVALID_ARGUMENT);
   EXPECT_EQ(refused, nullptr);
   EXPECT_EQ(device.fake.streams.size(), 1u);
@@ -121,10 +121,10 @@ TEST_F(NativeStreamTest, Launch_GetsThePluginsOwnHandle) {
     seen = args.stream;
     return BP_OK;
   };
-  EXPECT_TRUE(device_.slots.is_direct(stream_));
+  EXPECT_TRUE(device_.table.is_direct(stream_));
   EXPECT_EQ(device_.launch(stream_, 1), BP_OK);
   EXPECT_EQ(seen, stream_);
-  EXPECT_EQ(reported_stream(device_.slots, stream_), stream_);
+  EXPECT_EQ(reported_stream(device_.table, stream_), stream_);
   ASSERT_EQ(device_.fake.streams.size(), 1u);
   EXPECT_EQ(reinterpret_cast<bp_stream*>(device_.fake.streams[0]), stream_);
 }
@@ -201,7 +201,7 @@ class HostTimedEventTest : public NativeStreamTest {
     for (bp_event* event : {start_, end_}) api().event_destroy(event);
     NativeStreamTest::TearDown();
   }
-  const bp_stream_api& api() { return device_.slots.stream; }
+  const bp_stream_api& api() { return device_.table.stream; }
 
   bp_event* start_ = device_.event(BP_EVENT_TIMING_BIT);
   bp_event* end_ = device_.event(BP_EVENT_TIMING_BIT);
@@ -210,7 +210,7 @@ class HostTimedEventTest : public NativeStreamTest {
 
 TEST_F(HostTimedEventTest, FinishedRecords_GiveTheTimeBetween) {
   EXPECT_EQ(device_.fake.event_flags, 0u);  // a device without timing is not asked for it
-  EXPECT_EQ(device_.slots.emulated & BP_FEATURE_TIMING_BIT, BP_FEATURE_TIMING_BIT);
+  EXPECT_EQ(device_.table.emulated & BP_FEATURE_TIMING_BIT, BP_FEATURE_TIMING_BIT);
   ASSERT_EQ(api().event_record(start_, stream_), BP_OK);
   ASSERT_EQ(api().event_record(end_, stream_), BP_OK);
   EXPECT_EQ(api().event_elapsed(start_, end_, &elapsed_ns_), BP_PENDING);

@@ -62,7 +62,7 @@ bp_status make_stream(bp_device* self, bp_stream** out_stream, Make make) {
 }
 
 bp_status stream_create(bp_device* self, const bp_stream_args* args, bp_stream** out_stream) {
-  return make_stream(self, out_stream, [args](const DeviceSlots& native, bp_stream** out_native) {
+  return make_stream(self, out_stream, [args](const DeviceTable& native, bp_stream** out_native) {
     return native.stream.stream_create(native.device, args, out_native);
   });
 }
@@ -105,37 +105,37 @@ bp_status stream_native_handle(bp_stream* handle, bp_native_stream* out_native) 
 }
 
 bp_status stream_wrap(bp_device* self, const bp_stream_wrap_args* args, bp_stream** out_stream) {
-  return make_stream(self, out_stream, [args](const DeviceSlots& native, bp_stream** out_native) {
+  return make_stream(self, out_stream, [args](const DeviceTable& native, bp_stream** out_native) {
     return native.stream.stream_wrap(native.device, args, out_native);
   });
 }
 
 }  // namespace
 
-void install_serialised_memory(Emulation& emulation, DeviceSlots* slots) {
-  slots->memory_self = emulation.self();
-  slots->memory.mem_alloc = mem_alloc;
-  slots->memory.mem_free = mem_free;
-  slots->memory.mem_copy = mem_copy;
-  slots->pinned_self = emulation.self();
-  slots->memory.host_alloc = host_alloc;
-  slots->memory.host_free = host_free;
-  slots->map_self = emulation.self();
-  slots->memory.mem_map = mem_map;
-  slots->memory.mem_unmap = mem_unmap;
+void install_serialised_memory(Emulation& emulation, DeviceTable* table) {
+  table->memory_self = emulation.self();
+  table->memory.mem_alloc = mem_alloc;
+  table->memory.mem_free = mem_free;
+  table->memory.mem_copy = mem_copy;
+  table->pinned_self = emulation.self();
+  table->memory.host_alloc = host_alloc;
+  table->memory.host_free = host_free;
+  table->map_self = emulation.self();
+  table->memory.mem_map = mem_map;
+  table->memory.mem_unmap = mem_unmap;
 }
 
-void install_serialised_streams(Emulation& emulation, DeviceSlots* slots) {
-  slots->stream_self = emulation.self();
-  slots->stream.stream_create = stream_create;
-  slots->stream.stream_destroy = stream_destroy;
-  slots->stream.stream_sync = stream_sync;
-  slots->stream.stream_query = stream_query;
-  slots->stream.mem_copy_async = mem_copy_async;
-  slots->stream.stream_host_call = stream_host_call;
-  if (!slots->has_native(BP_FEATURE_NATIVE_BIT)) return;
-  slots->stream.stream_native_handle = stream_native_handle;
-  slots->stream.stream_wrap = stream_wrap;
+void install_serialised_streams(Emulation& emulation, DeviceTable* table) {
+  table->stream_self = emulation.self();
+  table->stream.stream_create = stream_create;
+  table->stream.stream_destroy = stream_destroy;
+  table->stream.stream_sync = stream_sync;
+  table->stream.stream_query = stream_query;
+  table->stream.mem_copy_async = mem_copy_async;
+  table->stream.stream_host_call = stream_host_call;
+  if (!table->has_native(BP_FEATURE_NATIVE_BIT)) return;
+  table->stream.stream_native_handle = stream_native_handle;
+  table->stream.stream_wrap = stream_wrap;
 }
 
 }  // namespace bp

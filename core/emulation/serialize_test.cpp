@@ -17,7 +17,7 @@ constexpr uint32_t kOneCallAtATime = 0;
 
 /// Everything that a thread can do with a device, over and over.
 void hammer(Opened& device, int round_count, std::atomic<int>* error_count) {
-  const DeviceSlots& slots = device.slots;
+  const DeviceTable& table = device.table;
   const auto expect_ok = [&](bp_status status) {
     if (status != BP_OK) ++*error_count;
   };
@@ -31,22 +31,22 @@ void hammer(Opened& device, int round_count, std::atomic<int>* error_count) {
     expect_ok(device.launch(stream, 1));
     expect_ok(device.launch(nullptr, 2));
     expect_ok(device.host_call(stream, [](bp_status) {}));
-    expect_ok(slots.stream.event_record(event, stream));
-    expect_ok(slots.stream.event_wait(event, stream));
-    expect_ok(slots.stream.event_sync(event, Opened::kSoonNs));
+    expect_ok(table.stream.event_record(event, stream));
+    expect_ok(table.stream.event_wait(event, stream));
+    expect_ok(table.stream.event_sync(event, Opened::kSoonNs));
     uint64_t elapsed_ns = 0;
-    expect_ok(slots.stream.event_elapsed(event, event, &elapsed_ns));
+    expect_ok(table.stream.event_elapsed(event, event, &elapsed_ns));
     expect_ok(device.sync(stream));
     expect_ok(device.fill(nullptr, {handle, 0}, 8, 9, 1));
     void* ptr = nullptr;
     const bp_map_args map_args{sizeof(bp_map_args), 0, {handle, 0}, 8, BP_MAP_READ_BIT, 0};
-    expect_ok(slots.memory.mem_map(slots.map_self, &map_args, &ptr));
-    expect_ok(slots.memory.mem_unmap(slots.map_self, ptr));
-    expect_ok(slots.memory.host_alloc(slots.pinned_self, 100, &ptr));
-    expect_ok(slots.memory.host_free(slots.pinned_self, ptr));
-    expect_ok(slots.memory.mem_free(slots.memory_self, handle));
+    expect_ok(table.memory.mem_map(table.map_self, &map_args, &ptr));
+    expect_ok(table.memory.mem_unmap(table.map_self, ptr));
+    expect_ok(table.memory.host_alloc(table.pinned_self, 100, &ptr));
+    expect_ok(table.memory.host_free(table.pinned_self, ptr));
+    expect_ok(table.memory.mem_free(table.memory_self, handle));
   }
-  expect_ok(slots.stream.event_destroy(event));
+  expect_ok(table.stream.event_destroy(event));
   expect_ok(device.destroy(stream));
 }
 
@@ -78,9 +78,9 @@ TEST_P(OneCallAtATimeTest, FourThreadsHammering_NoCallOverlapsAndNoneBlocks) {
 
 TEST(OneCallAtATime, LockPlugin_KeepsSlotsOut) {
   Opened device(0, kOneCallAtATime);
-  EXPECT_FALSE(device.slots.launch_direct);
-  EXPECT_FALSE(device.slots.is_direct(nullptr));
-  auto lock = lock_plugin(device.slots);
+  EXPECT_FALSE(device.table.launch_direct);
+  EXPECT_FALSE(device.table.is_direct(nullptr));
+  auto lock = lock_plugin(device.table);
   EXPECT_TRUE(lock.owns_lock());
   std::thread thread([&] { device.alloc(8); });
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -98,12 +98,12 @@ TEST(OneCallAtATime, Launch_GetsThePluginsStreamAndItsCallErrorComesBack) {
     seen = args.stream;
     return BP_UNSUPPORTED;
   };
-  EXPECT_FALSE(device.slots.is_direct(stream));
+  EXPECT_FALSE(device.table.is_direct(stream));
   EXPECT_EQ(device.launch(stream, 1), BP_UNSUPPORTED);
   ASSERT_EQ(device.fake.streams.size(), 1u);
   EXPECT_EQ(seen, reinterpret_cast<bp_stream*>(device.fake.streams[0]));
   EXPECT_NE(seen, stream);
-  EXPECT_EQ(reported_stream(device.slots, stream), seen);
+  EXPECT_EQ(reported_stream(device.table, stream), seen);
   EXPECT_EQ(device.launch(nullptr, 2), BP_UNSUPPORTED);
   EXPECT_EQ(seen, nullptr);
   device.destroy(stream);
@@ -115,7 +115,7 @@ class SerialisedStreamTest : public ::testing::Test {
     device_.destroy(stream_);
     api().event_destroy(event_);
   }
-  const bp_stream_api& api() { return device_.slots.stream; }
+  const bp_stream_api& api() { return device_.table.stream; }
   /// A task that cannot run before the test says so.
   void block(const std::atomic<bool>& free) {
     const std::lock_guard lock(device_.fake.stream_mutex);

@@ -74,18 +74,18 @@ uint64_t emulated_failed_op_seq(bp_stream* stream) {
   return EmulatedStream::from(stream).queue->failure().op_seq;
 }
 
-bp_stream* reported_stream(const DeviceSlots& slots, bp_stream* stream) {
-  return slots.stream_emulated() ? stream : unwrap_stream(slots.call_mutex != nullptr, stream);
+bp_stream* reported_stream(const DeviceTable& table, bp_stream* stream) {
+  return table.stream_emulated() ? stream : unwrap_stream(table.call_mutex != nullptr, stream);
 }
 
-void install_emulated_streams(Emulation& emulation, DeviceSlots* slots) {
-  slots->stream_self = emulation.self();
-  slots->stream.stream_create = stream_create;
-  slots->stream.stream_destroy = stream_destroy;
-  slots->stream.stream_sync = stream_sync;
-  slots->stream.stream_query = stream_query;
-  slots->stream.mem_copy_async = mem_copy_async;
-  slots->stream.stream_host_call = stream_host_call;
+void install_emulated_streams(Emulation& emulation, DeviceTable* table) {
+  table->stream_self = emulation.self();
+  table->stream.stream_create = stream_create;
+  table->stream.stream_destroy = stream_destroy;
+  table->stream.stream_sync = stream_sync;
+  table->stream.stream_query = stream_query;
+  table->stream.mem_copy_async = mem_copy_async;
+  table->stream.stream_host_call = stream_host_call;
 }
 
 }  // namespace bp

@@ -26,7 +26,7 @@ SegmentInstance::SegmentInstance(std::shared_ptr<const Segment> segment,
       devices_(devices),
       streams_(streams),
       arena_charge_(std::move(budget)),
-      owned_(segment_->slots.size()) {
+      owned_(segment_->values.size()) {
   try {
     for (Device* device : devices_) {
       if (device != nullptr) device->track(this);
@@ -70,26 +70,27 @@ Status SegmentInstance::prepare() {
       BP_TRY_ASSIGN(states_[i], step.kernel->create_state());
     }
   }
-  for (SlotId id = 0; id < segment_->slots.size(); ++id) {
-    if (segment_->slots[id].kind == SlotKind::kConstant) owned_[id] = segment_->slots[id].constant;
+  for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
+    if (segment_->values[id].kind == PlanValueKind::kConstant)
+      owned_[id] = segment_->values[id].constant;
   }
   prepare_arguments();
   return {};
 }
 
-bool SegmentInstance::is_fixed(SlotId id) const {
-  const Slot& slot = segment_->slots[id];
-  const Slot& base = slot.kind == SlotKind::kView ? segment_->slots[slot.base] : slot;
-  return base.kind == SlotKind::kArena || base.kind == SlotKind::kConstant;
+bool SegmentInstance::is_fixed(PlanValueId id) const {
+  const PlanValue& slot = segment_->values[id];
+  const PlanValue& base = slot.kind == PlanValueKind::kView ? segment_->values[slot.base] : slot;
+  return base.kind == PlanValueKind::kArena || base.kind == PlanValueKind::kConstant;
 }
 
-bp_mem SegmentInstance::place_of(SlotId id) const {
-  const Slot& slot = segment_->slots[id];
-  const SlotId base_id = slot.kind == SlotKind::kView ? slot.base : id;
-  const Slot& base = segment_->slots[base_id];
+bp_mem SegmentInstance::place_of(PlanValueId id) const {
+  const PlanValue& slot = segment_->values[id];
+  const PlanValueId base_id = slot.kind == PlanValueKind::kView ? slot.base : id;
+  const PlanValue& base = segment_->values[base_id];
   const auto view_offset =
-      static_cast<uint64_t>(slot.kind == SlotKind::kView ? slot.offset_bytes : 0);
-  if (base.kind == SlotKind::kArena) {
+      static_cast<uint64_t>(slot.kind == PlanValueKind::kView ? slot.offset_bytes : 0);
+  if (base.kind == PlanValueKind::kArena) {
     const Storage& arena = *arenas_[index_of(base.device)];
     return {arena.handle(), arena.offset_bytes() + base.arena_offset + view_offset};
   }
@@ -98,14 +99,14 @@ bp_mem SegmentInstance::place_of(SlotId id) const {
           tensor.storage().offset_bytes() + tensor.offset_bytes() + view_offset};
 }
 
-void SegmentInstance::point(SlotId id, bp_tensor* argument) const {
+void SegmentInstance::point(PlanValueId id, bp_tensor* argument) const {
   const bp_mem place = place_of(id);
   argument->handle = place.handle;
   argument->offset_bytes = place.offset_bytes;
-  const Slot& slot = segment_->slots[id];
-  const SlotId base_id = slot.kind == SlotKind::kView ? slot.base : id;
-  const Slot& base = segment_->slots[base_id];
-  if (base.kind == SlotKind::kArena) {
+  const PlanValue& slot = segment_->values[id];
+  const PlanValueId base_id = slot.kind == PlanValueKind::kView ? slot.base : id;
+  const PlanValue& base = segment_->values[base_id];
+  if (base.kind == PlanValueKind::kArena) {
     argument->storage_bytes = place_of(base_id).offset_bytes + base.bytes;
   } else {
     const Storage& storage = owned_[base_id]->storage();
@@ -116,10 +117,10 @@ void SegmentInstance::point(SlotId id, bp_tensor* argument) const {
 void SegmentInstance::prepare_arguments() {
   for (const Step& step : segment_->steps) {
     first_argument_.push_back(arguments_.size());
-    for (SlotId id : step.args) {
+    for (PlanValueId id : step.args) {
       bp_tensor argument{};
-      if (id != kNoSlot) {
-        const Slot& slot = segment_->slots[id];
+      if (id != kNoPlanValue) {
+        const PlanValue& slot = segment_->values[id];
         argument.dtype = slot.dtype;
         argument.rank = static_cast<uint32_t>(slot.sizes.size());
         argument.sizes = slot.sizes.data();
@@ -137,23 +138,24 @@ void SegmentInstance::prepare_arguments() {
 
 /// Another live-out lies in the same memory.
 bool SegmentInstance::is_shared(const LiveOut& out) const {
-  return std::any_of(segment_->live_outs.begin(), segment_->live_outs.end(),
-                     [&](const LiveOut& other) {
-                       const Slot& slot = segment_->slots[other.slot];
-                       const SlotId base = slot.kind == SlotKind::kView ? slot.base : other.slot;
-                       return &other != &out && base == out.slot;
-                     });
+  return std::any_of(
+      segment_->live_outs.begin(), segment_->live_outs.end(), [&](const LiveOut& other) {
+        const PlanValue& slot = segment_->values[other.slot];
+        const PlanValueId base = slot.kind == PlanValueKind::kView ? slot.base : other.slot;
+        return &other != &out && base == out.slot;
+      });
 }
 
 Status SegmentInstance::use_bound(std::span<const Ref<Tensor>> bound) {
   if (bound.empty()) return {};
   for (const LiveOut& out : segment_->live_outs) {
     const Ref<Tensor>& tensor = bound[out.value];
-    const Slot& slot = segment_->slots[out.slot];
+    const PlanValue& slot = segment_->values[out.slot];
     const size_t where = index_of(slot.device);
-    const bool direct = tensor && slot.kind == SlotKind::kOwned && out.extents == kNoSlot &&
-                        tensor->device() == devices_[where] && tensor->sizes() == slot.sizes &&
-                        is_plan_aligned(*tensor) && !is_shared(out);
+    const bool direct = tensor && slot.kind == PlanValueKind::kOwned &&
+                        out.extents == kNoPlanValue && tensor->device() == devices_[where] &&
+                        tensor->sizes() == slot.sizes && is_plan_aligned(*tensor) &&
+                        !is_shared(out);
     if (!direct) continue;
     BP_TRY(tensor->order_before_write(*streams_[where]));
     owned_[out.slot] = tensor;
@@ -162,9 +164,9 @@ Status SegmentInstance::use_bound(std::span<const Ref<Tensor>> bound) {
 }
 
 Status SegmentInstance::make_owned(MemoryCharge* charge) {
-  for (SlotId id = 0; id < segment_->slots.size(); ++id) {
-    const Slot& slot = segment_->slots[id];
-    if (slot.kind != SlotKind::kOwned || owned_[id]) continue;
+  for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
+    const PlanValue& slot = segment_->values[id];
+    if (slot.kind != PlanValueKind::kOwned || owned_[id]) continue;
     const size_t where = index_of(slot.device);
     BP_TRY(charge->add(slot.bytes, "outputs"));
     BP_TRY_ASSIGN(owned_[id], Tensor::allocate(*devices_[where], slot.dtype, slot.sizes,
@@ -174,9 +176,9 @@ Status SegmentInstance::make_owned(MemoryCharge* charge) {
 }
 
 Status SegmentInstance::order_live_ins(std::span<const Ref<Tensor>> values) {
-  for (SlotId id = 0; id < segment_->slots.size(); ++id) {
-    const Slot& slot = segment_->slots[id];
-    if (slot.kind != SlotKind::kLiveIn) continue;
+  for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
+    const PlanValue& slot = segment_->values[id];
+    if (slot.kind != PlanValueKind::kLiveIn) continue;
     owned_[id] = values[slot.live_in];
     BP_TRY(owned_[id]->storage().order_before(*streams_[0], Access::kRead));
   }
@@ -196,8 +198,8 @@ Status SegmentInstance::run(const Graph& graph, RunState* state, std::vector<Ref
     }
   }
   // Also after a failure: what one run used must not live on in the context.
-  for (SlotId id = 0; id < segment_->slots.size(); ++id) {
-    if (segment_->slots[id].kind != SlotKind::kConstant) owned_[id] = nullptr;
+  for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
+    if (segment_->values[id].kind != PlanValueKind::kConstant) owned_[id] = nullptr;
   }
   return status;
 }
@@ -242,7 +244,7 @@ Status SegmentInstance::launch_step(size_t index) {
       .output_count = static_cast<uint32_t>(step.args.size()) - step.input_count,
       .state = states_[index],
       .workspace = workspace,
-      .out_extents = step.extents != kNoSlot ? place_of(step.extents) : bp_mem{},
+      .out_extents = step.extents != kNoPlanValue ? place_of(step.extents) : bp_mem{},
       .keep_alive = step.kernel};
   auto seq = launch(*streams_[where], request);
   if (!seq.ok()) [[unlikely]]
@@ -254,10 +256,10 @@ Status SegmentInstance::launch_step(size_t index) {
 
 Status SegmentInstance::copy_step(const Step& step) {
   // One end is host memory, so a copy is the other device's own copy in or out.
-  const Slot& source = segment_->slots[step.args[0]];
+  const PlanValue& source = segment_->values[step.args[0]];
   const bp_mem from = place_of(step.args[0]);
   const bp_mem to = place_of(step.args[1]);
-  const uint64_t bytes = segment_->slots[step.args[1]].bytes;
+  const uint64_t bytes = segment_->values[step.args[1]].bytes;
   if (bytes == 0) return {};
   const size_t here = index_of(source.device);
   const size_t there = index_of(step.device);
@@ -278,14 +280,14 @@ Status SegmentInstance::collect(std::vector<Ref<Tensor>>* values) {
 }
 
 void SegmentInstance::note_uses() {
-  for (SlotId id = 0; id < segment_->slots.size(); ++id) {
-    const Slot& slot = segment_->slots[id];
+  for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
+    const PlanValue& slot = segment_->values[id];
     const size_t where = index_of(slot.device);
     if (!owned_[id] || last_seq_[where] == 0) continue;
-    if (slot.kind == SlotKind::kConstant) continue;  // constants carry no marks
+    if (slot.kind == PlanValueKind::kConstant) continue;  // constants carry no marks
     Storage& storage = owned_[id]->storage();
-    storage.note_use(*streams_[where], last_seq_[where], slot.kind == SlotKind::kOwned);
-    if (slot.kind != SlotKind::kOwned) continue;
+    storage.note_use(*streams_[where], last_seq_[where], slot.kind == PlanValueKind::kOwned);
+    if (slot.kind != PlanValueKind::kOwned) continue;
     // Which result a fault reaches is not followed inside a run: it concerns them all.
     for (size_t i = 0; i < kPlanDeviceCount; ++i) {
       if (first_fault_seq_[i] == 0) continue;
@@ -298,18 +300,18 @@ void SegmentInstance::note_uses() {
 }
 
 Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out) {
-  const Slot& slot = segment_->slots[out.slot];
-  const SlotId base_id = slot.kind == SlotKind::kView ? slot.base : out.slot;
+  const PlanValue& slot = segment_->values[out.slot];
+  const PlanValueId base_id = slot.kind == PlanValueKind::kView ? slot.base : out.slot;
   const Tensor& base = *owned_[base_id];
-  if (out.extents == kNoSlot) {
-    if (slot.kind != SlotKind::kView) return owned_[base_id];
+  if (out.extents == kNoPlanValue) {
+    if (slot.kind != PlanValueKind::kView) return owned_[base_id];
     const auto element_bits = static_cast<int64_t>(dtype_bits(slot.dtype));
     return base.view(slot.sizes, slot.strides, slot.offset_bytes * 8 / element_bits);
   }
   std::array<int64_t, BP_MAX_RANK> sizes{};
   bp_mem place = place_of(out.extents);
   place.offset_bytes += out.extents_index * sizeof(sizes);
-  const size_t where = index_of(segment_->slots[out.extents].device);
+  const size_t where = index_of(segment_->values[out.extents].device);
   BP_TRY(devices_[where]->copy_out(*streams_[where], sizes.data(), place, sizeof(sizes)));
   const Dims real(std::span<const int64_t>(sizes).first(slot.sizes.size()));
   for (size_t d = 0; d < real.size(); ++d) {

@@ -45,16 +45,16 @@ class SegmentInstance : public PluginObjectHolder {
   /// A place in arguments_ that takes a slot's memory anew on each run.
   struct Patch {
     size_t argument;
-    SlotId slot;
+    PlanValueId slot;
   };
 
   Status run_steps(const Graph& graph, RunState* state, std::vector<Ref<Tensor>>* values);
   Status use_bound(std::span<const Ref<Tensor>> bound);
   bool is_shared(const LiveOut& out) const;
-  bool is_fixed(SlotId slot) const;
-  bp_mem place_of(SlotId slot) const;
+  bool is_fixed(PlanValueId slot) const;
+  bp_mem place_of(PlanValueId slot) const;
   /// Puts a slot's place into a launch argument.
-  void point(SlotId slot, bp_tensor* argument) const;
+  void point(PlanValueId slot, bp_tensor* argument) const;
   void prepare_arguments();
   Status make_owned(MemoryCharge* charge);
   Status order_live_ins(std::span<const Ref<Tensor>> values);

@@ -31,7 +31,7 @@ Range range_of(const Tensor& tensor) {
   const Storage& storage = tensor.storage();
   const Device* device = tensor.device();
   const bool address =
-      device == nullptr || (device->slots().props.flags & BP_DEVICE_ADDRESS_BIT) != 0;
+      device == nullptr || (device->table().props.flags & BP_DEVICE_ADDRESS_BIT) != 0;
   const uint64_t base = storage.offset_bytes() + (address ? storage.handle() : 0);
   // A view's bytes are somewhere in its storage; a contiguous one's are known.
   if (!tensor.contiguous()) {

@@ -8,7 +8,7 @@
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
 #include "core/execute/run_context.hpp"
-#include "core/graph/passes.hpp"
+#include "core/passes/passes.hpp"
 #include "core/plan/planner.hpp"
 
 namespace bp {
@@ -294,17 +294,17 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
 PlacementCounts Session::placement_counts() const {
   PlacementCounts counts;
   for (const PlacementRow& row : placements()) {
-    switch (row.placement) {
-      case Placement::kNative:
+    switch (row.kind) {
+      case RouteKind::kNative:
         ++counts.native;
         break;
-      case Placement::kDecomposed:
+      case RouteKind::kDecomposed:
         ++counts.decomposed;
         break;
-      case Placement::kFallback:
+      case RouteKind::kFallback:
         ++counts.fallback;
         break;
-      case Placement::kView:
+      case RouteKind::kView:
         ++counts.view;
         break;
     }
@@ -316,10 +316,10 @@ std::vector<PlacementRow> Session::placements() const {
   std::lock_guard lock(plans_mutex_);
   std::vector<PlacementRow> rows;
   for (const auto& segment : newest_run_) {
-    for (const NodePlacement& placement : segment->placements) {
-      const Node& node = graph_.node(placement.node);
-      rows.push_back({node.name, std::string(graph_.registry().schema(node.op).name),
-                      placement.placement, placement.kernels, placement.reason});
+    for (const NodeRoute& route : segment->routes) {
+      const Node& node = graph_.node(route.node);
+      rows.push_back({node.name, std::string(graph_.registry().schema(node.op).name), route.kind,
+                      route.kernels, route.reason});
     }
   }
   return rows;

@@ -80,7 +80,7 @@ struct PlacementCounts {
 struct PlacementRow {
   std::string node;
   std::string op;
-  Placement placement = Placement::kNative;
+  RouteKind kind = RouteKind::kNative;
   std::string kernels;
   std::string reason;
 };

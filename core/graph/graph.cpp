@@ -12,7 +12,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/base/options.hpp"
-#include "core/graph/scalar.hpp"
+#include "core/op/scalar.hpp"
 
 namespace bp {
 namespace {

@@ -16,30 +16,14 @@
 
 #include "core/base/dims.hpp"
 #include "core/base/status.hpp"
-#include "core/dispatch/attributes.hpp"
-#include "core/dispatch/schema.hpp"
+#include "core/op/attributes.hpp"
+#include "core/op/graph_builder.hpp"
+#include "core/op/host_tensor.hpp"
+#include "core/op/schema.hpp"
 
 namespace bp {
 
-/// Contiguous values in host memory, shared and immutable: a weight in a mapped file, a folded
-/// constant, an attribute's tensor. `owner` keeps `data` alive.
-struct HostTensor {
-  uint32_t dtype = BP_DTYPE_NONE;
-  Dims sizes;
-  const void* data = nullptr;
-  uint64_t bytes = 0;
-  std::shared_ptr<const void> owner;
-
-  /// A zero-filled tensor of its own; data is writable through `out_data` until it is shared.
-  /// Errors: INVALID_ARGUMENT for sizes that overflow; OUT_OF_MEMORY.
-  static Result<HostTensor> allocate(uint32_t dtype, const Dims& sizes, void** out_data);
-  /// Foreign values: INVALID_ARGUMENT naming a bool that is neither 0 nor 1.
-  Status check_values() const;
-};
-
-using ValueId = uint32_t;
 using NodeId = uint32_t;
-inline constexpr ValueId kNoValue = UINT32_MAX;  // an absent optional input
 inline constexpr NodeId kNoNode = UINT32_MAX;
 
 class Graph;
@@ -67,24 +51,20 @@ struct Node {
   std::vector<Region> regions;
 };
 
-class Graph {
+class Graph final : public GraphBuilder {
  public:
   explicit Graph(const OpRegistry& registry) : registry_(&registry) {}
 
-  const OpRegistry& registry() const { return *registry_; }
+  const OpRegistry& registry() const override { return *registry_; }
 
   /// The size that stands for a named unknown ("N"); the same name gives the same size.
   int64_t symbol(std::string_view name);
   /// The name of a symbol size, "" for another size.
   std::string_view symbol_name(int64_t size) const;
 
-  /// Errors: INVALID_ARGUMENT for a name that is taken, sizes that overflow, or a constant whose
-  /// bytes do not match its sizes.
-  Result<ValueId> add_input(std::string_view name, TensorType type);
-  Result<ValueId> add_constant(std::string_view name, HostTensor tensor);
-  /// An unnamed constant of rank 0. Float dtypes round to nearest even; integers truncate and
-  /// saturate; bool is value != 0. UNSUPPORTED for dtypes below 8 bits, and of 8-bit floats.
-  Result<ValueId> add_scalar(uint32_t dtype, double value);
+  Result<ValueId> add_input(std::string_view name, TensorType type) override;
+  Result<ValueId> add_constant(std::string_view name, HostTensor tensor) override;
+  Result<ValueId> add_scalar(uint32_t dtype, double value) override;
 
   /// Adds a node behind all others and infers its outputs. Inputs are existing values or kNoValue;
   /// optional ones that are left out at the end are kNoValue in the node. Empty attributes stand
@@ -93,15 +73,12 @@ class Graph {
   /// taken output name. The graph is unchanged then.
   Result<NodeId> add_node(OpId op, std::string_view name, std::span<const ValueId> inputs,
                           Attributes attributes, std::span<const std::string> output_names = {});
-  /// add_node for one output, by operator name: what decompositions call.
   Result<ValueId> op(std::string_view op_name, std::span<const ValueId> inputs,
-                     Attributes attributes);
+                     Attributes attributes) override;
   /// ... with default attributes.
   Result<ValueId> op(std::string_view op_name, std::span<const ValueId> inputs);
 
-  /// One name for each output; a value may be an output under several names.
-  /// Errors: INVALID_ARGUMENT for a value that is not there, or a name given twice.
-  Status set_outputs(std::vector<ValueId> outputs, std::vector<std::string> names);
+  Status set_outputs(std::vector<ValueId> outputs, std::vector<std::string> names) override;
 
   std::span<const ValueId> inputs() const { return inputs_; }
   std::span<const ValueId> outputs() const { return outputs_; }
@@ -110,6 +87,7 @@ class Graph {
   std::span<const Value> values() const { return values_; }
   const Node& node(NodeId id) const { return nodes_[id]; }
   const Value& value(ValueId id) const { return values_[id]; }
+  const TensorType& type(ValueId id) const override { return values_[id].type; }
   /// kNoValue if nothing has this name.
   ValueId find_value(std::string_view name) const;
 
@@ -121,7 +99,7 @@ class Graph {
   /// "f32[N, 1, 8, 8]", symbols by their names; "f32[...]" without rank.
   std::string to_string(const TensorType& type) const;
 
-  // For passes (core/graph/passes.hpp).
+  // For passes (core/passes/passes.hpp).
   /// Value `id` becomes a constant; its producer no longer makes it (kNoValue in its outputs).
   void replace_with_constant(ValueId id, HostTensor tensor);
   /// Every use of value v, outputs too, becomes `replacement[v]`, which is made before v.

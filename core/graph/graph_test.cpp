@@ -9,8 +9,8 @@
 #include <bit>
 #include <limits>
 
-#include "core/graph/scalar.hpp"
 #include "core/graph/tiny_ops_test.hpp"
+#include "core/op/scalar.hpp"
 
 namespace bp {
 namespace {

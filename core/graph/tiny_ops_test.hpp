@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "core/dispatch/attributes.hpp"
-#include "core/dispatch/schema.hpp"
 #include "core/graph/graph.hpp"
+#include "core/op/attributes.hpp"
+#include "core/op/schema.hpp"
 
 namespace bp::tiny {
 

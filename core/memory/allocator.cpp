@@ -80,16 +80,16 @@ std::string_view memory_tag_name(MemoryTag tag) {
   return "other";
 }
 
-Allocator::Allocator(const DeviceSlots& slots, std::string device_name,
+Allocator::Allocator(const DeviceTable& table, std::string device_name,
                      std::function<Status()> quiesce, Explain explain)
-    : slots_(slots),
+    : table_(table),
       device_name_(std::move(device_name)),
       quiesce_(std::move(quiesce)),
       explain_(std::move(explain)) {}
 
 Allocator::~Allocator() {
   for (const auto& segment : segments_) {
-    slots_.memory.mem_free(slots_.memory_self, segment->handle);
+    table_.memory.mem_free(table_.memory_self, segment->handle);
   }
 }
 
@@ -410,7 +410,7 @@ uint64_t Allocator::release(MemorySegment* retired) {
   uint64_t released_bytes = 0;
   while (retired != nullptr) {
     MemorySegment& segment = *std::exchange(retired, retired->next_retired);
-    slots_.memory.mem_free(slots_.memory_self, segment.handle);
+    table_.memory.mem_free(table_.memory_self, segment.handle);
     released_bytes += segment.bytes;
     delete_block(std::exchange(segment.first, nullptr));
     --retired_count_;
@@ -450,7 +450,7 @@ Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_hand
   if (limit_bytes_ != 0 && stats_.reserved_bytes + bytes > limit_bytes_) {
     return out_of_memory(bytes, tag);
   }
-  if (slots_.props.max_alloc_bytes != 0 && bytes > slots_.props.max_alloc_bytes) {
+  if (table_.props.max_alloc_bytes != 0 && bytes > table_.props.max_alloc_bytes) {
     return out_of_memory(bytes, tag);
   }
   bp_alloc_args args{};
@@ -461,7 +461,7 @@ Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_hand
                : tag == MemoryTag::kIo    ? BP_USAGE_IO
                                           : BP_USAGE_ACTIVATIONS;
   stats_.device_alloc_count += 1;
-  const bp_status code = slots_.memory.mem_alloc(slots_.memory_self, &args, out_handle);
+  const bp_status code = table_.memory.mem_alloc(table_.memory_self, &args, out_handle);
   if (code == BP_OK) return {};
   if (code == BP_OUT_OF_MEMORY) return out_of_memory(bytes, tag);
   return explain_(code, "mem_alloc of " + std::to_string(bytes) + " bytes");
@@ -476,7 +476,7 @@ Status Allocator::out_of_memory(uint64_t bytes, MemoryTag tag) const {
   std::string text = device_name_ + ": out of memory for " + mib(bytes) + " of " +
                      std::string(memory_tag_name(tag)) + "; in use " + mib(stats.allocated_bytes) +
                      " of " + mib(stats.reserved_bytes) + " reserved";
-  const uint64_t limit_bytes = limit_bytes_ != 0 ? limit_bytes_ : slots_.props.memory_bytes;
+  const uint64_t limit_bytes = limit_bytes_ != 0 ? limit_bytes_ : table_.props.memory_bytes;
   if (limit_bytes != 0) text += ", limit " + mib(limit_bytes);
   for (size_t index : order) {
     if (stats.tag_bytes[index] == 0) break;

@@ -20,7 +20,7 @@
 
 #include "core/base/spin_lock.hpp"
 #include "core/base/status.hpp"
-#include "core/emulation/device_slots.hpp"
+#include "core/device/device_table.hpp"
 
 namespace bp {
 
@@ -64,8 +64,8 @@ class Allocator {
   /// A code that a slot answered, and which slot: in the plugin's words.
   using Explain = std::function<Status(bp_status, std::string_view)>;
   /// `quiesce` waits for all work of the device; called, without locks held, before memory goes
-  /// back to it. `slots` outlives the allocator.
-  Allocator(const DeviceSlots& slots, std::string device_name, std::function<Status()> quiesce,
+  /// back to it. `table` outlives the allocator.
+  Allocator(const DeviceTable& table, std::string device_name, std::function<Status()> quiesce,
             Explain explain);
   /// Gives every segment back, also under live blocks: no work may use them any more.
   ~Allocator();
@@ -130,7 +130,7 @@ class Allocator {
   Block* new_block();
   void delete_block(Block* block);
 
-  const DeviceSlots& slots_;
+  const DeviceTable& table_;
   const std::string device_name_;
   const std::function<Status()> quiesce_;
   const Explain explain_;

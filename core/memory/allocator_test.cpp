@@ -49,11 +49,11 @@ struct CountingDevice {
 class AllocatorTest : public testing::Test {
  protected:
   AllocatorTest() {
-    slots_.memory.mem_alloc = CountingDevice::alloc;
-    slots_.memory.mem_free = CountingDevice::free;
-    slots_.memory_self = reinterpret_cast<bp_device*>(&device_);
+    table_.memory.mem_alloc = CountingDevice::alloc;
+    table_.memory.mem_free = CountingDevice::free;
+    table_.memory_self = reinterpret_cast<bp_device*>(&device_);
     allocator_ = std::make_unique<Allocator>(
-        slots_, "fake:0",
+        table_, "fake:0",
         [this] {
           ++quiesce_calls_;
           return while_waiting_ ? while_waiting_() : Status();
@@ -69,14 +69,14 @@ class AllocatorTest : public testing::Test {
   }
 
   CountingDevice device_;
-  DeviceSlots slots_;
+  DeviceTable table_;
   int quiesce_calls_ = 0;
   std::function<Status()> while_waiting_;
   std::unique_ptr<Allocator> allocator_;
 };
 
 TEST_F(AllocatorTest, Allocate_SlotFails_IsExplainedByTheDevice) {
-  slots_.memory.mem_alloc = [](bp_device*, const bp_alloc_args*, uint64_t*) -> bp_status {
+  table_.memory.mem_alloc = [](bp_device*, const bp_alloc_args*, uint64_t*) -> bp_status {
     return BP_DEVICE_LOST;
   };
   const auto block = allocator_->allocate(1, MemoryTag::kIo, allocator_->pool(nullptr));
@@ -274,7 +274,7 @@ TEST_F(AllocatorTest, SetLimit_Reached_IsOutOfMemoryBelowTheDevicesOwn) {
 }
 
 TEST_F(AllocatorTest, Allocate_LargerThanOneAllocMayBe_IsOutOfMemory) {
-  slots_.props.max_alloc_bytes = 1 << 20;
+  table_.props.max_alloc_bytes = 1 << 20;
   EXPECT_EQ(
       allocator_->allocate(2 << 20, MemoryTag::kIo, allocator_->pool(nullptr)).status().code(),
       BP_OUT_OF_MEMORY);

@@ -51,22 +51,22 @@ uint64_t assign_arena(std::vector<ArenaItem>* items) {
 }
 
 void lay_out_arenas(Segment* segment) {
-  const auto base_of = [segment](SlotId slot) {
-    return segment->slots[slot].kind == SlotKind::kView ? segment->slots[slot].base : slot;
+  const auto base_of = [segment](PlanValueId slot) {
+    return segment->values[slot].kind == PlanValueKind::kView ? segment->values[slot].base : slot;
   };
   for (size_t device_index = 0; device_index < kPlanDeviceCount; ++device_index) {
     std::vector<ArenaItem> items;
-    std::vector<int64_t> item_of(segment->slots.size(), -1);
+    std::vector<int64_t> item_of(segment->values.size(), -1);
     std::vector<std::pair<size_t, Step*>> workspaces;
     for (uint32_t at = 0; at < segment->steps.size(); ++at) {
       Step& step = segment->steps[at];
-      std::vector<SlotId> touched = step.args;
+      std::vector<PlanValueId> touched = step.args;
       touched.push_back(step.extents);
-      for (SlotId arg : touched) {
-        if (arg == kNoSlot) continue;
-        const SlotId base = base_of(arg);
-        const Slot& slot = segment->slots[base];
-        if (slot.kind != SlotKind::kArena || static_cast<size_t>(slot.device) != device_index)
+      for (PlanValueId arg : touched) {
+        if (arg == kNoPlanValue) continue;
+        const PlanValueId base = base_of(arg);
+        const PlanValue& slot = segment->values[base];
+        if (slot.kind != PlanValueKind::kArena || static_cast<size_t>(slot.device) != device_index)
           continue;
         if (item_of[base] < 0) {
           item_of[base] = static_cast<int64_t>(items.size());
@@ -84,9 +84,9 @@ void lay_out_arenas(Segment* segment) {
       }
     }
     segment->arena_bytes[device_index] = assign_arena(&items);
-    for (SlotId slot = 0; slot < segment->slots.size(); ++slot) {
+    for (PlanValueId slot = 0; slot < segment->values.size(); ++slot) {
       if (item_of[slot] < 0) continue;
-      segment->slots[slot].arena_offset = items[static_cast<size_t>(item_of[slot])].offset;
+      segment->values[slot].arena_offset = items[static_cast<size_t>(item_of[slot])].offset;
     }
     for (const auto& [item, step] : workspaces) step->workspace_offset = items[item].offset;
   }

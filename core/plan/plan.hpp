@@ -18,8 +18,8 @@
 
 namespace bp {
 
-using SlotId = uint32_t;
-inline constexpr SlotId kNoSlot = UINT32_MAX;
+using PlanValueId = uint32_t;
+inline constexpr PlanValueId kNoPlanValue = UINT32_MAX;
 
 /// The devices of a plan: the one that the user chose first, the host device, through which values
 /// also go between two devices that the host cannot reach into, and the user's other choices.
@@ -27,7 +27,7 @@ enum class PlanDevice : uint32_t { kChosen = 0, kHost = 1, kFirstOther = 2 };
 inline constexpr size_t kPlanDeviceCount = 5;
 
 /// Where the memory of a slot comes from.
-enum class SlotKind {
+enum class PlanValueKind {
   kLiveIn,    // a tensor from outside: graph input, or a value of an earlier segment
   kConstant,  // uploaded once
   kArena,     // the run context's arena, shared by slots that do not live at the same time
@@ -36,18 +36,18 @@ enum class SlotKind {
 };
 
 /// A value on one device.
-struct Slot {
-  SlotKind kind = SlotKind::kArena;
+struct PlanValue {
+  PlanValueKind kind = PlanValueKind::kArena;
   PlanDevice device = PlanDevice::kChosen;
   uint32_t dtype = BP_DTYPE_NONE;
   Dims sizes;
   Dims strides;
-  uint64_t bytes = 0;          // kArena, kOwned
-  uint64_t arena_offset = 0;   // kArena
-  SlotId base = kNoSlot;       // kView; never a view itself
-  int64_t offset_bytes = 0;    // kView: from the base's element [0, ...]; else modulo 256
-  ValueId live_in = kNoValue;  // kLiveIn
-  Ref<Tensor> constant;        // kConstant
+  uint64_t bytes = 0;               // kArena, kOwned
+  uint64_t arena_offset = 0;        // kArena
+  PlanValueId base = kNoPlanValue;  // kView; never a view itself
+  int64_t offset_bytes = 0;         // kView: from the base's element [0, ...]; else modulo 256
+  ValueId live_in = kNoValue;       // kLiveIn
+  Ref<Tensor> constant;             // kConstant
 };
 
 enum class StepKind { kLaunch, kCopy };
@@ -57,16 +57,17 @@ struct Step {
   NodeId node = kNoNode;  // of the session's graph: for messages and placement
   PlanDevice device = PlanDevice::kChosen;
   std::shared_ptr<PlannedKernel> kernel;  // kLaunch
-  std::vector<SlotId> args;  // kLaunch: inputs (kNoSlot: absent), outputs; kCopy: from, to
+  std::vector<PlanValueId>
+      args;  // kLaunch: inputs (kNoPlanValue: absent), outputs; kCopy: from, to
   uint32_t input_count = 0;
-  uint64_t workspace_offset = 0;  // in the arena of `device`
-  SlotId extents = kNoSlot;       // set: the outputs' real sizes are written there
+  uint64_t workspace_offset = 0;       // in the arena of `device`
+  PlanValueId extents = kNoPlanValue;  // set: the outputs' real sizes are written there
 };
 
 /// How a node of the graph runs, for people.
-struct NodePlacement {
+struct NodeRoute {
   NodeId node = kNoNode;
-  Placement placement = Placement::kNative;
+  RouteKind kind = RouteKind::kNative;
   std::string kernels;  // names, comma-separated
   std::string reason;   // why it is not native
 };
@@ -74,8 +75,8 @@ struct NodePlacement {
 /// A value that outlives the segment.
 struct LiveOut {
   ValueId value = kNoValue;
-  SlotId slot = kNoSlot;
-  SlotId extents = kNoSlot;  // set: sizes are an upper bound, the real ones are here
+  PlanValueId slot = kNoPlanValue;
+  PlanValueId extents = kNoPlanValue;  // set: sizes are an upper bound, the real ones are here
   uint32_t extents_index = 0;
 };
 
@@ -83,11 +84,11 @@ struct LiveOut {
 struct Segment {
   NodeId first = 0;
   NodeId end = 0;  // the first node that is not part of it
-  std::vector<Slot> slots;
+  std::vector<PlanValue> values;
   std::vector<Step> steps;
   std::vector<LiveOut> live_outs;
   std::array<uint64_t, kPlanDeviceCount> arena_bytes{};
-  std::vector<NodePlacement> placements;
+  std::vector<NodeRoute> routes;
   /// Values whose contents the next segment needs on the host before it can be planned.
   std::vector<ValueId> host_values;
 };

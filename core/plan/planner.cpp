@@ -13,21 +13,21 @@ namespace bp {
 namespace {
 
 /// One value's slots, by device.
-using DeviceSlotIds = std::array<SlotId, kPlanDeviceCount>;
-constexpr DeviceSlotIds kNoSlots = [] {
-  DeviceSlotIds slots{};
-  slots.fill(kNoSlot);
-  return slots;
+using PlanValueIds = std::array<PlanValueId, kPlanDeviceCount>;
+constexpr PlanValueIds kNoPlanValues = [] {
+  PlanValueIds places{};
+  places.fill(kNoPlanValue);
+  return places;
 }();
 
 size_t index_of(PlanDevice device) { return static_cast<size_t>(device); }
 
 /// `where` if the value is there, else the first device that it is on, else `where`.
-PlanDevice place_near(const DeviceSlotIds& slots, PlanDevice where) {
-  if (slots[index_of(where)] != kNoSlot) return where;
+PlanDevice place_near(const PlanValueIds& places, PlanDevice where) {
+  if (places[index_of(where)] != kNoPlanValue) return where;
   const auto found =
-      std::find_if(slots.begin(), slots.end(), [](SlotId slot) { return slot != kNoSlot; });
-  return found == slots.end() ? where : static_cast<PlanDevice>(found - slots.begin());
+      std::find_if(places.begin(), places.end(), [](PlanValueId at) { return at != kNoPlanValue; });
+  return found == places.end() ? where : static_cast<PlanDevice>(found - places.begin());
 }
 
 /// The host reads and writes this device's memory itself, and no work on it is ever pending.
@@ -53,8 +53,8 @@ ElementRange element_range(const Dims& sizes, const Dims& strides) {
 /// A graph being planned and its values' slots: the session's, or a decomposition's.
 struct Scope {
   const Graph& graph;
-  std::vector<DeviceSlotIds> slots;
-  explicit Scope(const Graph& g) : graph(g), slots(g.values().size(), kNoSlots) {}
+  std::vector<PlanValueIds> places;
+  explicit Scope(const Graph& g) : graph(g), places(g.values().size(), kNoPlanValues) {}
 };
 
 class Planner {
@@ -71,30 +71,27 @@ class Planner {
   Device& device(PlanDevice where) const { return *request_.devices[index_of(where)]; }
   bool must_stop(const Node& node);
   Status plan_top_node(NodeId id);
-  Status plan_node(Scope& scope, const Node& node, PlanDevice where, Placement* out_placement);
-  Result<std::shared_ptr<const Resolution>> resolve(Scope& scope, const Node& node,
-                                                    PlanDevice where);
-  Status plan_resolved(Scope& scope, const Node& node, PlanDevice where,
-                       const Resolution& resolved);
-  Status plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
-                        const Resolution& refused);
-  Status plan_native(Scope& scope, const Node& node, PlanDevice where, const Resolution& resolved);
-  Status plan_graph(Scope& scope, const Node& node, PlanDevice where, const Resolution& resolved);
-  Status plan_view(Scope& scope, const Node& node, PlanDevice where, const Resolution& resolved);
+  Status plan_node(Scope& scope, const Node& node, PlanDevice where, RouteKind* out_placement);
+  Result<std::shared_ptr<const Route>> resolve(Scope& scope, const Node& node, PlanDevice where);
+  Status plan_resolved(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
+  Status plan_elsewhere(Scope& scope, const Node& node, PlanDevice where, const Route& refused);
+  Status plan_native(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
+  Status plan_graph(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
+  Status plan_view(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
 
-  Result<SlotId> slot_of(Scope& scope, ValueId value, PlanDevice where);
-  Result<SlotId> copy_slot(SlotId from, PlanDevice where);
-  Result<SlotId> copy_range(SlotId from, PlanDevice where);
-  Result<SlotId> copy_by_kernel(SlotId from);
-  Result<SlotId> materialise(SlotId from);
-  Result<SlotId> copy_constant(ValueId value, SlotId from);
-  SlotId add_copy(SlotId from, SlotId to);
-  SlotId new_slot(Slot slot);
-  SlotId new_memory(PlanDevice where, uint32_t dtype, const Dims& sizes);
-  SlotId base_of(SlotId slot) const;
-  uint64_t alignment_of(const Slot& slot) const;
+  Result<PlanValueId> slot_of(Scope& scope, ValueId value, PlanDevice where);
+  Result<PlanValueId> copy_slot(PlanValueId from, PlanDevice where);
+  Result<PlanValueId> copy_range(PlanValueId from, PlanDevice where);
+  Result<PlanValueId> copy_by_kernel(PlanValueId from);
+  Result<PlanValueId> make_contiguous(PlanValueId from);
+  Result<PlanValueId> copy_constant(ValueId value, PlanValueId from);
+  PlanValueId add_copy(PlanValueId from, PlanValueId to);
+  PlanValueId new_value(PlanValue slot);
+  PlanValueId new_memory(PlanDevice where, uint32_t dtype, const Dims& sizes);
+  PlanValueId base_of(PlanValueId slot) const;
+  uint64_t alignment_of(const PlanValue& slot) const;
   Result<std::vector<ArgType>> describe_inputs(Scope& scope, const Node& node, PlanDevice where,
-                                               std::vector<SlotId>* out_slots);
+                                               std::vector<PlanValueId>* out_values);
   const HostTensor* host_value(Scope& scope, ValueId value) const;
   Status finish();
   void own_live_outs();
@@ -105,20 +102,20 @@ class Planner {
   std::vector<bool> bounded_;  // values whose real sizes are known only after this segment
   std::unordered_map<ValueId, LiveOut> extents_of_;
   NodeId node_ = kNoNode;
-  NodePlacement placement_;
+  NodeRoute node_route_;
 };
 
 Result<std::shared_ptr<const Segment>> Planner::run() {
   segment_->first = request_.first;
   for (const auto& [value, type] : request_.live_ins) {
-    Slot slot;
-    slot.kind = SlotKind::kLiveIn;
+    PlanValue slot;
+    slot.kind = PlanValueKind::kLiveIn;
     slot.dtype = type.dtype;
     slot.sizes = type.sizes;
     slot.strides = type.strides;
     slot.offset_bytes = static_cast<int64_t>(type.offset_bytes % 256);
     slot.live_in = value;
-    top_.slots[value][0] = new_slot(std::move(slot));
+    top_.places[value][0] = new_value(std::move(slot));
   }
   NodeId id = request_.first;
   for (; id < request_.graph.nodes().size(); ++id) {
@@ -159,41 +156,41 @@ const HostTensor* Planner::host_value(Scope& scope, ValueId value) const {
 Status Planner::plan_top_node(NodeId id) {
   const Node& node = request_.graph.node(id);
   node_ = id;
-  placement_ = {.node = id, .placement = Placement::kNative, .kernels = {}, .reason = {}};
-  BP_TRY(plan_node(top_, node, PlanDevice::kChosen, &placement_.placement));
-  segment_->placements.push_back(placement_);
+  node_route_ = {.node = id, .kind = RouteKind::kNative, .kernels = {}, .reason = {}};
+  BP_TRY(plan_node(top_, node, PlanDevice::kChosen, &node_route_.kind));
+  segment_->routes.push_back(node_route_);
   return {};
 }
 
-Result<std::shared_ptr<const Resolution>> Planner::resolve(Scope& scope, const Node& node,
-                                                           PlanDevice where) {
-  std::vector<SlotId> slots;
-  BP_TRY_ASSIGN(const std::vector<ArgType> inputs, describe_inputs(scope, node, where, &slots));
+Result<std::shared_ptr<const Route>> Planner::resolve(Scope& scope, const Node& node,
+                                                      PlanDevice where) {
+  std::vector<PlanValueId> values;
+  BP_TRY_ASSIGN(const std::vector<ArgType> inputs, describe_inputs(scope, node, where, &values));
   return Dispatcher::of(device(where))
       .resolve(node.op, inputs, node.attributes.data(), request_.deterministic);
 }
 
 Status Planner::plan_node(Scope& scope, const Node& node, PlanDevice where,
-                          Placement* out_placement) {
-  BP_TRY_ASSIGN(const std::shared_ptr<const Resolution> resolved, resolve(scope, node, where));
-  *out_placement = resolved->placement;
-  if (resolved->placement == Placement::kFallback) {
+                          RouteKind* out_placement) {
+  BP_TRY_ASSIGN(const std::shared_ptr<const Route> resolved, resolve(scope, node, where));
+  *out_placement = resolved->kind;
+  if (resolved->kind == RouteKind::kFallback) {
     return plan_elsewhere(scope, node, where, *resolved);
   }
   return plan_resolved(scope, node, where, *resolved);
 }
 
 Status Planner::plan_resolved(Scope& scope, const Node& node, PlanDevice where,
-                              const Resolution& resolved) {
-  switch (resolved.placement) {
-    case Placement::kView:
+                              const Route& resolved) {
+  switch (resolved.kind) {
+    case RouteKind::kView:
       return plan_view(scope, node, where, resolved);
-    case Placement::kNative:
+    case RouteKind::kNative:
       return plan_native(scope, node, where, resolved);
-    case Placement::kDecomposed:
-      if (placement_.reason.empty()) placement_.reason = resolved.reason;
+    case RouteKind::kDecomposed:
+      if (node_route_.reason.empty()) node_route_.reason = resolved.reason;
       return plan_graph(scope, node, where, resolved);
-    case Placement::kFallback:
+    case RouteKind::kFallback:
       break;
   }
   return Status(BP_INTERNAL, "a node that falls back was planned in place");
@@ -201,10 +198,10 @@ Status Planner::plan_resolved(Scope& scope, const Node& node, PlanDevice where,
 
 Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& node,
                                                       PlanDevice where,
-                                                      std::vector<SlotId>* out_slots) {
+                                                      std::vector<PlanValueId>* out_values) {
   const OpSchema& schema = scope.graph.registry().schema(node.op);
   std::vector<ArgType> inputs(node.inputs.size());
-  out_slots->assign(node.inputs.size(), kNoSlot);
+  out_values->assign(node.inputs.size(), kNoPlanValue);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId value = node.inputs[i];
     if (value == kNoValue) continue;
@@ -220,13 +217,13 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
     }
     // Types do not depend on the device, so a value is described where it is: no copy is planned
     // for an operator that then runs elsewhere.
-    const DeviceSlotIds& places = scope.slots[value];
-    SlotId at = places[index_of(place_near(places, where))];
-    if (at == kNoSlot) {
+    const PlanValueIds& places = scope.places[value];
+    PlanValueId at = places[index_of(place_near(places, where))];
+    if (at == kNoPlanValue) {
       BP_TRY_ASSIGN(at, slot_of(scope, value, where));
     }
-    (*out_slots)[i] = at;
-    const Slot& slot = segment_->slots[at];
+    (*out_values)[i] = at;
+    const PlanValue& slot = segment_->values[at];
     inputs[i] = {.dtype = slot.dtype,
                  .sizes = slot.sizes,
                  .strides = slot.strides,
@@ -236,30 +233,29 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
   return inputs;
 }
 
-Status Planner::plan_view(Scope& scope, const Node& node, PlanDevice where,
-                          const Resolution& resolved) {
+Status Planner::plan_view(Scope& scope, const Node& node, PlanDevice where, const Route& resolved) {
   // A view follows its input: on whichever device that is.
-  const PlanDevice at = place_near(scope.slots[node.inputs[0]], where);
-  BP_TRY_ASSIGN(SlotId input, slot_of(scope, node.inputs[0], at));
+  const PlanDevice at = place_near(scope.places[node.inputs[0]], where);
+  BP_TRY_ASSIGN(PlanValueId input, slot_of(scope, node.inputs[0], at));
   if (resolved.view_of_contiguous) {
-    BP_TRY_ASSIGN(input, materialise(input));
+    BP_TRY_ASSIGN(input, make_contiguous(input));
   }
-  const Slot& source = segment_->slots[input];
-  Slot view;
-  view.kind = SlotKind::kView;
+  const PlanValue& source = segment_->values[input];
+  PlanValue view;
+  view.kind = PlanValueKind::kView;
   view.device = at;
   view.dtype = source.dtype;
   view.sizes = resolved.outputs[0].sizes;
   view.strides = resolved.view.strides;
   view.base = base_of(input);
-  view.offset_bytes = (source.kind == SlotKind::kView ? source.offset_bytes : 0) +
+  view.offset_bytes = (source.kind == PlanValueKind::kView ? source.offset_bytes : 0) +
                       resolved.view.offset * static_cast<int64_t>(dtype_bits(source.dtype)) / 8;
-  scope.slots[node.outputs[0]][index_of(at)] = new_slot(std::move(view));
+  scope.places[node.outputs[0]][index_of(at)] = new_value(std::move(view));
   return {};
 }
 
 Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
-                            const Resolution& resolved) {
+                            const Route& resolved) {
   Step step;
   step.node = node_;
   step.device = where;
@@ -267,12 +263,12 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
   step.input_count = static_cast<uint32_t>(node.inputs.size());
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.inputs[i] == kNoValue) {
-      step.args.push_back(kNoSlot);
+      step.args.push_back(kNoPlanValue);
       continue;
     }
-    BP_TRY_ASSIGN(SlotId input, slot_of(scope, node.inputs[i], where));
-    if (((resolved.kernel->materialise_mask() >> i) & 1) != 0) {
-      BP_TRY_ASSIGN(input, materialise(input));
+    BP_TRY_ASSIGN(PlanValueId input, slot_of(scope, node.inputs[i], where));
+    if (((resolved.kernel->contiguous_mask() >> i) & 1) != 0) {
+      BP_TRY_ASSIGN(input, make_contiguous(input));
     }
     step.args.push_back(input);
   }
@@ -286,11 +282,11 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType& type = resolved.outputs[i];
-    const SlotId output = new_memory(where, type.dtype, type.sizes);
+    const PlanValueId output = new_memory(where, type.dtype, type.sizes);
     step.args.push_back(output);
     if (node.outputs[i] == kNoValue) continue;  // a pass dropped the value; the kernel still writes
-    scope.slots[node.outputs[i]] = kNoSlots;
-    scope.slots[node.outputs[i]][index_of(where)] = output;
+    scope.places[node.outputs[i]] = kNoPlanValues;
+    scope.places[node.outputs[i]][index_of(where)] = output;
     if (extents) {
       bounded_[node.outputs[i]] = true;
       extents_of_[node.outputs[i]] = {.value = node.outputs[i],
@@ -299,33 +295,33 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
                                       .extents_index = static_cast<uint32_t>(i)};
     }
   }
-  if (!placement_.kernels.empty()) placement_.kernels += ", ";
-  placement_.kernels += resolved.kernel->record().name;
+  if (!node_route_.kernels.empty()) node_route_.kernels += ", ";
+  node_route_.kernels += resolved.kernel->record().name;
   segment_->steps.push_back(std::move(step));
   return {};
 }
 
 Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
-                           const Resolution& resolved) {
+                           const Route& resolved) {
   const Graph& graph = *resolved.graph;
   Scope inner(graph);
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    if (node.inputs[i] != kNoValue) inner.slots[graph.inputs()[i]] = scope.slots[node.inputs[i]];
+    if (node.inputs[i] != kNoValue) inner.places[graph.inputs()[i]] = scope.places[node.inputs[i]];
   }
   for (const Node& part : graph.nodes()) {
-    Placement placement = Placement::kNative;
-    BP_TRY(plan_node(inner, part, where, &placement));
+    RouteKind kind = RouteKind::kNative;
+    BP_TRY(plan_node(inner, part, where, &kind));
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
     BP_TRY(slot_of(inner, graph.outputs()[i], where));
-    scope.slots[node.outputs[i]] = inner.slots[graph.outputs()[i]];
+    scope.places[node.outputs[i]] = inner.places[graph.outputs()[i]];
   }
   return {};
 }
 
 Status Planner::plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
-                               const Resolution& refused) {
+                               const Route& refused) {
   std::string words = "no kernel on " + device(where).name() + " for operator " +
                       std::string(scope.graph.registry().schema(node.op).name) + " (" +
                       refused.reason + ")";
@@ -335,12 +331,12 @@ Status Planner::plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
     if (denied && !request_.fallback_chosen) {
       return Status(BP_UNSUPPORTED, words + " and BACKPLANE_FALLBACK is deny");
     }
-    BP_TRY_ASSIGN(const std::shared_ptr<const Resolution> resolved, resolve(scope, node, other));
-    if (resolved->placement == Placement::kFallback) {
+    BP_TRY_ASSIGN(const std::shared_ptr<const Route> resolved, resolve(scope, node, other));
+    if (resolved->kind == RouteKind::kFallback) {
       words += ", nor on " + device(other).name() + " (" + resolved->reason + ")";
       continue;
     }
-    placement_.reason = refused.reason;
+    node_route_.reason = refused.reason;
     return plan_resolved(scope, node, other, *resolved);
   }
   if (request_.devices[index_of(PlanDevice::kHost)] == nullptr) {
@@ -349,54 +345,55 @@ Status Planner::plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
   return Status(BP_UNSUPPORTED, words);
 }
 
-Result<SlotId> Planner::slot_of(Scope& scope, ValueId value, PlanDevice where) {
-  DeviceSlotIds& places = scope.slots[value];
-  if (places[index_of(where)] != kNoSlot) return places[index_of(where)];
+Result<PlanValueId> Planner::slot_of(Scope& scope, ValueId value, PlanDevice where) {
+  PlanValueIds& places = scope.places[value];
+  if (places[index_of(where)] != kNoPlanValue) return places[index_of(where)];
   if (const auto& constant = scope.graph.value(value).constant) {
     BP_TRY_ASSIGN(Ref<Tensor> tensor, request_.constant(constant, device(where)));
-    Slot slot;
-    slot.kind = SlotKind::kConstant;
+    PlanValue slot;
+    slot.kind = PlanValueKind::kConstant;
     slot.device = where;
     slot.dtype = tensor->dtype();
     slot.sizes = tensor->sizes();
     slot.strides = tensor->strides();
     slot.offset_bytes = static_cast<int64_t>(tensor->offset_bytes() % 256);
     slot.constant = std::move(tensor);
-    return places[index_of(where)] = new_slot(std::move(slot));
+    return places[index_of(where)] = new_value(std::move(slot));
   }
-  const SlotId elsewhere = places[index_of(place_near(places, where))];
-  if (elsewhere == kNoSlot) {
+  const PlanValueId elsewhere = places[index_of(place_near(places, where))];
+  if (elsewhere == kNoPlanValue) {
     return Status(BP_INTERNAL, "value '" + scope.graph.value(value).name + "' has no memory");
   }
-  BP_TRY_ASSIGN(const SlotId copy, copy_slot(elsewhere, where));
-  return scope.slots[value][index_of(where)] = copy;
+  BP_TRY_ASSIGN(const PlanValueId copy, copy_slot(elsewhere, where));
+  return scope.places[value][index_of(where)] = copy;
 }
 
-Result<SlotId> Planner::copy_slot(SlotId from, PlanDevice where) {
-  const Slot source = segment_->slots[from];
+Result<PlanValueId> Planner::copy_slot(PlanValueId from, PlanDevice where) {
+  const PlanValue source = segment_->values[from];
   if (!is_host_like(device(source.device)) && !is_host_like(device(where))) {
     if (request_.devices[index_of(PlanDevice::kHost)] == nullptr) {
       return Status(BP_UNSUPPORTED, "no host device is loaded to copy through between " +
                                         device(source.device).name() + " and " +
                                         device(where).name());
     }
-    BP_TRY_ASSIGN(const SlotId through, copy_slot(from, PlanDevice::kHost));
+    BP_TRY_ASSIGN(const PlanValueId through, copy_slot(from, PlanDevice::kHost));
     return copy_slot(through, where);
   }
-  const bool whole = source.kind != SlotKind::kView && is_contiguous(source.sizes, source.strides);
+  const bool whole =
+      source.kind != PlanValueKind::kView && is_contiguous(source.sizes, source.strides);
   if (!whole) return copy_range(from, where);
   return add_copy(from, new_memory(where, source.dtype, source.sizes));
 }
 
 // A view, or a strided tensor from outside, takes along all bytes that its base lies in, as copies
 // of tensors do. So strides and alignment stay those that its users were planned for.
-Result<SlotId> Planner::copy_range(SlotId from, PlanDevice where) {
-  const SlotId base_id = base_of(from);
-  const Slot base = segment_->slots[base_id];
+Result<PlanValueId> Planner::copy_range(PlanValueId from, PlanDevice where) {
+  const PlanValueId base_id = base_of(from);
+  const PlanValue base = segment_->values[base_id];
   const auto bits = static_cast<int64_t>(dtype_bits(base.dtype));
   const ElementRange range = element_range(base.sizes, base.strides);
-  Slot source;
-  source.kind = SlotKind::kView;
+  PlanValue source;
+  source.kind = PlanValueKind::kView;
   source.device = base.device;
   source.dtype = base.dtype;
   source.sizes = {range.count};
@@ -405,35 +402,35 @@ Result<SlotId> Planner::copy_range(SlotId from, PlanDevice where) {
   source.base = base_id;
   source.offset_bytes = range.lowest * bits / 8;
   const auto lead = static_cast<int64_t>(alignment_of(source)) * 8 / bits;
-  Slot target = source;
+  PlanValue target = source;
   target.device = where;
   target.base = new_memory(where, base.dtype, {lead + range.count});
   target.offset_bytes = lead * bits / 8;
-  Slot copy = segment_->slots[from];
-  copy.offset_bytes = (copy.kind == SlotKind::kView ? copy.offset_bytes : 0) + target.offset_bytes -
-                      source.offset_bytes;
-  copy.kind = SlotKind::kView;
+  PlanValue copy = segment_->values[from];
+  copy.offset_bytes = (copy.kind == PlanValueKind::kView ? copy.offset_bytes : 0) +
+                      target.offset_bytes - source.offset_bytes;
+  copy.kind = PlanValueKind::kView;
   copy.device = where;
   copy.base = target.base;
   copy.live_in = kNoValue;
-  const SlotId source_id = new_slot(std::move(source));
-  add_copy(source_id, new_slot(std::move(target)));
-  return new_slot(std::move(copy));
+  const PlanValueId source_id = new_value(std::move(source));
+  add_copy(source_id, new_value(std::move(target)));
+  return new_value(std::move(copy));
 }
 
-SlotId Planner::add_copy(SlotId from, SlotId to) {
+PlanValueId Planner::add_copy(PlanValueId from, PlanValueId to) {
   Step step;
   step.kind = StepKind::kCopy;
   step.node = node_;
-  step.device = segment_->slots[to].device;
+  step.device = segment_->values[to].device;
   step.args = {from, to};
   segment_->steps.push_back(std::move(step));
   return to;
 }
 
 /// Into contiguous memory of the same device. Errors: UNSUPPORTED.
-Result<SlotId> Planner::copy_by_kernel(SlotId from) {
-  const Slot source = segment_->slots[from];
+Result<PlanValueId> Planner::copy_by_kernel(PlanValueId from) {
+  const PlanValue source = segment_->values[from];
   Device& on = device(source.device);
   const auto op = request_.graph.registry().copy_op();
   if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
@@ -445,7 +442,7 @@ Result<SlotId> Planner::copy_by_kernel(SlotId from) {
   const TensorType out_type{.dtype = source.dtype, .has_rank = true, .sizes = source.sizes};
   auto planned = Dispatcher::of(on).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
   if (!planned.ok() && planned.status().code() != BP_UNSUPPORTED) return planned.status();
-  if (!planned.ok() || (*planned)->materialise_mask() != 0) {
+  if (!planned.ok() || (*planned)->contiguous_mask() != 0) {
     return Status(BP_UNSUPPORTED, on.name() + " has no kernel that makes " +
                                       to_string(source.sizes) + " contiguous");
   }
@@ -454,29 +451,29 @@ Result<SlotId> Planner::copy_by_kernel(SlotId from) {
   step.device = source.device;
   step.kernel = std::move(*planned);
   step.input_count = 1;
-  const SlotId dense = new_memory(source.device, source.dtype, source.sizes);
+  const PlanValueId dense = new_memory(source.device, source.dtype, source.sizes);
   step.args = {from, dense};
   segment_->steps.push_back(std::move(step));
   return dense;
 }
 
-Result<SlotId> Planner::materialise(SlotId from) {
-  const PlanDevice where = segment_->slots[from].device;
+Result<PlanValueId> Planner::make_contiguous(PlanValueId from) {
+  const PlanDevice where = segment_->values[from].device;
   Device* const host = request_.devices[index_of(PlanDevice::kHost)];
   auto dense = copy_by_kernel(from);
   const bool host_helps = !dense.ok() && dense.status().code() == BP_UNSUPPORTED &&
                           host != nullptr && host != &device(where);
   if (!host_helps) return dense;
-  BP_TRY_ASSIGN(SlotId there, copy_slot(from, PlanDevice::kHost));
-  if (segment_->slots[there].kind == SlotKind::kView) {
+  BP_TRY_ASSIGN(PlanValueId there, copy_slot(from, PlanDevice::kHost));
+  if (segment_->values[there].kind == PlanValueKind::kView) {
     BP_TRY_ASSIGN(there, copy_by_kernel(there));
   }
   return copy_slot(there, where);
 }
 
 // What a run answers is its user's, who may write it: constants' memory is for the session alone.
-Result<SlotId> Planner::copy_constant(ValueId value, SlotId from) {
-  const Slot source = segment_->slots[from];
+Result<PlanValueId> Planner::copy_constant(ValueId value, PlanValueId from) {
+  const PlanValue source = segment_->values[from];
   const PlanDevice where = source.device;
   if (is_host_like(device(where)) && is_contiguous(source.sizes, source.strides)) {
     return add_copy(from, new_memory(where, source.dtype, source.sizes));
@@ -485,41 +482,41 @@ Result<SlotId> Planner::copy_constant(ValueId value, SlotId from) {
   if (copy.ok() || copy.status().code() != BP_UNSUPPORTED) return copy;
   const bool on_host = request_.graph.value(value).constant != nullptr &&
                        request_.devices[index_of(PlanDevice::kHost)] != nullptr;
-  if (!on_host) return materialise(from);
-  BP_TRY_ASSIGN(const SlotId original, slot_of(top_, value, PlanDevice::kHost));
+  if (!on_host) return make_contiguous(from);
+  BP_TRY_ASSIGN(const PlanValueId original, slot_of(top_, value, PlanDevice::kHost));
   return copy_slot(original, where);
 }
 
-SlotId Planner::new_slot(Slot slot) {
-  segment_->slots.push_back(std::move(slot));
-  return static_cast<SlotId>(segment_->slots.size() - 1);
+PlanValueId Planner::new_value(PlanValue slot) {
+  segment_->values.push_back(std::move(slot));
+  return static_cast<PlanValueId>(segment_->values.size() - 1);
 }
 
-SlotId Planner::new_memory(PlanDevice where, uint32_t dtype, const Dims& sizes) {
-  Slot slot;
+PlanValueId Planner::new_memory(PlanDevice where, uint32_t dtype, const Dims& sizes) {
+  PlanValue slot;
   slot.device = where;
   slot.dtype = dtype;
   slot.sizes = sizes;
   slot.strides = contiguous_strides(sizes);
   slot.bytes = dtype_storage_bytes(dtype, element_count(sizes));
-  return new_slot(std::move(slot));
+  return new_value(std::move(slot));
 }
 
-SlotId Planner::base_of(SlotId slot) const {
-  return segment_->slots[slot].kind == SlotKind::kView ? segment_->slots[slot].base : slot;
+PlanValueId Planner::base_of(PlanValueId slot) const {
+  return segment_->values[slot].kind == PlanValueKind::kView ? segment_->values[slot].base : slot;
 }
 
 // How far element [0, ...] is from a 256-byte boundary: all that kernels' alignment rules need.
-uint64_t Planner::alignment_of(const Slot& slot) const {
+uint64_t Planner::alignment_of(const PlanValue& slot) const {
   int64_t offset = slot.offset_bytes;
-  if (slot.kind == SlotKind::kView) offset += segment_->slots[slot.base].offset_bytes;
+  if (slot.kind == PlanValueKind::kView) offset += segment_->values[slot.base].offset_bytes;
   return static_cast<uint64_t>(offset) % 256;
 }
 
 Status Planner::finish() {
   // What later segments need is put on the chosen device; the user's outputs stay where they are.
   const bool last = segment_->end == request_.graph.nodes().size();
-  std::vector<bool> answered(top_.slots.size(), false);
+  std::vector<bool> answered(top_.places.size(), false);
   for (ValueId value : request_.graph.outputs()) answered[value] = true;
   std::vector<bool> needed = answered;
   for (NodeId id = segment_->end; id < request_.graph.nodes().size(); ++id) {
@@ -528,7 +525,7 @@ Status Planner::finish() {
     }
   }
   for (ValueId value = 0; value < needed.size(); ++value) {
-    const bool here = top_.slots[value] != kNoSlots;
+    const bool here = top_.places[value] != kNoPlanValues;
     const bool constant = request_.graph.value(value).constant != nullptr;
     if (!needed[value] || (!here && !constant)) continue;
     if (constant && !last) continue;
@@ -536,9 +533,9 @@ Status Planner::finish() {
     if (const auto found = extents_of_.find(value); found != extents_of_.end()) out = found->second;
     out.value = value;
     const PlanDevice where =
-        last ? place_near(top_.slots[value], PlanDevice::kChosen) : PlanDevice::kChosen;
+        last ? place_near(top_.places[value], PlanDevice::kChosen) : PlanDevice::kChosen;
     BP_TRY_ASSIGN(out.slot, slot_of(top_, value, where));
-    if (answered[value] && segment_->slots[base_of(out.slot)].kind == SlotKind::kConstant) {
+    if (answered[value] && segment_->values[base_of(out.slot)].kind == PlanValueKind::kConstant) {
       BP_TRY_ASSIGN(out.slot, copy_constant(value, out.slot));
     }
     segment_->live_outs.push_back(out);
@@ -549,13 +546,13 @@ Status Planner::finish() {
 }
 
 void Planner::own_live_outs() {
-  const auto own = [this](SlotId id) {
-    Slot& base = segment_->slots[base_of(id)];
-    if (base.kind == SlotKind::kArena) base.kind = SlotKind::kOwned;
+  const auto own = [this](PlanValueId id) {
+    PlanValue& base = segment_->values[base_of(id)];
+    if (base.kind == PlanValueKind::kArena) base.kind = PlanValueKind::kOwned;
   };
   for (const LiveOut& out : segment_->live_outs) {
     own(out.slot);
-    if (out.extents != kNoSlot) own(out.extents);
+    if (out.extents != kNoPlanValue) own(out.extents);
   }
 }
 

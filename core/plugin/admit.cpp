@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "core/plugin/steps.hpp"
+#include "core/plugin/load_steps.hpp"
 
 namespace bp {
 namespace {

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/plugin/load_steps.hpp"
 #include "core/plugin/plugin_tree_test.hpp"
-#include "core/plugin/steps.hpp"
 
 namespace bp {
 namespace {

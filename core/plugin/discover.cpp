@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "core/base/folder.hpp"
-#include "core/plugin/steps.hpp"
+#include "core/plugin/load_steps.hpp"
 
 namespace bp {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/utf8.hpp"
-#include "core/plugin/steps.hpp"
+#include "core/plugin/load_steps.hpp"
 
 namespace bp {
 namespace {

@@ -17,8 +17,8 @@
 #include <atomic>
 #include <thread>
 
+#include "core/plugin/load_steps.hpp"
 #include "core/plugin/plugin_tree_test.hpp"
-#include "core/plugin/steps.hpp"
 
 namespace bp {
 namespace {

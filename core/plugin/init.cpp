@@ -8,7 +8,7 @@
 
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
-#include "core/plugin/steps.hpp"
+#include "core/plugin/load_steps.hpp"
 
 namespace bp {
 namespace {

@@ -18,8 +18,6 @@
 #include "backplane/device_api.h"
 #include "core/base/build_kind.hpp"
 #include "core/base/status.hpp"
-#include "core/device/kernel_list.hpp"
-#include "core/device/open_device.hpp"
 #include "core/plugin/manifest.hpp"
 
 namespace bp {

@@ -14,7 +14,7 @@
 #include "core/base/log.hpp"
 #include "core/base/mapped_file.hpp"
 #include "core/base/shorten.hpp"
-#include "core/plugin/steps.hpp"
+#include "core/plugin/load_steps.hpp"
 
 namespace bp {
 namespace {

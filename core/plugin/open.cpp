@@ -7,7 +7,7 @@
 #include <boost/dll/shared_library.hpp>
 #include <system_error>
 
-#include "core/plugin/steps.hpp"
+#include "core/plugin/load_steps.hpp"
 
 namespace bp {
 namespace {

@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "core/base/options.hpp"
-#include "core/plugin/steps.hpp"
+#include "core/plugin/load_steps.hpp"
 
 namespace bp {
 namespace {

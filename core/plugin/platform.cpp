@@ -13,7 +13,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "core/plugin/steps.hpp"
+#include "core/plugin/load_steps.hpp"
 
 namespace bp {
 

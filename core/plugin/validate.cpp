@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "core/base/utf8.hpp"
-#include "core/plugin/steps.hpp"
+#include "core/plugin/load_steps.hpp"
 
 namespace bp {
 namespace {

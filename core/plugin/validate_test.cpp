@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "core/plugin/steps.hpp"
+#include "core/plugin/load_steps.hpp"
 
 namespace bp {
 namespace {

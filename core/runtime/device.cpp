@@ -8,6 +8,7 @@
 
 #include "core/base/log.hpp"
 #include "core/device/open_device.hpp"
+#include "core/emulation/emulate_missing.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp {
@@ -28,15 +29,15 @@ bp_copy_args copy_args(uint32_t kind, bp_mem dst, bp_mem src, uint64_t bytes) {
 }  // namespace
 
 Device::Device(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin, uint32_t index,
-               DeviceSlots slots)
+               DeviceTable table)
     : runtime_(runtime),
       plugin_(std::move(plugin)),
       name_(plugin_->id() + ":" + std::to_string(index)),
-      slots_(slots),
-      emulation_(complete(&slots_)) {
+      table_(table),
+      emulation_(emulate_missing(&table_)) {
   if (emulation_ == nullptr) throw std::bad_alloc();
   allocator_ = std::make_unique<Allocator>(
-      slots_, name_, [this] { return quiesce(); },
+      table_, name_, [this] { return quiesce(); },
       [this](bp_status code, std::string_view what) { return failure(code, what); });
 }
 
@@ -44,11 +45,11 @@ Device::~Device() { close(); }
 
 Result<Ref<Device>> Device::open(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin,
                                  uint32_t index, const std::vector<OptionSetting>& options) {
-  BP_TRY_ASSIGN(DeviceSlots slots, open_device(*plugin, index, options));
+  BP_TRY_ASSIGN(DeviceTable table, open_device(*plugin, index, options));
   Ref<Device> device;
-  const Status made = contain([&] { device = Ref<Device>::make(runtime, plugin, index, slots); });
+  const Status made = contain([&] { device = Ref<Device>::make(runtime, plugin, index, table); });
   if (!made.ok()) {
-    slots.device_api.device_close(slots.device);
+    table.device_api.device_close(table.device);
     return made;
   }
   if (device->is_inline()) {
@@ -67,7 +68,7 @@ Result<std::unique_ptr<Stream>> Device::make_stream() {
   bp_stream_args args{};
   args.struct_size = sizeof(args);
   bp_stream* handle = nullptr;
-  const bp_status code = slots_.stream.stream_create(slots_.stream_self, &args, &handle);
+  const bp_status code = table_.stream.stream_create(table_.stream_self, &args, &handle);
   if (code != BP_OK) return failure(code, "stream_create");
   return own_stream(handle, StreamOrigin::kCreated);
 }
@@ -82,7 +83,7 @@ Result<std::unique_ptr<Stream>> Device::own_stream(bp_stream* handle, StreamOrig
     stream = std::make_unique<Stream>(*this, handle, streams_.size(), origin);
   });
   if (made.ok()) return stream;
-  slots_.stream.stream_destroy(handle);
+  table_.stream.stream_destroy(handle);
   return made;
 }
 
@@ -109,13 +110,13 @@ Result<Stream*> Device::acquire_stream() {
 
 Result<Stream*> Device::wrap_stream(std::string_view kind, uint64_t handle) {
   BP_TRY(check_open());
-  if (slots_.stream.stream_wrap == nullptr) return no_native_streams();
+  if (table_.stream.stream_wrap == nullptr) return no_native_streams();
   bp_stream_wrap_args args{};
   args.struct_size = sizeof(args);
   args.handle = handle;
   args.kind = {kind.data(), kind.size()};
   bp_stream* wrapped = nullptr;
-  const bp_status code = slots_.stream.stream_wrap(slots_.stream_self, &args, &wrapped);
+  const bp_status code = table_.stream.stream_wrap(table_.stream_self, &args, &wrapped);
   if (code != BP_OK) return failure(code, "stream_wrap");
   std::lock_guard lock(streams_mutex_);
   if (ended_streams_.empty()) {
@@ -131,7 +132,7 @@ Result<Stream*> Device::wrap_stream(std::string_view kind, uint64_t handle) {
     ended_streams_.pop_back();
     return stream;
   }
-  slots_.stream.stream_destroy(wrapped);
+  table_.stream.stream_destroy(wrapped);
   return begun;
 }
 
@@ -184,7 +185,7 @@ Status Device::quiesce() {
     if (first.code() == BP_TIMEOUT) break;
     first = {};
   }
-  late_memory_.release_done(*allocator_);
+  deferred_free_.release_done(*allocator_);
   return first;
 }
 
@@ -195,7 +196,7 @@ Status Device::sync() {
     // Who gave a broken stream back was told; nobody else could reset it.
     if (first.ok() && !status.ok() && !is_broken(stream)) first = status;
   }
-  late_memory_.release_done(*allocator_);
+  deferred_free_.release_done(*allocator_);
   return first;
 }
 
@@ -210,7 +211,7 @@ Result<bp_event*> Device::take_event() {
   bp_event_args args{};
   args.struct_size = sizeof(args);
   bp_event* event = nullptr;
-  const bp_status code = slots_.stream.event_create(slots_.stream_self, &args, &event);
+  const bp_status code = table_.stream.event_create(table_.stream_self, &args, &event);
   if (code != BP_OK) return failure(code, "event_create");
   ++event_count_;
   return event;
@@ -228,7 +229,7 @@ Status Device::insert_wait(Stream& waiter, Stream& producer) {
   {
     std::lock_guard lock(producer.mutex());
     is_over = producer.handle() == nullptr;  // a wrapped stream that ended, after its work
-    if (!is_over) code = slots_.stream.event_record(event, producer.handle());
+    if (!is_over) code = table_.stream.event_record(event, producer.handle());
   }
   if (is_over) {
     give_event(event);
@@ -244,7 +245,7 @@ Status Device::insert_wait(Stream& waiter, Stream& producer) {
   if (code == BP_OK) {
     std::lock_guard lock(waiter.mutex());
     is_over = waiter.handle() == nullptr;
-    if (!is_over) code = slots_.stream.event_wait(event, waiter.handle());
+    if (!is_over) code = table_.stream.event_wait(event, waiter.handle());
     what = "event_wait";
   }
   // The wait captured the record, so the event can be recorded anew at once.
@@ -267,7 +268,7 @@ Result<uint64_t> Device::note_native_work(Stream& stream) {
     healthy = stream.check_healthy();
     if (healthy.ok()) {
       seq = stream.next_seq();
-      code = slots_.stream.event_record(event, stream.handle());
+      code = table_.stream.event_record(event, stream.handle());
     }
   }
   give_event(event);
@@ -291,7 +292,7 @@ Status Device::copy_after(Stream& stream, const bp_copy_args& args) {
     }
     BP_TRY(stream.sync());
   }
-  const bp_status code = slots_.memory.mem_copy(slots_.memory_self, &args);
+  const bp_status code = table_.memory.mem_copy(table_.memory_self, &args);
   return code == BP_OK ? Status() : failure(code, "mem_copy");
 }
 
@@ -303,7 +304,7 @@ Status Device::copy_out(Stream& stream, void* dst, bp_mem src, uint64_t bytes) {
 Status Device::read(void* dst, bp_mem src, uint64_t bytes) {
   counters_.device_to_host_copies.fetch_add(1, std::memory_order_relaxed);
   const bp_copy_args args = copy_args(BP_COPY_DEVICE_TO_HOST, host_end(dst), src, bytes);
-  const bp_status code = slots_.memory.mem_copy(slots_.memory_self, &args);
+  const bp_status code = table_.memory.mem_copy(table_.memory_self, &args);
   return code == BP_OK ? Status() : failure(code, "mem_copy");
 }
 
@@ -313,7 +314,7 @@ Status Device::fill_zero(Stream& stream, bp_mem dst, uint64_t bytes) {
   args.dst = dst;
   args.bytes = bytes;
   args.pattern_bytes = 1;
-  const bp_status code = slots_.memory.mem_fill(slots_.fill_self, stream.handle(), &args);
+  const bp_status code = table_.memory.mem_fill(table_.fill_self, stream.handle(), &args);
   return code == BP_OK ? Status() : failure(code, "mem_fill");
 }
 
@@ -346,10 +347,10 @@ void Device::close_streams() {
   for (const bool wrapped : {true, false}) {
     for (const auto& stream : streams_) {
       if (stream->handle() == nullptr || stream->is_wrapped() != wrapped) continue;
-      warn(slots_.stream.stream_destroy(stream->handle()), "stream_destroy");
+      warn(table_.stream.stream_destroy(stream->handle()), "stream_destroy");
     }
   }
-  for (bp_event* event : idle_events_) warn(slots_.stream.event_destroy(event), "event_destroy");
+  for (bp_event* event : idle_events_) warn(table_.stream.event_destroy(event), "event_destroy");
   idle_events_.clear();
 }
 
@@ -382,13 +383,13 @@ void Device::close() {
     }
     holders_.clear();
   }
-  late_memory_.clear();
+  deferred_free_.clear();
   made_extension_.store(nullptr, std::memory_order_release);
   extension_.reset();
   state_.store(State::kClosed, std::memory_order_release);
   allocator_.reset();
   emulation_.reset();
-  warn(slots_.device_api.device_close(slots_.device), "device_close");
+  warn(table_.device_api.device_close(table_.device), "device_close");
   plugin_.reset();
 }
 

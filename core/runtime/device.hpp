@@ -18,10 +18,11 @@
 #include "core/base/ref.hpp"
 #include "core/base/status.hpp"
 #include "core/base/thread_counter.hpp"
-#include "core/emulation/device_slots.hpp"
+#include "core/device/device_table.hpp"
+#include "core/emulation/emulate_missing.hpp"
 #include "core/memory/allocator.hpp"
 #include "core/plugin/loader.hpp"
-#include "core/runtime/late_memory.hpp"
+#include "core/runtime/deferred_free.hpp"
 #include "core/runtime/stream.hpp"
 
 namespace bp {
@@ -30,11 +31,11 @@ class Runtime;
 
 /// What happened on a device since it was opened. Each number is only ever added to.
 struct DeviceCounters {
-  ThreadCounter launches;                     // kernels started
-  std::atomic<uint64_t> decomposed_ops{0};    // operators run as several
-  std::atomic<uint64_t> fallback_ops{0};      // operators run on the host device instead
-  std::atomic<uint64_t> view_ops{0};          // operators that needed no kernel
-  std::atomic<uint64_t> materialisations{0};  // strided inputs made contiguous for a kernel
+  ThreadCounter launches;                      // kernels started
+  std::atomic<uint64_t> decomposed_ops{0};     // operators run as several
+  std::atomic<uint64_t> fallback_ops{0};       // operators run on the host device instead
+  std::atomic<uint64_t> view_ops{0};           // operators that needed no kernel
+  std::atomic<uint64_t> contiguous_copies{0};  // strided inputs made contiguous for a kernel
   std::atomic<uint64_t> host_to_device_copies{0};
   std::atomic<uint64_t> device_to_host_copies{0};
   std::atomic<uint64_t> output_copies{0};  // outputs copied into the tensor they were bound to
@@ -71,12 +72,12 @@ class Device : public Counted<Device> {
   void* handle() const { return handle_.get(); }
   const LoadedPlugin& plugin() const { return *plugin_; }
   Runtime& runtime() const { return runtime_; }
-  const DeviceSlots& slots() const { return slots_; }
-  bool is_inline() const { return slots_.props.execution == BP_EXECUTION_INLINE; }
+  const DeviceTable& table() const { return table_; }
+  bool is_inline() const { return table_.props.execution == BP_EXECUTION_INLINE; }
   /// Handles are host addresses that the host may read and write.
-  bool has_host_memory() const { return (slots_.props.flags & BP_DEVICE_HOST_MEMORY_BIT) != 0; }
+  bool has_host_memory() const { return (table_.props.flags & BP_DEVICE_HOST_MEMORY_BIT) != 0; }
   Allocator& allocator() { return *allocator_; }
-  LateMemory& late_memory() { return late_memory_; }
+  DeferredFree& deferred_free() { return deferred_free_; }
   DeviceCounters& counters() { return counters_; }
   std::chrono::nanoseconds wait_timeout() const;
 
@@ -150,7 +151,7 @@ class Device : public Counted<Device> {
   friend class Counted<Device>;
   friend class Ref<Device>;
   Device(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin, uint32_t index,
-         DeviceSlots slots);
+         DeviceTable table);
   ~Device();
   enum class State : uint32_t { kOpen, kLost, kClosed };
 
@@ -170,10 +171,10 @@ class Device : public Counted<Device> {
   const OwnedHandle handle_{HandleKind::kDevice, this};
   std::shared_ptr<const LoadedPlugin> plugin_;  // empty after close
   const std::string name_;
-  DeviceSlots slots_;
+  DeviceTable table_;
   std::unique_ptr<Emulation, void (*)(Emulation*)> emulation_;
   std::unique_ptr<Allocator> allocator_;
-  LateMemory late_memory_;
+  DeferredFree deferred_free_;
   DeviceCounters counters_;
   mutable std::atomic<State> state_{State::kOpen};
 

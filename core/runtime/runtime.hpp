@@ -20,7 +20,7 @@
 #include "core/base/options.hpp"
 #include "core/base/ref.hpp"
 #include "core/base/status.hpp"
-#include "core/dispatch/schema.hpp"
+#include "core/op/schema.hpp"
 #include "core/plugin/loader.hpp"
 #include "core/runtime/device.hpp"
 #include "core/runtime/worker_pool.hpp"

@@ -24,7 +24,7 @@ Storage::~Storage() {
   if (block_ == nullptr && owner_ == nullptr) return;
   const bool marked = is_marked_.load(std::memory_order_acquire) && !device_->lost();
   if (marked && !let_work_end()) {
-    device_->late_memory().keep({block_, std::move(owner_), last_write_, std::move(last_reads_)});
+    device_->deferred_free().keep({block_, std::move(owner_), last_write_, std::move(last_reads_)});
   } else if (block_ != nullptr) {
     device_->allocator().free(block_);
   }

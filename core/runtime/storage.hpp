@@ -16,7 +16,7 @@
 #include "core/base/ref.hpp"
 #include "core/base/status.hpp"
 #include "core/memory/allocator.hpp"
-#include "core/runtime/late_memory.hpp"
+#include "core/runtime/deferred_free.hpp"
 
 namespace bp {
 

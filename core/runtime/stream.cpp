@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/base/fork.hpp"
+#include "core/emulation/emulate_missing.hpp"
 #include "core/plugin/foreign.hpp"
 #include "core/runtime/device.hpp"
 #include "core/runtime/runtime.hpp"
@@ -63,7 +64,7 @@ Status Stream::query() {
   {
     std::lock_guard lock(mutex_);
     BP_TRY(first_failure_);
-    code = device_.slots().stream.stream_query(handle_);
+    code = device_.table().stream.stream_query(handle_);
   }
   if (code == BP_OK) return {};
   if (code == BP_PENDING) return Status(BP_PENDING, device_.name() + ": the stream is at work");
@@ -94,7 +95,7 @@ Status Stream::wait_until_done(uint64_t* out_issued) {
   }
   const InProgress in_progress{*this};
   const auto timeout_ns = static_cast<uint64_t>(device_.wait_timeout().count());
-  const bp_status code = device_.slots().stream.stream_sync(handle, timeout_ns);
+  const bp_status code = device_.table().stream.stream_sync(handle, timeout_ns);
   if (code == BP_TIMEOUT) return timed_out();
   if (code != BP_OK) return note_failure(code, "stream_sync");
   std::lock_guard lock(mutex_);
@@ -150,13 +151,13 @@ Status Stream::drain(std::unique_lock<std::mutex>* out_collecting,
 }
 
 Status Stream::begin_anew() {
-  const DeviceSlots& slots = device_.slots();
+  const DeviceTable& table = device_.table();
   bp_stream_args args{};
   args.struct_size = sizeof(args);
   bp_stream* fresh = nullptr;
-  bp_status code = slots.stream.stream_create(slots.stream_self, &args, &fresh);
+  bp_status code = table.stream.stream_create(table.stream_self, &args, &fresh);
   if (code != BP_OK) return device_.failure(code, "stream_create");
-  code = slots.stream.stream_destroy(std::exchange(handle_, fresh));
+  code = table.stream.stream_destroy(std::exchange(handle_, fresh));
   BP_TRY(zero_fault_words());
   leave_failure();
   return code == BP_OK ? Status() : device_.failure(code, "stream_destroy");
@@ -166,7 +167,7 @@ Status Stream::end() {
   std::unique_lock<std::mutex> collecting;
   std::unique_lock<std::mutex> lock;
   BP_TRY(drain(&collecting, &lock));
-  const bp_status code = device_.slots().stream.stream_destroy(std::exchange(handle_, nullptr));
+  const bp_status code = device_.table().stream.stream_destroy(std::exchange(handle_, nullptr));
   leave_failure();
   return code == BP_OK ? Status() : device_.failure(code, "stream_destroy");
 }
@@ -196,7 +197,7 @@ void Stream::leave_failure() {
 
 Result<NativeQueue> Stream::native_handle() {
   BP_TRY(device_.check_open());
-  const auto native_handle = device_.slots().stream.stream_native_handle;
+  const auto native_handle = device_.table().stream.stream_native_handle;
   if (is_inline() || native_handle == nullptr) return device_.no_native_streams();
   bp_native_stream native{};
   native.struct_size = sizeof(native);
@@ -257,11 +258,11 @@ Status Stream::failure(bp_status code, std::string_view what) {
   }
   HostContext& host = device_.plugin().host();
   auto report = handle != nullptr
-                    ? host.take_stream_report(reported_stream(device_.slots(), handle))
+                    ? host.take_stream_report(reported_stream(device_.table(), handle))
                     : std::nullopt;
   if (!report) report = host.take_report();
   uint64_t op_seq = report ? report->op_seq : 0;
-  if (op_seq == 0 && handle != nullptr && device_.slots().stream_emulated()) {
+  if (op_seq == 0 && handle != nullptr && device_.table().stream_emulated()) {
     op_seq = emulated_failed_op_seq(handle);
   }
   std::string text = device_.name() + ": ";

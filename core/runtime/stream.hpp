@@ -16,8 +16,8 @@
 
 #include "backplane/device_api.h"
 #include "core/base/status.hpp"
-#include "core/dispatch/schema.hpp"
 #include "core/memory/allocator.hpp"
+#include "core/op/schema.hpp"
 
 namespace bp {
 

@@ -78,8 +78,8 @@ Status Stream::read_fault_words(size_t first, std::span<bp_fault_word> out_words
   args.dst.handle = reinterpret_cast<uint64_t>(out_words.data());
   args.src = fault_place(first);
   args.bytes = out_words.size_bytes();
-  const DeviceSlots& slots = device_.slots();
-  const bp_status code = slots.memory.mem_copy(slots.memory_self, &args);
+  const DeviceTable& table = device_.table();
+  const bp_status code = table.memory.mem_copy(table.memory_self, &args);
   return code == BP_OK ? Status() : device_.failure(code, "reading the fault words");
 }
 
@@ -91,8 +91,8 @@ Status Stream::clear_fault_word(size_t word) {
   args.src.handle = reinterpret_cast<uint64_t>(&zero);
   args.dst = fault_place(word);
   args.bytes = sizeof(zero);
-  const DeviceSlots& slots = device_.slots();
-  const bp_status code = slots.memory.mem_copy(slots.memory_self, &args);
+  const DeviceTable& table = device_.table();
+  const bp_status code = table.memory.mem_copy(table.memory_self, &args);
   return code == BP_OK ? Status() : device_.failure(code, "clearing a fault word");
 }
 

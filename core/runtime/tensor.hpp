@@ -13,7 +13,7 @@
 #include "core/base/dtype.hpp"
 #include "core/base/ref.hpp"
 #include "core/base/status.hpp"
-#include "core/graph/graph.hpp"
+#include "core/op/host_tensor.hpp"
 #include "core/runtime/storage.hpp"
 
 namespace bp {

@@ -10,7 +10,7 @@
 namespace bp::ops {
 
 Builder::Builder(const InferContext& context, std::initializer_list<std::string_view> input_names,
-                 Graph* graph)
+                 GraphBuilder* graph)
     : context_(context), graph_(graph) {
   const auto* name = input_names.begin();
   for (const TensorType& type : context.inputs) {
@@ -42,7 +42,7 @@ ValueId Builder::scalar(uint32_t dtype, double value) {
 }
 
 ValueId Builder::cast(ValueId value, uint32_t dtype) {
-  if (!status_.ok() || graph_->value(value).type.dtype == dtype) return value;
+  if (!status_.ok() || graph_->type(value).dtype == dtype) return value;
   Attributes to = attributes("cast");
   check(to.set_i64("to", dtype));
   return op("cast", {value}, std::move(to));

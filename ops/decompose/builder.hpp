@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/graph/graph.hpp"
+#include "core/op/graph_builder.hpp"
 
 namespace bp::ops {
 
@@ -18,7 +18,7 @@ class Builder {
  public:
   /// Makes one graph input per input that is present, in order, under the schema's names.
   Builder(const InferContext& context, std::initializer_list<std::string_view> input_names,
-          Graph* graph);
+          GraphBuilder* graph);
 
   /// kNoValue for an absent optional input.
   ValueId input(size_t i) const { return i < inputs_.size() ? inputs_[i] : kNoValue; }
@@ -44,7 +44,7 @@ class Builder {
   ValueId keep(const Result<ValueId>& result);
 
   const InferContext& context_;
-  Graph* graph_;
+  GraphBuilder* graph_;
   std::vector<ValueId> inputs_;
   Status status_;
 };

@@ -6,8 +6,8 @@
 #include <array>
 #include <cmath>
 
-#include "core/dispatch/attributes.hpp"
 #include "core/graph/graph.hpp"
+#include "core/op/attributes.hpp"
 #include "ops/oracle/oracle_test_support.hpp"
 
 namespace bp::ops {

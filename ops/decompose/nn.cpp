@@ -47,7 +47,7 @@ ValueId reduced(Builder& builder, std::string_view op_name, ValueId value, int64
 }  // namespace
 
 // alpha * A' B' + beta * c. c is left out where beta is 0, as the operator never reads it then.
-Status decompose_gemm(const InferContext& context, Graph* graph) {
+Status decompose_gemm(const InferContext& context, GraphBuilder* graph) {
   const auto& attributes = attrs<bp_attrs_gemm>(context.attributes);
   const uint32_t dtype = context.inputs[0].dtype;
   if (!holds_factor(dtype, attributes.alpha) || !holds_factor(dtype, attributes.beta)) {
@@ -74,7 +74,7 @@ Status decompose_gemm(const InferContext& context, Graph* graph) {
 
 // x * s + t with s = scale / sqrt(var + epsilon) and t = bias - mean * s: with constant parameters
 // only the multiplication and the addition are left after folding.
-Status decompose_batch_norm(const InferContext& context, Graph* graph) {
+Status decompose_batch_norm(const InferContext& context, GraphBuilder* graph) {
   const TensorType& x = context.inputs[0];
   if (!x.has_rank) return {BP_UNSUPPORTED, "the rank of x is not known"};
   const double epsilon = attrs<bp_attrs_batch_norm>(context.attributes).epsilon;
@@ -96,7 +96,7 @@ Status decompose_batch_norm(const InferContext& context, Graph* graph) {
   return builder.finish(builder.cast(y, x.dtype));
 }
 
-Status decompose_softmax(const InferContext& context, Graph* graph) {
+Status decompose_softmax(const InferContext& context, GraphBuilder* graph) {
   const int64_t axis = attrs<bp_attrs_softmax>(context.attributes).axis;
   Builder builder(context, {"x"}, graph);
   const uint32_t dtype = context.inputs[0].dtype;
@@ -108,7 +108,7 @@ Status decompose_softmax(const InferContext& context, Graph* graph) {
 }
 
 // The same values for every x; only the sign of a zero may differ.
-Status decompose_relu(const InferContext& context, Graph* graph) {
+Status decompose_relu(const InferContext& context, GraphBuilder* graph) {
   Builder builder(context, {"x"}, graph);
   const ValueId zero = builder.scalar(context.inputs[0].dtype, 0);
   return builder.finish(builder.op("max", {builder.input(0), zero}));

@@ -17,7 +17,7 @@ _TOP = """\
 #include <span>
 
 #include "backplane/ops/attributes.h"
-#include "core/dispatch/schema.hpp"
+#include "core/op/schema.hpp"
 #include "ops/register.hpp"
 
 namespace bp {
@@ -49,7 +49,7 @@ def _declarations(op):
             "                       const void* attributes, const Dims& out_sizes);\n"
         )
     if op.decompose:
-        yield f"Status decompose_{op.name}(const InferContext& context, Graph* graph);\n"
+        yield f"Status decompose_{op.name}(const InferContext& context, GraphBuilder* graph);\n"
 
 
 def camel(name):

@@ -14,7 +14,7 @@
 #include "backplane/ops/attributes.h"
 #include "core/base/dims.hpp"
 #include "core/base/status.hpp"
-#include "core/dispatch/schema.hpp"
+#include "core/op/schema.hpp"
 
 namespace bp::ops {
 

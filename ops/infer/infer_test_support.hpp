@@ -11,7 +11,7 @@
 
 #include "backplane/ops/attributes.h"
 #include "core/base/dtype.hpp"
-#include "core/dispatch/schema.hpp"
+#include "core/op/schema.hpp"
 #include "ops/register.hpp"
 
 namespace bp::ops {

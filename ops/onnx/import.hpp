@@ -15,8 +15,8 @@
 
 #include "core/base/mapped_file.hpp"
 #include "core/base/status.hpp"
-#include "core/dispatch/schema.hpp"
 #include "core/graph/graph.hpp"
+#include "core/op/schema.hpp"
 
 namespace bp {
 

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "core/base/log.hpp"
-#include "core/graph/passes.hpp"
+#include "core/passes/passes.hpp"
 #include "ops/onnx/onnx_bytes_test.hpp"
 
 namespace bp {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "core/dispatch/attributes.hpp"
+#include "core/op/attributes.hpp"
 #include "ops/oracle/evaluators.hpp"
 
 namespace bp {

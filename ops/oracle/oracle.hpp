@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/base/status.hpp"
-#include "core/dispatch/schema.hpp"
 #include "core/graph/graph.hpp"
+#include "core/op/schema.hpp"
 #include "ops/oracle/oracle_tensor.hpp"
 
 namespace bp {

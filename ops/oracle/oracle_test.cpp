@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "core/dispatch/attributes.hpp"
+#include "core/op/attributes.hpp"
 #include "ops/oracle/oracle_test_support.hpp"
 
 namespace bp::ops {

@@ -13,6 +13,8 @@
 #include <limits>
 #include <random>
 
+#include "core/device/open_device.hpp"
+
 namespace bp::cpu_test {
 namespace {
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/device/open_device.hpp"
 #include "xpu_fault_layer.hpp"
 #include "xpu_test_support.hpp"
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/device/open_device.hpp"
 #include "xpu_test_support.hpp"
 
 namespace bp::xpu_test {

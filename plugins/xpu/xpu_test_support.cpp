@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <filesystem>
 
+#include "core/device/open_device.hpp"
+
 namespace bp::xpu_test {
 namespace {
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "backplane/device_api.h"
+#include "core/device/open_device.hpp"
 
 namespace bp::xpu_test {
 

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstring>
 
+#include "core/emulation/emulate_missing.hpp"
+
 namespace bp::conform {
 
 Bytes to_bytes(const Floats& values) {
@@ -17,10 +19,10 @@ Bytes to_bytes(const Floats& values) {
 Adder::Adder(Context& context, int64_t count)
     : context_(context), kernel_(*context.device().kernel("add")), count_(count) {
   if (kernel_.kernel.plan != nullptr) make_plan();
-  const DeviceSlots& slots = context_.slots();
+  const DeviceTable& table = context_.table();
   if (kernel_.kernel.state_create != nullptr) {
-    const auto turn = lock_plugin(slots);
-    context_.require_ok("state_create", kernel_.kernel.state_create(slots.device, kernel_.original,
+    const auto turn = lock_plugin(table);
+    context_.require_ok("state_create", kernel_.kernel.state_create(table.device, kernel_.original,
                                                                     plan_, &state_));
   }
   if (info_.workspace_bytes > 0) {
@@ -47,17 +49,17 @@ void Adder::make_plan() {
   query.arg_stride_bytes = sizeof(bp_arg_info);
   query.args = args.data();
   info_.struct_size = sizeof(info_);
-  const DeviceSlots& slots = context_.slots();
-  const auto turn = lock_plugin(slots);
-  context_.require_ok("plan", kernel_.kernel.plan(slots.device, &query, &info_, &plan_));
+  const DeviceTable& table = context_.table();
+  const auto turn = lock_plugin(table);
+  context_.require_ok("plan", kernel_.kernel.plan(table.device, &query, &info_, &plan_));
 }
 
 Adder::~Adder() {
-  const DeviceSlots& slots = context_.slots();
+  const DeviceTable& table = context_.table();
   if (workspace_ != 0) context_.expect_ok("mem_free", context_.mem_free(workspace_));
-  const auto turn = lock_plugin(slots);
-  if (state_ != nullptr) kernel_.kernel.state_destroy(slots.device, state_);
-  if (plan_ != nullptr) kernel_.kernel.plan_free(slots.device, plan_);
+  const auto turn = lock_plugin(table);
+  if (state_ != nullptr) kernel_.kernel.state_destroy(table.device, state_);
+  if (plan_ != nullptr) kernel_.kernel.plan_free(table.device, plan_);
 }
 
 bp_tensor Adder::tensor(const Memory& memory, uint64_t offset_elements) const {
@@ -81,10 +83,10 @@ bp_status Adder::launch(bp_stream* stream, const Memory& a, const Memory& b, con
 }
 
 bp_status Adder::launch(bp_stream* stream, const bp_tensor* tensors, uint64_t op_seq) {
-  const DeviceSlots& slots = context_.slots();
+  const DeviceTable& table = context_.table();
   bp_launch_args args{};
   args.struct_size = sizeof(args);
-  args.device = slots.device;
+  args.device = table.device;
   args.kernel = kernel_.original;
   args.plan = plan_;
   args.state = state_;
@@ -94,8 +96,8 @@ bp_status Adder::launch(bp_stream* stream, const bp_tensor* tensors, uint64_t op
   args.output_count = 1;
   args.workspace = {workspace_, 0};
   args.op_seq = op_seq;
-  if (slots.is_direct(stream)) return kernel_.kernel.launch(&args);
-  return call_launch(slots, stream, args, nullptr);
+  if (table.is_direct(stream)) return kernel_.kernel.launch(&args);
+  return call_launch(table, stream, args, nullptr);
 }
 
 }  // namespace bp::conform

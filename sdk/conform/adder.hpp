@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "core/device/kernel_list.hpp"
 #include "sdk/conform/context.hpp"
 
 namespace bp::conform {

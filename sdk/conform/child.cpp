@@ -73,7 +73,7 @@ void send(int results, const Message& message) { write_all(results, message.to_l
 /// Bits of kNeed* that a device satisfies.
 uint32_t needs_met(OpenDevice& device) {
   constexpr uint64_t kSmallMemoryBytes = uint64_t{1} << 30;
-  const bp_device_props& props = device.slots().props;
+  const bp_device_props& props = device.table().props;
   uint32_t needs = 0;
   if (device.kernel("add") != nullptr) needs |= kNeedAdd;
   if ((props.flags & BP_DEVICE_ADDRESS_BIT) != 0) needs |= kNeedAddress;
@@ -146,7 +146,7 @@ int probe(const Target& target, int results) {
                    opened.status().to_string()});
     return 0;
   }
-  const bp_str driver = opened.value()->slots().props.driver;
+  const bp_str driver = opened.value()->table().props.driver;
   send(results, {Message::Kind::kProbe, opened.value()->native_features(), Verdict::kPass,
                  words(needs_met(**opened), ' ', std::string_view(driver.ptr, driver.len))});
   return 0;

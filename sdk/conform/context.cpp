@@ -24,11 +24,11 @@ bp_status Context::mem_alloc(uint64_t bytes, uint64_t alignment_bytes, uint64_t*
                            .alignment_bytes = alignment_bytes,
                            .usage = BP_USAGE_ACTIVATIONS,
                            .reserved = 0};
-  return slots().memory.mem_alloc(slots().memory_self, &args, out_handle);
+  return table().memory.mem_alloc(table().memory_self, &args, out_handle);
 }
 
 bp_status Context::mem_free(uint64_t handle) {
-  return slots().memory.mem_free(slots().memory_self, handle);
+  return table().memory.mem_free(table().memory_self, handle);
 }
 
 namespace {
@@ -47,7 +47,7 @@ bp_copy_args copy_args(uint32_t kind, bp_mem dst, bp_mem src, uint64_t bytes) {
 
 bp_status Context::copy(uint32_t kind, bp_mem dst, bp_mem src, uint64_t bytes) {
   const bp_copy_args args = copy_args(kind, dst, src, bytes);
-  return slots().memory.mem_copy(slots().memory_self, &args);
+  return table().memory.mem_copy(table().memory_self, &args);
 }
 
 bp_status Context::copy_async(bp_stream* stream, uint32_t kind, bp_mem dst, bp_mem src,
@@ -65,7 +65,7 @@ bp_status Context::fill(bp_stream* stream, bp_mem dst, uint64_t bytes, uint64_t 
                           .pattern = pattern,
                           .pattern_bytes = pattern_bytes,
                           .reserved = 0};
-  return slots().memory.mem_fill(slots().fill_self, stream, &args);
+  return table().memory.mem_fill(table().fill_self, stream, &args);
 }
 
 bp_status Context::map(bp_mem mem, uint64_t bytes, uint32_t access, void** out_ptr) {
@@ -75,27 +75,27 @@ bp_status Context::map(bp_mem mem, uint64_t bytes, uint32_t access, void** out_p
                          .bytes = bytes,
                          .access = access,
                          .reserved = 0};
-  return slots().memory.mem_map(slots().map_self, &args, out_ptr);
+  return table().memory.mem_map(table().map_self, &args, out_ptr);
 }
 
-bp_status Context::unmap(void* ptr) { return slots().memory.mem_unmap(slots().map_self, ptr); }
+bp_status Context::unmap(void* ptr) { return table().memory.mem_unmap(table().map_self, ptr); }
 
 bp_status Context::host_alloc(uint64_t bytes, void** out_ptr) {
-  return slots().memory.host_alloc(slots().pinned_self, bytes, out_ptr);
+  return table().memory.host_alloc(table().pinned_self, bytes, out_ptr);
 }
 
 bp_status Context::host_free(void* ptr) {
-  return slots().memory.host_free(slots().pinned_self, ptr);
+  return table().memory.host_free(table().pinned_self, ptr);
 }
 
 bp_status Context::stream_create(bp_stream** out_stream) {
   const bp_stream_args args{.struct_size = sizeof(bp_stream_args), .flags = 0};
-  return stream_api().stream_create(slots().stream_self, &args, out_stream);
+  return stream_api().stream_create(table().stream_self, &args, out_stream);
 }
 
 bp_status Context::event_create(uint32_t flags, bp_event** out_event) {
   const bp_event_args args{.struct_size = sizeof(bp_event_args), .flags = flags};
-  return stream_api().event_create(slots().stream_self, &args, out_event);
+  return stream_api().event_create(table().stream_self, &args, out_event);
 }
 
 Memory::Memory(Context& context, uint64_t bytes, uint64_t alignment_bytes)

@@ -29,9 +29,9 @@ class Context : public Checks {
       : device_(device), patience_(patience) {}
 
   OpenDevice& device() { return device_; }
-  const DeviceSlots& slots() const { return device_.slots(); }
-  const bp_stream_api& stream_api() const { return slots().stream; }
-  bool emulates(uint64_t bands) const { return (slots().emulated & bands) != 0; }
+  const DeviceTable& table() const { return device_.table(); }
+  const bp_stream_api& stream_api() const { return table().stream; }
+  bool emulates(uint64_t bands) const { return (table().emulated & bands) != 0; }
   /// Longer than any wait of a correct device takes, shorter than the case's deadline.
   uint64_t patience_ns() const { return static_cast<uint64_t>(patience_.count()); }
 

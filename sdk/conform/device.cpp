@@ -4,7 +4,9 @@
 #include "sdk/conform/device.hpp"
 
 #include "core/base/log.hpp"
+#include "core/device/kernel_list.hpp"
 #include "core/device/open_device.hpp"
+#include "core/emulation/emulate_missing.hpp"
 #include "sdk/conform/checks.hpp"
 
 namespace bp::conform {
@@ -22,28 +24,28 @@ struct OpenDevice::LogLines {
 namespace {
 
 /// What open_device does for a band that the props switch off, for one more band.
-void mask_bands(uint64_t masked, DeviceSlots* slots) {
-  if ((masked & kOneCallAtATime) != 0) slots->props.flags &= ~BP_DEVICE_CONCURRENT_BIT;
-  slots->props.features &= ~masked;
-  if ((masked & BP_FEATURE_FILL_BIT) != 0) slots->memory.mem_fill = nullptr;
+void mask_bands(uint64_t masked, DeviceTable* table) {
+  if ((masked & kOneCallAtATime) != 0) table->props.flags &= ~BP_DEVICE_CONCURRENT_BIT;
+  table->props.features &= ~masked;
+  if ((masked & BP_FEATURE_FILL_BIT) != 0) table->memory.mem_fill = nullptr;
   if ((masked & BP_FEATURE_PINNED_BIT) != 0) {
-    slots->memory.host_alloc = nullptr;
-    slots->memory.host_free = nullptr;
+    table->memory.host_alloc = nullptr;
+    table->memory.host_free = nullptr;
   }
   if ((masked & BP_FEATURE_MAP_BIT) != 0) {
-    slots->memory.mem_map = nullptr;
-    slots->memory.mem_unmap = nullptr;
+    table->memory.mem_map = nullptr;
+    table->memory.mem_unmap = nullptr;
   }
   if ((masked & BP_FEATURE_NATIVE_BIT) != 0) {
-    slots->stream.stream_native_handle = nullptr;
-    slots->stream.stream_wrap = nullptr;
+    table->stream.stream_native_handle = nullptr;
+    table->stream.stream_wrap = nullptr;
   }
   if ((masked & (BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT)) == 0) return;
-  slots->stream.event_elapsed = nullptr;
+  table->stream.event_elapsed = nullptr;
   if ((masked & BP_FEATURE_ASYNC_BIT) == 0) return;
-  slots->props.features &= ~(BP_FEATURE_TIMING_BIT | BP_FEATURE_NATIVE_BIT);
-  slots->stream = {};
-  slots->stream.struct_size = sizeof(bp_stream_api);
+  table->props.features &= ~(BP_FEATURE_TIMING_BIT | BP_FEATURE_NATIVE_BIT);
+  table->stream = {};
+  table->stream.struct_size = sizeof(bp_stream_api);
 }
 
 }  // namespace
@@ -75,12 +77,12 @@ Result<std::unique_ptr<OpenDevice>> OpenDevice::open(const Target& target, uint6
   if (loaded.plugins.empty()) {
     return Status(BP_INTERNAL, target.folder + ": the loader found no plugin");
   }
-  BP_TRY_ASSIGN(device->slots_, open_device(device->plugin(), target.device_index, {}));
-  device->native_features_ = device->slots_.props.features;
-  mask_bands(masked, &device->slots_);
-  device->emulation_ = complete(&device->slots_);
+  BP_TRY_ASSIGN(device->table_, open_device(device->plugin(), target.device_index, {}));
+  device->native_features_ = device->table_.props.features;
+  mask_bands(masked, &device->table_);
+  device->emulation_ = emulate_missing(&device->table_);
   if (device->emulation_ == nullptr) return Status(BP_OUT_OF_MEMORY, "no memory for emulation");
-  BP_TRY_ASSIGN(device->kernels_, list_kernels(device->plugin(), device->slots_));
+  BP_TRY_ASSIGN(device->kernels_, list_kernels(device->plugin(), device->table_));
   device->log_->take();
   return device;
 }
@@ -95,13 +97,13 @@ const KernelRecord* OpenDevice::kernel(std::string_view op) const {
 }
 
 std::vector<std::string> OpenDevice::close() {
-  if (slots_.device == nullptr) {
+  if (table_.device == nullptr) {
     set_log_sink({});
     return {};
   }
   emulation_.reset();
-  const bp_status status = slots_.device_api.device_close(slots_.device);
-  slots_.device = nullptr;
+  const bp_status status = table_.device_api.device_close(table_.device);
+  table_.device = nullptr;
   kernels_ = {};
   plugins_.reset();  // shuts the instance down
   std::vector<std::string> complaints = log_->take();

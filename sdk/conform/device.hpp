@@ -11,8 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "core/device/device_table.hpp"
 #include "core/device/kernel_list.hpp"
-#include "core/emulation/device_slots.hpp"
+#include "core/emulation/emulate_missing.hpp"
 #include "core/plugin/loader.hpp"
 #include "sdk/conform/target.hpp"
 
@@ -26,7 +27,7 @@ class OpenDevice {
   OpenDevice(const OpenDevice&) = delete;
   OpenDevice& operator=(const OpenDevice&) = delete;
 
-  const DeviceSlots& slots() const { return slots_; }
+  const DeviceTable& table() const { return table_; }
   const std::vector<KernelRecord>& kernels() const { return kernels_.kernels; }
   const LoadedPlugin& plugin() const { return *plugins_->plugins.front(); }
   /// Bands that the plugin gives to this device itself, before any is taken.
@@ -44,7 +45,7 @@ class OpenDevice {
   struct LogLines;
   std::shared_ptr<LogLines> log_;
   std::unique_ptr<PluginSet> plugins_;
-  DeviceSlots slots_;
+  DeviceTable table_;
   KernelList kernels_;
   uint64_t native_features_ = 0;
   EmulationPtr emulation_{nullptr, nullptr};

@@ -15,7 +15,7 @@
 
 #include "backplane/device_api.h"
 #include "core/base/status.hpp"
-#include "core/emulation/features.hpp"
+#include "core/device/features.hpp"
 #include "core/plugin/manifest.hpp"
 
 namespace bp::conform {

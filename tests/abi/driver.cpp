@@ -9,6 +9,9 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/device/open_device.hpp"
+#include "core/emulation/emulate_missing.hpp"
+
 namespace bp::abi {
 
 void Checks::expect_status(HostContext& host, bp_status code, bp_status expected,
@@ -56,7 +59,7 @@ void check_tables(const LoadedPlugin& plugin, Generation generation, Checks* che
 }
 
 void check_props(const Subject& subject) {
-  const bp_device_props& props = subject.slots.props;
+  const bp_device_props& props = subject.table.props;
   constexpr uint64_t kBands =
       BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT | BP_FEATURE_NATIVE_BIT | kKnownMemoryBits;
   constexpr uint32_t kFlags =
@@ -78,21 +81,21 @@ void check_props(const Subject& subject) {
 
 void check_device(const LoadedPlugin& plugin, Generation generation, uint32_t index,
                   Checks* checks) {
-  Result<DeviceSlots> opened = open_device(plugin, index, {});
+  Result<DeviceTable> opened = open_device(plugin, index, {});
   checks->expect(opened.ok(), "open_device: " + as_status(opened).to_string());
   if (!opened.ok()) return;
-  DeviceSlots& slots = *opened;
-  const Subject subject{plugin, generation, slots, *checks};
+  DeviceTable& table = *opened;
+  const Subject subject{plugin, generation, table, *checks};
   check_props(subject);
   {
-    const EmulationPtr emulation = complete(&slots);
+    const EmulationPtr emulation = emulate_missing(&table);
     checks->expect(emulation != nullptr, "complete");
     check_memory(subject);
     check_errors(subject);
     check_streams(subject);
     check_kernels(subject);
   }
-  checks->expect_ok(plugin.host(), slots.device_api.device_close(slots.device), "device_close");
+  checks->expect_ok(plugin.host(), table.device_api.device_close(table.device), "device_close");
 }
 
 void check_plugin(const std::string& folder, const std::string& id, Generation generation,
@@ -110,7 +113,7 @@ void check_plugin(const std::string& folder, const std::string& id, Generation g
   for (uint32_t i = 0; i < plugin.device_count(); ++i) {
     check_device(plugin, generation, i, checks);
   }
-  const Result<DeviceSlots> beyond = open_device(plugin, plugin.device_count(), {});
+  const Result<DeviceTable> beyond = open_device(plugin, plugin.device_count(), {});
   checks->expect(as_status(beyond).code() == BP_INVALID_ARGUMENT, "open_device: index too large");
 }
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/emulation/device_slots.hpp"
+#include "core/device/device_table.hpp"
 #include "core/plugin/loader.hpp"
 
 namespace bp::abi {
@@ -43,7 +43,7 @@ enum class Generation { kPast, kNow, kFuture };
 struct Subject {
   const LoadedPlugin& plugin;
   Generation plugin_generation;
-  DeviceSlots& slots;
+  DeviceTable& table;
   Checks& checks;
 };
 

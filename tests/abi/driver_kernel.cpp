@@ -6,6 +6,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/device/kernel_list.hpp"
+#include "core/emulation/emulate_missing.hpp"
 #include "driver.hpp"
 
 namespace bp::abi {
@@ -49,31 +50,31 @@ struct Planned {
     const Query query(record, input_count);
     const bp_kernel& kernel = record.kernel;
     Checks& checks = subject.checks;
-    const auto lock = lock_plugin(subject.slots);
+    const auto lock = lock_plugin(subject.table);
     if (kernel.supports != nullptr) {
       bp_support support{};
       support.struct_size = sizeof(support);
       checks.expect_ok(subject.plugin.host(),
-                       kernel.supports(subject.slots.device, &query.query, &support), "supports");
+                       kernel.supports(subject.table.device, &query.query, &support), "supports");
       checks.expect(support.answer != BP_SUPPORT_NO, "supports: f32 vectors");
     }
     if (kernel.plan != nullptr) {
       bp_plan_info info{};
       info.struct_size = sizeof(info);
       checks.expect_ok(subject.plugin.host(),
-                       kernel.plan(subject.slots.device, &query.query, &info, &plan), "plan");
+                       kernel.plan(subject.table.device, &query.query, &info, &plan), "plan");
       checks.expect(info.workspace_bytes == 0, "plan: no workspace for this operator");
     }
     if (kernel.state_create != nullptr) {
       checks.expect_ok(subject.plugin.host(),
-                       kernel.state_create(subject.slots.device, record.original, plan, &state),
+                       kernel.state_create(subject.table.device, record.original, plan, &state),
                        "state_create");
     }
   }
   ~Planned() {
-    const auto lock = lock_plugin(subject.slots);
-    if (state != nullptr) record.kernel.state_destroy(subject.slots.device, state);
-    if (plan != nullptr) record.kernel.plan_free(subject.slots.device, plan);
+    const auto lock = lock_plugin(subject.table);
+    if (state != nullptr) record.kernel.state_destroy(subject.table.device, state);
+    if (plan != nullptr) record.kernel.plan_free(subject.table.device, plan);
   }
   Planned(const Planned&) = delete;
   Planned& operator=(const Planned&) = delete;
@@ -101,7 +102,7 @@ void launch(const Planned& planned, const std::vector<bp_tensor>& tensors, bp_st
   const Subject& subject = planned.subject;
   bp_launch_args args{};
   args.struct_size = sizeof(args);
-  args.device = subject.slots.device;
+  args.device = subject.table.device;
   args.kernel = planned.record.original;
   args.plan = planned.plan;
   args.state = planned.state;
@@ -110,9 +111,9 @@ void launch(const Planned& planned, const std::vector<bp_tensor>& tensors, bp_st
   args.input_count = static_cast<uint32_t>(tensors.size() - 1);
   args.output_count = 1;
   args.op_seq = 1;
-  const bp_status code = subject.slots.is_direct(stream)
+  const bp_status code = subject.table.is_direct(stream)
                              ? planned.record.kernel.launch(&args)
-                             : call_launch(subject.slots, stream, args, nullptr);
+                             : call_launch(subject.table, stream, args, nullptr);
   subject.checks.expect_ok(subject.plugin.host(), code,
                            stream == nullptr ? "launch" : "launch on a stream");
 }
@@ -143,7 +144,7 @@ void check_values(const Subject& subject, const Planned& planned, const Operator
   launch(planned, tensors, stream);
   if (stream != nullptr) {
     subject.checks.expect_ok(subject.plugin.host(),
-                             subject.slots.stream.stream_sync(stream, kDeadlineNs), "stream_sync");
+                             subject.table.stream.stream_sync(stream, kDeadlineNs), "stream_sync");
   }
   std::vector<float> found(kCount);
   out.download(found.data());
@@ -159,8 +160,8 @@ void check_unknown_dtype(const Subject& subject, const KernelRecord& record) {
   const Query query(record, 1, 60);
   bp_support support{};
   support.struct_size = sizeof(support);
-  const auto lock = lock_plugin(subject.slots);
-  const bp_status code = record.kernel.supports(subject.slots.device, &query.query, &support);
+  const auto lock = lock_plugin(subject.table);
+  const bp_status code = record.kernel.supports(subject.table.device, &query.query, &support);
   subject.checks.expect(code != BP_OK || support.answer != BP_SUPPORT_YES,
                         "supports: an unknown dtype");
 }
@@ -177,18 +178,18 @@ void check_operator(const Subject& subject, const KernelList& list, const Operat
   const bp_stream_args args{.struct_size = sizeof(bp_stream_args), .flags = 0};
   subject.checks.expect_ok(
       subject.plugin.host(),
-      subject.slots.stream.stream_create(subject.slots.stream_self, &args, &stream),
+      subject.table.stream.stream_create(subject.table.stream_self, &args, &stream),
       "stream_create");
   if (stream == nullptr) return;
   check_values(subject, planned, op, stream);
-  subject.checks.expect_ok(subject.plugin.host(), subject.slots.stream.stream_destroy(stream),
+  subject.checks.expect_ok(subject.plugin.host(), subject.table.stream.stream_destroy(stream),
                            "stream_destroy");
 }
 
 }  // namespace
 
 void check_kernels(const Subject& subject) {
-  const Result<KernelList> list = list_kernels(subject.plugin, subject.slots);
+  const Result<KernelList> list = list_kernels(subject.plugin, subject.table);
   subject.checks.expect(list.ok(), "list_kernels: " + as_status(list).to_string());
   if (!list.ok()) return;
   check_operator(subject, *list, {"relu", 1, [](float a, float) { return a < 0 ? 0.0F : a; }});

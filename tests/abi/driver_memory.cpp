@@ -26,7 +26,7 @@ void check_fill(const Subject& subject, const DeviceMemory& memory) {
                           .pattern_bytes = 4,
                           .reserved = 0};
   subject.checks.expect_ok(subject.plugin.host(),
-                           subject.slots.memory.mem_fill(subject.slots.fill_self, nullptr, &fill),
+                           subject.table.memory.mem_fill(subject.table.fill_self, nullptr, &fill),
                            "mem_fill");
   std::vector<uint8_t> found(kBytes);
   memory.download(found.data());
@@ -37,10 +37,10 @@ void check_fill(const Subject& subject, const DeviceMemory& memory) {
 }
 
 void check_pinned(const Subject& subject, const DeviceMemory& memory) {
-  const DeviceSlots& slots = subject.slots;
+  const DeviceTable& table = subject.table;
   void* pinned = nullptr;
   subject.checks.expect_ok(subject.plugin.host(),
-                           slots.memory.host_alloc(slots.pinned_self, kBytes, &pinned),
+                           table.memory.host_alloc(table.pinned_self, kBytes, &pinned),
                            "host_alloc");
   if (pinned == nullptr) return;
   subject.checks.expect(reinterpret_cast<uint64_t>(pinned) % 64 == 0, "host_alloc: alignment");
@@ -49,13 +49,13 @@ void check_pinned(const Subject& subject, const DeviceMemory& memory) {
   std::memset(pinned, 0, kBytes);
   memory.download(pinned);
   subject.checks.expect(static_cast<uint8_t*>(pinned)[kBytes - 1] == 0x3c, "pinned: round trip");
-  subject.checks.expect_ok(subject.plugin.host(), slots.memory.host_free(slots.pinned_self, pinned),
+  subject.checks.expect_ok(subject.plugin.host(), table.memory.host_free(table.pinned_self, pinned),
                            "host_free");
 }
 
 // The past has no mapping: neither slots nor emulation.
 [[maybe_unused]] void check_map(const Subject& subject, const DeviceMemory& memory) {
-  const DeviceSlots& slots = subject.slots;
+  const DeviceTable& table = subject.table;
   const auto before = pattern(5);
   memory.upload(before.data());
   bp_map_args map{.struct_size = sizeof(bp_map_args),
@@ -66,11 +66,11 @@ void check_pinned(const Subject& subject, const DeviceMemory& memory) {
                   .reserved = 0};
   void* mapped = nullptr;
   HostContext& host = subject.plugin.host();
-  subject.checks.expect_ok(host, slots.memory.mem_map(slots.map_self, &map, &mapped), "mem_map");
+  subject.checks.expect_ok(host, table.memory.mem_map(table.map_self, &map, &mapped), "mem_map");
   if (mapped == nullptr) return;
   subject.checks.expect(std::memcmp(mapped, before.data() + 16, 64) == 0, "mem_map: reads");
   std::memset(mapped, 0x77, 64);
-  subject.checks.expect_ok(host, slots.memory.mem_unmap(slots.map_self, mapped), "mem_unmap");
+  subject.checks.expect_ok(host, table.memory.mem_unmap(table.map_self, mapped), "mem_unmap");
   std::vector<uint8_t> after(kBytes);
   memory.download(after.data());
   subject.checks.expect(
@@ -78,7 +78,7 @@ void check_pinned(const Subject& subject, const DeviceMemory& memory) {
       "mem_map: writes reach the device");
   map.access = 0x40000000u;
   void* none = nullptr;
-  subject.checks.expect_status(host, slots.memory.mem_map(slots.map_self, &map, &none),
+  subject.checks.expect_status(host, table.memory.mem_map(table.map_self, &map, &none),
                                BP_UNSUPPORTED, "mem_map: unknown access");
 }
 
@@ -105,28 +105,28 @@ DeviceMemory::DeviceMemory(const Subject& subject, uint64_t bytes)
 #if defined(BP_GENERATION_FUTURE)
   args.usage = BP_USAGE_FUTURE;  // unknown to older plugins: a hint
 #endif
-  const DeviceSlots& slots = subject.slots;
+  const DeviceTable& table = subject.table;
   subject.checks.expect_ok(subject.plugin.host(),
-                           slots.memory.mem_alloc(slots.memory_self, &args, &handle_), "mem_alloc");
+                           table.memory.mem_alloc(table.memory_self, &args, &handle_), "mem_alloc");
 }
 
 DeviceMemory::~DeviceMemory() {
-  const DeviceSlots& slots = subject_.slots;
+  const DeviceTable& table = subject_.table;
   subject_.checks.expect_ok(subject_.plugin.host(),
-                            slots.memory.mem_free(slots.memory_self, handle_), "mem_free");
+                            table.memory.mem_free(table.memory_self, handle_), "mem_free");
 }
 
 void DeviceMemory::upload(const void* data) const {
   const bp_copy_args args = copy_args(BP_COPY_HOST_TO_DEVICE, at(), host_mem(data), bytes_);
   subject_.checks.expect_ok(subject_.plugin.host(),
-                            subject_.slots.memory.mem_copy(subject_.slots.memory_self, &args),
+                            subject_.table.memory.mem_copy(subject_.table.memory_self, &args),
                             "mem_copy to the device");
 }
 
 void DeviceMemory::download(void* data) const {
   const bp_copy_args args = copy_args(BP_COPY_DEVICE_TO_HOST, host_mem(data), at(), bytes_);
   subject_.checks.expect_ok(subject_.plugin.host(),
-                            subject_.slots.memory.mem_copy(subject_.slots.memory_self, &args),
+                            subject_.table.memory.mem_copy(subject_.table.memory_self, &args),
                             "mem_copy to the host");
 }
 
@@ -137,7 +137,7 @@ void check_memory(const Subject& subject) {
   first.upload(sent.data());
   const bp_copy_args across = copy_args(BP_COPY_DEVICE_TO_DEVICE, second.at(), first.at(), kBytes);
   subject.checks.expect_ok(subject.plugin.host(),
-                           subject.slots.memory.mem_copy(subject.slots.memory_self, &across),
+                           subject.table.memory.mem_copy(subject.table.memory_self, &across),
                            "mem_copy within the device");
   std::vector<uint8_t> received(kBytes);
   second.download(received.data());
@@ -150,7 +150,7 @@ void check_memory(const Subject& subject) {
 }
 
 void check_errors(const Subject& subject) {
-  const DeviceSlots& slots = subject.slots;
+  const DeviceTable& table = subject.table;
   HostContext& host = subject.plugin.host();
   const DeviceMemory memory(subject, kBytes);
   std::vector<uint8_t> bytes(kBytes);
@@ -160,20 +160,20 @@ void check_errors(const Subject& subject) {
   const uint32_t unknown_kind = 4711;
 #endif
   const bp_copy_args unknown = copy_args(unknown_kind, memory.at(), host_mem(bytes.data()), kBytes);
-  subject.checks.expect_status(host, slots.memory.mem_copy(slots.memory_self, &unknown),
+  subject.checks.expect_status(host, table.memory.mem_copy(table.memory_self, &unknown),
                                BP_UNSUPPORTED, "mem_copy: unknown kind");
   const bp_copy_args beyond =
       copy_args(BP_COPY_HOST_TO_DEVICE, memory.at(kBytes - 1), host_mem(bytes.data()), 2);
-  subject.checks.expect_status(host, slots.memory.mem_copy(slots.memory_self, &beyond),
+  subject.checks.expect_status(host, table.memory.mem_copy(table.memory_self, &beyond),
                                BP_INVALID_ARGUMENT, "mem_copy: beyond the memory");
   bp_alloc_args none{};
   none.struct_size = sizeof(none);
   uint64_t handle = 0;
-  subject.checks.expect_status(host, slots.memory.mem_alloc(slots.memory_self, &none, &handle),
+  subject.checks.expect_status(host, table.memory.mem_alloc(table.memory_self, &none, &handle),
                                BP_INVALID_ARGUMENT, "mem_alloc: no bytes");
   // A future plugin answers here with a status of its own, which is INTERNAL to an older core.
   const bool is_future = subject.plugin_generation == Generation::kFuture;
-  subject.checks.expect_status(host, slots.memory.mem_free(slots.memory_self, 0x1234567),
+  subject.checks.expect_status(host, table.memory.mem_free(table.memory_self, 0x1234567),
                                is_future ? BP_INTERNAL : BP_INVALID_ARGUMENT,
                                "mem_free: unknown handle");
 }

@@ -7,6 +7,7 @@
 
 #include "core/device/kernel_list.hpp"
 #include "core/device/open_device.hpp"
+#include "core/emulation/emulate_missing.hpp"
 #include "plugin_fixture.hpp"
 #include "struct_table.hpp"
 
@@ -73,27 +74,27 @@ class OptionalBands : public testing::Test {
     options.install_directory.clear();
     set_ = std::make_unique<PluginSet>(load_plugins(options));
     ASSERT_NE(set_->find("good"), nullptr);
-    Result<DeviceSlots> opened = open_device(*set_->find("good"), 0, {});
+    Result<DeviceTable> opened = open_device(*set_->find("good"), 0, {});
     ASSERT_TRUE(opened.ok());
-    slots_ = *opened;
-    EXPECT_EQ(slots_.memory.mem_fill, nullptr);
-    EXPECT_EQ(slots_.memory.host_alloc, nullptr);
-    EXPECT_EQ(slots_.memory.mem_map, nullptr);
-    EXPECT_EQ(slots_.stream.stream_create, nullptr);
-    emulation_ = complete(&slots_);
+    table_ = *opened;
+    EXPECT_EQ(table_.memory.mem_fill, nullptr);
+    EXPECT_EQ(table_.memory.host_alloc, nullptr);
+    EXPECT_EQ(table_.memory.mem_map, nullptr);
+    EXPECT_EQ(table_.stream.stream_create, nullptr);
+    emulation_ = emulate_missing(&table_);
     ASSERT_NE(emulation_, nullptr);
     bp_alloc_args args{};
     args.struct_size = sizeof(args);
     args.bytes = kBytes;
-    ASSERT_EQ(slots_.memory.mem_alloc(slots_.memory_self, &args, &handle_), BP_OK);
+    ASSERT_EQ(table_.memory.mem_alloc(table_.memory_self, &args, &handle_), BP_OK);
   }
   void TearDown() override {
     if (handle_ != 0) {
-      EXPECT_EQ(slots_.memory.mem_free(slots_.memory_self, handle_), BP_OK);
+      EXPECT_EQ(table_.memory.mem_free(table_.memory_self, handle_), BP_OK);
     }
     emulation_.reset();
-    if (slots_.device != nullptr) {
-      EXPECT_EQ(slots_.device_api.device_close(slots_.device), BP_OK);
+    if (table_.device != nullptr) {
+      EXPECT_EQ(table_.device_api.device_close(table_.device), BP_OK);
     }
   }
   void fill(uint8_t byte) const {
@@ -103,27 +104,27 @@ class OptionalBands : public testing::Test {
     args.bytes = kBytes;
     args.pattern = byte;
     args.pattern_bytes = 1;
-    ASSERT_EQ(slots_.memory.mem_fill(slots_.fill_self, nullptr, &args), BP_OK);
+    ASSERT_EQ(table_.memory.mem_fill(table_.fill_self, nullptr, &args), BP_OK);
   }
   /// The device's memory; the fake's is the host's.
   const uint8_t* bytes() const { return reinterpret_cast<const uint8_t*>(handle_); }
   bp_event* recorded_event(bp_stream* stream) const {
     const bp_event_args args{.struct_size = sizeof(bp_event_args), .flags = BP_EVENT_TIMING_BIT};
     bp_event* event = nullptr;
-    EXPECT_EQ(slots_.stream.event_create(slots_.stream_self, &args, &event), BP_OK);
-    EXPECT_EQ(slots_.stream.event_record(event, stream), BP_OK);
+    EXPECT_EQ(table_.stream.event_create(table_.stream_self, &args, &event), BP_OK);
+    EXPECT_EQ(table_.stream.event_record(event, stream), BP_OK);
     return event;
   }
   bp_stream* new_stream() const {
     const bp_stream_args args{.struct_size = sizeof(bp_stream_args), .flags = 0};
     bp_stream* stream = nullptr;
-    EXPECT_EQ(slots_.stream.stream_create(slots_.stream_self, &args, &stream), BP_OK);
+    EXPECT_EQ(table_.stream.stream_create(table_.stream_self, &args, &stream), BP_OK);
     return stream;
   }
 
   static constexpr uint64_t kBytes = 512;
   std::unique_ptr<PluginSet> set_;
-  DeviceSlots slots_;
+  DeviceTable table_;
   EmulationPtr emulation_{nullptr, nullptr};
   uint64_t handle_ = 0;
 };
@@ -136,10 +137,10 @@ TEST_F(OptionalBands, BandFill_Absent_IsStaged) {
 
 TEST_F(OptionalBands, BandPinned_Absent_IsAlignedMemory) {
   void* pinned = nullptr;
-  ASSERT_EQ(slots_.memory.host_alloc(slots_.pinned_self, 100, &pinned), BP_OK);
+  ASSERT_EQ(table_.memory.host_alloc(table_.pinned_self, 100, &pinned), BP_OK);
   EXPECT_EQ(reinterpret_cast<uint64_t>(pinned) % 64, 0u);
   std::memset(pinned, 1, 100);
-  EXPECT_EQ(slots_.memory.host_free(slots_.pinned_self, pinned), BP_OK);
+  EXPECT_EQ(table_.memory.host_free(table_.pinned_self, pinned), BP_OK);
 }
 
 TEST_F(OptionalBands, BandMap_Absent_IsStaged) {
@@ -150,17 +151,17 @@ TEST_F(OptionalBands, BandMap_Absent_IsStaged) {
   args.bytes = 16;
   args.access = BP_MAP_READ_BIT | BP_MAP_WRITE_BIT;
   void* mapped = nullptr;
-  ASSERT_EQ(slots_.memory.mem_map(slots_.map_self, &args, &mapped), BP_OK);
+  ASSERT_EQ(table_.memory.mem_map(table_.map_self, &args, &mapped), BP_OK);
   EXPECT_EQ(static_cast<uint8_t*>(mapped)[15], 3);
   std::memset(mapped, 9, 16);
-  ASSERT_EQ(slots_.memory.mem_unmap(slots_.map_self, mapped), BP_OK);
+  ASSERT_EQ(table_.memory.mem_unmap(table_.map_self, mapped), BP_OK);
   EXPECT_EQ(bytes()[7], 3);
   EXPECT_EQ(bytes()[8], 9);
   EXPECT_EQ(bytes()[24], 3);
 }
 
 TEST_F(OptionalBands, BandAsync_Absent_IsAWorker) {
-  EXPECT_TRUE(slots_.stream_emulated());
+  EXPECT_TRUE(table_.stream_emulated());
   const uint8_t sent[4] = {1, 2, 3, 4};
   bp_stream* const stream = new_stream();
   ASSERT_NE(stream, nullptr);
@@ -170,12 +171,12 @@ TEST_F(OptionalBands, BandAsync_Absent_IsAWorker) {
   args.dst = {handle_, 0};
   args.src = {reinterpret_cast<uint64_t>(sent), 0};
   args.bytes = sizeof(sent);
-  EXPECT_EQ(slots_.stream.mem_copy_async(stream, &args), BP_OK);
+  EXPECT_EQ(table_.stream.mem_copy_async(stream, &args), BP_OK);
   bp_event* const event = recorded_event(stream);
-  EXPECT_EQ(slots_.stream.event_sync(event, kDeadlineNs), BP_OK);
+  EXPECT_EQ(table_.stream.event_sync(event, kDeadlineNs), BP_OK);
   EXPECT_EQ(std::memcmp(bytes(), sent, sizeof(sent)), 0);
-  EXPECT_EQ(slots_.stream.event_destroy(event), BP_OK);
-  EXPECT_EQ(slots_.stream.stream_destroy(stream), BP_OK);
+  EXPECT_EQ(table_.stream.event_destroy(event), BP_OK);
+  EXPECT_EQ(table_.stream.stream_destroy(stream), BP_OK);
 }
 
 TEST_F(OptionalBands, BandTiming_Absent_IsHostTime) {
@@ -183,25 +184,25 @@ TEST_F(OptionalBands, BandTiming_Absent_IsHostTime) {
   ASSERT_NE(stream, nullptr);
   bp_event* const start = recorded_event(stream);
   bp_event* const end = recorded_event(stream);
-  EXPECT_EQ(slots_.stream.stream_sync(stream, kDeadlineNs), BP_OK);
+  EXPECT_EQ(table_.stream.stream_sync(stream, kDeadlineNs), BP_OK);
   uint64_t elapsed_ns = UINT64_MAX;
-  EXPECT_EQ(slots_.stream.event_elapsed(start, end, &elapsed_ns), BP_OK);
+  EXPECT_EQ(table_.stream.event_elapsed(start, end, &elapsed_ns), BP_OK);
   EXPECT_LT(elapsed_ns, kDeadlineNs);
-  EXPECT_EQ(slots_.stream.event_destroy(start), BP_OK);
-  EXPECT_EQ(slots_.stream.event_destroy(end), BP_OK);
-  EXPECT_EQ(slots_.stream.stream_destroy(stream), BP_OK);
+  EXPECT_EQ(table_.stream.event_destroy(start), BP_OK);
+  EXPECT_EQ(table_.stream.event_destroy(end), BP_OK);
+  EXPECT_EQ(table_.stream.stream_destroy(stream), BP_OK);
 }
 
 /// The one band that the core has nothing in the place of.
 TEST_F(OptionalBands, BandNative_Absent_IsNoQueue) {
-  EXPECT_EQ(slots_.stream.stream_native_handle, nullptr);
-  EXPECT_EQ(slots_.stream.stream_wrap, nullptr);
-  EXPECT_FALSE(slots_.has_native(BP_FEATURE_NATIVE_BIT));
-  EXPECT_EQ(slots_.emulated & BP_FEATURE_NATIVE_BIT, 0u);
+  EXPECT_EQ(table_.stream.stream_native_handle, nullptr);
+  EXPECT_EQ(table_.stream.stream_wrap, nullptr);
+  EXPECT_FALSE(table_.has_native(BP_FEATURE_NATIVE_BIT));
+  EXPECT_EQ(table_.emulated & BP_FEATURE_NATIVE_BIT, 0u);
 }
 
 TEST_F(OptionalBands, Kernel_WithLaunchAlone_Runs) {
-  Result<KernelList> list = list_kernels(*set_->find("good"), slots_);
+  Result<KernelList> list = list_kernels(*set_->find("good"), table_);
   ASSERT_TRUE(list.ok());
   ASSERT_FALSE(list->kernels.empty());
   const KernelRecord& relu = list->kernels[0];
@@ -225,12 +226,12 @@ TEST_F(OptionalBands, Kernel_WithLaunchAlone_Runs) {
   const bp_tensor tensors[] = {tensor, tensor};
   bp_launch_args args{};
   args.struct_size = sizeof(args);
-  args.device = slots_.device;
+  args.device = table_.device;
   args.kernel = relu.original;
   args.tensors = tensors;
   args.input_count = 1;
   args.output_count = 1;
-  EXPECT_EQ(call_launch(slots_, nullptr, args, nullptr), BP_OK);
+  EXPECT_EQ(call_launch(table_, nullptr, args, nullptr), BP_OK);
   EXPECT_EQ(values[0], 0);
   EXPECT_EQ(values[1], 2);
 }
@@ -271,13 +272,13 @@ TEST(OptionalMembers, DeviceProps_NoneFilled_AreAPlainQueuedDevice) {
   parts.tables.device.device_props = [](bp_device*, bp_device_props*) { return BP_OK; };
   parts.tables.device.device_close = [](bp_device*) { return BP_OK; };
   const LoadedPlugin plugin(std::move(parts));
-  const Result<DeviceSlots> slots = open_device(plugin, 0, {});
-  ASSERT_TRUE(slots.ok()) << as_status(slots).to_string();
-  EXPECT_EQ(slots->props.execution, BP_EXECUTION_QUEUED);
-  EXPECT_EQ(slots->props.features, 0u);
-  EXPECT_EQ(slots->props.flags, 0u);
-  EXPECT_EQ(slots->props.alignment_bytes, 1u);
-  EXPECT_EQ(slots->props.name.len + slots->props.vendor.len + slots->props.driver.len, 0u);
+  const Result<DeviceTable> table = open_device(plugin, 0, {});
+  ASSERT_TRUE(table.ok()) << as_status(table).to_string();
+  EXPECT_EQ(table->props.execution, BP_EXECUTION_QUEUED);
+  EXPECT_EQ(table->props.features, 0u);
+  EXPECT_EQ(table->props.flags, 0u);
+  EXPECT_EQ(table->props.alignment_bytes, 1u);
+  EXPECT_EQ(table->props.name.len + table->props.vendor.len + table->props.driver.len, 0u);
 }
 
 // --- what a core may leave out ---

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/device/kernel_list.hpp"
-#include "core/plugin/steps.hpp"
+#include "core/plugin/load_steps.hpp"
 #include "struct_table.hpp"
 #include "truncated.hpp"
 

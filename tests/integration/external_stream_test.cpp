@@ -27,9 +27,9 @@ class ExternalStreamTest : public DeviceTest {
     for (OptionSetting& option : options) args.options.push_back(std::move(option));
     open(args);
   }
-  const bp_stream_api& api() const { return device_->slots().stream; }
+  const bp_stream_api& api() const { return device_->table().stream; }
   /// The fake is not: its streams stand still until they are asked, and then do all they can.
-  bool is_concurrent() const { return device_->slots().call_mutex == nullptr; }
+  bool is_concurrent() const { return device_->table().call_mutex == nullptr; }
 
   Stream* wrapped(const NativeQueue& queue) {
     auto stream = device_->wrap_stream(queue.kind, queue.handle);
@@ -52,7 +52,7 @@ class ExternalStreamTest : public DeviceTest {
     args.struct_size = sizeof(args);
     args.handle = queue.handle;
     args.kind = {queue.kind.data(), queue.kind.size()};
-    ASSERT_EQ(api().stream_wrap(device_->slots().stream_self, &args, &foreign_), BP_OK);
+    ASSERT_EQ(api().stream_wrap(device_->table().stream_self, &args, &foreign_), BP_OK);
   }
   /// The application's kernel: y = x, which must be of the same size.
   void foreign_copy(const Ref<Tensor>& y, const Ref<Tensor>& x) {
@@ -97,14 +97,14 @@ class ExternalStreamTest : public DeviceTest {
 /// Holds a stream of a concurrent device until it goes or is opened.
 class Hold {
  public:
-  Hold(const DeviceSlots& slots, bp_stream* stream) {
+  Hold(const DeviceTable& table, bp_stream* stream) {
     // The fake's streams stand still by themselves, and it takes no call while one is held.
-    if ((slots.props.flags & BP_DEVICE_CONCURRENT_BIT) == 0) return;
+    if ((table.props.flags & BP_DEVICE_CONCURRENT_BIT) == 0) return;
     const auto wait = [](void* user, bp_status) {
       const auto* open = static_cast<std::atomic<bool>*>(user);
       while (!open->load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     };
-    EXPECT_EQ(slots.stream.stream_host_call(stream, wait, &open_), BP_OK);
+    EXPECT_EQ(table.stream.stream_host_call(stream, wait, &open_), BP_OK);
   }
   ~Hold() { open(); }
   Hold(const Hold&) = delete;
@@ -125,7 +125,7 @@ TEST_P(ExternalStreamTest, ForeignWork_BetweenKernelsOfOtherStreams_NeedsNoHost)
   const Ref<Tensor> y = upload_f32({kCount}, {0, 0, 0, 0});
   const uint64_t host_waits = device_->counters().host_waits;
   {
-    Hold hold(device_->slots(), before->handle());
+    Hold hold(device_->table(), before->handle());
     const Ref<Tensor> doubled = call_on(before, "add", {x.get(), x.get()});
     acquire(external, doubled, false);
     acquire(external, y, true);
@@ -150,7 +150,7 @@ TEST_P(ExternalStreamTest, ForeignRead_IsOverBeforeTheMemoryIsUsedAnew) {
   const Ref<Tensor> y = upload_f32({kCount}, {0, 0, 0, 0});
   const Ref<Tensor> one = upload_f32({kCount}, {1, 1, 1, 1});
   {
-    Hold hold(device_->slots(), foreign_);
+    Hold hold(device_->table(), foreign_);
     Ref<Tensor> x = must_call("add", {one, one});
     acquire(external, x, false);
     acquire(external, y, true);

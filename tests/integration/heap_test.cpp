@@ -2,7 +2,7 @@
 //
 // A warm eager call touches no heap, neither in the core nor in our kernels; and a session survives
 // a run that finds the heap empty. By an interposer that stands before malloc in this program.
-#include "tests/faults/interposer.hpp"
+#include "tests/fault_injection/interposer.hpp"
 #include "tests/integration/device_fixture.hpp"
 
 namespace bp {

@@ -26,8 +26,8 @@ class MinimalDeviceTest : public DeviceTest {
 };
 
 TEST_P(MinimalDeviceTest, Features_None_AreAllEmulated) {
-  EXPECT_TRUE(device_->slots().stream_emulated());
-  EXPECT_FALSE(device_->slots().has_native(BP_FEATURE_FILL_BIT));
+  EXPECT_TRUE(device_->table().stream_emulated());
+  EXPECT_FALSE(device_->table().has_native(BP_FEATURE_FILL_BIT));
   EXPECT_FALSE(device_->is_inline());
 }
 

@@ -21,25 +21,25 @@ APPLICATION_LIBRARIES = CORE_LIBRARIES + ("CLI/", "zip.h")
 SYSTEM = ("sys/", "unistd.h", "dlfcn.h", "fcntl.h", "pthread.h", "poll.h", "link.h", "elf.h",
           "sched.h", "linux/", "cxxabi.h")
 
-_CORE = {"device_api", "core"}
+# The core's folders by rank: each includes only what stands before it, and itself.
+CORE_RANKS = ("base", "op", "plugin", "device", "emulation", "memory", "runtime", "transfer",
+              "graph", "passes", "dispatch", "plan", "execute")
+_CORE = {"device_api"} | {f"core/{rank}" for rank in CORE_RANKS}
 RULES = {
     "device_api": {"device_api"},
-    "core/base": {"device_api", "core/base"},
-    "core/emulation": {"device_api", "core/base", "core/emulation"},
-    "core": _CORE | {"core/base", "core/emulation"},
-    "core/api": _CORE | {"core/base", "core/emulation", "core/api", "ops", "ccl", "generated"},
-    "core/cli": _CORE | {"core/base", "core/emulation", "core/api", "core/cli", "ops", "ccl",
-                         "generated"},
-    "ops": _CORE | {"core/base", "core/emulation", "ops", "generated"},
+    "core/api": _CORE | {"core/api", "ops", "ccl", "generated"},
+    "core/cli": _CORE | {"core/api", "core/cli", "ops", "ccl", "generated"},
+    "ops": _CORE | {"ops", "generated"},
     "ops/expr": {"ops/expr"},
-    "ccl": _CORE | {"core/base", "core/emulation", "ccl"},
+    "ccl": _CORE | {"ccl"},
     "sdk": {"device_api", "sdk", "generated"},
-    "sdk/conform": _CORE | {"core/base", "core/emulation", "ops", "sdk", "sdk/conform",
-                            "generated"},
+    "sdk/conform": _CORE | {"ops", "sdk", "sdk/conform", "generated"},
     "docs": {"device_api", "core/api", "docs", "generated"},
     "python": {"core/api", "generated"},
 }
-SPECIFIC = ("core/base", "core/emulation", "core/api", "core/cli", "ops/expr", "sdk/conform")
+for _i, _rank in enumerate(CORE_RANKS):
+    RULES[f"core/{_rank}"] = {"device_api"} | {f"core/{name}" for name in CORE_RANKS[:_i + 1]}
+SPECIFIC = ("ops/expr", "sdk/conform")
 # Operators whose names are everyday words, here keys of manifests and options.
 EVERYDAY_WORDS = {"max", "constant"}
 # Two plugins share code for chips of one kind.
@@ -52,7 +52,7 @@ def area_of(path):
     for area in SPECIFIC:
         if text.startswith(area + "/"):
             return area
-    if path.parts[0] == "plugins" and len(path.parts) > 2:
+    if path.parts[0] in ("core", "plugins") and len(path.parts) > 2:
         return "/".join(path.parts[:2])
     return path.parts[0]
 
@@ -117,6 +117,33 @@ def check_file(root, path):
     return problems
 
 
+def _definitions(root):
+    """Name of each class or struct that a header of the core defines -> its folder's rank."""
+    found = {}
+    for rank, folder in enumerate(CORE_RANKS + ("api", "cli")):
+        for path in sorted((pathlib.Path(root) / "core" / folder).glob("*.hpp")):
+            text = tree.code_only(path.read_text(encoding="utf-8"))
+            for name in re.findall(r"^(?:class|struct) (\w+)[^;{()]*\{", text, re.MULTILINE):
+                found.setdefault(name, rank)
+    return found
+
+
+def check_forward_declarations(root):
+    """A forward declaration of what a later rank defines is an arrow that climbs."""
+    ranks = _definitions(root)
+    problems = []
+    for path in tree.c_family_files(root):
+        if path.parts[0] != "core" or path.parts[1] not in CORE_RANKS or tree.is_test(path):
+            continue
+        own = CORE_RANKS.index(path.parts[1])
+        text = tree.code_only(tree.read(root, path))
+        for match in re.finditer(r"^(?:class|struct) (\w+);", text, re.MULTILINE):
+            if ranks.get(match.group(1), own) > own:
+                problems.append(f"{path}:{tree.line_of(text, match.start())}: core/{path.parts[1]} "
+                                f"may not declare {match.group(1)}, which a later rank defines")
+    return problems
+
+
 def check_core_names(root, path, names):
     """Core strings that are exactly an operator's or a plugin's name."""
     if path.parts[0] != "core" or path.parts[1] in ("api", "cli"):
@@ -135,7 +162,7 @@ def check(root):
         if tree.is_test(path):
             continue
         problems += check_file(root, path) + check_core_names(root, path, names)
-    return problems
+    return problems + check_forward_declarations(root)
 
 
 def declared_operators(root):

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes: files, functions, nesting, lines, and the budgets of a few folders.
+"""Sizes: files, functions, nesting, lines.
 
 Functions of C and C++ are found by their braces, which is right for formatted code and needs no
 compiler; Python functions are found by Python's own parser.
 """
 
 import ast
-import dataclasses
-import pathlib
 import re
 
 import tree
@@ -26,18 +24,6 @@ _NOT_FUNCTION = re.compile(r"^(namespace|class|struct|union|enum|extern\b[^(]*$|
 _FUNCTION_END = re.compile(r"\)\s*(const|noexcept(\s*\([^()]*\))?|override|final|mutable|&&?|\s"
                            r"|->\s*[\w:<>,*&\s]+)*$")
 _LAMBDA_END = re.compile(r"\]\s*(\([^{}]*\))?\s*(mutable|noexcept|\s|->\s*[\w:<>,*&\s]+)*$")
-
-
-@dataclasses.dataclass
-class Budget:
-    """At most `lines` in all C-family files below `folder`, tests and `without` left out."""
-    folder: str
-    lines: int
-    without: str = ""
-
-
-BUDGETS = (Budget("core/plugin", 1500), Budget("plugins/npu", 900, "plugins/npu/kernels"),
-           Budget("sdk/include", 600))
 
 
 def _is_function(chunk, enclosing):
@@ -118,18 +104,6 @@ def check_file(root, path):
     return problems
 
 
-def check_budget(root, budget):
-    total = 0
-    for path in tree.c_family_files(root):
-        below = pathlib.Path(budget.folder) in path.parents
-        without = budget.without and pathlib.Path(budget.without) in path.parents
-        if below and not without and not tree.is_test(path):
-            total += len(tree.read(root, path).splitlines())
-    if total > budget.lines:
-        return [f"{budget.folder}: {total} lines in all, at most {budget.lines}"]
-    return []
-
-
 def check(root):
     problems = []
     for path in tree.all_files(root):
@@ -139,6 +113,4 @@ def check(root):
             problems += check_file(root, path)
             if path.suffix == ".py":
                 problems += check_python_functions(root, path)
-    for budget in BUDGETS:
-        problems += check_budget(root, budget)
     return problems

@@ -28,7 +28,7 @@ void bare_kernel(benchmark::State& state) {
   const bp_tensor tensors[] = {a->abi(), b->abi(), a->abi()};
   bp_launch_args args{};
   args.struct_size = sizeof(args);
-  args.device = f.device->slots().device;
+  args.device = f.device->table().device;
   args.kernel = kernel->record().original;
   args.plan = kernel->plan();
   args.tensors = tensors;

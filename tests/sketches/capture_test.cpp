@@ -140,12 +140,12 @@ class CaptureSketch : public SketchTest {
     const auto wait = [](void* user, bp_status) {
       static_cast<std::promise<void>*>(user)->get_future().wait();
     };
-    ASSERT_EQ(device_->slots().stream.stream_host_call(stream.handle(), wait, gate), BP_OK);
+    ASSERT_EQ(device_->table().stream.stream_host_call(stream.handle(), wait, gate), BP_OK);
   }
   uint64_t alloc_async(Stream& stream, uint64_t bytes) {
     const bp_async_alloc_args args{sizeof(args), 0, stream.handle(), bytes, 0};
     uint64_t handle = 0;
-    EXPECT_EQ(api_.mem_alloc_async(device_->slots().device, &args, &handle), BP_OK);
+    EXPECT_EQ(api_.mem_alloc_async(device_->table().device, &args, &handle), BP_OK);
     return handle;
   }
   void fill(Stream& stream, uint64_t handle, uint32_t value, uint64_t bytes) {
@@ -156,8 +156,8 @@ class CaptureSketch : public SketchTest {
                             .pattern = value,
                             .pattern_bytes = 4,
                             .reserved = 0};
-    const DeviceSlots& slots = device_->slots();
-    EXPECT_EQ(slots.memory.mem_fill(slots.fill_self, stream.handle(), &args), BP_OK);
+    const DeviceTable& table = device_->table();
+    EXPECT_EQ(table.memory.mem_fill(table.fill_self, stream.handle(), &args), BP_OK);
   }
 
   bp_capture_api api_;
@@ -302,22 +302,22 @@ TEST_F(CaptureSketch, Events_UnfinishedWorkOutside_IsNotWaitedForInside) {
 
 TEST_F(CaptureSketch, Errors_HostWaitsInside_AreRefusedAndTheCaptureGoesOn) {
   Stream& stream = new_stream();
-  const DeviceSlots& slots = device_->slots();
+  const DeviceTable& table = device_->table();
   const Ref<Tensor> x = upload<float>(BP_DTYPE_F32, {2}, {-1, 2});
   bp_event* event = nullptr;
   const bp_event_args event_args{sizeof(event_args), 0};
-  ASSERT_EQ(slots.stream.event_create(slots.stream_self, &event_args, &event), BP_OK);
+  ASSERT_EQ(table.stream.event_create(table.stream_self, &event_args, &event), BP_OK);
   Captured captured(*device_, api_);
   ASSERT_TRUE(captured.begin(stream).ok());
   EXPECT_EQ(captured.begin(stream).code(), BP_BUSY);
   const Ref<Tensor> y = must_call("relu", {x}, stream);
-  ASSERT_EQ(slots.stream.event_record(event, stream.handle()), BP_OK);
-  EXPECT_EQ(slots.stream.stream_sync(stream.handle(), 0), BP_UNSUPPORTED);
-  EXPECT_EQ(slots.stream.stream_query(stream.handle()), BP_UNSUPPORTED);
-  EXPECT_EQ(slots.stream.event_sync(event, 0), BP_UNSUPPORTED);
-  EXPECT_EQ(slots.stream.event_query(event), BP_UNSUPPORTED);
+  ASSERT_EQ(table.stream.event_record(event, stream.handle()), BP_OK);
+  EXPECT_EQ(table.stream.stream_sync(stream.handle(), 0), BP_UNSUPPORTED);
+  EXPECT_EQ(table.stream.stream_query(stream.handle()), BP_UNSUPPORTED);
+  EXPECT_EQ(table.stream.event_sync(event, 0), BP_UNSUPPORTED);
+  EXPECT_EQ(table.stream.event_query(event), BP_UNSUPPORTED);
   const auto never = [](void*, bp_status) { ADD_FAILURE() << "a refused host call ran"; };
-  EXPECT_EQ(slots.stream.stream_host_call(stream.handle(), never, nullptr), BP_UNSUPPORTED);
+  EXPECT_EQ(table.stream.stream_host_call(stream.handle(), never, nullptr), BP_UNSUPPORTED);
   ASSERT_TRUE(captured.end(stream).ok());
   EXPECT_EQ(captured.launch(stream).status().code(), BP_INVALID_ARGUMENT) << "not instantiated";
   ASSERT_TRUE(captured.instantiate().ok());
@@ -325,7 +325,7 @@ TEST_F(CaptureSketch, Errors_HostWaitsInside_AreRefusedAndTheCaptureGoesOn) {
   ASSERT_TRUE(seq.ok());
   y->storage().note_use(stream, *seq, true);
   EXPECT_EQ(values(y), (std::vector<float>{0, 2}));
-  EXPECT_EQ(slots.stream.event_destroy(event), BP_OK);
+  EXPECT_EQ(table.stream.event_destroy(event), BP_OK);
 }
 
 TEST_F(CaptureSketch, Errors_FallbackInside_IsRefusedNamingTheNode) {
@@ -441,7 +441,7 @@ TEST_F(CaptureSketch, Memory_InCaptures_BlocksAreReusedWithinAndAcross) {
                             .dst = {target.handle, target.offset_bytes + offset},
                             .src = {handle, 0},
                             .bytes = 128};
-    EXPECT_EQ(device_->slots().stream.mem_copy_async(stream.handle(), &args), BP_OK);
+    EXPECT_EQ(device_->table().stream.mem_copy_async(stream.handle(), &args), BP_OK);
   };
   const float one = 1, two = 2;
   uint32_t patterns[2];

@@ -55,7 +55,7 @@ class CollectiveSketch : public SketchTest {
   std::array<uint64_t, 2> new_uid() {
     std::array<uint64_t, 2> uid{};
     bp_uid_space space{sizeof(space), 0, uid.data(), sizeof(uid)};
-    EXPECT_EQ(api_.uid_create(device_->slots().device, &space), BP_OK);
+    EXPECT_EQ(api_.uid_create(device_->table().device, &space), BP_OK);
     return uid;
   }
   bp_status init(uint32_t rank, const std::array<uint64_t, 2>& uid, uint64_t timeout_ns) {
@@ -66,7 +66,7 @@ class CollectiveSketch : public SketchTest {
                             .rank = rank,
                             .rank_count = kRanks,
                             .timeout_ns = timeout_ns};
-    return api_.comm_init(ranks_[rank].device->slots().device, &args, &ranks_[rank].comm);
+    return api_.comm_init(ranks_[rank].device->table().device, &args, &ranks_[rank].comm);
   }
   bp_comm_state poll(uint32_t rank) {
     bp_comm_state state{};
@@ -167,7 +167,7 @@ class CollectiveSketch : public SketchTest {
 TEST_F(CollectiveSketch, Plan_Caps_SayWhatThereIs) {
   bp_collective_caps caps{};
   caps.struct_size = sizeof(caps);
-  ASSERT_EQ(api_.collective_caps(device_->slots().device, &caps), BP_OK);
+  ASSERT_EQ(api_.collective_caps(device_->table().device, &caps), BP_OK);
   EXPECT_NE(caps.kinds & (1u << BP_COLLECTIVE_ALL_REDUCE), 0u);
   EXPECT_GE(caps.rank_count_max, kRanks);
   EXPECT_LE(caps.uid_bytes, 8192u);

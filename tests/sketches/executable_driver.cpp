@@ -28,7 +28,7 @@ Status CompiledGraph::compile() {
                              .constants = image.constants.data(),
                              .constant_count = image.constants.size()};
   info_.struct_size = sizeof(info_);
-  const bp_status code = api_.executable_compile(device_.slots().device, &args, &info_, &handle_);
+  const bp_status code = api_.executable_compile(device_.table().device, &args, &info_, &handle_);
   return code == BP_OK ? Status() : device_.failure(code, "executable_compile");
 }
 
@@ -36,7 +36,7 @@ Status CompiledGraph::load(std::span<const std::byte> bytes) {
   const bp_blob blob{sizeof(blob), 0, bytes.data(), bytes.size()};
   info_.struct_size = sizeof(info_);
   const bp_status code =
-      api_.executable_deserialize(device_.slots().device, &blob, &info_, &handle_);
+      api_.executable_deserialize(device_.table().device, &blob, &info_, &handle_);
   return code == BP_OK ? Status() : device_.failure(code, "executable_deserialize");
 }
 

@@ -73,7 +73,7 @@ TEST_F(ExecutableSketch, Plan_Claim_TakesDigitsAsOneGroup) {
   ASSERT_TRUE(image.ok()) << image.status().to_string();
   std::vector<uint32_t> groups(image->node_count);
   bp_claim claim{sizeof(claim), 0, groups.size(), groups.data(), {}};
-  ASSERT_EQ(api_.executable_claim(device_->slots().device, image->data(), image->bytes(), &claim),
+  ASSERT_EQ(api_.executable_claim(device_->table().device, image->data(), image->bytes(), &claim),
             BP_OK);
   EXPECT_EQ(groups, std::vector<uint32_t>(16, 1));
   EXPECT_EQ(claim.reason.len, 0u);
@@ -91,7 +91,7 @@ TEST_F(ExecutableSketch, Plan_Claim_LeavesOutWhatItHasNotAndSplitsThere) {
   ASSERT_TRUE(image.ok());
   std::vector<uint32_t> groups(3);
   bp_claim claim{sizeof(claim), 0, groups.size(), groups.data(), {}};
-  ASSERT_EQ(api_.executable_claim(device_->slots().device, image->data(), image->bytes(), &claim),
+  ASSERT_EQ(api_.executable_claim(device_->table().device, image->data(), image->bytes(), &claim),
             BP_OK);
   EXPECT_EQ(groups, (std::vector<uint32_t>{1, 0, 2}));
   EXPECT_GT(claim.reason.len, 0u);
@@ -160,7 +160,7 @@ TEST_F(ExecutableSketch, RunContext_DestroyedTooEarly_SaysSo) {
   const auto wait = [](void* user, bp_status) {
     static_cast<std::promise<void>*>(user)->get_future().wait();
   };
-  ASSERT_EQ(device_->slots().stream.stream_host_call(stream.handle(), wait, &gate), BP_OK);
+  ASSERT_EQ(device_->table().stream.stream_host_call(stream.handle(), wait, &gate), BP_OK);
   const Ref<Tensor> tensors[] = {upload<float>(BP_DTYPE_F32, {4}, {1, 2, 3, 4}),
                                  upload<int64_t>(BP_DTYPE_I64, {1}, {3}),
                                  upload<float>(BP_DTYPE_F32, {1}, {0}),
@@ -299,7 +299,7 @@ TEST_F(ExecutableSketch, Errors_LostDevice_AnswersAtOnceAndDestroysWork) {
 TEST_F(ExecutableSketch, Errors_ImagesAndBlobsThatAreNone_AreRefused) {
   const auto image = write_image(gather_graph());
   ASSERT_TRUE(image.ok());
-  bp_device* const device = device_->slots().device;
+  bp_device* const device = device_->table().device;
   std::vector<uint32_t> groups(2);
   for (uint64_t bytes = 0; bytes < image->bytes(); bytes += 8) {
     bp_claim claim{sizeof(claim), 0, groups.size(), groups.data(), {}};

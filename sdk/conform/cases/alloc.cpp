@@ -30,7 +30,7 @@ void of_no_bytes(Context& context) {
 void aligned(Context& context, uint64_t alignment) {
   for (const uint64_t bytes : {uint64_t{1}, uint64_t{100}, 3 * alignment + 1}) {
     Memory memory(context, bytes, alignment);
-    const bool has_address = (context.slots().props.flags & BP_DEVICE_ADDRESS_BIT) != 0;
+    const bool has_address = (context.table().props.flags & BP_DEVICE_ADDRESS_BIT) != 0;
     context.expect(
         !has_address || memory.handle() % alignment == 0,
         words("an address that is a multiple of ", alignment, "; found ", memory.handle()));
@@ -42,7 +42,7 @@ void aligned(Context& context, uint64_t alignment) {
 
 /// props say what mem_alloc gives at least.
 void own_alignment(Context& context) {
-  const uint64_t alignment = context.slots().props.alignment_bytes;
+  const uint64_t alignment = context.table().props.alignment_bytes;
   std::vector<Memory> memories;
   for (const uint64_t bytes : {1, 3, 65, 1000, 4097}) {
     memories.emplace_back(context, bytes);
@@ -67,7 +67,7 @@ void too_much(Context& context, uint64_t bytes) {
 }
 
 void more_than_there_is(Context& context) {
-  const bp_device_props& props = context.slots().props;
+  const bp_device_props& props = context.table().props;
   context.require(props.memory_bytes != 0 || props.max_alloc_bytes != 0, "a limit in the props");
   if (props.memory_bytes != 0) too_much(context, props.memory_bytes + 1);
   if (props.max_alloc_bytes != 0) too_much(context, props.max_alloc_bytes + 1);
@@ -191,7 +191,7 @@ std::deque<Memory> fill_up(Context& context, uint64_t block_bytes, bp_status* ou
 
 /// Up to the last byte, twice: the second time there is as much as the first time.
 void until_it_is_full(Context& context) {
-  const uint64_t block_bytes = context.slots().props.memory_bytes / 16;
+  const uint64_t block_bytes = context.table().props.memory_bytes / 16;
   size_t counts[2] = {};
   for (size_t& count : counts) {
     bp_status last = BP_OK;
@@ -205,7 +205,7 @@ void until_it_is_full(Context& context) {
 
 /// A part is given back in single blocks; then as many fit again.
 void full_and_partly_free(Context& context, size_t free_percent) {
-  const uint64_t block_bytes = context.slots().props.memory_bytes / 64;
+  const uint64_t block_bytes = context.table().props.memory_bytes / 64;
   bp_status last = BP_OK;
   std::deque<Memory> blocks = fill_up(context, block_bytes, &last);
   const size_t count = blocks.size();
@@ -220,7 +220,7 @@ void full_and_partly_free(Context& context, size_t free_percent) {
 }
 
 void largest_fits(Context& context) {
-  const bp_device_props& props = context.slots().props;
+  const bp_device_props& props = context.table().props;
   const uint64_t bytes = props.max_alloc_bytes != 0 ? props.max_alloc_bytes : props.memory_bytes;
   Memory memory(context, bytes);
   const Bytes content = make_bytes(64, 1);
@@ -236,9 +236,9 @@ void largest_fits(Context& context) {
 void with_usage(Context& context, uint32_t usage) {
   const bp_alloc_args args{sizeof(args), 0, 128, 0, usage, 0};
   uint64_t handle = 0;
-  const DeviceSlots& slots = context.slots();
+  const DeviceTable& table = context.table();
   context.require_ok(words("mem_alloc for usage ", usage),
-                     slots.memory.mem_alloc(slots.memory_self, &args, &handle));
+                     table.memory.mem_alloc(table.memory_self, &args, &handle));
   context.expect_ok("mem_free", context.mem_free(handle));
 }
 

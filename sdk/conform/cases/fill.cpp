@@ -88,8 +88,8 @@ void pattern_is_consumed(Context& context) {
   const Stream stream(context);
   Gate gate(context, stream);
   bp_fill_args args{sizeof(args), 0, memory.at(), 4096, kPattern, 8, 0};
-  const DeviceSlots& slots = context.slots();
-  context.expect_ok("mem_fill", slots.memory.mem_fill(slots.fill_self, stream.get(), &args));
+  const DeviceTable& table = context.table();
+  context.expect_ok("mem_fill", table.memory.mem_fill(table.fill_self, stream.get(), &args));
   args = {};
   gate.open();
   stream.finish();

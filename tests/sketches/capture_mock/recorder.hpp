@@ -2,8 +2,8 @@
 //
 // What the mock remembers of streams that record: a graph of nodes with what each waits for. A node
 // plays on the thread of the stream that the capture is launched on.
-#ifndef BACKPLANE_TESTS_SKETCHES_RECORDER_HPP
-#define BACKPLANE_TESTS_SKETCHES_RECORDER_HPP
+#ifndef BACKPLANE_TESTS_SKETCHES_CAPTURE_MOCK_RECORDER_HPP
+#define BACKPLANE_TESTS_SKETCHES_CAPTURE_MOCK_RECORDER_HPP
 
 #include <cstdint>
 #include <functional>

@@ -3,8 +3,8 @@
 // Memory in the order of streams. A block that a stream freed serves that stream at once, and
 // others when the work before the free is done; blocks of captures serve the captures that are
 // begun on the same stream, whose launches follow each other.
-#ifndef BACKPLANE_TESTS_SKETCHES_STREAM_POOL_HPP
-#define BACKPLANE_TESTS_SKETCHES_STREAM_POOL_HPP
+#ifndef BACKPLANE_TESTS_SKETCHES_CAPTURE_MOCK_STREAM_POOL_HPP
+#define BACKPLANE_TESTS_SKETCHES_CAPTURE_MOCK_STREAM_POOL_HPP
 
 #include <atomic>
 #include <cstdint>

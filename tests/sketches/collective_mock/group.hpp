@@ -2,8 +2,8 @@
 //
 // A group of ranks in one process: who has come, what each wants to do next, and what went wrong.
 // What ranks on several hosts learn from each other over a network they find here under one lock.
-#ifndef BACKPLANE_TESTS_SKETCHES_GROUP_HPP
-#define BACKPLANE_TESTS_SKETCHES_GROUP_HPP
+#ifndef BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_GROUP_HPP
+#define BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_GROUP_HPP
 
 #include <chrono>
 #include <condition_variable>

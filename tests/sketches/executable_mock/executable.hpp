@@ -2,8 +2,8 @@
 //
 // The mock's executables: a program with its weights in device memory, and the bytes to make it
 // again.
-#ifndef BACKPLANE_TESTS_SKETCHES_EXECUTABLE_HPP
-#define BACKPLANE_TESTS_SKETCHES_EXECUTABLE_HPP
+#ifndef BACKPLANE_TESTS_SKETCHES_EXECUTABLE_MOCK_EXECUTABLE_HPP
+#define BACKPLANE_TESTS_SKETCHES_EXECUTABLE_MOCK_EXECUTABLE_HPP
 
 #include <atomic>
 #include <cstddef>

@@ -2,8 +2,8 @@
 //
 // Reads a graph image as a plugin has to: nothing in it is trusted, every row is looked up through
 // its section's stride and copied as far as both sides know it.
-#ifndef BACKPLANE_TESTS_SKETCHES_IMAGE_HPP
-#define BACKPLANE_TESTS_SKETCHES_IMAGE_HPP
+#ifndef BACKPLANE_TESTS_SKETCHES_EXECUTABLE_MOCK_IMAGE_HPP
+#define BACKPLANE_TESTS_SKETCHES_EXECUTABLE_MOCK_IMAGE_HPP
 
 #include <algorithm>
 #include <array>

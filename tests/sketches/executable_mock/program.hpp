@@ -2,8 +2,8 @@
 //
 // What the mock compiles an image to: nodes with their operator resolved and their attributes read,
 // and values whose sizes are numbers or symbols. It has loops of its own; no kernel table is used.
-#ifndef BACKPLANE_TESTS_SKETCHES_PROGRAM_HPP
-#define BACKPLANE_TESTS_SKETCHES_PROGRAM_HPP
+#ifndef BACKPLANE_TESTS_SKETCHES_EXECUTABLE_MOCK_PROGRAM_HPP
+#define BACKPLANE_TESTS_SKETCHES_EXECUTABLE_MOCK_PROGRAM_HPP
 
 #include <cstddef>
 #include <cstdint>

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Constant values in host memory.
+#ifndef BACKPLANE_CORE_OP_HOST_TENSOR_HPP
+#define BACKPLANE_CORE_OP_HOST_TENSOR_HPP
+
+#include <cstdint>
+#include <memory>
+
+#include "backplane/types.h"
+#include "core/base/dims.hpp"
+#include "core/base/status.hpp"
+
+namespace bp {
+
+/// Contiguous values in host memory, shared and immutable: a weight in a mapped file, a folded
+/// constant, an attribute's tensor. `owner` keeps `data` alive.
+struct HostTensor {
+  uint32_t dtype = BP_DTYPE_NONE;
+  Dims sizes;
+  const void* data = nullptr;
+  uint64_t bytes = 0;
+  std::shared_ptr<const void> owner;
+
+  /// A zero-filled tensor of its own; data is writable through `out_data` until it is shared.
+  /// Errors: INVALID_ARGUMENT for sizes that overflow; OUT_OF_MEMORY.
+  static Result<HostTensor> allocate(uint32_t dtype, const Dims& sizes, void** out_data);
+  /// Foreign values: INVALID_ARGUMENT naming a bool that is neither 0 nor 1.
+  Status check_values() const;
+};
+
+}  // namespace bp
+
+#endif

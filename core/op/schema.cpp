@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The registry, and what holds for the inference of every operator: arity, dtypes against type
+// variables, complete attributes, and sizes whose element count fits. Operators' own functions rely
+// on it.
+#include "core/op/schema.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+
+#include "core/base/dtype.hpp"
+#include "core/op/attributes.hpp"
+
+namespace bp {
+namespace {
+
+constexpr size_t kMaxTypeVars = 16;
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+std::string input_name(const OpSchema& schema, size_t index) {
+  const ArgSchema& argument = schema.input(index);
+  std::string text = "input " + quoted(argument.name);
+  if (argument.variadic) text += " number " + std::to_string(index - schema.inputs.size() + 2);
+  return text;
+}
+
+Status check_arity(const OpSchema& schema, const InferContext& context) {
+  const size_t count = context.inputs.size();
+  const bool variadic = !schema.inputs.empty() && schema.inputs.back().variadic;
+  size_t least = 0;
+  for (const ArgSchema& argument : schema.inputs) least += argument.optional ? 0 : 1;
+  if (count >= least && (variadic || count <= schema.inputs.size())) return {};
+  std::string expected = std::to_string(least);
+  if (variadic) {
+    expected += " or more";
+  } else if (least < schema.inputs.size()) {
+    expected += " to " + std::to_string(schema.inputs.size());
+  }
+  return {BP_INVALID_ARGUMENT, "expected " + expected + " inputs, found " + std::to_string(count)};
+}
+
+Status wrong_dtype(const OpSchema& schema, size_t input, const std::string& expected,
+                   uint32_t found) {
+  return {BP_INVALID_ARGUMENT, input_name(schema, input) + ": expected " + expected + ", found " +
+                                   std::string(dtype_name(found))};
+}
+
+/// Binds type variables to the dtypes of the inputs.
+Status bind_types(const OpSchema& schema, const InferContext& context,
+                  std::array<uint32_t, kMaxTypeVars>* out_bound) {
+  std::array<size_t, kMaxTypeVars> bound_by{};
+  for (size_t i = 0; i < context.inputs.size(); ++i) {
+    const ArgSchema& argument = schema.input(i);
+    const uint32_t dtype = context.inputs[i].dtype;
+    if (dtype == BP_DTYPE_NONE) {
+      if (argument.optional) continue;
+      return {BP_INVALID_ARGUMENT, input_name(schema, i) + " is missing"};
+    }
+    if (argument.type_var < 0) {
+      if (dtype == argument.fixed_dtype) continue;
+      return wrong_dtype(schema, i, "dtype " + std::string(dtype_name(argument.fixed_dtype)),
+                         dtype);
+    }
+    const auto index = static_cast<size_t>(argument.type_var);
+    const uint64_t mask = schema.type_vars[index].dtype_mask;
+    uint32_t& bound = (*out_bound)[index];
+    if (!is_dtype(dtype) || (mask & BP_DTYPE_BIT(dtype)) == 0) {
+      return wrong_dtype(schema, i, "a dtype of " + dtype_set_name(mask), dtype);
+    }
+    if (bound != BP_DTYPE_NONE && bound != dtype) {
+      const std::string first = input_name(schema, bound_by[index]);
+      return wrong_dtype(schema, i, "dtype " + std::string(dtype_name(bound)) + " like " + first,
+                         dtype);
+    }
+    if (bound == BP_DTYPE_NONE) bound_by[index] = i;
+    bound = dtype;
+  }
+  return {};
+}
+
+/// The dtype that a dtype or tensor attribute names. `attributes` is complete.
+Result<uint32_t> dtype_from_attribute(const AttrField& field, const void* attributes) {
+  const auto* member = static_cast<const std::byte*>(attributes) + field.offset_bytes;
+  int64_t code = BP_DTYPE_NONE;
+  if (field.type == AttrType::kTensor) {
+    const bp_tensor* tensor = nullptr;
+    std::memcpy(&tensor, member, sizeof(tensor));
+    if (tensor != nullptr) code = tensor->dtype;
+  } else {
+    std::memcpy(&code, member, sizeof(code));
+  }
+  if (code < 0 || code > std::numeric_limits<uint32_t>::max() ||
+      !is_dtype(static_cast<uint32_t>(code))) {
+    return Status(BP_INVALID_ARGUMENT, "attribute " + quoted(field.name) +
+                                           ": expected a dtype, found code " +
+                                           std::to_string(code));
+  }
+  return static_cast<uint32_t>(code);
+}
+
+Status fill_output_dtypes(const OpSchema& schema, const void* attributes,
+                          const std::array<uint32_t, kMaxTypeVars>& bound,
+                          std::vector<TensorType>* out_types) {
+  for (size_t i = 0; i < schema.outputs.size(); ++i) {
+    const ArgSchema& argument = schema.outputs[i];
+    uint32_t dtype = argument.fixed_dtype;
+    if (argument.type_var >= 0) {
+      dtype = bound[static_cast<size_t>(argument.type_var)];
+    } else if (argument.type_attr >= 0) {
+      const AttrField& field = schema.attrs[static_cast<size_t>(argument.type_attr)];
+      BP_TRY_ASSIGN(dtype, dtype_from_attribute(field, attributes));
+    }
+    (*out_types)[i] = TensorType{.dtype = dtype, .has_rank = true, .sizes = {}};
+  }
+  return {};
+}
+
+/// Sizes beyond this overflow somewhere later (byte counts, strides, windows), so they stop here.
+/// Unknown sizes count as one: what is known already must fit. So do zeros: {0, 2^62} has no
+/// elements, but an operator may look at its second size alone.
+Status check_sizes(const TensorType& type) {
+  constexpr int64_t kMaxElements = std::numeric_limits<int64_t>::max() / 16;
+  int64_t count = 1;
+  bool fits = true;
+  for (int64_t size : type.sizes) {
+    if (size > 0) fits = fits && !__builtin_mul_overflow(count, size, &count);
+  }
+  if (fits && count <= kMaxElements) return {};
+  return {BP_INVALID_ARGUMENT,
+          "sizes " + to_string(type.sizes) + " have more elements than can be counted"};
+}
+
+Status check_input_sizes(const OpSchema& schema, const InferContext& context) {
+  for (size_t i = 0; i < context.inputs.size(); ++i) {
+    const Status fits = check_sizes(context.inputs[i]);
+    if (!fits.ok()) return fits.with_prefix(input_name(schema, i));
+  }
+  return {};
+}
+
+Status check_output_sizes(const OpSchema& schema, std::span<const TensorType> types) {
+  for (size_t i = 0; i < types.size(); ++i) {
+    const Status fits = check_sizes(types[i]);
+    if (!fits.ok()) return fits.with_prefix("output " + quoted(schema.outputs[i].name));
+  }
+  return {};
+}
+
+Status infer_unprefixed(const OpSchema& schema, InferContext context,
+                        std::vector<TensorType>* out_types) {
+  BP_TRY(check_arity(schema, context));
+  assert(schema.type_vars.size() <= kMaxTypeVars);
+  std::array<uint32_t, kMaxTypeVars> bound{};
+  BP_TRY(bind_types(schema, context, &bound));
+  BP_TRY(check_input_sizes(schema, context));
+  Attributes completed;
+  if (schema.attrs_bytes > 0) {
+    uint32_t struct_size = 0;
+    if (context.attributes != nullptr) {
+      std::memcpy(&struct_size, context.attributes, sizeof(struct_size));
+    }
+    // An older caller's shorter struct; operators' functions only see whole ones.
+    if (struct_size != schema.attrs_bytes) {
+      completed = Attributes(schema);
+      if (context.attributes != nullptr) {
+        BP_TRY_ASSIGN(completed, Attributes::copy_from(schema, context.attributes));
+      }
+      BP_TRY(completed.validate());
+      context.attributes = completed.data();
+    }
+  }
+  out_types->resize(schema.outputs.size());
+  BP_TRY(fill_output_dtypes(schema, context.attributes, bound, out_types));
+  BP_TRY(schema.infer(context, *out_types));
+  return check_output_sizes(schema, *out_types);
+}
+
+}  // namespace
+
+Status OpRegistry::add(const OpSchema& schema) {
+  if (by_name_.contains(schema.name)) {
+    return {BP_INVALID_ARGUMENT, "operator " + quoted(schema.name) + " is registered already"};
+  }
+  const auto same_id = by_source_id_.find(schema.id);
+  if (same_id != by_source_id_.end()) {
+    return {BP_INVALID_ARGUMENT, "operator " + quoted(schema.name) + ": id " +
+                                     std::to_string(schema.id) + " belongs to " +
+                                     quoted(schemas_[same_id->second].name)};
+  }
+  const auto op = static_cast<OpId>(schemas_.size());
+  schemas_.push_back(schema);
+  by_name_.emplace(schema.name, op);
+  by_source_id_.emplace(schema.id, op);
+  return {};
+}
+
+std::optional<OpId> OpRegistry::find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<OpId> OpRegistry::find_by_source_id(uint32_t id) const {
+  const auto found = by_source_id_.find(id);
+  if (found == by_source_id_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<OpId> OpRegistry::copy_op() const {
+  for (OpId op = 0; op < schemas_.size(); ++op) {
+    if (schemas_[op].primitive && schemas_[op].view != nullptr) return op;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> OpRegistry::names() const {
+  std::vector<std::string> result;
+  result.reserve(schemas_.size());
+  for (const OpSchema& schema : schemas_) result.emplace_back(schema.name);
+  return result;
+}
+
+Status infer_types(const OpSchema& schema, const InferContext& context,
+                   std::vector<TensorType>* out_types) {
+  const Status status = infer_unprefixed(schema, context, out_types);
+  return status.ok() ? status : status.with_prefix(schema.name);
+}
+
+}  // namespace bp

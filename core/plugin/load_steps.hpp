@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One plugin on its way through the steps, and what these ask of the system (platform.cpp).
+#ifndef BACKPLANE_CORE_PLUGIN_LOAD_STEPS_HPP
+#define BACKPLANE_CORE_PLUGIN_LOAD_STEPS_HPP
+
+#include <array>
+
+#include "core/plugin/foreign.hpp"
+#include "core/plugin/loader.hpp"
+
+namespace bp {
+
+inline constexpr std::string_view kManifestSuffix = ".backplane.json";
+
+struct FileInfo {
+  /// Device, inode, size, times of modification and change. Tells a file from one put in its place:
+  /// even a swap and a swap back alter the last one.
+  std::array<int64_t, 7> identity{};
+  uint64_t size_bytes = 0;
+  uint32_t owner = 0;
+  uint32_t group = 0;
+  uint32_t permissions = 0;  // low 12 mode bits
+  bool is_folder = false;
+  bool is_regular = false;
+};
+
+struct Attempt {
+  const LoadOptions& options;
+  const PluginSet& earlier;  // what became of those before
+  std::string entry_folder;  // real path of the search-path entry; trust is checked up to here
+  std::string manifest_path;
+  FileInfo library_file{};
+  int32_t (*entry)(uint32_t core_abi, bp_plugin* out_plugin) = nullptr;
+  bp_plugin offered{};  // as the plugin filled it
+  LoadedPlugin::Parts parts{};
+};
+
+std::vector<Attempt> discover(const LoadOptions& options, PluginSet* out_set);
+
+// The steps of one plugin. Each fills its part of the Attempt, or says why the plugin is refused.
+Status read_manifest(Attempt* attempt);
+Status admit(Attempt* attempt);
+Status choose_options(Attempt* attempt);
+Status open_library(Attempt* attempt);
+Status call_entry(Attempt* attempt);
+Status validate_tables(Attempt* attempt);
+Status start_instance(Attempt* attempt);
+Status count_devices(Attempt* attempt);
+
+Result<FileInfo> file_info(const std::string& path);  // follows links
+/// UNAVAILABLE where a shared library is shorter than its own program headers say: mapping a
+/// half-written one would end the process with SIGBUS. The system loader tells other defects.
+Status check_library_complete(const std::string& path, uint64_t size_bytes);
+/// The shared library, or else the program, that this code is linked into; an absolute real path.
+std::string core_binary(bool* out_is_library);
+uint32_t effective_user();
+uint32_t effective_group();
+
+}  // namespace bp
+
+#endif

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Owners are let go without the lock: what they run is the application's.
+#include "core/runtime/deferred_free.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/memory/allocator.hpp"
+#include "core/runtime/stream.hpp"
+
+namespace bp {
+
+void DeferredFree::keep(Entry entry) noexcept {
+  const Status kept = contain([&] {
+    const std::lock_guard lock(mutex_);
+    entries_.push_back(std::move(entry));
+  });
+  if (kept.ok()) return;
+  union Forever {
+    explicit Forever(Entry&& late) : entry(std::move(late)) {}
+    ~Forever() {}
+    Entry entry;
+  } never_destroyed(std::move(entry));
+}
+
+void DeferredFree::release_done(Allocator& allocator) {
+  const auto is_over = [](const Mark& mark) {
+    return mark.stream == nullptr || mark.stream->known_done(mark.seq);
+  };
+  const auto is_done = [&](const Entry& entry) {
+    return is_over(entry.last_write) &&
+           std::all_of(entry.last_reads.begin(), entry.last_reads.end(), is_over);
+  };
+  for (;;) {
+    Entry over;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = std::find_if(entries_.begin(), entries_.end(), is_done);
+      if (found == entries_.end()) return;
+      over = std::move(*found);
+      entries_.erase(found);
+    }
+    if (over.block != nullptr) allocator.free(over.block);
+  }
+}
+
+void DeferredFree::clear() {
+  std::vector<Entry> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(entries_);
+  }
+}
+
+}  // namespace bp

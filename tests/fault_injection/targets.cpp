@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The devices: one inline, one with everything native but mapping, the same with emulated streams,
+// the fake that has the required functions only and takes one call at a time, queued and inline,
+// and the fake whose queues have names.
+#include "tests/fault_injection/targets.hpp"
+
+namespace bp::faults {
+namespace {
+
+// The host device's folder first: it is then the one that fallback uses.
+constexpr const char* kCpuPath = BP_PLUGIN_DIR "/cpu";
+constexpr const char* kNpuPath = BP_PLUGIN_DIR "/cpu:" BP_PLUGIN_DIR "/npu";
+constexpr const char* kFakePath = BP_PLUGIN_DIR "/cpu:" BP_FAKES_DIR "/inject";
+constexpr const char* kQueuesPath = BP_PLUGIN_DIR "/cpu:" BP_FAKES_DIR "/queues";
+
+}  // namespace
+
+std::vector<Target> targets() {
+  // mul is taken away from the NPU, so that it falls back; little memory opens faster.
+  return {{.name = "cpu",
+           .device = "cpu:0",
+           .plugin_path = kCpuPath,
+           .options = {},
+           .injects = false,
+           .is_queued = false},
+          {.name = "npu",
+           .device = "npu:0",
+           .plugin_path = kNpuPath,
+           .options = {"npu.kernels", "mul", "npu.memory", "16MiB"},
+           .injects = true},
+          {.name = "npu_emulated",
+           .device = "npu:0",
+           .plugin_path = kNpuPath,
+           .options = {"npu.kernels", "mul", "npu.memory", "16MiB", "npu.async", "false"},
+           .injects = true},
+          {.name = "fake",
+           .device = "inject:0",
+           .plugin_path = kFakePath,
+           .options = {"inject.memory", "16MiB"},
+           .injects = true},
+          {.name = "fake_inline",
+           .device = "inject:0",
+           .plugin_path = kFakePath,
+           .options = {"inject.memory", "16MiB", "inject.inline", "true"},
+           .injects = true,
+           .is_queued = false},
+          {.name = "fake_queues",
+           .device = "queues:0",
+           .plugin_path = kQueuesPath,
+           .options = {"queues.memory", "16MiB"},
+           .injects = true,
+           .has_native_streams = true}};
+}
+
+const std::vector<FaultKind>& fault_kinds() {
+  static const std::vector<FaultKind> kKinds = {
+      {Fault::kAlloc, "host_alloc", true},        {Fault::kAllocFrom, "host_alloc_from", true},
+      {Fault::kThread, "host_thread", true},      {Fault::kCall, "driver_call", false},
+      {Fault::kOutOfMemory, "driver_oom", false}, {Fault::kCallFrom, "driver_call_from", false},
+      {Fault::kLost, "device_lost", false}};
+  return kKinds;
+}
+
+}  // namespace bp::faults

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The two sides of the table: on what the calls are tried, and what goes wrong. Known to the sweep
+// and to its parent.
+#ifndef BACKPLANE_TESTS_FAULT_INJECTION_TARGETS_HPP
+#define BACKPLANE_TESTS_FAULT_INJECTION_TARGETS_HPP
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+namespace bp::faults {
+
+/// A device and how it is set up.
+struct Target {
+  std::string_view name;    // in the table
+  std::string_view device;  // "npu:0"
+  const char* plugin_path;
+  std::array<const char*, 6> options;  // names and values in turn; nullptr ends them
+  bool injects = false;                // offers bp.test_inject
+  bool is_queued = true;
+  bool has_native_streams = false;
+};
+
+std::vector<Target> targets();
+
+/// What goes wrong.
+enum class Fault { kAlloc, kAllocFrom, kThread, kCall, kOutOfMemory, kCallFrom, kLost };
+struct FaultKind {
+  Fault fault;
+  std::string_view name;  // "host_alloc"
+  bool is_host;           // else the driver
+};
+const std::vector<FaultKind>& fault_kinds();
+
+}  // namespace bp::faults
+
+#endif

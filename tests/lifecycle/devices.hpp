@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The devices that the tests of this folder run their scenarios on, by plugin id: those of this
+// build, and the fake with the required functions only.
+#ifndef BACKPLANE_TESTS_LIFECYCLE_DEVICES_HPP
+#define BACKPLANE_TESTS_LIFECYCLE_DEVICES_HPP
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/lifecycle/child.hpp"
+
+namespace bp::life {
+
+inline std::string plugin_folder(const std::string& id) {
+  return (id == "good" ? BP_FAKES_DIR "/" : BP_PLUGIN_DIR "/") + id;
+}
+
+/// DEVICE DEVICE_FOLDER HOST_FOLDER, as all scenario programs take them.
+inline void add_device(const std::string& id, std::vector<std::string>* command) {
+  command->insert(command->end(), {id + ":0", plugin_folder(id), BP_PLUGIN_DIR "/cpu"});
+}
+
+/// lifecycle_scenario on one device.
+inline ChildResult run_scenario(
+    const std::string& name, const std::string& id, int count = 0,
+    std::chrono::seconds timeout = std::chrono::seconds(BP_CHILD_SECONDS)) {
+  ChildArgs args;
+  args.command = {BP_SCENARIO, name};
+  add_device(id, &args.command);
+  args.command.insert(args.command.end(), {BP_MODEL, std::to_string(count)});
+  args.timeout = timeout;
+  if (name.starts_with("fork_")) {
+    // A forked child lets go of objects without freeing them, which is no leak to be reported.
+    const char* options = std::getenv("ASAN_OPTIONS");
+    args.environment = {
+        {"ASAN_OPTIONS", std::string(options == nullptr ? "" : options) + ":detect_leaks=0"}};
+  }
+  return run_child(args);
+}
+
+/// The OpenCL plugin has a device only where there is a driver; the others always have one.
+inline bool is_here(const std::string& id) {
+  if (id != "xpu") return true;
+  static const bool here = run_scenario("close_two_at_once", id).exit_code == 0;
+  return here;
+}
+
+}  // namespace bp::life
+
+#endif

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Order between streams by the marks on storages: one stream is held still by a gate, and what must
+// come after its work is started on another one meanwhile. Whoever does not wait runs ahead and
+// finds, or leaves, the wrong values.
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "tests/integration/device_fixture.hpp"
+
+namespace bp {
+namespace {
+
+struct OrderTarget {
+  std::string name;
+  std::string device;
+  std::vector<OptionSetting> options = {};
+};
+
+void PrintTo(const OrderTarget& target, std::ostream* out) { *out << target.name; }
+
+/// Holds a stream from hold() to open(). Opens by itself in the end, so that a test fails by its
+/// values and not by a hang.
+class Gate {
+ public:
+  ~Gate() { open(); }
+  bool hold(Stream& stream) {
+    const DeviceTable& table = stream.device().table();
+    const std::lock_guard lock(stream.mutex());
+    return table.stream.stream_host_call(stream.handle(), wait, state_.get()) == BP_OK;
+  }
+  void open() {
+    const std::lock_guard lock(state_->mutex);
+    state_->open = true;
+    state_->changed.notify_all();
+  }
+  /// Time for others to run ahead.
+  void open_later() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    open();
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool open = false;
+  };
+  static void wait(void* user, bp_status) {
+    auto& state = *static_cast<State*>(user);
+    std::unique_lock lock(state.mutex);
+    state.changed.wait_for(lock, std::chrono::seconds(40), [&] { return state.open; });
+  }
+  std::unique_ptr<State> state_ = std::make_unique<State>();
+};
+
+constexpr int64_t kCount = 1000;
+
+class OrderTest : public testing::TestWithParam<OrderTarget> {
+ protected:
+  void SetUp() override { open({}); }
+  void TearDown() override {
+    gate_.open();
+    if (runtime_ && runtime_->closed()) return;
+    if (held_ != nullptr) device_->release_stream(held_);
+  }
+
+  void open(const std::vector<OptionSetting>& options) {
+    RuntimeArgs args = test_runtime_args();
+    args.plugin_path = {BP_FAKES_DIR "/good"};
+    args.plugin_options = GetParam().options;
+    for (const OptionSetting& option : options) args.options.push_back(option);
+    auto runtime = Runtime::create(args);
+    ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
+    runtime_ = *runtime;
+    auto device = runtime_->find_device(GetParam().device);
+    if (!device.ok() && GetParam().device == "xpu:0") GTEST_SKIP() << device.status().to_string();
+    ASSERT_TRUE(device.ok()) << device.status().to_string();
+    device_ = *device;
+    auto stream = device_->acquire_stream();
+    ASSERT_TRUE(stream.ok()) << stream.status().to_string();
+    held_ = *stream;
+  }
+
+  Ref<Tensor> upload(float value) {
+    const std::vector<float> values(kCount, value);
+    auto tensor =
+        Tensor::from_host(*device_, BP_DTYPE_F32, {kCount}, values.data(), MemoryTag::kIo);
+    EXPECT_TRUE(tensor.ok()) << tensor.status().to_string();
+    return *tensor;
+  }
+  /// a + b; stream nullptr: the default one.
+  Ref<Tensor> add(const Ref<Tensor>& a, const Ref<Tensor>& b, Stream* stream) {
+    Tensor* inputs[] = {a.get(), b.get()};
+    Ref<Tensor> sum;
+    const CallArgs args{.op = *runtime_->registry().find("add"),
+                        .inputs = inputs,
+                        .attributes = nullptr,
+                        .stream = stream,
+                        .device = device_};
+    const Status status = call(*runtime_, args, {&sum, 1});
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    return sum;
+  }
+  void expect_all(const Ref<Tensor>& tensor, double value) {
+    auto host = copy_to_host(tensor);
+    ASSERT_TRUE(host.ok()) << host.status().to_string();
+    EXPECT_EQ(oracle_tensor(*host).to_f64(), std::vector<double>(kCount, value));
+  }
+  Ref<Session> doubling_session() {
+    Graph graph(runtime_->registry());
+    const ValueId x = *graph.add_input("x", {BP_DTYPE_F32, true, {kCount}});
+    const ValueId twice[] = {x, x};
+    const ValueId y = *graph.op("add", twice);
+    EXPECT_TRUE(graph.set_outputs({y}, {"y"}).ok());
+    SessionArgs args;
+    args.device = device_;
+    auto session = Session::create(*runtime_, std::move(graph), args);
+    EXPECT_TRUE(session.ok()) << session.status().to_string();
+    return *session;
+  }
+
+  Gate gate_;
+  Ref<Runtime> runtime_;
+  Device* device_ = nullptr;
+  Stream* held_ = nullptr;
+};
+
+TEST_P(OrderTest, Read_OfWhatAnotherStreamWrites_WaitsForIt) {
+  const Ref<Tensor> x = upload(3);
+  ASSERT_TRUE(gate_.hold(*held_));
+  const Ref<Tensor> y = add(x, x, held_);
+  const Ref<Tensor> z = add(y, y, nullptr);
+  const Ref<Tensor> back = add(z, y, held_);
+  gate_.open_later();
+  expect_all(z, 12);
+  expect_all(back, 18);
+}
+
+TEST_P(OrderTest, Write_OfWhatAnotherStreamReads_WaitsForIt) {
+  const Ref<Tensor> x = upload(3);
+  ASSERT_TRUE(gate_.hold(*held_));
+  const Ref<Tensor> y = add(x, x, held_);
+  Stream& stream = device_->default_stream();
+  Storage& storage = x->storage();
+  ASSERT_TRUE(storage.order_before(stream, Access::kWrite).ok());
+  ASSERT_TRUE(
+      device_->fill_zero(stream, {storage.handle(), storage.offset_bytes()}, storage.bytes()).ok());
+  gate_.open_later();
+  expect_all(y, 6);
+}
+
+TEST_P(OrderTest, Memory_LetGoWhileAnotherStreamReadsIt_IsGivenAwayAfterwards) {
+  const Ref<Tensor> c = upload(100);
+  Ref<Tensor> x = upload(3);
+  const uint64_t place = x->storage().offset_bytes();
+  ASSERT_TRUE(gate_.hold(*held_));
+  const Ref<Tensor> y = add(x, x, held_);
+  x = nullptr;
+  const Ref<Tensor> next = add(c, c, nullptr);
+  EXPECT_EQ(next->storage().offset_bytes(), place) << "the memory was to be used again";
+  gate_.open_later();
+  expect_all(y, 6);
+  expect_all(next, 200);
+}
+
+TEST_P(OrderTest, SessionInput_ThatAnotherStreamWrites_IsWaitedFor) {
+  const Ref<Session> session = doubling_session();
+  const Ref<Tensor> x = upload(3);
+  const NamedTensor warm[] = {{"x", x}};
+  ASSERT_TRUE(session->run(warm).ok());
+  ASSERT_TRUE(gate_.hold(*held_));
+  const NamedTensor input[] = {{"x", add(x, x, held_)}};
+  std::thread opener([this] { gate_.open_later(); });
+  const auto outputs = session->run(input);
+  opener.join();
+  ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+  expect_all((*outputs)[0], 12);
+}
+
+TEST_P(OrderTest, Sync_OfAStreamThatIsHeld_EndsAtTheDeadline) {
+  open({{"BACKPLANE_TIMEOUT", "1"}});
+  ASSERT_TRUE(gate_.hold(*held_));
+  const Status status = held_->sync();
+  EXPECT_EQ(status.code(), BP_TIMEOUT) << status.to_string();
+  EXPECT_NE(status.message().find("BACKPLANE_TIMEOUT"), std::string::npos) << status.message();
+  gate_.open();
+  EXPECT_TRUE(held_->sync().ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Devices, OrderTest,
+    testing::Values(OrderTarget{"npu", "npu:0"},
+                    OrderTarget{"npu_emulated", "npu:0", {{"npu.async", "false"}}},
+                    OrderTarget{"npu_one_call", "npu:0", {{"npu.concurrent", "false"}}},
+                    OrderTarget{"xpu", "xpu:0"}, OrderTarget{"fake", "good:0"}),
+    [](const auto& test) { return test.param.name; });
+
+/// Every launch takes a while, so that an answer that came too early is a wrong one.
+class SlowDeviceTest : public DeviceTest {
+ protected:
+  void SetUp() override {
+    RuntimeArgs args = test_runtime_args();
+    args.plugin_options = {{"npu.launch_latency_ns", "50000000"}};
+    open(args);
+  }
+};
+
+TEST_P(SlowDeviceTest, SessionOutput_ReadAtOnce_IsWaitedFor) {
+  Graph graph(runtime_->registry());
+  const ValueId x = *graph.add_input("x", {BP_DTYPE_F32, true, {4}});
+  const ValueId twice[] = {x, x};
+  ASSERT_TRUE(graph.set_outputs({*graph.op("add", twice)}, {"y"}).ok());
+  SessionArgs args;
+  args.device = device_;
+  auto session = Session::create(*runtime_, std::move(graph), args);
+  ASSERT_TRUE(session.ok()) << session.status().to_string();
+  for (const double value : {1.0, 2.0, 3.0}) {
+    const NamedTensor input[] = {{"x", upload_f32({4}, std::vector<double>(4, value))}};
+    const auto outputs = (*session)->run(input);
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    EXPECT_EQ(values((*outputs)[0]), std::vector<double>(4, 2 * value));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, SlowDeviceTest, testing::Values("npu:0"), device_test_name);
+
+}  // namespace
+}  // namespace bp

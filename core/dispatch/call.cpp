@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/dtype.hpp"
+#include "core/base/hazard.hpp"
 #include "core/dispatch/dispatcher.hpp"
 #include "core/dispatch/launch.hpp"
 
@@ -358,8 +359,9 @@ Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_o
   BP_TRY_ASSIGN(Device * device, choose_device(schema, args));
   Stream& stream = args.stream != nullptr ? *args.stream : device->default_stream();
   // The warm way: everything is where it is wanted, and how to run it is known.
-  const Route* known =
-      Dispatcher::of(*device).find(args.op, args.inputs, args.attributes, args.deterministic);
+  Hazard hazard;
+  const Route* known = Dispatcher::of(*device).find(args.op, args.inputs, args.attributes,
+                                                    args.deterministic, &hazard);
   const bool straight = known != nullptr && known->kind == RouteKind::kNative &&
                         known->kernel->contiguous_mask() == 0;
   const Status status = straight ? launch_native(stream, *known, args.inputs, out_outputs)

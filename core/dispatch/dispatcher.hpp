@@ -6,7 +6,6 @@
 #ifndef BACKPLANE_CORE_DISPATCH_DISPATCHER_HPP
 #define BACKPLANE_CORE_DISPATCH_DISPATCHER_HPP
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -26,6 +25,8 @@
 
 namespace bp {
 
+class Hazard;
+class RouteCache;
 class Tensor;
 
 /// One input of a call as dispatch sees it. Sizes are known.
@@ -67,11 +68,20 @@ class PlannedKernel : public PluginObjectHolder {
   Result<bp_kernel_state*> borrow_state(Stream& stream);
   void return_state(Stream& stream, bp_kernel_state* state);
 
+  /// A launch went to a queue of the plugin's: until that work is done it may use the plan.
+  void note_queued() const {
+    if (!was_queued_.load(std::memory_order_relaxed)) {
+      was_queued_.store(true, std::memory_order_relaxed);
+    }
+  }
+
   void release_plugin_objects() override;
   bool holds_states() const override { return false; }
 
  private:
   friend class Dispatcher;
+  /// The end of the last owner: plan_free comes after the work that was queued.
+  static void retire(PlannedKernel* kernel) noexcept;
 
   Device& device_;
   const OpId op_;
@@ -82,6 +92,7 @@ class PlannedKernel : public PluginObjectHolder {
   bool can_fault_ = false;
   bool extents_ = false;
   uint32_t contiguous_mask_ = 0;
+  mutable std::atomic<bool> was_queued_{false};
 
   std::mutex states_mutex_;
   std::vector<bp_kernel_state*> idle_states_;
@@ -126,9 +137,9 @@ class Dispatcher : public DeviceExtension {
                                                const void* attributes, bool deterministic = false);
 
   /// The cached answer for a call whose inputs all lie on this device; nullptr: none is cached.
-  /// Lives as long as the device is open. Any thread; no lock, no heap.
+  /// Lives as long as `hazard` keeps it, and the device is open. Any thread; no lock, no heap.
   const Route* find(OpId op, std::span<Tensor* const> inputs, const void* attributes,
-                    bool deterministic) const;
+                    bool deterministic, Hazard* hazard) const;
 
   /// A kernel of this device and its plan. Errors: UNSUPPORTED with the reason of each kernel that
   /// was refused. Any thread.
@@ -146,7 +157,6 @@ class Dispatcher : public DeviceExtension {
     std::vector<const KernelRecord*> candidates;
     std::string reasons;  // of the refused ones
   };
-  struct CacheEntry;
 
   explicit Dispatcher(Device& device);
   Result<Route> resolve_anew(OpId op, std::span<const ArgType> inputs, const Attributes& attributes,
@@ -161,9 +171,9 @@ class Dispatcher : public DeviceExtension {
   Result<std::shared_ptr<PlannedKernel>> make_plan(const KernelRecord& record,
                                                    const struct CallQuery& call);
 
-  static constexpr size_t kCacheSlots = 1024;
-  static constexpr size_t kCacheLimit = 8192;
+  void drain_deferred();
   static constexpr size_t kSelectionLimit = 4096;
+  static constexpr size_t kMostDeferred = 256;
 
   Device& device_;
   const OpRegistry& registry_;
@@ -172,10 +182,8 @@ class Dispatcher : public DeviceExtension {
 
   std::mutex mutex_;
   std::unordered_map<std::string, std::unique_ptr<const Selection>> selections_;
-  std::vector<std::unique_ptr<const CacheEntry>> cache_entries_;
-  std::array<std::atomic<const CacheEntry*>, kCacheSlots> cache_{};
-  /// By operator, what find() answered last: programs mostly call an operator as the time before.
-  mutable std::vector<std::atomic<const CacheEntry*>> latest_;
+  const std::unique_ptr<RouteCache> routes_;
+  std::atomic<size_t> drain_above_{kMostDeferred};
 };
 
 }  // namespace bp

@@ -113,6 +113,8 @@ Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
     if (kernel.can_fault()) args.fault = stream.fault_word(seq);
     args.op_seq = stream.op_seq(seq);
     stream.note_launch(seq, kernel.op());
+    // An emulated stream keeps the plan by itself.
+    if (!kernel.device().table().stream_emulated()) kernel.note_queued();
     code = start(kernel, stream, args, request.keep_alive);
   }
   if (code != BP_OK) return explain(stream, kernel, code);

@@ -20,6 +20,21 @@ PlannedKernel::~PlannedKernel() {
   release_plugin_objects();
 }
 
+void PlannedKernel::retire(PlannedKernel* kernel) noexcept {
+  std::unique_ptr<PlannedKernel> ended(kernel);
+  Device& device = kernel->device_;
+  const bool is_free = kernel->plan_ == nullptr && kernel->state_count_ == 0;
+  if (is_free || device.closed() || !kernel->was_queued_.load(std::memory_order_relaxed)) return;
+  const Status kept = contain([&] {
+    std::vector<Mark> work = device.work_so_far();
+    device.deferred_free().keep(
+        {.block = nullptr, .owner = std::move(ended), .last_write = {}, .last_reads = work});
+  });
+  // Without memory to note the work, what it may use is never let go before the device closes.
+  if (!kept.ok()) [[maybe_unused]]
+    const PlannedKernel* left = ended.release();
+}
+
 void PlannedKernel::release_plugin_objects() {
   for (bp_kernel_state* state : idle_states_) destroy_state(state);
   for (const auto& [stream, state] : stream_states_) destroy_state(state);
@@ -83,7 +98,8 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
                                         " on the host");
     }
   }
-  auto planned = std::make_shared<PlannedKernel>(device_, call.op, record, call.attributes);
+  const std::shared_ptr<PlannedKernel> planned(
+      new PlannedKernel(device_, call.op, record, call.attributes), &PlannedKernel::retire);
   planned->contiguous_mask_ = inputs_to_make_contiguous(record, call);
   planned->extents_ = call.schema.extents;
   if (record.kernel.plan == nullptr) return planned;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Route: infer, then alias, kernel, simpler operators, or the host device, in that order; and
-// the cache that makes a warm call one compare, or a hash and one more.
+// Route: infer, then alias, kernel, simpler operators, or the host device, in that order.
 #include <algorithm>
 #include <new>
 
@@ -9,63 +8,11 @@
 #include "core/base/log.hpp"
 #include "core/device/kernel_list.hpp"
 #include "core/dispatch/query.hpp"
+#include "core/dispatch/route_cache.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/tensor.hpp"
 
 namespace bp {
-namespace {
-
-uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0xff51afd7ed558ccdu;
-  return hash ^ (hash >> 32);
-}
-
-// What a cached answer depends on in one input, wherever that is described.
-struct ArgKey {
-  uint32_t dtype;
-  const Dims& sizes;
-  const Dims& strides;
-  uint64_t offset_bytes;
-
-  friend bool operator==(const ArgKey& a, const ArgKey& b) {
-    return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides &&
-           a.offset_bytes % 256 == b.offset_bytes % 256;
-  }
-};
-
-ArgKey key_of(const ArgType& type) {
-  return {type.dtype, type.sizes, type.strides, type.offset_bytes};
-}
-ArgKey key_of(const Tensor* tensor) {
-  return {tensor->dtype(), tensor->sizes(), tensor->strides(), tensor->offset_bytes()};
-}
-
-/// A call as the cache knows it. Input: ArgType or Tensor*.
-template <class Input>
-struct CallKey {
-  const OpSchema& schema;
-  OpId op;
-  bool deterministic;
-  std::span<const Input> inputs;
-  const void* attributes;
-
-  uint64_t hash() const {
-    uint64_t hash =
-        mix(hash_attributes(schema, attributes), uint64_t{op} << 1 | (deterministic ? 1 : 0));
-    for (const Input& input : inputs) {
-      const ArgKey key = key_of(input);
-      hash = mix(hash, uint64_t{key.dtype} << 16 | key.sizes.size() << 8 | key.offset_bytes % 256);
-      for (size_t i = 0; i < key.sizes.size(); ++i) {
-        const auto stride = static_cast<uint64_t>(key.strides[i]);
-        hash = mix(hash, static_cast<uint64_t>(key.sizes[i]) + stride * 0x9e3779b97f4a7c15u);
-      }
-    }
-    return hash;
-  }
-};
-
-}  // namespace
-
 std::string_view route_name(RouteKind kind) {
   switch (kind) {
     case RouteKind::kView:
@@ -80,22 +27,6 @@ std::string_view route_name(RouteKind kind) {
   return "unknown";
 }
 
-struct Dispatcher::CacheEntry {
-  OpId op;
-  bool deterministic;
-  std::vector<ArgType> inputs;
-  Attributes attributes;
-  std::shared_ptr<const Route> route;
-
-  template <class Input>
-  bool answers(const CallKey<Input>& call) const {
-    const auto same = [](const ArgType& a, const Input& b) { return key_of(a) == key_of(b); };
-    return op == call.op && deterministic == call.deterministic &&
-           std::equal(inputs.begin(), inputs.end(), call.inputs.begin(), call.inputs.end(), same) &&
-           equal_attributes(call.schema, attributes.data(), call.attributes);
-  }
-};
-
 Dispatcher& Dispatcher::of(Device& device) {
   return static_cast<Dispatcher&>(
       device.extension([&] { return std::unique_ptr<DeviceExtension>(new Dispatcher(device)); }));
@@ -104,7 +35,7 @@ Dispatcher& Dispatcher::of(Device& device) {
 Dispatcher::Dispatcher(Device& device)
     : device_(device),
       registry_(device.runtime().registry()),
-      latest_(device.runtime().registry().size()) {
+      routes_(std::make_unique<RouteCache>(registry_.size(), RouteCache::kCapacity)) {
   auto kernels = list_kernels(device.plugin(), device.table());
   if (kernels.ok()) {
     kernels_ = std::move(*kernels);
@@ -143,44 +74,38 @@ std::vector<std::string> Dispatcher::kernel_names(OpId op) const {
 }
 
 const Route* Dispatcher::find(OpId op, std::span<Tensor* const> inputs, const void* attributes,
-                              bool deterministic) const {
+                              bool deterministic, Hazard* hazard) const {
   for (const Tensor* input : inputs) {
     if (input == nullptr || input->device() != &device_) return nullptr;
   }
   const CallKey<Tensor*> call{registry_.schema(op), op, deterministic, inputs, attributes};
-  const CacheEntry* entry = latest_[op].load(std::memory_order_acquire);
-  if (entry != nullptr && entry->answers(call)) return entry->route.get();
-  entry = cache_[call.hash() % kCacheSlots].load(std::memory_order_acquire);
-  if (entry == nullptr || !entry->answers(call)) return nullptr;
-  latest_[op].store(entry, std::memory_order_release);
-  return entry->route.get();
+  const RoutePtr* found = routes_->find(call, hazard);
+  return found == nullptr ? nullptr : found->get();
 }
 
-Result<std::shared_ptr<const Route>> Dispatcher::resolve(OpId op, std::span<const ArgType> inputs,
-                                                         const void* attributes,
-                                                         bool deterministic) {
+Result<RoutePtr> Dispatcher::resolve(OpId op, std::span<const ArgType> inputs,
+                                     const void* attributes, bool deterministic) {
   const OpSchema& schema = registry_.schema(op);
   const CallKey<ArgType> call{schema, op, deterministic, inputs, attributes};
-  std::atomic<const CacheEntry*>& slot = cache_[call.hash() % kCacheSlots];
-  const CacheEntry* entry = slot.load(std::memory_order_acquire);
-  if (entry != nullptr && entry->answers(call)) {
-    return entry->route;
-  }
+  if (RoutePtr found = routes_->find_shared(call)) return found;
   BP_TRY_ASSIGN(Attributes owned, Attributes::copy_from(schema, attributes));
   bool cacheable = true;
   BP_TRY_ASSIGN(Route resolved, resolve_anew(op, inputs, owned, deterministic, &cacheable));
   auto route = std::make_shared<const Route>(std::move(resolved));
-  std::lock_guard lock(mutex_);
-  // Entries are never freed before the dispatcher, because readers hold no lock; a program with
-  // more shapes than the limit resolves the others anew each time.
-  if (cacheable && cache_entries_.size() < kCacheLimit) {
-    std::vector<ArgType> kept(inputs.begin(), inputs.end());
-    for (ArgType& input : kept) input.host_data = nullptr;
-    cache_entries_.push_back(std::make_unique<const CacheEntry>(
-        CacheEntry{op, deterministic, std::move(kept), std::move(owned), route}));
-    slot.store(cache_entries_.back().get(), std::memory_order_release);
-  }
+  if (cacheable) routes_->insert(call, std::move(owned), route);
+  drain_deferred();
   return route;
+}
+
+// Plans of dropped answers end after the work that was queued with them. A program that never waits
+// would pile them up, so whoever makes new ones waits at times.
+void Dispatcher::drain_deferred() {
+  DeferredFree& deferred = device_.deferred_free();
+  if (deferred.count() < drain_above_.load(std::memory_order_relaxed)) return;
+  device_.counters().host_waits.fetch_add(1, std::memory_order_relaxed);
+  [[maybe_unused]] const Status waited = contain([&] { return device_.quiesce(); });
+  // What a stuck queue holds on to must not stop each further call.
+  drain_above_.store(std::max(kMostDeferred, 2 * deferred.count()), std::memory_order_relaxed);
 }
 
 Result<Route> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,

@@ -15,6 +15,7 @@ void DeferredFree::keep(Entry entry) noexcept {
   const Status kept = contain([&] {
     const std::lock_guard lock(mutex_);
     entries_.push_back(std::move(entry));
+    count_.store(entries_.size(), std::memory_order_relaxed);
   });
   if (kept.ok()) return;
   union Forever {
@@ -40,6 +41,7 @@ void DeferredFree::release_done(Allocator& allocator) {
       if (found == entries_.end()) return;
       over = std::move(*found);
       entries_.erase(found);
+      count_.store(entries_.size(), std::memory_order_relaxed);
     }
     if (over.block != nullptr) allocator.free(over.block);
   }
@@ -50,6 +52,7 @@ void DeferredFree::clear() {
   {
     const std::lock_guard lock(mutex_);
     all.swap(entries_);
+    count_.store(0, std::memory_order_relaxed);
   }
 }
 

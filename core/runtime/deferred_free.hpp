@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory whose tensor is gone while work that had used it did not end before the deadline: kept
-// until that work has ended, or the device is closed.
+// What nobody holds any more while queued work still uses it: memory whose work did not end before
+// the deadline, plans of kernels that were launched. Kept until that work has ended, or the device
+// is closed.
 #ifndef BACKPLANE_CORE_RUNTIME_DEFERRED_FREE_HPP
 #define BACKPLANE_CORE_RUNTIME_DEFERRED_FREE_HPP
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -27,7 +30,7 @@ class DeferredFree {
  public:
   struct Entry {
     Block* block = nullptr;             // of the device's allocator
-    std::shared_ptr<const void> owner;  // of foreign memory
+    std::shared_ptr<const void> owner;  // of foreign memory; or the plan
     Mark last_write;                    // the work that uses it
     std::vector<Mark> last_reads;
   };
@@ -35,12 +38,15 @@ class DeferredFree {
   void keep(Entry entry) noexcept;
   /// Gives back what no work uses any more. Runs the destructors of owners.
   void release_done(Allocator& allocator);
+  /// How many entries are kept. Any thread; no lock.
+  size_t count() const { return count_.load(std::memory_order_relaxed); }
   /// When all work has ended and the allocator gives its memory back itself.
   void clear();
 
  private:
   std::mutex mutex_;
   std::vector<Entry> entries_;
+  std::atomic<size_t> count_{0};  // written under mutex_
 };
 
 }  // namespace bp

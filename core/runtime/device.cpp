@@ -173,6 +173,14 @@ std::vector<Stream*> Device::all_streams() {
   return streams;
 }
 
+std::vector<Mark> Device::work_so_far() {
+  std::vector<Mark> marks;
+  for (Stream* stream : all_streams()) {
+    if (!stream->is_inline()) marks.push_back({stream, stream->issued_seq()});
+  }
+  return marks;
+}
+
 bool Device::is_broken(const Stream* stream) {
   std::lock_guard lock(streams_mutex_);
   return std::find(broken_streams_.begin(), broken_streams_.end(), stream) != broken_streams_.end();

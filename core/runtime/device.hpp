@@ -92,6 +92,8 @@ class Device : public Counted<Device> {
   void release_stream(Stream* stream);
   /// By the index that its op_seq numbers carry; nullptr: none.
   Stream* stream_at(uint64_t index);
+  /// Where each stream stands: what was enqueued before is done once these are.
+  std::vector<Mark> work_so_far();
   /// Waits until all streams are idle; one that failed is. Late memory goes back. Errors: TIMEOUT.
   Status quiesce();
   /// Waits for all work. Errors: its first failure or data fault; all streams are waited for. Late

@@ -58,6 +58,11 @@ class Stream {
   std::mutex& mutex() { return mutex_; }
   /// The number of the next piece of work. Under mutex().
   uint64_t next_seq() { return ++issued_seq_; }
+  /// The number of the latest piece of work. Not under mutex().
+  uint64_t issued_seq() {
+    std::lock_guard lock(mutex_);
+    return issued_seq_;
+  }
   /// A name for the launch with this number in reports: unique within the process's device.
   uint64_t op_seq(uint64_t seq) const { return (index_ << kSeqBits) | seq; }
   /// Remembers which operator a launch ran, for error messages. Under mutex().

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Inside core/dispatch: the answers to calls, bounded. Finding one takes no lock and no heap: the
+// reader names the entry that it uses (core/base/hazard.hpp), and whoever adds one beyond the bound
+// drops another and frees it once nobody names it.
+//
+// Who goes first: an entry that was never asked again goes before all that were. So a program with
+// endless new shapes does not push out the shapes that it keeps using.
+#ifndef BACKPLANE_CORE_DISPATCH_ROUTE_CACHE_HPP
+#define BACKPLANE_CORE_DISPATCH_ROUTE_CACHE_HPP
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "core/base/hazard.hpp"
+#include "core/dispatch/dispatcher.hpp"
+#include "core/runtime/tensor.hpp"
+
+namespace bp {
+
+/// What an answer depends on in one input, wherever that is described.
+struct ArgKey {
+  uint32_t dtype;
+  const Dims& sizes;
+  const Dims& strides;
+  uint64_t offset_bytes;
+
+  friend bool operator==(const ArgKey& a, const ArgKey& b) {
+    return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides &&
+           a.offset_bytes % 256 == b.offset_bytes % 256;
+  }
+};
+
+inline ArgKey key_of(const ArgType& type) {
+  return {type.dtype, type.sizes, type.strides, type.offset_bytes};
+}
+inline ArgKey key_of(const Tensor* tensor) {
+  return {tensor->dtype(), tensor->sizes(), tensor->strides(), tensor->offset_bytes()};
+}
+
+inline uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0xff51afd7ed558ccdu;
+  return hash ^ (hash >> 32);
+}
+
+/// A call as the cache knows it. Input: ArgType or Tensor*.
+template <class Input>
+struct CallKey {
+  const OpSchema& schema;
+  OpId op;
+  bool deterministic;
+  std::span<const Input> inputs;
+  const void* attributes;
+
+  uint64_t hash() const {
+    uint64_t hash =
+        mix(hash_attributes(schema, attributes), uint64_t{op} << 1 | (deterministic ? 1 : 0));
+    for (const Input& input : inputs) {
+      const ArgKey key = key_of(input);
+      hash = mix(hash, uint64_t{key.dtype} << 16 | key.sizes.size() << 8 | key.offset_bytes % 256);
+      for (size_t i = 0; i < key.sizes.size(); ++i) {
+        const auto stride = static_cast<uint64_t>(key.strides[i]);
+        hash = mix(hash, static_cast<uint64_t>(key.sizes[i]) + stride * 0x9e3779b97f4a7c15u);
+      }
+    }
+    return hash;
+  }
+};
+
+using RoutePtr = std::shared_ptr<const Route>;
+
+class RouteCache {
+ public:
+  /// The most entries of a device.
+  static constexpr size_t kCapacity = 4096;
+
+  /// Operators are numbers below op_count. `capacity`: a power of two, 8 at least.
+  RouteCache(size_t op_count, size_t capacity);
+  ~RouteCache();
+  RouteCache(const RouteCache&) = delete;
+  RouteCache& operator=(const RouteCache&) = delete;
+
+  /// The answer to a call, which lives as long as `hazard` keeps it; nullptr: none is known, or
+  /// the thread has no place to keep it. Any thread.
+  template <class Input>
+  const RoutePtr* find(const CallKey<Input>& call, Hazard* hazard) const {
+    const Entry* entry = hazard->protect(latest_[call.op]);
+    if (entry != nullptr && entry->answers(call)) [[likely]] {
+      entry->touch();
+      return &entry->route;
+    }
+    return find_elsewhere(call, hazard);
+  }
+  /// find(), for who keeps the answer. Takes a lock only in a thread without a place. Any thread.
+  RoutePtr find_shared(const CallKey<ArgType>& call) const;
+
+  /// Keeps an answer, and drops another beyond the bound. What was kept for the same call before
+  /// stays. Frees what was dropped earlier, which may call the plugin. Throws bad_alloc, and then
+  /// nothing was kept. Any thread.
+  void insert(const CallKey<ArgType>& call, Attributes attributes, RoutePtr route);
+
+  /// All entries kept. Any thread.
+  size_t size() const;
+  /// All entries dropped so far. Any thread.
+  uint64_t dropped_count() const { return dropped_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Entry {
+    OpId op = 0;
+    bool deterministic = false;
+    uint64_t hash = 0;
+    std::vector<ArgType> inputs;  // without host data
+    Attributes attributes;
+    RoutePtr route;
+    mutable std::atomic<bool> asked{false};  // since it was last looked at by the one who drops
+    bool findable = false;                   // under mutex_
+
+    template <class Input>
+    bool answers(const CallKey<Input>& call) const {
+      const auto same = [](const ArgType& a, const Input& b) { return key_of(a) == key_of(b); };
+      return op == call.op && deterministic == call.deterministic &&
+             std::equal(inputs.begin(), inputs.end(), call.inputs.begin(), call.inputs.end(),
+                        same) &&
+             equal_attributes(call.schema, attributes.data(), call.attributes);
+    }
+    // Readers of one entry share its cache line: it is written once.
+    void touch() const {
+      if (!asked.load(std::memory_order_relaxed)) asked.store(true, std::memory_order_relaxed);
+    }
+  };
+
+  static constexpr size_t kWays = 4;
+  static constexpr size_t kMostUnfreed = 64;
+  static constexpr uint64_t kDropsPerLook = 4;
+  /// One cache line. The hash spares readers from looking at entries of other calls.
+  struct alignas(64) Bucket {
+    std::array<std::atomic<uint64_t>, kWays> hashes{};
+    std::array<std::atomic<const Entry*>, kWays> entries{};
+  };
+
+  template <class Input>
+  const RoutePtr* find_elsewhere(const CallKey<Input>& call, Hazard* hazard) const {
+    const uint64_t hash = call.hash();
+    for (const size_t neighbour : {size_t{0}, size_t{1}}) {
+      const Bucket& bucket = buckets_[(hash & mask_) ^ neighbour];
+      for (size_t way = 0; way < kWays; ++way) {
+        if (bucket.hashes[way].load(std::memory_order_relaxed) != hash) continue;
+        const Entry* entry = hazard->protect(bucket.entries[way]);
+        if (entry == nullptr || !entry->answers(call)) continue;
+        entry->touch();
+        latest_[call.op].store(entry, std::memory_order_release);
+        return &entry->route;
+      }
+    }
+    return nullptr;
+  }
+
+  using Line = std::list<Entry>;
+
+  RoutePtr find_locked(const CallKey<ArgType>& call) const;
+  void place(Entry* entry);
+  void hide(Entry* entry);
+  void drop_one();
+  void keep_front(Line* line);
+  void look_at_oldest_kept();
+  Line take_unused();
+
+  const size_t capacity_;
+  const size_t mask_;
+  const std::unique_ptr<Bucket[]> buckets_;
+  /// By operator, what was found last: programs mostly call an operator as the time before.
+  mutable std::vector<std::atomic<const Entry*>> latest_;
+  std::atomic<uint64_t> dropped_{0};
+
+  mutable std::mutex mutex_;
+  Line young_;    // not asked again yet, the oldest first
+  Line kept_;     // asked again, the oldest first
+  Line unfreed_;  // dropped; readers may still use them
+};
+
+}  // namespace bp
+
+#endif

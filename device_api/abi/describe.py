@@ -8,13 +8,20 @@ cannot be read, or that leaves a statement out, fails the build with its place.
 
 import json
 import pathlib
+import re
 import sys
 
+import expressions
 import statements
 from header_reader import POINTER_BYTES, AbiError, read_headers
 from statements import fail
 
 MAX_BY_VALUE_BYTES = 16
+MAX_DTYPE = 63  # a set of dtypes is one uint64_t
+ENTRY = "bp_plugin_entry"
+VERSION_CONSTANTS = ("BP_ABI_MAJOR", "BP_ABI_MINOR", "BP_ABI_CURRENT", "BP_ABI_CORE_MIN")
+# Who allocates a struct, by its role.
+ALLOCATORS = {"in": "core", "out": "core", "report": "plugin", "static": "plugin"}
 
 
 class Description:
@@ -28,6 +35,7 @@ class Description:
         self.kinds = {struct.name: self.kind_of(struct) for struct in headers.structs}
         self.sizes = {}
         self.has_pointers = {}
+        self.families = statements.families_in(headers.comments)
         self.constants = self.evaluate_constants()
         self.bands = {}
 
@@ -46,7 +54,7 @@ class Description:
 
     @staticmethod
     def constant_kind(constant):
-        if constant.name.startswith("BP_ABI_"):
+        if constant.name in VERSION_CONSTANTS:
             return "version"
         if constant.name.startswith("BP_FEATURE_"):
             return "band"
@@ -54,22 +62,40 @@ class Description:
             return "bit"
         return "status" if constant.file == "status.h" else "value"
 
+    def family_of(self, constant, kind):
+        """Constants of one family are codes of one thing, so their values differ, wherever they
+        stand. A comment names a family (BP_COPY_*, BP_MAP_*_BIT); else it is the file's constants
+        with the same first words."""
+        if kind == "status":
+            return "statuses"
+        named = [family for family in self.families
+                 if re.fullmatch(family.replace("*", r"\w+"), constant.name)
+                 and family.endswith("_BIT") == (kind in ("bit", "band"))]
+        prefix = "_".join(constant.name.split("_")[:2])
+        return max(named, key=len, default=f"{constant.file} {prefix} {kind}")
+
+    def check_value(self, where, constant, kind, value, used):
+        if kind == "version":
+            return
+        for group in (constant.run, self.family_of(constant, kind)):
+            if (group, value) in used:
+                raise AbiError(f"{where}: expected a value of its own, found {value}, which is "
+                               f"{used[group, value]}'s")
+            used[group, value] = constant.name
+        if kind in ("bit", "band") and (value <= 0 or value & (value - 1)):
+            raise AbiError(f"{where}: expected a single bit, found {value}")
+        if constant.name.startswith("BP_DTYPE_") and not 0 <= value <= MAX_DTYPE:
+            raise AbiError(f"{where}: expected a dtype code from 0 to {MAX_DTYPE}, found {value}")
+
     def evaluate_constants(self):
         values, found, used = {}, [], {}
         for constant in self.headers.constants:
             where = f"{constant.file}:{constant.line}: {constant.name}"
-            if constant.name in values:
-                raise AbiError(f"{where}: expected one definition, found a second")
-            value = statements.evaluate(constant.expression, values, self.headers.macros, where)
-            values[constant.name] = value
             kind = self.constant_kind(constant)
-            if kind != "version" and (constant.run, value) in used:
-                raise AbiError(f"{where}: expected a value of its own, found {value}, which is "
-                               f"{used[constant.run, value]}'s")
-            used[constant.run, value] = constant.name
-            if kind in ("bit", "band") and (value <= 0 or value & (value - 1)):
-                raise AbiError(f"{where}: expected a single bit, found {value}")
-            found.append({"name": constant.name, "value": value, "kind": kind,
+            value, type_name = values[constant.name] = expressions.evaluate(
+                constant.expression, values, self.headers.macros, where)
+            self.check_value(where, constant, kind, value, used)
+            found.append({"name": constant.name, "value": value, "type": type_name, "kind": kind,
                           "group": constant.group, "comment": constant.comment,
                           "file": constant.file})
         return found
@@ -207,11 +233,15 @@ class Description:
         slots = {m["name"]: m["slot"] for m in members if "slot" in m}
         statements.check_coverage(struct, slots)
         role = "value" if kind == "frozen" else statements.role_of(struct)
+        plain = kind == "versioned" and role != "table" and not slots
         self.check_bands(struct, members)
         required = offset if kind == "frozen" else self.required_end(struct, members, role)
         return {"name": struct.name, "kind": kind, "role": role, "file": struct.file,
                 "size": offset, "required_bytes": required, "comment": struct.comment,
-                "members": members}
+                "required_member": statements.required_member(struct) if plain else None,
+                "allocator": ALLOCATORS.get(role), "is_zeroed": role == "out",
+                "allocation": statements.allocation_of(struct),
+                "lifetimes": statements.struct_lifetimes(struct), "members": members}
 
     def check_bands_have_slots(self):
         used = {band["bit"] for band in self.bands.values()}
@@ -221,42 +251,122 @@ class Description:
                      f"{constant.name}: expected slots of that band ('slot (band NAME): ...'), "
                      f"found none")
 
+    def check_functions(self):
+        for name, function in {**self.headers.callbacks, **self.headers.functions}.items():
+            self.check_signature(function.file, function, name)
+        for name, function in self.headers.functions.items():
+            if name != ENTRY:
+                fail(function.file, function.line,
+                     f"{name}: expected {ENTRY} to be the only exported symbol, found another")
+
+    def describe_function(self, function):
+        said, _ = statements.tagged(function.file, function.line, function.name, function.comment)
+        return {"type": function.type, "comment": function.comment, "file": function.file,
+                "linkage": function.linkage,
+                "parameters": [{"name": p.name, "type": p.type} for p in function.parameters],
+                "statements": {keyword: text for keyword, (_, text) in said.items()}}
+
+    def annotate_parameters(self, structs):
+        """Tells of each slot's parameter what it is, for those who generate calls."""
+        for slot in all_slots(structs):
+            for parameter in slot["parameters"]:
+                base = self.pointee(parameter["type"])
+                parameter["struct"] = base if base in self.kinds else None
+                parameter["handle"] = base if base in self.handles else None
+
+    def version(self):
+        values = {constant["name"]: constant["value"] for constant in self.constants}
+        needed = ("BP_ABI_MAJOR", "BP_ABI_MINOR", "BP_ABI_CORE_MIN")
+        missing = [name for name in needed if name not in values]
+        if missing:
+            raise AbiError(f"version.h:1: expected BP_ABI_MAJOR, BP_ABI_MINOR and BP_ABI_CORE_MIN, "
+                           f"found no {missing[0]}")
+        current = values["BP_ABI_MAJOR"] << 16 | values["BP_ABI_MINOR"]
+        if values.get("BP_ABI_CURRENT", current) != current:
+            raise AbiError(f"version.h:1: expected BP_ABI_CURRENT to be {current}, of BP_ABI_MAJOR "
+                           f"and BP_ABI_MINOR, found {values['BP_ABI_CURRENT']}")
+        if values["BP_ABI_CORE_MIN"] > current:
+            raise AbiError(f"version.h:1: expected a BP_ABI_CORE_MIN of at most {current}, "
+                           f"BP_ABI_CURRENT, found {values['BP_ABI_CORE_MIN']}")
+        return {name.removeprefix("BP_ABI_").lower(): values[name] for name in needed}
+
+    def headers_of(self):
+        """Each header with what it includes and defines, and the rules in its comments."""
+        own = {}
+        for name, place in self.headers.defined.items():
+            own.setdefault(place.split(":")[0], []).append(name)
+        return {file: {"includes": sorted(includes), "defines": sorted(own.get(file, [])),
+                       "rules": [rule for comment in self.headers.comments[file]
+                                 for rule in statements.rules_of(comment)]}
+                for file, includes in self.headers.includes.items()}
+
     def describe(self):
         structs = [self.describe_struct(struct) for struct in self.headers.structs]
         self.check_bands_have_slots()
-        for name, function in {**self.headers.callbacks, **self.headers.functions}.items():
-            self.check_signature(function.file, function, name)
-        values = {constant["name"]: constant["value"] for constant in self.constants}
-        version = {name.removeprefix("BP_ABI_").lower(): values.get(name)
-                   for name in ("BP_ABI_MAJOR", "BP_ABI_MINOR", "BP_ABI_CORE_MIN")}
-        if None in version.values():
-            raise AbiError("version.h:1: expected BP_ABI_MAJOR, BP_ABI_MINOR and BP_ABI_CORE_MIN")
-        callbacks = {name: {"type": c.type, "comment": c.comment}
-                     for name, c in self.headers.callbacks.items()}
-        functions = {name: {"type": f.type, "comment": f.comment}
-                     for name, f in self.headers.functions.items()}
-        return {"version": version, "structs": structs, "bands": list(self.bands.values()),
-                "constants": self.constants, "handles": self.handles,
-                "aliases": self.headers.aliases, "callbacks": callbacks, "functions": functions}
+        self.check_functions()
+        self.annotate_parameters(structs)
+        macros = {name: f"({', '.join(parameters)}) {body}"
+                  for name, (parameters, body) in self.headers.macros.items()}
+        return {"version": self.version(), "structs": structs, "bands": list(self.bands.values()),
+                "constants": self.constants, "macros": macros, "handles": self.handles,
+                "aliases": self.headers.aliases,
+                "callbacks": {name: self.describe_function(function)
+                              for name, function in self.headers.callbacks.items()},
+                "functions": {name: self.describe_function(function)
+                              for name, function in self.headers.functions.items()},
+                "export": self.headers.export, "headers": self.headers_of()}
+
+
+def all_slots(structs):
+    """Every function pointer of these structs."""
+    return [member["slot"] for struct in structs for member in struct["members"]
+            if "slot" in member]
+
+
+def header_text(path):
+    """A header's text; AbiError for bytes that are no text."""
+    content = path.read_bytes()
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = 1 + content[:error.start].count(b"\n")
+        raise AbiError(f"{path.name}:{line}: expected UTF-8, found the byte "
+                       f"0x{content[error.start]:02x}") from error
+    text = text.replace("\r\n", "\n")
+    control = re.search(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]", text)
+    if control:
+        line = 1 + text.count("\n", 0, control.start())
+        raise AbiError(f"{path.name}:{line}: expected printable text and plain spaces, found "
+                       f"character {ord(control.group()):#x}")
+    return text
 
 
 def include_order(folder):
     """[(name, text)] of the headers, each after those that it includes."""
-    texts = {path.name: path.read_text() for path in sorted(folder.glob("*.h"))}
+    texts = {path.name: header_text(path) for path in sorted(folder.glob("*.h"))}
     if not texts:
         raise AbiError(f"{folder}: expected headers, found none")
     ordered = []
 
-    def add(name):
-        if name in ordered or name not in texts:
+    def add(name, path):
+        if name in ordered:
             return
-        for line in texts[name].splitlines():
-            if line.startswith('#include "backplane/'):
-                add(line.split("/")[1].rstrip('"'))
+        for number, line in enumerate(texts[name].split("\n"), 1):
+            match = re.match(r'\s*#\s*include\s+"backplane/([^"]*)"', line)
+            if match is None:
+                continue
+            inner, place = match.group(1), f"{name}:{number}"
+            if inner not in texts:
+                raise AbiError(f"{place}: expected a header of this folder, found "
+                               f"'backplane/{inner}'")
+            if inner in (*path, name):
+                raise AbiError(f"{place}: expected headers that do not include each other, found "
+                               f"{' -> '.join([*path, name, inner])}")
+            add(inner, [*path, name])
         ordered.append(name)
 
     for name in texts:
-        add(name)
+        add(name, [])
     return [(name, texts[name]) for name in ordered]
 
 

@@ -197,6 +197,28 @@ class Described(unittest.TestCase):
         self.assertFalse(slot["required"])
         self.assertTrue(self.member("bp_memory_api", "mem_copy")["slot"]["required"])
 
+    def test_slots_carry_what_a_typed_call_needs(self):
+        slot = self.member("bp_device_api", "device_open")["slot"]
+        self.assertEqual((slot["table"], slot["name"]), ("bp_device_api", "device_open"))
+        self.assertEqual([(p["name"], p["direction"], p["struct"], p["handle"])
+                          for p in slot["parameters"]],
+                         [("instance", "object", None, "bp_instance"),
+                          ("args", "in", "bp_open_args", None),
+                          ("out_device", "out", None, "bp_device")])
+        self.assertTrue(slot["may_block"])
+        self.assertFalse(self.member("bp_device_api", "device_props")["slot"]["may_block"])
+
+    def test_structs_carry_allocator_and_required_member(self):
+        found = {name: (self.structs[name]["allocator"], self.structs[name]["is_zeroed"],
+                        self.structs[name]["required_member"])
+                 for name in ("bp_copy_args", "bp_device_props", "bp_report_info", "bp_arg_rule",
+                              "bp_memory_api")}
+        self.assertEqual(found, {"bp_copy_args": ("core", False, "bytes"),
+                                 "bp_device_props": ("core", True, "alignment_bytes"),
+                                 "bp_report_info": ("plugin", False, "message"),
+                                 "bp_arg_rule": ("plugin", False, None),
+                                 "bp_memory_api": (None, False, None)})
+
     def test_pointers_carry_lifetime_length_and_stride(self):
         args = self.member("bp_kernel_query", "args")
         self.assertEqual((args["lifetime"], args["length"], args["stride"]),

@@ -1,29 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps released layouts: guard.py [--update] [--headers DIR] [--records DIR] [--cc CC].
+"""Keeps what is released: guard.py [--update [--adr FILE] | --release] [--headers DIR]
+[--records DIR] [--cc CC].
 
-layout-<major>.<minor>.json is the layout of that version of the ABI. The guard compares the headers
-with the record of every version that a core still loads (BP_ABI_CORE_MIN and newer): appending is
-all that passes. `--update` writes the record of the headers' own version, after the same check.
+Each version of the ABI has two records, layout-<version>.json (structs, bands, values) and
+contract-<version>.json (words, names, what is required), and an entry in records.json with the
+hashes of both. The guard compares the headers with the newest records: appending is all that passes
+within a version, and a new version that breaks the one before names the ADR which says so.
 """
 
 import argparse
 import json
 import pathlib
-import re
 import sys
 
+import contract
 import describe
 import layout
+import records
 from header_reader import AbiError
 
 HERE = pathlib.Path(__file__).resolve().parent
 UPDATE = "python3 device_api/abi/guard.py --update"
 REMEDY = ("A break needs an ADR, a higher BP_ABI_MINOR, and BP_ABI_CORE_MIN raised to it "
-          "(version.h); else undo it and append.")
+          "(version.h), recorded with --update --adr docs/adr/<file>.md; else undo it and append.")
 
-
-def version_text(number):
-    return f"{number >> 16}.{number & 0xffff}"
+version_text = records.version_text
 
 
 # --- comparison ---
@@ -115,62 +116,107 @@ def additions(old, new):
     return found
 
 
-# --- records ---
+# --- the headers against the records ---
 
-def read_records(folder):
-    """{version number: record}"""
-    records = {}
-    for path in sorted(folder.glob("layout-*.json")):
-        match = re.fullmatch(r"layout-(\d+)\.(\d+)\.json", path.name)
-        if match is None:
-            raise AbiError(f"{path}: expected a name like layout-0.1.json")
-        records[int(match.group(1)) << 16 | int(match.group(2))] = json.loads(path.read_text())
-    return records
+def all_changes(old, new):
+    """Why the headers break what was built against `old`."""
+    return compare(old["layout"], new["layout"]) + contract.changes(old["contract"],
+                                                                    new["contract"])
 
 
-def check(record, version, core_min, records):
-    """Problems of the headers' record, each a line; empty: nothing released changed."""
-    problems = []
-    for number, old in records.items():
-        if number > version:
-            problems.append(f"there is a record of {version_text(number)}, but the headers are "
-                            f"{version_text(version)}; the version never goes back")
-        elif number >= core_min:
-            problems += [f"against {version_text(number)}: {problem}"
-                         for problem in compare(old, record)]
-    return problems
+def all_additions(old, new):
+    """What the headers have and `old` has not."""
+    return list(dict.fromkeys(additions(old["layout"], new["layout"])
+                              + contract.additions(old["contract"], new["contract"])))
 
 
-def run(headers, records_folder, compiler, update):
-    """(problems, note)"""
+def _core_min_change(old, new):
+    was, now = old["contract"]["core_min"], new["contract"]["core_min"]
+    if was == now:
+        return []
+    return [f"BP_ABI_CORE_MIN was {version_text(was)} and is {version_text(now)} now: plugins that "
+            f"loaded are refused, or refused ones load"]
+
+
+def check(new, version, kept):
+    """(problems, breaks): problems are lines; breaks are what a new version may do with an ADR."""
+    newest = kept.newest
+    if version < newest.version:
+        return [f"there is a record of {version_text(newest.version)}, but the headers are "
+                f"{version_text(version)}; the version never goes back"], []
+    found = all_changes(newest.record, new) + _core_min_change(newest.record, new)
+    where = f"against {version_text(newest.version)}: "
+    if version == newest.version:
+        return [where + line for line in found], []
+    if version not in (newest.version + 1, ((newest.version >> 16) + 1) << 16):
+        return [f"the headers are {version_text(version)}; the version after "
+                f"{version_text(newest.version)} is {version_text(newest.version + 1)}"], []
+    if found and new["contract"]["core_min"] != version:
+        return [where + line for line in found], []
+    return [], found
+
+
+def run(headers, folder, compiler, update=False, adr=None):
+    """(problems, note) of the headers. Without a compiler the description's layout is believed."""
     description = describe.describe(headers / "backplane")
-    record = layout.record_of(description, headers, compiler)
+    if compiler:
+        layout.prove(description, headers, compiler)
+    return judge(description, folder, update, adr)
+
+
+def judge(description, folder, update=False, adr=None):
+    """(problems, note) of a description against the records."""
+    new = {"layout": layout.record_of(description), "contract": contract.contract_of(description)}
     version = description["version"]["major"] << 16 | description["version"]["minor"]
-    records = read_records(records_folder)
-    problems = check(record, version, description["version"]["core_min"], records)
+    kept = records.read(folder)
+    problems, breaks = check(new, version, kept)
     if problems:
         return [*problems, REMEDY], ""
-    path = records_folder / f"layout-{version_text(version)}.json"
-    if update:
-        describe.write_if_changed(path, json.dumps(record, indent=1) + "\n")
-        return [], f"{path.name} is the layout of the headers"
-    known = records.get(version, {"structs": {}, "bands": {}, "constants": {}, "types": {}})
-    if record != known:
-        new = ", ".join(additions(known, record)) or "a statement"
-        return [f"{path.name} does not have yet: {new}. Record it with: {UPDATE}"], ""
-    return [], f"{len(record['structs'])} structs and {len(record['constants'])} constants are as "\
-               f"recorded in {path.name}"
+    if breaks and not adr and update:
+        return [*(f"against {version_text(kept.newest.version)}: {line}" for line in breaks),
+                REMEDY], ""
+    found = all_additions(kept.newest.record, new)
+    if version == kept.newest.version and not found:
+        return [], (f"{len(new['layout']['structs'])} structs, {len(new['contract']['slots'])} "
+                    f"slots and {len(new['layout']['constants'])} constants are as recorded in "
+                    f"layout-{version_text(version)}.json and its contract")
+    if version == kept.newest.version and kept.newest.is_released:
+        return [f"{version_text(version)} is released, and its records do not have: "
+                f"{', '.join(found)}. Raise BP_ABI_MINOR to {(version & 0xffff) + 1} (version.h) "
+                f"and record the new version with: {UPDATE}"], ""
+    if not update:
+        what = ", ".join(found + breaks) or "this version"
+        return [f"layout-{version_text(version)}.json does not have yet: {what}. Record it with: "
+                f"{UPDATE}"], ""
+    records.write(kept, version, new, breaks, adr)
+    return [], f"{version_text(version)} is recorded as the headers are"
+
+
+def release(headers, folder, compiler):
+    """(problems, note): closes the version of the headers."""
+    problems, note = run(headers, folder, compiler)
+    if problems:
+        return problems, note
+    kept = records.read(folder)
+    records.close(kept)
+    return [], f"{version_text(kept.newest.version)} is released"
 
 
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--update", action="store_true")
+    parser.add_argument("--update", action="store_true", help="record what was appended")
+    parser.add_argument("--adr", help="with --update: the ADR of a version that breaks the last")
+    parser.add_argument("--release", action="store_true", help="close the headers' version")
     parser.add_argument("--headers", type=pathlib.Path, default=HERE.parent / "include")
     parser.add_argument("--records", type=pathlib.Path, default=HERE)
     parser.add_argument("--cc", default="cc")
     chosen = parser.parse_args(arguments)
     try:
-        problems, note = run(chosen.headers, chosen.records, chosen.cc, chosen.update)
+        if chosen.release:
+            problems, note = release(chosen.headers, chosen.records, chosen.cc)
+        else:
+            problems, note = run(chosen.headers, chosen.records, chosen.cc, chosen.update,
+                                 chosen.adr)
     except AbiError as error:
         problems, note = [str(error)], ""
     print("\n".join(problems) or note)

@@ -12,7 +12,12 @@ SCALARS = {"uint8_t": 1, "int8_t": 1, "uint16_t": 2, "int16_t": 2, "uint32_t": 4
            "uint64_t": 8, "int64_t": 8, "float": 4, "double": 8}
 POINTER_BYTES = 8
 
-_TOKEN = re.compile(r"(?P<comment>/\*.*?\*/)|(?P<line_comment>//)"
+# What may stand under a condition, and nothing else: an ABI has no members that depend on it.
+_PLATFORM = {"#ifdef __cplusplus": "__cplusplus", "#if defined(__cplusplus)": "__cplusplus",
+             "#ifdef _WIN32": "_WIN32", "#if defined(_WIN32)": "_WIN32"}
+_EXPORT = re.compile(r"#define BP_EXPORT (.+?) #else #define BP_EXPORT (.+)")
+
+_TOKEN = re.compile(r"(?P<comment>/\*.*?\*/)|(?P<open_comment>/\*)|(?P<line_comment>//)"
                     r"|(?P<directive>^[ \t]*\#(?:(?!/\*)[^\n])*)"
                     r"|(?P<word>[A-Za-z_]\w*)|(?P<number>\d\w*)|(?P<text>\"[^\"\n]*\")"
                     r"|(?P<mark>\.\.\.|[^\s\w])", re.DOTALL | re.MULTILINE)
@@ -41,6 +46,7 @@ class Declaration:
     file: str = ""
     first_line: int = 0  # of a member: its type's
     last_line: int = 0   # of a member: its semicolon's
+    linkage: str = ""    # of an exported function: C or C++
 
 
 @dataclasses.dataclass
@@ -73,13 +79,25 @@ class Headers:
     functions: dict = dataclasses.field(default_factory=dict)   # name: Declaration
     constants: list = dataclasses.field(default_factory=list)
     macros: dict = dataclasses.field(default_factory=dict)      # name: (parameters, body)
+    includes: dict = dataclasses.field(default_factory=dict)    # file: [what it includes]
+    defined: dict = dataclasses.field(default_factory=dict)     # name: "file:line"
+    comments: dict = dataclasses.field(default_factory=dict)    # file: [all its comments]
+    guards: dict = dataclasses.field(default_factory=dict)      # include guard: file
+    export: list = dataclasses.field(default_factory=list)      # what BP_EXPORT is: [_WIN32, else]
+
+    def define(self, name, file, line):
+        """A name has one meaning in all headers."""
+        if name in self.defined:
+            raise AbiError(f"{file}:{line}: {name}: expected one definition, found a second "
+                           f"(the first: {self.defined[name]})")
+        self.defined[name] = f"{file}:{line}"
 
 
 def comment_text(raw):
-    """The words of a comment, on one line."""
-    inner = raw[2:-2]
-    lines = (re.sub(r"^\s*\*(?=\s|$)", "", line).strip() for line in inner.split("\n"))
-    return " ".join(lines).strip()
+    """The words of a comment: each paragraph on one line, an empty line between two."""
+    lines = [re.sub(r"^\s*\*(?=\s|$)", "", line).strip() for line in raw[2:-2].split("\n")]
+    paragraphs = re.split(r"\n\n+", "\n".join(lines).strip())
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 class _Reader:
@@ -93,6 +111,8 @@ class _Reader:
         self.tokens = self._tokens(spliced)
         self.at = 0
         self.run = 0
+        self.in_c_block = False
+        self.headers.includes[name] = []
 
     @staticmethod
     def _splice(match):
@@ -108,10 +128,16 @@ class _Reader:
             line += text.count("\n", end, match.start())
             end = match.start()
             last = line + match.group().count("\n")
+            if match.lastgroup == "open_comment":
+                self.fail(line, "expected a comment that ends, found '/*' without '*/'")
             if match.lastgroup == "line_comment":
                 self.fail(line, "expected a comment of the form /* */, found //")
-            tokens.append(Token(match.lastgroup, match.group().strip(), line, last))
-        tokens.append(Token("end", "the end of the file", line + 1, line + 1))
+            words = match.group().strip()
+            if match.lastgroup == "directive":
+                words = "#" + " ".join(words[1:].split())
+            tokens.append(Token(match.lastgroup, words, line, last))
+        last = 1 + text.count("\n")
+        tokens.append(Token("end", "the end of the file", last, last))
         return tokens
 
     def peek(self, skip_comments=True):
@@ -139,8 +165,9 @@ class _Reader:
             self.fail(token.line, f"expected {what}, found '{token.text}'")
         return token
 
-    def leading_comment(self):
-        """The comment that ends right above (or before) the next token."""
+    def leading_comment(self, gap=False):
+        """The comment that ends right above (or before) the next token; with `gap`, empty lines
+        may stand between."""
         at = self.at
         while self.tokens[at].kind == "comment":
             at += 1
@@ -149,7 +176,7 @@ class _Reader:
         comment = self.tokens[at - 1]
         # On the line of the declaration before, it belongs to that one.
         beside = at >= 2 and self.tokens[at - 2].last_line == comment.line
-        close = self.tokens[at].line - comment.last_line <= 1
+        close = gap or self.tokens[at].line - comment.last_line <= 1
         return comment_text(comment.text) if close and not beside else ""
 
     def trailing_comment(self, line):
@@ -163,12 +190,13 @@ class _Reader:
     # --- top level ---
 
     def read(self):
+        self.open_file()
         last_line, group = -1, ""
-        while self.peek().kind != "end":
+        while self.peek().text != "#endif":
             above = self.leading_comment()
             token = self.peek()
             if token.kind != "directive":
-                self.declaration(above)
+                self.declaration(self.leading_comment(gap=True))
                 last_line = -1
                 continue
             self.next()
@@ -182,38 +210,83 @@ class _Reader:
             own = self.trailing_comment(token.line)
             self.definition(token, own, group)
             last_line = self.tokens[self.at - 1].last_line
+        self.close_file()
+
+    def open_file(self):
+        """The include guard; its name holds the file's, so no two headers have the same."""
+        self.headers.comments[self.name] = [comment_text(token.text) for token in self.tokens
+                                            if token.kind == "comment"]
+        stem = self.name.rpartition("/")[2].removesuffix(".h").upper()
+        wanted = rf"BACKPLANE_(?:[A-Z]+_)*{stem}_H"
+        token = self.next()
+        match = re.fullmatch(rf"#ifndef ({wanted})", token.text)
+        if match is None:
+            self.fail(token.line, f"expected '#ifndef BACKPLANE_{stem}_H' first, found "
+                                  f"'{token.text}'")
+        guard = match.group(1)
+        token = self.next()
+        if token.text != f"#define {guard}":
+            self.fail(token.line, f"expected '#define {guard}', found '{token.text}'")
+        if guard in self.headers.guards:
+            self.fail(token.line, f"expected an include guard of its own, found {guard}, which is "
+                                  f"{self.headers.guards[guard]}'s")
+        self.headers.guards[guard] = self.name
+
+    def close_file(self):
+        self.next()
+        token = self.peek()
+        if token.kind != "end":
+            self.fail(token.line, f"expected nothing behind the include guard's #endif, found "
+                                  f"'{token.text}'")
+        if self.in_c_block:
+            self.fail(token.line, "expected a '}' that ends the extern \"C\"")
 
     def directive(self, token):
-        text = " ".join(token.text.split())
-        if re.fullmatch(r'#include (<std(int|def)\.h>|"backplane/[a-z_0-9]+\.h")', text):
+        text = token.text
+        match = re.fullmatch(r'#include (<std(?:int|def)\.h>|"backplane/[a-z_0-9/]+\.h")', text)
+        if match:
+            self.headers.includes[self.name].append(match.group(1).strip('<>"'))
+        elif text in _PLATFORM:
+            self.platform_block(token, _PLATFORM[text])
+        else:
+            self.fail(token.line, f"expected an include of a standard or ABI header, a guard or "
+                                  f"#define, found '{text}'")
+
+    def platform_block(self, first, condition):
+        """extern "C" and the export attribute: neither changes what crosses."""
+        words = []
+        while (token := self.next()).text != "#endif":
+            if token.kind == "end":
+                self.fail(first.line, f"expected an #endif for '{first.text}'")
+            words.append(token.text)
+        found = " ".join(words)
+        if condition == "__cplusplus":
+            wanted = "}" if self.in_c_block else 'extern "C" {'
+            if found != wanted:
+                self.fail(first.line, f"expected '{wanted}' under '{first.text}', found '{found}'")
+            self.in_c_block = not self.in_c_block
             return
-        if re.fullmatch(r"#ifndef BACKPLANE_[A-Z_0-9]+_H|#endif", text):
-            return
-        if text in ("#ifdef __cplusplus", "#if defined(_WIN32)"):
-            # extern "C" and the export attribute: neither changes what crosses.
-            while self.tokens[self.at].text != "#endif":
-                if self.tokens[self.at].kind == "end":
-                    self.fail(token.line, f"expected an #endif for '{text}'")
-                self.at += 1
-            self.at += 1
-            return
-        self.fail(token.line, f"expected an include of a standard or ABI header, a guard or "
-                              f"#define, found '{text}'")
+        match = _EXPORT.fullmatch(found)
+        if match is None:
+            self.fail(first.line, f"expected two definitions of BP_EXPORT under '{first.text}', "
+                                  f"found '{found}'")
+        self.headers.define("BP_EXPORT", self.name, first.line)
+        self.headers.export = [" ".join(text.split()) for text in match.groups()]
 
     def definition(self, token, own, group):
         match = re.fullmatch(r"#define\s+(\w+)(\(([\w, ]*)\))?(?:\s+(.*))?", token.text)
         if match is None:
             self.fail(token.line, f"expected '#define NAME value', found '{token.text}'")
         name, is_function, parameters, body = match.groups()
-        if re.fullmatch(r"BACKPLANE_[A-Z_0-9]+_H", name) and not body:
-            return
         if not re.fullmatch(r"BP_[A-Z][A-Z0-9_]*", name):
             self.fail(token.line, f"expected a name in capitals that begins with BP_, "
                                   f"found '{name}'")
         if not body:
             self.fail(token.line, f"{name}: expected a value")
+        self.headers.define(name, self.name, token.line)
         if is_function:
-            self.headers.macros[name] = ([p.strip() for p in parameters.split(",")], body)
+            self.headers.macros[name] = ([p.strip() for p in parameters.split(",")],
+                                         " ".join(body.split()))
             return
         self.headers.constants.append(
             Constant(name, " ".join(body.split()), own, group, self.run, self.name, token.line))
@@ -231,6 +304,8 @@ class _Reader:
             self.next()
             function = self.function(self.type_name("a type"))
             function.comment, function.file = above, self.name
+            function.linkage = "C" if self.in_c_block else "C++"
+            self.headers.define(function.name, self.name, function.line)
             self.headers.functions[function.name] = function
             return None
         return self.fail(first.line, f"expected a typedef, a struct, an exported function or a "
@@ -242,6 +317,7 @@ class _Reader:
             callback = self.function_pointer(base)
             self.expect(";")
             callback.comment, callback.file = above, self.name
+            self.headers.define(callback.name, self.name, callback.line)
             self.headers.callbacks[callback.name] = callback
             return
         name = self.word("a name")
@@ -249,6 +325,7 @@ class _Reader:
         if base not in SCALARS:
             self.fail(name.line, f"typedef {name.text}: expected a fixed-width type, found "
                                  f"'{base}'")
+        self.headers.define(name.text, self.name, name.line)
         self.headers.aliases[name.text] = base
 
     def struct(self, above, is_typedef):
@@ -258,6 +335,10 @@ class _Reader:
             if is_typedef:
                 self.expect(tag)
             end = self.expect(";")
+            if not is_typedef:
+                self.fail(line, f"struct {tag}: expected a typedef or members")
+            if tag not in self.headers.opaque:
+                self.headers.define(tag, self.name, line)
             self.headers.opaque[tag] = self.trailing_comment(end.last_line)
             return
         self.expect("{")
@@ -268,16 +349,28 @@ class _Reader:
         if is_typedef:
             self.expect(tag)
         self.expect(";")
+        self.define_struct(tag, line, is_typedef)
         self.headers.structs.append(Struct(tag, members, above, self.name, line, end_line))
+
+    def define_struct(self, tag, line, is_typedef):
+        """C names a struct's type by a typedef, here or in a declaration before."""
+        if is_typedef:
+            self.headers.define(tag, self.name, line)
+        elif tag not in self.headers.opaque:
+            self.fail(line, f"struct {tag}: expected 'typedef struct {tag} {tag};' before it")
+        elif any(struct.name == tag for struct in self.headers.structs):
+            self.fail(line, f"{tag}: expected one definition, found a second")
 
     def member(self):
         above = self.leading_comment()
+        distant = self.leading_comment(gap=True)
         start = self.peek()
         if start.kind == "directive":
             self.fail(start.line, f"expected a member, found '{start.text}' inside a struct")
         base = self.type_name("a member's type")
         if self.peek().text == "(":
             member = self.function_pointer(base)
+            above = distant
         else:
             name = self.word("a member's name")
             member = Declaration(name.text, base, name.line)
@@ -310,6 +403,9 @@ class _Reader:
         if not (base in SCALARS or base in ("void", "char") or base.startswith("bp_")):
             self.fail(token.line, f"expected a fixed-width type or a bp_ type, found '{base}'")
         parts.append(base)
+        if self.peek().text == "const" and parts[0] != "const ":
+            self.next()
+            parts.insert(0, "const ")
         while self.peek().text in ("*", "const"):
             mark = self.next().text
             parts.append("*" if mark == "*" else " const")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout of the ABI as a real compiler has it.
+"""The layout of the ABI, as a record that guard.py keeps, and its proof by a real compiler.
 
-A C program made from the description asserts each member's type and prints each member's place and
-each constant's value; what it prints becomes the record that guard.py keeps.
+The record comes from the description. A C program made from it asserts each member's type and
+prints each member's place and each constant's value and type: where the compiler disagrees with the
+description, the headers are not what they seem.
 """
 
 import pathlib
@@ -10,7 +11,6 @@ import subprocess
 import tempfile
 
 from header_reader import AbiError
-
 
 def member_line(offset, size, name, type_name):
     """One member in a record; readable in a diff."""
@@ -23,7 +23,10 @@ def program_of(description):
              '#include "backplane/device_api.h"', "",
              "#define MEMBER(s, m, t) \\",
              "  printf(\"member %s %zu %zu %s %s\\n\", #s, offsetof(s, m), sizeof(((s*)0)->m), "
-             "#m, t)", ""]
+             "#m, t)",
+             "#define CONSTANT(c) \\",
+             "  printf(\"constant %s %llu %c%zu\\n\", #c, (unsigned long long)(c), "
+             "(c) * 0 - 1 > 0 ? 'u' : 'i', sizeof(c) * 8)", ""]
     for struct in description["structs"]:
         for member in struct["members"]:
             place = f"(({struct['name']}*)0)->{member['name']}"
@@ -34,59 +37,76 @@ def program_of(description):
         lines.append(f"  printf(\"struct {struct['name']} %zu\\n\", sizeof({struct['name']}));")
         lines += [f"  MEMBER({struct['name']}, {member['name']}, \"{member['type']}\");"
                   for member in struct["members"]]
-    for constant in description["constants"]:
-        name = constant["name"]
-        lines.append(f"  printf(\"constant {name} %llu\\n\", (unsigned long long){name});")
+    lines += [f"  CONSTANT({constant['name']});" for constant in description["constants"]]
     return "\n".join([*lines, "  return 0;", "}", ""])
 
 
-def compiled_layout(description, include_folder, compiler):
-    """What the compiler says: ({struct: (size, [member line])}, {constant: value})."""
+def _printed(description, include_folder, compiler):
+    """What the program prints; AbiError if it cannot be built."""
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder, "layout.c")
         source.write_text(program_of(description))
         program = pathlib.Path(folder, "layout")
-        # -Wpadded would be silent about what a comment promises, so holes are the reader's job.
-        built = subprocess.run([compiler, "-std=c11", "-Wall", "-Werror", f"-I{include_folder}",
-                                str(source), "-o", str(program)], capture_output=True, text=True)
+        command = [compiler, "-std=c11", "-Wall", "-Werror", f"-I{include_folder}", str(source),
+                   "-o", str(program)]
+        try:
+            # -Wpadded would be silent about what a comment promises, so holes are the reader's job.
+            built = subprocess.run(command, capture_output=True, text=True)
+        except OSError as error:
+            raise AbiError(f"expected a C compiler, found that '{compiler}' cannot be run: "
+                           f"{error.strerror}") from error
         if built.returncode != 0:
-            raise AbiError(f"the layout program does not compile:\n{built.stderr}")
-        printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
+            first = next((line for line in built.stderr.splitlines() if "error:" in line),
+                         built.stderr.strip().partition("\n")[0])
+            place = first.replace(f"{include_folder}/backplane/", "")
+            raise AbiError(f"the compiler refuses the headers: {place}")
+        return subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
+
+
+def compiled_layout(description, include_folder, compiler):
+    """What the compiler says: ({struct: (size, [member line])}, {constant: (value, type)})."""
     structs, constants = {}, {}
-    for line in printed.splitlines():
+    for line in _printed(description, include_folder, compiler).splitlines():
         kind, name, rest = line.split(" ", 2)
         if kind == "struct":
             structs[name] = (int(rest), [])
         elif kind == "member":
             structs[name][1].append(member_line(*rest.split(" ", 3)))
         else:
-            constants[name] = int(rest)
+            value, type_name = rest.split(" ")
+            constants[name] = (int(value), type_name)
     return structs, constants
 
 
-def record_of(description, include_folder, compiler):
-    """The compiler's layout with what only the comments say; AbiError if they differ."""
+def prove(description, include_folder, compiler):
+    """AbiError where the compiler has another layout than the description."""
     structs, constants = compiled_layout(description, include_folder, compiler)
-    record = {"structs": {}, "bands": {}, "constants": {}}
     for struct in description["structs"]:
-        size, members = structs[struct["name"]]
-        expected = [member_line(m["offset"], m["size"], m["name"], m["type"])
-                    for m in struct["members"]]
-        if (size, members) != (struct["size"], expected):
-            raise AbiError(f"{struct['name']}: the compiler says {size} bytes and {members}, the "
-                           f"description {struct['size']} and {expected}")
-        record["structs"][struct["name"]] = {
-            "kind": struct["kind"], "size": size, "required_bytes": struct["required_bytes"],
-            "members": members}
-    for band in description["bands"]:
-        record["bands"][band["name"]] = {key: band[key] for key in ("value", "table", "slots")}
+        expected = (struct["size"], [member_line(m["offset"], m["size"], m["name"], m["type"])
+                                     for m in struct["members"]])
+        if structs[struct["name"]] != expected:
+            raise AbiError(f"{struct['name']}: the compiler says {structs[struct['name']]}, the "
+                           f"description {expected}")
     for constant in description["constants"]:
-        if constants[constant["name"]] != constant["value"]:
+        expected = (constant["value"] % 2**64, constant["type"])
+        if constants[constant["name"]] != expected:
             raise AbiError(f"{constant['name']}: the compiler says {constants[constant['name']]}, "
-                           f"the description {constant['value']}")
-        if constant["kind"] != "version":
-            record["constants"][constant["name"]] = constant["value"]
-    record["types"] = {**description["aliases"],
-                       **{name: entry["type"] for name, entry in
-                          {**description["callbacks"], **description["functions"]}.items()}}
-    return record
+                           f"the description {expected}")
+
+
+def record_of(description):
+    """The layout that the headers have by their description."""
+    functions = {**description["callbacks"], **description["functions"]}
+    return {
+        "structs": {s["name"]: {"kind": s["kind"], "size": s["size"],
+                                "required_bytes": s["required_bytes"],
+                                "members": [member_line(m["offset"], m["size"], m["name"],
+                                                        m["type"]) for m in s["members"]]}
+                    for s in description["structs"]},
+        "bands": {band["name"]: {key: band[key] for key in ("value", "table", "slots")}
+                  for band in description["bands"]},
+        "constants": {c["name"]: c["value"] for c in description["constants"]
+                      if c["kind"] != "version"},
+        "types": {**description["aliases"],
+                  **{name: entry["type"] for name, entry in functions.items()}},
+    }

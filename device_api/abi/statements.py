@@ -20,6 +20,17 @@ _LIFETIME = re.compile(r"\blifetime:? (?:[^.;]*?)\b(call|object|plugin|process"
 _LENGTH = re.compile(r"\blength: ([^.;]+)")
 _STRIDE = re.compile(r"\bstride: (\w+)")
 _REQUIRED = re.compile(r"\bRequired: (\w+)\.")
+_ALLOCATION = re.compile(r"\b((?:Allocated|Built|Static data)\b[^.]*)\.")
+_STRUCT_LIFETIME = re.compile(r"\b((?:\w+: )?lifetime\b[^.]*)\.", re.IGNORECASE)
+_RULES = re.compile(r"(?:^|(?<=\s))Rules?(?: that hold everywhere)?: ")
+
+# What a comment states besides its tags: a prose that changes none of these may change.
+_UNITS = re.compile(r"\b(bit|byte|element|nanosecond|microsecond|millisecond)s?\b|\b(seconds)\b"
+                    r"|\b([KMG]i?B|ns|us|ms)\b|_(bytes|ns)\b")
+_NUMBERS = re.compile(r"(?<![\w.])-?(?:0[xX][0-9a-fA-F]+|\d+)\b")
+_TERMS = re.compile(r"\b(NULL|required|optional|power of two|multiple|contiguous|absent)\b")
+_NAMES = re.compile(r"\bBP_[A-Z0-9_]+(?:\*\w*)?")
+_SAME_UNIT = {"ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "bytes": "byte"}
 
 # How a versioned struct's comment tells who makes it and who reads it.
 _ROLES = (("out", r"Allocated and zeroed by the core"),
@@ -59,6 +70,45 @@ def required_member(struct):
     if word not in names:
         fail(struct.file, struct.line, f"{struct.name}: 'Required: {word}.' names no member")
     return word
+
+
+def allocation_of(struct):
+    """The sentence that says who makes the struct and who may keep it; None: a table, a value."""
+    match = _ALLOCATION.search(struct.comment)
+    return words_of(match.group(1)) if match else None
+
+
+def struct_lifetimes(struct):
+    """What the comment over a struct says of the lifetimes of its texts and pointers."""
+    return [words_of(text) for text in _STRUCT_LIFETIME.findall(struct.comment)]
+
+
+def words_of(text):
+    """One spelling of a statement, however its lines are broken."""
+    return " ".join(text.split()).rstrip(".")
+
+
+def facts_of(comment, name=""):
+    """{kind: [words]} of what prose must not change: units, numbers, codes, a few terms."""
+    words = f"{name} {comment}"
+    units = {next(filter(None, groups)) for groups in _UNITS.findall(words)}
+    facts = {"units": sorted({_SAME_UNIT.get(unit, unit) for unit in units}),
+             "numbers": sorted(set(_NUMBERS.findall(comment))),
+             "codes": sorted(set(_NAMES.findall(comment))),
+             "terms": sorted(set(_TERMS.findall(comment)))}
+    return {kind: found for kind, found in facts.items() if found}
+
+
+def rules_of(comment):
+    """The rules of a comment: each runs from 'Rules: ' (or 'Rules that hold everywhere: ') to the
+    next empty line."""
+    return [words_of(text.split("\n\n")[0]) for text in _RULES.split(comment)[1:]]
+
+
+def families_in(comments):
+    """The families of constants that comments name: BP_COPY_*, BP_MAP_*_BIT."""
+    text = " ".join(comment for found in comments.values() for comment in found)
+    return sorted(set(re.findall(r"\bBP_[A-Z0-9_]+_\*(?:_BIT)?", text)))
 
 
 # --- pointers in structs ---
@@ -117,20 +167,30 @@ def stride_of(struct, member):
 
 # --- slots ---
 
-def _sentences(struct, member):
-    """{keyword: text} of a slot's comment, plus 'head', 'band' and 'with'."""
-    pieces = _KEYWORDS.split(member.comment)
-    head = _HEAD.match(pieces[0])
-    if head is None or head.group(1) != member.name:
-        fail(struct.file, member.line,
-             f"{struct.name}.{member.name}: expected a comment above it that begins with "
-             f"'{member.name}: ' or '{member.name} (band NAME): '")
-    found = {"head": pieces[0][head.end():].strip(), "band": head.group(2), "with": None}
+def tagged(file, line, what, comment):
+    """({keyword: (qualifier, text)}, prose before the first). A statement runs to the next keyword
+    or to an empty line; what follows an empty line is prose again."""
+    pieces = _KEYWORDS.split(comment)
+    found = {}
     for keyword, qualifier, text in zip(pieces[1::3], pieces[2::3], pieces[3::3]):
         if keyword in found:
-            fail(struct.file, member.line,
-                 f"{struct.name}.{member.name}: expected '{keyword}:' once, found it twice")
-        found[keyword] = text.strip()
+            fail(file, line, f"{what}: expected '{keyword}:' once, found it twice")
+        found[keyword] = (qualifier, words_of(text.split("\n\n")[0]))
+    return found, pieces[0]
+
+
+def _sentences(struct, member):
+    """{keyword: text} of a slot's comment, plus 'head', 'band' and 'with'."""
+    what = f"{struct.name}.{member.name}"
+    said, prose = tagged(struct.file, member.line, what, member.comment)
+    head = _HEAD.match(prose)
+    if head is None or head.group(1) != member.name:
+        fail(struct.file, member.line,
+             f"{what}: expected a comment above it that begins with '{member.name}: ' or "
+             f"'{member.name} (band NAME): '")
+    found = {"head": prose[head.end():].strip(), "band": head.group(2), "with": None}
+    for keyword, (qualifier, text) in said.items():
+        found[keyword] = text
         if qualifier and qualifier.startswith("with "):
             found["with"] = qualifier.removeprefix("with ")
     return found
@@ -181,6 +241,8 @@ def slot_of(struct, member, handles):
              f"{struct.name}.{member.name}: expected 'Blocks: ' and yes, no or when")
     absent = said.get("Absent")
     return {
+        "table": struct.name,
+        "name": member.name,
         "returns": member.type.split(" (*)")[0],
         "parameters": [{"name": p.name, "type": p.type, "direction": d}
                        for p, d in zip(member.parameters, directions)],
@@ -188,7 +250,9 @@ def slot_of(struct, member, handles):
         "errors": said.get("Errors"),
         "ownership": said.get("Ownership"),
         "threads": _thread_classes(struct, member, said.get("Threads")),
+        "threads_in_words": said.get("Threads"),
         "blocks": said["Blocks"],
+        "may_block": not re.match(r"(no|it should not)\b", said["Blocks"]),
         "absent": absent,
         "band": said["band"],
         "pair": said["with"],
@@ -219,27 +283,6 @@ def check_coverage(struct, slots):
         if slot["pair"] and slot["pair"] not in slots:
             fail(struct.file, line, f"{struct.name}.{name}: 'Absent (with {slot['pair']})' names "
                                     f"no slot of this struct")
-
-
-# --- constants ---
-
-def evaluate(expression, values, macros, where):
-    """An integer constant expression of the headers as a number."""
-    for _ in range(8):
-        call = re.search(r"\b(BP_\w+)\(([^()]*)\)", expression)
-        if call is None or call.group(1) not in macros:
-            break
-        parameters, body = macros[call.group(1)]
-        for parameter, argument in zip(parameters, call.group(2).split(",")):
-            body = re.sub(rf"\b{parameter}\b", argument.strip(), body)
-        expression = expression.replace(call.group(), f"({body})")
-    expression = re.sub(r"\((u?int\d+_t)\)", "", expression)
-    expression = re.sub(r"\bUINT64_MAX\b", str(2**64 - 1), expression)
-    expression = re.sub(r"\b(0x[0-9a-fA-F]+|\d+)[uU]\b", r"\1", expression)
-    expression = re.sub(r"\bBP_\w+\b", lambda m: str(values.get(m.group(), m.group())), expression)
-    if not re.fullmatch(r"[0-9a-fA-Fx+*<|() -]+", expression):
-        raise AbiError(f"{where}: expected an integer, found '{expression}'")
-    return int(eval(expression, {"__builtins__": {}}))  # digits and operators only, checked above
 
 
 def scalar_bytes(type_name, aliases):

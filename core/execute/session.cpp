@@ -12,40 +12,6 @@
 #include "core/plan/planner.hpp"
 
 namespace bp {
-namespace {
-
-constexpr size_t kMaxPlans = 64;
-
-using ValueTypes = std::vector<std::pair<ValueId, ArgType>>;
-
-bool same_types(const ValueTypes& a, const ValueTypes& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    return x.first == y.first && x.second.dtype == y.second.dtype &&
-           x.second.sizes == y.second.sizes && x.second.strides == y.second.strides &&
-           x.second.offset_bytes == y.second.offset_bytes;
-  });
-}
-
-std::string host_value_key(const std::unordered_map<ValueId, HostTensor>& values) {
-  std::map<ValueId, const HostTensor*> ordered;
-  for (const auto& [id, value] : values) ordered.emplace(id, &value);
-  std::string key;
-  for (const auto& [id, value] : ordered) {
-    key += std::to_string(id) + ":" + to_string(value->sizes);
-    key.append(static_cast<const char*>(value->data), value->bytes);
-  }
-  return key;
-}
-
-}  // namespace
-
-struct Session::CachedSegment {
-  NodeId first;
-  ValueTypes types;
-  std::string host_values;
-  std::shared_ptr<const Segment> segment;
-};
-
 Session::Session(Runtime& runtime, Graph graph, const SessionArgs& args)
     : runtime_(&runtime),
       graph_(std::move(graph)),
@@ -63,6 +29,7 @@ Result<Ref<Session>> Session::create(Runtime& runtime, Graph graph, const Sessio
   auto session = Ref<Session>::adopt(new Session(runtime, std::move(graph), args));
   BP_TRY(session->choose_devices(args));
   BP_TRY(session->prepare(args));
+  BP_TRY(session->plan_ahead());
   return session;
 }
 
@@ -119,6 +86,9 @@ Status Session::prepare(const SessionArgs& args) {
     BP_TRY_ASSIGN(graph_, graph_.with_input_sizes(sizes));
   }
   BP_TRY(fold_and_clean());
+  for (const Value& value : graph_.values()) {
+    if (value.constant != nullptr) own_constants_.insert(value.constant.get());
+  }
   describe_io();
   last_use_.assign(graph_.values().size(), 0);
   for (NodeId id = 0; id < graph_.nodes().size(); ++id) {
@@ -132,33 +102,33 @@ Status Session::prepare(const SessionArgs& args) {
 
 Status Session::fold_and_clean() {
   PassOptions options;
-  Device* host = runtime_->host_device();
-  if (host != nullptr) {
-    options.fold = [this, host](const Graph& graph,
-                                const Node& node) -> Result<std::vector<HostTensor>> {
-      std::vector<Ref<Tensor>> inputs;
-      std::vector<Tensor*> pointers;
-      for (const ValueId id : node.inputs) {
-        inputs.push_back(id == kNoValue ? nullptr : Tensor::wrap_host(*graph.value(id).constant));
-        pointers.push_back(inputs.back().get());
-      }
-      std::vector<Ref<Tensor>> outputs(node.outputs.size());
-      const CallArgs args{.op = node.op,
-                          .inputs = pointers,
-                          .attributes = node.attributes.data(),
-                          .stream = nullptr,
-                          .device = host,
-                          .deterministic = deterministic_};
-      BP_TRY(call(*runtime_, args, outputs));
-      std::vector<HostTensor> values;
-      for (const Ref<Tensor>& output : outputs) {
-        BP_TRY_ASSIGN(HostTensor value, copy_to_host(output));
-        values.push_back(std::move(value));
-      }
-      return values;
-    };
+  if (runtime_->host_device() != nullptr) {
+    options.fold = [this](const Graph& graph, const Node& node) { return fold(graph, node); };
   }
   return run_passes(&graph_, options);
+}
+
+Result<std::vector<HostTensor>> Session::fold(const Graph& graph, const Node& node) {
+  std::vector<Ref<Tensor>> inputs;
+  std::vector<Tensor*> pointers;
+  for (const ValueId id : node.inputs) {
+    inputs.push_back(id == kNoValue ? nullptr : Tensor::wrap_host(*graph.value(id).constant));
+    pointers.push_back(inputs.back().get());
+  }
+  std::vector<Ref<Tensor>> outputs(node.outputs.size());
+  const CallArgs args{.op = node.op,
+                      .inputs = pointers,
+                      .attributes = node.attributes.data(),
+                      .stream = nullptr,
+                      .device = runtime_->host_device(),
+                      .deterministic = deterministic_};
+  BP_TRY(call(*runtime_, args, outputs));
+  std::vector<HostTensor> values;
+  for (const Ref<Tensor>& output : outputs) {
+    BP_TRY_ASSIGN(HostTensor value, copy_to_host(output));
+    values.push_back(std::move(value));
+  }
+  return values;
 }
 
 void Session::describe_io() {
@@ -230,52 +200,65 @@ Result<std::vector<Ref<Tensor>>> Session::order_inputs(std::span<const NamedTens
   return ordered;
 }
 
-Result<std::shared_ptr<const Segment>> Session::segment_for(
-    NodeId first, std::span<const Ref<Tensor>> values,
-    const std::unordered_map<ValueId, HostTensor>& host_values, const RunContext& context) {
-  ValueTypes types;
-  for (ValueId id = 0; id < values.size(); ++id) {
-    if (!values[id]) continue;
-    const Tensor& tensor = *values[id];
-    types.emplace_back(id, ArgType{.dtype = tensor.dtype(),
-                                   .sizes = tensor.sizes(),
-                                   .strides = tensor.strides(),
-                                   .offset_bytes = tensor.offset_bytes() % 256,
-                                   .host_data = nullptr});
-  }
-  const std::string key = host_value_key(host_values);
-  {
-    std::lock_guard lock(plans_mutex_);
-    for (auto plan = plans_.rbegin(); plan != plans_.rend(); ++plan) {
-      if ((*plan)->first != first || (*plan)->host_values != key) continue;
-      if (same_types((*plan)->types, types)) return (*plan)->segment;
-    }
-  }
+Result<std::shared_ptr<const Segment>> Session::segment_for(const PlanPoint& point,
+                                                            const RunContext& context) {
+  if (auto known = plans_.find(point)) return known;
   PlanRequest request{.graph = graph_,
-                      .first = first,
+                      .first = point.first,
                       .devices = devices_,
                       .fallbacks = fallbacks_,
                       .fallback_chosen = fallback_chosen_,
                       .deterministic = deterministic_,
-                      .live_ins = {types.begin(), types.end()},
-                      .host_values = host_values,
-                      .constant = [this, &context](const auto& constant, Device& device) {
-                        return constant_on(constant, context.stream_of(device));
-                      }};
-  BP_TRY_ASSIGN(const std::shared_ptr<const Segment> segment, plan_segment(request));
-  std::lock_guard lock(plans_mutex_);
-  if (plans_.size() == kMaxPlans) plans_.erase(plans_.begin());
-  plans_.push_back(
-      std::make_shared<CachedSegment>(CachedSegment{first, std::move(types), key, segment}));
+                      .live_ins = {},
+                      .host_values = point.host_values,
+                      .constant =
+                          [this, &context](const auto& constant, Device& device) {
+                            return constant_on(constant, context.stream_of(device));
+                          },
+                      .fold = {}};
+  if (runtime_->host_device() != nullptr) {
+    request.fold = [this](const Graph& graph, const Node& node) { return fold(graph, node); };
+  }
+  for (ValueId id = 0; id < point.values.size(); ++id) {
+    if (!point.values[id]) continue;
+    const Tensor& tensor = *point.values[id];
+    request.live_ins[id] = {.dtype = tensor.dtype(),
+                            .sizes = tensor.sizes(),
+                            .strides = tensor.strides(),
+                            .offset_bytes = tensor.offset_bytes() % 256,
+                            .host_data = nullptr};
+  }
+  BP_TRY_ASSIGN(std::shared_ptr<const Segment> segment, plan_segment(request));
+  plans_.insert(point, segment);
   return segment;
+}
+
+Status Session::plan_ahead() {
+  std::vector<Ref<Tensor>> values(graph_.values().size());
+  for (const ValueId id : graph_.inputs()) {
+    const TensorType& type = graph_.value(id).type;
+    if (!type.has_rank || !all_known(type.sizes)) return {};
+    // Planning looks at types only, and at the memory of no input.
+    values[id] = Tensor::wrap_host(
+        {.dtype = type.dtype, .sizes = type.sizes, .data = nullptr, .bytes = 0, .owner = nullptr});
+  }
+  BP_TRY_ASSIGN(std::unique_ptr<RunContext> context, make_context());
+  auto segment = contain([&] { return segment_for({0, values, {}}, *context); });
+  BP_TRY(segment);
+  {
+    const std::lock_guard lock(newest_run_mutex_);
+    newest_run_ = {*segment};
+  }
+  const std::lock_guard lock(contexts_mutex_);
+  idle_contexts_.push_back(std::move(context));
+  ++contexts_made_;
+  return {};
 }
 
 Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>& constant,
                                          Stream& stream) {
   Device& device = stream.device();
-  // The constants of decompositions belong to one plan; only the graph's own are kept.
-  const bool own = std::any_of(graph_.values().begin(), graph_.values().end(),
-                               [&](const Value& value) { return value.constant == constant; });
+  const bool own = own_constants_.contains(constant.get());
   std::lock_guard lock(constants_mutex_);
   const auto key = std::make_pair(constant.get(), &device);
   if (const auto found = constants_.find(key); found != constants_.end()) return found->second;
@@ -313,7 +296,7 @@ PlacementCounts Session::placement_counts() const {
 }
 
 std::vector<PlacementRow> Session::placements() const {
-  std::lock_guard lock(plans_mutex_);
+  const std::lock_guard lock(newest_run_mutex_);
   std::vector<PlacementRow> rows;
   for (const auto& segment : newest_run_) {
     for (const NodeRoute& route : segment->routes) {
@@ -323,11 +306,6 @@ std::vector<PlacementRow> Session::placements() const {
     }
   }
   return rows;
-}
-
-size_t Session::plan_count() const {
-  std::lock_guard lock(plans_mutex_);
-  return plans_.size();
 }
 
 }  // namespace bp

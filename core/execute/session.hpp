@@ -14,12 +14,13 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "core/base/ref.hpp"
 #include "core/base/status.hpp"
+#include "core/execute/plan_cache.hpp"
 #include "core/execute/run_control.hpp"
 #include "core/graph/graph.hpp"
 #include "core/plan/plan.hpp"
@@ -89,8 +90,10 @@ using NamedTensor = std::pair<std::string, Ref<Tensor>>;
 
 class Session : public Counted<Session> {
  public:
-  /// Runs the neutral passes (folding on the host device, if one is loaded) and checks that every
-  /// node can be planned where sizes are known. Errors: as for planning.
+  /// Runs the neutral passes (folding on the host device, if one is loaded). Where the sizes of all
+  /// inputs are fixed, plans up to the first node whose sizes or host values only a run knows, for
+  /// inputs that are contiguous, and brings the weights to the devices. Errors: those of the passes
+  /// and of planning.
   static Result<Ref<Session>> create(Runtime& runtime, Graph graph, const SessionArgs& args);
 
   std::span<const SessionIo> inputs() const { return inputs_; }
@@ -107,18 +110,18 @@ class Session : public Counted<Session> {
   Result<std::vector<Ref<Tensor>>> run(std::span<const NamedTensor> inputs,
                                        const RunOptions& options = {});
 
-  /// How the newest plan places the nodes; empty before the first run.
+  /// How the newest run, or else what was planned ahead, places the nodes.
   PlacementCounts placement_counts() const;
   std::vector<PlacementRow> placements() const;
   /// What the memory limit is held against, now.
   uint64_t memory_used_bytes() const { return budget_->used_bytes(); }
   /// Plans made and kept.
-  size_t plan_count() const;
+  size_t plan_count() const { return plans_.size(); }
 
  private:
+  static constexpr size_t kMaxPlans = 64;
   friend class Counted<Session>;
   friend class Ref<Session>;
-  struct CachedSegment;
   class ContextPlace;
 
   Session(Runtime& runtime, Graph graph, const SessionArgs& args);
@@ -127,6 +130,8 @@ class Session : public Counted<Session> {
   Status prepare(const SessionArgs& args);
   void describe_io();
   Status fold_and_clean();
+  Status plan_ahead();
+  Result<std::vector<HostTensor>> fold(const Graph& graph, const Node& node);
   Result<std::vector<Ref<Tensor>>> order_inputs(std::span<const NamedTensor> inputs) const;
   Status check_io(std::string_view role, const SessionIo& io, const Tensor& tensor,
                   std::map<std::string, int64_t>* symbols) const;
@@ -142,9 +147,8 @@ class Session : public Counted<Session> {
   Status fill_bound(const RunContext& context, std::span<const Ref<Tensor>> bound,
                     std::vector<Ref<Tensor>>* outputs) const;
   /// Planned where it is not cached; constants go up on the context's streams.
-  Result<std::shared_ptr<const Segment>> segment_for(
-      NodeId first, std::span<const Ref<Tensor>> values,
-      const std::unordered_map<ValueId, HostTensor>& host_values, const RunContext& context);
+  Result<std::shared_ptr<const Segment>> segment_for(const PlanPoint& point,
+                                                     const RunContext& context);
   Result<Ref<Tensor>> constant_on(const std::shared_ptr<const HostTensor>& constant,
                                   Stream& stream);
   Status wait_for_place(std::unique_lock<std::mutex>& lock, const RunControl* control);
@@ -163,11 +167,12 @@ class Session : public Counted<Session> {
   std::vector<SessionIo> outputs_;
   std::vector<NodeId> last_use_;  // per value: the last node that reads it
 
+  std::unordered_set<const HostTensor*> own_constants_;  // the graph's; others belong to a plan
   std::mutex constants_mutex_;
   std::map<std::pair<const HostTensor*, Device*>, Ref<Tensor>> constants_;
 
-  mutable std::mutex plans_mutex_;
-  std::vector<std::shared_ptr<CachedSegment>> plans_;  // newest use last
+  PlanCache plans_{kMaxPlans};
+  mutable std::mutex newest_run_mutex_;
   std::vector<std::shared_ptr<const Segment>> newest_run_;
 
   std::mutex contexts_mutex_;

@@ -162,13 +162,13 @@ Status Session::upload(std::span<const Ref<Tensor>> inputs, RunContext& context,
 Status Session::run_segments(RunContext& context, RunState* state,
                              std::vector<Ref<Tensor>>* all_values) {
   std::vector<Ref<Tensor>>& values = *all_values;
-  std::unordered_map<ValueId, HostTensor> host_values;
+  HostValues host_values;
   std::vector<std::shared_ptr<const Segment>> segments;
   NodeId first = 0;
   bool done = false;
   while (!done) {
     BP_TRY_ASSIGN(const std::shared_ptr<const Segment> segment,
-                  segment_for(first, values, host_values, context));
+                  segment_for({first, values, host_values}, context));
     BP_TRY_ASSIGN(SegmentInstance * instance, context.instance_of(segment));
     BP_TRY(instance->run(graph_, state, &values));
     segments.push_back(segment);
@@ -185,7 +185,7 @@ Status Session::run_segments(RunContext& context, RunState* state,
       if (last_use_[value] <= first) values[value] = nullptr;
     }
   }
-  std::lock_guard lock(plans_mutex_);
+  const std::lock_guard lock(newest_run_mutex_);
   if (newest_run_ != segments) newest_run_ = std::move(segments);
   return {};
 }

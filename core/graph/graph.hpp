@@ -102,6 +102,7 @@ class Graph final : public GraphBuilder {
   // For passes (core/passes/passes.hpp).
   /// Value `id` becomes a constant; its producer no longer makes it (kNoValue in its outputs).
   void replace_with_constant(ValueId id, HostTensor tensor);
+  void replace_with_constant(ValueId id, std::shared_ptr<const HostTensor> constant);
   /// Every use of value v, outputs too, becomes `replacement[v]`, which is made before v.
   void replace_uses(std::span<const ValueId> replacement);
   /// Drops nodes whose outputs nobody uses, and values nobody makes or reads but inputs; ids

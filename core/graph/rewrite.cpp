@@ -19,14 +19,18 @@ Status internal(const std::string& words) { return {BP_INTERNAL, "broken graph: 
 }  // namespace
 
 void Graph::replace_with_constant(ValueId id, HostTensor tensor) {
+  replace_with_constant(id, std::make_shared<const HostTensor>(std::move(tensor)));
+}
+
+void Graph::replace_with_constant(ValueId id, std::shared_ptr<const HostTensor> constant) {
   Value& value = values_[id];
   if (value.producer != kNoNode) {
     auto& outputs = nodes_[value.producer].outputs;
     std::replace(outputs.begin(), outputs.end(), id, kNoValue);
     value.producer = kNoNode;
   }
-  value.type = {.dtype = tensor.dtype, .has_rank = true, .sizes = tensor.sizes};
-  value.constant = std::make_shared<const HostTensor>(std::move(tensor));
+  value.type = {.dtype = constant->dtype, .has_rank = true, .sizes = constant->sizes};
+  value.constant = std::move(constant);
 }
 
 void Graph::replace_uses(std::span<const ValueId> replacement) {

@@ -76,6 +76,7 @@ class Planner {
   Status plan_resolved(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
   Status plan_elsewhere(Scope& scope, const Node& node, PlanDevice where, const Route& refused);
   Status plan_native(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
+  Result<Graph> fold_parts(const Scope& scope, const Node& node, const Graph& parts);
   Status plan_graph(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
   Status plan_view(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
 
@@ -301,9 +302,34 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
   return {};
 }
 
+// What a decomposition makes of constants alone is made now, and not at each run.
+Result<Graph> Planner::fold_parts(const Scope& scope, const Node& node, const Graph& parts) {
+  Graph graph = parts;
+  bool has_constants = false;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueId input = node.inputs[i];
+    if (input == kNoValue || scope.graph.value(input).constant == nullptr) continue;
+    graph.replace_with_constant(graph.inputs()[i], scope.graph.value(input).constant);
+    has_constants = true;
+  }
+  if (!has_constants || !request_.fold) return graph;
+  const auto fold = [this](const Graph& g, const Node& n) -> Result<std::vector<HostTensor>> {
+    uint64_t bytes = 0;
+    for (const ValueId input : n.inputs) {
+      if (input != kNoValue) bytes += g.value(input).constant->bytes;
+    }
+    // Each plan has its own results: with weights they would take more memory than they save work.
+    constexpr uint64_t kMostBytes = 64 << 10;
+    if (bytes > kMostBytes) return Status(BP_UNSUPPORTED, "weights stay as they are");
+    return request_.fold(g, n);
+  };
+  BP_TRY(run_passes(&graph, {.fold = fold}));
+  return graph;
+}
+
 Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
                            const Route& resolved) {
-  const Graph& graph = *resolved.graph;
+  BP_TRY_ASSIGN(const Graph graph, fold_parts(scope, node, *resolved.graph));
   Scope inner(graph);
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     if (node.inputs[i] != kNoValue) inner.places[graph.inputs()[i]] = scope.places[node.inputs[i]];

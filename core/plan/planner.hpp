@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/passes/passes.hpp"
 #include "core/plan/plan.hpp"
 
 namespace bp {
@@ -31,6 +32,9 @@ struct PlanRequest {
   /// The device's copy of a constant; uploads it at the first call.
   std::function<Result<Ref<Tensor>>(const std::shared_ptr<const HostTensor>&, Device&)> constant;
   /// Decompositions' constants are uploaded like weights, but belong to the plan alone.
+  /// Works out parts of decompositions whose inputs are constants; empty: they are computed at
+  /// each run.
+  FoldFn fold = {};
 };
 
 /// Errors name the node: inference, UNSUPPORTED with every reason, OUT_OF_MEMORY for constants.

@@ -25,13 +25,13 @@ class PlanTest : public DeviceTest {
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     return made.ok() ? *made : kNoValue;
   }
-  ValueId constant(Graph& graph, const std::vector<float>& values) {
+  ValueId constant(Graph& graph, const std::vector<float>& values, const std::string& name = "w") {
     void* data = nullptr;
     const auto count = static_cast<int64_t>(values.size());
     auto tensor = HostTensor::allocate(BP_DTYPE_F32, {count}, &data);
     EXPECT_TRUE(tensor.ok());
     std::copy(values.begin(), values.end(), static_cast<float*>(data));
-    return *graph.add_constant("w", *tensor);
+    return *graph.add_constant(name, *tensor);
   }
   Ref<Session> session(Graph graph, const std::vector<ValueId>& outputs,
                        std::map<std::string, int64_t> dims = {},
@@ -168,6 +168,90 @@ TEST_P(PlanTest, AnsweredConstant_NoNodes_IsACopyEachTime) {
   EXPECT_EQ(values(second), (std::vector<double>{5, 6}));
 }
 
+TEST_P(PlanTest, FixedSizes_ArePlannedAtCreate) {
+  Graph graph(runtime_->registry());
+  const ValueId x = input(graph, "x", {3});
+  const ValueId y = node(graph, "add", {x, constant(graph, {1, 2, 3})});
+  const Ref<Session> s = session(std::move(graph), {y});
+  ASSERT_TRUE(s);
+  EXPECT_EQ(s->plan_count(), 1u);
+  ASSERT_EQ(s->placements().size(), 1u);
+  EXPECT_FALSE(s->placements()[0].kernels.empty());
+  EXPECT_EQ(values(run(*s, {{"x", upload_f32({3}, {1, 1, 1})}})[0]),
+            (std::vector<double>{2, 3, 4}));
+  EXPECT_EQ(s->plan_count(), 1u) << "the run used the plan that was there";
+}
+
+TEST_P(PlanTest, UnknownSizes_ArePlannedAtTheFirstRun) {
+  Graph graph(runtime_->registry());
+  const ValueId x = input(graph, "x", {graph.symbol("N")});
+  const ValueId y = node(graph, "relu", {x});
+  const Ref<Session> s = session(std::move(graph), {y});
+  ASSERT_TRUE(s);
+  EXPECT_EQ(s->plan_count(), 0u);
+  for (const int64_t size : {2, 3, 2, 3}) {
+    const auto count = static_cast<size_t>(size);
+    run(*s, {{"x", upload_f32({size}, std::vector<double>(count, 1))}});
+  }
+  EXPECT_EQ(s->plan_count(), 2u);
+}
+
+TEST_P(PlanTest, MoreShapesThanPlansAreKept_EachGivesItsOwnResult) {
+  Graph graph(runtime_->registry());
+  const ValueId x = input(graph, "x", {graph.symbol("N")});
+  const ValueId y = node(graph, "add", {x, x});
+  const Ref<Session> s = session(std::move(graph), {y});
+  ASSERT_TRUE(s);
+  for (int round = 0; round < 2; ++round) {
+    for (int64_t size = 1; size < 100; ++size) {
+      const std::vector<double> ones(static_cast<size_t>(size), 1);
+      const auto outputs = run(*s, {{"x", upload_f32({size}, ones)}});
+      ASSERT_EQ(values(outputs[0]), std::vector<double>(ones.size(), 2)) << size;
+    }
+  }
+  EXPECT_EQ(s->plan_count(), 64u);
+}
+
+/// Devices without a kernel for what the tests below decompose.
+using DecomposedPlanTest = PlanTest;
+
+TEST_P(DecomposedPlanTest, ConstantParts_AreWorkedOutWhenPlanned) {
+  // Batch normalization: the square root, the division and the products of its four parameters.
+  const auto launches_per_run = [this](bool constant_parameters, std::vector<double>* out_values) {
+    Graph graph(runtime_->registry());
+    std::vector<ValueId> inputs = {input(graph, "x", {2, 2, 3})};
+    std::vector<NamedTensor> named = {
+        {"x", upload_f32({2, 2, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})}};
+    const std::vector<std::vector<float>> parameters = {{2, 3}, {1, -1}, {0.5, 0.25}, {4, 9}};
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const std::string name = "p" + std::to_string(i);
+      if (constant_parameters) {
+        inputs.push_back(constant(graph, parameters[i], name));
+      } else {
+        inputs.push_back(input(graph, name, {2}));
+        named.emplace_back(name, upload_f32({2}, {parameters[i].begin(), parameters[i].end()}));
+      }
+    }
+    const ValueId y = node(graph, "batch_norm", inputs);
+    const Ref<Session> s = session(std::move(graph), {y});
+    if (!s) return uint64_t{0};
+    EXPECT_EQ(s->placement_counts().decomposed, 1u);
+    const uint64_t before = device_->counters().launches.load();
+    *out_values = values(run(*s, named)[0]);
+    return device_->counters().launches.load() - before;
+  };
+  std::vector<double> folded;
+  std::vector<double> computed;
+  const uint64_t launches = launches_per_run(true, &folded);
+  EXPECT_LT(launches, launches_per_run(false, &computed));
+  ASSERT_EQ(folded.size(), 12u);
+  ASSERT_EQ(computed.size(), 12u);
+  for (size_t i = 0; i < folded.size(); ++i) EXPECT_NEAR(folded[i], computed[i], 1e-5) << i;
+  EXPECT_NEAR(folded[0], (1 - 0.5) / 2 * 2 + 1, 1e-4);
+  EXPECT_NEAR(folded[3], (4 - 0.25) / 3 * 3 - 1, 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DecomposedPlanTest, testing::Values("npu:0"), device_test_name);
 INSTANTIATE_TEST_SUITE_P(Devices, PlanTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
                          device_test_name);
 

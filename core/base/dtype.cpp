@@ -13,14 +13,15 @@ struct DtypeRow {
   uint32_t bits;
 };
 
-constexpr std::array<DtypeRow, 22> kRows = {{
+constexpr std::array<DtypeRow, 26> kRows = {{
     {"none", 0},   {"bool", 8},     {"i8", 8},     {"i16", 16},       {"i32", 32},
     {"i64", 64},   {"u8", 8},       {"u16", 16},   {"u32", 32},       {"u64", 64},
     {"f16", 16},   {"bf16", 16},    {"f32", 32},   {"f64", 64},       {"c64", 64},
     {"c128", 128}, {"f8e4m3fn", 8}, {"f8e5m2", 8}, {"f8e4m3fnuz", 8}, {"f8e5m2fnuz", 8},
-    {"i4", 4},     {"u4", 4},
+    {"i4", 4},     {"u4", 4},       {"i2", 2},     {"u2", 2},         {"f4e2m1", 4},
+    {"f8e8m0", 8},
 }};
-static_assert(kRows.size() == BP_DTYPE_U4 + 1);
+static_assert(kRows.size() == BP_DTYPE_F8E8M0 + 1);
 
 }  // namespace
 

@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kMaxKernelCount = 65536;
 constexpr uint32_t kMaxArrayCount = 256;
 constexpr uint32_t kMaxAlignment = 256;  // no more is known of tensors, and given to copies
-constexpr uint64_t kKnownDtypes = (BP_DTYPE_BIT(BP_DTYPE_U4) << 1) - 2;  // all but NONE
+constexpr uint64_t kKnownDtypes = (BP_DTYPE_BIT(BP_DTYPE_F8E8M0) << 1) - 2;  // all but NONE
 
 // What is wrong with it in itself; nullptr: nothing.
 const char* defect_of(const bp_kernel& kernel) {

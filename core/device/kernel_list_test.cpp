@@ -86,6 +86,22 @@ TEST_F(ValidateKernels, ValidateKernels_GoodKernel_IsAMaskedCopy) {
   EXPECT_EQ(record.arg_rules[0].alignment_bytes, 16u);
 }
 
+TEST_F(ValidateKernels, ValidateKernels_OperatorOfAVendor_IsTaken) {
+  kernel_.op = {"npu.fuse", 8};
+  EXPECT_EQ(refusal(), "");
+  EXPECT_EQ(validate({&kernel_})->kernels[0].op, "npu.fuse");
+}
+
+TEST_F(ValidateKernels, ValidateKernels_NewestDtype_IsKnown) {
+  constexpr uint64_t kNewest[] = {BP_DTYPE_BIT(BP_DTYPE_I2) | BP_DTYPE_BIT(BP_DTYPE_F8E8M0),
+                                  BP_DTYPE_BIT(BP_DTYPE_F8E8M0) << 1};
+  kernel_.dtype_masks = kNewest;
+  const auto list = validate({&kernel_});
+  ASSERT_EQ(list->kernels.size(), 1u);
+  EXPECT_EQ(list->kernels[0].dtype_masks[0], kNewest[0]);
+  EXPECT_EQ(list->kernels[0].dtype_masks[1], 0u);
+}
+
 TEST_F(ValidateKernels, ValidateKernels_EverySize_IsCopiedOrRefused) {
   for (uint32_t bytes = 8; bytes <= sizeof(bp_kernel) + 32; bytes += 8) {
     const auto memory = std::make_unique<std::byte[]>(bytes);  // exact, for sanitizers

@@ -35,23 +35,23 @@ bp_status mem_copy(bp_device* self, const bp_copy_args* args) {
   return device.copy(*args);
 }
 
-bp_status mem_fill(bp_device* self, bp_stream* stream, const bp_fill_args* args) {
+bp_status mem_fill(bp_device* self, const bp_fill_args* args) {
   FakeDevice& device = FakeDevice::from(self);
   const CallScope scope(device);
   ++device.native_fill_count;
-  if (stream == nullptr) return device.fill(*args);
+  if (args->stream == nullptr) return device.fill(*args);
   const std::lock_guard lock(device.stream_mutex);
-  reinterpret_cast<FakeStream*>(stream)->tasks.push_back(
-      [&device, copy = *args](bp_status* failure) {
+  reinterpret_cast<FakeStream*>(args->stream)
+      ->tasks.push_back([&device, copy = *args](bp_status* failure) {
         if (*failure == BP_OK) *failure = device.fill(copy);
         return true;
       });
   return BP_OK;
 }
 
-bp_status host_alloc(bp_device* self, uint64_t bytes, void** out_ptr) {
+bp_status host_alloc(bp_device* self, const bp_host_alloc_args* args, void** out_ptr) {
   const CallScope scope(FakeDevice::from(self));
-  *out_ptr = ::operator new (bytes, std::align_val_t{64});
+  *out_ptr = ::operator new (args->bytes, std::align_val_t{64});
   return BP_OK;
 }
 
@@ -236,10 +236,15 @@ bp_status Opened::copy_to_device(bp_stream* stream, uint64_t handle, const void*
   return table.stream.mem_copy_async(stream, &args);
 }
 
+bp_status Opened::host_alloc(uint64_t bytes, void** out_ptr) {
+  const bp_host_alloc_args args{sizeof(bp_host_alloc_args), 0, bytes};
+  return table.memory.host_alloc(table.pinned_self, &args, out_ptr);
+}
+
 bp_status Opened::fill(bp_stream* stream, bp_mem dst, uint64_t bytes, uint64_t pattern,
                        uint32_t pattern_bytes) {
-  const bp_fill_args args{sizeof(bp_fill_args), 0, dst, bytes, pattern, pattern_bytes, 0};
-  return table.memory.mem_fill(table.fill_self, stream, &args);
+  const bp_fill_args args{sizeof(bp_fill_args), 0, dst, bytes, pattern, pattern_bytes, 0, stream};
+  return table.memory.mem_fill(table.fill_self, &args);
 }
 
 bp_launch_args Opened::launch_args(uint64_t op_seq) {

@@ -150,6 +150,7 @@ class Opened {
   /// All bytes of an allocation, past the slots.
   std::vector<std::byte> bytes_of(uint64_t handle);
   bp_status copy_to_device(bp_stream* stream, uint64_t handle, const void* source, uint64_t bytes);
+  bp_status host_alloc(uint64_t bytes, void** out_ptr);
   bp_status fill(bp_stream* stream, bp_mem dst, uint64_t bytes, uint64_t pattern,
                  uint32_t pattern_bytes);
   /// Launches the fake's kernel, without tensors.

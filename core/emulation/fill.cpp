@@ -117,10 +117,13 @@ bp_status fill_staged_async(Emulation& emulation, bp_stream* stream, const bp_fi
 bp_status fill_now(Emulation& emulation, const bp_fill_args& args) {
   if (emulation.emulates(BP_FEATURE_FILL_BIT)) return fill_staged(emulation, args);
   const auto lock = emulation.lock_call();
-  return emulation.native().memory.mem_fill(emulation.native().device, nullptr, &args);
+  bp_fill_args now = args;
+  now.stream = nullptr;
+  return emulation.native().memory.mem_fill(emulation.native().device, &now);
 }
 
-bp_status fill_on_stream(Emulation& emulation, bp_stream* stream, const bp_fill_args& args) {
+bp_status fill_on_stream(Emulation& emulation, const bp_fill_args& args) {
+  bp_stream* stream = args.stream;
   if (emulation.emulates(BP_FEATURE_ASYNC_BIT)) {
     return EmulatedStream::from(stream).queue->enqueue(make_work([&emulation, stream, copy = args] {
       const bp_status status = fill_now(emulation, copy);
@@ -135,16 +138,17 @@ bp_status fill_on_stream(Emulation& emulation, bp_stream* stream, const bp_fill_
     return fill_staged_async(emulation, native_stream, args);
   }
   const auto lock = emulation.lock_call();
-  return emulation.native().memory.mem_fill(emulation.native().device, native_stream, &args);
+  bp_fill_args native_args = args;
+  native_args.stream = native_stream;
+  return emulation.native().memory.mem_fill(emulation.native().device, &native_args);
 }
 
-bp_status mem_fill(bp_device* self, bp_stream* stream, const bp_fill_args* args) {
+bp_status mem_fill(bp_device* self, const bp_fill_args* args) {
   Emulation& emulation = Emulation::from(self);
   return guarded([&] {
     const bp_status status = check_args(emulation, *args);
     if (status != BP_OK) return status;
-    return stream == nullptr ? fill_now(emulation, *args)
-                             : fill_on_stream(emulation, stream, *args);
+    return args->stream == nullptr ? fill_now(emulation, *args) : fill_on_stream(emulation, *args);
   });
 }
 

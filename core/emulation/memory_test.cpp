@@ -112,7 +112,7 @@ TEST(EmulatedPinned, Memory_IsAlignedWritableAndEachItsOwn) {
   std::vector<void*> blocks;
   for (const uint64_t bytes : {1u, 63u, 64u, 65u, 100'000u}) {
     void* ptr = nullptr;
-    ASSERT_EQ(device.table.memory.host_alloc(device.table.pinned_self, bytes, &ptr), BP_OK);
+    ASSERT_EQ(device.host_alloc(bytes, &ptr), BP_OK);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(ptr) % 64, 0u);
     std::memset(ptr, 0x5A, bytes);
     blocks.push_back(ptr);
@@ -128,7 +128,7 @@ TEST(EmulatedPinned, Memory_IsAlignedWritableAndEachItsOwn) {
 TEST(EmulatedPinned, NoBytesAndNull_AreRefused) {
   Opened device;
   void* ptr = nullptr;
-  EXPECT_EQ(device.table.memory.host_alloc(device.table.pinned_self, 0, &ptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(device.host_alloc(0, &ptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(ptr, nullptr);
   EXPECT_EQ(device.table.memory.host_free(device.table.pinned_self, nullptr), BP_INVALID_ARGUMENT);
 }
@@ -136,8 +136,7 @@ TEST(EmulatedPinned, NoBytesAndNull_AreRefused) {
 TEST(EmulatedPinned, AbsurdSize_IsOutOfMemory) {
   Opened device;
   void* ptr = nullptr;
-  EXPECT_EQ(device.table.memory.host_alloc(device.table.pinned_self, UINT64_MAX, &ptr),
-            BP_OUT_OF_MEMORY);
+  EXPECT_EQ(device.host_alloc(UINT64_MAX, &ptr), BP_OUT_OF_MEMORY);
   EXPECT_EQ(ptr, nullptr);
   EXPECT_EQ(device.fake.reports().size(), 1u);
 }

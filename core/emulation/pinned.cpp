@@ -8,9 +8,10 @@
 namespace bp {
 namespace {
 
-bp_status host_alloc(bp_device* self, uint64_t bytes, void** out_ptr) {
+bp_status host_alloc(bp_device* self, const bp_host_alloc_args* args, void** out_ptr) {
   const Emulation& emulation = Emulation::from(self);
   return guarded([&] {
+    const uint64_t bytes = args->bytes;
     if (bytes == 0) {
       return emulation.fail(BP_INVALID_ARGUMENT, "host_alloc of 0 bytes; expected at least 1");
     }

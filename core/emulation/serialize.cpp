@@ -24,10 +24,10 @@ bp_status mem_copy(bp_device* self, const bp_copy_args* args) {
   return Emulation::from(self).copy_now(*args);
 }
 
-bp_status host_alloc(bp_device* self, uint64_t bytes, void** out_ptr) {
+bp_status host_alloc(bp_device* self, const bp_host_alloc_args* args, void** out_ptr) {
   Emulation& emulation = Emulation::from(self);
   const auto lock = emulation.lock_call();
-  return emulation.native().memory.host_alloc(emulation.native().device, bytes, out_ptr);
+  return emulation.native().memory.host_alloc(emulation.native().device, args, out_ptr);
 }
 
 bp_status host_free(bp_device* self, void* ptr) {

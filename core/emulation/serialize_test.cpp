@@ -42,7 +42,7 @@ void hammer(Opened& device, int round_count, std::atomic<int>* error_count) {
     const bp_map_args map_args{sizeof(bp_map_args), 0, {handle, 0}, 8, BP_MAP_READ_BIT, 0};
     expect_ok(table.memory.mem_map(table.map_self, &map_args, &ptr));
     expect_ok(table.memory.mem_unmap(table.map_self, ptr));
-    expect_ok(table.memory.host_alloc(table.pinned_self, 100, &ptr));
+    expect_ok(device.host_alloc(100, &ptr));
     expect_ok(table.memory.host_free(table.pinned_self, ptr));
     expect_ok(table.memory.mem_free(table.memory_self, handle));
   }

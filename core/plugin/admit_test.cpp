@@ -60,7 +60,10 @@ INSTANTIATE_TEST_SUITE_P(
         AbiCase{"1.3", "3.0", BP_ABI_VERSION(0, 1), BP_ABI_VERSION(1, 2), 0,
                 "the plugin needs ABI 1.3 or newer, this core has up to 1.2"},
         AbiCase{"0.1", "0.8", BP_ABI_VERSION(0, 9), BP_ABI_VERSION(1, 2), 0,
-                "the plugin was built for ABI 0.8, this core has 0.9 and newer"}));
+                "the plugin was built for ABI 0.8, this core has 0.9 and newer"},
+        AbiCase{"0.1", "0.1", BP_ABI_CORE_MIN, BP_ABI_CURRENT, 0,
+                "the plugin was built for ABI 0.1, this core has 0.2 and newer"},
+        AbiCase{"0.1", "0.2", BP_ABI_CORE_MIN, BP_ABI_CURRENT, BP_ABI_CURRENT, ""}));
 
 PluginSet load_with_kinds(const BuildKind& plugin, const BuildKind& core) {
   PluginTree tree;

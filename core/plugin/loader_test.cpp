@@ -62,7 +62,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "bp_plugin_entry threw: thrown by entry"},
         Refusal{"refusing_entry", PluginStep::kEntry, BP_INCOMPATIBLE, "refused this core"},
         Refusal{"no_kernels", PluginStep::kValidate, BP_INCOMPATIBLE,
-                "table kernel: the pointer is null"},
+                "the plugin offers no work: expected at least one of these tables: kernel; found "
+                "none"},
         Refusal{"missing_slot", PluginStep::kValidate, BP_INCOMPATIBLE,
                 "table memory lacks mem_free"},
         Refusal{"half_band", PluginStep::kValidate, BP_INCOMPATIBLE,

@@ -22,8 +22,8 @@ namespace bp {
 /// Manifest text with the core's own build kind. Members are inserted as they are.
 struct ManifestText {
   std::string id = "good";
-  std::string abi_min = "0.1";
-  std::string abi_built = "0.1";
+  std::string abi_min = "0.2";
+  std::string abi_built = "0.2";
   std::string sanitizer = core_build_kind().sanitizer;
   std::string compiler = core_build_kind().compiler;
   std::string options;  // JSON objects with commas between them

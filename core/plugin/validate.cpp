@@ -82,6 +82,25 @@ Status read_table(std::string_view name, std::span<const Band> bands,
   return {};
 }
 
+/// A table through which a plugin offers work. A new one is a line here.
+struct WorkTable {
+  std::string_view name;
+  const void* (*of)(const bp_plugin& offered);
+};
+constexpr WorkTable kWorkTables[] = {
+    {"kernel", [](const bp_plugin& offered) -> const void* { return offered.kernel; }}};
+
+Status check_offers_work(const bp_plugin& offered) {
+  std::vector<std::string_view> names;
+  for (const WorkTable& table : kWorkTables) {
+    if (table.of(offered) != nullptr) return {};
+    names.push_back(table.name);
+  }
+  return fail(BP_INCOMPATIBLE,
+              "the plugin offers no work: expected at least one of these tables: {}; found none",
+              fmt::join(names, ", "));
+}
+
 Status read_extensions(const bp_plugin& offered, std::vector<PluginExtension>* out) {
   constexpr uint64_t kMaxCount = 256;
   const uint64_t count = offered.extension_count;
@@ -139,7 +158,8 @@ Status validate_tables(Attempt* attempt) {
   BP_TRY(read_table("device", kDevice, offered.device, &tables.device));
   BP_TRY(read_table("memory", kMemory, offered.memory, &tables.memory));
   if (offered.stream) BP_TRY(read_table("stream", kStream, offered.stream, &tables.stream));
-  BP_TRY(read_table("kernel", kKernel, offered.kernel, &tables.kernel));
+  BP_TRY(check_offers_work(offered));
+  if (offered.kernel) BP_TRY(read_table("kernel", kKernel, offered.kernel, &tables.kernel));
   return read_extensions(offered, &tables.extensions);
 }
 

@@ -322,7 +322,8 @@ Status Device::fill_zero(Stream& stream, bp_mem dst, uint64_t bytes) {
   args.dst = dst;
   args.bytes = bytes;
   args.pattern_bytes = 1;
-  const bp_status code = table_.memory.mem_fill(table_.fill_self, stream.handle(), &args);
+  args.stream = stream.handle();
+  const bp_status code = table_.memory.mem_fill(table_.fill_self, &args);
   return code == BP_OK ? Status() : failure(code, "mem_fill");
 }
 

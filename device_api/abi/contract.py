@@ -23,7 +23,7 @@ def _slot_of(slot):
     return {"parameters": [f"{p['direction']} {p['name']}" for p in slot["parameters"]],
             "types": [p["type"] for p in slot["parameters"]],
             "band": slot["band"], "pair": slot["pair"], "required": slot["required"],
-            "relied_on": slot["relied_on"],
+            "relied_on": slot["relied_on"], "control": slot["is_control"],
             "statements": {keyword: text for keyword, text in said.items() if text},
             "states": statements.facts_of(slot["does"])}
 
@@ -114,9 +114,10 @@ def _statements(what, old, new):
 
 def _slot(what, old, new):
     found = _parameters(what, old, new) + _statements(what, old["statements"], new["statements"])
-    for key in ("band", "pair"):
-        if old[key] != new[key]:
-            found.append(_changed(f"{what}: its {key}", old[key], new[key]))
+    for key, words in (("band", "band"), ("pair", "pair"), ("control", "being a control call")):
+        # A record of before there were control calls says nothing of them.
+        if (old.get(key) or None) != (new[key] or None):
+            found.append(_changed(f"{what}: its {words}", old.get(key), new[key]))
     if old["required"] != new["required"]:
         words = ("is required and was optional" if new["required"]
                  else "is optional and was required")

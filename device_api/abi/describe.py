@@ -274,6 +274,17 @@ class Description:
                 parameter["struct"] = base if base in self.kinds else None
                 parameter["handle"] = base if base in self.handles else None
 
+    def mark_control_calls(self, structs):
+        """Tells of each slot whether the core gives it a deadline."""
+        for slot in all_slots(structs):
+            slot["is_control"] = False
+        slots = {slot["name"]: slot for slot in all_slots(structs)}
+        for name in statements.control_calls_in(self.headers.comments):
+            if name not in slots:
+                raise AbiError(f"device_api.h:1: Control calls: expected names of slots, found "
+                               f"'{name}'")
+            slots[name]["is_control"] = True
+
     def version(self):
         values = {constant["name"]: constant["value"] for constant in self.constants}
         needed = ("BP_ABI_MAJOR", "BP_ABI_MINOR", "BP_ABI_CORE_MIN")
@@ -305,6 +316,7 @@ class Description:
         self.check_bands_have_slots()
         self.check_functions()
         self.annotate_parameters(structs)
+        self.mark_control_calls(structs)
         macros = {name: f"({', '.join(parameters)}) {body}"
                   for name, (parameters, body) in self.headers.macros.items()}
         return {"version": self.version(), "structs": structs, "bands": list(self.bands.values()),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes simulated headers, an older and a newer ABI: generations.py OUT HEADER_DIR.
+"""Writes simulated headers, an older and a newer ABI: generations.py OUT HEADER_DIR ATTRIBUTES_H.
 
 OUT/past/backplane/*.h lack the last optional slot (its whole band), and the last optional member of
 each versioned struct; OUT/future/backplane/*.h have more of everything. Core and plugins are built
@@ -8,6 +8,9 @@ against each, from the same sources, and every pair must work (tests/abi).
 A source names members that the past does not have. So there they stay in name only, as objects
 without size (bp_past): writing one does nothing, reading one gives zero, offsets and sizes are
 those of a struct without them. This needs C++, which all sources that are built this way are.
+
+The generated structs of attributes change in the same way: the past lacks the last attribute that
+has a default, and reads as that default what it lacks; the future has one more.
 """
 
 import pathlib
@@ -29,6 +32,14 @@ struct bp_past {
   bp_past() = default;
   constexpr bp_past(T) {}
   constexpr operator T() const { return T{}; }
+  char none[0];
+};
+
+/* An attribute that this ABI does not have yet: whoever reads it gets its default. */
+template <class T, T Default>
+struct bp_past_attribute {
+  constexpr bp_past_attribute& operator=(T) { return *this; }
+  constexpr operator T() const { return Default; }
   char none[0];
 };
 
@@ -191,9 +202,65 @@ def appended_to(struct):
     return "  uint64_t future_number = BP_FUTURE_NUMBER;"
 
 
-def main(out, folder):
+# --- attributes ---
+
+ATTRIBUTES = "backplane/ops/attributes.h"
+_ATTRIBUTE_STRUCT = re.compile(r"typedef struct (bp_attrs_\w+) \{\n(.*?)\} \1;\n", re.DOTALL)
+_ATTRIBUTE = re.compile(r"  (int64_t|double) (\w+);\n\Z")
+
+
+def attribute_structs(text):
+    """[(name, type and name of its last attribute, that attribute's default)]; the latter two are
+    None where it is required, or no number."""
+    found = []
+    for match in _ATTRIBUTE_STRUCT.finditer(text):
+        name, members = match.groups()
+        last = _ATTRIBUTE.search(members)
+        defaults = re.search(rf"/\* All defaults([^*]*)\*/\nstatic inline {name} .*?\n\}}\n", text,
+                             re.DOTALL)
+        if defaults is None:
+            raise AbiError(f"attributes.h: {name}: expected a function {name}_defaults, found none")
+        required = last is None or re.search(rf"\b{last.group(2)}\b", defaults.group(1))
+        value = last and re.search(rf"  result\.{last.group(2)} = (.*);\n", defaults.group())
+        found.append((name, None, None) if required or not value
+                     else (name, last.groups(), value.group(1)))
+    if not found:
+        raise AbiError("attributes.h: expected structs of attributes, found none")
+    return found
+
+
+def _without_layout(text, header):
+    """No layout is asserted: it is what changes."""
+    text = re.sub(r"^BP_OPS_ASSERT\(.*?\);\n", "", text, flags=re.DOTALL | re.MULTILINE)
+    return text.replace('#include "backplane/types.h"',
+                        f'#include "backplane/types.h"\n#include "backplane/{header}"', 1)
+
+
+def past_attributes(text):
+    """(the header, what it lacks)"""
+    gone = []
+    for name, last, value in attribute_structs(text):
+        if last is None:
+            continue
+        old = f"  {last[0]} {last[1]};\n}} {name};"
+        text = text.replace(old, f"  bp_past_attribute<{last[0]}, {value}> {last[1]};\n}} {name};")
+        gone.append(f"{name}.{last[1]}")
+    return _without_layout(text, "past.h"), gone
+
+
+def future_attributes(text):
+    for name, _, _ in attribute_structs(text):
+        text = text.replace(f"}} {name};", "  int64_t future_number = static_cast<int64_t>("
+                                           f"BP_FUTURE_NUMBER);\n}} {name};", 1)
+    return _without_layout(text, "future.h")
+
+
+def main(out, folder, attributes):
     folder, out = pathlib.Path(folder), pathlib.Path(out)
     try:
+        text = describe.header_text(pathlib.Path(attributes))
+        older, lost = past_attributes(text)
+        newer = future_attributes(text)
         files = describe.include_order(folder)
         headers = read_headers(files)
         description = describe.describe(folder)
@@ -204,7 +271,10 @@ def main(out, folder):
         return 1
     past.write(out / "past", "past.h", PAST_HEADER)
     future.write(out / "future", "future.h", extra)
-    describe.write_if_changed(out / "past" / "without.txt", "".join(f"{name}\n" for name in gone))
+    describe.write_if_changed(out / "past" / ATTRIBUTES, older)
+    describe.write_if_changed(out / "future" / ATTRIBUTES, newer)
+    describe.write_if_changed(out / "past" / "without.txt",
+                              "".join(f"{name}\n" for name in gone + lost))
     return 0
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the simulated past lacks and the simulated future has."""
 
+import contextlib
+import io
 import pathlib
 import tempfile
 import unittest
@@ -9,6 +11,31 @@ import describe
 import generations
 from header_reader import read_headers
 
+# As ops/gen makes it.
+ATTRIBUTES = """#include "backplane/types.h"
+
+#define BP_OPS_ASSERT(condition, text) static_assert(condition, text)
+""" + "".join(f"""
+typedef struct bp_attrs_{op} {{
+  uint32_t struct_size;
+  uint32_t flags; /* 0 */
+  /* a value */
+  {type_name} {name};
+}} bp_attrs_{op};
+
+BP_OPS_ASSERT(offsetof(bp_attrs_{op}, {name}) == 8,
+              "bp_attrs_{op}.{name} moved");
+
+/* All defaults{note}. */
+static inline bp_attrs_{op} bp_attrs_{op}_defaults(void) {{
+  bp_attrs_{op} result;
+  {default}
+  return result;
+}}
+""" for op, type_name, name, note, default in (
+    ("softmax", "int64_t", "axis", "", "result.axis = -1;"),
+    ("cast", "int64_t", "to", "; to must be set", "result.to = 0;"),
+    ("transpose", "bp_i64_span", "perm", "", "result.perm.ptr = NULL;")))
 HEADERS = pathlib.Path(__file__).resolve().parent.parent / "include" / "backplane"
 
 
@@ -114,11 +141,44 @@ class RealHeaders(unittest.TestCase):
 
     def test_the_script_writes_both_and_fails_on_no_headers(self):
         with tempfile.TemporaryDirectory() as folder:
-            self.assertEqual(generations.main(folder, HEADERS), 0)
+            attributes = pathlib.Path(folder, "attributes.h")
+            attributes.write_text(ATTRIBUTES)
+            self.assertEqual(generations.main(folder, HEADERS, attributes), 0)
             for name in ("past/backplane/past.h", "future/backplane/future.h", "past/without.txt",
-                         "past/backplane/memory.h", "future/backplane/root.h"):
+                         "past/backplane/memory.h", "future/backplane/root.h",
+                         "past/backplane/ops/attributes.h", "future/backplane/ops/attributes.h"):
                 self.assertTrue(pathlib.Path(folder, name).is_file(), name)
-            self.assertEqual(generations.main(folder, pathlib.Path(folder, "nothing")), 1)
+            self.assertIn("bp_attrs_softmax.axis\n",
+                          pathlib.Path(folder, "past", "without.txt").read_text())
+            with contextlib.redirect_stderr(io.StringIO()) as words:
+                nothing = pathlib.Path(folder, "nothing")
+                self.assertEqual(generations.main(folder, nothing, attributes), 1)
+            self.assertIn("expected headers, found none", words.getvalue())
+
+    def test_the_pairs_start_at_the_oldest_version_that_loads(self):
+        past, _ = generations.past_of(self.files, self.headers, self.abi)
+        minor = max(self.abi["version"]["minor"] - 1, self.abi["version"]["core_min"] & 0xffff)
+        self.assertIn(f"#define BP_ABI_MINOR {minor}", "\n".join(past.lines["version.h"]))
+
+
+class Attributes(unittest.TestCase):
+    def test_the_past_lacks_the_last_one_with_a_default(self):
+        text, gone = generations.past_attributes(ATTRIBUTES)
+        self.assertEqual(gone, ["bp_attrs_softmax.axis"])
+        self.assertIn("bp_past_attribute<int64_t, -1> axis;\n} bp_attrs_softmax;", text)
+        self.assertIn("  int64_t to;\n} bp_attrs_cast;", text, "a required one stays")
+        self.assertIn("  bp_i64_span perm;\n} bp_attrs_transpose;", text, "no number")
+        self.assertNotIn("BP_OPS_ASSERT(offsetof", text)
+        self.assertIn('#include "backplane/past.h"', text)
+
+    def test_the_future_has_one_more_in_each(self):
+        text = generations.future_attributes(ATTRIBUTES)
+        self.assertEqual(text.count("future_number"), 3)
+
+    def test_a_header_that_has_none_is_refused(self):
+        for text in ("", ATTRIBUTES.replace("/* All defaults. */", "")):
+            with self.assertRaises(generations.AbiError):
+                generations.past_attributes(text)
 
 
 if __name__ == "__main__":

@@ -172,9 +172,9 @@ def judge(description, folder, update=False, adr=None):
     problems, breaks = check(new, version, kept)
     if problems:
         return [*problems, REMEDY], ""
-    if breaks and not adr and update:
-        return [*(f"against {version_text(kept.newest.version)}: {line}" for line in breaks),
-                REMEDY], ""
+    if breaks and not (adr and update):
+        return [*(f"{version_text(version)} breaks {version_text(kept.newest.version)}: {line}"
+                  for line in breaks), REMEDY], ""
     found = all_additions(kept.newest.record, new)
     if version == kept.newest.version and not found:
         return [], (f"{len(new['layout']['structs'])} structs, {len(new['contract']['slots'])} "
@@ -185,7 +185,7 @@ def judge(description, folder, update=False, adr=None):
                 f"{', '.join(found)}. Raise BP_ABI_MINOR to {(version & 0xffff) + 1} (version.h) "
                 f"and record the new version with: {UPDATE}"], ""
     if not update:
-        what = ", ".join(found + breaks) or "this version"
+        what = ", ".join(found) or "this version"
         return [f"layout-{version_text(version)}.json does not have yet: {what}. Record it with: "
                 f"{UPDATE}"], ""
     records.write(kept, version, new, breaks, adr)

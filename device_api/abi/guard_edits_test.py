@@ -47,7 +47,7 @@ class Edits(unittest.TestCase):
         content = self.texts[header]
         for old, new in texts:
             old = self.numbered(old)
-            self.assertIn(old, content, f"{header} does not have the text to edit")
+            self.assertTrue(old in content, f"{header} does not have the text '{old}'")
             content = content.replace(old, new, 1)
         self.assertNotEqual(content, self.texts[header], "the edit changes nothing")
         with tempfile.TemporaryDirectory() as folder:

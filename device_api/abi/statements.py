@@ -22,6 +22,7 @@ _STRIDE = re.compile(r"\bstride: (\w+)")
 _REQUIRED = re.compile(r"\bRequired: (\w+)\.")
 _ALLOCATION = re.compile(r"\b((?:Allocated|Built|Static data)\b[^.]*)\.")
 _STRUCT_LIFETIME = re.compile(r"\b((?:\w+: )?lifetime\b[^.]*)\.", re.IGNORECASE)
+_CONTROL = re.compile(r"\bControl calls: ([\w, ]+)\.")
 _RULES = re.compile(r"(?:^|(?<=\s))Rules?(?: that hold everywhere)?: ")
 
 # What a comment states besides its tags: a prose that changes none of these may change.
@@ -109,6 +110,13 @@ def families_in(comments):
     """The families of constants that comments name: BP_COPY_*, BP_MAP_*_BIT."""
     text = " ".join(comment for found in comments.values() for comment in found)
     return sorted(set(re.findall(r"\bBP_[A-Z0-9_]+_\*(?:_BIT)?", text)))
+
+
+def control_calls_in(comments):
+    """The slots that a comment lists behind 'Control calls: '."""
+    found = [match.group(1) for file in comments.values() for comment in file
+             for match in [_CONTROL.search(comment)] if match]
+    return [name.strip() for text in found for name in text.split(",")]
 
 
 # --- pointers in structs ---

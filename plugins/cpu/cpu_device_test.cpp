@@ -54,7 +54,7 @@ bp_status fill(Device& device, bp_mem dst, uint64_t bytes, uint64_t pattern, uin
   args.bytes = bytes;
   args.pattern = pattern;
   args.pattern_bytes = width;
-  return plugin().memory->mem_fill(device.get(), nullptr, &args);
+  return plugin().memory->mem_fill(device.get(), &args);
 }
 
 bp_mem host(const void* ptr) { return {reinterpret_cast<uint64_t>(ptr), 0}; }

@@ -86,11 +86,11 @@ bp_status mem_copy(bp_device* device, const bp_copy_args* caller_args) {
   });
 }
 
-bp_status mem_fill(bp_device* device, bp_stream* stream, const bp_fill_args* caller_args) {
+bp_status mem_fill(bp_device* device, const bp_fill_args* caller_args) {
   return slot("mem_fill", device, {caller_args}, [&] {
     const bp_fill_args args = sdk::read_args(caller_args, 0);
     const uint32_t width = args.pattern_bytes;
-    if (stream != nullptr || !is_power_of_two(width) || width > 8 || args.bytes % width != 0) {
+    if (args.stream != nullptr || !is_power_of_two(width) || width > 8 || args.bytes % width != 0) {
       throw sdk::Failure{BP_INVALID_ARGUMENT,
                          "mem_fill: " + std::to_string(args.bytes) + " bytes with a pattern of " +
                              std::to_string(width) +

@@ -22,7 +22,7 @@ using sdk::slot;
 constexpr int64_t kMaxThreads = 1024;
 
 // The same as abi_min in the manifest.
-constexpr uint32_t kAbiMin = BP_ABI_VERSION(0, 1);
+constexpr uint32_t kAbiMin = BP_ABI_VERSION(0, 2);
 
 // The core checks options against the manifest; another host of this plugin may not.
 template <class Args>

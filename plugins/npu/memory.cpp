@@ -134,20 +134,20 @@ bp_status mem_copy(bp_device* device, const bp_copy_args* args) {
               [&] { device->run_dma(resolve(device->memory(), read_args(args, 0))); });
 }
 
-bp_status mem_fill(bp_device* device, bp_stream* stream, const bp_fill_args* args) {
+bp_status mem_fill(bp_device* device, const bp_fill_args* args) {
   return slot("mem_fill", device, {args}, [&] {
     device->require(BP_FEATURE_FILL_BIT);
-    const auto transfer = [&memory = device->memory(), fill = read_args(args, 0)] {
-      return resolve(memory, fill);
-    };
-    if (stream != nullptr) return stream->push_transfer(transfer);
+    const bp_fill_args fill = read_args(args, 0);
+    const auto transfer = [&memory = device->memory(), fill] { return resolve(memory, fill); };
+    if (fill.stream != nullptr) return fill.stream->push_transfer(transfer);
     device->run_dma(transfer());
   });
 }
 
-bp_status host_alloc(bp_device* device, uint64_t bytes, void** out_ptr) {
-  return slot("host_alloc", device, {out_ptr}, [&] {
+bp_status host_alloc(bp_device* device, const bp_host_alloc_args* args, void** out_ptr) {
+  return slot("host_alloc", device, {args, out_ptr}, [&] {
     device->require(BP_FEATURE_PINNED_BIT);
+    const uint64_t bytes = read_args(args, 0).bytes;
     if (bytes == 0) refuse("host_alloc of 0 bytes; expected at least 1");
     // operator new would round a size near 2^64 up to 0.
     if (bytes > PTRDIFF_MAX) fail(BP_OUT_OF_MEMORY, "host_alloc of ", bytes, " bytes");

@@ -64,8 +64,8 @@ TEST(NpuStream, FillOnAStream_IsInItsOrder) {
   const Stream stream(device);
   const uint64_t handle = device.alloc(8);
   Gate gate(stream);
-  const bp_fill_args args{sizeof args, 0, {handle, 0}, 8, 5, 4, 0};
-  EXPECT_EQ(plugin().memory->mem_fill(device.get(), stream.get(), &args), BP_OK);
+  const bp_fill_args args{sizeof args, 0, {handle, 0}, 8, 5, 4, 0, stream.get()};
+  EXPECT_EQ(plugin().memory->mem_fill(device.get(), &args), BP_OK);
   device.upload<int32_t>({handle, 0}, {1, 2});
   EXPECT_THAT(device.download<int32_t>({handle, 0}, 2), ElementsAre(1, 2));
   gate.open();

@@ -146,9 +146,10 @@ TEST(NpuOptions, SwitchedOffFeature_IsNotOfferedAndRefused) {
   EXPECT_EQ(plugin().stream->stream_create(device.get(), &args, &stream), BP_UNSUPPORTED);
   EXPECT_EQ(stream, nullptr);
   void* ptr = nullptr;
-  EXPECT_EQ(plugin().memory->host_alloc(device.get(), 64, &ptr), BP_UNSUPPORTED);
-  const bp_fill_args fill{sizeof fill, 0, {0, 0}, 0, 0, 1, 0};
-  EXPECT_EQ(plugin().memory->mem_fill(device.get(), nullptr, &fill), BP_UNSUPPORTED);
+  const bp_host_alloc_args host{sizeof host, 0, 64};
+  EXPECT_EQ(plugin().memory->host_alloc(device.get(), &host, &ptr), BP_UNSUPPORTED);
+  const bp_fill_args fill{sizeof fill, 0, {0, 0}, 0, 0, 1, 0, nullptr};
+  EXPECT_EQ(plugin().memory->mem_fill(device.get(), &fill), BP_UNSUPPORTED);
   EXPECT_THAT(device.host().last_message(), HasSubstr("switched"));
 }
 
@@ -371,22 +372,23 @@ TEST(NpuFill, EachPatternSize_RepeatsItsLowBytes) {
   const Device device;
   const uint64_t handle = device.alloc(16);
   for (const uint32_t size : {1u, 2u, 4u, 8u}) {
-    const bp_fill_args args{sizeof args, 0, {handle, 0}, 16, 0x0807060504030201, size, 0};
-    EXPECT_EQ(plugin().memory->mem_fill(device.get(), nullptr, &args), BP_OK);
+    const bp_fill_args args{sizeof args, 0, {handle, 0}, 16, 0x0807060504030201, size, 0, nullptr};
+    EXPECT_EQ(plugin().memory->mem_fill(device.get(), &args), BP_OK);
     const std::vector<uint8_t> bytes = device.download<uint8_t>({handle, 0}, 16);
     for (size_t i = 0; i < 16; ++i) EXPECT_EQ(bytes[i], i % size + 1);
   }
-  const bp_fill_args three{sizeof three, 0, {handle, 0}, 15, 1, 3, 0};
-  EXPECT_EQ(plugin().memory->mem_fill(device.get(), nullptr, &three), BP_INVALID_ARGUMENT);
-  const bp_fill_args uneven{sizeof uneven, 0, {handle, 0}, 15, 1, 2, 0};
-  EXPECT_EQ(plugin().memory->mem_fill(device.get(), nullptr, &uneven), BP_INVALID_ARGUMENT);
+  const bp_fill_args three{sizeof three, 0, {handle, 0}, 15, 1, 3, 0, nullptr};
+  EXPECT_EQ(plugin().memory->mem_fill(device.get(), &three), BP_INVALID_ARGUMENT);
+  const bp_fill_args uneven{sizeof uneven, 0, {handle, 0}, 15, 1, 2, 0, nullptr};
+  EXPECT_EQ(plugin().memory->mem_fill(device.get(), &uneven), BP_INVALID_ARGUMENT);
   device.free(handle);
 }
 
 TEST(NpuPinned, Memory_IsAlignedAndCopies) {
   const Device device;
+  const bp_host_alloc_args args{sizeof args, 0, 100};
   void* ptr = nullptr;
-  ASSERT_EQ(plugin().memory->host_alloc(device.get(), 100, &ptr), BP_OK);
+  ASSERT_EQ(plugin().memory->host_alloc(device.get(), &args, &ptr), BP_OK);
   EXPECT_EQ(reinterpret_cast<uint64_t>(ptr) % 64, 0u);
   const uint64_t handle = device.alloc(4);
   device.upload<int32_t>({handle, 0}, {42});

@@ -45,7 +45,7 @@ constexpr bp_root_api kRootApi = {
 
 int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
   if (out_plugin == nullptr) return BP_INVALID_ARGUMENT;
-  if (core_abi < BP_ABI_VERSION(0, 1)) return BP_INCOMPATIBLE;
+  if (core_abi < BP_ABI_VERSION(0, 2)) return BP_INCOMPATIBLE;
   const bp_plugin plugin = {
       .struct_size = sizeof(bp_plugin),
       .flags = 0,

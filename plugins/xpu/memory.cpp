@@ -224,15 +224,16 @@ bp_status mem_copy(bp_device* device, const bp_copy_args* args) {
   return sdk::guard(device->host(), [&] { return copy(*device, nullptr, sdk::read_args(args)); });
 }
 
-bp_status mem_fill(bp_device* device, bp_stream* stream, const bp_fill_args* args) {
+bp_status mem_fill(bp_device* device, const bp_fill_args* args) {
   if (device == nullptr || args == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(device->host(), [&] { return fill(*device, stream, sdk::read_args(args)); });
+  return sdk::guard(device->host(), [&] { return fill(*device, sdk::read_args(args)); });
 }
 
-bp_status host_alloc(bp_device* device, uint64_t bytes, void** out_ptr) {
-  if (device == nullptr || out_ptr == nullptr) return BP_INVALID_ARGUMENT;
+bp_status host_alloc(bp_device* device, const bp_host_alloc_args* args, void** out_ptr) {
+  if (device == nullptr || args == nullptr || out_ptr == nullptr) return BP_INVALID_ARGUMENT;
   return sdk::guard(device->host(), [&] {
-    *out_ptr = device->memory().host_alloc(bytes);
+    const bp_host_alloc_args wanted = sdk::read_args(args, 0);
+    *out_ptr = device->memory().host_alloc(wanted.bytes);
     return BP_OK;
   });
 }

@@ -94,7 +94,8 @@ bp_status copy(bp_device& device, bp_stream* stream, const bp_copy_args& args) {
                 });
 }
 
-bp_status fill(bp_device& device, bp_stream* stream, const bp_fill_args& args) {
+bp_status fill(bp_device& device, const bp_fill_args& args) {
+  bp_stream* const stream = args.stream;
   const uint32_t pattern_bytes = args.pattern_bytes;
   check_flags(args.flags, 0, "bp_fill_args");
   if (!std::has_single_bit(pattern_bytes) || pattern_bytes > 8) {

@@ -13,7 +13,7 @@ namespace bp::xpu {
 bp_status copy(bp_device& device, bp_stream* stream, const bp_copy_args& args);
 
 /// mem_fill. Throws sdk::Failure.
-bp_status fill(bp_device& device, bp_stream* stream, const bp_fill_args& args);
+bp_status fill(bp_device& device, const bp_fill_args& args);
 
 }  // namespace bp::xpu
 

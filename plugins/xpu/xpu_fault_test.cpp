@@ -411,7 +411,7 @@ class XpuFaultSweepTest : public XpuFaultTest {
 
   bp_status use_pinned() {
     void* ptr = nullptr;
-    bp_status status = plugin_.memory->host_alloc(device_, 64, &ptr);
+    bp_status status = host_alloc(64, &ptr);
     if (status != BP_OK) return status;
     status = plugin_.memory->host_free(device_, ptr);
     // A free that failed leaves the memory, so that it can be tried again.

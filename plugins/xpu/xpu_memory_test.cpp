@@ -182,7 +182,7 @@ TEST_F(XpuMemoryTest, Pinned_IsAlignedWritableAndCopies) {
   const uint64_t handle = alloc(1000);
   for (const uint64_t bytes : {1u, 63u, 64u, 1000u}) {
     void* ptr = nullptr;
-    ASSERT_EQ(plugin_.memory->host_alloc(device_, bytes, &ptr), BP_OK);
+    ASSERT_EQ(host_alloc(bytes, &ptr), BP_OK);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(ptr) % 64, 0u);
     EXPECT_TRUE(pointers.insert(ptr).second);
     std::memset(ptr, 0x5A, bytes);
@@ -200,9 +200,9 @@ TEST_F(XpuMemoryTest, Pinned_IsAlignedWritableAndCopies) {
 
 TEST_F(XpuMemoryTest, Pinned_BadSize_IsRefused) {
   void* ptr = nullptr;
-  EXPECT_EQ(plugin_.memory->host_alloc(device_, 0, &ptr), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(plugin_.memory->host_alloc(device_, UINT64_MAX, &ptr), BP_OUT_OF_MEMORY);
-  EXPECT_EQ(plugin_.memory->host_alloc(device_, UINT64_MAX / 2, &ptr), BP_OUT_OF_MEMORY);
+  EXPECT_EQ(host_alloc(0, &ptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(host_alloc(UINT64_MAX, &ptr), BP_OUT_OF_MEMORY);
+  EXPECT_EQ(host_alloc(UINT64_MAX / 2, &ptr), BP_OUT_OF_MEMORY);
   EXPECT_EQ(ptr, nullptr);
 }
 

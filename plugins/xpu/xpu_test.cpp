@@ -234,7 +234,7 @@ TEST_F(XpuInstanceTest, InitAfterShutdown_Works) {
 TEST_F(XpuInstanceTest, DeviceClosedWithMemory_IsReleasedAndLogged) {
   const uint64_t handle = alloc(4096);
   void* ptr = nullptr;
-  ASSERT_EQ(plugin_.memory->host_alloc(device_, 64, &ptr), BP_OK);
+  ASSERT_EQ(host_alloc(64, &ptr), BP_OK);
   const bp_map_args args{.struct_size = sizeof(args),
                          .flags = 0,
                          .mem = {handle, 0},
@@ -285,8 +285,9 @@ TEST_F(XpuInstanceTest, NullArguments_AreRefused) {
   EXPECT_EQ(plugin_.memory->mem_alloc(device_, nullptr, nullptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plugin_.memory->mem_free(nullptr, 0), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plugin_.memory->mem_copy(device_, nullptr), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(plugin_.memory->mem_fill(device_, nullptr, nullptr), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(plugin_.memory->host_alloc(device_, 1, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.memory->mem_fill(device_, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.memory->host_alloc(device_, nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(host_alloc(1, nullptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plugin_.memory->host_free(nullptr, nullptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plugin_.memory->mem_map(device_, nullptr, nullptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plugin_.memory->mem_unmap(nullptr, nullptr), BP_INVALID_ARGUMENT);

@@ -181,8 +181,15 @@ bp_status XpuTest::fill(bp_mem dst, uint64_t bytes, uint64_t pattern, uint32_t p
                           .bytes = bytes,
                           .pattern = pattern,
                           .pattern_bytes = pattern_bytes,
-                          .reserved = 0};
-  return plugin_.memory->mem_fill(device_, stream, &args);
+                          .reserved = 0,
+                          .stream = stream};
+  return plugin_.memory->mem_fill(device_, &args);
+}
+
+bp_status XpuTest::host_alloc(uint64_t bytes, void** out_ptr) {
+  const bp_host_alloc_args args{
+      .struct_size = sizeof(bp_host_alloc_args), .flags = 0, .bytes = bytes};
+  return plugin_.memory->host_alloc(device_, &args, out_ptr);
 }
 
 bp_stream* XpuTest::make_stream() {

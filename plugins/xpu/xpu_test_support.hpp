@@ -71,6 +71,7 @@ class XpuTest : public ::testing::Test {
                  bp_stream* stream = nullptr);
   bp_status upload(bp_mem dst, const void* src, uint64_t bytes, bp_stream* stream = nullptr);
   bp_status download(void* dst, bp_mem src, uint64_t bytes, bp_stream* stream = nullptr);
+  bp_status host_alloc(uint64_t bytes, void** out_ptr);
   bp_status fill(bp_mem dst, uint64_t bytes, uint64_t pattern, uint32_t pattern_bytes,
                  bp_stream* stream = nullptr);
   bp_stream* make_stream();

@@ -64,8 +64,9 @@ bp_status Context::fill(bp_stream* stream, bp_mem dst, uint64_t bytes, uint64_t 
                           .bytes = bytes,
                           .pattern = pattern,
                           .pattern_bytes = pattern_bytes,
-                          .reserved = 0};
-  return table().memory.mem_fill(table().fill_self, stream, &args);
+                          .reserved = 0,
+                          .stream = stream};
+  return table().memory.mem_fill(table().fill_self, &args);
 }
 
 bp_status Context::map(bp_mem mem, uint64_t bytes, uint32_t access, void** out_ptr) {
@@ -81,7 +82,9 @@ bp_status Context::map(bp_mem mem, uint64_t bytes, uint32_t access, void** out_p
 bp_status Context::unmap(void* ptr) { return table().memory.mem_unmap(table().map_self, ptr); }
 
 bp_status Context::host_alloc(uint64_t bytes, void** out_ptr) {
-  return table().memory.host_alloc(table().pinned_self, bytes, out_ptr);
+  const bp_host_alloc_args args{
+      .struct_size = sizeof(bp_host_alloc_args), .flags = 0, .bytes = bytes};
+  return table().memory.host_alloc(table().pinned_self, &args, out_ptr);
 }
 
 bp_status Context::host_free(void* ptr) {

@@ -7,7 +7,7 @@
 namespace bp::cpu {
 namespace {
 
-constexpr const bp_kernel* kKernels[] = {&kRelu, &kAdd};
+constexpr const bp_kernel* kKernels[] = {&kRelu, &kAdd, &kSoftmax};
 
 }  // namespace
 

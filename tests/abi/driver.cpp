@@ -94,6 +94,7 @@ void check_device(const LoadedPlugin& plugin, Generation generation, uint32_t in
     check_errors(subject);
     check_streams(subject);
     check_kernels(subject);
+    check_attributes(subject);
   }
   checks->expect_ok(plugin.host(), table.device_api.device_close(table.device), "device_close");
 }

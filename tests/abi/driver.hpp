@@ -76,6 +76,7 @@ void check_memory(const Subject& subject);
 void check_errors(const Subject& subject);
 void check_streams(const Subject& subject);
 void check_kernels(const Subject& subject);
+void check_attributes(const Subject& subject);
 
 }  // namespace bp::abi
 

@@ -24,9 +24,10 @@ void check_fill(const Subject& subject, const DeviceMemory& memory) {
                           .bytes = 1024,
                           .pattern = 0x0102030405060708,
                           .pattern_bytes = 4,
-                          .reserved = 0};
+                          .reserved = 0,
+                          .stream = nullptr};
   subject.checks.expect_ok(subject.plugin.host(),
-                           subject.table.memory.mem_fill(subject.table.fill_self, nullptr, &fill),
+                           subject.table.memory.mem_fill(subject.table.fill_self, &fill),
                            "mem_fill");
   std::vector<uint8_t> found(kBytes);
   memory.download(found.data());
@@ -38,9 +39,11 @@ void check_fill(const Subject& subject, const DeviceMemory& memory) {
 
 void check_pinned(const Subject& subject, const DeviceMemory& memory) {
   const DeviceTable& table = subject.table;
+  const bp_host_alloc_args args{
+      .struct_size = sizeof(bp_host_alloc_args), .flags = 0, .bytes = kBytes};
   void* pinned = nullptr;
   subject.checks.expect_ok(subject.plugin.host(),
-                           table.memory.host_alloc(table.pinned_self, kBytes, &pinned),
+                           table.memory.host_alloc(table.pinned_self, &args, &pinned),
                            "host_alloc");
   if (pinned == nullptr) return;
   subject.checks.expect(reinterpret_cast<uint64_t>(pinned) % 64 == 0, "host_alloc: alignment");

@@ -49,9 +49,10 @@ void fill_on(const StreamParts& parts, const DeviceMemory& memory, uint64_t byte
                           .bytes = memory.bytes(),
                           .pattern = byte,
                           .pattern_bytes = 1,
-                          .reserved = 0};
+                          .reserved = 0,
+                          .stream = parts.stream};
   const DeviceTable& table = parts.subject.table;
-  parts.ok(table.memory.mem_fill(table.fill_self, parts.stream, &args), "mem_fill on a stream");
+  parts.ok(table.memory.mem_fill(table.fill_self, &args), "mem_fill on a stream");
 }
 
 void copy_on(const StreamParts& parts, const bp_copy_args& args) {

@@ -104,7 +104,7 @@ class OptionalBands : public testing::Test {
     args.bytes = kBytes;
     args.pattern = byte;
     args.pattern_bytes = 1;
-    ASSERT_EQ(table_.memory.mem_fill(table_.fill_self, nullptr, &args), BP_OK);
+    ASSERT_EQ(table_.memory.mem_fill(table_.fill_self, &args), BP_OK);
   }
   /// The device's memory; the fake's is the host's.
   const uint8_t* bytes() const { return reinterpret_cast<const uint8_t*>(handle_); }
@@ -136,8 +136,10 @@ TEST_F(OptionalBands, BandFill_Absent_IsStaged) {
 }
 
 TEST_F(OptionalBands, BandPinned_Absent_IsAlignedMemory) {
+  const bp_host_alloc_args args{
+      .struct_size = sizeof(bp_host_alloc_args), .flags = 0, .bytes = 100};
   void* pinned = nullptr;
-  ASSERT_EQ(table_.memory.host_alloc(table_.pinned_self, 100, &pinned), BP_OK);
+  ASSERT_EQ(table_.memory.host_alloc(table_.pinned_self, &args, &pinned), BP_OK);
   EXPECT_EQ(reinterpret_cast<uint64_t>(pinned) % 64, 0u);
   std::memset(pinned, 1, 100);
   EXPECT_EQ(table_.memory.host_free(table_.pinned_self, pinned), BP_OK);

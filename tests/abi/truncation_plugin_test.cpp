@@ -99,10 +99,25 @@ TEST_P(TruncatedArgs, MemFill_ArgsOfEverySize_AreReadToTheirEnd) {
   whole.pattern_bytes = 4;
   for_each_size<bp_fill_args>([&](uint32_t bytes) {
     Truncated<bp_fill_args> args(whole, bytes);
-    expect_status(memory().mem_fill(device(), nullptr, args.get()), bytes,
+    expect_status(memory().mem_fill(device(), args.get()), bytes,
                   BP_UP_TO(bp_fill_args, pattern_bytes));
   });
   free(handle);
+}
+
+TEST_P(TruncatedArgs, HostAlloc_ArgsOfEverySize_AreReadToTheirEnd) {
+  if (!has(BP_FEATURE_PINNED_BIT)) GTEST_SKIP() << "the device has no band PINNED";
+  bp_host_alloc_args whole{};
+  whole.bytes = kBytes;
+  for_each_size<bp_host_alloc_args>([&](uint32_t bytes) {
+    Truncated<bp_host_alloc_args> args(whole, bytes);
+    void* ptr = nullptr;
+    const bp_status status = memory().host_alloc(device(), args.get(), &ptr);
+    expect_status(status, bytes, BP_UP_TO(bp_host_alloc_args, bytes));
+    if (status == BP_OK) {
+      EXPECT_EQ(memory().host_free(device(), ptr), BP_OK);
+    }
+  });
 }
 
 TEST_P(TruncatedArgs, MemMap_ArgsOfEverySize_AreReadToTheirEnd) {

@@ -436,7 +436,7 @@ struct Grown {  // as a later version would have it
   void (*appended[3])();
 };
 
-[[maybe_unused]] bp_status mem_fill(bp_device*, bp_stream*, const bp_fill_args*) { return BP_OK; }
+[[maybe_unused]] bp_status mem_fill(bp_device*, const bp_fill_args*) { return BP_OK; }
 [[maybe_unused]] bp_status mem_map(bp_device*, const bp_map_args*, void**) { return BP_OK; }
 
 constexpr uint32_t memory_table_bytes() {
@@ -524,7 +524,7 @@ extern "C" BP_EXPORT int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_p
   return BP_INCOMPATIBLE;
 #endif
   if (out_plugin == nullptr) return BP_INVALID_ARGUMENT;
-  if (core_abi < BP_ABI_VERSION(0, 1)) return BP_INCOMPATIBLE;
+  if (core_abi < BP_ABI_VERSION(0, 2)) return BP_INCOMPATIBLE;
   return fill_plugin(out_plugin);
 }
 #endif

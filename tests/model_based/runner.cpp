@@ -215,8 +215,10 @@ std::string Runner::allocate(const Step& step) {
       alignment = std::max(table_.props.alignment_bytes, step.value);
     }
   } else if ((step.flags & kPinned) != 0) {
+    const bp_host_alloc_args args{
+        .struct_size = sizeof(bp_host_alloc_args), .flags = 0, .bytes = step.bytes};
     void* ptr = nullptr;
-    status = table_.memory.host_alloc(table_.pinned_self, step.bytes, &ptr);
+    status = table_.memory.host_alloc(table_.pinned_self, &args, &ptr);
     memory.handle = reinterpret_cast<uint64_t>(ptr);
     alignment = 64;
   } else {
@@ -277,7 +279,8 @@ std::string Runner::transfer(const Step& step) {
     args.bytes = step.bytes;
     args.pattern = step.value;
     args.pattern_bytes = step.pattern_bytes;
-    return accept(step, table_.memory.mem_fill(table_.fill_self, stream, &args));
+    args.stream = stream;
+    return accept(step, table_.memory.mem_fill(table_.fill_self, &args));
   }
   bp_copy_args args{};
   args.struct_size = sizeof(args);

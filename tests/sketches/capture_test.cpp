@@ -155,9 +155,10 @@ class CaptureSketch : public SketchTest {
                             .bytes = bytes,
                             .pattern = value,
                             .pattern_bytes = 4,
-                            .reserved = 0};
+                            .reserved = 0,
+                            .stream = stream.handle()};
     const DeviceTable& table = device_->table();
-    EXPECT_EQ(table.memory.mem_fill(table.fill_self, stream.handle(), &args), BP_OK);
+    EXPECT_EQ(table.memory.mem_fill(table.fill_self, &args), BP_OK);
   }
 
   bp_capture_api api_;

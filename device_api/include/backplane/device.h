@@ -12,19 +12,21 @@
 #include "backplane/types.h"
 
 /* Bands: groups of optional slots, given whole or not at all. A table announces a band in its flags
- * with the same bit that bp_device_props.features uses. Without ASYNC a device's TIMING and NATIVE
- * count as off (elapsed times are the host's then), and its mem_fill is called with stream NULL
- * only. */
-#define BP_FEATURE_ASYNC_BIT ((uint64_t)1 << 0)  /* stream table: all but the others */
+ * with the same bit that bp_device_props.features uses.
+ *
+ * Rules: without ASYNC a device's TIMING and NATIVE count as off (elapsed times are the host's
+ * then), and its mem_fill gets no stream. */
+#define BP_FEATURE_ASYNC_BIT ((uint64_t)1 << 0)  /* stream table: streams, events */
 #define BP_FEATURE_TIMING_BIT ((uint64_t)1 << 1) /* stream table: event_elapsed; needs ASYNC */
 #define BP_FEATURE_FILL_BIT ((uint64_t)1 << 2)   /* memory table: mem_fill */
 #define BP_FEATURE_PINNED_BIT ((uint64_t)1 << 3) /* memory table: host_alloc, host_free */
 #define BP_FEATURE_MAP_BIT ((uint64_t)1 << 4)    /* memory table: mem_map, mem_unmap */
-#define BP_FEATURE_NATIVE_BIT ((uint64_t)1 << 5) /* stream table: the last two; needs ASYNC */
+#define BP_FEATURE_NATIVE_BIT ((uint64_t)1 << 5) /* stream table: native streams; needs ASYNC */
 
 /* bp_device_props.flags
- * CONCURRENT: slots may be called from several threads at once, and may block; without it the core
- *   makes one call at a time per device, and only polls.
+ *
+ * Rules: CONCURRENT: slots may be called from several threads at once, and may block; without it
+ *   the core makes one call at a time per device, and only polls.
  * ADDRESS: handle + offset_bytes is an address in the device's space.
  * HOST_MEMORY: ... and the host may read and write there directly. */
 #define BP_DEVICE_CONCURRENT_BIT 1u
@@ -36,8 +38,8 @@
 #define BP_EXECUTION_INLINE 1u /* a launch with stream NULL runs on the calling thread */
 
 /* Allocated and zeroed by the core; the plugin writes at most struct_size bytes. Texts: lifetime
- * object (the device). A number that the plugin does not know stays 0. Required: alignment_bytes.
- */
+ * object (the device); none is empty. A number that the plugin does not know stays 0.
+ * Required: alignment_bytes. */
 typedef struct bp_device_props {
   uint32_t struct_size;
   uint32_t flags;              /* BP_DEVICE_*_BIT */

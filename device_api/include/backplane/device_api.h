@@ -15,6 +15,16 @@
  * is no current device; NULL where no comment allows it is answered BP_INVALID_ARGUMENT, an unknown
  * flag in an argument BP_UNSUPPORTED, neither with any effect.
  *
+ * Rules: a control call has a deadline. Past it the core abandons the device (or the instance,
+ * where the call takes one): it waits no longer, makes no further call into it, not even
+ * device_close and shutdown, and frees nothing that it gave or got. The plugin must live with being
+ * abandoned as a driver lives with a killed process: a call that returns late has no reader, its
+ * threads end with the process and hold nothing that another device or instance needs. All other
+ * calls stay on the caller's thread for as long as they take.
+ *
+ * Control calls: init, shutdown, device_count, device_open, device_close, device_props,
+ * kernel_list, stream_sync, stream_destroy, event_sync, event_destroy.
+ *
  * "Required: m." over a struct: m is the last member that is always within struct_size, so that m
  * and all before it may be read without a look at struct_size ("all": the struct's last member;
  * "none": no more than flags). A receiver may refuse a struct that ends earlier. What is behind m

@@ -54,7 +54,10 @@ typedef struct bp_arg_info {
                              length: as the sizes say; lifetime: call */
 } bp_arg_info;
 
-/* What is to be computed. Allocated by the core, read during the call. Required: all. */
+/* What is to be computed. Allocated by the core, read during the call. Required: all.
+ *
+ * Rules: a member of the attributes that is behind their struct_size has its default, which
+ * attributes.h tells, and not zero. */
 typedef struct bp_kernel_query {
   uint32_t struct_size;
   uint32_t flags;
@@ -114,7 +117,10 @@ typedef struct bp_fault_word {
 #define BP_FAULT_INDEX 1u
 
 /* One launch. Built by the core on its stack; the plugin copies what it needs later, before it
- * returns. Required: all. */
+ * returns. Required: all.
+ *
+ * Rules: an input that broadcasts is not expanded: it comes with its own rank and sizes (fewer
+ * dimensions than the output, or sizes of 1), and the kernel repeats it, as with strides of 0. */
 typedef struct bp_launch_args {
   uint32_t struct_size;
   uint32_t flags;
@@ -156,9 +162,9 @@ struct bp_kernel {
   uint32_t flags;       /* BP_KERNEL_*_BIT */
   bp_str name;          /* unique in the plugin, for people: "conv_f32_direct" */
   bp_str op;            /* the operator's name: "conv". An installed SDK lists them in
-                           share/doc/backplane: operators.md, and ops.json for programs. Names with
-                           a dot, "vendor.op", are reserved. A kernel for an operator that the core
-                           does not know is logged and never used. */
+                           share/doc/backplane: operators.md, and ops.json for programs. A name
+                           with a dot, "vendor.op", is a vendor's own operator. A kernel for an
+                           operator that the core does not know is logged and never used. */
   uint32_t version_min; /* operator versions this kernel computes */
   uint32_t version_max;
   uint32_t op_since;           /* the highest `since` of an argument or attribute it knows */
@@ -184,7 +190,9 @@ struct bp_kernel {
   bp_status (*plan)(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
                     bp_kernel_plan** out_plan);
 
-  /* plan_free: ends a plan that no launch uses any more. Threads: object-exclusive. Blocks: no. */
+  /* plan_free: ends a plan. Work that is queued on a stream counts as use, so the core calls it
+   * only when every launch with the plan has finished on its device.
+   * Ownership: plan and what it holds are gone. Threads: object-exclusive. Blocks: no. */
   void (*plan_free)(bp_device* device, bp_kernel_plan* plan);
 
   /* launch: runs the kernel, or enqueues it on args->stream. It consumes every descriptor,

@@ -50,7 +50,15 @@ typedef struct bp_fill_args {
   uint64_t pattern;       /* the low pattern_bytes bytes, in memory order of the host */
   uint32_t pattern_bytes; /* 1, 2, 4 or 8 */
   uint32_t reserved;      /* 0 */
+  bp_stream* stream;      /* in this stream's order; NULL: done when mem_fill returns */
 } bp_fill_args;
+
+/* Allocated by the core, read during the call. Required: all. */
+typedef struct bp_host_alloc_args {
+  uint32_t struct_size;
+  uint32_t flags;
+  uint64_t bytes; /* > 0 */
+} bp_host_alloc_args;
 
 /* bp_map_args.access */
 #define BP_MAP_READ_BIT 1u
@@ -87,16 +95,16 @@ typedef struct bp_memory_api {
    * Absent: the plugin is refused. */
   bp_status (*mem_copy)(bp_device* device, const bp_copy_args* args);
 
-  /* mem_fill (band FILL): repeats a pattern. stream NULL: done when it returns, like mem_copy;
-   * otherwise in the stream's order.
-   * Errors: as mem_copy. Threads: any-thread; stream-ordered with a stream. Blocks: without stream.
-   * Absent: copies from a staged pattern. */
-  bp_status (*mem_fill)(bp_device* device, bp_stream* stream, const bp_fill_args* args);
+  /* mem_fill (band FILL): repeats a pattern. args->stream NULL: now, like mem_copy; otherwise in
+   * the stream's order, like mem_copy_async.
+   * Errors: as mem_copy; BP_POISONED with a stream. Threads: any-thread; stream-ordered with a
+   * stream. Blocks: without stream. Absent: copies from a staged pattern. */
+  bp_status (*mem_fill)(bp_device* device, const bp_fill_args* args);
 
   /* host_alloc (band PINNED): host memory that copies with this device fastest, aligned to 64 bytes
    * at least. Errors: BP_OUT_OF_MEMORY; BP_INVALID_ARGUMENT for 0 bytes. Ownership: host_free.
    * Threads: any-thread. Blocks: it may. Absent: aligned host allocation. */
-  bp_status (*host_alloc)(bp_device* device, uint64_t bytes, void** out_ptr);
+  bp_status (*host_alloc)(bp_device* device, const bp_host_alloc_args* args, void** out_ptr);
 
   /* host_free (band PINNED): ends memory of host_alloc. Threads: any-thread. Blocks: it may. */
   bp_status (*host_free)(bp_device* device, void* ptr);

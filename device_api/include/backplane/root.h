@@ -67,10 +67,13 @@ typedef struct bp_plugin {
   const bp_device_api* device;           /* required */
   const bp_memory_api* memory;           /* required */
   const bp_stream_api* stream;           /* NULL: the core emulates streams and events */
-  const bp_kernel_api* kernel;           /* required while it is the only way to offer work */
+  const bp_kernel_api* kernel;           /* NULL: no kernels; see the rule below */
   const bp_extension* const* extensions; /* array of pointers; NULL: none */
   uint64_t extension_count;
 } bp_plugin;
+
+/* Rule: a plugin offers at least one way to do work: kernel, or a table of later headers (module,
+ * executable, collective). A plugin without any is refused. */
 
 /* bp_plugin.flags */
 #define BP_PLUGIN_SINGLE_INSTANCE_BIT 1u /* a second init answers BP_BUSY */

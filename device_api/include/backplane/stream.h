@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The stream and event table. A plugin without it still runs asynchronously: the core then gives
- * each stream a worker thread of its own. Work on one stream runs in order. A failure on a stream
- * is sticky: later work on it is not run, later enqueues answer BP_POISONED, and stream_sync
- * repeats the first error (never BP_TIMEOUT or BP_PENDING) until the stream is destroyed.
+ * each stream a worker thread of its own.
+ *
+ * Rules: work on one stream runs in order. Streams make progress independently: work on one never
+ * waits for another but by event_wait, and a host function that blocks holds back its own stream
+ * only. A failure on a stream is sticky: later work on it is not run, later enqueues answer
+ * BP_POISONED, and stream_sync repeats the first error (never BP_TIMEOUT or BP_PENDING) until the
+ * stream is destroyed.
  */
 #ifndef BACKPLANE_STREAM_H
 #define BACKPLANE_STREAM_H
@@ -48,7 +52,10 @@ typedef struct bp_stream_wrap_args {
 } bp_stream_wrap_args;
 
 /* A function on the host that a stream calls in order. stream_status: BP_OK, or the failure of the
- * stream. It makes no call into the device's plugin. */
+ * stream.
+ *
+ * Rules: it may block, for as long as the application likes, so it runs on no thread that other
+ * streams, reports or the plugin's driver need. It makes no call into the device's plugin. */
 typedef void (*bp_host_fn)(void* user, bp_status stream_status);
 
 typedef struct bp_stream_api {

@@ -30,9 +30,9 @@ typedef struct bp_i64_span {
   uint64_t count;
 } bp_i64_span;
 
-/* dtype codes. 0 marks an absent optional argument. All codes are below 64, so that one uint64_t is
- * a set of dtypes: bit (1 << code). A receiver answers BP_UNSUPPORTED for a code it does not know.
- */
+/* dtype codes, BP_DTYPE_*. 0 marks an absent optional argument. All codes are below 64, so that
+ * one uint64_t is a set of dtypes: bit (1 << code). A receiver answers BP_UNSUPPORTED for a code it
+ * does not know. */
 #define BP_DTYPE_NONE 0u
 #define BP_DTYPE_BOOL 1u /* one byte, 0 or 1 */
 #define BP_DTYPE_I8 2u
@@ -55,6 +55,10 @@ typedef struct bp_i64_span {
 #define BP_DTYPE_F8E5M2FNUZ 19u
 #define BP_DTYPE_I4 20u /* two per byte, low bits first; contiguous only */
 #define BP_DTYPE_U4 21u
+#define BP_DTYPE_I2 22u     /* four per byte, low bits first; contiguous only */
+#define BP_DTYPE_U2 23u     /* as BP_DTYPE_I2 */
+#define BP_DTYPE_F4E2M1 24u /* two per byte, low bits first; contiguous only */
+#define BP_DTYPE_F8E8M0 25u /* a power of two, no sign: the scale of a block */
 
 #define BP_DTYPE_BIT(code) ((uint64_t)1 << (code))
 

@@ -99,8 +99,15 @@ void unknown_flag_in_copy(AbiContext& context) {
 
 void unknown_flag_in_fill(AbiContext& context) {
   const RawMemory memory(context, 64);
-  const bp_fill_args args{sizeof(args), kUnknownFlag, memory.mem(), 64, 0, 1, 0};
-  context.expect_status("mem_fill", context.memory().mem_fill(context.device(), nullptr, &args),
+  const bp_fill_args args{sizeof(args), kUnknownFlag, memory.mem(), 64, 0, 1, 0, nullptr};
+  context.expect_status("mem_fill", context.memory().mem_fill(context.device(), &args),
+                        BP_UNSUPPORTED);
+}
+
+void unknown_flag_in_host_alloc(AbiContext& context) {
+  const bp_host_alloc_args args{sizeof(args), kUnknownFlag, 64};
+  void* ptr = nullptr;
+  context.expect_status("host_alloc", context.memory().host_alloc(context.device(), &args, &ptr),
                         BP_UNSUPPORTED);
 }
 
@@ -194,8 +201,15 @@ void reads_memory_args_only(AbiContext& context) {
 
 void reads_fill_args_only(AbiContext& context) {
   const RawMemory memory(context, 64);
-  const Guarded<bp_fill_args> fill({sizeof(bp_fill_args), 0, memory.mem(), 64, 3, 1, 0});
-  context.expect_ok("mem_fill", context.memory().mem_fill(context.device(), nullptr, fill.get()));
+  const Guarded<bp_fill_args> fill({sizeof(bp_fill_args), 0, memory.mem(), 64, 3, 1, 0, nullptr});
+  context.expect_ok("mem_fill", context.memory().mem_fill(context.device(), fill.get()));
+}
+
+void reads_host_alloc_args_only(AbiContext& context) {
+  const Guarded<bp_host_alloc_args> args({sizeof(bp_host_alloc_args), 0, 64});
+  void* ptr = nullptr;
+  context.require_ok("host_alloc", context.memory().host_alloc(context.device(), args.get(), &ptr));
+  context.expect_ok("host_free", context.memory().host_free(context.device(), ptr));
 }
 
 void reads_map_args_only(AbiContext& context) {
@@ -264,6 +278,7 @@ void add_argument_cases(CaseList* list) {
        {"unknown.flag.bp_alloc_args", unknown_flag_in_alloc},
        {"unknown.flag.bp_copy_args", unknown_flag_in_copy},
        {"unknown.flag.bp_fill_args", unknown_flag_in_fill, BP_FEATURE_FILL_BIT},
+       {"unknown.flag.bp_host_alloc_args", unknown_flag_in_host_alloc, BP_FEATURE_PINNED_BIT},
        {"unknown.flag.bp_map_args", unknown_flag_in_map, BP_FEATURE_MAP_BIT},
        {"unknown.flag.bp_stream_args", unknown_flag_in_stream, BP_FEATURE_ASYNC_BIT},
        {"unknown.flag.bp_stream_wrap_args", unknown_flag_in_wrap,
@@ -274,6 +289,7 @@ void add_argument_cases(CaseList* list) {
        {"reads_only.bp_open_args", reads_open_args_only},
        {"reads_only.bp_alloc_and_copy_args", reads_memory_args_only},
        {"reads_only.bp_fill_args", reads_fill_args_only, BP_FEATURE_FILL_BIT},
+       {"reads_only.bp_host_alloc_args", reads_host_alloc_args_only, BP_FEATURE_PINNED_BIT},
        {"reads_only.bp_map_args", reads_map_args_only, BP_FEATURE_MAP_BIT},
        {"reads_only.bp_stream_and_event_args", reads_stream_args_only, BP_FEATURE_ASYNC_BIT}});
 }

@@ -18,7 +18,8 @@ constexpr uint64_t kNative = BP_FEATURE_NATIVE_BIT;
 struct Arguments {
   const bp_alloc_args alloc{sizeof(bp_alloc_args), 0, 64, 0, 0, 0};
   const bp_copy_args copy{sizeof(bp_copy_args), 0, BP_COPY_HOST_TO_DEVICE, 0, {}, {}, 0};
-  const bp_fill_args fill{sizeof(bp_fill_args), 0, {}, 0, 0, 1, 0};
+  const bp_fill_args fill{sizeof(bp_fill_args), 0, {}, 0, 0, 1, 0, nullptr};
+  const bp_host_alloc_args host{sizeof(bp_host_alloc_args), 0, 64};
   const bp_map_args map{sizeof(bp_map_args), 0, {}, 1, BP_MAP_READ_BIT, 0};
   const bp_stream_args stream{sizeof(bp_stream_args), 0};
   const bp_event_args event{sizeof(bp_event_args), 0};
@@ -137,15 +138,21 @@ constexpr NullCall kMemory[] = {
     {"mem_copy.args", 0,
      [](Objects& o, Outputs&) { return o.context.memory().mem_copy(o.device, nullptr); }},
     {"mem_fill.device", kFill,
-     [](Objects& o, Outputs&) {
-       return o.context.memory().mem_fill(nullptr, nullptr, &kArgs.fill);
-     }},
+     [](Objects& o, Outputs&) { return o.context.memory().mem_fill(nullptr, &kArgs.fill); }},
     {"mem_fill.args", kFill,
-     [](Objects& o, Outputs&) { return o.context.memory().mem_fill(o.device, nullptr, nullptr); }},
+     [](Objects& o, Outputs&) { return o.context.memory().mem_fill(o.device, nullptr); }},
     {"host_alloc.device", kPinned,
-     [](Objects& o, Outputs& out) { return o.context.memory().host_alloc(nullptr, 64, &out.ptr); }},
+     [](Objects& o, Outputs& out) {
+       return o.context.memory().host_alloc(nullptr, &kArgs.host, &out.ptr);
+     }},
+    {"host_alloc.args", kPinned,
+     [](Objects& o, Outputs& out) {
+       return o.context.memory().host_alloc(o.device, nullptr, &out.ptr);
+     }},
     {"host_alloc.out_ptr", kPinned,
-     [](Objects& o, Outputs&) { return o.context.memory().host_alloc(o.device, 64, nullptr); }},
+     [](Objects& o, Outputs&) {
+       return o.context.memory().host_alloc(o.device, &kArgs.host, nullptr);
+     }},
     {"host_free.device", kPinned,
      [](Objects& o, Outputs& out) { return o.context.memory().host_free(nullptr, &out); }},
     {"host_free.ptr", kPinned,

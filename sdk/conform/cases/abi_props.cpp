@@ -139,7 +139,7 @@ void kernels_are_static_data(AbiContext& context) {
 }
 
 void kernels_name_known_dtypes(AbiContext& context) {
-  constexpr uint64_t kKnown = (BP_DTYPE_BIT(BP_DTYPE_U4) << 1) - 1;
+  constexpr uint64_t kKnown = (BP_DTYPE_BIT(BP_DTYPE_F8E8M0) << 1) - 1;
   const bp_kernel_list list = list_of(context);
   for (uint64_t i = 0; i < list.kernel_count; ++i) {
     const bp_kernel& kernel = *list.kernels[i];
@@ -178,7 +178,7 @@ void add_props_cases(CaseList* list) {
       host_memory_has_addresses);
   add("props.limits_fit_together", "The largest mem_alloc is no larger than the memory.",
       limits_fit_together);
-  add("props.texts_are_there", "name, vendor and driver are texts.", texts_are_there);
+  add("props.texts_are_there", "name, vendor and driver are texts, and none is empty.", texts_are_there);
   add("kernels.never_change", kStable, kernels_never_change);
   add("kernels.are_well_formed", "Descriptors are complete, and each name is unique.",
       kernels_are_well_formed);

@@ -87,9 +87,9 @@ void pattern_is_consumed(Context& context) {
   const Memory memory(context, Bytes(4096, kOld));
   const Stream stream(context);
   Gate gate(context, stream);
-  bp_fill_args args{sizeof(args), 0, memory.at(), 4096, kPattern, 8, 0};
+  bp_fill_args args{sizeof(args), 0, memory.at(), 4096, kPattern, 8, 0, stream.get()};
   const DeviceTable& table = context.table();
-  context.expect_ok("mem_fill", table.memory.mem_fill(table.fill_self, stream.get(), &args));
+  context.expect_ok("mem_fill", table.memory.mem_fill(table.fill_self, &args));
   args = {};
   gate.open();
   stream.finish();

@@ -142,20 +142,21 @@ bp_status mem_copy_async(bp_stream* stream, const bp_copy_args* args) {
   });
 }
 
-bp_status mem_fill(bp_device* device, bp_stream* stream, const bp_fill_args* args) {
+bp_status mem_fill(bp_device* device, const bp_fill_args* args) {
   return slot("mem_fill", device, {args}, [&]() -> bp_status {
-    const auto capture = Recorder::instance().of(stream);
-    if (capture == nullptr) return kMemoryApi.mem_fill(device, stream, args);
     const bp_fill_args fill = read_args(args, 0);
+    const auto capture = Recorder::instance().of(fill.stream);
+    if (capture == nullptr) return kMemoryApi.mem_fill(device, args);
     npu::resolve(device->memory(), fill);
     CaptureNode node;
     node.what = "fill";
     node.play = [fill](const Play& play, uint64_t) {
       bp_fill_args own = fill;
       own.struct_size = sizeof(own);
-      return kMemoryApi.mem_fill(play.device, nullptr, &own);
+      own.stream = nullptr;
+      return kMemoryApi.mem_fill(play.device, &own);
     };
-    capture->add(stream, std::move(node));
+    capture->add(fill.stream, std::move(node));
     return BP_OK;
   });
 }

@@ -51,6 +51,7 @@ constexpr uint64_t dtype_bytes(uint32_t dtype) {
     case BP_DTYPE_F8E5M2:
     case BP_DTYPE_F8E4M3FNUZ:
     case BP_DTYPE_F8E5M2FNUZ:
+    case BP_DTYPE_F8E8M0:
       return 1;
     case BP_DTYPE_I16:
     case BP_DTYPE_U16:

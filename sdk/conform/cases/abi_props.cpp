@@ -178,7 +178,8 @@ void add_props_cases(CaseList* list) {
       host_memory_has_addresses);
   add("props.limits_fit_together", "The largest mem_alloc is no larger than the memory.",
       limits_fit_together);
-  add("props.texts_are_there", "name, vendor and driver are texts, and none is empty.", texts_are_there);
+  add("props.texts_are_there", "name, vendor and driver are texts, and none is empty.",
+      texts_are_there);
   add("kernels.never_change", kStable, kernels_never_change);
   add("kernels.are_well_formed", "Descriptors are complete, and each name is unique.",
       kernels_are_well_formed);

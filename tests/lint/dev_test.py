@@ -14,7 +14,9 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/dev"))
-import count_tests  # noqa: E402  (found through the line above)
+import compile_seconds  # noqa: E402  (found through the line above)
+import count_tests  # noqa: E402
+import table_totals  # noqa: E402
 
 JUNIT = '<testsuite><testcase name="a" status="{}">{}<system-out>{}</system-out></testcase>' \
         '</testsuite>'
@@ -156,6 +158,52 @@ class Counting(unittest.TestCase):
 
     def test_no_report(self):
         self.assertEqual(count_tests.count_report("/nonexistent.xml"), (0, 1, 0))
+
+
+class CompileSeconds(unittest.TestCase):
+    COLD = "# ninja log v5\n0\t5000\t1\ta/CMakeFiles/x.dir/b.cpp.o\tf\n" \
+           "0\t7000\t1\tCMakeFiles/p.dir/cmake_pch.hxx.gch\tf\n7000\t9000\t1\tlib/x.so\tf\n"
+
+    def test_cold_build_is_summed_without_links(self):
+        text = compile_seconds.summary(compile_seconds.read_log(self.COLD))
+        self.assertEqual(text.splitlines()[0], "12 compile-seconds for 2 objects")
+        self.assertIn("5.0 a", text)
+
+    def test_warm_build_says_nothing(self):
+        warm = self.COLD + "0\t1000\t1\ta/CMakeFiles/x.dir/b.cpp.o\tf\n"
+        self.assertIsNone(compile_seconds.summary(compile_seconds.read_log(warm)))
+        self.assertIsNone(compile_seconds.summary([]))
+
+    def test_cold_build_after_another_counts_once(self):
+        text = compile_seconds.summary(compile_seconds.read_log(self.COLD * 2))
+        self.assertEqual(text.splitlines()[0], "12 compile-seconds for 2 objects")
+
+
+class Tables(unittest.TestCase):
+    def lines(self, text, since=0.0):
+        with tempfile.TemporaryDirectory() as folder:
+            reports = pathlib.Path(folder, "asan", "reports")
+            reports.mkdir(parents=True)
+            (reports / "pairs.json").write_text(text, encoding="utf-8")
+            return table_totals.lines(reports.parent, since)
+
+    def test_sums_of_its_own(self):
+        self.assertEqual(self.lines('{"passed": 3, "failed": 1, "total": 4}'),
+                         ["asan pairs: 3 passed, 1 failed, 4 in all"])
+
+    def test_devices_are_added_up(self):
+        device = '{"native": {"passed": 2, "failed": 0, "total": 3}, ' \
+                 '"emulated": {"passed": 1, "failed": 1, "total": 2}}'
+        self.assertEqual(
+            self.lines(f'{{"devices": [{device}, {device}]}}'),
+            ["asan pairs: 6 passed, 2 failed, 2 unsupported or excused, 10 in all"])
+
+    def test_broken_table_is_named(self):
+        self.assertIn("cannot be read", self.lines("{")[0])
+
+    def test_other_files_and_other_runs_are_left_out(self):
+        self.assertEqual(self.lines('{"rows": []}'), [])
+        self.assertEqual(self.lines('{"passed": 3, "failed": 1, "total": 4}', since=1e12), [])
 
 
 @unittest.skipUnless(shutil.which("shellcheck"), "shellcheck is not installed")

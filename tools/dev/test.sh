@@ -6,6 +6,8 @@
 passed_count=0
 failed_count=0
 skipped_count=0
+build_lines=""
+table_lines=""
 
 command_test() {
   local suite=${1:-default}
@@ -24,6 +26,9 @@ command_test() {
     report_coverage
   fi
   say ""
+  report_left_out "$suite"
+  [[ -z $table_lines ]] || printf 'Tables, in build/*/reports/:\n%s' "$table_lines"
+  [[ -z $build_lines ]] || printf 'Builds:\n%s' "$build_lines"
   ((skipped_count == 0)) || say "$skipped_count skipped: build/*/reports/tests-*.xml says why"
   say "$passed_count passed, $failed_count failed"
   ((failed_count == 0)) || exit "$exit_failed"
@@ -36,7 +41,9 @@ test_preset() {
     failed_count=$((failed_count + 1))
     return 0
   fi
-  local reports="build/$preset/reports"
+  add_lines build_lines "$venv/bin/python" tools/dev/compile_seconds.py "build/$preset"
+  local reports="build/$preset/reports" started
+  started=$(date +%s)
   local junit="$reports/tests-$label.xml"
   mkdir -p "$reports"
   rm -f "$junit"
@@ -44,6 +51,22 @@ test_preset() {
     "run one again: ctest --test-dir build/$preset -R NAME --output-on-failure" \
     run_ctest "$preset" "$label" "$root/$junit" || true
   count_results "$root/$junit"
+  add_lines table_lines "$venv/bin/python" tools/dev/table_totals.py "build/$preset" "$started"
+}
+
+# add_lines NAME COMMAND...: what COMMAND prints, indented, goes to the end of the variable NAME.
+add_lines() {
+  local -n lines=$1
+  shift
+  lines+=$("$@" | sed -n "/./s/^/  /p"; printf .)
+  lines=${lines%.}
+}
+
+# The tests that run elsewhere only, each with its reason.
+report_left_out() {  # report_left_out SUITE
+  [[ $1 != quick ]] || return 0
+  say "Left out of asan (tests/left_out_of_asan.txt):"
+  sed -n '/^[^#]/s/^/  /p' tests/left_out_of_asan.txt
 }
 
 # The end of each program's output is kept: GoogleTest's own sums stand there.

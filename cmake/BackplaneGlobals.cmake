@@ -37,7 +37,11 @@ if(BP_USE_CCACHE)
   if(BP_CCACHE_PROGRAM)
     foreach(language IN ITEMS C CXX)
       if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
-        set(CMAKE_${language}_COMPILER_LAUNCHER "${BP_CCACHE_PROGRAM}")
+        # It keeps what was compiled with a precompiled header only when it may trust that
+        # header's macros, and preprocesses twice what it does not have unless the compiler's own
+        # list of included files is enough for it.
+        set(CMAKE_${language}_COMPILER_LAUNCHER env
+            CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1 "${BP_CCACHE_PROGRAM}")
       endif()
     endforeach()
   endif()

@@ -3,6 +3,7 @@
 # interface targets, so a module's CMakeLists.txt lists sources and dependencies and nothing else.
 include_guard(GLOBAL)
 include(BackplaneFlags)
+include(BackplanePrecompiled)
 
 # bp_add_library(NAME SOURCES ... [DEPS ...] [PRIVATE_DEPS ...])
 # Static library NAME with the alias backplane::NAME; DEPS are public. Headers are included by
@@ -21,6 +22,7 @@ function(bp_add_library name)
     target_link_libraries(${name} PUBLIC ${arg_DEPS}
                           PRIVATE backplane_flags backplane_no_global_constructors
                                   ${arg_PRIVATE_DEPS})
+    bp_use_pch(${name} product)
   endif()
   add_library(backplane::${name} ALIAS ${name})
 endfunction()
@@ -37,14 +39,18 @@ function(bp_add_executable name)
     set_target_properties(${name} PROPERTIES OUTPUT_NAME "${arg_OUTPUT_NAME}")
   endif()
   set_target_properties(${name} PROPERTIES
-                        RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/${arg_FOLDER}")
+                        RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/${arg_FOLDER}"
+                        POSITION_INDEPENDENT_CODE OFF)
+  # A library's code serves a program as well, and its precompiled header is there already.
+  target_compile_options(${name} PRIVATE -fPIC)
+  bp_use_pch(${name} product)
   add_dependencies(backplane_product ${name})
 endfunction()
 
 # bp_add_benchmark(NAME SOURCES ... [DEPS ...])
-# A google-benchmark program in bin/perf, run by ./dev bench only.
+# A google-benchmark program in bin/perf, run by ./dev bench only. Nobody measures a sanitizer.
 function(bp_add_benchmark name)
-  if(NOT BP_BUILD_TESTS)
+  if(NOT BP_BUILD_TESTS OR NOT BP_SANITIZER STREQUAL "none")
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
@@ -57,8 +63,27 @@ function(bp_add_benchmark name)
                         RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/perf")
 endfunction()
 
+# bp_add_test_program(NAME SOURCES ... [DEPS ...] [DEFINES ...] [OPTIMISED source ...])
+# A program in bin/tests that is only for tests, mostly one that a test starts. OPTIMISED are those
+# of its sources that would run for minutes without.
+function(bp_add_test_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;DEFINES;OPTIMISED")
+  bp_refuse_unparsed("bp_add_test_program(${name})" "${arg_UNPARSED_ARGUMENTS}")
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_compile_definitions(${name} PRIVATE ${arg_DEFINES})
+  # GoogleTest is in the precompiled header: a macro of its package must be the same in both.
+  target_link_libraries(${name} PRIVATE backplane_flags backplane_test_flags ${arg_DEPS}
+                                        GTest::gtest)
+  set_target_properties(${name} PROPERTIES BP_TEST_CODE ON
+                        RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/tests")
+  set_source_files_properties(${arg_OPTIMISED} PROPERTIES COMPILE_OPTIONS -O1
+                                                          SKIP_PRECOMPILE_HEADERS ON)
+  bp_use_pch(${name} test)
+endfunction()
+
 # bp_add_test(NAME SOURCES ... [DEPS ...] [DEFINES ...] [ENVIRONMENT VAR=value ...] [ARGS ...]
-#             [PLUGINS target ...] [LABELS quick|full] [TIMEOUT seconds])
+#             [PLUGINS target ...] [LABELS quick|full] [TIMEOUT seconds] [OPTIMISED source ...])
 # A GoogleTest program in bin/tests, one ctest entry each: discovering single cases would start
 # every program once more at build time, which is slow under sanitizers. PLUGINS are targets that
 # must be built before the test runs, without being linked. The label defaults to quick.
@@ -67,15 +92,11 @@ function(bp_add_test name)
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT"
-                        "SOURCES;DEPS;DEFINES;ENVIRONMENT;ARGS;PLUGINS;LABELS")
+                        "SOURCES;DEPS;DEFINES;ENVIRONMENT;ARGS;PLUGINS;LABELS;OPTIMISED")
   bp_refuse_unparsed("bp_add_test(${name})" "${arg_UNPARSED_ARGUMENTS}")
   find_package(GTest CONFIG REQUIRED)
-  add_executable(${name} ${arg_SOURCES})
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_compile_definitions(${name} PRIVATE ${arg_DEFINES})
-  target_link_libraries(${name} PRIVATE backplane_flags ${arg_DEPS} GTest::gmock GTest::gtest_main)
-  set_target_properties(${name} PROPERTIES
-                        RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/tests")
+  bp_add_test_program(${name} SOURCES ${arg_SOURCES} DEFINES ${arg_DEFINES}
+                      DEPS ${arg_DEPS} GTest::gmock GTest::gtest_main OPTIMISED ${arg_OPTIMISED})
   if(arg_PLUGINS)
     add_dependencies(${name} ${arg_PLUGINS})
   endif()
@@ -93,6 +114,10 @@ function(bp_set_test_properties name labels timeout environment)
       message(FATAL_ERROR "test ${name}: label '${label}'; expected quick or full")
     endif()
   endforeach()
+  bp_is_left_out(${name} is_left_out)
+  if(is_left_out)
+    set(labels left_out)
+  endif()
   if(NOT timeout)
     set(timeout 120)
   endif()
@@ -103,6 +128,48 @@ function(bp_set_test_properties name labels timeout environment)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout}
                        ENVIRONMENT "${BP_SANITIZER_TEST_ENVIRONMENT};${environment}"
                        ENVIRONMENT_MODIFICATION "OMP_NUM_THREADS=unset:")
+endfunction()
+
+# bp_is_left_out(NAME OUT): whether this build's run leaves out the test, or the folder of tests,
+# NAME. The list says why.
+set(BP_LEFT_OUT_FILE "${PROJECT_SOURCE_DIR}/tests/left_out_of_asan.txt")
+function(bp_is_left_out name out)
+  set(${out} FALSE PARENT_SCOPE)
+  if(BP_SANITIZER STREQUAL "address")
+    bp_left_out_names(names)
+    if(name IN_LIST names)
+      set(${out} TRUE PARENT_SCOPE)
+      set_property(GLOBAL APPEND PROPERTY BP_LEFT_OUT ${name})
+    endif()
+  endif()
+endfunction()
+
+function(bp_left_out_names out)
+  set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND
+               PROPERTY CMAKE_CONFIGURE_DEPENDS "${BP_LEFT_OUT_FILE}")
+  file(STRINGS "${BP_LEFT_OUT_FILE}" lines REGEX "^[^#]")
+  set(names "")
+  foreach(line IN LISTS lines)
+    if(NOT line MATCHES "^([a-z0-9_]+): .+")
+      message(FATAL_ERROR "${BP_LEFT_OUT_FILE}: '${line}'; expected NAME: REASON")
+    endif()
+    list(APPEND names ${CMAKE_MATCH_1})
+  endforeach()
+  set(${out} "${names}" PARENT_SCOPE)
+endfunction()
+
+# For the end of the tests' CMakeLists.txt: a line of the list that leaves nothing out is an error.
+function(bp_check_left_out)
+  if(NOT BP_SANITIZER STREQUAL "address" OR NOT BP_BUILD_TESTS)
+    return()
+  endif()
+  bp_left_out_names(names)
+  get_property(found GLOBAL PROPERTY BP_LEFT_OUT)
+  foreach(name IN LISTS names)
+    if(NOT name IN_LIST found)
+      message(FATAL_ERROR "${BP_LEFT_OUT_FILE}: there is no test '${name}'")
+    endif()
+  endforeach()
 endfunction()
 
 function(bp_refuse_unparsed where unparsed)

@@ -74,10 +74,13 @@ function(bp_set_plugin_properties target name output_directory)
   endif()
 endfunction()
 
-# Inside the tree the shared flag targets exist; outside, only the sanitizer kind matters.
+# Inside the tree the shared flag targets exist, and precompiled headers of
+# the kind BP_PLUGIN_PCH; outside, only the sanitizer kind matters.
 function(bp_set_plugin_flags target)
   if(TARGET backplane_flags)
-    target_link_libraries(${target} PRIVATE backplane_flags backplane_no_global_constructors)
+    target_link_libraries(${target} PRIVATE backplane_flags backplane_plugin_flags
+                                            backplane_no_global_constructors)
+    bp_use_pch(${target} ${BP_PLUGIN_PCH})
   elseif(BP_SANITIZER STREQUAL "address")
     target_compile_options(${target} PRIVATE -fsanitize=address,undefined -fno-omit-frame-pointer)
     target_link_options(${target} PRIVATE -fsanitize=address,undefined)

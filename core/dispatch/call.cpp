@@ -235,7 +235,7 @@ Status Call::run_view(const Route& route, std::span<Ref<Tensor>> out_outputs) {
 Status Call::run_native(const Route& route, std::span<Ref<Tensor>> out_outputs) {
   ArgArray<Tensor*> inputs(args_.inputs.size());
   for (size_t i = 0; i < args_.inputs.size(); ++i) {
-    if (((route.kernel->contiguous_mask() >> i) & 1) != 0 && inputs_[i]) {
+    if (route.kernel->contiguous_inputs().contains(i) && inputs_[i]) {
       BP_TRY_ASSIGN(inputs_[i], make_contiguous(inputs_[i], stream_));
     }
     inputs[i] = inputs_[i].get();
@@ -363,7 +363,7 @@ Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_o
   const Route* known = Dispatcher::of(*device).find(args.op, args.inputs, args.attributes,
                                                     args.deterministic, &hazard);
   const bool straight = known != nullptr && known->kind == RouteKind::kNative &&
-                        known->kernel->contiguous_mask() == 0;
+                        known->kernel->contiguous_inputs().empty();
   const Status status = straight ? launch_native(stream, *known, args.inputs, out_outputs)
                                  : Call(runtime, args, *device, stream).run(out_outputs);
   return status.ok() ? status : prefix(schema, status);

@@ -21,7 +21,7 @@ Result<std::shared_ptr<PlannedKernel>> plan_copy(const Tensor& tensor, Device& d
                      .offset_bytes = tensor.offset_bytes()};
   const TensorType out_type{.dtype = tensor.dtype(), .has_rank = true, .sizes = tensor.sizes()};
   auto planned = Dispatcher::of(device).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
-  if (planned.ok() && (*planned)->contiguous_mask() != 0) {
+  if (planned.ok() && !(*planned)->contiguous_inputs().empty()) {
     return Status(BP_UNSUPPORTED, "takes contiguous tensors only");
   }
   return planned;

@@ -38,6 +38,29 @@ struct ArgType {
   const void* host_data = nullptr;  // contiguous values, where they are on the host
 };
 
+/// Some of a call's inputs, of which a variadic operator has any number.
+class InputSet {
+ public:
+  bool empty() const { return first_ == 0 && others_.empty(); }
+  bool contains(size_t input) const {
+    if (input < kFirst) return ((first_ >> input) & 1) != 0;
+    return input - kFirst < others_.size() && others_[input - kFirst];
+  }
+  void add(size_t input) {
+    if (input < kFirst) {
+      first_ |= uint64_t{1} << input;
+      return;
+    }
+    if (others_.size() <= input - kFirst) others_.resize(input - kFirst + 1);
+    others_[input - kFirst] = true;
+  }
+
+ private:
+  static constexpr size_t kFirst = 64;
+  uint64_t first_ = 0;
+  std::vector<bool> others_;  // from input 64 on
+};
+
 /// A kernel with the plan for one call's shapes. Immutable but for its eager states; shared.
 class PlannedKernel : public PluginObjectHolder {
  public:
@@ -55,8 +78,8 @@ class PlannedKernel : public PluginObjectHolder {
   bool can_fault() const { return can_fault_; }
   bool extents() const { return extents_; }
   bool stateful() const { return record_.kernel.state_create != nullptr; }
-  /// Bit i: input i must be made contiguous first.
-  uint32_t contiguous_mask() const { return contiguous_mask_; }
+  /// Inputs that must be made contiguous first.
+  const InputSet& contiguous_inputs() const { return contiguous_inputs_; }
 
   /// Makes a state for one user. Errors: the plugin's. The user gives it back by destroy_state
   /// unless the device was closed.
@@ -91,7 +114,7 @@ class PlannedKernel : public PluginObjectHolder {
   uint64_t workspace_bytes_ = 0;
   bool can_fault_ = false;
   bool extents_ = false;
-  uint32_t contiguous_mask_ = 0;
+  InputSet contiguous_inputs_;
   mutable std::atomic<bool> was_queued_{false};
 
   std::mutex states_mutex_;

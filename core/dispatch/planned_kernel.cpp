@@ -100,14 +100,14 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
   }
   const std::shared_ptr<PlannedKernel> planned(
       new PlannedKernel(device_, call.op, record, call.attributes), &PlannedKernel::retire);
-  planned->contiguous_mask_ = inputs_to_make_contiguous(record, call);
+  planned->contiguous_inputs_ = inputs_to_make_contiguous(record, call);
   planned->extents_ = call.schema.extents;
   if (record.kernel.plan == nullptr) return planned;
   // The attributes of the plan are the planned kernel's own copy: the ABI promises them to the
   // plugin until plan_free.
   const CallQuery own{call.schema,          call.op,           call.inputs, call.outputs,
                       planned->attributes_, call.deterministic};
-  const KernelQuery query(record, own, record.kernel.depends_on, planned->contiguous_mask_);
+  const KernelQuery query(record, own, record.kernel.depends_on, planned->contiguous_inputs_);
   bp_plan_info info{};
   info.struct_size = sizeof(info);
   bp_kernel_plan* plan = nullptr;

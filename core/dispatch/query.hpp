@@ -26,7 +26,7 @@ struct CallQuery {
 class KernelQuery {
  public:
   KernelQuery(const KernelRecord& record, const CallQuery& call, uint32_t depends_on,
-              uint32_t contiguous_mask);
+              const InputSet& contiguous);
   const bp_kernel_query* get() const { return &query_; }
 
  private:
@@ -44,7 +44,7 @@ std::string refuse_by_descriptor(const KernelRecord& record, const CallQuery& ca
 /// Why the kernel's own supports() rules it out; empty: it does not.
 std::string refuse_by_kernel(Device& device, const KernelRecord& record, const CallQuery& call);
 /// Inputs whose strides or alignment the kernel does not take.
-uint32_t inputs_to_make_contiguous(const KernelRecord& record, const CallQuery& call);
+InputSet inputs_to_make_contiguous(const KernelRecord& record, const CallQuery& call);
 
 }  // namespace bp
 

@@ -94,7 +94,7 @@ bp_arg_rule arg_rule(const KernelRecord& record, size_t index) {
 }
 
 KernelQuery::KernelQuery(const KernelRecord& record, const CallQuery& call, uint32_t depends_on,
-                         uint32_t contiguous_mask) {
+                         const InputSet& contiguous) {
   const size_t count = call.inputs.size() + call.outputs.size();
   args_.resize(count);
   dims_.resize(2 * count);
@@ -111,7 +111,7 @@ KernelQuery::KernelQuery(const KernelRecord& record, const CallQuery& call, uint
     if ((depends_on & BP_DEPENDS_SIZES_BIT) != 0) shown_sizes = sizes;
     info.sizes = shown_sizes.data();
     if ((depends_on & BP_DEPENDS_STRIDES_BIT) != 0) {
-      const bool dense = !is_input || ((contiguous_mask >> i) & 1) != 0;
+      const bool dense = !is_input || contiguous.contains(i);
       dims_[2 * i + 1] = dense ? contiguous_strides(sizes) : call.inputs[i].strides;
       info.strides = dims_[2 * i + 1].data();
     }
@@ -157,7 +157,7 @@ std::string refuse_by_descriptor(const KernelRecord& record, const CallQuery& ca
 
 std::string refuse_by_kernel(Device& device, const KernelRecord& record, const CallQuery& call) {
   if (record.kernel.supports == nullptr) return {};
-  const KernelQuery query(record, call, 0, 0);
+  const KernelQuery query(record, call, 0, {});
   bp_support support{};
   support.struct_size = sizeof(support);
   const auto turn = lock_plugin(device.table());
@@ -173,17 +173,17 @@ std::string refuse_by_kernel(Device& device, const KernelRecord& record, const C
   return reason.empty() ? "says no without a reason" : std::string(reason);
 }
 
-uint32_t inputs_to_make_contiguous(const KernelRecord& record, const CallQuery& call) {
-  uint32_t mask = 0;
-  for (size_t i = 0; i < call.inputs.size() && i < 32; ++i) {
+InputSet inputs_to_make_contiguous(const KernelRecord& record, const CallQuery& call) {
+  InputSet found;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
     const ArgType& input = call.inputs[i];
     if (input.dtype == BP_DTYPE_NONE) continue;
     const bp_arg_rule rule = arg_rule(record, i);
     if ((rule.flags & kHostArgBits) != 0) continue;
     const uint64_t alignment = std::max<uint64_t>(rule.alignment_bytes, 1);
-    if (!strides_fit(rule.strides, input) || input.offset_bytes % alignment != 0) mask |= 1u << i;
+    if (!strides_fit(rule.strides, input) || input.offset_bytes % alignment != 0) found.add(i);
   }
-  return mask;
+  return found;
 }
 
 Dispatcher::Selection Dispatcher::select(const CallQuery& call) {

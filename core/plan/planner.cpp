@@ -268,7 +268,7 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
       continue;
     }
     BP_TRY_ASSIGN(PlanValueId input, slot_of(scope, node.inputs[i], where));
-    if (((resolved.kernel->contiguous_mask() >> i) & 1) != 0) {
+    if (resolved.kernel->contiguous_inputs().contains(i)) {
       BP_TRY_ASSIGN(input, make_contiguous(input));
     }
     step.args.push_back(input);
@@ -468,7 +468,7 @@ Result<PlanValueId> Planner::copy_by_kernel(PlanValueId from) {
   const TensorType out_type{.dtype = source.dtype, .has_rank = true, .sizes = source.sizes};
   auto planned = Dispatcher::of(on).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
   if (!planned.ok() && planned.status().code() != BP_UNSUPPORTED) return planned.status();
-  if (!planned.ok() || (*planned)->contiguous_mask() != 0) {
+  if (!planned.ok() || !(*planned)->contiguous_inputs().empty()) {
     return Status(BP_UNSUPPORTED, on.name() + " has no kernel that makes " +
                                       to_string(source.sizes) + " contiguous");
   }

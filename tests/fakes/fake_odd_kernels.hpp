@@ -64,6 +64,20 @@ void compute_non_zero(const bp_launch_args& args) {
   extents[1] = count;
 }
 
+/// y = x0 - x1 + x2 - ... Reads its inputs in the order that they lie in memory.
+void compute_alternate(const bp_launch_args& args) {
+  const bp_tensor& out = args.tensors[args.input_count];
+  for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
+    float sum = 0;
+    for (uint32_t input = 0; input < args.input_count; ++input) {
+      const bp_tensor& x = args.tensors[input];
+      const float value = reinterpret_cast<const float*>(x.handle + x.offset_bytes)[i];
+      sum += input % 2 == 0 ? value : -value;
+    }
+    element(out, out, i) = sum;
+  }
+}
+
 void compute_never(const bp_launch_args&) {
   throw Failure{BP_INTERNAL, "launched although its plan cannot be met"};
 }
@@ -82,6 +96,7 @@ bp_status supports_later(bp_device* device, const bp_kernel_query* query, bp_sup
 bp_status launch_identity(const bp_launch_args* args) { return start(args, compute_identity); }
 bp_status launch_exp(const bp_launch_args* args) { return start(args, compute_exp); }
 bp_status launch_non_zero(const bp_launch_args* args) { return start(args, compute_non_zero); }
+bp_status launch_alternate(const bp_launch_args* args) { return start(args, compute_alternate); }
 bp_status launch_never(const bp_launch_args* args) { return start(args, compute_never); }
 
 constexpr bp_arg_rule kOnBoundary = {sizeof(bp_arg_rule), 0, BP_STRIDES_ANY, 64};
@@ -105,6 +120,9 @@ constexpr bp_kernel make_later() {
 constexpr bp_kernel kIdentity = with_workspace<256>(
     make_kernel("identity_scratch", "identity", launch_identity, kBoundaryRules));
 constexpr bp_kernel kExp = make_kernel("exp_on_boundary", "exp", launch_exp, kBoundaryRules);
+/// Of an operator that only a test registers.
+constexpr bp_kernel kAlternate =
+    make_kernel("alternate_dense", "alternate", launch_alternate, kDenseRules);
 constexpr bp_kernel kNonZero = make_kernel("non_zero_told", "non_zero", launch_non_zero);
 constexpr bp_kernel kPickyRelu =
     with_workspace<512>(make_kernel("relu_picky", "relu", launch_never), 1);

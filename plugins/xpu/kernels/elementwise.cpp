@@ -94,17 +94,13 @@ Plan plan_identity(const bp_kernel_query& query) {
 }
 
 constexpr uint64_t kF32[] = {sdk::dtypes({BP_DTYPE_F32})};
-constexpr uint64_t kUpTo8Bytes[] = {
-    sdk::dtypes({BP_DTYPE_BOOL, BP_DTYPE_I8, BP_DTYPE_I16, BP_DTYPE_I32, BP_DTYPE_I64, BP_DTYPE_U8,
-                 BP_DTYPE_U16, BP_DTYPE_U32, BP_DTYPE_U64, BP_DTYPE_F16, BP_DTYPE_BF16,
-                 BP_DTYPE_F32, BP_DTYPE_F64, BP_DTYPE_C64, BP_DTYPE_F8E4M3FN, BP_DTYPE_F8E5M2,
-                 BP_DTYPE_F8E4M3FNUZ, BP_DTYPE_F8E5M2FNUZ})};
+constexpr uint64_t kCopyDtypes[] = {kUpTo8Bytes};
 
 }  // namespace
 
 constinit const bp_kernel kReluF32 = describe("relu_f32", "relu", kF32, make_plan<plan_relu>);
 constinit const bp_kernel kAddF32 = describe("add_f32", "add", kF32, make_plan<plan_add>);
 constinit const bp_kernel kIdentity =
-    describe("identity_copy", "identity", kUpTo8Bytes, make_plan<plan_identity>);
+    describe("identity_copy", "identity", kCopyDtypes, make_plan<plan_identity>);
 
 }  // namespace bp::xpu

@@ -21,6 +21,12 @@
 #define BP_XPU_BLOCK_ROWS 4
 #define BP_XPU_BLOCK_COLUMNS 8
 
+// The most work items of non_zero, which are one group.
+#define BP_XPU_NON_ZERO_GROUP 256
+
+// BP_FAULT_INDEX of the plugin ABI
+#define BP_XPU_FAULT_INDEX 1u
+
 // Elementwise work over up to two inputs. Strides are in elements, of the input seen as the
 // output's shape; the output is contiguous.
 typedef struct ElementwiseGeometry {
@@ -45,5 +51,28 @@ typedef struct MatmulGeometry {
   BP_XPU_I64 a_batch_strides[BP_XPU_MAX_RANK];
   BP_XPU_I64 b_batch_strides[BP_XPU_MAX_RANK];
 } MatmulGeometry;
+
+// Each element of y is one of x: strides along the dimensions of y, 0 where the other one rules.
+typedef struct GatherGeometry {
+  BP_XPU_U64 item_count;
+  BP_XPU_I64 extent;  // of x along the axis
+  BP_XPU_I64 axis_stride;
+  BP_XPU_U64 rank;
+  BP_XPU_U64 sizes[BP_XPU_MAX_RANK];
+  BP_XPU_I64 x_strides[BP_XPU_MAX_RANK];
+  BP_XPU_I64 index_strides[BP_XPU_MAX_RANK];
+} GatherGeometry;
+
+// y[dimension][n] = the place of the n-th element of x that has one of its value bits set.
+typedef struct NonZeroGeometry {
+  BP_XPU_U64 item_count;
+  BP_XPU_U64 element_count;
+  BP_XPU_U64 element_bytes;
+  BP_XPU_U64 value_bits;
+  BP_XPU_U64 row_stride;  // of y
+  BP_XPU_U64 rank;
+  BP_XPU_U64 sizes[BP_XPU_MAX_RANK];
+  BP_XPU_I64 strides[BP_XPU_MAX_RANK];
+} NonZeroGeometry;
 
 #endif

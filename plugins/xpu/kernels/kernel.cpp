@@ -30,6 +30,14 @@ void set_argument(const Driver& driver, cl_kernel kernel, cl_uint* index, const 
   check(driver.clSetKernelArg(kernel, (*index)++, bytes, value), "clSetKernelArg");
 }
 
+/// NULL is what a kernel sees of handle 0.
+void set_memory(const Driver& driver, cl_kernel kernel, cl_uint* index, bp_mem memory) {
+  const cl_mem buffer = memory.handle != 0 ? buffer_of(memory.handle) : nullptr;
+  const cl_ulong offset_bytes = memory.offset_bytes;
+  set_argument(driver, kernel, index, &buffer, sizeof(cl_mem));
+  set_argument(driver, kernel, index, &offset_bytes, sizeof(cl_ulong));
+}
+
 void set_arguments(const Driver& driver, const bp_launch_args& args) {
   const cl_kernel kernel = args.state->kernel.get();
   const Plan& plan = args.plan->plan;
@@ -41,12 +49,21 @@ void set_arguments(const Driver& driver, const bp_launch_args& args) {
       throw sdk::Failure{BP_INVALID_ARGUMENT, std::string(plan.function()) + ": tensor " +
                                                   std::to_string(i) + " has no memory"};
     }
-    const cl_mem buffer = buffer_of(tensor.handle);
-    const cl_ulong offset_bytes = tensor.offset_bytes;
-    set_argument(driver, kernel, &index, &buffer, sizeof(cl_mem));
-    set_argument(driver, kernel, &index, &offset_bytes, sizeof(cl_ulong));
+    set_memory(driver, kernel, &index, {tensor.handle, tensor.offset_bytes});
   }
   set_argument(driver, kernel, &index, plan.geometry(), plan.geometry_bytes());
+  if (plan.can_fault()) {
+    const cl_ulong op_seq = args.op_seq;
+    set_memory(driver, kernel, &index, args.fault);
+    set_argument(driver, kernel, &index, &op_seq, sizeof(cl_ulong));
+  }
+  if (plan.has_extents()) {
+    if (args.out_extents.handle == 0) {
+      throw sdk::Failure{BP_INVALID_ARGUMENT,
+                         std::string(plan.function()) + ": the launch has no out_extents"};
+    }
+    set_memory(driver, kernel, &index, args.out_extents);
+  }
 }
 
 }  // namespace
@@ -95,7 +112,8 @@ void broadcast_strides(const bp_arg_info& input, const int64_t* sizes, uint32_t 
 }
 
 bp_status plan_with(Plan (*make)(const bp_kernel_query&), bp_device* device,
-                    const bp_kernel_query* query, bp_kernel_plan** out_plan) {
+                    const bp_kernel_query* query, bp_plan_info* out_info,
+                    bp_kernel_plan** out_plan) {
   if (device == nullptr || query == nullptr || out_plan == nullptr) return BP_INVALID_ARGUMENT;
   *out_plan = nullptr;
   return sdk::guard(device->host(), [&] {
@@ -106,6 +124,9 @@ bp_status plan_with(Plan (*make)(const bp_kernel_query&), bp_device* device,
       sdk::refuse("plan: the query or its arguments are cut short");
     }
     const Plan plan = make(*query);
+    bp_plan_info info{};
+    info.flags = plan.can_fault() ? BP_PLAN_CAN_FAULT_BIT : 0;
+    sdk::write_out(out_info, info);
     *out_plan = new bp_kernel_plan{plan, device->programs().get(plan.program())};
     return BP_OK;
   });

@@ -38,7 +38,22 @@ class Plan {
     std::memcpy(geometry_.data(), &geometry, sizeof(Geometry));
   }
 
+  /// Launches take a fault word behind the geometry, and their number.
+  Plan with_fault() const {
+    Plan plan = *this;
+    plan.can_fault_ = true;
+    return plan;
+  }
+  /// ... the place for the output's real sizes.
+  Plan with_extents() const {
+    Plan plan = *this;
+    plan.has_extents_ = true;
+    return plan;
+  }
+
   ProgramId program() const { return program_; }
+  bool can_fault() const { return can_fault_; }
+  bool has_extents() const { return has_extents_; }
   const char* function() const { return function_; }
   uint32_t group_size() const { return group_size_; }
   uint64_t item_count() const { return item_count_; }
@@ -51,6 +66,8 @@ class Plan {
   uint32_t group_size_;
   uint64_t item_count_;
   size_t geometry_bytes_;
+  bool can_fault_ = false;
+  bool has_extents_ = false;
   std::array<std::byte, kMaxGeometryBytes> geometry_{};
 };
 
@@ -67,7 +84,8 @@ void broadcast_strides(const bp_arg_info& input, const int64_t* sizes, uint32_t 
 void expect_inputs(const bp_kernel_query& query, uint32_t input_count);
 
 bp_status plan_with(Plan (*make)(const bp_kernel_query&), bp_device* device,
-                    const bp_kernel_query* query, bp_kernel_plan** out_plan);
+                    const bp_kernel_query* query, bp_plan_info* out_info,
+                    bp_kernel_plan** out_plan);
 void plan_free(bp_device* device, bp_kernel_plan* plan);
 bp_status launch(const bp_launch_args* args);
 bp_status state_create(bp_device* device, const bp_kernel* kernel, const bp_kernel_plan* plan,
@@ -78,9 +96,8 @@ void state_destroy(bp_device* device, bp_kernel_state* state);
 template <Plan (*make)(const bp_kernel_query&)>
 bp_status make_plan(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
                     bp_kernel_plan** out_plan) {
-  // No workspace and no faults: out_info stays as the core zeroed it.
   if (out_info == nullptr) return BP_INVALID_ARGUMENT;
-  return plan_with(make, device, query, out_plan);
+  return plan_with(make, device, query, out_info, out_plan);
 }
 
 inline constexpr bp_arg_rule kAnyStrides{.struct_size = sizeof(bp_arg_rule),
@@ -89,9 +106,18 @@ inline constexpr bp_arg_rule kAnyStrides{.struct_size = sizeof(bp_arg_rule),
                                          .alignment_bytes = 0};
 inline constexpr const bp_arg_rule* kArgRules[] = {&kAnyStrides};
 
-/// A descriptor of version 1 of `op`, which has one type variable. Every kernel here takes any
-/// strides, so the core never has to make a tensor contiguous for one.
-constexpr bp_kernel describe(std::string_view name, std::string_view op, const uint64_t* dtype_mask,
+/// For kernels that move elements, or look only at their bits.
+inline constexpr uint64_t kUpTo8Bytes =
+    sdk::dtypes({BP_DTYPE_BOOL, BP_DTYPE_I8, BP_DTYPE_I16, BP_DTYPE_I32, BP_DTYPE_I64, BP_DTYPE_U8,
+                 BP_DTYPE_U16, BP_DTYPE_U32, BP_DTYPE_U64, BP_DTYPE_F16, BP_DTYPE_BF16,
+                 BP_DTYPE_F32, BP_DTYPE_F64, BP_DTYPE_C64, BP_DTYPE_F8E4M3FN, BP_DTYPE_F8E5M2,
+                 BP_DTYPE_F8E4M3FNUZ, BP_DTYPE_F8E5M2FNUZ});
+
+/// A descriptor of version 1 of `op`, with a set of dtypes for each of its type variables. Every
+/// kernel here takes any strides, so the core never has to make a tensor contiguous for one.
+template <uint32_t kVariables>
+constexpr bp_kernel describe(std::string_view name, std::string_view op,
+                             const uint64_t (&dtype_masks)[kVariables],
                              decltype(bp_kernel::plan) plan) {
   return {.struct_size = sizeof(bp_kernel),
           .flags = BP_KERNEL_DETERMINISTIC_BIT,
@@ -101,8 +127,8 @@ constexpr bp_kernel describe(std::string_view name, std::string_view op, const u
           .version_max = 1,
           .op_since = 1,
           .priority = 0,
-          .dtype_masks = dtype_mask,
-          .dtype_mask_count = 1,
+          .dtype_masks = dtype_masks,
+          .dtype_mask_count = kVariables,
           .arg_rule_count = 1,
           .arg_rules = kArgRules,
           .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
@@ -120,6 +146,8 @@ extern const bp_kernel kReluF32;
 extern const bp_kernel kAddF32;
 extern const bp_kernel kMatmulF32;
 extern const bp_kernel kIdentity;
+extern const bp_kernel kGather;
+extern const bp_kernel kNonZero;
 
 extern const bp_kernel_api kKernelApi;
 

@@ -7,7 +7,8 @@
 namespace bp::xpu {
 namespace {
 
-constexpr const bp_kernel* kKernels[] = {&kReluF32, &kAddF32, &kMatmulF32, &kIdentity};
+constexpr const bp_kernel* kKernels[] = {&kReluF32,  &kAddF32, &kMatmulF32,
+                                         &kIdentity, &kGather, &kNonZero};
 
 bp_status kernel_list(bp_device* device, bp_kernel_list* out_list) {
   if (device == nullptr || out_list == nullptr) return BP_INVALID_ARGUMENT;

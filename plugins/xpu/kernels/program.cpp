@@ -18,8 +18,14 @@ struct ProgramSource {
 };
 
 ProgramSource source_of(ProgramId id) {
-  return id == ProgramId::kMatmul ? ProgramSource{"matmul.cl", kMatmulSource}
-                                  : ProgramSource{"elementwise.cl", kElementwiseSource};
+  switch (id) {
+    case ProgramId::kMatmul:
+      return {"matmul.cl", kMatmulSource};
+    case ProgramId::kIndexing:
+      return {"indexing.cl", kIndexingSource};
+    default:
+      return {"elementwise.cl", kElementwiseSource};
+  }
 }
 
 }  // namespace

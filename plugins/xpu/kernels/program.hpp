@@ -20,8 +20,9 @@ class Device;
 extern const char* const kGeometrySource;
 extern const char* const kElementwiseSource;
 extern const char* const kMatmulSource;
+extern const char* const kIndexingSource;
 
-enum class ProgramId : size_t { kElementwise, kMatmul, kCount };
+enum class ProgramId : size_t { kElementwise, kMatmul, kIndexing, kCount };
 
 /// The programs of one device. Any thread.
 class Programs {

@@ -70,7 +70,7 @@ void bpa_stream_release(bpa_stream* stream) {
 bpa_status bpa_stream_sync(bpa_stream* stream) {
   return guarded([&]() -> Status {
     BP_TRY_ASSIGN(ApiStream * found, object_of(stream, "stream"));
-    return found->stream.sync_and_claim();
+    return found->stream.sync_and_claim_own();
   });
 }
 

@@ -69,6 +69,8 @@ Status narrow(Stream& stream, const PlannedKernel& kernel, std::span<Ref<Tensor>
   BP_TRY(stream.device().copy_out(stream, sizes.data(), {extents.handle(), extents.offset_bytes()},
                                   sizes.size() * sizeof(int64_t)));
   for (size_t i = 0; i < outputs.size(); ++i) {
+    // Sizes are the first that the host reads of what these faults concern.
+    BP_TRY(outputs[i]->storage().report_faults());
     const Dims bound = outputs[i]->sizes();
     const std::span<const int64_t> all(sizes);
     const Dims real(all.subspan(i * BP_MAX_RANK, bound.size()));
@@ -107,6 +109,8 @@ bp_mem place_of(const Ref<Storage>& storage) {
   return storage ? bp_mem{storage->handle(), storage->offset_bytes()} : bp_mem{};
 }
 
+/// On an inline stream there is nothing to note: the launch itself answered its fault, and
+/// order_before() those of its inputs.
 void note_uses(Stream& stream, uint64_t seq, const PlannedKernel& kernel,
                std::span<Tensor* const> inputs, std::span<const Ref<Tensor>> outputs) {
   if (stream.is_inline()) return;
@@ -116,7 +120,8 @@ void note_uses(Stream& stream, uint64_t seq, const PlannedKernel& kernel,
   for (const Ref<Tensor>& tensor : outputs) {
     Storage& output = tensor->storage();
     output.note_use(stream, seq, true);
-    if (kernel.can_fault()) output.note_fault(stream, seq, seq);
+    tensor->forget_faults();
+    if (kernel.can_fault()) output.note_fault(stream, seq);
     for (Tensor* input : inputs) {
       if (input != nullptr) output.inherit_faults(input->storage());
     }

@@ -33,7 +33,9 @@ Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source
   BP_TRY(target->order_before_write(stream));
   const std::array<bp_tensor, 2> tensors{source.abi(), target->abi()};
   Tensor* const inputs[] = {&source};
-  return launch_planned(stream, planned, tensors.data(), inputs, {&target, 1});
+  BP_TRY(launch_planned(stream, planned, tensors.data(), inputs, {&target, 1}));
+  if (stream.is_inline()) target->forget_faults();
+  return {};
 }
 
 Status copy_through_host(const Ref<Tensor>& source, Tensor& target, Stream& stream) {
@@ -45,6 +47,7 @@ Status copy_through_host(const Ref<Tensor>& source, Tensor& target, Stream& stre
                                  {storage.handle(), storage.offset_bytes() + target.offset_bytes()},
                                  staging.data, staging.bytes));
   storage.note_host_write();
+  target.forget_faults();
   return {};
 }
 

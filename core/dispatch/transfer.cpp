@@ -72,6 +72,8 @@ Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, St
       BP_TRY(read_range(*tensor, range, staging));
       BP_TRY(device.copy_in(stream, dst, buffer.data, range.bytes));
     }
+  } else if (tensor->device() != nullptr) {
+    BP_TRY(read_range(*tensor, range, nullptr));  // for the errors of the work that made it empty
   }
   return Ref<Tensor>::make(std::move(storage), tensor->dtype(), tensor->sizes(), tensor->strides(),
                            tensor->offset_bytes() - range.first);

@@ -74,6 +74,7 @@ Status SegmentInstance::prepare() {
     if (segment_->values[id].kind == PlanValueKind::kConstant)
       owned_[id] = segment_->values[id].constant;
   }
+  fault_seqs_.assign(segment_->fault_sources.size(), 0);
   prepare_arguments();
   return {};
 }
@@ -187,7 +188,7 @@ Status SegmentInstance::order_live_ins(std::span<const Ref<Tensor>> values) {
 
 Status SegmentInstance::run(const Graph& graph, RunState* state, std::vector<Ref<Tensor>>* values) {
   last_seq_ = {};
-  first_fault_seq_ = {};
+  std::fill(fault_seqs_.begin(), fault_seqs_.end(), 0);
   const Status status = contain([&] { return run_steps(graph, state, values); });
   // What is in the queues uses this memory, however the run ended. If there is no memory to note
   // it, it is waited for.
@@ -250,7 +251,7 @@ Status SegmentInstance::launch_step(size_t index) {
   if (!seq.ok()) [[unlikely]]
     return seq.status();
   last_seq_[where] = *seq;
-  if (first_fault_seq_[where] == 0 && step.kernel->can_fault()) first_fault_seq_[where] = *seq;
+  if (step.fault_source != kNoFaultSource) fault_seqs_[step.fault_source] = *seq;
   return {};
 }
 
@@ -265,7 +266,8 @@ Status SegmentInstance::copy_step(const Step& step) {
   const size_t there = index_of(step.device);
   if (is_host_like(*devices_[there])) {
     void* target = reinterpret_cast<void*>(to.handle + to.offset_bytes);
-    return devices_[here]->copy_out(*streams_[here], target, from, bytes);
+    BP_TRY(devices_[here]->copy_out(*streams_[here], target, from, bytes));
+    return report_faults(step.fault_sources);
   }
   const auto* host_source = reinterpret_cast<const void*>(from.handle + from.offset_bytes);
   return devices_[there]->copy_in(*streams_[there], to, host_source, bytes);
@@ -283,20 +285,40 @@ void SegmentInstance::note_uses() {
   for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
     const PlanValue& slot = segment_->values[id];
     const size_t where = index_of(slot.device);
-    if (!owned_[id] || last_seq_[where] == 0) continue;
+    if (!owned_[id]) continue;
     if (slot.kind == PlanValueKind::kConstant) continue;  // constants carry no marks
-    Storage& storage = owned_[id]->storage();
-    storage.note_use(*streams_[where], last_seq_[where], slot.kind == PlanValueKind::kOwned);
-    if (slot.kind != PlanValueKind::kOwned) continue;
-    // Which result a fault reaches is not followed inside a run: it concerns them all.
-    for (size_t i = 0; i < kPlanDeviceCount; ++i) {
-      if (first_fault_seq_[i] == 0) continue;
-      storage.note_fault(*streams_[i], first_fault_seq_[i], last_seq_[i]);
+    const bool is_written = slot.kind == PlanValueKind::kOwned;
+    if (last_seq_[where] != 0) {
+      owned_[id]->storage().note_use(*streams_[where], last_seq_[where], is_written);
     }
-    for (const Ref<Tensor>& input : owned_) {
-      if (input && input != owned_[id]) storage.inherit_faults(input->storage());
+    if (is_written) note_faults(id);
+  }
+}
+
+void SegmentInstance::note_faults(PlanValueId value) {
+  owned_[value]->forget_faults();
+  Storage& storage = owned_[value]->storage();
+  for (const uint32_t index : segment_->values[value].fault_sources) {
+    const FaultSource& source = segment_->fault_sources[index];
+    if (source.live_in != kNoPlanValue) {
+      storage.inherit_faults(owned_[source.live_in]->storage());
+    } else if (fault_seqs_[index] != 0) {
+      storage.note_fault(*streams_[index_of(source.device)], fault_seqs_[index]);
     }
   }
+}
+
+Status SegmentInstance::report_faults(std::span<const uint32_t> sources) {
+  for (const uint32_t index : sources) {
+    const FaultSource& source = segment_->fault_sources[index];
+    if (source.live_in != kNoPlanValue) {
+      BP_TRY(owned_[source.live_in]->storage().report_faults());
+    } else {
+      Stream& stream = *streams_[index_of(source.device)];
+      BP_TRY(stream.claim_fault(fault_seqs_[index], fault_seqs_[index]));
+    }
+  }
+  return {};
 }
 
 Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out) {
@@ -313,6 +335,8 @@ Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out) {
   place.offset_bytes += out.extents_index * sizeof(sizes);
   const size_t where = index_of(segment_->values[out.extents].device);
   BP_TRY(devices_[where]->copy_out(*streams_[where], sizes.data(), place, sizeof(sizes)));
+  // Sizes are the first that the host reads of what these faults concern.
+  BP_TRY(report_faults(segment_->values[out.extents].fault_sources));
   const Dims real(std::span<const int64_t>(sizes).first(slot.sizes.size()));
   for (size_t d = 0; d < real.size(); ++d) {
     if (real[d] < 0 || real[d] > slot.sizes[d]) {

@@ -62,6 +62,8 @@ class SegmentInstance : public PluginObjectHolder {
   Status launch_step(size_t index);
   Status copy_step(const Step& step);
   void note_uses();
+  void note_faults(PlanValueId value);
+  Status report_faults(std::span<const uint32_t> sources);
   Status collect(std::vector<Ref<Tensor>>* values);
   Result<Ref<Tensor>> live_out_tensor(const LiveOut& out);
 
@@ -76,8 +78,7 @@ class SegmentInstance : public PluginObjectHolder {
   MemoryCharge arena_charge_;
   std::vector<Ref<Tensor>> owned_;  // per slot: live-ins, constants, owned; else nullptr
   std::array<uint64_t, kPlanDeviceCount> last_seq_{};  // 0: no launch yet
-  std::array<uint64_t, kPlanDeviceCount>
-      first_fault_seq_{};  // of the run; 0: no launch could fault
+  std::vector<uint64_t> fault_seqs_;  // by fault source of the run: its launch; 0: none yet
 };
 
 /// Used by one run at a time.

@@ -35,6 +35,14 @@ enum class PlanValueKind {
   kView,      // another slot's memory
 };
 
+/// What a data fault of a value may come from: a launch on a queue that may fault, or the contents
+/// of a live-in.
+struct FaultSource {
+  PlanDevice device = PlanDevice::kChosen;
+  PlanValueId live_in = kNoPlanValue;  // unset: a launch
+};
+inline constexpr uint32_t kNoFaultSource = UINT32_MAX;
+
 /// A value on one device.
 struct PlanValue {
   PlanValueKind kind = PlanValueKind::kArena;
@@ -42,12 +50,13 @@ struct PlanValue {
   uint32_t dtype = BP_DTYPE_NONE;
   Dims sizes;
   Dims strides;
-  uint64_t bytes = 0;               // kArena, kOwned
-  uint64_t arena_offset = 0;        // kArena
-  PlanValueId base = kNoPlanValue;  // kView; never a view itself
-  int64_t offset_bytes = 0;         // kView: from the base's element [0, ...]; else modulo 256
-  ValueId live_in = kNoValue;       // kLiveIn
-  Ref<Tensor> constant;             // kConstant
+  uint64_t bytes = 0;                   // kArena, kOwned
+  uint64_t arena_offset = 0;            // kArena
+  PlanValueId base = kNoPlanValue;      // kView; never a view itself
+  int64_t offset_bytes = 0;             // kView: from the base's element [0, ...]; else modulo 256
+  ValueId live_in = kNoValue;           // kLiveIn
+  Ref<Tensor> constant;                 // kConstant
+  std::vector<uint32_t> fault_sources;  // kOwned: into Segment::fault_sources
 };
 
 enum class StepKind { kLaunch, kCopy };
@@ -60,8 +69,10 @@ struct Step {
   std::vector<PlanValueId>
       args;  // kLaunch: inputs (kNoPlanValue: absent), outputs; kCopy: from, to
   uint32_t input_count = 0;
-  uint64_t workspace_offset = 0;       // in the arena of `device`
-  PlanValueId extents = kNoPlanValue;  // set: the outputs' real sizes are written there
+  uint64_t workspace_offset = 0;           // in the arena of `device`
+  PlanValueId extents = kNoPlanValue;      // set: the outputs' real sizes are written there
+  uint32_t fault_source = kNoFaultSource;  // kLaunch: its own place in Segment::fault_sources
+  std::vector<uint32_t> fault_sources;     // kCopy: of what is copied
 };
 
 /// How a node of the graph runs, for people.
@@ -88,6 +99,7 @@ struct Segment {
   std::vector<Step> steps;
   std::vector<LiveOut> live_outs;
   std::array<uint64_t, kPlanDeviceCount> arena_bytes{};
+  std::vector<FaultSource> fault_sources;
   std::vector<NodeRoute> routes;
   /// Values whose contents the next segment needs on the host before it can be planned.
   std::vector<ValueId> host_values;

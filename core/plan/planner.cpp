@@ -567,6 +567,7 @@ Status Planner::finish() {
     segment_->live_outs.push_back(out);
   }
   own_live_outs();
+  trace_faults(request_, segment_.get());
   lay_out_arenas(segment_.get());
   return {};
 }

@@ -53,6 +53,8 @@ struct ArenaItem {
 uint64_t assign_arena(std::vector<ArenaItem>* items);
 /// Gives the arena slots and workspaces of a planned segment their places.
 void lay_out_arenas(Segment* segment);
+/// Fills in all fault sources of a planned segment.
+void trace_faults(const PlanRequest& request, Segment* segment);
 
 }  // namespace bp
 

@@ -93,13 +93,17 @@ Result<Stream*> Device::acquire_stream() {
   if (!idle_streams_.empty()) {
     Stream* stream = idle_streams_.back();
     idle_streams_.pop_back();
+    stream->begin_lease();
     return stream;
   }
   if (!broken_streams_.empty()) {
     Stream* stream = broken_streams_.back();
     broken_streams_.pop_back();
     lock.unlock();
-    if (contain([&] { return stream->reset(); }).ok()) return stream;
+    if (contain([&] { return stream->reset(); }).ok()) {
+      stream->begin_lease();
+      return stream;
+    }
     lock.lock();
     broken_streams_.push_back(stream);
   }
@@ -130,6 +134,7 @@ Result<Stream*> Device::wrap_stream(std::string_view kind, uint64_t handle) {
   const Status begun = contain([&] { return stream->begin(wrapped); });
   if (begun.ok()) {
     ended_streams_.pop_back();
+    stream->begin_lease();
     return stream;
   }
   table_.stream.stream_destroy(wrapped);

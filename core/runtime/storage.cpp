@@ -4,6 +4,7 @@
 #include "core/runtime/storage.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/runtime/device.hpp"
 #include "core/runtime/runtime.hpp"
@@ -89,7 +90,8 @@ Status Storage::order_after_marks(Stream& stream, Access access) {
   for (const Mark& reader : before.last_reads) {
     BP_TRY(stream.wait_for(*reader.stream, reader.seq));
   }
-  return {};
+  // What a stream without a queue reads is told to the call that reads it.
+  return access == Access::kRead && stream.is_inline() ? report_faults() : Status();
 }
 
 void Storage::note_use(Stream& stream, uint64_t seq, bool write) {
@@ -121,38 +123,30 @@ void Storage::note_host_write() {
   last_reads_.clear();
 }
 
-void Storage::note_fault(Stream& stream, uint64_t first_seq, uint64_t last_seq) {
+void Storage::note_fault(Stream& stream, uint64_t seq) {
   std::lock_guard lock(marks_mutex_);
+  fault_marks_.add(stream, seq, seq);
+  is_marked_.store(true, std::memory_order_release);
   may_fault_.store(true, std::memory_order_release);
-  // What lies between two ranges is other launches, whose faults are for others to learn of. Beyond
-  // some ranges the nearest takes the new one in.
-  constexpr size_t kMostRanges = 16;
-  FaultMark* nearest = nullptr;
-  uint64_t smallest_gap = UINT64_MAX;
-  for (FaultMark& mark : fault_marks_) {
-    if (mark.stream != &stream) continue;
-    const uint64_t gap = first_seq > mark.last_seq   ? first_seq - mark.last_seq
-                         : mark.first_seq > last_seq ? mark.first_seq - last_seq
-                                                     : 0;
-    if (gap >= smallest_gap) continue;
-    smallest_gap = gap;
-    nearest = &mark;
-  }
-  if (nearest != nullptr && (smallest_gap <= 1 || fault_marks_.size() >= kMostRanges)) {
-    nearest->first_seq = std::min(nearest->first_seq, first_seq);
-    nearest->last_seq = std::max(nearest->last_seq, last_seq);
-    return;
-  }
-  fault_marks_.push_back({&stream, first_seq, last_seq});
 }
 
 void Storage::copy_fault_marks(Storage& source) {
-  std::vector<FaultMark> inherited;
+  FaultMarks inherited;
   {
     std::lock_guard lock(source.marks_mutex_);
     inherited = source.fault_marks_;
   }
-  for (const FaultMark& mark : inherited) note_fault(*mark.stream, mark.first_seq, mark.last_seq);
+  if (inherited.empty()) return;
+  std::lock_guard lock(marks_mutex_);
+  fault_marks_.add(inherited);
+  is_marked_.store(true, std::memory_order_release);
+  may_fault_.store(true, std::memory_order_release);
+}
+
+void Storage::forget_faults() {
+  std::lock_guard lock(marks_mutex_);
+  fault_marks_.clear();
+  may_fault_.store(false, std::memory_order_release);
 }
 
 Status Storage::wait_on_host(bool write) {
@@ -165,33 +159,30 @@ Status Storage::wait_on_host(bool write) {
     BP_TRY(writer->check_lost(before.written_seq));
   }
   for (const Mark& reader : before.last_reads) BP_TRY(wait(reader));
-  return claim_faults();
+  return report_faults();
 }
 
-Status Storage::claim_faults() {
-  if (!may_fault_.load(std::memory_order_acquire)) return {};
-  std::vector<FaultMark> marks;
+Status Storage::take_faults() {
+  FaultMarks marks;
   {
     std::lock_guard lock(marks_mutex_);
     marks = fault_marks_;
   }
   // A wait that ends too early must lose no fault.
-  for (const FaultMark& mark : marks) {
-    if (mark.stream->known_done(mark.last_seq)) continue;
-    if (const Status status = mark.stream->sync(); status.code() == BP_TIMEOUT) return status;
-  }
+  BP_TRY(marks.wait());
   {
     std::lock_guard lock(marks_mutex_);
-    marks.swap(fault_marks_);
+    std::swap(marks, fault_marks_);
+    fault_marks_.clear();
     may_fault_.store(false, std::memory_order_release);
   }
-  Status first;
-  for (const FaultMark& mark : marks) {
-    Status status = mark.stream->known_done(mark.last_seq) ? Status() : mark.stream->sync();
-    if (status.ok()) status = mark.stream->claim_fault(mark.first_seq, mark.last_seq);
-    if (first.ok()) first = status;
+  const Status status = marks.take();
+  if (status.code() == BP_TIMEOUT) {  // of a launch that was marked since the first wait
+    std::lock_guard lock(marks_mutex_);
+    fault_marks_.add(marks);
+    may_fault_.store(true, std::memory_order_release);
   }
-  return first;
+  return status;
 }
 
 }  // namespace bp

@@ -17,6 +17,7 @@
 #include "core/base/status.hpp"
 #include "core/memory/allocator.hpp"
 #include "core/runtime/deferred_free.hpp"
+#include "core/runtime/fault_marks.hpp"
 
 namespace bp {
 
@@ -53,7 +54,7 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
 
   /// Makes `stream` wait for what must be over before it uses the memory.
   /// Errors: those of the waits; unless all is overwritten, the failure that the contents were lost
-  /// by.
+  /// by; for a read on an inline stream, whose results carry no marks, report_faults()'s.
   Status order_before(Stream& stream, Access access) {
     if (!is_marked_.load(std::memory_order_acquire)) return {};
     return order_after_marks(stream, access);
@@ -63,17 +64,27 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   /// Notes that a write which came after the marked work is done already.
   void note_host_write();
   /// The host waits until writers (and, with `write`, readers) are done. Errors: those of the
-  /// waits; a data fault that the contents come from, to the first who asks.
+  /// waits; report_faults()'s.
   Status wait_on_host(bool write);
 
-  /// Notes that a launch in [first_seq, last_seq] of `stream` may report a data fault that concerns
-  /// the contents.
-  void note_fault(Stream& stream, uint64_t first_seq, uint64_t last_seq);
+  /// Launch `seq` of `stream`, a queue, may report a data fault that concerns the contents.
+  void note_fault(Stream& stream, uint64_t seq);
   /// The contents are made from those of `source`: its faults concern this storage too.
   void inherit_faults(Storage& source) {
     if (source.may_fault_.load(std::memory_order_acquire)) [[unlikely]]
       copy_fault_marks(source);
   }
+  /// The host reads the contents: waits for the launches whose faults concern them. Errors: a data
+  /// fault that was told to no reader; TIMEOUT.
+  Status report_faults() {
+    if (!may_fault_.load(std::memory_order_acquire)) [[likely]]
+      return {};
+    return take_faults();
+  }
+  /// There may be something to report.
+  bool may_fault() const { return may_fault_.load(std::memory_order_acquire); }
+  /// All of the contents are new, and made from nothing that was here.
+  void forget_faults();
 
  private:
   friend class Counted<Storage>;
@@ -91,11 +102,6 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   Stream* home_ = nullptr;
   std::shared_ptr<const void> owner_;
 
-  struct FaultMark {
-    Stream* stream;
-    uint64_t first_seq;
-    uint64_t last_seq;
-  };
   struct Marks {
     Mark last_write;
     uint64_t written_seq;
@@ -105,16 +111,16 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   bool let_work_end(const Mark& mark);
   bool let_work_end();
   Status order_after_marks(Stream& stream, Access access);
-  Status claim_faults();
+  Status take_faults();
   void copy_fault_marks(Storage& source);
 
   std::atomic<bool> is_marked_{false};  // there are marks at all
   std::atomic<bool> may_fault_{false};  // there are fault marks
   std::mutex marks_mutex_;
-  Mark last_write_;                     // with later reads on its stream
-  uint64_t written_seq_ = 0;            // without them
-  std::vector<Mark> last_reads_;        // at most one per stream
-  std::vector<FaultMark> fault_marks_;  // apart from each other
+  Mark last_write_;               // with later reads on its stream
+  uint64_t written_seq_ = 0;      // without them
+  std::vector<Mark> last_reads_;  // at most one per stream
+  FaultMarks fault_marks_;
 };
 
 }  // namespace bp

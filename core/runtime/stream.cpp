@@ -57,6 +57,16 @@ Status Stream::sync_and_claim() {
   return claim_fault(0, UINT64_MAX);
 }
 
+Status Stream::sync_and_claim_own() {
+  BP_TRY(sync());
+  return claim_fault(lease_seq_.load() + 1, UINT64_MAX);
+}
+
+void Stream::begin_lease() {
+  std::lock_guard lock(mutex_);
+  lease_seq_ = issued_seq_;
+}
+
 Status Stream::query() {
   BP_TRY(device_.check_open());
   if (is_inline()) return {};
@@ -188,7 +198,7 @@ Status Stream::zero_fault_words() {
 
 void Stream::leave_failure() {
   if (!first_failure_.ok()) {
-    add_trouble({done_seq_.load() + 1, issued_seq_, true, first_failure_});
+    add_trouble({done_seq_.load() + 1, issued_seq_, TroubleKind::kLostWork, first_failure_});
     first_failure_ = {};
     failure_is_settled_ = false;
   }

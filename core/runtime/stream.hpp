@@ -95,10 +95,16 @@ class Stream {
   Status sync();
   /// A data fault of launches [first_seq, last_seq], which sync() covered: reported once.
   Status claim_fault(uint64_t first_seq, uint64_t last_seq);
+  /// One is there to be claimed.
+  bool has_fault(uint64_t first_seq, uint64_t last_seq);
   /// The failure that work `seq` was lost by, if the stream was reset since: to whoever asks.
   Status check_lost(uint64_t seq);
   /// sync(), then any data fault that nobody has claimed.
   Status sync_and_claim();
+  /// ... of work since begin_lease(): faults of earlier users' work wait for their readers.
+  Status sync_and_claim_own();
+  /// The stream is given to a new user.
+  void begin_lease();
   /// Ends a failure: waits for the rest, and begins anew with an empty queue. Work that was lost by
   /// it answers its failure to whoever reads its results. Other waits on this stream end first.
   /// Errors: TIMEOUT; the plugin's; UNSUPPORTED on a wrapped stream.
@@ -128,13 +134,20 @@ class Stream {
     uint64_t seq = 0;
     OpId op = 0;
   };
-  /// What went wrong in [first_seq, last_seq]. `sticky`: work that was lost, for all who ask; else
-  /// a data fault, for the first.
+  enum class TroubleKind : uint8_t {
+    kFault,         // a data fault, for the first who asks
+    kMergedFaults,  // data faults among the range, for all who ask, as they cannot be told apart
+    kLostWork,      // for all who ask
+  };
+  /// What went wrong in [first_seq, last_seq].
   struct Trouble {
     uint64_t first_seq;
     uint64_t last_seq;
-    bool sticky;
+    TroubleKind kind;
     Status status;
+    bool is_fault_in(uint64_t first, uint64_t last) const {
+      return kind != TroubleKind::kLostWork && first_seq <= last && first <= last_seq;
+    }
   };
 
   Status wait_until_done(uint64_t* out_issued);
@@ -148,6 +161,7 @@ class Stream {
   Status clear_fault_word(size_t word);
   Status describe(const bp_fault_word& word, uint64_t seq);
   void add_trouble(Trouble trouble);
+  void merge_oldest_faults();
   Status note_failure(bp_status code, std::string_view what);
   std::string culprit(uint64_t op_seq);
   std::string suspects();
@@ -161,6 +175,7 @@ class Stream {
   Allocator::Pool& pool_;
   std::mutex mutex_;
   uint64_t issued_seq_ = 0;
+  std::atomic<uint64_t> lease_seq_{0};  // issued_seq_ when the present user got the stream
   std::atomic<uint64_t> done_seq_{0};
   std::array<RecentOp, kRecentOps> recent_ops_{};
   Status first_failure_;             // under mutex_; until reset()

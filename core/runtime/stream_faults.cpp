@@ -61,7 +61,7 @@ Status Stream::collect_faults(uint64_t issued) {
   BP_TRY(read_fault_words(0, {words.data() + to_end, count - to_end}));
   for (size_t i = 0; i < count; ++i) {
     if (words[i].code == BP_FAULT_NONE) continue;
-    add_trouble({seqs[i], seqs[i], false, describe(words[i], seqs[i])});
+    add_trouble({seqs[i], seqs[i], TroubleKind::kFault, describe(words[i], seqs[i])});
     BP_TRY(clear_fault_word((first + i) % kFaultWords));
   }
   std::lock_guard lock(mutex_);
@@ -110,39 +110,66 @@ Status Stream::describe(const bp_fault_word& word, uint64_t seq) {
 
 void Stream::add_trouble(Trouble trouble) {
   std::lock_guard lock(trouble_mutex_);
-  if (troubles_.size() == kMaxTroubles) {
-    const Trouble& oldest = troubles_.front();
-    log(BP_LOG_WARNING,
-        "nobody asked about a failure, and it is forgotten: " + oldest.status.message());
-    troubles_.erase(troubles_.begin());
-  }
+  if (troubles_.size() >= kMaxTroubles) merge_oldest_faults();
   troubles_.push_back(std::move(trouble));
   has_troubles_.store(true, std::memory_order_release);
+}
+
+// Their words are dropped, but not what they say: a reader whom they may concern is still told.
+void Stream::merge_oldest_faults() {
+  const auto is_fault = [](const Trouble& trouble) {
+    return trouble.kind != TroubleKind::kLostWork;
+  };
+  const auto oldest = std::find_if(troubles_.begin(), troubles_.end(), is_fault);
+  if (oldest == troubles_.end()) return;
+  const auto next = std::find_if(oldest + 1, troubles_.end(), is_fault);
+  if (next == troubles_.end()) return;
+  if (oldest->kind == TroubleKind::kFault) {
+    oldest->kind = TroubleKind::kMergedFaults;
+    oldest->status = Status(
+        BP_INVALID_ARGUMENT,
+        "one of more than " + std::to_string(kMaxTroubles) +
+            " data faults that no reader was told of, the first: " + oldest->status.message());
+    log(BP_LOG_WARNING, oldest->status.message());
+  }
+  oldest->first_seq = std::min(oldest->first_seq, next->first_seq);
+  oldest->last_seq = std::max(oldest->last_seq, next->last_seq);
+  troubles_.erase(next);
 }
 
 Status Stream::check_lost(uint64_t seq) {
   if (!has_troubles_.load(std::memory_order_acquire)) return {};
   std::lock_guard lock(trouble_mutex_);
   for (const Trouble& trouble : troubles_) {
-    if (trouble.sticky && trouble.first_seq <= seq && seq <= trouble.last_seq) {
+    if (trouble.kind == TroubleKind::kLostWork && trouble.first_seq <= seq &&
+        seq <= trouble.last_seq) {
       return trouble.status;
     }
   }
   return {};
 }
 
+bool Stream::has_fault(uint64_t first_seq, uint64_t last_seq) {
+  if (!has_troubles_.load(std::memory_order_acquire)) return false;
+  std::lock_guard lock(trouble_mutex_);
+  return std::any_of(troubles_.begin(), troubles_.end(), [&](const Trouble& trouble) {
+    return trouble.is_fault_in(first_seq, last_seq);
+  });
+}
+
 Status Stream::claim_fault(uint64_t first_seq, uint64_t last_seq) {
   if (!has_troubles_.load(std::memory_order_acquire)) return {};
   std::lock_guard lock(trouble_mutex_);
-  for (auto trouble = troubles_.begin(); trouble != troubles_.end(); ++trouble) {
-    if (trouble->sticky || trouble->last_seq < first_seq || last_seq < trouble->first_seq) {
-      continue;
-    }
-    const Status status = trouble->status;
-    troubles_.erase(trouble);
-    return status;
-  }
-  return {};
+  const auto found = std::find_if(troubles_.begin(), troubles_.end(), [&](const Trouble& trouble) {
+    return trouble.is_fault_in(first_seq, last_seq);
+  });
+  if (found == troubles_.end()) return {};
+  Status status = found->status;
+  // Only who asks about all of a merged fault's launches can end it.
+  const bool is_told = found->kind == TroubleKind::kFault ||
+                       (first_seq <= found->first_seq && found->last_seq <= last_seq);
+  if (is_told) troubles_.erase(found);
+  return status;
 }
 
 }  // namespace bp

@@ -71,9 +71,17 @@ class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
   }
   /// storage().order_before work that writes this tensor, and all of it.
   Status order_before_write(Stream& stream) {
-    const bool is_all = contiguous() && offset_bytes_ == 0 &&
-                        dtype_storage_bytes(dtype_, element_count()) == storage_->bytes();
-    return storage_->order_before(stream, is_all ? Access::kOverwrite : Access::kWrite);
+    return storage_->order_before(stream, is_all() ? Access::kOverwrite : Access::kWrite);
+  }
+  /// The storage holds nothing but this tensor's elements.
+  bool is_all() const {
+    return contiguous() && offset_bytes_ == 0 &&
+           dtype_storage_bytes(dtype_, element_count()) == storage_->bytes();
+  }
+  /// Work that was enqueued, or is done, writes this tensor anew.
+  void forget_faults() {
+    if (storage_->may_fault() && is_all()) [[unlikely]]
+      storage_->forget_faults();
   }
   /// "f32 [2, 3] on cpu:0"
   std::string describe() const;

@@ -414,6 +414,20 @@ class RunTest(CommandTest):
         self.check(OK, "run", model, "--repeat", "5", "--placement",
                    words=["median", "over 4 runs", "node0", "1 native, 0 decomposed"])
 
+    def test_an_index_out_of_range_is_no_result(self):
+        nodes = [("Gather", ["x", "i"], ["g"]),
+                 ("MaxPool", ["g"], ["y"], {"kernel_shape": [2, 2]})]
+        model = self.file("gather_pool.onnx", onnx_file.model(
+            nodes, [("x", onnx_file.FLOAT, (4, 1, 2, 2)), ("i", onnx_file.INT64, (1,))],
+            [("y", onnx_file.FLOAT, (1, 1, 1, 1))]))
+        for device in ("cpu:0", "npu:0"):
+            bad = self.file("bad.npy", onnx_file.npy([99], (1,), "i8"))
+            result = self.check(MODEL, "run", model, "--device", device, "--input", f"i={bad}",
+                                words=["gather", "index 99", "extent 4"])
+            self.assertEqual(result.stdout, "")
+            good = self.file("good.npy", onnx_file.npy([3], (1,), "i8"))
+            self.check(OK, "run", model, "--device", device, "--input", f"i={good}")
+
 
 class DigitsTest(CommandTest):
     def test_expected_probabilities(self):

@@ -36,13 +36,23 @@ def _value_info(name, dtype, sizes):
     return _field(1, name) + _field(2, _field(1, _field(1, dtype) + shape))
 
 
+def _ints(name, values):
+    """An attribute that is a list of whole numbers, none below 0."""
+    kind = 7
+    return (_field(1, name) + b"".join(_field(8, value) for value in values)
+            + _field(20, kind))
+
+
 def model(nodes, inputs, outputs):
-    """nodes: (operator, input names, output names); inputs and outputs: (name, dtype, sizes)."""
+    """nodes: (operator, input names, output names) and, where there are attributes, a dict of
+    lists of whole numbers; inputs and outputs: (name, dtype, sizes)."""
     graph = b"".join(
         _field(1, b"".join(_field(1, name) for name in sources)
                + b"".join(_field(2, name) for name in targets)
-               + _field(3, f"node{index}") + _field(4, operator))
-        for index, (operator, sources, targets) in enumerate(nodes))
+               + _field(3, f"node{index}") + _field(4, operator)
+               + b"".join(_field(5, _ints(*each)) for given in attributes
+                          for each in given.items()))
+        for index, (operator, sources, targets, *attributes) in enumerate(nodes))
     graph += _field(2, "test")
     graph += b"".join(_field(11, _value_info(*value)) for value in inputs)
     graph += b"".join(_field(12, _value_info(*value)) for value in outputs)

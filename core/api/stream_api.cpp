@@ -123,8 +123,10 @@ bpa_status bpa_stream_acquire_tensor(bpa_stream* stream, const bpa_tensor* tenso
     BP_TRY_ASSIGN(const bp::TensorUse found, bp::read_access(stream, tensor, access));
     bp::Stream& queue = found.stream->stream;
     if (found.write && !found.read) return found.tensor->order_before_write(queue);
-    return found.tensor->storage().order_before(
-        queue, found.write ? bp::Access::kWrite : bp::Access::kRead);
+    bp::Storage& storage = found.tensor->storage();
+    BP_TRY(storage.order_before(queue, found.write ? bp::Access::kWrite : bp::Access::kRead));
+    storage.note_unseen_read(queue);
+    return {};
   });
 }
 
@@ -135,6 +137,7 @@ bpa_status bpa_stream_release_tensor(bpa_stream* stream, const bpa_tensor* tenso
     bp::Stream& queue = found.stream->stream;
     BP_TRY_ASSIGN(const uint64_t seq, queue.device().note_native_work(queue));
     found.tensor->storage().note_use(queue, seq, found.write);
+    if (found.write) found.tensor->storage().note_unseen_write(queue);
     return {};
   });
 }

@@ -136,12 +136,27 @@ void Storage::copy_fault_marks(Storage& source) {
     std::lock_guard lock(source.marks_mutex_);
     inherited = source.fault_marks_;
   }
-  if (inherited.empty()) return;
+  add_fault_marks(inherited);
+}
+
+void Storage::add_fault_marks(const FaultMarks& marks) {
+  if (marks.empty()) return;
   std::lock_guard lock(marks_mutex_);
-  fault_marks_.add(inherited);
+  fault_marks_.add(marks);
   is_marked_.store(true, std::memory_order_release);
   may_fault_.store(true, std::memory_order_release);
 }
+
+void Storage::hand_fault_marks(Stream& stream) {
+  FaultMarks marks;
+  {
+    std::lock_guard lock(marks_mutex_);
+    marks = fault_marks_;
+  }
+  stream.add_unseen_faults(marks);
+}
+
+void Storage::note_unseen_write(Stream& stream) { add_fault_marks(stream.unseen_faults()); }
 
 void Storage::forget_faults() {
   std::lock_guard lock(marks_mutex_);
@@ -178,9 +193,7 @@ Status Storage::take_faults() {
   }
   const Status status = marks.take();
   if (status.code() == BP_TIMEOUT) {  // of a launch that was marked since the first wait
-    std::lock_guard lock(marks_mutex_);
-    fault_marks_.add(marks);
-    may_fault_.store(true, std::memory_order_release);
+    add_fault_marks(marks);
   }
   return status;
 }

@@ -74,6 +74,13 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
     if (source.may_fault_.load(std::memory_order_acquire)) [[unlikely]]
       copy_fault_marks(source);
   }
+  /// Work on `stream` that the core does not see reads the contents.
+  void note_unseen_read(Stream& stream) {
+    if (may_fault()) [[unlikely]]
+      hand_fault_marks(stream);
+  }
+  /// ... wrote them, perhaps from what it read.
+  void note_unseen_write(Stream& stream);
   /// The host reads the contents: waits for the launches whose faults concern them. Errors: a data
   /// fault that was told to no reader; TIMEOUT.
   Status report_faults() {
@@ -113,6 +120,8 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   Status order_after_marks(Stream& stream, Access access);
   Status take_faults();
   void copy_fault_marks(Storage& source);
+  void hand_fault_marks(Stream& stream);
+  void add_fault_marks(const FaultMarks& marks);
 
   std::atomic<bool> is_marked_{false};  // there are marks at all
   std::atomic<bool> may_fault_{false};  // there are fault marks

@@ -59,12 +59,19 @@ Status Stream::sync_and_claim() {
 
 Status Stream::sync_and_claim_own() {
   BP_TRY(sync());
-  return claim_fault(lease_seq_.load() + 1, UINT64_MAX);
+  BP_TRY(claim_fault(lease_seq_.load() + 1, UINT64_MAX));
+  const FaultMarks marks = unseen_faults();
+  BP_TRY(marks.wait());
+  return marks.take();
 }
 
 void Stream::begin_lease() {
-  std::lock_guard lock(mutex_);
-  lease_seq_ = issued_seq_;
+  {
+    std::lock_guard lock(mutex_);
+    lease_seq_ = issued_seq_;
+  }
+  std::lock_guard lock(unseen_mutex_);
+  unseen_faults_.clear();
 }
 
 Status Stream::query() {

@@ -18,6 +18,7 @@
 #include "core/base/status.hpp"
 #include "core/memory/allocator.hpp"
 #include "core/op/schema.hpp"
+#include "core/runtime/fault_marks.hpp"
 
 namespace bp {
 
@@ -101,8 +102,13 @@ class Stream {
   Status check_lost(uint64_t seq);
   /// sync(), then any data fault that nobody has claimed.
   Status sync_and_claim();
-  /// ... of work since begin_lease(): faults of earlier users' work wait for their readers.
+  /// ... of work since begin_lease(), for faults of earlier users' work wait for their readers, and
+  /// of what the user's own work on the native queue has read.
   Status sync_and_claim_own();
+  /// Work that the core does not see reads contents with these marks on the stream; what such work
+  /// writes has them too.
+  void add_unseen_faults(const FaultMarks& marks);
+  FaultMarks unseen_faults();
   /// The stream is given to a new user.
   void begin_lease();
   /// Ends a failure: waits for the rest, and begins anew with an empty queue. Work that was lost by
@@ -190,6 +196,9 @@ class Stream {
   std::array<uint64_t, kFaultWords> fault_seqs_{};
   size_t fault_first_ = 0;  // this and fault_count_: under mutex_
   size_t fault_count_ = 0;
+
+  std::mutex unseen_mutex_;
+  FaultMarks unseen_faults_;
 
   std::mutex trouble_mutex_;
   std::vector<Trouble> troubles_;

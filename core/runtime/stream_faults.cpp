@@ -137,6 +137,16 @@ void Stream::merge_oldest_faults() {
   troubles_.erase(next);
 }
 
+void Stream::add_unseen_faults(const FaultMarks& marks) {
+  std::lock_guard lock(unseen_mutex_);
+  unseen_faults_.add(marks);
+}
+
+FaultMarks Stream::unseen_faults() {
+  std::lock_guard lock(unseen_mutex_);
+  return unseen_faults_;
+}
+
 Status Stream::check_lost(uint64_t seq) {
   if (!has_troubles_.load(std::memory_order_acquire)) return {};
   std::lock_guard lock(trouble_mutex_);

@@ -86,6 +86,58 @@ TEST_F(ExternalStreamTest, Wrapped_OrdersWithOtherStreamsBothWays) {
   }
 }
 
+/// gather of an index out of range, whose fault is not known yet.
+class UnseenFaultTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    RuntimeOptions args;
+    args.install_dir = BP_PLUGIN_DIR;
+    runtime_ = Runtime::create(args);
+    try {
+      device_ = runtime_->device(GetParam());
+    } catch (const Error& error) {
+      GTEST_SKIP() << error.what();
+    }
+    const Tensor x = Tensor::from_host<float>(device_, Floats{1, 2, 3, 4}, {4});
+    const Tensor index = Tensor::from_host<int64_t>(device_, std::vector<int64_t>{9, 1}, {2});
+    faulty_ = gather(x, index);
+  }
+  template <class Body>
+  static void expect_fault(Body body) {
+    try {
+      body();
+      ADD_FAILURE() << "nothing is told";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), BP_INVALID_ARGUMENT) << error.what();
+      EXPECT_NE(std::string(error.what()).find("index 9"), std::string::npos) << error.what();
+    }
+  }
+
+  std::optional<Runtime> runtime_;
+  Device device_;
+  Tensor faulty_;
+};
+
+TEST_P(UnseenFaultTest, Read_IsToldByTheWaitForItsStream) {
+  const Stream stream = Stream::create(device_);
+  stream.acquire(faulty_, BPA_ACCESS_READ_BIT);
+  stream.release(faulty_, BPA_ACCESS_READ_BIT);
+  expect_fault([&] { stream.sync(); });
+  stream.sync();
+}
+
+TEST_P(UnseenFaultTest, WrittenFromIt_IsToldToTheReader) {
+  const Stream stream = Stream::create(device_);
+  const Tensor y = Tensor::create(device_, BP_DTYPE_F32, {2});
+  stream.acquire(faulty_, BPA_ACCESS_READ_BIT);
+  stream.acquire(y, BPA_ACCESS_WRITE_BIT);
+  stream.release(faulty_, BPA_ACCESS_READ_BIT);
+  stream.release(y, BPA_ACCESS_WRITE_BIT);
+  expect_fault([&] { relu(y).to_vector<float>(); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, UnseenFaultTest, ::testing::Values("npu:0", "xpu:0"));
+
 TEST_F(ExternalStreamTest, ReleasedRead_HoldsALaterWriteBack) {
   FakeQueue queue;
   const Stream external = wrap(queue);

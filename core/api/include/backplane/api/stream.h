@@ -26,7 +26,8 @@ BPA_API bpa_status bpa_stream_get_default(bpa_device* device, bpa_stream** out_s
 BPA_API void bpa_stream_release(bpa_stream* stream);
 
 /* Waits for all work of the stream. Errors: the stream's first failure, again at each call, until
- * bpa_stream_reset; a data fault of its work that no reader was told of; TIMEOUT. */
+ * bpa_stream_reset; a data fault that no reader was told of, of its work or of tensors that were
+ * acquired on it for reading; TIMEOUT. */
 BPA_API bpa_status bpa_stream_sync(bpa_stream* stream);
 
 /* OK if nothing is left to do, PENDING, or the stream's failure; never waits. PENDING leaves no

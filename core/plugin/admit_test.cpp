@@ -53,7 +53,7 @@ TEST_P(AdmitAbi, LoadPlugins_AbiRanges_OverlapOrAreRefused) {
 INSTANTIATE_TEST_SUITE_P(
     Ranges, AdmitAbi,
     testing::Values(
-        AbiCase{"0.1", "0.1", BP_ABI_VERSION(0, 1), BP_ABI_VERSION(0, 1), BP_ABI_VERSION(0, 1), ""},
+        AbiCase{"0.2", "0.2", BP_ABI_VERSION(0, 2), BP_ABI_VERSION(0, 2), BP_ABI_VERSION(0, 2), ""},
         AbiCase{"0.1", "3.0", BP_ABI_VERSION(0, 1), BP_ABI_VERSION(1, 2), BP_ABI_VERSION(1, 2), ""},
         AbiCase{"0.1", "0.9", BP_ABI_VERSION(0, 9), BP_ABI_VERSION(1, 2), BP_ABI_VERSION(0, 9), ""},
         AbiCase{"1.2", "3.0", BP_ABI_VERSION(0, 1), BP_ABI_VERSION(1, 2), BP_ABI_VERSION(1, 2), ""},

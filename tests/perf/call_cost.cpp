@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call through a plugin costs: the same kernel called bare through the loaded library,
-// through the core's launch path, and as an eager operator with its output. The bare call is the
-// unit.
-#include <chrono>
-
+// What the core's launch path adds to a kernel: the same kernel called bare through the loaded
+// library, which is the unit, and through bp::launch; and what it costs to select a kernel. These
+// are inside the core, where no public function ends; eager_cost.cpp has the calls as users make
+// them.
 #include "core/dispatch/dispatcher.hpp"
 #include "core/dispatch/launch.hpp"
-#include "tests/perf/support.hpp"
+#include "tests/perf/core_fixture.hpp"
+#include "tests/perf/thread_clock.hpp"
 
 namespace bp {
 namespace {
@@ -58,45 +58,6 @@ void core_launch(benchmark::State& state) {
 }
 BENCHMARK(core_launch);
 
-void eager_add(benchmark::State& state) {
-  const Fixture f;
-  const Ref<Tensor> a = f.ones({1});
-  const Ref<Tensor> b = f.ones({1});
-  Tensor* inputs[] = {a.get(), b.get()};
-  const OpId add = f.op("add");
-  for (auto _ : state) benchmark::DoNotOptimize(f.call(add, inputs));
-}
-BENCHMARK(eager_add);
-
-void eager_relu(benchmark::State& state) {
-  const Fixture f;
-  const Ref<Tensor> a = f.ones({1});
-  Tensor* inputs[] = {a.get()};
-  const OpId relu = f.op("relu");
-  for (auto _ : state) benchmark::DoNotOptimize(f.call(relu, inputs));
-}
-BENCHMARK(eager_relu);
-
-void eager_sum_over_axis(benchmark::State& state) {
-  const Fixture f;
-  const Ref<Tensor> a = f.ones({2, 3});
-  Tensor* inputs[] = {a.get()};
-  const OpId sum = f.op("reduce_sum");
-  Attributes axis(f.runtime->registry().schema(sum));
-  must(axis.set_i64s("axes", std::vector<int64_t>{1}));
-  for (auto _ : state) benchmark::DoNotOptimize(f.call(sum, inputs, axis.data()));
-}
-BENCHMARK(eager_sum_over_axis);
-
-void eager_transposed_view(benchmark::State& state) {
-  const Fixture f;
-  const Ref<Tensor> a = f.ones({2, 3});
-  Tensor* inputs[] = {a.get()};
-  const OpId transpose = f.op("transpose");
-  for (auto _ : state) benchmark::DoNotOptimize(f.call(transpose, inputs));
-}
-BENCHMARK(eager_transposed_view);
-
 // One Runtime caches its selections, so each round takes a new one, whose making and end are not
 // counted. `warm_up`: another operator is selected before.
 void select_anew(benchmark::State& state, bool warm_up) {
@@ -113,10 +74,9 @@ void select_anew(benchmark::State& state, bool warm_up) {
       return must(dispatcher.plan_kernel(fresh.op(name), {&input, 1}, {&output, 1}, nullptr));
     };
     if (warm_up) plan("relu");
-    const auto start = std::chrono::steady_clock::now();
+    const double start = perf::thread_seconds();
     benchmark::DoNotOptimize(plan("softmax"));
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    state.SetIterationTime(taken.count());
+    state.SetIterationTime(perf::thread_seconds() - start);
   }
 }
 void cold_selection(benchmark::State& state) { select_anew(state, true); }

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the allocator costs beside malloc, alone, with two threads, and for memory that another
-// stream has used; and how much it reserves on a trace like BERT's.
+// What the core's allocator costs beside malloc, alone and beside another thread; and how much it
+// reserves for the requests of a real run (allocations.txt, which record_allocations.cpp wrote).
 #include <algorithm>
+#include <atomic>
+#include <fstream>
 #include <map>
-#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
 
-#include "tests/perf/support.hpp"
+#include "tests/perf/core_fixture.hpp"
 
 namespace bp {
 namespace {
@@ -22,118 +27,113 @@ void malloc_and_free(benchmark::State& state) {
 }
 BENCHMARK(malloc_and_free);
 
+void take_and_free(Allocator& allocator, Allocator::Pool& pool) {
+  Block* block = must(allocator.allocate(kBytes, MemoryTag::kActivations, pool));
+  benchmark::DoNotOptimize(block);
+  allocator.free(block);
+}
+
 void allocator_hit(benchmark::State& state) {
-  static const Fixture f;
+  const Fixture f;
   Allocator& allocator = f.device->allocator();
   Allocator::Pool& pool = f.device->default_stream().pool();
-  for (auto _ : state) {
-    Block* block = must(allocator.allocate(kBytes, MemoryTag::kActivations, pool));
-    benchmark::DoNotOptimize(block);
-    allocator.free(block);
-  }
+  for (auto _ : state) take_and_free(allocator, pool);
 }
-BENCHMARK(allocator_hit);
-BENCHMARK(allocator_hit)->Threads(2)->UseRealTime();
+BENCHMARK(allocator_hit)->UseRealTime();
 
-// On a queued device, whose storages carry marks.
-void storage_free(benchmark::State& state, bool foreign) {
-  const Fixture f("npu:0");
-  Stream& home = f.device->default_stream();
-  Stream& other = *must(f.device->acquire_stream());
-  const Ref<Tensor> x = f.ones({64});
-  Tensor* inputs[] = {x.get()};
-  const OpId relu = f.op("relu");
-  for (auto _ : state) {
-    state.PauseTiming();
-    Ref<Tensor> y = f.call(relu, inputs, nullptr, &home);
-    Tensor* made[] = {y.get()};
-    Ref<Tensor> z = f.call(relu, made, nullptr, foreign ? &other : &home);
-    must(home.sync());
-    must(other.sync());
-    state.ResumeTiming();
-    y = nullptr;
-  }
-  f.device->release_stream(&other);
+/// Two threads do the same, and one of them is timed: nanoseconds per call of one thread.
+void allocator_hit_of_two(benchmark::State& state) {
+  const Fixture f;
+  Allocator& allocator = f.device->allocator();
+  Allocator::Pool& pool = f.device->default_stream().pool();
+  std::atomic<bool> running{false};
+  std::jthread other([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      take_and_free(allocator, pool);
+      running.store(true, std::memory_order_relaxed);
+    }
+  });
+  while (!running.load(std::memory_order_relaxed)) std::this_thread::yield();
+  for (auto _ : state) take_and_free(allocator, pool);
 }
-void free_plain(benchmark::State& state) { storage_free(state, false); }
-void free_after_foreign_use(benchmark::State& state) { storage_free(state, true); }
-BENCHMARK(free_plain)->Iterations(3000);
-BENCHMARK(free_after_foreign_use)->Iterations(3000);
+BENCHMARK(allocator_hit_of_two)->UseRealTime();
 
+/// One request after the other: the bytes of a new block, or the end of an earlier one.
 struct TraceStep {
-  uint64_t bytes;
-  size_t lives_for;  // steps
+  uint64_t bytes = 0;  // 0: an end
+  size_t ended = 0;    // which request's block, counted from 0
 };
 
-// Twelve layers of an encoder (768 wide, 12 heads) at batch 4 over sequence lengths that change
-// from run to run: the sizes and lifetimes of its activations, in order.
-std::vector<TraceStep> encoder_trace() {
+/// Numbers between spaces: n > 0 asks for n bytes, n <= 0 gives the block of request -n back.
+std::vector<TraceStep> read_trace() {
+  std::ifstream file(BP_ALLOCATIONS);
   std::vector<TraceStep> trace;
-  std::mt19937 random(7);
-  for (int run = 0; run < 24; ++run) {
-    const uint64_t length = 16 + random() % 240;
-    const uint64_t hidden = 4 * length * 768 * 4;
-    const uint64_t scores = 4 * 12 * length * length * 4;
-    for (int layer = 0; layer < 12; ++layer) {
-      trace.push_back({hidden, 14});                                 // residual
-      for (int i = 0; i < 3; ++i) trace.push_back({hidden, 4});      // query, key, value
-      for (int i = 0; i < 2; ++i) trace.push_back({scores, 2});      // scores, softmax
-      for (int i = 0; i < 2; ++i) trace.push_back({hidden, 2});      // context, projection
-      trace.push_back({hidden, 4});                                  // norm
-      for (int i = 0; i < 2; ++i) trace.push_back({4 * hidden, 2});  // wide, gelu
-      trace.push_back({4 * length * 4, 3});                          // a mask
-      for (int i = 0; i < 2; ++i) trace.push_back({hidden, 2});      // narrow, sum
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream numbers(line);
+    for (int64_t number = 0; numbers >> number;) {
+      if (number > 0) trace.push_back({.bytes = static_cast<uint64_t>(number)});
+      if (number <= 0) trace.push_back({.ended = static_cast<size_t>(-number)});
     }
   }
+  if (trace.empty()) give_up(Status(BP_UNAVAILABLE, BP_ALLOCATIONS ": expected numbers"));
   return trace;
 }
 
-/// Memory that a best-fit allocator over one growing range needs: the bound to compare with.
+/// Where a best-fit allocator over one growing range would put a block.
+uint64_t best_fit(const std::map<uint64_t, uint64_t>& live, uint64_t bytes) {
+  uint64_t best = UINT64_MAX;
+  uint64_t best_gap = UINT64_MAX;
+  uint64_t at = 0;
+  for (const auto& [begin, end] : live) {
+    const uint64_t gap = begin - at;
+    if (gap >= bytes && gap < best_gap) {
+      best = at;
+      best_gap = gap;
+    }
+    at = end;
+  }
+  return best == UINT64_MAX ? at : best;
+}
+
+/// Memory that such an allocator needs: the bound to compare with.
 uint64_t best_fit_peak(const std::vector<TraceStep>& trace) {
   std::map<uint64_t, uint64_t> live;  // offset, end
-  std::multimap<size_t, uint64_t> ends;
+  std::vector<uint64_t> places;       // of each request
   uint64_t peak = 0;
-  for (size_t step = 0; step < trace.size(); ++step) {
-    const auto done = ends.equal_range(step);
-    for (auto end = done.first; end != done.second; ++end) live.erase(end->second);
-    ends.erase(step);
-    const uint64_t bytes = (trace[step].bytes + 255) / 256 * 256;
-    uint64_t best = UINT64_MAX;
-    uint64_t best_gap = UINT64_MAX;
-    uint64_t at = 0;
-    for (const auto& [begin, end] : live) {
-      const uint64_t gap = begin - at;
-      if (gap >= bytes && gap < best_gap) {
-        best = at;
-        best_gap = gap;
-      }
-      at = end;
+  for (const TraceStep& step : trace) {
+    if (step.bytes == 0) {
+      live.erase(places.at(step.ended));
+      continue;
     }
-    if (best == UINT64_MAX) best = at;
-    live.emplace(best, best + bytes);
-    ends.emplace(step + trace[step].lives_for, best);
-    peak = std::max(peak, best + bytes);
+    const uint64_t bytes = (step.bytes + 255) / 256 * 256;
+    const uint64_t at = best_fit(live, bytes);
+    places.push_back(at);
+    live.emplace(at, at + bytes);
+    peak = std::max(peak, at + bytes);
   }
   return peak;
 }
 
 void fragmentation(benchmark::State& state) {
   const Fixture f;
-  const std::vector<TraceStep> trace = encoder_trace();
+  const std::vector<TraceStep> trace = read_trace();
   Allocator& allocator = f.device->allocator();
   int key = 0;
   Allocator::Pool& pool = allocator.pool(&key);
   const uint64_t before = allocator.stats().reserved_bytes;
   for (auto _ : state) {
-    std::multimap<size_t, Block*> ends;
-    for (size_t step = 0; step < trace.size(); ++step) {
-      const auto done = ends.equal_range(step);
-      for (auto end = done.first; end != done.second; ++end) allocator.free(end->second);
-      ends.erase(step);
-      ends.emplace(step + trace[step].lives_for,
-                   must(allocator.allocate(trace[step].bytes, MemoryTag::kActivations, pool)));
+    std::vector<Block*> blocks;
+    for (const TraceStep& step : trace) {
+      if (step.bytes == 0) {
+        allocator.free(std::exchange(blocks.at(step.ended), nullptr));
+      } else {
+        blocks.push_back(must(allocator.allocate(step.bytes, MemoryTag::kActivations, pool)));
+      }
     }
-    for (const auto& [step, block] : ends) allocator.free(block);
+    for (Block* block : blocks) {
+      if (block != nullptr) allocator.free(block);
+    }
   }
   const auto reserved = static_cast<double>(allocator.stats().peak_reserved_bytes - before);
   state.counters["peak_ratio"] = reserved / static_cast<double>(best_fit_peak(trace));

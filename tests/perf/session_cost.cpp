@@ -1,32 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run costs: per node of a chain that computes nearly nothing, a tiny MLP, digits at batch
-// 1. The models come from the environment variables BP_BENCH_MLP and BP_BENCH_CHAIN (report.py
-// makes them); a benchmark without its model is skipped.
+// What a run costs, through bpa_session_run: per node of a chain that computes nearly nothing, a
+// tiny MLP, digits at batch 1 on each device. The models come from the environment variables
+// BP_BENCH_CHAIN, BP_BENCH_MLP and BP_BENCH_DIGITS, which report.py sets.
 #include "tests/perf/model.hpp"
 
-namespace bp {
+namespace perf {
 namespace {
 
-void run_model(benchmark::State& state, const char* path) {
-  if (path == nullptr) {
-    state.SkipWithError("no model: run through tests/perf/report.py");
+void run_model(benchmark::State& state, const char* variable, const std::string& device) {
+  const std::string path = setting(variable, "");
+  if (path.empty()) {
+    state.SkipWithError((std::string(variable) + " is not set, expected a model file").c_str());
     return;
   }
-  const Model model(path);
-  for (auto _ : state) benchmark::DoNotOptimize(must(model.session->run(model.inputs)));
+  const Model model(path, device);
+  Run run(model);
+  run.once();
+  for (auto _ : state) run.once();
 }
 
-void chain_1000_adds(benchmark::State& state) { run_model(state, std::getenv("BP_BENCH_CHAIN")); }
+void chain_1000_adds(benchmark::State& state) { run_model(state, "BP_BENCH_CHAIN", "cpu:0"); }
+void mlp_tiny(benchmark::State& state) { run_model(state, "BP_BENCH_MLP", "cpu:0"); }
+void digits_cpu(benchmark::State& state) { run_model(state, "BP_BENCH_DIGITS", "cpu:0"); }
+void digits_npu(benchmark::State& state) { run_model(state, "BP_BENCH_DIGITS", "npu:0"); }
+void digits_xpu(benchmark::State& state) { run_model(state, "BP_BENCH_DIGITS", "xpu:0"); }
 BENCHMARK(chain_1000_adds);
-
-void mlp_tiny(benchmark::State& state) { run_model(state, std::getenv("BP_BENCH_MLP")); }
 BENCHMARK(mlp_tiny);
-
-void digits_batch_1(benchmark::State& state) { run_model(state, BP_DIGITS_DIR "/digits.onnx"); }
-BENCHMARK(digits_batch_1);
+BENCHMARK(digits_cpu);
+BENCHMARK(digits_npu)->UseRealTime();
+BENCHMARK(digits_xpu)->UseRealTime();
 
 }  // namespace
-}  // namespace bp
+}  // namespace perf
 
-BENCHMARK_MAIN();
+PERF_MAIN()

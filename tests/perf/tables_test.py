@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the speed tables say and how they end, on made-up figures: nothing is measured here."""
+
+import contextlib
+import io
+import sys
+import unittest
+
+import against
+import figures as measured
+import report
+
+
+def figures_of(**values):
+    figures = measured.Figures()
+    for name, rounds in values.items():
+        for value in rounds:
+            figures.add(name, value)
+    return figures
+
+
+def status_of(*rows):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return measured.exit_status(rows)
+
+
+class SpeedTable(unittest.TestCase):
+    def row(self, figures, limit=2.0):
+        return report.row_of(figures, "a / b", "a", "b", limit)
+
+    def test_within_the_target_is_met(self):
+        row = self.row(figures_of(a=[2, 20, 3], b=[1, 10, 2]))
+        self.assertEqual((row["status"], row["ratio"]), ("met", 2))
+        self.assertEqual(status_of(row), 0)
+
+    def test_a_missed_target_fails(self):
+        row = self.row(figures_of(a=[2.1], b=[1]))
+        self.assertEqual(row["status"], "MISSED")
+        self.assertEqual(status_of(row), 1)
+
+    def test_a_missed_lower_bound_fails(self):
+        row = report.judged("a", 0.8, 0.9, at_least=True)
+        self.assertEqual((row["status"], status_of(row)), ("MISSED", 1))
+
+    def test_a_row_with_a_target_that_did_not_run_fails_and_says_why(self):
+        figures = figures_of(a=[1])
+        figures.lack("b", "no package torch")
+        row = self.row(figures)
+        self.assertEqual((row["status"], row["why"]), ("NOT RUN", "b: no package torch"))
+        self.assertEqual(status_of(row), 1)
+
+    def test_a_row_without_a_target_that_did_not_run_is_said(self):
+        row = self.row(figures_of(a=[1]), limit=None)
+        self.assertEqual((row["status"], row["why"]), ("NOT RUN", "b: no program printed it"))
+        self.assertEqual(status_of(row), 0)
+
+    def test_rounds_that_do_not_pair_are_refused(self):
+        with self.assertRaises(ValueError):
+            self.row(figures_of(a=[1, 1], b=[1]))
+
+
+class TableOfTwoBuilds(unittest.TestCase):
+    def row(self, new, old):
+        return against.row_of("a", "a", figures_of(a=new), figures_of(a=old), True)
+
+    def test_beyond_the_tolerance_is_slower_and_fails(self):
+        row = self.row([1.1, 2.2, 3.3], [1, 2, 3])
+        self.assertEqual((row["status"], status_of(row)), ("SLOWER", 1))
+
+    def test_one_slow_round_of_three_is_not(self):
+        row = self.row([1, 9, 1], [1, 1, 1])
+        self.assertEqual((row["status"], status_of(row)), ("not slower", 0))
+
+    def test_a_row_of_one_build_alone_fails(self):
+        row = against.row_of("a", "a", figures_of(a=[1]), figures_of(), True)
+        self.assertEqual((row["status"], status_of(row)), ("NOT RUN", 1))
+
+
+class ProgramsOutput(unittest.TestCase):
+    def keep(self, **row):
+        figures = measured.Figures()
+        measured.keep_row({"time_unit": "us", "real_time": 3, "cpu_time": 2} | row, figures)
+        return figures
+
+    def test_the_wall_clock_is_taken_where_the_benchmark_says_so(self):
+        self.assertEqual(self.keep(name="a").rounds, {"a": [2000]})
+        self.assertEqual(self.keep(name="a/real_time").rounds, {"a": [3000]})
+        self.assertEqual(self.keep(name="a/iterations:5/manual_time").rounds, {"a": [3000]})
+
+    def test_a_benchmark_that_gave_up_has_its_words_and_no_figure(self):
+        figures = self.keep(name="a", error_occurred=True, error_message="no device")
+        self.assertEqual((figures.rounds, figures.reasons), ({}, {"a": "no device"}))
+
+    def test_another_library_than_the_asked_for_is_refused(self):
+        measured.check_library("program", "/a/lib/libbackplane.so.0", "/a/lib")
+        with self.assertRaises(SystemExit) as refused:
+            measured.check_library("program", "/b/lib/libbackplane.so.0", "/a/lib")
+        self.assertIn("expected that of /a/lib", str(refused.exception))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

@@ -55,6 +55,9 @@ class Usage(unittest.TestCase):
         self.assert_refused(["build", "asan", "tsan"], "one preset at most")
         self.assert_refused(["run", "--check"], "--check goes with format")
         self.assert_refused(["run", "--all"], "--all goes with clean")
+        self.assert_refused(["run", "--against", "build"], "--against goes with bench")
+        self.assert_refused(["bench", "--against", "nowhere"], "--against needs a build folder",
+                            "'nowhere'")
         self.assert_refused(["build", "--jobs"], "--jobs needs a number")
         self.assert_refused(["build", "--jobs", "0"], "--jobs needs a number", "'0'")
 

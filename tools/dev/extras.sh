@@ -2,13 +2,44 @@
 # SPDX-License-Identifier: Apache-2.0
 # The smaller commands: bench, models, format, clean.
 
+# bench [--against BUILD_DIR]: the speed table, or this build beside another one.
 command_bench() {
+  local digits=docs/examples/digits/digits.onnx
   ensure_packages build
   ensure_python tools/requirements-build.txt tools/requirements-test.txt
   build_preset release || exit "$exit_failed"
-  live_step "Measure, in turns with ONNX Runtime" "read the error above" \
-    "$venv/bin/python" tests/perf/report.py --build build/release \
-    --digits docs/examples/digits/digits.onnx || exit "$exit_failed"
+  if [[ -n $bench_against ]]; then
+    live_step "Measure, in turns with $bench_against" "read the rows that are SLOWER or NOT RUN" \
+      "$venv/bin/python" -B tests/perf/against.py --build build/release \
+      --against "$bench_against" --digits "$digits" || exit "$exit_failed"
+    return
+  fi
+  ensure_torch .cache/torch-venv
+  live_step "Measure, in turns with ONNX Runtime and libtorch" \
+    "read the rows that are MISSED or NOT RUN" \
+    "$venv/bin/python" -B tests/perf/report.py --build build/release --digits "$digits" \
+    --torch-venv .cache/torch-venv || exit "$exit_failed"
+}
+
+# ensure_torch FOLDER: the wheel of libtorch in a venv of its own, without what the wheel names for
+# other processors. A table without its row is still worth having, so failing here ends nothing: the
+# row says NOT RUN.
+ensure_torch() {
+  local folder=$1 file=tests/perf/torch-requirements.txt
+  local stamp="$1/.installed-torch" hash
+  hash=$(sha256sum <"$file")
+  [[ ! -f $stamp || $(<"$stamp") != "$hash" ]] || return 0
+  if ((install_missing == 0)); then
+    say "./dev: $file is not installed in $folder; its row will say NOT RUN"
+    return 0
+  fi
+  mkdir -p "$(dirname "$folder")"
+  ensure_venv_at "$folder"
+  if step "Install $file (500 MB)" "see whether pip reaches its index" \
+    "$folder/bin/python" -m pip install --no-input --disable-pip-version-check --no-deps \
+    -r "$file"; then
+    printf '%s\n' "$hash" >"$stamp"
+  fi
 }
 
 # The model is committed; this makes it again with its own packages, apart from .venv.

@@ -50,6 +50,17 @@ struct OpCall {
   uint64_t flags;
 };
 
+// Apart from run(): to make and end eight references costs as much as a small kernel.
+[[gnu::noinline]] Status run_for_many(Runtime& runtime, const CallArgs& args,
+                                      std::span<bpa_tensor*> out_outputs) {
+  std::array<Ref<Tensor>, kLocalArgs> local;
+  std::vector<Ref<Tensor>> many(out_outputs.size() > kLocalArgs ? out_outputs.size() : 0);
+  const std::span<Ref<Tensor>> outputs =
+      many.empty() ? std::span(local).first(out_outputs.size()) : std::span(many);
+  BP_TRY(call(runtime, args, outputs));
+  return give_tensors(outputs, out_outputs.data());
+}
+
 Status run(const OpCall& asked, std::span<Tensor* const> inputs,
            std::span<bpa_tensor*> out_outputs) {
   BP_TRY_ASSIGN(Runtime * runtime, runtime_of(asked.runtime, inputs));
@@ -62,18 +73,17 @@ Status run(const OpCall& asked, std::span<Tensor* const> inputs,
     return bad_argument("output_count", "is " + std::to_string(out_outputs.size()) + ", expected " +
                                             std::to_string(expected));
   }
-  std::array<Ref<Tensor>, kLocalArgs> local;
-  std::vector<Ref<Tensor>> many(out_outputs.size() > kLocalArgs ? out_outputs.size() : 0);
-  const std::span<Ref<Tensor>> outputs =
-      many.empty() ? std::span(local).first(out_outputs.size()) : std::span(many);
   const CallArgs args{.op = *op,
                       .inputs = inputs,
                       .attributes = asked.attributes,
                       .stream = asked.stream,
                       .device = runtime->host_device(),
                       .deterministic = (asked.flags & BPA_OP_DETERMINISTIC_BIT) != 0};
-  BP_TRY(call(*runtime, args, outputs));
-  return give_tensors(outputs, out_outputs.data());
+  if (out_outputs.size() != 1) [[unlikely]]
+    return run_for_many(*runtime, args, out_outputs);
+  Ref<Tensor> output;
+  BP_TRY(call(*runtime, args, {&output, 1}));
+  return give_tensors({&output, 1}, out_outputs.data());
 }
 
 }  // namespace
@@ -93,11 +103,22 @@ struct GivenCall {
   uint32_t output_count;
 };
 
-Status call_op(Runtime* runtime, Stream* stream, const GivenCall& given) {
+[[gnu::noinline]] Status check_call(const GivenCall& given) {
   BP_TRY(check_array(given.inputs, given.input_count, "inputs"));
   BP_TRY(check_array(given.out_outputs, given.output_count, "out_outputs"));
   BP_TRY(check_pointer(given.out_outputs, "out_outputs"));
-  BP_TRY(check_flags(given.flags, BPA_OP_DETERMINISTIC_BIT, "flags"));
+  return check_flags(given.flags, BPA_OP_DETERMINISTIC_BIT, "flags");
+}
+
+/// What check_call has no objection to, for nearly all calls.
+bool is_plain(const GivenCall& given) {
+  return given.inputs != nullptr && given.input_count <= kLocalArgs &&
+         given.out_outputs != nullptr && given.output_count <= kLocalArgs && given.flags == 0;
+}
+
+Status call_op(Runtime* runtime, Stream* stream, const GivenCall& given) {
+  if (!is_plain(given)) [[unlikely]]
+    BP_TRY(check_call(given));
   std::array<Tensor*, kLocalArgs> local;
   std::vector<Tensor*> many(given.input_count > kLocalArgs ? given.input_count : 0);
   const std::span<Tensor*> inputs =

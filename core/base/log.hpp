@@ -41,11 +41,11 @@ class LogScope {
   static constexpr size_t kMostLines = 1000;
 
   LogScope() noexcept {
-    if (detail::outer_log_scope == nullptr) detail::outer_log_scope = this;
+    if (*outer_ == nullptr) *outer_ = this;
   }
   ~LogScope() {
-    if (detail::outer_log_scope != this) return;
-    detail::outer_log_scope = nullptr;
+    if (*outer_ != this) return;
+    *outer_ = nullptr;
     if (has_lines()) [[unlikely]]
       deliver();
   }
@@ -61,7 +61,8 @@ class LogScope {
   friend void log(uint32_t level, std::string_view line);
   void keep(uint32_t level, std::string_view line) noexcept;
 
-  detail::KeptLines* kept_ = nullptr;  // owned; made for the first line
+  LogScope** const outer_ = &detail::outer_log_scope;  // finding a thread's own variable is a call
+  detail::KeptLines* kept_ = nullptr;                  // owned; made for the first line
   uint64_t dropped_ = 0;
   uint32_t dropped_level_ = 0;  // the gravest
 };

@@ -96,7 +96,7 @@ class Recycled {
   }
   static void operator delete(void* memory, std::size_t bytes) {
     Cache& cache = local_cache();
-    if (bytes != sizeof(T) || cache.closed || cache.count >= kCacheLimit) {
+    if (bytes != sizeof(T) || (cache.count >= cache.limit && !open(cache))) [[unlikely]] {
       ::operator delete(memory);
       return;
     }
@@ -109,18 +109,33 @@ class Recycled {
   struct Item {
     Item* next;
   };
+  // Without constructor and destructor, so that reaching it needs no check that it is there.
   struct Cache {
     Item* head = nullptr;
     uint32_t count = 0;
-    bool closed = false;  // the thread is ending: objects freed later go straight to the heap
-    ~Cache() {
-      closed = true;
-      while (head != nullptr) ::operator delete(std::exchange(head, head->next));
+    uint32_t limit = 0;   // 0: not open yet, or the thread is ending: objects go to the heap
+    bool opened = false;  // once
+  };
+  struct Emptier {
+    Emptier() { local_cache().limit = kCacheLimit; }
+    ~Emptier() {
+      Cache& cache = local_cache();
+      cache.limit = 0;
+      cache.count = 0;
+      while (cache.head != nullptr) {
+        ::operator delete(std::exchange(cache.head, cache.head->next));
+      }
     }
   };
   static Cache& local_cache() {
-    static thread_local Cache cache;
+    static constinit thread_local Cache cache;
     return cache;
+  }
+  /// The first time on a thread: whether objects are kept from now on.
+  static bool open(Cache& cache) {
+    if (std::exchange(cache.opened, true)) return false;
+    static thread_local const Emptier emptier;
+    return true;
   }
 };
 

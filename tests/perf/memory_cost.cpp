@@ -25,7 +25,7 @@ void malloc_and_free(benchmark::State& state) {
     std::free(memory);
   }
 }
-BENCHMARK(malloc_and_free);
+BENCHMARK(malloc_and_free)->UseRealTime();
 
 void take_and_free(Allocator& allocator, Allocator::Pool& pool) {
   Block* block = must(allocator.allocate(kBytes, MemoryTag::kActivations, pool));

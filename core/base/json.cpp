@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/base/shorten.hpp"
+#include "core/base/foreign_text.hpp"
 #include "core/base/utf8.hpp"
 
 namespace bp {
@@ -35,7 +35,7 @@ struct JsonValue::Place {
   std::vector<std::string> keys;        // of an object
 
   std::string step_to(size_t value) const {
-    return keys.empty() ? std::to_string(value) : shortened(keys[value]);
+    return keys.empty() ? std::to_string(value) : foreign_text(keys[value]);
   }
 };
 
@@ -69,7 +69,7 @@ class JsonBuilder {
   }
   bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) {
     const std::string_view words = error.what();  // "[json.exception.parse_error.101] words"
-    refuse("{}", shortened(words.substr(words[0] == '[' ? words.find(']') + 2 : 0)));
+    refuse("{}", foreign_text(words.substr(words[0] == '[' ? words.find(']') + 2 : 0)));
   }
 
   JsonValue take() { return std::move(root_); }
@@ -163,7 +163,7 @@ const std::string& JsonValue::string() const {
 
 std::string JsonValue::quoted() const {
   if (has_values()) return std::string(kind_name());
-  return kind_ == Kind::kString ? json_quoted(text_) : shortened(text_);
+  return kind_ == Kind::kString ? json_quoted(text_) : foreign_text(text_);
 }
 
 const JsonValue* JsonValue::find(std::string_view key) const {
@@ -181,7 +181,13 @@ const JsonValue& JsonValue::at(std::string_view key) const {
   return *found;
 }
 
-std::string json_quoted(std::string_view text) { return nlohmann::json(shortened(text)).dump(); }
+std::string json_quoted(std::string_view text) {
+  // Bounded before it is escaped, which may make it six times as long, and once more after.
+  constexpr size_t kMostBytes = 1024;
+  const std::string escaped = nlohmann::json(text.substr(0, kMostBytes))
+                                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return '"' + foreign_text(std::string_view(escaped).substr(1, escaped.size() - 2)) + '"';
+}
 
 JsonValue parse_json(std::string_view text, size_t max_bytes) {
   if (text.size() > max_bytes) refuse("more than {} bytes", max_bytes);

@@ -26,11 +26,7 @@ namespace detail {
 constinit thread_local LogScope* outer_log_scope = nullptr;
 
 struct KeptLines {
-  struct Line {
-    uint32_t level;
-    std::string text;
-  };
-  std::vector<Line> lines;
+  std::vector<LogScope::Line> lines;
 };
 }  // namespace detail
 
@@ -143,6 +139,16 @@ void LogScope::keep(uint32_t level, std::string_view line) noexcept {
   if (has_room && contain(add).ok()) return;
   dropped_level_ = dropped_ == 0 ? level : std::min(dropped_level_, level);
   ++dropped_;
+}
+
+std::vector<LogScope::Line> LogScope::take() {
+  const std::unique_ptr<detail::KeptLines> kept(std::exchange(kept_, nullptr));
+  std::vector<Line> lines;
+  if (kept != nullptr) lines.swap(kept->lines);
+  if (const uint64_t dropped = std::exchange(dropped_, 0); dropped != 0) {
+    lines.push_back({dropped_level_, std::to_string(dropped) + " more log lines were dropped"});
+  }
+  return lines;
 }
 
 void LogScope::deliver() noexcept {

@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "backplane/host.h"
 
@@ -39,6 +41,10 @@ class LogScope {
  public:
   /// Of one scope; after these, lines are counted, and the count is told at the end.
   static constexpr size_t kMostLines = 1000;
+  struct Line {
+    uint32_t level;
+    std::string text;
+  };
 
   LogScope() noexcept {
     if (*outer_ == nullptr) *outer_ = this;
@@ -54,6 +60,8 @@ class LogScope {
 
   /// Only an outermost scope ever has some.
   bool has_lines() const { return kept_ != nullptr || dropped_ != 0; }
+  /// The lines kept so far, for another thread to log in this one's place.
+  std::vector<Line> take();
   /// Before the end, for who has to do something round it. What the sink throws is swallowed.
   void deliver() noexcept;
 

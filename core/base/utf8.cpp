@@ -3,7 +3,6 @@
 // Table 3-7 of the Unicode standard: the second byte's range decides well-formedness.
 #include "core/base/utf8.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -30,17 +29,6 @@ Sequence sequence_of(uint8_t first) {
 }
 
 }  // namespace
-
-std::string printable(std::string_view text) {
-  constexpr size_t kMaxBytes = 4096;
-  std::string copy(text.substr(0, kMaxBytes));
-  const bool valid = is_utf8(copy);
-  const auto is_foul = [valid](unsigned char c) {
-    return c < 0x20 || c == 0x7f || (c > 0x7f && !valid);
-  };
-  std::replace_if(copy.begin(), copy.end(), is_foul, ' ');
-  return copy;
-}
 
 bool is_utf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {

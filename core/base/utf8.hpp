@@ -5,17 +5,12 @@
 #ifndef BACKPLANE_CORE_BASE_UTF8_HPP
 #define BACKPLANE_CORE_BASE_UTF8_HPP
 
-#include <string>
 #include <string_view>
 
 namespace bp {
 
 /// True for well-formed UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
 bool is_utf8(std::string_view text);
-
-/// Foreign text made fit for one line of a log: at most 4 KiB of it, with spaces for control
-/// characters and, where it is no UTF-8, for all that is not ASCII.
-std::string printable(std::string_view text);
 
 }  // namespace bp
 

@@ -28,15 +28,5 @@ TEST(IsUtf8, Broken_False) {
   }
 }
 
-TEST(Printable, ForeignText_FitsOneLine) {
-  EXPECT_EQ(printable("a\nb\x7f"
-                      "c"),
-            "a b c");
-  EXPECT_EQ(printable("caf\xc3\xa9"), "caf\xc3\xa9");
-  EXPECT_EQ(printable("caf\xe9 au lait"), "caf  au lait") << "no UTF-8";
-  EXPECT_EQ(printable(std::string(5000, 'x')).size(), 4096u);
-  EXPECT_EQ(printable(""), "");
-}
-
 }  // namespace
 }  // namespace bp

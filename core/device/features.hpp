@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bands that this core knows, as people call them, and how a device has each. A new band is one
-// line here.
+// The bands that this core knows, as people call them, and how a device has each. The list is made
+// from the headers.
 #ifndef BACKPLANE_CORE_DEVICE_FEATURES_HPP
 #define BACKPLANE_CORE_DEVICE_FEATURES_HPP
 
+#include <array>
 #include <cstdint>
 
 #include "core/device/device_table.hpp"
@@ -16,10 +17,13 @@ struct Feature {
   uint64_t bit;  // BP_FEATURE_*_BIT
 };
 
-inline constexpr Feature kFeatures[] = {
-    {"async", BP_FEATURE_ASYNC_BIT}, {"timing", BP_FEATURE_TIMING_BIT},
-    {"fill", BP_FEATURE_FILL_BIT},   {"pinned", BP_FEATURE_PINNED_BIT},
-    {"map", BP_FEATURE_MAP_BIT},     {"native_streams", BP_FEATURE_NATIVE_BIT}};
+inline constexpr auto kFeatures = [] {
+  std::array<Feature, kFeatureBands.size()> features{};
+  for (size_t i = 0; i < features.size(); ++i) {
+    features[i] = {kFeatureBands[i].word, kFeatureBands[i].bit};
+  }
+  return features;
+}();
 
 constexpr uint64_t known_features() {
   uint64_t bits = 0;

@@ -38,6 +38,7 @@ const char* defect_of(const bp_kernel& kernel) {
 }
 
 Status read_kernel(const bp_kernel* theirs, KernelRecord* out) {
+  // The functions behind launch are optional, though newer headers rely on them.
   constexpr size_t kRequired = offsetof(bp_kernel, launch) + sizeof(bp_kernel::launch);
   bp_kernel& kernel = out->kernel;
   BP_TRY(copy_versioned("bp_kernel", theirs, kRequired, sizeof(kernel), &kernel));
@@ -49,8 +50,7 @@ Status read_kernel(const bp_kernel* theirs, KernelRecord* out) {
     bp_arg_rule& rule = out->arg_rules.emplace_back();
     const std::string what = fmt::format("arg_rules[{}]", out->arg_rules.size() - 1);
     // A rule is optional to its last member: what an older plugin leaves out is zero.
-    constexpr size_t kHead = offsetof(bp_arg_rule, flags) + sizeof(bp_arg_rule::flags);
-    BP_TRY(copy_versioned(what, their_rule, kHead, sizeof(rule), &rule));
+    BP_TRY(copy_versioned(what, their_rule, kRequiredBytes<bp_arg_rule>, sizeof(rule), &rule));
     rule.flags &= BP_ARG_HOST_AT_PLAN_BIT | BP_ARG_HOST_AT_LAUNCH_BIT;
     const uint32_t strides = rule.strides;
     const uint32_t alignment_bytes = rule.alignment_bytes;
@@ -99,9 +99,7 @@ Result<KernelList> validate_kernels(std::string_view plugin_id, const bp_kernel_
 Result<KernelList> list_kernels(const LoadedPlugin& plugin, const DeviceTable& device) {
   bp_kernel_list list{};
   list.struct_size = sizeof(list);
-  const auto lock = lock_plugin(device);
-  const bp_status code = device.kernel.kernel_list(device.device, &list);
-  BP_TRY(plugin.host().to_status(code, "kernel_list"));
+  BP_TRY(plugin.host().to_status(device.kernel_list(&list), "kernel_list"));
   return validate_kernels(plugin.id(), list);
 }
 

@@ -4,10 +4,15 @@
 #include "core/device/open_device.hpp"
 
 #include <bit>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <utility>
 
 #include "core/device/features.hpp"
 #include "core/plugin/foreign.hpp"
 #include "core/plugin/loader.hpp"
+#include "core/plugin/process_state.hpp"
 
 namespace bp {
 namespace {
@@ -40,23 +45,45 @@ Status check_props(const PluginTables& tables, bp_device_props* props) {
 }
 
 // Slots of bands that this device does not have must not be called, so they are not there.
-void fill_tables(const PluginTables& tables, DeviceTable* table) {
-  const auto lacks = [table](uint64_t band) { return (table->props.features & band) == 0; };
-  table->device_api = tables.device;
-  table->memory = tables.memory;
-  table->stream = tables.stream;
-  table->kernel = tables.kernel;
-  if (lacks(BP_FEATURE_FILL_BIT)) table->memory.mem_fill = nullptr;
-  if (lacks(BP_FEATURE_PINNED_BIT)) table->memory.host_alloc = nullptr;
-  if (lacks(BP_FEATURE_PINNED_BIT)) table->memory.host_free = nullptr;
-  if (lacks(BP_FEATURE_MAP_BIT)) table->memory.mem_map = nullptr;
-  if (lacks(BP_FEATURE_MAP_BIT)) table->memory.mem_unmap = nullptr;
-  if (lacks(BP_FEATURE_NATIVE_BIT)) table->stream.stream_native_handle = nullptr;
-  if (lacks(BP_FEATURE_NATIVE_BIT)) table->stream.stream_wrap = nullptr;
-  const auto elapsed = table->stream.event_elapsed;
-  if (lacks(BP_FEATURE_ASYNC_BIT)) table->stream = {};
-  table->stream.struct_size = sizeof(bp_stream_api);
-  table->stream.event_elapsed = lacks(BP_FEATURE_TIMING_BIT) ? nullptr : elapsed;
+template <class Table>
+void clear_bands(uint64_t features, Table* table) {
+  for (const Band& band : kBands<Table>) {
+    if (band.bit == 0 || (features & band.bit) != 0) continue;
+    std::memset(reinterpret_cast<std::byte*>(table) + band.begin, 0, band.end - band.begin);
+  }
+}
+
+/// Owned by the caller, or, where device_open is abandoned, by nobody.
+struct OpenArgs {
+  explicit OpenArgs(std::vector<OptionSetting> given)
+      : settings(std::move(given)), arrays(settings) {}
+  std::vector<OptionSetting> settings;
+  OptionArrays arrays;
+};
+
+struct OpenCall {
+  decltype(bp_device_api::device_open) function;
+  bp_instance* instance;
+  bp_open_args args;
+  bp_device* device;
+  bp_status operator()() { return function(instance, &args, &device); }
+};
+
+bp_status call_open(const LoadedPlugin& plugin, uint32_t index, std::unique_ptr<OpenArgs> options,
+                    DeviceTable* table) {
+  const bp_open_args args{sizeof(bp_open_args),
+                          0,
+                          index,
+                          static_cast<uint32_t>(options->settings.size()),
+                          options->arrays.names.data(),
+                          options->arrays.values.data()};
+  OpenCall call{plugin.tables().device.device_open, plugin.instance(), args, nullptr};
+  const auto open = [&] { return table->gate->control(Slot::kDeviceOpen, &call); };
+  const auto defect = [] { return AnswerDefect(); };
+  const bp_status code = table->gate->make(Slot::kDeviceOpen, &call.device, open, defect, [] {});
+  if (table->gate->is_abandoned()) static_cast<void>(options.release());
+  table->device = call.device;
+  return code;
 }
 
 }  // namespace
@@ -71,30 +98,45 @@ Result<DeviceTable> open_device(const LoadedPlugin& plugin, uint32_t index,
   std::vector<OptionSetting> settings = plugin.device_options();
   settings.insert(settings.end(), options.begin(), options.end());
   BP_TRY_ASSIGN(settings, check_options(plugin.manifest(), OptionScope::kDevice, settings));
-  const OptionArrays arrays(settings);
-  const bp_open_args args{
-      sizeof(bp_open_args), 0, index, static_cast<uint32_t>(settings.size()), arrays.names.data(),
-      arrays.values.data()};
-  const bp_device_api& api = plugin.tables().device;
+  const KeepProcessState keep;
   HostContext& host = plugin.host();
   DeviceTable table;
   table.host = HostContext::api();
   table.host_ctx = &host;
-  const bp_status code = api.device_open(plugin.instance(), &args, &table.device);
+  table.device_api = plugin.tables().device;
+  table.gate = std::make_shared<CallGate>(name);
+  table.gate->report_to(table.host, table.host_ctx);
+  table.gate->set_timeout(plugin.call_timeout());
+  table.gate->belongs_to(plugin.gate());
+  const bp_status code =
+      call_open(plugin, index, std::make_unique<OpenArgs>(std::move(settings)), &table);
   if (code != BP_OK) return host.to_status(code, name + ": device_open");
-  if (table.device == nullptr) return fail(BP_INTERNAL, "{}: device_open gave no device", name);
   table.props.struct_size = sizeof(table.props);
   // Out of memory for words, too, the device is closed again.
   const Status status = contain([&]() -> Status {
-    BP_TRY(host.to_status(api.device_props(table.device, &table.props), "device_props"));
-    return check_props(plugin.tables(), &table.props);
+    BP_TRY(host.to_status(table.device_props(&table.props), name + ": device_props"));
+    return check_props(plugin.tables(), &table.props).with_prefix(name);
   });
   if (!status.ok()) {
-    api.device_close(table.device);
-    return status.with_prefix(name);
+    table.device_close();
+    return status;
   }
-  fill_tables(plugin.tables(), &table);
+  table.memory = plugin.tables().memory;
+  table.stream = plugin.tables().stream;
+  table.kernel = plugin.tables().kernel;
+  take_bands(~table.props.features, &table);
   return table;
+}
+
+void take_bands(uint64_t bands, DeviceTable* table) {
+  table->props.features &= ~bands;
+  uint64_t features = table->props.features;
+  for (const Band& band : kFeatureBands) {
+    if ((features & band.needs) != band.needs) features &= ~band.bit;
+  }
+  clear_bands(features, &table->memory);
+  clear_bands(features, &table->stream);
+  table->stream.struct_size = sizeof(bp_stream_api);
 }
 
 }  // namespace bp

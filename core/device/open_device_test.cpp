@@ -49,7 +49,7 @@ TEST_F(Devices, OpenDevice_GoodDevice_FillsSlotsAndMasksProps) {
   EXPECT_NE(table->kernel.kernel_list, nullptr);
   EXPECT_EQ(table->host, HostContext::api());
   EXPECT_EQ(table->host_ctx, &set_.plugins[0]->host());
-  EXPECT_EQ(table->device_api.device_close(table->device), BP_OK);
+  EXPECT_EQ(table->device_close(), BP_OK);
 }
 
 TEST_F(Devices, OpenDevice_OwnOptions_ComeOnTopOfThePluginsOnes) {
@@ -58,7 +58,7 @@ TEST_F(Devices, OpenDevice_OwnOptions_ComeOnTopOfThePluginsOnes) {
   EXPECT_EQ(table->props.memory_bytes, 2u << 20);
   EXPECT_EQ(table->props.execution, BP_EXECUTION_INLINE);
   EXPECT_EQ(table->props.flags, BP_DEVICE_ADDRESS_BIT);
-  EXPECT_EQ(table->device_api.device_close(table->device), BP_OK);
+  EXPECT_EQ(table->device_close(), BP_OK);
 }
 
 TEST_F(Devices, OpenDevice_BadArguments_AreNamed) {
@@ -73,7 +73,7 @@ TEST_F(Devices, OpenDevice_BadArguments_AreNamed) {
 TEST_F(Devices, OpenDevice_EachFault_IsRefusedAndTheDeviceClosed) {
   const std::pair<const char*, const char*> faults[] = {
       {"open_fails", "UNAVAILABLE: good:0: device_open: somebody else holds it"},
-      {"open_gives_nothing", "INTERNAL: good:0: device_open gave no device"},
+      {"open_gives_nothing", "INTERNAL: good:0: device_open answered OK and NULL"},
       {"props_fail", "DEVICE_LOST: good:0: device_props: it fell off the bus"},
       {"props_band",
        "INTERNAL: good:0: device_props: features 0x1 has bands that no table "
@@ -110,7 +110,7 @@ TEST_F(Devices, ListKernels_OfTheFake_LeavesTheBrokenOneOut) {
   EXPECT_EQ(list->refused[0], "kernel 1 (broken): launch is missing");
   EXPECT_EQ(log.count(BP_LOG_WARNING, "plugin good: kernel 1 (broken): launch is missing is left"),
             1);
-  EXPECT_EQ(table->device_api.device_close(table->device), BP_OK);
+  EXPECT_EQ(table->device_close(), BP_OK);
 }
 
 TEST_F(Devices, ListKernels_Faults_AreErrors) {
@@ -121,7 +121,7 @@ TEST_F(Devices, ListKernels_Faults_AreErrors) {
     const auto table = open({{"device_fault", fault}});
     ASSERT_TRUE(table.ok());
     EXPECT_EQ(list_kernels(*set_.plugins[0], *table).status().to_string(), words);
-    EXPECT_EQ(table->device_api.device_close(table->device), BP_OK);
+    EXPECT_EQ(table->device_close(), BP_OK);
   }
 }
 
@@ -154,7 +154,7 @@ TEST_F(Devices, Launch_OfTheFakesAdd_BroadcastsAndComputes) {
   args.output_count = 1;
   ASSERT_EQ(add.kernel.launch(&args), BP_OK);
   EXPECT_THAT(out, testing::ElementsAre(11, 22, 33, 14, 25, 36));
-  EXPECT_EQ(table->device_api.device_close(table->device), BP_OK);
+  EXPECT_EQ(table->device_close(), BP_OK);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two ways to the plugin: straight through the descriptor's launch, or through the emulation where
-// the stream is a worker thread or the device takes one call at a time.
+// Two ways to the plugin: straight, or through the emulation where the stream is a worker thread.
 #include "core/dispatch/launch.hpp"
 
 #include "core/emulation/emulate_missing.hpp"
@@ -36,9 +35,9 @@ void write_args(Stream& stream, const LaunchRequest& request, bp_launch_args* ou
 bp_status start(const PlannedKernel& kernel, Stream& stream, const bp_launch_args& args,
                 const std::shared_ptr<PlannedKernel>& keep_alive) {
   const DeviceTable& table = kernel.device().table();
-  if (table.is_direct(args.stream)) [[likely]]
-    return kernel.record().kernel.launch(&args);
-  return call_launch(table, stream.handle(), args, keep_alive);
+  if (args.stream == nullptr || !table.stream_emulated()) [[likely]]
+    return table.launch(kernel.record().kernel, args);
+  return emulated_launch(stream.handle(), args, keep_alive);
 }
 
 Status explain(Stream& stream, const PlannedKernel& kernel, bp_status code) {

@@ -3,6 +3,8 @@
 // Plans: asking a selected kernel to work out everything that depends on shapes, and the life of
 // what it answers with.
 
+#include "core/base/float_environment.hpp"
+#include "core/base/foreign_text.hpp"
 #include "core/device/kernel_list.hpp"
 #include "core/dispatch/query.hpp"
 
@@ -40,23 +42,20 @@ void PlannedKernel::release_plugin_objects() {
   for (const auto& [stream, state] : stream_states_) destroy_state(state);
   idle_states_.clear();
   stream_states_.clear();
-  const auto turn = lock_plugin(device_.table());
-  if (plan_ != nullptr) record_.kernel.plan_free(device_.table().device, plan_);
+  if (plan_ != nullptr) device_.table().plan_free(record_.kernel, plan_);
   plan_ = nullptr;
 }
 
 Result<bp_kernel_state*> PlannedKernel::create_state() const {
   bp_kernel_state* state = nullptr;
-  const auto turn = lock_plugin(device_.table());
   const bp_status code =
-      record_.kernel.state_create(device_.table().device, record_.original, plan_, &state);
+      device_.table().state_create(record_.kernel, record_.original, plan_, &state);
   if (code != BP_OK) return device_.failure(code, std::string(record_.name) + " state_create");
   return state;
 }
 
 void PlannedKernel::destroy_state(bp_kernel_state* state) const {
-  const auto turn = lock_plugin(device_.table());
-  record_.kernel.state_destroy(device_.table().device, state);
+  device_.table().state_destroy(record_.kernel, state);
 }
 
 Result<bp_kernel_state*> PlannedKernel::borrow_state(Stream& stream) {
@@ -111,11 +110,13 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
   bp_plan_info info{};
   info.struct_size = sizeof(info);
   bp_kernel_plan* plan = nullptr;
-  auto turn = lock_plugin(device_.table());
-  const bp_status code = record.kernel.plan(device_.table().device, query.get(), &info, &plan);
+  bp_status code = BP_OK;
+  {
+    const KeepFloatEnvironment arithmetic;
+    code = device_.table().plan(record.kernel, *query.get(), &info, &plan);
+  }
   if (code == BP_UNSUPPORTED) {
-    std::string reason =
-        info.reason.ptr == nullptr ? std::string() : std::string(info.reason.ptr, info.reason.len);
+    std::string reason = foreign_text(info.reason);
     if (const auto report = device_.plugin().host().take_report(); report && reason.empty()) {
       reason = report->message;
     }

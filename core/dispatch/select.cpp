@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/base/dtype.hpp"
+#include "core/base/foreign_text.hpp"
 #include "core/base/log.hpp"
 #include "core/device/kernel_list.hpp"
 #include "core/dispatch/query.hpp"
@@ -14,10 +15,6 @@
 
 namespace bp {
 namespace {
-
-std::string_view text_of(bp_str text) {
-  return text.ptr == nullptr ? std::string_view() : std::string_view(text.ptr, text.len);
-}
 
 bool inner_dense(const ArgType& input) {
   for (size_t i = 0; i < input.sizes.size(); ++i) {
@@ -160,8 +157,7 @@ std::string refuse_by_kernel(Device& device, const KernelRecord& record, const C
   const KernelQuery query(record, call, 0, {});
   bp_support support{};
   support.struct_size = sizeof(support);
-  const auto turn = lock_plugin(device.table());
-  const bp_status code = record.kernel.supports(device.table().device, query.get(), &support);
+  const bp_status code = device.table().supports(record.kernel, *query.get(), &support);
   if (code != BP_OK) {
     const Status failure = device.failure(code, "supports");
     // No memory to look is no answer: kept, it would rule the kernel out for good.
@@ -169,8 +165,8 @@ std::string refuse_by_kernel(Device& device, const KernelRecord& record, const C
     return failure.to_string();
   }
   if (support.answer == BP_SUPPORT_YES || support.answer == BP_SUPPORT_DEPENDS) return {};
-  const std::string_view reason = text_of(support.reason);
-  return reason.empty() ? "says no without a reason" : std::string(reason);
+  std::string reason = foreign_text(support.reason);
+  return reason.empty() ? "says no without a reason" : reason;
 }
 
 InputSet inputs_to_make_contiguous(const KernelRecord& record, const CallQuery& call) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two ways in which this module waits, both bounded by the caller's timeout: on a condition
-// variable, and by asking again with growing pauses (a device that takes one call at a time must
-// never be blocked in).
+// How this module waits, bounded by the caller's timeout.
 #ifndef BACKPLANE_CORE_EMULATION_DEADLINE_HPP
 #define BACKPLANE_CORE_EMULATION_DEADLINE_HPP
 
@@ -40,29 +38,9 @@ class Deadline {
     return true;
   }
 
-  void sleep_at_most(Clock::duration pause) const {
-    if (at_.has_value()) pause = std::min(pause, *at_ - Clock::now());
-    std::this_thread::sleep_for(pause);
-  }
-
  private:
   std::optional<Clock::time_point> at_;  // nullopt: never
 };
-
-/// Asks until the answer is not BP_PENDING; BP_TIMEOUT if it still is at the deadline.
-template <class Query>
-bp_status poll(Query query, uint64_t timeout_ns) {
-  constexpr Deadline::Clock::duration kLongestPause = std::chrono::milliseconds(1);
-  const Deadline deadline(timeout_ns);
-  Deadline::Clock::duration pause = std::chrono::microseconds(2);
-  for (;;) {
-    const bp_status status = query();
-    if (status != BP_PENDING) return status;
-    if (deadline.passed()) return BP_TIMEOUT;
-    deadline.sleep_at_most(pause);
-    pause = std::min(pause * 2, kLongestPause);
-  }
-}
 
 }  // namespace bp
 

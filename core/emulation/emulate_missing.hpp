@@ -23,10 +23,8 @@ using EmulationPtr = std::unique_ptr<Emulation, void (*)(Emulation*)>;
 /// and `table` is as before.
 EmulationPtr emulate_missing(DeviceTable* table);
 
-/// Launches where is_direct(stream) does not hold; args.stream is not looked at.
-/// stream NULL: runs now, on this thread. An emulated stream: as emulated_launch(). A native stream
-/// of a device that takes one call at a time: unwraps the handle and calls under the lock;
-/// `keep_alive` is let go on return, as after a direct launch.
+/// Launches on any stream of the device; args.stream is not looked at. An emulated stream: as
+/// emulated_launch(). Else now: `keep_alive` is let go on return.
 /// Errors: what the kernel answers; those of emulated_launch(). Threads: stream-ordered.
 bp_status call_launch(const DeviceTable& table, bp_stream* stream, const bp_launch_args& args,
                       std::shared_ptr<const void> keep_alive);
@@ -39,9 +37,6 @@ bp_status call_launch(const DeviceTable& table, bp_stream* stream, const bp_laun
 /// that cannot be copied. Whatever the kernel answers breaks the stream. Threads: stream-ordered.
 bp_status emulated_launch(bp_stream* stream, const bp_launch_args& args,
                           std::shared_ptr<const void> keep_alive);
-
-/// The handle under which bp_report_info.stream names this stream. Any thread.
-bp_stream* reported_stream(const DeviceTable& table, bp_stream* stream);
 
 /// The launch that broke an emulated stream, or the stream that it waited for: its op_seq; 0 if
 /// nothing has, or if it was no launch. Any thread.

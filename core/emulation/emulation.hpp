@@ -37,21 +37,11 @@ class Emulation {
   Emulation(const Emulation&) = delete;
   Emulation& operator=(const Emulation&) = delete;
 
-  /// The plugin's own slots. Calls through them need lock_call().
+  /// The plugin's own slots.
   const DeviceTable& native() const { return native_; }
   /// Bands that this module emulates.
   uint64_t emulated() const { return emulated_; }
   bool emulates(uint64_t feature) const { return (emulated_ & feature) != 0; }
-  /// The device takes one call at a time, and none that blocks.
-  bool serialised() const { return serialised_; }
-  /// For DeviceTable::call_mutex.
-  std::mutex* call_mutex() { return serialised_ ? &call_mutex_ : nullptr; }
-
-  /// To be held round every call of a native slot. Owns nothing on concurrent devices. Nothing of
-  /// the caller's (host functions, deleters) may run under it: they may come back to this device.
-  [[nodiscard]] std::unique_lock<std::mutex> lock_call();
-  /// The plugin's mem_copy, now.
-  bp_status copy_now(const bp_copy_args& args);
 
   /// Puts a failure in words where the plugin puts its own, and returns the status.
   bp_status fail(bp_status status, std::string_view message, bp_stream* stream = nullptr,
@@ -60,8 +50,8 @@ class Emulation {
   bp_device* self() { return reinterpret_cast<bp_device*>(this); }
   static Emulation& from(bp_device* self) { return *reinterpret_cast<Emulation*>(self); }
 
-  /// Keeps one buffer (a list of one node, so that nothing is allocated) until the device closes.
-  void abandon(std::list<HostBuffer> buffer);
+  /// Keeps one object (a list of one node, so that nothing is allocated) until the device closes.
+  void keep_until_close(std::list<std::shared_ptr<void>> object);
 
   std::mutex mappings_mutex;
   std::unordered_map<void*, Mapping> mappings;
@@ -69,10 +59,8 @@ class Emulation {
  private:
   const DeviceTable native_;
   const uint64_t emulated_;
-  const bool serialised_;
-  std::mutex call_mutex_;
-  std::mutex abandoned_mutex_;
-  std::list<HostBuffer> abandoned_;
+  std::mutex kept_mutex_;
+  std::list<std::shared_ptr<void>> kept_;
 };
 
 /// Behind bp_stream* where streams are emulated.
@@ -85,22 +73,6 @@ struct EmulatedStream {
     return *reinterpret_cast<EmulatedStream*>(stream);
   }
 };
-
-/// Behind bp_stream* where native streams need the device's lock.
-struct SerialisedStream {
-  Emulation& emulation;
-  bp_stream* native;
-
-  bp_stream* handle() { return reinterpret_cast<bp_stream*>(this); }
-  static SerialisedStream& from(bp_stream* stream) {
-    return *reinterpret_cast<SerialisedStream*>(stream);
-  }
-};
-
-/// The plugin's handle of a native stream that went out through these slots. NULL stays NULL.
-inline bp_stream* unwrap_stream(bool serialised, bp_stream* stream) {
-  return serialised && stream != nullptr ? SerialisedStream::from(stream).native : stream;
-}
 
 /// The body of a slot: what the standard library throws becomes a status.
 template <class Body>
@@ -120,15 +92,13 @@ bp_status guarded(Body&& body) noexcept {
 bp_status elapsed_between(const Emulation& emulation, std::chrono::steady_clock::time_point start,
                           std::chrono::steady_clock::time_point end, uint64_t* out_elapsed_ns);
 
-// Each of these fills one group of slots, and its self.
-void install_serialised_memory(Emulation& emulation, DeviceTable* table);  // serialize.cpp
-void install_serialised_streams(Emulation& emulation, DeviceTable* table);
-void install_native_events(Emulation& emulation, DeviceTable* table);     // native_event.cpp
-void install_emulated_streams(Emulation& emulation, DeviceTable* table);  // stream.cpp
-void install_emulated_events(DeviceTable* table);                         // event.cpp
-void install_fill(Emulation& emulation, DeviceTable* table);
-void install_pinned(Emulation& emulation, DeviceTable* table);
-void install_map(Emulation& emulation, DeviceTable* table);
+// Each of these fills one group of slots.
+void install_native_events(DeviceTable* table);     // native_event.cpp
+void install_emulated_streams(DeviceTable* table);  // stream.cpp
+void install_emulated_events(DeviceTable* table);   // event.cpp
+void install_fill(DeviceTable* table);
+void install_pinned(DeviceTable* table);
+void install_map(DeviceTable* table);
 
 }  // namespace bp
 

@@ -172,13 +172,13 @@ bp_status elapsed_between(const Emulation& emulation, std::chrono::steady_clock:
 }
 
 void install_emulated_events(DeviceTable* table) {
-  table->stream.event_create = event_create;
-  table->stream.event_destroy = event_destroy;
-  table->stream.event_record = event_record;
-  table->stream.event_wait = event_wait;
-  table->stream.event_sync = event_sync;
-  table->stream.event_query = event_query;
-  table->stream.event_elapsed = event_elapsed;
+  table->emulated_stream.event_create = event_create;
+  table->emulated_stream.event_destroy = event_destroy;
+  table->emulated_stream.event_record = event_record;
+  table->emulated_stream.event_wait = event_wait;
+  table->emulated_stream.event_sync = event_sync;
+  table->emulated_stream.event_query = event_query;
+  table->emulated_stream.event_elapsed = event_elapsed;
 }
 
 }  // namespace bp

@@ -18,7 +18,7 @@ class EmulatedEventTest : public ::testing::Test {
     if (event_ == nullptr) return;
     EXPECT_EQ(api().event_destroy(event_), BP_OK);
   }
-  const bp_stream_api& api() { return device_.table.stream; }
+  const DeviceTable& api() { return device_.table; }
   void block(bp_stream* stream, const Gate& gate) {
     device_.host_call(stream, [gate](bp_status) { gate.wait(); });
   }
@@ -235,11 +235,11 @@ TEST_F(EmulatedEventTest, OfAnotherDevice_IsRefused) {
   Opened other;
   bp_stream* stream = other.stream();
   bp_event* event = device_.event();
-  EXPECT_EQ(other.table.stream.event_record(event, stream), BP_UNSUPPORTED);
-  EXPECT_EQ(other.table.stream.event_wait(event, stream), BP_UNSUPPORTED);
+  EXPECT_EQ(other.table.event_record(event, stream), BP_UNSUPPORTED);
+  EXPECT_EQ(other.table.event_wait(event, stream), BP_UNSUPPORTED);
   EXPECT_EQ(other.sync(stream), BP_OK);
   EXPECT_EQ(other.destroy(stream), BP_OK);
-  EXPECT_EQ(device_.table.stream.event_destroy(event), BP_OK);
+  EXPECT_EQ(device_.table.event_destroy(event), BP_OK);
 }
 
 TEST_F(EmulatedEventTest, UnknownCreateFlags_AreRefused) {

@@ -201,21 +201,21 @@ Opened::Opened(uint64_t features, uint32_t device_flags)
 bp_stream* Opened::stream() {
   const bp_stream_args args{sizeof(bp_stream_args), 0};
   bp_stream* stream = nullptr;
-  const bp_status status = table.stream.stream_create(table.stream_self, &args, &stream);
+  const bp_status status = table.stream_create(args, &stream);
   return status == BP_OK ? stream : nullptr;
 }
 
 bp_event* Opened::event(uint32_t flags) {
   const bp_event_args args{sizeof(bp_event_args), flags};
   bp_event* event = nullptr;
-  const bp_status status = table.stream.event_create(table.stream_self, &args, &event);
+  const bp_status status = table.event_create(args, &event);
   return status == BP_OK ? event : nullptr;
 }
 
 uint64_t Opened::alloc(uint64_t bytes) {
   const bp_alloc_args args{sizeof(bp_alloc_args), 0, bytes, 0, BP_USAGE_ACTIVATIONS, 0};
   uint64_t handle = 0;
-  table.memory.mem_alloc(table.memory_self, &args, &handle);
+  table.mem_alloc(args, &handle);
   return handle;
 }
 
@@ -233,18 +233,18 @@ bp_status Opened::copy_to_device(bp_stream* stream, uint64_t handle, const void*
                           {handle, 0},
                           {reinterpret_cast<uint64_t>(source), 0},
                           bytes};
-  return table.stream.mem_copy_async(stream, &args);
+  return table.mem_copy_async(stream, args);
 }
 
 bp_status Opened::host_alloc(uint64_t bytes, void** out_ptr) {
   const bp_host_alloc_args args{sizeof(bp_host_alloc_args), 0, bytes};
-  return table.memory.host_alloc(table.pinned_self, &args, out_ptr);
+  return table.host_alloc(args, out_ptr);
 }
 
 bp_status Opened::fill(bp_stream* stream, bp_mem dst, uint64_t bytes, uint64_t pattern,
                        uint32_t pattern_bytes) {
   const bp_fill_args args{sizeof(bp_fill_args), 0, dst, bytes, pattern, pattern_bytes, 0, stream};
-  return table.memory.mem_fill(table.fill_self, &args);
+  return table.mem_fill(args);
 }
 
 bp_launch_args Opened::launch_args(uint64_t op_seq) {
@@ -268,7 +268,7 @@ bp_status Opened::host_call(bp_stream* stream, std::function<void(bp_status)> fn
         static_cast<std::function<void(bp_status)>*>(user));
     (*body)(status);
   };
-  const bp_status status = table.stream.stream_host_call(stream, call, owned.get());
+  const bp_status status = table.stream_host_call(stream, call, owned.get());
   if (status == BP_OK) static_cast<void>(owned.release());
   return status;
 }

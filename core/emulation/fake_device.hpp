@@ -158,8 +158,8 @@ class Opened {
                    std::shared_ptr<const void> keep_alive = nullptr);
   bp_launch_args launch_args(uint64_t op_seq);
   bp_status host_call(bp_stream* stream, std::function<void(bp_status)> fn);
-  bp_status sync(bp_stream* stream) { return table.stream.stream_sync(stream, kSoonNs); }
-  bp_status destroy(bp_stream* stream) { return table.stream.stream_destroy(stream); }
+  bp_status sync(bp_stream* stream) { return table.stream_sync(stream, kSoonNs); }
+  bp_status destroy(bp_stream* stream) { return table.stream_destroy(stream); }
 
   /// Far longer than anything here takes; a hang becomes a failure.
   static constexpr uint64_t kSoonNs = 60'000'000'000;

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <string>
 
+#include "core/base/status.hpp"
 #include "core/emulation/emulation.hpp"
+#include "core/emulation/host_call.hpp"
 
 namespace bp {
 namespace {
@@ -69,7 +71,7 @@ bp_status fill_staged(Emulation& emulation, const bp_fill_args& args) {
   if (staging.empty()) return BP_OUT_OF_MEMORY;
   uint64_t good_count = 0;
   return for_each_chunk(
-      args, staging, [&](const bp_copy_args& chunk) { return emulation.copy_now(chunk); },
+      args, staging, [&](const bp_copy_args& chunk) { return emulation.native().mem_copy(chunk); },
       &good_count);
 }
 
@@ -83,8 +85,7 @@ bp_status enqueue_nothing(Emulation& emulation, bp_stream* stream, bp_mem dst) {
                           .dst = dst,
                           .src = {reinterpret_cast<uint64_t>(&kNothing), 0},
                           .bytes = 0};
-  const auto lock = emulation.lock_call();
-  return emulation.native().stream.mem_copy_async(stream, &args);
+  return emulation.native().mem_copy_async(stream, args);
 }
 
 /// Copies in the order of a native stream, which frees the staged pattern when it is done with it.
@@ -92,34 +93,29 @@ bp_status enqueue_nothing(Emulation& emulation, bp_stream* stream, bp_mem dst) {
 /// either.
 bp_status fill_staged_async(Emulation& emulation, bp_stream* stream, const bp_fill_args& args) {
   if (args.bytes == 0) return enqueue_nothing(emulation, stream, args.dst);
-  std::list<HostBuffer> staging;
-  staging.push_back(stage_pattern(args));
-  if (staging.front().empty()) return BP_OUT_OF_MEMORY;
-  const bp_stream_api& native = emulation.native().stream;
-  const auto lock = emulation.lock_call();
+  const auto staging = std::make_shared<HostBuffer>(stage_pattern(args));
+  if (staging->empty()) return BP_OUT_OF_MEMORY;
+  // Made first: where nothing tells when copies are done, the device keeps what they read.
+  std::list<std::shared_ptr<void>> kept{staging};
+  const DeviceTable& native = emulation.native();
   uint64_t good_count = 0;
   const bp_status status = for_each_chunk(
-      args, staging.front(),
-      [&](const bp_copy_args& chunk) { return native.mem_copy_async(stream, &chunk); },
-      &good_count);
+      args, *staging,
+      [&](const bp_copy_args& chunk) { return native.mem_copy_async(stream, chunk); }, &good_count);
   if (good_count == 0) return status;
-  const auto free_staging = [](void* user, bp_status) { aligned_host_free(user); };
-  if (native.stream_host_call(stream, free_staging, staging.front().data()) == BP_OK) {
-    staging.front().release();
-  } else {
-    // Copies may be reading it, and nothing will tell when they are done.
-    emulation.abandon(std::move(staging));
-  }
+  bp_status told = BP_OUT_OF_MEMORY;
+  const Status called =
+      contain([&] { told = call_host_once(native, stream, &kept.front(), nullptr); });
+  if (!called.ok() || told != BP_OK) emulation.keep_until_close(std::move(kept));
   return status;
 }
 
 /// With stream NULL, native or staged.
 bp_status fill_now(Emulation& emulation, const bp_fill_args& args) {
   if (emulation.emulates(BP_FEATURE_FILL_BIT)) return fill_staged(emulation, args);
-  const auto lock = emulation.lock_call();
   bp_fill_args now = args;
   now.stream = nullptr;
-  return emulation.native().memory.mem_fill(emulation.native().device, &now);
+  return emulation.native().mem_fill(now);
 }
 
 bp_status fill_on_stream(Emulation& emulation, const bp_fill_args& args) {
@@ -133,14 +129,7 @@ bp_status fill_on_stream(Emulation& emulation, const bp_fill_args& args) {
           stream);
     }));
   }
-  bp_stream* native_stream = unwrap_stream(emulation.serialised(), stream);
-  if (emulation.emulates(BP_FEATURE_FILL_BIT)) {
-    return fill_staged_async(emulation, native_stream, args);
-  }
-  const auto lock = emulation.lock_call();
-  bp_fill_args native_args = args;
-  native_args.stream = native_stream;
-  return emulation.native().memory.mem_fill(emulation.native().device, &native_args);
+  return fill_staged_async(emulation, stream, args);
 }
 
 bp_status mem_fill(bp_device* self, const bp_fill_args* args) {
@@ -154,9 +143,6 @@ bp_status mem_fill(bp_device* self, const bp_fill_args* args) {
 
 }  // namespace
 
-void install_fill(Emulation& emulation, DeviceTable* table) {
-  table->fill_self = emulation.self();
-  table->memory.mem_fill = mem_fill;
-}
+void install_fill(DeviceTable* table) { table->emulated_memory.mem_fill = mem_fill; }
 
 }  // namespace bp

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/base/dtype.hpp"
+#include "core/base/foreign_text.hpp"
 #include "core/emulation/emulation.hpp"
 
 namespace bp {
@@ -187,8 +188,7 @@ bp_status LaunchTask::copy_arguments() {
 }
 
 bp_status LaunchTask::launch_now() const {
-  const auto lock = stream_.emulation.lock_call();
-  return args_.kernel->launch(&args_);
+  return stream_.emulation.native().launch(*args_.kernel, args_);
 }
 
 void LaunchTask::run(Failure* failure) {
@@ -198,9 +198,8 @@ void LaunchTask::run(Failure* failure) {
   *failure = {sticky_status(status), args_.op_seq};
   const bp_str name = args_.kernel->name;
   stream_.emulation.fail(failure->status,
-                         "kernel " + std::string(name.ptr, static_cast<size_t>(name.len)) +
-                             " answered status " + std::to_string(status) +
-                             " on an emulated stream",
+                         "kernel " + foreign_text(name) + " answered status " +
+                             std::to_string(status) + " on an emulated stream",
                          stream_.handle(), args_.op_seq);
 }
 
@@ -222,9 +221,8 @@ bp_status call_launch(const DeviceTable& table, bp_stream* stream, const bp_laun
     return emulated_launch(stream, args, std::move(keep_alive));
   }
   bp_launch_args plugin_args = args;
-  plugin_args.stream = unwrap_stream(table.call_mutex != nullptr, stream);
-  const auto lock = lock_plugin(table);
-  return plugin_args.kernel->launch(&plugin_args);
+  plugin_args.stream = stream;
+  return table.launch(*plugin_args.kernel, plugin_args);
 }
 
 }  // namespace bp

@@ -270,7 +270,7 @@ TEST_F(EmulatedLaunchTest, KeepAlive_IsHeldUntilDoneAndLetGoBeforeSyncReturns) {
 TEST_F(EmulatedLaunchTest, KeepAliveDeleter_MayUseTheStreamAndRunsBeforeTheLaunchCountsAsDone) {
   std::atomic<bp_status> seen{BP_OK};
   std::shared_ptr<const void> plan(
-      nullptr, [&](const void*) { seen = device_.table.stream.stream_query(stream_); });
+      nullptr, [&](const void*) { seen = device_.table.stream_query(stream_); });
   ASSERT_EQ(device_.Opened::launch(stream_, 1, std::move(plan)), BP_OK);
   ASSERT_EQ(run(), BP_OK);
   EXPECT_EQ(seen, BP_PENDING);
@@ -295,9 +295,8 @@ TEST_F(EmulatedLaunchTest, KeepAliveDeleterThatCallsTheDevice_DoesNotDeadlock) {
   Opened serialised(0, 0);
   bp_stream* stream = serialised.stream();
   const uint64_t handle = serialised.alloc(16);
-  std::shared_ptr<const void> plan(nullptr, [&](const void*) {
-    serialised.table.memory.mem_free(serialised.table.memory_self, handle);
-  });
+  std::shared_ptr<const void> plan(nullptr,
+                                   [&](const void*) { serialised.table.mem_free(handle); });
   EXPECT_EQ(serialised.launch(stream, 1, std::move(plan)), BP_OK);
   EXPECT_EQ(serialised.sync(stream), BP_OK);
   EXPECT_EQ(serialised.fake.allocation_count(), 0u);

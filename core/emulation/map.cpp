@@ -43,13 +43,14 @@ bp_status why_no_buffer(Emulation& emulation, const bp_map_args& args) {
   if (last_offset < args.mem.offset_bytes) {
     return emulation.fail(BP_INVALID_ARGUMENT, "mem_map: offset_bytes plus bytes overflows");
   }
-  const bp_status status = emulation.copy_now({.struct_size = sizeof(bp_copy_args),
-                                               .flags = 0,
-                                               .kind = BP_COPY_DEVICE_TO_HOST,
-                                               .reserved = 0,
-                                               .dst = {reinterpret_cast<uint64_t>(&last), 0},
-                                               .src = {args.mem.handle, last_offset},
-                                               .bytes = 1});
+  const bp_status status =
+      emulation.native().mem_copy({.struct_size = sizeof(bp_copy_args),
+                                   .flags = 0,
+                                   .kind = BP_COPY_DEVICE_TO_HOST,
+                                   .reserved = 0,
+                                   .dst = {reinterpret_cast<uint64_t>(&last), 0},
+                                   .src = {args.mem.handle, last_offset},
+                                   .bytes = 1});
   return status == BP_OK ? BP_OUT_OF_MEMORY : status;
 }
 
@@ -61,7 +62,7 @@ bp_status mem_map(bp_device* self, const bp_map_args* args, void** out_ptr) {
     Mapping mapping{HostBuffer(args->bytes), args->mem, args->bytes,
                     (args->access & BP_MAP_WRITE_BIT) != 0};
     if (mapping.buffer.empty()) return why_no_buffer(emulation, *args);
-    status = emulation.copy_now(copy_args(mapping, BP_COPY_DEVICE_TO_HOST));
+    status = emulation.native().mem_copy(copy_args(mapping, BP_COPY_DEVICE_TO_HOST));
     if (status != BP_OK) return status;
     void* ptr = mapping.buffer.data();
     const std::lock_guard lock(emulation.mappings_mutex);
@@ -82,16 +83,15 @@ bp_status mem_unmap(bp_device* self, void* ptr) {
       return emulation.fail(BP_INVALID_ARGUMENT, "mem_unmap: the pointer is not mapped");
     }
     if (!mapping.mapped().write_back) return BP_OK;
-    return emulation.copy_now(copy_args(mapping.mapped(), BP_COPY_HOST_TO_DEVICE));
+    return emulation.native().mem_copy(copy_args(mapping.mapped(), BP_COPY_HOST_TO_DEVICE));
   });
 }
 
 }  // namespace
 
-void install_map(Emulation& emulation, DeviceTable* table) {
-  table->map_self = emulation.self();
-  table->memory.mem_map = mem_map;
-  table->memory.mem_unmap = mem_unmap;
+void install_map(DeviceTable* table) {
+  table->emulated_memory.mem_map = mem_map;
+  table->emulated_memory.mem_unmap = mem_unmap;
 }
 
 }  // namespace bp

@@ -120,7 +120,7 @@ TEST(EmulatedPinned, Memory_IsAlignedWritableAndEachItsOwn) {
   std::sort(blocks.begin(), blocks.end());
   EXPECT_EQ(std::adjacent_find(blocks.begin(), blocks.end()), blocks.end());
   for (void* ptr : blocks) {
-    EXPECT_EQ(device.table.memory.host_free(device.table.pinned_self, ptr), BP_OK);
+    EXPECT_EQ(device.table.host_free(ptr), BP_OK);
   }
   EXPECT_EQ(device.fake.call_count, 0);
 }
@@ -130,7 +130,7 @@ TEST(EmulatedPinned, NoBytesAndNull_AreRefused) {
   void* ptr = nullptr;
   EXPECT_EQ(device.host_alloc(0, &ptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(ptr, nullptr);
-  EXPECT_EQ(device.table.memory.host_free(device.table.pinned_self, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(device.table.host_free(nullptr), BP_INVALID_ARGUMENT);
 }
 
 TEST(EmulatedPinned, AbsurdSize_IsOutOfMemory) {
@@ -147,9 +147,9 @@ class EmulatedMapTest : public ::testing::Test {
 
   bp_status map(uint64_t offset, uint64_t bytes, uint32_t access) {
     const bp_map_args args{sizeof(bp_map_args), 0, {handle_, offset}, bytes, access, 0};
-    return device_.table.memory.mem_map(device_.table.map_self, &args, &ptr_);
+    return device_.table.mem_map(args, &ptr_);
   }
-  bp_status unmap() { return device_.table.memory.mem_unmap(device_.table.map_self, ptr_); }
+  bp_status unmap() { return device_.table.mem_unmap(ptr_); }
 
   Opened device_;
   const uint64_t handle_ = device_.alloc(8);

@@ -34,10 +34,9 @@ bp_status host_free(bp_device* self, void* ptr) {
 
 }  // namespace
 
-void install_pinned(Emulation& emulation, DeviceTable* table) {
-  table->pinned_self = emulation.self();
-  table->memory.host_alloc = host_alloc;
-  table->memory.host_free = host_free;
+void install_pinned(DeviceTable* table) {
+  table->emulated_memory.host_alloc = host_alloc;
+  table->emulated_memory.host_free = host_free;
 }
 
 }  // namespace bp

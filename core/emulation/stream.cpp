@@ -36,7 +36,7 @@ bp_status stream_sync(bp_stream* handle, uint64_t timeout_ns) {
 bp_status stream_query(bp_stream* handle) { return EmulatedStream::from(handle).queue->query(); }
 
 bp_status copy_on_worker(EmulatedStream& stream, const bp_copy_args& args) {
-  const bp_status status = stream.emulation.copy_now(args);
+  const bp_status status = stream.emulation.native().mem_copy(args);
   if (status == BP_OK) return BP_OK;
   return stream.emulation.fail(status,
                                "mem_copy_async: mem_copy of " + std::to_string(args.bytes) +
@@ -74,18 +74,13 @@ uint64_t emulated_failed_op_seq(bp_stream* stream) {
   return EmulatedStream::from(stream).queue->failure().op_seq;
 }
 
-bp_stream* reported_stream(const DeviceTable& table, bp_stream* stream) {
-  return table.stream_emulated() ? stream : unwrap_stream(table.call_mutex != nullptr, stream);
-}
-
-void install_emulated_streams(Emulation& emulation, DeviceTable* table) {
-  table->stream_self = emulation.self();
-  table->stream.stream_create = stream_create;
-  table->stream.stream_destroy = stream_destroy;
-  table->stream.stream_sync = stream_sync;
-  table->stream.stream_query = stream_query;
-  table->stream.mem_copy_async = mem_copy_async;
-  table->stream.stream_host_call = stream_host_call;
+void install_emulated_streams(DeviceTable* table) {
+  table->emulated_stream.stream_create = stream_create;
+  table->emulated_stream.stream_destroy = stream_destroy;
+  table->emulated_stream.stream_sync = stream_sync;
+  table->emulated_stream.stream_query = stream_query;
+  table->emulated_stream.mem_copy_async = mem_copy_async;
+  table->emulated_stream.stream_host_call = stream_host_call;
 }
 
 }  // namespace bp

@@ -32,8 +32,8 @@ TEST(EmulatedStream, NoWork_QueryAndSync_AreDoneAtOnce) {
   Opened device;
   bp_stream* stream = device.stream();
   ASSERT_NE(stream, nullptr);
-  EXPECT_EQ(device.table.stream.stream_query(stream), BP_OK);
-  EXPECT_EQ(device.table.stream.stream_sync(stream, 0), BP_OK);
+  EXPECT_EQ(device.table.stream_query(stream), BP_OK);
+  EXPECT_EQ(device.table.stream_sync(stream, 0), BP_OK);
   EXPECT_EQ(emulated_failed_op_seq(stream), 0u);
   EXPECT_EQ(device.destroy(stream), BP_OK);
 }
@@ -41,7 +41,7 @@ TEST(EmulatedStream, NoWork_QueryAndSync_AreDoneAtOnce) {
 TEST(EmulatedStream, HostCallOfNull_IsRefusedAndTheStreamHealthy) {
   Opened device;
   bp_stream* stream = device.stream();
-  EXPECT_EQ(device.table.stream.stream_host_call(stream, nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(device.table.stream_host_call(stream, nullptr, nullptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(device.fake.reports().size(), 1u);
   EXPECT_EQ(device.sync(stream), BP_OK);
   EXPECT_EQ(device.destroy(stream), BP_OK);
@@ -91,11 +91,11 @@ TEST(EmulatedStream, RunningWork_QueryIsPendingAndSyncTimesOut) {
   Gate gate;
   bp_stream* stream = device.stream();
   device.host_call(stream, [gate](bp_status) { gate.wait(); });
-  EXPECT_EQ(device.table.stream.stream_query(stream), BP_PENDING);
-  EXPECT_EQ(device.table.stream.stream_sync(stream, 0), BP_TIMEOUT);
-  EXPECT_EQ(device.table.stream.stream_sync(stream, 1'000'000), BP_TIMEOUT);
+  EXPECT_EQ(device.table.stream_query(stream), BP_PENDING);
+  EXPECT_EQ(device.table.stream_sync(stream, 0), BP_TIMEOUT);
+  EXPECT_EQ(device.table.stream_sync(stream, 1'000'000), BP_TIMEOUT);
   gate.open();
-  EXPECT_EQ(device.table.stream.stream_sync(stream, BP_TIMEOUT_FOREVER), BP_OK);
+  EXPECT_EQ(device.table.stream_sync(stream, BP_TIMEOUT_FOREVER), BP_OK);
   device.destroy(stream);
 }
 
@@ -126,7 +126,7 @@ TEST(EmulatedStream, LaunchFails_LaterWorkIsNotRunAndFailureSticks) {
   gate.open();
   EXPECT_EQ(device.sync(stream), BP_DEVICE_LOST);
   EXPECT_EQ(device.sync(stream), BP_DEVICE_LOST);
-  EXPECT_EQ(device.table.stream.stream_query(stream), BP_DEVICE_LOST);
+  EXPECT_EQ(device.table.stream_query(stream), BP_DEVICE_LOST);
   EXPECT_EQ(log.seqs, std::vector<uint64_t>{1});
   EXPECT_EQ(emulated_failed_op_seq(stream), 2u);
 
@@ -136,9 +136,9 @@ TEST(EmulatedStream, LaunchFails_LaterWorkIsNotRunAndFailureSticks) {
   EXPECT_EQ(device.launch(stream, 5), BP_POISONED);
   EXPECT_EQ(device.copy_to_device(stream, handle, &value, 8), BP_POISONED);
   EXPECT_EQ(device.fill(stream, {handle, 0}, 8, 1, 1), BP_POISONED);
-  EXPECT_EQ(device.table.stream.event_record(event, stream), BP_POISONED);
-  EXPECT_EQ(device.table.stream.event_wait(event, stream), BP_POISONED);
-  device.table.stream.event_destroy(event);
+  EXPECT_EQ(device.table.event_record(event, stream), BP_POISONED);
+  EXPECT_EQ(device.table.event_wait(event, stream), BP_POISONED);
+  device.table.event_destroy(event);
   EXPECT_EQ(device.destroy(stream), BP_OK);
 }
 
@@ -170,7 +170,7 @@ TEST(EmulatedStream, LaunchFails_IsReportedWithStreamOpSeqAndKernel) {
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].status, BP_OUT_OF_MEMORY);
   EXPECT_EQ(reports[0].op_seq, 77u);
-  EXPECT_EQ(reports[0].stream, reported_stream(device.table, stream));
+  EXPECT_EQ(reports[0].stream, stream);
   EXPECT_NE(reports[0].message.find("fake_kernel"), std::string::npos);
   device.destroy(stream);
 }
@@ -251,9 +251,8 @@ TEST(EmulatedStream, SyncOfItselfFromHostCall_IsRefusedNotDeadlocked) {
   Opened device;
   bp_stream* stream = device.stream();
   std::atomic<bp_status> inner{BP_OK};
-  device.host_call(stream, [&](bp_status) {
-    inner = device.table.stream.stream_sync(stream, BP_TIMEOUT_FOREVER);
-  });
+  device.host_call(
+      stream, [&](bp_status) { inner = device.table.stream_sync(stream, BP_TIMEOUT_FOREVER); });
   EXPECT_EQ(device.sync(stream), BP_OK);
   EXPECT_EQ(inner, BP_INVALID_ARGUMENT);
   device.destroy(stream);
@@ -309,7 +308,7 @@ TEST(EmulatedStream, CopyAsync_ReadsItsSourceWhenItRunsAndItsArgumentsAtOnce) {
                     {reinterpret_cast<uint64_t>(source.data()), 0},
                     source.size()};
   device.host_call(stream, [gate](bp_status) { gate.wait(); });
-  ASSERT_EQ(device.table.stream.mem_copy_async(stream, &args), BP_OK);
+  ASSERT_EQ(device.table.mem_copy_async(stream, args), BP_OK);
   std::memset(&args, 0xEE, sizeof(args));
   EXPECT_EQ(device.fake.copy_count, 0);
   gate.open();
@@ -323,7 +322,7 @@ TEST(EmulatedStream, CopyAsync_UnknownKindIsRefusedAndStreamStaysHealthy) {
   Opened device;
   bp_stream* stream = device.stream();
   const bp_copy_args args{sizeof(bp_copy_args), 0, 9, 0, {1, 0}, {1, 0}, 1};
-  EXPECT_EQ(device.table.stream.mem_copy_async(stream, &args), BP_UNSUPPORTED);
+  EXPECT_EQ(device.table.mem_copy_async(stream, args), BP_UNSUPPORTED);
   EXPECT_EQ(device.sync(stream), BP_OK);
   ASSERT_EQ(device.fake.reports().size(), 1u);
   EXPECT_NE(device.fake.reports()[0].message.find("kind 9"), std::string::npos);
@@ -347,8 +346,7 @@ TEST(EmulatedStream, UnknownCreateFlags_AreRefusedByName) {
   Opened device;
   const bp_stream_args args{sizeof(bp_stream_args), 4};
   bp_stream* stream = nullptr;
-  EXPECT_EQ(device.table.stream.stream_create(device.table.stream_self, &args, &stream),
-            BP_UNSUPPORTED);
+  EXPECT_EQ(device.table.stream_create(args, &stream), BP_UNSUPPORTED);
   EXPECT_EQ(stream, nullptr);
   ASSERT_EQ(device.fake.reports().size(), 1u);
   EXPECT_NE(device.fake.reports()[0].message.find("flags 4"), std::string::npos);
@@ -385,7 +383,6 @@ TEST(EmulatedStream, InlineDevice_NullStreamRunsOnTheCallingThread) {
     ran_on = std::this_thread::get_id();
     return args.stream == nullptr ? BP_UNSUPPORTED : BP_OK;
   };
-  EXPECT_TRUE(device.table.is_direct(nullptr));
   EXPECT_EQ(device.launch(nullptr, 1), BP_UNSUPPORTED);  // a call error, answered at once
   EXPECT_EQ(ran_on, std::this_thread::get_id());
 }

@@ -89,7 +89,7 @@ Allocator::Allocator(const DeviceTable& table, std::string device_name,
 
 Allocator::~Allocator() {
   for (const auto& segment : segments_) {
-    table_.memory.mem_free(table_.memory_self, segment->handle);
+    table_.mem_free(segment->handle);
   }
 }
 
@@ -410,7 +410,7 @@ uint64_t Allocator::release(MemorySegment* retired) {
   uint64_t released_bytes = 0;
   while (retired != nullptr) {
     MemorySegment& segment = *std::exchange(retired, retired->next_retired);
-    table_.memory.mem_free(table_.memory_self, segment.handle);
+    table_.mem_free(segment.handle);
     released_bytes += segment.bytes;
     delete_block(std::exchange(segment.first, nullptr));
     --retired_count_;
@@ -461,7 +461,7 @@ Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_hand
                : tag == MemoryTag::kIo    ? BP_USAGE_IO
                                           : BP_USAGE_ACTIVATIONS;
   stats_.device_alloc_count += 1;
-  const bp_status code = table_.memory.mem_alloc(table_.memory_self, &args, out_handle);
+  const bp_status code = table_.mem_alloc(args, out_handle);
   if (code == BP_OK) return {};
   if (code == BP_OUT_OF_MEMORY) return out_of_memory(bytes, tag);
   return explain_(code, "mem_alloc of " + std::to_string(bytes) + " bytes");

@@ -51,7 +51,7 @@ class AllocatorTest : public testing::Test {
   AllocatorTest() {
     table_.memory.mem_alloc = CountingDevice::alloc;
     table_.memory.mem_free = CountingDevice::free;
-    table_.memory_self = reinterpret_cast<bp_device*>(&device_);
+    table_.device = reinterpret_cast<bp_device*>(&device_);
     allocator_ = std::make_unique<Allocator>(
         table_, "fake:0",
         [this] {

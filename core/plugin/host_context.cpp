@@ -2,23 +2,47 @@
 //
 // The host table's functions. They are called by foreign code, so every text is bounded and
 // cleaned, and nothing they throw may leave them.
-#include <algorithm>
-#include <cstddef>
+#include "core/plugin/host_context.hpp"
 
+#include <algorithm>
+
+#include "core/base/foreign_text.hpp"
 #include "core/base/log.hpp"
-#include "core/base/utf8.hpp"
-#include "core/plugin/load_steps.hpp"
+#include "core/plugin/foreign.hpp"
+#include "core/plugin/slots.hpp"
 
 namespace bp {
 namespace {
 
 constexpr size_t kMaxReports = 64;
 
-std::string clean(bp_str text) {
-  return text.ptr == nullptr ? std::string() : printable({text.ptr, text.len});
-}
+/// Never destroyed: each is reachable from here, and from plugins.
+constinit std::atomic<HostContext*> g_for_ever{nullptr};
+constinit thread_local const ReportsForThread* reports_for_thread = nullptr;
 
 }  // namespace
+
+ReportsForThread::ReportsForThread(std::thread::id thread, const std::atomic<bool>* is_abandoned)
+    : thread_(thread), is_abandoned_(is_abandoned) {
+  reports_for_thread = this;
+}
+
+ReportsForThread::~ReportsForThread() { reports_for_thread = nullptr; }
+
+HostContext* HostContext::make_for_ever(std::string plugin_id) {
+  auto* const made = new HostContext(std::move(plugin_id));
+  made->next_for_ever_ = g_for_ever.load();
+  while (!g_for_ever.compare_exchange_weak(made->next_for_ever_, made)) {
+  }
+  return made;
+}
+
+void HostContext::retire() {
+  std::vector<std::pair<std::thread::id, PluginReport>> dropped;
+  const std::lock_guard lock(mutex_);
+  is_retired_ = true;
+  reports_.swap(dropped);
+}
 
 const bp_host_api* HostContext::api() {
   static constexpr bp_host_api kApi = {sizeof(bp_host_api), 0, &on_report, &on_log};
@@ -26,34 +50,40 @@ const bp_host_api* HostContext::api() {
 }
 
 void HostContext::on_report(void* host_ctx, const bp_report_info* info) {
-  constexpr size_t kNeeded = offsetof(bp_report_info, message) + sizeof(bp_str);
-  if (host_ctx == nullptr || info == nullptr || info->struct_size < kNeeded) return;
+  if (host_ctx == nullptr || info == nullptr) return;
+  if (info->struct_size < kRequiredBytes<bp_report_info>) return;
   auto* self = static_cast<HostContext*>(host_ctx);
+  const ReportsForThread* const speaks_for = reports_for_thread;
+  if (speaks_for != nullptr && *speaks_for->is_abandoned_) return;
+  const std::thread::id thread =
+      speaks_for != nullptr ? speaks_for->thread_ : std::this_thread::get_id();
   // Out of memory: the status still tells.
   [[maybe_unused]] const Status told = contain([&] {
     PluginReport report{known_status(info->status), info->vendor_code, info->op_seq, info->stream,
-                        clean(info->message)};
+                        foreign_text(info->message)};
     log(BP_LOG_DEBUG, fmt::format("plugin {} reports {}: {}", self->plugin_id_,
                                   status_name(report.status), report.message));
     const std::lock_guard lock(self->mutex_);
+    if (self->is_retired_) return;
     auto& reports = self->reports_;
     // What breaks an emulated stream is a call that failed on this thread, with words of its own.
     if (report.stream != nullptr) {
       const auto own = std::find_if(reports.rbegin(), reports.rend(), [&](const auto& entry) {
-        return entry.first == std::this_thread::get_id() && entry.second.stream == nullptr &&
+        return entry.first == thread && entry.second.stream == nullptr &&
                entry.second.status == report.status;
       });
       if (own != reports.rend()) std::swap(report.message, own->second.message);
     }
     if (reports.size() == kMaxReports) reports.erase(reports.begin());
-    reports.emplace_back(std::this_thread::get_id(), std::move(report));
+    reports.emplace_back(thread, std::move(report));
   });
 }
 
 void HostContext::on_log(void* host_ctx, uint32_t level, bp_str message) {
   if (host_ctx == nullptr || !log_enabled(level)) return;
   [[maybe_unused]] const Status told = contain([&] {
-    log(level, "plugin " + static_cast<HostContext*>(host_ctx)->plugin_id_ + ": " + clean(message));
+    log(level,
+        "plugin " + static_cast<HostContext*>(host_ctx)->plugin_id_ + ": " + foreign_text(message));
   });
 }
 
@@ -82,8 +112,9 @@ Status HostContext::to_status(bp_status code, std::string_view what) {
   if (code == BP_OK) return {};
   const auto report = take_report();
   const bool fits = report && report->status == known_status(code) && !report->message.empty();
-  return fail(known_status(code), "{}: {}", what,
-              fits ? report->message : "the plugin gave no words");
+  if (fits && report->message.starts_with(what)) return Status(known_status(code), report->message);
+  if (fits) return fail(known_status(code), "{}: {}", what, report->message);
+  return fail(known_status(code), "{}: the plugin gave no words (status {})", what, code);
 }
 
 }  // namespace bp

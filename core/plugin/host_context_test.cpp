@@ -69,10 +69,11 @@ TEST_F(HostContextTest, ToStatus_MatchingReport_CarriesItsWords) {
             "UNAVAILABLE: device_open: the cable is out");
   report(report_of(BP_INTERNAL, "of another failure"));
   EXPECT_EQ(host_.to_status(BP_UNAVAILABLE, "device_open").message(),
-            "device_open: the plugin gave no words");
+            "device_open: the plugin gave no words (status 3)");
   report(report_of(-7, "odd"));
   EXPECT_EQ(host_.to_status(-7, "call").to_string(), "INTERNAL: call: odd");
-  EXPECT_EQ(host_.to_status(99, "call").to_string(), "INTERNAL: call: the plugin gave no words");
+  EXPECT_EQ(host_.to_status(99, "call").to_string(),
+            "INTERNAL: call: the plugin gave no words (status 99)");
 }
 
 TEST_F(HostContextTest, Report_ManyUntaken_KeepsTheNewest) {
@@ -89,14 +90,14 @@ TEST_F(HostContextTest, Report_ForeignTexts_AreBoundedAndCleaned) {
   report(report_of(BP_INTERNAL, "line\nfeed \x1b[31m"));
   EXPECT_EQ(host_.take_report()->message, "line feed  [31m");
   report(report_of(BP_INTERNAL, "caf\xe9"));
-  EXPECT_EQ(host_.take_report()->message, "caf ");
+  EXPECT_EQ(host_.take_report()->message, "caf\xef\xbf\xbd");
   report(report_of(BP_INTERNAL, "caf\xc3\xa9"));
   EXPECT_EQ(host_.take_report()->message, "caf\xc3\xa9");
   report(report_of(BP_INTERNAL, nullptr));
   EXPECT_EQ(host_.take_report()->message, "");
   const std::string large(100'000, 'x');
   report(report_of(BP_INTERNAL, large.c_str()));
-  EXPECT_EQ(host_.take_report()->message.size(), 4096u);
+  EXPECT_EQ(host_.take_report()->message, std::string(256, 'x') + "...");
 }
 
 TEST_F(HostContextTest, Report_BadPointersAndShortStructs_AreIgnored) {

@@ -327,6 +327,22 @@ TEST(HostileFiles, LoadPlugins_InstrumentedPluginInAPlainCore_IsRefusedBeforeItI
             "INCOMPATIBLE: the plugin was built with sanitizer address by " + text.compiler +
                 ", this core with none by " + text.compiler);
 }
+
+/// The flags were the compiler's alone, and the manifest knows nothing of them.
+TEST(HostileFiles, LoadPlugins_RuntimeThatOnlyTheFileNames_IsRefusedBeforeItIsMapped) {
+  PluginTree tree;
+  ManifestText text;
+  if (text.compiler != "gcc") GTEST_SKIP() << "clang's plugins do not name the runtime";
+  text.id = "instrumented";
+  tree.write("a/libinstrumented.backplane.json", text.text());
+  std::filesystem::copy_file(BP_INSTRUMENTED_PLUGIN, tree.path("a/libinstrumented.so"));
+  const PluginSet set = load_plugins(tree.options());
+  ASSERT_EQ(set.skipped.size(), 1u);
+  EXPECT_EQ(set.skipped[0].step, PluginStep::kOpen);
+  EXPECT_THAT(
+      set.skipped[0].to_string(),
+      testing::MatchesRegex(".*INCOMPATIBLE: the plugin needs libasan.* Build it without.*"));
+}
 #endif
 
 std::string many_keys(size_t count) {

@@ -16,7 +16,7 @@ namespace {
 /// Shared by the caller and the thread: a copy of all that the call needs.
 struct ForeignCall {
   const bp_root_api root;
-  const std::shared_ptr<HostContext> host;
+  HostContext* const host;
   const std::vector<OptionSetting> options;
   const uint32_t abi_semantics;
   bp_instance* instance;
@@ -29,7 +29,7 @@ Status init(ForeignCall* call) {
                          call->abi_semantics, static_cast<uint32_t>(call->options.size()),
                          arrays.names.data(), arrays.values.data()};
   bp_instance** const out = &call->instance;
-  const bp_status code = call->root.init(HostContext::api(), call->host.get(), &config, out);
+  const bp_status code = call->root.init(HostContext::api(), call->host, &config, out);
   Status status = call->host->to_status(code, "init");
   if (status.ok() && *out == nullptr) status = fail(BP_INTERNAL, "init gave no instance");
   const bool is_late = call->settled.exchange(true);
@@ -74,15 +74,26 @@ Status run_with_deadline(const LoadedPlugin::Parts& parts, Status (*body)(Foreig
 
 Status start_instance(Attempt* attempt) {
   LoadedPlugin::Parts& parts = attempt->parts;
-  parts.host = std::make_shared<HostContext>(parts.manifest.id);
+  parts.host = HostContext::make_for_ever(parts.manifest.id);
+  parts.gate = std::make_shared<CallGate>("plugin " + parts.manifest.id);
+  parts.gate->report_to(HostContext::api(), parts.host);
+  parts.gate->set_timeout(parts.call_timeout);
   return run_with_deadline(parts, init, "init", &parts.instance);
 }
 
 Status count_devices(Attempt* attempt) {
   constexpr uint32_t kMaxCount = 4096;
   LoadedPlugin::Parts& parts = attempt->parts;
-  const bp_status code = parts.tables.device.device_count(parts.instance, &parts.device_count);
+  struct CountCall {
+    decltype(bp_device_api::device_count) function;
+    bp_instance* instance;
+    uint32_t count;
+    bp_status operator()() { return function(instance, &count); }
+  };
+  CountCall call{parts.tables.device.device_count, parts.instance, 0};
+  const bp_status code = parts.gate->control(Slot::kDeviceCount, &call);
   if (code != BP_OK) return parts.host->to_status(code, "device_count");
+  parts.device_count = call.count;
   if (parts.device_count <= kMaxCount) return {};
   return fail(BP_INTERNAL, "device_count: expected at most {}, found {}", kMaxCount,
               parts.device_count);
@@ -90,13 +101,17 @@ Status count_devices(Attempt* attempt) {
 
 LoadedPlugin::~LoadedPlugin() {
   if (parts_.instance == nullptr || forked()) return;
+  // A call that was abandoned may still be inside, and uses what shutdown would end.
+  if (parts_.gate->is_occupied()) return;
   bp_instance* left = parts_.instance;
   [[maybe_unused]] const Status logged = contain([&] {
     const Status status = run_with_deadline(parts_, shutdown, "shutdown", &left);
     if (!status.ok()) log(BP_LOG_WARNING, "plugin " + id() + ": " + status.to_string());
   });
   // Without memory or a thread for the deadline it is ended without one.
-  if (left != nullptr) parts_.tables.root.shutdown(left);
+  const auto shut_down_here = [&] { return parts_.tables.root.shutdown(left); };
+  if (left != nullptr) parts_.gate->call(Slot::kShutdown, shut_down_here);
+  parts_.host->retire();
 }
 
 }  // namespace bp

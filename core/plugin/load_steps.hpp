@@ -52,6 +52,8 @@ Result<FileInfo> file_info(const std::string& path);  // follows links
 /// UNAVAILABLE where a shared library is shorter than its own program headers say: mapping a
 /// half-written one would end the process with SIGBUS. The system loader tells other defects.
 Status check_library_complete(const std::string& path, uint64_t size_bytes);
+/// What the system loader will look for with it; empty for what is no ELF file.
+Result<std::vector<std::string>> needed_libraries(const std::string& path);
 /// The shared library, or else the program, that this code is linked into; an absolute real path.
 std::string core_binary(bool* out_is_library);
 uint32_t effective_user();

@@ -9,6 +9,7 @@
 #include "core/base/log.hpp"
 #include "core/base/options.hpp"
 #include "core/plugin/load_steps.hpp"
+#include "core/plugin/process_state.hpp"
 
 namespace bp {
 namespace {
@@ -86,6 +87,9 @@ std::string SkippedPlugin::next_action() const {
   const bool admitting = step == PluginStep::kAdmit;
   if (is_absent()) return "Nothing, unless this machine should have such a device.";
   if (admitting && reason.code() == BP_INCOMPATIBLE) return "Install releases that fit together.";
+  if (step == PluginStep::kOpen && reason.code() == BP_INCOMPATIBLE) {
+    return "Build it without sanitizers, or use a core that was built with the same.";
+  }
   if (admitting && reason.code() == BP_BUSY) return "Remove one, or change the search order.";
   if (reason.code() == BP_BUSY) return "Close the Runtime or the process that uses it.";
   if (admitting && reason.code() == BP_UNAVAILABLE) return "Reinstall the plugin.";
@@ -109,6 +113,7 @@ const LoadedPlugin* PluginSet::find(std::string_view id) const {
 
 PluginSet load_plugins(const LoadOptions& options) {
   watch_forks();
+  const KeepProcessState keep;
   PluginSet set;
   std::vector<Attempt> attempts = discover(options, &set);
   // Room is made before foreign code runs, so that a started plugin cannot fail to be recorded.

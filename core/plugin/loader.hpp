@@ -7,17 +7,17 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "backplane/device_api.h"
 #include "core/base/build_kind.hpp"
 #include "core/base/status.hpp"
+#include "core/plugin/call_gate.hpp"
+#include "core/plugin/host_context.hpp"
 #include "core/plugin/manifest.hpp"
 
 namespace bp {
@@ -47,45 +47,12 @@ struct LoadOptions {
   std::string install_directory = default_install_directory();  // searched last; empty: none
   /// Name "<plugin id>.<option>"; later ones win. Those of device scope hold for every device.
   std::vector<OptionSetting> plugin_options;
-  /// For each init and each shutdown; a plugin that takes longer is abandoned.
+  /// For each control call; what takes longer is abandoned.
   std::chrono::milliseconds call_timeout{30'000};
   bool privileged = process_is_privileged();
   uint32_t abi_min = BP_ABI_CORE_MIN;
   uint32_t abi_max = BP_ABI_CURRENT;
   BuildKind build = core_build_kind();
-};
-
-/// What a plugin said about a failure.
-struct PluginReport {
-  bp_status status = BP_OK;
-  int64_t vendor_code = 0;
-  uint64_t op_seq = 0;          // of the launch that failed; 0: unknown
-  bp_stream* stream = nullptr;  // nullptr: none
-  std::string message;          // at most 4 KiB, control characters blanked
-};
-
-/// What the core lends to one instance; its address is the plugin's host_ctx. Any thread: its lock
-/// is taken only where something failed.
-class HostContext {
- public:
-  explicit HostContext(std::string plugin_id) : plugin_id_(std::move(plugin_id)) {}
-  static const bp_host_api* api();  // the table for init
-
-  /// The newest report of the calling thread, and forgets its older ones: to be called right after
-  /// a slot answered an error, on the thread that called the slot.
-  std::optional<PluginReport> take_report();
-  /// The oldest report about a stream from any thread: the words for an asynchronous failure.
-  std::optional<PluginReport> take_stream_report(bp_stream* stream);
-  /// OK, or the code (unknown ones as INTERNAL) with "<what>: <words>", taken by take_report().
-  Status to_status(bp_status code, std::string_view what);
-
- private:
-  static void on_report(void* host_ctx, const bp_report_info* info);
-  static void on_log(void* host_ctx, uint32_t level, bp_str message);
-
-  const std::string plugin_id_;
-  std::mutex mutex_;
-  std::vector<std::pair<std::thread::id, PluginReport>> reports_;  // oldest first, bounded
 };
 
 /// A plugin's named extension table; lives while the plugin is mapped.
@@ -115,7 +82,8 @@ class LoadedPlugin {
     Manifest manifest;
     std::string path;
     PluginTables tables;
-    std::shared_ptr<HostContext> host;
+    HostContext* host = nullptr;     // lives for ever
+    std::shared_ptr<CallGate> gate;  // of the instance
     bp_instance* instance = nullptr;
     uint32_t abi_semantics = 0;
     uint32_t device_count = 0;
@@ -134,6 +102,8 @@ class LoadedPlugin {
   const PluginTables& tables() const { return parts_.tables; }
   bp_instance* instance() const { return parts_.instance; }
   HostContext& host() const { return *parts_.host; }
+  const std::shared_ptr<CallGate>& gate() const { return parts_.gate; }
+  std::chrono::milliseconds call_timeout() const { return parts_.call_timeout; }
   uint32_t abi_semantics() const { return parts_.abi_semantics; }  // the rules both sides follow
   uint32_t device_count() const { return parts_.device_count; }
   /// What the user set for all devices of this plugin, checked.

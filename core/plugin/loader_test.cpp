@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"init_throws", PluginStep::kInit, BP_INTERNAL, "init threw: thrown by init"},
         Fault{"init_gives_nothing", PluginStep::kInit, BP_INTERNAL, "init gave no instance"},
         Fault{"init_unknown_status", PluginStep::kInit, BP_INTERNAL,
-              "init: the plugin gave no words"},
+              "init: the plugin gave no words (status 4711)"},
         Fault{"count_unavailable", PluginStep::kDevices, BP_UNAVAILABLE,
               "device_count: the bus answers nothing"},
         Fault{"count_huge", PluginStep::kDevices, BP_INTERNAL,

@@ -10,10 +10,10 @@
 #include <span>
 #include <stdexcept>
 
+#include "core/base/foreign_text.hpp"
 #include "core/base/json.hpp"
 #include "core/base/log.hpp"
 #include "core/base/mapped_file.hpp"
-#include "core/base/shorten.hpp"
 #include "core/plugin/load_steps.hpp"
 
 namespace bp {
@@ -43,7 +43,7 @@ std::string identifier_of(const JsonValue& object, const std::string& name) {
       text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789") == std::string::npos;
   expect(valid && text[0] >= 'a' && text.size() <= 32,
          "field '{}': expected at most 32 of a-z, 0-9 and _, a letter first, found '{}'", name,
-         shortened(text));
+         foreign_text(text));
   return text;
 }
 
@@ -52,7 +52,7 @@ size_t word_of(const JsonValue& object, const std::string& name,
   const std::string text = text_of(object, name);
   const auto at = std::find(words.begin(), words.end(), text);
   expect(at != words.end(), "field '{}': expected one of {}, found '{}'", name,
-         fmt::join(words, ", "), shortened(text));
+         fmt::join(words, ", "), foreign_text(text));
   return static_cast<size_t>(at - words.begin());
 }
 
@@ -65,7 +65,7 @@ uint32_t abi_of(const JsonValue& object, const std::string& name) {
   const bool has_dot = first.ec == std::errc() && first.ptr != end && *first.ptr == '.';
   const auto second = std::from_chars(has_dot ? first.ptr + 1 : end, end, minor);
   expect(second.ec == std::errc() && second.ptr == end,
-         "field '{}': expected a version like 0.1, found '{}'", name, shortened(text));
+         "field '{}': expected a version like 0.1, found '{}'", name, foreign_text(text));
   return BP_ABI_VERSION(major, minor);
 }
 

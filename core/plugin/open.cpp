@@ -27,11 +27,31 @@ std::string name_to_open(const std::string& path, const FileInfo& file) {
   return name;
 }
 
+/// A manifest may say less than the file: the runtime of a sanitizer ends a process that was
+/// started without it.
+Status check_runtimes(const std::string& path, std::string_view own_sanitizer) {
+  const std::pair<std::string_view, std::string_view> runtimes[] = {
+      {"libasan.", "address"}, {"libubsan.", "address"},  {"libtsan.", "thread"},
+      {"liblsan.", "leak"},    {"libhwasan.", "address"}, {"libclang_rt.", ""}};
+  BP_TRY_ASSIGN(const std::vector<std::string> names, needed_libraries(path));
+  for (const std::string& name : names) {
+    for (const auto& [runtime, sanitizer] : runtimes) {
+      const bool fits =
+          own_sanitizer != "none" && (sanitizer == own_sanitizer || sanitizer.empty());
+      if (!name.starts_with(runtime) || fits) continue;
+      return fail(BP_INCOMPATIBLE, "the plugin needs {}, and this core has sanitizer {}", name,
+                  own_sanitizer);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status open_library(Attempt* attempt) {
   const std::string& path = attempt->parts.path;
   BP_TRY(check_library_complete(path, attempt->library_file.size_bytes));
+  BP_TRY(check_runtimes(path, attempt->options.build.sanitizer));
   try {
     // RTLD_NODELETE makes the close in the destructor one that unmaps nothing.
     constexpr int kMode = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;

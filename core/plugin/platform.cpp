@@ -2,18 +2,26 @@
 //
 // POSIX and ELF: the only file of this folder that asks the operating system.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
+#include <signal.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <mutex>
 #include <system_error>
+#include <utility>
 
+#include "core/base/log.hpp"
 #include "core/plugin/load_steps.hpp"
+#include "core/plugin/process_state.hpp"
 
 namespace bp {
 
@@ -58,6 +66,99 @@ Status check_library_complete(const std::string& path, uint64_t size_bytes) {
                 size_bytes);
   }
   return {};
+}
+
+Result<std::vector<std::string>> needed_libraries(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::vector<std::string> names;
+  const auto read = [&](uint64_t at, auto* out) {
+    if (at > bytes.size() || sizeof(*out) > bytes.size() - at) return false;
+    std::memcpy(out, bytes.data() + at, sizeof(*out));
+    return true;
+  };
+  ElfW(Ehdr) header{};
+  if (!read(0, &header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return names;
+  std::vector<ElfW(Phdr)> segments(header.e_phnum);
+  for (size_t i = 0; i < segments.size(); ++i) {
+    if (!read(header.e_phoff + i * sizeof(ElfW(Phdr)), &segments[i])) return names;
+  }
+  uint64_t texts = 0;
+  std::vector<uint64_t> offsets;
+  for (const ElfW(Phdr) & segment : segments) {
+    ElfW(Dyn) entry{};
+    if (segment.p_type != PT_DYNAMIC) continue;
+    for (uint64_t at = 0; at < segment.p_filesz; at += sizeof(entry)) {
+      if (!read(segment.p_offset + at, &entry) || entry.d_tag == DT_NULL) break;
+      if (entry.d_tag == DT_NEEDED) offsets.push_back(entry.d_un.d_val);
+      if (entry.d_tag == DT_STRTAB) texts = entry.d_un.d_ptr;
+    }
+  }
+  for (const ElfW(Phdr) & segment : segments) {
+    const bool has_texts = segment.p_type == PT_LOAD && texts >= segment.p_vaddr &&
+                           texts - segment.p_vaddr < segment.p_filesz;
+    if (!has_texts) continue;
+    const uint64_t begin = texts - segment.p_vaddr + segment.p_offset;
+    for (const uint64_t offset : offsets) {
+      if (begin < bytes.size() && offset < bytes.size() - begin) {
+        names.emplace_back(bytes.c_str() + begin + offset);
+      }
+    }
+  }
+  return names;
+}
+
+namespace {
+
+/// How many want standard output moved aside, and where the real one is meanwhile.
+struct Output {
+  std::mutex mutex;
+  int users = 0;
+  int real = -1;
+};
+
+Output& output() {
+  static auto* kept = new Output;  // threads may be loading while static destructors run
+  return *kept;
+}
+
+void move_output_aside() {
+  const std::lock_guard lock(output().mutex);
+  if (output().users++ != 0) return;
+  std::fflush(stdout);
+  output().real = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (output().real >= 0) dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
+void put_output_back() {
+  const std::lock_guard lock(output().mutex);
+  if (--output().users != 0 || output().real < 0) return;
+  std::fflush(stdout);
+  dup2(output().real, STDOUT_FILENO);
+  close(std::exchange(output().real, -1));
+}
+
+}  // namespace
+
+struct KeepProcessState::Saved {
+  int folder = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  sigset_t mask{};
+};
+
+KeepProcessState::KeepProcessState() : saved_(std::make_unique<Saved>()) {
+  pthread_sigmask(SIG_SETMASK, nullptr, &saved_->mask);
+  move_output_aside();
+}
+
+KeepProcessState::~KeepProcessState() {
+  put_output_back();
+  pthread_sigmask(SIG_SETMASK, &saved_->mask, nullptr);
+  if (saved_->folder < 0) return;
+  if (fchdir(saved_->folder) != 0) {
+    [[maybe_unused]] const Status logged = contain(
+        [] { log(BP_LOG_ERROR, "a plugin changed the working directory, which is gone now"); });
+  }
+  close(saved_->folder);
 }
 
 std::string core_binary(bool* out_is_library) {

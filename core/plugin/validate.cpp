@@ -6,47 +6,13 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
-#include <type_traits>
 
 #include "core/base/utf8.hpp"
 #include "core/plugin/load_steps.hpp"
+#include "core/plugin/slots.hpp"
 
 namespace bp {
 namespace {
-
-/// Slots that go together; they follow each other in the table.
-struct Band {
-  std::string_view name;  // empty: required
-  uint32_t bit;           // BP_FEATURE_*_BIT
-  size_t begin;           // offsets
-  size_t end;
-  std::string_view slots;
-};
-
-// A band ends behind its last slot, never with the table: tables grow, bands do not.
-#define BP_FROM(table, slot) offsetof(bp_##table##_api, slot)
-#define BP_BEHIND(table, slot) BP_FROM(table, slot) + sizeof(bp_##table##_api::slot)
-constexpr Band kRoot[] = {{"", 0, 8, BP_BEHIND(root, shutdown), "init shutdown"}};
-constexpr Band kDevice[] = {{"", 0, 8, BP_BEHIND(device, device_props),
-                             "device_count device_open device_close device_props"}};
-constexpr Band kMemory[] = {{"", 0, 8, BP_FROM(memory, mem_fill), "mem_alloc mem_free mem_copy"},
-                            {"FILL", BP_FEATURE_FILL_BIT, BP_FROM(memory, mem_fill),
-                             BP_FROM(memory, host_alloc), "mem_fill"},
-                            {"PINNED", BP_FEATURE_PINNED_BIT, BP_FROM(memory, host_alloc),
-                             BP_FROM(memory, mem_map), "host_alloc host_free"},
-                            {"MAP", BP_FEATURE_MAP_BIT, BP_FROM(memory, mem_map),
-                             BP_BEHIND(memory, mem_unmap), "mem_map mem_unmap"}};
-constexpr Band kStream[] = {
-    {"ASYNC", BP_FEATURE_ASYNC_BIT, 8, BP_FROM(stream, event_elapsed),
-     "stream_create stream_destroy stream_sync stream_query event_create event_destroy "
-     "event_record event_wait event_sync event_query mem_copy_async stream_host_call"},
-    {"TIMING", BP_FEATURE_TIMING_BIT, BP_FROM(stream, event_elapsed),
-     BP_BEHIND(stream, event_elapsed), "event_elapsed"},
-    {"NATIVE", BP_FEATURE_NATIVE_BIT, BP_FROM(stream, stream_native_handle),
-     BP_BEHIND(stream, stream_wrap), "stream_native_handle stream_wrap"}};
-constexpr Band kKernel[] = {{"", 0, 8, BP_BEHIND(kernel, kernel_list), "kernel_list"}};
-#undef BP_BEHIND
-#undef BP_FROM
 
 Status check_band(std::string_view table, const Band& band, bool announced, std::byte* bytes) {
   constexpr std::byte kNull[sizeof(void*)] = {};
@@ -58,25 +24,25 @@ Status check_band(std::string_view table, const Band& band, bool announced, std:
     names.remove_prefix(std::min(name.size() + 1, names.size()));
     if (std::memcmp(bytes + at, kNull, sizeof(kNull)) == 0) missing.push_back(name);
   }
+  const std::string_view band_name = band.name;
   const bool absent = missing.size() == band_bytes / sizeof(kNull);
   if (!announced && missing.empty()) std::memset(bytes + band.begin, 0, band_bytes);
   if (missing.empty() || (!announced && absent)) return {};
   const std::string_view verb = announced ? "announces" : "has a part of";
   return fail(BP_INCOMPATIBLE, "table {}{} lacks {}", table,
-              band.name.empty() ? "" : fmt::format(" {} band {} but", verb, band.name),
+              band_name.empty() ? "" : fmt::format(" {} band {} but", verb, band_name),
               fmt::join(missing, ", "));
 }
 
 template <class Table>
-Status read_table(std::string_view name, std::span<const Band> bands,
-                  const std::type_identity_t<Table>* theirs, Table* out) {
-  const size_t required = bands[0].name.empty() ? bands[0].end : bands[0].begin;
-  BP_TRY(copy_versioned(fmt::format("table {}", name), theirs, required, sizeof(Table), out));
+Status read_table(std::string_view name, const Table* theirs, Table* out) {
+  BP_TRY(copy_versioned(fmt::format("table {}", name), theirs, kRequiredBytes<Table>, sizeof(Table),
+                        out));
   uint32_t known = 0;
-  for (const Band& band : bands) {
-    const bool announced = band.name.empty() || (out->flags & band.bit) != 0;
+  for (const Band& band : kBands<Table>) {
+    const bool announced = *band.name == 0 || (out->flags & band.bit) != 0;
     BP_TRY(check_band(name, band, announced, reinterpret_cast<std::byte*>(out)));
-    known |= band.bit;
+    known |= static_cast<uint32_t>(band.bit);
   }
   out->flags &= known;
   return {};
@@ -110,8 +76,7 @@ Status read_extensions(const bp_plugin& offered, std::vector<PluginExtension>* o
   }
   for (const bp_extension* theirs : std::span(offered.extensions, count)) {
     bp_extension own{};
-    constexpr size_t kRequired = offsetof(bp_extension, table) + sizeof(own.table);
-    BP_TRY(copy_versioned("extension", theirs, kRequired, sizeof(own), &own));
+    BP_TRY(copy_versioned("extension", theirs, kRequiredBytes<bp_extension>, sizeof(own), &own));
     if (own.table == nullptr || view(own.name).find('.') == std::string_view::npos) {
       return fail(BP_INCOMPATIBLE,
                   "extension '{}': expected a name like vendor.feature and a table",
@@ -154,12 +119,12 @@ Status validate_tables(Attempt* attempt) {
   PluginTables& tables = attempt->parts.tables;
   tables.flags = offered.flags & BP_PLUGIN_SINGLE_INSTANCE_BIT;
   tables.stream.struct_size = sizeof(bp_stream_api);
-  BP_TRY(read_table("root", kRoot, offered.root, &tables.root));
-  BP_TRY(read_table("device", kDevice, offered.device, &tables.device));
-  BP_TRY(read_table("memory", kMemory, offered.memory, &tables.memory));
-  if (offered.stream) BP_TRY(read_table("stream", kStream, offered.stream, &tables.stream));
+  BP_TRY(read_table("root", offered.root, &tables.root));
+  BP_TRY(read_table("device", offered.device, &tables.device));
+  BP_TRY(read_table("memory", offered.memory, &tables.memory));
+  if (offered.stream) BP_TRY(read_table("stream", offered.stream, &tables.stream));
   BP_TRY(check_offers_work(offered));
-  if (offered.kernel) BP_TRY(read_table("kernel", kKernel, offered.kernel, &tables.kernel));
+  if (offered.kernel) BP_TRY(read_table("kernel", offered.kernel, &tables.kernel));
   return read_extensions(offered, &tables.extensions);
 }
 

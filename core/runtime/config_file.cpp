@@ -6,9 +6,9 @@
 #include <new>
 #include <stdexcept>
 
+#include "core/base/foreign_text.hpp"
 #include "core/base/json.hpp"
 #include "core/base/mapped_file.hpp"
-#include "core/base/shorten.hpp"
 
 namespace bp {
 namespace {
@@ -26,7 +26,7 @@ Result<std::string> scalar_text(const std::string& path, const std::string& key,
       value.kind() == Kind::kInteger) {
     return value.text();
   }
-  return refuse(path, "'" + shortened(key) +
+  return refuse(path, "'" + foreign_text(key) +
                           "': expected a text, whole number, true or false, found " +
                           std::string(value.kind_name()));
 }
@@ -38,7 +38,8 @@ Result<ConfigFile> read_sections(const std::string& path, const JsonValue& root)
     const std::string& section = root.keys()[i];
     const JsonValue& values = root.values()[i];
     if (section != "options" && section != "aliases") {
-      return refuse(path, "unknown key '" + shortened(section) + "'; expected options or aliases");
+      return refuse(path,
+                    "unknown key '" + foreign_text(section) + "'; expected options or aliases");
     }
     if (values.kind() != JsonValue::Kind::kObject) {
       return refuse(path, "'" + section + "': expected an object");

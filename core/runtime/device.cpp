@@ -46,10 +46,11 @@ Device::~Device() { close(); }
 Result<Ref<Device>> Device::open(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin,
                                  uint32_t index, const std::vector<OptionSetting>& options) {
   BP_TRY_ASSIGN(DeviceTable table, open_device(*plugin, index, options));
+  table.gate->set_timeout(runtime.wait_timeout());
   Ref<Device> device;
   const Status made = contain([&] { device = Ref<Device>::make(runtime, plugin, index, table); });
   if (!made.ok()) {
-    table.device_api.device_close(table.device);
+    table.device_close();
     return made;
   }
   if (device->is_inline()) {
@@ -68,7 +69,7 @@ Result<std::unique_ptr<Stream>> Device::make_stream() {
   bp_stream_args args{};
   args.struct_size = sizeof(args);
   bp_stream* handle = nullptr;
-  const bp_status code = table_.stream.stream_create(table_.stream_self, &args, &handle);
+  const bp_status code = table_.stream_create(args, &handle);
   if (code != BP_OK) return failure(code, "stream_create");
   return own_stream(handle, StreamOrigin::kCreated);
 }
@@ -83,7 +84,7 @@ Result<std::unique_ptr<Stream>> Device::own_stream(bp_stream* handle, StreamOrig
     stream = std::make_unique<Stream>(*this, handle, streams_.size(), origin);
   });
   if (made.ok()) return stream;
-  table_.stream.stream_destroy(handle);
+  table_.stream_destroy(handle);
   return made;
 }
 
@@ -114,13 +115,13 @@ Result<Stream*> Device::acquire_stream() {
 
 Result<Stream*> Device::wrap_stream(std::string_view kind, uint64_t handle) {
   BP_TRY(check_open());
-  if (table_.stream.stream_wrap == nullptr) return no_native_streams();
+  if (!table_.has_native(BP_FEATURE_NATIVE_BIT)) return no_native_streams();
   bp_stream_wrap_args args{};
   args.struct_size = sizeof(args);
   args.handle = handle;
   args.kind = {kind.data(), kind.size()};
   bp_stream* wrapped = nullptr;
-  const bp_status code = table_.stream.stream_wrap(table_.stream_self, &args, &wrapped);
+  const bp_status code = table_.stream_wrap(args, &wrapped);
   if (code != BP_OK) return failure(code, "stream_wrap");
   std::lock_guard lock(streams_mutex_);
   if (ended_streams_.empty()) {
@@ -137,7 +138,7 @@ Result<Stream*> Device::wrap_stream(std::string_view kind, uint64_t handle) {
     stream->begin_lease();
     return stream;
   }
-  table_.stream.stream_destroy(wrapped);
+  table_.stream_destroy(wrapped);
   return begun;
 }
 
@@ -224,7 +225,7 @@ Result<bp_event*> Device::take_event() {
   bp_event_args args{};
   args.struct_size = sizeof(args);
   bp_event* event = nullptr;
-  const bp_status code = table_.stream.event_create(table_.stream_self, &args, &event);
+  const bp_status code = table_.event_create(args, &event);
   if (code != BP_OK) return failure(code, "event_create");
   ++event_count_;
   return event;
@@ -242,7 +243,7 @@ Status Device::insert_wait(Stream& waiter, Stream& producer) {
   {
     std::lock_guard lock(producer.mutex());
     is_over = producer.handle() == nullptr;  // a wrapped stream that ended, after its work
-    if (!is_over) code = table_.stream.event_record(event, producer.handle());
+    if (!is_over) code = table_.event_record(event, producer.handle());
   }
   if (is_over) {
     give_event(event);
@@ -258,7 +259,7 @@ Status Device::insert_wait(Stream& waiter, Stream& producer) {
   if (code == BP_OK) {
     std::lock_guard lock(waiter.mutex());
     is_over = waiter.handle() == nullptr;
-    if (!is_over) code = table_.stream.event_wait(event, waiter.handle());
+    if (!is_over) code = table_.event_wait(event, waiter.handle());
     what = "event_wait";
   }
   // The wait captured the record, so the event can be recorded anew at once.
@@ -281,7 +282,7 @@ Result<uint64_t> Device::note_native_work(Stream& stream) {
     healthy = stream.check_healthy();
     if (healthy.ok()) {
       seq = stream.next_seq();
-      code = table_.stream.event_record(event, stream.handle());
+      code = table_.event_record(event, stream.handle());
     }
   }
   give_event(event);
@@ -305,7 +306,7 @@ Status Device::copy_after(Stream& stream, const bp_copy_args& args) {
     }
     BP_TRY(stream.sync());
   }
-  const bp_status code = table_.memory.mem_copy(table_.memory_self, &args);
+  const bp_status code = table_.mem_copy(args);
   return code == BP_OK ? Status() : failure(code, "mem_copy");
 }
 
@@ -317,7 +318,7 @@ Status Device::copy_out(Stream& stream, void* dst, bp_mem src, uint64_t bytes) {
 Status Device::read(void* dst, bp_mem src, uint64_t bytes) {
   counters_.device_to_host_copies.fetch_add(1, std::memory_order_relaxed);
   const bp_copy_args args = copy_args(BP_COPY_DEVICE_TO_HOST, host_end(dst), src, bytes);
-  const bp_status code = table_.memory.mem_copy(table_.memory_self, &args);
+  const bp_status code = table_.mem_copy(args);
   return code == BP_OK ? Status() : failure(code, "mem_copy");
 }
 
@@ -328,7 +329,7 @@ Status Device::fill_zero(Stream& stream, bp_mem dst, uint64_t bytes) {
   args.bytes = bytes;
   args.pattern_bytes = 1;
   args.stream = stream.handle();
-  const bp_status code = table_.memory.mem_fill(table_.fill_self, &args);
+  const bp_status code = table_.mem_fill(args);
   return code == BP_OK ? Status() : failure(code, "mem_fill");
 }
 
@@ -340,18 +341,22 @@ Status Device::failure(bp_status code, std::string_view what) const {
 void Device::mark_lost() const {
   State open = State::kOpen;
   if (!state_.compare_exchange_strong(open, State::kLost)) return;
+  if (table_.gate->is_abandoned()) return;  // which was told
   [[maybe_unused]] const Status logged = contain([&] {
     log(BP_LOG_ERROR, name_ + " is lost; its calls fail from now on, other devices go on");
   });
 }
 
 Status Device::explain_state() const {
+  if (const std::string why = table_.gate->why_abandoned(); !why.empty()) {
+    return Status(closed() ? BP_GONE : BP_DEVICE_LOST, why);
+  }
   if (lost()) return Status(BP_DEVICE_LOST, name_ + " is lost: only releasing objects still works");
   return Status(BP_GONE, name_ + " was closed with its Runtime");
 }
 
 void Device::warn(bp_status code, std::string_view what) const {
-  if (code == BP_OK) return;
+  if (code == BP_OK || table_.gate->is_abandoned()) return;
   [[maybe_unused]] const Status logged =
       contain([&] { log(BP_LOG_WARNING, failure(code, what).to_string()); });
 }
@@ -361,10 +366,10 @@ void Device::close_streams() {
   for (const bool wrapped : {true, false}) {
     for (const auto& stream : streams_) {
       if (stream->handle() == nullptr || stream->is_wrapped() != wrapped) continue;
-      warn(table_.stream.stream_destroy(stream->handle()), "stream_destroy");
+      warn(table_.stream_destroy(stream->handle()), "stream_destroy");
     }
   }
-  for (bp_event* event : idle_events_) warn(table_.stream.event_destroy(event), "event_destroy");
+  for (bp_event* event : idle_events_) warn(table_.event_destroy(event), "event_destroy");
   idle_events_.clear();
 }
 
@@ -382,7 +387,7 @@ void Device::close() {
   if (closed()) return;
   for (size_t i = 0; i < streams_.size() && !lost(); ++i) {
     const Status idle = contain([&] { return streams_[i]->sync_and_claim(); });
-    if (idle.ok()) continue;
+    if (idle.ok() || table_.gate->is_abandoned()) continue;
     [[maybe_unused]] const Status logged =
         contain([&] { log(BP_LOG_WARNING, "closing " + name_ + ": " + idle.to_string()); });
   }
@@ -402,8 +407,13 @@ void Device::close() {
   extension_.reset();
   state_.store(State::kClosed, std::memory_order_release);
   allocator_.reset();
+  if (!table_.gate->is_abandoned()) warn(table_.device_close(), "device_close");
+  if (table_.gate->is_abandoned()) {
+    // The late call, and work behind it, may still use these.
+    static_cast<void>(emulation_.release());
+    retain();
+  }
   emulation_.reset();
-  warn(table_.device_api.device_close(table_.device), "device_close");
   plugin_.reset();
 }
 

@@ -91,6 +91,9 @@ Status Runtime::load(const RuntimeArgs& args) {
     load_options.search_path.push_back(std::move(folder));
   }
   if (args.install_directory) load_options.install_directory = *args.install_directory;
+  load_options.call_timeout =
+      std::min(load_options.call_timeout,
+               std::chrono::duration_cast<std::chrono::milliseconds>(wait_timeout_));
   // Later settings win: file, then environment, then the caller.
   if (const std::string& path = options_.text("BACKPLANE_CONFIG"); !path.empty()) {
     BP_TRY_ASSIGN(ConfigFile config, read_config_file(path));

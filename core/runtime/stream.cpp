@@ -81,7 +81,7 @@ Status Stream::query() {
   {
     std::lock_guard lock(mutex_);
     BP_TRY(first_failure_);
-    code = device_.table().stream.stream_query(handle_);
+    code = device_.table().stream_query(handle_);
   }
   if (code == BP_OK) return {};
   if (code == BP_PENDING) return Status(BP_PENDING, device_.name() + ": the stream is at work");
@@ -112,7 +112,7 @@ Status Stream::wait_until_done(uint64_t* out_issued) {
   }
   const InProgress in_progress{*this};
   const auto timeout_ns = static_cast<uint64_t>(device_.wait_timeout().count());
-  const bp_status code = device_.table().stream.stream_sync(handle, timeout_ns);
+  const bp_status code = device_.table().stream_sync(handle, timeout_ns);
   if (code == BP_TIMEOUT) return timed_out();
   if (code != BP_OK) return note_failure(code, "stream_sync");
   std::lock_guard lock(mutex_);
@@ -172,9 +172,9 @@ Status Stream::begin_anew() {
   bp_stream_args args{};
   args.struct_size = sizeof(args);
   bp_stream* fresh = nullptr;
-  bp_status code = table.stream.stream_create(table.stream_self, &args, &fresh);
+  bp_status code = table.stream_create(args, &fresh);
   if (code != BP_OK) return device_.failure(code, "stream_create");
-  code = table.stream.stream_destroy(std::exchange(handle_, fresh));
+  code = table.stream_destroy(std::exchange(handle_, fresh));
   BP_TRY(zero_fault_words());
   leave_failure();
   return code == BP_OK ? Status() : device_.failure(code, "stream_destroy");
@@ -184,7 +184,7 @@ Status Stream::end() {
   std::unique_lock<std::mutex> collecting;
   std::unique_lock<std::mutex> lock;
   BP_TRY(drain(&collecting, &lock));
-  const bp_status code = device_.table().stream.stream_destroy(std::exchange(handle_, nullptr));
+  const bp_status code = device_.table().stream_destroy(std::exchange(handle_, nullptr));
   leave_failure();
   return code == BP_OK ? Status() : device_.failure(code, "stream_destroy");
 }
@@ -214,14 +214,14 @@ void Stream::leave_failure() {
 
 Result<NativeQueue> Stream::native_handle() {
   BP_TRY(device_.check_open());
-  const auto native_handle = device_.table().stream.stream_native_handle;
-  if (is_inline() || native_handle == nullptr) return device_.no_native_streams();
+  const DeviceTable& table = device_.table();
+  if (is_inline() || !table.has_native(BP_FEATURE_NATIVE_BIT)) return device_.no_native_streams();
   bp_native_stream native{};
   native.struct_size = sizeof(native);
   bp_status code = BP_OK;
   {
     std::lock_guard lock(mutex_);
-    code = native_handle(handle_, &native);
+    code = table.stream_native_handle(handle_, &native);
   }
   if (code != BP_OK) return device_.failure(code, "stream_native_handle");
   if (native.kind.len == 0 || !is_readable(native.kind)) {
@@ -274,9 +274,7 @@ Status Stream::failure(bp_status code, std::string_view what) {
     handle = handle_;
   }
   HostContext& host = device_.plugin().host();
-  auto report = handle != nullptr
-                    ? host.take_stream_report(reported_stream(device_.table(), handle))
-                    : std::nullopt;
+  auto report = handle != nullptr ? host.take_stream_report(handle) : std::nullopt;
   if (!report) report = host.take_report();
   uint64_t op_seq = report ? report->op_seq : 0;
   if (op_seq == 0 && handle != nullptr && device_.table().stream_emulated()) {

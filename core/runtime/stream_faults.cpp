@@ -79,7 +79,7 @@ Status Stream::read_fault_words(size_t first, std::span<bp_fault_word> out_words
   args.src = fault_place(first);
   args.bytes = out_words.size_bytes();
   const DeviceTable& table = device_.table();
-  const bp_status code = table.memory.mem_copy(table.memory_self, &args);
+  const bp_status code = table.mem_copy(args);
   return code == BP_OK ? Status() : device_.failure(code, "reading the fault words");
 }
 
@@ -92,7 +92,7 @@ Status Stream::clear_fault_word(size_t word) {
   args.dst = fault_place(word);
   args.bytes = sizeof(zero);
   const DeviceTable& table = device_.table();
-  const bp_status code = table.memory.mem_copy(table.memory_self, &args);
+  const bp_status code = table.mem_copy(args);
   return code == BP_OK ? Status() : device_.failure(code, "clearing a fault word");
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "core/base/shorten.hpp"
+#include "core/base/foreign_text.hpp"
 
 namespace bp::onnx {
 namespace {
@@ -171,7 +171,7 @@ Result<ValueId> NodeImport::step(std::string_view op, std::span<const ValueId> i
                                  Attributes attributes) {
   BP_TRY_ASSIGN(const OpId id, find_op(op));
   // Shortened: a file can ask for any number of steps with one long name.
-  const std::string name = shortened(name_) + "/" + std::string(op);
+  const std::string name = foreign_text(name_) + "/" + std::string(op);
   BP_TRY_ASSIGN(const NodeId node, graph_->add_node(id, name, inputs, std::move(attributes)));
   return graph_->node(node).outputs[0];
 }

@@ -21,9 +21,8 @@ Adder::Adder(Context& context, int64_t count)
   if (kernel_.kernel.plan != nullptr) make_plan();
   const DeviceTable& table = context_.table();
   if (kernel_.kernel.state_create != nullptr) {
-    const auto turn = lock_plugin(table);
-    context_.require_ok("state_create", kernel_.kernel.state_create(table.device, kernel_.original,
-                                                                    plan_, &state_));
+    context_.require_ok("state_create",
+                        table.state_create(kernel_.kernel, kernel_.original, plan_, &state_));
   }
   if (info_.workspace_bytes > 0) {
     context_.require_ok(
@@ -49,17 +48,14 @@ void Adder::make_plan() {
   query.arg_stride_bytes = sizeof(bp_arg_info);
   query.args = args.data();
   info_.struct_size = sizeof(info_);
-  const DeviceTable& table = context_.table();
-  const auto turn = lock_plugin(table);
-  context_.require_ok("plan", kernel_.kernel.plan(table.device, &query, &info_, &plan_));
+  context_.require_ok("plan", context_.table().plan(kernel_.kernel, query, &info_, &plan_));
 }
 
 Adder::~Adder() {
   const DeviceTable& table = context_.table();
   if (workspace_ != 0) context_.expect_ok("mem_free", context_.mem_free(workspace_));
-  const auto turn = lock_plugin(table);
-  if (state_ != nullptr) kernel_.kernel.state_destroy(table.device, state_);
-  if (plan_ != nullptr) kernel_.kernel.plan_free(table.device, plan_);
+  if (state_ != nullptr) table.state_destroy(kernel_.kernel, state_);
+  if (plan_ != nullptr) table.plan_free(kernel_.kernel, plan_);
 }
 
 bp_tensor Adder::tensor(const Memory& memory, uint64_t offset_elements) const {

@@ -24,12 +24,10 @@ bp_status Context::mem_alloc(uint64_t bytes, uint64_t alignment_bytes, uint64_t*
                            .alignment_bytes = alignment_bytes,
                            .usage = BP_USAGE_ACTIVATIONS,
                            .reserved = 0};
-  return table().memory.mem_alloc(table().memory_self, &args, out_handle);
+  return table().mem_alloc(args, out_handle);
 }
 
-bp_status Context::mem_free(uint64_t handle) {
-  return table().memory.mem_free(table().memory_self, handle);
-}
+bp_status Context::mem_free(uint64_t handle) { return table().mem_free(handle); }
 
 namespace {
 
@@ -47,13 +45,13 @@ bp_copy_args copy_args(uint32_t kind, bp_mem dst, bp_mem src, uint64_t bytes) {
 
 bp_status Context::copy(uint32_t kind, bp_mem dst, bp_mem src, uint64_t bytes) {
   const bp_copy_args args = copy_args(kind, dst, src, bytes);
-  return table().memory.mem_copy(table().memory_self, &args);
+  return table().mem_copy(args);
 }
 
 bp_status Context::copy_async(bp_stream* stream, uint32_t kind, bp_mem dst, bp_mem src,
                               uint64_t bytes) {
   const bp_copy_args args = copy_args(kind, dst, src, bytes);
-  return stream_api().mem_copy_async(stream, &args);
+  return stream_api().mem_copy_async(stream, args);
 }
 
 bp_status Context::fill(bp_stream* stream, bp_mem dst, uint64_t bytes, uint64_t pattern,
@@ -66,7 +64,7 @@ bp_status Context::fill(bp_stream* stream, bp_mem dst, uint64_t bytes, uint64_t 
                           .pattern_bytes = pattern_bytes,
                           .reserved = 0,
                           .stream = stream};
-  return table().memory.mem_fill(table().fill_self, &args);
+  return table().mem_fill(args);
 }
 
 bp_status Context::map(bp_mem mem, uint64_t bytes, uint32_t access, void** out_ptr) {
@@ -76,29 +74,27 @@ bp_status Context::map(bp_mem mem, uint64_t bytes, uint32_t access, void** out_p
                          .bytes = bytes,
                          .access = access,
                          .reserved = 0};
-  return table().memory.mem_map(table().map_self, &args, out_ptr);
+  return table().mem_map(args, out_ptr);
 }
 
-bp_status Context::unmap(void* ptr) { return table().memory.mem_unmap(table().map_self, ptr); }
+bp_status Context::unmap(void* ptr) { return table().mem_unmap(ptr); }
 
 bp_status Context::host_alloc(uint64_t bytes, void** out_ptr) {
   const bp_host_alloc_args args{
       .struct_size = sizeof(bp_host_alloc_args), .flags = 0, .bytes = bytes};
-  return table().memory.host_alloc(table().pinned_self, &args, out_ptr);
+  return table().host_alloc(args, out_ptr);
 }
 
-bp_status Context::host_free(void* ptr) {
-  return table().memory.host_free(table().pinned_self, ptr);
-}
+bp_status Context::host_free(void* ptr) { return table().host_free(ptr); }
 
 bp_status Context::stream_create(bp_stream** out_stream) {
   const bp_stream_args args{.struct_size = sizeof(bp_stream_args), .flags = 0};
-  return stream_api().stream_create(table().stream_self, &args, out_stream);
+  return stream_api().stream_create(args, out_stream);
 }
 
 bp_status Context::event_create(uint32_t flags, bp_event** out_event) {
   const bp_event_args args{.struct_size = sizeof(bp_event_args), .flags = flags};
-  return stream_api().event_create(table().stream_self, &args, out_event);
+  return stream_api().event_create(args, out_event);
 }
 
 Memory::Memory(Context& context, uint64_t bytes, uint64_t alignment_bytes)

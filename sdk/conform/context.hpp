@@ -30,7 +30,7 @@ class Context : public Checks {
 
   OpenDevice& device() { return device_; }
   const DeviceTable& table() const { return device_.table(); }
-  const bp_stream_api& stream_api() const { return table().stream; }
+  const DeviceTable& stream_api() const { return table(); }
   bool emulates(uint64_t bands) const { return (table().emulated & bands) != 0; }
   /// Longer than any wait of a correct device takes, shorter than the case's deadline.
   uint64_t patience_ns() const { return static_cast<uint64_t>(patience_.count()); }

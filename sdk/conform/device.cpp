@@ -21,35 +21,6 @@ struct OpenDevice::LogLines {
   }
 };
 
-namespace {
-
-/// What open_device does for a band that the props switch off, for one more band.
-void mask_bands(uint64_t masked, DeviceTable* table) {
-  if ((masked & kOneCallAtATime) != 0) table->props.flags &= ~BP_DEVICE_CONCURRENT_BIT;
-  table->props.features &= ~masked;
-  if ((masked & BP_FEATURE_FILL_BIT) != 0) table->memory.mem_fill = nullptr;
-  if ((masked & BP_FEATURE_PINNED_BIT) != 0) {
-    table->memory.host_alloc = nullptr;
-    table->memory.host_free = nullptr;
-  }
-  if ((masked & BP_FEATURE_MAP_BIT) != 0) {
-    table->memory.mem_map = nullptr;
-    table->memory.mem_unmap = nullptr;
-  }
-  if ((masked & BP_FEATURE_NATIVE_BIT) != 0) {
-    table->stream.stream_native_handle = nullptr;
-    table->stream.stream_wrap = nullptr;
-  }
-  if ((masked & (BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT)) == 0) return;
-  table->stream.event_elapsed = nullptr;
-  if ((masked & BP_FEATURE_ASYNC_BIT) == 0) return;
-  table->props.features &= ~(BP_FEATURE_TIMING_BIT | BP_FEATURE_NATIVE_BIT);
-  table->stream = {};
-  table->stream.struct_size = sizeof(bp_stream_api);
-}
-
-}  // namespace
-
 OpenDevice::OpenDevice() : log_(std::make_shared<LogLines>()) {
   set_log_sink([log = log_](uint32_t level, std::string_view line) {
     if (level > BP_LOG_WARNING) return;
@@ -79,7 +50,9 @@ Result<std::unique_ptr<OpenDevice>> OpenDevice::open(const Target& target, uint6
   }
   BP_TRY_ASSIGN(device->table_, open_device(device->plugin(), target.device_index, {}));
   device->native_features_ = device->table_.props.features;
-  mask_bands(masked, &device->table_);
+  if ((masked & kOneCallAtATime) != 0) device->table_.props.flags &= ~BP_DEVICE_CONCURRENT_BIT;
+  take_bands(masked, &device->table_);
+  device->table_.gate->set_waits_without_asking();
   device->emulation_ = emulate_missing(&device->table_);
   if (device->emulation_ == nullptr) return Status(BP_OUT_OF_MEMORY, "no memory for emulation");
   BP_TRY_ASSIGN(device->kernels_, list_kernels(device->plugin(), device->table_));
@@ -102,7 +75,7 @@ std::vector<std::string> OpenDevice::close() {
     return {};
   }
   emulation_.reset();
-  const bp_status status = table_.device_api.device_close(table_.device);
+  const bp_status status = table_.device_close();
   table_.device = nullptr;
   kernels_ = {};
   plugins_.reset();  // shuts the instance down

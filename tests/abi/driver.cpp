@@ -96,7 +96,7 @@ void check_device(const LoadedPlugin& plugin, Generation generation, uint32_t in
     check_kernels(subject);
     check_attributes(subject);
   }
-  checks->expect_ok(plugin.host(), table.device_api.device_close(table.device), "device_close");
+  checks->expect_ok(plugin.host(), table.device_close(), "device_close");
 }
 
 void check_plugin(const std::string& folder, const std::string& id, Generation generation,

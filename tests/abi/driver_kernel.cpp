@@ -50,31 +50,29 @@ struct Planned {
     const Query query(record, input_count);
     const bp_kernel& kernel = record.kernel;
     Checks& checks = subject.checks;
-    const auto lock = lock_plugin(subject.table);
+    const DeviceTable& table = subject.table;
     if (kernel.supports != nullptr) {
       bp_support support{};
       support.struct_size = sizeof(support);
-      checks.expect_ok(subject.plugin.host(),
-                       kernel.supports(subject.table.device, &query.query, &support), "supports");
+      checks.expect_ok(subject.plugin.host(), table.supports(kernel, query.query, &support),
+                       "supports");
       checks.expect(support.answer != BP_SUPPORT_NO, "supports: f32 vectors");
     }
     if (kernel.plan != nullptr) {
       bp_plan_info info{};
       info.struct_size = sizeof(info);
-      checks.expect_ok(subject.plugin.host(),
-                       kernel.plan(subject.table.device, &query.query, &info, &plan), "plan");
+      checks.expect_ok(subject.plugin.host(), table.plan(kernel, query.query, &info, &plan),
+                       "plan");
       checks.expect(info.workspace_bytes == 0, "plan: no workspace for this operator");
     }
     if (kernel.state_create != nullptr) {
       checks.expect_ok(subject.plugin.host(),
-                       kernel.state_create(subject.table.device, record.original, plan, &state),
-                       "state_create");
+                       table.state_create(kernel, record.original, plan, &state), "state_create");
     }
   }
   ~Planned() {
-    const auto lock = lock_plugin(subject.table);
-    if (state != nullptr) record.kernel.state_destroy(subject.table.device, state);
-    if (plan != nullptr) record.kernel.plan_free(subject.table.device, plan);
+    if (state != nullptr) subject.table.state_destroy(record.kernel, state);
+    if (plan != nullptr) subject.table.plan_free(record.kernel, plan);
   }
   Planned(const Planned&) = delete;
   Planned& operator=(const Planned&) = delete;
@@ -143,8 +141,8 @@ void check_values(const Subject& subject, const Planned& planned, const Operator
   tensors.push_back(tensor_of(out));
   launch(planned, tensors, stream);
   if (stream != nullptr) {
-    subject.checks.expect_ok(subject.plugin.host(),
-                             subject.table.stream.stream_sync(stream, kDeadlineNs), "stream_sync");
+    subject.checks.expect_ok(subject.plugin.host(), subject.table.stream_sync(stream, kDeadlineNs),
+                             "stream_sync");
   }
   std::vector<float> found(kCount);
   out.download(found.data());
@@ -160,8 +158,7 @@ void check_unknown_dtype(const Subject& subject, const KernelRecord& record) {
   const Query query(record, 1, 60);
   bp_support support{};
   support.struct_size = sizeof(support);
-  const auto lock = lock_plugin(subject.table);
-  const bp_status code = record.kernel.supports(subject.table.device, &query.query, &support);
+  const bp_status code = subject.table.supports(record.kernel, query.query, &support);
   subject.checks.expect(code != BP_OK || support.answer != BP_SUPPORT_YES,
                         "supports: an unknown dtype");
 }
@@ -176,13 +173,11 @@ void check_operator(const Subject& subject, const KernelList& list, const Operat
   check_values(subject, planned, op, nullptr);
   bp_stream* stream = nullptr;
   const bp_stream_args args{.struct_size = sizeof(bp_stream_args), .flags = 0};
-  subject.checks.expect_ok(
-      subject.plugin.host(),
-      subject.table.stream.stream_create(subject.table.stream_self, &args, &stream),
-      "stream_create");
+  subject.checks.expect_ok(subject.plugin.host(), subject.table.stream_create(args, &stream),
+                           "stream_create");
   if (stream == nullptr) return;
   check_values(subject, planned, op, stream);
-  subject.checks.expect_ok(subject.plugin.host(), subject.table.stream.stream_destroy(stream),
+  subject.checks.expect_ok(subject.plugin.host(), subject.table.stream_destroy(stream),
                            "stream_destroy");
 }
 

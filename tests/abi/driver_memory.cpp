@@ -26,8 +26,7 @@ void check_fill(const Subject& subject, const DeviceMemory& memory) {
                           .pattern_bytes = 4,
                           .reserved = 0,
                           .stream = nullptr};
-  subject.checks.expect_ok(subject.plugin.host(),
-                           subject.table.memory.mem_fill(subject.table.fill_self, &fill),
+  subject.checks.expect_ok(subject.plugin.host(), subject.table.mem_fill(fill),
                            "mem_fill");
   std::vector<uint8_t> found(kBytes);
   memory.download(found.data());
@@ -42,9 +41,7 @@ void check_pinned(const Subject& subject, const DeviceMemory& memory) {
   const bp_host_alloc_args args{
       .struct_size = sizeof(bp_host_alloc_args), .flags = 0, .bytes = kBytes};
   void* pinned = nullptr;
-  subject.checks.expect_ok(subject.plugin.host(),
-                           table.memory.host_alloc(table.pinned_self, &args, &pinned),
-                           "host_alloc");
+  subject.checks.expect_ok(subject.plugin.host(), table.host_alloc(args, &pinned), "host_alloc");
   if (pinned == nullptr) return;
   subject.checks.expect(reinterpret_cast<uint64_t>(pinned) % 64 == 0, "host_alloc: alignment");
   std::memset(pinned, 0x3c, kBytes);
@@ -52,8 +49,7 @@ void check_pinned(const Subject& subject, const DeviceMemory& memory) {
   std::memset(pinned, 0, kBytes);
   memory.download(pinned);
   subject.checks.expect(static_cast<uint8_t*>(pinned)[kBytes - 1] == 0x3c, "pinned: round trip");
-  subject.checks.expect_ok(subject.plugin.host(), table.memory.host_free(table.pinned_self, pinned),
-                           "host_free");
+  subject.checks.expect_ok(subject.plugin.host(), table.host_free(pinned), "host_free");
 }
 
 // The past has no mapping: neither slots nor emulation.
@@ -69,11 +65,11 @@ void check_pinned(const Subject& subject, const DeviceMemory& memory) {
                   .reserved = 0};
   void* mapped = nullptr;
   HostContext& host = subject.plugin.host();
-  subject.checks.expect_ok(host, table.memory.mem_map(table.map_self, &map, &mapped), "mem_map");
+  subject.checks.expect_ok(host, table.mem_map(map, &mapped), "mem_map");
   if (mapped == nullptr) return;
   subject.checks.expect(std::memcmp(mapped, before.data() + 16, 64) == 0, "mem_map: reads");
   std::memset(mapped, 0x77, 64);
-  subject.checks.expect_ok(host, table.memory.mem_unmap(table.map_self, mapped), "mem_unmap");
+  subject.checks.expect_ok(host, table.mem_unmap(mapped), "mem_unmap");
   std::vector<uint8_t> after(kBytes);
   memory.download(after.data());
   subject.checks.expect(
@@ -81,8 +77,8 @@ void check_pinned(const Subject& subject, const DeviceMemory& memory) {
       "mem_map: writes reach the device");
   map.access = 0x40000000u;
   void* none = nullptr;
-  subject.checks.expect_status(host, table.memory.mem_map(table.map_self, &map, &none),
-                               BP_UNSUPPORTED, "mem_map: unknown access");
+  subject.checks.expect_status(host, table.mem_map(map, &none), BP_UNSUPPORTED,
+                               "mem_map: unknown access");
 }
 
 }  // namespace
@@ -109,27 +105,23 @@ DeviceMemory::DeviceMemory(const Subject& subject, uint64_t bytes)
   args.usage = BP_USAGE_FUTURE;  // unknown to older plugins: a hint
 #endif
   const DeviceTable& table = subject.table;
-  subject.checks.expect_ok(subject.plugin.host(),
-                           table.memory.mem_alloc(table.memory_self, &args, &handle_), "mem_alloc");
+  subject.checks.expect_ok(subject.plugin.host(), table.mem_alloc(args, &handle_), "mem_alloc");
 }
 
 DeviceMemory::~DeviceMemory() {
   const DeviceTable& table = subject_.table;
-  subject_.checks.expect_ok(subject_.plugin.host(),
-                            table.memory.mem_free(table.memory_self, handle_), "mem_free");
+  subject_.checks.expect_ok(subject_.plugin.host(), table.mem_free(handle_), "mem_free");
 }
 
 void DeviceMemory::upload(const void* data) const {
   const bp_copy_args args = copy_args(BP_COPY_HOST_TO_DEVICE, at(), host_mem(data), bytes_);
-  subject_.checks.expect_ok(subject_.plugin.host(),
-                            subject_.table.memory.mem_copy(subject_.table.memory_self, &args),
+  subject_.checks.expect_ok(subject_.plugin.host(), subject_.table.mem_copy(args),
                             "mem_copy to the device");
 }
 
 void DeviceMemory::download(void* data) const {
   const bp_copy_args args = copy_args(BP_COPY_DEVICE_TO_HOST, host_mem(data), at(), bytes_);
-  subject_.checks.expect_ok(subject_.plugin.host(),
-                            subject_.table.memory.mem_copy(subject_.table.memory_self, &args),
+  subject_.checks.expect_ok(subject_.plugin.host(), subject_.table.mem_copy(args),
                             "mem_copy to the host");
 }
 
@@ -139,8 +131,7 @@ void check_memory(const Subject& subject) {
   const auto sent = pattern(10);
   first.upload(sent.data());
   const bp_copy_args across = copy_args(BP_COPY_DEVICE_TO_DEVICE, second.at(), first.at(), kBytes);
-  subject.checks.expect_ok(subject.plugin.host(),
-                           subject.table.memory.mem_copy(subject.table.memory_self, &across),
+  subject.checks.expect_ok(subject.plugin.host(), subject.table.mem_copy(across),
                            "mem_copy within the device");
   std::vector<uint8_t> received(kBytes);
   second.download(received.data());
@@ -163,20 +154,20 @@ void check_errors(const Subject& subject) {
   const uint32_t unknown_kind = 4711;
 #endif
   const bp_copy_args unknown = copy_args(unknown_kind, memory.at(), host_mem(bytes.data()), kBytes);
-  subject.checks.expect_status(host, table.memory.mem_copy(table.memory_self, &unknown),
-                               BP_UNSUPPORTED, "mem_copy: unknown kind");
+  subject.checks.expect_status(host, table.mem_copy(unknown), BP_UNSUPPORTED,
+                               "mem_copy: unknown kind");
   const bp_copy_args beyond =
       copy_args(BP_COPY_HOST_TO_DEVICE, memory.at(kBytes - 1), host_mem(bytes.data()), 2);
-  subject.checks.expect_status(host, table.memory.mem_copy(table.memory_self, &beyond),
-                               BP_INVALID_ARGUMENT, "mem_copy: beyond the memory");
+  subject.checks.expect_status(host, table.mem_copy(beyond), BP_INVALID_ARGUMENT,
+                               "mem_copy: beyond the memory");
   bp_alloc_args none{};
   none.struct_size = sizeof(none);
   uint64_t handle = 0;
-  subject.checks.expect_status(host, table.memory.mem_alloc(table.memory_self, &none, &handle),
-                               BP_INVALID_ARGUMENT, "mem_alloc: no bytes");
+  subject.checks.expect_status(host, table.mem_alloc(none, &handle), BP_INVALID_ARGUMENT,
+                               "mem_alloc: no bytes");
   // A future plugin answers here with a status of its own, which is INTERNAL to an older core.
   const bool is_future = subject.plugin_generation == Generation::kFuture;
-  subject.checks.expect_status(host, table.memory.mem_free(table.memory_self, 0x1234567),
+  subject.checks.expect_status(host, table.mem_free(0x1234567),
                                is_future ? BP_INTERNAL : BP_INVALID_ARGUMENT,
                                "mem_free: unknown handle");
 }

@@ -16,9 +16,9 @@ struct StreamParts {
     bp_stream_args stream_args{.struct_size = sizeof(bp_stream_args), .flags = 0};
     bp_event_args event_args{.struct_size = sizeof(bp_event_args), .flags = 0};
     if (has_timing()) event_args.flags |= BP_EVENT_TIMING_BIT;
-    ok(api().stream_create(subject.table.stream_self, &stream_args, &stream), "stream_create");
-    ok(api().event_create(subject.table.stream_self, &event_args, &start), "event_create");
-    ok(api().event_create(subject.table.stream_self, &event_args, &end), "event_create");
+    ok(api().stream_create(stream_args, &stream), "stream_create");
+    ok(api().event_create(event_args, &start), "event_create");
+    ok(api().event_create(event_args, &end), "event_create");
   }
   ~StreamParts() {
     if (start != nullptr) ok(api().event_destroy(start), "event_destroy");
@@ -28,7 +28,7 @@ struct StreamParts {
   StreamParts(const StreamParts&) = delete;
   StreamParts& operator=(const StreamParts&) = delete;
 
-  const bp_stream_api& api() const { return subject.table.stream; }
+  const DeviceTable& api() const { return subject.table; }
   bool has_timing() const { return api().event_elapsed != nullptr; }
   bool complete() const { return stream != nullptr && start != nullptr && end != nullptr; }
   void ok(bp_status code, std::string_view what) const {
@@ -52,11 +52,11 @@ void fill_on(const StreamParts& parts, const DeviceMemory& memory, uint64_t byte
                           .reserved = 0,
                           .stream = parts.stream};
   const DeviceTable& table = parts.subject.table;
-  parts.ok(table.memory.mem_fill(table.fill_self, &args), "mem_fill on a stream");
+  parts.ok(table.mem_fill(args), "mem_fill on a stream");
 }
 
 void copy_on(const StreamParts& parts, const bp_copy_args& args) {
-  parts.ok(parts.api().mem_copy_async(parts.stream, &args), "mem_copy_async");
+  parts.ok(parts.api().mem_copy_async(parts.stream, args), "mem_copy_async");
 }
 
 /// Work of one stream is in order; an event carries the order to the other one.
@@ -100,10 +100,9 @@ void check_streams(const Subject& subject) {
   // A bit that an older plugin does not know is ignored or refused with a reason.
   const bp_event_args args{.struct_size = sizeof(bp_event_args), .flags = BP_EVENT_FUTURE_BIT};
   bp_event* event = nullptr;
-  const bp_status code =
-      subject.table.stream.event_create(subject.table.stream_self, &args, &event);
+  const bp_status code = subject.table.event_create(args, &event);
   subject.checks.expect(code == BP_OK || code == BP_UNSUPPORTED, "event_create: unknown bit");
-  if (event != nullptr) first.ok(subject.table.stream.event_destroy(event), "event_destroy");
+  if (event != nullptr) first.ok(subject.table.event_destroy(event), "event_destroy");
 #endif
 }
 

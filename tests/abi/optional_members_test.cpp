@@ -86,15 +86,15 @@ class OptionalBands : public testing::Test {
     bp_alloc_args args{};
     args.struct_size = sizeof(args);
     args.bytes = kBytes;
-    ASSERT_EQ(table_.memory.mem_alloc(table_.memory_self, &args, &handle_), BP_OK);
+    ASSERT_EQ(table_.mem_alloc(args, &handle_), BP_OK);
   }
   void TearDown() override {
     if (handle_ != 0) {
-      EXPECT_EQ(table_.memory.mem_free(table_.memory_self, handle_), BP_OK);
+      EXPECT_EQ(table_.mem_free(handle_), BP_OK);
     }
     emulation_.reset();
     if (table_.device != nullptr) {
-      EXPECT_EQ(table_.device_api.device_close(table_.device), BP_OK);
+      EXPECT_EQ(table_.device_close(), BP_OK);
     }
   }
   void fill(uint8_t byte) const {
@@ -104,21 +104,21 @@ class OptionalBands : public testing::Test {
     args.bytes = kBytes;
     args.pattern = byte;
     args.pattern_bytes = 1;
-    ASSERT_EQ(table_.memory.mem_fill(table_.fill_self, &args), BP_OK);
+    ASSERT_EQ(table_.mem_fill(args), BP_OK);
   }
   /// The device's memory; the fake's is the host's.
   const uint8_t* bytes() const { return reinterpret_cast<const uint8_t*>(handle_); }
   bp_event* recorded_event(bp_stream* stream) const {
     const bp_event_args args{.struct_size = sizeof(bp_event_args), .flags = BP_EVENT_TIMING_BIT};
     bp_event* event = nullptr;
-    EXPECT_EQ(table_.stream.event_create(table_.stream_self, &args, &event), BP_OK);
-    EXPECT_EQ(table_.stream.event_record(event, stream), BP_OK);
+    EXPECT_EQ(table_.event_create(args, &event), BP_OK);
+    EXPECT_EQ(table_.event_record(event, stream), BP_OK);
     return event;
   }
   bp_stream* new_stream() const {
     const bp_stream_args args{.struct_size = sizeof(bp_stream_args), .flags = 0};
     bp_stream* stream = nullptr;
-    EXPECT_EQ(table_.stream.stream_create(table_.stream_self, &args, &stream), BP_OK);
+    EXPECT_EQ(table_.stream_create(args, &stream), BP_OK);
     return stream;
   }
 
@@ -139,10 +139,10 @@ TEST_F(OptionalBands, BandPinned_Absent_IsAlignedMemory) {
   const bp_host_alloc_args args{
       .struct_size = sizeof(bp_host_alloc_args), .flags = 0, .bytes = 100};
   void* pinned = nullptr;
-  ASSERT_EQ(table_.memory.host_alloc(table_.pinned_self, &args, &pinned), BP_OK);
+  ASSERT_EQ(table_.host_alloc(args, &pinned), BP_OK);
   EXPECT_EQ(reinterpret_cast<uint64_t>(pinned) % 64, 0u);
   std::memset(pinned, 1, 100);
-  EXPECT_EQ(table_.memory.host_free(table_.pinned_self, pinned), BP_OK);
+  EXPECT_EQ(table_.host_free(pinned), BP_OK);
 }
 
 TEST_F(OptionalBands, BandMap_Absent_IsStaged) {
@@ -153,10 +153,10 @@ TEST_F(OptionalBands, BandMap_Absent_IsStaged) {
   args.bytes = 16;
   args.access = BP_MAP_READ_BIT | BP_MAP_WRITE_BIT;
   void* mapped = nullptr;
-  ASSERT_EQ(table_.memory.mem_map(table_.map_self, &args, &mapped), BP_OK);
+  ASSERT_EQ(table_.mem_map(args, &mapped), BP_OK);
   EXPECT_EQ(static_cast<uint8_t*>(mapped)[15], 3);
   std::memset(mapped, 9, 16);
-  ASSERT_EQ(table_.memory.mem_unmap(table_.map_self, mapped), BP_OK);
+  ASSERT_EQ(table_.mem_unmap(mapped), BP_OK);
   EXPECT_EQ(bytes()[7], 3);
   EXPECT_EQ(bytes()[8], 9);
   EXPECT_EQ(bytes()[24], 3);
@@ -173,12 +173,12 @@ TEST_F(OptionalBands, BandAsync_Absent_IsAWorker) {
   args.dst = {handle_, 0};
   args.src = {reinterpret_cast<uint64_t>(sent), 0};
   args.bytes = sizeof(sent);
-  EXPECT_EQ(table_.stream.mem_copy_async(stream, &args), BP_OK);
+  EXPECT_EQ(table_.mem_copy_async(stream, args), BP_OK);
   bp_event* const event = recorded_event(stream);
-  EXPECT_EQ(table_.stream.event_sync(event, kDeadlineNs), BP_OK);
+  EXPECT_EQ(table_.event_sync(event, kDeadlineNs), BP_OK);
   EXPECT_EQ(std::memcmp(bytes(), sent, sizeof(sent)), 0);
-  EXPECT_EQ(table_.stream.event_destroy(event), BP_OK);
-  EXPECT_EQ(table_.stream.stream_destroy(stream), BP_OK);
+  EXPECT_EQ(table_.event_destroy(event), BP_OK);
+  EXPECT_EQ(table_.stream_destroy(stream), BP_OK);
 }
 
 TEST_F(OptionalBands, BandTiming_Absent_IsHostTime) {
@@ -186,13 +186,13 @@ TEST_F(OptionalBands, BandTiming_Absent_IsHostTime) {
   ASSERT_NE(stream, nullptr);
   bp_event* const start = recorded_event(stream);
   bp_event* const end = recorded_event(stream);
-  EXPECT_EQ(table_.stream.stream_sync(stream, kDeadlineNs), BP_OK);
+  EXPECT_EQ(table_.stream_sync(stream, kDeadlineNs), BP_OK);
   uint64_t elapsed_ns = UINT64_MAX;
-  EXPECT_EQ(table_.stream.event_elapsed(start, end, &elapsed_ns), BP_OK);
+  EXPECT_EQ(table_.event_elapsed(start, end, &elapsed_ns), BP_OK);
   EXPECT_LT(elapsed_ns, kDeadlineNs);
-  EXPECT_EQ(table_.stream.event_destroy(start), BP_OK);
-  EXPECT_EQ(table_.stream.event_destroy(end), BP_OK);
-  EXPECT_EQ(table_.stream.stream_destroy(stream), BP_OK);
+  EXPECT_EQ(table_.event_destroy(start), BP_OK);
+  EXPECT_EQ(table_.event_destroy(end), BP_OK);
+  EXPECT_EQ(table_.stream_destroy(stream), BP_OK);
 }
 
 /// The one band that the core has nothing in the place of.

@@ -26,6 +26,12 @@
 #include "backplane/sdk/test_inject.hpp"
 #include "fake_queue.hpp"
 
+#if defined(FAKE_HOSTILE)
+#include "fake_hostile.hpp"
+#else
+#define FAKE_SLOT(function) function
+#endif
+
 #ifndef FAKE_FAULT
 #define FAKE_FAULT "none"
 #endif
@@ -197,6 +203,9 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
   props.features = uint64_t{1} << 63;  // a band of a later version
 #if defined(FAKE_QUEUES)
   props.features |= BP_FEATURE_ASYNC_BIT | BP_FEATURE_NATIVE_BIT;
+#endif
+#if defined(FAKE_HOSTILE)
+  if (hostile::action_at("device") == "concurrent") props.flags |= BP_DEVICE_CONCURRENT_BIT;
 #endif
   props.execution = device->is_inline ? BP_EXECUTION_INLINE : BP_EXECUTION_QUEUED;
   props.compute_unit_count = 1;
@@ -392,7 +401,7 @@ constexpr bp_kernel make_kernel(std::string_view name, std::string_view op,
   return kernel;
 }
 
-constexpr bp_kernel kRelu = make_kernel("relu_plain", "relu", launch_relu);
+constexpr bp_kernel kRelu = make_kernel("relu_plain", "relu", FAKE_SLOT(launch_relu));
 constexpr bp_kernel kAdd = make_kernel("add_plain", "add", launch_add);
 constexpr bp_kernel kSub = make_kernel("sub_dense", "sub", launch_sub, kDenseRules);
 }  // namespace
@@ -455,9 +464,9 @@ constexpr uint32_t memory_table_bytes() {
 constexpr bp_memory_api make_memory() {
   bp_memory_api memory{};
   memory.struct_size = memory_table_bytes();
-  memory.mem_alloc = mem_alloc;
-  memory.mem_free = mem_free;
-  memory.mem_copy = mem_copy;
+  memory.mem_alloc = FAKE_SLOT(mem_alloc);
+  memory.mem_free = FAKE_SLOT(mem_free);
+  memory.mem_copy = FAKE_SLOT(mem_copy);
 #if defined(FAKE_MISSING_SLOT)
   memory.mem_free = nullptr;
 #elif defined(FAKE_HALF_BAND)
@@ -473,10 +482,12 @@ constexpr bp_memory_api make_memory() {
   return memory;
 }
 
-constexpr bp_root_api kRoot = {sizeof(bp_root_api), 0, root_init, root_shutdown};
-constexpr bp_device_api kDevice = {sizeof(bp_device_api), 0,           device_count, device_open,
-                                   device_close,          device_props};
-constexpr bp_kernel_api kKernel = {sizeof(bp_kernel_api), 0, kernel_list};
+constexpr bp_root_api kRoot = {sizeof(bp_root_api), 0, FAKE_SLOT(root_init),
+                               FAKE_SLOT(root_shutdown)};
+constexpr bp_device_api kDevice = {sizeof(bp_device_api),   0,
+                                   FAKE_SLOT(device_count), FAKE_SLOT(device_open),
+                                   FAKE_SLOT(device_close), FAKE_SLOT(device_props)};
+constexpr bp_kernel_api kKernel = {sizeof(bp_kernel_api), 0, FAKE_SLOT(kernel_list)};
 // Room for the largest size that is claimed and still read.
 constexpr Grown<bp_memory_api> kMemory = {make_memory(), {}};
 

@@ -27,9 +27,9 @@ class ExternalStreamTest : public DeviceTest {
     for (OptionSetting& option : options) args.options.push_back(std::move(option));
     open(args);
   }
-  const bp_stream_api& api() const { return device_->table().stream; }
+  const DeviceTable& api() const { return device_->table(); }
   /// The fake is not: its streams stand still until they are asked, and then do all they can.
-  bool is_concurrent() const { return device_->table().call_mutex == nullptr; }
+  bool is_concurrent() const { return !device_->table().gate->one_call_at_a_time(); }
 
   Stream* wrapped(const NativeQueue& queue) {
     auto stream = device_->wrap_stream(queue.kind, queue.handle);
@@ -52,7 +52,7 @@ class ExternalStreamTest : public DeviceTest {
     args.struct_size = sizeof(args);
     args.handle = queue.handle;
     args.kind = {queue.kind.data(), queue.kind.size()};
-    ASSERT_EQ(api().stream_wrap(device_->table().stream_self, &args, &foreign_), BP_OK);
+    ASSERT_EQ(api().stream_wrap(args, &foreign_), BP_OK);
   }
   /// The application's kernel: y = x, which must be of the same size.
   void foreign_copy(const Ref<Tensor>& y, const Ref<Tensor>& x) {
@@ -66,7 +66,7 @@ class ExternalStreamTest : public DeviceTest {
     args.dst = place(*y);
     args.src = place(*x);
     args.bytes = kCount * sizeof(float);
-    ASSERT_EQ(api().mem_copy_async(foreign_, &args), BP_OK);
+    ASSERT_EQ(api().mem_copy_async(foreign_, args), BP_OK);
   }
   /// What bpa_stream_acquire_tensor and its opposite do.
   static void acquire(Stream* stream, const Ref<Tensor>& tensor, bool write) {
@@ -104,7 +104,7 @@ class Hold {
       const auto* open = static_cast<std::atomic<bool>*>(user);
       while (!open->load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     };
-    EXPECT_EQ(table.stream.stream_host_call(stream, wait, &open_), BP_OK);
+    EXPECT_EQ(table.stream_host_call(stream, wait, &open_), BP_OK);
   }
   ~Hold() { open(); }
   Hold(const Hold&) = delete;

@@ -181,7 +181,7 @@ size_t all_at_once(char** argv, size_t rounds) {
   Stream& stream = world->lease->stream();
   const DeviceTable& table = stream.device().table();
   const auto leave = [](void*, bp_status) { exit(kExitWanted); };
-  if (table.stream.stream_host_call(stream.handle(), leave, nullptr) != BP_OK) fail("host_call");
+  if (table.stream_host_call(stream.handle(), leave, nullptr) != BP_OK) fail("host_call");
   for (;;) pause();
 }
 

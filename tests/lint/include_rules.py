@@ -69,6 +69,8 @@ def resolve(root, including, name):
         normal = pathlib.Path(*_without_dots(candidate.parts))
         if (root / normal).is_file():
             return area_of(normal)
+    if name.startswith("core/"):
+        return area_of(pathlib.Path(name))  # made at build time, for that rank
     return "generated" if name.startswith("backplane/") else None
 
 

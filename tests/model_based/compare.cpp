@@ -135,7 +135,7 @@ std::string Runner::compare_device_memory() {
     args.dst = {reinterpret_cast<uint64_t>(found.data()), 0};
     args.src = mem({slot, 0});
     args.bytes = found.size();
-    const bp_status status = table_.memory.mem_copy(table_.memory_self, &args);
+    const bp_status status = table_.mem_copy(args);
     if (status != BP_OK) {
       return "reading memory " + std::to_string(slot) + " answered status " +
              std::to_string(status);

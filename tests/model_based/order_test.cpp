@@ -28,7 +28,7 @@ class Gate {
   bool hold(Stream& stream) {
     const DeviceTable& table = stream.device().table();
     const std::lock_guard lock(stream.mutex());
-    return table.stream.stream_host_call(stream.handle(), wait, state_.get()) == BP_OK;
+    return table.stream_host_call(stream.handle(), wait, state_.get()) == BP_OK;
   }
   void open() {
     const std::lock_guard lock(state_->mutex);

@@ -24,7 +24,7 @@ Planted& planted() {
 bp_status dropped_wait(bp_event*, bp_stream*) { return BP_OK; }
 
 bp_status early_record(bp_event* event, bp_stream*) {
-  const bp_stream_api& api = planted().original.stream;
+  const DeviceTable& api = planted().original;
   const bp_status status = api.event_record(event, planted().idle_stream);
   api.stream_sync(planted().idle_stream, BP_TIMEOUT_FOREVER);
   return status;
@@ -32,7 +32,7 @@ bp_status early_record(bp_event* event, bp_stream*) {
 
 bp_status early_free(bp_stream* stream, const bp_copy_args* args) {
   if (args->kind != BP_COPY_HOST_TO_DEVICE || args->bytes == 0) {
-    return planted().original.stream.mem_copy_async(stream, args);
+    return planted().original.mem_copy_async(stream, *args);
   }
   auto& staging = planted().staging.emplace_back(args->bytes);
   std::memcpy(staging.data(),
@@ -40,7 +40,7 @@ bp_status early_free(bp_stream* stream, const bp_copy_args* args) {
               args->bytes);
   bp_copy_args staged = *args;
   staged.src = {reinterpret_cast<uint64_t>(staging.data()), 0};
-  const bp_status status = planted().original.stream.mem_copy_async(stream, &staged);
+  const bp_status status = planted().original.mem_copy_async(stream, staged);
   // The memory itself is kept, so that this stays a defect that only the values show.
   std::memset(staging.data(), 0xdd, staging.size());
   return status;
@@ -55,24 +55,24 @@ void keep(const DeviceTable& table) {
 
 void plant_dropped_wait(DeviceTable* table) {
   keep(*table);
-  table->stream.event_wait = dropped_wait;
+  table->emulated_stream.event_wait = dropped_wait;
 }
 
 void plant_early_record(DeviceTable* table) {
   keep(*table);
   const bp_stream_args args{sizeof(args), 0};
-  table->stream.stream_create(table->stream_self, &args, &planted().idle_stream);
-  table->stream.event_record = early_record;
+  table->stream_create(args, &planted().idle_stream);
+  table->emulated_stream.event_record = early_record;
 }
 
 void plant_early_free(DeviceTable* table) {
   keep(*table);
-  table->stream.mem_copy_async = early_free;
+  table->emulated_stream.mem_copy_async = early_free;
 }
 
 void unplant() {
   if (planted().idle_stream != nullptr) {
-    planted().original.stream.stream_destroy(planted().idle_stream);
+    planted().original.stream_destroy(planted().idle_stream);
   }
   planted() = {};
 }

@@ -50,11 +50,11 @@ std::string Runner::execute(const Step& step) {
     case Op::kEventQuery:
       return sync_event(step);
     case Op::kEventRecord:
-      return accept(step, table_.stream.event_record(events_[static_cast<size_t>(step.event)],
-                                                     streams_[static_cast<size_t>(step.stream)]));
+      return accept(step, table_.event_record(events_[static_cast<size_t>(step.event)],
+                                              streams_[static_cast<size_t>(step.stream)]));
     case Op::kEventWait:
-      return accept(step, table_.stream.event_wait(events_[static_cast<size_t>(step.event)],
-                                                   streams_[static_cast<size_t>(step.stream)]));
+      return accept(step, table_.event_wait(events_[static_cast<size_t>(step.event)],
+                                            streams_[static_cast<size_t>(step.stream)]));
     case Op::kEventElapsed:
       return elapsed(step);
     case Op::kAlloc:
@@ -96,12 +96,10 @@ std::string Runner::create(const Step& step) {
   bp_status status = BP_OK;
   if (step.op == Op::kStreamCreate) {
     const bp_stream_args args{sizeof(args), 0};
-    status = table_.stream.stream_create(table_.stream_self, &args,
-                                         &streams_[static_cast<size_t>(step.stream)]);
+    status = table_.stream_create(args, &streams_[static_cast<size_t>(step.stream)]);
   } else {
     const bp_event_args args{sizeof(args), (step.flags & kTiming) != 0 ? BP_EVENT_TIMING_BIT : 0u};
-    status = table_.stream.event_create(table_.stream_self, &args,
-                                        &events_[static_cast<size_t>(step.event)]);
+    status = table_.event_create(args, &events_[static_cast<size_t>(step.event)]);
   }
   return accept(step, status);
 }
@@ -109,10 +107,10 @@ std::string Runner::create(const Step& step) {
 std::string Runner::destroy(const Step& step) {
   if (step.op == Op::kEventDestroy) {
     bp_event* event = std::exchange(events_[static_cast<size_t>(step.event)], nullptr);
-    return accept(step, table_.stream.event_destroy(event));
+    return accept(step, table_.event_destroy(event));
   }
   bp_stream* stream = std::exchange(streams_[static_cast<size_t>(step.stream)], nullptr);
-  const bp_status status = table_.stream.stream_destroy(stream);
+  const bp_status status = table_.stream_destroy(stream);
   if (status != BP_OK) return answered(step, status);
   model_.apply(step);
   waited_ = true;
@@ -122,10 +120,10 @@ std::string Runner::destroy(const Step& step) {
 std::string Runner::sync_stream(const Step& step) {
   bp_stream* stream = streams_[static_cast<size_t>(step.stream)];
   if (step.op == Op::kStreamQuery) {
-    return judge_stream(step.stream, table_.stream.stream_query(stream), false);
+    return judge_stream(step.stream, table_.stream_query(stream), false);
   }
   const bool waits = (step.flags & kNoWait) == 0;
-  const bp_status status = table_.stream.stream_sync(stream, waits ? kDeadlineNs : 0);
+  const bp_status status = table_.stream_sync(stream, waits ? kDeadlineNs : 0);
   if (!waits && status == BP_TIMEOUT) return judge_stream(step.stream, BP_PENDING, false);
   return judge_stream(step.stream, status, waits);
 }
@@ -161,10 +159,10 @@ std::string Runner::judge_stream(int slot, bp_status status, bool waited) {
 std::string Runner::sync_event(const Step& step) {
   bp_event* event = events_[static_cast<size_t>(step.event)];
   if (step.op == Op::kEventQuery) {
-    return judge_event(step.event, table_.stream.event_query(event), false);
+    return judge_event(step.event, table_.event_query(event), false);
   }
   const bool waits = (step.flags & kNoWait) == 0;
-  const bp_status status = table_.stream.event_sync(event, waits ? kDeadlineNs : 0);
+  const bp_status status = table_.event_sync(event, waits ? kDeadlineNs : 0);
   if (!waits && status == BP_TIMEOUT) return judge_event(step.event, BP_PENDING, false);
   return judge_event(step.event, status, waits);
 }
@@ -188,8 +186,8 @@ std::string Runner::judge_event(int slot, bp_status status, bool waited) {
 std::string Runner::elapsed(const Step& step) {
   uint64_t elapsed_ns = UINT64_MAX;
   const bp_status status =
-      table_.stream.event_elapsed(events_[static_cast<size_t>(step.event)],
-                                  events_[static_cast<size_t>(step.event2)], &elapsed_ns);
+      table_.event_elapsed(events_[static_cast<size_t>(step.event)],
+                           events_[static_cast<size_t>(step.event2)], &elapsed_ns);
   const EventState& start = model_.event(step.event);
   const EventState& end = model_.event(step.event2);
   if (status == BP_OK && elapsed_ns == UINT64_MAX) return answered(step, status) + " and no time";
@@ -210,7 +208,7 @@ std::string Runner::allocate(const Step& step) {
     args.struct_size = sizeof(args);
     args.bytes = step.bytes;
     args.alignment_bytes = step.value;
-    status = table_.memory.mem_alloc(table_.memory_self, &args, &memory.handle);
+    status = table_.mem_alloc(args, &memory.handle);
     if ((table_.props.flags & BP_DEVICE_ADDRESS_BIT) != 0) {
       alignment = std::max(table_.props.alignment_bytes, step.value);
     }
@@ -218,7 +216,7 @@ std::string Runner::allocate(const Step& step) {
     const bp_host_alloc_args args{
         .struct_size = sizeof(bp_host_alloc_args), .flags = 0, .bytes = step.bytes};
     void* ptr = nullptr;
-    status = table_.memory.host_alloc(table_.pinned_self, &args, &ptr);
+    status = table_.host_alloc(args, &ptr);
     memory.handle = reinterpret_cast<uint64_t>(ptr);
     alignment = 64;
   } else {
@@ -236,9 +234,9 @@ std::string Runner::free(const Step& step) {
   Memory& memory = memories_[static_cast<size_t>(step.dst.memory)];
   bp_status status = BP_OK;
   if (!is_host_memory(step.dst.memory)) {
-    status = table_.memory.mem_free(table_.memory_self, memory.handle);
+    status = table_.mem_free(memory.handle);
   } else if (memory.plain == nullptr) {
-    status = table_.memory.host_free(table_.pinned_self, reinterpret_cast<void*>(memory.handle));
+    status = table_.host_free(reinterpret_cast<void*>(memory.handle));
   }
   memory = {};
   return accept(step, status);
@@ -251,7 +249,7 @@ std::string Runner::map(const Step& step) {
   args.bytes = step.bytes;
   args.access = step.flags & 3;
   void* ptr = nullptr;
-  const bp_status status = table_.memory.mem_map(table_.map_self, &args, &ptr);
+  const bp_status status = table_.mem_map(args, &ptr);
   if (status != BP_OK) return answered(step, status);
   memories_[static_cast<size_t>(step.dst.memory)].mapped = ptr;
   model_.apply(step);
@@ -267,7 +265,7 @@ std::string Runner::unmap(const Step& step) {
     static_cast<std::byte*>(ptr)[step.dst.offset - begin + i] =
         static_cast<std::byte>(written_byte(step.value, i));
   }
-  return accept(step, table_.memory.mem_unmap(table_.map_self, ptr));
+  return accept(step, table_.mem_unmap(ptr));
 }
 
 std::string Runner::transfer(const Step& step) {
@@ -280,7 +278,7 @@ std::string Runner::transfer(const Step& step) {
     args.pattern = step.value;
     args.pattern_bytes = step.pattern_bytes;
     args.stream = stream;
-    return accept(step, table_.memory.mem_fill(table_.fill_self, &args));
+    return accept(step, table_.mem_fill(args));
   }
   bp_copy_args args{};
   args.struct_size = sizeof(args);
@@ -290,8 +288,8 @@ std::string Runner::transfer(const Step& step) {
   args.dst = mem(step.dst);
   args.src = mem(step.src);
   args.bytes = step.bytes;
-  if (stream == nullptr) return accept(step, table_.memory.mem_copy(table_.memory_self, &args));
-  return accept(step, table_.stream.mem_copy_async(stream, &args));
+  if (stream == nullptr) return accept(step, table_.mem_copy(args));
+  return accept(step, table_.mem_copy_async(stream, args));
 }
 
 void Runner::on_host_call(void* user, bp_status status) {
@@ -334,8 +332,8 @@ std::string Runner::host_call(const Step& step) {
   HostCall* user = call.get();
   host_calls_.push_back(std::move(call));
   launch_tokens_.emplace_back();
-  const bp_status status = table_.stream.stream_host_call(
-      streams_[static_cast<size_t>(step.stream)], on_host_call, user);
+  const bp_status status =
+      table_.stream_host_call(streams_[static_cast<size_t>(step.stream)], on_host_call, user);
   if (status != BP_OK) return answered(step, status);  // it works on a failed stream too
   model_.apply(step, user->token);
   return {};
@@ -406,18 +404,18 @@ std::string Runner::finish() {
 
 void Runner::clean_up() {
   for (bp_stream*& stream : streams_) {
-    if (stream != nullptr) table_.stream.stream_destroy(std::exchange(stream, nullptr));
+    if (stream != nullptr) table_.stream_destroy(std::exchange(stream, nullptr));
   }
   for (bp_event*& event : events_) {
-    if (event != nullptr) table_.stream.event_destroy(std::exchange(event, nullptr));
+    if (event != nullptr) table_.event_destroy(std::exchange(event, nullptr));
   }
   for (int slot = 0; slot < kMemorySlots; ++slot) {
     Memory& memory = memories_[static_cast<size_t>(slot)];
-    if (memory.mapped != nullptr) table_.memory.mem_unmap(table_.map_self, memory.mapped);
+    if (memory.mapped != nullptr) table_.mem_unmap(memory.mapped);
     if (memory.handle != 0 && !is_host_memory(slot)) {
-      table_.memory.mem_free(table_.memory_self, memory.handle);
+      table_.mem_free(memory.handle);
     } else if (memory.handle != 0 && memory.plain == nullptr) {
-      table_.memory.host_free(table_.pinned_self, reinterpret_cast<void*>(memory.handle));
+      table_.host_free(reinterpret_cast<void*>(memory.handle));
     }
     memory = {};
   }

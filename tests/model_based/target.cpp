@@ -27,24 +27,6 @@ const PluginSet& plugins() {
   return kLoaded;
 }
 
-/// As the loader leaves tables where the device's props do not have a band.
-void mask(uint64_t features, DeviceTable* table) {
-  table->props.features &= ~features;
-  const auto lacks = [table](uint64_t band) { return (table->props.features & band) == 0; };
-  if (lacks(BP_FEATURE_FILL_BIT)) table->memory.mem_fill = nullptr;
-  if (lacks(BP_FEATURE_PINNED_BIT)) {
-    table->memory.host_alloc = nullptr;
-    table->memory.host_free = nullptr;
-  }
-  if (lacks(BP_FEATURE_MAP_BIT)) {
-    table->memory.mem_map = nullptr;
-    table->memory.mem_unmap = nullptr;
-  }
-  if (lacks(BP_FEATURE_ASYNC_BIT)) table->stream = {};
-  table->stream.struct_size = sizeof(bp_stream_api);
-  if (lacks(BP_FEATURE_TIMING_BIT)) table->stream.event_elapsed = nullptr;
-}
-
 /// A query for contiguous vectors of f32, with what the kernel's plans depend on.
 struct VectorQuery {
   VectorQuery(const KernelRecord& record, size_t count, int64_t elements)
@@ -81,9 +63,8 @@ struct Target::Planned {
   Planned(const Planned&) = delete;
   Planned& operator=(const Planned&) = delete;
   ~Planned() {
-    const auto turn = lock_plugin(table);
-    for (bp_kernel_state* state : states) record.kernel.state_destroy(table.device, state);
-    if (plan != nullptr) record.kernel.plan_free(table.device, plan);
+    for (bp_kernel_state* state : states) table.state_destroy(record.kernel, state);
+    if (plan != nullptr) table.plan_free(record.kernel, plan);
   }
   /// One per stream, and one for launches without.
   bp_status state_for(bp_stream* stream, bp_kernel_state** out_state) {
@@ -92,9 +73,7 @@ struct Target::Planned {
       *out_state = found->second;
       return BP_OK;
     }
-    const auto turn = lock_plugin(table);
-    const bp_status status =
-        record.kernel.state_create(table.device, record.original, plan, out_state);
+    const bp_status status = table.state_create(record.kernel, record.original, plan, out_state);
     if (status != BP_OK) return status;
     states.push_back(*out_state);
     by_stream[stream] = *out_state;
@@ -115,14 +94,14 @@ Target::Target(std::shared_ptr<const LoadedPlugin> plugin, DeviceTable table,
 Target::~Target() {
   plans_.clear();
   emulation_.reset();
-  table_.device_api.device_close(table_.device);
+  table_.device_close();
 }
 
 Result<std::unique_ptr<Target>> Target::open(const TargetConfig& config, const Sabotage& sabotage) {
   for (const auto& plugin : plugins().plugins) {
     if (plugin->id() != config.plugin || plugin->device_count() == 0) continue;
     BP_TRY_ASSIGN(DeviceTable table, open_device(*plugin, 0, config.options));
-    mask(config.masked_features, &table);
+    take_bands(config.masked_features, &table);
     if (config.one_call_at_a_time) table.props.flags &= ~BP_DEVICE_CONCURRENT_BIT;
     EmulationPtr emulation = emulate_missing(&table);
     if (sabotage) sabotage(&table);
@@ -166,8 +145,7 @@ Target::Planned* Target::plan(const KernelRecord& record, const std::vector<bp_t
     const VectorQuery query(record, tensors.size(), elements);
     bp_plan_info info{};
     info.struct_size = sizeof(info);
-    const auto turn = lock_plugin(table_);
-    const bp_status status = record.kernel.plan(table_.device, &query.query, &info, &planned->plan);
+    const bp_status status = table_.plan(record.kernel, query.query, &info, &planned->plan);
     if (status != BP_OK || info.workspace_bytes != 0) return nullptr;
   }
   entry = std::move(planned);

@@ -140,7 +140,7 @@ class CaptureSketch : public SketchTest {
     const auto wait = [](void* user, bp_status) {
       static_cast<std::promise<void>*>(user)->get_future().wait();
     };
-    ASSERT_EQ(device_->table().stream.stream_host_call(stream.handle(), wait, gate), BP_OK);
+    ASSERT_EQ(device_->table().stream_host_call(stream.handle(), wait, gate), BP_OK);
   }
   uint64_t alloc_async(Stream& stream, uint64_t bytes) {
     const bp_async_alloc_args args{sizeof(args), 0, stream.handle(), bytes, 0};
@@ -158,7 +158,7 @@ class CaptureSketch : public SketchTest {
                             .reserved = 0,
                             .stream = stream.handle()};
     const DeviceTable& table = device_->table();
-    EXPECT_EQ(table.memory.mem_fill(table.fill_self, &args), BP_OK);
+    EXPECT_EQ(table.mem_fill(args), BP_OK);
   }
 
   bp_capture_api api_;
@@ -307,18 +307,18 @@ TEST_F(CaptureSketch, Errors_HostWaitsInside_AreRefusedAndTheCaptureGoesOn) {
   const Ref<Tensor> x = upload<float>(BP_DTYPE_F32, {2}, {-1, 2});
   bp_event* event = nullptr;
   const bp_event_args event_args{sizeof(event_args), 0};
-  ASSERT_EQ(table.stream.event_create(table.stream_self, &event_args, &event), BP_OK);
+  ASSERT_EQ(table.event_create(event_args, &event), BP_OK);
   Captured captured(*device_, api_);
   ASSERT_TRUE(captured.begin(stream).ok());
   EXPECT_EQ(captured.begin(stream).code(), BP_BUSY);
   const Ref<Tensor> y = must_call("relu", {x}, stream);
-  ASSERT_EQ(table.stream.event_record(event, stream.handle()), BP_OK);
-  EXPECT_EQ(table.stream.stream_sync(stream.handle(), 0), BP_UNSUPPORTED);
-  EXPECT_EQ(table.stream.stream_query(stream.handle()), BP_UNSUPPORTED);
-  EXPECT_EQ(table.stream.event_sync(event, 0), BP_UNSUPPORTED);
-  EXPECT_EQ(table.stream.event_query(event), BP_UNSUPPORTED);
+  ASSERT_EQ(table.event_record(event, stream.handle()), BP_OK);
+  EXPECT_EQ(table.stream_sync(stream.handle(), 0), BP_UNSUPPORTED);
+  EXPECT_EQ(table.stream_query(stream.handle()), BP_UNSUPPORTED);
+  EXPECT_EQ(table.event_sync(event, 0), BP_UNSUPPORTED);
+  EXPECT_EQ(table.event_query(event), BP_UNSUPPORTED);
   const auto never = [](void*, bp_status) { ADD_FAILURE() << "a refused host call ran"; };
-  EXPECT_EQ(table.stream.stream_host_call(stream.handle(), never, nullptr), BP_UNSUPPORTED);
+  EXPECT_EQ(table.stream_host_call(stream.handle(), never, nullptr), BP_UNSUPPORTED);
   ASSERT_TRUE(captured.end(stream).ok());
   EXPECT_EQ(captured.launch(stream).status().code(), BP_INVALID_ARGUMENT) << "not instantiated";
   ASSERT_TRUE(captured.instantiate().ok());
@@ -326,7 +326,7 @@ TEST_F(CaptureSketch, Errors_HostWaitsInside_AreRefusedAndTheCaptureGoesOn) {
   ASSERT_TRUE(seq.ok());
   y->storage().note_use(stream, *seq, true);
   EXPECT_EQ(values(y), (std::vector<float>{0, 2}));
-  EXPECT_EQ(table.stream.event_destroy(event), BP_OK);
+  EXPECT_EQ(table.event_destroy(event), BP_OK);
 }
 
 TEST_F(CaptureSketch, Errors_FallbackInside_IsRefusedNamingTheNode) {
@@ -442,7 +442,7 @@ TEST_F(CaptureSketch, Memory_InCaptures_BlocksAreReusedWithinAndAcross) {
                             .dst = {target.handle, target.offset_bytes + offset},
                             .src = {handle, 0},
                             .bytes = 128};
-    EXPECT_EQ(device_->table().stream.mem_copy_async(stream.handle(), &args), BP_OK);
+    EXPECT_EQ(device_->table().mem_copy_async(stream.handle(), args), BP_OK);
   };
   const float one = 1, two = 2;
   uint32_t patterns[2];

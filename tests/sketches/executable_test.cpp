@@ -160,7 +160,7 @@ TEST_F(ExecutableSketch, RunContext_DestroyedTooEarly_SaysSo) {
   const auto wait = [](void* user, bp_status) {
     static_cast<std::promise<void>*>(user)->get_future().wait();
   };
-  ASSERT_EQ(device_->table().stream.stream_host_call(stream.handle(), wait, &gate), BP_OK);
+  ASSERT_EQ(device_->table().stream_host_call(stream.handle(), wait, &gate), BP_OK);
   const Ref<Tensor> tensors[] = {upload<float>(BP_DTYPE_F32, {4}, {1, 2, 3, 4}),
                                  upload<int64_t>(BP_DTYPE_I64, {1}, {3}),
                                  upload<float>(BP_DTYPE_F32, {1}, {0}),

@@ -237,8 +237,7 @@ void with_usage(Context& context, uint32_t usage) {
   const bp_alloc_args args{sizeof(args), 0, 128, 0, usage, 0};
   uint64_t handle = 0;
   const DeviceTable& table = context.table();
-  context.require_ok(words("mem_alloc for usage ", usage),
-                     table.memory.mem_alloc(table.memory_self, &args, &handle));
+  context.require_ok(words("mem_alloc for usage ", usage), table.mem_alloc(args, &handle));
   context.expect_ok("mem_free", context.mem_free(handle));
 }
 

@@ -89,7 +89,7 @@ void pattern_is_consumed(Context& context) {
   Gate gate(context, stream);
   bp_fill_args args{sizeof(args), 0, memory.at(), 4096, kPattern, 8, 0, stream.get()};
   const DeviceTable& table = context.table();
-  context.expect_ok("mem_fill", table.memory.mem_fill(table.fill_self, &args));
+  context.expect_ok("mem_fill", table.mem_fill(args));
   args = {};
   gate.open();
   stream.finish();

@@ -26,7 +26,7 @@ bp_status wrap(Context& context, uint64_t handle, std::string_view kind, bp_stre
   args.struct_size = sizeof(args);
   args.handle = handle;
   args.kind = {kind.data(), kind.size()};
-  return context.stream_api().stream_wrap(context.table().stream_self, &args, out_stream);
+  return context.stream_api().stream_wrap(args, out_stream);
 }
 
 /// Another stream over the queue of `stream`.

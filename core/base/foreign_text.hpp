@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one way in which text from plugins, models and files reaches messages and logs. It may be as
+// long as its file, forge lines by control characters, or turn the reading direction round.
+#ifndef BACKPLANE_CORE_BASE_FOREIGN_TEXT_HPP
+#define BACKPLANE_CORE_BASE_FOREIGN_TEXT_HPP
+
+#include <string>
+#include <string_view>
+
+#include "backplane/types.h"
+
+namespace bp {
+
+/// At most 256 bytes of it, and "..." where there were more, as UTF-8 for one line: a control
+/// character of ASCII is a space; one of another kind, a mark of direction, and each byte that is
+/// no UTF-8 is U+FFFD.
+std::string foreign_text(std::string_view text);
+/// The same for what crossed the ABI. Only the beginning is read. NULL is empty; a length above
+/// 1 MiB is no text's, and none of it is read.
+std::string foreign_text(bp_str text);
+
+}  // namespace bp
+
+#endif

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Helper threads are kept from call to call, so that a program in its stride starts none. There is
+// one per call in progress; a device that is used by one thread has one.
+#include "core/plugin/call_gate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <thread>
+
+#include "core/base/float_environment.hpp"
+#include "core/base/foreign_text.hpp"
+#include "core/base/fork.hpp"
+#include "core/base/log.hpp"
+#include "core/base/status.hpp"
+#include "core/plugin/host_context.hpp"
+
+namespace bp {
+namespace {
+
+std::chrono::steady_clock::time_point time_in(uint64_t ns) {
+  // A century counts as for ever, so that the sum cannot overflow.
+  const auto now = std::chrono::steady_clock::now();
+  return now + std::chrono::nanoseconds(static_cast<int64_t>(std::min(ns, uint64_t{1} << 61)));
+}
+
+}  // namespace
+
+/// A helper thread and the call that it makes. The thread shares it, so a call that never returns
+/// keeps what it uses.
+struct CallGate::Waiter {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bp_status (*body)(void*) = nullptr;  // nullptr: nothing to do
+  bool is_done = false;
+  bool is_ending = false;
+  std::atomic<bool> is_abandoned{false};
+  bp_status status = BP_OK;
+  Status thrown;
+  std::vector<LogScope::Line> lines;
+  std::thread::id caller;
+  std::thread thread;
+  alignas(std::max_align_t) std::byte call[kCallBytes];
+
+  void work() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [this] { return is_ending || body != nullptr; });
+      if (body == nullptr) return;
+      lock.unlock();
+      make_call();
+      lock.lock();
+      body = nullptr;
+      is_done = true;
+      if (is_abandoned) return;
+      changed.notify_all();
+    }
+  }
+
+ private:
+  /// The caller may hold the core's locks, and a sink may call the API: so lines are not written
+  /// here but become the caller's.
+  void make_call() {
+    const ReportsForThread reports(caller, &is_abandoned);
+    const KeepFloatEnvironment arithmetic;  // for the next call
+    LogScope scope;
+    thrown = contain([&] { status = body(call); });
+    lines = scope.take();
+  }
+};
+
+CallGate::CallGate(std::string name) : name_(std::move(name)) {}
+
+CallGate::~CallGate() {
+  for (const std::shared_ptr<Waiter>& waiter : idle_waiters_) {
+    if (forked()) {  // the thread is not in this process
+      new std::shared_ptr<Waiter>(waiter);
+      continue;
+    }
+    {
+      const std::lock_guard lock(waiter->mutex);
+      waiter->is_ending = true;
+    }
+    waiter->changed.notify_all();
+    waiter->thread.join();
+  }
+}
+
+void CallGate::report_to(const bp_host_api* host, void* host_ctx) {
+  host_ = host;
+  host_ctx_ = host_ctx;
+}
+
+void CallGate::pause(std::chrono::nanoseconds length) {
+  if (length.count() == 0) return std::this_thread::yield();
+  std::this_thread::sleep_for(length);
+}
+
+// --- turns ---
+
+bool CallGate::take_turn(Slot slot) {
+  if (is_abandoned()) return false;
+  if (!one_call_at_a_time()) return true;
+  if (!turn_.try_lock()) {
+    const auto end = time_in(timeout_ns_);
+    // In slices: the call whose turn it is may be abandoned meanwhile.
+    constexpr auto kSlice = std::chrono::milliseconds(20);
+    while (!turn_.try_lock_for(kSlice)) {
+      if (is_abandoned()) return false;
+      if (std::chrono::steady_clock::now() < end) continue;
+      abandon(turn_slot_, timeout_ns_);
+      return false;
+    }
+    if (is_abandoned()) {
+      turn_.unlock();
+      return false;
+    }
+  }
+  turn_slot_.store(slot, std::memory_order_relaxed);
+  return true;
+}
+
+void CallGate::give_turn() {
+  if (one_call_at_a_time()) turn_.unlock();
+}
+
+// --- control calls ---
+
+std::shared_ptr<CallGate::Waiter> CallGate::take_waiter() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_waiters_.empty()) {
+      std::shared_ptr<Waiter> waiter = std::move(idle_waiters_.back());
+      idle_waiters_.pop_back();
+      return waiter;
+    }
+  }
+  std::shared_ptr<Waiter> made;
+  const Status status = contain([&] {
+    auto waiter = std::make_shared<Waiter>();
+    waiter->thread = std::thread([waiter] { waiter->work(); });
+    made = std::move(waiter);
+  });
+  return status.ok() ? made : nullptr;
+}
+
+void CallGate::give_waiter(std::shared_ptr<Waiter> waiter) {
+  const std::lock_guard lock(mutex_);
+  const Status kept = contain([&] { idle_waiters_.push_back(waiter); });
+  if (kept.ok()) return;
+  {
+    const std::lock_guard waiter_lock(waiter->mutex);
+    waiter->is_ending = true;
+  }
+  waiter->changed.notify_all();
+  waiter->thread.join();
+}
+
+bp_status CallGate::run_copy(Slot slot, void* call, size_t bytes, bp_status (*body)(void*),
+                             uint64_t deadline_ns) {
+  if (forked()) return BP_FORKED;
+  const Turn turn(*this, slot);
+  if (!turn.taken()) return refuse();
+  const std::shared_ptr<Waiter> waiter = take_waiter();
+  const auto run_here = [&] { return body(call); };
+  if (waiter == nullptr) return guarded(slot, run_here, nullptr);
+  {
+    std::unique_lock lock(waiter->mutex);
+    std::memcpy(waiter->call, call, bytes);
+    waiter->body = body;
+    waiter->is_done = false;
+    waiter->caller = std::this_thread::get_id();
+    waiter->changed.notify_all();
+    const auto is_done = [&] { return waiter->is_done; };
+    if (!waiter->changed.wait_until(lock, time_in(deadline_ns), is_done)) {
+      waiter->is_abandoned = true;
+      waiter->thread.detach();
+      lock.unlock();
+      abandon(slot, deadline_ns);
+      return refuse();
+    }
+  }
+  const bp_status status = finish(slot, waiter.get(), call, bytes);
+  give_waiter(waiter);
+  return status;
+}
+
+bp_status CallGate::finish(Slot slot, Waiter* waiter, void* call, size_t bytes) {
+  std::memcpy(call, waiter->call, bytes);
+  for (const LogScope::Line& line : std::exchange(waiter->lines, {})) log(line.level, line.text);
+  const Status thrown_by_call = std::exchange(waiter->thrown, {});
+  if (!thrown_by_call.ok()) {
+    tell(BP_INTERNAL,
+         fmt::format("{} threw: {}", call_name(slot, nullptr), thrown_by_call.message()));
+    return BP_INTERNAL;
+  }
+  const auto answer = [&] { return waiter->status; };
+  return guarded(slot, answer, nullptr);
+}
+
+// --- abandonment ---
+
+void CallGate::abandon(Slot slot, uint64_t waited_ns) {
+  {
+    const std::lock_guard lock(mutex_);
+    if ((state_.load() & kAbandoned) != 0) return;
+    abandoned_slot_ = slot;
+    abandoned_after_ns_ = waited_ns;
+    kept_for_ever_ = weak_from_this().lock();
+    state_.fetch_or(kAbandoned, std::memory_order_release);
+  }
+  if (instance_ != nullptr) instance_->has_abandoned_device_ = true;
+  [[maybe_unused]] const Status logged = contain([&] {
+    log(BP_LOG_ERROR, why_abandoned() + "; nothing calls it any more, other devices go on");
+  });
+}
+
+std::string CallGate::why_abandoned() const {
+  const std::lock_guard lock(mutex_);
+  if ((state_.load() & kAbandoned) == 0) return {};
+  return fmt::format("{} is abandoned: {} did not return within {} ms", name_,
+                     slot_info(abandoned_slot_).name, abandoned_after_ns_ / 1'000'000);
+}
+
+bp_status CallGate::refuse() {
+  [[maybe_unused]] const Status told = contain([&] { tell(BP_DEVICE_LOST, why_abandoned()); });
+  return BP_DEVICE_LOST;
+}
+
+// --- answers ---
+
+bool CallGate::remember(LiveKind kind, std::list<uint64_t>* node) {
+  const std::lock_guard lock(live_mutex_);
+  std::list<uint64_t>& live = live_[static_cast<size_t>(kind)];
+  if (std::find(live.begin(), live.end(), node->front()) != live.end()) return false;
+  live.splice(live.begin(), *node);
+  return true;
+}
+
+void CallGate::forget(LiveKind kind, uint64_t value) {
+  std::list<uint64_t> ended;
+  const std::lock_guard lock(live_mutex_);
+  std::list<uint64_t>& live = live_[static_cast<size_t>(kind)];
+  const auto found = std::find(live.begin(), live.end(), value);
+  if (found != live.end()) ended.splice(ended.begin(), live, found);
+}
+
+std::string CallGate::call_name(Slot slot, const bp_kernel* kernel) const {
+  std::string text = name_ + ": " + slot_info(slot).name;
+  if (kernel != nullptr) text += " of kernel " + foreign_text(kernel->name);
+  return text;
+}
+
+bp_status CallGate::absent(Slot slot) {
+  tell(BP_UNSUPPORTED, call_name(slot, nullptr) + " is not there");
+  return BP_UNSUPPORTED;
+}
+
+bp_status CallGate::bad_answer(Slot slot, std::string_view words) {
+  tell(BP_INTERNAL, fmt::format("{} {}", call_name(slot, nullptr), words));
+  return BP_INTERNAL;
+}
+
+bp_status CallGate::thrown(Slot slot, const bp_kernel* kernel) {
+  const Status status = status_of_exception();
+  [[maybe_unused]] const Status told = contain([&] {
+    tell(BP_INTERNAL,
+         fmt::format("{} threw: {}", call_name(slot, kernel), foreign_text(status.message())));
+  });
+  return BP_INTERNAL;
+}
+
+bp_status CallGate::unknown_status(Slot slot, const bp_kernel* kernel, bp_status status) {
+  [[maybe_unused]] const Status told = contain([&] {
+    tell(BP_INTERNAL, fmt::format("{} answered status {}, which is new to this core",
+                                  call_name(slot, kernel), status));
+  });
+  return BP_INTERNAL;
+}
+
+void CallGate::tell(bp_status status, std::string_view words) {
+  if (host_ == nullptr) return;
+  const bp_report_info info{.struct_size = sizeof(bp_report_info),
+                            .flags = 0,
+                            .status = status,
+                            .reserved = 0,
+                            .vendor_code = 0,
+                            .op_seq = 0,
+                            .stream = nullptr,
+                            .message = {words.data(), words.size()}};
+  host_->report(host_ctx_, &info);
+}
+
+}  // namespace bp

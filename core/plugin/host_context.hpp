@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The core's side of what an instance is lent: where a plugin's words about failures arrive, and
+// how they find the call that they belong to.
+#ifndef BACKPLANE_CORE_PLUGIN_HOST_CONTEXT_HPP
+#define BACKPLANE_CORE_PLUGIN_HOST_CONTEXT_HPP
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "backplane/device_api.h"
+#include "core/base/status.hpp"
+
+namespace bp {
+
+/// While it lives, this thread's reports count as those of `thread`, for which it makes a call;
+/// once that has stopped waiting (`is_abandoned`), they are dropped.
+class ReportsForThread {
+ public:
+  ReportsForThread(std::thread::id thread, const std::atomic<bool>* is_abandoned);
+  ~ReportsForThread();
+  ReportsForThread(const ReportsForThread&) = delete;
+  ReportsForThread& operator=(const ReportsForThread&) = delete;
+
+ private:
+  friend class HostContext;
+  const std::thread::id thread_;
+  const std::atomic<bool>* const is_abandoned_;
+};
+
+/// What a plugin said about a failure.
+struct PluginReport {
+  bp_status status = BP_OK;
+  int64_t vendor_code = 0;
+  uint64_t op_seq = 0;          // of the launch that failed; 0: unknown
+  bp_stream* stream = nullptr;  // nullptr: none
+  std::string message;          // for people: bounded and cleaned
+};
+
+/// What the core lends to one instance; its address is the plugin's host_ctx. Any thread: its lock
+/// is taken only where something failed.
+class HostContext {
+ public:
+  explicit HostContext(std::string plugin_id) : plugin_id_(std::move(plugin_id)) {}
+  /// One that is never destroyed, since threads of a plugin may report after its shutdown.
+  static HostContext* make_for_ever(std::string plugin_id);
+  /// Forgets the reports that nobody took. What comes later is dropped.
+  void retire();
+  static const bp_host_api* api();  // the table for init
+
+  /// The newest report of the calling thread, and forgets its older ones: to be called right after
+  /// a slot answered an error, on the thread that called the slot.
+  std::optional<PluginReport> take_report();
+  /// The oldest report about a stream from any thread: the words for an asynchronous failure.
+  std::optional<PluginReport> take_stream_report(bp_stream* stream);
+  /// OK, or the code (unknown ones as INTERNAL) with "<what>: <words>", taken by take_report().
+  Status to_status(bp_status code, std::string_view what);
+
+ private:
+  static void on_report(void* host_ctx, const bp_report_info* info);
+  static void on_log(void* host_ctx, uint32_t level, bp_str message);
+
+  const std::string plugin_id_;
+  std::mutex mutex_;
+  bool is_retired_ = false;
+  HostContext* next_for_ever_ = nullptr;
+  std::vector<std::pair<std::thread::id, PluginReport>> reports_;  // oldest first, bounded
+};
+
+}  // namespace bp
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a plugin may do to its core, at any slot: the environment variable FAKE_HOSTILE is
+// "SLOT=ACTION,...". FAKE_SLOT(function) is the slot to put into a table.
+#ifndef BACKPLANE_TESTS_FAKES_FAKE_HOSTILE_HPP
+#define BACKPLANE_TESTS_FAKES_FAKE_HOSTILE_HPP
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <tuple>
+#include <type_traits>
+
+#include "backplane/device_api.h"
+
+namespace hostile {
+
+template <size_t length>
+struct Name {
+  char text[length];
+  constexpr Name(const char (&from)[length]) {
+    for (size_t i = 0; i < length; ++i) text[i] = from[i];
+  }
+};
+
+inline std::string_view action_at(std::string_view slot) {
+  const char* const wish = std::getenv("FAKE_HOSTILE");
+  if (wish == nullptr) return {};
+  std::string_view rest = wish;
+  while (!rest.empty()) {
+    const std::string_view text = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), text.size() + 1));
+    const size_t sign = text.find('=');
+    if (text.substr(0, sign) == slot) return text.substr(sign + 1);
+  }
+  return {};
+}
+
+inline void act(std::string_view action) {
+  if (action == "throw") throw std::runtime_error("thrown \x1b[31m on purpose");
+  if (action == "throw_int") throw 7;
+  if (action == "hang") std::this_thread::sleep_for(std::chrono::hours(1));
+  if (action == "print") std::puts("the vendor says hello");
+  if (action == "print") std::fflush(stdout);
+  if (action == "chdir" && chdir("/") != 0) std::abort();
+}
+
+/// The answer of a slot that gives a handle: NULL, the one before, or one that is not aligned.
+template <class Handle>
+void spoil(std::string_view action, Handle* out) {
+  static Handle before{};
+  if (action == "null") *out = Handle{};
+  if (action == "odd") *out = Handle(reinterpret_cast<char*>(*out) + 1);
+  if (action == "same" && before != Handle{}) *out = before;
+  before = *out;
+}
+inline void spoil(std::string_view action, uint64_t* out) {
+  void* pointer = reinterpret_cast<void*>(*out);
+  spoil<void*>(action, &pointer);
+  *out = reinterpret_cast<uint64_t>(pointer);
+}
+
+template <Name name, auto function>
+struct Slot;
+
+template <Name name, class... Arguments, bp_status (*function)(Arguments...)>
+struct Slot<name, function> {
+  static bp_status call(Arguments... arguments) {
+    const std::string_view action = action_at(name.text);
+    act(action);
+    if (action == "unknown") return 4711;
+    if (action == "pending") return BP_PENDING;
+    const bp_status status = function(arguments...);
+    using Last = std::tuple_element_t<sizeof...(Arguments) - 1, std::tuple<Arguments...>>;
+    if constexpr (std::is_same_v<Last, uint64_t*> ||
+                  std::is_pointer_v<std::remove_pointer_t<Last>>) {
+      if (status == BP_OK)
+        spoil(action, std::get<sizeof...(Arguments) - 1>(std::tie(arguments...)));
+    }
+    return status;
+  }
+};
+
+}  // namespace hostile
+
+#define FAKE_SLOT(function) (&hostile::Slot<#function, function>::call)
+
+#endif

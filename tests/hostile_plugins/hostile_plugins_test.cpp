@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each row: what a plugin does at one slot, and what people are told. The other vendor's device
+// works before and after, one line tells of an abandoned device, and the process ends by itself.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "backplane/ops.hpp"
+
+namespace bp {
+namespace {
+
+constexpr int kGood = 0;
+constexpr int kOtherDeviceBroken = 3;
+constexpr int kOutputSpoilt = 4;
+constexpr int kFolderChanged = 5;
+constexpr int kArithmeticChanged = 6;
+constexpr unsigned kSecondsToEnd = 90;
+
+struct Row {
+  const char* slot;
+  const char* action;
+  const char* told;  // an extended regular expression
+};
+
+std::string name_of(const testing::TestParamInfo<Row>& info) {
+  return std::string(info.param.slot) + "_" + info.param.action;
+}
+
+void check_other(Runtime& runtime) {
+  const Tensor x = Tensor::from_host<float>(runtime.device("sound:0"), {-1, 2}, {2});
+  if (relu(x).to_vector<float>() != std::vector<float>{0, 2}) std::_Exit(kOtherDeviceBroken);
+}
+
+/// Uses the hostile device as an application would, and prints what it is told.
+void use(Runtime& runtime) {
+  try {
+    const Device device = runtime.device("hostile:0");
+    const Tensor x = Tensor::from_host<float>(device, std::vector<float>(1 << 20, -1), {1 << 20});
+    const Tensor y = relu(x);
+    Stream::create(device).sync();
+    std::fprintf(stderr, "%g\n", static_cast<double>(y.to_vector<float>()[0]));
+  } catch (const Error& error) {
+    std::fprintf(stderr, "told: %s\n", error.what());
+  }
+}
+
+/// A product that is no normal number, which some settings make zero.
+float tiny_product() {
+  volatile float factor = 1e-30f;
+  return factor * 1e-10f;
+}
+
+void check_process(const std::filesystem::path& folder, const std::filesystem::path& output) {
+  std::fflush(stdout);
+  if (std::filesystem::file_size(output) != 0) std::_Exit(kOutputSpoilt);
+  if (std::filesystem::current_path() != folder) std::_Exit(kFolderChanged);
+  if (tiny_product() == 0) std::_Exit(kArithmeticChanged);
+}
+
+[[noreturn]] void run(const Row& row) {
+  alarm(kSecondsToEnd);  // a hang is a failure
+  std::string wishes = std::string(row.slot) + "=" + row.action;
+  // A wait that is over is not asked for, nor one of a device that takes one call at a time.
+  if (wishes == "stream_sync=hang") wishes += ",stream_query=pending,device=concurrent";
+  setenv("FAKE_HOSTILE", wishes.c_str(), 1);
+  const auto folder = std::filesystem::current_path();
+  const auto output =
+      std::filesystem::temp_directory_path() / ("hostile_" + std::to_string(getpid()) + ".txt");
+  if (std::freopen(output.c_str(), "w", stdout) == nullptr) std::_Exit(kOutputSpoilt);
+  {
+    RuntimeOptions options;
+    options.plugin_path = BP_FAKES_DIR "/hostile:" BP_FAKES_DIR "/sound:" BP_FAKES_DIR "/fast";
+    options.install_dir = "";
+    options.options["BACKPLANE_TIMEOUT"] = "1";
+    options.options["BACKPLANE_FALLBACK"] = "allow";
+    Runtime runtime = Runtime::create(options);
+    check_other(runtime);
+    check_process(folder, output);
+    use(runtime);
+    use(runtime);
+    check_other(runtime);
+  }
+  check_process(folder, output);
+  std::filesystem::remove(output);
+  std::exit(kGood);
+}
+
+class HostileSlot : public testing::TestWithParam<Row> {};
+
+TEST_P(HostileSlot, OfOneVendor_LeavesTheOthersAndTheProcessAlone) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(run(GetParam()), testing::ExitedWithCode(kGood), GetParam().told);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Hangs, HostileSlot,
+    testing::Values(
+        Row{"device_count", "hang", "hostile is abandoned: device_count did not return"},
+        Row{"device_open", "hang", "hostile:0 is abandoned: device_open did not return"},
+        Row{"device_props", "hang", "hostile:0 is abandoned: device_props did not return"},
+        Row{"kernel_list", "hang", "hostile:0 is abandoned: kernel_list did not return"},
+        Row{"stream_create", "hang", "hostile:0 is abandoned: stream_create did not return"},
+        Row{"stream_query", "pending", "told: hostile:0: .*BACKPLANE_TIMEOUT"},
+        Row{"stream_sync", "hang", "hostile:0 is abandoned: stream_sync did not return"},
+        Row{"stream_destroy", "hang", "hostile:0 is abandoned: stream_destroy did not return"},
+        Row{"device_close", "hang", "hostile:0 is abandoned: device_close did not return"},
+        Row{"root_shutdown", "hang", "shutdown did not return"}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Throws, HostileSlot,
+    testing::Values(Row{"root_init", "throw", "init threw"},
+                    Row{"root_init", "throw_int", "init threw"},
+                    Row{"device_count", "throw", "device_count threw"},
+                    Row{"device_count", "throw_int", "device_count threw"},
+                    Row{"device_open", "throw", "hostile:0: device_open threw"},
+                    Row{"device_open", "throw_int", "hostile:0: device_open threw"},
+                    Row{"device_props", "throw", "hostile:0: device_props threw"},
+                    Row{"device_props", "throw_int", "hostile:0: device_props threw"},
+                    Row{"kernel_list", "throw", "hostile:0: kernel_list threw"},
+                    Row{"kernel_list", "throw_int", "hostile:0: kernel_list threw"},
+                    Row{"mem_alloc", "throw",
+                        "hostile:0: mem_alloc threw: thrown  .31m on purpose"},
+                    Row{"mem_alloc", "throw_int", "hostile:0: mem_alloc threw"},
+                    Row{"mem_copy", "throw", "hostile:0: mem_copy threw"},
+                    Row{"mem_copy", "throw_int", "hostile:0: mem_copy threw"},
+                    Row{"launch_relu", "throw", "hostile:0: launch of kernel relu_plain threw"},
+                    Row{"launch_relu", "throw_int", "hostile:0: launch of kernel relu_plain threw"},
+                    Row{"stream_create", "throw", "hostile:0: stream_create threw"},
+                    Row{"stream_create", "throw_int", "hostile:0: stream_create threw"},
+                    Row{"stream_query", "throw_int", "hostile:0: stream_query threw"},
+                    Row{"mem_free", "throw", ""}, Row{"mem_free", "throw_int", ""},
+                    Row{"stream_destroy", "throw", "stream_destroy threw"},
+                    Row{"stream_destroy", "throw_int", "stream_destroy threw"},
+                    Row{"device_close", "throw", "hostile:0: device_close threw"},
+                    Row{"device_close", "throw_int", "hostile:0: device_close threw"},
+                    Row{"root_shutdown", "throw", "shutdown threw"},
+                    Row{"root_shutdown", "throw_int", "shutdown threw"}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Spoils, HostileSlot,
+    testing::Values(Row{"root_init", "print", ""}, Row{"root_init", "chdir", ""},
+                    Row{"device_count", "print", ""}, Row{"device_open", "print", ""},
+                    Row{"device_open", "chdir", ""}, Row{"device_props", "print", ""}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Lies, HostileSlot,
+    testing::Values(
+        Row{"mem_alloc", "null", "hostile:0: mem_alloc answered OK and NULL"},
+        Row{"mem_alloc", "odd", "hostile:0: mem_alloc answered an address that is not aligned"},
+        Row{"mem_alloc", "same", "hostile:0: mem_alloc answered an object that it gave before"},
+        Row{"mem_alloc", "unknown", "hostile:0: mem_alloc answered status 4711"},
+        Row{"stream_create", "null", "hostile:0: stream_create answered OK and NULL"},
+        Row{"stream_create", "same", "stream_create answered an object that it gave before"},
+        Row{"stream_create", "unknown", "hostile:0: stream_create answered status 4711"},
+        Row{"device_open", "null", "hostile:0: device_open answered OK and NULL"},
+        Row{"launch_relu", "unknown", "launch of kernel relu_plain answered status 4711"}),
+    name_of);
+
+}  // namespace
+}  // namespace bp

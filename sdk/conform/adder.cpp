@@ -92,7 +92,6 @@ bp_status Adder::launch(bp_stream* stream, const bp_tensor* tensors, uint64_t op
   args.output_count = 1;
   args.workspace = {workspace_, 0};
   args.op_seq = op_seq;
-  if (table.is_direct(stream)) return kernel_.kernel.launch(&args);
   return call_launch(table, stream, args, nullptr);
 }
 

@@ -109,9 +109,7 @@ void launch(const Planned& planned, const std::vector<bp_tensor>& tensors, bp_st
   args.input_count = static_cast<uint32_t>(tensors.size() - 1);
   args.output_count = 1;
   args.op_seq = 1;
-  const bp_status code = subject.table.is_direct(stream)
-                             ? planned.record.kernel.launch(&args)
-                             : call_launch(subject.table, stream, args, nullptr);
+  const bp_status code = call_launch(subject.table, stream, args, nullptr);
   subject.checks.expect_ok(subject.plugin.host(), code,
                            stream == nullptr ? "launch" : "launch on a stream");
 }

@@ -265,7 +265,8 @@ TEST(OptionalMembers, DeviceProps_NoneFilled_AreAPlainQueuedDevice) {
   static int device_object = 0;
   LoadedPlugin::Parts parts;
   parts.manifest.id = "sample";
-  parts.host = std::make_shared<HostContext>("sample");
+  parts.host = HostContext::make_for_ever("sample");
+  parts.call_timeout = std::chrono::seconds(30);
   parts.device_count = 1;
   parts.tables.device.device_open = [](bp_instance*, const bp_open_args*, bp_device** out_device) {
     *out_device = reinterpret_cast<bp_device*>(&device_object);

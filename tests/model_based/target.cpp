@@ -168,7 +168,6 @@ bp_status Target::launch(Op op, bp_stream* stream, const std::vector<bp_tensor>&
   args.tensors = tensors.data();
   args.input_count = static_cast<uint32_t>(tensors.size()) - 1;
   args.output_count = 1;
-  if (table_.is_direct(stream)) return record.kernel.launch(&args);
   return call_launch(table_, stream, args, std::move(token));
 }
 

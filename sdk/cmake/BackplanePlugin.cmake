@@ -46,6 +46,7 @@ function(bp_add_plugin)
     install(TARGETS ${arg_TARGET} LIBRARY DESTINATION "${folder}" COMPONENT runtime)
     install(FILES "${arg_OUTPUT_DIRECTORY}/libbackplane_${arg_NAME}.backplane.json"
             DESTINATION "${folder}" COMPONENT runtime)
+    set_property(GLOBAL APPEND PROPERTY BP_PLUGIN_IDS ${arg_NAME})
     set_property(GLOBAL APPEND PROPERTY BP_PLUGIN_TARGETS ${arg_TARGET})
     if(TARGET backplane_product)
       add_dependencies(backplane_product ${arg_TARGET})

@@ -13,25 +13,21 @@
 #include <vector>
 
 #include "core/plugin/loader.hpp"
+#include "tests/plugins.hpp"
 #include "truncated.hpp"
 
 namespace bp::abi {
 
 struct PluginFolder {
-  const char* id;
-  const char* folder;
+  std::string id;
+  std::string folder;
 };
 inline void PrintTo(const PluginFolder& plugin, std::ostream* out) { *out << plugin.id; }
 
-inline const std::vector<PluginFolder>& plugin_folders() {
-  static const std::vector<PluginFolder> folders = {
-    {"good", BP_FAKES_DIR "/good"},
-    {"npu", BP_PLUGIN_DIR "/npu"},
-    {"cpu", BP_PLUGIN_DIR "/cpu"},
-#if defined(BP_HAS_XPU)
-    {"xpu", BP_PLUGIN_DIR "/xpu"},
-#endif
-  };
+inline std::vector<PluginFolder> plugin_folders() {
+  std::vector<PluginFolder> folders = {{"good", BP_FAKES_DIR "/good"}};
+  for (const std::string& id : tests::plugin_ids())
+    folders.push_back({id, std::string(BP_PLUGIN_DIR "/") + id});
   return folders;
 }
 

@@ -287,7 +287,7 @@ TEST_P(NativeStreamsOfDevicesTest, AcquireAndRelease_AreLegalOnEveryStream) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, NativeStreamsOfDevicesTest,
-                         ::testing::Values("cpu:0", "npu:0", "xpu:0"), device_name_of);
+                         ::testing::ValuesIn(tests::device_names()), device_name_of);
 
 }  // namespace
 }  // namespace bp

@@ -251,7 +251,7 @@ TEST_P(RunTest, Close_StopsARunInProgress) {
   EXPECT_TRUE(status == BP_OK || status == BP_CANCELLED) << bpa_status_name(status);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, RunTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, RunTest, testing::ValuesIn(tests::device_names()),
                          device_name_of);
 
 }  // namespace

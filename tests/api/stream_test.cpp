@@ -73,7 +73,7 @@ TEST_P(StreamTest, Run_TakesItsPlaceInTheStream) {
 }
 
 TEST_P(StreamTest, Run_StreamOfAnotherDevice_IsRefusedByName) {
-  const char* other = std::string(GetParam()) == "cpu:0" ? "npu:0" : "cpu:0";
+  const std::string other = GetParam() == "cpu:0" ? "npu:0" : "cpu:0";
   const Session session = load("relu");
   const Stream stream = Stream::create(runtime_->device(other));
   std::string words;
@@ -109,7 +109,7 @@ TEST_P(StreamTest, AfterClose_IsGone) {
   EXPECT_EQ(status_of([&] { Stream::create(device_); }), BP_GONE);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, StreamTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, StreamTest, testing::ValuesIn(tests::device_names()),
                          device_name_of);
 
 }  // namespace

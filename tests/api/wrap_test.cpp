@@ -107,7 +107,7 @@ TEST_P(WrapTest, Wrap_AfterClose_DeleterIsStillCalledOnce) {
   EXPECT_EQ(deleted, 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, WrapTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, WrapTest, testing::ValuesIn(tests::device_names()),
                          device_name_of);
 
 }  // namespace

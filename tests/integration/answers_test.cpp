@@ -80,7 +80,7 @@ TEST_P(QueuedPlanTest, WithoutOwner_IsKeptUntilTheWorkIsDone) {
   EXPECT_EQ(device_->deferred_free().count(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, AnswersTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, AnswersTest, testing::ValuesIn(tests::device_names()),
                          device_test_name);
 INSTANTIATE_TEST_SUITE_P(Devices, QueuedPlanTest, testing::Values("xpu:0"), device_test_name);
 

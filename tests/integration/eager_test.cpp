@@ -226,7 +226,7 @@ TEST_P(EagerTest, WorkerStream_OfTheUser_IsOrderedWithTheDefaultStream) {
   device_->release_stream(*stream);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, EagerTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, EagerTest, testing::ValuesIn(tests::device_names()),
                          device_test_name);
 
 class PolicyTest : public DeviceTest {
@@ -267,7 +267,7 @@ TEST_P(PolicyTest, HostOps_UnknownOperator_IsRefusedWithTheNearest) {
   EXPECT_NE(runtime.status().message().find("relu"), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, PolicyTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, PolicyTest, testing::ValuesIn(tests::device_names()),
                          device_test_name);
 
 }  // namespace

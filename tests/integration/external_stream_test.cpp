@@ -214,6 +214,7 @@ TEST_P(ExternalStreamTest, DeviceClose_EndsWrappersToo) {
   device_->release_stream(external);
 }
 
+// Those with native streams: a fake and the plugin over a vendor's queues.
 INSTANTIATE_TEST_SUITE_P(Devices, ExternalStreamTest, testing::Values("queues:0", "xpu:0"),
                          device_test_name);
 

@@ -224,7 +224,7 @@ TEST_P(DataFaultTest, Session_OutOfRangeInside_IsToldByItsOutputsAndTheSessionGo
   EXPECT_EQ(*good, (std::vector<double>{3, 0}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, DataFaultTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, DataFaultTest, testing::ValuesIn(tests::device_names()),
                          device_test_name);
 
 /// The nine-function fake, whose relu fails as its option says; add works.

@@ -87,7 +87,7 @@ TEST_P(IndexingTest, NonZero_FloatsThatAreZeroOrNoNumber_AreToldApart) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, IndexingTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, IndexingTest, testing::ValuesIn(tests::device_names()),
                          device_test_name);
 
 }  // namespace

@@ -252,7 +252,7 @@ TEST_P(DecomposedPlanTest, ConstantParts_AreWorkedOutWhenPlanned) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DecomposedPlanTest, testing::Values("npu:0"), device_test_name);
-INSTANTIATE_TEST_SUITE_P(Devices, PlanTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, PlanTest, testing::ValuesIn(tests::device_names()),
                          device_test_name);
 
 /// Fakes: one that cannot copy at all, one that copies aligned tensors only.

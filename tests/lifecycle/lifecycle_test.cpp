@@ -43,7 +43,7 @@ TEST_P(Life, Scenario_InItsOwnProcess_EndsAsItWants) {
   EXPECT_EQ(result.exit_code, life.exit_code) << result.describe();
 }
 
-const std::vector<std::string> kIds = {"cpu", "npu", "xpu", "good"};
+const std::vector<std::string> kIds = tests::plugin_ids({"good"});
 
 std::vector<Case> cases(const std::string& prefix, const std::vector<std::string>& names,
                         const std::vector<std::string>& ids, int exit_code) {

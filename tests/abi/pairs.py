@@ -80,8 +80,7 @@ def write_reports(build, cells):
     (folder / "pairs.json").write_text(json.dumps(report, indent=1) + "\n")
     names = list(dict.fromkeys(cell["plugin"] for cell in cells))
     lines = ["# Core and plugin generations", "",
-             "Each cell: checks that hold of those made, under address and undefined behaviour "
-             "sanitizers.", "",
+             "Each cell: checks that hold of those made, under the address sanitizer.", "",
              "| core | " + " | ".join(f"{n} {g}" for n in names for g in GENERATIONS) + " |",
              "|---" * (1 + len(names) * len(GENERATIONS)) + "|"]
     for core in GENERATIONS:

@@ -12,7 +12,7 @@
 
 namespace bp {
 
-/// Every operator of ops.yaml, in its order. Static data (generated).
+/// Every operator of ops/defs, by id. Static data (generated).
 std::span<const OpSchema> all_schemas();
 
 /// Adds them all. Errors: INVALID_ARGUMENT if a name or id is there already; the operators before

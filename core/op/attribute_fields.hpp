@@ -18,7 +18,7 @@
 
 namespace bp {
 
-/// "i64s": as ops.yaml spells it.
+/// "i64s": as ops/defs spells it.
 std::string_view attr_type_name(AttrType type);
 inline uint32_t attr_field_bytes(AttrType type) {
   return type == AttrType::kStr || type == AttrType::kI64s ? 16 : 8;

@@ -6,7 +6,7 @@ import textwrap
 HEADER = """\
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Generated from ops.yaml; edits are lost.
+ * Generated from ops/defs; edits are lost.
 """
 
 C_TYPES = {
@@ -60,21 +60,25 @@ def dtype_macro(name):
     return f"BP_DTYPE_{name.upper()}"
 
 
-# --- attributes.h ---------------------------------------------------------------------------------
+# --- backplane/ops/<family>.h ---------------------------------------------------------------------
 
 
-def attributes_header(operators):
+def families(operators):
+    return sorted({op.family for op in operators})
+
+
+def family_header(family, operators):
+    """The attribute structs of one family, so that a kernel is not rebuilt for another's."""
+    members = [op for op in operators if op.family == family]
+    guard = f"BACKPLANE_OPS_{family.upper()}_H"
     parts = [
         HEADER,
-        """\
+        f"""\
  *
- * One struct of attributes per operator, and the operators' ids. A struct is versioned: it only
- * grows at its end, and a reader takes members that its writer's struct_size does not cover as
- * their defaults. Pointers in it live as long as the struct. bool is 0 or 1; dtype is BP_DTYPE_*;
- * a tensor is contiguous in host memory.
+ * Ids and attributes of the {family} operators. What a struct of attributes promises: attributes.h.
  */
-#ifndef BACKPLANE_OPS_ATTRIBUTES_H
-#define BACKPLANE_OPS_ATTRIBUTES_H
+#ifndef {guard}
+#define {guard}
 
 #include <stddef.h>
 #include <stdint.h>
@@ -90,11 +94,32 @@ def attributes_header(operators):
 /* Ids of the operators: fixed for ever. */
 """,
     ]
-    parts += [f"#define BP_OP_{op.name.upper()} {op.id}u\n" for op in operators]
-    for op in operators:
+    parts += [f"#define BP_OP_{op.name.upper()} {op.id}u\n" for op in members]
+    for op in members:
         if op.attributes:
             parts += [_struct(op), _struct_asserts(op), _defaults(op)]
     parts.append("\n#undef BP_OPS_ASSERT\n\n#endif\n")
+    return "".join(parts)
+
+
+def attributes_header(operators):
+    """The umbrella, for applications; a kernel includes its family."""
+    parts = [
+        HEADER,
+        """\
+ *
+ * One struct of attributes per operator, and the operators' ids, for all families. A struct is
+ * versioned: it only grows at its end, and a reader takes members that its writer's struct_size does
+ * not cover as their defaults. Pointers in it live as long as the struct. bool is 0 or 1; dtype is
+ * BP_DTYPE_*; a tensor is contiguous in host memory.
+ */
+#ifndef BACKPLANE_OPS_ATTRIBUTES_H
+#define BACKPLANE_OPS_ATTRIBUTES_H
+
+""",
+    ]
+    parts += [f'#include "backplane/ops/{family}.h"\n' for family in families(operators)]
+    parts.append("\n#endif\n")
     return "".join(parts)
 
 

@@ -14,7 +14,7 @@ from source import SourceError
 _TOP = """\
 // SPDX-License-Identifier: Apache-2.0
 //
-// Generated from ops.yaml; edits are lost.
+// Generated from ops/defs; edits are lost.
 //
 // The operators as C++ functions. An empty Tensor leaves an optional input out. They run on the
 // device of their inputs and throw bp::Error, whose words name the operator and the argument.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated C++: the schema tables that ops/ registers."""
+"""Generated C++: the schema tables that ops/ registers, and the oracle's table of evaluators."""
 
 import c_code
+import source
 
 ATTR_TYPES = {
     "i64": "kI64", "f64": "kF64", "bool": "kBool", "dtype": "kDtype",
@@ -11,13 +12,14 @@ ATTR_TYPES = {
 _TOP = """\
 // SPDX-License-Identifier: Apache-2.0
 //
-// Generated from ops.yaml; edits are lost. The schema row of every operator, as static data.
+// Generated from ops/defs; edits are lost. The schema row of every operator, as static data.
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "backplane/ops/attributes.h"
 #include "core/op/schema.hpp"
+#include "ops/infer/rules.hpp"
 #include "ops/register.hpp"
 
 namespace bp {
@@ -28,11 +30,11 @@ namespace ops {
 
 def schemas_source(operators):
     parts = [_TOP]
-    for op in operators:
-        parts += _declarations(op)
+    parts += sorted({line for op in operators for line in _declarations(op)})
     parts.append("\n}  // namespace ops\n\nnamespace {\n")
     for op in operators:
         parts += [_type_vars(op), _arguments(op, "inputs"), _arguments(op, "outputs"), _attrs(op)]
+        parts.append(_infer_by_rule(op))
     parts.append("\nconstexpr OpSchema kSchemas[] = {\n")
     parts += [_schema(op) for op in operators]
     parts.append("};\n\n}  // namespace\n\n")
@@ -42,14 +44,60 @@ def schemas_source(operators):
 
 
 def _declarations(op):
-    yield f"Status infer_{op.name}(const InferContext& context, std::span<TensorType> out_types);\n"
+    """The functions that stand in the family's folder."""
+    if op.infer == source.OWN:
+        yield (f"Status infer_{op.name}(const InferContext& context, "
+               "std::span<TensorType> out_types);\n")
     if op.view:
         yield (
-            f"ViewResult view_{op.name}(const Dims& x_sizes, const Dims& x_strides,\n"
+            f"ViewResult view_{op.view}(const Dims& x_sizes, const Dims& x_strides,\n"
             "                       const void* attributes, const Dims& out_sizes);\n"
         )
     if op.decompose:
-        yield f"Status decompose_{op.name}(const InferContext& context, GraphBuilder* graph);\n"
+        yield f"Status decompose_{op.decompose}(const InferContext& context, GraphBuilder* graph);\n"
+
+
+def _infer_by_rule(op):
+    """The rule of a row as the function that the schema points to."""
+    if op.infer == source.OWN:
+        return ""
+    names = [f"'{argument.name}'" for argument in op.inputs]
+    struct = f"bp_attrs_{op.name}"
+    if op.infer == source.LIKE:
+        index = [argument.name for argument in op.inputs].index(op.like)
+        call = f"ops::like_input(context, {index}, &out_types[0])"
+    elif op.infer == "broadcast":
+        words = "inputs " + " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+        call = f'ops::broadcast_inputs(context, "{words}", &out_types[0])'
+    else:
+        call = (f"ops::reduce_input(context, ops::attrs<{struct}>(context.attributes).axes,\n"
+                f"                           ops::attrs<{struct}>(context.attributes).keepdims != 0,"
+                "\n                           &out_types[0])")
+    return (f"\nStatus infer_{op.name}(const InferContext& context, "
+            f"std::span<TensorType> out_types) {{\n  return {call};\n}}\n")
+
+
+_EVALUATORS_TOP = """\
+// SPDX-License-Identifier: Apache-2.0
+//
+// Generated from ops/defs; edits are lost. The oracle's function for every operator.
+#include "backplane/ops/attributes.h"
+#include "ops/oracle/evaluators.hpp"
+
+namespace bp::ops {
+
+"""
+
+
+def evaluators_source(operators):
+    parts = [_EVALUATORS_TOP]
+    parts += sorted({f"void evaluate_{op.oracle}(const OracleCall& call);\n" for op in operators})
+    parts.append("\nnamespace {\n\nconstexpr OracleRow kRows[] = {\n")
+    parts += [f"    {{BP_OP_{op.name.upper()}, evaluate_{op.oracle}}},\n" for op in operators]
+    parts.append("};\n\n}  // namespace\n\n")
+    parts.append("std::span<const OracleRow> all_evaluators() { return kRows; }\n\n")
+    parts.append("}  // namespace bp::ops\n")
+    return "".join(parts)
 
 
 def camel(name):
@@ -132,8 +180,9 @@ def _attr_default(op, attribute):
 
 def _schema(op):
     size = f"sizeof(bp_attrs_{op.name})" if op.attributes else "0"
-    view = f"ops::view_{op.name}" if op.view else "nullptr"
-    decompose = f"ops::decompose_{op.name}" if op.decompose else "nullptr"
+    infer = f"{'ops::' if op.infer == source.OWN else ''}infer_{op.name}"
+    view = f"ops::view_{op.view}" if op.view else "nullptr"
+    decompose = f"ops::decompose_{op.decompose}" if op.decompose else "nullptr"
     return (
         f'    {{.name = "{op.name}", .id = BP_OP_{op.name.upper()}, .version = {op.version},\n'
         f"     .type_vars = {_span(op, 'TypeVars', op.types)}, "
@@ -142,5 +191,5 @@ def _schema(op):
         f"     .attrs = {_span(op, 'Attrs', op.attributes)}, .attrs_bytes = {size},\n"
         f"     .primitive = {_bool(op.primitive)}, .extents = {_bool(op.extents)}, "
         f".constant = {_bool(op.constant)},\n"
-        f"     .infer = ops::infer_{op.name}, .view = {view},\n     .decompose = {decompose}}},\n"
+        f"     .infer = {infer}, .view = {view},\n     .decompose = {decompose}}},\n"
     )

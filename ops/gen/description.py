@@ -20,11 +20,11 @@ def _operator(op):
         "id": op.id,
         "version": op.version,
         "family": op.family,
-        "onnx": op.onnx,
+        "onnx": _onnx_name(op),
         "doc": op.doc,
         "primitive": op.primitive,
-        "view": op.view,
-        "decompose": op.decompose,
+        "view": bool(op.view),
+        "decompose": bool(op.decompose),
         "extents": op.extents,
         "constant": op.constant,
         "types": [{"name": v.name, "dtypes": v.dtypes} for v in op.types],
@@ -40,6 +40,10 @@ def _operator(op):
             for a, offset in members
         ],
     }
+
+
+def _onnx_name(op):
+    return op.onnx[0].op if op.onnx else ""
 
 
 def _argument(argument):
@@ -58,7 +62,7 @@ def reference(operators):
     lines = [
         "# Operators",
         "",
-        "Generated from `ops/ops.yaml`. \"How\" says what a device without its own kernel gets:",
+        "Generated from `ops/defs`. \"How\" says what a device without its own kernel gets:",
         "what decomposes is run as several operators, the rest on the host device; a view needs no",
         "kernel where strides can express it. Devices are expected to have the primitives.",
         "",
@@ -67,7 +71,7 @@ def reference(operators):
     ]
     for op in operators:
         lines.append(
-            f"| {op.id} | [`{op.name}`](#{op.name}) | {op.onnx} | {_how(op)} | {_cell(op.doc)} |"
+            f"| {op.id} | [`{op.name}`](#{op.name}) | {_onnx_name(op)} | {_how(op)} | {_cell(op.doc)} |"
         )
     for op in operators:
         lines += _section(op)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns ops.yaml into everything that restates it: generate.py SOURCE OUTPUT_FOLDER.
+"""Turns ops/defs into everything that restates it: generate.py FOLDER RECORD OUTPUT_FOLDER, where
+RECORD is the file of ids that are fixed (record.py).
 
 A file whose content stays the same is left untouched, so nothing that includes it is rebuilt.
 """
@@ -12,17 +13,30 @@ import c_code
 import cpp_api
 import cpp_code
 import description
+import onnx_code
+import record
 import source
 
-# Where each output goes below the folder; ops/CMakeLists.txt names the same files.
+# Where each output goes below the folder, besides one header per family; ops/CMakeLists.txt names
+# the same files.
 OUTPUTS = {
     "include/backplane/ops/attributes.h": c_code.attributes_header,
     "include/backplane/ops.h": c_code.calls_header,
     "include/backplane/ops.hpp": cpp_api.calls_header,
     "ops/schemas.cpp": cpp_code.schemas_source,
+    "ops/evaluators.cpp": cpp_code.evaluators_source,
+    "ops/onnx_rules.cpp": onnx_code.rules_source,
     "ops/operators.md": description.reference,
     "ops/ops.json": description.ops_json,
 }
+
+
+def texts_of(operators):
+    """Every output by its path."""
+    texts = {name: make(operators) for name, make in OUTPUTS.items()}
+    for family in c_code.families(operators):
+        texts[f"include/backplane/ops/{family}.h"] = c_code.family_header(family, operators)
+    return texts
 
 
 def write_if_changed(path, text):
@@ -34,13 +48,15 @@ def write_if_changed(path, text):
 
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("source", help="ops.yaml")
+    parser.add_argument("source", help="the folder of rows, ops/defs")
+    parser.add_argument("record", type=pathlib.Path, help="ops/record.json")
     parser.add_argument("folder", type=pathlib.Path, help="where the generated files go")
     options = parser.parse_args(arguments)
     try:
-        operators = source.read_source(options.source)
+        operators = source.read_folder(options.source)
+        record.check(operators, record.read(options.record))
         # All texts first: an error leaves no half-written set behind.
-        texts = {name: make(operators) for name, make in OUTPUTS.items()}
+        texts = texts_of(operators)
     except (source.SourceError, OSError) as error:
         print(f"generate.py: {error}", file=sys.stderr)
         return 1

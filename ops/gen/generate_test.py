@@ -8,18 +8,25 @@ import tempfile
 import unittest
 
 import c_code
+import cpp_code
 import description
 import generate
+import onnx_code
+import record
 import source
 
+# types.yaml, a line that separates, and nn.yaml.
 GOOD = """
 groups:
   float: [f16, f32]
   any: [float, bool]
+--- nn.yaml
 operators:
   - op: scale
     id: 3
-    family: nn
+    onnx:
+      - {op: Scale, since: 7, attributes: {factor: factor, spatial: {must_be: 1}, how: {read: str}}}
+      - {op: Scale, since: 9, inputs: [1, any], convert: scale, attributes: {seed: {ignored: int}}}
     doc: y = x times something
     types: {T: float}
     inputs: [{name: x, id: 1, type: T}, {name: b, id: 2, type: T, optional: true}]
@@ -31,24 +38,68 @@ operators:
       - {name: steps, id: 4, type: i64s, default: [1, -9223372036854775808], since: 2}
   - op: twin
     id: 7
-    family: nn
+    onnx: Twin
     doc: y = x
     types: {T: any}
     inputs: [{name: x, id: 1, type: T}]
     outputs: [{name: y, id: 1, type: T}]
+    like: x
+    oracle: copy
+  - op: total
+    id: 8
+    doc: the sum
+    types: {T: float}
+    inputs: [{name: x, id: 1, type: T}]
+    outputs: [{name: y, id: 1, type: T}]
+    infer: reduce
+    decompose: own
+    attributes: [{name: axes, id: 1, type: i64s}, {name: keepdims, id: 2, type: bool, default: true}]
+  - op: mix
+    id: 9
+    doc: a, b and c
+    types: {T: float}
+    inputs: [{name: a, id: 1, type: T}, {name: b, id: 2, type: T}, {name: c, id: 3, type: T}]
+    outputs: [{name: y, id: 1, type: T}]
+    infer: broadcast
 """
+
+
+def texts(text):
+    """The files that GOOD, or an edit of it, stands for."""
+    types, rows = text.split("--- nn.yaml")
+    return {"types.yaml": types, "nn.yaml": rows}
+
+
+def parse(text):
+    return source.parse_files(texts(text))
 
 # Each edit of GOOD (old text, new text), and words that the error must have.
 BAD = {
     "unknown key of the file": (("groups:", "extra: 1\ngroups:"), ["unknown key 'extra'"]),
-    "unknown key of an operator": (("family: nn", "famly: nn"), ["'scale'", "'famly'"]),
+    "unknown key of a family's file": (("operators:", "more: 1\noperators:"),
+                                       ["nn.yaml", "'more'"]),
+    "unknown key of an operator": (("    like: x", "    likes: x"), ["'twin'", "'likes'"]),
+    "unknown key of an onnx row": (("since: 9", "until: 9"), ["'scale'", "row 2", "'until'"]),
+    "unknown use of an onnx attribute": (("{read: str}", "{reads: str}"), ["'how'", "'reads'"]),
+    "unknown type of an onnx attribute": (("{read: str}", "{read: text}"), ["'how'", "'text'"]),
+    "onnx attribute of a field that is not there": (("factor: factor", "factor: faktor"),
+                                                    ["'factor'", "'faktor'", "'scale'"]),
+    "onnx rows of one operator set": (("since: 9", "since: 7"), ["'Scale'", "two rows", "7"]),
+    "onnx row before the oldest set": (("op: Scale, since: 7", "op: Scale, since: 6"),
+                                       ["'Scale'", "6"]),
+    "onnx inputs of a wrong form": (("[1, any]", "[2, 1]"), ["'Scale'", "[2, 1]"]),
+    "unknown inference rule": (("infer: broadcast", "infer: brodcast"), ["'mix'", "'brodcast'"]),
+    "like of no input": (("like: x", "like: z"), ["'twin'", "'z'"]),
+    "infer and like": (("like: x", "like: x\n    infer: own"), ["'twin'", "exclude"]),
+    "reduce without its attributes": (("keepdims, id: 2", "keep, id: 2"), ["'total'", "keepdims"]),
+    "function of a wrong name": (("oracle: copy", "oracle: Copy"), ["'twin'", "'Copy'"]),
     "unknown key of an input": (("type: T, optional", "type: T, optinal"), ["'b'", "'optinal'"]),
     "unknown key of an attribute": (('doc: "one each"', "docs: x"), ["'sizes'", "'docs'"]),
     "missing key": (("    doc: y = x times something\n", ""), ["'scale'", "'doc' is missing"]),
     "empty doc": (("y = x times something", '" "'), ["'scale'", "'doc' is empty"]),
     "duplicate key": (("id: 3", "id: 3\n    id: 4"), ["duplicate key 'id'"]),
     "duplicate operator name": (("op: twin", "op: scale"), ["'scale'", "already taken"]),
-    "operator ids not growing": (("id: 7", "id: 3"), ["'twin'", "id 3", "go to the end"]),
+    "operator id of another": (("id: 7", "id: 3"), ["'twin'", "id 3", "'scale'"]),
     "operator id of wrong type": (("id: 7", 'id: "7"'), ["'twin'", "'id'", "int"]),
     "operator id that is a bool": (("id: 7", "id: true"), ["'twin'", "'id'", "int"]),
     "operator id out of range": (("id: 7", "id: 0"), ["'twin'", "out of range"]),
@@ -91,6 +142,7 @@ BAD = {
         ("outputs: [{name: y, id: 1, type: T}]\n    attr",
          "outputs: [{name: x, id: 1, type: T}]\n    attr"), ["'x'", "input and an output"]),
     "no inputs": (("inputs: [{name: x, id: 1, type: T}]\n", "inputs: []\n"), ["'twin'"]),
+    "no operators": ((GOOD[GOOD.index("operators:"):], "operators: []\n"), ["nn.yaml", "none"]),
     "not YAML": (("groups:", "groups: ]"), ["not YAML"]),
     "not a map": (("groups:", "- groups:"), []),
 }
@@ -98,7 +150,7 @@ BAD = {
 
 class SourceTest(unittest.TestCase):
     def test_good_source_is_read(self):
-        scale, twin = source.parse_source(GOOD)
+        scale, twin, _, _ = parse(GOOD)
         self.assertEqual((scale.name, scale.id, scale.version), ("scale", 3, 2))
         self.assertEqual(scale.types[0].dtypes, ["f16", "f32"])
         self.assertEqual([a.required for a in scale.attributes], [True, False, False, False])
@@ -110,38 +162,71 @@ class SourceTest(unittest.TestCase):
             with self.subTest(title):
                 self.assertIn(old, GOOD)
                 with self.assertRaises(source.SourceError) as caught:
-                    source.parse_source(GOOD.replace(old, new, 1))
+                    parse(GOOD.replace(old, new, 1))
                 for word in words:
                     self.assertIn(word, str(caught.exception))
 
 
 class OutputTest(unittest.TestCase):
     def test_defaults_become_c(self):
-        text = c_code.attributes_header(source.parse_source(GOOD))
+        text = c_code.family_header("nn", parse(GOOD))
         self.assertIn("#define BP_OP_SCALE 3u", text)
         self.assertIn("result.factor = 2.5;", text)
         self.assertIn('result.mode.ptr = "a\\042b";', text)
         self.assertIn("steps_default[] = {INT64_C(1), INT64_MIN};", text)
         self.assertIn("sizeof(bp_attrs_scale) == 64", text)
         self.assertNotIn("bp_attrs_twin", text)
+        self.assertIn('#include "backplane/ops/nn.h"', c_code.attributes_header(parse(GOOD)))
+
+    def test_family_headers_hold_their_own_operators_only(self):
+        files = texts(GOOD)
+        first, second = files["nn.yaml"].split("  - op: twin")
+        files |= {"nn.yaml": first, "other.yaml": "operators:\n  - op: twin" + second}
+        operators = source.parse_files(files)
+        self.assertEqual([op.name for op in operators], ["scale", "twin", "total", "mix"])
+        self.assertNotIn("TOTAL", c_code.family_header("nn", operators))
+        self.assertIn("bp_attrs_total", c_code.family_header("other", operators))
+
+    def test_rules_become_inference_and_evaluators(self):
+        schemas = cpp_code.schemas_source(parse(GOOD))
+        self.assertIn("ops::like_input(context, 0, &out_types[0])", schemas)
+        self.assertIn("\"inputs 'a', 'b' and 'c'\"", schemas)
+        self.assertIn("Status infer_scale(", schemas.split("namespace {")[0])
+        self.assertNotIn("Status infer_mix(", schemas.split("namespace {")[0])
+        self.assertIn(".decompose = ops::decompose_total", schemas)
+        evaluators = cpp_code.evaluators_source(parse(GOOD))
+        self.assertIn("{BP_OP_TWIN, evaluate_copy}", evaluators)
+        self.assertIn("{BP_OP_MIX, evaluate_mix}", evaluators)
+
+    def test_onnx_rows_become_rules(self):
+        rules = onnx_code.rules_source(parse(GOOD))
+        self.assertIn('{"factor", kFloat, Use::kField, "factor"}', rules)
+        self.assertIn('{"spatial", kInt, Use::kMustBe, {}, INT64_C(1)}', rules)
+        self.assertIn('{"Scale", 7, 8, 1, 2, "scale", kScale7, nullptr}', rules)
+        self.assertIn('{"Scale", 9, kAnyLater, 1, SIZE_MAX, "scale", kScale9, convert_scale}', rules)
+        self.assertIn('{"Twin", 7, kAnyLater, 1, 1, "twin", {}, nullptr}', rules)
 
     def test_json_has_everything(self):
-        tree = json.loads(description.ops_json(source.parse_source(GOOD)))
+        tree = json.loads(description.ops_json(parse(GOOD)))
         scale = tree["operators"][0]
         self.assertEqual(scale["attributes_bytes"], 64)
         self.assertEqual([a["offset_bytes"] for a in scale["attributes"]], [8, 24, 32, 48])
         self.assertEqual(scale["attributes"][3]["since"], 2)
 
-    def run_generator(self, folder, text):
-        path = pathlib.Path(folder) / "ops.yaml"
-        path.write_text(text, encoding="utf-8")
-        return generate.main([str(path), str(pathlib.Path(folder) / "out")])
+    def run_generator(self, folder, text, recorded="{}"):
+        defs = pathlib.Path(folder) / "defs"
+        defs.mkdir(exist_ok=True)
+        for name, content in texts(text).items():
+            (defs / name).write_text(content, encoding="utf-8")
+        path = pathlib.Path(folder) / "record.json"
+        path.write_text(f'{{"operators": {recorded}}}', encoding="utf-8")
+        return generate.main([str(defs), str(path), str(pathlib.Path(folder) / "out")])
 
     def test_unchanged_files_are_left_alone(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(self.run_generator(folder, GOOD), 0)
             files = [p for p in (pathlib.Path(folder) / "out").rglob("*") if p.is_file()]
-            self.assertEqual(len(files), len(generate.OUTPUTS))
+            self.assertEqual(len(files), len(generate.OUTPUTS) + 1)  # and one family
             for path in files:
                 os.utime(path, (1, 1))
             self.assertEqual(self.run_generator(folder, GOOD), 0)
@@ -151,6 +236,84 @@ class OutputTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(self.run_generator(folder, GOOD.replace("id: 7", "id: 3")), 1)
             self.assertFalse((pathlib.Path(folder) / "out").exists())
+
+    def test_contradicted_record_writes_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            recorded = json.dumps(record.of(parse(GOOD)))
+            self.assertEqual(self.run_generator(folder, GOOD, recorded), 0)
+            text = GOOD.replace("id: 9\n    doc", "id: 10\n    doc")
+            self.assertEqual(self.run_generator(folder, text, recorded), 1)
+
+
+# Each edit of GOOD that contradicts its record, and words that the error must have.
+BROKEN = {
+    "operator id changed": (("id: 7\n", "id: 11\n"), ["'twin'", "id 11", "7"]),
+    "operator removed": (("  - op: twin\n    id: 7", "  - op: fresh\n    id: 10"), ["'twin'", "missing"]),
+    "id reused": (("  - op: twin\n", "  - op: fresh\n"), ["'twin'", "missing"]),
+    "attribute removed": (
+        ("      - {name: steps, id: 4, type: i64s, default: [1, -9223372036854775808], since: 2}\n",
+         ""), ["'scale'", "attribute 'steps'", "missing"]),
+    "attribute renamed": (("name: mode", "name: modes"), ["'mode'", "name", "'modes'"]),
+    "attribute of another type": (("sizes, id: 1, type: i64s", "sizes, id: 1, type: str"),
+                                  ["'sizes'", "type is 'str'", "'i64s'"]),
+    "attribute with another default": (("default: 2.5", "default: 3.5"), ["'factor'", "3.5"]),
+    "since moved": (("since: 2", "since: 3"), ["'steps'", "since is 3", "2"]),
+    "since in the past": (
+        ("since: 2}", "since: 2}\n      - {name: late, id: 5, type: i64, default: 0, since: 2}"),
+        ["'late'", "since 2", "version 2"]),
+    "input that is optional no more": (("type: T, optional: true", "type: T"),
+                                       ["'scale'", "input 'b'", "optional"]),
+    "output of another type": (
+        ("outputs: [{name: y, id: 1, type: T}]\n    like", "outputs: [{name: y, id: 1, type: f32}]\n"
+         "    like"), ["'twin'", "output 'y'", "'f32'"]),
+}
+
+
+class RecordTest(unittest.TestCase):
+    def setUp(self):
+        self.recorded = record.of(parse(GOOD))
+
+    def test_equal_and_appended_rows_are_taken(self):
+        record.check(parse(GOOD), self.recorded)
+        record.check(parse(GOOD), {})
+        later = "since: 2}\n      - {name: late, id: 5, type: i64, default: 0, since: 3}"
+        record.check(parse(GOOD.replace("since: 2}", later)), self.recorded)
+        # Which dtypes a variable stands for may grow.
+        record.check(parse(GOOD.replace("[f16, f32]", "[f16, f32, f64]")), self.recorded)
+
+    def test_contradictions_are_refused_by_name(self):
+        for title, ((old, new), words) in BROKEN.items():
+            with self.subTest(title):
+                self.assertIn(old, GOOD)
+                with self.assertRaises(source.SourceError) as caught:
+                    record.check(parse(GOOD.replace(old, new, 1)), self.recorded)
+                for word in words:
+                    self.assertIn(word, str(caught.exception))
+
+    def test_new_operators_take_new_ids(self):
+        del self.recorded["twin"]
+        with self.assertRaisesRegex(source.SourceError, "'twin': id 7 is below .* 9"):
+            record.check(parse(GOOD), self.recorded)
+        self.recorded["gone"] = self.recorded["mix"] | {"id": 7}
+        with self.assertRaisesRegex(source.SourceError, "'gone'.*missing"):
+            record.check(parse(GOOD), self.recorded)
+
+    def test_append_adds_and_never_changes(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for file, content in texts(GOOD).items():
+                (folder / file).write_text(content, encoding="utf-8")
+            path = folder / "record.json"
+            path.write_text('{"operators": {}}', encoding="utf-8")
+            self.assertEqual(record.main([name, str(path)]), 1)
+            self.assertEqual(record.main(["--append", name, str(path)]), 0)
+            self.assertEqual(record.main([name, str(path)]), 0)
+            self.assertEqual(record.read(path), self.recorded)
+            before = path.read_text(encoding="utf-8")
+            (folder / "nn.yaml").write_text(texts(GOOD)["nn.yaml"].replace("id: 7", "id: 12"),
+                                            encoding="utf-8")
+            self.assertEqual(record.main(["--append", name, str(path)]), 1)
+            self.assertEqual(path.read_text(encoding="utf-8"), before)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads ops.yaml strictly into plain objects.
+"""Reads ops/defs strictly into plain objects.
 
-Everything that is generated, and every plugin built against it, trusts this file: ids are fixed for
+Everything that is generated, and every plugin built against it, trusts these files: ids are fixed for
 ever and lists only grow at their end. So a slip (an unknown key, an id out of order, a default of
 the wrong type) is an error that names the row, never a guess.
 """
 
 import dataclasses
 import math
+import pathlib
 import re
 
 import yaml
+
+import onnx_source
 
 # Codes stand in device_api/include/backplane/types.h; generated code uses the header's macros.
 DTYPES = (
@@ -78,16 +81,19 @@ class Operator:
     id: int
     family: str
     doc: str
-    onnx: str
     primitive: bool
-    view: bool
-    decompose: bool
     extents: bool
     constant: bool
     types: list
     inputs: list
     outputs: list
     attributes: list
+    onnx: list  # OnnxRow
+    infer: str  # a key of INFER_RULES, or OWN
+    like: str  # the input whose sizes the output has, for infer "like"
+    view: str  # view_<name> is the function; empty: never a view
+    oracle: str  # evaluate_<name>
+    decompose: str  # decompose_<name>; empty: none
 
     @property
     def version(self):
@@ -110,45 +116,72 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def read_source(path):
-    """The operators of a file, in order. Raises SourceError, with the file's name in front."""
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+TYPES_FILE = "types.yaml"
+
+
+def read_folder(folder):
+    """The operators of a folder, by id. Each file but types.yaml is a family. Raises SourceError,
+    with the file's name in front."""
+    paths = sorted(pathlib.Path(folder).glob("*.yaml"))
+    return parse_files({path.name: path.read_text(encoding="utf-8") for path in paths})
+
+
+def parse_files(texts):
+    """read_folder for texts by file name."""
+    if TYPES_FILE not in texts:
+        raise SourceError(f"{TYPES_FILE}: missing beside {', '.join(texts) or 'nothing'}")
+    groups = _in_file(TYPES_FILE, lambda: _parse_groups(texts[TYPES_FILE]))
+    operators = []
+    for name, text in texts.items():
+        if name != TYPES_FILE:
+            family = name.removesuffix(".yaml")
+            operators += _in_file(name, lambda: _parse_family(text, family, groups))
+    _check_operators(operators)
+    onnx_source.settle_ranges(operators, SourceError)
+    return sorted(operators, key=lambda op: op.id)
+
+
+def _in_file(name, parse):
     try:
-        return parse_source(text)
+        return parse()
     except SourceError as error:
-        raise SourceError(f"{path}: {error}") from None
+        raise SourceError(f"{name}: {error}") from None
 
 
-def parse_source(text):
+def _load(text):
     try:
-        tree = yaml.load(text, Loader=_Loader)
+        return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         raise SourceError(f"not YAML: {error}") from None
-    _take(tree, "the file", required={"groups": dict, "operators": list})
-    groups = _read_groups(tree["groups"])
-    operators = []
-    for index, row in enumerate(tree["operators"]):
-        operators.append(_read_operator(row, f"operator number {index + 1}", groups))
-    _check_operator_list(operators)
-    return operators
 
 
-def _check_operator_list(operators):
-    if not operators:
+def _parse_groups(text):
+    tree = _load(text)
+    _take(tree, "the file", required={"groups": dict})
+    return _read_groups(tree["groups"])
+
+
+def _parse_family(text, family, groups):
+    _check_name(family, "the file's name")
+    tree = _load(text)
+    _take(tree, "the file", required={"operators": list})
+    if not tree["operators"]:
         raise SourceError("operators: there are none")
-    names = set()
-    newest = None
+    return [_read_operator(row, f"operator number {index + 1}", family, groups)
+            for index, row in enumerate(tree["operators"])]
+
+
+def _check_operators(operators):
+    names, ids = set(), {}
     for op in operators:
+        where = f"operator '{op.name}'"
         if op.name in names:
-            raise SourceError(f"operator '{op.name}': the name is already taken")
+            raise SourceError(f"{where}: the name is already taken")
+        if op.id in ids:
+            raise SourceError(f"{where}: id {op.id} is that of '{ids[op.id]}'; "
+                              "a new operator needs a new id")
         names.add(op.name)
-        if newest is not None and op.id <= newest.id:
-            raise SourceError(
-                f"operator '{op.name}': id {op.id} comes after id {newest.id} of '{newest.name}'; "
-                "new operators go to the end, with a new id"
-            )
-        newest = op
+        ids[op.id] = op.name
 
 
 def _take(row, where, required, optional=None):
@@ -163,7 +196,9 @@ def _take(row, where, required, optional=None):
             raise SourceError(f"{where}: unknown key '{key}'; known are {known}")
         # bool is an int to Python, and never to us.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise SourceError(f"{where}: '{key}' must be of type {kind.__name__}, found {value!r}")
+            kinds = kind if isinstance(kind, tuple) else (kind,)
+            names = " or ".join(each.__name__ for each in kinds)
+            raise SourceError(f"{where}: '{key}' must be of type {names}, found {value!r}")
     for key in required:
         if key not in row:
             raise SourceError(f"{where}: '{key}' is missing")
@@ -208,24 +243,28 @@ def _check_text(row, where, *keys):
             raise SourceError(f"{where}: '{key}' is empty")
 
 
-_OPERATOR_FLAGS = ("primitive", "view", "decompose", "extents", "constant")
+_OPERATOR_FLAGS = ("primitive", "extents", "constant")
+# Rules that several operators share; each is a function of ops/infer/rules.hpp. Every operator with
+# another rule has its own function infer_<operator> in the folder of its family.
+INFER_RULES = ("broadcast", "reduce")
+OWN = "own"
+LIKE = "like"
 
 
-def _read_operator(row, where, groups):
+def _read_operator(row, where, family, groups):
     if isinstance(row, dict) and isinstance(row.get("op"), str):
         where = f"operator '{row['op']}'"
     _take(
         row,
         where,
         required={
-            "op": str, "id": int, "family": str, "doc": str,
-            "types": dict, "inputs": list, "outputs": list,
+            "op": str, "id": int, "doc": str, "types": dict, "inputs": list, "outputs": list,
         },
-        optional={"onnx": str, "attributes": list} | dict.fromkeys(_OPERATOR_FLAGS, bool),
+        optional={"onnx": (str, list), "attributes": list, "infer": str, "like": str, "view": str,
+                  "oracle": str, "decompose": str} | dict.fromkeys(_OPERATOR_FLAGS, bool),
     )
     _check_name(row["op"], where)
-    _check_name(row["family"], f"{where}, family")
-    _check_text(row, where, "doc", "onnx")
+    _check_text(row, where, "doc")
     if not 0 < row["id"] < 2**32:
         raise SourceError(f"{where}: id {row['id']} is out of range")
     types = []
@@ -237,14 +276,46 @@ def _read_operator(row, where, groups):
     inputs = [_read_argument(r, where, "input", i) for i, r in enumerate(row["inputs"])]
     outputs = [_read_argument(r, where, "output", i) for i, r in enumerate(row["outputs"])]
     op = Operator(
-        name=row["op"], id=row["id"], family=row["family"], doc=row["doc"].strip(),
-        onnx=row.get("onnx", ""), types=types, inputs=inputs, outputs=outputs,
-        attributes=attributes, **{flag: row.get(flag, False) for flag in _OPERATOR_FLAGS},
+        name=row["op"], id=row["id"], family=family, doc=row["doc"].strip(), types=types,
+        inputs=inputs, outputs=outputs, attributes=attributes, onnx=[],
+        infer=LIKE if "like" in row else row.get("infer", OWN), like=row.get("like", ""),
+        view=_function_of(row, "view", where), decompose=_function_of(row, "decompose", where),
+        oracle=_function_of({"oracle": OWN} | row, "oracle", where),
+        **{flag: row.get(flag, False) for flag in _OPERATOR_FLAGS},
     )
     _check_lists(op, where)
     _check_types(op, where)
     _check_flags(op, where)
+    _check_inference(op, row, where)
+    reader = onnx_source.OnnxReader(_take, SourceError)
+    op.onnx = reader.rows(row.get("onnx", []), op, where)
     return op
+
+
+def _function_of(row, key, where):
+    """What stands behind view_, evaluate_ or decompose_: the operator's name for `own`."""
+    name = row.get(key, "")
+    if key in row and not NAME.fullmatch(name):
+        raise SourceError(f"{where}: {key} '{name}' is not a lower-case name")
+    return row["op"] if name == OWN else name
+
+
+def _check_inference(op, row, where):
+    if "infer" in row and "like" in row:
+        raise SourceError(f"{where}: infer and like exclude each other")
+    if op.infer == LIKE and op.like not in [argument.name for argument in op.inputs]:
+        raise SourceError(f"{where}: like '{op.like}' is not an input")
+    if op.infer not in (*INFER_RULES, LIKE, OWN):
+        raise SourceError(f"{where}: infer '{op.infer}'; known are {', '.join(INFER_RULES)}, {OWN}")
+    if op.infer != OWN and (len(op.outputs) != 1 or any(a.host for a in op.inputs)):
+        raise SourceError(f"{where}: infer '{op.infer}' is for one output and no host input")
+    if op.infer == "broadcast" and any(a.optional or a.variadic for a in op.inputs):
+        raise SourceError(f"{where}: infer 'broadcast' is for a fixed number of inputs")
+    if op.infer == "reduce":
+        types = {attribute.name: attribute.type for attribute in op.attributes}
+        if types.get("axes") != "i64s" or types.get("keepdims") != "bool":
+            raise SourceError(f"{where}: infer 'reduce' needs the attributes axes (i64s) and "
+                              "keepdims (bool)")
 
 
 def _row_where(row, where, kind, index):

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "backplane/ops/attributes.h"
+#include "backplane/types.h"
 #include "core/base/dims.hpp"
 #include "core/base/status.hpp"
 #include "core/op/schema.hpp"

@@ -125,19 +125,13 @@ class NodeImport {
   ValueId output_ = kNoValue;
 };
 
+/// Every rule, by ONNX name and then operator set; generated from the rows of ops/defs, which also
+/// name the converters (convert_<name>, in this folder).
+std::span<const OpRule> all_rules();
+
 /// The rule for an operator of the default domain. UNSUPPORTED, with the nearest name or the
 /// operator sets that have it, if there is none.
 Result<const OpRule*> find_rule(std::string_view op_type, int64_t opset);
-
-// Converters that need more than a rule.
-Status convert_conv(NodeImport* node);
-Status convert_max_pool(NodeImport* node);
-Status convert_cast(NodeImport* node);
-Status convert_constant(NodeImport* node);
-Status convert_dropout(NodeImport* node);
-Status convert_max(NodeImport* node);
-Status convert_reduction(NodeImport* node);          // axes as an input
-Status convert_softmax_of_matrix(NodeImport* node);  // before operator set 13
 
 }  // namespace bp::onnx
 

@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_OPS_ORACLE_EVALUATORS_HPP
 #define BACKPLANE_OPS_ORACLE_EVALUATORS_HPP
 
+#include <cstring>
 #include <limits>
 #include <span>
 #include <type_traits>
@@ -26,29 +27,12 @@ struct OracleCall {
 };
 using OracleFn = void (*)(const OracleCall& call);
 
-void evaluate_add(const OracleCall& call);
-void evaluate_sub(const OracleCall& call);
-void evaluate_mul(const OracleCall& call);
-void evaluate_div(const OracleCall& call);
-void evaluate_max(const OracleCall& call);
-void evaluate_relu(const OracleCall& call);
-void evaluate_exp(const OracleCall& call);
-void evaluate_sqrt(const OracleCall& call);
-void evaluate_reciprocal(const OracleCall& call);
-void evaluate_cast(const OracleCall& call);
-void evaluate_matmul(const OracleCall& call);
-void evaluate_gemm(const OracleCall& call);
-void evaluate_conv(const OracleCall& call);
-void evaluate_max_pool(const OracleCall& call);
-void evaluate_batch_norm(const OracleCall& call);
-void evaluate_softmax(const OracleCall& call);
-void evaluate_reduce_max(const OracleCall& call);
-void evaluate_reduce_sum(const OracleCall& call);
-void evaluate_copy(const OracleCall& call);  // reshape, flatten, identity
-void evaluate_transpose(const OracleCall& call);
-void evaluate_constant(const OracleCall& call);
-void evaluate_gather(const OracleCall& call);
-void evaluate_non_zero(const OracleCall& call);
+struct OracleRow {
+  uint32_t op;
+  OracleFn evaluate;
+};
+/// One row per operator; generated from ops/defs, which names each function.
+std::span<const OracleRow> all_evaluators();
 
 // --- number types
 // ---------------------------------------------------------------------------------
@@ -163,6 +147,14 @@ inline int64_t broadcast_index(const Dims& sizes, const Dims& at) {
     index = index * sizes[i] + (sizes[i] == 1 ? 0 : at[skipped + i]);
   }
   return index;
+}
+
+/// Copies the bytes of one element; both tensors have one dtype.
+inline void copy_element(const OracleTensor& from, int64_t from_index, OracleTensor* to,
+                         int64_t to_index) {
+  const auto bytes = static_cast<int64_t>(dtype_bits(from.dtype) / 8);
+  std::memcpy(to->bytes.data() + to_index * bytes, from.bytes.data() + from_index * bytes,
+              static_cast<size_t>(bytes));
 }
 
 }  // namespace bp::ops

@@ -11,41 +11,8 @@
 namespace bp {
 namespace {
 
-struct OracleRow {
-  uint32_t op;
-  ops::OracleFn evaluate;
-};
-
-constexpr OracleRow kRows[] = {
-    {BP_OP_CONV, ops::evaluate_conv},
-    {BP_OP_BATCH_NORM, ops::evaluate_batch_norm},
-    {BP_OP_MAX_POOL, ops::evaluate_max_pool},
-    {BP_OP_GEMM, ops::evaluate_gemm},
-    {BP_OP_MATMUL, ops::evaluate_matmul},
-    {BP_OP_RELU, ops::evaluate_relu},
-    {BP_OP_SOFTMAX, ops::evaluate_softmax},
-    {BP_OP_ADD, ops::evaluate_add},
-    {BP_OP_SUB, ops::evaluate_sub},
-    {BP_OP_MUL, ops::evaluate_mul},
-    {BP_OP_DIV, ops::evaluate_div},
-    {BP_OP_MAX, ops::evaluate_max},
-    {BP_OP_EXP, ops::evaluate_exp},
-    {BP_OP_SQRT, ops::evaluate_sqrt},
-    {BP_OP_RECIPROCAL, ops::evaluate_reciprocal},
-    {BP_OP_REDUCE_MAX, ops::evaluate_reduce_max},
-    {BP_OP_REDUCE_SUM, ops::evaluate_reduce_sum},
-    {BP_OP_RESHAPE, ops::evaluate_copy},
-    {BP_OP_FLATTEN, ops::evaluate_copy},
-    {BP_OP_TRANSPOSE, ops::evaluate_transpose},
-    {BP_OP_GATHER, ops::evaluate_gather},
-    {BP_OP_NON_ZERO, ops::evaluate_non_zero},
-    {BP_OP_CAST, ops::evaluate_cast},
-    {BP_OP_CONSTANT, ops::evaluate_constant},
-    {BP_OP_IDENTITY, ops::evaluate_copy},
-};
-
 ops::OracleFn find_evaluator(uint32_t op) {
-  for (const OracleRow& row : kRows) {
+  for (const ops::OracleRow& row : ops::all_evaluators()) {
     if (row.op == op) return row.evaluate;
   }
   return nullptr;

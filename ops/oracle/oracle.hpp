@@ -21,7 +21,7 @@ namespace bp {
 /// exact modulo 2^bits. Outputs of data-dependent size have their real size; an index out of range
 /// is clamped, as kernels do. Any thread.
 /// Errors: what infer_types says; INVALID_ARGUMENT for bytes that do not match an input's sizes;
-/// UNSUPPORTED for an operator that is not in ops.yaml.
+/// UNSUPPORTED for an operator that is not in ops/defs.
 Status evaluate(const OpSchema& schema, std::span<const OracleTensor> inputs,
                 const void* attributes, std::vector<OracleTensor>* out_outputs);
 

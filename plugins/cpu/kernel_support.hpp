@@ -14,7 +14,6 @@
 #include <span>
 
 #include "backplane/device_api.h"
-#include "backplane/ops/attributes.h"
 #include "backplane/sdk/sdk.hpp"
 #include "device.hpp"
 

@@ -34,7 +34,7 @@ class SampleTree(unittest.TestCase):
         self.add("device_api/include/backplane/types.h", HEAD + "#include <stdint.h>\n")
         self.add("core/base/status.hpp", HEAD + "#include <backplane/types.h>\n#include <string>\n")
         self.add("core/plugin/loader.cpp", HEAD + '#include "core/base/status.hpp"\nint chip();\n')
-        self.add("ops/ops.yaml", "#" + HEAD[2:] + "operators:\n  - op: conv\n")
+        self.add("ops/defs/nn.yaml", "#" + HEAD[2:] + "operators:\n  - op: conv\n")
         self.add("ops/infer.cpp", HEAD + '#include "core/base/status.hpp"\n')
         self.add("plugins/npu/npu.cpp",
                  HEAD + '#include <backplane/types.h>\n#include "queue.hpp"\n')

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backplane/ops/nn.h"
 #include "element.hpp"
 #include "kernels/kernel_list.hpp"
 

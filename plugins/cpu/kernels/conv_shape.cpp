@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "backplane/ops/nn.h"
+
 namespace bp::cpu {
 namespace {
 

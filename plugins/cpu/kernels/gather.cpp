@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "backplane/ops/indexing.h"
 #include "kernels/kernel_list.hpp"
 
 namespace bp::cpu {

@@ -5,6 +5,7 @@
 // summed in f32, integers wrap.
 #include <algorithm>
 
+#include "backplane/ops/linalg.h"
 #include "element.hpp"
 #include "kernels/kernel_list.hpp"
 #include "matmul_shape.hpp"

@@ -3,6 +3,7 @@
 // matmul and gemm in f32 with oneDNN, for matrices whose rows or columns are dense. A bias that
 // runs along the columns is added inside the product; any other alpha, beta and c are one more pass
 // over y.
+#include "backplane/ops/linalg.h"
 #include "kernels/kernel_list.hpp"
 #include "matmul_shape.hpp"
 #include "onednn.hpp"

@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_PLUGINS_CPU_MATMUL_SHAPE_HPP
 #define BACKPLANE_PLUGINS_CPU_MATMUL_SHAPE_HPP
 
+#include "backplane/ops/linalg.h"
 #include "kernel_support.hpp"
 #include "nest.hpp"
 

@@ -6,6 +6,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matmul_skinny.cpp"
 // clang-format off: this file includes itself once per instruction set, before anything else.
+#include "backplane/ops/linalg.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // clang-format on

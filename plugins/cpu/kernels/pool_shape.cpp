@@ -3,6 +3,8 @@
 // Reading a max_pool. See pool_shape.hpp.
 #include "pool_shape.hpp"
 
+#include "backplane/ops/nn.h"
+
 namespace bp::cpu {
 
 PoolShape make_pool_shape(const bp_kernel_query& query) {

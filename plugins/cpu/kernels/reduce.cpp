@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "backplane/ops/reduction.h"
 #include "element.hpp"
 #include "kernels/kernel_list.hpp"
 #include "nest.hpp"

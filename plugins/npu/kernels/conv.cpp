@@ -8,7 +8,7 @@
 #include <array>
 #include <span>
 
-#include "backplane/ops/attributes.h"
+#include "backplane/ops/nn.h"
 #include "kernels/launch.hpp"
 #include "kernels/loops.hpp"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backplane/ops/attributes.h"
+#include "backplane/ops/indexing.h"
 #include "kernels/launch.hpp"
 #include "kernels/loops.hpp"
 

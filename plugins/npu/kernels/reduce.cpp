@@ -5,7 +5,7 @@
 // its place, so every sum has one order.
 #include <limits>
 
-#include "backplane/ops/attributes.h"
+#include "backplane/ops/reduction.h"
 #include "kernels/launch.hpp"
 #include "kernels/loops.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The operators of the mock in plain loops over contiguous arrays, and what each of them can do.
-// Numbers are attribute ids of ops.yaml.
+// Numbers are attribute ids of ops/defs.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -2,8 +2,8 @@
 //
 // Sliding windows, as convolution and pooling share them: the attribute lists checked and with
 // their defaults filled in, and the number of windows along a dimension.
-#ifndef BACKPLANE_OPS_INFER_WINDOW_HPP
-#define BACKPLANE_OPS_INFER_WINDOW_HPP
+#ifndef BACKPLANE_OPS_NN_WINDOW_HPP
+#define BACKPLANE_OPS_NN_WINDOW_HPP
 
 #include "ops/infer/common.hpp"
 

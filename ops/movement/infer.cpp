@@ -3,6 +3,7 @@
 // Inference of operators that move elements without changing them.
 #include <algorithm>
 
+#include "backplane/ops/movement.h"
 #include "ops/infer/common.hpp"
 
 namespace bp::ops {
@@ -174,11 +175,6 @@ Status infer_transpose(const InferContext& context, std::span<TensorType> out_ty
     seen |= uint32_t{1} << dim;
     out_types[0].sizes.push_back(sizes[static_cast<size_t>(dim)]);
   }
-  return {};
-}
-
-Status infer_identity(const InferContext& context, std::span<TensorType> out_types) {
-  same_sizes(context.inputs[0], &out_types[0]);
   return {};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Inference of operators that read or make indices.
+#include "backplane/ops/indexing.h"
 #include "ops/infer/common.hpp"
 
 namespace bp::ops {

@@ -4,36 +4,13 @@
 // rounding of intermediate results; half types are computed in f32 where a step in the half type
 // could overflow or lose what the whole operator keeps.
 #include <array>
-#include <cmath>
-#include <limits>
-#include <optional>
 
-#include "core/base/dtype.hpp"
+#include "backplane/ops/nn.h"
 #include "ops/decompose/builder.hpp"
 #include "ops/infer/common.hpp"
 
 namespace bp::ops {
 namespace {
-
-bool is_float(uint32_t dtype) { return dtype >= BP_DTYPE_F16 && dtype <= BP_DTYPE_F64; }
-
-/// Whether a constant of the dtype holds the factor as the operator means it: integers wrap, and a
-/// constant out of range would saturate.
-bool holds_factor(uint32_t dtype, double factor) {
-  if (is_float(dtype)) return true;
-  const bool is_signed = dtype >= BP_DTYPE_I8 && dtype <= BP_DTYPE_I64;
-  const int value_bits = static_cast<int>(dtype_bits(dtype)) - (is_signed ? 1 : 0);
-  const double limit = std::ldexp(1.0, value_bits);
-  return factor < limit && factor >= (is_signed ? -limit : 0.0);
-}
-
-ValueId transposed(Builder& builder, ValueId value, bool wanted) {
-  return wanted ? builder.op("transpose", {value}) : value;
-}
-
-ValueId scaled(Builder& builder, ValueId value, uint32_t dtype, double factor) {
-  return factor == 1.0 ? value : builder.op("mul", {value, builder.scalar(dtype, factor)});
-}
 
 /// Reduces one axis and keeps it with size 1.
 ValueId reduced(Builder& builder, std::string_view op_name, ValueId value, int64_t axis) {
@@ -45,32 +22,6 @@ ValueId reduced(Builder& builder, std::string_view op_name, ValueId value, int64
 }
 
 }  // namespace
-
-// alpha * A' B' + beta * c. c is left out where beta is 0, as the operator never reads it then.
-Status decompose_gemm(const InferContext& context, GraphBuilder* graph) {
-  const auto& attributes = attrs<bp_attrs_gemm>(context.attributes);
-  const uint32_t dtype = context.inputs[0].dtype;
-  if (!holds_factor(dtype, attributes.alpha) || !holds_factor(dtype, attributes.beta)) {
-    return {BP_UNSUPPORTED, "alpha or beta does not fit " + std::string(dtype_name(dtype))};
-  }
-  Builder builder(context, {"a", "b", "c"}, graph);
-  const bool adds_c = builder.input(2) != kNoValue && attributes.beta != 0;
-  // Without factors a half product is kept: the matrix product is what half types are fast at, and
-  // one more rounding before the bias is what frameworks accept. A factor could have to bring an
-  // overflowed product back.
-  const bool has_factor = attributes.alpha != 1 || (adds_c && attributes.beta != 1);
-  const uint32_t work = has_factor ? working_dtype(dtype) : dtype;
-  const ValueId a =
-      transposed(builder, builder.cast(builder.input(0), work), attributes.trans_a != 0);
-  const ValueId b =
-      transposed(builder, builder.cast(builder.input(1), work), attributes.trans_b != 0);
-  ValueId y = scaled(builder, builder.op("matmul", {a, b}), work, attributes.alpha);
-  if (adds_c) {
-    const ValueId c = scaled(builder, builder.cast(builder.input(2), work), work, attributes.beta);
-    y = builder.op("add", {y, c});
-  }
-  return builder.finish(builder.cast(y, dtype));
-}
 
 // x * s + t with s = scale / sqrt(var + epsilon) and t = bias - mean * s: with constant parameters
 // only the multiplication and the addition are left after folding.
@@ -105,13 +56,6 @@ Status decompose_softmax(const InferContext& context, GraphBuilder* graph) {
   const ValueId powers = builder.op("exp", {builder.op("sub", {x, highest})});
   const ValueId sum = reduced(builder, "reduce_sum", powers, axis);
   return builder.finish(builder.cast(builder.op("div", {powers, sum}), dtype));
-}
-
-// The same values for every x; only the sign of a zero may differ.
-Status decompose_relu(const InferContext& context, GraphBuilder* graph) {
-  Builder builder(context, {"x"}, graph);
-  const ValueId zero = builder.scalar(context.inputs[0].dtype, 0);
-  return builder.finish(builder.op("max", {builder.input(0), zero}));
 }
 
 }  // namespace bp::ops

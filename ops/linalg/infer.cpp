@@ -3,6 +3,7 @@
 // Inference of matrix products.
 #include <cmath>
 
+#include "backplane/ops/linalg.h"
 #include "core/base/dtype.hpp"
 #include "ops/infer/common.hpp"
 

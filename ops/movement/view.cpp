@@ -3,14 +3,16 @@
 // Which outputs can alias their input's memory, and with which strides.
 #include <algorithm>
 
+#include "backplane/ops/movement.h"
 #include "ops/infer/common.hpp"
 
 namespace bp::ops {
-namespace {
 
 /// The same elements in row-major order in other sizes. Dimensions of x that lie evenly behind each
 /// other form a chunk; each chunk must be the product of whole dimensions of y.
-ViewResult reshape_strides(const Dims& x_sizes, const Dims& x_strides, const Dims& out_sizes) {
+ViewResult view_row_major(const Dims& x_sizes, const Dims& x_strides, const void* attributes,
+                          const Dims& out_sizes) {
+  static_cast<void>(attributes);  // out_sizes says it all
   if (x_sizes.empty() || std::find(x_sizes.begin(), x_sizes.end(), 0) != x_sizes.end()) {
     return {.possible = true, .strides = contiguous_strides(out_sizes), .offset = 0};
   }
@@ -39,20 +41,6 @@ ViewResult reshape_strides(const Dims& x_sizes, const Dims& x_strides, const Dim
   return view;
 }
 
-}  // namespace
-
-ViewResult view_reshape(const Dims& x_sizes, const Dims& x_strides, const void* attributes,
-                        const Dims& out_sizes) {
-  static_cast<void>(attributes);  // allow_zero is settled: out_sizes says it all
-  return reshape_strides(x_sizes, x_strides, out_sizes);
-}
-
-ViewResult view_flatten(const Dims& x_sizes, const Dims& x_strides, const void* attributes,
-                        const Dims& out_sizes) {
-  static_cast<void>(attributes);
-  return reshape_strides(x_sizes, x_strides, out_sizes);
-}
-
 ViewResult view_transpose(const Dims& x_sizes, const Dims& x_strides, const void* attributes,
                           const Dims& out_sizes) {
   static_cast<void>(x_sizes);
@@ -65,8 +53,8 @@ ViewResult view_transpose(const Dims& x_sizes, const Dims& x_strides, const void
   return view;
 }
 
-ViewResult view_identity(const Dims& x_sizes, const Dims& x_strides, const void* attributes,
-                         const Dims& out_sizes) {
+ViewResult view_same(const Dims& x_sizes, const Dims& x_strides, const void* attributes,
+                     const Dims& out_sizes) {
   static_cast<void>(x_sizes);
   static_cast<void>(attributes);
   static_cast<void>(out_sizes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Matrix products of the oracle.
+#include "backplane/ops/linalg.h"
 #include "ops/oracle/evaluators.hpp"
 
 namespace bp::ops {

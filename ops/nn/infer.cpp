@@ -3,8 +3,9 @@
 // Inference of the neural-network operators that work on [N, C, spatial...].
 #include <cmath>
 
+#include "backplane/ops/nn.h"
 #include "ops/infer/common.hpp"
-#include "ops/infer/window.hpp"
+#include "ops/nn/window.hpp"
 
 namespace bp::ops {
 namespace {

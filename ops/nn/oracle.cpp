@@ -4,7 +4,8 @@
 #include <cassert>
 #include <cmath>
 
-#include "ops/infer/window.hpp"
+#include "backplane/ops/nn.h"
+#include "ops/nn/window.hpp"
 #include "ops/oracle/evaluators.hpp"
 
 namespace bp::ops {

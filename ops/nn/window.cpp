@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sliding windows; see window.hpp.
-#include "ops/infer/window.hpp"
+#include "ops/nn/window.hpp"
 
 #include <limits>
 

@@ -3,6 +3,7 @@
 // Reductions of the oracle.
 #include <cassert>
 
+#include "backplane/ops/reduction.h"
 #include "ops/oracle/evaluators.hpp"
 
 namespace bp::ops {

@@ -37,6 +37,11 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/device_api/include/"
                   "${PROJECT_SOURCE_DIR}/sdk/include/"
                   "${BP_GENERATED_INCLUDE_DIR}/"
         DESTINATION include COMPONENT sdk)
+# What a vendor begins with, and the page about it.
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/sdk/template/"
+        DESTINATION share/backplane/template COMPONENT sdk)
+install(FILES "${PROJECT_SOURCE_DIR}/sdk/README.md"
+        DESTINATION share/doc/backplane RENAME writing_a_plugin.md COMPONENT sdk)
 # The operators that a kernel may be for, for people and for programs.
 install(FILES "${PROJECT_BINARY_DIR}/generated/ops/operators.md"
               "${PROJECT_BINARY_DIR}/generated/ops/ops.json"

@@ -109,9 +109,9 @@ def attributes_header(operators):
         """\
  *
  * One struct of attributes per operator, and the operators' ids, for all families. A struct is
- * versioned: it only grows at its end, and a reader takes members that its writer's struct_size does
- * not cover as their defaults. Pointers in it live as long as the struct. bool is 0 or 1; dtype is
- * BP_DTYPE_*; a tensor is contiguous in host memory.
+ * versioned: it only grows at its end, and a reader takes members that its writer's struct_size
+ * does not cover as their defaults. Pointers in it live as long as the struct. bool is 0 or 1;
+ * dtype is BP_DTYPE_*; a tensor is contiguous in host memory.
  */
 #ifndef BACKPLANE_OPS_ATTRIBUTES_H
 #define BACKPLANE_OPS_ATTRIBUTES_H

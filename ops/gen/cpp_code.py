@@ -54,7 +54,8 @@ def _declarations(op):
             "                       const void* attributes, const Dims& out_sizes);\n"
         )
     if op.decompose:
-        yield f"Status decompose_{op.decompose}(const InferContext& context, GraphBuilder* graph);\n"
+        yield (f"Status decompose_{op.decompose}(const InferContext& context, "
+               "GraphBuilder* graph);\n")
 
 
 def _infer_by_rule(op):
@@ -70,9 +71,9 @@ def _infer_by_rule(op):
         words = "inputs " + " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
         call = f'ops::broadcast_inputs(context, "{words}", &out_types[0])'
     else:
-        call = (f"ops::reduce_input(context, ops::attrs<{struct}>(context.attributes).axes,\n"
-                f"                           ops::attrs<{struct}>(context.attributes).keepdims != 0,"
-                "\n                           &out_types[0])")
+        given = f"ops::attrs<{struct}>(context.attributes)"
+        call = (f"ops::reduce_input(context, {given}.axes,\n"
+                f"                           {given}.keepdims != 0, &out_types[0])")
     return (f"\nStatus infer_{op.name}(const InferContext& context, "
             f"std::span<TensorType> out_types) {{\n  return {call};\n}}\n")
 

@@ -71,7 +71,8 @@ def reference(operators):
     ]
     for op in operators:
         lines.append(
-            f"| {op.id} | [`{op.name}`](#{op.name}) | {_onnx_name(op)} | {_how(op)} | {_cell(op.doc)} |"
+            f"| {op.id} | [`{op.name}`](#{op.name}) | {_onnx_name(op)} | {_how(op)} "
+            f"| {_cell(op.doc)} |"
         )
     for op in operators:
         lines += _section(op)

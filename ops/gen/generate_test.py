@@ -53,7 +53,9 @@ operators:
     outputs: [{name: y, id: 1, type: T}]
     infer: reduce
     decompose: own
-    attributes: [{name: axes, id: 1, type: i64s}, {name: keepdims, id: 2, type: bool, default: true}]
+    attributes:
+      - {name: axes, id: 1, type: i64s}
+      - {name: keepdims, id: 2, type: bool, default: true}
   - op: mix
     id: 9
     doc: a, b and c
@@ -203,7 +205,8 @@ class OutputTest(unittest.TestCase):
         self.assertIn('{"factor", kFloat, Use::kField, "factor"}', rules)
         self.assertIn('{"spatial", kInt, Use::kMustBe, {}, INT64_C(1)}', rules)
         self.assertIn('{"Scale", 7, 8, 1, 2, "scale", kScale7, nullptr}', rules)
-        self.assertIn('{"Scale", 9, kAnyLater, 1, SIZE_MAX, "scale", kScale9, convert_scale}', rules)
+        self.assertIn('{"Scale", 9, kAnyLater, 1, SIZE_MAX, "scale", kScale9, convert_scale}',
+                      rules)
         self.assertIn('{"Twin", 7, kAnyLater, 1, 1, "twin", {}, nullptr}', rules)
 
     def test_json_has_everything(self):
@@ -248,7 +251,8 @@ class OutputTest(unittest.TestCase):
 # Each edit of GOOD that contradicts its record, and words that the error must have.
 BROKEN = {
     "operator id changed": (("id: 7\n", "id: 11\n"), ["'twin'", "id 11", "7"]),
-    "operator removed": (("  - op: twin\n    id: 7", "  - op: fresh\n    id: 10"), ["'twin'", "missing"]),
+    "operator removed": (("  - op: twin\n    id: 7", "  - op: fresh\n    id: 10"),
+                         ["'twin'", "missing"]),
     "id reused": (("  - op: twin\n", "  - op: fresh\n"), ["'twin'", "missing"]),
     "attribute removed": (
         ("      - {name: steps, id: 4, type: i64s, default: [1, -9223372036854775808], since: 2}\n",
@@ -264,8 +268,8 @@ BROKEN = {
     "input that is optional no more": (("type: T, optional: true", "type: T"),
                                        ["'scale'", "input 'b'", "optional"]),
     "output of another type": (
-        ("outputs: [{name: y, id: 1, type: T}]\n    like", "outputs: [{name: y, id: 1, type: f32}]\n"
-         "    like"), ["'twin'", "output 'y'", "'f32'"]),
+        ("outputs: [{name: y, id: 1, type: T}]\n    like",
+         "outputs: [{name: y, id: 1, type: f32}]\n    like"), ["'twin'", "output 'y'", "'f32'"]),
 }
 
 

@@ -44,7 +44,7 @@ def _attribute(attribute):
 
 
 def check(operators, recorded):
-    """Raises SourceError where the rows contradict the record; what it lacks is no contradiction."""
+    """Raises SourceError where the rows contradict the record, which may lack some of them."""
     present = of(operators)
     newest = max((row["id"] for row in recorded.values()), default=0)
     for name, row in recorded.items():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads ops/defs strictly into plain objects.
 
-Everything that is generated, and every plugin built against it, trusts these files: ids are fixed for
-ever and lists only grow at their end. So a slip (an unknown key, an id out of order, a default of
-the wrong type) is an error that names the row, never a guess.
+Everything that is generated, and every plugin built against it, trusts these files: ids are fixed
+for ever and lists only grow at their end. So a slip (an unknown key, an id out of order, a default
+of the wrong type) is an error that names the row, never a guess.
 """
 
 import dataclasses

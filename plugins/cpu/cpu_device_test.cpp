@@ -254,6 +254,8 @@ TEST(CpuKernels, LaunchOnAForeignStream_IsRefused) {
   bp_launch_args args{};
   args.struct_size = sizeof(args);
   args.device = device.get();
+  const bp_tensor tensors[3]{};
+  args.tensors = tensors;
   args.stream = reinterpret_cast<bp_stream*>(uint64_t{64});
   EXPECT_EQ(device.kernel("add_loop")->launch(&args), BP_INVALID_ARGUMENT);
   EXPECT_THAT(device.instance().last_message(), HasSubstr("no streams"));

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backplane/device_api.h"
 #include "backplane/sdk/sdk.hpp"
@@ -36,8 +37,10 @@ struct bp_device {
       : services(instance_host), workers(thread_count) {}
 
   const bp::sdk::Host& host() const { return services; }
+  const std::vector<const bp_kernel*>& kernels() const { return kernel_pointers; }
 
   const bp::sdk::Host services;
+  const std::vector<const bp_kernel*> kernel_pointers = bp::sdk::all_kernels();
   bp::cpu::Workers workers;
   bp::cpu::MemoryBook memory;
   bp::cpu::Machine machine;

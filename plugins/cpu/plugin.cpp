@@ -11,7 +11,6 @@
 #include "backplane/device_api.h"
 #include "backplane/sdk/sdk.hpp"
 #include "device.hpp"
-#include "kernels/kernel_list.hpp"
 #include "onednn.hpp"
 
 namespace bp::cpu {
@@ -101,15 +100,6 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
   });
 }
 
-bp_status kernel_list(bp_device* device, bp_kernel_list* out_list) {
-  return slot("kernel_list", device, {out_list}, [&] {
-    bp_kernel_list list{};
-    list.kernels = all_kernels().data();
-    list.kernel_count = all_kernels().size();
-    sdk::write_out(out_list, list);
-  });
-}
-
 constinit const bp_root_api kRootApi{
     .struct_size = sizeof(bp_root_api), .flags = 0, .init = init, .shutdown = shutdown};
 
@@ -119,9 +109,6 @@ constinit const bp_device_api kDeviceApi{.struct_size = sizeof(bp_device_api),
                                          .device_open = device_open,
                                          .device_close = device_close,
                                          .device_props = device_props};
-
-constinit const bp_kernel_api kKernelApi{
-    .struct_size = sizeof(bp_kernel_api), .flags = 0, .kernel_list = kernel_list};
 
 }  // namespace
 }  // namespace bp::cpu
@@ -133,7 +120,7 @@ extern "C" int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
   plugin.root = &bp::cpu::kRootApi;
   plugin.device = &bp::cpu::kDeviceApi;
   plugin.memory = &bp::cpu::kMemoryApi;
-  plugin.kernel = &bp::cpu::kKernelApi;
+  plugin.kernel = &bp::sdk::KernelSlots<bp_device>::kTable;
   bp::sdk::write_out(out_plugin, plugin);
   return BP_OK;
 }

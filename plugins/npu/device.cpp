@@ -3,12 +3,11 @@
 // Options of a device, what it says of itself, and the device table.
 #include "device.hpp"
 
+#include <algorithm>
 #include <future>
 #include <memory>
 #include <string>
 #include <string_view>
-
-#include "kernels/kernel_list.hpp"
 
 namespace bp::npu {
 
@@ -31,6 +30,21 @@ void Device::run_dma(const Transfer& transfer) {
 }
 
 namespace {
+
+/// All kernels but those of the named operators, a comma-separated list.
+std::vector<const bp_kernel*> kernels_without(std::string_view operators) {
+  std::vector<const bp_kernel*> kernels = sdk::all_kernels();
+  while (!operators.empty()) {
+    const size_t comma = std::min(operators.find(','), operators.size());
+    const std::string_view name = operators.substr(0, comma);
+    operators.remove_prefix(std::min(comma + 1, operators.size()));
+    const auto is_named = [&](const bp_kernel* kernel) { return sdk::view(kernel->op) == name; };
+    if (std::erase_if(kernels, is_named) == 0) {
+      refuse("option kernels: the device has no kernel for '", name, "', or it is named twice");
+    }
+  }
+  return kernels;
+}
 
 DeviceOptions read_options(const bp_open_args& args) {
   const auto bit_if = [&](std::string_view option, uint64_t bit) {

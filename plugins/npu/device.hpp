@@ -53,6 +53,7 @@ class Device {
 
   const sdk::Host& host() const { return host_; }
   const DeviceOptions& options() const { return options_; }
+  const std::vector<const bp_kernel*>& kernels() const { return options_.kernels; }
   DeviceMemory& memory() { return memory_; }
 
  private:

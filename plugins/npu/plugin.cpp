@@ -7,7 +7,6 @@
 
 #include "backplane/device_api.h"
 #include "device.hpp"
-#include "kernels/kernel_list.hpp"
 #include "queue.hpp"
 
 namespace bp::npu {
@@ -53,7 +52,7 @@ int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
       .device = &bp::npu::kDeviceApi,
       .memory = &bp::npu::kMemoryApi,
       .stream = &bp::npu::kStreamApi,
-      .kernel = &bp::npu::kKernelApi,
+      .kernel = &bp::sdk::KernelSlots<bp_device>::kTable,
       .extensions = bp::npu::kExtensions,
       .extension_count = std::size(bp::npu::kExtensions),
   };

@@ -60,6 +60,7 @@ class Device {
   bool has_profiling() const { return profiling_; }
   Memory& memory() { return memory_; }
   Programs& programs() { return programs_; }
+  const std::vector<const bp_kernel*>& kernels() const { return kernels_; }
 
   /// A new in-order queue.
   Owned<cl_command_queue> make_queue() const;
@@ -89,6 +90,7 @@ class Device {
   Owned<cl_command_queue> queue_;
   Memory memory_;
   Programs programs_;
+  const std::vector<const bp_kernel*> kernels_ = sdk::all_kernels();
 };
 
 extern const bp_device_api kDeviceApi;

@@ -4,7 +4,6 @@
 // device, memory and transfer, tracker and stream, kernels/. The entry below only names tables; the
 // OpenCL library is opened by init.
 #include "device.hpp"
-#include "kernels/kernel.hpp"
 #include "stream.hpp"
 
 namespace {
@@ -39,7 +38,7 @@ int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
   plugin.device = &bp::xpu::kDeviceApi;
   plugin.memory = &bp::xpu::kMemoryApi;
   plugin.stream = &bp::xpu::kStreamApi;
-  plugin.kernel = &bp::xpu::kKernelApi;
+  plugin.kernel = &bp::sdk::KernelSlots<bp_device>::kTable;
   bp::sdk::write_out(out_plugin, plugin);
   return BP_OK;
 }

@@ -6,8 +6,10 @@ include_guard(GLOBAL)
 
 set(BP_PLUGIN_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
 
-# bp_add_plugin(NAME id SOURCES ... MANIFEST manifest.json.in [LINK ...] [INCLUDE ...]
-#               [DEFINES ...] [TARGET name] [OUTPUT_DIRECTORY dir] [NO_INSTALL])
+# bp_add_plugin(NAME id SOURCES ... MANIFEST manifest.json.in [KERNELS ...] [LINK ...]
+#               [INCLUDE ...] [DEFINES ...] [TARGET name] [OUTPUT_DIRECTORY dir] [NO_INSTALL])
+# KERNELS are sources that each end with BP_SDK_KERNELS(<file's name>, ...); the list of them that
+# backplane/sdk/kernels.h reads is made here, in their order. Projects may be in C, C++ or both.
 # Makes the module libbackplane_<id>.so, target TARGET (default backplane_<id>), that exports
 # bp_plugin_entry and nothing else, with its configured manifest
 # libbackplane_<id>.backplane.json beside it. LINK names vendor libraries. The folder is
@@ -16,7 +18,7 @@ set(BP_PLUGIN_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
 # @BP_ABI_MAJOR@, @BP_ABI_MINOR@ and @BP_PLUGIN_NAME@ are replaced.
 function(bp_add_plugin)
   cmake_parse_arguments(PARSE_ARGV 0 arg "NO_INSTALL" "NAME;MANIFEST;TARGET;OUTPUT_DIRECTORY"
-                        "SOURCES;LINK;INCLUDE;DEFINES")
+                        "SOURCES;KERNELS;LINK;INCLUDE;DEFINES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "bp_add_plugin(${arg_NAME}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -32,7 +34,8 @@ function(bp_add_plugin)
     set(arg_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/backplane/plugins/${arg_NAME}")
   endif()
 
-  add_library(${arg_TARGET} MODULE ${arg_SOURCES})
+  bp_write_kernel_list(${arg_NAME} "${arg_KERNELS}" kernel_list)
+  add_library(${arg_TARGET} MODULE ${arg_SOURCES} ${arg_KERNELS} ${kernel_list})
   target_include_directories(${arg_TARGET} PRIVATE ${arg_INCLUDE})
   target_compile_definitions(${arg_TARGET} PRIVATE ${arg_DEFINES})
   target_link_libraries(${arg_TARGET} PRIVATE backplane::device_api backplane::ops_headers
@@ -54,6 +57,44 @@ function(bp_add_plugin)
   endif()
 endfunction()
 
+# Writes the source that names the kernel set of each file; empty without kernels. An unchanged one
+# is left alone.
+function(bp_write_kernel_list name kernels out_source)
+  set(${out_source} "" PARENT_SCOPE)
+  if(NOT kernels)
+    return()
+  endif()
+  set(declarations "")
+  set(rows "")
+  foreach(source IN LISTS kernels)
+    cmake_path(GET source STEM file)
+    if(NOT file MATCHES "^[A-Za-z_][A-Za-z0-9_]*$")
+      message(FATAL_ERROR "bp_add_plugin(${name}): KERNELS ${source}: '${file}' is not a C name")
+    endif()
+    if("${rows}" MATCHES "_of_${file},")
+      message(FATAL_ERROR "bp_add_plugin(${name}): KERNELS: two files are called ${file}")
+    endif()
+    string(APPEND declarations "BP_SDK_EXTERN const bp_sdk_kernel_set bp_sdk_kernels_of_${file};\n")
+    string(APPEND rows "    &bp_sdk_kernels_of_${file},\n")
+  endforeach()
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  set(extension c)
+  if("CXX" IN_LIST languages)
+    set(extension cpp)
+  endif()
+  set(path "${CMAKE_CURRENT_BINARY_DIR}/${name}_kernel_list.${extension}")
+  file(CONFIGURE OUTPUT "${path}" @ONLY CONTENT
+"/* Made by bp_add_plugin from KERNELS; edits are lost. */
+#include \"backplane/sdk/kernels.h\"
+
+@declarations@
+const bp_sdk_kernel_set* const bp_sdk_kernel_sets[] = {
+@rows@    NULL,
+};
+")
+  set(${out_source} "${path}" PARENT_SCOPE)
+endfunction()
+
 # Names, visibility, search path and what the linker checks. $ORIGIN alone: a plugin folder can be
 # moved anywhere.
 function(bp_set_plugin_properties target name output_directory)
@@ -70,7 +111,8 @@ function(bp_set_plugin_properties target name output_directory)
                       "LINKER:--version-script=${BP_PLUGIN_CMAKE_DIR}/plugin.map")
   # Every symbol must come from a library the plugin names. Clang leaves those of a sanitizer's
   # runtime to the program.
-  if(NOT BP_SANITIZER OR BP_SANITIZER STREQUAL "none" OR CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  bp_plugin_compiler(compiler)
+  if(NOT BP_SANITIZER OR BP_SANITIZER STREQUAL "none" OR compiler STREQUAL "GNU")
     target_link_options(${target} PRIVATE "LINKER:-z,defs")
   endif()
 endfunction()
@@ -91,6 +133,14 @@ function(bp_set_plugin_flags target)
   endif()
 endfunction()
 
+# The compiler of C++ where the project has it, else that of C.
+function(bp_plugin_compiler out_id)
+  set(${out_id} "${CMAKE_C_COMPILER_ID}" PARENT_SCOPE)
+  if(CMAKE_CXX_COMPILER_ID)
+    set(${out_id} "${CMAKE_CXX_COMPILER_ID}" PARENT_SCOPE)
+  endif()
+endfunction()
+
 # The loader checks these values before any code of the plugin runs.
 function(bp_configure_plugin_manifest target name manifest output_directory)
   set(BP_PLUGIN_NAME "${name}")
@@ -98,12 +148,13 @@ function(bp_configure_plugin_manifest target name manifest output_directory)
   if(BP_SANITIZER)
     set(BP_PLUGIN_SANITIZER "${BP_SANITIZER}")
   endif()
-  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  bp_plugin_compiler(compiler)
+  if(compiler MATCHES "Clang")
     set(BP_PLUGIN_COMPILER "clang")
-  elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  elseif(compiler STREQUAL "GNU")
     set(BP_PLUGIN_COMPILER "gcc")
   else()
-    message(FATAL_ERROR "bp_add_plugin(${name}): compiler ${CMAKE_CXX_COMPILER_ID}; "
+    message(FATAL_ERROR "bp_add_plugin(${name}): compiler '${compiler}'; "
                         "expected GNU or Clang")
   endif()
   bp_read_abi_version(BP_ABI_MAJOR BP_ABI_MINOR)

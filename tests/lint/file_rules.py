@@ -8,7 +8,9 @@ import tree
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 LICENSED = tree.C_FAMILY | {".py", ".sh", ".cmake", ".yaml", ".map"}
-_KERNEL_OBJECT = re.compile(r"^(?:[a-z]+ )*const bp_kernel (k\w+)\b(?!\[)", re.MULTILINE)
+_KERNEL_OBJECT = re.compile(r"^(?:[a-z]+ )*const(?:expr)? bp_kernel (k\w+)\b", re.MULTILINE)
+_OFFER = re.compile(r"\bBP_SDK_KERNELS\(\s*(\w+)\s*,\s*(\w+)\s*\)")
+_KERNELS_ARGUMENT = re.compile(r"\bKERNELS\b([^A-Z)]*)")
 NOTE = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 
 
@@ -29,25 +31,33 @@ def check_notes(root, path):
             if (match := NOTE.search(line))]
 
 
-def unlisted_in(kernel, listed):
-    """What one kernel file defines that the list's code doesn't name: kernel objects, or, where it
-    shows none, the file itself. A file with a header of its own is support code."""
-    objects = _KERNEL_OBJECT.findall(tree.code_only(kernel.read_text(encoding="utf-8")))
-    is_support = kernel.with_suffix(".hpp").exists() and not objects
-    names = [] if is_support else objects or [kernel.stem]
-    return [name for name in names if not re.search(rf"\b{name}\b", listed)]
+def kernel_problems(kernel, listed, built):
+    """What is wrong with one file of a kernels folder. `listed`: the file names in KERNELS;
+    `built`: the text of the plugin's CMakeLists.txt."""
+    code = tree.code_only(kernel.read_text(encoding="utf-8"))
+    offers = _OFFER.findall(code)
+    problems = [f"defines {name}, which its BP_SDK_KERNELS does not offer"
+                for name in _KERNEL_OBJECT.findall(code) if name not in {o[1] for o in offers}]
+    if offers and kernel.name not in listed:
+        problems.append("offers kernels and is not in KERNELS of the plugin's CMakeLists.txt")
+    elif kernel.name not in listed and not re.search(rf"/{re.escape(kernel.name)}\b", built):
+        problems.append("is not in the plugin's CMakeLists.txt")
+    return problems
 
 
 def check_kernel_lists(root):
-    """A kernel that its plugin's list doesn't name would be compiled and never offered."""
+    """A kernel that its plugin doesn't list would never be offered."""
     problems = []
     for folder in sorted(pathlib.Path(root).glob("plugins/*/kernels")):
-        lists = sorted(folder.glob("*list.cpp")) + sorted(folder.parent.glob("kernel_list.cpp"))
-        listed = "\n".join(tree.code_only(file.read_text(encoding="utf-8")) for file in lists)
+        build_file = folder.parent / "CMakeLists.txt"
+        built = build_file.read_text(encoding="utf-8") if build_file.is_file() else ""
+        built = re.sub(r"#.*", "", built)
+        listed = {pathlib.PurePath(word).name for part in _KERNELS_ARGUMENT.findall(built)
+                  for word in part.split()}
         for kernel in sorted(folder.glob("*.cpp")):
-            if kernel not in lists and not kernel.stem.endswith("_test"):
-                problems += [f"{kernel.relative_to(root)}: the plugin's kernel list doesn't name "
-                             f"{name}" for name in unlisted_in(kernel, listed)]
+            if not kernel.stem.endswith("_test"):
+                problems += [f"{kernel.relative_to(root)}: {problem}"
+                             for problem in kernel_problems(kernel, listed, built)]
     return problems
 
 

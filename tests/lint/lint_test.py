@@ -39,7 +39,8 @@ class SampleTree(unittest.TestCase):
         self.add("plugins/npu/npu.cpp",
                  HEAD + '#include <backplane/types.h>\n#include "queue.hpp"\n')
         self.add("plugins/npu/queue.hpp", HEAD)
-        self.add("plugins/npu/kernel_list.cpp", HEAD + "KERNEL(relu)\n")
+        self.add("plugins/npu/CMakeLists.txt", "#" + HEAD[2:] +
+                 "bp_add_plugin(NAME npu KERNELS kernels/relu.cpp)\n")
         self.add("plugins/npu/kernels/relu.cpp", HEAD + '#include "plugins/npu/queue.hpp"\n')
         self.add(abi_laws.PAGE, "".join(f"| {law} | rule | reviewed: a sample |\n"
                                         for law in abi_laws.LAWS))
@@ -219,20 +220,27 @@ class FileRules(SampleTree):
         self.assert_one(file_rules.check(self.root), "core/base/x.cpp:2")
 
     def test_kernel_that_no_list_names(self):
-        self.add("plugins/npu/kernels/elu.cpp", HEAD)
-        self.assert_one(file_rules.check(self.root), "kernels/elu.cpp", "doesn't name elu")
-        self.add("plugins/npu/kernel_list.cpp", HEAD + "KERNEL(relu)  // elu\n")
-        self.assert_one(file_rules.check(self.root), "kernels/elu.cpp", "doesn't name elu")
+        offer = "constexpr bp_kernel kKernels[] = {elu()};\nBP_SDK_KERNELS(elu, kKernels);\n"
+        self.add("plugins/npu/kernels/elu.cpp", HEAD + offer)
+        self.assert_one(file_rules.check(self.root), "kernels/elu.cpp", "not in KERNELS")
+        head = "#" + HEAD[2:] + "bp_add_plugin(NAME npu SOURCES plugin.cpp "
+        self.add("plugins/npu/CMakeLists.txt", head + "kernels/elu.cpp # KERNELS\n KERNELS\n"
+                 "kernels/relu.cpp LINK x)")
+        self.assert_one(file_rules.check(self.root), "kernels/elu.cpp", "not in KERNELS")
+        self.add("plugins/npu/CMakeLists.txt",
+                 head + "KERNELS kernels/relu.cpp\n kernels/elu.cpp LINK x)")
+        self.assertEqual(file_rules.check(self.root), [])
 
-    def test_kernel_object_that_no_list_names(self):
-        self.add("plugins/npu/kernels/list.cpp", HEAD + "all = {&kElu};\n")
-        self.add("plugins/npu/kernels/elu.cpp", HEAD + "constinit const bp_kernel kElu = elu();\n"
-                 "const bp_kernel kSelu = selu();\n")
-        self.assert_one(file_rules.check(self.root), "kernels/elu.cpp", "doesn't name kSelu")
+    def test_kernel_object_that_is_not_offered(self):
+        self.add("plugins/npu/kernels/relu.cpp", HEAD + "constinit const bp_kernel kElu = elu();\n"
+                 "constexpr bp_kernel kKernels[] = {elu()};\nBP_SDK_KERNELS(relu, kKernels);\n")
+        self.assert_one(file_rules.check(self.root), "kernels/relu.cpp", "kElu")
 
-    def test_support_code_needs_no_entry(self):
+    def test_file_that_is_not_built(self):
         self.add("plugins/npu/kernels/loops.cpp", HEAD)
-        self.add("plugins/npu/kernels/loops.hpp", HEAD)
+        self.assert_one(file_rules.check(self.root), "kernels/loops.cpp", "CMakeLists.txt")
+        self.add("plugins/npu/CMakeLists.txt", "#" + HEAD[2:] + "bp_add_plugin(NAME npu SOURCES "
+                 "kernels/loops.cpp KERNELS kernels/relu.cpp)")
         self.assertEqual(file_rules.check(self.root), [])
 
 

@@ -5,6 +5,7 @@ package_test.py CMAKE BUILD_FOLDER C_COMPILER CXX_COMPILER
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -84,6 +85,47 @@ class InstalledTree(unittest.TestCase):
         self.assertEqual(plugin_symbols.check(library), [])
         output = run(self.build / "application", folder).stdout
         self.assertEqual(output.splitlines()[-1], "0 2 ")
+
+    def plugin_project(self, name, source, *arguments):
+        """Builds a plugin project against the installed SDK; its folder of plugins."""
+        build = self.build.parent / name
+        run(CMAKE, "-S", source, "-B", build, "-G", "Ninja",
+            f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DCMAKE_C_COMPILER={C_COMPILER}", *arguments)
+        run(CMAKE, "--build", build)
+        folder = build / f"lib/backplane/plugins/{name}"
+        library = elf.inspect(folder / f"libbackplane_{name}.so")
+        self.assertEqual(plugin_symbols.check(library), [])
+        return folder
+
+    def test_installed_template_is_a_plugin(self):
+        folder = self.plugin_project("template", self.prefix / "share/backplane/template",
+                                     f"-DCMAKE_CXX_COMPILER={CXX_COMPILER}")
+        output = run(self.build / "application", folder, "template:0").stdout
+        self.assertEqual(output.splitlines()[-1], "0 2 ")
+
+    def test_plugin_in_c_alone(self):
+        folder = self.plugin_project("sample_c", HERE / "sample_c",
+                                     f"-DMANIFEST_FOLDER={ROOT / 'sdk/template'}")
+        cache = (self.build.parent / "sample_c/CMakeCache.txt").read_text(encoding="utf-8")
+        self.assertNotIn("CMAKE_CXX_COMPILER", cache)
+        lines = run(self.build / "application", folder, "sample_c:0", "sum").stdout.splitlines()
+        self.assertEqual(lines[-2:], ["0 2 ", "sum 1"])
+
+    def test_kernel_file_without_kernels_is_an_error(self):
+        source = self.build.parent / "broken"
+        shutil.copytree(self.prefix / "share/backplane/template", source)
+        (source / "elu.cpp").write_text("int elu();\n", encoding="utf-8")
+        text = (source / "CMakeLists.txt").read_text(encoding="utf-8")
+        (source / "CMakeLists.txt").write_text(text.replace("relu.cpp", "relu.cpp elu.cpp"),
+                                               encoding="utf-8")
+        with self.assertRaisesRegex(AssertionError, "bp_sdk_kernels_of_elu"):
+            self.plugin_project("template_broken", source, f"-DCMAKE_CXX_COMPILER={CXX_COMPILER}")
+
+    def test_page_quotes_the_template(self):
+        page = (ROOT / "sdk/README.md").read_text(encoding="utf-8")
+        for name in ("CMakeLists.txt", "relu.cpp"):
+            text = (ROOT / "sdk/template" / name).read_text(encoding="utf-8").split("\n", 1)[1]
+            self.assertIn(f"\n{text}```\n", page, name)
 
     def test_application_names_what_is_missing(self):
         result = run(self.build / "application", self.build, check=False)

@@ -7,7 +7,7 @@
 
 #include "backplane/ops/nn.h"
 #include "element.hpp"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -80,15 +80,13 @@ bp_status launch(const bp_launch_args& args) {
 
 constexpr uint64_t kMasks[] = {kFloatTypes};
 
-constexpr bp_kernel batch_norm_kernel() {
-  bp_kernel kernel = described_kernel("batch_norm_loop", "batch_norm", kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  kernel.launch = launch_slot<launch>;
-  return kernel;
-}
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "batch_norm_loop",
+                                                 .op = "batch_norm",
+                                                 .dtypes = kMasks,
+                                                 .launch = launch_slot<launch>})};
 
 }  // namespace
 
-constinit const bp_kernel kBatchNorm = batch_norm_kernel();
+BP_SDK_KERNELS(batch_norm, kKernels);
 
 }  // namespace bp::cpu

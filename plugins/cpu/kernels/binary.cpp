@@ -4,7 +4,7 @@
 // computed in f32 and rounded once.
 #include "element.hpp"
 #include "elementwise.hpp"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -113,19 +113,20 @@ constexpr uint64_t kMasks[] = {kNumberTypes};
 
 template <const DtypeTable<BinaryRow>& Rows, int64_t ItemCost>
 constexpr bp_kernel binary_kernel(std::string_view name, std::string_view op) {
-  bp_kernel kernel = described_kernel(name, op, kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  take_any_strides(&kernel);
-  kernel.launch = launch_slot<launch<Rows, ItemCost>>;
-  return kernel;
+  return sdk::describe({.name = name,
+                        .op = op,
+                        .dtypes = kMasks,
+                        .arg_rules = sdk::kAnyStrides,
+                        .launch = launch_slot<launch<Rows, ItemCost>>});
 }
+
+constexpr bp_kernel kKernels[] = {
+    binary_kernel<kAddRows, 1>("add_loop", "add"), binary_kernel<kSubRows, 1>("sub_loop", "sub"),
+    binary_kernel<kMulRows, 1>("mul_loop", "mul"), binary_kernel<kDivRows, 4>("div_loop", "div"),
+    binary_kernel<kMaxRows, 1>("max_loop", "max")};
 
 }  // namespace
 
-constinit const bp_kernel kAdd = binary_kernel<kAddRows, 1>("add_loop", "add");
-constinit const bp_kernel kSub = binary_kernel<kSubRows, 1>("sub_loop", "sub");
-constinit const bp_kernel kMul = binary_kernel<kMulRows, 1>("mul_loop", "mul");
-constinit const bp_kernel kDiv = binary_kernel<kDivRows, 4>("div_loop", "div");
-constinit const bp_kernel kMax = binary_kernel<kMaxRows, 1>("max_loop", "max");
+BP_SDK_KERNELS(binary, kKernels);
 
 }  // namespace bp::cpu

@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "element.hpp"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 #include "nest.hpp"
 
 namespace bp::cpu {
@@ -196,17 +196,15 @@ const char* why_not(const bp_kernel_query& query) {
 
 constexpr uint64_t kMasks[] = {kAnyTypes};
 
-constexpr bp_kernel cast_kernel() {
-  bp_kernel kernel = described_kernel("cast_loop", "cast", kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  take_any_strides(&kernel);
-  kernel.supports = supports_slot<why_not>;
-  kernel.launch = launch_slot<launch>;
-  return kernel;
-}
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "cast_loop",
+                                                 .op = "cast",
+                                                 .dtypes = kMasks,
+                                                 .arg_rules = sdk::kAnyStrides,
+                                                 .supports = supports_slot<why_not>,
+                                                 .launch = launch_slot<launch>})};
 
 }  // namespace
 
-constinit const bp_kernel kCast = cast_kernel();
+BP_SDK_KERNELS(cast, kKernels);
 
 }  // namespace bp::cpu

@@ -6,7 +6,7 @@
 
 #include "conv_shape.hpp"
 #include "element.hpp"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -124,19 +124,17 @@ bp_status launch(const bp_launch_args& args) {
 
 constexpr uint64_t kMasks[] = {kFloatTypes};
 
-constexpr bp_kernel conv_loop_kernel() {
-  bp_kernel kernel = described_kernel("conv_loop", "conv", kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  kernel.depends_on = BP_DEPENDS_SIZES_BIT;
-  kernel.supports = supports_slot<refused_spatial_rank>;
-  kernel.plan = plan_slot<ConvPlan, make_plan>;
-  kernel.plan_free = free_plan;
-  kernel.launch = launch_slot<launch>;
-  return kernel;
-}
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "conv_loop",
+                                                 .op = "conv",
+                                                 .dtypes = kMasks,
+                                                 .depends_on = BP_DEPENDS_SIZES_BIT,
+                                                 .supports = supports_slot<refused_spatial_rank>,
+                                                 .plan = plan_slot<ConvPlan, make_plan>,
+                                                 .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                                                 .launch = launch_slot<launch>})};
 
 }  // namespace
 
-constinit const bp_kernel kConvLoop = conv_loop_kernel();
+BP_SDK_KERNELS(conv_loop, kKernels);
 
 }  // namespace bp::cpu

@@ -4,7 +4,7 @@
 // ones and puts reorders round the convolution, in the launch's workspace; with row-major layouts
 // it would unroll the image and multiply matrices, at about half the speed.
 #include "conv_shape.hpp"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 #include "onednn.hpp"
 
 namespace bp::cpu {
@@ -113,21 +113,22 @@ std::unique_ptr<DnnlPlan> make_plan(bp_device* device, const bp_kernel_query& qu
 
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
 
-constexpr bp_kernel conv_onednn_kernel() {
-  bp_kernel kernel = described_kernel("conv_f32_onednn", "conv", kMasks);
-  kernel.priority = 10;
-  kernel.depends_on = BP_DEPENDS_SIZES_BIT;
-  kernel.supports = supports_slot<refused_spatial_rank>;
-  kernel.plan = plan_slot<DnnlPlan, make_plan>;
-  kernel.plan_free = free_plan;
-  kernel.launch = launch_slot<launch_dnnl>;
-  kernel.state_create = create_dnnl_state;
-  kernel.state_destroy = destroy_state;
-  return kernel;
-}
+constexpr bp_kernel kKernels[] = {
+    sdk::describe({.name = "conv_f32_onednn",
+                   .op = "conv",
+                   .dtypes = kMasks,
+                   .flags = 0,
+                   .priority = 10,
+                   .depends_on = BP_DEPENDS_SIZES_BIT,
+                   .supports = supports_slot<refused_spatial_rank>,
+                   .plan = plan_slot<DnnlPlan, make_plan>,
+                   .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                   .launch = launch_slot<launch_dnnl>,
+                   .state_create = create_dnnl_state,
+                   .state_destroy = sdk::delete_state<bp_kernel_state>})};
 
 }  // namespace
 
-constinit const bp_kernel kConvOnednn = conv_onednn_kernel();
+BP_SDK_KERNELS(conv_onednn, kKernels);
 
 }  // namespace bp::cpu

@@ -37,8 +37,8 @@ void check_channels(const ConvShape& shape, std::span<const int64_t> w,
 
 ConvShape make_conv_shape(const bp_kernel_query& query) {
   const auto attrs = read_attributes(query.attributes, bp_attrs_conv_defaults());
-  const std::span<const int64_t> x = sizes_of(input_info(query, 0));
-  const std::span<const int64_t> w = sizes_of(input_info(query, 1));
+  const std::span<const int64_t> x = sizes_of(arg_info(query, 0));
+  const std::span<const int64_t> w = sizes_of(arg_info(query, 1));
   const std::span<const int64_t> y = sizes_of(output_info(query));
   if (x.size() < 2 || w.size() != x.size() || y.size() != x.size()) {
     fail("x, w and y must have the same rank of at least 3");
@@ -51,7 +51,7 @@ ConvShape make_conv_shape(const bp_kernel_query& query) {
                   .has_bias = has_input(query, 2)};
   check_channels(shape, w, y);
   if (shape.has_bias) {
-    const bp_arg_info& bias = input_info(query, 2);
+    const bp_arg_info& bias = arg_info(query, 2);
     require_equal("rank of b", 1, bias.rank);
     require_equal("size of b", shape.out_channels, bias.sizes[0]);
   }

@@ -15,7 +15,7 @@
 #include <algorithm>
 
 #include "conv_shape.hpp"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 
 #ifndef BACKPLANE_PLUGINS_CPU_KERNELS_CONV_SMALL_ONCE
 #define BACKPLANE_PLUGINS_CPU_KERNELS_CONV_SMALL_ONCE
@@ -351,21 +351,19 @@ bp_status launch(const bp_launch_args& args) {
 
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
 
-constexpr bp_kernel conv_small_kernel() {
-  bp_kernel kernel = described_kernel("conv_f32_small", "conv", kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  kernel.priority = 20;
-  kernel.depends_on = BP_DEPENDS_SIZES_BIT;
-  kernel.supports = supports_slot<refused_spatial_rank>;
-  kernel.plan = plan_slot<SmallConvPlan, make_plan>;
-  kernel.plan_free = free_plan;
-  kernel.launch = launch_slot<launch>;
-  return kernel;
-}
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "conv_f32_small",
+                                                 .op = "conv",
+                                                 .dtypes = kMasks,
+                                                 .priority = 20,
+                                                 .depends_on = BP_DEPENDS_SIZES_BIT,
+                                                 .supports = supports_slot<refused_spatial_rank>,
+                                                 .plan = plan_slot<SmallConvPlan, make_plan>,
+                                                 .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                                                 .launch = launch_slot<launch>})};
 
 }  // namespace
 
-constinit const bp_kernel kConvSmall = conv_small_kernel();
+BP_SDK_KERNELS(conv_small, kKernels);
 
 }  // namespace bp::cpu
 #endif

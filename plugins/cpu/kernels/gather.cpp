@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "backplane/ops/indexing.h"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -64,7 +64,7 @@ void gather_rows(const Gather& gather, int64_t begin, int64_t end) {
 std::unique_ptr<GatherPlan> make_plan(bp_device*, const bp_kernel_query& query,
                                       bp_plan_info* info) {
   const auto attrs = read_attributes(query.attributes, bp_attrs_gather_defaults());
-  const uint32_t rank = input_info(query, 0).rank;
+  const uint32_t rank = arg_info(query, 0).rank;
   const int64_t axis = attrs.axis < 0 ? attrs.axis + rank : attrs.axis;
   if (axis < 0 || axis >= rank) {
     throw sdk::Failure{BP_INVALID_ARGUMENT, "gather: axis " + std::to_string(attrs.axis) +
@@ -105,17 +105,15 @@ bp_status launch(const bp_launch_args& args) {
 
 constexpr uint64_t kMasks[] = {kAnyTypes, sdk::dtypes({BP_DTYPE_I32, BP_DTYPE_I64})};
 
-constexpr bp_kernel gather_kernel() {
-  bp_kernel kernel = described_kernel("gather_loop", "gather", kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  kernel.plan = plan_slot<GatherPlan, make_plan>;
-  kernel.plan_free = free_plan;
-  kernel.launch = launch_slot<launch>;
-  return kernel;
-}
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "gather_loop",
+                                                 .op = "gather",
+                                                 .dtypes = kMasks,
+                                                 .plan = plan_slot<GatherPlan, make_plan>,
+                                                 .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                                                 .launch = launch_slot<launch>})};
 
 }  // namespace
 
-constinit const bp_kernel kGather = gather_kernel();
+BP_SDK_KERNELS(gather, kKernels);
 
 }  // namespace bp::cpu

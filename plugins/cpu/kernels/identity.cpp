@@ -4,7 +4,7 @@
 // core makes strided tensors contiguous. 4-bit elements are contiguous by definition.
 #include <cstring>
 
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 #include "nest.hpp"
 
 namespace bp::cpu {
@@ -75,16 +75,14 @@ constexpr uint64_t kMasks[] = {
     kAnyTypes | sdk::dtypes({BP_DTYPE_C64, BP_DTYPE_C128, BP_DTYPE_F8E4M3FN, BP_DTYPE_F8E5M2,
                              BP_DTYPE_F8E4M3FNUZ, BP_DTYPE_F8E5M2FNUZ, BP_DTYPE_I4, BP_DTYPE_U4})};
 
-constexpr bp_kernel identity_kernel() {
-  bp_kernel kernel = described_kernel("identity_loop", "identity", kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  take_any_strides(&kernel);
-  kernel.launch = launch_slot<launch>;
-  return kernel;
-}
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "identity_loop",
+                                                 .op = "identity",
+                                                 .dtypes = kMasks,
+                                                 .arg_rules = sdk::kAnyStrides,
+                                                 .launch = launch_slot<launch>})};
 
 }  // namespace
 
-constinit const bp_kernel kIdentity = identity_kernel();
+BP_SDK_KERNELS(identity, kKernels);
 
 }  // namespace bp::cpu

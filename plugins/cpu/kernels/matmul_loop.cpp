@@ -7,7 +7,7 @@
 
 #include "backplane/ops/linalg.h"
 #include "element.hpp"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 #include "matmul_shape.hpp"
 
 namespace bp::cpu {
@@ -163,19 +163,21 @@ constexpr uint64_t kMasks[] = {kNumberTypes};
 template <std::unique_ptr<MatmulPlan> (*MakePlan)(bp_device*, const bp_kernel_query&,
                                                   bp_plan_info*)>
 constexpr bp_kernel loop_kernel(std::string_view name, std::string_view op) {
-  bp_kernel kernel = described_kernel(name, op, kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  kernel.depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT;
-  take_any_strides(&kernel);
-  kernel.plan = plan_slot<MatmulPlan, MakePlan>;
-  kernel.plan_free = free_plan;
-  kernel.launch = launch_slot<launch>;
-  return kernel;
+  return sdk::describe({.name = name,
+                        .op = op,
+                        .dtypes = kMasks,
+                        .arg_rules = sdk::kAnyStrides,
+                        .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+                        .plan = plan_slot<MatmulPlan, MakePlan>,
+                        .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                        .launch = launch_slot<launch>});
 }
+
+constexpr bp_kernel kKernels[] = {loop_kernel<make_matmul_plan>("matmul_loop", "matmul"),
+                                  loop_kernel<make_gemm_plan>("gemm_loop", "gemm")};
 
 }  // namespace
 
-constinit const bp_kernel kMatmulLoop = loop_kernel<make_matmul_plan>("matmul_loop", "matmul");
-constinit const bp_kernel kGemmLoop = loop_kernel<make_gemm_plan>("gemm_loop", "gemm");
+BP_SDK_KERNELS(matmul_loop, kKernels);
 
 }  // namespace bp::cpu

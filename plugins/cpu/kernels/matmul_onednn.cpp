@@ -4,7 +4,7 @@
 // runs along the columns is added inside the product; any other alpha, beta and c are one more pass
 // over y.
 #include "backplane/ops/linalg.h"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 #include "matmul_shape.hpp"
 #include "onednn.hpp"
 
@@ -161,22 +161,25 @@ constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
 template <std::unique_ptr<ProductPlan> (*MakePlan)(bp_device*, const bp_kernel_query&,
                                                    bp_plan_info*)>
 constexpr bp_kernel onednn_kernel(std::string_view name, std::string_view op) {
-  bp_kernel kernel = described_kernel(name, op, kMasks);
-  kernel.priority = 10;
-  kernel.depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT;
-  take_any_strides(&kernel);
-  kernel.plan = plan_slot<ProductPlan, MakePlan>;
-  kernel.plan_free = free_plan;
-  kernel.launch = launch_slot<launch>;
-  kernel.state_create = create_dnnl_state;
-  kernel.state_destroy = destroy_state;
-  return kernel;
+  return sdk::describe({.name = name,
+                        .op = op,
+                        .dtypes = kMasks,
+                        .arg_rules = sdk::kAnyStrides,
+                        .flags = 0,
+                        .priority = 10,
+                        .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+                        .plan = plan_slot<ProductPlan, MakePlan>,
+                        .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                        .launch = launch_slot<launch>,
+                        .state_create = create_dnnl_state,
+                        .state_destroy = sdk::delete_state<bp_kernel_state>});
 }
+
+constexpr bp_kernel kKernels[] = {onednn_kernel<make_matmul_plan>("matmul_f32_onednn", "matmul"),
+                                  onednn_kernel<make_gemm_plan>("gemm_f32_onednn", "gemm")};
 
 }  // namespace
 
-constinit const bp_kernel kMatmulOnednn =
-    onednn_kernel<make_matmul_plan>("matmul_f32_onednn", "matmul");
-constinit const bp_kernel kGemmOnednn = onednn_kernel<make_gemm_plan>("gemm_f32_onednn", "gemm");
+BP_SDK_KERNELS(matmul_onednn, kKernels);
 
 }  // namespace bp::cpu

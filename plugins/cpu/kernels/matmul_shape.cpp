@@ -52,8 +52,8 @@ bool is_float(uint32_t dtype) { return dtype < 64 && (kFloatTypes & BP_DTYPE_BIT
 }  // namespace
 
 MatmulShape make_matmul_shape(const bp_kernel_query& query) {
-  const bp_arg_info& a = input_info(query, 0);
-  const bp_arg_info& b = input_info(query, 1);
+  const bp_arg_info& a = arg_info(query, 0);
+  const bp_arg_info& b = arg_info(query, 1);
   const bp_arg_info& y = output_info(query);
   if (a.rank == 0 || b.rank == 0) fail("matmul: an operand of rank 0");
   MatmulShape shape;
@@ -82,8 +82,8 @@ MatmulShape make_matmul_shape(const bp_kernel_query& query) {
 }
 
 MatmulShape make_gemm_shape(const bp_kernel_query& query, const bp_attrs_gemm& attrs) {
-  const bp_arg_info& a = input_info(query, 0);
-  const bp_arg_info& b = input_info(query, 1);
+  const bp_arg_info& a = arg_info(query, 0);
+  const bp_arg_info& b = arg_info(query, 1);
   if (a.rank != 2 || b.rank != 2) fail("gemm: a and b must have rank 2");
   const uint32_t a_row = attrs.trans_a != 0 ? 1 : 0;
   const uint32_t b_row = attrs.trans_b != 0 ? 1 : 0;
@@ -106,12 +106,12 @@ Epilogue make_epilogue(const bp_kernel_query& query, const bp_attrs_gemm& attrs,
   epilogue.has_c = has_input(query, 2) && attrs.beta != 0.0;
   for (const double factor : {attrs.alpha, attrs.beta}) {
     const bool is_whole = std::trunc(factor) == factor && std::fabs(factor) <= kMaxWhole;
-    if (!is_float(input_info(query, 0).dtype) && !is_whole) {
+    if (!is_float(arg_info(query, 0).dtype) && !is_whole) {
       throw Refusal{"alpha and beta of an integer gemm must be whole numbers"};
     }
   }
   if (!epilogue.has_c) return epilogue;
-  const bp_arg_info& c = input_info(query, 2);
+  const bp_arg_info& c = arg_info(query, 2);
   if (c.rank > 2) fail("gemm: c must have rank 0 to 2");
   const int64_t wanted[] = {shape.m, shape.n};
   int64_t* const strides[] = {&epilogue.c_row, &epilogue.c_col};

@@ -11,7 +11,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 #include "matmul_shape.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -200,22 +200,23 @@ constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
 template <std::unique_ptr<SkinnyPlan> (*MakePlan)(bp_device*, const bp_kernel_query&,
                                                   bp_plan_info*)>
 constexpr bp_kernel skinny_kernel(std::string_view name, std::string_view op) {
-  bp_kernel kernel = described_kernel(name, op, kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  kernel.priority = 20;
-  kernel.depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT;
-  take_any_strides(&kernel);
-  kernel.plan = plan_slot<SkinnyPlan, MakePlan>;
-  kernel.plan_free = free_plan;
-  kernel.launch = launch_slot<launch>;
-  return kernel;
+  return sdk::describe({.name = name,
+                        .op = op,
+                        .dtypes = kMasks,
+                        .arg_rules = sdk::kAnyStrides,
+                        .priority = 20,
+                        .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+                        .plan = plan_slot<SkinnyPlan, MakePlan>,
+                        .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                        .launch = launch_slot<launch>});
 }
+
+constexpr bp_kernel kKernels[] = {skinny_kernel<make_matmul_plan>("matmul_f32_skinny", "matmul"),
+                                  skinny_kernel<make_gemm_plan>("gemm_f32_skinny", "gemm")};
 
 }  // namespace
 
-constinit const bp_kernel kMatmulSkinny =
-    skinny_kernel<make_matmul_plan>("matmul_f32_skinny", "matmul");
-constinit const bp_kernel kGemmSkinny = skinny_kernel<make_gemm_plan>("gemm_f32_skinny", "gemm");
+BP_SDK_KERNELS(matmul_skinny, kKernels);
 
 }  // namespace bp::cpu
 #endif

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "element.hpp"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 #include "pool_shape.hpp"
 
 namespace bp::cpu {
@@ -92,19 +92,17 @@ bp_status launch(const bp_launch_args& args) {
 
 constexpr uint64_t kMasks[] = {kNumberTypes};
 
-constexpr bp_kernel max_pool_kernel() {
-  bp_kernel kernel = described_kernel("max_pool_loop", "max_pool", kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  kernel.depends_on = BP_DEPENDS_SIZES_BIT;
-  kernel.supports = supports_slot<refused_spatial_rank>;
-  kernel.plan = plan_slot<MaxPoolPlan, make_plan>;
-  kernel.plan_free = free_plan;
-  kernel.launch = launch_slot<launch>;
-  return kernel;
-}
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "max_pool_loop",
+                                                 .op = "max_pool",
+                                                 .dtypes = kMasks,
+                                                 .depends_on = BP_DEPENDS_SIZES_BIT,
+                                                 .supports = supports_slot<refused_spatial_rank>,
+                                                 .plan = plan_slot<MaxPoolPlan, make_plan>,
+                                                 .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                                                 .launch = launch_slot<launch>})};
 
 }  // namespace
 
-constinit const bp_kernel kMaxPool = max_pool_kernel();
+BP_SDK_KERNELS(max_pool, kKernels);
 
 }  // namespace bp::cpu

@@ -11,7 +11,7 @@
 // clang-format on
 
 #include "element.hpp"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 #include "pool_shape.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -106,21 +106,19 @@ bp_status launch(const bp_launch_args& args) {
 
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
 
-constexpr bp_kernel max_pool_halving_kernel() {
-  bp_kernel kernel = described_kernel("max_pool_f32_halving", "max_pool", kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  kernel.priority = 20;
-  kernel.depends_on = BP_DEPENDS_SIZES_BIT;
-  kernel.supports = supports_slot<refused_spatial_rank>;
-  kernel.plan = plan_slot<HalvingPlan, make_plan>;
-  kernel.plan_free = free_plan;
-  kernel.launch = launch_slot<launch>;
-  return kernel;
-}
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "max_pool_f32_halving",
+                                                 .op = "max_pool",
+                                                 .dtypes = kMasks,
+                                                 .priority = 20,
+                                                 .depends_on = BP_DEPENDS_SIZES_BIT,
+                                                 .supports = supports_slot<refused_spatial_rank>,
+                                                 .plan = plan_slot<HalvingPlan, make_plan>,
+                                                 .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                                                 .launch = launch_slot<launch>})};
 
 }  // namespace
 
-constinit const bp_kernel kMaxPoolHalving = max_pool_halving_kernel();
+BP_SDK_KERNELS(max_pool_halving, kKernels);
 
 }  // namespace bp::cpu
 #endif

@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 #include "nest.hpp"
 
 namespace bp::cpu {
@@ -81,16 +81,14 @@ bp_status launch(const bp_launch_args& args) {
 
 constexpr uint64_t kMasks[] = {kAnyTypes};
 
-constexpr bp_kernel non_zero_kernel() {
-  bp_kernel kernel = described_kernel("non_zero_loop", "non_zero", kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  take_any_strides(&kernel);
-  kernel.launch = launch_slot<launch>;
-  return kernel;
-}
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "non_zero_loop",
+                                                 .op = "non_zero",
+                                                 .dtypes = kMasks,
+                                                 .arg_rules = sdk::kAnyStrides,
+                                                 .launch = launch_slot<launch>})};
 
 }  // namespace
 
-constinit const bp_kernel kNonZero = non_zero_kernel();
+BP_SDK_KERNELS(non_zero, kKernels);
 
 }  // namespace bp::cpu

@@ -9,7 +9,7 @@ namespace bp::cpu {
 
 PoolShape make_pool_shape(const bp_kernel_query& query) {
   const auto attrs = read_attributes(query.attributes, bp_attrs_max_pool_defaults());
-  const std::span<const int64_t> x = sizes_of(input_info(query, 0));
+  const std::span<const int64_t> x = sizes_of(arg_info(query, 0));
   const std::span<const int64_t> y = sizes_of(output_info(query));
   if (x.size() < 2 || y.size() != x.size()) {
     throw sdk::Failure{BP_INVALID_ARGUMENT,

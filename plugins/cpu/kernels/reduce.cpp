@@ -9,7 +9,7 @@
 
 #include "backplane/ops/reduction.h"
 #include "element.hpp"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 #include "nest.hpp"
 
 namespace bp::cpu {
@@ -230,18 +230,19 @@ constexpr uint64_t kMasks[] = {kNumberTypes};
 
 template <class Attrs, const DtypeTable<const Steps& (*)()>& Table>
 constexpr bp_kernel reduce_kernel(std::string_view name, std::string_view op) {
-  bp_kernel kernel = described_kernel(name, op, kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  take_any_strides(&kernel);
-  kernel.launch = launch_slot<launch<Attrs, Table>>;
-  return kernel;
+  return sdk::describe({.name = name,
+                        .op = op,
+                        .dtypes = kMasks,
+                        .arg_rules = sdk::kAnyStrides,
+                        .launch = launch_slot<launch<Attrs, Table>>});
 }
+
+constexpr bp_kernel kKernels[] = {
+    reduce_kernel<bp_attrs_reduce_max, kMaxTable>("reduce_max_loop", "reduce_max"),
+    reduce_kernel<bp_attrs_reduce_sum, kSumTable>("reduce_sum_loop", "reduce_sum")};
 
 }  // namespace
 
-constinit const bp_kernel kReduceMax =
-    reduce_kernel<bp_attrs_reduce_max, kMaxTable>("reduce_max_loop", "reduce_max");
-constinit const bp_kernel kReduceSum =
-    reduce_kernel<bp_attrs_reduce_sum, kSumTable>("reduce_sum_loop", "reduce_sum");
+BP_SDK_KERNELS(reduce, kKernels);
 
 }  // namespace bp::cpu

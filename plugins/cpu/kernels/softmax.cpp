@@ -7,7 +7,7 @@
 
 #include "backplane/ops/nn.h"
 #include "element.hpp"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -97,15 +97,11 @@ bp_status launch(const bp_launch_args& args) {
 
 constexpr uint64_t kMasks[] = {kFloatTypes};
 
-constexpr bp_kernel softmax_kernel() {
-  bp_kernel kernel = described_kernel("softmax_loop", "softmax", kMasks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  kernel.launch = launch_slot<launch>;
-  return kernel;
-}
+constexpr bp_kernel kKernels[] = {sdk::describe(
+    {.name = "softmax_loop", .op = "softmax", .dtypes = kMasks, .launch = launch_slot<launch>})};
 
 }  // namespace
 
-constinit const bp_kernel kSoftmax = softmax_kernel();
+BP_SDK_KERNELS(softmax, kKernels);
 
 }  // namespace bp::cpu

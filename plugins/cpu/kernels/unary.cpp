@@ -5,7 +5,7 @@
 
 #include "element.hpp"
 #include "elementwise.hpp"
-#include "kernels/kernel_list.hpp"
+#include "kernel_support.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -69,19 +69,21 @@ constexpr uint64_t kFloatMasks[] = {kFloatTypes};
 template <const DtypeTable<UnaryRow>& Rows, int64_t ItemCost>
 constexpr bp_kernel unary_kernel(std::string_view name, std::string_view op,
                                  const uint64_t (&masks)[1]) {
-  bp_kernel kernel = described_kernel(name, op, masks);
-  kernel.flags = BP_KERNEL_DETERMINISTIC_BIT;
-  take_any_strides(&kernel);
-  kernel.launch = launch_slot<launch<Rows, ItemCost>>;
-  return kernel;
+  return sdk::describe({.name = name,
+                        .op = op,
+                        .dtypes = masks,
+                        .arg_rules = sdk::kAnyStrides,
+                        .launch = launch_slot<launch<Rows, ItemCost>>});
 }
+
+constexpr bp_kernel kKernels[] = {
+    unary_kernel<kReluRows, 1>("relu_loop", "relu", kReluMasks),
+    unary_kernel<kExpRows, 16>("exp_loop", "exp", kFloatMasks),
+    unary_kernel<kSqrtRows, 4>("sqrt_loop", "sqrt", kFloatMasks),
+    unary_kernel<kReciprocalRows, 4>("reciprocal_loop", "reciprocal", kFloatMasks)};
 
 }  // namespace
 
-constinit const bp_kernel kRelu = unary_kernel<kReluRows, 1>("relu_loop", "relu", kReluMasks);
-constinit const bp_kernel kExp = unary_kernel<kExpRows, 16>("exp_loop", "exp", kFloatMasks);
-constinit const bp_kernel kSqrt = unary_kernel<kSqrtRows, 4>("sqrt_loop", "sqrt", kFloatMasks);
-constinit const bp_kernel kReciprocal =
-    unary_kernel<kReciprocalRows, 4>("reciprocal_loop", "reciprocal", kFloatMasks);
+BP_SDK_KERNELS(unary, kKernels);
 
 }  // namespace bp::cpu

@@ -93,7 +93,7 @@ WindowRanges::WindowRanges(const Window& window) {
 }
 
 const char* refused_spatial_rank(const bp_kernel_query& query) {
-  const uint32_t rank = input_info(query, 0).rank;
+  const uint32_t rank = arg_info(query, 0).rank;
   return rank < 3 || rank > 2 + kMaxSpatialRank ? kRankReason : nullptr;
 }
 

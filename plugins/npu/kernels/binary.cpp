@@ -85,11 +85,11 @@ void apply(const Launch& launch) {
 
 template <class Function>
 constexpr bp_kernel binary_kernel(std::string_view op, std::string_view name) {
-  return make_kernel({.name = name,
-                      .op = op,
-                      .dtypes = Numbers::kDtypes,
-                      .arg_rules = kAnyStrides,
-                      .launch = launch<apply<Function>>});
+  return sdk::describe({.name = name,
+                        .op = op,
+                        .dtypes = Numbers::kDtypes,
+                        .arg_rules = sdk::kAnyStrides,
+                        .launch = launch<apply<Function>>});
 }
 
 constexpr bp_kernel kKernels[] = {
@@ -100,6 +100,6 @@ constexpr bp_kernel kKernels[] = {
 
 }  // namespace
 
-KernelSpan binary_kernels() { return kKernels; }
+BP_SDK_KERNELS(binary, kKernels);
 
 }  // namespace bp::npu

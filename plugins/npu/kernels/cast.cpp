@@ -52,24 +52,20 @@ void cast(const Launch& launch) {
   });
 }
 
-bp_status supports(bp_device* device, const bp_kernel_query* query, bp_support* out_support) {
-  return slot("supports", device, {query, out_support}, [&] {
-    const bp_kernel_query wanted = read_args(query, 0);
-    const bp_arg_info output = read_args(arg_of(wanted, wanted.input_count), 0);
-    const bool known = (CastTypes::kMask & BP_DTYPE_BIT(output.dtype)) != 0;
-    answer_support(out_support, known, "casts only to f32, i32, i64, u8 and bool");
-  });
+const char* why_not(const bp_kernel_query& query) {
+  const bool known = (CastTypes::kMask & BP_DTYPE_BIT(sdk::output_info(query).dtype)) != 0;
+  return known ? nullptr : "casts only to f32, i32, i64, u8 and bool";
 }
 
-constexpr bp_kernel kKernels[] = {make_kernel({.name = "cast_number",
-                                               .op = "cast",
-                                               .dtypes = CastTypes::kDtypes,
-                                               .arg_rules = kAnyStrides,
-                                               .supports = supports,
-                                               .launch = launch<cast>})};
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "cast_number",
+                                                 .op = "cast",
+                                                 .dtypes = CastTypes::kDtypes,
+                                                 .arg_rules = sdk::kAnyStrides,
+                                                 .supports = sdk::supports_slot<why_not>,
+                                                 .launch = launch<cast>})};
 
 }  // namespace
 
-KernelSpan cast_kernels() { return kKernels; }
+BP_SDK_KERNELS(cast, kKernels);
 
 }  // namespace bp::npu

@@ -142,26 +142,23 @@ void conv(const Window& window, const Launch& launch) {
   }
 }
 
-bp_status supports(bp_device* device, const bp_kernel_query* query, bp_support* out_support) {
-  return slot("supports", device, {query, out_support}, [&] {
-    const uint32_t rank = read_args(arg_of(read_args(query, 0), 0), 0).rank;
-    answer_support(out_support, rank >= 3 && rank <= 2 + kMaxSpatial,
-                   "only 1 to 3 spatial dimensions");
-  });
+const char* why_not(const bp_kernel_query& query) {
+  const uint32_t rank = sdk::arg_info(query, 0).rank;
+  return rank >= 3 && rank <= 2 + kMaxSpatial ? nullptr : "only 1 to 3 spatial dimensions";
 }
 
 KernelBody prepare(const bp_launch_args& args) {
   return [window = read_window(args)](const Launch& launch) { conv(window, launch); };
 }
 
-constexpr bp_kernel kKernels[] = {make_kernel({.name = "conv_f32",
-                                               .op = "conv",
-                                               .dtypes = kFloat32,
-                                               .supports = supports,
-                                               .launch = launch<prepare>})};
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "conv_f32",
+                                                 .op = "conv",
+                                                 .dtypes = kFloat32,
+                                                 .supports = sdk::supports_slot<why_not>,
+                                                 .launch = launch<prepare>})};
 
 }  // namespace
 
-KernelSpan conv_kernels() { return kKernels; }
+BP_SDK_KERNELS(conv, kKernels);
 
 }  // namespace bp::npu

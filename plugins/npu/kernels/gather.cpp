@@ -5,6 +5,7 @@
 // is reported through the fault word.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "backplane/ops/indexing.h"
 #include "kernels/launch.hpp"
@@ -55,22 +56,15 @@ void gather(const Launch& launch, uint32_t axis) {
   });
 }
 
-bp_status plan(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
-               bp_kernel_plan** out_plan) {
-  return slot("plan", device, {query, out_info, out_plan}, [&] {
-    const bp_kernel_query wanted = read_args(query, 0);
-    const auto rank = int64_t{read_args(arg_of(wanted, 0), 0).rank};
-    const int64_t axis = read_attributes(wanted.attributes, bp_attrs_gather_defaults()).axis;
-    const int64_t from_front = axis < 0 ? axis + rank : axis;
-    if (from_front < 0 || from_front >= rank) refuse("gather: axis ", axis, " of rank ", rank);
-    bp_plan_info info{};
-    info.flags = BP_PLAN_CAN_FAULT_BIT;
-    sdk::write_out(out_info, info);
-    *out_plan = new bp_kernel_plan{static_cast<uint32_t>(from_front)};
-  });
+std::unique_ptr<bp_kernel_plan> plan(bp_device*, const bp_kernel_query& query,
+                                     bp_plan_info* out_info) {
+  const auto rank = int64_t{sdk::arg_info(query, 0).rank};
+  const int64_t axis = read_attributes(query.attributes, bp_attrs_gather_defaults()).axis;
+  const int64_t from_front = axis < 0 ? axis + rank : axis;
+  if (from_front < 0 || from_front >= rank) refuse("gather: axis ", axis, " of rank ", rank);
+  out_info->flags = BP_PLAN_CAN_FAULT_BIT;
+  return std::make_unique<bp_kernel_plan>(bp_kernel_plan{static_cast<uint32_t>(from_front)});
 }
-
-void plan_free(bp_device*, bp_kernel_plan* plan) { delete plan; }
 
 KernelBody prepare(const bp_launch_args& args) {
   if (args.plan == nullptr) refuse("gather: a launch without a plan");
@@ -82,17 +76,17 @@ KernelBody prepare(const bp_launch_args& args) {
 
 constexpr uint64_t kDtypes[] = {kWholeByteDtypes, TypeList<int32_t, int64_t>::kMask};
 
-constexpr bp_kernel kKernels[] = {make_kernel({.name = "gather_any",
-                                               .op = "gather",
-                                               .dtypes = kDtypes,
-                                               .arg_rules = kAnyStrides,
-                                               .depends_on = BP_DEPENDS_SIZES_BIT,
-                                               .plan = plan,
-                                               .plan_free = plan_free,
-                                               .launch = launch<prepare>})};
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "gather_any",
+                                                 .op = "gather",
+                                                 .dtypes = kDtypes,
+                                                 .arg_rules = sdk::kAnyStrides,
+                                                 .depends_on = BP_DEPENDS_SIZES_BIT,
+                                                 .plan = sdk::plan_slot<bp_kernel_plan, plan>,
+                                                 .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                                                 .launch = launch<prepare>})};
 
 }  // namespace
 
-KernelSpan gather_kernels() { return kKernels; }
+BP_SDK_KERNELS(gather, kKernels);
 
 }  // namespace bp::npu

@@ -29,14 +29,14 @@ void identity(const Launch& launch) {
   });
 }
 
-constexpr bp_kernel kKernels[] = {make_kernel({.name = "identity_any",
-                                               .op = "identity",
-                                               .dtypes = kDtypes,
-                                               .arg_rules = kAnyStrides,
-                                               .launch = launch<identity>})};
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "identity_any",
+                                                 .op = "identity",
+                                                 .dtypes = kDtypes,
+                                                 .arg_rules = sdk::kAnyStrides,
+                                                 .launch = launch<identity>})};
 
 }  // namespace
 
-KernelSpan identity_kernels() { return kKernels; }
+BP_SDK_KERNELS(identity, kKernels);
 
 }  // namespace bp::npu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every kernel file needs: how a launch is taken over, and how a descriptor is written. A
-// kernel is a body, which does the mathematics on a Launch, and a descriptor that offers it. The
+// What every kernel file needs: how a launch is taken over. A kernel is a body, which does the
+// mathematics on a Launch, and a descriptor that offers it. The
 // body runs when the stream gets there, long after the core's arguments are gone; so a launch first
 // copies all that the body will look at.
 #ifndef BACKPLANE_PLUGINS_NPU_KERNELS_LAUNCH_HPP
@@ -87,76 +87,7 @@ bp_status launch(const bp_launch_args* args) noexcept {
   return launch_kernel(args, [](const bp_launch_args&) { return KernelBody(body); });
 }
 
-/// An operator's attributes: `defaults` overwritten as far as the writer's struct reaches.
-template <class Attributes>
-Attributes read_attributes(const void* attributes, Attributes defaults) {
-  if (attributes == nullptr) return defaults;
-  uint32_t size = 0;  // Every versioned struct begins with its size.
-  std::memcpy(&size, attributes, sizeof size);
-  std::memcpy(&defaults, attributes, std::min<size_t>(size, sizeof defaults));
-  return defaults;
-}
-
-/// Argument `index` of a query: inputs first, then outputs.
-inline const bp_arg_info* arg_of(const bp_kernel_query& query, uint32_t index) {
-  if (index >= query.input_count + query.output_count) refuse("a query without argument ", index);
-  if (query.args == nullptr) refuse("a query whose arguments are NULL");
-  const auto* const first = reinterpret_cast<const std::byte*>(query.args);
-  return reinterpret_cast<const bp_arg_info*>(first + size_t{index} * query.arg_stride_bytes);
-}
-
-/// The answer of a supports function: yes, or no with a reason (static text).
-inline void answer_support(bp_support* out_support, bool yes, std::string_view reason) {
-  bp_support support{};
-  support.answer = yes ? BP_SUPPORT_YES : BP_SUPPORT_NO;
-  if (!yes) support.reason = sdk::str(reason);
-  sdk::write_out(out_support, support);
-}
-
-using KernelSpan = std::span<const bp_kernel>;
-
-/// The part of a descriptor that differs from kernel to kernel; bp_kernel says what each means.
-struct KernelTraits {
-  std::string_view name;
-  std::string_view op;
-  std::span<const uint64_t> dtypes;                    // one set per type variable
-  std::span<const bp_arg_rule* const> arg_rules = {};  // none: contiguous inputs
-  uint32_t depends_on = 0;
-  decltype(bp_kernel::supports) supports = nullptr;
-  decltype(bp_kernel::plan) plan = nullptr;
-  decltype(bp_kernel::plan_free) plan_free = nullptr;
-  decltype(bp_kernel::launch) launch = nullptr;
-};
-
-constexpr bp_kernel make_kernel(const KernelTraits& traits) {
-  return {.struct_size = sizeof(bp_kernel),
-          .flags = BP_KERNEL_DETERMINISTIC_BIT,  // every sum here has one order
-          .name = sdk::str(traits.name),
-          .op = sdk::str(traits.op),
-          .version_min = 1,
-          .version_max = 1,
-          .op_since = 1,
-          .priority = 0,
-          .dtype_masks = traits.dtypes.data(),
-          .dtype_mask_count = static_cast<uint32_t>(traits.dtypes.size()),
-          .arg_rule_count = static_cast<uint32_t>(traits.arg_rules.size()),
-          .arg_rules = traits.arg_rules.data(),
-          .depends_on = traits.depends_on,
-          .reserved = 0,
-          .supports = traits.supports,
-          .plan = traits.plan,
-          .plan_free = traits.plan_free,
-          .launch = traits.launch,
-          .state_create = nullptr,
-          .state_destroy = nullptr};
-}
-
-inline constexpr bp_arg_rule kAnyStridesRule = {.struct_size = sizeof(bp_arg_rule),
-                                                .flags = 0,
-                                                .strides = BP_STRIDES_ANY,
-                                                .alignment_bytes = 0};
-/// For KernelTraits::arg_rules: every input with any strides.
-inline constexpr const bp_arg_rule* kAnyStrides[] = {&kAnyStridesRule};
+using sdk::read_attributes;
 
 inline constexpr uint64_t kFloat32[] = {sdk::dtypes({BP_DTYPE_F32})};
 /// For kernels that only move elements: all dtypes that fill whole bytes.

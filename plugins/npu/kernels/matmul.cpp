@@ -80,14 +80,14 @@ void matmul(const Launch& launch) {
                    });
 }
 
-constexpr bp_kernel kKernels[] = {make_kernel({.name = "matmul_f32",
-                                               .op = "matmul",
-                                               .dtypes = kFloat32,
-                                               .arg_rules = kAnyStrides,
-                                               .launch = launch<matmul>})};
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "matmul_f32",
+                                                 .op = "matmul",
+                                                 .dtypes = kFloat32,
+                                                 .arg_rules = sdk::kAnyStrides,
+                                                 .launch = launch<matmul>})};
 
 }  // namespace
 
-KernelSpan matmul_kernels() { return kKernels; }
+BP_SDK_KERNELS(matmul, kKernels);
 
 }  // namespace bp::npu

@@ -37,14 +37,14 @@ void non_zero(const Launch& launch) {
   CastTypes::with_type(x.dtype, [&]<class T>(T) { extents[1] = write_indices<T>(x, y); });
 }
 
-constexpr bp_kernel kKernels[] = {make_kernel({.name = "non_zero_number",
-                                               .op = "non_zero",
-                                               .dtypes = CastTypes::kDtypes,
-                                               .arg_rules = kAnyStrides,
-                                               .launch = launch<non_zero>})};
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "non_zero_number",
+                                                 .op = "non_zero",
+                                                 .dtypes = CastTypes::kDtypes,
+                                                 .arg_rules = sdk::kAnyStrides,
+                                                 .launch = launch<non_zero>})};
 
 }  // namespace
 
-KernelSpan non_zero_kernels() { return kKernels; }
+BP_SDK_KERNELS(non_zero, kKernels);
 
 }  // namespace bp::npu

@@ -98,19 +98,19 @@ KernelBody prepare_max(const bp_launch_args& args) {
   return body_for<Max>(attributes.axes, args.tensors[0].rank);
 }
 
-constexpr bp_kernel kKernels[] = {make_kernel({.name = "reduce_sum_number",
-                                               .op = "reduce_sum",
-                                               .dtypes = Numbers::kDtypes,
-                                               .arg_rules = kAnyStrides,
-                                               .launch = launch<prepare_sum>}),
-                                  make_kernel({.name = "reduce_max_number",
-                                               .op = "reduce_max",
-                                               .dtypes = Numbers::kDtypes,
-                                               .arg_rules = kAnyStrides,
-                                               .launch = launch<prepare_max>})};
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "reduce_sum_number",
+                                                 .op = "reduce_sum",
+                                                 .dtypes = Numbers::kDtypes,
+                                                 .arg_rules = sdk::kAnyStrides,
+                                                 .launch = launch<prepare_sum>}),
+                                  sdk::describe({.name = "reduce_max_number",
+                                                 .op = "reduce_max",
+                                                 .dtypes = Numbers::kDtypes,
+                                                 .arg_rules = sdk::kAnyStrides,
+                                                 .launch = launch<prepare_max>})};
 
 }  // namespace
 
-KernelSpan reduce_kernels() { return kKernels; }
+BP_SDK_KERNELS(reduce, kKernels);
 
 }  // namespace bp::npu

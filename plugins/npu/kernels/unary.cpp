@@ -28,11 +28,11 @@ void apply(const Launch& launch) {
 
 template <float (*function)(float)>
 constexpr bp_kernel unary_kernel(std::string_view op, std::string_view name) {
-  return make_kernel({.name = name,
-                      .op = op,
-                      .dtypes = kFloat32,
-                      .arg_rules = kAnyStrides,
-                      .launch = launch<apply<function>>});
+  return sdk::describe({.name = name,
+                        .op = op,
+                        .dtypes = kFloat32,
+                        .arg_rules = sdk::kAnyStrides,
+                        .launch = launch<apply<function>>});
 }
 
 constexpr bp_kernel kKernels[] = {
@@ -44,6 +44,6 @@ constexpr bp_kernel kKernels[] = {
 
 }  // namespace
 
-KernelSpan unary_kernels() { return kKernels; }
+BP_SDK_KERNELS(unary, kKernels);
 
 }  // namespace bp::npu

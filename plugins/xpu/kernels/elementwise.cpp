@@ -4,6 +4,7 @@
 // strides allow, so that most tensors end up with one and the index arithmetic with them.
 #include <string>
 
+#include "device.hpp"
 #include "kernels/kernel.hpp"
 
 namespace bp::xpu {
@@ -96,11 +97,12 @@ Plan plan_identity(const bp_kernel_query& query) {
 constexpr uint64_t kF32[] = {sdk::dtypes({BP_DTYPE_F32})};
 constexpr uint64_t kCopyDtypes[] = {kUpTo8Bytes};
 
+constexpr bp_kernel kKernels[] = {
+    describe<plan_relu>("relu_f32", "relu", kF32), describe<plan_add>("add_f32", "add", kF32),
+    describe<plan_identity>("identity_copy", "identity", kCopyDtypes)};
+
 }  // namespace
 
-constinit const bp_kernel kReluF32 = describe("relu_f32", "relu", kF32, make_plan<plan_relu>);
-constinit const bp_kernel kAddF32 = describe("add_f32", "add", kF32, make_plan<plan_add>);
-constinit const bp_kernel kIdentity =
-    describe("identity_copy", "identity", kCopyDtypes, make_plan<plan_identity>);
+BP_SDK_KERNELS(elementwise, kKernels);
 
 }  // namespace bp::xpu

@@ -6,7 +6,7 @@
 #include <array>
 #include <string>
 
-#include "backplane/ops/attributes.h"
+#include "backplane/ops/indexing.h"
 #include "kernels/kernel.hpp"
 
 namespace bp::xpu {
@@ -22,12 +22,8 @@ uint64_t element_bytes_of(const bp_arg_info& info) {
 }
 
 int64_t axis_of(const bp_kernel_query& query) {
-  bp_attrs_gather attributes = bp_attrs_gather_defaults();
-  if (query.attributes != nullptr) {
-    uint32_t bytes = 0;  // every versioned struct begins with its size
-    std::memcpy(&bytes, query.attributes, sizeof(bytes));
-    std::memcpy(&attributes, query.attributes, std::min<size_t>(bytes, sizeof(attributes)));
-  }
+  const bp_attrs_gather attributes =
+      sdk::read_attributes(query.attributes, bp_attrs_gather_defaults());
   const int64_t rank = argument(query, 0).rank;
   const int64_t axis = attributes.axis < 0 ? attributes.axis + rank : attributes.axis;
   if (axis >= 0 && axis < rank) return axis;
@@ -119,11 +115,12 @@ Plan plan_non_zero(const bp_kernel_query& query) {
 constexpr uint64_t kGatherDtypes[] = {kUpTo8Bytes, sdk::dtypes({BP_DTYPE_I32, BP_DTYPE_I64})};
 constexpr uint64_t kNonZeroDtypes[] = {kUpTo8Bytes};
 
+constexpr bp_kernel kKernels[] = {
+    describe<plan_gather>("gather_any", "gather", kGatherDtypes),
+    describe<plan_non_zero>("non_zero_any", "non_zero", kNonZeroDtypes)};
+
 }  // namespace
 
-constinit const bp_kernel kGather =
-    describe("gather_any", "gather", kGatherDtypes, make_plan<plan_gather>);
-constinit const bp_kernel kNonZero =
-    describe("non_zero_any", "non_zero", kNonZeroDtypes, make_plan<plan_non_zero>);
+BP_SDK_KERNELS(indexing, kKernels);
 
 }  // namespace bp::xpu

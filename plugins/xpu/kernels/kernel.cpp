@@ -10,12 +10,7 @@
 #include "device.hpp"
 #include "stream.hpp"
 
-// The ABI's opaque types.
-struct bp_kernel_plan final {
-  bp::xpu::Plan plan;
-  cl_program program;
-};
-
+// The ABI's opaque state.
 struct bp_kernel_state final {
   bp::xpu::Owned<cl_kernel> kernel;
   size_t group_size = 1;
@@ -69,9 +64,7 @@ void set_arguments(const Driver& driver, const bp_launch_args& args) {
 }  // namespace
 
 const bp_arg_info& argument(const bp_kernel_query& query, uint32_t index) {
-  const auto* bytes = reinterpret_cast<const unsigned char*>(query.args);
-  const auto& info =
-      *reinterpret_cast<const bp_arg_info*>(bytes + uint64_t{index} * query.arg_stride_bytes);
+  const bp_arg_info& info = sdk::arg_info(query, index);
   const bool known = info.rank <= BP_MAX_RANK &&
                      (info.rank == 0 || (info.sizes != nullptr && info.strides != nullptr &&
                                          std::all_of(info.sizes, info.sizes + info.rank,
@@ -111,34 +104,17 @@ void broadcast_strides(const bp_arg_info& input, const int64_t* sizes, uint32_t 
   }
 }
 
-bp_status plan_with(Plan (*make)(const bp_kernel_query&), bp_device* device,
-                    const bp_kernel_query* query, bp_plan_info* out_info,
-                    bp_kernel_plan** out_plan) {
-  if (device == nullptr || query == nullptr || out_plan == nullptr) return BP_INVALID_ARGUMENT;
-  *out_plan = nullptr;
-  return sdk::guard(device->host(), [&] {
-    // Up to these members all is of the oldest ABI that this plugin serves.
-    constexpr size_t kArgBytes = offsetof(bp_arg_info, strides) + sizeof(bp_arg_info::strides);
-    if (!BP_SDK_HAS(query, attributes_bytes) || query->args == nullptr ||
-        query->arg_stride_bytes < kArgBytes) {
-      sdk::refuse("plan: the query or its arguments are cut short");
-    }
-    const Plan plan = make(*query);
-    bp_plan_info info{};
-    info.flags = plan.can_fault() ? BP_PLAN_CAN_FAULT_BIT : 0;
-    sdk::write_out(out_info, info);
-    *out_plan = new bp_kernel_plan{plan, device->programs().get(plan.program())};
-    return BP_OK;
-  });
+std::unique_ptr<bp_kernel_plan> plan_with(Plan (*make)(const bp_kernel_query&), bp_device* device,
+                                          const bp_kernel_query& query, bp_plan_info* out_info) {
+  const Plan plan = make(query);
+  if (plan.can_fault()) out_info->flags |= BP_PLAN_CAN_FAULT_BIT;
+  return std::make_unique<bp_kernel_plan>(
+      bp_kernel_plan{plan, device->programs().get(plan.program())});
 }
-
-void plan_free(bp_device*, bp_kernel_plan* plan) { delete plan; }
 
 bp_status state_create(bp_device* device, const bp_kernel*, const bp_kernel_plan* plan,
                        bp_kernel_state** out_state) {
-  if (device == nullptr || plan == nullptr || out_state == nullptr) return BP_INVALID_ARGUMENT;
-  *out_state = nullptr;
-  return sdk::guard(device->host(), [&] {
+  return sdk::slot("state_create", device, {plan, out_state}, [&] {
     const sdk::ExitGate gate;
     gate.require_open();
     const Driver& driver = device->driver();
@@ -154,40 +130,32 @@ bp_status state_create(bp_device* device, const bp_kernel*, const bp_kernel_plan
     // One size for all launches: drivers for processors compile a kernel again for each new one.
     const size_t group_size = std::clamp<size_t>(largest, 1, plan->plan.group_size());
     *out_state = new bp_kernel_state{std::move(kernel), group_size};
-    return BP_OK;
   });
 }
 
 void state_destroy(bp_device*, bp_kernel_state* state) { delete state; }
 
-bp_status launch(const bp_launch_args* args) {
-  // All members up to this one are of the oldest ABI that this plugin serves.
-  if (args == nullptr || !BP_SDK_HAS(args, out_extents) || args->device == nullptr) {
-    return BP_INVALID_ARGUMENT;
+bp_status launch(const bp_launch_args& args) {
+  bp_device& device = *args.device;
+  if (args.plan == nullptr || args.state == nullptr) {
+    sdk::refuse("launch: the plan or state is NULL");
   }
-  bp_device& device = *args->device;
-  return sdk::guard(device.host(), [&]() -> bp_status {
-    if (args->plan == nullptr || args->state == nullptr || args->tensors == nullptr) {
-      throw sdk::Failure{BP_INVALID_ARGUMENT, "launch: the plan, state or tensors are NULL"};
-    }
-    const Plan& plan = args->plan->plan;
-    if (plan.item_count() == 0) {
-      return args->stream != nullptr ? args->stream->check_healthy() : BP_OK;
-    }
-    const sdk::ExitGate gate;
-    if (!args->state->compiled) gate.require_open();
-    const size_t group_size = args->state->group_size;
-    const size_t global_size = (plan.item_count() + group_size - 1) / group_size * group_size;
-    const auto enqueue = [&](cl_command_queue queue, cl_event* out_event) {
-      set_arguments(device.driver(), *args);
-      return device.driver().clEnqueueNDRangeKernel(queue, args->state->kernel.get(), 1, nullptr,
-                                                    &global_size, &group_size, 0, nullptr,
-                                                    out_event);
-    };
-    const bp_status status = submit(device, args->stream, plan.function(), args->op_seq, enqueue);
-    args->state->compiled = true;
-    return status;
-  });
+  const Plan& plan = args.plan->plan;
+  if (plan.item_count() == 0) {
+    return args.stream != nullptr ? args.stream->check_healthy() : BP_OK;
+  }
+  const sdk::ExitGate gate;
+  if (!args.state->compiled) gate.require_open();
+  const size_t group_size = args.state->group_size;
+  const size_t global_size = (plan.item_count() + group_size - 1) / group_size * group_size;
+  const auto enqueue = [&](cl_command_queue queue, cl_event* out_event) {
+    set_arguments(device.driver(), args);
+    return device.driver().clEnqueueNDRangeKernel(queue, args.state->kernel.get(), 1, nullptr,
+                                                  &global_size, &group_size, 0, nullptr, out_event);
+  };
+  const bp_status status = submit(device, args.stream, plan.function(), args.op_seq, enqueue);
+  args.state->compiled = true;
+  return status;
 }
 
 }  // namespace bp::xpu

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
@@ -71,6 +73,16 @@ class Plan {
   std::array<std::byte, kMaxGeometryBytes> geometry_{};
 };
 
+}  // namespace bp::xpu
+
+/// The ABI's opaque plan.
+struct bp_kernel_plan final {
+  bp::xpu::Plan plan;
+  cl_program program;
+};
+
+namespace bp::xpu {
+
 /// Argument `index` of a query, inputs first. Throws sdk::Failure if its sizes or strides are not
 /// known, which the core's query for these kernels must have.
 const bp_arg_info& argument(const bp_kernel_query& query, uint32_t index);
@@ -83,28 +95,19 @@ void broadcast_strides(const bp_arg_info& input, const int64_t* sizes, uint32_t 
 /// Throws sdk::Failure unless the query has `input_count` inputs and one output.
 void expect_inputs(const bp_kernel_query& query, uint32_t input_count);
 
-bp_status plan_with(Plan (*make)(const bp_kernel_query&), bp_device* device,
-                    const bp_kernel_query* query, bp_plan_info* out_info,
-                    bp_kernel_plan** out_plan);
-void plan_free(bp_device* device, bp_kernel_plan* plan);
-bp_status launch(const bp_launch_args* args);
+bp_status launch(const bp_launch_args& args);
 bp_status state_create(bp_device* device, const bp_kernel* kernel, const bp_kernel_plan* plan,
                        bp_kernel_state** out_state);
 void state_destroy(bp_device* device, bp_kernel_state* state);
 
-/// The `plan` slot around a kernel's own function.
+std::unique_ptr<bp_kernel_plan> plan_with(Plan (*make)(const bp_kernel_query&), bp_device* device,
+                                          const bp_kernel_query& query, bp_plan_info* out_info);
+/// For sdk::plan_slot, around a kernel's own function.
 template <Plan (*make)(const bp_kernel_query&)>
-bp_status make_plan(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
-                    bp_kernel_plan** out_plan) {
-  if (out_info == nullptr) return BP_INVALID_ARGUMENT;
-  return plan_with(make, device, query, out_info, out_plan);
+std::unique_ptr<bp_kernel_plan> make_plan(bp_device* device, const bp_kernel_query& query,
+                                          bp_plan_info* out_info) {
+  return plan_with(make, device, query, out_info);
 }
-
-inline constexpr bp_arg_rule kAnyStrides{.struct_size = sizeof(bp_arg_rule),
-                                         .flags = 0,
-                                         .strides = BP_STRIDES_ANY,
-                                         .alignment_bytes = 0};
-inline constexpr const bp_arg_rule* kArgRules[] = {&kAnyStrides};
 
 /// For kernels that move elements, or look only at their bits.
 inline constexpr uint64_t kUpTo8Bytes =
@@ -115,41 +118,20 @@ inline constexpr uint64_t kUpTo8Bytes =
 
 /// A descriptor of version 1 of `op`, with a set of dtypes for each of its type variables. Every
 /// kernel here takes any strides, so the core never has to make a tensor contiguous for one.
-template <uint32_t kVariables>
+template <Plan (*make)(const bp_kernel_query&)>
 constexpr bp_kernel describe(std::string_view name, std::string_view op,
-                             const uint64_t (&dtype_masks)[kVariables],
-                             decltype(bp_kernel::plan) plan) {
-  return {.struct_size = sizeof(bp_kernel),
-          .flags = BP_KERNEL_DETERMINISTIC_BIT,
-          .name = sdk::str(name),
-          .op = sdk::str(op),
-          .version_min = 1,
-          .version_max = 1,
-          .op_since = 1,
-          .priority = 0,
-          .dtype_masks = dtype_masks,
-          .dtype_mask_count = kVariables,
-          .arg_rule_count = 1,
-          .arg_rules = kArgRules,
-          .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
-          .reserved = 0,
-          .supports = nullptr,
-          .plan = plan,
-          .plan_free = plan_free,
-          .launch = launch,
-          .state_create = state_create,
-          .state_destroy = state_destroy};
+                             std::span<const uint64_t> dtypes) {
+  return sdk::describe({.name = name,
+                        .op = op,
+                        .dtypes = dtypes,
+                        .arg_rules = sdk::kAnyStrides,
+                        .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+                        .plan = sdk::plan_slot<bp_kernel_plan, make_plan<make>>,
+                        .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                        .launch = sdk::launch_slot<launch>,
+                        .state_create = state_create,
+                        .state_destroy = state_destroy});
 }
-
-// The kernels. A new one is a file, a line here and a line in list.cpp.
-extern const bp_kernel kReluF32;
-extern const bp_kernel kAddF32;
-extern const bp_kernel kMatmulF32;
-extern const bp_kernel kIdentity;
-extern const bp_kernel kGather;
-extern const bp_kernel kNonZero;
-
-extern const bp_kernel_api kKernelApi;
 
 }  // namespace bp::xpu
 

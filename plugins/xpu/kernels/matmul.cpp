@@ -3,6 +3,7 @@
 // The plan of matmul: NumPy's rules for 1-D operands and broadcast batches, written as strides.
 #include <string>
 
+#include "device.hpp"
 #include "kernels/kernel.hpp"
 
 namespace bp::xpu {
@@ -99,9 +100,10 @@ Plan plan_matmul(const bp_kernel_query& query) {
 
 constexpr uint64_t kF32[] = {sdk::dtypes({BP_DTYPE_F32})};
 
+constexpr bp_kernel kKernels[] = {describe<plan_matmul>("matmul_f32", "matmul", kF32)};
+
 }  // namespace
 
-constinit const bp_kernel kMatmulF32 =
-    describe("matmul_f32", "matmul", kF32, make_plan<plan_matmul>);
+BP_SDK_KERNELS(matmul, kKernels);
 
 }  // namespace bp::xpu

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernel_list.hpp"
 #include "tests/sketches/capture_mock/recorder.hpp"
 
 namespace bp::sketch {
@@ -84,7 +83,7 @@ bp_status record_or_launch(const bp_launch_args* args) {
 /// Every device of the mock has all kernels, so one list serves them.
 const std::vector<const bp_kernel*>& recording_kernels() {
   static const auto kernels = [] {
-    std::vector<const bp_kernel*> originals = npu::kernels_without("");
+    std::vector<const bp_kernel*> originals = sdk::all_kernels();
     originals.push_back(max_pool_kernel());
     auto list =
         std::make_unique<std::pair<std::vector<RecordingKernel>, std::vector<const bp_kernel*>>>();

@@ -42,21 +42,20 @@ KernelBody prepare(const bp_launch_args& args) {
   };
 }
 
-bp_status supports(bp_device*, const bp_kernel_query* query, bp_support* out_support) {
-  const auto wanted = read_attributes(query->attributes, bp_attrs_max_pool_defaults());
+const char* why_not(const bp_kernel_query& query) {
+  const auto wanted = read_attributes(query.attributes, bp_attrs_max_pool_defaults());
   const auto is_zero = [](int64_t value) { return value == 0; };
   const bool plain = std::all_of(wanted.pads.ptr, wanted.pads.ptr + wanted.pads.count, is_zero) &&
                      wanted.dilations.count == 0 && wanted.ceil_mode == 0 &&
                      wanted.kernel_shape.count == 2;
-  answer_support(out_support, plain, "only two dimensions without padding");
-  return BP_OK;
+  return plain ? nullptr : "only two dimensions without padding";
 }
 
-constexpr bp_kernel kMaxPool = make_kernel({.name = "max_pool_f32",
-                                            .op = "max_pool",
-                                            .dtypes = kFloat32,
-                                            .supports = supports,
-                                            .launch = launch<prepare>});
+constexpr bp_kernel kMaxPool = sdk::describe({.name = "max_pool_f32",
+                                              .op = "max_pool",
+                                              .dtypes = kFloat32,
+                                              .supports = sdk::supports_slot<why_not>,
+                                              .launch = launch<prepare>});
 
 }  // namespace
 

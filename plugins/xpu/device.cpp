@@ -239,9 +239,8 @@ bp_status device_count(bp_instance* instance, uint32_t* out_count) {
 }
 
 bp_status device_open(bp_instance* instance, const bp_open_args* args, bp_device** out_device) {
-  if (instance == nullptr || args == nullptr || out_device == nullptr) return BP_INVALID_ARGUMENT;
-  *out_device = nullptr;
-  return sdk::guard(instance->host(), [&] {
+  return sdk::slot("device_open", instance, {args, out_device}, [&] {
+    *out_device = nullptr;
     const auto& devices = instance->devices();
     const bp_open_args wanted = sdk::read_args(args);
     if (wanted.index >= devices.size()) {
@@ -252,7 +251,6 @@ bp_status device_open(bp_instance* instance, const bp_open_args* args, bp_device
     check_options(&wanted, {"profiling"});
     *out_device = new bp_device(*instance, devices[wanted.index],
                                 sdk::option_bool(&wanted, "profiling", true));
-    return BP_OK;
   });
 }
 

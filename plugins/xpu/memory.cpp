@@ -204,62 +204,42 @@ void Memory::unmap(void* ptr) {
 namespace {
 
 bp_status mem_alloc(bp_device* device, const bp_alloc_args* args, uint64_t* out_handle) {
-  if (device == nullptr || args == nullptr || out_handle == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(device->host(), [&] {
-    *out_handle = device->memory().alloc(sdk::read_args(args));
-    return BP_OK;
-  });
+  return sdk::slot("mem_alloc", device, {args, out_handle},
+                   [&] { *out_handle = device->memory().alloc(sdk::read_args(args)); });
 }
 
 bp_status mem_free(bp_device* device, uint64_t handle) {
-  if (device == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(device->host(), [&] {
-    device->memory().free(handle);
-    return BP_OK;
-  });
+  return sdk::slot("mem_free", device, {}, [&] { device->memory().free(handle); });
 }
 
 bp_status mem_copy(bp_device* device, const bp_copy_args* args) {
-  if (device == nullptr || args == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(device->host(), [&] { return copy(*device, nullptr, sdk::read_args(args)); });
+  return sdk::slot("mem_copy", device, {args},
+                   [&] { return copy(*device, nullptr, sdk::read_args(args)); });
 }
 
 bp_status mem_fill(bp_device* device, const bp_fill_args* args) {
-  if (device == nullptr || args == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(device->host(), [&] { return fill(*device, sdk::read_args(args)); });
+  return sdk::slot("mem_fill", device, {args},
+                   [&] { return fill(*device, sdk::read_args(args)); });
 }
 
 bp_status host_alloc(bp_device* device, const bp_host_alloc_args* args, void** out_ptr) {
-  if (device == nullptr || args == nullptr || out_ptr == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(device->host(), [&] {
+  return sdk::slot("host_alloc", device, {args, out_ptr}, [&] {
     const bp_host_alloc_args wanted = sdk::read_args(args, 0);
     *out_ptr = device->memory().host_alloc(wanted.bytes);
-    return BP_OK;
   });
 }
 
 bp_status host_free(bp_device* device, void* ptr) {
-  if (device == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(device->host(), [&] {
-    device->memory().host_free(ptr);
-    return BP_OK;
-  });
+  return sdk::slot("host_free", device, {}, [&] { device->memory().host_free(ptr); });
 }
 
 bp_status mem_map(bp_device* device, const bp_map_args* args, void** out_ptr) {
-  if (device == nullptr || args == nullptr || out_ptr == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(device->host(), [&] {
-    *out_ptr = device->memory().map(sdk::read_args(args));
-    return BP_OK;
-  });
+  return sdk::slot("mem_map", device, {args, out_ptr},
+                   [&] { *out_ptr = device->memory().map(sdk::read_args(args)); });
 }
 
 bp_status mem_unmap(bp_device* device, void* ptr) {
-  if (device == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(device->host(), [&] {
-    device->memory().unmap(ptr);
-    return BP_OK;
-  });
+  return sdk::slot("mem_unmap", device, {}, [&] { device->memory().unmap(ptr); });
 }
 
 }  // namespace

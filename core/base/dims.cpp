@@ -12,20 +12,22 @@ bool all_known(const Dims& sizes) {
   return true;
 }
 
-std::optional<int64_t> checked_element_count(std::span<const int64_t> sizes) {
-  // Zeros are left out first: {0, 2^62, 2^62} is rejected like {1, 2^62, 2^62}, because strides and
-  // later slices of such a shape would overflow all the same.
+std::optional<int64_t> checked_product(std::span<const int64_t> sizes) {
   int64_t product = 1;
+  for (int64_t size : sizes) {
+    if (size > 0 && __builtin_mul_overflow(product, size, &product)) return std::nullopt;
+  }
+  return product;
+}
+
+std::optional<int64_t> checked_element_count(std::span<const int64_t> sizes) {
   bool zero = false;
   for (int64_t size : sizes) {
     if (size < 0) return std::nullopt;
-    if (size == 0) {
-      zero = true;
-    } else if (__builtin_mul_overflow(product, size, &product)) {
-      return std::nullopt;
-    }
+    zero = zero || size == 0;
   }
-  return zero ? 0 : product;
+  const auto product = checked_product(sizes);
+  return product && zero ? 0 : product;
 }
 
 int64_t element_count(std::span<const int64_t> sizes) {

@@ -88,7 +88,11 @@ class Dims {
 
 /// True if every size is known.
 bool all_known(const Dims& sizes);
-/// The product of known sizes; nullopt if it (or a partial product without zeros) overflows int64.
+/// The product of the sizes above 0; nullopt if it overflows int64. Unknown sizes count as one:
+/// what is known already must fit. So do zeros: {0, 2^62, 2^62} has no elements, but strides,
+/// slices and other sizes are computed from the rest alone.
+std::optional<int64_t> checked_product(std::span<const int64_t> sizes);
+/// The number of elements of known sizes; nullopt if checked_product() of them overflows.
 std::optional<int64_t> checked_element_count(std::span<const int64_t> sizes);
 /// The product of sizes that were checked before.
 int64_t element_count(std::span<const int64_t> sizes);

@@ -5,7 +5,6 @@
 #include "core/graph/graph.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <unordered_set>
 #include <utility>
@@ -20,18 +19,6 @@ namespace {
 Status invalid(const std::string& words) { return {BP_INVALID_ARGUMENT, words}; }
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
-
-/// Unknown sizes count as one: what is known already must fit. So do zeros, as strides and other
-/// sizes are computed from the rest alone.
-Status check_bytes(const TensorType& type) {
-  Dims counted;
-  for (int64_t size : type.sizes) {
-    if (size > 0) counted.push_back(size);
-  }
-  const auto count = checked_element_count(std::as_const(counted));
-  if (count && *count <= std::numeric_limits<int64_t>::max() / 16) return {};
-  return invalid("sizes " + to_string(type.sizes) + " have more elements than can be counted");
-}
 
 }  // namespace
 
@@ -62,7 +49,7 @@ ValueId Graph::add_value(std::string_view name, TensorType type) {
 
 Result<ValueId> Graph::add_input(std::string_view name, TensorType type) {
   BP_TRY(check_name(name));
-  const Status fits = check_bytes(type);
+  const Status fits = check_sizes(type);
   if (!fits.ok()) return fits.with_prefix("input " + quoted(name));
   const ValueId id = add_value(name, std::move(type));
   inputs_.push_back(id);
@@ -78,7 +65,7 @@ Result<ValueId> Graph::add_constant(std::string_view name, HostTensor tensor) {
                    bp::to_string(tensor.sizes));
   }
   TensorType type = {.dtype = tensor.dtype, .has_rank = true, .sizes = tensor.sizes};
-  const Status fits = check_bytes(type);
+  const Status fits = check_sizes(type);
   if (!fits.ok()) return fits.with_prefix("constant " + quoted(name));
   const ValueId id = add_value(name, std::move(type));
   values_[id].constant = std::make_shared<const HostTensor>(std::move(tensor));

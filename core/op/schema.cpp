@@ -120,21 +120,6 @@ Status fill_output_dtypes(const OpSchema& schema, const void* attributes,
   return {};
 }
 
-/// Sizes beyond this overflow somewhere later (byte counts, strides, windows), so they stop here.
-/// Unknown sizes count as one: what is known already must fit. So do zeros: {0, 2^62} has no
-/// elements, but an operator may look at its second size alone.
-Status check_sizes(const TensorType& type) {
-  constexpr int64_t kMaxElements = std::numeric_limits<int64_t>::max() / 16;
-  int64_t count = 1;
-  bool fits = true;
-  for (int64_t size : type.sizes) {
-    if (size > 0) fits = fits && !__builtin_mul_overflow(count, size, &count);
-  }
-  if (fits && count <= kMaxElements) return {};
-  return {BP_INVALID_ARGUMENT,
-          "sizes " + to_string(type.sizes) + " have more elements than can be counted"};
-}
-
 Status check_input_sizes(const OpSchema& schema, const InferContext& context) {
   for (size_t i = 0; i < context.inputs.size(); ++i) {
     const Status fits = check_sizes(context.inputs[i]);
@@ -181,6 +166,14 @@ Status infer_unprefixed(const OpSchema& schema, InferContext context,
 }
 
 }  // namespace
+
+Status check_sizes(const TensorType& type) {
+  constexpr int64_t kMaxProduct = std::numeric_limits<int64_t>::max() / 16;
+  const auto product = checked_product(type.sizes);
+  if (product && *product <= kMaxProduct) return {};
+  return {BP_INVALID_ARGUMENT,
+          "sizes " + to_string(type.sizes) + " have more elements than can be counted"};
+}
 
 Status OpRegistry::add(const OpSchema& schema) {
   if (by_name_.contains(schema.name)) {

@@ -140,6 +140,10 @@ class OpRegistry {
 Status infer_types(const OpSchema& schema, const InferContext& context,
                    std::vector<TensorType>* out_types);
 
+/// INVALID_ARGUMENT for sizes beyond which something later would overflow: byte counts, strides,
+/// windows. The limit is on their checked_product().
+Status check_sizes(const TensorType& type);
+
 }  // namespace bp
 
 #endif

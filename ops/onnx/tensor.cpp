@@ -193,12 +193,10 @@ Result<Dims> checked_sizes(std::span<const int64_t> sizes, uint32_t dtype) {
                                       std::to_string(BP_MAX_RANK));
   }
   const Dims dims(sizes);
-  Dims counted;  // without zeros: strides and other sizes are computed from the rest alone
   for (int64_t size : sizes) {
     if (size < 0) return invalid("size " + std::to_string(size) + " is negative");
-    if (size > 0) counted.push_back(size);
   }
-  const auto count = checked_element_count(std::as_const(counted));
+  const auto count = checked_product(sizes);
   const int64_t limit = std::numeric_limits<int64_t>::max() / std::max(dtype_bits(dtype), 8u);
   if (!count || *count > limit) {
     return invalid("sizes " + to_string(dims) + " of " + std::string(dtype_name(dtype)) +

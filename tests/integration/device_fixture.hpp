@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,19 @@ class DeviceTest : public testing::TestWithParam<std::string> {
   }
   std::vector<double> values(const Ref<Tensor>& tensor) { return download(tensor).to_f64(); }
 
+  /// Operators in a row, from the input "x", f32, to the output "y".
+  Graph row_of(std::initializer_list<const char*> ops, const Dims& sizes) {
+    Graph graph(runtime_->registry());
+    auto value = graph.add_input("x", {BP_DTYPE_F32, true, sizes});
+    for (const char* name : ops) {
+      EXPECT_TRUE(value.ok()) << value.status().to_string();
+      const ValueId only[] = {*value};
+      value = graph.op(name, only);
+    }
+    EXPECT_TRUE(value.ok() && graph.set_outputs({*value}, {"y"}).ok());
+    return graph;
+  }
+
   Attributes attributes(std::string_view op_name) const {
     return Attributes(runtime_->registry().schema(op(op_name)));
   }
@@ -92,6 +106,14 @@ class DeviceTest : public testing::TestWithParam<std::string> {
   Ref<Runtime> runtime_;
   Device* device_ = nullptr;
 };
+
+/// Each word stands in the message.
+inline void expect_words(const Status& status, std::initializer_list<const char*> words) {
+  for (const char* word : words) {
+    EXPECT_NE(status.message().find(word), std::string::npos)
+        << "expected '" << word << "' in: " << status.to_string();
+  }
+}
 
 inline std::string device_test_name(const testing::TestParamInfo<std::string>& info) {
   return info.param.substr(0, info.param.find(':'));

@@ -8,13 +8,6 @@
 namespace bp {
 namespace {
 
-void expect_words(const Status& status, std::initializer_list<const char*> words) {
-  for (const char* word : words) {
-    EXPECT_NE(status.message().find(word), std::string::npos)
-        << "expected '" << word << "' in: " << status.to_string();
-  }
-}
-
 class OddKernelsTest : public DeviceTest {
  protected:
   void SetUp() override { open_with("none"); }

@@ -9,13 +9,6 @@
 namespace bp {
 namespace {
 
-void expect_words(const Status& status, std::initializer_list<const char*> words) {
-  for (const char* word : words) {
-    EXPECT_NE(status.message().find(word), std::string::npos)
-        << "expected '" << word << "' in: " << status.to_string();
-  }
-}
-
 class DataFaultTest : public DeviceTest {
  protected:
   Ref<Tensor> indices(std::vector<int64_t> values) {

@@ -19,16 +19,10 @@ class OneContextTest : public DeviceTest {
 };
 
 TEST_P(OneContextTest, RunWithoutHeap_AnyRequest_GivesItsContextBack) {
-  Graph graph(runtime_->registry());
-  const auto x = graph.add_input("x", {BP_DTYPE_F32, true, {2}});
-  ASSERT_TRUE(x.ok());
-  const ValueId only[] = {*x};
-  const auto y = graph.op("relu", only);
-  ASSERT_TRUE(y.ok() && graph.set_outputs({*y}, {"y"}).ok());
   SessionArgs args;
   args.device = device_;
   args.max_contexts = 1;
-  const auto session = Session::create(*runtime_, std::move(graph), args);
+  const auto session = Session::create(*runtime_, row_of({"relu"}, {2}), args);
   ASSERT_TRUE(session.ok()) << session.status().to_string();
   const NamedTensor input[] = {{"x", upload_f32({2}, {-1, 2})}};
   faults::HostCounts counts{.requests = 0, .refused = 1};

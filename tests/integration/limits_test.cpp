@@ -16,13 +16,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-void expect_words(const Status& status, std::initializer_list<const char*> words) {
-  for (const char* word : words) {
-    EXPECT_NE(status.message().find(word), std::string::npos)
-        << "expected '" << word << "' in: " << status.to_string();
-  }
-}
-
 /// A body that hangs ends the program, since nothing could end its thread.
 template <class Body>
 void must_end(Body body) {
@@ -108,18 +101,10 @@ class SlowDeviceTest : public DeviceTest {
   }
   /// One run at a time. The operators are of one input each.
   Ref<Session> chain(std::initializer_list<const char*> ops) {
-    Graph graph(runtime_->registry());
-    auto value = graph.add_input("x", {BP_DTYPE_F32, true, {2}});
-    for (const char* name : ops) {
-      EXPECT_TRUE(value.ok()) << value.status().to_string();
-      const ValueId only[] = {*value};
-      value = graph.op(name, only);
-    }
-    EXPECT_TRUE(value.ok() && graph.set_outputs({*value}, {"y"}).ok());
     SessionArgs args;
     args.device = device_;
     args.max_contexts = 1;
-    auto made = Session::create(*runtime_, std::move(graph), args);
+    auto made = Session::create(*runtime_, row_of(ops, {2}), args);
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     return made.ok() ? *made : nullptr;
   }

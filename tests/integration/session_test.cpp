@@ -246,16 +246,10 @@ TEST_P(SessionTest, Create_UnknownDimension_IsNamed) {
 }
 
 TEST_P(SessionTest, Create_DimensionWithoutAName_IsRefused) {
-  Graph graph(runtime_->registry());
-  const auto x = graph.add_input("x", {BP_DTYPE_F32, true, {kUnknownDim, kUnknownDim}});
-  ASSERT_TRUE(x.ok());
-  const ValueId only[] = {*x};
-  const auto y = graph.op("relu", only);
-  ASSERT_TRUE(y.ok() && graph.set_outputs({*y}, {"y"}).ok());
   SessionArgs args;
   args.device = device_;
   args.dims = {{"", 4}};
-  const auto made = Session::create(*runtime_, std::move(graph), args);
+  const auto made = Session::create(*runtime_, row_of({"relu"}, {kUnknownDim, kUnknownDim}), args);
   ASSERT_FALSE(made.ok()) << "all unnamed dimensions would be fixed at once";
   EXPECT_EQ(made.status().code(), BP_INVALID_ARGUMENT);
   EXPECT_NE(made.status().message().find("args.dim_names"), std::string::npos);

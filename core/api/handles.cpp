@@ -31,6 +31,18 @@ bpa_status set_last_error(const Status& status) {
 
 const char* last_error_text() { return last_error.text; }
 
+Result<DeviceUse> object_of(const bpa_device* handle, std::string_view name) {
+  {
+    const OwnedHandle::Peek peek(handle, HandleKind::kDevice);
+    if (auto* device = static_cast<Device*>(peek.object()); device != nullptr) {
+      Runtime& runtime = device->runtime();
+      if (runtime.try_retain()) return DeviceUse(Ref<Runtime>::adopt(&runtime), *device);
+      return bad_argument(name, "is a device whose runtime was released");
+    }
+  }
+  return explain_handle(handle, HandleKind::kDevice, name);
+}
+
 void deliver_lines(LogScope* lines) noexcept {
   const LastError words = last_error;
   lines->deliver();
@@ -57,7 +69,7 @@ Status give_tensors(std::span<Ref<Tensor>> tensors, bpa_tensor** out_tensors) {
     }
     for (; i > 0; --i) {
       bpa_tensor* given = std::exchange(out_tensors[i - 1], nullptr);
-      release(given, "give_tensors", [](Tensor* tensor) { tensor->release(); });
+      release(given, "give_tensors");
     }
     return status;
   }

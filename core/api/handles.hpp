@@ -29,7 +29,7 @@
 namespace bp {
 
 /// A session with its C view of inputs and outputs, made once.
-struct ApiSession {
+struct ApiSession : Counted<ApiSession> {
   Ref<Session> session;
   std::vector<std::vector<const char*>> input_dim_names;
   std::vector<std::vector<const char*>> output_dim_names;
@@ -69,11 +69,6 @@ struct HandleTraits<bpa_runtime> {
   static constexpr HandleKind kKind = HandleKind::kRuntime;
 };
 template <>
-struct HandleTraits<bpa_device> {
-  using Object = Device;
-  static constexpr HandleKind kKind = HandleKind::kDevice;
-};
-template <>
 struct HandleTraits<bpa_tensor> {
   using Object = Tensor;
   static constexpr HandleKind kKind = HandleKind::kTensor;
@@ -96,10 +91,11 @@ struct HandleTraits<bpa_stream> {
 template <class Handle>
 using ObjectOf = typename HandleTraits<Handle>::Object;
 
-/// The object of a live handle; nullptr: it is none.
+/// The object of a live handle, which stays until the ApiScope round this ends, whoever releases
+/// the handle; nullptr: it is none.
 template <class Handle>
 ObjectOf<Handle>* find_object(const Handle* handle) {
-  return static_cast<ObjectOf<Handle>*>(handle_object(handle, HandleTraits<Handle>::kKind));
+  return static_cast<ObjectOf<Handle>*>(HandleUses::begin(handle, HandleTraits<Handle>::kKind));
 }
 
 /// ... or why it is none, naming the argument.
@@ -109,6 +105,24 @@ Result<ObjectOf<Handle>*> object_of(const Handle* handle, std::string_view name)
   if (object == nullptr) return explain_handle(handle, HandleTraits<Handle>::kKind, name);
   return object;
 }
+
+/// A device in use, and the Runtime that keeps it.
+class DeviceUse {
+ public:
+  DeviceUse() = default;
+  DeviceUse(Ref<Runtime> runtime, Device& device)
+      : runtime_(std::move(runtime)), device_(&device) {}
+  Device* get() const { return device_; }
+  Device* operator->() const { return device_; }
+  Device& operator*() const { return *device_; }
+
+ private:
+  Ref<Runtime> runtime_;
+  Device* device_ = nullptr;
+};
+
+/// Another thread may release the last handle of its Runtime meanwhile.
+Result<DeviceUse> object_of(const bpa_device* handle, std::string_view name);
 
 /// A new handle for the caller, which owns `object` from now on; on an error nobody does yet.
 template <class Handle>
@@ -140,32 +154,38 @@ void deliver_lines(LogScope* lines) noexcept;
 
 /// Round each API call, while no lock is held: its log lines come at the end of the outermost one
 /// on this thread, since the sink may call the API.
+/// The objects that the call has found stay till then.
 class ApiScope {
  public:
   ApiScope() = default;
-  ~ApiScope() {
-    if (lines_.has_lines()) [[unlikely]]
-      deliver_lines(&lines_);
-  }
   ApiScope(const ApiScope&) = delete;
   ApiScope& operator=(const ApiScope&) = delete;
 
  private:
-  LogScope lines_;
+  struct Lines {
+    ~Lines() {
+      if (scope.has_lines()) [[unlikely]]
+        deliver_lines(&scope);
+    }
+    LogScope scope;
+  };
+  Lines lines_;
+  HandleUses uses_;  // ends first: what it destroys may log
 };
 
 /// Logs a release of what is no live handle.
 void report_bad_release(const void* handle, HandleKind kind, std::string_view function) noexcept;
 
-/// One owner less of a handle; `destroy` gets the object after the last. What is no live handle is
-/// logged and otherwise left alone; in a forked child everything is.
-template <class Handle, class Destroy>
-void release(Handle* handle, std::string_view function, Destroy destroy) {
+/// One owner less of a handle. After the last the object loses its owner too, when no call uses it
+/// any more. What is no live handle is logged and otherwise left alone; in a forked child
+/// everything is.
+template <class Handle>
+void release(Handle* handle, std::string_view function) {
   if (handle == nullptr || forked()) return;
   const ApiScope scope;
-  const ReleasedHandle released = release_handle(handle, HandleTraits<Handle>::kKind);
-  if (released.object != nullptr) destroy(static_cast<ObjectOf<Handle>*>(released.object));
-  if (!released.found) report_bad_release(handle, HandleTraits<Handle>::kKind, function);
+  const auto destroy = [](void* object) { static_cast<ObjectOf<Handle>*>(object)->release(); };
+  const bool found = release_handle(handle, HandleTraits<Handle>::kKind, destroy);
+  if (!found) report_bad_release(handle, HandleTraits<Handle>::kKind, function);
 }
 
 inline Status bad_argument(std::string_view name, const std::string& what) {

@@ -22,13 +22,12 @@ class BoundOutput {
   ~BoundOutput() { bpa_tensor_release(finish()); }
 
   Status take(bpa_tensor* handle, const std::string& name) {
-    BP_TRY(object_of(handle, name));
-    if (!use_.take(handle, HandleKind::kTensor)) {
-      return Status(BP_BUSY, "argument " + name + " is bound by a run in progress");
+    if (!retain_handle(handle, HandleKind::kTensor)) {
+      return explain_handle(handle, HandleKind::kTensor, name);
     }
-    bpa_tensor_retain(handle);
     handle_ = handle;
-    return {};
+    if (use_.take(handle, HandleKind::kTensor)) return {};
+    return Status(BP_BUSY, "argument " + name + " is bound by a run in progress");
   }
   bool is_bound() const { return handle_ != nullptr; }
   Ref<Tensor> tensor() const { return handle_ != nullptr ? Ref(find_object(handle_)) : nullptr; }
@@ -283,6 +282,4 @@ bpa_status bpa_cancel_request(bpa_cancel* cancel) {
   });
 }
 
-void bpa_cancel_release(bpa_cancel* cancel) {
-  bp::release(cancel, "bpa_cancel_release", [](ApiCancel* object) { object->release(); });
-}
+void bpa_cancel_release(bpa_cancel* cancel) { bp::release(cancel, "bpa_cancel_release"); }

@@ -135,9 +135,7 @@ bpa_status bpa_runtime_close(bpa_runtime* runtime) {
   });
 }
 
-void bpa_runtime_release(bpa_runtime* runtime) {
-  bp::release(runtime, "bpa_runtime_release", [](Runtime* object) { object->release(); });
-}
+void bpa_runtime_release(bpa_runtime* runtime) { bp::release(runtime, "bpa_runtime_release"); }
 
 bpa_status bpa_runtime_device_count(bpa_runtime* runtime, uint64_t* out_count) {
   return guarded(out_count, 1, [&]() -> Status {
@@ -178,7 +176,7 @@ bpa_status bpa_runtime_find_device(bpa_runtime* runtime, const char* name,
 
 bpa_status bpa_device_get_info(bpa_device* device, bpa_device_info* out_info) {
   return guarded([&]() -> Status {
-    BP_TRY_ASSIGN(bp::Device * source, object_of(device, "device"));
+    BP_TRY_ASSIGN(const bp::DeviceUse source, object_of(device, "device"));
     BP_TRY(check_pointer(out_info, "out_info"));
     BP_TRY(source->check_open());
     return bp::write_struct(out_info, bp::device_info(*source), "out_info");
@@ -196,7 +194,7 @@ bpa_status bpa_device_feature_count(bpa_device* device, uint64_t* out_count) {
 
 bpa_status bpa_device_get_feature(bpa_device* device, uint64_t index, bpa_feature_info* out_info) {
   return guarded([&]() -> Status {
-    BP_TRY_ASSIGN(const bp::Device* source, object_of(device, "device"));
+    BP_TRY_ASSIGN(const bp::DeviceUse source, object_of(device, "device"));
     if (index >= std::size(bp::kFeatures)) {
       return bad_argument("index", "is " + std::to_string(index) + ", there are " +
                                        std::to_string(std::size(bp::kFeatures)) + " features");
@@ -213,7 +211,7 @@ bpa_status bpa_device_get_feature(bpa_device* device, uint64_t index, bpa_featur
 
 bpa_status bpa_device_sync(bpa_device* device) {
   return guarded([&]() -> Status {
-    BP_TRY_ASSIGN(bp::Device * source, object_of(device, "device"));
+    BP_TRY_ASSIGN(const bp::DeviceUse source, object_of(device, "device"));
     BP_TRY(source->check_open());
     return source->sync();
   });

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sessions of the C API: loading and introspection. Runs are in run_api.cpp.
-#include <memory>
-
 #include "core/api/handles.hpp"
 #include "ops/onnx/import.hpp"
 
@@ -11,8 +9,8 @@ namespace {
 
 Result<Device*> session_device(const bpa_device* handle, const std::string& name,
                                const Runtime& runtime) {
-  BP_TRY_ASSIGN(Device * device, object_of(handle, name));
-  if (&device->runtime() == &runtime) return device;
+  BP_TRY_ASSIGN(const DeviceUse device, object_of(handle, name));
+  if (&device->runtime() == &runtime) return device.get();
   return bad_argument(name, "is a device of another runtime");
 }
 
@@ -119,19 +117,17 @@ bpa_status bpa_session_load(bpa_runtime* runtime, const char* path, const bpa_se
     BP_TRY_ASSIGN(bp::Graph graph, bp::load_onnx(path, owner->registry()));
     auto session = bp::Session::create(*owner, std::move(graph), session_args);
     if (!session.ok()) return session.status().with_prefix(path);
-    auto object = std::make_unique<ApiSession>();
+    auto object = bp::Ref<ApiSession>::make();
     object->session = std::move(*session);
     object->input_dim_names = bp::dim_names(object->session->inputs());
     object->output_dim_names = bp::dim_names(object->session->outputs());
     BP_TRY(bp::make_api_handle(object.get(), out_session));
-    object.release();
+    object.detach();
     return {};
   });
 }
 
-void bpa_session_release(bpa_session* session) {
-  bp::release(session, "bpa_session_release", [](ApiSession* object) { delete object; });
-}
+void bpa_session_release(bpa_session* session) { bp::release(session, "bpa_session_release"); }
 
 bpa_status bpa_session_input_count(bpa_session* session, uint64_t* out_count) {
   return guarded(out_count, 1, [&]() -> Status {

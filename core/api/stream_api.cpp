@@ -47,7 +47,7 @@ using bp::Status;
 
 bpa_status bpa_stream_create(bpa_device* device, bpa_stream** out_stream) {
   return guarded(out_stream, 1, [&]() -> Status {
-    BP_TRY_ASSIGN(bp::Device * owner, object_of(device, "device"));
+    BP_TRY_ASSIGN(const bp::DeviceUse owner, object_of(device, "device"));
     BP_TRY(bp::check_pointer(out_stream, "out_stream"));
     BP_TRY_ASSIGN(bp::Stream * stream, owner->acquire_stream());
     return bp::give_stream(Ref<ApiStream>::make(*stream, true), out_stream);
@@ -56,16 +56,14 @@ bpa_status bpa_stream_create(bpa_device* device, bpa_stream** out_stream) {
 
 bpa_status bpa_stream_get_default(bpa_device* device, bpa_stream** out_stream) {
   return guarded(out_stream, 1, [&]() -> Status {
-    BP_TRY_ASSIGN(bp::Device * owner, object_of(device, "device"));
+    BP_TRY_ASSIGN(const bp::DeviceUse owner, object_of(device, "device"));
     BP_TRY(bp::check_pointer(out_stream, "out_stream"));
     BP_TRY(owner->check_open());
     return bp::give_stream(Ref<ApiStream>::make(owner->default_stream(), false), out_stream);
   });
 }
 
-void bpa_stream_release(bpa_stream* stream) {
-  bp::release(stream, "bpa_stream_release", [](ApiStream* object) { object->release(); });
-}
+void bpa_stream_release(bpa_stream* stream) { bp::release(stream, "bpa_stream_release"); }
 
 bpa_status bpa_stream_sync(bpa_stream* stream) {
   return guarded([&]() -> Status {
@@ -95,7 +93,7 @@ bpa_status bpa_stream_reset(bpa_stream* stream) {
 bpa_status bpa_stream_wrap(bpa_device* device, const char* kind, uint64_t handle,
                            bpa_stream** out_stream) {
   return guarded(out_stream, 1, [&]() -> Status {
-    BP_TRY_ASSIGN(bp::Device * owner, object_of(device, "device"));
+    BP_TRY_ASSIGN(const bp::DeviceUse owner, object_of(device, "device"));
     BP_TRY(bp::check_text(kind, "kind"));
     BP_TRY(bp::check_pointer(out_stream, "out_stream"));
     BP_TRY_ASSIGN(bp::Stream * stream, owner->wrap_stream(kind, handle));

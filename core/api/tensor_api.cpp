@@ -148,7 +148,7 @@ bpa_status bpa_tensor_create(bpa_device* device, uint32_t dtype, const int64_t* 
                              uint32_t rank, bpa_tensor** out_tensor) {
   return guarded(out_tensor, 1, [&]() -> Status {
     BP_TRY(check_pointer(out_tensor, "out_tensor"));
-    BP_TRY_ASSIGN(bp::Device * target, object_of(device, "device"));
+    BP_TRY_ASSIGN(const bp::DeviceUse target, object_of(device, "device"));
     BP_TRY_ASSIGN(const Dims dims, bp::read_dims(sizes, rank, "sizes"));
     BP_TRY(bp::checked_bytes(dtype, dims));
     BP_TRY(target->check_open());
@@ -163,7 +163,7 @@ bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, const int64_
                                 bpa_tensor** out_tensor) {
   return guarded(out_tensor, 1, [&]() -> Status {
     BP_TRY(check_pointer(out_tensor, "out_tensor"));
-    bp::Device* target = nullptr;
+    bp::DeviceUse target;
     if (device != nullptr) {
       BP_TRY_ASSIGN(target, object_of(device, "device"));
     }
@@ -175,7 +175,9 @@ bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, const int64_
                                        " has " + std::to_string(needed));
     }
     if (bytes > 0) BP_TRY(check_pointer(data, "data"));
-    if (target == nullptr) {
+    const Status values = bp::HostTensor{dtype, dims, data, bytes, nullptr}.check_values();
+    if (!values.ok()) return values.with_prefix("argument data");
+    if (target.get() == nullptr) {
       BP_TRY_ASSIGN(Ref<Tensor> host, bp::host_tensor(dtype, dims, data));
       return bp::give_tensor(std::move(host), out_tensor);
     }
@@ -191,12 +193,12 @@ bpa_status bpa_tensor_wrap(bpa_device* device, const bpa_wrap_args* args, bpa_te
     BP_TRY(check_pointer(out_tensor, "out_tensor"));
     BP_TRY(check_pointer(args, "args"));
     BP_TRY_ASSIGN(bpa_wrap_args given, bp::read_struct(args, "args"));
-    bp::Device* target = nullptr;
+    bp::DeviceUse target;
     if (device != nullptr) {
       BP_TRY_ASSIGN(target, object_of(device, "device"));
       BP_TRY(target->check_open());
     }
-    return bp::wrap(target, given, out_tensor);
+    return bp::wrap(target.get(), given, out_tensor);
   });
 }
 
@@ -218,9 +220,11 @@ bpa_status bpa_tensor_to_device(bpa_tensor* tensor, bpa_device* device, bpa_tens
   return guarded(out_tensor, 1, [&]() -> Status {
     BP_TRY(check_pointer(out_tensor, "out_tensor"));
     BP_TRY_ASSIGN(Tensor * source, object_of(tensor, "tensor"));
-    BP_TRY_ASSIGN(bp::Device * target, object_of(device, "device"));
-    if (source->device() == target && target->check_open().ok()) {
-      bpa_tensor_retain(tensor);
+    BP_TRY_ASSIGN(const bp::DeviceUse target, object_of(device, "device"));
+    if (source->device() == target.get() && target->check_open().ok()) {
+      if (!bp::retain_handle(tensor, bp::HandleKind::kTensor)) {
+        return bp::explain_handle(tensor, bp::HandleKind::kTensor, "tensor");
+      }
       *out_tensor = tensor;
       return {};
     }
@@ -254,6 +258,4 @@ void bpa_tensor_retain(bpa_tensor* tensor) {
   }
 }
 
-void bpa_tensor_release(bpa_tensor* tensor) {
-  bp::release(tensor, "bpa_tensor_release", [](Tensor* object) { object->release(); });
-}
+void bpa_tensor_release(bpa_tensor* tensor) { bp::release(tensor, "bpa_tensor_release"); }

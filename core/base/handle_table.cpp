@@ -4,22 +4,27 @@
 // when it is empty or long.
 #include "core/base/handle_table.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "core/base/fork.hpp"
+#include "core/base/process_fence.hpp"
 
 namespace bp {
 
 namespace detail {
 constinit std::atomic<HandleSlot*> g_handle_slabs[kMaxSlabs] = {};
-}
+BP_FAST_THREAD_LOCAL constinit thread_local ThreadUses* this_thread_uses = nullptr;
+}  // namespace detail
 
 namespace {
 
 using detail::HandleSlot;
+using detail::ThreadUses;
 
 constexpr uint32_t kLocalLimit = 256;  // one more, and half of them go to the shared list
 
@@ -99,31 +104,55 @@ std::string_view kind_name(uint64_t kind) {
   return kind < std::size(kKindNames) ? kKindNames[kind] : std::string_view();
 }
 
-}  // namespace
+struct SharedUses {
+  std::mutex mutex;
+  ThreadUses* unused = nullptr;
+};
+constinit SharedUses g_uses;
 
-void* make_handle(HandleKind kind, void* object) {
-  HandleSlot* slot = local_slots().take();
-  if (slot == nullptr) return nullptr;
-  slot->object = object;
-  const uint64_t generation = slot->state.load(std::memory_order_relaxed) >> detail::kOwnerBits;
-  slot->state.store(generation << detail::kOwnerBits | 1, std::memory_order_release);
-  return reinterpret_cast<void*>((8 | static_cast<uint64_t>(kind)) << detail::kKindShift |
-                                 generation << detail::kSlotBits | slot->index);
+/// Keeps a thread's uses from its first call to its end.
+struct UsesOwner {
+  bool closed = false;
+  ~UsesOwner() {
+    closed = true;
+    ThreadUses* uses = detail::this_thread_uses;
+    if (uses == nullptr || forked()) return;
+    if (uses->held_count == 0 && uses->counted.empty()) {
+      detail::give_back_thread_uses(uses);
+    } else {
+      uses->is_ending = true;  // the thread ends within a call
+    }
+  }
+};
+
+bool is_held(const ThreadUses& uses, const HandleSlot& slot) {
+  return std::any_of(uses.held.begin(), uses.held.end(), [&](const auto& held) {
+    return held.load(std::memory_order_acquire) == &slot;
+  });
 }
 
-bool retain_handle(const void* handle, HandleKind kind) {
-  HandleSlot* slot = detail::find_slot(handle, kind);
-  if (slot == nullptr) return false;
-  const uint64_t generation =
-      (reinterpret_cast<uint64_t>(handle) >> detail::kSlotBits) & detail::kGenerationMask;
-  uint64_t state = slot->state.load(std::memory_order_relaxed);
-  do {
-    if (state >> detail::kOwnerBits != generation) return false;
-  } while (!slot->state.compare_exchange_weak(state, state + 1, std::memory_order_relaxed));
-  return true;
+/// Whether a call uses a slot that is dead already, or might in a moment.
+bool is_in_use(const HandleSlot& slot) {
+  if (slot.counted_uses.load(std::memory_order_seq_cst) != 0) return true;
+  const ThreadUses* home = slot.home.load(std::memory_order_relaxed);
+  if (home == nullptr) return false;
+  if (home == detail::this_thread_uses) return home->held_count > 0 && is_held(*home, slot);
+  process_fence();
+  return is_held(*home, slot);
 }
 
-ReleasedHandle release_handle(const void* handle, HandleKind kind) {
+void count_down(HandleSlot& slot) {
+  slot.counted_uses.fetch_sub(1, std::memory_order_seq_cst);
+  if (slot.doomed.load(std::memory_order_seq_cst) != 0) detail::destroy_doomed(slot);
+}
+
+struct Released {
+  HandleSlot* slot = nullptr;  // nullptr: no live handle
+  bool was_last = false;       // the handle is dead; the slot is the caller's to give back
+  uint64_t generation = 0;
+};
+
+Released let_go(const void* handle, HandleKind kind) {
   HandleSlot* slot = detail::find_slot(handle, kind);
   if (slot == nullptr) return {};
   const uint64_t generation =
@@ -134,11 +163,126 @@ ReleasedHandle release_handle(const void* handle, HandleKind kind) {
     if (state >> detail::kOwnerBits != generation) return {};
     const bool last = (state & detail::kOwnersMask) == 1;
     next = last ? ((generation + 1) & detail::kGenerationMask) << detail::kOwnerBits : state - 1;
-  } while (!slot->state.compare_exchange_weak(state, next, std::memory_order_acq_rel));
-  if ((next & detail::kOwnersMask) != 0) return {.found = true, .object = nullptr};
-  void* object = slot->object;
-  local_slots().give(slot);
-  return {.found = true, .object = object};
+  } while (!slot->state.compare_exchange_weak(state, next, std::memory_order_seq_cst));
+  return {slot, (next & detail::kOwnersMask) == 0, generation};
+}
+
+}  // namespace
+
+namespace detail {
+
+ThreadUses& make_thread_uses() {
+  static thread_local UsesOwner owner;
+  ThreadUses* uses = nullptr;
+  {
+    const std::lock_guard lock(g_uses.mutex);
+    uses = g_uses.unused;
+    if (uses != nullptr) g_uses.unused = uses->next_unused;
+  }
+  if (uses == nullptr) uses = new ThreadUses;
+  uses->is_ending = owner.closed;
+  uses->can_be_home = has_process_fence();
+  this_thread_uses = uses;
+  return *uses;
+}
+
+void give_back_thread_uses(ThreadUses* uses) {
+  this_thread_uses = nullptr;
+  const std::lock_guard lock(g_uses.mutex);
+  uses->next_unused = std::exchange(g_uses.unused, uses);
+}
+
+// Whoever ends a use after the release comes by here, so the last of them finds nobody else. That
+// the slot is still the same generation's is what taking `doomed` shows: till then nothing here
+// relies on what was read.
+void destroy_doomed(HandleSlot& slot) {
+  uint64_t doomed = slot.doomed.load(std::memory_order_seq_cst);
+  if (doomed == 0 || forked() || is_in_use(slot)) return;
+  void* object = slot.object.load(std::memory_order_relaxed);
+  const auto destroy = slot.destroy.load(std::memory_order_relaxed);
+  if (!slot.doomed.compare_exchange_strong(doomed, 0, std::memory_order_seq_cst)) return;
+  local_slots().give(&slot);
+  destroy(object);
+}
+
+}  // namespace detail
+
+void* make_handle(HandleKind kind, void* object) {
+  HandleSlot* slot = local_slots().take();
+  if (slot == nullptr) return nullptr;
+  slot->object.store(object, std::memory_order_relaxed);
+  ThreadUses* uses = detail::this_thread_uses;
+  slot->home.store(uses != nullptr && uses->can_be_home ? uses : nullptr,
+                   std::memory_order_relaxed);
+  const uint64_t generation = slot->state.load(std::memory_order_relaxed) >> detail::kOwnerBits;
+  slot->state.store(generation << detail::kOwnerBits | 1, std::memory_order_release);
+  return reinterpret_cast<void*>((8 | static_cast<uint64_t>(kind)) << detail::kKindShift |
+                                 generation << detail::kSlotBits | slot->index);
+}
+
+void* HandleUses::begin_counted(ThreadUses& uses, HandleSlot& slot, const void* handle) {
+  uses.counted.push_back(&slot);  // first, since it may throw
+  slot.counted_uses.fetch_add(1, std::memory_order_seq_cst);
+  if (detail::is_live(slot, handle, std::memory_order_seq_cst)) {
+    return slot.object.load(std::memory_order_relaxed);
+  }
+  end_counted(uses);
+  return nullptr;
+}
+
+void HandleUses::end_counted(ThreadUses& uses) {
+  HandleSlot* slot = uses.counted.back();
+  uses.counted.pop_back();
+  count_down(*slot);
+}
+
+bool retain_handle(const void* handle, HandleKind kind) {
+  HandleSlot* slot = detail::find_slot(handle, kind);
+  if (slot == nullptr) return false;
+  const uint64_t generation =
+      (reinterpret_cast<uint64_t>(handle) >> detail::kSlotBits) & detail::kGenerationMask;
+  uint64_t state = slot->state.load(std::memory_order_relaxed);
+  do {
+    if (state >> detail::kOwnerBits != generation || (state & detail::kOwnersMask) == 0)
+      return false;
+  } while (!slot->state.compare_exchange_weak(state, state + 1, std::memory_order_relaxed));
+  return true;
+}
+
+bool release_handle(const void* handle, HandleKind kind, void (*destroy)(void*)) {
+  const Released released = let_go(handle, kind);
+  if (!released.was_last) return released.slot != nullptr;
+  HandleSlot& slot = *released.slot;
+  if (!is_in_use(slot)) {
+    void* object = slot.object.load(std::memory_order_relaxed);
+    local_slots().give(&slot);
+    destroy(object);
+    return true;
+  }
+  slot.destroy.store(destroy, std::memory_order_relaxed);
+  slot.doomed.store(released.generation + 1, std::memory_order_seq_cst);
+  detail::destroy_doomed(slot);  // the last use may have ended meanwhile
+  return true;
+}
+
+OwnedHandle::~OwnedHandle() {
+  const Released released = let_go(handle_, kind_);
+  while (released.slot->counted_uses.load(std::memory_order_seq_cst) != 0) {
+    std::this_thread::yield();
+  }
+  local_slots().give(released.slot);
+}
+
+OwnedHandle::Peek::Peek(const void* handle, HandleKind kind) {
+  slot_ = detail::find_slot(handle, kind);
+  if (slot_ == nullptr) return;
+  slot_->counted_uses.fetch_add(1, std::memory_order_seq_cst);
+  if (!detail::is_live(*slot_, handle, std::memory_order_seq_cst)) return;
+  object_ = slot_->object.load(std::memory_order_relaxed);
+}
+
+OwnedHandle::Peek::~Peek() {
+  if (slot_ != nullptr) count_down(*slot_);
 }
 
 Status explain_handle(const void* handle, HandleKind kind, std::string_view argument) {

@@ -5,17 +5,26 @@
 // another type's object and any address that this library never gave out are told apart and none of
 // them is touched. A check is two loads and two compares; slots are recycled per thread.
 //
+// A call that uses an object says so first, and a release that finds the object in use leaves it to
+// the last user to destroy: one thread may release what another one uses. The thread that made a
+// handle uses and releases it most; it notes its uses by plain stores in a list of its own, and
+// another thread that releases the handle pays for a process_fence(). All others count themselves
+// in the slot.
+//
 // Slots are never given back to the system: a stale handle must find its slot's newer generation.
 // The table is a process-wide object, since a handle is all that a caller gives (ADR 0011).
 #ifndef BACKPLANE_CORE_BASE_HANDLE_TABLE_HPP
 #define BACKPLANE_CORE_BASE_HANDLE_TABLE_HPP
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <string_view>
+#include <vector>
 
+#include "core/base/fast_thread_local.hpp"
 #include "core/base/status.hpp"
 
 namespace bp {
@@ -35,20 +44,53 @@ inline constexpr uint32_t kOwnerBits = 64 - kGenerationBits;
 inline constexpr uint64_t kOwnersMask = (uint64_t{1} << kOwnerBits) - 1;
 static_assert(sizeof(void*) == sizeof(uint64_t), "handles carry 64 bits");
 
+struct ThreadUses;
+
 struct alignas(64) HandleSlot {  // a cache line each: neighbours belong to different threads
   std::atomic<uint64_t> state{0};
-  void* object = nullptr;
+  std::atomic<void*> object{nullptr};
+  std::atomic<ThreadUses*> home{nullptr};  // of the thread that made the handle; nullptr: all count
+  std::atomic<uint32_t> counted_uses{0};   // also of stale handles, for a moment
   std::atomic<bool> exclusive{false};
+  // Set when a release found the object in use: the generation, plus 1. Who takes it destroys.
+  std::atomic<uint64_t> doomed{0};
+  std::atomic<void (*)(void*)> destroy{nullptr};
   uint32_t index = 0;
   HandleSlot* next_unused = nullptr;
 };
+static_assert(sizeof(HandleSlot) == 64);
+
+/// The handles that one thread has in use. Never freed, since a slot may name it for ever; a thread
+/// that ends leaves it to another one.
+struct ThreadUses {
+  static constexpr size_t kMostHeld = 32;
+  std::array<std::atomic<HandleSlot*>, kMostHeld> held{};  // slots whose home this is
+  uint32_t held_count = 0;
+  bool can_be_home = false;  // others can make sure that they see what this thread holds
+  bool is_ending = false;    // the thread is, and no longer keeps this for a later call
+  std::vector<HandleSlot*> counted;
+  ThreadUses* next_unused = nullptr;
+};
+BP_FAST_THREAD_LOCAL extern constinit thread_local ThreadUses*
+    this_thread_uses;  // nullptr: none yet
+/// Throws std::bad_alloc.
+ThreadUses& make_thread_uses();
+void give_back_thread_uses(ThreadUses* uses);
 
 inline constexpr size_t kSlabSlots = size_t{1} << kSlabBits;
 inline constexpr size_t kMaxSlabs = size_t{1} << (kSlotBits - kSlabBits);
 extern std::atomic<HandleSlot*> g_handle_slabs[kMaxSlabs];
 
-/// The slot of a live handle of that kind; nullptr: it is none.
-inline HandleSlot* find_slot(const void* handle, HandleKind kind) {
+/// Whether the handle whose slot this is lives.
+inline bool is_live(const HandleSlot& slot, const void* handle, std::memory_order order) {
+  const auto value = reinterpret_cast<uint64_t>(handle);
+  const uint64_t state = slot.state.load(order);
+  return state >> kOwnerBits == ((value >> kSlotBits) & kGenerationMask) &&
+         (state & kOwnersMask) != 0;
+}
+
+/// The slot of a handle of that kind, live or not; nullptr: it is none.
+inline HandleSlot* any_slot(const void* handle, HandleKind kind) {
   const auto value = reinterpret_cast<uint64_t>(handle);
   if (value >> kKindShift != (8 | static_cast<uint64_t>(kind))) [[unlikely]]
     return nullptr;
@@ -56,12 +98,18 @@ inline HandleSlot* find_slot(const void* handle, HandleKind kind) {
   HandleSlot* slab = g_handle_slabs[index >> kSlabBits].load(std::memory_order_acquire);
   if (slab == nullptr) [[unlikely]]
     return nullptr;
-  HandleSlot& slot = slab[index % kSlabSlots];
-  const uint64_t state = slot.state.load(std::memory_order_acquire);
-  const bool live =
-      state >> kOwnerBits == ((value >> kSlotBits) & kGenerationMask) && (state & kOwnersMask) != 0;
-  return live ? &slot : nullptr;
+  return &slab[index % kSlabSlots];
 }
+
+/// The slot of a live handle of that kind; nullptr: it is none.
+inline HandleSlot* find_slot(const void* handle, HandleKind kind) {
+  HandleSlot* slot = any_slot(handle, kind);
+  const bool live = slot != nullptr && is_live(*slot, handle, std::memory_order_acquire);
+  return live ? slot : nullptr;
+}
+
+/// Destroys the object of a slot that was released while in use, if nobody uses it any more.
+void destroy_doomed(HandleSlot& slot);
 
 }  // namespace detail
 
@@ -69,22 +117,75 @@ inline HandleSlot* find_slot(const void* handle, HandleKind kind) {
 /// thread.
 void* make_handle(HandleKind kind, void* object);
 
-/// The object of a live handle; nullptr: it is none, and explain_handle says why. Any thread; the
-/// caller sees to it that the handle is not released meanwhile.
-inline void* handle_object(const void* handle, HandleKind kind) {
-  const detail::HandleSlot* slot = detail::find_slot(handle, kind);
-  return slot != nullptr ? slot->object : nullptr;
-}
+/// The uses that a thread began since are over when this ends. One in another is fine.
+class HandleUses {
+ public:
+  HandleUses() noexcept {
+    if (const detail::ThreadUses* uses = detail::this_thread_uses; uses != nullptr) {
+      held_before_ = uses->held_count;
+      counted_before_ = uses->counted.size();
+    }
+  }
+  ~HandleUses() {
+    if (detail::this_thread_uses != nullptr) end(*detail::this_thread_uses);
+  }
+  HandleUses(const HandleUses&) = delete;
+  HandleUses& operator=(const HandleUses&) = delete;
+
+  /// The object of a live handle, which stays until the HandleUses round this call ends, whoever
+  /// releases the handle; nullptr: it is none, and explain_handle says why. Any thread. Throws
+  /// std::bad_alloc.
+  static void* begin(const void* handle, HandleKind kind) {
+    detail::ThreadUses* uses = detail::this_thread_uses;
+    if (uses == nullptr) [[unlikely]]
+      uses = &detail::make_thread_uses();
+    detail::HandleSlot* slot = detail::any_slot(handle, kind);
+    if (slot == nullptr) [[unlikely]]
+      return nullptr;
+    if (slot->home.load(std::memory_order_relaxed) != uses ||
+        uses->held_count == detail::ThreadUses::kMostHeld) [[unlikely]] {
+      return begin_counted(*uses, *slot, handle);
+    }
+    // The note comes before the look: whoever releases does it the other way round.
+    uses->held[uses->held_count].store(slot, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!detail::is_live(*slot, handle, std::memory_order_acquire)) [[unlikely]] {
+      uses->held[uses->held_count].store(nullptr, std::memory_order_relaxed);
+      return nullptr;
+    }
+    ++uses->held_count;
+    return slot->object.load(std::memory_order_relaxed);
+  }
+
+ private:
+  static void* begin_counted(detail::ThreadUses& uses, detail::HandleSlot& slot,
+                             const void* handle);
+  static void end_counted(detail::ThreadUses& uses);
+
+  void end(detail::ThreadUses& uses) const {
+    while (uses.held_count > held_before_) {
+      std::atomic<detail::HandleSlot*>& place = uses.held[--uses.held_count];
+      detail::HandleSlot* slot = place.load(std::memory_order_relaxed);
+      place.store(nullptr, std::memory_order_release);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      if (slot->doomed.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        detail::destroy_doomed(*slot);
+    }
+    while (uses.counted.size() > counted_before_) end_counted(uses);
+    if (uses.is_ending && uses.held_count == 0) [[unlikely]]
+      detail::give_back_thread_uses(&uses);
+  }
+
+  uint32_t held_before_ = 0;
+  size_t counted_before_ = 0;
+};
 
 /// One more owner. False: no live handle. Any thread.
 bool retain_handle(const void* handle, HandleKind kind);
 
-struct ReleasedHandle {
-  bool found = false;      // false: it was no live handle
-  void* object = nullptr;  // set: the last owner is gone, and the handle with it
-};
-/// One owner less. Of several threads that release the last owner, one gets the object. Any thread.
-ReleasedHandle release_handle(const void* handle, HandleKind kind);
+/// One owner less. After the last one the handle is gone, and `destroy` gets the object: at once,
+/// or from the last call that uses it. False: it was no live handle. Any thread.
+bool release_handle(const void* handle, HandleKind kind, void (*destroy)(void*));
 
 /// INVALID_ARGUMENT naming the argument and what it is instead: NULL, released, another kind, or
 /// nothing of this library.
@@ -96,10 +197,27 @@ class OwnedHandle {
   OwnedHandle(HandleKind kind, void* object) : kind_(kind), handle_(make_handle(kind, object)) {
     if (handle_ == nullptr) throw std::bad_alloc();
   }
-  ~OwnedHandle() { release_handle(handle_, kind_); }
+  /// Waits until no Peek is left.
+  ~OwnedHandle();
   OwnedHandle(const OwnedHandle&) = delete;
   OwnedHandle& operator=(const OwnedHandle&) = delete;
   void* get() const { return handle_; }
+
+  /// Keeps the object of a live OwnedHandle while it lives itself: long enough to take a reference,
+  /// and no longer, since the object's end waits for it. Any thread.
+  class Peek {
+   public:
+    Peek(const void* handle, HandleKind kind);
+    ~Peek();
+    Peek(const Peek&) = delete;
+    Peek& operator=(const Peek&) = delete;
+    /// nullptr: no live handle.
+    void* object() const { return object_; }
+
+   private:
+    detail::HandleSlot* slot_ = nullptr;
+    void* object_ = nullptr;
+  };
 
  private:
   const HandleKind kind_;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/base/process_barrier.hpp"
+#include "core/base/process_fence.hpp"
 #include "core/base/thread_counter.hpp"
 
 namespace bp {
@@ -23,11 +23,10 @@ constinit std::array<Cell, kThreadCells> g_cells{};
 
 }  // namespace
 
-constinit std::atomic<bool> Hazard::has_process_barrier{false};
+constinit std::atomic<bool> Hazard::uses_process_fence{false};
 
 void Hazard::prepare() {
-  if (has_process_barrier.load(std::memory_order_relaxed)) return;
-  has_process_barrier.store(prepare_process_barrier(), std::memory_order_relaxed);
+  uses_process_fence.store(has_process_fence(), std::memory_order_relaxed);
 }
 
 Hazard::Hazard() {
@@ -43,9 +42,9 @@ Hazard::Hazard() {
 
 HazardScan::HazardScan() {
   used_.reserve(kThreadCells * kPlaces);
-  // A reader that saw no barrier of the system fences by itself, which goes with either.
+  // A reader that knew of no fence for the process fences by itself, which goes with either.
   if constexpr (!Hazard::kSequential) std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (Hazard::has_process_barrier.load(std::memory_order_relaxed)) process_barrier();
+  if (Hazard::uses_process_fence.load(std::memory_order_relaxed)) process_fence();
   for (Cell& cell : g_cells) {
     for (std::atomic<const void*>& place : cell.places) {
       if (const void* object = place.load(std::memory_order_seq_cst)) used_.push_back(object);

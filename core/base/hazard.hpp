@@ -2,7 +2,7 @@
 //
 // Hazard pointers: a reader names the object that it uses by a plain store, and who wants to free
 // objects looks first which of them are named. Reading costs no atomic operation and no lock; the
-// side that frees pays, with a barrier in every thread of the process.
+// side that frees pays, with a fence in every thread of the process.
 #ifndef BACKPLANE_CORE_BASE_HAZARD_HPP
 #define BACKPLANE_CORE_BASE_HAZARD_HPP
 
@@ -55,7 +55,7 @@ class Hazard {
 #else
   static constexpr bool kSequential = false;
 #endif
-  // ThreadSanitizer knows neither fences nor barriers of the system: under it the two sides meet in
+  // ThreadSanitizer knows neither fences nor those of the process: under it the two sides meet in
   // the one order of sequentially consistent operations.
   static constexpr auto kLoadOrder =
       kSequential ? std::memory_order_seq_cst : std::memory_order_acquire;
@@ -66,15 +66,15 @@ class Hazard {
       return;
     }
     place_->store(object, std::memory_order_release);
-    if (has_process_barrier.load(std::memory_order_relaxed)) [[likely]] {
+    if (uses_process_fence.load(std::memory_order_relaxed)) [[likely]] {
       std::atomic_signal_fence(std::memory_order_seq_cst);  // the processor's is the freer's part
     } else {
       std::atomic_thread_fence(std::memory_order_seq_cst);
     }
   }
 
-  /// False until the system is known to have one.
-  static std::atomic<bool> has_process_barrier;
+  /// False until the system is known to have one (process_fence.hpp).
+  static std::atomic<bool> uses_process_fence;
 
   std::atomic<const void*>* place_ = nullptr;
   size_t* depth_ = nullptr;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backplane/host.h"
+#include "core/base/fast_thread_local.hpp"
 
 namespace bp {
 
@@ -29,7 +30,8 @@ void set_log_sink(LogSink sink);
 class LogScope;
 namespace detail {
 struct KeptLines;
-extern constinit thread_local LogScope* outer_log_scope;  // of this thread; nullptr: none
+BP_FAST_THREAD_LOCAL extern constinit thread_local LogScope*
+    outer_log_scope;  // of this thread; nullptr: none
 }  // namespace detail
 
 /// Keeps this thread's lines for a sink back while it lives, since a sink may call the API, and

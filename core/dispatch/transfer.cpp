@@ -33,6 +33,28 @@ ByteRange byte_range(const Tensor& tensor) {
           static_cast<uint64_t>((highest - lowest + 1) * element_bytes)};
 }
 
+/// Host memory is foreign, and devices rely on what a bool may be. Elements only: between strided
+/// ones lies what is not the tensor's.
+Status check_host_values(const Tensor& tensor) {
+  if (tensor.dtype() != BP_DTYPE_BOOL || tensor.element_count() == 0) return {};
+  const Dims& sizes = tensor.sizes();
+  const auto* first = reinterpret_cast<const uint8_t*>(tensor.storage().handle()) +
+                      tensor.storage().offset_bytes() + tensor.offset_bytes();
+  Dims index;
+  index.resize(sizes.size(), 0);
+  int64_t offset = 0;
+  for (int64_t i = 0; i < tensor.element_count(); ++i) {
+    BP_TRY(check_bool(first[offset], i));
+    for (size_t d = sizes.size(); d-- > 0;) {
+      offset += tensor.strides()[d];
+      if (++index[d] < sizes[d]) break;
+      offset -= tensor.strides()[d] * sizes[d];
+      index[d] = 0;
+    }
+  }
+  return {};
+}
+
 Status read_range(Tensor& tensor, ByteRange range, void* out_data) {
   Storage& storage = tensor.storage();
   Device* device = tensor.device();
@@ -57,6 +79,7 @@ Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, St
                                    MemoryTag tag) {
   BP_TRY(device.check_open());
   if (tensor->device() == &device) return tensor;
+  if (tensor->device() == nullptr) BP_TRY(check_host_values(*tensor));
   const ByteRange range = byte_range(*tensor);
   BP_TRY_ASSIGN(Ref<Storage> storage, Storage::allocate(device, range.bytes, tag, stream));
   if (range.bytes > 0) {

@@ -42,14 +42,19 @@ Result<HostTensor> HostTensor::allocate(uint32_t dtype, const Dims& sizes, void*
   return tensor;
 }
 
+Status check_bool(uint8_t value, int64_t index) {
+  if (value <= 1) [[likely]]
+    return {};
+  return {BP_INVALID_ARGUMENT, "element " + std::to_string(index) +
+                                   " of dtype bool: expected 0 or 1, found " +
+                                   std::to_string(value)};
+}
+
 Status HostTensor::check_values() const {
   if (dtype != BP_DTYPE_BOOL) return {};
   const auto* first = static_cast<const uint8_t*>(data);
   const auto* bad = std::find_if(first, first + bytes, [](uint8_t value) { return value > 1; });
-  if (bad == first + bytes) return {};
-  return {BP_INVALID_ARGUMENT, "element " + std::to_string(bad - first) +
-                                   " of dtype bool: expected 0 or 1, found " +
-                                   std::to_string(*bad)};
+  return bad == first + bytes ? Status() : check_bool(*bad, bad - first);
 }
 
 }  // namespace bp

@@ -29,6 +29,9 @@ struct HostTensor {
   Status check_values() const;
 };
 
+/// What check_values() says of one element of dtype bool.
+Status check_bool(uint8_t value, int64_t index);
+
 }  // namespace bp
 
 #endif

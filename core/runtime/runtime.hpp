@@ -48,7 +48,7 @@ struct MissingDevice {
   Status reason;
 };
 
-class Runtime : public Counted<Runtime> {
+class Runtime : public Counted<Runtime, true> {  // found by its devices' handles
  public:
   /// Errors: a bad environment option, configuration file or plugin option. That no plugin was
   /// found is not one: the Runtime then has no devices.
@@ -98,7 +98,7 @@ class Runtime : public Counted<Runtime> {
   Status check_open() const;
 
  private:
-  friend class Counted<Runtime>;
+  friend class Counted<Runtime, true>;
   friend class Ref<Runtime>;
   Runtime() = default;
   ~Runtime();

@@ -64,7 +64,9 @@ bpa_status World::open(const char* inject_kind, const char* inject_nth) {
 
 void World::find_injection() {
   if (!target_.injects) return;
-  const LoadedPlugin& plugin = find_object(device)->plugin();
+  const auto found = object_of(device, "device");
+  if (!found.ok()) return;
+  const LoadedPlugin& plugin = (*found)->plugin();
   instance_ = plugin.instance();
   for (const PluginExtension& extension : plugin.tables().extensions) {
     if (extension.name == BP_TEST_INJECT_NAME && extension.version == BP_TEST_INJECT_VERSION) {

@@ -5,6 +5,7 @@
 // BP_STRESS_SECONDS and BP_STRESS_SEED change the run.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -58,6 +59,7 @@ class Stress {
   void read(Random& random);
   void ask(Random& random);
   void misuse(Random& random);
+  void contest(Random& random);
   void run_session(Random& random);
   void reload_session(Random& random);
   void other_runtime(Random& random);
@@ -83,6 +85,8 @@ class Stress {
   std::vector<Session> sessions_;  // one per device
   std::vector<Numbers> references_;
   std::mutex other_runtime_mutex_;
+  // Raw handles that some threads use while others release them.
+  std::array<std::atomic<bpa_tensor*>, 4> contested_{};
   std::atomic<uint64_t> call_count_{0};
   std::atomic<uint64_t> checked_count_{0};
   std::atomic<bool> stopped_{false};
@@ -255,6 +259,36 @@ void Stress::misuse(Random& random) {
   }
 }
 
+/// The values are all 2, so that whichever tensor is found is right.
+void Stress::contest(Random& random) {
+  constexpr size_t kCount = 8;
+  std::atomic<bpa_tensor*>& place = contested_[random() % contested_.size()];
+  if (random() % 2 == 0) {
+    const std::array<float, kCount> twos{2, 2, 2, 2, 2, 2, 2, 2};
+    const int64_t size = kCount;
+    bpa_tensor* made = nullptr;
+    const Device device = device_at(any_device(random));
+    if (bpa_tensor_from_host(device.handle(), BP_DTYPE_F32, &size, 1, twos.data(), sizeof(twos),
+                             &made) != BP_OK) {
+      problem(std::string("a contested tensor was not made: ") + bpa_last_error());
+    }
+    bpa_tensor_release(place.exchange(made));
+    return;
+  }
+  bpa_tensor* const found = place;
+  bpa_tensor* sum = nullptr;
+  const bpa_tensor* inputs[] = {found, found};
+  bpa_status status = bpa_op_call(runtime_.handle(), BP_OP_ADD, inputs, 2, nullptr, 0, &sum, 1);
+  std::array<float, kCount> read{};
+  if (status == BP_OK) status = bpa_tensor_to_host(sum, read.data(), sizeof(read));
+  bpa_tensor_release(sum);
+  if (status == BP_OK) {
+    compare(Numbers(read.begin(), read.end()), Numbers(kCount, 4), 0, "a contested tensor");
+  } else if (status != BP_INVALID_ARGUMENT) {
+    problem(std::string("a contested tensor was refused with: ") + bpa_last_error());
+  }
+}
+
 Session Stress::load_digits(size_t device) const {
   SessionOptions options;
   options.device = devices_[device].name();
@@ -314,7 +348,8 @@ void Stress::other_runtime(Random& random) {
 
 void Stress::one_call(Random& random) {
   const uint64_t kind = random() % 1000;
-  if (kind < 150) return make(random);
+  if (kind < 120) return make(random);
+  if (kind < 150) return contest(random);
   if (kind < 500) return combine(random);
   if (kind < 580) return view(random);
   if (kind < 640) return reduce(random);
@@ -349,6 +384,7 @@ void Stress::run(uint64_t thread_count, std::chrono::seconds time) {
 
 /// Nothing may be left on any device when the last handle is gone.
 void Stress::close() {
+  for (auto& place : contested_) bpa_tensor_release(place.exchange(nullptr));
   pool_.clear();
   sessions_.clear();
   for (size_t i = 0; i < devices_.size(); ++i) {

@@ -11,9 +11,11 @@
  * has its words.
  *
  * Handles are checked: NULL, a released object, another type's object or a foreign pointer is
- * INVALID_ARGUMENT, and a release of one does nothing but log it. Texts are UTF-8 and terminated.
- * Arguments are checked before anything happens; the words name the argument. Members that this
- * library does not know yet must be 0: a longer struct is taken if they are, else UNSUPPORTED.
+ * INVALID_ARGUMENT, and a release of one does nothing but log it. One thread may release what
+ * another one uses: a call that has found its object keeps it until it returns. Texts are UTF-8 and
+ * terminated. Arguments are checked before anything happens; the words name the argument. Members
+ * that this library does not know yet must be 0: a longer struct is taken if they are, else
+ * UNSUPPORTED.
  *
  * In a process forked after a Runtime was made, what answers a status answers FORKED, releases do
  * nothing, and no callback or deleter is called: fork before the first Runtime is made, or exec.

@@ -16,7 +16,8 @@ BPA_API bpa_status bpa_tensor_create(bpa_device* device, uint32_t dtype, const i
                                      uint32_t rank, bpa_tensor** out_tensor);
 
 /* Copies contiguous host values; `bytes` must be their exact size. device NULL: stays in host
- * memory, and moves where it is used. When this returns, nothing reads `data` any more. */
+ * memory, and moves where it is used. When this returns, nothing reads `data` any more. A bool is
+ * one byte, 0 or 1. Errors: INVALID_ARGUMENT by index for another. */
 BPA_API bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, const int64_t* sizes,
                                         uint32_t rank, const void* data, uint64_t bytes,
                                         bpa_tensor** out_tensor);
@@ -42,7 +43,9 @@ typedef struct bpa_wrap_args {
  * keeps the memory until the last use by tensors, views and runs is over, work in queues included
  * (the release that ends it waits, beyond BACKPLANE_TIMEOUT the next sync of the device or close
  * does), then calls the deleter, exactly once, on that thread; it may call the API. On an error it
- * is not called and the memory stays the caller's. A forked child calls no deleter.
+ * is not called and the memory stays the caller's. A forked child calls no deleter. Bools in host
+ * memory are checked when they are copied to a device, as bpa_tensor_from_host does; in a device's
+ * own memory the caller sees to them.
  * Errors: INVALID_ARGUMENT for sizes and strides that leave the memory, a dtype that is none, an
  * element that is not aligned. */
 BPA_API bpa_status bpa_tensor_wrap(bpa_device* device, const bpa_wrap_args* args,

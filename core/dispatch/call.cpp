@@ -94,8 +94,11 @@ struct Extras {
   Status allocate(Stream& stream, const PlannedKernel& kernel, size_t output_count) {
     Device& device = stream.device();
     if (kernel.workspace_bytes() > 0) {
-      BP_TRY_ASSIGN(workspace, Storage::allocate(device, kernel.workspace_bytes(),
-                                                 MemoryTag::kWorkspace, stream));
+      auto made =
+          Storage::allocate(device, kernel.workspace_bytes(), MemoryTag::kWorkspace, stream);
+      if (!made.ok()) [[unlikely]]
+        return made.status().with_prefix(kernel.record().name);
+      workspace = std::move(*made);
     }
     if (kernel.extents()) {
       const uint64_t bytes = output_count * BP_MAX_RANK * sizeof(int64_t);

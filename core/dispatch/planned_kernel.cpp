@@ -3,6 +3,7 @@
 // Plans: asking a selected kernel to work out everything that depends on shapes, and the life of
 // what it answers with.
 
+#include "core/base/checked.hpp"
 #include "core/base/float_environment.hpp"
 #include "core/base/foreign_text.hpp"
 #include "core/device/kernel_list.hpp"
@@ -126,6 +127,11 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
   planned->plan_ = plan;
   planned->can_fault_ = (info.flags & BP_PLAN_CAN_FAULT_BIT) != 0;
   planned->workspace_bytes_ = info.workspace_bytes;
+  if (info.workspace_bytes > kMostBytes) {
+    return Status(BP_UNSUPPORTED, std::string(record.name) + " wants a workspace of " +
+                                      std::to_string(info.workspace_bytes) +
+                                      " bytes, expected at most " + std::to_string(kMostBytes));
+  }
   if (info.workspace_alignment_bytes > 256) {
     return Status(BP_UNSUPPORTED,
                   std::string(record.name) + " wants its workspace aligned to more than 256 bytes");

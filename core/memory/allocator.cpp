@@ -11,6 +11,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/base/checked.hpp"
 #include "core/base/log.hpp"
 
 namespace bp {
@@ -32,8 +33,9 @@ constexpr uint64_t kSmallSegment = uint64_t{2} << 20;
 constexpr uint64_t kSmallBlock = uint64_t{1} << 20;
 constexpr size_t kSlabBlocks = 64;
 
+// Of at most kMostBytes, so that nothing overflows.
 uint64_t round_up(uint64_t value, uint64_t granule) {
-  return (value + granule - 1) / granule * granule;
+  return checked_align_up(value, granule).value_or(UINT64_MAX);
 }
 
 // The bin that a free block of this size belongs to: every block in bin b has at least bin_floor(b)
@@ -60,8 +62,8 @@ Block* best_fit(Block* first, uint64_t bytes) {
 
 std::string mib(uint64_t bytes) {
   if (bytes < uint64_t{1} << 20) return std::to_string(bytes) + " bytes";
-  const uint64_t tenths = bytes * 10 / (uint64_t{1} << 20);
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
+  const uint64_t rest = bytes & ((uint64_t{1} << 20) - 1);
+  return std::to_string(bytes >> 20) + "." + std::to_string(rest * 10 >> 20) + " MiB";
 }
 
 }  // namespace
@@ -101,7 +103,7 @@ Allocator::Pool& Allocator::pool(const void* key) {
 }
 
 Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, Pool& pool) {
-  if (bytes > (uint64_t{1} << 46)) {
+  if (bytes > kMostBytes) {
     const std::lock_guard lock(mutex_);
     return out_of_memory(bytes, tag);
   }
@@ -447,7 +449,8 @@ Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag) {
 }
 
 Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_handle) {
-  if (limit_bytes_ != 0 && stats_.reserved_bytes + bytes > limit_bytes_) {
+  const auto reserved = checked_add(stats_.reserved_bytes, bytes);
+  if (limit_bytes_ != 0 && (!reserved || *reserved > limit_bytes_)) {
     return out_of_memory(bytes, tag);
   }
   if (table_.props.max_alloc_bytes != 0 && bytes > table_.props.max_alloc_bytes) {

@@ -4,7 +4,10 @@
 // networks and simple to check.
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <string>
 
+#include "core/base/checked.hpp"
 #include "core/plan/planner.hpp"
 
 namespace bp {
@@ -13,9 +16,14 @@ namespace {
 constexpr uint64_t kArenaAlignment = 256;
 
 /// Also what is empty takes a place: it is launched on like the rest, and needs a handle.
-uint64_t aligned(uint64_t bytes) {
-  bytes = std::max<uint64_t>(bytes, 1);
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+std::optional<uint64_t> aligned(uint64_t bytes) {
+  return checked_align_up(std::max<uint64_t>(bytes, 1), kArenaAlignment);
+}
+
+/// Where an item ends that begins at `offset`; nullopt: nowhere.
+std::optional<uint64_t> end_of(uint64_t offset, uint64_t bytes) {
+  const auto whole = aligned(bytes);
+  return whole ? checked_add(offset, *whole) : std::nullopt;
 }
 
 bool overlap_in_time(const ArenaItem& a, const ArenaItem& b) {
@@ -24,7 +32,7 @@ bool overlap_in_time(const ArenaItem& a, const ArenaItem& b) {
 
 }  // namespace
 
-uint64_t assign_arena(std::vector<ArenaItem>* items) {
+Result<uint64_t> assign_arena(std::vector<ArenaItem>* items) {
   std::vector<size_t> order(items->size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -33,15 +41,22 @@ uint64_t assign_arena(std::vector<ArenaItem>* items) {
   std::vector<const ArenaItem*> placed;  // by offset
   for (const size_t index : order) {
     ArenaItem& item = (*items)[index];
-    const uint64_t bytes = aligned(item.bytes);
     uint64_t offset = 0;
+    auto end = end_of(offset, item.bytes);
     for (const ArenaItem* other : placed) {
       if (!overlap_in_time(item, *other)) continue;
-      if (offset + bytes <= other->offset) break;
-      offset = std::max(offset, other->offset + aligned(other->bytes));
+      if (end && *end <= other->offset) break;
+      // What is placed has an end: nothing else gets as far as `placed`.
+      offset = std::max(offset, end_of(other->offset, other->bytes).value_or(0));
+      end = end_of(offset, item.bytes);
+    }
+    if (!end || *end > kMostBytes) {
+      return Status(BP_OUT_OF_MEMORY, "values and workspaces that live at once need more than " +
+                                          std::to_string(kMostBytes) + " bytes, one of them " +
+                                          std::to_string(item.bytes));
     }
     item.offset = offset;
-    arena_bytes = std::max(arena_bytes, offset + bytes);
+    arena_bytes = std::max(arena_bytes, *end);
     const auto at = std::upper_bound(
         placed.begin(), placed.end(), offset,
         [](uint64_t value, const ArenaItem* other) { return value < other->offset; });
@@ -50,7 +65,7 @@ uint64_t assign_arena(std::vector<ArenaItem>* items) {
   return arena_bytes;
 }
 
-void lay_out_arenas(Segment* segment) {
+Status lay_out_arenas(Segment* segment) {
   const auto base_of = [segment](PlanValueId slot) {
     return segment->values[slot].kind == PlanValueKind::kView ? segment->values[slot].base : slot;
   };
@@ -83,13 +98,14 @@ void lay_out_arenas(Segment* segment) {
                          .offset = 0});
       }
     }
-    segment->arena_bytes[device_index] = assign_arena(&items);
+    BP_TRY_ASSIGN(segment->arena_bytes[device_index], assign_arena(&items));
     for (PlanValueId slot = 0; slot < segment->values.size(); ++slot) {
       if (item_of[slot] < 0) continue;
       segment->values[slot].arena_offset = items[static_cast<size_t>(item_of[slot])].offset;
     }
     for (const auto& [item, step] : workspaces) step->workspace_offset = items[item].offset;
   }
+  return {};
 }
 
 }  // namespace bp

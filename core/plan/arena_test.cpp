@@ -16,6 +16,12 @@ ArenaItem item(uint64_t bytes, uint32_t first_step, uint32_t last_step) {
   return {.bytes = bytes, .first_step = first_step, .last_step = last_step, .offset = 0};
 }
 
+uint64_t arena_of(std::vector<ArenaItem>* items) {
+  const auto bytes = assign_arena(items);
+  EXPECT_TRUE(bytes.ok()) << bytes.status().to_string();
+  return bytes.ok() ? *bytes : UINT64_MAX;
+}
+
 uint64_t live_peak(const std::vector<ArenaItem>& items) {
   uint64_t peak = 0;
   for (uint32_t step = 0; step < 100; ++step) {
@@ -32,20 +38,32 @@ uint64_t live_peak(const std::vector<ArenaItem>& items) {
 TEST(Arena, Chain_TwoAliveAtATime_TakesTwo) {
   std::vector<ArenaItem> items;
   for (uint32_t i = 0; i < 50; ++i) items.push_back(item(1024, i, i + 1));
-  EXPECT_EQ(assign_arena(&items), 2048u);
+  EXPECT_EQ(arena_of(&items), 2048u);
 }
 
 TEST(Arena, Empty_NoItems_TakesNothing) {
   std::vector<ArenaItem> items;
-  EXPECT_EQ(assign_arena(&items), 0u);
+  EXPECT_EQ(arena_of(&items), 0u);
 }
 
 TEST(Arena, ZeroBytes_Items_TakeAPlaceEach) {
   std::vector<ArenaItem> items{item(0, 0, 9), item(256, 0, 9), item(0, 0, 9)};
-  EXPECT_EQ(assign_arena(&items), 768u);
+  EXPECT_EQ(arena_of(&items), 768u);
   EXPECT_NE(items[0].offset, items[2].offset);
   std::vector<ArenaItem> only{item(0, 0, 0)};
-  EXPECT_EQ(assign_arena(&only), 256u) << "without memory there is no handle to launch with";
+  EXPECT_EQ(arena_of(&only), 256u) << "without memory there is no handle to launch with";
+}
+
+TEST(Arena, MoreThanAnyDeviceHas_IsRefused) {
+  for (const uint64_t bytes : {UINT64_MAX, UINT64_MAX - 199, UINT64_MAX - 255, uint64_t{1} << 62}) {
+    std::vector<ArenaItem> one{item(bytes, 0, 1)};
+    EXPECT_EQ(assign_arena(&one).status().code(), BP_OUT_OF_MEMORY) << bytes;
+    std::vector<ArenaItem> many(5, item(bytes / 2, 0, 1));
+    many.push_back(item(100, 0, 1));
+    EXPECT_EQ(assign_arena(&many).status().code(), BP_OUT_OF_MEMORY) << bytes;
+  }
+  std::vector<ArenaItem> together(300, item(uint64_t{1} << 45, 0, 1));
+  EXPECT_EQ(assign_arena(&together).status().code(), BP_OUT_OF_MEMORY);
 }
 
 TEST(Arena, Random_LiveItems_NeverOverlap) {
@@ -57,7 +75,7 @@ TEST(Arena, Random_LiveItems_NeverOverlap) {
       items.push_back(item(random() % 4 == 0 ? 0 : 1 + random() % 10000, first,
                            first + static_cast<uint32_t>(random() % 10)));
     }
-    const uint64_t total = assign_arena(&items);
+    const uint64_t total = arena_of(&items);
     for (const ArenaItem& a : items) {
       EXPECT_EQ(a.offset % 256, 0u);
       EXPECT_LE(a.offset + a.bytes, total);

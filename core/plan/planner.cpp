@@ -568,8 +568,7 @@ Status Planner::finish() {
   }
   own_live_outs();
   trace_faults(request_, segment_.get());
-  lay_out_arenas(segment_.get());
-  return {};
+  return lay_out_arenas(segment_.get());
 }
 
 void Planner::own_live_outs() {

@@ -49,10 +49,11 @@ struct ArenaItem {
   uint64_t offset = 0;  // the answer
 };
 /// Returns the arena's size, which is 0 only without items: an empty one takes a place too. Offsets
-/// are multiples of 256, and items that live at once never share one.
-uint64_t assign_arena(std::vector<ArenaItem>* items);
+/// are multiples of 256, and items that live at once never share one. Errors: OUT_OF_MEMORY for
+/// more than any device has.
+Result<uint64_t> assign_arena(std::vector<ArenaItem>* items);
 /// Gives the arena slots and workspaces of a planned segment their places.
-void lay_out_arenas(Segment* segment);
+Status lay_out_arenas(Segment* segment);
 /// Fills in all fault sources of a planned segment.
 void trace_faults(const PlanRequest& request, Segment* segment);
 

@@ -13,13 +13,13 @@ constexpr uint64_t kScratchBytes = 256;
 bp_kernel_plan empty_plan;
 void plan_free(bp_device*, bp_kernel_plan*) {}
 
-/// A plan that wants a workspace with this alignment.
-template <uint64_t kAlignment>
+/// A plan that wants a workspace with this alignment and of this size.
+template <uint64_t kAlignment, uint64_t kBytes = kScratchBytes>
 bp_status plan_workspace(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
                          bp_kernel_plan** out_plan) {
   if (!device || !query || !out_info || !out_plan) return BP_INVALID_ARGUMENT;
   bp_plan_info info{};
-  info.workspace_bytes = kScratchBytes;
+  info.workspace_bytes = kBytes;
   info.workspace_alignment_bytes = kAlignment;
   bp::sdk::write_out(out_info, info);
   *out_plan = &empty_plan;
@@ -102,9 +102,9 @@ bp_status launch_never(const bp_launch_args* args) { return start(args, compute_
 constexpr bp_arg_rule kOnBoundary = {sizeof(bp_arg_rule), 0, BP_STRIDES_ANY, 64};
 constexpr const bp_arg_rule* kBoundaryRules[] = {&kOnBoundary};
 
-template <uint64_t kAlignment>
+template <uint64_t kAlignment, uint64_t kBytes = kScratchBytes>
 constexpr bp_kernel with_workspace(bp_kernel kernel, int32_t priority = 0) {
-  kernel.plan = plan_workspace<kAlignment>;
+  kernel.plan = plan_workspace<kAlignment, kBytes>;
   kernel.plan_free = plan_free;
   kernel.priority = priority;
   return kernel;
@@ -128,6 +128,12 @@ constexpr bp_kernel kPickyRelu =
     with_workspace<512>(make_kernel("relu_picky", "relu", launch_never), 1);
 constexpr bp_kernel kPickySqrt =
     with_workspace<512>(make_kernel("sqrt_picky", "sqrt", launch_never));
+constexpr bp_kernel kHugest =
+    with_workspace<256, UINT64_MAX>(make_kernel("reciprocal_hugest", "reciprocal", launch_never));
+constexpr bp_kernel kHuge = with_workspace<256, UINT64_MAX - 199>(
+    make_kernel("reciprocal_huge", "reciprocal", launch_never));
+constexpr bp_kernel kLarge =
+    with_workspace<256, uint64_t{1} << 45>(make_kernel("softmax_large", "softmax", launch_never));
 constexpr bp_kernel kLaterSub = make_later();
 
 }  // namespace

@@ -413,9 +413,10 @@ constexpr bp_kernel kSub = make_kernel("sub_dense", "sub", launch_sub, kDenseRul
 namespace {
 
 #if defined(FAKE_ODD_KERNELS)
-constexpr const bp_kernel* kKernels[] = {&kRelu,     &kAdd,      &kSub,       &kIdentity,
-                                         &kExp,      &kNonZero,  &kPickyRelu, &kPickySqrt,
-                                         &kLaterSub, &kAlternate};
+constexpr const bp_kernel* kKernels[] = {&kRelu,   &kAdd,     &kSub,       &kIdentity,
+                                         &kExp,    &kNonZero, &kPickyRelu, &kPickySqrt,
+                                         &kHugest, &kHuge,    &kLarge,     &kLaterSub,
+                                         &kAlternate};
 #elif defined(FAKE_SOUND)
 constexpr const bp_kernel* kKernels[] = {&kRelu, &kAdd, &kSub};
 #else

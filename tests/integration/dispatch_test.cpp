@@ -60,6 +60,28 @@ TEST_P(OddKernelsTest, Workspace_AlignedToMoreThan256_NoOtherKernel_IsTold) {
   expect_words(y.status(), {"sqrt_picky", "workspace", "more than 256 bytes"});
 }
 
+// The kernels throw if they are launched.
+TEST_P(OddKernelsTest, Workspace_OfMoreThanThereIs_IsToldByKernel) {
+  open_with("none", "deny");
+  const struct {
+    const char* op;
+    std::initializer_list<const char*> kernels;
+    bp_status code;
+  } cases[] = {
+      {"reciprocal", {"reciprocal_hugest", "reciprocal_huge", "workspace"}, BP_UNSUPPORTED},
+      {"softmax", {"softmax_large", "workspace"}, BP_OUT_OF_MEMORY}};
+  for (const auto& c : cases) {
+    const Status eager = try_call(c.op, {upload_f32({3}, {1, 2, 3})}).status();
+    EXPECT_EQ(eager.code(), c.code) << eager.to_string();
+    expect_words(eager, c.kernels);
+    const auto session = Session::create(*runtime_, row_of({c.op}, {3}), {.device = device_});
+    const NamedTensor input[] = {{"x", upload_f32({3}, {1, 2, 3})}};
+    const Status run = session.ok() ? (*session)->run(input, {}).status() : session.status();
+    EXPECT_EQ(run.code(), c.code) << run.to_string();
+    expect_words(run, {"workspace"});
+  }
+}
+
 TEST_P(OddKernelsTest, NonZero_SizesAsFound_AreTaken) {
   EXPECT_EQ(download(must_call("non_zero", {upload_f32({3}, {0, 5, 7})})).to_i64(),
             (std::vector<int64_t>{1, 2}));

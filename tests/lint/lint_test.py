@@ -13,6 +13,7 @@ import file_rules
 import include_rules
 import library_symbols
 import plugin_symbols
+import size_arithmetic
 import size_limits
 import tree
 import vendor_words
@@ -58,7 +59,8 @@ class SampleTree(unittest.TestCase):
 
 class WholeRun(SampleTree):
     def test_clean_tree_has_no_problem(self):
-        for lint in (include_rules, vendor_words, size_limits, file_rules, abi_laws):
+        for lint in (include_rules, vendor_words, size_limits, size_arithmetic, file_rules,
+                     abi_laws):
             self.assertEqual(lint.check(self.root), [], lint.__name__)
 
     def test_run_lints_exit_status(self):
@@ -162,6 +164,31 @@ class VendorWords(SampleTree):
         self.assert_one(vendor_words.check(self.root), "not needed")
         self.add("tests/lint/vendor_words.txt", "core/base/x.cpp: opencl\n")
         self.assert_one(vendor_words.check(self.root), "expected")
+
+
+class SizeArithmetic(SampleTree):
+    BAD = ("a = bytes + 255;", "a = x * info.bytes;", "a = (slot.size_bytes + b) / 2;",
+           "a = segment->arena_bytes[i] * 2;", "a = 1 << bytes;", "a = b.bytes() + 1;",
+           "a = count * (sizes[0] - 1);")
+    GOOD = ("uint64_t* bytes = f();", "a = checked_add(bytes, 255);", "a = b + 1;  // bytes + 1",
+            'text += std::to_string(bytes) + " bytes";', "total_bytes += 1;")
+
+    def test_bare_arithmetic(self):
+        for line in self.BAD:
+            self.add("core/plan/x.cpp", HEAD + line + "\n")
+            self.assert_one(size_arithmetic.check(self.root), "core/plan/x.cpp:2")
+        self.add("core/plan/x.cpp", HEAD + "".join(f"{line}\n" for line in self.GOOD))
+        self.assertEqual(size_arithmetic.check(self.root), [])
+
+    def test_exception_must_be_used_and_reasoned(self):
+        listed = "tests/lint/size_arithmetic.txt"
+        self.add("core/memory/x.cpp", HEAD + "a = bytes + 1;\n")
+        self.add(listed, "core/memory/x.cpp: bytes + 1  # of one block\n")
+        self.assertEqual(size_arithmetic.check(self.root), [])
+        self.add("core/memory/x.cpp", HEAD)
+        self.assert_one(size_arithmetic.check(self.root), "not needed")
+        self.add(listed, "core/memory/x.cpp: bytes + 1\n")
+        self.assert_one(size_arithmetic.check(self.root), "expected")
 
 
 class SizeLimits(SampleTree):

@@ -7,11 +7,12 @@ import sys
 import abi_laws
 import file_rules
 import include_rules
+import size_arithmetic
 import size_limits
 import tree
 import vendor_words
 
-LINTS = (include_rules, vendor_words, size_limits, file_rules, abi_laws)
+LINTS = (include_rules, vendor_words, size_limits, size_arithmetic, file_rules, abi_laws)
 
 
 def main(root):

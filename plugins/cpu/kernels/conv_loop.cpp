@@ -33,8 +33,8 @@ template <class T>
 void add_channel(const ConvPlan& plan, const Position& at, const T* plane, const T* w,
                  Compute<T>* sums) {
   const Window& window = plan.shape.window;
-  const Range range_d = plan.ranges.depths[static_cast<size_t>(at.d)];
-  const Range range_h = plan.ranges.rows[static_cast<size_t>(at.h)];
+  const Range range_d = plan.ranges.depth(at.d);
+  const Range range_h = plan.ranges.row(at.h);
   for (int64_t kd = range_d.begin; kd < range_d.end; ++kd) {
     const int64_t d = at.d * window.stride[0] - window.pad_begin[0] + kd * window.dilation[0];
     for (int64_t kh = range_h.begin; kh < range_h.end; ++kh) {
@@ -42,7 +42,7 @@ void add_channel(const ConvPlan& plan, const Position& at, const T* plane, const
       const T* const row = plane + (d * window.in[1] + h) * window.in[2];
       const T* const w_row = w + (kd * window.kernel[1] + kh) * window.kernel[2];
       for (int64_t kw = 0; kw < window.kernel[2]; ++kw) {
-        const Range valid = plan.ranges.columns[static_cast<size_t>(kw)];
+        const Range valid = plan.ranges.column(kw);
         const int64_t begin = std::max(valid.begin, at.first);
         const int64_t end = std::min(valid.end, at.first + at.count);
         const int64_t shift = kw * window.dilation[2] - window.pad_begin[2];

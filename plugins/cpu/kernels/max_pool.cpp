@@ -31,15 +31,16 @@ void pool_tile(const MaxPoolPlan& plan, T* y, const T* plane, int64_t out_d, int
   using C = Compute<T>;
   C best[kTile];
   std::fill_n(best, count, lowest<C>());
-  const Range range_d = plan.ranges.depths[static_cast<size_t>(out_d)];
-  const Range range_h = plan.ranges.rows[static_cast<size_t>(out_h)];
+  const Range range_d = plan.ranges.depth(out_d);
+  const Range range_h = plan.ranges.row(out_h);
+  const Range range_w = plan.ranges.column_positions(first, count);
   for (int64_t kd = range_d.begin; kd < range_d.end; ++kd) {
     const int64_t d = out_d * w.stride[0] - w.pad_begin[0] + kd * w.dilation[0];
     for (int64_t kh = range_h.begin; kh < range_h.end; ++kh) {
       const int64_t h = out_h * w.stride[1] - w.pad_begin[1] + kh * w.dilation[1];
       const T* const row = plane + (d * w.in[1] + h) * w.in[2];
-      for (int64_t kw = 0; kw < w.kernel[2]; ++kw) {
-        const Range valid = plan.ranges.columns[static_cast<size_t>(kw)];
+      for (int64_t kw = range_w.begin; kw < range_w.end; ++kw) {
+        const Range valid = plan.ranges.column(kw);
         const int64_t begin = std::max(valid.begin, first);
         const int64_t end = std::min(valid.end, first + count);
         const int64_t shift = kw * w.dilation[2] - w.pad_begin[2];

@@ -36,23 +36,6 @@ int64_t divide_up(int64_t value, int64_t divisor) {
   return value > 0 ? (value - 1) / divisor + 1 : -(-value / divisor);
 }
 
-// The output positions whose input position, at this offset into the window, lies inside the input.
-Range valid_outputs(const Window& window, int dimension, int64_t kernel_position) {
-  const int64_t shift = window.pad_begin[dimension] - kernel_position * window.dilation[dimension];
-  const int64_t stride = window.stride[dimension];
-  return {std::max<int64_t>(0, divide_up(shift, stride)),
-          std::min(window.out[dimension], divide_up(window.in[dimension] + shift, stride))};
-}
-
-// The offsets into the window whose input position, for this output position, lies inside the
-// input.
-Range valid_kernel(const Window& window, int dimension, int64_t out_position) {
-  const int64_t start = out_position * window.stride[dimension] - window.pad_begin[dimension];
-  const int64_t dilation = window.dilation[dimension];
-  return {std::max<int64_t>(0, divide_up(-start, dilation)),
-          std::min(window.kernel[dimension], divide_up(window.in[dimension] - start, dilation))};
-}
-
 }  // namespace
 
 bool Window::crops() const {
@@ -86,10 +69,32 @@ Window make_window(std::span<const int64_t> in, std::span<const int64_t> out,
   return window;
 }
 
-WindowRanges::WindowRanges(const Window& window) {
-  for (int64_t k = 0; k < window.kernel[2]; ++k) columns.push_back(valid_outputs(window, 2, k));
-  for (int64_t o = 0; o < window.out[0]; ++o) depths.push_back(valid_kernel(window, 0, o));
-  for (int64_t o = 0; o < window.out[1]; ++o) rows.push_back(valid_kernel(window, 1, o));
+// The output positions whose input position, at this offset into the window, lies inside the input.
+Range WindowRanges::valid_outputs(const Window& window, int dimension, int64_t kernel_position) {
+  const int64_t shift = window.pad_begin[dimension] - kernel_position * window.dilation[dimension];
+  const int64_t stride = window.stride[dimension];
+  return {std::max<int64_t>(0, divide_up(shift, stride)),
+          std::min(window.out[dimension], divide_up(window.in[dimension] + shift, stride))};
+}
+
+// The offsets into the window whose input position, for this output position, lies inside the
+// input.
+Range WindowRanges::valid_kernel(const Window& window, int dimension, int64_t out_position) {
+  const int64_t start = out_position * window.stride[dimension] - window.pad_begin[dimension];
+  const int64_t dilation = window.dilation[dimension];
+  return {std::max<int64_t>(0, divide_up(-start, dilation)),
+          std::min(window.kernel[dimension], divide_up(window.in[dimension] - start, dilation))};
+}
+
+WindowRanges::WindowRanges(const Window& window) : window_(window) {
+  const auto keep = [this](std::vector<Range>* out, int64_t count, Find find, int dimension) {
+    for (int64_t i = 0; i < std::min(count, kMostKept); ++i) {
+      out->push_back(find(window_, dimension, i));
+    }
+  };
+  keep(&columns_, window_.kernel[2], valid_outputs, 2);
+  keep(&depths_, window_.out[0], valid_kernel, 0);
+  keep(&rows_, window_.out[1], valid_kernel, 1);
 }
 
 const char* refused_spatial_rank(const bp_kernel_query& query) {

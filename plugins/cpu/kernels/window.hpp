@@ -55,16 +55,39 @@ struct Range {
   int64_t end;  // at or below begin if empty
 };
 
-/// Which positions fall inside the input and not on padding, worked out once per plan: finding out
-/// takes divisions.
-struct WindowRanges {
+/// Which positions fall inside the input and not on padding. Finding out takes divisions, so the
+/// first ones are worked out once per plan; sizes that a model claims decide about no memory.
+class WindowRanges {
+ public:
   explicit WindowRanges(const Window& window);
 
-  /// Per position of the window along the last dimension: the outputs that it serves.
-  std::vector<Range> columns;
-  /// Per output position along the first and the second dimension: the positions of the window.
-  std::vector<Range> depths;
-  std::vector<Range> rows;
+  /// The outputs along the last dimension that this position of the window serves.
+  Range column(int64_t position) const { return look(columns_, position, valid_outputs, 2); }
+  /// The positions of the window for this output, along the first and the second dimension.
+  Range depth(int64_t out) const { return look(depths_, out, valid_kernel, 0); }
+  Range row(int64_t out) const { return look(rows_, out, valid_kernel, 1); }
+  /// All positions of the window along the last dimension that serve any of these outputs, and for
+  /// a small window others too.
+  Range column_positions(int64_t first_out, int64_t out_count) const {
+    if (window_.kernel[2] <= kMostKept) return {0, window_.kernel[2]};
+    return {valid_kernel(window_, 2, first_out + out_count - 1).begin,
+            valid_kernel(window_, 2, first_out).end};
+  }
+
+ private:
+  static constexpr int64_t kMostKept = 4096;
+  using Find = Range (*)(const Window&, int dimension, int64_t position);
+  static Range valid_outputs(const Window& window, int dimension, int64_t kernel_position);
+  static Range valid_kernel(const Window& window, int dimension, int64_t out_position);
+  Range look(const std::vector<Range>& kept, int64_t position, Find find, int dimension) const {
+    const auto index = static_cast<size_t>(position);
+    return index < kept.size() ? kept[index] : find(window_, dimension, position);
+  }
+
+  Window window_;
+  std::vector<Range> columns_;
+  std::vector<Range> depths_;
+  std::vector<Range> rows_;
 };
 
 /// For supports_slot() of both: ranks only, since sizes may not be known yet.

@@ -31,6 +31,14 @@ Result<std::string> scalar_text(const std::string& path, const std::string& key,
                           std::string(value.kind_name()));
 }
 
+/// Whether a plugin may give a device of this name: "ID:INDEX".
+bool is_device_name(std::string_view name) {
+  const size_t colon = name.rfind(':');
+  if (colon == std::string_view::npos || colon == 0 || colon + 1 == name.size()) return false;
+  const std::string_view index = name.substr(colon + 1);
+  return index.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 Result<ConfigFile> read_sections(const std::string& path, const JsonValue& root) {
   if (root.kind() != JsonValue::Kind::kObject) return refuse(path, "expected a JSON object");
   ConfigFile config;
@@ -49,6 +57,11 @@ Result<ConfigFile> read_sections(const std::string& path, const JsonValue& root)
       BP_TRY_ASSIGN(std::string text, scalar_text(path, key, values.values()[j]));
       if (section == "options") {
         config.plugin_options.push_back({key, text});
+      } else if (is_device_name(key)) {
+        // Also while no such device is there: one that comes later must not run elsewhere.
+        return refuse(path, "alias '" + shortened(key) +
+                                "': expected a name that no device can have, found one like "
+                                "\"cpu:0\", which would hide that device");
       } else {
         config.aliases.emplace(key, text);
       }

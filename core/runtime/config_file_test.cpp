@@ -41,6 +41,8 @@ TEST(ConfigFile, BadFiles_ErrorsNameTheFileAndWhatIsWrong) {
       {R"({"options": {"a.b": 1.5}})",
        "'a.b': expected a text, whole number, true or false, found number"},
       {R"({"aliases": {"a": null}})", "found null"},
+      {R"({"aliases": {"cpu:0": "npu:0"}})", "alias 'cpu:0': expected a name that no device"},
+      {R"({"aliases": {"fast": "npu:0", "not-loaded:12": "npu:0"}})", "alias 'not-loaded:12'"},
       {R"({"options": {"a.b": 1, "a.b": 2}})", "\"a.b\" stands twice in one object"}};
   for (const auto& [text, words] : cases) {
     const auto config = read(text);

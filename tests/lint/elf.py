@@ -20,6 +20,12 @@ def _readelf(option, path):
                           capture_output=True).stdout
 
 
+def search_paths(path):
+    """The entries of RPATH and RUNPATH, also empty ones; none of a file that is not dynamic."""
+    texts = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", _readelf("--dynamic", path))
+    return [entry for text in texts for entry in text.split(":")]
+
+
 def inspect(path):
     exported, undefined = set(), set()
     for line in _readelf("--dyn-syms", path).splitlines():
@@ -33,6 +39,5 @@ def inspect(path):
         elif binding != "LOCAL" and kind != "SECTION" and section != "ABS":
             exported.add(name)
     dynamic = _readelf("--dynamic", path)
-    paths = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic)
     return Library(exported, undefined, re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic),
-                   [entry for text in paths for entry in text.split(":")])
+                   search_paths(path))

@@ -39,6 +39,10 @@ bool is_close_integer(int64_t found, int64_t expected, const Tolerance& toleranc
          tolerance.atol + tolerance.rtol * std::abs(static_cast<double>(expected));
 }
 
+std::string type_text(const HostTensor& tensor) {
+  return std::string(dtype_name(tensor.dtype)) + " " + shape_text(tensor.sizes);
+}
+
 std::string index_text(const Dims& sizes, int64_t position) {
   Dims index = sizes;
   for (size_t d = sizes.size(); d-- > 0;) {
@@ -73,9 +77,8 @@ Result<Comparison> compare(const HostTensor& found, const HostTensor& expected,
   }
   Comparison result;
   result.value_count = element_count(found.sizes);
-  if (!(found.sizes == expected.sizes)) {
-    result.words =
-        "found shape " + shape_text(found.sizes) + ", expected " + shape_text(expected.sizes);
+  if (found.dtype != expected.dtype || !(found.sizes == expected.sizes)) {
+    result.words = "found " + type_text(found) + ", expected " + type_text(expected);
     return result;
   }
   const OracleTensor a = oracle_tensor(found);

@@ -28,8 +28,8 @@ struct Comparison {
   std::string words;  // the whole answer, for people
 };
 
-/// |found - expected| <= atol + rtol |expected| for each value; NaN equals NaN. Other sizes are a
-/// failed comparison; the dtypes may differ. Errors: UNSUPPORTED for dtypes without plain values.
+/// |found - expected| <= atol + rtol |expected| for each value; NaN equals NaN. Another dtype
+/// or other sizes are a failed comparison. Errors: UNSUPPORTED for dtypes without plain values.
 Result<Comparison> compare(const HostTensor& found, const HostTensor& expected,
                            const Tolerance& tolerance);
 

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -324,13 +325,47 @@ class RunTest(CommandTest):
                    words=["'x'", "[1, 3]"])
         self.check(MODEL, "run", model, "--dim", f"N={2**62}", words=[str(2**62)])
 
+    def test_huge_sizes_take_no_memory(self):
+        """A hundred bytes of model: what is answered is small, or more than there is."""
+        one, huge = (1, 1, 1, 1), 2**31 - 1
+        for exit_code, operator, sizes, weight, attributes in (
+                (OK, "Conv", (0, 1, 2**40, 5), one, {}),
+                (OK, "Conv", (0, 1, 5, 5), one, {"pads": [huge, 0, 0, 0]}),
+                (OK, "Conv", (1, 0, 2**33, 5), (0, 0, 1, 1), {}),
+                (DEVICE, "Conv", (1, 1, 5, 5), one, {"pads": [huge, 0, huge, 0]}),
+                (OK, "Conv", (0, 1, 2**33, 5), (2, 1, 3, 3), {"strides": [2, 1]}),
+                (OK, "MaxPool", (0, 1, 2**33, 5), None, {"kernel_shape": [1, 1]}),
+                (OK, "MaxPool", (0, 1, 5, 2**33), None, {"kernel_shape": [1, huge]}),
+                (OK, "MaxPool", (1, 1, 2, 3), None,
+                 {"kernel_shape": [1, huge], "pads": [0, huge - 1, 0, huge - 3]})):
+            with self.subTest(operator=operator, sizes=sizes, attributes=attributes):
+                weights = [] if weight is None else [("w", weight)]
+                model = self.file("huge.onnx", onnx_file.model(
+                    [(operator, ["x"] + [name for name, _ in weights], ["y"], attributes)],
+                    [("x", onnx_file.FLOAT, sizes)], [("y", onnx_file.FLOAT, None)], weights))
+                self.check(exit_code, "run", model, "--device", "cpu:0")
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.assertLess(children.ru_maxrss, 2 << 20, "KiB, of the largest program here")
+
+    def test_expect_another_dtype(self):
+        model = self.relu_model()
+        given = self.file("x.npy", onnx_file.npy([1, 2, 3], (1, 3)))
+        expected = self.file("y.npy", onnx_file.npy([1, 2, 3], (1, 3), "f8"))
+        self.check(FAILED, "run", model, "--input", f"x={given}", "--expect", f"y={expected}",
+                   words=["found f32 [1, 3], expected f64 [1, 3]"])
+
+    def test_alias_called_like_a_device(self):
+        config = self.file("config.json", b'{"aliases": {"cpu:0": "npu:0"}}')
+        self.check(ENVIRONMENT, "devices", BACKPLANE_CONFIG=str(config),
+                   words=["alias 'cpu:0': expected a name that no device can have"])
+
     def test_expect(self):
         model = self.relu_model((3,))
         given = self.file("x.npy", onnx_file.npy([1, math.nan, math.inf], [3]))
         run_it = ["run", model, "--input", f"x={given}", "--expect"]
         same = self.file("same.npy", onnx_file.npy([1, math.nan, math.inf], [3]))
         self.check(OK, *run_it, f"y={same}", words=["ok: 3 values within"])
-        near = self.file("near.npy", onnx_file.npy([1.5, math.nan, math.inf], [3], "f8"))
+        near = self.file("near.npy", onnx_file.npy([1.5, math.nan, math.inf], [3]))
         self.check(FAILED, *run_it, f"y={near}",
                    words=["1 of 3", "first at [0]: found 1, expected 1.5"])
         self.check(OK, *run_it, f"y={near}", "--atol", "0.5", "--rtol", "0")
@@ -350,7 +385,7 @@ class RunTest(CommandTest):
         count = 3000
         model = self.relu_model((count,))
         # Twice as long as what is written: cut by that while mapped, its end would be SIGBUS.
-        both = self.file("y.npy", onnx_file.npy([9.0] * count, [count], "f8"))
+        both = self.file("y.npy", onnx_file.npy([9.0] * count, [count], spaces=200 * 64))
         run_it = ["run", model, "--output", self.folder, "--expect", f"y={both}"]
         self.check(FAILED, *run_it, words=[f"{count} of {count}", "expected 9"])
         written = onnx_file.read_npy(both.read_bytes())

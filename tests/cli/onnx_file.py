@@ -5,6 +5,7 @@ The tests run with any Python 3: neither onnx nor numpy is asked for. Only what 
 here, in protobuf's wire format and NumPy's format 1.
 """
 
+import math
 import struct
 
 FLOAT = 1
@@ -36,24 +37,23 @@ def _value_info(name, dtype, sizes):
     return _field(1, name) + _field(2, _field(1, _field(1, dtype) + shape))
 
 
-def _ints(name, values):
-    """An attribute that is a list of whole numbers, none below 0."""
-    kind = 7
-    return (_field(1, name) + b"".join(_field(8, value) for value in values)
-            + _field(20, kind))
+def _attribute(name, values):
+    ints = b"".join(_field(8, value) for value in values)
+    return _field(5, _field(1, name) + ints + _field(20, 7))
 
 
-def model(nodes, inputs, outputs):
-    """nodes: (operator, input names, output names) and, where there are attributes, a dict of
-    lists of whole numbers; inputs and outputs: (name, dtype, sizes)."""
+def model(nodes, inputs, outputs, weights=()):
+    """nodes: (operator, input names, output names), and perhaps {attribute: whole numbers}; inputs
+    and outputs: (name, dtype, sizes); weights, of zeros: (name, sizes)."""
     graph = b"".join(
         _field(1, b"".join(_field(1, name) for name in sources)
                + b"".join(_field(2, name) for name in targets)
                + _field(3, f"node{index}") + _field(4, operator)
-               + b"".join(_field(5, _ints(*each)) for given in attributes
-                          for each in given.items()))
+               + b"".join(_attribute(*item) for given in attributes for item in given.items()))
         for index, (operator, sources, targets, *attributes) in enumerate(nodes))
     graph += _field(2, "test")
+    graph += b"".join(_field(5, tensor_proto([0] * math.prod(sizes), sizes) + _field(8, name))
+                      for name, sizes in weights)
     graph += b"".join(_field(11, _value_info(*value)) for value in inputs)
     graph += b"".join(_field(12, _value_info(*value)) for value in outputs)
     return _field(1, 8) + _field(7, graph) + _field(8, _field(2, 17))
@@ -64,11 +64,12 @@ def tensor_proto(values, sizes):
     return b"".join(_field(1, size) for size in sizes) + _field(2, FLOAT) + _field(9, raw)
 
 
-def npy(values, sizes, dtype="f4"):
+def npy(values, sizes, dtype="f4", spaces=0):
+    """spaces: how many more the header has than it needs, a multiple of 64."""
     kind = {"f4": "f", "f8": "d", "i8": "q"}[dtype]
     shape = "(" + "".join(f"{size}, " for size in sizes) + ")"
     header = f"{{'descr': '<{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
+    header += " " * (-(len(header) + 11) % 64 + spaces) + "\n"
     return (b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
             + struct.pack(f"<{len(values)}{kind}", *values))
 

@@ -92,24 +92,37 @@ int replace_file(const std::string& path, const std::string& header, const HostT
   return failure;
 }
 
+std::string type_text(const NpyHeader& header) {
+  return std::string(dtype_name(header.dtype)) + to_string(header.sizes);
+}
+
+/// The bytes of the data that the header tells of, if that is what a file of `file_bytes` has.
+Result<uint64_t> checked_data_bytes(const NpyHeader& header, uint64_t file_bytes) {
+  const auto count = checked_element_count(header.sizes);
+  if (!count || *count > std::numeric_limits<int64_t>::max() / 128) {
+    return Status(BP_INVALID_ARGUMENT, type_text(header) + " are more bytes than can be counted");
+  }
+  const uint64_t needed_bytes = dtype_storage_bytes(header.dtype, *count);
+  const uint64_t found_bytes = file_bytes - header.data_offset_bytes;
+  if (found_bytes == needed_bytes) return needed_bytes;
+  return Status(BP_INVALID_ARGUMENT, type_text(header) + " needs " + std::to_string(needed_bytes) +
+                                         " bytes of data, found " + std::to_string(found_bytes));
+}
+
 }  // namespace
+
+Status check_npy_size(std::span<const std::byte> front, uint64_t file_bytes) {
+  BP_TRY_ASSIGN(const NpyHeader header, parse_npy_header(front));
+  return checked_data_bytes(header, file_bytes).status();
+}
 
 Result<HostTensor> parse_npy(std::span<const std::byte> bytes,
                              const std::shared_ptr<const void>& owner) {
   BP_TRY_ASSIGN(const NpyHeader header, parse_npy_header(bytes));
   const size_t element_bytes = dtype_bits(header.dtype) / 8;
-  const auto count = checked_element_count(header.sizes);
-  const std::string type = std::string(dtype_name(header.dtype)) + to_string(header.sizes);
-  if (!count || *count > std::numeric_limits<int64_t>::max() / 128) {
-    return Status(BP_INVALID_ARGUMENT, type + " are more bytes than can be counted");
-  }
+  BP_TRY_ASSIGN(const uint64_t data_bytes, checked_data_bytes(header, bytes.size()));
   HostTensor tensor = {header.dtype, header.sizes, bytes.data() + header.data_offset_bytes,
-                       dtype_storage_bytes(header.dtype, *count), owner};
-  const size_t found_bytes = bytes.size() - header.data_offset_bytes;
-  if (found_bytes != tensor.bytes) {
-    return Status(BP_INVALID_ARGUMENT, type + " needs " + std::to_string(tensor.bytes) +
-                                           " bytes of data, found " + std::to_string(found_bytes));
-  }
+                       data_bytes, owner};
   BP_TRY(tensor.check_values());
   const size_t number_bytes = dtype_bits(header.dtype) >= 64 ? 8 : element_bytes;
   const bool is_aligned = reinterpret_cast<uintptr_t>(tensor.data) % number_bytes == 0;

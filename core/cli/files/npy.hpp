@@ -24,6 +24,12 @@ Result<HostTensor> read_npy(const std::string& path);
 Result<HostTensor> parse_npy(std::span<const std::byte> bytes,
                              const std::shared_ptr<const void>& owner);
 
+/// As many bytes of a file's front as its header can need, and more.
+inline constexpr uint64_t kMaxNpyFrontBytes = 128 << 10;
+/// Whether a file of `file_bytes` bytes that begins like this has the size that its header tells
+/// of. Errors: as of parse_npy().
+Status check_npy_size(std::span<const std::byte> front, uint64_t file_bytes);
+
 /// Writes version 1, replacing the file whole: arrays that are still mapped from it stay as they
 /// are. Errors name the file, which then is as it was: UNSUPPORTED for a dtype that NumPy does not
 /// have, UNAVAILABLE if it cannot be written.

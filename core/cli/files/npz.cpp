@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/mapped_file.hpp"
 #include "core/base/utf8.hpp"
@@ -46,8 +47,32 @@ Result<Archive> open_archive(std::span<const std::byte> bytes) {
   return invalid("not a valid .npz file (a zip archive): " + words);
 }
 
+/// Reads until `wanted` bytes are there or the entry ends. Answers how many.
+Result<uint64_t> unpack(zip_file_t* entry, std::byte* out, uint64_t wanted) {
+  uint64_t read_bytes = 0;
+  while (read_bytes < wanted) {
+    const uint64_t most = std::min<uint64_t>(wanted - read_bytes, uint64_t{1} << 30);
+    const int64_t count = zip_fread(entry, out + read_bytes, most);
+    if (count < 0) return invalid(zip_error_strerror(zip_file_get_error(entry)));
+    if (count == 0) break;
+    read_bytes += static_cast<uint64_t>(count);
+  }
+  return read_bytes;
+}
+
+/// Reads no more than an array's header, and refuses an entry whose size is not its array's: a few
+/// bytes may unpack to gigabytes.
+Status check_size(zip_t* archive, uint64_t index, uint64_t size_bytes) {
+  const Entry entry(zip_fopen_index(archive, index, 0));
+  if (entry == nullptr) return invalid(zip_strerror(archive));
+  std::vector<std::byte> front(std::min<uint64_t>(size_bytes, kMaxNpyFrontBytes));
+  BP_TRY_ASSIGN(const uint64_t read_bytes, unpack(entry.get(), front.data(), front.size()));
+  return check_npy_size({front.data(), read_bytes}, size_bytes);
+}
+
 /// Unpacks an entry; its checksum is verified when reading meets its end.
 Result<HostTensor> read_entry(zip_t* archive, uint64_t index, uint64_t size_bytes) {
+  if (size_bytes > kMaxNpyFrontBytes) BP_TRY(check_size(archive, index, size_bytes));
   const Entry entry(zip_fopen_index(archive, index, 0));
   if (entry == nullptr) return invalid(zip_strerror(archive));
   // As alignment for the array inside: its header is a multiple of 64 bytes.
@@ -57,17 +82,9 @@ Result<HostTensor> read_entry(zip_t* archive, uint64_t index, uint64_t size_byte
   }
   const std::shared_ptr<const void> owner(memory,
                                           [](const void* p) { std::free(const_cast<void*>(p)); });
-  uint64_t read_bytes = 0;
-  while (true) {
-    // One byte more than it should have: that finds the end, and entries that are longer.
-    const uint64_t wanted = std::min<uint64_t>(size_bytes + 1 - read_bytes, uint64_t{1} << 30);
-    const int64_t count =
-        zip_fread(entry.get(), static_cast<std::byte*>(memory) + read_bytes, wanted);
-    if (count < 0) return invalid(zip_error_strerror(zip_file_get_error(entry.get())));
-    if (count == 0) break;
-    read_bytes += static_cast<uint64_t>(count);
-    if (read_bytes > size_bytes) break;
-  }
+  // One byte more than it should have: that finds the end, and entries that are longer.
+  BP_TRY_ASSIGN(const uint64_t read_bytes,
+                unpack(entry.get(), static_cast<std::byte*>(memory), size_bytes + 1));
   if (read_bytes != size_bytes) {
     return invalid("expected " + std::to_string(size_bytes) + " bytes unpacked, found " +
                    (read_bytes > size_bytes ? "more" : std::to_string(read_bytes)));

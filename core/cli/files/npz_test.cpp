@@ -145,6 +145,18 @@ TEST(ReadNpz, ClaimedSizeOverLimit_RefusedBeforeAllocation) {
   EXPECT_THAT(over.message(), HasSubstr("the arrays unpack to more than 4294967296 bytes"));
 }
 
+// Its last byte is damaged, which only unpacking the whole entry finds out.
+TEST(ReadNpz, EntryLargerThanItsArray_IsNotUnpacked) {
+  const TempFolder folder;
+  const std::string zeros(1 << 20, '\0');
+  std::string bytes = content(make_zip(folder, {{"a.npy", npy({3}, {1, 2, 3}) + zeros}}));
+  bytes[bytes.find("PK\x01\x02") - 1] = 1;
+  const Status status = read_npz(folder.write("bomb.npz", bytes)).status();
+  EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(status.message(), HasSubstr("array 'a.npy': f32[3] needs 12 bytes of data, found " +
+                                          std::to_string(zeros.size() + 12)));
+}
+
 TEST(ReadNpz, CutOrChangedAnywhere_NeverCrashes) {
   const TempFolder folder;
   const std::string bytes =

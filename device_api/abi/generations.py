@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes simulated headers, an older and a newer ABI: generations.py OUT HEADER_DIR ATTRIBUTES_H.
+"""Writes simulated headers, an older and a newer ABI: generations.py OUT HEADER_DIR OPS_H...
 
 OUT/past/backplane/*.h lack the last optional slot (its whole band), and the last optional member of
 each versioned struct; OUT/future/backplane/*.h have more of everything. Core and plugins are built
@@ -9,7 +9,7 @@ A source names members that the past does not have. So there they stay in name o
 without size (bp_past): writing one does nothing, reading one gives zero, offsets and sizes are
 those of a struct without them. This needs C++, which all sources that are built this way are.
 
-The generated structs of attributes change in the same way: the past lacks the last attribute that
+The generated structs of attributes (OPS_H) change in the same way: the past lacks the last attribute that
 has a default, and reads as that default what it lacks; the future has one more.
 """
 
@@ -204,7 +204,7 @@ def appended_to(struct):
 
 # --- attributes ---
 
-ATTRIBUTES = "backplane/ops/attributes.h"
+ATTRIBUTES = "backplane/ops"
 _ATTRIBUTE_STRUCT = re.compile(r"typedef struct (bp_attrs_\w+) \{\n(.*?)\} \1;\n", re.DOTALL)
 _ATTRIBUTE = re.compile(r"  (int64_t|double) (\w+);\n\Z")
 
@@ -255,12 +255,17 @@ def future_attributes(text):
     return _without_layout(text, "future.h")
 
 
-def main(out, folder, attributes):
+def main(out, folder, *attribute_headers):
     folder, out = pathlib.Path(folder), pathlib.Path(out)
+    older, newer, lost = {}, {}, []
     try:
-        text = describe.header_text(pathlib.Path(attributes))
-        older, lost = past_attributes(text)
-        newer = future_attributes(text)
+        for path in map(pathlib.Path, attribute_headers):
+            text = describe.header_text(path)
+            if "typedef struct" not in text:
+                continue  # operators without attributes
+            older[path.name], gone = past_attributes(text)
+            newer[path.name] = future_attributes(text)
+            lost += gone
         files = describe.include_order(folder)
         headers = read_headers(files)
         description = describe.describe(folder)
@@ -271,8 +276,9 @@ def main(out, folder, attributes):
         return 1
     past.write(out / "past", "past.h", PAST_HEADER)
     future.write(out / "future", "future.h", extra)
-    describe.write_if_changed(out / "past" / ATTRIBUTES, older)
-    describe.write_if_changed(out / "future" / ATTRIBUTES, newer)
+    for name in older:
+        describe.write_if_changed(out / "past" / ATTRIBUTES / name, older[name])
+        describe.write_if_changed(out / "future" / ATTRIBUTES / name, newer[name])
     describe.write_if_changed(out / "past" / "without.txt",
                               "".join(f"{name}\n" for name in gone + lost))
     return 0

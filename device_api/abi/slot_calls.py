@@ -323,7 +323,7 @@ def write_calls(slots):
     for slot in slots:
         if slot.control and slot.of_device():
             text += call_struct(slot)
-    text += ["/// One open device as the core calls it. Each call finds its object (the plugin's or",
+    text += ["/// One open device as the core calls it. Each call finds its object (plugin's or",
              "/// the emulation's), keeps one-call-at-a-time devices in turn, turns what is thrown",
              "/// into a status, ends at a deadline where it is a control call, and checks the",
              "/// answer. The words of a failure are left as a report of this thread.",

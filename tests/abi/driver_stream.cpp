@@ -29,7 +29,10 @@ struct StreamParts {
   StreamParts& operator=(const StreamParts&) = delete;
 
   const DeviceTable& api() const { return subject.table; }
-  bool has_timing() const { return api().event_elapsed != nullptr; }
+  /// A core of the past has no such slot.
+  bool has_timing() const {
+    return api().stream.event_elapsed != nullptr || api().emulated_stream.event_elapsed != nullptr;
+  }
   bool complete() const { return stream != nullptr && start != nullptr && end != nullptr; }
   void ok(bp_status code, std::string_view what) const {
     subject.checks.expect_ok(subject.plugin.host(), code, what);

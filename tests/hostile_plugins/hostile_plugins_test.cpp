@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"device_props", "hang", "hostile:0 is abandoned: device_props did not return"},
         Row{"kernel_list", "hang", "hostile:0 is abandoned: kernel_list did not return"},
         Row{"stream_create", "hang", "hostile:0 is abandoned: stream_create did not return"},
-        Row{"stream_query", "pending", "told: hostile:0: .*BACKPLANE_TIMEOUT"},
+        Row{"stream_query", "pending", "told: TIMEOUT: hostile:0: .*BACKPLANE_TIMEOUT"},
         Row{"stream_sync", "hang", "hostile:0 is abandoned: stream_sync did not return"},
         Row{"stream_destroy", "hang", "hostile:0 is abandoned: stream_destroy did not return"},
         Row{"device_close", "hang", "hostile:0 is abandoned: device_close did not return"},

@@ -16,8 +16,17 @@ Bytes to_bytes(const Floats& values) {
   return bytes;
 }
 
+const KernelRecord* find_adder(const KernelList& kernels) {
+  for (const KernelRecord& record : kernels.kernels) {
+    const bool takes_f32 =
+        record.dtype_masks.size() == 1 && (record.dtype_masks[0] & BP_DTYPE_BIT(BP_DTYPE_F32)) != 0;
+    if (record.op == "add" && takes_f32) return &record;
+  }
+  return nullptr;
+}
+
 Adder::Adder(Context& context, int64_t count)
-    : context_(context), kernel_(*context.device().kernel("add")), count_(count) {
+    : context_(context), kernel_(*find_adder(context.kernels())), count_(count) {
   if (kernel_.kernel.plan != nullptr) make_plan();
   const DeviceTable& table = context_.table();
   if (kernel_.kernel.state_create != nullptr) {

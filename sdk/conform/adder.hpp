@@ -15,6 +15,8 @@ namespace bp::conform {
 using Floats = std::vector<float>;
 
 Bytes to_bytes(const Floats& values);
+/// The device's kernel for add of f32; nullptr if it has none.
+const KernelRecord* find_adder(const KernelList& kernels);
 
 /// A planned add of `count` elements with a state of its own, which one stream at a time may use.
 class Adder {

@@ -13,7 +13,7 @@ CaseList all_cases() {
         add_order_cases,     add_event_cases,    add_timing_cases,   add_native_cases,
         add_host_call_cases, add_launch_cases,   add_failure_cases,  add_alloc_cases,
         add_copy_cases,      add_fill_cases,     add_map_cases,      add_pinned_cases,
-        add_teardown_cases}) {
+        add_teardown_cases,  add_kernel_cases}) {
     add(&list);
   }
   return list;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A conformance case, and the lists of them: one function per topic file. Level 0 cases get the
-// plugin's own tables; cases of levels 1 and 2 get an open device as the core sees it, native or
-// emulated, and must hold either way.
+// plugin's own tables; cases of levels 1 to 3 get an open device as the core sees it. Those of
+// levels 1 and 2 must hold whether a band is native or emulated.
 #ifndef BACKPLANE_SDK_CONFORM_CASE_HPP
 #define BACKPLANE_SDK_CONFORM_CASE_HPP
 
@@ -31,6 +31,7 @@ struct Case {
   std::string_view proves;  // the rule, in a sentence
   uint64_t bands = 0;       // that it exercises. Level 0: the plugin's own are needed
   uint32_t needs = 0;       // kNeed*
+  bool brief = false;       // one of the few that are enough for a first look
   std::function<void(AbiContext&)> abi = {};  // one of these two
   std::function<void(Context&)> run = {};
 
@@ -70,6 +71,8 @@ void add_fill_cases(CaseList* list);
 void add_map_cases(CaseList* list);
 void add_pinned_cases(CaseList* list);
 void add_teardown_cases(CaseList* list);
+// Level 3, kernels.
+void add_kernel_cases(CaseList* list);
 
 /// All of the above.
 CaseList all_cases();

@@ -21,6 +21,11 @@ using Bytes = std::vector<std::byte>;
 
 /// Ends a case early; its failure is noted already.
 struct Stop {};
+/// Ends a case that the device gives nothing to do: UNSUPPORTED. A case of level 3 may say so,
+/// since only the kernels themselves know which calls they take.
+struct NotApplicable {
+  std::string why;
+};
 
 template <class... Parts>
 std::string words(const Parts&... parts) {

@@ -9,7 +9,9 @@
 #include <exception>
 
 #include "sdk/conform/abi.hpp"
+#include "sdk/conform/adder.hpp"
 #include "sdk/conform/context.hpp"
+#include "sdk/conform/device.hpp"
 #include "sdk/conform/platform.hpp"
 
 namespace bp::conform {
@@ -51,9 +53,8 @@ Outcome run_abi_case(const Target& target, const Case& tested) {
 
 Outcome run_device_case(const Batch& batch, OpenDevice& device, const Case& tested) {
   const auto run = [&] {
-    Context context(device, batch.patience);
-    run_guarded(context, [&] { tested.run(context); });
-    return outcome_of(context);
+    Context context(device.table(), device.kernels(), batch.patience);
+    return run_case(context, tested);
   };
   const Usage before = current_usage();
   Outcome outcome = run();
@@ -75,7 +76,7 @@ uint32_t needs_met(OpenDevice& device) {
   constexpr uint64_t kSmallMemoryBytes = uint64_t{1} << 30;
   const bp_device_props& props = device.table().props;
   uint32_t needs = 0;
-  if (device.kernel("add") != nullptr) needs |= kNeedAdd;
+  if (find_adder(device.kernels()) != nullptr) needs |= kNeedAdd;
   if ((props.flags & BP_DEVICE_ADDRESS_BIT) != 0) needs |= kNeedAddress;
   if ((props.flags & BP_DEVICE_HOST_MEMORY_BIT) != 0) needs |= kNeedHostMemory;
   if (device.plugin().device_count() > 1) needs |= kNeedTwoDevices;
@@ -86,6 +87,15 @@ uint32_t needs_met(OpenDevice& device) {
 }
 
 }  // namespace
+
+Outcome run_case(Context& context, const Case& tested) {
+  try {
+    run_guarded(context, [&] { tested.run(context); });
+  } catch (const NotApplicable& nothing) {
+    return {Verdict::kUnsupported, nothing.why};
+  }
+  return outcome_of(context);
+}
 
 std::string Message::to_line() const {
   std::string text = conform::words(kKindNames[static_cast<size_t>(kind)], ' ', number, ' ',

@@ -11,9 +11,11 @@
 #include <memory>
 #include <mutex>
 
+#include "core/device/device_table.hpp"
+#include "core/device/kernel_list.hpp"
+#include "core/emulation/emulate_missing.hpp"
 #include "sdk/conform/case.hpp"
 #include "sdk/conform/checks.hpp"
-#include "sdk/conform/device.hpp"
 
 namespace bp::conform {
 
@@ -25,11 +27,11 @@ inline bp_mem host_end(const void* address) { return {reinterpret_cast<uint64_t>
 
 class Context : public Checks {
  public:
-  Context(OpenDevice& device, std::chrono::nanoseconds patience)
-      : device_(device), patience_(patience) {}
+  Context(const DeviceTable& table, const KernelList& kernels, std::chrono::nanoseconds patience)
+      : table_(table), kernels_(kernels), patience_(patience) {}
 
-  OpenDevice& device() { return device_; }
-  const DeviceTable& table() const { return device_.table(); }
+  const DeviceTable& table() const { return table_; }
+  const KernelList& kernels() const { return kernels_; }
   const DeviceTable& stream_api() const { return table(); }
   bool emulates(uint64_t bands) const { return (table().emulated & bands) != 0; }
   /// Longer than any wait of a correct device takes, shorter than the case's deadline.
@@ -49,7 +51,8 @@ class Context : public Checks {
   bp_status event_create(uint32_t flags, bp_event** out_event);
 
  private:
-  OpenDevice& device_;
+  const DeviceTable& table_;
+  const KernelList& kernels_;
   const std::chrono::nanoseconds patience_;
 };
 

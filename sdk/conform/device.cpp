@@ -60,15 +60,6 @@ Result<std::unique_ptr<OpenDevice>> OpenDevice::open(const Target& target, uint6
   return device;
 }
 
-const KernelRecord* OpenDevice::kernel(std::string_view op) const {
-  for (const KernelRecord& record : kernels_.kernels) {
-    const bool takes_f32 =
-        record.dtype_masks.size() == 1 && (record.dtype_masks[0] & BP_DTYPE_BIT(BP_DTYPE_F32)) != 0;
-    if (record.op == op && takes_f32) return &record;
-  }
-  return nullptr;
-}
-
 std::vector<std::string> OpenDevice::close() {
   if (table_.device == nullptr) {
     set_log_sink({});

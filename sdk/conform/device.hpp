@@ -28,12 +28,10 @@ class OpenDevice {
   OpenDevice& operator=(const OpenDevice&) = delete;
 
   const DeviceTable& table() const { return table_; }
-  const std::vector<KernelRecord>& kernels() const { return kernels_.kernels; }
+  const KernelList& kernels() const { return kernels_; }
   const LoadedPlugin& plugin() const { return *plugins_->plugins.front(); }
   /// Bands that the plugin gives to this device itself, before any is taken.
   uint64_t native_features() const { return native_features_; }
-  /// A kernel for an operator of f32 alone; nullptr if the device has none.
-  const KernelRecord* kernel(std::string_view op) const;
 
   /// Closes device and instance. Complaints: a status other than OK, and warnings that the plugin
   /// logged meanwhile, which is how plugins tell what was left behind.

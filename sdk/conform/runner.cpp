@@ -163,14 +163,15 @@ std::string Scheduler::ending(Running* running) {
 void Scheduler::settle(const Running& running, size_t position, const Outcome& outcome) {
   const size_t index = running.job.rows[position];
   Row& row = device_.rows[index];
-  if (!running.job.alone && outcome.verdict != Verdict::kPass) {
+  const bool good = outcome.verdict == Verdict::kPass || outcome.verdict == Verdict::kUnsupported;
+  if (!running.job.alone && !good) {
     batch_outcomes_[index] = outcome;
     jobs_.push_front({{index}, true});
     return;
   }
   row.outcome = outcome;
   const auto before = batch_outcomes_.find(index);
-  if (before == batch_outcomes_.end() || outcome.verdict != Verdict::kPass) return;
+  if (before == batch_outcomes_.end() || !good) return;
   const Outcome& in_batch = before->second;
   if (in_batch.verdict == Verdict::kTimeout || in_batch.verdict == Verdict::kNotRun) return;
   row.outcome = {Verdict::kFail,
@@ -282,7 +283,7 @@ std::vector<uint64_t> modes_of(const Case& tested, uint64_t features, const RunO
   const uint64_t taken = can_be_emulated ? tested.bands & features & ~options.masked : 0;
   if (options.native) modes.push_back(0);
   if (options.emulated && taken != 0) modes.push_back(taken);
-  if (!options.each_band) return modes;
+  if (!options.each_band || tested.level() > 2) return modes;
   for (const Feature& band : kBands) {
     const bool part = (taken & band.bit) != 0 && taken != band.bit;
     if (part || band.bit == kOneCallAtATime) modes.push_back(band.bit);

@@ -35,6 +35,9 @@ struct Outcome {
   std::string words;  // why it isn't PASS
 };
 
+/// Runs a case of levels 1 to 3 in this process.
+Outcome run_case(Context& context, const Case& tested);
+
 struct RunOptions {
   std::vector<std::string> filters;  // ids, with * for any text; empty: all
   double slowness = 1;               // of this machine and build: deadlines are multiplied by it

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Level 3: the trials as cases, and what is to be said of a whole kernel list. What a device has no
+// kernel for is UNSUPPORTED there, and counted.
+#include <algorithm>
+#include <string>
+
+#include "core/base/dtype.hpp"
+#include "ops/register.hpp"
+#include "sdk/conform/case.hpp"
+#include "sdk/conform/kernels/planned.hpp"
+#include "sdk/conform/kernels/trial.hpp"
+
+namespace bp::conform {
+namespace {
+
+constexpr std::string_view kProves =
+    "a kernel computes what its operator means, from every layout that its rules admit, writes all "
+    "of its outputs and nothing else";
+/// Whether the kernel takes any call of the operator in these dtypes. `out_why`: the last refusal.
+bool takes_any(Context& context, const KernelRecord& record, const OpSchema& schema,
+               const DtypeChoice& dtypes, std::string* out_why) {
+  const Recipe& recipe = *find_recipe(schema.name);
+  for (const Shot* shot : all_shots(recipe)) {
+    const auto call = make_call(schema, recipe, *shot, dtypes, Pass::kExact);
+    if (!call.ok()) continue;
+    std::vector<Dims> strides;
+    for (const OracleTensor& input : call->inputs) {
+      strides.push_back(strides_in(Layout::kDense, input.sizes));
+    }
+    const Planned planned(context, record, *call, strides);
+    if (planned.refusal().empty()) return true;
+    *out_why = planned.refusal();
+  }
+  return false;
+}
+
+/// What a kernel lists, variable by variable, it must take in some call that the kit makes:
+/// otherwise no case would ever run it.
+void check_listed_dtypes(Context& context, const KernelRecord& record, const OpSchema& schema) {
+  const std::vector<DtypeChoice> choices = dtype_choices(schema);
+  for (size_t variable = 0; variable < schema.type_vars.size(); ++variable) {
+    const uint64_t listed = record.dtype_masks[variable] & schema.type_vars[variable].dtype_mask;
+    for (uint32_t dtype = 1; dtype < 64; ++dtype) {
+      if ((listed & BP_DTYPE_BIT(dtype)) == 0) continue;
+      std::string why = "no call has these dtypes";
+      const bool taken =
+          std::any_of(choices.begin(), choices.end(), [&](const DtypeChoice& choice) {
+            return choice.variables[variable] == dtype && admits(record, schema, choice) &&
+                   takes_any(context, record, schema, choice, &why);
+          });
+      context.expect(taken, words("that kernel ", record.name, " takes some call of ", schema.name,
+                                  " with ", schema.type_vars[variable].name, " = ",
+                                  dtype_name(dtype), ", which it lists; last refusal: ", why));
+    }
+  }
+}
+
+void each_listed_dtype_is_taken(Context& context) {
+  context.expect(true, "a list");
+  for (const KernelRecord& record : context.kernels().kernels) {
+    for (const OpSchema& schema : all_schemas()) {
+      if (schema.name != record.op || find_recipe(schema.name) == nullptr) continue;
+      if (context.expect_equal(words("type variables in the descriptor of ", record.name),
+                               record.dtype_masks.size(), schema.type_vars.size())) {
+        check_listed_dtypes(context, record, schema);
+      }
+    }
+  }
+}
+
+void none_is_refused(Context& context) {
+  context.expect(true, "a list");
+  for (const std::string& refused : context.kernels().refused) context.fail(refused);
+}
+
+}  // namespace
+
+void add_kernel_cases(CaseList* list) {
+  list->add({.id = "L3.list.none_is_refused",
+             .proves = "every descriptor of the kernel list is one that a core can use",
+             .brief = true,
+             .run = none_is_refused});
+  list->add({.id = "L3.list.each_dtype_is_taken",
+             .proves = "a kernel takes calls in each dtype that it lists",
+             .brief = true,
+             .run = each_listed_dtype_is_taken});
+  for (const OpSchema& schema : all_schemas()) {
+    if (schema.constant || find_recipe(schema.name) != nullptr) continue;
+    list->add({.id = "L3." + std::string(schema.name) + ".has_a_recipe",
+               .proves = "the kit knows how to try every operator",
+               .run = [](Context& context) { context.fail("the kit has no recipe for it"); }});
+  }
+  for (Trial& trial : all_trials()) {
+    list->add(
+        {.id = trial.id, .proves = kProves, .brief = trial.brief, .run = [trial](Context& context) {
+           run_trial(context, trial);
+         }});
+  }
+}
+
+}  // namespace bp::conform

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One hash per element, and what each fill makes of it.
+#include "sdk/conform/kernels/fill.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/base/dtype.hpp"
+
+namespace bp::conform {
+namespace {
+
+constexpr size_t kSpecialCount = 12;
+constexpr int64_t kTermLimit = 30;
+constexpr uint32_t kPairs = 1000;  // seeds of their signs
+constexpr size_t kNanPlace = 5;
+constexpr int64_t kBadIndexEvery = 7;
+
+uint64_t hash(uint64_t seed, uint64_t place) {
+  uint64_t state = (seed << 32 | 0x9e37) + place * 0x9e3779b97f4a7c15u;
+  state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
+  state = (state ^ (state >> 27)) * 0x94d049bb133111ebu;
+  return state ^ (state >> 31);
+}
+
+/// A whole number of the dtype's range, at most `limit` away from 0.
+int64_t whole(uint32_t dtype, int64_t limit, uint64_t random) {
+  const bool is_float = ops::is_float_dtype(dtype);
+  if (!is_float && dtype_bits(dtype) == 8) limit = std::min<int64_t>(limit, 127);
+  if (!is_float && !ops::is_signed_dtype(dtype)) {
+    return static_cast<int64_t>(random % static_cast<uint64_t>(limit + 1));
+  }
+  return static_cast<int64_t>(random % static_cast<uint64_t>(2 * limit + 1)) - limit;
+}
+
+/// The largest whole number whose sum (or product) with another is exact.
+int64_t exact_limit(uint32_t dtype, bool product) {
+  constexpr int64_t kMost = 1000;
+  if (!ops::is_float_dtype(dtype)) return kMost;
+  const int digits = float_digits(dtype);
+  const double limit =
+      product ? std::floor(std::sqrt(std::ldexp(1.0, digits))) : std::ldexp(1.0, digits - 1) - 1;
+  return std::min<int64_t>(kMost, static_cast<int64_t>(limit));
+}
+
+double full_mantissa(uint64_t random, int lowest_exponent, uint64_t exponent_count) {
+  const double fraction = std::ldexp(static_cast<double>(random >> 11), -53);
+  return std::ldexp(1 + fraction, static_cast<int>(random % exponent_count) + lowest_exponent);
+}
+
+std::array<double, kSpecialCount> specials(uint32_t dtype) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double largest = float_max(dtype);
+  return {std::numeric_limits<double>::quiet_NaN(),
+          kInfinity,
+          -kInfinity,
+          0.0,
+          -0.0,
+          1.0,
+          -1.0,
+          2.5,
+          -2.5,
+          0.5,
+          largest,
+          -largest};
+}
+
+double float_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t random,
+                   uint64_t pair) {
+  // One of each pair is negative: by chance there could be too many, and relu would prove nothing.
+  const double sign = ((pair >> 8) + place) % 2 != 0 ? -1 : 1;
+  switch (fill.kind) {
+    case FillKind::kSum:
+      return static_cast<double>(whole(dtype, exact_limit(dtype, false), random));
+    case FillKind::kProduct:
+      return static_cast<double>(whole(dtype, exact_limit(dtype, true), random));
+    case FillKind::kNanLane:
+      if (place == kNanPlace) return std::numeric_limits<double>::quiet_NaN();
+      [[fallthrough]];
+    case FillKind::kTerm:
+      return static_cast<double>(whole(dtype, kTermLimit, random));
+    case FillKind::kSquare:
+      return static_cast<double>((random % 16) * (random % 16));
+    case FillKind::kPower:
+      return sign * std::ldexp(1.0, static_cast<int>(random % 4));
+    case FillKind::kPositivePower:
+      return std::ldexp(1.0, 2 * static_cast<int>(random % 3));
+    case FillKind::kPositive:
+      return full_mantissa(random, -4, 8);
+    case FillKind::kWide:
+      return sign * full_mantissa(random, -2, 16);
+    case FillKind::kExponent:
+      return std::ldexp(static_cast<double>(random >> 11), -50) - 4;
+    case FillKind::kHalfZero:
+      return (random >> 9 & 1) != 0 ? sign * (1 + static_cast<double>(random % 7)) : 0;
+    case FillKind::kSpecialRow:
+      return specials(dtype)[place / kSpecialCount % kSpecialCount];
+    case FillKind::kSpecialColumn:
+      return specials(dtype)[place % kSpecialCount];
+    default:
+      return sign * full_mantissa(random, -4, 8);
+  }
+}
+
+int64_t integer_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t random) {
+  const auto extent = static_cast<uint64_t>(std::max<int64_t>(fill.extent, 1));
+  switch (fill.kind) {
+    case FillKind::kSum:
+    case FillKind::kProduct:
+      return whole(dtype, exact_limit(dtype, false), random);
+    case FillKind::kTerm:
+      return whole(dtype, kTermLimit, random);
+    case FillKind::kPower:
+      return int64_t{1} << random % 4;
+    case FillKind::kHalfZero:
+      return (random >> 9 & 1) != 0 ? 1 + static_cast<int64_t>(random % 7) : 0;
+    case FillKind::kBadIndex:
+      if (place % kBadIndexEvery == 2) return fill.extent + static_cast<int64_t>(place);
+      [[fallthrough]];
+    case FillKind::kIndex:
+      return static_cast<int64_t>(random % (2 * extent)) - static_cast<int64_t>(extent);
+    default:
+      // All bits, and now and then what divisions stumble over.
+      if (place % 11 == 3) return 0;
+      if (place % 11 == 4) return -1;
+      if (place % 11 == 5) return std::numeric_limits<int64_t>::min() >> (64 - dtype_bits(dtype));
+      return static_cast<int64_t>(random);
+  }
+}
+
+}  // namespace
+
+int64_t special_count() { return kSpecialCount; }
+
+int float_digits(uint32_t dtype) {
+  switch (dtype) {
+    case BP_DTYPE_F16:
+      return 11;
+    case BP_DTYPE_BF16:
+      return 8;
+    case BP_DTYPE_F32:
+      return 24;
+    default:
+      return 53;
+  }
+}
+
+double float_max(uint32_t dtype) {
+  const int exponent = dtype == BP_DTYPE_F16 ? 16 : dtype == BP_DTYPE_F64 ? 1024 : 128;
+  return std::ldexp(2 - std::ldexp(1.0, 1 - float_digits(dtype)), exponent - 1);
+}
+
+double float_min_normal(uint32_t dtype) {
+  return std::ldexp(1.0, dtype == BP_DTYPE_F16 ? -14 : dtype == BP_DTYPE_F64 ? -1022 : -126);
+}
+
+OracleTensor make_values(uint32_t dtype, const Dims& sizes, const Fill& fill, uint32_t seed) {
+  const auto count = static_cast<size_t>(element_count({sizes.data(), sizes.size()}));
+  if (ops::is_float_dtype(dtype)) {
+    std::vector<double> values(count);
+    for (size_t i = 0; i < count; ++i) {
+      values[i] = float_value(dtype, fill, i, hash(seed, i), hash(seed + kPairs, i / 2));
+    }
+    return OracleTensor::from_f64(dtype, sizes, values);
+  }
+  std::vector<int64_t> values(count);
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = dtype == BP_DTYPE_BOOL ? static_cast<int64_t>(hash(seed, i) >> 9 & 1)
+                                       : integer_value(dtype, fill, i, hash(seed, i));
+  }
+  return OracleTensor::from_i64(dtype, sizes, values);
+}
+
+}  // namespace bp::conform

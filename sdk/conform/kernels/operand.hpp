@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arguments in device memory: in any layout, with a border and gaps of NaN round them, so that what
+// is read or written beside the elements shows.
+#ifndef BACKPLANE_SDK_CONFORM_KERNELS_OPERAND_HPP
+#define BACKPLANE_SDK_CONFORM_KERNELS_OPERAND_HPP
+
+#include <span>
+#include <string_view>
+
+#include "backplane/kernel.h"
+#include "ops/oracle/oracle_tensor.hpp"
+#include "sdk/conform/context.hpp"
+
+namespace bp::conform {
+
+enum class Layout {
+  kDense,
+  kOffset,      // dense, but it begins one step of its alignment behind a boundary
+  kRows,        // gaps between rows
+  kGaps,        // gaps everywhere
+  kTransposed,  // the first dimension is the dense one
+  kRepeated,    // the first dimension has stride 0
+  kReversed,    // the last dimension runs backwards
+};
+std::string_view layout_name(Layout layout);
+/// Whether sizes can have the layout, other than as a dense one, and a rule (BP_STRIDES_*) admits
+/// it.
+bool can_lie(Layout layout, const Dims& sizes);
+bool takes(uint32_t stride_rule, Layout layout, const Dims& sizes);
+Dims strides_in(Layout layout, const Dims& sizes);
+/// Makes all slices of the first dimension alike, as stride 0 has them.
+void repeat_first(OracleTensor* tensor);
+
+/// Bytes of a memory, and where in it the elements are.
+struct Placement {
+  Dims strides;
+  uint64_t offset_bytes = 0;  // of element [0, 0, ...]
+  Bytes content;
+};
+
+/// A tensor in a memory of its own.
+class Operand {
+ public:
+  static constexpr std::byte kUnwritten{0xA7};
+
+  /// An input: `values` in a layout.
+  Operand(Context& context, const OracleTensor& values, Layout layout, uint32_t alignment_bytes);
+  /// An output: dense, all kUnwritten.
+  Operand(Context& context, uint32_t dtype, const Dims& sizes);
+
+  bp_tensor tensor() const;
+  /// Expects that not one byte of an input has changed.
+  void expect_unchanged(std::string_view what) const;
+  /// What an output holds; expects that its border is as it was. `real`: the sizes that the kernel
+  /// told, at most those that it was given.
+  OracleTensor take(std::string_view what, const Dims& real) const;
+
+ private:
+  Operand(Context& context, uint32_t dtype, const Dims& sizes, Placement placement);
+
+  Context& context_;
+  uint32_t dtype_;
+  Dims sizes_;
+  Placement before_;
+  Memory memory_;
+};
+
+}  // namespace bp::conform
+
+#endif

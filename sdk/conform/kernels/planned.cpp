@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Queries show no more than a kernel depends on, as the core's do.
+#include "sdk/conform/kernels/planned.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/emulation/emulate_missing.hpp"
+
+namespace bp::conform {
+namespace {
+
+constexpr uint64_t kWorkspaceAlignment = 256;
+constexpr uint64_t kBorderBytes = 256;
+constexpr std::byte kBorder{0x5C};
+
+std::string text_of(bp_str text) {
+  return text.ptr == nullptr ? "" : std::string(text.ptr, text.len);
+}
+
+/// A bp_kernel_query with the arrays that it points to.
+class Query {
+ public:
+  Query(const KernelRecord& record, const Call& call, const std::vector<Dims>& strides,
+        uint32_t depends_on);
+  const bp_kernel_query* get() const { return &query_; }
+
+ private:
+  void show(const Dims& sizes, const Dims& strides, uint32_t depends_on, bp_arg_info* info);
+
+  bp_kernel_query query_{};
+  std::vector<bp_arg_info> args_;
+  std::vector<Dims> dims_;  // reserved, since args_ points into it
+};
+
+void Query::show(const Dims& sizes, const Dims& strides, uint32_t depends_on, bp_arg_info* info) {
+  Dims shown;
+  shown.resize(sizes.size(), -1);
+  info->rank = static_cast<uint32_t>(sizes.size());
+  info->sizes = dims_.emplace_back((depends_on & BP_DEPENDS_SIZES_BIT) != 0 ? sizes : shown).data();
+  const Dims& kept = dims_.emplace_back(strides);
+  info->strides = (depends_on & BP_DEPENDS_STRIDES_BIT) != 0 ? kept.data() : nullptr;
+}
+
+Query::Query(const KernelRecord& record, const Call& call, const std::vector<Dims>& strides,
+             uint32_t depends_on) {
+  const size_t input_count = call.inputs.size();
+  args_.resize(input_count + call.output_types.size());
+  dims_.reserve(2 * args_.size());
+  for (size_t i = 0; i < args_.size(); ++i) {
+    bp_arg_info& info = args_[i];
+    info.struct_size = sizeof(info);
+    if (i >= input_count) {
+      const TensorType& output = call.output_types[i - input_count];
+      info.dtype = output.dtype;
+      show(output.sizes, contiguous_strides(output.sizes), depends_on, &info);
+      continue;
+    }
+    info.dtype = call.inputs[i].dtype;
+    if (info.dtype == BP_DTYPE_NONE) continue;
+    show(call.inputs[i].sizes, strides[i], depends_on, &info);
+    const bool shown = (depends_on & BP_DEPENDS_HOST_DATA_BIT) != 0 &&
+                       (arg_rule(record, i).flags & BP_ARG_HOST_AT_PLAN_BIT) != 0;
+    if (shown) info.host_data = call.inputs[i].bytes.data();
+  }
+  query_.struct_size = sizeof(query_);
+  query_.kernel = record.original;
+  query_.op_version = call.schema->version;
+  query_.input_count = static_cast<uint32_t>(input_count);
+  query_.output_count = static_cast<uint32_t>(call.output_types.size());
+  query_.arg_stride_bytes = sizeof(bp_arg_info);
+  query_.args = args_.data();
+  query_.attributes = call.attributes.data();
+  query_.attributes_bytes = call.schema->attrs_bytes;
+}
+
+}  // namespace
+
+bp_arg_rule arg_rule(const KernelRecord& record, size_t index) {
+  if (record.arg_rules.empty()) return {};
+  return record.arg_rules[std::min(index, record.arg_rules.size() - 1)];
+}
+
+bool admits(const KernelRecord& record, const OpSchema& schema, const DtypeChoice& dtypes) {
+  if (record.op != schema.name || record.dtype_masks.size() != schema.type_vars.size())
+    return false;
+  if (schema.version < record.kernel.version_min || schema.version > record.kernel.version_max) {
+    return false;
+  }
+  for (size_t i = 0; i < dtypes.variables.size(); ++i) {
+    if ((record.dtype_masks[i] & BP_DTYPE_BIT(dtypes.variables[i])) == 0) return false;
+  }
+  return true;
+}
+
+Planned::Planned(Context& context, const KernelRecord& record, const Call& call,
+                 const std::vector<Dims>& strides)
+    : context_(context), record_(record), call_(call) {
+  if (!ask(call, strides)) return;
+  const DeviceTable& table = context.table();
+  if (record.kernel.state_create != nullptr) {
+    const auto turn = lock_plugin(table);
+    const bp_status made =
+        record.kernel.state_create(table.device, record.original, plan_, &state_);
+    context.expect_ok(words(record.name, " state_create"), made);
+    if (made != BP_OK) refusal_ = "its state could not be made";
+  }
+}
+
+bool Planned::ask(const Call& call, const std::vector<Dims>& strides) {
+  const DeviceTable& table = context_.table();
+  const auto turn = lock_plugin(table);
+  if (record_.kernel.supports != nullptr) {
+    bp_support support{};
+    support.struct_size = sizeof(support);
+    const bp_status answered =
+        record_.kernel.supports(table.device, Query(record_, call, strides, 0).get(), &support);
+    if (!context_.expect_ok(words(record_.name, " supports"), answered) ||
+        (support.answer != BP_SUPPORT_YES && support.answer != BP_SUPPORT_DEPENDS)) {
+      refusal_ = words(record_.name, ": ", text_of(support.reason));
+      return false;
+    }
+  }
+  info_.struct_size = sizeof(info_);
+  if (record_.kernel.plan == nullptr) return true;
+  const Query query(record_, call, strides, record_.kernel.depends_on);
+  const bp_status planned = record_.kernel.plan(table.device, query.get(), &info_, &plan_);
+  if (planned == BP_OK && info_.workspace_alignment_bytes <= kWorkspaceAlignment) return true;
+  if (planned != BP_OK && planned != BP_UNSUPPORTED) {
+    context_.expect_ok(words(record_.name, " plan of ", call.words()), planned);
+  }
+  refusal_ = words(record_.name, ": ", text_of(info_.reason));
+  return false;
+}
+
+Planned::~Planned() {
+  const DeviceTable& table = context_.table();
+  const auto turn = lock_plugin(table);
+  if (state_ != nullptr) record_.kernel.state_destroy(table.device, state_);
+  if (plan_ != nullptr) record_.kernel.plan_free(table.device, plan_);
+}
+
+bp_launch_args Planned::launch_args(const std::vector<bp_tensor>& tensors) const {
+  bp_launch_args args{};
+  args.struct_size = sizeof(args);
+  args.device = context_.table().device;
+  args.kernel = record_.original;
+  args.plan = plan_;
+  args.state = state_;
+  args.tensors = tensors.data();
+  args.input_count = static_cast<uint32_t>(call_.inputs.size());
+  args.output_count = static_cast<uint32_t>(call_.output_types.size());
+  args.attributes = call_.attributes.data();
+  args.op_seq = kOpSeq;
+  if (workspace_) args.workspace = workspace_->at();
+  if (fault_) args.fault = fault_->at();
+  if (extents_) args.out_extents = extents_->at();
+  return args;
+}
+
+void Planned::run(const std::vector<bp_tensor>& tensors) {
+  const uint64_t workspace_bytes = info_.workspace_bytes;
+  const Bytes untouched(workspace_bytes + kBorderBytes, kBorder);
+  if (workspace_bytes > 0) {
+    workspace_.emplace(context_, untouched.size(), kWorkspaceAlignment).write(untouched);
+  }
+  if ((info_.flags & BP_PLAN_CAN_FAULT_BIT) != 0) {
+    fault_.emplace(context_, Bytes(sizeof(bp_fault_word)));
+  }
+  if (call_.schema->extents) {
+    extents_.emplace(context_, Bytes(call_.output_types.size() * BP_MAX_RANK * sizeof(int64_t)));
+  }
+  const DeviceTable& table = context_.table();
+  std::optional<Stream> stream;
+  if (table.props.execution != BP_EXECUTION_INLINE) stream.emplace(context_);
+  bp_launch_args args = launch_args(tensors);
+  args.stream = stream ? stream->get() : nullptr;
+  const bp_status launched = table.is_direct(args.stream)
+                                 ? record_.kernel.launch(&args)
+                                 : call_launch(table, args.stream, args, nullptr);
+  context_.require_ok(words("launch of ", record_.name), launched);
+  if (stream) context_.require_ok(words("the work of ", record_.name), stream->sync());
+  if (!workspace_) return;
+  const Bytes after = workspace_->read();
+  context_.expect(std::equal(after.begin() + static_cast<std::ptrdiff_t>(workspace_bytes),
+                             after.end(), untouched.begin()),
+                  words("nothing is written behind the ", workspace_bytes, " bytes of workspace"));
+}
+
+std::optional<bp_fault_word> Planned::fault() const {
+  if (!fault_) return std::nullopt;
+  bp_fault_word word{};
+  const Bytes bytes = fault_->read();
+  std::memcpy(&word, bytes.data(), sizeof(word));
+  return word;
+}
+
+Dims Planned::real_sizes(size_t index, const Dims& bound) const {
+  if (!extents_) return bound;
+  const Bytes bytes = extents_->read();
+  Dims real = bound;
+  for (size_t i = 0; i < bound.size(); ++i) {
+    std::memcpy(&real[i], bytes.data() + (index * BP_MAX_RANK + i) * sizeof(int64_t),
+                sizeof(int64_t));
+    context_.require(real[i] >= 0 && real[i] <= bound[i],
+                     words("a size from 0 to ", bound[i], " in dimension ", i, " of output ", index,
+                           ", found ", real[i]));
+  }
+  return real;
+}
+
+}  // namespace bp::conform

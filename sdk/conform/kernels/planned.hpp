@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One kernel, planned for one call: asked as the core asks, launched as the core launches.
+#ifndef BACKPLANE_SDK_CONFORM_KERNELS_PLANNED_HPP
+#define BACKPLANE_SDK_CONFORM_KERNELS_PLANNED_HPP
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/device/kernel_list.hpp"
+#include "sdk/conform/context.hpp"
+#include "sdk/conform/kernels/call.hpp"
+
+namespace bp::conform {
+
+/// The rule for input `index` of a kernel.
+bp_arg_rule arg_rule(const KernelRecord& record, size_t index);
+inline bool wants_on_host(const bp_arg_rule& rule) {
+  return (rule.flags & (BP_ARG_HOST_AT_PLAN_BIT | BP_ARG_HOST_AT_LAUNCH_BIT)) != 0;
+}
+/// Whether the descriptor admits the operator, its version and these dtypes.
+bool admits(const KernelRecord& record, const OpSchema& schema, const DtypeChoice& dtypes);
+
+class Planned {
+ public:
+  /// Asks supports and plan. `strides`: of each input.
+  Planned(Context& context, const KernelRecord& record, const Call& call,
+          const std::vector<Dims>& strides);
+  ~Planned();
+  Planned(const Planned&) = delete;
+  Planned& operator=(const Planned&) = delete;
+
+  /// Why the kernel leaves the call to others; empty: it takes it.
+  const std::string& refusal() const { return refusal_; }
+  /// Launches, waits, and expects that all went well and no more than the workspace was used.
+  void run(const std::vector<bp_tensor>& tensors);
+  /// After run(): nothing if the plan cannot fault.
+  std::optional<bp_fault_word> fault() const;
+  /// After run(): the sizes that the kernel told for output `index`.
+  Dims real_sizes(size_t index, const Dims& bound) const;
+
+  static constexpr uint64_t kOpSeq = 4711;
+
+ private:
+  bool ask(const Call& call, const std::vector<Dims>& strides);
+  bp_launch_args launch_args(const std::vector<bp_tensor>& tensors) const;
+
+  Context& context_;
+  const KernelRecord& record_;
+  const Call& call_;
+  std::string refusal_;
+  bp_plan_info info_{};
+  bp_kernel_plan* plan_ = nullptr;
+  bp_kernel_state* state_ = nullptr;
+  std::optional<Memory> workspace_;
+  std::optional<Memory> fault_;
+  std::optional<Memory> extents_;
+};
+
+}  // namespace bp::conform
+
+#endif

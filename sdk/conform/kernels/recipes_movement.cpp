@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operators that move elements: what arrives has the bits that left.
+#include "sdk/conform/kernels/recipe.hpp"
+
+namespace bp::conform {
+namespace {
+
+Shot reshape_to(const Dims& x, std::vector<int64_t> shape) {
+  const Dims shape_sizes{static_cast<int64_t>(shape.size())};
+  return {{x, shape_sizes}, {}, std::move(shape)};
+}
+
+Recipe reshape() {
+  return {.op = "reshape",
+          .variants = {{"matrix", {reshape_to({2, 3, 35}, {6, -1})}},
+                       {"shapes",
+                        {reshape_to({2, 3, 35}, {0, 105}), reshape_to({1, 1}, {1}),
+                         reshape_to({12}, {3, 2, 2})}},
+                       {"zero", {reshape_to({0, 3}, {0, 3})}}},
+          .exact = {FillKind::kSum},
+          .zero_sign = true};
+}
+
+Shot with(const Dims& x, std::vector<Setting> attributes) { return {{x}, std::move(attributes)}; }
+
+Recipe flatten() {
+  return {.op = "flatten",
+          .variants = {{"matrix", {with({2, 3, 35}, {{"axis", int64_t{2}}})}},
+                       {"axes",
+                        {with({2, 3, 5}, {{"axis", int64_t{0}}}), with({2, 3, 5}, {}),
+                         with({2, 3, 5}, {{"axis", int64_t{-1}}})}},
+                       {"zero", {with({0, 3}, {})}}},
+          .exact = {FillKind::kSum},
+          .zero_sign = true};
+}
+
+Recipe transpose() {
+  const auto to = [](const Dims& x, std::vector<int64_t> perm) {
+    return with(x, {{"perm", std::move(perm)}});
+  };
+  return {.op = "transpose",
+          .variants = {{"matrix", {to({2, 3, 35}, {2, 0, 1})}},
+                       {"orders",
+                        {to({17, 33}, {1, 0}), to({2, 3, 4, 5}, {}), to({2, 3, 4, 5}, {0, 2, 1, 3}),
+                         to({7}, {0})}},
+                       {"zero", {to({0, 3}, {1, 0})}}},
+          .exact = {FillKind::kSum},
+          .zero_sign = true};
+}
+
+Shot taken(const Dims& x, const Dims& indices, int64_t axis) {
+  const auto rank = static_cast<int64_t>(x.size());
+  return {
+      {x, indices}, {{"axis", axis}}, {}, x[static_cast<size_t>(axis < 0 ? axis + rank : axis)]};
+}
+
+Recipe gather() {
+  return {.op = "gather",
+          .variants = {{"middle", {taken({4, 5, 6}, {2, 3}, 1)}},
+                       {"axes",
+                        {taken({4, 5, 6}, {3}, 0), taken({4, 5, 6}, {7}, -1), taken({9}, {4}, 0)}},
+                       {"scalar", {taken({4, 5}, {}, 0), taken({9}, {}, 0)}},
+                       {"zero", {taken({4, 5}, {0}, 0), taken({4, 0}, {3}, 0)}}},
+          .exact = {FillKind::kSum, FillKind::kIndex},
+          .precise = {FillKind::kFull, FillKind::kIndex},
+          .special = taken({4, 5, 6}, {3, 4}, 1),
+          .special_fills = {FillKind::kSum, FillKind::kBadIndex},
+          .zero_sign = true};
+}
+
+Recipe non_zero() {
+  return {.op = "non_zero",
+          .variants = {{"matrix", {with({2, 3, 35}, {})}},
+                       {"lengths",
+                        {with({1}, {}), with({7}, {}), with({33}, {}), with({257}, {}),
+                         with({1025}, {})}},
+                       {"scalar", {with({}, {})}},
+                       {"zero", {with({0}, {}), with({2, 0, 3}, {})}}},
+          .exact = {FillKind::kHalfZero}};
+}
+
+}  // namespace
+
+void add_movement_recipes(std::vector<Recipe>* recipes) {
+  recipes->push_back(reshape());
+  recipes->push_back(flatten());
+  recipes->push_back(transpose());
+  recipes->push_back(gather());
+  recipes->push_back(non_zero());
+}
+
+std::vector<Recipe> all_recipes() {
+  std::vector<Recipe> recipes;
+  add_elementwise_recipes(&recipes);
+  add_product_recipes(&recipes);
+  add_reduction_recipes(&recipes);
+  add_movement_recipes(&recipes);
+  return recipes;
+}
+
+}  // namespace bp::conform

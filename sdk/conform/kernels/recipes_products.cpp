@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operators whose results are sums of products: matmul, gemm, conv, and batch_norm, whose few terms
+// are bound in the same way.
+#include "sdk/conform/kernels/recipe.hpp"
+
+namespace bp::conform {
+namespace {
+
+using Terms = std::span<const OracleTensor>;
+
+/// The size that a product of matrices sums over, and one for what is added to it.
+double matmul_terms(Terms inputs, int64_t) { return static_cast<double>(inputs[0].sizes.back()); }
+
+double gemm_terms(Terms inputs, int64_t output_count) {
+  // count(a) count(b) / count(y) = K squared.
+  const auto squared = static_cast<double>(inputs[0].count()) *
+                       static_cast<double>(inputs[1].count()) /
+                       static_cast<double>(output_count > 0 ? output_count : 1);
+  int64_t terms = 0;
+  while (static_cast<double>(terms * terms) < squared) ++terms;
+  return static_cast<double>(terms + 1);
+}
+
+double conv_terms(Terms inputs, int64_t) {
+  const OracleTensor& w = inputs[1];
+  return static_cast<double>(w.count()) / static_cast<double>(w.sizes[0]) + 1;
+}
+
+double batch_norm_terms(Terms, int64_t) { return 4; }
+
+Shot product(const Dims& a, const Dims& b) { return {{a, b}}; }
+
+Recipe matmul() {
+  return {
+      .op = "matmul",
+      .variants = {{"matrix", {product({5, 17}, {17, 9})}},
+                   {"sizes",
+                    {product({1, 1}, {1, 1}), product({1, 7}, {7, 1}), product({3, 33}, {33, 65}),
+                     product({16, 16}, {16, 16}), product({17, 64}, {64, 31}),
+                     product({65, 3}, {3, 33}), product({2, 128}, {128, 70})}},
+                   {"large", {product({64, 96}, {96, 80}), product({33, 512}, {512, 65})}},
+                   {"vectors",
+                    {product({17}, {17}), product({17}, {17, 9}), product({5, 17}, {17})}},
+                   {"batches",
+                    {product({2, 3, 4, 5}, {3, 5, 6}), product({2, 1, 4, 5}, {1, 3, 5, 2}),
+                     product({7}, {2, 7, 3}), product({3, 5, 7}, {7, 4})}},
+                   {"zero",
+                    {product({3, 0}, {0, 4}), product({0, 4}, {4, 3}),
+                     product({2, 0, 3, 4}, {4, 5}), product({0}, {0})}}},
+      .exact = {FillKind::kTerm},
+      .nearness = Nearness::kSums,
+      .terms = matmul_terms,
+      .special = product({5, 17}, {17, 9}),
+      .special_fills = {FillKind::kNanLane, FillKind::kTerm}};
+}
+
+Shot gemm_shot(const Dims& a, const Dims& b, std::optional<Dims> c,
+               std::vector<Setting> attributes) {
+  return {{a, b, c}, std::move(attributes)};
+}
+
+Recipe gemm() {
+  const std::vector<Setting> scaled = {{"alpha", 2.0}, {"beta", 3.0}};
+  const Setting trans_a{"trans_a", int64_t{1}};
+  const Setting trans_b{"trans_b", int64_t{1}};
+  return {.op = "gemm",
+          .variants =
+              {{"matrix", {gemm_shot({5, 17}, {17, 9}, Dims{5, 9}, scaled)}},
+               {"transposed",
+                {gemm_shot({17, 5}, {17, 9}, Dims{5, 9}, {trans_a}),
+                 gemm_shot({5, 17}, {9, 17}, Dims{9}, {trans_b}),
+                 gemm_shot({17, 5}, {9, 17}, Dims{5, 1}, {trans_a, trans_b})}},
+               {"addend",
+                {gemm_shot({5, 17}, {17, 9}, std::nullopt, {}),
+                 gemm_shot({5, 17}, {17, 9}, Dims{}, scaled),
+                 gemm_shot({5, 17}, {17, 9}, Dims{1, 9}, scaled),
+                 gemm_shot({5, 17}, {17, 9}, Dims{5, 1}, scaled)}},
+               {"sizes",
+                {gemm_shot({1, 1}, {1, 1}, Dims{1}, {}), gemm_shot({3, 33}, {33, 65}, Dims{65}, {}),
+                 gemm_shot({1, 128}, {128, 70}, Dims{70}, {}),
+                 gemm_shot({2, 64}, {10, 64}, Dims{10}, {trans_b})}},
+               {"large",
+                {gemm_shot({64, 96}, {96, 80}, Dims{80}, {}),
+                 gemm_shot({33, 512}, {65, 512}, Dims{65}, {trans_b})}},
+               {"zero",
+                {gemm_shot({3, 0}, {0, 4}, Dims{4}, {}), gemm_shot({0, 4}, {4, 3}, Dims{3}, {})}}},
+          .exact = {FillKind::kTerm},
+          .nearness = Nearness::kSums,
+          .terms = gemm_terms,
+          .special = gemm_shot({5, 17}, {17, 9}, Dims{9}, {}),
+          .special_fills = {FillKind::kNanLane, FillKind::kTerm, FillKind::kTerm}};
+}
+
+Setting list(std::string_view name, std::vector<int64_t> values) {
+  return {name, std::move(values)};
+}
+
+Recipe conv() {
+  const auto shot = [](const Dims& x, const Dims& w, bool bias, std::vector<Setting> attributes) {
+    return Shot{{x, w, bias ? std::optional<Dims>(Dims{w[0]}) : std::nullopt},
+                std::move(attributes)};
+  };
+  const Setting same = list("pads", {1, 1, 1, 1});
+  return {.op = "conv",
+          .variants = {{"plane",
+                        {shot({2, 4, 9, 8}, {6, 4, 3, 3}, true, {same, list("strides", {1, 2})})}},
+                       {"small",
+                        {shot({1, 3, 8, 8}, {5, 3, 3, 3}, true, {same}),
+                         shot({1, 2, 7, 5}, {3, 2, 3, 2}, false, {}),
+                         shot({1, 8, 5, 5}, {9, 8, 1, 1}, true, {list("strides", {2, 2})})}},
+                       {"groups",
+                        {shot({2, 4, 6, 6}, {6, 2, 3, 3}, true, {{"group", int64_t{2}}}),
+                         shot({1, 5, 7, 6}, {5, 1, 3, 3}, false, {{"group", int64_t{5}}, same})}},
+                       {"windows",
+                        {shot({1, 2, 11, 9}, {3, 2, 3, 3}, true, {list("dilations", {2, 3})}),
+                         shot({2, 3, 6, 7}, {4, 3, 2, 4}, true, {list("pads", {0, 2, 1, 3})}),
+                         shot({2, 1, 12, 33}, {2, 1, 5, 5}, true, {same})}},
+                       {"line", {shot({2, 3, 17}, {4, 3, 5}, true, {list("pads", {2, 2})})}},
+                       {"space", {shot({1, 2, 4, 5, 6}, {3, 2, 2, 3, 2}, true, {})}},
+                       {"zero", {shot({0, 3, 8, 8}, {5, 3, 3, 3}, true, {same})}}},
+          .exact = {FillKind::kTerm},
+          .nearness = Nearness::kSums,
+          .terms = conv_terms};
+}
+
+Recipe batch_norm() {
+  const Setting exactly{"epsilon", 0.0};
+  const auto shot = [](const Dims& x, std::vector<Setting> attributes) {
+    const Dims channels{x[1]};
+    return Shot{{x, channels, channels, channels, channels}, std::move(attributes)};
+  };
+  return {.op = "batch_norm",
+          .variants = {{"image", {shot({2, 5, 4, 3}, {exactly})}},
+                       {"ranks", {shot({3, 7}, {exactly}), shot({2, 3, 2, 3, 4}, {exactly})}},
+                       {"sizes", {shot({1, 1, 1, 1}, {exactly}), shot({1, 3, 17, 31}, {exactly})}},
+                       {"zero", {shot({0, 5, 4, 3}, {exactly})}}},
+          .exact = {FillKind::kTerm, FillKind::kPower, FillKind::kTerm, FillKind::kTerm,
+                    FillKind::kPositivePower},
+          .precise = {FillKind::kFull, FillKind::kFull, FillKind::kFull, FillKind::kFull,
+                      FillKind::kPositive},
+          .nearness = Nearness::kSums,
+          .terms = batch_norm_terms,
+          .subtracted = 3};
+}
+
+}  // namespace
+
+void add_product_recipes(std::vector<Recipe>* recipes) {
+  recipes->push_back(matmul());
+  recipes->push_back(gemm());
+  recipes->push_back(conv());
+  recipes->push_back(batch_norm());
+}
+
+}  // namespace bp::conform

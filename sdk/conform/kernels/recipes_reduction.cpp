@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operators that make one value of many: reductions, max_pool, softmax.
+#include "sdk/conform/kernels/recipe.hpp"
+
+namespace bp::conform {
+namespace {
+
+double reduced_count(std::span<const OracleTensor> inputs, int64_t output_count) {
+  const auto count = static_cast<double>(inputs[0].count());
+  return output_count > 0 ? count / static_cast<double>(output_count) : 0;
+}
+
+Shot over(const Dims& x, std::vector<int64_t> axes, bool keepdims) {
+  return {{x}, {{"axes", std::move(axes)}, {"keepdims", int64_t{keepdims ? 1 : 0}}}};
+}
+
+std::vector<Variant> reduction_variants() {
+  std::vector<Shot> lengths;
+  for (const int64_t length : {1, 3, 8, 9, 17, 33, 65, 257, 1025}) {
+    lengths.push_back(over({length}, {0}, false));
+  }
+  return {
+      {"middle", {over({6, 7, 5}, {1}, false)}},
+      {"axes",
+       {over({6, 7, 5}, {0}, true), over({6, 7, 5}, {-1}, false), over({6, 7, 5}, {0, 2}, false),
+        over({3, 2, 5, 4}, {1, 3}, true), over({6, 7, 5}, {}, true), over({20, 1}, {1}, false)}},
+      {"lengths", lengths},
+      {"rows", {over({33, 257}, {1}, false), over({257, 33}, {0}, false)}},
+      {"scalar", {over({}, {}, false)}},
+      {"zero", {over({0, 3}, {0}, false), over({0, 3}, {1}, false), over({2, 0}, {}, true)}}};
+}
+
+Recipe reduction(std::string_view op, FillKind exact) {
+  return {.op = op,
+          .variants = reduction_variants(),
+          .exact = {exact},
+          .special = over({6, 7, 5}, {1}, false),
+          .special_fills = {FillKind::kNanLane}};
+}
+
+Recipe reduce_sum() {
+  Recipe recipe = reduction("reduce_sum", FillKind::kTerm);
+  recipe.nearness = Nearness::kSums;
+  recipe.terms = reduced_count;
+  return recipe;
+}
+
+Shot pool(const Dims& x, std::vector<int64_t> kernel, std::vector<Setting> attributes) {
+  attributes.push_back({"kernel_shape", std::move(kernel)});
+  return {{x}, std::move(attributes)};
+}
+
+Recipe max_pool() {
+  const auto list = [](std::string_view name, std::vector<int64_t> values) {
+    return Setting{name, std::move(values)};
+  };
+  const Shot plane =
+      pool({2, 3, 8, 10}, {2, 3}, {list("strides", {2, 1}), list("pads", {0, 1, 1, 0})});
+  const Setting halves = list("strides", {2, 2});
+  return {
+      .op = "max_pool",
+      .variants = {{"plane", {plane}},
+                   {"halving",
+                    {pool({2, 3, 8, 10}, {2, 2}, {halves}), pool({1, 4, 6, 34}, {2, 2}, {halves}),
+                     pool({1, 2, 7, 5}, {2, 2}, {halves})}},
+                   {"windows",
+                    {pool({1, 2, 9, 9}, {3, 3}, {list("dilations", {2, 2})}),
+                     pool({1, 2, 7, 8}, {3, 2}, {halves, {"ceil_mode", int64_t{1}}}),
+                     pool({1, 1, 5, 5}, {5, 5}, {})}},
+                   {"line", {pool({2, 3, 17}, {4}, {list("strides", {3})})}},
+                   {"space", {pool({1, 2, 4, 5, 6}, {2, 2, 3}, {})}},
+                   {"zero", {pool({0, 3, 8, 8}, {2, 2}, {halves})}}},
+      .exact = {FillKind::kSum},
+      .special = plane,
+      .special_fills = {FillKind::kNanLane}};
+}
+
+Recipe softmax() {
+  const auto shot = [](const Dims& x, int64_t axis) { return Shot{{x}, {{"axis", axis}}}; };
+  std::vector<Shot> lengths;
+  for (const int64_t length : {1, 3, 8, 9, 17, 33, 65, 257, 1025}) {
+    lengths.push_back(shot({length}, 0));
+  }
+  return {.op = "softmax",
+          .variants = {{"rows", {shot({5, 37}, -1)}},
+                       {"axes", {shot({5, 7, 6}, 0), shot({5, 7, 6}, 1), shot({5, 7, 6}, 2)}},
+                       {"lengths", lengths},
+                       {"zero", {shot({0, 4}, 1), shot({4, 0}, 0)}}},
+          .precise = {FillKind::kExponent},
+          .nearness = Nearness::kSoftmax,
+          .terms = [](std::span<const OracleTensor> inputs,
+                      int64_t) { return static_cast<double>(inputs[0].count()); },
+          .special = shot({5, 37}, -1),
+          .special_fills = {FillKind::kNanLane}};
+}
+
+}  // namespace
+
+void add_reduction_recipes(std::vector<Recipe>* recipes) {
+  recipes->push_back(reduction("reduce_max", FillKind::kSum));
+  recipes->push_back(reduce_sum());
+  recipes->push_back(max_pool());
+  recipes->push_back(softmax());
+}
+
+}  // namespace bp::conform

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Level 3: an operator in some dtypes, tried on every kernel of a device that takes it.
+#ifndef BACKPLANE_SDK_CONFORM_KERNELS_TRIAL_HPP
+#define BACKPLANE_SDK_CONFORM_KERNELS_TRIAL_HPP
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sdk/conform/context.hpp"
+#include "sdk/conform/kernels/call.hpp"
+#include "sdk/conform/kernels/operand.hpp"
+
+namespace bp::conform {
+
+struct Trial {
+  std::string id;
+  bool brief = false;
+  const OpSchema* schema = nullptr;
+  const Recipe* recipe = nullptr;
+  DtypeChoice dtypes;
+  Pass pass = Pass::kExact;
+  Layout layout = Layout::kDense;
+  std::vector<const Shot*> shots;
+};
+
+/// Every operator, but for constants and those without a recipe, in all its dtypes. The same list
+/// for all devices.
+std::vector<Trial> all_trials();
+/// nullptr: none. Static data.
+const Recipe* find_recipe(std::string_view op);
+std::vector<const Shot*> all_shots(const Recipe& recipe);
+
+/// Throws NotApplicable where no kernel takes any of the calls.
+void run_trial(Context& context, const Trial& trial);
+
+}  // namespace bp::conform
+
+#endif

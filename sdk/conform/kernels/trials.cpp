@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The list of trials, made from schemas and recipes.
+#include <algorithm>
+
+#include "core/base/dtype.hpp"
+#include "ops/register.hpp"
+#include "sdk/conform/kernels/trial.hpp"
+
+namespace bp::conform {
+namespace {
+
+constexpr Layout kLayouts[] = {Layout::kOffset,     Layout::kRows,     Layout::kGaps,
+                               Layout::kTransposed, Layout::kRepeated, Layout::kReversed};
+
+const std::vector<Recipe>& recipes() {
+  static const std::vector<Recipe> all = all_recipes();
+  return all;
+}
+
+std::vector<const Shot*> shots_of(const Variant& variant) {
+  std::vector<const Shot*> shots;
+  for (const Shot& shot : variant.shots) shots.push_back(&shot);
+  return shots;
+}
+
+void add_trial(std::vector<Trial>* trials, std::string_view name, const Trial& trial, bool brief) {
+  Trial& added = trials->emplace_back(trial);
+  added.id =
+      "L3." + std::string(trial.schema->name) + "." + trial.dtypes.name() + "." + std::string(name);
+  added.brief = brief;
+}
+
+/// One operator in one choice of dtypes.
+void add_dtypes(std::vector<Trial>* list, const Trial& base) {
+  const Recipe& recipe = *base.recipe;
+  Trial trial = base;
+  // Where an attribute names the result's dtype there are very many pairs: shapes and layouts are
+  // tried for one of the rows.
+  const bool is_pair = base.dtypes.named != BP_DTYPE_NONE && base.dtypes.named != BP_DTYPE_F32;
+  for (const Variant& variant : recipe.variants) {
+    const bool is_main = &variant == &recipe.variants.front();
+    if (is_pair && !is_main) continue;
+    trial.shots = shots_of(variant);
+    add_trial(list, variant.name, trial, is_main);
+  }
+  const Shot& main = recipe.variants.front().shots.front();
+  trial.shots = {&main};
+  for (const Layout layout : kLayouts) {
+    const auto fits = [layout](const std::optional<Dims>& sizes) {
+      return sizes && can_lie(layout, *sizes);
+    };
+    if (is_pair || std::none_of(main.inputs.begin(), main.inputs.end(), fits)) continue;
+    trial.layout = layout;
+    add_trial(list, layout_name(layout), trial, layout == Layout::kGaps);
+  }
+  trial.layout = Layout::kDense;
+  trial.pass = Pass::kPrecision;
+  trial.shots = is_pair ? std::vector<const Shot*>{&main} : all_shots(recipe);
+  if (!base.dtypes.variables.empty() && base.dtypes.variables.front() != BP_DTYPE_BOOL) {
+    add_trial(list, base.dtypes.has_float() ? "precision" : "all_bits", trial, true);
+  }
+  const bool bad_indices =
+      !recipe.special_fills.empty() && recipe.special_fills.back() == FillKind::kBadIndex;
+  if (!recipe.special || !(base.dtypes.has_float() || bad_indices)) return;
+  trial.pass = Pass::kSpecial;
+  trial.shots = {&*recipe.special};
+  add_trial(list, "special", trial, false);
+}
+
+}  // namespace
+
+const Recipe* find_recipe(std::string_view op) {
+  const auto found = std::find_if(recipes().begin(), recipes().end(),
+                                  [op](const Recipe& recipe) { return recipe.op == op; });
+  return found == recipes().end() ? nullptr : &*found;
+}
+
+std::vector<const Shot*> all_shots(const Recipe& recipe) {
+  std::vector<const Shot*> shots;
+  for (const Variant& variant : recipe.variants) {
+    for (const Shot& shot : variant.shots) shots.push_back(&shot);
+  }
+  return shots;
+}
+
+std::vector<Trial> all_trials() {
+  std::vector<Trial> trials;
+  for (const OpSchema& schema : all_schemas()) {
+    const Recipe* recipe = schema.constant ? nullptr : find_recipe(schema.name);
+    if (recipe == nullptr) continue;
+    for (DtypeChoice& dtypes : dtype_choices(schema)) {
+      Trial base;
+      base.schema = &schema;
+      base.recipe = recipe;
+      base.dtypes = std::move(dtypes);
+      add_dtypes(&trials, base);
+    }
+  }
+  return trials;
+}
+
+}  // namespace bp::conform

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` copies, by component, and the two packages for find_package:
 #   runtime  libbackplane, the command, the plugins
-#   sdk      headers, the list of operators, and CMake packages: backplane (applications),
+#   sdk      headers, the list of operators, bp-conform, and CMake packages: backplane (applications),
 #            backplane_sdk (plugins)
 #   python   the Python package
 # Every path is relative to the prefix, so the installed tree can be moved.
@@ -46,6 +46,8 @@ install(FILES "${PROJECT_SOURCE_DIR}/sdk/README.md"
 install(FILES "${PROJECT_BINARY_DIR}/generated/ops/operators.md"
               "${PROJECT_BINARY_DIR}/generated/ops/ops.json"
         DESTINATION share/doc/backplane COMPONENT sdk)
+
+install(TARGETS bp_conform RUNTIME DESTINATION bin COMPONENT sdk)
 
 bp_install_package(backplane TARGETS backplane)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/core/api/include/" DESTINATION include COMPONENT sdk)

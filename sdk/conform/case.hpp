@@ -26,6 +26,8 @@ inline constexpr uint32_t kNeedHostMemory = 1u << 2;   // BP_DEVICE_HOST_MEMORY_
 inline constexpr uint32_t kNeedTwoDevices = 1u << 3;   // in one instance
 inline constexpr uint32_t kNeedSmallMemory = 1u << 4;  // at most 1 GiB, so that it can be filled up
 
+inline constexpr int kHighestLevel = 3;
+
 struct Case {
   std::string id;           // "L1.event.unrecorded_wait_is_noop"
   std::string_view proves;  // the rule, in a sentence

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "sdk/conform/checks.hpp"
+
 namespace bp::conform {
 namespace {
 
@@ -80,7 +82,7 @@ Json device_json(const DeviceRows& device) {
   count_rows(device, [](const Row&) { return true; }).write_to(&entry);
   count_rows(device, [](const Row& row) { return !row.emulated; }).write_to(&entry["native"]);
   count_rows(device, [](const Row& row) { return row.emulated; }).write_to(&entry["emulated"]);
-  for (int level = 0; level <= 2; ++level) {
+  for (int level = 0; level <= kHighestLevel; ++level) {
     count_rows(device, [level](const Row& row) {
       return row.tested->level() == level;
     }).write_to(&entry["level_" + std::to_string(level)]);
@@ -110,13 +112,24 @@ std::string cell(const Counts& counts) {
 
 std::string repeat_command(const DeviceRows& device, const Row& row) {
   std::ostringstream text;
-  text << "case_runner --plugin-folder " << device.target.folder << " --device "
-       << device.target.device_index << " --case " << row.tested->id;
+  text << "bp-conform " << device.target.library_path << " --device " << device.target.device_index
+       << " --filter " << row.tested->id;
   if (row.masked != 0) text << " --emulate " << band_names(row.masked);
   for (const OptionSetting& option : device.target.options) {
-    text << " --option " << option.name << "=" << option.value;
+    text << " --options " << option.name << "=" << option.value;
   }
   return text.str();
+}
+
+std::string totals_line(std::span<const DeviceRows> devices) {
+  const Counts counts = count_all(devices);
+  std::string names;
+  for (const DeviceRows& device : devices) {
+    names += (names.empty() ? "" : ", ") + device.target.device_name();
+  }
+  return names + ": " +
+         words(counts.passed, " passed, ", counts.failed, " failed, ", counts.unsupported,
+               " unsupported, ", counts.excused, " failed as expected, of ", counts.total());
 }
 
 std::string report_json(std::span<const DeviceRows> devices, size_t case_count) {
@@ -130,19 +143,20 @@ std::string report_json(std::span<const DeviceRows> devices, size_t case_count) 
 
 std::string report_markdown(std::span<const DeviceRows> devices, size_t case_count) {
   std::ostringstream text;
-  text << "# Conformance cases, levels 0 to 2\n\n"
+  text << "# Conformance cases, levels 0 to 3\n\n"
        << case_count << " cases; each cell is passed / run. A case runs emulated where a band that "
        << "it exercises\nis the core's, be it that the device lacks it or that it was taken away.\n"
-       << "\n| device | native bands | level 0 | level 1 | level 2 | native | emulated | failed |\n"
-       << "|---|---|---|---|---|---|---|---|\n";
+       << "\n| device | native bands | level 0 | level 1 | level 2 | level 3 | native | emulated | "
+          "failed |\n"
+       << "|---|---|---|---|---|---|---|---|---|\n";
   for (const DeviceRows& device : devices) {
     text << "| " << device.target.device_name() << " | ";
     if (!device.absent.empty()) {
-      text << "absent: " << device.absent << " | | | | | | |\n";
+      text << "absent: " << device.absent << " | | | | | | | |\n";
       continue;
     }
     text << band_names(device.features) << " | ";
-    for (int level = 0; level <= 2; ++level) {
+    for (int level = 0; level <= kHighestLevel; ++level) {
       text << cell(count_rows(device, [level](const Row& row) {
         return row.tested->level() == level;
       })) << " | ";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The result of runs as JSON and as a table for people.
+// The result of runs as JSON, as JUnit XML and as a table for people.
 #ifndef BACKPLANE_SDK_CONFORM_REPORT_HPP
 #define BACKPLANE_SDK_CONFORM_REPORT_HPP
 
@@ -17,6 +17,10 @@ std::string repeat_command(const DeviceRows& device, const Row& row);
 /// {"passed", "failed", "unsupported", "total", "case_count", "devices": [...]}; every row that did
 /// not pass is listed with its words.
 std::string report_json(std::span<const DeviceRows> devices, size_t case_count);
+/// A test case per row; UNSUPPORTED and XFAIL are skipped ones.
+std::string report_junit(std::span<const DeviceRows> devices);
+/// "cpu:0, npu:0: 12 passed, 0 failed, 3 unsupported, 1 failed as expected, of 16"
+std::string totals_line(std::span<const DeviceRows> devices);
 std::string report_markdown(std::span<const DeviceRows> devices, size_t case_count);
 
 }  // namespace bp::conform

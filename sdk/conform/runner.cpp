@@ -329,6 +329,27 @@ bool matches(std::string_view pattern, std::string_view id) {
   return false;
 }
 
+Result<std::vector<const Case*>> choose_cases(std::span<const Case> cases,
+                                              std::span<const std::string> filters) {
+  const auto fits = [](const std::string& filter, const Case& tested) {
+    return matches(filter, tested.id) || matches(filter + ".*", tested.id);
+  };
+  for (const std::string& filter : filters) {
+    const auto fits_it = [&](const Case& tested) { return fits(filter, tested); };
+    if (std::none_of(cases.begin(), cases.end(), fits_it)) {
+      return Status(BP_INVALID_ARGUMENT, "no case is called '" + filter + "'");
+    }
+  }
+  std::vector<const Case*> chosen;
+  for (const Case& tested : cases) {
+    const auto takes_it = [&](const std::string& filter) { return fits(filter, tested); };
+    if (filters.empty() || std::any_of(filters.begin(), filters.end(), takes_it)) {
+      chosen.push_back(&tested);
+    }
+  }
+  return chosen;
+}
+
 size_t DeviceRows::count(Verdict verdict) const {
   return static_cast<size_t>(std::count_if(
       rows.begin(), rows.end(), [=](const Row& row) { return row.outcome.verdict == verdict; }));
@@ -345,17 +366,7 @@ size_t DeviceRows::failed_count() const {
 
 Result<DeviceRows> run_cases(std::span<const Case> cases, const Target& target,
                              const RunOptions& options) {
-  const auto chosen = [&options](const Case& tested) {
-    return options.filters.empty() ||
-           std::any_of(options.filters.begin(), options.filters.end(),
-                       [&](const std::string& filter) { return matches(filter, tested.id); });
-  };
-  for (const std::string& filter : options.filters) {
-    if (std::none_of(cases.begin(), cases.end(),
-                     [&](const Case& tested) { return matches(filter, tested.id); })) {
-      return Status(BP_INVALID_ARGUMENT, "no case is called '" + filter + "'");
-    }
-  }
+  BP_TRY_ASSIGN(const auto chosen, choose_cases(cases, options.filters));
   DeviceRows device;
   device.target = target;
   const std::chrono::duration<double> patience(3 * options.deadline_s * options.slowness);
@@ -370,10 +381,9 @@ Result<DeviceRows> run_cases(std::span<const Case> cases, const Target& target,
   const std::string& text = answer.words;
   const char* rest = std::from_chars(text.data(), text.data() + text.size(), needs).ptr;
   if (rest != text.data() + text.size()) device.driver = rest + 1;
-  for (const Case& tested : cases) {
-    if (!chosen(tested)) continue;
-    for (const uint64_t mode : modes_of(tested, device.features, options)) {
-      device.rows.push_back(make_row(tested, mode | options.masked, device.features, needs));
+  for (const Case* tested : chosen) {
+    for (const uint64_t mode : modes_of(*tested, device.features, options)) {
+      device.rows.push_back(make_row(*tested, mode | options.masked, device.features, needs));
     }
   }
   Scheduler(&device, options).run();

@@ -2,7 +2,7 @@
 //
 // Runs cases in children, so that a crash or a hang is a result and not the end. The calling
 // process never maps a plugin; it must have one thread, since it forks. Cases of level 0 have a
-// child each. Those of levels 1 and 2 share one in batches, and whatever is not good in a batch is
+// child each. Those of levels 1 to 3 share one in batches, and whatever is not good in a batch is
 // run again alone.
 #ifndef BACKPLANE_SDK_CONFORM_RUNNER_HPP
 #define BACKPLANE_SDK_CONFORM_RUNNER_HPP
@@ -39,11 +39,11 @@ struct Outcome {
 Outcome run_case(Context& context, const Case& tested);
 
 struct RunOptions {
-  std::vector<std::string> filters;  // ids, with * for any text; empty: all
+  std::vector<std::string> filters;  // see choose_cases; empty: all
   double slowness = 1;               // of this machine and build: deadlines are multiplied by it
   double deadline_s = 10;            // of one case, before that
   size_t jobs = 1;                   // children at a time
-  size_t batch = 32;                 // cases per child of levels 1 and 2
+  size_t batch = 32;                 // cases per child of levels 1 to 3
   bool native = true;                // with all bands as the device has them
   bool emulated = true;              // and with those that a case exercises taken from the device
   bool each_band = false;            // and with each of these alone, and one call at a time
@@ -70,6 +70,11 @@ struct DeviceRows {
   size_t executed_count() const;
   size_t failed_count() const;
 };
+
+/// A filter is an id, or its beginning up to a dot, or either with * for any text.
+/// INVALID_ARGUMENT for a filter that fits no case.
+Result<std::vector<const Case*>> choose_cases(std::span<const Case> cases,
+                                              std::span<const std::string> filters);
 
 /// INVALID_ARGUMENT for a filter that fits no case; INTERNAL where the plugin cannot be opened.
 Result<DeviceRows> run_cases(std::span<const Case> cases, const Target& target,

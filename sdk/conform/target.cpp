@@ -35,17 +35,19 @@ Result<std::vector<OptionSetting>> Target::options_of(OptionScope scope) const {
   return check_options(manifest, scope, settings);
 }
 
-Result<Target> find_target(const std::string& folder, uint32_t device_index,
+Result<Target> find_target(const std::string& plugin, uint32_t device_index,
                            const std::vector<OptionSetting>& options) {
   std::error_code error;
-  const fs::path real = fs::canonical(folder, error);
-  if (error) return Status(BP_INVALID_ARGUMENT, folder + ": " + error.message());
+  const fs::path given = fs::canonical(plugin, error);
+  if (error) return Status(BP_INVALID_ARGUMENT, plugin + ": " + error.message());
+  const bool is_folder = fs::is_directory(given, error);
+  const fs::path real = is_folder ? given : given.parent_path();
   std::vector<std::string> manifests;
   for (const fs::directory_entry& entry : fs::directory_iterator(real)) {
     if (entry.path().string().ends_with(kManifestSuffix)) manifests.push_back(entry.path());
   }
   if (manifests.size() != 1) {
-    return Status(BP_INVALID_ARGUMENT, folder +
+    return Status(BP_INVALID_ARGUMENT, real.string() +
                                            ": expected one manifest (*.backplane.json), found " +
                                            std::to_string(manifests.size()));
   }
@@ -56,9 +58,24 @@ Result<Target> find_target(const std::string& folder, uint32_t device_index,
   target.folder = real.string();
   target.library_path =
       manifests[0].substr(0, manifests[0].size() - kManifestSuffix.size()) + ".so";
+  if (!is_folder && target.library_path != given) {
+    return Status(BP_INVALID_ARGUMENT,
+                  given.string() + ": the manifest beside it is for " + target.library_path);
+  }
   target.device_index = device_index;
   for (const OptionSetting& setting : options) {
-    if (!local_name(target.manifest, setting.name).empty()) target.options.push_back(setting);
+    const std::string_view name = local_name(target.manifest, setting.name);
+    if (name.empty()) continue;
+    const auto is_it = [name](const OptionDecl& declared) { return declared.name == name; };
+    const std::vector<OptionDecl>& declared = target.manifest.options;
+    if (std::none_of(declared.begin(), declared.end(), is_it)) {
+      return Status(BP_INVALID_ARGUMENT,
+                    "plugin " + target.manifest.id + " has no option '" + std::string(name) + "'");
+    }
+    target.options.push_back(setting);
+  }
+  for (const OptionScope scope : {OptionScope::kInstance, OptionScope::kDevice}) {
+    BP_TRY(target.options_of(scope));
   }
   return target;
 }

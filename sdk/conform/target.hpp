@@ -32,8 +32,10 @@ struct Target {
   Result<std::vector<OptionSetting>> options_of(OptionScope scope) const;
 };
 
-/// The plugin in a folder, which must hold exactly one manifest.
-Result<Target> find_target(const std::string& folder, uint32_t device_index,
+/// A plugin by its library, whose manifest lies beside it, or by its folder; the folder must hold
+/// exactly one manifest, since the loader maps all that it finds there. INVALID_ARGUMENT: none, or
+/// several, or an option that its manifest refuses. Options of other plugins are left out.
+Result<Target> find_target(const std::string& plugin, uint32_t device_index,
                            const std::vector<OptionSetting>& options);
 
 /// No band of the ABI's: it takes BP_DEVICE_CONCURRENT_BIT from the device, so that the core makes

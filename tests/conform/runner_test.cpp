@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <thread>
 
@@ -289,13 +291,13 @@ TEST(Runner_Messages, Line_ReadsBackAsWritten) {
 }
 
 TEST(Runner_Report, Json_CountsEveryRow) {
-  const std::vector<Case> cases = {
-      device_case("good", passes), device_case("bad", [](Context& c) { c.fail("so it is"); }),
-      device_case("needs_two", passes, 0, kNeedTwoDevices)};
+  const std::vector<Case> cases = {device_case("good", passes),
+                                   device_case("bad", [](Context& c) { c.fail("so it is"); }),
+                                   device_case("needs_two", passes, 0, kNeedTwoDevices)};
   const DeviceRows device = run(cases);
   const std::string json = report_json({&device, 1}, 3);
   for (const char* part : {"\"passed\": 1", "\"failed\": 1", "\"unsupported\": 1", "\"total\": 3",
-                           "\"words\": \"so it is\"", "case_runner --plugin-folder"}) {
+                           "\"words\": \"so it is\"", "bp-conform "}) {
     EXPECT_NE(json.find(part), std::string::npos) << part << " in " << json;
   }
   const std::string text = report_markdown({&device, 1}, 3);
@@ -303,22 +305,88 @@ TEST(Runner_Report, Json_CountsEveryRow) {
 }
 
 int exit_code_of(const std::string& arguments) {
-  const std::string command = std::string(BP_CASE_RUNNER) + " " + arguments + " >/dev/null 2>&1";
+  const std::string command = std::string(BP_CONFORM) + " " + arguments + " >/dev/null 2>&1";
   return WEXITSTATUS(std::system(command.c_str()));
 }
 
-TEST(CaseRunner_ExitCode, IsTheDesigns) {
-  const std::string sound = "--plugin-folder " BP_FAKES_DIR "/sound --slowness 6 ";
-  EXPECT_EQ(exit_code_of(sound + "--case L0.entry.null_out"), 0);
-  EXPECT_EQ(exit_code_of(sound + "--case L2.copy.overlapping.* --emulate one_call"), 0);
-  EXPECT_EQ(exit_code_of(sound + "--case L0.device.two_are_apart"), 1) << "nothing was run";
-  EXPECT_EQ(exit_code_of(sound + "--case L9.no.such_case"), 2);
+std::string output_of(const std::string& arguments) {
+  const std::string command = std::string(BP_CONFORM) + " " + arguments + " 2>&1";
+  std::FILE* const pipe = popen(command.c_str(), "r");
+  EXPECT_NE(pipe, nullptr);
+  std::string text;
+  for (int c = 0; pipe != nullptr && (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
+  if (pipe != nullptr) pclose(pipe);
+  return text;
+}
+
+constexpr char kSound[] = BP_FAKES_DIR "/sound --slowness 6 ";
+
+TEST(Command_ExitCode, IsTheDesigns) {
+  const std::string sound = kSound;
+  EXPECT_EQ(exit_code_of(sound + "--filter L0.entry.null_out"), 0);
+  EXPECT_EQ(exit_code_of(BP_FAKES_DIR "/sound/libbackplane_sound.so --filter L0.entry"), 0);
+  EXPECT_EQ(exit_code_of(sound + "--filter 'L2.copy.overlapping.*' --emulate one_call"), 0);
+  EXPECT_EQ(exit_code_of(sound + "--filter L0.device.two_are_apart"), 1) << "nothing was run";
+  EXPECT_EQ(exit_code_of(sound + "--filter L9.no.such_case"), 2);
+  EXPECT_EQ(exit_code_of(sound + "--level 1 --filter L0.entry.null_out"), 2) << "of no level given";
+  EXPECT_EQ(exit_code_of(sound + "--level 9"), 2);
   EXPECT_EQ(exit_code_of(sound + "--emulate telepathy"), 2);
-  EXPECT_EQ(exit_code_of("--plugin-folder /nowhere"), 2);
+  EXPECT_EQ(exit_code_of(sound + "--options no_such=1"), 2);
+  EXPECT_EQ(exit_code_of(sound + "--options devices=many"), 2);
+  EXPECT_EQ(exit_code_of(sound + "--filter L0.entry.null_out --options other.devices=1"), 2);
+  EXPECT_EQ(exit_code_of("/nowhere"), 2);
+  EXPECT_EQ(exit_code_of(BP_FAKES_DIR "/sound/libbackplane_sound.backplane.json"), 2);
   EXPECT_EQ(exit_code_of("--no-such-option"), 2);
   EXPECT_EQ(exit_code_of(""), 2);
-  EXPECT_EQ(exit_code_of("--plugin-folder " BP_FAKES_DIR "/absent"), 3);
-  EXPECT_EQ(exit_code_of("--plugin-folder " BP_FAKES_DIR "/half_band"), 1);
+  EXPECT_EQ(exit_code_of(BP_FAKES_DIR "/absent"), 3);
+  EXPECT_EQ(exit_code_of(sound + "--filter L0.entry.null_out --junit /no/such/folder/x.xml"), 3);
+  EXPECT_EQ(exit_code_of(BP_FAKES_DIR "/half_band"), 1);
+}
+
+TEST(Command_Errors, NameWhatIsUnknown) {
+  const std::string sound = kSound;
+  for (const char* word : {"L9.no.such_case", "telepathy", "no_such"}) {
+    const std::string given = std::string(word);
+    const std::string option = given == "telepathy" ? "--emulate "
+                               : given == "no_such" ? "--options no_such=1 "
+                                                    : "--filter ";
+    const std::string output = output_of(sound + option + (given == "no_such" ? "" : given));
+    EXPECT_NE(output.find(word), std::string::npos) << output;
+  }
+}
+
+TEST(Command_List, FollowsLevelsAndFilters) {
+  const std::string level3 = output_of("--list --level 3 --filter L3.relu.f32");
+  EXPECT_TRUE(level3.starts_with("L3.relu.f32.matrix\n")) << level3;
+  EXPECT_EQ(level3.find("L0."), std::string::npos);
+}
+
+TEST(Command_Json, CountsLevelsAndNamesTheWrongKernel) {
+  const auto report = nlohmann::json::parse(
+      output_of(BP_FAKES_DIR
+                "/wrong_kernels --slowness 6 --level 3 --json --batch 1000 --filter L3.relu.f32 "
+                "--filter L3.add.f32 --options device_fault=relu_negates"));
+  const nlohmann::json& device = report["devices"].at(0);
+  EXPECT_GT(report["failed"], 0);
+  EXPECT_GT(report["passed"], 0);
+  EXPECT_EQ(device["level_3"]["total"], report["total"]);
+  EXPECT_EQ(device["level_0"]["total"], 0);
+  const std::string repeat = device["failures"].at(0)["repeat"];
+  EXPECT_NE(repeat.find("--filter L3.relu.f32.matrix --options wrong_kernels.device_fault=relu"),
+            std::string::npos)
+      << repeat;
+}
+
+TEST(Command_JUnit, HasARowForEachCase) {
+  const std::string path = testing::TempDir() + "/bp_conform_junit.xml";
+  EXPECT_EQ(
+      exit_code_of(kSound + ("--filter L0.entry --filter L0.device.two_are_apart --junit " + path)),
+      0);
+  std::ifstream file(path);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  EXPECT_NE(text.find("<testsuite name=\"sound:0\""), std::string::npos) << text;
+  EXPECT_NE(text.find("name=\"L0.entry.null_out\"/>"), std::string::npos) << text;
+  EXPECT_NE(text.find("<skipped message=\"UNSUPPORTED: "), std::string::npos) << text;
 }
 
 }  // namespace

@@ -408,6 +408,8 @@ constexpr bp_kernel kSub = make_kernel("sub_dense", "sub", launch_sub, kDenseRul
 
 #if defined(FAKE_ODD_KERNELS)
 #include "fake_odd_kernels.hpp"
+#elif defined(FAKE_WRONG_KERNELS)
+#include "fake_wrong_kernels.hpp"
 #endif
 
 namespace {
@@ -417,6 +419,8 @@ constexpr const bp_kernel* kKernels[] = {&kRelu,   &kAdd,     &kSub,       &kIde
                                          &kExp,    &kNonZero, &kPickyRelu, &kPickySqrt,
                                          &kHugest, &kHuge,    &kLarge,     &kLaterSub,
                                          &kAlternate};
+#elif defined(FAKE_WRONG_KERNELS)
+constexpr const bp_kernel* kKernels[] = {&kWrongRelu, &kWrongAdd, &kWrongMul, &kWrongMatmul};
 #elif defined(FAKE_SOUND)
 constexpr const bp_kernel* kKernels[] = {&kRelu, &kAdd, &kSub};
 #else

@@ -67,7 +67,7 @@ Recipe gemm() {
   return {.op = "gemm",
           .variants =
               {{"matrix", {gemm_shot({5, 17}, {17, 9}, Dims{5, 9}, scaled)}},
-               {"transposed",
+               {"orders",
                 {gemm_shot({17, 5}, {17, 9}, Dims{5, 9}, {trans_a}),
                  gemm_shot({5, 17}, {9, 17}, Dims{9}, {trans_b}),
                  gemm_shot({17, 5}, {9, 17}, Dims{5, 1}, {trans_a, trans_b})}},

@@ -26,7 +26,8 @@ std::vector<Variant> reduction_variants() {
        {over({6, 7, 5}, {0}, true), over({6, 7, 5}, {-1}, false), over({6, 7, 5}, {0, 2}, false),
         over({3, 2, 5, 4}, {1, 3}, true), over({6, 7, 5}, {}, true), over({20, 1}, {1}, false)}},
       {"lengths", lengths},
-      {"rows", {over({33, 257}, {1}, false), over({257, 33}, {0}, false)}},
+      {"tables",
+       {over({33, 257}, {1}, false), over({257, 33}, {0}, false), over({65, 5}, {1}, false)}},
       {"scalar", {over({}, {}, false)}},
       {"zero", {over({0, 3}, {0}, false), over({0, 3}, {1}, false), over({2, 0}, {}, true)}}};
 }
@@ -83,7 +84,7 @@ Recipe softmax() {
     lengths.push_back(shot({length}, 0));
   }
   return {.op = "softmax",
-          .variants = {{"rows", {shot({5, 37}, -1)}},
+          .variants = {{"batch", {shot({5, 37}, -1)}},
                        {"axes", {shot({5, 7, 6}, 0), shot({5, 7, 6}, 1), shot({5, 7, 6}, 2)}},
                        {"lengths", lengths},
                        {"zero", {shot({0, 4}, 1), shot({4, 0}, 0)}}},

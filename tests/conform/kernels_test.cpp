@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Level 3 itself: what it tries proves something, and kernels that are wrong in the ways in which
+// kernels are wrong do not get past it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+
+#include "core/base/dtype.hpp"
+#include "ops/register.hpp"
+#include "sdk/conform/kernels/trial.hpp"
+#include "sdk/conform/runner.hpp"
+
+namespace bp::conform {
+namespace {
+
+constexpr size_t kFewOutputs = 16;
+constexpr double kLeastShare = 0.3;
+constexpr size_t kLeastDifferent = 8;
+
+/// Outputs of all calls of a trial together.
+struct Outputs {
+  size_t count = 0;
+  size_t nonzero = 0;
+  std::set<std::string> different;
+};
+
+Outputs outputs_of(const Trial& trial) {
+  Outputs all;
+  for (const Shot* shot : trial.shots) {
+    const auto call = make_call(*trial.schema, *trial.recipe, *shot, trial.dtypes, trial.pass);
+    EXPECT_TRUE(call.ok()) << trial.id << ": " << call.status().to_string();
+    if (!call.ok()) return all;
+    const auto expected = Expectation::of(*call);
+    EXPECT_TRUE(expected.ok()) << trial.id << ": " << expected.status().to_string();
+    if (!expected.ok()) return all;
+    for (const OracleTensor& output : expected->outputs()) {
+      const uint64_t bytes = dtype_storage_bytes(output.dtype, 1);
+      for (size_t at = 0; at < output.bytes.size(); at += bytes) {
+        const std::string element(reinterpret_cast<const char*>(output.bytes.data()) + at, bytes);
+        ++all.count;
+        all.nonzero += element.find_first_not_of('\0') == std::string::npos ? 0 : 1;
+        all.different.insert(element);
+      }
+    }
+  }
+  return all;
+}
+
+bool has_bool(const Trial& trial) {
+  return trial.dtypes.variables.front() == BP_DTYPE_BOOL || trial.dtypes.named == BP_DTYPE_BOOL;
+}
+
+/// A result of zeros, or one of a few values, is right by chance too often.
+TEST(KernelTrials_Fills, GiveResultsThatProveSomething) {
+  for (const Trial& trial : all_trials()) {
+    const Outputs outputs = outputs_of(trial);
+    if (outputs.count < kFewOutputs || trial.pass == Pass::kSpecial) continue;
+    const auto count = static_cast<double>(outputs.count);
+    EXPECT_GE(static_cast<double>(outputs.nonzero), kLeastShare * count) << trial.id;
+    if (trial.pass != Pass::kExact || has_bool(trial)) continue;
+    EXPECT_GE(outputs.different.size(), kLeastDifferent) << trial.id;
+  }
+}
+
+TEST(KernelTrials_List, HasEveryOperatorAndEachIdOnce) {
+  std::set<std::string> ids;
+  std::set<std::string_view> operators;
+  for (const Trial& trial : all_trials()) {
+    EXPECT_TRUE(ids.insert(trial.id).second) << trial.id << " is there twice";
+    operators.insert(trial.schema->name);
+  }
+  for (const OpSchema& schema : all_schemas()) {
+    EXPECT_EQ(operators.contains(schema.name), !schema.constant) << schema.name;
+  }
+}
+
+TEST(KernelTrials_Values, AreTheSameEachTime) {
+  const Dims sizes{3, 5};
+  for (const uint32_t dtype : {BP_DTYPE_F32, BP_DTYPE_I8}) {
+    const Fill fill{FillKind::kFull};
+    EXPECT_EQ(make_values(dtype, sizes, fill, 1).bytes, make_values(dtype, sizes, fill, 1).bytes);
+    EXPECT_NE(make_values(dtype, sizes, fill, 1).bytes, make_values(dtype, sizes, fill, 2).bytes);
+  }
+}
+
+Expectation expectation_of(const Call& call) {
+  auto expectation = Expectation::of(call);
+  EXPECT_TRUE(expectation.ok()) << expectation.status().to_string();
+  return std::move(expectation).value();
+}
+
+Call call_of(std::string_view op, Pass pass) {
+  for (const Trial& trial : all_trials()) {
+    if (trial.schema->name != op || trial.pass != pass || trial.dtypes.name() != "f32") continue;
+    return *make_call(*trial.schema, *trial.recipe, *trial.shots.front(), trial.dtypes, pass);
+  }
+  ADD_FAILURE() << "no trial of " << op;
+  return {};
+}
+
+/// The expected output with its first float changed by `factor`.
+std::string judge_changed(std::string_view op, double factor) {
+  const Call call = call_of(op, Pass::kPrecision);
+  const Expectation expectation = expectation_of(call);
+  const OracleTensor& expected = expectation.outputs().front();
+  std::vector<double> values = expected.to_f64();
+  values[0] *= factor;
+  const auto changed = OracleTensor::from_f64(BP_DTYPE_F32, expected.sizes, values);
+  return expectation.judge(0, changed, Operand::kUnwritten);
+}
+
+TEST(Expectation_Precision, HoldsForEachElement) {
+  EXPECT_EQ(judge_changed("exp", 1 + 1e-7), "");
+  EXPECT_NE(judge_changed("exp", 1 + 1e-6), "");
+  EXPECT_EQ(judge_changed("softmax", 1 + 1e-6), "");
+  EXPECT_NE(judge_changed("softmax", 1 + 1e-2), "");
+  EXPECT_EQ(judge_changed("matmul", 1), "");
+  EXPECT_NE(judge_changed("matmul", 1 + 1e-3), "");
+  EXPECT_NE(judge_changed("add", 1 + 1e-7), "") << "one rounding gives one result";
+}
+
+TEST(Expectation_Words, NameElementValuesAndWhatWasNeverWritten) {
+  const Call call = call_of("relu", Pass::kExact);
+  const Expectation expectation = expectation_of(call);
+  OracleTensor found = expectation.outputs().front();
+  std::fill(found.bytes.end() - 8, found.bytes.end(), Operand::kUnwritten);
+  const std::string words = expectation.judge(0, found, Operand::kUnwritten);
+  EXPECT_NE(words.find("element [1, 2, 33] is "), std::string::npos) << words;
+  EXPECT_NE(words.find("2 of 210 are wrong, 2 were never written"), std::string::npos) << words;
+}
+
+/// What level 3 says of the fake with one fault: words of each case that did not pass.
+struct Findings {
+  size_t passed = 0;
+  std::map<std::string, std::string> failed;
+};
+
+Findings find_wrong(const std::string& fault) {
+  const auto target =
+      find_target(BP_FAKES_DIR "/wrong_kernels", 0, {{"wrong_kernels.device_fault", fault}});
+  EXPECT_TRUE(target.ok()) << target.status().to_string();
+  RunOptions options;
+  options.deadline_s = 60;
+  options.batch = 1000;
+  options.filters = {"L3.list.*",    "L3.relu.f32.*",   "L3.add.f32.*",
+                     "L3.mul.f32.*", "L3.matmul.f32.*", "L3.exp.f32.*"};
+  const CaseList list = all_cases();
+  const auto device = run_cases(list.cases(), *target, options);
+  EXPECT_TRUE(device.ok()) << device.status().to_string();
+  Findings findings;
+  if (!device.ok()) return findings;
+  findings.passed = device->count(Verdict::kPass);
+  for (const Row& row : device->rows) {
+    const Verdict verdict = row.outcome.verdict;
+    if (verdict == Verdict::kPass || verdict == Verdict::kUnsupported) continue;
+    findings.failed[row.tested->id] = row.outcome.words;
+  }
+  return findings;
+}
+
+TEST(Level3_WrongKernels, NoneIsFoundInRightOnes) {
+  const Findings findings = find_wrong("none");
+  EXPECT_GE(findings.passed, 35u);
+  for (const auto& [id, words] : findings.failed) ADD_FAILURE() << id << ": " << words;
+}
+
+/// Fault, a case that finds it, and what the case says.
+class Level3_WrongKernel : public testing::TestWithParam<std::array<const char*, 3>> {};
+
+TEST_P(Level3_WrongKernel, IsFoundByName) {
+  const auto& [fault, id, said] = GetParam();
+  const Findings findings = find_wrong(fault);
+  const auto found = findings.failed.find(id);
+  ASSERT_NE(found, findings.failed.end())
+      << fault << " passed; " << findings.failed.size() << " other cases failed";
+  EXPECT_NE(found->second.find(said), std::string::npos) << found->second;
+  EXPECT_GT(findings.passed, 0u) << "what is right still passes";
+}
+
+using Wrong = std::array<const char*, 3>;
+INSTANTIATE_TEST_SUITE_P(
+    Faults, Level3_WrongKernel,
+    testing::Values(
+        Wrong{"relu_negates", "L3.relu.f32.matrix", "relu_told, relu of [2, 3, 35] as f32"},
+        Wrong{"relu_fails", "L3.relu.f32.matrix", "the work of relu_told: expected OK"},
+        Wrong{"relu_leaves_the_tail", "L3.relu.f32.lengths", "were never written"},
+        Wrong{"relu_loses_nan", "L3.relu.f32.special", "expected nan"},
+        Wrong{"relu_in_place", "L3.relu.f32.matrix", "input 0 afterwards"},
+        Wrong{"relu_writes_behind", "L3.relu.f32.matrix", "nothing is written behind it"},
+        Wrong{"add_ignores_strides", "L3.add.f32.gaps", "gaps: output 0: element"},
+        Wrong{"add_drops_the_last", "L3.add.f32.matrix", "element [1, 2, 34]"},
+        Wrong{"mul_adds_one", "L3.mul.f32.matrix", "are wrong"},
+        Wrong{"matmul_shortens", "L3.matmul.f32.precision", "are wrong"},
+        Wrong{"matmul_refuses", "L3.list.each_dtype_is_taken", "takes two matrices"}),
+    [](const auto& fault) { return std::string(fault.param[0]); });
+
+/// Lower precision is not to be seen in whole numbers: that is what the other pass is for.
+TEST(Level3_WrongKernels, ShortMantissasPassWholeNumbers) {
+  const Findings findings = find_wrong("matmul_shortens");
+  EXPECT_FALSE(findings.failed.contains("L3.matmul.f32.matrix"));
+}
+
+TEST(Level3_KernelList, RefusedDescriptorFails) {
+  const auto target = find_target(BP_FAKES_DIR "/good", 0, {});
+  ASSERT_TRUE(target.ok());
+  RunOptions options;
+  options.deadline_s = 60;
+  options.filters = {"L3.list.none_is_refused"};
+  const CaseList list = all_cases();
+  const auto device = run_cases(list.cases(), *target, options);
+  ASSERT_TRUE(device.ok()) << device.status().to_string();
+  EXPECT_EQ(device->rows.at(0).outcome.verdict, Verdict::kFail);
+  EXPECT_NE(device->rows.at(0).outcome.words.find("broken"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace bp::conform

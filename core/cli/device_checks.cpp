@@ -9,13 +9,18 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <functional>
 
+#include "core/cli/text.hpp"
 #include "core/dispatch/call.hpp"
 #include "core/dispatch/dispatcher.hpp"
 #include "core/op/attributes.hpp"
 #include "ops/oracle/oracle.hpp"
+#include "sdk/conform/case.hpp"
+#include "sdk/conform/context.hpp"
+#include "sdk/conform/runner.hpp"
 
 namespace bp::cli {
 namespace {
@@ -185,6 +190,49 @@ Result<OperatorCase> conv_case(const OpRegistry& registry) {
                       "[2, 3, 9, 8] * [4, 3, 3, 3] + bias, f32, as the oracle"};
 }
 
+/// One line for doctor's table.
+std::string join_first(const std::vector<std::string>& failures) {
+  constexpr size_t kShown = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(failures.size(), kShown); ++i) {
+    text += (i == 0 ? "" : "; ") + failures[i];
+  }
+  return failures.size() > kShown ? text + "; ..." : text;
+}
+
+/// The kit's brief cases of level 3, in this process: whatever is wrong with a kernel shows here,
+/// also where no operator above happened to use it.
+CheckResult check_kernels(Device& device) {
+  constexpr std::chrono::seconds kPatience(5);
+  constexpr size_t kEnough = 8;  // failures: each may be a wait that ran out
+  conform::CaseList list;
+  conform::add_kernel_cases(&list);
+  const KernelList& kernels = Dispatcher::of(device).kernels();
+  size_t passed = 0;
+  std::vector<std::string> failures;
+  for (const conform::Case& tested : list.cases()) {
+    if (!tested.brief || failures.size() >= kEnough) continue;
+    conform::Context context(device.table(), kernels, kPatience);
+    const conform::Outcome outcome = conform::run_case(context, tested);
+    if (outcome.verdict == conform::Verdict::kUnsupported) continue;
+    if (outcome.verdict == conform::Verdict::kPass) {
+      ++passed;
+    } else {
+      failures.push_back(fmt::format("{}: {}", tested.id, outcome.words));
+    }
+  }
+  CheckResult result;
+  result.name = "kernels";
+  result.state = failures.empty() ? CheckState::kOk : CheckState::kFailed;
+  result.words =
+      failures.empty()
+          ? fmt::format("{} in {} cases, as the oracle",
+                        count_text(kernels.kernels.size(), "kernel"), passed)
+          : fmt::format("{}{} failed, {} passed: {}", failures.size() < kEnough ? "" : "at least ",
+                        count_text(failures.size(), "case"), passed, join_first(failures));
+  return result;
+}
+
 }  // namespace
 
 std::string_view check_state_name(CheckState state) {
@@ -197,6 +245,7 @@ std::vector<CheckResult> check_device(Runtime& runtime, Device& device) {
   results.push_back(check_copies(device));
   results.push_back(check_operator(runtime, device, matmul_case(runtime.registry()), "matmul"));
   results.push_back(check_operator(runtime, device, conv_case(runtime.registry()), "conv"));
+  results.push_back(check_kernels(device));
   const LoadedPlugin& plugin = device.plugin();
   for (CheckResult& result : results) {
     if (result.state != CheckState::kFailed) continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `backplane doctor` tries on one device: copies, and a few operators against the oracle.
+// What `backplane doctor` tries on one device: copies, a few operators by the core's way to them, and
+// every kernel by itself, all against the oracle.
 #ifndef BACKPLANE_CORE_CLI_DEVICE_CHECKS_HPP
 #define BACKPLANE_CORE_CLI_DEVICE_CHECKS_HPP
 
@@ -21,7 +22,7 @@ enum class CheckState {
 std::string_view check_state_name(CheckState state);
 
 struct CheckResult {
-  std::string name;       // "copies", "matmul"
+  std::string name;       // "copies", "matmul", "kernels"
   std::string placement;  // "native", "decomposed", "fallback"; empty: no operator ran
   CheckState state = CheckState::kFailed;
   std::string words;        // what was tried, or what went wrong

@@ -174,6 +174,8 @@ class Dispatcher : public DeviceExtension {
   /// Names of the kernels for an operator, in the order they are asked.
   std::vector<std::string> kernel_names(OpId op) const;
   size_t kernel_count() const { return kernels_.kernels.size(); }
+  /// All kernels of the device, and which of its descriptors were refused.
+  const KernelList& kernels() const { return kernels_; }
 
  private:
   struct Selection {

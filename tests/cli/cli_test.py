@@ -245,12 +245,35 @@ class EnvironmentTest(CommandTest):
         self.assertTrue(report["ok"])
         for device in report["devices"]:
             results = {check["name"]: check["result"] for check in device["checks"]}
-            self.assertEqual(results, {"copies": "ok", "matmul": "ok", "conv": "ok"})
+            self.assertEqual(results, {"copies": "ok", "matmul": "ok", "conv": "ok", "kernels": "ok"})
         placements = {(device["name"], check["name"]): check["placement"]
                       for device in report["devices"] for check in device["checks"]}
         self.assertEqual(placements["cpu:0", "matmul"], "native")
         self.assertEqual(placements["npu:0", "conv"], "native")
         self.check(OK, "doctor", words=["Searched for plugins", "npu:0", "native", "All is well"])
+
+    def doctor_of_fake(self, fake, fault):
+        """What doctor says of one fake beside the real plugins."""
+        fakes = BIN.parent / "lib/fakes"
+        result = run("doctor", "--json", "--plugin-path", fakes / fake,
+                     "--option", f"{fake}.device_fault={fault}")
+        self.assertEqual(result.returncode, FAILED, result.stdout)
+        report = json.loads(result.stdout)
+        self.assertFalse(report["ok"])
+        checks = {(device["name"], check["name"]): check
+                  for device in report["devices"] for check in device["checks"]}
+        self.assertEqual(checks["cpu:0", "kernels"]["result"], "ok")
+        self.assertIn(f"{fake}:0 failed kernels", report["problems"][0]["words"])
+        return checks[f"{fake}:0", "kernels"]["words"]
+
+    def test_doctor_finds_wrong_and_failing_kernels(self):
+        for fault, words in (("relu_negates", "relu_told, relu of [2, 3, 35] as f32"),
+                             ("mul_adds_one", "mul_told, mul of "),
+                             ("relu_fails", "relu_told: expected OK, found INTERNAL")):
+            self.assertIn(words, self.doctor_of_fake("wrong_kernels", fault))
+
+    def test_doctor_is_not_well_with_a_refused_kernel(self):
+        self.assertIn("(broken): launch is missing", self.doctor_of_fake("good", "none"))
 
     def test_doctor_names_a_broken_plugin(self):
         self.file("libbackplane_broken.backplane.json", b"{")

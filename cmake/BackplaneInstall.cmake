@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` copies, by component, and the two packages for find_package:
 #   runtime  libbackplane, the command, the plugins
-#   sdk      headers, the list of operators, bp-conform, and CMake packages: backplane (applications),
-#            backplane_sdk (plugins)
+#   sdk      headers, the list of operators, bp-conform, and CMake packages: backplane
+#            (applications), backplane_sdk (plugins)
 #   python   the Python package
 # Every path is relative to the prefix, so the installed tree can be moved.
 include_guard(GLOBAL)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `backplane doctor` tries on one device: copies, a few operators by the core's way to them, and
-// every kernel by itself, all against the oracle.
+// What `backplane doctor` tries on one device: copies, a few operators by the core's way to them,
+// and every kernel by itself, all against the oracle.
 #ifndef BACKPLANE_CORE_CLI_DEVICE_CHECKS_HPP
 #define BACKPLANE_CORE_CLI_DEVICE_CHECKS_HPP
 

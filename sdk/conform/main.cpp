@@ -64,7 +64,7 @@ void declare(CLI::App* app, Arguments* arguments) {
   app->add_option("--deadline", arguments->run.deadline_s, "of one case, in seconds")
       ->check(CLI::PositiveNumber);
   app->add_option("--slowness", arguments->run.slowness, "deadlines are multiplied by this");
-  app->add_option("--batch", arguments->run.batch, "cases of levels 1 to 3 in one child");
+  app->add_option("--batch", arguments->run.batch, "cases of levels 1 and 2 in one child");
   app->add_option("--emulate", arguments->emulate,
                   "take these bands from the device, and run in this mode alone: async,fill");
   app->add_flag("--each-band", arguments->run.each_band,

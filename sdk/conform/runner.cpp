@@ -20,6 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kKeptOutputBytes = 1500;
+// Cases of level 3 in one child: many, and most of them on any one device have nothing to run.
+constexpr size_t kKernelBatch = 256;
 
 /// Rows that one child runs, in turn.
 struct Job {
@@ -72,19 +74,21 @@ class Scheduler {
 
 /// One child per mode and batch; cases of level 0 have one each.
 void Scheduler::make_jobs() {
-  std::map<uint64_t, Job> open;
+  std::map<std::pair<uint64_t, bool>, Job> open;  // by mode, level 3 apart
   for (size_t i = 0; i < device_.rows.size(); ++i) {
     const Row& row = device_.rows[i];
     if (row.outcome.verdict == Verdict::kUnsupported) continue;
-    if (row.tested->abi || options_.batch <= 1) {
+    const bool is_kernel = row.tested->level() > 2;
+    const size_t batch = is_kernel ? kKernelBatch : options_.batch;
+    if (row.tested->abi || batch <= 1) {
       jobs_.push_back({{i}, true});
       continue;
     }
-    Job& job = open[row.masked];
+    Job& job = open[{row.masked, is_kernel}];
     job.rows.push_back(i);
-    if (job.rows.size() == options_.batch) jobs_.push_back(std::exchange(job, {}));
+    if (job.rows.size() == batch) jobs_.push_back(std::exchange(job, {}));
   }
-  for (auto& [masked, job] : open) {
+  for (auto& [mode, job] : open) {
     if (!job.rows.empty()) jobs_.push_back(std::move(job));
   }
 }

@@ -43,7 +43,7 @@ struct RunOptions {
   double slowness = 1;               // of this machine and build: deadlines are multiplied by it
   double deadline_s = 10;            // of one case, before that
   size_t jobs = 1;                   // children at a time
-  size_t batch = 32;                 // cases per child of levels 1 to 3
+  size_t batch = 32;                 // cases per child of levels 1 and 2
   bool native = true;                // with all bands as the device has them
   bool emulated = true;              // and with those that a case exercises taken from the device
   bool each_band = false;            // and with each of these alone, and one call at a time

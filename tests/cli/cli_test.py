@@ -245,7 +245,8 @@ class EnvironmentTest(CommandTest):
         self.assertTrue(report["ok"])
         for device in report["devices"]:
             results = {check["name"]: check["result"] for check in device["checks"]}
-            self.assertEqual(results, {"copies": "ok", "matmul": "ok", "conv": "ok", "kernels": "ok"})
+            self.assertEqual(results, {"copies": "ok", "matmul": "ok", "conv": "ok",
+                                       "kernels": "ok"})
         placements = {(device["name"], check["name"]): check["placement"]
                       for device in report["devices"] for check in device["checks"]}
         self.assertEqual(placements["cpu:0", "matmul"], "native")

@@ -146,7 +146,6 @@ Findings find_wrong(const std::string& fault) {
   EXPECT_TRUE(target.ok()) << target.status().to_string();
   RunOptions options;
   options.deadline_s = 60;
-  options.batch = 1000;
   options.filters = {"L3.list.*",    "L3.relu.f32.*",   "L3.add.f32.*",
                      "L3.mul.f32.*", "L3.matmul.f32.*", "L3.exp.f32.*"};
   const CaseList list = all_cases();

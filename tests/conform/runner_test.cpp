@@ -363,9 +363,8 @@ TEST(Command_List, FollowsLevelsAndFilters) {
 
 TEST(Command_Json, CountsLevelsAndNamesTheWrongKernel) {
   const auto report = nlohmann::json::parse(
-      output_of(BP_FAKES_DIR
-                "/wrong_kernels --slowness 6 --level 3 --json --batch 1000 --filter L3.relu.f32 "
-                "--filter L3.add.f32 --options device_fault=relu_negates"));
+      output_of(BP_FAKES_DIR "/wrong_kernels --slowness 6 --level 3 --json --filter L3.relu.f32 "
+                             "--filter L3.add.f32 --options device_fault=relu_negates"));
   const nlohmann::json& device = report["devices"].at(0);
   EXPECT_GT(report["failed"], 0);
   EXPECT_GT(report["passed"], 0);

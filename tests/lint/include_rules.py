@@ -97,7 +97,8 @@ def _may_use_outside(area, name):
         return True
     if area == "ops/expr" or area == "sdk":
         return _is_standard(name)
-    libraries = APPLICATION_LIBRARIES if area in ("core/cli", "docs") else CORE_LIBRARIES
+    is_application = area in ("core/cli", "docs", "sdk/conform")
+    libraries = APPLICATION_LIBRARIES if is_application else CORE_LIBRARIES
     return _is_standard(name) or name.startswith(libraries) or name.startswith(SYSTEM)
 
 

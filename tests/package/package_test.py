@@ -3,6 +3,7 @@
 package_test.py CMAKE BUILD_FOLDER C_COMPILER CXX_COMPILER
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -126,6 +127,19 @@ class InstalledTree(unittest.TestCase):
         for name in ("CMakeLists.txt", "relu.cpp"):
             text = (ROOT / "sdk/template" / name).read_text(encoding="utf-8").split("\n", 1)[1]
             self.assertIn(f"\n{text}```\n", page, name)
+
+    def test_installed_kit_tries_a_plugin_made_elsewhere(self):
+        kit = self.prefix / "bin/bp-conform"
+        self.assertNotIn("libbackplane.so", " ".join(elf.inspect(kit).needed))
+        plugin = self.build / "lib/backplane/plugins/sample/libbackplane_sample.so"
+        settings = ("--slowness", "6", "--json", "--level", "3")
+        report = json.loads(run(kit, plugin, *settings, "--filter", "L3.relu.f32").stdout)
+        self.assertGreater(report["passed"], 3)
+        self.assertEqual(report["failed"], 0, report)
+        # One descriptor of the sample has no launch.
+        result = run(kit, plugin, *settings, "--filter", "L3.list.none_is_refused", check=False)
+        self.assertEqual(result.returncode, 1, result.stdout)
+        self.assertIn("(broken): launch is missing", result.stdout)
 
     def test_application_names_what_is_missing(self):
         result = run(self.build / "application", self.build, check=False)

@@ -150,7 +150,7 @@ class HandleUses {
     uses->held[uses->held_count].store(slot, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (!detail::is_live(*slot, handle, std::memory_order_acquire)) [[unlikely]] {
-      uses->held[uses->held_count].store(nullptr, std::memory_order_relaxed);
+      drop(*slot, &uses->held[uses->held_count]);
       return nullptr;
     }
     ++uses->held_count;
@@ -161,15 +161,18 @@ class HandleUses {
   static void* begin_counted(detail::ThreadUses& uses, detail::HandleSlot& slot,
                              const void* handle);
   static void end_counted(detail::ThreadUses& uses);
+  /// Also of a handle that turned out dead: a release may have taken the note for a use.
+  static void drop(detail::HandleSlot& slot, std::atomic<detail::HandleSlot*>* place) {
+    place->store(nullptr, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (slot.doomed.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      detail::destroy_doomed(slot);
+  }
 
   void end(detail::ThreadUses& uses) const {
     while (uses.held_count > held_before_) {
       std::atomic<detail::HandleSlot*>& place = uses.held[--uses.held_count];
-      detail::HandleSlot* slot = place.load(std::memory_order_relaxed);
-      place.store(nullptr, std::memory_order_release);
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-      if (slot->doomed.load(std::memory_order_relaxed) != 0) [[unlikely]]
-        detail::destroy_doomed(*slot);
+      drop(*place.load(std::memory_order_relaxed), &place);
     }
     while (uses.counted.size() > counted_before_) end_counted(uses);
     if (uses.is_ending && uses.held_count == 0) [[unlikely]]

@@ -59,7 +59,7 @@ Result<ConfigFile> read_sections(const std::string& path, const JsonValue& root)
         config.plugin_options.push_back({key, text});
       } else if (is_device_name(key)) {
         // Also while no such device is there: one that comes later must not run elsewhere.
-        return refuse(path, "alias '" + shortened(key) +
+        return refuse(path, "alias '" + foreign_text(key) +
                                 "': expected a name that no device can have, found one like "
                                 "\"cpu:0\", which would hide that device");
       } else {

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <set>
 
-#include "core/device/open_device.hpp"
 #include "plugins/cpu/cpu_test_support.hpp"
 
 namespace bp::cpu_test {

@@ -13,8 +13,6 @@
 #include <limits>
 #include <random>
 
-#include "core/device/open_device.hpp"
-
 namespace bp::cpu_test {
 namespace {
 

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "backplane/device_api.h"
-#include "core/device/open_device.hpp"
 
 namespace bp::cpu_test {
 

@@ -10,7 +10,6 @@
 #include <array>
 #include <cstring>
 
-#include "core/device/open_device.hpp"
 #include "xpu_fault_layer.hpp"
 #include "xpu_test_support.hpp"
 

@@ -10,7 +10,6 @@
 #include <memory>
 #include <thread>
 
-#include "core/device/open_device.hpp"
 #include "xpu_test_support.hpp"
 
 namespace bp::xpu_test {

@@ -13,7 +13,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/device/open_device.hpp"
 #include "xpu_test_support.hpp"
 
 namespace bp::xpu_test {

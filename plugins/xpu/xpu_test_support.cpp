@@ -8,8 +8,6 @@
 #include <cstddef>
 #include <filesystem>
 
-#include "core/device/open_device.hpp"
-
 namespace bp::xpu_test {
 namespace {
 

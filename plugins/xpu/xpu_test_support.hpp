@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "backplane/device_api.h"
-#include "core/device/open_device.hpp"
 
 namespace bp::xpu_test {
 

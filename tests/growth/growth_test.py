@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds a kernel, a plugin and an operator to a copy of the tree, each with the files that it should
-take and no more, and builds what they touch: growth_test.py CMAKE BUILD_FOLDER CASE_RUNNER
+take and no more, and builds what they touch: growth_test.py CMAKE BUILD_FOLDER CONFORM
 """
 
 import json
@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CMAKE, BUILD_FOLDER, CASE_RUNNER = sys.argv[1:4]
+CMAKE, BUILD_FOLDER, CONFORM = sys.argv[1:4]
 PLUGINS = [name for name in ("cpu", "npu", "xpu")
            if (pathlib.Path(BUILD_FOLDER) / f"lib/backplane/plugins/{name}").is_dir()]
 LEFT_OUT = shutil.ignore_patterns("build", ".git", ".venv", ".dev", "__pycache__")
@@ -132,7 +132,7 @@ class Growth(unittest.TestCase):
         folder = self.build / "lib/backplane/plugins/chip"
         library = (folder / "libbackplane_chip.so").read_bytes()
         self.assertIn(b"softmax_probe", library)
-        result = run(CASE_RUNNER, "--plugin-folder", folder, "--jobs", "2", "--case", "L0.*",
+        result = run(CONFORM, folder, "--jobs", "2", "--filter", "L0.*",
                      "--slowness", "6")
         self.assertRegex(result.stdout, r"chip:0: \d+ passed, 0 failed")
 

@@ -22,13 +22,6 @@ std::string stream_test_name(const testing::TestParamInfo<std::string>& info) {
   return info.param == kEmulated ? "npu_emulated" : device_test_name(info);
 }
 
-void expect_words(const Status& status, std::initializer_list<const char*> words) {
-  for (const char* word : words) {
-    EXPECT_NE(status.message().find(word), std::string::npos)
-        << "expected '" << word << "' in: " << status.to_string();
-  }
-}
-
 class StreamFailureTest : public DeviceTest {
  protected:
   void SetUp() override { open_with({}); }

@@ -2,11 +2,13 @@
 //
 // Plans of gather and non_zero: where each operand is stepped through along the dimensions of the
 // output, or of the input whose elements are counted.
+#include "backplane/ops/indexing.h"
+
 #include <algorithm>
 #include <array>
 #include <string>
 
-#include "backplane/ops/indexing.h"
+#include "device.hpp"
 #include "kernels/kernel.hpp"
 
 namespace bp::xpu {

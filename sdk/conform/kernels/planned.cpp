@@ -100,9 +100,7 @@ Planned::Planned(Context& context, const KernelRecord& record, const Call& call,
   if (!ask(call, strides)) return;
   const DeviceTable& table = context.table();
   if (record.kernel.state_create != nullptr) {
-    const auto turn = lock_plugin(table);
-    const bp_status made =
-        record.kernel.state_create(table.device, record.original, plan_, &state_);
+    const bp_status made = table.state_create(record.kernel, record.original, plan_, &state_);
     context.expect_ok(words(record.name, " state_create"), made);
     if (made != BP_OK) refusal_ = "its state could not be made";
   }
@@ -110,12 +108,11 @@ Planned::Planned(Context& context, const KernelRecord& record, const Call& call,
 
 bool Planned::ask(const Call& call, const std::vector<Dims>& strides) {
   const DeviceTable& table = context_.table();
-  const auto turn = lock_plugin(table);
   if (record_.kernel.supports != nullptr) {
     bp_support support{};
     support.struct_size = sizeof(support);
     const bp_status answered =
-        record_.kernel.supports(table.device, Query(record_, call, strides, 0).get(), &support);
+        table.supports(record_.kernel, Query(record_, call, strides, 0).get(), &support);
     if (!context_.expect_ok(words(record_.name, " supports"), answered) ||
         (support.answer != BP_SUPPORT_YES && support.answer != BP_SUPPORT_DEPENDS)) {
       refusal_ = words(record_.name, ": ", text_of(support.reason));
@@ -125,7 +122,7 @@ bool Planned::ask(const Call& call, const std::vector<Dims>& strides) {
   info_.struct_size = sizeof(info_);
   if (record_.kernel.plan == nullptr) return true;
   const Query query(record_, call, strides, record_.kernel.depends_on);
-  const bp_status planned = record_.kernel.plan(table.device, query.get(), &info_, &plan_);
+  const bp_status planned = table.plan(record_.kernel, query.get(), &info_, &plan_);
   if (planned == BP_OK && info_.workspace_alignment_bytes <= kWorkspaceAlignment) return true;
   if (planned != BP_OK && planned != BP_UNSUPPORTED) {
     context_.expect_ok(words(record_.name, " plan of ", call.words()), planned);
@@ -136,9 +133,8 @@ bool Planned::ask(const Call& call, const std::vector<Dims>& strides) {
 
 Planned::~Planned() {
   const DeviceTable& table = context_.table();
-  const auto turn = lock_plugin(table);
-  if (state_ != nullptr) record_.kernel.state_destroy(table.device, state_);
-  if (plan_ != nullptr) record_.kernel.plan_free(table.device, plan_);
+  if (state_ != nullptr) table.state_destroy(record_.kernel, state_);
+  if (plan_ != nullptr) table.plan_free(record_.kernel, plan_);
 }
 
 bp_launch_args Planned::launch_args(const std::vector<bp_tensor>& tensors) const {
@@ -176,9 +172,7 @@ void Planned::run(const std::vector<bp_tensor>& tensors) {
   if (table.props.execution != BP_EXECUTION_INLINE) stream.emplace(context_);
   bp_launch_args args = launch_args(tensors);
   args.stream = stream ? stream->get() : nullptr;
-  const bp_status launched = table.is_direct(args.stream)
-                                 ? record_.kernel.launch(&args)
-                                 : call_launch(table, args.stream, args, nullptr);
+  const bp_status launched = call_launch(table, args.stream, args, nullptr);
   context_.require_ok(words("launch of ", record_.name), launched);
   if (stream) context_.require_ok(words("the work of ", record_.name), stream->sync());
   if (!workspace_) return;

@@ -112,7 +112,7 @@ bool Planned::ask(const Call& call, const std::vector<Dims>& strides) {
     bp_support support{};
     support.struct_size = sizeof(support);
     const bp_status answered =
-        table.supports(record_.kernel, Query(record_, call, strides, 0).get(), &support);
+        table.supports(record_.kernel, *Query(record_, call, strides, 0).get(), &support);
     if (!context_.expect_ok(words(record_.name, " supports"), answered) ||
         (support.answer != BP_SUPPORT_YES && support.answer != BP_SUPPORT_DEPENDS)) {
       refusal_ = words(record_.name, ": ", text_of(support.reason));
@@ -122,7 +122,7 @@ bool Planned::ask(const Call& call, const std::vector<Dims>& strides) {
   info_.struct_size = sizeof(info_);
   if (record_.kernel.plan == nullptr) return true;
   const Query query(record_, call, strides, record_.kernel.depends_on);
-  const bp_status planned = table.plan(record_.kernel, query.get(), &info_, &plan_);
+  const bp_status planned = table.plan(record_.kernel, *query.get(), &info_, &plan_);
   if (planned == BP_OK && info_.workspace_alignment_bytes <= kWorkspaceAlignment) return true;
   if (planned != BP_OK && planned != BP_UNSUPPORTED) {
     context_.expect_ok(words(record_.name, " plan of ", call.words()), planned);

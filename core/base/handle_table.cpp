@@ -18,7 +18,7 @@ namespace bp {
 
 namespace detail {
 constinit std::atomic<HandleSlot*> g_handle_slabs[kMaxSlabs] = {};
-BP_FAST_THREAD_LOCAL constinit thread_local ThreadUses* this_thread_uses = nullptr;
+constinit thread_local ThreadUses* this_thread_uses = nullptr;
 }  // namespace detail
 
 namespace {

@@ -24,7 +24,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/fast_thread_local.hpp"
 #include "core/base/status.hpp"
 
 namespace bp {
@@ -71,8 +70,7 @@ struct ThreadUses {
   std::vector<HandleSlot*> counted;
   ThreadUses* next_unused = nullptr;
 };
-BP_FAST_THREAD_LOCAL extern constinit thread_local ThreadUses*
-    this_thread_uses;  // nullptr: none yet
+extern constinit thread_local ThreadUses* this_thread_uses;  // nullptr: none yet
 /// Throws std::bad_alloc.
 ThreadUses& make_thread_uses();
 void give_back_thread_uses(ThreadUses* uses);

@@ -23,7 +23,7 @@
 namespace bp {
 
 namespace detail {
-BP_FAST_THREAD_LOCAL constinit thread_local LogScope* outer_log_scope = nullptr;
+constinit thread_local LogScope* outer_log_scope = nullptr;
 
 struct KeptLines {
   std::vector<LogScope::Line> lines;

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "backplane/host.h"
-#include "core/base/fast_thread_local.hpp"
 
 namespace bp {
 
@@ -30,8 +29,7 @@ void set_log_sink(LogSink sink);
 class LogScope;
 namespace detail {
 struct KeptLines;
-BP_FAST_THREAD_LOCAL extern constinit thread_local LogScope*
-    outer_log_scope;  // of this thread; nullptr: none
+extern constinit thread_local LogScope* outer_log_scope;  // of this thread; nullptr: none
 }  // namespace detail
 
 /// Keeps this thread's lines for a sink back while it lives, since a sink may call the API, and

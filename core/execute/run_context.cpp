@@ -60,8 +60,10 @@ Status SegmentInstance::prepare() {
     if (segment_->arena_bytes[i] == 0) continue;
     BP_TRY(arena_charge_.add(segment_->arena_bytes[i],
                              "activations and workspaces on " + devices_[i]->name()));
-    BP_TRY_ASSIGN(arenas_[i], Storage::allocate(*devices_[i], segment_->arena_bytes[i],
-                                                MemoryTag::kActivations, *streams_[i]));
+    auto arena = Storage::allocate(*devices_[i], segment_->arena_bytes[i], MemoryTag::kActivations,
+                                   *streams_[i]);
+    if (!arena.ok()) return arena.status().with_prefix("activations and workspaces of a run");
+    arenas_[i] = std::move(*arena);
   }
   states_.assign(segment_->steps.size(), nullptr);
   for (size_t i = 0; i < segment_->steps.size(); ++i) {

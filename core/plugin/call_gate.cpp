@@ -148,9 +148,11 @@ std::shared_ptr<CallGate::Waiter> CallGate::take_waiter() {
 }
 
 void CallGate::give_waiter(std::shared_ptr<Waiter> waiter) {
-  const std::lock_guard lock(mutex_);
-  const Status kept = contain([&] { idle_waiters_.push_back(waiter); });
-  if (kept.ok()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool has_room = idle_waiters_.size() < most_idle_helpers_;
+    if (has_room && contain([&] { idle_waiters_.push_back(waiter); }).ok()) return;
+  }
   {
     const std::lock_guard waiter_lock(waiter->mutex);
     waiter->is_ending = true;

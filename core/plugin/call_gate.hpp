@@ -56,6 +56,8 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   void set_one_call_at_a_time() { state_.fetch_or(kOneAtATime); }
   /// Waits begin with the plugin's own, and not with questions: for tests of plugins.
   void set_waits_without_asking() { asks_before_waiting_ = false; }
+  /// Helper threads kept for later calls; further ones end with theirs. For who counts threads.
+  void set_most_idle_helpers(size_t count) { most_idle_helpers_ = count; }
 
   const std::string& name() const { return name_; }
   uint64_t timeout_ns() const { return timeout_ns_; }
@@ -259,6 +261,7 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   std::atomic<Slot> turn_slot_{};  // of the call whose turn it is
 
   mutable std::mutex mutex_;
+  size_t most_idle_helpers_ = 16;
   std::vector<std::shared_ptr<Waiter>> idle_waiters_;
   Slot abandoned_slot_{};
   uint64_t abandoned_after_ns_ = 0;

@@ -9,8 +9,8 @@ A source names members that the past does not have. So there they stay in name o
 without size (bp_past): writing one does nothing, reading one gives zero, offsets and sizes are
 those of a struct without them. This needs C++, which all sources that are built this way are.
 
-The generated structs of attributes (OPS_H) change in the same way: the past lacks the last attribute
-that has a default, and reads as that default what it lacks; the future has one more.
+The generated structs of attributes (OPS_H) change in the same way: the past lacks the last
+attribute that has a default, and reads as that default what it lacks; the future has one more.
 """
 
 import pathlib

@@ -53,6 +53,7 @@ Result<std::unique_ptr<OpenDevice>> OpenDevice::open(const Target& target, uint6
   if ((masked & kOneCallAtATime) != 0) device->table_.props.flags &= ~BP_DEVICE_CONCURRENT_BIT;
   take_bands(masked, &device->table_);
   device->table_.gate->set_waits_without_asking();
+  device->table_.gate->set_most_idle_helpers(1);  // cases count what threads a device leaves behind
   device->emulation_ = emulate_missing(&device->table_);
   if (device->emulation_ == nullptr) return Status(BP_OUT_OF_MEMORY, "no memory for emulation");
   BP_TRY_ASSIGN(device->kernels_, list_kernels(device->plugin(), device->table_));

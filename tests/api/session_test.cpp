@@ -51,11 +51,11 @@ TEST_P(SessionApiTest, Devices_BetweenTwoThatTheHostCannotReach_ValuesGoThroughT
   open({{"BACKPLANE_HOST_OPS", "relu"}});
   if (status_of([&] { runtime_->device(other); }) != BP_OK) GTEST_SKIP() << "needs " << other;
   std::string words;
-  const Session session = load("relu", {.devices = {GetParam(), other}});
   // HOST_OPS keeps relu from both, and no host device is listed.
   EXPECT_EQ(status_of(
                 [&] {
-                  session.run({{"x", make({1, -2, 3, -4}, {2, 2})}});
+                  load("relu", {.devices = {GetParam(), other}})
+                      .run({{"x", make({1, -2, 3, -4}, {2, 2})}});
                 },
                 &words),
             BP_UNSUPPORTED);

@@ -361,7 +361,7 @@ class RunTest(CommandTest):
                 (OK, "MaxPool", (0, 1, 2**33, 5), None, {"kernel_shape": [1, 1]}),
                 (OK, "MaxPool", (0, 1, 5, 2**33), None, {"kernel_shape": [1, huge]}),
                 (OK, "MaxPool", (1, 1, 2, 3), None,
-                 {"kernel_shape": [1, huge], "pads": [0, huge - 1, 0, huge - 3]})):
+                 {"kernel_shape": [1, huge], "pads": [0, huge - 1, 0, 0]})):
             with self.subTest(operator=operator, sizes=sizes, attributes=attributes):
                 weights = [] if weight is None else [("w", weight)]
                 model = self.file("huge.onnx", onnx_file.model(

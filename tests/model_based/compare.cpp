@@ -11,12 +11,12 @@
 namespace bp::model {
 namespace {
 
-template <class Object>
-bp_status ask_until_done(bp_status (*query)(Object*), Object* object) {
-  bp_status status = query(object);
+template <class Query>
+bp_status ask_until_done(Query query) {
+  bp_status status = query();
   for (int i = 0; i < 1000 && status == BP_PENDING; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    status = query(object);
+    status = query();
   }
   return status;
 }
@@ -24,10 +24,10 @@ bp_status ask_until_done(bp_status (*query)(Object*), Object* object) {
 }  // namespace
 
 bp_status Runner::query_over(bp_stream* stream) const {
-  return ask_until_done(table_.stream.stream_query, stream);
+  return ask_until_done([&] { return table_.stream_query(stream); });
 }
 bp_status Runner::query_over(bp_event* event) const {
-  return ask_until_done(table_.stream.event_query, event);
+  return ask_until_done([&] { return table_.event_query(event); });
 }
 
 std::string Runner::compare_all() {

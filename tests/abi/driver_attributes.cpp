@@ -121,19 +121,14 @@ void run_case(const Subject& subject, const KernelRecord& record, const Case& ex
   args.output_count = 1;
   args.attributes = example.attributes;
   args.op_seq = 1;
-  {
-    const auto lock = lock_plugin(subject.table);
-    if (record.kernel.plan != nullptr) {
-      const bp_status code = record.kernel.plan(subject.table.device, &query, &info, &plan);
-      subject.checks.expect_ok(subject.plugin.host(), code, "plan with attributes");
-    }
-    args.plan = plan;
+  if (record.kernel.plan != nullptr) {
+    const bp_status code = subject.table.plan(record.kernel, query, &info, &plan);
+    subject.checks.expect_ok(subject.plugin.host(), code, "plan with attributes");
   }
+  args.plan = plan;
   const DeviceMemory workspace(subject, std::max<uint64_t>(info.workspace_bytes, 64));
   args.workspace = workspace.at();
-  const bp_status code = subject.table.is_direct(nullptr)
-                             ? record.kernel.launch(&args)
-                             : call_launch(subject.table, nullptr, args, nullptr);
+  const bp_status code = call_launch(subject.table, nullptr, args, nullptr);
   subject.checks.expect_ok(subject.plugin.host(), code, "launch with attributes");
   const std::vector<float> found = arguments.output();
   const auto wrong = std::count_if(found.begin(), found.end(), [&](float value) {
@@ -141,8 +136,7 @@ void run_case(const Subject& subject, const KernelRecord& record, const Case& ex
   });
   subject.checks.expect(wrong == 0, std::string(example.op) + ": " + std::to_string(wrong) +
                                         " values are not those of its attributes' defaults");
-  const auto lock = lock_plugin(subject.table);
-  if (plan != nullptr) record.kernel.plan_free(subject.table.device, plan);
+  if (plan != nullptr) subject.table.plan_free(record.kernel, plan);
 }
 
 }  // namespace

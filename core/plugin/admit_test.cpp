@@ -88,8 +88,11 @@ TEST(Admit, LoadPlugins_SanitizerOfAnotherKindOrCompiler_IsRefused) {
 }
 
 TEST(Admit, LoadPlugins_PlainOrAlikePlugin_Loads) {
-  EXPECT_EQ(load_with_kinds({"none", "clang"}, {"address", "gcc"}).plugins.size(), 1u);
-  EXPECT_EQ(load_with_kinds({"thread", "clang"}, {"thread", "clang"}).plugins.size(), 1u);
+  // The fake of a sanitizer's build really needs that sanitizer.
+  const std::string real = BP_TEST_SANITIZER;
+  const std::string core = real == "none" ? "address" : real;
+  EXPECT_EQ(load_with_kinds({"none", "clang"}, {core, "gcc"}).plugins.size(), 1u);
+  EXPECT_EQ(load_with_kinds({core, "clang"}, {core, "clang"}).plugins.size(), 1u);
 }
 
 TEST(Admit, CoreBuildKind_InThisBuild_AgreesWithCMake) {

@@ -110,17 +110,17 @@ def band_rows(description, slots, table):
         if slot.struct == table:
             groups.setdefault(slot.band, []).append(slot)
     comments = {c["name"]: c["comment"] or "" for c in description["constants"]}
-    values = {c["name"]: c["value"] for c in description["constants"]}
     rows = []
     for band, members in sorted(groups.items(), key=lambda item: item[0] is not None):
-        bit = values[f"BP_FEATURE_{band}_BIT"] if band else 0
+        # By name: headers of another time have the bit or not.
+        bit = f"BP_FEATURE_{band}_BIT" if band else "0u"
         needs = re.search(r"needs (\w+)", comments.get(f"BP_FEATURE_{band}_BIT", ""))
-        needed = values[f"BP_FEATURE_{needs.group(1)}_BIT"] if needs else 0
+        needed = f"BP_FEATURE_{needs.group(1)}_BIT" if needs else "0u"
         word = FEATURE_WORDS.get(band, band.lower()) if band else ""
         begin = f"offsetof({table}, {members[0].name})" if band else "8"
         end = behind(table, members[-1].name)
         names = " ".join(member.name for member in members)
-        rows.append(f'    {{"{band or ""}", "{word}", {bit}u, {needed}u, {begin}, {end}, '
+        rows.append(f'    {{"{band or ""}", "{word}", {bit}, {needed}, {begin}, {end}, '
                     f'"{names}"}},')
     return rows
 
@@ -155,7 +155,8 @@ def write_slots(description, slots):
              f"inline constexpr std::array<Band, {len(description['bands'])}> kFeatureBands = {{{{"]
     rows = [row for table in tables for row in band_rows(description, slots, table)
             if '{"",' not in row]
-    text += sorted(rows, key=lambda row: int(re.search(r"(\d+)u,", row).group(1)))
+    values = {c["name"]: c["value"] for c in description["constants"]}
+    text += sorted(rows, key=lambda row: values[re.search(r"BP_FEATURE_\w+_BIT", row).group()])
     text += ["}};", "",
              "/// Up to here a struct of this type is always there: its `Required:` statement.",
              "template <class Struct>", "inline constexpr size_t kRequiredBytes = sizeof(Struct);",

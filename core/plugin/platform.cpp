@@ -14,7 +14,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <mutex>
 #include <system_error>
 #include <utility>
@@ -70,12 +69,12 @@ Status check_library_complete(const std::string& path, uint64_t size_bytes) {
 
 Result<std::vector<std::string>> needed_libraries(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::vector<std::string> names;
+  // A library may have a hundred megabytes: only what is looked at is read.
   const auto read = [&](uint64_t at, auto* out) {
-    if (at > bytes.size() || sizeof(*out) > bytes.size() - at) return false;
-    std::memcpy(out, bytes.data() + at, sizeof(*out));
-    return true;
+    file.clear();
+    file.seekg(static_cast<std::streamoff>(at));
+    return !!file.read(reinterpret_cast<char*>(out), sizeof(*out));
   };
   ElfW(Ehdr) header{};
   if (!read(0, &header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return names;
@@ -100,9 +99,11 @@ Result<std::vector<std::string>> needed_libraries(const std::string& path) {
     if (!has_texts) continue;
     const uint64_t begin = texts - segment.p_vaddr + segment.p_offset;
     for (const uint64_t offset : offsets) {
-      if (begin < bytes.size() && offset < bytes.size() - begin) {
-        names.emplace_back(bytes.c_str() + begin + offset);
-      }
+      constexpr std::streamsize kMostLetters = 256;
+      char name[kMostLetters] = {};
+      file.clear();
+      file.seekg(static_cast<std::streamoff>(begin + offset));
+      if (file.get(name, kMostLetters, '\0')) names.emplace_back(name);
     }
   }
   return names;

@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/hash.hpp"
 #include "core/base/hazard.hpp"
 #include "core/dispatch/dispatcher.hpp"
 #include "core/runtime/tensor.hpp"
@@ -43,11 +44,6 @@ inline ArgKey key_of(const ArgType& type) {
 }
 inline ArgKey key_of(const Tensor* tensor) {
   return {tensor->dtype(), tensor->sizes(), tensor->strides(), tensor->offset_bytes()};
-}
-
-inline uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0xff51afd7ed558ccdu;
-  return hash ^ (hash >> 32);
 }
 
 /// A call as the cache knows it. Input: ArgType or Tensor*.

@@ -6,13 +6,10 @@
 #include <cstring>
 #include <iterator>
 
+#include "core/base/hash.hpp"
+
 namespace bp {
 namespace {
-
-uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0xff51afd7ed558ccdu;
-  return hash ^ (hash >> 32);
-}
 
 uint64_t hash_bytes(uint64_t hash, const HostTensor& tensor) {
   const auto* bytes = static_cast<const unsigned char*>(tensor.data);

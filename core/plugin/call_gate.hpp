@@ -155,7 +155,6 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   void abandon(Slot slot, uint64_t waited_ns);
 
  private:
-  friend class CallGateWaiters;
   struct Waiter;
   static constexpr uint32_t kOneAtATime = 1;
   static constexpr uint32_t kAbandoned = 2;

@@ -13,6 +13,7 @@
 #include "core/runtime/tensor.hpp"
 
 namespace bp {
+
 std::string_view route_name(RouteKind kind) {
   switch (kind) {
     case RouteKind::kView:

@@ -82,17 +82,18 @@ Status SegmentInstance::prepare() {
 }
 
 bool SegmentInstance::is_fixed(PlanValueId id) const {
-  const PlanValue& slot = segment_->values[id];
-  const PlanValue& base = slot.kind == PlanValueKind::kView ? segment_->values[slot.base] : slot;
+  const PlanValue& planned = segment_->values[id];
+  const PlanValue& base =
+      planned.kind == PlanValueKind::kView ? segment_->values[planned.base] : planned;
   return base.kind == PlanValueKind::kArena || base.kind == PlanValueKind::kConstant;
 }
 
 bp_mem SegmentInstance::place_of(PlanValueId id) const {
-  const PlanValue& slot = segment_->values[id];
-  const PlanValueId base_id = slot.kind == PlanValueKind::kView ? slot.base : id;
+  const PlanValue& planned = segment_->values[id];
+  const PlanValueId base_id = planned.kind == PlanValueKind::kView ? planned.base : id;
   const PlanValue& base = segment_->values[base_id];
   const auto view_offset =
-      static_cast<uint64_t>(slot.kind == PlanValueKind::kView ? slot.offset_bytes : 0);
+      static_cast<uint64_t>(planned.kind == PlanValueKind::kView ? planned.offset_bytes : 0);
   if (base.kind == PlanValueKind::kArena) {
     const Storage& arena = *arenas_[index_of(base.device)];
     return {arena.handle(), arena.offset_bytes() + base.arena_offset + view_offset};
@@ -106,8 +107,8 @@ void SegmentInstance::point(PlanValueId id, bp_tensor* argument) const {
   const bp_mem place = place_of(id);
   argument->handle = place.handle;
   argument->offset_bytes = place.offset_bytes;
-  const PlanValue& slot = segment_->values[id];
-  const PlanValueId base_id = slot.kind == PlanValueKind::kView ? slot.base : id;
+  const PlanValue& planned = segment_->values[id];
+  const PlanValueId base_id = planned.kind == PlanValueKind::kView ? planned.base : id;
   const PlanValue& base = segment_->values[base_id];
   if (base.kind == PlanValueKind::kArena) {
     argument->storage_bytes = place_of(base_id).offset_bytes + base.bytes;
@@ -123,11 +124,11 @@ void SegmentInstance::prepare_arguments() {
     for (PlanValueId id : step.args) {
       bp_tensor argument{};
       if (id != kNoPlanValue) {
-        const PlanValue& slot = segment_->values[id];
-        argument.dtype = slot.dtype;
-        argument.rank = static_cast<uint32_t>(slot.sizes.size());
-        argument.sizes = slot.sizes.data();
-        argument.strides = slot.strides.data();
+        const PlanValue& planned = segment_->values[id];
+        argument.dtype = planned.dtype;
+        argument.rank = static_cast<uint32_t>(planned.sizes.size());
+        argument.sizes = planned.sizes.data();
+        argument.strides = planned.strides.data();
         if (is_fixed(id)) {
           point(id, &argument);
         } else {
@@ -141,38 +142,39 @@ void SegmentInstance::prepare_arguments() {
 
 /// Another live-out lies in the same memory.
 bool SegmentInstance::is_shared(const LiveOut& out) const {
-  return std::any_of(
-      segment_->live_outs.begin(), segment_->live_outs.end(), [&](const LiveOut& other) {
-        const PlanValue& slot = segment_->values[other.slot];
-        const PlanValueId base = slot.kind == PlanValueKind::kView ? slot.base : other.slot;
-        return &other != &out && base == out.slot;
-      });
+  return std::any_of(segment_->live_outs.begin(), segment_->live_outs.end(),
+                     [&](const LiveOut& other) {
+                       const PlanValue& planned = segment_->values[other.plan_value];
+                       const PlanValueId base =
+                           planned.kind == PlanValueKind::kView ? planned.base : other.plan_value;
+                       return &other != &out && base == out.plan_value;
+                     });
 }
 
 Status SegmentInstance::use_bound(std::span<const Ref<Tensor>> bound) {
   if (bound.empty()) return {};
   for (const LiveOut& out : segment_->live_outs) {
     const Ref<Tensor>& tensor = bound[out.value];
-    const PlanValue& slot = segment_->values[out.slot];
-    const size_t where = index_of(slot.device);
-    const bool direct = tensor && slot.kind == PlanValueKind::kOwned &&
+    const PlanValue& planned = segment_->values[out.plan_value];
+    const size_t where = index_of(planned.device);
+    const bool direct = tensor && planned.kind == PlanValueKind::kOwned &&
                         out.extents == kNoPlanValue && tensor->device() == devices_[where] &&
-                        tensor->sizes() == slot.sizes && is_plan_aligned(*tensor) &&
+                        tensor->sizes() == planned.sizes && is_plan_aligned(*tensor) &&
                         !is_shared(out);
     if (!direct) continue;
     BP_TRY(tensor->order_before_write(*streams_[where]));
-    owned_[out.slot] = tensor;
+    owned_[out.plan_value] = tensor;
   }
   return {};
 }
 
 Status SegmentInstance::make_owned(MemoryCharge* charge) {
   for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
-    const PlanValue& slot = segment_->values[id];
-    if (slot.kind != PlanValueKind::kOwned || owned_[id]) continue;
-    const size_t where = index_of(slot.device);
-    BP_TRY(charge->add(slot.bytes, "outputs"));
-    BP_TRY_ASSIGN(owned_[id], Tensor::allocate(*devices_[where], slot.dtype, slot.sizes,
+    const PlanValue& planned = segment_->values[id];
+    if (planned.kind != PlanValueKind::kOwned || owned_[id]) continue;
+    const size_t where = index_of(planned.device);
+    BP_TRY(charge->add(planned.bytes, "outputs"));
+    BP_TRY_ASSIGN(owned_[id], Tensor::allocate(*devices_[where], planned.dtype, planned.sizes,
                                                MemoryTag::kIo, *streams_[where]));
   }
   return {};
@@ -180,9 +182,9 @@ Status SegmentInstance::make_owned(MemoryCharge* charge) {
 
 Status SegmentInstance::order_live_ins(std::span<const Ref<Tensor>> values) {
   for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
-    const PlanValue& slot = segment_->values[id];
-    if (slot.kind != PlanValueKind::kLiveIn) continue;
-    owned_[id] = values[slot.live_in];
+    const PlanValue& planned = segment_->values[id];
+    if (planned.kind != PlanValueKind::kLiveIn) continue;
+    owned_[id] = values[planned.live_in];
     BP_TRY(owned_[id]->storage().order_before(*streams_[0], Access::kRead));
   }
   return {};
@@ -212,7 +214,7 @@ Status SegmentInstance::run_steps(const Graph& graph, RunState* state,
   BP_TRY(order_live_ins(*values));
   BP_TRY(use_bound(state->bound));
   BP_TRY(make_owned(&state->charge));
-  for (const Patch& patch : patches_) point(patch.slot, &arguments_[patch.argument]);
+  for (const Patch& patch : patches_) point(patch.plan_value, &arguments_[patch.argument]);
   const RunControl* control = state->control;
   for (size_t i = 0; i < segment_->steps.size(); ++i) {
     if (control != nullptr) [[unlikely]]
@@ -285,11 +287,11 @@ Status SegmentInstance::collect(std::vector<Ref<Tensor>>* values) {
 
 void SegmentInstance::note_uses() {
   for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
-    const PlanValue& slot = segment_->values[id];
-    const size_t where = index_of(slot.device);
+    const PlanValue& planned = segment_->values[id];
+    const size_t where = index_of(planned.device);
     if (!owned_[id]) continue;
-    if (slot.kind == PlanValueKind::kConstant) continue;  // constants carry no marks
-    const bool is_written = slot.kind == PlanValueKind::kOwned;
+    if (planned.kind == PlanValueKind::kConstant) continue;  // constants carry no marks
+    const bool is_written = planned.kind == PlanValueKind::kOwned;
     if (last_seq_[where] != 0) {
       owned_[id]->storage().note_use(*streams_[where], last_seq_[where], is_written);
     }
@@ -324,13 +326,13 @@ Status SegmentInstance::report_faults(std::span<const uint32_t> sources) {
 }
 
 Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out) {
-  const PlanValue& slot = segment_->values[out.slot];
-  const PlanValueId base_id = slot.kind == PlanValueKind::kView ? slot.base : out.slot;
+  const PlanValue& planned = segment_->values[out.plan_value];
+  const PlanValueId base_id = planned.kind == PlanValueKind::kView ? planned.base : out.plan_value;
   const Tensor& base = *owned_[base_id];
   if (out.extents == kNoPlanValue) {
-    if (slot.kind != PlanValueKind::kView) return owned_[base_id];
-    const auto element_bits = static_cast<int64_t>(dtype_bits(slot.dtype));
-    return base.view(slot.sizes, slot.strides, slot.offset_bytes * 8 / element_bits);
+    if (planned.kind != PlanValueKind::kView) return owned_[base_id];
+    const auto element_bits = static_cast<int64_t>(dtype_bits(planned.dtype));
+    return base.view(planned.sizes, planned.strides, planned.offset_bytes * 8 / element_bits);
   }
   std::array<int64_t, BP_MAX_RANK> sizes{};
   bp_mem place = place_of(out.extents);
@@ -339,14 +341,14 @@ Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out) {
   BP_TRY(devices_[where]->copy_out(*streams_[where], sizes.data(), place, sizeof(sizes)));
   // Sizes are the first that the host reads of what these faults concern.
   BP_TRY(report_faults(segment_->values[out.extents].fault_sources));
-  const Dims real(std::span<const int64_t>(sizes).first(slot.sizes.size()));
+  const Dims real(std::span<const int64_t>(sizes).first(planned.sizes.size()));
   for (size_t d = 0; d < real.size(); ++d) {
-    if (real[d] < 0 || real[d] > slot.sizes[d]) {
+    if (real[d] < 0 || real[d] > planned.sizes[d]) {
       return Status(BP_INTERNAL, "a kernel reported sizes " + to_string(real) +
-                                     ", more than the bound " + to_string(slot.sizes));
+                                     ", more than the bound " + to_string(planned.sizes));
     }
   }
-  return base.view(real, slot.strides, 0);
+  return base.view(real, planned.strides, 0);
 }
 
 RunContext::~RunContext() {

@@ -42,19 +42,19 @@ class SegmentInstance : public PluginObjectHolder {
   bool holds_states() const override { return true; }
 
  private:
-  /// A place in arguments_ that takes a slot's memory anew on each run.
+  /// A place in arguments_ that takes a plan value's memory anew on each run.
   struct Patch {
     size_t argument;
-    PlanValueId slot;
+    PlanValueId plan_value;
   };
 
   Status run_steps(const Graph& graph, RunState* state, std::vector<Ref<Tensor>>* values);
   Status use_bound(std::span<const Ref<Tensor>> bound);
   bool is_shared(const LiveOut& out) const;
-  bool is_fixed(PlanValueId slot) const;
-  bp_mem place_of(PlanValueId slot) const;
-  /// Puts a slot's place into a launch argument.
-  void point(PlanValueId slot, bp_tensor* argument) const;
+  bool is_fixed(PlanValueId id) const;
+  bp_mem place_of(PlanValueId id) const;
+  /// Puts a plan value's place into a launch argument.
+  void point(PlanValueId id, bp_tensor* argument) const;
   void prepare_arguments();
   Status make_owned(MemoryCharge* charge);
   Status order_live_ins(std::span<const Ref<Tensor>> values);
@@ -76,7 +76,7 @@ class SegmentInstance : public PluginObjectHolder {
   std::vector<Patch> patches_;
   std::vector<bp_kernel_state*> states_;  // per step; nullptr: none
   MemoryCharge arena_charge_;
-  std::vector<Ref<Tensor>> owned_;  // per slot: live-ins, constants, owned; else nullptr
+  std::vector<Ref<Tensor>> owned_;  // per plan value: live-ins, constants, owned; else nullptr
   std::array<uint64_t, kPlanDeviceCount> last_seq_{};  // 0: no launch yet
   std::vector<uint64_t> fault_seqs_;  // by fault source of the run: its launch; 0: none yet
 };

@@ -66,8 +66,8 @@ Result<uint64_t> assign_arena(std::vector<ArenaItem>* items) {
 }
 
 Status lay_out_arenas(Segment* segment) {
-  const auto base_of = [segment](PlanValueId slot) {
-    return segment->values[slot].kind == PlanValueKind::kView ? segment->values[slot].base : slot;
+  const auto base_of = [segment](PlanValueId id) {
+    return segment->values[id].kind == PlanValueKind::kView ? segment->values[id].base : id;
   };
   for (size_t device_index = 0; device_index < kPlanDeviceCount; ++device_index) {
     std::vector<ArenaItem> items;
@@ -80,12 +80,13 @@ Status lay_out_arenas(Segment* segment) {
       for (PlanValueId arg : touched) {
         if (arg == kNoPlanValue) continue;
         const PlanValueId base = base_of(arg);
-        const PlanValue& slot = segment->values[base];
-        if (slot.kind != PlanValueKind::kArena || static_cast<size_t>(slot.device) != device_index)
+        const PlanValue& planned = segment->values[base];
+        if (planned.kind != PlanValueKind::kArena ||
+            static_cast<size_t>(planned.device) != device_index)
           continue;
         if (item_of[base] < 0) {
           item_of[base] = static_cast<int64_t>(items.size());
-          items.push_back({.bytes = slot.bytes, .first_step = at, .last_step = at, .offset = 0});
+          items.push_back({.bytes = planned.bytes, .first_step = at, .last_step = at, .offset = 0});
         }
         items[static_cast<size_t>(item_of[base])].last_step = at;
       }
@@ -99,9 +100,9 @@ Status lay_out_arenas(Segment* segment) {
       }
     }
     BP_TRY_ASSIGN(segment->arena_bytes[device_index], assign_arena(&items));
-    for (PlanValueId slot = 0; slot < segment->values.size(); ++slot) {
-      if (item_of[slot] < 0) continue;
-      segment->values[slot].arena_offset = items[static_cast<size_t>(item_of[slot])].offset;
+    for (PlanValueId id = 0; id < segment->values.size(); ++id) {
+      if (item_of[id] < 0) continue;
+      segment->values[id].arena_offset = items[static_cast<size_t>(item_of[id])].offset;
     }
     for (const auto& [item, step] : workspaces) step->workspace_offset = items[item].offset;
   }

@@ -26,13 +26,13 @@ inline constexpr PlanValueId kNoPlanValue = UINT32_MAX;
 enum class PlanDevice : uint32_t { kChosen = 0, kHost = 1, kFirstOther = 2 };
 inline constexpr size_t kPlanDeviceCount = 5;
 
-/// Where the memory of a slot comes from.
+/// Where the memory of a plan value comes from.
 enum class PlanValueKind {
   kLiveIn,    // a tensor from outside: graph input, or a value of an earlier segment
   kConstant,  // uploaded once
-  kArena,     // the run context's arena, shared by slots that do not live at the same time
+  kArena,     // the run context's arena, shared by values that do not live at the same time
   kOwned,     // a tensor of its own: graph output, or a value for later segments
-  kView,      // another slot's memory
+  kView,      // another plan value's memory
 };
 
 /// What a data fault of a value may come from: a launch on a queue that may fault, or the contents
@@ -86,7 +86,7 @@ struct NodeRoute {
 /// A value that outlives the segment.
 struct LiveOut {
   ValueId value = kNoValue;
-  PlanValueId slot = kNoPlanValue;
+  PlanValueId plan_value = kNoPlanValue;
   PlanValueId extents = kNoPlanValue;  // set: sizes are an upper bound, the real ones are here
   uint32_t extents_index = 0;
 };

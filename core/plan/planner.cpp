@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The planner. Values of the graph map to slots, one per device they are needed on; nodes of a
-// decomposition are planned in place of the node they came from, through the same functions.
+// The planner. Values of the graph map to plan values, one per device they are needed on; nodes of
+// a decomposition are planned in place of the node they came from, through the same functions.
 #include "core/plan/planner.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace bp {
 namespace {
 
-/// One value's slots, by device.
+/// One value's plan values, by device.
 using PlanValueIds = std::array<PlanValueId, kPlanDeviceCount>;
 constexpr PlanValueIds kNoPlanValues = [] {
   PlanValueIds places{};
@@ -50,7 +50,7 @@ ElementRange element_range(const Dims& sizes, const Dims& strides) {
   return range;
 }
 
-/// A graph being planned and its values' slots: the session's, or a decomposition's.
+/// A graph being planned and its values' plan values: the session's, or a decomposition's.
 struct Scope {
   const Graph& graph;
   std::vector<PlanValueIds> places;
@@ -76,21 +76,20 @@ class Planner {
   Status plan_resolved(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
   Status plan_elsewhere(Scope& scope, const Node& node, PlanDevice where, const Route& refused);
   Status plan_native(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
-  Result<Graph> fold_parts(const Scope& scope, const Node& node, const Graph& parts);
   Status plan_graph(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
   Status plan_view(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
 
-  Result<PlanValueId> slot_of(Scope& scope, ValueId value, PlanDevice where);
-  Result<PlanValueId> copy_slot(PlanValueId from, PlanDevice where);
+  Result<PlanValueId> value_on(Scope& scope, ValueId value, PlanDevice where);
+  Result<PlanValueId> copy_value(PlanValueId from, PlanDevice where);
   Result<PlanValueId> copy_range(PlanValueId from, PlanDevice where);
   Result<PlanValueId> copy_by_kernel(PlanValueId from);
   Result<PlanValueId> make_contiguous(PlanValueId from);
   Result<PlanValueId> copy_constant(ValueId value, PlanValueId from);
   PlanValueId add_copy(PlanValueId from, PlanValueId to);
-  PlanValueId new_value(PlanValue slot);
+  PlanValueId new_value(PlanValue planned);
   PlanValueId new_memory(PlanDevice where, uint32_t dtype, const Dims& sizes);
-  PlanValueId base_of(PlanValueId slot) const;
-  uint64_t alignment_of(const PlanValue& slot) const;
+  PlanValueId base_of(PlanValueId id) const;
+  uint64_t alignment_of(const PlanValue& planned) const;
   Result<std::vector<ArgType>> describe_inputs(Scope& scope, const Node& node, PlanDevice where,
                                                std::vector<PlanValueId>* out_values);
   const HostTensor* host_value(Scope& scope, ValueId value) const;
@@ -109,14 +108,14 @@ class Planner {
 Result<std::shared_ptr<const Segment>> Planner::run() {
   segment_->first = request_.first;
   for (const auto& [value, type] : request_.live_ins) {
-    PlanValue slot;
-    slot.kind = PlanValueKind::kLiveIn;
-    slot.dtype = type.dtype;
-    slot.sizes = type.sizes;
-    slot.strides = type.strides;
-    slot.offset_bytes = static_cast<int64_t>(type.offset_bytes % 256);
-    slot.live_in = value;
-    top_.places[value][0] = new_value(std::move(slot));
+    PlanValue planned;
+    planned.kind = PlanValueKind::kLiveIn;
+    planned.dtype = type.dtype;
+    planned.sizes = type.sizes;
+    planned.strides = type.strides;
+    planned.offset_bytes = static_cast<int64_t>(type.offset_bytes % 256);
+    planned.live_in = value;
+    top_.places[value][0] = new_value(std::move(planned));
   }
   NodeId id = request_.first;
   for (; id < request_.graph.nodes().size(); ++id) {
@@ -221,14 +220,14 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
     const PlanValueIds& places = scope.places[value];
     PlanValueId at = places[index_of(place_near(places, where))];
     if (at == kNoPlanValue) {
-      BP_TRY_ASSIGN(at, slot_of(scope, value, where));
+      BP_TRY_ASSIGN(at, value_on(scope, value, where));
     }
     (*out_values)[i] = at;
-    const PlanValue& slot = segment_->values[at];
-    inputs[i] = {.dtype = slot.dtype,
-                 .sizes = slot.sizes,
-                 .strides = slot.strides,
-                 .offset_bytes = alignment_of(slot),
+    const PlanValue& planned = segment_->values[at];
+    inputs[i] = {.dtype = planned.dtype,
+                 .sizes = planned.sizes,
+                 .strides = planned.strides,
+                 .offset_bytes = alignment_of(planned),
                  .host_data = nullptr};
   }
   return inputs;
@@ -237,7 +236,7 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
 Status Planner::plan_view(Scope& scope, const Node& node, PlanDevice where, const Route& resolved) {
   // A view follows its input: on whichever device that is.
   const PlanDevice at = place_near(scope.places[node.inputs[0]], where);
-  BP_TRY_ASSIGN(PlanValueId input, slot_of(scope, node.inputs[0], at));
+  BP_TRY_ASSIGN(PlanValueId input, value_on(scope, node.inputs[0], at));
   if (resolved.view_of_contiguous) {
     BP_TRY_ASSIGN(input, make_contiguous(input));
   }
@@ -267,7 +266,7 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
       step.args.push_back(kNoPlanValue);
       continue;
     }
-    BP_TRY_ASSIGN(PlanValueId input, slot_of(scope, node.inputs[i], where));
+    BP_TRY_ASSIGN(PlanValueId input, value_on(scope, node.inputs[i], where));
     if (resolved.kernel->contiguous_inputs().contains(i)) {
       BP_TRY_ASSIGN(input, make_contiguous(input));
     }
@@ -291,7 +290,7 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
     if (extents) {
       bounded_[node.outputs[i]] = true;
       extents_of_[node.outputs[i]] = {.value = node.outputs[i],
-                                      .slot = output,
+                                      .plan_value = output,
                                       .extents = step.extents,
                                       .extents_index = static_cast<uint32_t>(i)};
     }
@@ -302,34 +301,11 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
   return {};
 }
 
-// What a decomposition makes of constants alone is made now, and not at each run.
-Result<Graph> Planner::fold_parts(const Scope& scope, const Node& node, const Graph& parts) {
-  Graph graph = parts;
-  bool has_constants = false;
-  for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    const ValueId input = node.inputs[i];
-    if (input == kNoValue || scope.graph.value(input).constant == nullptr) continue;
-    graph.replace_with_constant(graph.inputs()[i], scope.graph.value(input).constant);
-    has_constants = true;
-  }
-  if (!has_constants || !request_.fold) return graph;
-  const auto fold = [this](const Graph& g, const Node& n) -> Result<std::vector<HostTensor>> {
-    uint64_t bytes = 0;
-    for (const ValueId input : n.inputs) {
-      if (input != kNoValue) bytes += g.value(input).constant->bytes;
-    }
-    // Each plan has its own results: with weights they would take more memory than they save work.
-    constexpr uint64_t kMostBytes = 64 << 10;
-    if (bytes > kMostBytes) return Status(BP_UNSUPPORTED, "weights stay as they are");
-    return request_.fold(g, n);
-  };
-  BP_TRY(run_passes(&graph, {.fold = fold}));
-  return graph;
-}
-
 Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
                            const Route& resolved) {
-  BP_TRY_ASSIGN(const Graph graph, fold_parts(scope, node, *resolved.graph));
+  BP_TRY_ASSIGN(const std::shared_ptr<const Graph> parts,
+                fold_parts(scope.graph, node, resolved.graph, request_.fold));
+  const Graph& graph = *parts;
   Scope inner(graph);
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     if (node.inputs[i] != kNoValue) inner.places[graph.inputs()[i]] = scope.places[node.inputs[i]];
@@ -340,7 +316,7 @@ Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
-    BP_TRY(slot_of(inner, graph.outputs()[i], where));
+    BP_TRY(value_on(inner, graph.outputs()[i], where));
     scope.places[node.outputs[i]] = inner.places[graph.outputs()[i]];
   }
   return {};
@@ -371,30 +347,30 @@ Status Planner::plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
   return Status(BP_UNSUPPORTED, words);
 }
 
-Result<PlanValueId> Planner::slot_of(Scope& scope, ValueId value, PlanDevice where) {
+Result<PlanValueId> Planner::value_on(Scope& scope, ValueId value, PlanDevice where) {
   PlanValueIds& places = scope.places[value];
   if (places[index_of(where)] != kNoPlanValue) return places[index_of(where)];
   if (const auto& constant = scope.graph.value(value).constant) {
     BP_TRY_ASSIGN(Ref<Tensor> tensor, request_.constant(constant, device(where)));
-    PlanValue slot;
-    slot.kind = PlanValueKind::kConstant;
-    slot.device = where;
-    slot.dtype = tensor->dtype();
-    slot.sizes = tensor->sizes();
-    slot.strides = tensor->strides();
-    slot.offset_bytes = static_cast<int64_t>(tensor->offset_bytes() % 256);
-    slot.constant = std::move(tensor);
-    return places[index_of(where)] = new_value(std::move(slot));
+    PlanValue planned;
+    planned.kind = PlanValueKind::kConstant;
+    planned.device = where;
+    planned.dtype = tensor->dtype();
+    planned.sizes = tensor->sizes();
+    planned.strides = tensor->strides();
+    planned.offset_bytes = static_cast<int64_t>(tensor->offset_bytes() % 256);
+    planned.constant = std::move(tensor);
+    return places[index_of(where)] = new_value(std::move(planned));
   }
   const PlanValueId elsewhere = places[index_of(place_near(places, where))];
   if (elsewhere == kNoPlanValue) {
     return Status(BP_INTERNAL, "value '" + scope.graph.value(value).name + "' has no memory");
   }
-  BP_TRY_ASSIGN(const PlanValueId copy, copy_slot(elsewhere, where));
+  BP_TRY_ASSIGN(const PlanValueId copy, copy_value(elsewhere, where));
   return scope.places[value][index_of(where)] = copy;
 }
 
-Result<PlanValueId> Planner::copy_slot(PlanValueId from, PlanDevice where) {
+Result<PlanValueId> Planner::copy_value(PlanValueId from, PlanDevice where) {
   const PlanValue source = segment_->values[from];
   if (!is_host_like(device(source.device)) && !is_host_like(device(where))) {
     if (request_.devices[index_of(PlanDevice::kHost)] == nullptr) {
@@ -402,8 +378,8 @@ Result<PlanValueId> Planner::copy_slot(PlanValueId from, PlanDevice where) {
                                         device(source.device).name() + " and " +
                                         device(where).name());
     }
-    BP_TRY_ASSIGN(const PlanValueId through, copy_slot(from, PlanDevice::kHost));
-    return copy_slot(through, where);
+    BP_TRY_ASSIGN(const PlanValueId through, copy_value(from, PlanDevice::kHost));
+    return copy_value(through, where);
   }
   const bool whole =
       source.kind != PlanValueKind::kView && is_contiguous(source.sizes, source.strides);
@@ -490,11 +466,11 @@ Result<PlanValueId> Planner::make_contiguous(PlanValueId from) {
   const bool host_helps = !dense.ok() && dense.status().code() == BP_UNSUPPORTED &&
                           host != nullptr && host != &device(where);
   if (!host_helps) return dense;
-  BP_TRY_ASSIGN(PlanValueId there, copy_slot(from, PlanDevice::kHost));
+  BP_TRY_ASSIGN(PlanValueId there, copy_value(from, PlanDevice::kHost));
   if (segment_->values[there].kind == PlanValueKind::kView) {
     BP_TRY_ASSIGN(there, copy_by_kernel(there));
   }
-  return copy_slot(there, where);
+  return copy_value(there, where);
 }
 
 // What a run answers is its user's, who may write it: constants' memory is for the session alone.
@@ -509,33 +485,33 @@ Result<PlanValueId> Planner::copy_constant(ValueId value, PlanValueId from) {
   const bool on_host = request_.graph.value(value).constant != nullptr &&
                        request_.devices[index_of(PlanDevice::kHost)] != nullptr;
   if (!on_host) return make_contiguous(from);
-  BP_TRY_ASSIGN(const PlanValueId original, slot_of(top_, value, PlanDevice::kHost));
-  return copy_slot(original, where);
+  BP_TRY_ASSIGN(const PlanValueId original, value_on(top_, value, PlanDevice::kHost));
+  return copy_value(original, where);
 }
 
-PlanValueId Planner::new_value(PlanValue slot) {
-  segment_->values.push_back(std::move(slot));
+PlanValueId Planner::new_value(PlanValue planned) {
+  segment_->values.push_back(std::move(planned));
   return static_cast<PlanValueId>(segment_->values.size() - 1);
 }
 
 PlanValueId Planner::new_memory(PlanDevice where, uint32_t dtype, const Dims& sizes) {
-  PlanValue slot;
-  slot.device = where;
-  slot.dtype = dtype;
-  slot.sizes = sizes;
-  slot.strides = contiguous_strides(sizes);
-  slot.bytes = dtype_storage_bytes(dtype, element_count(sizes));
-  return new_value(std::move(slot));
+  PlanValue planned;
+  planned.device = where;
+  planned.dtype = dtype;
+  planned.sizes = sizes;
+  planned.strides = contiguous_strides(sizes);
+  planned.bytes = dtype_storage_bytes(dtype, element_count(sizes));
+  return new_value(std::move(planned));
 }
 
-PlanValueId Planner::base_of(PlanValueId slot) const {
-  return segment_->values[slot].kind == PlanValueKind::kView ? segment_->values[slot].base : slot;
+PlanValueId Planner::base_of(PlanValueId id) const {
+  return segment_->values[id].kind == PlanValueKind::kView ? segment_->values[id].base : id;
 }
 
 // How far element [0, ...] is from a 256-byte boundary: all that kernels' alignment rules need.
-uint64_t Planner::alignment_of(const PlanValue& slot) const {
-  int64_t offset = slot.offset_bytes;
-  if (slot.kind == PlanValueKind::kView) offset += segment_->values[slot.base].offset_bytes;
+uint64_t Planner::alignment_of(const PlanValue& planned) const {
+  int64_t offset = planned.offset_bytes;
+  if (planned.kind == PlanValueKind::kView) offset += segment_->values[planned.base].offset_bytes;
   return static_cast<uint64_t>(offset) % 256;
 }
 
@@ -560,9 +536,10 @@ Status Planner::finish() {
     out.value = value;
     const PlanDevice where =
         last ? place_near(top_.places[value], PlanDevice::kChosen) : PlanDevice::kChosen;
-    BP_TRY_ASSIGN(out.slot, slot_of(top_, value, where));
-    if (answered[value] && segment_->values[base_of(out.slot)].kind == PlanValueKind::kConstant) {
-      BP_TRY_ASSIGN(out.slot, copy_constant(value, out.slot));
+    BP_TRY_ASSIGN(out.plan_value, value_on(top_, value, where));
+    if (answered[value] &&
+        segment_->values[base_of(out.plan_value)].kind == PlanValueKind::kConstant) {
+      BP_TRY_ASSIGN(out.plan_value, copy_constant(value, out.plan_value));
     }
     segment_->live_outs.push_back(out);
   }
@@ -577,7 +554,7 @@ void Planner::own_live_outs() {
     if (base.kind == PlanValueKind::kArena) base.kind = PlanValueKind::kOwned;
   };
   for (const LiveOut& out : segment_->live_outs) {
-    own(out.slot);
+    own(out.plan_value);
     if (out.extents != kNoPlanValue) own(out.extents);
   }
 }

@@ -41,7 +41,8 @@ struct PlanRequest {
 Result<std::shared_ptr<const Segment>> plan_segment(const PlanRequest& request);
 
 /// Assigns arena offsets by lifetime: largest first, each at the lowest place that is free while it
-/// lives. `lifetimes` are [first step, last step] per slot of the arena kind. Used by the planner.
+/// lives. `lifetimes` are [first step, last step] per plan value of the arena kind. Used by the
+/// planner.
 struct ArenaItem {
   uint64_t bytes = 0;
   uint32_t first_step = 0;
@@ -52,8 +53,13 @@ struct ArenaItem {
 /// are multiples of 256, and items that live at once never share one. Errors: OUT_OF_MEMORY for
 /// more than any device has.
 Result<uint64_t> assign_arena(std::vector<ArenaItem>* items);
-/// Gives the arena slots and workspaces of a planned segment their places.
+/// Gives the arena values and workspaces of a planned segment their places.
 Status lay_out_arenas(Segment* segment);
+/// The parts of a decomposed node of `outer`, with what depends on its constant inputs alone worked
+/// out by `fold`; `parts` itself where nothing is. Used by the planner. Errors: as run_passes().
+Result<std::shared_ptr<const Graph>> fold_parts(const Graph& outer, const Node& node,
+                                                const std::shared_ptr<const Graph>& parts,
+                                                const FoldFn& fold);
 /// Fills in all fault sources of a planned segment.
 void trace_faults(const PlanRequest& request, Segment* segment);
 

@@ -16,8 +16,9 @@ namespace {
 
 constexpr size_t kMaxReports = 64;
 
-/// Never destroyed: each is reachable from here, and from plugins.
-constinit std::atomic<HostContext*> g_for_ever{nullptr};
+/// All that were ever lent: never destroyed, reachable from here and from plugins.
+constinit std::mutex g_contexts_mutex;
+constinit HostContext* g_contexts = nullptr;
 constinit thread_local const ReportsForThread* reports_for_thread = nullptr;
 
 }  // namespace
@@ -29,18 +30,22 @@ ReportsForThread::ReportsForThread(std::thread::id thread, const std::atomic<boo
 
 ReportsForThread::~ReportsForThread() { reports_for_thread = nullptr; }
 
-HostContext* HostContext::make_for_ever(std::string plugin_id) {
-  auto* const made = new HostContext(std::move(plugin_id));
-  made->next_for_ever_ = g_for_ever.load();
-  while (!g_for_ever.compare_exchange_weak(made->next_for_ever_, made)) {
+HostContext* HostContext::lend(std::string plugin_id) {
+  const std::lock_guard lock(g_contexts_mutex);
+  for (HostContext* context = g_contexts; context != nullptr; context = context->next_context_) {
+    if (context->plugin_id_ != plugin_id || context->is_kept_) continue;
+    const std::lock_guard context_lock(context->mutex_);
+    if (std::exchange(context->is_given_back_, false)) return context;
   }
+  auto* const made = new HostContext(std::move(plugin_id));
+  made->next_context_ = std::exchange(g_contexts, made);
   return made;
 }
 
-void HostContext::retire() {
+void HostContext::give_back() {
   std::vector<std::pair<std::thread::id, PluginReport>> dropped;
   const std::lock_guard lock(mutex_);
-  is_retired_ = true;
+  is_given_back_ = true;
   reports_.swap(dropped);
 }
 
@@ -64,7 +69,7 @@ void HostContext::on_report(void* host_ctx, const bp_report_info* info) {
     log(BP_LOG_DEBUG, fmt::format("plugin {} reports {}: {}", self->plugin_id_,
                                   status_name(report.status), report.message));
     const std::lock_guard lock(self->mutex_);
-    if (self->is_retired_) return;
+    if (self->is_given_back_) return;
     auto& reports = self->reports_;
     // What breaks an emulated stream is a call that failed on this thread, with words of its own.
     if (report.stream != nullptr) {

@@ -49,10 +49,13 @@ struct PluginReport {
 class HostContext {
  public:
   explicit HostContext(std::string plugin_id) : plugin_id_(std::move(plugin_id)) {}
-  /// One that is never destroyed, since threads of a plugin may report after its shutdown.
-  static HostContext* make_for_ever(std::string plugin_id);
-  /// Forgets the reports that nobody took. What comes later is dropped.
-  void retire();
+  /// One for an instance of a plugin. None is ever destroyed, since threads of a plugin may report
+  /// after its shutdown; the plugin's next instance gets it. Throws bad_alloc.
+  static HostContext* lend(std::string plugin_id);
+  /// Forgets the reports that nobody took, and drops what comes until it is lent again.
+  void give_back();
+  /// A call that did not return may use it as long as the process lives: it is not lent again.
+  void keep_from_others() { is_kept_ = true; }
   static const bp_host_api* api();  // the table for init
 
   /// The newest report of the calling thread, and forgets its older ones: to be called right after
@@ -69,8 +72,9 @@ class HostContext {
 
   const std::string plugin_id_;
   std::mutex mutex_;
-  bool is_retired_ = false;
-  HostContext* next_for_ever_ = nullptr;
+  std::atomic<bool> is_kept_{false};
+  bool is_given_back_ = false;                                     // under mutex_
+  HostContext* next_context_ = nullptr;                            // of all that were ever lent
   std::vector<std::pair<std::thread::id, PluginReport>> reports_;  // oldest first, bounded
 };
 

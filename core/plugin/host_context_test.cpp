@@ -110,6 +110,32 @@ TEST_F(HostContextTest, Report_BadPointersAndShortStructs_AreIgnored) {
   HostContext::api()->log(nullptr, BP_LOG_ERROR, {"x", 1});
 }
 
+TEST_F(HostContextTest, Lend_AfterItCameBack_IsTheSameForThatPluginOnly) {
+  HostContext* const first = HostContext::lend("lent");
+  HostContext* const second = HostContext::lend("lent");
+  EXPECT_NE(first, second) << "two instances at once";
+  first->give_back();
+  EXPECT_NE(HostContext::lend("another"), first);
+  EXPECT_EQ(HostContext::lend("lent"), first) << "a program that loads for ever does not grow";
+  second->keep_from_others();
+  second->give_back();
+  EXPECT_NE(HostContext::lend("lent"), second) << "a call that never returned may still use it";
+}
+
+TEST_F(HostContextTest, Report_AfterItCameBack_IsDroppedAndNeverToldToTheNext) {
+  HostContext* const context = HostContext::lend("late");
+  const bp_report_info early = report_of(BP_INTERNAL, "nobody took this");
+  HostContext::api()->report(context, &early);
+  context->give_back();
+  const bp_report_info late = report_of(BP_INTERNAL, "of a thread that did not end");
+  HostContext::api()->report(context, &late);
+  ASSERT_EQ(HostContext::lend("late"), context);
+  EXPECT_FALSE(context->take_report().has_value());
+  HostContext::api()->report(context, &late);
+  EXPECT_TRUE(context->take_report().has_value()) << "now it is an instance's again";
+  context->give_back();
+}
+
 TEST_F(HostContextTest, Log_Line_CarriesThePluginsId) {
   LogCapture log;
   HostContext::api()->log(&host_, BP_LOG_WARNING, {"getting\nwarm", 12});

@@ -58,6 +58,7 @@ Status run_with_deadline(const LoadedPlugin::Parts& parts, Status (*body)(Foreig
     const bool ready = result.wait_for(parts.call_timeout) == std::future_status::ready;
     if (!ready && !call->settled.exchange(true)) {
       thread.detach();
+      parts.host->keep_from_others();
       return fail(BP_TIMEOUT, "{} did not return within {} ms and was abandoned", name,
                   parts.call_timeout.count());
     }
@@ -74,7 +75,7 @@ Status run_with_deadline(const LoadedPlugin::Parts& parts, Status (*body)(Foreig
 
 Status start_instance(Attempt* attempt) {
   LoadedPlugin::Parts& parts = attempt->parts;
-  parts.host = HostContext::make_for_ever(parts.manifest.id);
+  parts.host = HostContext::lend(parts.manifest.id);
   parts.gate = std::make_shared<CallGate>("plugin " + parts.manifest.id);
   parts.gate->report_to(HostContext::api(), parts.host);
   parts.gate->set_timeout(parts.call_timeout);
@@ -100,18 +101,19 @@ Status count_devices(Attempt* attempt) {
 }
 
 LoadedPlugin::~LoadedPlugin() {
-  if (parts_.instance == nullptr || forked()) return;
+  if (parts_.host == nullptr || parts_.gate == nullptr || forked()) return;
   // A call that was abandoned may still be inside, and uses what shutdown would end.
   if (parts_.gate->is_occupied()) return;
   bp_instance* left = parts_.instance;
   [[maybe_unused]] const Status logged = contain([&] {
+    if (left == nullptr) return;
     const Status status = run_with_deadline(parts_, shutdown, "shutdown", &left);
     if (!status.ok()) log(BP_LOG_WARNING, "plugin " + id() + ": " + status.to_string());
   });
   // Without memory or a thread for the deadline it is ended without one.
   const auto shut_down_here = [&] { return parts_.tables.root.shutdown(left); };
   if (left != nullptr) parts_.gate->call(Slot::kShutdown, shut_down_here);
-  parts_.host->retire();
+  parts_.host->give_back();
 }
 
 }  // namespace bp

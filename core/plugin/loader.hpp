@@ -82,7 +82,7 @@ class LoadedPlugin {
     Manifest manifest;
     std::string path;
     PluginTables tables;
-    HostContext* host = nullptr;     // lives for ever
+    HostContext* host = nullptr;     // never destroyed; given back with the plugin
     std::shared_ptr<CallGate> gate;  // of the instance
     bp_instance* instance = nullptr;
     uint32_t abi_semantics = 0;

@@ -265,7 +265,7 @@ TEST(OptionalMembers, DeviceProps_NoneFilled_AreAPlainQueuedDevice) {
   static int device_object = 0;
   LoadedPlugin::Parts parts;
   parts.manifest.id = "sample";
-  parts.host = HostContext::make_for_ever("sample");
+  parts.host = HostContext::lend("sample");
   parts.call_timeout = std::chrono::seconds(30);
   parts.device_count = 1;
   parts.tables.device.device_open = [](bp_instance*, const bp_open_args*, bp_device** out_device) {

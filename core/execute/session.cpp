@@ -245,13 +245,11 @@ Status Session::plan_ahead() {
   BP_TRY_ASSIGN(std::unique_ptr<RunContext> context, make_context());
   auto segment = contain([&] { return segment_for({0, values, {}}, *context); });
   BP_TRY(segment);
-  {
-    const std::lock_guard lock(newest_run_mutex_);
-    newest_run_ = {*segment};
-  }
-  const std::lock_guard lock(contexts_mutex_);
-  idle_contexts_.push_back(std::move(context));
-  ++contexts_made_;
+  // Weights that did not arrive are the session's failure, not that of a run to come. The context
+  // goes: a session that nobody runs keeps no stream that could fail.
+  BP_TRY(context->sync());
+  const std::lock_guard lock(newest_run_mutex_);
+  newest_run_ = {*segment};
   return {};
 }
 

@@ -75,8 +75,8 @@ Status run_with_deadline(const LoadedPlugin::Parts& parts, Status (*body)(Foreig
 
 Status start_instance(Attempt* attempt) {
   LoadedPlugin::Parts& parts = attempt->parts;
-  parts.host = HostContext::lend(parts.manifest.id);
   parts.gate = std::make_shared<CallGate>("plugin " + parts.manifest.id);
+  parts.host = HostContext::lend(parts.manifest.id);
   parts.gate->report_to(HostContext::api(), parts.host);
   parts.gate->set_timeout(parts.call_timeout);
   return run_with_deadline(parts, init, "init", &parts.instance);
@@ -101,7 +101,7 @@ Status count_devices(Attempt* attempt) {
 }
 
 LoadedPlugin::~LoadedPlugin() {
-  if (parts_.host == nullptr || parts_.gate == nullptr || forked()) return;
+  if (parts_.host == nullptr || forked()) return;
   // A call that was abandoned may still be inside, and uses what shutdown would end.
   if (parts_.gate->is_occupied()) return;
   bp_instance* left = parts_.instance;

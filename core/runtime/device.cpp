@@ -91,11 +91,14 @@ Result<std::unique_ptr<Stream>> Device::own_stream(bp_stream* handle, StreamOrig
 Result<Stream*> Device::acquire_stream() {
   BP_TRY(check_open());
   std::unique_lock lock(streams_mutex_);
-  if (!idle_streams_.empty()) {
+  while (!idle_streams_.empty()) {
     Stream* stream = idle_streams_.back();
     idle_streams_.pop_back();
-    stream->begin_lease();
-    return stream;
+    if (stream->is_healthy()) {
+      stream->begin_lease();
+      return stream;
+    }
+    broken_streams_.push_back(stream);
   }
   if (!broken_streams_.empty()) {
     Stream* stream = broken_streams_.back();
@@ -108,6 +111,8 @@ Result<Stream*> Device::acquire_stream() {
     lock.lock();
     broken_streams_.push_back(stream);
   }
+  idle_streams_.reserve(streams_.size() + 1);  // all may be given back
+  broken_streams_.reserve(streams_.size() + 1);
   BP_TRY_ASSIGN(std::unique_ptr<Stream> stream, make_stream());
   streams_.push_back(std::move(stream));
   return streams_.back().get();
@@ -187,9 +192,11 @@ std::vector<Mark> Device::work_so_far() {
   return marks;
 }
 
-bool Device::is_broken(const Stream* stream) {
+bool Device::is_given_back(const Stream* stream) {
   std::lock_guard lock(streams_mutex_);
-  return std::find(broken_streams_.begin(), broken_streams_.end(), stream) != broken_streams_.end();
+  return std::count(idle_streams_.begin(), idle_streams_.end(), stream) +
+             std::count(broken_streams_.begin(), broken_streams_.end(), stream) >
+         0;
 }
 
 Status Device::quiesce() {
@@ -206,9 +213,12 @@ Status Device::quiesce() {
 Status Device::sync() {
   Status first;
   for (Stream* stream : all_streams()) {
-    const Status status = stream->sync_and_claim();
-    // Who gave a broken stream back was told; nobody else could reset it.
-    if (first.ok() && !status.ok() && !is_broken(stream)) first = status;
+    Status status = stream->sync();
+    // The failure of a stream without a user is nobody's: who gave it back was told, and whoever
+    // gets it next gets it reset.
+    if (!status.ok() && is_given_back(stream)) continue;
+    if (status.ok()) status = stream->claim_fault(0, UINT64_MAX);
+    if (first.ok()) first = status;
   }
   deferred_free_.release_done(*allocator_);
   return first;

@@ -159,7 +159,7 @@ class Device : public Counted<Device> {
 
   Status explain_state() const;
   std::vector<Stream*> all_streams();
-  bool is_broken(const Stream* stream);
+  bool is_given_back(const Stream* stream);
   Status copy_after(Stream& stream, const bp_copy_args& args);
   Result<std::unique_ptr<Stream>> make_stream();
   Result<std::unique_ptr<Stream>> own_stream(bp_stream* handle, StreamOrigin origin);
@@ -183,7 +183,7 @@ class Device : public Counted<Device> {
   std::mutex streams_mutex_;
   std::vector<std::unique_ptr<Stream>> streams_;  // all ever made
   std::vector<Stream*> idle_streams_;
-  std::vector<Stream*> broken_streams_;  // given back; their reset failed and is tried again
+  std::vector<Stream*> broken_streams_;  // given back; they are reset before they are used again
   std::vector<Stream*> ended_streams_;   // wrapped ones, for the next queue
   Stream* default_stream_ = nullptr;
   std::vector<bp_event*> idle_events_;

@@ -71,6 +71,11 @@ class Stream {
 
   /// POISONED with the first failure, once one has come to light; else OK. Under mutex().
   Status check_healthy() const;
+  /// No failure has come to light since the last reset. Not under mutex().
+  bool is_healthy() {
+    std::lock_guard lock(mutex_);
+    return first_failure_.ok();
+  }
   /// Takes the memory of the fault words at the first call. Errors: OUT_OF_MEMORY; POISONED. Not
   /// under mutex(): where memory is short, the allocator waits for every stream.
   Status prepare_faults() {

@@ -26,8 +26,6 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-constexpr uid_t kNobody = 65534;
-
 struct BadMode {
   mode_t mode;
   gid_t group;        // needs root if it is not ours

@@ -101,7 +101,7 @@ Status count_devices(Attempt* attempt) {
 }
 
 LoadedPlugin::~LoadedPlugin() {
-  if (parts_.host == nullptr || forked()) return;
+  if (parts_.host == nullptr || parts_.gate == nullptr || forked()) return;
   // A call that was abandoned may still be inside, and uses what shutdown would end.
   if (parts_.gate->is_occupied()) return;
   bp_instance* left = parts_.instance;

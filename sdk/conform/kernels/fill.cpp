@@ -28,7 +28,7 @@ uint64_t hash(uint64_t seed, uint64_t place) {
 
 /// A whole number of the dtype's range, at most `limit` away from 0.
 int64_t whole(uint32_t dtype, int64_t limit, uint64_t random) {
-  const bool is_float = ops::is_float_dtype(dtype);
+  const bool is_float = is_float_dtype(dtype);
   if (!is_float && dtype_bits(dtype) == 8) limit = std::min<int64_t>(limit, 127);
   if (!is_float && !ops::is_signed_dtype(dtype)) {
     return static_cast<int64_t>(random % static_cast<uint64_t>(limit + 1));
@@ -39,7 +39,7 @@ int64_t whole(uint32_t dtype, int64_t limit, uint64_t random) {
 /// The largest whole number whose sum (or product) with another is exact.
 int64_t exact_limit(uint32_t dtype, bool product) {
   constexpr int64_t kMost = 1000;
-  if (!ops::is_float_dtype(dtype)) return kMost;
+  if (!is_float_dtype(dtype)) return kMost;
   const int digits = float_digits(dtype);
   const double limit =
       product ? std::floor(std::sqrt(std::ldexp(1.0, digits))) : std::ldexp(1.0, digits - 1) - 1;
@@ -159,7 +159,7 @@ double float_min_normal(uint32_t dtype) {
 
 OracleTensor make_values(uint32_t dtype, const Dims& sizes, const Fill& fill, uint32_t seed) {
   const auto count = static_cast<size_t>(element_count({sizes.data(), sizes.size()}));
-  if (ops::is_float_dtype(dtype)) {
+  if (is_float_dtype(dtype)) {
     std::vector<double> values(count);
     for (size_t i = 0; i < count; ++i) {
       values[i] = float_value(dtype, fill, i, hash(seed, i), hash(seed + kPairs, i / 2));

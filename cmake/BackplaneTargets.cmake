@@ -36,6 +36,7 @@ function(bp_add_library name)
     target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
     target_link_libraries(${name} PUBLIC ${arg_DEPS}
                           PRIVATE backplane_flags backplane_no_global_constructors
+                                  backplane_fixed_thread_locals
                                   ${arg_PRIVATE_DEPS})
     bp_use_pch(${name} product)
     bp_use_unity(${name})

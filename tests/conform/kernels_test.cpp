@@ -79,6 +79,23 @@ TEST(KernelTrials_List, HasEveryOperatorAndEachIdOnce) {
   }
 }
 
+/// Three passes: whole numbers, full mantissas, and what is no number. Where nothing is computed
+/// from floats the second says it all, since their bits are compared.
+TEST(KernelTrials_List, OperatorsThatComputeFloats_HaveAllThreePasses) {
+  std::set<std::string_view> computing;
+  std::set<std::string_view> special;
+  for (const Trial& trial : all_trials()) {
+    if (trial.dtypes.name() != "f32") continue;
+    const Nearness nearness = trial.recipe->nearness;
+    if (nearness == Nearness::kSums || nearness == Nearness::kSoftmax) {
+      computing.insert(trial.schema->name);
+    }
+    if (trial.pass == Pass::kSpecial) special.insert(trial.schema->name);
+  }
+  EXPECT_GE(computing.size(), 6u);
+  for (const std::string_view name : computing) EXPECT_TRUE(special.contains(name)) << name;
+}
+
 TEST(KernelTrials_Values, AreTheSameEachTime) {
   const Dims sizes{3, 5};
   for (const uint32_t dtype : {BP_DTYPE_F32, BP_DTYPE_I8}) {
@@ -206,6 +223,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"add_drops_the_last", "L3.add.f32.matrix", "element [1, 2, 34]"},
         Wrong{"mul_adds_one", "L3.mul.f32.matrix", "are wrong"},
         Wrong{"matmul_shortens", "L3.matmul.f32.precision", "are wrong"},
+        Wrong{"matmul_clamps", "L3.matmul.f32.special", "expected inf"},
         Wrong{"matmul_refuses", "L3.list.each_dtype_is_taken", "takes two matrices"}),
     [](const auto& fault) {
       const std::string id = fault.param[1];

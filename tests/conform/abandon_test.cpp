@@ -32,7 +32,7 @@ Result<DeviceRows> run(const std::string& fake, const std::vector<std::string>& 
   how.deadline_s = kDeadline;
   how.emulated = false;
   how.filters = filters;
-  const CaseList list = all_cases();
+  static const CaseList list = all_cases();  // rows point into it
   return run_cases(list.cases(), *target, how);
 }
 

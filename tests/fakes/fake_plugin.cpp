@@ -13,6 +13,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -104,6 +105,17 @@ void hang(const std::string& signal_file) {
   }
 }
 
+// As of a driver that waits at the end of the process until it was closed.
+std::atomic<bp_instance*> awaited_at_exit{nullptr};
+
+void wait_at_exit() {
+  for (int i = 0; i < 6000; ++i) {
+    const bp_instance* const instance = awaited_at_exit;
+    if (instance == nullptr || instance->open_devices == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 // For FAKE_SINGLE_INSTANCE, as of a driver that a process may open once.
 [[maybe_unused]] std::atomic<bool> instance_lives{false};
 
@@ -131,6 +143,10 @@ bp_status root_init(const bp_host_api* api, void* host_ctx, const bp_config* con
     return instance->host.fail(BP_BUSY, "one instance lives already");
   }
 #endif
+  if (fault == "exit_waits") {
+    awaited_at_exit = instance.get();
+    std::atexit(wait_at_exit);
+  }
   *out_instance = instance.release();
   return BP_OK;
 }
@@ -139,6 +155,7 @@ bp_status root_shutdown(bp_instance* instance) {
   if (instance == nullptr) return BP_INVALID_ARGUMENT;
   const std::unique_ptr<bp_instance> owner(instance);
   instance_lives = false;
+  awaited_at_exit = nullptr;
   if (owner->fault == "shutdown_hangs") hang(owner->signal_file);
   if (!owner->signal_file.empty()) std::ofstream(owner->signal_file + ".down") << "down\n";
   if (owner->open_devices == 0) return BP_OK;
@@ -415,10 +432,9 @@ constexpr bp_kernel kSub = make_kernel("sub_dense", "sub", launch_sub, kDenseRul
 namespace {
 
 #if defined(FAKE_ODD_KERNELS)
-constexpr const bp_kernel* kKernels[] = {&kRelu,   &kAdd,     &kSub,       &kIdentity,
-                                         &kExp,    &kNonZero, &kPickyRelu, &kPickySqrt,
-                                         &kHugest, &kHuge,    &kLarge,     &kLaterSub,
-                                         &kAlternate};
+constexpr const bp_kernel* kKernels[] = {&kRelu,    &kAdd,       &kSub,       &kIdentity, &kExp,
+                                         &kNonZero, &kPickyRelu, &kPickySqrt, &kHugest,   &kHuge,
+                                         &kLarge,   &kLaterSub,  &kAlternate};
 #elif defined(FAKE_WRONG_KERNELS)
 constexpr const bp_kernel* kKernels[] = {&kWrongRelu, &kWrongAdd, &kWrongMul, &kWrongMatmul};
 #elif defined(FAKE_SOUND)

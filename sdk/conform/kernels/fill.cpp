@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <optional>
 
 #include "core/base/dtype.hpp"
 
@@ -16,7 +18,8 @@ namespace {
 constexpr size_t kSpecialCount = 12;
 constexpr int64_t kTermLimit = 30;
 constexpr uint32_t kPairs = 1000;  // seeds of their signs
-constexpr size_t kNanPlace = 5;
+constexpr size_t kFirstLane = 5;   // where the first special value stands, and from one to the next
+constexpr size_t kLaneStep = 20;
 constexpr int64_t kBadIndexEvery = 7;
 
 uint64_t hash(uint64_t seed, uint64_t place) {
@@ -68,6 +71,17 @@ std::array<double, kSpecialCount> specials(uint32_t dtype) {
           -largest};
 }
 
+/// NaN, both infinities and the largest, each in its own place; nullopt: a place of none.
+std::optional<double> lane_value(uint32_t dtype, uint64_t place) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double values[] = {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity,
+                           float_max(dtype)};
+  const uint64_t lane = (place - kFirstLane) / kLaneStep;
+  if (place < kFirstLane || (place - kFirstLane) % kLaneStep != 0) return std::nullopt;
+  if (lane >= std::size(values)) return std::nullopt;
+  return values[lane];
+}
+
 double float_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t random,
                    uint64_t pair) {
   // One of each pair is negative: by chance there could be too many, and relu would prove nothing.
@@ -77,8 +91,8 @@ double float_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t ra
       return static_cast<double>(whole(dtype, exact_limit(dtype, false), random));
     case FillKind::kProduct:
       return static_cast<double>(whole(dtype, exact_limit(dtype, true), random));
-    case FillKind::kNanLane:
-      if (place == kNanPlace) return std::numeric_limits<double>::quiet_NaN();
+    case FillKind::kSpecialLane:
+      if (const auto value = lane_value(dtype, place)) return *value;
       [[fallthrough]];
     case FillKind::kTerm:
       return static_cast<double>(whole(dtype, kTermLimit, random));

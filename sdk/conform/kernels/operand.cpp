@@ -56,7 +56,7 @@ Extent extent_of(const Dims& sizes, const Dims& strides) {
 
 /// As many bytes of what lies round elements of this dtype, in step with the elements.
 Bytes border_content(uint32_t dtype, Border border, uint64_t count) {
-  if (border != Border::kFinite || !ops::is_float_dtype(dtype)) {
+  if (border != Border::kFinite || !is_float_dtype(dtype)) {
     return Bytes(count, border == Border::kFinite ? kWhole : kNan);
   }
   const double large[] = {std::min(std::ldexp(1.0, kLargeExponent), float_max(dtype))};

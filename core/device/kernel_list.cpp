@@ -141,7 +141,9 @@ Result<KernelList> list_kernels(const LoadedPlugin& plugin, const DeviceTable& d
   bp_kernel_list list{};
   list.struct_size = sizeof(list);
   const bp_status code = device.kernel_list(&list);
-  BP_TRY(plugin.host().to_status(code, device.gate->call_name(Slot::kKernelList)));
+  if (code != BP_OK) {
+    return plugin.host().to_status(code, device.gate->call_name(Slot::kKernelList));
+  }
   return validate_kernels(plugin.id(), list);
 }
 

@@ -117,12 +117,12 @@ Result<DeviceTable> open_device(const LoadedPlugin& plugin, uint32_t index,
   table.gate->belongs_to(plugin.gate());
   const bp_status code =
       call_open(plugin, index, std::make_unique<OwnedOptions>(std::move(settings)), &table);
-  BP_TRY(host.to_status(code, table.gate->call_name(Slot::kDeviceOpen)));
+  if (code != BP_OK) return host.to_status(code, table.gate->call_name(Slot::kDeviceOpen));
   table.props.struct_size = sizeof(table.props);
   // Out of memory for words, too, the device is closed again.
   const Status status = contain([&]() -> Status {
     const bp_status answer = table.device_props(&table.props);
-    BP_TRY(host.to_status(answer, table.gate->call_name(Slot::kDeviceProps)));
+    if (answer != BP_OK) return host.to_status(answer, table.gate->call_name(Slot::kDeviceProps));
     BP_TRY(check_props(plugin.tables(), &table.props).with_prefix(name));
     clean_texts(&table);
     return {};

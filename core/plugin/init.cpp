@@ -55,6 +55,7 @@ Status start_instance(Attempt* attempt) {
   const bp_status code = gate.make(Slot::kInit, &call.instance, init, defect, [] {});
   if (gate.is_abandoned()) static_cast<void>(options.release());  // the late call's
   parts.instance = call.instance;
+  if (code == BP_OK) return {};
   return parts.host->to_status(code, gate.call_name(Slot::kInit));
 }
 
@@ -63,10 +64,10 @@ Status count_devices(Attempt* attempt) {
   LoadedPlugin::Parts& parts = attempt->parts;
   CountCall call{parts.tables.device.device_count, parts.instance, 0};
   const bp_status code = parts.gate->control(Slot::kDeviceCount, &call);
-  const std::string what = parts.gate->call_name(Slot::kDeviceCount);
-  BP_TRY(parts.host->to_status(code, what));
   parts.device_count = call.count;
-  if (parts.device_count <= kMaxCount) return {};
+  if (code == BP_OK && parts.device_count <= kMaxCount) return {};
+  const std::string what = parts.gate->call_name(Slot::kDeviceCount);
+  if (code != BP_OK) return parts.host->to_status(code, what);
   return fail(BP_INTERNAL, "{}: expected at most {}, found {}", what, kMaxCount,
               parts.device_count);
 }
@@ -80,8 +81,9 @@ LoadedPlugin::~LoadedPlugin() {
     const bp_status code = parts_.gate->control(Slot::kShutdown, &call);
     if (parts_.gate->is_abandoned()) return;  // which was told
     [[maybe_unused]] const Status logged = contain([&] {
-      const Status status = parts_.host->to_status(code, parts_.gate->call_name(Slot::kShutdown));
-      if (!status.ok()) log(BP_LOG_WARNING, status.to_string());
+      if (code == BP_OK) return;
+      const std::string what = parts_.gate->call_name(Slot::kShutdown);
+      log(BP_LOG_WARNING, parts_.host->to_status(code, what).to_string());
     });
   }
   parts_.host->give_back();

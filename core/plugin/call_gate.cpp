@@ -54,6 +54,7 @@ struct CallGate::Waiter {
       const CallBody made = body;
       lock.unlock();
       make_call();
+      if (forked()) return;  // the plugin forked: this thread is all of the child
       lock.lock();
       body.make = nullptr;
       is_done = true;

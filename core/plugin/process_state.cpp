@@ -37,8 +37,8 @@ class SignalHandlers {
       handler.is_known = sigaction(number, nullptr, &handler.action) == 0;
     }
   }
-  /// Answers which had changed.
-  std::bitset<NSIG> put_back() const {
+  /// Answers which had changed, and whether one of those had a handler before.
+  std::bitset<NSIG> put_back(bool* out_were_set) const {
     std::bitset<NSIG> changed;
     for (int number = 1; number < NSIG; ++number) {
       const Handler& before = handlers_[static_cast<size_t>(number)];
@@ -48,6 +48,7 @@ class SignalHandlers {
       if (before.action.sa_handler == now.sa_handler) continue;
       sigaction(number, &before.action, nullptr);
       changed.set(static_cast<size_t>(number));
+      *out_were_set = *out_were_set || before.action.sa_handler != SIG_DFL;
     }
     return changed;
   }
@@ -78,7 +79,11 @@ struct Changes {
   bool locale = false;
   bool new_file_mask = false;
   std::bitset<NSIG> signals;
+  bool handlers_were_set = false;  // some of them
 
+  bool concern_the_application() const {
+    return folder_is_gone || locale || new_file_mask || handlers_were_set;
+  }
   /// What an application is to hear of; empty: nothing.
   std::string words() const {
     std::string told;
@@ -116,7 +121,7 @@ class ProcessState {
     if (changes.locale) std::setlocale(LC_ALL, locale_.c_str());
     changes.new_file_mask = new_file_mask_ && new_file_mask_now() != new_file_mask_;
     if (changes.new_file_mask) umask(*new_file_mask_);
-    changes.signals = signals_.put_back();
+    changes.signals = signals_.put_back(&changes.handlers_were_set);
     return changes;
   }
 
@@ -179,7 +184,10 @@ KeepProcessState::~KeepProcessState() {
   }
   [[maybe_unused]] const Status logged = contain([&] {
     const std::string told = changes.words();
-    if (!told.empty()) log(BP_LOG_WARNING, "plugins changed " + told + "; that is put back");
+    // Drivers handle signals that nobody handled as a matter of course; nothing of the
+    // application's was lost by that.
+    const uint32_t level = changes.concern_the_application() ? BP_LOG_WARNING : BP_LOG_INFO;
+    if (!told.empty()) log(level, "plugins changed " + told + "; that is put back");
   });
 }
 

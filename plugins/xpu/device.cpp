@@ -7,7 +7,6 @@
 #include <mutex>
 
 #include "options.hpp"
-#include "signal_handlers.hpp"
 
 namespace bp::xpu {
 namespace {
@@ -250,7 +249,6 @@ bp_status device_open(bp_instance* instance, const bp_open_args* args, bp_device
     }
     check_flags(wanted.flags, 0, "bp_open_args");
     check_options(&wanted, {"profiling"});
-    const KeepSignalHandlers handlers;
     *out_device = new bp_device(*instance, devices[wanted.index],
                                 sdk::option_bool(&wanted, "profiling", true));
   });

@@ -4,7 +4,6 @@
 // device, memory and transfer, tracker and stream, kernels/. The entry below only names tables; the
 // OpenCL library is opened by init.
 #include "device.hpp"
-#include "signal_handlers.hpp"
 #include "stream.hpp"
 
 namespace {
@@ -15,7 +14,6 @@ bp_status init(const bp_host_api* host, void* host_ctx, const bp_config* config,
   *out_instance = nullptr;
   const bp::sdk::Host services(host, host_ctx);
   return bp::sdk::guard(services, [&] {
-    const bp::xpu::KeepSignalHandlers handlers;
     *out_instance = new bp_instance(services, bp::sdk::read_args(config));
     return BP_OK;
   });

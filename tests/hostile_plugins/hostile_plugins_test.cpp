@@ -220,12 +220,12 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"device_count", "print", ""}, Row{"device_open", "print", ""},
         Row{"device_open", "chdir", ""}, Row{"device_props", "print", ""},
         Row{"constructor", "handlers",
-            "log: plugins changed the handlers of signals INT, SEGV; that is put back"},
-        Row{"root_init", "handlers", "log: plugins changed the handlers of signals INT, SEGV"},
-        Row{"device_open", "handlers", "log: plugins changed the handlers of signals INT, SEGV"},
-        Row{"constructor", "locale", "log: plugins changed the locale; that is put back"},
+            "log: plugins changed the handlers of signals .*SEGV.*; that is put back"},
+        Row{"root_init", "handlers", "log: plugins changed the handlers of signals .*SEGV"},
+        Row{"device_open", "handlers", "log: plugins changed the handlers of signals .*SEGV"},
+        Row{"constructor", "locale", "log: plugins changed the locale; .*that is put back"},
         Row{"device_open", "locale", "log: plugins changed the locale"},
-        Row{"root_init", "umask", "log: plugins changed the mask of new files .umask.; that"},
+        Row{"root_init", "umask", "log: plugins changed the mask of new files .umask.; .*that"},
         Row{"launch_relu", "flush",
             "told: INTERNAL: relu: hostile:0: launch of kernel relu_plain .operator relu. failed: "
             "changed how its thread calculates .rounding, traps or tiny numbers.; it is as before "

@@ -220,13 +220,15 @@ bp_status CallGate::run_copy(Slot slot, void* call, const CallBody& body, uint64
 }
 
 bp_status CallGate::finish(Slot slot, Waiter* waiter) {
-  for (const LogScope::Line& line : std::exchange(waiter->lines, {})) log(line.level, line.text);
   const Status thrown_by_call = std::exchange(waiter->thrown, {});
-  if (!thrown_by_call.ok()) {
+  // Without memory for words the status still tells, and the helper is given back.
+  [[maybe_unused]] const Status told = contain([&] {
+    for (const LogScope::Line& line : std::exchange(waiter->lines, {})) log(line.level, line.text);
+    if (thrown_by_call.ok()) return;
     tell(BP_INTERNAL,
          fmt::format("{} threw: {}", call_name(slot), foreign_text(thrown_by_call.message())));
-    return BP_INTERNAL;
-  }
+  });
+  if (!thrown_by_call.ok()) return BP_INTERNAL;
   const auto answer = [&] { return waiter->status; };
   return guarded(slot, answer, nullptr);
 }

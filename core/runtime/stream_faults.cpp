@@ -80,7 +80,8 @@ Status Stream::read_fault_words(size_t first, std::span<bp_fault_word> out_words
   args.bytes = out_words.size_bytes();
   const DeviceTable& table = device_.table();
   const bp_status code = table.mem_copy(args);
-  return code == BP_OK ? Status() : device_.failure(code, "reading the fault words");
+  return code == BP_OK ? Status()
+                       : device_.failure(code, Slot::kMemCopy, nullptr, "of fault words");
 }
 
 Status Stream::clear_fault_word(size_t word) {
@@ -93,7 +94,8 @@ Status Stream::clear_fault_word(size_t word) {
   args.bytes = sizeof(zero);
   const DeviceTable& table = device_.table();
   const bp_status code = table.mem_copy(args);
-  return code == BP_OK ? Status() : device_.failure(code, "clearing a fault word");
+  return code == BP_OK ? Status()
+                       : device_.failure(code, Slot::kMemCopy, nullptr, "to a fault word");
 }
 
 Status Stream::describe(const bp_fault_word& word, uint64_t seq) {

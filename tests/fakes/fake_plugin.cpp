@@ -221,9 +221,6 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
 #if defined(FAKE_QUEUES)
   props.features |= BP_FEATURE_ASYNC_BIT | BP_FEATURE_NATIVE_BIT;
 #endif
-#if defined(FAKE_HOSTILE)
-  if (hostile::action_at("device") == "concurrent") props.flags |= BP_DEVICE_CONCURRENT_BIT;
-#endif
   props.execution = device->is_inline ? BP_EXECUTION_INLINE : BP_EXECUTION_QUEUED;
   props.compute_unit_count = 1;
   props.memory_bytes = device->memory_bytes;
@@ -231,6 +228,12 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
   props.name = bp::sdk::str("fake accelerator");
   props.vendor = bp::sdk::str("nobody");
   props.driver = bp::sdk::str("fake 1.0");
+#if defined(FAKE_HOSTILE)
+  if (hostile::action_at("device") == "concurrent") props.flags |= BP_DEVICE_CONCURRENT_BIT;
+  if (hostile::action_at("execution") == "inline") props.execution = BP_EXECUTION_INLINE;
+  if (hostile::action_at("streams") == "emulated") props.features = 0;
+  if (hostile::action_at("names") == "forged") props.name = bp::sdk::str("chip\nERROR \x1b[31m");
+#endif
   if (device->fault == "props_band") props.features |= BP_FEATURE_ASYNC_BIT;
   if (device->fault == "props_execution") props.execution = 7;
   if (device->fault == "props_alignment") props.alignment_bytes = 48;
@@ -549,8 +552,17 @@ constexpr bp_extension kExtension = {sizeof(bp_extension), 0, bp::sdk::str("fake
 
 }  // namespace
 
+#if defined(FAKE_HOSTILE)
+__attribute__((constructor)) static void opened() {
+  hostile::act(hostile::action_at("constructor"));
+}
+#endif
+
 #if !defined(FAKE_NO_ENTRY)
 extern "C" BP_EXPORT int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
+#if defined(FAKE_HOSTILE)
+  hostile::act(hostile::action_at("bp_plugin_entry"));
+#endif
 #if defined(FAKE_THROWING_ENTRY)
   throw std::runtime_error("thrown by entry");
 #elif defined(FAKE_REFUSING_ENTRY)

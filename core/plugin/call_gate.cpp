@@ -21,6 +21,9 @@
 namespace bp {
 namespace {
 
+// The gates that were abandoned, which are never freed. From here a leak check finds what they keep.
+constinit std::atomic<CallGate*> first_abandoned{nullptr};
+
 std::chrono::steady_clock::time_point time_in(uint64_t ns) {
   // A century counts as for ever, so that the sum cannot overflow.
   const auto now = std::chrono::steady_clock::now();
@@ -326,6 +329,7 @@ void CallGate::abandon(Slot slot, uint64_t waited_ns) {
     abandoned_slot_ = slot;
     abandoned_after_ns_ = waited_ns;
     kept_for_ever_ = weak_from_this().lock();
+    next_abandoned_ = kept_for_ever_ != nullptr ? first_abandoned.exchange(this) : nullptr;
     state_.fetch_or(kAbandoned, std::memory_order_release);
   }
   if (instance_ != nullptr) instance_->abandoned_devices_.fetch_add(1);

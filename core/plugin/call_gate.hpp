@@ -108,6 +108,11 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   void watch() { give_waiter(take_waiter()); }
   /// Kernels end after this: they are not named any more.
   void stop_watching();
+  /// What an abandoned call may still use: kept with the gate, which then lives for ever.
+  void keep_for_late_call(std::shared_ptr<const void> used) {
+    const std::lock_guard lock(mutex_);
+    used_by_late_call_ = std::move(used);
+  }
   /// The gate of the instance that this device belongs to: it learns of an abandoned call.
   void belongs_to(std::shared_ptr<CallGate> instance) { instance_ = std::move(instance); }
   void set_one_call_at_a_time() { state_.fetch_or(kOneAtATime); }
@@ -359,6 +364,8 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   Slot abandoned_slot_{};
   uint64_t abandoned_after_ns_ = 0;
   std::shared_ptr<CallGate> kept_for_ever_;  // itself, once abandoned
+  CallGate* next_abandoned_ = nullptr;
+  std::shared_ptr<const void> used_by_late_call_;
 
   mutable std::mutex watch_mutex_;
   bool is_watching_ = true;

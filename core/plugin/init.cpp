@@ -41,7 +41,7 @@ struct ShutdownCall {
 Status start_instance(Attempt* attempt) {
   LoadedPlugin::Parts& parts = attempt->parts;
   CallGate& gate = *parts.gate;
-  auto options = std::make_unique<OwnedOptions>(parts.instance_options);
+  const auto options = std::make_shared<const OwnedOptions>(parts.instance_options);
   const bp_config config{sizeof(bp_config),
                          0,
                          parts.abi_semantics,
@@ -53,7 +53,7 @@ Status start_instance(Attempt* attempt) {
   const auto init = [&] { return gate.control(Slot::kInit, &call); };
   const auto defect = [] { return AnswerDefect(); };
   const bp_status code = gate.make(Slot::kInit, &call.instance, init, defect, [] {});
-  if (gate.is_abandoned()) static_cast<void>(options.release());  // the late call's
+  if (gate.is_abandoned()) gate.keep_for_late_call(options);
   parts.instance = call.instance;
   if (code == BP_OK) return {};
   return parts.host->to_status(code, gate.call_name(Slot::kInit));

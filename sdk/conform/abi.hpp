@@ -76,7 +76,13 @@ class AbiContext : public Checks {
   /// Ends device and instance, and checks how.
   void close();
   /// Nothing is ended: the process goes with all that the case has made.
-  void leave() { left_ = true; }
+  void leave() {
+    left_ = true;
+    // Still to be found at the end, so that no leak check takes them for lost.
+    static const void* volatile left[2];
+    left[0] = instance_.get();
+    left[1] = device_.get();
+  }
   bool is_left() const { return left_; }
 
  private:

@@ -21,7 +21,7 @@
 namespace bp {
 namespace {
 
-// The gates that were abandoned, which are never freed. From here a leak check finds what they keep.
+// Abandoned gates, which are never freed. From here a leak check finds what they keep.
 constinit std::atomic<CallGate*> first_abandoned{nullptr};
 
 std::chrono::steady_clock::time_point time_in(uint64_t ns) {

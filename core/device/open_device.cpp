@@ -80,7 +80,7 @@ struct OpenCall {
 };
 
 bp_status call_open(const LoadedPlugin& plugin, uint32_t index,
-                    std::unique_ptr<OwnedOptions> options, DeviceTable* table) {
+                    std::shared_ptr<const OwnedOptions> options, DeviceTable* table) {
   const bp_open_args args{sizeof(bp_open_args),
                           0,
                           index,
@@ -91,7 +91,7 @@ bp_status call_open(const LoadedPlugin& plugin, uint32_t index,
   const auto open = [&] { return table->gate->control(Slot::kDeviceOpen, &call); };
   const auto defect = [] { return AnswerDefect(); };
   const bp_status code = table->gate->make(Slot::kDeviceOpen, &call.device, open, defect, [] {});
-  if (table->gate->is_abandoned()) static_cast<void>(options.release());  // the late call's
+  if (table->gate->is_abandoned()) table->gate->keep_for_late_call(std::move(options));
   table->device = call.device;
   return code;
 }
@@ -119,7 +119,7 @@ Result<DeviceTable> open_device(const LoadedPlugin& plugin, uint32_t index,
   table.gate->set_timeout(plugin.call_timeout());
   table.gate->belongs_to(plugin.gate());
   const bp_status code =
-      call_open(plugin, index, std::make_unique<OwnedOptions>(std::move(settings)), &table);
+      call_open(plugin, index, std::make_shared<const OwnedOptions>(std::move(settings)), &table);
   if (code != BP_OK) return host.to_status(code, table.gate->call_name(Slot::kDeviceOpen));
   table.props.struct_size = sizeof(table.props);
   // Out of memory for words, too, the device is closed again.

@@ -106,15 +106,15 @@ class ModelMaker {
   ValueId as_square(ValueId value) { return shaped(value, {kSide, kSide}); }
 
   ValueId step(std::string_view kind) {
-    if (kind == "add" || kind == "sub" || kind == "max") return op(kind, {squashed(), any()});
-    if (kind == "mul") return op(kind, {squashed(), any()});
+    if (kind == "add" || kind == "sub" || kind == "mul" || kind == "max" || kind == "matmul") {
+      return op(kind, {squashed(), any()});
+    }
     if (kind == "div") return op(kind, {any(), raised()});
     if (kind == "relu") return op(kind, {any()});
     if (kind == "sqrt" || kind == "exp") return op(kind, {squashed()});
     if (kind == "reciprocal") return op(kind, {raised()});
     if (kind == "softmax") return squashed();
     if (kind == "transpose") return op(kind, {any()});
-    if (kind == "matmul") return op(kind, {squashed(), any()});
     if (kind == "gemm") return op(kind, {squashed(), any(), constant(numbers({kSide}))});
     if (kind == "reshape") return shaped(op("transpose", {any()}), {kSide, kSide});
     if (kind == "gather") return op(kind, {any(), integers({kSide}, {3, 0, -1, 2})});

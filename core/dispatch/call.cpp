@@ -66,8 +66,9 @@ Result<Device*> choose_device(const OpSchema& schema, const CallArgs& args) {
 Status narrow(Stream& stream, const PlannedKernel& kernel, std::span<Ref<Tensor>> outputs,
               Storage& extents) {
   std::vector<int64_t> sizes(outputs.size() * BP_MAX_RANK);
-  BP_TRY(stream.device().copy_out(stream, sizes.data(), {extents.handle(), extents.offset_bytes()},
-                                  sizes.size() * sizeof(int64_t)));
+  uint64_t seq = 0;  // not noted: the memory is at home on this stream
+  BP_TRY(copy_out(stream, sizes.data(), {extents.handle(), extents.offset_bytes()},
+                  sizes.size() * sizeof(int64_t), &seq));
   for (size_t i = 0; i < outputs.size(); ++i) {
     // Sizes are the first that the host reads of what these faults concern.
     BP_TRY(outputs[i]->storage().report_faults());

@@ -40,15 +40,7 @@ Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source
 
 Status copy_through_host(const Ref<Tensor>& source, Tensor& target, Stream& stream) {
   BP_TRY_ASSIGN(const HostTensor staging, copy_to_host(source));
-  if (staging.bytes == 0) return {};
-  BP_TRY(target.order_before_write(stream));
-  Storage& storage = target.storage();
-  BP_TRY(stream.device().copy_in(stream,
-                                 {storage.handle(), storage.offset_bytes() + target.offset_bytes()},
-                                 staging.data, staging.bytes));
-  storage.note_host_write();
-  target.forget_faults();
-  return {};
+  return write_from_host(stream, target, staging.data);
 }
 
 }  // namespace
@@ -92,6 +84,29 @@ Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool alig
     if (planned.status().code() != BP_UNSUPPORTED) return planned.status();
   }
   return copy_through_host(source, *target, stream);
+}
+
+Status copy_to_host(const Ref<Tensor>& tensor, void* out_data, uint64_t bytes) {
+  if (tensor->device() != nullptr) BP_TRY(tensor->device()->check_open());
+  const uint64_t needed = dtype_storage_bytes(tensor->dtype(), tensor->element_count());
+  if (bytes != needed) {
+    return Status(BP_INVALID_ARGUMENT, tensor->describe() + " needs " + std::to_string(needed) +
+                                           " bytes on the host, found " + std::to_string(bytes));
+  }
+  if (tensor->contiguous()) return read_to_host(*tensor, out_data);
+  if (tensor->device() == nullptr) {
+    return Status(BP_UNSUPPORTED, "a strided tensor in host memory cannot be read out directly");
+  }
+  BP_TRY_ASSIGN(const Ref<Tensor> dense,
+                make_contiguous(tensor, tensor->device()->default_stream()));
+  return read_to_host(*dense, out_data);
+}
+
+Result<HostTensor> copy_to_host(const Ref<Tensor>& tensor) {
+  void* data = nullptr;
+  BP_TRY_ASSIGN(HostTensor host, HostTensor::allocate(tensor->dtype(), tensor->sizes(), &data));
+  BP_TRY(copy_to_host(tensor, data, host.bytes));
+  return host;
 }
 
 }  // namespace bp

@@ -7,6 +7,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/dispatch/launch.hpp"
+#include "core/transfer/staging.hpp"
 
 namespace bp {
 namespace {
@@ -270,11 +271,21 @@ Status SegmentInstance::copy_step(const Step& step) {
   const size_t there = index_of(step.device);
   if (is_host_like(*devices_[there])) {
     void* target = reinterpret_cast<void*>(to.handle + to.offset_bytes);
-    BP_TRY(devices_[here]->copy_out(*streams_[here], target, from, bytes));
+    BP_TRY(read_back(here, target, from, bytes));
     return report_faults(step.fault_sources);
   }
   const auto* host_source = reinterpret_cast<const void*>(from.handle + from.offset_bytes);
-  return devices_[there]->copy_in(*streams_[there], to, host_source, bytes);
+  uint64_t seq = 0;
+  const Status status = copy_in(*streams_[there], to, host_source, bytes, &seq);
+  last_seq_[there] = std::max(last_seq_[there], seq);
+  return status;
+}
+
+Status SegmentInstance::read_back(size_t where, void* target, bp_mem from, uint64_t bytes) {
+  uint64_t seq = 0;
+  const Status status = copy_out(*streams_[where], target, from, bytes, &seq);
+  last_seq_[where] = std::max(last_seq_[where], seq);
+  return status;
 }
 
 Status SegmentInstance::collect(std::vector<Ref<Tensor>>* values) {
@@ -338,7 +349,7 @@ Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out) {
   bp_mem place = place_of(out.extents);
   place.offset_bytes += out.extents_index * sizeof(sizes);
   const size_t where = index_of(segment_->values[out.extents].device);
-  BP_TRY(devices_[where]->copy_out(*streams_[where], sizes.data(), place, sizeof(sizes)));
+  BP_TRY(read_back(where, sizes.data(), place, sizeof(sizes)));
   // Sizes are the first that the host reads of what these faults concern.
   BP_TRY(report_faults(segment_->values[out.extents].fault_sources));
   const Dims real(std::span<const int64_t>(sizes).first(planned.sizes.size()));

@@ -61,6 +61,8 @@ class SegmentInstance : public PluginObjectHolder {
   Status run_step(size_t index);
   Status launch_step(size_t index);
   Status copy_step(const Step& step);
+  /// From the device at `where`, behind the run's work there. Waits.
+  Status read_back(size_t where, void* target, bp_mem from, uint64_t bytes);
   void note_uses();
   void note_faults(PlanValueId value);
   Status report_faults(std::span<const uint32_t> sources);

@@ -245,7 +245,7 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   void tell(bp_status status, std::string_view words);
   std::string call_name(Slot slot, const bp_kernel* kernel) const;
 
-  static constexpr auto kBriefly = std::chrono::microseconds(20);
+  static constexpr auto kBriefly = std::chrono::microseconds(100);
 
   const std::string name_;
   std::atomic<uint32_t> state_{0};

@@ -21,10 +21,8 @@ namespace bp {
 class SegmentInstance : public PluginObjectHolder {
  public:
   /// `devices` as in PlanRequest; `streams` one per device.
-  SegmentInstance(std::shared_ptr<const Segment> segment,
-                  std::array<Device*, kPlanDeviceCount> devices,
-                  std::array<Stream*, kPlanDeviceCount> streams,
-                  std::shared_ptr<MemoryBudget> budget);
+  SegmentInstance(std::shared_ptr<const Segment> segment, std::vector<Device*> devices,
+                  std::vector<Stream*> streams, std::shared_ptr<MemoryBudget> budget);
   ~SegmentInstance();
   SegmentInstance(const SegmentInstance&) = delete;
   SegmentInstance& operator=(const SegmentInstance&) = delete;
@@ -70,24 +68,24 @@ class SegmentInstance : public PluginObjectHolder {
   Result<Ref<Tensor>> live_out_tensor(const LiveOut& out);
 
   const std::shared_ptr<const Segment> segment_;
-  const std::array<Device*, kPlanDeviceCount> devices_;
-  const std::array<Stream*, kPlanDeviceCount> streams_;
-  std::array<Ref<Storage>, kPlanDeviceCount> arenas_;
+  const std::vector<Device*> devices_;
+  const std::vector<Stream*> streams_;
+  std::vector<Ref<Storage>> arenas_;
   std::vector<bp_tensor> arguments_;    // of all steps, one after the other
   std::vector<size_t> first_argument_;  // per step
   std::vector<Patch> patches_;
   std::vector<bp_kernel_state*> states_;  // per step; nullptr: none
   MemoryCharge arena_charge_;
-  std::vector<Ref<Tensor>> owned_;  // per plan value: live-ins, constants, owned; else nullptr
-  std::array<uint64_t, kPlanDeviceCount> last_seq_{};  // 0: no launch yet
+  std::vector<Ref<Tensor>> owned_;    // per plan value: live-ins, constants, owned; else nullptr
+  std::vector<uint64_t> last_seq_{};  // 0: no launch yet
   std::vector<uint64_t> fault_seqs_;  // by fault source of the run: its launch; 0: none yet
 };
 
 /// Used by one run at a time.
 class RunContext {
  public:
-  RunContext(std::array<Device*, kPlanDeviceCount> devices,
-             std::array<Stream*, kPlanDeviceCount> streams, std::shared_ptr<MemoryBudget> budget)
+  RunContext(std::vector<Device*> devices, std::vector<Stream*> streams,
+             std::shared_ptr<MemoryBudget> budget)
       : devices_(devices), streams_(streams), budget_(std::move(budget)) {}
   ~RunContext();
   RunContext(const RunContext&) = delete;
@@ -109,8 +107,8 @@ class RunContext {
 
  private:
   static constexpr size_t kMaxInstances = 8;
-  const std::array<Device*, kPlanDeviceCount> devices_;
-  const std::array<Stream*, kPlanDeviceCount> streams_;  // nullptr where there is no device
+  const std::vector<Device*> devices_;
+  const std::vector<Stream*> streams_;  // nullptr where there is no device
   const std::shared_ptr<MemoryBudget> budget_;
   std::vector<std::unique_ptr<SegmentInstance>> instances_;  // newest use last
 };

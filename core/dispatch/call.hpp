@@ -16,6 +16,7 @@
 
 namespace bp {
 
+struct ArgType;
 class PlannedKernel;
 
 struct CallArgs {
@@ -40,6 +41,9 @@ Status launch_planned(Stream& stream, const std::shared_ptr<PlannedKernel>& plan
                       const bp_tensor* tensors, std::span<Tensor* const> inputs,
                       std::span<Ref<Tensor>> outputs);
 
+/// The kernel that copies a tensor of this type into contiguous memory of its device. Errors:
+/// UNSUPPORTED; the plugin's.
+Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& type);
 /// The same values contiguous, on the same device; the tensor itself if it is already.
 Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream);
 /// Writes the values of `source` into `target`: contiguous, of the same dtype and sizes, anywhere.

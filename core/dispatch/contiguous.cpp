@@ -11,20 +11,11 @@
 namespace bp {
 namespace {
 
-/// The kernel that copies a tensor into contiguous memory of its device. Errors: UNSUPPORTED.
 Result<std::shared_ptr<PlannedKernel>> plan_copy(const Tensor& tensor, Device& device) {
-  const auto op = device.runtime().registry().copy_op();
-  if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
-  const ArgType type{.dtype = tensor.dtype(),
-                     .sizes = tensor.sizes(),
-                     .strides = tensor.strides(),
-                     .offset_bytes = tensor.offset_bytes()};
-  const TensorType out_type{.dtype = tensor.dtype(), .has_rank = true, .sizes = tensor.sizes()};
-  auto planned = Dispatcher::of(device).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
-  if (planned.ok() && !(*planned)->contiguous_inputs().empty()) {
-    return Status(BP_UNSUPPORTED, "takes contiguous tensors only");
-  }
-  return planned;
+  return plan_copy(device, {.dtype = tensor.dtype(),
+                            .sizes = tensor.sizes(),
+                            .strides = tensor.strides(),
+                            .offset_bytes = tensor.offset_bytes()});
 }
 
 Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source,
@@ -44,6 +35,17 @@ Status copy_through_host(const Ref<Tensor>& source, Tensor& target, Stream& stre
 }
 
 }  // namespace
+
+Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& type) {
+  const auto op = device.runtime().registry().copy_op();
+  if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
+  const TensorType out_type{.dtype = type.dtype, .has_rank = true, .sizes = type.sizes};
+  auto planned = Dispatcher::of(device).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
+  if (planned.ok() && !(*planned)->contiguous_inputs().empty()) {
+    return Status(BP_UNSUPPORTED, "takes contiguous tensors only");
+  }
+  return planned;
+}
 
 Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
   Device& device = stream.device();

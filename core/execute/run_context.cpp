@@ -263,7 +263,10 @@ Status SegmentInstance::copy_step(const Step& step) {
   const size_t there = step.device;
   if (devices_[there]->is_host_like()) {
     void* target = reinterpret_cast<void*>(to.handle + to.offset_bytes);
-    BP_TRY(read_back(here, target, from, bytes));
+    uint64_t seq = 0;
+    const Status status = copy_out(*streams_[here], target, from, bytes, &seq);
+    last_seq_[here] = std::max(last_seq_[here], seq);
+    BP_TRY(status);
     return report_faults(step.fault_sources);
   }
   const auto* host_source = reinterpret_cast<const void*>(from.handle + from.offset_bytes);
@@ -273,17 +276,16 @@ Status SegmentInstance::copy_step(const Step& step) {
   return status;
 }
 
-Status SegmentInstance::read_back(size_t where, void* target, bp_mem from, uint64_t bytes) {
-  uint64_t seq = 0;
-  const Status status = copy_out(*streams_[where], target, from, bytes, &seq);
-  last_seq_[where] = std::max(last_seq_[where], seq);
-  return status;
-}
-
 Status SegmentInstance::collect(std::vector<Ref<Tensor>>* values) {
   note_uses();
+  Extents extents;
+  PlanValueId read = kNoPlanValue;  // where they are from
   for (const LiveOut& out : segment_->live_outs) {
-    BP_TRY_ASSIGN((*values)[out.value], live_out_tensor(out));
+    if (out.extents != kNoPlanValue && out.extents != read) {
+      BP_TRY(read_extents(out.extents, &extents));
+      read = out.extents;
+    }
+    BP_TRY_ASSIGN((*values)[out.value], live_out_tensor(out, extents));
   }
   return {};
 }
@@ -328,7 +330,7 @@ Status SegmentInstance::report_faults(std::span<const uint32_t> sources) {
   return {};
 }
 
-Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out) {
+Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out, const Extents& extents) {
   const PlanValue& planned = segment_->values[out.plan_value];
   const PlanValueId base_id = planned.kind == PlanValueKind::kView ? planned.base : out.plan_value;
   const Tensor& base = *owned_[base_id];
@@ -337,21 +339,19 @@ Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out) {
     const auto element_bits = static_cast<int64_t>(dtype_bits(planned.dtype));
     return base.view(planned.sizes, planned.strides, planned.offset_bytes * 8 / element_bits);
   }
-  std::array<int64_t, BP_MAX_RANK> sizes{};
-  bp_mem place = place_of(out.extents);
-  place.offset_bytes += out.extents_index * sizeof(sizes);
-  const size_t where = segment_->values[out.extents].device;
-  BP_TRY(read_back(where, sizes.data(), place, sizeof(sizes)));
+  return extents.narrow(base, out.extents_index);
+}
+
+Status SegmentInstance::read_extents(PlanValueId written, Extents* out_extents) {
+  const PlanValue& planned = segment_->values[written];
+  const size_t where = planned.device;
+  uint64_t seq = 0;
+  const Status status = out_extents->read(*streams_[where], place_of(written),
+                                          static_cast<size_t>(planned.sizes[0]), &seq);
+  last_seq_[where] = std::max(last_seq_[where], seq);
+  BP_TRY(status);
   // Sizes are the first that the host reads of what these faults concern.
-  BP_TRY(report_faults(segment_->values[out.extents].fault_sources));
-  const Dims real(std::span<const int64_t>(sizes).first(planned.sizes.size()));
-  for (size_t d = 0; d < real.size(); ++d) {
-    if (real[d] < 0 || real[d] > planned.sizes[d]) {
-      return Status(BP_INTERNAL, "a kernel reported sizes " + to_string(real) +
-                                     ", more than the bound " + to_string(planned.sizes));
-    }
-  }
-  return base.view(real, planned.strides, 0);
+  return report_faults(planned.fault_sources);
 }
 
 RunContext::~RunContext() {

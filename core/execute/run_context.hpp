@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/status.hpp"
+#include "core/dispatch/extents.hpp"
 #include "core/execute/run_control.hpp"
 #include "core/plan/plan.hpp"
 #include "core/runtime/tensor.hpp"
@@ -59,13 +60,13 @@ class SegmentInstance : public PluginObjectHolder {
   Status run_step(size_t index);
   Status launch_step(size_t index);
   Status copy_step(const Step& step);
-  /// From the device at `where`, behind the run's work there. Waits.
-  Status read_back(size_t where, void* target, bp_mem from, uint64_t bytes);
   void note_uses();
   void note_faults(PlanValueId value);
   Status report_faults(std::span<const uint32_t> sources);
   Status collect(std::vector<Ref<Tensor>>* values);
-  Result<Ref<Tensor>> live_out_tensor(const LiveOut& out);
+  Status read_extents(PlanValueId written, Extents* out_extents);
+  /// `extents`: those of the launch that made it, if its sizes are an upper bound.
+  Result<Ref<Tensor>> live_out_tensor(const LiveOut& out, const Extents& extents);
 
   const std::shared_ptr<const Segment> segment_;
   const std::vector<Device*> devices_;

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/base/dtype.hpp"
+#include "core/dispatch/call.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp {
@@ -436,20 +437,16 @@ PlanValueId Planner::add_copy(PlanValueId from, PlanValueId to) {
 Result<PlanValueId> Planner::copy_by_kernel(PlanValueId from) {
   const PlanValue source = segment_->values[from];
   Device& on = device(source.device);
-  const auto op = request_.graph.registry().copy_op();
-  if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
-  const ArgType type{.dtype = source.dtype,
-                     .sizes = source.sizes,
-                     .strides = source.strides,
-                     .offset_bytes = alignment_of(source),
-                     .host_data = nullptr};
-  const TensorType out_type{.dtype = source.dtype, .has_rank = true, .sizes = source.sizes};
-  auto planned = Dispatcher::of(on).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
-  if (!planned.ok() && planned.status().code() != BP_UNSUPPORTED) return planned.status();
-  if (!planned.ok() || !(*planned)->contiguous_inputs().empty()) {
+  auto planned = plan_copy(on, {.dtype = source.dtype,
+                                .sizes = source.sizes,
+                                .strides = source.strides,
+                                .offset_bytes = alignment_of(source),
+                                .host_data = nullptr});
+  if (planned.status().code() == BP_UNSUPPORTED) {
     return Status(BP_UNSUPPORTED, on.name() + " has no kernel that makes " +
                                       to_string(source.sizes) + " contiguous");
   }
+  BP_TRY(planned);
   Step step;
   step.node = node_;
   step.device = source.device;

@@ -16,6 +16,12 @@ add_library(backplane_no_global_constructors INTERFACE)
 target_compile_options(backplane_no_global_constructors INTERFACE
                        $<$<CXX_COMPILER_ID:Clang>:-Wglobal-constructors>)
 
+# Thread-local variables of libbackplane at fixed places, for a lookup by a function call costs as
+# much as what is done with them, twenty times in a call of an operator. Such places are few
+# (tests/lint/library_symbols.py says how many are taken), and a plugin takes none.
+add_library(backplane_fixed_thread_locals INTERFACE)
+target_compile_options(backplane_fixed_thread_locals INTERFACE -ftls-model=initial-exec)
+
 # The kernels of plugins under sanitizers: unoptimised, an image takes as long as sixty, and vector
 # code takes minutes.
 add_library(backplane_plugin_flags INTERFACE)

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks of arguments that all API functions share, and the last error of each thread.
+// The checks of arguments that all API functions share.
 #include "core/api/handles.hpp"
-
-#include <cstdio>
 
 #include "core/base/utf8.hpp"
 
@@ -12,24 +10,7 @@ namespace {
 
 constexpr uint32_t kMaxStructBytes = 64 * 1024;  // nothing that we would ever know is larger
 
-// Fixed room, so that setting an error can't fail.
-struct LastError {
-  char text[kLastErrorBytes] = {};
-};
-thread_local constinit LastError last_error;
-
 }  // namespace
-
-bpa_status set_last_error(bpa_status code, const char* words) noexcept {
-  std::snprintf(last_error.text, sizeof(last_error.text), "%s", words);
-  return code;
-}
-
-bpa_status set_last_error(const Status& status) {
-  return set_last_error(status.code(), status.message().c_str());
-}
-
-const char* last_error_text() { return last_error.text; }
 
 Result<DeviceUse> object_of(const bpa_device* handle, std::string_view name) {
   {
@@ -43,18 +24,12 @@ Result<DeviceUse> object_of(const bpa_device* handle, std::string_view name) {
   return explain_handle(handle, HandleKind::kDevice, name);
 }
 
-void deliver_lines(LogScope* lines) noexcept {
-  const LastError words = last_error;
-  lines->deliver();
-  last_error = words;
-}
-
 void report_bad_release(const void* handle, HandleKind kind, std::string_view function) noexcept {
   const bpa_status status = guarded(
       [&]() -> Status { return explain_handle(handle, kind, "handle").with_prefix(function); });
   if (status != BP_FORKED) {
     guarded([&]() -> Status {
-      log(BP_LOG_ERROR, last_error.text);
+      log(BP_LOG_ERROR, last_error_text());
       return {};
     });
   }

@@ -4,6 +4,7 @@
 // run was given is held by a RunRequest, so that the caller may let go of it all.
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <memory>
 
 #include "core/api/handles.hpp"
@@ -205,7 +206,7 @@ struct AsyncRun {
       if (begin) return run_and_give(&request, outputs.data());
       return Status(BP_CANCELLED, "the Runtime was closed before the run began");
     });
-    if (code != BP_OK) std::strncpy(message.data(), last_error_text(), message.size() - 1);
+    if (code != BP_OK) std::snprintf(message.data(), message.size(), "%s", last_error_text());
     request.bound.clear();
     request.inputs.clear();
     return code;

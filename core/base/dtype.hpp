@@ -15,6 +15,10 @@ namespace bp {
 
 /// True for a code that this core knows (BP_DTYPE_NONE is not one).
 bool is_dtype(uint32_t dtype);
+/// A floating-point number of 16, 32 or 64 bits.
+inline bool is_float_dtype(uint32_t dtype) {
+  return dtype >= BP_DTYPE_F16 && dtype <= BP_DTYPE_F64;
+}
 /// "f32", "i64", "bool"...; "dtype 77" has no name and answers "unknown".
 std::string_view dtype_name(uint32_t dtype);
 /// The code of a name, as dtype_name spells it.

@@ -6,6 +6,7 @@
 #define BACKPLANE_CORE_BASE_FLOAT_ENVIRONMENT_HPP
 
 #include <cfenv>
+#include <cstdint>
 
 namespace bp {
 
@@ -20,6 +21,23 @@ class KeepFloatEnvironment {
  private:
   std::fenv_t before_{};
 };
+
+/// How this thread calculates: rounding, traps, tiny numbers. Which exceptions were raised so far
+/// is no part of it.
+inline uint64_t float_settings() {
+#if defined(__x86_64__)
+  constexpr uint32_t kRaised = 0x3f;
+  std::fenv_t now{};
+  std::fegetenv(&now);
+  return uint64_t{now.__mxcsr & ~kRaised} << 32 | now.__control_word;
+#elif defined(__aarch64__)
+  std::fenv_t now{};
+  std::fegetenv(&now);
+  return now.__fpcr;
+#else
+  return static_cast<uint64_t>(std::fegetround());
+#endif
+}
 
 }  // namespace bp
 

@@ -84,7 +84,7 @@ Result<Comparison> compare(const HostTensor& found, const HostTensor& expected,
   const OracleTensor a = oracle_tensor(found);
   const OracleTensor b = oracle_tensor(expected);
   // u64 beyond 2^63 would change its sign as int64 and still compare equal only to itself.
-  if (!ops::is_float_dtype(a.dtype) && !ops::is_float_dtype(b.dtype)) {
+  if (!is_float_dtype(a.dtype) && !is_float_dtype(b.dtype)) {
     compare_values(
         a.to_i64(), b.to_i64(), found.sizes,
         [&](int64_t x, int64_t y) { return is_close_integer(x, y, tolerance); }, &result);

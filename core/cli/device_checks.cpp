@@ -119,7 +119,7 @@ Result<OracleTensor> run_on(Runtime& runtime, Device& device, OpId op,
   return oracle_tensor(host);
 }
 
-Status compare(const OracleTensor& found, const OracleTensor& expected) {
+Status check_values(const OracleTensor& found, const OracleTensor& expected) {
   if (!(found.sizes == expected.sizes)) {
     return Status(BP_INTERNAL, "the result is " + to_string(found.sizes) + ", expected " +
                                    to_string(expected.sizes));
@@ -151,7 +151,7 @@ Status check_against_oracle(Runtime& runtime, Device& device, const OperatorCase
   BP_TRY_ASSIGN(const OracleTensor found, run_on(runtime, device, *op, check.inputs, attributes));
   std::vector<OracleTensor> expected;
   BP_TRY(evaluate(runtime.registry().schema(*op), check.inputs, attributes, &expected));
-  return compare(found, expected.front());
+  return check_values(found, expected.front());
 }
 
 CheckResult check_operator(Runtime& runtime, Device& device, const Result<OperatorCase>& check,

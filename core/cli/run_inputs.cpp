@@ -73,7 +73,7 @@ class Generator {
 void fill(Generator generator, uint32_t dtype, int64_t count, std::byte* out_data) {
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t bits = generator.next();
-    if (ops::is_float_dtype(dtype)) {
+    if (is_float_dtype(dtype)) {
       // 7 bits: exact in every float dtype, so that all of them get the same values.
       ops::store_float(dtype, out_data, i, static_cast<long double>(bits >> 57) / 128);
     } else {

@@ -4,11 +4,13 @@
 // is left out by name, since the operator still runs some other way.
 #include "core/device/kernel_list.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <set>
 #include <span>
 
+#include "core/base/foreign_text.hpp"
 #include "core/base/log.hpp"
 #include "core/plugin/foreign.hpp"
 #include "core/plugin/loader.hpp"
@@ -43,7 +45,7 @@ Status read_kernel(const bp_kernel* theirs, KernelRecord* out) {
   bp_kernel& kernel = out->kernel;
   BP_TRY(copy_versioned("bp_kernel", theirs, kRequired, sizeof(kernel), &kernel));
   out->original = theirs;
-  out->name = view(kernel.name);
+  out->name = foreign_text(view(kernel.name));
   out->op = view(kernel.op);
   if (const char* defect = defect_of(kernel)) return fail(BP_INCOMPATIBLE, "{}", defect);
   for (const bp_arg_rule* their_rule : std::span(kernel.arg_rules, kernel.arg_rule_count)) {
@@ -71,6 +73,41 @@ Status read_kernel(const bp_kernel* theirs, KernelRecord* out) {
   return {};
 }
 
+/// What is refused, by kind: a plugin may list 65,536 kernels and have no good one.
+class Refusals {
+ public:
+  void add(uint64_t index, std::string_view kernel, const std::string& reason) {
+    const auto at = std::find_if(kinds_.begin(), kinds_.end(),
+                                 [&](const Kind& kind) { return kind.reason == reason; });
+    if (at != kinds_.end()) {
+      ++at->count;
+    } else if (kinds_.size() < kMostKinds) {
+      kinds_.push_back({reason, fmt::format("{} ({})", index, kernel), 1});
+    } else {
+      ++others_;
+    }
+  }
+  std::vector<std::string> lines() const {
+    std::vector<std::string> lines;
+    for (const Kind& kind : kinds_) {
+      const std::string more = kind.count > 1 ? fmt::format(" and {} more", kind.count - 1) : "";
+      lines.push_back(fmt::format("kernel {}{}: {}", kind.first, more, kind.reason));
+    }
+    if (others_ != 0) lines.push_back(fmt::format("the rest ({} kernels, other reasons)", others_));
+    return lines;
+  }
+
+ private:
+  static constexpr size_t kMostKinds = 16;
+  struct Kind {
+    std::string reason;
+    std::string first;
+    uint64_t count;
+  };
+  std::vector<Kind> kinds_;
+  uint64_t others_ = 0;
+};
+
 }  // namespace
 
 Result<KernelList> validate_kernels(std::string_view plugin_id, const bp_kernel_list& list) {
@@ -79,19 +116,23 @@ Result<KernelList> validate_kernels(std::string_view plugin_id, const bp_kernel_
                 kMaxKernelCount, list.kernel_count, fmt::ptr(list.kernels));
   }
   KernelList result;
+  Refusals refusals;
   std::set<std::string_view> names;
   for (uint64_t i = 0; i < list.kernel_count; ++i) {
     KernelRecord record;
     Status status = read_kernel(list.kernels[i], &record);
-    if (status.ok() && !names.insert(record.name).second) {
+    if (status.ok() && !names.insert(view(record.kernel.name)).second) {
       status = fail(BP_INCOMPATIBLE, "another kernel has that name");
     }
     if (status.ok()) {
       result.kernels.push_back(std::move(record));
       continue;
     }
-    result.refused.push_back(fmt::format("kernel {} ({}): {}", i, record.name, status.message()));
-    log(BP_LOG_WARNING, fmt::format("plugin {}: {} is left out", plugin_id, result.refused.back()));
+    refusals.add(i, record.name, status.message());
+  }
+  result.refused = refusals.lines();
+  for (const std::string& line : result.refused) {
+    log(BP_LOG_WARNING, fmt::format("plugin {}: {} is left out", plugin_id, line));
   }
   return result;
 }
@@ -99,7 +140,10 @@ Result<KernelList> validate_kernels(std::string_view plugin_id, const bp_kernel_
 Result<KernelList> list_kernels(const LoadedPlugin& plugin, const DeviceTable& device) {
   bp_kernel_list list{};
   list.struct_size = sizeof(list);
-  BP_TRY(plugin.host().to_status(device.kernel_list(&list), "kernel_list"));
+  const bp_status code = device.kernel_list(&list);
+  if (code != BP_OK) {
+    return plugin.host().to_status(code, device.gate->call_name(Slot::kKernelList));
+  }
   return validate_kernels(plugin.id(), list);
 }
 

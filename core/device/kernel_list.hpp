@@ -28,13 +28,15 @@ struct KernelRecord {
   bp_kernel kernel{};                   // arg_rules is null here
   std::vector<uint64_t> dtype_masks;
   std::vector<bp_arg_rule> arg_rules;  // inputs beyond take the last one; empty: all zero rules
-  std::string_view name;               // kernel.name
+  std::string name;                    // for people: kernel.name, bounded and cleaned
   std::string_view op;                 // kernel.op
 };
 
 struct KernelList {
   std::vector<KernelRecord> kernels;  // in the plugin's preference order
-  std::vector<std::string> refused;   // "kernel 3 (conv_f32): ..."; each is logged too
+  /// One for each kind of refusal: "kernel 3 (conv_f32) and 16 more: launch is missing". Each is
+  /// logged too.
+  std::vector<std::string> refused;
 };
 
 /// Asks an open device for its kernels and checks every descriptor; a bad one is left out, by name.

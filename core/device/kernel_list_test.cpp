@@ -9,6 +9,8 @@
 #include <cstring>
 #include <memory>
 
+#include "core/base/log.hpp"
+
 namespace bp {
 namespace {
 
@@ -209,6 +211,44 @@ TEST_F(ValidateKernels, ValidateKernels_BadOnesAmongGood_LeaveTheOthers) {
   EXPECT_EQ(list->kernels[1].name, "second");
   EXPECT_THAT(list->refused, testing::ElementsAre("kernel 1 (): bp_kernel: the pointer is null",
                                                   "kernel 2 (mine): another kernel has that name"));
+}
+
+TEST_F(ValidateKernels, ValidateKernels_NoGoodOneOf65536_IsALinePerKind) {
+  bp_kernel without_launch = kernel_;
+  without_launch.launch = nullptr;
+  std::vector<const bp_kernel*> all(65535, &without_launch);
+  all.push_back(nullptr);
+  int lines = 0;
+  set_log_sink([&](uint32_t, std::string_view) { ++lines; });
+  const auto list = validate(all);
+  set_log_sink({});
+  ASSERT_TRUE(list.ok());
+  EXPECT_THAT(list->refused,
+              testing::ElementsAre("kernel 0 (mine) and 65534 more: launch is missing",
+                                   "kernel 65535 (): bp_kernel: the pointer is null"));
+  EXPECT_EQ(lines, 2);
+}
+
+TEST_F(ValidateKernels, ValidateKernels_ManyKindsOfRefusal_AreBoundedToo) {
+  std::vector<bp_kernel> kernels(100, kernel_);
+  std::vector<const bp_kernel*> all;
+  for (uint32_t i = 0; i < 100; ++i) {
+    kernels[i].struct_size = 8 * i + 1;  // a size of its own in each reason
+    all.push_back(&kernels[i]);
+  }
+  const auto list = validate(all);
+  ASSERT_EQ(list->refused.size(), 17u);
+  EXPECT_EQ(list->refused.back(), "the rest (84 kernels, other reasons)");
+}
+
+TEST_F(ValidateKernels, ValidateKernels_NameThatForgesLines_IsCleanedForPeople) {
+  const std::string name = "mine\n\x1b[31m" + std::string(300, 'x');
+  kernel_.name = {name.data(), name.size()};
+  const auto list = validate({&kernel_});
+  ASSERT_EQ(list->kernels.size(), 1u);
+  EXPECT_EQ(list->kernels[0].name, "mine  [31m" + std::string(246, 'x') + "...");
+  kernel_.launch = nullptr;
+  EXPECT_EQ(refusal().find_first_of("\n\x1b"), std::string::npos);
 }
 
 TEST_F(ValidateKernels, ValidateKernels_ListThatCannotBeRead_IsAnError) {

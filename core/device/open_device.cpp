@@ -3,12 +3,14 @@
 // Opens a device, reads and checks its props, and gives the tables as this device has them.
 #include "core/device/open_device.hpp"
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstring>
 #include <memory>
 #include <utility>
 
+#include "core/base/foreign_text.hpp"
 #include "core/device/features.hpp"
 #include "core/plugin/foreign.hpp"
 #include "core/plugin/loader.hpp"
@@ -44,6 +46,19 @@ Status check_props(const PluginTables& tables, bp_device_props* props) {
   return defect.empty() ? Status() : fail(BP_INTERNAL, "device_props: {}", defect);
 }
 
+/// Names that people read are the core's cleaned copies from here on.
+void clean_texts(DeviceTable* table) {
+  bp_device_props& props = table->props;
+  std::array<bp_str*, 3> texts{&props.name, &props.vendor, &props.driver};
+  const auto kept = std::make_shared<std::array<std::string, texts.size()>>();
+  for (size_t i = 0; i < texts.size(); ++i) {
+    std::string& text = (*kept)[i];
+    text = foreign_text(*texts[i]);
+    *texts[i] = {text.data(), text.size()};
+  }
+  table->texts = kept;
+}
+
 // Slots of bands that this device does not have must not be called, so they are not there.
 template <class Table>
 void clear_bands(uint64_t features, Table* table) {
@@ -53,14 +68,6 @@ void clear_bands(uint64_t features, Table* table) {
   }
 }
 
-/// Owned by the caller, or, where device_open is abandoned, by nobody.
-struct OpenArgs {
-  explicit OpenArgs(std::vector<OptionSetting> given)
-      : settings(std::move(given)), arrays(settings) {}
-  std::vector<OptionSetting> settings;
-  OptionArrays arrays;
-};
-
 struct OpenCall {
   decltype(bp_device_api::device_open) function;
   bp_instance* instance;
@@ -69,8 +76,8 @@ struct OpenCall {
   bp_status operator()() { return function(instance, &args, &device); }
 };
 
-bp_status call_open(const LoadedPlugin& plugin, uint32_t index, std::unique_ptr<OpenArgs> options,
-                    DeviceTable* table) {
+bp_status call_open(const LoadedPlugin& plugin, uint32_t index,
+                    std::unique_ptr<OwnedOptions> options, DeviceTable* table) {
   const bp_open_args args{sizeof(bp_open_args),
                           0,
                           index,
@@ -81,7 +88,7 @@ bp_status call_open(const LoadedPlugin& plugin, uint32_t index, std::unique_ptr<
   const auto open = [&] { return table->gate->control(Slot::kDeviceOpen, &call); };
   const auto defect = [] { return AnswerDefect(); };
   const bp_status code = table->gate->make(Slot::kDeviceOpen, &call.device, open, defect, [] {});
-  if (table->gate->is_abandoned()) static_cast<void>(options.release());
+  if (table->gate->is_abandoned()) static_cast<void>(options.release());  // the late call's
   table->device = call.device;
   return code;
 }
@@ -109,13 +116,16 @@ Result<DeviceTable> open_device(const LoadedPlugin& plugin, uint32_t index,
   table.gate->set_timeout(plugin.call_timeout());
   table.gate->belongs_to(plugin.gate());
   const bp_status code =
-      call_open(plugin, index, std::make_unique<OpenArgs>(std::move(settings)), &table);
-  if (code != BP_OK) return host.to_status(code, name + ": device_open");
+      call_open(plugin, index, std::make_unique<OwnedOptions>(std::move(settings)), &table);
+  if (code != BP_OK) return host.to_status(code, table.gate->call_name(Slot::kDeviceOpen));
   table.props.struct_size = sizeof(table.props);
   // Out of memory for words, too, the device is closed again.
   const Status status = contain([&]() -> Status {
-    BP_TRY(host.to_status(table.device_props(&table.props), name + ": device_props"));
-    return check_props(plugin.tables(), &table.props).with_prefix(name);
+    const bp_status answer = table.device_props(&table.props);
+    if (answer != BP_OK) return host.to_status(answer, table.gate->call_name(Slot::kDeviceProps));
+    BP_TRY(check_props(plugin.tables(), &table.props).with_prefix(name));
+    clean_texts(&table);
+    return {};
   });
   if (!status.ok()) {
     table.device_close();

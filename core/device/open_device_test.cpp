@@ -72,9 +72,12 @@ TEST_F(Devices, OpenDevice_BadArguments_AreNamed) {
 
 TEST_F(Devices, OpenDevice_EachFault_IsRefusedAndTheDeviceClosed) {
   const std::pair<const char*, const char*> faults[] = {
-      {"open_fails", "UNAVAILABLE: good:0: device_open: somebody else holds it"},
-      {"open_gives_nothing", "INTERNAL: good:0: device_open answered OK and NULL"},
-      {"props_fail", "DEVICE_LOST: good:0: device_props: it fell off the bus"},
+      {"open_fails",
+       "UNAVAILABLE: good:0: device_open: somebody else holds it (UNAVAILABLE, status 3)"},
+      {"open_gives_nothing",
+       "INTERNAL: good:0: device_open answered OK and NULL (INTERNAL, status 14)"},
+      {"props_fail",
+       "DEVICE_LOST: good:0: device_props: it fell off the bus (DEVICE_LOST, status 10)"},
       {"props_band",
        "INTERNAL: good:0: device_props: features 0x1 has bands that no table "
        "announces (0x0)"},
@@ -115,7 +118,7 @@ TEST_F(Devices, ListKernels_OfTheFake_LeavesTheBrokenOneOut) {
 
 TEST_F(Devices, ListKernels_Faults_AreErrors) {
   const std::pair<const char*, const char*> faults[] = {
-      {"list_fails", "INTERNAL: kernel_list: the kernels are lost"},
+      {"list_fails", "INTERNAL: good:0: kernel_list: the kernels are lost (INTERNAL, status 14)"},
       {"list_null", "INTERNAL: kernel_list: expected an array of at most 65536, found 4 at 0x0"}};
   for (const auto& [fault, words] : faults) {
     const auto table = open({{"device_fault", fault}});

@@ -20,6 +20,7 @@ namespace bp {
 struct SlotTables {
   bp_device* device = nullptr;  // the plugin's
   bp_device_props props{};
+  std::shared_ptr<const void> texts;  // what the texts of `props` are kept in; copies share it
   // The plugin's slots; those of bands that this device does not have are null.
   bp_device_api device_api{};
   bp_memory_api memory{};

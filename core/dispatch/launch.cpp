@@ -42,8 +42,8 @@ bp_status start(const PlannedKernel& kernel, Stream& stream, const bp_launch_arg
 
 Status explain(Stream& stream, const PlannedKernel& kernel, bp_status code) {
   const auto& registry = kernel.device().runtime().registry();
-  return stream.failure(code, std::string(kernel.record().name) + " (operator " +
-                                  std::string(registry.schema(kernel.op()).name) + ")");
+  return stream.failure(code, Slot::kLaunch, &kernel.record().kernel,
+                        registry.schema(kernel.op()).name);
 }
 
 // Launches of one thread are numbered by themselves: an atomic per launch alone would cost as much

@@ -51,7 +51,7 @@ Result<bp_kernel_state*> PlannedKernel::create_state() const {
   bp_kernel_state* state = nullptr;
   const bp_status code =
       device_.table().state_create(record_.kernel, record_.original, plan_, &state);
-  if (code != BP_OK) return device_.failure(code, std::string(record_.name) + " state_create");
+  if (code != BP_OK) return device_.failure(code, Slot::kStateCreate, &record_.kernel);
   return state;
 }
 
@@ -123,7 +123,7 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
     }
     return Status(BP_UNSUPPORTED, std::string(record.name) + " " + reason);
   }
-  if (code != BP_OK) return device_.failure(code, std::string(record.name) + " plan");
+  if (code != BP_OK) return device_.failure(code, Slot::kPlan, &record.kernel);
   planned->plan_ = plan;
   planned->can_fault_ = (info.flags & BP_PLAN_CAN_FAULT_BIT) != 0;
   planned->workspace_bytes_ = info.workspace_bytes;

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "core/base/dtype.hpp"
+#include "core/base/foreign_text.hpp"
 #include "core/base/log.hpp"
 #include "core/device/kernel_list.hpp"
 #include "core/dispatch/query.hpp"
@@ -47,17 +48,23 @@ Dispatcher::Dispatcher(Device& device)
     // Callers are told why all is refused.
     kernels_.refused.push_back(device.name() +
                                " offers no kernels: " + kernels.status().to_string());
-    log(BP_LOG_ERROR, kernels_.refused.back());
+    const bool is_news = !device.table().gate->is_abandoned();
+    log(is_news ? BP_LOG_ERROR : BP_LOG_INFO, kernels_.refused.back());
   }
   kernels_by_op_.resize(registry_.size());
+  const KernelRecord* first_unknown = nullptr;
+  size_t unknown_count = 0;
   for (const KernelRecord& record : kernels_.kernels) {
     if (const auto op = registry_.find(record.op)) {
       kernels_by_op_[*op].push_back(&record);
-    } else {
-      log(BP_LOG_WARNING, device.name() + ": kernel " + std::string(record.name) +
-                              " is for operator '" + std::string(record.op) +
-                              "', which is not known; it is never used");
+    } else if (++unknown_count == 1) {
+      first_unknown = &record;
     }
+  }
+  if (first_unknown != nullptr) {
+    log(BP_LOG_WARNING, device.name() + ": " + std::to_string(unknown_count) +
+                            " kernels for unknown operators are never used; the first is " +
+                            first_unknown->name + " for '" + foreign_text(first_unknown->op) + "'");
   }
   for (auto& records : kernels_by_op_) {
     std::stable_sort(records.begin(), records.end(),

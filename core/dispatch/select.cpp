@@ -159,7 +159,7 @@ std::string refuse_by_kernel(Device& device, const KernelRecord& record, const C
   support.struct_size = sizeof(support);
   const bp_status code = device.table().supports(record.kernel, *query.get(), &support);
   if (code != BP_OK) {
-    const Status failure = device.failure(code, "supports");
+    const Status failure = device.failure(code, Slot::kSupports, &record.kernel);
     // No memory to look is no answer: kept, it would rule the kernel out for good.
     if (failure.code() == BP_OUT_OF_MEMORY) throw std::bad_alloc();
     return failure.to_string();

@@ -90,6 +90,8 @@ class FakeDevice {
 
   /// What the kernel computes; set before the first launch.
   std::function<bp_status(const bp_launch_args&)> on_launch;
+  /// Gets what stream_host_call is given, in place of the stream, if set.
+  std::function<void(bp_host_fn fn, void* user)> on_host_call;
   bp_kernel kernel{};
 
   // Set by tests; a status other than BP_OK is answered instead of doing the work.

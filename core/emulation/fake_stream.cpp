@@ -138,6 +138,10 @@ bp_status stream_host_call(bp_stream* handle, bp_host_fn fn, void* user) {
   FakeStream& stream = stream_from(handle);
   const CallScope scope(stream.device);
   if (stream.device.host_call_status != BP_OK) return stream.device.host_call_status;
+  if (stream.device.on_host_call) {
+    stream.device.on_host_call(fn, user);
+    return BP_OK;
+  }
   const std::lock_guard lock(stream.device.stream_mutex);
   stream.tasks.push_back([fn, user](bp_status* failure) {
     fn(user, *failure);

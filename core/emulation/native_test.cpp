@@ -4,12 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/emulation/fake_device.hpp"
+#include "core/emulation/host_call.hpp"
 
 namespace bp::testing {
 namespace {
@@ -175,6 +180,59 @@ TEST_F(NativeStreamTest, StagedFillWithoutHostCall_KeepsItsPatternUntilTheDevice
   device_.fake.host_call_status = BP_OUT_OF_MEMORY;
   EXPECT_EQ(device_.fill(stream_, {handle, 0}, 8, 3, 1), BP_OK);
   EXPECT_EQ(device_.sync(stream_), BP_OK);
+  EXPECT_EQ(device_.bytes_of(handle), std::vector<std::byte>(8, std::byte{3}));
+}
+
+/// Two threads of the plugin's, at once.
+void call_twice(bp_host_fn fn, void* user) {
+  std::atomic<int> ready{0};
+  const auto call = [&] {
+    ++ready;
+    while (ready < 2) std::this_thread::yield();
+    fn(user, BP_OK);
+  };
+  std::thread first(call);
+  std::thread second(call);
+  first.join();
+  second.join();
+}
+
+TEST_F(NativeStreamTest, HostFunction_CalledTwiceAndFromTwoThreads_RunsAndLetsGoOnce) {
+  constexpr int kRounds = 200;
+  std::atomic<int> runs{0};
+  std::atomic<int> let_go{0};
+  struct Counters {
+    std::atomic<int>& runs;
+    std::atomic<int>& let_go;
+  } counters{runs, let_go};
+  std::vector<std::pair<bp_host_fn, void*>> given;
+  device_.fake.on_host_call = [&](bp_host_fn fn, void* user) {
+    given.emplace_back(fn, user);
+    call_twice(fn, user);
+  };
+  for (int i = 0; i < kRounds; ++i) {
+    std::shared_ptr<void> owned(&counters, [](void* object) {
+      ++static_cast<Counters*>(object)->let_go;  // a second time would be a double free
+    });
+    const auto run = [](void* object) { ++static_cast<Counters*>(object)->runs; };
+    ASSERT_EQ(call_host_once(device_.table, stream_, &owned, run), BP_OK);
+    EXPECT_EQ(owned, nullptr);
+  }
+  EXPECT_EQ(runs, kRounds);
+  EXPECT_EQ(let_go, kRounds);
+  for (const auto& [fn, user] : given) fn(user, BP_OK);                        // long after
+  given.front().first(reinterpret_cast<void*>(uintptr_t{0x7fffffff}), BP_OK);  // never given
+  EXPECT_EQ(runs, kRounds);
+  EXPECT_EQ(let_go, kRounds);
+}
+
+TEST_F(NativeStreamTest, StagedFillWhoseHostFunctionComesTwice_FreesItsPatternOnce) {
+  const uint64_t handle = device_.alloc(8);
+  device_.fake.on_host_call = [&](bp_host_fn fn, void* user) {
+    device_.fake.step();  // the copies first: they read the pattern
+    call_twice(fn, user);
+  };
+  EXPECT_EQ(device_.fill(stream_, {handle, 0}, 8, 3, 1), BP_OK);
   EXPECT_EQ(device_.bytes_of(handle), std::vector<std::byte>(8, std::byte{3}));
 }
 

@@ -23,10 +23,15 @@ bp_status stream_create(bp_device* self, const bp_stream_args* args, bp_stream**
   });
 }
 
+/// Its worker may be in a call of the plugin that never returns, and uses all that the device has.
 bp_status stream_destroy(bp_stream* handle) {
-  const std::unique_ptr<EmulatedStream> stream(&EmulatedStream::from(handle));
-  stream->queue->finish();
-  return BP_OK;
+  std::unique_ptr<EmulatedStream> stream(&EmulatedStream::from(handle));
+  CallGate& gate = *stream->emulation.native().gate;
+  const uint64_t timeout_ns = gate.is_abandoned() ? 0 : gate.timeout_ns();
+  if (stream->queue->finish(timeout_ns)) return BP_OK;
+  gate.abandon(Slot::kStreamDestroy, timeout_ns);
+  static_cast<void>(stream.release());
+  return BP_DEVICE_LOST;
 }
 
 bp_status stream_sync(bp_stream* handle, uint64_t timeout_ns) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Emulated streams: order, asynchronous copies, host calls, failures that stick, ends of all kinds.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "core/emulation/emulation.hpp"
 #include "core/emulation/fake_device.hpp"
 
 namespace bp::testing {
@@ -271,6 +273,28 @@ TEST(EmulatedStream, DestroyWithPendingWork_FinishesIt) {
   EXPECT_EQ(device.destroy(stream), BP_OK);
   EXPECT_EQ(log.seqs.size(), 20u);
   EXPECT_EQ(call_count, 1);
+}
+
+TEST(EmulatedStream, DestroyWhileALaunchHangs_EndsAtItsDeadlineAndAbandonsTheDevice) {
+  Opened device;
+  const Gate gate;
+  device.fake.on_launch = [gate](const bp_launch_args&) {
+    gate.wait();
+    return BP_OK;
+  };
+  device.table.gate->set_timeout(std::chrono::milliseconds(50));
+  bp_stream* stream = device.stream();
+  const auto used = std::make_shared<int>(1);
+  ASSERT_EQ(device.launch(stream, 1, used), BP_OK);
+  EXPECT_EQ(device.destroy(stream), BP_DEVICE_LOST);
+  EXPECT_THAT(device.table.gate->why_abandoned(),
+              ::testing::HasSubstr("stream_destroy did not return within 50 ms"));
+  EXPECT_EQ(used.use_count(), 2) << "the launch may still use it";
+  bp_stream* other = device.stream();
+  EXPECT_EQ(device.destroy(other), BP_OK) << "one without work ends as ever";
+  gate.open();
+  while (used.use_count() > 1) std::this_thread::yield();
+  const std::unique_ptr<EmulatedStream> left(&EmulatedStream::from(stream));  // leaks but here
 }
 
 TEST(EmulatedStream, DestroyedByItsOwnHostCall_FinishesWithoutDeadlock) {

@@ -27,7 +27,11 @@ void TaskQueue::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
     task_added_.wait(lock, [this] { return finishing_ || !tasks_.empty(); });
-    if (tasks_.empty()) return;
+    if (tasks_.empty()) {
+      has_ended_ = true;
+      task_done_.notify_all();
+      return;
+    }
     run_front(&lock);
     if (!lock.owns_lock()) return;
   }
@@ -73,18 +77,24 @@ Failure TaskQueue::failure() {
   return failure_;
 }
 
-void TaskQueue::finish() {
+bool TaskQueue::finish(uint64_t timeout_ns) {
   std::unique_lock lock(mutex_);
   finishing_ = true;
-  if (!worker_.joinable()) return;
+  if (!worker_.joinable()) return true;
   if (worker_.get_id() == std::this_thread::get_id()) {
     while (lock.owns_lock() && !tasks_.empty()) run_front(&lock);
     worker_.detach();
-    return;
+    return true;
   }
   task_added_.notify_one();
-  lock.unlock();
-  worker_.join();
+  const auto has_ended = [this] { return has_ended_; };
+  if (Deadline(timeout_ns).wait(task_done_, lock, has_ended)) {
+    lock.unlock();
+    worker_.join();
+    return true;
+  }
+  worker_.detach();
+  return false;
 }
 
 }  // namespace bp

@@ -85,8 +85,9 @@ class TaskQueue : public std::enable_shared_from_this<TaskQueue> {
   Failure failure();
 
   /// Runs what is left and ends the worker; nothing may be added any more. On the worker itself
-  /// (the last owner of a stream was held by one of its tasks) the rest runs right here.
-  void finish();
+  /// (the last owner of a stream was held by one of its tasks) the rest runs right here. False: it
+  /// is not done in time, and what its tasks use must stay.
+  bool finish(uint64_t timeout_ns);
 
  private:
   bp_status add(std::unique_ptr<Task> task, bool even_if_failed);
@@ -99,6 +100,7 @@ class TaskQueue : public std::enable_shared_from_this<TaskQueue> {
   std::deque<std::unique_ptr<Task>> tasks_;
   std::thread worker_;
   bool finishing_ = false;
+  bool has_ended_ = false;  // the worker
   uint64_t enqueued_count_ = 0;
   uint64_t done_count_ = 0;
   Failure failure_;

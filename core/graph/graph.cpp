@@ -11,14 +11,13 @@
 
 #include "core/base/dtype.hpp"
 #include "core/base/options.hpp"
+#include "core/base/quoted.hpp"
 #include "core/op/scalar.hpp"
 
 namespace bp {
 namespace {
 
 Status invalid(const std::string& words) { return {BP_INVALID_ARGUMENT, words}; }
-
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 }  // namespace
 

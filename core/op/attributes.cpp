@@ -10,6 +10,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/base/options.hpp"
+#include "core/base/quoted.hpp"
 #include "core/op/attribute_fields.hpp"
 
 namespace bp {
@@ -17,8 +18,6 @@ namespace {
 
 constexpr uint32_t kHeaderBytes = 8;         // struct_size and flags
 constexpr uint32_t kMaxStructBytes = 65536;  // a larger struct_size is garbage, not a newer caller
-
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 }  // namespace
 

@@ -13,14 +13,13 @@
 #include <limits>
 
 #include "core/base/dtype.hpp"
+#include "core/base/quoted.hpp"
 #include "core/op/attributes.hpp"
 
 namespace bp {
 namespace {
 
 constexpr size_t kMaxTypeVars = 16;
-
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 std::string input_name(const OpSchema& schema, size_t index) {
   const ArgSchema& argument = schema.input(index);

@@ -9,7 +9,7 @@ namespace bp {
 namespace {
 
 /// Each plan has its own results: with weights they would take more memory than they save work.
-constexpr uint64_t kMostBytes = 64 << 10;
+constexpr uint64_t kMostFoldedBytes = 64 << 10;
 
 uint64_t input_bytes(const Graph& graph, const Node& node) {
   uint64_t bytes = 0;
@@ -33,7 +33,8 @@ Result<std::shared_ptr<const Graph>> fold_parts(const Graph& outer, const Node& 
   }
   if (folded == nullptr) return parts;
   const auto fold_small = [&](const Graph& g, const Node& n) -> Result<std::vector<HostTensor>> {
-    if (input_bytes(g, n) > kMostBytes) return Status(BP_UNSUPPORTED, "weights stay as they are");
+    if (input_bytes(g, n) > kMostFoldedBytes)
+      return Status(BP_UNSUPPORTED, "weights stay as they are");
     return fold(g, n);
   };
   BP_TRY(run_passes(folded.get(), {.fold = fold_small}));

@@ -14,8 +14,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr uid_t kNobody = 65534;
-
 struct AbiCase {
   const char* plugin_min;
   const char* plugin_built;

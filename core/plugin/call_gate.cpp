@@ -30,11 +30,14 @@ std::chrono::steady_clock::time_point time_in(uint64_t ns) {
 }  // namespace
 
 /// A helper thread and the call that it makes. The thread shares it, so a call that never returns
-/// keeps what it uses.
+/// keeps what it uses. Between calls it looks for other threads' calls that do not return.
 struct CallGate::Waiter {
+  explicit Waiter(CallGate* owner) : gate(owner) {}
+
+  CallGate* const gate;  // not to be used once it is ending, nor after a late call
   std::mutex mutex;
   std::condition_variable changed;
-  bp_status (*body)(void*) = nullptr;  // nullptr: nothing to do
+  CallBody body;  // nothing to do: body.make is null
   bool is_done = false;
   bool is_ending = false;
   std::atomic<bool> is_abandoned{false};
@@ -47,28 +50,49 @@ struct CallGate::Waiter {
 
   void work() {
     std::unique_lock lock(mutex);
-    for (;;) {
-      changed.wait(lock, [this] { return is_ending || body != nullptr; });
-      if (body == nullptr) return;
+    while (wait_for_call(&lock)) {
+      const CallBody made = body;
       lock.unlock();
       make_call();
+      if (forked()) return;  // the plugin forked: this thread is all of the child
       lock.lock();
-      body = nullptr;
+      body.make = nullptr;
       is_done = true;
-      if (is_abandoned) return;
+      if (is_abandoned) {
+        lock.unlock();
+        if (made.end_late == nullptr || !thrown.ok()) return;
+        [[maybe_unused]] const Status ended = contain([&] { made.end_late(call, status); });
+        return;
+      }
       changed.notify_all();
     }
   }
 
  private:
+  /// False: the gate ends.
+  bool wait_for_call(std::unique_lock<std::mutex>* lock) {
+    const auto has_news = [this] { return is_ending || body.make != nullptr; };
+    while (!has_news()) {
+      if (changed.wait_until(*lock, gate->next_look(), has_news)) break;
+      lock->unlock();
+      // A sink may call the API, and so end the gate.
+      [[maybe_unused]] const Status told = contain([&] {
+        for (const std::string& line : gate->take_stuck_calls()) log(BP_LOG_WARNING, line);
+      });
+      lock->lock();
+    }
+    return body.make != nullptr;
+  }
+
   /// The caller may hold the core's locks, and a sink may call the API: so lines are not written
-  /// here but become the caller's.
+  /// here but, at most gates, become the caller's.
   void make_call() {
     const ReportsForThread reports(caller, &is_abandoned);
     const KeepFloatEnvironment arithmetic;  // for the next call
-    LogScope scope;
-    thrown = contain([&] { status = body(call); });
-    lines = scope.take();
+    std::optional<LogScope> scope;
+    if (!gate->logs_at_once_) scope.emplace();
+    thrown = contain([&] { status = body.make(call); });
+    if (scope) lines = scope->take();
   }
 };
 
@@ -85,7 +109,11 @@ CallGate::~CallGate() {
       waiter->is_ending = true;
     }
     waiter->changed.notify_all();
-    waiter->thread.join();
+    if (waiter->thread.get_id() == std::this_thread::get_id()) {
+      waiter->thread.detach();  // a sink ends the gate from within its own helper
+    } else {
+      waiter->thread.join();
+    }
   }
 }
 
@@ -105,13 +133,13 @@ bool CallGate::take_turn(Slot slot) {
   if (is_abandoned()) return false;
   if (!one_call_at_a_time()) return true;
   if (!turn_.try_lock()) {
-    const auto end = time_in(timeout_ns_);
+    const auto end = time_in(timeout_ns());
     // In slices: the call whose turn it is may be abandoned meanwhile.
     constexpr auto kSlice = std::chrono::milliseconds(20);
     while (!turn_.try_lock_for(kSlice)) {
       if (is_abandoned()) return false;
       if (std::chrono::steady_clock::now() < end) continue;
-      abandon(turn_slot_, timeout_ns_);
+      abandon(turn_slot_, timeout_ns());
       return false;
     }
     if (is_abandoned()) {
@@ -140,7 +168,7 @@ std::shared_ptr<CallGate::Waiter> CallGate::take_waiter() {
   }
   std::shared_ptr<Waiter> made;
   const Status status = contain([&] {
-    auto waiter = std::make_shared<Waiter>();
+    auto waiter = std::make_shared<Waiter>(this);
     waiter->thread = std::thread([waiter] { waiter->work(); });
     made = std::move(waiter);
   });
@@ -148,6 +176,7 @@ std::shared_ptr<CallGate::Waiter> CallGate::take_waiter() {
 }
 
 void CallGate::give_waiter(std::shared_ptr<Waiter> waiter) {
+  if (waiter == nullptr) return;
   {
     const std::lock_guard lock(mutex_);
     const bool has_room = idle_waiters_.size() < most_idle_helpers_;
@@ -161,17 +190,16 @@ void CallGate::give_waiter(std::shared_ptr<Waiter> waiter) {
   waiter->thread.join();
 }
 
-bp_status CallGate::run_copy(Slot slot, void* call, size_t bytes, bp_status (*body)(void*),
-                             uint64_t deadline_ns) {
+bp_status CallGate::run_copy(Slot slot, void* call, const CallBody& body, uint64_t deadline_ns) {
   if (forked()) return BP_FORKED;
   const Turn turn(*this, slot);
   if (!turn.taken()) return refuse();
   const std::shared_ptr<Waiter> waiter = take_waiter();
-  const auto run_here = [&] { return body(call); };
+  const auto run_here = [&] { return body.make(call); };
   if (waiter == nullptr) return guarded(slot, run_here, nullptr);
   {
     std::unique_lock lock(waiter->mutex);
-    std::memcpy(waiter->call, call, bytes);
+    std::memcpy(waiter->call, call, body.bytes);
     waiter->body = body;
     waiter->is_done = false;
     waiter->caller = std::this_thread::get_id();
@@ -185,22 +213,108 @@ bp_status CallGate::run_copy(Slot slot, void* call, size_t bytes, bp_status (*bo
       return refuse();
     }
   }
-  const bp_status status = finish(slot, waiter.get(), call, bytes);
+  std::memcpy(call, waiter->call, body.bytes);
+  const bp_status status = finish(slot, waiter.get());
   give_waiter(waiter);
   return status;
 }
 
-bp_status CallGate::finish(Slot slot, Waiter* waiter, void* call, size_t bytes) {
-  std::memcpy(call, waiter->call, bytes);
-  for (const LogScope::Line& line : std::exchange(waiter->lines, {})) log(line.level, line.text);
+bp_status CallGate::finish(Slot slot, Waiter* waiter) {
   const Status thrown_by_call = std::exchange(waiter->thrown, {});
-  if (!thrown_by_call.ok()) {
+  // Without memory for words the status still tells, and the helper is given back.
+  [[maybe_unused]] const Status told = contain([&] {
+    for (const LogScope::Line& line : std::exchange(waiter->lines, {})) log(line.level, line.text);
+    if (thrown_by_call.ok()) return;
     tell(BP_INTERNAL,
-         fmt::format("{} threw: {}", call_name(slot, nullptr), thrown_by_call.message()));
-    return BP_INTERNAL;
-  }
+         fmt::format("{} threw: {}", call_name(slot), foreign_text(thrown_by_call.message())));
+  });
+  if (!thrown_by_call.ok()) return BP_INTERNAL;
   const auto answer = [&] { return waiter->status; };
   return guarded(slot, answer, nullptr);
+}
+
+// --- calls that do not return ---
+
+namespace {
+
+/// The calls of all threads that ever made one. Never destroyed: plugin threads may call while
+/// static destructors run.
+struct ListedCalls {
+  std::mutex mutex;
+  std::vector<detail::CallInProgress*> calls;
+};
+
+ListedCalls& listed_calls() {
+  static auto* listed = new ListedCalls;
+  return *listed;
+}
+
+struct ListedUntilThreadEnds {
+  detail::CallInProgress* const call = &detail::call_in_progress;
+  ListedUntilThreadEnds() {
+    const std::lock_guard lock(listed_calls().mutex);
+    listed_calls().calls.push_back(call);
+  }
+  ~ListedUntilThreadEnds() {
+    if (forked()) return;  // the lock may be held for ever
+    const std::lock_guard lock(listed_calls().mutex);
+    std::erase(listed_calls().calls, call);
+  }
+};
+
+}  // namespace
+
+namespace detail {
+
+constinit thread_local CallInProgress call_in_progress;
+
+void list_calls_of_this_thread() noexcept {
+  call_in_progress.is_listed = true;  // without memory it is never named
+  [[maybe_unused]] const Status listed =
+      contain([] { static thread_local const ListedUntilThreadEnds until_end; });
+}
+
+}  // namespace detail
+
+std::chrono::steady_clock::time_point CallGate::next_look() const {
+  constexpr uint64_t kLooksPerTimeout = 4;
+  const auto pause_ns = static_cast<int64_t>(
+      std::clamp<uint64_t>(timeout_ns() / kLooksPerTimeout, 1'000'000, uint64_t{1} << 61));
+  const std::lock_guard lock(watch_mutex_);
+  return latest_look_ + std::chrono::nanoseconds(pause_ns);
+}
+
+std::vector<std::string> CallGate::take_stuck_calls() {
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<std::string> lines;
+  if (now < next_look()) return lines;  // another helper was here
+  const std::lock_guard lock(watch_mutex_);
+  latest_look_ = now;
+  const std::vector<SeenCall> before = std::exchange(seen_calls_, {});
+  if (!is_watching_) return lines;
+  const std::lock_guard list_lock(listed_calls().mutex);
+  for (const detail::CallInProgress* call : listed_calls().calls) {
+    if (call->gate.load(std::memory_order_acquire) != this) continue;
+    SeenCall seen{call, call->number.load(std::memory_order_acquire), now, false};
+    const auto known = std::find_if(before.begin(), before.end(), [&](const SeenCall& other) {
+      return other.call == call && other.number == seen.number;
+    });
+    if (known != before.end()) seen = *known;
+    const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(now - seen.since);
+    if (!seen.is_told && age >= std::chrono::nanoseconds(timeout_ns())) {
+      seen.is_told = true;
+      lines.push_back(fmt::format(
+          "{} has not returned for {} ms; such a call cannot be ended, its thread waits for it",
+          call_name(call->what.load(), call->kernel.load()), age.count()));
+    }
+    seen_calls_.push_back(seen);
+  }
+  return lines;
+}
+
+void CallGate::stop_watching() {
+  const std::lock_guard lock(watch_mutex_);
+  is_watching_ = false;
 }
 
 // --- abandonment ---
@@ -214,7 +328,7 @@ void CallGate::abandon(Slot slot, uint64_t waited_ns) {
     kept_for_ever_ = weak_from_this().lock();
     state_.fetch_or(kAbandoned, std::memory_order_release);
   }
-  if (instance_ != nullptr) instance_->has_abandoned_device_ = true;
+  if (instance_ != nullptr) instance_->abandoned_devices_.fetch_add(1);
   [[maybe_unused]] const Status logged = contain([&] {
     log(BP_LOG_ERROR, why_abandoned() + "; nothing calls it any more, other devices go on");
   });
@@ -250,19 +364,19 @@ void CallGate::forget(LiveKind kind, uint64_t value) {
   if (found != live.end()) ended.splice(ended.begin(), live, found);
 }
 
-std::string CallGate::call_name(Slot slot, const bp_kernel* kernel) const {
-  std::string text = name_ + ": " + slot_info(slot).name;
+std::string CallGate::call_name(CallTitle title, const bp_kernel* kernel) const {
+  std::string text = name_ + ": " + title.text;
   if (kernel != nullptr) text += " of kernel " + foreign_text(kernel->name);
   return text;
 }
 
 bp_status CallGate::absent(Slot slot) {
-  tell(BP_UNSUPPORTED, call_name(slot, nullptr) + " is not there");
+  tell(BP_UNSUPPORTED, call_name(slot) + " is not there");
   return BP_UNSUPPORTED;
 }
 
 bp_status CallGate::bad_answer(Slot slot, std::string_view words) {
-  tell(BP_INTERNAL, fmt::format("{} {}", call_name(slot, nullptr), words));
+  tell(BP_INTERNAL, fmt::format("{} {}", call_name(slot), words));
   return BP_INTERNAL;
 }
 
@@ -277,8 +391,19 @@ bp_status CallGate::thrown(Slot slot, const bp_kernel* kernel) {
 
 bp_status CallGate::unknown_status(Slot slot, const bp_kernel* kernel, bp_status status) {
   [[maybe_unused]] const Status told = contain([&] {
-    tell(BP_INTERNAL, fmt::format("{} answered status {}, which is new to this core",
-                                  call_name(slot, kernel), status));
+    tell(status, fmt::format("{} answered status {}, which is new to this core",
+                             call_name(slot, kernel), status));
+  });
+  return BP_INTERNAL;
+}
+
+bp_status CallGate::changed_arithmetic(Slot slot, const bp_kernel* kernel) {
+  [[maybe_unused]] const Status told = contain([&] {
+    tell(
+        BP_INTERNAL,
+        call_name(slot, kernel) +
+            " changed how its thread calculates (rounding, traps or tiny numbers); it is as before "
+            "again");
   });
   return BP_INTERNAL;
 }

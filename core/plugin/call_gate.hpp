@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "backplane/device_api.h"
+#include "core/base/float_environment.hpp"
 #include "core/plugin/slots.hpp"
 
 namespace bp {
@@ -36,6 +37,52 @@ struct AnswerDefect {
 /// Two handles of one kind are equal if these numbers are.
 inline uint64_t live_value(uint64_t handle) { return handle; }
 inline uint64_t live_value(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
+
+/// What people know a call by.
+struct CallTitle {
+  CallTitle(Slot slot) : text(slot_info(slot).name) {}
+  CallTitle(const char* function) : text(function) {}  // of a table that has no slots yet
+  const char* text;
+};
+
+class CallGate;
+
+namespace detail {
+
+/// The call on the way of data that a thread is in. Written by that thread alone.
+struct CallInProgress {
+  std::atomic<const CallGate*> gate{nullptr};  // nullptr: none
+  std::atomic<const char*> what{nullptr};
+  std::atomic<const bp_kernel*> kernel{nullptr};
+  std::atomic<uint64_t> number{0};  // of this thread's calls
+  bool is_listed = false;
+};
+extern constinit thread_local CallInProgress call_in_progress;
+/// So that others find it, until the thread ends.
+void list_calls_of_this_thread() noexcept;
+
+}  // namespace detail
+
+/// While it lives, this thread is in a call that nothing can end. One that takes longer than the
+/// gate's timeout is named in the log, once, by an idle helper thread of the gate.
+class WatchedCall {
+ public:
+  WatchedCall(const CallGate& gate, const char* what, const bp_kernel* kernel) {
+    if (!call_.is_listed) [[unlikely]]
+      detail::list_calls_of_this_thread();
+    const uint64_t number = call_.number.load(std::memory_order_relaxed) + 1;
+    call_.number.store(number, std::memory_order_relaxed);
+    call_.what.store(what, std::memory_order_relaxed);
+    call_.kernel.store(kernel, std::memory_order_relaxed);
+    call_.gate.store(&gate, std::memory_order_release);
+  }
+  ~WatchedCall() { call_.gate.store(nullptr, std::memory_order_release); }
+  WatchedCall(const WatchedCall&) = delete;
+  WatchedCall& operator=(const WatchedCall&) = delete;
+
+ private:
+  detail::CallInProgress& call_ = detail::call_in_progress;
+};
 
 class CallGate : public std::enable_shared_from_this<CallGate> {
  public:
@@ -51,6 +98,16 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   void report_to(const bp_host_api* host, void* host_ctx);
   /// For control calls, and for a turn on a one-call-at-a-time device.
   void set_timeout(std::chrono::nanoseconds timeout) { timeout_ns_ = to_ns(timeout); }
+  /// Calls on the way of data that change how their thread calculates are errors from now on.
+  void set_checks_arithmetic() { state_.fetch_or(kChecksArithmetic); }
+  /// What control calls log is not kept back until they return, which may be never: for gates
+  /// whose callers hold no lock of the core.
+  void set_logs_at_once() { logs_at_once_ = true; }
+  /// From now on there is a helper thread to name calls that do not return. Without memory or a
+  /// thread for it they stay unnamed.
+  void watch() { give_waiter(take_waiter()); }
+  /// Kernels end after this: they are not named any more.
+  void stop_watching();
   /// The gate of the instance that this device belongs to: it learns of an abandoned call.
   void belongs_to(std::shared_ptr<CallGate> instance) { instance_ = std::move(instance); }
   void set_one_call_at_a_time() { state_.fetch_or(kOneAtATime); }
@@ -60,38 +117,51 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   void set_most_idle_helpers(size_t count) { most_idle_helpers_ = count; }
 
   const std::string& name() const { return name_; }
-  uint64_t timeout_ns() const { return timeout_ns_; }
+  uint64_t timeout_ns() const { return timeout_ns_.load(std::memory_order_relaxed); }
   bool one_call_at_a_time() const { return (state_.load() & kOneAtATime) != 0; }
   /// A call did not return by its deadline: no further call goes through, each answers DEVICE_LOST,
   /// and all that the plugin made stays as it is.
   bool is_abandoned() const { return (state_.load(std::memory_order_acquire) & kAbandoned) != 0; }
   /// This gate or, of an instance, one of its devices' is abandoned: a thread may still be inside.
-  bool is_occupied() const { return is_abandoned() || has_abandoned_device_.load(); }
+  bool is_occupied() const { return is_abandoned() || abandoned_device_count() != 0; }
+  /// Of an instance: how many of its devices are abandoned.
+  uint32_t abandoned_device_count() const { return abandoned_devices_.load(); }
   /// "npu:0 is abandoned: stream_sync did not return within 2000 ms"; empty if it is not.
   std::string why_abandoned() const;
+  /// "npu:0: launch of kernel relu_f32": what every error and log line calls a call.
+  std::string call_name(CallTitle title, const bp_kernel* kernel = nullptr) const;
 
-  /// A call on the way of data: on this thread, with no deadline. Costs one load and one compare
-  /// where nothing goes wrong and calls need no turn. `kernel` is named in errors.
+  /// A call on the way of data: on this thread, with no deadline. Where nothing goes wrong and
+  /// calls need no turn it costs some plain loads and stores. `kernel` is named in errors.
   template <class Call>
   bp_status call(Slot slot, Call&& make_call, const bp_kernel* kernel = nullptr) {
-    if (state_.load(std::memory_order_relaxed) == 0) [[likely]]
+    if (state_.load(std::memory_order_relaxed) == 0) [[likely]] {
+      const WatchedCall watched(*this, slot_info(slot).name, kernel);
       return guarded(slot, make_call, kernel);
+    }
     const Turn turn(*this, slot);
-    return turn.taken() ? guarded(slot, make_call, kernel) : refuse();
+    if (!turn.taken()) return refuse();
+    const WatchedCall watched(*this, slot_info(slot).name, kernel);
+    if ((state_.load() & kChecksArithmetic) == 0) return guarded(slot, make_call, kernel);
+    const KeepFloatEnvironment arithmetic;
+    const uint64_t before = float_settings();
+    const bp_status status = guarded(slot, make_call, kernel);
+    return float_settings() == before ? status : changed_arithmetic(slot, kernel);
   }
 
   /// A control call. `call` holds all that it reads and writes; it runs as a copy on a helper
   /// thread and is copied back when it has returned. Past the deadline the gate is abandoned, and
-  /// the copy belongs to the late call for ever. Reports and log lines of the helper become this
-  /// thread's. Without memory for a helper the call runs here, with no deadline.
+  /// the copy belongs to the late call for ever; its end_late(status), if it has one, is run when
+  /// that returns after all. Reports and log lines of the helper become this thread's. Without
+  /// memory for a helper the call runs here, with no deadline.
   template <class ControlCall>
   bp_status control(Slot slot, ControlCall* call) {
-    return run(slot, call, timeout_ns_);
+    return run(slot, call, timeout_ns());
   }
   /// A control call that ends by itself after `timeout_ns`; it may overrun that a little.
   template <class ControlCall>
   bp_status wait(Slot slot, ControlCall* call, uint64_t timeout_ns) {
-    const uint64_t grace_ns = std::min<uint64_t>(timeout_ns_, 5'000'000'000);
+    const uint64_t grace_ns = std::min<uint64_t>(this->timeout_ns(), 5'000'000'000);
     return run(slot, call, timeout_ns > kForever - grace_ns ? kForever : timeout_ns + grace_ns);
   }
 
@@ -156,8 +226,22 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
 
  private:
   struct Waiter;
+  /// What a helper thread does with its copy of a control call.
+  struct CallBody {
+    size_t bytes = 0;
+    bp_status (*make)(void* copy) = nullptr;
+    void (*end_late)(void* copy, bp_status status) = nullptr;  // nullptr: nothing
+  };
+  /// A call on the way of data, seen by a helper.
+  struct SeenCall {
+    const detail::CallInProgress* call;
+    uint64_t number;
+    std::chrono::steady_clock::time_point since;
+    bool is_told;
+  };
   static constexpr uint32_t kOneAtATime = 1;
   static constexpr uint32_t kAbandoned = 2;
+  static constexpr uint32_t kChecksArithmetic = 4;
   static constexpr uint64_t kForever = UINT64_MAX;
   static constexpr size_t kCallBytes = 256;
 
@@ -197,9 +281,15 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   template <class ControlCall>
   bp_status run(Slot slot, ControlCall* call, uint64_t deadline_ns) {
     static_assert(std::is_trivially_copyable_v<ControlCall> && sizeof(ControlCall) <= kCallBytes);
-    return run_copy(
-        slot, call, sizeof(ControlCall),
-        [](void* copy) { return (*static_cast<ControlCall*>(copy))(); }, deadline_ns);
+    CallBody body;
+    body.bytes = sizeof(ControlCall);
+    body.make = [](void* copy) { return (*static_cast<ControlCall*>(copy))(); };
+    if constexpr (requires { call->end_late(BP_OK); }) {
+      body.end_late = [](void* copy, bp_status status) {
+        static_cast<ControlCall*>(copy)->end_late(status);
+      };
+    }
+    return run_copy(slot, call, body, deadline_ns);
   }
 
   template <class Query>
@@ -231,9 +321,8 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
 
   bool take_turn(Slot slot);
   void give_turn();
-  bp_status run_copy(Slot slot, void* call, size_t bytes, bp_status (*body)(void*),
-                     uint64_t deadline_ns);
-  bp_status finish(Slot slot, Waiter* waiter, void* call, size_t bytes);
+  bp_status run_copy(Slot slot, void* call, const CallBody& body, uint64_t deadline_ns);
+  bp_status finish(Slot slot, Waiter* waiter);
   std::shared_ptr<Waiter> take_waiter();
   void give_waiter(std::shared_ptr<Waiter> waiter);
   /// True, and the node is the gate's, unless it keeps the value already.
@@ -241,17 +330,22 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   /// Inside a catch block.
   bp_status thrown(Slot slot, const bp_kernel* kernel);
   bp_status unknown_status(Slot slot, const bp_kernel* kernel, bp_status status);
+  bp_status changed_arithmetic(Slot slot, const bp_kernel* kernel);
   bp_status refuse();
   void tell(bp_status status, std::string_view words);
-  std::string call_name(Slot slot, const bp_kernel* kernel) const;
+  /// When an idle helper looks for calls that do not return.
+  std::chrono::steady_clock::time_point next_look() const;
+  /// A line for each that has not been told yet; none before next_look().
+  std::vector<std::string> take_stuck_calls();
 
   static constexpr auto kBriefly = std::chrono::microseconds(100);
 
   const std::string name_;
   std::atomic<uint32_t> state_{0};
-  std::atomic<bool> has_abandoned_device_{false};
+  std::atomic<uint32_t> abandoned_devices_{0};
   bool asks_before_waiting_ = true;
-  uint64_t timeout_ns_ = 300'000'000'000;
+  bool logs_at_once_ = false;
+  std::atomic<uint64_t> timeout_ns_{300'000'000'000};
   const bp_host_api* host_ = nullptr;
   void* host_ctx_ = nullptr;
   std::shared_ptr<CallGate> instance_;
@@ -265,6 +359,11 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   Slot abandoned_slot_{};
   uint64_t abandoned_after_ns_ = 0;
   std::shared_ptr<CallGate> kept_for_ever_;  // itself, once abandoned
+
+  mutable std::mutex watch_mutex_;
+  bool is_watching_ = true;
+  std::chrono::steady_clock::time_point latest_look_ = std::chrono::steady_clock::now();
+  std::vector<SeenCall> seen_calls_;
 
   std::mutex live_mutex_;
   std::array<std::list<uint64_t>, static_cast<size_t>(LiveKind::kCount)> live_;

@@ -33,7 +33,7 @@ ReportsForThread::~ReportsForThread() { reports_for_thread = nullptr; }
 HostContext* HostContext::lend(std::string plugin_id) {
   const std::lock_guard lock(g_contexts_mutex);
   for (HostContext* context = g_contexts; context != nullptr; context = context->next_context_) {
-    if (context->plugin_id_ != plugin_id || context->is_kept_) continue;
+    if (context->plugin_id_ != plugin_id) continue;
     const std::lock_guard context_lock(context->mutex_);
     if (std::exchange(context->is_given_back_, false)) return context;
   }
@@ -64,8 +64,9 @@ void HostContext::on_report(void* host_ctx, const bp_report_info* info) {
       speaks_for != nullptr ? speaks_for->thread_ : std::this_thread::get_id();
   // Out of memory: the status still tells.
   [[maybe_unused]] const Status told = contain([&] {
-    PluginReport report{known_status(info->status), info->vendor_code, info->op_seq, info->stream,
-                        foreign_text(info->message)};
+    PluginReport report{
+        known_status(info->status), info->status, info->vendor_code, info->op_seq, info->stream,
+        foreign_text(info->message)};
     log(BP_LOG_DEBUG, fmt::format("plugin {} reports {}: {}", self->plugin_id_,
                                   status_name(report.status), report.message));
     const std::lock_guard lock(self->mutex_);
@@ -115,11 +116,24 @@ std::optional<PluginReport> HostContext::take_stream_report(bp_stream* stream) {
 
 Status HostContext::to_status(bp_status code, std::string_view what) {
   if (code == BP_OK) return {};
-  const auto report = take_report();
-  const bool fits = report && report->status == known_status(code) && !report->message.empty();
-  if (fits && report->message.starts_with(what)) return Status(known_status(code), report->message);
-  if (fits) return fail(known_status(code), "{}: {}", what, report->message);
-  return fail(known_status(code), "{}: the plugin gave no words (status {})", what, code);
+  auto report = take_report();
+  if (report && report->status != known_status(code)) report.reset();  // of another failure
+  return error_of(code, what, report);
+}
+
+Status HostContext::error_of(bp_status code, std::string_view what,
+                             const std::optional<PluginReport>& report) {
+  const bool fits = report && report->status == known_status(code);
+  const bool has_words = report && !report->message.empty();
+  std::string text(what);
+  if (has_words && report->message.starts_with(what)) text.clear();
+  if (!text.empty()) text += ": ";
+  text += has_words ? report->message : "the plugin gave no words";
+  text += fmt::format(" ({}, status {}", status_name(code), fits ? report->raw_status : code);
+  if (report && report->vendor_code != 0) {
+    text += fmt::format(", vendor code {}", report->vendor_code);
+  }
+  return Status(known_status(code), text + ")");
 }
 
 }  // namespace bp

@@ -38,6 +38,8 @@ class ReportsForThread {
 /// What a plugin said about a failure.
 struct PluginReport {
   bp_status status = BP_OK;
+  bp_status raw_status =
+      BP_OK;  // as it came; `status` is INTERNAL where this core does not know it
   int64_t vendor_code = 0;
   uint64_t op_seq = 0;          // of the launch that failed; 0: unknown
   bp_stream* stream = nullptr;  // nullptr: none
@@ -54,8 +56,6 @@ class HostContext {
   static HostContext* lend(std::string plugin_id);
   /// Forgets the reports that nobody took, and drops what comes until it is lent again.
   void give_back();
-  /// A call that did not return may use it as long as the process lives: it is not lent again.
-  void keep_from_others() { is_kept_ = true; }
   static const bp_host_api* api();  // the table for init
 
   /// The newest report of the calling thread, and forgets its older ones: to be called right after
@@ -63,8 +63,13 @@ class HostContext {
   std::optional<PluginReport> take_report();
   /// The oldest report about a stream from any thread: the words for an asynchronous failure.
   std::optional<PluginReport> take_stream_report(bp_stream* stream);
-  /// OK, or the code (unknown ones as INTERNAL) with "<what>: <words>", taken by take_report().
+  /// OK, or the code (unknown ones as INTERNAL) with words by error_of(), taken by take_report().
+  /// `what`: CallGate::call_name().
   Status to_status(bp_status code, std::string_view what);
+  /// What every error of a plugin's call reads like:
+  /// "npu:0: mem_copy: WORDS (OUT_OF_MEMORY, status 4, vendor code -61)".
+  static Status error_of(bp_status code, std::string_view what,
+                         const std::optional<PluginReport>& report);
 
  private:
   static void on_report(void* host_ctx, const bp_report_info* info);
@@ -72,7 +77,6 @@ class HostContext {
 
   const std::string plugin_id_;
   std::mutex mutex_;
-  std::atomic<bool> is_kept_{false};
   bool is_given_back_ = false;                                     // under mutex_
   HostContext* next_context_ = nullptr;                            // of all that were ever lent
   std::vector<std::pair<std::thread::id, PluginReport>> reports_;  // oldest first, bounded

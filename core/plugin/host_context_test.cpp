@@ -66,14 +66,20 @@ TEST_F(HostContextTest, ToStatus_MatchingReport_CarriesItsWords) {
   EXPECT_TRUE(host_.to_status(BP_OK, "call").ok());
   report(report_of(BP_UNAVAILABLE, "the cable is out"));
   EXPECT_EQ(host_.to_status(BP_UNAVAILABLE, "device_open").to_string(),
-            "UNAVAILABLE: device_open: the cable is out");
+            "UNAVAILABLE: device_open: the cable is out (UNAVAILABLE, status 3, vendor code -30)");
   report(report_of(BP_INTERNAL, "of another failure"));
   EXPECT_EQ(host_.to_status(BP_UNAVAILABLE, "device_open").message(),
-            "device_open: the plugin gave no words (status 3)");
+            "device_open: the plugin gave no words (UNAVAILABLE, status 3)");
   report(report_of(-7, "odd"));
-  EXPECT_EQ(host_.to_status(-7, "call").to_string(), "INTERNAL: call: odd");
+  EXPECT_EQ(host_.to_status(-7, "call").to_string(),
+            "INTERNAL: call: odd (INTERNAL, status -7, vendor code -30)");
   EXPECT_EQ(host_.to_status(99, "call").to_string(),
-            "INTERNAL: call: the plugin gave no words (status 99)");
+            "INTERNAL: call: the plugin gave no words (INTERNAL, status 99)");
+  bp_report_info with_code = report_of(BP_OUT_OF_MEMORY, "call: the pool is empty");
+  with_code.vendor_code = -61;
+  report(with_code);
+  EXPECT_EQ(host_.to_status(BP_OUT_OF_MEMORY, "call").message(),
+            "call: the pool is empty (OUT_OF_MEMORY, status 4, vendor code -61)");
 }
 
 TEST_F(HostContextTest, Report_ManyUntaken_KeepsTheNewest) {
@@ -117,8 +123,6 @@ TEST_F(HostContextTest, Lend_AfterItCameBack_IsTheSameForThatPluginOnly) {
   first->give_back();
   EXPECT_NE(HostContext::lend("another"), first);
   EXPECT_EQ(HostContext::lend("lent"), first) << "a program that loads for ever does not grow";
-  second->keep_from_others();
-  second->give_back();
   EXPECT_NE(HostContext::lend("lent"), second) << "a call that never returned may still use it";
 }
 

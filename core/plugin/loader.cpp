@@ -56,7 +56,8 @@ void load_one(Attempt* attempt, PluginSet* set) {
     return;
   }
   if (step == PluginStep::kOptions) set->option_errors.push_back(status);
-  set->skipped.push_back({plugin->path(), plugin->id(), step, status});
+  const bool was_told = plugin->gate() != nullptr && plugin->gate()->is_abandoned();
+  set->skipped.push_back({plugin->path(), plugin->id(), step, status, was_told});
 }
 
 // Options of plugins that are nowhere to be found; those of skipped plugins are no mistake.
@@ -125,7 +126,8 @@ PluginSet load_plugins(const LoadOptions& options) {
     if (!status.ok()) set.option_errors.push_back(std::move(status));
   }
   for (const SkippedPlugin& skipped : set.skipped) {
-    log(skipped.is_absent() ? BP_LOG_INFO : BP_LOG_WARNING, skipped.to_string());
+    const bool is_news = !skipped.is_absent() && !skipped.was_told;
+    log(is_news ? BP_LOG_WARNING : BP_LOG_INFO, skipped.to_string());
   }
   return set;
 }

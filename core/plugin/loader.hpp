@@ -118,6 +118,7 @@ struct SkippedPlugin {
   std::string id;    // empty if the manifest was not readable
   PluginStep step = PluginStep::kDiscover;
   Status reason;
+  bool was_told = false;  // in the log, as a call that did not return
 
   bool is_absent() const;           // no error: the plugin is fine, its hardware is not here
   std::string next_action() const;  // what the user can do, one sentence

@@ -59,8 +59,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refusal{"no_entry", PluginStep::kOpen, BP_UNAVAILABLE, "undefined symbol: bp_plugin_entry"},
         Refusal{"throwing_entry", PluginStep::kEntry, BP_INTERNAL,
-                "bp_plugin_entry threw: thrown by entry"},
-        Refusal{"refusing_entry", PluginStep::kEntry, BP_INCOMPATIBLE, "refused this core"},
+                "plugin throwing_entry: bp_plugin_entry threw: thrown by entry (INTERNAL, status "
+                "14)"},
+        Refusal{"refusing_entry", PluginStep::kEntry, BP_INCOMPATIBLE,
+                "plugin refusing_entry: bp_plugin_entry: the plugin refused this core "
+                "(INCOMPATIBLE, status 13)"},
         Refusal{"no_kernels", PluginStep::kValidate, BP_INCOMPATIBLE,
                 "the plugin offers no work: expected at least one of these tables: kernel; found "
                 "none"},
@@ -77,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"bad_extension", PluginStep::kValidate, BP_INCOMPATIBLE,
                 "extension 'nodot': expected a name like vendor.feature and a table"},
         Refusal{"absent", PluginStep::kInit, BP_UNAVAILABLE,
-                "init: no fake accelerator is plugged in"}),
+                "plugin absent: init: no fake accelerator is plugged in (UNAVAILABLE, status 3)"}),
     [](const auto& test) { return std::string(test.param.fake); });
 
 struct Fault {
@@ -107,14 +110,17 @@ TEST_P(LoaderFault, LoadPlugins_FaultAtStart_IsSkippedWithThePluginsWords) {
 INSTANTIATE_TEST_SUITE_P(
     Faults, LoaderFault,
     testing::Values(
-        Fault{"init_throws", PluginStep::kInit, BP_INTERNAL, "init threw: thrown by init"},
-        Fault{"init_gives_nothing", PluginStep::kInit, BP_INTERNAL, "init gave no instance"},
+        Fault{"init_throws", PluginStep::kInit, BP_INTERNAL,
+              "plugin good: init threw: thrown by init (INTERNAL, status 14)"},
+        Fault{"init_gives_nothing", PluginStep::kInit, BP_INTERNAL,
+              "plugin good: init answered OK and NULL (INTERNAL, status 14)"},
         Fault{"init_unknown_status", PluginStep::kInit, BP_INTERNAL,
-              "init: the plugin gave no words (status 4711)"},
+              "plugin good: init answered status 4711, which is new to this core (INTERNAL, status "
+              "4711)"},
         Fault{"count_unavailable", PluginStep::kDevices, BP_UNAVAILABLE,
-              "device_count: the bus answers nothing"},
+              "plugin good: device_count: the bus answers nothing (UNAVAILABLE, status 3)"},
         Fault{"count_huge", PluginStep::kDevices, BP_INTERNAL,
-              "device_count: expected at most 4096, found 4000000000"}),
+              "plugin good: device_count: expected at most 4096, found 4000000000"}),
     [](const auto& test) { return std::string(test.param.fault); });
 
 TEST(Loader, LoadPlugins_GoodPlugin_IsPublishedWhole) {
@@ -393,12 +399,16 @@ TEST(Loader, LoadPlugins_HangingInit_IsAbandonedAndShutDownWhenItReturns) {
   LoadOptions options = tree.options();
   options.call_timeout = std::chrono::milliseconds(50);
   options.plugin_options = {{"good.fault", "init_hangs"}, {"good.signal_file", signal}};
+  LogCapture log;
   const PluginSet set = load_plugins(options);
   EXPECT_TRUE(set.plugins.empty());
   ASSERT_EQ(set.skipped.size(), 1u);
   EXPECT_EQ(set.skipped[0].step, PluginStep::kInit);
   EXPECT_EQ(set.skipped[0].reason.to_string(),
-            "TIMEOUT: init did not return within 50 ms and was abandoned");
+            "DEVICE_LOST: plugin good: init: plugin good is abandoned: init did not return within "
+            "50 ms (DEVICE_LOST, status 10)");
+  EXPECT_EQ(log.count(BP_LOG_ERROR, "plugin good is abandoned: init did not return"), 1);
+  EXPECT_EQ(log.count(BP_LOG_WARNING, "abandoned"), 0) << "it is told once";
   tree.write("signal", "go on");
   // The stray thread ends the instance that nobody waits for.
   for (int i = 0; i < 6000 && !std::filesystem::exists(signal + ".down"); ++i) {
@@ -419,8 +429,9 @@ TEST(Loader, LoadPlugins_HangingShutdown_IsAbandonedByName) {
     const PluginSet set = load_plugins(options);
     ASSERT_EQ(set.plugins.size(), 1u);
   }
-  EXPECT_EQ(log.count(BP_LOG_WARNING, "plugin good: TIMEOUT: shutdown did not return within 2000"),
-            1);
+  EXPECT_EQ(
+      log.count(BP_LOG_ERROR, "plugin good is abandoned: shutdown did not return within 2000"), 1);
+  EXPECT_EQ(log.count(BP_LOG_WARNING, "shutdown"), 0) << "it is told once";
   tree.write("signal", "go on");
   for (int i = 0; i < 6000 && !std::filesystem::exists(signal + ".down"); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

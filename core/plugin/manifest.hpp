@@ -70,6 +70,15 @@ struct OptionArrays {
   std::vector<bp_str> values;
 };
 
+/// What a control call reads of options: owned by its caller, or, where the call is abandoned, by
+/// nobody.
+struct OwnedOptions {
+  explicit OwnedOptions(std::vector<OptionSetting> given)
+      : settings(std::move(given)), arrays(settings) {}
+  std::vector<OptionSetting> settings;
+  OptionArrays arrays;
+};
+
 }  // namespace bp
 
 #endif

@@ -7,6 +7,7 @@
 #include <boost/dll/shared_library.hpp>
 #include <system_error>
 
+#include "core/base/foreign_text.hpp"
 #include "core/plugin/load_steps.hpp"
 
 namespace bp {
@@ -46,13 +47,29 @@ Status check_runtimes(const std::string& path, std::string_view own_sanitizer) {
   return {};
 }
 
+struct EntryCall {
+  int32_t (*entry)(uint32_t core_abi, bp_plugin* out_plugin);
+  uint32_t core_abi;
+  bp_plugin offered;
+  bp_status operator()() { return entry(core_abi, &offered); }
+};
+
 }  // namespace
 
 Status open_library(Attempt* attempt) {
   const std::string& path = attempt->parts.path;
   BP_TRY(check_library_complete(path, attempt->library_file.size_bytes));
   BP_TRY(check_runtimes(path, attempt->options.build.sanitizer));
+  LoadedPlugin::Parts& parts = attempt->parts;
+  parts.gate = std::make_shared<CallGate>("plugin " + parts.manifest.id);
+  parts.host = HostContext::lend(parts.manifest.id);
+  parts.gate->report_to(HostContext::api(), parts.host);
+  parts.gate->set_timeout(parts.call_timeout);
+  parts.gate->set_logs_at_once();
+  parts.gate->watch();
   try {
+    // Its static constructors run under the loader's lock, so they cannot be abandoned (ADR 21).
+    const WatchedCall watched(*parts.gate, "opening its library", nullptr);
     // RTLD_NODELETE makes the close in the destructor one that unmaps nothing.
     constexpr int kMode = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
     boost::dll::shared_library library(name_to_open(path, attempt->library_file),
@@ -71,18 +88,24 @@ Status open_library(Attempt* attempt) {
     if (begin != std::string_view::npos) {
       words = words.substr(begin + kBefore.size(), words.rfind("): ") - begin - kBefore.size());
     }
-    return fail(BP_UNAVAILABLE, "{}", words);
+    return fail(BP_UNAVAILABLE, "{}", foreign_text(words));
   }
 }
 
 Status call_entry(Attempt* attempt) {
-  attempt->offered.struct_size = sizeof(bp_plugin);
-  try {
-    const int32_t code = attempt->entry(attempt->options.abi_max, &attempt->offered);
-    return code == BP_OK ? Status() : fail(known_status(code), "the plugin refused this core");
-  } catch (...) {
-    return status_of_exception().with_prefix("bp_plugin_entry threw");
+  LoadedPlugin::Parts& parts = attempt->parts;
+  EntryCall call{attempt->entry, attempt->options.abi_max, {}};
+  call.offered.struct_size = sizeof(bp_plugin);
+  const bp_status code = parts.gate->control(Slot::kBpPluginEntry, &call);
+  attempt->offered = call.offered;
+  if (code == BP_OK) return {};
+  std::optional<PluginReport> report = parts.host->take_report();
+  // The entry function has no host to speak to: words, if there are some, are the gate's.
+  if (!report) {
+    report =
+        PluginReport{.status = code, .raw_status = code, .message = "the plugin refused this core"};
   }
+  return HostContext::error_of(code, parts.gate->call_name(Slot::kBpPluginEntry), report);
 }
 
 }  // namespace bp

@@ -1,26 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// POSIX and ELF: the only file of this folder that asks the operating system.
+// POSIX and ELF: what the steps of a load ask the operating system.
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <link.h>
-#include <signal.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <system_error>
-#include <utility>
 
-#include "core/base/log.hpp"
 #include "core/plugin/load_steps.hpp"
-#include "core/plugin/process_state.hpp"
 
 namespace bp {
 
@@ -107,59 +100,6 @@ Result<std::vector<std::string>> needed_libraries(const std::string& path) {
     }
   }
   return names;
-}
-
-namespace {
-
-/// How many want standard output moved aside, and where the real one is meanwhile.
-struct Output {
-  std::mutex mutex;
-  int users = 0;
-  int real = -1;
-};
-
-Output& output() {
-  static auto* kept = new Output;  // threads may be loading while static destructors run
-  return *kept;
-}
-
-void move_output_aside() {
-  const std::lock_guard lock(output().mutex);
-  if (output().users++ != 0) return;
-  std::fflush(stdout);
-  output().real = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  if (output().real >= 0) dup2(STDERR_FILENO, STDOUT_FILENO);
-}
-
-void put_output_back() {
-  const std::lock_guard lock(output().mutex);
-  if (--output().users != 0 || output().real < 0) return;
-  std::fflush(stdout);
-  dup2(output().real, STDOUT_FILENO);
-  close(std::exchange(output().real, -1));
-}
-
-}  // namespace
-
-struct KeepProcessState::Saved {
-  int folder = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  sigset_t mask{};
-};
-
-KeepProcessState::KeepProcessState() : saved_(std::make_unique<Saved>()) {
-  pthread_sigmask(SIG_SETMASK, nullptr, &saved_->mask);
-  move_output_aside();
-}
-
-KeepProcessState::~KeepProcessState() {
-  put_output_back();
-  pthread_sigmask(SIG_SETMASK, &saved_->mask, nullptr);
-  if (saved_->folder < 0) return;
-  if (fchdir(saved_->folder) != 0) {
-    [[maybe_unused]] const Status logged = contain(
-        [] { log(BP_LOG_ERROR, "a plugin changed the working directory, which is gone now"); });
-  }
-  close(saved_->folder);
 }
 
 std::string core_binary(bool* out_is_library) {

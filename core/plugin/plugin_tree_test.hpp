@@ -6,6 +6,7 @@
 #define BACKPLANE_CORE_PLUGIN_PLUGIN_TREE_TEST_HPP
 
 #include <stdlib.h>
+#include <sys/types.h>
 
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,9 @@
 #include "core/plugin/loader.hpp"
 
 namespace bp {
+
+/// No user or group of this machine has files of its.
+inline constexpr uid_t kNobody = 65534;
 
 /// Manifest text with the core's own build kind. Members are inserted as they are.
 struct ManifestText {

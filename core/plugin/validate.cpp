@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "core/base/foreign_text.hpp"
 #include "core/base/utf8.hpp"
 #include "core/plugin/load_steps.hpp"
 #include "core/plugin/slots.hpp"
@@ -80,7 +81,7 @@ Status read_extensions(const bp_plugin& offered, std::vector<PluginExtension>* o
     if (own.table == nullptr || view(own.name).find('.') == std::string_view::npos) {
       return fail(BP_INCOMPATIBLE,
                   "extension '{}': expected a name like vendor.feature and a table",
-                  view(own.name));
+                  foreign_text(view(own.name)));
     }
     out->push_back({std::string(view(own.name)), own.version, own.table});
   }

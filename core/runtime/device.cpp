@@ -24,7 +24,9 @@ Device::Device(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin, uin
   if (emulation_ == nullptr) throw std::bad_alloc();
   allocator_ = std::make_unique<Allocator>(
       table_, name_, [this] { return quiesce(); },
-      [this](bp_status code, std::string_view what) { return failure(code, what); });
+      [this](bp_status code, std::string_view what) {
+        return failure_of(code, name_ + ": " + std::string(what));
+      });
 }
 
 Device::~Device() { close(); }
@@ -33,6 +35,7 @@ Result<Ref<Device>> Device::open(Runtime& runtime, std::shared_ptr<const LoadedP
                                  uint32_t index, const std::vector<OptionSetting>& options) {
   BP_TRY_ASSIGN(DeviceTable table, open_device(*plugin, index, options));
   table.gate->set_timeout(runtime.wait_timeout());
+  if (runtime.checks_arithmetic()) table.gate->set_checks_arithmetic();
   Ref<Device> device;
   const Status made = contain([&] { device = Ref<Device>::make(runtime, plugin, index, table); });
   if (!made.ok()) {
@@ -56,7 +59,7 @@ Result<std::unique_ptr<Stream>> Device::make_stream() {
   args.struct_size = sizeof(args);
   bp_stream* handle = nullptr;
   const bp_status code = table_.stream_create(args, &handle);
-  if (code != BP_OK) return failure(code, "stream_create");
+  if (code != BP_OK) return failure(code, Slot::kStreamCreate);
   return own_stream(handle, StreamOrigin::kCreated);
 }
 
@@ -113,7 +116,7 @@ Result<Stream*> Device::wrap_stream(std::string_view kind, uint64_t handle) {
   args.kind = {kind.data(), kind.size()};
   bp_stream* wrapped = nullptr;
   const bp_status code = table_.stream_wrap(args, &wrapped);
-  if (code != BP_OK) return failure(code, "stream_wrap");
+  if (code != BP_OK) return failure(code, Slot::kStreamWrap);
   std::lock_guard lock(streams_mutex_);
   if (ended_streams_.empty()) {
     BP_TRY_ASSIGN(std::unique_ptr<Stream> stream, own_stream(wrapped, StreamOrigin::kWrapped));
@@ -222,7 +225,7 @@ Result<bp_event*> Device::take_event() {
   args.struct_size = sizeof(args);
   bp_event* event = nullptr;
   const bp_status code = table_.event_create(args, &event);
-  if (code != BP_OK) return failure(code, "event_create");
+  if (code != BP_OK) return failure(code, Slot::kEventCreate);
   ++event_count_;
   return event;
 }
@@ -249,20 +252,20 @@ Status Device::insert_wait(Stream& waiter, Stream& producer) {
   if (code == BP_POISONED) {
     give_event(event);
     const Status status = producer.sync();
-    return status.ok() ? producer.failure(code, "event_record") : status;
+    return status.ok() ? producer.failure(code, Slot::kEventRecord) : status;
   }
-  std::string_view what = "event_record";
+  Slot slot = Slot::kEventRecord;
   if (code == BP_OK) {
     std::lock_guard lock(waiter.mutex());
     is_over = waiter.handle() == nullptr;
     if (!is_over) code = table_.event_wait(event, waiter.handle());
-    what = "event_wait";
+    slot = Slot::kEventWait;
   }
   // The wait captured the record, so the event can be recorded anew at once.
   give_event(event);
   // Memory that was at home on a wrapped stream may go back after the stream has ended.
   if (is_over) return producer.sync();
-  return code == BP_OK ? Status() : failure(code, what);
+  return code == BP_OK ? Status() : failure(code, slot);
 }
 
 Result<uint64_t> Device::note_native_work(Stream& stream) {
@@ -283,7 +286,7 @@ Result<uint64_t> Device::note_native_work(Stream& stream) {
   }
   give_event(event);
   BP_TRY(healthy);
-  if (code != BP_OK) return stream.failure(code, "event_record");
+  if (code != BP_OK) return stream.failure(code, Slot::kEventRecord);
   return seq;
 }
 
@@ -302,13 +305,13 @@ Status Device::copy_after(Stream& stream, const bp_copy_args& args) {
     }
     BP_TRY(stream.sync());
   }
-  return copy_now(args, "mem_copy");
+  return copy_now(args);
 }
 
 Status Device::copy_now(const bp_copy_args& args, std::string_view what) {
   if (!is_inline()) counters_.waits.fetch_add(1, std::memory_order_relaxed);
   const bp_status code = table_.mem_copy(args);
-  return code == BP_OK ? Status() : failure(code, what);
+  return code == BP_OK ? Status() : failure(code, Slot::kMemCopy, nullptr, what);
 }
 
 Status Device::copy_out(Stream& stream, void* dst, bp_mem src, uint64_t bytes) {
@@ -318,7 +321,7 @@ Status Device::copy_out(Stream& stream, void* dst, bp_mem src, uint64_t bytes) {
 
 Status Device::read(void* dst, bp_mem src, uint64_t bytes) {
   counters_.device_to_host_copies.fetch_add(1, std::memory_order_relaxed);
-  return copy_now(copy_args(BP_COPY_DEVICE_TO_HOST, host_end(dst), src, bytes), "mem_copy");
+  return copy_now(copy_args(BP_COPY_DEVICE_TO_HOST, host_end(dst), src, bytes));
 }
 
 Status Device::allocate_host_memory(uint64_t bytes, void** out_ptr) {
@@ -326,12 +329,12 @@ Status Device::allocate_host_memory(uint64_t bytes, void** out_ptr) {
   args.struct_size = sizeof(args);
   args.bytes = bytes;
   const bp_status code = table_.host_alloc(args, out_ptr);
-  return code == BP_OK ? Status() : failure(code, "host_alloc");
+  return code == BP_OK ? Status() : failure(code, Slot::kHostAlloc);
 }
 
 void Device::free_host_memory(void* ptr) {
   // On an abandoned device the late call, and work behind it, may use it for ever.
-  if (ptr != nullptr && !table_.gate->is_abandoned()) warn(table_.host_free(ptr), "host_free");
+  if (ptr != nullptr && !table_.gate->is_abandoned()) warn(table_.host_free(ptr), Slot::kHostFree);
 }
 
 Status Device::fill_zero(Stream& stream, bp_mem dst, uint64_t bytes) {
@@ -342,12 +345,19 @@ Status Device::fill_zero(Stream& stream, bp_mem dst, uint64_t bytes) {
   args.pattern_bytes = 1;
   args.stream = stream.handle();
   const bp_status code = table_.mem_fill(args);
-  return code == BP_OK ? Status() : failure(code, "mem_fill");
+  return code == BP_OK ? Status() : failure(code, Slot::kMemFill);
 }
 
-Status Device::failure(bp_status code, std::string_view what) const {
+Status Device::failure(bp_status code, CallTitle title, const bp_kernel* kernel,
+                       std::string_view more) const {
+  std::string what = table_.gate->call_name(title, kernel);
+  if (!more.empty()) what += " " + std::string(more);
+  return failure_of(code, what);
+}
+
+Status Device::failure_of(bp_status code, std::string_view what) const {
   if (code == BP_DEVICE_LOST) mark_lost();
-  return plugin_->host().to_status(code, name_ + ": " + std::string(what));
+  return plugin_->host().to_status(code, what);
 }
 
 void Device::mark_lost() const {
@@ -367,10 +377,10 @@ Status Device::explain_state() const {
   return Status(BP_GONE, name_ + " was closed with its Runtime");
 }
 
-void Device::warn(bp_status code, std::string_view what) const {
+void Device::warn(bp_status code, Slot slot) const {
   if (code == BP_OK || table_.gate->is_abandoned()) return;
   [[maybe_unused]] const Status logged =
-      contain([&] { log(BP_LOG_WARNING, failure(code, what).to_string()); });
+      contain([&] { log(BP_LOG_WARNING, failure(code, slot).to_string()); });
 }
 
 void Device::close_streams() {
@@ -378,10 +388,10 @@ void Device::close_streams() {
   for (const bool wrapped : {true, false}) {
     for (const auto& stream : streams_) {
       if (stream->handle() == nullptr || stream->is_wrapped() != wrapped) continue;
-      warn(table_.stream_destroy(stream->handle()), "stream_destroy");
+      warn(table_.stream_destroy(stream->handle()), Slot::kStreamDestroy);
     }
   }
-  for (bp_event* event : idle_events_) warn(table_.event_destroy(event), "event_destroy");
+  for (bp_event* event : idle_events_) warn(table_.event_destroy(event), Slot::kEventDestroy);
   idle_events_.clear();
 }
 
@@ -415,6 +425,7 @@ void Device::close() {
     holders_.clear();
   }
   deferred_free_.clear();
+  table_.gate->stop_watching();
   for (size_t part = extensions_.size(); part-- > 0;) {
     made_extensions_[part].store(nullptr, std::memory_order_release);
     extensions_[part].reset();
@@ -422,7 +433,7 @@ void Device::close() {
   for (const auto& stream : streams_) stream->release_host_memory();
   state_.store(State::kClosed, std::memory_order_release);
   allocator_.reset();
-  if (!table_.gate->is_abandoned()) warn(table_.device_close(), "device_close");
+  if (!table_.gate->is_abandoned()) warn(table_.device_close(), Slot::kDeviceClose);
   if (table_.gate->is_abandoned()) {
     // The late call, and work behind it, may still use these.
     static_cast<void>(emulation_.release());

@@ -125,14 +125,15 @@ class Device : public Counted<Device> {
   /// Counted.
   Status read(void* dst, bp_mem src, uint64_t bytes);
   /// A copy that is in no stream's order; done when it returns. Errors: the plugin's, with `what`.
-  Status copy_now(const bp_copy_args& args, std::string_view what);
+  Status copy_now(const bp_copy_args& args, std::string_view what = {});
   /// Host memory that queued copies may use. Errors: OUT_OF_MEMORY; the plugin's.
   Status allocate_host_memory(uint64_t bytes, void** out_ptr);
   void free_host_memory(void* ptr);
   Status fill_zero(Stream& stream, bp_mem dst, uint64_t bytes);
 
-  /// A failed slot call in words: "<name>: <what>: <plugin's words>".
-  Status failure(bp_status code, std::string_view what) const;
+  /// A failed call in words, as HostContext::error_of() writes them; `more`: what the call was for.
+  Status failure(bp_status code, CallTitle title, const bp_kernel* kernel = nullptr,
+                 std::string_view more = {}) const;
 
   /// GONE after close, DEVICE_LOST once the plugin has said so.
   Status check_open() const {
@@ -173,6 +174,7 @@ class Device : public Counted<Device> {
   ~Device();
   enum class State : uint32_t { kOpen, kLost, kClosed };
 
+  Status failure_of(bp_status code, std::string_view what) const;
   Status explain_state() const;
   std::vector<Stream*> all_streams();
   bool is_given_back(const Stream* stream);
@@ -182,7 +184,7 @@ class Device : public Counted<Device> {
   Result<bp_event*> take_event();
   void give_event(bp_event* event);
   /// Logs a failure of a slot that ends something. Never throws.
-  void warn(bp_status code, std::string_view what) const;
+  void warn(bp_status code, Slot slot) const;
   void close_streams();
 
   Runtime& runtime_;

@@ -59,6 +59,7 @@ Status Runtime::apply_options(const RuntimeArgs& args) {
   }
   set_log_level(log_level_from(options_.text("BACKPLANE_LOG")));
   sync_launches_ = options_.flag("BACKPLANE_SYNC");
+  checks_arithmetic_ = options_.flag("BACKPLANE_CHECK_ARITHMETIC");
   uint32_t workers = 1;
   const std::string& count = options_.text("BACKPLANE_WORKERS");
   std::from_chars(count.data(), count.data() + count.size(), workers);
@@ -117,10 +118,13 @@ Status Runtime::load(const RuntimeArgs& args) {
 void Runtime::open_devices() {
   for (const auto& plugin : plugins_.plugins) {
     for (uint32_t index = 0; index < plugin->device_count(); ++index) {
+      const uint32_t abandoned_before = plugin->gate()->abandoned_device_count();
       auto device = Device::open(*this, plugin, index, {});
       if (!device.ok()) {
         const std::string name = plugin->id() + ":" + std::to_string(index);
-        log(BP_LOG_WARNING, "device " + name + " is left out: " + device.status().to_string());
+        const bool is_news = plugin->gate()->abandoned_device_count() == abandoned_before;
+        log(is_news ? BP_LOG_WARNING : BP_LOG_INFO,
+            "device " + name + " is left out: " + device.status().to_string());
         missing_devices_.push_back({name, device.status()});
         continue;
       }

@@ -69,6 +69,8 @@ class Runtime : public Counted<Runtime, true> {  // found by its devices' handle
   /// True if the operator is on the BACKPLANE_HOST_OPS list.
   bool is_host_op(OpId op) const { return op < host_ops_.size() && host_ops_[op]; }
   bool sync_launches() const { return sync_launches_; }
+  /// A launch that changes how its thread calculates is an error.
+  bool checks_arithmetic() const { return checks_arithmetic_; }
   /// No wait of the core is longer.
   std::chrono::nanoseconds wait_timeout() const { return wait_timeout_; }
 
@@ -116,6 +118,7 @@ class Runtime : public Counted<Runtime, true> {  // found by its devices' handle
   FallbackMode fallback_mode_ = FallbackMode::kWarn;
   std::vector<bool> host_ops_;
   bool sync_launches_ = false;
+  bool checks_arithmetic_ = false;
   std::chrono::nanoseconds wait_timeout_{0};
   std::atomic<bool> closed_{false};
   std::atomic<bool> stopping_{false};

@@ -39,7 +39,7 @@ Result<uint64_t> Stream::enqueue_copy(const bp_copy_args& args) {
     seq = next_seq();
     code = device_.table().mem_copy_async(handle_, args);
   }
-  if (code != BP_OK) return failure(code, "mem_copy_async");
+  if (code != BP_OK) return failure(code, Slot::kMemCopyAsync);
   return seq;
 }
 
@@ -104,7 +104,7 @@ Status Stream::query() {
   }
   if (code == BP_OK) return {};
   if (code == BP_PENDING) return Status(BP_PENDING, device_.name() + ": the stream is at work");
-  return note_failure(code, "stream_query");
+  return note_failure(code, Slot::kStreamQuery);
 }
 
 Status Stream::wait_until_done(uint64_t* out_issued) {
@@ -138,14 +138,14 @@ Status Stream::wait_until_done(uint64_t* out_issued) {
   const auto timeout_ns = static_cast<uint64_t>(device_.wait_timeout().count());
   const bp_status code = device_.table().stream_sync(handle, timeout_ns);
   if (code == BP_TIMEOUT) return timed_out();
-  if (code != BP_OK) return note_failure(code, "stream_sync");
+  if (code != BP_OK) return note_failure(code, Slot::kStreamSync);
   std::lock_guard lock(mutex_);
   failure_is_settled_ = !first_failure_.ok();
   return first_failure_;
 }
 
-Status Stream::note_failure(bp_status code, std::string_view what) {
-  const Status status = failure(code, what);
+Status Stream::note_failure(bp_status code, Slot slot) {
+  const Status status = failure(code, slot);
   std::lock_guard lock(mutex_);
   if (first_failure_.ok()) first_failure_ = status;
   failure_is_settled_ = true;
@@ -197,11 +197,11 @@ Status Stream::begin_anew() {
   args.struct_size = sizeof(args);
   bp_stream* fresh = nullptr;
   bp_status code = table.stream_create(args, &fresh);
-  if (code != BP_OK) return device_.failure(code, "stream_create");
+  if (code != BP_OK) return device_.failure(code, Slot::kStreamCreate);
   code = table.stream_destroy(std::exchange(handle_, fresh));
   BP_TRY(zero_fault_words());
   leave_failure();
-  return code == BP_OK ? Status() : device_.failure(code, "stream_destroy");
+  return code == BP_OK ? Status() : device_.failure(code, Slot::kStreamDestroy);
 }
 
 Status Stream::end() {
@@ -210,7 +210,7 @@ Status Stream::end() {
   BP_TRY(drain(&collecting, &lock));
   const bp_status code = device_.table().stream_destroy(std::exchange(handle_, nullptr));
   leave_failure();
-  return code == BP_OK ? Status() : device_.failure(code, "stream_destroy");
+  return code == BP_OK ? Status() : device_.failure(code, Slot::kStreamDestroy);
 }
 
 Status Stream::begin(bp_stream* handle) {
@@ -248,7 +248,7 @@ Result<NativeQueue> Stream::native_handle() {
     std::lock_guard lock(mutex_);
     code = table.stream_native_handle(handle_, &native);
   }
-  if (code != BP_OK) return device_.failure(code, "stream_native_handle");
+  if (code != BP_OK) return device_.failure(code, Slot::kStreamNativeHandle);
   if (native.kind.len == 0 || !is_readable(native.kind)) {
     return Status(BP_INTERNAL, device_.name() + ": stream_native_handle gave no kind");
   }
@@ -291,7 +291,8 @@ Status Stream::timed_out(std::string_view what) const {
                                 std::to_string(seconds.count()) + " s (BACKPLANE_TIMEOUT)");
 }
 
-Status Stream::failure(bp_status code, std::string_view what) {
+Status Stream::failure(bp_status code, CallTitle title, const bp_kernel* kernel,
+                       std::string_view op) {
   if (code == BP_DEVICE_LOST) device_.mark_lost();
   bp_stream* handle = nullptr;
   {
@@ -305,24 +306,31 @@ Status Stream::failure(bp_status code, std::string_view what) {
   if (op_seq == 0 && handle != nullptr && device_.table().stream_emulated()) {
     op_seq = emulated_failed_op_seq(handle);
   }
-  std::string text = device_.name() + ": ";
   // A call that fails has a caller to name it; work that fails later has not.
-  const bool is_late = what == "stream_sync" || what == "stream_query";
+  const std::string_view call = title.text;
+  const bool is_late =
+      call == CallTitle(Slot::kStreamSync).text || call == CallTitle(Slot::kStreamQuery).text;
+  std::string who;
   if (op_seq != 0 && !is_inline()) {
-    text += culprit(op_seq);
-  } else {
-    text += is_late ? suspects() : std::string(what);
+    who = culprit(op_seq);
+  } else if (is_late) {
+    who = suspects();
+  } else if (!op.empty()) {
+    who = "operator " + std::string(op);
   }
-  text += " failed";
-  if (report && !report->message.empty()) text += ": " + report->message;
+  std::string what = device_.table().gate->call_name(title, kernel);
+  // The gate's words begin with the call, which stands in front of them here.
+  if (report && report->message.starts_with(what + " ")) report->message.erase(0, what.size() + 1);
+  if (!who.empty()) what += " (" + who + ")";
+  what += " failed";
   // Whoever is told POISONED takes the words of the cause; they are kept for those who wait. Words
   // that say no more than POISONED are not the cause's.
   const bool tells_cause = report && report->stream != nullptr && report->status != BP_POISONED;
   if (code == BP_POISONED && tells_cause) {
     std::lock_guard lock(mutex_);
-    if (first_failure_.ok()) first_failure_ = Status(report->status, text);
+    if (first_failure_.ok()) first_failure_ = HostContext::error_of(report->status, what, report);
   }
-  return Status(known_status(code), text);
+  return HostContext::error_of(code, what, report);
 }
 
 }  // namespace bp

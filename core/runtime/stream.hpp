@@ -18,6 +18,7 @@
 #include "core/base/status.hpp"
 #include "core/memory/allocator.hpp"
 #include "core/op/schema.hpp"
+#include "core/plugin/call_gate.hpp"
 #include "core/runtime/fault_marks.hpp"
 
 namespace bp {
@@ -138,9 +139,10 @@ class Stream {
   bool known_done(uint64_t seq) const { return seq <= done_seq_.load(std::memory_order_acquire); }
   /// The TIMEOUT of a wait that was as long as waits may be, in words.
   Status timed_out(std::string_view what = "the stream was not done") const;
-  /// An error of a call on this stream in words: the plugin's, and the operator's name. Not under
-  /// mutex().
-  Status failure(bp_status code, std::string_view what);
+  /// An error of a call on this stream in words: the plugin's, and the operator's name (`op`, where
+  /// the call was for one). Not under mutex().
+  Status failure(bp_status code, CallTitle title, const bp_kernel* kernel = nullptr,
+                 std::string_view op = {});
   /// When the device is closed, after the stream's end.
   void release_host_memory();
 
@@ -184,7 +186,7 @@ class Stream {
   Status describe(const bp_fault_word& word, uint64_t seq);
   void add_trouble(Trouble trouble);
   void merge_oldest_faults();
-  Status note_failure(bp_status code, std::string_view what);
+  Status note_failure(bp_status code, Slot slot);
   std::string culprit(uint64_t op_seq);
   std::string suspects();
   bp_mem fault_place(size_t word) const;

@@ -119,14 +119,14 @@ Status Stream::read_fault_words(size_t first, std::span<bp_fault_word> out_words
   if (out_words.empty()) return {};
   return device_.copy_now(copy_args(BP_COPY_DEVICE_TO_HOST, host_end(out_words.data()),
                                     fault_place(first), out_words.size_bytes()),
-                          "reading the fault words");
+                          "of fault words");
 }
 
 Status Stream::clear_fault_word(size_t word) {
   const bp_fault_word zero{};
   return device_.copy_now(
       copy_args(BP_COPY_HOST_TO_DEVICE, fault_place(word), host_end(&zero), sizeof(zero)),
-      "clearing a fault word");
+      "to a fault word");
 }
 
 Status Stream::describe(const bp_fault_word& word, uint64_t seq) {

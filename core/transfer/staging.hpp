@@ -2,7 +2,7 @@
 //
 // Host memory that copies of a queued device go through, so that they can be queued: a source is
 // reusable when the call returns, and nobody waits but who reads. Bounded; where it cannot serve,
-// copies are done by the time the call returns, as on a device without a queue (ADR 21).
+// copies are done by the time the call returns, as on a device without a queue (ADR 22).
 #ifndef BACKPLANE_CORE_TRANSFER_STAGING_HPP
 #define BACKPLANE_CORE_TRANSFER_STAGING_HPP
 

@@ -129,13 +129,15 @@ def write_slots(description, slots):
     text = [HEAD, "#ifndef BACKPLANE_GENERATED_SLOTS_HPP", "#define BACKPLANE_GENERATED_SLOTS_HPP",
             "", "#include <array>", "#include <cstddef>", "#include <cstdint>", "",
             '#include "backplane/device_api.h"', "", "namespace bp {", "",
-            "/// Every function that a plugin gives.",
+            "/// Every function that a plugin gives: those of its tables, then what it exports.",
             "enum class Slot : uint16_t {"]
-    text += [f"  k{camel(slot.name)}," for slot in slots]
+    exported = list(description["functions"])
+    text += [f"  k{camel(name)}," for name in [slot.name for slot in slots] + exported]
     text += ["};", "", "struct SlotInfo {", "  const char* name;",
              "  bool is_control;  // runs against a deadline", "};", "",
-             f"inline constexpr SlotInfo kSlots[{len(slots)}] = {{"]
+             f"inline constexpr SlotInfo kSlots[{len(slots) + len(exported)}] = {{"]
     text += [f'    {{"{slot.name}", {str(slot.control).lower()}}},' for slot in slots]
+    text += [f'    {{"{name}", true}},' for name in exported]
     text += ["};", "", "constexpr const SlotInfo& slot_info(Slot slot) {",
              "  return kSlots[static_cast<size_t>(slot)];", "}", "",
              "/// Slots that go together; they follow each other in their table.",

@@ -11,12 +11,10 @@
 namespace bp::ops {
 namespace {
 
-bool is_float(uint32_t dtype) { return dtype >= BP_DTYPE_F16 && dtype <= BP_DTYPE_F64; }
-
 /// Whether a constant of the dtype holds the factor as the operator means it: integers wrap, and a
 /// constant out of range would saturate.
 bool holds_factor(uint32_t dtype, double factor) {
-  if (is_float(dtype)) return true;
+  if (is_float_dtype(dtype)) return true;
   const bool is_signed = dtype >= BP_DTYPE_I8 && dtype <= BP_DTYPE_I64;
   const int value_bits = static_cast<int>(dtype_bits(dtype)) - (is_signed ? 1 : 0);
   const double limit = std::ldexp(1.0, value_bits);

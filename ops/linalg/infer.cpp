@@ -10,8 +10,6 @@
 namespace bp::ops {
 namespace {
 
-bool is_float(uint32_t dtype) { return dtype >= BP_DTYPE_F16 && dtype <= BP_DTYPE_F64; }
-
 Status check_inner(std::string_view first, const Dims& a, int64_t inner_a, std::string_view second,
                    const Dims& b, int64_t inner_b) {
   if (unify(inner_b, &inner_a)) return {};
@@ -24,7 +22,7 @@ Status check_inner(std::string_view first, const Dims& a, int64_t inner_a, std::
 /// An integer result cannot take a fraction of itself.
 Status check_factor(std::string_view attribute, double value, uint32_t dtype) {
   constexpr double kMaxExact = 9007199254740992.0;  // 2^53
-  if (is_float(dtype) || (std::nearbyint(value) == value && std::fabs(value) <= kMaxExact)) {
+  if (is_float_dtype(dtype) || (std::nearbyint(value) == value && std::fabs(value) <= kMaxExact)) {
     return {};
   }
   return attribute_error(attribute, expected_found("a whole number up to 2^53, as the dtype is " +

@@ -16,6 +16,7 @@
 #include "core/base/dtype.hpp"
 #include "core/base/log.hpp"
 #include "core/base/options.hpp"
+#include "core/base/quoted.hpp"
 #include "ops/onnx/model.hpp"
 #include "ops/onnx/node_import.hpp"
 #include "ops/onnx/tensor.hpp"
@@ -34,7 +35,6 @@ constexpr size_t kNoProducer = SIZE_MAX;
 
 Status invalid(const std::string& words) { return {BP_INVALID_ARGUMENT, words}; }
 Status unsupported(const std::string& words) { return {BP_UNSUPPORTED, words}; }
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 bool is_default_domain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
 
 class Importer {

@@ -9,11 +9,10 @@
 #include <utility>
 
 #include "core/base/foreign_text.hpp"
+#include "core/base/quoted.hpp"
 
 namespace bp::onnx {
 namespace {
-
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 std::string attribute_type_name(int32_t type) {
   switch (type) {

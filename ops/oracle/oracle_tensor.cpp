@@ -92,7 +92,6 @@ T saturate(double value) {
 
 }  // namespace
 
-bool is_float_dtype(uint32_t dtype) { return dtype >= BP_DTYPE_F16 && dtype <= BP_DTYPE_F64; }
 bool is_signed_dtype(uint32_t dtype) { return dtype >= BP_DTYPE_I8 && dtype <= BP_DTYPE_I64; }
 
 double load_float(uint32_t dtype, const std::byte* data, int64_t index) {
@@ -220,7 +219,7 @@ OracleTensor OracleTensor::from_f64(uint32_t dtype, const Dims& sizes,
   assert(static_cast<int64_t>(values.size()) == tensor.count());
   for (size_t i = 0; i < values.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
-    if (ops::is_float_dtype(dtype)) {
+    if (is_float_dtype(dtype)) {
       ops::store_float(dtype, tensor.bytes.data(), index, values[i]);
     } else {
       ops::store_integer_from_float(dtype, tensor.bytes.data(), index, values[i]);
@@ -235,7 +234,7 @@ OracleTensor OracleTensor::from_i64(uint32_t dtype, const Dims& sizes,
   assert(static_cast<int64_t>(values.size()) == tensor.count());
   for (size_t i = 0; i < values.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
-    if (ops::is_float_dtype(dtype)) {
+    if (is_float_dtype(dtype)) {
       ops::store_float(dtype, tensor.bytes.data(), index, static_cast<long double>(values[i]));
     } else {
       ops::store_integer(dtype, tensor.bytes.data(), index, static_cast<uint64_t>(values[i]));
@@ -247,7 +246,7 @@ OracleTensor OracleTensor::from_i64(uint32_t dtype, const Dims& sizes,
 std::vector<double> OracleTensor::to_f64() const {
   std::vector<double> values;
   for (int64_t i = 0; i < count(); ++i) {
-    if (ops::is_float_dtype(dtype)) {
+    if (is_float_dtype(dtype)) {
       values.push_back(ops::load_float(dtype, bytes.data(), i));
       continue;
     }

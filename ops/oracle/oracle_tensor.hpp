@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/dims.hpp"
+#include "core/base/dtype.hpp"
 
 namespace bp {
 
@@ -37,7 +38,6 @@ struct OracleTensor {
 
 namespace ops {
 
-bool is_float_dtype(uint32_t dtype);
 bool is_signed_dtype(uint32_t dtype);
 
 // One element of a contiguous array. Floats: double holds each of them exactly.

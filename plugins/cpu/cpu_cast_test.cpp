@@ -12,9 +12,6 @@
 namespace bp::cpu_test {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-const double kNan = std::nan("");
-
 const std::vector<uint32_t> kAll{BP_DTYPE_BOOL, BP_DTYPE_I8,  BP_DTYPE_I16,  BP_DTYPE_I32,
                                  BP_DTYPE_I64,  BP_DTYPE_U8,  BP_DTYPE_U16,  BP_DTYPE_U32,
                                  BP_DTYPE_U64,  BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F32,

@@ -15,9 +15,6 @@
 namespace bp::cpu_test {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-const double kNan = std::nan("");
-
 double tolerance_of(uint32_t dtype) {
   switch (dtype) {
     case BP_DTYPE_F16:

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,6 +20,9 @@ namespace bp::cpu_test {
 
 using Sizes = std::vector<int64_t>;
 using Values = std::vector<double>;
+
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 int64_t element_count(const Sizes& sizes);
 uint64_t bytes_of(uint32_t dtype);

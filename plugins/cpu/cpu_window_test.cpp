@@ -16,8 +16,6 @@ namespace bp::cpu_test {
 namespace {
 
 using ::testing::HasSubstr;
-constexpr double kInf = std::numeric_limits<double>::infinity();
-const double kNan = std::nan("");
 
 struct Geometry {
   Sizes kernel;

@@ -15,6 +15,7 @@
 namespace bp::xpu {
 namespace {
 
+using sdk::slot;
 using Clock = std::chrono::steady_clock;
 
 /// OpenCL has no wait with a deadline, so it is polled: first without sleeping, since most waits
@@ -216,46 +217,36 @@ Mark Event::latest() const {
 namespace {
 
 bp_status stream_create(bp_device* device, const bp_stream_args* args, bp_stream** out_stream) {
-  if (device == nullptr || args == nullptr || out_stream == nullptr) return BP_INVALID_ARGUMENT;
-  *out_stream = nullptr;
-  return sdk::guard(device->host(), [&] {
+  return slot("stream_create", device, {args, out_stream}, [&] {
+    *out_stream = nullptr;
     check_flags(sdk::read_args(args).flags, 0, "bp_stream_args");
     *out_stream = new bp_stream(*device);
-    return BP_OK;
   });
 }
 
 bp_status stream_destroy(bp_stream* stream) {
-  if (stream == nullptr) return BP_INVALID_ARGUMENT;
-  delete stream;
-  return BP_OK;
+  return slot("stream_destroy", stream, {}, [&] { delete stream; });
 }
 
 bp_status stream_sync(bp_stream* stream, uint64_t timeout_ns) {
-  if (stream == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(stream->device().host(), [&] { return stream->sync(timeout_ns); });
+  return slot("stream_sync", stream, {}, [&] { return stream->sync(timeout_ns); });
 }
 
 bp_status stream_query(bp_stream* stream) {
-  if (stream == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(stream->device().host(), [&] { return stream->query(); });
+  return slot("stream_query", stream, {}, [&] { return stream->query(); });
 }
 
 bp_status event_create(bp_device* device, const bp_event_args* args, bp_event** out_event) {
-  if (device == nullptr || args == nullptr || out_event == nullptr) return BP_INVALID_ARGUMENT;
-  *out_event = nullptr;
-  return sdk::guard(device->host(), [&] {
+  return slot("event_create", device, {args, out_event}, [&] {
+    *out_event = nullptr;
     const uint32_t flags = sdk::read_args(args).flags;
     check_flags(flags, device->has_profiling() ? BP_EVENT_TIMING_BIT : 0, "bp_event_args");
     *out_event = new bp_event(*device, (flags & BP_EVENT_TIMING_BIT) != 0);
-    return BP_OK;
   });
 }
 
 bp_status event_destroy(bp_event* event) {
-  if (event == nullptr) return BP_INVALID_ARGUMENT;
-  delete event;
-  return BP_OK;
+  return slot("event_destroy", event, {}, [&] { delete event; });
 }
 
 /// Queues order events of their own context only.
@@ -265,24 +256,21 @@ void check_same_device(const bp_event& event, const bp_stream& stream) {
 }
 
 bp_status event_record(bp_event* event, bp_stream* stream) {
-  if (event == nullptr || stream == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(stream->device().host(), [&] {
+  return slot("event_record", event, {stream}, [&] {
     check_same_device(*event, *stream);
     return stream->record(event);
   });
 }
 
 bp_status event_wait(bp_event* event, bp_stream* stream) {
-  if (event == nullptr || stream == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(stream->device().host(), [&] {
+  return slot("event_wait", event, {stream}, [&] {
     check_same_device(*event, *stream);
     return stream->wait(event->latest());
   });
 }
 
 bp_status event_sync(bp_event* event, uint64_t timeout_ns) {
-  if (event == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(event->device().host(), [&]() -> bp_status {
+  return slot("event_sync", event, {}, [&]() -> bp_status {
     const Mark mark = event->latest();
     if (!mark.event) return BP_OK;
     const bool settled = await(event->device().driver(), mark.event, timeout_ns,
@@ -292,8 +280,7 @@ bp_status event_sync(bp_event* event, uint64_t timeout_ns) {
 }
 
 bp_status event_query(bp_event* event) {
-  if (event == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(event->device().host(), [&]() -> bp_status {
+  return slot("event_query", event, {}, [&]() -> bp_status {
     const Mark mark = event->latest();
     if (!mark.event) return BP_OK;
     return outcome(*event, mark);
@@ -301,14 +288,15 @@ bp_status event_query(bp_event* event) {
 }
 
 bp_status mem_copy_async(bp_stream* stream, const bp_copy_args* args) {
-  if (stream == nullptr || args == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(stream->device().host(),
-                    [&] { return copy(stream->device(), stream, sdk::read_args(args)); });
+  return slot("mem_copy_async", stream, {args},
+              [&] { return copy(stream->device(), stream, sdk::read_args(args)); });
 }
 
 bp_status stream_host_call(bp_stream* stream, bp_host_fn fn, void* user) {
-  if (stream == nullptr || fn == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(stream->device().host(), [&] { return stream->host_call(fn, user); });
+  return slot("stream_host_call", stream, {}, [&] {
+    if (fn == nullptr) sdk::refuse("stream_host_call: fn is NULL");
+    return stream->host_call(fn, user);
+  });
 }
 
 /// The time of an event's record. Throws, or answers BP_PENDING or the work's failure.
@@ -325,8 +313,7 @@ bp_status read_time(const bp_event& event, const char* name, uint64_t* out_time_
 }
 
 bp_status event_elapsed(bp_event* start, bp_event* end, uint64_t* out_elapsed_ns) {
-  if (start == nullptr || end == nullptr || out_elapsed_ns == nullptr) return BP_INVALID_ARGUMENT;
-  return sdk::guard(start->device().host(), [&] {
+  return slot("event_elapsed", start, {end, out_elapsed_ns}, [&] {
     uint64_t start_ns = 0;
     uint64_t end_ns = 0;
     bp_status status = read_time(*start, "start", &start_ns);
@@ -345,18 +332,17 @@ bp_status event_elapsed(bp_event* start, bp_event* end, uint64_t* out_elapsed_ns
 constexpr std::string_view kQueueKind = "opencl.command_queue";
 
 bp_status stream_native_handle(bp_stream* stream, bp_native_stream* out_native) {
-  if (stream == nullptr || out_native == nullptr) return BP_INVALID_ARGUMENT;
-  bp_native_stream native{};
-  native.handle = reinterpret_cast<uintptr_t>(stream->queue());
-  native.kind = sdk::str(kQueueKind);
-  sdk::write_out(out_native, native);
-  return BP_OK;
+  return slot("stream_native_handle", stream, {out_native}, [&] {
+    bp_native_stream native{};
+    native.handle = reinterpret_cast<uintptr_t>(stream->queue());
+    native.kind = sdk::str(kQueueKind);
+    sdk::write_out(out_native, native);
+  });
 }
 
 bp_status stream_wrap(bp_device* device, const bp_stream_wrap_args* args, bp_stream** out_stream) {
-  if (device == nullptr || args == nullptr || out_stream == nullptr) return BP_INVALID_ARGUMENT;
-  *out_stream = nullptr;
-  return sdk::guard(device->host(), [&] {
+  return slot("stream_wrap", device, {args, out_stream}, [&] {
+    *out_stream = nullptr;
     const bp_stream_wrap_args wanted = sdk::read_args(args);
     check_flags(wanted.flags, 0, "bp_stream_wrap_args");
     const std::string_view kind = sdk::view(wanted.kind);
@@ -367,7 +353,6 @@ bp_status stream_wrap(bp_device* device, const bp_stream_wrap_args* args, bp_str
     }
     const auto queue = reinterpret_cast<cl_command_queue>(wanted.handle);
     *out_stream = new bp_stream(*device, device->share_queue(queue));
-    return BP_OK;
   });
 }
 

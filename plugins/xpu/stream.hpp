@@ -28,6 +28,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   bp_device& device() const { return device_; }
+  const sdk::Host& host() const { return device_.host(); }
   cl_command_queue queue() const { return queue_.get(); }
 
   /// BP_OK, or BP_POISONED with the first failure's words reported.
@@ -73,6 +74,7 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   Device& device() const { return device_; }
+  const sdk::Host& host() const { return device_.host(); }
   bool has_timing() const { return timing_; }
   void set(Mark mark);
   /// The latest record; without an event if there is none.

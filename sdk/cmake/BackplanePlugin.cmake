@@ -12,7 +12,8 @@ set(BP_PLUGIN_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
 # backplane/sdk/kernels.h reads is made here, in their order. Projects may be in C, C++ or both.
 # Makes the module libbackplane_<id>.so, target TARGET (default backplane_<id>), that exports
 # bp_plugin_entry and nothing else, with its configured manifest
-# libbackplane_<id>.backplane.json beside it. LINK names vendor libraries. The folder is
+# libbackplane_<id>.backplane.json beside it, and conformance.json, where the project has one: what
+# bp-conform is to excuse. LINK names vendor libraries. The folder is
 # <build>/lib/backplane/plugins/<id> unless OUTPUT_DIRECTORY says otherwise.
 # In the manifest @BP_PLUGIN_SANITIZER@, @BP_PLUGIN_COMPILER@, @BP_ABI_BUILT@ ("major.minor"),
 # @BP_ABI_MAJOR@, @BP_ABI_MINOR@ and @BP_PLUGIN_NAME@ are replaced.
@@ -44,11 +45,15 @@ function(bp_add_plugin)
   bp_set_plugin_flags(${arg_TARGET})
   bp_configure_plugin_manifest(${arg_TARGET} ${arg_NAME} "${arg_MANIFEST}"
                                "${arg_OUTPUT_DIRECTORY}")
+  set(beside "${arg_OUTPUT_DIRECTORY}/libbackplane_${arg_NAME}.backplane.json")
+  if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/conformance.json")
+    configure_file(conformance.json "${arg_OUTPUT_DIRECTORY}/conformance.json" COPYONLY)
+    list(APPEND beside "${arg_OUTPUT_DIRECTORY}/conformance.json")
+  endif()
   if(NOT arg_NO_INSTALL)
     set(folder "lib/backplane/plugins/${arg_NAME}")
     install(TARGETS ${arg_TARGET} LIBRARY DESTINATION "${folder}" COMPONENT runtime)
-    install(FILES "${arg_OUTPUT_DIRECTORY}/libbackplane_${arg_NAME}.backplane.json"
-            DESTINATION "${folder}" COMPONENT runtime)
+    install(FILES ${beside} DESTINATION "${folder}" COMPONENT runtime)
     set_property(GLOBAL APPEND PROPERTY BP_PLUGIN_IDS ${arg_NAME})
     set_property(GLOBAL APPEND PROPERTY BP_PLUGIN_TARGETS ${arg_TARGET})
     if(TARGET backplane_product)

@@ -75,6 +75,9 @@ class AbiContext : public Checks {
   RecordingHost& host() { return host_; }
   /// Ends device and instance, and checks how.
   void close();
+  /// Nothing is ended: the process goes with all that the case has made.
+  void leave() { left_ = true; }
+  bool is_left() const { return left_; }
 
  private:
   struct Tables {
@@ -87,6 +90,7 @@ class AbiContext : public Checks {
   const Tables& load();
 
   const Target& target_;
+  bool left_ = false;
   RecordingHost host_;
   std::optional<Library> library_;
   std::optional<bp_plugin> plugin_;

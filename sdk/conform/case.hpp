@@ -57,6 +57,7 @@ void add_props_cases(CaseList* list);
 void add_null_cases(CaseList* list);
 void add_argument_cases(CaseList* list);
 void add_instance_cases(CaseList* list);
+void add_abandon_cases(CaseList* list);
 // Level 1, the runtime.
 void add_stream_cases(CaseList* list);
 void add_order_cases(CaseList* list);

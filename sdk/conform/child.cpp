@@ -45,10 +45,13 @@ void run_guarded(Checks& checks, Body&& body) {
 }
 
 Outcome run_abi_case(const Target& target, const Case& tested) {
-  AbiContext context(target);
-  run_guarded(context, [&] { tested.abi(context); });
-  run_guarded(context, [&] { context.close(); });
-  return outcome_of(context);
+  auto context = std::make_unique<AbiContext>(target);
+  run_guarded(*context, [&] { tested.abi(*context); });
+  const bool left = context->is_left();
+  if (!left) run_guarded(*context, [&] { context->close(); });
+  const Outcome outcome = outcome_of(*context);
+  if (left) static_cast<void>(context.release());  // the plugin may still report to it
+  return outcome;
 }
 
 Outcome run_device_case(const Batch& batch, OpenDevice& device, const Case& tested) {
@@ -58,6 +61,9 @@ Outcome run_device_case(const Batch& batch, OpenDevice& device, const Case& test
   };
   const Usage before = current_usage();
   Outcome outcome = run();
+  if (const std::string why = device.why_abandoned(); !why.empty()) {
+    return {Verdict::kTimeout, why};
+  }
   const Usage after = settled_usage(before);
   if (outcome.verdict != Verdict::kPass || !after.exceeds(before)) return outcome;
   // Drivers make some things once, at first use. What grows again is left behind.
@@ -130,7 +136,7 @@ int run_batch(const Batch& batch, int results) {
     const Case& tested = *batch.cases[i];
     send(results, {.kind = Message::Kind::kBegin, .number = i, .words = {}});
     if (tested.run && device == nullptr) {
-      auto opened = OpenDevice::open(batch.target, batch.masked);
+      auto opened = OpenDevice::open(batch.target, batch.masked, batch.call_timeout);
       if (!opened.ok()) {
         send(results, {Message::Kind::kEnd, i, Verdict::kFail, opened.status().to_string()});
         return 0;
@@ -140,6 +146,11 @@ int run_batch(const Batch& batch, int results) {
     const Outcome outcome =
         tested.abi ? run_abi_case(batch.target, tested) : run_device_case(batch, *device, tested);
     send(results, {Message::Kind::kEnd, i, outcome.verdict, outcome.words});
+    if (device != nullptr && !device->why_abandoned().empty()) {
+      // A thread is still inside. The parent gives what is left to another child.
+      static_cast<void>(device.release());
+      return 0;
+    }
   }
   std::vector<std::string> complaints;
   if (device != nullptr) complaints = device->close();
@@ -148,8 +159,8 @@ int run_batch(const Batch& batch, int results) {
   return 0;
 }
 
-int probe(const Target& target, int results) {
-  auto opened = OpenDevice::open(target, 0);
+int probe(const Target& target, std::chrono::milliseconds call_timeout, int results) {
+  auto opened = OpenDevice::open(target, 0, call_timeout);
   if (!opened.ok()) {
     const bool absent = opened.status().code() == BP_UNAVAILABLE;
     send(results, {Message::Kind::kProbe, 0, absent ? Verdict::kNotRun : Verdict::kFail,

@@ -33,12 +33,13 @@ struct Batch {
   const Target& target;
   uint64_t masked;
   std::span<const Case* const> cases;
-  std::chrono::nanoseconds patience;
+  std::chrono::nanoseconds patience;       // of waits of a case
+  std::chrono::milliseconds call_timeout;  // of control calls
 };
 
 /// Bodies of children; the answer is the exit code.
 int run_batch(const Batch& batch, int results);
-int probe(const Target& target, int results);
+int probe(const Target& target, std::chrono::milliseconds call_timeout, int results);
 
 }  // namespace bp::conform
 

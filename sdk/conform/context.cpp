@@ -119,11 +119,11 @@ void Memory::write(const Bytes& content, uint64_t offset_bytes) {
                                     host_end(content.data()), content.size()));
 }
 
-Bytes Memory::read() const {
-  Bytes content(bytes_);
+Bytes Memory::read(uint64_t offset_bytes, uint64_t bytes) const {
+  Bytes content(bytes);
   context_.require_ok(
       "mem_copy to the host",
-      context_.copy(BP_COPY_DEVICE_TO_HOST, host_end(content.data()), at(), bytes_));
+      context_.copy(BP_COPY_DEVICE_TO_HOST, host_end(content.data()), at(offset_bytes), bytes));
   return content;
 }
 

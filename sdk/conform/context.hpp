@@ -71,7 +71,8 @@ class Memory {
   bp_mem at(uint64_t offset_bytes = 0) const { return {handle_, offset_bytes}; }
   /// By mem_copy, which is done when it returns.
   void write(const Bytes& content, uint64_t offset_bytes = 0);
-  Bytes read() const;
+  Bytes read() const { return read(0, bytes_); }
+  Bytes read(uint64_t offset_bytes, uint64_t bytes) const;
   void expect(std::string_view what, const Bytes& content) const;
   void free();
 

@@ -31,12 +31,14 @@ OpenDevice::OpenDevice() : log_(std::make_shared<LogLines>()) {
 
 OpenDevice::~OpenDevice() { close(); }
 
-Result<std::unique_ptr<OpenDevice>> OpenDevice::open(const Target& target, uint64_t masked) {
+Result<std::unique_ptr<OpenDevice>> OpenDevice::open(const Target& target, uint64_t masked,
+                                                     std::chrono::milliseconds call_timeout) {
   std::unique_ptr<OpenDevice> device(new OpenDevice);
   LoadOptions options;
   options.search_path = {target.folder};
   options.install_directory.clear();
   options.plugin_options = target.options;
+  options.call_timeout = call_timeout;
   device->plugins_ = std::make_unique<PluginSet>(load_plugins(options));
   const PluginSet& loaded = *device->plugins_;
   if (!loaded.option_errors.empty()) return loaded.option_errors.front();

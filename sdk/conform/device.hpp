@@ -6,6 +6,7 @@
 #ifndef BACKPLANE_SDK_CONFORM_DEVICE_HPP
 #define BACKPLANE_SDK_CONFORM_DEVICE_HPP
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,8 +22,10 @@ namespace bp::conform {
 
 class OpenDevice {
  public:
-  /// UNAVAILABLE with the plugin's words where its hardware is not on this machine.
-  static Result<std::unique_ptr<OpenDevice>> open(const Target& target, uint64_t masked);
+  /// UNAVAILABLE with the plugin's words where its hardware is not on this machine. A control call
+  /// that takes longer than `call_timeout` abandons the device.
+  static Result<std::unique_ptr<OpenDevice>> open(const Target& target, uint64_t masked,
+                                                  std::chrono::milliseconds call_timeout);
   ~OpenDevice();
   OpenDevice(const OpenDevice&) = delete;
   OpenDevice& operator=(const OpenDevice&) = delete;
@@ -32,6 +35,10 @@ class OpenDevice {
   const LoadedPlugin& plugin() const { return *plugins_->plugins.front(); }
   /// Bands that the plugin gives to this device itself, before any is taken.
   uint64_t native_features() const { return native_features_; }
+
+  /// Which slot did not return in time; empty: each did. Then no call goes through any more, and
+  /// this object is to be left as it is.
+  std::string why_abandoned() const { return table_.gate->why_abandoned(); }
 
   /// Closes device and instance. Complaints: a status other than OK, and warnings that the plugin
   /// logged meanwhile, which is how plugins tell what was left behind.

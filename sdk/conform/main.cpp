@@ -35,6 +35,7 @@ struct Arguments {
   std::string report_folder;
   std::string report_name = "cases";
   std::string junit;
+  std::string html;
   bool json = false;
   bool list = false;
   RunOptions run;
@@ -59,6 +60,7 @@ void declare(CLI::App* app, Arguments* arguments) {
            "NAME=VALUE, an option of the plugin, or ID.NAME=VALUE; repeatable");
   app->add_flag("--json", arguments->json, "print the report as JSON instead of text");
   app->add_option("--junit", arguments->junit, "write all rows as JUnit XML to this file");
+  app->add_option("--html", arguments->html, "write a score card as one page to this file");
   app->add_flag("--list", arguments->list, "print the ids that the other options choose, and end");
   app->add_option("--jobs", arguments->run.jobs, "children at a time")->check(CLI::Range(1, 64));
   app->add_option("--deadline", arguments->run.deadline_s, "of one case, in seconds")
@@ -182,6 +184,9 @@ Status write_file(const std::string& path, const std::string& text) {
 Status write_reports(const Arguments& arguments, std::span<const DeviceRows> devices,
                      size_t case_count) {
   if (!arguments.junit.empty()) BP_TRY(write_file(arguments.junit, report_junit(devices)));
+  if (!arguments.html.empty()) {
+    BP_TRY(write_file(arguments.html, report_html(devices, case_count)));
+  }
   if (arguments.report_folder.empty()) return {};
   std::error_code error;
   std::filesystem::create_directories(arguments.report_folder, error);

@@ -21,6 +21,8 @@
 #endif
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <clocale>
 #include <cstdio>
@@ -29,6 +31,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -39,15 +42,78 @@
 namespace bp::conform {
 namespace {
 
-size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
-
 size_t entry_count(const char* folder) {
   std::error_code error;
   const std::filesystem::directory_iterator begin(folder, error);
   return error ? 0 : static_cast<size_t>(std::distance(begin, {}));
 }
 
+/// What the handler of faults looks at: a signal handler may take no lock.
+struct Wire {
+  std::atomic<bool> taken = false;
+  std::atomic<std::byte*> page = nullptr;
+  std::atomic<std::byte*> touched = nullptr;
+};
+std::array<Wire, 64> wires;  // more than one call has arguments
+struct sigaction handler_before = {};
+
+void open_page(std::byte* page) { mprotect(page, page_bytes(), PROT_READ | PROT_WRITE); }
+
+void on_fault(int number, siginfo_t* info, void*) {
+  auto* const address = static_cast<std::byte*>(info->si_addr);
+  for (Wire& wire : wires) {
+    std::byte* const page = wire.page.load();
+    if (page == nullptr || address < page || address >= page + page_bytes()) continue;
+    std::byte* untouched = nullptr;
+    wire.touched.compare_exchange_strong(untouched, address);
+    return open_page(page);
+  }
+  // Not ours: the same access faults again, and ends the process as it would have.
+  sigaction(number, &handler_before, nullptr);
+}
+
+void handle_faults() {
+  struct sigaction action = {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigaction(SIGSEGV, &action, &handler_before);
+}
+
 }  // namespace
+
+size_t page_bytes() {
+  static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+Tripwire::Tripwire(std::byte* page) {
+  static std::once_flag handled;
+  std::call_once(handled, handle_faults);
+  const auto is_free = [](Wire& wire) { return !wire.taken.exchange(true); };
+  const auto wire = std::find_if(wires.begin(), wires.end(), is_free);
+  if (wire == wires.end()) throw std::bad_alloc();
+  wire_ = static_cast<size_t>(wire - wires.begin());
+  wire->touched = nullptr;
+  wire->page = page;
+  if (mprotect(page, page_bytes(), PROT_NONE) == 0) return;
+  wire->page = nullptr;
+  wire->taken = false;
+  throw std::bad_alloc();
+}
+
+Tripwire::~Tripwire() {
+  Wire& wire = wires[wire_];
+  open_page(wire.page);
+  wire.page = nullptr;
+  wire.taken = false;
+}
+
+std::optional<size_t> Tripwire::touched_at() const {
+  const Wire& wire = wires[wire_];
+  const std::byte* const touched = wire.touched.load();
+  if (touched == nullptr) return std::nullopt;
+  return static_cast<size_t>(touched - wire.page.load());
+}
 
 GuardedMemory::GuardedMemory(size_t bytes) {
   const size_t page = page_bytes();

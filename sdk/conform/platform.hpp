@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,26 @@ class GuardedMemory {
   std::byte* mapping_ = nullptr;
   size_t mapping_bytes_ = 0;
   std::byte* data_ = nullptr;
+};
+
+size_t page_bytes();
+
+/// A page of this process that nothing is to touch while this lives. The first touch is noted and
+/// opens the page, so that what touched it goes on and the case can say what it was. Any thread may
+/// touch; memory and page are the caller's.
+class Tripwire {
+ public:
+  /// `page`: where a page begins, which nothing else shares.
+  explicit Tripwire(std::byte* page);
+  ~Tripwire();
+  Tripwire(const Tripwire&) = delete;
+  Tripwire& operator=(const Tripwire&) = delete;
+
+  /// Bytes from the page's begin to the first touch; nullopt: there was none.
+  std::optional<size_t> touched_at() const;
+
+ private:
+  size_t wire_;
 };
 
 /// Of this process, for names of its own.

@@ -78,6 +78,8 @@ Json device_json(const DeviceRows& device) {
     entry["absent"] = device.absent;
     return entry;
   }
+  entry["version"] = device.target.manifest.version;
+  entry["driver"] = device.driver;
   entry["native_bands"] = band_names(device.features);
   count_rows(device, [](const Row&) { return true; }).write_to(&entry);
   count_rows(device, [](const Row& row) { return !row.emulated; }).write_to(&entry["native"]);
@@ -138,7 +140,8 @@ std::string report_json(std::span<const DeviceRows> devices, size_t case_count) 
   report["case_count"] = case_count;
   report["devices"] = Json::array();
   for (const DeviceRows& device : devices) report["devices"].push_back(device_json(device));
-  return report.dump(2) + "\n";
+  // What a child wrote before it crashed may be no UTF-8.
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string report_markdown(std::span<const DeviceRows> devices, size_t case_count) {

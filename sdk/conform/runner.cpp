@@ -23,6 +23,11 @@ constexpr size_t kKeptOutputBytes = 1500;
 // Cases of level 3 in one child: many, and most of them on any one device have nothing to run.
 constexpr size_t kKernelBatch = 256;
 
+/// Of control calls, where all of a case may take `deadline`: behind waits of half of that.
+std::chrono::milliseconds call_timeout(Clock::duration deadline) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(deadline * 3 / 8);
+}
+
 /// Rows that one child runs, in turn.
 struct Job {
   std::vector<size_t> rows;
@@ -97,9 +102,10 @@ Status Scheduler::start(Job job) {
   auto running = std::make_unique<Running>();
   running->job = std::move(job);
   for (const size_t row : running->job.rows) running->cases.push_back(device_.rows[row].tested);
-  // A case's own waits end before it is killed, so that it can say what it waited for.
+  // A case's own waits end before it is killed, so that it can say what it waited for; and so does
+  // a slot that a wait has called, so that its name is told.
   const Batch batch{device_.target, device_.rows[running->job.rows[0]].masked, running->cases,
-                    deadline() * 3 / 4};
+                    deadline() / 2, call_timeout(deadline())};
   BP_TRY_ASSIGN(running->child,
                 start_child([&batch](int results) { return run_batch(batch, results); }));
   running->since = Clock::now();
@@ -256,8 +262,9 @@ void Scheduler::run() {
 }
 
 Result<Message> ask_probe(const Target& target, Clock::duration deadline) {
-  BP_TRY_ASSIGN(Child child,
-                start_child([&target](int results) { return probe(target, results); }));
+  BP_TRY_ASSIGN(Child child, start_child([&target, deadline](int results) {
+                  return probe(target, call_timeout(deadline), results);
+                }));
   std::string results;
   std::string output;
   const Clock::time_point end = Clock::now() + deadline;

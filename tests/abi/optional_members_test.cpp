@@ -266,6 +266,7 @@ TEST(OptionalMembers, DeviceProps_NoneFilled_AreAPlainQueuedDevice) {
   LoadedPlugin::Parts parts;
   parts.manifest.id = "sample";
   parts.host = HostContext::lend("sample");
+  parts.gate = std::make_shared<CallGate>("plugin sample");
   parts.call_timeout = std::chrono::seconds(30);
   parts.device_count = 1;
   parts.tables.device.device_open = [](bp_instance*, const bp_open_args*, bp_device** out_device) {

@@ -79,6 +79,23 @@ TEST(KernelTrials_List, HasEveryOperatorAndEachIdOnce) {
   }
 }
 
+/// Three passes: whole numbers, full mantissas, and what is no number. Where nothing is computed
+/// from floats the second says it all, since their bits are compared.
+TEST(KernelTrials_List, OperatorsThatComputeFloats_HaveAllThreePasses) {
+  std::set<std::string_view> computing;
+  std::set<std::string_view> special;
+  for (const Trial& trial : all_trials()) {
+    if (trial.dtypes.name() != "f32") continue;
+    const Nearness nearness = trial.recipe->nearness;
+    if (nearness == Nearness::kSums || nearness == Nearness::kSoftmax) {
+      computing.insert(trial.schema->name);
+    }
+    if (trial.pass == Pass::kSpecial) special.insert(trial.schema->name);
+  }
+  EXPECT_GE(computing.size(), 6u);
+  for (const std::string_view name : computing) EXPECT_TRUE(special.contains(name)) << name;
+}
+
 TEST(KernelTrials_Values, AreTheSameEachTime) {
   const Dims sizes{3, 5};
   for (const uint32_t dtype : {BP_DTYPE_F32, BP_DTYPE_I8}) {
@@ -140,9 +157,10 @@ struct Findings {
   std::map<std::string, std::string> failed;
 };
 
-Findings find_wrong(const std::string& fault) {
-  const auto target =
-      find_target(BP_FAKES_DIR "/wrong_kernels", 0, {{"wrong_kernels.device_fault", fault}});
+Findings find_wrong(const std::string& fault, bool host_memory = true) {
+  const auto target = find_target(BP_FAKES_DIR "/wrong_kernels", 0,
+                                  {{"wrong_kernels.device_fault", fault},
+                                   {"wrong_kernels.host_memory", host_memory ? "true" : "false"}});
   EXPECT_TRUE(target.ok()) << target.status().to_string();
   RunOptions options;
   options.deadline_s = 60;
@@ -191,12 +209,37 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"relu_loses_nan", "L3.relu.f32.special", "expected nan"},
         Wrong{"relu_in_place", "L3.relu.f32.matrix", "input 0 afterwards"},
         Wrong{"relu_writes_behind", "L3.relu.f32.matrix", "nothing is written behind it"},
+        Wrong{
+            "relu_writes_behind", "L3.relu.f32.borders",
+            "a page behind it: output 0: what lies 0 bytes behind its memory was read or written"},
+        Wrong{"relu_reads_behind", "L3.relu.f32.borders",
+              "relu_told, relu of [2, 3, 35] as f32, dense, a page behind it: input 0: what lies 0 "
+              "bytes behind"},
+        Wrong{"relu_reads_before", "L3.relu.f32.borders",
+              "a page before it: input 0: what lies 4 bytes before"},
+        Wrong{"add_reads_whole_rows", "L3.add.f32.rows",
+              "rows, a page behind it: input 0: what lies"},
         Wrong{"add_ignores_strides", "L3.add.f32.gaps", "gaps: output 0: element"},
         Wrong{"add_drops_the_last", "L3.add.f32.matrix", "element [1, 2, 34]"},
         Wrong{"mul_adds_one", "L3.mul.f32.matrix", "are wrong"},
         Wrong{"matmul_shortens", "L3.matmul.f32.precision", "are wrong"},
+        Wrong{"matmul_clamps", "L3.matmul.f32.special", "expected inf"},
         Wrong{"matmul_refuses", "L3.list.each_dtype_is_taken", "takes two matrices"}),
-    [](const auto& fault) { return std::string(fault.param[0]); });
+    [](const auto& fault) {
+      const std::string id = fault.param[1];
+      return std::string(fault.param[0]) + "_" + id.substr(id.rfind('.') + 1);
+    });
+
+/// Where the host cannot reach the memory there are no pages, but what lies round it is compared.
+TEST(Level3_WrongKernels, MemoryOutOfTheHostsReach_WritesBehindItAreFound) {
+  EXPECT_TRUE(find_wrong("none", false).failed.empty());
+  const Findings findings = find_wrong("relu_writes_behind", false);
+  const auto found = findings.failed.find("L3.relu.f32.borders");
+  ASSERT_NE(found, findings.failed.end());
+  EXPECT_NE(found->second.find("numbers round it: output 0: nothing is written behind it"),
+            std::string::npos)
+      << found->second;
+}
 
 /// Lower precision is not to be seen in whole numbers: that is what the other pass is for.
 TEST(Level3_WrongKernels, ShortMantissasPassWholeNumbers) {

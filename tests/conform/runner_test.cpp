@@ -321,6 +321,17 @@ std::string output_of(const std::string& arguments) {
 
 constexpr char kSound[] = BP_FAKES_DIR "/sound --slowness 6 ";
 
+TEST(Runner_Report, OutputThatIsNoUtf8_IsReplaced) {
+  const std::vector<Case> cases = {device_case("garbage", [](Context&) {
+    std::fputs("\xff\xfe", stderr);
+    std::raise(SIGKILL);
+  })};
+  const DeviceRows device = run(cases);
+  const nlohmann::json report = nlohmann::json::parse(report_json({&device, 1}, 1));
+  const std::string words = report["devices"][0]["failures"][0]["words"];
+  EXPECT_NE(words.find("\xef\xbf\xbd"), std::string::npos) << words;
+}
+
 TEST(Command_ExitCode, IsTheDesigns) {
   const std::string sound = kSound;
   EXPECT_EQ(exit_code_of(sound + "--filter L0.entry.null_out"), 0);

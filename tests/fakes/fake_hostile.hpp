@@ -5,10 +5,14 @@
 #ifndef BACKPLANE_TESTS_FAKES_FAKE_HOSTILE_HPP
 #define BACKPLANE_TESTS_FAKES_FAKE_HOSTILE_HPP
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <chrono>
+#include <clocale>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -43,6 +47,14 @@ inline std::string_view action_at(std::string_view slot) {
   return {};
 }
 
+inline void flush_tiny_numbers() {
+#if defined(__x86_64__)
+  __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040u);
+#else
+  std::fesetround(FE_UPWARD);  // for want of a name for it
+#endif
+}
+
 inline void act(std::string_view action) {
   if (action == "throw") throw std::runtime_error("thrown \x1b[31m on purpose");
   if (action == "throw_int") throw 7;
@@ -50,6 +62,12 @@ inline void act(std::string_view action) {
   if (action == "print") std::puts("the vendor says hello");
   if (action == "print") std::fflush(stdout);
   if (action == "chdir" && chdir("/") != 0) std::abort();
+  if (action == "stall") std::this_thread::sleep_for(std::chrono::seconds(3));
+  if (action == "handlers") std::signal(SIGSEGV, [](int) { std::_Exit(1); });
+  if (action == "handlers") std::signal(SIGINT, SIG_IGN);
+  if (action == "locale" && std::setlocale(LC_ALL, "C.UTF-8") == nullptr) std::abort();
+  if (action == "umask") umask(0);
+  if (action == "flush") flush_tiny_numbers();
 }
 
 /// The answer of a slot that gives a handle: NULL, the one before, or one that is not aligned.

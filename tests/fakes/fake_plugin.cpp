@@ -13,6 +13,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -104,6 +105,17 @@ void hang(const std::string& signal_file) {
   }
 }
 
+// As of a driver that waits at the end of the process until it was closed.
+std::atomic<bp_instance*> awaited_at_exit{nullptr};
+
+void wait_at_exit() {
+  for (int i = 0; i < 6000; ++i) {
+    const bp_instance* const instance = awaited_at_exit;
+    if (instance == nullptr || instance->open_devices == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 // For FAKE_SINGLE_INSTANCE, as of a driver that a process may open once.
 [[maybe_unused]] std::atomic<bool> instance_lives{false};
 
@@ -131,6 +143,10 @@ bp_status root_init(const bp_host_api* api, void* host_ctx, const bp_config* con
     return instance->host.fail(BP_BUSY, "one instance lives already");
   }
 #endif
+  if (fault == "exit_waits") {
+    awaited_at_exit = instance.get();
+    std::atexit(wait_at_exit);
+  }
   *out_instance = instance.release();
   return BP_OK;
 }
@@ -139,6 +155,7 @@ bp_status root_shutdown(bp_instance* instance) {
   if (instance == nullptr) return BP_INVALID_ARGUMENT;
   const std::unique_ptr<bp_instance> owner(instance);
   instance_lives = false;
+  awaited_at_exit = nullptr;
   if (owner->fault == "shutdown_hangs") hang(owner->signal_file);
   if (!owner->signal_file.empty()) std::ofstream(owner->signal_file + ".down") << "down\n";
   if (owner->open_devices == 0) return BP_OK;
@@ -204,9 +221,6 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
 #if defined(FAKE_QUEUES)
   props.features |= BP_FEATURE_ASYNC_BIT | BP_FEATURE_NATIVE_BIT;
 #endif
-#if defined(FAKE_HOSTILE)
-  if (hostile::action_at("device") == "concurrent") props.flags |= BP_DEVICE_CONCURRENT_BIT;
-#endif
   props.execution = device->is_inline ? BP_EXECUTION_INLINE : BP_EXECUTION_QUEUED;
   props.compute_unit_count = 1;
   props.memory_bytes = device->memory_bytes;
@@ -214,6 +228,12 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
   props.name = bp::sdk::str("fake accelerator");
   props.vendor = bp::sdk::str("nobody");
   props.driver = bp::sdk::str("fake 1.0");
+#if defined(FAKE_HOSTILE)
+  if (hostile::action_at("device") == "concurrent") props.flags |= BP_DEVICE_CONCURRENT_BIT;
+  if (hostile::action_at("execution") == "inline") props.execution = BP_EXECUTION_INLINE;
+  if (hostile::action_at("streams") == "emulated") props.features = 0;
+  if (hostile::action_at("names") == "forged") props.name = bp::sdk::str("chip\nERROR \x1b[31m");
+#endif
   if (device->fault == "props_band") props.features |= BP_FEATURE_ASYNC_BIT;
   if (device->fault == "props_execution") props.execution = 7;
   if (device->fault == "props_alignment") props.alignment_bytes = 48;
@@ -415,10 +435,9 @@ constexpr bp_kernel kSub = make_kernel("sub_dense", "sub", launch_sub, kDenseRul
 namespace {
 
 #if defined(FAKE_ODD_KERNELS)
-constexpr const bp_kernel* kKernels[] = {&kRelu,   &kAdd,     &kSub,       &kIdentity,
-                                         &kExp,    &kNonZero, &kPickyRelu, &kPickySqrt,
-                                         &kHugest, &kHuge,    &kLarge,     &kLaterSub,
-                                         &kAlternate};
+constexpr const bp_kernel* kKernels[] = {&kRelu,    &kAdd,       &kSub,       &kIdentity, &kExp,
+                                         &kNonZero, &kPickyRelu, &kPickySqrt, &kHugest,   &kHuge,
+                                         &kLarge,   &kLaterSub,  &kAlternate};
 #elif defined(FAKE_WRONG_KERNELS)
 constexpr const bp_kernel* kKernels[] = {&kWrongRelu, &kWrongAdd, &kWrongMul, &kWrongMatmul};
 #elif defined(FAKE_SOUND)
@@ -533,8 +552,17 @@ constexpr bp_extension kExtension = {sizeof(bp_extension), 0, bp::sdk::str("fake
 
 }  // namespace
 
+#if defined(FAKE_HOSTILE)
+__attribute__((constructor)) static void opened() {
+  hostile::act(hostile::action_at("constructor"));
+}
+#endif
+
 #if !defined(FAKE_NO_ENTRY)
 extern "C" BP_EXPORT int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
+#if defined(FAKE_HOSTILE)
+  hostile::act(hostile::action_at("bp_plugin_entry"));
+#endif
 #if defined(FAKE_THROWING_ENTRY)
   throw std::runtime_error("thrown by entry");
 #elif defined(FAKE_REFUSING_ENTRY)

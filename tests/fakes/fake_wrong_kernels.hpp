@@ -11,6 +11,9 @@ bool is_wrong(const bp_launch_args& args, std::string_view how) {
   return args.device->fault == how;
 }
 
+/// As a vector load does that takes more than there is, and drops it.
+void read(const volatile float* place) { static_cast<void>(*place); }
+
 void wrong_relu(const bp_launch_args& args) {
   if (is_wrong(args, "relu_fails")) throw Failure{BP_INTERNAL, "the unit overheated"};
   const bp_tensor& x = args.tensors[0];
@@ -24,7 +27,10 @@ void wrong_relu(const bp_launch_args& args) {
     if (is_wrong(args, "relu_loses_nan")) element(out, out, i) = value > 0 ? value : 0;
     if (is_wrong(args, "relu_in_place")) element(x, out, i) = element(out, out, i);
   }
-  if (is_wrong(args, "relu_writes_behind") && count > 0) (&element(out, out, count - 1))[1] = 0;
+  if (count == 0) return;
+  if (is_wrong(args, "relu_writes_behind")) (&element(out, out, count - 1))[1] = 0;
+  if (is_wrong(args, "relu_reads_behind")) read(&element(x, out, count - 1) + 1);
+  if (is_wrong(args, "relu_reads_before")) read(&element(x, out, 0) - 1);
 }
 
 void wrong_add(const bp_launch_args& args) {
@@ -37,6 +43,13 @@ void wrong_add(const bp_launch_args& args) {
   if (is_wrong(args, "add_ignores_strides")) a.strides = dense;
   for (int64_t i = 0; i < count; ++i) {
     element(out, out, i) = element(a, out, i) + element(args.tensors[1], out, i);
+  }
+  if (is_wrong(args, "add_reads_whole_rows") && count > 0 && a.rank > 0) {
+    // A row with the gap to the next one, which the last row does not have.
+    const int64_t size = a.sizes[a.rank - 1];
+    const int64_t along = a.strides[a.rank - 1];
+    const float* const last = &element(a, out, count - 1);
+    if (a.rank > 1 && along > 0) read(last + a.strides[a.rank - 2] - (size - 1) * along - 1);
   }
   if (is_wrong(args, "add_drops_the_last") && count > 1) {
     element(out, out, count - 1) = element(a, out, count - 1);
@@ -74,6 +87,8 @@ void wrong_matmul(const bp_launch_args& args) {
       const float w = at(b, k, i % out.sizes[1]);
       sum += shorten ? shortened(x) * shortened(w) : x * w;
     }
+    constexpr float kLargest = std::numeric_limits<float>::max();
+    if (is_wrong(args, "matmul_clamps")) sum = sum > kLargest ? kLargest : sum;
     element(out, out, i) = sum;
   }
 }

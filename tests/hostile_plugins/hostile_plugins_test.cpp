@@ -3,8 +3,12 @@
 // Each row: what a plugin does at one slot, and what people are told. The other vendor's device
 // works before and after, one line tells of an abandoned device, and the process ends by itself.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cfenv>
+#include <clocale>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -21,13 +25,31 @@ constexpr int kOtherDeviceBroken = 3;
 constexpr int kOutputSpoilt = 4;
 constexpr int kFolderChanged = 5;
 constexpr int kArithmeticChanged = 6;
+constexpr int kHandlersChanged = 7;
+constexpr int kLocaleChanged = 8;
+constexpr int kFileMaskChanged = 9;
+constexpr int kNotToldOnce = 10;
 constexpr unsigned kSecondsToEnd = 90;
 
 struct Row {
   const char* slot;
   const char* action;
-  const char* told;  // an extended regular expression
+  const char* told;       // an extended regular expression
+  const char* also = "";  // further wishes of the fake
+  int abandoned_lines = 0;
+  int stuck_lines = 0;
 };
+
+int count_of_abandoned = 0;
+int count_of_stuck = 0;
+
+/// Lines of the log come one at a time.
+void note_line(void*, uint32_t, const char* text, uint64_t length) {
+  const std::string line(text, length);
+  if (line.find("abandoned") != std::string::npos) ++count_of_abandoned;
+  if (line.find("has not returned for") != std::string::npos) ++count_of_stuck;
+  std::fprintf(stderr, "log: %s\n", line.c_str());
+}
 
 std::string name_of(const testing::TestParamInfo<Row>& info) {
   return std::string(info.param.slot) + "_" + info.param.action;
@@ -57,19 +79,31 @@ float tiny_product() {
   return factor * 1e-10f;
 }
 
+void handle_crash(int) { std::_Exit(1); }  // the application's own
+
+constexpr mode_t kFileMask = 027;
+
 void check_process(const std::filesystem::path& folder, const std::filesystem::path& output) {
   std::fflush(stdout);
   if (std::filesystem::file_size(output) != 0) std::_Exit(kOutputSpoilt);
   if (std::filesystem::current_path() != folder) std::_Exit(kFolderChanged);
-  if (tiny_product() == 0) std::_Exit(kArithmeticChanged);
+  if (tiny_product() == 0 || std::fegetround() != FE_TONEAREST) std::_Exit(kArithmeticChanged);
+  struct sigaction handler {};
+  sigaction(SIGSEGV, nullptr, &handler);
+  if (handler.sa_handler != handle_crash) std::_Exit(kHandlersChanged);
+  sigaction(SIGINT, nullptr, &handler);
+  if (handler.sa_handler != SIG_DFL) std::_Exit(kHandlersChanged);
+  if (std::setlocale(LC_ALL, nullptr) != std::string("C")) std::_Exit(kLocaleChanged);
+  if (umask(kFileMask) != kFileMask) std::_Exit(kFileMaskChanged);
 }
 
 [[noreturn]] void run(const Row& row) {
   alarm(kSecondsToEnd);  // a hang is a failure
-  std::string wishes = std::string(row.slot) + "=" + row.action;
-  // A wait that is over is not asked for, nor one of a device that takes one call at a time.
-  if (wishes == "stream_sync=hang") wishes += ",stream_query=pending,device=concurrent";
+  const std::string wishes = std::string(row.slot) + "=" + row.action + "," + row.also;
   setenv("FAKE_HOSTILE", wishes.c_str(), 1);
+  std::signal(SIGSEGV, handle_crash);
+  umask(kFileMask);
+  bpa_log_set_sink(note_line, nullptr);
   const auto folder = std::filesystem::current_path();
   const auto output =
       std::filesystem::temp_directory_path() / ("hostile_" + std::to_string(getpid()) + ".txt");
@@ -80,6 +114,7 @@ void check_process(const std::filesystem::path& folder, const std::filesystem::p
     options.install_dir = "";
     options.options["BACKPLANE_TIMEOUT"] = "1";
     options.options["BACKPLANE_FALLBACK"] = "allow";
+    options.options["BACKPLANE_CHECK_ARITHMETIC"] = "1";
     Runtime runtime = Runtime::create(options);
     check_other(runtime);
     check_process(folder, output);
@@ -89,6 +124,8 @@ void check_process(const std::filesystem::path& folder, const std::filesystem::p
   }
   check_process(folder, output);
   std::filesystem::remove(output);
+  if (count_of_abandoned != row.abandoned_lines) std::_Exit(kNotToldOnce);
+  if (count_of_stuck != row.stuck_lines) std::_Exit(kNotToldOnce);
   std::exit(kGood);
 }
 
@@ -99,19 +136,48 @@ TEST_P(HostileSlot, OfOneVendor_LeavesTheOthersAndTheProcessAlone) {
   EXPECT_EXIT(run(GetParam()), testing::ExitedWithCode(kGood), GetParam().told);
 }
 
+// A wait that is over is not asked for, nor one of a device that takes one call at a time.
+constexpr const char* kMustWait = "stream_query=pending,device=concurrent";
+
 INSTANTIATE_TEST_SUITE_P(
     Hangs, HostileSlot,
     testing::Values(
-        Row{"device_count", "hang", "hostile is abandoned: device_count did not return"},
-        Row{"device_open", "hang", "hostile:0 is abandoned: device_open did not return"},
-        Row{"device_props", "hang", "hostile:0 is abandoned: device_props did not return"},
-        Row{"kernel_list", "hang", "hostile:0 is abandoned: kernel_list did not return"},
-        Row{"stream_create", "hang", "hostile:0 is abandoned: stream_create did not return"},
+        Row{"bp_plugin_entry", "hang",
+            "log: plugin hostile is abandoned: bp_plugin_entry did not return within 1000 ms; "
+            "nothing calls it any more, other devices go on",
+            "", 1},
+        Row{"root_init", "hang", "plugin hostile is abandoned: init did not return", "", 1},
+        Row{"device_count", "hang", "plugin hostile is abandoned: device_count did not return", "",
+            1},
+        Row{"device_open", "hang", "hostile:0 is abandoned: device_open did not return", "", 1},
+        Row{"device_props", "hang", "hostile:0 is abandoned: device_props did not return", "", 1},
+        Row{"kernel_list", "hang", "hostile:0 is abandoned: kernel_list did not return", "", 1},
+        Row{"stream_create", "hang", "hostile:0 is abandoned: stream_create did not return", "", 1},
         Row{"stream_query", "pending", "told: TIMEOUT: hostile:0: .*BACKPLANE_TIMEOUT"},
-        Row{"stream_sync", "hang", "hostile:0 is abandoned: stream_sync did not return"},
-        Row{"stream_destroy", "hang", "hostile:0 is abandoned: stream_destroy did not return"},
-        Row{"device_close", "hang", "hostile:0 is abandoned: device_close did not return"},
-        Row{"root_shutdown", "hang", "shutdown did not return"}),
+        Row{"stream_sync", "hang", "hostile:0 is abandoned: stream_sync did not return", kMustWait,
+            1},
+        Row{"stream_destroy", "hang", "hostile:0 is abandoned: stream_destroy did not return", "",
+            1},
+        Row{"device_close", "hang", "hostile:0 is abandoned: device_close did not return", "", 1},
+        Row{"root_shutdown", "hang", "plugin hostile is abandoned: shutdown did not return", "",
+            1}),
+    name_of);
+
+// Nothing can end these calls, so they are named, once each.
+INSTANTIATE_TEST_SUITE_P(
+    Stuck, HostileSlot,
+    testing::Values(
+        Row{"launch_relu", "stall",
+            "log: hostile:0: launch of kernel relu_plain has not returned for 1[0-9]* ms; such a "
+            "call cannot be ended, its thread waits for it",
+            "execution=inline,device=concurrent", 0, 2},  // a launch in each use
+        Row{"mem_alloc", "stall", "log: hostile:0: mem_alloc has not returned for", "", 0, 2},
+        Row{"constructor", "stall", "log: plugin hostile: opening its library has not returned", "",
+            0, 1},
+        // The worker of an emulated stream holds up no end of the stream, the device or the
+        // process.
+        Row{"launch_relu", "hang", "hostile:0 is abandoned: stream_destroy did not return",
+            "streams=emulated,device=concurrent", 1, 1}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -131,8 +197,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"mem_alloc", "throw_int", "hostile:0: mem_alloc threw"},
                     Row{"mem_copy", "throw", "hostile:0: mem_copy threw"},
                     Row{"mem_copy", "throw_int", "hostile:0: mem_copy threw"},
-                    Row{"launch_relu", "throw", "hostile:0: launch of kernel relu_plain threw"},
-                    Row{"launch_relu", "throw_int", "hostile:0: launch of kernel relu_plain threw"},
+                    Row{"launch_relu", "throw",
+                        "hostile:0: launch of kernel relu_plain .operator relu. failed: threw: "},
+                    Row{"launch_relu", "throw_int",
+                        "hostile:0: launch of kernel relu_plain .operator relu. failed: threw: "},
                     Row{"stream_create", "throw", "hostile:0: stream_create threw"},
                     Row{"stream_create", "throw_int", "hostile:0: stream_create threw"},
                     Row{"stream_query", "throw_int", "hostile:0: stream_query threw"},
@@ -147,9 +215,22 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Spoils, HostileSlot,
-    testing::Values(Row{"root_init", "print", ""}, Row{"root_init", "chdir", ""},
-                    Row{"device_count", "print", ""}, Row{"device_open", "print", ""},
-                    Row{"device_open", "chdir", ""}, Row{"device_props", "print", ""}),
+    testing::Values(
+        Row{"root_init", "print", ""}, Row{"root_init", "chdir", ""},
+        Row{"device_count", "print", ""}, Row{"device_open", "print", ""},
+        Row{"device_open", "chdir", ""}, Row{"device_props", "print", ""},
+        Row{"constructor", "handlers",
+            "log: plugins changed the handlers of signals .*SEGV.*; that is put back"},
+        Row{"root_init", "handlers", "log: plugins changed the handlers of signals .*SEGV"},
+        Row{"device_open", "handlers", "log: plugins changed the handlers of signals .*SEGV"},
+        Row{"constructor", "locale", "log: plugins changed the locale; .*that is put back"},
+        Row{"device_open", "locale", "log: plugins changed the locale"},
+        Row{"root_init", "umask", "log: plugins changed the mask of new files .umask.; .*that"},
+        Row{"launch_relu", "flush",
+            "told: INTERNAL: relu: hostile:0: launch of kernel relu_plain .operator relu. failed: "
+            "changed how its thread calculates .rounding, traps or tiny numbers.; it is as before "
+            "again .INTERNAL, status 14.",
+            "execution=inline,device=concurrent"}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -158,12 +239,18 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"mem_alloc", "null", "hostile:0: mem_alloc answered OK and NULL"},
         Row{"mem_alloc", "odd", "hostile:0: mem_alloc answered an address that is not aligned"},
         Row{"mem_alloc", "same", "hostile:0: mem_alloc answered an object that it gave before"},
-        Row{"mem_alloc", "unknown", "hostile:0: mem_alloc answered status 4711"},
+        Row{"mem_alloc", "unknown",
+            "told: INTERNAL: .*: hostile:0: mem_alloc answered status 4711, which is new to this "
+            "core .INTERNAL, status 4711."},
         Row{"stream_create", "null", "hostile:0: stream_create answered OK and NULL"},
         Row{"stream_create", "same", "stream_create answered an object that it gave before"},
-        Row{"stream_create", "unknown", "hostile:0: stream_create answered status 4711"},
+        Row{"stream_create", "unknown",
+            "told: INTERNAL: device hostile:0 is not usable: hostile:0: stream_create answered "
+            "status 4711, which is new to this core .INTERNAL, status 4711."},
         Row{"device_open", "null", "hostile:0: device_open answered OK and NULL"},
-        Row{"launch_relu", "unknown", "launch of kernel relu_plain answered status 4711"}),
+        Row{"launch_relu", "unknown",
+            "told: INTERNAL: relu: hostile:0: launch of kernel relu_plain .operator relu. failed: "
+            "answered status 4711, which is new to this core .INTERNAL, status 4711."}),
     name_of);
 
 }  // namespace

@@ -30,6 +30,16 @@ inline RuntimeArgs test_runtime_args() {
   return args;
 }
 
+/// |a - b| <= atol + rtol |b| for each element; NaN equals NaN.
+inline void expect_close(const std::vector<double>& found, const std::vector<double>& expected,
+                         double rtol = 1e-5, double atol = 1e-6) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i] == expected[i] || (found[i] != found[i] && expected[i] != expected[i])) continue;
+    ASSERT_NEAR(found[i], expected[i], atol + rtol * std::abs(expected[i])) << "element " << i;
+  }
+}
+
 /// The parameter is a device name; the test is skipped where that device is not on this machine.
 class DeviceTest : public testing::TestWithParam<std::string> {
  protected:
@@ -103,6 +113,32 @@ class DeviceTest : public testing::TestWithParam<std::string> {
     return Attributes(runtime_->registry().schema(op(op_name)));
   }
 
+  Ref<Session> session(Graph graph, std::map<std::string, int64_t> dims = {}) {
+    SessionArgs args;
+    args.device = device_;
+    args.dims = std::move(dims);
+    auto made = Session::create(*runtime_, std::move(graph), args);
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    return made.ok() ? *made : nullptr;
+  }
+  void expect_oracle(const Graph& graph, const std::vector<OracleTensor>& inputs) {
+    std::vector<OracleTensor> expected;
+    const Status status = evaluate_graph(graph, inputs, &expected);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    const Ref<Session> s = session(graph);
+    ASSERT_TRUE(s);
+    std::vector<NamedTensor> named;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      named.emplace_back(s->inputs()[i].name, upload(inputs[i]));
+    }
+    auto outputs = s->run(named);
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ((*outputs)[i]->sizes(), expected[i].sizes);
+      expect_close(values((*outputs)[i]), expected[i].to_f64(), 1e-4, 1e-5);
+    }
+  }
+
   Ref<Runtime> runtime_;
   Device* device_ = nullptr;
 };
@@ -117,16 +153,6 @@ inline void expect_words(const Status& status, std::initializer_list<const char*
 
 inline std::string device_test_name(const testing::TestParamInfo<std::string>& info) {
   return info.param.substr(0, info.param.find(':'));
-}
-
-/// |a - b| <= atol + rtol |b| for each element; NaN equals NaN.
-inline void expect_close(const std::vector<double>& found, const std::vector<double>& expected,
-                         double rtol = 1e-5, double atol = 1e-6) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < found.size(); ++i) {
-    if (found[i] == expected[i] || (found[i] != found[i] && expected[i] != expected[i])) continue;
-    ASSERT_NEAR(found[i], expected[i], atol + rtol * std::abs(expected[i])) << "element " << i;
-  }
 }
 
 }  // namespace bp

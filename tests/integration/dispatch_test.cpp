@@ -74,7 +74,8 @@ TEST_P(OddKernelsTest, Workspace_OfMoreThanThereIs_IsToldByKernel) {
     const Status eager = try_call(c.op, {upload_f32({3}, {1, 2, 3})}).status();
     EXPECT_EQ(eager.code(), c.code) << eager.to_string();
     expect_words(eager, c.kernels);
-    const auto session = Session::create(*runtime_, row_of({c.op}, {3}), {.device = device_});
+    const auto session =
+        Session::create(*runtime_, row_of({c.op}, {3}), {.device = device_, .dims = {}});
     const NamedTensor input[] = {{"x", upload_f32({3}, {1, 2, 3})}};
     const Status run = session.ok() ? (*session)->run(input, {}).status() : session.status();
     EXPECT_EQ(run.code(), c.code) << run.to_string();

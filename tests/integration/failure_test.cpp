@@ -75,12 +75,12 @@ TEST_P(DataFaultTest, Sync_OfTheDevice_ReportsAFaultThatNobodyRead) {
 
 TEST_P(DataFaultTest, MoreFaultsThanWords_AreAllTold) {
   const Ref<Tensor> x = upload_f32({2}, {1, 2});
-  constexpr int kCount = 200;
+  constexpr int kCalls = 200;
   std::vector<Result<Ref<Tensor>>> results;
-  for (int i = 0; i < kCount; ++i) {
+  for (int i = 0; i < kCalls; ++i) {
     results.push_back(try_call("gather", {x, indices({i % 2 == 0 ? 1 : 2 + i})}));
   }
-  for (int i = 0; i < kCount; ++i) {
+  for (int i = 0; i < kCalls; ++i) {
     const auto& result = results[static_cast<size_t>(i)];
     const Status status = result.ok() ? read(*result) : result.status();
     if (i % 2 == 0) {
@@ -114,12 +114,12 @@ TEST_P(DataFaultTest, SumOfManyLookups_IsNotAccusedOfFaultsBetweenThem) {
   const Ref<Tensor> bad = indices({9});
   Ref<Tensor> sum = must_call("gather", {x, good});
   std::vector<Result<Ref<Tensor>>> others;
-  constexpr int kCount = 25;
-  for (int i = 0; i < kCount; ++i) {
+  constexpr int kCalls = 25;
+  for (int i = 0; i < kCalls; ++i) {
     others.push_back(try_call("gather", {x, bad}));
     sum = must_call("add", {sum, must_call("gather", {x, good})});
   }
-  EXPECT_EQ(values(sum), (std::vector<double>{kCount + 1}));
+  EXPECT_EQ(values(sum), (std::vector<double>{kCalls + 1}));
   for (const auto& other : others) {
     const Status status = other.ok() ? read(*other) : other.status();
     EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();

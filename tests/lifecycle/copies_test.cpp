@@ -54,7 +54,8 @@ TEST(SingleInstance, SecondRuntime_WhileTheFirstLives_GoesWithoutThePlugin) {
     EXPECT_TRUE((*second)->find_device("good:0").ok());
     ASSERT_EQ((*second)->plugins().skipped.size(), 1u);
     const SkippedPlugin& skipped = (*second)->plugins().skipped[0];
-    EXPECT_EQ(skipped.reason.to_string(), "BUSY: init: one instance lives already");
+    EXPECT_EQ(skipped.reason.to_string(),
+              "BUSY: plugin single: init: one instance lives already (BUSY, status 8)");
     EXPECT_EQ(skipped.next_action(), "Close the Runtime or the process that uses it.");
   }
   // The one that was refused has taken nothing from the one that lives.

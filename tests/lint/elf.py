@@ -26,6 +26,13 @@ def search_paths(path):
     return [entry for text in texts for entry in text.split(":")]
 
 
+def thread_local_bytes(path):
+    """How much of each thread the library takes."""
+    found = re.search(r"^\s*TLS\s+(?:0x[0-9a-f]+\s+){4}0x([0-9a-f]+)", _readelf("--segments", path),
+                      re.MULTILINE)
+    return int(found.group(1), 16) if found else 0
+
+
 def inspect(path):
     exported, undefined = set(), set()
     for line in _readelf("--dyn-syms", path).splitlines():

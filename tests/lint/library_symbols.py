@@ -2,6 +2,8 @@
 """libbackplane.so exports exactly what its headers declare: library_symbols.py LIBRARY FOLDER...
 
 A symbol too many becomes something that users depend on; one too few is a broken promise.
+Thread-local variables lie at fixed places of a thread, of which the C library keeps 512 bytes for
+all that is loaded late: a library that takes more cannot be loaded by a program that runs.
 """
 
 import pathlib
@@ -31,12 +33,22 @@ def compare(exported, declared):
     return problems
 
 
+_MOST_THREAD_LOCAL_BYTES = 320
+
+
+def check_thread_locals(taken):
+    if taken <= _MOST_THREAD_LOCAL_BYTES:
+        return []
+    return [f"{taken} bytes of thread-local variables, expected at most {_MOST_THREAD_LOCAL_BYTES}"]
+
+
 def main(library, folders):
     declared = set()
     for folder in folders:
         for header in sorted(pathlib.Path(folder).rglob("*.h")):
             declared |= declared_functions(header.read_text(encoding="utf-8"))
     problems = compare(elf.inspect(library).exported, declared)
+    problems += check_thread_locals(elf.thread_local_bytes(library))
     print(f"{library}: {len(declared)} functions declared, {len(problems)} problems")
     print("".join(f"  {problem}\n" for problem in problems), end="")
     return 1 if problems else 0

@@ -299,13 +299,16 @@ class AbiLaws(SampleTree):
 class BuiltLibraries(unittest.TestCase):
     """Compiles tiny libraries, good and bad, and looks at them as the lints do."""
 
-    def build(self, source, *options):
+    def build_file(self, source, *options):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         library = pathlib.Path(folder.name) / "libsample.so"
         subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library), *options],
                        input=source, text=True, check=True)
-        return elf.inspect(library)
+        return library
+
+    def build(self, source, *options):
+        return elf.inspect(self.build_file(source, *options))
 
     def test_good_plugin(self):
         library = self.build("int bp_plugin_entry(void) { return 0; }",
@@ -338,6 +341,13 @@ class BuiltLibraries(unittest.TestCase):
         self.assertIn("in no header", library_symbols.compare({"bpa_open", "x"}, {"bpa_open"})[0])
         self.assertIn("not exported", library_symbols.compare({"a"}, {"a", "b"})[0])
         self.assertIn("declare no function", library_symbols.compare(set(), set())[0])
+
+    def test_thread_local_bytes(self):
+        self.assertEqual(elf.thread_local_bytes(self.build_file("int plain;")), 0)
+        taken = elf.thread_local_bytes(self.build_file("_Thread_local char words[400] = {1};"))
+        self.assertEqual(taken, 400)
+        self.assertIn("400 bytes", library_symbols.check_thread_locals(taken)[0])
+        self.assertEqual(library_symbols.check_thread_locals(280), [])
 
 
 class SourceText(unittest.TestCase):

@@ -104,6 +104,25 @@ class InstalledTree(unittest.TestCase):
         output = run(self.build / "application", folder, "template:0").stdout
         self.assertEqual(output.splitlines()[-1], "0 2 ")
 
+    def test_installed_example_is_a_plugin_that_passes(self):
+        source = self.prefix / "share/backplane/examples/npu"
+        self.assertEqual([path.name for path in source.rglob("*_test*")], [])
+        folder = self.plugin_project("npu", source, f"-DCMAKE_CXX_COMPILER={CXX_COMPILER}")
+        output = run(self.build / "application", folder, "npu:0").stdout
+        self.assertEqual(output.splitlines()[-1], "0 2 ")
+        report = json.loads(run(self.prefix / "bin/bp-conform", folder, "--json", "--slowness", "6",
+                                "--filter", "L3.conv.f32", "--filter", "L2.copy").stdout)
+        self.assertGreater(report["passed"], 50)
+        self.assertEqual(report["failed"], 0, report)
+
+    def test_excuses_are_installed_beside_the_plugin(self):
+        excused = [path.parent.name for path in (ROOT / "plugins").glob("*/conformance.json")]
+        self.assertNotEqual(excused, [])
+        for name in excused:
+            installed = self.prefix / f"lib/backplane/plugins/{name}/conformance.json"
+            self.assertEqual(installed.read_bytes(),
+                             (ROOT / f"plugins/{name}/conformance.json").read_bytes())
+
     def test_plugin_in_c_alone(self):
         folder = self.plugin_project("sample_c", HERE / "sample_c",
                                      f"-DMANIFEST_FOLDER={ROOT / 'sdk/template'}")

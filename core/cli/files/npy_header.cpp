@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/dtype.hpp"
+#include "core/base/quoted.hpp"
 #include "core/base/utf8.hpp"
 
 namespace bp {
@@ -43,8 +44,6 @@ constexpr std::array<TypeRow, 14> kTypes = {{
 Status invalid(const std::string& words) {
   return {BP_INVALID_ARGUMENT, "not a valid .npy file: " + words};
 }
-
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 Result<uint32_t> dtype_of(std::string_view descr) {
   const char order = descr.empty() ? ' ' : descr[0];

@@ -33,7 +33,7 @@ struct CloseEntry {
 using Archive = std::unique_ptr<zip_t, CloseArchive>;
 using Entry = std::unique_ptr<zip_file_t, CloseEntry>;
 
-Status invalid(const std::string& words) { return {BP_INVALID_ARGUMENT, words}; }
+Status bad_archive(const std::string& words) { return {BP_INVALID_ARGUMENT, words}; }
 
 Result<Archive> open_archive(std::span<const std::byte> bytes) {
   zip_error_t error;
@@ -44,7 +44,7 @@ Result<Archive> open_archive(std::span<const std::byte> bytes) {
   zip_error_fini(&error);
   if (archive != nullptr) return Archive(archive);  // it owns the source now
   zip_source_free(source);
-  return invalid("not a valid .npz file (a zip archive): " + words);
+  return bad_archive("not a valid .npz file (a zip archive): " + words);
 }
 
 /// Reads until `wanted` bytes are there or the entry ends. Answers how many.
@@ -53,7 +53,7 @@ Result<uint64_t> unpack(zip_file_t* entry, std::byte* out, uint64_t wanted) {
   while (read_bytes < wanted) {
     const uint64_t most = std::min<uint64_t>(wanted - read_bytes, uint64_t{1} << 30);
     const int64_t count = zip_fread(entry, out + read_bytes, most);
-    if (count < 0) return invalid(zip_error_strerror(zip_file_get_error(entry)));
+    if (count < 0) return bad_archive(zip_error_strerror(zip_file_get_error(entry)));
     if (count == 0) break;
     read_bytes += static_cast<uint64_t>(count);
   }
@@ -64,7 +64,7 @@ Result<uint64_t> unpack(zip_file_t* entry, std::byte* out, uint64_t wanted) {
 /// bytes may unpack to gigabytes.
 Status check_size(zip_t* archive, uint64_t index, uint64_t size_bytes) {
   const Entry entry(zip_fopen_index(archive, index, 0));
-  if (entry == nullptr) return invalid(zip_strerror(archive));
+  if (entry == nullptr) return bad_archive(zip_strerror(archive));
   std::vector<std::byte> front(std::min<uint64_t>(size_bytes, kMaxNpyFrontBytes));
   BP_TRY_ASSIGN(const uint64_t read_bytes, unpack(entry.get(), front.data(), front.size()));
   return check_npy_size({front.data(), read_bytes}, size_bytes);
@@ -74,7 +74,7 @@ Status check_size(zip_t* archive, uint64_t index, uint64_t size_bytes) {
 Result<HostTensor> read_entry(zip_t* archive, uint64_t index, uint64_t size_bytes) {
   if (size_bytes > kMaxNpyFrontBytes) BP_TRY(check_size(archive, index, size_bytes));
   const Entry entry(zip_fopen_index(archive, index, 0));
-  if (entry == nullptr) return invalid(zip_strerror(archive));
+  if (entry == nullptr) return bad_archive(zip_strerror(archive));
   // As alignment for the array inside: its header is a multiple of 64 bytes.
   void* memory = std::aligned_alloc(64, (size_bytes / 64 + 1) * 64);
   if (memory == nullptr) {
@@ -86,8 +86,8 @@ Result<HostTensor> read_entry(zip_t* archive, uint64_t index, uint64_t size_byte
   BP_TRY_ASSIGN(const uint64_t read_bytes,
                 unpack(entry.get(), static_cast<std::byte*>(memory), size_bytes + 1));
   if (read_bytes != size_bytes) {
-    return invalid("expected " + std::to_string(size_bytes) + " bytes unpacked, found " +
-                   (read_bytes > size_bytes ? "more" : std::to_string(read_bytes)));
+    return bad_archive("expected " + std::to_string(size_bytes) + " bytes unpacked, found " +
+                       (read_bytes > size_bytes ? "more" : std::to_string(read_bytes)));
   }
   return parse_npy({static_cast<const std::byte*>(memory), size_bytes}, owner);
 }
@@ -100,28 +100,28 @@ Result<NamedTensors> read_arrays(zip_t* archive) {
   const int64_t count = zip_get_num_entries(archive, 0);
   for (uint64_t i = 0; i < static_cast<uint64_t>(std::max<int64_t>(count, 0)); ++i) {
     zip_stat_t info;
-    if (zip_stat_index(archive, i, 0, &info) != 0) return invalid(zip_strerror(archive));
+    if (zip_stat_index(archive, i, 0, &info) != 0) return bad_archive(zip_strerror(archive));
     const uint64_t needed = ZIP_STAT_NAME | ZIP_STAT_SIZE;
     if ((info.valid & needed) != needed || !is_utf8(info.name)) {
-      return invalid("entry " + std::to_string(i) + " has no name or size");
+      return bad_archive("entry " + std::to_string(i) + " has no name or size");
     }
     const std::string_view name = info.name;
     const std::string label = "array '" + std::string(name) + "'";
     if (!name.ends_with(kSuffix) || name.size() == kSuffix.size()) {
-      return invalid(label + ": expected only .npy files in the archive");
+      return bad_archive(label + ": expected only .npy files in the archive");
     }
     const std::string_view array_name = name.substr(0, name.size() - kSuffix.size());
-    if (!names.emplace(array_name).second) return invalid(label + " is there twice");
+    if (!names.emplace(array_name).second) return bad_archive(label + " is there twice");
     if (info.size > left_bytes) {
-      return invalid(label + ": the arrays unpack to more than " +
-                     std::to_string(kMaxUnpackedBytes) + " bytes");
+      return bad_archive(label + ": the arrays unpack to more than " +
+                         std::to_string(kMaxUnpackedBytes) + " bytes");
     }
     left_bytes -= info.size;
     auto tensor = read_entry(archive, i, info.size);
     if (!tensor.ok()) return tensor.status().with_prefix(label);
     tensors.emplace_back(array_name, *std::move(tensor));
   }
-  if (tensors.empty()) return invalid("the archive holds no arrays");
+  if (tensors.empty()) return bad_archive("the archive holds no arrays");
   return tensors;
 }
 

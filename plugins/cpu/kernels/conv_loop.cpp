@@ -15,10 +15,15 @@ namespace {
 constexpr int64_t kTile = 64;
 
 struct ConvPlan : bp_kernel_plan {
-  explicit ConvPlan(const ConvShape& plan_shape) : shape(plan_shape), ranges(plan_shape.window) {}
+  explicit ConvPlan(const ConvShape& plan_shape)
+      : shape(plan_shape),
+        ranges(plan_shape.window),
+        plane_cost(sdk::saturating_product(
+            {plan_shape.window.step_cost(), std::max<int64_t>(1, plan_shape.group_in())})) {}
 
   ConvShape shape;
   WindowRanges ranges;
+  int64_t plane_cost;
 };
 
 struct Position {
@@ -112,12 +117,9 @@ std::unique_ptr<ConvPlan> make_plan(bp_device*, const bp_kernel_query& query, bp
 bp_status launch(const bp_launch_args& args) {
   const auto& plan = *static_cast<const ConvPlan*>(args.plan);
   const ConvShape& shape = plan.shape;
-  const Window& window = shape.window;
   const auto run = kTable[output_of(args).dtype];
-  const int64_t plane_cost = std::max<int64_t>(
-      1, window.out_count() * window.kernel_count() * std::max<int64_t>(1, shape.group_in()));
   args.device->workers.for_ranges(
-      shape.batch * shape.out_channels, plane_cost,
+      shape.batch * shape.out_channels, plan.plane_cost,
       [&](int64_t begin, int64_t end) noexcept { run(plan, args, begin, end); });
   return BP_OK;
 }

@@ -17,8 +17,14 @@ namespace {
 constexpr int64_t kTile = 64;
 
 struct MatmulPlan : bp_kernel_plan {
+  explicit MatmulPlan(const MatmulShape& plan_shape)
+      : shape(plan_shape),
+        row_cost(sdk::saturating_product(
+            {std::max<int64_t>(1, shape.n), std::max<int64_t>(1, shape.k)})) {}
+
   MatmulShape shape;
   Epilogue epilogue;
+  int64_t row_cost;
 };
 
 struct Data {
@@ -128,16 +134,13 @@ constexpr auto kTable = wrapping_table<MatmulLoop>();
 
 std::unique_ptr<MatmulPlan> make_matmul_plan(bp_device*, const bp_kernel_query& query,
                                              bp_plan_info*) {
-  auto plan = std::make_unique<MatmulPlan>();
-  plan->shape = make_matmul_shape(query);
-  return plan;
+  return std::make_unique<MatmulPlan>(make_matmul_shape(query));
 }
 
 std::unique_ptr<MatmulPlan> make_gemm_plan(bp_device*, const bp_kernel_query& query,
                                            bp_plan_info*) {
   const auto attrs = read_attributes(query.attributes, bp_attrs_gemm_defaults());
-  auto plan = std::make_unique<MatmulPlan>();
-  plan->shape = make_gemm_shape(query, attrs);
+  auto plan = std::make_unique<MatmulPlan>(make_gemm_shape(query, attrs));
   plan->epilogue = make_epilogue(query, attrs, plan->shape);
   return plan;
 }
@@ -153,7 +156,7 @@ bp_status launch(const bp_launch_args& args) {
                   .y = address_of(y)};
   const auto run = kTable[y.dtype];
   args.device->workers.for_ranges(
-      s.batches.count * s.m, std::max<int64_t>(1, s.n * std::max<int64_t>(1, s.k)),
+      s.batches.count * s.m, plan.row_cost,
       [&](int64_t begin, int64_t end) noexcept { run(plan, data, begin, end); });
   return BP_OK;
 }

@@ -17,10 +17,11 @@ constexpr int64_t kTile = 64;
 
 struct MaxPoolPlan : bp_kernel_plan {
   explicit MaxPoolPlan(const PoolShape& plan_shape)
-      : shape(plan_shape), ranges(plan_shape.window) {}
+      : shape(plan_shape), ranges(plan_shape.window), plane_cost(plan_shape.window.step_cost()) {}
 
   PoolShape shape;
   WindowRanges ranges;
+  int64_t plane_cost;
 };
 
 // One tile of one output row: the maximum of the rows of the input under the window.
@@ -79,14 +80,12 @@ std::unique_ptr<MaxPoolPlan> make_plan(bp_device*, const bp_kernel_query& query,
 
 bp_status launch(const bp_launch_args& args) {
   const auto& plan = *static_cast<const MaxPoolPlan*>(args.plan);
-  const Window& window = plan.shape.window;
   const bp_tensor& x = input_of(args, 0);
   std::byte* const y_data = address_of(output_of(args));
   const std::byte* const x_data = address_of(x);
   const auto run = kTable[x.dtype];
-  const int64_t plane_cost = std::max<int64_t>(1, window.out_count() * window.kernel_count());
   args.device->workers.for_ranges(
-      plan.shape.planes, plane_cost,
+      plan.shape.planes, plan.plane_cost,
       [&](int64_t begin, int64_t end) noexcept { run(plan, y_data, x_data, begin, end); });
   return BP_OK;
 }

@@ -5,11 +5,13 @@
 #ifndef BACKPLANE_PLUGINS_CPU_WINDOW_HPP
 #define BACKPLANE_PLUGINS_CPU_WINDOW_HPP
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "backplane/device_api.h"
+#include "backplane/sdk/kernel.hpp"
 
 namespace bp::cpu {
 
@@ -29,6 +31,12 @@ struct Window {
   int64_t in_count() const { return in[0] * in[1] * in[2]; }
   int64_t out_count() const { return out[0] * out[1] * out[2]; }
   int64_t kernel_count() const { return kernel[0] * kernel[1] * kernel[2]; }
+  /// Steps of the window over one plane, as a cost: at least 1, saturated, since a pooling window
+  /// has whatever sizes its attribute says.
+  int64_t step_cost() const {
+    return std::max<int64_t>(
+        1, sdk::saturating_product({out_count(), kernel[0], kernel[1], kernel[2]}));
+  }
   /// A negative pad crops the input.
   bool crops() const;
   /// The real dimensions of one of the arrays.

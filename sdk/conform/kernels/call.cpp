@@ -60,7 +60,7 @@ std::string DtypeChoice::name() const {
 }
 
 bool DtypeChoice::has_float() const {
-  return !variables.empty() && ops::is_float_dtype(variables.front());
+  return !variables.empty() && is_float_dtype(variables.front());
 }
 
 std::vector<DtypeChoice> dtype_choices(const OpSchema& schema) {

@@ -34,7 +34,7 @@ std::vector<OracleTensor> widened(const Call& call, bool absolute) {
   std::vector<OracleTensor> inputs = call.inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     OracleTensor& input = inputs[i];
-    if (!ops::is_float_dtype(input.dtype)) continue;
+    if (!is_float_dtype(input.dtype)) continue;
     std::vector<double> values = input.to_f64();
     const bool negative = call.recipe->subtracted == i;
     for (double& value : values) {
@@ -112,7 +112,7 @@ std::string Expectation::judge(size_t index, const OracleTensor& found, std::byt
   if (!(found.sizes == expected.sizes)) {
     return words("sizes ", to_string(found.sizes), ", expected ", to_string(expected.sizes));
   }
-  const bool is_float = ops::is_float_dtype(found.dtype);
+  const bool is_float = is_float_dtype(found.dtype);
   const std::vector<double> values = found.to_f64();
   const std::vector<double> wanted = expected.to_f64();
   size_t wrong = 0;

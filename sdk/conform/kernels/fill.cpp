@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <optional>
 
 #include "core/base/dtype.hpp"
 
@@ -16,7 +18,8 @@ namespace {
 constexpr size_t kSpecialCount = 12;
 constexpr int64_t kTermLimit = 30;
 constexpr uint32_t kPairs = 1000;  // seeds of their signs
-constexpr size_t kNanPlace = 5;
+constexpr size_t kFirstLane = 5;   // where the first special value stands, and from one to the next
+constexpr size_t kLaneStep = 20;
 constexpr int64_t kBadIndexEvery = 7;
 
 uint64_t hash(uint64_t seed, uint64_t place) {
@@ -28,7 +31,7 @@ uint64_t hash(uint64_t seed, uint64_t place) {
 
 /// A whole number of the dtype's range, at most `limit` away from 0.
 int64_t whole(uint32_t dtype, int64_t limit, uint64_t random) {
-  const bool is_float = ops::is_float_dtype(dtype);
+  const bool is_float = is_float_dtype(dtype);
   if (!is_float && dtype_bits(dtype) == 8) limit = std::min<int64_t>(limit, 127);
   if (!is_float && !ops::is_signed_dtype(dtype)) {
     return static_cast<int64_t>(random % static_cast<uint64_t>(limit + 1));
@@ -39,7 +42,7 @@ int64_t whole(uint32_t dtype, int64_t limit, uint64_t random) {
 /// The largest whole number whose sum (or product) with another is exact.
 int64_t exact_limit(uint32_t dtype, bool product) {
   constexpr int64_t kMost = 1000;
-  if (!ops::is_float_dtype(dtype)) return kMost;
+  if (!is_float_dtype(dtype)) return kMost;
   const int digits = float_digits(dtype);
   const double limit =
       product ? std::floor(std::sqrt(std::ldexp(1.0, digits))) : std::ldexp(1.0, digits - 1) - 1;
@@ -68,6 +71,17 @@ std::array<double, kSpecialCount> specials(uint32_t dtype) {
           -largest};
 }
 
+/// NaN, both infinities and the largest, each in its own place; nullopt: a place of none.
+std::optional<double> lane_value(uint32_t dtype, uint64_t place) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double values[] = {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity,
+                           float_max(dtype)};
+  const uint64_t lane = (place - kFirstLane) / kLaneStep;
+  if (place < kFirstLane || (place - kFirstLane) % kLaneStep != 0) return std::nullopt;
+  if (lane >= std::size(values)) return std::nullopt;
+  return values[lane];
+}
+
 double float_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t random,
                    uint64_t pair) {
   // One of each pair is negative: by chance there could be too many, and relu would prove nothing.
@@ -77,8 +91,8 @@ double float_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t ra
       return static_cast<double>(whole(dtype, exact_limit(dtype, false), random));
     case FillKind::kProduct:
       return static_cast<double>(whole(dtype, exact_limit(dtype, true), random));
-    case FillKind::kNanLane:
-      if (place == kNanPlace) return std::numeric_limits<double>::quiet_NaN();
+    case FillKind::kSpecialLane:
+      if (const auto value = lane_value(dtype, place)) return *value;
       [[fallthrough]];
     case FillKind::kTerm:
       return static_cast<double>(whole(dtype, kTermLimit, random));
@@ -159,7 +173,7 @@ double float_min_normal(uint32_t dtype) {
 
 OracleTensor make_values(uint32_t dtype, const Dims& sizes, const Fill& fill, uint32_t seed) {
   const auto count = static_cast<size_t>(element_count({sizes.data(), sizes.size()}));
-  if (ops::is_float_dtype(dtype)) {
+  if (is_float_dtype(dtype)) {
     std::vector<double> values(count);
     for (size_t i = 0; i < count; ++i) {
       values[i] = float_value(dtype, fill, i, hash(seed, i), hash(seed + kPairs, i / 2));

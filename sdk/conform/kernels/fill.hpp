@@ -26,7 +26,7 @@ enum class FillKind {
   kHalfZero,       // every other value is 0, by chance
   kSpecialRow,     // infinities, NaN, zeros, the largest: value i / n
   kSpecialColumn,  // ... value i % n; together all pairs
-  kNanLane,        // kTerm, but for one NaN
+  kSpecialLane,    // kTerm, but for a NaN, infinities and the largest, far apart
   kIndex,          // -extent to extent - 1
   kBadIndex,       // the same, but for two that are out of range
 };

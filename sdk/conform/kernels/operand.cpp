@@ -4,16 +4,19 @@
 #include "sdk/conform/kernels/operand.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "core/base/dtype.hpp"
+#include "sdk/conform/kernels/fill.hpp"
 
 namespace bp::conform {
 namespace {
 
-constexpr uint64_t kBorderBytes = 256;  // a multiple of every alignment that a rule may ask for
 constexpr std::byte kNan{0xFF};
+constexpr std::byte kWhole{0x5A};    // of integers, far from 0
+constexpr int kLargeExponent = 100;  // of floats; what is taken away from it is lost
 constexpr int64_t kRowGap = 3;
 constexpr int64_t kOddStride = 4099;  // of dimensions of size 1, where strides mean nothing
 
@@ -51,19 +54,29 @@ Extent extent_of(const Dims& sizes, const Dims& strides) {
   return extent;
 }
 
-uint64_t begin_of(Layout layout, uint32_t dtype, uint32_t alignment_bytes) {
-  if (layout != Layout::kOffset) return kBorderBytes;
-  return kBorderBytes + std::max<uint64_t>(alignment_bytes, dtype_storage_bytes(dtype, 1));
+/// As many bytes of what lies round elements of this dtype, in step with the elements.
+Bytes border_content(uint32_t dtype, Border border, uint64_t count) {
+  if (border != Border::kFinite || !is_float_dtype(dtype)) {
+    return Bytes(count, border == Border::kFinite ? kWhole : kNan);
+  }
+  const double large[] = {std::min(std::ldexp(1.0, kLargeExponent), float_max(dtype))};
+  const Bytes element = OracleTensor::from_f64(dtype, {1}, large).bytes;
+  Bytes content(count);
+  for (size_t i = 0; i < count; ++i) content[i] = element[i % element.size()];
+  return content;
 }
 
-Placement place_input(const OracleTensor& values, Layout layout, uint32_t alignment_bytes) {
+Placement place_input(const OracleTensor& values, Layout layout, uint32_t alignment_bytes,
+                      Border border) {
   const uint64_t bytes = dtype_storage_bytes(values.dtype, 1);
-  const uint64_t begin = begin_of(layout, values.dtype, alignment_bytes);
+  const uint64_t alignment = std::max<uint64_t>(alignment_bytes, bytes);
+  const uint64_t begin = bytes_before(border) + (layout == Layout::kOffset ? alignment : 0);
   Placement placement;
   placement.strides = strides_in(layout, values.sizes);
   const Extent extent = extent_of(values.sizes, placement.strides);
-  placement.content.assign(begin + static_cast<uint64_t>(extent.count) * bytes + kBorderBytes,
-                           kNan);
+  const uint64_t used = static_cast<uint64_t>(extent.count) * bytes;
+  placement.content =
+      border_content(values.dtype, border, begin + used + bytes_behind(border, used, alignment));
   placement.offset_bytes = begin + static_cast<uint64_t>(extent.lead) * bytes;
   std::byte* const first = placement.content.data() + placement.offset_bytes;
   for_each_element(values.sizes, placement.strides, [&](int64_t place, int64_t offset) {
@@ -73,10 +86,11 @@ Placement place_input(const OracleTensor& values, Layout layout, uint32_t alignm
   return placement;
 }
 
-Placement place_output(uint32_t dtype, const Dims& sizes) {
+Placement place_output(uint32_t dtype, const Dims& sizes, Border border) {
   const uint64_t bytes = dtype_storage_bytes(dtype, count_of(sizes));
-  return {contiguous_strides(sizes), kBorderBytes,
-          Bytes(2 * kBorderBytes + bytes, Operand::kUnwritten)};
+  const uint64_t begin = bytes_before(border);
+  return {contiguous_strides(sizes), begin,
+          Bytes(begin + bytes + bytes_behind(border, bytes, 1), Operand::kUnwritten)};
 }
 
 }  // namespace
@@ -156,53 +170,51 @@ void repeat_first(OracleTensor* tensor) {
   }
 }
 
-Operand::Operand(Context& context, uint32_t dtype, const Dims& sizes, Placement placement)
+Operand::Operand(Context& context, uint32_t dtype, const Dims& sizes, Border border,
+                 Placement placement)
     : context_(context),
       dtype_(dtype),
       sizes_(sizes),
-      before_(std::move(placement)),
-      memory_(context, before_.content.size(), kBorderBytes) {
-  memory_.write(before_.content);
-}
+      strides_(placement.strides),
+      offset_bytes_(placement.offset_bytes),
+      block_(context, std::move(placement.content), border) {}
 
 Operand::Operand(Context& context, const OracleTensor& values, Layout layout,
-                 uint32_t alignment_bytes)
-    : Operand(context, values.dtype, values.sizes, place_input(values, layout, alignment_bytes)) {}
+                 uint32_t alignment_bytes, Border border)
+    : Operand(context, values.dtype, values.sizes, border,
+              place_input(values, layout, alignment_bytes, border)) {}
 
-Operand::Operand(Context& context, uint32_t dtype, const Dims& sizes)
-    : Operand(context, dtype, sizes, place_output(dtype, sizes)) {}
+Operand::Operand(Context& context, uint32_t dtype, const Dims& sizes, Border border)
+    : Operand(context, dtype, sizes, border, place_output(dtype, sizes, border)) {}
 
 bp_tensor Operand::tensor() const {
-  return {.handle = memory_.handle(),
-          .offset_bytes = before_.offset_bytes,
-          .storage_bytes = memory_.bytes(),
+  const bp_mem first = block_.at(offset_bytes_);
+  return {.handle = first.handle,
+          .offset_bytes = first.offset_bytes,
+          .storage_bytes = block_.storage_bytes(),
           .dtype = dtype_,
           .rank = static_cast<uint32_t>(sizes_.size()),
           .sizes = sizes_.data(),
-          .strides = before_.strides.data(),
+          .strides = strides_.data(),
           .layout = 0,
           .flags = 0,
           .reserved = 0};
 }
 
-void Operand::expect_unchanged(std::string_view what) const {
-  memory_.expect(what, before_.content);
-}
-
 OracleTensor Operand::take(std::string_view what, const Dims& real) const {
-  const Bytes found = memory_.read();
+  const Bytes found = block_.read();
   const uint64_t bytes = dtype_storage_bytes(dtype_, 1);
-  const auto begin = static_cast<std::ptrdiff_t>(before_.offset_bytes);
+  const auto begin = static_cast<std::ptrdiff_t>(offset_bytes_);
   const auto end =
       begin + static_cast<std::ptrdiff_t>(dtype_storage_bytes(dtype_, count_of(sizes_)));
   const auto same = [&](std::ptrdiff_t from, std::ptrdiff_t to) {
-    return std::equal(found.begin() + from, found.begin() + to, before_.content.begin() + from);
+    return std::equal(found.begin() + from, found.begin() + to, block_.content().begin() + from);
   };
   context_.expect(same(0, begin), words(what, ": nothing is written in front of it"));
   context_.expect(same(end, static_cast<std::ptrdiff_t>(found.size())),
                   words(what, ": nothing is written behind it"));
   OracleTensor values = OracleTensor::zeros(dtype_, real);
-  for_each_element(real, before_.strides, [&](int64_t place, int64_t offset) {
+  for_each_element(real, strides_, [&](int64_t place, int64_t offset) {
     std::memcpy(values.bytes.data() + static_cast<uint64_t>(place) * bytes,
                 found.data() + begin + offset * static_cast<int64_t>(bytes), bytes);
   });

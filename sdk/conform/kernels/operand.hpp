@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arguments in device memory: in any layout, with a border and gaps of NaN round them, so that what
-// is read or written beside the elements shows.
+// Arguments in device memory: in any layout, with a border round them and gaps between them, so
+// that what is read or written beside the elements shows.
 #ifndef BACKPLANE_SDK_CONFORM_KERNELS_OPERAND_HPP
 #define BACKPLANE_SDK_CONFORM_KERNELS_OPERAND_HPP
 
@@ -11,6 +11,7 @@
 #include "backplane/kernel.h"
 #include "ops/oracle/oracle_tensor.hpp"
 #include "sdk/conform/context.hpp"
+#include "sdk/conform/kernels/block.hpp"
 
 namespace bp::conform {
 
@@ -45,25 +46,29 @@ class Operand {
   static constexpr std::byte kUnwritten{0xA7};
 
   /// An input: `values` in a layout.
-  Operand(Context& context, const OracleTensor& values, Layout layout, uint32_t alignment_bytes);
+  Operand(Context& context, const OracleTensor& values, Layout layout, uint32_t alignment_bytes,
+          Border border);
   /// An output: dense, all kUnwritten.
-  Operand(Context& context, uint32_t dtype, const Dims& sizes);
+  Operand(Context& context, uint32_t dtype, const Dims& sizes, Border border);
 
   bp_tensor tensor() const;
   /// Expects that not one byte of an input has changed.
-  void expect_unchanged(std::string_view what) const;
+  void expect_unchanged(std::string_view what) const { block_.expect_unchanged(what); }
+  /// Expects that a page beside it was left alone.
+  void expect_untouched(std::string_view what) const { block_.expect_untouched(what); }
   /// What an output holds; expects that its border is as it was. `real`: the sizes that the kernel
   /// told, at most those that it was given.
   OracleTensor take(std::string_view what, const Dims& real) const;
 
  private:
-  Operand(Context& context, uint32_t dtype, const Dims& sizes, Placement placement);
+  Operand(Context& context, uint32_t dtype, const Dims& sizes, Border border, Placement placement);
 
   Context& context_;
   uint32_t dtype_;
   Dims sizes_;
-  Placement before_;
-  Memory memory_;
+  Dims strides_;
+  uint64_t offset_bytes_;  // of element [0, 0, ...] from the begin of the block
+  Block block_;
 };
 
 }  // namespace bp::conform

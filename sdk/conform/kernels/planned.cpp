@@ -12,8 +12,8 @@ namespace bp::conform {
 namespace {
 
 constexpr uint64_t kWorkspaceAlignment = 256;
-constexpr uint64_t kBorderBytes = 256;
-constexpr std::byte kBorder{0x5C};
+constexpr std::byte kNan{0xFF};
+constexpr std::byte kNumber{0x5C};
 
 std::string text_of(bp_str text) {
   return text.ptr == nullptr ? "" : std::string(text.ptr, text.len);
@@ -149,18 +149,39 @@ bp_launch_args Planned::launch_args(const std::vector<bp_tensor>& tensors) const
   args.output_count = static_cast<uint32_t>(call_.output_types.size());
   args.attributes = call_.attributes.data();
   args.op_seq = kOpSeq;
-  if (workspace_) args.workspace = workspace_->at();
+  if (workspace_) args.workspace = workspace_->at(workspace_begin_);
   if (fault_) args.fault = fault_->at();
   if (extents_) args.out_extents = extents_->at();
   return args;
 }
 
-void Planned::run(const std::vector<bp_tensor>& tensors) {
-  const uint64_t workspace_bytes = info_.workspace_bytes;
-  const Bytes untouched(workspace_bytes + kBorderBytes, kBorder);
-  if (workspace_bytes > 0) {
-    workspace_.emplace(context_, untouched.size(), kWorkspaceAlignment).write(untouched);
-  }
+/// What was there before a launch is nothing that a kernel may count on, so it is no zeros.
+void Planned::make_workspace(Border border) {
+  const uint64_t bytes = info_.workspace_bytes;
+  if (bytes == 0) return;
+  const uint64_t alignment = std::max<uint64_t>(info_.workspace_alignment_bytes, 1);
+  workspace_begin_ = bytes_before(border);
+  const uint64_t all = workspace_begin_ + bytes + bytes_behind(border, bytes, alignment);
+  workspace_.emplace(context_, Bytes(all, border == Border::kNan ? kNan : kNumber), border);
+}
+
+void Planned::check_workspace() const {
+  if (!workspace_) return;
+  const std::string what =
+      words(record_.name, ": the ", info_.workspace_bytes, " bytes of workspace");
+  workspace_->expect_untouched(what);
+  const Bytes& before = workspace_->content();
+  const Bytes after = workspace_->read();
+  const auto begin = static_cast<std::ptrdiff_t>(workspace_begin_);
+  const auto end = begin + static_cast<std::ptrdiff_t>(info_.workspace_bytes);
+  context_.expect(std::equal(after.begin(), after.begin() + begin, before.begin()),
+                  words(what, ": nothing is written in front of them"));
+  context_.expect(std::equal(after.begin() + end, after.end(), before.begin() + end),
+                  words(what, ": nothing is written behind them"));
+}
+
+void Planned::run(const std::vector<bp_tensor>& tensors, Border border) {
+  make_workspace(border);
   if ((info_.flags & BP_PLAN_CAN_FAULT_BIT) != 0) {
     fault_.emplace(context_, Bytes(sizeof(bp_fault_word)));
   }
@@ -175,11 +196,7 @@ void Planned::run(const std::vector<bp_tensor>& tensors) {
   const bp_status launched = call_launch(table, args.stream, args, nullptr);
   context_.require_ok(words("launch of ", record_.name), launched);
   if (stream) context_.require_ok(words("the work of ", record_.name), stream->sync());
-  if (!workspace_) return;
-  const Bytes after = workspace_->read();
-  context_.expect(std::equal(after.begin() + static_cast<std::ptrdiff_t>(workspace_bytes),
-                             after.end(), untouched.begin()),
-                  words("nothing is written behind the ", workspace_bytes, " bytes of workspace"));
+  check_workspace();
 }
 
 std::optional<bp_fault_word> Planned::fault() const {

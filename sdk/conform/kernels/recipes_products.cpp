@@ -52,7 +52,7 @@ Recipe matmul() {
       .nearness = Nearness::kSums,
       .terms = matmul_terms,
       .special = product({5, 17}, {17, 9}),
-      .special_fills = {FillKind::kNanLane, FillKind::kTerm}};
+      .special_fills = {FillKind::kSpecialLane, FillKind::kTerm}};
 }
 
 Shot gemm_shot(const Dims& a, const Dims& b, std::optional<Dims> c,
@@ -89,7 +89,7 @@ Recipe gemm() {
           .nearness = Nearness::kSums,
           .terms = gemm_terms,
           .special = gemm_shot({5, 17}, {17, 9}, Dims{9}, {}),
-          .special_fills = {FillKind::kNanLane, FillKind::kTerm, FillKind::kTerm}};
+          .special_fills = {FillKind::kSpecialLane, FillKind::kTerm, FillKind::kTerm}};
 }
 
 Setting list(std::string_view name, std::vector<int64_t> values) {
@@ -121,7 +121,9 @@ Recipe conv() {
                        {"zero", {shot({0, 3, 8, 8}, {5, 3, 3, 3}, true, {same})}}},
           .exact = {FillKind::kTerm},
           .nearness = Nearness::kSums,
-          .terms = conv_terms};
+          .terms = conv_terms,
+          .special = shot({2, 4, 9, 8}, {6, 4, 3, 3}, true, {same}),
+          .special_fills = {FillKind::kSpecialLane, FillKind::kTerm, FillKind::kTerm}};
 }
 
 Recipe batch_norm() {
@@ -141,7 +143,10 @@ Recipe batch_norm() {
                       FillKind::kPositive},
           .nearness = Nearness::kSums,
           .terms = batch_norm_terms,
-          .subtracted = 3};
+          .subtracted = 3,
+          .special = shot({2, 5, 4, 3}, {exactly}),
+          .special_fills = {FillKind::kSpecialLane, FillKind::kPower, FillKind::kTerm,
+                            FillKind::kTerm, FillKind::kPositivePower}};
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ Recipe reduction(std::string_view op, FillKind exact) {
           .variants = reduction_variants(),
           .exact = {exact},
           .special = over({6, 7, 5}, {1}, false),
-          .special_fills = {FillKind::kNanLane}};
+          .special_fills = {FillKind::kSpecialLane}};
 }
 
 Recipe reduce_sum() {
@@ -74,7 +74,7 @@ Recipe max_pool() {
                    {"zero", {pool({0, 3, 8, 8}, {2, 2}, {halves})}}},
       .exact = {FillKind::kSum},
       .special = plane,
-      .special_fills = {FillKind::kNanLane}};
+      .special_fills = {FillKind::kSpecialLane}};
 }
 
 Recipe softmax() {
@@ -93,7 +93,7 @@ Recipe softmax() {
           .terms = [](std::span<const OracleTensor> inputs,
                       int64_t) { return static_cast<double>(inputs[0].count()); },
           .special = shot({5, 37}, -1),
-          .special_fills = {FillKind::kNanLane}};
+          .special_fills = {FillKind::kSpecialLane}};
 }
 
 }  // namespace

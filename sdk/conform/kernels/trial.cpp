@@ -15,8 +15,9 @@ namespace {
 /// A call on one kernel.
 class Attempt {
  public:
-  Attempt(Context& context, const KernelRecord& record, const Call& call, Layout layout)
-      : context_(context), record_(record), call_(call), layout_(layout) {
+  Attempt(Context& context, const KernelRecord& record, const Call& call, Layout layout,
+          Border border)
+      : context_(context), record_(record), call_(call), layout_(layout), border_(border) {
     choose_layouts();
   }
 
@@ -33,6 +34,8 @@ class Attempt {
   bool is_input_on_host(size_t i) const { return wants_on_host(arg_rule(record_, i)); }
   void place_inputs();
   bp_tensor host_tensor(size_t i) const;
+  std::string words_of(std::string_view argument, size_t index) const;
+  void check_inputs();
   void check_outputs(const Planned& planned, const Expectation& expectation);
   void check_fault(const Planned& planned);
 
@@ -40,6 +43,7 @@ class Attempt {
   const KernelRecord& record_;
   const Call& call_;
   const Layout layout_;
+  const Border border_;
   bool lies_so_ = false;
   std::vector<Layout> layouts_;
   std::vector<Dims> strides_;
@@ -91,12 +95,12 @@ void Attempt::place_inputs() {
     } else if (is_input_on_host(i)) {
       tensors_.push_back(host_tensor(i));
     } else {
-      operand.emplace(context_, input, layouts_[i], arg_rule(record_, i).alignment_bytes);
+      operand.emplace(context_, input, layouts_[i], arg_rule(record_, i).alignment_bytes, border_);
       tensors_.push_back(operand->tensor());
     }
   }
   for (const TensorType& type : call_.output_types) {
-    tensors_.push_back(outputs_.emplace_back(context_, type.dtype, type.sizes).tensor());
+    tensors_.push_back(outputs_.emplace_back(context_, type.dtype, type.sizes, border_).tensor());
   }
 }
 
@@ -104,19 +108,31 @@ std::string Attempt::run(const Expectation& expectation) {
   Planned planned(context_, record_, call_, strides_);
   if (!planned.refusal().empty()) return planned.refusal();
   place_inputs();
-  planned.run(tensors_);
+  planned.run(tensors_, border_);
   check_outputs(planned, expectation);
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (inputs_[i]) inputs_[i]->expect_unchanged(words(record_.name, ": input ", i, " afterwards"));
-  }
+  check_inputs();
   check_fault(planned);
   return {};
 }
 
+std::string Attempt::words_of(std::string_view argument, size_t index) const {
+  std::string where(layout_name(layout_));
+  if (border_ != Border::kNan) where += words(", ", border_name(border_));
+  return words(record_.name, ", ", call_.words(), ", ", where, ": ", argument, " ", index);
+}
+
+void Attempt::check_inputs() {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!inputs_[i]) continue;
+    inputs_[i]->expect_untouched(words_of("input", i));
+    inputs_[i]->expect_unchanged(words_of("input", i) + " afterwards");
+  }
+}
+
 void Attempt::check_outputs(const Planned& planned, const Expectation& expectation) {
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    const std::string what =
-        words(record_.name, ", ", call_.words(), ", ", layout_name(layout_), ": output ", i);
+    const std::string what = words_of("output", i);
+    outputs_[i].expect_untouched(what);
     const Dims real = planned.real_sizes(i, call_.output_types[i].sizes);
     const OracleTensor found = outputs_[i].take(what, real);
     const std::string wrong = expectation.judge(i, found, Operand::kUnwritten);
@@ -166,7 +182,7 @@ void run_shot(Context& context, const Trial& trial, const Shot& shot, Tally* tal
   std::optional<Expectation> expectation;
   for (const KernelRecord& record : context.kernels().kernels) {
     if (!admits(record, *trial.schema, trial.dtypes)) continue;
-    const Attempt asked(context, record, *call, trial.layout);
+    const Attempt asked(context, record, *call, trial.layout, Border::kNan);
     if (!asked.lies_so()) {
       tally->refuse(words(record.name, " takes no inputs that lie so"));
       continue;
@@ -182,11 +198,15 @@ void run_shot(Context& context, const Trial& trial, const Shot& shot, Tally* tal
       }
       expectation.emplace(std::move(expected).value());
     }
-    const std::string refusal = Attempt(context, record, used, trial.layout).run(*expectation);
-    if (refusal.empty()) {
-      ++tally->ran;
-    } else {
-      tally->refuse(refusal);
+    for (const Border border : trial.borders) {
+      if (!can_have(context, border)) continue;
+      Attempt attempt(context, record, used, trial.layout, border);
+      const std::string refusal = attempt.run(*expectation);
+      if (refusal.empty()) {
+        ++tally->ran;
+      } else {
+        tally->refuse(refusal);
+      }
     }
   }
 }

@@ -22,6 +22,7 @@ struct Trial {
   DtypeChoice dtypes;
   Pass pass = Pass::kExact;
   Layout layout = Layout::kDense;
+  std::vector<Border> borders = {Border::kNan};  // each is tried
   std::vector<const Shot*> shots;
 };
 

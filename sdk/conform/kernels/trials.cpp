@@ -12,6 +12,7 @@ namespace {
 
 constexpr Layout kLayouts[] = {Layout::kOffset,     Layout::kRows,     Layout::kGaps,
                                Layout::kTransposed, Layout::kRepeated, Layout::kReversed};
+const std::vector<Border> kBorders = {Border::kFinite, Border::kPageBehind, Border::kPageBefore};
 
 const std::vector<Recipe>& recipes() {
   static const std::vector<Recipe> all = all_recipes();
@@ -45,7 +46,11 @@ void add_dtypes(std::vector<Trial>* list, const Trial& base) {
     add_trial(list, variant.name, trial, is_main);
   }
   const Shot& main = recipe.variants.front().shots.front();
+  trial.shots = is_pair ? std::vector<const Shot*>{&main} : all_shots(recipe);
+  trial.borders = kBorders;
+  add_trial(list, "borders", trial, false);
   trial.shots = {&main};
+  trial.borders.push_back(Border::kNan);
   for (const Layout layout : kLayouts) {
     const auto fits = [layout](const std::optional<Dims>& sizes) {
       return sizes && can_lie(layout, *sizes);
@@ -55,6 +60,7 @@ void add_dtypes(std::vector<Trial>* list, const Trial& base) {
     add_trial(list, layout_name(layout), trial, layout == Layout::kGaps);
   }
   trial.layout = Layout::kDense;
+  trial.borders = base.borders;
   trial.pass = Pass::kPrecision;
   trial.shots = is_pair ? std::vector<const Shot*>{&main} : all_shots(recipe);
   if (!base.dtypes.variables.empty() && base.dtypes.variables.front() != BP_DTYPE_BOOL) {

@@ -64,6 +64,17 @@ inline int64_t element_count(const bp_tensor& tensor) {
   return count;
 }
 
+/// The product of factors from 0; INT64_MAX where it does not fit. For costs that multiply sizes of
+/// several tensors or of attributes: beside a 0 a model may claim any, and the core checks only the
+/// product of the sizes of one tensor.
+constexpr int64_t saturating_product(std::initializer_list<int64_t> factors) {
+  int64_t product = 1;
+  for (const int64_t factor : factors) {
+    product = factor != 0 && product > INT64_MAX / factor ? INT64_MAX : product * factor;
+  }
+  return product;
+}
+
 inline constexpr bp_arg_rule kAnyStridesRule{.struct_size = sizeof(bp_arg_rule),
                                              .flags = 0,
                                              .strides = BP_STRIDES_ANY,

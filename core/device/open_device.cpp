@@ -49,13 +49,16 @@ Status check_props(const PluginTables& tables, bp_device_props* props) {
 /// Names that people read are the core's cleaned copies from here on.
 void clean_texts(DeviceTable* table) {
   bp_device_props& props = table->props;
-  std::array<bp_str*, 3> texts{&props.name, &props.vendor, &props.driver};
-  const auto kept = std::make_shared<std::array<std::string, texts.size()>>();
-  for (size_t i = 0; i < texts.size(); ++i) {
-    std::string& text = (*kept)[i];
-    text = foreign_text(*texts[i]);
-    *texts[i] = {text.data(), text.size()};
-  }
+  const auto kept = std::make_shared<std::array<std::string, 3>>();
+  size_t count = 0;
+  const auto clean = [&](auto* text) {
+    std::string& copy = (*kept)[count++];
+    copy = foreign_text(*text);
+    *text = bp_str{copy.data(), copy.size()};
+  };
+  clean(&props.name);
+  clean(&props.vendor);
+  clean(&props.driver);
   table->texts = kept;
 }
 

@@ -21,11 +21,6 @@ Status read_devices(const bpa_session_args& given, const Runtime& runtime, Sessi
     return {};
   }
   if (given.device != nullptr) return bad_argument("args.device", "is set, and args.devices too");
-  if (given.device_count > kMaxSessionDevices) {
-    return bad_argument("args.devices", "lists " + std::to_string(given.device_count) +
-                                            " devices, expected at most " +
-                                            std::to_string(kMaxSessionDevices));
-  }
   for (uint64_t i = 0; i < given.device_count; ++i) {
     const std::string name = "args.devices[" + std::to_string(i) + "]";
     BP_TRY_ASSIGN(Device * device, session_device(given.devices[i], name, runtime));

@@ -10,6 +10,7 @@
 #include "core/base/dtype.hpp"
 #include "core/base/hazard.hpp"
 #include "core/dispatch/dispatcher.hpp"
+#include "core/dispatch/extents.hpp"
 #include "core/dispatch/launch.hpp"
 
 namespace bp {
@@ -62,26 +63,21 @@ Result<Device*> choose_device(const OpSchema& schema, const CallArgs& args) {
   return chosen;
 }
 
-/// Reads the real sizes of outputs that were made at their upper bound.
+/// Gives outputs that were made at their upper bound their real sizes.
 Status narrow(Stream& stream, const PlannedKernel& kernel, std::span<Ref<Tensor>> outputs,
-              Storage& extents) {
-  std::vector<int64_t> sizes(outputs.size() * BP_MAX_RANK);
-  BP_TRY(stream.device().copy_out(stream, sizes.data(), {extents.handle(), extents.offset_bytes()},
-                                  sizes.size() * sizeof(int64_t)));
+              Storage& written) {
+  Extents extents;
+  uint64_t seq = 0;  // not noted: the memory is at home on this stream
+  BP_TRY(extents.read(stream, {written.handle(), written.offset_bytes()}, outputs.size(), &seq));
   for (size_t i = 0; i < outputs.size(); ++i) {
     // Sizes are the first that the host reads of what these faults concern.
     BP_TRY(outputs[i]->storage().report_faults());
-    const Dims bound = outputs[i]->sizes();
-    const std::span<const int64_t> all(sizes);
-    const Dims real(all.subspan(i * BP_MAX_RANK, bound.size()));
-    for (size_t d = 0; d < bound.size(); ++d) {
-      if (real[d] < 0 || real[d] > bound[d]) {
-        return Status(BP_INTERNAL, std::string(kernel.record().name) + " on " +
-                                       stream.device().name() + ": the kernel reported sizes " +
-                                       to_string(real) + ", more than " + to_string(bound));
-      }
+    auto real = extents.narrow(*outputs[i], i);
+    if (!real.ok()) {
+      return real.status().with_prefix(std::string(kernel.record().name) + " on " +
+                                       stream.device().name());
     }
-    outputs[i] = outputs[i]->view(real, outputs[i]->strides(), 0);
+    outputs[i] = std::move(*real);
   }
   return {};
 }

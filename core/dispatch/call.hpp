@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One operator call, eagerly: resolve, allocate, order, launch. Also what moves tensors between
-// host and devices, because making a strided tensor contiguous is an operator like any other.
+// One operator call, eagerly: resolve, allocate, order, launch. Also the copies that may need a
+// kernel, because making a strided tensor contiguous is an operator like any other.
 #ifndef BACKPLANE_CORE_DISPATCH_CALL_HPP
 #define BACKPLANE_CORE_DISPATCH_CALL_HPP
 
@@ -12,9 +12,11 @@
 #include "core/op/schema.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/tensor.hpp"
+#include "core/transfer/transfer.hpp"
 
 namespace bp {
 
+struct ArgType;
 class PlannedKernel;
 
 struct CallArgs {
@@ -39,6 +41,9 @@ Status launch_planned(Stream& stream, const std::shared_ptr<PlannedKernel>& plan
                       const bp_tensor* tensors, std::span<Tensor* const> inputs,
                       std::span<Ref<Tensor>> outputs);
 
+/// The kernel that copies a tensor of this type into contiguous memory of its device. Errors:
+/// UNSUPPORTED; the plugin's.
+Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& type);
 /// The same values contiguous, on the same device; the tensor itself if it is already.
 Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream);
 /// Writes the values of `source` into `target`: contiguous, of the same dtype and sizes, anywhere.
@@ -46,9 +51,6 @@ Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream);
 /// at where that is the host. Waits unless both are on one device.
 Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool aligned,
                  Stream& stream);
-/// The same values on another device (or, from the host, on a first one). Waits for the source.
-Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, Stream& stream,
-                                   MemoryTag tag);
 /// The values, contiguous, into host memory of `bytes` (which must be their exact size). Waits; an
 /// asynchronous error surfaces here.
 Status copy_to_host(const Ref<Tensor>& tensor, void* out_data, uint64_t bytes);

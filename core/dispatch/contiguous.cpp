@@ -11,20 +11,11 @@
 namespace bp {
 namespace {
 
-/// The kernel that copies a tensor into contiguous memory of its device. Errors: UNSUPPORTED.
 Result<std::shared_ptr<PlannedKernel>> plan_copy(const Tensor& tensor, Device& device) {
-  const auto op = device.runtime().registry().copy_op();
-  if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
-  const ArgType type{.dtype = tensor.dtype(),
-                     .sizes = tensor.sizes(),
-                     .strides = tensor.strides(),
-                     .offset_bytes = tensor.offset_bytes()};
-  const TensorType out_type{.dtype = tensor.dtype(), .has_rank = true, .sizes = tensor.sizes()};
-  auto planned = Dispatcher::of(device).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
-  if (planned.ok() && !(*planned)->contiguous_inputs().empty()) {
-    return Status(BP_UNSUPPORTED, "takes contiguous tensors only");
-  }
-  return planned;
+  return plan_copy(device, {.dtype = tensor.dtype(),
+                            .sizes = tensor.sizes(),
+                            .strides = tensor.strides(),
+                            .offset_bytes = tensor.offset_bytes()});
 }
 
 Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source,
@@ -40,18 +31,21 @@ Status launch_copy(const std::shared_ptr<PlannedKernel>& planned, Tensor& source
 
 Status copy_through_host(const Ref<Tensor>& source, Tensor& target, Stream& stream) {
   BP_TRY_ASSIGN(const HostTensor staging, copy_to_host(source));
-  if (staging.bytes == 0) return {};
-  BP_TRY(target.order_before_write(stream));
-  Storage& storage = target.storage();
-  BP_TRY(stream.device().copy_in(stream,
-                                 {storage.handle(), storage.offset_bytes() + target.offset_bytes()},
-                                 staging.data, staging.bytes));
-  storage.note_host_write();
-  target.forget_faults();
-  return {};
+  return write_from_host(stream, target, staging.data);
 }
 
 }  // namespace
+
+Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& type) {
+  const auto op = device.runtime().registry().copy_op();
+  if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
+  const TensorType out_type{.dtype = type.dtype, .has_rank = true, .sizes = type.sizes};
+  auto planned = Dispatcher::of(device).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
+  if (planned.ok() && !(*planned)->contiguous_inputs().empty()) {
+    return Status(BP_UNSUPPORTED, "takes contiguous tensors only");
+  }
+  return planned;
+}
 
 Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
   Device& device = stream.device();
@@ -92,6 +86,29 @@ Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool alig
     if (planned.status().code() != BP_UNSUPPORTED) return planned.status();
   }
   return copy_through_host(source, *target, stream);
+}
+
+Status copy_to_host(const Ref<Tensor>& tensor, void* out_data, uint64_t bytes) {
+  if (tensor->device() != nullptr) BP_TRY(tensor->device()->check_open());
+  const uint64_t needed = dtype_storage_bytes(tensor->dtype(), tensor->element_count());
+  if (bytes != needed) {
+    return Status(BP_INVALID_ARGUMENT, tensor->describe() + " needs " + std::to_string(needed) +
+                                           " bytes on the host, found " + std::to_string(bytes));
+  }
+  if (tensor->contiguous()) return read_to_host(*tensor, out_data);
+  if (tensor->device() == nullptr) {
+    return Status(BP_UNSUPPORTED, "a strided tensor in host memory cannot be read out directly");
+  }
+  BP_TRY_ASSIGN(const Ref<Tensor> dense,
+                make_contiguous(tensor, tensor->device()->default_stream()));
+  return read_to_host(*dense, out_data);
+}
+
+Result<HostTensor> copy_to_host(const Ref<Tensor>& tensor) {
+  void* data = nullptr;
+  BP_TRY_ASSIGN(HostTensor host, HostTensor::allocate(tensor->dtype(), tensor->sizes(), &data));
+  BP_TRY(copy_to_host(tensor, data, host.bytes));
+  return host;
 }
 
 }  // namespace bp

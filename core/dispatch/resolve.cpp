@@ -30,8 +30,9 @@ std::string_view route_name(RouteKind kind) {
 }
 
 Dispatcher& Dispatcher::of(Device& device) {
-  return static_cast<Dispatcher&>(
-      device.extension([&] { return std::unique_ptr<DeviceExtension>(new Dispatcher(device)); }));
+  return static_cast<Dispatcher&>(device.extension(DevicePart::kDispatch, [&] {
+    return std::unique_ptr<DeviceExtension>(new Dispatcher(device));
+  }));
 }
 
 Dispatcher::Dispatcher(Device& device)

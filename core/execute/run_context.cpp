@@ -7,33 +7,27 @@
 
 #include "core/base/dtype.hpp"
 #include "core/dispatch/launch.hpp"
+#include "core/transfer/staging.hpp"
 
 namespace bp {
-namespace {
-
-size_t index_of(PlanDevice device) { return static_cast<size_t>(device); }
-
-/// The host reads and writes this device's memory itself, and no work on it is ever pending.
-bool is_host_like(const Device& device) { return device.is_inline() && device.has_host_memory(); }
-
-}  // namespace
 
 SegmentInstance::SegmentInstance(std::shared_ptr<const Segment> segment,
-                                 std::array<Device*, kPlanDeviceCount> devices,
-                                 std::array<Stream*, kPlanDeviceCount> streams,
+                                 std::vector<Device*> devices, std::vector<Stream*> streams,
                                  std::shared_ptr<MemoryBudget> budget)
     : segment_(std::move(segment)),
-      devices_(devices),
-      streams_(streams),
+      devices_(std::move(devices)),
+      streams_(std::move(streams)),
+      arenas_(devices_.size()),
       arena_charge_(std::move(budget)),
-      owned_(segment_->values.size()) {
+      owned_(segment_->values.size()),
+      last_seq_(devices_.size(), 0) {
   try {
     for (Device* device : devices_) {
-      if (device != nullptr) device->track(this);
+      device->track(this);
     }
   } catch (...) {
     for (Device* device : devices_) {
-      if (device != nullptr) device->untrack(this);
+      device->untrack(this);
     }
     throw;
   }
@@ -42,7 +36,7 @@ SegmentInstance::SegmentInstance(std::shared_ptr<const Segment> segment,
 SegmentInstance::~SegmentInstance() {
   release_plugin_objects();
   for (Device* device : devices_) {
-    if (device != nullptr && !device->closed()) device->untrack(this);
+    if (!device->closed()) device->untrack(this);
   }
 }
 
@@ -56,7 +50,7 @@ void SegmentInstance::release_plugin_objects() {
 }
 
 Status SegmentInstance::prepare() {
-  for (size_t i = 0; i < kPlanDeviceCount; ++i) {
+  for (size_t i = 0; i < devices_.size(); ++i) {
     if (segment_->arena_bytes[i] == 0) continue;
     BP_TRY(arena_charge_.add(segment_->arena_bytes[i],
                              "activations and workspaces on " + devices_[i]->name()));
@@ -95,7 +89,7 @@ bp_mem SegmentInstance::place_of(PlanValueId id) const {
   const auto view_offset =
       static_cast<uint64_t>(planned.kind == PlanValueKind::kView ? planned.offset_bytes : 0);
   if (base.kind == PlanValueKind::kArena) {
-    const Storage& arena = *arenas_[index_of(base.device)];
+    const Storage& arena = *arenas_[base.device];
     return {arena.handle(), arena.offset_bytes() + base.arena_offset + view_offset};
   }
   const Tensor& tensor = *owned_[base_id];
@@ -156,7 +150,7 @@ Status SegmentInstance::use_bound(std::span<const Ref<Tensor>> bound) {
   for (const LiveOut& out : segment_->live_outs) {
     const Ref<Tensor>& tensor = bound[out.value];
     const PlanValue& planned = segment_->values[out.plan_value];
-    const size_t where = index_of(planned.device);
+    const size_t where = planned.device;
     const bool direct = tensor && planned.kind == PlanValueKind::kOwned &&
                         out.extents == kNoPlanValue && tensor->device() == devices_[where] &&
                         tensor->sizes() == planned.sizes && is_plan_aligned(*tensor) &&
@@ -172,7 +166,7 @@ Status SegmentInstance::make_owned(MemoryCharge* charge) {
   for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
     const PlanValue& planned = segment_->values[id];
     if (planned.kind != PlanValueKind::kOwned || owned_[id]) continue;
-    const size_t where = index_of(planned.device);
+    const size_t where = planned.device;
     BP_TRY(charge->add(planned.bytes, "outputs"));
     BP_TRY_ASSIGN(owned_[id], Tensor::allocate(*devices_[where], planned.dtype, planned.sizes,
                                                MemoryTag::kIo, *streams_[where]));
@@ -191,14 +185,13 @@ Status SegmentInstance::order_live_ins(std::span<const Ref<Tensor>> values) {
 }
 
 Status SegmentInstance::run(const Graph& graph, RunState* state, std::vector<Ref<Tensor>>* values) {
-  last_seq_ = {};
+  std::fill(last_seq_.begin(), last_seq_.end(), 0);
   std::fill(fault_seqs_.begin(), fault_seqs_.end(), 0);
   const Status status = contain([&] { return run_steps(graph, state, values); });
   // What is in the queues uses this memory, however the run ended. If there is no memory to note
   // it, it is waited for.
   if (!status.ok() && !contain([&] { note_uses(); }).ok()) {
     for (Stream* stream : streams_) {
-      if (stream == nullptr) continue;
       [[maybe_unused]] const Status ended = contain([&] { return stream->sync(); });
     }
   }
@@ -236,7 +229,7 @@ Status SegmentInstance::run_step(size_t index) {
 
 Status SegmentInstance::launch_step(size_t index) {
   const Step& step = segment_->steps[index];
-  const size_t where = index_of(step.device);
+  const size_t where = step.device;
   bp_mem workspace{};
   if (step.kernel->workspace_bytes() > 0) {
     const Storage& arena = *arenas_[where];
@@ -266,21 +259,33 @@ Status SegmentInstance::copy_step(const Step& step) {
   const bp_mem to = place_of(step.args[1]);
   const uint64_t bytes = segment_->values[step.args[1]].bytes;
   if (bytes == 0) return {};
-  const size_t here = index_of(source.device);
-  const size_t there = index_of(step.device);
-  if (is_host_like(*devices_[there])) {
+  const size_t here = source.device;
+  const size_t there = step.device;
+  if (devices_[there]->is_host_like()) {
     void* target = reinterpret_cast<void*>(to.handle + to.offset_bytes);
-    BP_TRY(devices_[here]->copy_out(*streams_[here], target, from, bytes));
+    uint64_t seq = 0;
+    const Status status = copy_out(*streams_[here], target, from, bytes, &seq);
+    last_seq_[here] = std::max(last_seq_[here], seq);
+    BP_TRY(status);
     return report_faults(step.fault_sources);
   }
   const auto* host_source = reinterpret_cast<const void*>(from.handle + from.offset_bytes);
-  return devices_[there]->copy_in(*streams_[there], to, host_source, bytes);
+  uint64_t seq = 0;
+  const Status status = copy_in(*streams_[there], to, host_source, bytes, &seq);
+  last_seq_[there] = std::max(last_seq_[there], seq);
+  return status;
 }
 
 Status SegmentInstance::collect(std::vector<Ref<Tensor>>* values) {
   note_uses();
+  Extents extents;
+  PlanValueId read = kNoPlanValue;  // where they are from
   for (const LiveOut& out : segment_->live_outs) {
-    BP_TRY_ASSIGN((*values)[out.value], live_out_tensor(out));
+    if (out.extents != kNoPlanValue && out.extents != read) {
+      BP_TRY(read_extents(out.extents, &extents));
+      read = out.extents;
+    }
+    BP_TRY_ASSIGN((*values)[out.value], live_out_tensor(out, extents));
   }
   return {};
 }
@@ -288,7 +293,7 @@ Status SegmentInstance::collect(std::vector<Ref<Tensor>>* values) {
 void SegmentInstance::note_uses() {
   for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
     const PlanValue& planned = segment_->values[id];
-    const size_t where = index_of(planned.device);
+    const size_t where = planned.device;
     if (!owned_[id]) continue;
     if (planned.kind == PlanValueKind::kConstant) continue;  // constants carry no marks
     const bool is_written = planned.kind == PlanValueKind::kOwned;
@@ -307,7 +312,7 @@ void SegmentInstance::note_faults(PlanValueId value) {
     if (source.live_in != kNoPlanValue) {
       storage.inherit_faults(owned_[source.live_in]->storage());
     } else if (fault_seqs_[index] != 0) {
-      storage.note_fault(*streams_[index_of(source.device)], fault_seqs_[index]);
+      storage.note_fault(*streams_[source.device], fault_seqs_[index]);
     }
   }
 }
@@ -318,14 +323,14 @@ Status SegmentInstance::report_faults(std::span<const uint32_t> sources) {
     if (source.live_in != kNoPlanValue) {
       BP_TRY(owned_[source.live_in]->storage().report_faults());
     } else {
-      Stream& stream = *streams_[index_of(source.device)];
+      Stream& stream = *streams_[source.device];
       BP_TRY(stream.claim_fault(fault_seqs_[index], fault_seqs_[index]));
     }
   }
   return {};
 }
 
-Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out) {
+Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out, const Extents& extents) {
   const PlanValue& planned = segment_->values[out.plan_value];
   const PlanValueId base_id = planned.kind == PlanValueKind::kView ? planned.base : out.plan_value;
   const Tensor& base = *owned_[base_id];
@@ -334,37 +339,35 @@ Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out) {
     const auto element_bits = static_cast<int64_t>(dtype_bits(planned.dtype));
     return base.view(planned.sizes, planned.strides, planned.offset_bytes * 8 / element_bits);
   }
-  std::array<int64_t, BP_MAX_RANK> sizes{};
-  bp_mem place = place_of(out.extents);
-  place.offset_bytes += out.extents_index * sizeof(sizes);
-  const size_t where = index_of(segment_->values[out.extents].device);
-  BP_TRY(devices_[where]->copy_out(*streams_[where], sizes.data(), place, sizeof(sizes)));
+  return extents.narrow(base, out.extents_index);
+}
+
+Status SegmentInstance::read_extents(PlanValueId written, Extents* out_extents) {
+  const PlanValue& planned = segment_->values[written];
+  const size_t where = planned.device;
+  uint64_t seq = 0;
+  const Status status = out_extents->read(*streams_[where], place_of(written),
+                                          static_cast<size_t>(planned.sizes[0]), &seq);
+  last_seq_[where] = std::max(last_seq_[where], seq);
+  BP_TRY(status);
   // Sizes are the first that the host reads of what these faults concern.
-  BP_TRY(report_faults(segment_->values[out.extents].fault_sources));
-  const Dims real(std::span<const int64_t>(sizes).first(planned.sizes.size()));
-  for (size_t d = 0; d < real.size(); ++d) {
-    if (real[d] < 0 || real[d] > planned.sizes[d]) {
-      return Status(BP_INTERNAL, "a kernel reported sizes " + to_string(real) +
-                                     ", more than the bound " + to_string(planned.sizes));
-    }
-  }
-  return base.view(real, planned.strides, 0);
+  return report_faults(planned.fault_sources);
 }
 
 RunContext::~RunContext() {
   // Kernel states may still be in use by work in the queues. A failure was reported to the run.
   [[maybe_unused]] const Status status = sync();
   instances_.clear();
-  for (size_t i = 0; i < kPlanDeviceCount; ++i) {
-    if (devices_[i] == nullptr || streams_[i] == nullptr || streams_[i]->is_inline()) continue;
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    if (streams_[i]->is_inline()) continue;
     devices_[i]->release_stream(streams_[i]);
   }
 }
 
 Status RunContext::sync() const {
   Status first;
-  for (size_t i = 0; i < kPlanDeviceCount; ++i) {
-    if (devices_[i] == nullptr || streams_[i]->is_inline() || devices_[i]->closed()) continue;
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    if (streams_[i]->is_inline() || devices_[i]->closed()) continue;
     Status status = contain([&] { return streams_[i]->sync(); });
     if (first.ok()) first = status;
   }
@@ -372,8 +375,8 @@ Status RunContext::sync() const {
 }
 
 bool RunContext::is_healthy() const {
-  for (size_t i = 0; i < kPlanDeviceCount; ++i) {
-    if (devices_[i] == nullptr || streams_[i]->is_inline()) continue;
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    if (streams_[i]->is_inline()) continue;
     const Status status = streams_[i]->query();
     if (!status.ok() && status.code() != BP_PENDING) return false;
   }
@@ -381,8 +384,8 @@ bool RunContext::is_healthy() const {
 }
 
 Status RunContext::wait(const RunControl& control) const {
-  for (size_t i = 0; i < kPlanDeviceCount; ++i) {
-    if (devices_[i] == nullptr || streams_[i]->is_inline()) continue;
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    if (streams_[i]->is_inline()) continue;
     BP_TRY(control.wait(*streams_[i]));
   }
   return {};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/status.hpp"
+#include "core/dispatch/extents.hpp"
 #include "core/execute/run_control.hpp"
 #include "core/plan/plan.hpp"
 #include "core/runtime/tensor.hpp"
@@ -21,10 +22,8 @@ namespace bp {
 class SegmentInstance : public PluginObjectHolder {
  public:
   /// `devices` as in PlanRequest; `streams` one per device.
-  SegmentInstance(std::shared_ptr<const Segment> segment,
-                  std::array<Device*, kPlanDeviceCount> devices,
-                  std::array<Stream*, kPlanDeviceCount> streams,
-                  std::shared_ptr<MemoryBudget> budget);
+  SegmentInstance(std::shared_ptr<const Segment> segment, std::vector<Device*> devices,
+                  std::vector<Stream*> streams, std::shared_ptr<MemoryBudget> budget);
   ~SegmentInstance();
   SegmentInstance(const SegmentInstance&) = delete;
   SegmentInstance& operator=(const SegmentInstance&) = delete;
@@ -65,27 +64,29 @@ class SegmentInstance : public PluginObjectHolder {
   void note_faults(PlanValueId value);
   Status report_faults(std::span<const uint32_t> sources);
   Status collect(std::vector<Ref<Tensor>>* values);
-  Result<Ref<Tensor>> live_out_tensor(const LiveOut& out);
+  Status read_extents(PlanValueId written, Extents* out_extents);
+  /// `extents`: those of the launch that made it, if its sizes are an upper bound.
+  Result<Ref<Tensor>> live_out_tensor(const LiveOut& out, const Extents& extents);
 
   const std::shared_ptr<const Segment> segment_;
-  const std::array<Device*, kPlanDeviceCount> devices_;
-  const std::array<Stream*, kPlanDeviceCount> streams_;
-  std::array<Ref<Storage>, kPlanDeviceCount> arenas_;
+  const std::vector<Device*> devices_;
+  const std::vector<Stream*> streams_;
+  std::vector<Ref<Storage>> arenas_;
   std::vector<bp_tensor> arguments_;    // of all steps, one after the other
   std::vector<size_t> first_argument_;  // per step
   std::vector<Patch> patches_;
   std::vector<bp_kernel_state*> states_;  // per step; nullptr: none
   MemoryCharge arena_charge_;
-  std::vector<Ref<Tensor>> owned_;  // per plan value: live-ins, constants, owned; else nullptr
-  std::array<uint64_t, kPlanDeviceCount> last_seq_{};  // 0: no launch yet
+  std::vector<Ref<Tensor>> owned_;    // per plan value: live-ins, constants, owned; else nullptr
+  std::vector<uint64_t> last_seq_{};  // 0: no launch yet
   std::vector<uint64_t> fault_seqs_;  // by fault source of the run: its launch; 0: none yet
 };
 
 /// Used by one run at a time.
 class RunContext {
  public:
-  RunContext(std::array<Device*, kPlanDeviceCount> devices,
-             std::array<Stream*, kPlanDeviceCount> streams, std::shared_ptr<MemoryBudget> budget)
+  RunContext(std::vector<Device*> devices, std::vector<Stream*> streams,
+             std::shared_ptr<MemoryBudget> budget)
       : devices_(devices), streams_(streams), budget_(std::move(budget)) {}
   ~RunContext();
   RunContext(const RunContext&) = delete;
@@ -107,8 +108,8 @@ class RunContext {
 
  private:
   static constexpr size_t kMaxInstances = 8;
-  const std::array<Device*, kPlanDeviceCount> devices_;
-  const std::array<Stream*, kPlanDeviceCount> streams_;  // nullptr where there is no device
+  const std::vector<Device*> devices_;
+  const std::vector<Stream*> streams_;  // nullptr where there is no device
   const std::shared_ptr<MemoryBudget> budget_;
   std::vector<std::unique_ptr<SegmentInstance>> instances_;  // newest use last
 };

@@ -34,15 +34,12 @@ Result<Ref<Session>> Session::create(Runtime& runtime, Graph graph, const Sessio
 }
 
 Status Session::choose_devices(const SessionArgs& args) {
-  Device* host = runtime_->host_device();
-  devices_[static_cast<size_t>(PlanDevice::kChosen)] = device_;
-  devices_[static_cast<size_t>(PlanDevice::kHost)] = host;
-  if (args.fallbacks.size() >= kMaxSessionDevices) {
-    return Status(BP_INVALID_ARGUMENT, std::to_string(args.fallbacks.size() + 1) +
-                                           " devices are listed, expected at most " +
-                                           std::to_string(kMaxSessionDevices));
+  devices_ = {device_};
+  // Behind the chosen one: a value that is on both is fetched from the host.
+  if (Device* host = runtime_->host_device(); host != nullptr) {
+    if (host != device_) devices_.push_back(host);
+    host_ = static_cast<PlanDevice>(devices_.size() - 1);
   }
-  auto next = static_cast<size_t>(PlanDevice::kFirstOther);
   for (Device* device : args.fallbacks) {
     BP_TRY(device->check_open());
     const bool twice =
@@ -51,11 +48,11 @@ Status Session::choose_devices(const SessionArgs& args) {
     if (&device->runtime() != &*runtime_) {
       return Status(BP_INVALID_ARGUMENT, device->name() + " is of another Runtime");
     }
-    const size_t place = device == host ? static_cast<size_t>(PlanDevice::kHost) : next++;
-    devices_[place] = device;
-    fallbacks_.push_back(static_cast<PlanDevice>(place));
+    const auto listed = std::find(devices_.begin(), devices_.end(), device);
+    fallbacks_.push_back(static_cast<PlanDevice>(listed - devices_.begin()));
+    if (listed == devices_.end()) devices_.push_back(device);
   }
-  if (!fallback_chosen_ && host != nullptr) fallbacks_.push_back(PlanDevice::kHost);
+  if (!fallback_chosen_ && host_ != kNoPlanDevice) fallbacks_.push_back(host_);
   return {};
 }
 
@@ -206,6 +203,7 @@ Result<std::shared_ptr<const Segment>> Session::segment_for(const PlanPoint& poi
   PlanRequest request{.graph = graph_,
                       .first = point.first,
                       .devices = devices_,
+                      .host = host_,
                       .fallbacks = fallbacks_,
                       .fallback_chosen = fallback_chosen_,
                       .deterministic = deterministic_,

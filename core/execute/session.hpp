@@ -6,7 +6,6 @@
 #ifndef BACKPLANE_CORE_EXECUTE_SESSION_HPP
 #define BACKPLANE_CORE_EXECUTE_SESSION_HPP
 
-#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -34,7 +33,7 @@ class RunContext;
 struct SessionArgs {
   Device* device = nullptr;  // required
   /// Where operators go that `device` has no kernel for, in order of preference, whatever
-  /// BACKPLANE_FALLBACK says; at most kMaxSessionDevices - 1. Empty: the Runtime's host device, if
+  /// BACKPLANE_FALLBACK says; each once. Empty: the Runtime's host device, if
   /// BACKPLANE_FALLBACK allows it.
   std::vector<Device*> fallbacks{};
   /// Only kernels that promise bitwise equal reruns.
@@ -48,8 +47,6 @@ struct SessionArgs {
   /// Runs at once; further ones wait for a context.
   uint32_t max_contexts = 8;
 };
-
-inline constexpr size_t kMaxSessionDevices = kPlanDeviceCount - 1;
 
 struct RunOptions {
   /// Empty, or a tensor for each output, nullptr for those that the run is to allocate. One is
@@ -157,7 +154,8 @@ class Session : public Counted<Session> {
   const Ref<Runtime> runtime_;
   Graph graph_;
   Device* const device_;
-  std::array<Device*, kPlanDeviceCount> devices_{};
+  std::vector<Device*> devices_;  // of its plans: the chosen one first
+  PlanDevice host_ = kNoPlanDevice;
   std::vector<PlanDevice> fallbacks_;
   const bool fallback_chosen_;
   const bool deterministic_;

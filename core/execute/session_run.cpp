@@ -267,18 +267,16 @@ Session::ContextPlace::~ContextPlace() {
 }
 
 Result<std::unique_ptr<RunContext>> Session::make_context() {
-  std::array<Stream*, kPlanDeviceCount> streams{};
+  std::vector<Stream*> streams;
+  streams.reserve(devices_.size());
   Status status;
-  for (size_t i = 0; i < kPlanDeviceCount && status.ok(); ++i) {
-    if (devices_[i] == nullptr) continue;
+  for (Device* device : devices_) {
     // Runs do not share a queue with eager calls.
-    if (devices_[i]->is_inline()) {
-      streams[i] = &devices_[i]->default_stream();
-      continue;
-    }
-    auto stream = contain([&] { return devices_[i]->acquire_stream(); });
-    if (stream.ok()) streams[i] = *stream;
+    auto stream = device->is_inline() ? Result<Stream*>(&device->default_stream())
+                                      : contain([&] { return device->acquire_stream(); });
     status = stream.status();
+    if (!status.ok()) break;
+    streams.push_back(*stream);
   }
   if (status.ok()) {
     auto context = contain([&]() -> Result<std::unique_ptr<RunContext>> {
@@ -287,8 +285,8 @@ Result<std::unique_ptr<RunContext>> Session::make_context() {
     if (context.ok()) return context;
     status = context.status();
   }
-  for (size_t i = 0; i < kPlanDeviceCount; ++i) {
-    if (streams[i] != nullptr && !streams[i]->is_inline()) devices_[i]->release_stream(streams[i]);
+  for (Stream* stream : streams) {
+    if (!stream->is_inline()) stream->device().release_stream(stream);
   }
   return status;
 }

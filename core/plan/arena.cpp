@@ -69,7 +69,7 @@ Status lay_out_arenas(Segment* segment) {
   const auto base_of = [segment](PlanValueId id) {
     return segment->values[id].kind == PlanValueKind::kView ? segment->values[id].base : id;
   };
-  for (size_t device_index = 0; device_index < kPlanDeviceCount; ++device_index) {
+  for (PlanDevice where = 0; where < segment->arena_bytes.size(); ++where) {
     std::vector<ArenaItem> items;
     std::vector<int64_t> item_of(segment->values.size(), -1);
     std::vector<std::pair<size_t, Step*>> workspaces;
@@ -81,16 +81,14 @@ Status lay_out_arenas(Segment* segment) {
         if (arg == kNoPlanValue) continue;
         const PlanValueId base = base_of(arg);
         const PlanValue& planned = segment->values[base];
-        if (planned.kind != PlanValueKind::kArena ||
-            static_cast<size_t>(planned.device) != device_index)
-          continue;
+        if (planned.kind != PlanValueKind::kArena || planned.device != where) continue;
         if (item_of[base] < 0) {
           item_of[base] = static_cast<int64_t>(items.size());
           items.push_back({.bytes = planned.bytes, .first_step = at, .last_step = at, .offset = 0});
         }
         items[static_cast<size_t>(item_of[base])].last_step = at;
       }
-      const bool here = step.kernel != nullptr && static_cast<size_t>(step.device) == device_index;
+      const bool here = step.kernel != nullptr && step.device == where;
       if (here && step.kernel->workspace_bytes() > 0) {
         workspaces.emplace_back(items.size(), &step);
         items.push_back({.bytes = step.kernel->workspace_bytes(),
@@ -99,7 +97,7 @@ Status lay_out_arenas(Segment* segment) {
                          .offset = 0});
       }
     }
-    BP_TRY_ASSIGN(segment->arena_bytes[device_index], assign_arena(&items));
+    BP_TRY_ASSIGN(segment->arena_bytes[where], assign_arena(&items));
     for (PlanValueId id = 0; id < segment->values.size(); ++id) {
       if (item_of[id] < 0) continue;
       segment->values[id].arena_offset = items[static_cast<size_t>(item_of[id])].offset;

@@ -56,9 +56,7 @@ class Tracer {
   }
 
  private:
-  bool is_queued(PlanDevice where) const {
-    return !request_.devices[static_cast<size_t>(where)]->is_inline();
-  }
+  bool is_queued(PlanDevice where) const { return !request_.devices[where]->is_inline(); }
   PlanValueId base_of(PlanValueId id) const {
     return segment_.values[id].kind == PlanValueKind::kView ? segment_.values[id].base : id;
   }

@@ -6,7 +6,6 @@
 #ifndef BACKPLANE_CORE_PLAN_PLAN_HPP
 #define BACKPLANE_CORE_PLAN_PLAN_HPP
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,10 +20,10 @@ namespace bp {
 using PlanValueId = uint32_t;
 inline constexpr PlanValueId kNoPlanValue = UINT32_MAX;
 
-/// The devices of a plan: the one that the user chose first, the host device, through which values
-/// also go between two devices that the host cannot reach into, and the user's other choices.
-enum class PlanDevice : uint32_t { kChosen = 0, kHost = 1, kFirstOther = 2 };
-inline constexpr size_t kPlanDeviceCount = 5;
+/// A device of a plan: its place in the plan's list. The one that the user chose stands first.
+using PlanDevice = uint32_t;
+inline constexpr PlanDevice kChosenDevice = 0;
+inline constexpr PlanDevice kNoPlanDevice = UINT32_MAX;
 
 /// Where the memory of a plan value comes from.
 enum class PlanValueKind {
@@ -38,7 +37,7 @@ enum class PlanValueKind {
 /// What a data fault of a value may come from: a launch on a queue that may fault, or the contents
 /// of a live-in.
 struct FaultSource {
-  PlanDevice device = PlanDevice::kChosen;
+  PlanDevice device = kChosenDevice;
   PlanValueId live_in = kNoPlanValue;  // unset: a launch
 };
 inline constexpr uint32_t kNoFaultSource = UINT32_MAX;
@@ -46,7 +45,7 @@ inline constexpr uint32_t kNoFaultSource = UINT32_MAX;
 /// A value on one device.
 struct PlanValue {
   PlanValueKind kind = PlanValueKind::kArena;
-  PlanDevice device = PlanDevice::kChosen;
+  PlanDevice device = kChosenDevice;
   uint32_t dtype = BP_DTYPE_NONE;
   Dims sizes;
   Dims strides;
@@ -64,7 +63,7 @@ enum class StepKind { kLaunch, kCopy };
 struct Step {
   StepKind kind = StepKind::kLaunch;
   NodeId node = kNoNode;  // of the session's graph: for messages and placement
-  PlanDevice device = PlanDevice::kChosen;
+  PlanDevice device = kChosenDevice;
   std::shared_ptr<PlannedKernel> kernel;  // kLaunch
   std::vector<PlanValueId>
       args;  // kLaunch: inputs (kNoPlanValue: absent), outputs; kCopy: from, to
@@ -98,7 +97,7 @@ struct Segment {
   std::vector<PlanValue> values;
   std::vector<Step> steps;
   std::vector<LiveOut> live_outs;
-  std::array<uint64_t, kPlanDeviceCount> arena_bytes{};
+  std::vector<uint64_t> arena_bytes;  // by device
   std::vector<FaultSource> fault_sources;
   std::vector<NodeRoute> routes;
   /// Values whose contents the next segment needs on the host before it can be planned.

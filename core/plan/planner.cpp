@@ -5,33 +5,25 @@
 #include "core/plan/planner.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "core/base/dtype.hpp"
+#include "core/dispatch/call.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp {
 namespace {
 
-/// One value's plan values, by device.
-using PlanValueIds = std::array<PlanValueId, kPlanDeviceCount>;
-constexpr PlanValueIds kNoPlanValues = [] {
-  PlanValueIds places{};
-  places.fill(kNoPlanValue);
-  return places;
-}();
-
-size_t index_of(PlanDevice device) { return static_cast<size_t>(device); }
+/// One value's plan values, by device; kNoPlanValue where it is not.
+using PlanValueIds = std::span<PlanValueId>;
 
 /// `where` if the value is there, else the first device that it is on, else `where`.
-PlanDevice place_near(const PlanValueIds& places, PlanDevice where) {
-  if (places[index_of(where)] != kNoPlanValue) return where;
+PlanDevice place_near(PlanValueIds places, PlanDevice where) {
+  if (places[where] != kNoPlanValue) return where;
   const auto found =
       std::find_if(places.begin(), places.end(), [](PlanValueId at) { return at != kNoPlanValue; });
   return found == places.end() ? where : static_cast<PlanDevice>(found - places.begin());
 }
-
-/// The host reads and writes this device's memory itself, and no work on it is ever pending.
-bool is_host_like(const Device& device) { return device.is_inline() && device.has_host_memory(); }
 
 /// The elements that lie between the first and the last one of a tensor, ends included.
 struct ElementRange {
@@ -53,8 +45,13 @@ ElementRange element_range(const Dims& sizes, const Dims& strides) {
 /// A graph being planned and its values' plan values: the session's, or a decomposition's.
 struct Scope {
   const Graph& graph;
-  std::vector<PlanValueIds> places;
-  explicit Scope(const Graph& g) : graph(g), places(g.values().size(), kNoPlanValues) {}
+  const size_t device_count;
+  std::vector<PlanValueId> all_places;
+  Scope(const Graph& g, size_t devices)
+      : graph(g), device_count(devices), all_places(g.values().size() * devices, kNoPlanValue) {}
+  PlanValueIds places(ValueId value) {
+    return {all_places.data() + value * device_count, device_count};
+  }
 };
 
 class Planner {
@@ -62,13 +59,13 @@ class Planner {
   explicit Planner(const PlanRequest& request)
       : request_(request),
         segment_(std::make_shared<Segment>()),
-        top_(request.graph),
+        top_(request.graph, request.devices.size()),
         bounded_(request.graph.values().size(), false) {}
 
   Result<std::shared_ptr<const Segment>> run();
 
  private:
-  Device& device(PlanDevice where) const { return *request_.devices[index_of(where)]; }
+  Device& device(PlanDevice where) const { return *request_.devices[where]; }
   bool must_stop(const Node& node);
   Status plan_top_node(NodeId id);
   Status plan_node(Scope& scope, const Node& node, PlanDevice where, RouteKind* out_placement);
@@ -107,6 +104,7 @@ class Planner {
 
 Result<std::shared_ptr<const Segment>> Planner::run() {
   segment_->first = request_.first;
+  segment_->arena_bytes.assign(request_.devices.size(), 0);
   for (const auto& [value, type] : request_.live_ins) {
     PlanValue planned;
     planned.kind = PlanValueKind::kLiveIn;
@@ -115,7 +113,7 @@ Result<std::shared_ptr<const Segment>> Planner::run() {
     planned.strides = type.strides;
     planned.offset_bytes = static_cast<int64_t>(type.offset_bytes % 256);
     planned.live_in = value;
-    top_.places[value][0] = new_value(std::move(planned));
+    top_.places(value)[kChosenDevice] = new_value(std::move(planned));
   }
   NodeId id = request_.first;
   for (; id < request_.graph.nodes().size(); ++id) {
@@ -157,7 +155,7 @@ Status Planner::plan_top_node(NodeId id) {
   const Node& node = request_.graph.node(id);
   node_ = id;
   node_route_ = {.node = id, .kind = RouteKind::kNative, .kernels = {}, .reason = {}};
-  BP_TRY(plan_node(top_, node, PlanDevice::kChosen, &node_route_.kind));
+  BP_TRY(plan_node(top_, node, kChosenDevice, &node_route_.kind));
   segment_->routes.push_back(node_route_);
   return {};
 }
@@ -217,8 +215,8 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
     }
     // Types do not depend on the device, so a value is described where it is: no copy is planned
     // for an operator that then runs elsewhere.
-    const PlanValueIds& places = scope.places[value];
-    PlanValueId at = places[index_of(place_near(places, where))];
+    const PlanValueIds places = scope.places(value);
+    PlanValueId at = places[place_near(places, where)];
     if (at == kNoPlanValue) {
       BP_TRY_ASSIGN(at, value_on(scope, value, where));
     }
@@ -235,7 +233,7 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
 
 Status Planner::plan_view(Scope& scope, const Node& node, PlanDevice where, const Route& resolved) {
   // A view follows its input: on whichever device that is.
-  const PlanDevice at = place_near(scope.places[node.inputs[0]], where);
+  const PlanDevice at = place_near(scope.places(node.inputs[0]), where);
   BP_TRY_ASSIGN(PlanValueId input, value_on(scope, node.inputs[0], at));
   if (resolved.view_of_contiguous) {
     BP_TRY_ASSIGN(input, make_contiguous(input));
@@ -250,7 +248,7 @@ Status Planner::plan_view(Scope& scope, const Node& node, PlanDevice where, cons
   view.base = base_of(input);
   view.offset_bytes = (source.kind == PlanValueKind::kView ? source.offset_bytes : 0) +
                       resolved.view.offset * static_cast<int64_t>(dtype_bits(source.dtype)) / 8;
-  scope.places[node.outputs[0]][index_of(at)] = new_value(std::move(view));
+  scope.places(node.outputs[0])[at] = new_value(std::move(view));
   return {};
 }
 
@@ -285,8 +283,9 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
     const PlanValueId output = new_memory(where, type.dtype, type.sizes);
     step.args.push_back(output);
     if (node.outputs[i] == kNoValue) continue;  // a pass dropped the value; the kernel still writes
-    scope.places[node.outputs[i]] = kNoPlanValues;
-    scope.places[node.outputs[i]][index_of(where)] = output;
+    const PlanValueIds places = scope.places(node.outputs[i]);
+    std::fill(places.begin(), places.end(), kNoPlanValue);
+    places[where] = output;
     if (extents) {
       bounded_[node.outputs[i]] = true;
       extents_of_[node.outputs[i]] = {.value = node.outputs[i],
@@ -306,9 +305,13 @@ Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
   BP_TRY_ASSIGN(const std::shared_ptr<const Graph> parts,
                 fold_parts(scope.graph, node, resolved.graph, request_.fold));
   const Graph& graph = *parts;
-  Scope inner(graph);
+  Scope inner(graph, scope.device_count);
+  const auto share = [](PlanValueIds from, PlanValueIds to) {
+    std::copy(from.begin(), from.end(), to.begin());
+  };
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    if (node.inputs[i] != kNoValue) inner.places[graph.inputs()[i]] = scope.places[node.inputs[i]];
+    if (node.inputs[i] == kNoValue) continue;
+    share(scope.places(node.inputs[i]), inner.places(graph.inputs()[i]));
   }
   for (const Node& part : graph.nodes()) {
     RouteKind kind = RouteKind::kNative;
@@ -317,7 +320,7 @@ Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
     BP_TRY(value_on(inner, graph.outputs()[i], where));
-    scope.places[node.outputs[i]] = inner.places[graph.outputs()[i]];
+    share(inner.places(graph.outputs()[i]), scope.places(node.outputs[i]));
   }
   return {};
 }
@@ -329,7 +332,7 @@ Status Planner::plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
                       refused.reason + ")";
   const bool denied = device(where).runtime().fallback_mode() == FallbackMode::kDeny;
   for (const PlanDevice other : request_.fallbacks) {
-    if (&device(other) == &device(where)) continue;
+    if (other == where) continue;
     if (denied && !request_.fallback_chosen) {
       return Status(BP_UNSUPPORTED, words + " and BACKPLANE_FALLBACK is deny");
     }
@@ -341,15 +344,15 @@ Status Planner::plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
     node_route_.reason = refused.reason;
     return plan_resolved(scope, node, other, *resolved);
   }
-  if (request_.devices[index_of(PlanDevice::kHost)] == nullptr) {
+  if (request_.host == kNoPlanDevice) {
     words += " and no host device is loaded";
   }
   return Status(BP_UNSUPPORTED, words);
 }
 
 Result<PlanValueId> Planner::value_on(Scope& scope, ValueId value, PlanDevice where) {
-  PlanValueIds& places = scope.places[value];
-  if (places[index_of(where)] != kNoPlanValue) return places[index_of(where)];
+  const PlanValueIds places = scope.places(value);
+  if (places[where] != kNoPlanValue) return places[where];
   if (const auto& constant = scope.graph.value(value).constant) {
     BP_TRY_ASSIGN(Ref<Tensor> tensor, request_.constant(constant, device(where)));
     PlanValue planned;
@@ -360,25 +363,25 @@ Result<PlanValueId> Planner::value_on(Scope& scope, ValueId value, PlanDevice wh
     planned.strides = tensor->strides();
     planned.offset_bytes = static_cast<int64_t>(tensor->offset_bytes() % 256);
     planned.constant = std::move(tensor);
-    return places[index_of(where)] = new_value(std::move(planned));
+    return places[where] = new_value(std::move(planned));
   }
-  const PlanValueId elsewhere = places[index_of(place_near(places, where))];
+  const PlanValueId elsewhere = places[place_near(places, where)];
   if (elsewhere == kNoPlanValue) {
     return Status(BP_INTERNAL, "value '" + scope.graph.value(value).name + "' has no memory");
   }
   BP_TRY_ASSIGN(const PlanValueId copy, copy_value(elsewhere, where));
-  return scope.places[value][index_of(where)] = copy;
+  return places[where] = copy;
 }
 
 Result<PlanValueId> Planner::copy_value(PlanValueId from, PlanDevice where) {
   const PlanValue source = segment_->values[from];
-  if (!is_host_like(device(source.device)) && !is_host_like(device(where))) {
-    if (request_.devices[index_of(PlanDevice::kHost)] == nullptr) {
+  if (!device(source.device).is_host_like() && !device(where).is_host_like()) {
+    if (request_.host == kNoPlanDevice) {
       return Status(BP_UNSUPPORTED, "no host device is loaded to copy through between " +
                                         device(source.device).name() + " and " +
                                         device(where).name());
     }
-    BP_TRY_ASSIGN(const PlanValueId through, copy_value(from, PlanDevice::kHost));
+    BP_TRY_ASSIGN(const PlanValueId through, copy_value(from, request_.host));
     return copy_value(through, where);
   }
   const bool whole =
@@ -434,20 +437,16 @@ PlanValueId Planner::add_copy(PlanValueId from, PlanValueId to) {
 Result<PlanValueId> Planner::copy_by_kernel(PlanValueId from) {
   const PlanValue source = segment_->values[from];
   Device& on = device(source.device);
-  const auto op = request_.graph.registry().copy_op();
-  if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
-  const ArgType type{.dtype = source.dtype,
-                     .sizes = source.sizes,
-                     .strides = source.strides,
-                     .offset_bytes = alignment_of(source),
-                     .host_data = nullptr};
-  const TensorType out_type{.dtype = source.dtype, .has_rank = true, .sizes = source.sizes};
-  auto planned = Dispatcher::of(on).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
-  if (!planned.ok() && planned.status().code() != BP_UNSUPPORTED) return planned.status();
-  if (!planned.ok() || !(*planned)->contiguous_inputs().empty()) {
+  auto planned = plan_copy(on, {.dtype = source.dtype,
+                                .sizes = source.sizes,
+                                .strides = source.strides,
+                                .offset_bytes = alignment_of(source),
+                                .host_data = nullptr});
+  if (planned.status().code() == BP_UNSUPPORTED) {
     return Status(BP_UNSUPPORTED, on.name() + " has no kernel that makes " +
                                       to_string(source.sizes) + " contiguous");
   }
+  BP_TRY(planned);
   Step step;
   step.node = node_;
   step.device = source.device;
@@ -461,12 +460,11 @@ Result<PlanValueId> Planner::copy_by_kernel(PlanValueId from) {
 
 Result<PlanValueId> Planner::make_contiguous(PlanValueId from) {
   const PlanDevice where = segment_->values[from].device;
-  Device* const host = request_.devices[index_of(PlanDevice::kHost)];
   auto dense = copy_by_kernel(from);
   const bool host_helps = !dense.ok() && dense.status().code() == BP_UNSUPPORTED &&
-                          host != nullptr && host != &device(where);
+                          request_.host != kNoPlanDevice && request_.host != where;
   if (!host_helps) return dense;
-  BP_TRY_ASSIGN(PlanValueId there, copy_value(from, PlanDevice::kHost));
+  BP_TRY_ASSIGN(PlanValueId there, copy_value(from, request_.host));
   if (segment_->values[there].kind == PlanValueKind::kView) {
     BP_TRY_ASSIGN(there, copy_by_kernel(there));
   }
@@ -477,15 +475,15 @@ Result<PlanValueId> Planner::make_contiguous(PlanValueId from) {
 Result<PlanValueId> Planner::copy_constant(ValueId value, PlanValueId from) {
   const PlanValue source = segment_->values[from];
   const PlanDevice where = source.device;
-  if (is_host_like(device(where)) && is_contiguous(source.sizes, source.strides)) {
+  if (device(where).is_host_like() && is_contiguous(source.sizes, source.strides)) {
     return add_copy(from, new_memory(where, source.dtype, source.sizes));
   }
   auto copy = copy_by_kernel(from);
   if (copy.ok() || copy.status().code() != BP_UNSUPPORTED) return copy;
-  const bool on_host = request_.graph.value(value).constant != nullptr &&
-                       request_.devices[index_of(PlanDevice::kHost)] != nullptr;
+  const bool on_host =
+      request_.graph.value(value).constant != nullptr && request_.host != kNoPlanDevice;
   if (!on_host) return make_contiguous(from);
-  BP_TRY_ASSIGN(const PlanValueId original, value_on(top_, value, PlanDevice::kHost));
+  BP_TRY_ASSIGN(const PlanValueId original, value_on(top_, value, request_.host));
   return copy_value(original, where);
 }
 
@@ -518,7 +516,7 @@ uint64_t Planner::alignment_of(const PlanValue& planned) const {
 Status Planner::finish() {
   // What later segments need is put on the chosen device; the user's outputs stay where they are.
   const bool last = segment_->end == request_.graph.nodes().size();
-  std::vector<bool> answered(top_.places.size(), false);
+  std::vector<bool> answered(request_.graph.values().size(), false);
   for (ValueId value : request_.graph.outputs()) answered[value] = true;
   std::vector<bool> needed = answered;
   for (NodeId id = segment_->end; id < request_.graph.nodes().size(); ++id) {
@@ -527,15 +525,16 @@ Status Planner::finish() {
     }
   }
   for (ValueId value = 0; value < needed.size(); ++value) {
-    const bool here = top_.places[value] != kNoPlanValues;
+    const PlanValueIds places = top_.places(value);
+    const bool here = std::any_of(places.begin(), places.end(),
+                                  [](PlanValueId at) { return at != kNoPlanValue; });
     const bool constant = request_.graph.value(value).constant != nullptr;
     if (!needed[value] || (!here && !constant)) continue;
     if (constant && !last) continue;
     LiveOut out;
     if (const auto found = extents_of_.find(value); found != extents_of_.end()) out = found->second;
     out.value = value;
-    const PlanDevice where =
-        last ? place_near(top_.places[value], PlanDevice::kChosen) : PlanDevice::kChosen;
+    const PlanDevice where = last ? place_near(places, kChosenDevice) : kChosenDevice;
     BP_TRY_ASSIGN(out.plan_value, value_on(top_, value, where));
     if (answered[value] &&
         segment_->values[base_of(out.plan_value)].kind == PlanValueKind::kConstant) {

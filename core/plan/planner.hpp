@@ -5,7 +5,6 @@
 #ifndef BACKPLANE_CORE_PLAN_PLANNER_HPP
 #define BACKPLANE_CORE_PLAN_PLANNER_HPP
 
-#include <array>
 #include <functional>
 #include <unordered_map>
 #include <vector>
@@ -18,14 +17,17 @@ namespace bp {
 struct PlanRequest {
   const Graph& graph;
   NodeId first = 0;
-  /// nullptr for kHost: no host device is loaded.
-  std::array<Device*, kPlanDeviceCount> devices{};
+  std::vector<Device*> devices;  // each once
+  /// The host device, through which values also go between two devices that the host cannot reach
+  /// into; kNoPlanDevice: none is loaded.
+  PlanDevice host = kNoPlanDevice;
   /// Where a node goes that the chosen device has no kernel for: the first of these that has one.
   std::vector<PlanDevice> fallbacks;
   /// The user listed the fallbacks, so BACKPLANE_FALLBACK is not asked.
   bool fallback_chosen = false;
   bool deterministic = false;
-  /// Types of all values that exist before `first` and are used from it on; all on kChosen.
+  /// Types of all values that exist before `first` and are used from it on; all on the
+  /// chosen device.
   std::unordered_map<ValueId, ArgType> live_ins;
   /// Contents of values that were read to the host.
   std::unordered_map<ValueId, HostTensor> host_values;

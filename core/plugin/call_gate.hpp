@@ -343,7 +343,7 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   /// A line for each that has not been told yet; none before next_look().
   std::vector<std::string> take_stuck_calls();
 
-  static constexpr auto kBriefly = std::chrono::microseconds(20);
+  static constexpr auto kBriefly = std::chrono::microseconds(100);
 
   const std::string name_;
   std::atomic<uint32_t> state_{0};

@@ -9,24 +9,10 @@
 #include "core/base/log.hpp"
 #include "core/device/open_device.hpp"
 #include "core/emulation/emulate_missing.hpp"
+#include "core/runtime/copy_args.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp {
-namespace {
-
-bp_mem host_end(const void* pointer) { return {reinterpret_cast<uint64_t>(pointer), 0}; }
-
-bp_copy_args copy_args(uint32_t kind, bp_mem dst, bp_mem src, uint64_t bytes) {
-  bp_copy_args args{};
-  args.struct_size = sizeof(args);
-  args.kind = kind;
-  args.dst = dst;
-  args.src = src;
-  args.bytes = bytes;
-  return args;
-}
-
-}  // namespace
 
 Device::Device(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin, uint32_t index,
                DeviceTable table)
@@ -319,8 +305,13 @@ Status Device::copy_after(Stream& stream, const bp_copy_args& args) {
     }
     BP_TRY(stream.sync());
   }
+  return copy_now(args);
+}
+
+Status Device::copy_now(const bp_copy_args& args, std::string_view what) {
+  if (!is_inline()) counters_.waits.fetch_add(1, std::memory_order_relaxed);
   const bp_status code = table_.mem_copy(args);
-  return code == BP_OK ? Status() : failure(code, Slot::kMemCopy);
+  return code == BP_OK ? Status() : failure(code, Slot::kMemCopy, nullptr, what);
 }
 
 Status Device::copy_out(Stream& stream, void* dst, bp_mem src, uint64_t bytes) {
@@ -330,9 +321,20 @@ Status Device::copy_out(Stream& stream, void* dst, bp_mem src, uint64_t bytes) {
 
 Status Device::read(void* dst, bp_mem src, uint64_t bytes) {
   counters_.device_to_host_copies.fetch_add(1, std::memory_order_relaxed);
-  const bp_copy_args args = copy_args(BP_COPY_DEVICE_TO_HOST, host_end(dst), src, bytes);
-  const bp_status code = table_.mem_copy(args);
-  return code == BP_OK ? Status() : failure(code, Slot::kMemCopy);
+  return copy_now(copy_args(BP_COPY_DEVICE_TO_HOST, host_end(dst), src, bytes));
+}
+
+Status Device::allocate_host_memory(uint64_t bytes, void** out_ptr) {
+  bp_host_alloc_args args{};
+  args.struct_size = sizeof(args);
+  args.bytes = bytes;
+  const bp_status code = table_.host_alloc(args, out_ptr);
+  return code == BP_OK ? Status() : failure(code, Slot::kHostAlloc);
+}
+
+void Device::free_host_memory(void* ptr) {
+  // On an abandoned device the late call, and work behind it, may use it for ever.
+  if (ptr != nullptr && !table_.gate->is_abandoned()) warn(table_.host_free(ptr), Slot::kHostFree);
 }
 
 Status Device::fill_zero(Stream& stream, bp_mem dst, uint64_t bytes) {
@@ -424,8 +426,11 @@ void Device::close() {
   }
   deferred_free_.clear();
   table_.gate->stop_watching();
-  made_extension_.store(nullptr, std::memory_order_release);
-  extension_.reset();
+  for (size_t part = extensions_.size(); part-- > 0;) {
+    made_extensions_[part].store(nullptr, std::memory_order_release);
+    extensions_[part].reset();
+  }
+  for (const auto& stream : streams_) stream->release_host_memory();
   state_.store(State::kClosed, std::memory_order_release);
   allocator_.reset();
   if (!table_.gate->is_abandoned()) warn(table_.device_close(), Slot::kDeviceClose);

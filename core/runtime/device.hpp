@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_CORE_RUNTIME_DEVICE_HPP
 #define BACKPLANE_CORE_RUNTIME_DEVICE_HPP
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -38,16 +39,22 @@ struct DeviceCounters {
   std::atomic<uint64_t> contiguous_copies{0};  // strided inputs made contiguous for a kernel
   std::atomic<uint64_t> host_to_device_copies{0};
   std::atomic<uint64_t> device_to_host_copies{0};
-  std::atomic<uint64_t> output_copies{0};  // outputs copied into the tensor they were bound to
-  std::atomic<uint64_t> host_waits{0};     // waits of the host that ordering between streams cost
+  std::atomic<uint64_t> output_copies{0};    // outputs copied into the tensor they were bound to
+  std::atomic<uint64_t> unstaged_copies{0};  // copies that no staging memory was free for
+  std::atomic<uint64_t> host_waits{0};       // waits of the host that ordering between streams cost
+  /// Every time that the host waited for queued work, or for a copy that was in no queue.
+  std::atomic<uint64_t> waits{0};
 };
 
-/// Something that another module keeps per device (dispatch state). Destroyed before the device's
-/// memory and streams.
+/// Something that a later rank keeps per device. Destroyed when the device's streams have ended,
+/// and before its memory.
 class DeviceExtension {
  public:
   virtual ~DeviceExtension() = default;
 };
+
+/// The ranks that keep something, in their order; the last goes first.
+enum class DevicePart : uint8_t { kTransfer, kDispatch, kCount };
 
 /// Holds objects of the plugin (plans, states) that must be ended before the device is closed, even
 /// if their user lives on.
@@ -76,6 +83,8 @@ class Device : public Counted<Device> {
   bool is_inline() const { return table_.props.execution == BP_EXECUTION_INLINE; }
   /// Handles are host addresses that the host may read and write.
   bool has_host_memory() const { return (table_.props.flags & BP_DEVICE_HOST_MEMORY_BIT) != 0; }
+  /// ... at any time: no work on its memory is ever pending.
+  bool is_host_like() const { return is_inline() && has_host_memory(); }
   Allocator& allocator() { return *allocator_; }
   DeferredFree& deferred_free() { return deferred_free_; }
   DeviceCounters& counters() { return counters_; }
@@ -115,6 +124,11 @@ class Device : public Counted<Device> {
   /// Copies out what no unfinished work writes. In no stream's order; done when it returns.
   /// Counted.
   Status read(void* dst, bp_mem src, uint64_t bytes);
+  /// A copy that is in no stream's order; done when it returns. Errors: the plugin's, with `what`.
+  Status copy_now(const bp_copy_args& args, std::string_view what = {});
+  /// Host memory that queued copies may use. Errors: OUT_OF_MEMORY; the plugin's.
+  Status allocate_host_memory(uint64_t bytes, void** out_ptr);
+  void free_host_memory(void* ptr);
   Status fill_zero(Stream& stream, bp_mem dst, uint64_t bytes);
 
   /// A failed call in words, as HostContext::error_of() writes them; `more`: what the call was for.
@@ -138,16 +152,18 @@ class Device : public Counted<Device> {
   void track(PluginObjectHolder* holder);
   void untrack(PluginObjectHolder* holder);
 
-  /// The extension made by `make` at the first call. Any thread.
+  /// The extension made by `make` at the first call for this part. Any thread.
   template <class Make>
-  DeviceExtension& extension(Make make) {
-    if (DeviceExtension* made = made_extension_.load(std::memory_order_acquire)) return *made;
+  DeviceExtension& extension(DevicePart part, Make make) {
+    const auto index = static_cast<size_t>(part);
+    if (DeviceExtension* made = made_extensions_[index].load(std::memory_order_acquire))
+      return *made;
     const std::lock_guard lock(extension_mutex_);  // not call_once: `make` may throw
-    if (extension_ == nullptr) {
-      extension_ = make();
-      made_extension_.store(extension_.get(), std::memory_order_release);
+    if (extensions_[index] == nullptr) {
+      extensions_[index] = make();
+      made_extensions_[index].store(extensions_[index].get(), std::memory_order_release);
     }
-    return *extension_;
+    return *extensions_[index];
   }
 
  private:
@@ -195,8 +211,9 @@ class Device : public Counted<Device> {
   std::unordered_set<PluginObjectHolder*> holders_;
 
   std::mutex extension_mutex_;
-  std::unique_ptr<DeviceExtension> extension_;
-  std::atomic<DeviceExtension*> made_extension_{nullptr};
+  static constexpr auto kParts = static_cast<size_t>(DevicePart::kCount);
+  std::array<std::unique_ptr<DeviceExtension>, kParts> extensions_;
+  std::array<std::atomic<DeviceExtension*>, kParts> made_extensions_{};
 };
 
 }  // namespace bp

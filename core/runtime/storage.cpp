@@ -164,6 +164,13 @@ void Storage::forget_faults() {
   may_fault_.store(false, std::memory_order_release);
 }
 
+Stream* Storage::unfinished_writer() {
+  if (!is_marked_.load(std::memory_order_acquire)) return nullptr;
+  std::lock_guard lock(marks_mutex_);
+  const Mark& mark = last_write_;
+  return mark.stream == nullptr || mark.stream->known_done(mark.seq) ? nullptr : mark.stream;
+}
+
 Status Storage::wait_on_host(bool write) {
   const Marks before = marks(write);
   const auto wait = [](const Mark& mark) {

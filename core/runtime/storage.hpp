@@ -63,6 +63,8 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   void note_use(Stream& stream, uint64_t seq, bool write);
   /// Notes that a write which came after the marked work is done already.
   void note_host_write();
+  /// The stream whose work wrote the contents, if that is not known to be done.
+  Stream* unfinished_writer();
   /// The host waits until writers (and, with `write`, readers) are done. Errors: those of the
   /// waits; report_faults()'s.
   Status wait_on_host(bool write);

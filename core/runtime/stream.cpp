@@ -30,6 +30,25 @@ Status Stream::check_healthy() const {
                 "the stream failed before and was not reset: " + first_failure_.message());
 }
 
+Result<uint64_t> Stream::enqueue_copy(const bp_copy_args& args) {
+  uint64_t seq = 0;
+  bp_status code = BP_OK;
+  {
+    const std::lock_guard lock(mutex_);
+    BP_TRY(check_healthy());
+    seq = next_seq();
+    code = device_.table().mem_copy_async(handle_, args);
+  }
+  if (code != BP_OK) return failure(code, Slot::kMemCopyAsync);
+  return seq;
+}
+
+bool Stream::is_over(uint64_t seq) {
+  if (known_done(seq)) return true;
+  const std::lock_guard lock(mutex_);
+  return failure_is_settled_;
+}
+
 Status Stream::wait_for(Stream& producer, uint64_t seq) {
   if (&producer == this || producer.is_inline() || producer.known_done(seq)) return {};
   if (is_inline() || &producer.device_ != &device_) {
@@ -101,16 +120,21 @@ Status Stream::wait_until_done(uint64_t* out_issued) {
     }
   };
   bp_stream* handle = nullptr;
+  bp_status copied = BP_OK;
   {
     std::lock_guard lock(mutex_);
     // A failure that a call came upon says nothing about the work before that call.
     if (failure_is_settled_) return first_failure_;
+    if (handle_ != nullptr) copied = copy_fault_words();
     *out_issued = issued_seq_;
     if (handle_ == nullptr) return {};  // inline, or ended: what was launched is done
     handle = handle_;
     ++waits_in_progress_;
   }
   const InProgress in_progress{*this};
+  // The words are read by themselves then; but the failure may have been the stream's.
+  if (copied != BP_OK) static_cast<void>(failure(copied, "mem_copy_async"));
+  device_.counters().waits.fetch_add(1, std::memory_order_relaxed);
   const auto timeout_ns = static_cast<uint64_t>(device_.wait_timeout().count());
   const bp_status code = device_.table().stream_sync(handle, timeout_ns);
   if (code == BP_TIMEOUT) return timed_out();
@@ -200,6 +224,7 @@ Status Stream::begin(bp_stream* handle) {
 Status Stream::zero_fault_words() {
   if (fault_words_.handle == 0) return {};
   fault_count_ = 0;
+  fault_copy_count_ = 0;
   return device_.fill_zero(*this, fault_words_, kFaultWords * sizeof(bp_fault_word));
 }
 
@@ -298,8 +323,10 @@ Status Stream::failure(bp_status code, CallTitle title, const bp_kernel* kernel,
   if (report && report->message.starts_with(what + " ")) report->message.erase(0, what.size() + 1);
   if (!who.empty()) what += " (" + who + ")";
   what += " failed";
-  // Whoever is told POISONED takes the words of the cause; they are kept for those who wait.
-  if (code == BP_POISONED && report && report->stream != nullptr) {
+  // Whoever is told POISONED takes the words of the cause; they are kept for those who wait. Words
+  // that say no more than POISONED are not the cause's.
+  const bool tells_cause = report && report->stream != nullptr && report->status != BP_POISONED;
+  if (code == BP_POISONED && tells_cause) {
     std::lock_guard lock(mutex_);
     if (first_failure_.ok()) first_failure_ = HostContext::error_of(report->status, what, report);
   }

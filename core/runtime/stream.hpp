@@ -92,6 +92,13 @@ class Stream {
   /// claim_fault(). Not under mutex().
   Status collect_faults(uint64_t seq);
 
+  /// A copy behind the stream's work so far; answers its number. The host's end stays as it is
+  /// until that is done. Errors: POISONED; the plugin's. Not on an inline stream; not under
+  /// mutex().
+  Result<uint64_t> enqueue_copy(const bp_copy_args& args);
+  /// Work `seq` uses no memory any more: it is known to be done, or never will be.
+  bool is_over(uint64_t seq);
+
   /// Work enqueued from now on waits for `producer`'s work up to `seq`. Between devices, and when
   /// this stream is inline, the host waits (counted). Errors: the producer's failure. Not under
   /// mutex().
@@ -136,6 +143,8 @@ class Stream {
   /// the call was for one). Not under mutex().
   Status failure(bp_status code, CallTitle title, const bp_kernel* kernel = nullptr,
                  std::string_view op = {});
+  /// When the device is closed, after the stream's end.
+  void release_host_memory();
 
  private:
   static constexpr uint64_t kSeqBits = 40;
@@ -170,6 +179,8 @@ class Stream {
   Status make_fault_words();
   Status zero_fault_words();
   void leave_failure();
+  bp_status copy_fault_words();
+  bp_status copy_fault_words(size_t first, size_t count);
   Status read_fault_words(size_t first, std::span<bp_fault_word> out_words);
   Status clear_fault_word(size_t word);
   Status describe(const bp_fault_word& word, uint64_t seq);
@@ -201,8 +212,12 @@ class Stream {
   bp_mem fault_words_{};      // under mutex_ until has_fault_words_, then fixed
   std::atomic<bool> has_fault_words_{false};
   std::array<uint64_t, kFaultWords> fault_seqs_{};
-  size_t fault_first_ = 0;  // this and fault_count_: under mutex_
+  size_t fault_first_ = 0;  // this and the counts: under mutex_
   size_t fault_count_ = 0;
+  // The oldest words have copies in the queue, so that the wait for the work is the only one.
+  size_t fault_copy_count_ = 0;
+  std::array<uint64_t, kFaultWords> fault_copy_seqs_{};
+  bp_fault_word* fault_copies_ = nullptr;  // by word; nullptr: there was no memory
 
   std::mutex unseen_mutex_;
   FaultMarks unseen_faults_;

@@ -3,8 +3,10 @@
 // Data faults: which launch gets which fault word, reading the words at waits, and keeping what was
 // found until somebody who is concerned asks.
 #include <algorithm>
+#include <utility>
 
 #include "core/base/log.hpp"
+#include "core/runtime/copy_args.hpp"
 #include "core/runtime/device.hpp"
 #include "core/runtime/stream.hpp"
 
@@ -18,6 +20,11 @@ Status Stream::make_fault_words() {
   constexpr uint64_t kBytes = kFaultWords * sizeof(bp_fault_word);
   // Never freed: it goes back with the allocator, as the stream lives as long as its device.
   BP_TRY_ASSIGN(Block * block, device_.allocator().allocate(kBytes, MemoryTag::kWorkspace, pool_));
+  void* copies = nullptr;
+  if (!is_inline() && !is_wrapped()) {
+    // Without it the words are read one wait later.
+    static_cast<void>(contain([&] { return device_.allocate_host_memory(kBytes, &copies); }));
+  }
   bool is_used = false;
   const Status status = contain([&]() -> Status {
     std::lock_guard lock(mutex_);
@@ -26,12 +33,19 @@ Status Stream::make_fault_words() {
     const bp_mem words{block->handle, block->offset_bytes};
     BP_TRY(device_.fill_zero(*this, words, kBytes));
     fault_words_ = words;
+    fault_copies_ = static_cast<bp_fault_word*>(copies);
     has_fault_words_.store(true, std::memory_order_release);
     is_used = true;
     return {};
   });
-  if (!is_used) device_.allocator().free(block);
+  if (is_used) return status;
+  device_.allocator().free(block);
+  device_.free_host_memory(copies);
   return status;
+}
+
+void Stream::release_host_memory() {
+  device_.free_host_memory(std::exchange(fault_copies_, nullptr));
 }
 
 bp_mem Stream::fault_word(uint64_t seq) {
@@ -41,24 +55,54 @@ bp_mem Stream::fault_word(uint64_t seq) {
   return fault_place(word);
 }
 
+/// Under mutex_, before a wait: of the words that have no copy in the queue yet.
+bp_status Stream::copy_fault_words() {
+  if (fault_copies_ == nullptr || fault_copy_count_ == fault_count_ || !first_failure_.ok()) {
+    return BP_OK;
+  }
+  const size_t first = (fault_first_ + fault_copy_count_) % kFaultWords;
+  const size_t count = fault_count_ - fault_copy_count_;
+  const size_t to_end = std::min(count, kFaultWords - first);
+  const bp_status code = copy_fault_words(first, to_end);
+  return code == BP_OK && to_end < count ? copy_fault_words(0, count - to_end) : code;
+}
+
+bp_status Stream::copy_fault_words(size_t first, size_t count) {
+  const uint64_t seq = next_seq();
+  const bp_status code = device_.table().mem_copy_async(
+      handle_, copy_args(BP_COPY_DEVICE_TO_HOST, host_end(fault_copies_ + first),
+                         fault_place(first), count * sizeof(bp_fault_word)));
+  if (code != BP_OK) return code;
+  std::fill_n(fault_copy_seqs_.begin() + static_cast<ptrdiff_t>(first), count, seq);
+  fault_copy_count_ += count;
+  return BP_OK;
+}
+
 Status Stream::collect_faults(uint64_t issued) {
   std::lock_guard collecting(collect_mutex_);
   std::array<uint64_t, kFaultWords> seqs{};
+  std::array<bp_fault_word, kFaultWords> words{};
   size_t first = 0;
   size_t count = 0;
+  size_t copied = 0;  // the first of them, which need not be read
   {
     std::lock_guard lock(mutex_);
     first = fault_first_;
     while (count < fault_count_ && fault_seqs_[(first + count) % kFaultWords] <= issued) {
-      seqs[count] = fault_seqs_[(first + count) % kFaultWords];
+      const size_t word = (first + count) % kFaultWords;
+      seqs[count] = fault_seqs_[word];
+      if (count < fault_copy_count_ && fault_copy_seqs_[word] <= issued) {
+        words[count] = fault_copies_[word];
+        copied = count + 1;
+      }
       ++count;
     }
   }
   if (count == 0) return {};
-  std::array<bp_fault_word, kFaultWords> words{};
-  const size_t to_end = std::min(count, kFaultWords - first);
-  BP_TRY(read_fault_words(first, {words.data(), to_end}));
-  BP_TRY(read_fault_words(0, {words.data() + to_end, count - to_end}));
+  const size_t next = (first + copied) % kFaultWords;
+  const size_t to_end = std::min(count - copied, kFaultWords - next);
+  BP_TRY(read_fault_words(next, {words.data() + copied, to_end}));
+  BP_TRY(read_fault_words(0, {words.data() + copied + to_end, count - copied - to_end}));
   for (size_t i = 0; i < count; ++i) {
     if (words[i].code == BP_FAULT_NONE) continue;
     add_trouble({seqs[i], seqs[i], TroubleKind::kFault, describe(words[i], seqs[i])});
@@ -67,35 +111,22 @@ Status Stream::collect_faults(uint64_t issued) {
   std::lock_guard lock(mutex_);
   fault_first_ = (first + count) % kFaultWords;
   fault_count_ -= count;
+  fault_copy_count_ -= std::min(count, fault_copy_count_);
   return {};
 }
 
 Status Stream::read_fault_words(size_t first, std::span<bp_fault_word> out_words) {
   if (out_words.empty()) return {};
-  bp_copy_args args{};
-  args.struct_size = sizeof(args);
-  args.kind = BP_COPY_DEVICE_TO_HOST;
-  args.dst.handle = reinterpret_cast<uint64_t>(out_words.data());
-  args.src = fault_place(first);
-  args.bytes = out_words.size_bytes();
-  const DeviceTable& table = device_.table();
-  const bp_status code = table.mem_copy(args);
-  return code == BP_OK ? Status()
-                       : device_.failure(code, Slot::kMemCopy, nullptr, "of fault words");
+  return device_.copy_now(copy_args(BP_COPY_DEVICE_TO_HOST, host_end(out_words.data()),
+                                    fault_place(first), out_words.size_bytes()),
+                          "of fault words");
 }
 
 Status Stream::clear_fault_word(size_t word) {
   const bp_fault_word zero{};
-  bp_copy_args args{};
-  args.struct_size = sizeof(args);
-  args.kind = BP_COPY_HOST_TO_DEVICE;
-  args.src.handle = reinterpret_cast<uint64_t>(&zero);
-  args.dst = fault_place(word);
-  args.bytes = sizeof(zero);
-  const DeviceTable& table = device_.table();
-  const bp_status code = table.mem_copy(args);
-  return code == BP_OK ? Status()
-                       : device_.failure(code, Slot::kMemCopy, nullptr, "to a fault word");
+  return device_.copy_now(
+      copy_args(BP_COPY_HOST_TO_DEVICE, fault_place(word), host_end(&zero), sizeof(zero)),
+      "to a fault word");
 }
 
 Status Stream::describe(const bp_fault_word& word, uint64_t seq) {

@@ -96,7 +96,8 @@ TEST_P(OddKernelsTest, NonZero_SizesThatCannotBe_AreRefused) {
     const auto y = try_call("non_zero", {x});
     ASSERT_FALSE(y.ok());
     EXPECT_EQ(y.status().code(), BP_INTERNAL);
-    expect_words(y.status(), {"non_zero_told", "reported sizes", found, "more than [1, 3]"});
+    expect_words(y.status(),
+                 {"non_zero_told", "reported sizes", found, "more than the bound [1, 3]"});
     const Ref<Session> s = session_of("non_zero", 1);
     ASSERT_TRUE(s);
     const NamedTensor named[] = {{"x", x}};

@@ -306,6 +306,39 @@ TEST_P(FakePlanTest, AnsweredConstant_IsACopy) {
   EXPECT_EQ(values(after[1]), (std::vector<double>{1, 2}));
 }
 
+/// A chosen device with few kernels, and eight that have the rest.
+class ManyDevicesTest : public PlanTest {
+ protected:
+  void SetUp() override {
+    RuntimeArgs args = test_runtime_args();
+    args.plugin_path = {BP_FAKES_DIR "/good"};
+    args.plugin_options = {{"npu.devices", "8"}};
+    open(args);
+  }
+};
+
+TEST_P(ManyDevicesTest, Session_TakesAsManyAsThereAre) {
+  std::vector<Device*> fallbacks;
+  for (int i = 7; i >= 0; --i) {
+    auto device = runtime_->find_device("npu:" + std::to_string(i));
+    ASSERT_TRUE(device.ok()) << device.status().to_string();
+    fallbacks.push_back(*device);
+  }
+  Graph graph(runtime_->registry());
+  const ValueId x = input(graph, "x", {3});
+  const ValueId squared = node(graph, "mul", {x, x});
+  const ValueId y = node(graph, "add", {squared, x});
+  const Ref<Session> s = session(std::move(graph), {y}, {}, fallbacks);
+  ASSERT_TRUE(s);
+  const Ref<Tensor> image = upload_f32({3}, {1, -2, 3});
+  EXPECT_EQ(values(run(*s, {{"x", image}})[0]), (std::vector<double>{2, 2, 12}));
+  EXPECT_EQ(fallbacks[0]->counters().launches.load(), 1u) << "the first that has the kernel";
+  for (size_t i = 1; i < fallbacks.size(); ++i) {
+    EXPECT_EQ(fallbacks[i]->counters().launches.load(), 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ManyDevicesTest, testing::Values("good:0"), device_test_name);
 INSTANTIATE_TEST_SUITE_P(Devices, FakePlanTest, testing::Values("good:0", "odd_kernels:0"),
                          device_test_name);
 

@@ -58,6 +58,10 @@ class StreamFailureTest : public DeviceTest {
     args.nth = GetParam() == kEmulated ? 1 : 2;
     ASSERT_EQ(injection_->inject_arm(device_->plugin().instance(), &args), BP_OK);
   }
+  /// Until the broken launch has run, and met the driver's failure before another call does.
+  static Status let_it_run(const Ref<Tensor>& result) {
+    return result->storage().wait_on_host(false);
+  }
   Result<Ref<Tensor>> call_on(Stream* stream, std::string_view name, const Ref<Tensor>& x) {
     Tensor* inputs[] = {x.get()};
     Ref<Tensor> y;
@@ -81,6 +85,7 @@ TEST_P(StreamFailureTest, Launch_FailsOnTheDevice_PoisonsUntilReset) {
   break_next_launch();
   const auto broken = try_call("relu", {x});
   ASSERT_TRUE(broken.ok()) << "it fails later: " << broken.status().to_string();
+  EXPECT_EQ(let_it_run(*broken).code(), BP_INTERNAL);
   const Status first = copy_to_host(*broken).status();
   EXPECT_EQ(first.code(), BP_INTERNAL) << first.to_string();
   expect_words(first, {GetParam().c_str(), "relu"});
@@ -95,6 +100,21 @@ TEST_P(StreamFailureTest, Launch_FailsOnTheDevice_PoisonsUntilReset) {
   EXPECT_EQ(values(must_call("add", {x, x})), (std::vector<double>{-2, 4}));
   EXPECT_EQ(copy_to_host(*broken).status().message(), first.message()) << "lost for good";
   EXPECT_FALSE(try_call("add", {*broken, x}).ok()) << "nothing is made from lost contents";
+}
+
+TEST_P(StreamFailureTest, Launch_FailsAndIsReadAtOnce_TheReaderIsToldTheCause) {
+  if (injection_ != nullptr) GTEST_SKIP() << "the read could meet the failure in its place";
+  const Ref<Tensor> x = upload_f32({2}, {-1, 2});
+  ASSERT_TRUE(try_call("relu", {x}).ok());
+  for (int i = 0; i < 10; ++i) {
+    break_next_launch();
+    const auto broken = try_call("relu", {x});
+    ASSERT_TRUE(broken.ok()) << broken.status().to_string();
+    const Status first = copy_to_host(*broken).status();
+    EXPECT_EQ(first.code(), BP_INTERNAL) << first.to_string();
+    expect_words(first, {"relu"});
+    ASSERT_TRUE(device_->default_stream().reset().ok());
+  }
 }
 
 TEST_P(StreamFailureTest, Launch_FailsOnAnotherStream_LeavesTheDefaultOneAlone) {
@@ -146,6 +166,7 @@ TEST_P(StreamFailureTest, Launch_FailsInARun_TheSessionGoesOn) {
   const NamedTensor inputs[] = {{"x", upload_f32({2}, {-1, 2})}};
   const auto run = [&]() -> Result<HostTensor> {
     BP_TRY_ASSIGN(const std::vector<Ref<Tensor>> outputs, (*session)->run(inputs));
+    BP_TRY(let_it_run(outputs[0]));
     return copy_to_host(outputs[0]);
   };
   ASSERT_TRUE(run().ok());

@@ -11,7 +11,7 @@ import re
 
 import tree
 
-AREAS = ("core/memory", "core/plan", "core/dispatch/transfer.cpp",
+AREAS = ("core/memory", "core/plan", "core/transfer",
          "core/dispatch/planned_kernel.cpp")
 EXCEPTIONS = pathlib.Path("tests/lint/size_arithmetic.txt")
 

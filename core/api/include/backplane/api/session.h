@@ -24,7 +24,7 @@ typedef struct bpa_session_args {
   uint64_t dim_count;
   uint32_t max_contexts; /* runs at once; 0: 8 */
   uint32_t reserved;     /* 0 */
-  /* Devices in order of preference, instead of `device`; at most 4. The model runs on the first;
+  /* Devices in order of preference, instead of `device`; each once. The model runs on the first;
    * an operator that it has no kernel for, not even decomposed, runs on the first of the others
    * that has one, with copies, whatever BACKPLANE_FALLBACK says, and on no other device. With one
    * device in the list, or by `device`, BACKPLANE_FALLBACK decides. */

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a kernel says of its outputs is foreign, and checked against their bounds.
+#include "core/dispatch/extents.hpp"
+
+#include <span>
+
+#include "core/transfer/staging.hpp"
+
+namespace bp {
+
+Status Extents::read(Stream& stream, bp_mem place, size_t count, uint64_t* out_seq) {
+  sizes_.assign(count * BP_MAX_RANK, 0);
+  return copy_out(stream, sizes_.data(), place, sizes_.size() * sizeof(int64_t), out_seq);
+}
+
+Result<Ref<Tensor>> Extents::narrow(const Tensor& bound, size_t row) const {
+  const Dims& most = bound.sizes();
+  const Dims real(std::span<const int64_t>(sizes_).subspan(row * BP_MAX_RANK, most.size()));
+  for (size_t d = 0; d < most.size(); ++d) {
+    if (real[d] < 0 || real[d] > most[d]) {
+      return Status(BP_INTERNAL, "the kernel reported sizes " + to_string(real) +
+                                     ", more than the bound " + to_string(most));
+    }
+  }
+  return bound.view(real, bound.strides(), 0);
+}
+
+}  // namespace bp

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Real sizes of outputs that were made at their upper bound. A kernel writes a row of BP_MAX_RANK
+// numbers for each of its outputs.
+#ifndef BACKPLANE_CORE_DISPATCH_EXTENTS_HPP
+#define BACKPLANE_CORE_DISPATCH_EXTENTS_HPP
+
+#include <cstdint>
+#include <vector>
+
+#include "core/runtime/tensor.hpp"
+
+namespace bp {
+
+/// The rows of a launch's outputs.
+class Extents {
+ public:
+  /// Reads `count` rows behind the stream's work so far, and waits. `*out_seq` as in copy_out().
+  Status read(Stream& stream, bp_mem place, size_t count, uint64_t* out_seq);
+  /// The part of a tensor that output `row` really has. Errors: INTERNAL for more than there is.
+  Result<Ref<Tensor>> narrow(const Tensor& bound, size_t row) const;
+
+ private:
+  std::vector<int64_t> sizes_;
+};
+
+}  // namespace bp
+
+#endif

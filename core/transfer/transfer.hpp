@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tensors between the host and devices. Whole memory ranges are copied, and strides travel with the
+// tensor, so that no element loop lives in the core and no kernel is needed.
+#ifndef BACKPLANE_CORE_TRANSFER_TRANSFER_HPP
+#define BACKPLANE_CORE_TRANSFER_TRANSFER_HPP
+
+#include "core/runtime/tensor.hpp"
+#include "core/transfer/staging.hpp"
+
+namespace bp {
+
+/// The same values on another device, or, from the host, on a first one, whose copy may still be in
+/// the stream's queue; the tensor itself if it is there. Waits for a source on a device. Errors: of
+/// the work that made the source; the plugins'.
+Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, Stream& stream,
+                                   MemoryTag tag);
+/// Writes contiguous host values over all of a contiguous tensor, in the order of `stream`, which
+/// is of the tensor's device. They are the caller's again on return.
+Status write_from_host(Stream& stream, Tensor& target, const void* values);
+/// The values of a contiguous tensor into host memory. Waits; an asynchronous error surfaces here.
+Status read_to_host(Tensor& tensor, void* out_data);
+
+}  // namespace bp
+
+#endif

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies that are queued through staging memory: how often the host waits, that sources are the
+// caller's again at once, that the memory is bounded, and what happens where there is none.
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <mutex>
+
+#include "core/runtime/stream.hpp"
+#include "tests/integration/device_fixture.hpp"
+
+namespace bp {
+namespace {
+
+/// What every device here has: a queue, or a worker that stands in for one.
+struct TransferTarget {
+  std::string name;
+  std::string device;
+  std::vector<OptionSetting> options = {};
+};
+
+void PrintTo(const TransferTarget& target, std::ostream* out) { *out << target.name; }
+
+/// The device's slots, for tests that stand in for one of them. Before its first call.
+DeviceTable& slots_of(Device& device) { return const_cast<DeviceTable&>(device.table()); }
+
+/// Stand-ins of one test at a time, and what was there before.
+struct StandIn {
+  decltype(bp_memory_api::host_alloc) host_alloc = nullptr;
+  decltype(bp_stream_api::mem_copy_async) copy = nullptr;
+  int allocations = 0;
+  int refusals_left = 0;
+  std::vector<uint64_t> copied_bytes;
+};
+StandIn stand_in;
+
+bp_status counted_host_alloc(bp_device* self, const bp_host_alloc_args* args, void** out_ptr) {
+  ++stand_in.allocations;
+  if (stand_in.refusals_left > 0) {
+    --stand_in.refusals_left;
+    return BP_OUT_OF_MEMORY;
+  }
+  return stand_in.host_alloc(self, args, out_ptr);
+}
+
+bp_status counted_copy(bp_stream* stream, const bp_copy_args* args) {
+  stand_in.copied_bytes.push_back(args->bytes);
+  return stand_in.copy(stream, args);
+}
+
+/// Holds a stream until it is opened, or at the end of the test.
+class Gate {
+ public:
+  ~Gate() { open(); }
+  void hold(Stream& stream) {
+    const DeviceTable& table = stream.device().table();
+    const std::lock_guard lock(stream.mutex());
+    ASSERT_EQ(table.stream_host_call(stream.handle(), wait, state_.get()), BP_OK);
+  }
+  void open() {
+    const std::lock_guard lock(state_->mutex);
+    state_->open = true;
+    state_->changed.notify_all();
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool open = false;
+  };
+  static void wait(void* user, bp_status) {
+    auto& state = *static_cast<State*>(user);
+    std::unique_lock lock(state.mutex);
+    state.changed.wait_for(lock, std::chrono::seconds(40), [&] { return state.open; });
+  }
+  const std::unique_ptr<State> state_ = std::make_unique<State>();
+};
+
+class TransferTest : public testing::TestWithParam<TransferTarget> {
+ protected:
+  void SetUp() override { open({}); }
+
+  void open(std::vector<OptionSetting> settings) {
+    RuntimeArgs args = test_runtime_args();
+    args.plugin_path = {BP_FAKES_DIR "/queues", BP_FAKES_DIR "/good"};
+    args.plugin_options = GetParam().options;
+    args.options.insert(args.options.end(), settings.begin(), settings.end());
+    auto runtime = Runtime::create(args);
+    ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
+    runtime_ = *runtime;
+    auto device = runtime_->find_device(GetParam().device);
+    if (!device.ok() && tests::may_be_absent(GetParam().device)) {
+      GTEST_SKIP() << device.status().to_string();
+    }
+    ASSERT_TRUE(device.ok()) << device.status().to_string();
+    device_ = *device;
+    watch();
+  }
+
+  void watch() {
+    DeviceTable& slots = slots_of(*device_);
+    stand_in = {};
+    auto& host_alloc = slots.emulated_memory.host_alloc != nullptr
+                           ? slots.emulated_memory.host_alloc
+                           : slots.memory.host_alloc;
+    auto& copy = slots.emulated_stream.mem_copy_async != nullptr
+                     ? slots.emulated_stream.mem_copy_async
+                     : slots.stream.mem_copy_async;
+    stand_in.host_alloc = std::exchange(host_alloc, counted_host_alloc);
+    stand_in.copy = std::exchange(copy, counted_copy);
+  }
+
+  /// A gate can be held: the fake's queues run inside the core's calls, which it would block.
+  bool can_hold() const {
+    return device_->table().stream_emulated() ||
+           (device_->table().props.flags & BP_DEVICE_CONCURRENT_BIT) != 0;
+  }
+
+  uint64_t waits() const { return device_->counters().waits; }
+  uint64_t unstaged() const { return device_->counters().unstaged_copies; }
+
+  static Ref<Tensor> on_host(uint32_t dtype, const Dims& sizes, const void* data, uint64_t bytes) {
+    return Tensor::wrap_host(
+        {.dtype = dtype, .sizes = sizes, .data = data, .bytes = bytes, .owner = nullptr});
+  }
+  Result<Ref<Tensor>> try_upload(const std::vector<uint8_t>& bytes, Stream& stream) {
+    const Dims sizes{static_cast<int64_t>(bytes.size())};
+    return copy_to_device(on_host(BP_DTYPE_U8, sizes, bytes.data(), bytes.size()), *device_, stream,
+                          MemoryTag::kIo);
+  }
+  Ref<Tensor> upload(const std::vector<uint8_t>& bytes, Stream& stream) {
+    auto tensor = try_upload(bytes, stream);
+    EXPECT_TRUE(tensor.ok()) << tensor.status().to_string();
+    return tensor.ok() ? *tensor : nullptr;
+  }
+  Ref<Tensor> upload(const std::vector<uint8_t>& bytes) {
+    return upload(bytes, device_->default_stream());
+  }
+  Ref<Tensor> upload_f32(const std::vector<float>& values) {
+    const Dims sizes{static_cast<int64_t>(values.size())};
+    auto tensor =
+        copy_to_device(on_host(BP_DTYPE_F32, sizes, values.data(), values.size() * sizeof(float)),
+                       *device_, device_->default_stream(), MemoryTag::kIo);
+    EXPECT_TRUE(tensor.ok()) << tensor.status().to_string();
+    return tensor.ok() ? *tensor : nullptr;
+  }
+  static std::vector<uint8_t> download(const Ref<Tensor>& tensor) {
+    auto host = copy_to_host(tensor);
+    EXPECT_TRUE(host.ok()) << host.status().to_string();
+    if (!host.ok()) return {};
+    const auto* first = static_cast<const uint8_t*>(host->data);
+    return {first, first + host->bytes};
+  }
+  static std::vector<uint8_t> pattern(uint64_t bytes, uint32_t seed = 1) {
+    std::vector<uint8_t> values(bytes);
+    for (uint8_t& value : values) value = static_cast<uint8_t>((seed = seed * 1664525 + 7) >> 24);
+    return values;
+  }
+  /// Uploads that take all chunks, filling_ each.
+  std::vector<Ref<Tensor>> fill_chunks(Stream& stream) {
+    std::vector<Ref<Tensor>> tensors;
+    for (uint64_t bytes = 0; bytes < Staging::kAllBytes; bytes += filling_.size()) {
+      tensors.push_back(upload(filling_, stream));
+    }
+    return tensors;
+  }
+  const std::vector<uint8_t> filling_ = pattern(Staging::kMostBytes);
+
+  std::vector<float> add_and_read(const Ref<Tensor>& x) {
+    Ref<Tensor> y;
+    Tensor* const inputs[] = {x.get(), x.get()};
+    const CallArgs args{.op = *runtime_->registry().find("add"), .inputs = inputs};
+    const Status status = call(*runtime_, args, {&y, 1});
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    if (!status.ok()) return {};
+    std::vector<float> values(static_cast<size_t>(y->element_count()));
+    EXPECT_TRUE(copy_to_host(y, values.data(), values.size() * sizeof(float)).ok());
+    return values;
+  }
+
+  Ref<Runtime> runtime_;
+  Device* device_ = nullptr;
+};
+
+TEST_P(TransferTest, UploadRunRead_OfACall_IsOneWait) {
+  for (const float first : {1.0F, 2.0F, 3.0F}) {
+    const uint64_t before = waits();
+    EXPECT_EQ(add_and_read(upload_f32({first, -4})), (std::vector<float>{2 * first, -8}));
+    EXPECT_EQ(waits(), before + 1);
+  }
+  EXPECT_EQ(unstaged(), 0u);
+}
+
+TEST_P(TransferTest, UploadRunRead_OfASession_IsOneWait) {
+  Graph graph(runtime_->registry());
+  auto x = graph.add_input("x", {BP_DTYPE_F32, true, {3}});
+  ASSERT_TRUE(x.ok());
+  const ValueId both[] = {*x, *x};
+  auto y = graph.op("add", both);
+  ASSERT_TRUE(y.ok() && graph.set_outputs({*y}, {"y"}).ok());
+  auto session = Session::create(*runtime_, std::move(graph), {.device = device_, .dims = {}});
+  ASSERT_TRUE(session.ok()) << session.status().to_string();
+  for (const float first : {1.0F, 2.0F, 3.0F}) {
+    const std::vector<float> values{first, 5, -6};
+    const NamedTensor input{"x", on_host(BP_DTYPE_F32, {3}, values.data(), 12)};
+    const uint64_t before = waits();
+    auto outputs = (*session)->run({&input, 1});
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    EXPECT_EQ(waits(), before) << "a run waits for nothing";
+    std::vector<float> found(3);
+    ASSERT_TRUE(copy_to_host((*outputs)[0], found.data(), 12).ok());
+    EXPECT_EQ(found, (std::vector<float>{2 * first, 10, -12}));
+    EXPECT_EQ(waits(), before + 1);
+  }
+}
+
+TEST_P(TransferTest, LaunchThatMayFault_ItsWordComesWithTheResult) {
+  const auto gather = runtime_->registry().find("gather");
+  ASSERT_TRUE(gather.has_value());
+  const auto pick = [&](int64_t index) -> Result<Ref<Tensor>> {
+    const Ref<Tensor> x = upload_f32({10, 11, 12});
+    auto i = copy_to_device(on_host(BP_DTYPE_I64, {1}, &index, sizeof(index)), *device_,
+                            device_->default_stream(), MemoryTag::kIo);
+    BP_TRY(i);
+    Ref<Tensor> y;
+    Tensor* const inputs[] = {x.get(), i->get()};
+    BP_TRY(call(*runtime_, {.op = *gather, .inputs = inputs}, {&y, 1}));
+    return y;
+  };
+  auto first = pick(0);
+  ASSERT_TRUE(first.ok()) << first.status().to_string();
+  if (device_->counters().fallback_ops > 0) GTEST_SKIP() << "no kernel of its own";
+  ASSERT_TRUE(copy_to_host(*first).ok());
+  // More than the words are, so that they are used round and round.
+  for (int64_t i = 0; i < 100; ++i) {
+    const uint64_t before = waits();
+    auto y = pick(i % 3);
+    ASSERT_TRUE(y.ok()) << y.status().to_string();
+    float found = 0;
+    ASSERT_TRUE(copy_to_host(*y, &found, sizeof(found)).ok());
+    ASSERT_EQ(found, static_cast<float>(10 + i % 3));
+    ASSERT_EQ(waits(), before + 1);
+    if (i % 10 != 9) continue;
+    auto bad = pick(5);
+    ASSERT_TRUE(bad.ok()) << bad.status().to_string();
+    const Status status = copy_to_host(*bad, &found, sizeof(found));
+    ASSERT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
+    expect_words(status, {"gather", "index 5", "extent 3"});
+  }
+}
+
+TEST_P(TransferTest, AnySize_GoesThereAndBack_InPiecesOfAChunkAtMost) {
+  constexpr uint64_t kChunk = Staging::kChunkBytes;
+  constexpr uint64_t kMost = Staging::kMostBytes;
+  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{63}, uint64_t{65}, kChunk - 1,
+                               kChunk, kChunk + 1, 3 * kChunk + 5, kMost, kMost + 1}) {
+    const std::vector<uint8_t> sent = pattern(bytes, static_cast<uint32_t>(bytes));
+    stand_in.copied_bytes.clear();
+    const Ref<Tensor> tensor = upload(sent);
+    uint64_t queued = 0;
+    for (const uint64_t piece : stand_in.copied_bytes) {
+      EXPECT_LE(piece, kChunk);
+      queued += piece;
+    }
+    EXPECT_EQ(queued, bytes > kMost ? 0 : bytes) << "long copies have no queue";
+    EXPECT_EQ(download(tensor), sent) << bytes << " bytes, behind the copy in";
+    EXPECT_EQ(download(tensor), sent) << bytes << " bytes, when that is done";
+  }
+  EXPECT_LE(stand_in.allocations, static_cast<int>(Staging::kChunks));
+}
+
+TEST_P(TransferTest, ManySmallCopies_ShareChunks) {
+  constexpr int kCopies = 1000;
+  std::vector<Ref<Tensor>> tensors;
+  const uint64_t before = waits();
+  for (int i = 0; i < kCopies; ++i) {
+    tensors.push_back(upload(pattern(100, static_cast<uint32_t>(i))));
+  }
+  EXPECT_EQ(waits(), before);
+  EXPECT_EQ(stand_in.allocations, 1) << "128 bytes each of 256 KiB";
+  for (int i = 0; i < kCopies; ++i) {
+    EXPECT_EQ(download(tensors[static_cast<size_t>(i)]), pattern(100, static_cast<uint32_t>(i)));
+  }
+}
+
+TEST_P(TransferTest, Source_IsTheCallersAgainOnReturn) {
+  if (!can_hold()) GTEST_SKIP() << "its queues run inside calls";
+  Gate gate;
+  ASSERT_NO_FATAL_FAILURE(gate.hold(device_->default_stream()));
+  std::vector<uint8_t> source = pattern(3 * Staging::kChunkBytes + 7);
+  const std::vector<uint8_t> sent = source;
+  const Ref<Tensor> tensor = upload(source);
+  std::fill(source.begin(), source.end(), uint8_t{0});
+  EXPECT_EQ(device_->default_stream().query().code(), BP_PENDING);
+  gate.open();
+  EXPECT_EQ(download(tensor), sent);
+}
+
+TEST_P(TransferTest, NoStagingMemory_CopiesWait_AndAreCounted) {
+  stand_in.refusals_left = 1000;
+  const std::vector<uint8_t> sent = pattern(1000);
+  const uint64_t before = unstaged();
+  EXPECT_EQ(download(upload(sent)), sent);
+  EXPECT_GE(unstaged(), before + 1);
+  EXPECT_EQ(add_and_read(upload_f32({1, 2})), (std::vector<float>{2, 4}));
+  EXPECT_TRUE(stand_in.copied_bytes.empty());
+  stand_in.refusals_left = 0;
+  const uint64_t then = unstaged();
+  EXPECT_EQ(download(upload(sent)), sent);
+  EXPECT_EQ(unstaged(), then) << "there is memory again";
+}
+
+TEST_P(TransferTest, SomeStagingMemory_TheRestOfACopyWaits) {
+  const std::vector<uint8_t> sent = pattern(Staging::kMostBytes);
+  ASSERT_EQ(download(upload(pattern(Staging::kChunkBytes))).size(), Staging::kChunkBytes);
+  stand_in.refusals_left = 1000;
+  EXPECT_EQ(download(upload(sent)), sent);
+  EXPECT_LE(stand_in.allocations - (1000 - stand_in.refusals_left), 2);
+}
+
+TEST_P(TransferTest, ChunksFullOfAnotherStreams_CopyDoesWithout) {
+  if (!can_hold()) GTEST_SKIP() << "its queues run inside calls";
+  auto other = device_->acquire_stream();
+  ASSERT_TRUE(other.ok());
+  const std::vector<uint8_t> sent = pattern(100);
+  Gate gate;
+  ASSERT_NO_FATAL_FAILURE(gate.hold(**other));
+  const std::vector<Ref<Tensor>> held = fill_chunks(**other);
+  EXPECT_EQ(unstaged(), 0u);
+  const Ref<Tensor> tensor = upload(sent);
+  EXPECT_EQ(download(tensor), sent) << "no wait for the other stream";
+  EXPECT_EQ(unstaged(), 1u);
+  EXPECT_EQ((*other)->query().code(), BP_PENDING);
+  gate.open();
+  for (const Ref<Tensor>& tensor_held : held) EXPECT_EQ(download(tensor_held), filling_);
+  device_->release_stream(*other);
+}
+
+TEST_P(TransferTest, ReadOfWhatIsDone_NeedsNoQueue) {
+  const std::vector<uint8_t> sent = pattern(500);
+  const Ref<Tensor> tensor = upload(sent);
+  ASSERT_TRUE(device_->sync().ok());
+  stand_in.copied_bytes.clear();
+  const uint64_t before = waits();
+  EXPECT_EQ(download(tensor), sent);
+  EXPECT_EQ(waits(), before + 1);
+  EXPECT_TRUE(stand_in.copied_bytes.empty());
+}
+
+class StuckCopyTest : public TransferTest {
+ protected:
+  void SetUp() override { open({{"BACKPLANE_TIMEOUT", "1"}}); }
+};
+
+TEST_P(StuckCopyTest, ChunksFullOfItsOwn_UploadAnswersAtTheDeadline) {
+  Gate gate;
+  ASSERT_NO_FATAL_FAILURE(gate.hold(device_->default_stream()));
+  const std::vector<Ref<Tensor>> held = fill_chunks(device_->default_stream());
+  const uint64_t before = waits();
+  EXPECT_EQ(try_upload(pattern(10), device_->default_stream()).status().code(), BP_TIMEOUT);
+  EXPECT_EQ(waits(), before + 1) << "one deadline, not two";
+  EXPECT_EQ(stand_in.allocations, static_cast<int>(Staging::kChunks));
+  gate.open();
+  for (const Ref<Tensor>& tensor : held) EXPECT_EQ(download(tensor), filling_);
+  EXPECT_EQ(download(upload(pattern(10))), pattern(10));
+}
+
+TEST_P(StuckCopyTest, Read_AnswersAtTheDeadline_AndTouchesNothingLater) {
+  const std::vector<uint8_t> sent = pattern(100);
+  Gate gate;
+  ASSERT_NO_FATAL_FAILURE(gate.hold(device_->default_stream()));
+  Ref<Tensor> tensor = upload(sent);
+  std::vector<uint8_t> found(100, 5);
+  const uint64_t before = waits();
+  EXPECT_EQ(copy_to_host(tensor, found.data(), found.size()).code(), BP_TIMEOUT);
+  EXPECT_EQ(waits(), before + 1) << "one deadline, not two";
+  gate.open();
+  ASSERT_TRUE(device_->sync().ok());
+  EXPECT_EQ(found, std::vector<uint8_t>(100, 5));
+  EXPECT_EQ(download(tensor), sent);
+}
+
+const std::vector<TransferTarget>& transfer_targets() {
+  static const std::vector<TransferTarget> kTargets = {
+      {"npu", "npu:0"},
+      {"npu_emulated", "npu:0", {{"npu.async", "false"}}},
+      {"npu_without_pinned", "npu:0", {{"npu.pinned", "false"}}},
+      {"xpu", "xpu:0"},
+      {"fake_queues", "queues:0"},
+      {"fake", "good:0"}};
+  return kTargets;
+}
+
+std::vector<TransferTarget> held_targets() {
+  std::vector<TransferTarget> targets = transfer_targets();
+  std::erase_if(targets, [](const TransferTarget& target) { return target.name == "fake_queues"; });
+  return targets;
+}
+
+std::string target_name(const testing::TestParamInfo<TransferTarget>& info) {
+  return info.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, TransferTest, testing::ValuesIn(transfer_targets()), target_name);
+INSTANTIATE_TEST_SUITE_P(Devices, StuckCopyTest, testing::ValuesIn(held_targets()), target_name);
+
+}  // namespace
+}  // namespace bp

@@ -254,7 +254,11 @@ bpa_status guarded(Body&& body) noexcept {
 /// count that cannot be is left to the body, which refuses it.
 template <class Out, class Body>
 bpa_status guarded(Out* out_values, uint64_t count, Body&& body) noexcept {
-  if (out_values != nullptr && count <= kMaxArrayCount) std::fill_n(out_values, count, Out{});
+  if (out_values != nullptr && count == 1) [[likely]] {
+    *out_values = Out{};
+  } else if (out_values != nullptr && count <= kMaxArrayCount) {
+    std::fill_n(out_values, count, Out{});
+  }
   return guarded(std::forward<Body>(body));
 }
 

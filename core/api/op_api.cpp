@@ -3,6 +3,7 @@
 // The operator call of the C API: the one function here that is called a million times a second, so
 // handles are looked up without an error in hand, and words are made when there is one.
 #include <array>
+#include <memory>
 
 #include "core/api/handles.hpp"
 #include "core/dispatch/call.hpp"
@@ -12,22 +13,22 @@ namespace {
 
 constexpr size_t kLocalArgs = 8;
 
-Result<Runtime*> runtime_of(Runtime* given, std::span<Tensor* const> inputs) {
-  if (given != nullptr) {
-    BP_TRY(given->check_open());
-    for (Tensor* input : inputs) {
-      if (input == nullptr || input->device() == nullptr) continue;
-      if (&input->device()->runtime() == given) continue;
-      return bad_argument("runtime", "is not the one that an input's device belongs to");
-    }
-    return given;
+/// Nothing, or why the inputs do not belong to the Runtime that was given.
+Status check_runtime(const Runtime& given, std::span<Tensor* const> inputs) {
+  BP_TRY(given.check_open());
+  for (Tensor* input : inputs) {
+    if (input == nullptr || input->device() == nullptr) continue;
+    if (&input->device()->runtime() == &given) continue;
+    return bad_argument("runtime", "is not the one that an input's device belongs to");
   }
+  return {};
+}
+
+Runtime* runtime_of(std::span<Tensor* const> inputs) {
   for (Tensor* input : inputs) {
     if (input != nullptr && input->device() != nullptr) return &input->device()->runtime();
   }
-  return Status(BP_INVALID_ARGUMENT,
-                "argument runtime is NULL and no input is on a device; give one with Tensor::to or "
-                "a runtime");
+  return nullptr;
 }
 
 Status find_inputs(const bpa_tensor* const* handles, std::span<Tensor*> out_inputs) {
@@ -63,7 +64,13 @@ struct OpCall {
 
 Status run(const OpCall& asked, std::span<Tensor* const> inputs,
            std::span<bpa_tensor*> out_outputs) {
-  BP_TRY_ASSIGN(Runtime * runtime, runtime_of(asked.runtime, inputs));
+  Runtime* const runtime = asked.runtime != nullptr ? asked.runtime : runtime_of(inputs);
+  if (runtime == nullptr) [[unlikely]] {
+    return Status(BP_INVALID_ARGUMENT,
+                  "argument runtime is NULL and no input is on a device; give one with Tensor::to "
+                  "or a runtime");
+  }
+  if (asked.runtime != nullptr) BP_TRY(check_runtime(*runtime, inputs));
   const auto op = runtime->registry().find_by_source_id(asked.op_id);
   if (!op) [[unlikely]] {
     return bad_argument("op_id", "is " + std::to_string(asked.op_id) + ", which is no operator");
@@ -120,12 +127,15 @@ Status call_op(Runtime* runtime, Stream* stream, const GivenCall& given) {
   if (!is_plain(given)) [[unlikely]]
     BP_TRY(check_call(given));
   std::array<Tensor*, kLocalArgs> local;
-  std::vector<Tensor*> many(given.input_count > kLocalArgs ? given.input_count : 0);
-  const std::span<Tensor*> inputs =
-      many.empty() ? std::span(local).first(given.input_count) : std::span(many);
-  BP_TRY(find_inputs(given.inputs, inputs));
-  return run({runtime, stream, given.op_id, given.attributes, given.flags}, inputs,
-             {given.out_outputs, given.output_count});
+  std::unique_ptr<Tensor*[]> many;
+  Tensor** inputs = local.data();
+  if (given.input_count > kLocalArgs) [[unlikely]] {
+    many = std::make_unique<Tensor*[]>(given.input_count);
+    inputs = many.get();
+  }
+  BP_TRY(find_inputs(given.inputs, {inputs, given.input_count}));
+  return run({runtime, stream, given.op_id, given.attributes, given.flags},
+             {inputs, given.input_count}, {given.out_outputs, given.output_count});
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -32,7 +33,10 @@ class Dims {
   Dims& operator=(const Dims& other) {
     // Most tensors have few dimensions, and every call copies some.
     if (other.rank_ <= kFew) {
-      std::copy_n(other.values_.begin(), kFew, values_.begin());
+      // By way of registers: what may overlap is moved by a call.
+      std::array<int64_t, kFew> few;
+      std::memcpy(few.data(), other.values_.data(), sizeof(few));
+      std::memcpy(values_.data(), few.data(), sizeof(few));
     } else {
       values_ = other.values_;
     }

@@ -6,9 +6,12 @@
 #ifndef BACKPLANE_CORE_BASE_HAZARD_HPP
 #define BACKPLANE_CORE_BASE_HAZARD_HPP
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <vector>
+
+#include "core/base/thread_counter.hpp"
 
 namespace bp {
 
@@ -16,7 +19,16 @@ namespace bp {
 /// nests, and the last one made ends first.
 class Hazard {
  public:
-  Hazard();
+  Hazard() {
+    const size_t index = this_thread_cell();
+    if (index == kThreadCells) [[unlikely]]
+      return;
+    Cell& cell = cells[index];
+    if (cell.depth == kPlaces) [[unlikely]]
+      return;
+    place_ = &cell.places[cell.depth++];
+    depth_ = &cell.depth;
+  }
   ~Hazard() {
     if (place_ == nullptr) return;
     place_->store(nullptr, std::memory_order_release);
@@ -73,6 +85,12 @@ class Hazard {
     }
   }
 
+  static constexpr size_t kPlaces = 4;
+  struct alignas(64) Cell {
+    std::array<std::atomic<const void*>, kPlaces> places{};
+    size_t depth = 0;  // the owning thread's
+  };
+  static std::array<Cell, kThreadCells> cells;
   /// False until the system is known to have one (process_fence.hpp).
   static std::atomic<bool> uses_process_fence;
 

@@ -53,14 +53,15 @@ Status::Status(bp_status code, std::string message) noexcept {
   if (code == BP_OK) return;
   code = known_status(code);
   try {
-    error_ = std::make_shared<const Error>(Error{code, std::move(message)});
+    error_ = new Error{code, std::move(message)};
   } catch (const std::bad_alloc&) {
     error_ = wordless(code);
   }
 }
 
-std::shared_ptr<const Status::Error> Status::wordless(bp_status code) noexcept {
-  // Made in place, of words so short that they need no heap, and never destroyed.
+const Status::Error* Status::wordless(bp_status code) noexcept {
+  // Made in place, of words so short that they need no heap, and never destroyed: each has an owner
+  // here for ever.
   struct Spares {
     alignas(Error) std::byte memory[BP_INTERNAL + 1][sizeof(Error)];
     Spares() {
@@ -69,7 +70,13 @@ std::shared_ptr<const Status::Error> Status::wordless(bp_status code) noexcept {
   };
   static const Spares kSpares;
   const auto* error = reinterpret_cast<const Error*>(kSpares.memory[code]);
-  return {std::shared_ptr<const void>(), std::launder(error)};
+  error = std::launder(error);
+  error->owners.fetch_add(1, std::memory_order_relaxed);
+  return error;
+}
+
+void Status::let_go(const Error* error) noexcept {
+  if (error->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete error;
 }
 
 Status status_of_exception() noexcept {
@@ -92,7 +99,7 @@ Status status_of_exception() noexcept {
 
 const std::string& Status::message() const {
   static const std::string empty;
-  return error_ ? error_->message : empty;
+  return error_ != nullptr ? error_->message : empty;
 }
 
 std::string Status::to_string() const {

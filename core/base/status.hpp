@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Errors inside the core: a code from the ABI, and words. A success carries nothing and costs one
-// pointer compare. Words say what failed, what was expected, what was found and what to do next.
+// pointer compare: every function on the way of a call answers one. Words say what failed, what was
+// expected, what was found and what to do next.
 #ifndef BACKPLANE_CORE_BASE_STATUS_HPP
 #define BACKPLANE_CORE_BASE_STATUS_HPP
 
+#include <atomic>
 #include <cassert>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,9 +28,22 @@ class [[nodiscard]] Status {
   Status() = default;
   /// Needs memory for the words, and does without them where there is none.
   Status(bp_status code, std::string message) noexcept;
+  Status(const Status& other) noexcept : error_(other.error_) {
+    if (error_ != nullptr) [[unlikely]]
+      error_->owners.fetch_add(1, std::memory_order_relaxed);
+  }
+  Status(Status&& other) noexcept : error_(std::exchange(other.error_, nullptr)) {}
+  Status& operator=(Status other) noexcept {
+    std::swap(error_, other.error_);
+    return *this;
+  }
+  ~Status() {
+    if (error_ != nullptr) [[unlikely]]
+      let_go(error_);
+  }
 
   bool ok() const { return error_ == nullptr; }
-  bp_status code() const { return error_ ? error_->code : BP_OK; }
+  bp_status code() const { return error_ != nullptr ? error_->code : BP_OK; }
   /// Empty on success.
   const std::string& message() const;
   /// "OUT_OF_MEMORY: words", or "OK".
@@ -41,10 +55,12 @@ class [[nodiscard]] Status {
   struct Error {
     bp_status code;
     std::string message;
+    mutable std::atomic<uint64_t> owners{1};
   };
-  static std::shared_ptr<const Error> wordless(bp_status code) noexcept;
+  static const Error* wordless(bp_status code) noexcept;
+  static void let_go(const Error* error) noexcept;
 
-  std::shared_ptr<const Error> error_;  // shared: a sticky error is handed out many times
+  const Error* error_ = nullptr;  // shared: a sticky error is handed out many times
 };
 
 /// A value or the Status that explains why there is none.

@@ -38,22 +38,22 @@ CellBook& cell_book() {
   return book;
 }
 
-constexpr size_t kNotAsked = SIZE_MAX;
-// Without a constructor, so that reading it needs no check that it is there.
-thread_local size_t own_cell = kNotAsked;
-
 struct CellOwner {
-  CellOwner() { own_cell = cell_book().take(); }
-  ~CellOwner() { cell_book().give(std::exchange(own_cell, kThreadCells)); }
+  CellOwner() { detail::own_cell = cell_book().take(); }
+  ~CellOwner() { cell_book().give(std::exchange(detail::own_cell, kThreadCells)); }
 };
 
 }  // namespace
 
-size_t this_thread_cell() {
-  if (own_cell == kNotAsked) [[unlikely]] {
-    static thread_local const CellOwner owner;
-  }
+namespace detail {
+
+// Without a constructor, so that reading it needs no check that it is there.
+constinit thread_local size_t own_cell = kNoCellYet;
+
+size_t take_own_cell() {
+  static thread_local const CellOwner owner;
   return own_cell;
 }
 
+}  // namespace detail
 }  // namespace bp

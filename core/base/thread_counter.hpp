@@ -14,7 +14,15 @@ namespace bp {
 
 /// A number below kThreadCells that no other living thread has; kThreadCells: all are taken.
 inline constexpr size_t kThreadCells = 64;
-size_t this_thread_cell();
+namespace detail {
+inline constexpr size_t kNoCellYet = SIZE_MAX;
+extern constinit thread_local size_t own_cell;
+size_t take_own_cell();
+}  // namespace detail
+inline size_t this_thread_cell() {
+  const size_t cell = detail::own_cell;
+  return cell != detail::kNoCellYet ? cell : detail::take_own_cell();
+}
 
 class ThreadCounter {
  public:

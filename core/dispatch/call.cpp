@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "core/base/dtype.hpp"
@@ -23,17 +24,23 @@ template <class T>
 class ArgArray {
  public:
   explicit ArgArray(size_t size) : size_(size) {
-    if (size > kLocalArgs) heap_.resize(size);
+    if (size <= kLocalArgs) [[likely]]
+      return;
+    heap_ = std::make_unique<T[]>(size);
+    data_ = heap_.get();
   }
-  T& operator[](size_t i) { return size_ > kLocalArgs ? heap_[i] : local_[i]; }
-  T* data() { return size_ > kLocalArgs ? heap_.data() : local_.data(); }
-  std::span<T> span() { return {data(), size_}; }
+  ArgArray(const ArgArray&) = delete;
+  ArgArray& operator=(const ArgArray&) = delete;
+  T& operator[](size_t i) { return data_[i]; }
+  T* data() { return data_; }
+  std::span<T> span() { return {data_, size_}; }
 
  private:
-  size_t size_;
+  const size_t size_;
   // Not value-initialised: that would write kilobytes of sizes and strides that nobody reads.
   std::array<T, kLocalArgs> local_;
-  std::vector<T> heap_;
+  std::unique_ptr<T[]> heap_;
+  T* data_ = local_.data();
 };
 
 Status prefix(const OpSchema& schema, const Status& status) {
@@ -130,25 +137,26 @@ void note_uses(Stream& stream, uint64_t seq, const PlannedKernel& kernel,
 /// Inputs as the kernel takes them; NULL: absent.
 Status launch_native(Stream& stream, const Route& route, std::span<Tensor* const> inputs,
                      std::span<Ref<Tensor>> out_outputs) {
-  const size_t output_count = route.output_plans.size();
-  ArgArray<bp_tensor> tensors(inputs.size() + output_count);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i] == nullptr) {
-      tensors[i] = {};
+  const std::span<const OutputPlan> plans = route.output_plans;
+  ArgArray<bp_tensor> tensors(inputs.size() + plans.size());
+  bp_tensor* next = tensors.data();
+  for (Tensor* input : inputs) {
+    bp_tensor* const tensor = next++;
+    if (input == nullptr) {
+      *tensor = {};
       continue;
     }
-    inputs[i]->write_abi(&tensors[i]);
-    if (inputs[i]->device() != nullptr) {
-      BP_TRY(inputs[i]->storage().order_before(stream, Access::kRead));
-    }
+    input->write_abi(tensor);
+    if (input->device() != nullptr) BP_TRY(input->storage().order_before(stream, Access::kRead));
   }
-  for (size_t i = 0; i < output_count; ++i) {
-    const OutputPlan& output = route.output_plans[i];
-    BP_TRY_ASSIGN(Ref<Storage> storage, Storage::allocate(stream.device(), output.bytes,
-                                                          MemoryTag::kActivations, stream));
-    out_outputs[i] = Ref<Tensor>::make(std::move(storage), output.dtype, output.sizes,
-                                       output.strides, uint64_t{0});
-    out_outputs[i]->write_abi(&tensors[inputs.size() + i]);
+  Device& device = stream.device();
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const OutputPlan& plan = plans[i];
+    BP_TRY_ASSIGN(Ref<Storage> storage,
+                  Storage::allocate(device, plan.bytes, MemoryTag::kActivations, stream));
+    out_outputs[i] = Ref<Tensor>::make(std::move(storage), plan.dtype, plan.sizes, plan.strides,
+                                       uint64_t{0});
+    out_outputs[i]->write_abi(next++);
   }
   return launch_planned(stream, route.kernel, tensors.data(), inputs, out_outputs);
 }
@@ -318,14 +326,18 @@ Status launch_planned(Stream& stream, const std::shared_ptr<PlannedKernel>& plan
                       const bp_tensor* tensors, std::span<Tensor* const> inputs,
                       std::span<Ref<Tensor>> outputs) {
   PlannedKernel& kernel = *planned;
+  const auto input_count = static_cast<uint32_t>(inputs.size());
+  const auto output_count = static_cast<uint32_t>(outputs.size());
+  if (kernel.is_plain() && stream.is_inline()) [[likely]]
+    return launch_plain(stream, kernel, tensors, input_count, output_count);
   Extras extras;
   BP_TRY(extras.allocate(stream, kernel, outputs.size()));
   BP_TRY_ASSIGN(bp_kernel_state * state, kernel.borrow_state(stream));
   const auto seq = contain([&] {
     return launch(stream, {.kernel = kernel,
                            .tensors = tensors,
-                           .input_count = static_cast<uint32_t>(inputs.size()),
-                           .output_count = static_cast<uint32_t>(outputs.size()),
+                           .input_count = input_count,
+                           .output_count = output_count,
                            .state = state,
                            .workspace = place_of(extras.workspace),
                            .out_extents = place_of(extras.extents),
@@ -342,7 +354,11 @@ Status launch_planned(Stream& stream, const std::shared_ptr<PlannedKernel>& plan
   return extras.extents ? narrow(stream, kernel, outputs, *extras.extents) : Status();
 }
 
-Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_outputs) {
+namespace {
+
+// Apart from the warm way: what a Call has on its stack is large.
+[[gnu::noinline]] Status call_anew(Runtime& runtime, const CallArgs& args,
+                                   std::span<Ref<Tensor>> out_outputs) {
   const OpSchema& schema = runtime.registry().schema(args.op);
   if (runtime.closed()) return Status(BP_GONE, "the Runtime was closed");
   const size_t most = schema.inputs.size();
@@ -362,15 +378,38 @@ Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_o
   }
   BP_TRY_ASSIGN(Device * device, choose_device(schema, args));
   Stream& stream = args.stream != nullptr ? *args.stream : device->default_stream();
-  // The warm way: everything is where it is wanted, and how to run it is known.
-  Hazard hazard;
-  const Route* known = Dispatcher::of(*device).find(args.op, args.inputs, args.attributes,
-                                                    args.deterministic, &hazard);
-  const bool straight = known != nullptr && known->kind == RouteKind::kNative &&
-                        known->kernel->contiguous_inputs().empty();
-  const Status status = straight ? launch_native(stream, *known, args.inputs, out_outputs)
-                                 : Call(runtime, args, *device, stream).run(out_outputs);
+  const Status status = Call(runtime, args, *device, stream).run(out_outputs);
   return status.ok() ? status : prefix(schema, status);
+}
+
+/// The device where a call runs if all its inputs lie on it; nullptr: none is known.
+Device* likely_device(const CallArgs& args) {
+  if (args.stream != nullptr) return &args.stream->device();
+  return args.inputs.empty() || args.inputs[0] == nullptr ? nullptr : args.inputs[0]->device();
+}
+
+}  // namespace
+
+Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_outputs) {
+  // The warm way: everything is where it is wanted, and how to run it is known. An answer is kept
+  // for calls that have passed all checks, so that one like them needs none.
+  Device* const device = likely_device(args);
+  const OpSchema& schema = runtime.registry().schema(args.op);
+  if (device == nullptr || runtime.closed() || !device->check_open().ok() ||
+      !check_attributes(schema, args.attributes).ok()) {
+    return call_anew(runtime, args, out_outputs);
+  }
+  Hazard hazard;
+  const Route* const known = Dispatcher::of(*device).find(args.op, args.inputs, args.attributes,
+                                                          args.deterministic, &hazard);
+  if (known == nullptr || !known->is_straight || known->output_plans.size() != out_outputs.size()) {
+    return call_anew(runtime, args, out_outputs);
+  }
+  Stream& stream = args.stream != nullptr ? *args.stream : device->default_stream();
+  Status status = launch_native(stream, *known, args.inputs, out_outputs);
+  if (!status.ok()) [[unlikely]]
+    status = prefix(schema, status);
+  return status;
 }
 
 }  // namespace bp

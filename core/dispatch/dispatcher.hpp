@@ -78,6 +78,8 @@ class PlannedKernel : public PluginObjectHolder {
   bool can_fault() const { return can_fault_; }
   bool extents() const { return extents_; }
   bool stateful() const { return record_.kernel.state_create != nullptr; }
+  /// A launch takes its tensors and nothing else.
+  bool is_plain() const { return is_plain_; }
   /// Inputs that must be made contiguous first.
   const InputSet& contiguous_inputs() const { return contiguous_inputs_; }
 
@@ -103,6 +105,10 @@ class PlannedKernel : public PluginObjectHolder {
 
  private:
   friend class Dispatcher;
+  /// After the plan is there.
+  void note_needs() {
+    is_plain_ = workspace_bytes_ == 0 && !can_fault_ && !extents_ && !stateful();
+  }
   /// The end of the last owner: plan_free comes after the work that was queued.
   static void retire(PlannedKernel* kernel) noexcept;
 
@@ -114,6 +120,7 @@ class PlannedKernel : public PluginObjectHolder {
   uint64_t workspace_bytes_ = 0;
   bool can_fault_ = false;
   bool extents_ = false;
+  bool is_plain_ = false;
   InputSet contiguous_inputs_;
   mutable std::atomic<bool> was_queued_{false};
 
@@ -143,6 +150,7 @@ struct Route {
   /// kView: the input's strides rule the alias out, so it is made contiguous first.
   bool view_of_contiguous = false;
   std::shared_ptr<PlannedKernel> kernel;  // kNative
+  bool is_straight = false;               // kNative: the kernel takes the inputs as they are
   std::shared_ptr<const Graph> graph;     // kDecomposed
   std::string reason;                     // why it is not native
 };

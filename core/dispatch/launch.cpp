@@ -32,11 +32,10 @@ void write_args(Stream& stream, const LaunchRequest& request, bp_launch_args* ou
   out_args->out_extents = request.out_extents;
 }
 
-bp_status start(const PlannedKernel& kernel, Stream& stream, const bp_launch_args& args,
-                const std::shared_ptr<PlannedKernel>& keep_alive) {
+bp_status enqueue(const PlannedKernel& kernel, Stream& stream, const bp_launch_args& args,
+                  const std::shared_ptr<PlannedKernel>& keep_alive) {
   const DeviceTable& table = kernel.device().table();
-  if (args.stream == nullptr || !table.stream_emulated()) [[likely]]
-    return table.launch(kernel.record().kernel, args);
+  if (!table.stream_emulated()) return table.launch(kernel.record().kernel, args);
   return emulated_launch(stream.handle(), args, keep_alive);
 }
 
@@ -63,17 +62,23 @@ Status make_room_for_fault(Stream& stream, std::unique_lock<std::mutex>& lock) {
   return {};
 }
 
-Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
+Status launch_unqueued(Stream& stream, const LaunchRequest& request) {
   bp_launch_args args;
   write_args(stream, request, &args);
+  args.op_seq = next_inline_seq();
+  const PlannedKernel& kernel = request.kernel;
+  const bp_status code = kernel.device().table().launch(kernel.record().kernel, args);
+  return code == BP_OK ? Status() : explain(stream, kernel, code);
+}
+
+Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
   const PlannedKernel& kernel = request.kernel;
   if (!kernel.can_fault()) {
-    args.op_seq = next_inline_seq();
-    const bp_status code = start(kernel, stream, args, request.keep_alive);
-    if (code != BP_OK) [[unlikely]]
-      return explain(stream, kernel, code);
+    BP_TRY(launch_unqueued(stream, request));
     return uint64_t{0};
   }
+  bp_launch_args args;
+  write_args(stream, request, &args);
   // Launches that may fault take turns, so that whoever reads the words finds finished ones only.
   BP_TRY(stream.prepare_faults());
   bp_status code = BP_OK;
@@ -85,7 +90,7 @@ Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
     args.fault = stream.fault_word(seq);
     args.op_seq = stream.op_seq(seq);
     stream.note_launch(seq, kernel.op());
-    code = start(kernel, stream, args, request.keep_alive);
+    code = kernel.device().table().launch(kernel.record().kernel, args);
   }
   BP_TRY(stream.collect_faults(seq));
   if (code != BP_OK) return explain(stream, kernel, code);
@@ -94,6 +99,20 @@ Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
 }
 
 }  // namespace
+
+Status launch_plain(Stream& stream, const PlannedKernel& kernel, const bp_tensor* tensors,
+                    uint32_t input_count, uint32_t output_count) {
+  static const std::shared_ptr<PlannedKernel> kNotKept;
+  kernel.device().counters().launches.add(1);
+  return launch_unqueued(stream, {.kernel = kernel,
+                                  .tensors = tensors,
+                                  .input_count = input_count,
+                                  .output_count = output_count,
+                                  .state = nullptr,
+                                  .workspace = {},
+                                  .out_extents = {},
+                                  .keep_alive = kNotKept});
+}
 
 Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
   const PlannedKernel& kernel = request.kernel;
@@ -114,7 +133,7 @@ Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
     stream.note_launch(seq, kernel.op());
     // An emulated stream keeps the plan by itself.
     if (!kernel.device().table().stream_emulated()) kernel.note_queued();
-    code = start(kernel, stream, args, request.keep_alive);
+    code = enqueue(kernel, stream, args, request.keep_alive);
   }
   if (code != BP_OK) return explain(stream, kernel, code);
   if (kernel.device().runtime().sync_launches()) {

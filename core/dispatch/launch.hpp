@@ -31,6 +31,10 @@ struct LaunchRequest {
 /// operator; POISONED. Stream-ordered; allocates nothing.
 Result<uint64_t> launch(Stream& stream, const LaunchRequest& request);
 
+/// The same for a plain kernel on an inline stream, which is most of what is called eagerly.
+Status launch_plain(Stream& stream, const PlannedKernel& kernel, const bp_tensor* tensors,
+                    uint32_t input_count, uint32_t output_count);
+
 }  // namespace bp
 
 #endif

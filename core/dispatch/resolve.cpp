@@ -148,6 +148,7 @@ Result<Route> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,
     if (planned.ok()) {
       route.kind = RouteKind::kNative;
       route.kernel = std::move(*planned);
+      route.is_straight = route.kernel->contiguous_inputs().empty();
       for (const TensorType& output : route.outputs) {
         route.output_plans.push_back(
             {output.dtype, output.sizes, contiguous_strides(output.sizes),

@@ -28,7 +28,6 @@ struct MemorySegment {
 
 namespace {
 
-constexpr uint64_t kGranule = 256;
 constexpr uint64_t kSmallSegment = uint64_t{2} << 20;
 constexpr uint64_t kSmallBlock = uint64_t{1} << 20;
 constexpr size_t kSlabBlocks = 64;
@@ -103,20 +102,28 @@ Allocator::Pool& Allocator::pool(const void* key) {
 }
 
 Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, Pool& pool) {
+  if (is_small(bytes)) [[likely]] {
+    Block* const block = take_from_shelf(pool, rounded(bytes), tag);
+    if (block != nullptr) [[likely]]
+      return block;
+  }
+  return allocate_elsewhere(bytes, tag, pool);
+}
+
+Result<Block*> Allocator::allocate_elsewhere(uint64_t bytes, MemoryTag tag, Pool& pool) {
   if (bytes > kMostBytes) {
     const std::lock_guard lock(mutex_);
     return out_of_memory(bytes, tag);
   }
-  const uint64_t rounded = round_up(std::max<uint64_t>(bytes, 1), kGranule);
-  if (Block* block = take_from_shelf(pool, rounded, tag); block != nullptr) return block;
+  bytes = rounded(bytes);
   std::unique_lock lock(mutex_);
   reserve_blocks();
-  Block* block = take_from_pool(pool, rounded, Fit::kGood);
-  if (block == nullptr && rounded > kSmallBlock) {
-    block = make_way(pool, rounded, lock);
+  Block* block = take_from_pool(pool, bytes, Fit::kGood);
+  if (block == nullptr && bytes > kSmallBlock) {
+    block = make_way(pool, bytes, lock);
   }
   if (block == nullptr) {
-    BP_TRY_ASSIGN(block, grow_or_trim(pool, rounded, tag, lock));
+    BP_TRY_ASSIGN(block, grow_or_trim(pool, bytes, tag, lock));
   }
   block->tag = tag;
   stats_.alloc_count += 1;
@@ -165,8 +172,6 @@ void Allocator::free(Block* block) {
   const std::lock_guard lock(mutex_);
   put_back_list(pool, surplus);
 }
-
-bool Allocator::is_small(uint64_t rounded_bytes) { return rounded_bytes <= kShelfSizes * kGranule; }
 
 Allocator::Shelf& Allocator::shelf_of_this_thread(Pool& pool) {
   // Not this_thread_cell(): its first call on a thread asks for memory, which free() must not.
@@ -279,7 +284,6 @@ MemoryStats Allocator::gather_stats() const {
 }
 
 Block* Allocator::take_from_shelf(Pool& pool, uint64_t bytes, MemoryTag tag) {
-  if (!is_small(bytes)) return nullptr;
   Shelf& shelf = shelf_of_this_thread(pool);
   const std::lock_guard lock(shelf.lock);
   Block*& first = shelf.first[bytes / kGranule - 1];

@@ -7,6 +7,7 @@
 #ifndef BACKPLANE_CORE_MEMORY_ALLOCATOR_HPP
 #define BACKPLANE_CORE_MEMORY_ALLOCATOR_HPP
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <cstdint>
@@ -39,6 +40,9 @@ struct MemoryStats {
   uint64_t trim_count = 0;
   std::array<uint64_t, kMemoryTagCount> tag_bytes{};
 };
+
+/// Blocks begin at multiples of this, and are multiples of it.
+inline constexpr uint64_t kGranule = 256;
 
 /// A piece of a segment. Owned by its Allocator.
 struct Block {
@@ -89,13 +93,17 @@ class Allocator {
 
  private:
   static constexpr size_t kBinCount = 160;  // 40 powers of two from 256 bytes, 4 steps each
+  static uint64_t rounded(uint64_t bytes) {
+    return (std::max<uint64_t>(bytes, 1) + kGranule - 1) / kGranule * kGranule;
+  }
   static constexpr size_t kShelfSizes = 64;
   static constexpr size_t kShelfCount = 4;
   static constexpr uint64_t kMostOnShelf = 256;
   struct Shelf;
   static Shelf& shelf_of_this_thread(Pool& pool);
-  static bool is_small(uint64_t rounded_bytes);
+  static bool is_small(uint64_t rounded_bytes) { return rounded_bytes <= kShelfSizes * kGranule; }
 
+  Result<Block*> allocate_elsewhere(uint64_t bytes, MemoryTag tag, Pool& pool);
   Block* take_from_shelf(Pool& pool, uint64_t bytes, MemoryTag tag);
   enum class Fit {
     kGood,

@@ -282,8 +282,7 @@ std::string Attributes::to_string() const {
   return text;
 }
 
-Status check_attributes(const OpSchema& schema, const void* attributes) {
-  if (attributes == nullptr || schema.attrs_bytes == 0) return {};
+Status check_given_attributes(const OpSchema& schema, const void* attributes) {
   const uint32_t size_bytes = struct_size_of(attributes);
   if (size_bytes < kHeaderBytes || size_bytes > kMaxStructBytes) {
     return {BP_INVALID_ARGUMENT, "attributes: struct_size is " + std::to_string(size_bytes) +
@@ -301,7 +300,7 @@ uint64_t hash_attributes(const OpSchema& schema, const void* attributes) {
   return hash_fields(schema.attrs, attributes);
 }
 
-bool equal_attributes(const OpSchema& schema, const void* a, const void* b) {
+bool equal_given_attributes(const OpSchema& schema, const void* a, const void* b) {
   return equal_fields(schema.attrs, a, b);
 }
 

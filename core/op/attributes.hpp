@@ -58,12 +58,19 @@ class Attributes {
 /// Whether a foreign struct can be read: its sizes, and that no list with a count is null. The
 /// functions below, and inference, rely on it. NULL can. Allocates nothing unless it fails.
 /// Errors: as Attributes::copy_from; UNSUPPORTED for a member of a newer caller that is not zero.
-Status check_attributes(const OpSchema& schema, const void* attributes);
+Status check_given_attributes(const OpSchema& schema, const void* attributes);
+inline Status check_attributes(const OpSchema& schema, const void* attributes) {
+  if (attributes == nullptr || schema.attrs_bytes == 0) return {};
+  return check_given_attributes(schema, attributes);
+}
 
 /// Hash and equality of foreign attribute structs of one schema, without copying or allocating.
 /// NULL stands for all defaults.
 uint64_t hash_attributes(const OpSchema& schema, const void* attributes);
-bool equal_attributes(const OpSchema& schema, const void* a, const void* b);
+bool equal_given_attributes(const OpSchema& schema, const void* a, const void* b);
+inline bool equal_attributes(const OpSchema& schema, const void* a, const void* b) {
+  return a == b || schema.attrs.empty() || equal_given_attributes(schema, a, b);
+}
 
 }  // namespace bp
 

@@ -178,16 +178,21 @@ Status OpRegistry::add(const OpSchema& schema) {
   if (by_name_.contains(schema.name)) {
     return {BP_INVALID_ARGUMENT, "operator " + quoted(schema.name) + " is registered already"};
   }
-  const auto same_id = by_source_id_.find(schema.id);
-  if (same_id != by_source_id_.end()) {
+  if (schema.id > kMostSourceId) {
+    return {BP_INVALID_ARGUMENT, "operator " + quoted(schema.name) + ": id is " +
+                                     std::to_string(schema.id) + ", expected at most " +
+                                     std::to_string(kMostSourceId)};
+  }
+  if (const auto same_id = find_by_source_id(schema.id)) {
     return {BP_INVALID_ARGUMENT, "operator " + quoted(schema.name) + ": id " +
                                      std::to_string(schema.id) + " belongs to " +
-                                     quoted(schemas_[same_id->second].name)};
+                                     quoted(schemas_[*same_id].name)};
   }
   const auto op = static_cast<OpId>(schemas_.size());
   schemas_.push_back(schema);
   by_name_.emplace(schema.name, op);
-  by_source_id_.emplace(schema.id, op);
+  if (schema.id >= by_source_id_.size()) by_source_id_.resize(schema.id + 1, kNoOp);
+  by_source_id_[schema.id] = op;
   return {};
 }
 
@@ -198,9 +203,8 @@ std::optional<OpId> OpRegistry::find(std::string_view name) const {
 }
 
 std::optional<OpId> OpRegistry::find_by_source_id(uint32_t id) const {
-  const auto found = by_source_id_.find(id);
-  if (found == by_source_id_.end()) return std::nullopt;
-  return found->second;
+  if (id >= by_source_id_.size() || by_source_id_[id] == kNoOp) return std::nullopt;
+  return by_source_id_[id];
 }
 
 std::optional<OpId> OpRegistry::copy_op() const {

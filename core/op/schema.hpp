@@ -118,7 +118,9 @@ struct OpSchema {
 
 class OpRegistry {
  public:
-  /// Errors: INVALID_ARGUMENT for a name or id already there.
+  /// Ids are indices into a table.
+  static constexpr uint32_t kMostSourceId = 65535;
+  /// Errors: INVALID_ARGUMENT for a name or id already there, or an id above kMostSourceId.
   Status add(const OpSchema& schema);
   const OpSchema& schema(OpId op) const { return schemas_[op]; }
   /// nullopt: no such operator.
@@ -132,7 +134,8 @@ class OpRegistry {
  private:
   std::vector<OpSchema> schemas_;
   std::unordered_map<std::string_view, OpId> by_name_;
-  std::unordered_map<uint32_t, OpId> by_source_id_;
+  static constexpr OpId kNoOp = UINT32_MAX;
+  std::vector<OpId> by_source_id_;  // an index is a source id
 };
 
 /// Checks dtypes against type variables, fills output dtypes, then runs the schema's inference.

@@ -192,8 +192,9 @@ Status Dispatcher::resolve_composite(OpId op, const InferContext& context, std::
   const Status status = schema.decompose(context, graph.get());
   if (status.code() == BP_UNSUPPORTED) return {};
   BP_TRY(status);
-  const auto there = std::count_if(context.inputs.begin(), context.inputs.end(),
-                                   [](const TensorType& type) { return type.dtype != BP_DTYPE_NONE; });
+  const auto there =
+      std::count_if(context.inputs.begin(), context.inputs.end(),
+                    [](const TensorType& type) { return type.dtype != BP_DTYPE_NONE; });
   if (graph->inputs().size() != static_cast<size_t>(there)) {
     return Status(BP_INTERNAL, std::string(schema.name) + ": its decomposition has " +
                                    std::to_string(graph->inputs().size()) + " inputs, the call " +

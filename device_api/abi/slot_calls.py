@@ -238,7 +238,8 @@ def write_tables(tables):
             "  std::span<const Band> bands;", "};", "",
             "/// In the order of bp_plugin.", "inline constexpr TableInfo kTables[] = {",
             *[table.row() for table in tables], "};", "",
-            "/// The tables of an open device: the plugin's slots, and those that stand in for them.",
+            "/// The tables of an open device: the plugin's slots, and those that stand in for "
+            "them.",
             "struct DeviceTables {", *[f"  {t.struct} {t.member}{{}};" for t in devices],
             *[f"  {t.struct} emulated_{t.name}{{}};" for t in banded], "",
             "  /// Takes the plugin's.", "  void take(const ApiTables& tables) {",

@@ -374,8 +374,8 @@ Status Importer::unknown_operators(std::span<const size_t> nodes, size_t user_co
   constexpr size_t kMaxNames = 8;
   const Status first = unknown_operator(nodes[0]);
   if (user_count == 1) return first;
-  std::string words = first.message() + ". In all, " + std::to_string(user_count) +
-                      " nodes use " + std::to_string(nodes.size()) +
+  std::string words = first.message() + ". In all, " + std::to_string(user_count) + " nodes use " +
+                      std::to_string(nodes.size()) +
                       (nodes.size() == 1 ? " such operator" : " such operators") + ":";
   for (size_t i = 0; i < std::min(nodes.size(), kMaxNames); ++i) {
     words += (i == 0 ? " " : ", ") + foreign_text(op_name(nodes[i]));

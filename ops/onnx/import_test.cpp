@@ -264,14 +264,15 @@ TEST(ImportOnnxBad, ManyUnknownOperators_AreToldInOneLineWithACount) {
   }
   const Status status = refused(model);
   EXPECT_EQ(status.code(), BP_UNSUPPORTED);
-  EXPECT_THAT(status.message(),
-              HasSubstr(". In all, 30 nodes use 9 such operators: Odd1 , Odd2 , Odd3 , Odd5 , Odd6 , "
-                        "Odd7 , Odd9 , Odd10  and 1 more"));
+  EXPECT_THAT(
+      status.message(),
+      HasSubstr(". In all, 30 nodes use 9 such operators: Odd1 , Odd2 , Odd3 , Odd5 , Odd6 , "
+                "Odd7 , Odd9 , Odd10  and 1 more"));
 }
 
 TEST(ImportOnnxBad, OneUnknownOperatorInSeveralNodes_IsCounted) {
-  const Model model = {.nodes = {node("Relux", "n1", {"x"}, {"v"}),
-                                 node("Relux", "n2", {"v"}, {"y"})}};
+  const Model model = {
+      .nodes = {node("Relux", "n1", {"x"}, {"v"}), node("Relux", "n2", {"v"}, {"y"})}};
   EXPECT_EQ(refused(model).message(),
             "m.onnx: node 'n1' (Relux, opset 17): the operator is not known; nearest is 'Relu'. In "
             "all, 2 nodes use 1 such operator: Relux");

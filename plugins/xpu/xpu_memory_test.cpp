@@ -149,8 +149,7 @@ TEST_F(XpuMemoryTest, Alloc_BadSizeOrAlignment_IsRefused) {
   uint64_t handle = 0;
   EXPECT_EQ(allocate(0, 0, &handle), BP_INVALID_ARGUMENT);
   EXPECT_EQ(allocate(64, 48, &handle), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(services().last_message(),
-            "mem_alloc: an alignment of 48 bytes is not a power of two");
+  EXPECT_EQ(services().last_message(), "mem_alloc: an alignment of 48 bytes is not a power of two");
   EXPECT_EQ(handle, 0u);
 }
 
@@ -160,8 +159,7 @@ TEST_F(XpuMemoryTest, Alloc_TooMuch_IsOutOfMemoryAndTheDeviceGoesOn) {
   ASSERT_EQ(plugin_.device->device_props(device_, &props), BP_OK);
   uint64_t handle = 0;
   EXPECT_EQ(allocate(props.max_alloc_bytes + 1, 0, &handle), BP_OUT_OF_MEMORY);
-  EXPECT_THAT(services().last_message(),
-              HasSubstr("is " + std::to_string(props.max_alloc_bytes)));
+  EXPECT_THAT(services().last_message(), HasSubstr("is " + std::to_string(props.max_alloc_bytes)));
   EXPECT_EQ(allocate(UINT64_MAX, 0, &handle), BP_OUT_OF_MEMORY);
   EXPECT_EQ(handle, 0u);
   const uint64_t small = alloc(256);

@@ -43,9 +43,7 @@ struct CallLog {
 class XpuStreamTest : public XpuTest {
  protected:
   const bp_stream_api& api() { return *plugin_.stream; }
-  void hold(Gate* gate, bp_stream* stream) {
-    ASSERT_EQ(gate->hold(api(), stream), BP_OK);
-  }
+  void hold(Gate* gate, bp_stream* stream) { ASSERT_EQ(gate->hold(api(), stream), BP_OK); }
   bp_status sync(bp_stream* stream) { return api().stream_sync(stream, BP_TIMEOUT_FOREVER); }
 };
 

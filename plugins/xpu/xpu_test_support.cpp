@@ -44,8 +44,7 @@ uint64_t XpuTest::alloc(uint64_t bytes) {
                            .usage = BP_USAGE_ACTIVATIONS,
                            .reserved = 0};
   uint64_t handle = 0;
-  EXPECT_EQ(plugin_.memory->mem_alloc(device_, &args, &handle), BP_OK)
-      << services().last_message();
+  EXPECT_EQ(plugin_.memory->mem_alloc(device_, &args, &handle), BP_OK) << services().last_message();
   return handle;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the xpu tests share: the built plugin, driven through its C tables alone (tests/raw_abi.hpp).
+// What the xpu tests share: the built plugin, driven through its C tables alone
+// (tests/raw_abi.hpp).
 #ifndef BACKPLANE_PLUGINS_XPU_XPU_TEST_SUPPORT_HPP
 #define BACKPLANE_PLUGINS_XPU_XPU_TEST_SUPPORT_HPP
 

@@ -115,11 +115,10 @@ void device_bands_are_announced(AbiContext& context) {
 void add_slot_cases(const TableInfo& table, CaseList* list) {
   for (const Band& band : table.bands) {
     if (band.bit != 0) {
-      list->add({.id = words("L0.table.band_", band.word),
-                 .proves = "A band is given whole or not at all.",
-                 .abi = [=](AbiContext& context) {
-                   band_is_whole_or_absent(context, table, band);
-                 }});
+      list->add(
+          {.id = words("L0.table.band_", band.word),
+           .proves = "A band is given whole or not at all.",
+           .abi = [=](AbiContext& context) { band_is_whole_or_absent(context, table, band); }});
       continue;
     }
     size_t at = band.begin;

@@ -56,10 +56,14 @@ void print_devices(const Runtime& runtime) {
   print(table.empty() ? "No device. `backplane doctor` tells why.\n" : table.to_string(""));
 }
 
-/// Some drivers list all that they were built with; --json has the whole text.
+/// Some drivers list all that they were built with; --json has what the core keeps of it, which is
+/// cleaned and at most 256 bytes (foreign_text.hpp). Cut between characters.
 std::string shortened(const std::string& text) {
   constexpr size_t kShown = 44;
-  return text.size() <= kShown ? text : text.substr(0, kShown - 3) + "...";
+  if (text.size() <= kShown) return text;
+  size_t end = kShown - 3;
+  while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "...";
 }
 
 void print_features(const Runtime& runtime) {

@@ -21,7 +21,7 @@ namespace {
 
 Status check_props(const PluginTables& tables, bp_device_props* props) {
   constexpr uint32_t kHostMemory = BP_DEVICE_ADDRESS_BIT | BP_DEVICE_HOST_MEMORY_BIT;
-  const uint64_t announced = tables.memory.flags | tables.stream.flags;
+  const uint64_t announced = tables.announced();
   props->struct_size = sizeof(bp_device_props);
   props->flags &= kHostMemory | BP_DEVICE_CONCURRENT_BIT;
   props->features &= known_features();
@@ -113,7 +113,7 @@ Result<DeviceTable> open_device(const LoadedPlugin& plugin, uint32_t index,
   DeviceTable table;
   table.host = HostContext::api();
   table.host_ctx = &host;
-  table.device_api = plugin.tables().device;
+  table.take(plugin.tables());
   table.gate = std::make_shared<CallGate>(name);
   table.gate->report_to(table.host, table.host_ctx);
   table.gate->set_timeout(plugin.call_timeout());
@@ -134,9 +134,6 @@ Result<DeviceTable> open_device(const LoadedPlugin& plugin, uint32_t index,
     table.device_close();
     return status;
   }
-  table.memory = plugin.tables().memory;
-  table.stream = plugin.tables().stream;
-  table.kernel = plugin.tables().kernel;
   take_bands(~table.props.features, &table);
   return table;
 }
@@ -147,9 +144,7 @@ void take_bands(uint64_t bands, DeviceTable* table) {
   for (const Band& band : kFeatureBands) {
     if ((features & band.needs) != band.needs) features &= ~band.bit;
   }
-  clear_bands(features, &table->memory);
-  clear_bands(features, &table->stream);
-  table->stream.struct_size = sizeof(bp_stream_api);
+  table->for_each_with_bands([&](auto* own) { clear_bands(features, own); });
 }
 
 }  // namespace bp

@@ -10,33 +10,27 @@
 #include <memory>
 
 #include "backplane/device_api.h"
+#include "core/plugin/api_tables.hpp"
 #include "core/plugin/call_gate.hpp"
 
 namespace bp {
 
-/// Plain data, filled once when a device is opened and never changed after emulate_missing(). The
-/// core never calls through these tables, nor through the plugin's own: DeviceTable has a call for
-/// each slot.
-struct SlotTables {
+/// Plain data, filled once when a device is opened and never changed after emulate_missing(). Slots
+/// of bands that this device does not have are null in the plugin's tables; those of emulated_ ones
+/// are null where the plugin's serve. The core never calls through these tables, nor through the
+/// plugin's own: DeviceTable has a call for each slot.
+struct SlotTables : DeviceTables {
   bp_device* device = nullptr;  // the plugin's
   bp_device_props props{};
   std::shared_ptr<const void> texts;  // what the texts of `props` are kept in; copies share it
-  // The plugin's slots; those of bands that this device does not have are null.
-  bp_device_api device_api{};
-  bp_memory_api memory{};
-  bp_stream_api stream{};
-  bp_kernel_api kernel{};
-
   // Where emulated slots put their failures in words, just as the plugin does; NULL: nowhere.
   const bp_host_api* host = nullptr;
   void* host_ctx = nullptr;
   /// Copies of the tables share it.
   std::shared_ptr<CallGate> gate = std::make_shared<CallGate>();
 
-  // Set by emulate_missing(): the slots that stand in for the plugin's, null where those serve, and
-  // the object that they take in place of the device.
-  bp_memory_api emulated_memory{};
-  bp_stream_api emulated_stream{};
+  // Set by emulate_missing(), as the emulated_ tables are: what their slots take in place of the
+  // device.
   bp_device* emulation = nullptr;
   /// Bands that the core emulates for this device (BP_FEATURE_*_BIT).
   uint64_t emulated = 0;

@@ -259,7 +259,9 @@ Status Call::run_graph(const Route& route, std::span<Ref<Tensor>> out_outputs) {
   device_.counters().decomposed_ops.fetch_add(1, std::memory_order_relaxed);
   const Graph& graph = *route.graph;
   std::vector<Ref<Tensor>> values(graph.values().size());
-  for (size_t i = 0; i < graph.inputs().size(); ++i) values[graph.inputs()[i]] = inputs_[i];
+  for_each_part_input(
+      graph, inputs_.span(), [](const Ref<Tensor>& input) { return input.get() != nullptr; },
+      [&](const Ref<Tensor>& input, ValueId value) { values[value] = input; });
   for (ValueId id = 0; id < values.size(); ++id) {
     if (graph.value(id).constant) values[id] = Tensor::wrap_host(*graph.value(id).constant);
   }

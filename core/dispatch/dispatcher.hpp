@@ -155,6 +155,16 @@ struct Route {
   std::string reason;                     // why it is not native
 };
 
+/// Calls body(input, value) for each of the operator's inputs that is there, with the value of its
+/// decomposition that stands for it: an absent input has none (DecomposeFn), so places differ.
+template <class Inputs, class IsThere, class Body>
+void for_each_part_input(const Graph& parts, const Inputs& inputs, IsThere is_there, Body body) {
+  size_t next = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (is_there(inputs[i])) body(inputs[i], parts.inputs()[next++]);
+  }
+}
+
 class Dispatcher : public DeviceExtension {
  public:
   /// The dispatcher of a device; made at the first call.

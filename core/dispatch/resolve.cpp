@@ -193,6 +193,14 @@ Status Dispatcher::resolve_composite(OpId op, const InferContext& context, std::
   const Status status = schema.decompose(context, graph.get());
   if (status.code() == BP_UNSUPPORTED) return {};
   BP_TRY(status);
+  const auto there =
+      std::count_if(context.inputs.begin(), context.inputs.end(),
+                    [](const TensorType& type) { return type.dtype != BP_DTYPE_NONE; });
+  if (graph->inputs().size() != static_cast<size_t>(there)) {
+    return Status(BP_INTERNAL, std::string(schema.name) + ": its decomposition has " +
+                                   std::to_string(graph->inputs().size()) + " inputs, the call " +
+                                   std::to_string(there));
+  }
   // Parts that would each fall back cost more copies than the whole operator falling back once. On
   // the host device there is nothing to fall back to, so parts are tried all the same.
   const bool last_resort =

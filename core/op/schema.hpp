@@ -89,8 +89,9 @@ struct ViewResult {
 using ViewFn = ViewResult (*)(const Dims& x_sizes, const Dims& x_strides, const void* attributes,
                               const Dims& out_sizes);
 
-/// Builds the operator from simpler ones. `graph` is empty; its inputs are to be made like the
-/// types in `context` and its outputs set. UNSUPPORTED where it does not apply to these types.
+/// Builds the operator from simpler ones. `graph` is empty; its outputs are to be set, and its
+/// inputs made like the types in `context`: one for each input that is there, in order, and none
+/// for absent ones. UNSUPPORTED where it does not apply to these types.
 using DecomposeFn = Status (*)(const InferContext& context, GraphBuilder* graph);
 
 /// One operator. All texts and spans are static data of the registering library.

@@ -3,6 +3,7 @@
 // What a decomposition makes of constants alone is made when it is planned, and not at each run.
 #include <utility>
 
+#include "core/dispatch/dispatcher.hpp"
 #include "core/plan/planner.hpp"
 
 namespace bp {
@@ -25,11 +26,14 @@ Result<std::shared_ptr<const Graph>> fold_parts(const Graph& outer, const Node& 
                                                 const std::shared_ptr<const Graph>& parts,
                                                 const FoldFn& fold) {
   std::shared_ptr<Graph> folded;
-  for (size_t i = 0; fold && i < parts->inputs().size(); ++i) {
-    const ValueId input = node.inputs[i];
-    if (input == kNoValue || outer.value(input).constant == nullptr) continue;
+  const auto make_constant = [&](ValueId input, ValueId part) {
+    if (outer.value(input).constant == nullptr) return;
     if (folded == nullptr) folded = std::make_shared<Graph>(*parts);
-    folded->replace_with_constant(folded->inputs()[i], outer.value(input).constant);
+    folded->replace_with_constant(part, outer.value(input).constant);
+  };
+  if (fold) {
+    for_each_part_input(
+        *parts, node.inputs, [](ValueId input) { return input != kNoValue; }, make_constant);
   }
   if (folded == nullptr) return parts;
   const auto fold_small = [&](const Graph& g, const Node& n) -> Result<std::vector<HostTensor>> {

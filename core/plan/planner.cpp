@@ -309,10 +309,9 @@ Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
   const auto share = [](PlanValueIds from, PlanValueIds to) {
     std::copy(from.begin(), from.end(), to.begin());
   };
-  for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    if (node.inputs[i] == kNoValue) continue;
-    share(scope.places(node.inputs[i]), inner.places(graph.inputs()[i]));
-  }
+  for_each_part_input(
+      graph, node.inputs, [](ValueId input) { return input != kNoValue; },
+      [&](ValueId input, ValueId part) { share(scope.places(input), inner.places(part)); });
   for (const Node& part : graph.nodes()) {
     RouteKind kind = RouteKind::kNative;
     BP_TRY(plan_node(inner, part, where, &kind));

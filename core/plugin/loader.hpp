@@ -16,6 +16,7 @@
 #include "backplane/device_api.h"
 #include "core/base/build_kind.hpp"
 #include "core/base/status.hpp"
+#include "core/plugin/api_tables.hpp"
 #include "core/plugin/call_gate.hpp"
 #include "core/plugin/host_context.hpp"
 #include "core/plugin/manifest.hpp"
@@ -62,15 +63,9 @@ struct PluginExtension {
   const void* table = nullptr;
 };
 
-/// The core's own copies of a plugin's tables: unknown bits masked, slots beyond the plugin's size
-/// and slots of bands that it does not announce are null, struct_size is the core's.
-struct PluginTables {
+/// All that the entry gave, as the core's own.
+struct PluginTables : ApiTables {
   uint32_t flags = 0;  // BP_PLUGIN_*_BIT
-  bp_root_api root{};
-  bp_device_api device{};
-  bp_memory_api memory{};
-  bp_stream_api stream{};
-  bp_kernel_api kernel{};
   std::vector<PluginExtension> extensions;
 };
 

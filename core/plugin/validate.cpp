@@ -35,31 +35,31 @@ Status check_band(std::string_view table, const Band& band, bool announced, std:
               fmt::join(missing, ", "));
 }
 
-template <class Table>
-Status read_table(std::string_view name, const Table* theirs, Table* out) {
-  BP_TRY(copy_versioned(fmt::format("table {}", name), theirs, kRequiredBytes<Table>, sizeof(Table),
-                        out));
+/// The core's copy of a table; `own` is ApiTables' member. What the plugin may leave out is a table
+/// without slots.
+Status read_table(const TableInfo& table, const void* theirs, std::byte* own) {
+  const auto bytes = static_cast<uint32_t>(table.bytes);
+  std::memcpy(own, &bytes, sizeof(bytes));
+  if (theirs == nullptr && !table.is_required) return {};
+  BP_TRY(copy_versioned(fmt::format("table {}", table.name), theirs, table.required_bytes,
+                        table.bytes, own));
+  uint32_t flags = 0;
+  std::memcpy(&flags, own + sizeof(bytes), sizeof(flags));
   uint32_t known = 0;
-  for (const Band& band : kBands<Table>) {
-    const bool announced = *band.name == 0 || (out->flags & band.bit) != 0;
-    BP_TRY(check_band(name, band, announced, reinterpret_cast<std::byte*>(out)));
+  for (const Band& band : table.bands) {
+    const bool announced = *band.name == 0 || (flags & band.bit) != 0;
+    BP_TRY(check_band(table.name, band, announced, own));
     known |= static_cast<uint32_t>(band.bit);
   }
-  out->flags &= known;
+  flags &= known;
+  std::memcpy(own + sizeof(bytes), &flags, sizeof(flags));
   return {};
 }
 
-/// A table through which a plugin offers work. A new one is a line here.
-struct WorkTable {
-  std::string_view name;
-  const void* (*of)(const bp_plugin& offered);
-};
-constexpr WorkTable kWorkTables[] = {
-    {"kernel", [](const bp_plugin& offered) -> const void* { return offered.kernel; }}};
-
 Status check_offers_work(const bp_plugin& offered) {
   std::vector<std::string_view> names;
-  for (const WorkTable& table : kWorkTables) {
+  for (const TableInfo& table : kTables) {
+    if (!table.offers_work) continue;
     if (table.of(offered) != nullptr) return {};
     names.push_back(table.name);
   }
@@ -119,13 +119,11 @@ Status validate_tables(Attempt* attempt) {
   const bp_plugin& offered = attempt->offered;
   PluginTables& tables = attempt->parts.tables;
   tables.flags = offered.flags & BP_PLUGIN_SINGLE_INSTANCE_BIT;
-  tables.stream.struct_size = sizeof(bp_stream_api);
-  BP_TRY(read_table("root", offered.root, &tables.root));
-  BP_TRY(read_table("device", offered.device, &tables.device));
-  BP_TRY(read_table("memory", offered.memory, &tables.memory));
-  if (offered.stream) BP_TRY(read_table("stream", offered.stream, &tables.stream));
+  auto* const own = reinterpret_cast<std::byte*>(static_cast<ApiTables*>(&tables));
+  for (const TableInfo& table : kTables) {
+    BP_TRY(read_table(table, table.of(offered), own + table.offset));
+  }
   BP_TRY(check_offers_work(offered));
-  if (offered.kernel) BP_TRY(read_table("kernel", offered.kernel, &tables.kernel));
   return read_extensions(offered, &tables.extensions);
 }
 

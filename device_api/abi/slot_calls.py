@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the core's calls from abi.json: slot_calls.py ABI_JSON SLOTS_HPP CALLS_HPP.
+"""Makes the core's calls from abi.json: slot_calls.py ABI_JSON SLOTS_HPP TABLES_HPP CALLS_HPP.
 
 SLOTS_HPP has what the core must know of each slot, band and struct before it calls anything: names,
-places in the tables, required ends. CALLS_HPP has one typed call per slot of an open device. A slot
-is added by adding it to the headers.
+places in the tables, required ends. TABLES_HPP has the core's copies of the tables that bp_plugin
+points to. CALLS_HPP has one typed call per slot of an open device. A slot or a table is added by
+adding it to the headers.
 """
 
 import json
@@ -20,8 +21,16 @@ CONTROL_SUFFIXES = ("init", "shutdown", "count", "open", "close", "props", "list
 KERNEL_STRUCT = "bp_kernel"
 # Parameters whose names members of the tables have already.
 PARAMETER_NAMES = {"stream": "stream_handle", "memory": "memory_handle"}
-# The member of SlotTables that has a table of the plugin.
+# The member of DeviceTables that has a table of the plugin.
 TABLE_MEMBERS = {"device": "device_api"}
+# The core's own side.
+HOST_TABLE = "bp_host_api"
+# The struct that a plugin fills with its tables.
+PLUGIN_STRUCT = "bp_plugin"
+# What its comment on a table says that a plugin may do work through.
+WORK_WORDS = "a way to do work"
+# What a slot takes first where it is called before a device is open.
+BEFORE_A_DEVICE = ("bp_instance*", "const bp_host_api*")
 # What people call a band where its name alone would say too little.
 FEATURE_WORDS = {"NATIVE": "native_streams"}
 
@@ -55,7 +64,7 @@ class Slot:
 
     @property
     def native(self):
-        """The plugin's function, as the members of SlotTables have it."""
+        """The plugin's function, as the members of DeviceTables have it."""
         return f"{TABLE_MEMBERS.get(self.table, self.table)}.{self.name}"
 
     @property
@@ -64,8 +73,7 @@ class Slot:
 
     def of_device(self):
         """Whether it is called on an open device; the others are the loader's."""
-        first = self.parameters[0]["type"]
-        return self.in_kernel or first in ("bp_device*", "bp_stream*", "bp_event*")
+        return self.in_kernel or self.parameters[0]["type"] not in BEFORE_A_DEVICE
 
     def out(self):
         """The parameter that answers a new object, or None."""
@@ -79,8 +87,8 @@ class Slot:
 def read_slots(description):
     slots = []
     for struct in description["structs"]:
-        if struct["name"] == "bp_host_api":
-            continue  # the core's own side
+        if struct["name"] == HOST_TABLE:
+            continue
         slots += [Slot(struct, member) for member in struct["members"] if "slot" in member]
     names = [slot.name for slot in slots]
     for slot in slots:
@@ -149,7 +157,7 @@ def write_slots(description, slots):
              "  size_t end;", "  const char* slots;  // names, with a space between", "};", "",
              "template <class Table>", "inline constexpr Band kBands[1] = {};", ""]
     tables = [s["name"] for s in description["structs"]
-              if s["role"] == "table" and s["name"] != "bp_host_api"]
+              if s["role"] == "table" and s["name"] != HOST_TABLE]
     for table in tables:
         text += ["template <>", f"inline constexpr Band kBands<{table}>[] = {{"]
         text += band_rows(description, slots, table) + ["};", ""]
@@ -168,6 +176,79 @@ def write_slots(description, slots):
             text += ["template <>", f"inline constexpr size_t kRequiredBytes<{struct['name']}> = "
                                     f"{required_end(struct)};"]
     return "\n".join(text + ["", "}  // namespace bp", "", "#endif", ""])
+
+
+# --- api_tables.hpp ---
+
+class Table:
+    """A table that bp_plugin points to."""
+
+    def __init__(self, member, slots):
+        self.struct = member["type"].removeprefix("const ").removesuffix("*")
+        self.name = member["name"]
+        self.member = TABLE_MEMBERS.get(self.name, self.name)
+        self.is_required = member["comment"].startswith("required")
+        self.offers_work = WORK_WORDS in member["comment"]
+        own = [slot for slot in slots if slot.struct == self.struct]
+        self.of_device = any(slot.of_device() for slot in own)
+        self.has_bands = any(slot.band for slot in own)
+
+    def row(self):
+        # The type by its name: in simulated headers of the past the member has another one.
+        read = (f"[](const bp_plugin& offered) -> const void* {{\n"
+                f"       const {self.struct}* const table = offered.{self.name};\n"
+                f"       return table;\n     }}")
+        flags = f"{str(self.is_required).lower()}, {str(self.offers_work).lower()}"
+        return (f'    {{"{self.name}",\n     {read},\n     sizeof({self.struct}), '
+                f"kRequiredBytes<{self.struct}>, offsetof(ApiTables, {self.name}),\n     {flags}, "
+                f"kBands<{self.struct}>}},")
+
+
+def read_tables(description, slots):
+    kinds = {struct["name"]: struct["role"] for struct in description["structs"]}
+    plugin = next(s for s in description["structs"] if s["name"] == PLUGIN_STRUCT)
+    tables = [Table(member, slots) for member in plugin["members"]
+              if kinds.get(re.sub(r"^const |\*$", "", member["type"])) == "table"]
+    named = {table.struct for table in tables}
+    left = [name for name, role in kinds.items()
+            if role == "table" and name not in named and name != HOST_TABLE]
+    if left:
+        raise SystemExit(f"{PLUGIN_STRUCT}: expected a pointer to each table, found none to "
+                         f"{', '.join(left)}")
+    return tables
+
+
+def write_tables(tables):
+    devices = [table for table in tables if table.of_device]
+    banded = [table for table in devices if table.has_bands]
+    announced = " | ".join(f"{table.name}.flags" for table in tables if table.has_bands)
+    text = [HEAD, "#ifndef BACKPLANE_GENERATED_API_TABLES_HPP",
+            "#define BACKPLANE_GENERATED_API_TABLES_HPP", "", "#include <span>", "",
+            '#include "core/plugin/slots.hpp"', "", "namespace bp {", "",
+            "/// The core's own copies of a plugin's tables: unknown bits masked, slots beyond the",
+            "/// plugin's size and slots of bands that it does not announce are null, struct_size",
+            "/// is the core's, also of tables that the plugin does not have.",
+            "struct ApiTables {", *[f"  {t.struct} {t.name}{{}};" for t in tables], "",
+            "  /// The bands of all tables (BP_FEATURE_*_BIT).",
+            f"  uint64_t announced() const {{ return uint64_t{{0}} | {announced}; }}", "};", "",
+            "struct TableInfo {", "  const char* name;",
+            "  const void* (*of)(const bp_plugin& offered);  // null where the plugin has none",
+            "  size_t bytes;", "  size_t required_bytes;", "  size_t offset;  // in ApiTables",
+            "  bool is_required;", "  bool offers_work;  // a plugin needs one of these",
+            "  std::span<const Band> bands;", "};", "",
+            "/// In the order of bp_plugin.", "inline constexpr TableInfo kTables[] = {",
+            *[table.row() for table in tables], "};", "",
+            "/// The tables of an open device: the plugin's slots, and those that stand in for "
+            "them.",
+            "struct DeviceTables {", *[f"  {t.struct} {t.member}{{}};" for t in devices],
+            *[f"  {t.struct} emulated_{t.name}{{}};" for t in banded], "",
+            "  /// Takes the plugin's.", "  void take(const ApiTables& tables) {",
+            *[f"    {t.member} = tables.{t.name};" for t in devices], "  }",
+            "  /// Calls visit(&table) for each table of the plugin's that has bands.",
+            "  template <class Visit>", "  void for_each_with_bands(Visit visit) {",
+            *[f"    visit(&{t.member});" for t in banded], "  }", "};", "",
+            "}  // namespace bp", "", "#endif", ""]
+    return "\n".join(text)
 
 
 # --- slot_calls.hpp ---
@@ -337,7 +418,7 @@ def write_calls(slots):
     return "\n".join(text[:-1] + ["};", "", "}  // namespace bp", "", "#endif", ""]), kinds
 
 
-def main(abi_json, slots_out, calls_out):
+def main(abi_json, slots_out, tables_out, calls_out):
     description = json.loads(pathlib.Path(abi_json).read_text())
     slots = read_slots(description)
     calls, kinds = write_calls(slots)
@@ -346,6 +427,7 @@ def main(abi_json, slots_out, calls_out):
             "enum class LiveKind : uint16_t {" + ", ".join(kinds + ["kCount"]) + "};\n\n")
     before = "/// Slots that go together"
     write_if_changed(pathlib.Path(slots_out), text.replace(before, enum + before))
+    write_if_changed(pathlib.Path(tables_out), write_tables(read_tables(description, slots)))
     write_if_changed(pathlib.Path(calls_out), calls)
     return 0
 

@@ -6,14 +6,17 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <queue>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "core/base/dtype.hpp"
+#include "core/base/foreign_text.hpp"
 #include "core/base/log.hpp"
 #include "core/base/options.hpp"
 #include "core/base/quoted.hpp"
@@ -48,6 +51,7 @@ class Importer {
     BP_TRY(add_initializers());
     BP_TRY(add_inputs());
     BP_TRY_ASSIGN(const auto order, sort_nodes());
+    BP_TRY(find_rules());
     for (size_t index : order) BP_TRY(add_node(index));
     BP_TRY(set_outputs());
     return std::move(graph_);
@@ -64,10 +68,14 @@ class Importer {
   Status check_node_inputs(size_t index) const;
   Result<std::vector<size_t>> sort_nodes() const;
   Status cycle_error(const std::vector<size_t>& waiting_for) const;
+  Status find_rules();
+  Status unknown_operator(size_t index) const;
+  Status unknown_operators(std::span<const size_t> nodes, size_t user_count) const;
   Status add_node(size_t index);
   Status set_outputs();
   Status check_output(const ValueInfoProto& output, ValueId id) const;
   std::string node_name(size_t index) const;
+  std::string op_name(size_t index) const;
   std::string node_label(size_t index) const { return "node " + quoted(node_name(index)); }
   Status missing_value(const std::string& user, std::string_view name) const;
   size_t producer_of(std::string_view name) const;
@@ -86,6 +94,7 @@ class Importer {
   std::shared_ptr<const void> owner_;
   int64_t opset_ = 0;
   Graph graph_;
+  std::vector<const onnx::OpRule*> rules_;  // of each node
   std::unordered_map<std::string_view, Maker> makers_;
   std::unordered_map<std::string_view, ValueId> values_;
 };
@@ -326,24 +335,65 @@ Status Importer::cycle_error(const std::vector<size_t>& waiting_for) const {
   return invalid(words + " needs " + quoted(node_name(path[0])));
 }
 
-Status Importer::add_node(size_t index) {
+std::string Importer::op_name(size_t index) const {
+  const NodeProto& proto = proto_.nodes[index];
+  return (is_default_domain(proto.domain) ? "" : std::string(proto.domain) + ".") +
+         std::string(proto.op_type);
+}
+
+Status Importer::unknown_operator(size_t index) const {
   const NodeProto& proto = proto_.nodes[index];
   const std::string label =
-      node_label(index) + " (" +
-      (is_default_domain(proto.domain) ? "" : std::string(proto.domain) + ".") +
-      std::string(proto.op_type) + ", opset " + std::to_string(opset_) + ")";
+      node_label(index) + " (" + op_name(index) + ", opset " + std::to_string(opset_) + ")";
   if (!is_default_domain(proto.domain)) {
     return unsupported(label + ": operators of domain " + quoted(proto.domain) +
                        " are not known, only those of ai.onnx");
   }
-  const auto rule = onnx::find_rule(proto.op_type, opset_);
-  if (!rule.ok()) return rule.status().with_prefix(label);
+  return onnx::no_rule(proto.op_type).with_prefix(label);
+}
+
+/// For all nodes before any is added: who has to replace operators wants to know all of them.
+Status Importer::find_rules() {
+  std::map<std::pair<std::string_view, std::string_view>, const onnx::OpRule*> found;
+  std::vector<size_t> unknown;  // the first node of each operator
+  size_t user_count = 0;
+  for (size_t i = 0; i < proto_.nodes.size(); ++i) {
+    const NodeProto& proto = proto_.nodes[i];
+    const auto [entry, is_new] = found.try_emplace({proto.domain, proto.op_type}, nullptr);
+    if (is_new && is_default_domain(proto.domain)) {
+      entry->second = onnx::find_rule(proto.op_type, opset_);
+    }
+    if (is_new && entry->second == nullptr) unknown.push_back(i);
+    rules_.push_back(entry->second);
+    user_count += entry->second == nullptr ? 1 : 0;
+  }
+  return unknown.empty() ? Status() : unknown_operators(unknown, user_count);
+}
+
+Status Importer::unknown_operators(std::span<const size_t> nodes, size_t user_count) const {
+  constexpr size_t kMaxNames = 8;
+  const Status first = unknown_operator(nodes[0]);
+  if (user_count == 1) return first;
+  std::string words = first.message() + ". In all, " + std::to_string(user_count) + " nodes use " +
+                      std::to_string(nodes.size()) +
+                      (nodes.size() == 1 ? " such operator" : " such operators") + ":";
+  for (size_t i = 0; i < std::min(nodes.size(), kMaxNames); ++i) {
+    words += (i == 0 ? " " : ", ") + foreign_text(op_name(nodes[i]));
+  }
+  if (nodes.size() > kMaxNames) {
+    words += " and " + std::to_string(nodes.size() - kMaxNames) + " more";
+  }
+  return {first.code(), std::move(words)};
+}
+
+Status Importer::add_node(size_t index) {
+  const NodeProto& proto = proto_.nodes[index];
   std::vector<ValueId> inputs;
   for (std::string_view input : proto.inputs) {
     inputs.push_back(input.empty() ? kNoValue : values_.at(input));
   }
   onnx::NodeImport node(proto, node_name(index), opset_, owner_, &graph_);
-  BP_TRY(node.run(**rule, std::move(inputs)));
+  BP_TRY(node.run(*rules_[index], std::move(inputs)));
   values_.emplace(proto.outputs[0], node.output());
   return {};
 }

@@ -252,6 +252,32 @@ TEST(ImportOnnxBad, UnknownOperator_NamesNodeOpsetAndNearest) {
               HasSubstr("the operator is not known; known are: Add BatchNormalization Cast"));
 }
 
+TEST(ImportOnnxBad, ManyUnknownOperators_AreToldInOneLineWithACount) {
+  Model model;
+  std::string from = "x";
+  for (int i = 0; i < 40; ++i) {
+    const std::string to = i == 39 ? "y" : "v" + std::to_string(i);
+    // "Exp" is known; 12 others are not, some of them more than once.
+    const std::string op = i % 4 == 0 ? "Exp" : "Odd" + std::to_string(i % 12) + "\n";
+    model.nodes.push_back(node(op, "n" + std::to_string(i), {from}, {to}));
+    from = to;
+  }
+  const Status status = refused(model);
+  EXPECT_EQ(status.code(), BP_UNSUPPORTED);
+  EXPECT_THAT(
+      status.message(),
+      HasSubstr(". In all, 30 nodes use 9 such operators: Odd1 , Odd2 , Odd3 , Odd5 , Odd6 , "
+                "Odd7 , Odd9 , Odd10  and 1 more"));
+}
+
+TEST(ImportOnnxBad, OneUnknownOperatorInSeveralNodes_IsCounted) {
+  const Model model = {
+      .nodes = {node("Relux", "n1", {"x"}, {"v"}), node("Relux", "n2", {"v"}, {"y"})}};
+  EXPECT_EQ(refused(model).message(),
+            "m.onnx: node 'n1' (Relux, opset 17): the operator is not known; nearest is 'Relu'. In "
+            "all, 2 nodes use 1 such operator: Relux");
+}
+
 TEST(ImportOnnxBad, OperatorOfLaterOpset_NamesFirst) {
   Model model = one_node(node("NonZero", "n1", {"x"}, {"y"}));
   model.opset = 8;

@@ -129,9 +129,10 @@ class NodeImport {
 /// name the converters (convert_<name>, in this folder).
 std::span<const OpRule> all_rules();
 
-/// The rule for an operator of the default domain. UNSUPPORTED, with the nearest name or the
-/// operator sets that have it, if there is none.
-Result<const OpRule*> find_rule(std::string_view op_type, int64_t opset);
+/// The rule for an operator of the default domain; nullptr if there is none.
+const OpRule* find_rule(std::string_view op_type, int64_t opset);
+/// UNSUPPORTED, with the nearest name or the operator sets that have it, where there is none.
+Status no_rule(std::string_view op_type);
 
 }  // namespace bp::onnx
 

@@ -10,11 +10,18 @@
 #include "ops/onnx/node_import.hpp"
 
 namespace bp::onnx {
-Result<const OpRule*> find_rule(std::string_view op_type, int64_t opset) {
+
+const OpRule* find_rule(std::string_view op_type, int64_t opset) {
+  for (const OpRule& rule : all_rules()) {
+    if (rule.onnx == op_type && opset >= rule.since && opset <= rule.until) return &rule;
+  }
+  return nullptr;
+}
+
+Status no_rule(std::string_view op_type) {
   const std::span<const OpRule> rules = all_rules();
   std::vector<std::string> names;
   for (const OpRule& rule : rules) {
-    if (rule.onnx == op_type && opset >= rule.since && opset <= rule.until) return &rule;
     if (names.empty() || names.back() != rule.onnx) names.emplace_back(rule.onnx);
   }
   const auto first = std::find_if(rules.begin(), rules.end(),

@@ -90,30 +90,29 @@ TEST(CpuInstance, InitAfterShutdown_Works) {
 }
 
 TEST(CpuInstance, UnknownOption_IsRefusedByName) {
-  bp_status status = BP_OK;
-  const Instance instance({{"speed", "high"}}, &status);
-  EXPECT_EQ(status, BP_INVALID_ARGUMENT);
+  const Instance instance(tests::OptionList{{"speed", "high"}});
+  EXPECT_EQ(instance.status(), BP_INVALID_ARGUMENT);
   EXPECT_EQ(instance.get(), nullptr);
-  EXPECT_THAT(instance.last_message(), HasSubstr("'speed'"));
+  EXPECT_THAT(instance.host().last_message(), HasSubstr("'speed'"));
 }
 
 TEST(CpuDevice, IndexOutOfRange_IsRefused) {
   Instance instance;
   bp_device* device = nullptr;
-  EXPECT_EQ(open_device(instance, {}, 1, &device), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(instance.open(1, {}, &device), BP_INVALID_ARGUMENT);
   EXPECT_EQ(device, nullptr);
-  EXPECT_THAT(instance.last_message(), HasSubstr("found 1"));
+  EXPECT_THAT(instance.host().last_message(), HasSubstr("found 1"));
 }
 
 TEST(CpuDevice, BadOptions_AreRefusedByName) {
   Instance instance;
   bp_device* device = nullptr;
   for (const char* value : {"-1", "1025", "two", ""}) {
-    EXPECT_EQ(open_device(instance, {{"threads", value}}, 0, &device), BP_INVALID_ARGUMENT);
-    EXPECT_THAT(instance.last_message(), HasSubstr("threads")) << value;
+    EXPECT_EQ(instance.open(0, {{"threads", value}}, &device), BP_INVALID_ARGUMENT);
+    EXPECT_THAT(instance.host().last_message(), HasSubstr("threads")) << value;
   }
-  EXPECT_EQ(open_device(instance, {{"thread", "2"}}, 0, &device), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(instance.last_message(), HasSubstr("'thread'"));
+  EXPECT_EQ(instance.open(0, {{"thread", "2"}}, &device), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(instance.host().last_message(), HasSubstr("'thread'"));
   EXPECT_EQ(device, nullptr);
 }
 
@@ -158,7 +157,7 @@ TEST(CpuMemory, Alloc_IsAlignedAndFreedOnce) {
   EXPECT_EQ(plugin().memory->mem_free(device.get(), handle), BP_OK);
   EXPECT_EQ(plugin().memory->mem_free(device.get(), aligned), BP_OK);
   EXPECT_EQ(plugin().memory->mem_free(device.get(), handle), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(device.instance().last_message(), HasSubstr("is not allocated"));
+  EXPECT_THAT(device.host().last_message(), HasSubstr("is not allocated"));
   EXPECT_EQ(plugin().memory->mem_free(device.get(), 0), BP_INVALID_ARGUMENT);
 }
 
@@ -166,7 +165,7 @@ TEST(CpuMemory, ImpossibleAllocations_AreRefused) {
   Device device;
   EXPECT_EQ(allocate_status(device, UINT64_MAX, 0), BP_OUT_OF_MEMORY);
   EXPECT_EQ(allocate_status(device, device.props().memory_bytes + 1, 0), BP_OUT_OF_MEMORY);
-  EXPECT_THAT(device.instance().last_message(), HasSubstr("bytes of host memory"));
+  EXPECT_THAT(device.host().last_message(), HasSubstr("bytes of host memory"));
   EXPECT_EQ(allocate_status(device, 0, 0), BP_INVALID_ARGUMENT);
   EXPECT_EQ(allocate_status(device, 8, 48), BP_INVALID_ARGUMENT);
 }
@@ -257,7 +256,7 @@ TEST(CpuKernels, LaunchOnAForeignStream_IsRefused) {
   args.tensors = tensors;
   args.stream = reinterpret_cast<bp_stream*>(uint64_t{64});
   EXPECT_EQ(device.kernel("add_loop")->launch(&args), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(device.instance().last_message(), HasSubstr("no streams"));
+  EXPECT_THAT(device.host().last_message(), HasSubstr("no streams"));
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ TEST(CpuGather, AxisOutOfRange_IsAnError) {
       gather(device, make_random(BP_DTYPE_F32, {2}, 1), make_tensor(BP_DTYPE_I32, {1}, {0}), 1,
              make_output(BP_DTYPE_F32, {1}));
   EXPECT_EQ(outcome.status, BP_INVALID_ARGUMENT);
-  EXPECT_THAT(device.instance().last_message(), ::testing::HasSubstr("axis 1"));
+  EXPECT_THAT(device.host().last_message(), ::testing::HasSubstr("axis 1"));
 }
 
 void expect_non_zero(Device& device, const Tensor& x) {

@@ -257,7 +257,7 @@ TEST(CpuMatmul, SizesThatDoNotFit_AreAnError) {
   const Call call{
       "matmul", {random_f32({3, 4}, 1), random_f32({5, 6}, 2)}, make_output(BP_DTYPE_F32, {3, 6})};
   EXPECT_EQ(run(device, call).status, BP_INVALID_ARGUMENT);
-  EXPECT_THAT(device.instance().last_message(), HasSubstr("4 and 5 do not fit"));
+  EXPECT_THAT(device.host().last_message(), HasSubstr("4 and 5 do not fit"));
 }
 
 struct GemmCase {
@@ -375,7 +375,7 @@ TEST(CpuGemm, CThatDoesNotBroadcast_IsAnError) {
   const Call call{
       "gemm", {g.a, g.b, random_f32({9}, 1)}, make_output(BP_DTYPE_F32, {12, 10}), &g.attrs};
   EXPECT_EQ(run(device, call).status, BP_INVALID_ARGUMENT);
-  EXPECT_THAT(device.instance().last_message(), HasSubstr("9 and 10 do not fit"));
+  EXPECT_THAT(device.host().last_message(), HasSubstr("9 and 10 do not fit"));
 }
 
 }  // namespace

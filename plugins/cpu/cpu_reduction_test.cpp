@@ -161,7 +161,7 @@ TEST(CpuReduce, AxisOutOfRange_IsAnError) {
   const Call call{
       "reduce_sum", {make_random(BP_DTYPE_F32, {2, 2}, 1)}, make_output(BP_DTYPE_F32, {2}), &attrs};
   EXPECT_EQ(run(device, call).status, BP_INVALID_ARGUMENT);
-  EXPECT_THAT(device.instance().last_message(), ::testing::HasSubstr("axis 2"));
+  EXPECT_THAT(device.host().last_message(), ::testing::HasSubstr("axis 2"));
 }
 
 void expect_softmax(Device& device, const Tensor& x, int64_t axis) {

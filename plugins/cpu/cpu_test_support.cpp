@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tests' side of the ABI. See cpu_test_support.hpp.
+// See cpu_test_support.hpp.
 #include "plugins/cpu/cpu_test_support.hpp"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,23 +68,7 @@ void encode_as(double value, void* out_element) {
   std::memcpy(out_element, &element, sizeof(T));
 }
 
-void report(void* context, const bp_report_info* info) {
-  static_cast<Instance*>(context)->report(*info);
-}
-void log(void*, uint32_t, bp_str) {}
-
-struct OptionLists {
-  explicit OptionLists(const Options& options) {
-    for (const auto& [name, value] : options) {
-      names.push_back({name.data(), name.size()});
-      values.push_back({value.data(), value.size()});
-    }
-  }
-  std::vector<bp_str> names;
-  std::vector<bp_str> values;
-};
-
-std::string text_of(bp_str text) { return {text.ptr == nullptr ? "" : text.ptr, text.len}; }
+using tests::text_of;
 
 bp_tensor as_abi(const Tensor& tensor) {
   bp_tensor result{};
@@ -318,77 +301,13 @@ Tensor make_random(uint32_t dtype, const Sizes& sizes, uint32_t seed, double low
 }
 
 const bp_plugin& plugin() {
-  static const bp_plugin kLoaded = [] {
-    bp_plugin result{};
-    void* const library = dlopen(BP_CPU_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-    EXPECT_NE(library, nullptr) << dlerror();
-    using Entry = int32_t (*)(uint32_t, bp_plugin*);
-    const auto entry = std::bit_cast<Entry>(dlsym(library, "bp_plugin_entry"));
-    result.struct_size = sizeof(result);
-    EXPECT_EQ(entry(BP_ABI_CURRENT, &result), BP_OK);
-    return result;
-  }();
+  static const bp_plugin kLoaded = tests::load_plugin(BP_CPU_PLUGIN);
   return kLoaded;
 }
 
-Instance::Instance(const Options& options, bp_status* out_status) {
-  host_.struct_size = sizeof(host_);
-  host_.report = cpu_test::report;
-  host_.log = log;
-  const OptionLists lists(options);
-  bp_config config{};
-  config.struct_size = sizeof(config);
-  config.abi_semantics = BP_ABI_CURRENT;
-  config.option_count = static_cast<uint32_t>(options.size());
-  config.option_names = lists.names.data();
-  config.option_values = lists.values.data();
-  const bp_status status = plugin().root->init(&host_, this, &config, &instance_);
-  if (out_status != nullptr) {
-    *out_status = status;
-  } else {
-    EXPECT_EQ(status, BP_OK);
-  }
-}
-
-Instance::~Instance() {
-  if (instance_ == nullptr) return;
-  EXPECT_EQ(plugin().root->shutdown(instance_), BP_OK);
-}
-
-void Instance::report(const bp_report_info& info) { messages_.push_back(text_of(info.message)); }
-
-bp_status open_device(Instance& instance, const Options& options, uint32_t index,
-                      bp_device** out_device) {
-  const OptionLists lists(options);
-  bp_open_args args{};
-  args.struct_size = sizeof(args);
-  args.index = index;
-  args.option_count = static_cast<uint32_t>(options.size());
-  args.option_names = lists.names.data();
-  args.option_values = lists.values.data();
-  return plugin().device->device_open(instance.get(), &args, out_device);
-}
-
-Device::Device(const char* threads) {
-  const Options options = threads == nullptr ? Options{} : Options{{"threads", threads}};
-  EXPECT_EQ(open_device(instance_, options, 0, &device_), BP_OK);
-}
-
-Device::~Device() { EXPECT_EQ(plugin().device->device_close(device_), BP_OK); }
-
-bp_device_props Device::props() const {
-  bp_device_props props{};
-  props.struct_size = sizeof(props);
-  EXPECT_EQ(plugin().device->device_props(device_, &props), BP_OK);
-  return props;
-}
-
-std::vector<const bp_kernel*> Device::kernels() const {
-  bp_kernel_list list{};
-  list.struct_size = sizeof(list);
-  EXPECT_EQ(plugin().kernel->kernel_list(device_, &list), BP_OK);
-  return {list.kernels, list.kernels + list.kernel_count};
-}
+Device::Device(const char* threads)
+    : RawDevice(plugin(), threads == nullptr ? tests::OptionList()
+                                             : tests::OptionList{{"threads", threads}}) {}
 
 const bp_kernel* Device::kernel(const std::string& name) const {
   for (const bp_kernel* kernel : kernels()) {

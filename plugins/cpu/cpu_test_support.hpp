@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tests' side of the ABI: loads the built plugin by path and drives it through its tables as a
-// core would, with strided tensors whose elements are read and written as f64. It shares no code
-// with the plugin, so that a mistake there cannot hide here.
+// The built plugin, driven through its tables as a core would (tests/raw_abi.hpp), with strided
+// tensors whose elements are read and written as f64. It shares no code with the plugin, so that a
+// mistake there cannot hide here.
 #ifndef BACKPLANE_PLUGINS_CPU_CPU_TEST_SUPPORT_HPP
 #define BACKPLANE_PLUGINS_CPU_CPU_TEST_SUPPORT_HPP
 
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "backplane/device_api.h"
+#include "tests/raw_abi.hpp"
 
 namespace bp::cpu_test {
 
@@ -62,52 +62,18 @@ Tensor make_output(uint32_t dtype, const Sizes& sizes);
 Tensor make_random(uint32_t dtype, const Sizes& sizes, uint32_t seed, double low = -2.0,
                    double high = 2.0);
 
-using Options = std::map<std::string, std::string>;
-
-/// The loaded library. It stays mapped, as with the core.
+/// The plugin's tables.
 const bp_plugin& plugin();
 
-class Instance {
- public:
-  /// Expects success unless `out_status` is given.
-  explicit Instance(const Options& options = {}, bp_status* out_status = nullptr);
-  ~Instance();
-  Instance(const Instance&) = delete;
-  Instance& operator=(const Instance&) = delete;
-
-  bp_instance* get() const { return instance_; }
-  const std::vector<std::string>& messages() const { return messages_; }
-  const std::string& last_message() const { return messages_.back(); }
-  void report(const bp_report_info& info);
-
- private:
-  bp_host_api host_{};
-  bp_instance* instance_ = nullptr;
-  std::vector<std::string> messages_;
+struct Instance : tests::RawInstance {
+  explicit Instance(const tests::OptionList& options = {}) : RawInstance(plugin(), options) {}
 };
 
-class Device {
- public:
+struct Device : tests::RawDevice {
   /// threads: the option's value; nullptr leaves it out.
   explicit Device(const char* threads = nullptr);
-  ~Device();
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
-
-  bp_device* get() const { return device_; }
-  Instance& instance() { return instance_; }
-  bp_device_props props() const;
-  std::vector<const bp_kernel*> kernels() const;
   const bp_kernel* kernel(const std::string& name) const;
-
- private:
-  Instance instance_;
-  bp_device* device_ = nullptr;
 };
-
-/// Opens a device of an instance; for tests of opening itself.
-bp_status open_device(Instance& instance, const Options& options, uint32_t index,
-                      bp_device** out_device);
 
 /// What happened to one operator call.
 struct Outcome {

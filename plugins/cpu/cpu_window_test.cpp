@@ -285,7 +285,7 @@ TEST(CpuConv, ContradictingSizes_AreErrors) {
     const bp_attrs_conv attrs = attributes_of(c);
     const Call call{"conv", {c.x, c.w, c.b}, make_output(BP_DTYPE_F32, {1, 4, 3, 3}), &attrs};
     EXPECT_EQ(run(device, call).status, BP_INVALID_ARGUMENT);
-    EXPECT_THAT(device.instance().last_message(), HasSubstr(words));
+    EXPECT_THAT(device.host().last_message(), HasSubstr(words));
   };
   const Convolution good = make_convolution(BP_DTYPE_F32, {1, 2, 5, 5}, 4, {.kernel = {3, 3}});
   Convolution c = good;
@@ -421,7 +421,7 @@ TEST(CpuMaxPool, MissingKernelShape_IsAnError) {
   const Call call{
       "max_pool", {make_random(BP_DTYPE_F32, {1, 1, 4}, 1)}, make_output(BP_DTYPE_F32, {1, 1, 4})};
   EXPECT_EQ(run(device, call).status, BP_INVALID_ARGUMENT);
-  EXPECT_THAT(device.instance().last_message(), HasSubstr("kernel_shape"));
+  EXPECT_THAT(device.host().last_message(), HasSubstr("kernel_shape"));
 }
 
 }  // namespace

@@ -1,186 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The core's side of the ABI, as small as it can be: the tests load the built plugin by its path
-// and drive it through its raw tables. Every helper makes the one call that its name says.
+// The built plugin, driven through its raw tables (tests/raw_abi.hpp), with its streams and events.
+// Every helper makes the one call that its name says.
 #ifndef BACKPLANE_PLUGINS_NPU_NPU_HARNESS_TEST_HPP
 #define BACKPLANE_PLUGINS_NPU_NPU_HARNESS_TEST_HPP
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <future>
-#include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "backplane/device_api.h"
 #include "backplane/sdk/sdk.hpp"
+#include "tests/raw_abi.hpp"
 
 namespace bp::npu_test {
 
-using OptionList = std::vector<std::pair<std::string, std::string>>;
+using tests::copy_args;
+using tests::host_mem;
+using tests::OptionList;
 
-/// The plugin's tables. The library stays mapped, as in the core.
 inline const bp_plugin& plugin() {
-  static const bp_plugin kLoaded = [] {
-    void* const library = dlopen(NPU_PLUGIN_PATH, RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) throw std::runtime_error(dlerror());
-    const auto entry =
-        reinterpret_cast<decltype(&bp_plugin_entry)>(dlsym(library, "bp_plugin_entry"));
-    bp_plugin result{};
-    result.struct_size = sizeof result;
-    if (entry(BP_ABI_CURRENT, &result) != BP_OK) throw std::runtime_error("bp_plugin_entry");
-    return result;
-  }();
+  static const bp_plugin kLoaded = tests::load_plugin(NPU_PLUGIN_PATH);
   return kLoaded;
 }
 
-struct Report {
-  bp_status status;
-  uint64_t op_seq;
-  bp_stream* stream;
-  std::string message;
+struct Instance : tests::RawInstance {
+  explicit Instance(const OptionList& options = {}) : RawInstance(plugin(), options) {}
 };
-
-/// The host services; remembers what it was told.
-class Host {
- public:
-  std::vector<Report> reports() const {
-    const std::scoped_lock lock(mutex_);
-    return reports_;
-  }
-  std::string last_message() const {
-    const std::scoped_lock lock(mutex_);
-    return reports_.empty() ? "" : reports_.back().message;
-  }
-  std::vector<std::string> logged() const {
-    const std::scoped_lock lock(mutex_);
-    return logged_;
-  }
-
-  static const bp_host_api& api() {
-    static const bp_host_api kTable = {sizeof(bp_host_api), 0, report, log};
-    return kTable;
-  }
-
- private:
-  static void report(void* self, const bp_report_info* info) {
-    auto& host = *static_cast<Host*>(self);
-    const std::scoped_lock lock(host.mutex_);
-    host.reports_.push_back(
-        {info->status, info->op_seq, info->stream, std::string(sdk::view(info->message))});
-  }
-  static void log(void* self, uint32_t, bp_str message) {
-    auto& host = *static_cast<Host*>(self);
-    const std::scoped_lock lock(host.mutex_);
-    host.logged_.emplace_back(sdk::view(message));
-  }
-
-  mutable std::mutex mutex_;
-  std::vector<Report> reports_;
-  std::vector<std::string> logged_;
-};
-
-/// Options as a bp_config or bp_open_args holds them.
-class OptionArrays {
- public:
-  explicit OptionArrays(const OptionList& options) {
-    for (const auto& [name, value] : options) {
-      names_.push_back(sdk::str(name));
-      values_.push_back(sdk::str(value));
-    }
-  }
-  template <class Args>
-  void fill(Args* args) const {
-    args->option_count = static_cast<uint32_t>(names_.size());
-    args->option_names = names_.data();
-    args->option_values = values_.data();
-  }
-
- private:
-  std::vector<bp_str> names_;
-  std::vector<bp_str> values_;
-};
-
-class Instance {
- public:
-  explicit Instance(const OptionList& options = {}) {
-    bp_config config{};
-    config.struct_size = sizeof config;
-    config.abi_semantics = BP_ABI_CURRENT;
-    const OptionArrays arrays(options);
-    arrays.fill(&config);
-    status = plugin().root->init(&Host::api(), &host, &config, &instance);
-  }
-  ~Instance() {
-    if (instance == nullptr) return;
-    EXPECT_EQ(plugin().root->shutdown(instance), BP_OK);
-  }
-  Instance(const Instance&) = delete;
-  Instance& operator=(const Instance&) = delete;
-
-  bp_status open(uint32_t index, const OptionList& options, bp_device** out_device) const {
-    bp_open_args args{};
-    args.struct_size = sizeof args;
-    args.index = index;
-    const OptionArrays arrays(options);
-    arrays.fill(&args);
-    return plugin().device->device_open(instance, &args, out_device);
-  }
-
-  Host host;
-  bp_instance* instance = nullptr;
-  bp_status status = BP_INTERNAL;
-};
-
-inline bp_copy_args copy_args(uint32_t kind, bp_mem dst, bp_mem src, uint64_t bytes) {
-  return {sizeof(bp_copy_args), 0, kind, 0, dst, src, bytes};
-}
-
-inline bp_mem host_mem(const void* ptr) { return {reinterpret_cast<uint64_t>(ptr), 0}; }
 
 /// Little memory: sanitizers visit all of it when a device is opened and closed.
 inline const OptionList kSmall = {{"memory", "1048576"}};
 
 /// An open device of an instance of its own.
-class Device {
- public:
-  explicit Device(const OptionList& options = kSmall) {
-    EXPECT_EQ(instance_.open(0, options, &device_), BP_OK) << host().last_message();
-  }
-  ~Device() { EXPECT_EQ(plugin().device->device_close(device_), BP_OK); }
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
-
-  bp_device* get() const { return device_; }
-  bp_instance* instance() const { return instance_.instance; }
-  const Host& host() const { return instance_.host; }
-
-  bp_device_props props() const {
-    bp_device_props props{};
-    props.struct_size = sizeof props;
-    EXPECT_EQ(plugin().device->device_props(device_, &props), BP_OK);
-    return props;
-  }
-
-  bp_status try_alloc(uint64_t bytes, uint64_t* out_handle, uint64_t alignment_bytes = 0) const {
-    const bp_alloc_args args{sizeof args, 0, bytes, alignment_bytes, BP_USAGE_ACTIVATIONS, 0};
-    return plugin().memory->mem_alloc(device_, &args, out_handle);
-  }
-  uint64_t alloc(uint64_t bytes) const {
-    uint64_t handle = 0;
-    EXPECT_EQ(try_alloc(bytes, &handle), BP_OK) << host().last_message();
-    return handle;
-  }
-  void free(uint64_t handle) const {
-    EXPECT_EQ(plugin().memory->mem_free(device_, handle), BP_OK) << host().last_message();
-  }
-  bp_status copy(const bp_copy_args& args) const {
-    return plugin().memory->mem_copy(device_, &args);
-  }
+struct Device : tests::RawDevice {
+  explicit Device(const OptionList& options = kSmall) : RawDevice(plugin(), options) {}
 
   template <class T>
   void upload(bp_mem dst, const std::vector<T>& values) const {
@@ -198,10 +54,6 @@ class Device {
         << host().last_message();
     return values;
   }
-
- private:
-  Instance instance_;
-  bp_device* device_ = nullptr;
 };
 
 /// A stream that is destroyed at the end of the test, or earlier.
@@ -265,28 +117,9 @@ class Event {
   bp_event* event_ = nullptr;
 };
 
-/// Holds a stream up until it is opened, so that tests fix what happens before what.
-class Gate {
- public:
-  explicit Gate(const Stream& stream) {
-    EXPECT_EQ(stream.host_call(wait, new std::future<void>(open_.get_future())), BP_OK);
-  }
-  ~Gate() { open(); }
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
-
-  void open() {
-    if (!std::exchange(is_open_, true)) open_.set_value();
-  }
-
- private:
-  static void wait(void* user, bp_status) {
-    const std::unique_ptr<std::future<void>> opened(static_cast<std::future<void>*>(user));
-    opened->wait();
-  }
-
-  std::promise<void> open_;
-  bool is_open_ = false;
+/// Holds a stream up from the beginning.
+struct Gate : tests::Gate {
+  explicit Gate(const Stream& stream) { EXPECT_EQ(hold(*plugin().stream, stream.get()), BP_OK); }
 };
 
 }  // namespace bp::npu_test

@@ -23,13 +23,13 @@ const bp_test_inject_api& table() {
 
 bp_status arm(const Device& device, uint32_t kind, uint64_t nth, bp_status status = BP_OK) {
   const bp_inject_args args{sizeof args, 0, kind, status, nth};
-  return table().inject_arm(device.instance(), &args);
+  return table().inject_arm(device.instance().get(), &args);
 }
 
 bp_inject_info counts(const Device& device) {
   bp_inject_info info{};
   info.struct_size = sizeof info;
-  EXPECT_EQ(table().inject_read(device.instance(), &info), BP_OK);
+  EXPECT_EQ(table().inject_read(device.instance().get(), &info), BP_OK);
   return info;
 }
 
@@ -112,18 +112,18 @@ TEST(NpuInject, LoseDevice_EverythingButGivingBackAnswersDeviceLost) {
   EXPECT_EQ(none, nullptr);
   device.free(handle);
   event.destroy();
-  gate.open();
+  gate.release();
   stream.destroy();
   busy.destroy();
 }
 
 TEST(NpuInject, Options_ArmFromTheFirstOpen) {
   const Instance instance({{"inject", "fail_call"}, {"inject_nth", "1"}, {"devices", "2"}});
-  ASSERT_EQ(instance.status, BP_OK);
+  ASSERT_EQ(instance.status(), BP_OK);
   bp_device* device = nullptr;
   EXPECT_EQ(instance.open(0, kSmall, &device), BP_INTERNAL);
   EXPECT_EQ(device, nullptr);
-  ASSERT_EQ(instance.open(0, kSmall, &device), BP_OK) << instance.host.last_message();
+  ASSERT_EQ(instance.open(0, kSmall, &device), BP_OK) << instance.host().last_message();
   EXPECT_EQ(plugin().device->device_close(device), BP_OK);
 }
 
@@ -132,13 +132,13 @@ TEST(NpuInject, BadArguments_AreRefused) {
   bp_inject_args args{sizeof args, 0, BP_INJECT_FAIL_CALL, BP_OK, 0};
   bp_inject_info info{};
   info.struct_size = sizeof info;
-  EXPECT_EQ(table().inject_arm(device.instance(), &args), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(table().inject_arm(device.instance().get(), &args), BP_INVALID_ARGUMENT);
   EXPECT_EQ(table().inject_arm(nullptr, &args), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(table().inject_arm(device.instance(), nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(table().inject_arm(device.instance().get(), nullptr), BP_INVALID_ARGUMENT);
   args.kind = BP_INJECT_LOSE_DEVICE + 1;
-  EXPECT_EQ(table().inject_arm(device.instance(), &args), BP_UNSUPPORTED);
+  EXPECT_EQ(table().inject_arm(device.instance().get(), &args), BP_UNSUPPORTED);
   EXPECT_EQ(table().inject_read(nullptr, &info), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(table().inject_read(device.instance(), nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(table().inject_read(device.instance().get(), nullptr), BP_INVALID_ARGUMENT);
 }
 
 }  // namespace

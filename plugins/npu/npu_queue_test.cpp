@@ -35,7 +35,7 @@ void break_stream(const Device& device, const Stream& stream) {
   EXPECT_EQ(stream.copy(copy_args(BP_COPY_HOST_TO_DEVICE, {handle, 0}, host_mem(&kValue), 4)),
             BP_OK);
   device.free(handle);
-  gate.open();
+  gate.release();
   EXPECT_EQ(stream.sync(), BP_INVALID_ARGUMENT);
 }
 
@@ -68,7 +68,7 @@ TEST(NpuStream, FillOnAStream_IsInItsOrder) {
   EXPECT_EQ(plugin().memory->mem_fill(device.get(), &args), BP_OK);
   device.upload<int32_t>({handle, 0}, {1, 2});
   EXPECT_THAT(device.download<int32_t>({handle, 0}, 2), ElementsAre(1, 2));
-  gate.open();
+  gate.release();
   EXPECT_EQ(stream.sync(), BP_OK);
   EXPECT_THAT(device.download<int32_t>({handle, 0}, 2), ElementsAre(5, 5));
   device.free(handle);
@@ -82,7 +82,7 @@ TEST(NpuStream, SyncAndQuery_TellPendingFromDone) {
   EXPECT_EQ(stream.query(), BP_PENDING);
   EXPECT_EQ(stream.sync(0), BP_TIMEOUT);
   EXPECT_EQ(stream.sync(1000), BP_TIMEOUT);
-  gate.open();
+  gate.release();
   EXPECT_EQ(stream.sync(BP_TIMEOUT_FOREVER), BP_OK);
   EXPECT_EQ(stream.sync(BP_TIMEOUT_FOREVER - 1), BP_OK);
   EXPECT_EQ(stream.query(), BP_OK);
@@ -132,7 +132,7 @@ TEST(NpuStream, WorkBehindAFailure_IsNotRun) {
               BP_OK);
   }
   device.free(doomed);
-  gate.open();
+  gate.release();
   EXPECT_EQ(stream.sync(), BP_INVALID_ARGUMENT);
   EXPECT_THAT(device.download<int32_t>({handle, 0}, 1), ElementsAre(1));
   device.free(handle);
@@ -202,7 +202,7 @@ TEST(NpuEvent, Record_MeansTheWorkBeforeIt) {
   EXPECT_EQ(event.query(), BP_PENDING);
   EXPECT_EQ(event.sync(0), BP_TIMEOUT);
   EXPECT_EQ(event.sync(1000), BP_TIMEOUT);
-  gate.open();
+  gate.release();
   EXPECT_EQ(event.sync(), BP_OK);
 }
 
@@ -223,7 +223,7 @@ TEST(NpuEvent, WaitAcrossStreams_OrdersTheirWork) {
   EXPECT_EQ(consumer.copy(copy_args(BP_COPY_DEVICE_TO_HOST, host_mem(&seen), {handle, 0}, 4)),
             BP_OK);
   EXPECT_EQ(consumer.query(), BP_PENDING);
-  gate.open();
+  gate.release();
   EXPECT_EQ(consumer.sync(), BP_OK);
   EXPECT_EQ(seen, 2);
   device.free(handle);
@@ -254,7 +254,7 @@ TEST(NpuEvent, DestroyedWhileAStreamWaits_DoesNotDisturbIt) {
   EXPECT_EQ(consumer.host_call(Calls::call, &calls), BP_OK);
   event.destroy();
   EXPECT_EQ(calls.count, 0);
-  gate.open();
+  gate.release();
   EXPECT_EQ(consumer.sync(), BP_OK);
   EXPECT_EQ(calls.count, 1);
 }
@@ -272,7 +272,7 @@ TEST(NpuEvent, OfWorkThatFailed_BreaksWhoWaits) {
   EXPECT_EQ(event.record(producer), BP_OK);
   EXPECT_EQ(event.let_wait(consumer), BP_OK);
   device.free(handle);
-  gate.open();
+  gate.release();
   EXPECT_EQ(event.sync(), BP_INVALID_ARGUMENT);
   EXPECT_THAT(device.host().last_message(), HasSubstr("is not allocated"));
   EXPECT_EQ(event.query(), BP_INVALID_ARGUMENT);
@@ -304,7 +304,7 @@ TEST(NpuTiming, TwoRecords_GiveTheirDistance) {
   Gate gate(stream);
   EXPECT_EQ(end.record(stream), BP_OK);
   EXPECT_EQ(plugin().stream->event_elapsed(start.get(), end.get(), &elapsed_ns), BP_PENDING);
-  gate.open();
+  gate.release();
   EXPECT_EQ(stream.sync(), BP_OK);
   EXPECT_EQ(plugin().stream->event_elapsed(start.get(), end.get(), &elapsed_ns), BP_OK);
   EXPECT_NE(elapsed_ns, ~uint64_t{0});

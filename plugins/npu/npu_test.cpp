@@ -55,12 +55,12 @@ TEST(NpuEntry, FreshCore_GivesAllTables) {
 
 TEST(NpuInstance, NullArguments_AreRefusedWithWords) {
   Instance instance;
-  EXPECT_EQ(plugin().root->init(&Host::api(), &instance.host, nullptr, nullptr),
+  EXPECT_EQ(plugin().root->init(tests::RecordingHost::api(), &instance.host(), nullptr, nullptr),
             BP_INVALID_ARGUMENT);
-  EXPECT_THAT(instance.host.last_message(), HasSubstr("init"));
+  EXPECT_THAT(instance.host().last_message(), HasSubstr("init"));
   EXPECT_EQ(plugin().root->shutdown(nullptr), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(plugin().device->device_count(instance.instance, nullptr), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(plugin().device->device_open(instance.instance, nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin().device->device_count(instance.get(), nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin().device->device_open(instance.get(), nullptr, nullptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plugin().device->device_close(nullptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plugin().memory->mem_alloc(nullptr, nullptr, nullptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plugin().stream->stream_sync(nullptr, 0), BP_INVALID_ARGUMENT);
@@ -70,9 +70,9 @@ TEST(NpuInstance, NullArguments_AreRefusedWithWords) {
 TEST(NpuInstance, DevicesOption_FixesTheCount) {
   for (const uint32_t wanted : {0u, 1u, 16u}) {
     const Instance instance(OptionList{{"devices", std::to_string(wanted)}});
-    ASSERT_EQ(instance.status, BP_OK);
+    ASSERT_EQ(instance.status(), BP_OK);
     uint32_t count = 99;
-    EXPECT_EQ(plugin().device->device_count(instance.instance, &count), BP_OK);
+    EXPECT_EQ(plugin().device->device_count(instance.get(), &count), BP_OK);
     EXPECT_EQ(count, wanted);
   }
 }
@@ -82,7 +82,7 @@ TEST(NpuInstance, IndexOutOfRange_IsRefused) {
   bp_device* device = nullptr;
   EXPECT_EQ(instance.open(2, {}, &device), BP_INVALID_ARGUMENT);
   EXPECT_EQ(device, nullptr);
-  EXPECT_EQ(instance.host.last_message(), "device_open: no device 2; there are 2");
+  EXPECT_EQ(instance.host().last_message(), "device_open: no device 2; there are 2");
 }
 
 TEST(NpuInstance, TwoAtOnce_AreIndependent) {
@@ -173,11 +173,11 @@ TEST(NpuOptions, BadValues_AreRefusedByName) {
     bp_device* device = nullptr;
     EXPECT_EQ(instance.open(0, options, &device), BP_INVALID_ARGUMENT) << words;
     EXPECT_EQ(device, nullptr);
-    EXPECT_THAT(instance.host.last_message(), HasSubstr(words));
+    EXPECT_THAT(instance.host().last_message(), HasSubstr(words));
   }
   const Instance refused(OptionList{{"devices", "few"}});
-  EXPECT_EQ(refused.status, BP_INVALID_ARGUMENT);
-  EXPECT_EQ(refused.instance, nullptr);
+  EXPECT_EQ(refused.status(), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(refused.get(), nullptr);
 }
 
 TEST(NpuOptions, ShorterStructOfAnOlderCore_MeansNoOptions) {
@@ -186,7 +186,7 @@ TEST(NpuOptions, ShorterStructOfAnOlderCore_MeansNoOptions) {
   args.struct_size = offsetof(bp_open_args, option_count);
   args.option_count = 7;  // Beyond what the caller says there is.
   bp_device* device = nullptr;
-  ASSERT_EQ(plugin().device->device_open(instance.instance, &args, &device), BP_OK);
+  ASSERT_EQ(plugin().device->device_open(instance.get(), &args, &device), BP_OK);
   EXPECT_EQ(plugin().device->device_close(device), BP_OK);
 }
 
@@ -272,7 +272,7 @@ TEST(NpuMemory, HandleOfAnotherDevice_IsRefused) {
     ASSERT_EQ(plugin().memory->mem_alloc(devices[i], &args, &handles[i]), BP_OK);
   }
   EXPECT_EQ(plugin().memory->mem_free(devices[0], handles[1]), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(instance.host.last_message(), HasSubstr("another device's"));
+  EXPECT_THAT(instance.host().last_message(), HasSubstr("another device's"));
   for (uint32_t i = 0; i < 2; ++i) {
     EXPECT_EQ(plugin().memory->mem_free(devices[i], handles[i]), BP_OK);
     EXPECT_EQ(plugin().device->device_close(devices[i]), BP_OK);
@@ -343,7 +343,7 @@ TEST(NpuMemory, LeftAtClose_IsLogged) {
   const bp_alloc_args args{sizeof args, 0, 640, 0, BP_USAGE_IO, 0};
   ASSERT_EQ(plugin().memory->mem_alloc(device, &args, &handle), BP_OK);
   EXPECT_EQ(plugin().device->device_close(device), BP_OK);
-  EXPECT_THAT(instance.host.logged(), ElementsAre("npu: bytes left at close: 640"));
+  EXPECT_THAT(instance.host().logged(), ElementsAre("npu: bytes left at close: 640"));
 }
 
 TEST(NpuCopy, RoundTripThroughTheDevice_KeepsTheBytes) {

@@ -135,10 +135,10 @@ class XpuFaultTest : public XpuTest {
     ASSERT_EQ(plugin_.memory->mem_alloc(device_, &args, &handle), BP_OUT_OF_MEMORY)
         << "the OpenCL loader does not put OPENCL_LAYERS between its callers and the drivers";
     ASSERT_STREQ(fired_(), "clCreateBuffer");
-    EXPECT_EQ(host_.last_report().message,
+    EXPECT_EQ(services().last_message(),
               "clCreateBuffer of 4 bytes failed: CL_OUT_OF_RESOURCES (-5)");
-    EXPECT_EQ(host_.last_report().vendor_code, kOutOfResources);
-    host_.clear();
+    EXPECT_EQ(services().last_report().vendor_code, kOutOfResources);
+    instance_->host().clear();
   }
 
   const bp_stream_api& api() { return *plugin_.stream; }
@@ -153,7 +153,7 @@ TEST_F(XpuFaultTest, RefusedCommand_IsACallErrorAndTheStreamGoesOn) {
   const uint64_t handle = alloc(64);
   arm_("clEnqueueFillBuffer", XpuFault::kRefused, kOutOfHostMemory, 0);
   EXPECT_EQ(fill({handle, 0}, 64, 1, 1, stream), BP_OUT_OF_MEMORY);
-  EXPECT_EQ(host_.last_report().message, "mem_fill failed: CL_OUT_OF_HOST_MEMORY (-6)");
+  EXPECT_EQ(services().last_message(), "mem_fill failed: CL_OUT_OF_HOST_MEMORY (-6)");
   EXPECT_EQ(api().stream_query(stream), BP_OK);
   EXPECT_EQ(fill({handle, 0}, 64, 2, 1, stream), BP_OK);
   EXPECT_EQ(sync(stream), BP_OK);
@@ -179,9 +179,9 @@ TEST_F(XpuFaultTest, FailedLaunch_IsStickyAndNamesItsOpSeq) {
       EXPECT_TRUE(behind == BP_OK || behind == BP_POISONED) << behind;
 
       for (int i = 0; i < 2; ++i) {
-        host_.clear();
+        instance_->host().clear();
         EXPECT_EQ(sync(stream), BP_INTERNAL);
-        const Report report = host_.last_report();
+        const tests::HostReport report = services().last_report();
         EXPECT_EQ(report.op_seq, 41u);
         EXPECT_EQ(report.stream, stream);
         EXPECT_EQ(report.status, BP_INTERNAL);
@@ -189,8 +189,8 @@ TEST_F(XpuFaultTest, FailedLaunch_IsStickyAndNamesItsOpSeq) {
         EXPECT_EQ(api().stream_query(stream), BP_INTERNAL);
       }
       EXPECT_EQ(relu.launch(handle, stream, 43), BP_POISONED);
-      EXPECT_EQ(host_.last_report().op_seq, 41u);
-      EXPECT_THAT(host_.last_report().message,
+      EXPECT_EQ(services().last_report().op_seq, 41u);
+      EXPECT_THAT(services().last_message(),
                   HasSubstr("the stream failed before: relu_f32_dense failed on the device"));
     }
     EXPECT_EQ(fill({handle, 0}, 16, 0, 4, stream), BP_POISONED);
@@ -212,9 +212,9 @@ TEST_F(XpuFaultTest, FailedCode_IsReportedWhereTheDriverKeepsIt) {
   arm_("clEnqueueFillBuffer", XpuFault::kFailsAlone, kOutOfResources, 0);
   ASSERT_EQ(fill({handle, 0}, 16, 0, 4, stream), BP_OK);
   EXPECT_EQ(sync(stream), BP_INTERNAL);
-  EXPECT_EQ(host_.last_report().message, "mem_fill failed on the device: CL_OUT_OF_RESOURCES (-5)");
-  EXPECT_EQ(host_.last_report().vendor_code, kOutOfResources);
-  EXPECT_EQ(host_.last_report().op_seq, 0u);
+  EXPECT_EQ(services().last_message(), "mem_fill failed on the device: CL_OUT_OF_RESOURCES (-5)");
+  EXPECT_EQ(services().last_report().vendor_code, kOutOfResources);
+  EXPECT_EQ(services().last_report().op_seq, 0u);
   EXPECT_EQ(api().stream_destroy(stream), BP_OK);
   free(handle);
 }
@@ -230,7 +230,7 @@ TEST_F(XpuFaultTest, FailureOfAStream_ReachesThoseThatWaitForItInTheFirstWords) 
     bp_event* after = make_event();
     bp_event* onward = make_event();
     const uint64_t handle = alloc(16);
-    ASSERT_EQ(api().stream_host_call(first, Gate::hold, &gate), BP_OK);
+    ASSERT_EQ(gate.hold(api(), first), BP_OK);
     ASSERT_EQ(api().event_record(before, first), BP_OK);
     ASSERT_EQ(api().event_wait(before, bystander), BP_OK);
     arm_("clEnqueueFillBuffer", fault, kOutOfResources, 0);
@@ -242,13 +242,13 @@ TEST_F(XpuFaultTest, FailureOfAStream_ReachesThoseThatWaitForItInTheFirstWords) 
     gate.release();
 
     EXPECT_EQ(sync(third), BP_INTERNAL);
-    EXPECT_THAT(host_.last_report().message, HasSubstr("mem_fill failed on the device: "));
-    EXPECT_EQ(host_.last_report().stream, third);
+    EXPECT_THAT(services().last_message(), HasSubstr("mem_fill failed on the device: "));
+    EXPECT_EQ(services().last_report().stream, third);
     EXPECT_EQ(sync(second), BP_INTERNAL);
     EXPECT_EQ(sync(first), BP_INTERNAL);
     EXPECT_EQ(api().event_sync(after, BP_TIMEOUT_FOREVER), BP_INTERNAL);
     EXPECT_EQ(api().event_query(onward), BP_INTERNAL);
-    EXPECT_THAT(host_.last_report().message, HasSubstr("mem_fill failed on the device: "));
+    EXPECT_THAT(services().last_message(), HasSubstr("mem_fill failed on the device: "));
     EXPECT_EQ(api().event_sync(before, BP_TIMEOUT_FOREVER), BP_OK);
     EXPECT_EQ(sync(bystander), BP_OK);
 
@@ -258,7 +258,7 @@ TEST_F(XpuFaultTest, FailureOfAStream_ReachesThoseThatWaitForItInTheFirstWords) 
     EXPECT_EQ(sync(bystander), BP_OK);
     ASSERT_EQ(api().event_wait(after, bystander), BP_OK);
     EXPECT_EQ(sync(bystander), BP_INTERNAL);
-    EXPECT_THAT(host_.last_report().message, HasSubstr("mem_fill failed on the device: "));
+    EXPECT_THAT(services().last_message(), HasSubstr("mem_fill failed on the device: "));
     for (bp_event* event : {before, after, onward}) {
       EXPECT_EQ(api().event_destroy(event), BP_OK);
     }
@@ -335,7 +335,7 @@ TEST_F(XpuFaultTest, FailedWorkOnTheInternalQueue_IsTheCallsErrorOnly) {
   for (const XpuFault fault : {XpuFault::kFailsLater, XpuFault::kFailsAlone}) {
     arm_("clEnqueueFillBuffer", fault, kOutOfResources, 0);
     EXPECT_EQ(fill({handle, 0}, 16, 0, 4), BP_INTERNAL);
-    EXPECT_THAT(host_.last_report().message, HasSubstr("mem_fill failed on the device: "));
+    EXPECT_THAT(services().last_message(), HasSubstr("mem_fill failed on the device: "));
     EXPECT_EQ(fill({handle, 0}, 16, 0x01010101, 4), BP_OK);
     EXPECT_EQ(read_bytes(handle, 16), std::vector<uint8_t>(16, 1));
   }
@@ -346,12 +346,12 @@ TEST_F(XpuFaultTest, SourceThatDoesNotBuild_IsToldWithTheLogAndNotTriedAgain) {
   Relu relu(plugin_, device_);
   arm_("clBuildProgram", XpuFault::kRefused, kBuildFailure, 0);
   EXPECT_EQ(relu.plan(), BP_INTERNAL);
-  const std::string words = host_.last_report().message;
+  const std::string words = services().last_message();
   EXPECT_THAT(words, HasSubstr("elementwise.cl does not build on "));
   EXPECT_THAT(words, HasSubstr(": CL_BUILD_PROGRAM_FAILURE (-11); the compiler says: "));
   arm_("clBuildProgram", XpuFault::kRefused, kBuildFailure, 0);
   EXPECT_EQ(relu.plan(), BP_INTERNAL);
-  EXPECT_EQ(host_.last_report().message, words);
+  EXPECT_EQ(services().last_message(), words);
   EXPECT_EQ(fired_(), nullptr) << "it was built again";
 }
 
@@ -364,20 +364,19 @@ TEST_F(XpuFaultTest, BuildWithoutMemory_IsTriedAgain) {
 
 class XpuFaultSweepTest : public XpuFaultTest {
  protected:
-  /// A bit of everything; the first error, with everything ended.
+  /// A bit of everything in an instance of its own; the first error, with everything ended.
   bp_status use_everything() {
-    bp_instance* instance = nullptr;
-    bp_status status = init(plugin_, &host_, {}, &instance);
-    if (status != BP_OK) return status;
+    tests::RawInstance instance(plugin_);
     bp_device* device = nullptr;
-    status = open_device(plugin_, instance, 0, {}, &device);
-    if (status == BP_OK) {
+    bp_status status = instance.status();
+    if (status == BP_OK) status = instance.open(0, {}, &device);
+    if (device != nullptr) {
       std::swap(device, device_);
       status = use_device();
       std::swap(device, device_);
       plugin_.device->device_close(device);
     }
-    plugin_.root->shutdown(instance);
+    words_ = instance.host().last_message();
     return status;
   }
 
@@ -394,7 +393,7 @@ class XpuFaultSweepTest : public XpuFaultTest {
     status = use_memory(handle);
     if (status == BP_OK) status = use_streams(handle);
     const bp_status freed = plugin_.memory->mem_free(device_, handle);
-    EXPECT_EQ(freed, BP_OK) << host_.last_report().message;
+    EXPECT_EQ(freed, BP_OK) << services().last_message();
     return status;
   }
 
@@ -476,13 +475,14 @@ class XpuFaultSweepTest : public XpuFaultTest {
     const bp_status done = sync(stream);
     return status == BP_OK ? done : status;
   }
+
+  std::string words_;  // the last ones of use_everything()'s instance
 };
 
 TEST_F(XpuFaultSweepTest, EveryCallRefusedOnce_IsReportedAndTheNextTryWorks) {
-  ASSERT_EQ(use_everything(), BP_OK) << host_.last_report().message;
+  ASSERT_EQ(use_everything(), BP_OK) << words_;
   uint32_t fault_count = 0;
   for (;; ++fault_count) {
-    host_.clear();
     arm_(nullptr, XpuFault::kRefused, kOutOfHostMemory, fault_count);
     const bp_status status = use_everything();
     const char* fired = fired_();
@@ -495,9 +495,9 @@ TEST_F(XpuFaultSweepTest, EveryCallRefusedOnce_IsReportedAndTheNextTryWorks) {
     // clGetDeviceIDs is the one call whose failure only hides a platform.
     const bool hides_platform = std::string_view(fired) == "clGetDeviceIDs";
     EXPECT_EQ(status, hides_platform ? BP_UNAVAILABLE : BP_OUT_OF_MEMORY);
-    EXPECT_FALSE(host_.last_report().message.empty());
+    EXPECT_FALSE(words_.empty());
     // On the fixture's device, which has its programs: building them is what takes long here.
-    ASSERT_EQ(use_device(), BP_OK) << host_.last_report().message;
+    ASSERT_EQ(use_device(), BP_OK) << services().last_message();
   }
   EXPECT_GE(fault_count, 30u);
 }

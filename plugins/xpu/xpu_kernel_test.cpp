@@ -212,12 +212,12 @@ class XpuKernelTest : public XpuTest {
   void launch_once(const bp_kernel* kernel, const std::vector<bp_arg_info>& args,
                    const std::vector<bp_tensor>& tensors, bp_stream* stream) {
     bp_kernel_plan* made = nullptr;
-    ASSERT_EQ(plan(kernel, args, &made), BP_OK) << host_.last_report().message;
+    ASSERT_EQ(plan(kernel, args, &made), BP_OK) << services().last_message();
     bp_kernel_state* state = nullptr;
     ASSERT_EQ(kernel->state_create(device_, kernel, made, &state), BP_OK)
-        << host_.last_report().message;
+        << services().last_message();
     const bp_launch_args launch_args = args_of(kernel, made, state, stream, tensors);
-    EXPECT_EQ(kernel->launch(&launch_args), BP_OK) << host_.last_report().message;
+    EXPECT_EQ(kernel->launch(&launch_args), BP_OK) << services().last_message();
     if (stream != nullptr) {
       EXPECT_EQ(plugin_.stream->stream_sync(stream, BP_TIMEOUT_FOREVER), BP_OK);
     }
@@ -438,7 +438,7 @@ TEST_F(XpuKernelTest, Launch_OnAStream_FollowsItsOrder) {
   const std::vector<float> ones(64, 1.0f);
   std::vector<float> result(64);
 
-  ASSERT_EQ(plugin_.stream->stream_host_call(stream, Gate::hold, &gate), BP_OK);
+  ASSERT_EQ(gate.hold(*plugin_.stream, stream), BP_OK);
   ASSERT_EQ(upload({x, 0}, ones.data(), 256, stream), BP_OK);
   ASSERT_EQ(fill({y, 0}, 256, 0, 4, stream), BP_OK);
   for (int i = 0; i < 100; ++i) {
@@ -518,12 +518,12 @@ TEST_F(XpuKernelTest, Plan_BadShapes_AreRefusedWithWords) {
   const bp_arg_info scalar = info_of(BP_DTYPE_F32, none, none);
   bp_kernel_plan* made = nullptr;
   EXPECT_EQ(plan(find("add"), {a, b, b}, &made), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(host_.last_report().message, "plan: an input's size 3 does not broadcast to 4");
+  EXPECT_EQ(services().last_message(), "plan: an input's size 3 does not broadcast to 4");
   EXPECT_EQ(plan(find("add"), {a, a, scalar}, &made), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plan(find("relu"), {open, open}, &made), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("has no known sizes"));
+  EXPECT_THAT(services().last_message(), HasSubstr("has no known sizes"));
   EXPECT_EQ(plan(find("relu"), {a, a, a}, &made), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(host_.last_report().message, "plan: 2 inputs and 1 outputs; expected 1 and 1");
+  EXPECT_EQ(services().last_message(), "plan: 2 inputs and 1 outputs; expected 1 and 1");
   EXPECT_EQ(plan(find("matmul"), {a, b, scalar}, &made), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plan(find("matmul"), {scalar, a, a}, &made), BP_INVALID_ARGUMENT);
   EXPECT_EQ(made, nullptr);
@@ -541,7 +541,7 @@ TEST_F(XpuKernelTest, Launch_WithoutMemoryOrState_IsRefused) {
   const std::vector<bp_tensor> tensors{tensor_of(info, 0, 0, 0), tensor_of(info, 0, 0, 0)};
   bp_launch_args args = args_of(kernel, made, state, nullptr, tensors);
   EXPECT_EQ(kernel->launch(&args), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(host_.last_report().message, "relu_f32_dense: tensor 0 has no memory");
+  EXPECT_EQ(services().last_message(), "relu_f32_dense: tensor 0 has no memory");
   args.state = nullptr;
   EXPECT_EQ(kernel->launch(&args), BP_INVALID_ARGUMENT);
   kernel->state_destroy(device_, state);

@@ -82,7 +82,7 @@ TEST_F(XpuMemoryTest, Copy_WithinOneBuffer_MovesRangesApart) {
   expected.insert(expected.end(), source.begin(), source.end());
   EXPECT_EQ(read_bytes(handle, 200), expected);
   EXPECT_EQ(copy(BP_COPY_DEVICE_TO_DEVICE, {handle, 99}, {handle, 0}, 100), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("100 bytes from offset 0 to offset 99"));
+  EXPECT_THAT(services().last_message(), HasSubstr("100 bytes from offset 0 to offset 99"));
   free(handle);
 }
 
@@ -90,27 +90,27 @@ TEST_F(XpuMemoryTest, Copy_OfNothing_IsDoneWithoutLookingAtMemory) {
   EXPECT_EQ(upload({0, 0}, nullptr, 0), BP_OK);
   EXPECT_EQ(copy(BP_COPY_DEVICE_TO_DEVICE, {0, 0}, {0, 0}, 0), BP_OK);
   EXPECT_EQ(fill({0, 0}, 0, 1, 4), BP_OK);
-  EXPECT_TRUE(host_.reports().empty());
+  EXPECT_TRUE(services().reports().empty());
 }
 
 TEST_F(XpuMemoryTest, Copy_BadRange_IsRefusedWithItsNumbers) {
   const uint64_t handle = alloc(128);
   Bytes host(256);
   EXPECT_EQ(upload({handle, 120}, host.data(), 16), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message,
+  EXPECT_THAT(services().last_message(),
               HasSubstr("16 bytes at offset 120 reach beyond the 128 bytes"));
-  EXPECT_EQ(host_.last_report().status, BP_INVALID_ARGUMENT);
+  EXPECT_EQ(services().last_report().status, BP_INVALID_ARGUMENT);
   EXPECT_EQ(download(host.data(), {handle, 129}, 1), BP_INVALID_ARGUMENT);
   EXPECT_EQ(download(host.data(), {handle, UINT64_MAX}, 2), BP_INVALID_ARGUMENT);
   EXPECT_EQ(download(host.data(), {handle, 2}, UINT64_MAX), BP_INVALID_ARGUMENT);
   EXPECT_EQ(copy(BP_COPY_DEVICE_TO_DEVICE, {handle, 64}, {handle, 0}, 65), BP_INVALID_ARGUMENT);
   EXPECT_EQ(fill({handle, 100}, 32, 0, 4), BP_INVALID_ARGUMENT);
   EXPECT_EQ(upload({handle + 8, 0}, host.data(), 1), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("is not an allocation of this device"));
+  EXPECT_THAT(services().last_message(), HasSubstr("is not an allocation of this device"));
   EXPECT_EQ(upload({handle, 0}, nullptr, 1), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("host address of the source is NULL"));
+  EXPECT_THAT(services().last_message(), HasSubstr("host address of the source is NULL"));
   EXPECT_EQ(copy(3, {handle, 0}, {handle, 64}, 1), BP_UNSUPPORTED);
-  EXPECT_EQ(host_.last_report().message, "mem_copy: unknown kind 3");
+  EXPECT_EQ(services().last_message(), "mem_copy: unknown kind 3");
   free(handle);
 }
 
@@ -137,11 +137,11 @@ TEST_F(XpuMemoryTest, Fill_AnyPatternAtAnyOffset_RepeatsFromTheStart) {
 TEST_F(XpuMemoryTest, Fill_BadPattern_IsRefused) {
   const uint64_t handle = alloc(64);
   EXPECT_EQ(fill({handle, 0}, 6, 0, 3), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(host_.last_report().message, "mem_fill: a pattern of 3 bytes; expected 1, 2, 4 or 8");
+  EXPECT_EQ(services().last_message(), "mem_fill: a pattern of 3 bytes; expected 1, 2, 4 or 8");
   EXPECT_EQ(fill({handle, 0}, 32, 0, 16), BP_INVALID_ARGUMENT);
   EXPECT_EQ(fill({handle, 0}, 4, 0, 0), BP_INVALID_ARGUMENT);
   EXPECT_EQ(fill({handle, 0}, 6, 0, 4), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(host_.last_report().message, "mem_fill: 6 bytes are no multiple of the pattern's 4");
+  EXPECT_EQ(services().last_message(), "mem_fill: 6 bytes are no multiple of the pattern's 4");
   free(handle);
 }
 
@@ -149,8 +149,7 @@ TEST_F(XpuMemoryTest, Alloc_BadSizeOrAlignment_IsRefused) {
   uint64_t handle = 0;
   EXPECT_EQ(allocate(0, 0, &handle), BP_INVALID_ARGUMENT);
   EXPECT_EQ(allocate(64, 48, &handle), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(host_.last_report().message,
-            "mem_alloc: an alignment of 48 bytes is not a power of two");
+  EXPECT_EQ(services().last_message(), "mem_alloc: an alignment of 48 bytes is not a power of two");
   EXPECT_EQ(handle, 0u);
 }
 
@@ -160,8 +159,7 @@ TEST_F(XpuMemoryTest, Alloc_TooMuch_IsOutOfMemoryAndTheDeviceGoesOn) {
   ASSERT_EQ(plugin_.device->device_props(device_, &props), BP_OK);
   uint64_t handle = 0;
   EXPECT_EQ(allocate(props.max_alloc_bytes + 1, 0, &handle), BP_OUT_OF_MEMORY);
-  EXPECT_THAT(host_.last_report().message,
-              HasSubstr("is " + std::to_string(props.max_alloc_bytes)));
+  EXPECT_THAT(services().last_message(), HasSubstr("is " + std::to_string(props.max_alloc_bytes)));
   EXPECT_EQ(allocate(UINT64_MAX, 0, &handle), BP_OUT_OF_MEMORY);
   EXPECT_EQ(handle, 0u);
   const uint64_t small = alloc(256);
@@ -173,7 +171,7 @@ TEST_F(XpuMemoryTest, Free_TwiceOrForeign_IsRefused) {
   const uint64_t handle = alloc(32);
   free(handle);
   EXPECT_EQ(plugin_.memory->mem_free(device_, handle), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("is not an allocation of this device"));
+  EXPECT_THAT(services().last_message(), HasSubstr("is not an allocation of this device"));
   EXPECT_EQ(plugin_.memory->mem_free(device_, 0), BP_INVALID_ARGUMENT);
 }
 
@@ -194,7 +192,7 @@ TEST_F(XpuMemoryTest, Pinned_IsAlignedWritableAndCopies) {
   }
   for (void* ptr : pointers) EXPECT_EQ(plugin_.memory->host_free(device_, ptr), BP_OK);
   EXPECT_EQ(plugin_.memory->host_free(device_, *pointers.begin()), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("is not from host_alloc"));
+  EXPECT_THAT(services().last_message(), HasSubstr("is not from host_alloc"));
   free(handle);
 }
 
@@ -245,11 +243,11 @@ TEST_F(XpuMemoryTest, Map_Twice_IsUnmappedTwice) {
   ASSERT_EQ(map({handle, 4}, 16, BP_MAP_READ_BIT, &first), BP_OK);
   ASSERT_EQ(map({handle, 4}, 16, BP_MAP_READ_BIT, &second), BP_OK);
   EXPECT_EQ(plugin_.memory->mem_free(device_, handle), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("is still mapped 2 times"));
+  EXPECT_THAT(services().last_message(), HasSubstr("is still mapped 2 times"));
   EXPECT_EQ(plugin_.memory->mem_unmap(device_, first), BP_OK);
   EXPECT_EQ(plugin_.memory->mem_unmap(device_, second), BP_OK);
   EXPECT_EQ(plugin_.memory->mem_unmap(device_, second), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("is not mapped"));
+  EXPECT_THAT(services().last_message(), HasSubstr("is not mapped"));
   free(handle);
 }
 
@@ -257,7 +255,7 @@ TEST_F(XpuMemoryTest, Map_BadRangeOrAccess_IsRefused) {
   const uint64_t handle = alloc(64);
   void* ptr = nullptr;
   EXPECT_EQ(map({handle, 60}, 8, BP_MAP_READ_BIT, &ptr), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("8 bytes at offset 60 reach beyond"));
+  EXPECT_THAT(services().last_message(), HasSubstr("8 bytes at offset 60 reach beyond"));
   EXPECT_EQ(map({handle, 0}, 0, BP_MAP_READ_BIT, &ptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(map({handle, 0}, 8, 0, &ptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(map({handle, 0}, 8, 4, &ptr), BP_UNSUPPORTED);

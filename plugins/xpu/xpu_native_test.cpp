@@ -98,7 +98,7 @@ class XpuNativeTest : public XpuTest {
 
 TEST_F(XpuNativeTest, NativeHandle_IsTheQueueThatTheStreamsWorkGoesTo) {
   Gate gate;
-  ASSERT_EQ(api().stream_host_call(stream_, Gate::hold, &gate), BP_OK);
+  ASSERT_EQ(gate.hold(api(), stream_), BP_OK);
   ASSERT_EQ(fill({memory_, 0}, kBytes, 1, 1, stream_), BP_OK);
   fill_by_hand(queue_, 2);  // behind the fill, which is held
   Bytes found(kBytes);
@@ -134,7 +134,7 @@ TEST_F(XpuNativeTest, Wrap_OwnQueue_OrdersWithOtherStreams) {
   bp_event* event = make_event();
   Gate gate;
   // The plugin's stream writes 4, the application 5 after it, and the plugin's stream reads.
-  ASSERT_EQ(api().stream_host_call(stream_, Gate::hold, &gate), BP_OK);
+  ASSERT_EQ(gate.hold(api(), stream_), BP_OK);
   ASSERT_EQ(fill({memory_, 0}, kBytes, 4, 1, stream_), BP_OK);
   ASSERT_EQ(api().event_record(event, stream_), BP_OK);
   ASSERT_EQ(api().event_wait(event, wrapped), BP_OK);
@@ -190,22 +190,22 @@ TEST_F(XpuNativeTest, Destroy_OfAWrapper_DoesNotWaitForTheApplication) {
 TEST_F(XpuNativeTest, Wrap_WhatIsNoQueueOfThisDevice_IsRefused) {
   bp_stream* wrapped = nullptr;
   EXPECT_EQ(wrap(queue_, &wrapped, "acme.queue"), BP_UNSUPPORTED);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("'opencl.command_queue', not 'acme.queue'"));
+  EXPECT_THAT(services().last_message(), HasSubstr("'opencl.command_queue', not 'acme.queue'"));
   EXPECT_EQ(wrap(queue_, &wrapped, ""), BP_UNSUPPORTED);
   EXPECT_EQ(wrap(nullptr, &wrapped), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("NULL"));
+  EXPECT_THAT(services().last_message(), HasSubstr("NULL"));
   cl_int code = CL_SUCCESS;
   const cl_context other = CL(clCreateContext)(nullptr, 1, &id_, nullptr, nullptr, &code);
   ASSERT_EQ(code, CL_SUCCESS);
   const cl_command_queue foreign = make_queue(other);
   EXPECT_EQ(wrap(foreign, &wrapped), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("another context or device"));
+  EXPECT_THAT(services().last_message(), HasSubstr("another context or device"));
   EXPECT_EQ(owners_of(foreign), 1u);
   CL(clReleaseCommandQueue)(foreign);
   CL(clReleaseContext)(other);
   const cl_command_queue loose = make_queue(context_, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
   EXPECT_EQ(wrap(loose, &wrapped), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("out of order"));
+  EXPECT_THAT(services().last_message(), HasSubstr("out of order"));
   EXPECT_EQ(owners_of(loose), 1u);
   CL(clReleaseCommandQueue)(loose);
   EXPECT_EQ(wrapped, nullptr);
@@ -220,7 +220,7 @@ TEST_F(XpuNativeTest, Timing_OnAQueueWithoutProfiling_IsRefusedInWords) {
   ASSERT_EQ(sync(wrapped), BP_OK);
   uint64_t elapsed_ns = 77;
   EXPECT_EQ(api().event_elapsed(event, event, &elapsed_ns), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("CL_QUEUE_PROFILING_ENABLE"));
+  EXPECT_THAT(services().last_message(), HasSubstr("CL_QUEUE_PROFILING_ENABLE"));
   EXPECT_EQ(elapsed_ns, 77u);
   EXPECT_EQ(api().event_destroy(event), BP_OK);
   EXPECT_EQ(api().stream_destroy(wrapped), BP_OK);

@@ -43,9 +43,7 @@ struct CallLog {
 class XpuStreamTest : public XpuTest {
  protected:
   const bp_stream_api& api() { return *plugin_.stream; }
-  void hold(Gate* gate, bp_stream* stream) {
-    ASSERT_EQ(api().stream_host_call(stream, Gate::hold, gate), BP_OK);
-  }
+  void hold(Gate* gate, bp_stream* stream) { ASSERT_EQ(gate->hold(api(), stream), BP_OK); }
   bp_status sync(bp_stream* stream) { return api().stream_sync(stream, BP_TIMEOUT_FOREVER); }
 };
 
@@ -96,7 +94,7 @@ TEST_F(XpuStreamTest, AsyncCopy_BadRange_IsACallErrorAndTheStreamIsHealthy) {
   const uint64_t handle = alloc(64);
   Bytes host(64, 4);
   EXPECT_EQ(upload({handle, 1}, host.data(), 64, stream), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("64 bytes at offset 1 reach beyond"));
+  EXPECT_THAT(services().last_message(), HasSubstr("64 bytes at offset 1 reach beyond"));
   EXPECT_EQ(fill({handle, 60}, 8, 0, 4, stream), BP_INVALID_ARGUMENT);
   EXPECT_EQ(upload({handle, 0}, host.data(), 64, stream), BP_OK);
   EXPECT_EQ(sync(stream), BP_OK);
@@ -267,14 +265,14 @@ TEST_F(XpuStreamTest, PingPong_BetweenTwoStreams_KeepsOrder) {
 
 TEST_F(XpuStreamTest, Event_OfAnotherDevice_IsUnsupported) {
   bp_device* other = nullptr;
-  ASSERT_EQ(open_device(plugin_, instance_, 0, {}, &other), BP_OK);
+  ASSERT_EQ(instance_->open(0, {}, &other), BP_OK);
   const bp_event_args args{.struct_size = sizeof(args), .flags = 0};
   bp_event* event = nullptr;
   ASSERT_EQ(plugin_.stream->event_create(other, &args, &event), BP_OK);
   bp_stream* stream = make_stream();
   EXPECT_EQ(api().event_record(event, stream), BP_UNSUPPORTED);
   EXPECT_EQ(api().event_wait(event, stream), BP_UNSUPPORTED);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("another device"));
+  EXPECT_THAT(services().last_message(), HasSubstr("another device"));
   EXPECT_EQ(api().stream_destroy(stream), BP_OK);
   EXPECT_EQ(api().event_destroy(event), BP_OK);
   EXPECT_EQ(plugin_.device->device_close(other), BP_OK);
@@ -368,7 +366,7 @@ TEST_F(XpuStreamTest, Elapsed_AddsUp) {
   EXPECT_EQ(first_ns + second_ns, elapsed_ns);
   EXPECT_GT(elapsed_ns, 0u);
   ASSERT_EQ(api().event_elapsed(events[2], events[0], &first_ns), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(host_.last_report().message, HasSubstr("ns before the start event"));
+  EXPECT_THAT(services().last_message(), HasSubstr("ns before the start event"));
   for (bp_event* event : events) EXPECT_EQ(api().event_destroy(event), BP_OK);
   EXPECT_EQ(api().stream_destroy(stream), BP_OK);
   free(handle);
@@ -384,9 +382,9 @@ TEST_F(XpuStreamTest, Elapsed_WithoutTimingOrRecord_IsRefused) {
   ASSERT_EQ(sync(stream), BP_OK);
   uint64_t elapsed_ns = 7;
   EXPECT_EQ(api().event_elapsed(timed, plain, &elapsed_ns), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(host_.last_report().message, "event_elapsed: the end event was made without timing");
+  EXPECT_EQ(services().last_message(), "event_elapsed: the end event was made without timing");
   EXPECT_EQ(api().event_elapsed(unrecorded, timed, &elapsed_ns), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(host_.last_report().message, "event_elapsed: the start event was never recorded");
+  EXPECT_EQ(services().last_message(), "event_elapsed: the start event was never recorded");
   EXPECT_EQ(elapsed_ns, 7u);
   for (bp_event* event : {timed, plain, unrecorded}) {
     EXPECT_EQ(api().event_destroy(event), BP_OK);
@@ -403,7 +401,7 @@ TEST_F(XpuStreamTest, UnknownFlags_AreUnsupported) {
   bp_event* event = nullptr;
   EXPECT_EQ(api().event_create(device_, &event_args, &event), BP_UNSUPPORTED);
   EXPECT_EQ(event, nullptr);
-  EXPECT_EQ(host_.last_report().message, "bp_event_args: flags 4; this device knows 1");
+  EXPECT_EQ(services().last_message(), "bp_event_args: flags 4; this device knows 1");
 }
 
 TEST_F(XpuStreamTest, Threads_EachWithAStream_DoNotDisturbEachOther) {

@@ -43,12 +43,11 @@ class Folder {
 /// from its start, so it has made a folder, too, which no destructor will remove.
 [[noreturn]] void exit_after_init(const Folder& folder) {
   const bp_plugin plugin = load_plugin();
-  Host host;
-  bp_instance* instance = nullptr;
-  const bp_status status = init(plugin, &host, {}, &instance);
-  std::fprintf(stderr, "status %d: %s\n", status, host.last_report().message.c_str());
+  const tests::RawInstance instance(plugin);
+  std::fprintf(stderr, "status %d: %s\n", instance.status(),
+               instance.host().last_message().c_str());
   folder.remove();
-  std::_Exit(status == BP_UNAVAILABLE && instance == nullptr ? 0 : 1);
+  std::_Exit(instance.status() == BP_UNAVAILABLE && instance.get() == nullptr ? 0 : 1);
 }
 
 TEST(XpuEntry, Call_FillsEveryTable) {
@@ -118,40 +117,40 @@ TEST_F(XpuInstanceTest, PlatformOption_FiltersByName) {
   ASSERT_EQ(plugin_.device->device_props(device_, &props), BP_OK);
   const std::string driver(view(props.driver));
 
-  bp_instance* instance = nullptr;
-  ASSERT_EQ(init(plugin_, &host_, {{"platform", driver.substr(0, 5)}}, &instance), BP_OK);
+  tests::RawInstance instance(plugin_, {{"platform", driver.substr(0, 5)}});
+  ASSERT_EQ(instance.status(), BP_OK);
   uint32_t count = 0;
-  EXPECT_EQ(plugin_.device->device_count(instance, &count), BP_OK);
+  EXPECT_EQ(plugin_.device->device_count(instance.get(), &count), BP_OK);
   EXPECT_GE(count, 1u);
-  EXPECT_EQ(plugin_.root->shutdown(instance), BP_OK);
+  instance.shutdown();
 
-  instance = nullptr;
-  EXPECT_EQ(init(plugin_, &host_, {{"platform", "no such platform"}}, &instance), BP_UNAVAILABLE);
-  EXPECT_EQ(instance, nullptr);
-  EXPECT_THAT(host_.last_report().message,
+  const tests::RawInstance none(plugin_, {{"platform", "no such platform"}});
+  EXPECT_EQ(none.status(), BP_UNAVAILABLE);
+  EXPECT_EQ(none.get(), nullptr);
+  EXPECT_THAT(none.host().last_message(),
               ::testing::AllOf(HasSubstr("contains 'no such platform'; there is '"),
                                HasSubstr(driver.substr(0, 5))));
 }
 
 TEST_F(XpuInstanceTest, UnknownOption_IsRefusedByName) {
-  bp_instance* instance = nullptr;
-  EXPECT_EQ(init(plugin_, &host_, {{"platfrom", "x"}}, &instance), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(host_.last_report().message, "unknown option 'platfrom'");
+  const tests::RawInstance instance(plugin_, {{"platfrom", "x"}});
+  EXPECT_EQ(instance.status(), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(instance.host().last_message(), "unknown option 'platfrom'");
   bp_device* device = nullptr;
-  EXPECT_EQ(open_device(plugin_, instance_, 0, {{"threads", "2"}}, &device), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(host_.last_report().message, "unknown option 'threads'");
-  EXPECT_EQ(open_device(plugin_, instance_, 0, {{"profiling", "1"}}, &device), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(host_.last_report().message, "option profiling: '1' is neither true nor false");
+  EXPECT_EQ(instance_->open(0, {{"threads", "2"}}, &device), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(services().last_message(), "unknown option 'threads'");
+  EXPECT_EQ(instance_->open(0, {{"profiling", "1"}}, &device), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(services().last_message(), "option profiling: '1' is neither true nor false");
   EXPECT_EQ(device, nullptr);
 }
 
 TEST_F(XpuInstanceTest, DeviceIndexOutOfRange_IsRefusedWithCount) {
   uint32_t count = 0;
-  ASSERT_EQ(plugin_.device->device_count(instance_, &count), BP_OK);
+  ASSERT_EQ(plugin_.device->device_count(instance_->get(), &count), BP_OK);
   bp_device* device = nullptr;
-  EXPECT_EQ(open_device(plugin_, instance_, count, {}, &device), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(instance_->open(count, {}, &device), BP_INVALID_ARGUMENT);
   EXPECT_EQ(device, nullptr);
-  EXPECT_EQ(host_.last_report().message,
+  EXPECT_EQ(services().last_message(),
             "device index " + std::to_string(count) + ": there are " + std::to_string(count));
 }
 
@@ -185,7 +184,7 @@ TEST_F(XpuInstanceTest, Props_OfAnOlderCore_AreNotWrittenPastTheirSize) {
 
 TEST_F(XpuInstanceTest, ProfilingOff_HasNoTimingBand) {
   bp_device* device = nullptr;
-  ASSERT_EQ(open_device(plugin_, instance_, 0, {{"profiling", "false"}}, &device), BP_OK);
+  ASSERT_EQ(instance_->open(0, {{"profiling", "false"}}, &device), BP_OK);
   bp_device_props props{};
   props.struct_size = sizeof(props);
   ASSERT_EQ(plugin_.device->device_props(device, &props), BP_OK);
@@ -198,32 +197,30 @@ TEST_F(XpuInstanceTest, ProfilingOff_HasNoTimingBand) {
 }
 
 TEST_F(XpuInstanceTest, TwoInstances_HaveReportsAndMemoryOfTheirOwn) {
-  Host other_host;
-  bp_instance* other = nullptr;
-  ASSERT_EQ(init(plugin_, &other_host, {}, &other), BP_OK);
+  tests::RawInstance other(plugin_);
+  ASSERT_EQ(other.status(), BP_OK);
   bp_device* other_device = nullptr;
-  ASSERT_EQ(open_device(plugin_, other, 0, {}, &other_device), BP_OK);
+  ASSERT_EQ(other.open(0, {}, &other_device), BP_OK);
 
   const uint64_t handle = alloc(64);
-  host_.clear();
+  instance_->host().clear();
   EXPECT_EQ(plugin_.memory->mem_free(other_device, handle), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(other_host.last_report().message, HasSubstr("is not an allocation of this device"));
-  EXPECT_TRUE(host_.reports().empty());
+  EXPECT_THAT(other.host().last_message(), HasSubstr("is not an allocation of this device"));
+  EXPECT_TRUE(services().reports().empty());
   EXPECT_EQ(fill({handle, 0}, 64, 7, 1), BP_OK);
 
   EXPECT_EQ(plugin_.device->device_close(other_device), BP_OK);
-  EXPECT_EQ(plugin_.root->shutdown(other), BP_OK);
+  other.shutdown();
   EXPECT_EQ(read_bytes(handle, 64), std::vector<uint8_t>(64, 7));
   free(handle);
 }
 
 TEST_F(XpuInstanceTest, InitAfterShutdown_Works) {
   ASSERT_EQ(plugin_.device->device_close(device_), BP_OK);
-  ASSERT_EQ(plugin_.root->shutdown(instance_), BP_OK);
   device_ = nullptr;
-  instance_ = nullptr;
-  ASSERT_EQ(init(plugin_, &host_, {}, &instance_), BP_OK);
-  ASSERT_EQ(open_device(plugin_, instance_, 0, {}, &device_), BP_OK);
+  instance_.emplace(plugin_);
+  ASSERT_EQ(instance_->status(), BP_OK);
+  ASSERT_EQ(instance_->open(0, {}, &device_), BP_OK);
   const uint64_t handle = alloc(16);
   EXPECT_EQ(fill({handle, 0}, 16, 0xAB, 1), BP_OK);
   EXPECT_EQ(read_bytes(handle, 16), std::vector<uint8_t>(16, 0xAB));
@@ -243,7 +240,7 @@ TEST_F(XpuInstanceTest, DeviceClosedWithMemory_IsReleasedAndLogged) {
   ASSERT_EQ(plugin_.memory->mem_map(device_, &args, &ptr), BP_OK);
   ASSERT_EQ(plugin_.device->device_close(device_), BP_OK);
   device_ = nullptr;
-  EXPECT_THAT(host_.log_lines(),
+  EXPECT_THAT(services().logged(),
               ::testing::Contains(
                   HasSubstr("1 allocations of 4096 bytes in all and 1 blocks of host memory")));
 }
@@ -252,10 +249,10 @@ TEST_F(XpuInstanceTest, FiftyCycles_LeaveNoFilesAndNoThreads) {
   size_t files = 0;
   size_t threads = 0;
   for (int cycle = 0; cycle < 52; ++cycle) {
-    bp_instance* instance = nullptr;
+    tests::RawInstance instance(plugin_);
+    ASSERT_EQ(instance.status(), BP_OK);
     bp_device* device = nullptr;
-    ASSERT_EQ(init(plugin_, &host_, {}, &instance), BP_OK);
-    ASSERT_EQ(open_device(plugin_, instance, 0, {}, &device), BP_OK);
+    ASSERT_EQ(instance.open(0, {}, &device), BP_OK);
     const bp_stream_args args{.struct_size = sizeof(args), .flags = 0};
     bp_stream* stream = nullptr;
     ASSERT_EQ(plugin_.stream->stream_create(device, &args, &stream), BP_OK);
@@ -264,7 +261,7 @@ TEST_F(XpuInstanceTest, FiftyCycles_LeaveNoFilesAndNoThreads) {
               BP_OK);
     ASSERT_EQ(plugin_.stream->stream_destroy(stream), BP_OK);
     ASSERT_EQ(plugin_.device->device_close(device), BP_OK);
-    ASSERT_EQ(plugin_.root->shutdown(instance), BP_OK);
+    instance.shutdown();
     // The driver opens files and starts threads of its own at first use.
     if (cycle == 1) {
       files = open_file_count();
@@ -278,7 +275,7 @@ TEST_F(XpuInstanceTest, FiftyCycles_LeaveNoFilesAndNoThreads) {
 TEST_F(XpuInstanceTest, NullArguments_AreRefused) {
   EXPECT_EQ(plugin_.root->shutdown(nullptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plugin_.device->device_count(nullptr, nullptr), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(plugin_.device->device_open(instance_, nullptr, nullptr), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin_.device->device_open(instance_->get(), nullptr, nullptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plugin_.device->device_close(nullptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plugin_.device->device_props(device_, nullptr), BP_INVALID_ARGUMENT);
   EXPECT_EQ(plugin_.memory->mem_alloc(device_, nullptr, nullptr), BP_INVALID_ARGUMENT);

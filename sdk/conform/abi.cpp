@@ -51,11 +51,18 @@ const bp_plugin& AbiContext::plugin() {
   return *plugin_;
 }
 
-const AbiContext::Tables& AbiContext::load() {
+const ApiTables& AbiContext::tables() {
   if (tables_) return *tables_;
-  const bp_plugin& offered = plugin();
-  tables_ = Tables{copy_table(offered.root), copy_table(offered.device), copy_table(offered.memory),
-                   copy_table(offered.stream), copy_table(offered.kernel)};
+  ApiTables copies;
+  for (const TableInfo& table : kTables) {
+    const void* const theirs = table.of(plugin());
+    if (theirs == nullptr) continue;
+    uint32_t bytes = 0;
+    std::memcpy(&bytes, theirs, sizeof(bytes));
+    std::memcpy(reinterpret_cast<std::byte*>(&copies) + table.offset, theirs,
+                std::min<size_t>(bytes, table.bytes));
+  }
+  tables_ = copies;
   return *tables_;
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backplane/device_api.h"
+#include "core/plugin/api_tables.hpp"
 #include "sdk/conform/case.hpp"
 #include "sdk/conform/checks.hpp"
 #include "sdk/conform/platform.hpp"
@@ -62,11 +63,12 @@ class AbiContext : public Checks {
   int32_t entry(uint32_t core_abi, bp_plugin* out_plugin);
   /// What the entry filled at its first use, and copies of the tables: zeros beyond their sizes.
   const bp_plugin& plugin();
-  const bp_root_api& root() { return load().root; }
-  const bp_device_api& device_api() { return load().device; }
-  const bp_memory_api& memory() { return load().memory; }
-  const bp_stream_api& stream() { return load().stream; }
-  const bp_kernel_api& kernel() { return load().kernel; }
+  const ApiTables& tables();
+  const bp_root_api& root() { return tables().root; }
+  const bp_device_api& device_api() { return tables().device; }
+  const bp_memory_api& memory() { return tables().memory; }
+  const bp_stream_api& stream() { return tables().stream; }
+  const bp_kernel_api& kernel() { return tables().kernel; }
 
   /// The instance and device of the case; made at first use.
   bp_instance* instance();
@@ -86,32 +88,22 @@ class AbiContext : public Checks {
   bool is_left() const { return left_; }
 
  private:
-  struct Tables {
-    bp_root_api root{};
-    bp_device_api device{};
-    bp_memory_api memory{};
-    bp_stream_api stream{};
-    bp_kernel_api kernel{};
-  };
-  const Tables& load();
-
   const Target& target_;
   bool left_ = false;
   RecordingHost host_;
   std::optional<Library> library_;
   std::optional<bp_plugin> plugin_;
-  std::optional<Tables> tables_;
+  std::optional<ApiTables> tables_;
   std::unique_ptr<RawInstance> instance_;
   std::unique_ptr<RawDevice> device_;
 };
 
-/// A copy of a table: as much of it as there is, zeros behind.
-template <class Table>
-Table copy_table(const Table* theirs) {
-  Table table{};
-  if (theirs == nullptr) return table;
-  std::memcpy(&table, theirs, std::min<size_t>(theirs->struct_size, sizeof(table)));
-  return table;
+/// A copy of a versioned struct: as much of it as there is, zeros behind.
+template <class Struct>
+Struct copy_struct(const Struct* theirs) {
+  Struct copy{};
+  std::memcpy(&copy, theirs, std::min<size_t>(theirs->struct_size, sizeof(copy)));
+  return copy;
 }
 
 /// init with the target's options.

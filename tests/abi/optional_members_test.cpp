@@ -8,6 +8,7 @@
 #include "core/device/kernel_list.hpp"
 #include "core/device/open_device.hpp"
 #include "core/emulation/emulate_missing.hpp"
+#include "core/plugin/loader.hpp"
 #include "plugin_fixture.hpp"
 #include "struct_table.hpp"
 

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plugin of this build, loaded, with one of its devices open: for tests that call its own slots
-// as a core of another version would.
+// A plugin of this build with one of its devices open (tests/raw_abi.hpp): for tests that call its
+// slots as a core of another version would.
 #ifndef BACKPLANE_TESTS_ABI_PLUGIN_FIXTURE_HPP
 #define BACKPLANE_TESTS_ABI_PLUGIN_FIXTURE_HPP
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "core/plugin/loader.hpp"
 #include "tests/plugins.hpp"
+#include "tests/raw_abi.hpp"
 #include "truncated.hpp"
 
 namespace bp::abi {
@@ -21,6 +20,7 @@ namespace bp::abi {
 struct PluginFolder {
   std::string id;
   std::string folder;
+  std::string library() const { return folder + "/libbackplane_" + id + ".so"; }
 };
 inline void PrintTo(const PluginFolder& plugin, std::ostream* out) { *out << plugin.id; }
 
@@ -34,15 +34,9 @@ inline std::vector<PluginFolder> plugin_folders() {
 class PluginTest : public testing::TestWithParam<PluginFolder> {
  protected:
   void SetUp() override {
-    LoadOptions options;
-    options.search_path = {GetParam().folder};
-    options.install_directory.clear();
-    set_ = std::make_unique<PluginSet>(load_plugins(options));
-    for (const SkippedPlugin& skipped : set_->skipped) ADD_FAILURE() << skipped.to_string();
-    ASSERT_NE(set_->find(GetParam().id), nullptr);
-    bp_open_args args{};
-    args.struct_size = sizeof(args);
-    ASSERT_EQ(device_api().device_open(plugin().instance(), &args, &device_), BP_OK);
+    ASSERT_NE(plugin_.root, nullptr);
+    ASSERT_EQ(instance_.status(), BP_OK) << instance_.host().last_message();
+    ASSERT_EQ(instance_.open(0, {}, &device_), BP_OK) << instance_.host().last_message();
     props_.struct_size = sizeof(props_);
     ASSERT_EQ(device_api().device_props(device_, &props_), BP_OK);
   }
@@ -52,11 +46,12 @@ class PluginTest : public testing::TestWithParam<PluginFolder> {
     }
   }
 
-  const LoadedPlugin& plugin() const { return *set_->find(GetParam().id); }
-  const PluginTables& tables() const { return plugin().tables(); }
-  const bp_device_api& device_api() const { return tables().device; }
-  const bp_memory_api& memory() const { return tables().memory; }
-  const bp_stream_api& stream() const { return tables().stream; }
+  const bp_root_api& root() const { return *plugin_.root; }
+  const bp_device_api& device_api() const { return *plugin_.device; }
+  const bp_memory_api& memory() const { return *plugin_.memory; }
+  const bp_stream_api& stream() const { return *plugin_.stream; }  // where it has ASYNC
+  const bp_kernel_api& kernel_api() const { return *plugin_.kernel; }
+  bp_instance* instance() const { return instance_.get(); }
   bp_device* device() const { return device_; }
   /// The device has this band, natively.
   bool has(uint64_t band) const { return (props_.features & band) != 0; }
@@ -71,31 +66,20 @@ class PluginTest : public testing::TestWithParam<PluginFolder> {
   }
   void free(uint64_t handle) const { EXPECT_EQ(memory().mem_free(device_, handle), BP_OK); }
 
-  /// The kernels of the device, as the plugin has them.
-  std::vector<const bp_kernel*> kernels() const {
+  const bp_kernel* kernel(std::string_view op) const {
     bp_kernel_list list{};
     list.struct_size = sizeof(list);
-    EXPECT_EQ(tables().kernel.kernel_list(device_, &list), BP_OK);
-    return {list.kernels, list.kernels + list.kernel_count};
-  }
-  const bp_kernel* kernel(std::string_view op) const {
-    for (const bp_kernel* kernel : kernels()) {
-      const bool is_good = kernel->launch != nullptr;
-      if (is_good && std::string_view(kernel->op.ptr, kernel->op.len) == op) return kernel;
+    EXPECT_EQ(kernel_api().kernel_list(device_, &list), BP_OK);
+    for (const bp_kernel* kernel : std::span(list.kernels, list.kernel_count)) {
+      if (kernel->launch != nullptr && tests::text_of(kernel->op) == op) return kernel;
     }
     return nullptr;
   }
-  /// The entry point of the plugin, which is mapped.
-  int32_t (*entry() const)(uint32_t, bp_plugin*) {
-    void* const library = dlopen(plugin().path().c_str(), RTLD_NOW | RTLD_NOLOAD);
-    EXPECT_NE(library, nullptr);
-    void* const symbol = dlsym(library, "bp_plugin_entry");
-    dlclose(library);
-    return reinterpret_cast<int32_t (*)(uint32_t, bp_plugin*)>(symbol);
-  }
+  tests::Entry entry() const { return tests::load_entry(GetParam().library()); }
 
  private:
-  std::unique_ptr<PluginSet> set_;
+  const bp_plugin plugin_ = tests::load_plugin(GetParam().library());
+  tests::RawInstance instance_{plugin_};
   bp_device* device_ = nullptr;
   bp_device_props props_{};
 };

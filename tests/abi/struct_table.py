@@ -15,9 +15,12 @@ HEAD = """// SPDX-License-Identifier: Apache-2.0
 #ifndef BACKPLANE_TESTS_ABI_STRUCT_TABLE_HPP
 #define BACKPLANE_TESTS_ABI_STRUCT_TABLE_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
+
+#include "backplane/device_api.h"
 
 namespace bp::abi {
 
@@ -63,7 +66,11 @@ def table_of(description):
              f"{str(m['slot']['required']).lower()}, \"{m['slot']['band'] or ''}\"}},\n"
              for s in structs if s["role"] == "table" for m in s["members"] if "slot" in m]
     names = [f"    \"{name}\",\n" for struct in structs for name in optional_names(struct)]
+    places = [f"template <>\ninline constexpr size_t kPlaceOf<{s['name']}> = {i};\n"
+              for i, s in enumerate(structs)]
     return (HEAD + "inline constexpr StructInfo kStructs[] = {\n" + "".join(rows) + "};\n\n"
+            "/// Where a versioned struct stands in kStructs; one that is not there has no place.\n"
+            "template <class T>\nextern const size_t kPlaceOf;\n" + "".join(places) + "\n"
             "inline constexpr SlotInfo kSlots[] = {\n" + "".join(slots) + "};\n\n"
             f"inline constexpr uint32_t kBandBits = {sum(b['value'] for b in bands)};\n\n"
             "/// What a side may not know; zero there means what such a side would do.\n"

@@ -6,12 +6,25 @@
 #define BACKPLANE_TESTS_ABI_TRUNCATED_HPP
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <set>
+
+#include "struct_table.hpp"
 
 namespace bp::abi {
+
+/// The sizes at which each struct of kStructs was handed over; at the end of a run,
+/// truncation_coverage.cpp compares them with the description of the ABI.
+inline std::array<std::set<uint32_t>, std::size(kStructs)> tried_sizes;
+
+template <class T>
+void note_size(uint32_t bytes) {
+  tried_sizes[kPlaceOf<T>].insert(bytes);
+}
 
 template <class T>
 class Truncated {
@@ -19,6 +32,7 @@ class Truncated {
   /// struct_size is `bytes`; it is there even if nothing else is.
   Truncated(const T& whole, uint32_t bytes)
       : bytes_(bytes), memory_(new std::byte[std::max<size_t>(bytes, sizeof(bytes))]) {
+    note_size<T>(bytes);
     std::memcpy(memory_.get(), &whole, std::min<size_t>(bytes, sizeof(T)));
     std::memcpy(memory_.get(), &bytes, sizeof(bytes));
   }

@@ -22,6 +22,7 @@ constexpr uint32_t kRequiredLaunch =
 struct Arguments {
   Arguments(uint32_t count, uint32_t arg_bytes)
       : stride(std::max(arg_bytes, 8u)), memory(new std::byte[size_t{count} * stride]) {
+    note_size<bp_arg_info>(arg_bytes);
     bp_arg_info info{};
     info.struct_size = arg_bytes;
     info.dtype = BP_DTYPE_F32;

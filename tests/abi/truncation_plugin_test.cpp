@@ -33,16 +33,16 @@ void expect_status(bp_status status, uint32_t bytes, uint32_t required) {
 
 TEST_P(TruncatedArgs, Init_ConfigOfEverySize_IsReadToItsEnd) {
   bp_config config{};
-  config.abi_semantics = plugin().abi_semantics();
+  config.abi_semantics = BP_ABI_CURRENT;
   for_each_size<bp_config>([&](uint32_t bytes) {
     Truncated<bp_config> args(config, bytes);
-    HostContext context("older");
+    tests::RecordingHost context;
     bp_instance* instance = nullptr;
     const bp_status status =
-        tables().root.init(HostContext::api(), &context, args.get(), &instance);
+        root().init(tests::RecordingHost::api(), &context, args.get(), &instance);
     expect_status(status, bytes, BP_UP_TO(bp_config, option_values));
     if (instance != nullptr) {
-      EXPECT_EQ(tables().root.shutdown(instance), BP_OK);
+      EXPECT_EQ(root().shutdown(instance), BP_OK);
     }
   });
 }
@@ -52,7 +52,7 @@ TEST_P(TruncatedArgs, DeviceOpen_ArgsOfEverySize_AreReadToTheirEnd) {
   for_each_size<bp_open_args>([&](uint32_t bytes) {
     Truncated<bp_open_args> args(whole, bytes);
     bp_device* opened = nullptr;
-    const bp_status status = device_api().device_open(plugin().instance(), args.get(), &opened);
+    const bp_status status = device_api().device_open(instance(), args.get(), &opened);
     expect_status(status, bytes, BP_UP_TO(bp_open_args, option_values));
     if (opened != nullptr) {
       EXPECT_EQ(device_api().device_close(opened), BP_OK);
@@ -205,10 +205,61 @@ TEST_P(TruncatedOut, DeviceProps_OfEverySize_AreFilledToTheirEnd) {
   });
 }
 
+/// A stream of the plugin's, ended at the end.
+class OwnStream {
+ public:
+  OwnStream(const bp_stream_api& api, bp_device* device) : api_(api) {
+    const bp_stream_args args{.struct_size = sizeof(bp_stream_args), .flags = 0};
+    EXPECT_EQ(api.stream_create(device, &args, &stream_), BP_OK);
+  }
+  ~OwnStream() { EXPECT_EQ(api_.stream_destroy(stream_), BP_OK); }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  bp_stream* get() const { return stream_; }
+
+ private:
+  const bp_stream_api& api_;
+  bp_stream* stream_ = nullptr;
+};
+
+TEST_P(TruncatedOut, NativeStream_OfEverySize_IsFilledToItsEnd) {
+  if (!has(BP_FEATURE_NATIVE_BIT)) GTEST_SKIP() << "the device has no band NATIVE";
+  const OwnStream own(stream(), device());
+  for_each_size<bp_native_stream>([&](uint32_t bytes) {
+    Truncated<bp_native_stream> out({}, bytes);
+    const bp_status status = stream().stream_native_handle(own.get(), out.get());
+    expect_status(status, bytes, BP_UP_TO(bp_native_stream, kind));
+    expect_size_kept(out, bytes);
+    const bool has_handle = bytes >= BP_UP_TO(bp_native_stream, handle);
+    EXPECT_EQ(out.whole().handle != 0, has_handle && status == BP_OK) << bytes;
+  });
+}
+
+TEST_P(TruncatedArgs, StreamWrap_ArgsOfEverySize_AreReadToTheirEnd) {
+  if (!has(BP_FEATURE_NATIVE_BIT)) GTEST_SKIP() << "the device has no band NATIVE";
+  const OwnStream own(stream(), device());
+  bp_native_stream native{};
+  native.struct_size = sizeof(native);
+  ASSERT_EQ(stream().stream_native_handle(own.get(), &native), BP_OK);
+  bp_stream_wrap_args whole{};
+  whole.handle = native.handle;
+  whole.kind = native.kind;
+  for_each_size<bp_stream_wrap_args>([&](uint32_t bytes) {
+    Truncated<bp_stream_wrap_args> args(whole, bytes);
+    bp_stream* wrapped = nullptr;
+    const bp_status status = stream().stream_wrap(device(), args.get(), &wrapped);
+    expect_status(status, bytes, BP_UP_TO(bp_stream_wrap_args, kind));
+    EXPECT_EQ(wrapped != nullptr, status == BP_OK) << bytes;
+    if (wrapped != nullptr) {
+      EXPECT_EQ(stream().stream_destroy(wrapped), BP_OK);
+    }
+  });
+}
+
 TEST_P(TruncatedOut, KernelList_OfEverySize_IsFilledToItsEnd) {
   for_each_size<bp_kernel_list>([&](uint32_t bytes) {
     Truncated<bp_kernel_list> out({}, bytes);
-    EXPECT_EQ(tables().kernel.kernel_list(device(), out.get()), BP_OK) << bytes;
+    EXPECT_EQ(kernel_api().kernel_list(device(), out.get()), BP_OK) << bytes;
     expect_size_kept(out, bytes);
     const bp_kernel_list found = out.whole();
     EXPECT_EQ(found.kernel_count != 0, bytes >= BP_UP_TO(bp_kernel_list, kernel_count)) << bytes;
@@ -232,18 +283,18 @@ TEST_P(TruncatedHost, Init_HostTableOfEverySize_IsReadToItsEnd) {
   bp_config config{};
   config.struct_size = sizeof(config);
   for_each_size<bp_host_api>([&](uint32_t bytes) {
-    Truncated<bp_host_api> host(*HostContext::api(), bytes);
-    HostContext context("older");
+    Truncated<bp_host_api> host(*tests::RecordingHost::api(), bytes);
+    tests::RecordingHost context;
     bp_instance* instance = nullptr;
-    ASSERT_EQ(tables().root.init(host.get(), &context, &config, &instance), BP_OK) << bytes;
+    ASSERT_EQ(root().init(host.get(), &context, &config, &instance), BP_OK) << bytes;
     bp_open_args args{};
     args.struct_size = sizeof(args);
     args.index = 4000;
     bp_device* none = nullptr;
     EXPECT_EQ(device_api().device_open(instance, &args, &none), BP_INVALID_ARGUMENT);
     // Words arrive where the host takes them; without, the status alone tells.
-    EXPECT_EQ(context.take_report().has_value(), bytes >= BP_UP_TO(bp_host_api, report)) << bytes;
-    EXPECT_EQ(tables().root.shutdown(instance), BP_OK);
+    EXPECT_EQ(!context.reports().empty(), bytes >= BP_UP_TO(bp_host_api, report)) << bytes;
+    EXPECT_EQ(root().shutdown(instance), BP_OK);
   });
 }
 

@@ -253,6 +253,38 @@ class EnvironmentTest(CommandTest):
         self.assertEqual(placements["npu:0", "conv"], "native")
         self.check(OK, "doctor", words=["Searched for plugins", "npu:0", "native", "All is well"])
 
+    def about_hostile(self, wish, *arguments):
+        """What a command prints on both streams beside a plugin that does as FAKE_HOSTILE says."""
+        result = run(*arguments, "--plugin-path", BIN.parent / "lib/fakes/hostile",
+                     FAKE_HOSTILE=wish)
+        self.assertIn("hostile:0", result.stdout)
+        return result
+
+    def test_names_forge_no_lines(self):
+        """Of a device whose name, vendor, driver and log line have line ends, colours and marks of
+        direction."""
+        harmful = "\x1b\x7f\r\x85\u202e\u2028"
+        for arguments in (["devices", "-v"], ["devices", "--json"], ["doctor"],
+                          ["doctor", "--json"]):
+            result = self.about_hostile("names=forged", *arguments)
+            for text in (result.stdout, result.stderr):
+                self.assertFalse(set(harmful) & set(text), arguments)
+                self.assertNotRegex(text, r"(?m)^\s*ERROR forged")
+            self.assertIn("plugin hostile: chip  ERROR forged", result.stdout + result.stderr)
+        json_text = self.about_hostile("names=forged", "devices", "--json").stdout
+        device = next(device for device in json.loads(json_text)["devices"]
+                      if device["name"] == "hostile:0")
+        cleaned = "chip  ERROR forged  [31m\ufffd \ufffd \ufffd  "
+        self.assertEqual([device[key] for key in ("full_name", "vendor", "driver")], [cleaned] * 3)
+
+    def test_long_texts_are_cut_between_characters(self):
+        json_text = self.about_hostile("names=long", "devices", "--json").stdout
+        drivers = [device["driver"] for device in json.loads(json_text)["devices"]]
+        self.assertIn("\u00e9" * 128 + "...", drivers)
+        text = self.about_hostile("names=long", "devices", "-v").stdout
+        self.assertIn(" " + "\u00e9" * 20 + "...", text)
+        self.assertNotIn("\ufffd", text)
+
     def doctor_of_fake(self, fake, fault):
         """What doctor says of one fake beside the real plugins."""
         fakes = BIN.parent / "lib/fakes"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cfenv>
 #include <chrono>
 #include <clocale>
@@ -33,6 +34,19 @@ struct Name {
     for (size_t i = 0; i < length; ++i) text[i] = from[i];
   }
 };
+
+/// Begins a line of its own, has a colour, and turns the reading direction round: with a mark of
+/// direction, a line end of C1, and separators of lines.
+inline constexpr std::string_view kForged =
+    "chip\r\nERROR forged \x1b[31m\xe2\x80\xae \xc2\x85 \xe2\x80\xa8 \x7f";
+
+/// 400 bytes in characters of two.
+inline constexpr auto kLongText = [] {
+  std::array<char, 400> text{};
+  for (size_t i = 0; i < text.size(); ++i) text[i] = i % 2 == 0 ? '\xc3' : '\xa9';
+  return text;
+}();
+inline constexpr std::string_view kLong{kLongText.data(), kLongText.size()};
 
 inline std::string_view action_at(std::string_view slot) {
   const char* const wish = std::getenv("FAKE_HOSTILE");

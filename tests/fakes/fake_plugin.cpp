@@ -232,7 +232,12 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
   if (hostile::action_at("device") == "concurrent") props.flags |= BP_DEVICE_CONCURRENT_BIT;
   if (hostile::action_at("execution") == "inline") props.execution = BP_EXECUTION_INLINE;
   if (hostile::action_at("streams") == "emulated") props.features = 0;
-  if (hostile::action_at("names") == "forged") props.name = bp::sdk::str("chip\nERROR \x1b[31m");
+  if (hostile::action_at("names") == "forged") {
+    props.name = bp::sdk::str(hostile::kForged);
+    props.vendor = props.driver = props.name;
+    device->instance->host.log(BP_LOG_ERROR, hostile::kForged);
+  }
+  if (hostile::action_at("names") == "long") props.driver = bp::sdk::str(hostile::kLong);
 #endif
   if (device->fault == "props_band") props.features |= BP_FEATURE_ASYNC_BIT;
   if (device->fault == "props_execution") props.execution = 7;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds a kernel, a plugin and an operator to a copy of the tree, each with the files that it should
-take and no more, and builds what they touch: growth_test.py CMAKE BUILD_FOLDER CONFORM
+"""Adds a kernel, a plugin, an operator and a table of the plugin ABI to a copy of the tree, each
+with the files that it should take and no more, and builds what they touch:
+growth_test.py CMAKE BUILD_FOLDER CONFORM [TEST...]
 """
 
 import json
@@ -55,6 +56,40 @@ OPERATOR = """
     oracle: copy
 """
 
+# The folder of the copy's own plugin: the template under another name, and a second time with half
+# of a band. The probe asks the core what it makes of either.
+CHIP = """\
+# SPDX-License-Identifier: Apache-2.0
+bp_add_plugin(NAME chip SOURCES plugin.cpp KERNELS relu.cpp
+              MANIFEST "${CMAKE_CURRENT_SOURCE_DIR}/manifest.json.in")
+bp_add_plugin(NAME half_chip SOURCES plugin.cpp KERNELS relu.cpp DEFINES TOY_HALF
+              MANIFEST "${CMAKE_CURRENT_SOURCE_DIR}/manifest.json.in")
+bp_add_executable(toy_probe SOURCES toy_probe.cpp DEPS device)
+"""
+
+TOY = ROOT / "tests/growth/toy"
+# What else a table takes: {file: [(before, after)]}.
+TOY_EDITS = {
+    "device_api/include/backplane/root.h": [
+        ('#include "backplane/types.h"\n',
+         '#include "backplane/toy.h"\n#include "backplane/types.h"\n'),
+        ("  uint64_t extension_count;\n",
+         "  uint64_t extension_count;\n  const bp_toy_api* toy; /* NULL: no toys */\n")],
+    "device_api/include/backplane/device_api.h": [
+        (" *   host.h              what", " *   toy.h               optional: toys\n"
+                                         " *   host.h              what"),
+        ('#include "backplane/types.h"\n',
+         '#include "backplane/toy.h"\n#include "backplane/types.h"\n')],
+    "plugins/chip/plugin.cpp": [
+        ("constexpr bp_root_api kRoot", '}  // namespace\n\n#include "toy.hpp"\n\n'
+                                        "namespace {\n\nconstexpr bp_root_api kRoot"),
+        ("    bp_device_props props{};", "    bp_device_props props{};\n"
+                                        "    props.features = BP_FEATURE_TOY_BIT;"),
+        ("  plugin.kernel =", "  plugin.toy = &kToy;\n  plugin.kernel =")]}
+# What guard.py --update writes, to keep the contract from changing by accident.
+RECORDS = {"device_api/abi/layout-0.2.json", "device_api/abi/contract-0.2.json",
+           "device_api/abi/records.json"}
+
 
 def run(*command, check=True):
     result = subprocess.run([str(word) for word in command], text=True, check=False,
@@ -74,6 +109,8 @@ def cached_options():
 
 
 class Growth(unittest.TestCase):
+    maxDiff = None
+
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -103,11 +140,8 @@ class Growth(unittest.TestCase):
         """A folder, and one line: the template under another name, with a second kernel."""
         folder = cls.tree / "plugins/chip"
         shutil.copytree(cls.tree / "sdk/template", folder)
-        (folder / "CMakeLists.txt").write_text(
-            "# SPDX-License-Identifier: Apache-2.0\n"
-            "bp_add_plugin(NAME chip SOURCES plugin.cpp KERNELS relu.cpp\n"
-            '              MANIFEST "${CMAKE_CURRENT_SOURCE_DIR}/manifest.json.in")\n',
-            encoding="utf-8")
+        (folder / "CMakeLists.txt").write_text(CHIP, encoding="utf-8")
+        shutil.copy(TOY / "toy_probe.cpp", folder)
         cls.add_kernel(folder, "softmax_probe.cpp")
         root = cls.tree / "CMakeLists.txt"
         text, count = re.subn(r"^add_subdirectory\(plugins/npu\)$",
@@ -159,6 +193,62 @@ class Growth(unittest.TestCase):
         self.make("ops/CMakeFiles/ops.dir/__/generated/ops/schemas.cpp.o",
                   "ops/CMakeFiles/oracle.dir/__/generated/ops/evaluators.cpp.o")
 
+    def product_files(self):
+        """{path: content} of the copy, without tests and pages."""
+        files = (path.relative_to(self.tree) for path in self.tree.rglob("*"))
+        return {str(path): (self.tree / path).read_bytes() for path in files
+                if path.parts[0] not in ("build", "tests", "docs") and (self.tree / path).is_file()}
+
+    def add_table(self):
+        """Its header, its implementation, and the edits of TOY_EDITS."""
+        shutil.copy(TOY / "toy.h", self.tree / "device_api/include/backplane")
+        shutil.copy(TOY / "toy.hpp", self.tree / "plugins/chip")
+        for name, edits in TOY_EDITS.items():
+            path = self.tree / name
+            text = path.read_text(encoding="utf-8")
+            for before, after in edits:
+                self.assertEqual(text.count(before), 1, f"{name}: {before}")
+                text = text.replace(before, after)
+            path.write_text(text, encoding="utf-8")
+        run(sys.executable, "-B", self.tree / "device_api/abi/guard.py", "--update")
+
+    def test_table_is_its_header_its_implementation_and_three_files(self):
+        before = self.product_files()
+        self.add_table()
+        after = self.product_files()
+        changed = {path for path, content in after.items() if before.get(path) != content}
+        own = {"device_api/include/backplane/toy.h", "plugins/chip/toy.hpp"}
+        self.assertLessEqual(len(changed - own - RECORDS), 3)
+        self.assertEqual(changed, own | RECORDS | set(TOY_EDITS))
+        self.make("backplane_chip", "backplane_half_chip", "toy_probe")
+        self.check_description_of_table()
+        self.check_calls_of_table()
+
+    def check_description_of_table(self):
+        path = self.build / "generated/abi/abi.json"
+        description = json.loads(path.read_text(encoding="utf-8"))
+        self.assertIn(("TOY", "bp_toy_api", ["toy_wind", "toy_unwind"]),
+                      [(band["name"], band["table"], band["slots"])
+                       for band in description["bands"]])
+        self.assertIn("bp_toy_args", [struct["name"] for struct in description["structs"]])
+        note = run(sys.executable, "-B", self.tree / "device_api/abi/guard.py").stdout
+        self.assertIn("are as recorded", note)
+
+    def check_calls_of_table(self):
+        probe = self.build / "bin/toy_probe"
+        plugins = self.build / "lib/backplane/plugins"
+        whole = run(probe, plugins / "chip").stdout
+        self.assertEqual(whole.splitlines(), [
+            "band toy", "chip:0: toy_wind: OK 7",
+            "chip:0: toy_wind threw: the spring is broken (INTERNAL, status 14) 13",
+            "chip:0: toy_unwind: OK 7", "without the band",
+            "chip:0: toy_wind is not there (UNSUPPORTED, status 2) 7",
+            "chip:0: toy_wind is not there (UNSUPPORTED, status 2) 13",
+            "chip:0: toy_unwind is not there (UNSUPPORTED, status 2) 0"])
+        half = run(probe, plugins / "half_chip").stdout
+        self.assertIn("table toy announces band TOY but lacks toy_unwind", half)
+        self.assertNotIn("OK", half)
+
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])

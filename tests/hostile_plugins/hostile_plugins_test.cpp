@@ -29,6 +29,7 @@ constexpr int kHandlersChanged = 7;
 constexpr int kLocaleChanged = 8;
 constexpr int kFileMaskChanged = 9;
 constexpr int kNotToldOnce = 10;
+constexpr int kLineForged = 11;
 constexpr unsigned kSecondsToEnd = 90;
 
 struct Row {
@@ -43,9 +44,21 @@ struct Row {
 int count_of_abandoned = 0;
 int count_of_stuck = 0;
 
+/// Control characters of ASCII and C1, marks of direction, separators of lines.
+bool has_harmful_characters(const std::string& line) {
+  for (const char c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return true;
+  }
+  for (const char* harmful : {"\xc2\x85", "\xe2\x80\xae", "\xe2\x80\xa8"}) {
+    if (line.find(harmful) != std::string::npos) return true;
+  }
+  return false;
+}
+
 /// Lines of the log come one at a time.
 void note_line(void*, uint32_t, const char* text, uint64_t length) {
   const std::string line(text, length);
+  if (has_harmful_characters(line)) std::_Exit(kLineForged);
   if (line.find("abandoned") != std::string::npos) ++count_of_abandoned;
   if (line.find("has not returned for") != std::string::npos) ++count_of_stuck;
   std::fprintf(stderr, "log: %s\n", line.c_str());
@@ -236,6 +249,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Lies, HostileSlot,
     testing::Values(
+        // What `backplane devices` makes of such names is in tests/cli.
+        Row{"names", "forged", "log: plugin hostile: chip  ERROR forged  .31m"},
         Row{"mem_alloc", "null", "hostile:0: mem_alloc answered OK and NULL"},
         Row{"mem_alloc", "odd", "hostile:0: mem_alloc answered an address that is not aligned"},
         Row{"mem_alloc", "same", "hostile:0: mem_alloc answered an object that it gave before"},

@@ -109,6 +109,18 @@ class IncludeRules(SampleTree):
         self.add("core/plan/x.cpp", HEAD + '#include "core/op/schema.hpp"\n')
         self.assertEqual(include_rules.check(self.root), [])
 
+    def test_conformance_cases_are_for_doctor_alone(self):
+        self.add("sdk/conform/case.hpp", HEAD)
+        self.add("core/cli/x.cpp", HEAD + '#include "sdk/conform/case.hpp"\n')
+        self.assertEqual(include_rules.check(self.root), [])
+        others = [area for area, allowed in include_rules.RULES.items() if "sdk/conform" in allowed]
+        self.assertEqual(sorted(others), ["core/cli", "sdk/conform"])
+        self.check_bad("core/api/x.cpp", '"sdk/conform/case.hpp"', "core/api may not")
+
+    def test_conformance_cases_do_not_include_the_command(self):
+        self.add("core/cli/cli.hpp", HEAD)
+        self.check_bad("sdk/conform/x.cpp", '"core/cli/cli.hpp"', "sdk/conform may not")
+
     def test_forward_declaration_of_later_rank(self):
         self.add("core/graph/graph.hpp", HEAD + "class Graph final : public Base {\n};\n")
         self.add("core/op/x.hpp", HEAD + "class Graph;\n")

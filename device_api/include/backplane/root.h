@@ -67,7 +67,7 @@ typedef struct bp_plugin {
   const bp_device_api* device;           /* required */
   const bp_memory_api* memory;           /* required */
   const bp_stream_api* stream;           /* NULL: the core emulates streams and events */
-  const bp_kernel_api* kernel;           /* NULL: no kernels; see the rule below */
+  const bp_kernel_api* kernel;           /* NULL: no kernels; a way to do work (rule below) */
   const bp_extension* const* extensions; /* array of pointers; NULL: none */
   uint64_t extension_count;
 } bp_plugin;

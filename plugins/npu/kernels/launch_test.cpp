@@ -141,7 +141,7 @@ TEST(NpuLaunch, ArgumentsThatAreGoneWhenItRuns_DoNotMatter) {
   attributes.axes = {nullptr, 99};
   call.infos()[0].sizes = {7, 7};
   call.infos()[0].strides.assign(2, 1000);
-  gate.open();
+  gate.release();
   EXPECT_EQ(stream.sync(), BP_OK);
   EXPECT_THAT(call.output<float>(), ElementsAre(3, 7));
 }
@@ -159,9 +159,9 @@ TEST(NpuLaunch, MemoryGoneWhenItRuns_BreaksTheStreamByName) {
   call.args.stream = stream.get();
   EXPECT_EQ(call.kernel->launch(&call.args), BP_OK);
   call.device.free(doomed);
-  gate.open();
+  gate.release();
   EXPECT_EQ(stream.sync(), BP_INVALID_ARGUMENT);
-  const std::vector<Report> reports = call.device.host().reports();
+  const std::vector<tests::HostReport> reports = call.device.host().reports();
   ASSERT_FALSE(reports.empty());
   EXPECT_EQ(reports[0].op_seq, 77u);
   EXPECT_EQ(reports[0].stream, stream.get());

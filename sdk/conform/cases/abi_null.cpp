@@ -294,7 +294,7 @@ void for_each_kernel(AbiContext& context, Call call) {
   list.struct_size = sizeof(list);
   context.require_ok("kernel_list", context.kernel().kernel_list(device, &list));
   for (uint64_t i = 0; i < list.kernel_count; ++i) {
-    const bp_kernel kernel = copy_table(list.kernels[i]);
+    const bp_kernel kernel = copy_struct(list.kernels[i]);
     call(list.kernels[i], kernel,
          std::string(kernel.name.ptr, static_cast<size_t>(kernel.name.len)));
   }

@@ -2,6 +2,8 @@
 //
 // Level 0: the tables, as the entry hands them out (design 2.1, laws 2, 3 and 5).
 #include <cstddef>
+#include <iterator>
+#include <sstream>
 
 #include "sdk/conform/abi.hpp"
 
@@ -10,70 +12,59 @@ namespace {
 
 constexpr uint32_t kLargestTable = 64 * 1024;
 
-/// One table: where it is, and where its slots begin that every plugin fills.
-struct TableView {
-  const char* name;
-  const void* (*get)(AbiContext& context);
-  size_t bytes;           // as this kit knows it
-  size_t required_bytes;  // a table ends behind these slots at the earliest
-  bool optional;
-};
-
 constexpr size_t kHeaderBytes = 2 * sizeof(uint32_t);
 
-constexpr TableView kTables[] = {
-    {"root", [](AbiContext& c) -> const void* { return c.plugin().root; }, sizeof(bp_root_api),
-     sizeof(bp_root_api), false},
-    {"device", [](AbiContext& c) -> const void* { return c.plugin().device; },
-     sizeof(bp_device_api), sizeof(bp_device_api), false},
-    {"memory", [](AbiContext& c) -> const void* { return c.plugin().memory; },
-     sizeof(bp_memory_api), offsetof(bp_memory_api, mem_fill), false},
-    {"stream", [](AbiContext& c) -> const void* { return c.plugin().stream; },
-     sizeof(bp_stream_api), kHeaderBytes, true},
-    {"kernel", [](AbiContext& c) -> const void* { return c.plugin().kernel; },
-     sizeof(bp_kernel_api), sizeof(bp_kernel_api), true}};
+/// "init shutdown" as a list.
+std::vector<std::string> names_in(const char* names) {
+  std::istringstream stream(names);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+const std::byte* address_of(AbiContext& context, const TableInfo& table) {
+  return static_cast<const std::byte*>(table.of(context.plugin()));
+}
 
 /// struct_size of a table, 0 for an absent one.
-uint32_t size_of(AbiContext& context, const TableView& table) {
-  const void* address = table.get(context);
+uint32_t size_of(AbiContext& context, const TableInfo& table) {
+  const std::byte* const address = address_of(context, table);
   uint32_t size = 0;
   if (address != nullptr) std::memcpy(&size, address, sizeof(size));
-  context.expect(address != nullptr || table.optional, words("a table ", table.name));
+  context.expect(address != nullptr || !table.is_required, words("a table ", table.name));
   return size;
 }
 
-void size_is_one(AbiContext& context, const TableView& table) {
+void size_is_one(AbiContext& context, const TableInfo& table) {
   const uint32_t size = size_of(context, table);
-  if (table.get(context) == nullptr) return;
+  if (address_of(context, table) == nullptr) return;
   context.expect(size % 8 == 0 && size >= table.required_bytes && size <= kLargestTable,
                  words("a struct_size that is a multiple of 8 from ", table.required_bytes, " to ",
                        kLargestTable, "; found ", size));
 }
 
 /// Every slot of the table as an address; NULL ones are left out.
-std::vector<const void*> slots_of(AbiContext& context, const TableView& table) {
+std::vector<const void*> slots_of(AbiContext& context, const TableInfo& table) {
   std::vector<const void*> slots;
   const size_t end = std::min<size_t>(size_of(context, table), table.bytes);
   for (size_t at = kHeaderBytes; at + sizeof(void*) <= end; at += sizeof(void*)) {
     const void* slot = nullptr;
-    std::memcpy(&slot, static_cast<const std::byte*>(table.get(context)) + at, sizeof(slot));
+    std::memcpy(&slot, address_of(context, table) + at, sizeof(slot));
     if (slot != nullptr) slots.push_back(slot);
   }
   return slots;
 }
 
-void slots_are_its_own(AbiContext& context, const TableView& table) {
+void slots_are_its_own(AbiContext& context, const TableInfo& table) {
   const std::vector<const void*> slots = slots_of(context, table);
-  context.expect(!slots.empty() || table.optional, "slots");
+  context.expect(!slots.empty() || !table.is_required, "slots");
   for (const void* slot : slots) {
     context.expect(context.library().contains(slot),
                    words("slots of table ", table.name, " in the plugin's own library"));
   }
 }
 
-void is_static_data(AbiContext& context, const TableView& table) {
+void is_static_data(AbiContext& context, const TableInfo& table) {
   const uint32_t size = size_of(context, table);
-  const auto* address = static_cast<const std::byte*>(table.get(context));
+  const std::byte* const address = address_of(context, table);
   if (address == nullptr) return;
   context.expect(context.library().contains(address), "a table inside the plugin's library");
   const Bytes before(address, address + size);
@@ -82,79 +73,33 @@ void is_static_data(AbiContext& context, const TableView& table) {
   context.expect_bytes(words("table ", table.name, " after use"), {address, size}, before);
 }
 
-struct SlotView {
-  const char* name;
-  size_t table;  // in kTables
-  size_t offset;
-  uint32_t band;  // 0: required
-};
-
-#define BP_SLOT(number, table, slot, band) \
-  { #slot, number, offsetof(bp_##table##_api, slot), band }
-constexpr SlotView kSlots[] = {
-    BP_SLOT(0, root, init, 0),
-    BP_SLOT(0, root, shutdown, 0),
-    BP_SLOT(1, device, device_count, 0),
-    BP_SLOT(1, device, device_open, 0),
-    BP_SLOT(1, device, device_close, 0),
-    BP_SLOT(1, device, device_props, 0),
-    BP_SLOT(2, memory, mem_alloc, 0),
-    BP_SLOT(2, memory, mem_free, 0),
-    BP_SLOT(2, memory, mem_copy, 0),
-    BP_SLOT(2, memory, mem_fill, BP_FEATURE_FILL_BIT),
-    BP_SLOT(2, memory, host_alloc, BP_FEATURE_PINNED_BIT),
-    BP_SLOT(2, memory, host_free, BP_FEATURE_PINNED_BIT),
-    BP_SLOT(2, memory, mem_map, BP_FEATURE_MAP_BIT),
-    BP_SLOT(2, memory, mem_unmap, BP_FEATURE_MAP_BIT),
-    BP_SLOT(3, stream, stream_create, BP_FEATURE_ASYNC_BIT),
-    BP_SLOT(3, stream, stream_destroy, BP_FEATURE_ASYNC_BIT),
-    BP_SLOT(3, stream, stream_sync, BP_FEATURE_ASYNC_BIT),
-    BP_SLOT(3, stream, stream_query, BP_FEATURE_ASYNC_BIT),
-    BP_SLOT(3, stream, event_create, BP_FEATURE_ASYNC_BIT),
-    BP_SLOT(3, stream, event_destroy, BP_FEATURE_ASYNC_BIT),
-    BP_SLOT(3, stream, event_record, BP_FEATURE_ASYNC_BIT),
-    BP_SLOT(3, stream, event_wait, BP_FEATURE_ASYNC_BIT),
-    BP_SLOT(3, stream, event_sync, BP_FEATURE_ASYNC_BIT),
-    BP_SLOT(3, stream, event_query, BP_FEATURE_ASYNC_BIT),
-    BP_SLOT(3, stream, mem_copy_async, BP_FEATURE_ASYNC_BIT),
-    BP_SLOT(3, stream, stream_host_call, BP_FEATURE_ASYNC_BIT),
-    BP_SLOT(3, stream, event_elapsed, BP_FEATURE_TIMING_BIT),
-    BP_SLOT(3, stream, stream_native_handle, BP_FEATURE_NATIVE_BIT),
-    BP_SLOT(3, stream, stream_wrap, BP_FEATURE_NATIVE_BIT),
-    BP_SLOT(4, kernel, kernel_list, 0),
-};
-#undef BP_SLOT
-
-/// The slot is there; false for one beyond the table's size as well.
-bool is_filled(AbiContext& context, const SlotView& slot) {
-  const TableView& table = kTables[slot.table];
-  if (size_of(context, table) < slot.offset + sizeof(void*)) return false;
-  const void* address = nullptr;
-  std::memcpy(&address, static_cast<const std::byte*>(table.get(context)) + slot.offset,
-              sizeof(address));
-  return address != nullptr;
+/// Whether the slot at this place is there; false for one beyond the table's size as well.
+bool is_filled(AbiContext& context, const TableInfo& table, size_t offset) {
+  if (size_of(context, table) < offset + sizeof(void*)) return false;
+  const void* slot = nullptr;
+  std::memcpy(&slot, address_of(context, table) + offset, sizeof(slot));
+  return slot != nullptr;
 }
 
-void required_slot(AbiContext& context, const SlotView& slot) {
-  context.expect(is_filled(context, slot), words("slot ", slot.name));
+/// A table that is absent as a whole has no slot to ask for.
+void required_slot(AbiContext& context, const TableInfo& table, const std::string& slot,
+                   size_t offset) {
+  if (!table.is_required && address_of(context, table) == nullptr) return;
+  context.expect(is_filled(context, table, offset), words("slot ", slot));
 }
 
 /// Announced bands are whole; parts of others are refused. A whole one that nobody announces is
 /// legal: the core doesn't look at it.
-void band_is_whole_or_absent(AbiContext& context, uint64_t band) {
+void band_is_whole_or_absent(AbiContext& context, const TableInfo& table, const Band& band) {
+  const size_t slot_count = (band.end - band.begin) / sizeof(void*);
   size_t filled_count = 0;
-  size_t slot_count = 0;
-  uint32_t flags = 0;
-  for (const SlotView& slot : kSlots) {
-    if (slot.band != band) continue;
-    ++slot_count;
-    filled_count += is_filled(context, slot) ? 1 : 0;
-    const void* table = kTables[slot.table].get(context);
-    if (table != nullptr) {
-      std::memcpy(&flags, static_cast<const std::byte*>(table) + sizeof(uint32_t), sizeof(flags));
-    }
+  for (size_t at = band.begin; at < band.end; at += sizeof(void*)) {
+    filled_count += is_filled(context, table, at) ? 1 : 0;
   }
-  const bool announced = (flags & band) != 0;
+  uint32_t flags = 0;
+  const std::byte* const address = address_of(context, table);
+  if (address != nullptr) std::memcpy(&flags, address + sizeof(uint32_t), sizeof(flags));
+  const bool announced = (flags & band.bit) != 0;
   context.expect(filled_count == slot_count || (filled_count == 0 && !announced),
                  words(slot_count, " slots, or none and no bit; found ", filled_count,
                        announced ? " and the bit" : " and no bit"));
@@ -162,20 +107,34 @@ void band_is_whole_or_absent(AbiContext& context, uint64_t band) {
 
 void device_bands_are_announced(AbiContext& context) {
   const bp_device_props props = context.props();
-  uint64_t announced = 0;
-  const bp_plugin& plugin = context.plugin();
-  announced |= plugin.memory->flags;
-  if (plugin.stream != nullptr) announced |= plugin.stream->flags;
-  constexpr uint64_t kKnown = BP_FEATURE_ASYNC_BIT | BP_FEATURE_TIMING_BIT | BP_FEATURE_FILL_BIT |
-                              BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT | BP_FEATURE_NATIVE_BIT;
-  context.expect_equal("features that no table announces", props.features & kKnown & ~announced,
-                       0U);
+  context.expect_equal("features that no table announces",
+                       props.features & known_features() & ~context.tables().announced(), 0U);
+}
+
+/// The required slots and the bands of a table.
+void add_slot_cases(const TableInfo& table, CaseList* list) {
+  for (const Band& band : table.bands) {
+    if (band.bit != 0) {
+      list->add(
+          {.id = words("L0.table.band_", band.word),
+           .proves = "A band is given whole or not at all.",
+           .abi = [=](AbiContext& context) { band_is_whole_or_absent(context, table, band); }});
+      continue;
+    }
+    size_t at = band.begin;
+    for (const std::string& slot : names_in(band.slots)) {
+      list->add({.id = "L0.table.has_" + slot,
+                 .proves = "The required slots are there.",
+                 .abi = [=](AbiContext& context) { required_slot(context, table, slot, at); }});
+      at += sizeof(void*);
+    }
+  }
 }
 
 }  // namespace
 
 void add_table_cases(CaseList* list) {
-  for (const TableView& table : kTables) {
+  for (const TableInfo& table : kTables) {
     const std::string id = std::string("L0.table.") + table.name;
     list->add({.id = id + ".size",
                .proves = "Sizes are multiples of 8, hold the required slots, at most 64 KiB.",
@@ -187,18 +146,7 @@ void add_table_cases(CaseList* list) {
                .proves = "All tables are static data of the plugin.",
                .abi = [=](AbiContext& context) { is_static_data(context, table); }});
   }
-  for (const SlotView& slot : kSlots) {
-    if (slot.band != 0) continue;
-    list->add({.id = std::string("L0.table.has_") + slot.name,
-               .proves = "The required slots are there.",
-               .abi = [=](AbiContext& context) { required_slot(context, slot); }});
-  }
-  for (const Feature& band : kBands) {
-    if (band.bit == kOneCallAtATime) continue;
-    list->add({.id = std::string("L0.table.band_") + std::string(band.name),
-               .proves = "A band is given whole or not at all.",
-               .abi = [=](AbiContext& context) { band_is_whole_or_absent(context, band.bit); }});
-  }
+  for (const TableInfo& table : kTables) add_slot_cases(table, list);
   list->add({.id = "L0.table.device_bands_are_announced",
              .proves = "Per-device bits are a subset of the tables' bits.",
              .abi = device_bands_are_announced});

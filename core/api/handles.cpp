@@ -12,12 +12,61 @@ constexpr uint32_t kMaxStructBytes = 64 * 1024;  // nothing that we would ever k
 
 }  // namespace
 
+ApiSession::~ApiSession() {
+  if (!session) return;
+  Runtime& runtime = session->runtime();
+  const Ref<Runtime> kept(&runtime);  // the session may be its last owner
+  std::shared_ptr<const void> ended;
+  const Status made =
+      contain([&] { ended = std::make_shared<const Ref<Session>>(std::move(session)); });
+  if (made.ok()) {
+    runtime.let_go(std::move(ended));
+    return;
+  }
+  const RuntimeUse use(runtime);
+  if (use.granted()) {
+    session = nullptr;
+  } else {
+    static_cast<void>(session.detach());
+  }
+}
+
+ApiStream::~ApiStream() {
+  if (!owned) return;
+  const RuntimeUse use(*runtime);
+  if (use.granted()) stream.device().release_stream(&stream);  // else it ends with its device
+}
+
+const void* owner_of(HandleKind kind, const void* object) {
+  switch (kind) {
+    case HandleKind::kRuntime:
+      return object;
+    case HandleKind::kDevice:
+      return &static_cast<const Device*>(object)->runtime();
+    case HandleKind::kTensor: {
+      const Device* device = static_cast<const Tensor*>(object)->device();
+      return device != nullptr ? &device->runtime() : nullptr;
+    }
+    case HandleKind::kSession:
+      return &static_cast<const ApiSession*>(object)->session->runtime();
+    case HandleKind::kStream:
+      return static_cast<const ApiStream*>(object)->runtime.get();
+    case HandleKind::kCancel:
+      return nullptr;
+  }
+  return nullptr;
+}
+
 Result<DeviceUse> object_of(const bpa_device* handle, std::string_view name) {
   {
     const OwnedHandle::Peek peek(handle, HandleKind::kDevice);
     if (auto* device = static_cast<Device*>(peek.object()); device != nullptr) {
       Runtime& runtime = device->runtime();
-      if (runtime.try_retain()) return DeviceUse(Ref<Runtime>::adopt(&runtime), *device);
+      if (runtime.try_retain()) {
+        DeviceUse use(Ref<Runtime>::adopt(&runtime), *device);
+        HandleUses::announce(&runtime);
+        return use;
+      }
       return bad_argument(name, "is a device whose runtime was released");
     }
   }

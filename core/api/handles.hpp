@@ -30,6 +30,7 @@ namespace bp {
 
 /// A session with its C view of inputs and outputs, made once.
 struct ApiSession : Counted<ApiSession> {
+  ~ApiSession();
   Ref<Session> session;
   std::vector<std::vector<const char*>> input_dim_names;
   std::vector<std::vector<const char*>> output_dim_names;
@@ -44,9 +45,7 @@ struct ApiCancel : Counted<ApiCancel> {
 struct ApiStream : Counted<ApiStream> {
   ApiStream(Stream& owned_or_default, bool is_owned)
       : runtime(&owned_or_default.device().runtime()), stream(owned_or_default), owned(is_owned) {}
-  ~ApiStream() {
-    if (owned) stream.device().release_stream(&stream);
-  }
+  ~ApiStream();
   /// The kind of the native queue as a text for the caller; it never changes.
   const char* keep_kind(std::string kind) {
     const std::lock_guard lock(kind_mutex);
@@ -90,6 +89,20 @@ struct HandleTraits<bpa_stream> {
 };
 template <class Handle>
 using ObjectOf = typename HandleTraits<Handle>::Object;
+
+/// What an object in use keeps from being closed.
+const void* owner_of(HandleKind kind, const void* object);
+
+/// Of a device in use: GONE from the beginning of its Runtime's close on. To be asked once all
+/// objects of the call are found: that one whose use it was is waited for from then on.
+inline Status check_open(const Device& device) {
+  BP_TRY(device.check_open());
+  return device.runtime().check_open();
+}
+/// ... of what the tensor lies on, if that is a device.
+inline Status check_open(const Tensor& tensor) {
+  return tensor.device() != nullptr ? check_open(*tensor.device()) : Status();
+}
 
 /// The object of a live handle, which stays until the ApiScope round this ends, whoever releases
 /// the handle; nullptr: it is none.
@@ -160,6 +173,9 @@ class ApiScope {
   ApiScope() = default;
   ApiScope(const ApiScope&) = delete;
   ApiScope& operator=(const ApiScope&) = delete;
+
+  /// set_last_error(), at the end of a call's body.
+  bpa_status fail(const Status& status) const;
 
  private:
   struct Lines {
@@ -244,9 +260,9 @@ bpa_status guarded(Body&& body) noexcept {
     if (forked()) [[unlikely]]
       return set_last_error(check_not_forked());
     const Status status = body();
-    return status.ok() ? BP_OK : set_last_error(status);
+    return status.ok() ? BP_OK : scope.fail(status);
   } catch (...) {
-    return set_last_error(status_of_exception());
+    return scope.fail(status_of_exception());
   }
 }
 

@@ -89,4 +89,9 @@ void deliver_lines(LogScope* lines) noexcept {
   std::memcpy(last_error->text, words, sizeof(words));
 }
 
+bpa_status ApiScope::fail(const Status& status) const {
+  if (lines_.scope.is_outermost()) HandleUses::note_failed_call();
+  return set_last_error(status);
+}
+
 }  // namespace bp

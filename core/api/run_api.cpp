@@ -61,6 +61,14 @@ struct RunRequest {
   }
 };
 
+/// What is another Runtime's may be closed at any time, for all that this one knows.
+Status check_same_runtime(const Tensor& tensor, const RunRequest& request,
+                          const std::string& name) {
+  const Device* device = tensor.device();
+  if (device == nullptr || &device->runtime() == &request.session->runtime()) return {};
+  return bad_argument(name, "is on a device of another runtime");
+}
+
 Status read_inputs(const char* const* names, const bpa_tensor* const* tensors, uint64_t count,
                    std::string_view prefix, RunRequest* request) {
   const std::string names_name = std::string(prefix) + "input_names";
@@ -77,6 +85,7 @@ Status read_inputs(const char* const* names, const bpa_tensor* const* tensors, u
     const std::string index = "[" + std::to_string(i) + "]";
     BP_TRY(check_text(names[i], names_name + index));
     BP_TRY_ASSIGN(Tensor * tensor, object_of(tensors[i], inputs_name + index));
+    BP_TRY(check_same_runtime(*tensor, *request, inputs_name + index));
     request->inputs.emplace_back(names[i], Ref<Tensor>(tensor));
   }
   return {};
@@ -102,6 +111,7 @@ Status read_bound(const bpa_run_args& given, RunRequest* request) {
       return bad_argument(name, "is bound to an earlier output too");
     }
     BP_TRY(request->bound[i].take(handle, name));
+    BP_TRY(check_same_runtime(*request->bound[i].tensor(), *request, name));
   }
   return {};
 }

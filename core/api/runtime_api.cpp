@@ -127,11 +127,13 @@ bpa_status bpa_runtime_create(const bpa_runtime_args* args, bpa_runtime** out_ru
 
 bpa_status bpa_runtime_close(bpa_runtime* runtime) {
   return guarded([&]() -> Status {
-    BP_TRY_ASSIGN(Runtime * found, object_of(runtime, "runtime"));
-    const Ref<Runtime> kept(found);  // a callback may release the caller's
-    BP_TRY(kept->stop_runs());
-    kept->close();
-    return {};
+    Ref<Runtime> kept;  // a callback may release the caller's
+    {
+      const bp::HandleUses found_by;  // two that close are not to wait for each other's use
+      BP_TRY_ASSIGN(Runtime * found, object_of(runtime, "runtime"));
+      kept = Ref<Runtime>(found);
+    }
+    return kept->close_amid_calls(bp::owner_of);
   });
 }
 
@@ -178,7 +180,7 @@ bpa_status bpa_device_get_info(bpa_device* device, bpa_device_info* out_info) {
   return guarded([&]() -> Status {
     BP_TRY_ASSIGN(const bp::DeviceUse source, object_of(device, "device"));
     BP_TRY(check_pointer(out_info, "out_info"));
-    BP_TRY(source->check_open());
+    BP_TRY(bp::check_open(*source));
     return bp::write_struct(out_info, bp::device_info(*source), "out_info");
   });
 }
@@ -199,7 +201,7 @@ bpa_status bpa_device_get_feature(bpa_device* device, uint64_t index, bpa_featur
       return bad_argument("index", "is " + std::to_string(index) + ", there are " +
                                        std::to_string(std::size(bp::kFeatures)) + " features");
     }
-    BP_TRY(source->check_open());
+    BP_TRY(bp::check_open(*source));
     const bp::Feature& feature = bp::kFeatures[index];
     bpa_feature_info info{};
     info.name = feature.name;
@@ -212,7 +214,7 @@ bpa_status bpa_device_get_feature(bpa_device* device, uint64_t index, bpa_featur
 bpa_status bpa_device_sync(bpa_device* device) {
   return guarded([&]() -> Status {
     BP_TRY_ASSIGN(const bp::DeviceUse source, object_of(device, "device"));
-    BP_TRY(source->check_open());
+    BP_TRY(bp::check_open(*source));
     return source->sync();
   });
 }

@@ -21,7 +21,7 @@ Result<TensorUse> read_access(bpa_stream* stream, const bpa_tensor* tensor, uint
   BP_TRY(check_flags(access, kKnown, "access"));
   if (access == 0) return bad_argument("access", "is 0: neither a read nor a write");
   const Device& device = found->stream.device();
-  BP_TRY(device.check_open());
+  BP_TRY(check_open(device));
   if (used->device() != &device) {
     return bad_argument("tensor",
                         "is " + used->describe() + ", and the stream is of " + device.name());
@@ -49,6 +49,7 @@ bpa_status bpa_stream_create(bpa_device* device, bpa_stream** out_stream) {
   return guarded(out_stream, 1, [&]() -> Status {
     BP_TRY_ASSIGN(const bp::DeviceUse owner, object_of(device, "device"));
     BP_TRY(bp::check_pointer(out_stream, "out_stream"));
+    BP_TRY(bp::check_open(*owner));
     BP_TRY_ASSIGN(bp::Stream * stream, owner->acquire_stream());
     return bp::give_stream(Ref<ApiStream>::make(*stream, true), out_stream);
   });
@@ -58,7 +59,7 @@ bpa_status bpa_stream_get_default(bpa_device* device, bpa_stream** out_stream) {
   return guarded(out_stream, 1, [&]() -> Status {
     BP_TRY_ASSIGN(const bp::DeviceUse owner, object_of(device, "device"));
     BP_TRY(bp::check_pointer(out_stream, "out_stream"));
-    BP_TRY(owner->check_open());
+    BP_TRY(bp::check_open(*owner));
     return bp::give_stream(Ref<ApiStream>::make(owner->default_stream(), false), out_stream);
   });
 }
@@ -68,6 +69,7 @@ void bpa_stream_release(bpa_stream* stream) { bp::release(stream, "bpa_stream_re
 bpa_status bpa_stream_sync(bpa_stream* stream) {
   return guarded([&]() -> Status {
     BP_TRY_ASSIGN(ApiStream * found, object_of(stream, "stream"));
+    BP_TRY(bp::check_open(found->stream.device()));
     return found->stream.sync_and_claim_own();
   });
 }
@@ -76,6 +78,7 @@ bpa_status bpa_stream_query(bpa_stream* stream) {
   bool pending = false;
   const bpa_status status = guarded([&]() -> Status {
     BP_TRY_ASSIGN(ApiStream * found, object_of(stream, "stream"));
+    BP_TRY(bp::check_open(found->stream.device()));
     Status found_status = found->stream.query();
     pending = found_status.code() == BP_PENDING;
     return pending ? Status() : found_status;
@@ -86,6 +89,7 @@ bpa_status bpa_stream_query(bpa_stream* stream) {
 bpa_status bpa_stream_reset(bpa_stream* stream) {
   return guarded([&]() -> Status {
     BP_TRY_ASSIGN(ApiStream * found, object_of(stream, "stream"));
+    BP_TRY(bp::check_open(found->stream.device()));
     return found->stream.reset();
   });
 }
@@ -96,6 +100,7 @@ bpa_status bpa_stream_wrap(bpa_device* device, const char* kind, uint64_t handle
     BP_TRY_ASSIGN(const bp::DeviceUse owner, object_of(device, "device"));
     BP_TRY(bp::check_text(kind, "kind"));
     BP_TRY(bp::check_pointer(out_stream, "out_stream"));
+    BP_TRY(bp::check_open(*owner));
     BP_TRY_ASSIGN(bp::Stream * stream, owner->wrap_stream(kind, handle));
     return bp::give_stream(Ref<ApiStream>::make(*stream, true), out_stream);
   });
@@ -108,6 +113,7 @@ bpa_status bpa_stream_native_handle(bpa_stream* stream, const char** out_kind,
     BP_TRY_ASSIGN(ApiStream * found, object_of(stream, "stream"));
     BP_TRY(bp::check_pointer(out_kind, "out_kind"));
     BP_TRY(bp::check_pointer(out_handle, "out_handle"));
+    BP_TRY(bp::check_open(found->stream.device()));
     BP_TRY_ASSIGN(bp::NativeQueue queue, found->stream.native_handle());
     *out_kind = found->keep_kind(std::move(queue.kind));
     *out_handle = queue.handle;

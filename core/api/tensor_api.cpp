@@ -151,7 +151,7 @@ bpa_status bpa_tensor_create(bpa_device* device, uint32_t dtype, const int64_t* 
     BP_TRY_ASSIGN(const bp::DeviceUse target, object_of(device, "device"));
     BP_TRY_ASSIGN(const Dims dims, bp::read_dims(sizes, rank, "sizes"));
     BP_TRY(bp::checked_bytes(dtype, dims));
-    BP_TRY(target->check_open());
+    BP_TRY(bp::check_open(*target));
     BP_TRY_ASSIGN(Ref<Tensor> tensor, Tensor::allocate(*target, dtype, dims, bp::MemoryTag::kIo,
                                                        target->default_stream()));
     return bp::give_tensor(std::move(tensor), out_tensor);
@@ -181,7 +181,7 @@ bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, const int64_
       BP_TRY_ASSIGN(Ref<Tensor> host, bp::host_tensor(dtype, dims, data));
       return bp::give_tensor(std::move(host), out_tensor);
     }
-    BP_TRY(target->check_open());
+    BP_TRY(bp::check_open(*target));
     BP_TRY_ASSIGN(Ref<Tensor> tensor,
                   Tensor::from_host(*target, dtype, dims, data, bp::MemoryTag::kIo));
     return bp::give_tensor(std::move(tensor), out_tensor);
@@ -196,7 +196,7 @@ bpa_status bpa_tensor_wrap(bpa_device* device, const bpa_wrap_args* args, bpa_te
     bp::DeviceUse target;
     if (device != nullptr) {
       BP_TRY_ASSIGN(target, object_of(device, "device"));
-      BP_TRY(target->check_open());
+      BP_TRY(bp::check_open(*target));
     }
     return bp::wrap(target.get(), given, out_tensor);
   });
@@ -211,7 +211,7 @@ bpa_status bpa_tensor_to_host(bpa_tensor* tensor, void* out_data, uint64_t bytes
                                        " has " + std::to_string(needed));
     }
     if (bytes > 0) BP_TRY(check_pointer(out_data, "out_data"));
-    if (source->device() != nullptr) BP_TRY(source->device()->check_open());
+    BP_TRY(bp::check_open(*source));
     return bp::copy_to_host(Ref<Tensor>(source), out_data, bytes);
   });
 }
@@ -221,7 +221,9 @@ bpa_status bpa_tensor_to_device(bpa_tensor* tensor, bpa_device* device, bpa_tens
     BP_TRY(check_pointer(out_tensor, "out_tensor"));
     BP_TRY_ASSIGN(Tensor * source, object_of(tensor, "tensor"));
     BP_TRY_ASSIGN(const bp::DeviceUse target, object_of(device, "device"));
-    if (source->device() == target.get() && target->check_open().ok()) {
+    BP_TRY(bp::check_open(*target));
+    BP_TRY(bp::check_open(*source));
+    if (source->device() == target.get()) {
       if (!bp::retain_handle(tensor, bp::HandleKind::kTensor)) {
         return bp::explain_handle(tensor, bp::HandleKind::kTensor, "tensor");
       }

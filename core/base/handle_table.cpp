@@ -107,6 +107,7 @@ std::string_view kind_name(uint64_t kind) {
 struct SharedUses {
   std::mutex mutex;
   ThreadUses* unused = nullptr;
+  ThreadUses* all = nullptr;
 };
 constinit SharedUses g_uses;
 
@@ -117,7 +118,7 @@ struct UsesOwner {
     closed = true;
     ThreadUses* uses = detail::this_thread_uses;
     if (uses == nullptr || forked()) return;
-    if (uses->held_count == 0 && uses->counted.empty()) {
+    if (uses->held_count == 0 && uses->counted.size() == 0) {
       detail::give_back_thread_uses(uses);
     } else {
       uses->is_ending = true;  // the thread ends within a call
@@ -139,11 +140,6 @@ bool is_in_use(const HandleSlot& slot) {
   if (home == detail::this_thread_uses) return home->held_count > 0 && is_held(*home, slot);
   process_fence();
   return is_held(*home, slot);
-}
-
-void count_down(HandleSlot& slot) {
-  slot.counted_uses.fetch_sub(1, std::memory_order_seq_cst);
-  if (slot.doomed.load(std::memory_order_seq_cst) != 0) detail::destroy_doomed(slot);
 }
 
 struct Released {
@@ -179,7 +175,11 @@ ThreadUses& make_thread_uses() {
     uses = g_uses.unused;
     if (uses != nullptr) g_uses.unused = uses->next_unused;
   }
-  if (uses == nullptr) uses = new ThreadUses;
+  if (uses == nullptr) {
+    uses = new ThreadUses;
+    const std::lock_guard lock(g_uses.mutex);
+    uses->next = std::exchange(g_uses.all, uses);
+  }
   uses->is_ending = owner.closed;
   uses->can_be_home = has_process_fence();
   this_thread_uses = uses;
@@ -190,6 +190,21 @@ void give_back_thread_uses(ThreadUses* uses) {
   this_thread_uses = nullptr;
   const std::lock_guard lock(g_uses.mutex);
   uses->next_unused = std::exchange(g_uses.unused, uses);
+}
+
+ThreadUses* first_thread_uses() {
+  const std::lock_guard lock(g_uses.mutex);
+  return g_uses.all;
+}
+
+void UseStack::add_block(size_t block) {
+  if (block == kBlocks) throw std::bad_alloc();
+  blocks_[block].store(new Word[size_t{kFirst} << block]{}, std::memory_order_release);
+}
+
+void count_down(HandleSlot& slot) {
+  slot.counted_uses.fetch_sub(1, std::memory_order_seq_cst);
+  if (slot.doomed.load(std::memory_order_seq_cst) != 0) destroy_doomed(slot);
 }
 
 // Whoever ends a use after the release comes by here, so the last of them finds nobody else. That
@@ -214,14 +229,30 @@ void* make_handle(HandleKind kind, void* object) {
   ThreadUses* uses = detail::this_thread_uses;
   slot->home.store(uses != nullptr && uses->can_be_home ? uses : nullptr,
                    std::memory_order_relaxed);
-  const uint64_t generation = slot->state.load(std::memory_order_relaxed) >> detail::kOwnerBits;
-  slot->state.store(generation << detail::kOwnerBits | 1, std::memory_order_release);
+  slot->kind.store(static_cast<uint8_t>(kind), std::memory_order_relaxed);
+  const uint64_t state = slot->state.load(std::memory_order_relaxed);  // no owners
+  const uint64_t generation = state >> detail::kOwnerBits;
+  slot->state.store(state + 1, std::memory_order_release);
   return reinterpret_cast<void*>((8 | static_cast<uint64_t>(kind)) << detail::kKindShift |
                                  generation << detail::kSlotBits | slot->index);
 }
 
+void HandleUses::note_failed_call() noexcept {
+  ThreadUses* uses = detail::this_thread_uses;
+  if (uses == nullptr) return;
+  const uint64_t before = uses->failed_calls.load(std::memory_order_relaxed);
+  uses->failed_calls.store(before + 1, std::memory_order_release);
+}
+
+// The note comes before the look, as in begin().
+void HandleUses::push(ThreadUses& uses, uintptr_t word) {
+  uses.counted.push(word, uses.can_be_home ? std::memory_order_relaxed : std::memory_order_seq_cst);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
 void* HandleUses::begin_counted(ThreadUses& uses, HandleSlot& slot, const void* handle) {
-  uses.counted.push_back(&slot);  // first, since it may throw
+  // First, since it may throw, and since whoever waits for uses must find it.
+  push(uses, reinterpret_cast<uintptr_t>(&slot));
   slot.counted_uses.fetch_add(1, std::memory_order_seq_cst);
   if (detail::is_live(slot, handle, std::memory_order_seq_cst)) {
     return slot.object.load(std::memory_order_relaxed);
@@ -231,9 +262,15 @@ void* HandleUses::begin_counted(ThreadUses& uses, HandleSlot& slot, const void* 
 }
 
 void HandleUses::end_counted(ThreadUses& uses) {
-  HandleSlot* slot = uses.counted.back();
-  uses.counted.pop_back();
-  count_down(*slot);
+  const uintptr_t word = uses.counted.top();
+  uses.counted.pop();
+  if ((word & ThreadUses::kOwnerBit) == 0) detail::count_down(*reinterpret_cast<HandleSlot*>(word));
+}
+
+void HandleUses::announce(const void* owner) {
+  ThreadUses* uses = detail::this_thread_uses;
+  if (uses == nullptr) uses = &detail::make_thread_uses();
+  push(*uses, reinterpret_cast<uintptr_t>(owner) | ThreadUses::kOwnerBit);
 }
 
 bool retain_handle(const void* handle, HandleKind kind) {
@@ -282,7 +319,7 @@ OwnedHandle::Peek::Peek(const void* handle, HandleKind kind) {
 }
 
 OwnedHandle::Peek::~Peek() {
-  if (slot_ != nullptr) count_down(*slot_);
+  if (slot_ != nullptr) detail::count_down(*slot_);
 }
 
 Status explain_handle(const void* handle, HandleKind kind, std::string_view argument) {

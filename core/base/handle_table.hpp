@@ -9,7 +9,8 @@
 // the last user to destroy: one thread may release what another one uses. The thread that made a
 // handle uses and releases it most; it notes its uses by plain stores in a list of its own, and
 // another thread that releases the handle pays for a process_fence(). All others count themselves
-// in the slot.
+// in the slot. Others can look through a thread's uses of either kind, so that who ends what
+// objects stand on can wait for the calls that use them, at no cost to those (owner_uses.hpp).
 //
 // Slots are never given back to the system: a stale handle must find its slot's newer generation.
 // The table is a process-wide object, since a handle is all that a caller gives (ADR 0011).
@@ -18,11 +19,11 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <string_view>
-#include <vector>
 
 #include "core/base/status.hpp"
 
@@ -51,6 +52,7 @@ struct alignas(64) HandleSlot {  // a cache line each: neighbours belong to diff
   std::atomic<ThreadUses*> home{nullptr};  // of the thread that made the handle; nullptr: all count
   std::atomic<uint32_t> counted_uses{0};   // also of stale handles, for a moment
   std::atomic<bool> exclusive{false};
+  std::atomic<uint8_t> kind{0};  // of the latest handle
   // Set when a release found the object in use: the generation, plus 1. Who takes it destroys.
   std::atomic<uint64_t> doomed{0};
   std::atomic<void (*)(void*)> destroy{nullptr};
@@ -58,6 +60,53 @@ struct alignas(64) HandleSlot {  // a cache line each: neighbours belong to diff
   HandleSlot* next_unused = nullptr;
 };
 static_assert(sizeof(HandleSlot) == 64);
+
+/// A stack of one thread, which any other thread may look through. Keeps its memory for ever.
+class UseStack {
+ public:
+  uint32_t size() const { return size_; }
+  /// Throws std::bad_alloc, with no effect. `order`: of the one store.
+  void push(uintptr_t word, std::memory_order order) {
+    const Place place = place_of(size_);
+    if (blocks_[place.block].load(std::memory_order_relaxed) == nullptr) [[unlikely]]
+      add_block(place.block);
+    at(place).store(word, order);
+    ++size_;
+  }
+  uintptr_t top() const { return at(place_of(size_ - 1)).load(std::memory_order_relaxed); }
+  void pop() { at(place_of(--size_)).store(0, std::memory_order_release); }
+
+  /// Every place that was ever used, with what is in it now; 0: nothing. Any thread.
+  template <class Look>
+  void for_each_place(Look look) const {
+    for (size_t block = 0; block < kBlocks; ++block) {
+      const Word* words = blocks_[block].load(std::memory_order_acquire);
+      if (words == nullptr) return;
+      for (size_t i = 0; i < size_t{kFirst} << block; ++i) look(words[i]);
+    }
+  }
+
+ private:
+  using Word = std::atomic<uintptr_t>;
+  static constexpr uint32_t kFirst = 32;  // words in the first block; each further one has double
+  static constexpr size_t kBlocks = 27;
+  struct Place {
+    size_t block;
+    size_t index;
+  };
+  static Place place_of(uint32_t number) {
+    const uint32_t shifted = number + kFirst;
+    const auto block = static_cast<size_t>(std::bit_width(shifted)) - std::bit_width(kFirst);
+    return {block, shifted - (size_t{kFirst} << block)};
+  }
+  Word& at(const Place& place) const {
+    return blocks_[place.block].load(std::memory_order_relaxed)[place.index];
+  }
+  void add_block(size_t block);
+
+  std::array<std::atomic<Word*>, kBlocks> blocks_{};
+  uint32_t size_ = 0;
+};
 
 /// The handles that one thread has in use. Never freed, since a slot may name it for ever; a thread
 /// that ends leaves it to another one.
@@ -67,13 +116,20 @@ struct ThreadUses {
   uint32_t held_count = 0;
   bool can_be_home = false;  // others can make sure that they see what this thread holds
   bool is_ending = false;    // the thread is, and no longer keeps this for a later call
-  std::vector<HandleSlot*> counted;
+  // Slots that this thread has counted itself in; and, with kOwnerBit, what an announced use is of.
+  UseStack counted;
+  static constexpr uintptr_t kOwnerBit = 1;
+  // Outermost calls that ended with an error, as all do that come after a close began.
+  std::atomic<uint64_t> failed_calls{0};
   ThreadUses* next_unused = nullptr;
+  ThreadUses* next = nullptr;  // of all that were ever made
 };
 extern constinit thread_local ThreadUses* this_thread_uses;  // nullptr: none yet
 /// Throws std::bad_alloc.
 ThreadUses& make_thread_uses();
 void give_back_thread_uses(ThreadUses* uses);
+/// Of all that were ever made.
+ThreadUses* first_thread_uses();
 
 inline constexpr size_t kSlabSlots = size_t{1} << kSlabBits;
 inline constexpr size_t kMaxSlabs = size_t{1} << (kSlotBits - kSlabBits);
@@ -108,6 +164,8 @@ inline HandleSlot* find_slot(const void* handle, HandleKind kind) {
 
 /// Destroys the object of a slot that was released while in use, if nobody uses it any more.
 void destroy_doomed(HandleSlot& slot);
+/// Ends a counted use; the last one after a release destroys the object.
+void count_down(HandleSlot& slot);
 
 }  // namespace detail
 
@@ -155,10 +213,17 @@ class HandleUses {
     return slot->object.load(std::memory_order_relaxed);
   }
 
+  /// A use of `owner` that no handle stands for; of an address, which is not followed. Any thread.
+  /// Throws std::bad_alloc.
+  static void announce(const void* owner);
+  /// The outermost call on this thread has ended with an error, but for the ends of its uses.
+  static void note_failed_call() noexcept;
+
  private:
   static void* begin_counted(detail::ThreadUses& uses, detail::HandleSlot& slot,
                              const void* handle);
   static void end_counted(detail::ThreadUses& uses);
+  static void push(detail::ThreadUses& uses, uintptr_t word);
   /// Also of a handle that turned out dead: a release may have taken the note for a use.
   static void drop(detail::HandleSlot& slot, std::atomic<detail::HandleSlot*>* place) {
     place->store(nullptr, std::memory_order_release);
@@ -173,12 +238,12 @@ class HandleUses {
       drop(*place.load(std::memory_order_relaxed), &place);
     }
     while (uses.counted.size() > counted_before_) end_counted(uses);
-    if (uses.is_ending && uses.held_count == 0) [[unlikely]]
+    if (uses.is_ending && uses.held_count == 0 && uses.counted.size() == 0) [[unlikely]]
       detail::give_back_thread_uses(&uses);
   }
 
   uint32_t held_before_ = 0;
-  size_t counted_before_ = 0;
+  uint32_t counted_before_ = 0;
 };
 
 /// One more owner. False: no live handle. Any thread.

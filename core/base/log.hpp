@@ -58,6 +58,7 @@ class LogScope {
   LogScope(const LogScope&) = delete;
   LogScope& operator=(const LogScope&) = delete;
 
+  bool is_outermost() const { return *outer_ == this; }
   /// Only an outermost scope ever has some.
   bool has_lines() const { return kept_ != nullptr || dropped_ != 0; }
   /// The lines kept so far, for another thread to log in this one's place.

@@ -88,7 +88,12 @@ Allocator::Allocator(const DeviceTable& table, std::string device_name,
       quiesce_(std::move(quiesce)),
       explain_(std::move(explain)) {}
 
-Allocator::~Allocator() {
+Allocator::~Allocator() { close(); }
+
+// What describes the segments stays: another thread may be letting go of a tensor.
+void Allocator::close() {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(is_closed_, true)) return;
   for (const auto& segment : segments_) {
     table_.mem_free(segment->handle);
   }
@@ -453,6 +458,7 @@ Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag) {
 }
 
 Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_handle) {
+  if (is_closed_) return Status(BP_GONE, device_name_ + " was closed with its Runtime");
   const auto reserved = checked_add(stats_.reserved_bytes, bytes);
   if (limit_bytes_ != 0 && (!reserved || *reserved > limit_bytes_)) {
     return out_of_memory(bytes, tag);

@@ -71,7 +71,7 @@ class Allocator {
   /// back to it. `table` outlives the allocator.
   Allocator(const DeviceTable& table, std::string device_name, std::function<Status()> quiesce,
             Explain explain);
-  /// Gives every segment back, also under live blocks: no work may use them any more.
+  /// close(), unless that came before.
   ~Allocator();
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
@@ -84,6 +84,9 @@ class Allocator {
   Result<Block*> allocate(uint64_t bytes, MemoryTag tag, Pool& pool);
   /// The block may be handed out again at once, in the order of its home stream. Any thread.
   void free(Block* block);
+  /// Gives every segment back, also under live blocks: no work may use them any more. From now on
+  /// blocks can be freed, but not allocated.
+  void close();
   /// Gives unused segments back to the device. Any thread; blocks until the device is idle.
   Status trim();
 
@@ -150,6 +153,7 @@ class Allocator {
   std::vector<std::unique_ptr<Block[]>> block_slabs_;
   Block* unused_blocks_ = nullptr;
   uint64_t limit_bytes_ = 0;
+  bool is_closed_ = false;
   MemoryStats stats_;  // allocated_bytes: shelves included; alloc_count: without them
   std::array<int64_t, kMemoryTagCount> tag_bytes_{};  // without what the shelves count
 };

@@ -315,6 +315,19 @@ std::vector<std::string> CallGate::take_stuck_calls() {
   return lines;
 }
 
+std::string CallGate::calls_in_progress() const {
+  std::string names;
+  const std::lock_guard watch_lock(watch_mutex_);
+  if (!is_watching_) return names;  // kernels may have ended
+  const std::lock_guard list_lock(listed_calls().mutex);
+  for (const detail::CallInProgress* call : listed_calls().calls) {
+    if (call->gate.load(std::memory_order_acquire) != this) continue;
+    if (!names.empty()) names += ", ";
+    names += call_name(call->what.load(), call->kernel.load());
+  }
+  return names;
+}
+
 void CallGate::stop_watching() {
   const std::lock_guard lock(watch_mutex_);
   is_watching_ = false;

@@ -133,6 +133,8 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   uint32_t abandoned_device_count() const { return abandoned_devices_.load(); }
   /// "npu:0 is abandoned: stream_sync did not return within 2000 ms"; empty if it is not.
   std::string why_abandoned() const;
+  /// The calls on the way of data that threads are in, by call_name(); empty: none.
+  std::string calls_in_progress() const;
   /// "npu:0: launch of kernel relu_f32": what every error and log line calls a call.
   std::string call_name(CallTitle title, const bp_kernel* kernel = nullptr) const;
 

@@ -432,7 +432,8 @@ void Device::close() {
   }
   for (const auto& stream : streams_) stream->release_host_memory();
   state_.store(State::kClosed, std::memory_order_release);
-  allocator_.reset();
+  deferred_free_.clear();  // what others kept there since; whoever comes now finds it closed
+  allocator_->close();
   if (!table_.gate->is_abandoned()) warn(table_.device_close(), Slot::kDeviceClose);
   if (table_.gate->is_abandoned()) {
     // The late call, and work behind it, may still use these.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <thread>
 
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
@@ -198,35 +197,6 @@ Status Runtime::begin_run() {
     return {};
   end_run();
   return Status(BP_GONE, "the Runtime was closed");
-}
-
-Status Runtime::stop_runs() {
-  BP_TRY(check_not_forked());
-  if (workers_.on_worker()) {
-    return Status(BP_BUSY, "a run of this Runtime is still in its callback, which called this");
-  }
-  stopping_.store(true);
-  const auto deadline = std::chrono::steady_clock::now() + wait_timeout_;
-  BP_TRY(workers_.close(wait_timeout_));
-  while (runs_.load() != 0) {
-    if (std::chrono::steady_clock::now() >= deadline) {
-      return Status(BP_TIMEOUT, std::to_string(runs_.load()) +
-                                    " runs have not ended in time (BACKPLANE_TIMEOUT)");
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return {};
-}
-
-void Runtime::close() {
-  if (forked()) return;  // the plugins' threads are not here to be ended
-  if (closed_.exchange(true, std::memory_order_acq_rel)) return;
-  [[maybe_unused]] const Status logged = contain([&] {
-    const std::string summary = fallback_summary();
-    if (!summary.empty()) log(BP_LOG_INFO, "fallback: " + summary);
-  });
-  for (auto device = devices_.rbegin(); device != devices_.rend(); ++device) (*device)->close();
-  while (!plugins_.plugins.empty()) plugins_.plugins.pop_back();
 }
 
 }  // namespace bp

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "core/base/options.hpp"
+#include "core/base/owner_uses.hpp"
 #include "core/base/ref.hpp"
 #include "core/base/status.hpp"
 #include "core/op/schema.hpp"
@@ -88,18 +90,26 @@ class Runtime : public Counted<Runtime, true> {  // found by its devices' handle
   /// them. Errors: GONE from stop_runs() on, and then end_run() is not called.
   Status begin_run();
   void end_run() { runs_.fetch_sub(1); }
-  /// Begins no more runs, ends those that no worker has begun, and waits for the others. Errors:
-  /// TIMEOUT; BUSY from a worker's task. It may be called again. Any thread.
-  Status stop_runs();
 
   /// Closes devices and plugins; later use of anything below answers GONE. Idempotent. Runs that
-  /// were begun must have ended.
+  /// were begun must have ended, and no other thread be in a call.
   void close();
+  /// The same, whatever other threads are doing: begins no more calls and runs, ends runs that no
+  /// worker has begun, and waits for the others, and for calls in progress. Later calls on objects
+  /// that `owner_of` gives to this Runtime ask closed() after they have noted their use. A second
+  /// thread waits for the first. Errors: TIMEOUT, and nothing is closed; BUSY from a worker's task,
+  /// and from inside another call on this Runtime. It may be called again. Any thread.
+  Status close_amid_calls(OwnerOf owner_of);
+  /// From the beginning of the first close on.
   bool closed() const { return closed_.load(std::memory_order_acquire); }
-  /// GONE after close.
+  /// GONE then.
   Status check_open() const;
+  /// Ends an object that may reach plugins as it ends: now, or, while another thread closes, when
+  /// that is over. Not inside an API call on the object. Any thread.
+  void let_go(std::shared_ptr<const void> object) noexcept;
 
  private:
+  friend class RuntimeUse;
   friend class Counted<Runtime, true>;
   friend class Ref<Runtime>;
   Runtime() = default;
@@ -107,6 +117,12 @@ class Runtime : public Counted<Runtime, true> {  // found by its devices' handle
   Status apply_options(const RuntimeArgs& args);
   Status load(const RuntimeArgs& args);
   void open_devices();
+  Status stop_runs();
+  Status end_calls(OwnerOf owner_of);
+  Status timed_out(std::string text) const;
+  Status take_close_turn();
+  void end_close_turn();
+  bool is_closed_by_another_thread() const;
 
   OpRegistry registry_;
   Options options_;
@@ -120,14 +136,37 @@ class Runtime : public Counted<Runtime, true> {  // found by its devices' handle
   bool sync_launches_ = false;
   bool checks_arithmetic_ = false;
   std::chrono::nanoseconds wait_timeout_{0};
-  std::atomic<bool> closed_{false};
+  std::atomic<bool> closed_{false};    // or being closed
+  std::atomic<bool> is_ended_{false};  // close() has begun to end things
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> runs_{0};
 
   mutable std::mutex fallback_mutex_;
   std::map<std::string, std::map<std::string, uint64_t>> fallback_counts_;  // device, operator
 
+  // While calls are waited for and devices are closed: what tells the closing thread from others.
+  std::atomic<const void*> closer_{nullptr};
+  std::mutex close_mutex_;
+  std::condition_variable close_turn_ended_;
+  std::vector<std::shared_ptr<const void>>
+      late_;  // under close_mutex_: for the closer to let go of
+
   WorkerPool workers_;  // destroyed first
+};
+
+/// A call that no handle in use stands for: an object that ends and reaches the plugins by that.
+class RuntimeUse {
+ public:
+  explicit RuntimeUse(const Runtime& runtime) noexcept;
+  RuntimeUse(const RuntimeUse&) = delete;
+  RuntimeUse& operator=(const RuntimeUse&) = delete;
+  /// False: the plugins must not be reached, since another thread is closing the Runtime, which
+  /// ends all that is theirs; or there is no memory.
+  bool granted() const { return granted_; }
+
+ private:
+  const HandleUses uses_;
+  const bool granted_;
 };
 
 }  // namespace bp

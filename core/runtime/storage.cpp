@@ -26,6 +26,7 @@ Storage::~Storage() {
   const bool marked = is_marked_.load(std::memory_order_acquire) && !device_->lost();
   if (marked && !let_work_end()) {
     device_->deferred_free().keep({block_, std::move(owner_), last_write_, std::move(last_reads_)});
+    if (device_->closed()) device_->deferred_free().clear();  // else it would stay for ever
   } else if (block_ != nullptr) {
     device_->allocator().free(block_);
   }
@@ -33,14 +34,24 @@ Storage::~Storage() {
 
 /// Whether that has happened before the deadline.
 bool Storage::let_work_end() {
+  if (is_over(last_write_) && std::all_of(last_reads_.begin(), last_reads_.end(),
+                                          [this](const Mark& mark) { return is_over(mark); })) {
+    return true;
+  }
+  const RuntimeUse use(*runtime_);  // a release is in no call
+  if (!use.granted()) return false;
   bool ended = let_work_end(last_write_);
   for (const Mark& mark : last_reads_) ended = let_work_end(mark) && ended;
   return ended;
 }
 
+/// ... for the block's next user, as far as can be told without a call.
+bool Storage::is_over(const Mark& mark) const {
+  return mark.stream == nullptr || mark.stream == home_ || mark.stream->known_done(mark.seq);
+}
+
 bool Storage::let_work_end(const Mark& mark) {
-  if (mark.stream == nullptr || mark.stream == home_) return true;
-  if (mark.stream->known_done(mark.seq)) return true;
+  if (is_over(mark)) return true;
   if (block_ != nullptr) {
     // The block's home stream waits, so that whoever gets the block next on that stream comes
     // after other streams' work. If that wait cannot be enqueued, the host waits.

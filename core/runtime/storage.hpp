@@ -117,6 +117,7 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
     std::vector<Mark> last_reads;
   };
   Marks marks(bool write);
+  bool is_over(const Mark& mark) const;
   bool let_work_end(const Mark& mark);
   bool let_work_end();
   Status order_after_marks(Stream& stream, Access access);

@@ -361,6 +361,11 @@ bp_status start(const bp_launch_args* args, void (*compute)(const bp_launch_args
 void compute_relu(const bp_launch_args& args) {
   if (args.device->fault == "relu_fails") throw Failure{BP_INTERNAL, "the unit overheated"};
   if (args.device->fault == "relu_loses") throw Failure{BP_DEVICE_LOST, "it fell off the bus"};
+  if (args.device->fault == "relu_hangs") {
+    const std::string& signal_file = args.device->instance->signal_file;
+    std::ofstream(signal_file + ".in").put('\n');  // so that a test knows
+    hang(signal_file);
+  }
   const bp_tensor& out = args.tensors[1];
   for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
     const float x = element(args.tensors[0], out, i);

@@ -28,10 +28,17 @@ BPA_API bpa_status bpa_runtime_create(const bpa_runtime_args* args, bpa_runtime*
 
 /* Closes all devices; later use of anything below answers GONE, but for what an object knows of
  * itself (sizes of a tensor, inputs and outputs of a session). Asynchronous runs that have not
- * begun end with CANCELLED, those in progress are told to stop between two operators, and all of
- * them are waited for. No other call may be in progress. Errors: TIMEOUT if a run did not end in
- * time (BACKPLANE_TIMEOUT): nothing is closed, and close may be tried again; BUSY from inside a
- * run's callback. */
+ * begun end with CANCELLED, and those in progress are told to stop between two operators, which
+ * ends them with CANCELLED too.
+ * Threads: any, whatever others are calling. Calls in progress end as they would have, or with
+ * GONE; calls that begin once close has begun answer GONE at once. Releases stay legal; what they
+ * let go of may end on the closing thread. Where several threads close, one does, the others wait
+ * for it, and all answer OK. From inside a callback of a close: OK, without effect.
+ * Blocks: until runs and other calls are over, each at most BACKPLANE_TIMEOUT, and while devices
+ * are closed.
+ * Errors: TIMEOUT, naming a call that a plugin did not return from in time: nothing is closed or
+ * freed, calls go on answering GONE, and close may be tried again; BUSY inside a run's callback,
+ * and inside a deleter that another call on this runtime runs (a release is not one). */
 BPA_API bpa_status bpa_runtime_close(bpa_runtime* runtime);
 
 /* The runtime lives on while tensors, sessions or runs do. NULL is legal. */

@@ -90,11 +90,11 @@ typedef struct bpa_run_args {
   uint64_t input_count;
   /* Tensors that get the outputs: NULL for none, or one per output of the session, NULL for those
    * that the run is to allocate. One must have the output's dtype and sizes and be contiguous; it
-   * may be on any device or in host memory. The last operator writes straight into it where it is
-   * on the producing device, aligned to 256 bytes and apart from all other memory of the run;
-   * elsewhere the values are copied, counted by bpa_device_info.output_copy_count. Until the run
-   * ends (for a callback: until it is called) no other run may bind it. After an error its contents
-   * are undefined. */
+   * may be on any device of the runtime or in host memory. The last operator writes straight into
+   * it where it is on the producing device, aligned to 256 bytes and apart from all other memory
+   * of the run; elsewhere the values are copied, counted by bpa_device_info.output_copy_count.
+   * Until the run ends (for a callback: until it is called) no other run may bind it. After an
+   * error its contents are undefined. */
   bpa_tensor* const* bound_outputs;
   uint64_t bound_output_count;
   uint64_t timeout_ns; /* from the call on; 0: none */

@@ -12,9 +12,7 @@ namespace bp {
 constinit std::array<Hazard::Cell, kThreadCells> Hazard::cells{};
 constinit std::atomic<bool> Hazard::uses_process_fence{false};
 
-void Hazard::prepare() {
-  uses_process_fence.store(has_process_fence(), std::memory_order_relaxed);
-}
+void Hazard::prepare() { uses_process_fence.store(has_process_fence(), std::memory_order_relaxed); }
 
 HazardScan::HazardScan() {
   used_.reserve(kThreadCells * Hazard::kPlaces);

@@ -154,8 +154,8 @@ Status launch_native(Stream& stream, const Route& route, std::span<Tensor* const
     const OutputPlan& plan = plans[i];
     BP_TRY_ASSIGN(Ref<Storage> storage,
                   Storage::allocate(device, plan.bytes, MemoryTag::kActivations, stream));
-    out_outputs[i] = Ref<Tensor>::make(std::move(storage), plan.dtype, plan.sizes, plan.strides,
-                                       uint64_t{0});
+    out_outputs[i] =
+        Ref<Tensor>::make(std::move(storage), plan.dtype, plan.sizes, plan.strides, uint64_t{0});
     out_outputs[i]->write_abi(next++);
   }
   return launch_planned(stream, route.kernel, tensors.data(), inputs, out_outputs);

@@ -178,11 +178,6 @@ Status OpRegistry::add(const OpSchema& schema) {
   if (by_name_.contains(schema.name)) {
     return {BP_INVALID_ARGUMENT, "operator " + quoted(schema.name) + " is registered already"};
   }
-  if (schema.id > kMostSourceId) {
-    return {BP_INVALID_ARGUMENT, "operator " + quoted(schema.name) + ": id is " +
-                                     std::to_string(schema.id) + ", expected at most " +
-                                     std::to_string(kMostSourceId)};
-  }
   if (const auto same_id = find_by_source_id(schema.id)) {
     return {BP_INVALID_ARGUMENT, "operator " + quoted(schema.name) + ": id " +
                                      std::to_string(schema.id) + " belongs to " +
@@ -191,8 +186,7 @@ Status OpRegistry::add(const OpSchema& schema) {
   const auto op = static_cast<OpId>(schemas_.size());
   schemas_.push_back(schema);
   by_name_.emplace(schema.name, op);
-  if (schema.id >= by_source_id_.size()) by_source_id_.resize(schema.id + 1, kNoOp);
-  by_source_id_[schema.id] = op;
+  by_source_id_.emplace(schema.id, op);
   return {};
 }
 
@@ -203,8 +197,9 @@ std::optional<OpId> OpRegistry::find(std::string_view name) const {
 }
 
 std::optional<OpId> OpRegistry::find_by_source_id(uint32_t id) const {
-  if (id >= by_source_id_.size() || by_source_id_[id] == kNoOp) return std::nullopt;
-  return by_source_id_[id];
+  const auto found = by_source_id_.find(id);
+  if (found == by_source_id_.end()) return std::nullopt;
+  return found->second;
 }
 
 std::optional<OpId> OpRegistry::copy_op() const {

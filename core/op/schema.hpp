@@ -119,9 +119,7 @@ struct OpSchema {
 
 class OpRegistry {
  public:
-  /// Ids are indices into a table.
-  static constexpr uint32_t kMostSourceId = 65535;
-  /// Errors: INVALID_ARGUMENT for a name or id already there, or an id above kMostSourceId.
+  /// Errors: INVALID_ARGUMENT for a name or id already there.
   Status add(const OpSchema& schema);
   const OpSchema& schema(OpId op) const { return schemas_[op]; }
   /// nullopt: no such operator.
@@ -135,8 +133,7 @@ class OpRegistry {
  private:
   std::vector<OpSchema> schemas_;
   std::unordered_map<std::string_view, OpId> by_name_;
-  static constexpr OpId kNoOp = UINT32_MAX;
-  std::vector<OpId> by_source_id_;  // an index is a source id
+  std::unordered_map<uint32_t, OpId> by_source_id_;
 };
 
 /// Checks dtypes against type variables, fills output dtypes, then runs the schema's inference.

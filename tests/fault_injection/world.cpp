@@ -64,6 +64,7 @@ bpa_status World::open(const char* inject_kind, const char* inject_nth) {
 
 void World::find_injection() {
   if (!target_.injects) return;
+  const HandleUses uses;
   const auto found = object_of(device, "device");
   if (!found.ok()) return;
   const LoadedPlugin& plugin = (*found)->plugin();

@@ -2,16 +2,12 @@
 //
 // The operator call of the C API: the one function here that is called a million times a second, so
 // handles are looked up without an error in hand, and words are made when there is one.
-#include <array>
-#include <memory>
-
 #include "core/api/handles.hpp"
+#include "core/base/arg_array.hpp"
 #include "core/dispatch/call.hpp"
 
 namespace bp {
 namespace {
-
-constexpr size_t kLocalArgs = 8;
 
 /// Nothing, or why the inputs do not belong to the Runtime that was given.
 Status check_runtime(const Runtime& given, std::span<Tensor* const> inputs) {
@@ -54,12 +50,9 @@ struct OpCall {
 // Apart from run(): to make and end eight references costs as much as a small kernel.
 [[gnu::noinline]] Status run_for_many(Runtime& runtime, const CallArgs& args,
                                       std::span<bpa_tensor*> out_outputs) {
-  std::array<Ref<Tensor>, kLocalArgs> local;
-  std::vector<Ref<Tensor>> many(out_outputs.size() > kLocalArgs ? out_outputs.size() : 0);
-  const std::span<Ref<Tensor>> outputs =
-      many.empty() ? std::span(local).first(out_outputs.size()) : std::span(many);
-  BP_TRY(call(runtime, args, outputs));
-  return give_tensors(outputs, out_outputs.data());
+  ArgArray<Ref<Tensor>> outputs(out_outputs.size());
+  BP_TRY(call(runtime, args, outputs.span()));
+  return give_tensors(outputs.span(), out_outputs.data());
 }
 
 Status run(const OpCall& asked, std::span<Tensor* const> inputs,
@@ -126,16 +119,10 @@ bool is_plain(const GivenCall& given) {
 Status call_op(Runtime* runtime, Stream* stream, const GivenCall& given) {
   if (!is_plain(given)) [[unlikely]]
     BP_TRY(check_call(given));
-  std::array<Tensor*, kLocalArgs> local;
-  std::unique_ptr<Tensor*[]> many;
-  Tensor** inputs = local.data();
-  if (given.input_count > kLocalArgs) [[unlikely]] {
-    many = std::make_unique<Tensor*[]>(given.input_count);
-    inputs = many.get();
-  }
-  BP_TRY(find_inputs(given.inputs, {inputs, given.input_count}));
-  return run({runtime, stream, given.op_id, given.attributes, given.flags},
-             {inputs, given.input_count}, {given.out_outputs, given.output_count});
+  ArgArray<Tensor*> inputs(given.input_count);
+  BP_TRY(find_inputs(given.inputs, inputs.span()));
+  return run({runtime, stream, given.op_id, given.attributes, given.flags}, inputs.span(),
+             {given.out_outputs, given.output_count});
 }
 
 }  // namespace

@@ -3,11 +3,9 @@
 // The eager journey: pick the device, describe the inputs, resolve, and run the answer.
 #include "core/dispatch/call.hpp"
 
-#include <algorithm>
-#include <array>
-#include <memory>
 #include <vector>
 
+#include "core/base/arg_array.hpp"
 #include "core/base/dtype.hpp"
 #include "core/base/hazard.hpp"
 #include "core/dispatch/dispatcher.hpp"
@@ -16,32 +14,6 @@
 
 namespace bp {
 namespace {
-
-constexpr size_t kLocalArgs = 8;
-
-// A few objects in place, more on the heap: operators with many inputs are rare.
-template <class T>
-class ArgArray {
- public:
-  explicit ArgArray(size_t size) : size_(size) {
-    if (size <= kLocalArgs) [[likely]]
-      return;
-    heap_ = std::make_unique<T[]>(size);
-    data_ = heap_.get();
-  }
-  ArgArray(const ArgArray&) = delete;
-  ArgArray& operator=(const ArgArray&) = delete;
-  T& operator[](size_t i) { return data_[i]; }
-  T* data() { return data_; }
-  std::span<T> span() { return {data_, size_}; }
-
- private:
-  const size_t size_;
-  // Not value-initialised: that would write kilobytes of sizes and strides that nobody reads.
-  std::array<T, kLocalArgs> local_;
-  std::unique_ptr<T[]> heap_;
-  T* data_ = local_.data();
-};
 
 Status prefix(const OpSchema& schema, const Status& status) {
   return status.with_prefix(schema.name);
@@ -330,24 +302,20 @@ Status launch_planned(Stream& stream, const std::shared_ptr<PlannedKernel>& plan
                       const bp_tensor* tensors, std::span<Tensor* const> inputs,
                       std::span<Ref<Tensor>> outputs) {
   PlannedKernel& kernel = *planned;
-  const auto input_count = static_cast<uint32_t>(inputs.size());
-  const auto output_count = static_cast<uint32_t>(outputs.size());
+  LaunchRequest request{.kernel = kernel,
+                        .tensors = tensors,
+                        .input_count = static_cast<uint32_t>(inputs.size()),
+                        .output_count = static_cast<uint32_t>(outputs.size()),
+                        .keep_alive = planned};
   if (kernel.is_plain() && stream.is_inline()) [[likely]]
-    return launch_plain(stream, kernel, tensors, input_count, output_count);
+    return launch_now(stream, request);
   Extras extras;
   BP_TRY(extras.allocate(stream, kernel, outputs.size()));
-  BP_TRY_ASSIGN(bp_kernel_state * state, kernel.borrow_state(stream));
-  const auto seq = contain([&] {
-    return launch(stream, {.kernel = kernel,
-                           .tensors = tensors,
-                           .input_count = input_count,
-                           .output_count = output_count,
-                           .state = state,
-                           .workspace = place_of(extras.workspace),
-                           .out_extents = place_of(extras.extents),
-                           .keep_alive = planned});
-  });
-  kernel.return_state(stream, state);
+  request.workspace = place_of(extras.workspace);
+  request.out_extents = place_of(extras.extents);
+  BP_TRY_ASSIGN(request.state, kernel.borrow_state(stream));
+  const auto seq = contain([&] { return launch(stream, request); });
+  kernel.return_state(stream, request.state);
   BP_TRY(seq);
   const Status noted = contain([&] { note_uses(stream, *seq, kernel, inputs, outputs); });
   if (!noted.ok()) [[unlikely]] {

@@ -62,21 +62,9 @@ Status make_room_for_fault(Stream& stream, std::unique_lock<std::mutex>& lock) {
   return {};
 }
 
-Status launch_unqueued(Stream& stream, const LaunchRequest& request) {
-  bp_launch_args args;
-  write_args(stream, request, &args);
-  args.op_seq = next_inline_seq();
+/// On an inline stream.
+Status launch_that_can_fault(Stream& stream, const LaunchRequest& request) {
   const PlannedKernel& kernel = request.kernel;
-  const bp_status code = kernel.device().table().launch(kernel.record().kernel, args);
-  return code == BP_OK ? Status() : explain(stream, kernel, code);
-}
-
-Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
-  const PlannedKernel& kernel = request.kernel;
-  if (!kernel.can_fault()) {
-    BP_TRY(launch_unqueued(stream, request));
-    return uint64_t{0};
-  }
   bp_launch_args args;
   write_args(stream, request, &args);
   // Launches that may fault take turns, so that whoever reads the words finds finished ones only.
@@ -94,30 +82,32 @@ Result<uint64_t> launch_inline(Stream& stream, const LaunchRequest& request) {
   }
   BP_TRY(stream.collect_faults(seq));
   if (code != BP_OK) return explain(stream, kernel, code);
-  BP_TRY(stream.claim_fault(seq, seq));
-  return uint64_t{0};
+  return stream.claim_fault(seq, seq);
 }
 
 }  // namespace
 
-Status launch_plain(Stream& stream, const PlannedKernel& kernel, const bp_tensor* tensors,
-                    uint32_t input_count, uint32_t output_count) {
-  static const std::shared_ptr<PlannedKernel> kNotKept;
+Status launch_now(Stream& stream, const LaunchRequest& request) {
+  const PlannedKernel& kernel = request.kernel;
   kernel.device().counters().launches.add(1);
-  return launch_unqueued(stream, {.kernel = kernel,
-                                  .tensors = tensors,
-                                  .input_count = input_count,
-                                  .output_count = output_count,
-                                  .state = nullptr,
-                                  .workspace = {},
-                                  .out_extents = {},
-                                  .keep_alive = kNotKept});
+  bp_launch_args args;
+  write_args(stream, request, &args);
+  args.op_seq = next_inline_seq();
+  const bp_status code = kernel.device().table().launch(kernel.record().kernel, args);
+  return code == BP_OK ? Status() : explain(stream, kernel, code);
 }
 
 Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
   const PlannedKernel& kernel = request.kernel;
+  if (stream.is_inline() && !kernel.can_fault()) {
+    BP_TRY(launch_now(stream, request));
+    return uint64_t{0};
+  }
   kernel.device().counters().launches.add(1);
-  if (stream.is_inline()) return launch_inline(stream, request);
+  if (stream.is_inline()) {
+    BP_TRY(launch_that_can_fault(stream, request));
+    return uint64_t{0};
+  }
   if (kernel.can_fault()) BP_TRY(stream.prepare_faults());
   uint64_t seq = 0;
   bp_status code = BP_OK;

@@ -19,11 +19,12 @@ struct LaunchRequest {
   const bp_tensor* tensors;  // inputs, then outputs
   uint32_t input_count;
   uint32_t output_count;
-  bp_kernel_state* state;
-  bp_mem workspace;
-  bp_mem out_extents;
   /// Keeps the plan while an emulated stream still has to run it; unused on others.
   const std::shared_ptr<PlannedKernel>& keep_alive;
+  // What a plain kernel does without.
+  bp_kernel_state* state = nullptr;
+  bp_mem workspace = {};
+  bp_mem out_extents = {};
 };
 
 /// Launches, and answers the sequence number for marks (0 on an inline stream). On an inline stream
@@ -31,9 +32,8 @@ struct LaunchRequest {
 /// operator; POISONED. Stream-ordered; allocates nothing.
 Result<uint64_t> launch(Stream& stream, const LaunchRequest& request);
 
-/// The same for a plain kernel on an inline stream, which is most of what is called eagerly.
-Status launch_plain(Stream& stream, const PlannedKernel& kernel, const bp_tensor* tensors,
-                    uint32_t input_count, uint32_t output_count);
+/// The same for a kernel that cannot fault, on an inline stream: most of what is called eagerly.
+Status launch_now(Stream& stream, const LaunchRequest& request);
 
 }  // namespace bp
 

@@ -102,7 +102,6 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
       new PlannedKernel(device_, call.op, record, call.attributes), &PlannedKernel::retire);
   planned->contiguous_inputs_ = inputs_to_make_contiguous(record, call);
   planned->extents_ = call.schema.extents;
-  planned->note_needs();
   if (record.kernel.plan == nullptr) return planned;
   // The attributes of the plan are the planned kernel's own copy: the ABI promises them to the
   // plugin until plan_free.
@@ -137,7 +136,6 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
     return Status(BP_UNSUPPORTED,
                   std::string(record.name) + " wants its workspace aligned to more than 256 bytes");
   }
-  planned->note_needs();
   return planned;
 }
 

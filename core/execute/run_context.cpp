@@ -240,16 +240,24 @@ Status SegmentInstance::launch_step(size_t index) {
       .tensors = arguments_.data() + first_argument_[index],
       .input_count = step.input_count,
       .output_count = static_cast<uint32_t>(step.args.size()) - step.input_count,
+      .keep_alive = step.kernel,
       .state = states_[index],
       .workspace = workspace,
-      .out_extents = step.extents != kNoPlanValue ? place_of(step.extents) : bp_mem{},
-      .keep_alive = step.kernel};
+      .out_extents = step.extents != kNoPlanValue ? place_of(step.extents) : bp_mem{}};
   auto seq = launch(*streams_[where], request);
   if (!seq.ok()) [[unlikely]]
     return seq.status();
   last_seq_[where] = *seq;
   if (step.fault_source != kNoFaultSource) fault_seqs_[step.fault_source] = *seq;
   return {};
+}
+
+template <class Copy>
+Status SegmentInstance::note_copy(size_t where, Copy copy) {
+  uint64_t seq = 0;
+  const Status status = copy(*streams_[where], &seq);
+  last_seq_[where] = std::max(last_seq_[where], seq);
+  return status;
 }
 
 Status SegmentInstance::copy_step(const Step& step) {
@@ -263,17 +271,15 @@ Status SegmentInstance::copy_step(const Step& step) {
   const size_t there = step.device;
   if (devices_[there]->is_host_like()) {
     void* target = reinterpret_cast<void*>(to.handle + to.offset_bytes);
-    uint64_t seq = 0;
-    const Status status = copy_out(*streams_[here], target, from, bytes, &seq);
-    last_seq_[here] = std::max(last_seq_[here], seq);
-    BP_TRY(status);
+    BP_TRY(note_copy(here, [&](Stream& stream, uint64_t* seq) {
+      return copy_out(stream, target, from, bytes, seq);
+    }));
     return report_faults(step.fault_sources);
   }
   const auto* host_source = reinterpret_cast<const void*>(from.handle + from.offset_bytes);
-  uint64_t seq = 0;
-  const Status status = copy_in(*streams_[there], to, host_source, bytes, &seq);
-  last_seq_[there] = std::max(last_seq_[there], seq);
-  return status;
+  return note_copy(there, [&](Stream& stream, uint64_t* seq) {
+    return copy_in(stream, to, host_source, bytes, seq);
+  });
 }
 
 Status SegmentInstance::collect(std::vector<Ref<Tensor>>* values) {
@@ -344,12 +350,10 @@ Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out, const E
 
 Status SegmentInstance::read_extents(PlanValueId written, Extents* out_extents) {
   const PlanValue& planned = segment_->values[written];
-  const size_t where = planned.device;
-  uint64_t seq = 0;
-  const Status status = out_extents->read(*streams_[where], place_of(written),
-                                          static_cast<size_t>(planned.sizes[0]), &seq);
-  last_seq_[where] = std::max(last_seq_[where], seq);
-  BP_TRY(status);
+  const auto count = static_cast<size_t>(planned.sizes[0]);
+  BP_TRY(note_copy(planned.device, [&](Stream& stream, uint64_t* seq) {
+    return out_extents->read(stream, place_of(written), count, seq);
+  }));
   // Sizes are the first that the host reads of what these faults concern.
   return report_faults(planned.fault_sources);
 }

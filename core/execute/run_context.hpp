@@ -64,6 +64,10 @@ class SegmentInstance : public PluginObjectHolder {
   void note_faults(PlanValueId value);
   Status report_faults(std::span<const uint32_t> sources);
   Status collect(std::vector<Ref<Tensor>>* values);
+  /// What copy(stream, &seq) puts into the queue of device `where` counts as use of the memory
+  /// here, however it ends.
+  template <class Copy>
+  Status note_copy(size_t where, Copy copy);
   Status read_extents(PlanValueId written, Extents* out_extents);
   /// `extents`: those of the launch that made it, if its sizes are an upper bound.
   Result<Ref<Tensor>> live_out_tensor(const LiveOut& out, const Extents& extents);

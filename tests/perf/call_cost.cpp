@@ -49,9 +49,6 @@ void core_launch(benchmark::State& state) {
                               .tensors = tensors,
                               .input_count = 2,
                               .output_count = 1,
-                              .state = nullptr,
-                              .workspace = {},
-                              .out_extents = {},
                               .keep_alive = kernel};
   Stream& stream = f.device->default_stream();
   for (auto _ : state) benchmark::DoNotOptimize(launch(stream, request));

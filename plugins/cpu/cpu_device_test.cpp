@@ -37,13 +37,7 @@ bp_status allocate_status(Device& device, uint64_t bytes, uint64_t alignment) {
 }
 
 bp_status copy(Device& device, uint32_t kind, bp_mem dst, bp_mem src, uint64_t bytes) {
-  bp_copy_args args{};
-  args.struct_size = sizeof(args);
-  args.kind = kind;
-  args.dst = dst;
-  args.src = src;
-  args.bytes = bytes;
-  return plugin().memory->mem_copy(device.get(), &args);
+  return device.copy(tests::copy_args(kind, dst, src, bytes));
 }
 
 bp_status fill(Device& device, bp_mem dst, uint64_t bytes, uint64_t pattern, uint32_t width) {
@@ -55,8 +49,6 @@ bp_status fill(Device& device, bp_mem dst, uint64_t bytes, uint64_t pattern, uin
   args.pattern_bytes = width;
   return plugin().memory->mem_fill(device.get(), &args);
 }
-
-bp_mem host(const void* ptr) { return {reinterpret_cast<uint64_t>(ptr), 0}; }
 
 TEST(CpuEntry, Tables_AnnounceWhatIsThere) {
   bp_plugin twin = plugin();
@@ -176,16 +168,19 @@ TEST(CpuMemory, Copy_MovesBytesAndChecksBothEnds) {
   const uint64_t b = allocate(device, 16);
   const char text[17] = "0123456789abcdef";
   char back[17] = {};
-  EXPECT_EQ(copy(device, BP_COPY_HOST_TO_DEVICE, {a, 0}, host(text), 16), BP_OK);
+  EXPECT_EQ(copy(device, BP_COPY_HOST_TO_DEVICE, {a, 0}, tests::host_mem(text), 16), BP_OK);
   EXPECT_EQ(copy(device, BP_COPY_DEVICE_TO_DEVICE, {b, 4}, {a, 0}, 12), BP_OK);
-  EXPECT_EQ(copy(device, BP_COPY_DEVICE_TO_HOST, host(back), {b, 4}, 12), BP_OK);
+  EXPECT_EQ(copy(device, BP_COPY_DEVICE_TO_HOST, tests::host_mem(back), {b, 4}, 12), BP_OK);
   EXPECT_STREQ(back, "0123456789ab");
-  EXPECT_EQ(copy(device, BP_COPY_DEVICE_TO_HOST, host(back), {b, 0}, 0), BP_OK);
-  EXPECT_EQ(copy(device, BP_COPY_HOST_TO_DEVICE, {a, 1}, host(text), 16), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(copy(device, BP_COPY_DEVICE_TO_HOST, host(back), {a, 17}, 1), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(copy(device, BP_COPY_DEVICE_TO_HOST, host(back), {a, UINT64_MAX}, 2),
+  EXPECT_EQ(copy(device, BP_COPY_DEVICE_TO_HOST, tests::host_mem(back), {b, 0}, 0), BP_OK);
+  EXPECT_EQ(copy(device, BP_COPY_HOST_TO_DEVICE, {a, 1}, tests::host_mem(text), 16),
             BP_INVALID_ARGUMENT);
-  EXPECT_EQ(copy(device, BP_COPY_DEVICE_TO_HOST, host(back), {0, 0}, 2), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(copy(device, BP_COPY_DEVICE_TO_HOST, tests::host_mem(back), {a, 17}, 1),
+            BP_INVALID_ARGUMENT);
+  EXPECT_EQ(copy(device, BP_COPY_DEVICE_TO_HOST, tests::host_mem(back), {a, UINT64_MAX}, 2),
+            BP_INVALID_ARGUMENT);
+  EXPECT_EQ(copy(device, BP_COPY_DEVICE_TO_HOST, tests::host_mem(back), {0, 0}, 2),
+            BP_INVALID_ARGUMENT);
   EXPECT_EQ(copy(device, 9, {a, 0}, {b, 0}, 2), BP_UNSUPPORTED);
   plugin().memory->mem_free(device.get(), a);
   plugin().memory->mem_free(device.get(), b);

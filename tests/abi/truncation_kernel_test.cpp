@@ -161,12 +161,7 @@ class TruncatedLaunch : public TruncatedKernel {
     TruncatedKernel::TearDown();
   }
   void copy(uint32_t kind, bp_mem dst, bp_mem src) const {
-    bp_copy_args args{};
-    args.struct_size = sizeof(args);
-    args.kind = kind;
-    args.dst = dst;
-    args.src = src;
-    args.bytes = kBytes;
+    const bp_copy_args args = tests::copy_args(kind, dst, src, kBytes);
     ASSERT_EQ(memory().mem_copy(device(), &args), BP_OK);
   }
   static bp_tensor tensor_of(uint64_t handle) {

@@ -34,20 +34,16 @@ struct World {
 };
 
 /// Releases what a call answered, whatever that was.
-struct MadeTensor {
-  bpa_tensor* handle = nullptr;
-  MadeTensor() = default;
-  MadeTensor(const MadeTensor&) = delete;
-  MadeTensor& operator=(const MadeTensor&) = delete;
-  ~MadeTensor() { bpa_tensor_release(handle); }
+template <class Handle, void (*Release)(Handle*)>
+struct Made {
+  Handle* handle = nullptr;
+  Made() = default;
+  Made(const Made&) = delete;
+  Made& operator=(const Made&) = delete;
+  ~Made() { Release(handle); }
 };
-struct MadeStream {
-  bpa_stream* handle = nullptr;
-  MadeStream() = default;
-  MadeStream(const MadeStream&) = delete;
-  MadeStream& operator=(const MadeStream&) = delete;
-  ~MadeStream() { bpa_stream_release(handle); }
-};
+using MadeTensor = Made<bpa_tensor, bpa_tensor_release>;
+using MadeStream = Made<bpa_stream, bpa_stream_release>;
 
 bpa_status from_host(const World& world, MadeTensor* out) {
   return bpa_tensor_from_host(world.device, BP_DTYPE_F32, kSizes, kRank, kValues.data(), kBytes,

@@ -40,22 +40,33 @@ inline void expect_close(const std::vector<double>& found, const std::vector<dou
   }
 }
 
+/// Makes a Runtime and finds the device; skips the test where that is not on this machine. Without
+/// both, *out_device stays as it was.
+inline void open_or_skip(const RuntimeArgs& args, const std::string& name,
+                         Ref<Runtime>* out_runtime, Device** out_device) {
+  auto runtime = Runtime::create(args);
+  ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
+  *out_runtime = *runtime;
+  auto device = (*out_runtime)->find_device(name);
+  if (!device.ok() && tests::may_be_absent(name)) GTEST_SKIP() << device.status().to_string();
+  ASSERT_TRUE(device.ok()) << device.status().to_string();
+  *out_device = *device;
+}
+
+/// A device under options of its own, as a test's parameter.
+struct DeviceTarget {
+  std::string name;
+  std::string device;
+  std::vector<OptionSetting> options = {};
+};
+inline void PrintTo(const DeviceTarget& target, std::ostream* out) { *out << target.name; }
+
 /// The parameter is a device name; the test is skipped where that device is not on this machine.
 class DeviceTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { open(test_runtime_args()); }
 
-  void open(const RuntimeArgs& args) {
-    auto runtime = Runtime::create(args);
-    ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
-    runtime_ = *runtime;
-    auto device = runtime_->find_device(GetParam());
-    if (!device.ok() && tests::may_be_absent(GetParam())) {
-      GTEST_SKIP() << device.status().to_string();
-    }
-    ASSERT_TRUE(device.ok()) << device.status().to_string();
-    device_ = *device;
-  }
+  void open(const RuntimeArgs& args) { open_or_skip(args, GetParam(), &runtime_, &device_); }
 
   OpId op(std::string_view name) const { return *runtime_->registry().find(name); }
 

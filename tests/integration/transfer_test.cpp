@@ -2,25 +2,15 @@
 //
 // Copies that are queued through staging memory: how often the host waits, that sources are the
 // caller's again at once, that the memory is bounded, and what happens where there is none.
-#include <condition_variable>
 #include <cstring>
 #include <functional>
-#include <mutex>
 
 #include "core/runtime/stream.hpp"
 #include "tests/integration/device_fixture.hpp"
+#include "tests/integration/stream_gate.hpp"
 
 namespace bp {
 namespace {
-
-/// What every device here has: a queue, or a worker that stands in for one.
-struct TransferTarget {
-  std::string name;
-  std::string device;
-  std::vector<OptionSetting> options = {};
-};
-
-void PrintTo(const TransferTarget& target, std::ostream* out) { *out << target.name; }
 
 /// The device's slots, for tests that stand in for one of them. Before its first call.
 DeviceTable& slots_of(Device& device) { return const_cast<DeviceTable&>(device.table()); }
@@ -49,36 +39,7 @@ bp_status counted_copy(bp_stream* stream, const bp_copy_args* args) {
   return stand_in.copy(stream, args);
 }
 
-/// Holds a stream until it is opened, or at the end of the test.
-class Gate {
- public:
-  ~Gate() { open(); }
-  void hold(Stream& stream) {
-    const DeviceTable& table = stream.device().table();
-    const std::lock_guard lock(stream.mutex());
-    ASSERT_EQ(table.stream_host_call(stream.handle(), wait, state_.get()), BP_OK);
-  }
-  void open() {
-    const std::lock_guard lock(state_->mutex);
-    state_->open = true;
-    state_->changed.notify_all();
-  }
-
- private:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool open = false;
-  };
-  static void wait(void* user, bp_status) {
-    auto& state = *static_cast<State*>(user);
-    std::unique_lock lock(state.mutex);
-    state.changed.wait_for(lock, std::chrono::seconds(40), [&] { return state.open; });
-  }
-  const std::unique_ptr<State> state_ = std::make_unique<State>();
-};
-
-class TransferTest : public testing::TestWithParam<TransferTarget> {
+class TransferTest : public testing::TestWithParam<DeviceTarget> {
  protected:
   void SetUp() override { open({}); }
 
@@ -87,15 +48,8 @@ class TransferTest : public testing::TestWithParam<TransferTarget> {
     args.plugin_path = {BP_FAKES_DIR "/queues", BP_FAKES_DIR "/good"};
     args.plugin_options = GetParam().options;
     args.options.insert(args.options.end(), settings.begin(), settings.end());
-    auto runtime = Runtime::create(args);
-    ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
-    runtime_ = *runtime;
-    auto device = runtime_->find_device(GetParam().device);
-    if (!device.ok() && tests::may_be_absent(GetParam().device)) {
-      GTEST_SKIP() << device.status().to_string();
-    }
-    ASSERT_TRUE(device.ok()) << device.status().to_string();
-    device_ = *device;
+    open_or_skip(args, GetParam().device, &runtime_, &device_);
+    if (device_ == nullptr) return;
     watch();
   }
 
@@ -287,8 +241,8 @@ TEST_P(TransferTest, ManySmallCopies_ShareChunks) {
 
 TEST_P(TransferTest, Source_IsTheCallersAgainOnReturn) {
   if (!can_hold()) GTEST_SKIP() << "its queues run inside calls";
-  Gate gate;
-  ASSERT_NO_FATAL_FAILURE(gate.hold(device_->default_stream()));
+  StreamGate gate;
+  ASSERT_TRUE(gate.hold(device_->default_stream()));
   std::vector<uint8_t> source = pattern(3 * Staging::kChunkBytes + 7);
   const std::vector<uint8_t> sent = source;
   const Ref<Tensor> tensor = upload(source);
@@ -325,8 +279,8 @@ TEST_P(TransferTest, ChunksFullOfAnotherStreams_CopyDoesWithout) {
   auto other = device_->acquire_stream();
   ASSERT_TRUE(other.ok());
   const std::vector<uint8_t> sent = pattern(100);
-  Gate gate;
-  ASSERT_NO_FATAL_FAILURE(gate.hold(**other));
+  StreamGate gate;
+  ASSERT_TRUE(gate.hold(**other));
   const std::vector<Ref<Tensor>> held = fill_chunks(**other);
   EXPECT_EQ(unstaged(), 0u);
   const Ref<Tensor> tensor = upload(sent);
@@ -355,8 +309,8 @@ class StuckCopyTest : public TransferTest {
 };
 
 TEST_P(StuckCopyTest, ChunksFullOfItsOwn_UploadAnswersAtTheDeadline) {
-  Gate gate;
-  ASSERT_NO_FATAL_FAILURE(gate.hold(device_->default_stream()));
+  StreamGate gate;
+  ASSERT_TRUE(gate.hold(device_->default_stream()));
   const std::vector<Ref<Tensor>> held = fill_chunks(device_->default_stream());
   const uint64_t before = waits();
   EXPECT_EQ(try_upload(pattern(10), device_->default_stream()).status().code(), BP_TIMEOUT);
@@ -369,8 +323,8 @@ TEST_P(StuckCopyTest, ChunksFullOfItsOwn_UploadAnswersAtTheDeadline) {
 
 TEST_P(StuckCopyTest, Read_AnswersAtTheDeadline_AndTouchesNothingLater) {
   const std::vector<uint8_t> sent = pattern(100);
-  Gate gate;
-  ASSERT_NO_FATAL_FAILURE(gate.hold(device_->default_stream()));
+  StreamGate gate;
+  ASSERT_TRUE(gate.hold(device_->default_stream()));
   Ref<Tensor> tensor = upload(sent);
   std::vector<uint8_t> found(100, 5);
   const uint64_t before = waits();
@@ -382,8 +336,8 @@ TEST_P(StuckCopyTest, Read_AnswersAtTheDeadline_AndTouchesNothingLater) {
   EXPECT_EQ(download(tensor), sent);
 }
 
-const std::vector<TransferTarget>& transfer_targets() {
-  static const std::vector<TransferTarget> kTargets = {
+const std::vector<DeviceTarget>& transfer_targets() {
+  static const std::vector<DeviceTarget> kTargets = {
       {"npu", "npu:0"},
       {"npu_emulated", "npu:0", {{"npu.async", "false"}}},
       {"npu_without_pinned", "npu:0", {{"npu.pinned", "false"}}},
@@ -393,13 +347,13 @@ const std::vector<TransferTarget>& transfer_targets() {
   return kTargets;
 }
 
-std::vector<TransferTarget> held_targets() {
-  std::vector<TransferTarget> targets = transfer_targets();
-  std::erase_if(targets, [](const TransferTarget& target) { return target.name == "fake_queues"; });
+std::vector<DeviceTarget> held_targets() {
+  std::vector<DeviceTarget> targets = transfer_targets();
+  std::erase_if(targets, [](const DeviceTarget& target) { return target.name == "fake_queues"; });
   return targets;
 }
 
-std::string target_name(const testing::TestParamInfo<TransferTarget>& info) {
+std::string target_name(const testing::TestParamInfo<DeviceTarget>& info) {
   return info.param.name;
 }
 

@@ -3,61 +3,15 @@
 // Order between streams by the marks on storages: one stream is held still by a gate, and what must
 // come after its work is started on another one meanwhile. Whoever does not wait runs ahead and
 // finds, or leaves, the wrong values.
-#include <condition_variable>
-#include <mutex>
-#include <thread>
-
 #include "tests/integration/device_fixture.hpp"
+#include "tests/integration/stream_gate.hpp"
 
 namespace bp {
 namespace {
 
-struct OrderTarget {
-  std::string name;
-  std::string device;
-  std::vector<OptionSetting> options = {};
-};
-
-void PrintTo(const OrderTarget& target, std::ostream* out) { *out << target.name; }
-
-/// Holds a stream from hold() to open(). Opens by itself in the end, so that a test fails by its
-/// values and not by a hang.
-class Gate {
- public:
-  ~Gate() { open(); }
-  bool hold(Stream& stream) {
-    const DeviceTable& table = stream.device().table();
-    const std::lock_guard lock(stream.mutex());
-    return table.stream_host_call(stream.handle(), wait, state_.get()) == BP_OK;
-  }
-  void open() {
-    const std::lock_guard lock(state_->mutex);
-    state_->open = true;
-    state_->changed.notify_all();
-  }
-  /// Time for others to run ahead.
-  void open_later() {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    open();
-  }
-
- private:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool open = false;
-  };
-  static void wait(void* user, bp_status) {
-    auto& state = *static_cast<State*>(user);
-    std::unique_lock lock(state.mutex);
-    state.changed.wait_for(lock, std::chrono::seconds(40), [&] { return state.open; });
-  }
-  std::unique_ptr<State> state_ = std::make_unique<State>();
-};
-
 constexpr int64_t kCount = 1000;
 
-class OrderTest : public testing::TestWithParam<OrderTarget> {
+class OrderTest : public testing::TestWithParam<DeviceTarget> {
  protected:
   void SetUp() override { open({}); }
   void TearDown() override {
@@ -71,15 +25,8 @@ class OrderTest : public testing::TestWithParam<OrderTarget> {
     args.plugin_path = {BP_FAKES_DIR "/good"};
     args.plugin_options = GetParam().options;
     for (const OptionSetting& option : options) args.options.push_back(option);
-    auto runtime = Runtime::create(args);
-    ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
-    runtime_ = *runtime;
-    auto device = runtime_->find_device(GetParam().device);
-    if (!device.ok() && tests::may_be_absent(GetParam().device)) {
-      GTEST_SKIP() << device.status().to_string();
-    }
-    ASSERT_TRUE(device.ok()) << device.status().to_string();
-    device_ = *device;
+    open_or_skip(args, GetParam().device, &runtime_, &device_);
+    if (device_ == nullptr) return;
     auto stream = device_->acquire_stream();
     ASSERT_TRUE(stream.ok()) << stream.status().to_string();
     held_ = *stream;
@@ -123,7 +70,7 @@ class OrderTest : public testing::TestWithParam<OrderTarget> {
     return *session;
   }
 
-  Gate gate_;
+  StreamGate gate_;
   Ref<Runtime> runtime_;
   Device* device_ = nullptr;
   Stream* held_ = nullptr;
@@ -191,10 +138,10 @@ TEST_P(OrderTest, Sync_OfAStreamThatIsHeld_EndsAtTheDeadline) {
   EXPECT_TRUE(held_->sync().ok());
 }
 
-std::vector<OrderTarget> order_targets() {
-  std::vector<OrderTarget> targets = {{"npu_emulated", "npu:0", {{"npu.async", "false"}}},
-                                      {"npu_one_call", "npu:0", {{"npu.concurrent", "false"}}},
-                                      {"fake", "good:0"}};
+std::vector<DeviceTarget> order_targets() {
+  std::vector<DeviceTarget> targets = {{"npu_emulated", "npu:0", {{"npu.async", "false"}}},
+                                       {"npu_one_call", "npu:0", {{"npu.concurrent", "false"}}},
+                                       {"fake", "good:0"}};
   // cpu runs each call where it is made: nothing there comes out of order.
   for (const std::string& id : tests::plugin_ids_but({"cpu"})) targets.push_back({id, id + ":0"});
   return targets;

@@ -3,10 +3,11 @@
 // The last error of each thread. Its words lie on the heap: thread-local variables of this library
 // are reached at fixed places of a thread, of which a process has few left when the library is
 // loaded late, so that all of them together take no more than a few words.
-#include <cstdio>
+#include <cstring>
 #include <mutex>
 
 #include "core/api/handles.hpp"
+#include "core/base/utf8.hpp"
 
 namespace bp {
 namespace {
@@ -62,7 +63,9 @@ LastError* own_last_error() {
 
 bpa_status set_last_error(bpa_status code, const char* words) noexcept {
   if (LastError* error = own_last_error(); error != nullptr) {
-    std::snprintf(error->text, sizeof(error->text), "%s", words);
+    const std::string_view kept = utf8_prefix(words, kLastErrorBytes - 1);
+    std::memcpy(error->text, kept.data(), kept.size());
+    error->text[kept.size()] = '\0';
   } else {
     words_without_room = bpa_status_name(code);
   }

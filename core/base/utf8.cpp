@@ -45,4 +45,14 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+std::string_view utf8_prefix(std::string_view text, size_t most_bytes) {
+  if (text.size() <= most_bytes) return text;
+  constexpr size_t kMostContinuations = 3;  // more are no text, and are cut anywhere
+  for (size_t end = most_bytes; end + kMostContinuations >= most_bytes; --end) {
+    if (!is_utf8_continuation(text[end])) return text.substr(0, end);
+    if (end == 0) break;
+  }
+  return text.substr(0, most_bytes);
+}
+
 }  // namespace bp

@@ -3,6 +3,7 @@
 // `backplane devices`: what there is, in the order in which names and defaults are looked up.
 #include <fmt/format.h>
 
+#include "core/base/utf8.hpp"
 #include "core/cli/cli.hpp"
 #include "core/cli/environment.hpp"
 #include "core/cli/text.hpp"
@@ -61,9 +62,7 @@ void print_devices(const Runtime& runtime) {
 std::string shortened(const std::string& text) {
   constexpr size_t kShown = 44;
   if (text.size() <= kShown) return text;
-  size_t end = kShown - 3;
-  while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "...";
+  return std::string(utf8_prefix(text, kShown - 3)) + "...";
 }
 
 void print_features(const Runtime& runtime) {

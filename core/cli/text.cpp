@@ -10,13 +10,14 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "core/base/utf8.hpp"
+
 namespace bp::cli {
 namespace {
 
 size_t width_of(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // not a UTF-8 continuation
-  }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !is_utf8_continuation(c); }));
 }
 
 /// A reader that goes away (`| head`) had what it wanted. Called right behind the writing, since

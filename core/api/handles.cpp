@@ -131,10 +131,11 @@ Status check_unknown_members(const void* given, size_t struct_size, size_t known
   return {};
 }
 
-Status check_flags(uint64_t flags, uint64_t known, std::string_view name) {
+Status check_flags(uint64_t flags, uint64_t known, std::string_view name, std::string_view member) {
   if ((flags & ~known) == 0) return {};
-  return Status(BP_UNSUPPORTED, "argument " + std::string(name) + " is " + std::to_string(flags) +
-                                    ", of which only " + std::to_string(known) + " is known");
+  return Status(BP_UNSUPPORTED, "argument " + std::string(name) + std::string(member) + " is " +
+                                    std::to_string(flags) + ", of which only " +
+                                    std::to_string(known) + " is known");
 }
 
 }  // namespace bp

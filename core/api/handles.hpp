@@ -226,7 +226,9 @@ Status check_struct_size(uint32_t struct_size, std::string_view name);
 /// Members that this library does not know must be 0, for what they ask cannot be done.
 Status check_unknown_members(const void* given, size_t struct_size, size_t known_size,
                              std::string_view name);
-Status check_flags(uint64_t flags, uint64_t known, std::string_view name);
+/// The argument is called name + member.
+Status check_flags(uint64_t flags, uint64_t known, std::string_view name,
+                   std::string_view member = {});
 
 /// The caller's versioned struct as this library knows it: members beyond its size are zero.
 template <class T>
@@ -236,7 +238,7 @@ Result<T> read_struct(const T* given, std::string_view name, uint64_t known_flag
   BP_TRY(check_struct_size(given->struct_size, name));
   std::memcpy(&copy, given, std::min<size_t>(given->struct_size, sizeof(T)));
   BP_TRY(check_unknown_members(given, given->struct_size, sizeof(T), name));
-  BP_TRY(check_flags(copy.flags, known_flags, std::string(name) + ".flags"));
+  BP_TRY(check_flags(copy.flags, known_flags, name, ".flags"));
   return copy;
 }
 
@@ -245,7 +247,7 @@ template <class T>
 Status write_struct(T* out, T value, std::string_view name) {
   BP_TRY(check_pointer(out, name));
   BP_TRY(check_struct_size(out->struct_size, name));
-  BP_TRY(check_flags(out->flags, 0, std::string(name) + ".flags"));
+  BP_TRY(check_flags(out->flags, 0, name, ".flags"));
   value.struct_size = out->struct_size;
   std::memcpy(out, &value, std::min<size_t>(out->struct_size, sizeof(T)));
   return {};

@@ -191,7 +191,7 @@ class HandleUses {
   /// The object of a live handle, which stays until the HandleUses round this call ends, whoever
   /// releases the handle; nullptr: it is none, and explain_handle says why. Any thread. Throws
   /// std::bad_alloc.
-  static void* begin(const void* handle, HandleKind kind) {
+  [[gnu::always_inline]] static void* begin(const void* handle, HandleKind kind) {
     detail::ThreadUses* uses = detail::this_thread_uses;
     if (uses == nullptr) [[unlikely]]
       uses = &detail::make_thread_uses();

@@ -72,7 +72,8 @@ class PlannedKernel : public PluginObjectHolder {
   Device& device() const { return device_; }
   OpId op() const { return op_; }
   const KernelRecord& record() const { return record_; }
-  const Attributes& attributes() const { return attributes_; }
+  /// As the ABI wants them; the plan's own copy.
+  const void* attributes() const { return attribute_block_; }
   const bp_kernel_plan* plan() const { return plan_; }
   uint64_t workspace_bytes() const { return workspace_bytes_; }
   bool can_fault() const { return can_fault_; }
@@ -112,6 +113,7 @@ class PlannedKernel : public PluginObjectHolder {
   const OpId op_;
   const KernelRecord& record_;
   const Attributes attributes_;
+  const void* const attribute_block_ = attributes_.data();
   bp_kernel_plan* plan_ = nullptr;
   uint64_t workspace_bytes_ = 0;
   bool can_fault_ = false;

@@ -12,7 +12,8 @@ namespace {
 
 // Assigned one by one: a braced list makes the compiler zero the struct first, which costs as much
 // as the rest of the path.
-void write_args(Stream& stream, const LaunchRequest& request, bp_launch_args* out_args) {
+[[gnu::always_inline]] inline void write_args(Stream& stream, const LaunchRequest& request,
+                                              bp_launch_args* out_args) {
   const PlannedKernel& kernel = request.kernel;
   out_args->struct_size = sizeof(bp_launch_args);
   out_args->flags = 0;
@@ -24,7 +25,7 @@ void write_args(Stream& stream, const LaunchRequest& request, bp_launch_args* ou
   out_args->tensors = request.tensors;
   out_args->input_count = request.input_count;
   out_args->output_count = request.output_count;
-  out_args->attributes = kernel.attributes().data();
+  out_args->attributes = kernel.attributes();
   out_args->workspace = request.workspace;
   out_args->op_seq = 0;
   out_args->fault.handle = 0;
@@ -97,17 +98,10 @@ Status launch_now(Stream& stream, const LaunchRequest& request) {
   return code == BP_OK ? Status() : explain(stream, kernel, code);
 }
 
-Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
+namespace {
+
+Result<uint64_t> launch_queued(Stream& stream, const LaunchRequest& request) {
   const PlannedKernel& kernel = request.kernel;
-  if (stream.is_inline() && !kernel.can_fault()) {
-    BP_TRY(launch_now(stream, request));
-    return uint64_t{0};
-  }
-  kernel.device().counters().launches.add(1);
-  if (stream.is_inline()) {
-    BP_TRY(launch_that_can_fault(stream, request));
-    return uint64_t{0};
-  }
   if (kernel.can_fault()) BP_TRY(stream.prepare_faults());
   uint64_t seq = 0;
   bp_status code = BP_OK;
@@ -131,6 +125,16 @@ Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
     BP_TRY(stream.claim_fault(seq, seq));
   }
   return seq;
+}
+
+}  // namespace
+
+Result<uint64_t> launch_elsewhere(Stream& stream, const LaunchRequest& request) {
+  const PlannedKernel& kernel = request.kernel;
+  kernel.device().counters().launches.add(1);
+  if (!stream.is_inline()) return launch_queued(stream, request);
+  BP_TRY(launch_that_can_fault(stream, request));
+  return uint64_t{0};
 }
 
 }  // namespace bp

@@ -27,13 +27,20 @@ struct LaunchRequest {
   bp_mem out_extents = {};
 };
 
+/// For a kernel that cannot fault, on an inline stream: most of what is launched.
+Status launch_now(Stream& stream, const LaunchRequest& request);
+/// For all others.
+Result<uint64_t> launch_elsewhere(Stream& stream, const LaunchRequest& request);
+
 /// Launches, and answers the sequence number for marks (0 on an inline stream). On an inline stream
 /// the work is done on return, and a data fault is its error. Errors: the plugin's, naming the
 /// operator; POISONED. Stream-ordered; allocates nothing.
-Result<uint64_t> launch(Stream& stream, const LaunchRequest& request);
-
-/// The same for a kernel that cannot fault, on an inline stream: most of what is called eagerly.
-Status launch_now(Stream& stream, const LaunchRequest& request);
+inline Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
+  if (!stream.is_inline() || request.kernel.can_fault()) [[unlikely]]
+    return launch_elsewhere(stream, request);
+  BP_TRY(launch_now(stream, request));
+  return uint64_t{0};
+}
 
 }  // namespace bp
 

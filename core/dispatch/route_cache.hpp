@@ -34,8 +34,12 @@ struct ArgKey {
   uint64_t offset_bytes;
 
   friend bool operator==(const ArgKey& a, const ArgKey& b) {
-    return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides &&
-           a.offset_bytes % 256 == b.offset_bytes % 256;
+    if (a.dtype != b.dtype || (a.offset_bytes ^ b.offset_bytes) % 256 != 0) return false;
+    if (a.sizes.size() != b.sizes.size()) return false;
+    for (size_t i = 0; i < a.sizes.size(); ++i) {  // there are as many strides
+      if (a.sizes[i] != b.sizes[i] || a.strides[i] != b.strides[i]) return false;
+    }
+    return true;
   }
 };
 
@@ -120,10 +124,12 @@ class RouteCache {
 
     template <class Input>
     bool answers(const CallKey<Input>& call) const {
-      const auto same = [](const ArgType& a, const Input& b) { return key_of(a) == key_of(b); };
-      return op == call.op && deterministic == call.deterministic &&
-             std::equal(inputs.begin(), inputs.end(), call.inputs.begin(), call.inputs.end(),
-                        same) &&
+      if (op != call.op || deterministic != call.deterministic) return false;
+      if (inputs.size() != call.inputs.size()) return false;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (!(key_of(inputs[i]) == key_of(call.inputs[i]))) return false;
+      }
+      return call.schema.attrs.empty() ||
              equal_attributes(call.schema, attributes.data(), call.attributes);
     }
     // Readers of one entry share its cache line: it is written once.

@@ -13,6 +13,7 @@
 
 #include "core/base/checked.hpp"
 #include "core/base/log.hpp"
+#include "core/base/thread_counter.hpp"
 
 namespace bp {
 
@@ -108,7 +109,8 @@ Allocator::Pool& Allocator::pool(const void* key) {
 
 Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, Pool& pool) {
   if (is_small(bytes)) [[likely]] {
-    Block* const block = take_from_shelf(pool, rounded(bytes), tag);
+    Shelf& shelf = pool.shelves[this_thread_cell() % kShelfCount];
+    Block* const block = take_from_shelf(shelf, rounded(bytes), tag);
     if (block != nullptr) [[likely]]
       return block;
   }
@@ -165,7 +167,8 @@ void Allocator::free(Block* block) {
   }
   Block* surplus = nullptr;
   {
-    Shelf& shelf = shelf_of_this_thread(pool);
+    // A thread that never allocated has no cell, for which memory would be needed.
+    Shelf& shelf = pool.shelves[detail::own_cell % kShelfCount];
     const std::lock_guard lock(shelf.lock);
     shelf.tag_bytes[static_cast<size_t>(block->tag)] -= bytes;
     Block*& first = shelf.first[block->bytes / kGranule - 1];
@@ -176,14 +179,6 @@ void Allocator::free(Block* block) {
   if (surplus == nullptr) return;
   const std::lock_guard lock(mutex_);
   put_back_list(pool, surplus);
-}
-
-Allocator::Shelf& Allocator::shelf_of_this_thread(Pool& pool) {
-  // Not this_thread_cell(): its first call on a thread asks for memory, which free() must not.
-  static constinit std::atomic<size_t> thread_count{0};
-  static constinit thread_local size_t number = 0;  // from 1
-  if (number == 0) number = ++thread_count;
-  return pool.shelves[number % kShelfCount];
 }
 
 Block* Allocator::Shelf::take_all() {
@@ -288,8 +283,7 @@ MemoryStats Allocator::gather_stats() const {
   return sum;
 }
 
-Block* Allocator::take_from_shelf(Pool& pool, uint64_t bytes, MemoryTag tag) {
-  Shelf& shelf = shelf_of_this_thread(pool);
+Block* Allocator::take_from_shelf(Shelf& shelf, uint64_t bytes, MemoryTag tag) {
   const std::lock_guard lock(shelf.lock);
   Block*& first = shelf.first[bytes / kGranule - 1];
   if (first == nullptr) return nullptr;

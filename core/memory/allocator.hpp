@@ -45,7 +45,7 @@ struct MemoryStats {
 inline constexpr uint64_t kGranule = 256;
 
 /// A piece of a segment. Owned by its Allocator.
-struct Block {
+struct alignas(64) Block {  // neighbours belong to different threads
   uint64_t handle = 0;
   uint64_t offset_bytes = 0;
   uint64_t bytes = 0;
@@ -103,11 +103,10 @@ class Allocator {
   static constexpr size_t kShelfCount = 4;
   static constexpr uint64_t kMostOnShelf = 256;
   struct Shelf;
-  static Shelf& shelf_of_this_thread(Pool& pool);
   static bool is_small(uint64_t rounded_bytes) { return rounded_bytes <= kShelfSizes * kGranule; }
 
   Result<Block*> allocate_elsewhere(uint64_t bytes, MemoryTag tag, Pool& pool);
-  Block* take_from_shelf(Pool& pool, uint64_t bytes, MemoryTag tag);
+  Block* take_from_shelf(Shelf& shelf, uint64_t bytes, MemoryTag tag);
   enum class Fit {
     kGood,
     kAnywhere,  // a small block even in a large segment
@@ -160,7 +159,8 @@ class Allocator {
 
 /// Small blocks that came back last wait here, by size, for the same size to be asked for again:
 /// unmerged, and not free to their neighbours. Merged when there are many of them or the bins have
-/// nothing that fits. Threads have different shelves, so that they seldom meet at a lock.
+/// nothing that fits. Threads have different shelves by their cells (base/thread_counter.hpp), so
+/// that a few of them never meet at a lock.
 struct alignas(64) Allocator::Shelf {
   SpinLock lock;
   std::array<Block*, kShelfSizes> first{};

@@ -141,19 +141,12 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   /// A call on the way of data: on this thread, with no deadline. Where nothing goes wrong and
   /// calls need no turn it costs some plain loads and stores. `kernel` is named in errors.
   template <class Call>
-  bp_status call(Slot slot, Call&& make_call, const bp_kernel* kernel = nullptr) {
-    if (state_.load(std::memory_order_relaxed) == 0) [[likely]] {
-      const WatchedCall watched(*this, slot_info(slot).name, kernel);
-      return guarded(slot, make_call, kernel);
-    }
-    const Turn turn(*this, slot);
-    if (!turn.taken()) return refuse();
+  [[gnu::always_inline]] bp_status call(Slot slot, Call&& make_call,
+                                        const bp_kernel* kernel = nullptr) {
+    if (state_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      return call_in_turn(slot, make_call, kernel);
     const WatchedCall watched(*this, slot_info(slot).name, kernel);
-    if ((state_.load() & kChecksArithmetic) == 0) return guarded(slot, make_call, kernel);
-    const KeepFloatEnvironment arithmetic;
-    const uint64_t before = float_settings();
-    const bp_status status = guarded(slot, make_call, kernel);
-    return float_settings() == before ? status : changed_arithmetic(slot, kernel);
+    return guarded(slot, make_call, kernel);
   }
 
   /// A control call. `call` holds all that it reads and writes; it runs as a copy on a helper
@@ -270,6 +263,19 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
 
   static uint64_t to_ns(std::chrono::nanoseconds time) {
     return static_cast<uint64_t>(time.count());
+  }
+
+  /// call() where it takes more than that: apart, so that the way of most calls stays short.
+  template <class Call>
+  [[gnu::noinline]] bp_status call_in_turn(Slot slot, Call& make_call, const bp_kernel* kernel) {
+    const Turn turn(*this, slot);
+    if (!turn.taken()) return refuse();
+    const WatchedCall watched(*this, slot_info(slot).name, kernel);
+    if ((state_.load() & kChecksArithmetic) == 0) return guarded(slot, make_call, kernel);
+    const KeepFloatEnvironment arithmetic;
+    const uint64_t before = float_settings();
+    const bp_status status = guarded(slot, make_call, kernel);
+    return float_settings() == before ? status : changed_arithmetic(slot, kernel);
   }
 
   template <class Call>

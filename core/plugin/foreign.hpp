@@ -23,8 +23,8 @@ Status fail(bp_status code, fmt::format_string<Args...> format, Args&&... args) 
 Status copy_versioned(std::string_view what, const void* theirs, size_t required_bytes,
                       size_t our_bytes, void* out);
 
-bool is_readable(bp_str text);           // at most 4 KiB of UTF-8
-std::string_view view(bp_str text);      // empty if it is not readable
+bool is_readable(bp_str text);       // at most 4 KiB of UTF-8
+std::string_view view(bp_str text);  // empty if it is not readable
 
 }  // namespace bp
 

@@ -218,8 +218,7 @@ bp_status mem_copy(bp_device* device, const bp_copy_args* args) {
 }
 
 bp_status mem_fill(bp_device* device, const bp_fill_args* args) {
-  return sdk::slot("mem_fill", device, {args},
-                   [&] { return fill(*device, sdk::read_args(args)); });
+  return sdk::slot("mem_fill", device, {args}, [&] { return fill(*device, sdk::read_args(args)); });
 }
 
 bp_status host_alloc(bp_device* device, const bp_host_alloc_args* args, void** out_ptr) {

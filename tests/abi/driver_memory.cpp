@@ -26,8 +26,7 @@ void check_fill(const Subject& subject, const DeviceMemory& memory) {
                           .pattern_bytes = 4,
                           .reserved = 0,
                           .stream = nullptr};
-  subject.checks.expect_ok(subject.plugin.host(), subject.table.mem_fill(fill),
-                           "mem_fill");
+  subject.checks.expect_ok(subject.plugin.host(), subject.table.mem_fill(fill), "mem_fill");
   std::vector<uint8_t> found(kBytes);
   memory.download(found.data());
   const uint8_t expected[] = {8, 7, 6, 5, 8, 7, 6, 5};

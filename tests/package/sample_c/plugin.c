@@ -84,8 +84,8 @@ static bp_status kernel_list(bp_device* device, bp_kernel_list* out_list) {
 }
 
 static const bp_root_api kRoot = {sizeof kRoot, 0, init, shutdown};
-static const bp_device_api kDevice = {
-    sizeof kDevice, 0, device_count, device_open, device_close, device_props};
+static const bp_device_api kDevice = {sizeof kDevice, 0,           device_count, device_open,
+                                      device_close,   device_props};
 static const bp_memory_api kMemory = {.struct_size = sizeof kMemory,
                                       .mem_alloc = mem_alloc,
                                       .mem_free = mem_free,
@@ -94,8 +94,8 @@ static const bp_kernel_api kKernel = {sizeof kKernel, 0, kernel_list};
 
 int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
   if (core_abi < BP_ABI_VERSION(0, 2)) return BP_INCOMPATIBLE;
-  const bp_plugin plugin = {.root = &kRoot, .device = &kDevice, .memory = &kMemory,
-                            .kernel = &kKernel};
+  const bp_plugin plugin = {
+      .root = &kRoot, .device = &kDevice, .memory = &kMemory, .kernel = &kKernel};
   write_out(out_plugin, &plugin, sizeof plugin);
   return BP_OK;
 }

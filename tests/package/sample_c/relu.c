@@ -15,11 +15,11 @@ static bp_status launch_relu(const bp_launch_args* args) {
 }
 
 static const uint64_t kMasks[] = {BP_DTYPE_BIT(BP_DTYPE_F32)};
-#define RELU(NAME, BYTES, RANK)                                                                \
-  {                                                                                            \
-    .struct_size = sizeof(bp_kernel), .name = {NAME, BYTES}, .op = {"relu", 4},                \
-    .version_min = 1, .version_max = 1, .op_since = 1, .priority = RANK, .dtype_masks = kMasks, \
-    .dtype_mask_count = 1, .launch = launch_relu                                               \
+#define RELU(NAME, BYTES, RANK)                                                                   \
+  {                                                                                               \
+    .struct_size = sizeof(bp_kernel), .name = {NAME, BYTES}, .op = {"relu", 4}, .version_min = 1, \
+    .version_max = 1, .op_since = 1, .priority = RANK, .dtype_masks = kMasks,                     \
+    .dtype_mask_count = 1, .launch = launch_relu                                                  \
   }
 static const bp_kernel kKernels[] = {RELU("relu_in_c", 9, 0), RELU("relu_again", 10, 0)};
 BP_SDK_KERNELS(relu, kKernels);

@@ -192,6 +192,16 @@ class ApiScope {
 /// Logs a release of what is no live handle.
 void report_bad_release(const void* handle, HandleKind kind, std::string_view function) noexcept;
 
+/// The handle's end.
+template <class Object>
+void let_go_of(Object* object) {
+  object->release();
+}
+inline void let_go_of(Runtime* runtime) {
+  runtime->gather();
+  runtime->release();
+}
+
 /// One owner less of a handle. After the last the object loses its owner too, when no call uses it
 /// any more. What is no live handle is logged and otherwise left alone; in a forked child
 /// everything is.
@@ -199,7 +209,7 @@ template <class Handle>
 void release(Handle* handle, std::string_view function) {
   if (handle == nullptr || forked()) return;
   const ApiScope scope;
-  const auto destroy = [](void* object) { static_cast<ObjectOf<Handle>*>(object)->release(); };
+  const auto destroy = [](void* object) { let_go_of(static_cast<ObjectOf<Handle>*>(object)); };
   const bool found = release_handle(handle, HandleTraits<Handle>::kKind, destroy);
   if (!found) report_bad_release(handle, HandleTraits<Handle>::kKind, function);
 }

@@ -120,7 +120,7 @@ bpa_status bpa_runtime_create(const bpa_runtime_args* args, bpa_runtime** out_ru
     BP_TRY_ASSIGN(const bp::RuntimeArgs runtime_args, bp::runtime_args(given));
     BP_TRY_ASSIGN(Ref<Runtime> runtime, Runtime::create(runtime_args));
     BP_TRY(bp::make_api_handle(runtime.get(), out_runtime));
-    runtime.detach();
+    runtime.detach()->spread();
     return {};
   });
 }

@@ -304,22 +304,38 @@ bool release_handle(const void* handle, HandleKind kind, void (*destroy)(void*))
 
 OwnedHandle::~OwnedHandle() {
   const Released released = let_go(handle_, kind_);
-  while (released.slot->counted_uses.load(std::memory_order_seq_cst) != 0) {
-    std::this_thread::yield();
-  }
+  while (is_in_use(*released.slot)) std::this_thread::yield();
   local_slots().give(released.slot);
 }
 
 OwnedHandle::Peek::Peek(const void* handle, HandleKind kind) {
-  slot_ = detail::find_slot(handle, kind);
-  if (slot_ == nullptr) return;
-  slot_->counted_uses.fetch_add(1, std::memory_order_seq_cst);
-  if (!detail::is_live(*slot_, handle, std::memory_order_seq_cst)) return;
-  object_ = slot_->object.load(std::memory_order_relaxed);
+  HandleSlot* const slot = detail::any_slot(handle, kind);
+  if (slot == nullptr) return;
+  ThreadUses* const uses = detail::this_thread_uses;
+  if (uses != nullptr && slot->home.load(std::memory_order_relaxed) == uses &&
+      uses->held_count < ThreadUses::kMostHeld) {
+    // The note comes before the look, as in HandleUses::begin().
+    held_ = &uses->held[uses->held_count++];
+    held_->store(slot, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } else {
+    counted_ = slot;
+    slot->counted_uses.fetch_add(1, std::memory_order_seq_cst);
+  }
+  if (!detail::is_live(*slot, handle, std::memory_order_seq_cst)) return;
+  object_ = slot->object.load(std::memory_order_relaxed);
 }
 
+// A note of a handle that is none of an OwnedHandle may have been taken for a use, as in drop().
 OwnedHandle::Peek::~Peek() {
-  if (slot_ != nullptr) detail::count_down(*slot_);
+  if (counted_ != nullptr) detail::count_down(*counted_);
+  if (held_ == nullptr) return;
+  HandleSlot& slot = *held_->load(std::memory_order_relaxed);
+  --detail::this_thread_uses->held_count;
+  held_->store(nullptr, std::memory_order_release);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (slot.doomed.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    detail::destroy_doomed(slot);
 }
 
 Status explain_handle(const void* handle, HandleKind kind, std::string_view argument) {

@@ -281,7 +281,8 @@ class OwnedHandle {
     void* object() const { return object_; }
 
    private:
-    detail::HandleSlot* slot_ = nullptr;
+    std::atomic<detail::HandleSlot*>* held_ = nullptr;  // its place with this thread, or
+    detail::HandleSlot* counted_ = nullptr;
     void* object_ = nullptr;
   };
 

@@ -15,30 +15,19 @@
 
 namespace bp {
 
-/// Base of counted objects; they start with one owner, whom Ref<T>::adopt takes over. `kFindable`:
-/// who has no owner may become one by try_retain(), as long as somebody keeps the memory there.
-template <class T, bool kFindable = false>
+/// Base of counted objects; they start with one owner, whom Ref<T>::adopt takes over.
+template <class T>
 class Counted {
  public:
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;
   void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
-  /// False: the last owner is gone.
-  bool try_retain() const requires kFindable {
-    int64_t count = count_.load(std::memory_order_relaxed);
-    do {
-      if (count <= 0) return false;
-    } while (!count_.compare_exchange_weak(count, count + 1, std::memory_order_relaxed));
-    return true;
-  }
   void release() const {
     // The only owner has nobody to race with, so it needs no atomic subtraction.
-    if ((kFindable || count_.load(std::memory_order_acquire) != 1) &&
+    if (count_.load(std::memory_order_acquire) != 1 &&
         count_.fetch_sub(1, std::memory_order_acq_rel) != 1) {
       return;
     }
-    // Never findable again, and an owner that comes and goes within the destructor is not the last.
-    if constexpr (kFindable) count_.store(INT64_MIN / 2, std::memory_order_relaxed);
     // In a forked child what a destructor would end is not there, and its locks may be held.
     if (!forked()) [[likely]]
       delete static_cast<const T*>(this);

@@ -21,6 +21,7 @@
 #include "core/base/options.hpp"
 #include "core/base/owner_uses.hpp"
 #include "core/base/ref.hpp"
+#include "core/base/spread_counted.hpp"
 #include "core/base/status.hpp"
 #include "core/op/schema.hpp"
 #include "core/plugin/loader.hpp"
@@ -50,7 +51,7 @@ struct MissingDevice {
   Status reason;
 };
 
-class Runtime : public Counted<Runtime, true> {  // found by its devices' handles
+class Runtime : public SpreadCounted<Runtime> {
  public:
   /// Errors: a bad environment option, configuration file or plugin option. That no plugin was
   /// found is not one: the Runtime then has no devices.
@@ -110,7 +111,7 @@ class Runtime : public Counted<Runtime, true> {  // found by its devices' handle
 
  private:
   friend class RuntimeUse;
-  friend class Counted<Runtime, true>;
+  friend class SpreadCounted<Runtime>;
   friend class Ref<Runtime>;
   Runtime() = default;
   ~Runtime();

@@ -50,18 +50,20 @@ class SpreadCounted {
 
   /// Threads count in cells from now on: the caller is an owner, and stays one until gather() has
   /// returned. To be called once; does nothing where the system has no fence for all threads.
-  void spread() { spread_.store(kSequential || has_process_fence(), std::memory_order_release); }
+  void spread() {
+    if (!kSequential && !has_process_fence()) return;
+    // What is in one counter says nothing while there are others: it never seems to be the last.
+    shared_.fetch_add(kMany, std::memory_order_relaxed);
+    spread_.store(true, std::memory_order_release);
+  }
   /// One counter again.
   void gather() {
-    // Until the cells are added nobody may seem to be the last.
-    shared_.fetch_add(kMany, std::memory_order_relaxed);
+    if (!spread_.exchange(false, std::memory_order_seq_cst)) return;
+    if (!kSequential) process_fence();
     int64_t sum = -kMany;
-    if (spread_.exchange(false, std::memory_order_seq_cst)) {
-      if (!kSequential) process_fence();
-      for (const Cell& cell : cells_) {
-        while (cell.busy.load(kLoadOrder) && !forked()) std::this_thread::yield();
-        sum += cell.count.load(std::memory_order_relaxed);
-      }
+    for (const Cell& cell : cells_) {
+      while (cell.busy.load(kLoadOrder) && !forked()) std::this_thread::yield();
+      sum += cell.count.load(std::memory_order_relaxed);
     }
     shared_.fetch_add(sum, std::memory_order_acq_rel);
   }

@@ -81,6 +81,17 @@ TEST_P(SpreadCountedTest, ThreadWithoutACell_CountsToo) {
   EXPECT_EQ(ends_, 1);
 }
 
+TEST_P(SpreadCountedTest, ReleasesOnThreadsWithoutACell_EndNothingEarly) {
+  for (int i = 0; i < 3; ++i) object_->retain();
+  for (int i = 0; i < 2; ++i) std::thread([this] { object_->release(); }).join();
+  EXPECT_EQ(ends_, 0);
+  gather();
+  object_->release();
+  EXPECT_EQ(ends_, 0);
+  object_->release();
+  EXPECT_EQ(ends_, 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Counting, SpreadCountedTest, testing::Bool(),
                          [](const auto& way) { return way.param ? "InCells" : "InOnePlace"; });
 

@@ -239,10 +239,12 @@ Status Device::insert_wait(Stream& waiter, Stream& producer) {
   BP_TRY_ASSIGN(bp_event * event, take_event());
   bp_status code = BP_OK;
   bool is_over = false;
+  uint64_t covered = 0;
   {
     std::lock_guard lock(producer.mutex());
     is_over = producer.handle() == nullptr;  // a wrapped stream that ended, after its work
     if (!is_over) code = table_.event_record(event, producer.handle());
+    covered = producer.latest_seq();
   }
   if (is_over) {
     give_event(event);
@@ -260,6 +262,10 @@ Status Device::insert_wait(Stream& waiter, Stream& producer) {
     is_over = waiter.handle() == nullptr;
     if (!is_over) code = table_.event_wait(event, waiter.handle());
     slot = Slot::kEventWait;
+    if (!is_over && code == BP_OK) {
+      counters_.stream_waits.fetch_add(1, std::memory_order_relaxed);
+      waiter.note_wait(producer, covered);
+    }
   }
   // The wait captured the record, so the event can be recorded anew at once.
   give_event(event);

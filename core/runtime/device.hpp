@@ -41,6 +41,7 @@ struct DeviceCounters {
   std::atomic<uint64_t> device_to_host_copies{0};
   std::atomic<uint64_t> output_copies{0};    // outputs copied into the tensor they were bound to
   std::atomic<uint64_t> unstaged_copies{0};  // copies that no staging memory was free for
+  std::atomic<uint64_t> stream_waits{0};     // waits of a stream for another that were enqueued
   std::atomic<uint64_t> host_waits{0};       // waits of the host that ordering between streams cost
   /// Every time that the host waited for queued work, or for a copy that was in no queue.
   std::atomic<uint64_t> waits{0};

@@ -55,7 +55,27 @@ Status Stream::wait_for(Stream& producer, uint64_t seq) {
     device_.counters().host_waits.fetch_add(1, std::memory_order_relaxed);
     return producer.sync();
   }
+  if (has_waited_for(producer, seq)) return {};
   return device_.insert_wait(*this, producer);
+}
+
+void Stream::note_wait(Stream& producer, uint64_t seq) {
+  for (Mark& wait : waits_) {
+    if (wait.stream != &producer) continue;
+    wait.seq = std::max(wait.seq, seq);
+    return;
+  }
+  // Without memory a later wait is one more.
+  [[maybe_unused]] const Status noted = contain([&] { waits_.push_back({&producer, seq}); });
+}
+
+// A wait covers all that was enqueued before it, so memory that goes back piece by piece after
+// another stream's work needs one for all pieces.
+bool Stream::has_waited_for(const Stream& producer, uint64_t seq) {
+  const std::lock_guard lock(mutex_);
+  if (handle_ == nullptr || !first_failure_.ok()) return false;
+  return std::any_of(waits_.begin(), waits_.end(),
+                     [&](const Mark& wait) { return wait.stream == &producer && wait.seq >= seq; });
 }
 
 Status Stream::sync() {
@@ -199,6 +219,7 @@ Status Stream::begin_anew() {
   bp_status code = table.stream_create(args, &fresh);
   if (code != BP_OK) return device_.failure(code, Slot::kStreamCreate);
   code = table.stream_destroy(std::exchange(handle_, fresh));
+  waits_.clear();
   BP_TRY(zero_fault_words());
   leave_failure();
   return code == BP_OK ? Status() : device_.failure(code, Slot::kStreamDestroy);

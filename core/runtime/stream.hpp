@@ -60,7 +60,9 @@ class Stream {
   std::mutex& mutex() { return mutex_; }
   /// The number of the next piece of work. Under mutex().
   uint64_t next_seq() { return ++issued_seq_; }
-  /// The number of the latest piece of work. Not under mutex().
+  /// The number of the latest piece of work. Under mutex().
+  uint64_t latest_seq() const { return issued_seq_; }
+  /// The same. Not under mutex().
   uint64_t issued_seq() {
     std::lock_guard lock(mutex_);
     return issued_seq_;
@@ -69,6 +71,9 @@ class Stream {
   uint64_t op_seq(uint64_t seq) const { return (index_ << kSeqBits) | seq; }
   /// Remembers which operator a launch ran, for error messages. Under mutex().
   void note_launch(uint64_t seq, OpId op) { recent_ops_[seq % kRecentOps] = {seq, op}; }
+
+  /// All work from now on comes after the producer's up to `seq`. Under mutex().
+  void note_wait(Stream& producer, uint64_t seq);
 
   /// POISONED with the first failure, once one has come to light; else OK. Under mutex().
   Status check_healthy() const;
@@ -187,6 +192,7 @@ class Stream {
   void add_trouble(Trouble trouble);
   void merge_oldest_faults();
   Status note_failure(bp_status code, Slot slot);
+  bool has_waited_for(const Stream& producer, uint64_t seq);
   std::string culprit(uint64_t op_seq);
   std::string suspects();
   bp_mem fault_place(size_t word) const;
@@ -202,6 +208,7 @@ class Stream {
   std::atomic<uint64_t> lease_seq_{0};  // issued_seq_ when the present user got the stream
   std::atomic<uint64_t> done_seq_{0};
   std::array<RecentOp, kRecentOps> recent_ops_{};
+  std::vector<Mark> waits_;          // under mutex_, until reset(): one for each producer
   Status first_failure_;             // under mutex_; until reset()
   bool failure_is_settled_ = false;  // under mutex_: no work is left that still uses memory
   uint32_t waits_in_progress_ = 0;   // under mutex_: they use handle_ without it

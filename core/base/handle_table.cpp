@@ -217,7 +217,10 @@ void destroy_doomed(HandleSlot& slot) {
   const auto destroy = slot.destroy.load(std::memory_order_relaxed);
   if (!slot.doomed.compare_exchange_strong(doomed, 0, std::memory_order_seq_cst)) return;
   local_slots().give(&slot);
+  ThreadUses* const uses = this_thread_uses;
+  if (uses != nullptr) ++uses->destroying;
   destroy(object);
+  if (uses != nullptr) --uses->destroying;
 }
 
 }  // namespace detail

@@ -116,6 +116,7 @@ struct ThreadUses {
   uint32_t held_count = 0;
   bool can_be_home = false;  // others can make sure that they see what this thread holds
   bool is_ending = false;    // the thread is, and no longer keeps this for a later call
+  uint32_t destroying = 0;   // objects whose end this thread is in, within the end of a use
   // Slots that this thread has counted itself in; and, with kOwnerBit, what an announced use is of.
   UseStack counted;
   static constexpr uintptr_t kOwnerBit = 1;
@@ -238,8 +239,10 @@ class HandleUses {
       drop(*place.load(std::memory_order_relaxed), &place);
     }
     while (uses.counted.size() > counted_before_) end_counted(uses);
-    if (uses.is_ending && uses.held_count == 0 && uses.counted.size() == 0) [[unlikely]]
-      detail::give_back_thread_uses(&uses);
+    if (uses.is_ending && uses.held_count == 0 && uses.counted.size() == 0) [[unlikely]] {
+      // An object's end within the end of a use may be a call itself: the outer one goes on here.
+      if (uses.destroying == 0) detail::give_back_thread_uses(&uses);
+    }
   }
 
   uint32_t held_before_ = 0;

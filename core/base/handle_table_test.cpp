@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -238,6 +239,59 @@ TEST(OwnedHandleTest, PeekedAt_EndsAfterThePeek) {
     object.reset();
     reader.join();
   }
+}
+
+/// Uses a handle as its thread ends, when the thread's list of uses has been given back already;
+/// another thread releases the handle meanwhile, so that the object's end, a call itself, falls
+/// into the end of that use.
+struct UserAtThreadExit {
+  ~UserAtThreadExit() {
+    if (handle == nullptr) return;
+    const HandleUses round;
+    EXPECT_EQ(HandleUses::begin(handle, kTensor), handle_object);
+    std::thread([this] {
+      const auto destroy = [](void* object) {
+        const HandleUses nested;
+        static_cast<std::atomic<int>*>(object)->fetch_add(1);
+      };
+      EXPECT_TRUE(release_handle(handle, kTensor, destroy));
+    }).join();
+  }
+  void* handle = nullptr;
+  void* handle_object = nullptr;
+};
+
+TEST(HandleTable, ObjectEndsWithinTheEndOfAUse_AsTheThreadEnds_TheListOfUsesHasOneOwner) {
+  std::atomic<int> ends{0};
+  void* handle = make_handle(kTensor, &ends);
+  std::thread([&] {
+    static thread_local UserAtThreadExit user;  // made first, so it ends last
+    user.handle = handle;
+    user.handle_object = &ends;
+    object_of(handle, kTensor);
+  }).join();
+  EXPECT_EQ(ends, 1);
+  // Were it unused twice, two of these threads would get the same one.
+  std::set<const void*> lists;
+  std::atomic<int> waiting{0};
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  constexpr int kThreads = 4;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      int object = 0;
+      void* own = make_handle(kTensor, &object);
+      EXPECT_EQ(object_of(own, kTensor), &object);
+      {
+        const std::lock_guard lock(mutex);
+        lists.insert(detail::this_thread_uses);
+      }
+      for (++waiting; waiting < kThreads;) std::this_thread::yield();
+      release(own, kTensor);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(lists.size(), size_t{kThreads});
 }
 
 TEST(HandleTable, ExclusiveUse_IsOneCallsAtATime) {

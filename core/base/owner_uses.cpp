@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <vector>
 
 #include "core/base/process_fence.hpp"
 
@@ -64,40 +65,53 @@ class Patience {
   std::chrono::microseconds length_{10};
 };
 
-/// Waits for the calls that one thread was in at the beginning. False: not in time.
-class ThreadWait {
+/// A use that another thread had noted at the beginning.
+class UseInProgress {
  public:
-  ThreadWait(const ThreadUses& uses, const Wanted& wanted,
-             std::chrono::steady_clock::time_point deadline)
-      : uses_(uses),
-        wanted_(wanted),
-        deadline_(deadline),
-        failed_before_(uses.failed_calls.load(std::memory_order_acquire)) {}
-
-  bool wait() {
-    for (const auto& place : uses_.held) wait_for(place);
-    uses_.counted.for_each_place([this](const auto& place) { wait_for(place); });
-    return is_in_time_;
+  UseInProgress(const ThreadUses& uses, const std::atomic<HandleSlot*>& place)
+      : uses_(&uses), held_(&place) {
+    note();
+  }
+  UseInProgress(const ThreadUses& uses, const std::atomic<uintptr_t>& place)
+      : uses_(&uses), counted_(&place) {
+    note();
+  }
+  uintptr_t seen() const { return seen_; }
+  bool is_over() const {
+    return load(std::memory_order_acquire) != seen_ ||
+           uses_->failed_calls.load(std::memory_order_acquire) != failed_before_;
   }
 
  private:
-  template <class Place>
-  void wait_for(const Place& place) {
-    const auto seen = place.load(std::memory_order_seq_cst);
-    if (!is_in_time_ || !may_belong(reinterpret_cast<uintptr_t>(seen), wanted_)) return;
-    for (Patience patience(deadline_); is_in_time_; patience.pause()) {
-      if (place.load(std::memory_order_acquire) != seen) return;
-      if (uses_.failed_calls.load(std::memory_order_acquire) != failed_before_) return;
-      is_in_time_ = !patience.is_over();
-    }
+  void note() {
+    failed_before_ = uses_->failed_calls.load(std::memory_order_acquire);
+    seen_ = load(std::memory_order_seq_cst);
+  }
+  uintptr_t load(std::memory_order order) const {
+    return held_ != nullptr ? reinterpret_cast<uintptr_t>(held_->load(order))
+                            : counted_->load(order);
   }
 
-  const ThreadUses& uses_;
-  const Wanted wanted_;
-  const std::chrono::steady_clock::time_point deadline_;
-  const uint64_t failed_before_;
-  bool is_in_time_ = true;
+  const ThreadUses* uses_;
+  const std::atomic<HandleSlot*>* held_ = nullptr;  // or
+  const std::atomic<uintptr_t>* counted_ = nullptr;
+  uint64_t failed_before_ = 0;
+  uintptr_t seen_ = 0;
 };
+
+std::vector<UseInProgress> uses_of_others(const Wanted& wanted) {
+  std::vector<UseInProgress> found;
+  for (const ThreadUses* uses = detail::first_thread_uses(); uses != nullptr; uses = uses->next) {
+    if (uses == detail::this_thread_uses) continue;
+    const auto look = [&](const auto& place) {
+      const UseInProgress use(*uses, place);
+      if (may_belong(use.seen(), wanted)) found.push_back(use);
+    };
+    for (const auto& place : uses->held) look(place);
+    uses->counted.for_each_place(look);
+  }
+  return found;
+}
 
 }  // namespace
 
@@ -122,13 +136,14 @@ bool is_used_by_this_thread(const void* owner, OwnerOf owner_of) {
 bool wait_for_uses_by_others(const void* owner, OwnerOf owner_of,
                              std::chrono::steady_clock::time_point deadline) {
   if (has_process_fence()) process_fence();
-  const Wanted wanted{owner, owner_of};
-  bool all_over = true;
-  for (const ThreadUses* uses = detail::first_thread_uses(); uses != nullptr; uses = uses->next) {
-    if (uses == detail::this_thread_uses) continue;
-    all_over = ThreadWait(*uses, wanted, deadline).wait() && all_over;
+  // All are looked at in each round: threads that call without a pause are met outside a call by
+  // chance only, which must not take the time of one after the other.
+  std::vector<UseInProgress> pending = uses_of_others({owner, owner_of});
+  for (Patience patience(deadline);; patience.pause()) {
+    std::erase_if(pending, [](const UseInProgress& use) { return use.is_over(); });
+    if (pending.empty()) return true;
+    if (patience.is_over()) return false;
   }
-  return all_over;
 }
 
 }  // namespace bp

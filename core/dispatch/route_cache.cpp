@@ -131,6 +131,10 @@ RouteCache::Line RouteCache::take_unused() {
     const auto at = entry++;
     // Who used it before the scan may have made it the latest again: then it waits for the next.
     if (scan.contains(&*at) || latest_[at->op].load() == &*at) continue;
+    // Readers who found it before it was hidden had ended when the scan passed them, but may have
+    // made it the latest meanwhile, for one whom the scan had passed before. From now on nobody
+    // can: what the next scan does not find is nobody's.
+    if (!std::exchange(at->is_settled, true)) continue;
     unused.splice(unused.end(), unfreed_, at);
   }
   return unused;

@@ -120,7 +120,7 @@ class RouteCache {
     Attributes attributes;
     RoutePtr route;
     mutable std::atomic<bool> asked{false};  // since it was last looked at by the one who drops
-    bool findable = false;                   // under mutex_
+    bool is_settled = false;  // under mutex_: no reader can make it the latest any more
 
     template <class Input>
     bool answers(const CallKey<Input>& call) const {

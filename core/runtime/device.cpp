@@ -430,7 +430,6 @@ void Device::close() {
     }
     holders_.clear();
   }
-  deferred_free_.clear();
   table_.gate->stop_watching();
   for (size_t part = extensions_.size(); part-- > 0;) {
     made_extensions_[part].store(nullptr, std::memory_order_release);
@@ -438,7 +437,8 @@ void Device::close() {
   }
   for (const auto& stream : streams_) stream->release_host_memory();
   state_.store(State::kClosed, std::memory_order_release);
-  deferred_free_.clear();  // what others kept there since; whoever comes now finds it closed
+  // What owners run as they go may end tensors and streams: they find the device closed by now.
+  deferred_free_.clear();
   allocator_->close();
   if (!table_.gate->is_abandoned()) warn(table_.device_close(), Slot::kDeviceClose);
   if (table_.gate->is_abandoned()) {

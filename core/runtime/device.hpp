@@ -77,7 +77,9 @@ class Device : public Counted<Device> {
 
   const std::string& name() const { return name_; }  // "cpu:0"
   /// What the C API calls the device; it ends with the object.
-  void* handle() const { return handle_.get(); }
+  void* handle() const { return handle_->get(); }
+  /// Before the Runtime goes: a device that has to stay for ever is found by nobody any more.
+  void end_handle() { handle_.reset(); }
   const LoadedPlugin& plugin() const { return *plugin_; }
   Runtime& runtime() const { return runtime_; }
   const DeviceTable& table() const { return table_; }
@@ -189,7 +191,7 @@ class Device : public Counted<Device> {
   void close_streams();
 
   Runtime& runtime_;
-  const OwnedHandle handle_{HandleKind::kDevice, this};
+  std::optional<OwnedHandle> handle_{std::in_place, HandleKind::kDevice, this};
   std::shared_ptr<const LoadedPlugin> plugin_;  // empty after close
   const std::string name_;
   DeviceTable table_;

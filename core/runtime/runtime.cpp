@@ -49,7 +49,10 @@ Result<Ref<Runtime>> Runtime::create(const RuntimeArgs& args) {
   return runtime;
 }
 
-Runtime::~Runtime() { close(); }
+Runtime::~Runtime() {
+  close();
+  for (const Ref<Device>& device : devices_) device->end_handle();
+}
 
 Status Runtime::apply_options(const RuntimeArgs& args) {
   BP_TRY_ASSIGN(options_, Options::from_environment(process_is_privileged()));

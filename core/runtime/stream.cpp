@@ -45,8 +45,9 @@ Result<uint64_t> Stream::enqueue_copy(const bp_copy_args& args) {
 
 bool Stream::is_over(uint64_t seq) {
   if (known_done(seq)) return true;
-  const std::lock_guard lock(mutex_);
-  return failure_is_settled_;
+  // Who holds it may be in a launch that waits for room in the queue: then it is not over.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock() && failure_is_settled_;
 }
 
 Status Stream::wait_for(Stream& producer, uint64_t seq) {

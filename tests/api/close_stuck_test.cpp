@@ -109,6 +109,26 @@ TEST_F(CloseStuckTest, ReleasesWhileCloseWaits_ReturnAtOnce) {
   EXPECT_EQ(caller_status_, BP_OK);
 }
 
+TEST_F(CloseStuckTest, HandleOfADeviceThatIsAbandoned_IsNoneOnceItsRuntimeHasGone) {
+  RuntimeOptions args;
+  args.plugin_path = BP_FAKES_DIR "/good";
+  args.install_dir = BP_PLUGIN_DIR;
+  args.options = {{"BACKPLANE_TIMEOUT", "1"},
+                  {"good.device_fault", "relu_hangs"},
+                  {"good.signal_file", folder_.path("go")}};
+  std::optional<Runtime> queued = Runtime::create(args);
+  bpa_device* device = nullptr;
+  ASSERT_EQ(bpa_runtime_find_device(queued->handle(), "good:0", &device), BP_OK);
+  {
+    const Tensor x = Tensor::from_host<float>(queued->device("good:0"), {1, -1, 2, -2}, {2, 2});
+    static_cast<void>(relu_of(Stream::default_of(queued->device("good:0")).handle(), x.handle()));
+  }
+  queued.reset();
+  uint64_t count = 7;
+  EXPECT_EQ(bpa_device_feature_count(device, &count), BP_INVALID_ARGUMENT) << bpa_last_error();
+  EXPECT_NE(std::string(bpa_last_error()).find("released"), std::string::npos) << bpa_last_error();
+}
+
 TEST_F(CloseStuckTest, InADeleterThatAnotherCallRuns_IsBusy) {
   std::array<float, 2> values = {1, -1};
   const int64_t sizes[] = {2};
@@ -130,6 +150,88 @@ TEST_F(CloseStuckTest, InADeleterThatAnotherCallRuns_IsBusy) {
   EXPECT_EQ(caller_status_, BP_OK);
   EXPECT_EQ(closed, BP_BUSY);
   EXPECT_EQ(status_of([&] { runtime_->close(); }), BP_OK);
+}
+
+/// Its work on a stream of its own has failed, so that nothing on that stream is ever known done.
+class CloseWithFailedWorkTest : public testing::Test {
+ protected:
+  static constexpr int64_t kSizes[] = {4};
+
+  void SetUp() override {
+    RuntimeOptions args;
+    args.plugin_path = BP_FAKES_DIR "/good";
+    args.install_dir = BP_PLUGIN_DIR;
+    args.options = {{"good.device_fault", "relu_fails"}, {"BACKPLANE_TIMEOUT", "10"}};
+    runtime_ = Runtime::create(args);
+    device_ = runtime_->device("good:0");
+  }
+  bpa_tensor* call_on(bpa_stream* stream, uint32_t op, std::vector<const bpa_tensor*> inputs) {
+    bpa_tensor* y = nullptr;
+    const auto count = static_cast<uint32_t>(inputs.size());
+    EXPECT_EQ(bpa_op_call_on(stream, op, inputs.data(), count, nullptr, 0, &y, 1), BP_OK);
+    return y;
+  }
+
+  std::optional<Runtime> runtime_;
+  Device device_;
+};
+
+TEST_F(CloseWithFailedWorkTest, DeleterThatRunsInClose_MayReleaseWhatTheFailedStreamUsed) {
+  static bpa_tensor* released_by_deleter = nullptr;
+  static std::atomic<int> deleted{0};
+  deleted = 0;
+  std::array<float, 64> memory{};
+  bpa_wrap_args args{};
+  args.struct_size = sizeof(args);
+  args.dtype = BP_DTYPE_F32;
+  args.rank = 1;
+  args.sizes = kSizes;
+  args.memory.handle = reinterpret_cast<uint64_t>(memory.data());
+  args.bytes = sizeof(memory);
+  args.deleter = [](void*) {
+    bpa_tensor_release(released_by_deleter);
+    ++deleted;
+  };
+  bpa_tensor* wrapped = nullptr;
+  ASSERT_EQ(bpa_tensor_wrap(device_.handle(), &args, &wrapped), BP_OK) << bpa_last_error();
+  Tensor used = Tensor::from_host<float>(device_, {1, 2, 3, 4}, {4});
+  const Stream stream = Stream::create(device_);
+  bpa_tensor* sum = call_on(stream.handle(), BP_OP_ADD, {wrapped, used.handle()});
+  bpa_tensor* bad = call_on(stream.handle(), BP_OP_RELU, {used.handle()});
+  bpa_tensor_retain(used.handle());
+  released_by_deleter = used.handle();
+  used = {};
+  // A run's callback keeps close waiting, while another thread lets go of the wrapped tensor.
+  Session session = Session::load(*runtime_, model_path("relu"), {.device = "cpu:0"});
+  const Tensor x = Tensor::from_host<float>(runtime_->device("cpu:0"), {1, 2, 3, 4}, {2, 2});
+  const char* names[] = {"x"};
+  const bpa_tensor* inputs[] = {x.handle()};
+  bpa_run_args run{};
+  run.struct_size = sizeof(run);
+  run.input_names = names;
+  run.inputs = inputs;
+  run.input_count = 1;
+  static std::atomic<int> step{0};
+  step = 0;
+  const auto callback = [](void*, bpa_status, const char*, bpa_tensor** outputs, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) bpa_tensor_release(outputs[i]);
+    for (step = 1; step < 2;) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  ASSERT_EQ(bpa_session_run_async(session.handle(), &run, callback, nullptr), BP_OK);
+  while (step < 1) std::this_thread::yield();
+  std::thread other([&] {
+    uint64_t count = 0;
+    while (bpa_runtime_device_count(runtime_->handle(), &count) != BP_GONE) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    bpa_tensor_release(sum);
+    bpa_tensor_release(bad);
+    bpa_tensor_release(wrapped);
+    step = 2;
+  });
+  EXPECT_EQ(bpa_runtime_close(runtime_->handle()), BP_OK);
+  other.join();
+  EXPECT_EQ(deleted, 1);
 }
 
 }  // namespace

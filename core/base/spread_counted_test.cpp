@@ -95,40 +95,46 @@ TEST_P(SpreadCountedTest, ReleasesOnThreadsWithoutACell_EndNothingEarly) {
 INSTANTIATE_TEST_SUITE_P(Counting, SpreadCountedTest, testing::Bool(),
                          [](const auto& way) { return way.param ? "InCells" : "InOnePlace"; });
 
-// The moment of gather() falls anywhere in what the others do; each of them keeps one owner to its
-// own end, and the last of all ends the object.
-TEST(SpreadCounted, GatherAmidUse_LosesNoOwner) {
-  constexpr int kRounds = 300;
-  constexpr int kThreads = 3;
-  for (int round = 0; round < kRounds; ++round) {
-    std::atomic<int> ends{0};
-    std::atomic<int> ready{0};
-    auto* object = new Object(&ends);
-    object->spread();
-    std::vector<std::thread> threads;
-    for (int i = 0; i < kThreads; ++i) object->retain();
-    for (int i = 0; i < kThreads; ++i) {
-      threads.emplace_back([&, i] {
-        this_thread_cell();
-        ready.fetch_add(1);
-        for (int turn = 0; turn < 200 + 50 * i; ++turn) {
-          if (turn % 2 == 0) {
-            object->retain();
-          } else {
-            ASSERT_TRUE(object->try_retain());
-          }
-          object->release();
-        }
-        EXPECT_EQ(ends.load(), 0);
-        object->release();
-      });
+constexpr int kThreads = 3;
+
+/// Owners come and go on this thread, which keeps one of its own to the end.
+void own_now_and_then(const Object* object, int turns, const std::atomic<int>& ends) {
+  for (int turn = 0; turn < turns; ++turn) {
+    if (turn % 2 == 0) {
+      object->retain();
+    } else {
+      ASSERT_TRUE(object->try_retain());
     }
-    while (ready.load() < kThreads) std::this_thread::yield();
-    object->gather();
     object->release();
-    for (std::thread& thread : threads) thread.join();
-    ASSERT_EQ(ends.load(), 1) << "round " << round;
   }
+  EXPECT_EQ(ends.load(), 0);
+  object->release();
+}
+
+// The moment of gather() falls anywhere in what the others do; the last of all owners ends it.
+void gather_amid_use() {
+  std::atomic<int> ends{0};
+  std::atomic<int> ready{0};
+  auto* object = new Object(&ends);
+  object->spread();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) object->retain();
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      this_thread_cell();
+      ready.fetch_add(1);
+      own_now_and_then(object, 200 + 50 * i, ends);
+    });
+  }
+  while (ready.load() < kThreads) std::this_thread::yield();
+  object->gather();
+  object->release();
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_EQ(ends.load(), 1);
+}
+
+TEST(SpreadCounted, GatherAmidUse_LosesNoOwner) {
+  for (int round = 0; round < 300 && !testing::Test::HasFatalFailure(); ++round) gather_amid_use();
 }
 
 }  // namespace

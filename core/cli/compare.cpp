@@ -29,7 +29,9 @@ bool is_close(double found, double expected, const Tolerance& tolerance) {
   return std::abs(found - expected) <= tolerance.atol + tolerance.rtol * std::abs(expected);
 }
 
-bool is_close_integer(int64_t found, int64_t expected, const Tolerance& tolerance) {
+/// int64_t or uint64_t.
+template <class Integer>
+bool is_close_integer(Integer found, Integer expected, const Tolerance& tolerance) {
   if (found == expected) return true;
   // Unsigned: the difference of two int64 needs 64 bits without a sign.
   const uint64_t difference = found > expected
@@ -66,6 +68,12 @@ void compare_values(const std::vector<T>& found, const std::vector<T>& expected,
   }
 }
 
+/// The bits of to_i64() are u64's own.
+std::vector<uint64_t> unsigned_values(const OracleTensor& tensor) {
+  const std::vector<int64_t> values = tensor.to_i64();
+  return {values.begin(), values.end()};
+}
+
 }  // namespace
 
 Result<Comparison> compare(const HostTensor& found, const HostTensor& expected,
@@ -83,8 +91,11 @@ Result<Comparison> compare(const HostTensor& found, const HostTensor& expected,
   }
   const OracleTensor a = oracle_tensor(found);
   const OracleTensor b = oracle_tensor(expected);
-  // u64 beyond 2^63 would change its sign as int64 and still compare equal only to itself.
-  if (!is_float_dtype(a.dtype) && !is_float_dtype(b.dtype)) {
+  if (a.dtype == BP_DTYPE_U64) {
+    compare_values(
+        unsigned_values(a), unsigned_values(b), found.sizes,
+        [&](uint64_t x, uint64_t y) { return is_close_integer(x, y, tolerance); }, &result);
+  } else if (!is_float_dtype(a.dtype) && !is_float_dtype(b.dtype)) {
     compare_values(
         a.to_i64(), b.to_i64(), found.sizes,
         [&](int64_t x, int64_t y) { return is_close_integer(x, y, tolerance); }, &result);

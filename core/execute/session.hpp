@@ -141,6 +141,8 @@ class Session : public Counted<Session> {
   Status upload(std::span<const Ref<Tensor>> inputs, RunContext& context, RunState* state,
                 std::vector<Ref<Tensor>>* values);
   Status run_segments(RunContext& context, RunState* state, std::vector<Ref<Tensor>>* values);
+  Status part_from_bound(const RunContext& context, std::span<const Ref<Tensor>> bound,
+                         std::vector<Ref<Tensor>>* outputs) const;
   Status fill_bound(const RunContext& context, std::span<const Ref<Tensor>> bound,
                     std::vector<Ref<Tensor>>* outputs) const;
   /// Planned where it is not cached; constants go up on the context's streams.

@@ -182,7 +182,9 @@ Status Session::run_segments(RunContext& context, RunState* state,
     }
     first = segment->end;
     for (ValueId value = 0; value < values.size(); ++value) {
-      if (last_use_[value] <= first) values[value] = nullptr;
+      if (last_use_[value] > first) continue;
+      values[value] = nullptr;
+      host_values.erase(value);  // or every later plan would depend on it
     }
   }
   const std::lock_guard lock(newest_run_mutex_);
@@ -190,8 +192,32 @@ Status Session::run_segments(RunContext& context, RunState* state,
   return {};
 }
 
+/// An output may be a view of an input, whose memory another one is bound to, or its own.
+Status Session::part_from_bound(const RunContext& context, std::span<const Ref<Tensor>> bound,
+                                std::vector<Ref<Tensor>>* outputs) const {
+  std::vector<const Tensor*> written;  // by a copy, at the end
+  for (size_t i = 0; i < bound.size(); ++i) {
+    if (bound[i] && (*outputs)[i] != bound[i]) written.push_back(bound[i].get());
+  }
+  for (size_t i = 0; i < outputs->size(); ++i) {
+    Ref<Tensor>& output = (*outputs)[i];
+    const bool is_apart = std::none_of(written.begin(), written.end(), [&](const Tensor* target) {
+      return may_overlap(*target, *output);
+    });
+    if (is_apart || output->device() == nullptr) continue;
+    Stream& stream = context.stream_of(*output->device());
+    BP_TRY_ASSIGN(Ref<Tensor> own, Tensor::allocate(*output->device(), output->dtype(),
+                                                    output->sizes(), MemoryTag::kIo, stream));
+    const Status status = copy_into(output, own, true, stream);
+    if (!status.ok()) return status.with_prefix("output '" + outputs_[i].name + "'");
+    output = std::move(own);
+  }
+  return {};
+}
+
 Status Session::fill_bound(const RunContext& context, std::span<const Ref<Tensor>> bound,
                            std::vector<Ref<Tensor>>* outputs) const {
+  BP_TRY(part_from_bound(context, bound, outputs));
   for (size_t i = 0; i < bound.size(); ++i) {
     Ref<Tensor>& output = (*outputs)[i];
     const Ref<Tensor>& target = bound[i];

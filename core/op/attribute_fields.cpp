@@ -208,6 +208,10 @@ Status check_tensor_attribute(const AttrField& field, const bp_tensor& tensor) {
   return {};
 }
 
+// Counts beyond these are mistakes, refused before anything is read.
+constexpr uint64_t kMostValues = uint64_t{1} << 20;
+constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+
 Status check_foreign_field(const void* base, const AttrField& field) {
   switch (field.type) {
     case AttrType::kI64:
@@ -227,11 +231,19 @@ Status check_foreign_field(const void* base, const AttrField& field) {
     }
     case AttrType::kStr: {
       const auto text = load_member<bp_str>(base, field.offset_bytes);
+      if (text.len > kMostBytes) {
+        return field_error(field, "a text of " + std::to_string(text.len) +
+                                      " bytes, expected at most " + std::to_string(kMostBytes));
+      }
       if (text.ptr != nullptr || text.len == 0) return {};
       return field_error(field, "a null text of " + std::to_string(text.len) + " bytes");
     }
     case AttrType::kI64s: {
       const auto list = load_member<bp_i64_span>(base, field.offset_bytes);
+      if (list.count > kMostValues) {
+        return field_error(field, "a list of " + std::to_string(list.count) +
+                                      " values, expected at most " + std::to_string(kMostValues));
+      }
       if (list.ptr != nullptr || list.count == 0) return {};
       return field_error(field, "a null list of " + std::to_string(list.count) + " values");
     }

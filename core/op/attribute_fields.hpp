@@ -38,6 +38,10 @@ inline uint32_t struct_size_of(const void* attributes) {
   return attributes == nullptr ? 0 : load_member<uint32_t>(attributes, 0);
 }
 
+inline uint32_t flags_of(const void* attributes) {
+  return load_member<uint32_t>(attributes, sizeof(uint32_t));
+}
+
 /// Reads members of one struct, or their defaults where the struct ends before them.
 class FieldReader {
  public:

@@ -284,9 +284,13 @@ std::string Attributes::to_string() const {
 
 Status check_given_attributes(const OpSchema& schema, const void* attributes) {
   const uint32_t size_bytes = struct_size_of(attributes);
-  if (size_bytes < kHeaderBytes || size_bytes > kMaxStructBytes) {
+  if (size_bytes < kHeaderBytes || size_bytes > kMaxStructBytes || size_bytes % 8 != 0) {
     return {BP_INVALID_ARGUMENT, "attributes: struct_size is " + std::to_string(size_bytes) +
                                      ", expected " + std::to_string(schema.attrs_bytes)};
+  }
+  if (const uint32_t flags = flags_of(attributes); flags != 0) {
+    return {BP_UNSUPPORTED,
+            "attributes: flags is " + std::to_string(flags) + ", of which none is known"};
   }
   BP_TRY(check_foreign_tail(schema, attributes, size_bytes));
   const FieldReader reader(attributes);

@@ -361,5 +361,31 @@ TEST(Attributes, EachDifference_IsSeen) {
   }
 }
 
+TEST(ForeignAttributes, CountsThatCannotBe_AreRefusedBeforeAnythingIsRead) {
+  const int64_t one = 1;
+  for (const uint64_t count :
+       {(uint64_t{1} << 20) + 1, uint64_t{1} << 60, (uint64_t{1} << 61) + 1, UINT64_MAX}) {
+    EveryType foreign = foreign_struct();
+    foreign.pads = {&one, count};
+    const Status status = check_attributes(every_type_schema(), &foreign);
+    EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << count;
+    EXPECT_NE(status.message().find("pads"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find(std::to_string(count)), std::string::npos) << status.message();
+    foreign = foreign_struct();
+    foreign.mode = {"x", count};
+    EXPECT_EQ(check_attributes(every_type_schema(), &foreign).code(), BP_INVALID_ARGUMENT) << count;
+  }
+}
+
+TEST(ForeignAttributes, FlagsAndOddSizes_AreRefused) {
+  EveryType foreign = foreign_struct();
+  const uint32_t flags = 7;
+  std::memcpy(reinterpret_cast<char*>(&foreign) + sizeof(uint32_t), &flags, sizeof(flags));
+  EXPECT_EQ(check_attributes(every_type_schema(), &foreign).code(), BP_UNSUPPORTED);
+  foreign = foreign_struct();
+  foreign.struct_size -= 4;
+  EXPECT_EQ(check_attributes(every_type_schema(), &foreign).code(), BP_INVALID_ARGUMENT);
+}
+
 }  // namespace
 }  // namespace bp

@@ -19,6 +19,7 @@
 #include "core/memory/allocator.hpp"
 #include "core/op/schema.hpp"
 #include "core/plugin/call_gate.hpp"
+#include "core/runtime/deferred_free.hpp"
 #include "core/runtime/fault_marks.hpp"
 
 namespace bp {

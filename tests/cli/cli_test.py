@@ -410,6 +410,19 @@ class RunTest(CommandTest):
         self.check(FAILED, "run", model, "--input", f"x={given}", "--expect", f"y={expected}",
                    words=["found f32 [1, 3], expected f64 [1, 3]"])
 
+    def test_expect_u64(self):
+        model = self.file("same.onnx", onnx_file.model(
+            [("Identity", ["x"], ["y"])], [("x", onnx_file.UINT64, (2,))],
+            [("y", onnx_file.UINT64, (2,))]))
+        given = self.file("x.npy", onnx_file.npy([2**64 - 1, 2**63], [2], "u8"))
+        run_it = ["run", model, "--input", f"x={given}", "--rtol", "0", "--expect"]
+        far = self.file("far.npy", onnx_file.npy([1, 2**63], [2], "u8"))
+        self.check(FAILED, *run_it, f"y={far}", "--atol", "2",
+                   words=["found 18446744073709551615, expected 1"])
+        near = self.file("near.npy", onnx_file.npy([2**64 - 2, 2**63 - 1], [2], "u8"))
+        self.check(OK, *run_it, f"y={near}", "--atol", "1")
+        self.check(FAILED, *run_it, f"y={near}", "--atol", "0.5", words=["2 of 2"])
+
     def test_alias_called_like_a_device(self):
         config = self.file("config.json", b'{"aliases": {"cpu:0": "npu:0"}}')
         self.check(ENVIRONMENT, "devices", BACKPLANE_CONFIG=str(config),

@@ -10,6 +10,7 @@ import struct
 
 FLOAT = 1
 INT64 = 7
+UINT64 = 13
 
 
 def _varint(value):
@@ -66,7 +67,7 @@ def tensor_proto(values, sizes):
 
 def npy(values, sizes, dtype="f4", spaces=0):
     """spaces: how many more the header has than it needs, a multiple of 64."""
-    kind = {"f4": "f", "f8": "d", "i8": "q"}[dtype]
+    kind = {"f4": "f", "f8": "d", "i8": "q", "u8": "Q"}[dtype]
     shape = "(" + "".join(f"{size}, " for size in sizes) + ")"
     header = f"{{'descr': '<{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
     header += " " * (-(len(header) + 11) % 64 + spaces) + "\n"

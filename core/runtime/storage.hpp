@@ -116,6 +116,7 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
     uint64_t written_seq;
     std::vector<Mark> last_reads;
   };
+  /// What comes before a write, or before a read.
   Marks marks(bool write);
   bool is_over(const Mark& mark) const;
   bool let_work_end(const Mark& mark);

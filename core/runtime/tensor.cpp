@@ -32,23 +32,6 @@ Result<Ref<Tensor>> Tensor::allocate(Device& device, uint32_t dtype, const Dims&
                            uint64_t{0});
 }
 
-Result<Ref<Tensor>> Tensor::from_host(Stream& stream, uint32_t dtype, const Dims& sizes,
-                                      const void* data, MemoryTag tag) {
-  Device& device = stream.device();
-  BP_TRY_ASSIGN(Ref<Tensor> tensor, allocate(device, dtype, sizes, tag, stream));
-  const uint64_t bytes = dtype_storage_bytes(dtype, tensor->element_count());
-  if (bytes > 0) {
-    const Storage& storage = tensor->storage();
-    BP_TRY(device.copy_in(stream, {storage.handle(), storage.offset_bytes()}, data, bytes));
-  }
-  return tensor;
-}
-
-Result<Ref<Tensor>> Tensor::from_host(Device& device, uint32_t dtype, const Dims& sizes,
-                                      const void* data, MemoryTag tag) {
-  return from_host(device.default_stream(), dtype, sizes, data, tag);
-}
-
 Ref<Tensor> Tensor::wrap_host(HostTensor tensor) {
   auto storage = Storage::wrap(nullptr, reinterpret_cast<uint64_t>(tensor.data), tensor.bytes,
                                std::move(tensor.owner));

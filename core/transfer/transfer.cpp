@@ -137,6 +137,13 @@ Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, St
                            tensor->offset_bytes() - range.first);
 }
 
+Result<Ref<Tensor>> copy_from_host(Stream& stream, uint32_t dtype, const Dims& sizes,
+                                   const void* values, MemoryTag tag) {
+  BP_TRY_ASSIGN(Ref<Tensor> tensor, Tensor::allocate(stream.device(), dtype, sizes, tag, stream));
+  BP_TRY(write_from_host(stream, *tensor, values));
+  return tensor;
+}
+
 Status write_from_host(Stream& stream, Tensor& target, const void* values) {
   const ByteRange range = byte_range(target);
   if (range.bytes == 0) return {};

@@ -15,6 +15,11 @@ namespace bp {
 /// the work that made the source; the plugins'.
 Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, Stream& stream,
                                    MemoryTag tag);
+/// A new tensor of contiguous host values, whose copy may still be in the stream's queue: they are
+/// the caller's again on return. Errors: INVALID_ARGUMENT for a dtype or sizes that cannot be;
+/// OUT_OF_MEMORY; POISONED; the plugin's.
+Result<Ref<Tensor>> copy_from_host(Stream& stream, uint32_t dtype, const Dims& sizes,
+                                   const void* values, MemoryTag tag);
 /// Writes contiguous host values over all of a contiguous tensor, in the order of `stream`, which
 /// is of the tensor's device. They are the caller's again on return.
 Status write_from_host(Stream& stream, Tensor& target, const void* values);

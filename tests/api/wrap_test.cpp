@@ -13,6 +13,7 @@ class WrapTest : public ApiTest {
  protected:
   /// Device memory with these values, as a caller would bring it.
   bpa_wrap_args memory_of(const Tensor& base, std::span<const int64_t> sizes) const {
+    device_.sync();  // what wraps the memory waits for no copy into it
     const bpa_tensor_info info = base.info();
     bpa_wrap_args args{};
     args.memory = info.memory;

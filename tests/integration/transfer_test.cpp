@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 
+#include "core/dispatch/dispatcher.hpp"
 #include "core/runtime/stream.hpp"
 #include "tests/integration/device_fixture.hpp"
 #include "tests/integration/stream_gate.hpp"
@@ -252,6 +253,68 @@ TEST_P(TransferTest, Source_IsTheCallersAgainOnReturn) {
   EXPECT_EQ(download(tensor), sent);
 }
 
+TEST_P(TransferTest, FromHost_IsQueued_AndOtherStreamsComeAfterIt) {
+  if (!can_hold()) GTEST_SKIP() << "its queues run inside calls";
+  auto other = device_->acquire_stream();
+  ASSERT_TRUE(other.ok());
+  const std::vector<float> values(1000, 2.5F);
+  std::vector<float> source = values;
+  const auto there = [&](const std::vector<float>& from) {
+    return copy_from_host(device_->default_stream(), BP_DTYPE_F32, {1000}, from.data(),
+                          MemoryTag::kIo);
+  };
+  const Ref<Tensor> ones = *there(std::vector<float>(1000, 1.0F));
+  ASSERT_TRUE(device_->sync().ok());
+  StreamGate gate;
+  ASSERT_TRUE(gate.hold(device_->default_stream()));
+  const uint64_t before = waits();
+  const auto tensor = there(source);
+  ASSERT_TRUE(tensor.ok()) << tensor.status().to_string();
+  std::fill(source.begin(), source.end(), 0.0F);
+  EXPECT_EQ(waits(), before);
+  EXPECT_EQ(device_->default_stream().query().code(), BP_PENDING);
+  Ref<Tensor> sum;
+  Tensor* const inputs[] = {tensor->get(), ones.get()};
+  const CallArgs args{.op = *runtime_->registry().find("add"), .inputs = inputs, .stream = *other};
+  // A call on the host device would wait for the copy.
+  if (Dispatcher::of(*device_).kernel_names(args.op).empty()) gate.open();
+  ASSERT_TRUE(call(*runtime_, args, {&sum, 1}).ok());
+  gate.open();
+  std::vector<float> found(1000);
+  ASSERT_TRUE(copy_to_host(sum, found.data(), found.size() * sizeof(float)).ok());
+  EXPECT_EQ(found, std::vector<float>(1000, 3.5F));
+  device_->release_stream(*other);
+}
+
+TEST_P(TransferTest, WeightsOfASession_AreOneWait_AndThereBeforeItsRuns) {
+  constexpr int kWeights = 5;
+  Graph graph(runtime_->registry());
+  auto sum = graph.add_input("x", {BP_DTYPE_F32, true, {3}});
+  for (int i = 0; i < kWeights; ++i) {
+    void* data = nullptr;
+    auto weight = HostTensor::allocate(BP_DTYPE_F32, {3}, &data);
+    ASSERT_TRUE(sum.ok() && weight.ok());
+    std::fill_n(static_cast<float*>(data), 3, static_cast<float>(1 << i));
+    const auto constant = graph.add_constant("w" + std::to_string(i), std::move(*weight));
+    ASSERT_TRUE(constant.ok()) << constant.status().to_string();
+    const ValueId both[] = {*sum, *constant};
+    sum = graph.op("add", both);
+  }
+  ASSERT_TRUE(sum.ok() && graph.set_outputs({*sum}, {"y"}).ok());
+  const uint64_t before = waits();
+  auto session = Session::create(*runtime_, std::move(graph), {.device = device_, .dims = {}});
+  ASSERT_TRUE(session.ok()) << session.status().to_string();
+  // One for the weights, and two that end the context that brought them.
+  EXPECT_LE(waits(), before + 3);
+  const std::vector<float> values{1, 2, 3};
+  const NamedTensor input{"x", on_host(BP_DTYPE_F32, {3}, values.data(), 12)};
+  auto outputs = (*session)->run({&input, 1});
+  ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+  std::vector<float> found(3);
+  ASSERT_TRUE(copy_to_host((*outputs)[0], found.data(), 12).ok());
+  EXPECT_EQ(found, (std::vector<float>{32, 33, 34}));
+}
+
 TEST_P(TransferTest, NoStagingMemory_CopiesWait_AndAreCounted) {
   stand_in.refusals_left = 1000;
   const std::vector<uint8_t> sent = pattern(1000);
@@ -301,6 +364,26 @@ TEST_P(TransferTest, ReadOfWhatIsDone_NeedsNoQueue) {
   EXPECT_EQ(download(tensor), sent);
   EXPECT_EQ(waits(), before + 1);
   EXPECT_TRUE(stand_in.copied_bytes.empty());
+}
+
+TEST_P(TransferTest, ReadOfAnInput_WaitsForItsWriterAndNotForItsReaders) {
+  if (!can_hold()) GTEST_SKIP() << "its queues run inside calls";
+  const OpId add = *runtime_->registry().find("add");
+  if (Dispatcher::of(*device_).kernel_names(add).empty()) GTEST_SKIP() << "no kernel of its own";
+  const std::vector<float> sent{1, 2, 3};
+  const Ref<Tensor> x = upload_f32(sent);
+  ASSERT_TRUE(device_->sync().ok());
+  StreamGate gate;
+  ASSERT_TRUE(gate.hold(device_->default_stream()));
+  Ref<Tensor> sum;
+  Tensor* const inputs[] = {x.get(), x.get()};
+  ASSERT_TRUE(call(*runtime_, {.op = add, .inputs = inputs}, {&sum, 1}).ok());
+  std::vector<float> found(3);
+  ASSERT_TRUE(copy_to_host(x, found.data(), 12).ok());
+  EXPECT_EQ(found, sent);
+  EXPECT_EQ(device_->default_stream().query().code(), BP_PENDING);
+  gate.open();
+  EXPECT_TRUE(device_->sync().ok());
 }
 
 class StuckCopyTest : public TransferTest {

@@ -75,6 +75,7 @@ void prepare_gather(World& world) {
   World::must(bpa_tensor_from_host(world.device, BP_DTYPE_I64, sizes, 1, rows, sizeof(rows),
                                    &world.inputs[1]),
               "from_host");
+  wait_for(world.device);
 }
 bpa_status act_gather(World& world) { return read_back(world, call_op(world, BP_OP_GATHER, 2)); }
 const char* check_gather(World& world) {

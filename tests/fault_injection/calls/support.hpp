@@ -26,10 +26,15 @@ inline constexpr float kA[] = {1, -2, 3, 0, 5, -6};
 
 // --- before ---
 
+/// What is prepared is there: a copy that is still queued could meet the fault, or be lost with it.
+inline void wait_for(bpa_device* device) {
+  if (device != nullptr) World::must(bpa_device_sync(device), "device_sync");
+}
 inline bpa_tensor* upload(bpa_device* device, const float* values) {
   bpa_tensor* tensor = nullptr;
   World::must(bpa_tensor_from_host(device, BP_DTYPE_F32, kSizes, 2, values, kBytes, &tensor),
               "from_host");
+  wait_for(device);
   return tensor;
 }
 inline void prepare_nothing(World&) {}

@@ -16,8 +16,9 @@ BPA_API bpa_status bpa_tensor_create(bpa_device* device, uint32_t dtype, const i
                                      uint32_t rank, bpa_tensor** out_tensor);
 
 /* Copies contiguous host values; `bytes` must be their exact size. device NULL: stays in host
- * memory, and moves where it is used. When this returns, nothing reads `data` any more. A bool is
- * one byte, 0 or 1. Errors: INVALID_ARGUMENT by index for another. */
+ * memory, and moves where it is used. When this returns, nothing reads `data` any more; the copy
+ * may still be queued on the device's default stream, and is lost if that fails before it is done.
+ * A bool is one byte, 0 or 1. Errors: INVALID_ARGUMENT by index for another. */
 BPA_API bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, const int64_t* sizes,
                                         uint32_t rank, const void* data, uint64_t bytes,
                                         bpa_tensor** out_tensor);
@@ -69,7 +70,8 @@ typedef struct bpa_tensor_info {
   const int64_t* strides; /* elements */
   bpa_device* device;     /* NULL: host memory */
   uint64_t bytes;         /* of the values, contiguous */
-  bp_mem memory;          /* of element [0, 0, ...], as in bpa_wrap_args */
+  bp_mem memory;          /* of element [0, 0, ...], as in bpa_wrap_args. Queued work, the copy of
+                             bpa_tensor_from_host too, may be writing it: sync or acquire */
 } bpa_tensor_info;
 
 BPA_API bpa_status bpa_tensor_get_info(bpa_tensor* tensor, bpa_tensor_info* out_info);

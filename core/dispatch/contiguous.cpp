@@ -7,6 +7,7 @@
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
 #include "core/dispatch/dispatcher.hpp"
+#include "core/dispatch/elsewhere.hpp"
 
 namespace bp {
 namespace {
@@ -34,6 +35,37 @@ Status copy_through_host(const Ref<Tensor>& source, Tensor& target, Stream& stre
   return write_from_host(stream, target, staging.data);
 }
 
+/// How make_contiguous_by() goes about tensors.
+struct TensorWay {
+  Device& device;
+  Stream& stream;  // the device's
+
+  /// Even a contiguous view is copied if it begins at an address that a kernel cannot take.
+  static bool is_dense(const Ref<Tensor>& tensor) {
+    return tensor->contiguous() && tensor->offset_bytes() % 256 == 0;
+  }
+  Result<Ref<Tensor>> by_kernel(const Ref<Tensor>& tensor) const {
+    Device& where = *tensor->device();
+    Stream& on = &where == &device ? stream : where.default_stream();
+    BP_TRY_ASSIGN(const std::shared_ptr<PlannedKernel> planned, plan_copy(*tensor, where));
+    BP_TRY_ASSIGN(Ref<Tensor> dense, Tensor::allocate(where, tensor->dtype(), tensor->sizes(),
+                                                      MemoryTag::kActivations, on));
+    BP_TRY(launch_copy(planned, *tensor, dense, on));
+    return dense;
+  }
+  Result<Ref<Tensor>> to_host(const Ref<Tensor>& tensor, const Status& refusal) const {
+    Runtime& runtime = device.runtime();
+    if (const auto op = runtime.registry().copy_op()) {
+      runtime.note_fallback(device, *op, refusal.message());
+    }
+    Device& host = *runtime.host_device();
+    return copy_to_device(tensor, host, host.default_stream(), MemoryTag::kActivations);
+  }
+  Result<Ref<Tensor>> from_host(const Ref<Tensor>& tensor) const {
+    return copy_to_device(tensor, device, stream, MemoryTag::kActivations);
+  }
+};
+
 }  // namespace
 
 Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& type) {
@@ -48,26 +80,10 @@ Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& 
 }
 
 Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
+  if (TensorWay::is_dense(tensor)) return tensor;
   Device& device = stream.device();
-  Runtime& runtime = device.runtime();
-  // Even a contiguous view is copied if it begins at an address that a kernel cannot take.
-  if (tensor->contiguous() && tensor->offset_bytes() % 256 == 0) return tensor;
   device.counters().contiguous_copies.fetch_add(1, std::memory_order_relaxed);
-  const auto planned = plan_copy(*tensor, device);
-  Device* host = runtime.host_device();
-  const auto op = runtime.registry().copy_op();
-  if (!planned.ok() && op && host != nullptr && host != &device) {
-    runtime.note_fallback(device, *op, planned.status().message());
-    BP_TRY_ASSIGN(Ref<Tensor> copy,
-                  copy_to_device(tensor, *host, host->default_stream(), MemoryTag::kActivations));
-    BP_TRY_ASSIGN(Ref<Tensor> dense, make_contiguous(copy, host->default_stream()));
-    return copy_to_device(dense, device, stream, MemoryTag::kActivations);
-  }
-  BP_TRY(planned);
-  BP_TRY_ASSIGN(Ref<Tensor> dense, Tensor::allocate(device, tensor->dtype(), tensor->sizes(),
-                                                    MemoryTag::kActivations, stream));
-  BP_TRY(launch_copy(*planned, *tensor, dense, stream));
-  return dense;
+  return make_contiguous_by(TensorWay{device, stream}, device, tensor);
 }
 
 Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool aligned,

@@ -135,7 +135,11 @@ void Storage::note_host_write() {
   last_reads_.clear();
 }
 
-void Storage::note_fault(Stream& stream, uint64_t seq) {
+Status FaultOrigin::report() const {
+  return contents != nullptr ? contents->report_faults() : stream->claim_fault(seq, seq);
+}
+
+void Storage::note_launch_fault(Stream& stream, uint64_t seq) {
   std::lock_guard lock(marks_mutex_);
   fault_marks_.add(stream, seq, seq);
   is_marked_.store(true, std::memory_order_release);

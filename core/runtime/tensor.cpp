@@ -45,6 +45,12 @@ Ref<Tensor> Tensor::view(const Dims& sizes, const Dims& strides, int64_t offset)
                            offset_bytes_ + static_cast<uint64_t>(moved_bytes));
 }
 
+void Tensor::note_written(Stream& stream, uint64_t seq, std::span<const FaultOrigin> origins) {
+  if (seq != 0) storage_->note_use(stream, seq, true);
+  forget_faults();
+  for (const FaultOrigin& origin : origins) storage_->note_fault(origin);
+}
+
 std::string Tensor::describe() const {
   return std::string(dtype_name(dtype_)) + " " + to_string(sizes_) + " on " +
          (device() != nullptr ? device()->name() : "the host");

@@ -72,6 +72,9 @@ class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
     return contiguous() && offset_bytes_ == 0 &&
            dtype_storage_bytes(dtype_, element_count()) == storage_->bytes();
   }
+  /// Work up to `seq` of `stream` (0: none that is queued) writes this tensor anew; its data faults
+  /// are those of `origins`.
+  void note_written(Stream& stream, uint64_t seq, std::span<const FaultOrigin> origins);
   /// Work that was enqueued, or is done, writes this tensor anew.
   void forget_faults() {
     if (storage_->may_fault() && is_all()) [[unlikely]]

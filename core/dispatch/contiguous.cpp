@@ -4,6 +4,7 @@
 // caller's.
 #include <array>
 
+#include "core/base/arg_array.hpp"
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
 #include "core/dispatch/dispatcher.hpp"
@@ -89,13 +90,6 @@ Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
 Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool aligned,
                  Stream& stream) {
   Device* device = target->device();
-  if (device == nullptr) {
-    const Storage& storage = target->storage();
-    void* data =
-        reinterpret_cast<void*>(storage.handle() + storage.offset_bytes() + target->offset_bytes());
-    return copy_to_host(source, data,
-                        dtype_storage_bytes(target->dtype(), target->element_count()));
-  }
   if (source->device() == device && aligned && source->element_count() > 0) {
     const auto planned = plan_copy(*source, *device);
     if (planned.ok()) return launch_copy(*planned, *source, target, stream);
@@ -104,27 +98,61 @@ Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool alig
   return copy_through_host(source, *target, stream);
 }
 
-Status copy_to_host(const Ref<Tensor>& tensor, void* out_data, uint64_t bytes) {
+namespace {
+
+/// As the read takes it.
+Status prepare_copy(HostCopy* copy) {
+  Ref<Tensor>& tensor = copy->tensor;
   if (tensor->device() != nullptr) BP_TRY(tensor->device()->check_open());
   const uint64_t needed = dtype_storage_bytes(tensor->dtype(), tensor->element_count());
-  if (bytes != needed) {
+  if (copy->bytes != needed) {
     return Status(BP_INVALID_ARGUMENT, tensor->describe() + " needs " + std::to_string(needed) +
-                                           " bytes on the host, found " + std::to_string(bytes));
+                                           " bytes on the host, found " +
+                                           std::to_string(copy->bytes));
   }
-  if (tensor->contiguous()) return read_to_host(*tensor, out_data);
+  if (tensor->contiguous()) return {};
   if (tensor->device() == nullptr) {
     return Status(BP_UNSUPPORTED, "a strided tensor in host memory cannot be read out directly");
   }
-  BP_TRY_ASSIGN(const Ref<Tensor> dense,
-                make_contiguous(tensor, tensor->device()->default_stream()));
-  return read_to_host(*dense, out_data);
+  BP_TRY_ASSIGN(tensor, make_contiguous(tensor, tensor->device()->default_stream()));
+  return {};
+}
+
+}  // namespace
+
+Status copy_to_host(std::span<HostCopy> copies, size_t* out_failed) {
+  ArgArray<HostRead> reads(copies.size());
+  for (size_t i = 0; i < copies.size(); ++i) {
+    *out_failed = i;
+    BP_TRY(prepare_copy(&copies[i]));
+    reads[i] = {copies[i].tensor.get(), copies[i].out_data};
+  }
+  return read_to_host(reads.span(), out_failed);
+}
+
+Status copy_to_host(const Ref<Tensor>& tensor, void* out_data, uint64_t bytes) {
+  HostCopy copy{tensor, out_data, bytes};
+  size_t failed = 0;
+  return copy_to_host({&copy, 1}, &failed);
 }
 
 Result<HostTensor> copy_to_host(const Ref<Tensor>& tensor) {
-  void* data = nullptr;
-  BP_TRY_ASSIGN(HostTensor host, HostTensor::allocate(tensor->dtype(), tensor->sizes(), &data));
-  BP_TRY(copy_to_host(tensor, data, host.bytes));
-  return host;
+  BP_TRY_ASSIGN(std::vector<HostTensor> hosts, copy_to_host({&tensor, 1}));
+  return std::move(hosts.front());
+}
+
+Result<std::vector<HostTensor>> copy_to_host(std::span<const Ref<Tensor>> tensors) {
+  std::vector<HostTensor> hosts;
+  std::vector<HostCopy> copies;
+  for (const Ref<Tensor>& tensor : tensors) {
+    void* data = nullptr;
+    BP_TRY_ASSIGN(HostTensor host, HostTensor::allocate(tensor->dtype(), tensor->sizes(), &data));
+    copies.push_back({tensor, data, host.bytes});
+    hosts.push_back(std::move(host));
+  }
+  size_t failed = 0;
+  BP_TRY(copy_to_host(copies, &failed));
+  return hosts;
 }
 
 }  // namespace bp

@@ -120,12 +120,7 @@ Result<std::vector<HostTensor>> Session::fold(const Graph& graph, const Node& no
                       .device = runtime_->host_device(),
                       .deterministic = deterministic_};
   BP_TRY(call(*runtime_, args, outputs));
-  std::vector<HostTensor> values;
-  for (const Ref<Tensor>& output : outputs) {
-    BP_TRY_ASSIGN(HostTensor value, copy_to_host(output));
-    values.push_back(std::move(value));
-  }
-  return values;
+  return copy_to_host(outputs);
 }
 
 void Session::describe_io() {

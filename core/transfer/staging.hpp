@@ -107,7 +107,8 @@ class QueuedReads {
   void drop(size_t first);
 
   Device& device_;
-  std::array<Read, Staging::kChunks> reads_;
+  static constexpr size_t kMostReads = 64;
+  std::array<Read, kMostReads> reads_;
   size_t count_ = 0;
 };
 

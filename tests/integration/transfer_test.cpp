@@ -171,6 +171,55 @@ TEST_P(TransferTest, UploadRunRead_OfASession_IsOneWait) {
   }
 }
 
+TEST_P(TransferTest, UploadRunRead_OfManyOutputs_IsOneWait) {
+  constexpr size_t kOutputs = 4;
+  Graph graph(runtime_->registry());
+  auto x = graph.add_input("x", {BP_DTYPE_F32, true, {3}});
+  ASSERT_TRUE(x.ok());
+  std::vector<ValueId> sums{*x};
+  for (size_t i = 0; i < kOutputs; ++i) {
+    const ValueId both[] = {sums.back(), *x};
+    const auto sum = graph.op("add", both);
+    ASSERT_TRUE(sum.ok());
+    sums.push_back(*sum);
+  }
+  sums.erase(sums.begin());
+  ASSERT_TRUE(graph.set_outputs(sums, {"a", "b", "c", "d"}).ok());
+  auto session = Session::create(*runtime_, std::move(graph), {.device = device_, .dims = {}});
+  ASSERT_TRUE(session.ok()) << session.status().to_string();
+  const std::vector<float> values{1, -2, 3};
+  const NamedTensor input{"x", on_host(BP_DTYPE_F32, {3}, values.data(), 12)};
+  std::array<std::array<float, 3>, kOutputs> found{};
+  std::vector<HostCopy> copies;
+  std::vector<Ref<Tensor>> bound;
+  for (auto& memory : found) {
+    copies.push_back({nullptr, memory.data(), 12});
+    bound.push_back(on_host(BP_DTYPE_F32, {3}, memory.data(), 12));
+  }
+  const auto expect_sums = [&] {
+    for (size_t i = 0; i < kOutputs; ++i) {
+      const auto times = static_cast<float>(i + 2);
+      EXPECT_EQ(found[i], (std::array<float, 3>{times, -2 * times, 3 * times})) << i;
+    }
+    found = {};
+  };
+  for (int round = 0; round < 3; ++round) {
+    uint64_t before = waits();
+    auto outputs = (*session)->run({&input, 1});
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    for (size_t i = 0; i < kOutputs; ++i) copies[i].tensor = (*outputs)[i];
+    size_t failed = 0;
+    ASSERT_TRUE(copy_to_host(copies, &failed).ok());
+    EXPECT_EQ(waits(), before + 1) << "read together";
+    expect_sums();
+    before = waits();
+    outputs = (*session)->run({&input, 1}, {.outputs = bound});
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    EXPECT_EQ(waits(), before + 1) << "bound to host memory";
+    expect_sums();
+  }
+}
+
 TEST_P(TransferTest, LaunchThatMayFault_ItsWordComesWithTheResult) {
   const auto gather = runtime_->registry().find("gather");
   ASSERT_TRUE(gather.has_value());

@@ -63,8 +63,8 @@ void note_queued(Storage& storage, Stream& stream, uint64_t seq, bool write) {
   static_cast<void>(contain([&] { return stream.sync(); }));
 }
 
-bp_mem place_of(const Tensor& tensor, ByteRange range) {
-  return {tensor.storage().handle(), tensor.storage().offset_bytes() + range.first};
+bp_mem place_of(const Storage& storage, ByteRange range) {
+  return {storage.handle(), storage.offset_bytes() + range.first};
 }
 
 /// A part of a tensor's storage that is wanted in host memory.
@@ -81,8 +81,8 @@ void queue_behind_writer(RangeRead* read, QueuedReads* queued) {
   Stream* writer = storage.unfinished_writer();
   if (read->range.bytes == 0 || writer == nullptr || !Staging::serves(*writer)) return;
   uint64_t seq = 0;
-  const bool added = queued->add(*writer, read->out_data, place_of(*read->tensor, read->range),
-                                 read->range.bytes, &seq);
+  const bool added =
+      queued->add(*writer, read->out_data, place_of(storage, read->range), read->range.bytes, &seq);
   note_queued(storage, *writer, seq, false);
   if (added) read->state = RangeRead::State::kQueued;
 }
@@ -101,7 +101,7 @@ Status end_read(RangeRead* read, bool is_there) {
   if (range.bytes == 0) return {};
   if (!is_there) {
     // The copy is no stream's: one that failed must not keep others' results from being read.
-    return device->read(read->out_data, place_of(*read->tensor, range), range.bytes);
+    return device->read(read->out_data, place_of(read->tensor->storage(), range), range.bytes);
   }
   device->counters().device_to_host_copies.fetch_add(1, std::memory_order_relaxed);
   return {};
@@ -148,9 +148,8 @@ Status read_range(Tensor& tensor, ByteRange range, void* out_data) {
 }
 
 Status write_range(Stream& stream, Storage& storage, ByteRange range, const void* source) {
-  const bp_mem place{storage.handle(), storage.offset_bytes() + range.first};
   uint64_t seq = 0;
-  const Status status = copy_in(stream, place, source, range.bytes, &seq);
+  const Status status = copy_in(stream, place_of(storage, range), source, range.bytes, &seq);
   note_queued(storage, stream, seq, true);
   if (status.ok() && seq == 0) storage.note_host_write();
   return status;

@@ -255,24 +255,36 @@ TEST_P(TransferTest, LaunchThatMayFault_ItsWordComesWithTheResult) {
   }
 }
 
-TEST_P(TransferTest, AnySize_GoesThereAndBack_InPiecesOfAChunkAtMost) {
+TEST_P(TransferTest, AnySize_GoesThereAndBack_InOneQueuedCopyOrBehindAWait) {
   constexpr uint64_t kChunk = Staging::kChunkBytes;
   constexpr uint64_t kMost = Staging::kMostBytes;
-  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{63}, uint64_t{65}, kChunk - 1,
-                               kChunk, kChunk + 1, 3 * kChunk + 5, kMost, kMost + 1}) {
+  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{63}, uint64_t{65}, kMost - 1,
+                               kMost, kMost + 1, kChunk, 3 * kChunk + 5}) {
     const std::vector<uint8_t> sent = pattern(bytes, static_cast<uint32_t>(bytes));
     stand_in.copied_bytes.clear();
     const Ref<Tensor> tensor = upload(sent);
-    uint64_t queued = 0;
-    for (const uint64_t piece : stand_in.copied_bytes) {
-      EXPECT_LE(piece, kChunk);
-      queued += piece;
-    }
-    EXPECT_EQ(queued, bytes > kMost ? 0 : bytes) << "long copies have no queue";
+    std::vector<uint64_t> expected;
+    if (bytes > 0 && bytes <= kMost) expected = {bytes};
+    EXPECT_EQ(stand_in.copied_bytes, expected) << "long copies have no queue";
     EXPECT_EQ(download(tensor), sent) << bytes << " bytes, behind the copy in";
     EXPECT_EQ(download(tensor), sent) << bytes << " bytes, when that is done";
   }
   EXPECT_LE(stand_in.allocations, static_cast<int>(Staging::kChunks));
+}
+
+TEST_P(TransferTest, LongCopy_WaitsForTheStreamOnlyWhereThatHasWork) {
+  const std::vector<uint8_t> sent = pattern(Staging::kMostBytes + 1);
+  ASSERT_TRUE(device_->sync().ok());
+  uint64_t before = waits();
+  const Ref<Tensor> first = upload(sent);
+  EXPECT_EQ(waits(), before + 1) << "for the copy alone";
+  const Ref<Tensor> small = upload(pattern(10));
+  before = waits();
+  const Ref<Tensor> second = upload(sent);
+  EXPECT_EQ(waits(), before + 2);
+  EXPECT_EQ(download(first), sent);
+  EXPECT_EQ(download(second), sent);
+  EXPECT_EQ(download(small), pattern(10));
 }
 
 TEST_P(TransferTest, ManySmallCopies_ShareChunks) {
@@ -293,7 +305,7 @@ TEST_P(TransferTest, Source_IsTheCallersAgainOnReturn) {
   if (!can_hold()) GTEST_SKIP() << "its queues run inside calls";
   StreamGate gate;
   ASSERT_TRUE(gate.hold(device_->default_stream()));
-  std::vector<uint8_t> source = pattern(3 * Staging::kChunkBytes + 7);
+  std::vector<uint8_t> source = filling_;
   const std::vector<uint8_t> sent = source;
   const Ref<Tensor> tensor = upload(source);
   std::fill(source.begin(), source.end(), uint8_t{0});
@@ -378,12 +390,17 @@ TEST_P(TransferTest, NoStagingMemory_CopiesWait_AndAreCounted) {
   EXPECT_EQ(unstaged(), then) << "there is memory again";
 }
 
-TEST_P(TransferTest, SomeStagingMemory_TheRestOfACopyWaits) {
-  const std::vector<uint8_t> sent = pattern(Staging::kMostBytes);
-  ASSERT_EQ(download(upload(pattern(Staging::kChunkBytes))).size(), Staging::kChunkBytes);
+TEST_P(TransferTest, SomeStagingMemory_FurtherCopiesWaitForTheirOwnStream) {
+  ASSERT_EQ(download(upload(pattern(1))), pattern(1));
   stand_in.refusals_left = 1000;
-  EXPECT_EQ(download(upload(sent)), sent);
-  EXPECT_LE(stand_in.allocations - (1000 - stand_in.refusals_left), 2);
+  const uint64_t before = waits();
+  std::vector<Ref<Tensor>> tensors;
+  for (uint64_t bytes = 0; bytes <= Staging::kChunkBytes; bytes += filling_.size()) {
+    tensors.push_back(upload(filling_));
+  }
+  EXPECT_EQ(waits(), before + 1) << "the last one found the only chunk full";
+  EXPECT_EQ(unstaged(), 0u);
+  for (const Ref<Tensor>& tensor : tensors) EXPECT_EQ(download(tensor), filling_);
 }
 
 TEST_P(TransferTest, ChunksFullOfAnotherStreams_CopyDoesWithout) {

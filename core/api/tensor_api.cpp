@@ -182,8 +182,10 @@ bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, const int64_
       return bp::give_tensor(std::move(host), out_tensor);
     }
     BP_TRY(bp::check_open(*target));
-    BP_TRY_ASSIGN(Ref<Tensor> tensor,
-                  Tensor::from_host(*target, dtype, dims, data, bp::MemoryTag::kIo));
+    BP_TRY_ASSIGN(Ref<Tensor> tensor, bp::copy_from_host(target->default_stream(), dtype, dims,
+                                                         data, bp::MemoryTag::kIo));
+    // Who takes the memory, or loses the stream, relies on the values being there.
+    BP_TRY(tensor->storage().wait_on_host(false));
     return bp::give_tensor(std::move(tensor), out_tensor);
   });
 }

@@ -106,8 +106,8 @@ Result<OracleTensor> run_on(Runtime& runtime, Device& device, OpId op,
   std::vector<Ref<Tensor>> tensors;
   std::vector<Tensor*> pointers;
   for (const OracleTensor& input : inputs) {
-    BP_TRY_ASSIGN(auto tensor, Tensor::from_host(device, input.dtype, input.sizes,
-                                                 input.bytes.data(), MemoryTag::kIo));
+    BP_TRY_ASSIGN(auto tensor, copy_from_host(device.default_stream(), input.dtype, input.sizes,
+                                              input.bytes.data(), MemoryTag::kIo));
     tensors.push_back(std::move(tensor));
     pointers.push_back(tensors.back().get());
   }

@@ -37,11 +37,7 @@ Status run_once(Session& session, std::span<const NamedTensor> inputs, double* o
                 std::vector<HostTensor>* out_values) {
   const auto begin = std::chrono::steady_clock::now();
   BP_TRY_ASSIGN(const auto outputs, session.run(inputs));
-  std::vector<HostTensor> values;
-  for (const Ref<Tensor>& output : outputs) {
-    BP_TRY_ASSIGN(HostTensor value, copy_to_host(output));
-    values.push_back(std::move(value));
-  }
+  BP_TRY_ASSIGN(std::vector<HostTensor> values, copy_to_host(outputs));
   const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
   *out_ns = taken.count();
   *out_values = std::move(values);

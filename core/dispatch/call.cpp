@@ -9,6 +9,7 @@
 #include "core/base/dtype.hpp"
 #include "core/base/hazard.hpp"
 #include "core/dispatch/dispatcher.hpp"
+#include "core/dispatch/elsewhere.hpp"
 #include "core/dispatch/extents.hpp"
 #include "core/dispatch/launch.hpp"
 
@@ -47,10 +48,9 @@ Status narrow(Stream& stream, const PlannedKernel& kernel, std::span<Ref<Tensor>
               Storage& written) {
   Extents extents;
   uint64_t seq = 0;  // not noted: the memory is at home on this stream
-  BP_TRY(extents.read(stream, {written.handle(), written.offset_bytes()}, outputs.size(), &seq));
+  BP_TRY(extents.read(stream, {written.handle(), written.offset_bytes()}, outputs.size(),
+                      outputs[0]->storage(), &seq));
   for (size_t i = 0; i < outputs.size(); ++i) {
-    // Sizes are the first that the host reads of what these faults concern.
-    BP_TRY(outputs[i]->storage().report_faults());
     auto real = extents.narrow(*outputs[i], i);
     if (!real.ok()) {
       return real.status().with_prefix(std::string(kernel.record().name) + " on " +
@@ -92,17 +92,16 @@ bp_mem place_of(const Ref<Storage>& storage) {
 void note_uses(Stream& stream, uint64_t seq, const PlannedKernel& kernel,
                std::span<Tensor* const> inputs, std::span<const Ref<Tensor>> outputs) {
   if (stream.is_inline()) return;
+  ArgArray<FaultOrigin> origins(inputs.size() + 1);
+  size_t count = 0;
+  if (kernel.can_fault()) origins[count++] = {nullptr, &stream, seq};
   for (Tensor* input : inputs) {
-    if (input != nullptr) input->storage().note_use(stream, seq, false);
+    if (input == nullptr) continue;
+    input->storage().note_use(stream, seq, false);
+    if (input->storage().may_fault()) origins[count++] = {&input->storage()};
   }
-  for (const Ref<Tensor>& tensor : outputs) {
-    Storage& output = tensor->storage();
-    output.note_use(stream, seq, true);
-    tensor->forget_faults();
-    if (kernel.can_fault()) output.note_fault(stream, seq);
-    for (Tensor* input : inputs) {
-      if (input != nullptr) output.inherit_faults(input->storage());
-    }
+  for (const Ref<Tensor>& output : outputs) {
+    output->note_written(stream, seq, origins.span().first(count));
   }
 }
 
@@ -259,14 +258,11 @@ Status Call::run_graph(const Route& route, std::span<Ref<Tensor>> out_outputs) {
 
 Status Call::run_on_host(const Route& route, std::span<Ref<Tensor>> out_outputs) {
   Device* host = runtime_.host_device();
-  if (host == nullptr || host == &device_) {
-    return Status(BP_UNSUPPORTED, "no kernel on " + device_.name() + " (" + route.reason + ")" +
-                                      (host == nullptr ? " and no host device is loaded" : ""));
-  }
-  if (runtime_.fallback_mode() == FallbackMode::kDeny) {
-    return Status(BP_UNSUPPORTED, "no kernel on " + device_.name() + " (" + route.reason +
-                                      ") and BACKPLANE_FALLBACK is deny");
-  }
+  const std::span<Device* const> others(&host, host != nullptr ? 1 : 0);
+  BP_TRY(route_elsewhere({schema_.name, device_, route.reason, others}, [&](size_t) {
+    return Dispatcher::of(*host).resolve(args_.op, types_.span(), args_.attributes,
+                                         args_.deterministic);
+  }));
   device_.counters().fallback_ops.fetch_add(1, std::memory_order_relaxed);
   runtime_.note_fallback(device_, args_.op, route.reason);
   Stream& host_stream = host->default_stream();

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "core/base/status.hpp"
 #include "core/op/schema.hpp"
@@ -46,16 +47,25 @@ Status launch_planned(Stream& stream, const std::shared_ptr<PlannedKernel>& plan
 Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& type);
 /// The same values contiguous, on the same device; the tensor itself if it is already.
 Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream);
-/// Writes the values of `source` into `target`: contiguous, of the same dtype and sizes, anywhere.
-/// `aligned`: it begins on a 256-byte boundary. `stream` is of the target's device, and not looked
-/// at where that is the host. Waits unless both are on one device.
+/// Writes the values of `source` into `target`: contiguous, of the same dtype and sizes, on a
+/// device. `aligned`: it begins on a 256-byte boundary. `stream` is of the target's device. Waits
+/// unless both are on one device.
 Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool aligned,
                  Stream& stream);
-/// The values, contiguous, into host memory of `bytes` (which must be their exact size). Waits; an
-/// asynchronous error surfaces here.
+/// A tensor whose values are wanted, contiguous, in host memory of `bytes`, their exact size.
+struct HostCopy {
+  Ref<Tensor> tensor;
+  void* out_data;
+  uint64_t bytes;
+};
+/// All of them, by one wait for what is still in a device's queues. An asynchronous error surfaces
+/// here. `*out_failed`: the copy that an error belongs to.
+Status copy_to_host(std::span<HostCopy> copies, size_t* out_failed);
+/// One of them.
 Status copy_to_host(const Ref<Tensor>& tensor, void* out_data, uint64_t bytes);
 /// ... into new host memory.
 Result<HostTensor> copy_to_host(const Ref<Tensor>& tensor);
+Result<std::vector<HostTensor>> copy_to_host(std::span<const Ref<Tensor>> tensors);
 
 }  // namespace bp
 

@@ -4,9 +4,11 @@
 // caller's.
 #include <array>
 
+#include "core/base/arg_array.hpp"
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
 #include "core/dispatch/dispatcher.hpp"
+#include "core/dispatch/elsewhere.hpp"
 
 namespace bp {
 namespace {
@@ -34,6 +36,37 @@ Status copy_through_host(const Ref<Tensor>& source, Tensor& target, Stream& stre
   return write_from_host(stream, target, staging.data);
 }
 
+/// How make_contiguous_by() goes about tensors.
+struct TensorWay {
+  Device& device;
+  Stream& stream;  // the device's
+
+  /// Even a contiguous view is copied if it begins at an address that a kernel cannot take.
+  static bool is_dense(const Ref<Tensor>& tensor) {
+    return tensor->contiguous() && tensor->offset_bytes() % 256 == 0;
+  }
+  Result<Ref<Tensor>> by_kernel(const Ref<Tensor>& tensor) const {
+    Device& where = *tensor->device();
+    Stream& on = &where == &device ? stream : where.default_stream();
+    BP_TRY_ASSIGN(const std::shared_ptr<PlannedKernel> planned, plan_copy(*tensor, where));
+    BP_TRY_ASSIGN(Ref<Tensor> dense, Tensor::allocate(where, tensor->dtype(), tensor->sizes(),
+                                                      MemoryTag::kActivations, on));
+    BP_TRY(launch_copy(planned, *tensor, dense, on));
+    return dense;
+  }
+  Result<Ref<Tensor>> to_host(const Ref<Tensor>& tensor, const Status& refusal) const {
+    Runtime& runtime = device.runtime();
+    if (const auto op = runtime.registry().copy_op()) {
+      runtime.note_fallback(device, *op, refusal.message());
+    }
+    Device& host = *runtime.host_device();
+    return copy_to_device(tensor, host, host.default_stream(), MemoryTag::kActivations);
+  }
+  Result<Ref<Tensor>> from_host(const Ref<Tensor>& tensor) const {
+    return copy_to_device(tensor, device, stream, MemoryTag::kActivations);
+  }
+};
+
 }  // namespace
 
 Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& type) {
@@ -48,38 +81,15 @@ Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& 
 }
 
 Result<Ref<Tensor>> make_contiguous(const Ref<Tensor>& tensor, Stream& stream) {
+  if (TensorWay::is_dense(tensor)) return tensor;
   Device& device = stream.device();
-  Runtime& runtime = device.runtime();
-  // Even a contiguous view is copied if it begins at an address that a kernel cannot take.
-  if (tensor->contiguous() && tensor->offset_bytes() % 256 == 0) return tensor;
   device.counters().contiguous_copies.fetch_add(1, std::memory_order_relaxed);
-  const auto planned = plan_copy(*tensor, device);
-  Device* host = runtime.host_device();
-  const auto op = runtime.registry().copy_op();
-  if (!planned.ok() && op && host != nullptr && host != &device) {
-    runtime.note_fallback(device, *op, planned.status().message());
-    BP_TRY_ASSIGN(Ref<Tensor> copy,
-                  copy_to_device(tensor, *host, host->default_stream(), MemoryTag::kActivations));
-    BP_TRY_ASSIGN(Ref<Tensor> dense, make_contiguous(copy, host->default_stream()));
-    return copy_to_device(dense, device, stream, MemoryTag::kActivations);
-  }
-  BP_TRY(planned);
-  BP_TRY_ASSIGN(Ref<Tensor> dense, Tensor::allocate(device, tensor->dtype(), tensor->sizes(),
-                                                    MemoryTag::kActivations, stream));
-  BP_TRY(launch_copy(*planned, *tensor, dense, stream));
-  return dense;
+  return make_contiguous_by(TensorWay{device, stream}, device, tensor);
 }
 
 Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool aligned,
                  Stream& stream) {
   Device* device = target->device();
-  if (device == nullptr) {
-    const Storage& storage = target->storage();
-    void* data =
-        reinterpret_cast<void*>(storage.handle() + storage.offset_bytes() + target->offset_bytes());
-    return copy_to_host(source, data,
-                        dtype_storage_bytes(target->dtype(), target->element_count()));
-  }
   if (source->device() == device && aligned && source->element_count() > 0) {
     const auto planned = plan_copy(*source, *device);
     if (planned.ok()) return launch_copy(*planned, *source, target, stream);
@@ -88,27 +98,61 @@ Status copy_into(const Ref<Tensor>& source, const Ref<Tensor>& target, bool alig
   return copy_through_host(source, *target, stream);
 }
 
-Status copy_to_host(const Ref<Tensor>& tensor, void* out_data, uint64_t bytes) {
+namespace {
+
+/// As the read takes it.
+Status prepare_copy(HostCopy* copy) {
+  Ref<Tensor>& tensor = copy->tensor;
   if (tensor->device() != nullptr) BP_TRY(tensor->device()->check_open());
   const uint64_t needed = dtype_storage_bytes(tensor->dtype(), tensor->element_count());
-  if (bytes != needed) {
+  if (copy->bytes != needed) {
     return Status(BP_INVALID_ARGUMENT, tensor->describe() + " needs " + std::to_string(needed) +
-                                           " bytes on the host, found " + std::to_string(bytes));
+                                           " bytes on the host, found " +
+                                           std::to_string(copy->bytes));
   }
-  if (tensor->contiguous()) return read_to_host(*tensor, out_data);
+  if (tensor->contiguous()) return {};
   if (tensor->device() == nullptr) {
     return Status(BP_UNSUPPORTED, "a strided tensor in host memory cannot be read out directly");
   }
-  BP_TRY_ASSIGN(const Ref<Tensor> dense,
-                make_contiguous(tensor, tensor->device()->default_stream()));
-  return read_to_host(*dense, out_data);
+  BP_TRY_ASSIGN(tensor, make_contiguous(tensor, tensor->device()->default_stream()));
+  return {};
+}
+
+}  // namespace
+
+Status copy_to_host(std::span<HostCopy> copies, size_t* out_failed) {
+  ArgArray<HostRead> reads(copies.size());
+  for (size_t i = 0; i < copies.size(); ++i) {
+    *out_failed = i;
+    BP_TRY(prepare_copy(&copies[i]));
+    reads[i] = {copies[i].tensor.get(), copies[i].out_data};
+  }
+  return read_to_host(reads.span(), out_failed);
+}
+
+Status copy_to_host(const Ref<Tensor>& tensor, void* out_data, uint64_t bytes) {
+  HostCopy copy{tensor, out_data, bytes};
+  size_t failed = 0;
+  return copy_to_host({&copy, 1}, &failed);
 }
 
 Result<HostTensor> copy_to_host(const Ref<Tensor>& tensor) {
-  void* data = nullptr;
-  BP_TRY_ASSIGN(HostTensor host, HostTensor::allocate(tensor->dtype(), tensor->sizes(), &data));
-  BP_TRY(copy_to_host(tensor, data, host.bytes));
-  return host;
+  BP_TRY_ASSIGN(std::vector<HostTensor> hosts, copy_to_host({&tensor, 1}));
+  return std::move(hosts.front());
+}
+
+Result<std::vector<HostTensor>> copy_to_host(std::span<const Ref<Tensor>> tensors) {
+  std::vector<HostTensor> hosts;
+  std::vector<HostCopy> copies;
+  for (const Ref<Tensor>& tensor : tensors) {
+    void* data = nullptr;
+    BP_TRY_ASSIGN(HostTensor host, HostTensor::allocate(tensor->dtype(), tensor->sizes(), &data));
+    copies.push_back({tensor, data, host.bytes});
+    hosts.push_back(std::move(host));
+  }
+  size_t failed = 0;
+  BP_TRY(copy_to_host(copies, &failed));
+  return hosts;
 }
 
 }  // namespace bp

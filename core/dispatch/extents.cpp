@@ -9,9 +9,10 @@
 
 namespace bp {
 
-Status Extents::read(Stream& stream, bp_mem place, size_t count, uint64_t* out_seq) {
+Status Extents::read(Stream& stream, bp_mem place, size_t count, Storage& made, uint64_t* out_seq) {
   sizes_.assign(count * BP_MAX_RANK, 0);
-  return copy_out(stream, sizes_.data(), place, sizes_.size() * sizeof(int64_t), out_seq);
+  BP_TRY(copy_out(stream, sizes_.data(), place, sizes_.size() * sizeof(int64_t), out_seq));
+  return made.report_faults();
 }
 
 Result<Ref<Tensor>> Extents::narrow(const Tensor& bound, size_t row) const {

@@ -15,8 +15,10 @@ namespace bp {
 /// The rows of a launch's outputs.
 class Extents {
  public:
-  /// Reads `count` rows behind the stream's work so far, and waits. `*out_seq` as in copy_out().
-  Status read(Stream& stream, bp_mem place, size_t count, uint64_t* out_seq);
+  /// Reads `count` rows behind the stream's work so far, and waits. `made`: a storage that the
+  /// launch wrote, whose data faults are told here, since sizes are the first that the host reads
+  /// of what they concern. `*out_seq` as in copy_out().
+  Status read(Stream& stream, bp_mem place, size_t count, Storage& made, uint64_t* out_seq);
   /// The part of a tensor that output `row` really has. Errors: INTERNAL for more than there is.
   Result<Ref<Tensor>> narrow(const Tensor& bound, size_t row) const;
 

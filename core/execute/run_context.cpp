@@ -70,7 +70,9 @@ Status SegmentInstance::prepare() {
     if (segment_->values[id].kind == PlanValueKind::kConstant)
       owned_[id] = segment_->values[id].constant;
   }
-  fault_seqs_.assign(segment_->fault_sources.size(), 0);
+  const size_t origin_count = segment_->fault_sources.size();
+  fault_origins_.resize(origin_count);
+  origins_of_value_.reserve(origin_count);
   prepare_arguments();
   return {};
 }
@@ -181,12 +183,17 @@ Status SegmentInstance::order_live_ins(std::span<const Ref<Tensor>> values) {
     owned_[id] = values[planned.live_in];
     BP_TRY(owned_[id]->storage().order_before(*streams_[0], Access::kRead));
   }
+  for (size_t i = 0; i < fault_origins_.size(); ++i) {
+    const FaultSource& source = segment_->fault_sources[i];
+    if (source.live_in == kNoPlanValue) continue;
+    fault_origins_[i].contents = &owned_[source.live_in]->storage();
+  }
   return {};
 }
 
 Status SegmentInstance::run(const Graph& graph, RunState* state, std::vector<Ref<Tensor>>* values) {
   std::fill(last_seq_.begin(), last_seq_.end(), 0);
-  std::fill(fault_seqs_.begin(), fault_seqs_.end(), 0);
+  std::fill(fault_origins_.begin(), fault_origins_.end(), FaultOrigin{});
   const Status status = contain([&] { return run_steps(graph, state, values); });
   // What is in the queues uses this memory, however the run ended. If there is no memory to note
   // it, it is waited for.
@@ -248,7 +255,9 @@ Status SegmentInstance::launch_step(size_t index) {
   if (!seq.ok()) [[unlikely]]
     return seq.status();
   last_seq_[where] = *seq;
-  if (step.fault_source != kNoFaultSource) fault_seqs_[step.fault_source] = *seq;
+  if (step.fault_source != kNoFaultSource) {
+    fault_origins_[step.fault_source] = {nullptr, streams_[where], *seq};
+  }
   return {};
 }
 
@@ -274,7 +283,8 @@ Status SegmentInstance::copy_step(const Step& step) {
     BP_TRY(note_copy(here, [&](Stream& stream, uint64_t* seq) {
       return copy_out(stream, target, from, bytes, seq);
     }));
-    return report_faults(step.fault_sources);
+    for (const FaultOrigin& origin : origins_of(step.fault_sources)) BP_TRY(origin.report());
+    return {};
   }
   const auto* host_source = reinterpret_cast<const void*>(from.handle + from.offset_bytes);
   return note_copy(there, [&](Stream& stream, uint64_t* seq) {
@@ -299,41 +309,26 @@ Status SegmentInstance::collect(std::vector<Ref<Tensor>>* values) {
 void SegmentInstance::note_uses() {
   for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
     const PlanValue& planned = segment_->values[id];
-    const size_t where = planned.device;
     if (!owned_[id]) continue;
     if (planned.kind == PlanValueKind::kConstant) continue;  // constants carry no marks
-    const bool is_written = planned.kind == PlanValueKind::kOwned;
-    if (last_seq_[where] != 0) {
-      owned_[id]->storage().note_use(*streams_[where], last_seq_[where], is_written);
-    }
-    if (is_written) note_faults(id);
-  }
-}
-
-void SegmentInstance::note_faults(PlanValueId value) {
-  owned_[value]->forget_faults();
-  Storage& storage = owned_[value]->storage();
-  for (const uint32_t index : segment_->values[value].fault_sources) {
-    const FaultSource& source = segment_->fault_sources[index];
-    if (source.live_in != kNoPlanValue) {
-      storage.inherit_faults(owned_[source.live_in]->storage());
-    } else if (fault_seqs_[index] != 0) {
-      storage.note_fault(*streams_[source.device], fault_seqs_[index]);
+    Stream& stream = *streams_[planned.device];
+    const uint64_t seq = last_seq_[planned.device];
+    if (planned.kind == PlanValueKind::kOwned) {
+      owned_[id]->note_written(stream, seq, origins_of(planned.fault_sources));
+    } else if (seq != 0) {
+      owned_[id]->storage().note_use(stream, seq, false);
     }
   }
 }
 
-Status SegmentInstance::report_faults(std::span<const uint32_t> sources) {
+/// Of those sources that the run has come to. Until the next call.
+std::span<const FaultOrigin> SegmentInstance::origins_of(std::span<const uint32_t> sources) {
+  origins_of_value_.clear();
   for (const uint32_t index : sources) {
-    const FaultSource& source = segment_->fault_sources[index];
-    if (source.live_in != kNoPlanValue) {
-      BP_TRY(owned_[source.live_in]->storage().report_faults());
-    } else {
-      Stream& stream = *streams_[source.device];
-      BP_TRY(stream.claim_fault(fault_seqs_[index], fault_seqs_[index]));
-    }
+    const FaultOrigin& origin = fault_origins_[index];
+    if (origin.contents != nullptr || origin.stream != nullptr) origins_of_value_.push_back(origin);
   }
-  return {};
+  return origins_of_value_;
 }
 
 Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out, const Extents& extents) {
@@ -351,11 +346,9 @@ Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out, const E
 Status SegmentInstance::read_extents(PlanValueId written, Extents* out_extents) {
   const PlanValue& planned = segment_->values[written];
   const auto count = static_cast<size_t>(planned.sizes[0]);
-  BP_TRY(note_copy(planned.device, [&](Stream& stream, uint64_t* seq) {
-    return out_extents->read(stream, place_of(written), count, seq);
-  }));
-  // Sizes are the first that the host reads of what these faults concern.
-  return report_faults(planned.fault_sources);
+  return note_copy(planned.device, [&](Stream& stream, uint64_t* seq) {
+    return out_extents->read(stream, place_of(written), count, owned_[written]->storage(), seq);
+  });
 }
 
 RunContext::~RunContext() {

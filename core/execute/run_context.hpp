@@ -61,8 +61,7 @@ class SegmentInstance : public PluginObjectHolder {
   Status launch_step(size_t index);
   Status copy_step(const Step& step);
   void note_uses();
-  void note_faults(PlanValueId value);
-  Status report_faults(std::span<const uint32_t> sources);
+  std::span<const FaultOrigin> origins_of(std::span<const uint32_t> sources);
   Status collect(std::vector<Ref<Tensor>>* values);
   /// What copy(stream, &seq) puts into the queue of device `where` counts as use of the memory
   /// here, however it ends.
@@ -83,7 +82,8 @@ class SegmentInstance : public PluginObjectHolder {
   MemoryCharge arena_charge_;
   std::vector<Ref<Tensor>> owned_;    // per plan value: live-ins, constants, owned; else nullptr
   std::vector<uint64_t> last_seq_{};  // 0: no launch yet
-  std::vector<uint64_t> fault_seqs_;  // by fault source of the run: its launch; 0: none yet
+  std::vector<FaultOrigin> fault_origins_;  // by fault source; empty: the run is not there yet
+  std::vector<FaultOrigin> origins_of_value_;
 };
 
 /// Used by one run at a time.

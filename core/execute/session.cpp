@@ -120,12 +120,7 @@ Result<std::vector<HostTensor>> Session::fold(const Graph& graph, const Node& no
                       .device = runtime_->host_device(),
                       .deterministic = deterministic_};
   BP_TRY(call(*runtime_, args, outputs));
-  std::vector<HostTensor> values;
-  for (const Ref<Tensor>& output : outputs) {
-    BP_TRY_ASSIGN(HostTensor value, copy_to_host(output));
-    values.push_back(std::move(value));
-  }
-  return values;
+  return copy_to_host(outputs);
 }
 
 void Session::describe_io() {
@@ -227,8 +222,22 @@ Result<std::shared_ptr<const Segment>> Session::segment_for(const PlanPoint& poi
                             .host_data = nullptr};
   }
   BP_TRY_ASSIGN(std::shared_ptr<const Segment> segment, plan_segment(request));
+  BP_TRY(wait_for_constants(*segment));
   plans_.insert(point, segment);
   return segment;
+}
+
+/// One wait for all that planning has queued: runs on other streams ask constants for no order.
+Status Session::wait_for_constants(const Segment& segment) {
+  for (const PlanValue& value : segment.values) {
+    if (value.kind != PlanValueKind::kConstant) continue;
+    const Status status = value.constant->storage().wait_on_host(false);
+    if (status.ok()) continue;
+    const std::lock_guard lock(constants_mutex_);
+    constants_.clear();  // the next plan brings them anew
+    return status;
+  }
+  return {};
 }
 
 Status Session::plan_ahead() {
@@ -243,9 +252,7 @@ Status Session::plan_ahead() {
   BP_TRY_ASSIGN(std::unique_ptr<RunContext> context, make_context());
   auto segment = contain([&] { return segment_for({0, values, {}}, *context); });
   BP_TRY(segment);
-  // Weights that did not arrive are the session's failure, not that of a run to come. The context
-  // goes: a session that nobody runs keeps no stream that could fail.
-  BP_TRY(context->sync());
+  // The context goes: a session that nobody runs keeps no stream that could fail.
   const std::lock_guard lock(newest_run_mutex_);
   newest_run_ = {*segment};
   return {};
@@ -262,8 +269,8 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
   if (!tensor) {
     auto charge = std::make_shared<MemoryCharge>(budget_);
     BP_TRY(charge->add(constant->bytes, "weights on " + device.name()));
-    BP_TRY_ASSIGN(tensor, Tensor::from_host(stream, constant->dtype, constant->sizes,
-                                            constant->data, MemoryTag::kWeights));
+    BP_TRY_ASSIGN(tensor, copy_from_host(stream, constant->dtype, constant->sizes, constant->data,
+                                         MemoryTag::kWeights));
     tensor->storage().keep(std::move(charge));
   }
   if (own) constants_.emplace(key, tensor);

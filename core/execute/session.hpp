@@ -148,6 +148,7 @@ class Session : public Counted<Session> {
   /// Planned where it is not cached; constants go up on the context's streams.
   Result<std::shared_ptr<const Segment>> segment_for(const PlanPoint& point,
                                                      const RunContext& context);
+  Status wait_for_constants(const Segment& segment);
   Result<Ref<Tensor>> constant_on(const std::shared_ptr<const HostTensor>& constant,
                                   Stream& stream);
   Status wait_for_place(std::unique_lock<std::mutex>& lock, const RunControl* control);

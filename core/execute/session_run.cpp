@@ -18,6 +18,14 @@ constexpr uint64_t kAllWork = UINT64_MAX;  // of a stream, as a sequence number
 /// Nobody is woken by a token: how often a wait looks whether the run is to stop.
 constexpr std::chrono::milliseconds kControlPause{2};
 
+HostCopy copy_into_host(const Ref<Tensor>& source, const Tensor& target) {
+  const Storage& storage = target.storage();
+  return {
+      source,
+      reinterpret_cast<void*>(storage.handle() + storage.offset_bytes() + target.offset_bytes()),
+      dtype_storage_bytes(target.dtype(), target.element_count())};
+}
+
 struct RunInProgress {
   Runtime& runtime;
   ~RunInProgress() { runtime.end_run(); }
@@ -173,9 +181,14 @@ Status Session::run_segments(RunContext& context, RunState* state,
     BP_TRY(instance->run(graph_, state, &values));
     segments.push_back(segment);
     done = segment->end == graph_.nodes().size();
-    for (const ValueId value : segment->host_values) {
-      if (state->control != nullptr) BP_TRY(context.wait(*state->control));
-      BP_TRY_ASSIGN(host_values[value], copy_to_host(values[value]));
+    if (state->control != nullptr && !segment->host_values.empty()) {
+      BP_TRY(context.wait(*state->control));
+    }
+    std::vector<Ref<Tensor>> wanted;
+    for (const ValueId value : segment->host_values) wanted.push_back(values[value]);
+    BP_TRY_ASSIGN(std::vector<HostTensor> found, copy_to_host(wanted));
+    for (size_t i = 0; i < found.size(); ++i) {
+      host_values[segment->host_values[i]] = std::move(found[i]);
     }
     if (!done && segment->end == first && segment->host_values.empty()) {
       return Status(BP_INTERNAL, "node '" + graph_.node(first).name + "' cannot be planned");
@@ -218,6 +231,9 @@ Status Session::part_from_bound(const RunContext& context, std::span<const Ref<T
 Status Session::fill_bound(const RunContext& context, std::span<const Ref<Tensor>> bound,
                            std::vector<Ref<Tensor>>* outputs) const {
   BP_TRY(part_from_bound(context, bound, outputs));
+  std::vector<HostCopy> to_host;  // together, by one wait
+  std::vector<size_t> host_outputs;
+  std::vector<size_t> device_outputs;
   for (size_t i = 0; i < bound.size(); ++i) {
     Ref<Tensor>& output = (*outputs)[i];
     const Ref<Tensor>& target = bound[i];
@@ -229,10 +245,23 @@ Status Session::fill_bound(const RunContext& context, std::span<const Ref<Tensor
     }
     Device& counted = target->device() != nullptr ? *target->device() : *output->device();
     counted.counters().output_copies.fetch_add(1, std::memory_order_relaxed);
-    const Status status =
-        copy_into(output, target, is_plan_aligned(*target), context.stream_of(counted));
-    if (!status.ok()) return status.with_prefix("output '" + outputs_[i].name + "'");
-    output = target;
+    (target->device() != nullptr ? device_outputs : host_outputs).push_back(i);
+    if (target->device() == nullptr) to_host.push_back(copy_into_host(output, *target));
+  }
+  const auto named = [this](const Status& status, size_t output) {
+    return status.with_prefix("output '" + outputs_[output].name + "'");
+  };
+  size_t failed = 0;
+  const Status read = copy_to_host(to_host, &failed);
+  if (!read.ok()) return named(read, host_outputs[failed]);
+  for (const size_t i : device_outputs) {
+    const Ref<Tensor>& target = bound[i];
+    const Status status = copy_into((*outputs)[i], target, is_plan_aligned(*target),
+                                    context.stream_of(*target->device()));
+    if (!status.ok()) return named(status, i);
+  }
+  for (const auto& filled : {host_outputs, device_outputs}) {
+    for (const size_t i : filled) (*outputs)[i] = bound[i];
   }
   return {};
 }

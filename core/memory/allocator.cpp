@@ -38,6 +38,12 @@ uint64_t round_up(uint64_t value, uint64_t granule) {
   return checked_align_up(value, granule).value_or(UINT64_MAX);
 }
 
+// A segment for a large block has at most an eighth more, for a somewhat larger block that comes
+// later: less makes room for none, and more lies idle until then.
+uint64_t segment_for(uint64_t bytes) {
+  return bytes <= kSmallBlock ? kSmallSegment : round_up(bytes, std::bit_floor(bytes) / 8);
+}
+
 // The bin that a free block of this size belongs to: every block in bin b has at least bin_floor(b)
 // bytes.
 size_t bin_of(uint64_t bytes) {
@@ -430,7 +436,7 @@ Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag) {
   // All that needs host memory comes before the device's is taken, so that none of it is lost.
   auto segment = std::make_unique<MemorySegment>();
   segments_.reserve(segments_.size() + 1);
-  uint64_t segment_bytes = bytes <= kSmallBlock ? kSmallSegment : round_up(bytes, kSmallSegment);
+  uint64_t segment_bytes = segment_for(bytes);
   uint64_t handle = 0;
   Status status = take_segment(segment_bytes, tag, &handle);
   if (!status.ok() && segment_bytes > bytes) {  // a smaller segment may still fit

@@ -154,7 +154,7 @@ TEST_F(AllocatorTest, Allocate_UnusedSegmentsTooSmall_GoBackBeforeThePoolGrows) 
   allocator_->free(small);
   Block* large = must(9 << 20);
   EXPECT_EQ(quiesce_calls_, 1);
-  EXPECT_EQ(allocator_->stats().reserved_bytes, uint64_t{6 + 10} << 20) << "rounded to 2 MiB";
+  EXPECT_EQ(allocator_->stats().reserved_bytes, uint64_t{6 + 9} << 20);
   EXPECT_EQ(device_.live.size(), 2u) << "what is in use stays";
   allocator_->free(large);
   Block* again = must(8 << 20);
@@ -165,6 +165,23 @@ TEST_F(AllocatorTest, Allocate_UnusedSegmentsTooSmall_GoBackBeforeThePoolGrows) 
 
 // What another thread starts while the device's work is waited for still runs when the wait is
 // over.
+TEST_F(AllocatorTest, LargeSegments_LeaveLessThanAnEighthIdle) {
+  for (const uint64_t bytes : {(uint64_t{1} << 20) + 1, uint64_t{1'523'712}, uint64_t{4} << 20,
+                               (uint64_t{4} << 20) + 1, uint64_t{11'111'111}}) {
+    const uint64_t before = allocator_->stats().reserved_bytes;
+    must(bytes);
+    const uint64_t segment_bytes = allocator_->stats().reserved_bytes - before;
+    EXPECT_GE(segment_bytes, bytes);
+    EXPECT_LT(segment_bytes - bytes, bytes / 8) << bytes;
+  }
+  // A block that is a little larger still fits.
+  Block* block = must(uint64_t{20'000'000});
+  allocator_->free(block);
+  const int calls = device_.alloc_calls;
+  must(uint64_t{20'900'000});
+  EXPECT_EQ(device_.alloc_calls, calls);
+}
+
 TEST_F(AllocatorTest, Trim_SegmentUsedDuringTheWait_IsNotTakenFromThatWork) {
   allocator_->free(must(4 << 20));
   uint64_t used_meanwhile = 0;

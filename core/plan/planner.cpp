@@ -9,6 +9,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
+#include "core/dispatch/elsewhere.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp {
@@ -326,27 +327,18 @@ Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
 
 Status Planner::plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
                                const Route& refused) {
-  std::string words = "no kernel on " + device(where).name() + " for operator " +
-                      std::string(scope.graph.registry().schema(node.op).name) + " (" +
-                      refused.reason + ")";
-  const bool denied = device(where).runtime().fallback_mode() == FallbackMode::kDeny;
-  for (const PlanDevice other : request_.fallbacks) {
-    if (other == where) continue;
-    if (denied && !request_.fallback_chosen) {
-      return Status(BP_UNSUPPORTED, words + " and BACKPLANE_FALLBACK is deny");
-    }
-    BP_TRY_ASSIGN(const std::shared_ptr<const Route> resolved, resolve(scope, node, other));
-    if (resolved->kind == RouteKind::kFallback) {
-      words += ", nor on " + device(other).name() + " (" + resolved->reason + ")";
-      continue;
-    }
-    node_route_.reason = refused.reason;
-    return plan_resolved(scope, node, other, *resolved);
-  }
-  if (request_.host == kNoPlanDevice) {
-    words += " and no host device is loaded";
-  }
-  return Status(BP_UNSUPPORTED, words);
+  std::vector<Device*> others;
+  for (const PlanDevice other : request_.fallbacks) others.push_back(&device(other));
+  BP_TRY_ASSIGN(
+      const Elsewhere found,
+      route_elsewhere({.op = scope.graph.registry().schema(node.op).name,
+                       .device = device(where),
+                       .reason = refused.reason,
+                       .others = others,
+                       .is_chosen = request_.fallback_chosen},
+                      [&](size_t i) { return resolve(scope, node, request_.fallbacks[i]); }));
+  node_route_.reason = refused.reason;
+  return plan_resolved(scope, node, request_.fallbacks[found.index], *found.route);
 }
 
 Result<PlanValueId> Planner::value_on(Scope& scope, ValueId value, PlanDevice where) {
@@ -458,16 +450,21 @@ Result<PlanValueId> Planner::copy_by_kernel(PlanValueId from) {
 }
 
 Result<PlanValueId> Planner::make_contiguous(PlanValueId from) {
+  // How make_contiguous_by() goes about plan values.
+  struct Way {
+    Planner& planner;
+    PlanDevice where;
+    bool is_dense(PlanValueId id) const {
+      return planner.segment_->values[id].kind != PlanValueKind::kView;
+    }
+    Result<PlanValueId> by_kernel(PlanValueId id) const { return planner.copy_by_kernel(id); }
+    Result<PlanValueId> to_host(PlanValueId id, const Status&) const {
+      return planner.copy_value(id, planner.request_.host);
+    }
+    Result<PlanValueId> from_host(PlanValueId id) const { return planner.copy_value(id, where); }
+  };
   const PlanDevice where = segment_->values[from].device;
-  auto dense = copy_by_kernel(from);
-  const bool host_helps = !dense.ok() && dense.status().code() == BP_UNSUPPORTED &&
-                          request_.host != kNoPlanDevice && request_.host != where;
-  if (!host_helps) return dense;
-  BP_TRY_ASSIGN(PlanValueId there, copy_value(from, request_.host));
-  if (segment_->values[there].kind == PlanValueKind::kView) {
-    BP_TRY_ASSIGN(there, copy_by_kernel(there));
-  }
-  return copy_value(there, where);
+  return make_contiguous_by(Way{*this, where}, device(where), from);
 }
 
 // What a run answers is its user's, who may write it: constants' memory is for the session alone.

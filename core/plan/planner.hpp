@@ -31,7 +31,7 @@ struct PlanRequest {
   std::unordered_map<ValueId, ArgType> live_ins;
   /// Contents of values that were read to the host.
   std::unordered_map<ValueId, HostTensor> host_values;
-  /// The device's copy of a constant; uploads it at the first call.
+  /// The device's copy of a constant, whose upload may still be in a queue.
   std::function<Result<Ref<Tensor>>(const std::shared_ptr<const HostTensor>&, Device&)> constant;
   /// Decompositions' constants are uploaded like weights, but belong to the plan alone.
   /// Works out parts of decompositions whose inputs are constants; empty: they are computed at

@@ -309,7 +309,9 @@ Status Device::copy_after(Stream& stream, const bp_copy_args& args) {
       std::lock_guard lock(stream.mutex());
       BP_TRY(stream.check_healthy());
     }
-    BP_TRY(stream.sync());
+    // The application fills a wrapped queue too.
+    const bool is_idle = !stream.is_wrapped() && stream.known_done(stream.issued_seq());
+    if (!is_idle) BP_TRY(stream.sync());
   }
   return copy_now(args);
 }

@@ -88,7 +88,8 @@ Ref<Storage> Storage::wrap(Device* device, uint64_t handle, uint64_t bytes,
 Storage::Marks Storage::marks(bool write) {
   if (!is_marked_.load(std::memory_order_acquire)) return {};
   std::lock_guard lock(marks_mutex_);
-  return {last_write_, written_seq_, write ? last_reads_ : std::vector<Mark>()};
+  if (write) return {last_write_, written_seq_, last_reads_};
+  return {{last_write_.stream, written_seq_}, written_seq_, {}};
 }
 
 Status Storage::order_after_marks(Stream& stream, Access access) {
@@ -134,7 +135,11 @@ void Storage::note_host_write() {
   last_reads_.clear();
 }
 
-void Storage::note_fault(Stream& stream, uint64_t seq) {
+Status FaultOrigin::report() const {
+  return contents != nullptr ? contents->report_faults() : stream->claim_fault(seq, seq);
+}
+
+void Storage::note_launch_fault(Stream& stream, uint64_t seq) {
   std::lock_guard lock(marks_mutex_);
   fault_marks_.add(stream, seq, seq);
   is_marked_.store(true, std::memory_order_release);
@@ -178,8 +183,8 @@ void Storage::forget_faults() {
 Stream* Storage::unfinished_writer() {
   if (!is_marked_.load(std::memory_order_acquire)) return nullptr;
   std::lock_guard lock(marks_mutex_);
-  const Mark& mark = last_write_;
-  return mark.stream == nullptr || mark.stream->known_done(mark.seq) ? nullptr : mark.stream;
+  Stream* writer = last_write_.stream;
+  return writer == nullptr || writer->known_done(written_seq_) ? nullptr : writer;
 }
 
 Status Storage::wait_on_host(bool write) {

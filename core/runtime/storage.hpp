@@ -31,6 +31,18 @@ enum class Access {
   kOverwrite,  // all of it, so that contents which a failure has lost are missed by nobody
 };
 
+class Storage;
+
+/// What a data fault of some contents may come from: other contents, or a launch on a queue.
+struct FaultOrigin {
+  Storage* contents = nullptr;
+  Stream* stream = nullptr;  // with `seq`, where there are no contents
+  uint64_t seq = 0;
+
+  /// The host reads what is made from it: Storage::report_faults(), of a launch that is done.
+  Status report() const;
+};
+
 class Storage : public Counted<Storage>, public Recycled<Storage> {
  public:
   /// Device memory from the device's allocator, at home on `home` (the stream that will write it
@@ -69,12 +81,13 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   /// waits; report_faults()'s.
   Status wait_on_host(bool write);
 
-  /// Launch `seq` of `stream`, a queue, may report a data fault that concerns the contents.
-  void note_fault(Stream& stream, uint64_t seq);
-  /// The contents are made from those of `source`: its faults concern this storage too.
-  void inherit_faults(Storage& source) {
-    if (source.may_fault_.load(std::memory_order_acquire)) [[unlikely]]
-      copy_fault_marks(source);
+  /// Data faults that come from there concern the contents.
+  void note_fault(const FaultOrigin& origin) {
+    if (origin.contents == nullptr) {
+      note_launch_fault(*origin.stream, origin.seq);
+    } else if (origin.contents->may_fault()) [[unlikely]] {
+      copy_fault_marks(*origin.contents);
+    }
   }
   /// Work on `stream` that the core does not see reads the contents.
   void note_unseen_read(Stream& stream) {
@@ -116,12 +129,14 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
     uint64_t written_seq;
     std::vector<Mark> last_reads;
   };
+  /// What comes before a write, or before a read.
   Marks marks(bool write);
   bool is_over(const Mark& mark) const;
   bool let_work_end(const Mark& mark);
   bool let_work_end();
   Status order_after_marks(Stream& stream, Access access);
   Status take_faults();
+  void note_launch_fault(Stream& stream, uint64_t seq);
   void copy_fault_marks(Storage& source);
   void hand_fault_marks(Stream& stream);
   void add_fault_marks(const FaultMarks& marks);

@@ -32,23 +32,6 @@ Result<Ref<Tensor>> Tensor::allocate(Device& device, uint32_t dtype, const Dims&
                            uint64_t{0});
 }
 
-Result<Ref<Tensor>> Tensor::from_host(Stream& stream, uint32_t dtype, const Dims& sizes,
-                                      const void* data, MemoryTag tag) {
-  Device& device = stream.device();
-  BP_TRY_ASSIGN(Ref<Tensor> tensor, allocate(device, dtype, sizes, tag, stream));
-  const uint64_t bytes = dtype_storage_bytes(dtype, tensor->element_count());
-  if (bytes > 0) {
-    const Storage& storage = tensor->storage();
-    BP_TRY(device.copy_in(stream, {storage.handle(), storage.offset_bytes()}, data, bytes));
-  }
-  return tensor;
-}
-
-Result<Ref<Tensor>> Tensor::from_host(Device& device, uint32_t dtype, const Dims& sizes,
-                                      const void* data, MemoryTag tag) {
-  return from_host(device.default_stream(), dtype, sizes, data, tag);
-}
-
 Ref<Tensor> Tensor::wrap_host(HostTensor tensor) {
   auto storage = Storage::wrap(nullptr, reinterpret_cast<uint64_t>(tensor.data), tensor.bytes,
                                std::move(tensor.owner));
@@ -60,6 +43,12 @@ Ref<Tensor> Tensor::view(const Dims& sizes, const Dims& strides, int64_t offset)
   const int64_t moved_bytes = offset * static_cast<int64_t>(dtype_bits(dtype_)) / 8;
   return Ref<Tensor>::make(storage_, dtype_, sizes, strides,
                            offset_bytes_ + static_cast<uint64_t>(moved_bytes));
+}
+
+void Tensor::note_written(Stream& stream, uint64_t seq, std::span<const FaultOrigin> origins) {
+  if (seq != 0) storage_->note_use(stream, seq, true);
+  forget_faults();
+  for (const FaultOrigin& origin : origins) storage_->note_fault(origin);
 }
 
 std::string Tensor::describe() const {

@@ -28,12 +28,6 @@ class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
   /// cannot be; OUT_OF_MEMORY.
   static Result<Ref<Tensor>> allocate(Device& device, uint32_t dtype, const Dims& sizes,
                                       MemoryTag tag, Stream& stream);
-  /// Copies contiguous host values to the stream's device; done when it returns. The second one
-  /// uses the device's default stream.
-  static Result<Ref<Tensor>> from_host(Stream& stream, uint32_t dtype, const Dims& sizes,
-                                       const void* data, MemoryTag tag);
-  static Result<Ref<Tensor>> from_host(Device& device, uint32_t dtype, const Dims& sizes,
-                                       const void* data, MemoryTag tag);
   /// Host memory as a tensor of no device; no copy.
   static Ref<Tensor> wrap_host(HostTensor tensor);
 
@@ -78,6 +72,9 @@ class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
     return contiguous() && offset_bytes_ == 0 &&
            dtype_storage_bytes(dtype_, element_count()) == storage_->bytes();
   }
+  /// Work up to `seq` of `stream` (0: none that is queued) writes this tensor anew; its data faults
+  /// are those of `origins`.
+  void note_written(Stream& stream, uint64_t seq, std::span<const FaultOrigin> origins);
   /// Work that was enqueued, or is done, writes this tensor anew.
   void forget_faults() {
     if (storage_->may_fault() && is_all()) [[unlikely]]

@@ -13,9 +13,7 @@
 namespace bp {
 namespace {
 
-bp_mem moved(bp_mem place, uint64_t bytes) { return {place.handle, place.offset_bytes + bytes}; }
-
-/// Room for a piece of at most `bytes`; waits for the stream's own copies, if they are in the way,
+/// Room for `bytes`; waits for the stream's own copies, if they are in the way,
 /// and for nobody else's. None: the copy has to do without. Errors: TIMEOUT; the stream's failure.
 Result<Staging::Piece> take_in_turn(Staging& staging, Stream& stream, uint64_t bytes) {
   const Staging::Piece piece = staging.take(stream, bytes);
@@ -103,22 +101,17 @@ Status copy_in(Stream& stream, bp_mem dst, const void* src, uint64_t bytes, uint
     return device.copy_in(stream, dst, src, bytes);
   }
   Staging& staging = Staging::of(device);
-  for (uint64_t done = 0; done < bytes;) {
-    const uint64_t count = std::min(bytes - done, Staging::kChunkBytes);
-    const auto* source = static_cast<const std::byte*>(src) + done;
-    BP_TRY_ASSIGN(const Staging::Piece piece, take_in_turn(staging, stream, count));
-    if (!piece.taken()) {
-      device.counters().unstaged_copies.fetch_add(1, std::memory_order_relaxed);
-      return device.copy_in(stream, moved(dst, done), source, bytes - done);
-    }
-    std::memcpy(piece.data, source, count);
-    const auto seq = stream.enqueue_copy(
-        copy_args(BP_COPY_HOST_TO_DEVICE, moved(dst, done), host_end(piece.data), count));
-    staging.give_back(piece, seq.ok() ? *seq : 0);
-    BP_TRY(seq);
-    *out_seq = *seq;
-    done += count;
+  BP_TRY_ASSIGN(const Staging::Piece piece, take_in_turn(staging, stream, bytes));
+  if (!piece.taken()) {
+    device.counters().unstaged_copies.fetch_add(1, std::memory_order_relaxed);
+    return device.copy_in(stream, dst, src, bytes);
   }
+  std::memcpy(piece.data, src, bytes);
+  const auto seq =
+      stream.enqueue_copy(copy_args(BP_COPY_HOST_TO_DEVICE, dst, host_end(piece.data), bytes));
+  staging.give_back(piece, seq.ok() ? *seq : 0);
+  BP_TRY(seq);
+  *out_seq = *seq;
   device.counters().host_to_device_copies.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
@@ -138,40 +131,32 @@ Status copy_out(Stream& stream, void* dst, bp_mem src, uint64_t bytes, uint64_t*
   return device.copy_out(stream, dst, src, bytes);
 }
 
-QueuedReads::~QueuedReads() { drop(0); }
+QueuedReads::~QueuedReads() { drop(); }
 
-void QueuedReads::drop(size_t first) {
-  for (size_t i = first; i < count_; ++i) {
+void QueuedReads::drop() {
+  for (size_t i = 0; i < count_; ++i) {
     Staging::of(device_).give_back(reads_[i].piece, reads_[i].seq);
   }
-  count_ = std::min(count_, first);
+  count_ = 0;
 }
 
 bool QueuedReads::add(Stream& stream, void* dst, bp_mem src, uint64_t bytes, uint64_t* out_seq) {
-  if (bytes > Staging::kMostBytes) return false;
+  if (bytes > Staging::kMostBytes || count_ == reads_.size()) return false;
   Staging& staging = Staging::of(device_);
-  const size_t first = count_;
-  for (uint64_t done = 0; done < bytes;) {
-    const uint64_t count = std::min(bytes - done, Staging::kChunkBytes);
-    if (count_ == reads_.size()) break;
-    const Staging::Piece piece = staging.take(stream, count);
-    if (!piece.taken()) {
-      device_.counters().unstaged_copies.fetch_add(1, std::memory_order_relaxed);
-      break;
-    }
-    const auto seq = stream.enqueue_copy(
-        copy_args(BP_COPY_DEVICE_TO_HOST, host_end(piece.data), moved(src, done), count));
-    if (!seq.ok()) {
-      staging.give_back(piece, 0);
-      break;
-    }
-    *out_seq = *seq;
-    reads_[count_++] = {piece, &stream, *seq, static_cast<std::byte*>(dst) + done, count};
-    done += count;
-    if (done == bytes) return true;
+  const Staging::Piece piece = staging.take(stream, bytes);
+  if (!piece.taken()) {
+    device_.counters().unstaged_copies.fetch_add(1, std::memory_order_relaxed);
+    return false;
   }
-  drop(first);
-  return bytes == 0;
+  const auto seq =
+      stream.enqueue_copy(copy_args(BP_COPY_DEVICE_TO_HOST, host_end(piece.data), src, bytes));
+  if (!seq.ok()) {
+    staging.give_back(piece, 0);
+    return false;
+  }
+  *out_seq = *seq;
+  reads_[count_++] = {piece, &stream, *seq, dst, bytes};
+  return true;
 }
 
 Status QueuedReads::wait() {
@@ -185,7 +170,7 @@ void QueuedReads::take() {
   for (size_t i = 0; i < count_; ++i) {
     std::memcpy(reads_[i].dst, reads_[i].piece.data, reads_[i].bytes);
   }
-  drop(0);
+  drop();
 }
 
 }  // namespace bp

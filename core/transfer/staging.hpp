@@ -24,8 +24,8 @@ class Staging : public DeviceExtension {
   static constexpr uint64_t kChunkBytes = 256 << 10;
   static constexpr size_t kChunks = 16;
   static constexpr uint64_t kAllBytes = kChunks * kChunkBytes;
-  /// A longer copy is better off with a wait than with a second copy.
-  static constexpr uint64_t kMostBytes = 4 * kChunkBytes;
+  /// A longer copy is better off with a wait than with a second copy (ADR 22).
+  static constexpr uint64_t kMostBytes = 64 << 10;
 
   /// Room in a chunk. Nobody else touches it until give_back().
   struct Piece {
@@ -42,7 +42,7 @@ class Staging : public DeviceExtension {
   /// each launch, or on a queue of the application's, which it may be filling at the same time.
   static bool serves(const Stream& stream);
 
-  /// Room for `bytes` (at most kChunkBytes) of a copy on `stream`. None: all chunks are in use, or
+  /// Room for a copy of `bytes` (at most kMostBytes) on `stream`. None: all chunks are in use, or
   /// there is no memory for another one. Never waits.
   Piece take(Stream& stream, uint64_t bytes);
   /// The host has done with the piece. Copy `seq` of the stream that took it may still use it; 0:
@@ -71,9 +71,8 @@ class Staging : public DeviceExtension {
 };
 
 /// Copies host memory to the device behind the stream's work so far; the source is the caller's
-/// again on return. `*out_seq`: the copy's last number on the stream, also if only a part of it was
-/// queued; 0: nothing is in the queue. Errors: POISONED; TIMEOUT; the plugin's. A failure of queued
-/// work is the stream's. Counted.
+/// again on return. `*out_seq`: the copy's number on the stream; 0: it is not in the queue. Errors:
+/// POISONED; TIMEOUT; the plugin's. A failure of queued work is the stream's. Counted.
 Status copy_in(Stream& stream, bp_mem dst, const void* src, uint64_t bytes, uint64_t* out_seq);
 /// Copies device memory to the host behind the stream's work so far, and waits. `*out_seq` as
 /// above, for who gives up waiting. Errors: TIMEOUT; the stream's failure; the plugin's. Counted.
@@ -88,8 +87,8 @@ class QueuedReads {
   QueuedReads(const QueuedReads&) = delete;
   QueuedReads& operator=(const QueuedReads&) = delete;
 
-  /// Queues a read behind the stream's work so far. False: it cannot be queued, and has no effect
-  /// but that a part may be in the queue. `*out_seq` as in copy_in(). Not counted.
+  /// Queues a read behind the stream's work so far. False: it cannot be queued. `*out_seq` as in
+  /// copy_in(). Not counted.
   bool add(Stream& stream, void* dst, bp_mem src, uint64_t bytes, uint64_t* out_seq);
   /// Waits for all that were added. Errors: TIMEOUT; a stream's failure.
   Status wait();
@@ -104,10 +103,11 @@ class QueuedReads {
     void* dst;
     uint64_t bytes;
   };
-  void drop(size_t first);
+  void drop();
 
   Device& device_;
-  std::array<Read, Staging::kChunks> reads_;
+  static constexpr size_t kMostReads = 64;
+  std::array<Read, kMostReads> reads_;
   size_t count_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "core/base/arg_array.hpp"
 #include "core/base/dtype.hpp"
 
 namespace bp {
@@ -62,51 +63,93 @@ void note_queued(Storage& storage, Stream& stream, uint64_t seq, bool write) {
   static_cast<void>(contain([&] { return stream.sync(); }));
 }
 
-/// Queues the read behind the work that writes the storage, and waits for both at once. False: they
-/// did not both go well, or it could not be queued. Errors: TIMEOUT.
-Result<bool> read_behind_writer(Storage& storage, bp_mem place, uint64_t bytes, QueuedReads* reads,
-                                void* out_data) {
-  Stream* writer = storage.unfinished_writer();
-  if (bytes == 0 || writer == nullptr || !Staging::serves(*writer)) return false;
-  uint64_t seq = 0;
-  const bool added = reads->add(*writer, out_data, place, bytes, &seq);
-  note_queued(storage, *writer, seq, false);
-  if (!added) return false;
-  const Status status = reads->wait();
-  if (status.code() == BP_TIMEOUT) return status;
-  return status.ok();
+bp_mem place_of(const Storage& storage, ByteRange range) {
+  return {storage.handle(), storage.offset_bytes() + range.first};
 }
 
-Status read_range(Tensor& tensor, ByteRange range, void* out_data) {
-  Storage& storage = tensor.storage();
-  Device* device = tensor.device();
+/// A part of a tensor's storage that is wanted in host memory.
+struct RangeRead {
+  Tensor* tensor = nullptr;
+  ByteRange range;
+  void* out_data = nullptr;
+  enum class State : uint8_t { kWaiting, kQueued, kDone } state = State::kWaiting;
+};
+
+/// Queues the read behind the work that writes the storage, if that is not done.
+void queue_behind_writer(RangeRead* read, QueuedReads* queued) {
+  Storage& storage = read->tensor->storage();
+  Stream* writer = storage.unfinished_writer();
+  if (read->range.bytes == 0 || writer == nullptr || !Staging::serves(*writer)) return;
+  uint64_t seq = 0;
+  const bool added =
+      queued->add(*writer, read->out_data, place_of(storage, read->range), read->range.bytes, &seq);
+  note_queued(storage, *writer, seq, false);
+  if (added) read->state = RangeRead::State::kQueued;
+}
+
+/// Waiting on the writer, even where nothing is copied, is what makes errors surface here.
+Status end_read(RangeRead* read, bool is_there) {
+  Device* device = read->tensor->device();
+  const ByteRange range = read->range;
   if (device == nullptr) {
-    if (range.bytes == 0) return {};
-    std::memcpy(out_data, reinterpret_cast<const char*>(storage.handle()) + range.first,
-                range.bytes);
+    const auto* first = reinterpret_cast<const char*>(read->tensor->storage().handle());
+    if (range.bytes > 0) std::memcpy(read->out_data, first + range.first, range.bytes);
     return {};
   }
   BP_TRY(device->check_open());
-  const bp_mem place{storage.handle(), storage.offset_bytes() + range.first};
-  QueuedReads reads(*device);
-  BP_TRY_ASSIGN(const bool queued,
-                read_behind_writer(storage, place, range.bytes, &reads, out_data));
-  // Waiting on the writer, even where nothing is copied, is what makes errors surface here.
-  BP_TRY(storage.wait_on_host(false));
+  BP_TRY(read->tensor->storage().wait_on_host(false));
   if (range.bytes == 0) return {};
-  if (!queued) {
+  if (!is_there) {
     // The copy is no stream's: one that failed must not keep others' results from being read.
-    return device->read(out_data, place, range.bytes);
+    return device->read(read->out_data, place_of(read->tensor->storage(), range), range.bytes);
   }
   device->counters().device_to_host_copies.fetch_add(1, std::memory_order_relaxed);
-  reads.take();
   return {};
 }
 
+/// All that wait and lie on the device: what can be queued shares one wait, the rest is read behind
+/// it.
+Status read_from(Device& device, std::span<RangeRead> reads, size_t* out_failed) {
+  using State = RangeRead::State;
+  BP_TRY(device.check_open());
+  QueuedReads queued(device);
+  for (RangeRead& read : reads) {
+    if (read.tensor->device() == &device) queue_behind_writer(&read, &queued);
+  }
+  // One that failed is told by the storages that it concerns.
+  const Status waited = queued.wait();
+  if (waited.code() == BP_TIMEOUT) return waited;
+  for (size_t i = 0; i < reads.size(); ++i) {
+    RangeRead& read = reads[i];
+    if (read.tensor->device() != &device || read.state == State::kDone) continue;
+    *out_failed = i;
+    BP_TRY(end_read(&read, read.state == State::kQueued && waited.ok()));
+    read.state = State::kDone;
+  }
+  if (waited.ok()) queued.take();
+  return {};
+}
+
+Status read_ranges(std::span<RangeRead> reads, size_t* out_failed) {
+  for (size_t i = 0; i < reads.size(); ++i) {
+    *out_failed = i;
+    if (reads[i].state == RangeRead::State::kDone) continue;
+    Device* device = reads[i].tensor->device();
+    if (device == nullptr) BP_TRY(end_read(&reads[i], false));
+    if (device != nullptr) BP_TRY(read_from(*device, reads, out_failed));
+  }
+  return {};
+}
+
+Status read_range(Tensor& tensor, ByteRange range, void* out_data) {
+  RangeRead read{&tensor, range, out_data};
+  size_t failed = 0;
+  return read_ranges({&read, 1}, &failed);
+}
+
 Status write_range(Stream& stream, Storage& storage, ByteRange range, const void* source) {
-  const bp_mem place{storage.handle(), storage.offset_bytes() + range.first};
   uint64_t seq = 0;
-  const Status status = copy_in(stream, place, source, range.bytes, &seq);
+  const Status status = copy_in(stream, place_of(storage, range), source, range.bytes, &seq);
   note_queued(storage, stream, seq, true);
   if (status.ok() && seq == 0) storage.note_host_write();
   return status;
@@ -137,6 +180,13 @@ Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, St
                            tensor->offset_bytes() - range.first);
 }
 
+Result<Ref<Tensor>> copy_from_host(Stream& stream, uint32_t dtype, const Dims& sizes,
+                                   const void* values, MemoryTag tag) {
+  BP_TRY_ASSIGN(Ref<Tensor> tensor, Tensor::allocate(stream.device(), dtype, sizes, tag, stream));
+  BP_TRY(write_from_host(stream, *tensor, values));
+  return tensor;
+}
+
 Status write_from_host(Stream& stream, Tensor& target, const void* values) {
   const ByteRange range = byte_range(target);
   if (range.bytes == 0) return {};
@@ -146,8 +196,12 @@ Status write_from_host(Stream& stream, Tensor& target, const void* values) {
   return {};
 }
 
-Status read_to_host(Tensor& tensor, void* out_data) {
-  return read_range(tensor, byte_range(tensor), out_data);
+Status read_to_host(std::span<const HostRead> reads, size_t* out_failed) {
+  ArgArray<RangeRead> ranges(reads.size());
+  for (size_t i = 0; i < reads.size(); ++i) {
+    ranges[i] = {reads[i].tensor, byte_range(*reads[i].tensor), reads[i].out_data};
+  }
+  return read_ranges(ranges.span(), out_failed);
 }
 
 }  // namespace bp

@@ -15,11 +15,22 @@ namespace bp {
 /// the work that made the source; the plugins'.
 Result<Ref<Tensor>> copy_to_device(const Ref<Tensor>& tensor, Device& device, Stream& stream,
                                    MemoryTag tag);
+/// A new tensor of contiguous host values, whose copy may still be in the stream's queue: they are
+/// the caller's again on return. Errors: INVALID_ARGUMENT for a dtype or sizes that cannot be;
+/// OUT_OF_MEMORY; POISONED; the plugin's.
+Result<Ref<Tensor>> copy_from_host(Stream& stream, uint32_t dtype, const Dims& sizes,
+                                   const void* values, MemoryTag tag);
 /// Writes contiguous host values over all of a contiguous tensor, in the order of `stream`, which
 /// is of the tensor's device. They are the caller's again on return.
 Status write_from_host(Stream& stream, Tensor& target, const void* values);
-/// The values of a contiguous tensor into host memory. Waits; an asynchronous error surfaces here.
-Status read_to_host(Tensor& tensor, void* out_data);
+/// Where the values of a contiguous tensor are wanted in host memory.
+struct HostRead {
+  Tensor* tensor;
+  void* out_data;
+};
+/// Waits; an asynchronous error surfaces here. Reads of one device behind work in its queues share
+/// one wait. `*out_failed`: the read that an error belongs to.
+Status read_to_host(std::span<const HostRead> reads, size_t* out_failed);
 
 }  // namespace bp
 

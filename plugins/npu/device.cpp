@@ -4,8 +4,6 @@
 #include "device.hpp"
 
 #include <algorithm>
-#include <future>
-#include <memory>
 #include <string>
 #include <string_view>
 
@@ -21,12 +19,8 @@ Device::Device(bp_instance* instance, uint32_t index, DeviceOptions options)
 
 void Device::run_dma(const Transfer& transfer) {
   driver_call();
-  auto done = std::make_shared<std::promise<void>>();
-  dma_.post([transfer, done](const std::stop_token&) {
-    transfer();
-    done->set_value();
-  });
-  done->get_future().wait();
+  const std::scoped_lock lock(dma_mutex_);
+  transfer();
 }
 
 namespace {

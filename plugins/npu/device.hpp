@@ -7,13 +7,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "backplane/sdk/sdk.hpp"
 #include "backplane/sdk/test_inject.hpp"
 #include "memory.hpp"
-#include "worker.hpp"
 
 namespace bp::npu {
 
@@ -62,7 +62,7 @@ class Device {
   sdk::TestInject& inject_;
   std::atomic<bool> lost_ = false;
   DeviceMemory memory_;
-  Worker dma_;
+  std::mutex dma_mutex_;  // held for a transfer: the engine does one at a time
 };
 
 extern const bp_device_api kDeviceApi;

@@ -16,6 +16,7 @@
 
 #include "backplane/stream.h"
 #include "device.hpp"
+#include "worker.hpp"
 
 namespace bp::npu {
 

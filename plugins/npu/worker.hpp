@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread that runs jobs in order: what a stream and the DMA engine are made of.
+// A thread that runs jobs in order: what a stream is made of.
 #ifndef BACKPLANE_PLUGINS_NPU_WORKER_HPP
 #define BACKPLANE_PLUGINS_NPU_WORKER_HPP
 

@@ -48,13 +48,15 @@ Result<World> World::open(const Target& target, const std::string& host_ops) {
 
 Ref<Tensor> World::upload(Device& device, const std::vector<float>& values) {
   const Dims sizes{static_cast<int64_t>(values.size())};
-  auto tensor = Tensor::from_host(device, BP_DTYPE_F32, sizes, values.data(), MemoryTag::kIo);
+  auto tensor =
+      copy_from_host(device.default_stream(), BP_DTYPE_F32, sizes, values.data(), MemoryTag::kIo);
   return tensor.ok() ? *tensor : nullptr;
 }
 
 Ref<Tensor> World::indices(Device& device) {
   constexpr std::array<int64_t, 4> kIndices = {1, 99, 0, 2};
-  auto tensor = Tensor::from_host(device, BP_DTYPE_I64, {4}, kIndices.data(), MemoryTag::kIo);
+  auto tensor =
+      copy_from_host(device.default_stream(), BP_DTYPE_I64, {4}, kIndices.data(), MemoryTag::kIo);
   return tensor.ok() ? *tensor : nullptr;
 }
 

@@ -71,8 +71,8 @@ class DeviceTest : public testing::TestWithParam<std::string> {
   OpId op(std::string_view name) const { return *runtime_->registry().find(name); }
 
   Ref<Tensor> upload(const OracleTensor& value) {
-    auto tensor =
-        Tensor::from_host(*device_, value.dtype, value.sizes, value.bytes.data(), MemoryTag::kIo);
+    auto tensor = copy_from_host(device_->default_stream(), value.dtype, value.sizes,
+                                 value.bytes.data(), MemoryTag::kIo);
     EXPECT_TRUE(tensor.ok()) << tensor.status().to_string();
     return tensor.ok() ? *tensor : nullptr;
   }

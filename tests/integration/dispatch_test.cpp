@@ -3,6 +3,7 @@
 // Kernels that ask much of the core or answer it badly: workspaces of copies, alignments that no
 // workspace has, sizes that cannot be, and memory that runs out while a kernel is chosen.
 #include "core/dispatch/dispatcher.hpp"
+#include "core/dispatch/elsewhere.hpp"
 #include "tests/integration/device_fixture.hpp"
 
 namespace bp {
@@ -139,6 +140,56 @@ TEST_P(OddKernelsTest, KernelList_Fails_ACallSaysWhy) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, OddKernelsTest, testing::Values("odd_kernels:0"),
                          device_test_name);
+
+/// What eager calls and plans ask alike.
+class ElsewhereTest : public DeviceTest {
+ protected:
+  /// refuses[i]: device i has no way either.
+  Result<Elsewhere> route(const std::vector<bool>& refuses, bool is_chosen = false) {
+    Device* const host = runtime_->host_device();
+    const std::vector<Device*> others{device_, host, host};
+    asked_.clear();
+    return route_elsewhere({"relu", *device_, "too small", others, is_chosen},
+                           [&](size_t i) -> Result<std::shared_ptr<const Route>> {
+                             asked_.push_back(i);
+                             Route route;
+                             route.kind = refuses[i] ? RouteKind::kFallback : RouteKind::kNative;
+                             route.reason = "reason " + std::to_string(i);
+                             return std::make_shared<const Route>(std::move(route));
+                           });
+  }
+  std::vector<size_t> asked_;
+};
+
+TEST_P(ElsewhereTest, TheFirstThatHasAWay_AndTheRefusingDeviceIsNotAsked) {
+  auto found = route({false, false, false});
+  ASSERT_TRUE(found.ok()) << found.status().to_string();
+  EXPECT_EQ(found->index, 1u);
+  EXPECT_EQ(asked_, (std::vector<size_t>{1}));
+  found = route({false, true, false});
+  ASSERT_TRUE(found.ok()) << found.status().to_string();
+  EXPECT_EQ(found->index, 2u);
+}
+
+TEST_P(ElsewhereTest, AllRefuse_TheWordsHaveEachReason) {
+  const auto found = route({true, true, true});
+  EXPECT_EQ(found.status().code(), BP_UNSUPPORTED);
+  expect_words(found.status(), {"no kernel on npu:0 for operator relu (too small)",
+                                "nor on cpu:0 (reason 1)", "(reason 2)"});
+}
+
+TEST_P(ElsewhereTest, FallbackDenied_OnlyChosenDevicesAreAsked) {
+  RuntimeArgs args = test_runtime_args();
+  args.options = {{"BACKPLANE_FALLBACK", "deny"}};
+  open(args);
+  const auto denied = route({false, false, false});
+  EXPECT_EQ(denied.status().code(), BP_UNSUPPORTED);
+  expect_words(denied.status(), {"BACKPLANE_FALLBACK is deny"});
+  EXPECT_TRUE(asked_.empty());
+  EXPECT_TRUE(route({false, false, false}, true).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ElsewhereTest, testing::Values("npu:0"), device_test_name);
 
 }  // namespace
 }  // namespace bp

@@ -158,7 +158,8 @@ TEST_P(EagerTest, Add_TwoDevices_ErrorNamesBoth) {
   auto other = runtime_->find_device("cpu:0");
   ASSERT_TRUE(other.ok());
   const float value = 1;
-  auto there = Tensor::from_host(**other, BP_DTYPE_F32, {1}, &value, MemoryTag::kIo);
+  auto there =
+      copy_from_host((*other)->default_stream(), BP_DTYPE_F32, {1}, &value, MemoryTag::kIo);
   ASSERT_TRUE(there.ok());
   const auto y = try_call("add", {upload_f32({1}, {1}), *there});
   ASSERT_FALSE(y.ok());

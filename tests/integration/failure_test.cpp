@@ -231,6 +231,12 @@ class BrokenDeviceTest : public DeviceTest {
     for (OptionSetting& option : options) args.options.push_back(std::move(option));
     open(args);
   }
+  /// There before anything fails: what is still in a queue then is lost with it.
+  Ref<Tensor> upload_f32(const Dims& sizes, const std::vector<double>& values) {
+    Ref<Tensor> tensor = DeviceTest::upload_f32(sizes, values);
+    EXPECT_TRUE(device_->sync().ok());
+    return tensor;
+  }
 };
 
 TEST_P(BrokenDeviceTest, Stream_Failed_IsPoisonedUntilReset) {

@@ -207,7 +207,7 @@ TEST(Runtime, TwoAtOnce_EachHasItsOwnDevices) {
   EXPECT_NE(a, b);
   (*first)->close();
   const float one = 1;
-  EXPECT_TRUE(Tensor::from_host(*b, BP_DTYPE_F32, {1}, &one, MemoryTag::kIo).ok());
+  EXPECT_TRUE(copy_from_host(b->default_stream(), BP_DTYPE_F32, {1}, &one, MemoryTag::kIo).ok());
   EXPECT_EQ((*first)->find_device("npu:0").status().code(), BP_GONE);
 }
 

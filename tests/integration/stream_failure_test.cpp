@@ -46,6 +46,12 @@ class StreamFailureTest : public DeviceTest {
     ASSERT_NE(arm_layer_, nullptr);
   }
 
+  /// There before anything fails: what is still in a queue then is lost with it.
+  Ref<Tensor> upload_f32(const Dims& sizes, const std::vector<double>& values) {
+    Ref<Tensor> tensor = DeviceTest::upload_f32(sizes, values);
+    EXPECT_TRUE(device_->sync().ok());
+    return tensor;
+  }
   /// The next launch is enqueued, and fails on the device.
   void break_next_launch(uint32_t kind = BP_INJECT_FAIL_CALL) {
     if (injection_ == nullptr) {

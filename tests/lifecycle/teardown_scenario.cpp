@@ -103,7 +103,8 @@ struct World {
   explicit World(char** argv) : runtime(must(Runtime::create(runtime_args(argv)))) {
     Device& device = *must(runtime->find_device(argv[2]));
     const std::vector<float> ones(kSize, 1.0f);
-    input = must(Tensor::from_host(device, BP_DTYPE_F32, {kSize}, ones.data(), MemoryTag::kIo));
+    input = must(copy_from_host(device.default_stream(), BP_DTYPE_F32, {kSize}, ones.data(),
+                                MemoryTag::kIo));
     session = make_session(*runtime, device);
     lease.emplace(runtime, device);
     const NamedTensor named[] = {{"x", input}};

@@ -34,8 +34,8 @@ class OrderTest : public testing::TestWithParam<DeviceTarget> {
 
   Ref<Tensor> upload(float value) {
     const std::vector<float> values(kCount, value);
-    auto tensor =
-        Tensor::from_host(*device_, BP_DTYPE_F32, {kCount}, values.data(), MemoryTag::kIo);
+    auto tensor = copy_from_host(device_->default_stream(), BP_DTYPE_F32, {kCount}, values.data(),
+                                 MemoryTag::kIo);
     EXPECT_TRUE(tensor.ok()) << tensor.status().to_string();
     return *tensor;
   }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/runtime/runtime.hpp"
-#include "core/runtime/tensor.hpp"
+#include "core/transfer/transfer.hpp"
 #include "ops/register.hpp"
 
 namespace bp {
@@ -49,8 +49,8 @@ struct Fixture {
 
   Ref<Tensor> ones(const Dims& sizes) const {
     const std::vector<float> values(static_cast<size_t>(element_count(sizes)), 1.0f);
-    return must(
-        Tensor::from_host(*device, BP_DTYPE_F32, sizes, values.data(), MemoryTag::kActivations));
+    return must(copy_from_host(device->default_stream(), BP_DTYPE_F32, sizes, values.data(),
+                               MemoryTag::kActivations));
   }
 };
 

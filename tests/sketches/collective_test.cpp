@@ -49,8 +49,8 @@ class CollectiveSketch : public SketchTest {
   }
 
   Ref<Tensor> tensor(uint32_t rank, const std::vector<float>& values) {
-    return *Tensor::from_host(*ranks_[rank].device, BP_DTYPE_F32,
-                              {static_cast<int64_t>(values.size())}, values.data(), MemoryTag::kIo);
+    return *copy_from_host(ranks_[rank].device->default_stream(), BP_DTYPE_F32,
+                           {static_cast<int64_t>(values.size())}, values.data(), MemoryTag::kIo);
   }
   std::array<uint64_t, 2> new_uid() {
     std::array<uint64_t, 2> uid{};

@@ -73,16 +73,19 @@ class SketchTest : public testing::Test {
   /// Images [first, first + count) of the held-out ones.
   Ref<Tensor> images(Device& device, size_t first, size_t count) {
     const float* const pixels = digit_images_.pixels.data() + first * 64;
-    auto tensor = Tensor::from_host(device, BP_DTYPE_F32, {static_cast<int64_t>(count), 1, 8, 8},
-                                    pixels, MemoryTag::kIo);
+    auto tensor = copy_from_host(device.default_stream(), BP_DTYPE_F32,
+                                 {static_cast<int64_t>(count), 1, 8, 8}, pixels, MemoryTag::kIo);
     EXPECT_TRUE(tensor.ok()) << tensor.status().to_string();
     return *tensor;
   }
 
   template <class T>
   Ref<Tensor> upload(uint32_t dtype, const Dims& sizes, const std::vector<T>& values) {
-    auto tensor = Tensor::from_host(*device_, dtype, sizes, values.data(), MemoryTag::kIo);
+    auto tensor =
+        copy_from_host(device_->default_stream(), dtype, sizes, values.data(), MemoryTag::kIo);
     EXPECT_TRUE(tensor.ok()) << tensor.status().to_string();
+    // A captured stream waits for no work outside, and a driver call made to fail is none of these.
+    EXPECT_TRUE(device_->default_stream().sync().ok());
     return *tensor;
   }
 

@@ -4,6 +4,7 @@
 #include "core/execute/run_context.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/dtype.hpp"
 #include "core/dispatch/launch.hpp"
@@ -353,11 +354,33 @@ Status SegmentInstance::read_extents(PlanValueId written, Extents* out_extents) 
 
 RunContext::~RunContext() {
   // Kernel states may still be in use by work in the queues. A failure was reported to the run.
-  [[maybe_unused]] const Status status = sync();
+  if (sync().code() == BP_TIMEOUT) keep_instances();
   instances_.clear();
   for (size_t i = 0; i < devices_.size(); ++i) {
     if (streams_[i]->is_inline()) continue;
     devices_[i]->release_stream(streams_[i]);
+  }
+}
+
+// Work that outlasts the wait uses weights, states and arenas still: they stay until it is over, or
+// for ever where there is no memory to note that.
+void RunContext::keep_instances() noexcept {
+  std::shared_ptr<const void> kept;
+  const Status noted = contain([&] {
+    kept = std::make_shared<const std::vector<std::unique_ptr<SegmentInstance>>>(
+        std::exchange(instances_, {}));
+  });
+  if (!noted.ok()) {
+    for (std::unique_ptr<SegmentInstance>& instance : instances_) {
+      static_cast<void>(instance.release());
+    }
+    return;
+  }
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    if (streams_[i]->is_inline() || devices_[i]->closed()) continue;
+    const Mark latest{streams_[i], streams_[i]->issued_seq()};
+    devices_[i]->deferred_free().keep(
+        {.block = nullptr, .owner = kept, .last_write = latest, .last_reads = {}});
   }
 }
 

@@ -111,6 +111,8 @@ class RunContext {
   Result<SegmentInstance*> instance_of(const std::shared_ptr<const Segment>& segment);
 
  private:
+  void keep_instances() noexcept;
+
   static constexpr size_t kMaxInstances = 8;
   const std::vector<Device*> devices_;
   const std::vector<Stream*> streams_;  // nullptr where there is no device

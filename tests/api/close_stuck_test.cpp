@@ -152,6 +152,31 @@ TEST_F(CloseStuckTest, InADeleterThatAnotherCallRuns_IsBusy) {
   EXPECT_EQ(status_of([&] { runtime_->close(); }), BP_OK);
 }
 
+TEST_F(CloseStuckTest, SessionThatEndsBeforeItsWork_KeepsItsWeightsUntilThatHasRun) {
+  RuntimeOptions args;
+  args.plugin_path = BP_FAKES_DIR "/good";
+  args.install_dir = BP_PLUGIN_DIR;
+  args.options = {{"BACKPLANE_TIMEOUT", "1"},
+                  {"good.device_fault", "relu_hangs"},
+                  {"good.signal_file", folder_.path("go")}};
+  const Runtime queued = Runtime::create(args);
+  const Device device = queued.device("good:0");
+  const Tensor x = Tensor::from_host<float>(device, {1, -1, 2, -2}, {2, 2});
+  Tensor y;
+  {
+    Session session = Session::load(queued, model_path("relu_plus_weight"), {.device = "good:0"});
+    y = session.run({{"x", x}})[0];
+  }
+  // Takes what memory there is to take, and writes it.
+  std::vector<Tensor> others;
+  for (int i = 0; i < 16; ++i) {
+    others.push_back(Tensor::from_host<float>(device, {7, 7, 7, 7}, {2, 2}));
+  }
+  let_go();
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1, 0, 2, 0}));  // weights are zeros
+  device.sync();
+}
+
 /// Its work on a stream of its own has failed, so that nothing on that stream is ever known done.
 class CloseWithFailedWorkTest : public testing::Test {
  protected:

@@ -30,6 +30,9 @@ def main(out):
         "unknown": onnx_file.model([("Relu", ("x",), ("y",))], [("x", FLOAT, None)],
                                    [("y", FLOAT, None)]),
         "chain": chain(),
+        "relu_plus_weight": onnx_file.model(
+            [("Relu", ("x",), ("a",)), ("Add", ("a", "w"), ("y",))], square,
+            [("y", FLOAT, [2, 2])], [("w", [2, 2])]),
     }
     for name, content in models.items():
         pathlib.Path(out, f"{name}.onnx").write_bytes(content)

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -313,6 +314,8 @@ namespace {
 
 /// Runs in the child, and doesn't come back.
 [[noreturn]] void run_child(const std::function<int(int)>& body, int results, int output) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the group is not the terminal's, whose signals pass it by
   const rlimit no_core_file{0, 0};
   setrlimit(RLIMIT_CORE, &no_core_file);
   dup2(output, STDOUT_FILENO);
@@ -352,6 +355,7 @@ Result<Child> start_child(const std::function<int(int results)>& body) {
     close(output[0]);
     return status;
   }
+  setpgid(process, process);  // here too: whichever comes first
   fcntl(results[0], F_SETFL, O_NONBLOCK);
   fcntl(output[0], F_SETFL, O_NONBLOCK);
   return Child{process, results[0], output[0]};
@@ -382,20 +386,29 @@ bool read_available(int file, std::string* out) {
   }
 }
 
-void kill_child(const Child& child) { kill(static_cast<pid_t>(child.process), SIGKILL); }
+void kill_child(const Child& child) { kill(-static_cast<pid_t>(child.process), SIGKILL); }
 
-std::string reap_child(Child* child) {
+bool has_ended(const Child& child) {
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(child.process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid != 0;
+}
+
+Ending reap_child(Child* child) {
   int status = 0;
   while (waitpid(static_cast<pid_t>(child->process), &status, 0) < 0 && errno == EINTR) {
   }
+  Ending ending;
+  ending.left_a_process = kill(-static_cast<pid_t>(child->process), SIGKILL) == 0;
   close(child->results);
   close(child->output);
   *child = {};
   if (WIFSIGNALED(status)) {
-    return words("signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
+    ending.words = words("signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
+  } else if (const int code = WEXITSTATUS(status); code != 0) {
+    ending.words = words("exit code ", code);
   }
-  const int code = WEXITSTATUS(status);
-  return code == 0 ? std::string() : words("exit code ", code);
+  return ending;
 }
 
 }  // namespace bp::conform

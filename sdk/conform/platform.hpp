@@ -100,7 +100,7 @@ class Library {
   std::string base_path_;
 };
 
-/// A forked process. Both ends are non-blocking.
+/// A forked process, the first of a group. Both ends are non-blocking.
 struct Child {
   int64_t process = 0;
   int results = -1;  // what it writes to its results pipe
@@ -108,17 +108,24 @@ struct Child {
 };
 
 /// Forks. The child runs `body` with the write end of the results pipe and ends with its answer by
-/// exit(), so that what plugins and drivers leave for the end of a process is run as well.
+/// exit(), so that what plugins and drivers leave for the end of a process is run as well. It does
+/// not outlive the calling thread.
 Result<Child> start_child(const std::function<int(int results)>& body);
 void write_all(int file, std::string_view text);
 /// Waits until one of the files can be read or is at its end.
 void wait_readable(std::span<const int> files, std::chrono::milliseconds timeout);
 /// Appends what is there. False: the other end is closed.
 bool read_available(int file, std::string* out);
+/// With all processes that it has started.
 void kill_child(const Child& child);
-/// Waits for the end and closes the pipes. Empty for exit code 0, else "signal 11 (...)" or
-/// "exit code 3".
-std::string reap_child(Child* child);
+/// What it has started may still hold its pipes then.
+bool has_ended(const Child& child);
+struct Ending {
+  std::string words;            // empty for exit code 0, else "signal 11 (...)" or "exit code 3"
+  bool left_a_process = false;  // of its group, now killed
+};
+/// Waits for the end and closes the pipes.
+Ending reap_child(Child* child);
 
 }  // namespace bp::conform
 

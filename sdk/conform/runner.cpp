@@ -45,6 +45,7 @@ struct Running {
   std::vector<Outcome> outcomes;  // of the cases that ended
   bool in_case = false;
   bool late = false;
+  bool left = false;  // a process, behind a good end
   Outcome closed{Verdict::kNotRun, {}};
 };
 
@@ -137,7 +138,8 @@ void Scheduler::wait() {
   wait_readable(files, std::max(pause, std::chrono::milliseconds(0)));
   for (size_t i = 0; i < running_.size();) {
     Running& running = *running_[i];
-    bool open = read_available(running.child.results, &running.results);
+    const bool ended_before = has_ended(running.child);  // then all that it wrote is there
+    bool open = read_available(running.child.results, &running.results) && !ended_before;
     read_available(running.child.output, &running.output);
     if (running.output.size() > kKeptOutputBytes) {
       running.output.erase(0, running.output.size() - kKeptOutputBytes);
@@ -160,7 +162,12 @@ void Scheduler::wait() {
 
 /// How a child ended, with its last output; empty if it ended well.
 std::string Scheduler::ending(Running* running) {
-  std::string ended = reap_child(&running->child);
+  const Ending how = reap_child(&running->child);
+  std::string ended = how.words;
+  if (ended.empty() && how.left_a_process) {
+    running->left = true;
+    ended = "left a process behind";
+  }
   if (running->late) {
     ended = words("still busy after ", options_.deadline_s * options_.slowness, " s");
   }
@@ -225,7 +232,9 @@ void Scheduler::finish(std::unique_ptr<Running> running) {
   } else if (outcomes.size() == count && !outcomes.empty()) {
     // All cases ended; then the device was closed and the process ended.
     Outcome after = running->closed;
-    if (!ended.empty()) after = {bad_end, "after the case: " + ended};
+    if (!ended.empty()) {
+      after = {running->left ? Verdict::kLeak : bad_end, "after the case: " + ended};
+    }
     if (after.verdict == Verdict::kNotRun) after = {Verdict::kPass, {}};
     blame(*running, after, &outcomes);
   }
@@ -272,11 +281,12 @@ Result<Message> ask_probe(const Target& target, Clock::duration deadline) {
   bool open = true;
   while (open && Clock::now() < end) {
     wait_readable(files, std::chrono::milliseconds(100));
-    open = read_available(child.results, &results);
+    const bool ended_before = has_ended(child);
+    open = read_available(child.results, &results) && !ended_before;
     read_available(child.output, &output);
   }
   if (open) kill_child(child);
-  const std::string ended = reap_child(&child);
+  const std::string ended = reap_child(&child).words;
   const auto message = Message::parse(results.substr(0, results.find('\n')));
   if (!message || message->kind != Message::Kind::kProbe) {
     return Status(BP_INTERNAL, words(target.device_name(), " cannot be opened: ",

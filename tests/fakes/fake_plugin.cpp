@@ -17,6 +17,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -57,6 +58,7 @@ struct bp_device {
   std::map<uint64_t, uint64_t> allocations;  // handle, bytes
   uint64_t used_bytes = 0;
   std::vector<bp_stream*> streams;  // with FAKE_QUEUES
+  std::mutex mutex;
   std::atomic<bool> in_call{false};
   std::atomic<bool> lost{false};
   std::atomic<int> refusals_left{1};  // of the faults that pass
@@ -64,10 +66,14 @@ struct bp_device {
 
 namespace {
 
-/// The device does not say BP_DEVICE_CONCURRENT_BIT, so the core owes it one call at a time.
+/// The one fault with which the device says BP_DEVICE_CONCURRENT_BIT.
+constexpr std::string_view kSharesScratch = "add_shares_scratch";
+
+/// Otherwise the core owes it one call at a time.
 class OneCall {
  public:
-  explicit OneCall(bp_device* device) : device_(device) {
+  explicit OneCall(bp_device* device) : device_(device), lock_(device->mutex, std::defer_lock) {
+    if (device->fault == kSharesScratch) lock_.lock();
     if (device_->in_call.exchange(true)) throw Failure{BP_INTERNAL, "two calls at a time"};
   }
   ~OneCall() { device_->in_call = false; }
@@ -76,6 +82,7 @@ class OneCall {
 
  private:
   bp_device* device_;
+  std::unique_lock<std::mutex> lock_;
 };
 
 template <class Body>
@@ -217,6 +224,7 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
   bp_device_props props{};
   props.flags = BP_DEVICE_ADDRESS_BIT | 0x80000000u;  // a bit of a later version
   if (device->has_host_memory) props.flags |= BP_DEVICE_HOST_MEMORY_BIT;
+  if (device->fault == kSharesScratch) props.flags |= BP_DEVICE_CONCURRENT_BIT;
   props.features = uint64_t{1} << 63;  // a band of a later version
 #if defined(FAKE_QUEUES)
   props.features |= BP_FEATURE_ASYNC_BIT | BP_FEATURE_NATIVE_BIT;
@@ -449,7 +457,9 @@ constexpr const bp_kernel* kKernels[] = {&kRelu,    &kAdd,       &kSub,       &k
                                          &kNonZero, &kPickyRelu, &kPickySqrt, &kHugest,   &kHuge,
                                          &kLarge,   &kLaterSub,  &kAlternate};
 #elif defined(FAKE_WRONG_KERNELS)
-constexpr const bp_kernel* kKernels[] = {&kWrongRelu, &kWrongAdd, &kWrongMul, &kWrongMatmul};
+constexpr const bp_kernel* kKernels[] = {&kWrongRelu,   &kWrongAdd,    &kWrongMul,
+                                         &kWrongMatmul, &kWrongExp,    &kWrongSum,
+                                         &kWrongMax,    &kWrongGather, &kWrongBatchNorm};
 #elif defined(FAKE_SOUND)
 constexpr const bp_kernel* kKernels[] = {&kRelu, &kAdd, &kSub};
 #else

@@ -5,6 +5,18 @@
 #ifndef BACKPLANE_TESTS_FAKES_FAKE_WRONG_KERNELS_HPP
 #define BACKPLANE_TESTS_FAKES_FAKE_WRONG_KERNELS_HPP
 
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "backplane/ops/attributes.h"
+
+/// What a plan should not keep: the memory of its first launch.
+struct bp_kernel_plan {
+  std::atomic<int> launch_count{0};
+  bp_tensor first[2] = {};
+};
+
 namespace {
 
 bool is_wrong(const bp_launch_args& args, std::string_view how) {
@@ -14,14 +26,45 @@ bool is_wrong(const bp_launch_args& args, std::string_view how) {
 /// As a vector load does that takes more than there is, and drops it.
 void read(const volatile float* place) { static_cast<void>(*place); }
 
+/// How many elements a relu takes that does not take all.
+int64_t relu_count(const bp_launch_args& args) {
+  const bp_tensor& out = args.tensors[1];
+  const int64_t count = bp::sdk::element_count(out);
+  if (is_wrong(args, "relu_leaves_the_tail")) return count - count % 8;
+  if (is_wrong(args, "relu_drops_of_128") && count % 128 == 0) return count - count / 128;
+  if (is_wrong(args, "relu_of_few")) return std::min<int64_t>(count, 4096);
+  if (is_wrong(args, "relu_of_8_dimensions") && out.rank > 8) return 0;
+  return count;
+}
+
+float relu_input(const bp_launch_args& args, float value) {
+  if (is_wrong(args, "relu_flushes") && std::fpclassify(value) == FP_SUBNORMAL) return 0;
+  constexpr float kLarge = 65536;
+  const bool large = std::isfinite(value) && value > kLarge && value < 1e38f;
+  return is_wrong(args, "relu_clamps") && large ? kLarge : value;
+}
+
+/// A process that nobody waits for.
+void leave_a_process() {
+  if (fork() != 0) return;
+  sleep(60);
+  _exit(0);
+}
+
 void wrong_relu(const bp_launch_args& args) {
   if (is_wrong(args, "relu_fails")) throw Failure{BP_INTERNAL, "the unit overheated"};
-  const bp_tensor& x = args.tensors[0];
-  const bp_tensor& out = args.tensors[1];
-  int64_t count = bp::sdk::element_count(out);
-  if (is_wrong(args, "relu_leaves_the_tail")) count -= count % 8;
+  // Plans are immutable, but those of a wrong kernel.
+  bp_kernel_plan* const plan = const_cast<bp_kernel_plan*>(args.plan);
+  const bool is_first = plan->launch_count++ == 0;
+  if (is_first) std::copy(args.tensors, args.tensors + 2, plan->first);
+  if (is_wrong(args, "relu_once") && !is_first) return;
+  const bool keeps = is_wrong(args, "relu_keeps_memory");
+  const bp_tensor& x = keeps ? plan->first[0] : args.tensors[0];
+  const bp_tensor& out = keeps ? plan->first[1] : args.tensors[1];
+  const int64_t count = relu_count(args);
+  if (is_wrong(args, "relu_forks") && out.rank == 3) leave_a_process();
   for (int64_t i = 0; i < count; ++i) {
-    const float value = element(x, out, i);
+    const float value = relu_input(args, element(x, out, i));
     element(out, out, i) = value < 0 ? 0 : value;  // NaN stays
     if (is_wrong(args, "relu_negates")) element(out, out, i) = -value;
     if (is_wrong(args, "relu_loses_nan")) element(out, out, i) = value > 0 ? value : 0;
@@ -33,16 +76,44 @@ void wrong_relu(const bp_launch_args& args) {
   if (is_wrong(args, "relu_reads_before")) read(&element(x, out, 0) - 1);
 }
 
+bool have_same_sizes(const bp_tensor& a, const bp_tensor& b) {
+  return a.rank == b.rank && std::equal(a.sizes, a.sizes + a.rank, b.sizes);
+}
+
+void make_dense(bp_tensor* tensor, int64_t* strides) {
+  int64_t step = 1;
+  for (uint32_t i = tensor->rank; i-- > 0; step *= tensor->sizes[i]) strides[i] = step;
+  tensor->strides = strides;
+}
+
+/// The inputs as a wrong add sees them.
+struct Seen {
+  explicit Seen(const bp_launch_args& args) : a(args.tensors[0]), b(args.tensors[1]) {
+    const bool same = have_same_sizes(a, b);
+    if (is_wrong(args, "add_ignores_strides") ||
+        (is_wrong(args, "add_broadcasts_dense") && !same)) {
+      make_dense(&a, strides[0]);
+    }
+    const bool looks_at_a = is_wrong(args, "add_looks_at_one") && same && is_dense(a);
+    if (looks_at_a || (is_wrong(args, "add_broadcasts_dense") && !same)) {
+      make_dense(&b, strides[1]);
+    }
+    if (is_wrong(args, "add_takes_strides_of_one") && same) b.strides = a.strides;
+    if (is_wrong(args, "add_takes_offset_of_one")) b.offset_bytes = a.offset_bytes;
+  }
+
+  bp_tensor a;
+  bp_tensor b;
+  int64_t strides[2][BP_MAX_RANK];
+};
+
 void wrong_add(const bp_launch_args& args) {
   const bp_tensor& out = args.tensors[2];
   const int64_t count = bp::sdk::element_count(out);
-  bp_tensor a = args.tensors[0];
-  int64_t dense[BP_MAX_RANK];
-  int64_t step = 1;
-  for (uint32_t i = a.rank; i-- > 0; step *= a.sizes[i]) dense[i] = step;
-  if (is_wrong(args, "add_ignores_strides")) a.strides = dense;
+  const Seen seen(args);
+  const bp_tensor& a = seen.a;
   for (int64_t i = 0; i < count; ++i) {
-    element(out, out, i) = element(a, out, i) + element(args.tensors[1], out, i);
+    element(out, out, i) = element(a, out, i) + element(seen.b, out, i);
   }
   if (is_wrong(args, "add_reads_whole_rows") && count > 0 && a.rank > 0) {
     // A row with the gap to the next one, which the last row does not have.
@@ -53,6 +124,18 @@ void wrong_add(const bp_launch_args& args) {
   }
   if (is_wrong(args, "add_drops_the_last") && count > 1) {
     element(out, out, count - 1) = element(a, out, count - 1);
+  }
+}
+
+/// By way of memory that all launches share.
+void shared_add(const bp_launch_args& args) {
+  static std::atomic<float> scratch[1 << 17];
+  const bp_tensor& out = args.tensors[2];
+  const int64_t count = bp::sdk::element_count(out);
+  for (int64_t i = 0; i < count; ++i) scratch[i] = element(args.tensors[0], out, i);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int64_t i = 0; i < count; ++i) {
+    element(out, out, i) = scratch[i] + element(args.tensors[1], out, i);
   }
 }
 
@@ -93,6 +176,131 @@ void wrong_matmul(const bp_launch_args& args) {
   }
 }
 
+void wrong_exp(const bp_launch_args& args) {
+  const bp_tensor& out = args.tensors[1];
+  for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
+    float x = element(args.tensors[0], out, i);
+    if (is_wrong(args, "exp_is_narrow") && std::abs(x) < 100) x = std::clamp(x, -5.0f, 5.0f);
+    element(out, out, i) = std::exp(x);
+  }
+}
+
+/// Of dense tensors, as those that follow.
+void wrong_batch_norm(const bp_launch_args& args) {
+  const bp_tensor& y = args.tensors[5];
+  double epsilon =
+      bp::sdk::read_attributes(args.attributes, bp_attrs_batch_norm_defaults()).epsilon;
+  if (is_wrong(args, "batch_norm_without_epsilon")) epsilon = 0;
+  int64_t inner = 1;
+  for (uint32_t i = 2; i < y.rank; ++i) inner *= y.sizes[i];
+  for (int64_t i = 0; i < bp::sdk::element_count(y); ++i) {
+    const auto of_channel = [&](int input) -> double {
+      const bp_tensor& values = args.tensors[input];
+      return element(values, values, i / inner % y.sizes[1]);
+    };
+    const double x = element(args.tensors[0], y, i);
+    element(y, y, i) = static_cast<float>(
+        (x - of_channel(3)) / std::sqrt(of_channel(4) + epsilon) * of_channel(1) + of_channel(2));
+  }
+}
+
+void wrong_sum(const bp_launch_args& args) {
+  static std::atomic<int> turn{0};
+  const bool backwards = is_wrong(args, "sum_turns_round") && turn++ % 2 != 0;
+  const bp_tensor& x = args.tensors[0];
+  const int64_t count = bp::sdk::element_count(x);
+  float sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += element(x, x, backwards ? count - 1 - i : i);
+  element(args.tensors[1], args.tensors[1], 0) = sum;
+}
+
+void wrong_max(const bp_launch_args& args) {
+  const bp_tensor& x = args.tensors[0];
+  float most = is_wrong(args, "max_from_the_lowest") ? std::numeric_limits<float>::lowest()
+                                                     : -std::numeric_limits<float>::infinity();
+  for (int64_t i = 0; i < bp::sdk::element_count(x); ++i) {
+    const float value = element(x, x, i);
+    if (std::isnan(value) || value > most) most = value;
+    if (std::isnan(value)) break;
+  }
+  element(args.tensors[1], args.tensors[1], 0) = most;
+}
+
+template <class T>
+T* values_of(const bp_tensor& tensor) {
+  return reinterpret_cast<T*>(tensor.handle + tensor.offset_bytes);
+}
+
+int64_t product(const int64_t* begin, const int64_t* end) {
+  int64_t all = 1;
+  for (; begin != end; ++begin) all *= *begin;
+  return all;
+}
+
+/// The index in range; one that is not is told.
+int64_t checked_index(const bp_launch_args& args, int64_t index, int64_t extent) {
+  if (is_wrong(args, "gather_cuts_indices")) index = static_cast<int32_t>(index);
+  if (index >= 0 && index < extent) return index;
+  if (index < 0 && index >= -extent) return index + extent;
+  bp_fault_word* const fault =
+      reinterpret_cast<bp_fault_word*>(args.fault.handle + args.fault.offset_bytes);
+  fault->code = BP_FAULT_INDEX;
+  fault->input = 1;
+  fault->op_seq = args.op_seq;
+  fault->index = index;
+  fault->extent = extent;
+  return index < 0 ? 0 : extent - 1;
+}
+
+void wrong_gather(const bp_launch_args& args) {
+  const bp_tensor& x = args.tensors[0];
+  const bp_tensor& indices = args.tensors[1];
+  const bp_tensor& out = args.tensors[2];
+  const bool is_long = indices.dtype == BP_DTYPE_I64;
+  const uint64_t bytes = bp::sdk::dtype_bytes(x.dtype);
+  const auto out_bytes = static_cast<uint64_t>(bp::sdk::element_count(out)) * bytes;
+  if (out_bytes == 0) return;
+  if (is_wrong(args, "gather_zeros_a_pair") && x.dtype == BP_DTYPE_F32 && is_long) {
+    std::memset(values_of<char>(out), 0, out_bytes);
+    return;
+  }
+  int64_t axis = bp::sdk::read_attributes(args.attributes, bp_attrs_gather_defaults()).axis;
+  if (axis < 0) axis += x.rank;
+  const int64_t extent = x.sizes[axis];
+  const int64_t outer = product(x.sizes, x.sizes + axis);
+  const int64_t count = bp::sdk::element_count(indices);
+  const int64_t inner = product(x.sizes + axis + 1, x.sizes + x.rank) * static_cast<int64_t>(bytes);
+  for (int64_t i = 0; i < outer * count; ++i) {
+    const int64_t index =
+        is_long ? values_of<int64_t>(indices)[i % count] : values_of<int32_t>(indices)[i % count];
+    const int64_t from = i / count * extent + checked_index(args, index, extent);
+    std::memcpy(values_of<char>(out) + i * inner, values_of<char>(x) + from * inner,
+                static_cast<size_t>(inner));
+  }
+}
+
+bp_status supports_one_result(bp_device* device, const bp_kernel_query* query,
+                              bp_support* out_support) {
+  if (!device || !query || !out_support) return BP_INVALID_ARGUMENT;
+  bp_support support{};
+  support.answer = query->args[1].rank == 0 ? BP_SUPPORT_YES : BP_SUPPORT_NO;
+  support.reason = bp::sdk::str("reduces all dimensions");
+  bp::sdk::write_out(out_support, support);
+  return BP_OK;
+}
+
+template <uint32_t kFlags>
+bp_status make_plan(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
+                    bp_kernel_plan** out_plan) {
+  if (!device || !query || !out_info || !out_plan) return BP_INVALID_ARGUMENT;
+  bp_plan_info info{};
+  info.flags = kFlags;
+  bp::sdk::write_out(out_info, info);
+  *out_plan = new bp_kernel_plan;
+  return BP_OK;
+}
+void end_plan(bp_device*, bp_kernel_plan* plan) { delete plan; }
+
 bp_status supports_matrices(bp_device* device, const bp_kernel_query* query,
                             bp_support* out_support) {
   if (!device || !query || !out_support) return BP_INVALID_ARGUMENT;
@@ -105,9 +313,46 @@ bp_status supports_matrices(bp_device* device, const bp_kernel_query* query,
 }
 
 bp_status launch_wrong_relu(const bp_launch_args* args) { return start(args, wrong_relu); }
-bp_status launch_wrong_add(const bp_launch_args* args) { return start(args, wrong_add); }
+bp_status launch_wrong_add(const bp_launch_args* args) {
+  if (!is_whole(args)) return BP_INVALID_ARGUMENT;
+  if (!is_wrong(*args, kSharesScratch)) return start(args, wrong_add);
+  shared_add(*args);  // several at once
+  return BP_OK;
+}
 bp_status launch_wrong_mul(const bp_launch_args* args) { return start(args, wrong_mul); }
 bp_status launch_wrong_matmul(const bp_launch_args* args) { return start(args, wrong_matmul); }
+
+bp_status launch_wrong_exp(const bp_launch_args* args) { return start(args, wrong_exp); }
+bp_status launch_wrong_sum(const bp_launch_args* args) { return start(args, wrong_sum); }
+bp_status launch_wrong_max(const bp_launch_args* args) { return start(args, wrong_max); }
+bp_status launch_wrong_gather(const bp_launch_args* args) { return start(args, wrong_gather); }
+bp_status launch_wrong_batch_norm(const bp_launch_args* args) {
+  return start(args, wrong_batch_norm);
+}
+
+template <uint32_t kFlags = 0>
+constexpr bp_kernel with_plan(bp_kernel kernel) {
+  kernel.plan = make_plan<kFlags>;
+  kernel.plan_free = end_plan;
+  return kernel;
+}
+
+constexpr bp_kernel make_reduction(std::string_view name, std::string_view op,
+                                   bp_status (*launch)(const bp_launch_args*)) {
+  bp_kernel kernel = make_kernel(name, op, launch, kDenseRules);
+  kernel.supports = supports_one_result;
+  return kernel;
+}
+
+constexpr uint64_t kGatherDtypes[] = {BP_DTYPE_BIT(BP_DTYPE_BOOL) | BP_DTYPE_BIT(BP_DTYPE_F32),
+                                      BP_DTYPE_BIT(BP_DTYPE_I32) | BP_DTYPE_BIT(BP_DTYPE_I64)};
+
+constexpr bp_kernel make_gather() {
+  bp_kernel kernel = make_kernel("gather_told", "gather", launch_wrong_gather, kDenseRules);
+  kernel.dtype_masks = kGatherDtypes;
+  kernel.dtype_mask_count = std::size(kGatherDtypes);
+  return with_plan<BP_PLAN_CAN_FAULT_BIT>(kernel);
+}
 
 constexpr bp_kernel make_wrong_matmul() {
   bp_kernel kernel = make_kernel("matmul_told", "matmul", launch_wrong_matmul, kDenseRules);
@@ -115,10 +360,16 @@ constexpr bp_kernel make_wrong_matmul() {
   return kernel;
 }
 
-constexpr bp_kernel kWrongRelu = make_kernel("relu_told", "relu", launch_wrong_relu);
+constexpr bp_kernel kWrongRelu = with_plan(make_kernel("relu_told", "relu", launch_wrong_relu));
 constexpr bp_kernel kWrongAdd = make_kernel("add_told", "add", launch_wrong_add);
 constexpr bp_kernel kWrongMul = make_kernel("mul_told", "mul", launch_wrong_mul);
 constexpr bp_kernel kWrongMatmul = make_wrong_matmul();
+constexpr bp_kernel kWrongExp = make_kernel("exp_told", "exp", launch_wrong_exp);
+constexpr bp_kernel kWrongSum = make_reduction("sum_told", "reduce_sum", launch_wrong_sum);
+constexpr bp_kernel kWrongMax = make_reduction("max_told", "reduce_max", launch_wrong_max);
+constexpr bp_kernel kWrongGather = make_gather();
+constexpr bp_kernel kWrongBatchNorm =
+    make_kernel("batch_norm_told", "batch_norm", launch_wrong_batch_norm, kDenseRules);
 
 }  // namespace
 

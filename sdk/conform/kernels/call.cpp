@@ -12,6 +12,8 @@
 namespace bp::conform {
 namespace {
 
+constexpr uint32_t kSeedStep = 100;  // above the number of inputs, whose seeds follow each other
+
 std::vector<uint32_t> dtypes_in(uint64_t mask) {
   std::vector<uint32_t> dtypes;
   for (; mask != 0; mask &= mask - 1) {
@@ -35,6 +37,7 @@ Fill fill_of(const Recipe& recipe, const Shot& shot, Pass pass, size_t input) {
                                        : pass == Pass::kPrecision || recipe.exact.empty()
                                            ? recipe.precise
                                            : recipe.exact;
+  if (!shot.fills.empty()) return {shot.fills[std::min(input, shot.fills.size() - 1)], shot.extent};
   return {kinds[std::min(input, kinds.size() - 1)], shot.extent};
 }
 
@@ -72,12 +75,11 @@ std::vector<DtypeChoice> dtype_choices(const OpSchema& schema) {
     const std::vector<uint32_t> dtypes = dtypes_in(schema.type_vars[i].dtype_mask);
     std::vector<DtypeChoice> more;
     for (const DtypeChoice& choice : choices) {
-      // Beyond the first variable, each other dtype is paired with the first one's first alone.
       const bool is_row = i == 0 || choice.variables.front() == first.front();
       for (const uint32_t dtype : dtypes) {
         more.push_back(choice);
         more.back().variables.push_back(dtype);
-        if (!is_row) break;
+        more.back().is_further |= !is_row && dtype != dtypes.front();
       }
     }
     choices = std::move(more);
@@ -111,7 +113,7 @@ std::string Call::words() const {
 }
 
 Result<Call> make_call(const OpSchema& schema, const Recipe& recipe, const Shot& shot,
-                       const DtypeChoice& dtypes, Pass pass) {
+                       const DtypeChoice& dtypes, Pass pass, uint32_t values) {
   Call call;
   call.schema = &schema;
   call.recipe = &recipe;
@@ -131,7 +133,7 @@ Result<Call> make_call(const OpSchema& schema, const Recipe& recipe, const Shot&
       const uint32_t dtype = dtype_of(schema, argument, dtypes);
       input = argument.host == HostNeed::kNone
                   ? make_values(dtype, *shot.inputs[i], fill_of(recipe, shot, pass, i),
-                                static_cast<uint32_t>(i + 1))
+                                values * kSeedStep + static_cast<uint32_t>(i + 1))
                   : OracleTensor::from_i64(dtype, *shot.inputs[i], shot.host_values);
     }
   }

@@ -20,12 +20,14 @@ enum class Pass { kExact, kPrecision, kSpecial };
 struct DtypeChoice {
   std::vector<uint32_t> variables;
   uint32_t named = BP_DTYPE_NONE;  // by the attribute of the first output, if one does
+  // Neither in the first row of pairs nor in the first column: there are many, and one shot is
+  // tried.
+  bool is_further = false;
 
   std::string name() const;  // "f32", "f32_i64"
   bool has_float() const;
 };
-/// All that the schema admits, except that pairs of variables are tried by rows: each dtype of one
-/// with the first of the others.
+/// All that the schema admits.
 std::vector<DtypeChoice> dtype_choices(const OpSchema& schema);
 uint32_t dtype_of(const OpSchema& schema, const ArgSchema& argument, const DtypeChoice& dtypes);
 
@@ -42,8 +44,9 @@ struct Call {
 };
 
 /// Errors are the recipe's: a setting that the schema does not know, sizes that it does not take.
+/// `values`: other ones for each number.
 Result<Call> make_call(const OpSchema& schema, const Recipe& recipe, const Shot& shot,
-                       const DtypeChoice& dtypes, Pass pass);
+                       const DtypeChoice& dtypes, Pass pass, uint32_t values = 0);
 
 /// What a correct kernel answers.
 class Expectation {

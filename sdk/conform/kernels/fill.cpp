@@ -15,12 +15,12 @@
 namespace bp::conform {
 namespace {
 
-constexpr size_t kSpecialCount = 12;
+constexpr size_t kSpecialCount = 18;
 constexpr int64_t kTermLimit = 30;
 constexpr uint32_t kPairs = 1000;  // seeds of their signs
 constexpr size_t kFirstLane = 5;   // where the first special value stands, and from one to the next
 constexpr size_t kLaneStep = 20;
-constexpr int64_t kBadIndexEvery = 7;
+constexpr uint64_t kBadIndexEvery = 3;
 
 uint64_t hash(uint64_t seed, uint64_t place) {
   uint64_t state = (seed << 32 | 0x9e37) + place * 0x9e3779b97f4a7c15u;
@@ -57,6 +57,7 @@ double full_mantissa(uint64_t random, int lowest_exponent, uint64_t exponent_cou
 std::array<double, kSpecialCount> specials(uint32_t dtype) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double largest = float_max(dtype);
+  const double tiniest_normal = float_min_normal(dtype);
   return {std::numeric_limits<double>::quiet_NaN(),
           kInfinity,
           -kInfinity,
@@ -68,7 +69,38 @@ std::array<double, kSpecialCount> specials(uint32_t dtype) {
           -2.5,
           0.5,
           largest,
-          -largest};
+          -largest,
+          -largest / 4,
+          std::sqrt(largest),
+          tiniest_normal,
+          -tiniest_normal,
+          tiniest_normal / 2,
+          std::ldexp(-tiniest_normal, 1 - float_digits(dtype))};
+}
+
+/// Every other value within [-4, 4]; the others from where exp is subnormal to where it overflows.
+double sweep_value(uint32_t dtype, uint64_t place, uint64_t random) {
+  const double share = std::ldexp(static_cast<double>(random >> 11), -53);
+  if (place % 2 == 0) return share * 8 - 4;
+  const double low = std::log(float_min_normal(dtype)) - float_digits(dtype) / 3.0;
+  const double high = std::log(float_max(dtype)) * 1.05;
+  return low + share * (high - low);
+}
+
+/// Those just out of range, and those that are so far out that a cut to 32 bits would hide it.
+int64_t bad_index(uint32_t dtype, int64_t extent, uint64_t place) {
+  const bool is_long = dtype_bits(dtype) == 64;
+  constexpr int64_t kBeyond32 = (int64_t{1} << 32) + 1;
+  switch (place / kBadIndexEvery % 4) {
+    case 0:
+      return is_long ? kBeyond32 : std::numeric_limits<int32_t>::max();
+    case 1:
+      return is_long ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int32_t>::min();
+    case 2:
+      return extent;
+    default:
+      return -extent - 1;
+  }
 }
 
 /// NaN, both infinities and the largest, each in its own place; nullopt: a place of none.
@@ -108,6 +140,10 @@ double float_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t ra
       return sign * full_mantissa(random, -2, 16);
     case FillKind::kExponent:
       return std::ldexp(static_cast<double>(random >> 11), -50) - 4;
+    case FillKind::kSweep:
+      return sweep_value(dtype, place, random);
+    case FillKind::kMinusInfinity:
+      return -std::numeric_limits<double>::infinity();
     case FillKind::kHalfZero:
       return (random >> 9 & 1) != 0 ? sign * (1 + static_cast<double>(random % 7)) : 0;
     case FillKind::kSpecialRow:
@@ -132,7 +168,7 @@ int64_t integer_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t
     case FillKind::kHalfZero:
       return (random >> 9 & 1) != 0 ? 1 + static_cast<int64_t>(random % 7) : 0;
     case FillKind::kBadIndex:
-      if (place % kBadIndexEvery == 2) return fill.extent + static_cast<int64_t>(place);
+      if (place % kBadIndexEvery == 2) return bad_index(dtype, fill.extent, place);
       [[fallthrough]];
     case FillKind::kIndex:
       return static_cast<int64_t>(random % (2 * extent)) - static_cast<int64_t>(extent);

@@ -19,16 +19,18 @@ enum class FillKind {
   kSquare,   // squares of whole numbers up to 15
   kPower,    // powers of two from 1 to 8, both signs
   kPositivePower,
-  kFull,           // full mantissas, exponents from -4 to 3, both signs; integers: all bits
-  kPositive,       // the same without signs
-  kWide,           // the same with exponents from -2 to 13, for what cuts fractions off
-  kExponent,       // full mantissas within [-4, 4]: what exp is asked for
-  kHalfZero,       // every other value is 0, by chance
-  kSpecialRow,     // infinities, NaN, zeros, the largest: value i / n
+  kFull,      // full mantissas, exponents from -4 to 3, both signs; integers: all bits
+  kPositive,  // the same without signs
+  kWide,      // the same with exponents from -2 to 13, for what cuts fractions off
+  kExponent,  // full mantissas within [-4, 4]: what softmax is asked for
+  kSweep,     // every other one the same, the others from where exp is tiny to where it is inf
+  kHalfZero,  // every other value is 0, by chance
+  kMinusInfinity,
+  kSpecialRow,     // infinities, NaN, zeros, the largest, subnormals: value i / n
   kSpecialColumn,  // ... value i % n; together all pairs
   kSpecialLane,    // kTerm, but for a NaN, infinities and the largest, far apart
   kIndex,          // -extent to extent - 1
-  kBadIndex,       // the same, but for two that are out of range
+  kBadIndex,       // the same, but for some that are out of range, near and far
 };
 
 struct Fill {

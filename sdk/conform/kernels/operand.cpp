@@ -67,10 +67,11 @@ Bytes border_content(uint32_t dtype, Border border, uint64_t count) {
 }
 
 Placement place_input(const OracleTensor& values, Layout layout, uint32_t alignment_bytes,
-                      Border border) {
+                      Border border, size_t index) {
   const uint64_t bytes = dtype_storage_bytes(values.dtype, 1);
   const uint64_t alignment = std::max<uint64_t>(alignment_bytes, bytes);
-  const uint64_t begin = bytes_before(border) + (layout == Layout::kOffset ? alignment : 0);
+  const uint64_t begin =
+      bytes_before(border) * (index + 1) + (layout == Layout::kOffset ? alignment : 0);
   Placement placement;
   placement.strides = strides_in(layout, values.sizes);
   const Extent extent = extent_of(values.sizes, placement.strides);
@@ -86,9 +87,9 @@ Placement place_input(const OracleTensor& values, Layout layout, uint32_t alignm
   return placement;
 }
 
-Placement place_output(uint32_t dtype, const Dims& sizes, Border border) {
+Placement place_output(uint32_t dtype, const Dims& sizes, Border border, size_t index) {
   const uint64_t bytes = dtype_storage_bytes(dtype, count_of(sizes));
-  const uint64_t begin = bytes_before(border);
+  const uint64_t begin = bytes_before(border) * (index + 1);
   return {contiguous_strides(sizes), begin,
           Bytes(begin + bytes + bytes_behind(border, bytes, 1), Operand::kUnwritten)};
 }
@@ -180,12 +181,12 @@ Operand::Operand(Context& context, uint32_t dtype, const Dims& sizes, Border bor
       block_(context, std::move(placement.content), border) {}
 
 Operand::Operand(Context& context, const OracleTensor& values, Layout layout,
-                 uint32_t alignment_bytes, Border border)
+                 uint32_t alignment_bytes, Border border, size_t index)
     : Operand(context, values.dtype, values.sizes, border,
-              place_input(values, layout, alignment_bytes, border)) {}
+              place_input(values, layout, alignment_bytes, border, index)) {}
 
-Operand::Operand(Context& context, uint32_t dtype, const Dims& sizes, Border border)
-    : Operand(context, dtype, sizes, border, place_output(dtype, sizes, border)) {}
+Operand::Operand(Context& context, uint32_t dtype, const Dims& sizes, Border border, size_t index)
+    : Operand(context, dtype, sizes, border, place_output(dtype, sizes, border, index)) {}
 
 bp_tensor Operand::tensor() const {
   const bp_mem first = block_.at(offset_bytes_);

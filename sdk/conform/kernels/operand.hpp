@@ -45,11 +45,11 @@ class Operand {
  public:
   static constexpr std::byte kUnwritten{0xA7};
 
-  /// An input: `values` in a layout.
+  /// An input: `values` in a layout. Each argument `index` begins at an offset of its own.
   Operand(Context& context, const OracleTensor& values, Layout layout, uint32_t alignment_bytes,
-          Border border);
+          Border border, size_t index);
   /// An output: dense, all kUnwritten.
-  Operand(Context& context, uint32_t dtype, const Dims& sizes, Border border);
+  Operand(Context& context, uint32_t dtype, const Dims& sizes, Border border, size_t index);
 
   bp_tensor tensor() const;
   /// Expects that not one byte of an input has changed.

@@ -30,7 +30,11 @@ struct Shot {
   std::vector<Setting> attributes = {};
   std::vector<int64_t> host_values = {};  // of the input that inference needs on the host
   int64_t extent = 0;                     // of the dimension that indices point into
+  std::vector<FillKind> fills = {};       // where not the recipe's
 };
+
+/// BP_MAX_RANK of them.
+inline const Dims kAllDimensions{1, 2, 1, 1, 1, 3, 1, 1, 2, 1, 1, 5, 1, 1, 1, 2};
 
 struct Variant {
   std::string_view name;  // part of the case's id
@@ -57,8 +61,12 @@ struct Recipe {
   double half_ulps = 0;  // f16 and bf16
   double (*terms)(std::span<const OracleTensor> inputs, int64_t output_count) = nullptr;
   std::optional<size_t> subtracted = {};  // kSums: the input that is taken away, not added
+  /// Full mantissas only: attributes with which whole numbers give none.
+  std::vector<Shot> inexact = {};
+  /// In f32 alone, for the time that they take: sizes beyond caches and tiles, all dimensions.
+  std::vector<Shot> many = {};
   /// Floats only; empty: none. With one fill per input.
-  std::optional<Shot> special = {};
+  std::vector<Shot> specials = {};
   std::vector<FillKind> special_fills = {};
   bool zero_sign = false;  // the sign of a zero result is told
 };

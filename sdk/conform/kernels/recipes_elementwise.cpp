@@ -8,12 +8,21 @@ namespace bp::conform {
 namespace {
 
 /// Round vector widths, where tails are lost.
-constexpr int64_t kLengths[] = {1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 127, 257, 1025};
+constexpr int64_t kLengths[] = {1,  3,  7,  8,   9,   15,  16,  17,  31,
+                                33, 64, 65, 127, 128, 256, 257, 1025};
 
 std::vector<Shot> lengths(size_t input_count) {
   std::vector<Shot> shots;
   for (const int64_t length : kLengths) {
     shots.push_back({std::vector<std::optional<Dims>>(input_count, Dims{length})});
+  }
+  return shots;
+}
+
+std::vector<Shot> many(size_t input_count) {
+  std::vector<Shot> shots;
+  for (const Dims& sizes : {Dims{65537}, Dims{4096}, kAllDimensions}) {
+    shots.push_back({std::vector<std::optional<Dims>>(input_count, sizes)});
   }
   return shots;
 }
@@ -51,7 +60,8 @@ Recipe binary(std::string_view op, std::vector<FillKind> exact) {
   return {.op = op,
           .variants = binary_variants(),
           .exact = std::move(exact),
-          .special = Shot{{Dims{pairs}, Dims{pairs}}},
+          .many = many(2),
+          .specials = {Shot{{Dims{pairs}, Dims{pairs}}}},
           .special_fills = {FillKind::kSpecialRow, FillKind::kSpecialColumn},
           .zero_sign = true};
 }
@@ -61,7 +71,8 @@ Recipe unary(std::string_view op, std::vector<FillKind> exact, FillKind precise)
           .variants = unary_variants(),
           .exact = std::move(exact),
           .precise = {precise},
-          .special = Shot{{Dims{special_count()}}},
+          .many = many(1),
+          .specials = {Shot{{Dims{special_count()}}}},
           .special_fills = {FillKind::kSpecialColumn},
           .zero_sign = true};
 }
@@ -88,7 +99,7 @@ void add_elementwise_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(within(2.5, 1, binary("div", {FillKind::kSum, FillKind::kPower})));
   recipes->push_back(either_zero(binary("max", {FillKind::kSum})));
   recipes->push_back(either_zero(unary("relu", {FillKind::kSum}, FillKind::kFull)));
-  recipes->push_back(within(3, 2, unary("exp", {}, FillKind::kExponent)));
+  recipes->push_back(within(3, 2, unary("exp", {}, FillKind::kSweep)));
   recipes->push_back(within(3, 1.5, unary("sqrt", {FillKind::kSquare}, FillKind::kPositive)));
   recipes->push_back(within(2.5, 1, unary("reciprocal", {FillKind::kPower}, FillKind::kFull)));
   recipes->push_back(unary("cast", {FillKind::kSum}, FillKind::kWide));

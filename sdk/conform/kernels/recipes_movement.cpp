@@ -64,7 +64,7 @@ Recipe gather() {
                        {"zero", {taken({4, 5}, {0}, 0), taken({4, 0}, {3}, 0)}}},
           .exact = {FillKind::kSum, FillKind::kIndex},
           .precise = {FillKind::kFull, FillKind::kIndex},
-          .special = taken({4, 5, 6}, {3, 4}, 1),
+          .specials = {taken({4, 5, 6}, {3, 4}, 1)},
           .special_fills = {FillKind::kSum, FillKind::kBadIndex},
           .zero_sign = true};
 }

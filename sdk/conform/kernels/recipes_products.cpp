@@ -51,7 +51,7 @@ Recipe matmul() {
       .exact = {FillKind::kTerm},
       .nearness = Nearness::kSums,
       .terms = matmul_terms,
-      .special = product({5, 17}, {17, 9}),
+      .specials = {product({5, 17}, {17, 9})},
       .special_fills = {FillKind::kSpecialLane, FillKind::kTerm}};
 }
 
@@ -88,7 +88,7 @@ Recipe gemm() {
           .exact = {FillKind::kTerm},
           .nearness = Nearness::kSums,
           .terms = gemm_terms,
-          .special = gemm_shot({5, 17}, {17, 9}, Dims{9}, {}),
+          .specials = {gemm_shot({5, 17}, {17, 9}, Dims{9}, {})},
           .special_fills = {FillKind::kSpecialLane, FillKind::kTerm, FillKind::kTerm}};
 }
 
@@ -122,7 +122,7 @@ Recipe conv() {
           .exact = {FillKind::kTerm},
           .nearness = Nearness::kSums,
           .terms = conv_terms,
-          .special = shot({2, 4, 9, 8}, {6, 4, 3, 3}, true, {same}),
+          .specials = {shot({2, 4, 9, 8}, {6, 4, 3, 3}, true, {same})},
           .special_fills = {FillKind::kSpecialLane, FillKind::kTerm, FillKind::kTerm}};
 }
 
@@ -144,7 +144,8 @@ Recipe batch_norm() {
           .nearness = Nearness::kSums,
           .terms = batch_norm_terms,
           .subtracted = 3,
-          .special = shot({2, 5, 4, 3}, {exactly}),
+          .inexact = {shot({2, 5, 4, 3}, {}), shot({2, 5, 4, 3}, {{"epsilon", 3.0}})},
+          .specials = {shot({2, 5, 4, 3}, {exactly})},
           .special_fills = {FillKind::kSpecialLane, FillKind::kPower, FillKind::kTerm,
                             FillKind::kTerm, FillKind::kPositivePower}};
 }

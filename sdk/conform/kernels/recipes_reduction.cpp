@@ -36,8 +36,18 @@ Recipe reduction(std::string_view op, FillKind exact) {
   return {.op = op,
           .variants = reduction_variants(),
           .exact = {exact},
-          .special = over({6, 7, 5}, {1}, false),
+          .many = {over({65537}, {0}, false), over(kAllDimensions, {1, 5, 15}, false)},
+          .specials = {over({6, 7, 5}, {1}, false)},
           .special_fills = {FillKind::kSpecialLane}};
+}
+
+/// Nothing is above -infinity, the lowest finite number neither.
+Recipe reduce_max() {
+  Recipe recipe = reduction("reduce_max", FillKind::kSum);
+  Shot lowest = over({9}, {0}, false);
+  lowest.fills = {FillKind::kMinusInfinity};
+  recipe.specials.push_back(std::move(lowest));
+  return recipe;
 }
 
 Recipe reduce_sum() {
@@ -73,7 +83,7 @@ Recipe max_pool() {
                    {"space", {pool({1, 2, 4, 5, 6}, {2, 2, 3}, {})}},
                    {"zero", {pool({0, 3, 8, 8}, {2, 2}, {halves})}}},
       .exact = {FillKind::kSum},
-      .special = plane,
+      .specials = {plane},
       .special_fills = {FillKind::kSpecialLane}};
 }
 
@@ -92,14 +102,14 @@ Recipe softmax() {
           .nearness = Nearness::kSoftmax,
           .terms = [](std::span<const OracleTensor> inputs,
                       int64_t) { return static_cast<double>(inputs[0].count()); },
-          .special = shot({5, 37}, -1),
+          .specials = {shot({5, 37}, -1)},
           .special_fills = {FillKind::kSpecialLane}};
 }
 
 }  // namespace
 
 void add_reduction_recipes(std::vector<Recipe>* recipes) {
-  recipes->push_back(reduction("reduce_max", FillKind::kSum));
+  recipes->push_back(reduce_max());
   recipes->push_back(reduce_sum());
   recipes->push_back(max_pool());
   recipes->push_back(softmax());

@@ -3,36 +3,58 @@
 // Arguments into memory, a launch, and the oracle's word on what came out.
 #include "sdk/conform/kernels/trial.hpp"
 
+#include <algorithm>
+#include <barrier>
 #include <deque>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "sdk/conform/kernels/planned.hpp"
 
 namespace bp::conform {
 namespace {
 
+using Layouts = std::vector<Layout>;
+
+/// "gaps"; "dense and gaps" where inputs differ.
+std::string layout_words(const Layouts& layouts) {
+  std::string text;
+  const bool same = std::equal(layouts.begin() + 1, layouts.end(), layouts.begin());
+  for (const Layout layout : layouts) {
+    text += (text.empty() ? "" : " and ") + std::string(layout_name(layout));
+    if (same) break;
+  }
+  return text;
+}
+
 /// A call on one kernel.
 class Attempt {
  public:
-  Attempt(Context& context, const KernelRecord& record, const Call& call, Layout layout,
+  /// `asked`: the layout of each input, if its rule takes that.
+  Attempt(Context& context, const KernelRecord& record, const Call& call, const Layouts& asked,
           Border border)
-      : context_(context), record_(record), call_(call), layout_(layout), border_(border) {
+      : context_(context), record_(record), call_(call), asked_(asked), border_(border) {
     choose_layouts();
   }
 
   /// Whether any input lies as it was asked for.
-  bool lies_so() const { return layout_ == Layout::kDense || lies_so_; }
+  bool lies_so() const { return lies_so_; }
+  const std::vector<Dims>& strides() const { return strides_; }
   /// Empty: the kernel ran.
   std::string run(const Expectation& expectation);
-  bool repeats() const { return layout_ == Layout::kRepeated; }
+  /// Its two halves: memory, and a launch with what comes out of it.
+  void place();
+  void launch(Planned* planned, const Expectation& expectation);
+  /// After launch(): the bytes of all outputs.
+  const Bytes& found() const { return found_; }
+  bool repeats() const;
   /// The call with the values that stride 0 shows.
   Call repeated_call() const;
 
  private:
   void choose_layouts();
   bool is_input_on_host(size_t i) const { return wants_on_host(arg_rule(record_, i)); }
-  void place_inputs();
   bp_tensor host_tensor(size_t i) const;
   std::string words_of(std::string_view argument, size_t index) const;
   void check_inputs();
@@ -42,7 +64,7 @@ class Attempt {
   Context& context_;
   const KernelRecord& record_;
   const Call& call_;
-  const Layout layout_;
+  const Layouts asked_;
   const Border border_;
   bool lies_so_ = false;
   std::vector<Layout> layouts_;
@@ -50,18 +72,27 @@ class Attempt {
   std::deque<std::optional<Operand>> inputs_;
   std::deque<Operand> outputs_;
   std::vector<bp_tensor> tensors_;
+  Bytes found_;
 };
 
 void Attempt::choose_layouts() {
+  bool asked = false;
   for (size_t i = 0; i < call_.inputs.size(); ++i) {
     const OracleTensor& input = call_.inputs[i];
+    const Layout layout = asked_[i];
     const bool so = input.dtype != BP_DTYPE_NONE && !is_input_on_host(i) &&
-                    can_lie(layout_, input.sizes) &&
-                    takes(arg_rule(record_, i).strides, layout_, input.sizes);
-    lies_so_ = lies_so_ || so;
-    layouts_.push_back(so ? layout_ : Layout::kDense);
+                    can_lie(layout, input.sizes) &&
+                    takes(arg_rule(record_, i).strides, layout, input.sizes);
+    asked = asked || layout != Layout::kDense;
+    lies_so_ = lies_so_ || (so && layout != Layout::kDense);
+    layouts_.push_back(so ? layout : Layout::kDense);
     strides_.push_back(strides_in(layouts_.back(), input.sizes));
   }
+  lies_so_ = lies_so_ || !asked;
+}
+
+bool Attempt::repeats() const {
+  return std::find(layouts_.begin(), layouts_.end(), Layout::kRepeated) != layouts_.end();
 }
 
 Call Attempt::repeated_call() const {
@@ -86,7 +117,7 @@ bp_tensor Attempt::host_tensor(size_t i) const {
           .reserved = 0};
 }
 
-void Attempt::place_inputs() {
+void Attempt::place() {
   for (size_t i = 0; i < call_.inputs.size(); ++i) {
     const OracleTensor& input = call_.inputs[i];
     std::optional<Operand>& operand = inputs_.emplace_back();
@@ -95,28 +126,35 @@ void Attempt::place_inputs() {
     } else if (is_input_on_host(i)) {
       tensors_.push_back(host_tensor(i));
     } else {
-      operand.emplace(context_, input, layouts_[i], arg_rule(record_, i).alignment_bytes, border_);
+      operand.emplace(context_, input, layouts_[i], arg_rule(record_, i).alignment_bytes, border_,
+                      i);
       tensors_.push_back(operand->tensor());
     }
   }
   for (const TensorType& type : call_.output_types) {
-    tensors_.push_back(outputs_.emplace_back(context_, type.dtype, type.sizes, border_).tensor());
+    Operand& output =
+        outputs_.emplace_back(context_, type.dtype, type.sizes, border_, tensors_.size());
+    tensors_.push_back(output.tensor());
   }
 }
 
 std::string Attempt::run(const Expectation& expectation) {
   Planned planned(context_, record_, call_, strides_);
   if (!planned.refusal().empty()) return planned.refusal();
-  place_inputs();
-  planned.run(tensors_, border_);
-  check_outputs(planned, expectation);
-  check_inputs();
-  check_fault(planned);
+  place();
+  launch(&planned, expectation);
   return {};
 }
 
+void Attempt::launch(Planned* planned, const Expectation& expectation) {
+  planned->run(tensors_, border_);
+  check_outputs(*planned, expectation);
+  check_inputs();
+  check_fault(*planned);
+}
+
 std::string Attempt::words_of(std::string_view argument, size_t index) const {
-  std::string where(layout_name(layout_));
+  std::string where = layout_words(asked_);
   if (border_ != Border::kNan) where += words(", ", border_name(border_));
   return words(record_.name, ", ", call_.words(), ", ", where, ": ", argument, " ", index);
 }
@@ -135,6 +173,7 @@ void Attempt::check_outputs(const Planned& planned, const Expectation& expectati
     outputs_[i].expect_untouched(what);
     const Dims real = planned.real_sizes(i, call_.output_types[i].sizes);
     const OracleTensor found = outputs_[i].take(what, real);
+    found_.insert(found_.end(), found.bytes.begin(), found.bytes.end());
     const std::string wrong = expectation.judge(i, found, Operand::kUnwritten);
     if (wrong.empty()) {
       context_.expect(true, what);
@@ -168,44 +207,167 @@ struct Tally {
   size_t ran = 0;
   std::string refusals;
 
+  void note(const std::string& refusal) {
+    if (refusal.empty()) {
+      ++ran;
+    } else {
+      refuse(refusal);
+    }
+  }
   void refuse(const std::string& why) {
     if (refusals.find(why) == std::string::npos) refusals += (refusals.empty() ? "" : "; ") + why;
   }
 };
 
-void run_shot(Context& context, const Trial& trial, const Shot& shot, Tally* tally) {
-  const auto call = make_call(*trial.schema, *trial.recipe, shot, trial.dtypes, trial.pass);
-  if (!call.ok()) {
-    context.fail(words("the kit's recipe: ", call.status().to_string()));
+/// Nothing where the recipe is wrong, which is told.
+std::optional<Call> call_of(Context& context, const Trial& trial, const Shot& shot,
+                            uint32_t values = 0) {
+  auto call = make_call(*trial.schema, *trial.recipe, shot, trial.dtypes, trial.pass, values);
+  if (call.ok()) return std::move(call).value();
+  context.fail(words("the kit's recipe: ", call.status().to_string()));
+  return std::nullopt;
+}
+
+/// Nothing where the oracle fails, which is told. `call` must outlive it.
+std::optional<Expectation> expectation_of(Context& context, const Call& call) {
+  auto expected = Expectation::of(call);
+  if (expected.ok()) return std::move(expected).value();
+  context.fail(words("the oracle: ", expected.status().to_string()));
+  return std::nullopt;
+}
+
+/// A shot as a kernel is tried with it: where its inputs lie, and what lies round them.
+struct Setup {
+  Layouts layouts;
+  std::vector<Border> borders;
+};
+
+/// All inputs in one layout, and then, since one kernel may look at one input alone, each by
+/// itself.
+std::vector<Setup> setups_of(const Trial& trial, const Shot& shot) {
+  constexpr Layout kTurns[] = {Layout::kDense,   Layout::kGaps, Layout::kTransposed,
+                               Layout::kOffset,  Layout::kRows, Layout::kReversed,
+                               Layout::kRepeated};
+  const size_t count = shot.inputs.size();
+  const bool is_first = &shot == trial.shots.front();
+  std::vector<Setup> setups;
+  if (trial.manner == Manner::kMixed) {
+    for (size_t turn = 0; turn < std::size(kTurns); ++turn) {
+      Setup& setup = setups.emplace_back(Setup{{}, trial.borders});
+      for (size_t i = 0; i < count; ++i) {
+        setup.layouts.push_back(kTurns[(turn + i) % std::size(kTurns)]);
+      }
+    }
+    return setups;
+  }
+  const bool all = is_first || trial.all_borders;
+  setups.push_back(
+      {Layouts(count, trial.layout), all ? trial.borders : std::vector<Border>{Border::kNan}});
+  if (count < 2 || trial.layout == Layout::kDense || !is_first) return setups;
+  for (size_t i = 0; i < count; ++i) {
+    Setup& setup = setups.emplace_back(Setup{Layouts(count, Layout::kDense), {Border::kNan}});
+    setup.layouts[i] = trial.layout;
+  }
+  return setups;
+}
+
+void run_setup(Context& context, const KernelRecord& record, const Call& call,
+               const Expectation& expectation, const Setup& setup, Tally* tally) {
+  const Attempt asked(context, record, call, setup.layouts, Border::kNan);
+  if (!asked.lies_so()) {
+    tally->refuse(words(record.name, " takes no inputs that lie so"));
     return;
   }
+  std::optional<Call> repeated;
+  std::optional<Expectation> repeated_expectation;
+  if (asked.repeats()) {
+    repeated = asked.repeated_call();
+    repeated_expectation = expectation_of(context, *repeated);
+    if (!repeated_expectation) return;
+  }
+  for (const Border border : setup.borders) {
+    if (!can_have(context, border)) continue;
+    Attempt attempt(context, record, repeated ? *repeated : call, setup.layouts, border);
+    tally->note(attempt.run(repeated ? *repeated_expectation : expectation));
+  }
+}
+
+/// Memory, values and what a plan notes of them must not outlive a launch.
+void run_again(Context& context, const KernelRecord& record, const Call& call,
+               const Expectation& expectation, Call other, Tally* tally) {
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const bool is_planned = (arg_rule(record, i).flags & BP_ARG_HOST_AT_PLAN_BIT) != 0;
+    if (is_planned) other.inputs[i] = call.inputs[i];
+  }
+  const std::optional<Expectation> other_expectation = expectation_of(context, other);
+  if (!other_expectation) return;
+  const Layouts dense(call.inputs.size(), Layout::kDense);
+  Attempt first(context, record, call, dense, Border::kNan);
+  Attempt second(context, record, other, dense, Border::kNan);
+  Attempt third(context, record, call, dense, Border::kNan);
+  Attempt fourth(context, record, call, dense, Border::kNan);
+  Planned planned(context, record, call, first.strides());
+  tally->note(planned.refusal());
+  if (!planned.refusal().empty()) return;
+  for (Attempt* attempt : {&first, &second, &third, &fourth}) attempt->place();
+  first.launch(&planned, expectation);
+  second.launch(&planned, *other_expectation);
+  third.launch(&planned, expectation);
+  fourth.launch(&planned, expectation);  // both neighbours: turns of two are frequent
+  if ((record.kernel.flags & BP_KERNEL_DETERMINISTIC_BIT) == 0) return;
+  context.expect(third.found() == first.found() && fourth.found() == first.found(),
+                 words(record.name, ", ", call.words(),
+                       ": the same bits from the same values, as DETERMINISTIC says"));
+}
+
+/// Two threads with a plan and values each, which begin each launch together.
+void run_threads(Context& context, const KernelRecord& record, const Call& call,
+                 const Expectation& expectation, const Call& other, Tally* tally) {
+  constexpr int kRounds = 4;
+  const std::optional<Expectation> other_expectation = expectation_of(context, other);
+  if (!other_expectation) return;
+  const Layouts dense(call.inputs.size(), Layout::kDense);
+  const std::vector<Dims> strides = Attempt(context, record, call, dense, Border::kNan).strides();
+  Planned planned(context, record, call, strides);
+  Planned other_planned(context, record, other, strides);
+  for (const Planned* each : {&planned, &other_planned}) tally->note(each->refusal());
+  if (!planned.refusal().empty() || !other_planned.refusal().empty()) return;
+  std::barrier together(2);
+  const auto run = [&](const Call& used, Planned* plan, const Expectation& expected) {
+    try {
+      for (int round = 0; round < kRounds; ++round) {
+        Attempt attempt(context, record, used, dense, Border::kNan);
+        attempt.place();
+        together.arrive_and_wait();
+        attempt.launch(plan, expected);
+      }
+    } catch (const Stop&) {  // noted already
+    }
+    together.arrive_and_drop();
+  };
+  std::thread beside([&] { run(other, &other_planned, *other_expectation); });
+  run(call, &planned, expectation);
+  beside.join();
+}
+
+void run_shot(Context& context, const Trial& trial, const Shot& shot, Tally* tally) {
+  const std::optional<Call> call = call_of(context, trial, shot);
+  std::optional<Call> other;
   std::optional<Expectation> expectation;
+  const bool twice = trial.manner == Manner::kAgain || trial.manner == Manner::kThreads;
+  if (twice) other = call_of(context, trial, shot, 1);
+  if (!call || (twice && !other)) return;
   for (const KernelRecord& record : context.kernels().kernels) {
     if (!admits(record, *trial.schema, trial.dtypes)) continue;
-    const Attempt asked(context, record, *call, trial.layout, Border::kNan);
-    if (!asked.lies_so()) {
-      tally->refuse(words(record.name, " takes no inputs that lie so"));
-      continue;
-    }
-    std::optional<Call> repeated;
-    if (asked.repeats()) repeated = asked.repeated_call();
-    const Call& used = repeated ? *repeated : *call;
-    if (!expectation || asked.repeats()) {
-      auto expected = Expectation::of(used);
-      if (!expected.ok()) {
-        context.fail(words("the oracle: ", expected.status().to_string()));
-        return;
-      }
-      expectation.emplace(std::move(expected).value());
-    }
-    for (const Border border : trial.borders) {
-      if (!can_have(context, border)) continue;
-      Attempt attempt(context, record, used, trial.layout, border);
-      const std::string refusal = attempt.run(*expectation);
-      if (refusal.empty()) {
-        ++tally->ran;
-      } else {
-        tally->refuse(refusal);
+    if (!expectation) expectation = expectation_of(context, *call);
+    if (!expectation) return;
+    if (trial.manner == Manner::kAgain) {
+      run_again(context, record, *call, *expectation, *other, tally);
+    } else if (trial.manner == Manner::kThreads) {
+      run_threads(context, record, *call, *expectation, *other, tally);
+    } else {
+      for (const Setup& setup : setups_of(trial, shot)) {
+        run_setup(context, record, *call, *expectation, setup, tally);
       }
     }
   }
@@ -214,6 +376,10 @@ void run_shot(Context& context, const Trial& trial, const Shot& shot, Tally* tal
 }  // namespace
 
 void run_trial(Context& context, const Trial& trial) {
+  const bool concurrent = (context.table().props.flags & BP_DEVICE_CONCURRENT_BIT) != 0;
+  if (trial.manner == Manner::kThreads && !concurrent) {
+    throw NotApplicable{"the device takes one call at a time"};
+  }
   Tally tally;
   for (const Shot* shot : trial.shots) run_shot(context, trial, *shot, &tally);
   if (tally.ran > 0 || context.check_count() > 0) return;

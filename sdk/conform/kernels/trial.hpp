@@ -14,6 +14,14 @@
 
 namespace bp::conform {
 
+/// What is done with a call beside asking for its result.
+enum class Manner {
+  kOnce,
+  kMixed,    // inputs in layouts that differ from each other
+  kAgain,    // a plan is launched with other memory and values, and with the first ones again
+  kThreads,  // two threads at once, where the device allows it
+};
+
 struct Trial {
   std::string id;
   bool brief = false;
@@ -21,8 +29,10 @@ struct Trial {
   const Recipe* recipe = nullptr;
   DtypeChoice dtypes;
   Pass pass = Pass::kExact;
+  Manner manner = Manner::kOnce;
   Layout layout = Layout::kDense;
-  std::vector<Border> borders = {Border::kNan};  // each is tried
+  std::vector<Border> borders = {Border::kNan};  // each is tried with the first shot
+  bool all_borders = false;                      // ... and with the others
   std::vector<const Shot*> shots;
 };
 

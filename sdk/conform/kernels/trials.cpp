@@ -32,45 +32,99 @@ void add_trial(std::vector<Trial>* trials, std::string_view name, const Trial& t
   added.brief = brief;
 }
 
+/// Of each variant one, the first or the last.
+std::vector<const Shot*> some_shots(const Recipe& recipe, bool last) {
+  std::vector<const Shot*> shots;
+  for (const Variant& variant : recipe.variants) {
+    shots.push_back(last ? &variant.shots.back() : &variant.shots.front());
+  }
+  return shots;
+}
+
+bool can_any_lie(Layout layout, const Shot& shot) {
+  return std::any_of(shot.inputs.begin(), shot.inputs.end(),
+                     [layout](const auto& sizes) { return sizes && can_lie(layout, *sizes); });
+}
+
+/// From every layout, the main shot and one of each other variant.
+void add_layouts(std::vector<Trial>* list, const Trial& base) {
+  Trial trial = base;
+  trial.shots = some_shots(*base.recipe, false);
+  if (trial.shots.front()->inputs.size() > 1) {
+    trial.manner = Manner::kMixed;
+    add_trial(list, "mixed", trial, false);
+    trial.manner = Manner::kOnce;
+  }
+  trial.borders = kBorders;
+  trial.borders.push_back(Border::kNan);
+  for (const Layout layout : kLayouts) {
+    if (!can_any_lie(layout, *trial.shots.front())) continue;
+    trial.layout = layout;
+    add_trial(list, layout_name(layout), trial, layout == Layout::kGaps);
+  }
+}
+
+/// A plan that is used again; and in f32 what takes time.
+void add_manners(std::vector<Trial>* list, const Trial& base) {
+  const Recipe& recipe = *base.recipe;
+  Trial trial = base;
+  trial.shots = some_shots(recipe, true);
+  trial.pass = Pass::kPrecision;
+  trial.manner = Manner::kAgain;
+  add_trial(list, "again", trial, false);
+  if (base.dtypes.variables.empty() || base.dtypes.variables.front() != BP_DTYPE_F32) return;
+  trial = base;
+  for (const Shot& shot : recipe.many) trial.shots.push_back(&shot);
+  if (!trial.shots.empty()) add_trial(list, "many", trial, false);
+  trial.manner = Manner::kThreads;
+  trial.shots = {recipe.many.empty() ? &recipe.variants.front().shots.front()
+                                     : &recipe.many.front()};
+  add_trial(list, "threads", trial, false);
+}
+
 /// One operator in one choice of dtypes.
 void add_dtypes(std::vector<Trial>* list, const Trial& base) {
   const Recipe& recipe = *base.recipe;
   Trial trial = base;
+  const Variant& main_variant = recipe.variants.front();
+  if (base.dtypes.is_further) {
+    trial.shots = shots_of(main_variant);
+    add_trial(list, main_variant.name, trial, false);
+    return;
+  }
   // Where an attribute names the result's dtype there are very many pairs: shapes and layouts are
   // tried for one of the rows.
   const bool is_pair = base.dtypes.named != BP_DTYPE_NONE && base.dtypes.named != BP_DTYPE_F32;
   for (const Variant& variant : recipe.variants) {
-    const bool is_main = &variant == &recipe.variants.front();
+    const bool is_main = &variant == &main_variant;
     if (is_pair && !is_main) continue;
     trial.shots = shots_of(variant);
     add_trial(list, variant.name, trial, is_main);
   }
-  const Shot& main = recipe.variants.front().shots.front();
+  const Shot& main = main_variant.shots.front();
   trial.shots = is_pair ? std::vector<const Shot*>{&main} : all_shots(recipe);
   trial.borders = kBorders;
+  trial.all_borders = true;
   add_trial(list, "borders", trial, false);
-  trial.shots = {&main};
-  trial.borders.push_back(Border::kNan);
-  for (const Layout layout : kLayouts) {
-    const auto fits = [layout](const std::optional<Dims>& sizes) {
-      return sizes && can_lie(layout, *sizes);
-    };
-    if (is_pair || std::none_of(main.inputs.begin(), main.inputs.end(), fits)) continue;
-    trial.layout = layout;
-    add_trial(list, layout_name(layout), trial, layout == Layout::kGaps);
+  if (!is_pair) {
+    add_layouts(list, base);
+    add_manners(list, base);
   }
-  trial.layout = Layout::kDense;
   trial.borders = base.borders;
   trial.pass = Pass::kPrecision;
   trial.shots = is_pair ? std::vector<const Shot*>{&main} : all_shots(recipe);
+  if (base.dtypes.has_float()) {
+    for (const Shot& shot : recipe.inexact) trial.shots.push_back(&shot);
+  }
   if (!base.dtypes.variables.empty() && base.dtypes.variables.front() != BP_DTYPE_BOOL) {
     add_trial(list, base.dtypes.has_float() ? "precision" : "all_bits", trial, true);
   }
   const bool bad_indices =
       !recipe.special_fills.empty() && recipe.special_fills.back() == FillKind::kBadIndex;
-  if (!recipe.special || !(base.dtypes.has_float() || bad_indices)) return;
+  if (recipe.specials.empty() || !(base.dtypes.has_float() || bad_indices)) return;
   trial.pass = Pass::kSpecial;
-  trial.shots = {&*recipe.special};
+  trial.shots.clear();
+  for (const Shot& shot : recipe.specials) trial.shots.push_back(&shot);
   add_trial(list, "special", trial, false);
 }
 

@@ -93,7 +93,8 @@ Status check_inside(const bpa_wrap_args& args, const Dims& sizes, const Dims& st
 Status check_place(const Device* device, const bpa_wrap_args& args, bool address) {
   if (args.memory.handle == 0) return bad_argument("args.memory", "has handle 0: no memory");
   const uint64_t start = address ? args.memory.handle : 0;
-  if (args.bytes > UINT64_MAX - start - kAlignment || args.bytes > INT64_MAX) {
+  // Also from the boundary below `start`, as wrap() counts.
+  if (args.bytes > INT64_MAX - kAlignment || start > UINT64_MAX - args.bytes) {
     return bad_argument("args.bytes", "is " + std::to_string(args.bytes) + ", more than there is");
   }
   if (args.memory.offset_bytes > args.bytes) {
@@ -113,7 +114,14 @@ Status wrap(Device* device, const bpa_wrap_args& args, bpa_tensor** out_tensor) 
   BP_TRY(checked_bytes(args.dtype, sizes, "args."));
   Dims strides = contiguous_strides(sizes);
   if (args.strides != nullptr) {
-    BP_TRY_ASSIGN(strides, read_dims(args.strides, args.rank, "args.strides", "args.rank"));
+    BP_TRY_ASSIGN(const Dims given,
+                  read_dims(args.strides, args.rank, "args.strides", "args.rank"));
+    // Where no step is ever taken the given stride means nothing, and may be any number: kernels
+    // count with what they get.
+    const bool is_empty = element_count(sizes) == 0;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (!is_empty && sizes[i] > 1) strides[i] = given[i];
+    }
   }
   const bool address =
       device == nullptr || (device->table().props.flags & BP_DEVICE_ADDRESS_BIT) != 0;

@@ -51,6 +51,39 @@ TEST_P(WrapTest, Wrap_OffsetAndStrides_ReadInPlace) {
   EXPECT_EQ(add(wrapped, wrapped).to_vector<float>(), (std::vector<float>{10, 12, 6, 8, 2, 4}));
 }
 
+TEST_P(WrapTest, Wrap_StridesThatNoStepTakes_MayBeAnyNumber) {
+  const Tensor base = make({3, -1, 4, -5}, {4});
+  for (const auto& [rows, columns] : {std::pair{0, 4}, {4, 0}, {1, 1}, {1, 4}, {4, 1}}) {
+    const int64_t sizes[] = {rows, columns};
+    const int64_t strides[] = {rows > 1 && columns > 0 ? 1 : INT64_MIN,
+                               columns > 1 && rows > 0 ? 1 : INT64_MAX};
+    bpa_wrap_args args = memory_of(base, sizes);
+    args.strides = strides;
+    const Tensor wrapped = Tensor::wrap(device_, args);
+    const bpa_tensor_info info = wrapped.info();
+    EXPECT_LE(info.strides[0], 4) << "none that a kernel could overflow with";
+    EXPECT_GE(info.strides[0], 0);
+    EXPECT_LE(info.strides[1], 4);
+    std::vector<float> expected = base.to_vector<float>();
+    expected.resize(static_cast<size_t>(rows * columns));
+    EXPECT_EQ(wrapped.to_vector<float>(), expected);
+    EXPECT_EQ(relu(transpose(wrapped)).to_vector<float>().size(), expected.size());
+  }
+}
+
+TEST_P(WrapTest, WrapHost_BeyondTheLastAddress_IsRefused) {
+  const int64_t sizes[] = {1};
+  bpa_wrap_args args{};
+  args.memory.handle = UINT64_MAX - 3;
+  args.bytes = 4;
+  args.dtype = BP_DTYPE_F32;
+  args.rank = 1;
+  args.sizes = sizes;
+  std::string words;
+  EXPECT_EQ(status_of([&] { Tensor::wrap(Device(), args); }, &words), BP_INVALID_ARGUMENT);
+  EXPECT_NE(words.find("args.bytes"), std::string::npos) << words;
+}
+
 TEST_P(WrapTest, Wrap_ViewsAndQueuedWorkKeepTheMemory) {
   const Tensor base = make({1, -2, 3, -4}, {4});
   const int64_t sizes[] = {4};

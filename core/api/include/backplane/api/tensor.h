@@ -34,7 +34,8 @@ typedef struct bpa_wrap_args {
   uint32_t dtype;
   uint32_t rank;
   const int64_t* sizes;
-  const int64_t* strides; /* elements; NULL: contiguous */
+  const int64_t* strides; /* elements; NULL: contiguous. Any number where no step is taken: of a
+                             size of 0 or 1, and in an empty tensor; the tensor gets others there */
   bpa_deleter deleter;    /* NULL: none */
   void* user;             /* the deleter's argument */
 } bpa_wrap_args;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cassert>
 #include <charconv>
+#include <climits>
 
 #include "core/base/log.hpp"
 
@@ -66,7 +67,7 @@ Status check_value(const OptionRow& row, std::string_view value) {
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     const bool whole = error == std::errc() && end == value.data() + value.size();
     if (row.type == "seconds" && (!whole || number < 1)) {
-      return refuse("a whole number of seconds, at least 1");
+      return refuse("a whole number of seconds from 1 to " + std::to_string(INT_MAX));
     }
     if (row.type == "count" && (!whole || number < 1 || number > 1024)) {
       return refuse("a whole number from 1 to 1024");
@@ -90,12 +91,17 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-void warn_unknown(std::string_view name) {
+/// " (did you mean BACKPLANE_LOG?)", or nothing.
+std::string nearest_option(std::string_view name) {
   std::vector<std::string> names;
   for (const OptionRow& row : kRows) names.emplace_back(row.name);
-  std::string line = "environment variable " + std::string(name) + " is not an option; ignored";
-  if (const auto near = nearest_match(name, names)) line += " (did you mean " + *near + "?)";
-  log(BP_LOG_WARNING, line);
+  const auto near = nearest_match(name, names);
+  return near ? " (did you mean " + *near + "?)" : "";
+}
+
+void warn_unknown(std::string_view name) {
+  log(BP_LOG_WARNING, "environment variable " + std::string(name) + " is not an option; ignored" +
+                          nearest_option(name));
 }
 
 }  // namespace
@@ -137,7 +143,8 @@ std::vector<std::string> Options::parts(std::string_view name) const {
 Status Options::set(std::string_view name, std::string_view value) {
   const size_t index = row_index(name);
   if (index == kRows.size()) {
-    return Status(BP_INVALID_ARGUMENT, "unknown option " + std::string(name));
+    return Status(BP_INVALID_ARGUMENT,
+                  "unknown option " + std::string(name) + nearest_option(name));
   }
   BP_TRY(check_value(kRows[index], value));
   values_[index] = value;

@@ -55,5 +55,15 @@ TEST(NearestMatch, ManyNamesOfModels_AreAllCompared) {
   EXPECT_EQ(nearest("weight.199999", names), "weight.199999");
 }
 
+TEST(Options, BadSetting_SaysWhatIsExpected) {
+  auto options = Options::from_environment(true);
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->set("BACKPLANE_TIMEOUT", "2147483648").message(),
+            "BACKPLANE_TIMEOUT: expected a whole number of seconds from 1 to 2147483647, found "
+            "'2147483648'");
+  EXPECT_EQ(options->set("BACKPLANE_TIMEOT", "1").message(),
+            "unknown option BACKPLANE_TIMEOT (did you mean BACKPLANE_TIMEOUT?)");
+}
+
 }  // namespace
 }  // namespace bp

@@ -115,7 +115,9 @@ TEST_P(RunTest, Bound_Wrong_IsRefusedByName) {
   EXPECT_NE(words_for({{"a", both}, {"b", both}}).find("bound"), std::string::npos);
   const Tensor view = reshape(both, {1, 64});
   EXPECT_NE(words_for({{"a", both}, {"b", view}}).find("same memory"), std::string::npos);
-  words_for({{"c", both}});
+  EXPECT_NE(words_for({{"c", both}}).find("'c'"), std::string::npos);
+  EXPECT_NE(words_for({{"a", Tensor()}}).find("empty Tensor is bound to output 'a'"),
+            std::string::npos);
   EXPECT_EQ(session.run(x).size(), 2u);
 }
 

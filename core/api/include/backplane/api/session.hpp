@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_API_SESSION_HPP
 #define BACKPLANE_API_SESSION_HPP
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -194,14 +195,17 @@ class Session {
       if (!options.outputs.empty()) bind(*session.output_names_, options.outputs);
     }
     void bind(const std::vector<std::string>& output_names, const NamedTensors& outputs) {
-      size_t found = 0;
+      for (const auto& [name, tensor] : outputs) {
+        if (std::find(output_names.begin(), output_names.end(), name) == output_names.end()) {
+          throw Error(BP_INVALID_ARGUMENT, "the model has no output '" + name + "' to bind");
+        }
+        if (tensor.handle() == nullptr) {
+          throw Error(BP_INVALID_ARGUMENT, "an empty Tensor is bound to output '" + name + "'");
+        }
+      }
       for (const std::string& name : output_names) {
         const auto output = outputs.find(name);
         bound.push_back(output != outputs.end() ? output->second.handle() : nullptr);
-        if (output != outputs.end()) ++found;
-      }
-      if (found != outputs.size()) {
-        throw Error(BP_INVALID_ARGUMENT, "a tensor is bound to an output that the model lacks");
       }
       args.bound_outputs = bound.data();
       args.bound_output_count = bound.size();

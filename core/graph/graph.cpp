@@ -93,8 +93,19 @@ Status Graph::infer_node(const Node& node, std::vector<TensorType>* out_types) c
     const bool known = id != kNoValue && values_[id].constant != nullptr;
     host_data.push_back(known ? values_[id].constant->data : nullptr);
   }
+  const OpSchema& schema = registry_->schema(node.op);
   const InferContext context = {inputs, host_data, node.attributes.data()};
-  return infer_types(registry_->schema(node.op), context, out_types).with_prefix(node_label(node));
+  const Status inferred = infer_types(schema, context, out_types);
+  if (!inferred.ok()) return inferred.with_prefix(node_label(node));
+  if (!schema.extents) return {};
+  // Sizes that depend on values are upper bounds, which no later node may take for sizes. What
+  // holds for inputs of any sizes holds for sure.
+  for (TensorType& input : inputs) {
+    for (int64_t& size : input.sizes) size = kUnknownDim;
+  }
+  host_data.assign(host_data.size(), nullptr);
+  const InferContext any_sizes = {inputs, host_data, node.attributes.data()};
+  return infer_types(schema, any_sizes, out_types).with_prefix(node_label(node));
 }
 
 Result<NodeId> Graph::add_node(OpId op, std::string_view name, std::span<const ValueId> inputs,

@@ -165,12 +165,15 @@ TEST_F(CloseStuckTest, SessionThatEndsBeforeItsWork_KeepsItsWeightsUntilThatHasR
   Tensor y;
   {
     Session session = Session::load(queued, model_path("relu_plus_weight"), {.device = "good:0"});
-    y = session.run({{"x", x}})[0];
+    y = session.run({{"x", x}})["y"];
   }
-  // Takes what memory there is to take, and writes it.
+  // Takes what memory there is to take, and writes it: the device's is the host's.
   std::vector<Tensor> others;
   for (int i = 0; i < 16; ++i) {
-    others.push_back(Tensor::from_host<float>(device, {7, 7, 7, 7}, {2, 2}));
+    others.push_back(Tensor::create(device, BP_DTYPE_F32, {2, 2}));
+    const bp_mem memory = others.back().info().memory;
+    auto* values = reinterpret_cast<float*>(memory.handle + memory.offset_bytes);
+    std::fill_n(values, 4, 7.0f);
   }
   let_go();
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1, 0, 2, 0}));  // weights are zeros

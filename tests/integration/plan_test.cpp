@@ -198,6 +198,31 @@ TEST_P(PlanTest, UnknownSizes_ArePlannedAtTheFirstRun) {
   EXPECT_EQ(s->plan_count(), 2u);
 }
 
+TEST_P(PlanTest, HostValueThatNobodyReadsAnyMore_IsNoReasonForAnotherPlan) {
+  Graph graph(runtime_->registry());
+  ValueId value = input(graph, "x", {4});
+  for (const char* name : {"first", "second", "third"}) {
+    const ValueId shape = *graph.add_input(name, {BP_DTYPE_I64, true, {graph.symbol(name)}});
+    value = node(graph, "reshape", {value, shape});
+  }
+  const Ref<Session> s = session(std::move(graph), {value});
+  ASSERT_TRUE(s);
+  const Ref<Tensor> x = upload_f32({4}, {1, 2, 3, 4});
+  const auto upload_ints = [&](const Dims& sizes, const std::vector<double>& ints) {
+    return upload(OracleTensor::from_f64(BP_DTYPE_I64, sizes, ints));
+  };
+  const Ref<Tensor> flat = upload_ints({1}, {4});
+  const auto plans_after = [&](const Ref<Tensor>& first) {
+    const auto outputs = run(
+        *s, {{"x", x}, {"first", first}, {"second", flat}, {"third", upload_ints({2}, {2, 2})}});
+    EXPECT_EQ(outputs[0]->sizes(), (Dims{2, 2}));
+    return s->plan_count();
+  };
+  const size_t before = plans_after(upload_ints({2}, {4, 1}));
+  // By its first shape, and by what that one makes; from there on the run is as the other.
+  EXPECT_EQ(plans_after(upload_ints({2}, {1, 4})), before + 2);
+}
+
 TEST_P(PlanTest, MoreShapesThanPlansAreKept_EachGivesItsOwnResult) {
   Graph graph(runtime_->registry());
   const ValueId x = input(graph, "x", {graph.symbol("N")});
@@ -251,6 +276,29 @@ TEST_P(DecomposedPlanTest, ConstantParts_AreWorkedOutWhenPlanned) {
   for (size_t i = 0; i < folded.size(); ++i) EXPECT_NEAR(folded[i], computed[i], 1e-5) << i;
   EXPECT_NEAR(folded[0], (1 - 0.5) / 2 * 2 + 1, 1e-4);
   EXPECT_NEAR(folded[3], (4 - 0.25) / 3 * 3 - 1, 1e-4);
+}
+
+/// Of a value that is known before the run, and of one that is not.
+TEST_P(PlanTest, SizesThatDependOnValues_AreNotTakenForTheirUpperBound) {
+  for (const bool known : {true, false}) {
+    SCOPED_TRACE(known ? "constant" : "input");
+    Graph graph(runtime_->registry());
+    const std::vector<float> given = {1, 0, 0, 0, 0, 2};
+    const ValueId x = known ? constant(graph, given) : input(graph, "x", {6});
+    const ValueId places = node(graph, "non_zero", {x});
+    EXPECT_EQ(graph.value(places).type.sizes, (Dims{1, kUnknownDim}));
+    const ValueId turned = node(graph, "transpose", {places});
+    const ValueId flat = node(graph, "flatten", {turned});
+    const Ref<Session> s = session(std::move(graph), {turned, flat});
+    ASSERT_TRUE(s);
+    std::vector<NamedTensor> inputs;
+    if (!known) inputs.push_back({"x", upload_f32({6}, {1, 0, 0, 0, 0, 2})});
+    const std::vector<Ref<Tensor>> found = run(*s, inputs);
+    EXPECT_EQ(found[0]->sizes(), (Dims{2, 1}));
+    EXPECT_EQ(values(found[0]), (std::vector<double>{0, 5}));
+    EXPECT_EQ(found[1]->sizes(), (Dims{2, 1}));
+    EXPECT_EQ(values(found[1]), (std::vector<double>{0, 5}));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DecomposedPlanTest, testing::Values("npu:0"), device_test_name);

@@ -25,6 +25,11 @@ inline constexpr int64_t kUnknownDim = -1;
 /// The symbol number `index` (0, 1, ...) as a size.
 constexpr int64_t symbol_dim(int64_t index) { return -2 - index; }
 constexpr bool is_known(int64_t size) { return size >= 0; }
+/// The number of the symbol that a size is; nullopt: it is none.
+constexpr std::optional<size_t> symbol_index(int64_t size) {
+  if (size > symbol_dim(0)) return std::nullopt;
+  return static_cast<size_t>(symbol_dim(0) - size);
+}
 
 class Dims {
  public:

@@ -54,6 +54,16 @@ std::string foreign_text(std::string_view text) {
   return shown;
 }
 
+std::string one_line(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    size_t bytes = 0;
+    shown += clean(text, &bytes);
+    text.remove_prefix(bytes);
+  }
+  return shown;
+}
+
 std::string foreign_text(bp_str text) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 20;
   if (text.ptr == nullptr) return {};

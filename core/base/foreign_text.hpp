@@ -20,6 +20,9 @@ std::string foreign_text(std::string_view text);
 /// 1 MiB is no text's, and none of it is read.
 std::string foreign_text(bp_str text);
 
+/// All of a text, which may hold foreign ones, for one line: cleaned as they are.
+std::string one_line(std::string_view text);
+
 }  // namespace bp
 
 #endif

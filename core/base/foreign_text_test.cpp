@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/quoted.hpp"
 #include "core/base/utf8.hpp"
 
 namespace bp {
@@ -56,6 +57,17 @@ TEST(ForeignText, OfTheAbi_ReadsNoMoreThanItShows) {
   EXPECT_EQ(foreign_text(bp_str{"abc", 3}), "abc");
   EXPECT_EQ(foreign_text(bp_str{"abc", uint64_t{1} << 32}),
             "(a text that claims 4294967296 bytes)");
+}
+
+TEST(Quoted, ForeignName_CannotForgeALineOrTurnTheText) {
+  EXPECT_EQ(bp::quoted("y\x1b[31m\nbackplane error: forged \u202e"),
+            "'y [31m backplane error: forged \ufffd'");
+  EXPECT_LT(bp::quoted(std::string(1000000, 'q')).size(), 300u);
+}
+
+TEST(OneLine, LongText_IsCleanedAndNotCut) {
+  EXPECT_EQ(one_line("a\nb\u202ec"), "a b\ufffdc");
+  EXPECT_EQ(one_line(std::string(1000, 'q')).size(), 1000u);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "core/base/foreign_text.hpp"
 #include "core/base/utf8.hpp"
 
 namespace bp::cli {
@@ -77,7 +78,7 @@ std::string visible(std::string_view text) {
   for (char& c : result) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
   }
-  return result;
+  return one_line(result);
 }
 
 std::string bytes_text(uint64_t bytes) {

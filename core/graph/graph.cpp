@@ -29,9 +29,9 @@ int64_t Graph::symbol(std::string_view name) {
 }
 
 std::string_view Graph::symbol_name(int64_t size) const {
-  const int64_t index = symbol_dim(0) - size;
-  if (index < 0 || static_cast<size_t>(index) >= symbols_.size()) return "";
-  return symbols_[static_cast<size_t>(index)];
+  const auto index = symbol_index(size);
+  if (!index || *index >= symbols_.size()) return "";
+  return symbols_[*index];
 }
 
 Status Graph::check_name(std::string_view name) const {

@@ -126,11 +126,11 @@ Status Graph::bind_input(ValueId input, const Dims& sizes, std::vector<int64_t>*
     const int64_t declared = value.type.sizes[i];
     if (!is_known(sizes[i])) continue;
     if (is_known(declared) && declared != sizes[i]) return refuse("");
-    const auto symbol = static_cast<size_t>(symbol_dim(0) - declared);
-    if (declared > symbol_dim(0) || symbol >= symbol_sizes->size()) continue;
-    int64_t& bound = (*symbol_sizes)[symbol];
+    const auto symbol = symbol_index(declared);
+    if (!symbol || *symbol >= symbol_sizes->size()) continue;
+    int64_t& bound = (*symbol_sizes)[*symbol];
     if (is_known(bound) && bound != sizes[i]) {
-      return refuse("; " + symbols_[symbol] + " is " + std::to_string(bound) + " already");
+      return refuse("; " + symbols_[*symbol] + " is " + std::to_string(bound) + " already");
     }
     bound = sizes[i];
   }
@@ -153,9 +153,9 @@ Result<Graph> Graph::with_input_sizes(std::span<const Dims> sizes) const {
   // A symbol that one input fixed is fixed in the others too.
   for (ValueId input : inputs_) {
     for (int64_t& size : sized.values_[input].type.sizes) {
-      const auto symbol = static_cast<size_t>(symbol_dim(0) - size);
-      const bool is_symbol = size <= symbol_dim(0) && symbol < symbol_sizes.size();
-      if (is_symbol && is_known(symbol_sizes[symbol])) size = symbol_sizes[symbol];
+      const auto symbol = symbol_index(size);
+      const bool is_symbol = symbol && *symbol < symbol_sizes.size();
+      if (is_symbol && is_known(symbol_sizes[*symbol])) size = symbol_sizes[*symbol];
     }
   }
   BP_TRY(sized.infer_all());

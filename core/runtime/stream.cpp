@@ -323,7 +323,10 @@ Status Stream::failure(bp_status code, CallTitle title, const bp_kernel* kernel,
   }
   HostContext& host = device_.plugin().host();
   auto report = handle != nullptr ? host.take_stream_report(handle) : std::nullopt;
-  if (!report) report = host.take_report();
+  if (!report) {
+    report = host.take_report();
+    if (report && report->status != known_status(code)) report.reset();  // of another failure
+  }
   uint64_t op_seq = report ? report->op_seq : 0;
   if (op_seq == 0 && handle != nullptr && device_.table().stream_emulated()) {
     op_seq = emulated_failed_op_seq(handle);

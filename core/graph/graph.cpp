@@ -85,26 +85,44 @@ std::string Graph::value_label(ValueId id) const {
   return values_[id].name.empty() ? "%" + std::to_string(id) : values_[id].name;
 }
 
-Status Graph::infer_node(const Node& node, std::vector<TensorType>* out_types) const {
-  std::vector<TensorType> inputs;
+namespace {
+
+/// What inference sees of a node's inputs.
+struct NodeInputs {
+  std::vector<TensorType> types;
   std::vector<const void*> host_data;
+};
+
+}  // namespace
+
+static NodeInputs inputs_of(const Node& node, std::span<const Value> values) {
+  NodeInputs inputs;
   for (ValueId id : node.inputs) {
-    inputs.push_back(id == kNoValue ? TensorType{} : values_[id].type);
-    const bool known = id != kNoValue && values_[id].constant != nullptr;
-    host_data.push_back(known ? values_[id].constant->data : nullptr);
+    inputs.types.push_back(id == kNoValue ? TensorType{} : values[id].type);
+    const bool known = id != kNoValue && values[id].constant != nullptr;
+    inputs.host_data.push_back(known ? values[id].constant->data : nullptr);
   }
+  return inputs;
+}
+
+Status Graph::infer_bounds(const Node& node, std::vector<TensorType>* out_types) const {
+  const NodeInputs inputs = inputs_of(node, values_);
+  const InferContext context = {inputs.types, inputs.host_data, node.attributes.data()};
+  return infer_types(registry_->schema(node.op), context, out_types).with_prefix(node_label(node));
+}
+
+Status Graph::infer_node(const Node& node, std::vector<TensorType>* out_types) const {
+  BP_TRY(infer_bounds(node, out_types));
   const OpSchema& schema = registry_->schema(node.op);
-  const InferContext context = {inputs, host_data, node.attributes.data()};
-  const Status inferred = infer_types(schema, context, out_types);
-  if (!inferred.ok()) return inferred.with_prefix(node_label(node));
   if (!schema.extents) return {};
   // Sizes that depend on values are upper bounds, which no later node may take for sizes. What
   // holds for inputs of any sizes holds for sure.
-  for (TensorType& input : inputs) {
-    for (int64_t& size : input.sizes) size = kUnknownDim;
+  NodeInputs inputs = inputs_of(node, values_);
+  for (TensorType& type : inputs.types) {
+    for (int64_t& size : type.sizes) size = kUnknownDim;
   }
-  host_data.assign(host_data.size(), nullptr);
-  const InferContext any_sizes = {inputs, host_data, node.attributes.data()};
+  inputs.host_data.assign(inputs.host_data.size(), nullptr);
+  const InferContext any_sizes = {inputs.types, inputs.host_data, node.attributes.data()};
   return infer_types(schema, any_sizes, out_types).with_prefix(node_label(node));
 }
 

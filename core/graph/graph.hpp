@@ -116,6 +116,10 @@ class Graph final : public GraphBuilder {
   /// the graph fixes, or a symbol that gets two sizes; what inference finds.
   Result<Graph> with_input_sizes(std::span<const Dims> sizes) const;
 
+  /// The types of a node's outputs, with the most that sizes which depend on values can be: a
+  /// value's own type leaves those unknown. Errors: what inference finds.
+  Status infer_bounds(const Node& node, std::vector<TensorType>* out_types) const;
+
  private:
   ValueId add_value(std::string_view name, TensorType type);
   Status check_name(std::string_view name) const;

@@ -42,6 +42,8 @@ inline constexpr ArgSchema kOneOut[] = {arg("y")};
 /// resize(x, shape): the sizes are the values of shape.
 inline Status infer_resize(const InferContext& context, std::span<TensorType> out) {
   const auto* shape = static_cast<const int64_t*>(context.host_data[1]);
+  out[0].has_rank = is_known(context.inputs[1].sizes[0]);
+  if (!out[0].has_rank) return {};
   const size_t rank = static_cast<size_t>(context.inputs[1].sizes[0]);
   if (shape == nullptr) {
     out[0].sizes.resize(rank, kUnknownDim);

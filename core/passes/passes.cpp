@@ -75,9 +75,11 @@ bool is_worth_folding(const Graph& graph, const Node& node, uint64_t limit_bytes
     if (id != kNoValue) input_bytes += graph.value(id).constant->bytes;
   }
   uint64_t left_bytes = std::max(limit_bytes, input_bytes);
-  for (ValueId id : node.outputs) {
-    if (id == kNoValue) continue;
-    const TensorType& type = graph.value(id).type;
+  std::vector<TensorType> types;
+  if (!graph.infer_bounds(node, &types).ok()) return false;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == kNoValue) continue;
+    const TensorType& type = types[i];
     if (!type.has_rank || !all_known(type.sizes)) return false;
     const uint64_t bytes = dtype_storage_bytes(type.dtype, element_count(type.sizes));
     if (bytes > left_bytes) return false;

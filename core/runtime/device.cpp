@@ -13,6 +13,12 @@
 #include "core/runtime/runtime.hpp"
 
 namespace bp {
+namespace {
+
+/// Devices that an abandoned call may still use, for those who look for leaks.
+constinit std::atomic<Device*> kept_for_ever{nullptr};
+
+}  // namespace
 
 Device::Device(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin, uint32_t index,
                DeviceTable table)
@@ -447,6 +453,7 @@ void Device::close() {
     // The late call, and work behind it, may still use these.
     static_cast<void>(emulation_.release());
     retain();
+    next_kept_ = kept_for_ever.exchange(this);
   }
   emulation_.reset();
   plugin_.reset();

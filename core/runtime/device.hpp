@@ -199,6 +199,7 @@ class Device : public Counted<Device> {
   std::unique_ptr<Allocator> allocator_;
   DeferredFree deferred_free_;
   DeviceCounters counters_;
+  Device* next_kept_ = nullptr;  // of those that stay for ever
   mutable std::atomic<State> state_{State::kOpen};
 
   std::mutex streams_mutex_;

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "core/dispatch/dispatcher.hpp"
+#include "core/runtime/runtime.hpp"
 
 namespace bp {
 

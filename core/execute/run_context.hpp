@@ -19,7 +19,7 @@
 namespace bp {
 
 /// A segment's prepared arguments in one run context.
-class SegmentInstance : public PluginObjectHolder {
+class SegmentInstance final : public PluginObjectHolder {
  public:
   /// `devices` as in PlanRequest; `streams` one per device.
   SegmentInstance(std::shared_ptr<const Segment> segment, std::vector<Device*> devices,

@@ -201,7 +201,13 @@ TEST_P(Level3_WrongKernel, IsFoundByName) {
   const auto found = findings.failed.find(id);
   ASSERT_NE(found, findings.failed.end())
       << fault << " passed; " << findings.failed.size() << " other cases failed";
-  EXPECT_NE(found->second.find(said), std::string::npos) << found->second;
+#if defined(__SANITIZE_ADDRESS__)
+  // The sanitizer may see a kernel's wrong access before the kit sees its values.
+  const bool seen_before = found->second.find(": heap-") != std::string::npos;
+#else
+  const bool seen_before = false;
+#endif
+  EXPECT_TRUE(seen_before || found->second.find(said) != std::string::npos) << found->second;
   EXPECT_GT(findings.passed, 0u) << "what is right still passes";
 }
 

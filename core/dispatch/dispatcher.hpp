@@ -203,9 +203,11 @@ class Dispatcher : public DeviceExtension {
                              bool deterministic, bool* out_cacheable);
   bool resolve_view(const OpSchema& schema, std::span<const ArgType> inputs,
                     const Attributes& attributes, Route* out) const;
-  Status resolve_composite(OpId op, const InferContext& context, std::string_view refusal,
+  /// Appends to `refusal` what the decomposition lacks here.
+  Status resolve_composite(OpId op, const InferContext& context, std::string* refusal,
                            bool deterministic, Route* out);
-  bool all_native(const Graph& graph, bool deterministic);
+  /// The nodes that would run elsewhere, with the reasons; empty: none.
+  std::string refused_parts(const Graph& graph, bool deterministic);
   /// By value: what is kept may be dropped while the caller still asks the candidates.
   Selection select(const struct CallQuery& call);
   Result<std::shared_ptr<PlannedKernel>> make_plan(const KernelRecord& record,

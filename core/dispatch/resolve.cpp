@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Route: infer, then alias, kernel, simpler operators, or the host device, in that order.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <new>
 
@@ -163,7 +165,7 @@ Result<Route> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,
     }
     if (planned.status().code() != BP_UNSUPPORTED) return planned.status();
     refusal = planned.status().message();
-    BP_TRY(resolve_composite(op, context, refusal, deterministic, &route));
+    BP_TRY(resolve_composite(op, context, &refusal, deterministic, &route));
     if (route.kind == RouteKind::kDecomposed) return route;
   }
   route.kind = RouteKind::kFallback;
@@ -185,7 +187,7 @@ bool Dispatcher::resolve_view(const OpSchema& schema, std::span<const ArgType> i
   return out->view.possible;
 }
 
-Status Dispatcher::resolve_composite(OpId op, const InferContext& context, std::string_view refusal,
+Status Dispatcher::resolve_composite(OpId op, const InferContext& context, std::string* refusal,
                                      bool deterministic, Route* out) {
   const OpSchema& schema = registry_.schema(op);
   if (schema.decompose == nullptr) return {};
@@ -205,14 +207,19 @@ Status Dispatcher::resolve_composite(OpId op, const InferContext& context, std::
   // the host device there is nothing to fall back to, so parts are tried all the same.
   const bool last_resort =
       &device_ == device_.runtime().host_device() || device_.runtime().host_device() == nullptr;
-  if (!last_resort && !all_native(*graph, deterministic)) return {};
+  const std::string lacks = last_resort ? "" : refused_parts(*graph, deterministic);
+  if (!lacks.empty()) {
+    *refusal += "; it is not decomposed, as that needs " + lacks;
+    return {};
+  }
   out->kind = RouteKind::kDecomposed;
   out->graph = std::move(graph);
-  out->reason = refusal;
+  out->reason = *refusal;
   return {};
 }
 
-bool Dispatcher::all_native(const Graph& graph, bool deterministic) {
+std::string Dispatcher::refused_parts(const Graph& graph, bool deterministic) {
+  std::vector<std::string> refused;
   for (const Node& node : graph.nodes()) {
     std::vector<ArgType> inputs;
     for (ValueId id : node.inputs) {
@@ -229,9 +236,13 @@ bool Dispatcher::all_native(const Graph& graph, bool deterministic) {
                         .host_data = value.constant ? value.constant->data : nullptr});
     }
     const auto route = resolve(node.op, inputs, node.attributes.data(), deterministic);
-    if (!route.ok() || (*route)->kind == RouteKind::kFallback) return false;
+    const bool is_native = route.ok() && (*route)->kind != RouteKind::kFallback;
+    if (is_native) continue;
+    const std::string& why = route.ok() ? (*route)->reason : route.status().message();
+    std::string part = std::string(registry_.schema(node.op).name) + " (" + why + ")";
+    if (std::ranges::find(refused, part) == refused.end()) refused.push_back(std::move(part));
   }
-  return true;
+  return fmt::format("{}", fmt::join(refused, ", "));
 }
 
 }  // namespace bp

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/graph/graph.hpp"
 #include "core/op/attributes.hpp"
@@ -256,6 +259,42 @@ TEST(DecomposeAny, Parts_AreKnownOperatorsAndSmaller) {
       EXPECT_NE(part.id, schema.id);
     }
   }
+}
+
+/// Of all cases here, which between them take every way through the decomposition.
+std::set<std::string> parts_found(const std::string& op) {
+  bp_attrs_gemm factors = bp_attrs_gemm_defaults();
+  factors.alpha = 2;
+  factors.trans_a = 1;
+  std::set<std::string> found;
+  for (const uint32_t dtype : {BP_DTYPE_F32, BP_DTYPE_F16}) {
+    std::vector<TensorType> types;
+    for (size_t i = 0; i < schema_of(op).inputs.size(); ++i) {
+      const Dims sizes = i == 0 || op == "gemm" ? Dims{2, 2} : Dims{2};
+      types.push_back({.dtype = dtype, .has_rank = true, .sizes = sizes});
+    }
+    for (const void* attributes : {static_cast<const void*>(nullptr),
+                                   op == "gemm" ? static_cast<const void*>(&factors) : nullptr}) {
+      Graph graph(registry());
+      EXPECT_TRUE(decompose(op, types, attributes, &graph).ok()) << op;
+      for (const Node& node : graph.nodes()) found.emplace(registry().schema(node.op).name);
+    }
+  }
+  return found;
+}
+
+// What vendors read in operators.md.
+TEST(DecomposeAny, Parts_AreThoseOfTheRow) {
+  const auto description = nlohmann::json::parse(std::ifstream(BP_OPS_JSON));
+  size_t count = 0;
+  for (const auto& row : description.at("operators")) {
+    if (!row.at("decompose").get<bool>()) continue;
+    ++count;
+    const auto& parts = row.at("parts");
+    const std::set<std::string> expected(parts.begin(), parts.end());
+    EXPECT_EQ(parts_found(row.at("name")), expected) << row.at("name");
+  }
+  EXPECT_GE(count, 4u);
 }
 
 TEST(EvaluateGraph, BadInputs_AreNamed) {

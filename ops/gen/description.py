@@ -25,6 +25,7 @@ def _operator(op):
         "primitive": op.primitive,
         "view": bool(op.view),
         "decompose": bool(op.decompose),
+        "parts": op.parts,
         "extents": op.extents,
         "constant": op.constant,
         "types": [{"name": v.name, "dtypes": v.dtypes} for v in op.types],
@@ -63,8 +64,10 @@ def reference(operators):
         "# Operators",
         "",
         "Generated from `ops/defs`. \"How\" says what a device without its own kernel gets:",
-        "what decomposes is run as several operators, the rest on the host device; a view needs no",
-        "kernel where strides can express it. Devices are expected to have the primitives.",
+        "what decomposes is run as the operators listed there if the device has a kernel for",
+        "each that the call needs (`cast` for half types), else on the host device, like the rest;",
+        "a view needs no kernel where strides can express it. Devices are expected to have the",
+        "primitives.",
         "",
         "| id | operator | ONNX | how | what it computes |",
         "|---|---|---|---|---|",
@@ -83,7 +86,8 @@ def _how(op):
     words = [
         word
         for word, there in (
-            ("primitive", op.primitive), ("decomposes", op.decompose), ("view", op.view),
+            ("primitive", op.primitive), ("view", op.view),
+            ("decomposes into " + ", ".join(f"`{part}`" for part in op.parts), op.decompose),
             ("constant", op.constant), ("real extents", op.extents),
         )
         if there

@@ -53,6 +53,7 @@ operators:
     outputs: [{name: y, id: 1, type: T}]
     infer: reduce
     decompose: own
+    parts: [mix]
     attributes:
       - {name: axes, id: 1, type: i64s}
       - {name: keepdims, id: 2, type: bool, default: true}
@@ -63,6 +64,7 @@ operators:
     inputs: [{name: a, id: 1, type: T}, {name: b, id: 2, type: T}, {name: c, id: 3, type: T}]
     outputs: [{name: y, id: 1, type: T}]
     infer: broadcast
+    primitive: true
 """
 
 
@@ -144,6 +146,9 @@ BAD = {
         ("outputs: [{name: y, id: 1, type: T}]\n    attr",
          "outputs: [{name: x, id: 1, type: T}]\n    attr"), ["'x'", "input and an output"]),
     "no inputs": (("inputs: [{name: x, id: 1, type: T}]\n", "inputs: []\n"), ["'twin'"]),
+    "part that is no operator": (("parts: [mix]", "parts: [twain]"), ["'total'", "'twain'"]),
+    "part that is not simple": (("parts: [mix]", "parts: [twin]"), ["'twin'", "primitive"]),
+    "decomposition without parts": (("    parts: [mix]\n", ""), ["'total'", "parts"]),
     "no operators": ((GOOD[GOOD.index("operators:"):], "operators: []\n"), ["nn.yaml", "none"]),
     "not YAML": (("groups:", "groups: ]"), ["not YAML"]),
     "not a map": (("groups:", "- groups:"), []),

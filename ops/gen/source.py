@@ -94,6 +94,7 @@ class Operator:
     view: str  # view_<name> is the function; empty: never a view
     oracle: str  # evaluate_<name>
     decompose: str  # decompose_<name>; empty: none
+    parts: list  # the operators that the decomposition uses
 
     @property
     def version(self):
@@ -182,6 +183,12 @@ def _check_operators(operators):
                               "a new operator needs a new id")
         names.add(op.name)
         ids[op.id] = op.name
+    simple = {op.name for op in operators if op.primitive or op.view}
+    for op in operators:
+        for part in op.parts:
+            if part not in simple:
+                raise SourceError(f"operator '{op.name}': part '{part}' is neither a primitive nor "
+                                  "a view")
 
 
 def _take(row, where, required, optional=None):
@@ -261,7 +268,8 @@ def _read_operator(row, where, family, groups):
             "op": str, "id": int, "doc": str, "types": dict, "inputs": list, "outputs": list,
         },
         optional={"onnx": (str, list), "attributes": list, "infer": str, "like": str, "view": str,
-                  "oracle": str, "decompose": str} | dict.fromkeys(_OPERATOR_FLAGS, bool),
+                  "oracle": str, "decompose": str,
+                  "parts": list} | dict.fromkeys(_OPERATOR_FLAGS, bool),
     )
     _check_name(row["op"], where)
     _check_text(row, where, "doc")
@@ -280,13 +288,15 @@ def _read_operator(row, where, family, groups):
         inputs=inputs, outputs=outputs, attributes=attributes, onnx=[],
         infer=LIKE if "like" in row else row.get("infer", OWN), like=row.get("like", ""),
         view=_function_of(row, "view", where), decompose=_function_of(row, "decompose", where),
-        oracle=_function_of({"oracle": OWN} | row, "oracle", where),
+        oracle=_function_of({"oracle": OWN} | row, "oracle", where), parts=row.get("parts", []),
         **{flag: row.get(flag, False) for flag in _OPERATOR_FLAGS},
     )
     _check_lists(op, where)
     _check_types(op, where)
     _check_flags(op, where)
     _check_inference(op, row, where)
+    if bool(op.decompose) != bool(op.parts):
+        raise SourceError(f"{where}: decompose and parts (the operators it uses) need each other")
     reader = onnx_source.OnnxReader(_take, SourceError)
     op.onnx = reader.rows(row.get("onnx", []), op, where)
     return op

@@ -61,6 +61,18 @@ TEST_P(OddKernelsTest, Workspace_AlignedToMoreThan256_NoOtherKernel_IsTold) {
   expect_words(y.status(), {"sqrt_picky", "workspace", "more than 256 bytes"});
 }
 
+// A vendor reads which simpler operators would have been enough.
+TEST_P(OddKernelsTest, Decomposition_LacksParts_TheyAreNamedWithReasons) {
+  open_with("none", "deny");
+  const Ref<Tensor> x = upload_f32({1, 2, 1}, {1, 2});
+  const Ref<Tensor> p = upload_f32({2}, {1, 2});
+  const auto y = try_call("batch_norm", {x, p, p, p, p});
+  ASSERT_FALSE(y.ok());
+  EXPECT_EQ(y.status().code(), BP_UNSUPPORTED);
+  expect_words(y.status(), {"not decomposed", "needs sqrt (", "sqrt_picky", "mul ("});
+  EXPECT_EQ(y.status().message().find("add ("), std::string::npos) << y.status().message();
+}
+
 // The kernels throw if they are launched.
 TEST_P(OddKernelsTest, Workspace_OfMoreThanThereIs_IsToldByKernel) {
   open_with("none", "deny");

@@ -3,6 +3,9 @@
 // Arithmetic on sizes, with overflow checked where sizes are foreign.
 #include "core/base/dims.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+
 namespace bp {
 
 bool all_known(const Dims& sizes) {
@@ -57,6 +60,17 @@ bool is_contiguous(const Dims& sizes, const Dims& strides) {
     expected *= sizes[i];
   }
   return dense;
+}
+
+ElementRange element_range(const Dims& sizes, const Dims& strides) {
+  if (element_count(sizes) == 0) return {};
+  ElementRange range{0, 1};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t reach = (sizes[i] - 1) * strides[i];
+    range.lowest += std::min<int64_t>(reach, 0);
+    range.count += std::abs(reach);
+  }
+  return range;
 }
 
 std::string to_string(const Dims& sizes) {

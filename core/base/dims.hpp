@@ -110,6 +110,14 @@ Dims contiguous_strides(const Dims& sizes);
 /// True if the strides are row-major without gaps; dimensions of size 1 are not looked at, and
 /// tensors without elements always are.
 bool is_contiguous(const Dims& sizes, const Dims& strides);
+/// The elements that lie between the first and the last one of a tensor, ends included.
+struct ElementRange {
+  int64_t lowest = 0;  // from element [0, ...], never above 0
+  int64_t count = 0;
+};
+
+/// Of sizes and strides that were checked before.
+ElementRange element_range(const Dims& sizes, const Dims& strides);
 /// "[2, N?, 3]": unknown sizes as "?", symbols as "s0", "s1"...
 std::string to_string(const Dims& sizes);
 

@@ -31,13 +31,6 @@ std::string_view dtype_name(uint32_t dtype) {
   return dtype < kRows.size() ? kRows[dtype].name : "unknown";
 }
 
-std::optional<uint32_t> dtype_from_name(std::string_view name) {
-  for (uint32_t code = 1; code < kRows.size(); ++code) {
-    if (kRows[code].name == name) return code;
-  }
-  return std::nullopt;
-}
-
 uint32_t dtype_bits(uint32_t dtype) { return dtype < kRows.size() ? kRows[dtype].bits : 0; }
 
 uint64_t dtype_storage_bytes(uint32_t dtype, int64_t count) {

@@ -5,7 +5,6 @@
 #define BACKPLANE_CORE_BASE_DTYPE_HPP
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,8 +20,6 @@ inline bool is_float_dtype(uint32_t dtype) {
 }
 /// "f32", "i64", "bool"...; "dtype 77" has no name and answers "unknown".
 std::string_view dtype_name(uint32_t dtype);
-/// The code of a name, as dtype_name spells it.
-std::optional<uint32_t> dtype_from_name(std::string_view name);
 /// Bits of one element: 4 for i4; 0 for an unknown code.
 uint32_t dtype_bits(uint32_t dtype);
 /// Bytes of `count` elements stored contiguously (sub-byte dtypes rounded up). The caller has

@@ -3,14 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "core/base/dims.hpp"
+
 namespace bp {
 namespace {
 
-TEST(Dtype, EveryCode_HasANameBitsAndAWayBack) {
+TEST(Dtype, EveryCode_HasBitsAndANameOfItsOwn) {
+  std::set<std::string_view> names;
   for (uint32_t code = 1; code <= BP_DTYPE_F8E8M0; ++code) {
     EXPECT_TRUE(is_dtype(code)) << code;
     EXPECT_GT(dtype_bits(code), 0u) << code;
-    EXPECT_EQ(dtype_from_name(dtype_name(code)), code);
+    EXPECT_TRUE(names.insert(dtype_name(code)).second) << dtype_name(code);
   }
   EXPECT_FALSE(is_dtype(BP_DTYPE_NONE));
   EXPECT_FALSE(is_dtype(BP_DTYPE_F8E8M0 + 1));
@@ -23,6 +28,19 @@ TEST(Dtype, SubByteCodes_AreRoundedUpToWholeBytes) {
   EXPECT_EQ(dtype_storage_bytes(BP_DTYPE_F4E2M1, 3), 2u);
   EXPECT_EQ(dtype_storage_bytes(BP_DTYPE_I4, 3), 2u);
   EXPECT_EQ(dtype_storage_bytes(BP_DTYPE_F8E8M0, 3), 3u);
+}
+
+TEST(ElementRange, Strides_OfAnySign_EndsAreIncluded) {
+  const auto range = [](const Dims& sizes, const Dims& strides) {
+    const ElementRange found = element_range(sizes, strides);
+    return std::pair(found.lowest, found.count);
+  };
+  EXPECT_EQ(range({2, 3}, {3, 1}), std::pair(0l, 6l));
+  EXPECT_EQ(range({2, 3}, {10, 2}), std::pair(0l, 15l));
+  EXPECT_EQ(range({2, 3}, {-10, 2}), std::pair(-10l, 15l));
+  EXPECT_EQ(range({4, 3}, {0, -1}), std::pair(-2l, 3l));
+  EXPECT_EQ(range({}, {}), std::pair(0l, 1l));
+  EXPECT_EQ(range({2, 0, 5}, {9, 9, 9}), std::pair(0l, 0l));
 }
 
 }  // namespace

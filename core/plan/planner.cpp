@@ -26,23 +26,6 @@ PlanDevice place_near(PlanValueIds places, PlanDevice where) {
   return found == places.end() ? where : static_cast<PlanDevice>(found - places.begin());
 }
 
-/// The elements that lie between the first and the last one of a tensor, ends included.
-struct ElementRange {
-  int64_t lowest = 0;  // from element [0, ...], never above 0
-  int64_t count = 0;
-};
-
-ElementRange element_range(const Dims& sizes, const Dims& strides) {
-  if (element_count(sizes) == 0) return {};
-  ElementRange range{0, 1};
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const int64_t reach = (sizes[i] - 1) * strides[i];
-    range.lowest += std::min<int64_t>(reach, 0);
-    range.count += std::abs(reach);
-  }
-  return range;
-}
-
 /// A graph being planned and its values' plan values: the session's, or a decomposition's.
 struct Scope {
   const Graph& graph;

@@ -18,19 +18,13 @@ struct ByteRange {
 };
 
 ByteRange byte_range(const Tensor& tensor) {
-  if (tensor.element_count() == 0) return {tensor.offset_bytes(), 0};
   if (tensor.contiguous()) {
     return {tensor.offset_bytes(), dtype_storage_bytes(tensor.dtype(), tensor.element_count())};
   }
-  int64_t lowest = 0;
-  int64_t highest = 0;
-  for (size_t i = 0; i < tensor.sizes().size(); ++i) {
-    const int64_t reach = (tensor.sizes()[i] - 1) * tensor.strides()[i];
-    (reach < 0 ? lowest : highest) += reach;
-  }
-  const auto element_bytes = static_cast<int64_t>(dtype_bits(tensor.dtype()) / 8);
-  return {tensor.offset_bytes() + static_cast<uint64_t>(lowest * element_bytes),
-          static_cast<uint64_t>((highest - lowest + 1) * element_bytes)};
+  const ElementRange range = element_range(tensor.sizes(), tensor.strides());
+  const int64_t lowest_bytes = range.lowest * static_cast<int64_t>(dtype_bits(tensor.dtype())) / 8;
+  return {tensor.offset_bytes() + static_cast<uint64_t>(lowest_bytes),
+          dtype_storage_bytes(tensor.dtype(), range.count)};
 }
 
 /// Host memory is foreign, and devices rely on what a bool may be. Elements only: between strided

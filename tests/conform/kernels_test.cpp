@@ -160,10 +160,11 @@ struct Findings {
 };
 
 Findings find_wrong(const std::string& fault, const std::vector<std::string>& operators,
-                    bool host_memory = true) {
+                    bool host_memory = true, bool is_inline = false) {
   const auto target = find_target(BP_FAKES_DIR "/wrong_kernels", 0,
                                   {{"wrong_kernels.device_fault", fault},
-                                   {"wrong_kernels.host_memory", host_memory ? "true" : "false"}});
+                                   {"wrong_kernels.host_memory", host_memory ? "true" : "false"},
+                                   {"wrong_kernels.inline", is_inline ? "true" : "false"}});
   EXPECT_TRUE(target.ok()) << target.status().to_string();
   RunOptions options;
   options.deadline_s = 60;
@@ -181,6 +182,15 @@ Findings find_wrong(const std::string& fault, const std::vector<std::string>& op
     findings.failed[row.tested->id] = row.outcome.words;
   }
   return findings;
+}
+
+// A worker thread would have a copy of the argument.
+TEST(Level3_WrongKernels, HostArgument_ReadBehindItsEnd_IsFound) {
+  const Findings findings = find_wrong("gather_reads_behind_host", {"gather"}, true, true);
+  const auto found = findings.failed.find("L3.gather.f32_i32.borders");
+  ASSERT_NE(found, findings.failed.end());
+  const std::string said = "a page behind it: host input 1: what lies 0 bytes behind its memory";
+  EXPECT_NE(found->second.find(said), std::string::npos) << found->second;
 }
 
 TEST(Level3_WrongKernels, NoneIsFoundInRightOnes) {
@@ -242,6 +252,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"sum_turns_round", "L3.reduce_sum.f32.again", "as DETERMINISTIC says"},
         Wrong{"max_from_the_lowest", "L3.reduce_max.f32.special", "expected -inf"},
         Wrong{"gather_cuts_indices", "L3.gather.bool_i64.special", "are wrong"},
+        Wrong{"gather_faults_behind", "L3.gather.f32_i32.special",
+              "gather_told: the fault word: nothing is written behind it"},
         Wrong{"gather_zeros_a_pair", "L3.gather.f32_i64.middle", "are wrong"},
         Wrong{"add_looks_at_one", "L3.add.f32.gaps", "dense and gaps: output 0: element"},
         Wrong{"add_takes_strides_of_one", "L3.add.f32.mixed", "dense and gaps: output 0: element"},

@@ -457,9 +457,9 @@ constexpr const bp_kernel* kKernels[] = {&kRelu,    &kAdd,       &kSub,       &k
                                          &kNonZero, &kPickyRelu, &kPickySqrt, &kHugest,   &kHuge,
                                          &kLarge,   &kLaterSub,  &kAlternate};
 #elif defined(FAKE_WRONG_KERNELS)
-constexpr const bp_kernel* kKernels[] = {&kWrongRelu,   &kWrongAdd,    &kWrongMul,
-                                         &kWrongMatmul, &kWrongExp,    &kWrongSum,
-                                         &kWrongMax,    &kWrongGather, &kWrongBatchNorm};
+constexpr const bp_kernel* kKernels[] = {
+    &kWrongRelu, &kWrongAdd, &kWrongMul,    &kWrongMatmul,       &kWrongExp,
+    &kWrongSum,  &kWrongMax, &kWrongGather, &kWrongGatherOfHost, &kWrongBatchNorm};
 #elif defined(FAKE_SOUND)
 constexpr const bp_kernel* kKernels[] = {&kRelu, &kAdd, &kSub};
 #else

@@ -249,6 +249,7 @@ int64_t checked_index(const bp_launch_args& args, int64_t index, int64_t extent)
   fault->op_seq = args.op_seq;
   fault->index = index;
   fault->extent = extent;
+  if (is_wrong(args, "gather_faults_behind")) fault[1].code = BP_FAULT_INDEX;
   return index < 0 ? 0 : extent - 1;
 }
 
@@ -276,6 +277,16 @@ void wrong_gather(const bp_launch_args& args) {
     const int64_t from = i / count * extent + checked_index(args, index, extent);
     std::memcpy(values_of<char>(out) + i * inner, values_of<char>(x) + from * inner,
                 static_cast<size_t>(inner));
+  }
+}
+
+void wrong_gather_of_host(const bp_launch_args& args) {
+  const bp_tensor& indices = args.tensors[1];
+  wrong_gather(args);
+  const auto bytes =
+      static_cast<uint64_t>(bp::sdk::element_count(indices)) * bp::sdk::dtype_bytes(indices.dtype);
+  if (is_wrong(args, "gather_reads_behind_host")) {
+    read(values_of<float>(indices) + bytes / sizeof(float));
   }
 }
 
@@ -326,6 +337,9 @@ bp_status launch_wrong_exp(const bp_launch_args* args) { return start(args, wron
 bp_status launch_wrong_sum(const bp_launch_args* args) { return start(args, wrong_sum); }
 bp_status launch_wrong_max(const bp_launch_args* args) { return start(args, wrong_max); }
 bp_status launch_wrong_gather(const bp_launch_args* args) { return start(args, wrong_gather); }
+bp_status launch_wrong_gather_of_host(const bp_launch_args* args) {
+  return start(args, wrong_gather_of_host);
+}
 bp_status launch_wrong_batch_norm(const bp_launch_args* args) {
   return start(args, wrong_batch_norm);
 }
@@ -347,8 +361,14 @@ constexpr bp_kernel make_reduction(std::string_view name, std::string_view op,
 constexpr uint64_t kGatherDtypes[] = {BP_DTYPE_BIT(BP_DTYPE_BOOL) | BP_DTYPE_BIT(BP_DTYPE_F32),
                                       BP_DTYPE_BIT(BP_DTYPE_I32) | BP_DTYPE_BIT(BP_DTYPE_I64)};
 
-constexpr bp_kernel make_gather() {
-  bp_kernel kernel = make_kernel("gather_told", "gather", launch_wrong_gather, kDenseRules);
+constexpr bp_arg_rule kDenseOfHost{sizeof(bp_arg_rule), BP_ARG_HOST_AT_LAUNCH_BIT,
+                                   BP_STRIDES_CONTIGUOUS, 0};
+constexpr const bp_arg_rule* kIndicesOfHost[] = {&kDense, &kDenseOfHost};
+
+constexpr bp_kernel make_gather(std::string_view name, bp_status (*launch)(const bp_launch_args*),
+                                const bp_arg_rule* const* rules, uint32_t rule_count) {
+  bp_kernel kernel = make_kernel(name, "gather", launch, rules);
+  kernel.arg_rule_count = rule_count;
   kernel.dtype_masks = kGatherDtypes;
   kernel.dtype_mask_count = std::size(kGatherDtypes);
   return with_plan<BP_PLAN_CAN_FAULT_BIT>(kernel);
@@ -367,7 +387,10 @@ constexpr bp_kernel kWrongMatmul = make_wrong_matmul();
 constexpr bp_kernel kWrongExp = make_kernel("exp_told", "exp", launch_wrong_exp);
 constexpr bp_kernel kWrongSum = make_reduction("sum_told", "reduce_sum", launch_wrong_sum);
 constexpr bp_kernel kWrongMax = make_reduction("max_told", "reduce_max", launch_wrong_max);
-constexpr bp_kernel kWrongGather = make_gather();
+constexpr bp_kernel kWrongGather =
+    make_gather("gather_told", launch_wrong_gather, kDenseRules, std::size(kDenseRules));
+constexpr bp_kernel kWrongGatherOfHost = make_gather("gather_of_host", launch_wrong_gather_of_host,
+                                                     kIndicesOfHost, std::size(kIndicesOfHost));
 constexpr bp_kernel kWrongBatchNorm =
     make_kernel("batch_norm_told", "batch_norm", launch_wrong_batch_norm, kDenseRules);
 

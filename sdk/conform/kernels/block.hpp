@@ -5,7 +5,10 @@
 #ifndef BACKPLANE_SDK_CONFORM_KERNELS_BLOCK_HPP
 #define BACKPLANE_SDK_CONFORM_KERNELS_BLOCK_HPP
 
+#include <cstdlib>
+#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "sdk/conform/context.hpp"
@@ -19,6 +22,10 @@ enum class Border { kNan, kFinite, kPageBehind, kPageBefore };
 std::string_view border_name(Border border);
 inline bool has_page(Border border) {
   return border == Border::kPageBehind || border == Border::kPageBefore;
+}
+/// Memory that has no elements is filled with it: NaN, or a large number, of every float.
+inline std::byte border_fill(Border border) {
+  return border == Border::kNan ? std::byte{0xFF} : std::byte{0x5C};
 }
 /// Pages need memory that the host reaches by its addresses; elsewhere there are only the bytes.
 bool can_have(const Context& context, Border border);
@@ -59,6 +66,53 @@ class Block {
   Memory memory_;
   uint64_t begin_ = 0;  // of the content in the memory
   uint64_t storage_bytes_ = 0;
+  std::optional<Tripwire> page_;
+};
+
+/// Memory that a kernel is given beside its tensors, in the middle of a block.
+class Extra {
+ public:
+  /// `name`, for people, begins with the kernel's. The content begins at a multiple of
+  /// `alignment_bytes`.
+  Extra(Context& context, std::string name, const Bytes& content, uint64_t alignment_bytes,
+        Border border);
+
+  bp_mem at() const { return block_.at(begin_); }
+  Bytes read() const;
+  /// Expects that nothing round it was written, nor the page touched.
+  void check() const;
+
+ private:
+  Context& context_;
+  const std::string name_;
+  const uint64_t bytes_;
+  const uint64_t begin_;  // in the block
+  const Block block_;
+};
+
+/// Host memory of an argument that a kernel reads at its launch.
+class HostBlock {
+ public:
+  /// The content begins at a multiple of its elements' size.
+  HostBlock(Context& context, const Bytes& content, Border border);
+  HostBlock(const HostBlock&) = delete;
+  HostBlock& operator=(const HostBlock&) = delete;
+
+  const std::byte* data() const { return content_begin_; }
+  /// Expects that the page was left alone and the content, with what lies round it, is as it was.
+  void expect_unchanged(std::string_view what) const;
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+
+  Context& context_;
+  const Border border_;
+  Bytes usable_;  // what lies where the memory may be touched
+  std::unique_ptr<std::byte, Free> memory_;
+  std::byte* usable_begin_ = nullptr;
+  std::byte* content_begin_ = nullptr;
   std::optional<Tripwire> page_;
 };
 

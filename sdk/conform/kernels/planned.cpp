@@ -12,8 +12,6 @@ namespace bp::conform {
 namespace {
 
 constexpr uint64_t kWorkspaceAlignment = 256;
-constexpr std::byte kNan{0xFF};
-constexpr std::byte kNumber{0x5C};
 
 std::string text_of(bp_str text) {
   return text.ptr == nullptr ? "" : std::string(text.ptr, text.len);
@@ -149,45 +147,34 @@ bp_launch_args Planned::launch_args(const std::vector<bp_tensor>& tensors) const
   args.output_count = static_cast<uint32_t>(call_.output_types.size());
   args.attributes = call_.attributes.data();
   args.op_seq = kOpSeq;
-  if (workspace_) args.workspace = workspace_->at(workspace_begin_);
+  if (workspace_) args.workspace = workspace_->at();
   if (fault_) args.fault = fault_->at();
   if (extents_) args.out_extents = extents_->at();
   return args;
 }
 
-/// What was there before a launch is nothing that a kernel may count on, so it is no zeros.
-void Planned::make_workspace(Border border) {
-  const uint64_t bytes = info_.workspace_bytes;
-  if (bytes == 0) return;
-  const uint64_t alignment = std::max<uint64_t>(info_.workspace_alignment_bytes, 1);
-  workspace_begin_ = bytes_before(border);
-  const uint64_t all = workspace_begin_ + bytes + bytes_behind(border, bytes, alignment);
-  workspace_.emplace(context_, Bytes(all, border == Border::kNan ? kNan : kNumber), border);
-}
-
-void Planned::check_workspace() const {
-  if (!workspace_) return;
-  const std::string what =
-      words(record_.name, ": the ", info_.workspace_bytes, " bytes of workspace");
-  workspace_->expect_untouched(what);
-  const Bytes& before = workspace_->content();
-  const Bytes after = workspace_->read();
-  const auto begin = static_cast<std::ptrdiff_t>(workspace_begin_);
-  const auto end = begin + static_cast<std::ptrdiff_t>(info_.workspace_bytes);
-  context_.expect(std::equal(after.begin(), after.begin() + begin, before.begin()),
-                  words(what, ": nothing is written in front of them"));
-  context_.expect(std::equal(after.begin() + end, after.end(), before.begin() + end),
-                  words(what, ": nothing is written behind them"));
+// What was there before a launch is nothing that a kernel may count on, so the workspace is no
+// zeros.
+void Planned::make_extras(size_t output_count, Border border) {
+  if (info_.workspace_bytes > 0) {
+    const uint64_t alignment = std::max<uint64_t>(info_.workspace_alignment_bytes, 1);
+    const Bytes content(info_.workspace_bytes, border_fill(border));
+    workspace_.emplace(context_,
+                       words(record_.name, ": the workspace of ", info_.workspace_bytes, " bytes"),
+                       content, alignment, border);
+  }
+  if ((info_.flags & BP_PLAN_CAN_FAULT_BIT) != 0) {
+    fault_.emplace(context_, words(record_.name, ": the fault word"), Bytes(sizeof(bp_fault_word)),
+                   alignof(bp_fault_word), border);
+  }
+  if (call_.schema->extents) {
+    extents_.emplace(context_, words(record_.name, ": the extents"),
+                     Bytes(output_count * BP_MAX_RANK * sizeof(int64_t)), alignof(int64_t), border);
+  }
 }
 
 void Planned::run(const std::vector<bp_tensor>& tensors, Border border) {
-  make_workspace(border);
-  if ((info_.flags & BP_PLAN_CAN_FAULT_BIT) != 0) {
-    fault_.emplace(context_, Bytes(sizeof(bp_fault_word)));
-  }
-  if (call_.schema->extents) {
-    extents_.emplace(context_, Bytes(call_.output_types.size() * BP_MAX_RANK * sizeof(int64_t)));
-  }
+  make_extras(call_.output_types.size(), border);
   const DeviceTable& table = context_.table();
   std::optional<Stream> stream;
   if (table.props.execution != BP_EXECUTION_INLINE) stream.emplace(context_);
@@ -196,7 +183,9 @@ void Planned::run(const std::vector<bp_tensor>& tensors, Border border) {
   const bp_status launched = call_launch(table, args.stream, args, nullptr);
   context_.require_ok(words("launch of ", record_.name), launched);
   if (stream) context_.require_ok(words("the work of ", record_.name), stream->sync());
-  check_workspace();
+  for (const std::optional<Extra>* extra : {&workspace_, &fault_, &extents_}) {
+    if (*extra) (*extra)->check();
+  }
 }
 
 std::optional<bp_fault_word> Planned::fault() const {

@@ -34,8 +34,8 @@ class Planned {
 
   /// Why the kernel leaves the call to others; empty: it takes it.
   const std::string& refusal() const { return refusal_; }
-  /// Launches, waits, and expects that all went well and no more than the workspace was used, round
-  /// which lies `border`.
+  /// Launches, waits, and expects that all went well and nothing was used of what lies
+  /// round the workspace, the fault word and the extents: `border`.
   void run(const std::vector<bp_tensor>& tensors, Border border);
   /// After run(): nothing if the plan cannot fault.
   std::optional<bp_fault_word> fault() const;
@@ -47,20 +47,18 @@ class Planned {
  private:
   bool ask(const Call& call, const std::vector<Dims>& strides);
   bp_launch_args launch_args(const std::vector<bp_tensor>& tensors) const;
-  void make_workspace(Border border);
-  void check_workspace() const;
+  void make_extras(size_t output_count, Border border);
 
   Context& context_;
   const KernelRecord& record_;
   const Call& call_;
   std::string refusal_;
   bp_plan_info info_{};
-  uint64_t workspace_begin_ = 0;  // in its block
   bp_kernel_plan* plan_ = nullptr;
   bp_kernel_state* state_ = nullptr;
-  std::optional<Block> workspace_;
-  std::optional<Memory> fault_;
-  std::optional<Memory> extents_;
+  std::optional<Extra> workspace_;
+  std::optional<Extra> fault_;
+  std::optional<Extra> extents_;
 };
 
 }  // namespace bp::conform

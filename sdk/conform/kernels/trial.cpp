@@ -55,7 +55,7 @@ class Attempt {
  private:
   void choose_layouts();
   bool is_input_on_host(size_t i) const { return wants_on_host(arg_rule(record_, i)); }
-  bp_tensor host_tensor(size_t i) const;
+  bp_tensor host_tensor(size_t i);
   std::string words_of(std::string_view argument, size_t index) const;
   void check_inputs();
   void check_outputs(const Planned& planned, const Expectation& expectation);
@@ -70,6 +70,7 @@ class Attempt {
   std::vector<Layout> layouts_;
   std::vector<Dims> strides_;
   std::deque<std::optional<Operand>> inputs_;
+  std::deque<std::optional<HostBlock>> host_inputs_;
   std::deque<Operand> outputs_;
   std::vector<bp_tensor> tensors_;
   Bytes found_;
@@ -103,9 +104,10 @@ Call Attempt::repeated_call() const {
   return call;
 }
 
-bp_tensor Attempt::host_tensor(size_t i) const {
+bp_tensor Attempt::host_tensor(size_t i) {
   const OracleTensor& input = call_.inputs[i];
-  return {.handle = reinterpret_cast<uint64_t>(input.bytes.data()),
+  const HostBlock& block = host_inputs_[i].emplace(context_, input.bytes, border_);
+  return {.handle = reinterpret_cast<uint64_t>(block.data()),
           .offset_bytes = 0,
           .storage_bytes = input.bytes.size(),
           .dtype = input.dtype,
@@ -121,6 +123,7 @@ void Attempt::place() {
   for (size_t i = 0; i < call_.inputs.size(); ++i) {
     const OracleTensor& input = call_.inputs[i];
     std::optional<Operand>& operand = inputs_.emplace_back();
+    host_inputs_.emplace_back();
     if (input.dtype == BP_DTYPE_NONE) {
       tensors_.push_back({});
     } else if (is_input_on_host(i)) {
@@ -161,6 +164,7 @@ std::string Attempt::words_of(std::string_view argument, size_t index) const {
 
 void Attempt::check_inputs() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (host_inputs_[i]) host_inputs_[i]->expect_unchanged(words_of("host input", i));
     if (!inputs_[i]) continue;
     inputs_[i]->expect_untouched(words_of("input", i));
     inputs_[i]->expect_unchanged(words_of("input", i) + " afterwards");

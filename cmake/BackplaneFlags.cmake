@@ -10,7 +10,7 @@ add_library(backplane_flags INTERFACE)
 target_compile_options(backplane_flags INTERFACE
                        -Wall -Wextra -Wconversion -Wshadow -ffp-contract=off)
 
-# A constructor that runs at load time has effects nobody asked for (design 2.1, law 6). GoogleTest
+# A constructor that runs at load time has effects that were not asked for (design 2.1, law 6). GoogleTest
 # registers its cases that way, so tests do without this warning.
 add_library(backplane_no_global_constructors INTERFACE)
 target_compile_options(backplane_no_global_constructors INTERFACE

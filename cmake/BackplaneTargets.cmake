@@ -66,7 +66,7 @@ function(bp_add_executable name)
 endfunction()
 
 # bp_add_benchmark(NAME SOURCES ... [DEPS ...])
-# A google-benchmark program in bin/perf, run by ./dev bench only. Nobody measures a sanitizer.
+# A google-benchmark program in bin/perf, run by ./dev bench only. A sanitizer is not measured.
 function(bp_add_benchmark name)
   if(NOT BP_BUILD_TESTS OR NOT BP_SANITIZER STREQUAL "none")
     return()

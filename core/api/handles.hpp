@@ -137,7 +137,7 @@ class DeviceUse {
 /// Another thread may release the last handle of its Runtime meanwhile.
 Result<DeviceUse> object_of(const bpa_device* handle, std::string_view name);
 
-/// A new handle for the caller, which owns `object` from now on; on an error nobody does yet.
+/// A new handle for the caller, which owns `object` from now on; on an error it has no owner yet.
 template <class Handle>
 Status make_api_handle(ObjectOf<Handle>* object, Handle** out_handle) {
   void* handle = make_handle(HandleTraits<Handle>::kKind, object);

@@ -32,7 +32,7 @@ class ArgArray {
 
  private:
   const size_t size_;
-  // Not value-initialised: that would write kilobytes of sizes and strides that nobody reads.
+  // Not value-initialised: that would write kilobytes of sizes and strides that are never read.
   std::array<T, kLocalArgs> local_;
   std::unique_ptr<T[]> heap_;
   T* data_ = local_.data();

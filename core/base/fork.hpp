@@ -23,7 +23,7 @@ void watch_forks();
 /// One relaxed load. Never becomes false again: children of a forked child are forked too.
 inline bool forked() { return detail::g_forked.load(std::memory_order_relaxed); }
 
-/// FORKED with words if forked(); asked before locks and waits, for which nobody may be left.
+/// FORKED with words if forked(); asked before locks and waits, which no thread may be left to end.
 inline Status check_not_forked() {
   if (!forked()) [[likely]]
     return {};

@@ -207,7 +207,7 @@ void count_down(HandleSlot& slot) {
   if (slot.doomed.load(std::memory_order_seq_cst) != 0) destroy_doomed(slot);
 }
 
-// Whoever ends a use after the release comes by here, so the last of them finds nobody else. That
+// Each thread that ends a use after the release comes by here, so the last finds no other use. That
 // the slot is still the same generation's is what taking `doomed` shows: till then nothing here
 // relies on what was read.
 void destroy_doomed(HandleSlot& slot) {
@@ -254,7 +254,7 @@ void HandleUses::push(ThreadUses& uses, uintptr_t word) {
 }
 
 void* HandleUses::begin_counted(ThreadUses& uses, HandleSlot& slot, const void* handle) {
-  // First, since it may throw, and since whoever waits for uses must find it.
+  // First, since it may throw, and since a wait for uses must find it.
   push(uses, reinterpret_cast<uintptr_t>(&slot));
   slot.counted_uses.fetch_add(1, std::memory_order_seq_cst);
   if (detail::is_live(slot, handle, std::memory_order_seq_cst)) {

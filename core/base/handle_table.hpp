@@ -163,7 +163,7 @@ inline HandleSlot* find_slot(const void* handle, HandleKind kind) {
   return live ? slot : nullptr;
 }
 
-/// Destroys the object of a slot that was released while in use, if nobody uses it any more.
+/// Destroys the object of a slot that was released while in use, if no thread uses it any more.
 void destroy_doomed(HandleSlot& slot);
 /// Ends a counted use; the last one after a release destroys the object.
 void count_down(HandleSlot& slot);
@@ -203,7 +203,7 @@ class HandleUses {
         uses->held_count == detail::ThreadUses::kMostHeld) [[unlikely]] {
       return begin_counted(*uses, *slot, handle);
     }
-    // The note comes before the look: whoever releases does it the other way round.
+    // The note comes before the look: a release does it the other way round.
     uses->held[uses->held_count].store(slot, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (!detail::is_live(*slot, handle, std::memory_order_acquire)) [[unlikely]] {

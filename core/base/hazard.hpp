@@ -37,7 +37,7 @@ class Hazard {
   Hazard(const Hazard&) = delete;
   Hazard& operator=(const Hazard&) = delete;
 
-  /// Makes reading cheap where the system can; whoever frees objects calls it before. Any thread.
+  /// Makes reading cheap where the system can; code that frees objects calls it before. Any thread.
   static void prepare();
 
   /// False: this thread came late, or nests too deep, and has no place for a name.
@@ -98,8 +98,8 @@ class Hazard {
   size_t* depth_ = nullptr;
 };
 
-/// Which objects readers use, looked up once. An object that nobody can find any more when this is
-/// made, and that is not in it, is nobody's. Any thread.
+/// Which objects readers use, looked up once. An object that no thread can find any more when this
+/// is made, and that is not in it, has no reader. Any thread.
 class HazardScan {
  public:
   /// Throws bad_alloc.

@@ -38,7 +38,7 @@ struct LogState {
   std::mutex mutex;
   std::condition_variable turn_over;
   bool writing = false;
-  bool stuck = false;  // whoever writes was waited for in vain: nobody else need try
+  bool stuck = false;                   // a wait for the writer was in vain: no other need try
   std::shared_ptr<const LogSink> sink;  // shared: it may be replaced while it runs
 };
 

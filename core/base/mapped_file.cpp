@@ -20,7 +20,7 @@ namespace {
 class Descriptor {
  public:
   explicit Descriptor(const std::string& path)
-      // O_NONBLOCK: opening a pipe that nobody writes would wait for ever before it is refused.
+      // O_NONBLOCK: opening a pipe without a writer would wait for ever before it is refused.
       : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
   ~Descriptor() {
     if (descriptor_ >= 0) ::close(descriptor_);

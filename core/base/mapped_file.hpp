@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A file as read-only memory, without a copy. Weights are used straight from it, so the mapping is
-// shared: whoever points into it keeps it alive. Small files are copied instead.
+// shared: each pointer into it comes with a reference that keeps it alive. Small files are copied
+// instead.
 #ifndef BACKPLANE_CORE_BASE_MAPPED_FILE_HPP
 #define BACKPLANE_CORE_BASE_MAPPED_FILE_HPP
 
@@ -38,8 +39,9 @@ class MappedFile {
 };
 
 /// A copy of the whole file, for texts that others wrote. What the path names is looked at once it
-/// is open, so nobody can put a pipe or a device in its place. Errors name the path: UNAVAILABLE if
-/// it cannot be read, INVALID_ARGUMENT if it is no regular file, or larger than `limit_bytes`.
+/// is open, so no other process can put a pipe or a device in its place. Errors name the path:
+/// UNAVAILABLE if it cannot be read, INVALID_ARGUMENT if it is no regular file, or larger than
+/// `limit_bytes`.
 Result<std::string> read_file(const std::string& path, size_t limit_bytes);
 
 }  // namespace bp

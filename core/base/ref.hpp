@@ -23,7 +23,7 @@ class Counted {
   Counted& operator=(const Counted&) = delete;
   void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
   void release() const {
-    // The only owner has nobody to race with, so it needs no atomic subtraction.
+    // The only owner races with no other, so it needs no atomic subtraction.
     if (count_.load(std::memory_order_acquire) != 1 &&
         count_.fetch_sub(1, std::memory_order_acq_rel) != 1) {
       return;

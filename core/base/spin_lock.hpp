@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A lock for a handful of instructions that hardly ever meet: it costs half of a mutex, whose
-// unlock has to look for sleepers. Whoever waits gives the processor away, so that a holder that
+// unlock has to look for sleepers. A waiting thread gives the processor away, so that a holder that
 // was interrupted comes to its end.
 #ifndef BACKPLANE_CORE_BASE_SPIN_LOCK_HPP
 #define BACKPLANE_CORE_BASE_SPIN_LOCK_HPP
@@ -26,7 +26,7 @@ class SpinLock {
     for (int i = 0; held_.load(std::memory_order_relaxed); ++i) {
       if (i < kYields) {
         std::this_thread::yield();
-      } else {  // a holder of lower priority runs only while nobody above it does
+      } else {  // a holder of lower priority runs only while no thread above it does
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
     }

@@ -196,7 +196,7 @@ std::string option_words(const CLI::App& app, const CLI::App* command) {
   return "";
 }
 
-/// What nobody took, in words; empty if all was taken.
+/// What was not taken, in words; empty if all was.
 std::string leftover_words(const CLI::App& app, const std::vector<std::string>& arguments) {
   const CLI::App* command = chosen_command(app);
   const std::vector<std::string> left = app.remaining(true);

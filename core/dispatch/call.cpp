@@ -188,7 +188,7 @@ Status Call::prepare_inputs() {
       // Inference needs the values here; from a device that is a wait, and counted as a copy.
       const bool on_host = inputs_[i]->device() == nullptr && inputs_[i]->contiguous();
       if (!on_host) {
-        // It may be another Runtime's, which nobody has asked yet whether it is being closed.
+        // It may be another Runtime's, which has not been asked yet whether it is being closed.
         if (Device* source = inputs_[i]->device()) BP_TRY(source->runtime().check_open());
         BP_TRY_ASSIGN(HostTensor value, copy_to_host(inputs_[i]));
         host_values_.push_back(value);

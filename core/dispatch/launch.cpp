@@ -68,7 +68,7 @@ Status launch_that_can_fault(Stream& stream, const LaunchRequest& request) {
   const PlannedKernel& kernel = request.kernel;
   bp_launch_args args;
   write_args(stream, request, &args);
-  // Launches that may fault take turns, so that whoever reads the words finds finished ones only.
+  // Launches that may fault take turns, so that a reader of the words finds finished ones only.
   BP_TRY(stream.prepare_faults());
   bp_status code = BP_OK;
   uint64_t seq = 0;

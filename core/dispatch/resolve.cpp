@@ -109,7 +109,7 @@ Result<RoutePtr> Dispatcher::resolve(OpId op, std::span<const ArgType> inputs,
 }
 
 // Plans of dropped answers end after the work that was queued with them. A program that never waits
-// would pile them up, so whoever makes new ones waits at times.
+// would pile them up, so a call that makes a new one waits at times.
 void Dispatcher::drain_deferred() {
   DeferredFree& deferred = device_.deferred_free();
   if (deferred.count() < drain_above_.load(std::memory_order_relaxed)) return;

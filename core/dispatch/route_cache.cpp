@@ -132,8 +132,8 @@ RouteCache::Line RouteCache::take_unused() {
     // Who used it before the scan may have made it the latest again: then it waits for the next.
     if (scan.contains(&*at) || latest_[at->op].load() == &*at) continue;
     // Readers who found it before it was hidden had ended when the scan passed them, but may have
-    // made it the latest meanwhile, for one whom the scan had passed before. From now on nobody
-    // can: what the next scan does not find is nobody's.
+    // made it the latest meanwhile, for one whom the scan had passed before. From now on none
+    // can: what the next scan does not find has no reader.
     if (!std::exchange(at->is_settled, true)) continue;
     unused.splice(unused.end(), unfreed_, at);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Inside core/dispatch: the answers to calls, bounded. Finding one takes no lock and no heap: the
-// reader names the entry that it uses (core/base/hazard.hpp), and whoever adds one beyond the bound
-// drops another and frees it once nobody names it.
+// reader names the entry that it uses (core/base/hazard.hpp), and a thread that adds one beyond the
+// bound drops another and frees it once no reader names it.
 //
 // Who goes first: an entry that was never asked again goes before all that were. So a program with
 // endless new shapes does not push out the shapes that it keeps using.

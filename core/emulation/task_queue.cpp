@@ -43,15 +43,15 @@ void TaskQueue::run_front(std::unique_lock<std::mutex>* lock) {
   Failure failure = failure_;
   lock->unlock();
   {
-    // Plugins log under the device's lock. The lines come before the task counts as done: whoever
-    // waited for it has them, and holds no lock meanwhile.
+    // Plugins log under the device's lock. The lines come before the task counts as done: a caller
+    // that waited for it has them, and holds no lock meanwhile.
     const LogScope lines;
     // Whatever a task runs out of, the process and the tasks behind it go on.
     const Status thrown = contain([&] { task->run(&failure); });
     if (!thrown.ok() && !failure.failed()) failure.status = thrown.code();
     task.reset();
   }
-  if (forked()) return;  // a task forked: in the child nobody adds or waits
+  if (forked()) return;  // a task forked: in the child no thread adds or waits
   lock->lock();
   failure_ = failure;
   ++done_count_;

@@ -252,7 +252,7 @@ Status Session::plan_ahead() {
   BP_TRY_ASSIGN(std::unique_ptr<RunContext> context, make_context());
   auto segment = contain([&] { return segment_for({0, values, {}}, *context); });
   BP_TRY(segment);
-  // The context goes: a session that nobody runs keeps no stream that could fail.
+  // The context goes: a session that is not running keeps no stream that could fail.
   const std::lock_guard lock(newest_run_mutex_);
   newest_run_ = {*segment};
   return {};

@@ -15,7 +15,7 @@ namespace bp {
 namespace {
 
 constexpr uint64_t kAllWork = UINT64_MAX;  // of a stream, as a sequence number
-/// Nobody is woken by a token: how often a wait looks whether the run is to stop.
+/// A token wakes no thread: how often a wait looks whether the run is to stop.
 constexpr std::chrono::milliseconds kControlPause{2};
 
 HostCopy copy_into_host(const Ref<Tensor>& source, const Tensor& target) {
@@ -299,7 +299,7 @@ Status Session::ContextPlace::take(const RunControl* control) {
     is_taken_ = true;
     idle.reserve(session_.contexts_made_);  // all may be given back
   }
-  // Work failed after its run had returned: whoever read its results was told, this run is new.
+  // Work failed after its run had returned: readers of its results were told, this run is new.
   if (context_ != nullptr && !context_->is_healthy()) context_ = nullptr;
   if (context_ != nullptr) return {};
   BP_TRY_ASSIGN(context_, session_.make_context());

@@ -36,7 +36,7 @@ struct Region {
 };
 
 struct Value {
-  std::string name;  // unique in the graph; "" for values nobody named
+  std::string name;  // unique in the graph; "" for values without a name
   TensorType type;
   NodeId producer = kNoNode;                   // kNoNode: graph input or constant
   std::shared_ptr<const HostTensor> constant;  // set: a constant
@@ -92,7 +92,7 @@ class Graph final : public GraphBuilder {
   ValueId find_value(std::string_view name) const;
 
   /// Checks single assignment, order, arity, types against inference, names. INTERNAL naming the
-  /// node: a failure is a bug of whoever changed the graph last.
+  /// node: a failure is a bug of the pass that changed the graph last.
   Status verify() const;
   /// One line per node, for people.
   std::string to_string() const;
@@ -105,7 +105,7 @@ class Graph final : public GraphBuilder {
   void replace_with_constant(ValueId id, std::shared_ptr<const HostTensor> constant);
   /// Every use of value v, outputs too, becomes `replacement[v]`, which is made before v.
   void replace_uses(std::span<const ValueId> replacement);
-  /// Drops nodes whose outputs nobody uses, and values nobody makes or reads but inputs; ids
+  /// Drops nodes whose outputs have no use, and values without maker and reader, but inputs; ids
   /// change.
   void remove_dead();
   /// Infers all types anew, e.g. after constants became known. Errors name the node.

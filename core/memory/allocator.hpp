@@ -2,8 +2,8 @@
 //
 // The only pool between the core and a device's mem_alloc: segments are taken from the device,
 // split into blocks, and kept when blocks come back. Blocks live in the pool of the stream that
-// allocated them, so that reuse in that stream's order needs no wait; whoever frees a block that
-// another stream still uses first makes the home stream wait (runtime/storage.cpp).
+// allocated them, so that reuse in that stream's order needs no wait; a thread that frees a block
+// that another stream still uses first makes the home stream wait (runtime/storage.cpp).
 #ifndef BACKPLANE_CORE_MEMORY_ALLOCATOR_HPP
 #define BACKPLANE_CORE_MEMORY_ALLOCATOR_HPP
 

@@ -177,7 +177,7 @@ Result<Attributes> Attributes::copy_from(const OpSchema& schema, const void* str
 
 const void* Attributes::data() const { return storage_ ? storage_->block.data() : nullptr; }
 
-/// The field to set: it exists, has one of the types, and nobody else holds the values.
+/// The field to set: it exists, has one of the types, and this object alone holds the values.
 static Result<size_t> settable(const std::shared_ptr<Attributes::Storage>& storage,
                                std::string_view name, std::string_view found,
                                std::initializer_list<AttrType> types) {

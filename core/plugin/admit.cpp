@@ -2,7 +2,7 @@
 //
 // Step 3: everything that can be refused before foreign code runs, which mapping a library already
 // does. Trust: manifest, library and each folder from them up to the search-path entry belong to
-// root, to the current user or to the owner of the core's own file, and nobody else can write
+// root, to the current user or to the owner of the core's own file, and no other user can write
 // there. A file whose real path lies outside its entry (a link), or any file of a process with
 // raised privileges, is checked up to the root; with raised privileges only root counts. Writable
 // by a group is accepted for root's, the process's own and the core's: members of any other could

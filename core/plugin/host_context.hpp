@@ -54,7 +54,7 @@ class HostContext {
   /// One for an instance of a plugin. None is ever destroyed, since threads of a plugin may report
   /// after its shutdown; the plugin's next instance gets it. Throws bad_alloc.
   static HostContext* lend(std::string plugin_id);
-  /// Forgets the reports that nobody took, and drops what comes until it is lent again.
+  /// Forgets the reports that no call took, and drops what comes until it is lent again.
   void give_back();
   static const bp_host_api* api();  // the table for init
 

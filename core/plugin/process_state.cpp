@@ -184,7 +184,7 @@ KeepProcessState::~KeepProcessState() {
   }
   [[maybe_unused]] const Status logged = contain([&] {
     const std::string told = changes.words();
-    // Drivers handle signals that nobody handled as a matter of course; nothing of the
+    // Drivers handle signals that had no handler as a matter of course; nothing of the
     // application's was lost by that.
     const uint32_t level = changes.concern_the_application() ? BP_LOG_WARNING : BP_LOG_INFO;
     if (!told.empty()) log(level, "plugins changed " + told + "; that is put back");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What nobody holds any more while queued work still uses it: memory whose work did not end before
+// What has no holder any more while queued work still uses it: memory whose work did not end before
 // the deadline, plans of kernels that were launched. Kept until that work has ended, or the device
 // is closed.
 #ifndef BACKPLANE_CORE_RUNTIME_DEFERRED_FREE_HPP

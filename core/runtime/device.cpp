@@ -209,8 +209,8 @@ Status Device::sync() {
   Status first;
   for (Stream* stream : all_streams()) {
     Status status = stream->sync();
-    // The failure of a stream without a user is nobody's: who gave it back was told, and whoever
-    // gets it next gets it reset.
+    // The failure of a stream without a user has no owner: the one that gave it back was told, and
+    // the one that gets it next gets it reset.
     if (!status.ok() && is_given_back(stream)) continue;
     if (status.ok()) status = stream->claim_fault(0, UINT64_MAX);
     if (first.ok()) first = status;

@@ -78,7 +78,7 @@ class Device : public Counted<Device> {
   const std::string& name() const { return name_; }  // "cpu:0"
   /// What the C API calls the device; it ends with the object.
   void* handle() const { return handle_->get(); }
-  /// Before the Runtime goes: a device that has to stay for ever is found by nobody any more.
+  /// Before the Runtime goes: no caller finds a device that has to stay for ever any more.
   void end_handle() { handle_.reset(); }
   const LoadedPlugin& plugin() const { return *plugin_; }
   Runtime& runtime() const { return runtime_; }

@@ -53,13 +53,13 @@ bool Storage::is_over(const Mark& mark) const {
 bool Storage::let_work_end(const Mark& mark) {
   if (is_over(mark)) return true;
   if (block_ != nullptr) {
-    // The block's home stream waits, so that whoever gets the block next on that stream comes
+    // The block's home stream waits, so that the next owner of the block on that stream comes
     // after other streams' work. If that wait cannot be enqueued, the host waits.
     const Status ordered = contain([&] { return home_->wait_for(*mark.stream, mark.seq); });
     if (ordered.ok()) return true;
     if (ordered.code() == BP_TIMEOUT) return false;
   }
-  // Work that failed uses the memory no more; whoever reads its results is told.
+  // Work that failed uses the memory no more; readers of its results are told.
   return contain([&] { return mark.stream->sync(); }).code() != BP_TIMEOUT;
 }
 

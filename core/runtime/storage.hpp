@@ -28,7 +28,7 @@ class Runtime;
 enum class Access {
   kRead,
   kWrite,
-  kOverwrite,  // all of it, so that contents which a failure has lost are missed by nobody
+  kOverwrite,  // all of it, so that no reader misses contents which a failure has lost
 };
 
 class Storage;

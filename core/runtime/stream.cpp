@@ -129,7 +129,7 @@ Status Stream::query() {
 }
 
 Status Stream::wait_until_done(uint64_t* out_issued) {
-  // reset() replaces the handle only when nobody is inside a wait.
+  // reset() replaces the handle only when no thread is inside a wait.
   struct InProgress {
     Stream& stream;
     ~InProgress() {
@@ -348,8 +348,8 @@ Status Stream::failure(bp_status code, CallTitle title, const bp_kernel* kernel,
   if (report && report->message.starts_with(what + " ")) report->message.erase(0, what.size() + 1);
   if (!who.empty()) what += " (" + who + ")";
   what += " failed";
-  // Whoever is told POISONED takes the words of the cause; they are kept for those who wait. Words
-  // that say no more than POISONED are not the cause's.
+  // A call that answers POISONED takes the words of the cause; they are kept for those who wait.
+  // Words that say no more than POISONED are not the cause's.
   const bool tells_cause = report && report->stream != nullptr && report->status != BP_POISONED;
   if (code == BP_POISONED && tells_cause) {
     std::lock_guard lock(mutex_);

@@ -117,9 +117,10 @@ class Stream {
   Status claim_fault(uint64_t first_seq, uint64_t last_seq);
   /// One is there to be claimed.
   bool has_fault(uint64_t first_seq, uint64_t last_seq);
-  /// The failure that work `seq` was lost by, if the stream was reset since: to whoever asks.
+  /// The failure that work `seq` was lost by, if the stream was reset since: each caller that asks
+  /// gets it.
   Status check_lost(uint64_t seq);
-  /// sync(), then any data fault that nobody has claimed.
+  /// sync(), then any data fault that no caller has claimed.
   Status sync_and_claim();
   /// ... of work since begin_lease(), for faults of earlier users' work wait for their readers, and
   /// of what the user's own work on the native queue has read.
@@ -131,13 +132,13 @@ class Stream {
   /// The stream is given to a new user.
   void begin_lease();
   /// Ends a failure: waits for the rest, and begins anew with an empty queue. Work that was lost by
-  /// it answers its failure to whoever reads its results. Other waits on this stream end first.
+  /// it answers its failure to readers of its results. Other waits on this stream end first.
   /// Errors: TIMEOUT; the plugin's; UNSUPPORTED on a wrapped stream.
   Status reset();
   /// Of a wrapped stream: waits as reset() does, and lets go of the queue. Marks of its work stay
   /// good. Errors: TIMEOUT, and it goes on; the plugin's, after the end.
   Status end();
-  /// Stands for another queue from now on. After end(); nobody else has the stream.
+  /// Stands for another queue from now on. After end(); the caller is the only holder.
   Status begin(bp_stream* handle);
   /// BP_OK, BP_PENDING, or the stream's failure. Never waits.
   Status query();

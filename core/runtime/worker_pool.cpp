@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One queue, one lock. A pool may be destroyed by its own task (whoever drops the last owner of a
-// Runtime destroys it), so threads keep the state they use, and nobody joins himself.
+// Runtime destroys it), so threads keep the state they use, and no thread joins itself.
 #include "core/runtime/worker_pool.hpp"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ void WorkerPool::State::run_one(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   task.front()(true);
   task.clear();          // may destroy the pool; the state is ours
-  if (forked()) return;  // the task forked: in the child nobody adds or waits
+  if (forked()) return;  // the task forked: in the child no thread adds or waits
   lock.lock();
   --running;
   changed.notify_all();

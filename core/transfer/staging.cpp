@@ -14,7 +14,7 @@ namespace bp {
 namespace {
 
 /// Room for `bytes`; waits for the stream's own copies, if they are in the way,
-/// and for nobody else's. None: the copy has to do without. Errors: TIMEOUT; the stream's failure.
+/// and for no other. None: the copy has to do without. Errors: TIMEOUT; the stream's failure.
 Result<Staging::Piece> take_in_turn(Staging& staging, Stream& stream, uint64_t bytes) {
   const Staging::Piece piece = staging.take(stream, bytes);
   if (piece.taken() || !staging.holds_copies_of(stream)) return piece;

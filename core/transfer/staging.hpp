@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Host memory that copies of a queued device go through, so that they can be queued: a source is
-// reusable when the call returns, and nobody waits but who reads. Bounded; where it cannot serve,
+// reusable when the call returns, and only reads wait. Bounded; where it cannot serve,
 // copies are done by the time the call returns, as on a device without a queue (ADR 22).
 #ifndef BACKPLANE_CORE_TRANSFER_STAGING_HPP
 #define BACKPLANE_CORE_TRANSFER_STAGING_HPP
@@ -27,7 +27,7 @@ class Staging : public DeviceExtension {
   /// A longer copy is better off with a wait than with a second copy (ADR 22).
   static constexpr uint64_t kMostBytes = 64 << 10;
 
-  /// Room in a chunk. Nobody else touches it until give_back().
+  /// Room in a chunk. The taker alone touches it until give_back().
   struct Piece {
     size_t chunk = kChunks;  // kChunks: none
     std::byte* data = nullptr;
@@ -54,7 +54,7 @@ class Staging : public DeviceExtension {
  private:
   struct Chunk {
     std::byte* data = nullptr;
-    Stream* stream = nullptr;  // nullptr: nobody's
+    Stream* stream = nullptr;  // nullptr: free
     uint64_t last_seq = 0;     // the latest copy that uses it
     uint64_t filled_bytes = 0;
     uint32_t pieces_taken = 0;

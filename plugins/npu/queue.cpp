@@ -38,7 +38,7 @@ class Mark {
     const std::scoped_lock lock(mutex_);
     reached_ = true;
     time_ = std::chrono::steady_clock::now();
-    failure_.status = failure.status;  // Whoever waits must be told, if need be without words.
+    failure_.status = failure.status;  // Waits must be told, if need be without words.
     try {
       failure_ = failure;
     } catch (const std::bad_alloc&) {

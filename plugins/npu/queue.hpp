@@ -2,7 +2,7 @@
 //
 // Streams and events. A stream is a queue of commands that its own thread runs in order; an event
 // names a point in that order. The first command that fails breaks its stream for good: later work
-// is not run, but whoever waits (events, host calls) is always told.
+// is not run, but waits (events, host calls) are always told.
 #ifndef BACKPLANE_PLUGINS_NPU_QUEUE_HPP
 #define BACKPLANE_PLUGINS_NPU_QUEUE_HPP
 

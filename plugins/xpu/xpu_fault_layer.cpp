@@ -80,7 +80,7 @@ cl_int enqueue_failure(cl_command_queue queue, XpuFault fault, cl_int code, cl_e
   const cl_int result = target->clEnqueueBarrierWithWaitList(queue, 1, &failing, out_event);
   target->clSetUserEventStatus(failing, code);
   target->clReleaseEvent(failing);
-  // It may also touch a failed event that nobody owns any more.
+  // It may also touch a failed event that has no owner any more.
   target->clRetainEvent(*out_event);
   const std::lock_guard lock(armed.mutex);
   armed.kept.push_back(*out_event);

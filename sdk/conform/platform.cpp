@@ -364,7 +364,7 @@ Result<Child> start_child(const std::function<int(int results)>& body) {
 void write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = write(file, text.data(), text.size());
-    if (count < 0 && errno != EINTR) return;  // nobody listens any more
+    if (count < 0 && errno != EINTR) return;  // no process listens any more
     if (count > 0) text.remove_prefix(static_cast<size_t>(count));
   }
 }

@@ -28,7 +28,7 @@ _CORE = {"device_api"} | {f"core/{rank}" for rank in CORE_RANKS}
 RULES = {
     "device_api": {"device_api"},
     "core/api": _CORE | {"core/api", "ops", "ccl", "generated"},
-    # doctor tries kernels as the conformance kit does (docs/adr/0023).
+    # doctor tries kernels as the conformance kit does (docs/adr/0024).
     "core/cli": _CORE | {"core/api", "core/cli", "ops", "ccl", "generated", "sdk/conform"},
     "ops": _CORE | {"ops", "generated"},
     "ops/expr": {"ops/expr"},

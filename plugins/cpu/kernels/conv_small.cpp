@@ -306,7 +306,7 @@ std::unique_ptr<SmallConvPlan> make_plan(bp_device*, const bp_kernel_query& quer
   plan->shape = make_conv_shape(query);
   refuse_unfit(plan->shape);
   Window& w = plan->shape.window;
-  // In f64, since nobody has checked attributes of this query for what their products come to.
+  // In f64, since attributes of this query are not checked yet for what their products come to.
   double floats = static_cast<double>(plan->shape.in_channels);
   for (uint32_t d = 0; d < kMaxSpatialRank; ++d) {
     const double reached =
@@ -319,7 +319,7 @@ std::unique_ptr<SmallConvPlan> make_plan(bp_device*, const bp_kernel_query& quer
     floats *= size;
     if (floats > kMostWorkspaceFloats) throw Refusal{kTooLarge};
     plan->padded[d] = static_cast<int64_t>(size);
-    // Steps that nobody takes may be of any size.
+    // Steps that are never taken may be of any size.
     if (w.out[d] == 1) w.stride[d] = 1;
     if (w.kernel[d] == 1) w.dilation[d] = 1;
   }

@@ -88,7 +88,7 @@ void required_slot(AbiContext& context, const TableInfo& table, const std::strin
   context.expect(is_filled(context, table, offset), words("slot ", slot));
 }
 
-/// Announced bands are whole; parts of others are refused. A whole one that nobody announces is
+/// Announced bands are whole; parts of others are refused. A whole one that is not announced is
 /// legal: the core doesn't look at it.
 void band_is_whole_or_absent(AbiContext& context, const TableInfo& table, const Band& band) {
   const size_t slot_count = (band.end - band.begin) / sizeof(void*);

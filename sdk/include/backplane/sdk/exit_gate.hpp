@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // For plugins over a library that keeps its state in statics (compilers and code generators do):
-// exit() destroys them while threads that nobody ended may still be inside that library. The gate
+// exit() destroys them while threads that were not ended may still be inside that library. The gate
 // makes exit() wait for those inside and turns away who comes later.
 #ifndef BACKPLANE_SDK_EXIT_GATE_HPP
 #define BACKPLANE_SDK_EXIT_GATE_HPP

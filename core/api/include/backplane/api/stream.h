@@ -3,7 +3,7 @@
  * Streams: ordered queues of one device. Included by backplane.h, which has the rules.
  *
  * Work of one stream is done in order; work of two streams is in no order, but for what tensors
- * impose: whoever uses a tensor on another stream comes after the work that wrote it.
+ * impose: a use of a tensor on another stream comes after the work that wrote it.
  */
 #ifndef BACKPLANE_API_STREAM_H
 #define BACKPLANE_API_STREAM_H

@@ -216,9 +216,8 @@ TEST_P(HandleRaceTest, UsedAndReleasedAtOnce_IsNeverDestroyedInUse) {
   for (const Object& object : objects) ASSERT_FALSE(object.alive) << "never destroyed";
 }
 
-INSTANTIATE_TEST_SUITE_P(WhoReleases, HandleRaceTest, testing::Bool(), [](const auto& info) {
-  return info.param ? "AnotherThread" : "TheMaker";
-});
+INSTANTIATE_TEST_SUITE_P(WhoReleases, HandleRaceTest, testing::Bool(),
+                         [](const auto& who) { return who.param ? "AnotherThread" : "TheMaker"; });
 
 TEST(OwnedHandleTest, PeekedAt_EndsAfterThePeek) {
   for (int round = 0; round < 100; ++round) {

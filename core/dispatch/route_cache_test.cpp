@@ -17,7 +17,7 @@ constexpr size_t kOps = 3;
 
 // One input of rank 1; the size tells calls apart.
 struct Shape {
-  explicit Shape(int64_t size, OpId op = 0) : op(op) {
+  explicit Shape(int64_t size, OpId which = 0) : op(which) {
     input.dtype = BP_DTYPE_F32;
     input.sizes = {size};
     input.strides = {1};

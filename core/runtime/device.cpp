@@ -51,8 +51,7 @@ Result<Ref<Device>> Device::open(Runtime& runtime, std::shared_ptr<const LoadedP
   if (device->is_inline()) {
     device->streams_.push_back(std::make_unique<Stream>(*device, nullptr, 0));
   } else {
-    BP_TRY_ASSIGN(std::unique_ptr<Stream> stream, device->make_stream());
-    device->streams_.push_back(std::move(stream));
+    BP_TRY(device->make_stream());
   }
   device->default_stream_ = device->streams_.front().get();
   return device;
@@ -60,25 +59,26 @@ Result<Ref<Device>> Device::open(Runtime& runtime, std::shared_ptr<const LoadedP
 
 std::chrono::nanoseconds Device::wait_timeout() const { return runtime_.wait_timeout(); }
 
-Result<std::unique_ptr<Stream>> Device::make_stream() {
+// Without the lock: a create that hangs holds up its own thread only.
+Result<Stream*> Device::make_stream() {
   bp_stream_args args{};
   args.struct_size = sizeof(args);
   bp_stream* handle = nullptr;
   const bp_status code = table_.stream_create(args, &handle);
   if (code != BP_OK) return failure(code, Slot::kStreamCreate);
+  std::lock_guard lock(streams_mutex_);
   return own_stream(handle, StreamOrigin::kCreated);
 }
 
-Result<std::unique_ptr<Stream>> Device::own_stream(bp_stream* handle, StreamOrigin origin) {
-  std::unique_ptr<Stream> stream;
+Result<Stream*> Device::own_stream(bp_stream* handle, StreamOrigin origin) {
   const Status made = contain([&] {
     streams_.reserve(streams_.size() + 1);
     idle_streams_.reserve(streams_.size() + 1);  // all may be given back
     broken_streams_.reserve(streams_.size() + 1);
     ended_streams_.reserve(streams_.size() + 1);
-    stream = std::make_unique<Stream>(*this, handle, streams_.size(), origin);
+    streams_.push_back(std::make_unique<Stream>(*this, handle, streams_.size(), origin));
   });
-  if (made.ok()) return stream;
+  if (made.ok()) return streams_.back().get();
   table_.stream_destroy(handle);
   return made;
 }
@@ -106,11 +106,8 @@ Result<Stream*> Device::acquire_stream() {
     lock.lock();
     broken_streams_.push_back(stream);
   }
-  idle_streams_.reserve(streams_.size() + 1);  // all may be given back
-  broken_streams_.reserve(streams_.size() + 1);
-  BP_TRY_ASSIGN(std::unique_ptr<Stream> stream, make_stream());
-  streams_.push_back(std::move(stream));
-  return streams_.back().get();
+  lock.unlock();
+  return make_stream();
 }
 
 Result<Stream*> Device::wrap_stream(std::string_view kind, uint64_t handle) {
@@ -124,11 +121,7 @@ Result<Stream*> Device::wrap_stream(std::string_view kind, uint64_t handle) {
   const bp_status code = table_.stream_wrap(args, &wrapped);
   if (code != BP_OK) return failure(code, Slot::kStreamWrap);
   std::lock_guard lock(streams_mutex_);
-  if (ended_streams_.empty()) {
-    BP_TRY_ASSIGN(std::unique_ptr<Stream> stream, own_stream(wrapped, StreamOrigin::kWrapped));
-    streams_.push_back(std::move(stream));
-    return streams_.back().get();
-  }
+  if (ended_streams_.empty()) return own_stream(wrapped, StreamOrigin::kWrapped);
   // Applications may wrap a queue for each piece of work, so what is left of earlier ones is used
   // again: its marks name work that is done, and its numbers go on.
   Stream* stream = ended_streams_.back();
@@ -220,19 +213,21 @@ Status Device::sync() {
 }
 
 Result<bp_event*> Device::take_event() {
-  std::lock_guard lock(streams_mutex_);
-  if (!idle_events_.empty()) {
-    bp_event* event = idle_events_.back();
-    idle_events_.pop_back();
-    return event;
+  {
+    std::lock_guard lock(streams_mutex_);
+    if (!idle_events_.empty()) {
+      bp_event* event = idle_events_.back();
+      idle_events_.pop_back();
+      return event;
+    }
+    idle_events_.reserve(event_count_ + 1);  // all may be given back
+    ++event_count_;
   }
-  idle_events_.reserve(event_count_ + 1);  // all may be given back
   bp_event_args args{};
   args.struct_size = sizeof(args);
   bp_event* event = nullptr;
   const bp_status code = table_.event_create(args, &event);
   if (code != BP_OK) return failure(code, Slot::kEventCreate);
-  ++event_count_;
   return event;
 }
 

@@ -182,8 +182,9 @@ class Device : public Counted<Device> {
   std::vector<Stream*> all_streams();
   bool is_given_back(const Stream* stream);
   Status copy_after(Stream& stream, const bp_copy_args& args);
-  Result<std::unique_ptr<Stream>> make_stream();
-  Result<std::unique_ptr<Stream>> own_stream(bp_stream* handle, StreamOrigin origin);
+  Result<Stream*> make_stream();
+  /// With streams_mutex_. The handle is ended if there is no memory for the stream.
+  Result<Stream*> own_stream(bp_stream* handle, StreamOrigin origin);
   Result<bp_event*> take_event();
   void give_event(bp_event* event);
   /// Logs a failure of a slot that ends something. Never throws.
@@ -209,7 +210,7 @@ class Device : public Counted<Device> {
   std::vector<Stream*> ended_streams_;   // wrapped ones, for the next queue
   Stream* default_stream_ = nullptr;
   std::vector<bp_event*> idle_events_;
-  size_t event_count_ = 0;  // all ever made
+  size_t event_count_ = 0;  // all ever asked for
 
   std::mutex holders_mutex_;
   std::unordered_set<PluginObjectHolder*> holders_;

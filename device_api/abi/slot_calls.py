@@ -14,10 +14,6 @@ import sys
 
 from describe import write_if_changed
 
-# These end, start or wait for something, so they run against a deadline (the law of control calls).
-CONTROL_SUFFIXES = ("init", "shutdown", "count", "open", "close", "props", "list", "create",
-                    "destroy", "sync")
-# Kernels' functions are on the way of data: they stay on the caller's thread.
 KERNEL_STRUCT = "bp_kernel"
 # Parameters whose names members of the tables have already.
 PARAMETER_NAMES = {"stream": "stream_handle", "memory": "memory_handle"}
@@ -60,7 +56,7 @@ class Slot:
         self.ownership = said["ownership"] or ""
         self.does = said["does"]
         self.in_kernel = self.struct == KERNEL_STRUCT
-        self.control = not self.in_kernel and self.name.split("_")[-1] in CONTROL_SUFFIXES
+        self.control = said["is_control"]
 
     @property
     def native(self):

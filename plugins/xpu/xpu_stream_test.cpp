@@ -331,15 +331,15 @@ TEST_F(XpuStreamTest, HostCall_ThatBlocks_HoldsItsOwnStreamOnly) {
 }
 
 TEST_F(XpuStreamTest, Destroy_WithPendingWork_LetsItFinish) {
-  constexpr uint64_t kBytes = 4 << 20;
-  const uint64_t handle = alloc(kBytes);
-  Bytes result(kBytes, 1);
+  constexpr uint64_t kLargeBytes = 4 << 20;
+  const uint64_t handle = alloc(kLargeBytes);
+  Bytes result(kLargeBytes, 1);
   bp_stream* stream = make_stream();
-  ASSERT_EQ(fill({handle, 0}, kBytes, 0x1234, 2, stream), BP_OK);
-  ASSERT_EQ(download(result.data(), {handle, 0}, kBytes, stream), BP_OK);
+  ASSERT_EQ(fill({handle, 0}, kLargeBytes, 0x1234, 2, stream), BP_OK);
+  ASSERT_EQ(download(result.data(), {handle, 0}, kLargeBytes, stream), BP_OK);
   ASSERT_EQ(api().stream_destroy(stream), BP_OK);
-  EXPECT_EQ(result[kBytes - 2], 0x34);
-  EXPECT_EQ(result[kBytes - 1], 0x12);
+  EXPECT_EQ(result[kLargeBytes - 2], 0x34);
+  EXPECT_EQ(result[kLargeBytes - 1], 0x12);
   free(handle);
 }
 

@@ -81,7 +81,7 @@ class AbiContext : public Checks {
   void leave() {
     left_ = true;
     // Still to be found at the end, so that no leak check takes them for lost.
-    static const void* volatile left[2];
+    [[maybe_unused]] static const void* volatile left[2];
     left[0] = instance_.get();
     left[1] = device_.get();
   }

@@ -3,6 +3,8 @@
 // Loading, masking, closing.
 #include "sdk/conform/device.hpp"
 
+#include <cstdio>
+
 #include "core/base/log.hpp"
 #include "core/device/kernel_list.hpp"
 #include "core/device/open_device.hpp"
@@ -26,6 +28,8 @@ OpenDevice::OpenDevice() : log_(std::make_shared<LogLines>()) {
     if (level > BP_LOG_WARNING) return;
     const std::lock_guard lock(log->mutex);
     log->warnings.emplace_back(line);
+    // Where a call never returns, its name here is all that is heard of the case.
+    std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
   });
 }
 

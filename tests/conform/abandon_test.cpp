@@ -36,11 +36,11 @@ Result<DeviceRows> run(const std::string& fake, const std::vector<std::string>& 
   return run_cases(list.cases(), *target, how);
 }
 
-/// The slot, a case that calls it, and one that does not.
-class HangingSlot : public testing::TestWithParam<std::array<const char*, 3>> {};
+/// The slot, a case that calls it, one that does not, and what is said of the slot.
+class HangingSlot : public testing::TestWithParam<std::array<const char*, 4>> {};
 
 TEST_P(HangingSlot, IsNamedAndTheOthersGoOn) {
-  const auto& [slot, caller, other] = GetParam();
+  const auto& [slot, caller, other, said] = GetParam();
   const Hanging hanging(slot);
   const auto device = run("hostile", {caller, other});
   ASSERT_TRUE(device.ok()) << device.status().to_string();
@@ -50,7 +50,7 @@ TEST_P(HangingSlot, IsNamedAndTheOthersGoOn) {
     EXPECT_EQ(row.outcome.verdict, calls_it ? Verdict::kTimeout : Verdict::kPass)
         << row.tested->id << ": " << row.outcome.words;
     if (!calls_it) continue;
-    const std::string words = std::string(slot) + " did not return within ";
+    const std::string words = std::string(slot) + said;
     EXPECT_NE(row.outcome.words.find(words), std::string::npos) << row.outcome.words;
   }
   EXPECT_EQ(device->failed_count(), 1u);
@@ -58,10 +58,12 @@ TEST_P(HangingSlot, IsNamedAndTheOthersGoOn) {
 
 INSTANTIATE_TEST_SUITE_P(
     Slots, HangingSlot,
-    testing::Values(
-        std::array{"stream_create", "L1.event.recorded_once_waited_twice", "L2.alloc.no_bytes"},
-        std::array{"stream_destroy", "L1.event.recorded_once_waited_twice", "L2.alloc.no_bytes"},
-        std::array{"event_create", "L1.event.recorded_once_waited_twice", "L2.alloc.no_bytes"}),
+    testing::Values(std::array{"stream_create", "L1.event.recorded_once_waited_twice",
+                               "L2.alloc.no_bytes", " has not returned for "},
+                    std::array{"stream_destroy", "L1.event.recorded_once_waited_twice",
+                               "L2.alloc.no_bytes", " did not return within "},
+                    std::array{"event_create", "L1.event.recorded_once_waited_twice",
+                               "L2.alloc.no_bytes", " has not returned for "}),
     [](const auto& slot) { return std::string(slot.param[0]); });
 
 TEST(HangingDevice, ThatCannotBeOpened_IsAnErrorThatNamesTheSlot) {

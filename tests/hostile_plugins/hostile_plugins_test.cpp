@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cfenv>
 #include <clocale>
 #include <csignal>
@@ -13,6 +14,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backplane/ops.hpp"
@@ -41,8 +43,8 @@ struct Row {
   int stuck_lines = 0;
 };
 
-int count_of_abandoned = 0;
-int count_of_stuck = 0;
+std::atomic<int> count_of_abandoned = 0;
+std::atomic<int> count_of_stuck = 0;
 
 /// Control characters of ASCII and C1, marks of direction, separators of lines.
 bool has_harmful_characters(const std::string& line) {
@@ -165,7 +167,6 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"device_open", "hang", "hostile:0 is abandoned: device_open did not return", "", 1},
         Row{"device_props", "hang", "hostile:0 is abandoned: device_props did not return", "", 1},
         Row{"kernel_list", "hang", "hostile:0 is abandoned: kernel_list did not return", "", 1},
-        Row{"stream_create", "hang", "hostile:0 is abandoned: stream_create did not return", "", 1},
         Row{"stream_query", "pending", "told: TIMEOUT: hostile:0: .*BACKPLANE_TIMEOUT"},
         Row{"stream_sync", "hang", "hostile:0 is abandoned: stream_sync did not return", kMustWait,
             1},
@@ -185,6 +186,9 @@ INSTANTIATE_TEST_SUITE_P(
             "call cannot be ended, its thread waits for it",
             "execution=inline,device=concurrent", 0, 2},  // a launch in each use
         Row{"mem_alloc", "stall", "log: hostile:0: mem_alloc has not returned for", "", 0, 2},
+        // The device's own stream, and one that is used twice.
+        Row{"stream_create", "stall", "log: hostile:0: stream_create has not returned for", "", 0,
+            2},
         Row{"constructor", "stall", "log: plugin hostile: opening its library has not returned", "",
             0, 1},
         // The worker of an emulated stream holds up no end of the stream, the device or the
@@ -267,6 +271,36 @@ INSTANTIATE_TEST_SUITE_P(
             "told: INTERNAL: relu: hostile:0: launch of kernel relu_plain .operator relu. failed: "
             "answered status 4711, which is new to this core .INTERNAL, status 4711."}),
     name_of);
+
+// --- what others of the same device can still do ---
+
+RuntimeOptions hostile_options() {
+  RuntimeOptions options;
+  options.plugin_path = BP_FAKES_DIR "/hostile";
+  options.install_dir = "";
+  options.options["BACKPLANE_TIMEOUT"] = "1";
+  return options;
+}
+
+[[noreturn]] void use_while_a_stream_is_made() {
+  alarm(kSecondsToEnd);
+  setenv("FAKE_HOSTILE", "device=concurrent", 1);
+  bpa_log_set_sink(note_line, nullptr);
+  Runtime runtime = Runtime::create(hostile_options());
+  const Device device = runtime.device("hostile:0");
+  setenv("FAKE_HOSTILE", "device=concurrent,stream_create=hang", 1);
+  std::thread([&] { Stream::create(device); }).detach();
+  while (count_of_stuck == 0) std::this_thread::yield();
+  device.sync();  // looks through all streams
+  const Tensor x = Tensor::from_host<float>(device, {-1, 2}, {2});
+  std::_Exit(x.to_vector<float>() == std::vector<float>{-1, 2} ? kGood : kOtherDeviceBroken);
+}
+
+TEST(HostileStreams, OneThatIsNeverMade_HoldsUpItsOwnThreadOnly) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(use_while_a_stream_is_made(), testing::ExitedWithCode(kGood),
+              "hostile:0: stream_create has not returned for");
+}
 
 }  // namespace
 }  // namespace bp

@@ -14,6 +14,11 @@ bp_status known_status(bp_status code) {
   return code >= BP_OK && code <= BP_INTERNAL ? code : BP_INTERNAL;
 }
 
+bool can_fail_work(bp_status code) {
+  return code != BP_OK && code != BP_PENDING && code != BP_TIMEOUT && code != BP_GONE &&
+         code != BP_FORKED;
+}
+
 std::string_view status_name(bp_status code) {
   switch (code) {
     case BP_OK:

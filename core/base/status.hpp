@@ -22,6 +22,8 @@ namespace bp {
 std::string_view status_name(bp_status code);
 /// A code from foreign code: INTERNAL for one that this ABI does not have.
 bp_status known_status(bp_status code);
+/// What work can have failed with. Other codes tell of a wait, or of who asks.
+bool can_fail_work(bp_status code);
 
 class [[nodiscard]] Status {
  public:

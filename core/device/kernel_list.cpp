@@ -31,6 +31,8 @@ const char* defect_of(const bp_kernel& kernel) {
   if (kernel.arg_rule_count > kMaxArrayCount) return "arg_rule_count is above 256";
   if (!kernel.dtype_masks && kernel.dtype_mask_count != 0) return "dtype_masks is null";
   if (!kernel.arg_rules && kernel.arg_rule_count != 0) return "arg_rules is null";
+  if (!is_aligned(kernel.dtype_masks)) return "dtype_masks is not aligned";
+  if (!is_aligned(kernel.arg_rules)) return "arg_rules is not aligned";
   if (!kernel.launch) return "launch is missing";
   if (!kernel.plan != !kernel.plan_free) return "plan and plan_free do not come together";
   if (!kernel.state_create != !kernel.state_destroy) {
@@ -43,7 +45,7 @@ Status read_kernel(const bp_kernel* theirs, KernelRecord* out) {
   // The functions behind launch are optional, though newer headers rely on them.
   constexpr size_t kRequired = offsetof(bp_kernel, launch) + sizeof(bp_kernel::launch);
   bp_kernel& kernel = out->kernel;
-  BP_TRY(copy_versioned("bp_kernel", theirs, kRequired, sizeof(kernel), &kernel));
+  BP_TRY(copy_versioned("bp_kernel", theirs, kRequired, &kernel));
   out->original = theirs;
   out->name = foreign_text(view(kernel.name));
   out->op = view(kernel.op);
@@ -52,7 +54,7 @@ Status read_kernel(const bp_kernel* theirs, KernelRecord* out) {
     bp_arg_rule& rule = out->arg_rules.emplace_back();
     const std::string what = fmt::format("arg_rules[{}]", out->arg_rules.size() - 1);
     // A rule is optional to its last member: what an older plugin leaves out is zero.
-    BP_TRY(copy_versioned(what, their_rule, kRequiredBytes<bp_arg_rule>, sizeof(rule), &rule));
+    BP_TRY(copy_versioned(what, their_rule, kRequiredBytes<bp_arg_rule>, &rule));
     rule.flags &= BP_ARG_HOST_AT_PLAN_BIT | BP_ARG_HOST_AT_LAUNCH_BIT;
     const uint32_t strides = rule.strides;
     const uint32_t alignment_bytes = rule.alignment_bytes;
@@ -110,10 +112,14 @@ class Refusals {
 
 }  // namespace
 
-Result<KernelList> validate_kernels(std::string_view plugin_id, const bp_kernel_list& list) {
+Result<KernelList> validate_kernels(std::string_view owner, const bp_kernel_list& list) {
   if (list.kernel_count > kMaxKernelCount || (!list.kernels && list.kernel_count != 0)) {
     return fail(BP_INTERNAL, "kernel_list: expected an array of at most {}, found {} at {}",
                 kMaxKernelCount, list.kernel_count, fmt::ptr(list.kernels));
+  }
+  if (!is_aligned(list.kernels)) {
+    return fail(BP_INTERNAL, "{}: kernel_list: the array at {} is not aligned", owner,
+                fmt::ptr(list.kernels));
   }
   KernelList result;
   Refusals refusals;
@@ -132,7 +138,7 @@ Result<KernelList> validate_kernels(std::string_view plugin_id, const bp_kernel_
   }
   result.refused = refusals.lines();
   for (const std::string& line : result.refused) {
-    log(BP_LOG_WARNING, fmt::format("plugin {}: {} is left out", plugin_id, line));
+    log(BP_LOG_WARNING, fmt::format("{}: {} is left out", owner, line));
   }
   return result;
 }
@@ -144,7 +150,7 @@ Result<KernelList> list_kernels(const LoadedPlugin& plugin, const DeviceTable& d
   if (code != BP_OK) {
     return plugin.host().to_status(code, device.gate->call_name(Slot::kKernelList));
   }
-  return validate_kernels(plugin.id(), list);
+  return validate_kernels(device.gate->name(), list);
 }
 
 }  // namespace bp

@@ -42,8 +42,8 @@ struct KernelList {
 /// Asks an open device for its kernels and checks every descriptor; a bad one is left out, by name.
 /// Errors: the plugin's own; INTERNAL for a list that cannot be read. Any thread.
 Result<KernelList> list_kernels(const LoadedPlugin& plugin, const DeviceTable& device);
-/// The check behind list_kernels, for lists that come from elsewhere.
-Result<KernelList> validate_kernels(std::string_view plugin_id, const bp_kernel_list& list);
+/// The check behind list_kernels, for lists that come from elsewhere. `owner`: "npu:0".
+Result<KernelList> validate_kernels(std::string_view owner, const bp_kernel_list& list);
 
 }  // namespace bp
 

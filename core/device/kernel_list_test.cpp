@@ -191,6 +191,37 @@ TEST_F(ValidateKernels, ValidateKernels_BadArgumentRules_AreRefused) {
   EXPECT_EQ(refusal(), "kernel 0 (mine): arg_rules[0]: the pointer is null");
 }
 
+/// `pointer`, some bytes further on.
+template <class T>
+T* moved(T* pointer, int bytes) {
+  return reinterpret_cast<T*>(reinterpret_cast<uint64_t>(pointer) + static_cast<uint64_t>(bytes));
+}
+
+TEST_F(ValidateKernels, ValidateKernels_WhatIsNotAligned_IsRefusedUnread) {
+  use_rule();
+  kernel_.dtype_masks = moved(kMasks, 4);
+  EXPECT_EQ(refusal(), "kernel 0 (mine): dtype_masks is not aligned");
+  kernel_.dtype_masks = kMasks;
+  kernel_.arg_rules = moved(rules_, 4);
+  EXPECT_EQ(refusal(), "kernel 0 (mine): arg_rules is not aligned");
+  kernel_.arg_rules = rules_;
+  rules_[0] = moved(&rule_, 2);
+  EXPECT_EQ(refusal(), "kernel 0 (mine): arg_rules[0]: the pointer is not aligned to 4 bytes");
+  rules_[0] = &rule_;
+  EXPECT_EQ(refusal(), "");
+  EXPECT_EQ(
+      validate({moved(&kernel_, 4)})->refused,
+      std::vector<std::string>{"kernel 0 (): bp_kernel: the pointer is not aligned to 8 bytes"});
+  const bp_kernel* const kernels[2] = {&kernel_, &kernel_};
+  bp_kernel_list list{};
+  list.kernels = moved(kernels, 4);
+  list.kernel_count = 1;
+  const Status status = validate_kernels("npu:0", list).status();
+  EXPECT_THAT(status.to_string(),
+              testing::MatchesRegex(
+                  "INTERNAL: npu:0: kernel_list: the array at 0x[0-9a-f]+ is not aligned"));
+}
+
 TEST_F(ValidateKernels, ValidateKernels_RuleOfAnOlderPlugin_IsZeroBeyondItsSize) {
   use_rule();
   rule_.struct_size = 8;

@@ -90,7 +90,8 @@ bp_status call_open(const LoadedPlugin& plugin, uint32_t index,
   OpenCall call{plugin.tables().device.device_open, plugin.instance(), args, nullptr};
   const auto open = [&] { return table->gate->control(Slot::kDeviceOpen, &call); };
   const auto defect = [] { return AnswerDefect(); };
-  const bp_status code = table->gate->make(Slot::kDeviceOpen, &call.device, open, defect, [] {});
+  const bp_status code = table->gate->make_live(Slot::kDeviceOpen, LiveKind::kDeviceClose,
+                                                &call.device, open, defect, [] {});
   if (table->gate->is_abandoned()) table->gate->keep_for_late_call(std::move(options));
   table->device = call.device;
   return code;

@@ -98,6 +98,37 @@ TEST_F(Devices, OpenDevice_EachFault_IsRefusedAndTheDeviceClosed) {
   EXPECT_EQ(log.count(BP_LOG_WARNING, "shutdown with open devices"), 0);
 }
 
+/// The table's answer for a second object where the plugin gives the first one again, or NULL.
+std::string second_event(const PluginSet& set, const DeviceTable& table, const char* action) {
+  bp_event_args args{};
+  args.struct_size = sizeof(args);
+  bp_event* first = nullptr;
+  bp_event* second = nullptr;
+  EXPECT_EQ(table.event_create(args, &first), BP_OK);
+  setenv("FAKE_HOSTILE", (std::string("event_create=") + action).c_str(), 1);
+  const bp_status status = table.event_create(args, &second);
+  unsetenv("FAKE_HOSTILE");
+  EXPECT_EQ(second, nullptr);
+  const Status told = set.plugins[0]->host().to_status(status, "");
+  EXPECT_EQ(table.event_destroy(first), BP_OK);
+  return told.to_string();
+}
+
+TEST(HostileDevices, Handles_NullOrGivenBefore_AreRefused) {
+  PluginTree tree;
+  tree.add("hostile");
+  setenv("FAKE_HOSTILE", "event_create=same,stream_create=same", 1);  // notes what it gives
+  const PluginSet set = load_plugins(tree.options());
+  const auto table = open_device(*set.plugins.at(0), 0, {});
+  ASSERT_TRUE(table.ok()) << table.status().to_string();
+  EXPECT_EQ(second_event(set, *table, "same"),
+            "INTERNAL: hostile:0: event_create answered an object that it gave before (INTERNAL, "
+            "status 14)");
+  EXPECT_EQ(second_event(set, *table, "null"),
+            "INTERNAL: hostile:0: event_create answered OK and NULL (INTERNAL, status 14)");
+  EXPECT_EQ(table->device_close(), BP_OK);
+}
+
 TEST_F(Devices, ListKernels_OfTheFake_LeavesTheBrokenOneOut) {
   const auto table = open({});
   ASSERT_TRUE(table.ok());
@@ -111,7 +142,7 @@ TEST_F(Devices, ListKernels_OfTheFake_LeavesTheBrokenOneOut) {
   EXPECT_EQ(list->kernels[2].name, "sub_dense");
   ASSERT_EQ(list->refused.size(), 1u);
   EXPECT_EQ(list->refused[0], "kernel 1 (broken): launch is missing");
-  EXPECT_EQ(log.count(BP_LOG_WARNING, "plugin good: kernel 1 (broken): launch is missing is left"),
+  EXPECT_EQ(log.count(BP_LOG_WARNING, "good:0: kernel 1 (broken): launch is missing is left out"),
             1);
   EXPECT_EQ(table->device_close(), BP_OK);
 }

@@ -53,8 +53,7 @@ Status narrow(Stream& stream, const PlannedKernel& kernel, std::span<Ref<Tensor>
   for (size_t i = 0; i < outputs.size(); ++i) {
     auto real = extents.narrow(*outputs[i], i);
     if (!real.ok()) {
-      return real.status().with_prefix(std::string(kernel.record().name) + " on " +
-                                       stream.device().name());
+      return real.status().with_prefix(kernel.title());
     }
     outputs[i] = std::move(*real);
   }

@@ -72,6 +72,8 @@ class PlannedKernel : public PluginObjectHolder {
   Device& device() const { return device_; }
   OpId op() const { return op_; }
   const KernelRecord& record() const { return record_; }
+  /// "conv_direct on npu:0".
+  std::string title() const;
   /// As the ABI wants them; the plan's own copy.
   const void* attributes() const { return attribute_block_; }
   const bp_kernel_plan* plan() const { return plan_; }

@@ -47,10 +47,15 @@ void PlannedKernel::release_plugin_objects() {
   plan_ = nullptr;
 }
 
+std::string PlannedKernel::title() const { return record_.name + " on " + device_.name(); }
+
 Result<bp_kernel_state*> PlannedKernel::create_state() const {
   bp_kernel_state* state = nullptr;
-  const bp_status code =
-      device_.table().state_create(record_.kernel, record_.original, plan_, &state);
+  const DeviceTable& table = device_.table();
+  bp_status code = table.state_create(record_.kernel, record_.original, plan_, &state);
+  if (code == BP_OK && state == nullptr) {
+    code = table.gate->bad_answer(Slot::kStateCreate, "answered OK and NULL", &record_.kernel);
+  }
   if (code != BP_OK) return device_.failure(code, Slot::kStateCreate, &record_.kernel);
   return state;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/base/dtype.hpp"
+#include "core/base/float_environment.hpp"
 #include "core/base/foreign_text.hpp"
 #include "core/base/log.hpp"
 #include "core/device/kernel_list.hpp"
@@ -157,11 +158,18 @@ std::string refuse_by_kernel(Device& device, const KernelRecord& record, const C
   const KernelQuery query(record, call, 0, {});
   bp_support support{};
   support.struct_size = sizeof(support);
-  const bp_status code = device.table().supports(record.kernel, *query.get(), &support);
+  bp_status code = BP_OK;
+  {
+    const KeepFloatEnvironment arithmetic;
+    code = device.table().supports(record.kernel, *query.get(), &support);
+  }
   if (code != BP_OK) {
     const Status failure = device.failure(code, Slot::kSupports, &record.kernel);
     // No memory to look is no answer: kept, it would rule the kernel out for good.
     if (failure.code() == BP_OUT_OF_MEMORY) throw std::bad_alloc();
+    if (!device.table().gate->is_abandoned()) {
+      log(BP_LOG_WARNING, failure.to_string() + "; that counts as no");
+    }
     return failure.to_string();
   }
   if (support.answer == BP_SUPPORT_YES || support.answer == BP_SUPPORT_DEPENDS) return {};

@@ -94,6 +94,38 @@ TEST(OneCallAtATime, ACallInProgress_KeepsOthersOut) {
   EXPECT_EQ(device.fake.call_count, 2);
 }
 
+TEST(OneCallAtATime, WhoWaitsForACallThatIsStuck_LearnsOfTheLaunch) {
+  Opened device(0, kOneCallAtATime);
+  device.table.gate->set_timeout(std::chrono::milliseconds(50));
+  const Gate gate;
+  device.fake.on_launch = [&](const bp_launch_args&) {
+    gate.wait();
+    return BP_OK;
+  };
+  std::thread launching([&] { device.launch(nullptr, 1); });
+  while (device.fake.call_count == 0) std::this_thread::yield();
+  uint64_t handle = 1;
+  bp_alloc_args args{};
+  args.struct_size = sizeof(args);
+  args.bytes = 8;
+  std::vector<std::thread> others;
+  std::atomic<int> lost_count{0};
+  for (int i = 0; i < 3; ++i) {
+    others.emplace_back([&] {
+      uint64_t none = 1;
+      lost_count += device.table.mem_alloc(args, &none) == BP_DEVICE_LOST && none == 0 ? 1 : 0;
+    });
+  }
+  for (std::thread& other : others) other.join();
+  EXPECT_EQ(lost_count, 3);
+  EXPECT_EQ(device.table.mem_alloc(args, &handle), BP_DEVICE_LOST);
+  EXPECT_EQ(device.table.gate->why_abandoned(),
+            device.table.gate->name() + " is abandoned: launch did not return within 50 ms");
+  EXPECT_EQ(device.fake.call_count, 1);
+  gate.open();
+  launching.join();
+}
+
 TEST(OneCallAtATime, Launch_GetsThePluginsStreamAndItsCallErrorComesBack) {
   Opened device(BP_FEATURE_ASYNC_BIT, kOneCallAtATime);
   bp_stream* stream = device.stream();

@@ -341,7 +341,11 @@ Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out, const E
     const auto element_bits = static_cast<int64_t>(dtype_bits(planned.dtype));
     return base.view(planned.sizes, planned.strides, planned.offset_bytes * 8 / element_bits);
   }
-  return extents.narrow(base, out.extents_index);
+  auto real = extents.narrow(base, out.extents_index);
+  if (real.ok()) return real;
+  const auto step = std::find_if(segment_->steps.begin(), segment_->steps.end(),
+                                 [&](const Step& made) { return made.extents == out.extents; });
+  return real.status().with_prefix(step->kernel->title());
 }
 
 Status SegmentInstance::read_extents(PlanValueId written, Extents* out_extents) {

@@ -101,9 +101,14 @@ Allocator::~Allocator() { close(); }
 void Allocator::close() {
   const std::lock_guard lock(mutex_);
   if (std::exchange(is_closed_, true)) return;
-  for (const auto& segment : segments_) {
-    table_.mem_free(segment->handle);
-  }
+  for (const auto& segment : segments_) give_back(*segment);
+}
+
+void Allocator::give_back(const MemorySegment& segment) noexcept {
+  const bp_status code = table_.mem_free(segment.handle);
+  if (code == BP_OK || table_.gate->is_abandoned()) return;
+  [[maybe_unused]] const Status logged =
+      contain([&] { log(BP_LOG_WARNING, explain_(code, "mem_free").to_string()); });
 }
 
 Allocator::Pool& Allocator::pool(const void* key) {
@@ -421,7 +426,7 @@ uint64_t Allocator::release(MemorySegment* retired) {
   uint64_t released_bytes = 0;
   while (retired != nullptr) {
     MemorySegment& segment = *std::exchange(retired, retired->next_retired);
-    table_.mem_free(segment.handle);
+    give_back(segment);
     released_bytes += segment.bytes;
     delete_block(std::exchange(segment.first, nullptr));
     --retired_count_;

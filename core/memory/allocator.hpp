@@ -131,6 +131,7 @@ class Allocator {
   /// they are released, or reinstated if the wait failed. All three need mutex_.
   MemorySegment* retire_unused(const Pool* pool);  // nullptr: of all pools
   uint64_t release(MemorySegment* retired);        // how many bytes
+  void give_back(const MemorySegment& segment) noexcept;
   void reinstate(MemorySegment* retired);
   MemoryStats gather_stats() const;                           // needs mutex_
   Status out_of_memory(uint64_t bytes, MemoryTag tag) const;  // needs mutex_

@@ -4,10 +4,12 @@
 // one per call in progress; a device that is used by one thread has one.
 #include "core/plugin/call_gate.hpp"
 
+#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdio>
 #include <cstring>
 #include <thread>
 
@@ -43,6 +45,7 @@ struct CallGate::Waiter {
   CallBody body;  // nothing to do: body.make is null
   bool is_done = false;
   bool is_ending = false;
+  bool has_left = false;  // the call ended this thread
   std::atomic<bool> is_abandoned{false};
   bp_status status = BP_OK;
   Status thrown;
@@ -94,8 +97,24 @@ struct CallGate::Waiter {
     const KeepFloatEnvironment arithmetic;  // for the next call
     std::optional<LogScope> scope;
     if (!gate->logs_at_once_) scope.emplace();
-    thrown = contain([&] { status = body.make(call); });
+    try {
+      status = body.make(call);
+      thrown = {};
+    } catch (abi::__forced_unwind&) {
+      // pthread_exit: this thread is the core's own, and so may end.
+      leave();
+      throw;
+    } catch (...) {
+      thrown = status_of_exception();
+    }
     if (scope) lines = scope->take();
+  }
+
+  void leave() {
+    const std::lock_guard lock(mutex);
+    has_left = true;
+    is_done = true;
+    changed.notify_all();
   }
 };
 
@@ -216,6 +235,10 @@ bp_status CallGate::run_copy(Slot slot, void* call, const CallBody& body, uint64
       return refuse();
     }
   }
+  if (waiter->has_left) {
+    waiter->thread.detach();
+    return bad_answer(slot, "ended its thread");
+  }
   std::memcpy(call, waiter->call, body.bytes);
   const bp_status status = finish(slot, waiter.get());
   give_waiter(waiter);
@@ -294,10 +317,9 @@ std::vector<std::string> CallGate::take_stuck_calls() {
   const std::lock_guard lock(watch_mutex_);
   latest_look_ = now;
   const std::vector<SeenCall> before = std::exchange(seen_calls_, {});
-  if (!is_watching_) return lines;
   const std::lock_guard list_lock(listed_calls().mutex);
   for (const detail::CallInProgress* call : listed_calls().calls) {
-    if (call->gate.load(std::memory_order_acquire) != this) continue;
+    if (!can_be_named(*call)) continue;
     SeenCall seen{call, call->number.load(std::memory_order_acquire), now, false};
     const auto known = std::find_if(before.begin(), before.end(), [&](const SeenCall& other) {
       return other.call == call && other.number == seen.number;
@@ -318,19 +340,23 @@ std::vector<std::string> CallGate::take_stuck_calls() {
 std::string CallGate::calls_in_progress() const {
   std::string names;
   const std::lock_guard watch_lock(watch_mutex_);
-  if (!is_watching_) return names;  // kernels may have ended
   const std::lock_guard list_lock(listed_calls().mutex);
   for (const detail::CallInProgress* call : listed_calls().calls) {
-    if (call->gate.load(std::memory_order_acquire) != this) continue;
+    if (!can_be_named(*call)) continue;
     if (!names.empty()) names += ", ";
     names += call_name(call->what.load(), call->kernel.load());
   }
   return names;
 }
 
-void CallGate::stop_watching() {
+bool CallGate::can_be_named(const detail::CallInProgress& call) const {
+  if (call.gate.load(std::memory_order_acquire) != this) return false;
+  return has_kernels_ || call.kernel.load() == nullptr;
+}
+
+void CallGate::forget_kernels() {
   const std::lock_guard lock(watch_mutex_);
-  is_watching_ = false;
+  has_kernels_ = false;
 }
 
 // --- abandonment ---
@@ -365,9 +391,14 @@ bp_status CallGate::refuse() {
 
 // --- answers ---
 
+CallGate& CallGate::keeper_of(LiveKind kind) {
+  return kind == LiveKind::kDeviceClose && instance_ != nullptr ? *instance_ : *this;
+}
+
 bool CallGate::remember(LiveKind kind, std::list<uint64_t>* node) {
-  const std::lock_guard lock(live_mutex_);
-  std::list<uint64_t>& live = live_[static_cast<size_t>(kind)];
+  CallGate& keeper = keeper_of(kind);
+  const std::lock_guard lock(keeper.live_mutex_);
+  std::list<uint64_t>& live = keeper.live_[static_cast<size_t>(kind)];
   if (std::find(live.begin(), live.end(), node->front()) != live.end()) return false;
   live.splice(live.begin(), *node);
   return true;
@@ -375,8 +406,9 @@ bool CallGate::remember(LiveKind kind, std::list<uint64_t>* node) {
 
 void CallGate::forget(LiveKind kind, uint64_t value) {
   std::list<uint64_t> ended;
-  const std::lock_guard lock(live_mutex_);
-  std::list<uint64_t>& live = live_[static_cast<size_t>(kind)];
+  CallGate& keeper = keeper_of(kind);
+  const std::lock_guard lock(keeper.live_mutex_);
+  std::list<uint64_t>& live = keeper.live_[static_cast<size_t>(kind)];
   const auto found = std::find(live.begin(), live.end(), value);
   if (found != live.end()) ended.splice(ended.begin(), live, found);
 }
@@ -392,16 +424,38 @@ bp_status CallGate::absent(Slot slot) {
   return BP_UNSUPPORTED;
 }
 
-bp_status CallGate::bad_answer(Slot slot, std::string_view words) {
-  tell(BP_INTERNAL, fmt::format("{} {}", call_name(slot), words));
+bp_status CallGate::bad_answer(Slot slot, std::string_view words, const bp_kernel* kernel) {
+  tell(BP_INTERNAL, fmt::format("{} {}", call_name(slot, kernel), words));
   return BP_INTERNAL;
 }
 
 bp_status CallGate::thrown(Slot slot, const bp_kernel* kernel) {
+  try {
+    throw;
+  } catch (abi::__forced_unwind&) {
+    // Nothing can keep a thread that pthread_exit ends, and it ends the process on its way through
+    // functions that no exception may leave. A log's sink would get no line before that.
+    [[maybe_unused]] const Status told = contain([&] {
+      std::fprintf(stderr, "backplane error: %s ends its thread, which is not the plugin's\n",
+                   call_name(slot, kernel).c_str());
+    });
+    throw;
+  } catch (...) {
+  }
   const Status status = status_of_exception();
   [[maybe_unused]] const Status told = contain([&] {
     tell(BP_INTERNAL,
          fmt::format("{} threw: {}", call_name(slot, kernel), foreign_text(status.message())));
+  });
+  return BP_INTERNAL;
+}
+
+bp_status CallGate::checked(Slot slot, const bp_kernel* kernel, bp_status status) {
+  if (known_status(status) != status) return unknown_status(slot, kernel, status);
+  if (slot != Slot::kLaunch || can_fail_work(status)) return status;
+  [[maybe_unused]] const Status told = contain([&] {
+    const auto words = fmt::format("answered {}, which no launch can mean", status_name(status));
+    bad_answer(slot, words, kernel);
   });
   return BP_INTERNAL;
 }

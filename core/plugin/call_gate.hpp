@@ -106,8 +106,8 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   /// From now on there is a helper thread to name calls that do not return. Without memory or a
   /// thread for it they stay unnamed.
   void watch() { give_waiter(take_waiter()); }
-  /// Kernels end after this: they are not named any more.
-  void stop_watching();
+  /// Kernels end after this: calls of theirs are not named any more.
+  void forget_kernels();
   /// What an abandoned call may still use: kept with the gate, which then lives for ever.
   void keep_for_late_call(std::shared_ptr<const void> used) {
     const std::lock_guard lock(mutex_);
@@ -214,13 +214,13 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
         },
         give_back);
   }
-  /// Before the call that ends the object.
+  /// Before the call that ends the object. Devices are kept by their instance's gate.
   void forget(LiveKind kind, uint64_t value);
 
   /// UNSUPPORTED: the plugin has no such slot, and nothing stands in for it.
   bp_status absent(Slot slot);
   /// INTERNAL, in words.
-  bp_status bad_answer(Slot slot, std::string_view words);
+  bp_status bad_answer(Slot slot, std::string_view words, const bp_kernel* kernel = nullptr);
   /// From now on the gate is abandoned. The first caller logs the one line.
   void abandon(Slot slot, uint64_t waited_ns);
 
@@ -286,9 +286,9 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
     } catch (...) {
       return thrown(slot, kernel);
     }
-    if (static_cast<uint32_t>(status) <= BP_INTERNAL) [[likely]]
+    if (status == BP_OK) [[likely]]
       return status;
-    return unknown_status(slot, kernel, status);
+    return checked(slot, kernel, status);
   }
 
   template <class ControlCall>
@@ -340,8 +340,11 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   void give_waiter(std::shared_ptr<Waiter> waiter);
   /// True, and the node is the gate's, unless it keeps the value already.
   bool remember(LiveKind kind, std::list<uint64_t>* node);
-  /// Inside a catch block.
+  CallGate& keeper_of(LiveKind kind);
+  /// Inside a catch block. What ends the thread goes on.
   bp_status thrown(Slot slot, const bp_kernel* kernel);
+  /// What a status that is not OK counts as.
+  bp_status checked(Slot slot, const bp_kernel* kernel, bp_status status);
   bp_status unknown_status(Slot slot, const bp_kernel* kernel, bp_status status);
   bp_status changed_arithmetic(Slot slot, const bp_kernel* kernel);
   bp_status refuse();
@@ -350,6 +353,8 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   std::chrono::steady_clock::time_point next_look() const;
   /// A line for each that has not been told yet; none before next_look().
   std::vector<std::string> take_stuck_calls();
+  /// It is of this gate, and its kernel is still there. Under watch_mutex_.
+  bool can_be_named(const detail::CallInProgress& call) const;
 
   static constexpr auto kBriefly = std::chrono::microseconds(100);
 
@@ -376,7 +381,7 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   std::shared_ptr<const void> used_by_late_call_;
 
   mutable std::mutex watch_mutex_;
-  bool is_watching_ = true;
+  bool has_kernels_ = true;
   std::chrono::steady_clock::time_point latest_look_ = std::chrono::steady_clock::now();
   std::vector<SeenCall> seen_calls_;
 

@@ -23,6 +23,20 @@ Status fail(bp_status code, fmt::format_string<Args...> format, Args&&... args) 
 Status copy_versioned(std::string_view what, const void* theirs, size_t required_bytes,
                       size_t our_bytes, void* out);
 
+/// False: it cannot be read as T.
+template <class T>
+bool is_aligned(const T* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % alignof(T) == 0;
+}
+
+/// The same for a struct that the core knows; one that is not aligned is INCOMPATIBLE too.
+template <class Struct>
+Status copy_versioned(std::string_view what, const Struct* theirs, size_t required_bytes,
+                      Struct* out) {
+  if (is_aligned(theirs)) return copy_versioned(what, theirs, required_bytes, sizeof(*out), out);
+  return fail(BP_INCOMPATIBLE, "{}: the pointer is not aligned to {} bytes", what, alignof(Struct));
+}
+
 bool is_readable(bp_str text);       // at most 4 KiB of UTF-8
 std::string_view view(bp_str text);  // empty if it is not readable
 

@@ -41,6 +41,10 @@ Status read_table(const TableInfo& table, const void* theirs, std::byte* own) {
   const auto bytes = static_cast<uint32_t>(table.bytes);
   std::memcpy(own, &bytes, sizeof(bytes));
   if (theirs == nullptr && !table.is_required) return {};
+  if (reinterpret_cast<uintptr_t>(theirs) % alignof(void*) != 0) {
+    return fail(BP_INCOMPATIBLE, "table {}: the pointer is not aligned to {} bytes", table.name,
+                alignof(void*));
+  }
   BP_TRY(copy_versioned(fmt::format("table {}", table.name), theirs, table.required_bytes,
                         table.bytes, own));
   uint32_t flags = 0;
@@ -71,13 +75,14 @@ Status check_offers_work(const bp_plugin& offered) {
 Status read_extensions(const bp_plugin& offered, std::vector<PluginExtension>* out) {
   constexpr uint64_t kMaxCount = 256;
   const uint64_t count = offered.extension_count;
-  if (count > kMaxCount || (count != 0 && offered.extensions == nullptr)) {
-    return fail(BP_INCOMPATIBLE, "extension list: expected at most {}, found {} at {}", kMaxCount,
-                count, fmt::ptr(offered.extensions));
+  if (count > kMaxCount || (count != 0 && offered.extensions == nullptr) ||
+      !is_aligned(offered.extensions)) {
+    return fail(BP_INCOMPATIBLE, "extension list: expected at most {}, aligned, found {} at {}",
+                kMaxCount, count, fmt::ptr(offered.extensions));
   }
   for (const bp_extension* theirs : std::span(offered.extensions, count)) {
     bp_extension own{};
-    BP_TRY(copy_versioned("extension", theirs, kRequiredBytes<bp_extension>, sizeof(own), &own));
+    BP_TRY(copy_versioned("extension", theirs, kRequiredBytes<bp_extension>, &own));
     if (own.table == nullptr || view(own.name).find('.') == std::string_view::npos) {
       return fail(BP_INCOMPATIBLE,
                   "extension '{}': expected a name like vendor.feature and a table",

@@ -105,6 +105,14 @@ TEST(ValidateTables, ValidateTables_StreamTableOfEverySize_NeedsTheWholeBand) {
   }
 }
 
+TEST(ValidateTables, ValidateTables_TableThatIsNotAligned_IsRefusedUnread) {
+  Tables tables;
+  const std::unique_ptr<std::byte[]> whole = std::move(tables.device.memory);
+  tables.device.memory.reset(whole.get() + 4);
+  EXPECT_EQ(tables.error(), "table device: the pointer is not aligned to 8 bytes");
+  static_cast<void>(tables.device.memory.release());
+}
+
 TEST(ValidateTables, ValidateTables_EachSlotMissing_IsNamed) {
   const std::pair<size_t, std::string> slots[] = {
       {offsetof(bp_memory_api, mem_alloc), "table memory lacks mem_alloc"},

@@ -433,7 +433,7 @@ void Device::close() {
     }
     holders_.clear();
   }
-  table_.gate->stop_watching();
+  table_.gate->forget_kernels();
   for (size_t part = extensions_.size(); part-- > 0;) {
     made_extensions_[part].store(nullptr, std::memory_order_release);
     extensions_[part].reset();

@@ -118,23 +118,28 @@ Status Runtime::load(const RuntimeArgs& args) {
 }
 
 void Runtime::open_devices() {
-  for (const auto& plugin : plugins_.plugins) {
-    for (uint32_t index = 0; index < plugin->device_count(); ++index) {
-      const uint32_t abandoned_before = plugin->gate()->abandoned_device_count();
-      auto device = Device::open(*this, plugin, index, {});
-      if (!device.ok()) {
-        const std::string name = plugin->id() + ":" + std::to_string(index);
-        const bool is_news = plugin->gate()->abandoned_device_count() == abandoned_before;
-        log(is_news ? BP_LOG_WARNING : BP_LOG_INFO,
-            "device " + name + " is left out: " + device.status().to_string());
-        missing_devices_.push_back({name, device.status()});
-        continue;
-      }
-      devices_.push_back(std::move(*device));
-      if (host_device_ == nullptr && devices_.back()->is_inline() &&
-          devices_.back()->has_host_memory()) {
-        host_device_ = devices_.back().get();
-      }
+  for (const auto& plugin : plugins_.plugins) open_devices_of(plugin);
+}
+
+void Runtime::open_devices_of(const std::shared_ptr<const LoadedPlugin>& plugin) {
+  Status hung;
+  for (uint32_t index = 0; index < plugin->device_count(); ++index) {
+    const std::string name = plugin->id() + ":" + std::to_string(index);
+    auto device = hung.ok() ? Device::open(*this, plugin, index, {}) : hung;
+    if (!device.ok()) {
+      const bool is_told = hung.ok() && plugin->gate()->is_occupied();
+      log(is_told ? BP_LOG_INFO : BP_LOG_WARNING,
+          "device " + name + " is left out: " + device.status().to_string());
+      missing_devices_.push_back({name, device.status()});
+      // Each of the others may take as long.
+      if (!is_told) continue;
+      hung = Status(BP_DEVICE_LOST, name + " did not open in time, so this one is not tried");
+      continue;
+    }
+    devices_.push_back(std::move(*device));
+    if (host_device_ == nullptr && devices_.back()->is_inline() &&
+        devices_.back()->has_host_memory()) {
+      host_device_ = devices_.back().get();
     }
   }
 }

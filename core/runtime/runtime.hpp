@@ -118,6 +118,7 @@ class Runtime : public SpreadCounted<Runtime> {
   Status apply_options(const RuntimeArgs& args);
   Status load(const RuntimeArgs& args);
   void open_devices();
+  void open_devices_of(const std::shared_ptr<const LoadedPlugin>& plugin);
   Status stop_runs();
   Status end_calls(OwnerOf owner_of);
   Status timed_out(std::string text) const;

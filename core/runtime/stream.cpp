@@ -353,7 +353,8 @@ Status Stream::failure(bp_status code, CallTitle title, const bp_kernel* kernel,
   const bool tells_cause = report && report->stream != nullptr && report->status != BP_POISONED;
   if (code == BP_POISONED && tells_cause) {
     std::lock_guard lock(mutex_);
-    if (first_failure_.ok()) first_failure_ = HostContext::error_of(report->status, what, report);
+    const bp_status cause = can_fail_work(report->status) ? report->status : BP_INTERNAL;
+    if (first_failure_.ok()) first_failure_ = HostContext::error_of(cause, what, report);
   }
   return HostContext::error_of(code, what, report);
 }

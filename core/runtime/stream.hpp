@@ -71,7 +71,9 @@ class Stream {
   /// A name for the launch with this number in reports: unique within the process's device.
   uint64_t op_seq(uint64_t seq) const { return (index_ << kSeqBits) | seq; }
   /// Remembers which operator a launch ran, for error messages. Under mutex().
-  void note_launch(uint64_t seq, OpId op) { recent_ops_[seq % kRecentOps] = {seq, op}; }
+  void note_launch(uint64_t seq, OpId op, const bp_kernel& kernel) {
+    recent_ops_[seq % kRecentOps] = {seq, op, &kernel};
+  }
 
   /// All work from now on comes after the producer's up to `seq`. Under mutex().
   void note_wait(Stream& producer, uint64_t seq);
@@ -162,6 +164,7 @@ class Stream {
   struct RecentOp {
     uint64_t seq = 0;
     OpId op = 0;
+    const bp_kernel* kernel = nullptr;
   };
   enum class TroubleKind : uint8_t {
     kFault,         // a data fault, for the first who asks
@@ -191,6 +194,7 @@ class Stream {
   Status read_fault_words(size_t first, std::span<bp_fault_word> out_words);
   Status clear_fault_word(size_t word);
   Status describe(const bp_fault_word& word, uint64_t seq);
+  Status describe_unknown(const bp_fault_word& word, uint64_t seq);
   void add_trouble(Trouble trouble);
   void merge_oldest_faults();
   Status note_failure(bp_status code, Slot slot);

@@ -130,15 +130,25 @@ Status Stream::clear_fault_word(size_t word) {
 }
 
 Status Stream::describe(const bp_fault_word& word, uint64_t seq) {
+  if (word.code != BP_FAULT_INDEX) return describe_unknown(word, seq);
   const std::string who = device_.name() + ": " + culprit(op_seq(seq));
-  if (word.code != BP_FAULT_INDEX) {
-    return Status(BP_INVALID_ARGUMENT, who + ": fault " + std::to_string(word.code) +
-                                           " in the data of input " + std::to_string(word.input));
-  }
   return Status(BP_INVALID_ARGUMENT, who + ": index " + std::to_string(word.index) + " in input " +
                                          std::to_string(word.input) +
                                          " is out of range for extent " +
                                          std::to_string(word.extent) + "; it was clamped");
+}
+
+Status Stream::describe_unknown(const bp_fault_word& word, uint64_t seq) {
+  const bp_kernel* kernel = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    const RecentOp& recent = recent_ops_[seq % kRecentOps];
+    if (recent.seq == seq) kernel = recent.kernel;
+  }
+  return Status(BP_INTERNAL, device_.table().gate->call_name(Slot::kLaunch, kernel) + " (" +
+                                 culprit(op_seq(seq)) + ") wrote fault code " +
+                                 std::to_string(word.code) +
+                                 ", which is new to this core: a defect of the plugin");
 }
 
 void Stream::add_trouble(Trouble trouble) {
@@ -160,7 +170,7 @@ void Stream::merge_oldest_faults() {
   if (oldest->kind == TroubleKind::kFault) {
     oldest->kind = TroubleKind::kMergedFaults;
     oldest->status = Status(
-        BP_INVALID_ARGUMENT,
+        oldest->status.code(),
         "one of more than " + std::to_string(kMaxTroubles) +
             " data faults that no reader was told of, the first: " + oldest->status.message());
     log(BP_LOG_WARNING, oldest->status.message());

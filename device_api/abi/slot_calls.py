@@ -25,8 +25,9 @@ HOST_TABLE = "bp_host_api"
 PLUGIN_STRUCT = "bp_plugin"
 # What its comment on a table says that a plugin may do work through.
 WORK_WORDS = "a way to do work"
-# What a slot takes first where it is called before a device is open.
-BEFORE_A_DEVICE = ("bp_instance*", "const bp_host_api*")
+# What a slot takes first where there is no instance yet, and where no device is open.
+BEFORE_AN_INSTANCE = "const bp_host_api*"
+BEFORE_A_DEVICE = ("bp_instance*", BEFORE_AN_INSTANCE)
 # What people call a band where its name alone would say too little.
 FEATURE_WORDS = {"NATIVE": "native_streams"}
 
@@ -354,8 +355,9 @@ def typed_call(slot, slots):
                  f"if ({slot.native} == nullptr) return gate->absent({slot.constant});"]
     ended = next((s for s in slots if s.ender == slot.name and tracked(s)), None)
     if ended:
-        body.append(f"gate->forget(LiveKind::{live_kind(ended)}, "
-                    f"live_value({own_parameters(slot)[0]['name']}));")
+        own = own_parameters(slot)
+        value = own[0]["name"] if own else "device"
+        body.append(f"gate->forget(LiveKind::{live_kind(ended)}, live_value({value}));")
     inner = native_call(slot, names)
     if slot.in_kernel:
         inner = [line.replace(", kernel,", ", original,") for line in inner]
@@ -370,8 +372,8 @@ def typed_call(slot, slots):
 
 def tracked(slot):
     """Objects of which no two may be alike. A mapping may lie where another one does."""
-    return slot.out() is not None and not slot.in_kernel and slot.of_device() \
-        and slot.name != "mem_map" and slot.ender is not None
+    return slot.out() is not None and not slot.in_kernel and slot.name != "mem_map" \
+        and slot.parameters[0]["type"] != BEFORE_AN_INSTANCE and slot.ender is not None
 
 
 def live_kind(slot):

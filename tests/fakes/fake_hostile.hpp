@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_TESTS_FAKES_FAKE_HOSTILE_HPP
 #define BACKPLANE_TESTS_FAKES_FAKE_HOSTILE_HPP
 
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +27,9 @@
 #include "backplane/device_api.h"
 
 namespace hostile {
+
+/// The process's exit code where a slot ends it.
+inline constexpr int kEndedBySlot = 42;
 
 template <size_t length>
 struct Name {
@@ -82,6 +86,8 @@ inline void act(std::string_view action) {
   if (action == "locale" && std::setlocale(LC_ALL, "C.UTF-8") == nullptr) std::abort();
   if (action == "umask") umask(0);
   if (action == "flush") flush_tiny_numbers();
+  if (action == "leave") pthread_exit(nullptr);
+  if (action == "end") std::_Exit(kEndedBySlot);
 }
 
 /// The answer of a slot that gives a handle: NULL, the one before, or one that is not aligned.
@@ -109,7 +115,10 @@ struct Slot<name, function> {
     act(action);
     if (action == "unknown") return 4711;
     if (action == "pending") return BP_PENDING;
+    if (action == "forked") return BP_FORKED;
     const bp_status status = function(arguments...);
+    // Who is to know that it has written what it answers, late as it is.
+    if (action == "stall") std::raise(SIGUSR1);
     using Last = std::tuple_element_t<sizeof...(Arguments) - 1, std::tuple<Arguments...>>;
     if constexpr (std::is_same_v<Last, uint64_t*> ||
                   std::is_pointer_v<std::remove_pointer_t<Last>>) {
@@ -122,6 +131,44 @@ struct Slot<name, function> {
 
 }  // namespace hostile
 
+struct bp_kernel_plan {};
+struct bp_kernel_state {};
+
+namespace hostile {
+
+// --- functions of a kernel that needs none of them ---
+
+inline bp_status supports(bp_device*, const bp_kernel_query*, bp_support* out_support) {
+  out_support->answer = BP_SUPPORT_YES;
+  return BP_OK;
+}
+
+inline bp_status plan(bp_device*, const bp_kernel_query*, bp_plan_info*,
+                      bp_kernel_plan** out_plan) {
+  *out_plan = new bp_kernel_plan;
+  return BP_OK;
+}
+inline void plan_free(bp_device*, bp_kernel_plan* ended) { delete ended; }
+
+inline bp_status state_create(bp_device*, const bp_kernel*, const bp_kernel_plan*,
+                              bp_kernel_state** out_state) {
+  *out_state = new bp_kernel_state;
+  return BP_OK;
+}
+inline void state_destroy(bp_device*, bp_kernel_state* state) { delete state; }
+
+constexpr bp_kernel with_all_functions(bp_kernel kernel) {
+  kernel.supports = &Slot<"supports", supports>::call;
+  kernel.plan = &Slot<"plan", plan>::call;
+  kernel.plan_free = plan_free;
+  kernel.state_create = &Slot<"state_create", state_create>::call;
+  kernel.state_destroy = state_destroy;
+  return kernel;
+}
+
+}  // namespace hostile
+
+#define FAKE_KERNEL(kernel) hostile::with_all_functions(kernel)
 #define FAKE_SLOT(function) (&hostile::Slot<#function, function>::call)
 
 #endif

@@ -32,6 +32,7 @@ constexpr int kLocaleChanged = 8;
 constexpr int kFileMaskChanged = 9;
 constexpr int kNotToldOnce = 10;
 constexpr int kLineForged = 11;
+constexpr int kEndedBySlot = 42;  // the fake's
 constexpr unsigned kSecondsToEnd = 90;
 
 struct Row {
@@ -41,10 +42,14 @@ struct Row {
   const char* also = "";  // further wishes of the fake
   int abandoned_lines = 0;
   int stuck_lines = 0;
+  uint32_t devices = 1;
+  int late_calls = 0;  // that return after all, and which the process waits for
+  bool checks_arithmetic = true;
 };
 
 std::atomic<int> count_of_abandoned = 0;
 std::atomic<int> count_of_stuck = 0;
+std::atomic<int> count_of_late = 0;
 
 /// Control characters of ASCII and C1, marks of direction, separators of lines.
 bool has_harmful_characters(const std::string& line) {
@@ -81,7 +86,9 @@ void use(Runtime& runtime) {
     const Device device = runtime.device("hostile:0");
     const Tensor x = Tensor::from_host<float>(device, std::vector<float>(1 << 20, -1), {1 << 20});
     const Tensor y = relu(x);
-    Stream::create(device).sync();
+    const Stream other = Stream::create(device);
+    const Tensor z = add(y, y, other);  // behind an event
+    other.sync();
     std::fprintf(stderr, "%g\n", static_cast<double>(y.to_vector<float>()[0]));
   } catch (const Error& error) {
     std::fprintf(stderr, "told: %s\n", error.what());
@@ -117,6 +124,7 @@ void check_process(const std::filesystem::path& folder, const std::filesystem::p
   const std::string wishes = std::string(row.slot) + "=" + row.action + "," + row.also;
   setenv("FAKE_HOSTILE", wishes.c_str(), 1);
   std::signal(SIGSEGV, handle_crash);
+  std::signal(SIGUSR1, [](int) { ++count_of_late; });
   umask(kFileMask);
   bpa_log_set_sink(note_line, nullptr);
   const auto folder = std::filesystem::current_path();
@@ -129,7 +137,8 @@ void check_process(const std::filesystem::path& folder, const std::filesystem::p
     options.install_dir = "";
     options.options["BACKPLANE_TIMEOUT"] = "1";
     options.options["BACKPLANE_FALLBACK"] = "allow";
-    options.options["BACKPLANE_CHECK_ARITHMETIC"] = "1";
+    options.options["BACKPLANE_CHECK_ARITHMETIC"] = row.checks_arithmetic ? "1" : "0";
+    options.options["BACKPLANE_PLUGIN_OPTIONS"] = "hostile.devices=" + std::to_string(row.devices);
     Runtime runtime = Runtime::create(options);
     check_other(runtime);
     check_process(folder, output);
@@ -137,6 +146,7 @@ void check_process(const std::filesystem::path& folder, const std::filesystem::p
     use(runtime);
     check_other(runtime);
   }
+  while (count_of_late < row.late_calls) std::this_thread::yield();
   check_process(folder, output);
   std::filesystem::remove(output);
   if (count_of_abandoned != row.abandoned_lines) std::_Exit(kNotToldOnce);
@@ -151,8 +161,15 @@ TEST_P(HostileSlot, OfOneVendor_LeavesTheOthersAndTheProcessAlone) {
   EXPECT_EXIT(run(GetParam()), testing::ExitedWithCode(kGood), GetParam().told);
 }
 
+// Where a device is abandoned its instance gets no shutdown, which would end the process here.
+constexpr const char* kNoShutdown = "root_shutdown=end";
 // A wait that is over is not asked for, nor one of a device that takes one call at a time.
-constexpr const char* kMustWait = "stream_query=pending,device=concurrent";
+constexpr const char* kMustWait = "stream_query=pending,device=concurrent,root_shutdown=end";
+
+TEST(HostileShutdown, ThatEndsTheProcess_IsCalledWhereNothingIsAbandoned) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(run({"root_shutdown", "end", ""}), testing::ExitedWithCode(kEndedBySlot), "");
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Hangs, HostileSlot,
@@ -164,18 +181,78 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"root_init", "hang", "plugin hostile is abandoned: init did not return", "", 1},
         Row{"device_count", "hang", "plugin hostile is abandoned: device_count did not return", "",
             1},
-        Row{"device_open", "hang", "hostile:0 is abandoned: device_open did not return", "", 1},
-        Row{"device_props", "hang", "hostile:0 is abandoned: device_props did not return", "", 1},
-        Row{"kernel_list", "hang", "hostile:0 is abandoned: kernel_list did not return", "", 1},
+        Row{"device_open", "hang", "hostile:0 is abandoned: device_open did not return",
+            kNoShutdown, 1},
+        Row{"device_props", "hang", "hostile:0 is abandoned: device_props did not return",
+            kNoShutdown, 1},
+        Row{"kernel_list", "hang", "hostile:0 is abandoned: kernel_list did not return",
+            kNoShutdown, 1},
         Row{"stream_query", "pending", "told: TIMEOUT: hostile:0: .*BACKPLANE_TIMEOUT"},
         Row{"stream_sync", "hang", "hostile:0 is abandoned: stream_sync did not return", kMustWait,
             1},
-        Row{"stream_destroy", "hang", "hostile:0 is abandoned: stream_destroy did not return", "",
-            1},
-        Row{"device_close", "hang", "hostile:0 is abandoned: device_close did not return", "", 1},
+        Row{"stream_destroy", "hang", "hostile:0 is abandoned: stream_destroy did not return",
+            kNoShutdown, 1},
+        Row{"device_close", "hang", "hostile:0 is abandoned: device_close did not return",
+            kNoShutdown, 1},
         Row{"root_shutdown", "hang", "plugin hostile is abandoned: shutdown did not return", "",
             1}),
     name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    SeveralDevices, HostileSlot,
+    testing::Values(
+        // One deadline, not three.
+        Row{.slot = "device_open",
+            .action = "hang",
+            .told = "log: device hostile:2 is left out: DEVICE_LOST: hostile:0 did not open in "
+                    "time, so this one is not tried",
+            .abandoned_lines = 1,
+            .devices = 3},
+        Row{.slot = "device_open",
+            .action = "same",
+            .told = "log: device hostile:1 is left out: INTERNAL: hostile:1: device_open answered "
+                    "an object that it gave before",
+            .devices = 2}),
+    name_of);
+
+// They return when nobody waits any more, and write what they answer.
+INSTANTIATE_TEST_SUITE_P(
+    Late, HostileSlot,
+    testing::Values(Row{.slot = "device_open",
+                        .action = "stall",
+                        .told = "hostile:0 is abandoned: device_open did not return",
+                        .abandoned_lines = 1,
+                        .late_calls = 1},
+                    Row{.slot = "device_props",
+                        .action = "stall",
+                        .told = "hostile:0 is abandoned: device_props did not return",
+                        .abandoned_lines = 1,
+                        .late_calls = 1},
+                    Row{.slot = "kernel_list",
+                        .action = "stall",
+                        .told = "hostile:0 is abandoned: kernel_list did not return",
+                        .abandoned_lines = 1,
+                        .late_calls = 1}),
+    name_of);
+
+// By pthread_exit.
+INSTANTIATE_TEST_SUITE_P(
+    EndsItsThread, HostileSlot,
+    testing::Values(Row{"bp_plugin_entry", "leave",
+                        "plugin hostile: bp_plugin_entry ended its thr"},
+                    Row{"root_init", "leave", "plugin hostile: init ended its thread"},
+                    Row{"device_open", "leave", "hostile:0: device_open ended its thread"},
+                    Row{"kernel_list", "leave", "hostile:0: kernel_list ended its thread"},
+                    Row{"stream_destroy", "leave", "hostile:0: stream_destroy ended its thread"},
+                    Row{"root_shutdown", "leave", "plugin hostile: shutdown ended its thread"}),
+    name_of);
+
+TEST(HostileLaunch, ThatEndsTheCallersThread_IsNamedBeforeTheProcessEnds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      run({"launch_relu", "leave", ""}), testing::KilledBySignal(SIGABRT),
+      "backplane error: hostile:0: launch of kernel relu_plain ends its thread, which is not");
+}
 
 // Nothing can end these calls, so they are named, once each.
 INSTANTIATE_TEST_SUITE_P(
@@ -185,10 +262,11 @@ INSTANTIATE_TEST_SUITE_P(
             "log: hostile:0: launch of kernel relu_plain has not returned for 1[0-9]* ms; such a "
             "call cannot be ended, its thread waits for it",
             "execution=inline,device=concurrent", 0, 2},  // a launch in each use
-        Row{"mem_alloc", "stall", "log: hostile:0: mem_alloc has not returned for", "", 0, 2},
+        Row{"mem_alloc", "stall", "log: hostile:0: mem_alloc has not returned for", "", 0, 3},
         // The device's own stream, and one that is used twice.
         Row{"stream_create", "stall", "log: hostile:0: stream_create has not returned for", "", 0,
             2},
+        Row{"mem_free", "stall", "log: hostile:0: mem_free has not returned for", "", 0, 3},
         Row{"constructor", "stall", "log: plugin hostile: opening its library has not returned", "",
             0, 1},
         // The worker of an emulated stream holds up no end of the stream, the device or the
@@ -199,35 +277,53 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Throws, HostileSlot,
-    testing::Values(Row{"root_init", "throw", "init threw"},
-                    Row{"root_init", "throw_int", "init threw"},
-                    Row{"device_count", "throw", "device_count threw"},
-                    Row{"device_count", "throw_int", "device_count threw"},
-                    Row{"device_open", "throw", "hostile:0: device_open threw"},
-                    Row{"device_open", "throw_int", "hostile:0: device_open threw"},
-                    Row{"device_props", "throw", "hostile:0: device_props threw"},
-                    Row{"device_props", "throw_int", "hostile:0: device_props threw"},
-                    Row{"kernel_list", "throw", "hostile:0: kernel_list threw"},
-                    Row{"kernel_list", "throw_int", "hostile:0: kernel_list threw"},
-                    Row{"mem_alloc", "throw",
-                        "hostile:0: mem_alloc threw: thrown  .31m on purpose"},
-                    Row{"mem_alloc", "throw_int", "hostile:0: mem_alloc threw"},
-                    Row{"mem_copy", "throw", "hostile:0: mem_copy threw"},
-                    Row{"mem_copy", "throw_int", "hostile:0: mem_copy threw"},
-                    Row{"launch_relu", "throw",
-                        "hostile:0: launch of kernel relu_plain .operator relu. failed: threw: "},
-                    Row{"launch_relu", "throw_int",
-                        "hostile:0: launch of kernel relu_plain .operator relu. failed: threw: "},
-                    Row{"stream_create", "throw", "hostile:0: stream_create threw"},
-                    Row{"stream_create", "throw_int", "hostile:0: stream_create threw"},
-                    Row{"stream_query", "throw_int", "hostile:0: stream_query threw"},
-                    Row{"mem_free", "throw", ""}, Row{"mem_free", "throw_int", ""},
-                    Row{"stream_destroy", "throw", "stream_destroy threw"},
-                    Row{"stream_destroy", "throw_int", "stream_destroy threw"},
-                    Row{"device_close", "throw", "hostile:0: device_close threw"},
-                    Row{"device_close", "throw_int", "hostile:0: device_close threw"},
-                    Row{"root_shutdown", "throw", "shutdown threw"},
-                    Row{"root_shutdown", "throw_int", "shutdown threw"}),
+    testing::Values(
+        Row{"root_init", "throw", "init threw"}, Row{"root_init", "throw_int", "init threw"},
+        Row{"device_count", "throw", "device_count threw"},
+        Row{"device_count", "throw_int", "device_count threw"},
+        Row{"device_open", "throw", "hostile:0: device_open threw"},
+        Row{"device_open", "throw_int", "hostile:0: device_open threw"},
+        Row{"device_props", "throw", "hostile:0: device_props threw"},
+        Row{"device_props", "throw_int", "hostile:0: device_props threw"},
+        Row{"kernel_list", "throw", "hostile:0: kernel_list threw"},
+        Row{"kernel_list", "throw_int", "hostile:0: kernel_list threw"},
+        Row{"mem_alloc", "throw", "hostile:0: mem_alloc threw: thrown  .31m on purpose"},
+        Row{"mem_alloc", "throw_int", "hostile:0: mem_alloc threw"},
+        Row{"mem_copy", "throw", "hostile:0: mem_copy threw"},
+        Row{"mem_copy", "throw_int", "hostile:0: mem_copy threw"},
+        Row{"launch_relu", "throw",
+            "hostile:0: launch of kernel relu_plain .operator relu. failed: threw: "},
+        Row{"launch_relu", "throw_int",
+            "hostile:0: launch of kernel relu_plain .operator relu. failed: threw: "},
+        Row{"stream_create", "throw", "hostile:0: stream_create threw"},
+        Row{"stream_create", "throw_int", "hostile:0: stream_create threw"},
+        Row{"stream_query", "throw_int", "hostile:0: stream_query threw"},
+        Row{"supports", "throw",
+            "log: INTERNAL: hostile:0: supports of kernel relu_plain threw: thrown  "
+            ".31m on purpose .INTERNAL, status 14.; that counts as no"},
+        Row{"plan", "throw",
+            "told: INTERNAL: relu: hostile:0: plan of kernel relu_plain threw: thrown"},
+        Row{"plan", "throw_int",
+            "told: INTERNAL: relu: hostile:0: plan of kernel relu_plain threw: unknow"},
+        Row{"state_create", "throw",
+            "told: INTERNAL: relu: hostile:0: state_create of kernel relu_plain threw"},
+        Row{"event_create", "throw",
+            "told: INTERNAL: add: hostile:0: event_create threw: thrown  .31m on"},
+        Row{"event_record", "throw",
+            "told: INTERNAL: add: hostile:0: event_record threw: thrown  .31m on"},
+        Row{"event_wait", "throw",
+            "told: INTERNAL: add: hostile:0: event_wait threw: thrown  .31m on"},
+        Row{"event_destroy", "throw",
+            "log: INTERNAL: hostile:0: event_destroy threw: thrown  .31m on purpose"},
+        Row{"mem_free", "throw",
+            "log: INTERNAL: hostile:0: mem_free threw: thrown  .31m on purpose"},
+        Row{"mem_free", "throw_int", "log: INTERNAL: hostile:0: mem_free threw: unknown error"},
+        Row{"stream_destroy", "throw", "stream_destroy threw"},
+        Row{"stream_destroy", "throw_int", "stream_destroy threw"},
+        Row{"device_close", "throw", "hostile:0: device_close threw"},
+        Row{"device_close", "throw_int", "hostile:0: device_close threw"},
+        Row{"root_shutdown", "throw", "shutdown threw"},
+        Row{"root_shutdown", "throw_int", "shutdown threw"}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -242,6 +338,9 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"device_open", "handlers", "log: plugins changed the handlers of signals .*SEGV"},
         Row{"constructor", "locale", "log: plugins changed the locale; .*that is put back"},
         Row{"device_open", "locale", "log: plugins changed the locale"},
+        Row{"root_init", "flush", ""}, Row{"device_open", "flush", ""},
+        Row{.slot = "plan", .action = "flush", .told = "", .checks_arithmetic = false},
+        Row{.slot = "supports", .action = "flush", .told = "", .checks_arithmetic = false},
         Row{"root_init", "umask", "log: plugins changed the mask of new files .umask.; .*that"},
         Row{"launch_relu", "flush",
             "told: INTERNAL: relu: hostile:0: launch of kernel relu_plain .operator relu. failed: "
@@ -267,6 +366,15 @@ INSTANTIATE_TEST_SUITE_P(
             "told: INTERNAL: device hostile:0 is not usable: hostile:0: stream_create answered "
             "status 4711, which is new to this core .INTERNAL, status 4711."},
         Row{"device_open", "null", "hostile:0: device_open answered OK and NULL"},
+        Row{"state_create", "null",
+            "told: INTERNAL: relu: hostile:0: state_create of kernel relu_plain answered OK and "
+            "NU"},
+        Row{"event_create", "null",
+            "told: INTERNAL: add: hostile:0: event_create answered OK and NULL"},
+        Row{"launch_relu", "pending",
+            "told: INTERNAL: relu: hostile:0: launch of kernel relu_plain .operator relu. failed: "
+            "answered PENDING, which no launch can mean .INTERNAL, status 14."},
+        Row{"launch_relu", "forked", "failed: answered FORKED, which no launch can mean"},
         Row{"launch_relu", "unknown",
             "told: INTERNAL: relu: hostile:0: launch of kernel relu_plain .operator relu. failed: "
             "answered status 4711, which is new to this core .INTERNAL, status 4711."}),

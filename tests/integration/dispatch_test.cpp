@@ -117,7 +117,8 @@ TEST_P(OddKernelsTest, NonZero_SizesThatCannotBe_AreRefused) {
     const auto outputs = s->run(named);
     ASSERT_FALSE(outputs.ok());
     EXPECT_EQ(outputs.status().code(), BP_INTERNAL);
-    expect_words(outputs.status(), {"reported sizes", found, "more than the bound [1, 3]"});
+    expect_words(outputs.status(), {"non_zero_told on odd_kernels:0", "reported sizes", found,
+                                    "more than the bound [1, 3]"});
   }
 }
 
@@ -148,6 +149,21 @@ TEST_P(OddKernelsTest, KernelList_Fails_ACallSaysWhy) {
   ASSERT_FALSE(y.ok());
   EXPECT_EQ(y.status().code(), BP_UNSUPPORTED);
   expect_words(y.status(), {"offers no kernels", "the kernels are lost"});
+}
+
+TEST_P(OddKernelsTest, FaultCodeThatNobodyKnows_IsADefectOfThePlugin) {
+  RuntimeArgs args = test_runtime_args();
+  args.plugin_path = {BP_FAKES_DIR "/wrong_kernels"};
+  args.plugin_options = {{"wrong_kernels.device_fault", "gather_new_fault"}};
+  open_or_skip(args, "wrong_kernels:0", &runtime_, &device_);
+  const double beyond[] = {9};
+  const Ref<Tensor> index = upload(OracleTensor::from_f64(BP_DTYPE_I64, {1}, beyond));
+  const Ref<Tensor> picked =
+      must_call("gather", {upload_f32({3}, {1, 2, 3}), index}, attributes("gather"));
+  const Status status = copy_to_host(picked).status();
+  EXPECT_EQ(status.to_string(),
+            "INTERNAL: wrong_kernels:0: launch of kernel gather_told (operator gather) wrote fault "
+            "code 77, which is new to this core: a defect of the plugin");
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, OddKernelsTest, testing::Values("odd_kernels:0"),

@@ -2,7 +2,9 @@
 //
 // Sessions on every device: digits with its placements, shapes that depend on data, many threads,
 // and every way to give a session wrong inputs.
+#include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "ops/onnx/import.hpp"
@@ -54,6 +56,30 @@ TEST_P(SessionTest, Digits_AnyBatch_MatchesOracle) {
   for (const int64_t batch : {1, 3}) {
     expect_oracle(digits(), {download(images(batch))});
   }
+}
+
+/// The threads of this process.
+std::set<std::string> threads() {
+  std::set<std::string> found;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    found.insert(task.path().filename());
+  }
+  return found;
+}
+
+TEST_P(SessionTest, Digits_WarmRuns_StartNoThread) {
+  const Ref<Session> s = session(digits());
+  ASSERT_TRUE(s);
+  const NamedTensor input[] = {{"image", images(1)}};
+  const auto run_once = [&] {
+    const auto outputs = s->run(input);
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    ASSERT_TRUE(device_->sync().ok());
+  };
+  for (int i = 0; i < 10; ++i) run_once();
+  const std::set<std::string> before = threads();
+  for (int i = 0; i < 100; ++i) run_once();
+  EXPECT_EQ(threads(), before);
 }
 
 TEST_P(SessionTest, Digits_SameShapeAgain_UsesTheSamePlan) {

@@ -10,8 +10,8 @@ add_library(backplane_flags INTERFACE)
 target_compile_options(backplane_flags INTERFACE
                        -Wall -Wextra -Wconversion -Wshadow -ffp-contract=off)
 
-# A constructor that runs at load time has effects that were not asked for (design 2.1, law 6). GoogleTest
-# registers its cases that way, so tests do without this warning.
+# A constructor that runs at load time has effects that were not asked for (design 2.1, law 6).
+# GoogleTest registers its cases that way, so tests do without this warning.
 add_library(backplane_no_global_constructors INTERFACE)
 target_compile_options(backplane_no_global_constructors INTERFACE
                        $<$<CXX_COMPILER_ID:Clang>:-Wglobal-constructors>)

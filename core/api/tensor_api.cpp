@@ -32,7 +32,7 @@ Result<uint64_t> checked_bytes(uint32_t dtype, const Dims& sizes, std::string_vi
   const bool negative = std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 0; });
   if (negative || !count || *count > INT64_MAX / 16) {
     return bad_argument(std::string(prefix) + "sizes",
-                        "are " + to_string(sizes) + ": negative or too large together");
+                        "are " + numbers_text(sizes) + ": negative or too large together");
   }
   return dtype_storage_bytes(dtype, *count);
 }

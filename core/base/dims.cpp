@@ -73,6 +73,14 @@ ElementRange element_range(const Dims& sizes, const Dims& strides) {
   return range;
 }
 
+std::string numbers_text(std::span<const int64_t> numbers) {
+  std::string text = "[";
+  for (const int64_t number : numbers) {
+    text += (text.size() > 1 ? ", " : "") + std::to_string(number);
+  }
+  return text + "]";
+}
+
 std::string to_string(const Dims& sizes) {
   std::string text = "[";
   for (size_t i = 0; i < sizes.size(); ++i) {

@@ -118,6 +118,8 @@ struct ElementRange {
 
 /// Of sizes and strides that were checked before.
 ElementRange element_range(const Dims& sizes, const Dims& strides);
+/// "[2, -1, 3]": numbers as a caller gave them, which may mean nothing.
+std::string numbers_text(std::span<const int64_t> numbers);
 /// "[2, N?, 3]": unknown sizes as "?", symbols as "s0", "s1"...
 std::string to_string(const Dims& sizes);
 

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an opaque handle of the C API really is: a number with a kind, a slot and the slot's
+// What an opaque handle of the C API really is: a number with a kind, an entry and the entry's
 // generation in it. A handle is checked without following it, so that NULL, a released object,
 // another type's object and any address that this library never gave out are told apart and none of
-// them is touched. A check is two loads and two compares; slots are recycled per thread.
+// them is touched. A check is two loads and two compares; entries are recycled per thread.
 //
 // A call that uses an object says so first, and a release that finds the object in use leaves it to
 // the last user to destroy: one thread may release what another one uses. The thread that made a
 // handle uses and releases it most; it notes its uses by plain stores in a list of its own, and
 // another thread that releases the handle pays for a process_fence(). All others count themselves
-// in the slot. Others can look through a thread's uses of either kind, so that who ends what
+// in the entry. Others can look through a thread's uses of either kind, so that who ends what
 // objects stand on can wait for the calls that use them, at no cost to those (owner_uses.hpp).
 //
-// Slots are never given back to the system: a stale handle must find its slot's newer generation.
-// The table is a process-wide object, since a handle is all that a caller gives (ADR 0011).
+// Entries are never given back to the system: a stale handle must find its entry's newer
+// generation. The table is a process-wide object, since a handle is all that a caller gives (ADR
+// 0011).
 #ifndef BACKPLANE_CORE_BASE_HANDLE_TABLE_HPP
 #define BACKPLANE_CORE_BASE_HANDLE_TABLE_HPP
 
@@ -33,20 +34,21 @@ enum class HandleKind : uint32_t { kRuntime = 1, kDevice, kTensor, kSession, kSt
 
 namespace detail {
 
-// 1 | kind 3 | generation 36 | slot 24. With the highest bit set no user-space address is a handle.
-inline constexpr uint32_t kSlotBits = 24;
+// 1 | kind 3 | generation 36 | entry 24. With the highest bit set no user-space address is a
+// handle.
+inline constexpr uint32_t kEntryBits = 24;
 inline constexpr uint32_t kGenerationBits = 36;
-inline constexpr uint32_t kKindShift = kSlotBits + kGenerationBits;
+inline constexpr uint32_t kKindShift = kEntryBits + kGenerationBits;
 inline constexpr uint32_t kSlabBits = 10;
 inline constexpr uint64_t kGenerationMask = (uint64_t{1} << kGenerationBits) - 1;
-// A slot's state: generation 36 | owners 28, in one word so that retain and release are exact.
+// A entry's state: generation 36 | owners 28, in one word so that retain and release are exact.
 inline constexpr uint32_t kOwnerBits = 64 - kGenerationBits;
 inline constexpr uint64_t kOwnersMask = (uint64_t{1} << kOwnerBits) - 1;
 static_assert(sizeof(void*) == sizeof(uint64_t), "handles carry 64 bits");
 
 struct ThreadUses;
 
-struct alignas(64) HandleSlot {  // a cache line each: neighbours belong to different threads
+struct alignas(64) HandleEntry {  // a cache line each: neighbours belong to different threads
   std::atomic<uint64_t> state{0};
   std::atomic<void*> object{nullptr};
   std::atomic<ThreadUses*> home{nullptr};  // of the thread that made the handle; nullptr: all count
@@ -57,9 +59,9 @@ struct alignas(64) HandleSlot {  // a cache line each: neighbours belong to diff
   std::atomic<uint64_t> doomed{0};
   std::atomic<void (*)(void*)> destroy{nullptr};
   uint32_t index = 0;
-  HandleSlot* next_unused = nullptr;
+  HandleEntry* next_unused = nullptr;
 };
-static_assert(sizeof(HandleSlot) == 64);
+static_assert(sizeof(HandleEntry) == 64);
 
 /// A stack of one thread, which any other thread may look through. Keeps its memory for ever.
 class UseStack {
@@ -108,16 +110,17 @@ class UseStack {
   uint32_t size_ = 0;
 };
 
-/// The handles that one thread has in use. Never freed, since a slot may name it for ever; a thread
-/// that ends leaves it to another one.
+/// The handles that one thread has in use. Never freed, since an entry may name it for ever; a
+/// thread that ends leaves it to another one.
 struct ThreadUses {
   static constexpr size_t kMostHeld = 32;
-  std::array<std::atomic<HandleSlot*>, kMostHeld> held{};  // slots whose home this is
+  std::array<std::atomic<HandleEntry*>, kMostHeld> held{};  // entries whose home this is
   uint32_t held_count = 0;
   bool can_be_home = false;  // others can make sure that they see what this thread holds
   bool is_ending = false;    // the thread is, and no longer keeps this for a later call
   uint32_t destroying = 0;   // objects whose end this thread is in, within the end of a use
-  // Slots that this thread has counted itself in; and, with kOwnerBit, what an announced use is of.
+  // Entries that this thread has counted itself in; and, with kOwnerBit, what an announced use is
+  // of.
   UseStack counted;
   static constexpr uintptr_t kOwnerBit = 1;
   // Outermost calls that ended with an error, as all do that come after a close began.
@@ -132,41 +135,41 @@ void give_back_thread_uses(ThreadUses* uses);
 /// Of all that were ever made.
 ThreadUses* first_thread_uses();
 
-inline constexpr size_t kSlabSlots = size_t{1} << kSlabBits;
-inline constexpr size_t kMaxSlabs = size_t{1} << (kSlotBits - kSlabBits);
-extern std::atomic<HandleSlot*> g_handle_slabs[kMaxSlabs];
+inline constexpr size_t kSlabEntries = size_t{1} << kSlabBits;
+inline constexpr size_t kMaxSlabs = size_t{1} << (kEntryBits - kSlabBits);
+extern std::atomic<HandleEntry*> g_handle_slabs[kMaxSlabs];
 
-/// Whether the handle whose slot this is lives.
-inline bool is_live(const HandleSlot& slot, const void* handle, std::memory_order order) {
+/// Whether the handle whose entry this is lives.
+inline bool is_live(const HandleEntry& entry, const void* handle, std::memory_order order) {
   const auto value = reinterpret_cast<uint64_t>(handle);
-  const uint64_t state = slot.state.load(order);
-  return state >> kOwnerBits == ((value >> kSlotBits) & kGenerationMask) &&
+  const uint64_t state = entry.state.load(order);
+  return state >> kOwnerBits == ((value >> kEntryBits) & kGenerationMask) &&
          (state & kOwnersMask) != 0;
 }
 
-/// The slot of a handle of that kind, live or not; nullptr: it is none.
-inline HandleSlot* any_slot(const void* handle, HandleKind kind) {
+/// The entry of a handle of that kind, live or not; nullptr: it is none.
+inline HandleEntry* any_entry(const void* handle, HandleKind kind) {
   const auto value = reinterpret_cast<uint64_t>(handle);
   if (value >> kKindShift != (8 | static_cast<uint64_t>(kind))) [[unlikely]]
     return nullptr;
-  const uint64_t index = value & ((uint64_t{1} << kSlotBits) - 1);
-  HandleSlot* slab = g_handle_slabs[index >> kSlabBits].load(std::memory_order_acquire);
+  const uint64_t index = value & ((uint64_t{1} << kEntryBits) - 1);
+  HandleEntry* slab = g_handle_slabs[index >> kSlabBits].load(std::memory_order_acquire);
   if (slab == nullptr) [[unlikely]]
     return nullptr;
-  return &slab[index % kSlabSlots];
+  return &slab[index % kSlabEntries];
 }
 
-/// The slot of a live handle of that kind; nullptr: it is none.
-inline HandleSlot* find_slot(const void* handle, HandleKind kind) {
-  HandleSlot* slot = any_slot(handle, kind);
-  const bool live = slot != nullptr && is_live(*slot, handle, std::memory_order_acquire);
-  return live ? slot : nullptr;
+/// The entry of a live handle of that kind; nullptr: it is none.
+inline HandleEntry* find_entry(const void* handle, HandleKind kind) {
+  HandleEntry* entry = any_entry(handle, kind);
+  const bool live = entry != nullptr && is_live(*entry, handle, std::memory_order_acquire);
+  return live ? entry : nullptr;
 }
 
-/// Destroys the object of a slot that was released while in use, if no thread uses it any more.
-void destroy_doomed(HandleSlot& slot);
+/// Destroys the object of an entry that was released while in use, if no thread uses it any more.
+void destroy_doomed(HandleEntry& entry);
 /// Ends a counted use; the last one after a release destroys the object.
-void count_down(HandleSlot& slot);
+void count_down(HandleEntry& entry);
 
 }  // namespace detail
 
@@ -196,22 +199,22 @@ class HandleUses {
     detail::ThreadUses* uses = detail::this_thread_uses;
     if (uses == nullptr) [[unlikely]]
       uses = &detail::make_thread_uses();
-    detail::HandleSlot* slot = detail::any_slot(handle, kind);
-    if (slot == nullptr) [[unlikely]]
+    detail::HandleEntry* entry = detail::any_entry(handle, kind);
+    if (entry == nullptr) [[unlikely]]
       return nullptr;
-    if (slot->home.load(std::memory_order_relaxed) != uses ||
+    if (entry->home.load(std::memory_order_relaxed) != uses ||
         uses->held_count == detail::ThreadUses::kMostHeld) [[unlikely]] {
-      return begin_counted(*uses, *slot, handle);
+      return begin_counted(*uses, *entry, handle);
     }
     // The note comes before the look: a release does it the other way round.
-    uses->held[uses->held_count].store(slot, std::memory_order_relaxed);
+    uses->held[uses->held_count].store(entry, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (!detail::is_live(*slot, handle, std::memory_order_acquire)) [[unlikely]] {
-      drop(*slot, &uses->held[uses->held_count]);
+    if (!detail::is_live(*entry, handle, std::memory_order_acquire)) [[unlikely]] {
+      drop(*entry, &uses->held[uses->held_count]);
       return nullptr;
     }
     ++uses->held_count;
-    return slot->object.load(std::memory_order_relaxed);
+    return entry->object.load(std::memory_order_relaxed);
   }
 
   /// A use of `owner` that no handle stands for; of an address, which is not followed. Any thread.
@@ -221,21 +224,21 @@ class HandleUses {
   static void note_failed_call() noexcept;
 
  private:
-  static void* begin_counted(detail::ThreadUses& uses, detail::HandleSlot& slot,
+  static void* begin_counted(detail::ThreadUses& uses, detail::HandleEntry& entry,
                              const void* handle);
   static void end_counted(detail::ThreadUses& uses);
   static void push(detail::ThreadUses& uses, uintptr_t word);
   /// Also of a handle that turned out dead: a release may have taken the note for a use.
-  static void drop(detail::HandleSlot& slot, std::atomic<detail::HandleSlot*>* place) {
+  static void drop(detail::HandleEntry& entry, std::atomic<detail::HandleEntry*>* place) {
     place->store(nullptr, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (slot.doomed.load(std::memory_order_relaxed) != 0) [[unlikely]]
-      detail::destroy_doomed(slot);
+    if (entry.doomed.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      detail::destroy_doomed(entry);
   }
 
   void end(detail::ThreadUses& uses) const {
     while (uses.held_count > held_before_) {
-      std::atomic<detail::HandleSlot*>& place = uses.held[--uses.held_count];
+      std::atomic<detail::HandleEntry*>& place = uses.held[--uses.held_count];
       drop(*place.load(std::memory_order_relaxed), &place);
     }
     while (uses.counted.size() > counted_before_) end_counted(uses);
@@ -284,8 +287,8 @@ class OwnedHandle {
     void* object() const { return object_; }
 
    private:
-    std::atomic<detail::HandleSlot*>* held_ = nullptr;  // its place with this thread, or
-    detail::HandleSlot* counted_ = nullptr;
+    std::atomic<detail::HandleEntry*>* held_ = nullptr;  // its place with this thread, or
+    detail::HandleEntry* counted_ = nullptr;
     void* object_ = nullptr;
   };
 
@@ -300,23 +303,24 @@ class ExclusiveUse {
   ExclusiveUse() = default;
   ExclusiveUse(const ExclusiveUse&) = delete;
   ExclusiveUse& operator=(const ExclusiveUse&) = delete;
-  ExclusiveUse(ExclusiveUse&& other) noexcept : slot_(other.slot_) { other.slot_ = nullptr; }
+  ExclusiveUse(ExclusiveUse&& other) noexcept : entry_(other.entry_) { other.entry_ = nullptr; }
   ExclusiveUse& operator=(ExclusiveUse&&) = delete;
   ~ExclusiveUse() { end(); }
   void end() {
-    if (slot_ != nullptr) slot_->exclusive.store(false, std::memory_order_release);
-    slot_ = nullptr;
+    if (entry_ != nullptr) entry_->exclusive.store(false, std::memory_order_release);
+    entry_ = nullptr;
   }
   /// False: another call has it.
   bool take(const void* handle, HandleKind kind) {
-    detail::HandleSlot* slot = detail::find_slot(handle, kind);
-    if (slot == nullptr || slot->exclusive.exchange(true, std::memory_order_acq_rel)) return false;
-    slot_ = slot;
+    detail::HandleEntry* entry = detail::find_entry(handle, kind);
+    if (entry == nullptr || entry->exclusive.exchange(true, std::memory_order_acq_rel))
+      return false;
+    entry_ = entry;
     return true;
   }
 
  private:
-  detail::HandleSlot* slot_ = nullptr;
+  detail::HandleEntry* entry_ = nullptr;
 };
 
 }  // namespace bp

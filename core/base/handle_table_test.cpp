@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles: what is live is found, and nothing else is; slots are used again, handles never are.
+// Handles: what is live is found, and nothing else is; entries are used again, handles never are.
 #include "core/base/handle_table.hpp"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(HandleTable, Live_IsFoundByItsKindOnly) {
   EXPECT_EQ(release(handle, kTensor).object, &object);
 }
 
-TEST(HandleTable, Released_IsStaleThoughTheSlotIsUsedAgain) {
+TEST(HandleTable, Released_IsStaleThoughTheEntryIsUsedAgain) {
   int first = 0;
   int second = 0;
   void* handle = make_handle(kTensor, &first);

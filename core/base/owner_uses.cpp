@@ -15,7 +15,7 @@
 namespace bp {
 namespace {
 
-using detail::HandleSlot;
+using detail::HandleEntry;
 using detail::ThreadUses;
 
 struct Wanted {
@@ -23,18 +23,18 @@ struct Wanted {
   OwnerOf owner_of;
 };
 
-/// For who has counted itself, or uses the slot anyway.
-bool belongs(const HandleSlot& slot, const Wanted& wanted) {
-  const auto kind = static_cast<HandleKind>(slot.kind.load(std::memory_order_relaxed));
-  return wanted.owner_of(kind, slot.object.load(std::memory_order_relaxed)) == wanted.owner;
+/// For who has counted itself, or uses the entry anyway.
+bool belongs(const HandleEntry& entry, const Wanted& wanted) {
+  const auto kind = static_cast<HandleKind>(entry.kind.load(std::memory_order_relaxed));
+  return wanted.owner_of(kind, entry.object.load(std::memory_order_relaxed)) == wanted.owner;
 }
 
 /// Another thread's use may end at any time, and the object with it, unless this one counts too.
-bool may_belong(HandleSlot& slot, const Wanted& wanted) {
-  slot.counted_uses.fetch_add(1, std::memory_order_seq_cst);
-  const bool is_live = (slot.state.load(std::memory_order_seq_cst) & detail::kOwnersMask) != 0;
-  const bool may = !is_live || belongs(slot, wanted);
-  detail::count_down(slot);
+bool may_belong(HandleEntry& entry, const Wanted& wanted) {
+  entry.counted_uses.fetch_add(1, std::memory_order_seq_cst);
+  const bool is_live = (entry.state.load(std::memory_order_seq_cst) & detail::kOwnersMask) != 0;
+  const bool may = !is_live || belongs(entry, wanted);
+  detail::count_down(entry);
   return may;
 }
 
@@ -43,7 +43,7 @@ bool may_belong(uintptr_t word, const Wanted& wanted) {
   if ((word & ThreadUses::kOwnerBit) != 0) {
     return (word & ~ThreadUses::kOwnerBit) == reinterpret_cast<uintptr_t>(wanted.owner);
   }
-  return may_belong(*reinterpret_cast<HandleSlot*>(word), wanted);
+  return may_belong(*reinterpret_cast<HandleEntry*>(word), wanted);
 }
 
 /// Pauses get longer, since most calls are short.
@@ -68,7 +68,7 @@ class Patience {
 /// A use that another thread had noted at the beginning.
 class UseInProgress {
  public:
-  UseInProgress(const ThreadUses& uses, const std::atomic<HandleSlot*>& place)
+  UseInProgress(const ThreadUses& uses, const std::atomic<HandleEntry*>& place)
       : uses_(&uses), held_(&place) {
     note();
   }
@@ -93,7 +93,7 @@ class UseInProgress {
   }
 
   const ThreadUses* uses_;
-  const std::atomic<HandleSlot*>* held_ = nullptr;  // or
+  const std::atomic<HandleEntry*>* held_ = nullptr;  // or
   const std::atomic<uintptr_t>* counted_ = nullptr;
   uint64_t failed_before_ = 0;
   uintptr_t seen_ = 0;
@@ -128,7 +128,7 @@ bool is_used_by_this_thread(const void* owner, OwnerOf owner_of) {
     if (word == 0) return;
     const bool is_owner = (word & ThreadUses::kOwnerBit) != 0;
     found = found || (is_owner ? may_belong(word, wanted)
-                               : belongs(*reinterpret_cast<const HandleSlot*>(word), wanted));
+                               : belongs(*reinterpret_cast<const HandleEntry*>(word), wanted));
   });
   return found;
 }

@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_CORE_CLI_DEVICE_CHECKS_HPP
 #define BACKPLANE_CORE_CLI_DEVICE_CHECKS_HPP
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,8 +30,11 @@ struct CheckResult {
   std::string next_action;  // set if it failed
 };
 
+/// Told what is about to be tried: "copies".
+using BeginCheck = std::function<void(std::string_view check)>;
+
 /// Uses some MiB of the device's memory; waits for its work.
-std::vector<CheckResult> check_device(Runtime& runtime, Device& device);
+std::vector<CheckResult> check_device(Runtime& runtime, Device& device, const BeginCheck& begin);
 
 }  // namespace bp::cli
 

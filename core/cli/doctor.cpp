@@ -5,13 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <chrono>
 #include <mutex>
 
 #include "core/base/log.hpp"
 #include "core/cli/cli.hpp"
 #include "core/cli/device_checks.hpp"
 #include "core/cli/environment.hpp"
+#include "core/cli/supervised.hpp"
 #include "core/cli/text.hpp"
 
 namespace bp::cli {
@@ -36,8 +37,9 @@ struct Report {
 /// Keeps the log while it lives: doctor shows it in its place instead of between its tables.
 class LogKeeper {
  public:
-  LogKeeper() {
-    set_log_sink([this](uint32_t, std::string_view line) {
+  explicit LogKeeper(const Progress& progress) {
+    set_log_sink([this, &progress](uint32_t, std::string_view line) {
+      progress.log(line);
       const std::lock_guard lock(mutex_);
       lines_.emplace_back(line);
     });
@@ -87,10 +89,13 @@ std::vector<Problem> find_problems(const Runtime& runtime,
   return problems;
 }
 
-Report examine(Runtime& runtime, LogKeeper& log) {
+Report examine(Runtime& runtime, LogKeeper& log, const Progress& progress) {
   Report report;
   for (const Ref<Device>& device : runtime.devices()) {
-    report.devices.push_back({device.get(), check_device(runtime, *device)});
+    const auto begin = [&](std::string_view check) {
+      progress.begin(fmt::format("{}: {}", device->name(), check));
+    };
+    report.devices.push_back({device.get(), check_device(runtime, *device, begin)});
   }
   report.problems = find_problems(runtime, report.devices);
   report.log = log.lines();
@@ -117,11 +122,28 @@ void write_checks(const std::vector<CheckResult>& checks, JsonWriter* out_json) 
   out_json->end_array();
 }
 
+void write_problems(const std::vector<Problem>& problems, JsonWriter* out_json) {
+  out_json->key("problems").begin_array();
+  for (const Problem& problem : problems) {
+    out_json->begin_object()
+        .field("words", problem.words)
+        .field("next_action", problem.next_action)
+        .end_object();
+  }
+  out_json->end_array();
+}
+
+void write_log(const std::vector<std::string>& lines, JsonWriter* out_json) {
+  out_json->key("log").begin_array();
+  for (const std::string& line : lines) out_json->value(line);
+  out_json->end_array();
+}
+
 std::string report_json(const Runtime& runtime, const Report& report) {
   JsonWriter json;
   json.begin_object().field("ok", report.problems.empty());
   json.key("searched").begin_array();
-  for (const std::string& folder : runtime.plugins().searched) json.value(folder);
+  for (const SearchedFolder& folder : runtime.plugins().searched) json.value(folder.path);
   json.end_array().key("plugins").begin_array();
   for (const auto& plugin : runtime.plugins().plugins) {
     json.begin_object()
@@ -141,40 +163,35 @@ std::string report_json(const Runtime& runtime, const Report& report) {
     write_checks(device.checks, &json);
     json.end_object();
   }
-  json.end_array().key("problems").begin_array();
-  for (const Problem& problem : report.problems) {
-    json.begin_object()
-        .field("words", problem.words)
-        .field("next_action", problem.next_action)
-        .end_object();
-  }
-  json.end_array().key("log").begin_array();
-  for (const std::string& line : report.log) json.value(line);
-  return json.end_array().end_object().take();
+  json.end_array();
+  const Device* host = runtime.host_device();
+  json.field("host_device", host != nullptr ? host->name() : "");
+  write_problems(report.problems, &json);
+  write_log(report.log, &json);
+  return json.end_object().take();
 }
 
-void print_plugins(const Runtime& runtime) {
-  print("Searched for plugins\n");
-  for (const std::string& folder : runtime.plugins().searched) {
-    std::error_code error;
-    const bool is_there = std::filesystem::is_directory(folder, error);
-    print(fmt::format("  {}{}\n", visible(folder), is_there ? "" : " (not there)"));
+std::string plugins_text(const Runtime& runtime) {
+  std::string text = "Searched for plugins\n";
+  for (const SearchedFolder& folder : runtime.plugins().searched) {
+    text += fmt::format("  {} ({})\n", visible(folder.path), folder.words());
   }
-  print("\nPlugins\n");
+  text += "\nPlugins\n";
   Table found({"plugin", "version", "devices", "library"}, {2});
   for (const auto& plugin : runtime.plugins().plugins) {
     found.add({plugin->id(), plugin->manifest().version, std::to_string(plugin->device_count()),
                plugin->path()});
   }
-  print(found.empty() ? "  none\n" : found.to_string());
+  text += found.empty() ? "  none\n" : found.to_string();
   for (const SkippedPlugin& skipped : runtime.plugins().skipped) {
-    print(fmt::format("  {}{}\n", is_absent(skipped) ? "not here: " : "",
-                      visible(skipped.to_string())));
+    text += fmt::format("  {}{}\n", is_absent(skipped) ? "not here: " : "",
+                        visible(skipped.to_string()));
   }
+  return text;
 }
 
-void print_devices(const Report& report) {
-  print("\nDevices\n");
+std::string devices_text(const Runtime& runtime, const Report& report) {
+  std::string text = "\nDevices\n";
   Table table({"device", "check", "result", "runs", "what"});
   for (const DeviceReport& device : report.devices) {
     for (const CheckResult& check : device.checks) {
@@ -182,40 +199,76 @@ void print_devices(const Report& report) {
                  check.placement.empty() ? "-" : check.placement, check.words});
     }
   }
-  print(table.empty() ? "  none\n" : table.to_string());
+  text += table.empty() ? "  none\n" : table.to_string();
+  if (const Device* host = runtime.host_device()) {
+    text += fmt::format("  What a device has no kernel for runs on {}.\n", host->name());
+  }
+  return text;
 }
 
-void print_report(const Runtime& runtime, const Report& report) {
-  print_plugins(runtime);
-  print_devices(report);
-  if (!report.log.empty()) print("\nLog\n");
-  for (const std::string& line : report.log) print("  " + visible(line) + "\n");
-  if (report.problems.empty()) {
-    print("\nAll is well.\n");
-    return;
+std::string problems_text(const std::vector<Problem>& problems) {
+  if (problems.empty()) return "\nAll is well.\n";
+  std::string text = fmt::format("\n{}\n", count_text(problems.size(), "problem"));
+  for (const Problem& problem : problems) {
+    text +=
+        fmt::format("  {}\n    Next: {}\n", visible(problem.words), visible(problem.next_action));
   }
-  print(fmt::format("\n{}\n", count_text(report.problems.size(), "problem")));
-  for (const Problem& problem : report.problems) {
-    print(
-        fmt::format("  {}\n    Next: {}\n", visible(problem.words), visible(problem.next_action)));
+  return text;
+}
+
+std::string log_text(const std::vector<std::string>& lines) {
+  std::string text = lines.empty() ? "" : "\nLog\n";
+  for (const std::string& line : lines) text += "  " + visible(line) + "\n";
+  return text;
+}
+
+/// In the child.
+void examine_and_report(const GlobalArgs& global, const DoctorArgs& args,
+                        const Progress& progress) {
+  LogKeeper log(progress);
+  progress.begin("searching, loading and starting plugins");
+  auto runtime = open_runtime(global);
+  if (!runtime.ok()) {
+    const Status& why = runtime.status();
+    return progress.report(fail("doctor", why.message(), open_failure_code(global, why)), "");
   }
+  const Report report = examine(**runtime, log, progress);
+  progress.begin("closing the devices");
+  const std::string text = args.json ? report_json(**runtime, report)
+                                     : plugins_text(**runtime) + devices_text(**runtime, report) +
+                                           log_text(report.log) + problems_text(report.problems);
+  progress.report(report.problems.empty() ? kExitOk : kExitFailed, text);
+}
+
+/// What is left to say where a plugin ended the child.
+std::string defect_text(const SupervisedResult& result, bool as_json) {
+  const Problem problem{
+      fmt::format("doctor's process {}; it was at: {}", result.defect, result.step),
+      "Try the plugins one by one: `bp-conform PLUGIN` survives them. Take the "
+      "one at fault out of the plugin folder, and tell its makers."};
+  if (!as_json) return log_text(result.log) + problems_text({problem});
+  JsonWriter json;
+  json.begin_object().field("ok", false);
+  write_problems({problem}, &json);
+  write_log(result.log, &json);
+  return json.end_object().take();
 }
 
 }  // namespace
 
 int run_doctor(const GlobalArgs& global, const DoctorArgs& args) {
-  LogKeeper log;
-  auto runtime = open_runtime(global);
-  if (!runtime.ok()) {
-    return fail("doctor", runtime.status().message(), open_failure_code(global, runtime.status()));
+  constexpr std::chrono::seconds kPatience(60);
+  const auto result = run_supervised(
+      kPatience, [&](const Progress& progress) { examine_and_report(global, args, progress); });
+  if (!result.ok()) return fail("doctor", result.status().message(), kExitEnvironment);
+  print(result->report);
+  if (result->defect.empty()) return result->exit_code;
+  if (result->report.empty()) {
+    print(defect_text(*result, args.json));
+    return kExitFailed;
   }
-  const Report report = examine(**runtime, log);
-  if (args.json) {
-    print(report_json(**runtime, report));
-  } else {
-    print_report(**runtime, report);
-  }
-  return report.problems.empty() ? kExitOk : kExitFailed;
+  return fail("doctor", fmt::format("its process {} at {}", result->defect, result->step),
+              kExitFailed);
 }
 
 }  // namespace bp::cli

@@ -50,7 +50,7 @@ Result<Device*> choose_device(const Runtime& runtime, const std::string& name) {
   if (!name.empty()) return runtime.find_device(name);
   if (!runtime.devices().empty()) return runtime.devices().front().get();
   std::string text = "there is no device: no plugin gives one (searched";
-  for (const std::string& folder : runtime.plugins().searched) text += " " + folder;
+  for (const SearchedFolder& folder : runtime.plugins().searched) text += " " + folder.path;
   return Status(BP_UNAVAILABLE, text + "); `backplane doctor` tells why");
 }
 

@@ -70,8 +70,10 @@ class Inbox {
 /// Reads both pipes until the child has ended, or no step began for `patience`.
 void listen(const conform::Child& child, std::chrono::seconds patience, SupervisedResult* result) {
   constexpr std::chrono::milliseconds kLook(100);
+  constexpr std::chrono::seconds kWord(10);
   Inbox inbox(result);
   auto last = Clock::now();
+  auto last_word = last;
   for (bool has_ended = false; !has_ended;) {
     has_ended = conform::has_ended(child);  // before the last reading
     if (!has_ended) conform::wait_readable(std::array{child.results, child.output}, kLook);
@@ -79,7 +81,11 @@ void listen(const conform::Child& child, std::chrono::seconds patience, Supervis
     static_cast<void>(conform::read_available(child.output, &output));
     std::fwrite(output.data(), 1, output.size(), stderr);
     static_cast<void>(conform::read_available(child.results, &inbox.unread()));
-    if (inbox.take()) last = Clock::now();
+    if (inbox.take()) last = last_word = Clock::now();
+    if (!has_ended && Clock::now() - last_word >= kWord) {
+      last_word = Clock::now();
+      std::fprintf(stderr, "still at %s\n", result->step.c_str());
+    }
     if (has_ended || Clock::now() - last < patience) continue;
     result->defect = fmt::format("did not return within {} s", patience.count());
     conform::kill_child(child);

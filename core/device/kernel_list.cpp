@@ -138,7 +138,7 @@ Result<KernelList> validate_kernels(std::string_view owner, const bp_kernel_list
   }
   result.refused = refusals.lines();
   for (const std::string& line : result.refused) {
-    log(BP_LOG_WARNING, fmt::format("{}: {} is left out", owner, line));
+    log(BP_LOG_WARNING, fmt::format("{}: left out: {}", owner, line));
   }
   return result;
 }

@@ -3,6 +3,8 @@
 // The eager journey: pick the device, describe the inputs, resolve, and run the answer.
 #include "core/dispatch/call.hpp"
 
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "core/base/arg_array.hpp"
@@ -17,7 +19,8 @@ namespace bp {
 namespace {
 
 Status prefix(const OpSchema& schema, const Status& status) {
-  return status.with_prefix(schema.name);
+  const bool has_it = status.message().starts_with(std::string(schema.name) + ":");
+  return has_it ? status : status.with_prefix(schema.name);
 }
 
 Result<Device*> choose_device(const OpSchema& schema, const CallArgs& args) {
@@ -27,10 +30,12 @@ Result<Device*> choose_device(const OpSchema& schema, const CallArgs& args) {
     if (input == nullptr || input->device() == nullptr) continue;
     if (schema.input(i).host != HostNeed::kNone) continue;
     if (chosen != nullptr && input->device() != chosen) {
-      return Status(BP_INVALID_ARGUMENT, std::string(schema.name) + ": input " +
-                                             std::string(schema.input(i).name) + " is on " +
-                                             input->device()->name() + ", expected " +
-                                             chosen->name() + " like the others; copy it first");
+      const bool is_foreign = &input->device()->runtime() != &chosen->runtime();
+      return Status(BP_INVALID_ARGUMENT,
+                    fmt::format("{}: input {} is on {}{}, expected {}, where the {}; copy it first",
+                                schema.name, schema.input(i).name, input->device()->name(),
+                                is_foreign ? " of another Runtime" : "", chosen->name(),
+                                args.stream != nullptr ? "stream runs" : "others are"));
     }
     chosen = input->device();
   }

@@ -78,7 +78,7 @@ Status launch_that_can_fault(Stream& stream, const LaunchRequest& request) {
     seq = stream.next_seq();
     args.fault = stream.fault_word(seq);
     args.op_seq = stream.op_seq(seq);
-    stream.note_launch(seq, kernel.op(), kernel.record().kernel);
+    stream.note_launch(seq, kernel.op(), &kernel.record().kernel);
     code = kernel.device().table().launch(kernel.record().kernel, args);
   }
   BP_TRY(stream.collect_faults(seq));
@@ -114,7 +114,7 @@ Result<uint64_t> launch_queued(Stream& stream, const LaunchRequest& request) {
     seq = stream.next_seq();
     if (kernel.can_fault()) args.fault = stream.fault_word(seq);
     args.op_seq = stream.op_seq(seq);
-    stream.note_launch(seq, kernel.op(), kernel.record().kernel);
+    stream.note_launch(seq, kernel.op(), &kernel.record().kernel);
     // An emulated stream keeps the plan by itself.
     if (!kernel.device().table().stream_emulated()) kernel.note_queued();
     code = enqueue(kernel, stream, args, request.keep_alive);

@@ -9,6 +9,7 @@
 #include "core/base/dtype.hpp"
 #include "core/base/foreign_text.hpp"
 #include "core/base/log.hpp"
+#include "core/base/options.hpp"
 #include "core/device/kernel_list.hpp"
 #include "core/dispatch/query.hpp"
 #include "core/dispatch/route_cache.hpp"
@@ -64,9 +65,14 @@ Dispatcher::Dispatcher(Device& device)
     }
   }
   if (first_unknown != nullptr) {
+    std::vector<std::string> known;
+    for (OpId op = 0; op < registry_.size(); ++op) known.emplace_back(registry_.schema(op).name);
+    const std::string op = foreign_text(first_unknown->op);
+    const auto near = nearest_match(op, known);
     log(BP_LOG_WARNING, device.name() + ": " + std::to_string(unknown_count) +
                             " kernels for unknown operators are never used; the first is " +
-                            first_unknown->name + " for '" + foreign_text(first_unknown->op) + "'");
+                            first_unknown->name + " for '" + op + "'" +
+                            (near ? "; did you mean " + *near + "?" : ""));
   }
   for (auto& records : kernels_by_op_) {
     std::stable_sort(records.begin(), records.end(),

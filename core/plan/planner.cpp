@@ -321,6 +321,9 @@ Status Planner::plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
                        .is_chosen = request_.fallback_chosen},
                       [&](size_t i) { return resolve(scope, node, request_.fallbacks[i]); }));
   node_route_.reason = refused.reason;
+  if (!request_.fallback_chosen) {
+    device(where).runtime().warn_of_fallback(device(where), node.op, refused.reason);
+  }
   return plan_resolved(scope, node, request_.fallbacks[found.index], *found.route);
 }
 

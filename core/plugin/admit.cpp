@@ -108,7 +108,7 @@ Status admit(Attempt* attempt) {
   const std::string& manifest = attempt->manifest_path;
   const std::string stem = manifest.substr(0, manifest.size() - kManifestSuffix.size());
   BP_TRY(check_file(*attempt, manifest));
-  BP_TRY_ASSIGN(parts.path, check_file(*attempt, stem + ".so"));
+  BP_TRY_ASSIGN(parts.path, check_file(*attempt, stem + std::string(kLibrarySuffix)));
   BP_TRY_ASSIGN(attempt->library_file, file_info(parts.path));
   if (attempt->library_file.is_regular) return check_id(*attempt);
   return fail(BP_UNAVAILABLE, "{} is not a regular file", parts.path);

@@ -3,11 +3,13 @@
 // Step 1: the manifests in the search path, each folder and one level below it, in order of name so
 // that two machines with the same files agree. The working directory is never searched: a relative
 // entry is refused, and so is an empty one.
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <system_error>
 
 #include "core/base/folder.hpp"
+#include "core/base/foreign_text.hpp"
 #include "core/plugin/load_steps.hpp"
 
 namespace bp {
@@ -17,7 +19,7 @@ namespace fs = std::filesystem;
 
 struct Search {
   void add_entry(const std::string& path, bool must_exist) {
-    set->searched.push_back(path);
+    set->searched.push_back({.path = path});
     if (!fs::path(path).is_absolute()) {
       return skip(path, fail(BP_INVALID_ARGUMENT, "'{}' is not an absolute path", path));
     }
@@ -25,6 +27,7 @@ struct Search {
     const fs::path real = fs::canonical(path, error);
     if (error == std::errc::no_such_file_or_directory && !must_exist) return;
     if (error) return skip(path, fail(BP_UNAVAILABLE, "{}: {}", path, error.message()));
+    set->searched.back().is_there = true;
     for (const fs::path& folder : list(real, real)) list(real, folder);
   }
 
@@ -39,6 +42,7 @@ struct Search {
     const fs::path real = fs::canonical(folder, error);
     const Result<std::vector<std::string>> names = names_in_folder(folder);
     if (!names.ok()) skip(folder, names.status());
+    if (names.ok()) note_seen(real, *names);
     for (size_t i = 0; names.ok() && i < names->size(); ++i) {
       const fs::path path = real / (*names)[i];
       const bool is_manifest = path.string().ends_with(kManifestSuffix);
@@ -49,6 +53,18 @@ struct Search {
           {.options = options, .earlier = *set, .entry_folder = entry, .manifest_path = path});
     }
     return subfolders;
+  }
+
+  void note_seen(const fs::path& folder, const std::vector<std::string>& names) {
+    SearchedFolder& searched = set->searched.back();
+    for (const std::string& name : names) {
+      if (name.ends_with(kManifestSuffix)) ++searched.manifest_count;
+      if (!name.starts_with(kLibraryPrefix) || !name.ends_with(kLibrarySuffix)) continue;
+      std::string manifest = name.substr(0, name.size() - kLibrarySuffix.size());
+      manifest += kManifestSuffix;
+      const bool is_bare = std::find(names.begin(), names.end(), manifest) == names.end();
+      if (is_bare) searched.bare_libraries.push_back(folder / name);
+    }
   }
 
   const LoadOptions& options;
@@ -68,6 +84,17 @@ std::vector<Attempt> discover(const LoadOptions& options, PluginSet* out_set) {
   }
   if (!options.install_directory.empty()) search.add_entry(options.install_directory, false);
   return std::move(search.found);
+}
+
+std::string SearchedFolder::words() const {
+  if (!is_there) return "not there";
+  std::string text = manifest_count == 0   ? "no manifest of a plugin"
+                     : manifest_count == 1 ? "1 plugin"
+                                           : std::to_string(manifest_count) + " plugins";
+  for (const std::string& library : bare_libraries) {
+    text += "; " + foreign_text(library) + " has no manifest beside it";
+  }
+  return text;
 }
 
 std::string default_install_directory() {

@@ -12,6 +12,9 @@
 namespace bp {
 
 inline constexpr std::string_view kManifestSuffix = ".backplane.json";
+/// Of a plugin's library, which lies beside its manifest.
+inline constexpr std::string_view kLibraryPrefix = "libbackplane_";
+inline constexpr std::string_view kLibrarySuffix = ".so";
 
 struct FileInfo {
   /// Device, inode, size, times of modification and change. Tells a file from one put in its place:

@@ -120,6 +120,18 @@ struct SkippedPlugin {
   std::string to_string() const;  // "npu (/path) skipped at init: UNAVAILABLE: words. Next action."
 };
 
+/// A folder of the search path and what was seen there, and one level below it.
+struct SearchedFolder {
+  std::string path;
+  bool is_there = false;
+  size_t manifest_count = 0;
+  /// Of libraries by a plugin's name, without a manifest beside them.
+  std::vector<std::string> bare_libraries{};
+
+  /// "2 plugins", "not there", "no manifest of a plugin".
+  std::string words() const;
+};
+
 /// All that was found. The plugins are in search order; destruction is in reverse.
 struct PluginSet {
   PluginSet() = default;
@@ -129,7 +141,7 @@ struct PluginSet {
 
   std::vector<std::shared_ptr<const LoadedPlugin>> plugins;
   std::vector<SkippedPlugin> skipped;
-  std::vector<std::string> searched;  // folders, in order, whether they exist or not
+  std::vector<SearchedFolder> searched;  // in order, whether they exist or not
   /// Settings that no plugin takes: unknown plugin, unknown option, bad value. The plugin whose
   /// option it is stands in `skipped` too.
   std::vector<Status> option_errors;

@@ -130,7 +130,9 @@ TEST(Loader, LoadPlugins_GoodPlugin_IsPublishedWhole) {
   ASSERT_EQ(set.plugins.size(), 1u);
   EXPECT_TRUE(set.skipped.empty());
   EXPECT_TRUE(set.option_errors.empty());
-  EXPECT_THAT(set.searched, ElementsAre(tree.path()));
+  ASSERT_EQ(set.searched.size(), 1u);
+  EXPECT_EQ(set.searched[0].path, tree.path());
+  EXPECT_EQ(set.searched[0].words(), "1 plugin");
   const LoadedPlugin& plugin = *set.plugins[0];
   EXPECT_EQ(set.find("good"), &plugin);
   EXPECT_EQ(set.find("goo"), nullptr);
@@ -191,7 +193,22 @@ TEST(Loader, LoadPlugins_NothingThere_IsEmptyAndNamesWhatWasSearched) {
   const PluginSet set = load_plugins(options);
   EXPECT_TRUE(set.plugins.empty());
   EXPECT_TRUE(set.skipped.empty());
-  EXPECT_THAT(set.searched, ElementsAre(tree.path(), tree.path("not_there")));
+  ASSERT_EQ(set.searched.size(), 2u);
+  EXPECT_EQ(set.searched[0].path, tree.path());
+  EXPECT_EQ(set.searched[0].words(), "no manifest of a plugin");
+  EXPECT_EQ(set.searched[1].path, tree.path("not_there"));
+  EXPECT_EQ(set.searched[1].words(), "not there");
+}
+
+TEST(Loader, LoadPlugins_LibraryWithoutAManifest_IsNamedWithTheFolder) {
+  PluginTree tree;
+  const std::string library = tree.add("good");
+  const std::string bare = tree.path("libbackplane_bare.so");
+  std::filesystem::copy_file(library, bare);
+  const PluginSet set = load_plugins(tree.options());
+  ASSERT_EQ(set.plugins.size(), 1u);
+  ASSERT_EQ(set.searched.size(), 1u);
+  EXPECT_EQ(set.searched[0].words(), "1 plugin; " + bare + " has no manifest beside it");
 }
 
 TEST(Loader, LoadPlugins_FilesThatAreNoLibraries_AreSkippedWithTheLoadersText) {

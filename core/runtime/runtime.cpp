@@ -119,6 +119,7 @@ Status Runtime::load(const RuntimeArgs& args) {
 
 void Runtime::open_devices() {
   for (const auto& plugin : plugins_.plugins) open_devices_of(plugin);
+  choose_host_device();
 }
 
 void Runtime::open_devices_of(const std::shared_ptr<const LoadedPlugin>& plugin) {
@@ -137,10 +138,25 @@ void Runtime::open_devices_of(const std::shared_ptr<const LoadedPlugin>& plugin)
       continue;
     }
     devices_.push_back(std::move(*device));
-    if (host_device_ == nullptr && devices_.back()->is_inline() &&
-        devices_.back()->has_host_memory()) {
-      host_device_ = devices_.back().get();
-    }
+  }
+}
+
+// Everything may have to fall back to it, so a device with a kernel or two must not take the place
+// of one with many because of its name.
+void Runtime::choose_host_device() {
+  std::vector<Device*> able;
+  for (const Ref<Device>& device : devices_) {
+    if (device->is_inline() && device->has_host_memory()) able.push_back(device.get());
+  }
+  uint64_t most = 0;
+  for (Device* device : able) {
+    bp_kernel_list list{};
+    list.struct_size = sizeof(list);
+    // Most programs have one such device, and its kernels are listed when they are wanted.
+    const bool is_asked = able.size() > 1 && device->table().kernel_list(&list) == BP_OK;
+    if (host_device_ != nullptr && (!is_asked || list.kernel_count <= most)) continue;
+    host_device_ = device;
+    most = list.kernel_count;
   }
 }
 
@@ -160,28 +176,37 @@ Result<Device*> Runtime::find_device(std::string_view name) const {
   std::string text = "no device is called '" + std::string(name) + "'";
   if (names.empty()) {
     text += "; no plugin gives a device (searched";
-    for (const std::string& folder : plugins_.searched) text += " " + folder;
+    for (const SearchedFolder& folder : plugins_.searched) text += " " + folder.path;
     return Status(BP_UNAVAILABLE, text + "). `backplane doctor` tells why");
   }
   text += "; there is";
   for (const std::string& known : names) text += " " + known;
+  for (const auto& [alias, device] : aliases_) {
+    text += " " + alias + " (" + device + ")";
+    names.push_back(alias);
+  }
   if (const auto near = nearest_match(name, names)) text += "; did you mean " + *near + "?";
   return Status(BP_UNAVAILABLE, text);
 }
 
 void Runtime::note_fallback(const Device& device, OpId op, std::string_view reason) {
-  const std::string op_name(registry_.schema(op).name);
-  uint64_t count = 0;
   {
     std::lock_guard lock(fallback_mutex_);
-    count = ++fallback_counts_[device.name()][op_name];
+    ++fallback_counts_[device.name()][std::string(registry_.schema(op).name)];
   }
-  if (count == 1 && fallback_mode_ == FallbackMode::kWarn) {
-    log(BP_LOG_WARNING, device.name() + " has no kernel for " + op_name + ": it runs on " +
-                            (host_device_ != nullptr ? host_device_->name() : "no device") +
-                            " with copies (" + std::string(reason) +
-                            "); BACKPLANE_FALLBACK=allow silences this");
+  warn_of_fallback(device, op, reason);
+}
+
+void Runtime::warn_of_fallback(const Device& device, OpId op, std::string_view reason) {
+  if (fallback_mode_ != FallbackMode::kWarn) return;
+  {
+    std::lock_guard lock(fallback_mutex_);
+    if (!warned_of_.emplace(&device, op).second) return;
   }
+  log(BP_LOG_WARNING,
+      device.name() + " has no kernel for " + std::string(registry_.schema(op).name) +
+          ": it runs on " + (host_device_ != nullptr ? host_device_->name() : "no device") +
+          " with copies (" + std::string(reason) + "); BACKPLANE_FALLBACK=allow silences this");
 }
 
 std::string Runtime::fallback_summary() const {

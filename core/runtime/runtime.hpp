@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -77,9 +78,10 @@ class Runtime : public SpreadCounted<Runtime> {
   /// No wait of the core is longer.
   std::chrono::nanoseconds wait_timeout() const { return wait_timeout_; }
 
-  /// Counts a fallback; the first of each (device, operator) is warned about in
-  /// FallbackMode::kWarn.
+  /// Counts a fallback that happens, and warns of it.
   void note_fallback(const Device& device, OpId op, std::string_view reason);
+  /// Of the first of each device and operator, in FallbackMode::kWarn.
+  void warn_of_fallback(const Device& device, OpId op, std::string_view reason);
   /// "cpu:0 ran for npu:0: max_pool 2, ..."; empty: no fallback happened.
   std::string fallback_summary() const;
 
@@ -118,6 +120,8 @@ class Runtime : public SpreadCounted<Runtime> {
   Status apply_options(const RuntimeArgs& args);
   Status load(const RuntimeArgs& args);
   void open_devices();
+  /// Of the inline devices with host memory, the one with the most kernels; the first of equals.
+  void choose_host_device();
   void open_devices_of(const std::shared_ptr<const LoadedPlugin>& plugin);
   Status stop_runs();
   Status end_calls(OwnerOf owner_of);
@@ -145,6 +149,7 @@ class Runtime : public SpreadCounted<Runtime> {
 
   mutable std::mutex fallback_mutex_;
   std::map<std::string, std::map<std::string, uint64_t>> fallback_counts_;  // device, operator
+  std::set<std::pair<const Device*, OpId>> warned_of_;                      // under fallback_mutex_
 
   // While calls are waited for and devices are closed: what tells the closing thread from others.
   std::atomic<const void*> closer_{nullptr};

@@ -70,9 +70,10 @@ class Stream {
   }
   /// A name for the launch with this number in reports: unique within the process's device.
   uint64_t op_seq(uint64_t seq) const { return (index_ << kSeqBits) | seq; }
-  /// Remembers which operator a launch ran, for error messages. Under mutex().
-  void note_launch(uint64_t seq, OpId op, const bp_kernel& kernel) {
-    recent_ops_[seq % kRecentOps] = {seq, op, &kernel};
+  /// Remembers which operator a launch ran, and by which kernel if it was one, for error messages.
+  /// Under mutex().
+  void note_launch(uint64_t seq, OpId op, const bp_kernel* kernel = nullptr) {
+    recent_ops_[seq % kRecentOps] = {seq, op, kernel};
   }
 
   /// All work from now on comes after the producer's up to `seq`. Under mutex().

@@ -24,7 +24,7 @@ Result<Ref<Tensor>> Tensor::allocate(Device& device, uint32_t dtype, const Dims&
   const auto count = checked_element_count(sizes);
   if (!count || *count > INT64_MAX / 16) {
     return Status(BP_INVALID_ARGUMENT,
-                  "sizes " + to_string(sizes) + " are negative or too large together");
+                  "sizes " + numbers_text(sizes) + " are negative or too large together");
   }
   const uint64_t bytes = dtype_storage_bytes(dtype, *count);
   BP_TRY_ASSIGN(Ref<Storage> storage, Storage::allocate(device, bytes, tag, stream));

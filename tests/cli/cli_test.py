@@ -308,6 +308,14 @@ class EnvironmentTest(CommandTest):
     def test_doctor_is_not_well_with_a_refused_kernel(self):
         self.assertIn("(broken): launch is missing", self.doctor_of_fake("good", "none"))
 
+    def test_doctor_outlives_what_a_plugin_does_to_its_process(self):
+        for arguments in (["doctor"], ["doctor", "--json"]):
+            result = run(*arguments, "--plugin-path", BIN.parent / "lib/fakes/hostile",
+                         FAKE_HOSTILE="launch_relu=end")
+            self.assertEqual(result.returncode, FAILED, result.stdout + result.stderr)
+            self.assertIn("ended by exit code 42; it was at: hostile:0: ", result.stdout)
+        self.assertFalse(json.loads(result.stdout)["ok"])
+
     def test_doctor_names_a_broken_plugin(self):
         self.file("libbackplane_broken.backplane.json", b"{")
         result = run("doctor", "--plugin-path", self.folder)

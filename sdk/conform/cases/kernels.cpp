@@ -6,6 +6,8 @@
 #include <string>
 
 #include "core/base/dtype.hpp"
+#include "core/base/foreign_text.hpp"
+#include "core/base/options.hpp"
 #include "ops/register.hpp"
 #include "sdk/conform/case.hpp"
 #include "sdk/conform/kernels/planned.hpp"
@@ -69,6 +71,22 @@ void each_listed_dtype_is_taken(Context& context) {
   }
 }
 
+/// A name with a dot is a vendor's own operator, which the kit cannot know.
+void each_operator_is_known(Context& context) {
+  std::vector<std::string> known;
+  for (const OpSchema& schema : all_schemas()) known.emplace_back(schema.name);
+  context.expect(true, "a list");
+  for (const KernelRecord& record : context.kernels().kernels) {
+    const std::string op = foreign_text(record.op);
+    const bool is_known = op.find('.') != std::string::npos ||
+                          std::find(known.begin(), known.end(), op) != known.end();
+    if (is_known) continue;
+    const auto near = nearest_match(op, known);
+    context.fail(words("kernel ", record.name, " is for '", op, "', which is no operator",
+                       near ? "; did you mean " + *near + "?" : ""));
+  }
+}
+
 void none_is_refused(Context& context) {
   context.expect(true, "a list");
   for (const std::string& refused : context.kernels().refused) context.fail(refused);
@@ -81,6 +99,9 @@ void add_kernel_cases(CaseList* list) {
              .proves = "every descriptor of the kernel list is one that a core can use",
              .brief = true,
              .run = none_is_refused});
+  list->add({.id = "L3.list.each_operator_is_known",
+             .proves = "no kernel is left unused because its operator's name is misspelt",
+             .run = each_operator_is_known});
   list->add({.id = "L3.list.each_dtype_is_taken",
              .proves = "a kernel takes calls in each dtype that it lists",
              .brief = true,

@@ -11,6 +11,10 @@
 
 #include "backplane/backplane.h"
 
+#if __cplusplus < 202002L
+#error "Backplane's C++ API needs C++20: compile with -std=c++20 or later"
+#endif
+
 namespace bp {
 inline namespace api {
 

@@ -20,6 +20,9 @@
 #include "core/base/status.hpp"
 #include "core/plugin/host_context.hpp"
 
+// There is no object behind what is caught, which a sanitizer takes for a defect.
+#define BP_CATCHES_FORCED_UNWIND __attribute__((no_sanitize("null")))
+
 namespace bp {
 namespace {
 
@@ -92,7 +95,7 @@ struct CallGate::Waiter {
 
   /// The caller may hold the core's locks, and a sink may call the API: so lines are not written
   /// here but, at most gates, become the caller's.
-  void make_call() {
+  BP_CATCHES_FORCED_UNWIND void make_call() {
     const ReportsForThread reports(caller, &is_abandoned);
     const KeepFloatEnvironment arithmetic;  // for the next call
     std::optional<LogScope> scope;
@@ -429,7 +432,7 @@ bp_status CallGate::bad_answer(Slot slot, std::string_view words, const bp_kerne
   return BP_INTERNAL;
 }
 
-bp_status CallGate::thrown(Slot slot, const bp_kernel* kernel) {
+BP_CATCHES_FORCED_UNWIND bp_status CallGate::thrown(Slot slot, const bp_kernel* kernel) {
   try {
     throw;
   } catch (abi::__forced_unwind&) {

@@ -2,6 +2,9 @@
 //
 // Kernels that ask much of the core or answer it badly: workspaces of copies, alignments that no
 // workspace has, sizes that cannot be, and memory that runs out while a kernel is chosen.
+#include <algorithm>
+
+#include "core/base/log.hpp"
 #include "core/dispatch/dispatcher.hpp"
 #include "core/dispatch/elsewhere.hpp"
 #include "tests/integration/device_fixture.hpp"
@@ -59,6 +62,40 @@ TEST_P(OddKernelsTest, Workspace_AlignedToMoreThan256_NoOtherKernel_IsTold) {
   ASSERT_FALSE(y.ok());
   EXPECT_EQ(y.status().code(), BP_UNSUPPORTED);
   expect_words(y.status(), {"sqrt_picky", "workspace", "more than 256 bytes"});
+}
+
+TEST_P(OddKernelsTest, ModelThatFallsBack_IsWarnedOfOnce) {
+  open_with("none", "warn");
+  std::vector<std::string> lines;
+  set_log_sink([&](uint32_t, std::string_view line) { lines.emplace_back(line); });
+  const Ref<Session> s = session_of("mul", 2);
+  ASSERT_TRUE(s);
+  for (const int64_t size : {2, 3}) {
+    const std::vector<double> ones(static_cast<size_t>(size), 1);
+    const NamedTensor named[] = {{"x", upload_f32({size}, ones)}};
+    const auto outputs = s->run(named);
+    EXPECT_TRUE(outputs.ok()) << outputs.status().to_string();
+  }
+  set_log_sink({});
+  const std::string said = "odd_kernels:0 has no kernel for mul: it runs on cpu:0";
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [&](const std::string& line) { return line.starts_with(said); }),
+            1)
+      << testing::PrintToString(lines);
+}
+
+// By its place in the search it would be the first.
+TEST(HostDevice, InlineDeviceWithFewKernels_IsNotTaken) {
+  RuntimeArgs args = test_runtime_args();
+  args.plugin_path = {BP_FAKES_DIR "/odd_kernels"};
+  args.plugin_options = {{"odd_kernels.inline", "true"}, {"odd_kernels.host_memory", "true"}};
+  const auto runtime = Runtime::create(args);
+  ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
+  const Device& first = *(*runtime)->devices().front();
+  ASSERT_EQ(first.name(), "odd_kernels:0");
+  ASSERT_TRUE(first.is_inline() && first.has_host_memory());
+  ASSERT_NE((*runtime)->host_device(), nullptr);
+  EXPECT_EQ((*runtime)->host_device()->name(), "cpu:0");
 }
 
 // A vendor reads which simpler operators would have been enough.

@@ -23,7 +23,7 @@ add_library(backplane_fixed_thread_locals INTERFACE)
 target_compile_options(backplane_fixed_thread_locals INTERFACE -ftls-model=initial-exec)
 
 # What computes, under sanitizers: unoptimised, an image takes a plugin's kernels as long as sixty,
-# vector code takes minutes, and the oracle and the conformance cases take three times as long.
+# vector code takes minutes, and the oracle and the conformance cases take twice as long.
 add_library(backplane_optimised_flags INTERFACE)
 target_compile_options(backplane_optimised_flags INTERFACE
                        $<$<NOT:$<STREQUAL:${BP_SANITIZER},none>>:-O1>)

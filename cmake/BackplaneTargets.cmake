@@ -20,11 +20,12 @@ function(bp_compile_alone)
   set_source_files_properties(${ARGV} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# bp_add_library(NAME SOURCES ... [DEPS ...] [PRIVATE_DEPS ...])
+# bp_add_library(NAME SOURCES ... [DEPS ...] [PRIVATE_DEPS ...] [OPTIMISED])
 # Static library NAME with the alias backplane::NAME; DEPS are public. Headers are included by
 # their path from the root ("core/base/status.hpp"). Without SOURCES it is an interface library.
+# OPTIMISED: also under sanitizers, since tests wait for it longer than for the compiler.
 function(bp_add_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;PRIVATE_DEPS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "" "SOURCES;DEPS;PRIVATE_DEPS")
   bp_refuse_unparsed("bp_add_library(${name})" "${arg_UNPARSED_ARGUMENTS}")
   if(NOT arg_SOURCES)
     add_library(${name} INTERFACE)
@@ -38,7 +39,12 @@ function(bp_add_library name)
                           PRIVATE backplane_flags backplane_no_global_constructors
                                   backplane_fixed_thread_locals
                                   ${arg_PRIVATE_DEPS})
-    bp_use_pch(${name} product)
+    if(arg_OPTIMISED)
+      target_link_libraries(${name} PRIVATE backplane_optimised_flags)
+      bp_use_pch(${name} ${BP_OPTIMISED_PCH})
+    else()
+      bp_use_pch(${name} product)
+    endif()
     bp_use_unity(${name})
   endif()
   add_library(backplane::${name} ALIAS ${name})

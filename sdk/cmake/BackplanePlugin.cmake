@@ -126,7 +126,7 @@ endfunction()
 # the kind BP_PLUGIN_PCH; outside, only the sanitizer kind matters.
 function(bp_set_plugin_flags target)
   if(TARGET backplane_flags)
-    target_link_libraries(${target} PRIVATE backplane_flags backplane_plugin_flags
+    target_link_libraries(${target} PRIVATE backplane_flags backplane_optimised_flags
                                             backplane_no_global_constructors)
     bp_use_pch(${target} ${BP_PLUGIN_PCH})
   elseif(BP_SANITIZER STREQUAL "address")

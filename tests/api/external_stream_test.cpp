@@ -87,17 +87,11 @@ TEST_F(ExternalStreamTest, Wrapped_OrdersWithOtherStreamsBothWays) {
 }
 
 /// gather of an index out of range, whose fault is not known yet.
-class UnseenFaultTest : public ::testing::TestWithParam<const char*> {
+class UnseenFaultTest : public ApiTest {
  protected:
   void SetUp() override {
-    RuntimeOptions args;
-    args.install_dir = BP_PLUGIN_DIR;
-    runtime_ = Runtime::create(args);
-    try {
-      device_ = runtime_->device(GetParam());
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
+    open({});
+    if (IsSkipped()) return;
     const Tensor x = Tensor::from_host<float>(device_, Floats{1, 2, 3, 4}, {4});
     const Tensor index = Tensor::from_host<int64_t>(device_, std::vector<int64_t>{9, 1}, {2});
     faulty_ = gather(x, index);
@@ -113,8 +107,6 @@ class UnseenFaultTest : public ::testing::TestWithParam<const char*> {
     }
   }
 
-  std::optional<Runtime> runtime_;
-  Device device_;
   Tensor faulty_;
 };
 
@@ -136,7 +128,9 @@ TEST_P(UnseenFaultTest, WrittenFromIt_IsToldToTheReader) {
   expect_fault([&] { relu(y).to_vector<float>(); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, UnseenFaultTest, ::testing::Values("npu:0", "xpu:0"));
+// An inline device tells of the fault in the call itself.
+INSTANTIATE_TEST_SUITE_P(Devices, UnseenFaultTest, ::testing::Values("npu:0", "xpu:0"),
+                         device_name_of);
 
 TEST_F(ExternalStreamTest, ReleasedRead_HoldsALaterWriteBack) {
   FakeQueue queue;

@@ -147,7 +147,7 @@ TEST_P(HandleTest, BoolOfAnotherByte_IsRefusedByIndex) {
   bpa_tensor_release(moved);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, HandleTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, HandleTest, testing::ValuesIn(tests::device_names()),
                          device_name_of);
 
 }  // namespace

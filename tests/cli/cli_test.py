@@ -48,6 +48,19 @@ class CommandTest(unittest.TestCase):
             [("Relu", ["x"], [output])], [("x", onnx_file.FLOAT, sizes)],
             [(output, onnx_file.FLOAT, sizes)]))
 
+    def beside(self, *ids):
+        """The command beside a plugin folder with these plugins only: doctor runs the cases of all
+        that it finds, and the CPU's cost as much as those of four others."""
+        root = self.folder / "-".join(("beside", *ids))
+        if root.exists():
+            return root / "bin/backplane"
+        plugins = root / "lib/backplane/plugins"
+        plugins.mkdir(parents=True)
+        for plugin in ids:
+            (plugins / plugin).symlink_to(BIN.parent / "lib/backplane/plugins" / plugin)
+        (root / "bin").mkdir()
+        return shutil.copy(BIN / "backplane", root / "bin")
+
     def check(self, exit_code, *arguments, words=(), **environment):
         """Runs; the words are in what it prints (0) or in its error (others)."""
         result = run(*arguments, **environment)
@@ -142,11 +155,11 @@ class UsageTest(CommandTest):
 
 class OutputTest(CommandTest):
     def test_standard_output_cannot_be_written(self):
-        model = self.relu_model()
+        model, program = self.relu_model(), self.beside("npu")
         for arguments in (["--version"], ["devices", "--json"], ["doctor"],
                           ["run", model, "--json"]):
             with open("/dev/full", "w", encoding="utf-8") as full:
-                result = run(*arguments, stdout=full)
+                result = run(*arguments, stdout=full, program=program)
             self.assertEqual(result.returncode, ENVIRONMENT, arguments)
             self.assertIn("cannot write to standard output: No space left", result.stderr)
         result = run("--help", prefix=["/bin/sh", "-c", 'exec "$0" "$@" >&-'])
@@ -165,14 +178,8 @@ class OutputTest(CommandTest):
 
 
 class EnvironmentTest(CommandTest):
-    def empty(self):
-        """The command beside an empty plugin folder."""
-        (self.folder / "bin").mkdir()
-        (self.folder / "lib/backplane/plugins").mkdir(parents=True)
-        return shutil.copy(BIN / "backplane", self.folder / "bin")
-
     def test_no_plugins(self):
-        program = self.empty()
+        program = self.beside()
         model = self.relu_model()
         for device in ([], ["--device", "cpu:0"]):
             result = run("run", model, *device, program=program)
@@ -188,7 +195,7 @@ class EnvironmentTest(CommandTest):
         self.assertIn("Next:", doctor.stdout)
 
     def test_plugins_from_another_folder(self):
-        program = self.empty()
+        program = self.beside()
         plugins = BIN.parent / "lib/backplane/plugins"
         for path in (f"{self.folder}:{plugins}", plugins):
             result = run("devices", "--plugin-path", path, program=program)
@@ -233,7 +240,8 @@ class EnvironmentTest(CommandTest):
                    BACKPLANE_PLUGIN_OPTIONS="npu.memory=64MiB")
 
     def test_doctor_shows_no_placement_where_nothing_ran(self):
-        report = json.loads(self.check(OK, "doctor", "--json", BACKPLANE_FALLBACK="deny",
+        report = json.loads(self.check(OK, "doctor", "--json", program=self.beside("npu"),
+                                       BACKPLANE_FALLBACK="deny",
                                        BACKPLANE_HOST_OPS="conv").stdout)
         found = {(device["name"], check["name"]): (check["result"], check["placement"])
                  for device in report["devices"] for check in device["checks"]}
@@ -251,12 +259,13 @@ class EnvironmentTest(CommandTest):
                       for device in report["devices"] for check in device["checks"]}
         self.assertEqual(placements["cpu:0", "matmul"], "native")
         self.assertEqual(placements["npu:0", "conv"], "native")
-        self.check(OK, "doctor", words=["Searched for plugins", "npu:0", "native", "All is well"])
+        self.check(OK, "doctor", program=self.beside("npu"),
+                   words=["Searched for plugins", "npu:0", "native", "All is well"])
 
     def about_hostile(self, wish, *arguments):
-        """What a command prints on both streams beside a plugin that does as FAKE_HOSTILE says."""
+        """What a command prints on both streams of a plugin that does as FAKE_HOSTILE says."""
         result = run(*arguments, "--plugin-path", BIN.parent / "lib/fakes/hostile",
-                     FAKE_HOSTILE=wish)
+                     program=self.beside(), FAKE_HOSTILE=wish)
         self.assertIn("hostile:0", result.stdout)
         return result
 
@@ -286,16 +295,16 @@ class EnvironmentTest(CommandTest):
         self.assertNotIn("\ufffd", text)
 
     def doctor_of_fake(self, fake, fault):
-        """What doctor says of one fake beside the real plugins."""
+        """What doctor says of one fake beside a sound plugin."""
         fakes = BIN.parent / "lib/fakes"
         result = run("doctor", "--json", "--plugin-path", fakes / fake,
-                     "--option", f"{fake}.device_fault={fault}")
+                     "--option", f"{fake}.device_fault={fault}", program=self.beside("npu"))
         self.assertEqual(result.returncode, FAILED, result.stdout)
         report = json.loads(result.stdout)
         self.assertFalse(report["ok"])
         checks = {(device["name"], check["name"]): check
                   for device in report["devices"] for check in device["checks"]}
-        self.assertEqual(checks["cpu:0", "kernels"]["result"], "ok")
+        self.assertEqual(checks["npu:0", "kernels"]["result"], "ok")
         self.assertIn(f"{fake}:0 failed kernels", report["problems"][0]["words"])
         return checks[f"{fake}:0", "kernels"]["words"]
 
@@ -318,7 +327,7 @@ class EnvironmentTest(CommandTest):
 
     def test_doctor_names_a_broken_plugin(self):
         self.file("libbackplane_broken.backplane.json", b"{")
-        result = run("doctor", "--plugin-path", self.folder)
+        result = run("doctor", "--plugin-path", self.folder, program=self.beside("npu"))
         self.assertEqual(result.returncode, FAILED, result.stdout)
         for word in ("libbackplane_broken", "manifest", "Next:", "npu:0"):
             self.assertIn(word, result.stdout)

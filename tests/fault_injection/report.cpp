@@ -84,12 +84,12 @@ void write_markdown(std::ostream& out, const std::vector<Row>& rows) {
 
 }  // namespace
 
-bool write_report(const std::string& folder, const std::vector<Row>& rows) {
+bool write_report(const std::string& path, const std::vector<Row>& rows) {
   std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
-  std::ofstream json(folder + "/faults.json");
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  std::ofstream json(path + ".json");
   write_json(json, rows);
-  std::ofstream markdown(folder + "/faults.md");
+  std::ofstream markdown(path + ".md");
   write_markdown(markdown, rows);
   return json.good() && markdown.good();
 }

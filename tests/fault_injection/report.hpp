@@ -21,8 +21,8 @@ struct Row {
   std::vector<std::string> failed = {};  // "point 7: words"
 };
 
-/// Writes FOLDER/faults.md and FOLDER/faults.json. False: they could not be written.
-bool write_report(const std::string& folder, const std::vector<Row>& rows);
+/// Writes PATH.md and PATH.json. False: they could not be written.
+bool write_report(const std::string& path, const std::vector<Row>& rows);
 
 }  // namespace bp::faults
 

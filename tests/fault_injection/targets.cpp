@@ -23,34 +23,45 @@ std::vector<Target> targets() {
            .plugin_path = kCpuPath,
            .options = {},
            .injects = false,
-           .is_queued = false},
+           .is_queued = false,
+           .least_host_points = 90},
           {.name = "npu",
            .device = "npu:0",
            .plugin_path = kNpuPath,
            .options = {"npu.kernels", "mul", "npu.memory", "16MiB"},
-           .injects = true},
+           .injects = true,
+           .least_host_points = 150,
+           .least_driver_points = 64},
           {.name = "npu_emulated",
            .device = "npu:0",
            .plugin_path = kNpuPath,
            .options = {"npu.kernels", "mul", "npu.memory", "16MiB", "npu.async", "false"},
-           .injects = true},
+           .injects = true,
+           .least_host_points = 150,
+           .least_driver_points = 47},
           {.name = "fake",
            .device = "inject:0",
            .plugin_path = kFakePath,
            .options = {"inject.memory", "16MiB"},
-           .injects = true},
+           .injects = true,
+           .least_host_points = 120,
+           .least_driver_points = 40},
           {.name = "fake_inline",
            .device = "inject:0",
            .plugin_path = kFakePath,
            .options = {"inject.memory", "16MiB", "inject.inline", "true"},
            .injects = true,
-           .is_queued = false},
+           .is_queued = false,
+           .least_host_points = 97,
+           .least_driver_points = 40},
           {.name = "fake_queues",
            .device = "queues:0",
            .plugin_path = kQueuesPath,
            .options = {"queues.memory", "16MiB"},
            .injects = true,
-           .has_native_streams = true}};
+           .has_native_streams = true,
+           .least_host_points = 136,
+           .least_driver_points = 75}};
 }
 
 const std::vector<FaultKind>& fault_kinds() {
@@ -60,6 +71,11 @@ const std::vector<FaultKind>& fault_kinds() {
       {Fault::kOutOfMemory, "driver_oom", false}, {Fault::kCallFrom, "driver_call_from", false},
       {Fault::kLost, "device_lost", false}};
   return kKinds;
+}
+
+uint64_t least_points(const Target& target, const FaultKind& kind) {
+  if (kind.fault == Fault::kThread) return 1;  // threads are few, and start late
+  return kind.is_host ? target.least_host_points : target.least_driver_points;
 }
 
 }  // namespace bp::faults

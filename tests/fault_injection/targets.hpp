@@ -6,6 +6,7 @@
 #define BACKPLANE_TESTS_FAULT_INJECTION_TARGETS_HPP
 
 #include <array>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct Target {
   bool injects = false;                // offers bp.test_inject
   bool is_queued = true;
   bool has_native_streams = false;
+  // Two thirds of what a sampled sweep under a sanitizer meets, which samples the least. 0: none.
+  uint64_t least_host_points = 0;
+  uint64_t least_driver_points = 0;
 };
 
 std::vector<Target> targets();
@@ -32,6 +36,9 @@ struct FaultKind {
   bool is_host;           // else the driver
 };
 const std::vector<FaultKind>& fault_kinds();
+
+/// At how many points of all calls together the fault must come.
+uint64_t least_points(const Target& target, const FaultKind& kind);
 
 }  // namespace bp::faults
 

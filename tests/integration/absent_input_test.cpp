@@ -121,7 +121,7 @@ TEST_P(AbsentInputTest, DecompositionWithFewerInputs_IsRefusedByName) {
       << output.status().to_string();
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, AbsentInputTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, AbsentInputTest, testing::ValuesIn(tests::device_names()),
                          device_test_name);
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST_P(ArithmeticSignalTest, EmptyTensors_HaveSizesOfZero_ThatNothingDividesBy) 
   EXPECT_TRUE(values(must_call("non_zero", {none})).empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, ArithmeticSignalTest, testing::Values("cpu:0", "npu:0", "xpu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, ArithmeticSignalTest, testing::ValuesIn(tests::device_names()),
                          device_test_name);
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST_P(FullMemoryTest, Gather_NoRoomForItsFaultWords_IsOutOfMemory) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, FullMemoryTest, testing::Values("cpu:0", "npu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, FullMemoryTest, testing::ValuesIn(tests::device_names()),
                          device_test_name);
 
 /// A device whose every kernel takes long, and waits of one second at most.

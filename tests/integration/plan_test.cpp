@@ -387,6 +387,7 @@ TEST_P(ManyDevicesTest, Session_TakesAsManyAsThereAre) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ManyDevicesTest, testing::Values("good:0"), device_test_name);
+// Kernels of these fakes alone say what the tests plan for.
 INSTANTIATE_TEST_SUITE_P(Devices, FakePlanTest, testing::Values("good:0", "odd_kernels:0"),
                          device_test_name);
 

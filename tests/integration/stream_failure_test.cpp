@@ -217,6 +217,7 @@ TEST_P(StreamFailureTest, Device_Lost_AnswersAtOnceAndOthersGoOn) {
   EXPECT_EQ(values(must_call("relu", {upload_f32({2}, {-1, 2})})), (std::vector<double>{0, 2}));
 }
 
+// Work fails behind a call only where there are queues.
 INSTANTIATE_TEST_SUITE_P(Devices, StreamFailureTest, testing::Values("npu:0", kEmulated, "xpu:0"),
                          stream_test_name);
 

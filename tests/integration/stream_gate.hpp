@@ -28,7 +28,10 @@ class StreamGate {
   [[nodiscard]] bool hold(Stream& stream) {
     const DeviceTable& table = stream.device().table();
     const std::lock_guard lock(stream.mutex());
-    return table.stream_host_call(stream.handle(), wait, state_.get()) == BP_OK;
+    auto share = std::make_unique<std::shared_ptr<State>>(state_);
+    if (table.stream_host_call(stream.handle(), wait, share.get()) != BP_OK) return false;
+    static_cast<void>(share.release());  // the call's
+    return true;
   }
   void open() {
     const std::lock_guard lock(state_->mutex);
@@ -47,13 +50,15 @@ class StreamGate {
     std::condition_variable changed;
     bool open = false;
   };
+  /// Runs once, maybe after the gate has gone: the state is shared with it.
   static void wait(void* user, bp_status) {
-    auto& state = *static_cast<State*>(user);
+    const std::unique_ptr<std::shared_ptr<State>> share(static_cast<std::shared_ptr<State>*>(user));
+    State& state = **share;
     std::unique_lock lock(state.mutex);
     state.changed.wait_for(lock, std::chrono::seconds(40), [&] { return state.open; });
   }
 
-  const std::unique_ptr<State> state_ = std::make_unique<State>();
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 }  // namespace bp

@@ -95,6 +95,7 @@ TEST_P(StreamWaitTest, AfterAReset_WaitsAreEnqueuedAnew) {
   EXPECT_EQ(values(used), (std::vector<double>{12, 0}));
 }
 
+// Of an inline stream nobody waits for anything.
 INSTANTIATE_TEST_SUITE_P(Devices, StreamWaitTest, testing::Values("npu:0", "xpu:0"),
                          device_test_name);
 

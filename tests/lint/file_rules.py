@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small rules on files: licence line, no notes to self, every kernel file in its list."""
+"""Small rules on files: licence line, no notes to self, every kernel file in its list, no test
+that lists devices by hand without saying why."""
 
 import pathlib
 import re
@@ -12,6 +13,7 @@ _KERNEL_OBJECT = re.compile(r"^(?:[a-z]+ )*const(?:expr)? bp_kernel (k\w+)\b", r
 _OFFER = re.compile(r"\bBP_SDK_KERNELS\(\s*(\w+)\s*,\s*(\w+)\s*\)")
 _KERNELS_ARGUMENT = re.compile(r"\bKERNELS\b([^A-Z)]*)")
 NOTE = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+_DEVICE_LIST = re.compile(r"^INSTANTIATE_TEST_SUITE_P\([^;]*?\bValues\(([^)]*)\)", re.MULTILINE)
 
 
 def is_licensed(path):
@@ -61,9 +63,26 @@ def check_kernel_lists(root):
     return problems
 
 
+def check_device_lists(root, path):
+    """A suite that names several plugins' devices would pass over a new plugin: it takes
+    tests::device_names(), or a comment before it says why these."""
+    text = tree.read(root, path)
+    problems = []
+    for match in _DEVICE_LIST.finditer(text):
+        plugins = set(re.findall(r'"(\w+):\d+"', match.group(1)))
+        before = text[:match.start()].splitlines()[-1:]
+        if len(plugins) > 1 and not (before and before[0].startswith("//")):
+            number = text.count("\n", 0, match.start()) + 1
+            problems.append(f"{path}:{number}: devices listed by hand: take device_names(), or say "
+                            "why in a comment on the line before")
+    return problems
+
+
 def check(root):
     problems = []
     for path in tree.all_files(root):
         if is_licensed(path):
             problems += check_licence(root, path) + check_notes(root, path)
+        if path.suffix == ".cpp" and path.parts[0] == "tests":
+            problems += check_device_lists(root, path)
     return problems + check_kernel_lists(root)

@@ -258,6 +258,17 @@ class FileRules(SampleTree):
         self.add("core/base/x.cpp", HEAD + "// TO" + "DO: later\n")
         self.assert_one(file_rules.check(self.root), "core/base/x.cpp:2")
 
+    def test_devices_listed_by_hand(self):
+        head = "\nINSTANTIATE_TEST_SUITE_P(Devices, T,\n    testing::Values("
+        self.add("tests/api/x_test.cpp", HEAD + head + '"cpu:0", "npu:0"), name);\n')
+        self.assert_one(file_rules.check(self.root), "tests/api/x_test.cpp:3", "device_names()")
+        self.add("tests/api/x_test.cpp", HEAD + head + '"npu:0", kEmulated,\n"xpu:0"), name);\n')
+        self.assert_one(file_rules.check(self.root), "tests/api/x_test.cpp:3", "device_names()")
+        for sound in ("// These two queue." + head + '"cpu:0", "npu:0"), name);\n',
+                      head + '"npu:0", "npu:1"), name);\n', head + "1, 2), name);\n"):
+            self.add("tests/api/x_test.cpp", HEAD + sound)
+            self.assertEqual(file_rules.check(self.root), [])
+
     def test_kernel_that_no_list_names(self):
         offer = "constexpr bp_kernel kKernels[] = {elu()};\nBP_SDK_KERNELS(elu, kKernels);\n"
         self.add("plugins/npu/kernels/elu.cpp", HEAD + offer)

@@ -112,9 +112,7 @@ class ModelTest : public testing::TestWithParam<TargetConfig> {
  protected:
   void SetUp() override {
     const Status status = harness_.open();
-    if (tests::may_be_absent(GetParam().plugin) && status.code() == BP_UNAVAILABLE) {
-      GTEST_SKIP() << status.to_string();
-    }
+    if (tests::is_absent(GetParam().plugin, status.code())) GTEST_SKIP() << status.to_string();
     ASSERT_TRUE(status.ok()) << status.to_string();
   }
 

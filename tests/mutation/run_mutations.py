@@ -3,7 +3,7 @@
 
 mutations.yaml holds hand-made defects of the core, one changed line each. For each of them this
 builds the tests that are expected to notice it, runs those, and, if none fails, all the others
-that the file names. The verdicts go to BUILD/reports/defects.{md,json}. --check only makes sure
+that the file names. The verdicts go to BUILD/reports/mutation.{md,json}. --check only makes sure
 that every defect still applies: its old text must stand in its file exactly once.
 """
 
@@ -130,10 +130,10 @@ class Scratch:
     """The copy of the tree and its build."""
 
     def __init__(self, root, build):
-        self.source = build / "defects"
+        self.source = build / "mutation"
         # As deep below the sources as any other build, so that the compiler's cache sees the same
         # relative paths.
-        self.build = self.source / "build" / "defects"
+        self.build = self.source / "build" / "mutation"
         copy_tree(root, self.source)
         must_run(["cmake", "-G", "Ninja", "-S", str(self.source), "-B", str(self.build),
                   *cached_values(build)], "cmake")
@@ -143,7 +143,7 @@ class Scratch:
 
     def failing(self, names):
         """Which of these tests fail. The first failure of a program ends it."""
-        report = self.build / "defects.xml"
+        report = self.build / "mutation.xml"
         report.unlink(missing_ok=True)
         run(["ctest", "--test-dir", str(self.build), "-R", "^(" + "|".join(names) + ")$",
              "--timeout", str(TEST_TIMEOUT_SECONDS), "--no-tests=error",
@@ -175,14 +175,14 @@ def write_reports(folder, rows):
     folder.mkdir(parents=True, exist_ok=True)
     killed = sum(bool(row["failed_tests"]) for row in rows)
     summary = {"passed": killed, "failed": len(rows) - killed, "total": len(rows), "defects": rows}
-    (folder / "defects.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    (folder / "mutation.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     lines = ["# Hand-made defects of the core", "",
              f"{killed} of {len(rows)} are noticed by the tests.", "",
              "| defect | file | what it is | noticed by | s |", "|---|---|---|---|---|"]
     lines += [f"| {row['id']} | {row['file']} | {row['why']} | "
               f"{', '.join(row['failed_tests']) or '**nothing**'} | {row['seconds']} |"
               for row in rows]
-    (folder / "defects.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "mutation.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def judge(root, build, defects):

@@ -67,9 +67,9 @@ class CheckTest(unittest.TestCase):
         rows = [{"id": "a", "file": "f", "why": "w", "failed_tests": ["t"], "seconds": 1},
                 {"id": "b", "file": "f", "why": "w", "failed_tests": [], "seconds": 1}]
         run_mutations.write_reports(self.root / "reports", rows)
-        summary = run_mutations.json.loads((self.root / "reports/defects.json").read_text("utf-8"))
+        summary = run_mutations.json.loads((self.root / "reports/mutation.json").read_text("utf-8"))
         self.assertEqual((summary["passed"], summary["failed"], summary["total"]), (1, 1, 2))
-        self.assertIn("**nothing**", (self.root / "reports/defects.md").read_text("utf-8"))
+        self.assertIn("**nothing**", (self.root / "reports/mutation.md").read_text("utf-8"))
 
 
 if __name__ == "__main__":

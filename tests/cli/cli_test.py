@@ -253,12 +253,10 @@ class EnvironmentTest(CommandTest):
         self.assertTrue(report["ok"])
         for device in report["devices"]:
             results = {check["name"]: check["result"] for check in device["checks"]}
-            self.assertEqual(results, {"copies": "ok", "matmul": "ok", "conv": "ok",
-                                       "kernels": "ok"})
-        placements = {(device["name"], check["name"]): check["placement"]
-                      for device in report["devices"] for check in device["checks"]}
-        self.assertEqual(placements["cpu:0", "matmul"], "native")
-        self.assertEqual(placements["npu:0", "conv"], "native")
+            self.assertEqual(results, dict.fromkeys(("copies", "matmul", "conv", "kernels"), "ok"))
+            placements = {check["name"]: check["placement"] for check in device["checks"]}
+            conv = "fallback" if device["name"] == "xpu:0" else "native"
+            self.assertEqual((placements["matmul"], placements["conv"]), ("native", conv))
         self.check(OK, "doctor", program=self.beside("npu"),
                    words=["Searched for plugins", "npu:0", "native", "All is well"])
 
@@ -281,8 +279,7 @@ class EnvironmentTest(CommandTest):
                 self.assertNotRegex(text, r"(?m)^\s*ERROR forged")
             self.assertIn("plugin hostile: chip  ERROR forged", result.stdout + result.stderr)
         json_text = self.about_hostile("names=forged", "devices", "--json").stdout
-        device = next(device for device in json.loads(json_text)["devices"]
-                      if device["name"] == "hostile:0")
+        device = {row["name"]: row for row in json.loads(json_text)["devices"]}["hostile:0"]
         cleaned = "chip  ERROR forged  [31m\ufffd \ufffd \ufffd  "
         self.assertEqual([device[key] for key in ("full_name", "vendor", "driver")], [cleaned] * 3)
 
@@ -291,13 +288,11 @@ class EnvironmentTest(CommandTest):
         drivers = [device["driver"] for device in json.loads(json_text)["devices"]]
         self.assertIn("\u00e9" * 128 + "...", drivers)
         text = self.about_hostile("names=long", "devices", "-v").stdout
-        self.assertIn(" " + "\u00e9" * 20 + "...", text)
-        self.assertNotIn("\ufffd", text)
+        self.assertEqual((" " + "\u00e9" * 20 + "..." in text, "\ufffd" in text), (True, False))
 
     def doctor_of_fake(self, fake, fault):
         """What doctor says of one fake beside a sound plugin."""
-        fakes = BIN.parent / "lib/fakes"
-        result = run("doctor", "--json", "--plugin-path", fakes / fake,
+        result = run("doctor", "--json", "--plugin-path", BIN.parent / "lib/fakes" / fake,
                      "--option", f"{fake}.device_fault={fault}", program=self.beside("npu"))
         self.assertEqual(result.returncode, FAILED, result.stdout)
         report = json.loads(result.stdout)
@@ -309,9 +304,9 @@ class EnvironmentTest(CommandTest):
         return checks[f"{fake}:0", "kernels"]["words"]
 
     def test_doctor_finds_wrong_and_failing_kernels(self):
-        for fault, words in (("relu_negates", "relu_told, relu of [2, 3, 35] as f32"),
-                             ("mul_adds_one", "mul_told, mul of "),
-                             ("relu_fails", "relu_told: expected OK, found INTERNAL")):
+        for fault, words in {"relu_negates": "relu_told, relu of [2, 3, 35] as f32",
+                             "mul_adds_one": "mul_told, mul of ",
+                             "relu_fails": "relu_told: expected OK, found INTERNAL"}.items():
             self.assertIn(words, self.doctor_of_fake("wrong_kernels", fault))
 
     def test_doctor_is_not_well_with_a_refused_kernel(self):
@@ -331,8 +326,8 @@ class EnvironmentTest(CommandTest):
         self.assertEqual(result.returncode, FAILED, result.stdout)
         for word in ("libbackplane_broken", "manifest", "Next:", "npu:0"):
             self.assertIn(word, result.stdout)
-        skipped = json.loads(
-            run("devices", "--json", "--plugin-path", self.folder).stdout)["skipped"]
+        found = run("devices", "--json", "--plugin-path", self.folder).stdout
+        skipped = json.loads(found)["skipped"]
         self.assertEqual(skipped[0]["step"], "manifest")
         self.assertEqual(set(skipped[0]), {"path", "id", "step", "reason", "next_action"})
         self.assertIn("libbackplane_broken", skipped[0]["path"])

@@ -142,8 +142,7 @@ TEST_F(Devices, ListKernels_OfTheFake_LeavesTheBrokenOneOut) {
   EXPECT_EQ(list->kernels[2].name, "sub_dense");
   ASSERT_EQ(list->refused.size(), 1u);
   EXPECT_EQ(list->refused[0], "kernel 1 (broken): launch is missing");
-  EXPECT_EQ(log.count(BP_LOG_WARNING, "good:0: left out: kernel 1 (broken): launch is missing"),
-            1);
+  EXPECT_EQ(log.count(BP_LOG_WARNING, "good:0: left out: kernel 1 (broken): launch is missing"), 1);
   EXPECT_EQ(table->device_close(), BP_OK);
 }
 

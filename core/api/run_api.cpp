@@ -213,8 +213,11 @@ struct AsyncRun {
   bpa_status run(bool begin, std::span<char> message) noexcept {
     const ApiScope scope;
     const bpa_status code = guarded([&]() -> Status {
-      if (begin) return run_and_give(&request, outputs.data());
-      return Status(BP_CANCELLED, "the Runtime was closed before the run began");
+      Status status(BP_GONE, "");
+      if (begin) status = run_and_give(&request, outputs.data());
+      // It was taken while the Runtime was open: not the caller's error.
+      if (status.code() != BP_GONE) return status;
+      return Status(BP_CANCELLED, "the Runtime was closed before the run ended");
     });
     if (code != BP_OK) std::snprintf(message.data(), message.size(), "%s", last_error_text());
     request.bound.clear();

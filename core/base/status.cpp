@@ -114,7 +114,8 @@ std::string Status::to_string() const {
 
 Status Status::with_prefix(std::string_view prefix) const {
   if (ok()) return *this;
-  return Status(code(), std::string(prefix) + ": " + error_->message);
+  const std::string front = std::string(prefix) + ": ";
+  return error_->message.starts_with(front) ? *this : Status(code(), front + error_->message);
 }
 
 }  // namespace bp

@@ -50,7 +50,8 @@ class [[nodiscard]] Status {
   const std::string& message() const;
   /// "OUT_OF_MEMORY: words", or "OK".
   std::string to_string() const;
-  /// The same code with words put in front: "loading m.onnx: ...".
+  /// The same code with words put in front: "loading m.onnx: ...". Not once more where they stand
+  /// there: several layers name the operator.
   Status with_prefix(std::string_view prefix) const;
 
  private:

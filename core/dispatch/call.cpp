@@ -19,8 +19,7 @@ namespace bp {
 namespace {
 
 Status prefix(const OpSchema& schema, const Status& status) {
-  const bool has_it = status.message().starts_with(std::string(schema.name) + ":");
-  return has_it ? status : status.with_prefix(schema.name);
+  return status.with_prefix(schema.name);
 }
 
 Result<Device*> choose_device(const OpSchema& schema, const CallArgs& args) {

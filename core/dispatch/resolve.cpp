@@ -65,10 +65,8 @@ Dispatcher::Dispatcher(Device& device)
     }
   }
   if (first_unknown != nullptr) {
-    std::vector<std::string> known;
-    for (OpId op = 0; op < registry_.size(); ++op) known.emplace_back(registry_.schema(op).name);
     const std::string op = foreign_text(first_unknown->op);
-    const auto near = nearest_match(op, known);
+    const auto near = nearest_match(op, registry_.names());
     log(BP_LOG_WARNING, device.name() + ": " + std::to_string(unknown_count) +
                             " kernels for unknown operators are never used; the first is " +
                             first_unknown->name + " for '" + op + "'" +

@@ -30,6 +30,14 @@ TEST_P(EagerTest, Add_Broadcast_MatchesOracle) {
   EXPECT_EQ(values(sum), expected[0].to_f64());
 }
 
+TEST_P(EagerTest, Matmul_SizesThatDoNotFit_AreToldWithTheOperatorOnce) {
+  const Ref<Tensor> x = upload_f32({2, 3}, std::vector<double>(6, 1));
+  const Status status = try_call("matmul", {x, x}).status();
+  EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT);
+  EXPECT_TRUE(status.message().starts_with("matmul: ")) << status.message();
+  EXPECT_FALSE(status.message().starts_with("matmul: matmul: ")) << status.message();
+}
+
 TEST_P(EagerTest, Add_ZeroSize_GivesAnEmptyTensor) {
   const Ref<Tensor> sum = must_call("add", {upload_f32({0, 3}, {}), upload_f32({3}, ramp(3))});
   ASSERT_TRUE(sum);

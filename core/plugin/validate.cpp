@@ -41,12 +41,8 @@ Status read_table(const TableInfo& table, const void* theirs, std::byte* own) {
   const auto bytes = static_cast<uint32_t>(table.bytes);
   std::memcpy(own, &bytes, sizeof(bytes));
   if (theirs == nullptr && !table.is_required) return {};
-  if (reinterpret_cast<uintptr_t>(theirs) % alignof(void*) != 0) {
-    return fail(BP_INCOMPATIBLE, "table {}: the pointer is not aligned to {} bytes", table.name,
-                alignof(void*));
-  }
-  BP_TRY(copy_versioned(fmt::format("table {}", table.name), theirs, table.required_bytes,
-                        table.bytes, own));
+  BP_TRY(copy_versioned(fmt::format("table {}", table.name), theirs, alignof(void*),
+                        table.required_bytes, table.bytes, own));
   uint32_t flags = 0;
   std::memcpy(&flags, own + sizeof(bytes), sizeof(flags));
   uint32_t known = 0;
@@ -95,10 +91,14 @@ Status read_extensions(const bp_plugin& offered, std::vector<PluginExtension>* o
 
 }  // namespace
 
-Status copy_versioned(std::string_view what, const void* theirs, size_t required_bytes,
-                      size_t our_bytes, void* out) {
+Status copy_versioned(std::string_view what, const void* theirs, size_t alignment_bytes,
+                      size_t required_bytes, size_t our_bytes, void* out) {
   constexpr uint32_t kMaxBytes = 64 * 1024;
   if (theirs == nullptr) return fail(BP_INCOMPATIBLE, "{}: the pointer is null", what);
+  if (reinterpret_cast<uintptr_t>(theirs) % alignment_bytes != 0) {
+    return fail(BP_INCOMPATIBLE, "{}: the pointer is not aligned to {} bytes", what,
+                alignment_bytes);
+  }
   uint32_t size = 0;
   std::memcpy(&size, theirs, sizeof(size));
   if (size < required_bytes || size > kMaxBytes || size % 8 != 0) {

@@ -76,15 +76,21 @@ TEST_P(OneCallAtATimeTest, FourThreadsHammering_NoCallOverlapsAndNoneBlocks) {
   EXPECT_TRUE(device.fake.streams.empty());
 }
 
-TEST(OneCallAtATime, ACallInProgress_KeepsOthersOut) {
-  Opened device(0, kOneCallAtATime);
-  const Gate gate;
-  device.fake.on_launch = [&](const bp_launch_args&) {
+/// A launch that is in the plugin, and stays there until the gate opens.
+std::thread start_launch(Opened& device, const Gate& gate) {
+  device.fake.on_launch = [&gate](const bp_launch_args&) {
     gate.wait();
     return BP_OK;
   };
-  std::thread launching([&] { device.launch(nullptr, 1); });
+  std::thread launching([&device] { device.launch(nullptr, 1); });
   while (device.fake.call_count == 0) std::this_thread::yield();
+  return launching;
+}
+
+TEST(OneCallAtATime, ACallInProgress_KeepsOthersOut) {
+  Opened device(0, kOneCallAtATime);
+  const Gate gate;
+  std::thread launching = start_launch(device, gate);
   std::thread thread([&] { device.alloc(8); });
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(device.fake.call_count, 1);
@@ -98,12 +104,7 @@ TEST(OneCallAtATime, WhoWaitsForACallThatIsStuck_LearnsOfTheLaunch) {
   Opened device(0, kOneCallAtATime);
   device.table.gate->set_timeout(std::chrono::milliseconds(50));
   const Gate gate;
-  device.fake.on_launch = [&](const bp_launch_args&) {
-    gate.wait();
-    return BP_OK;
-  };
-  std::thread launching([&] { device.launch(nullptr, 1); });
-  while (device.fake.call_count == 0) std::this_thread::yield();
+  std::thread launching = start_launch(device, gate);
   uint64_t handle = 1;
   bp_alloc_args args{};
   args.struct_size = sizeof(args);

@@ -253,7 +253,8 @@ std::vector<CheckResult> check_device(Runtime& runtime, Device& device, const Be
     begin(name);
     results.push_back(make());
     // What one check broke is not the next one's fault.
-    static_cast<void>(device.default_stream().reset());
+    Stream& stream = device.default_stream();
+    if (!stream.is_healthy()) static_cast<void>(stream.reset());
   };
   check("copies", [&] { return check_copies(device); });
   const OpRegistry& registry = runtime.registry();

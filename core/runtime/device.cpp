@@ -227,8 +227,12 @@ Result<bp_event*> Device::take_event() {
   args.struct_size = sizeof(args);
   bp_event* event = nullptr;
   const bp_status code = table_.event_create(args, &event);
-  if (code != BP_OK) return failure(code, Slot::kEventCreate);
-  return event;
+  if (code == BP_OK) return event;
+  {
+    std::lock_guard lock(streams_mutex_);
+    --event_count_;
+  }
+  return failure(code, Slot::kEventCreate);
 }
 
 void Device::give_event(bp_event* event) {

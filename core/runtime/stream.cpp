@@ -277,15 +277,20 @@ Result<NativeQueue> Stream::native_handle() {
   return NativeQueue{std::string(native.kind.ptr, native.kind.len), native.handle};
 }
 
-std::string Stream::culprit(uint64_t op_seq) {
+std::optional<Stream::RecentOp> Stream::find_recent(uint64_t op_seq) {
   // The launch may have been another stream's: failures travel along waits.
   Stream* owner = device_.stream_at(op_seq >> kSeqBits);
   const uint64_t seq = op_seq & kSeqMask;
-  if (owner == nullptr || seq == 0) return "an earlier operator";
+  if (owner == nullptr || seq == 0) return std::nullopt;
   std::lock_guard lock(owner->mutex_);
   const RecentOp& recent = owner->recent_ops_[seq % kRecentOps];
-  if (recent.seq != seq) return "an earlier operator";
-  return "operator " + std::string(device_.runtime().registry().schema(recent.op).name);
+  return recent.seq == seq ? std::optional(recent) : std::nullopt;
+}
+
+std::string Stream::culprit(uint64_t op_seq) {
+  const auto recent = find_recent(op_seq);
+  if (!recent) return "an earlier operator";
+  return "operator " + std::string(device_.runtime().registry().schema(recent->op).name);
 }
 
 std::string Stream::suspects() {

@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -200,6 +201,8 @@ class Stream {
   void merge_oldest_faults();
   Status note_failure(bp_status code, Slot slot);
   bool has_waited_for(const Stream& producer, uint64_t seq);
+  /// The launch of that name, if it is not too long ago.
+  std::optional<RecentOp> find_recent(uint64_t op_seq);
   std::string culprit(uint64_t op_seq);
   std::string suspects();
   bp_mem fault_place(size_t word) const;

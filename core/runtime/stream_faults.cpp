@@ -139,12 +139,8 @@ Status Stream::describe(const bp_fault_word& word, uint64_t seq) {
 }
 
 Status Stream::describe_unknown(const bp_fault_word& word, uint64_t seq) {
-  const bp_kernel* kernel = nullptr;
-  {
-    std::lock_guard lock(mutex_);
-    const RecentOp& recent = recent_ops_[seq % kRecentOps];
-    if (recent.seq == seq) kernel = recent.kernel;
-  }
+  const auto recent = find_recent(op_seq(seq));
+  const bp_kernel* kernel = recent ? recent->kernel : nullptr;
   return Status(BP_INTERNAL, device_.table().gate->call_name(Slot::kLaunch, kernel) + " (" +
                                  culprit(op_seq(seq)) + ") wrote fault code " +
                                  std::to_string(word.code) +

@@ -8,6 +8,7 @@
 #include "core/device/open_device.hpp"
 #include "core/emulation/emulate_missing.hpp"
 #include "sdk/conform/checks.hpp"
+#include "sdk/conform/step.hpp"
 
 namespace bp::conform {
 
@@ -52,6 +53,10 @@ Result<std::unique_ptr<OpenDevice>> OpenDevice::open(const Target& target, uint6
   }
   BP_TRY_ASSIGN(device->table_, open_device(device->plugin(), target.device_index, {}));
   device->native_features_ = device->table_.props.features;
+  name_slots(&device->table_.device_api);
+  name_slots(&device->table_.memory);
+  name_slots(&device->table_.stream);
+  name_slots(&device->table_.kernel);
   if ((masked & kOneCallAtATime) != 0) device->table_.props.flags &= ~BP_DEVICE_CONCURRENT_BIT;
   take_bands(masked, &device->table_);
   device->table_.gate->set_waits_without_asking();

@@ -181,9 +181,10 @@ int run_batch(const Batch& batch, int results) {
 int probe(const Target& target, std::chrono::milliseconds call_timeout, int results) {
   auto opened = open(target, 0, call_timeout);
   if (!opened.ok()) {
-    const bool absent = opened.status().code() == BP_UNAVAILABLE;
-    send(results, {Message::Kind::kProbe, 0, absent ? Verdict::kNotRun : Verdict::kFail,
-                   opened.status().to_string()});
+    const bp_status code = opened.status().code();
+    send(results,
+         {Message::Kind::kProbe, static_cast<uint64_t>(code),
+          code == BP_UNAVAILABLE ? Verdict::kNotRun : Verdict::kFail, opened.status().message()});
     return 0;
   }
   const bp_str driver = opened.value()->table().props.driver;

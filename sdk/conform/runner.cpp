@@ -296,7 +296,9 @@ Result<Message> ask_probe(const Target& target, Clock::duration deadline) {
     return Status(BP_INTERNAL,
                   words(target.device_name(), " cannot be opened: ", ended, " ", output));
   }
-  if (message->verdict == Verdict::kFail) return Status(BP_INTERNAL, message->words);
+  if (message->verdict == Verdict::kFail) {
+    return Status(static_cast<bp_status>(message->number), message->words);
+  }
   return *message;
 }
 

@@ -3,7 +3,6 @@
 #   runtime  libbackplane, the command, the plugins
 #   sdk      headers, the list of operators, bp-conform, and CMake packages: backplane
 #            (applications), backplane_sdk (plugins)
-#   python   the Python package
 # Every path is relative to the prefix, so the installed tree can be moved.
 include_guard(GLOBAL)
 include(CMakePackageConfigHelpers)
@@ -40,8 +39,21 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/device_api/include/"
 # What a vendor begins with, and the page about it.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/sdk/template/"
         DESTINATION share/backplane/template COMPONENT sdk)
-install(FILES "${PROJECT_SOURCE_DIR}/sdk/README.md"
-        DESTINATION share/doc/backplane RENAME writing_a_plugin.md COMPONENT sdk)
+# Its links lead into this tree; the installed copy's lead into the installed one.
+set(plugin_page "${PROJECT_SOURCE_DIR}/sdk/README.md")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${plugin_page}")
+file(READ "${plugin_page}" plugin_page_text)
+foreach(link IN ITEMS "../device_api/include:../../../include" "include/:../../../include/"
+                      "template:../../backplane/template"
+                      "../plugins/npu/:../../backplane/examples/npu/"
+                      "cmake/:../../../lib/cmake/backplane_sdk/")
+  string(REGEX MATCH "^[^:]*" here "${link}")
+  string(REGEX REPLACE "^[^:]*:" "" installed "${link}")
+  string(REPLACE "](${here}" "](${installed}" plugin_page_text "${plugin_page_text}")
+endforeach()
+file(WRITE "${PROJECT_BINARY_DIR}/generated/writing_a_plugin.md" "${plugin_page_text}")
+install(FILES "${PROJECT_BINARY_DIR}/generated/writing_a_plugin.md"
+        DESTINATION share/doc/backplane COMPONENT sdk)
 # The operators that a kernel may be for, for people and for programs.
 install(FILES "${PROJECT_BINARY_DIR}/generated/ops/operators.md"
               "${PROJECT_BINARY_DIR}/generated/ops/ops.json"

@@ -3,8 +3,11 @@
 // Mapping, entry, instances and devices without the core.
 #include "sdk/conform/abi.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
+
+#include "sdk/conform/step.hpp"
 
 namespace bp::conform {
 
@@ -23,6 +26,14 @@ std::vector<HostReport> RecordingHost::take_reports() {
   return std::exchange(reports_, {});
 }
 
+std::string RecordingHost::newest_words(bp_status status) {
+  const std::lock_guard lock(mutex_);
+  const auto newest =
+      std::find_if(reports_.rbegin(), reports_.rend(),
+                   [=](const HostReport& report) { return report.status == status; });
+  return newest == reports_.rend() ? std::string() : newest->message;
+}
+
 AbiContext::~AbiContext() { close(); }
 
 const Library& AbiContext::library() {
@@ -37,6 +48,7 @@ int32_t AbiContext::entry(uint32_t core_abi, bp_plugin* out_plugin) {
   using Entry = int32_t(uint32_t, bp_plugin*);
   auto* symbol = reinterpret_cast<Entry*>(library().symbol("bp_plugin_entry"));
   require(symbol != nullptr, "a symbol bp_plugin_entry");
+  const InSlot in_slot(Slot::kBpPluginEntry);
   return symbol(core_abi, out_plugin);
 }
 
@@ -62,6 +74,11 @@ const ApiTables& AbiContext::tables() {
     std::memcpy(reinterpret_cast<std::byte*>(&copies) + table.offset, theirs,
                 std::min<size_t>(bytes, table.bytes));
   }
+  name_slots(&copies.root);
+  name_slots(&copies.device);
+  name_slots(&copies.memory);
+  name_slots(&copies.stream);
+  name_slots(&copies.kernel);
   tables_ = copies;
   return *tables_;
 }

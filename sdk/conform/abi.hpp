@@ -37,6 +37,8 @@ class RecordingHost {
   const bp_host_api* api() const { return &api_; }
   void* context() { return this; }
   std::vector<HostReport> take_reports();
+  /// Of the newest report with this status, which stays; empty: there is none.
+  std::string newest_words(bp_status status);
 
  private:
   static void on_report(void* host_ctx, const bp_report_info* info);
@@ -88,6 +90,8 @@ class AbiContext : public Checks {
   bool is_left() const { return left_; }
 
  private:
+  std::string take_plugin_words(bp_status found) override { return host_.newest_words(found); }
+
   const Target& target_;
   bool left_ = false;
   RecordingHost host_;

@@ -31,9 +31,10 @@ bool Checks::expect(bool holds, std::string_view what) {
 }
 
 bool Checks::expect_status(std::string_view what, bp_status found, bp_status expected) {
+  const std::string said = found == BP_OK ? std::string() : take_plugin_words(found);
   if (found == expected) return note(true, {});
-  return note(false,
-              words(what, ": expected ", status_words(expected), ", found ", status_words(found)));
+  return note(false, words(what, ": expected ", status_words(expected), ", found ",
+                           status_words(found), said.empty() ? "" : "; the plugin says: ", said));
 }
 
 bool Checks::expect_bytes(std::string_view what, std::span<const std::byte> found,

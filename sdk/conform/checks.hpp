@@ -35,6 +35,10 @@ std::string words(const Parts&... parts) {
 /// Any thread.
 class Checks {
  public:
+  Checks() = default;
+  Checks(const Checks&) = delete;
+  Checks& operator=(const Checks&) = delete;
+
   /// Each answers whether the expectation held. `what` is the call or the thing that was looked at.
   bool expect(bool holds, std::string_view what);
   bool expect_status(std::string_view what, bp_status found, bp_status expected);
@@ -57,11 +61,17 @@ class Checks {
   size_t check_count() const;
   std::vector<std::string> failures() const;
 
+ protected:
+  ~Checks() = default;
+
  private:
   static void stop_unless(bool holds) {
     if (!holds) throw Stop{};
   }
   bool note(bool holds, std::string failure);
+  /// What the plugin said when a call answered this; empty: nothing. Asked for each status that is
+  /// not OK, so that no words are left for a later one.
+  virtual std::string take_plugin_words(bp_status found) = 0;
 
   mutable std::mutex mutex_;
   size_t check_count_ = 0;

@@ -13,6 +13,7 @@
 #include "sdk/conform/context.hpp"
 #include "sdk/conform/device.hpp"
 #include "sdk/conform/platform.hpp"
+#include "sdk/conform/step.hpp"
 
 namespace bp::conform {
 namespace {
@@ -32,23 +33,29 @@ Outcome outcome_of(const Checks& checks) {
   return {Verdict::kFail, joined(failures)};
 }
 
-/// Runs a case's body; an exception is a failure like any other.
+/// Runs a case's body; an exception is a failure like any other. `calls_slots`: with nothing
+/// between, so that what they throw comes here.
 template <class Body>
-void run_guarded(Checks& checks, Body&& body) {
+void run_guarded(Checks& checks, bool calls_slots, Body&& body) {
+  current_step().threw = nullptr;
   try {
     body();
   } catch (const Stop&) {
     return;
-  } catch (const std::exception& error) {
-    checks.fail(words("the case threw: ", error.what()));
+  } catch (const NotApplicable&) {
+    throw;
+  } catch (...) {
+    const char* const slot = calls_slots ? current_step().threw.load() : nullptr;
+    checks.fail(words(slot != nullptr ? slot : "the case",
+                      " threw: ", status_of_exception().message(), current_step().words()));
   }
 }
 
 Outcome run_abi_case(const Target& target, const Case& tested) {
   auto context = std::make_unique<AbiContext>(target);
-  run_guarded(*context, [&] { tested.abi(*context); });
+  run_guarded(*context, true, [&] { tested.abi(*context); });
   const bool left = context->is_left();
-  if (!left) run_guarded(*context, [&] { context->close(); });
+  if (!left) run_guarded(*context, true, [&] { context->close(); });
   const Outcome outcome = outcome_of(*context);
   if (left) static_cast<void>(context.release());  // the plugin may still report to it
   return outcome;
@@ -96,7 +103,7 @@ uint32_t needs_met(OpenDevice& device) {
 
 Outcome run_case(Context& context, const Case& tested) {
   try {
-    run_guarded(context, [&] { tested.run(context); });
+    run_guarded(context, false, [&] { tested.run(context); });
   } catch (const NotApplicable& nothing) {
     return {Verdict::kUnsupported, nothing.why};
   }
@@ -130,21 +137,33 @@ std::optional<Message> Message::parse(std::string_view line) {
   return message;
 }
 
+namespace {
+
+Result<std::unique_ptr<OpenDevice>> open(const Target& target, uint64_t masked,
+                                         std::chrono::milliseconds call_timeout) {
+  note_step("the start of the plugin and its device");
+  return OpenDevice::open(target, masked, call_timeout);
+}
+
+}  // namespace
+
 int run_batch(const Batch& batch, int results) {
   std::unique_ptr<OpenDevice> device;
   for (size_t i = 0; i < batch.cases.size(); ++i) {
     const Case& tested = *batch.cases[i];
     send(results, {.kind = Message::Kind::kBegin, .number = i, .words = {}});
     if (tested.run && device == nullptr) {
-      auto opened = OpenDevice::open(batch.target, batch.masked, batch.call_timeout);
+      auto opened = open(batch.target, batch.masked, batch.call_timeout);
       if (!opened.ok()) {
         send(results, {Message::Kind::kEnd, i, Verdict::kFail, opened.status().to_string()});
         return 0;
       }
       device = std::move(opened).value();
     }
+    note_step({});
     const Outcome outcome =
         tested.abi ? run_abi_case(batch.target, tested) : run_device_case(batch, *device, tested);
+    note_step({});
     send(results, {Message::Kind::kEnd, i, outcome.verdict, outcome.words});
     if (device != nullptr && !device->why_abandoned().empty()) {
       // A thread is still inside. The parent gives what is left to another child.
@@ -160,11 +179,12 @@ int run_batch(const Batch& batch, int results) {
 }
 
 int probe(const Target& target, std::chrono::milliseconds call_timeout, int results) {
-  auto opened = OpenDevice::open(target, 0, call_timeout);
+  auto opened = open(target, 0, call_timeout);
   if (!opened.ok()) {
-    const bool absent = opened.status().code() == BP_UNAVAILABLE;
-    send(results, {Message::Kind::kProbe, 0, absent ? Verdict::kNotRun : Verdict::kFail,
-                   opened.status().to_string()});
+    const bp_status code = opened.status().code();
+    send(results,
+         {Message::Kind::kProbe, static_cast<uint64_t>(code),
+          code == BP_UNAVAILABLE ? Verdict::kNotRun : Verdict::kFail, opened.status().message()});
     return 0;
   }
   const bp_str driver = opened.value()->table().props.driver;

@@ -19,7 +19,7 @@ namespace bp::conform {
 struct Message {
   enum class Kind { kBegin, kEnd, kClosed, kProbe };
   Kind kind = Kind::kBegin;
-  uint64_t number = 0;  // position in the batch; probe: native bands
+  uint64_t number = 0;  // position in the batch; probe: native bands, or the status of a failure
   Verdict verdict = Verdict::kPass;
   std::string words;  // probe: the needs that are met, as a number, and the driver; or why there is
                       // no device

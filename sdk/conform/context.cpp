@@ -3,7 +3,10 @@
 // Slots under short names, and their owners.
 #include "sdk/conform/context.hpp"
 
+#include <optional>
 #include <utility>
+
+#include "core/plugin/host_context.hpp"
 
 namespace bp::conform {
 
@@ -89,12 +92,29 @@ bp_status Context::host_free(void* ptr) { return table().host_free(ptr); }
 
 bp_status Context::stream_create(bp_stream** out_stream) {
   const bp_stream_args args{.struct_size = sizeof(bp_stream_args), .flags = 0};
-  return stream_api().stream_create(args, out_stream);
+  const bp_status status = stream_api().stream_create(args, out_stream);
+  const std::lock_guard lock(streams_mutex_);
+  if (status == BP_OK) streams_.insert(*out_stream);
+  return status;
 }
 
 bp_status Context::event_create(uint32_t flags, bp_event** out_event) {
   const bp_event_args args{.struct_size = sizeof(bp_event_args), .flags = flags};
   return stream_api().event_create(args, out_event);
+}
+
+std::string Context::take_plugin_words(bp_status found) {
+  if (table().host != HostContext::api()) return {};
+  HostContext& host = *static_cast<HostContext*>(table().host_ctx);
+  std::string words;
+  const auto take = [&](const std::optional<PluginReport>& report) {
+    const bool fits = report && report->status == known_status(found);
+    if (fits && words.empty()) words = report->message;
+  };
+  take(host.take_report());
+  const std::lock_guard lock(streams_mutex_);
+  for (bp_stream* stream : streams_) take(host.take_stream_report(stream));
+  return words;
 }
 
 Memory::Memory(Context& context, uint64_t bytes, uint64_t alignment_bytes)

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "core/device/device_table.hpp"
 #include "core/device/kernel_list.hpp"
@@ -51,9 +52,14 @@ class Context : public Checks {
   bp_status event_create(uint32_t flags, bp_event** out_event);
 
  private:
+  /// Of this thread's call, or of the work of a stream that the case has made.
+  std::string take_plugin_words(bp_status found) override;
+
   const DeviceTable& table_;
   const KernelList& kernels_;
   const std::chrono::nanoseconds patience_;
+  std::mutex streams_mutex_;
+  std::set<bp_stream*> streams_;
 };
 
 /// Device memory.

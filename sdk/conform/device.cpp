@@ -10,6 +10,7 @@
 #include "core/device/open_device.hpp"
 #include "core/emulation/emulate_missing.hpp"
 #include "sdk/conform/checks.hpp"
+#include "sdk/conform/step.hpp"
 
 namespace bp::conform {
 
@@ -48,14 +49,30 @@ Result<std::unique_ptr<OpenDevice>> OpenDevice::open(const Target& target, uint6
   if (!loaded.option_errors.empty()) return loaded.option_errors.front();
   if (loaded.plugins.empty() && !loaded.skipped.empty()) {
     // Only what is not here is UNAVAILABLE to the kit; a library that cannot be mapped is broken.
+    // What a user could do next is no news to who makes the plugin.
     const SkippedPlugin& skipped = loaded.skipped.front();
-    return Status(skipped.is_absent() ? BP_UNAVAILABLE : BP_INTERNAL, skipped.to_string());
+    const bp_status code = skipped.is_absent() ? BP_UNAVAILABLE : BP_INTERNAL;
+    return Status(code,
+                  words("the core leaves ", skipped.id.empty() ? skipped.path : skipped.id,
+                        " out at step ", step_name(skipped.step), ": ", skipped.reason.message()));
   }
   if (loaded.plugins.empty()) {
     return Status(BP_INTERNAL, target.folder + ": the loader found no plugin");
   }
-  BP_TRY_ASSIGN(device->table_, open_device(device->plugin(), target.device_index, {}));
+  auto opened = open_device(device->plugin(), target.device_index, {});
+  if (!opened.ok()) {
+    // The index is the user's, and so INVALID_ARGUMENT; what a slot answers is a broken plugin.
+    const bool is_usage = target.device_index >= device->plugin().device_count();
+    const bool is_absent = opened.status().code() == BP_UNAVAILABLE;
+    if (is_usage || is_absent) return opened.status();
+    return Status(BP_INTERNAL, opened.status().message());
+  }
+  device->table_ = std::move(opened).value();
   device->native_features_ = device->table_.props.features;
+  name_slots(&device->table_.device_api);
+  name_slots(&device->table_.memory);
+  name_slots(&device->table_.stream);
+  name_slots(&device->table_.kernel);
   if ((masked & kOneCallAtATime) != 0) device->table_.props.flags &= ~BP_DEVICE_CONCURRENT_BIT;
   take_bands(masked, &device->table_);
   device->table_.gate->set_waits_without_asking();

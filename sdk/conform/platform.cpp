@@ -328,9 +328,7 @@ Status system_failure(const char* what) {
   return Status(BP_UNAVAILABLE, words(what, ": ", std::strerror(errno)));
 }
 
-}  // namespace
-
-Result<Child> start_child(const std::function<int(int results)>& body) {
+Result<Child> fork_child(Step* step, const std::function<int(int results)>& body) {
   int results[2];
   int output[2];
   if (pipe2(results, O_CLOEXEC) != 0) return system_failure("pipe");
@@ -345,6 +343,7 @@ Result<Child> start_child(const std::function<int(int results)>& body) {
   if (process == 0) {
     close(results[0]);
     close(output[0]);
+    set_current_step(step);
     run_child(body, results[1], output[1]);
   }
   close(results[1]);
@@ -358,7 +357,18 @@ Result<Child> start_child(const std::function<int(int results)>& body) {
   setpgid(process, process);  // here too: whichever comes first
   fcntl(results[0], F_SETFL, O_NONBLOCK);
   fcntl(output[0], F_SETFL, O_NONBLOCK);
-  return Child{process, results[0], output[0]};
+  return Child{process, results[0], output[0], step};
+}
+
+}  // namespace
+
+Result<Child> start_child(const std::function<int(int results)>& body) {
+  void* const shared =
+      mmap(nullptr, sizeof(Step), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return system_failure("mmap");
+  auto child = fork_child(new (shared) Step, body);
+  if (!child.ok()) munmap(shared, sizeof(Step));
+  return child;
 }
 
 void write_all(int file, std::string_view text) {
@@ -402,6 +412,8 @@ Ending reap_child(Child* child) {
   ending.left_a_process = kill(-static_cast<pid_t>(child->process), SIGKILL) == 0;
   close(child->results);
   close(child->output);
+  ending.step = child->step->words();
+  munmap(child->step, sizeof(Step));
   *child = {};
   if (WIFSIGNALED(status)) {
     ending.words = words("signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");

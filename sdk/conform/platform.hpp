@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/base/status.hpp"
+#include "sdk/conform/step.hpp"
 
 namespace bp::conform {
 
@@ -103,8 +104,9 @@ class Library {
 /// A forked process, the first of a group. Both ends are non-blocking.
 struct Child {
   int64_t process = 0;
-  int results = -1;  // what it writes to its results pipe
-  int output = -1;   // its standard output and error
+  int results = -1;      // what it writes to its results pipe
+  int output = -1;       // its standard output and error
+  Step* step = nullptr;  // shared with it until it is reaped
 };
 
 /// Forks. The child runs `body` with the write end of the results pipe and ends with its answer by
@@ -122,6 +124,7 @@ void kill_child(const Child& child);
 bool has_ended(const Child& child);
 struct Ending {
   std::string words;            // empty for exit code 0, else "signal 11 (...)" or "exit code 3"
+  std::string step;             // Step::words() at the end
   bool left_a_process = false;  // of its group, now killed
 };
 /// Waits for the end and closes the pipes.

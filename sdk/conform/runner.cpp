@@ -172,7 +172,10 @@ std::string Scheduler::ending(Running* running) {
     ended = words("still busy after ", options_.deadline_s * options_.slowness, " s");
   }
   if (ended.empty()) return ended;
-  return running->output.empty() ? ended : ended + "; its output ends with: " + running->output;
+  ended += how.step;
+  const size_t last = running->output.find_last_not_of(" \n");
+  if (last == std::string::npos) return ended;
+  return ended + "; its output ends with: " + running->output.substr(0, last + 1);
 }
 
 /// The verdict of one row. Not good in a batch: again alone; that one counts, but a difference is a
@@ -286,13 +289,16 @@ Result<Message> ask_probe(const Target& target, Clock::duration deadline) {
     read_available(child.output, &output);
   }
   if (open) kill_child(child);
-  const std::string ended = reap_child(&child).words;
+  const Ending how = reap_child(&child);
+  const std::string ended = (open ? "no answer before the deadline" : how.words) + how.step;
   const auto message = Message::parse(results.substr(0, results.find('\n')));
   if (!message || message->kind != Message::Kind::kProbe) {
-    return Status(BP_INTERNAL, words(target.device_name(), " cannot be opened: ",
-                                     open ? "no answer before the deadline" : ended, " ", output));
+    return Status(BP_INTERNAL,
+                  words(target.device_name(), " cannot be opened: ", ended, " ", output));
   }
-  if (message->verdict == Verdict::kFail) return Status(BP_INTERNAL, message->words);
+  if (message->verdict == Verdict::kFail) {
+    return Status(static_cast<bp_status>(message->number), message->words);
+  }
   return *message;
 }
 

@@ -76,7 +76,8 @@ struct DeviceRows {
 Result<std::vector<const Case*>> choose_cases(std::span<const Case> cases,
                                               std::span<const std::string> filters);
 
-/// INVALID_ARGUMENT for a filter that fits no case; INTERNAL where the plugin cannot be opened.
+/// INVALID_ARGUMENT for a filter that fits no case, and for a device that there is not; INTERNAL
+/// where the plugin cannot be opened.
 Result<DeviceRows> run_cases(std::span<const Case> cases, const Target& target,
                              const RunOptions& options);
 

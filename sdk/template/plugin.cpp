@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The smallest plugin: ten functions, a kernel (relu.cpp) and the entry. The core emulates streams
+// The smallest plugin: nine functions, a kernel (relu.cpp) and the entry. The core emulates streams
 // and all else, decomposes operators, or runs them elsewhere.
 #include <algorithm>
 #include <bit>

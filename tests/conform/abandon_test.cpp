@@ -4,24 +4,34 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "sdk/conform/runner.hpp"
+#include "sdk/conform/step.hpp"
 
 namespace bp::conform {
 namespace {
 
 constexpr double kDeadline = 4;
 
-/// The slot of the hostile fake that hangs while this lives; children see the environment.
-class Hanging {
+/// What a slot of the hostile fake does while this lives; children see the environment.
+class Misbehaving {
  public:
-  explicit Hanging(const std::string& slot) { setenv("FAKE_HOSTILE", (slot + "=hang").c_str(), 1); }
-  ~Hanging() { unsetenv("FAKE_HOSTILE"); }
-  Hanging(const Hanging&) = delete;
-  Hanging& operator=(const Hanging&) = delete;
+  explicit Misbehaving(const std::string& slot_and_action) {
+    setenv("FAKE_HOSTILE", slot_and_action.c_str(), 1);
+  }
+  ~Misbehaving() { unsetenv("FAKE_HOSTILE"); }
+  Misbehaving(const Misbehaving&) = delete;
+  Misbehaving& operator=(const Misbehaving&) = delete;
+};
+
+class Hanging : public Misbehaving {
+ public:
+  explicit Hanging(const std::string& slot) : Misbehaving(slot + "=hang") {}
 };
 
 Result<DeviceRows> run(const std::string& fake, const std::vector<std::string>& filters,
@@ -73,6 +83,65 @@ TEST(HangingDevice, ThatCannotBeOpened_IsAnErrorThatNamesTheSlot) {
   EXPECT_EQ(device.status().code(), BP_INTERNAL);
   EXPECT_NE(device.status().message().find("device_open did not return within "), std::string::npos)
       << device.status().to_string();
+}
+
+Outcome outcome_of(const std::string& slot_and_action, const std::string& id) {
+  const Misbehaving misbehaving(slot_and_action);
+  const auto device = run("hostile", {id});
+  EXPECT_TRUE(device.ok()) << device.status().to_string();
+  return device.ok() ? device->rows.at(0).outcome : Outcome();
+}
+
+TEST(SlotOnTheWayOfData, ThatHangs_IsNamed) {
+  const Outcome outcome = outcome_of("mem_alloc=hang", "L2.copy.to_device.size.64.offset.0");
+  EXPECT_EQ(outcome.verdict, Verdict::kTimeout);
+  EXPECT_EQ(outcome.words, "still busy after 4 s in mem_alloc");
+}
+
+TEST(SlotOnTheWayOfData, ThatCrashesOnNull_IsNamedWithWhatWasExpected) {
+  const Outcome outcome = outcome_of("mem_free=crash", "L0.null.mem_free.handle");
+  EXPECT_EQ(outcome.verdict, Verdict::kCrash);
+  EXPECT_EQ(outcome.words,
+            "signal 6 (Aborted) in mem_free at mem_free.handle NULL, expected INVALID_ARGUMENT");
+}
+
+TEST(SlotOnTheWayOfData, ThatThrows_IsNamedWithItsWords) {
+  const Outcome raw = outcome_of("mem_copy=throw_int", "L0.null.mem_free.handle");
+  EXPECT_EQ(raw.verdict, Verdict::kFail);
+  EXPECT_TRUE(raw.words.starts_with("mem_copy threw: ")) << raw.words;
+  const Outcome gated = outcome_of("mem_copy=throw", "L2.copy.to_device.size.64.offset.0");
+  EXPECT_TRUE(
+      gated.words.starts_with("mem_copy to the device: expected OK, found INTERNAL; the "
+                              "plugin says: hostile:0: mem_copy threw: thrown"))
+      << gated.words;
+}
+
+TEST(SlotOnTheWayOfData, ThatAnswersAnUnknownStatus_IsNamedWithIt) {
+  const Outcome outcome = outcome_of("mem_alloc=unknown", "L2.copy.to_device.size.64.offset.0");
+  EXPECT_NE(outcome.words.find("; the plugin says: hostile:0: mem_alloc answered status 4711"),
+            std::string::npos)
+      << outcome.words;
+}
+
+template <class Table>
+void expect_all_named() {
+  std::array<void*, (sizeof(Table) - 8) / sizeof(void*)> before;
+  std::array<void*, before.size()> after;
+  before.fill(reinterpret_cast<void*>(expect_all_named<Table>));
+  Table table{};
+  auto* const slots = reinterpret_cast<std::byte*>(&table) + 8;
+  std::memcpy(slots, before.data(), sizeof(before));
+  name_slots(&table);
+  std::memcpy(after.data(), slots, sizeof(after));
+  for (size_t i = 0; i < after.size(); ++i) EXPECT_NE(after[i], before[i]) << "slot " << i;
+}
+
+TEST(NamedSlots, AreAllThatTheTablesHave) {
+  expect_all_named<bp_root_api>();
+  expect_all_named<bp_device_api>();
+  expect_all_named<bp_memory_api>();
+  expect_all_named<bp_stream_api>();
+  expect_all_named<bp_kernel_api>();
 }
 
 TEST(AbandonCases, SoundFake_MayBeLeftBehind) {

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 
 namespace bp::conform {
 namespace {
@@ -46,6 +47,19 @@ TEST(Exceptions_File, WellFormed_IsRead) {
 TEST(Exceptions_File, ThatOfXpu_IsWellFormed) {
   const auto exceptions = read_exceptions(BP_XPU_EXCEPTIONS);
   ASSERT_TRUE(exceptions.ok()) << exceptions.status().to_string();
+}
+
+TEST(Exceptions_File, ThatOfThePage_IsWellFormed) {
+  std::ifstream page(BP_SDK_PAGE);
+  const std::string text(std::istreambuf_iterator<char>(page), {});
+  const std::string fence = "```json\n";
+  const size_t begin = text.find(fence);
+  ASSERT_NE(begin, std::string::npos);
+  const size_t first = begin + fence.size();
+  const TextFile file(text.substr(first, text.find("```", first) - first));
+  const auto exceptions = read_exceptions(file.path());
+  ASSERT_TRUE(exceptions.ok()) << exceptions.status().to_string();
+  EXPECT_EQ(exceptions->at(0).pattern, "L2.fill.*");
 }
 
 TEST(Exceptions_File, BadOnes_AreRefused) {

@@ -344,6 +344,7 @@ TEST(Command_ExitCode, IsTheDesigns) {
   EXPECT_EQ(exit_code_of(sound + "--emulate telepathy"), 2);
   EXPECT_EQ(exit_code_of(sound + "--options no_such=1"), 2);
   EXPECT_EQ(exit_code_of(sound + "--options devices=many"), 2);
+  EXPECT_EQ(exit_code_of(sound + "--filter L0.entry.null_out --device 9"), 2);
   EXPECT_EQ(exit_code_of(sound + "--filter L0.entry.null_out --options other.devices=1"), 2);
   EXPECT_EQ(exit_code_of("/nowhere"), 2);
   EXPECT_EQ(exit_code_of(BP_FAKES_DIR "/sound/libbackplane_sound.backplane.json"), 2);
@@ -364,6 +365,15 @@ TEST(Command_Errors, NameWhatIsUnknown) {
     const std::string output = output_of(sound + option + (given == "no_such" ? "" : given));
     EXPECT_NE(output.find(word), std::string::npos) << output;
   }
+}
+
+TEST(Command_Errors, PluginThatTheCoreLeavesOut_HasOneStatusAndTheReason) {
+  const std::string output = output_of(BP_FAKES_DIR "/half_band");
+  EXPECT_TRUE(
+      output.starts_with("bp-conform: INTERNAL: the core leaves half_band out at step "
+                         "validate: table memory"))
+      << output;
+  EXPECT_EQ(output.find("tell its vendor"), std::string::npos) << output;
 }
 
 TEST(Command_List, FollowsLevelsAndFilters) {

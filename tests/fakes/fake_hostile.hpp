@@ -77,6 +77,7 @@ inline void flush_tiny_numbers() {
 inline void act(std::string_view action) {
   if (action == "throw") throw std::runtime_error("thrown \x1b[31m on purpose");
   if (action == "throw_int") throw 7;
+  if (action == "crash") std::abort();
   if (action == "hang") std::this_thread::sleep_for(std::chrono::hours(1));
   if (action == "print") std::puts("the vendor says hello");
   if (action == "print") std::fflush(stdout);

@@ -6,6 +6,7 @@ package_test.py CMAKE BUILD_FOLDER C_COMPILER CXX_COMPILER
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -147,6 +148,17 @@ class InstalledTree(unittest.TestCase):
         for name in ("CMakeLists.txt", "relu.cpp"):
             text = (ROOT / "sdk/template" / name).read_text(encoding="utf-8").split("\n", 1)[1]
             self.assertIn(f"\n{text}```\n", page, name)
+
+    def test_links_of_installed_pages_lead_somewhere(self):
+        links = []
+        for page in (self.prefix / "share/doc/backplane").rglob("*.md"):
+            text = page.read_text(encoding="utf-8")
+            self.assertNotIn("ADR ", text, page)
+            for link in re.findall(r"\]\(([^)#]+)", text):
+                if "://" not in link:
+                    links.append(link)
+                    self.assertTrue((page.parent / link).exists(), f"{page}: {link}")
+        self.assertGreater(len(links), 5)
 
     def test_installed_kit_tries_a_plugin_made_elsewhere(self):
         kit = self.prefix / "bin/bp-conform"

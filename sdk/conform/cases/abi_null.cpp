@@ -3,6 +3,7 @@
 // Level 0: each slot with NULL for each pointer that must not be NULL. The answer is
 // BP_INVALID_ARGUMENT, nothing crashes, and the device works as before.
 #include "sdk/conform/abi.hpp"
+#include "sdk/conform/step.hpp"
 
 namespace bp::conform {
 namespace {
@@ -276,8 +277,10 @@ void run_null_call(AbiContext& context, const NullCall& call) {
                        context.stream().event_create(objects.device, &kArgs.event, &objects.event));
   }
   Outputs outputs;
-  context.expect_status(words(call.name, " NULL"), call.call(objects, outputs),
-                        BP_INVALID_ARGUMENT);
+  const std::string what = words(call.name, " NULL");
+  note_step(words(what, ", expected INVALID_ARGUMENT"));
+  context.expect_status(what, call.call(objects, outputs), BP_INVALID_ARGUMENT);
+  note_step({});
   context.expect(outputs.untouched(), "outputs that are left alone");
   expect_working(context, objects.device, "afterwards");
   if (objects.event != nullptr) {
@@ -295,8 +298,9 @@ void for_each_kernel(AbiContext& context, Call call) {
   context.require_ok("kernel_list", context.kernel().kernel_list(device, &list));
   for (uint64_t i = 0; i < list.kernel_count; ++i) {
     const bp_kernel kernel = copy_struct(list.kernels[i]);
-    call(list.kernels[i], kernel,
-         std::string(kernel.name.ptr, static_cast<size_t>(kernel.name.len)));
+    const std::string name(kernel.name.ptr, static_cast<size_t>(kernel.name.len));
+    note_step(words("kernel ", name, ", a pointer NULL, expected INVALID_ARGUMENT"));
+    call(list.kernels[i], kernel, name);
   }
   expect_working(context, device, "afterwards");
 }

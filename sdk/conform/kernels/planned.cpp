@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/emulation/emulate_missing.hpp"
+#include "sdk/conform/step.hpp"
 
 namespace bp::conform {
 namespace {
@@ -98,10 +99,15 @@ Planned::Planned(Context& context, const KernelRecord& record, const Call& call,
   if (!ask(call, strides)) return;
   const DeviceTable& table = context.table();
   if (record.kernel.state_create != nullptr) {
+    note_step(words_of("state_create of"));
     const bp_status made = table.state_create(record.kernel, record.original, plan_, &state_);
-    context.expect_ok(words(record.name, " state_create"), made);
+    context.expect_ok(words_of("state_create of"), made);
     if (made != BP_OK) refusal_ = "its state could not be made";
   }
+}
+
+std::string Planned::words_of(std::string_view what) const {
+  return words(what, ' ', record_.name, ", ", call_.words());
 }
 
 bool Planned::ask(const Call& call, const std::vector<Dims>& strides) {
@@ -109,9 +115,10 @@ bool Planned::ask(const Call& call, const std::vector<Dims>& strides) {
   if (record_.kernel.supports != nullptr) {
     bp_support support{};
     support.struct_size = sizeof(support);
+    note_step(words_of("supports of"));
     const bp_status answered =
         table.supports(record_.kernel, *Query(record_, call, strides, 0).get(), &support);
-    if (!context_.expect_ok(words(record_.name, " supports"), answered) ||
+    if (!context_.expect_ok(words_of("supports of"), answered) ||
         (support.answer != BP_SUPPORT_YES && support.answer != BP_SUPPORT_DEPENDS)) {
       refusal_ = words(record_.name, ": ", text_of(support.reason));
       return false;
@@ -120,10 +127,11 @@ bool Planned::ask(const Call& call, const std::vector<Dims>& strides) {
   info_.struct_size = sizeof(info_);
   if (record_.kernel.plan == nullptr) return true;
   const Query query(record_, call, strides, record_.kernel.depends_on);
+  note_step(words_of("plan of"));
   const bp_status planned = table.plan(record_.kernel, *query.get(), &info_, &plan_);
   if (planned == BP_OK && info_.workspace_alignment_bytes <= kWorkspaceAlignment) return true;
   if (planned != BP_OK && planned != BP_UNSUPPORTED) {
-    context_.expect_ok(words(record_.name, " plan of ", call.words()), planned);
+    context_.expect_ok(words_of("plan of"), planned);
   }
   refusal_ = words(record_.name, ": ", text_of(info_.reason));
   return false;
@@ -180,9 +188,10 @@ void Planned::run(const std::vector<bp_tensor>& tensors, Border border) {
   if (table.props.execution != BP_EXECUTION_INLINE) stream.emplace(context_);
   bp_launch_args args = launch_args(tensors);
   args.stream = stream ? stream->get() : nullptr;
+  note_step(words_of("launch of"));
   const bp_status launched = call_launch(table, args.stream, args, nullptr);
-  context_.require_ok(words("launch of ", record_.name), launched);
-  if (stream) context_.require_ok(words("the work of ", record_.name), stream->sync());
+  context_.require_ok(words_of("launch of"), launched);
+  if (stream) context_.require_ok(words_of("the work of"), stream->sync());
   for (const std::optional<Extra>* extra : {&workspace_, &fault_, &extents_}) {
     if (*extra) (*extra)->check();
   }

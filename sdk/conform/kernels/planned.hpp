@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/device/kernel_list.hpp"
@@ -45,6 +46,8 @@ class Planned {
   static constexpr uint64_t kOpSeq = 4711;
 
  private:
+  /// "launch of relu_f32, relu of [2, 3] as f32"
+  std::string words_of(std::string_view what) const;
   bool ask(const Call& call, const std::vector<Dims>& strides);
   bp_launch_args launch_args(const std::vector<bp_tensor>& tensors) const;
   void make_extras(size_t output_count, Border border);

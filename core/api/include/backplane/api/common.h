@@ -60,8 +60,9 @@ typedef void (*bpa_log_sink)(void* user, uint32_t level, const char* line, uint6
  * still busy with a line after 2 s. */
 BPA_API void bpa_log_set_sink(bpa_log_sink sink, void* user);
 
-/* Drops lines above `level` in the whole process; 0 drops all. Once set, it is stronger than
- * BACKPLANE_LOG. Errors: INVALID_ARGUMENT above 4. */
+/* Drops lines above `level` in the whole process: 0 drops all; 1 shows errors, 2 also warnings,
+ * 3 also info, 4 also debug. Once set, it is stronger than BACKPLANE_LOG.
+ * Errors: INVALID_ARGUMENT above 4. */
 BPA_API bpa_status bpa_log_set_level(uint32_t level);
 
 #ifdef __cplusplus

@@ -31,8 +31,8 @@ class Error : public std::runtime_error {
   bpa_status status_;
 };
 
-/// Drops log lines above the level: 0 all, 1 error, 2 warning, 3 info, 4 debug. The sink is set by
-/// bpa_log_set_sink.
+/// Drops log lines above the level: 0 drops all; 1 shows errors, 2 also warnings, 3 also info,
+/// 4 also debug. The sink is set by bpa_log_set_sink.
 inline void set_log_level(uint32_t level);
 
 namespace detail {

@@ -183,22 +183,22 @@ Status OpRegistry::add(const OpSchema& schema) {
                                      std::to_string(schema.id) + " belongs to " +
                                      quoted(schemas_[*same_id].name)};
   }
+  if (schema.id > kMaxSourceId) {
+    return {BP_INVALID_ARGUMENT, "operator " + quoted(schema.name) + ": id " +
+                                     std::to_string(schema.id) + ", expected at most " +
+                                     std::to_string(kMaxSourceId)};
+  }
   const auto op = static_cast<OpId>(schemas_.size());
   schemas_.push_back(schema);
   by_name_.emplace(schema.name, op);
-  by_source_id_.emplace(schema.id, op);
+  if (by_source_id_.size() <= schema.id) by_source_id_.resize(schema.id + 1, kNoOp);
+  by_source_id_[schema.id] = op;
   return {};
 }
 
 std::optional<OpId> OpRegistry::find(std::string_view name) const {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return std::nullopt;
-  return found->second;
-}
-
-std::optional<OpId> OpRegistry::find_by_source_id(uint32_t id) const {
-  const auto found = by_source_id_.find(id);
-  if (found == by_source_id_.end()) return std::nullopt;
   return found->second;
 }
 

@@ -119,12 +119,18 @@ struct OpSchema {
 
 class OpRegistry {
  public:
-  /// Errors: INVALID_ARGUMENT for a name or id already there.
+  /// Ids are handed out from 1 on, so that one is found by a look into an array.
+  static constexpr uint32_t kMaxSourceId = 65535;
+
+  /// Errors: INVALID_ARGUMENT for a name or id already there, or an id above kMaxSourceId.
   Status add(const OpSchema& schema);
   const OpSchema& schema(OpId op) const { return schemas_[op]; }
   /// nullopt: no such operator.
   std::optional<OpId> find(std::string_view name) const;
-  std::optional<OpId> find_by_source_id(uint32_t id) const;
+  std::optional<OpId> find_by_source_id(uint32_t id) const {
+    const OpId op = id < by_source_id_.size() ? by_source_id_[id] : kNoOp;
+    return op != kNoOp ? std::optional(op) : std::nullopt;
+  }
   /// The operator whose kernel makes strided tensors contiguous: the primitive that is a view.
   std::optional<OpId> copy_op() const;
   size_t size() const { return schemas_.size(); }
@@ -133,7 +139,8 @@ class OpRegistry {
  private:
   std::vector<OpSchema> schemas_;
   std::unordered_map<std::string_view, OpId> by_name_;
-  std::unordered_map<uint32_t, OpId> by_source_id_;
+  static constexpr OpId kNoOp = ~OpId{0};
+  std::vector<OpId> by_source_id_;  // kNoOp: none
 };
 
 /// Checks dtypes against type variables, fills output dtypes, then runs the schema's inference.

@@ -155,8 +155,22 @@ TEST(OpRegistry, Add_IsFoundByNameAndId) {
   EXPECT_EQ(registry.find_by_source_id(41), OpId{0});
   EXPECT_EQ(registry.schema(1).id, 40u);
   EXPECT_EQ(registry.find("none"), std::nullopt);
+  EXPECT_EQ(registry.find_by_source_id(40), OpId{1});
   EXPECT_EQ(registry.find_by_source_id(1), std::nullopt);
+  EXPECT_EQ(registry.find_by_source_id(42), std::nullopt);
+  EXPECT_EQ(registry.find_by_source_id(~0u), std::nullopt);
   EXPECT_THAT(registry.names(), ElementsAre("other", "copy"));
+}
+
+TEST(OpRegistry, IdBeyondTheLast_IsRefusedAndChangesNothing) {
+  OpRegistry registry;
+  OpSchema far = copy_schema();
+  far.id = OpRegistry::kMaxSourceId + 1;
+  EXPECT_EQ(registry.add(far).message(), "operator 'copy': id 65536, expected at most 65535");
+  EXPECT_EQ(registry.size(), 0u);
+  far.id = OpRegistry::kMaxSourceId;
+  ASSERT_TRUE(registry.add(far).ok());
+  EXPECT_EQ(registry.find_by_source_id(65535), OpId{0});
 }
 
 TEST(OpRegistry, AddTwice_IsRefusedAndChangesNothing) {

@@ -52,11 +52,11 @@ Status register_with_affine(OpRegistry* registry) {
   schema.outputs = kOut;
   schema.infer = infer_affine;
   schema.name = "affine";
-  schema.id = 1'000'000;
+  schema.id = 60'000;
   schema.decompose = decompose_affine;
   BP_TRY(registry->add(schema));
   schema.name = "short";
-  schema.id = 1'000'001;
+  schema.id = 60'001;
   schema.decompose = decompose_short;
   return registry->add(schema);
 }

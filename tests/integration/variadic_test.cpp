@@ -37,7 +37,7 @@ Status register_with_alternate(OpRegistry* registry) {
   BP_TRY(register_ops(registry));
   OpSchema schema{};
   schema.name = "alternate";
-  schema.id = 1'000'000;
+  schema.id = 60'000;
   schema.version = 1;
   schema.type_vars = kT;
   schema.inputs = kIn;

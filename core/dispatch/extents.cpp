@@ -3,6 +3,8 @@
 // What a kernel says of its outputs is foreign, and checked against their bounds.
 #include "core/dispatch/extents.hpp"
 
+#include <fmt/format.h>
+
 #include <span>
 
 #include "core/transfer/staging.hpp"
@@ -20,8 +22,10 @@ Result<Ref<Tensor>> Extents::narrow(const Tensor& bound, size_t row) const {
   const Dims real(std::span<const int64_t>(sizes_).subspan(row * BP_MAX_RANK, most.size()));
   for (size_t d = 0; d < most.size(); ++d) {
     if (real[d] < 0 || real[d] > most[d]) {
-      return Status(BP_INTERNAL, "the kernel reported sizes " + to_string(real) +
-                                     ", more than the bound " + to_string(most));
+      // As numbers: a negative one is no symbol.
+      return Status(BP_INTERNAL, fmt::format("the kernel reported sizes [{}], expected from 0 to "
+                                             "the bound [{}]",
+                                             fmt::join(real, ", "), fmt::join(most, ", ")));
     }
   }
   return bound.view(real, bound.strides(), 0);

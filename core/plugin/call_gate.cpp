@@ -466,12 +466,40 @@ BP_CATCHES_FORCED_UNWIND bp_status CallGate::thrown(Slot slot, const bp_kernel* 
   return BP_INTERNAL;
 }
 
+namespace {
+
+/// The slots that ask how far work is, and those that wait for it.
+bool may_answer(Slot slot, bp_status status) {
+  switch (status) {
+    case BP_PENDING:
+      return slot == Slot::kStreamQuery || slot == Slot::kEventQuery || slot == Slot::kEventElapsed;
+    case BP_TIMEOUT:
+      return slot == Slot::kStreamSync || slot == Slot::kEventSync;
+    default:
+      return can_fail_work(status);
+  }
+}
+
+}  // namespace
+
 bp_status CallGate::checked(Slot slot, const bp_kernel* kernel, bp_status status) {
   if (known_status(status) != status) return unknown_status(slot, kernel, status);
-  if (slot != Slot::kLaunch || can_fail_work(status)) return status;
+  if (may_answer(slot, status)) return status;
   [[maybe_unused]] const Status told = contain([&] {
-    const auto words = fmt::format("answered {}, which no launch can mean", status_name(status));
-    bad_answer(slot, words, kernel);
+    bad_answer(slot,
+               fmt::format("answered {}, which no {} can mean", status_name(status),
+                           slot_info(slot).name),
+               kernel);
+  });
+  return BP_INTERNAL;
+}
+
+bp_status CallGate::waited(Slot slot, bp_status status, uint64_t gone_ns, uint64_t timeout_ns) {
+  // Clocks differ a little, and so may what a plugin takes for the deadline.
+  if (status != BP_TIMEOUT || gone_ns >= timeout_ns / 2) return status;
+  [[maybe_unused]] const Status told = contain([&] {
+    bad_answer(slot, fmt::format("answered TIMEOUT after {} of {} ms", gone_ns / 1'000'000,
+                                 timeout_ns / 1'000'000));
   });
   return BP_INTERNAL;
 }

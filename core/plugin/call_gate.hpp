@@ -162,7 +162,10 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   template <class ControlCall>
   bp_status wait(Slot slot, ControlCall* call, uint64_t timeout_ns) {
     const uint64_t grace_ns = std::min<uint64_t>(this->timeout_ns(), 5'000'000'000);
-    return run(slot, call, timeout_ns > kForever - grace_ns ? kForever : timeout_ns + grace_ns);
+    const uint64_t end_ns = timeout_ns > kForever - grace_ns ? kForever : timeout_ns + grace_ns;
+    const auto start = std::chrono::steady_clock::now();
+    const bp_status status = run(slot, call, end_ns);
+    return waited(slot, status, to_ns(std::chrono::steady_clock::now() - start), timeout_ns);
   }
 
   /// Before a wait: asks `query` for a moment, which spares a healthy short wait the helper, or,
@@ -345,6 +348,8 @@ class CallGate : public std::enable_shared_from_this<CallGate> {
   bp_status thrown(Slot slot, const bp_kernel* kernel);
   /// What a status that is not OK counts as.
   bp_status checked(Slot slot, const bp_kernel* kernel, bp_status status);
+  /// What a wait answered; INTERNAL for a TIMEOUT that came long before.
+  bp_status waited(Slot slot, bp_status status, uint64_t gone_ns, uint64_t timeout_ns);
   bp_status unknown_status(Slot slot, const bp_kernel* kernel, bp_status status);
   bp_status changed_arithmetic(Slot slot, const bp_kernel* kernel);
   bp_status refuse();

@@ -196,6 +196,7 @@ class Stream {
   Status read_fault_words(size_t first, std::span<bp_fault_word> out_words);
   Status clear_fault_word(size_t word);
   Status describe(const bp_fault_word& word, uint64_t seq);
+  bool has_input(uint64_t seq, uint32_t input);
   Status describe_unknown(const bp_fault_word& word, uint64_t seq);
   void add_trouble(Trouble trouble);
   void merge_oldest_faults();

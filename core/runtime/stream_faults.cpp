@@ -8,6 +8,7 @@
 #include "core/base/log.hpp"
 #include "core/runtime/copy_args.hpp"
 #include "core/runtime/device.hpp"
+#include "core/runtime/runtime.hpp"
 #include "core/runtime/stream.hpp"
 
 namespace bp {
@@ -130,7 +131,7 @@ Status Stream::clear_fault_word(size_t word) {
 }
 
 Status Stream::describe(const bp_fault_word& word, uint64_t seq) {
-  if (word.code != BP_FAULT_INDEX) return describe_unknown(word, seq);
+  if (word.code != BP_FAULT_INDEX || !has_input(seq, word.input)) return describe_unknown(word, seq);
   const std::string who = device_.name() + ": " + culprit(op_seq(seq));
   return Status(BP_INVALID_ARGUMENT, who + ": index " + std::to_string(word.index) + " in input " +
                                          std::to_string(word.input) +
@@ -138,13 +139,22 @@ Status Stream::describe(const bp_fault_word& word, uint64_t seq) {
                                          std::to_string(word.extent) + "; it was clamped");
 }
 
+bool Stream::has_input(uint64_t seq, uint32_t input) {
+  const auto recent = find_recent(op_seq(seq));
+  if (!recent) return true;  // as far as is known
+  const auto& inputs = device_.runtime().registry().schema(recent->op).inputs;
+  return input < inputs.size() || (!inputs.empty() && inputs.back().variadic);
+}
+
 Status Stream::describe_unknown(const bp_fault_word& word, uint64_t seq) {
   const auto recent = find_recent(op_seq(seq));
   const bp_kernel* kernel = recent ? recent->kernel : nullptr;
+  const std::string what = word.code != BP_FAULT_INDEX
+                               ? "code " + std::to_string(word.code) + ", which is new to this core"
+                               : "input " + std::to_string(word.input) + ", which it does not have";
   return Status(BP_INTERNAL, device_.table().gate->call_name(Slot::kLaunch, kernel) + " (" +
-                                 culprit(op_seq(seq)) + ") wrote fault code " +
-                                 std::to_string(word.code) +
-                                 ", which is new to this core: a defect of the plugin");
+                                 culprit(op_seq(seq)) + ") wrote fault " + what +
+                                 ": a defect of the plugin");
 }
 
 void Stream::add_trouble(Trouble trouble) {

@@ -119,6 +119,8 @@ struct Slot<name, function> {
     act(action);
     if (action == "unknown") return 4711;
     if (action == "pending") return BP_PENDING;
+    if (action == "timeout") return BP_TIMEOUT;
+    if (action == "cancelled") return BP_CANCELLED;
     if (action == "forked") return BP_FORKED;
     const bp_status status = function(arguments...);
     // Who is to know that it has written what it answers, late as it is.

@@ -245,7 +245,7 @@ int64_t checked_index(const bp_launch_args& args, int64_t index, int64_t extent)
   bp_fault_word* const fault =
       reinterpret_cast<bp_fault_word*>(args.fault.handle + args.fault.offset_bytes);
   fault->code = is_wrong(args, "gather_new_fault") ? 77 : BP_FAULT_INDEX;
-  fault->input = 1;
+  fault->input = is_wrong(args, "gather_odd_input") ? 999 : 1;
   fault->op_seq = args.op_seq;
   fault->index = index;
   fault->extent = extent;

@@ -164,6 +164,7 @@ TEST_P(HostileSlot, OfOneVendor_LeavesTheOthersAndTheProcessAlone) {
 // Where a device is abandoned its instance gets no shutdown, which would end the process here.
 constexpr const char* kNoShutdown = "root_shutdown=end";
 // A wait that is over is not asked for, nor one of a device that takes one call at a time.
+constexpr const char* kNeverDone = "stream_query=pending,device=concurrent";
 constexpr const char* kMustWait = "stream_query=pending,device=concurrent,root_shutdown=end";
 
 TEST(HostileShutdown, ThatEndsTheProcess_IsCalledWhereNothingIsAbandoned) {
@@ -375,6 +376,12 @@ INSTANTIATE_TEST_SUITE_P(
             "told: INTERNAL: relu: hostile:0: launch of kernel relu_plain .operator relu. failed: "
             "answered PENDING, which no launch can mean .INTERNAL, status 14."},
         Row{"launch_relu", "forked", "failed: answered FORKED, which no launch can mean"},
+        Row{"launch_relu", "cancelled", "failed: answered CANCELLED, which no launch can mean"},
+        Row{"device_open", "pending", "answered PENDING, which no device_open can mean"},
+        Row{"mem_alloc", "timeout", "answered TIMEOUT, which no mem_alloc can mean"},
+        Row{"stream_sync", "pending", "answered PENDING, which no stream_sync can mean", kNeverDone},
+        Row{"stream_sync", "timeout", "failed: answered TIMEOUT after [0-9]* of 1000 ms", kNeverDone},
+        Row{"stream_query", "cancelled", "answered CANCELLED, which no stream_query can mean"},
         Row{"launch_relu", "unknown",
             "told: INTERNAL: relu: hostile:0: launch of kernel relu_plain .operator relu. failed: "
             "answered status 4711, which is new to this core .INTERNAL, status 4711."}),

@@ -175,8 +175,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
   }
 }
 
-Status read_manifest(Attempt* attempt) {
-  const std::string& path = attempt->manifest_path;
+Result<Manifest> read_manifest(const std::string& path) {
   BP_TRY_ASSIGN(const FileInfo info, file_info(path));
   // Before it is opened, as opening a device may do something; read_file() asks the open file
   // again.
@@ -187,7 +186,11 @@ Status read_manifest(Attempt* attempt) {
   for (const std::string& field : manifest->unknown_fields) {
     log(BP_LOG_WARNING, fmt::format("{}: the unknown field {} is ignored", path, field));
   }
-  attempt->parts.manifest = std::move(manifest).value();
+  return manifest;
+}
+
+Status read_manifest(Attempt* attempt) {
+  BP_TRY_ASSIGN(attempt->parts.manifest, read_manifest(attempt->manifest_path));
   return {};
 }
 

@@ -53,6 +53,8 @@ struct OptionSetting {
 /// Parses and checks a manifest of at most 64 KiB and 16 levels. INVALID_ARGUMENT says where, what
 /// was expected and what was found; the file's name is for the caller to add.
 Result<Manifest> parse_manifest(std::string_view text);
+/// ... of a regular file; a device or a pipe is not opened. Errors begin with the path.
+Result<Manifest> read_manifest(const std::string& path);
 
 /// A user's text as the plugin shall get it: checked for type, range and choices. Bytes may end in
 /// KiB, MiB or GiB.

@@ -4,8 +4,6 @@
 #include "sdk/conform/target.hpp"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
 namespace bp::conform {
@@ -51,10 +49,8 @@ Result<Target> find_target(const std::string& plugin, uint32_t device_index,
                                            ": expected one manifest (*.backplane.json), found " +
                                            std::to_string(manifests.size()));
   }
-  std::ifstream stream(manifests[0], std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(stream), {});
   Target target;
-  BP_TRY_ASSIGN(target.manifest, parse_manifest(text));
+  BP_TRY_ASSIGN(target.manifest, read_manifest(manifests[0]));
   target.folder = real.string();
   target.library_path =
       manifests[0].substr(0, manifests[0].size() - kManifestSuffix.size()) + ".so";

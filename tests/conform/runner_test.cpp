@@ -5,16 +5,19 @@
 #include "sdk/conform/runner.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <thread>
 
+#include "core/base/temp_folder_test.hpp"
 #include "sdk/conform/abi.hpp"
 #include "sdk/conform/child.hpp"
 #include "sdk/conform/context.hpp"
@@ -255,6 +258,22 @@ TEST(Runner_BadInput, PluginThatCannotBeLoaded_IsAnError) {
 TEST(Runner_BadInput, FolderWithoutOnePlugin_IsRefused) {
   EXPECT_EQ(find_target("/nowhere/at/all", 0, {}).status().code(), BP_INVALID_ARGUMENT);
   EXPECT_EQ(find_target(BP_FAKES_DIR, 0, {}).status().code(), BP_INVALID_ARGUMENT);
+}
+
+TEST(Runner_BadInput, ManifestThatIsNoFile_IsRefusedUnread) {
+  const TempFolder pipes;
+  const std::string pipe = pipes.path() + "/a.backplane.json";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(find_target(pipes.path(), 0, {}).status().message(), pipe + " is not a regular file");
+  const TempFolder endless;
+  const std::string link = endless.path() + "/a.backplane.json";
+  std::filesystem::create_symlink("/dev/zero", link);
+  EXPECT_EQ(find_target(endless.path(), 0, {}).status().message(), link + " is not a regular file");
+  const TempFolder folders;
+  const std::string folder = folders.path() + "/a.backplane.json";
+  std::filesystem::create_directory(folder);
+  EXPECT_EQ(find_target(folders.path(), 0, {}).status().message(),
+            folder + " is not a regular file");
 }
 
 TEST(Runner_BadInput, UnknownBand_IsRefusedByName) {

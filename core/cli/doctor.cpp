@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <utility>
 
 #include "core/base/log.hpp"
 #include "core/cli/cli.hpp"
@@ -38,10 +39,11 @@ struct Report {
 class LogKeeper {
  public:
   explicit LogKeeper(const Progress& progress) {
-    set_log_sink([this, &progress](uint32_t, std::string_view line) {
+    set_log_sink([this, &progress](uint32_t level, std::string_view line) {
       progress.log(line);
       const std::lock_guard lock(mutex_);
       lines_.emplace_back(line);
+      if (level <= BP_LOG_WARNING) warnings_.emplace_back(line);
     });
   }
   ~LogKeeper() { set_log_sink({}); }
@@ -52,10 +54,16 @@ class LogKeeper {
     const std::lock_guard lock(mutex_);
     return lines_;
   }
+  /// Warnings and errors since the last time.
+  std::vector<std::string> take_warnings() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(warnings_, {});
+  }
 
  private:
   std::mutex mutex_;
   std::vector<std::string> lines_;
+  std::vector<std::string> warnings_;
 };
 
 std::vector<Problem> find_problems(const Runtime& runtime,
@@ -98,14 +106,24 @@ Report examine(Runtime& runtime, LogKeeper& log, const Progress& progress) {
     report.devices.push_back({device.get(), check_device(runtime, *device, begin)});
   }
   report.problems = find_problems(runtime, report.devices);
-  report.log = log.lines();
+  return report;
+}
+
+/// Closing is a check too. What the plugins said of themselves is gone with them afterwards.
+void close_and_examine(Runtime& runtime, LogKeeper& log, Report* report) {
+  static_cast<void>(log.take_warnings());
+  runtime.close();
+  for (const std::string& line : log.take_warnings()) {
+    report->problems.push_back(
+        {"at the end: " + line, "Run bp-conform on the plugin, or tell its makers."});
+  }
+  report->log = log.lines();
   // Skipped plugins are shown by their own table.
-  std::erase_if(report.log, [&](const std::string& line) {
+  std::erase_if(report->log, [&](const std::string& line) {
     const auto& skipped = runtime.plugins().skipped;
     return std::any_of(skipped.begin(), skipped.end(),
                        [&](const SkippedPlugin& each) { return each.to_string() == line; });
   });
-  return report;
 }
 
 void write_checks(const std::vector<CheckResult>& checks, JsonWriter* out_json) {
@@ -139,9 +157,8 @@ void write_log(const std::vector<std::string>& lines, JsonWriter* out_json) {
   out_json->end_array();
 }
 
-std::string report_json(const Runtime& runtime, const Report& report) {
-  JsonWriter json;
-  json.begin_object().field("ok", report.problems.empty());
+void write_found(const Runtime& runtime, const Report& report, JsonWriter* out_json) {
+  JsonWriter& json = *out_json;
   json.key("searched").begin_array();
   for (const SearchedFolder& folder : runtime.plugins().searched) json.value(folder.path);
   json.end_array().key("plugins").begin_array();
@@ -166,6 +183,10 @@ std::string report_json(const Runtime& runtime, const Report& report) {
   json.end_array();
   const Device* host = runtime.host_device();
   json.field("host_device", host != nullptr ? host->name() : "");
+}
+
+std::string end_json(const Report& report, JsonWriter json) {
+  json.field("ok", report.problems.empty());
   write_problems(report.problems, &json);
   write_log(report.log, &json);
   return json.end_object().take();
@@ -232,11 +253,16 @@ void examine_and_report(const GlobalArgs& global, const DoctorArgs& args,
     const Status& why = runtime.status();
     return progress.report(fail("doctor", why.message(), open_failure_code(global, why)), "");
   }
-  const Report report = examine(**runtime, log, progress);
+  Report report = examine(**runtime, log, progress);
+  JsonWriter json;
+  json.begin_object();
+  if (args.json) write_found(**runtime, report, &json);
+  const std::string found = plugins_text(**runtime) + devices_text(**runtime, report);
   progress.begin("closing the devices");
-  const std::string text = args.json ? report_json(**runtime, report)
-                                     : plugins_text(**runtime) + devices_text(**runtime, report) +
-                                           log_text(report.log) + problems_text(report.problems);
+  close_and_examine(**runtime, log, &report);
+  const std::string text =
+      args.json ? end_json(report, std::move(json))
+                : found + log_text(report.log) + problems_text(report.problems);
   progress.report(report.problems.empty() ? kExitOk : kExitFailed, text);
 }
 

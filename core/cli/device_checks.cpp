@@ -213,7 +213,7 @@ CheckResult check_kernels(Device& device, const BeginCheck& begin) {
   for (const conform::Case& tested : list.cases()) {
     if (!tested.brief || failures.size() >= kEnough) continue;
     begin(tested.id);
-    conform::Context context(device.table(), kernels, kPatience);
+    conform::Context context(device.table(), kernels, conform::Injection(), kPatience);
     const conform::Outcome outcome = conform::run_case(context, tested);
     if (outcome.verdict == conform::Verdict::kUnsupported) continue;
     if (outcome.verdict == conform::Verdict::kPass) {

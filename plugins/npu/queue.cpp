@@ -182,8 +182,9 @@ bp_status event_record(bp_event* event, bp_stream* stream) {
 bp_status event_wait(bp_event* event, bp_stream* stream) {
   return slot("event_wait", event, {stream}, [&] {
     require_same_device(*event, *stream);
-    if (event->mark == nullptr) return;
+    // Without a record there is nothing to wait for, but the stream may have failed.
     stream->push({.work = [mark = event->mark](const std::stop_token& stop) {
+      if (mark == nullptr) return;
       if (!mark->wait(stop)) throw_cancelled();
       if (mark->failure().status != BP_OK) throw StreamFailure(mark->failure());
     }});

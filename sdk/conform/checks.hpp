@@ -21,8 +21,8 @@ using Bytes = std::vector<std::byte>;
 
 /// Ends a case early; its failure is noted already.
 struct Stop {};
-/// Ends a case that the device gives nothing to do: UNSUPPORTED. A case of level 3 may say so,
-/// since only the kernels themselves know which calls they take.
+/// Ends a case that the device gives nothing to do: UNSUPPORTED. Only the kernels themselves know
+/// which calls they take, and only the device whether a call that it takes can fail later.
 struct NotApplicable {
   std::string why;
 };

@@ -63,7 +63,7 @@ Outcome run_abi_case(const Target& target, const Case& tested) {
 
 Outcome run_device_case(const Batch& batch, OpenDevice& device, const Case& tested) {
   const auto run = [&] {
-    Context context(device.table(), device.kernels(), batch.patience);
+    Context context(device.table(), device.kernels(), Injection(device.plugin()), batch.patience);
     return run_case(context, tested);
   };
   const Usage before = current_usage();
@@ -105,7 +105,8 @@ Outcome run_case(Context& context, const Case& tested) {
   try {
     run_guarded(context, false, [&] { tested.run(context); });
   } catch (const NotApplicable& nothing) {
-    return {Verdict::kUnsupported, nothing.why};
+    // What failed before that stays a failure.
+    if (context.failures().empty()) return {Verdict::kUnsupported, nothing.why};
   }
   return outcome_of(context);
 }

@@ -17,6 +17,7 @@
 #include "core/emulation/emulate_missing.hpp"
 #include "sdk/conform/case.hpp"
 #include "sdk/conform/checks.hpp"
+#include "sdk/conform/injection.hpp"
 
 namespace bp::conform {
 
@@ -28,11 +29,13 @@ inline bp_mem host_end(const void* address) { return {reinterpret_cast<uint64_t>
 
 class Context : public Checks {
  public:
-  Context(const DeviceTable& table, const KernelList& kernels, std::chrono::nanoseconds patience)
-      : table_(table), kernels_(kernels), patience_(patience) {}
+  Context(const DeviceTable& table, const KernelList& kernels, const Injection& injection,
+          std::chrono::nanoseconds patience)
+      : table_(table), kernels_(kernels), injection_(injection), patience_(patience) {}
 
   const DeviceTable& table() const { return table_; }
   const KernelList& kernels() const { return kernels_; }
+  const Injection& injection() const { return injection_; }
   const DeviceTable& stream_api() const { return table(); }
   bool emulates(uint64_t bands) const { return (table().emulated & bands) != 0; }
   /// Longer than any wait of a correct device takes, shorter than the case's deadline.
@@ -57,6 +60,7 @@ class Context : public Checks {
 
   const DeviceTable& table_;
   const KernelList& kernels_;
+  const Injection injection_;
   const std::chrono::nanoseconds patience_;
   std::mutex streams_mutex_;
   std::set<bp_stream*> streams_;

@@ -119,6 +119,7 @@ Result<Call> make_call(const OpSchema& schema, const Recipe& recipe, const Shot&
   call.recipe = &recipe;
   call.pass = pass;
   call.dtypes = dtypes;
+  call.extent = shot.extent;
   call.attributes = Attributes(schema);
   for (const Setting& setting : shot.attributes) BP_TRY(set(setting, &call.attributes));
   if (const AttrField* field = naming_attribute(schema)) {

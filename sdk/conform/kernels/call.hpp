@@ -37,6 +37,7 @@ struct Call {
   Pass pass = Pass::kExact;
   DtypeChoice dtypes;
   std::vector<OracleTensor> inputs;  // dtype NONE: absent
+  int64_t extent = 0;                // of the dimension that indices point into
   Attributes attributes;
   std::vector<TensorType> output_types;  // where extents are told at run time: the upper bound
 

@@ -201,9 +201,13 @@ void Attempt::check_fault(const Planned& planned) {
   context_.expect_equal("the fault word's code", fault->code, BP_FAULT_INDEX);
   context_.expect_equal("the fault word's input", fault->input, call_.inputs.size() - 1);
   context_.expect_equal("the fault word's op_seq", fault->op_seq, Planned::kOpSeq);
-  context_.expect(fault->index >= fault->extent || fault->index < -fault->extent,
-                  words("an index out of range in the fault word, found ", fault->index, " of ",
-                        fault->extent));
+  context_.expect_equal("the fault word's extent", fault->extent, call_.extent);
+  const std::vector<int64_t> given = call_.inputs.back().to_i64();
+  const bool is_bad = fault->index >= call_.extent || fault->index < -call_.extent;
+  context_.expect(is_bad && std::find(given.begin(), given.end(), fault->index) != given.end(),
+                  words("the fault word's index: expected one of those given that is out of range, "
+                        "found ",
+                        fault->index));
 }
 
 /// What became of one call on all kernels.

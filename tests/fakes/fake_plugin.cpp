@@ -368,6 +368,7 @@ bp_status start(const bp_launch_args* args, void (*compute)(const bp_launch_args
 }
 
 void compute_relu(const bp_launch_args& args) {
+  if (args.device->fault == "relu_is_new") throw Failure{4711, "the unit sulks"};
   if (args.device->fault == "relu_fails") throw Failure{BP_INTERNAL, "the unit overheated"};
   if (args.device->fault == "relu_loses") throw Failure{BP_DEVICE_LOST, "it fell off the bus"};
   if (args.device->fault == "relu_hangs") {

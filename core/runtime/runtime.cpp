@@ -205,7 +205,7 @@ void Runtime::warn_of_fallback(const Device& device, OpId op, std::string_view r
     if (!warned_of_.emplace(&device, op).second) return;
   }
   log(BP_LOG_WARNING,
-      device.name() + " has no kernel for " + std::string(registry_.schema(op).name) + ": it runs on " +
+      device.name() + " does not run " + std::string(registry_.schema(op).name) + ": it runs on " +
           (host_device_ != nullptr ? host_device_->name() : "no device") + " with copies (" +
           std::string(reason) + "); BACKPLANE_FALLBACK=allow silences this");
 }

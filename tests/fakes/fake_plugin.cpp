@@ -480,6 +480,9 @@ bp_status kernel_list(bp_device* device, bp_kernel_list* out_list) {
   bp_kernel_list list{};
   list.kernels = device->fault == "list_null" ? nullptr : kKernels;
   list.kernel_count = std::size(kKernels);
+#if defined(FAKE_ODD_KERNELS)
+  if (device->fault == "list_misfits") list = kMisfitList;
+#endif
   bp::sdk::write_out(out_list, list);
   return BP_OK;
 }

@@ -525,8 +525,8 @@ class RunTest(CommandTest):
         found = self.run_json(model, "--repeat", "5", "--placement")
         self.assertEqual(found["latency"]["run_count"], 5)
         self.assertLessEqual(found["latency"]["min_ns"], found["latency"]["median_ns"])
-        self.assertEqual([(node["node"], node["operator"], node["placement"])
-                          for node in found["nodes"]], [("node0", "relu", "native")])
+        self.assertEqual([(node["node"], node["operator"], node["placement"], len(node["kernels"]))
+                          for node in found["nodes"]], [("node0", "relu", "native", 1)])
         self.check(OK, "run", model, "--repeat", "5", "--placement",
                    words=["median", "over 4 runs", "node0", "1 native, 0 decomposed"])
 

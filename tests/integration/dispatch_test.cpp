@@ -194,7 +194,7 @@ TEST_P(OddKernelsTest, Supports_OutOfMemoryOnce_IsNotKeptAsANo) {
   EXPECT_EQ(s->run(named).status().code(), BP_OUT_OF_MEMORY);
   const auto outputs = s->run(named);
   ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
-  EXPECT_EQ(s->placements()[0].kernels, "sub_later");
+  EXPECT_EQ(s->placements()[0].kernels, std::vector<std::string>{"sub_later"});
 }
 
 TEST_P(OddKernelsTest, KernelList_OutOfMemoryOnce_IsAskedForAgain) {

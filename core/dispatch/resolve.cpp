@@ -50,8 +50,8 @@ struct UnusedKernels {
   }
 };
 
-/// A set too few or too many rules the kernel out. What the operator does not take in a set is
-/// passed over: a newer version of it may, and the kernel be built for both.
+/// What rules the kernel out for every call. A set may have more than the operator takes: a newer
+/// version of it may take them.
 std::string dtype_misfit(const KernelRecord& record, const OpSchema& schema) {
   const size_t count = schema.type_vars.size();
   if (record.dtype_masks.size() != count) {
@@ -59,10 +59,9 @@ std::string dtype_misfit(const KernelRecord& record, const OpSchema& schema) {
            std::string(schema.name) + " has " + std::to_string(count);
   }
   for (size_t var = 0; var < count; ++var) {
-    const uint64_t other = record.dtype_masks[var] & ~schema.type_vars[var].dtype_mask;
-    if (other == 0) continue;
-    return "lists " + dtype_set_name(other) + " for " + std::string(schema.type_vars[var].name) +
-           "; " + std::string(schema.name) + " takes " +
+    if ((record.dtype_masks[var] & schema.type_vars[var].dtype_mask) != 0) continue;
+    return "lists " + dtype_set_name(record.dtype_masks[var]) + " for " +
+           std::string(schema.type_vars[var].name) + "; " + std::string(schema.name) + " takes " +
            dtype_set_name(schema.type_vars[var].dtype_mask);
   }
   return {};
@@ -97,7 +96,7 @@ Dispatcher::Dispatcher(Device& device)
 void Dispatcher::sort_kernels_by_op() {
   kernels_by_op_.resize(registry_.size());
   UnusedKernels unknown{"kernels for unknown operators are never used"};
-  UnusedKernels misfits{"kernels or dtypes do not fit their operators and are never used"};
+  UnusedKernels misfits{"kernels do not fit their operators and are never used"};
   for (const KernelRecord& record : kernels_.kernels) {
     const auto op = registry_.find(record.op);
     if (!op) {

@@ -151,9 +151,12 @@ constexpr bp_kernel kAddWithoutSets =
     with_dtypes(make_kernel("add_any", "add", launch_add), nullptr, 0);
 constexpr bp_kernel kSubOfBool =
     with_dtypes(make_kernel("sub_bool", "sub", launch_sub, kDenseRules), kBoolToo, 1);
+constexpr uint64_t kBoolOnly[] = {BP_DTYPE_BIT(BP_DTYPE_BOOL)};
+constexpr bp_kernel kDivOfBool =
+    with_dtypes(make_kernel("div_bool", "div", launch_sub, kDenseRules), kBoolOnly, 1);
 constexpr bp_kernel kMisspelt = make_kernel("relu_slip", "rleu", launch_relu);
 constexpr const bp_kernel* kMisfits[] = {&kReluWithoutLaunch, &kAddWithoutSets, &kSubOfBool,
-                                         &kMisspelt};
+                                         &kDivOfBool, &kMisspelt};
 constexpr bp_kernel_list kMisfitList{sizeof(bp_kernel_list), 0, kMisfits, std::size(kMisfits)};
 
 }  // namespace

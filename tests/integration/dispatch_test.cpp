@@ -94,7 +94,7 @@ TEST_P(OddKernelsTest, KernelsThatDoNotFit_AreALineOfTheLogForEachKind) {
        {"odd_kernels:0: left out: kernel 0 (relu_void): launch is missing",
         "odd_kernels:0: 1 kernels for unknown operators are never used; the first is relu_slip for "
         "'rleu'; did you mean relu?",
-        "odd_kernels:0: 2 kernels or dtypes do not fit their operators and are never used; the "
+        "odd_kernels:0: 2 kernels do not fit their operators and are never used; the "
         "first is add_any which has 0 dtype sets; add has 1"}) {
     EXPECT_EQ(std::count(lines.begin(), lines.end(), said), 1) << testing::PrintToString(lines);
   }

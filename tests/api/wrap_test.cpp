@@ -138,6 +138,10 @@ TEST_P(WrapTest, WrapHost_MovesToWhereItIsUsed) {
   {
     const Tensor host = Tensor::wrap_host(Device(), values, {2}, [&] { ++deleted; });
     EXPECT_EQ(host.device().handle(), nullptr);
+    std::string words;
+    EXPECT_EQ(status_of([&] { relu(host); }, &words), BP_INVALID_ARGUMENT);
+    EXPECT_NE(words.find("no input is on a device, and no runtime is given"), std::string::npos)
+        << words;
     EXPECT_EQ(relu(host.to(device_)).to_vector<float>(), (std::vector<float>{0, 2}));
   }
   EXPECT_EQ(deleted, 1);

@@ -60,8 +60,8 @@ Status run(const OpCall& asked, std::span<Tensor* const> inputs,
   Runtime* const runtime = asked.runtime != nullptr ? asked.runtime : runtime_of(inputs);
   if (runtime == nullptr) [[unlikely]] {
     return Status(BP_INVALID_ARGUMENT,
-                  "argument runtime is NULL and no input is on a device; give one with Tensor::to "
-                  "or a runtime");
+                  "no input is on a device, and no runtime is given; move an input to a device "
+                  "first, or give a runtime");
   }
   if (asked.runtime != nullptr) BP_TRY(check_runtime(*runtime, inputs));
   const auto op = runtime->registry().find_by_source_id(asked.op_id);

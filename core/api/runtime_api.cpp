@@ -38,7 +38,7 @@ Result<RuntimeArgs> runtime_args(const bpa_runtime_args& given) {
   for (uint64_t i = 0; i < given.option_count; ++i) {
     BP_TRY(check_text(given.option_names[i], "args.option_names[" + std::to_string(i) + "]"));
     BP_TRY(check_text(given.option_values[i], "args.option_values[" + std::to_string(i) + "]"));
-    OptionSetting setting{given.option_names[i], given.option_values[i]};
+    OptionSetting setting{given.option_names[i], given.option_values[i], "the Runtime's options"};
     const bool core_option = setting.name.starts_with("BACKPLANE_");
     (core_option ? args.options : args.plugin_options).push_back(std::move(setting));
   }

@@ -77,7 +77,7 @@ Status check_inside(const bpa_wrap_args& args, const Dims& sizes, const Dims& st
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Wide reach = Wide{sizes[i] - 1} * strides[i];
     if (reach > Wide{INT64_MAX} || reach < Wide{INT64_MIN}) {
-      return bad_argument("args.strides", to_string(strides) + " are more than memory has");
+      return bad_argument("args.strides", numbers_text(strides) + " are more than memory has");
     }
     (reach < 0 ? lowest : highest) += reach;
   }
@@ -85,8 +85,8 @@ Status check_inside(const bpa_wrap_args& args, const Dims& sizes, const Dims& st
   const Wide end = Wide{args.memory.offset_bytes} + (highest * bits + bits + 7) / 8;
   if (first >= 0 && end <= Wide{args.bytes}) return {};
   return bad_argument(args.strides != nullptr ? "args.strides" : "args.sizes",
-                      to_string(sizes) + " with strides " + to_string(strides) + " from byte " +
-                          std::to_string(args.memory.offset_bytes) + " leave the " +
+                      numbers_text(sizes) + " with strides " + numbers_text(strides) +
+                          " from byte " + std::to_string(args.memory.offset_bytes) + " leave the " +
                           std::to_string(args.bytes) + " bytes of memory (args.bytes)");
 }
 

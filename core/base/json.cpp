@@ -148,12 +148,6 @@ const std::vector<std::string>& JsonValue::keys() const {
   return kind_ == Kind::kObject ? place_->keys : none;
 }
 
-bool JsonValue::is_integer_from(int64_t least) const {
-  if (kind_ != Kind::kInteger) return false;
-  if (text_[0] != '-') return least <= 0 || std::stoull(text_) >= static_cast<uint64_t>(least);
-  return std::stoll(text_) >= least;
-}
-
 const std::string& JsonValue::string() const {
   if (kind_ != Kind::kString) {
     refuse("{}: expected a string, found {}", place(), kind_name());

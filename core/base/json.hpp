@@ -25,8 +25,6 @@ class JsonValue {
   Kind kind() const { return kind_; }
   /// "null", "boolean", "number", "string", "array" or "object".
   std::string_view kind_name() const;
-  /// A whole number from `least`.
-  bool is_integer_from(int64_t least) const;
 
   /// Throws unless it is a string.
   const std::string& string() const;

@@ -59,18 +59,6 @@ TEST(Json, ParseJson_EveryKind_HasItsTextAndPlace) {
   EXPECT_EQ(root.find("c"), nullptr);
 }
 
-TEST(Json, IsIntegerFrom_Bounds_AreMet) {
-  const JsonValue root = parse_json("[0, 1, -1, 18446744073709551615, 1.0, \"1\"]", 1000);
-  const bool from_0[] = {true, true, false, true, false, false};
-  const bool from_1[] = {false, true, false, true, false, false};
-  const bool from_minus_1[] = {true, true, true, true, false, false};
-  for (size_t i = 0; i < root.values().size(); ++i) {
-    EXPECT_EQ(root.values()[i].is_integer_from(0), from_0[i]) << i;
-    EXPECT_EQ(root.values()[i].is_integer_from(1), from_1[i]) << i;
-    EXPECT_EQ(root.values()[i].is_integer_from(-1), from_minus_1[i]) << i;
-  }
-}
-
 TEST(Json, WrongKind_ErrorNamesPlaceExpectedAndFound) {
   const JsonValue root = parse_json(R"({"a": [{"b": 5}]})", 1000);
   const JsonValue& inner = root.at("a").values()[0];

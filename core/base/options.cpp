@@ -174,4 +174,14 @@ std::optional<std::string> nearest_match(std::string_view word,
   return best;
 }
 
+std::string with_nearest(std::string words, std::string_view word,
+                         std::span<const std::string> candidates) {
+  if (const auto near = nearest_match(word, candidates)) {
+    return words + "; did you mean " + *near + "?";
+  }
+  words += "; there is";
+  for (const std::string& candidate : candidates) words += " " + candidate;
+  return words;
+}
+
 }  // namespace bp

@@ -51,6 +51,10 @@ class Options {
 std::optional<std::string> nearest_match(std::string_view word,
                                          std::span<const std::string> candidates);
 
+/// The words of an error about `word`, with the nearest candidate, or else all that there are.
+std::string with_nearest(std::string words, std::string_view word,
+                         std::span<const std::string> candidates);
+
 }  // namespace bp
 
 #endif

@@ -28,7 +28,7 @@ Result<Ref<Runtime>> open_runtime(const GlobalArgs& global) {
     args.plugin_path.push_back(error ? folder : absolute.string());
   }
   for (const auto& [name, value] : global.plugin_options) {
-    args.plugin_options.push_back({name, value});
+    args.plugin_options.push_back({name, value, "--option"});
   }
   return Runtime::create(args);
 }

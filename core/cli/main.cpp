@@ -144,21 +144,16 @@ const CLI::App* chosen_command(const CLI::App& app) {
   return chosen.empty() ? nullptr : chosen.front();
 }
 
-std::string with_nearest(std::string words, const std::string& word,
-                         const std::vector<std::string>& candidates) {
-  if (const auto near = nearest_match(word, candidates))
-    return words + "; did you mean " + *near + "?";
-  words += "; there is";
-  for (const std::string& candidate : candidates) words += " " + candidate;
-  return words;
-}
-
 std::vector<std::string> option_names(const CLI::App& app, const CLI::App* command) {
   std::vector<std::string> names;
   for (const CLI::App* level : {command, &app}) {
     if (level == nullptr) continue;
     for (const CLI::Option* option : level->get_options()) {
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+      for (const std::string& name : option->get_lnames()) {
+        // Each level has its own --help.
+        const std::string text = "--" + name;
+        if (std::find(names.begin(), names.end(), text) == names.end()) names.push_back(text);
+      }
     }
   }
   return names;

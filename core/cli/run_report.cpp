@@ -3,7 +3,7 @@
 // Both faces say the same: whatever was made up (inputs, sizes) is told in each.
 #include "core/cli/run_report.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/base/dtype.hpp"
 #include "core/cli/json.hpp"
@@ -63,7 +63,8 @@ std::string latency_text(const Latency& latency) {
 std::string placements_text(const RunReport& report) {
   Table table({"node", "operator", "runs", "why not native", "kernels"});
   for (const PlacementRow& row : report.placements) {
-    table.add({row.node, row.op, std::string(route_name(row.kind)), row.reason, row.kernels});
+    table.add({row.node, row.op, std::string(route_name(row.kind)), row.reason,
+               fmt::format("{}", fmt::join(row.kernels, ", "))});
   }
   return "\n" + table.to_string();
 }
@@ -148,9 +149,11 @@ void write_placement(const RunArgs& args, const RunReport& report, JsonWriter* o
         .field("node", row.node)
         .field("operator", row.op)
         .field("placement", route_name(row.kind))
-        .field("kernels", row.kernels)
         .field("reason", row.reason)
-        .end_object();
+        .key("kernels")
+        .begin_array();
+    for (const std::string& kernel : row.kernels) out_json->value(kernel);
+    out_json->end_array().end_object();
   }
   out_json->end_array();
 }

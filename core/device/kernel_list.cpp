@@ -20,6 +20,7 @@ namespace {
 
 constexpr uint64_t kMaxKernelCount = 65536;
 constexpr uint32_t kMaxArrayCount = 256;
+constexpr size_t kMostRefusedOps = 256;
 constexpr uint32_t kMaxAlignment = 256;  // no more is known of tensors, and given to copies
 constexpr uint64_t kKnownDtypes = (BP_DTYPE_BIT(BP_DTYPE_F8E8M0) << 1) - 2;  // all but NONE
 
@@ -135,6 +136,11 @@ Result<KernelList> validate_kernels(std::string_view owner, const bp_kernel_list
       continue;
     }
     refusals.add(i, record.name, status.message());
+    if (result.refused_by_op.size() < kMostRefusedOps) {
+      result.refused_by_op.try_emplace(
+          foreign_text(record.op),
+          fmt::format("kernel {} ({}): {}", i, record.name, status.message()));
+    }
   }
   result.refused = refusals.lines();
   for (const std::string& line : result.refused) {

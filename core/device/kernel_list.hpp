@@ -5,6 +5,7 @@
 #define BACKPLANE_CORE_DEVICE_KERNEL_LIST_HPP
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,8 @@ struct KernelList {
   /// One for each kind of refusal: "kernel 3 (conv_f32) and 16 more: launch is missing". Each is
   /// logged too.
   std::vector<std::string> refused;
+  /// Of the first operators that a refused kernel was for: its line.
+  std::map<std::string, std::string, std::less<>> refused_by_op;
 };
 
 /// Asks an open device for its kernels and checks every descriptor; a bad one is left out, by name.

@@ -215,6 +215,8 @@ class Dispatcher : public DeviceExtension {
   Result<std::shared_ptr<PlannedKernel>> make_plan(const KernelRecord& record,
                                                    const struct CallQuery& call);
 
+  /// Those for an operator by its id; what cannot be used is told.
+  void sort_kernels_by_op();
   void drain_deferred();
   static constexpr size_t kSelectionLimit = 4096;
   static constexpr size_t kMostDeferred = 256;
@@ -222,6 +224,7 @@ class Dispatcher : public DeviceExtension {
   Device& device_;
   const OpRegistry& registry_;
   KernelList kernels_;
+  std::string list_failure_;  // why there are none; empty: they were listed
   std::vector<std::vector<const KernelRecord*>> kernels_by_op_;
 
   std::mutex mutex_;

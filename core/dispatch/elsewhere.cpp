@@ -9,8 +9,8 @@ namespace bp {
 
 Result<Elsewhere> route_elsewhere(const RefusedCall& call, const ResolveOn& resolve) {
   Runtime& runtime = call.device.runtime();
-  std::string words = "no kernel on " + call.device.name() + " for operator " +
-                      std::string(call.op) + " (" + std::string(call.reason) + ")";
+  std::string words = "operator " + std::string(call.op) + " does not run on " +
+                      call.device.name() + " (" + std::string(call.reason) + ")";
   for (size_t i = 0; i < call.others.size(); ++i) {
     if (call.others[i] == &call.device) continue;
     if (!call.is_chosen && runtime.fallback_mode() == FallbackMode::kDeny) {

@@ -32,6 +32,43 @@ std::string_view route_name(RouteKind kind) {
   return "unknown";
 }
 
+namespace {
+
+/// What a plugin lists for nothing: one line of the log, with the first.
+struct UnusedKernels {
+  const char* words;
+  size_t count = 0;
+  std::string first = {};
+
+  void add(const KernelRecord& record, const std::string& why) {
+    if (++count == 1) first = record.name + " " + why;
+  }
+  void tell(const Device& device) const {
+    if (count == 0) return;
+    log(BP_LOG_WARNING,
+        device.name() + ": " + std::to_string(count) + " " + words + "; the first is " + first);
+  }
+};
+
+/// What rules the kernel out for every call. A set may have more than the operator takes: a newer
+/// version of it may take them.
+std::string dtype_misfit(const KernelRecord& record, const OpSchema& schema) {
+  const size_t count = schema.type_vars.size();
+  if (record.dtype_masks.size() != count) {
+    return "has " + std::to_string(record.dtype_masks.size()) + " dtype sets; " +
+           std::string(schema.name) + " has " + std::to_string(count);
+  }
+  for (size_t var = 0; var < count; ++var) {
+    if ((record.dtype_masks[var] & schema.type_vars[var].dtype_mask) != 0) continue;
+    return "lists " + dtype_set_name(record.dtype_masks[var]) + " for " +
+           std::string(schema.type_vars[var].name) + "; " + std::string(schema.name) + " takes " +
+           dtype_set_name(schema.type_vars[var].dtype_mask);
+  }
+  return {};
+}
+
+}  // namespace
+
 Dispatcher& Dispatcher::of(Device& device) {
   return static_cast<Dispatcher&>(device.extension(DevicePart::kDispatch, [&] {
     return std::unique_ptr<DeviceExtension>(new Dispatcher(device));
@@ -48,30 +85,33 @@ Dispatcher::Dispatcher(Device& device)
   } else {
     // Then there is no dispatcher yet, and the next call asks again.
     if (kernels.status().code() == BP_OUT_OF_MEMORY) throw std::bad_alloc();
-    // Callers are told why all is refused.
-    kernels_.refused.push_back(device.name() +
-                               " offers no kernels: " + kernels.status().to_string());
+    list_failure_ = device.name() + " offers no kernels: " + kernels.status().to_string();
     const bool is_news = !device.table().gate->is_abandoned();
-    log(is_news ? BP_LOG_ERROR : BP_LOG_INFO, kernels_.refused.back());
+    log(is_news ? BP_LOG_ERROR : BP_LOG_INFO, list_failure_);
+    kernels_.refused.push_back(list_failure_);
   }
+  sort_kernels_by_op();
+}
+
+void Dispatcher::sort_kernels_by_op() {
   kernels_by_op_.resize(registry_.size());
-  const KernelRecord* first_unknown = nullptr;
-  size_t unknown_count = 0;
+  UnusedKernels unknown{"kernels for unknown operators are never used"};
+  UnusedKernels misfits{"kernels do not fit their operators and are never used"};
   for (const KernelRecord& record : kernels_.kernels) {
-    if (const auto op = registry_.find(record.op)) {
-      kernels_by_op_[*op].push_back(&record);
-    } else if (++unknown_count == 1) {
-      first_unknown = &record;
+    const auto op = registry_.find(record.op);
+    if (!op) {
+      const std::string name = foreign_text(record.op);
+      const auto near = nearest_match(name, registry_.names());
+      unknown.add(record, "for '" + name + "'" + (near ? "; did you mean " + *near + "?" : ""));
+      continue;
     }
+    const OpSchema& schema = registry_.schema(*op);
+    if (const std::string misfit = dtype_misfit(record, schema); !misfit.empty()) {
+      misfits.add(record, "which " + misfit);
+    }
+    kernels_by_op_[*op].push_back(&record);
   }
-  if (first_unknown != nullptr) {
-    const std::string op = foreign_text(first_unknown->op);
-    const auto near = nearest_match(op, registry_.names());
-    log(BP_LOG_WARNING, device.name() + ": " + std::to_string(unknown_count) +
-                            " kernels for unknown operators are never used; the first is " +
-                            first_unknown->name + " for '" + op + "'" +
-                            (near ? "; did you mean " + *near + "?" : ""));
-  }
+  for (const UnusedKernels& unused : {unknown, misfits}) unused.tell(device_);
   for (auto& records : kernels_by_op_) {
     std::stable_sort(records.begin(), records.end(),
                      [](const KernelRecord* a, const KernelRecord* b) {
@@ -146,7 +186,7 @@ Result<Route> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,
     }
   }
   if (resolve_view(schema, inputs, attributes, &route)) return route;
-  std::string refusal = "is on the BACKPLANE_HOST_OPS list";
+  std::string refusal = "it is on the BACKPLANE_HOST_OPS list";
   const bool forced =
       device_.runtime().is_host_op(op) && &device_ != device_.runtime().host_device();
   if (!forced) {

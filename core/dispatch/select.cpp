@@ -212,8 +212,11 @@ Dispatcher::Selection Dispatcher::select(const CallQuery& call) {
   }
   if (kernels_by_op_[call.op].empty()) {
     selection->reasons = "no kernel for this operator";
-    const bool none_at_all = kernels_.kernels.empty() && !kernels_.refused.empty();
-    if (none_at_all) selection->reasons += "; " + kernels_.refused.front();
+    const auto left_out = kernels_.refused_by_op.find(call.schema.name);
+    if (left_out != kernels_.refused_by_op.end()) {
+      selection->reasons += "; left out: " + left_out->second;
+    }
+    if (!list_failure_.empty()) selection->reasons += "; " + list_failure_;
   }
   std::lock_guard lock(mutex_);
   // Attributes are part of the key, and some programs never run out of new ones.

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/device/device_table.hpp"
+#include "core/emulation/task_queue.hpp"
 
 namespace bp {
 
@@ -38,9 +39,8 @@ bp_status call_launch(const DeviceTable& table, bp_stream* stream, const bp_laun
 bp_status emulated_launch(bp_stream* stream, const bp_launch_args& args,
                           std::shared_ptr<const void> keep_alive);
 
-/// The launch that broke an emulated stream, or the stream that it waited for: its op_seq; 0 if
-/// nothing has, or if it was no launch. Any thread.
-uint64_t emulated_failed_op_seq(bp_stream* stream);
+/// What broke an emulated stream, or the stream that it waited for. Any thread.
+Failure emulated_failure(bp_stream* stream);
 
 }  // namespace bp
 

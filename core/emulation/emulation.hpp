@@ -18,7 +18,6 @@
 #include "core/device/device_table.hpp"
 #include "core/emulation/emulate_missing.hpp"
 #include "core/emulation/host_buffer.hpp"
-#include "core/emulation/task_queue.hpp"
 
 namespace bp {
 

@@ -150,7 +150,7 @@ TEST_F(EmulatedEventTest, RecordedWorkFails_FailureReachesWaitersWithItsOpSeq) {
   EXPECT_EQ(api().event_query(event_), BP_OUT_OF_MEMORY);
   EXPECT_EQ(device_.sync(consumer_), BP_OUT_OF_MEMORY);
   EXPECT_EQ(told, BP_OUT_OF_MEMORY);
-  EXPECT_EQ(emulated_failed_op_seq(consumer_), 5u);
+  EXPECT_EQ(emulated_failure(consumer_).op_seq, 5u);
   EXPECT_EQ(device_.launch(consumer_, 6), BP_POISONED);
 }
 

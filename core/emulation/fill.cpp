@@ -121,13 +121,12 @@ bp_status fill_now(Emulation& emulation, const bp_fill_args& args) {
 bp_status fill_on_stream(Emulation& emulation, const bp_fill_args& args) {
   bp_stream* stream = args.stream;
   if (emulation.emulates(BP_FEATURE_ASYNC_BIT)) {
-    return EmulatedStream::from(stream).queue->enqueue(make_work([&emulation, stream, copy = args] {
-      const bp_status status = fill_now(emulation, copy);
-      if (status == BP_OK) return BP_OK;
-      return emulation.fail(
-          status, "mem_fill on an emulated stream answered status " + std::to_string(status),
-          stream);
-    }));
+    const Slot slot = emulation.emulates(BP_FEATURE_FILL_BIT) ? Slot::kMemCopy : Slot::kMemFill;
+    return EmulatedStream::from(stream).queue->enqueue(
+        make_work(slot, [&emulation, stream, copy = args] {
+          const bp_status status = fill_now(emulation, copy);
+          return status == BP_OK ? BP_OK : emulation.fail(status, "", stream);
+        }));
   }
   return fill_staged_async(emulation, stream, args);
 }

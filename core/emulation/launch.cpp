@@ -8,7 +8,6 @@
 #include <string>
 
 #include "core/base/dtype.hpp"
-#include "core/base/foreign_text.hpp"
 #include "core/emulation/emulation.hpp"
 
 namespace bp {
@@ -195,12 +194,8 @@ void LaunchTask::run(Failure* failure) {
   if (failure->failed()) return;
   const bp_status status = launch_now();
   if (status == BP_OK) return;
-  *failure = {sticky_status(status), args_.op_seq};
-  const bp_str name = args_.kernel->name;
-  stream_.emulation.fail(failure->status,
-                         "kernel " + foreign_text(name) + " answered status " +
-                             std::to_string(status) + " on an emulated stream",
-                         stream_.handle(), args_.op_seq);
+  *failure = {sticky_status(status), args_.op_seq, Slot::kLaunch, args_.kernel};
+  stream_.emulation.fail(failure->status, "", stream_.handle(), args_.op_seq);
 }
 
 }  // namespace

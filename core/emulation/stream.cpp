@@ -42,11 +42,7 @@ bp_status stream_query(bp_stream* handle) { return EmulatedStream::from(handle).
 
 bp_status copy_on_worker(EmulatedStream& stream, const bp_copy_args& args) {
   const bp_status status = stream.emulation.native().mem_copy(args);
-  if (status == BP_OK) return BP_OK;
-  return stream.emulation.fail(status,
-                               "mem_copy_async: mem_copy of " + std::to_string(args.bytes) +
-                                   " bytes answered status " + std::to_string(status),
-                               stream.handle());
+  return status == BP_OK ? BP_OK : stream.emulation.fail(status, "", stream.handle());
 }
 
 bp_status mem_copy_async(bp_stream* handle, const bp_copy_args* args) {
@@ -56,8 +52,8 @@ bp_status mem_copy_async(bp_stream* handle, const bp_copy_args* args) {
       return stream.emulation.fail(
           BP_UNSUPPORTED, "mem_copy_async: unknown kind " + std::to_string(args->kind), handle);
     }
-    return stream.queue->enqueue(
-        make_work([&stream, copy = *args] { return copy_on_worker(stream, copy); }));
+    auto work = [&stream, copy = *args] { return copy_on_worker(stream, copy); };
+    return stream.queue->enqueue(make_work(Slot::kMemCopy, std::move(work)));
   });
 }
 
@@ -75,8 +71,8 @@ bp_status stream_host_call(bp_stream* handle, bp_host_fn fn, void* user) {
 
 }  // namespace
 
-uint64_t emulated_failed_op_seq(bp_stream* stream) {
-  return EmulatedStream::from(stream).queue->failure().op_seq;
+Failure emulated_failure(bp_stream* stream) {
+  return EmulatedStream::from(stream).queue->failure();
 }
 
 void install_emulated_streams(DeviceTable* table) {

@@ -36,7 +36,7 @@ TEST(EmulatedStream, NoWork_QueryAndSync_AreDoneAtOnce) {
   ASSERT_NE(stream, nullptr);
   EXPECT_EQ(device.table.stream_query(stream), BP_OK);
   EXPECT_EQ(device.table.stream_sync(stream, 0), BP_OK);
-  EXPECT_EQ(emulated_failed_op_seq(stream), 0u);
+  EXPECT_EQ(emulated_failure(stream).op_seq, 0u);
   EXPECT_EQ(device.destroy(stream), BP_OK);
 }
 
@@ -130,7 +130,7 @@ TEST(EmulatedStream, LaunchFails_LaterWorkIsNotRunAndFailureSticks) {
   EXPECT_EQ(device.sync(stream), BP_DEVICE_LOST);
   EXPECT_EQ(device.table.stream_query(stream), BP_DEVICE_LOST);
   EXPECT_EQ(log.seqs, std::vector<uint64_t>{1});
-  EXPECT_EQ(emulated_failed_op_seq(stream), 2u);
+  EXPECT_EQ(emulated_failure(stream).op_seq, 2u);
 
   const uint64_t handle = device.alloc(8);
   const uint64_t value = 1;
@@ -173,7 +173,9 @@ TEST(EmulatedStream, LaunchFails_IsReportedWithStreamOpSeqAndKernel) {
   EXPECT_EQ(reports[0].status, BP_OUT_OF_MEMORY);
   EXPECT_EQ(reports[0].op_seq, 77u);
   EXPECT_EQ(reports[0].stream, stream);
-  EXPECT_NE(reports[0].message.find("fake_kernel"), std::string::npos);
+  const Failure failure = emulated_failure(stream);
+  EXPECT_EQ(failure.slot, Slot::kLaunch);
+  EXPECT_EQ(failure.kernel, &device.fake.kernel);
   device.destroy(stream);
 }
 
@@ -360,7 +362,8 @@ TEST(EmulatedStream, CopyAsync_OutsideMemory_BreaksTheStreamWithoutOpSeq) {
   const std::array<uint8_t, 8> source{};
   EXPECT_EQ(device.copy_to_device(stream, handle, source.data(), 8), BP_OK);
   EXPECT_EQ(device.sync(stream), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(emulated_failed_op_seq(stream), 0u);
+  EXPECT_EQ(emulated_failure(stream).op_seq, 0u);
+  EXPECT_EQ(emulated_failure(stream).slot, Slot::kMemCopy);
   ASSERT_EQ(device.fake.reports().size(), 1u);
   EXPECT_EQ(device.fake.reports()[0].stream, stream);
   device.destroy(stream);

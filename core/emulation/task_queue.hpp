@@ -12,14 +12,17 @@
 #include <thread>
 #include <utility>
 
-#include "backplane/status.h"
+#include "backplane/device_api.h"
+#include "core/plugin/slots.hpp"
 
 namespace bp {
 
 /// Why a stream does no more work. It travels through events to the streams that wait for them.
 struct Failure {
   bp_status status = BP_OK;
-  uint64_t op_seq = 0;  // of the launch that failed; 0: it was no launch
+  uint64_t op_seq = 0;                // of the launch that failed; 0: it was no launch
+  Slot slot = Slot::kStreamSync;      // what the worker called; a failure of its own has the wait
+  const bp_kernel* kernel = nullptr;  // of a launch
 
   bool failed() const { return status != BP_OK; }
 };
@@ -57,11 +60,13 @@ std::unique_ptr<Task> make_task(Body body) {
   return std::make_unique<ClosureTask<Body>>(std::move(body));
 }
 
-/// A task that a failed stream skips, from a closure `bp_status()`.
+/// A task that a failed stream skips, from a closure `bp_status()` that calls `slot`.
 template <class Body>
-std::unique_ptr<Task> make_work(Body body) {
-  return make_task([body = std::move(body)](Failure* failure) mutable {
-    if (!failure->failed()) failure->status = sticky_status(body());
+std::unique_ptr<Task> make_work(Slot slot, Body body) {
+  return make_task([slot, body = std::move(body)](Failure* failure) mutable {
+    if (failure->failed()) return;
+    const bp_status status = body();
+    if (status != BP_OK) *failure = {sticky_status(status), 0, slot};
   });
 }
 

@@ -147,12 +147,12 @@ Status Session::check_io(std::string_view role, const SessionIo& io, const Tenso
   if (tensor.dtype() != io.dtype) return refuse("dtype " + std::string(dtype_name(io.dtype)));
   if (!io.has_rank) return {};
   if (tensor.sizes().size() != io.sizes.size()) {
-    return refuse("rank " + std::to_string(io.sizes.size()) + " " + to_string(io.sizes));
+    return refuse("rank " + std::to_string(io.sizes.size()) + " " + graph_.to_string(io.sizes));
   }
   for (size_t d = 0; d < io.sizes.size(); ++d) {
     const int64_t size = tensor.sizes()[d];
     if (is_known(io.sizes[d])) {
-      if (size != io.sizes[d]) return refuse("sizes " + to_string(io.sizes));
+      if (size != io.sizes[d]) return refuse("sizes " + graph_.to_string(io.sizes));
     } else if (!io.dim_names[d].empty()) {
       const auto [known, added] = symbols->emplace(io.dim_names[d], size);
       if (!added && known->second != size) {

@@ -79,7 +79,7 @@ struct PlacementRow {
   std::string node;
   std::string op;
   RouteKind kind = RouteKind::kNative;
-  std::string kernels;
+  std::vector<std::string> kernels;
   std::string reason;
 };
 

@@ -207,15 +207,18 @@ ValueId Graph::find_value(std::string_view name) const {
 
 std::string Graph::to_string(const TensorType& type) const {
   std::string text(dtype_name(type.dtype));
-  if (!type.has_rank) return text + "[...]";
-  text += "[";
-  for (size_t i = 0; i < type.sizes.size(); ++i) {
+  return text + (type.has_rank ? to_string(type.sizes) : "[...]");
+}
+
+std::string Graph::to_string(const Dims& sizes) const {
+  std::string text = "[";
+  for (size_t i = 0; i < sizes.size(); ++i) {
     if (i > 0) text += ", ";
-    const std::string_view symbol = symbol_name(type.sizes[i]);
+    const std::string_view symbol = symbol_name(sizes[i]);
     if (!symbol.empty()) {
       text += symbol;
     } else {
-      text += is_known(type.sizes[i]) ? std::to_string(type.sizes[i]) : "?";
+      text += is_known(sizes[i]) ? std::to_string(sizes[i]) : "?";
     }
   }
   return text + "]";

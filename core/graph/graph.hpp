@@ -98,6 +98,7 @@ class Graph final : public GraphBuilder {
   std::string to_string() const;
   /// "f32[N, 1, 8, 8]", symbols by their names; "f32[...]" without rank.
   std::string to_string(const TensorType& type) const;
+  std::string to_string(const Dims& sizes) const;
 
   // For passes (core/passes/passes.hpp).
   /// Value `id` becomes a constant; its producer no longer makes it (kNoValue in its outputs).

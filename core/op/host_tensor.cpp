@@ -20,7 +20,7 @@ Result<HostTensor> HostTensor::allocate(uint32_t dtype, const Dims& sizes, void*
   const int64_t limit = std::numeric_limits<int64_t>::max() / 128;
   if (!is_dtype(dtype) || !count || *count > limit) {
     return Status(BP_INVALID_ARGUMENT, "a host tensor of " + std::string(dtype_name(dtype)) +
-                                           bp::to_string(sizes) + " has no size in bytes");
+                                           numbers_text(sizes) + " has no size in bytes");
   }
   HostTensor tensor;
   tensor.dtype = dtype;

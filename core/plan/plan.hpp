@@ -78,8 +78,8 @@ struct Step {
 struct NodeRoute {
   NodeId node = kNoNode;
   RouteKind kind = RouteKind::kNative;
-  std::string kernels;  // names, comma-separated
-  std::string reason;   // why it is not native
+  std::vector<std::string> kernels;  // their names
+  std::string reason;                // why it is not native
 };
 
 /// A value that outlives the segment.

@@ -278,8 +278,7 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
                                       .extents_index = static_cast<uint32_t>(i)};
     }
   }
-  if (!node_route_.kernels.empty()) node_route_.kernels += ", ";
-  node_route_.kernels += resolved.kernel->record().name;
+  node_route_.kernels.push_back(resolved.kernel->record().name);
   segment_->steps.push_back(std::move(step));
   return {};
 }

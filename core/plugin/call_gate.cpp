@@ -505,6 +505,9 @@ bp_status CallGate::waited(Slot slot, bp_status status, uint64_t gone_ns, uint64
 }
 
 bp_status CallGate::unknown_status(Slot slot, const bp_kernel* kernel, bp_status status) {
+  // The plugin's own words say more than that its status is new.
+  const bool is_lent = host_ == HostContext::api();
+  if (is_lent && static_cast<HostContext*>(host_ctx_)->has_report(status)) return BP_INTERNAL;
   [[maybe_unused]] const Status told = contain([&] {
     tell(status, fmt::format("{} answered status {}, which is new to this core",
                              call_name(slot, kernel), status));

@@ -78,7 +78,12 @@ void HostContext::on_report(void* host_ctx, const bp_report_info* info) {
         return entry.first == thread && entry.second.stream == nullptr &&
                entry.second.status == report.status;
       });
-      if (own != reports.rend()) std::swap(report.message, own->second.message);
+      if (own != reports.rend()) {
+        report.message = std::move(own->second.message);
+        report.raw_status = own->second.raw_status;
+        report.vendor_code = own->second.vendor_code;
+        reports.erase(std::next(own).base());
+      }
     }
     if (reports.size() == kMaxReports) reports.erase(reports.begin());
     reports.emplace_back(thread, std::move(report));
@@ -90,6 +95,13 @@ void HostContext::on_log(void* host_ctx, uint32_t level, bp_str message) {
   [[maybe_unused]] const Status told = contain([&] {
     log(level,
         "plugin " + static_cast<HostContext*>(host_ctx)->plugin_id_ + ": " + foreign_text(message));
+  });
+}
+
+bool HostContext::has_report(bp_status raw_status) {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(reports_.begin(), reports_.end(), [&](const auto& entry) {
+    return entry.first == std::this_thread::get_id() && entry.second.raw_status == raw_status;
   });
 }
 

@@ -61,6 +61,8 @@ class HostContext {
   /// The newest report of the calling thread, and forgets its older ones: to be called right after
   /// a slot answered an error, on the thread that called the slot.
   std::optional<PluginReport> take_report();
+  /// The calling thread has words about this status.
+  bool has_report(bp_status raw_status);
   /// The oldest report about a stream from any thread: the words for an asynchronous failure.
   std::optional<PluginReport> take_stream_report(bp_stream* stream);
   /// OK, or the code (unknown ones as INTERNAL) with words by error_of(), taken by take_report().

@@ -144,6 +144,7 @@ TEST_F(HostContextTest, Log_Line_CarriesThePluginsId) {
   LogCapture log;
   HostContext::api()->log(&host_, BP_LOG_WARNING, {"getting\nwarm", 12});
   HostContext::api()->log(&host_, BP_LOG_DEBUG, {"noise", 5});
+  HostContext::api()->log(&host_, 99, {"of no level", 11});
   EXPECT_EQ(log.count(BP_LOG_WARNING, "plugin npu: getting warm"), 1);
   EXPECT_EQ(log.count(BP_LOG_DEBUG, "noise"), 0);
 }

@@ -122,8 +122,8 @@ PluginSet load_plugins(const LoadOptions& options) {
   set.skipped.reserve(set.skipped.size() + attempts.size());
   for (Attempt& attempt : attempts) load_one(&attempt, &set);
   for (const OptionSetting& setting : options.plugin_options) {
-    Status status = check_option_id(setting.name, set);
-    if (!status.ok()) set.option_errors.push_back(std::move(status));
+    const Status status = check_option_id(setting.name, set);
+    if (!status.ok()) set.option_errors.push_back(setting.blame(status));
   }
   for (const SkippedPlugin& skipped : set.skipped) {
     const bool is_news = !skipped.is_absent() && !skipped.was_told;

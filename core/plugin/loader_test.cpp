@@ -381,21 +381,21 @@ TEST(Loader, LoadPlugins_BadOption_IsAnErrorAndSkipsThePlugin) {
   PluginTree tree;
   tree.add("good");
   LoadOptions options = tree.options();
-  options.plugin_options = {{"good.device", "2"}};
+  options.plugin_options = {{"good.device", "2", "--option"}};
   PluginSet set = load_plugins(options);
   EXPECT_TRUE(set.plugins.empty());
   ASSERT_EQ(set.skipped.size(), 1u);
   EXPECT_EQ(set.skipped[0].step, PluginStep::kOptions);
   ASSERT_EQ(set.option_errors.size(), 1u);
   EXPECT_EQ(set.option_errors[0].message(),
-            "plugin good has no option 'device' (did you mean 'devices'?)");
+            "--option: plugin good has no option 'device' (did you mean 'devices'?)");
 
-  options.plugin_options = {{"god.devices", "2"}, {"devices", "2"}};
+  options.plugin_options = {{"god.devices", "2", "a file"}, {"devices", "2"}};
   const PluginSet other = load_plugins(options);
   EXPECT_EQ(other.plugins.size(), 1u);
   ASSERT_EQ(other.option_errors.size(), 2u);
   EXPECT_EQ(other.option_errors[0].message(),
-            "option 'god.devices': no plugin is called 'god' (did you mean 'good'?)");
+            "a file: option 'god.devices': no plugin is called 'god' (did you mean 'good'?)");
   EXPECT_EQ(other.option_errors[1].message(), "option 'devices': expected <plugin id>.<option>");
 }
 

@@ -129,9 +129,11 @@ OptionDecl read_option(const JsonValue& object) {
 
 Manifest read_fields(const JsonValue& root) {
   Manifest manifest;
-  // Later formats only add fields, so a larger number is not refused.
-  expect(root.at("manifest").is_integer_from(1),
-         "field 'manifest': expected a whole number from 1");
+  // Another format may mean something else by these fields.
+  const JsonValue& format = root.at("manifest");
+  expect(format.kind() == JsonValue::Kind::kInteger && format.text() == "1",
+         "field 'manifest': expected 1, the format that this core reads, found {}",
+         format.quoted());
   manifest.id = identifier_of(root, "id");
   manifest.version = text_of(root, "version");
   if (root.find("description") != nullptr) manifest.description = text_of(root, "description");

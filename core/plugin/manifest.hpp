@@ -48,6 +48,12 @@ struct Manifest {
 struct OptionSetting {
   std::string name;
   std::string value;
+  std::string source = {};  // for people: "BACKPLANE_PLUGIN_OPTIONS"; empty: nobody knows
+
+  /// The error of this setting says where it comes from.
+  Status blame(const Status& error) const {
+    return source.empty() ? error : error.with_prefix(source);
+  }
 };
 
 /// Parses and checks a manifest of at most 64 KiB and 16 levels. INVALID_ARGUMENT says where, what

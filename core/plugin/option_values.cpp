@@ -55,6 +55,20 @@ Status unknown_option(const Manifest& manifest, std::string_view name) {
                    : fmt::format("(it has: {})", fmt::join(names, ", ")));
 }
 
+Result<std::string> check_option(const Manifest& manifest, OptionScope scope,
+                                 const OptionSetting& setting) {
+  const OptionDecl* decl = find_option(manifest, setting.name);
+  if (decl == nullptr) return unknown_option(manifest, setting.name);
+  const std::string name = "option '" + manifest.id + "." + setting.name + "'";
+  if (decl->scope != scope) {
+    const bool of_device = decl->scope == OptionScope::kDevice;
+    return fail(BP_INVALID_ARGUMENT, "{} is for {}", name, of_device ? "devices" : "the plugin");
+  }
+  Result<std::string> value = parse_option_value(*decl, setting.value);
+  if (!value.ok()) return value.status().with_prefix(name);
+  return value;
+}
+
 }  // namespace
 
 Result<std::string> parse_option_value(const OptionDecl& decl, std::string_view text) {
@@ -72,15 +86,8 @@ Result<std::vector<OptionSetting>> check_options(const Manifest& manifest, Optio
                                                  const std::vector<OptionSetting>& settings) {
   std::vector<OptionSetting> checked;
   for (const OptionSetting& setting : settings) {
-    const OptionDecl* decl = find_option(manifest, setting.name);
-    if (decl == nullptr) return unknown_option(manifest, setting.name);
-    const std::string name = "option '" + manifest.id + "." + setting.name + "'";
-    if (decl->scope != scope) {
-      const bool of_device = decl->scope == OptionScope::kDevice;
-      return fail(BP_INVALID_ARGUMENT, "{} is for {}", name, of_device ? "devices" : "the plugin");
-    }
-    Result<std::string> value = parse_option_value(*decl, setting.value);
-    if (!value.ok()) return value.status().with_prefix(name);
+    Result<std::string> value = check_option(manifest, scope, setting);
+    if (!value.ok()) return setting.blame(value.status());
     std::erase_if(checked, [&](const auto& other) { return other.name == setting.name; });
     checked.push_back({setting.name, std::move(value).value()});
   }
@@ -92,9 +99,9 @@ Status choose_options(Attempt* attempt) {
   const std::string prefix = parts.manifest.id + ".";
   std::vector<OptionSetting> of_instance;
   std::vector<OptionSetting> of_devices;
-  for (const auto& [name, value] : attempt->options.plugin_options) {
-    if (!name.starts_with(prefix)) continue;
-    const OptionSetting setting{name.substr(prefix.size()), value};
+  for (const OptionSetting& given : attempt->options.plugin_options) {
+    if (!given.name.starts_with(prefix)) continue;
+    const OptionSetting setting{given.name.substr(prefix.size()), given.value, given.source};
     const OptionDecl* decl = find_option(parts.manifest, setting.name);
     const bool is_device = decl != nullptr && decl->scope == OptionScope::kDevice;
     (is_device ? of_devices : of_instance).push_back(setting);
@@ -107,9 +114,9 @@ Status choose_options(Attempt* attempt) {
 }
 
 OptionArrays::OptionArrays(const std::vector<OptionSetting>& settings) {
-  for (const auto& [name, value] : settings) {
-    names.push_back({name.data(), name.size()});
-    values.push_back({value.data(), value.size()});
+  for (const OptionSetting& setting : settings) {
+    names.push_back({setting.name.data(), setting.name.size()});
+    values.push_back({setting.value.data(), setting.value.size()});
   }
 }
 

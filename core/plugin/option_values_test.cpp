@@ -118,6 +118,15 @@ TEST_F(CheckOptions, CheckOptions_OtherScope_IsRefused) {
   EXPECT_EQ(error(OptionScope::kInstance, {{"memory", "1"}}), "option 'npu.memory' is for devices");
 }
 
+TEST_F(CheckOptions, CheckOptions_SettingWithASource_EveryErrorBeginsWithIt) {
+  EXPECT_EQ(error(OptionScope::kInstance, {{"devices", "two", "BACKPLANE_PLUGIN_OPTIONS"}}),
+            "BACKPLANE_PLUGIN_OPTIONS: option 'npu.devices': expected a whole number, found 'two'");
+  EXPECT_EQ(error(OptionScope::kDevice, {{"devices", "1", "--option"}}),
+            "--option: option 'npu.devices' is for the plugin");
+  EXPECT_THAT(error(OptionScope::kDevice, {{"memmory", "1", "configuration file c.json"}}),
+              HasSubstr("configuration file c.json: plugin npu has no option 'memmory'"));
+}
+
 TEST_F(CheckOptions, CheckOptions_BadValue_NamesTheOption) {
   EXPECT_THAT(error(OptionScope::kInstance, {{"devices", "two"}}),
               HasSubstr("option 'npu.devices': expected a whole number, found 'two'"));

@@ -71,10 +71,16 @@ Status check_offers_work(const bp_plugin& offered) {
 Status read_extensions(const bp_plugin& offered, std::vector<PluginExtension>* out) {
   constexpr uint64_t kMaxCount = 256;
   const uint64_t count = offered.extension_count;
-  if (count > kMaxCount || (count != 0 && offered.extensions == nullptr) ||
-      !is_aligned(offered.extensions)) {
-    return fail(BP_INCOMPATIBLE, "extension list: expected at most {}, aligned, found {} at {}",
-                kMaxCount, count, fmt::ptr(offered.extensions));
+  if (count > kMaxCount) {
+    return fail(BP_INCOMPATIBLE, "extension list: expected at most {}, found {}", kMaxCount, count);
+  }
+  if (count != 0 && offered.extensions == nullptr) {
+    return fail(BP_INCOMPATIBLE, "extension list: extension_count is {}, but extensions is NULL",
+                count);
+  }
+  if (!is_aligned(offered.extensions)) {
+    return fail(BP_INCOMPATIBLE, "extension list: extensions is not aligned to {} bytes",
+                alignof(const bp_extension*));
   }
   for (const bp_extension* theirs : std::span(offered.extensions, count)) {
     bp_extension own{};

@@ -13,8 +13,10 @@
 namespace bp {
 namespace {
 
+constexpr const char* kFile = "configuration file ";
+
 Status refuse(const std::string& path, const std::string& words) {
-  return Status(BP_INVALID_ARGUMENT, "configuration file " + path + ": " + words);
+  return Status(BP_INVALID_ARGUMENT, kFile + path + ": " + words);
 }
 
 constexpr size_t kMaxBytes = 1024 * 1024;
@@ -56,7 +58,7 @@ Result<ConfigFile> read_sections(const std::string& path, const JsonValue& root)
       const std::string& key = values.keys()[j];
       BP_TRY_ASSIGN(std::string text, scalar_text(path, key, values.values()[j]));
       if (section == "options") {
-        config.plugin_options.push_back({key, text});
+        config.plugin_options.push_back({key, text, kFile + path});
       } else if (is_device_name(key)) {
         // Also while no such device is there: one that comes later must not run elsewhere.
         return refuse(path, "alias '" + foreign_text(key) +

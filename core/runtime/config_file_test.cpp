@@ -29,6 +29,7 @@ TEST(ConfigFile, Sections_ScalarsOfEachKind_AreTexts) {
   for (const OptionSetting& option : config->plugin_options) options[option.name] = option.value;
   EXPECT_THAT(options, ElementsAre(Pair("npu.async", "false"), Pair("npu.devices", "2"),
                                    Pair("xpu.platform", "Port \"1\"")));
+  EXPECT_THAT(config->plugin_options.front().source, StartsWith("configuration file /"));
   EXPECT_THAT(config->aliases, ElementsAre(Pair("fast", "cpu:0")));
 }
 

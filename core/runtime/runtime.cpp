@@ -26,7 +26,8 @@ Result<std::vector<OptionSetting>> parse_settings(const std::vector<std::string>
   for (const std::string& part : parts) {
     const size_t equals = part.find('=');
     if (equals != std::string::npos && part.find('.') < equals) {
-      settings.push_back({part.substr(0, equals), part.substr(equals + 1)});
+      settings.push_back(
+          {part.substr(0, equals), part.substr(equals + 1), "BACKPLANE_PLUGIN_OPTIONS"});
     } else if (!settings.empty()) {
       settings.back().value += "," + part;
     } else {
@@ -57,7 +58,7 @@ Runtime::~Runtime() {
 Status Runtime::apply_options(const RuntimeArgs& args) {
   BP_TRY_ASSIGN(options_, Options::from_environment(process_is_privileged()));
   for (const OptionSetting& setting : args.options) {
-    BP_TRY(options_.set(setting.name, setting.value));
+    BP_TRY(setting.blame(options_.set(setting.name, setting.value)));
   }
   set_log_level(log_level_from(options_.text("BACKPLANE_LOG")));
   sync_launches_ = options_.flag("BACKPLANE_SYNC");
@@ -204,9 +205,9 @@ void Runtime::warn_of_fallback(const Device& device, OpId op, std::string_view r
     if (!warned_of_.emplace(&device, op).second) return;
   }
   log(BP_LOG_WARNING,
-      device.name() + " has no kernel for " + std::string(registry_.schema(op).name) +
-          ": it runs on " + (host_device_ != nullptr ? host_device_->name() : "no device") +
-          " with copies (" + std::string(reason) + "); BACKPLANE_FALLBACK=allow silences this");
+      device.name() + " does not run " + std::string(registry_.schema(op).name) + ": it runs on " +
+          (host_device_ != nullptr ? host_device_->name() : "no device") + " with copies (" +
+          std::string(reason) + "); BACKPLANE_FALLBACK=allow silences this");
 }
 
 std::string Runtime::fallback_summary() const {

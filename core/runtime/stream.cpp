@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/base/foreign_text.hpp"
 #include "core/base/fork.hpp"
 #include "core/emulation/emulate_missing.hpp"
 #include "core/plugin/foreign.hpp"
@@ -332,18 +333,24 @@ Status Stream::failure(bp_status code, CallTitle title, const bp_kernel* kernel,
     report = host.take_report();
     if (report && report->status != known_status(code)) report.reset();  // of another failure
   }
-  uint64_t op_seq = report ? report->op_seq : 0;
-  if (op_seq == 0 && handle != nullptr && device_.table().stream_emulated()) {
-    op_seq = emulated_failed_op_seq(handle);
-  }
+  const bool is_emulated = handle != nullptr && device_.table().stream_emulated();
+  const Failure work = is_emulated ? emulated_failure(handle) : Failure();
+  const uint64_t op_seq = report && report->op_seq != 0 ? report->op_seq : work.op_seq;
   // A call that fails has a caller to name it; work that fails later has not.
   const std::string_view call = title.text;
-  const bool is_late =
+  const bool is_wait =
       call == CallTitle(Slot::kStreamSync).text || call == CallTitle(Slot::kStreamQuery).text;
+  const bool is_late = is_wait || code == BP_POISONED;
   std::string who;
   if (op_seq != 0 && !is_inline()) {
-    who = culprit(op_seq);
-  } else if (is_late) {
+    const auto recent = find_recent(op_seq);
+    if (is_late) title = Slot::kLaunch;
+    if (is_late) kernel = recent ? recent->kernel : work.kernel;
+    who = recent || work.kernel == nullptr ? culprit(op_seq)
+                                           : "operator " + foreign_text(work.kernel->op);
+  } else if (is_late && work.slot != Slot::kStreamSync) {
+    title = work.slot;
+  } else if (is_wait) {
     who = suspects();
   } else if (!op.empty()) {
     who = "operator " + std::string(op);

@@ -69,6 +69,11 @@ def reference(operators):
         "a view needs no kernel where strides can express it. Devices are expected to have the",
         "primitives.",
         "",
+        "An axis counts from 0, a negative one from the end: an input of rank r has -r to r - 1,",
+        "and one of rank 0 has none. `flatten` takes r as well; `perm` has no negative ones.",
+        "A list names no axis twice. The core has checked this when a kernel is asked; it gets the",
+        "numbers as the caller wrote them, negative ones too.",
+        "",
         "| id | operator | ONNX | how | what it computes |",
         "|---|---|---|---|---|",
     ]

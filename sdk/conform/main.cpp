@@ -2,9 +2,11 @@
 //
 // The command bp-conform: what is to be tried on which plugin, and where the answers go. The only
 // file of the kit that reads a command line. Exit codes: 0 all passed, 1 a check failed or none was
-// run, 2 usage, 3 nothing to test on this machine.
+// run, 2 usage, 3 nothing to test on this machine, or no place for the report.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -13,7 +15,9 @@
 #include <system_error>
 #include <vector>
 
+#include "core/base/options.hpp"
 #include "sdk/conform/exceptions.hpp"
+#include "sdk/conform/platform.hpp"
 #include "sdk/conform/report.hpp"
 #include "sdk/conform/runner.hpp"
 
@@ -41,6 +45,53 @@ struct Arguments {
   RunOptions run;
 };
 
+/// For people who wait: a line each few seconds, on a terminal the same line.
+class Progress {
+ public:
+  explicit Progress(std::string device) : device_(std::move(device)) {}
+  void end() const {
+    if (told_ && is_terminal_) std::fputs("\r\033[K", stderr);
+  }
+
+  void tell(size_t done, size_t total) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_) return;
+    next_ = now + kPause;
+    told_ = true;
+    std::fprintf(stderr, "%sbp-conform: %s: %zu of %zu cases done%s", is_terminal_ ? "\r" : "",
+                 device_.c_str(), done, total, is_terminal_ ? "" : "\n");
+    std::fflush(stderr);
+  }
+
+ private:
+  const std::string device_;
+  static constexpr auto kPause = std::chrono::seconds(5);
+  const bool is_terminal_ = has_terminal();
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + kPause;
+  bool told_ = false;
+};
+
+/// What an option's value must be, in our words and not the parser's.
+template <class Number>
+CLI::Validator in_range(Number least, Number most, const std::string& expected) {
+  return CLI::Validator(
+      [=](const std::string& text) {
+        Number value{};
+        const char* const end = text.data() + text.size();
+        const auto [read, error] = std::from_chars(text.data(), end, value);
+        const bool fits = error == std::errc() && read == end && value >= least && value <= most;
+        return fits ? std::string() : "expected " + expected + ", found '" + text + "'";
+      },
+      "");
+}
+
+CLI::Validator whole_from(uint64_t least, uint64_t most) {
+  return in_range(least, most,
+                  "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+}
+
+CLI::Validator positive() { return in_range(1e-9, 1e9, "a number above 0"); }
+
 /// One value per option, so that a list never swallows PLUGIN.
 template <class List>
 CLI::Option* add_list(CLI::App* app, const char* name, List* out_values, const char* help) {
@@ -52,21 +103,36 @@ void declare(CLI::App* app, Arguments* arguments) {
                   "the library of a plugin with its manifest beside it, or its folder");
   add_list(app, "--level", &arguments->levels,
            "0 ABI, 1 runtime, 2 memory, 3 kernels; repeatable, all if not given")
-      ->check(CLI::Range(0, kHighestLevel));
+      ->check(whole_from(0, kHighestLevel))
+      ->type_name("N");
   add_list(app, "--filter", &arguments->run.filters,
            "id of a case or its beginning up to a dot, with * for any text; repeatable");
-  app->add_option("--device", arguments->device, "index of the device, 0 if not given");
+  app->add_option("--device", arguments->device, "index of the device")
+      ->check(whole_from(0, UINT32_MAX))
+      ->capture_default_str()
+      ->type_name("N");
   add_list(app, "--options", &arguments->options,
            "NAME=VALUE, an option of the plugin, or ID.NAME=VALUE; repeatable");
   app->add_flag("--json", arguments->json, "print the report as JSON instead of text");
   app->add_option("--junit", arguments->junit, "write all rows as JUnit XML to this file");
   app->add_option("--html", arguments->html, "write a score card as one page to this file");
   app->add_flag("--list", arguments->list, "print the ids that the other options choose, and end");
-  app->add_option("--jobs", arguments->run.jobs, "children at a time")->check(CLI::Range(1, 64));
+  app->add_option("--jobs", arguments->run.jobs, "children at a time")
+      ->check(whole_from(1, 64))
+      ->capture_default_str()
+      ->type_name("N");
   app->add_option("--deadline", arguments->run.deadline_s, "of one case, in seconds")
-      ->check(CLI::PositiveNumber);
-  app->add_option("--slowness", arguments->run.slowness, "deadlines are multiplied by this");
-  app->add_option("--batch", arguments->run.batch, "cases of levels 1 and 2 in one child");
+      ->check(positive())
+      ->capture_default_str()
+      ->type_name("NUMBER");
+  app->add_option("--slowness", arguments->run.slowness, "deadlines are multiplied by this")
+      ->check(positive())
+      ->capture_default_str()
+      ->type_name("NUMBER");
+  app->add_option("--batch", arguments->run.batch, "cases of levels 1 and 2 in one child")
+      ->check(whole_from(1, 1024))
+      ->capture_default_str()
+      ->type_name("N");
   app->add_option("--emulate", arguments->emulate,
                   "take these bands from the device, and run in this mode alone: async,fill");
   app->add_flag("--each-band", arguments->run.each_band,
@@ -77,7 +143,7 @@ void declare(CLI::App* app, Arguments* arguments) {
   add_list(app, "--may-be-absent", &arguments->absent_allowed,
            "like PLUGIN, but it is fine if this machine lacks the hardware");
   app->add_option("--report", arguments->report_folder, "write NAME.json and NAME.md there");
-  app->add_option("--report-name", arguments->report_name, "NAME, cases if not given");
+  app->add_option("--report-name", arguments->report_name, "NAME")->capture_default_str();
 }
 
 Result<std::vector<OptionSetting>> parse_settings(const std::vector<std::string>& texts) {
@@ -161,7 +227,13 @@ Status run_all(Arguments& arguments, std::span<const Case> cases,
     std::vector<OptionSetting> options = given;
     name_options(found.manifest, &options);
     BP_TRY_ASSIGN(const Target target, find_target(plugin, arguments.device, options));
-    BP_TRY_ASSIGN(DeviceRows device, run_cases(cases, target, arguments.run));
+    RunOptions wanted = arguments.run;
+    Progress progress(target.device_name());
+    if (!arguments.json) {
+      wanted.on_progress = [&](size_t done, size_t total) { progress.tell(done, total); };
+    }
+    BP_TRY_ASSIGN(DeviceRows device, run_cases(cases, target, wanted));
+    progress.end();
     BP_TRY(excuse(exceptions, &device));
     if (!arguments.json) print(device);
     if (!device.absent.empty() && !may_be_absent) return Status(BP_UNAVAILABLE, device.absent);
@@ -195,6 +267,24 @@ Status write_reports(const Arguments& arguments, std::span<const DeviceRows> dev
   return write_file(stem + ".md", report_markdown(devices, case_count));
 }
 
+int usage_error(const std::string& words) {
+  std::fprintf(stderr, "bp-conform: %s\nSee `bp-conform --help`.\n", words.c_str());
+  return kExitUsage;
+}
+
+/// The first argument that no option took, in words; empty: all were taken.
+std::string leftover_words(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  for (const std::string& argument : app.remaining()) {
+    const std::string name = argument.substr(0, argument.find('='));
+    return with_nearest("unknown option '" + name + "'", name, names);
+  }
+  return "";
+}
+
 int complain(const Status& status) {
   std::fprintf(stderr, "bp-conform: %s\n", status.to_string().c_str());
   if (status.code() == BP_INVALID_ARGUMENT) return kExitUsage;
@@ -224,7 +314,7 @@ int run(Arguments& arguments) {
   const std::vector<Case> cases = chosen_levels(arguments);
   if (arguments.list) return list_cases(arguments, cases);
   if (arguments.plugins.empty() && arguments.absent_allowed.empty()) {
-    return complain({BP_INVALID_ARGUMENT, "PLUGIN is missing; see bp-conform --help"});
+    return usage_error("PLUGIN is missing");
   }
   std::vector<DeviceRows> devices;
   const Status status = run_all(arguments, cases, &devices);
@@ -255,13 +345,21 @@ int main(int argc, char** argv) {
                "bp-conform");
   app.footer(
       "Exit codes: 0 all passed; 1 a case failed, or none was run; 2 usage; 3 the hardware is not "
-      "here.");
+      "here, or\na report cannot be written.");
+  app.set_version_flag("--version", "bp-conform " BACKPLANE_VERSION, "print the version and end");
+  app.allow_extras();
   bp::conform::declare(&app, &arguments);
+  std::string wrong;
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : bp::conform::kExitUsage;
+    wrong = error.what();
   }
+  // The value of a misspelt option is taken for something else, which is not what is wrong.
+  const std::string left = bp::conform::leftover_words(app);
+  if (!left.empty()) return bp::conform::usage_error(left);
+  if (!wrong.empty()) return bp::conform::usage_error(wrong);
   return bp::conform::run(arguments);
 }

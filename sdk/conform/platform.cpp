@@ -371,6 +371,8 @@ Result<Child> start_child(const std::function<int(int results)>& body) {
   return child;
 }
 
+bool has_terminal() { return isatty(STDERR_FILENO) == 1; }
+
 void write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = write(file, text.data(), text.size());

@@ -130,6 +130,9 @@ struct Ending {
 /// Waits for the end and closes the pipes.
 Ending reap_child(Child* child);
 
+/// Standard error goes to people.
+bool has_terminal();
+
 }  // namespace bp::conform
 
 #endif

@@ -269,6 +269,10 @@ void Scheduler::run() {
       }
     }
     if (!running_.empty()) wait();
+    if (options_.on_progress) {
+      const size_t total = device_.rows.size();
+      options_.on_progress(total - device_.count(Verdict::kNotRun), total);
+    }
   }
   settle_suspicions();
 }

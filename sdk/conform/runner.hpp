@@ -7,6 +7,7 @@
 #ifndef BACKPLANE_SDK_CONFORM_RUNNER_HPP
 #define BACKPLANE_SDK_CONFORM_RUNNER_HPP
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,8 @@ struct RunOptions {
   bool emulated = true;              // and with those that a case exercises taken from the device
   bool each_band = false;            // and with each of these alone, and one call at a time
   uint64_t masked = 0;               // taken in every run
+  /// How many rows have their verdict, of how many; after each child's news.
+  std::function<void(size_t done, size_t total)> on_progress = {};
 };
 
 /// A case in one mode.

@@ -3,8 +3,11 @@
 // From a folder to the plugin in it.
 #include "sdk/conform/target.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
+
+#include "core/base/options.hpp"
 
 namespace bp::conform {
 namespace {
@@ -62,11 +65,12 @@ Result<Target> find_target(const std::string& plugin, uint32_t device_index,
   for (const OptionSetting& setting : options) {
     const std::string_view name = local_name(target.manifest, setting.name);
     if (name.empty()) continue;
-    const auto is_it = [name](const OptionDecl& declared) { return declared.name == name; };
-    const std::vector<OptionDecl>& declared = target.manifest.options;
-    if (std::none_of(declared.begin(), declared.end(), is_it)) {
-      return Status(BP_INVALID_ARGUMENT,
-                    "plugin " + target.manifest.id + " has no option '" + std::string(name) + "'");
+    std::vector<std::string> declared;
+    for (const OptionDecl& each : target.manifest.options) declared.push_back(each.name);
+    if (std::find(declared.begin(), declared.end(), name) == declared.end()) {
+      const std::string words =
+          "plugin " + target.manifest.id + " has no option '" + std::string(name) + "'";
+      return Status(BP_INVALID_ARGUMENT, with_nearest(words, name, declared));
     }
     target.options.push_back(setting);
   }

@@ -110,6 +110,20 @@ TEST_P(WrapTest, Wrap_Fails_DeleterIsNotCalled) {
   EXPECT_EQ(deleted, 0);
 }
 
+// The core's own numbers for sizes that are not known look like these.
+TEST_P(WrapTest, NegativeNumbers_AreToldAsTheyWereGiven) {
+  const Tensor base = make({1, 2, 3, 4}, {4});
+  const int64_t sizes[] = {2, 2};
+  const int64_t strides[] = {-2, -3};
+  bpa_wrap_args args = memory_of(base, sizes);
+  args.strides = strides;
+  std::string words;
+  EXPECT_EQ(status_of([&] { Tensor::wrap(device_, args); }, &words), BP_INVALID_ARGUMENT);
+  EXPECT_NE(words.find("[2, 2] with strides [-2, -3]"), std::string::npos) << words;
+  EXPECT_EQ(status_of([&] { make({1, 2, 3, 4}, {-2, -2}); }, &words), BP_INVALID_ARGUMENT);
+  EXPECT_NE(words.find("are [-2, -2]: negative"), std::string::npos) << words;
+}
+
 TEST_P(WrapTest, Wrap_DeleterMayCallTheApi) {
   const Tensor base = make({1, 2}, {2});
   const int64_t sizes[] = {2};
@@ -124,6 +138,10 @@ TEST_P(WrapTest, WrapHost_MovesToWhereItIsUsed) {
   {
     const Tensor host = Tensor::wrap_host(Device(), values, {2}, [&] { ++deleted; });
     EXPECT_EQ(host.device().handle(), nullptr);
+    std::string words;
+    EXPECT_EQ(status_of([&] { relu(host); }, &words), BP_INVALID_ARGUMENT);
+    EXPECT_NE(words.find("no input is on a device, and no runtime is given"), std::string::npos)
+        << words;
     EXPECT_EQ(relu(host.to(device_)).to_vector<float>(), (std::vector<float>{0, 2}));
   }
   EXPECT_EQ(deleted, 1);

@@ -340,6 +340,19 @@ std::string output_of(const std::string& arguments) {
 
 constexpr char kSound[] = BP_FAKES_DIR "/sound --slowness 6 ";
 
+TEST(Runner_Progress, EndsWithAllRows) {
+  RunOptions options = test_options();
+  std::vector<std::pair<size_t, size_t>> told;
+  options.on_progress = [&](size_t done, size_t total) { told.emplace_back(done, total); };
+  const DeviceRows device = run({device_case("one", passes), device_case("two", passes)}, options);
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.back(), std::make_pair(device.rows.size(), device.rows.size()));
+  for (const auto& [done, total] : told) {
+    EXPECT_LE(done, total);
+    EXPECT_EQ(total, device.rows.size());
+  }
+}
+
 TEST(Runner_Report, OutputThatIsNoUtf8_IsReplaced) {
   const std::vector<Case> cases = {device_case("garbage", [](Context&) {
     std::fputs("\xff\xfe", stderr);
@@ -383,6 +396,31 @@ TEST(Command_Errors, NameWhatIsUnknown) {
                                                     : "--filter ";
     const std::string output = output_of(sound + option + (given == "no_such" ? "" : given));
     EXPECT_NE(output.find(word), std::string::npos) << output;
+  }
+}
+
+TEST(Command_Errors, AreInOurWords) {
+  const std::string sound = kSound;
+  const std::string see = "\nSee `bp-conform --help`.\n";
+  EXPECT_EQ(output_of("--leve 3"),
+            "bp-conform: unknown option '--leve'; did you mean --level?" + see);
+  EXPECT_EQ(output_of(sound + "--level 9"),
+            "bp-conform: --level: expected a whole number from 0 to 3, found '9'" + see);
+  EXPECT_EQ(output_of(sound + "--jobs many"),
+            "bp-conform: --jobs: expected a whole number from 1 to 64, found 'many'" + see);
+  EXPECT_EQ(output_of(sound + "--deadline 0"),
+            "bp-conform: --deadline: expected a number above 0, found '0'" + see);
+  EXPECT_EQ(output_of(""), "bp-conform: PLUGIN is missing" + see);
+  EXPECT_NE(output_of(sound + "--options devics=2").find("did you mean devices?"),
+            std::string::npos);
+}
+
+TEST(Command_Help, HasVersionAndDefaults) {
+  EXPECT_TRUE(output_of("--version").starts_with("bp-conform 0."));
+  const std::string help = output_of("--help");
+  for (const char* word : {"--version", "--jobs N=1 ", "--deadline NUMBER=10 ",
+                           "--slowness NUMBER=1 ", "--batch N=32 ", "--device N=0 "}) {
+    EXPECT_NE(help.find(word), std::string::npos) << help;
   }
 }
 

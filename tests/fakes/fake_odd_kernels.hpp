@@ -136,6 +136,29 @@ constexpr bp_kernel kLarge =
     with_workspace<256, uint64_t{1} << 45>(make_kernel("softmax_large", "softmax", launch_never));
 constexpr bp_kernel kLaterSub = make_later();
 
+// --- kernels that do not fit their operators ---
+
+constexpr uint64_t kBoolToo[] = {BP_DTYPE_BIT(BP_DTYPE_F32) | BP_DTYPE_BIT(BP_DTYPE_BOOL)};
+
+constexpr bp_kernel with_dtypes(bp_kernel kernel, const uint64_t* masks, uint32_t count) {
+  kernel.dtype_masks = masks;
+  kernel.dtype_mask_count = count;
+  return kernel;
+}
+
+constexpr bp_kernel kReluWithoutLaunch = make_kernel("relu_void", "relu", nullptr);
+constexpr bp_kernel kAddWithoutSets =
+    with_dtypes(make_kernel("add_any", "add", launch_add), nullptr, 0);
+constexpr bp_kernel kSubOfBool =
+    with_dtypes(make_kernel("sub_bool", "sub", launch_sub, kDenseRules), kBoolToo, 1);
+constexpr uint64_t kBoolOnly[] = {BP_DTYPE_BIT(BP_DTYPE_BOOL)};
+constexpr bp_kernel kDivOfBool =
+    with_dtypes(make_kernel("div_bool", "div", launch_sub, kDenseRules), kBoolOnly, 1);
+constexpr bp_kernel kMisspelt = make_kernel("relu_slip", "rleu", launch_relu);
+constexpr const bp_kernel* kMisfits[] = {&kReluWithoutLaunch, &kAddWithoutSets, &kSubOfBool,
+                                         &kDivOfBool, &kMisspelt};
+constexpr bp_kernel_list kMisfitList{sizeof(bp_kernel_list), 0, kMisfits, std::size(kMisfits)};
+
 }  // namespace
 
 #endif

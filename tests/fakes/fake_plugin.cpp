@@ -368,6 +368,7 @@ bp_status start(const bp_launch_args* args, void (*compute)(const bp_launch_args
 }
 
 void compute_relu(const bp_launch_args& args) {
+  if (args.device->fault == "relu_is_new") throw Failure{4711, "the unit sulks"};
   if (args.device->fault == "relu_fails") throw Failure{BP_INTERNAL, "the unit overheated"};
   if (args.device->fault == "relu_loses") throw Failure{BP_DEVICE_LOST, "it fell off the bus"};
   if (args.device->fault == "relu_hangs") {
@@ -479,6 +480,9 @@ bp_status kernel_list(bp_device* device, bp_kernel_list* out_list) {
   bp_kernel_list list{};
   list.kernels = device->fault == "list_null" ? nullptr : kKernels;
   list.kernel_count = std::size(kKernels);
+#if defined(FAKE_ODD_KERNELS)
+  if (device->fault == "list_misfits") list = kMisfitList;
+#endif
   bp::sdk::write_out(out_list, list);
   return BP_OK;
 }

@@ -387,6 +387,16 @@ INSTANTIATE_TEST_SUITE_P(
             "answered status 4711, which is new to this core .INTERNAL, status 4711."}),
     name_of);
 
+// The worker of an emulated stream comes upon it, and whoever waits or reads next is told.
+INSTANTIATE_TEST_SUITE_P(
+    FailsLater, HostileSlot,
+    testing::Values(Row{
+        "launch_relu", "unknown",
+        "told: INTERNAL: .*hostile:0: launch of kernel relu_plain .operator relu. failed: "
+        "answered status 4711, which is new to this core .INTERNAL, status 4711.",
+        "streams=emulated,device=concurrent"}),
+    name_of);
+
 // --- what others of the same device can still do ---
 
 RuntimeOptions hostile_options() {

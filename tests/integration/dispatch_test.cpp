@@ -77,11 +77,38 @@ TEST_P(OddKernelsTest, ModelThatFallsBack_IsWarnedOfOnce) {
     EXPECT_TRUE(outputs.ok()) << outputs.status().to_string();
   }
   set_log_sink({});
-  const std::string said = "odd_kernels:0 has no kernel for mul: it runs on cpu:0";
+  const std::string said = "odd_kernels:0 does not run mul: it runs on cpu:0";
   EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
                           [&](const std::string& line) { return line.starts_with(said); }),
             1)
       << testing::PrintToString(lines);
+}
+
+TEST_P(OddKernelsTest, KernelsThatDoNotFit_AreALineOfTheLogForEachKind) {
+  std::vector<std::string> lines;
+  set_log_sink([&](uint32_t, std::string_view line) { lines.emplace_back(line); });
+  open_with("list_misfits", "deny");
+  Dispatcher::of(*device_);
+  set_log_sink({});
+  for (const char* said :
+       {"odd_kernels:0: left out: kernel 0 (relu_void): launch is missing",
+        "odd_kernels:0: 1 kernels for unknown operators are never used; the first is relu_slip for "
+        "'rleu'; did you mean relu?",
+        "odd_kernels:0: 2 kernels do not fit their operators and are never used; the "
+        "first is add_any which has 0 dtype sets; add has 1"}) {
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), said), 1) << testing::PrintToString(lines);
+  }
+  const Ref<Tensor> x = upload_f32({2}, {1, 2});
+  EXPECT_EQ(values(must_call("sub", {x, x})), (std::vector<double>{0, 0}));
+}
+
+TEST_P(OddKernelsTest, KernelLeftOut_IsAReasonForItsOwnOperatorOnly) {
+  open_with("list_misfits", "deny");
+  const Ref<Tensor> x = upload_f32({2}, {1, 2});
+  expect_words(try_call("relu", {x}).status(),
+               {"(no kernel for this operator; left out: kernel 0 (relu_void): launch is missing"});
+  expect_words(try_call("mul", {x, x}).status(), {"(no kernel for this operator) and BACKPLANE"});
+  expect_words(try_call("add", {x, x}).status(), {"add_any has 0 dtype sets, the operator has 1"});
 }
 
 // By its place in the search it would be the first.
@@ -167,7 +194,7 @@ TEST_P(OddKernelsTest, Supports_OutOfMemoryOnce_IsNotKeptAsANo) {
   EXPECT_EQ(s->run(named).status().code(), BP_OUT_OF_MEMORY);
   const auto outputs = s->run(named);
   ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
-  EXPECT_EQ(s->placements()[0].kernels, "sub_later");
+  EXPECT_EQ(s->placements()[0].kernels, std::vector<std::string>{"sub_later"});
 }
 
 TEST_P(OddKernelsTest, KernelList_OutOfMemoryOnce_IsAskedForAgain) {
@@ -244,7 +271,7 @@ TEST_P(ElsewhereTest, TheFirstThatHasAWay_AndTheRefusingDeviceIsNotAsked) {
 TEST_P(ElsewhereTest, AllRefuse_TheWordsHaveEachReason) {
   const auto found = route({true, true, true});
   EXPECT_EQ(found.status().code(), BP_UNSUPPORTED);
-  expect_words(found.status(), {"no kernel on npu:0 for operator relu (too small)",
+  expect_words(found.status(), {"operator relu does not run on npu:0 (too small)",
                                 "nor on cpu:0 (reason 1)", "(reason 2)"});
 }
 

@@ -252,6 +252,19 @@ TEST_P(PolicyTest, HostOps_Listed_RunOnTheHostDevice) {
   EXPECT_EQ(device_->counters().fallback_ops, GetParam() == "cpu:0" ? 0u : 1u);
 }
 
+TEST_P(PolicyTest, HostOps_ListedAndFallbackDenied_TheErrorBlamesTheList) {
+  if (GetParam() == "cpu:0") GTEST_SKIP() << "the host device itself never falls back";
+  RuntimeArgs args = test_runtime_args();
+  args.options = {{"BACKPLANE_FALLBACK", "deny"}, {"BACKPLANE_HOST_OPS", "relu"}};
+  open(args);
+  if (IsSkipped()) return;
+  const auto y = try_call("relu", {upload_f32({2}, {-1, 1})});
+  ASSERT_FALSE(y.ok());
+  EXPECT_EQ(y.status().message(), "relu: operator relu does not run on " + GetParam() +
+                                      " (it is on the BACKPLANE_HOST_OPS list) and "
+                                      "BACKPLANE_FALLBACK is deny");
+}
+
 TEST_P(PolicyTest, FallbackDeny_NoKernel_ErrorGivesEveryReason) {
   if (GetParam() == "cpu:0") GTEST_SKIP() << "the host device itself never falls back";
   RuntimeArgs args = test_runtime_args();

@@ -3,6 +3,7 @@
 // The three kinds of failure, on every device that can have them: a data fault reaches whoever uses
 // what it concerns, once; a stream's failure stays until reset; a lost device answers at once. Each
 // leaves everybody else alone.
+#include "core/runtime/copy_args.hpp"
 #include "core/runtime/stream.hpp"
 #include "tests/integration/device_fixture.hpp"
 
@@ -238,6 +239,25 @@ class BrokenDeviceTest : public DeviceTest {
     return tensor;
   }
 };
+
+// The worker of the stream comes upon it, when the call that is to blame has long returned.
+TEST_P(BrokenDeviceTest, WorkFailsLater_TheWaitNamesTheCallThatFailed) {
+  open_with("relu_is_new");
+  const Ref<Tensor> x = upload_f32({2}, {-1, 2});
+  ASSERT_TRUE(try_call("relu", {x}).ok());
+  Stream& stream = device_->default_stream();
+  EXPECT_EQ(stream.sync().message(),
+            "good:0: launch of kernel relu_plain (operator relu) failed: the unit sulks "
+            "(INTERNAL, status 4711)");
+  ASSERT_TRUE(stream.reset().ok());
+  double there = 0;
+  ASSERT_TRUE(
+      stream.enqueue_copy(copy_args(BP_COPY_DEVICE_TO_HOST, host_end(&there), {999, 0}, 8)).ok());
+  EXPECT_EQ(stream.sync().message(),
+            "good:0: mem_copy failed: mem_copy outside the device's memory (INVALID_ARGUMENT, "
+            "status 1)");
+  ASSERT_TRUE(stream.reset().ok());
+}
 
 TEST_P(BrokenDeviceTest, Stream_Failed_IsPoisonedUntilReset) {
   open_with("relu_fails");

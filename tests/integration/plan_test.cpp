@@ -336,7 +336,7 @@ TEST_P(FakePlanTest, BackwardsInput_ToAnotherDevice_StaysOnItsBoundary) {
   // Element [0, 0] lies 256 bytes in, the first byte that is read 4.
   const Ref<Tensor> backwards = zeros->view({2, 32}, {-32, -1}, 64);
   EXPECT_EQ(values(run(*s, {{"x", backwards}})[0]), std::vector<double>(64, 1.0));
-  EXPECT_EQ(s->placements()[1].kernels, "exp_on_boundary");
+  EXPECT_EQ(s->placements()[1].kernels, std::vector<std::string>{"exp_on_boundary"});
 }
 
 TEST_P(FakePlanTest, AnsweredConstant_IsACopy) {

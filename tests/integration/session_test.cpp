@@ -184,8 +184,10 @@ TEST_P(SessionTest, Run_WrongInputs_EachIsNamedAndTheSessionGoesOn) {
   refused({}, {"image", "missing"});
   refused({{"imag", images(1)}}, {"imag", "did you mean 'image'"});
   refused({{"image", images(1)}, {"image", images(1)}}, {"twice"});
-  refused({{"image", upload_f32({1, 8, 8}, std::vector<double>(64, 0))}}, {"rank 4", "[1, 8, 8]"});
-  refused({{"image", upload_f32({1, 1, 8, 9}, std::vector<double>(72, 0))}}, {"[1, 1, 8, 9]"});
+  refused({{"image", upload_f32({1, 8, 8}, std::vector<double>(64, 0))}},
+          {"rank 4 [N, 1, 8, 8]", "[1, 8, 8]"});
+  refused({{"image", upload_f32({1, 1, 8, 9}, std::vector<double>(72, 0))}},
+          {"sizes [N, 1, 8, 8]", "[1, 1, 8, 9]"});
   const auto ints = OracleTensor::zeros(BP_DTYPE_I32, {1, 1, 8, 8});
   refused({{"image", upload(ints)}}, {"f32", "i32"});
   const NamedTensor good[] = {{"image", images(2)}};

@@ -123,7 +123,7 @@ void leave_from_sink(const char* text) {
 
 void leave_from_sink_in_create() { leave_from_sink("devices"); }  // "plugin P (FILE): N devices"
 void leave_from_sink_in_plugin_call() { leave_from_sink("init with fault"); }
-void leave_from_sink_in_call() { leave_from_sink("has no kernel for"); }
+void leave_from_sink_in_call() { leave_from_sink("does not run"); }
 void leave_from_sink_in_close() { leave_from_sink("fallback: "); }
 
 struct LogsFromItsThread {

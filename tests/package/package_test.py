@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,12 +23,12 @@ import plugin_symbols  # noqa: E402
 CMAKE, BUILD_FOLDER, C_COMPILER, CXX_COMPILER = sys.argv[1:5]
 
 
-def run(*command, check=True):
+def run(*command, check=True, cwd=None):
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("BACKPLANE_")}
     environment["BACKPLANE_FALLBACK"] = "allow"  # else some examples begin with a warning
     result = subprocess.run([str(word) for word in command], env=environment, text=True,
-                            check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                            cwd=cwd, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if check and result.returncode != 0:
         raise AssertionError(f"{command}: exit {result.returncode}\n{result.stdout}")
     return result
@@ -81,6 +82,29 @@ class InstalledTree(unittest.TestCase):
         lines = self.example("wrap_memory", digits)
         self.assertEqual(lines[:2], ["relu: 1 2 3, 0 0 0", "the memory is ours again"])
         self.assertRegex(lines[2], "^the image looks like a [0-9]; 0 outputs were copied$")
+
+    def test_project_that_the_readme_shows(self):
+        page = (ROOT / "README.md").read_text(encoding="utf-8")
+        source = self.build.parent / "first"
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(page.split("```cmake\n")[1].split("```")[0],
+                                               encoding="utf-8")
+        shutil.copy(ROOT / "docs/examples/first.cpp", source)
+        run(CMAKE, "-S", source, "-B", source / "build", "-G", "Ninja",
+            f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DCMAKE_CXX_COMPILER={CXX_COMPILER}")
+        run(CMAKE, "--build", source / "build")
+        output = run(source / "build/first", "npu:0", ROOT / "docs/examples/digits/digits.onnx")
+        self.assertEqual(output.stdout.splitlines(), ["0 6 0 10 ", "probabilities"])
+
+    def test_commands_that_the_readme_shows(self):
+        page = (ROOT / "README.md").read_text(encoding="utf-8").replace("\\\n", "")
+        shown = [shlex.split(line, comments=True) for line in page.splitlines()
+                 if line.startswith("build/release/bin/backplane ")]
+        self.assertEqual([words[1] for words in shown], ["devices", "doctor", "run"])
+        for words in shown:
+            output = run(BUILD_FOLDER + "/bin/backplane", *words[1:], cwd=ROOT).stdout
+            self.assertIn("npu:0", output)
+        self.assertIn("probabilities", output)
 
     def test_plugin_made_with_the_installed_sdk(self):
         folder = self.build / "lib/backplane/plugins/sample"
@@ -172,6 +196,17 @@ class InstalledTree(unittest.TestCase):
         result = run(kit, plugin, *settings, "--filter", "L3.list.none_is_refused", check=False)
         self.assertEqual(result.returncode, 1, result.stdout)
         self.assertIn("(broken): launch is missing", result.stdout)
+
+    def test_kit_commands_of_the_page(self):
+        page = (ROOT / "sdk/README.md").read_text(encoding="utf-8")
+        commands = re.findall(r"^bp-conform PLUGIN\.so .*$", page, re.MULTILINE)
+        self.assertEqual(len(commands), 2)
+        library = self.prefix / "lib/backplane/plugins/npu/libbackplane_npu.so"
+        for command in commands:
+            words = command.replace("PLUGIN.so", str(library)).split()[1:]
+            if "--filter" not in words:  # conform_npu runs them all
+                words += ["--filter", "L0.props"]
+            self.assertIn("passed", run(self.prefix / "bin/bp-conform", *words).stdout)
 
     def test_application_names_what_is_missing(self):
         result = run(self.build / "application", self.build, check=False)

@@ -97,7 +97,7 @@ std::vector<Problem> find_problems(const Runtime& runtime,
   return problems;
 }
 
-Report examine(Runtime& runtime, LogKeeper& log, const Progress& progress) {
+Report examine(Runtime& runtime, const Progress& progress) {
   Report report;
   for (const Ref<Device>& device : runtime.devices()) {
     const auto begin = [&](std::string_view check) {
@@ -253,7 +253,7 @@ void examine_and_report(const GlobalArgs& global, const DoctorArgs& args,
     const Status& why = runtime.status();
     return progress.report(fail("doctor", why.message(), open_failure_code(global, why)), "");
   }
-  Report report = examine(**runtime, log, progress);
+  Report report = examine(**runtime, progress);
   JsonWriter json;
   json.begin_object();
   if (args.json) write_found(**runtime, report, &json);

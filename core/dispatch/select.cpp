@@ -200,6 +200,8 @@ Dispatcher::Selection Dispatcher::select(const CallQuery& call) {
   }
   // supports() is foreign code: it is asked without the lock, and the first answer stored wins.
   auto selection = std::make_unique<Selection>();
+  constexpr size_t kMostReasons = 16;  // each is foreign, and they are kept
+  size_t refused = 0;
   for (const KernelRecord* record : kernels_by_op_[call.op]) {
     std::string reason = refuse_by_descriptor(*record, call);
     if (reason.empty()) reason = refuse_by_kernel(device_, *record, call);
@@ -207,8 +209,12 @@ Dispatcher::Selection Dispatcher::select(const CallQuery& call) {
       selection->candidates.push_back(record);
       continue;
     }
+    if (++refused > kMostReasons) continue;
     if (!selection->reasons.empty()) selection->reasons += "; ";
     selection->reasons += std::string(record->name) + " " + reason;
+  }
+  if (refused > kMostReasons) {
+    selection->reasons += "; and " + std::to_string(refused - kMostReasons) + " kernels more";
   }
   if (kernels_by_op_[call.op].empty()) {
     selection->reasons = "no kernel for this operator";

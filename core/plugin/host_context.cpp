@@ -126,6 +126,11 @@ std::optional<PluginReport> HostContext::take_stream_report(bp_stream* stream) {
   return report;
 }
 
+void HostContext::drop_stream_reports(bp_stream* stream) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(reports_, [=](const auto& entry) { return entry.second.stream == stream; });
+}
+
 Status HostContext::to_status(bp_status code, std::string_view what) {
   if (code == BP_OK) return {};
   auto report = take_report();

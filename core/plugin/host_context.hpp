@@ -47,7 +47,7 @@ struct PluginReport {
 };
 
 /// What the core lends to one instance; its address is the plugin's host_ctx. Any thread: its lock
-/// is taken only where something failed.
+/// is taken only where something failed, and after waits.
 class HostContext {
  public:
   explicit HostContext(std::string plugin_id) : plugin_id_(std::move(plugin_id)) {}
@@ -65,6 +65,8 @@ class HostContext {
   bool has_report(bp_status raw_status);
   /// The oldest report about a stream from any thread: the words for an asynchronous failure.
   std::optional<PluginReport> take_stream_report(bp_stream* stream);
+  /// After the stream's end: another one may get its address.
+  void drop_stream_reports(bp_stream* stream);
   /// OK, or the code (unknown ones as INTERNAL) with words by error_of(), taken by take_report().
   /// `what`: CallGate::call_name().
   Status to_status(bp_status code, std::string_view what);

@@ -62,6 +62,19 @@ TEST_F(HostContextTest, TakeStreamReport_FromAnyThread_GivesTheOldestOfThatStrea
   EXPECT_EQ(host_.take_stream_report(other)->message, "other");
 }
 
+TEST_F(HostContextTest, DropStreamReports_OthersStay) {
+  auto* stream = reinterpret_cast<bp_stream*>(8);
+  auto* other = reinterpret_cast<bp_stream*>(16);
+  std::thread([&] {
+    report(report_of(BP_INTERNAL, "first", stream));
+    report(report_of(BP_INTERNAL, "other", other));
+    report(report_of(BP_INTERNAL, "second", stream));
+  }).join();
+  host_.drop_stream_reports(stream);
+  EXPECT_FALSE(host_.take_stream_report(stream).has_value());
+  EXPECT_EQ(host_.take_stream_report(other)->message, "other");
+}
+
 TEST_F(HostContextTest, ToStatus_MatchingReport_CarriesItsWords) {
   EXPECT_TRUE(host_.to_status(BP_OK, "call").ok());
   report(report_of(BP_UNAVAILABLE, "the cable is out"));

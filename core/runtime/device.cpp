@@ -70,6 +70,12 @@ Result<Stream*> Device::make_stream() {
   return own_stream(handle, StreamOrigin::kCreated);
 }
 
+bp_status Device::end_queue(bp_stream* handle) {
+  const bp_status code = table_.stream_destroy(handle);
+  plugin().host().drop_stream_reports(handle);
+  return code;
+}
+
 Result<Stream*> Device::own_stream(bp_stream* handle, StreamOrigin origin) {
   const Status made = contain([&] {
     streams_.reserve(streams_.size() + 1);
@@ -79,7 +85,7 @@ Result<Stream*> Device::own_stream(bp_stream* handle, StreamOrigin origin) {
     streams_.push_back(std::make_unique<Stream>(*this, handle, streams_.size(), origin));
   });
   if (made.ok()) return streams_.back().get();
-  table_.stream_destroy(handle);
+  end_queue(handle);
   return made;
 }
 
@@ -131,7 +137,7 @@ Result<Stream*> Device::wrap_stream(std::string_view kind, uint64_t handle) {
     stream->begin_lease();
     return stream;
   }
-  table_.stream_destroy(wrapped);
+  end_queue(wrapped);
   return begun;
 }
 
@@ -401,7 +407,7 @@ void Device::close_streams() {
   for (const bool wrapped : {true, false}) {
     for (const auto& stream : streams_) {
       if (stream->handle() == nullptr || stream->is_wrapped() != wrapped) continue;
-      warn(table_.stream_destroy(stream->handle()), Slot::kStreamDestroy);
+      warn(end_queue(stream->handle()), Slot::kStreamDestroy);
     }
   }
   for (bp_event* event : idle_events_) warn(table_.event_destroy(event), Slot::kEventDestroy);

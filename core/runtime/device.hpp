@@ -127,6 +127,8 @@ class Device : public Counted<Device> {
   /// Copies out what no unfinished work writes. In no stream's order; done when it returns.
   /// Counted.
   Status read(void* dst, bp_mem src, uint64_t bytes);
+  /// Ends a stream of the plugin's, and forgets what the plugin said of it.
+  bp_status end_queue(bp_stream* handle);
   /// A copy that is in no stream's order; done when it returns. Errors: the plugin's, with `what`.
   Status copy_now(const bp_copy_args& args, std::string_view what = {});
   /// Host memory that queued copies may use. Errors: OUT_OF_MEMORY; the plugin's.

@@ -161,13 +161,25 @@ Status Stream::wait_until_done(uint64_t* out_issued) {
   const bp_status code = device_.table().stream_sync(handle, timeout_ns);
   if (code == BP_TIMEOUT) return timed_out();
   if (code != BP_OK) return note_failure(code, Slot::kStreamSync);
+  BP_TRY(check_reports(handle));
   std::lock_guard lock(mutex_);
   failure_is_settled_ = !first_failure_.ok();
   return first_failure_;
 }
 
-Status Stream::note_failure(bp_status code, Slot slot) {
-  const Status status = failure(code, slot);
+// The results of a failure that the plugin tells of, and then answers OK, would be taken for good.
+Status Stream::check_reports(bp_stream* handle) {
+  const auto report = device_.plugin().host().take_stream_report(handle);
+  if (!report || !can_fail_work(report->status)) return {};
+  const std::string who = report->op_seq != 0 ? culprit(report->op_seq) : suspects();
+  const std::string what = device_.table().gate->call_name(Slot::kStreamSync) +
+                           " answered OK, but the plugin reports a failure of " + who;
+  return keep_failure(HostContext::error_of(report->status, what, report));
+}
+
+Status Stream::note_failure(bp_status code, Slot slot) { return keep_failure(failure(code, slot)); }
+
+Status Stream::keep_failure(const Status& status) {
   std::lock_guard lock(mutex_);
   if (first_failure_.ok()) first_failure_ = status;
   failure_is_settled_ = true;
@@ -220,7 +232,7 @@ Status Stream::begin_anew() {
   bp_stream* fresh = nullptr;
   bp_status code = table.stream_create(args, &fresh);
   if (code != BP_OK) return device_.failure(code, Slot::kStreamCreate);
-  code = table.stream_destroy(std::exchange(handle_, fresh));
+  code = device_.end_queue(std::exchange(handle_, fresh));
   waits_.clear();
   BP_TRY(zero_fault_words());
   leave_failure();
@@ -231,7 +243,7 @@ Status Stream::end() {
   std::unique_lock<std::mutex> collecting;
   std::unique_lock<std::mutex> lock;
   BP_TRY(drain(&collecting, &lock));
-  const bp_status code = device_.table().stream_destroy(std::exchange(handle_, nullptr));
+  const bp_status code = device_.end_queue(std::exchange(handle_, nullptr));
   leave_failure();
   return code == BP_OK ? Status() : device_.failure(code, Slot::kStreamDestroy);
 }

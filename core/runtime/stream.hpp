@@ -201,6 +201,9 @@ class Stream {
   void add_trouble(Trouble trouble);
   void merge_oldest_faults();
   Status note_failure(bp_status code, Slot slot);
+  /// The first one stays.
+  Status keep_failure(const Status& status);
+  Status check_reports(bp_stream* handle);
   bool has_waited_for(const Stream& producer, uint64_t seq);
   /// The launch of that name, if it is not too long ago.
   std::optional<RecentOp> find_recent(uint64_t op_seq);

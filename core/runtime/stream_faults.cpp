@@ -106,8 +106,9 @@ Status Stream::collect_faults(uint64_t issued) {
   BP_TRY(read_fault_words(0, {words.data() + copied + to_end, count - copied - to_end}));
   for (size_t i = 0; i < count; ++i) {
     if (words[i].code == BP_FAULT_NONE) continue;
-    add_trouble({seqs[i], seqs[i], TroubleKind::kFault, describe(words[i], seqs[i])});
+    // Cleared first: a word that could not be is read again at the next wait, and told then.
     BP_TRY(clear_fault_word((first + i) % kFaultWords));
+    add_trouble({seqs[i], seqs[i], TroubleKind::kFault, describe(words[i], seqs[i])});
   }
   std::lock_guard lock(mutex_);
   fault_first_ = (first + count) % kFaultWords;
@@ -125,9 +126,12 @@ Status Stream::read_fault_words(size_t first, std::span<bp_fault_word> out_words
 
 Status Stream::clear_fault_word(size_t word) {
   const bp_fault_word zero{};
-  return device_.copy_now(
+  BP_TRY(device_.copy_now(
       copy_args(BP_COPY_HOST_TO_DEVICE, fault_place(word), host_end(&zero), sizeof(zero)),
-      "to a fault word");
+      "to a fault word"));
+  std::lock_guard lock(mutex_);
+  if (fault_copies_ != nullptr) fault_copies_[word] = zero;
+  return {};
 }
 
 Status Stream::describe(const bp_fault_word& word, uint64_t seq) {

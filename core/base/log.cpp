@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/foreign_text.hpp"
 #include "core/base/fork.hpp"
 #include "core/base/status.hpp"
 
@@ -120,8 +121,9 @@ void write(uint32_t level, std::string_view line) {
 
 bool log_enabled(uint32_t level) { return level <= g_level.load(std::memory_order_relaxed); }
 
-void log(uint32_t level, std::string_view line) {
+void log(uint32_t level, std::string_view text) {
   if (!log_enabled(level)) return;
+  const std::string line = one_line(std::string(text));
   LogScope* const scope = detail::outer_log_scope;
   if (scope == nullptr || in_sink || forked()) return write(level, line);
   // Behind kept lines also where the sink has gone, so that they stay in order.

@@ -165,6 +165,24 @@ TEST_F(LogTest, LastError_IsOfTheCallThatLogged) {
   EXPECT_FALSE(sink_.take().empty());
 }
 
+TEST_F(LogTest, NamesOfTheCaller_AreCleanInLinesAndInTheLastError) {
+  sink_.set();
+  RuntimeOptions args;
+  args.install_dir = BP_PLUGIN_DIR;
+  args.plugin_path = "/none\x1b[2J\nforged \u202e";
+  runtime_ = Runtime::create(args);
+  bool is_told = false;
+  for (const std::string& line : sink_.take()) {
+    is_told = is_told || line.starts_with("/none [2J forged \ufffd skipped at discover: ");
+  }
+  EXPECT_TRUE(is_told);
+  bpa_device* device = nullptr;
+  EXPECT_EQ(bpa_runtime_find_device(runtime_->handle(), "x\x1b[2J\n", &device),
+            BP_UNAVAILABLE);
+  const std::string words = bpa_last_error();
+  EXPECT_NE(words.find("'x [2J '"), std::string::npos) << words;
+}
+
 TEST_F(LogTest, Lines_ComeInOrderAtTheEndOfTheOutermostCall) {
   sink_.set();
   inside_a_call([&] {

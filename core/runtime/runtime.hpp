@@ -120,6 +120,8 @@ class Runtime : public SpreadCounted<Runtime> {
   Status apply_options(const RuntimeArgs& args);
   Status load(const RuntimeArgs& args);
   void open_devices();
+  /// The device of this name, aliases left aside.
+  Result<Device*> device_called(std::string_view name) const;
   /// Of the inline devices with host memory, the one with the most kernels; the first of equals.
   void choose_host_device();
   void open_devices_of(const std::shared_ptr<const LoadedPlugin>& plugin);

@@ -27,6 +27,10 @@ void log(uint32_t level, std::string_view text);
 /// forked child lines go to standard error whatever the sink.
 void set_log_sink(LogSink sink);
 
+/// This thread is in the sink for a line that came in no API call: it is one of the core's or of a
+/// plugin's, which is waited for at the end of the device that it works for.
+bool in_sink_of_a_working_thread();
+
 class LogScope;
 namespace detail {
 struct KeptLines;

@@ -53,8 +53,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
 
 Status check_value(const OptionRow& row, std::string_view value) {
   const auto refuse = [&](const std::string& expected) {
-    return Status(BP_INVALID_ARGUMENT, std::string(row.name) + ": expected " + expected +
-                                           ", found " + quoted(value));
+    return Status(BP_INVALID_ARGUMENT,
+                  std::string(row.name) + ": expected " + expected + ", found " + quoted(value));
   };
   if (row.type == "choice") {
     const auto choices = split(row.choices, '|');

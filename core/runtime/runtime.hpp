@@ -57,6 +57,8 @@ class Runtime : public SpreadCounted<Runtime> {
   /// Errors: a bad environment option, configuration file or plugin option. That no plugin was
   /// found is not one: the Runtime then has no devices.
   static Result<Ref<Runtime>> create(const RuntimeArgs& args);
+  /// Of the last owner, on a thread of its own where the end would wait for this one.
+  static void end(const Runtime* runtime) noexcept;
 
   const OpRegistry& registry() const { return registry_; }
   const Options& options() const { return options_; }

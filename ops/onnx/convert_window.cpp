@@ -82,7 +82,8 @@ Status resolve_auto_pad(NodeImport* node, const Dims& kernel, Attributes* attrib
                        "found '" +
                            std::string(mode) + "'");
   }
-  // Zeros are forgiven: exporters write them, and other readers do not look at them here.
+  // The standard wants no pads here. Zeros are forgiven, since they change nothing that is meant;
+  // onnxruntime takes them too where it pools.
   const auto pads = node->i64s("pads");
   const auto given = std::find_if(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; });
   if (given != pads.end()) {

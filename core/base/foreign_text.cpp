@@ -54,7 +54,10 @@ std::string foreign_text(std::string_view text) {
   return shown;
 }
 
-std::string one_line(std::string_view text) {
+std::string one_line(std::string whole) {
+  const auto is_plain = [](char c) { return c >= 0x20 && c < 0x7f; };
+  if (std::all_of(whole.begin(), whole.end(), is_plain)) return whole;
+  std::string_view text = whole;
   std::string shown;
   while (!text.empty()) {
     size_t bytes = 0;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one way in which text from plugins, models and files reaches messages and logs. It may be as
-// long as its file, forge lines by control characters, or turn the reading direction round.
+// The one way in which text from plugins, models, files and callers reaches messages and logs. It
+// may be as long as its file, forge lines by control characters, or turn the reading direction
+// round. Every message (Status) and every log line is cleaned whole, so that no name can be
+// forgotten; what can be long is shortened where it is put in.
 #ifndef BACKPLANE_CORE_BASE_FOREIGN_TEXT_HPP
 #define BACKPLANE_CORE_BASE_FOREIGN_TEXT_HPP
 
@@ -20,8 +22,9 @@ std::string foreign_text(std::string_view text);
 /// 1 MiB is no text's, and none of it is read.
 std::string foreign_text(bp_str text);
 
-/// All of a text, which may hold foreign ones, for one line: cleaned as they are.
-std::string one_line(std::string_view text);
+/// All of a text, which may hold foreign ones, for one line: cleaned as they are. Needs no memory
+/// for plain ASCII.
+std::string one_line(std::string text);
 
 }  // namespace bp
 

@@ -5,7 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "core/base/log.hpp"
 #include "core/base/quoted.hpp"
+#include "core/base/status.hpp"
 #include "core/base/utf8.hpp"
 
 namespace bp {
@@ -68,6 +73,28 @@ TEST(Quoted, ForeignName_CannotForgeALineOrTurnTheText) {
 TEST(OneLine, LongText_IsCleanedAndNotCut) {
   EXPECT_EQ(one_line("a\nb\u202ec"), "a b\ufffdc");
   EXPECT_EQ(one_line(std::string(1000, 'q')).size(), 1000u);
+}
+
+using std::string_literals::operator""s;
+const std::string kForged = "device 'x\x1b[2J\nbackplane error: \0\xff'"s;
+const std::string kCleaned = "device 'x [2J backplane error:  \ufffd'";
+
+TEST(Status, WordsWithAnyName_AreOneCleanLine) {
+  const Status status(BP_INVALID_ARGUMENT, kForged);
+  EXPECT_EQ(status.message(), kCleaned);
+  EXPECT_EQ(status.with_prefix("m\x1b.onnx").message(), "m .onnx: " + kCleaned);
+}
+
+TEST(Log, LineWithAnyName_IsOneCleanLine) {
+  std::vector<std::string> lines;
+  set_log_sink([&](uint32_t, std::string_view line) { lines.emplace_back(line); });
+  log(BP_LOG_WARNING, kForged);
+  {
+    const LogScope kept;
+    log(BP_LOG_WARNING, kForged);
+  }
+  set_log_sink({});
+  EXPECT_EQ(lines, (std::vector<std::string>{kCleaned, kCleaned}));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/foreign_text.hpp"
 #include "core/base/fork.hpp"
 #include "core/base/status.hpp"
 
@@ -51,6 +52,7 @@ LogState& state() {
 std::atomic<uint32_t> g_level{BP_LOG_WARNING};
 std::atomic<bool> g_level_fixed{false};
 thread_local constinit bool in_sink = false;
+thread_local constinit bool has_call_of_line = false;  // while in_sink
 
 /// One thread's turn to write; it has none inside its own, nor after the deadline.
 class Turn {
@@ -65,6 +67,7 @@ class Turn {
     if (!mine_) return;
     state().writing = true;
     in_sink = true;
+    has_call_of_line = detail::outer_log_scope != nullptr;
   }
   ~Turn() {
     if (!mine_ || forked()) return;  // the sink may have forked
@@ -118,10 +121,13 @@ void write(uint32_t level, std::string_view line) {
 
 }  // namespace
 
+bool in_sink_of_a_working_thread() { return in_sink && !has_call_of_line; }
+
 bool log_enabled(uint32_t level) { return level <= g_level.load(std::memory_order_relaxed); }
 
-void log(uint32_t level, std::string_view line) {
+void log(uint32_t level, std::string_view text) {
   if (!log_enabled(level)) return;
+  const std::string line = one_line(std::string(text));
   LogScope* const scope = detail::outer_log_scope;
   if (scope == nullptr || in_sink || forked()) return write(level, line);
   // Behind kept lines also where the sink has gone, so that they stay in order.

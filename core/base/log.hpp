@@ -20,11 +20,16 @@ namespace bp {
 /// logs itself, and lines that wait too long for it, go to standard error.
 using LogSink = std::function<void(uint32_t level, std::string_view line)>;
 
-/// level: BP_LOG_*. Any thread. At once, unless a LogScope of this thread keeps the line back.
-void log(uint32_t level, std::string_view line);
+/// level: BP_LOG_*. Any thread. At once, unless a LogScope of this thread keeps the line back. The
+/// text becomes one line of clean UTF-8 (one_line()).
+void log(uint32_t level, std::string_view text);
 /// An empty sink restores standard error. Any thread; waits a little for a line being written. In a
 /// forked child lines go to standard error whatever the sink.
 void set_log_sink(LogSink sink);
+
+/// This thread is in the sink for a line that came in no API call: it is one of the core's or of a
+/// plugin's, which is waited for at the end of the device that it works for.
+bool in_sink_of_a_working_thread();
 
 class LogScope;
 namespace detail {
@@ -67,7 +72,7 @@ class LogScope {
   void deliver() noexcept;
 
  private:
-  friend void log(uint32_t level, std::string_view line);
+  friend void log(uint32_t level, std::string_view text);
   void keep(uint32_t level, std::string_view line) noexcept;
 
   LogScope** const outer_ = &detail::outer_log_scope;  // finding a thread's own variable is a call

@@ -10,6 +10,7 @@
 #include <climits>
 
 #include "core/base/log.hpp"
+#include "core/base/quoted.hpp"
 
 extern char** environ;
 
@@ -52,8 +53,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
 
 Status check_value(const OptionRow& row, std::string_view value) {
   const auto refuse = [&](const std::string& expected) {
-    return Status(BP_INVALID_ARGUMENT, std::string(row.name) + ": expected " + expected +
-                                           ", found '" + std::string(value) + "'");
+    return Status(BP_INVALID_ARGUMENT,
+                  std::string(row.name) + ": expected " + expected + ", found " + quoted(value));
   };
   if (row.type == "choice") {
     const auto choices = split(row.choices, '|');
@@ -100,7 +101,7 @@ std::string nearest_option(std::string_view name) {
 }
 
 void warn_unknown(std::string_view name) {
-  log(BP_LOG_WARNING, "environment variable " + std::string(name) + " is not an option; ignored" +
+  log(BP_LOG_WARNING, "environment variable " + foreign_text(name) + " is not an option; ignored" +
                           nearest_option(name));
 }
 
@@ -144,7 +145,7 @@ Status Options::set(std::string_view name, std::string_view value) {
   const size_t index = row_index(name);
   if (index == kRows.size()) {
     return Status(BP_INVALID_ARGUMENT,
-                  "unknown option " + std::string(name) + nearest_option(name));
+                  "unknown option " + foreign_text(name) + nearest_option(name));
   }
   BP_TRY(check_value(kRows[index], value));
   values_[index] = value;

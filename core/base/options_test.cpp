@@ -5,8 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
+
+#include "core/base/log.hpp"
 
 namespace bp {
 namespace {
@@ -53,6 +56,23 @@ TEST(NearestMatch, ManyNamesOfModels_AreAllCompared) {
   std::vector<std::string> names;
   for (int i = 100'000; i < 200'000; ++i) names.push_back("weight." + std::to_string(i));
   EXPECT_EQ(nearest("weight.199999", names), "weight.199999");
+}
+
+TEST(Options, ForeignNamesAndValues_AreShownCleanAndShort) {
+  std::vector<std::string> lines;
+  set_log_sink([&](uint32_t, std::string_view line) { lines.emplace_back(line); });
+  const std::string name = "BACKPLANE_A\x1b[2J\n\xff" + std::string(1000, 'B');
+  ASSERT_EQ(setenv(name.c_str(), "1", 1), 0);
+  auto options = Options::from_environment(false);
+  unsetenv(name.c_str());
+  set_log_sink({});
+  ASSERT_TRUE(options.ok());
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(lines[0].starts_with("environment variable BACKPLANE_A [2J \ufffdBBB")) << lines[0];
+  EXPECT_TRUE(lines[0].ends_with("B... is not an option; ignored")) << lines[0];
+  EXPECT_LT(lines[0].size(), 400u);
+  EXPECT_EQ(options->set("BACKPLANE_SYNC", "\x1b[2J\xff").message(),
+            "BACKPLANE_SYNC: expected 0 or 1, found ' [2J\ufffd'");
 }
 
 TEST(Options, BadSetting_SaysWhatIsExpected) {

@@ -45,7 +45,7 @@ class SpreadCounted {
     // An owner that comes and goes within the destructor is not the last.
     shared_.store(INT64_MIN / 2, std::memory_order_relaxed);
     // In a forked child what a destructor would end is not there, and its locks may be held.
-    if (!forked()) delete static_cast<const T*>(this);
+    if (!forked()) T::end(static_cast<const T*>(this));
   }
 
   /// Threads count in cells from now on: the caller is an owner, and stays one until gather() has
@@ -67,6 +67,9 @@ class SpreadCounted {
     }
     shared_.fetch_add(sum, std::memory_order_acq_rel);
   }
+
+  /// What happens without owners; T may hide it.
+  static void end(const T* object) { delete object; }
 
  protected:
   SpreadCounted() = default;

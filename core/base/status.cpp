@@ -8,6 +8,8 @@
 #include <new>
 #include <system_error>
 
+#include "core/base/foreign_text.hpp"
+
 namespace bp {
 
 bp_status known_status(bp_status code) {
@@ -58,7 +60,7 @@ Status::Status(bp_status code, std::string message) noexcept {
   if (code == BP_OK) return;
   code = known_status(code);
   try {
-    error_ = new Error{code, std::move(message)};
+    error_ = new Error{code, one_line(std::move(message))};
   } catch (const std::bad_alloc&) {
     error_ = wordless(code);
   }

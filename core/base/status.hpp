@@ -28,7 +28,8 @@ bool can_fail_work(bp_status code);
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  /// Needs memory for the words, and does without them where there is none.
+  /// The words become one line of clean UTF-8 (one_line()). Needs memory for them, and does without
+  /// them where there is none.
   Status(bp_status code, std::string message) noexcept;
   Status(const Status& other) noexcept : error_(other.error_) {
     if (error_ != nullptr) [[unlikely]]

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <type_traits>
 
 #include "core/base/dtype.hpp"
 #include "core/cli/text.hpp"
@@ -61,11 +62,38 @@ void compare_values(const std::vector<T>& found, const std::vector<T>& expected,
     if (close(found[i], expected[i])) continue;
     if (out->mismatch_count++ > 0) continue;
     out->index = index_text(sizes, static_cast<int64_t>(i));
-    out->found = static_cast<double>(found[i]);
-    out->expected = static_cast<double>(expected[i]);
+    out->found = found[i];
+    out->expected = expected[i];
     out->words =
         fmt::format("first at {}: found {}, expected {}", out->index, found[i], expected[i]);
   }
+}
+
+template <class T>
+Summary summary_of(const std::vector<T>& values) {
+  constexpr const char* kShort = std::is_integral_v<T> ? "{}" : "{:.4g}";
+  Summary summary;
+  T min{}, max{};
+  double sum = 0;
+  for (const T value : values) {
+    if (value != value) {
+      ++summary.nan_count;
+      continue;
+    }
+    min = summary.has_values ? std::min(min, value) : value;
+    max = summary.has_values ? std::max(max, value) : value;
+    summary.has_values = true;
+    sum += static_cast<double>(value);
+  }
+  summary.min = min;
+  summary.max = max;
+  const auto number_count = static_cast<int64_t>(values.size()) - summary.nan_count;
+  if (number_count > 0) summary.mean = sum / static_cast<double>(number_count);
+  for (size_t i = 0; i < std::min(values.size(), kShownValues); ++i) {
+    summary.first += (i == 0 ? "" : " ") + fmt::format(kShort, values[i]);
+  }
+  if (values.size() > kShownValues) summary.first += " ...";
+  return summary;
 }
 
 /// The bits of to_i64() are u64's own.
@@ -117,27 +145,11 @@ Result<Comparison> compare(const HostTensor& found, const HostTensor& expected,
 }
 
 Summary summarise(const HostTensor& tensor) {
-  Summary summary;
-  if (!has_plain_values(tensor.dtype)) return summary;
-  const std::vector<double> values = oracle_tensor(tensor).to_f64();
-  double sum = 0;
-  for (const double value : values) {
-    if (std::isnan(value)) {
-      ++summary.nan_count;
-      continue;
-    }
-    summary.min = summary.has_values ? std::min(summary.min, value) : value;
-    summary.max = summary.has_values ? std::max(summary.max, value) : value;
-    summary.has_values = true;
-    sum += value;
-  }
-  const auto number_count = static_cast<int64_t>(values.size()) - summary.nan_count;
-  if (number_count > 0) summary.mean = sum / static_cast<double>(number_count);
-  for (size_t i = 0; i < std::min(values.size(), kShownValues); ++i) {
-    summary.first += (i == 0 ? "" : " ") + fmt::format("{:.4g}", values[i]);
-  }
-  if (values.size() > kShownValues) summary.first += " ...";
-  return summary;
+  if (!has_plain_values(tensor.dtype)) return {};
+  const OracleTensor values = oracle_tensor(tensor);
+  if (tensor.dtype == BP_DTYPE_U64) return summary_of(unsigned_values(values));
+  if (!is_float_dtype(tensor.dtype)) return summary_of(values.to_i64());
+  return summary_of(values.to_f64());
 }
 
 }  // namespace bp::cli

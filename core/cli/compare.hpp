@@ -6,11 +6,15 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
 
 #include "core/base/status.hpp"
 #include "core/graph/graph.hpp"
 
 namespace bp::cli {
+
+/// A value of a tensor; 64-bit integers stay what they are, which double does not hold.
+using Number = std::variant<double, int64_t, uint64_t>;
 
 struct Tolerance {
   double rtol = 0;
@@ -23,8 +27,8 @@ struct Comparison {
   int64_t mismatch_count = 0;
   // Of the first mismatch.
   std::string index;  // "[3, 7]"
-  double found = 0;
-  double expected = 0;
+  Number found;
+  Number expected;
   std::string words;  // the whole answer, for people
 };
 
@@ -35,8 +39,8 @@ Result<Comparison> compare(const HostTensor& found, const HostTensor& expected,
 
 struct Summary {
   bool has_values = false;  // false: no plain values, or none but NaN
-  double min = 0;
-  double max = 0;
+  Number min;
+  Number max;
   double mean = 0;
   int64_t nan_count = 0;
   std::string first;  // the first few values: "0.1 0.9 ..."

@@ -194,7 +194,10 @@ std::string option_words(const CLI::App& app, const CLI::App* command) {
 /// What was not taken, in words; empty if all was.
 std::string leftover_words(const CLI::App& app, const std::vector<std::string>& arguments) {
   const CLI::App* command = chosen_command(app);
-  const std::vector<std::string> left = app.remaining(true);
+  std::vector<std::string> left = app.remaining(true);
+  // The parser leaves the mark over as well, behind which nothing is an option.
+  const auto mark = std::find(left.begin(), left.end(), "--");
+  if (command != nullptr && mark != left.end()) left.erase(mark);
   // The parser loses the order between levels, and a stray value may be a lost option's.
   for (const std::string& argument : arguments) {
     if (argument == "--" || argument.size() < 2 || argument.front() != '-') continue;

@@ -12,6 +12,14 @@
 namespace bp::cli {
 namespace {
 
+std::string digits(const Number& number) {
+  return std::visit([](auto value) { return fmt::format("{}", value); }, number);
+}
+
+void write_number(std::string_view name, const Number& number, JsonWriter* out_json) {
+  std::visit([&](auto value) { out_json->field(name, value); }, number);
+}
+
 std::string dims_text(const RunReport& report) {
   std::string text;
   for (const DimSource& dim : report.dims) {
@@ -35,8 +43,9 @@ std::string outputs_text(const RunReport& report) {
   std::string written;
   for (const OutputReport& output : report.outputs) {
     const Summary summary = summarise(output.tensor);
-    const auto cell = [&](double number) {
-      return summary.has_values ? number_text(number) : std::string("-");
+    const auto cell = [&](const Number& number) {
+      const auto* real = std::get_if<double>(&number);
+      return !summary.has_values ? "-" : real != nullptr ? number_text(*real) : digits(number);
     };
     table.add({output.name, std::string(dtype_name(output.tensor.dtype)),
                shape_text(output.tensor.sizes), cell(summary.min), cell(summary.max),
@@ -104,7 +113,9 @@ void write_outputs(const RunReport& report, JsonWriter* out_json) {
         .field("dtype", dtype_name(output.tensor.dtype));
     write_sizes(output.tensor.sizes, out_json);
     if (summary.has_values) {
-      out_json->field("min", summary.min).field("max", summary.max).field("mean", summary.mean);
+      write_number("min", summary.min, out_json);
+      write_number("max", summary.max, out_json);
+      out_json->field("mean", summary.mean);
     }
     out_json->field("nan_count", summary.nan_count);
     if (!output.file.empty()) out_json->field("file", output.file);
@@ -125,9 +136,9 @@ void write_checks(const RunReport& report, JsonWriter* out_json) {
         .field("mismatch_count", comparison.mismatch_count)
         .field("words", comparison.words);
     if (comparison.mismatch_count > 0) {
-      out_json->field("index", comparison.index)
-          .field("found", comparison.found)
-          .field("expected", comparison.expected);
+      out_json->field("index", comparison.index);
+      write_number("found", comparison.found, out_json);
+      write_number("expected", comparison.expected, out_json);
     }
     out_json->end_object();
   }

@@ -73,13 +73,7 @@ bool flush_output() {
   return std::ferror(stdout) == 0;
 }
 
-std::string visible(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  }
-  return one_line(result);
-}
+std::string visible(std::string_view text) { return one_line(std::string(text)); }
 
 std::string bytes_text(uint64_t bytes) {
   static constexpr std::array<const char*, 4> kUnits = {"KiB", "MiB", "GiB", "TiB"};

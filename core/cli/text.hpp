@@ -35,7 +35,7 @@ void print(std::string_view text);
 /// only an earlier print() met it.
 bool flush_output();
 
-/// What a terminal may show of a foreign name: control characters as '?'.
+/// What a terminal may show of a foreign name, on one line.
 std::string visible(std::string_view text);
 /// "256 MiB", "1.5 GiB", "17 bytes".
 std::string bytes_text(uint64_t bytes);

@@ -109,8 +109,8 @@ class Graph final : public GraphBuilder {
   /// Drops nodes whose outputs have no use, and values without maker and reader, but inputs; ids
   /// change.
   void remove_dead();
-  /// Infers all types anew, e.g. after constants became known. Errors name the node.
-  Status infer_all();
+  /// Infers a node's outputs anew, e.g. after an input became a constant. Errors name the node.
+  Status infer_again(NodeId id);
 
   /// The same graph with input sizes set, one Dims for each input; for plans. Sizes below 0 leave
   /// what was known. Errors: INVALID_ARGUMENT naming the input for another rank, another size than
@@ -125,6 +125,7 @@ class Graph final : public GraphBuilder {
   ValueId add_value(std::string_view name, TensorType type);
   Status check_name(std::string_view name) const;
   Status infer_node(const Node& node, std::vector<TensorType>* out_types) const;
+  Status infer_all();
   std::string node_label(const Node& node) const;
   std::string value_label(ValueId id) const;
   Status bind_input(ValueId input, const Dims& sizes, std::vector<int64_t>* symbol_sizes);

@@ -99,14 +99,18 @@ void Graph::remove_dead() {
   replace_uses(new_ids);
 }
 
-Status Graph::infer_all() {
+Status Graph::infer_again(NodeId id) {
+  const Node& node = nodes_[id];
   std::vector<TensorType> types;
-  for (const Node& node : nodes_) {
-    BP_TRY(infer_node(node, &types));
-    for (size_t i = 0; i < types.size(); ++i) {
-      if (node.outputs[i] != kNoValue) values_[node.outputs[i]].type = types[i];
-    }
+  BP_TRY(infer_node(node, &types));
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (node.outputs[i] != kNoValue) values_[node.outputs[i]].type = types[i];
   }
+  return {};
+}
+
+Status Graph::infer_all() {
+  for (NodeId id = 0; id < nodes_.size(); ++id) BP_TRY(infer_again(id));
   return {};
 }
 

@@ -140,21 +140,14 @@ Result<std::vector<HostTensor>> fold_node(const Graph& graph, const Node& node,
 }
 
 Status fold_constants(Graph* graph, const PassOptions& options) {
-  // Each round may make sizes known (of a reshape by a folded shape, say) and so allow the next.
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (NodeId id = 0; id < graph->nodes().size(); ++id) {
-      const std::vector<ValueId> outputs = graph->node(id).outputs;
-      const bool is_used = std::any_of(outputs.begin(), outputs.end(),
-                                       [](ValueId output) { return output != kNoValue; });
-      if (!is_used) continue;
-      BP_TRY_ASSIGN(auto folded, fold_node(*graph, graph->node(id), options));
-      for (size_t i = 0; i < folded.size(); ++i) {
-        if (outputs[i] != kNoValue) graph->replace_with_constant(outputs[i], std::move(folded[i]));
-      }
-      changed = changed || !folded.empty();
+  // One walk is enough: a folded shape makes sizes known only in nodes behind it.
+  for (NodeId id = 0; id < graph->nodes().size(); ++id) {
+    BP_TRY(graph->infer_again(id));
+    const std::vector<ValueId> outputs = graph->node(id).outputs;
+    BP_TRY_ASSIGN(auto folded, fold_node(*graph, graph->node(id), options));
+    for (size_t i = 0; i < folded.size(); ++i) {
+      if (outputs[i] != kNoValue) graph->replace_with_constant(outputs[i], std::move(folded[i]));
     }
-    if (changed) BP_TRY(graph->infer_all());
   }
   return {};
 }

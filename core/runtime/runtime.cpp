@@ -8,6 +8,7 @@
 
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
+#include "core/base/quoted.hpp"
 #include "core/runtime/config_file.hpp"
 
 namespace bp {
@@ -121,6 +122,11 @@ Status Runtime::load(const RuntimeArgs& args) {
 void Runtime::open_devices() {
   for (const auto& plugin : plugins_.plugins) open_devices_of(plugin);
   choose_host_device();
+  for (const auto& [alias, name] : aliases_) {
+    const auto device = device_called(name);
+    if (device.ok()) continue;
+    log(BP_LOG_WARNING, "alias " + quoted(alias) + ": " + device.status().message());
+  }
 }
 
 void Runtime::open_devices_of(const std::shared_ptr<const LoadedPlugin>& plugin) {
@@ -163,7 +169,14 @@ void Runtime::choose_host_device() {
 
 Result<Device*> Runtime::find_device(std::string_view name) const {
   BP_TRY(check_open());
-  if (const auto alias = aliases_.find(name); alias != aliases_.end()) name = alias->second;
+  const auto alias = aliases_.find(name);
+  if (alias == aliases_.end()) return device_called(name);
+  auto device = device_called(alias->second);
+  if (device.ok()) return device;
+  return device.status().with_prefix("alias " + quoted(name));
+}
+
+Result<Device*> Runtime::device_called(std::string_view name) const {
   std::vector<std::string> names;
   for (const auto& device : devices_) {
     if (device->name() == name) return device.get();

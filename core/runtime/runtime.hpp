@@ -57,6 +57,8 @@ class Runtime : public SpreadCounted<Runtime> {
   /// Errors: a bad environment option, configuration file or plugin option. That no plugin was
   /// found is not one: the Runtime then has no devices.
   static Result<Ref<Runtime>> create(const RuntimeArgs& args);
+  /// Of the last owner, on a thread of its own where the end would wait for this one.
+  static void end(const Runtime* runtime) noexcept;
 
   const OpRegistry& registry() const { return registry_; }
   const Options& options() const { return options_; }
@@ -120,6 +122,8 @@ class Runtime : public SpreadCounted<Runtime> {
   Status apply_options(const RuntimeArgs& args);
   Status load(const RuntimeArgs& args);
   void open_devices();
+  /// The device of this name, aliases left aside.
+  Result<Device*> device_called(std::string_view name) const;
   /// Of the inline devices with host memory, the one with the most kernels; the first of equals.
   void choose_host_device();
   void open_devices_of(const std::shared_ptr<const LoadedPlugin>& plugin);

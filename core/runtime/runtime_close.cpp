@@ -28,10 +28,20 @@ bool Runtime::is_closed_by_another_thread() const {
   return closer != nullptr && closer != this_thread_mark();
 }
 
+void Runtime::end(const Runtime* runtime) noexcept {
+  if (!in_sink_of_a_working_thread()) return delete runtime;
+  // Without a thread for it, it stays for ever.
+  [[maybe_unused]] const Status begun =
+      contain([runtime] { std::thread([runtime] { delete runtime; }).detach(); });
+}
+
 Status Runtime::close_amid_calls(OwnerOf owner_of) {
   BP_TRY(check_not_forked());
   if (workers_.on_worker()) {
     return Status(BP_BUSY, "a run of this Runtime is still in its callback, which called this");
+  }
+  if (in_sink_of_a_working_thread()) {
+    return Status(BP_BUSY, "a thread that works for a device logs a line, whose sink called this");
   }
   if (closer_.load() == this_thread_mark()) return {};  // a callback of the close in progress
   if (is_used_by_this_thread(this, owner_of)) {

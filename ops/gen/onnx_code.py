@@ -17,7 +17,7 @@ namespace bp::onnx {
 
 USES = {
     "field": "kField", "flag": "kFlag", "must_be": "kMustBe", "read": "kRead",
-    "ignored": "kIgnored", "refused": "kRefused",
+    "read_flag": "kReadFlag", "ignored": "kIgnored", "refused": "kRefused",
 }
 
 

@@ -20,7 +20,7 @@ ANY = "any"
 class OnnxAttribute:
     name: str
     type: str  # a key of TYPES
-    use: str  # field, flag, must_be, read, ignored, refused
+    use: str  # a key of onnx_code.USES
     field: str = ""  # our attribute, for field and flag
     value: int = 0  # for must_be
 
@@ -93,6 +93,8 @@ class OnnxReader:
         if kind not in TYPED_USES:
             raise self._error(f"{at}: unknown key '{kind}'; known are must_be, "
                               f"{', '.join(TYPED_USES)}")
+        if (kind, value) == ("read", "bool"):
+            return OnnxAttribute(name, "int", "read_flag")
         if value not in TYPES:
             raise self._error(f"{at}: type {value!r}; known are {', '.join(TYPES)}")
         return OnnxAttribute(name, value, kind)

@@ -70,14 +70,15 @@ Result<std::vector<int64_t>> shape_values(const NodeImport& node, const Dims& si
 Status convert_cast(NodeImport* node) {
   const AttributeProto* to = node->attribute("to");
   if (to == nullptr) return node->error(BP_INVALID_ARGUMENT, "attribute 'to' is missing");
-  const bool is_code = to->i >= 0 && to->i <= INT32_MAX;
-  const auto dtype = dtype_from_onnx(is_code ? static_cast<int32_t>(to->i) : -1);
+  const auto dtype = dtype_from_onnx(to->i);
   if (!dtype.ok()) {
     return node->error(dtype.status().code(), "attribute 'to': " + dtype.status().message());
   }
   if (is_f8(*dtype) && node->i64("saturate", 1) == 0) {
     return node->error(BP_UNSUPPORTED, "attribute 'saturate': only 1 is supported, found 0");
   }
+  // It makes what it reads.
+  BP_TRY(node->check_dtype("cast", 0, "attribute 'to'", *dtype));
   BP_TRY_ASSIGN(Attributes attributes, node->fields("cast"));
   BP_TRY(attributes.set_i64("to", *dtype));
   return node->finish("cast", node->inputs(), std::move(attributes));

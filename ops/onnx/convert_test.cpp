@@ -13,6 +13,7 @@ namespace {
 using namespace testing_onnx;
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -105,7 +106,16 @@ TEST(ConvertConv, BadAttributes_Named) {
                         "found 'SAME'"));
   EXPECT_THAT(
       refused(conv_model({attr("auto_pad", "VALID"), attr("pads", Ints{1, 1, 1, 1})})).message(),
-      HasSubstr("attributes 'auto_pad' and 'pads' exclude each other"));
+      HasSubstr("attribute 'pads': expected none beside auto_pad VALID, found 1"));
+  EXPECT_THAT(
+      refused(conv_model({attr("auto_pad", "SAME_UPPER"), attr("pads", Ints{0})})).message(),
+      HasSubstr("attribute 'pads': expected 4 entries, found 1"));
+  for (const int64_t size : {int64_t{-1}, int64_t{0}}) {
+    EXPECT_EQ(refused(conv_model({attr("kernel_shape", Ints{size, 3})})).message(),
+              "m.onnx: node 'c' (Conv, opset 17): attribute 'kernel_shape': expected entries of 1 "
+              "or more, found " +
+                  std::to_string(size));
+  }
   EXPECT_THAT(refused(conv_model({attr("kernel_shape", Ints{5, 5})})).message(),
               HasSubstr("attribute 'kernel_shape' is [5, 5], the weights' is [3, 3]"));
   EXPECT_THAT(
@@ -152,9 +162,24 @@ TEST(ConvertNode, AttributeOfWrongTypeOrTwice_Named) {
   EXPECT_THAT(refused(conv_model({Message().text(1, "group").varint(3, 1)})).message(),
               HasSubstr("attribute 'group': expected INT, found type 0"));
   EXPECT_THAT(refused(conv_model({attr("group", 1L), attr("group", 2L)})).message(),
-              HasSubstr("attribute 'group' is there twice"));
+              HasSubstr("node 'c' (Conv, opset 17): attribute 'group' is given twice"));
   EXPECT_THAT(refused(conv_model({attr("group", 1L).text(21, "g")})).message(),
               HasSubstr("attribute 'group' refers to an attribute of a function"));
+}
+
+TEST(ConvertNode, FlagBeyondZeroAndOne_Invalid) {
+  const auto check = [](const Model& model, const std::string& name) {
+    const Status status = refused(model);
+    EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT);
+    EXPECT_THAT(status.message(), HasSubstr("attribute '" + name + "': expected 0 or 1, found "));
+  };
+  check(one_node(node("ReduceSum", "r", {"x"}, {"y"}, {attr("keepdims", 2L)})), "keepdims");
+  check(one_node(node("ReduceSum", "r", {"x"}, {"y"}, {attr("noop_with_empty_axes", -1L)})),
+        "noop_with_empty_axes");
+  check(one_node(node("Gemm", "g", {"x", "x"}, {"y"}, {attr("transB", 2L)})), "transB");
+  Model cast = one_node(node("Cast", "c", {"x"}, {"y"}, {attr("to", 7L), attr("saturate", 2L)}));
+  cast.opset = 19;
+  check(cast, "saturate");
 }
 
 TEST(ConvertNode, WrongArguments_Named) {
@@ -388,7 +413,14 @@ TEST(ConvertCast, Dtypes) {
               HasSubstr("attribute 'to': dtype STRING is not supported"));
   EXPECT_THAT(
       refused(one_node(node("Cast", "c", {"x"}, {"y"}, {attr("to", int64_t{1} << 40)}))).message(),
-      HasSubstr("attribute 'to': dtype code -1 is not known"));
+      HasSubstr("attribute 'to': dtype code 1099511627776 is not known"));
+  const Status undefined = refused(one_node(node("Cast", "c", {"x"}, {"y"}, {attr("to", 0L)})));
+  EXPECT_EQ(undefined.code(), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(undefined.message(), HasSubstr("attribute 'to': expected a dtype, found UNDEFINED"));
+  const Status to_f8 = refused(one_node(node("Cast", "c", {"x"}, {"y"}, {attr("to", 17L)})));
+  EXPECT_EQ(to_f8.code(), BP_UNSUPPORTED);
+  EXPECT_THAT(to_f8.message(), HasSubstr("attribute 'to': expected a dtype of {bool, i8"));
+  EXPECT_THAT(to_f8.message(), EndsWith("found f8e4m3fn"));
   Model f8 = one_node(node("Cast", "c", {"x"}, {"y"}, {attr("to", 17L), attr("saturate", 0L)}));
   f8.opset = 19;
   EXPECT_THAT(refused(f8).message(),

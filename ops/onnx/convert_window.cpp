@@ -82,9 +82,19 @@ Status resolve_auto_pad(NodeImport* node, const Dims& kernel, Attributes* attrib
                        "found '" +
                            std::string(mode) + "'");
   }
+  // The standard wants no pads here. Zeros are forgiven, since they change nothing that is meant;
+  // onnxruntime takes them too where it pools.
   const auto pads = node->i64s("pads");
-  if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; })) {
-    return node->error(BP_INVALID_ARGUMENT, "attributes 'auto_pad' and 'pads' exclude each other");
+  const auto given = std::find_if(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; });
+  if (given != pads.end()) {
+    return node->error(BP_INVALID_ARGUMENT, "attribute 'pads': expected none beside auto_pad " +
+                                                std::string(mode) + ", found " +
+                                                std::to_string(*given));
+  }
+  if (!pads.empty() && pads.size() != 2 * kernel.size()) {
+    return node->error(BP_INVALID_ARGUMENT, "attribute 'pads': expected " +
+                                                std::to_string(2 * kernel.size()) +
+                                                " entries, found " + std::to_string(pads.size()));
   }
   if (!same) return attributes->set_i64s("pads", {});
   const TensorType& input = node->input_type(0);
@@ -98,9 +108,11 @@ Status resolve_auto_pad(NodeImport* node, const Dims& kernel, Attributes* attrib
   return attributes->set_i64s("pads", resolved);
 }
 
-Status check_kernel_rank(const NodeImport& node) {
+Status check_kernel_shape(const NodeImport& node) {
   const size_t count = node.i64s("kernel_shape").size();
-  if (count >= 1 && count + 2 <= BP_MAX_RANK) return {};
+  if (count >= 1 && count + 2 <= BP_MAX_RANK) {
+    return as_status(spatial_list(node, "kernel_shape", count));
+  }
   return node.error(BP_INVALID_ARGUMENT, "attribute 'kernel_shape': expected 1 to " +
                                              std::to_string(BP_MAX_RANK - 2) + " entries, found " +
                                              std::to_string(count));
@@ -117,7 +129,7 @@ Status convert_conv(NodeImport* node) {
   for (size_t i = 2; i < weights.sizes.size(); ++i) kernel.push_back(weights.sizes[i]);
   const auto kernel_shape = node->i64s("kernel_shape");
   if (!kernel_shape.empty()) {
-    BP_TRY(check_kernel_rank(*node));
+    BP_TRY(check_kernel_shape(*node));
     const Dims declared(kernel_shape);
     bool equal = !weights.has_rank || declared.size() == kernel.size();
     for (size_t i = 0; equal && i < kernel.size(); ++i) equal = !differs(declared[i], kernel[i]);
@@ -134,7 +146,7 @@ Status convert_conv(NodeImport* node) {
 Status convert_max_pool(NodeImport* node) {
   BP_TRY_ASSIGN(Attributes attributes, node->fields("max_pool"));
   const auto kernel_shape = node->i64s("kernel_shape");
-  BP_TRY(check_kernel_rank(*node));
+  BP_TRY(check_kernel_shape(*node));
   BP_TRY(resolve_auto_pad(node, Dims(kernel_shape), &attributes));
   // The standard's formulas for auto_pad give the same sizes with and without ceil_mode.
   const std::string_view mode = auto_pad_of(*node);

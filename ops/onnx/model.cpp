@@ -9,7 +9,6 @@
 #include <string>
 #include <type_traits>
 
-#include "core/base/foreign_text.hpp"
 #include "ops/onnx/wire.hpp"
 
 namespace bp::onnx {
@@ -161,10 +160,6 @@ OnField attributes(std::vector<AttributeProto>* out) {
   return [=, read = messages_with("attribute", "name", &AttributeProto::name, attribute, out)](
              const WireReader& reader, const WireField& field) -> Status {
     BP_TRY(read(reader, field));
-    const std::string_view name = out->back().name;
-    const bool is_new = std::none_of(out->begin(), out->end() - 1,
-                                     [name](const auto& earlier) { return earlier.name == name; });
-    if (!is_new) return reader.error("attribute '" + foreign_text(name) + "' is there twice");
     if (out->size() <= kMaxCount) return {};
     return reader.error("more than " + std::to_string(kMaxCount) + " attributes");
   };

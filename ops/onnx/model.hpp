@@ -42,7 +42,7 @@ struct TensorProto {
 };
 
 struct AttributeProto {
-  std::string_view name;  // never empty, once in a node
+  std::string_view name;  // never empty
   std::string_view ref_attr_name;
   int32_t type = 0;  // AttributeProto.AttributeType
   float f = 0;

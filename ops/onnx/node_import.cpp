@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/dtype.hpp"
 #include "core/base/foreign_text.hpp"
 #include "core/base/quoted.hpp"
 
@@ -65,6 +66,9 @@ Status NodeImport::check_attribute(const AttributeProto& attribute) const {
   if (row == nullptr) {
     return error(BP_UNSUPPORTED, label + " is not known; " + known_attributes(*rule_));
   }
+  if (this->attribute(attribute.name) != &attribute) {
+    return error(BP_INVALID_ARGUMENT, label + " is given twice");
+  }
   if (!attribute.ref_attr_name.empty()) {
     return error(BP_INVALID_ARGUMENT, label +
                                           " refers to an attribute of a function, expected a "
@@ -73,6 +77,11 @@ Status NodeImport::check_attribute(const AttributeProto& attribute) const {
   if (attribute.type != row->type || (row->type == kTensor && !attribute.has_t)) {
     return error(BP_INVALID_ARGUMENT, label + ": expected " + attribute_type_name(row->type) +
                                           ", found " + attribute_type_name(attribute.type));
+  }
+  const bool is_bool = row->use == Use::kFlag || row->use == Use::kReadFlag;
+  if (is_bool && attribute.i != 0 && attribute.i != 1) {
+    return error(BP_INVALID_ARGUMENT,
+                 label + ": expected 0 or 1, found " + std::to_string(attribute.i));
   }
   if (row->use == Use::kRefused) return error(BP_UNSUPPORTED, label + " is not supported");
   if (row->use == Use::kMustBe && attribute.i != row->value) {
@@ -156,7 +165,7 @@ Result<Attributes> NodeImport::fields(std::string_view op) const {
   for (const AttributeProto& attribute : proto_.attributes) {
     const AttributeRule& row = *find_attribute_rule(*rule_, attribute.name);
     if (row.use == Use::kFlag) {
-      BP_TRY(attributes.set_i64(row.field, attribute.i != 0 ? 1 : 0));
+      BP_TRY(attributes.set_i64(row.field, attribute.i));
     }
     if (row.use != Use::kField) continue;
     if (row.type == kFloat) BP_TRY(attributes.set_f64(row.field, double{attribute.f}));
@@ -166,21 +175,42 @@ Result<Attributes> NodeImport::fields(std::string_view op) const {
   return attributes;
 }
 
+Status NodeImport::check_dtype(std::string_view op, size_t index, const std::string& label,
+                               uint32_t dtype) const {
+  BP_TRY_ASSIGN(const OpId id, find_op(op));
+  const OpSchema& schema = graph_->registry().schema(id);
+  const int32_t type_var = schema.input(index).type_var;
+  if (type_var < 0) return {};
+  const uint64_t mask = schema.type_vars[static_cast<size_t>(type_var)].dtype_mask;
+  if ((mask & BP_DTYPE_BIT(dtype)) != 0) return {};
+  return error(BP_UNSUPPORTED, label + ": expected a dtype of " + dtype_set_name(mask) +
+                                   ", found " + std::string(dtype_name(dtype)));
+}
+
+Result<NodeId> NodeImport::add(std::string_view op, const std::string& name,
+                               std::span<const ValueId> inputs, Attributes attributes,
+                               std::span<const std::string> output_names) {
+  BP_TRY_ASSIGN(const OpId id, find_op(op));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == kNoValue) continue;
+    const std::string_view argument = graph_->registry().schema(id).input(i).name;
+    BP_TRY(check_dtype(op, i, "input " + quoted(argument), graph_->type(inputs[i]).dtype));
+  }
+  return graph_->add_node(id, name, inputs, std::move(attributes), output_names);
+}
+
 Result<ValueId> NodeImport::step(std::string_view op, std::span<const ValueId> inputs,
                                  Attributes attributes) {
-  BP_TRY_ASSIGN(const OpId id, find_op(op));
   // Shortened: a file can ask for any number of steps with one long name.
   const std::string name = foreign_text(name_) + "/" + std::string(op);
-  BP_TRY_ASSIGN(const NodeId node, graph_->add_node(id, name, inputs, std::move(attributes)));
+  BP_TRY_ASSIGN(const NodeId node, add(op, name, inputs, std::move(attributes), {}));
   return graph_->node(node).outputs[0];
 }
 
 Status NodeImport::finish(std::string_view op, std::span<const ValueId> inputs,
                           Attributes attributes) {
-  BP_TRY_ASSIGN(const OpId id, find_op(op));
   const std::vector<std::string> names = {std::string(proto_.outputs[0])};
-  BP_TRY_ASSIGN(const NodeId node,
-                graph_->add_node(id, name_, inputs, std::move(attributes), names));
+  BP_TRY_ASSIGN(const NodeId node, add(op, name_, inputs, std::move(attributes), names));
   output_ = graph_->node(node).outputs[0];
   return {};
 }

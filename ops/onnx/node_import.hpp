@@ -32,12 +32,13 @@ inline constexpr int32_t kStrings = 8;
 inline constexpr int32_t kSparseTensor = 11;
 
 enum class Use {
-  kField,    // copied to our attribute `field`
-  kFlag,     // copied as 0 or 1
-  kMustBe,   // any value but `value` is UNSUPPORTED
-  kRead,     // the converter looks at it
-  kIgnored,  // has no effect on what inference computes
-  kRefused,  // UNSUPPORTED
+  kField,     // copied to our attribute `field`
+  kFlag,      // the same; any value but 0 and 1 is INVALID_ARGUMENT
+  kMustBe,    // any value but `value` is UNSUPPORTED
+  kRead,      // the converter looks at it
+  kReadFlag,  // the same; any value but 0 and 1 is INVALID_ARGUMENT
+  kIgnored,   // has no effect on what inference computes
+  kRefused,   // UNSUPPORTED
 };
 
 struct AttributeRule {
@@ -107,12 +108,18 @@ class NodeImport {
   Result<ValueId> constant(HostTensor tensor) {
     return graph_->add_constant("", std::move(tensor));
   }
+  /// UNSUPPORTED for a dtype that input `index` of our operator does not take: ONNX's may take it,
+  /// so that the model can be right.
+  Status check_dtype(std::string_view op, size_t index, const std::string& label,
+                     uint32_t dtype) const;
   /// An error naming node, operator and operator set.
   Status error(bp_status code, const std::string& words) const;
 
  private:
   Status check_attribute(const AttributeProto& attribute) const;
   Status check_arguments() const;
+  Result<NodeId> add(std::string_view op, const std::string& name, std::span<const ValueId> inputs,
+                     Attributes attributes, std::span<const std::string> output_names);
   Result<OpId> find_op(std::string_view op) const;
 
   const NodeProto& proto_;

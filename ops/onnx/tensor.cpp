@@ -175,8 +175,9 @@ Result<HostTensor> unprefixed_values(const TensorProto& tensor,
 
 }  // namespace
 
-Result<uint32_t> dtype_from_onnx(int32_t data_type) {
+Result<uint32_t> dtype_from_onnx(int64_t data_type) {
   const auto index = static_cast<size_t>(data_type);
+  if (data_type == 0) return invalid("expected a dtype, found UNDEFINED");
   if (data_type < 0 || index >= kDataTypes.size()) {
     return Status(BP_UNSUPPORTED, "dtype code " + std::to_string(data_type) + " is not known");
   }

@@ -15,8 +15,9 @@
 
 namespace bp::onnx {
 
-/// BP_DTYPE_* of a TensorProto.DataType. UNSUPPORTED, naming it, for one we do not have.
-Result<uint32_t> dtype_from_onnx(int32_t data_type);
+/// BP_DTYPE_* of a TensorProto.DataType. UNSUPPORTED, naming it, for one we do not have;
+/// INVALID_ARGUMENT for UNDEFINED.
+Result<uint32_t> dtype_from_onnx(int64_t data_type);
 
 /// Rank, signs and byte count of foreign sizes. INVALID_ARGUMENT, UNSUPPORTED for rank over
 /// BP_MAX_RANK.

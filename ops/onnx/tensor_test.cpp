@@ -139,7 +139,8 @@ TEST(DtypeFromOnnx, KnownAndUnknown) {
   EXPECT_EQ(*dtype_from_onnx(16), BP_DTYPE_BF16);
   EXPECT_EQ(*dtype_from_onnx(20), BP_DTYPE_F8E5M2FNUZ);
   EXPECT_EQ(*dtype_from_onnx(22), BP_DTYPE_I4);
-  for (int32_t code : {-1, 0, 8, 23, 28, 29, INT32_MAX, INT32_MIN}) {
+  EXPECT_EQ(dtype_from_onnx(0).status().code(), BP_INVALID_ARGUMENT) << "UNDEFINED";
+  for (int32_t code : {-1, 8, 23, 28, 29, INT32_MAX, INT32_MIN}) {
     EXPECT_EQ(dtype_from_onnx(code).status().code(), BP_UNSUPPORTED) << code;
   }
   EXPECT_EQ(dtype_from_onnx(23).status().message(), "dtype FLOAT4E2M1 is not supported");

@@ -103,6 +103,10 @@ Result<std::string_view> WireReader::text(const WireField& field) const {
   if (!is_utf8(text)) {
     return error("the text in field " + std::to_string(field.number) + " is not valid UTF-8");
   }
+  // It could not be given or asked for through the C API, whose texts end there.
+  if (text.find('\0') != std::string_view::npos) {
+    return error("the text in field " + std::to_string(field.number) + " has a NUL character");
+  }
   return text;
 }
 

@@ -44,7 +44,8 @@ class WireReader {
                   const std::function<Status(uint64_t bits)>& on_bits) const;
   std::span<const std::byte> rest() const { return rest_; }
 
-  /// The content of a kBytes field: a message, a text. Errors: another wire type, invalid UTF-8.
+  /// The content of a kBytes field: a message, a text. Errors: another wire type, invalid UTF-8,
+  /// a NUL in a text.
   Result<WireReader> nested(const WireField& field) const;
   Result<std::string_view> text(const WireField& field) const;
   Status expect(const WireField& field, WireType type) const;

@@ -138,5 +138,14 @@ TEST(WireReader, TextNotUtf8_Named) {
               HasSubstr("the text in field 1 is not valid UTF-8"));
 }
 
+TEST(WireReader, TextWithNul_Named) {
+  const std::string text("\x0a\x03x\0y", 5);
+  WireReader reader(bytes(text));
+  WireField field;
+  ASSERT_TRUE(*reader.next(&field));
+  EXPECT_THAT(reader.text(field).status().message(),
+              HasSubstr("the text in field 1 has a NUL character"));
+}
+
 }  // namespace
 }  // namespace bp::onnx

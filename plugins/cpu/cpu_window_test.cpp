@@ -194,6 +194,33 @@ TEST(CpuConv, SmallKernel_EveryWidthAndChannelCountMatchesF64) {
   }
 }
 
+TEST(CpuConv, WeightThatMeetsPadding_AddsNothingEvenIfInfinite) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  Device device;
+  for (const char* kernel : {"conv_f32_small", "conv_f32_onednn", "conv_loop"}) {
+    for (const double weight : {kInf, -kInf, kNaN}) {
+      SCOPED_TRACE(kernel);
+      Convolution c = make_convolution(BP_DTYPE_F32, {1, 1, 3, 3}, 1,
+                                       {.kernel = {3, 3}, .pads = {1, 1, 1, 1}}, 1, false);
+      c.x = make_tensor(BP_DTYPE_F32, {1, 1, 3, 3}, Values(9, 1.0));
+      Values weights(9, 1.0);
+      weights[0] = weight;  // of the upper left neighbour
+      c.w = make_tensor(BP_DTYPE_F32, {1, 1, 3, 3}, weights);
+      const bp_attrs_conv attrs = attributes_of(c);
+      const Call call{
+          "conv", {c.x, c.w, c.b}, make_output(BP_DTYPE_F32, {1, 1, 3, 3}), &attrs, kernel};
+      EXPECT_EQ(run(device, call).kernel, kernel);
+      const Values y = call.output.values();
+      EXPECT_EQ(Values(y.begin(), y.begin() + 4), (Values{4, 6, 4, 6}));
+      EXPECT_EQ(y[6], 4);
+      for (const size_t inner : {4, 5, 7, 8}) {
+        EXPECT_TRUE(std::isnan(weight) ? std::isnan(y[inner]) : y[inner] == weight) << y[inner];
+      }
+    }
+  }
+}
+
 TEST(CpuConv, WhatTheSmallKernelLeaves_IsRefusedWithAReason) {
   Device device;
   const auto expect_refusal = [&](const Convolution& c, const char* words) {

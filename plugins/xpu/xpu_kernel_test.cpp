@@ -529,6 +529,31 @@ TEST_F(XpuKernelTest, Plan_BadShapes_AreRefusedWithWords) {
   EXPECT_EQ(made, nullptr);
 }
 
+TEST_F(XpuKernelTest, Launch_OnMemoryThatIsNotTheDevices_IsRefused) {
+  const bp_kernel* kernel = find("relu");
+  const Sizes sizes{4};
+  const Sizes strides{1};
+  const bp_arg_info info = info_of(BP_DTYPE_F32, sizes, strides);
+  bp_kernel_plan* made = nullptr;
+  ASSERT_EQ(plan(kernel, {info, info}, &made), BP_OK);
+  bp_kernel_state* state = nullptr;
+  ASSERT_EQ(kernel->state_create(device_, kernel, made, &state), BP_OK);
+  const uint64_t handle = alloc(64);
+  const bp_tensor own = tensor_of(info, handle, 0, 64);
+  for (const auto& [wrong, words] :
+       {std::pair{tensor_of(info, handle + 8, 0, 64), "is not an allocation of this device"},
+        std::pair{tensor_of(info, handle, 0, 65), "reach beyond the 64 bytes"}}) {
+    for (const std::vector<bp_tensor>& tensors : {std::vector{wrong, own}, {own, wrong}}) {
+      bp_launch_args args = args_of(kernel, made, state, nullptr, tensors);
+      EXPECT_EQ(kernel->launch(&args), BP_INVALID_ARGUMENT);
+      EXPECT_THAT(services().last_message(), HasSubstr(words));
+    }
+  }
+  free(handle);
+  kernel->state_destroy(device_, state);
+  kernel->plan_free(device_, made);
+}
+
 TEST_F(XpuKernelTest, Launch_WithoutMemoryOrState_IsRefused) {
   const bp_kernel* kernel = find("relu");
   const Sizes sizes{4};

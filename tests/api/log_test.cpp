@@ -151,6 +151,80 @@ TEST_F(LogTest, AnyDriverCallFails_TheSinkTakesMemory) {
   }
 }
 
+// Its end waits for the thread that the sink is on.
+TEST_F(LogTest, SinkOnAThreadOfADevice_CloseIsBusy) {
+  std::atomic<bpa_runtime*> runtime{nullptr};
+  std::atomic<int> busy{0};
+  std::atomic<int> others{0};
+  std::atomic<std::thread::id> own;
+  sink_.on_line = [&](const std::string&) {
+    if (runtime == nullptr || std::this_thread::get_id() == own) return;
+    ++(bpa_runtime_close(runtime) == BP_BUSY ? busy : others);
+  };
+  sink_.set();
+  for (int nth = 1; nth <= 12; ++nth) {
+    within_deadline([&] {
+      own = std::this_thread::get_id();
+      status_of([&] {
+        open("good:0", {{"good.inject", "fail_call"}, {"good.inject_nth", std::to_string(nth)}});
+        const Tensor x = Tensor::from_host<float>(device_, std::vector<float>(9, 1.0f), {9});
+        runtime = runtime_->handle();
+        add(x, x).to_vector<float>();
+      });
+      runtime = nullptr;
+      runtime_.reset();
+    });
+  }
+  EXPECT_GT(busy, 0) << "no line came on a thread of the device";
+  EXPECT_EQ(others, 0);
+}
+
+TEST_F(LogTest, SinkOnAThreadOfADevice_ReleasesTheLastOwner) {
+  std::optional<Runtime> last;
+  std::atomic<bool> is_armed{false};
+  std::atomic<bool> is_rehearsal{false};  // shows whether the nth call makes such a line
+  std::atomic<bool> is_given{false};
+  std::atomic<int> lines{0};
+  std::atomic<int> released{0};
+  std::atomic<std::thread::id> own;
+  sink_.on_line = [&](const std::string&) {
+    if (!is_armed || std::this_thread::get_id() == own) return;
+    ++lines;
+    if (is_rehearsal) return;
+    while (is_armed && !is_given) std::this_thread::yield();
+    if (!is_given.exchange(false)) return;
+    last.reset();
+    ++released;
+  };
+  sink_.set();
+  const auto launch = [&](int nth) {
+    own = std::this_thread::get_id();
+    lines = 0;
+    open("npu:0", {{"npu.inject", "fail_call"}, {"npu.inject_nth", std::to_string(nth)}});
+    const Tensor x = Tensor::from_host<float>(device_, std::vector<float>(9, 1.0f), {9});
+    is_armed = true;
+    add(x, x);
+  };
+  for (int nth = 1; nth <= 12; ++nth) {
+    within_deadline([&] {
+      is_rehearsal = true;
+      status_of([&] { launch(nth); });
+      runtime_.reset();  // after the queued work
+      is_armed = false;
+      is_rehearsal = false;
+      if (lines == 0) return;
+      status_of([&] { launch(nth); });
+      while (lines == 0) std::this_thread::yield();
+      last = std::exchange(runtime_, std::nullopt);
+      const int before = released;
+      is_given = true;
+      while (released == before) std::this_thread::yield();
+      is_armed = false;
+    });
+  }
+  EXPECT_GT(released, 0) << "no line came on a thread of the device";
+}
+
 TEST_F(LogTest, LastError_IsOfTheCallThatLogged) {
   open("npu:0", {{"npu.memory", "64MiB"}});
   sink_.on_line = [](const std::string&) {
@@ -163,6 +237,23 @@ TEST_F(LogTest, LastError_IsOfTheCallThatLogged) {
   EXPECT_EQ(status_of(create, &words), BP_OUT_OF_MEMORY);
   EXPECT_NE(words.find("out of memory"), std::string::npos) << words;
   EXPECT_FALSE(sink_.take().empty());
+}
+
+TEST_F(LogTest, NamesOfTheCaller_AreCleanInLinesAndInTheLastError) {
+  sink_.set();
+  RuntimeOptions args;
+  args.install_dir = BP_PLUGIN_DIR;
+  args.plugin_path = "/none\x1b[2J\nforged \u202e";
+  runtime_ = Runtime::create(args);
+  bool is_told = false;
+  for (const std::string& line : sink_.take()) {
+    is_told = is_told || line.starts_with("/none [2J forged \ufffd skipped at discover: ");
+  }
+  EXPECT_TRUE(is_told);
+  bpa_device* device = nullptr;
+  EXPECT_EQ(bpa_runtime_find_device(runtime_->handle(), "x\x1b[2J\n", &device), BP_UNAVAILABLE);
+  const std::string words = bpa_last_error();
+  EXPECT_NE(words.find("'x [2J '"), std::string::npos) << words;
 }
 
 TEST_F(LogTest, Lines_ComeInOrderAtTheEndOfTheOutermostCall) {

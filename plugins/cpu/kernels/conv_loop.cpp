@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // conv in plain loops, for the dtypes and shapes that the oneDNN kernel leaves: f16 and bf16
-// (summed in f32), f64, empty tensors and cropping pads.
+// (summed in f32), f64, empty tensors and cropping pads; and weights that the small kernel leaves.
 #include <algorithm>
 
 #include "conv_shape.hpp"
@@ -14,18 +14,6 @@ namespace {
 // Outputs of one row that are worked on together.
 constexpr int64_t kTile = 64;
 
-struct ConvPlan : bp_kernel_plan {
-  explicit ConvPlan(const ConvShape& plan_shape)
-      : shape(plan_shape),
-        ranges(plan_shape.window),
-        plane_cost(sdk::saturating_product(
-            {plan_shape.window.step_cost(), std::max<int64_t>(1, plan_shape.group_in())})) {}
-
-  ConvShape shape;
-  WindowRanges ranges;
-  int64_t plane_cost;
-};
-
 struct Position {
   int64_t d;
   int64_t h;
@@ -35,7 +23,7 @@ struct Position {
 
 // Adds one input channel's part to a tile of one output row. w: this channel's kernel.
 template <class T>
-void add_channel(const ConvPlan& plan, const Position& at, const T* plane, const T* w,
+void add_channel(const ConvLoopPlan& plan, const Position& at, const T* plane, const T* w,
                  Compute<T>* sums) {
   const Window& window = plan.shape.window;
   const Range range_d = plan.ranges.depth(at.d);
@@ -69,7 +57,7 @@ struct ConvLoop {
     T* y;
   };
 
-  static void plane(const ConvPlan& plan, const Data& data, int64_t image, int64_t channel) {
+  static void plane(const ConvLoopPlan& plan, const Data& data, int64_t image, int64_t channel) {
     const ConvShape& shape = plan.shape;
     const Window& window = shape.window;
     const int64_t group_in = shape.group_in();
@@ -96,7 +84,8 @@ struct ConvLoop {
   }
 
   // Output planes [begin, end): one per image and output channel.
-  static void run(const ConvPlan& plan, const bp_launch_args& args, int64_t begin, int64_t end) {
+  static void run(const ConvLoopPlan& plan, const bp_launch_args& args, int64_t begin,
+                  int64_t end) {
     const ConvShape& shape = plan.shape;
     const Data data{.x = address_of<const T>(input_of(args, 0)),
                     .w = address_of<const T>(input_of(args, 1)),
@@ -110,12 +99,12 @@ struct ConvLoop {
 
 constexpr auto kTable = float_table<ConvLoop>();
 
-std::unique_ptr<ConvPlan> make_plan(bp_device*, const bp_kernel_query& query, bp_plan_info*) {
-  return std::make_unique<ConvPlan>(make_conv_shape(query));
+std::unique_ptr<ConvLoopPlan> make_plan(bp_device*, const bp_kernel_query& query, bp_plan_info*) {
+  return std::make_unique<ConvLoopPlan>(make_conv_shape(query));
 }
 
 bp_status launch(const bp_launch_args& args) {
-  const auto& plan = *static_cast<const ConvPlan*>(args.plan);
+  const auto& plan = *static_cast<const ConvLoopPlan*>(args.plan);
   const ConvShape& shape = plan.shape;
   const auto run = kTable[output_of(args).dtype];
   args.device->workers.for_ranges(
@@ -131,11 +120,15 @@ constexpr bp_kernel kKernels[] = {sdk::describe({.name = "conv_loop",
                                                  .dtypes = kMasks,
                                                  .depends_on = BP_DEPENDS_SIZES_BIT,
                                                  .supports = supports_slot<refused_spatial_rank>,
-                                                 .plan = plan_slot<ConvPlan, make_plan>,
+                                                 .plan = plan_slot<ConvLoopPlan, make_plan>,
                                                  .plan_free = sdk::delete_plan<bp_kernel_plan>,
                                                  .launch = launch_slot<launch>})};
 
 }  // namespace
+
+void convolve_in_loops(const ConvLoopPlan& plan, const bp_launch_args& args) {
+  ConvLoop<float>::run(plan, args, 0, plan.shape.batch * plan.shape.out_channels);
+}
 
 BP_SDK_KERNELS(conv_loop, kKernels);
 

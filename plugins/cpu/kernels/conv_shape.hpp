@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A convolution as both of its kernels see it: sizes, window and groups, checked against each other
-// once, when a plan is made.
+// A convolution as all of its kernels see it: sizes, window and groups, checked against each other
+// once, when a plan is made. And the plain loops, for a kernel that meets what it cannot do.
 #ifndef BACKPLANE_PLUGINS_CPU_CONV_SHAPE_HPP
 #define BACKPLANE_PLUGINS_CPU_CONV_SHAPE_HPP
+
+#include <algorithm>
 
 #include "kernel_support.hpp"
 #include "window.hpp"
@@ -30,6 +32,21 @@ struct ConvShape {
            static_cast<double>(window.kernel_count());
   }
 };
+
+struct ConvLoopPlan : bp_kernel_plan {
+  explicit ConvLoopPlan(const ConvShape& plan_shape)
+      : shape(plan_shape),
+        ranges(plan_shape.window),
+        plane_cost(sdk::saturating_product(
+            {plan_shape.window.step_cost(), std::max<int64_t>(1, plan_shape.group_in())})) {}
+
+  ConvShape shape;
+  WindowRanges ranges;
+  int64_t plane_cost;
+};
+
+/// All of y in plain loops on this thread, in f32.
+void convolve_in_loops(const ConvLoopPlan& plan, const bp_launch_args& args);
 
 /// Throws Failure (INVALID_ARGUMENT) for sizes that contradict each other, Refusal for more than
 /// three spatial dimensions.

@@ -25,7 +25,11 @@ namespace bp::cpu {
 inline constexpr int64_t kWidestVector = 16;
 
 struct SmallConvPlan : bp_kernel_plan {
+  explicit SmallConvPlan(const ConvShape& plan_shape) : shape(plan_shape), loop(plan_shape) {}
+
   ConvShape shape;
+  ConvLoopPlan loop;  // for weights that may not be multiplied by padding
+  bool has_padding = false;
   int64_t padded[kMaxSpatialRank];  // sizes of a plane of the image with its padding
   int64_t row_used;                 // floats of a row of the unrolled image, in whole vectors
   int64_t row_stride;               // from one row to the next
@@ -45,6 +49,19 @@ HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+// Weights that are not have to skip the padding: zero times infinity is no number.
+bool are_finite(const float* weights, int64_t count) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto zero = hn::Zero(d);
+  auto sums = zero;  // stay zero while all are finite
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) sums = hn::MulAdd(hn::LoadU(d, weights + i), zero, sums);
+  float rest = 0;
+  for (; i < count; ++i) rest += weights[i] * 0.0F;
+  return hn::AllTrue(d, hn::Eq(sums, zero)) && rest == 0;
+}
 
 // The planes of one image among their padding, which is zero. Lines are a few floats, so that a
 // call of memcpy for each would cost more.
@@ -281,6 +298,7 @@ HWY_AFTER_NAMESPACE();
 namespace bp::cpu {
 namespace {
 
+HWY_EXPORT(are_finite);
 HWY_EXPORT(pad);
 HWY_EXPORT(unroll);
 HWY_EXPORT(multiply);
@@ -302,9 +320,9 @@ void refuse_unfit(const ConvShape& shape) {
 
 std::unique_ptr<SmallConvPlan> make_plan(bp_device*, const bp_kernel_query& query,
                                          bp_plan_info* info) {
-  auto plan = std::make_unique<SmallConvPlan>();
-  plan->shape = make_conv_shape(query);
-  refuse_unfit(plan->shape);
+  const ConvShape shape = make_conv_shape(query);
+  refuse_unfit(shape);
+  auto plan = std::make_unique<SmallConvPlan>(shape);
   Window& w = plan->shape.window;
   // In f64, since attributes of this query are not checked yet for what their products come to.
   double floats = static_cast<double>(plan->shape.in_channels);
@@ -319,6 +337,7 @@ std::unique_ptr<SmallConvPlan> make_plan(bp_device*, const bp_kernel_query& quer
     floats *= size;
     if (floats > kMostWorkspaceFloats) throw Refusal{kTooLarge};
     plan->padded[d] = static_cast<int64_t>(size);
+    plan->has_padding = plan->has_padding || plan->padded[d] > w.in[d];
     // Steps that are never taken may be of any size.
     if (w.out[d] == 1) w.stride[d] = 1;
     if (w.kernel[d] == 1) w.dilation[d] = 1;
@@ -339,6 +358,11 @@ bp_status launch(const bp_launch_args& args) {
   const ConvShape& shape = plan.shape;
   const float* const x = address_of<const float>(input_of(args, 0));
   const float* const weights = address_of<const float>(input_of(args, 1));
+  if (plan.has_padding &&
+      !HWY_DYNAMIC_DISPATCH(are_finite)(weights, shape.out_channels * plan.depth())) {
+    convolve_in_loops(plan.loop, args);
+    return BP_OK;
+  }
   const float* const bias = shape.has_bias ? address_of<const float>(input_of(args, 2)) : nullptr;
   float* const y = address_of<float>(output_of(args));
   float* const image = address_of<float>(args.workspace);

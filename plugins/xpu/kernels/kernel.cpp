@@ -44,6 +44,9 @@ void set_arguments(const Driver& driver, const bp_launch_args& args) {
       throw sdk::Failure{BP_INVALID_ARGUMENT, std::string(plan.function()) + ": tensor " +
                                                   std::to_string(i) + " has no memory"};
     }
+    // The application may have wrapped what is of another context, or no buffer at all; the driver
+    // would follow it. The other handles are the core's own.
+    args.device->memory().place({tensor.handle, 0}, tensor.storage_bytes, plan.function());
     set_memory(driver, kernel, &index, {tensor.handle, tensor.offset_bytes});
   }
   set_argument(driver, kernel, &index, plan.geometry(), plan.geometry_bytes());

@@ -51,8 +51,9 @@ BPA_API const char* bpa_status_name(bpa_status status);
  * thread has done its work, just before it returns; its status and bpa_last_error stay what they
  * are, whatever the sink calls. Beyond 1000 lines of one call the last one tells how many more
  * there were. Lines of a device's queued work come on a thread that does this work, before it
- * counts as done; there the sink must not wait for the device (sync, run, reading a tensor). All
- * other lines come at once, on whatever thread has them. */
+ * counts as done; there the sink must not wait for the device (sync, run, reading a tensor), and
+ * cannot close a runtime (BUSY); one whose last owner it releases ends on another thread. All other
+ * lines come at once, on whatever thread has them. */
 typedef void (*bpa_log_sink)(void* user, uint32_t level, const char* line, uint64_t line_bytes);
 
 /* Sends the log of the whole process to `sink`; NULL: back to standard error. Lines that wait for

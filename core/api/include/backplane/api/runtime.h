@@ -38,7 +38,8 @@ BPA_API bpa_status bpa_runtime_create(const bpa_runtime_args* args, bpa_runtime*
  * are closed.
  * Errors: TIMEOUT, naming a call that a plugin did not return from in time: nothing is closed or
  * freed, calls go on answering GONE, and close may be tried again; BUSY inside a run's callback,
- * and inside a deleter that another call on this runtime runs (a release is not one). */
+ * inside a log sink on a thread that works for a device, and inside a deleter that another call on
+ * this runtime runs (a release is not one). */
 BPA_API bpa_status bpa_runtime_close(bpa_runtime* runtime);
 
 /* The runtime lives on while tensors, sessions or runs do. NULL is legal. */

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is given to the command is taken as it is: models behind `--`, 64-bit integers, aliases.
+
+    given_cli_test.py BIN_FOLDER DIGITS_FOLDER [UNITTEST_ARGUMENT...]
+"""
+
+import pathlib
+import sys
+import unittest
+
+import cli_test
+import onnx_file
+from cli_test import DEVICE, FAILED, MODEL, OK, USAGE
+
+
+class GivenTest(cli_test.CommandTest):
+    def test_model_behind_the_mark(self):
+        model = self.relu_model()
+        self.check(OK, "run", "--device", "cpu:0", "--", model)
+        self.check(MODEL, "run", "--", "--absent.onnx", words=["--absent.onnx"])
+        self.check(USAGE, "run", "--", model, "more", words=["no further argument, found 'more'"])
+        self.check(USAGE, "run", "--", words=["MODEL"])
+
+    def test_integers_that_no_double_holds(self):
+        model = self.file("same.onnx", onnx_file.model(
+            [("Identity", ["x"], ["y"])], [("x", onnx_file.UINT64, (2,))],
+            [("y", onnx_file.UINT64, (2,))]))
+        given = self.file("x.npy", onnx_file.npy([2**64 - 1, 2**63], [2], "u8"))
+        near = self.file("near.npy", onnx_file.npy([2**64 - 2, 2**63], [2], "u8"))
+        arguments = [model, "--input", f"x={given}"]
+        self.check(OK, "run", *arguments,
+                   words=[f"{2**63}  {2**64 - 1}", f"{2**64 - 1} {2**63}\n"])
+        told = self.run_json(*arguments, "--expect", f"y={near}", "--rtol", "0", "--atol", "0.5",
+                             exit_code=FAILED)
+        output, check = told["outputs"][0], told["checks"][0]
+        self.assertEqual((output["min"], output["max"]), (2**63, 2**64 - 1))
+        self.assertEqual((check["found"], check["expected"]), (2**64 - 1, 2**64 - 2))
+
+    def test_alias_of_no_device(self):
+        config = self.file("config.json", b'{"aliases": {"fast": "cpu:9", "slow": "cpu:0"}}')
+        told = "alias 'fast': no device is called 'cpu:9'"
+        listed = self.check(OK, "devices", BACKPLANE_CONFIG=str(config))
+        self.assertIn(f"warning: {told}", listed.stderr)
+        self.assertNotIn("'slow'", listed.stderr)
+        self.check(DEVICE, "run", self.relu_model(), "--device", "fast",
+                   BACKPLANE_CONFIG=str(config), words=[f"backplane run: {told}"])
+
+
+if __name__ == "__main__":
+    cli_test.BIN, cli_test.DIGITS = (pathlib.Path(each).resolve() for each in sys.argv[1:3])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -5,6 +5,8 @@
 #include "backplane/sdk/exit_gate.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <optional>
@@ -37,6 +39,25 @@ void end_of_the_library() {
   std::exit(0);
 }
 
+/// The gate waits 5 s for those inside; nobody of the child's is.
+[[noreturn]] void exit_in_a_child_beside_a_thread() {
+  ExitGate::watch("the library");
+  std::thread([] {
+    const ExitGate inside;
+    g_entered = true;
+    std::this_thread::sleep_for(std::chrono::hours(1));
+  }).detach();
+  while (!g_entered) std::this_thread::yield();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(4);
+    std::exit(7);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  std::_Exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
 class ExitGateTest : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -48,6 +69,10 @@ TEST_F(ExitGateTest, Exit_SomebodyInside_WaitsAndTurnsLaterOnesAway) {
 
 TEST_F(ExitGateTest, Exit_ThreadThatIsNotInside_IsNotWaitedFor) {
   EXPECT_EXIT(exit_beside_a_thread(false), testing::ExitedWithCode(0), "somebody inside, closed");
+}
+
+TEST_F(ExitGateTest, ExitOfAForkedChild_WaitsForNoThreadOfTheParent) {
+  EXPECT_EXIT(exit_in_a_child_beside_a_thread(), testing::ExitedWithCode(7), "");
 }
 
 TEST_F(ExitGateTest, Gate_WhileTheProcessLives_IsOpenAlsoNested) {

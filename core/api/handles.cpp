@@ -73,6 +73,14 @@ Result<DeviceUse> object_of(const bpa_device* handle, std::string_view name) {
   return explain_handle(handle, HandleKind::kDevice, name);
 }
 
+void report_throw(std::string_view function, const Status& thrown) noexcept {
+  if (thrown.ok()) return;
+  [[maybe_unused]] const Status told = contain([&] {
+    log(BP_LOG_WARNING, std::string(function) + " of the application's threw, and the exception "
+                            "is lost: " + thrown.message());
+  });
+}
+
 void report_bad_release(const void* handle, HandleKind kind, std::string_view function) noexcept {
   const bpa_status status = guarded(
       [&]() -> Status { return explain_handle(handle, kind, "handle").with_prefix(function); });

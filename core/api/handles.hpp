@@ -189,6 +189,9 @@ class ApiScope {
   HandleUses uses_;  // ends first: what it destroys may log
 };
 
+/// Logs what a function of the application's threw, which has no call to answer it: "a deleter".
+void report_throw(std::string_view function, const Status& thrown) noexcept;
+
 /// Logs a release of what is no live handle.
 void report_bad_release(const void* handle, HandleKind kind, std::string_view function) noexcept;
 

@@ -201,10 +201,11 @@ struct AsyncRun {
     std::array<char, kLastErrorBytes> message{};
     const bpa_status code = run(begin, message);
     // In no scope: calls from the callback are the outermost on this thread, and it may exit().
-    [[maybe_unused]] const Status called = contain([&] {
+    const Status called = contain([&] {
       if (!forked()) callback(user, code, message.data(), outputs.data(), outputs.size());
     });
     const ApiScope scope;  // these may be the last owners of the Runtime, which logs as it closes
+    report_throw("a run's callback", called);
     request.stream = nullptr;
     request.session = nullptr;
   }

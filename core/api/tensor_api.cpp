@@ -49,7 +49,8 @@ class Deleter {
  public:
   Deleter() = default;
   ~Deleter() {
-    if (deleter_ != nullptr && !forked()) deleter_(user_);
+    if (deleter_ == nullptr || forked()) return;
+    report_throw("a deleter", contain([&] { deleter_(user_); }));
   }
   Deleter(const Deleter&) = delete;
   Deleter& operator=(const Deleter&) = delete;

@@ -335,5 +335,25 @@ TEST_F(LogTest, SinkThrows_NeitherTheCallNorTheNextLineIsLost) {
   EXPECT_EQ(status_of([] { Cancel::create(); }), BP_OK);
 }
 
+TEST_F(LogTest, DeleterThrows_IsToldAndNothingElseIsLost) {
+  sink_.set();
+  float value = 1;
+  const int64_t size = 1;
+  bpa_wrap_args args{};
+  args.struct_size = sizeof(args);
+  args.memory = {reinterpret_cast<uint64_t>(&value), 0};
+  args.bytes = sizeof(value);
+  args.dtype = BP_DTYPE_F32;
+  args.sizes = &size;
+  args.rank = 1;
+  args.deleter = [](void*) { throw std::runtime_error("from the deleter"); };
+  bpa_tensor* tensor = nullptr;
+  ASSERT_EQ(bpa_tensor_wrap(nullptr, &args, &tensor), BP_OK);
+  bpa_tensor_release(tensor);
+  EXPECT_EQ(sink_.take(), std::vector<std::string>{
+                              "a deleter of the application's threw, and the exception is lost: "
+                              "from the deleter"});
+}
+
 }  // namespace
 }  // namespace bp

@@ -15,6 +15,10 @@
 #include <string_view>
 #include <thread>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
+
 #include "backplane/sdk/sdk.hpp"
 
 namespace bp::sdk {
@@ -46,6 +50,7 @@ class ExitGate {
     static std::mutex mutex;
     static auto* const watched = new std::set<std::string, std::less<>>();  // outlives all handlers
     const std::lock_guard lock(mutex);
+    if (watched->empty()) process_ = current_process();
     if (watched->contains(what) || std::atexit(close) != 0) return;
     watched->emplace(what);
   }
@@ -53,13 +58,24 @@ class ExitGate {
  private:
   static void close() {
     closed_ = true;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    // In a forked child those inside are threads that it does not have.
+    if (current_process() != process_) return;
+    static const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     while (inside_ > 0 && std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }
 
+  static long current_process() {
+#if defined(__unix__) || defined(__APPLE__)
+    return static_cast<long>(getpid());
+#else
+    return 0;
+#endif
+  }
+
   static constinit inline std::atomic<int> inside_{0};
+  static constinit inline std::atomic<long> process_{0};
   static constinit inline std::atomic<bool> closed_{false};
   bool open_;
 };

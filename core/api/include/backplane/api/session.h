@@ -93,8 +93,9 @@ typedef struct bpa_run_args {
    * may be on any device of the runtime or in host memory. The last operator writes straight into
    * it where it is on the producing device, aligned to 256 bytes and apart from all other memory
    * of the run; elsewhere the values are copied, counted by bpa_device_info.output_copy_count.
-   * An output that is not bound may share the memory of an input that it is a view of (a reshape,
-   * a transpose): it has other values once that memory is written.
+   * An output that is not bound may share the memory of an input or of another output that it is a
+   * view of (a reshape, a transpose): it has other values once that memory is written, by a later
+   * run that binds the other one too.
    * Until the run ends (for a callback: until it is called) no other run may bind it. After an
    * error its contents are undefined. */
   bpa_tensor* const* bound_outputs;

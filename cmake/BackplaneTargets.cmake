@@ -108,15 +108,17 @@ function(bp_add_test_program name)
 endfunction()
 
 # bp_add_test(NAME SOURCES ... [DEPS ...] [DEFINES ...] [ENVIRONMENT VAR=value ...] [ARGS ...]
-#             [PLUGINS target ...] [LABELS quick|full] [TIMEOUT seconds] [OPTIMISED source ...])
+#             [PLUGINS target ...] [LABELS quick|full] [TIMEOUT seconds] [COST seconds]
+#             [OPTIMISED source ...])
 # A GoogleTest program in bin/tests, one ctest entry each: discovering single cases would start
 # every program once more at build time, which is slow under sanitizers. PLUGINS are targets that
-# must be built before the test runs, without being linked. The label defaults to quick.
+# must be built before the test runs, without being linked. The label defaults to quick. COST: see
+# bp_set_test_properties.
 function(bp_add_test name)
   if(NOT BP_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;COST"
                         "SOURCES;DEPS;DEFINES;ENVIRONMENT;ARGS;PLUGINS;LABELS;OPTIMISED")
   bp_refuse_unparsed("bp_add_test(${name})" "${arg_UNPARSED_ARGUMENTS}")
   find_package(GTest CONFIG REQUIRED)
@@ -126,10 +128,14 @@ function(bp_add_test name)
     add_dependencies(${name} ${arg_PLUGINS})
   endif()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
-  bp_set_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}" "${arg_ENVIRONMENT}")
+  bp_set_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}" "${arg_ENVIRONMENT}"
+                         "${arg_COST}")
 endfunction()
 
-# Label, deadline and environment of one ctest entry; used for scripts as well as for programs.
+# bp_set_test_properties(NAME LABELS TIMEOUT ENVIRONMENT [COST])
+# Label, deadline and environment of one ctest entry; used for scripts as well as for programs. COST
+# is how many seconds it takes where it is slowest, for those of ten and more: the longest begin
+# first, so that none of them is left to run alone at the end.
 function(bp_set_test_properties name labels timeout environment)
   if(NOT labels)
     set(labels quick)
@@ -150,7 +156,7 @@ function(bp_set_test_properties name labels timeout environment)
     math(EXPR timeout "${timeout} * 4")
   endif()
   # OMP_NUM_THREADS in the caller's shell would change what the threading tests see.
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout}
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} COST "${ARGN}"
                        ENVIRONMENT "${BP_SANITIZER_TEST_ENVIRONMENT};${environment}"
                        ENVIRONMENT_MODIFICATION "OMP_NUM_THREADS=unset:")
 endfunction()

@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_CORE_BASE_CHECKED_HPP
 #define BACKPLANE_CORE_BASE_CHECKED_HPP
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 
@@ -14,14 +15,16 @@ namespace bp {
 /// from it.
 inline constexpr uint64_t kMostBytes = uint64_t{1} << 46;
 
-constexpr std::optional<uint64_t> checked_add(uint64_t a, uint64_t b) {
-  uint64_t sum = 0;
+template <std::integral T>
+constexpr std::optional<T> checked_add(T a, T b) {
+  T sum = 0;
   if (__builtin_add_overflow(a, b, &sum)) return std::nullopt;
   return sum;
 }
 
-constexpr std::optional<uint64_t> checked_mul(uint64_t a, uint64_t b) {
-  uint64_t product = 0;
+template <std::integral T>
+constexpr std::optional<T> checked_mul(T a, T b) {
+  T product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
   return product;
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/base/checked.hpp"
+
 namespace bp {
 
 bool all_known(const Dims& sizes) {
@@ -16,9 +18,9 @@ bool all_known(const Dims& sizes) {
 }
 
 std::optional<int64_t> checked_product(std::span<const int64_t> sizes) {
-  int64_t product = 1;
+  std::optional<int64_t> product = 1;
   for (int64_t size : sizes) {
-    if (size > 0 && __builtin_mul_overflow(product, size, &product)) return std::nullopt;
+    if (product && size > 0) product = checked_mul(*product, size);
   }
   return product;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "core/base/checked.hpp"
 #include "core/base/status.hpp"
 #include "core/emulation/emulation.hpp"
 #include "core/emulation/host_call.hpp"
@@ -28,7 +29,7 @@ bp_status check_args(const Emulation& emulation, const bp_fill_args& args) {
                                                    " bytes are no multiple of pattern_bytes " +
                                                    std::to_string(pattern_bytes));
   }
-  if (args.dst.offset_bytes + args.bytes < args.bytes) {
+  if (!checked_add(args.dst.offset_bytes, args.bytes)) {
     return emulation.fail(BP_INVALID_ARGUMENT, "mem_fill: offset_bytes plus bytes overflows");
   }
   return BP_OK;

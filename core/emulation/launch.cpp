@@ -5,8 +5,10 @@
 // the arguments point to is copied, host arguments too, into one block of memory.
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string>
 
+#include "core/base/checked.hpp"
 #include "core/base/dtype.hpp"
 #include "core/emulation/emulation.hpp"
 
@@ -77,6 +79,15 @@ bool byte_range(const bp_tensor& tensor, uint32_t bits, ByteRange* out_range) {
 /// kernel finds the alignment that it asked for.
 uint64_t phase_bytes(const bp_tensor& tensor, const ByteRange& range) {
   return (tensor.handle + range.begin) % kHostAlignmentBytes;
+}
+
+/// `before_bytes` and a copy of a host argument together; nullopt: there is no such memory.
+std::optional<uint64_t> with_copy(uint64_t before_bytes, const bp_tensor& tensor,
+                                  const ByteRange& range) {
+  const auto copied = checked_add(phase_bytes(tensor, range), range.size());
+  const auto whole = copied ? checked_align_up(*copied, kHostAlignmentBytes) : copied;
+  const auto sum = whole ? checked_add(before_bytes, *whole) : whole;
+  return sum && *sum <= kMostBytes ? sum : std::nullopt;
 }
 
 class LaunchTask final : public Task {
@@ -165,7 +176,10 @@ bp_status LaunchTask::copy_arguments() {
     if (status != BP_OK) return status;
     const bp_tensor& tensor = args_.tensors[i];
     dims_count += uint64_t{2} * tensor.rank;
-    if (is_host_argument(tensor)) host_bytes += align_up(phase_bytes(tensor, range) + range.size());
+    if (!is_host_argument(tensor)) continue;
+    const auto sum = with_copy(host_bytes, tensor, range);
+    if (!sum) return refuse(BP_OUT_OF_MEMORY, i, "there is no host memory for copies as large");
+    host_bytes = *sum;
   }
   const uint64_t tensors_bytes = tensor_count() * sizeof(bp_tensor);
   block_ = HostBuffer(host_bytes + tensors_bytes + dims_count * sizeof(int64_t));

@@ -224,6 +224,19 @@ TEST_F(EmulatedLaunchTest, HostArgumentOutsideItsStorage_IsRefused) {
   EXPECT_TRUE(seen_.empty());
 }
 
+TEST_F(EmulatedLaunchTest, HostArgumentsTooLargeTogether_AreOutOfMemory) {
+  const std::array<uint8_t, 16> data{};
+  const std::vector<int64_t> half{INT64_MAX / 8};
+  const std::vector<int64_t> dense{1};
+  const bp_tensor argument =
+      host_tensor(data.data(), uint64_t{INT64_MAX}, BP_DTYPE_U8, half, dense);
+  // 32 of 2^60 bytes make 2^65; a sum of 64 bits has forgotten them all.
+  EXPECT_EQ(launch(std::vector<bp_tensor>(32, argument), 32), BP_OUT_OF_MEMORY);
+  EXPECT_TRUE(refused_with("tensor 0: there is no host memory"));
+  EXPECT_EQ(run(), BP_OK);
+  EXPECT_TRUE(seen_.empty());
+}
+
 TEST_F(EmulatedLaunchTest, HostArgumentOfUnknownDtype_IsRefused) {
   const std::array<int32_t, 4> data{};
   const std::vector<int64_t> two{2};

@@ -4,6 +4,7 @@
 // is filled from the device even for writing only, since the host may write a part of it.
 #include <string>
 
+#include "core/base/checked.hpp"
 #include "core/emulation/emulation.hpp"
 
 namespace bp {
@@ -39,8 +40,8 @@ bp_status check_args(const Emulation& emulation, const bp_map_args& args) {
 /// the same: the plugin is asked for its last byte.
 bp_status why_no_buffer(Emulation& emulation, const bp_map_args& args) {
   std::byte last{};
-  const uint64_t last_offset = args.mem.offset_bytes + (args.bytes - 1);
-  if (last_offset < args.mem.offset_bytes) {
+  const auto last_offset = checked_add(args.mem.offset_bytes, args.bytes - 1);
+  if (!last_offset) {
     return emulation.fail(BP_INVALID_ARGUMENT, "mem_map: offset_bytes plus bytes overflows");
   }
   const bp_status status =
@@ -49,7 +50,7 @@ bp_status why_no_buffer(Emulation& emulation, const bp_map_args& args) {
                                    .kind = BP_COPY_DEVICE_TO_HOST,
                                    .reserved = 0,
                                    .dst = {reinterpret_cast<uint64_t>(&last), 0},
-                                   .src = {args.mem.handle, last_offset},
+                                   .src = {args.mem.handle, *last_offset},
                                    .bytes = 1});
   return status == BP_OK ? BP_OUT_OF_MEMORY : status;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/base/checked.hpp"
 #include "core/base/options.hpp"
 #include "core/plugin/load_steps.hpp"
 
@@ -22,11 +23,12 @@ Result<std::string> parse_integer(const OptionDecl& decl, std::string_view text)
     return fail(BP_INVALID_ARGUMENT, "expected {}, found '{}'",
                 is_bytes ? "a number, or one with KiB, MiB or GiB" : "a whole number", text);
   }
-  if (parsed.ec != std::errc() || (is_bytes && value < 0) ||
-      __builtin_mul_overflow(value, int64_t{1} << shift, &value)) {
+  const auto scaled = checked_mul(value, int64_t{1} << shift);
+  if (parsed.ec != std::errc() || (is_bytes && value < 0) || !scaled) {
     return fail(BP_INVALID_ARGUMENT, "expected {} to 2^63 - 1, found '{}'",
                 is_bytes ? "0" : "-2^63", text);
   }
+  value = *scaled;
   const int64_t min = decl.min.value_or(INT64_MIN);
   const int64_t max = decl.max.value_or(INT64_MAX);
   if (value >= min && value <= max) return std::to_string(value);

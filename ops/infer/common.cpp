@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/base/checked.hpp"
+
 namespace bp::ops {
 
 Status input_error(std::string_view input, std::string_view words) {
@@ -64,7 +66,7 @@ Result<Dims> broadcast(const Dims& a, const Dims& b, std::string_view what) {
 }
 
 std::optional<int64_t> size_product(const Dims& sizes) {
-  int64_t product = 1;
+  std::optional<int64_t> product = 1;
   int64_t unknown = 0;
   size_t unknown_count = 0;
   bool zero = false;
@@ -74,13 +76,14 @@ std::optional<int64_t> size_product(const Dims& sizes) {
       ++unknown_count;
     } else if (size == 0) {
       zero = true;
-    } else if (__builtin_mul_overflow(product, size, &product)) {
-      return std::nullopt;
+    } else {
+      product = checked_mul(*product, size);
+      if (!product) return std::nullopt;
     }
   }
   if (zero) return 0;
   if (unknown_count == 0) return product;
-  return unknown_count == 1 && product == 1 ? unknown : kUnknownDim;
+  return unknown_count == 1 && *product == 1 ? unknown : kUnknownDim;
 }
 
 Result<size_t> resolve_axis(std::string_view attribute, int64_t axis, size_t rank) {

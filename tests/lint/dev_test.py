@@ -3,6 +3,8 @@
 and install nothing. Commands that build are tested by using them.
 """
 
+import contextlib
+import io
 import os
 import pathlib
 import shutil
@@ -168,18 +170,45 @@ class CompileSeconds(unittest.TestCase):
            "0\t7000\t1\tCMakeFiles/p.dir/cmake_pch.hxx.gch\tf\n7000\t9000\t1\tlib/x.so\tf\n"
 
     def test_cold_build_is_summed_without_links(self):
-        text = compile_seconds.summary(compile_seconds.read_log(self.COLD))
-        self.assertEqual(text.splitlines()[0], "12 compile-seconds for 2 objects")
+        text = compile_seconds.summary(compile_seconds.read_log(self.COLD), 0)
+        self.assertEqual(text.splitlines()[0], "12 compile-seconds for 2 objects, 0 from ccache")
         self.assertIn("5.0 a", text)
 
     def test_warm_build_says_nothing(self):
         warm = self.COLD + "0\t1000\t1\ta/CMakeFiles/x.dir/b.cpp.o\tf\n"
-        self.assertIsNone(compile_seconds.summary(compile_seconds.read_log(warm)))
-        self.assertIsNone(compile_seconds.summary([]))
+        self.assertIsNone(compile_seconds.summary(compile_seconds.read_log(warm), 0))
+        self.assertIsNone(compile_seconds.summary([], 0))
 
     def test_cold_build_after_another_counts_once(self):
-        text = compile_seconds.summary(compile_seconds.read_log(self.COLD * 2))
-        self.assertEqual(text.splitlines()[0], "12 compile-seconds for 2 objects")
+        text = compile_seconds.summary(compile_seconds.read_log(self.COLD * 2), 0)
+        self.assertEqual(text.splitlines()[0], "12 compile-seconds for 2 objects, 0 from ccache")
+
+    def printed_for(self, files):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                pathlib.Path(folder, name).write_text(text, encoding="utf-8")
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                self.assertEqual(compile_seconds.main(folder), 0)
+            return printed.getvalue().split(": ")[1]
+
+    def test_objects_from_the_cache_are_counted(self):
+        cache = "# a/b.cpp\ndirect_cache_hit\nlocal_storage_hit\n" \
+                "# c.hxx\npreprocessed_cache_hit\ndirect_cache_miss\n# d.cpp\ncache_miss\n"
+        self.assertEqual(self.printed_for({".ninja_log": self.COLD, "ccache.log": cache}),
+                         "12 compile-seconds for 2 objects, 2 from ccache\n")
+        self.assertEqual(self.printed_for({".ninja_log": self.COLD}),
+                         "12 compile-seconds for 2 objects, 0 from ccache\n")
+
+    @unittest.skipUnless(shutil.which("ccache"), "ccache is not installed")
+    def test_ccache_writes_what_is_counted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "a.c").write_text("int a;\n", encoding="utf-8")
+            log = pathlib.Path(folder, "ccache.log")
+            environment = dict(os.environ, CCACHE_DIR=folder, CCACHE_STATSLOG=str(log))
+            for hits in (0, 1):
+                subprocess.run(["ccache", "cc", "-c", "a.c"], cwd=folder, env=environment,
+                               check=True)
+                self.assertEqual(compile_seconds.ccache_hits(log.read_text("utf-8")), hits)
 
 
 class Tables(unittest.TestCase):

@@ -181,15 +181,42 @@ class VendorWords(SampleTree):
 class SizeArithmetic(SampleTree):
     BAD = ("a = bytes + 255;", "a = x * info.bytes;", "a = (slot.size_bytes + b) / 2;",
            "a = segment->arena_bytes[i] * 2;", "a = 1 << bytes;", "a = b.bytes() + 1;",
-           "a = count * (sizes[0] - 1);")
+           "a = count * (sizes[0] - 1);",
+           # assignments
+           "total_bytes += b;", "a += info.bytes;", "a *= sizes[i];", "bytes *= 2;", "bytes <<= 1;",
+           "for (int64_t size : sizes) a *= size;",
+           # without spaces
+           "a = bytes+255;", "a = 8*bytes;", "a = sizes[0]*2;", "a = 1<<bytes;", "bytes*=2;",
+           # by way of a cast or a pointer
+           "a = static_cast<uint64_t>(sizes[0]) * 2;", "a = b * static_cast<uint64_t>(sizes[0]);",
+           "a = b + *bytes;",
+           # an operator at a line's end or begin
+           "a = bytes +\n    255;", "a = bytes\n    + 255;", "a = b *\n    info.bytes;",
+           "a = b\n    * (info.bytes - 1);")
     GOOD = ("uint64_t* bytes = f();", "a = checked_add(bytes, 255);", "a = b + 1;  // bytes + 1",
-            'text += std::to_string(bytes) + " bytes";', "total_bytes += 1;")
+            'text += std::to_string(bytes) + " bytes";', "++used_bytes;",
+            "f(*bytes);", "f(*out_bytes, *bytes);", "auto* p = static_cast<uint64_t*>(bytes);",
+            "a = 2 * sizes.size();", "const Dims* sizes;", "a = b.size + 1;")
 
     def test_bare_arithmetic(self):
         for line in self.BAD:
             self.add("core/plan/x.cpp", HEAD + line + "\n")
             self.assert_one(size_arithmetic.check(self.root), "core/plan/x.cpp:2")
         self.add("core/plan/x.cpp", HEAD + "".join(f"{line}\n" for line in self.GOOD))
+        self.assertEqual(size_arithmetic.check(self.root), [])
+
+    def test_each_area_is_looked_at_and_no_other(self):
+        for area in size_arithmetic.AREAS:
+            path = area + ("x.cpp" if area.endswith("/") else "cpp")
+            self.add(path, HEAD + "a = bytes + 1;\n")
+            self.assert_one(size_arithmetic.check(self.root), f"{path}:2")
+            self.add(path, HEAD)
+        self.add("core/cli/x.cpp", HEAD + "a = bytes + 1;\n")
+        self.assertEqual(size_arithmetic.check(self.root), [])
+
+    def test_exception_holds_over_the_end_of_a_line(self):
+        self.add("tests/lint/size_arithmetic.txt", "core/plan/x.cpp: bytes + 1  # of one block\n")
+        self.add("core/plan/x.cpp", HEAD + "a = bytes +\n    1;\n")
         self.assertEqual(size_arithmetic.check(self.root), [])
 
     def test_exception_must_be_used_and_reasoned(self):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No bare arithmetic on sizes that plugins, models or callers gave, where memory is laid out.
+"""No bare arithmetic on sizes that plugins, models or callers gave, where sizes are made.
 
 A sum that overflows is a small number, and a kernel then runs without the room it was promised.
 core/base/checked.hpp has what to use. Places where nothing can overflow are in size_arithmetic.txt,
-one "path: code  # reason" per line; an entry that is no longer needed is an error too.
+one "path: code  # reason" per line; an entry that is no longer needed is an error too. Code that is
+spread over several lines is compared as one line.
 """
 
 import pathlib
@@ -11,19 +12,33 @@ import re
 
 import tree
 
-AREAS = ("core/memory", "core/plan", "core/transfer",
-         "core/dispatch/planned_kernel.cpp")
+AREAS = ("core/api/tensor_api.", "core/base/dims.", "core/base/dtype.", "core/dispatch/",
+         "core/emulation/", "core/execute/", "core/memory/", "core/plan/", "core/runtime/storage.",
+         "core/runtime/tensor.", "core/transfer/")
 EXCEPTIONS = pathlib.Path("tests/lint/size_arithmetic.txt")
 
-# The style puts spaces round operators of two operands, and none before the * of a pointer.
-_OPERATOR = r"\s+(?:\+|\*|<<)\s+"
-_SIZE = r"(?:[\w.\[\]]|->|\(\))*(?:bytes|sizes)_?(?:\(\)|\[[^\]]*\])*"
-_LEFT = re.compile(_SIZE + _OPERATOR)
-_RIGHT = re.compile(_OPERATOR + r"[(]*" + _SIZE + r"(?![\w(:])")
+# Of an operator at a line's end or begin, the lines beside it belong to it. The style puts no space
+# before the * of a pointer, and one after it, so a * of two operands has spaces on both sides or on
+# none.
+_OPERATOR = (r"(?:\s*(?<!\+)\+(?!\+)=?\s*|\s*<<=?\s*|\s*\*=\s*|\s+\*\s+|"
+             r"(?<=[\w)\]])\*(?=[\w(]))")
+_SIZE = (r"(?:(?:[\w.\[\]]|->|\(\))*(?:bytes|sizes)_?(?:\(\)|\[[^\]]*\])*|(?<![\w.>])size)")
+_CAST = r"static_cast<[^<>()]*>\("
+_ARITHMETIC = (re.compile(_SIZE + _OPERATOR),
+               re.compile(_CAST + _SIZE + r"\)" + _OPERATOR),
+               re.compile(_OPERATOR + r"[(*]*(?:" + _CAST + ")?" + _SIZE + r"(?![\w(:.]|->)"))
 
 
-def is_bare(line):
-    return bool(_LEFT.search(line) or _RIGHT.search(line))
+def bare_arithmetic(text):
+    """{line number: the code from there to the arithmetic's end, as one line} of a C++ text."""
+    code = tree.code_only(text)
+    lines = code.splitlines()
+    found = {}
+    for match in (match for pattern in _ARITHMETIC for match in pattern.finditer(code)):
+        first, last = tree.line_of(code, match.start()), tree.line_of(code, match.end())
+        if last >= found.get(first, (0,))[0]:
+            found[first] = (last, " ".join(" ".join(lines[first - 1:last]).split()))
+    return {first: found[first][1] for first in sorted(found)}
 
 
 def read_exceptions(root):
@@ -48,16 +63,15 @@ def check(root):
     used = set()
     for path in tree.c_family_files(root):
         name = path.as_posix()
-        if not name.startswith(AREAS) or tree.is_test(path):
+        is_test = tree.is_test(path) or path.stem.startswith("fake_")
+        if not name.startswith(AREAS) or is_test:
             continue
-        for number, line in enumerate(tree.code_only(tree.read(root, path)).splitlines(), 1):
-            if not is_bare(line):
-                continue
-            allowed = {entry for entry in exceptions if entry[0] == name and entry[1] in line}
+        for number, code in bare_arithmetic(tree.read(root, path)).items():
+            allowed = {entry for entry in exceptions if entry[0] == name and entry[1] in code}
             used |= allowed
             if not allowed:
                 problems.append(f"{path}:{number}: bare arithmetic on a size, expected "
-                                f"core/base/checked.hpp: {line.strip()}")
+                                f"core/base/checked.hpp: {code}")
     for path, code in sorted(exceptions - used):
         problems.append(f"{EXCEPTIONS}: '{path}: {code}' is not needed any more; remove it")
     return problems

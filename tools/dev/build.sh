@@ -31,7 +31,9 @@ build_preset() {  # build_preset PRESET [TARGET]
   local preset=$1 target=${2:-all}
   [[ -n $job_count ]] || job_count=$(default_job_count)
   configure_preset "$preset" || return 1
+  rm -f "build/$preset/ccache.log"
   step "Build $preset" "read the first error in the log, then run the same command again" \
+    env CCACHE_STATSLOG="$root/build/$preset/ccache.log" \
     cmake --build "build/$preset" --target "$target" --parallel "$job_count"
 }
 

@@ -2,17 +2,19 @@
 """How long a build compiled, from ninja's own log.
 
 compile_seconds.py BUILD: prints one line and writes it, with the parts by folder, to
-BUILD/reports/compile-seconds.txt, if the last run of ninja compiled almost everything; else it
-prints nothing and leaves the file of an earlier run. Seconds are those of each compiler added up,
-linking left out, so they say more than the wall clock does on a machine with other work.
+BUILD/reports/compile-seconds.txt, if the last run of ninja made almost all objects; else it prints
+nothing and leaves the file of an earlier run. Seconds are those of each compiler added up, linking
+left out, so they say more than the wall clock does on a machine with other work. What came from
+ccache took almost none, so the line counts it: only "0 from ccache" is a cold build. The count is
+that of BUILD/ccache.log, where the compilers of that run wrote (CCACHE_STATSLOG).
 """
 
 import collections
 import pathlib
 import sys
 
-# Of all objects, the part that one run must have compiled to count as a cold build.
-COLD = 0.9
+# Of all objects, the part that one run must have made to be told of.
+WHOLE = 0.9
 
 
 def read_log(text):
@@ -35,24 +37,31 @@ def last_run(entries):
     return {name: seconds for name, seconds, _ in entries[begin:]}
 
 
-def summary(entries):
-    """The report's text, or None where the last run was not a cold one."""
+def ccache_hits(text):
+    """How many objects came from the cache, by ccache's log of its counters."""
+    return sum(line in ("direct_cache_hit", "preprocessed_cache_hit") for line in text.splitlines())
+
+
+def summary(entries, hits):
+    """The report's text, or None where the last run made only some of the objects."""
     run = last_run(entries)
     known = {name for name, _, _ in entries}
-    if not run or len(run) < COLD * len(known):
+    if not run or len(run) < WHOLE * len(known):
         return None
     parts = collections.Counter()
     for name, seconds in run.items():
         folder = name.split("CMakeFiles/")[0].rstrip("/") or "precompiled headers"
         parts[folder] += seconds
-    first = f"{sum(run.values()):.0f} compile-seconds for {len(run)} objects"
+    first = f"{sum(run.values()):.0f} compile-seconds for {len(run)} objects, {hits} from ccache"
     return "\n".join([first] + [f"{seconds:8.1f} {name}" for name, seconds in parts.most_common()])
 
 
 def main(build):
     build = pathlib.Path(build)
     try:
-        text = summary(read_log((build / ".ninja_log").read_text(encoding="utf-8")))
+        log = build / "ccache.log"  # absent: nothing asked ccache
+        hits = ccache_hits(log.read_text(encoding="utf-8")) if log.is_file() else 0
+        text = summary(read_log((build / ".ninja_log").read_text(encoding="utf-8")), hits)
     except OSError as error:
         print(f"compile_seconds: {error}", file=sys.stderr)
         return 1

@@ -131,7 +131,8 @@ Status Stream::clear_fault_word(size_t word) {
 }
 
 Status Stream::describe(const bp_fault_word& word, uint64_t seq) {
-  if (word.code != BP_FAULT_INDEX || !has_input(seq, word.input)) return describe_unknown(word, seq);
+  if (word.code != BP_FAULT_INDEX || !has_input(seq, word.input))
+    return describe_unknown(word, seq);
   const std::string who = device_.name() + ": " + culprit(op_seq(seq));
   return Status(BP_INVALID_ARGUMENT, who + ": index " + std::to_string(word.index) + " in input " +
                                          std::to_string(word.input) +

@@ -379,8 +379,10 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"launch_relu", "cancelled", "failed: answered CANCELLED, which no launch can mean"},
         Row{"device_open", "pending", "answered PENDING, which no device_open can mean"},
         Row{"mem_alloc", "timeout", "answered TIMEOUT, which no mem_alloc can mean"},
-        Row{"stream_sync", "pending", "answered PENDING, which no stream_sync can mean", kNeverDone},
-        Row{"stream_sync", "timeout", "failed: answered TIMEOUT after [0-9]* of 1000 ms", kNeverDone},
+        Row{"stream_sync", "pending", "answered PENDING, which no stream_sync can mean",
+            kNeverDone},
+        Row{"stream_sync", "timeout", "failed: answered TIMEOUT after [0-9]* of 1000 ms",
+            kNeverDone},
         Row{"stream_query", "cancelled", "answered CANCELLED, which no stream_query can mean"},
         Row{"launch_relu", "unknown",
             "told: INTERNAL: relu: hostile:0: launch of kernel relu_plain .operator relu. failed: "

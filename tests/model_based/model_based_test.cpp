@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "tests/environment.hpp"
 #include "tests/model_based/generate.hpp"
 #include "tests/model_based/planted.hpp"
 #include "tests/model_based/runner.hpp"
@@ -28,11 +29,6 @@ constexpr uint64_t kDefaultSteps = 20'000;
 #else
 constexpr uint64_t kDefaultSteps = 100'000;
 #endif
-
-uint64_t number_from_environment(const char* name, uint64_t fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
-}
 
 /// One device, opened anew after each failure, since a failure may leave anything behind.
 class Harness {
@@ -134,9 +130,9 @@ class ModelTest : public testing::TestWithParam<TargetConfig> {
 
 TEST_P(ModelTest, RandomSequence_LegalCalls_AgreesWithTheModel) {
   if (const char* path = std::getenv("BP_MODEL_REPLAY"); path != nullptr) return replay(path);
-  const uint64_t steps_in_all = number_from_environment("BP_MODEL_STEPS", kDefaultSteps);
+  const uint64_t steps_in_all = tests::number_from_environment("BP_MODEL_STEPS", kDefaultSteps);
   const uint64_t steps_here = (steps_in_all + all_targets().size() - 1) / all_targets().size();
-  uint64_t seed = number_from_environment("BP_MODEL_SEED", kFirstSeed);
+  uint64_t seed = tests::number_from_environment("BP_MODEL_SEED", kFirstSeed);
   for (; harness_.executed_count() < steps_here; ++seed) {
     const std::vector<Step> steps = generate(seed, kSequenceSteps, harness_.traits());
     const std::optional<Mismatch> mismatch = harness_.run(steps);

@@ -12,6 +12,7 @@
 #include <iostream>
 #include <thread>
 
+#include "tests/environment.hpp"
 #include "tests/stress/value.hpp"
 
 namespace bp::stress {
@@ -21,11 +22,6 @@ using Random = std::mt19937_64;
 
 // Fault words and the like, which streams keep for later.
 constexpr uint64_t kKeptBytes = 64 << 10;
-
-uint64_t number_from_environment(const char* name, uint64_t fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
-}
 
 RuntimeOptions runtime_options() {
   return {.install_dir = BP_PLUGIN_DIR,
@@ -396,9 +392,9 @@ void Stress::close() {
 }
 
 TEST(Stress, RandomCallsFromManyThreads_GiveTheRightValues) {
-  const uint64_t thread_count = number_from_environment("BP_STRESS_THREADS", 16);
-  const uint64_t seconds = number_from_environment("BP_STRESS_SECONDS", 3);
-  Stress stress(number_from_environment("BP_STRESS_SEED", 1));
+  const uint64_t thread_count = tests::number_from_environment("BP_STRESS_THREADS", 16);
+  const uint64_t seconds = tests::number_from_environment("BP_STRESS_SECONDS", 3);
+  Stress stress(tests::number_from_environment("BP_STRESS_SEED", 1));
   stress.run(thread_count, std::chrono::seconds(seconds));
   EXPECT_EQ(stress.first_problem(), "");
   EXPECT_GT(stress.call_count(), 10 * thread_count);

@@ -486,10 +486,10 @@ bp_status CallGate::checked(Slot slot, const bp_kernel* kernel, bp_status status
   if (known_status(status) != status) return unknown_status(slot, kernel, status);
   if (may_answer(slot, status)) return status;
   [[maybe_unused]] const Status told = contain([&] {
-    bad_answer(slot,
-               fmt::format("answered {}, which no {} can mean", status_name(status),
-                           slot_info(slot).name),
-               kernel);
+    bad_answer(
+        slot,
+        fmt::format("answered {}, which no {} can mean", status_name(status), slot_info(slot).name),
+        kernel);
   });
   return BP_INTERNAL;
 }

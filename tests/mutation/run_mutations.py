@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Are the tests worth their name? Plants one defect at a time into a copy of the tree.
 
-mutations.yaml holds hand-made defects of the core, one changed line each. For each of them this
-builds the tests that are expected to notice it, runs those, and, if none fails, all the others
-that the file names. The verdicts go to BUILD/reports/mutation.{md,json}. --check only makes sure
-that every defect still applies: its old text must stand in its file exactly once.
+mutations.yaml holds hand-made defects of the core and the kit, one changed line each. For each of
+them this builds the tests that are expected to notice it, runs those, and, if none fails, all the
+others that the file names. The verdicts go to BUILD/reports/mutation.{md,json}. --check only makes
+sure that every defect still applies: its old text must stand in its file exactly once.
 """
 
 import argparse
@@ -176,7 +176,7 @@ def write_reports(folder, rows):
     killed = sum(bool(row["failed_tests"]) for row in rows)
     summary = {"passed": killed, "failed": len(rows) - killed, "total": len(rows), "defects": rows}
     (folder / "mutation.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-    lines = ["# Hand-made defects of the core", "",
+    lines = ["# Hand-made defects of the core and the kit", "",
              f"{killed} of {len(rows)} are noticed by the tests.", "",
              "| defect | file | what it is | noticed by | s |", "|---|---|---|---|---|"]
     lines += [f"| {row['id']} | {row['file']} | {row['why']} | "

@@ -76,8 +76,10 @@ Result<DeviceUse> object_of(const bpa_device* handle, std::string_view name) {
 void report_throw(std::string_view function, const Status& thrown) noexcept {
   if (thrown.ok()) return;
   [[maybe_unused]] const Status told = contain([&] {
-    log(BP_LOG_WARNING, std::string(function) + " of the application's threw, and the exception "
-                            "is lost: " + thrown.message());
+    log(BP_LOG_WARNING, std::string(function) +
+                            " of the application's threw, and the exception "
+                            "is lost: " +
+                            thrown.message());
   });
 }
 

@@ -260,9 +260,9 @@ void examine_and_report(const GlobalArgs& global, const DoctorArgs& args,
   const std::string found = plugins_text(**runtime) + devices_text(**runtime, report);
   progress.begin("closing the devices");
   close_and_examine(**runtime, log, &report);
-  const std::string text =
-      args.json ? end_json(report, std::move(json))
-                : found + log_text(report.log) + problems_text(report.problems);
+  const std::string text = args.json
+                               ? end_json(report, std::move(json))
+                               : found + log_text(report.log) + problems_text(report.problems);
   progress.report(report.problems.empty() ? kExitOk : kExitFailed, text);
 }
 

@@ -85,9 +85,8 @@ void nothing_was_written(Context& context) {
   const Memory memory(context, Bytes(kBytes));
   const Bytes source = make_bytes(2 * kBytes, 1);
   const Stream stream(context);
-  const bp_status call =
-      context.copy_async(stream.get(), BP_COPY_HOST_TO_DEVICE, memory.at(),
-                         host_end(source.data()), source.size());
+  const bp_status call = context.copy_async(stream.get(), BP_COPY_HOST_TO_DEVICE, memory.at(),
+                                            host_end(source.data()), source.size());
   static_cast<void>(stream.sync());
   memory.expect("the memory", Bytes(kBytes));
   if (call == BP_OK) return;

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "core/base/temp_folder_test.hpp"
@@ -86,6 +87,20 @@ TEST_F(CloseStuckTest, ARunThatDoesNotReturn_IsNamedToo) {
   EXPECT_EQ(status_of([&] { session.run({{"x", x_}}); }), BP_GONE);
   let_go();
   EXPECT_TRUE(caller_status_ == BP_OK || caller_status_ == BP_CANCELLED);
+  EXPECT_EQ(status_of([&] { runtime_->close(); }), BP_OK);
+}
+
+TEST_F(CloseStuckTest, AnAsynchronousRunThatDoesNotReturn_IsNamedAndWaitedFor) {
+  Session session = Session::load(*runtime_, model_path("relu"), {.device = "good:0"});
+  std::future<NamedTensors> done;
+  start([&] { return status_of([&] { done = session.run_async({{"x", x_}}, {}); }); });
+  std::string words;
+  EXPECT_EQ(status_of([&] { runtime_->close(); }, &words), BP_TIMEOUT);
+  EXPECT_NE(words.find("an asynchronous run has not ended"), std::string::npos) << words;
+  EXPECT_NE(words.find("relu"), std::string::npos) << words;
+  let_go();
+  EXPECT_EQ(caller_status_, BP_OK);
+  done.wait();
   EXPECT_EQ(status_of([&] { runtime_->close(); }), BP_OK);
 }
 

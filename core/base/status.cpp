@@ -17,8 +17,8 @@ bp_status known_status(bp_status code) {
 }
 
 bool can_fail_work(bp_status code) {
-  return code != BP_OK && code != BP_PENDING && code != BP_TIMEOUT && code != BP_CANCELLED &&
-         code != BP_GONE && code != BP_FORKED;
+  return code != BP_OK && code != BP_PENDING && code != BP_TIMEOUT && code != BP_GONE &&
+         code != BP_FORKED;
 }
 
 std::string_view status_name(bp_status code) {

@@ -468,13 +468,19 @@ BP_CATCHES_FORCED_UNWIND bp_status CallGate::thrown(Slot slot, const bp_kernel* 
 
 namespace {
 
-/// The slots that ask how far work is, and those that wait for it.
+bool asks_for_work(Slot slot) {
+  return slot == Slot::kStreamQuery || slot == Slot::kEventQuery || slot == Slot::kEventElapsed;
+}
+bool waits_for_work(Slot slot) { return slot == Slot::kStreamSync || slot == Slot::kEventSync; }
+
 bool may_answer(Slot slot, bp_status status) {
   switch (status) {
     case BP_PENDING:
-      return slot == Slot::kStreamQuery || slot == Slot::kEventQuery || slot == Slot::kEventElapsed;
+      return asks_for_work(slot);
     case BP_TIMEOUT:
-      return slot == Slot::kStreamSync || slot == Slot::kEventSync;
+      return waits_for_work(slot);
+    case BP_CANCELLED:  // of work that was stopped on request
+      return asks_for_work(slot) || waits_for_work(slot);
     default:
       return can_fail_work(status);
   }

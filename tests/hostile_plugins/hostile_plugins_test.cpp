@@ -383,7 +383,7 @@ INSTANTIATE_TEST_SUITE_P(
             kNeverDone},
         Row{"stream_sync", "timeout", "failed: answered TIMEOUT after [0-9]* of 1000 ms",
             kNeverDone},
-        Row{"stream_query", "cancelled", "answered CANCELLED, which no stream_query can mean"},
+        Row{"mem_alloc", "cancelled", "answered CANCELLED, which no mem_alloc can mean"},
         Row{"launch_relu", "unknown",
             "told: INTERNAL: relu: hostile:0: launch of kernel relu_plain .operator relu. failed: "
             "answered status 4711, which is new to this core .INTERNAL, status 4711."}),

@@ -313,12 +313,13 @@ class EnvironmentTest(CommandTest):
         self.assertIn("(broken): launch is missing", self.doctor_of_fake("good", "none"))
 
     def test_doctor_outlives_what_a_plugin_does_to_its_process(self):
-        for arguments in (["doctor"], ["doctor", "--json"]):
-            result = run(*arguments, "--plugin-path", BIN.parent / "lib/fakes/hostile",
-                         FAKE_HOSTILE="launch_relu=end")
-            self.assertEqual(result.returncode, FAILED, result.stdout + result.stderr)
-            self.assertIn("ended by exit code 42; it was at: hostile:0: ", result.stdout)
-        self.assertFalse(json.loads(result.stdout)["ok"])
+        for wish, words in (("launch_relu=end", "ended by exit code 42; it was at: hostile:0: "),
+                            ("root_shutdown=throw", "at the end: INTERNAL: plugin hostile: ")):
+            for option in ([], ["--json"]):
+                seen = run("doctor", *option, "--plugin-path", BIN.parent / "lib/fakes/hostile",
+                           program=self.beside("npu"), FAKE_HOSTILE=wish)
+                self.assertEqual((seen.returncode, words in seen.stdout), (FAILED, True), seen)
+            self.assertFalse(json.loads(seen.stdout)["ok"])
 
     def test_doctor_names_a_broken_plugin(self):
         self.file("libbackplane_broken.backplane.json", b"{")
@@ -326,11 +327,10 @@ class EnvironmentTest(CommandTest):
         self.assertEqual(result.returncode, FAILED, result.stdout)
         for word in ("libbackplane_broken", "manifest", "Next:", "npu:0"):
             self.assertIn(word, result.stdout)
-        found = run("devices", "--json", "--plugin-path", self.folder).stdout
-        skipped = json.loads(found)["skipped"]
-        self.assertEqual(skipped[0]["step"], "manifest")
-        self.assertEqual(set(skipped[0]), {"path", "id", "step", "reason", "next_action"})
-        self.assertIn("libbackplane_broken", skipped[0]["path"])
+        skip = json.loads(run("devices", "--json", "--plugin-path", self.folder).stdout)["skipped"]
+        self.assertEqual(skip[0]["step"], "manifest")
+        self.assertEqual(set(skip[0]), {"path", "id", "step", "reason", "next_action"})
+        self.assertIn("libbackplane_broken", skip[0]["path"])
 
 
 class RunTest(CommandTest):

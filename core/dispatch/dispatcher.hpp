@@ -191,6 +191,8 @@ class Dispatcher : public DeviceExtension {
   /// Names of the kernels for an operator, in the order they are asked.
   std::vector<std::string> kernel_names(OpId op) const;
   size_t kernel_count() const { return kernels_.kernels.size(); }
+  /// Calls whose route was not kept and was worked out. Any thread.
+  uint64_t resolved_count() const { return resolved_count_.load(std::memory_order_relaxed); }
   /// All kernels of the device, and which of its descriptors were refused.
   const KernelList& kernels() const { return kernels_; }
 
@@ -231,6 +233,7 @@ class Dispatcher : public DeviceExtension {
   std::unordered_map<std::string, std::unique_ptr<const Selection>> selections_;
   const std::unique_ptr<RouteCache> routes_;
   std::atomic<size_t> drain_above_{kMostDeferred};
+  std::atomic<uint64_t> resolved_count_{0};
 };
 
 }  // namespace bp

@@ -143,6 +143,7 @@ Result<RoutePtr> Dispatcher::resolve(OpId op, std::span<const ArgType> inputs,
   const OpSchema& schema = registry_.schema(op);
   const CallKey<ArgType> call{schema, op, deterministic, inputs, attributes};
   if (RoutePtr found = routes_->find_shared(call)) return found;
+  resolved_count_.fetch_add(1, std::memory_order_relaxed);
   BP_TRY_ASSIGN(Attributes owned, Attributes::copy_from(schema, attributes));
   bool cacheable = true;
   BP_TRY_ASSIGN(Route resolved, resolve_anew(op, inputs, owned, deterministic, &cacheable));

@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <barrier>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -137,6 +140,56 @@ TEST(RouteCache, Find_NestedBeyondItsPlaces_TakesTheLock) {
   EXPECT_EQ(cache.find(shape.key(), &inner), nullptr);
   ASSERT_NE(cache.find_shared(shape.key()), nullptr);
   EXPECT_EQ(cache.find_shared(shape.key())->reason, "size 1");
+}
+
+/// An answer that counts how many of its kind there are.
+RoutePtr counted_route(const std::string& reason, std::atomic<int>* alive) {
+  auto made = std::make_unique<Route>();
+  made->reason = reason;
+  ++*alive;
+  return {made.release(), [alive](const Route* route) {
+            delete route;
+            --*alive;
+          }};
+}
+
+// A thread without a processor asks for nothing, and its answers would be dropped rightly: so each
+// step begins together, and drops fewer than may be dropped between two questions.
+TEST(RouteCache, TwoThreadsOverTwoShapes_WhileAThirdStreamsOthers_NeverMiss) {
+  constexpr size_t kCapacity = RouteCache::kCapacity;
+  constexpr int64_t kSteps = 100;
+  constexpr int64_t kStreamed = 1000;  // in a step
+  constexpr int kQuestions = 1000;
+  RouteCache cache(kOps, kCapacity);
+  insert(cache, -1);
+  insert(cache, -2);
+  std::barrier step(3);
+  std::atomic<uint64_t> missed{0};
+  const auto ask = [&] {
+    for (int64_t i = 0; i < kSteps; ++i) {
+      step.arrive_and_wait();
+      for (int question = 0; question < kQuestions; ++question) {
+        missed += find(cache, -1) != "size -1";
+        missed += find(cache, -2) != "size -2";
+      }
+    }
+  };
+  std::thread first(ask);
+  std::thread second(ask);
+  std::atomic<int> alive{0};
+  int most_alive = 0;
+  for (int64_t i = 0; i < kSteps; ++i) {
+    step.arrive_and_wait();
+    for (int64_t size = i * kStreamed; size < (i + 1) * kStreamed; ++size) {
+      cache.insert(Shape(size).key(), {}, counted_route(name_of(size), &alive));
+      most_alive = std::max(most_alive, alive.load());
+    }
+  }
+  first.join();
+  second.join();
+  EXPECT_EQ(missed, 0u);
+  EXPECT_EQ(cache.dropped_count(), kSteps * kStreamed + 2 - kCapacity);
+  EXPECT_LE(most_alive, static_cast<int>(kCapacity) + 64 + 4) << "those kept, and 64 unfreed";
 }
 
 // Each answer says which call it is for, so that a freed or a foreign one shows.

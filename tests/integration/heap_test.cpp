@@ -2,10 +2,18 @@
 //
 // A session survives a run that finds the heap empty. By an interposer that stands before malloc in
 // this program.
+#include "core/dispatch/dispatcher.hpp"
 #include "tests/fault_injection/interposer.hpp"
 #include "tests/integration/device_fixture.hpp"
+#include "tests/integration/resolved_calls.hpp"
 
 namespace bp {
+
+uint64_t resolved_calls(const void* device_handle) {
+  const OwnedHandle::Peek peek(device_handle, HandleKind::kDevice);
+  return Dispatcher::of(*static_cast<Device*>(peek.object())).resolved_count();
+}
+
 namespace {
 
 class OneContextTest : public DeviceTest {

@@ -4,14 +4,24 @@
 // and kernels behind them. By an interposer that stands before malloc in this program.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <barrier>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "backplane/ops.hpp"
 #include "tests/fault_injection/interposer.hpp"
+#include "tests/integration/resolved_calls.hpp"
 
 namespace warm_calls {
 namespace {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int64_t kSteps = 20;
+#else
+constexpr int64_t kSteps = 100;
+#endif
 
 class WarmCallsTest : public testing::Test {
  protected:
@@ -55,6 +65,53 @@ TEST_F(WarmCallsTest, OperatorsInTurns_TouchNoHeap) {
               last = bp::add(last, turned);
             }),
             0u);
+}
+
+/// Another for each number, and few elements: digits to the base of five are its sizes, plus one.
+std::vector<int64_t> other_sizes(int64_t number) {
+  std::vector<int64_t> sizes;
+  for (int place = 0; place < 8; ++place, number /= 5) sizes.push_back(number % 5 + 1);
+  return sizes;
+}
+
+// A thread without a processor calls nothing, and its answers would be dropped rightly: so each
+// step begins together, and makes fewer answers than are kept.
+TEST_F(WarmCallsTest, TwoThreadsOverTwoShapes_WhileAThirdStreamsOthers_NeverMissAndMemoryIsFlat) {
+  constexpr int64_t kStreamed = 1000;  // in a step
+  constexpr int kTurns = 1000;
+  const bp::Tensor a = upload({1}, {1});
+  const bp::Tensor b = upload({2, 3}, {2});
+  bp::add(a, a);
+  bp::add(b, b);
+  const uint64_t resolved_before = bp::resolved_calls(device_.handle());
+  std::barrier step(3);
+  const auto call = [&] {
+    for (int64_t i = 0; i < kSteps; ++i) {
+      step.arrive_and_wait();
+      for (int turn = 0; turn < kTurns; ++turn) {
+        bp::add(a, a);
+        bp::add(b, b);
+      }
+    }
+  };
+  std::thread first(call);
+  std::thread second(call);
+  int64_t full_blocks = 0;  // as soon as there is no room for more
+  int64_t most_blocks = 0;
+  for (int64_t i = 0; i < kSteps; ++i) {
+    step.arrive_and_wait();
+    for (int64_t number = i * kStreamed; number < (i + 1) * kStreamed; ++number) {
+      const bp::Tensor x = bp::Tensor::create(device_, BP_DTYPE_F32, other_sizes(number));
+      bp::add(x, x);
+    }
+    most_blocks = std::max(most_blocks, bp::faults::live_blocks());
+    if (i == kSteps / 2) full_blocks = most_blocks;
+  }
+  first.join();
+  second.join();
+  EXPECT_EQ(bp::resolved_calls(device_.handle()) - resolved_before, uint64_t{kSteps * kStreamed})
+      << "each of the others once, and neither of the two again";
+  EXPECT_LE(most_blocks, full_blocks + full_blocks / 100) << "the second half needs no more";
 }
 
 TEST_F(WarmCallsTest, TheInterposer_CountsThroughTheApi) {

@@ -42,7 +42,8 @@ inline constexpr ArgSchema kOneOut[] = {arg("y")};
 /// resize(x, shape): the sizes are the values of shape.
 inline Status infer_resize(const InferContext& context, std::span<TensorType> out) {
   const auto* shape = static_cast<const int64_t*>(context.host_data[1]);
-  out[0].has_rank = is_known(context.inputs[1].sizes[0]);
+  const Dims& shape_sizes = context.inputs[1].sizes;  // empty: its rank is not known either
+  out[0].has_rank = !shape_sizes.empty() && is_known(shape_sizes[0]);
   if (!out[0].has_rank) return {};
   const size_t rank = static_cast<size_t>(context.inputs[1].sizes[0]);
   if (shape == nullptr) {

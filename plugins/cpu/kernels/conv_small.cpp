@@ -55,9 +55,16 @@ bool are_finite(const float* weights, int64_t count) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto zero = hn::Zero(d);
-  auto sums = zero;  // stay zero while all are finite
+  // They stay zero while all are finite. Four, since each addition waits for the one before.
+  auto a = zero, b = zero, c = zero, e = zero;
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) sums = hn::MulAdd(hn::LoadU(d, weights + i), zero, sums);
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    a = hn::MulAdd(hn::LoadU(d, weights + i), zero, a);
+    b = hn::MulAdd(hn::LoadU(d, weights + i + lanes), zero, b);
+    c = hn::MulAdd(hn::LoadU(d, weights + i + 2 * lanes), zero, c);
+    e = hn::MulAdd(hn::LoadU(d, weights + i + 3 * lanes), zero, e);
+  }
+  const auto sums = hn::Add(hn::Add(a, b), hn::Add(c, e));
   float rest = 0;
   for (; i < count; ++i) rest += weights[i] * 0.0F;
   return hn::AllTrue(d, hn::Eq(sums, zero)) && rest == 0;

@@ -18,9 +18,12 @@ bool all_known(const Dims& sizes) {
 }
 
 std::optional<int64_t> checked_product(std::span<const int64_t> sizes) {
-  std::optional<int64_t> product = 1;
+  int64_t product = 1;
   for (int64_t size : sizes) {
-    if (product && size > 0) product = checked_mul(*product, size);
+    if (size <= 0) continue;
+    const auto next = checked_mul(product, size);
+    if (!next) return std::nullopt;
+    product = *next;
   }
   return product;
 }

@@ -54,11 +54,11 @@ uint64_t next_inline_seq() {
 }
 
 /// Until a fault word is free. `lock` holds the stream, and does again on return.
-Status make_room_for_fault(Stream& stream, std::unique_lock<std::mutex>& lock) {
+Status make_room_for_fault(Stream& stream, TimedLock& lock) {
   while (stream.fault_words_full()) {
     lock.unlock();
     BP_TRY(stream.sync());
-    lock.lock();
+    BP_TRY(stream.hold(lock));
   }
   return {};
 }
@@ -73,7 +73,8 @@ Status launch_that_can_fault(Stream& stream, const LaunchRequest& request) {
   bp_status code = BP_OK;
   uint64_t seq = 0;
   {
-    std::unique_lock lock(stream.mutex());
+    TimedLock lock;
+    BP_TRY(stream.hold(lock));
     BP_TRY(make_room_for_fault(stream, lock));
     seq = stream.next_seq();
     args.fault = stream.fault_word(seq);
@@ -106,7 +107,8 @@ Result<uint64_t> launch_queued(Stream& stream, const LaunchRequest& request) {
   uint64_t seq = 0;
   bp_status code = BP_OK;
   {
-    std::unique_lock lock(stream.mutex());
+    TimedLock lock;
+    BP_TRY(stream.hold(lock));
     if (kernel.can_fault()) BP_TRY(make_room_for_fault(stream, lock));
     BP_TRY(stream.check_healthy());
     bp_launch_args args;

@@ -23,11 +23,24 @@ struct MemorySegment {
   Allocator::Pool* pool;
   Block* first;
   MemorySegment* next_retired = nullptr;
+  bool is_released = false;  // on its way back to the device
 
   bool is_unused() const { return first->free && first->next == nullptr; }
 };
 
 namespace {
+
+/// While a device is called, which may take any time.
+class Unlocked {
+ public:
+  explicit Unlocked(std::unique_lock<std::mutex>& lock) : lock_(lock) { lock_.unlock(); }
+  ~Unlocked() { lock_.lock(); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  std::unique_lock<std::mutex>& lock_;
+};
 
 constexpr uint64_t kSmallSegment = uint64_t{2} << 20;
 constexpr uint64_t kSmallBlock = uint64_t{1} << 20;
@@ -99,9 +112,17 @@ Allocator::~Allocator() { close(); }
 
 // What describes the segments stays: another thread may be letting go of a tensor.
 void Allocator::close() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (std::exchange(is_closed_, true)) return;
-  for (const auto& segment : segments_) give_back(*segment);
+  std::vector<std::unique_ptr<MemorySegment>> segments;
+  segments.swap(segments_);
+  {
+    const Unlocked unlocked(lock);
+    for (const auto& segment : segments) {
+      if (!segment->is_released) give_back(*segment);
+    }
+  }
+  segments.swap(segments_);
 }
 
 void Allocator::give_back(const MemorySegment& segment) noexcept {
@@ -154,13 +175,13 @@ Result<Block*> Allocator::allocate_elsewhere(uint64_t bytes, MemoryTag tag, Pool
 Result<Block*> Allocator::grow_or_trim(Pool& pool, uint64_t bytes, MemoryTag tag,
                                        std::unique_lock<std::mutex>& lock) {
   reserve_blocks();
-  auto grown = grow(pool, bytes, tag);
+  auto grown = grow(pool, bytes, tag, lock);
   if (grown.ok() || grown.status().code() != BP_OUT_OF_MEMORY) return grown;
   lock.unlock();
   BP_TRY(trim());
   lock.lock();
   reserve_blocks();
-  grown = grow(pool, bytes, tag);
+  grown = grow(pool, bytes, tag, lock);
   if (grown.ok() || grown.status().code() != BP_OUT_OF_MEMORY) return grown;
   // What others gave back meanwhile, and what lies where it had better not be taken from.
   if (Block* block = take_from_pool(pool, bytes, Fit::kAnywhere); block != nullptr) return block;
@@ -251,14 +272,15 @@ Status Allocator::trim() {
   {
     std::unique_lock lock(mutex_);
     if (idle.ok()) {
-      released_bytes = release(retired);
+      released_bytes = release(retired, lock);
     } else {
       reinstate(retired);
     }
-    // What another thread has retired may be what this one lacks. Its wait ends like this one's.
+    // What another thread has retired, or is bringing, may be what this one lacks. Its wait ends
+    // like this one's.
     constexpr std::chrono::seconds kPatience{10};
-    if (idle.ok())
-      nothing_retired_.wait_for(lock, kPatience, [this] { return retired_count_ == 0; });
+    const auto is_settled = [this] { return retired_count_ + growing_count_ == 0; };
+    if (idle.ok()) settled_.wait_for(lock, kPatience, is_settled);
   }
   BP_TRY(idle);
   log(BP_LOG_DEBUG, device_name_ + ": trimmed " + mib(released_bytes));
@@ -395,7 +417,7 @@ Block* Allocator::make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mut
   const Status room = contain([&] { reserve_blocks(); });
   Block* const block = room.ok() ? take_from_pool(pool, bytes, Fit::kGood) : nullptr;
   if (block == nullptr && idle.ok()) {
-    release(retired);
+    release(retired, lock);
   } else {
     reinstate(retired);
   }
@@ -404,6 +426,7 @@ Block* Allocator::make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mut
 
 MemorySegment* Allocator::retire_unused(const Pool* pool) {
   MemorySegment* retired = nullptr;
+  if (is_closed_) return nullptr;
   for (const auto& segment : segments_) {
     if ((pool != nullptr && segment->pool != pool) || !segment->is_unused()) continue;
     remove_free(*segment->pool, segment->first);
@@ -419,51 +442,66 @@ void Allocator::reinstate(MemorySegment* retired) {
     insert_free(*segment.pool, segment.first);
     --retired_count_;
   }
-  nothing_retired_.notify_all();
+  settled_.notify_all();
 }
 
-uint64_t Allocator::release(MemorySegment* retired) {
+uint64_t Allocator::release(MemorySegment* retired, std::unique_lock<std::mutex>& lock) {
+  if (!is_closed_) {  // close() has given them back
+    for (auto* segment = retired; segment != nullptr; segment = segment->next_retired) {
+      segment->is_released = true;
+    }
+    const Unlocked unlocked(lock);
+    for (auto* segment = retired; segment != nullptr; segment = segment->next_retired) {
+      give_back(*segment);
+    }
+  }
   uint64_t released_bytes = 0;
   while (retired != nullptr) {
     MemorySegment& segment = *std::exchange(retired, retired->next_retired);
-    give_back(segment);
     released_bytes += segment.bytes;
     delete_block(std::exchange(segment.first, nullptr));
     --retired_count_;
   }
   std::erase_if(segments_, [](const auto& segment) { return segment->first == nullptr; });
   stats_.reserved_bytes -= released_bytes;
-  nothing_retired_.notify_all();
+  settled_.notify_all();
   return released_bytes;
 }
 
-Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag) {
+Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag,
+                               std::unique_lock<std::mutex>& lock) {
   // All that needs host memory comes before the device's is taken, so that none of it is lost.
   auto segment = std::make_unique<MemorySegment>();
-  segments_.reserve(segments_.size() + 1);
+  segments_.reserve(segments_.size() + growing_count_ + 1);
+  Block* const block = new_block();
+  Block* const spare = new_block();  // for split()
+  ++growing_count_;
   uint64_t segment_bytes = segment_for(bytes);
   uint64_t handle = 0;
-  Status status = take_segment(segment_bytes, tag, &handle);
+  Status status = contain([&] { return take_segment(segment_bytes, tag, lock, &handle); });
   if (!status.ok() && segment_bytes > bytes) {  // a smaller segment may still fit
     segment_bytes = bytes;
-    status = take_segment(segment_bytes, tag, &handle);
+    status = contain([&] { return take_segment(segment_bytes, tag, lock, &handle); });
   }
-  BP_TRY(status);
-  *segment = {handle, segment_bytes, &pool, nullptr};
-  Block* block = new_block();
+  --growing_count_;
+  settled_.notify_all();
+  delete_block(spare);
+  if (!status.ok()) {
+    delete_block(block);
+    return status;
+  }
+  *segment = {.handle = handle, .bytes = segment_bytes, .pool = &pool, .first = block};
   block->handle = handle;
   block->bytes = segment_bytes;
   block->segment = segment.get();
-  segment->first = block;
   segments_.push_back(std::move(segment));
-  stats_.reserved_bytes += segment_bytes;
-  stats_.peak_reserved_bytes = std::max(stats_.peak_reserved_bytes, stats_.reserved_bytes);
   split(pool, block, bytes);
   return block;
 }
 
-Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_handle) {
-  if (is_closed_) return Status(BP_GONE, device_name_ + " was closed with its Runtime");
+Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, std::unique_lock<std::mutex>& lock,
+                               uint64_t* out_handle) {
+  if (is_closed_) return gone();
   const auto reserved = checked_add(stats_.reserved_bytes, bytes);
   if (limit_bytes_ != 0 && (!reserved || *reserved > limit_bytes_)) {
     return out_of_memory(bytes, tag);
@@ -479,10 +517,41 @@ Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_hand
                : tag == MemoryTag::kIo    ? BP_USAGE_IO
                                           : BP_USAGE_ACTIVATIONS;
   stats_.device_alloc_count += 1;
-  const bp_status code = table_.mem_alloc(args, out_handle);
-  if (code == BP_OK) return {};
-  if (code == BP_OUT_OF_MEMORY) return out_of_memory(bytes, tag);
-  return explain_(code, "mem_alloc of " + std::to_string(bytes) + " bytes");
+  stats_.reserved_bytes += bytes;  // others count with it while the device is asked
+  bp_status code = BP_OK;
+  {
+    const Unlocked unlocked(lock);
+    code = table_.mem_alloc(args, out_handle);
+  }
+  if (code != BP_OK) {
+    stats_.reserved_bytes -= bytes;
+    if (code == BP_OUT_OF_MEMORY) return out_of_memory(bytes, tag);
+    return explain_(code, "mem_alloc of " + std::to_string(bytes) + " bytes");
+  }
+  if (const MemorySegment* other = find_overlap(*out_handle, bytes); other != nullptr) {
+    // It stays the device's: to free it might free the other.
+    stats_.reserved_bytes -= bytes;
+    return Status(BP_INTERNAL, device_name_ + ": mem_alloc answered " + std::to_string(bytes) +
+                                   " bytes that overlap with " + std::to_string(other->bytes) +
+                                   " bytes it gave before: a defect of the plugin");
+  }
+  stats_.peak_reserved_bytes = std::max(stats_.peak_reserved_bytes, stats_.reserved_bytes);
+  if (!is_closed_) return {};
+  give_back({.handle = *out_handle, .bytes = bytes, .pool = nullptr, .first = nullptr});
+  return gone();
+}
+
+const MemorySegment* Allocator::find_overlap(uint64_t handle, uint64_t bytes) const {
+  if ((table_.props.flags & BP_DEVICE_ADDRESS_BIT) == 0) return nullptr;
+  const auto found = std::find_if(segments_.begin(), segments_.end(), [&](const auto& segment) {
+    const bool begins_in_it = handle - segment->handle < segment->bytes;
+    return !segment->is_released && (begins_in_it || segment->handle - handle < bytes);
+  });
+  return found != segments_.end() ? found->get() : nullptr;
+}
+
+Status Allocator::gone() const {
+  return Status(BP_GONE, device_name_ + " was closed with its Runtime");
 }
 
 Status Allocator::out_of_memory(uint64_t bytes, MemoryTag tag) const {

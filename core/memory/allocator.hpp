@@ -44,6 +44,8 @@ struct MemoryStats {
 /// Blocks begin at multiples of this, and are multiples of it.
 inline constexpr uint64_t kGranule = 256;
 
+struct MemorySegment;
+
 /// A piece of a segment. Owned by its Allocator.
 struct alignas(64) Block {  // neighbours belong to different threads
   uint64_t handle = 0;
@@ -51,7 +53,7 @@ struct alignas(64) Block {  // neighbours belong to different threads
   uint64_t bytes = 0;
 
   // The allocator's own.
-  struct MemorySegment* segment = nullptr;
+  MemorySegment* segment = nullptr;
   Block* previous = nullptr;  // neighbours in the segment
   Block* next = nullptr;
   Block* free_previous = nullptr;  // neighbours in a bin; next also links unused Block objects
@@ -121,20 +123,28 @@ class Allocator {
   void remove_free(Pool& pool, Block* block);
   void split(Pool& pool, Block* block, uint64_t bytes);
   Block* merge(Block* left, Block* right);
-  Result<Block*> grow(Pool& pool, uint64_t bytes, MemoryTag tag);
-  Status take_segment(uint64_t bytes, MemoryTag tag, uint64_t* out_handle);
+  /// These three let go of the lock while the device is asked, which may take any time, and hold it
+  /// again on return.
+  Result<Block*> grow(Pool& pool, uint64_t bytes, MemoryTag tag,
+                      std::unique_lock<std::mutex>& lock);
+  Status take_segment(uint64_t bytes, MemoryTag tag, std::unique_lock<std::mutex>& lock,
+                      uint64_t* out_handle);
   Result<Block*> grow_or_trim(Pool& pool, uint64_t bytes, MemoryTag tag,
                               std::unique_lock<std::mutex>& lock);
   Block* make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mutex>& lock);
   /// Memory goes back to the device in two steps, and the device's work ends in between: unused
   /// segments are retired, so that no thread starts work on them while that is waited for; then
-  /// they are released, or reinstated if the wait failed. All three need mutex_.
+  /// they are released, or reinstated if the wait failed. All three need mutex_; release() lets go
+  /// of it while the device is called.
   MemorySegment* retire_unused(const Pool* pool);  // nullptr: of all pools
-  uint64_t release(MemorySegment* retired);        // how many bytes
+  uint64_t release(MemorySegment* retired, std::unique_lock<std::mutex>& lock);  // how many bytes
   void give_back(const MemorySegment& segment) noexcept;
   void reinstate(MemorySegment* retired);
   MemoryStats gather_stats() const;                           // needs mutex_
   Status out_of_memory(uint64_t bytes, MemoryTag tag) const;  // needs mutex_
+  Status gone() const;
+  /// A segment that shares bytes with these, as far as handles are addresses; nullptr: none does.
+  const MemorySegment* find_overlap(uint64_t handle, uint64_t bytes) const;
   /// Makes sure of two unused blocks, the most that one allocation takes, so that no host memory
   /// is asked for while lists are being changed.
   void reserve_blocks();
@@ -149,7 +159,8 @@ class Allocator {
   std::unordered_map<const void*, std::unique_ptr<Pool>> pools_;
   std::vector<std::unique_ptr<MemorySegment>> segments_;
   size_t retired_count_ = 0;
-  std::condition_variable nothing_retired_;
+  size_t growing_count_ = 0;         // segments that the device is asked for
+  std::condition_variable settled_;  // both are 0
   std::vector<std::unique_ptr<Block[]>> block_slabs_;
   Block* unused_blocks_ = nullptr;
   uint64_t limit_bytes_ = 0;

@@ -18,6 +18,7 @@
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
 #include "core/base/status.hpp"
+#include "core/base/timed_lock.hpp"
 #include "core/plugin/host_context.hpp"
 
 // There is no object behind what is caught, which a sanitizer takes for a defect.
@@ -154,37 +155,23 @@ void CallGate::pause(std::chrono::nanoseconds length) {
 
 // --- turns ---
 
-namespace {
-
-// In slices: the call whose turn it is may be abandoned meanwhile.
-bool lock_for_a_slice(std::timed_mutex& mutex) {
-  constexpr auto kSlice = std::chrono::milliseconds(20);
-#if defined(__SANITIZE_THREAD__)
-  // ThreadSanitizer does not see a lock that was taken by a deadline of the steady clock.
-  return mutex.try_lock_until(std::chrono::system_clock::now() + kSlice);
-#else
-  return mutex.try_lock_for(kSlice);
-#endif
-}
-
-}  // namespace
-
 bool CallGate::take_turn(Slot slot) {
   if (is_abandoned()) return false;
   if (!one_call_at_a_time()) return true;
-  if (!turn_.try_lock()) {
+  TimedLock turn(turn_, std::defer_lock);
+  if (!turn.try_lock()) {
+    // In slices: the call whose turn it is may be abandoned meanwhile.
+    constexpr auto kSlice = std::chrono::milliseconds(20);
     const auto end = time_in(timeout_ns());
-    while (!lock_for_a_slice(turn_)) {
+    while (!lock_within(turn, kSlice)) {
       if (is_abandoned()) return false;
       if (std::chrono::steady_clock::now() < end) continue;
       abandon(turn_slot_, timeout_ns());
       return false;
     }
-    if (is_abandoned()) {
-      turn_.unlock();
-      return false;
-    }
+    if (is_abandoned()) return false;
   }
+  turn.release();
   turn_slot_.store(slot, std::memory_order_relaxed);
   return true;
 }

@@ -248,14 +248,20 @@ void Device::give_event(bp_event* event) {
 
 Status Device::insert_wait(Stream& waiter, Stream& producer) {
   BP_TRY_ASSIGN(bp_event * event, take_event());
+  Status held;
   bp_status code = BP_OK;
   bool is_over = false;
   uint64_t covered = 0;
   {
-    std::lock_guard lock(producer.mutex());
+    TimedLock lock;
+    held = producer.hold(lock);
     is_over = producer.handle() == nullptr;  // a wrapped stream that ended, after its work
-    if (!is_over) code = table_.event_record(event, producer.handle());
-    covered = producer.latest_seq();
+    if (held.ok() && !is_over) code = table_.event_record(event, producer.handle());
+    covered = producer.issued_seq();
+  }
+  if (!held.ok()) {
+    give_event(event);
+    return held;
   }
   if (is_over) {
     give_event(event);
@@ -269,17 +275,19 @@ Status Device::insert_wait(Stream& waiter, Stream& producer) {
   }
   Slot slot = Slot::kEventRecord;
   if (code == BP_OK) {
-    std::lock_guard lock(waiter.mutex());
+    TimedLock lock;
+    held = waiter.hold(lock);
     is_over = waiter.handle() == nullptr;
-    if (!is_over) code = table_.event_wait(event, waiter.handle());
+    if (held.ok() && !is_over) code = table_.event_wait(event, waiter.handle());
     slot = Slot::kEventWait;
-    if (!is_over && code == BP_OK) {
+    if (held.ok() && !is_over && code == BP_OK) {
       counters_.stream_waits.fetch_add(1, std::memory_order_relaxed);
       waiter.note_wait(producer, covered);
     }
   }
   // The wait captured the record, so the event can be recorded anew at once.
   give_event(event);
+  BP_TRY(held);
   // Memory that was at home on a wrapped stream may go back after the stream has ended.
   if (is_over) return producer.sync();
   return code == BP_OK ? Status() : failure(code, slot);
@@ -294,8 +302,9 @@ Result<uint64_t> Device::note_native_work(Stream& stream) {
   bp_status code = BP_OK;
   uint64_t seq = 0;
   {
-    std::lock_guard lock(stream.mutex());
-    healthy = stream.check_healthy();
+    TimedLock lock;
+    healthy = stream.hold(lock);
+    if (healthy.ok()) healthy = stream.check_healthy();
     if (healthy.ok()) {
       seq = stream.next_seq();
       code = table_.event_record(event, stream.handle());
@@ -317,7 +326,8 @@ Status Device::copy_in(Stream& stream, bp_mem dst, const void* src, uint64_t byt
 Status Device::copy_after(Stream& stream, const bp_copy_args& args) {
   if (!stream.is_inline()) {
     {
-      std::lock_guard lock(stream.mutex());
+      TimedLock lock;
+      BP_TRY(stream.hold(lock));
       BP_TRY(stream.check_healthy());
     }
     // The application fills a wrapped queue too.

@@ -5,6 +5,7 @@
 #include "core/runtime/stream.hpp"
 
 #include <algorithm>
+#include <thread>
 
 #include "core/base/foreign_text.hpp"
 #include "core/base/fork.hpp"
@@ -14,6 +15,11 @@
 #include "core/runtime/runtime.hpp"
 
 namespace bp {
+namespace {
+
+constexpr std::string_view kInUse = "the stream was still in use";
+
+}  // namespace
 
 Stream::Stream(Device& device, bp_stream* handle, uint64_t index, StreamOrigin origin)
     : device_(device),
@@ -31,14 +37,30 @@ Status Stream::check_healthy() const {
                 "the stream failed before and was not reset: " + first_failure_.message());
 }
 
+Status Stream::wait_to_hold(TimedLock& out_lock) {
+  if (lock_within(out_lock, device_.wait_timeout())) return {};
+  return timed_out("a call on the stream by another thread has not returned");
+}
+
+bool Stream::hold_briefly(TimedLock& out_lock) {
+  out_lock = TimedLock(mutex_, std::defer_lock);
+  return lock_within(out_lock, std::chrono::seconds(1));
+}
+
+bool Stream::is_healthy() {
+  TimedLock lock;
+  return hold(lock).ok() && first_failure_.ok();
+}
+
 Result<uint64_t> Stream::enqueue_copy(const bp_copy_args& args) {
   uint64_t seq = 0;
   bp_status code = BP_OK;
   {
-    const std::lock_guard lock(mutex_);
+    TimedLock lock;
+    BP_TRY(hold(lock));
     BP_TRY(check_healthy());
     seq = next_seq();
-    code = device_.table().mem_copy_async(handle_, args);
+    code = device_.table().mem_copy_async(handle(), args);
   }
   if (code != BP_OK) return failure(code, Slot::kMemCopyAsync);
   return seq;
@@ -47,7 +69,7 @@ Result<uint64_t> Stream::enqueue_copy(const bp_copy_args& args) {
 bool Stream::is_over(uint64_t seq) {
   if (known_done(seq)) return true;
   // Who holds it may be in a launch that waits for room in the queue: then it is not over.
-  const std::unique_lock lock(mutex_, std::try_to_lock);
+  const TimedLock lock(mutex_, std::try_to_lock);
   return lock.owns_lock() && failure_is_settled_;
 }
 
@@ -57,8 +79,8 @@ Status Stream::wait_for(Stream& producer, uint64_t seq) {
     device_.counters().host_waits.fetch_add(1, std::memory_order_relaxed);
     return producer.sync();
   }
-  if (has_waited_for(producer, seq)) return {};
-  return device_.insert_wait(*this, producer);
+  BP_TRY_ASSIGN(const bool is_known, has_waited_for(producer, seq));
+  return is_known ? Status() : device_.insert_wait(*this, producer);
 }
 
 void Stream::note_wait(Stream& producer, uint64_t seq) {
@@ -73,9 +95,10 @@ void Stream::note_wait(Stream& producer, uint64_t seq) {
 
 // A wait covers all that was enqueued before it, so memory that goes back piece by piece after
 // another stream's work needs one for all pieces.
-bool Stream::has_waited_for(const Stream& producer, uint64_t seq) {
-  const std::lock_guard lock(mutex_);
-  if (handle_ == nullptr || !first_failure_.ok()) return false;
+Result<bool> Stream::has_waited_for(const Stream& producer, uint64_t seq) {
+  TimedLock lock;
+  BP_TRY(hold(lock));
+  if (handle() == nullptr || !first_failure_.ok()) return false;
   return std::any_of(waits_.begin(), waits_.end(),
                      [&](const Mark& wait) { return wait.stream == &producer && wait.seq >= seq; });
 }
@@ -107,10 +130,7 @@ Status Stream::sync_and_claim_own() {
 }
 
 void Stream::begin_lease() {
-  {
-    std::lock_guard lock(mutex_);
-    lease_seq_ = issued_seq_;
-  }
+  lease_seq_ = issued_seq();
   std::lock_guard lock(unseen_mutex_);
   unseen_faults_.clear();
 }
@@ -118,11 +138,10 @@ void Stream::begin_lease() {
 Status Stream::query() {
   BP_TRY(device_.check_open());
   if (is_inline()) return {};
-  bp_status code = BP_OK;
-  {
-    std::lock_guard lock(mutex_);
+  bp_status code = BP_PENDING;
+  if (const TimedLock lock(mutex_, std::try_to_lock); lock.owns_lock()) {
     BP_TRY(first_failure_);
-    code = device_.table().stream_query(handle_);
+    code = device_.table().stream_query(handle());
   }
   if (code == BP_OK) return {};
   if (code == BP_PENDING) return Status(BP_PENDING, device_.name() + ": the stream is at work");
@@ -133,36 +152,28 @@ Status Stream::wait_until_done(uint64_t* out_issued) {
   // reset() replaces the handle only when no thread is inside a wait.
   struct InProgress {
     Stream& stream;
-    ~InProgress() {
-      {
-        std::lock_guard lock(stream.mutex_);
-        --stream.waits_in_progress_;
-      }
-      stream.wait_ended_.notify_all();
-    }
+    ~InProgress() { --stream.waits_in_progress_; }
   };
-  bp_stream* handle = nullptr;
-  bp_status copied = BP_OK;
-  {
-    std::lock_guard lock(mutex_);
-    // A failure that a call came upon says nothing about the work before that call.
-    if (failure_is_settled_) return first_failure_;
-    if (handle_ != nullptr) copied = copy_fault_words();
-    *out_issued = issued_seq_;
-    if (handle_ == nullptr) return {};  // inline, or ended: what was launched is done
-    handle = handle_;
-    ++waits_in_progress_;
-  }
+  TimedLock lock;
+  BP_TRY(hold(lock));
+  // A failure that a call came upon says nothing about the work before that call.
+  if (failure_is_settled_) return first_failure_;
+  bp_stream* const queue = handle();
+  const bp_status copied = queue != nullptr ? copy_fault_words() : BP_OK;
+  *out_issued = issued_seq();
+  if (queue == nullptr) return {};  // inline, or ended: what was launched is done
+  ++waits_in_progress_;
   const InProgress in_progress{*this};
+  lock.unlock();
   // The words are read by themselves then; but the failure may have been the stream's.
   if (copied != BP_OK) static_cast<void>(failure(copied, "mem_copy_async"));
   device_.counters().waits.fetch_add(1, std::memory_order_relaxed);
   const auto timeout_ns = static_cast<uint64_t>(device_.wait_timeout().count());
-  const bp_status code = device_.table().stream_sync(handle, timeout_ns);
+  const bp_status code = device_.table().stream_sync(queue, timeout_ns);
   if (code == BP_TIMEOUT) return timed_out();
   if (code != BP_OK) return note_failure(code, Slot::kStreamSync);
-  BP_TRY(check_reports(handle));
-  std::lock_guard lock(mutex_);
+  BP_TRY(check_reports(queue));
+  BP_TRY(hold(lock));
   failure_is_settled_ = !first_failure_.ok();
   return first_failure_;
 }
@@ -180,7 +191,8 @@ Status Stream::check_reports(bp_stream* handle) {
 Status Stream::note_failure(bp_status code, Slot slot) { return keep_failure(failure(code, slot)); }
 
 Status Stream::keep_failure(const Status& status) {
-  std::lock_guard lock(mutex_);
+  TimedLock lock;
+  if (!hold(lock).ok()) return status;
   if (first_failure_.ok()) first_failure_ = status;
   failure_is_settled_ = true;
   return first_failure_;
@@ -194,35 +206,31 @@ Status Stream::reset() {
                                       ": a wrapped stream is not reset here: the queue is the "
                                       "application's, which makes another one and wraps that");
   }
-  std::unique_lock<std::mutex> collecting;
-  std::unique_lock<std::mutex> lock;
-  BP_TRY(drain(&collecting, &lock));
+  TimedLock collecting;
+  TimedLock lock;
+  BP_TRY(drain(collecting, lock));
   return begin_anew();
 }
 
-Status Stream::drain(std::unique_lock<std::mutex>* out_collecting,
-                     std::unique_lock<std::mutex>* out_lock) {
+Status Stream::drain(TimedLock& out_collecting, TimedLock& out_lock) {
+  constexpr auto kPause = std::chrono::microseconds(200);
   const auto deadline = std::chrono::steady_clock::now() + device_.wait_timeout();
-  std::unique_lock collecting(collect_mutex_, std::defer_lock);
-  std::unique_lock lock(mutex_, std::defer_lock);
+  out_collecting = TimedLock(collect_mutex_, std::defer_lock);
   for (uint64_t drained_seq = 0;;) {
     if (const Status status = sync(); status.code() == BP_TIMEOUT) return status;
-    collecting.lock();
-    lock.lock();
-    const auto is_unused = [this] { return waits_in_progress_ == 0; };
-    const bool unused = wait_ended_.wait_until(lock, deadline, is_unused);
-    if (!unused || std::chrono::steady_clock::now() >= deadline) {
-      return timed_out("the stream was still in use");
-    }
+    if (!lock_within(out_collecting, device_.wait_timeout())) return timed_out(kInUse);
+    BP_TRY(hold(out_lock));
+    const bool is_late = std::chrono::steady_clock::now() >= deadline;
+    if (is_late) return timed_out(kInUse);
     // Work that came since the wait must not be lost with the handle, unless it is lost already.
-    if (!first_failure_.ok() || drained_seq == issued_seq_ || known_done(issued_seq_)) break;
-    drained_seq = issued_seq_;
-    lock.unlock();
-    collecting.unlock();
+    const bool is_done =
+        !first_failure_.ok() || drained_seq == issued_seq() || known_done(issued_seq());
+    if (waits_in_progress_ == 0 && is_done) return {};
+    drained_seq = issued_seq();
+    out_lock.unlock();
+    out_collecting.unlock();
+    std::this_thread::sleep_for(kPause);
   }
-  *out_collecting = std::move(collecting);
-  *out_lock = std::move(lock);
-  return {};
 }
 
 Status Stream::begin_anew() {
@@ -232,7 +240,7 @@ Status Stream::begin_anew() {
   bp_stream* fresh = nullptr;
   bp_status code = table.stream_create(args, &fresh);
   if (code != BP_OK) return device_.failure(code, Slot::kStreamCreate);
-  code = device_.end_queue(std::exchange(handle_, fresh));
+  code = device_.end_queue(handle_.exchange(fresh));
   waits_.clear();
   BP_TRY(zero_fault_words());
   leave_failure();
@@ -240,16 +248,17 @@ Status Stream::begin_anew() {
 }
 
 Status Stream::end() {
-  std::unique_lock<std::mutex> collecting;
-  std::unique_lock<std::mutex> lock;
-  BP_TRY(drain(&collecting, &lock));
-  const bp_status code = device_.end_queue(std::exchange(handle_, nullptr));
+  TimedLock collecting;
+  TimedLock lock;
+  BP_TRY(drain(collecting, lock));
+  const bp_status code = device_.end_queue(handle_.exchange(nullptr));
   leave_failure();
   return code == BP_OK ? Status() : device_.failure(code, Slot::kStreamDestroy);
 }
 
 Status Stream::begin(bp_stream* handle) {
-  std::lock_guard lock(mutex_);
+  TimedLock lock;
+  BP_TRY(hold(lock));
   handle_ = handle;
   const Status status = zero_fault_words();
   if (!status.ok()) handle_ = nullptr;
@@ -265,11 +274,11 @@ Status Stream::zero_fault_words() {
 
 void Stream::leave_failure() {
   if (!first_failure_.ok()) {
-    add_trouble({done_seq_.load() + 1, issued_seq_, TroubleKind::kLostWork, first_failure_});
+    add_trouble({done_seq_.load() + 1, issued_seq(), TroubleKind::kLostWork, first_failure_});
     first_failure_ = {};
     failure_is_settled_ = false;
   }
-  done_seq_.store(issued_seq_, std::memory_order_release);
+  done_seq_.store(issued_seq(), std::memory_order_release);
 }
 
 Result<NativeQueue> Stream::native_handle() {
@@ -280,8 +289,9 @@ Result<NativeQueue> Stream::native_handle() {
   native.struct_size = sizeof(native);
   bp_status code = BP_OK;
   {
-    std::lock_guard lock(mutex_);
-    code = table.stream_native_handle(handle_, &native);
+    TimedLock lock;
+    BP_TRY(hold(lock));
+    code = table.stream_native_handle(handle(), &native);
   }
   if (code != BP_OK) return device_.failure(code, Slot::kStreamNativeHandle);
   if (native.kind.len == 0 || !is_readable(native.kind)) {
@@ -295,7 +305,8 @@ std::optional<Stream::RecentOp> Stream::find_recent(uint64_t op_seq) {
   Stream* owner = device_.stream_at(op_seq >> kSeqBits);
   const uint64_t seq = op_seq & kSeqMask;
   if (owner == nullptr || seq == 0) return std::nullopt;
-  std::lock_guard lock(owner->mutex_);
+  TimedLock lock;
+  if (!owner->hold_briefly(lock)) return std::nullopt;
   const RecentOp& recent = owner->recent_ops_[seq % kRecentOps];
   return recent.seq == seq ? std::optional(recent) : std::nullopt;
 }
@@ -308,11 +319,13 @@ std::string Stream::culprit(uint64_t op_seq) {
 
 std::string Stream::suspects() {
   constexpr size_t kMostNames = 4;
-  std::lock_guard lock(mutex_);
-  const uint64_t oldest = issued_seq_ > kRecentOps ? issued_seq_ - kRecentOps : 0;
+  TimedLock lock;
+  if (!hold_briefly(lock)) return "an earlier operator";
+  const uint64_t issued = issued_seq();
+  const uint64_t oldest = issued > kRecentOps ? issued - kRecentOps : 0;
   std::string names;
   size_t count = 0;
-  for (uint64_t seq = std::max(done_seq_.load(), oldest) + 1; seq <= issued_seq_; ++seq) {
+  for (uint64_t seq = std::max(done_seq_.load(), oldest) + 1; seq <= issued; ++seq) {
     const RecentOp& recent = recent_ops_[seq % kRecentOps];
     if (recent.seq != seq) continue;  // a copy
     if (++count > kMostNames) continue;
@@ -334,11 +347,7 @@ Status Stream::timed_out(std::string_view what) const {
 Status Stream::failure(bp_status code, CallTitle title, const bp_kernel* kernel,
                        std::string_view op) {
   if (code == BP_DEVICE_LOST) device_.mark_lost();
-  bp_stream* handle = nullptr;
-  {
-    std::lock_guard lock(mutex_);
-    handle = handle_;
-  }
+  bp_stream* const handle = this->handle();
   HostContext& host = device_.plugin().host();
   auto report = handle != nullptr ? host.take_stream_report(handle) : std::nullopt;
   if (!report) {
@@ -375,8 +384,7 @@ Status Stream::failure(bp_status code, CallTitle title, const bp_kernel* kernel,
   // A call that answers POISONED takes the words of the cause; they are kept for those who wait.
   // Words that say no more than POISONED are not the cause's.
   const bool tells_cause = report && report->stream != nullptr && report->status != BP_POISONED;
-  if (code == BP_POISONED && tells_cause) {
-    std::lock_guard lock(mutex_);
+  if (TimedLock lock; code == BP_POISONED && tells_cause && hold_briefly(lock)) {
     const bp_status cause = can_fail_work(report->status) ? report->status : BP_INTERNAL;
     if (first_failure_.ok()) first_failure_ = HostContext::error_of(cause, what, report);
   }

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -17,6 +16,7 @@
 
 #include "backplane/device_api.h"
 #include "core/base/status.hpp"
+#include "core/base/timed_lock.hpp"
 #include "core/memory/allocator.hpp"
 #include "core/op/schema.hpp"
 #include "core/plugin/call_gate.hpp"
@@ -47,9 +47,8 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   Device& device() const { return device_; }
-  /// Changes when the stream is reset; nullptr once a wrapped stream has ended. Under mutex() on
-  /// queued streams.
-  bp_stream* handle() const { return handle_; }
+  /// Changes when the stream is reset; nullptr once a wrapped stream has ended. Stays while held.
+  bp_stream* handle() const { return handle_.load(std::memory_order_acquire); }
   bool is_inline() const { return is_inline_; }
   bool is_wrapped() const { return is_wrapped_; }
   /// The vendor's queue behind the stream, until it is reset. Errors: UNSUPPORTED without one.
@@ -58,60 +57,62 @@ class Stream {
   /// Where memory that this stream writes first comes from.
   Allocator::Pool& pool() { return pool_; }
 
-  /// Holds the stream while a sequence number is taken and its work is enqueued.
-  std::mutex& mutex() { return mutex_; }
-  /// The number of the next piece of work. Under mutex().
-  uint64_t next_seq() { return ++issued_seq_; }
-  /// The number of the latest piece of work. Under mutex().
-  uint64_t latest_seq() const { return issued_seq_; }
-  /// The same. Not under mutex().
-  uint64_t issued_seq() {
-    std::lock_guard lock(mutex_);
-    return issued_seq_;
+  /// Holds the stream while a sequence number is taken and its work is enqueued. Errors: TIMEOUT,
+  /// where another thread's call into the plugin has held it as long as waits may be.
+  Status hold(TimedLock& out_lock) {
+    out_lock = TimedLock(mutex_, std::try_to_lock);
+    if (out_lock.owns_lock()) [[likely]]
+      return {};
+    return wait_to_hold(out_lock);
   }
+  /// The number of the next piece of work. While held.
+  uint64_t next_seq() {
+    const uint64_t seq = issued_seq() + 1;
+    issued_seq_.store(seq, std::memory_order_relaxed);
+    return seq;
+  }
+  /// The number of the latest piece of work, which may be on its way into the queue still.
+  uint64_t issued_seq() const { return issued_seq_.load(std::memory_order_relaxed); }
   /// A name for the launch with this number in reports: unique within the process's device.
   uint64_t op_seq(uint64_t seq) const { return (index_ << kSeqBits) | seq; }
   /// Remembers which operator a launch ran, and by which kernel if it was one, for error messages.
-  /// Under mutex().
+  /// While held.
   void note_launch(uint64_t seq, OpId op, const bp_kernel* kernel = nullptr) {
     recent_ops_[seq % kRecentOps] = {seq, op, kernel};
   }
 
-  /// All work from now on comes after the producer's up to `seq`. Under mutex().
+  /// All work from now on comes after the producer's up to `seq`. While held.
   void note_wait(Stream& producer, uint64_t seq);
 
-  /// POISONED with the first failure, once one has come to light; else OK. Under mutex().
+  /// POISONED with the first failure, once one has come to light; else OK. While held.
   Status check_healthy() const;
-  /// No failure has come to light since the last reset. Not under mutex().
-  bool is_healthy() {
-    std::lock_guard lock(mutex_);
-    return first_failure_.ok();
-  }
+  /// No failure has come to light since the last reset, as far as can be told. Not while held.
+  bool is_healthy();
   /// Takes the memory of the fault words at the first call. Errors: OUT_OF_MEMORY; POISONED. Not
-  /// under mutex(): where memory is short, the allocator waits for every stream.
+  /// while held: where memory is short, the allocator waits for every stream.
   Status prepare_faults() {
     if (has_fault_words_.load(std::memory_order_acquire)) [[likely]]
       return {};
     return make_fault_words();
   }
   /// Zeroed device memory for the fault of launch `seq`. After prepare_faults(); while
-  /// fault_words_full(), sync() has to come first. Under mutex().
+  /// fault_words_full(), sync() has to come first. While held.
   bp_mem fault_word(uint64_t seq);
   bool fault_words_full() const { return fault_count_ == kFaultWords; }
   /// Reads the words of launches up to `seq`, which are done, and keeps what they say for
-  /// claim_fault(). Not under mutex().
+  /// claim_fault(). Not while held.
   Status collect_faults(uint64_t seq);
 
   /// A copy behind the stream's work so far; answers its number. The host's end stays as it is
-  /// until that is done. Errors: POISONED; the plugin's. Not on an inline stream; not under
-  /// mutex().
+  /// until that is done. Errors: POISONED; TIMEOUT; the plugin's. Not on an inline stream; not
+  /// while held.
   Result<uint64_t> enqueue_copy(const bp_copy_args& args);
   /// Work `seq` uses no memory any more: it is known to be done, or never will be.
   bool is_over(uint64_t seq);
 
   /// Work enqueued from now on waits for `producer`'s work up to `seq`. Between devices, and when
-  /// this stream is inline, the host waits (counted). Errors: the producer's failure. Not under
-  /// mutex().
+  /// this stream is inline, the host waits (counted). Errors: the producer's failure; TIMEOUT.
+  /// Not while held.
   Status wait_for(Stream& producer, uint64_t seq);
   /// The host waits for everything enqueued, at most the Runtime's deadline, and collects the
   /// faults of launches that may have had one. Errors: TIMEOUT; the stream's failure, naming the
@@ -144,14 +145,15 @@ class Stream {
   Status end();
   /// Stands for another queue from now on. After end(); the caller is the only holder.
   Status begin(bp_stream* handle);
-  /// BP_OK, BP_PENDING, or the stream's failure. Never waits.
+  /// BP_OK, BP_PENDING (also while another thread puts work in), or the stream's failure. Never
+  /// waits.
   Status query();
   /// True if work up to `seq` is known to be done, without asking the device.
   bool known_done(uint64_t seq) const { return seq <= done_seq_.load(std::memory_order_acquire); }
   /// The TIMEOUT of a wait that was as long as waits may be, in words.
   Status timed_out(std::string_view what = "the stream was not done") const;
   /// An error of a call on this stream in words: the plugin's, and the operator's name (`op`, where
-  /// the call was for one). Not under mutex().
+  /// the call was for one). Not while held.
   Status failure(bp_status code, CallTitle title, const bp_kernel* kernel = nullptr,
                  std::string_view op = {});
   /// When the device is closed, after the stream's end.
@@ -185,8 +187,11 @@ class Stream {
   };
 
   Status wait_until_done(uint64_t* out_issued);
-  Status drain(std::unique_lock<std::mutex>* out_collecting,
-               std::unique_lock<std::mutex>* out_lock);
+  Status wait_to_hold(TimedLock& out_lock);
+  /// For what error messages say, which is left out where it would take long.
+  bool hold_briefly(TimedLock& out_lock);
+  /// Both locks, with nothing at work and nobody waiting.
+  Status drain(TimedLock& out_collecting, TimedLock& out_lock);
   Status begin_anew();
   Status make_fault_words();
   Status zero_fault_words();
@@ -204,7 +209,7 @@ class Stream {
   /// The first one stays.
   Status keep_failure(const Status& status);
   Status check_reports(bp_stream* handle);
-  bool has_waited_for(const Stream& producer, uint64_t seq);
+  Result<bool> has_waited_for(const Stream& producer, uint64_t seq);
   /// The launch of that name, if it is not too long ago.
   std::optional<RecentOp> find_recent(uint64_t op_seq);
   std::string culprit(uint64_t op_seq);
@@ -212,25 +217,24 @@ class Stream {
   bp_mem fault_place(size_t word) const;
 
   Device& device_;
-  bp_stream* handle_;
+  std::atomic<bp_stream*> handle_;  // written while held
   const bool is_inline_;
   const bool is_wrapped_;
   const uint64_t index_;
   Allocator::Pool& pool_;
-  std::mutex mutex_;
-  uint64_t issued_seq_ = 0;
-  std::atomic<uint64_t> lease_seq_{0};  // issued_seq_ when the present user got the stream
+  std::timed_mutex mutex_;
+  std::atomic<uint64_t> issued_seq_{0};  // written while held
+  std::atomic<uint64_t> lease_seq_{0};   // issued_seq_ when the present user got the stream
   std::atomic<uint64_t> done_seq_{0};
   std::array<RecentOp, kRecentOps> recent_ops_{};
   std::vector<Mark> waits_;          // under mutex_, until reset(): one for each producer
   Status first_failure_;             // under mutex_; until reset()
   bool failure_is_settled_ = false;  // under mutex_: no work is left that still uses memory
-  uint32_t waits_in_progress_ = 0;   // under mutex_: they use handle_ without it
-  std::condition_variable wait_ended_;
+  std::atomic<uint32_t> waits_in_progress_{0};  // they begin under mutex_, and use handle_ without
 
   // The fault words are a ring; launches take them in order, collect_faults() gives them back.
-  std::mutex collect_mutex_;  // taken before mutex_
-  bp_mem fault_words_{};      // under mutex_ until has_fault_words_, then fixed
+  std::timed_mutex collect_mutex_;  // taken before mutex_
+  bp_mem fault_words_{};            // under mutex_ until has_fault_words_, then fixed
   std::atomic<bool> has_fault_words_{false};
   std::array<uint64_t, kFaultWords> fault_seqs_{};
   size_t fault_first_ = 0;  // this and the counts: under mutex_

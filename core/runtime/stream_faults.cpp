@@ -28,7 +28,8 @@ Status Stream::make_fault_words() {
   }
   bool is_used = false;
   const Status status = contain([&]() -> Status {
-    std::lock_guard lock(mutex_);
+    TimedLock lock;
+    BP_TRY(hold(lock));
     if (fault_words_.handle != 0) return {};  // another thread was faster
     BP_TRY(check_healthy());
     const bp_mem words{block->handle, block->offset_bytes};
@@ -71,8 +72,8 @@ bp_status Stream::copy_fault_words() {
 bp_status Stream::copy_fault_words(size_t first, size_t count) {
   const uint64_t seq = next_seq();
   const bp_status code = device_.table().mem_copy_async(
-      handle_, copy_args(BP_COPY_DEVICE_TO_HOST, host_end(fault_copies_ + first),
-                         fault_place(first), count * sizeof(bp_fault_word)));
+      handle(), copy_args(BP_COPY_DEVICE_TO_HOST, host_end(fault_copies_ + first),
+                          fault_place(first), count * sizeof(bp_fault_word)));
   if (code != BP_OK) return code;
   std::fill_n(fault_copy_seqs_.begin() + static_cast<ptrdiff_t>(first), count, seq);
   fault_copy_count_ += count;
@@ -80,25 +81,28 @@ bp_status Stream::copy_fault_words(size_t first, size_t count) {
 }
 
 Status Stream::collect_faults(uint64_t issued) {
-  std::lock_guard collecting(collect_mutex_);
+  TimedLock collecting(collect_mutex_, std::defer_lock);
+  if (!lock_within(collecting, device_.wait_timeout())) {
+    return timed_out("another thread's wait has not ended");
+  }
+  TimedLock lock;
+  BP_TRY(hold(lock));
   std::array<uint64_t, kFaultWords> seqs{};
   std::array<bp_fault_word, kFaultWords> words{};
   size_t first = 0;
   size_t count = 0;
   size_t copied = 0;  // the first of them, which need not be read
-  {
-    std::lock_guard lock(mutex_);
-    first = fault_first_;
-    while (count < fault_count_ && fault_seqs_[(first + count) % kFaultWords] <= issued) {
-      const size_t word = (first + count) % kFaultWords;
-      seqs[count] = fault_seqs_[word];
-      if (count < fault_copy_count_ && fault_copy_seqs_[word] <= issued) {
-        words[count] = fault_copies_[word];
-        copied = count + 1;
-      }
-      ++count;
+  first = fault_first_;
+  while (count < fault_count_ && fault_seqs_[(first + count) % kFaultWords] <= issued) {
+    const size_t word = (first + count) % kFaultWords;
+    seqs[count] = fault_seqs_[word];
+    if (count < fault_copy_count_ && fault_copy_seqs_[word] <= issued) {
+      words[count] = fault_copies_[word];
+      copied = count + 1;
     }
+    ++count;
   }
+  lock.unlock();
   if (count == 0) return {};
   const size_t next = (first + copied) % kFaultWords;
   const size_t to_end = std::min(count - copied, kFaultWords - next);
@@ -110,7 +114,7 @@ Status Stream::collect_faults(uint64_t issued) {
     BP_TRY(clear_fault_word((first + i) % kFaultWords));
     add_trouble({seqs[i], seqs[i], TroubleKind::kFault, describe(words[i], seqs[i])});
   }
-  std::lock_guard lock(mutex_);
+  BP_TRY(hold(lock));
   fault_first_ = (first + count) % kFaultWords;
   fault_count_ -= count;
   fault_copy_count_ -= std::min(count, fault_copy_count_);
@@ -129,7 +133,8 @@ Status Stream::clear_fault_word(size_t word) {
   BP_TRY(device_.copy_now(
       copy_args(BP_COPY_HOST_TO_DEVICE, fault_place(word), host_end(&zero), sizeof(zero)),
       "to a fault word"));
-  std::lock_guard lock(mutex_);
+  TimedLock lock;
+  BP_TRY(hold(lock));
   if (fault_copies_ != nullptr) fault_copies_[word] = zero;
   return {};
 }

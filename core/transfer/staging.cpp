@@ -39,9 +39,21 @@ bool Staging::serves(const Stream& stream) {
 }
 
 Staging::Piece Staging::take(Stream& stream, uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   Chunk* chunk = find_room(stream, bytes);
   if (chunk == nullptr) return {};
+  if (chunk->data == nullptr) {
+    // The plugin is asked without the lock: others go on with the chunks that there are.
+    chunk->stream = &stream;
+    lock.unlock();
+    void* data = nullptr;
+    const bool is_made =
+        contain([&] { return device_.allocate_host_memory(kChunkBytes, &data); }).ok();
+    lock.lock();
+    chunk->data = static_cast<std::byte*>(data);
+    if (!is_made) chunk->stream = nullptr;
+    if (!is_made) return {};
+  }
   const Piece piece{static_cast<size_t>(chunk - chunks_.data()), chunk->data + chunk->filled_bytes};
   chunk->stream = &stream;
   chunk->filled_bytes += align_up(bytes);
@@ -49,13 +61,13 @@ Staging::Piece Staging::take(Stream& stream, uint64_t bytes) {
   return piece;
 }
 
-/// The stream's own first, then one that is free, and only then another one.
+/// The stream's own first, then one that is free, and only then one without memory yet.
 Staging::Chunk* Staging::find_room(Stream& stream, uint64_t bytes) {
   Chunk* unused = nullptr;
   Chunk* missing = nullptr;
   for (Chunk& chunk : chunks_) {
     if (chunk.data == nullptr) {
-      if (missing == nullptr) missing = &chunk;
+      if (missing == nullptr && chunk.stream == nullptr) missing = &chunk;
       continue;
     }
     if (chunk.stream != nullptr && chunk.filled_bytes > 0 && is_unused(chunk)) {
@@ -65,19 +77,11 @@ Staging::Chunk* Staging::find_room(Stream& stream, uint64_t bytes) {
     if (chunk.stream == &stream && kChunkBytes - chunk.filled_bytes >= bytes) return &chunk;
     if (unused == nullptr && chunk.filled_bytes == 0) unused = &chunk;
   }
-  if (unused != nullptr) return unused;
-  return missing != nullptr && allocate(missing) ? missing : nullptr;
+  return unused != nullptr ? unused : missing;
 }
 
 bool Staging::is_unused(const Chunk& chunk) {
   return chunk.pieces_taken == 0 && chunk.stream->is_over(chunk.last_seq);
-}
-
-bool Staging::allocate(Chunk* chunk) {
-  void* data = nullptr;
-  if (!device_.allocate_host_memory(kChunkBytes, &data).ok()) return false;
-  chunk->data = static_cast<std::byte*>(data);
-  return true;
 }
 
 void Staging::give_back(const Piece& piece, uint64_t seq) {

@@ -54,7 +54,7 @@ class Staging : public DeviceExtension {
  private:
   struct Chunk {
     std::byte* data = nullptr;
-    Stream* stream = nullptr;  // nullptr: free
+    Stream* stream = nullptr;  // nullptr: free; without data: its memory is being made
     uint64_t last_seq = 0;     // the latest copy that uses it
     uint64_t filled_bytes = 0;
     uint32_t pieces_taken = 0;
@@ -63,7 +63,6 @@ class Staging : public DeviceExtension {
   explicit Staging(Device& device) : device_(device) {}
   Chunk* find_room(Stream& stream, uint64_t bytes);
   static bool is_unused(const Chunk& chunk);
-  bool allocate(Chunk* chunk);
 
   Device& device_;
   std::mutex mutex_;

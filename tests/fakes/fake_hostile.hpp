@@ -92,7 +92,8 @@ inline void act(std::string_view action) {
   if (action == "end") std::_Exit(kEndedBySlot);
 }
 
-/// The answer of a slot that gives a handle: NULL, the one before, or one that is not aligned.
+/// The answer of a slot that gives a handle: NULL, the one before, a place behind the beginning of
+/// that, or one that is not aligned.
 template <class Handle>
 void spoil(std::string_view action, Handle* out) {
   static Handle before{};
@@ -101,6 +102,8 @@ void spoil(std::string_view action, Handle* out) {
   if (action == "null") *out = Handle{};
   if (action == "odd") *out = Handle(reinterpret_cast<char*>(*out) + 1);
   if (action == "same" && before != Handle{}) *out = before;
+  if (action == "inside" && before != Handle{})
+    *out = Handle(reinterpret_cast<char*>(before) + 4096);
   before = *out;
 }
 inline void spoil(std::string_view action, uint64_t* out) {

@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -358,6 +360,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"mem_alloc", "null", "hostile:0: mem_alloc answered OK and NULL"},
         Row{"mem_alloc", "odd", "hostile:0: mem_alloc answered an address that is not aligned"},
         Row{"mem_alloc", "same", "hostile:0: mem_alloc answered an object that it gave before"},
+        Row{"mem_alloc", "inside", "hostile:0: mem_alloc answered [0-9]+ bytes that overlap with"},
         Row{"mem_alloc", "unknown",
             "told: INTERNAL: .*: hostile:0: mem_alloc answered status 4711, which is new to this "
             "core .INTERNAL, status 4711."},
@@ -427,6 +430,89 @@ TEST(HostileStreams, OneThatIsNeverMade_HoldsUpItsOwnThreadOnly) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(use_while_a_stream_is_made(), testing::ExitedWithCode(kGood),
               "hostile:0: stream_create has not returned for");
+}
+
+bpa_status status_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "told: %s\n", error.what());
+    return error.status();
+  }
+  return BP_OK;
+}
+
+/// A device of which other threads' calls hang from hang_in() on: those that get into `slot`.
+struct StuckDevice {
+  StuckDevice() {
+    alarm(kSecondsToEnd);
+    setenv("FAKE_HOSTILE", "device=concurrent", 1);
+    bpa_log_set_sink(note_line, nullptr);
+    runtime = Runtime::create(hostile_options());
+    device = runtime->device("hostile:0");
+    stream = Stream::default_of(device);
+    x = Tensor::from_host<float>(device, {-1, 2}, {2});
+    expect(relu(x).to_vector<float>() == std::vector<float>{0, 2});
+  }
+  void hang_in(const std::string& slot, std::function<void()> call) {
+    setenv("FAKE_HOSTILE", ("device=concurrent," + slot + "=hang").c_str(), 1);
+    std::thread(std::move(call)).detach();
+    while (count_of_stuck == 0) std::this_thread::yield();
+    setenv("FAKE_HOSTILE", "device=concurrent", 1);
+  }
+  static void expect(bool is_so) {
+    if (!is_so) std::_Exit(kOtherDeviceBroken);
+  }
+  [[noreturn]] static void end() { std::_Exit(kGood); }
+
+  std::optional<Runtime> runtime;
+  Device device;
+  Stream stream;
+  Tensor x;
+};
+
+[[noreturn]] void use_a_stream_that_a_launch_holds() {
+  StuckDevice stuck;
+  const Tensor& x = stuck.x;
+  stuck.hang_in("launch_relu", [&] { relu(x, stuck.stream); });
+  // Who waits for that stream is told so in time.
+  StuckDevice::expect(!stuck.stream.done());
+  const std::function<void()> waits[] = {
+      [&] { stuck.stream.sync(); },
+      [&] { stuck.device.sync(); },
+      [&] { add(x, x, stuck.stream); },
+      [&] { static_cast<void>(Tensor::from_host<float>(stuck.device, {1}, {1})); },
+  };
+  for (const auto& wait : waits) StuckDevice::expect(status_of(wait) == BP_TIMEOUT);
+  // Another one goes on.
+  const Stream own = Stream::create(stuck.device);
+  own.sync();
+  StuckDevice::expect(own.done());
+  StuckDevice::end();
+}
+
+TEST(HostileStreams, ALaunchThatNeverReturns_IsToldToWhoWaitsForItsStream) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(use_a_stream_that_a_launch_holds(), testing::ExitedWithCode(kGood),
+              "told: TIMEOUT: hostile:0: a call on the stream by another thread has not returned "
+              "after 1 s .BACKPLANE_TIMEOUT.");
+}
+
+[[noreturn]] void allocate_while_an_allocation_hangs() {
+  StuckDevice stuck;
+  constexpr int64_t kMany = 2 << 20;
+  const auto make_large = [&] { return Tensor::create(stuck.device, BP_DTYPE_F32, {kMany}); };
+  stuck.hang_in("mem_alloc", [&] { static_cast<void>(make_large()); });
+  const Tensor large = make_large();
+  const Tensor y = relu(stuck.x, stuck.stream);
+  StuckDevice::expect(y.to_vector<float>() == std::vector<float>{0, 2});
+  StuckDevice::end();
+}
+
+TEST(HostileStreams, AnAllocationThatNeverReturns_HoldsUpItsOwnThreadOnly) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(allocate_while_an_allocation_hangs(), testing::ExitedWithCode(kGood),
+              "hostile:0: mem_alloc has not returned for");
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ class StreamGate {
 
   [[nodiscard]] bool hold(Stream& stream) {
     const DeviceTable& table = stream.device().table();
-    const std::lock_guard lock(stream.mutex());
+    TimedLock lock;
+    if (!stream.hold(lock).ok()) return false;
     auto share = std::make_unique<std::shared_ptr<State>>(state_);
     if (table.stream_host_call(stream.handle(), wait, share.get()) != BP_OK) return false;
     static_cast<void>(share.release());  // the call's

@@ -24,12 +24,14 @@ class Captured {
   Captured& operator=(const Captured&) = delete;
 
   Status begin(Stream& stream) {
-    std::lock_guard lock(stream.mutex());
+    TimedLock lock;
+    BP_TRY(stream.hold(lock));
     const bp_status code = api_.capture_begin(stream.handle());
     return code == BP_OK ? Status() : device_.failure(code, "capture_begin");
   }
   Status end(Stream& stream) {
-    std::lock_guard lock(stream.mutex());
+    TimedLock lock;
+    BP_TRY(stream.hold(lock));
     info.struct_size = sizeof(info);
     const bp_status code = api_.capture_end(stream.handle(), &info, &handle);
     return code == BP_OK ? Status() : device_.failure(code, "capture_end");
@@ -44,7 +46,8 @@ class Captured {
     uint64_t last = 0;
     bp_status code = BP_OK;
     {
-      std::lock_guard lock(stream.mutex());
+      TimedLock lock;
+      BP_TRY(stream.hold(lock));
       BP_TRY(stream.check_healthy());
       for (uint64_t i = 0; i < std::max<uint64_t>(info.launch_count, 1); ++i) {
         last = stream.next_seq();

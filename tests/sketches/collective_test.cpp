@@ -118,7 +118,8 @@ class CollectiveSketch : public SketchTest {
     uint64_t seq = 0;
     bp_status code = BP_OK;
     {
-      std::lock_guard lock(rank.stream->mutex());
+      TimedLock lock;
+      BP_TRY(rank.stream->hold(lock));
       BP_TRY(rank.stream->check_healthy());
       seq = rank.stream->next_seq();
       const bp_enqueue_args args{.struct_size = sizeof(args),

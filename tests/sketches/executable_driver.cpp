@@ -112,7 +112,8 @@ Result<uint64_t> CompiledContext::enqueue(std::span<const bp_tensor> tensors, si
   bp_status code = BP_OK;
   uint64_t last_seq = 0;
   {
-    std::lock_guard lock(stream_.mutex());
+    TimedLock lock;
+    BP_TRY(stream_.hold(lock));
     BP_TRY(stream_.check_healthy());
     // One number for each node, so that a report names a node as it names a launch.
     uint64_t first_seq = 0;

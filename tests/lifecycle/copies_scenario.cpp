@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -117,6 +118,7 @@ int main(int argc, char** argv) {
   Copy first(argv[1]);
   Copy second(argv[2]);
   CHECK(first.address() != second.address());
+  void* const first_address = first.address();
 
   first.create();
   const int lines = first.line_count;
@@ -139,5 +141,18 @@ int main(int argc, char** argv) {
   second.work();
   second.release();
   second.unmap();
+
+  // What still runs is left its code, and a later user gets the same copy.
+  Copy left(argv[1]);
+  left.create();
+  left.work();
+  left.unmap();
+  CHECK(dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) != nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  Copy later(argv[1]);
+  CHECK(later.address() == first_address);
+  later.create();
+  later.work();
+  later.release();
   std::puts("both copies worked");
 }

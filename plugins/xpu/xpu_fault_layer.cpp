@@ -6,12 +6,14 @@
 
 #include <CL/cl_layer.h>
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #define BP_XPU_FAULT_FUNCTIONS(X) \
   X(clCreateContext)              \
@@ -45,7 +47,6 @@ struct Armed {
   int32_t code = 0;
   uint32_t skip_count = 0;
   const char* fired = nullptr;
-  std::vector<cl_event> kept;  // released when the next fault is armed
 };
 
 Armed armed;
@@ -65,26 +66,70 @@ XpuFault take(const char* function, int32_t* out_code) {
   return std::exchange(armed.fault, XpuFault::kNone);
 }
 
-/// In place of a command: one that fails on the device.
-cl_int enqueue_failure(cl_command_queue queue, XpuFault fault, cl_int code, cl_event* out_event) {
-  cl_context context = nullptr;
-  target->clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(cl_context), &context, nullptr);
-  const cl_event failing = target->clCreateUserEvent(context, nullptr);
-  if (fault == XpuFault::kFailsAlone) {
-    target->clSetUserEventStatus(failing, code);
-    *out_event = failing;
-    return CL_SUCCESS;
+// What failed on the device, as the driver would tell. It is the layer that remembers: PoCL 3.1
+// loses count of a queue's commands, and ends the process, when one of them really fails.
+struct Failure {
+  cl_int code;
+  cl_command_queue queue;
+};
+struct Failures {
+  std::mutex mutex;
+  std::map<cl_event, Failure> events;  // each is kept, so that no other takes its place
+  std::set<cl_command_queue> queues;   // what comes to them fails too, until somebody is told
+};
+Failures failures;
+
+constexpr cl_int kFailedBefore = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+
+bool has_failed(cl_uint count, const cl_event* events) {
+  const std::lock_guard lock(failures.mutex);
+  return std::any_of(events, events + count,
+                     [](cl_event event) { return failures.events.contains(event); });
+}
+
+bool takes_none(cl_command_queue queue) {
+  const std::lock_guard lock(failures.mutex);
+  return failures.queues.contains(queue);
+}
+
+/// In place of a command: one that fails with the code, behind those before it.
+cl_int enqueue_failure(cl_command_queue queue, bool others_go_on, cl_int code,
+                       cl_event* out_event) {
+  cl_event event = nullptr;
+  const cl_int result = target->clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event);
+  if (result != CL_SUCCESS) return result;
+  const std::lock_guard lock(failures.mutex);
+  failures.events[event] = {code, queue};
+  if (!others_go_on) failures.queues.insert(queue);
+  if (out_event == nullptr) return CL_SUCCESS;
+  target->clRetainEvent(event);
+  *out_event = event;
+  return CL_SUCCESS;
+}
+
+cl_int CL_API_CALL get_event_info(cl_event event, cl_event_info name, size_t size, void* value,
+                                  size_t* out_size) {
+  const cl_int result = target->clGetEventInfo(event, name, size, value, out_size);
+  if (result != CL_SUCCESS || name != CL_EVENT_COMMAND_EXECUTION_STATUS || value == nullptr) {
+    return result;
   }
-  // The event fails only now that the barrier waits for it: PoCL 3.1 never ends a command that is
-  // enqueued behind an event which has failed before.
-  const cl_int result = target->clEnqueueBarrierWithWaitList(queue, 1, &failing, out_event);
-  target->clSetUserEventStatus(failing, code);
-  target->clReleaseEvent(failing);
-  // It may also touch a failed event that has no owner any more.
-  target->clRetainEvent(*out_event);
-  const std::lock_guard lock(armed.mutex);
-  armed.kept.push_back(*out_event);
+  const std::lock_guard lock(failures.mutex);
+  const auto failure = failures.events.find(event);
+  auto* const status = static_cast<cl_int*>(value);
+  if (failure == failures.events.end() || *status != CL_COMPLETE) return result;
+  *status = failure->second.code;
+  failures.queues.erase(failure->second.queue);
   return result;
+}
+
+cl_int CL_API_CALL release_queue(cl_command_queue queue) {
+  cl_uint owners = 0;
+  target->clGetCommandQueueInfo(queue, CL_QUEUE_REFERENCE_COUNT, sizeof(owners), &owners, nullptr);
+  if (owners == 1) {
+    const std::lock_guard lock(failures.mutex);
+    failures.queues.erase(queue);
+  }
+  return target->clReleaseCommandQueue(queue);
 }
 
 template <auto Member>
@@ -92,24 +137,45 @@ struct Hook;
 
 template <class Result, class... Args, Result (CL_API_CALL* cl_icd_dispatch::*Member)(Args...)>
 struct Hook<Member> {
+  static constexpr size_t kCount = sizeof...(Args);
+  using Arguments = std::tuple<Args...>;
+  using First = std::tuple_element_t<0, Arguments>;
+  using Last = std::tuple_element_t<kCount - 1, Arguments>;
+  /// (queue, ..., count, wait list, event)
+  static constexpr bool kEnqueues =
+      std::is_same_v<First, cl_command_queue> && std::is_same_v<Last, cl_event*>;
+  static constexpr bool kWaits = std::is_same_v<Arguments, std::tuple<cl_uint, const cl_event*>>;
+
   static inline const char* name = "";
 
   static Result CL_API_CALL call(Args... args) {
+    const Arguments arguments(args...);
     cl_int code = CL_SUCCESS;
     const XpuFault fault = take(name, &code);
-    if (fault == XpuFault::kNone) return (target->*Member)(args...);
-    const auto arguments = std::tie(args...);
-    const auto& first = std::get<0>(arguments);
-    const auto& last = std::get<sizeof...(Args) - 1>(arguments);
-    using First = std::decay_t<decltype(first)>;
-    using Last = std::decay_t<decltype(last)>;
-    if constexpr (std::is_same_v<First, cl_command_queue> && std::is_same_v<Last, cl_event*>) {
-      if (fault != XpuFault::kRefused) return enqueue_failure(first, fault, code, last);
+    if constexpr (kEnqueues) {
+      const auto queue = std::get<0>(arguments);
+      const bool is_behind = takes_none(queue) || has_failed(std::get<kCount - 3>(arguments),
+                                                             std::get<kCount - 2>(arguments));
+      const auto event = std::get<kCount - 1>(arguments);
+      if (fault != XpuFault::kRefused && is_behind) {
+        return enqueue_failure(queue, false, kFailedBefore, event);
+      }
+      if (fault == XpuFault::kFailsLater || fault == XpuFault::kFailsAlone) {
+        return enqueue_failure(queue, fault == XpuFault::kFailsAlone, code, event);
+      }
+    }
+    if (fault == XpuFault::kNone) {
+      if constexpr (kWaits) {
+        const cl_int result = (target->*Member)(args...);
+        return result == CL_SUCCESS && has_failed(args...) ? kFailedBefore : result;
+      } else {
+        return (target->*Member)(args...);
+      }
     }
     if constexpr (std::is_same_v<Result, cl_int>) {
       return code;
     } else {
-      *last = code;
+      *std::get<kCount - 1>(arguments) = code;
       return nullptr;
     }
   }
@@ -142,6 +208,8 @@ __attribute__((visibility("default"))) cl_int clInitLayer(cl_uint entry_count,
   table.function = Hook<&cl_icd_dispatch::function>::call;
   BP_XPU_FAULT_FUNCTIONS(BP_XPU_HOOK)
 #undef BP_XPU_HOOK
+  table.clGetEventInfo = get_event_info;
+  table.clReleaseCommandQueue = release_queue;
   *out_entry_count = sizeof(table) / sizeof(void*);
   *out_dispatch = &table;
   return CL_SUCCESS;
@@ -155,8 +223,6 @@ __attribute__((visibility("default"))) void xpu_fault_arm(const char* function, 
   armed.code = code;
   armed.skip_count = skip_count;
   armed.fired = nullptr;
-  for (cl_event event : armed.kept) target->clReleaseEvent(event);
-  armed.kept.clear();
 }
 
 __attribute__((visibility("default"))) const char* xpu_fault_fired() {

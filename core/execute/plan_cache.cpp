@@ -118,6 +118,13 @@ void PlanCache::insert(const PlanPoint& point, std::shared_ptr<const Segment> se
   if (entries_.size() > capacity_) drop(std::prev(entries_.end()), &dropped);
 }
 
+void PlanCache::clear() {
+  Entries dropped;  // ended after the lock: that may call plugins
+  const std::lock_guard lock(mutex_);
+  by_hash_.clear();
+  dropped.swap(entries_);
+}
+
 size_t PlanCache::size() const {
   const std::lock_guard lock(mutex_);
   return entries_.size();

@@ -41,6 +41,8 @@ class PlanCache {
   std::shared_ptr<const Segment> find(const PlanPoint& point);
   /// Keeps a plan, instead of another one for the same point.
   void insert(const PlanPoint& point, std::shared_ptr<const Segment> segment);
+  /// Lets all plans go.
+  void clear();
   size_t size() const;
 
  private:

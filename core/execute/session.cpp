@@ -233,8 +233,10 @@ Status Session::wait_for_constants(const Segment& segment) {
     if (value.kind != PlanValueKind::kConstant) continue;
     const Status status = value.constant->storage().wait_on_host(false);
     if (status.ok()) continue;
-    const std::lock_guard lock(constants_mutex_);
-    constants_.clear();  // the next plan brings them anew
+    TimedLock lock(constants_mutex_, std::defer_lock);
+    if (lock_within(lock, runtime_->wait_timeout())) {
+      constants_.clear();  // the next plan brings them anew
+    }
     return status;
   }
   return {};
@@ -262,7 +264,10 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
                                          Stream& stream) {
   Device& device = stream.device();
   const bool own = own_constants_.contains(constant.get());
-  std::lock_guard lock(constants_mutex_);
+  TimedLock lock(constants_mutex_, std::defer_lock);
+  if (!lock_within(lock, runtime_->wait_timeout())) {
+    return stream.timed_out("another thread that brings a weight to a device was not done");
+  }
   const auto key = std::make_pair(constant.get(), &device);
   if (const auto found = constants_.find(key); found != constants_.end()) return found->second;
   Ref<Tensor> tensor = share_constant(device, constant);

@@ -19,6 +19,7 @@
 
 #include "core/base/ref.hpp"
 #include "core/base/status.hpp"
+#include "core/base/timed_lock.hpp"
 #include "core/execute/plan_cache.hpp"
 #include "core/execute/run_control.hpp"
 #include "core/graph/graph.hpp"
@@ -136,8 +137,14 @@ class Session : public Counted<Session> {
                      std::span<const Ref<Tensor>> inputs) const;
   std::vector<Ref<Tensor>> bound_values(std::span<const Ref<Tensor>> outputs,
                                         std::span<const Ref<Tensor>> inputs) const;
-  Result<std::vector<Ref<Tensor>>> run_to_end(RunContext& context, std::vector<Ref<Tensor>> inputs,
+  Result<std::vector<Ref<Tensor>>> run_to_end(ContextPlace& place,
+                                              std::span<const Ref<Tensor>> inputs,
                                               const RunOptions& options);
+  Result<std::vector<Ref<Tensor>>> compute_with_room(ContextPlace& place,
+                                                     std::span<const Ref<Tensor>> inputs,
+                                                     const RunOptions& options);
+  Result<std::vector<Ref<Tensor>>> compute(RunContext& context, std::span<const Ref<Tensor>> inputs,
+                                           const RunOptions& options);
   Status upload(std::span<const Ref<Tensor>> inputs, RunContext& context, RunState* state,
                 std::vector<Ref<Tensor>>* values);
   Status run_segments(RunContext& context, RunState* state, std::vector<Ref<Tensor>>* values);
@@ -169,7 +176,7 @@ class Session : public Counted<Session> {
   std::vector<NodeId> last_use_;  // per value: the last node that reads it
 
   std::unordered_set<const HostTensor*> own_constants_;  // the graph's; others belong to a plan
-  std::mutex constants_mutex_;
+  std::timed_mutex constants_mutex_;                     // held while one is brought to a device
   std::map<std::pair<const HostTensor*, Device*>, Ref<Tensor>> constants_;
 
   PlanCache plans_{kMaxPlans};

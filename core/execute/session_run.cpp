@@ -4,9 +4,11 @@
 // wait where the caller wants to be able to stop.
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "core/base/dtype.hpp"
 #include "core/base/fork.hpp"
+#include "core/base/log.hpp"
 #include "core/dispatch/call.hpp"
 #include "core/execute/run_context.hpp"
 #include "core/execute/session.hpp"
@@ -45,7 +47,12 @@ class Session::ContextPlace {
   /// Waits for a place. Errors: BUSY at the Runtime's deadline; those of `control`, if there is
   /// one; those of making a context.
   Status take(const RunControl* control);
+  /// Not after renew() has failed.
+  bool has_context() const { return context_ != nullptr; }
   RunContext& context() const { return *context_; }
+  /// Ends what earlier runs of the session left for later ones, and takes a new context. False:
+  /// they left nothing. Errors: those of making a context.
+  Result<bool> renew();
   /// The next run may have the context; else it ends here.
   void keep_context() { is_reusable_ = true; }
 
@@ -53,6 +60,7 @@ class Session::ContextPlace {
   Session& session_;
   std::unique_ptr<RunContext> context_;
   bool is_taken_ = false;
+  bool is_used_ = false;  // by earlier runs
   bool is_reusable_ = false;
 };
 
@@ -67,11 +75,10 @@ Result<std::vector<Ref<Tensor>>> Session::run(std::span<const NamedTensor> input
   const RunInProgress in_progress{*runtime_};
   ContextPlace place(*this);
   BP_TRY(place.take(options.control));
-  RunContext& context = place.context();
-  auto outputs = contain([&] { return run_to_end(context, std::move(ordered), options); });
-  if (outputs.status().code() == BP_POISONED) {
+  auto outputs = contain([&] { return run_to_end(place, ordered, options); });
+  if (outputs.status().code() == BP_POISONED && place.has_context()) {
     // A step behind one that failed in this very run: that one's failure is what the caller needs.
-    Status first = context.sync();
+    Status first = place.context().sync();
     if (!first.ok()) outputs = std::move(first);
   }
   // A run that was stopped, or that waited for too long, leaves work in the queues, which uses what
@@ -128,20 +135,41 @@ std::vector<Ref<Tensor>> Session::bound_values(std::span<const Ref<Tensor>> outp
   return bound;
 }
 
-Result<std::vector<Ref<Tensor>>> Session::run_to_end(RunContext& context,
-                                                     std::vector<Ref<Tensor>> inputs,
-                                                     const RunOptions& options) {
+Result<std::vector<Ref<Tensor>>> Session::compute(RunContext& context,
+                                                  std::span<const Ref<Tensor>> inputs,
+                                                  const RunOptions& options) {
   RunState state{.control = options.control,
                  .bound = bound_values(options.outputs, inputs),
                  .charge = MemoryCharge(budget_)};
   std::vector<Ref<Tensor>> values(graph_.values().size());
   if (options.stream != nullptr) BP_TRY(context.stream().wait_for(*options.stream, kAllWork));
   BP_TRY(upload(inputs, context, &state, &values));
-  inputs.clear();
   BP_TRY(run_segments(context, &state, &values));
   std::vector<Ref<Tensor>> outputs;
   for (const ValueId value : graph_.outputs()) outputs.push_back(values[value]);
-  values.clear();
+  return outputs;
+}
+
+// What idle contexts and plans hold must not be the reason that a run is refused. So far the run
+// has written to no memory that an input lies in.
+Result<std::vector<Ref<Tensor>>> Session::compute_with_room(ContextPlace& place,
+                                                            std::span<const Ref<Tensor>> inputs,
+                                                            const RunOptions& options) {
+  auto outputs = contain([&] { return compute(place.context(), inputs, options); });
+  if (outputs.status().code() != BP_OUT_OF_MEMORY) return outputs;
+  BP_TRY_ASSIGN(const bool has_room, place.renew());
+  if (!has_room) return outputs;
+  log(BP_LOG_INFO,
+      "a run on " + device_->name() +
+          " began anew without the session's idle plans: " + outputs.status().message());
+  return compute(place.context(), inputs, options);
+}
+
+Result<std::vector<Ref<Tensor>>> Session::run_to_end(ContextPlace& place,
+                                                     std::span<const Ref<Tensor>> inputs,
+                                                     const RunOptions& options) {
+  BP_TRY_ASSIGN(std::vector<Ref<Tensor>> outputs, compute_with_room(place, inputs, options));
+  RunContext& context = place.context();
   // Before outputs are copied, since a copy waits without being stoppable; and after.
   if (options.control != nullptr) BP_TRY(context.wait(*options.control));
   BP_TRY(fill_bound(context, options.outputs, &outputs));
@@ -301,9 +329,28 @@ Status Session::ContextPlace::take(const RunControl* control) {
   }
   // Work failed after its run had returned: readers of its results were told, this run is new.
   if (context_ != nullptr && !context_->is_healthy()) context_ = nullptr;
-  if (context_ != nullptr) return {};
+  is_used_ = context_ != nullptr;
+  if (is_used_) return {};
   BP_TRY_ASSIGN(context_, session_.make_context());
   return {};
+}
+
+Result<bool> Session::ContextPlace::renew() {
+  std::vector<std::unique_ptr<RunContext>> idle;
+  {
+    const std::lock_guard lock(session_.contexts_mutex_);
+    auto& all = session_.idle_contexts_;  // its room stays, for those in use
+    idle.reserve(all.size());
+    std::move(all.begin(), all.end(), std::back_inserter(idle));
+    all.clear();
+    session_.contexts_made_ -= static_cast<uint32_t>(idle.size());
+  }
+  if (idle.empty() && !is_used_) return false;
+  idle.clear();
+  context_ = nullptr;
+  session_.plans_.clear();
+  BP_TRY_ASSIGN(context_, session_.make_context());
+  return true;
 }
 
 Session::ContextPlace::~ContextPlace() {

@@ -120,6 +120,30 @@ TEST_P(SessionApiTest, MemoryLimit_IsNamedWhenItIsReached) {
   EXPECT_LE(large.placement().memory_used_bytes, uint64_t{1} << 20);
 }
 
+TEST_P(SessionApiTest, MemoryLimit_CountsNoIdlePlansAgainstARun) {
+  const auto input = [&](int64_t size) {
+    return NamedTensors{{"x", make(std::vector<float>(static_cast<size_t>(size), 1.0f), {size})}};
+  };
+  constexpr int64_t kSize = 20'000;
+  // The least limit, to 256 bytes, that one run alone can do with.
+  uint64_t limit = 1 << 20;
+  for (uint64_t step = limit / 2; step >= 256; step /= 2) {
+    const Session session = load("chain", {.memory_limit_bytes = limit - step});
+    if (status_of([&] { session.run(input(kSize)); }) == BP_OK) limit -= step;
+  }
+  ASSERT_GT(limit, kSize * sizeof(float)) << "or there is no limit";
+  const Session session = load("chain", {.memory_limit_bytes = limit});
+  for (int64_t size = kSize; size > kSize - 24; --size) {
+    const NamedTensors outputs = session.run(input(size));
+    ASSERT_EQ(outputs.begin()->second.to_vector<float>(),
+              std::vector<float>(static_cast<size_t>(size), 1.0f + kChainNodes))
+        << size;
+  }
+  EXPECT_LE(session.placement().memory_used_bytes, limit);
+  EXPECT_EQ(status_of([&] { session.run(input(kSize + 4096)); }), BP_OUT_OF_MEMORY);
+  session.run(input(kSize));
+}
+
 TEST_P(SessionApiTest, Deterministic_UsesPromisingKernelsOnly) {
   const int64_t n = 96;
   std::vector<float> values(static_cast<size_t>(n * n));

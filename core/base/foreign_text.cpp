@@ -68,9 +68,9 @@ std::string one_line(std::string whole) {
 }
 
 std::string foreign_text(bp_str text) {
-  constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+  constexpr uint64_t kLongestText = uint64_t{1} << 20;
   if (text.ptr == nullptr) return {};
-  if (text.len > kMostBytes) {
+  if (text.len > kLongestText) {
     return "(a text that claims " + std::to_string(text.len) + " bytes)";
   }
   return foreign_text(std::string_view(text.ptr, static_cast<size_t>(text.len)));

@@ -45,6 +45,19 @@ class Emulation {
   /// Puts a failure in words where the plugin puts its own, and returns the status.
   bp_status fail(bp_status status, std::string_view message, bp_stream* stream = nullptr,
                  uint64_t op_seq = 0) const;
+  /// The body of a slot: what the standard library throws becomes a status, with words.
+  template <class Body>
+  bp_status guarded(Body&& body) const noexcept {
+    try {
+      return body();
+    } catch (const std::bad_alloc&) {
+      return fail(BP_OUT_OF_MEMORY, "the host has no memory for it");
+    } catch (const std::system_error&) {
+      return fail(BP_OUT_OF_MEMORY, "the host has no room for another thread");
+    } catch (...) {
+      return BP_INTERNAL;
+    }
+  }
 
   bp_device* self() { return reinterpret_cast<bp_device*>(this); }
   static Emulation& from(bp_device* self) { return *reinterpret_cast<Emulation*>(self); }
@@ -72,20 +85,6 @@ struct EmulatedStream {
     return *reinterpret_cast<EmulatedStream*>(stream);
   }
 };
-
-/// The body of a slot: what the standard library throws becomes a status.
-template <class Body>
-bp_status guarded(Body&& body) noexcept {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return BP_OUT_OF_MEMORY;
-  } catch (const std::system_error&) {  // no further thread to be had
-    return BP_OUT_OF_MEMORY;
-  } catch (...) {
-    return BP_INTERNAL;
-  }
-}
 
 /// event_elapsed by the host's clock. BP_INVALID_ARGUMENT if the end is before the start.
 bp_status elapsed_between(const Emulation& emulation, std::chrono::steady_clock::time_point start,

@@ -74,7 +74,7 @@ class EmulatedEvent {
 
 bp_status event_create(bp_device* self, const bp_event_args* args, bp_event** out_event) {
   Emulation& emulation = Emulation::from(self);
-  return guarded([&] {
+  return emulation.guarded([&] {
     if ((args->flags & ~BP_EVENT_TIMING_BIT) != 0) {
       return emulation.fail(BP_UNSUPPORTED, "event_create: unknown flags " +
                                                 std::to_string(args->flags) +
@@ -99,7 +99,7 @@ bp_status check_same_device(bp_event* event, bp_stream* stream, const char* what
 }
 
 bp_status event_record(bp_event* handle, bp_stream* stream) {
-  return guarded([&] {
+  return EmulatedStream::from(stream).emulation.guarded([&] {
     const bp_status same = check_same_device(handle, stream, "event_record");
     if (same != BP_OK) return same;
     auto record = std::make_shared<Record>();
@@ -114,7 +114,7 @@ bp_status event_record(bp_event* handle, bp_stream* stream) {
 bp_status event_wait(bp_event* handle, bp_stream* stream) {
   TaskQueue& queue = *EmulatedStream::from(stream).queue;
   const std::shared_ptr<Record> record = EmulatedEvent::from(handle).latest();
-  return guarded([&] {
+  return EmulatedStream::from(stream).emulation.guarded([&] {
     const bp_status same = check_same_device(handle, stream, "event_wait");
     if (same != BP_OK) return same;
     if (record == nullptr || record->query() == BP_OK) {

@@ -134,7 +134,7 @@ bp_status fill_on_stream(Emulation& emulation, const bp_fill_args& args) {
 
 bp_status mem_fill(bp_device* self, const bp_fill_args* args) {
   Emulation& emulation = Emulation::from(self);
-  return guarded([&] {
+  return emulation.guarded([&] {
     const bp_status status = check_args(emulation, *args);
     if (status != BP_OK) return status;
     return args->stream == nullptr ? fill_now(emulation, *args) : fill_on_stream(emulation, *args);

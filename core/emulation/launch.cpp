@@ -217,7 +217,7 @@ void LaunchTask::run(Failure* failure) {
 bp_status emulated_launch(bp_stream* stream, const bp_launch_args& args,
                           std::shared_ptr<const void> keep_alive) {
   EmulatedStream& target = EmulatedStream::from(stream);
-  return guarded([&] {
+  return target.emulation.guarded([&] {
     auto task = std::make_unique<LaunchTask>(target, args, std::move(keep_alive));
     const bp_status status = task->copy_arguments();
     return status == BP_OK ? target.queue->enqueue(std::move(task)) : status;

@@ -57,7 +57,7 @@ bp_status why_no_buffer(Emulation& emulation, const bp_map_args& args) {
 
 bp_status mem_map(bp_device* self, const bp_map_args* args, void** out_ptr) {
   Emulation& emulation = Emulation::from(self);
-  return guarded([&] {
+  return emulation.guarded([&] {
     bp_status status = check_args(emulation, *args);
     if (status != BP_OK) return status;
     Mapping mapping{HostBuffer(args->bytes), args->mem, args->bytes,
@@ -76,7 +76,7 @@ bp_status mem_map(bp_device* self, const bp_map_args* args, void** out_ptr) {
 /// Ends the mapping even if the copy back fails: a second try would find the same device.
 bp_status mem_unmap(bp_device* self, void* ptr) {
   Emulation& emulation = Emulation::from(self);
-  return guarded([&] {
+  return emulation.guarded([&] {
     std::unique_lock lock(emulation.mappings_mutex);
     const auto mapping = emulation.mappings.extract(ptr);
     lock.unlock();

@@ -32,7 +32,7 @@ struct NativeEvent {
 
 bp_status event_create(bp_device* self, const bp_event_args* args, bp_event** out_event) {
   Emulation& emulation = Emulation::from(self);
-  return guarded([&] {
+  return emulation.guarded([&] {
     bp_event_args plugin_args = *args;
     plugin_args.flags &= ~BP_EVENT_TIMING_BIT;
     std::unique_ptr<NativeEvent> event(
@@ -61,7 +61,7 @@ void note_time(void* owned) {
 bp_status event_record(bp_event* handle, bp_stream* stream) {
   NativeEvent& event = NativeEvent::from(handle);
   if (!event.with_timing) return event.plugin().event_record(event.native, stream);
-  return guarded([&] {
+  return event.emulation.guarded([&] {
     const auto stamp = std::make_shared<Timestamp>();
     std::shared_ptr<void> owned = stamp;
     bp_status status = call_host_once(event.plugin(), stream, &owned, note_time);

@@ -10,7 +10,7 @@ namespace {
 
 bp_status host_alloc(bp_device* self, const bp_host_alloc_args* args, void** out_ptr) {
   const Emulation& emulation = Emulation::from(self);
-  return guarded([&] {
+  return emulation.guarded([&] {
     const uint64_t bytes = args->bytes;
     if (bytes == 0) {
       return emulation.fail(BP_INVALID_ARGUMENT, "host_alloc of 0 bytes; expected at least 1");

@@ -11,7 +11,7 @@ namespace {
 
 bp_status stream_create(bp_device* self, const bp_stream_args* args, bp_stream** out_stream) {
   Emulation& emulation = Emulation::from(self);
-  return guarded([&] {
+  return emulation.guarded([&] {
     if (args->flags != 0) {
       return emulation.fail(BP_UNSUPPORTED, "stream_create: unknown flags " +
                                                 std::to_string(args->flags) + "; expected 0");
@@ -47,7 +47,7 @@ bp_status copy_on_worker(EmulatedStream& stream, const bp_copy_args& args) {
 
 bp_status mem_copy_async(bp_stream* handle, const bp_copy_args* args) {
   EmulatedStream& stream = EmulatedStream::from(handle);
-  return guarded([&] {
+  return stream.emulation.guarded([&] {
     if (args->kind > BP_COPY_DEVICE_TO_DEVICE) {
       return stream.emulation.fail(
           BP_UNSUPPORTED, "mem_copy_async: unknown kind " + std::to_string(args->kind), handle);
@@ -59,7 +59,7 @@ bp_status mem_copy_async(bp_stream* handle, const bp_copy_args* args) {
 
 bp_status stream_host_call(bp_stream* handle, bp_host_fn fn, void* user) {
   EmulatedStream& stream = EmulatedStream::from(handle);
-  return guarded([&] {
+  return stream.emulation.guarded([&] {
     if (fn == nullptr) {
       return stream.emulation.fail(BP_INVALID_ARGUMENT, "stream_host_call: fn is NULL", handle);
     }

@@ -252,6 +252,8 @@ constinit const bp_stream_api kStreamApi = {
     .mem_copy_async = mem_copy_async,
     .stream_host_call = stream_host_call,
     .event_elapsed = event_elapsed,
+    .stream_native_handle = nullptr,
+    .stream_wrap = nullptr,
 };
 
 }  // namespace bp::npu

@@ -24,6 +24,13 @@ class WrapTest : public ApiTest {
   }
 };
 
+TEST_P(WrapTest, Bools_GoInAndOutByAVector) {
+  const std::vector<bool> values = {true, false, false, true, true};
+  const Tensor tensor = Tensor::from_host(device_, values, {5});
+  EXPECT_EQ(tensor.dtype(), BP_DTYPE_BOOL);
+  EXPECT_EQ(tensor.to_vector<bool>(), values);
+}
+
 TEST_P(WrapTest, Wrap_IsTheSameMemory) {
   const Tensor base = make({1, -2, 3, -4, 5, -6}, {6});
   const int64_t sizes[] = {2, 3};

@@ -30,8 +30,8 @@ BPA_API void bpa_stream_release(bpa_stream* stream);
  * acquired on it for reading; TIMEOUT. */
 BPA_API bpa_status bpa_stream_sync(bpa_stream* stream);
 
-/* OK if nothing is left to do, PENDING, or the stream's failure; never waits. PENDING leaves no
- * words in bpa_last_error. */
+/* OK if nothing is left to do, PENDING (also while another thread puts work in), or the stream's
+ * failure; never waits. PENDING leaves no words in bpa_last_error. */
 BPA_API bpa_status bpa_stream_query(bpa_stream* stream);
 
 /* Ends a failure: waits for the rest, and begins anew. Tensors that work was to write which the

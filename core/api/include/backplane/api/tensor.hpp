@@ -4,12 +4,14 @@
 #ifndef BACKPLANE_API_TENSOR_HPP
 #define BACKPLANE_API_TENSOR_HPP
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -64,8 +66,14 @@ class Tensor {
   template <class T>
   static Tensor from_host(Device device, const std::vector<T>& values,
                           std::initializer_list<int64_t> sizes) {
-    return from_host<T>(device, std::span<const T>(values),
-                        std::span<const int64_t>(sizes.begin(), sizes.size()));
+    const std::span<const int64_t> extents(sizes.begin(), sizes.size());
+    if constexpr (std::is_same_v<T, bool>) {  // that vector has bits
+      const auto bytes = std::make_unique<bool[]>(values.size());
+      std::copy(values.begin(), values.end(), bytes.get());
+      return from_host<bool>(device, std::span<const bool>(bytes.get(), values.size()), extents);
+    } else {
+      return from_host<T>(device, std::span<const T>(values), extents);
+    }
   }
 
   /// A tensor in memory that is not the library's, as bpa_tensor_wrap says; args.deleter and
@@ -130,9 +138,16 @@ class Tensor {
   }
   template <class T>
   std::vector<T> to_vector() const {
-    std::vector<T> values(static_cast<size_t>(info().bytes / sizeof(T)));
-    to_host<T>(std::span<T>(values));
-    return values;
+    const auto count = static_cast<size_t>(info().bytes / sizeof(T));
+    if constexpr (std::is_same_v<T, bool>) {  // that vector has bits
+      const auto bytes = std::make_unique<bool[]>(count);
+      to_host<bool>(std::span<bool>(bytes.get(), count));
+      return std::vector<bool>(bytes.get(), bytes.get() + count);
+    } else {
+      std::vector<T> values(count);
+      to_host<T>(std::span<T>(values));
+      return values;
+    }
   }
   Tensor to(Device device) const {
     bpa_tensor* handle = nullptr;

@@ -77,7 +77,7 @@ struct Failures {
   std::map<cl_event, Failure> events;  // each is kept, so that no other takes its place
   std::set<cl_command_queue> queues;   // what comes to them fails too, until somebody is told
 };
-Failures failures;
+Failures& failures = *new Failures;  // a leak checker sees what is kept
 
 constexpr cl_int kFailedBefore = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 

@@ -297,9 +297,16 @@ TEST_F(CaptureSketch, Events_UnfinishedWorkOutside_IsNotWaitedForInside) {
   Captured captured(*device_, api_);
   ASSERT_TRUE(captured.begin(a).ok());
   EXPECT_EQ(device_->insert_wait(a, b).code(), BP_UNSUPPORTED);
+  const DeviceTable& table = device_->table();
+  const bp_event_args event_args{sizeof(event_args), 0};
+  bp_event* event = nullptr;
+  ASSERT_EQ(table.event_create(event_args, &event), BP_OK);
+  ASSERT_EQ(table.event_record(event, b.handle()), BP_OK);
+  EXPECT_EQ(table.event_wait(event, a.handle()), BP_UNSUPPORTED);
   gate.set_value();
   ASSERT_TRUE(b.sync().ok());
-  EXPECT_TRUE(device_->insert_wait(a, b).ok()) << "what is done needs no wait";
+  EXPECT_EQ(table.event_wait(event, a.handle()), BP_OK) << "what is done needs no wait";
+  EXPECT_EQ(table.event_destroy(event), BP_OK);
   ASSERT_TRUE(captured.end(a).ok());
   EXPECT_EQ(captured.info.stream_count, 1u);
 }

@@ -4,6 +4,9 @@
 // library, which is the unit, and through bp::launch; and what it costs to select a kernel. These
 // are inside the core, where no public function ends; eager_cost.cpp has the calls as users make
 // them.
+#include <span>
+#include <vector>
+
 #include "core/dispatch/dispatcher.hpp"
 #include "core/dispatch/launch.hpp"
 #include "tests/perf/core_fixture.hpp"
@@ -56,8 +59,9 @@ void core_launch(benchmark::State& state) {
 BENCHMARK(core_launch);
 
 // One Runtime caches its selections, so each round takes a new one, whose making and end are not
-// counted. `warm_up`: another operator is selected before.
-void select_anew(benchmark::State& state, bool warm_up) {
+// counted, and selects a kernel for each of a few operators: what one takes, on average.
+// `warm_up`: another operator is selected before.
+void select_anew(benchmark::State& state, bool warm_up, std::span<const char* const> names) {
   const ArgType input{.dtype = BP_DTYPE_F32,
                       .sizes = {2, 3},
                       .strides = {3, 1},
@@ -67,17 +71,20 @@ void select_anew(benchmark::State& state, bool warm_up) {
   for (auto _ : state) {
     const Fixture fresh;
     Dispatcher& dispatcher = Dispatcher::of(*fresh.device);
-    const auto plan = [&](const char* name) {
-      return must(dispatcher.plan_kernel(fresh.op(name), {&input, 1}, {&output, 1}, nullptr));
+    const auto plan = [&](OpId op) {
+      return must(dispatcher.plan_kernel(op, {&input, 1}, {&output, 1}, nullptr));
     };
-    if (warm_up) plan("relu");
+    if (warm_up) plan(fresh.op("relu"));
+    std::vector<OpId> ops;
+    for (const char* name : names) ops.push_back(fresh.op(name));
     const double start = perf::thread_seconds();
-    benchmark::DoNotOptimize(plan("softmax"));
-    state.SetIterationTime(perf::thread_seconds() - start);
+    for (const OpId op : ops) benchmark::DoNotOptimize(plan(op));
+    state.SetIterationTime((perf::thread_seconds() - start) / static_cast<double>(ops.size()));
   }
 }
-void cold_selection(benchmark::State& state) { select_anew(state, true); }
-void first_selection(benchmark::State& state) { select_anew(state, false); }
+constexpr const char* kUnary[] = {"exp", "sqrt", "reciprocal", "softmax"};
+void cold_selection(benchmark::State& state) { select_anew(state, true, kUnary); }
+void first_selection(benchmark::State& state) { select_anew(state, false, {kUnary, 1}); }
 BENCHMARK(first_selection)->Iterations(20)->UseManualTime();
 BENCHMARK(cold_selection)->Iterations(20)->UseManualTime();
 

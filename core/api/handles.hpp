@@ -107,7 +107,7 @@ inline Status check_open(const Tensor& tensor) {
 /// The object of a live handle, which stays until the ApiScope round this ends, whoever releases
 /// the handle; nullptr: it is none.
 template <class Handle>
-ObjectOf<Handle>* find_object(const Handle* handle) {
+[[gnu::always_inline]] inline ObjectOf<Handle>* find_object(const Handle* handle) {
   return static_cast<ObjectOf<Handle>*>(HandleUses::begin(handle, HandleTraits<Handle>::kKind));
 }
 
@@ -149,7 +149,9 @@ Status make_api_handle(ObjectOf<Handle>* object, Handle** out_handle) {
 /// Gives the tensors to the caller of the API: all, or on an error none.
 Status give_tensors(std::span<Ref<Tensor>> tensors, bpa_tensor** out_tensors);
 inline Status give_tensor(Ref<Tensor> tensor, bpa_tensor** out_tensor) {
-  return give_tensors({&tensor, 1}, out_tensor);
+  BP_TRY(make_api_handle(tensor.get(), out_tensor));
+  tensor.detach();
+  return {};
 }
 
 inline bpa_device* to_handle(const Device* device) {

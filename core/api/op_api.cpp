@@ -27,7 +27,8 @@ Runtime* runtime_of(std::span<Tensor* const> inputs) {
   return nullptr;
 }
 
-Status find_inputs(const bpa_tensor* const* handles, std::span<Tensor*> out_inputs) {
+[[gnu::always_inline]] inline Status find_inputs(const bpa_tensor* const* handles,
+                                                 std::span<Tensor*> out_inputs) {
   for (size_t i = 0; i < out_inputs.size(); ++i) {
     out_inputs[i] = nullptr;
     if (handles[i] == nullptr) continue;
@@ -55,8 +56,8 @@ struct OpCall {
   return give_tensors(outputs.span(), out_outputs.data());
 }
 
-Status run(const OpCall& asked, std::span<Tensor* const> inputs,
-           std::span<bpa_tensor*> out_outputs) {
+[[gnu::always_inline]] inline Status run(const OpCall& asked, std::span<Tensor* const> inputs,
+                                         std::span<bpa_tensor*> out_outputs) {
   Runtime* const runtime = asked.runtime != nullptr ? asked.runtime : runtime_of(inputs);
   if (runtime == nullptr) [[unlikely]] {
     return Status(BP_INVALID_ARGUMENT,
@@ -83,7 +84,7 @@ Status run(const OpCall& asked, std::span<Tensor* const> inputs,
     return run_for_many(*runtime, args, out_outputs);
   Ref<Tensor> output;
   BP_TRY(call(*runtime, args, {&output, 1}));
-  return give_tensors({&output, 1}, out_outputs.data());
+  return give_tensor(std::move(output), out_outputs.data());
 }
 
 }  // namespace
@@ -116,7 +117,8 @@ bool is_plain(const GivenCall& given) {
          given.out_outputs != nullptr && given.output_count <= kLocalArgs && given.flags == 0;
 }
 
-Status call_op(Runtime* runtime, Stream* stream, const GivenCall& given) {
+[[gnu::always_inline]] inline Status call_op(Runtime* runtime, Stream* stream,
+                                             const GivenCall& given) {
   if (!is_plain(given)) [[unlikely]]
     BP_TRY(check_call(given));
   ArgArray<Tensor*> inputs(given.input_count);

@@ -133,7 +133,7 @@ bool is_held(const ThreadUses& uses, const HandleEntry& entry) {
 }
 
 /// Whether a call uses an entry that is dead already, or might in a moment.
-bool is_in_use(const HandleEntry& entry) {
+[[gnu::always_inline]] inline bool is_in_use(const HandleEntry& entry) {
   if (entry.counted_uses.load(std::memory_order_seq_cst) != 0) return true;
   const ThreadUses* home = entry.home.load(std::memory_order_relaxed);
   if (home == nullptr) return false;
@@ -148,16 +148,17 @@ struct Released {
   uint64_t generation = 0;
 };
 
-Released let_go(const void* handle, HandleKind kind) {
-  HandleEntry* entry = detail::find_entry(handle, kind);
+[[gnu::always_inline]] inline Released let_go(const void* handle, HandleKind kind) {
+  HandleEntry* entry = detail::any_entry(handle, kind);
   if (entry == nullptr) return {};
   const uint64_t generation =
       (reinterpret_cast<uint64_t>(handle) >> detail::kEntryBits) & detail::kGenerationMask;
-  uint64_t state = entry->state.load(std::memory_order_relaxed);
+  uint64_t state = entry->state.load(std::memory_order_acquire);
   uint64_t next = 0;
   do {
-    if (state >> detail::kOwnerBits != generation) return {};
-    const bool last = (state & detail::kOwnersMask) == 1;
+    const uint64_t owners = state & detail::kOwnersMask;
+    if (state >> detail::kOwnerBits != generation || owners == 0) return {};
+    const bool last = owners == 1;
     next = last ? ((generation + 1) & detail::kGenerationMask) << detail::kOwnerBits : state - 1;
   } while (!entry->state.compare_exchange_weak(state, next, std::memory_order_seq_cst));
   return {entry, (next & detail::kOwnersMask) == 0, generation};

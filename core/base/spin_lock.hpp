@@ -22,7 +22,7 @@ class SpinLock {
   void unlock() { held_.store(false, std::memory_order_release); }
 
  private:
-  void wait() const {
+  [[gnu::noinline]] void wait() const {
     for (int i = 0; held_.load(std::memory_order_relaxed); ++i) {
       if (i < kYields) {
         std::this_thread::yield();

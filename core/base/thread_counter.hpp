@@ -27,7 +27,7 @@ inline size_t this_thread_cell() {
 class ThreadCounter {
  public:
   /// Any thread.
-  void add(uint64_t amount) {
+  [[gnu::always_inline]] void add(uint64_t amount) {
     const size_t cell = this_thread_cell();
     std::atomic<uint64_t>& value = cells_[cell].value;
     if (cell == kThreadCells) [[unlikely]] {

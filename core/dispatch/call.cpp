@@ -14,6 +14,7 @@
 #include "core/dispatch/elsewhere.hpp"
 #include "core/dispatch/extents.hpp"
 #include "core/dispatch/launch.hpp"
+#include "core/dispatch/route_cache.hpp"
 
 namespace bp {
 namespace {
@@ -109,8 +110,9 @@ void note_uses(Stream& stream, uint64_t seq, const PlannedKernel& kernel,
 }
 
 /// Inputs as the kernel takes them; NULL: absent.
-Status launch_native(Stream& stream, const Route& route, std::span<Tensor* const> inputs,
-                     std::span<Ref<Tensor>> out_outputs) {
+[[gnu::always_inline]] inline Status launch_native(Stream& stream, const Route& route,
+                                                   std::span<Tensor* const> inputs,
+                                                   std::span<Ref<Tensor>> out_outputs) {
   const std::span<const OutputPlan> plans = route.output_plans;
   ArgArray<bp_tensor> tensors(inputs.size() + plans.size());
   bp_tensor* next = tensors.data();
@@ -132,7 +134,13 @@ Status launch_native(Stream& stream, const Route& route, std::span<Tensor* const
         Ref<Tensor>::make(std::move(storage), plan.dtype, plan.sizes, plan.strides, uint64_t{0});
     out_outputs[i]->write_abi(next++);
   }
-  return launch_planned(stream, route.kernel, tensors.data(), inputs, out_outputs);
+  if (!route.kernel->is_plain() || !stream.is_inline()) [[unlikely]]
+    return launch_planned(stream, route.kernel, tensors.data(), inputs, out_outputs);
+  return launch_now(stream, {.kernel = *route.kernel,
+                             .tensors = tensors.data(),
+                             .input_count = static_cast<uint32_t>(inputs.size()),
+                             .output_count = static_cast<uint32_t>(plans.size()),
+                             .keep_alive = route.kernel});
 }
 
 // One call in progress.
@@ -306,8 +314,6 @@ Status launch_planned(Stream& stream, const std::shared_ptr<PlannedKernel>& plan
                         .input_count = static_cast<uint32_t>(inputs.size()),
                         .output_count = static_cast<uint32_t>(outputs.size()),
                         .keep_alive = planned};
-  if (kernel.is_plain() && stream.is_inline()) [[likely]]
-    return launch_now(stream, request);
   Extras extras;
   BP_TRY(extras.allocate(stream, kernel, outputs.size()));
   request.workspace = place_of(extras.workspace);

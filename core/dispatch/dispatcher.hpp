@@ -82,7 +82,7 @@ class PlannedKernel : public PluginObjectHolder {
   bool extents() const { return extents_; }
   bool stateful() const { return record_.kernel.state_create != nullptr; }
   /// A launch takes its tensors and nothing else.
-  bool is_plain() const { return workspace_bytes_ == 0 && !can_fault_ && !extents_ && !stateful(); }
+  bool is_plain() const { return is_plain_; }
   /// Inputs that must be made contiguous first.
   const InputSet& contiguous_inputs() const { return contiguous_inputs_; }
 
@@ -120,6 +120,7 @@ class PlannedKernel : public PluginObjectHolder {
   uint64_t workspace_bytes_ = 0;
   bool can_fault_ = false;
   bool extents_ = false;
+  bool is_plain_ = false;
   InputSet contiguous_inputs_;
   mutable std::atomic<bool> was_queued_{false};
 
@@ -167,7 +168,11 @@ void for_each_part_input(const Graph& parts, const Inputs& inputs, IsThere is_th
 class Dispatcher : public DeviceExtension {
  public:
   /// The dispatcher of a device; made at the first call.
-  static Dispatcher& of(Device& device);
+  static Dispatcher& of(Device& device) {
+    if (DeviceExtension* made = device.made_extension(DevicePart::kDispatch)) [[likely]]
+      return static_cast<Dispatcher&>(*made);
+    return make(device);
+  }
   ~Dispatcher() override;
 
   /// The whole answer for a call. Cached unless it depends on host data. `deterministic`: kernels
@@ -178,6 +183,7 @@ class Dispatcher : public DeviceExtension {
 
   /// The cached answer for a call whose inputs all lie on this device; nullptr: none is cached.
   /// Lives as long as `hazard` keeps it, and the device is open. Any thread; no lock, no heap.
+  /// Defined in route_cache.hpp.
   const Route* find(OpId op, std::span<Tensor* const> inputs, const void* attributes,
                     bool deterministic, Hazard* hazard) const;
 
@@ -203,6 +209,7 @@ class Dispatcher : public DeviceExtension {
   };
 
   explicit Dispatcher(Device& device);
+  static Dispatcher& make(Device& device);
   Result<Route> resolve_anew(OpId op, std::span<const ArgType> inputs, const Attributes& attributes,
                              bool deterministic, bool* out_cacheable);
   bool resolve_view(const OpSchema& schema, std::span<const ArgType> inputs,

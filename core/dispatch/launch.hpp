@@ -27,8 +27,53 @@ struct LaunchRequest {
   bp_mem out_extents = {};
 };
 
-/// For a kernel that cannot fault, on an inline stream: most of what is launched.
-Status launch_now(Stream& stream, const LaunchRequest& request);
+/// Assigned one by one: a braced list makes the compiler zero the struct first, which costs as much
+/// as the rest of the path.
+[[gnu::always_inline]] inline void write_launch_args(Stream& stream, const LaunchRequest& request,
+                                                     bp_launch_args* out_args) {
+  const PlannedKernel& kernel = request.kernel;
+  out_args->struct_size = sizeof(bp_launch_args);
+  out_args->flags = 0;
+  out_args->device = kernel.device().table().device;
+  out_args->kernel = kernel.record().original;
+  out_args->plan = kernel.plan();
+  out_args->state = request.state;
+  out_args->stream = stream.handle();
+  out_args->tensors = request.tensors;
+  out_args->input_count = request.input_count;
+  out_args->output_count = request.output_count;
+  out_args->attributes = kernel.attributes();
+  out_args->workspace = request.workspace;
+  out_args->op_seq = 0;
+  out_args->fault.handle = 0;
+  out_args->fault.offset_bytes = 0;
+  out_args->out_extents = request.out_extents;
+}
+
+/// Launches of one thread are numbered by themselves: an atomic per launch alone would cost as much
+/// as the rest of the path.
+inline uint64_t next_inline_seq() {
+  static constinit thread_local uint64_t seq = 0;
+  return ++seq & ((uint64_t{1} << 40) - 1);
+}
+
+/// The error of a launch that answered `code`.
+Status explain_launch(Stream& stream, const PlannedKernel& kernel, bp_status code);
+
+/// For a kernel that cannot fault, on an inline stream: most of what is launched. Inlined, since
+/// the request and what reads it would cost as much as a small kernel.
+[[gnu::always_inline]] inline Status launch_now(Stream& stream, const LaunchRequest& request) {
+  const PlannedKernel& kernel = request.kernel;
+  kernel.device().counters().launches.add(1);
+  bp_launch_args args;
+  write_launch_args(stream, request, &args);
+  args.op_seq = next_inline_seq();
+  const bp_status code = kernel.device().table().launch(kernel.record().kernel, args);
+  if (code != BP_OK) [[unlikely]]
+    return explain_launch(stream, kernel, code);
+  return {};
+}
+
 /// For all others.
 Result<uint64_t> launch_elsewhere(Stream& stream, const LaunchRequest& request);
 

@@ -69,7 +69,7 @@ std::string dtype_misfit(const KernelRecord& record, const OpSchema& schema) {
 
 }  // namespace
 
-Dispatcher& Dispatcher::of(Device& device) {
+Dispatcher& Dispatcher::make(Device& device) {
   return static_cast<Dispatcher&>(device.extension(DevicePart::kDispatch, [&] {
     return std::unique_ptr<DeviceExtension>(new Dispatcher(device));
   }));
@@ -126,16 +126,6 @@ std::vector<std::string> Dispatcher::kernel_names(OpId op) const {
   std::vector<std::string> names;
   for (const KernelRecord* record : kernels_by_op_[op]) names.emplace_back(record->name);
   return names;
-}
-
-const Route* Dispatcher::find(OpId op, std::span<Tensor* const> inputs, const void* attributes,
-                              bool deterministic, Hazard* hazard) const {
-  for (const Tensor* input : inputs) {
-    if (input == nullptr || input->device() != &device_) return nullptr;
-  }
-  const CallKey<Tensor*> call{registry_.schema(op), op, deterministic, inputs, attributes};
-  const RoutePtr* found = routes_->find(call, hazard);
-  return found == nullptr ? nullptr : found->get();
 }
 
 Result<RoutePtr> Dispatcher::resolve(OpId op, std::span<const ArgType> inputs,

@@ -123,7 +123,7 @@ class RouteCache {
     bool is_settled = false;  // under mutex_: no reader can make it the latest any more
 
     template <class Input>
-    bool answers(const CallKey<Input>& call) const {
+    [[gnu::always_inline]] bool answers(const CallKey<Input>& call) const {
       if (op != call.op || deterministic != call.deterministic) return false;
       if (inputs.size() != call.inputs.size()) return false;
       for (size_t i = 0; i < inputs.size(); ++i) {
@@ -186,6 +186,17 @@ class RouteCache {
   Line kept_;     // asked again, the oldest first
   Line unfreed_;  // dropped; readers may still use them
 };
+
+inline const Route* Dispatcher::find(OpId op, std::span<Tensor* const> inputs,
+                                     const void* attributes, bool deterministic,
+                                     Hazard* hazard) const {
+  for (const Tensor* input : inputs) {
+    if (input == nullptr || input->device() != &device_) return nullptr;
+  }
+  const CallKey<Tensor*> call{registry_.schema(op), op, deterministic, inputs, attributes};
+  const RoutePtr* found = routes_->find(call, hazard);
+  return found == nullptr ? nullptr : found->get();
+}
 
 }  // namespace bp
 

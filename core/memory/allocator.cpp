@@ -139,6 +139,19 @@ Allocator::Pool& Allocator::pool(const void* key) {
   return *pools_.emplace(key, std::move(made)).first->second;
 }
 
+inline Block* Allocator::take_from_shelf(Shelf& shelf, uint64_t bytes, MemoryTag tag) {
+  const std::lock_guard lock(shelf.lock);
+  Block*& first = shelf.first[bytes / kGranule - 1];
+  if (first == nullptr) return nullptr;
+  Block* block = first;
+  first = block->free_next;
+  --shelf.count;
+  ++shelf.alloc_count;
+  shelf.tag_bytes[static_cast<size_t>(tag)] += static_cast<int64_t>(bytes);
+  block->tag = tag;
+  return block;
+}
+
 Result<Block*> Allocator::allocate(uint64_t bytes, MemoryTag tag, Pool& pool) {
   if (is_small(bytes)) [[likely]] {
     Shelf& shelf = pool.shelves[this_thread_cell() % kShelfCount];
@@ -190,19 +203,14 @@ Result<Block*> Allocator::grow_or_trim(Pool& pool, uint64_t bytes, MemoryTag tag
 
 void Allocator::free(Block* block) {
   Pool& pool = *block->segment->pool;
-  const auto bytes = static_cast<int64_t>(block->bytes);
-  if (!is_small(block->bytes)) {
-    const std::lock_guard lock(mutex_);
-    stats_.allocated_bytes -= block->bytes;
-    tag_bytes_[static_cast<size_t>(block->tag)] -= bytes;
-    return put_back(pool, block);
-  }
+  if (!is_small(block->bytes)) [[unlikely]]
+    return free_large(pool, block);
   Block* surplus = nullptr;
   {
     // A thread that never allocated has no cell, for which memory would be needed.
     Shelf& shelf = pool.shelves[detail::own_cell % kShelfCount];
     const std::lock_guard lock(shelf.lock);
-    shelf.tag_bytes[static_cast<size_t>(block->tag)] -= bytes;
+    shelf.tag_bytes[static_cast<size_t>(block->tag)] -= static_cast<int64_t>(block->bytes);
     Block*& first = shelf.first[block->bytes / kGranule - 1];
     block->free_next = first;
     first = block;
@@ -213,7 +221,15 @@ void Allocator::free(Block* block) {
   put_back_list(pool, surplus);
 }
 
-Block* Allocator::Shelf::take_all() {
+// Apart from free(): what waits for the mutex keeps more at hand than most calls have to do.
+[[gnu::noinline]] void Allocator::free_large(Pool& pool, Block* block) {
+  const std::lock_guard lock(mutex_);
+  stats_.allocated_bytes -= block->bytes;
+  tag_bytes_[static_cast<size_t>(block->tag)] -= static_cast<int64_t>(block->bytes);
+  put_back(pool, block);
+}
+
+[[gnu::noinline]] Block* Allocator::Shelf::take_all() {
   Block* all = nullptr;
   for (Block*& head : first) {
     while (head != nullptr) {
@@ -314,19 +330,6 @@ MemoryStats Allocator::gather_stats() const {
     sum.allocated_bytes += sum.tag_bytes[i];
   }
   return sum;
-}
-
-Block* Allocator::take_from_shelf(Shelf& shelf, uint64_t bytes, MemoryTag tag) {
-  const std::lock_guard lock(shelf.lock);
-  Block*& first = shelf.first[bytes / kGranule - 1];
-  if (first == nullptr) return nullptr;
-  Block* block = first;
-  first = block->free_next;
-  --shelf.count;
-  ++shelf.alloc_count;
-  shelf.tag_bytes[static_cast<size_t>(tag)] += static_cast<int64_t>(bytes);
-  block->tag = tag;
-  return block;
 }
 
 Block* Allocator::take_from_pool(Pool& pool, uint64_t bytes, Fit fit) {

@@ -109,6 +109,7 @@ class Allocator {
 
   Result<Block*> allocate_elsewhere(uint64_t bytes, MemoryTag tag, Pool& pool);
   Block* take_from_shelf(Shelf& shelf, uint64_t bytes, MemoryTag tag);
+  void free_large(Pool& pool, Block* block);
   enum class Fit {
     kGood,
     kAnywhere,  // a small block even in a large segment

@@ -67,7 +67,8 @@ void list_calls_of_this_thread() noexcept;
 /// gate's timeout is named in the log, once, by an idle helper thread of the gate.
 class WatchedCall {
  public:
-  WatchedCall(const CallGate& gate, const char* what, const bp_kernel* kernel) {
+  [[gnu::always_inline]] WatchedCall(const CallGate& gate, const char* what,
+                                     const bp_kernel* kernel) {
     if (!call_.is_listed) [[unlikely]]
       detail::list_calls_of_this_thread();
     const uint64_t number = call_.number.load(std::memory_order_relaxed) + 1;

@@ -160,15 +160,18 @@ class Device : public Counted<Device> {
   /// The extension made by `make` at the first call for this part. Any thread.
   template <class Make>
   DeviceExtension& extension(DevicePart part, Make make) {
+    if (DeviceExtension* made = made_extension(part)) return *made;
     const auto index = static_cast<size_t>(part);
-    if (DeviceExtension* made = made_extensions_[index].load(std::memory_order_acquire))
-      return *made;
     const std::lock_guard lock(extension_mutex_);  // not call_once: `make` may throw
     if (extensions_[index] == nullptr) {
       extensions_[index] = make();
       made_extensions_[index].store(extensions_[index].get(), std::memory_order_release);
     }
     return *extensions_[index];
+  }
+  /// nullptr: not made yet. Any thread.
+  DeviceExtension* made_extension(DevicePart part) const {
+    return made_extensions_[static_cast<size_t>(part)].load(std::memory_order_acquire);
   }
 
  private:

@@ -3,12 +3,11 @@
 one thread, measured in the processor time of the calling thread, as our programs are."""
 
 import pathlib
-import statistics
 import subprocess
 import sys
 import time
 
-CALLS_AT_ONCE = 10  # between two readings of the clock, which cost as much as a small model
+from figures import REPETITIONS
 
 
 class OnnxRuntimePeer:
@@ -32,20 +31,22 @@ class OnnxRuntimePeer:
             self.binding.bind_output(output.name)
 
     def run(self, figures):
-        figures.add(self.name, self.median(lambda: self.session.run(None, self.inputs)))
+        figures.add(self.name, self.quickest(lambda: self.session.run(None, self.inputs)))
         figures.add(f"{self.name}_bound",
-                    self.median(lambda: self.session.run_with_iobinding(self.binding)))
+                    self.quickest(lambda: self.session.run_with_iobinding(self.binding)))
 
-    def median(self, call):
-        for _ in range(self.calls // 5):
+    def quickest(self, call):
+        """Of as many repetitions as our programs make, and for the same reason (figures.py)."""
+        calls = self.calls // REPETITIONS
+        for _ in range(calls):
             call()
         times = []
-        for _ in range(self.calls // CALLS_AT_ONCE):
+        for _ in range(REPETITIONS):
             start = time.thread_time_ns()
-            for _ in range(CALLS_AT_ONCE):
+            for _ in range(calls):
                 call()
-            times.append((time.thread_time_ns() - start) / CALLS_AT_ONCE)
-        return statistics.median(times)
+            times.append((time.thread_time_ns() - start) / calls)
+        return min(times)
 
 
 ORT_MODELS = (("ort_chain", "BP_BENCH_CHAIN", 30), ("ort_mlp", "BP_BENCH_MLP", 1500),

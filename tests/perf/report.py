@@ -35,8 +35,8 @@ ROWS = (
      "tensor_make_release", 2.0),
     ("allocator hit, a thread of two / alone", "allocator_hit_of_two", "allocator_hit", 2.0),
     ("allocator hit / malloc + free", "allocator_hit", "malloc_and_free", 5.0),
-    ("release under another stream's work / under its own", "release_after_foreign_use",
-     "release_after_own_use", 3.0),
+    ("32 tensors released under another stream's work / under its own",
+     "release_after_foreign_use", "release_after_own_use", 3.0),
     ("selection of a kernel in the core / launch", "cold_selection", "core_launch", 100.0),
     ("chain of 1,000 adds / ONNX Runtime, bound", "chain_1000_adds", "ort_chain_bound", None),
     ("tiny MLP / ONNX Runtime, bound", "mlp_tiny", "ort_mlp_bound", None),
@@ -113,7 +113,9 @@ def write_reports(rows, folder, rounds):
                      f"{row['status']} |")
     note = (f"Medians of {rounds} rounds, programs and peers in turns, each on 1 thread, unless it "
             "says another number. Ratios within a round decide; nanoseconds are the machine's of "
-            "the hour, in processor time where the calling thread does all the work.")
+            "the hour, in processor time where the calling thread does all the work. Each round "
+            f"has {measured.REPETITIONS} repetitions: of processor time the quickest counts, of "
+            "the wall clock the median.")
     measured.write_table("Speed", note, ("what", "ratio", "target", "ns", "unit, ns", ""), lines,
                          rows, folder, "speed")
 

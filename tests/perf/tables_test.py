@@ -77,15 +77,25 @@ class TableOfTwoBuilds(unittest.TestCase):
 
 
 class ProgramsOutput(unittest.TestCase):
-    def keep(self, **row):
+    def keep(self, *repetitions, **row):
         figures = measured.Figures()
-        measured.keep_row({"time_unit": "us", "real_time": 3, "cpu_time": 2} | row, figures)
+        times = repetitions or [{"real_time": 3, "cpu_time": 2}]
+        measured.keep_rows([{"time_unit": "us"} | row | time for time in times], figures)
         return figures
 
     def test_the_wall_clock_is_taken_where_the_benchmark_says_so(self):
         self.assertEqual(self.keep(name="a").rounds, {"a": [2000]})
         self.assertEqual(self.keep(name="a/real_time").rounds, {"a": [3000]})
         self.assertEqual(self.keep(name="a/iterations:5/manual_time").rounds, {"a": [3000]})
+
+    def test_the_quickest_repetition_counts_and_of_the_wall_clock_the_median(self):
+        times = [{"real_time": real, "cpu_time": cpu} for real, cpu in ((9, 4), (5, 8), (7, 6))]
+        self.assertEqual(self.keep(*times, name="a").rounds, {"a": [4000]})
+        self.assertEqual(self.keep(*times, name="a/real_time").rounds, {"a": [7000]})
+
+    def test_a_repetition_that_gave_up_is_told(self):
+        times = [{"real_time": 3, "cpu_time": 2}, {"error_occurred": True, "error_message": "busy"}]
+        self.assertEqual(self.keep(*times, name="a").lack_of("a"), "a: busy")
 
     def test_a_benchmark_that_gave_up_has_its_words_and_no_figure(self):
         figures = self.keep(name="a", error_occurred=True, error_message="no device")

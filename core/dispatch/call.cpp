@@ -383,7 +383,8 @@ Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_o
     return call_anew(runtime, args, out_outputs);
   }
   Stream& stream = args.stream != nullptr ? *args.stream : device->default_stream();
-  Status status = launch_native(stream, *known, args.inputs, out_outputs);
+  const std::span inputs(args.inputs.data(), args.inputs.size());  // by its words, just written
+  Status status = launch_native(stream, *known, inputs, out_outputs);
   if (!status.ok()) [[unlikely]]
     status = prefix(schema, status);
   return status;

@@ -44,7 +44,7 @@ void RouteCache::insert(const CallKey<ArgType>& call, Attributes attributes, Rou
   Line made(1);
   Entry& entry = made.front();
   entry.op = call.op;
-  entry.deterministic = call.deterministic;
+  entry.what = call.what();
   entry.hash = call.hash();
   entry.inputs.assign(call.inputs.begin(), call.inputs.end());
   for (ArgType& input : entry.inputs) input.host_data = nullptr;

@@ -59,9 +59,10 @@ struct CallKey {
   std::span<const Input> inputs;
   const void* attributes;
 
+  /// In one word: two members, compared as such, would be read as one before both are written.
+  uint64_t what() const { return uint64_t{op} << 1 | (deterministic ? 1 : 0); }
   uint64_t hash() const {
-    uint64_t hash =
-        mix(hash_attributes(schema, attributes), uint64_t{op} << 1 | (deterministic ? 1 : 0));
+    uint64_t hash = mix(hash_attributes(schema, attributes), what());
     for (const Input& input : inputs) {
       const ArgKey key = key_of(input);
       hash = mix(hash, uint64_t{key.dtype} << 16 | key.sizes.size() << 8 | key.offset_bytes % 256);
@@ -114,7 +115,7 @@ class RouteCache {
  private:
   struct Entry {
     OpId op = 0;
-    bool deterministic = false;
+    uint64_t what = 0;  // CallKey::what()
     uint64_t hash = 0;
     std::vector<ArgType> inputs;  // without host data
     Attributes attributes;
@@ -124,7 +125,7 @@ class RouteCache {
 
     template <class Input>
     [[gnu::always_inline]] bool answers(const CallKey<Input>& call) const {
-      if (op != call.op || deterministic != call.deterministic) return false;
+      if (what != call.what()) return false;
       if (inputs.size() != call.inputs.size()) return false;
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (!(key_of(inputs[i]) == key_of(call.inputs[i]))) return false;

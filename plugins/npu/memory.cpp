@@ -3,6 +3,8 @@
 // Allocation, translation, the two ends of a transfer, and the memory table.
 #include "memory.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -31,12 +33,20 @@ std::byte* host_end(bp_mem mem) {
   return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr): the ABI's way
 }
 
+std::byte* map_pages(uint64_t bytes) {
+  void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(pages);
+}
+
 }  // namespace
+
+void DeviceMemory::Unmap::operator()(std::byte* pages) const { munmap(pages, bytes); }
 
 DeviceMemory::DeviceMemory(uint32_t device_index, uint64_t capacity_bytes)
     : first_address_(kFirstAddress + device_index * kWindowBytes),
       capacity_bytes_(capacity_bytes),
-      arena_(new std::byte[capacity_bytes]) {}
+      arena_(map_pages(capacity_bytes), Unmap{capacity_bytes}) {}
 
 uint64_t DeviceMemory::alloc(uint64_t bytes, uint64_t alignment_bytes) {
   if (bytes == 0 || std::popcount(alignment_bytes) > 1 || alignment_bytes > kMaxCapacityBytes) {

@@ -50,7 +50,13 @@ class DeviceMemory {
 
   const uint64_t first_address_;
   const uint64_t capacity_bytes_;
-  const std::unique_ptr<std::byte[]> arena_;
+  /// Pages straight from the system, which gives each when it is first touched: the device is as
+  /// large as it says, and takes what is used. (A sanitizer's heap would mark all of it.)
+  struct Unmap {
+    size_t bytes;
+    void operator()(std::byte* pages) const;
+  };
+  const std::unique_ptr<std::byte[], Unmap> arena_;
 
   mutable std::mutex mutex_;
   std::map<uint64_t, Block> live_;  // by place in the arena

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Costs of sizes that a model claims.
+// Descriptors, and costs of sizes that a model claims.
 #include "backplane/sdk/kernel.hpp"
 
 #include <gtest/gtest.h>
@@ -26,6 +26,23 @@ TEST(SaturatingProduct, WhatDoesNotFit_IsTheLargest) {
 TEST(SaturatingProduct, Zero_WinsOverAll) {
   EXPECT_EQ(saturating_product({kHuge, kHuge, 0}), 0);
   EXPECT_EQ(saturating_product({0, kHuge, kHuge}), 0);
+}
+
+TEST(Describe, Versions_AreTheFirstUnlessTheTraitsSayOthers) {
+  static constexpr uint64_t kMasks[] = {dtypes({BP_DTYPE_F32})};
+  constexpr bp_kernel first = describe({.name = "a", .op = "relu", .dtypes = kMasks});
+  EXPECT_EQ(first.version_min, 1u);
+  EXPECT_EQ(first.version_max, 1u);
+  EXPECT_EQ(first.op_since, 1u);
+  constexpr bp_kernel newer = describe({.name = "a",
+                                        .op = "relu",
+                                        .dtypes = kMasks,
+                                        .version_min = 2,
+                                        .version_max = 4,
+                                        .op_since = 3});
+  EXPECT_EQ(newer.version_min, 2u);
+  EXPECT_EQ(newer.version_max, 4u);
+  EXPECT_EQ(newer.op_since, 3u);
 }
 
 }  // namespace

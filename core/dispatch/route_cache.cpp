@@ -31,7 +31,7 @@ RoutePtr RouteCache::find_locked(const CallKey<ArgType>& call) const {
     const Bucket& bucket = buckets_[(hash & mask_) ^ neighbour];
     for (const std::atomic<const Entry*>& way : bucket.entries) {
       const Entry* entry = way.load(std::memory_order_relaxed);
-      if (entry == nullptr || entry->hash != hash || !entry->answers(call)) continue;
+      if (entry == nullptr || entry->hash != hash || !entry->fits(call)) continue;
       entry->touch();
       return entry->route;
     }
@@ -53,7 +53,7 @@ void RouteCache::insert(const CallKey<ArgType>& call, Attributes attributes, Rou
   Line unused;  // ended after the lock: that may call the plugin
   const std::lock_guard lock(mutex_);
   while (young_.size() + kept_.size() >= capacity_) drop_one();
-  // Two threads that add the same answer may both come here. The later one's is found after the
+  // Two threads that add the same route may both come here. The later one's is found after the
   // other's has gone.
   place(&entry);
   young_.splice(young_.end(), made);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inside core/dispatch: the answers to calls, bounded. Finding one takes no lock and no heap: the
+// Inside core/dispatch: the routes of calls, bounded. Finding one takes no lock and no heap: the
 // reader names the entry that it uses (core/base/hazard.hpp), and a thread that adds one beyond the
 // bound drops another and frees it once no reader names it.
 //
@@ -26,7 +26,7 @@
 
 namespace bp {
 
-/// What an answer depends on in one input, wherever that is described.
+/// What a route depends on in one input, wherever that is described.
 struct ArgKey {
   uint32_t dtype;
   const Dims& sizes;
@@ -88,21 +88,22 @@ class RouteCache {
   RouteCache(const RouteCache&) = delete;
   RouteCache& operator=(const RouteCache&) = delete;
 
-  /// The answer to a call, which lives as long as `hazard` keeps it; nullptr: none is known, or
+  /// The route of a call, which lives as long as `hazard` keeps it; nullptr: none is known, or
   /// the thread has no place to keep it. Any thread.
   template <class Input>
   const RoutePtr* find(const CallKey<Input>& call, Hazard* hazard) const {
     const Entry* entry = hazard->protect(latest_[call.op]);
-    if (entry != nullptr && entry->answers(call)) [[likely]] {
+    if (entry != nullptr && entry->fits(call)) [[likely]] {
       entry->touch();
       return &entry->route;
     }
     return find_elsewhere(call, hazard);
   }
-  /// find(), for who keeps the answer. Takes a lock only in a thread without a place. Any thread.
+  /// find(), where the caller keeps the route. Takes a lock only in a thread without a place. Any
+  /// thread.
   RoutePtr find_shared(const CallKey<ArgType>& call) const;
 
-  /// Keeps an answer, and drops another beyond the bound. What was kept for the same call before
+  /// Keeps a route, and drops another beyond the bound. What was kept for the same call before
   /// stays. Frees what was dropped earlier, which may call the plugin. Throws bad_alloc, and then
   /// nothing was kept. Any thread.
   void insert(const CallKey<ArgType>& call, Attributes attributes, RoutePtr route);
@@ -124,7 +125,7 @@ class RouteCache {
     bool is_settled = false;  // under mutex_: no reader can make it the latest any more
 
     template <class Input>
-    [[gnu::always_inline]] bool answers(const CallKey<Input>& call) const {
+    [[gnu::always_inline]] bool fits(const CallKey<Input>& call) const {
       if (what != call.what()) return false;
       if (inputs.size() != call.inputs.size()) return false;
       for (size_t i = 0; i < inputs.size(); ++i) {
@@ -156,7 +157,7 @@ class RouteCache {
       for (size_t way = 0; way < kWays; ++way) {
         if (bucket.hashes[way].load(std::memory_order_relaxed) != hash) continue;
         const Entry* entry = hazard->protect(bucket.entries[way]);
-        if (entry == nullptr || !entry->answers(call)) continue;
+        if (entry == nullptr || !entry->fits(call)) continue;
         entry->touch();
         latest_[call.op].store(entry, std::memory_order_release);
         return &entry->route;

@@ -31,9 +31,9 @@ struct PlanRequest {
   std::unordered_map<ValueId, ArgType> live_ins;
   /// Contents of values that were read to the host.
   std::unordered_map<ValueId, HostTensor> host_values;
-  /// The device's copy of a constant, whose upload may still be in a queue.
+  /// The device's copy of a constant, whose upload may still be in a queue. Decompositions'
+  /// constants are uploaded like weights, but belong to the plan alone.
   std::function<Result<Ref<Tensor>>(const std::shared_ptr<const HostTensor>&, Device&)> constant;
-  /// Decompositions' constants are uploaded like weights, but belong to the plan alone.
   /// Works out parts of decompositions whose inputs are constants; empty: they are computed at
   /// each run.
   FoldFn fold = {};

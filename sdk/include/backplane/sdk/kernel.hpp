@@ -92,6 +92,9 @@ struct KernelTraits {
   uint32_t flags = BP_KERNEL_DETERMINISTIC_BIT;
   int32_t priority = 0;
   uint32_t depends_on = 0;
+  uint32_t version_min = 1;  // of the operator
+  uint32_t version_max = 1;
+  uint32_t op_since = 1;  // of the newest argument or attribute that the kernel knows
   decltype(bp_kernel::supports) supports = nullptr;
   decltype(bp_kernel::plan) plan = nullptr;
   decltype(bp_kernel::plan_free) plan_free = nullptr;
@@ -100,16 +103,16 @@ struct KernelTraits {
   decltype(bp_kernel::state_destroy) state_destroy = nullptr;
 };
 
-/// A descriptor for version 1 of an operator.
+/// A descriptor of this ABI.
 constexpr bp_kernel describe(const KernelTraits& traits) {
   bp_kernel kernel{};
   kernel.struct_size = sizeof(bp_kernel);
   kernel.flags = traits.flags;
   kernel.name = str(traits.name);
   kernel.op = str(traits.op);
-  kernel.version_min = 1;
-  kernel.version_max = 1;
-  kernel.op_since = 1;
+  kernel.version_min = traits.version_min;
+  kernel.version_max = traits.version_max;
+  kernel.op_since = traits.op_since;
   kernel.priority = traits.priority;
   kernel.dtype_masks = traits.dtypes.data();
   kernel.dtype_mask_count = static_cast<uint32_t>(traits.dtypes.size());

@@ -35,8 +35,9 @@ typedef struct bpa_session_args {
   uint64_t memory_limit_bytes;
 } bpa_session_args;
 
-/* Reads an ONNX file and makes it ready. Errors: INVALID_ARGUMENT or UNSUPPORTED naming the file
- * and the node, what was expected and what was found. */
+/* Reads an ONNX file and makes it ready: where all sizes are known it is planned, and its weights
+ * are on the device when this returns. Errors: INVALID_ARGUMENT or UNSUPPORTED naming the file and
+ * the node, what was expected and what was found; OUT_OF_MEMORY; TIMEOUT; the device's. */
 BPA_API bpa_status bpa_session_load(bpa_runtime* runtime, const char* path,
                                     const bpa_session_args* args, bpa_session** out_session);
 /* The session lives on while runs do. NULL is legal. */
@@ -128,7 +129,8 @@ typedef void (*bpa_run_callback)(void* user, bpa_status status, const char* mess
 BPA_API bpa_status bpa_session_run_async(bpa_session* session, const bpa_run_args* args,
                                          bpa_run_callback callback, void* user);
 
-/* How the newest run's operators were placed. */
+/* How the operators of the newest run were placed; before the first run, those that
+ * bpa_session_load planned ahead. */
 typedef struct bpa_placement_info {
   uint32_t struct_size;
   uint32_t flags; /* 0 */

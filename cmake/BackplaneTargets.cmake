@@ -20,6 +20,14 @@ function(bp_compile_alone)
   set_source_files_properties(${ARGV} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
+# bp_optimise_under_sanitizers(SOURCE ...): sources of a library that is not OPTIMISED as a whole.
+function(bp_optimise_under_sanitizers)
+  if(NOT BP_SANITIZER STREQUAL "none")
+    set_source_files_properties(${ARGV} PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON
+                                                   SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
 # bp_add_library(NAME SOURCES ... [DEPS ...] [PRIVATE_DEPS ...] [OPTIMISED])
 # Static library NAME with the alias backplane::NAME; DEPS are public. Headers are included by
 # their path from the root ("core/base/status.hpp"). Without SOURCES it is an interface library.

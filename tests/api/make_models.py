@@ -30,6 +30,10 @@ def main(out):
         "unknown": onnx_file.model([("Relu", ("x",), ("y",))], [("x", FLOAT, None)],
                                    [("y", FLOAT, None)]),
         "chain": chain(),
+        "lookup": onnx_file.model([("Gather", ("x", "index"), ("found",)),
+                                   ("Relu", ("found",), ("y",))],
+                                  [("x", FLOAT, ["N"]), ("index", onnx_file.INT64, ["M"])],
+                                  [("y", FLOAT, ["M"])]),
         "relu_plus_weight": onnx_file.model(
             [("Relu", ("x",), ("a",)), ("Add", ("a", "w"), ("y",))], square,
             [("y", FLOAT, [2, 2])], [("w", [2, 2])]),

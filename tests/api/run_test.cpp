@@ -184,6 +184,26 @@ TEST_P(RunTest, Async_Fails_TheCallbackGetsTheWords) {
   EXPECT_NE(words.find("input 'x'"), std::string::npos) << words;
 }
 
+TEST_P(RunTest, Async_DataFault_TheFutureThrowsItAndTheNextOneIsWell) {
+  const Session session = load("lookup");
+  const Tensor x = make({1, -2, 3, -4}, {4});
+  const auto index = [&](int64_t second) {
+    return Tensor::from_host<int64_t>(device_, std::vector<int64_t>{2, second}, {2});
+  };
+  auto faulty = session.run_async({{"x", x}, {"index", index(99)}});
+  auto well = session.run_async({{"x", x}, {"index", index(1)}});
+  ASSERT_EQ(faulty.wait_for(kTestDeadline), std::future_status::ready);
+  ASSERT_EQ(well.wait_for(kTestDeadline), std::future_status::ready);
+  std::string words;
+  // Where the fault is not known when the run ends, it travels with the output to its reader.
+  const bpa_status told = status_of([&] { faulty.get().at("y").to_vector<float>(); }, &words);
+  EXPECT_EQ(told, BP_INVALID_ARGUMENT);
+  for (const char* word : {"gather", "index 99", "extent 4"}) {
+    EXPECT_NE(words.find(word), std::string::npos) << words;
+  }
+  EXPECT_EQ(well.get().at("y").to_vector<float>(), (std::vector<float>{3, 0}));
+}
+
 TEST_P(RunTest, Async_EverythingReleasedAtOnce_StillRuns) {
   std::future<NamedTensors> future;
   {

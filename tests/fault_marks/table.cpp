@@ -14,6 +14,7 @@ namespace bp::marks {
 namespace {
 
 constexpr const char* kNotRun = "not run";
+constexpr const char* kProducer = "producer";
 
 std::vector<std::string> fields_of(const std::string& line) {
   std::vector<std::string> fields;
@@ -51,6 +52,7 @@ struct Totals {
   size_t passed = 0;
   size_t failed = 0;
   size_t not_run = 0;
+  size_t told_by_producer = 0;  // and no consumer ran
 };
 
 Totals totals_of(const std::vector<CellResult>& results) {
@@ -58,6 +60,7 @@ Totals totals_of(const std::vector<CellResult>& results) {
   for (const CellResult& result : results) {
     const bool ran = result.found != kNotRun;
     ++(!ran ? totals.not_run : result.found == result.expected ? totals.passed : totals.failed);
+    if (ran && result.found == kProducer) ++totals.told_by_producer;
   }
   return totals;
 }
@@ -65,8 +68,9 @@ Totals totals_of(const std::vector<CellResult>& results) {
 void write_json(std::ostream& out, const std::vector<CellResult>& results) {
   const Totals totals = totals_of(results);
   out << "{\n  \"passed\": " << totals.passed << ",\n  \"failed\": " << totals.failed
-      << ",\n  \"not_run\": " << totals.not_run << ",\n  \"total\": " << results.size()
-      << ",\n  \"cells\": [\n";
+      << ",\n  \"not_run\": " << totals.not_run
+      << ",\n  \"told_by_producer\": " << totals.told_by_producer
+      << ",\n  \"total\": " << results.size() << ",\n  \"cells\": [\n";
   for (size_t i = 0; i < results.size(); ++i) {
     const auto& [producer, consumer, device] = results[i].name;
     out << "    {\"producer\": " << json_text(producer) << ", \"consumer\": " << json_text(consumer)
@@ -144,11 +148,14 @@ bool write_report(const std::string& folder, const std::vector<CellResult>& resu
   write_json(json, results);
   const Totals totals = totals_of(results);
   std::ofstream markdown(folder + "/fault_marks.md");
-  markdown << "# Marks of data faults\n\nA lookup with an index out of range, every way that its "
-              "result can come to be and be used, and who is told: the call that made it "
-              "(producer), the one that used it (consumer), or the read of what that gave.\n\n"
-           << totals.passed << " of " << results.size() << " cells pass, " << totals.failed
-           << " fail, " << totals.not_run << " were not run (no such device here).\n\n";
+  markdown
+      << "# Marks of data faults\n\nA lookup with an index out of range, every way that its "
+         "result can come to be and be used, and who is told: the call that made it "
+         "(producer), the one that used it (consumer), or the read of what that gave.\n\n"
+      << totals.passed << " of " << results.size() << " cells pass, " << totals.failed << " fail, "
+      << totals.not_run << " were not run (no such device here). In " << totals.told_by_producer
+      << " the call that made the result told already, as inline devices and copies to another "
+         "device do: they say nothing of their consumer.\n\n";
   write_rows(markdown, results, " | ", "|");
   std::ofstream csv(folder + "/fault_marks.csv");
   write_rows(csv, results, ",", "");

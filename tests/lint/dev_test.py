@@ -223,6 +223,11 @@ class Tables(unittest.TestCase):
         self.assertEqual(self.lines('{"passed": 3, "failed": 1, "total": 4}'),
                          ["asan pairs: 3 passed, 1 failed, 4 in all"])
 
+    def test_cells_that_decide_before_their_consumer_are_counted_apart(self):
+        self.assertEqual(
+            self.lines('{"passed": 4, "failed": 0, "told_by_producer": 3, "total": 4}'),
+            ["asan pairs: 4 passed, 0 failed, 3 decided before their consumer, 4 in all"])
+
     def test_devices_are_added_up(self):
         device = '{"native": {"passed": 2, "failed": 0, "total": 3}, ' \
                  '"emulated": {"passed": 1, "failed": 1, "total": 2}}'

@@ -45,6 +45,8 @@ def lines(build, since):
             passed, failed, total = sums
             rest = total - passed - failed
             more = f", {rest} unsupported or excused" if rest else ""
+            if report.get("told_by_producer"):
+                more += f", {report['told_by_producer']} decided before their consumer"
             result.append(f"{name}: {passed} passed, {failed} failed{more}, {total} in all")
     return result
 

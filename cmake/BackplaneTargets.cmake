@@ -20,11 +20,17 @@ function(bp_compile_alone)
   set_source_files_properties(${ARGV} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
+# bp_optimise(SOURCE ...): sources of what is not optimised as a whole, so without its precompiled
+# header.
+function(bp_optimise)
+  set_source_files_properties(${ARGV} PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
 # bp_optimise_under_sanitizers(SOURCE ...): sources of a library that is not OPTIMISED as a whole.
 function(bp_optimise_under_sanitizers)
   if(NOT BP_SANITIZER STREQUAL "none")
-    set_source_files_properties(${ARGV} PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON
-                                                   SKIP_UNITY_BUILD_INCLUSION ON)
+    bp_compile_alone(${ARGV})
+    bp_optimise(${ARGV})
   endif()
 endfunction()
 
@@ -109,8 +115,7 @@ function(bp_add_test_program name)
                                         GTest::gtest)
   set_target_properties(${name} PROPERTIES BP_TEST_CODE ON
                         RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/tests")
-  set_source_files_properties(${arg_OPTIMISED} PROPERTIES COMPILE_OPTIONS -O1
-                                                          SKIP_PRECOMPILE_HEADERS ON)
+  bp_optimise(${arg_OPTIMISED})
   bp_use_pch(${name} test)
   bp_use_unity(${name})
 endfunction()

@@ -134,13 +134,7 @@ void note_uses(Stream& stream, uint64_t seq, const PlannedKernel& kernel,
         Ref<Tensor>::make(std::move(storage), plan.dtype, plan.sizes, plan.strides, uint64_t{0});
     out_outputs[i]->write_abi(next++);
   }
-  if (!route.kernel->is_plain() || !stream.is_inline()) [[unlikely]]
-    return launch_planned(stream, route.kernel, tensors.data(), inputs, out_outputs);
-  return launch_now(stream, {.kernel = *route.kernel,
-                             .tensors = tensors.data(),
-                             .input_count = static_cast<uint32_t>(inputs.size()),
-                             .output_count = static_cast<uint32_t>(plans.size()),
-                             .keep_alive = route.kernel});
+  return launch_planned(stream, route.kernel, tensors.data(), inputs, out_outputs);
 }
 
 // One call in progress.
@@ -305,15 +299,9 @@ Status Call::run_on_host(const Route& route, std::span<Ref<Tensor>> out_outputs)
 
 }  // namespace
 
-Status launch_planned(Stream& stream, const std::shared_ptr<PlannedKernel>& planned,
-                      const bp_tensor* tensors, std::span<Tensor* const> inputs,
-                      std::span<Ref<Tensor>> outputs) {
-  PlannedKernel& kernel = *planned;
-  LaunchRequest request{.kernel = kernel,
-                        .tensors = tensors,
-                        .input_count = static_cast<uint32_t>(inputs.size()),
-                        .output_count = static_cast<uint32_t>(outputs.size()),
-                        .keep_alive = planned};
+Status launch_with_extras(Stream& stream, LaunchRequest request, std::span<Tensor* const> inputs,
+                          std::span<Ref<Tensor>> outputs) {
+  PlannedKernel& kernel = *request.keep_alive;
   Extras extras;
   BP_TRY(extras.allocate(stream, kernel, outputs.size()));
   request.workspace = place_of(extras.workspace);
@@ -383,7 +371,9 @@ Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_o
     return call_anew(runtime, args, out_outputs);
   }
   Stream& stream = args.stream != nullptr ? *args.stream : device->default_stream();
-  const std::span inputs(args.inputs.data(), args.inputs.size());  // by its words, just written
+  // By its two words: the caller has just written them one by one, and a copy of the span would
+  // read both at once, for which the processor waits.
+  const std::span inputs(args.inputs.data(), args.inputs.size());
   Status status = launch_native(stream, *known, inputs, out_outputs);
   if (!status.ok()) [[unlikely]]
     status = prefix(schema, status);

@@ -35,13 +35,6 @@ struct CallArgs {
 /// OUT_OF_MEMORY; the plugin's. Any thread.
 Status call(Runtime& runtime, const CallArgs& args, std::span<Ref<Tensor>> out_outputs);
 
-/// Inside core/dispatch: one eager launch, with workspace and state, marked on what it uses.
-/// `tensors` are `inputs` (nullptr: absent) and then `outputs` as the kernel takes them, which this
-/// stream may touch by now; outputs that were made at their upper bound are narrowed.
-Status launch_planned(Stream& stream, const std::shared_ptr<PlannedKernel>& planned,
-                      const bp_tensor* tensors, std::span<Tensor* const> inputs,
-                      std::span<Ref<Tensor>> outputs);
-
 /// The kernel that copies a tensor of this type into contiguous memory of its device. Errors:
 /// UNSUPPORTED; the plugin's.
 Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& type);

@@ -9,6 +9,7 @@
 #include "core/dispatch/call.hpp"
 #include "core/dispatch/dispatcher.hpp"
 #include "core/dispatch/elsewhere.hpp"
+#include "core/dispatch/launch.hpp"
 
 namespace bp {
 namespace {

@@ -82,7 +82,7 @@ class PlannedKernel : public PluginObjectHolder {
   bool extents() const { return extents_; }
   bool stateful() const { return record_.kernel.state_create != nullptr; }
   /// A launch takes its tensors and nothing else.
-  bool is_plain() const { return is_plain_; }
+  bool is_plain() const { return workspace_bytes_ == 0 && !can_fault_ && !extents_ && !stateful(); }
   /// Inputs that must be made contiguous first.
   const InputSet& contiguous_inputs() const { return contiguous_inputs_; }
 
@@ -120,7 +120,6 @@ class PlannedKernel : public PluginObjectHolder {
   uint64_t workspace_bytes_ = 0;
   bool can_fault_ = false;
   bool extents_ = false;
-  bool is_plain_ = false;
   InputSet contiguous_inputs_;
   mutable std::atomic<bool> was_queued_{false};
 

@@ -7,10 +7,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
+#include "core/base/ref.hpp"
 #include "core/base/status.hpp"
 #include "core/dispatch/dispatcher.hpp"
 #include "core/runtime/stream.hpp"
+#include "core/runtime/tensor.hpp"
 
 namespace bp {
 
@@ -27,8 +30,9 @@ struct LaunchRequest {
   bp_mem out_extents = {};
 };
 
-/// Assigned one by one: a braced list makes the compiler zero the struct first, which costs as much
-/// as the rest of the path.
+/// Assigned word by word: a braced list makes the compiler zero the struct first, which costs as
+/// much as the rest of the path, and a copied member is read at once right after its words were
+/// written one by one, for which the processor waits.
 [[gnu::always_inline]] inline void write_launch_args(Stream& stream, const LaunchRequest& request,
                                                      bp_launch_args* out_args) {
   const PlannedKernel& kernel = request.kernel;
@@ -43,11 +47,13 @@ struct LaunchRequest {
   out_args->input_count = request.input_count;
   out_args->output_count = request.output_count;
   out_args->attributes = kernel.attributes();
-  out_args->workspace = request.workspace;
+  out_args->workspace.handle = request.workspace.handle;
+  out_args->workspace.offset_bytes = request.workspace.offset_bytes;
   out_args->op_seq = 0;
   out_args->fault.handle = 0;
   out_args->fault.offset_bytes = 0;
-  out_args->out_extents = request.out_extents;
+  out_args->out_extents.handle = request.out_extents.handle;
+  out_args->out_extents.offset_bytes = request.out_extents.offset_bytes;
 }
 
 /// Launches of one thread are numbered by themselves: an atomic per launch alone would cost as much
@@ -85,6 +91,29 @@ inline Result<uint64_t> launch(Stream& stream, const LaunchRequest& request) {
     return launch_elsewhere(stream, request);
   BP_TRY(launch_now(stream, request));
   return uint64_t{0};
+}
+
+/// launch_planned() of what takes a workspace, a state or a queue, or may fault or narrow. Defined
+/// in call.cpp, where outputs are made.
+Status launch_with_extras(Stream& stream, LaunchRequest request, std::span<Tensor* const> inputs,
+                          std::span<Ref<Tensor>> outputs);
+
+/// One eager launch, with workspace and state, marked on what it uses. `tensors` are `inputs`
+/// (nullptr: absent) and then `outputs` as the kernel takes them, which this stream may touch by
+/// now; outputs that were made at their upper bound are narrowed.
+[[gnu::always_inline]] inline Status launch_planned(Stream& stream,
+                                                    const std::shared_ptr<PlannedKernel>& planned,
+                                                    const bp_tensor* tensors,
+                                                    std::span<Tensor* const> inputs,
+                                                    std::span<Ref<Tensor>> outputs) {
+  const LaunchRequest request{.kernel = *planned,
+                              .tensors = tensors,
+                              .input_count = static_cast<uint32_t>(inputs.size()),
+                              .output_count = static_cast<uint32_t>(outputs.size()),
+                              .keep_alive = planned};
+  if (!planned->is_plain() || !stream.is_inline()) [[unlikely]]
+    return launch_with_extras(stream, request, inputs, outputs);
+  return launch_now(stream, request);
 }
 
 }  // namespace bp

@@ -107,7 +107,6 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
       new PlannedKernel(device_, call.op, record, call.attributes), &PlannedKernel::retire);
   planned->contiguous_inputs_ = inputs_to_make_contiguous(record, call);
   planned->extents_ = call.schema.extents;
-  planned->is_plain_ = !planned->extents_ && !planned->stateful();
   if (record.kernel.plan == nullptr) return planned;
   // The attributes of the plan are the planned kernel's own copy: the ABI promises them to the
   // plugin until plan_free.
@@ -133,7 +132,6 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
   planned->plan_ = plan;
   planned->can_fault_ = (info.flags & BP_PLAN_CAN_FAULT_BIT) != 0;
   planned->workspace_bytes_ = info.workspace_bytes;
-  planned->is_plain_ &= !planned->can_fault_ && info.workspace_bytes == 0;
   if (info.workspace_bytes > kMostBytes) {
     return Status(BP_UNSUPPORTED, std::string(record.name) + " wants a workspace of " +
                                       std::to_string(info.workspace_bytes) +

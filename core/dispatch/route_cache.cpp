@@ -43,7 +43,6 @@ void RouteCache::insert(const CallKey<ArgType>& call, Attributes attributes, Rou
   if (find_shared(call) != nullptr) return;
   Line made(1);
   Entry& entry = made.front();
-  entry.op = call.op;
   entry.what = call.what();
   entry.hash = call.hash();
   entry.inputs.assign(call.inputs.begin(), call.inputs.end());
@@ -123,14 +122,14 @@ void RouteCache::look_at_oldest_kept() {
 RouteCache::Line RouteCache::take_unused() {
   for (const Entry& entry : unfreed_) {
     const Entry* found = &entry;
-    latest_[entry.op].compare_exchange_strong(found, nullptr);
+    latest_[entry.op()].compare_exchange_strong(found, nullptr);
   }
   const HazardScan scan;
   Line unused;
   for (auto entry = unfreed_.begin(); entry != unfreed_.end();) {
     const auto at = entry++;
     // Who used it before the scan may have made it the latest again: then it waits for the next.
-    if (scan.contains(&*at) || latest_[at->op].load() == &*at) continue;
+    if (scan.contains(&*at) || latest_[at->op()].load() == &*at) continue;
     // Readers who found it before it was hidden had ended when the scan passed them, but may have
     // made it the latest meanwhile, for one whom the scan had passed before. From now on none
     // can: what the next scan does not find has no reader.

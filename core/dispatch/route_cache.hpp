@@ -59,7 +59,8 @@ struct CallKey {
   std::span<const Input> inputs;
   const void* attributes;
 
-  /// In one word: two members, compared as such, would be read as one before both are written.
+  /// The operator and the flag in one word. Compared as members they would be read at once right
+  /// after they were written one by one, for which the processor waits.
   uint64_t what() const { return uint64_t{op} << 1 | (deterministic ? 1 : 0); }
   uint64_t hash() const {
     uint64_t hash = mix(hash_attributes(schema, attributes), what());
@@ -115,7 +116,6 @@ class RouteCache {
 
  private:
   struct Entry {
-    OpId op = 0;
     uint64_t what = 0;  // CallKey::what()
     uint64_t hash = 0;
     std::vector<ArgType> inputs;  // without host data
@@ -124,6 +124,7 @@ class RouteCache {
     mutable std::atomic<bool> asked{false};  // since it was last looked at by the one who drops
     bool is_settled = false;  // under mutex_: no reader can make it the latest any more
 
+    OpId op() const { return static_cast<OpId>(what >> 1); }
     template <class Input>
     [[gnu::always_inline]] bool fits(const CallKey<Input>& call) const {
       if (what != call.what()) return false;

@@ -29,7 +29,7 @@ std::vector<std::string> fields_of(const std::string& line) {
 }
 
 bool is_place(const std::string& word) {
-  constexpr std::array<const char*, 3> kPlaces = {"producer", "consumer", "read"};
+  constexpr std::array<const char*, 3> kPlaces = {kProducer, "consumer", "read"};
   return std::find(kPlaces.begin(), kPlaces.end(), word) != kPlaces.end();
 }
 

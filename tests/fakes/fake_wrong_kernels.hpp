@@ -13,8 +13,22 @@
 
 /// What a plan should not keep: the memory of its first launch.
 struct bp_kernel_plan {
+  /// The sizes and strides are copied: a queued launch's own end with it.
+  void keep(const bp_tensor* tensors) {
+    for (int i = 0; i < 2; ++i) {
+      const bp_tensor& tensor = tensors[i];
+      std::copy(tensor.sizes, tensor.sizes + tensor.rank, sizes[i]);
+      std::copy(tensor.strides, tensor.strides + tensor.rank, strides[i]);
+      first[i] = tensor;
+      first[i].sizes = sizes[i];
+      first[i].strides = strides[i];
+    }
+  }
+
   std::atomic<int> launch_count{0};
   bp_tensor first[2] = {};
+  int64_t sizes[2][BP_MAX_RANK] = {};
+  int64_t strides[2][BP_MAX_RANK] = {};
 };
 
 namespace {
@@ -56,7 +70,7 @@ void wrong_relu(const bp_launch_args& args) {
   // Plans are immutable, but those of a wrong kernel.
   bp_kernel_plan* const plan = const_cast<bp_kernel_plan*>(args.plan);
   const bool is_first = plan->launch_count++ == 0;
-  if (is_first) std::copy(args.tensors, args.tensors + 2, plan->first);
+  if (is_first) plan->keep(args.tensors);
   if (is_wrong(args, "relu_once") && !is_first) return;
   const bool keeps = is_wrong(args, "relu_keeps_memory");
   const bp_tensor& x = keeps ? plan->first[0] : args.tensors[0];

@@ -47,6 +47,15 @@ inline std::vector<std::string> device_names(const std::vector<std::string>& mor
   return names;
 }
 
+/// The first device of every plugin that may have queues, then the devices given. cpu has none: its
+/// calls are done when they return.
+inline std::vector<std::string> queued_device_names(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> names = plugin_ids_but({"cpu"});
+  for (std::string& name : names) name += ":0";
+  names.insert(names.end(), more.begin(), more.end());
+  return names;
+}
+
 /// Whether a machine may lack this plugin's devices: a plugin id, or the name of a device. Those of
 /// any other plugin that are not here are a failure. So are all with BP_REQUIRE_DEVICES in the
 /// environment: continuous integration has every device, and a driver that stops working shows.

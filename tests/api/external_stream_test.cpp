@@ -94,7 +94,11 @@ class UnseenFaultTest : public ApiTest {
     if (IsSkipped()) return;
     const Tensor x = Tensor::from_host<float>(device_, Floats{1, 2, 3, 4}, {4});
     const Tensor index = Tensor::from_host<int64_t>(device_, std::vector<int64_t>{9, 1}, {2});
-    faulty_ = gather(x, index);
+    try {
+      faulty_ = gather(x, index);
+    } catch (const Error& error) {
+      GTEST_SKIP() << "told in the call itself: " << error.what();
+    }
   }
   template <class Body>
   static void expect_fault(Body body) {
@@ -128,9 +132,8 @@ TEST_P(UnseenFaultTest, WrittenFromIt_IsToldToTheReader) {
   expect_fault([&] { relu(y).to_vector<float>(); });
 }
 
-// An inline device tells of the fault in the call itself.
-INSTANTIATE_TEST_SUITE_P(Devices, UnseenFaultTest, ::testing::Values("npu:0", "xpu:0"),
-                         device_name_of);
+INSTANTIATE_TEST_SUITE_P(Devices, UnseenFaultTest,
+                         ::testing::ValuesIn(tests::queued_device_names()), device_name_of);
 
 TEST_F(ExternalStreamTest, ReleasedRead_HoldsALaterWriteBack) {
   FakeQueue queue;

@@ -2,8 +2,10 @@
 //
 // The devices: one inline, one with everything native but mapping, the same with emulated streams,
 // the fake that has the required functions only and takes one call at a time, queued and inline,
-// and the fake whose queues have names.
+// and the fake whose queues have names. Then every other plugin of this build, as it is.
 #include "tests/fault_injection/targets.hpp"
+
+#include "tests/plugins.hpp"
 
 namespace bp::faults {
 namespace {
@@ -14,9 +16,18 @@ constexpr const char* kNpuPath = BP_PLUGIN_DIR "/cpu:" BP_PLUGIN_DIR "/npu";
 constexpr const char* kFakePath = BP_PLUGIN_DIR "/cpu:" BP_FAKES_DIR "/inject";
 constexpr const char* kQueuesPath = BP_PLUGIN_DIR "/cpu:" BP_FAKES_DIR "/queues";
 
-}  // namespace
+/// Those that are set up below; and xpu, whose driver keeps memory of each call that fails, so that
+/// leaks of ours would not show.
+const std::vector<std::string> kKnown = {"cpu", "npu", "xpu"};
 
-std::vector<Target> targets() {
+/// A device of which nothing is known but that the host may fail under it.
+Target other_target(const std::string& id) {
+  return {.name = id,
+          .device = id + ":0",
+          .plugin_path = std::string(kCpuPath) + ":" BP_PLUGIN_DIR "/" + id};
+}
+
+std::vector<Target> known_targets() {
   // mul is taken away from the NPU, so that it falls back; little memory opens faster.
   return {{.name = "cpu",
            .device = "cpu:0",
@@ -62,6 +73,14 @@ std::vector<Target> targets() {
            .has_native_streams = true,
            .least_host_points = 136,
            .least_driver_points = 75}};
+}
+
+}  // namespace
+
+std::vector<Target> targets() {
+  std::vector<Target> all = known_targets();
+  for (const std::string& id : tests::plugin_ids_but(kKnown)) all.push_back(other_target(id));
+  return all;
 }
 
 const std::vector<FaultKind>& fault_kinds() {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,11 +15,11 @@ namespace bp::faults {
 
 /// A device and how it is set up.
 struct Target {
-  std::string_view name;    // in the table
-  std::string_view device;  // "npu:0"
-  const char* plugin_path;
-  std::array<const char*, 6> options;  // names and values in turn; nullptr ends them
-  bool injects = false;                // offers bp.test_inject
+  std::string name;    // in the table
+  std::string device;  // "npu:0"
+  std::string plugin_path;
+  std::array<const char*, 6> options{};  // names and values in turn; nullptr ends them
+  bool injects = false;                  // offers bp.test_inject
   bool is_queued = true;
   bool has_native_streams = false;
   // Two thirds of what a sampled sweep under a sanitizer meets, which samples the least. 0: none.

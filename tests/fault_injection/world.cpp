@@ -51,7 +51,7 @@ bpa_status World::open(const char* inject_kind, const char* inject_nth) {
   }
   bpa_runtime_args args{};
   args.struct_size = sizeof(args);
-  args.plugin_path = target_.plugin_path;
+  args.plugin_path = target_.plugin_path.c_str();
   args.install_dir = "";
   args.option_names = names.data();
   args.option_values = settings.data();

@@ -28,11 +28,6 @@ std::vector<std::string> fields_of(const std::string& line) {
   throw std::runtime_error(path + ":" + std::to_string(line) + ": " + words);
 }
 
-bool is_place(const std::string& word) {
-  constexpr std::array<const char*, 3> kPlaces = {kProducer, "consumer", "read"};
-  return std::find(kPlaces.begin(), kPlaces.end(), word) != kPlaces.end();
-}
-
 std::string without_bars(std::string text) {
   std::replace(text.begin(), text.end(), '|', '/');
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -113,6 +108,11 @@ void write_rows(std::ostream& out, const std::vector<CellResult>& results,
 }
 
 }  // namespace
+
+bool is_place(const std::string& word) {
+  constexpr std::array<const char*, 3> kPlaces = {kProducer, "consumer", "read"};
+  return std::find(kPlaces.begin(), kPlaces.end(), word) != kPlaces.end();
+}
 
 Table read_table(const std::string& path) {
   std::ifstream in(path);

@@ -15,6 +15,7 @@ namespace bp::marks {
 using CellName = std::tuple<std::string, std::string, std::string>;
 /// "producer", "consumer" or "read": the first of them that answers the fault.
 using Table = std::map<CellName, std::string>;
+bool is_place(const std::string& word);
 
 /// Reads "producer,consumer,DEVICE..." and a line for each pair. Throws std::runtime_error that
 /// names the line: a wrong number of fields, an empty or unknown one, a pair that stands twice.

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "ops/register.hpp"
+#include "tests/plugins.hpp"
 
 namespace bp::marks {
 namespace {
@@ -15,14 +16,15 @@ constexpr std::string_view kOtherDevice = "npu:1";
 }  // namespace
 
 const std::vector<Target>& targets() {
-  static const std::vector<Target> kTargets = {
-      {"cpu", "cpu:0", {}, ""},
-      {"npu", "npu:0", {}, ""},
-      {"npu_emulated", "npu:0", {{"npu.async", "false"}}, ""},
-      {"npu_serial", "npu:0", {{"npu.concurrent", "false"}}, ""},
-      // What gathers in a plan is then a third device.
-      {"npu_xpu", "npu:0", {{"npu.kernels", "gather,non_zero"}}, "xpu:0"},
-      {"xpu", "xpu:0", {}, ""}};
+  static const std::vector<Target> kTargets = [] {
+    std::vector<Target> all;
+    for (const std::string& id : tests::plugin_ids()) all.push_back({id, id + ":0", {}, ""});
+    all.push_back({"npu_emulated", "npu:0", {{"npu.async", "false"}}, ""});
+    all.push_back({"npu_serial", "npu:0", {{"npu.concurrent", "false"}}, ""});
+    // What gathers in a plan is then a third device.
+    all.push_back({"npu_xpu", "npu:0", {{"npu.kernels", "gather,non_zero"}}, "xpu:0"});
+    return all;
+  }();
   return kTargets;
 }
 

@@ -171,6 +171,24 @@ class Growth(unittest.TestCase):
                      "--slowness", "6")
         self.assertRegex(result.stdout, r"chip:0: \d+ passed, 0 failed")
 
+    def test_every_suite_that_runs_per_plugin_has_the_new_one(self):
+        suites = self.tree / "build/suites"
+        run(CMAKE, "-S", self.tree, "-B", suites, "-G", "Ninja", *cached_options(),
+            "-DBP_BUILD_TESTS=ON", "-DBP_UNITY=OFF")
+        commands = json.loads((suites / "compile_commands.json").read_text(encoding="utf-8"))
+        listed = {}
+        for command in commands:
+            ids = re.search(r'BP_PLUGIN_IDS=\\*"([\w,]*)', command["command"])
+            if ids:
+                path = pathlib.Path(command["file"]).relative_to(self.tree)
+                listed[path.parent.name] = ids.group(1).split(",")
+        self.assertLessEqual({"abi", "api", "fault_injection", "fault_marks", "integration",
+                              "lifecycle", "model_based"}, set(listed))
+        for folder, ids in listed.items():
+            self.assertIn("chip", ids, folder)
+        cases = (suites / "tests/conform/CTestTestfile.cmake").read_text(encoding="utf-8")
+        self.assertIn(f'"{suites}/lib/backplane/plugins/chip"', cases)
+
     def test_operator_is_a_row_and_rebuilds_no_kernel(self):
         objects = "plugins/npu/CMakeFiles/backplane_npu.dir/kernels"
         kernels = [f"{objects}/conv.cpp.o", f"{objects}/gather.cpp.o"]

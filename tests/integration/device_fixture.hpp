@@ -53,6 +53,11 @@ inline void open_or_skip(const RuntimeArgs& args, const std::string& name,
   *out_device = *device;
 }
 
+/// For tests of what happens behind a call.
+inline void skip_if_inline(const Device& device) {
+  if (device.is_inline()) GTEST_SKIP() << "its work is done when a call returns";
+}
+
 /// A device under options of its own, as a test's parameter.
 struct DeviceTarget {
   std::string name;

@@ -15,6 +15,8 @@ class StreamWaitTest : public DeviceTest {
   void SetUp() override {
     open(test_runtime_args());
     if (IsSkipped() || HasFatalFailure()) return;
+    skip_if_inline(*device_);
+    if (IsSkipped()) return;
     auto acquired = device_->acquire_stream();
     ASSERT_TRUE(acquired.ok()) << acquired.status().to_string();
     other_ = *acquired;
@@ -96,7 +98,7 @@ TEST_P(StreamWaitTest, AfterAReset_WaitsAreEnqueuedAnew) {
 }
 
 // Of an inline stream nobody waits for anything.
-INSTANTIATE_TEST_SUITE_P(Devices, StreamWaitTest, testing::Values("npu:0", "xpu:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, StreamWaitTest, testing::ValuesIn(tests::queued_device_names()),
                          device_test_name);
 
 }  // namespace

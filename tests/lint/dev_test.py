@@ -130,6 +130,26 @@ class MissingThings(unittest.TestCase):
         self.assertFalse((self.root / ".venv").exists())
         self.assertTrue((self.root / "dev").exists())
 
+    def configured_with(self, compiler, home=None):
+        """What cmake is called with where a build folder has this compiler and this source."""
+        self.stand_in("cmake", f'echo "$*" >{self.calls}')
+        (self.root / "build/asan").mkdir(parents=True, exist_ok=True)
+        (self.root / "build/asan/CMakeCache.txt").write_text(
+            f"CMAKE_HOME_DIRECTORY:INTERNAL={home or self.root}\n"
+            f"CMAKE_CXX_COMPILER:STRING={compiler}\n", encoding="utf-8")
+        script = ". tools/dev/common.sh; . tools/dev/build.sh; configure_preset asan"
+        subprocess.run(["bash", "-c", script], cwd=self.root, check=True, capture_output=True,
+                       env=dict(os.environ, PATH=f"{self.bin}:{os.environ['PATH']}",
+                                root=str(self.root)))
+        return self.calls.read_text(encoding="utf-8").strip()
+
+    def test_folder_from_elsewhere_or_for_another_compiler_is_configured_afresh(self):
+        self.stand_in("g++", "")
+        own = self.bin / "g++"
+        self.assertEqual(self.configured_with(own), "--preset asan")
+        self.assertEqual(self.configured_with("/elsewhere/g++"), "--fresh --preset asan")
+        self.assertEqual(self.configured_with(own, "/elsewhere"), "--fresh --preset asan")
+
 
 class Counting(unittest.TestCase):
     def count(self, status, output, more=""):

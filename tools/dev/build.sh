@@ -16,12 +16,15 @@ default_job_count() {
   printf '%d' "$((processors < by_memory ? processors : by_memory))"
 }
 
-# configure_preset PRESET. A build folder that came from another place is configured afresh.
+# configure_preset PRESET. A build folder that came from another place is configured afresh, and so
+# is one whose compiler lies elsewhere now: CMake would forget the preset's other settings.
 configure_preset() {
-  local preset=$1 cache="build/$1/CMakeCache.txt" home="" fresh=()
+  local preset=$1 cache="build/$1/CMakeCache.txt" home="" compiler="" fresh=()
   if [[ -f $cache ]]; then
     home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")
+    compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$cache")
     [[ $home == "$root" ]] || fresh=(--fresh)
+    [[ $(command -v "${compiler##*/}") == "$compiler" ]] || fresh=(--fresh)
   fi
   step "Configure $preset" "read the log; ./dev clean gives a fresh start" \
     cmake "${fresh[@]}" --preset "$preset"

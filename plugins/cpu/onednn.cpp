@@ -19,6 +19,14 @@ uint64_t round_up(uint64_t bytes) {
   return (bytes + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
 }
 
+/// Parts of oneDNN count elements of a dimension, and bytes from row to row, in 32 bits: 2^40
+/// columns were none, and divided by.
+void check_sizes(std::span<const int64_t> sizes) {
+  for (const int64_t size : sizes) {
+    if (size > kMostDnnlElements) throw Refusal{"oneDNN does not take as long a dimension"};
+  }
+}
+
 /// "brgconv:avx512_core"
 std::string implementation_of(const dnnl_primitive_desc* descriptor) {
   const char* name = nullptr;
@@ -56,6 +64,7 @@ std::string dnnl_version_text() {
 }
 
 DnnlDesc make_f32_desc(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  check_sizes(sizes);
   dnnl_memory_desc_t desc = nullptr;
   check_dnnl(dnnl_memory_desc_create_with_strides(&desc, static_cast<int>(sizes.size()),
                                                   sizes.data(), dnnl_f32, strides.data()),
@@ -64,6 +73,7 @@ DnnlDesc make_f32_desc(std::span<const int64_t> sizes, std::span<const int64_t> 
 }
 
 DnnlDesc make_f32_desc_of_any_layout(std::span<const int64_t> sizes) {
+  check_sizes(sizes);
   dnnl_memory_desc_t desc = nullptr;
   check_dnnl(dnnl_memory_desc_create_with_tag(&desc, static_cast<int>(sizes.size()), sizes.data(),
                                               dnnl_f32, dnnl_format_tag_any),

@@ -48,7 +48,11 @@ DnnlEngine make_dnnl_engine();
 /// "oneDNN 3.2.0".
 std::string dnnl_version_text();
 
+/// Of a dimension, and from one row of a matrix to the next.
+constexpr int64_t kMostDnnlElements = int64_t{1} << 28;
+
 /// f32 with the given strides in elements; without strides, the layout that oneDNN likes best.
+/// Refuses a dimension of more than kMostDnnlElements.
 DnnlDesc make_f32_desc(std::span<const int64_t> sizes, std::span<const int64_t> strides);
 DnnlDesc make_f32_desc_of_any_layout(std::span<const int64_t> sizes);
 

@@ -29,8 +29,17 @@ constexpr auto kLongest = std::chrono::seconds(20);  // of one call, on a slow a
 // Windows take no more than INT32_MAX.
 constexpr int64_t kValues[] = {-1,        0,         3,         INT32_MAX,       INT32_MAX,
                                INT32_MAX, INT32_MAX, INT32_MAX, int64_t{1} << 62};
-constexpr int64_t kSizes[] = {
-    0, 1, 2, 3, 5, INT32_MAX, int64_t{1} << 33, int64_t{1} << 40, int64_t{1} << 62};
+constexpr int64_t kSizes[] = {0,
+                              1,
+                              2,
+                              3,
+                              5,
+                              1 << 16,
+                              1 << 28,
+                              INT32_MAX,
+                              int64_t{1} << 33,
+                              int64_t{1} << 40,
+                              int64_t{1} << 62};
 
 int64_t peak_kib() {
   rusage usage{};

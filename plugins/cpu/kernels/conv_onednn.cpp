@@ -3,6 +3,8 @@
 // conv in f32 with oneDNN. Its fast code wants layouts of its own, so that a plan asks for the best
 // ones and puts reorders round the convolution, in the launch's workspace; with row-major layouts
 // it would unroll the image and multiply matrices, at about half the speed.
+#include <algorithm>
+
 #include "conv_shape.hpp"
 #include "kernel_support.hpp"
 #include "onednn.hpp"
@@ -26,13 +28,34 @@ std::vector<int64_t> joined(std::initializer_list<int64_t> first, std::span<cons
   return all;
 }
 
+// Its plans count the elements of an argument, and steps of the window, in 32 bits, padded.
+constexpr int64_t kMostElements = int64_t{1} << 30;
+
+void check_count(std::span<const int64_t> sizes) {
+  int64_t count = 1;
+  for (const int64_t size : sizes) count = sdk::saturating_product({count, size});
+  if (count > kMostElements) throw Refusal{"oneDNN does not convolve as large a tensor"};
+}
+
+void check_window(const Window& window) {
+  for (uint32_t i = 0; i < kMaxSpatialRank; ++i) {
+    const int64_t reach = sdk::saturating_product({window.dilation[i], window.kernel[i]});
+    if (std::max({window.stride[i], reach, window.pad_begin[i], window.pad_end[i]}) >
+        kMostDnnlElements) {
+      throw Refusal{"oneDNN does not take as wide a window"};
+    }
+  }
+}
+
 // An argument of the convolution, in both layouts.
 struct Operand {
   Operand(std::vector<int64_t> operand_sizes, int operand_tensor)
       : sizes(std::move(operand_sizes)),
         plain(make_f32_desc(sizes, row_major_strides(sizes))),
         best(make_f32_desc_of_any_layout(sizes)),
-        tensor{.tensor = operand_tensor, .offset_bytes = 0} {}
+        tensor{.tensor = operand_tensor, .offset_bytes = 0} {
+    check_count(sizes);
+  }
 
   std::vector<int64_t> sizes;
   DnnlDesc plain;
@@ -67,6 +90,7 @@ DnnlPlace bring(DnnlProgram* program, dnnl_engine* engine, const Operand& operan
 
 DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, int y_tensor) {
   const Window& window = shape.window;
+  check_window(window);
   const auto w_spatial = window.real(window.kernel);
   const Operand x(joined({shape.batch, shape.in_channels}, window.real(window.in)), kX);
   const Operand w(shape.groups == 1

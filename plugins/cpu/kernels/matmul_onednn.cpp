@@ -3,6 +3,8 @@
 // matmul and gemm in f32 with oneDNN, for matrices whose rows or columns are dense. A bias that
 // runs along the columns is added inside the product; any other alpha, beta and c are one more pass
 // over y.
+#include <algorithm>
+
 #include "backplane/ops/linalg.h"
 #include "kernel_support.hpp"
 #include "matmul_shape.hpp"
@@ -37,6 +39,9 @@ void make_dense(Matrix* matrix) {
   const bool by_rows = matrix->col_stride == 1 && matrix->row_stride >= matrix->cols;
   const bool by_columns = matrix->row_stride == 1 && matrix->col_stride >= matrix->rows;
   if (!by_rows && !by_columns) throw Refusal{"oneDNN takes matrices with dense rows or columns"};
+  if (std::max(matrix->row_stride, matrix->col_stride) > kMostDnnlElements) {
+    throw Refusal{"oneDNN does not take rows that lie as far apart"};
+  }
 }
 
 // A matrix per batch; a batch dimension along which it repeats has size 1.

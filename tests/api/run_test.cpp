@@ -23,6 +23,17 @@ class RunTest : public ApiTest {
     for (float& value : values) value = std::max(value, 0.0f);
     return values;
   }
+  /// A plugin that is new in the tree may have few.
+  bool has_relu_and_add() const {
+    const Tensor x = Tensor::from_host<float>(device_, {1}, {1});
+    add(relu(x), x);
+    return device_.info().fallback_count == 0;
+  }
+  /// On the device, or on the host where the device has no kernel.
+  uint64_t launches() {
+    const Device host = runtime_->device("cpu:0");
+    return device_.info().launch_count + (GetParam() == "cpu:0" ? 0 : host.info().launch_count);
+  }
   uint64_t output_copies() const { return device_.info().output_copy_count; }
   /// chain.onnx adds x to itself: y = (kChainNodes + 1) x.
   Tensor chain_input() { return make(std::vector<float>(20'000, 1.0f), {20'000}); }
@@ -43,6 +54,7 @@ TEST_P(RunTest, Bound_OnTheDevice_IsWrittenInPlace) {
   EXPECT_EQ(a.to_vector<float>(), positive(x));
   const std::vector<float> sum = b.to_vector<float>();
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(sum[i], std::max(x[i], 0.0f) + x[i]);
+  if (!has_relu_and_add()) return;  // the host's results are copied
   EXPECT_EQ(output_copies(), before) << "the plan could have written straight into them";
 }
 
@@ -139,10 +151,10 @@ TEST_P(RunTest, Cancelled_OnTheWay_TheSessionGoesOn) {
   bpa_status status = BP_OK;
   for (int attempt = 0; attempt < 100 && status == BP_OK; ++attempt) {
     const Cancel cancel = Cancel::create();
-    const uint64_t before = device_.info().launch_count;
+    const uint64_t before = launches();
     std::atomic<bool> over{false};
     std::thread canceller([&] {
-      while (!over && device_.info().launch_count < before + 10) std::this_thread::yield();
+      while (!over && launches() < before + 10) std::this_thread::yield();
       cancel.request();
     });
     status = status_of([&] { session.run(x, {.cancel = cancel}); });

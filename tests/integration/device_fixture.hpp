@@ -7,12 +7,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <string>
 #include <vector>
 
 #include "core/dispatch/call.hpp"
+#include "core/dispatch/dispatcher.hpp"
 #include "core/execute/session.hpp"
 #include "core/runtime/runtime.hpp"
 #include "ops/oracle/oracle.hpp"
@@ -74,6 +76,13 @@ class DeviceTest : public testing::TestWithParam<std::string> {
   void open(const RuntimeArgs& args) { open_or_skip(args, GetParam(), &runtime_, &device_); }
 
   OpId op(std::string_view name) const { return *runtime_->registry().find(name); }
+
+  /// Whether the device has a kernel for the operator, in some dtype: a plugin that is new in the
+  /// tree may have few.
+  bool offers(std::string_view name) const {
+    const auto& all = Dispatcher::of(*device_).kernels().kernels;
+    return std::any_of(all.begin(), all.end(), [&](const auto& each) { return each.op == name; });
+  }
 
   Ref<Tensor> upload(const OracleTensor& value) {
     auto tensor = copy_from_host(device_->default_stream(), value.dtype, value.sizes,

@@ -74,6 +74,11 @@ class TransferTest : public testing::TestWithParam<DeviceTarget> {
            (device_->table().props.flags & BP_DEVICE_CONCURRENT_BIT) != 0;
   }
 
+  bool adds_in_a_queue() {
+    static_cast<void>(add_and_read(upload_f32({1})));
+    return !device_->is_inline() && device_->counters().fallback_ops == 0;
+  }
+
   uint64_t waits() const { return device_->counters().waits; }
   uint64_t unstaged() const { return device_->counters().unstaged_copies; }
 
@@ -141,6 +146,7 @@ class TransferTest : public testing::TestWithParam<DeviceTarget> {
 };
 
 TEST_P(TransferTest, UploadRunRead_OfACall_IsOneWait) {
+  if (!adds_in_a_queue()) GTEST_SKIP() << "nothing to wait for, or waits for the host's copies";
   for (const float first : {1.0F, 2.0F, 3.0F}) {
     const uint64_t before = waits();
     EXPECT_EQ(add_and_read(upload_f32({first, -4})), (std::vector<float>{2 * first, -8}));
@@ -150,6 +156,7 @@ TEST_P(TransferTest, UploadRunRead_OfACall_IsOneWait) {
 }
 
 TEST_P(TransferTest, UploadRunRead_OfASession_IsOneWait) {
+  if (!adds_in_a_queue()) GTEST_SKIP() << "nothing to wait for, or waits for the host's copies";
   Graph graph(runtime_->registry());
   auto x = graph.add_input("x", {BP_DTYPE_F32, true, {3}});
   ASSERT_TRUE(x.ok());

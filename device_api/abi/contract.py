@@ -2,19 +2,24 @@
 """What the headers promise besides their layout: the words of the contract, as a record.
 
 contract_of() takes from the description what must not change: who allocates, which members and
-slots are required, the names of parameters in their order, the tagged statements, units and numbers
-of comments, macros, types of constants, what each header includes and defines. changes() says why
-one contract breaks another, but for what the layout record says already (removed and retyped
-things); additions() says what is new. Prose is in neither.
+slots are required, the names of parameters in their order, the tagged statements, the rules of each
+thing, units and numbers of comments, macros, types of constants, what each header includes and
+defines. changes() says why one contract breaks another, but for what the layout record says already
+(removed and retyped things); additions() says what is new. Prose is in neither.
 """
 
+import os
+
 import statements
+
+_SHOWN = 80   # characters of a rule in a message,
+_BEFORE = 25  # and of these, what stands before the first change
 
 
 def _member_of(member):
     kept = {key: member[key] for key in ("lifetime", "length", "stride") if key in member}
     facts = statements.facts_of(member["comment"], member["name"])
-    return {**kept, **({"states": facts} if facts else {})}
+    return {**kept, **({"states": facts} if facts else {}), "rules": member["rules"]}
 
 
 def _slot_of(slot):
@@ -25,14 +30,15 @@ def _slot_of(slot):
             "band": slot["band"], "pair": slot["pair"], "required": slot["required"],
             "relied_on": slot["relied_on"], "control": slot["is_control"],
             "statements": {keyword: text for keyword, text in said.items() if text},
-            "states": statements.facts_of(slot["does"])}
+            "rules": slot["rules"],
+            "states": statements.facts_of(" ".join([slot["does"], *slot["rules"]]))}
 
 
 def _struct_of(struct):
     members = {member["name"]: _member_of(member) for member in struct["members"]
                if "slot" not in member}
     return {"kind": struct["kind"], "role": struct["role"], "allocation": struct["allocation"],
-            "lifetimes": struct["lifetimes"],
+            "lifetimes": struct["lifetimes"], "rules": struct["rules"],
             "required": struct["required_member"] or struct["required_bytes"], "members": members}
 
 
@@ -40,8 +46,8 @@ def _function_of(function):
     return {"linkage": function["linkage"],
             "parameters": [f"in {p['name']}" for p in function["parameters"]],
             "types": [p["type"] for p in function["parameters"]],
-            "statements": function["statements"],
-            "states": statements.facts_of(function["comment"].split(" Errors: ")[0])}
+            "statements": function["statements"], "rules": function["rules"],
+            "states": statements.facts_of(statements.untagged(function["comment"]))}
 
 
 def contract_of(description):
@@ -59,8 +65,10 @@ def contract_of(description):
         "functions": {name: _function_of(function) for name, function in functions.items()},
         "handles": {name: statements.words_of(comment)
                     for name, comment in description["handles"].items()},
-        "constants": {c["name"]: {"type": c["type"], "states": statements.facts_of(c["comment"])}
-                      for c in description["constants"]},
+        "constants": {c["name"]: {"type": c["type"], "states": statements.facts_of(c["comment"]),
+                                  "rules": c["rules"]} for c in description["constants"]},
+        "runs": {name: {"rules": rules} for name, rules in description["runs"].items()},
+        "aliases": {name: {"rules": rules} for name, rules in description["alias_rules"].items()},
         "macros": description["macros"],
     }
 
@@ -87,6 +95,21 @@ def _facts(what, old, new):
         if was != now:
             found.append(_changed(f"{what}: its comment's {kind}", was, now))
     return found
+
+
+def _rules(what, old, new):
+    """Rules stay with their thing, word by word. Records of 0.1 keep those of headers only."""
+    if "rules" not in old:
+        return []
+    gone = [rule for rule in old["rules"] if rule not in new["rules"]]
+    fresh = [rule for rule in new["rules"] if rule not in old["rules"]]
+    if len(gone) == len(fresh) == 1:
+        same = len(os.path.commonprefix([*gone, *fresh]))
+        at = gone[0].rfind(" ", 0, max(same - _BEFORE, 0)) + 1
+        return [f"{what}: the rule '{gone[0][at:at + _SHOWN]}' was changed to "
+                f"'{fresh[0][at:at + _SHOWN]}'"]
+    return ([f"{what}: the rule '{rule[:_SHOWN]}' was changed or removed" for rule in gone]
+            + [f"{what}: there is a new rule, '{rule[:_SHOWN]}'" for rule in fresh])
 
 
 def _parameters(what, old, new):
@@ -124,7 +147,7 @@ def _slot(what, old, new):
         found.append(f"{what} {words}; the required set never changes")
     if old["relied_on"] and not new["relied_on"]:
         found.append(f"{what} was required since a version that plugins rely on, and is not now")
-    return found + _facts(what, old["states"], new["states"])
+    return found + _rules(what, old, new) + _facts(what, old["states"], new["states"])
 
 
 def _struct(name, old, new):
@@ -132,6 +155,7 @@ def _struct(name, old, new):
              for key, words in (("role", "role"), ("allocation", "allocation"),
                                 ("lifetimes", "lifetimes"), ("required", "'Required:'"))
              if old[key] != new[key] and not isinstance(old[key], int)]
+    found += _rules(name, old, new)
     for member, was in old["members"].items():
         now = new["members"].get(member)
         if now is None:
@@ -139,6 +163,7 @@ def _struct(name, old, new):
         what = f"{name}.{member}"
         found += [_changed(f"{what}: its {key}", was.get(key), now.get(key))
                   for key in ("lifetime", "length", "stride") if was.get(key) != now.get(key)]
+        found += _rules(what, was, now)
         found += _facts(what, was.get("states", {}), now.get("states", {}))
     return found
 
@@ -147,7 +172,7 @@ def _function(name, old, new):
     found = [] if old["linkage"] == new["linkage"] else [
         _changed(f"{name}: its linkage", old["linkage"], new["linkage"])]
     return (found + _parameters(name, old, new)
-            + _statements(name, old["statements"], new["statements"])
+            + _statements(name, old["statements"], new["statements"]) + _rules(name, old, new)
             + _facts(name, old["states"], new["states"]))
 
 
@@ -174,26 +199,21 @@ def _header(name, old, new):
     if lost and not gone:
         found.append(f"{name} no longer gives {', '.join(lost[:4])}"
                      f"{f' and {len(lost) - 4} more' if len(lost) > 4 else ''}")
-    rules = new[name]["rules"]
-    found += [f"{name}: the rule '{rule[:80]}' was changed or removed"
-              for rule in old[name]["rules"] if rule not in rules]
-    found += [f"{name}: there is a new rule, '{rule[:80]}'"
-              for rule in rules if rule not in old[name]["rules"]]
-    return found
+    return found + _rules(name, old[name], new[name])
 
 
 def _constant(name, old, new):
     found = [] if old["type"] == new["type"] else [_changed(f"{name}: its type", old["type"],
                                                             new["type"])]
-    return found + _facts(name, old["states"], new["states"])
+    return found + _rules(name, old, new) + _facts(name, old["states"], new["states"])
 
 
 def changes(old, new):
     """Why `new` breaks what was built against `old`; empty: it only adds."""
     found = []
     for kind, compare in (("structs", _struct), ("slots", _slot), ("functions", _function),
-                          ("constants", _constant)):
-        for name, was in old[kind].items():
+                          ("constants", _constant), ("runs", _rules), ("aliases", _rules)):
+        for name, was in old.get(kind, {}).items():
             if name in new[kind]:
                 found += compare(name, was, new[kind][name])
     # The layout has no constants of the version.

@@ -97,6 +97,7 @@ class Description:
             self.check_value(where, constant, kind, value, used)
             found.append({"name": constant.name, "value": value, "type": type_name, "kind": kind,
                           "group": constant.group, "comment": constant.comment,
+                          "rules": statements.rules_under(constant.group, constant.comment),
                           "file": constant.file})
         return found
 
@@ -175,6 +176,8 @@ class Description:
             if "*" in member.type or self.has_pointers.get(member.type):
                 self.describe_pointer(struct, member, entry)
         entry["comment"] = member.comment
+        if "slot" not in entry:
+            entry["rules"] = statements.rules_under(struct.comment, member.comment)
         if offset % min(self.alignment_of(member.type), 8):
             fail(struct.file, member.line,
                  f"{what}: expected no hole before it, found one at offset {offset}")
@@ -241,7 +244,8 @@ class Description:
                 "required_member": statements.required_member(struct) if plain else None,
                 "allocator": ALLOCATORS.get(role), "is_zeroed": role == "out",
                 "allocation": statements.allocation_of(struct),
-                "lifetimes": statements.struct_lifetimes(struct), "members": members}
+                "lifetimes": statements.struct_lifetimes(struct),
+                "rules": statements.rules_of(struct.comment), "members": members}
 
     def check_bands_have_slots(self):
         used = {band["bit"] for band in self.bands.values()}
@@ -261,9 +265,11 @@ class Description:
 
     def describe_function(self, function):
         said, _ = statements.tagged(function.file, function.line, function.name, function.comment)
+        _, rules = said.pop("Rules", (None, None))
         return {"type": function.type, "comment": function.comment, "file": function.file,
                 "linkage": function.linkage,
                 "parameters": [{"name": p.name, "type": p.type} for p in function.parameters],
+                "rules": [rules] if rules else [],
                 "statements": {keyword: text for keyword, (_, text) in said.items()}}
 
     def annotate_parameters(self, structs):
@@ -302,14 +308,26 @@ class Description:
         return {name.removeprefix("BP_ABI_").lower(): values[name] for name in needed}
 
     def headers_of(self):
-        """Each header with what it includes and defines, and the rules in its comments."""
+        """Each header with what it includes and defines, and the rules in comments of its own."""
         own = {}
         for name, place in self.headers.defined.items():
             own.setdefault(place.split(":")[0], []).append(name)
         return {file: {"includes": sorted(includes), "defines": sorted(own.get(file, [])),
                        "rules": [rule for comment in self.headers.comments[file]
+                                 if comment not in self.headers.attached[file]
                                  for rule in statements.rules_of(comment)]}
                 for file, includes in self.headers.includes.items()}
+
+    def runs_of(self):
+        """The rules in the comments over runs of constants, by what their names begin with."""
+        groups = {}
+        for constant in self.headers.constants:
+            words = constant.name.split("_")
+            name = ("the status codes" if self.constant_kind(constant) == "status" else
+                    "_".join(words[:2]) + "_*" * (len(words) > 2))
+            groups.setdefault(name, {})[constant.run] = constant.group
+        return {name: [rule for comment in runs.values() for rule in statements.rules_of(comment)]
+                for name, runs in groups.items()}
 
     def describe(self):
         structs = [self.describe_struct(struct) for struct in self.headers.structs]
@@ -321,7 +339,9 @@ class Description:
                   for name, (parameters, body) in self.headers.macros.items()}
         return {"version": self.version(), "structs": structs, "bands": list(self.bands.values()),
                 "constants": self.constants, "macros": macros, "handles": self.handles,
-                "aliases": self.headers.aliases,
+                "aliases": self.headers.aliases, "runs": self.runs_of(),
+                "alias_rules": {name: statements.rules_of(comment)
+                                for name, comment in self.headers.alias_comments.items()},
                 "callbacks": {name: self.describe_function(function)
                               for name, function in self.headers.callbacks.items()},
                 "functions": {name: self.describe_function(function)

@@ -243,6 +243,24 @@ class Described(unittest.TestCase):
         self.assertEqual(bands["ASYNC"]["value"], 1)
         self.assertEqual(len(bands["ASYNC"]["slots"]), 12)
 
+    def test_rules_stand_with_their_thing(self):
+        constants = {constant["name"]: constant["rules"] for constant in self.abi["constants"]}
+        self.assertEqual(self.structs["bp_str"]["rules"], ["UTF-8, not terminated"])
+        self.assertEqual(self.member("bp_open_args", "index")["rules"], ["0 to device_count - 1"],
+                         "the struct says 'beside each member'")
+        self.assertEqual(self.member("bp_device_props", "name")["rules"], [], "prose")
+        self.assertEqual(self.member("bp_device_props", "memory_bytes")["rules"],
+                         ["all memory of the device"])
+        self.assertEqual(self.member("bp_host_api", "log")["slot"]["rules"],
+                         ["one line. level: BP_LOG_*"])
+        self.assertEqual(constants["BP_OUT_OF_MEMORY"], ["trim, then retry once"])
+        self.assertEqual(constants["BP_STRIDES_NON_NEGATIVE"],
+                         ["anything but negative strides; 0 repeats"], "behind a continued line")
+        self.assertEqual(self.abi["runs"]["BP_USAGE_*"], ["a hint"])
+        self.assertEqual(len(self.abi["alias_rules"]["bp_status"]), 1)
+        self.assertEqual(self.abi["headers"]["memory.h"]["rules"], [])
+        self.assertEqual(len(self.abi["headers"]["device_api.h"]["rules"]), 4)
+
     def test_constants_have_the_compilers_values(self):
         values = {constant["name"]: constant["value"] for constant in self.abi["constants"]}
         self.assertEqual(values["BP_TIMEOUT_FOREVER"], 2**64 - 1)

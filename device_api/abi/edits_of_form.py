@@ -93,7 +93,7 @@ LAYOUT = (
     ("slot's result changed", "kernel.h",
      [("void (*plan_free)", "bp_status (*plan_free)")], "bp_kernel.plan_free was retyped"),
     ("slot taken out of a band", "memory.h",
-     [("mem_unmap (band MAP): ends a mapping;", "mem_unmap: Absent: none. Ends;")],
+     [("mem_unmap (band MAP): ends a mapping.", "mem_unmap: ends. Absent: none.")],
      "band MAP: its members changed (mem_unmap)"),
     ("slot of one band in another", "memory.h",
      [("/* mem_fill (band FILL)", "/* mem_fill (band PINNED)")],

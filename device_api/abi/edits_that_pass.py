@@ -17,8 +17,8 @@ APPENDED = (
     ("member at the end", "memory.h",
      [("  uint64_t bytes; /* 0 is legal and does nothing */\n",
        "  uint64_t bytes; /* 0 is legal and does nothing */\n  uint64_t hint;\n"),
-      ("Required: all. */\ntypedef struct bp_copy_args", "Required: bytes. */\n"
-                                                         "typedef struct bp_copy_args")],
+      ("Required: all. Rules: beside each member. */\ntypedef struct bp_copy_args",
+       "Required: bytes. Rules: beside each member. */\ntypedef struct bp_copy_args")],
      "bp_copy_args.hint"),
     ("member at the end of an out struct", "device.h",
      [("} bp_device_props;", "  uint64_t queue_count;\n} bp_device_props;")],
@@ -40,6 +40,20 @@ APPENDED = (
        "#define BP_FEATURE_SHINE_BIT ((uint64_t)1 << 40)\n")], "mem_shine"),
     ("new struct", "stream.h", [("/* A function on the host", STRUCT + "/* A function on the host")
                                 ], "struct bp_sample_args"),
+    ("new struct with rules", "stream.h",
+     [("/* A function on the host", STRUCT.replace("none.", "none. Rules: made once.")
+       + "/* A function on the host")], "struct bp_sample_args"),
+    ("new member with a rule", "device.h",
+     [("} bp_device_props;", "  uint64_t queue_count; /* Rules: not 0 */\n} bp_device_props;")],
+     "bp_device_props.queue_count"),
+    ("new member beside rules", "root.h",
+     [("  uint64_t extension_count;\n", "  uint64_t extension_count;\n"
+       "  const bp_str* names; /* NULL: none; length: extension_count */\n")], "bp_plugin.names"),
+    ("new status with its rule", "status.h",
+     [("answers */\n", "answers */\n#define BP_WEARY 31 /* rest, then retry */\n")], "BP_WEARY"),
+    ("new slot with rules", "device.h",
+     [(DEVICE_END, SLOT.format("device_rest").replace("sample.", "sample. Rules: once.")
+       + DEVICE_END)], "bp_device_api.device_rest"),
     ("new frozen struct", "types.h",
      [("/* A list of integers.", "/* Frozen. */\ntypedef struct bp_pair {\n  uint64_t a;\n"
        "  uint64_t b;\n} bp_pair;\n\n/* A list of integers.")], "struct bp_pair"),
@@ -79,7 +93,7 @@ APPENDED = (
 # These pass as they are.
 HARMLESS = (
     ("prose of a slot", "memory.h",
-     [("mem_alloc: device memory of undefined content.", "mem_alloc: memory, not initialised.")]),
+     [("mem_alloc: device memory.", "mem_alloc: memory of the device.")]),
     ("prose added to a slot", "device.h",
      [("device_count: how many devices the instance has.",
        "device_count: how many devices the instance has. Most have one.")]),
@@ -88,9 +102,10 @@ HARMLESS = (
        "while it is open.\n   * Threads: any-thread. Blocks: no. Absent: the plugin is refused.\n"
        "   *\n   * Vendors keep what they know here. */")]),
     ("statements reflowed", "memory.h",
-     [("* Errors: BP_INVALID_ARGUMENT for a handle that is not allocated. Threads: any-thread.\n"
-       "   * Blocks: it may. Absent:", "* Errors: BP_INVALID_ARGUMENT for a handle that\n   * is "
-       "not allocated.\n   * Threads:\n   *   any-thread.\n   * Blocks: it may.\n   * Absent:")]),
+     [("* Errors: BP_INVALID_ARGUMENT for a handle that is not allocated.\n   * Threads: "
+       "any-thread. Blocks: it may. Absent:", "* Errors: BP_INVALID_ARGUMENT for a handle that\n"
+       "   * is not allocated. Threads:\n   *   any-thread.\n   * Blocks: it may.\n"
+       "   * Absent:")]),
     ("statements in another order", "memory.h",
      [("ends memory of host_alloc. Threads: any-thread. Blocks: it may.",
        "ends memory of host_alloc. Blocks: it may. Threads: any-thread.")]),
@@ -102,7 +117,8 @@ HARMLESS = (
      [("Blocks: it may. */\n  bp_status (*host_free)", "Blocks: it may. */\n\n"
                                                        "  bp_status (*host_free)")]),
     ("empty line below a struct's comment", "memory.h",
-     [("Required: alignment_bytes. */\n", "Required: alignment_bytes. */\n\n")]),
+     [("Required: alignment_bytes.\n * Rules: beside each member. */\n",
+       "Required: alignment_bytes.\n * Rules: beside each member. */\n\n")]),
     ("section comment before a slot", "memory.h",
      [("  /* mem_map (band MAP)", "  /* --- mapping --- */\n\n  /* mem_map (band MAP)")]),
     ("section comment between structs", "memory.h",
@@ -113,18 +129,18 @@ HARMLESS = (
                                         "/* what the vendor prints on the box */")]),
     ("comment added to a member", "device.h", [("  bp_str vendor;\n",
                                                 "  bp_str vendor; /* who made it */\n")]),
-    ("unit that the name tells already", "device.h",
-     [("/* all memory of the device */", "/* all memory of the device, in bytes */")]),
+    ("unit that the name tells already", "types.h",
+     [("offset_bytes;\n} bp_mem;", "offset_bytes; /* in bytes */\n} bp_mem;")]),
     ("comment moved above its member", "device.h",
      [("  bp_str driver; /* driver or library, with version */\n",
        "  /* driver or library, with version */\n  bp_str driver;\n")]),
     ("comments not aligned", "memory.h", [(ALLOC_BYTES, "  uint64_t bytes; /* > 0 */\n")]),
-    ("prose of a constant", "device.h", [("/* launches return before the work is done */",
-                                          "/* a launch only enqueues */")]),
-    ("prose of a status", "status.h", [("/* not finished yet: ask again */",
-                                        "/* still running: ask again */")]),
-    ("comment over a run of constants", "device.h", [("/* bp_device_props.execution */",
-                                                      "/* What bp_device_props.execution is. */")]),
+    ("prose of a constant", "memory.h", [("#define BP_MAP_READ_BIT 1u",
+                                          "#define BP_MAP_READ_BIT 1u /* the host reads */")]),
+    ("prose beside a rule", "device.h", [("/* bp_device_props.execution. Rules:",
+                                          "/* How launches run. Rules:")]),
+    ("comment over a run of constants", "memory.h", [("/* bp_map_args.access */",
+                                                      "/* What bp_map_args.access is. */")]),
     ("empty line in a run of constants", "memory.h",
      [("#define BP_USAGE_IO 2u\n", "\n#define BP_USAGE_IO 2u\n")]),
     ("constants in another order", "memory.h",
@@ -167,6 +183,22 @@ HARMLESS = (
     ("includes in another order", "device_api.h",
      [('#include "backplane/types.h"\n#include "backplane/version.h"\n',
        '#include "backplane/version.h"\n#include "backplane/types.h"\n')]),
+    ("prose before the rules of a slot", "memory.h",
+     [("mem_free: gives memory back.", "mem_free: ends an allocation.")]),
+    ("prose before the rules of a struct", "kernel.h",
+     [("/* One argument, input or output, as", "/* An argument of the kernel, as")]),
+    ("prose below the rules of a struct", "kernel.h",
+     [("of 0. */\ntypedef struct bp_launch_args", "of 0.\n *\n * Vendors keep what they know. */"
+       "\ntypedef struct bp_launch_args")]),
+    ("rules in a paragraph of their own", "types.h",
+     [("Frozen. Rules: beside each member.", "Frozen.\n *\n * Rules: beside each member.")]),
+    ("rule spelled as one", "memory.h", [("args.usage. Rules: a", "args.usage. Rule: a")]),
+    ("rules of a member reflowed", "kernel.h",
+     [("NULL\n                             for other arguments",
+       "NULL for other\n                             arguments")]),
+    ("ruled comment moved above its member", "memory.h",
+     [("  uint64_t bytes; /* 0 is legal and does nothing */\n",
+       "  /* 0 is legal and does nothing */\n  uint64_t bytes;\n")]),
     ("rules reflowed", "device_api.h", [("no size or version is compared for\n * equality",
                                          "no size or version\n * is compared for equality")]),
     ("star beside the name", "device.h", [("bp_device* device, bp_device_props* out_props",
@@ -188,20 +220,19 @@ HARMLESS = (
      [("/* A list of integers. Frozen. Lifetime: that of the struct that holds it. */\n"
        "typedef struct bp_i64_span {\n  const int64_t* ptr;\n  uint64_t count;\n} bp_i64_span;\n",
        ""),
-      ("/* UTF-8 text,", "/* A list of integers. Frozen. Lifetime: that of the struct that holds "
+      ("/* Text. Frozen.", "/* A list of integers. Frozen. Lifetime: that of the struct that holds "
        "it. */\ntypedef struct bp_i64_span {\n  const int64_t* ptr;\n  uint64_t count;\n"
-       "} bp_i64_span;\n\n/* UTF-8 text,")]),
+       "} bp_i64_span;\n\n/* Text. Frozen.")]),
     ("C linkage by another spelling", "root.h",
      [(EXTERN_OPEN, EXTERN_OPEN.replace("#ifdef __cplusplus", "#if defined(__cplusplus)"))]),
     ("C linkage round a table too", "memory.h",
      [("typedef struct bp_memory_api {", EXTERN_OPEN + "typedef struct bp_memory_api {"),
       (MEMORY_END, MEMORY_END + "\n\n" + EXTERN_CLOSE)]),
     ("length told that is known", "types.h",
-     [("const int64_t* strides; /* elements, may", "const int64_t* strides; /* length: rank; "
-                                                   "elements, may")]),
+     [("  const int64_t* ptr;\n", "  const int64_t* ptr; /* length: count */\n")]),
     ("all required by its name", "memory.h",
-     [("Required: all. */\ntypedef struct bp_copy_args", "Required: bytes. */\n"
-                                                         "typedef struct bp_copy_args")]),
+     [("Required: all. Rules: beside each member. */\ntypedef struct bp_copy_args",
+       "Required: bytes. Rules: beside each member. */\ntypedef struct bp_copy_args")]),
     ("letters beyond ASCII in prose", "memory.h",
      [("The core pools:", "The core pools (naïvely):")]),
 )

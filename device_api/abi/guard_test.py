@@ -155,6 +155,23 @@ class Records(OnACopy):
         self.assertIn("needs an ADR", self.judged(update=True, adr=ADR)[-1])
         self.assertEqual({path.name: path.read_text() for path in self.records.iterdir()}, before)
 
+    def test_an_open_version_that_was_taken_out_is_recorded_anew(self):
+        self.raise_minor()
+        header, old, new = APPEND
+        self.edit(header, old, f"{new} /* Rules: once */")
+        self.assertEqual(self.judged(update=True), [])
+        self.edit(header, "Rules: once", "Rules: twice")
+        self.assertIn("BP_USAGE_SCRATCH: the rule 'once' was changed to 'twice'",
+                      self.judged(update=True)[0])
+        for kind in ("layout", "contract"):
+            (self.records / f"{kind}-0.{self.minor}.json").unlink()
+        path = self.records / "records.json"
+        index = json.loads(path.read_text())
+        index["records"].pop()
+        path.write_text(records.text_of(index))
+        self.assertEqual(self.judged(update=True), [])
+        self.assertEqual(self.judged(), [])
+
     def test_an_open_version_is_released_once(self):
         self.set_state("open")
         problems, note = guard.release(self.headers, self.records, None)

@@ -75,6 +75,7 @@ class Headers:
     structs: list = dataclasses.field(default_factory=list)
     opaque: dict = dataclasses.field(default_factory=dict)      # name: comment
     aliases: dict = dataclasses.field(default_factory=dict)     # name: scalar type
+    alias_comments: dict = dataclasses.field(default_factory=dict)  # name: comment
     callbacks: dict = dataclasses.field(default_factory=dict)   # name: Declaration
     functions: dict = dataclasses.field(default_factory=dict)   # name: Declaration
     constants: list = dataclasses.field(default_factory=list)
@@ -82,6 +83,7 @@ class Headers:
     includes: dict = dataclasses.field(default_factory=dict)    # file: [what it includes]
     defined: dict = dataclasses.field(default_factory=dict)     # name: "file:line"
     comments: dict = dataclasses.field(default_factory=dict)    # file: [all its comments]
+    attached: dict = dataclasses.field(default_factory=dict)    # file: {those of a thing in it}
     guards: dict = dataclasses.field(default_factory=dict)      # include guard: file
     export: list = dataclasses.field(default_factory=list)      # what BP_EXPORT is: [_WIN32, else]
 
@@ -107,16 +109,18 @@ class _Reader:
         self.name = name
         self.headers = headers
         # Continued lines become one, and keep their number of newlines for the line numbers.
+        self.continued = {}  # line: how many follow that are part of it
         spliced = re.sub(r"((?:[^\n]*\\\n)+)([^\n]*)\n", self._splice, text)
         self.tokens = self._tokens(spliced)
         self.at = 0
         self.run = 0
         self.in_c_block = False
         self.headers.includes[name] = []
+        self.headers.attached[name] = set()
 
-    @staticmethod
-    def _splice(match):
+    def _splice(self, match):
         continued = match.group(1)
+        self.continued[1 + match.string.count("\n", 0, match.start())] = continued.count("\n")
         return continued.replace("\\\n", " ") + match.group(2) + "\n" * (continued.count("\n") + 1)
 
     def fail(self, line, words):
@@ -187,6 +191,10 @@ class _Reader:
             return comment_text(token.text)
         return ""
 
+    def attach(self, *comments):
+        """Notes that these comments are a declaration's, and not the file's."""
+        self.headers.attached[self.name].update(comments)
+
     # --- top level ---
 
     def read(self):
@@ -210,6 +218,7 @@ class _Reader:
             own = self.trailing_comment(token.line)
             self.definition(token, own, group)
             last_line = self.tokens[self.at - 1].last_line
+            last_line += self.continued.get(last_line, 0)
         self.close_file()
 
     def open_file(self):
@@ -288,6 +297,7 @@ class _Reader:
             self.headers.macros[name] = ([p.strip() for p in parameters.split(",")],
                                          " ".join(body.split()))
             return
+        self.attach(own, group)
         self.headers.constants.append(
             Constant(name, " ".join(body.split()), own, group, self.run, self.name, token.line))
 
@@ -303,6 +313,7 @@ class _Reader:
         if first.text == "BP_EXPORT":
             self.next()
             function = self.function(self.type_name("a type"))
+            self.attach(above)
             function.comment, function.file = above, self.name
             function.linkage = "C" if self.in_c_block else "C++"
             self.headers.define(function.name, self.name, function.line)
@@ -313,6 +324,7 @@ class _Reader:
 
     def typedef(self, above):
         base = self.type_name("a type")
+        self.attach(above)
         if self.peek().text == "(":
             callback = self.function_pointer(base)
             self.expect(";")
@@ -327,6 +339,7 @@ class _Reader:
                                  f"'{base}'")
         self.headers.define(name.text, self.name, name.line)
         self.headers.aliases[name.text] = base
+        self.headers.alias_comments[name.text] = above
 
     def struct(self, above, is_typedef):
         line = self.expect("struct").line
@@ -342,6 +355,7 @@ class _Reader:
             self.headers.opaque[tag] = self.trailing_comment(end.last_line)
             return
         self.expect("{")
+        self.attach(above)
         members = []
         while self.peek().text != "}":
             members.append(self.member())
@@ -377,7 +391,9 @@ class _Reader:
         self.end_of_member(member)
         end = self.expect(";")
         member.first_line, member.last_line = start.line, end.last_line
-        member.comment = " ".join(filter(None, (above, self.trailing_comment(end.last_line))))
+        beside = self.trailing_comment(end.last_line)
+        self.attach(above, beside)
+        member.comment = " ".join(filter(None, (above, beside)))
         return member
 
     def end_of_member(self, member):

@@ -345,7 +345,8 @@ def typed_call(slot, slots):
         parameters.insert(0, "const bp_kernel* original")
     if slot.in_kernel:
         parameters.insert(0, "const bp_kernel& descriptor")
-    lines = [f"  /// {slot.name}: {slot.does.split('. ')[0].rstrip('.')}.",
+    does = slot.does.split(". ")[0]
+    lines = [f"  /// {slot.name}: {does}{'' if does.endswith(('.', '?')) else '.'}",
              f"  bp_status {slot.name}({', '.join(parameters)}) const {{"]
     body = []
     if slot.band:

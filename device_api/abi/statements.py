@@ -12,7 +12,7 @@ from header_reader import SCALARS, AbiError
 THREAD_CLASSES = ("any-thread", "object-exclusive", "stream-ordered", "init-only")
 LIFETIMES = ("call", "object", "plugin", "process")
 
-_KEYWORDS = re.compile(r"(?:^|(?<=\s))(Errors|Ownership|Threads|Blocks|Absent)"
+_KEYWORDS = re.compile(r"(?:^|(?<=\s))(Rules?|Errors|Ownership|Threads|Blocks|Absent)"
                        r"(?: \((band [A-Z0-9_]+|with \w+)\))?: ")
 _HEAD = re.compile(r"(\w+)(?: \(band ([A-Z][A-Z0-9_]*)\))?: ")
 _LIFETIME = re.compile(r"\blifetime:? (?:[^.;]*?)\b(call|object|plugin|process"
@@ -24,6 +24,10 @@ _ALLOCATION = re.compile(r"\b((?:Allocated|Built|Static data)\b[^.]*)\.")
 _STRUCT_LIFETIME = re.compile(r"\b((?:\w+: )?lifetime\b[^.]*)\.", re.IGNORECASE)
 _CONTROL = re.compile(r"\bControl calls: ([\w, ]+)\.")
 _RULES = re.compile(r"(?:^|(?<=\s))Rules?(?: that hold everywhere)?: ")
+_RULES_END = re.compile(r"\n\n|(?:^|(?<=\s))(?:Errors|Ownership|Threads|Blocks|Absent|Required)"
+                        r"(?: \([^)]*\))?: ")
+# In a rule over members or constants: the words of each are a rule.
+_BESIDE = re.compile(r"\bbeside each\b")
 
 # What a comment states besides its tags: a prose that changes none of these may change.
 _UNITS = re.compile(r"\b(bit|byte|element|nanosecond|microsecond|millisecond)s?\b|\b(seconds)\b"
@@ -102,8 +106,21 @@ def facts_of(comment, name=""):
 
 def rules_of(comment):
     """The rules of a comment: each runs from 'Rules: ' (or 'Rules that hold everywhere: ') to the
-    next empty line."""
-    return [words_of(text.split("\n\n")[0]) for text in _RULES.split(comment)[1:]]
+    next statement or empty line."""
+    return [words_of(_RULES_END.split(text)[0]) for text in _RULES.split(comment)[1:]]
+
+
+def rules_under(over, comment):
+    """The rules of a member or a constant: all its words, where a rule of the comment over the
+    struct or the run says 'beside each'."""
+    if any(_BESIDE.search(rule) for rule in rules_of(over)):
+        return [words_of(comment)] if comment else []
+    return rules_of(comment)
+
+
+def untagged(comment):
+    """What a comment says before its first statement, and its rules: what facts are taken from."""
+    return " ".join([_KEYWORDS.split(comment)[0], *rules_of(comment)])
 
 
 def families_in(comments):
@@ -181,6 +198,7 @@ def tagged(file, line, what, comment):
     pieces = _KEYWORDS.split(comment)
     found = {}
     for keyword, qualifier, text in zip(pieces[1::3], pieces[2::3], pieces[3::3]):
+        keyword = "Rules" if keyword == "Rule" else keyword
         if keyword in found:
             fail(file, line, f"{what}: expected '{keyword}:' once, found it twice")
         found[keyword] = (qualifier, words_of(text.split("\n\n")[0]))
@@ -255,6 +273,7 @@ def slot_of(struct, member, handles):
         "parameters": [{"name": p.name, "type": p.type, "direction": d}
                        for p, d in zip(member.parameters, directions)],
         "does": said["head"],
+        "rules": [said["Rules"]] if "Rules" in said else [],
         "errors": said.get("Errors"),
         "ownership": said.get("Ownership"),
         "threads": _thread_classes(struct, member, said.get("Threads")),

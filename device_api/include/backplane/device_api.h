@@ -25,10 +25,14 @@
  * Control calls: init, shutdown, device_count, device_open, device_close, device_props,
  * kernel_list, stream_sync, stream_destroy, event_sync, event_destroy.
  *
- * "Required: m." over a struct: m is the last member that is always within struct_size, so that m
- * and all before it may be read without a look at struct_size ("all": the struct's last member;
- * "none": no more than flags). A receiver may refuse a struct that ends earlier. What is behind m
- * may be missing, and then counts as zero. */
+ * Rules: "Required: m." over a struct: m is the last member that is always within struct_size, so
+ * that m and all before it may be read without a look at struct_size ("all": the struct's last
+ * member; "none": no more than flags). A receiver may refuse a struct that ends earlier. What is
+ * behind m may be missing, and then counts as zero.
+ *
+ * Rules: what both sides rely on stands behind "Rules:" and behind Threads, Blocks, Ownership,
+ * Errors, Absent, Required, lifetime, length and stride; "Rules: beside each member." says that the
+ * words beside the members are rules, too. Words before these explain. */
 #ifndef BACKPLANE_DEVICE_API_H
 #define BACKPLANE_DEVICE_API_H
 

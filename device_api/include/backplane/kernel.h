@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels: how a plugin offers operators. A kernel is a static descriptor plus functions; the core
- * chooses among the descriptors of a device (supports), asks the winner for a plan of each set of
- * shapes (plan) and then only calls launch.
+ * Kernels: how a plugin offers operators. A kernel is a static descriptor plus functions.
+ *
+ * Rules: the core chooses among the descriptors of a device (supports), asks the winner for a plan
+ * of each set of shapes (plan) and then only calls launch.
  */
 #ifndef BACKPLANE_KERNEL_H
 #define BACKPLANE_KERNEL_H
@@ -15,8 +16,8 @@ typedef struct bp_kernel bp_kernel;
 typedef struct bp_kernel_plan bp_kernel_plan;   /* the plugin's, made by plan */
 typedef struct bp_kernel_state bp_kernel_state; /* the plugin's, made by state_create */
 
-/* bp_arg_rule.strides: which strides a kernel takes for an input. The core materialises (and
- * counts) what a kernel cannot take; outputs are always contiguous. */
+/* bp_arg_rule.strides: which strides a kernel takes for an input. Rules: beside each value. The
+ * core materialises (and counts) what a kernel cannot take; outputs are always contiguous. */
 #define BP_STRIDES_CONTIGUOUS 0u /* row-major without gaps */
 #define BP_STRIDES_INNER_DENSE                                                                     \
   1u                               /* the last dimension has stride 1, the others are free but not \
@@ -24,13 +25,16 @@ typedef struct bp_kernel_state bp_kernel_state; /* the plugin's, made by state_c
 #define BP_STRIDES_NON_NEGATIVE 2u /* anything but negative strides; 0 repeats */
 #define BP_STRIDES_ANY 3u
 
-/* bp_arg_rule.flags: a host argument's bytes are given at a host address (BP_TENSOR_HOST_BIT). */
+/* bp_arg_rule.flags. Rules: beside each bit. A host argument's bytes are given at a host address
+ * (BP_TENSOR_HOST_BIT). */
 #define BP_ARG_HOST_AT_PLAN_BIT 1u   /* read by plan (bp_arg_info.host_data), and again at launch */
 #define BP_ARG_HOST_AT_LAUNCH_BIT 2u /* read by launch */
 
-/* What a kernel demands of one input. Static data of the plugin. All zero: contiguous, aligned to
- * its element, in device memory. A kernel with a rule that the core cannot keep (strides that it
- * does not know, an alignment above 256) is left out. Required: none. */
+/* What a kernel demands of one input. Static data of the plugin. Required: none.
+ *
+ * Rules: beside each member. All zero: contiguous, aligned to its element, in device memory. A
+ * kernel with a rule that the core cannot keep (strides that it does not know, an alignment above
+ * 256) is left out. */
 typedef struct bp_arg_rule {
   uint32_t struct_size;
   uint32_t flags;           /* BP_ARG_*_BIT */
@@ -39,7 +43,7 @@ typedef struct bp_arg_rule {
 } bp_arg_rule;
 
 /* One argument, input or output, as supports and plan see it. Allocated by the core.
- * Required: strides. */
+ * Required: strides. Rules: beside each member. */
 typedef struct bp_arg_info {
   uint32_t struct_size;
   uint32_t flags;
@@ -56,8 +60,8 @@ typedef struct bp_arg_info {
 
 /* What is to be computed. Allocated by the core, read during the call. Required: all.
  *
- * Rules: a member of the attributes that is behind their struct_size has its default, which
- * attributes.h tells, and not zero. */
+ * Rules: beside each member. A member of the attributes that is behind their struct_size has its
+ * default, which attributes.h tells, and not zero. */
 typedef struct bp_kernel_query {
   uint32_t struct_size;
   uint32_t flags;
@@ -77,9 +81,10 @@ typedef struct bp_kernel_query {
 /* bp_support.answer */
 #define BP_SUPPORT_NO 0u
 #define BP_SUPPORT_YES 1u
-#define BP_SUPPORT_DEPENDS 2u /* on sizes not known yet: plan will tell */
+#define BP_SUPPORT_DEPENDS 2u /* Rules: on sizes not known yet: plan will tell */
 
-/* The answer of supports. Allocated and zeroed by the core. Required: answer. */
+/* The answer of supports. Allocated and zeroed by the core. Required: answer.
+ * Rules: beside each member. */
 typedef struct bp_support {
   uint32_t struct_size;
   uint32_t flags;
@@ -89,9 +94,10 @@ typedef struct bp_support {
 } bp_support;
 
 /* bp_plan_info.flags */
-#define BP_PLAN_CAN_FAULT_BIT 1u /* a launch may write the fault word */
+#define BP_PLAN_CAN_FAULT_BIT 1u /* Rules: a launch may write the fault word */
 
-/* What a plan needs. Allocated and zeroed by the core. Required: workspace_alignment_bytes. */
+/* What a plan needs. Allocated and zeroed by the core. Required: workspace_alignment_bytes.
+ * Rules: beside each member. */
 typedef struct bp_plan_info {
   uint32_t struct_size;
   uint32_t flags; /* BP_PLAN_*_BIT */
@@ -101,10 +107,12 @@ typedef struct bp_plan_info {
   bp_str reason;                      /* with BP_UNSUPPORTED: why; lifetime: plugin */
 } bp_plan_info;
 
-/* The fault word: where a kernel reports bad data without stopping the stream. One per launch
- * whose plan can fault, in device memory, all zero when there is no fault. A kernel that meets an
- * index out of range clamps it, and the winner of a 32-bit compare-exchange of code (0 to
- * BP_FAULT_INDEX) writes the rest. Frozen. Layout of the 32 bytes behind bp_launch_args.fault. */
+/* The fault word. Frozen. Layout of the 32 bytes behind bp_launch_args.fault.
+ *
+ * Rules: beside each member. A kernel reports bad data there without stopping the stream. One per
+ * launch whose plan can fault, in device memory, all zero when there is no fault. A kernel that
+ * meets an index out of range clamps it, and the winner of a 32-bit compare-exchange of code (0 to
+ * BP_FAULT_INDEX) writes the rest. */
 typedef struct bp_fault_word {
   uint32_t code;   /* BP_FAULT_* */
   uint32_t input;  /* which input held the bad value */
@@ -119,8 +127,9 @@ typedef struct bp_fault_word {
 /* One launch. Built by the core on its stack; the plugin copies what it needs later, before it
  * returns. Required: all.
  *
- * Rules: an input that broadcasts is not expanded: it comes with its own rank and sizes (fewer
- * dimensions than the output, or sizes of 1), and the kernel repeats it, as with strides of 0. */
+ * Rules: beside each member. An input that broadcasts is not expanded: it comes with its own rank
+ * and sizes (fewer dimensions than the output, or sizes of 1), and the kernel repeats it, as with
+ * strides of 0. */
 typedef struct bp_launch_args {
   uint32_t struct_size;
   uint32_t flags;
@@ -144,27 +153,27 @@ typedef struct bp_launch_args {
 } bp_launch_args;
 
 /* bp_kernel.flags */
-#define BP_KERNEL_DETERMINISTIC_BIT 1u /* bitwise equal reruns */
+#define BP_KERNEL_DETERMINISTIC_BIT 1u /* Rules: bitwise equal reruns */
 
-/* bp_kernel.depends_on: what of the query plan may depend on, beside dtypes, ranks and attributes,
- * and is shown: without SIZES all sizes are -1, without STRIDES all strides are NULL. HOST_DATA
- * goes with BP_ARG_HOST_AT_PLAN_BIT, which shows the bytes. The core may call plan again for any
- * shape, also for one that it asked about before; a later core may use one plan for all calls that
- * differ only in what no bit names. */
+/* bp_kernel.depends_on. Rules: what of the query plan may depend on, beside dtypes, ranks and
+ * attributes, and is shown: without SIZES all sizes are -1, without STRIDES all strides are NULL.
+ * HOST_DATA goes with BP_ARG_HOST_AT_PLAN_BIT, which shows the bytes. The core may call plan again
+ * for any shape, also for one that it asked about before; a later core may use one plan for all
+ * calls that differ only in what no bit names. */
 #define BP_DEPENDS_SIZES_BIT 1u
 #define BP_DEPENDS_STRIDES_BIT 2u
 #define BP_DEPENDS_HOST_DATA_BIT 4u
 
 /* A kernel descriptor. Static data of the plugin, and so is all that it points to (lifetime:
- * plugin). */
+ * plugin). An installed SDK lists the operators in share/doc/backplane: operators.md, and ops.json
+ * for programs. Rules: beside each member. */
 struct bp_kernel {
   uint32_t struct_size;
   uint32_t flags;       /* BP_KERNEL_*_BIT */
   bp_str name;          /* unique in the plugin, for people: "conv_f32_direct" */
-  bp_str op;            /* the operator's name: "conv". An installed SDK lists them in
-                           share/doc/backplane: operators.md, and ops.json for programs. A name
-                           with a dot, "vendor.op", is a vendor's own operator. A kernel for an
-                           operator that the core does not know is logged and never used. */
+  bp_str op;            /* the operator's name: "conv". A name with a dot, "vendor.op", is a
+                           vendor's own operator. A kernel for an operator that the core does not
+                           know is logged and never used. */
   uint32_t version_min; /* operator versions this kernel computes */
   uint32_t version_max;
   uint32_t op_since;           /* the highest `since` of an argument or attribute it knows */
@@ -176,46 +185,52 @@ struct bp_kernel {
   uint32_t depends_on;                 /* BP_DEPENDS_*_BIT */
   uint32_t reserved;                   /* 0 */
 
-  /* supports: can this kernel compute that? Pure and cheap; it touches no device. The core
-   * may keep the answer for all calls with these dtypes, ranks and attributes.
-   * Errors: none; a failure counts as no. Threads: any-thread. Blocks: no.
-   * Absent: yes to everything the descriptor admits. */
+  /* supports: can this kernel compute that?
+   * Rules: pure and cheap; it touches no device. The core may keep the answer for all calls with
+   * these dtypes, ranks and attributes.
+   * Errors: none; a failure counts as no.
+   * Threads: any-thread. Blocks: no. Absent: yes to everything the descriptor admits. */
   bp_status (*supports)(bp_device* device, const bp_kernel_query* query, bp_support* out_support);
 
-  /* plan: everything that can be worked out before the data is there. The plan is immutable, holds
-   * no tensor data and is used by any number of threads.
+  /* plan: everything that can be worked out before the data is there.
+   * Rules: the plan is immutable, holds no tensor data and is used by any number of threads.
    * Errors: BP_UNSUPPORTED with a reason: the core asks the next kernel; BP_OUT_OF_MEMORY.
-   * Ownership: plan_free. Threads: any-thread. Blocks: it may. Absent (with plan_free): the plan is
-   * NULL, no workspace, no faults. */
+   * Ownership: plan_free.
+   * Threads: any-thread. Blocks: it may.
+   * Absent (with plan_free): the plan is NULL, no workspace, no faults. */
   bp_status (*plan)(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
                     bp_kernel_plan** out_plan);
 
-  /* plan_free: ends a plan. Work that is queued on a stream counts as use, so the core calls it
-   * only when every launch with the plan has finished on its device.
+  /* plan_free: ends a plan.
+   * Rules: work that is queued on a stream counts as use, so the core calls it only when every
+   * launch with the plan has finished on its device.
    * Ownership: plan and what it holds are gone. Threads: object-exclusive. Blocks: no. */
   void (*plan_free)(bp_device* device, bp_kernel_plan* plan);
 
-  /* launch: runs the kernel, or enqueues it on args->stream. It consumes every descriptor,
-   * attribute and host argument before it returns, allocates no device memory and never waits for a
-   * device.
-   * Errors: the call had no effect. Threads: stream-ordered; object-exclusive on state.
+  /* launch: runs the kernel, or enqueues it on args->stream.
+   * Rules: it consumes every descriptor, attribute and host argument before it returns, allocates
+   * no device memory and never waits for a device.
+   * Errors: the call had no effect.
+   * Threads: stream-ordered; object-exclusive on state.
    * Blocks: only with stream NULL, for as long as it computes. Absent: the kernel is refused. */
   bp_status (*launch)(const bp_launch_args* args);
 
-  /* state_create: what a launch changes and no two launches at once may share (vendor handles,
-   * memory objects). One for each launch of a run context; eager calls with one plan have one per
-   * stream on a queued device, and one per call in progress on an inline one.
+  /* state_create: makes a state.
+   * Rules: what a launch changes and no two launches at once may share (vendor handles, memory
+   * objects). One for each launch of a run context; eager calls with one plan have one per stream
+   * on a queued device, and one per call in progress on an inline one.
    * Errors: BP_OUT_OF_MEMORY. Ownership: state_destroy.
    * Threads: any-thread. Blocks: it may. Absent (with state_destroy): launch gets NULL. A core
    * calls it where it is there (required since 0.1). */
   bp_status (*state_create)(bp_device* device, const bp_kernel* kernel, const bp_kernel_plan* plan,
                             bp_kernel_state** out_state);
 
-  /* state_destroy: ends a state before its plan. Threads: object-exclusive. Blocks: no. */
+  /* state_destroy: ends a state. Rules: before its plan.
+   * Threads: object-exclusive. Blocks: no. */
   void (*state_destroy)(bp_device* device, bp_kernel_state* state);
 };
 
-/* Allocated and zeroed by the core. Required: all. */
+/* Allocated and zeroed by the core. Required: all. Rules: beside each member. */
 typedef struct bp_kernel_list {
   uint32_t struct_size;
   uint32_t flags;
@@ -228,8 +243,8 @@ typedef struct bp_kernel_api {
   uint32_t struct_size;
   uint32_t flags;
 
-  /* kernel_list: the kernels that work on this device. Threads: any-thread. Blocks: no.
-   * Absent: the table is refused. */
+  /* kernel_list: lists kernels. Rules: those that work on this device.
+   * Threads: any-thread. Blocks: no. Absent: the table is refused. */
   bp_status (*kernel_list)(bp_device* device, bp_kernel_list* out_list);
 } bp_kernel_api;
 

@@ -14,7 +14,8 @@
 #include "backplane/types.h"
 #include "backplane/version.h"
 
-/* How an instance is to behave. Allocated by the core, read during init only. Required: all. */
+/* How an instance is to behave. Allocated by the core, read during init only. Required: all.
+ * Rules: beside each member. */
 typedef struct bp_config {
   uint32_t struct_size;
   uint32_t flags;
@@ -29,25 +30,27 @@ typedef struct bp_root_api {
   uint32_t struct_size;
   uint32_t flags;
 
-  /* init: makes an instance and opens the vendor's driver. Every later slot takes the instance or
-   * an object made from it. Several instances may live at once; after shutdown, init works again.
-   * Errors: BP_UNAVAILABLE with a sentence if the driver or hardware is not on this machine (not
-   *   an error to the user); BP_BUSY if only one instance can live; BP_INVALID_ARGUMENT for an
-   *   option's value. On an error nothing is kept and *out_instance stays NULL.
+  /* init: makes an instance.
+   * Rules: it opens the vendor's driver. Every later slot takes the instance or an object made from
+   * it. Several instances may live at once; after shutdown, init works again.
+   * Errors: BP_UNAVAILABLE with a sentence if the driver or hardware is not on this machine (not an
+   * error to the user); BP_BUSY if only one instance can live; BP_INVALID_ARGUMENT for an option's
+   * value. On an error nothing is kept and *out_instance stays NULL.
    * Ownership: host and host_ctx live until shutdown returns; config is read during the call.
-   * Threads: init-only (a helper thread of the core). Blocks: it may; the core gives up, by name,
-   *   at its deadline. Absent: the plugin is refused. */
+   * Threads: init-only (a helper thread of the core).
+   * Blocks: it may; the core gives up, by name, at its deadline. Absent: the plugin is refused. */
   bp_status (*init)(const bp_host_api* host, void* host_ctx, const bp_config* config,
                     bp_instance** out_instance);
 
-  /* shutdown: ends the instance; every device is closed before. Joins the plugin's threads.
+  /* shutdown: ends the instance.
+   * Rules: every device is closed before. It joins the plugin's threads.
    * Errors: none that stop it. Ownership: the instance is gone when it returns.
    * Threads: init-only. Blocks: it may. Absent: the plugin is refused. */
   bp_status (*shutdown)(bp_instance* instance);
 } bp_root_api;
 
-/* A named extension table, looked up once, at load. Extensions carry their own version. Static data
- * of the plugin. Required: all. */
+/* A named extension table. Static data of the plugin. Required: all. Rules: beside each member. It
+ * is looked up once, at load. Extensions carry their own version. */
 typedef struct bp_extension {
   uint32_t struct_size;
   uint32_t flags;
@@ -58,8 +61,8 @@ typedef struct bp_extension {
 } bp_extension;
 
 /* What bp_plugin_entry fills. Allocated and zeroed by the core, which sets struct_size to what it
- * knows; the plugin writes at most that many bytes. All tables are static data of the plugin
- * (lifetime: plugin). Required: kernel. */
+ * knows; the plugin writes at most that many bytes. Required: kernel. Rules: beside each member.
+ * All tables are static data of the plugin (lifetime: plugin). */
 typedef struct bp_plugin {
   uint32_t struct_size;
   uint32_t flags;                        /* BP_PLUGIN_*_BIT */
@@ -72,11 +75,11 @@ typedef struct bp_plugin {
   uint64_t extension_count;
 } bp_plugin;
 
-/* Rule: a plugin offers at least one way to do work: kernel, or a table of later headers (module,
+/* Rules: a plugin offers at least one way to do work: kernel, or a table of later headers (module,
  * executable, collective). A plugin without any is refused. */
 
 /* bp_plugin.flags */
-#define BP_PLUGIN_SINGLE_INSTANCE_BIT 1u /* a second init answers BP_BUSY */
+#define BP_PLUGIN_SINGLE_INSTANCE_BIT 1u /* Rules: a second init answers BP_BUSY */
 
 #if defined(_WIN32)
 #define BP_EXPORT __declspec(dllexport)
@@ -88,9 +91,10 @@ typedef struct bp_plugin {
 extern "C" {
 #endif
 
-/* bp_plugin_entry: the only exported symbol. Fills pointers; touches no device, starts no thread.
- * core_abi: the core's newest ABI (BP_ABI_VERSION). Errors: BP_INCOMPATIBLE if the plugin cannot
- * serve that core. Threads: init-only. Blocks: no. */
+/* bp_plugin_entry: where a plugin begins.
+ * Rules: the only exported symbol. It fills pointers; touches no device, starts no thread.
+ * core_abi: the core's newest ABI (BP_ABI_VERSION).
+ * Errors: BP_INCOMPATIBLE if the plugin cannot serve that core. Threads: init-only. Blocks: no. */
 BP_EXPORT int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin);
 
 #ifdef __cplusplus

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Status codes: each one tells the caller what to do next. The words that explain a failure go to
- * the host's `report` before the function returns (host.h), so no memory crosses with a code.
+ * Status codes: each one tells the caller what to do next.
+ *
+ * Rules: the words that explain a failure go to the host's `report` before the function returns
+ * (host.h), so no memory crosses with a code.
  */
 #ifndef BACKPLANE_STATUS_H
 #define BACKPLANE_STATUS_H
 
 #include <stdint.h>
 
-/* A receiver treats a code it does not know as BP_INTERNAL. */
+/* Rules: a receiver treats a code it does not know as BP_INTERNAL. */
 typedef int32_t bp_status;
 
+/* Rules: beside each code. */
 #define BP_OK 0
 #define BP_INVALID_ARGUMENT 1 /* the call is wrong: mend the call */
 #define BP_UNSUPPORTED 2      /* a correct call that this side cannot do: choose another way */

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The few *frozen* structs (they may be embedded, put in arrays and passed by value; they never
- * grow) and the dtype codes. Everything else that crosses the ABI is versioned: it begins with
- * struct_size and flags and grows only at its end.
+ * The few *frozen* structs and the dtype codes.
+ *
+ * Rules: frozen structs may be embedded, put in arrays and passed by value; they never grow.
+ * Everything else that crosses the ABI is versioned: it begins with struct_size and flags and grows
+ * only at its end.
  */
 #ifndef BACKPLANE_TYPES_H
 #define BACKPLANE_TYPES_H
 
 #include <stdint.h>
 
-/* UTF-8 text, not terminated. Frozen. Lifetime: that of the struct that holds it; the member or
- * argument states it: call, object, plugin or process. */
+/* Text. Frozen. Lifetime: that of the struct that holds it; the member or argument states it: call,
+ * object, plugin or process. Rules: UTF-8, not terminated. */
 typedef struct bp_str {
   const char* ptr;
   uint64_t len; /* bytes */
 } bp_str;
 
-/* A place in memory. Frozen. `handle` is whatever the device's mem_alloc answered and need not be
- * an address; where the device says BP_DEVICE_ADDRESS_BIT, the address is handle + offset_bytes. On
- * the host end of a copy the handle is a host address. handle 0 means "no memory". */
+/* A place in memory. Frozen.
+ * Rules: `handle` is whatever the device's mem_alloc answered and need not be an address; where the
+ * device says BP_DEVICE_ADDRESS_BIT, the address is handle + offset_bytes. On the host end of a
+ * copy the handle is a host address. handle 0 means "no memory". */
 typedef struct bp_mem {
   uint64_t handle;
   uint64_t offset_bytes;
@@ -30,9 +33,9 @@ typedef struct bp_i64_span {
   uint64_t count;
 } bp_i64_span;
 
-/* dtype codes, BP_DTYPE_*. 0 marks an absent optional argument. All codes are below 64, so that
- * one uint64_t is a set of dtypes: bit (1 << code). A receiver answers BP_UNSUPPORTED for a code it
- * does not know. */
+/* dtype codes, BP_DTYPE_*. Rules: beside each code. 0 marks an absent optional argument. All codes
+ * are below 64, so that one uint64_t is a set of dtypes: bit (1 << code). A receiver answers
+ * BP_UNSUPPORTED for a code it does not know. */
 #define BP_DTYPE_NONE 0u
 #define BP_DTYPE_BOOL 1u /* one byte, 0 or 1 */
 #define BP_DTYPE_I8 2u
@@ -66,10 +69,10 @@ typedef struct bp_i64_span {
 
 /* bp_tensor.flags */
 #define BP_TENSOR_HOST_BIT \
-  1u /* handle is a host address: a host argument, read before launch returns */
+  1u /* Rules: handle is a host address: a host argument, read before launch returns */
 
-/* A strided view of memory. Frozen. The caller owns what the pointers name; the callee reads it
- * only during the call (lifetime: call). */
+/* A strided view of memory. Frozen. Rules: beside each member. The caller owns what the pointers
+ * name; the callee reads it only during the call (lifetime: call). */
 typedef struct bp_tensor {
   uint64_t handle;
   uint64_t offset_bytes;  /* of element [0, 0, ...] */

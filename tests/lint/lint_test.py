@@ -207,11 +207,11 @@ class SizeArithmetic(SampleTree):
 
     def test_each_area_is_looked_at_and_no_other(self):
         for area in size_arithmetic.AREAS:
-            path = area + ("x.cpp" if area.endswith("/") else "cpp")
+            path = f"{area}cli/x.cpp"
             self.add(path, HEAD + "a = bytes + 1;\n")
             self.assert_one(size_arithmetic.check(self.root), f"{path}:2")
             self.add(path, HEAD)
-        self.add("core/cli/x.cpp", HEAD + "a = bytes + 1;\n")
+        self.add("plugins/cpu/x.cpp", HEAD + "a = bytes + 1;\n")
         self.assertEqual(size_arithmetic.check(self.root), [])
 
     def test_exception_holds_over_the_end_of_a_line(self):

@@ -123,13 +123,20 @@ def check_file(root, path):
     return problems
 
 
+# "class X;" in a namespace, also on that one's line, and "class X*" anywhere. Indented ones are
+# members.
+_KIND = r"(?:class|struct|union|enum(?: class)?)"
+_DECLARATION = re.compile(rf"^(?:namespace [\w:]+ \{{ *)*{_KIND} (\w+)(?: : [\w:]+)?;|"
+                          rf"\b{_KIND} (\w+) ?[*&]", re.MULTILINE)
+
+
 def _definitions(root):
     """Name of each class or struct that a header of the core defines -> its folder's rank."""
     found = {}
     for rank, folder in enumerate(CORE_RANKS + ("api", "cli")):
         for path in sorted((pathlib.Path(root) / "core" / folder).glob("*.hpp")):
             text = tree.code_only(path.read_text(encoding="utf-8"))
-            for name in re.findall(r"^(?:class|struct) (\w+)[^;{()]*\{", text, re.MULTILINE):
+            for name in re.findall(rf"^{_KIND} (\w+)[^;{{()]*\{{", text, re.MULTILINE):
                 found.setdefault(name, rank)
     return found
 
@@ -143,10 +150,10 @@ def check_forward_declarations(root):
             continue
         own = CORE_RANKS.index(path.parts[1])
         text = tree.code_only(tree.read(root, path))
-        for match in re.finditer(r"^(?:class|struct) (\w+);", text, re.MULTILINE):
-            if ranks.get(match.group(1), own) > own:
+        for match in _DECLARATION.finditer(text):
+            if ranks.get(match.group(1) or match.group(2), own) > own:
                 problems.append(f"{path}:{tree.line_of(text, match.start())}: core/{path.parts[1]} "
-                                f"may not declare {match.group(1)}, which a later rank defines")
+                                f"may not declare {match.group(1) or match.group(2)}, which a later rank defines")
     return problems
 
 

@@ -123,8 +123,12 @@ class IncludeRules(SampleTree):
 
     def test_forward_declaration_of_later_rank(self):
         self.add("core/graph/graph.hpp", HEAD + "class Graph final : public Base {\n};\n")
-        self.add("core/op/x.hpp", HEAD + "class Graph;\n")
-        self.assert_one(include_rules.check(self.root), "core/op/x.hpp:2", "declare Graph")
+        for line in ("class Graph;", "namespace bp { class Graph; }", "enum class Graph : int;",
+                     "  void see(const class Graph& graph);", "std::vector<struct Graph*> all;"):
+            self.add("core/op/x.hpp", HEAD + line + "\n")
+            self.assert_one(include_rules.check(self.root), "core/op/x.hpp:2", "declare Graph")
+        self.add("core/op/x.hpp", HEAD + "class Own {\n  class Graph;\n};\n")
+        self.assertEqual(include_rules.check(self.root), [])
 
     def test_forward_declaration_of_earlier_rank(self):
         self.add("core/op/schema.hpp", HEAD + "struct OpSchema {\n};\n")

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -33,6 +34,7 @@ constexpr int kGood = 0;
 constexpr int kOtherDeviceBroken = 3;
 constexpr int kNotToldOnce = 10;
 constexpr unsigned kSecondsToEnd = 60;
+constexpr auto kPause = std::chrono::milliseconds(10);
 
 /// Who gets into the slot: an application, by the C++ API, or, where no function of that leads
 /// there, the core's typed calls.
@@ -308,7 +310,7 @@ std::string name_in_fake(const std::string& slot) {
     if (row.caller == Caller::kCore) use_from_core(BP_FAKES_DIR "/hostile");
     check_other(runtime);
   }
-  while (row.is_late && count_of_throws == 0) std::this_thread::yield();
+  while (row.is_late && count_of_throws == 0) std::this_thread::sleep_for(kPause);
   if (count_of_abandoned != abandoned_count || count_of_detours > 1) std::_Exit(kNotToldOnce);
   std::exit(kGood);
 }

@@ -55,6 +55,8 @@ constexpr const char* kAllBands = "bands=all,faults=can";
 // A wait that is over is not asked for, nor one of a device that takes one call at a time.
 constexpr const char* kStreamMustWait = "stream_query=pending,device=concurrent";
 constexpr const char* kEventMustWait = "bands=all,event_query=pending,device=concurrent";
+// These end the process, if anybody calls them when a device is abandoned.
+constexpr const char* kNothingMore = ",device_close=end,root_shutdown=end";
 
 constexpr Row kThrows[] = {
     {"bp_plugin_entry", "log: .*plugin hostile: bp_plugin_entry threw: thrown  .31m on purpose"},
@@ -289,10 +291,9 @@ std::string name_in_fake(const std::string& slot) {
   return slot == "launch" ? "launch_relu" : slot;
 }
 
-[[noreturn]] void run(const Row& row, const std::string& action, int abandoned_count) {
+[[noreturn]] void run(const Row& row, const std::string& wishes, int abandoned_count) {
   alarm(kSecondsToEnd);           // a hang is a failure
   std::signal(SIGUSR1, SIG_IGN);  // by which the fake says that a call has returned late
-  const std::string wishes = name_in_fake(row.slot) + "=" + action + "," + row.also;
   setenv("FAKE_HOSTILE", wishes.c_str(), 1);
   bpa_log_set_sink(note_line, nullptr);
   {
@@ -324,9 +325,9 @@ class ThrowingSlot : public testing::TestWithParam<Row> {};
 
 TEST_P(ThrowingSlot, OfOneVendor_IsNamedAndHarmsNobodyElse) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const int abandoned_count = GetParam().is_late ? 1 : 0;
-  EXPECT_EXIT(run(GetParam(), "throw", abandoned_count), testing::ExitedWithCode(kGood),
-              GetParam().told);
+  const Row& row = GetParam();
+  const std::string wishes = name_in_fake(row.slot) + "=throw," + row.also;
+  EXPECT_EXIT(run(row, wishes, row.is_late ? 1 : 0), testing::ExitedWithCode(kGood), row.told);
 }
 
 INSTANTIATE_TEST_SUITE_P(EverySlot, ThrowingSlot, testing::ValuesIn(kThrows), name_of);
@@ -336,7 +337,10 @@ class HangingControlCall : public testing::TestWithParam<Row> {};
 
 TEST_P(HangingControlCall, OfOneVendor_IsAbandonedAndToldOnce) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(run(GetParam(), "hang", 1), testing::ExitedWithCode(kGood), GetParam().told);
+  const Row& row = GetParam();
+  std::string wishes = name_in_fake(row.slot) + "=hang," + row.also;
+  if (row.slot != std::string("shutdown")) wishes += kNothingMore;  // which comes behind a close
+  EXPECT_EXIT(run(row, wishes, 1), testing::ExitedWithCode(kGood), row.told);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryControlCall, HangingControlCall, testing::ValuesIn(kHangs), name_of);

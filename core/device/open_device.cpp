@@ -8,9 +8,11 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "core/base/foreign_text.hpp"
+#include "core/base/log.hpp"
 #include "core/device/features.hpp"
 #include "core/plugin/foreign.hpp"
 #include "core/plugin/loader.hpp"
@@ -99,6 +101,17 @@ bp_status call_open(const LoadedPlugin& plugin, uint32_t index,
 
 }  // namespace
 
+void SlotTables::warn(Slot slot, bp_status status) const {
+  if (status == BP_OK || gate->is_abandoned()) return;
+  [[maybe_unused]] const Status logged = contain([&] {
+    const std::string what = gate->call_name(slot);
+    const bool is_lent = host == HostContext::api();
+    const Status words = is_lent ? static_cast<HostContext*>(host_ctx)->to_status(status, what)
+                                 : HostContext::error_of(status, what, std::nullopt);
+    log(BP_LOG_WARNING, words.to_string());
+  });
+}
+
 Result<DeviceTable> open_device(const LoadedPlugin& plugin, uint32_t index,
                                 const std::vector<OptionSetting>& options) {
   const std::string name = fmt::format("{}:{}", plugin.id(), index);
@@ -132,7 +145,7 @@ Result<DeviceTable> open_device(const LoadedPlugin& plugin, uint32_t index,
     return {};
   });
   if (!status.ok()) {
-    table.device_close();
+    table.warn(Slot::kDeviceClose, table.device_close());
     return status;
   }
   take_bands(~table.props.features, &table);

@@ -37,6 +37,9 @@ struct SlotTables : DeviceTables {
 
   bool has_native(uint64_t feature) const { return (props.features & ~emulated & feature) != 0; }
   bool stream_emulated() const { return (emulated & BP_FEATURE_ASYNC_BIT) != 0; }
+  /// Logs a call that failed and that nobody is told of otherwise, with this thread's report of it.
+  /// Not after the device was abandoned, which was told. Never throws. In open_device.cpp.
+  void warn(Slot slot, bp_status status) const;
 };
 
 // --- checks of answers: a slot that needs one of its own has an overload here ---

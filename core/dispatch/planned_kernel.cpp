@@ -43,7 +43,9 @@ void PlannedKernel::release_plugin_objects() {
   for (const auto& [stream, state] : stream_states_) destroy_state(state);
   idle_states_.clear();
   stream_states_.clear();
-  if (plan_ != nullptr) device_.table().plan_free(record_.kernel, plan_);
+  if (plan_ == nullptr) return;
+  const bp_status code = device_.table().plan_free(record_.kernel, plan_);
+  device_.warn(code, Slot::kPlanFree, &record_.kernel);
   plan_ = nullptr;
 }
 
@@ -61,7 +63,8 @@ Result<bp_kernel_state*> PlannedKernel::create_state() const {
 }
 
 void PlannedKernel::destroy_state(bp_kernel_state* state) const {
-  device_.table().state_destroy(record_.kernel, state);
+  const bp_status code = device_.table().state_destroy(record_.kernel, state);
+  device_.warn(code, Slot::kStateDestroy, &record_.kernel);
 }
 
 Result<bp_kernel_state*> PlannedKernel::borrow_state(Stream& stream) {

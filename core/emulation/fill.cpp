@@ -108,6 +108,8 @@ bp_status fill_staged_async(Emulation& emulation, bp_stream* stream, const bp_fi
   const Status called =
       contain([&] { told = call_host_once(native, stream, &kept.front(), nullptr); });
   if (!called.ok() || told != BP_OK) emulation.keep_until_close(std::move(kept));
+  // The copies are on their way all the same, so nobody else is told.
+  if (called.ok()) native.warn(Slot::kStreamHostCall, told);
   return status;
 }
 

@@ -2,6 +2,9 @@
 //
 // Steps 8 and 9: starts an instance and counts its devices; and ends it. These are control calls of
 // the instance's gate: what hangs is abandoned with all that it may still touch.
+#include <fmt/format.h>
+
+#include "core/base/foreign_text.hpp"
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
 #include "core/plugin/load_steps.hpp"
@@ -15,11 +18,20 @@ struct InitCall {
   void* host_ctx;
   bp_config config;
   bp_instance* instance;
+  const CallGate* gate;  // lives for ever once it is abandoned, as the host context does
   bp_status operator()() { return function(HostContext::api(), host_ctx, &config, &instance); }
   /// Nothing else can reach the instance, and hardware that is open for one process alone would
-  /// stay taken.
+  /// stay taken. The gate lets no call through any more.
   void end_late(bp_status status) {
-    if (status == BP_OK && instance != nullptr) shutdown(instance);
+    if (status != BP_OK || instance == nullptr) return;
+    bp_status code = BP_OK;
+    const Status made = contain([&] { code = shutdown(instance); });
+    const std::string what = gate->call_name(Slot::kShutdown);
+    if (!made.ok()) {
+      log(BP_LOG_WARNING, fmt::format("{} threw: {}", what, foreign_text(made.message())));
+    } else if (code != BP_OK) {
+      log(BP_LOG_WARNING, static_cast<HostContext*>(host_ctx)->to_status(code, what).to_string());
+    }
   }
 };
 
@@ -49,7 +61,7 @@ Status start_instance(Attempt* attempt) {
                          options->arrays.names.data(),
                          options->arrays.values.data()};
   const bp_root_api& root = parts.tables.root;
-  InitCall call{root.init, root.shutdown, parts.host, config, nullptr};
+  InitCall call{root.init, root.shutdown, parts.host, config, nullptr, &gate};
   const auto init = [&] { return gate.control(Slot::kInit, &call); };
   const auto defect = [] { return AnswerDefect(); };
   const bp_status code = gate.make(Slot::kInit, &call.instance, init, defect, [] {});

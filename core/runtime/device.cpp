@@ -45,7 +45,7 @@ Result<Ref<Device>> Device::open(Runtime& runtime, std::shared_ptr<const LoadedP
   Ref<Device> device;
   const Status made = contain([&] { device = Ref<Device>::make(runtime, plugin, index, table); });
   if (!made.ok()) {
-    table.device_close();
+    table.warn(Slot::kDeviceClose, table.device_close());
     return made;
   }
   if (device->is_inline()) {
@@ -85,7 +85,7 @@ Result<Stream*> Device::own_stream(bp_stream* handle, StreamOrigin origin) {
     streams_.push_back(std::make_unique<Stream>(*this, handle, streams_.size(), origin));
   });
   if (made.ok()) return streams_.back().get();
-  end_queue(handle);
+  warn(end_queue(handle), Slot::kStreamDestroy);
   return made;
 }
 
@@ -137,7 +137,7 @@ Result<Stream*> Device::wrap_stream(std::string_view kind, uint64_t handle) {
     stream->begin_lease();
     return stream;
   }
-  end_queue(wrapped);
+  warn(end_queue(wrapped), Slot::kStreamDestroy);
   return begun;
 }
 
@@ -406,10 +406,27 @@ Status Device::explain_state() const {
   return Status(BP_GONE, name_ + " was closed with its Runtime");
 }
 
-void Device::warn(bp_status code, Slot slot) const {
+void Device::warn(bp_status code, Slot slot, const bp_kernel* kernel) const {
   if (code == BP_OK || table_.gate->is_abandoned()) return;
   [[maybe_unused]] const Status logged =
-      contain([&] { log(BP_LOG_WARNING, failure(code, slot).to_string()); });
+      contain([&] { log(BP_LOG_WARNING, failure(code, slot, kernel).to_string()); });
+}
+
+void Device::warn_of_detour(const Status& status, Slot slot) {
+  switch (status.code()) {
+    case BP_OK:
+    case BP_OUT_OF_MEMORY:  // which is why there is another way
+    case BP_TIMEOUT:        // these three the other way comes upon too
+    case BP_POISONED:
+    case BP_DEVICE_LOST:
+      return;
+    default:
+      break;
+  }
+  if (told_detours_[static_cast<size_t>(slot)].exchange(true)) return;
+  [[maybe_unused]] const Status logged = contain([&] {
+    log(BP_LOG_WARNING, status.to_string() + "; the core goes on without, and tells this once");
+  });
 }
 
 void Device::close_streams() {

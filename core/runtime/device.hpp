@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -139,6 +140,11 @@ class Device : public Counted<Device> {
   /// A failed call in words, as HostContext::error_of() writes them; `more`: what the call was for.
   Status failure(bp_status code, CallTitle title, const bp_kernel* kernel = nullptr,
                  std::string_view more = {}) const;
+  /// Logs a failure of a slot that ends something, or that nobody else is told of. Never throws.
+  void warn(bp_status code, Slot slot, const bp_kernel* kernel = nullptr) const;
+  /// Logs why a call failed where the core has another way to what it was for: once for each slot,
+  /// and not what is no defect or what that way fails with too. Never throws.
+  void warn_of_detour(const Status& status, Slot slot);
 
   /// GONE after close, DEVICE_LOST once the plugin has said so.
   Status check_open() const {
@@ -192,8 +198,6 @@ class Device : public Counted<Device> {
   Result<Stream*> own_stream(bp_stream* handle, StreamOrigin origin);
   Result<bp_event*> take_event();
   void give_event(bp_event* event);
-  /// Logs a failure of a slot that ends something. Never throws.
-  void warn(bp_status code, Slot slot) const;
   void close_streams();
 
   Runtime& runtime_;
@@ -205,6 +209,7 @@ class Device : public Counted<Device> {
   std::unique_ptr<Allocator> allocator_;
   DeferredFree deferred_free_;
   DeviceCounters counters_;
+  std::array<std::atomic<bool>, std::size(kSlots)> told_detours_{};
   Device* next_kept_ = nullptr;  // of those that stay for ever
   mutable std::atomic<State> state_{State::kOpen};
 

@@ -160,7 +160,12 @@ void Runtime::choose_host_device() {
     bp_kernel_list list{};
     list.struct_size = sizeof(list);
     // Most programs have one such device, and its kernels are listed when they are wanted.
-    const bool is_asked = able.size() > 1 && device->table().kernel_list(&list) == BP_OK;
+    bool is_asked = false;
+    if (able.size() > 1) {
+      const bp_status code = device->table().kernel_list(&list);
+      device->warn(code, Slot::kKernelList);
+      is_asked = code == BP_OK;
+    }
     if (host_device_ != nullptr && (!is_asked || list.kernel_count <= most)) continue;
     host_device_ = device;
     most = list.kernel_count;

@@ -166,7 +166,9 @@ Status Stream::wait_until_done(uint64_t* out_issued) {
   const InProgress in_progress{*this};
   lock.unlock();
   // The words are read by themselves then; but the failure may have been the stream's.
-  if (copied != BP_OK) static_cast<void>(failure(copied, "mem_copy_async"));
+  if (copied != BP_OK) {
+    device_.warn_of_detour(failure(copied, Slot::kMemCopyAsync), Slot::kMemCopyAsync);
+  }
   device_.counters().waits.fetch_add(1, std::memory_order_relaxed);
   const auto timeout_ns = static_cast<uint64_t>(device_.wait_timeout().count());
   const bp_status code = device_.table().stream_sync(queue, timeout_ns);

@@ -24,7 +24,8 @@ Status Stream::make_fault_words() {
   void* copies = nullptr;
   if (!is_inline() && !is_wrapped()) {
     // Without it the words are read one wait later.
-    static_cast<void>(contain([&] { return device_.allocate_host_memory(kBytes, &copies); }));
+    const Status made = contain([&] { return device_.allocate_host_memory(kBytes, &copies); });
+    device_.warn_of_detour(made, Slot::kHostAlloc);
   }
   bool is_used = false;
   const Status status = contain([&]() -> Status {

@@ -47,12 +47,12 @@ Staging::Piece Staging::take(Stream& stream, uint64_t bytes) {
     chunk->stream = &stream;
     lock.unlock();
     void* data = nullptr;
-    const bool is_made =
-        contain([&] { return device_.allocate_host_memory(kChunkBytes, &data); }).ok();
+    const Status made = contain([&] { return device_.allocate_host_memory(kChunkBytes, &data); });
+    device_.warn_of_detour(made, Slot::kHostAlloc);
     lock.lock();
     chunk->data = static_cast<std::byte*>(data);
-    if (!is_made) chunk->stream = nullptr;
-    if (!is_made) return {};
+    if (!made.ok()) chunk->stream = nullptr;
+    if (!made.ok()) return {};
   }
   const Piece piece{static_cast<size_t>(chunk - chunks_.data()), chunk->data + chunk->filled_bytes};
   chunk->stream = &stream;
@@ -156,6 +156,7 @@ bool QueuedReads::add(Stream& stream, void* dst, bp_mem src, uint64_t bytes, uin
       stream.enqueue_copy(copy_args(BP_COPY_DEVICE_TO_HOST, host_end(piece.data), src, bytes));
   if (!seq.ok()) {
     staging.give_back(piece, 0);
+    device_.warn_of_detour(seq.status(), Slot::kMemCopyAsync);
     return false;
   }
   *out_seq = *seq;

@@ -138,6 +138,32 @@ struct Slot<name, function> {
   }
 };
 
+/// What it ends is ended, whatever it does then.
+template <Name name, class... Arguments, void (*function)(Arguments...)>
+struct Slot<name, function> {
+  static void call(Arguments... arguments) {
+    function(arguments...);
+    act(action_at(name.text));
+  }
+};
+
+/// What the device says of itself. It has more bands than those that are on unless asked.
+inline void change(bp_device_props* props, const bp::sdk::Host& host) {
+  if (action_at("device") == "concurrent") props->flags |= BP_DEVICE_CONCURRENT_BIT;
+  if (action_at("execution") == "inline") props->execution = BP_EXECUTION_INLINE;
+  if (action_at("streams") == "emulated") props->features = 0;
+  if (action_at("bands") == "all") {
+    props->features |=
+        BP_FEATURE_FILL_BIT | BP_FEATURE_PINNED_BIT | BP_FEATURE_MAP_BIT | BP_FEATURE_TIMING_BIT;
+  }
+  if (action_at("names") == "forged") {
+    props->name = bp::sdk::str(kForged);
+    props->vendor = props->driver = props->name;
+    host.log(BP_LOG_ERROR, kForged);
+  }
+  if (action_at("names") == "long") props->driver = bp::sdk::str(kLong);
+}
+
 }  // namespace hostile
 
 struct bp_kernel_plan {};
@@ -152,8 +178,9 @@ inline bp_status supports(bp_device*, const bp_kernel_query*, bp_support* out_su
   return BP_OK;
 }
 
-inline bp_status plan(bp_device*, const bp_kernel_query*, bp_plan_info*,
+inline bp_status plan(bp_device*, const bp_kernel_query*, bp_plan_info* out_info,
                       bp_kernel_plan** out_plan) {
+  if (action_at("faults") == "can") out_info->flags |= BP_PLAN_CAN_FAULT_BIT;
   *out_plan = new bp_kernel_plan;
   return BP_OK;
 }
@@ -169,9 +196,9 @@ inline void state_destroy(bp_device*, bp_kernel_state* state) { delete state; }
 constexpr bp_kernel with_all_functions(bp_kernel kernel) {
   kernel.supports = &Slot<"supports", supports>::call;
   kernel.plan = &Slot<"plan", plan>::call;
-  kernel.plan_free = plan_free;
+  kernel.plan_free = &Slot<"plan_free", plan_free>::call;
   kernel.state_create = &Slot<"state_create", state_create>::call;
-  kernel.state_destroy = state_destroy;
+  kernel.state_destroy = &Slot<"state_destroy", state_destroy>::call;
   return kernel;
 }
 

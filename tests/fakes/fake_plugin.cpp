@@ -59,6 +59,8 @@ struct bp_device {
   std::map<uint64_t, uint64_t> allocations;  // handle, bytes
   uint64_t used_bytes = 0;
   std::vector<bp_stream*> streams;  // with FAKE_QUEUES
+  // With FAKE_HOSTILE: pinned memory, with its owner, and mappings.
+  std::multimap<void*, std::shared_ptr<void>> lent;
   std::mutex mutex;
   std::atomic<bool> in_call{false};
   std::atomic<bool> lost{false};
@@ -238,15 +240,7 @@ bp_status device_props(bp_device* device, bp_device_props* out_props) {
   props.vendor = bp::sdk::str("nobody");
   props.driver = bp::sdk::str("fake 1.0");
 #if defined(FAKE_HOSTILE)
-  if (hostile::action_at("device") == "concurrent") props.flags |= BP_DEVICE_CONCURRENT_BIT;
-  if (hostile::action_at("execution") == "inline") props.execution = BP_EXECUTION_INLINE;
-  if (hostile::action_at("streams") == "emulated") props.features = 0;
-  if (hostile::action_at("names") == "forged") {
-    props.name = bp::sdk::str(hostile::kForged);
-    props.vendor = props.driver = props.name;
-    device->instance->host.log(BP_LOG_ERROR, hostile::kForged);
-  }
-  if (hostile::action_at("names") == "long") props.driver = bp::sdk::str(hostile::kLong);
+  hostile::change(&props, device->instance->host);
 #endif
   if (device->fault == "props_band") props.features |= BP_FEATURE_ASYNC_BIT;
   if (device->fault == "props_execution") props.execution = 7;
@@ -329,6 +323,9 @@ bp_status mem_copy(bp_device* device, const bp_copy_args* their_args) {
 
 #if defined(FAKE_QUEUES)
 #include "fake_streams.hpp"
+#endif
+#if defined(FAKE_HOSTILE)
+#include "fake_bands.hpp"
 #endif
 
 namespace {
@@ -495,9 +492,6 @@ struct Grown {  // as a later version would have it
   void (*appended[3])();
 };
 
-[[maybe_unused]] bp_status mem_fill(bp_device*, const bp_fill_args*) { return BP_OK; }
-[[maybe_unused]] bp_status mem_map(bp_device*, const bp_map_args*, void**) { return BP_OK; }
-
 constexpr uint32_t memory_table_bytes() {
 #if defined(FAKE_TABLE_BYTES)
   return FAKE_TABLE_BYTES;
@@ -520,11 +514,13 @@ constexpr bp_memory_api make_memory() {
   memory.mem_free = nullptr;
 #elif defined(FAKE_HALF_BAND)
   memory.flags = BP_FEATURE_MAP_BIT;
-  memory.mem_map = mem_map;
+  memory.mem_map = [](bp_device*, const bp_map_args*, void**) -> bp_status { return BP_OK; };
 #elif defined(FAKE_EMPTY_BAND)
   memory.flags = BP_FEATURE_PINNED_BIT;
 #elif defined(FAKE_SILENT_BAND)
-  memory.mem_fill = mem_fill;
+  memory.mem_fill = [](bp_device*, const bp_fill_args*) -> bp_status { return BP_OK; };
+#elif defined(FAKE_HOSTILE)
+  give_bands(&memory);
 #elif defined(FAKE_FUTURE)
   memory.flags = 0x40000000u;
 #endif

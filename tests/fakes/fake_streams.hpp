@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stream table of the fake with bands ASYNC and NATIVE (FAKE_QUEUES): fake_plugin.cpp includes
-// it behind its device. A stream knows its own work alone; what an application puts into the queue
-// itself counts from the next record on, as with drivers whose queues nobody can ask.
+// The stream table of the fake with bands ASYNC and NATIVE (FAKE_QUEUES), and TIMING where it is
+// hostile: fake_plugin.cpp includes it behind its device. A stream knows its own work alone; what
+// an application puts into the queue itself counts from the next record on, as with drivers whose
+// queues nobody can ask.
 #ifndef BACKPLANE_TESTS_FAKES_FAKE_STREAMS_HPP
 #define BACKPLANE_TESTS_FAKES_FAKE_STREAMS_HPP
 
@@ -23,10 +24,12 @@ struct bp_stream {
 struct Record {
   bool done = false;
   bp_status failure = BP_OK;
+  std::chrono::steady_clock::time_point at{};  // once done
 };
 
 struct bp_event {
   bp_device* device = nullptr;
+  bool with_timing = false;
   std::shared_ptr<Record> latest;
 };
 
@@ -111,8 +114,14 @@ bp_status stream_sync(bp_stream* stream, uint64_t) {
 
 bp_status event_create(bp_device* device, const bp_event_args* args, bp_event** out_event) {
   if (!device || !args || !out_event) return BP_INVALID_ARGUMENT;
-  if (bp::sdk::read_args(args).flags != 0) return BP_UNSUPPORTED;
-  return driver_call(device, [&] { *out_event = new bp_event{device, nullptr}; });
+#if defined(FAKE_HOSTILE)
+  constexpr uint32_t kFlags = BP_EVENT_TIMING_BIT;
+#else
+  constexpr uint32_t kFlags = 0;
+#endif
+  const uint32_t flags = bp::sdk::read_args(args).flags;
+  if ((flags & ~kFlags) != 0) return BP_UNSUPPORTED;
+  return driver_call(device, [&] { *out_event = new bp_event{device, flags != 0, nullptr}; });
 }
 
 bp_status event_destroy(bp_event* event) {
@@ -125,7 +134,7 @@ bp_status event_record(bp_event* event, bp_stream* stream) {
   return driver_call(event->device, [&] {
     auto record = std::make_shared<Record>();
     enqueue(stream, [record](StreamState* state) {
-      *record = {true, state->failure};
+      *record = {true, state->failure, std::chrono::steady_clock::now()};
       return true;
     });
     event->latest = std::move(record);
@@ -157,6 +166,27 @@ bp_status event_query(bp_event* event) {
 bp_status event_sync(bp_event* event, uint64_t) {
   const bp_status status = event_query(event);
   return status == BP_PENDING ? BP_TIMEOUT : status;
+}
+
+[[maybe_unused]] bp_status event_elapsed(bp_event* start, bp_event* end, uint64_t* out_elapsed_ns) {
+  if (!start || !end || !out_elapsed_ns) return BP_INVALID_ARGUMENT;
+  bp_status status = BP_OK;
+  const bp_status called = device_call(start->device, [&] {
+    run_queues(start->device);
+    for (const bp_event* event : {start, end}) {
+      if (!event->with_timing || event->latest == nullptr || event->latest->failure != BP_OK) {
+        throw Failure{BP_INVALID_ARGUMENT, "event_elapsed of an event without a time"};
+      }
+      if (!event->latest->done) status = BP_PENDING;
+    }
+    if (status != BP_OK) return;
+    if (end->latest->at < start->latest->at) {
+      throw Failure{BP_INVALID_ARGUMENT, "event_elapsed: the end was done before the start"};
+    }
+    const std::chrono::nanoseconds elapsed = end->latest->at - start->latest->at;
+    *out_elapsed_ns = static_cast<uint64_t>(elapsed.count());
+  });
+  return called != BP_OK ? called : status;
 }
 
 bp_status mem_copy_async(bp_stream* stream, const bp_copy_args* their_args) {
@@ -249,6 +279,10 @@ constexpr bp_stream_api make_stream_table() {
   stream.stream_host_call = FAKE_SLOT(stream_host_call);
   stream.stream_native_handle = FAKE_SLOT(stream_native_handle);
   stream.stream_wrap = FAKE_SLOT(stream_wrap);
+#if defined(FAKE_HOSTILE)
+  stream.flags |= BP_FEATURE_TIMING_BIT;
+  stream.event_elapsed = FAKE_SLOT(event_elapsed);
+#endif
   return stream;
 }
 constexpr bp_stream_api kStream = make_stream_table();

@@ -151,9 +151,10 @@ def check_forward_declarations(root):
         own = CORE_RANKS.index(path.parts[1])
         text = tree.code_only(tree.read(root, path))
         for match in _DECLARATION.finditer(text):
-            if ranks.get(match.group(1) or match.group(2), own) > own:
+            name = match.group(1) or match.group(2)
+            if ranks.get(name, own) > own:
                 problems.append(f"{path}:{tree.line_of(text, match.start())}: core/{path.parts[1]} "
-                                f"may not declare {match.group(1) or match.group(2)}, which a later rank defines")
+                                f"may not declare {name}, which a later rank defines")
     return problems
 
 

@@ -69,10 +69,10 @@ report_left_out() {  # report_left_out SUITE
   sed -n '/^[^#]/s/^/  /p' tests/left_out_of_asan.txt
 }
 
-# One test more than there are processors, for many of them wait for a deadline to pass. The end of
+# Two tests more than there are processors, for many of them wait for a deadline to pass. The end of
 # each program's output is kept: GoogleTest's own sums stand there.
 run_ctest() {  # run_ctest PRESET LABEL JUNIT
-  env -u OMP_NUM_THREADS ctest --test-dir "build/$1" -L "^$2\$" -j "$(($(nproc) + 1))" \
+  env -u OMP_NUM_THREADS ctest --test-dir "build/$1" -L "^$2\$" -j "$(($(nproc) + 2))" \
     --output-on-failure --no-tests=error --output-junit "$3" \
     --test-output-truncation head --test-output-size-passed 4096
 }

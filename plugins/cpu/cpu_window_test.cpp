@@ -160,6 +160,16 @@ TEST(CpuConv, OnednnKernel_MatchesF64) {
   }
 }
 
+// oneDNN would look at each window of nothing but padding: for some millions it plans for minutes.
+TEST(CpuConv, PaddingMuchWiderThanTheWindow_GoesToTheLoopAndMatchesF64) {
+  Device device;
+  const auto padded = [](int64_t by) {
+    return make_convolution(BP_DTYPE_F32, {2, 2, 9}, 2, {.kernel = {3}, .pads = {by, 1}});
+  };
+  EXPECT_EQ(expect_conv(device, padded(2000)).kernel, "conv_f32_onednn");
+  EXPECT_EQ(expect_conv(device, padded(4100)).kernel, "conv_loop");
+}
+
 // One image in one group, of up to 64 positions.
 bool is_small(const Convolution& c) {
   const Sizes out = c.g.out(c.x.sizes);

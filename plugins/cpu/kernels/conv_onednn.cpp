@@ -30,6 +30,7 @@ std::vector<int64_t> joined(std::initializer_list<int64_t> first, std::span<cons
 
 // Its plans count the elements of an argument, and steps of the window, in 32 bits, padded.
 constexpr int64_t kMostElements = int64_t{1} << 30;
+constexpr int64_t kMostPadded = 4096;  // by which padding may be wider than the window
 
 void check_count(std::span<const int64_t> sizes) {
   int64_t count = 1;
@@ -43,6 +44,10 @@ void check_window(const Window& window) {
     if (std::max({window.stride[i], reach, window.pad_begin[i], window.pad_end[i]}) >
         kMostDnnlElements) {
       throw Refusal{"oneDNN does not take as wide a window"};
+    }
+    // Windows of nothing but padding: planning takes longer with each, minutes for millions.
+    if (std::max(window.pad_begin[i], window.pad_end[i]) > reach + kMostPadded) {
+      throw Refusal{"much wider pads than windows, which oneDNN is slow to plan"};
     }
   }
 }

@@ -5,8 +5,11 @@
 #include "core/cli/run_inputs.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
+#include <string_view>
 
 #include "core/base/dtype.hpp"
 #include "core/base/options.hpp"
@@ -82,8 +85,10 @@ void fill(Generator generator, uint32_t dtype, int64_t count, std::byte* out_dat
   }
 }
 
-Result<HostTensor> make_input(const SessionIo& io, const std::vector<DimSource>& dims,
-                              uint64_t seed) {
+/// Sizes of dimensions by name.
+using SizesByName = std::map<std::string_view, int64_t>;
+
+Result<HostTensor> make_input(const SessionIo& io, const SizesByName& dims, uint64_t seed) {
   if (!io.has_rank) {
     return Status(BP_INVALID_ARGUMENT,
                   "its rank is not known; give it with --input " + io.name + "=FILE");
@@ -96,10 +101,8 @@ Result<HostTensor> make_input(const SessionIo& io, const std::vector<DimSource>&
   Dims sizes = io.sizes;
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (is_known(sizes[d])) continue;
-    const auto dim = std::find_if(dims.begin(), dims.end(), [&](const DimSource& each) {
-      return !each.name.empty() && each.name == io.dim_names[d];
-    });
-    sizes[d] = dim == dims.end() ? 1 : dim->size;
+    const auto dim = dims.find(io.dim_names[d]);
+    sizes[d] = dim == dims.end() ? 1 : dim->second;
   }
   void* data = nullptr;
   BP_TRY_ASSIGN(HostTensor tensor, HostTensor::allocate(io.dtype, sizes, &data));
@@ -152,11 +155,11 @@ std::vector<std::string> output_names(const Graph& graph) {
 Result<std::vector<DimSource>> find_dims(const Graph& graph, const RunArgs& args,
                                          const std::vector<NamedArray>& given) {
   std::vector<DimSource> dims;
+  std::set<std::string> seen;  // a model may have as many as it has inputs
   for (const ValueId input : graph.inputs()) {
     for (const int64_t size : graph.value(input).type.sizes) {
       const std::string name(graph.symbol_name(size));
-      const auto is_this = [&](const auto& each) { return each.name == name; };
-      if (name.empty() || std::any_of(dims.begin(), dims.end(), is_this)) continue;
+      if (name.empty() || !seen.insert(name).second) continue;
       const auto fixed = std::find_if(args.dims.begin(), args.dims.end(),
                                       [&](const auto& each) { return each.first == name; });
       if (fixed != args.dims.end()) {
@@ -175,11 +178,13 @@ Result<std::vector<DimSource>> find_dims(const Graph& graph, const RunArgs& args
 
 Status fill_missing(const Session& session, const std::vector<DimSource>& dims, uint64_t seed,
                     std::vector<NamedArray>* inputs) {
+  std::set<std::string> given;
+  for (const NamedArray& each : *inputs) given.insert(each.name);
+  SizesByName sizes;
+  for (const DimSource& each : dims) sizes.emplace(each.name, each.size);
   for (const SessionIo& io : session.inputs()) {
-    const bool is_given = std::any_of(inputs->begin(), inputs->end(),
-                                      [&](const NamedArray& each) { return each.name == io.name; });
-    if (is_given) continue;
-    auto tensor = make_input(io, dims, seed);
+    if (given.contains(io.name)) continue;
+    auto tensor = make_input(io, sizes, seed);
     if (!tensor.ok()) return tensor.status().with_prefix("input '" + io.name + "'");
     inputs->push_back({io.name, std::move(*tensor), "made up from seed " + std::to_string(seed)});
   }

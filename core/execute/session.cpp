@@ -166,10 +166,12 @@ Status Session::check_io(std::string_view role, const SessionIo& io, const Tenso
 
 Result<std::vector<Ref<Tensor>>> Session::order_inputs(std::span<const NamedTensor> inputs) const {
   std::vector<Ref<Tensor>> ordered(inputs_.size());
+  auto next = inputs_.begin();  // mostly they come in the model's order, and may be many
   for (const auto& [name, tensor] : inputs) {
     // Captured by name, since older compilers cannot capture what a binding declares.
-    const auto io = std::find_if(inputs_.begin(), inputs_.end(),
-                                 [&wanted = name](const SessionIo& i) { return i.name == wanted; });
+    const auto is_it = [&wanted = name](const SessionIo& i) { return i.name == wanted; };
+    const bool in_order = next != inputs_.end() && is_it(*next);
+    const auto io = in_order ? next : std::find_if(inputs_.begin(), inputs_.end(), is_it);
     if (io == inputs_.end()) {
       std::vector<std::string> names;
       for (const SessionIo& i : inputs_) names.push_back(i.name);
@@ -178,6 +180,7 @@ Result<std::vector<Ref<Tensor>>> Session::order_inputs(std::span<const NamedTens
       if (const auto near = nearest_match(name, names)) text += "; did you mean '" + *near + "'?";
       return Status(BP_INVALID_ARGUMENT, text);
     }
+    next = io + 1;
     Ref<Tensor>& place = ordered[static_cast<size_t>(io - inputs_.begin())];
     if (place) return Status(BP_INVALID_ARGUMENT, "input '" + name + "' is given twice");
     if (!tensor) return Status(BP_INVALID_ARGUMENT, "input '" + name + "' is null");

@@ -68,13 +68,25 @@ std::optional<HostTensor> viewed_constant(const Graph& graph, const Node& node) 
   return result;
 }
 
+/// What all folded values may take together: as much as the model's own constants, or a few nodes'
+/// limit. A chain of nodes keeps each of its values.
+uint64_t total_limit_bytes(const Graph& graph, const PassOptions& options) {
+  constexpr uint64_t kNodes = 8;
+  uint64_t own_bytes = 0;
+  for (const Value& value : graph.values()) {
+    if (value.constant) own_bytes += value.constant->bytes;
+  }
+  return std::max(own_bytes, kNodes * options.fold_limit_bytes);
+}
+
 /// Whether the outputs' sizes are known and small enough to be kept.
-bool is_worth_folding(const Graph& graph, const Node& node, uint64_t limit_bytes) {
+bool is_worth_folding(const Graph& graph, const Node& node, uint64_t limit_bytes,
+                      uint64_t total_left_bytes) {
   uint64_t input_bytes = 0;
   for (ValueId id : node.inputs) {
     if (id != kNoValue) input_bytes += graph.value(id).constant->bytes;
   }
-  uint64_t left_bytes = std::max(limit_bytes, input_bytes);
+  uint64_t left_bytes = std::min(std::max(limit_bytes, input_bytes), total_left_bytes);
   std::vector<TensorType> types;
   if (!graph.infer_bounds(node, &types).ok()) return false;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -112,9 +124,10 @@ Status check_folded(const Graph& graph, const Node& node, std::span<const HostTe
   return {};
 }
 
-/// The outputs of a node if they can be worked out now; empty if not.
+/// The outputs of a node if they can be worked out now; empty if not. What a kernel makes is taken
+/// from *left_bytes.
 Result<std::vector<HostTensor>> fold_node(const Graph& graph, const Node& node,
-                                          const PassOptions& options) {
+                                          const PassOptions& options, uint64_t* left_bytes) {
   const OpSchema& schema = graph.registry().schema(node.op);
   if (schema.constant) {
     BP_TRY_ASSIGN(HostTensor value, attribute_value(schema, node));
@@ -127,7 +140,7 @@ Result<std::vector<HostTensor>> fold_node(const Graph& graph, const Node& node,
   if (auto viewed = viewed_constant(graph, node)) {
     return std::vector<HostTensor>{*std::move(viewed)};
   }
-  if (!options.fold || !is_worth_folding(graph, node, options.fold_limit_bytes)) {
+  if (!options.fold || !is_worth_folding(graph, node, options.fold_limit_bytes, *left_bytes)) {
     return std::vector<HostTensor>{};
   }
   auto folded = options.fold(graph, node);
@@ -136,15 +149,17 @@ Result<std::vector<HostTensor>> fold_node(const Graph& graph, const Node& node,
     return std::vector<HostTensor>{};
   }
   BP_TRY(check_folded(graph, node, *folded));
+  for (const HostTensor& value : *folded) *left_bytes -= std::min(*left_bytes, value.bytes);
   return folded;
 }
 
 Status fold_constants(Graph* graph, const PassOptions& options) {
+  uint64_t left_bytes = total_limit_bytes(*graph, options);
   // One walk is enough: a folded shape makes sizes known only in nodes behind it.
   for (NodeId id = 0; id < graph->nodes().size(); ++id) {
     BP_TRY(graph->infer_again(id));
     const std::vector<ValueId> outputs = graph->node(id).outputs;
-    BP_TRY_ASSIGN(auto folded, fold_node(*graph, graph->node(id), options));
+    BP_TRY_ASSIGN(auto folded, fold_node(*graph, graph->node(id), options, &left_bytes));
     for (size_t i = 0; i < folded.size(); ++i) {
       if (outputs[i] != kNoValue) graph->replace_with_constant(outputs[i], std::move(folded[i]));
     }

@@ -22,7 +22,8 @@ using FoldFn = std::function<Result<std::vector<HostTensor>>(const Graph&, const
 struct PassOptions {
   FoldFn fold = {};  // empty: only what needs no kernel is folded
   /// No folded node's outputs take more than this together, unless its inputs do: folding must
-  /// not turn a small model into a large one.
+  /// not turn a small model into a large one. Nor do all folded nodes' outputs take more than eight
+  /// times this, unless the graph's own constants do.
   uint64_t fold_limit_bytes = uint64_t{16} << 20;
   /// Called after each pass with its name; for dumps.
   std::function<void(std::string_view pass, const Graph&)> after_pass = {};

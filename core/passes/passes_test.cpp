@@ -196,6 +196,17 @@ TEST(Passes, ResultAsLargeAsInputs_FoldedOverLimit) {
   EXPECT_EQ(folder.calls, 1);
 }
 
+TEST(Passes, ChainOfResults_IsFoldedUpToALimitForAll) {
+  Graph graph(tiny::registry());
+  ValueId sum = *graph.add_constant("a", floats({4}, {1, 2, 3, 4}));
+  for (int i = 0; i < 10; ++i) sum = *graph.op("plus", Ids{sum, sum});
+  ASSERT_TRUE(graph.set_outputs({sum}, {"y"}).ok());
+  Folder folder;
+  ASSERT_TRUE(run_passes(&graph, {.fold = folder.fn(), .fold_limit_bytes = 8}).ok());
+  EXPECT_EQ(folder.calls, 4) << "of 16 bytes each, and 8 times 8 for all";
+  EXPECT_EQ(graph.nodes().size(), 6u) << "which are left as they are";
+}
+
 TEST(Passes, WrongFoldedSizes_InternalNamesNode) {
   Graph graph(tiny::registry());
   const ValueId a = *graph.add_constant("a", floats({2}, {1, 2}));

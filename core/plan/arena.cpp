@@ -3,6 +3,7 @@
 // Static memory reuse within a segment: greedy by size, which is near the lower bound on real
 // networks and simple to check.
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -14,6 +15,9 @@ namespace bp {
 namespace {
 
 constexpr uint64_t kArenaAlignment = 256;
+// Among more an item goes to the end: a search through all of them would take minutes for a graph
+// of some ten thousand values that live at once, and seldom find room.
+constexpr size_t kMostNeighbours = 4096;
 
 /// Also what is empty takes a place: it is launched on like the rest, and needs a handle.
 std::optional<uint64_t> aligned(uint64_t bytes) {
@@ -26,9 +30,67 @@ std::optional<uint64_t> end_of(uint64_t offset, uint64_t bytes) {
   return whole ? checked_add(offset, *whole) : std::nullopt;
 }
 
-bool overlap_in_time(const ArenaItem& a, const ArenaItem& b) {
-  return a.first_step <= b.last_step && b.first_step <= a.last_step;
-}
+/// The items that have their place. In a long chain few of them live at one time, so they are found
+/// by time: by the first step, and by a tree over the steps whose nodes list who lives throughout.
+class Placed {
+ public:
+  explicit Placed(const std::vector<ArenaItem>& items) {
+    for (const ArenaItem& item : items) {
+      while (leaf_count_ <= item.last_step) leaf_count_ *= 2;
+    }
+    living_.resize(2 * leaf_count_);
+    begun_.resize(leaf_count_ + 1);
+  }
+
+  /// How many live at the same time as `item`.
+  size_t count_beside(const ArenaItem& item) const {
+    size_t count = begun_by(item.last_step) - begun_by(item.first_step);
+    for (size_t node = item.first_step + leaf_count_; node > 0; node /= 2) {
+      count += living_[node].size();
+    }
+    return count;
+  }
+
+  void add(const ArenaItem& item) {
+    by_first_step_.emplace(item.first_step, &item);
+    for (size_t at = item.first_step + 1; at < begun_.size(); at += at & -at) ++begun_[at];
+    size_t first = item.first_step + leaf_count_;
+    size_t end = item.last_step + leaf_count_ + 1;
+    for (; first < end; first /= 2, end /= 2) {
+      if (first % 2 == 1) living_[first++].push_back(&item);
+      if (end % 2 == 1) living_[--end].push_back(&item);
+    }
+  }
+
+  /// Those that live at the same time as `item`, by offset.
+  const std::vector<const ArenaItem*>& beside(const ArenaItem& item) {
+    found_.clear();
+    for (size_t node = item.first_step + leaf_count_; node > 0; node /= 2) {
+      found_.insert(found_.end(), living_[node].begin(), living_[node].end());
+    }
+    const auto end = by_first_step_.upper_bound(item.last_step);
+    for (auto at = by_first_step_.upper_bound(item.first_step); at != end; ++at) {
+      found_.push_back(at->second);
+    }
+    std::sort(found_.begin(), found_.end(),
+              [](const ArenaItem* a, const ArenaItem* b) { return a->offset < b->offset; });
+    return found_;
+  }
+
+ private:
+  /// How many begin at a step or before it.
+  size_t begun_by(uint32_t step) const {
+    size_t count = 0;
+    for (size_t at = step + 1; at > 0; at -= at & -at) count += begun_[at];
+    return count;
+  }
+
+  size_t leaf_count_ = 1;
+  std::vector<std::vector<const ArenaItem*>> living_;  // a heap: node n has 2n and 2n + 1 below it
+  std::multimap<uint32_t, const ArenaItem*> by_first_step_;
+  std::vector<uint32_t> begun_;  // a Fenwick tree over the first steps
+  std::vector<const ArenaItem*> found_;
+};
 
 }  // namespace
 
@@ -38,17 +100,19 @@ Result<uint64_t> assign_arena(std::vector<ArenaItem>* items) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return (*items)[a].bytes > (*items)[b].bytes; });
   uint64_t arena_bytes = 0;
-  std::vector<const ArenaItem*> placed;  // by offset
+  Placed placed(*items);
   for (const size_t index : order) {
     ArenaItem& item = (*items)[index];
-    uint64_t offset = 0;
+    const bool is_crowded = placed.count_beside(item) > kMostNeighbours;
+    uint64_t offset = is_crowded ? arena_bytes : 0;
     auto end = end_of(offset, item.bytes);
-    for (const ArenaItem* other : placed) {
-      if (!overlap_in_time(item, *other)) continue;
-      if (end && *end <= other->offset) break;
-      // What is placed has an end: nothing else gets as far as `placed`.
-      offset = std::max(offset, end_of(other->offset, other->bytes).value_or(0));
-      end = end_of(offset, item.bytes);
+    if (!is_crowded) {
+      for (const ArenaItem* other : placed.beside(item)) {
+        if (end && *end <= other->offset) break;
+        // What is placed has an end: nothing else gets as far as `placed`.
+        offset = std::max(offset, end_of(other->offset, other->bytes).value_or(0));
+        end = end_of(offset, item.bytes);
+      }
     }
     if (!end || *end > kMostBytes) {
       return Status(BP_OUT_OF_MEMORY, "values and workspaces that live at once need more than " +
@@ -57,10 +121,7 @@ Result<uint64_t> assign_arena(std::vector<ArenaItem>* items) {
     }
     item.offset = offset;
     arena_bytes = std::max(arena_bytes, *end);
-    const auto at = std::upper_bound(
-        placed.begin(), placed.end(), offset,
-        [](uint64_t value, const ArenaItem* other) { return value < other->offset; });
-    placed.insert(at, &item);
+    placed.add(item);
   }
   return arena_bytes;
 }

@@ -24,7 +24,7 @@ uint64_t arena_of(std::vector<ArenaItem>* items) {
 
 uint64_t live_peak(const std::vector<ArenaItem>& items) {
   uint64_t peak = 0;
-  for (uint32_t step = 0; step < 100; ++step) {
+  for (uint32_t step = 0; step < 200; ++step) {
     uint64_t live = 0;
     for (const ArenaItem& i : items) {
       if (i.first_step <= step && step <= i.last_step)
@@ -39,6 +39,16 @@ TEST(Arena, Chain_TwoAliveAtATime_TakesTwo) {
   std::vector<ArenaItem> items;
   for (uint32_t i = 0; i < 50; ++i) items.push_back(item(1024, i, i + 1));
   EXPECT_EQ(arena_of(&items), 2048u);
+}
+
+TEST(Arena, ManyAliveAtOnce_ShareNothingAndLeaveNoGaps) {
+  std::vector<ArenaItem> items;
+  for (uint32_t i = 0; i < 20'000; ++i) items.push_back(item(1024, i, 20'000 + i));
+  EXPECT_EQ(arena_of(&items), 20'000u * 1024);
+  std::vector<uint64_t> offsets;
+  for (const ArenaItem& each : items) offsets.push_back(each.offset);
+  std::sort(offsets.begin(), offsets.end());
+  for (size_t i = 0; i < offsets.size(); ++i) EXPECT_EQ(offsets[i], i * 1024);
 }
 
 TEST(Arena, Empty_NoItems_TakesNothing) {
@@ -73,7 +83,7 @@ TEST(Arena, Random_LiveItems_NeverOverlap) {
     for (int i = 0; i < 80; ++i) {
       const auto first = static_cast<uint32_t>(random() % 90);
       items.push_back(item(random() % 4 == 0 ? 0 : 1 + random() % 10000, first,
-                           first + static_cast<uint32_t>(random() % 10)));
+                           first + static_cast<uint32_t>(random() % (round % 2 == 0 ? 10 : 100))));
     }
     const uint64_t total = arena_of(&items);
     for (const ArenaItem& a : items) {

@@ -43,8 +43,7 @@ struct PlanRequest {
 Result<std::shared_ptr<const Segment>> plan_segment(const PlanRequest& request);
 
 /// Assigns arena offsets by lifetime: largest first, each at the lowest place that is free while it
-/// lives. `lifetimes` are [first step, last step] per plan value of the arena kind. Used by the
-/// planner.
+/// lives, and beside some thousands of others at the end.
 struct ArenaItem {
   uint64_t bytes = 0;
   uint32_t first_step = 0;

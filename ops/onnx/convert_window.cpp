@@ -31,8 +31,9 @@ Result<std::vector<int64_t>> spatial_list(const NodeImport& node, std::string_vi
   }
   for (int64_t value : values) {
     if (value >= 1 && value <= std::numeric_limits<int32_t>::max()) continue;
-    return node.error(BP_INVALID_ARGUMENT,
-                      label + ": expected entries of 1 or more, found " + std::to_string(value));
+    return node.error(
+        BP_INVALID_ARGUMENT,
+        label + ": expected entries from 1 to 2147483647, found " + std::to_string(value));
   }
   return std::vector<int64_t>(values.begin(), values.end());
 }

@@ -31,6 +31,8 @@ std::vector<int64_t> joined(std::initializer_list<int64_t> first, std::span<cons
 // Its plans count the elements of an argument, and steps of the window, in 32 bits, padded.
 constexpr int64_t kMostElements = int64_t{1} << 30;
 constexpr int64_t kMostPadded = 4096;  // by which padding may be wider than the window
+// A plan takes half a kilobyte and half a microsecond for each column of the output.
+constexpr int64_t kMostColumns = int64_t{1} << 18;
 
 void check_count(std::span<const int64_t> sizes) {
   int64_t count = 1;
@@ -39,6 +41,9 @@ void check_count(std::span<const int64_t> sizes) {
 }
 
 void check_window(const Window& window) {
+  if (window.out[kMaxSpatialRank - 1] > kMostColumns) {
+    throw Refusal{"oneDNN's plans are large for as wide an output"};
+  }
   for (uint32_t i = 0; i < kMaxSpatialRank; ++i) {
     const int64_t reach = sdk::saturating_product({window.dilation[i], window.kernel[i]});
     if (std::max({window.stride[i], reach, window.pad_begin[i], window.pad_end[i]}) >

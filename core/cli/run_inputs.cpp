@@ -33,7 +33,7 @@ FileChoice split_choice(const std::string& name, const std::string& text) {
 }
 
 Result<HostTensor> read_array(const FileChoice& choice) {
-  BP_TRY_ASSIGN(const auto arrays, read_tensors(choice.path));
+  BP_TRY_ASSIGN(const auto arrays, read_tensors(choice.path, choice.array));
   if (arrays.size() == 1 && arrays.front().first.empty()) return arrays.front().second;
   std::vector<std::string> names;
   for (const auto& [name, tensor] : arrays) {

@@ -12,8 +12,8 @@ namespace bp {
 
 Result<HostTensor> read_tensor_proto(const std::string& path) { return load_tensor_proto(path); }
 
-Result<NamedTensors> read_tensors(const std::string& path) {
-  if (path.ends_with(".npz")) return read_npz(path);
+Result<NamedTensors> read_tensors(const std::string& path, std::optional<std::string_view> only) {
+  if (path.ends_with(".npz")) return read_npz(path, only);
   const bool is_npy = path.ends_with(".npy");
   if (!is_npy && !path.ends_with(".pb")) {
     return Status(BP_INVALID_ARGUMENT,

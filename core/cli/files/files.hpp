@@ -4,7 +4,9 @@
 #ifndef BACKPLANE_CORE_CLI_FILES_FILES_HPP
 #define BACKPLANE_CORE_CLI_FILES_FILES_HPP
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/cli/files/npy.hpp"
 #include "core/cli/files/npz.hpp"
@@ -15,8 +17,9 @@ namespace bp {
 Result<HostTensor> read_tensor_proto(const std::string& path);
 
 /// .npy and .pb give one tensor with an empty name, .npz its arrays. Errors as the readers';
-/// INVALID_ARGUMENT naming the file for another extension.
-Result<NamedTensors> read_tensors(const std::string& path);
+/// INVALID_ARGUMENT naming the file for another extension. `only`: as in read_npz().
+Result<NamedTensors> read_tensors(const std::string& path,
+                                  std::optional<std::string_view> only = std::nullopt);
 
 }  // namespace bp
 

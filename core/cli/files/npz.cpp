@@ -92,7 +92,7 @@ Result<HostTensor> read_entry(zip_t* archive, uint64_t index, uint64_t size_byte
   return parse_npy({static_cast<const std::byte*>(memory), size_bytes}, owner);
 }
 
-Result<NamedTensors> read_arrays(zip_t* archive) {
+Result<NamedTensors> read_arrays(zip_t* archive, std::optional<std::string_view> only) {
   constexpr std::string_view kSuffix = ".npy";
   NamedTensors tensors;
   std::set<std::string> names;
@@ -117,6 +117,10 @@ Result<NamedTensors> read_arrays(zip_t* archive) {
                          std::to_string(kMaxUnpackedBytes) + " bytes");
     }
     left_bytes -= info.size;
+    if (only && array_name != *only) {
+      tensors.emplace_back(array_name, HostTensor());
+      continue;
+    }
     auto tensor = read_entry(archive, i, info.size);
     if (!tensor.ok()) return tensor.status().with_prefix(label);
     tensors.emplace_back(array_name, *std::move(tensor));
@@ -127,11 +131,11 @@ Result<NamedTensors> read_arrays(zip_t* archive) {
 
 }  // namespace
 
-Result<NamedTensors> read_npz(const std::string& path) {
+Result<NamedTensors> read_npz(const std::string& path, std::optional<std::string_view> only) {
   BP_TRY_ASSIGN(const auto file, MappedFile::open(path, std::numeric_limits<int64_t>::max()));
   const auto archive = open_archive(file->bytes());
   if (!archive.ok()) return archive.status().with_prefix(path);
-  auto tensors = read_arrays(archive->get());
+  auto tensors = read_arrays(archive->get(), only);
   if (tensors.ok()) return tensors;
   return tensors.status().with_prefix(path);
 }

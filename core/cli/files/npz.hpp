@@ -5,7 +5,9 @@
 #define BACKPLANE_CORE_CLI_FILES_NPZ_HPP
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,8 +24,9 @@ inline constexpr uint64_t kMaxUnpackedBytes = uint64_t{4} << 30;
 
 /// The arrays by name, in the archive's order. Errors name the file and the array: as read_npy,
 /// and INVALID_ARGUMENT for an archive that is damaged, holds anything but .npy files, or unpacks
-/// to more than kMaxUnpackedBytes.
-Result<NamedTensors> read_npz(const std::string& path);
+/// to more than kMaxUnpackedBytes. `only`: the other arrays are not unpacked, and have no values.
+Result<NamedTensors> read_npz(const std::string& path,
+                              std::optional<std::string_view> only = std::nullopt);
 
 }  // namespace bp
 

@@ -69,6 +69,20 @@ TEST(ReadNpz, StoredAndDeflated_Read) {
   EXPECT_EQ(std::memcmp(second.data, expected.data(), 12), 0);
 }
 
+TEST(ReadNpz, OnlyOne_TheOthersAreNotUnpacked) {
+  const TempFolder folder;
+  const std::string file =
+      make_zip(folder, {{"broken.npy", "hi"}, {"a.npy", npy({2}, {1, 2})}, {"b.npy", "hi"}});
+  EXPECT_FALSE(read_npz(file).ok());
+  const auto tensors = read_npz(file, "a");
+  ASSERT_TRUE(tensors.ok()) << tensors.status().to_string();
+  ASSERT_EQ(tensors->size(), 3u);
+  EXPECT_EQ((*tensors)[0].first, "broken");
+  EXPECT_EQ((*tensors)[0].second.data, nullptr);
+  EXPECT_EQ((*tensors)[1].second.sizes, (Dims{2}));
+  EXPECT_FALSE(read_npz(file, "b").ok());
+}
+
 TEST(ReadNpz, WrittenByNumPy_Read) {
   const auto tensors = read_npz(BP_DIGITS_FOLDER "/heldout.npz");
   ASSERT_TRUE(tensors.ok()) << tensors.status().to_string();

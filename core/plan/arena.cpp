@@ -39,21 +39,10 @@ class Placed {
       while (leaf_count_ <= item.last_step) leaf_count_ *= 2;
     }
     living_.resize(2 * leaf_count_);
-    begun_.resize(leaf_count_ + 1);
-  }
-
-  /// How many live at the same time as `item`.
-  size_t count_beside(const ArenaItem& item) const {
-    size_t count = begun_by(item.last_step) - begun_by(item.first_step);
-    for (size_t node = item.first_step + leaf_count_; node > 0; node /= 2) {
-      count += living_[node].size();
-    }
-    return count;
   }
 
   void add(const ArenaItem& item) {
     by_first_step_.emplace(item.first_step, &item);
-    for (size_t at = item.first_step + 1; at < begun_.size(); at += at & -at) ++begun_[at];
     size_t first = item.first_step + leaf_count_;
     size_t end = item.last_step + leaf_count_ + 1;
     for (; first < end; first /= 2, end /= 2) {
@@ -62,33 +51,27 @@ class Placed {
     }
   }
 
-  /// Those that live at the same time as `item`, by offset.
-  const std::vector<const ArenaItem*>& beside(const ArenaItem& item) {
+  /// Those that live at the same time as `item`, by offset; nullptr: more than kMostNeighbours.
+  const std::vector<const ArenaItem*>* beside(const ArenaItem& item) {
     found_.clear();
     for (size_t node = item.first_step + leaf_count_; node > 0; node /= 2) {
+      if (living_[node].size() > kMostNeighbours - found_.size()) return nullptr;
       found_.insert(found_.end(), living_[node].begin(), living_[node].end());
     }
     const auto end = by_first_step_.upper_bound(item.last_step);
     for (auto at = by_first_step_.upper_bound(item.first_step); at != end; ++at) {
+      if (found_.size() == kMostNeighbours) return nullptr;
       found_.push_back(at->second);
     }
     std::sort(found_.begin(), found_.end(),
               [](const ArenaItem* a, const ArenaItem* b) { return a->offset < b->offset; });
-    return found_;
+    return &found_;
   }
 
  private:
-  /// How many begin at a step or before it.
-  size_t begun_by(uint32_t step) const {
-    size_t count = 0;
-    for (size_t at = step + 1; at > 0; at -= at & -at) count += begun_[at];
-    return count;
-  }
-
   size_t leaf_count_ = 1;
   std::vector<std::vector<const ArenaItem*>> living_;  // a heap: node n has 2n and 2n + 1 below it
   std::multimap<uint32_t, const ArenaItem*> by_first_step_;
-  std::vector<uint32_t> begun_;  // a Fenwick tree over the first steps
   std::vector<const ArenaItem*> found_;
 };
 
@@ -103,11 +86,11 @@ Result<uint64_t> assign_arena(std::vector<ArenaItem>* items) {
   Placed placed(*items);
   for (const size_t index : order) {
     ArenaItem& item = (*items)[index];
-    const bool is_crowded = placed.count_beside(item) > kMostNeighbours;
-    uint64_t offset = is_crowded ? arena_bytes : 0;
+    const auto* const neighbours = placed.beside(item);
+    uint64_t offset = neighbours == nullptr ? arena_bytes : 0;
     auto end = end_of(offset, item.bytes);
-    if (!is_crowded) {
-      for (const ArenaItem* other : placed.beside(item)) {
+    if (neighbours != nullptr) {
+      for (const ArenaItem* other : *neighbours) {
         if (end && *end <= other->offset) break;
         // What is placed has an end: nothing else gets as far as `placed`.
         offset = std::max(offset, end_of(other->offset, other->bytes).value_or(0));

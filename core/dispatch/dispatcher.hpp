@@ -211,8 +211,8 @@ class Dispatcher : public DeviceExtension {
   static Dispatcher& make(Device& device);
   Result<Route> resolve_anew(OpId op, std::span<const ArgType> inputs, const Attributes& attributes,
                              bool deterministic, bool* out_cacheable);
-  bool resolve_view(const OpSchema& schema, std::span<const ArgType> inputs,
-                    const Attributes& attributes, Route* out) const;
+  bool resolve_view(const OpSchema& schema, const InferContext& call, const Dims& x_strides,
+                    Route* out) const;
   /// Appends to `refusal` what the decomposition lacks here.
   Status resolve_composite(OpId op, const InferContext& context, std::string* refusal,
                            bool deterministic, Route* out);

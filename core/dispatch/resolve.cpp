@@ -176,7 +176,8 @@ Result<Route> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,
                                      ": sizes stayed unknown: " + to_string(output.sizes));
     }
   }
-  if (resolve_view(schema, inputs, attributes, &route)) return route;
+  const bool may_be_view = schema.view != nullptr;
+  if (may_be_view && resolve_view(schema, context, inputs[0].strides, &route)) return route;
   std::string refusal = "it is on the BACKPLANE_HOST_OPS list";
   const bool forced =
       device_.runtime().is_host_op(op) && &device_ != device_.runtime().host_device();
@@ -208,14 +209,12 @@ Result<Route> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,
   return route;
 }
 
-bool Dispatcher::resolve_view(const OpSchema& schema, std::span<const ArgType> inputs,
-                              const Attributes& attributes, Route* out) const {
-  if (schema.view == nullptr) return false;
-  const Dims& sizes = inputs[0].sizes;
+bool Dispatcher::resolve_view(const OpSchema& schema, const InferContext& call,
+                              const Dims& x_strides, Route* out) const {
   const Dims& out_sizes = out->outputs[0].sizes;
-  out->view = schema.view(sizes, inputs[0].strides, attributes.data(), out_sizes);
+  out->view = schema.view(call, x_strides, out_sizes);
   if (!out->view.possible) {
-    out->view = schema.view(sizes, contiguous_strides(sizes), attributes.data(), out_sizes);
+    out->view = schema.view(call, contiguous_strides(call.inputs[0].sizes), out_sizes);
     out->view_of_contiguous = true;
   }
   if (out->view.possible) out->kind = RouteKind::kView;

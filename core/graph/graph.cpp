@@ -166,8 +166,9 @@ Result<NodeId> Graph::add_node(OpId op, std::string_view name, std::span<const V
   return id;
 }
 
-Result<ValueId> Graph::op(std::string_view op_name, std::span<const ValueId> inputs,
-                          Attributes attributes) {
+Result<std::vector<ValueId>> Graph::op_outputs(std::string_view op_name,
+                                               std::span<const ValueId> inputs,
+                                               Attributes attributes) {
   const auto op = registry_->find(op_name);
   if (!op) {
     const auto near = nearest_match(op_name, registry_->names());
@@ -175,7 +176,7 @@ Result<ValueId> Graph::op(std::string_view op_name, std::span<const ValueId> inp
                    (near ? "; did you mean " + quoted(*near) + "?" : ""));
   }
   BP_TRY_ASSIGN(const NodeId id, add_node(*op, "", inputs, std::move(attributes)));
-  return nodes_[id].outputs[0];
+  return nodes_[id].outputs;
 }
 
 Result<ValueId> Graph::op(std::string_view op_name, std::span<const ValueId> inputs) {

@@ -73,8 +73,9 @@ class Graph final : public GraphBuilder {
   /// taken output name. The graph is unchanged then.
   Result<NodeId> add_node(OpId op, std::string_view name, std::span<const ValueId> inputs,
                           Attributes attributes, std::span<const std::string> output_names = {});
-  Result<ValueId> op(std::string_view op_name, std::span<const ValueId> inputs,
-                     Attributes attributes) override;
+  Result<std::vector<ValueId>> op_outputs(std::string_view op_name, std::span<const ValueId> inputs,
+                                          Attributes attributes) override;
+  using GraphBuilder::op;
   /// ... with default attributes.
   Result<ValueId> op(std::string_view op_name, std::span<const ValueId> inputs);
 

@@ -53,9 +53,9 @@ inline Status infer_resize(const InferContext& context, std::span<TensorType> ou
   out[0].sizes = Dims(std::span(shape, rank));
   return {};
 }
-inline ViewResult view_resize(const Dims& x_sizes, const Dims& x_strides, const void*,
+inline ViewResult view_resize(const InferContext& call, const Dims& x_strides,
                               const Dims& out_sizes) {
-  if (!is_contiguous(x_sizes, x_strides)) return {};
+  if (!is_contiguous(call.inputs[0].sizes, x_strides)) return {};
   return {true, contiguous_strides(out_sizes), 0};
 }
 inline constexpr ArgSchema kResizeIn[] = {arg("x"), fixed("shape", BP_DTYPE_I64, HostNeed::kInfer)};
@@ -66,7 +66,7 @@ inline Status infer_turn(const InferContext& context, std::span<TensorType> out)
   out[0].sizes = {context.inputs[0].sizes[1], context.inputs[0].sizes[0]};
   return {};
 }
-inline ViewResult view_turn(const Dims&, const Dims& x_strides, const void*, const Dims&) {
+inline ViewResult view_turn(const InferContext&, const Dims& x_strides, const Dims&) {
   return {true, {x_strides[1], x_strides[0]}, 0};
 }
 inline constexpr ArgSchema kOneIn[] = {arg("x")};
@@ -76,7 +76,7 @@ inline Status infer_same(const InferContext& context, std::span<TensorType> out)
   for (TensorType& type : out) type.sizes = context.inputs[0].sizes;
   return {};
 }
-inline ViewResult view_same(const Dims&, const Dims& x_strides, const void*, const Dims&) {
+inline ViewResult view_same(const InferContext&, const Dims& x_strides, const Dims&) {
   return {true, x_strides, 0};
 }
 inline constexpr ArgSchema kTwoOut[] = {arg("y"), arg("z")};

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.hpp"
@@ -35,10 +36,18 @@ class GraphBuilder {
   /// An unnamed constant of rank 0. Float dtypes round to nearest even; integers truncate and
   /// saturate; bool is value != 0. UNSUPPORTED for dtypes below 8 bits, and of 8-bit floats.
   virtual Result<ValueId> add_scalar(uint32_t dtype, double value) = 0;
-  /// Adds an operator with one output behind all others, and infers that output.
+  /// Adds an operator behind all others, and infers its outputs, which it gives in order.
   /// Errors: INVALID_ARGUMENT for a name that is not registered, arity, dtypes, inference.
-  virtual Result<ValueId> op(std::string_view op_name, std::span<const ValueId> inputs,
-                             Attributes attributes) = 0;
+  virtual Result<std::vector<ValueId>> op_outputs(std::string_view op_name,
+                                                  std::span<const ValueId> inputs,
+                                                  Attributes attributes) = 0;
+  /// The first of them: most operators have one.
+  Result<ValueId> op(std::string_view op_name, std::span<const ValueId> inputs,
+                     Attributes attributes) {
+    BP_TRY_ASSIGN(const std::vector<ValueId> outputs,
+                  op_outputs(op_name, inputs, std::move(attributes)));
+    return outputs[0];
+  }
   /// One name for each output; a value may be an output under several names.
   /// Errors: INVALID_ARGUMENT for a value that is not there, or a name given twice.
   virtual Status set_outputs(std::vector<ValueId> outputs, std::vector<std::string> names) = 0;

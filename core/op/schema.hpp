@@ -85,8 +85,9 @@ struct ViewResult {
   Dims strides;
   int64_t offset = 0;
 };
-/// Whether output `out` (already inferred, sizes known) can alias input 0 with these strides.
-using ViewFn = ViewResult (*)(const Dims& x_sizes, const Dims& x_strides, const void* attributes,
+/// Whether output `out` (already inferred, sizes known) can alias input 0, whose sizes are known and
+/// whose strides are these. Not possible where a host value that the view needs is not there.
+using ViewFn = ViewResult (*)(const InferContext& call, const Dims& x_strides,
                               const Dims& out_sizes);
 
 /// Builds the operator from simpler ones. `graph` is empty; its outputs are to be set, and its

@@ -50,6 +50,22 @@ bool all_inputs_constant(const Graph& graph, const Node& node) {
   });
 }
 
+/// The view that the node's output is of its input with these sizes, if it is contiguous, for an
+/// output of `out_sizes`.
+ViewResult view_of_contiguous(const Graph& graph, const Node& node, const Dims& sizes,
+                              const Dims& out_sizes) {
+  std::vector<TensorType> types;
+  std::vector<const void*> host_data;
+  for (const ValueId id : node.inputs) {
+    types.push_back(id == kNoValue ? TensorType{} : graph.value(id).type);
+    const bool known = id != kNoValue && graph.value(id).constant != nullptr;
+    host_data.push_back(known ? graph.value(id).constant->data : nullptr);
+  }
+  types[0].sizes = sizes;
+  const InferContext call = {types, host_data, node.attributes.data()};
+  return graph.registry().schema(node.op).view(call, contiguous_strides(sizes), out_sizes);
+}
+
 /// A view of a contiguous constant that is contiguous itself: the same bytes with other sizes.
 std::optional<HostTensor> viewed_constant(const Graph& graph, const Node& node) {
   const OpSchema& schema = graph.registry().schema(node.op);
@@ -57,8 +73,7 @@ std::optional<HostTensor> viewed_constant(const Graph& graph, const Node& node) 
   const HostTensor& input = *graph.value(node.inputs[0]).constant;
   const TensorType& type = graph.value(node.outputs[0]).type;
   if (!type.has_rank || !all_known(type.sizes) || type.dtype != input.dtype) return std::nullopt;
-  const ViewResult view =
-      schema.view(input.sizes, contiguous_strides(input.sizes), node.attributes.data(), type.sizes);
+  const ViewResult view = view_of_contiguous(graph, node, input.sizes, type.sizes);
   if (!view.possible || view.offset != 0 || !is_contiguous(type.sizes, view.strides) ||
       element_count(type.sizes) != element_count(input.sizes)) {
     return std::nullopt;
@@ -191,8 +206,7 @@ bool copies_input(const Graph& graph, const Node& node) {
   if (std::find(in.sizes.begin(), in.sizes.end(), kUnknownDim) != in.sizes.end()) return false;
   const Dims sizes = probe_sizes(in.sizes);
   if (!checked_element_count(sizes)) return false;
-  const ViewResult view =
-      schema.view(sizes, contiguous_strides(sizes), node.attributes.data(), sizes);
+  const ViewResult view = view_of_contiguous(graph, node, sizes, sizes);
   return view.possible && view.offset == 0 && is_contiguous(sizes, view.strides);
 }
 

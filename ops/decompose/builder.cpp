@@ -36,6 +36,19 @@ ValueId Builder::op(std::string_view name, std::initializer_list<ValueId> inputs
   return keep(graph_->op(name, std::span(inputs.begin(), inputs.size()), std::move(attributes)));
 }
 
+std::vector<ValueId> Builder::op_outputs(std::string_view name,
+                                         std::initializer_list<ValueId> inputs,
+                                         Attributes attributes) {
+  const auto op = graph_->registry().find(name);
+  std::vector<ValueId> outputs(op ? graph_->registry().schema(*op).outputs.size() : 1, kNoValue);
+  if (!status_.ok()) return outputs;
+  auto added = graph_->op_outputs(name, std::span(inputs.begin(), inputs.size()),
+                                  std::move(attributes));
+  if (added.ok()) return *std::move(added);
+  check(added.status());
+  return outputs;
+}
+
 ValueId Builder::scalar(uint32_t dtype, double value) {
   if (!status_.ok()) return kNoValue;
   return keep(graph_->add_scalar(dtype, value));
@@ -66,8 +79,14 @@ Attributes Builder::attributes(std::string_view op_name) {
 }
 
 Status Builder::finish(ValueId output) {
+  return finish({output});
+}
+
+Status Builder::finish(std::initializer_list<ValueId> outputs) {
   BP_TRY(status_);
-  return graph_->set_outputs({output}, {"y"});
+  std::vector<std::string> names = {"y"};
+  for (size_t i = 1; i < outputs.size(); ++i) names.push_back("y" + std::to_string(i));
+  return graph_->set_outputs(outputs, std::move(names));
 }
 
 }  // namespace bp::ops

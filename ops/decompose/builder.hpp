@@ -26,6 +26,9 @@ class Builder {
 
   ValueId op(std::string_view name, std::initializer_list<ValueId> inputs);
   ValueId op(std::string_view name, std::initializer_list<ValueId> inputs, Attributes attributes);
+  /// All outputs of an operator that has several; after an error as many kNoValue.
+  std::vector<ValueId> op_outputs(std::string_view name, std::initializer_list<ValueId> inputs,
+                                  Attributes attributes);
   ValueId scalar(uint32_t dtype, double value);
   /// The value itself if it has the dtype.
   ValueId cast(ValueId value, uint32_t dtype);
@@ -37,8 +40,9 @@ class Builder {
     if (status_.ok()) status_ = status;
   }
 
-  /// Makes `output` the graph's one output, "y".
+  /// Makes `output` the graph's one output, "y"; or several ones, in the schema's order.
   Status finish(ValueId output);
+  Status finish(std::initializer_list<ValueId> outputs);
 
  private:
   ValueId keep(const Result<ValueId>& result);

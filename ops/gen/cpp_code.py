@@ -50,8 +50,8 @@ def _declarations(op):
                "std::span<TensorType> out_types);\n")
     if op.view:
         yield (
-            f"ViewResult view_{op.view}(const Dims& x_sizes, const Dims& x_strides,\n"
-            "                       const void* attributes, const Dims& out_sizes);\n"
+            f"ViewResult view_{op.view}(const InferContext& call, const Dims& x_strides,\n"
+            "                       const Dims& out_sizes);\n"
         )
     if op.decompose:
         yield (f"Status decompose_{op.decompose}(const InferContext& context, "

@@ -209,10 +209,10 @@ class OutputTest(unittest.TestCase):
         rules = onnx_code.rules_source(parse(GOOD))
         self.assertIn('{"factor", kFloat, Use::kField, "factor"}', rules)
         self.assertIn('{"spatial", kInt, Use::kMustBe, {}, INT64_C(1)}', rules)
-        self.assertIn('{"Scale", 7, 8, 1, 2, "scale", kScale7, nullptr}', rules)
-        self.assertIn('{"Scale", 9, kAnyLater, 1, SIZE_MAX, "scale", kScale9, convert_scale}',
+        self.assertIn('{"Scale", 7, 8, 1, 2, 1, "scale", kScale7, nullptr}', rules)
+        self.assertIn('{"Scale", 9, kAnyLater, 1, SIZE_MAX, 1, "scale", kScale9, convert_scale}',
                       rules)
-        self.assertIn('{"Twin", 7, kAnyLater, 1, 1, "twin", {}, nullptr}', rules)
+        self.assertIn('{"Twin", 7, kAnyLater, 1, 1, 1, "twin", {}, nullptr}', rules)
 
     def test_json_has_everything(self):
         tree = json.loads(description.ops_json(parse(GOOD)))

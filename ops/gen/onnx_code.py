@@ -59,7 +59,9 @@ def _rule(row, op):
     cells = [
         c_code.string_literal(row.op), str(row.since),
         "kAnyLater" if row.until == onnx_source.ANY else str(row.until), str(fewest),
-        "SIZE_MAX" if most == onnx_source.ANY else str(most), c_code.string_literal(op.name),
+        "SIZE_MAX" if most == onnx_source.ANY else str(most),
+        "SIZE_MAX" if row.outputs == onnx_source.ANY else str(row.outputs),
+        c_code.string_literal(op.name),
         _table_name(row) if row.attributes else "{}",
         f"convert_{row.convert}" if row.convert else "nullptr",
     ]

@@ -30,6 +30,7 @@ class OnnxRow:
     op: str  # ONNX's name
     since: int
     inputs: tuple  # (fewest, most); most is ANY without a limit
+    outputs: object  # the most that are read, or ANY
     attributes: list
     convert: str = ""  # convert_<name> of ops/onnx/; empty: our operator with the fields set
     until: object = ANY  # the last operator set, or ANY
@@ -50,7 +51,8 @@ class OnnxReader:
 
     def _row(self, row, op, where):
         self._take(row, where, required={"op": str, "since": int},
-                   optional={"inputs": list, "convert": str, "attributes": dict})
+                   optional={"inputs": list, "outputs": (int, str), "convert": str,
+                             "attributes": dict})
         if not row["op"].isidentifier():
             raise self._error(f"{where}: '{row['op']}' is not the name of an ONNX operator")
         where = f"{where} ('{row['op']}')"
@@ -63,7 +65,8 @@ class OnnxReader:
         attributes = [self._attribute(name, use, op, where)
                       for name, use in sorted(row.get("attributes", {}).items())]
         return OnnxRow(op=row["op"], since=row["since"], inputs=self._inputs(row, op, where),
-                       attributes=attributes, convert=convert)
+                       outputs=self._outputs(row, op, convert, where), attributes=attributes,
+                       convert=convert)
 
     def _inputs(self, row, op, where):
         if "inputs" not in row:
@@ -77,6 +80,15 @@ class OnnxReader:
             raise self._error(f"{where}: inputs {found}; expected [fewest, most], most a number "
                               f"or {ANY}")
         return tuple(found)
+
+    def _outputs(self, row, op, convert, where):
+        most = row.get("outputs", len(op.outputs))
+        if most != ANY and (type(most) is not int or most < 1):
+            raise self._error(f"{where}: outputs {most!r}; expected a number from 1 or {ANY}")
+        if not convert and most != len(op.outputs):
+            raise self._error(f"{where}: outputs {most!r} need a converter; '{op.name}' has "
+                              f"{len(op.outputs)}")
+        return most
 
     def _attribute(self, name, use, op, where):
         at = f"{where}, attribute '{name}'"

@@ -177,9 +177,16 @@ TEST(InferNonZero, Count_IsTheUpperBound) {
 // --- views
 // ----------------------------------------------------------------------------------------
 
+ViewResult view_of(std::string_view op, const Dims& sizes, const Dims& strides,
+                   const Dims& out_sizes, const void* attributes = nullptr) {
+  const TensorType inputs[] = {{.dtype = BP_DTYPE_F32, .has_rank = true, .sizes = sizes}};
+  const void* const host_data[] = {nullptr};
+  return schema_of(op).view({inputs, host_data, attributes}, strides, out_sizes);
+}
+
 std::string view_strides(std::string_view op, const Dims& sizes, const Dims& strides,
                          const Dims& out_sizes, const void* attributes = nullptr) {
-  const ViewResult view = schema_of(op).view(sizes, strides, attributes, out_sizes);
+  const ViewResult view = view_of(op, sizes, strides, out_sizes, attributes);
   if (!view.possible) return "copy";
   // Not to_string, which shows negative numbers as unknown sizes.
   std::string text = "[";
@@ -216,7 +223,7 @@ TEST(ViewReshape, Views_ReadTheSameElements) {
   const Dims sizes{2, 1, 4, 3};
   const Dims strides{40, 7, 6, 2};
   const Dims out_sizes{2, 2, 2, 3};
-  const ViewResult view = schema_of("reshape").view(sizes, strides, nullptr, out_sizes);
+  const ViewResult view = view_of("reshape", sizes, strides, out_sizes);
   ASSERT_TRUE(view.possible);
   const Dims& y = view.strides;
   for (int64_t i = 0; i < 24; ++i) {

@@ -10,9 +10,8 @@ namespace bp::ops {
 
 /// The same elements in row-major order in other sizes. Dimensions of x that lie evenly behind each
 /// other form a chunk; each chunk must be the product of whole dimensions of y.
-ViewResult view_row_major(const Dims& x_sizes, const Dims& x_strides, const void* attributes,
-                          const Dims& out_sizes) {
-  static_cast<void>(attributes);  // out_sizes says it all
+ViewResult view_row_major(const InferContext& call, const Dims& x_strides, const Dims& out_sizes) {
+  const Dims& x_sizes = call.inputs[0].sizes;
   if (x_sizes.empty() || std::find(x_sizes.begin(), x_sizes.end(), 0) != x_sizes.end()) {
     return {.possible = true, .strides = contiguous_strides(out_sizes), .offset = 0};
   }
@@ -41,10 +40,8 @@ ViewResult view_row_major(const Dims& x_sizes, const Dims& x_strides, const void
   return view;
 }
 
-ViewResult view_transpose(const Dims& x_sizes, const Dims& x_strides, const void* attributes,
-                          const Dims& out_sizes) {
-  static_cast<void>(x_sizes);
-  const auto perm = values(attrs<bp_attrs_transpose>(attributes).perm);
+ViewResult view_transpose(const InferContext& call, const Dims& x_strides, const Dims& out_sizes) {
+  const auto perm = values(attrs<bp_attrs_transpose>(call.attributes).perm);
   ViewResult view{.possible = true, .strides = {}, .offset = 0};
   const size_t rank = out_sizes.size();
   for (size_t i = 0; i < rank; ++i) {
@@ -53,11 +50,7 @@ ViewResult view_transpose(const Dims& x_sizes, const Dims& x_strides, const void
   return view;
 }
 
-ViewResult view_same(const Dims& x_sizes, const Dims& x_strides, const void* attributes,
-                     const Dims& out_sizes) {
-  static_cast<void>(x_sizes);
-  static_cast<void>(attributes);
-  static_cast<void>(out_sizes);
+ViewResult view_same(const InferContext&, const Dims& x_strides, const Dims&) {
   return {.possible = true, .strides = x_strides, .offset = 0};
 }
 

@@ -173,8 +173,8 @@ Status Importer::note_makers() {
     for (std::string_view output : outputs) {
       if (!output.empty()) BP_TRY(note_maker(output, {Kind::kNode, i}));
     }
-    if (outputs.empty() || outputs[0].empty()) {
-      return invalid(node_label(i) + " has no first output");
+    if (std::ranges::all_of(outputs, [](std::string_view name) { return name.empty(); })) {
+      return invalid(node_label(i) + " has no outputs");
     }
   }
   return {};
@@ -394,7 +394,14 @@ Status Importer::add_node(size_t index) {
   }
   onnx::NodeImport node(proto, node_name(index), opset_, owner_, &graph_);
   BP_TRY(node.run(*rules_[index], std::move(inputs)));
-  values_.emplace(proto.outputs[0], node.output());
+  for (size_t i = 0; i < proto.outputs.size(); ++i) {
+    if (proto.outputs[i].empty()) continue;
+    if (i >= node.outputs().size() || node.outputs()[i] == kNoValue) {
+      return Status(BP_INTERNAL, node_label(index) + ": its output " + quoted(proto.outputs[i]) +
+                                     " was not made");
+    }
+    values_.emplace(proto.outputs[i], node.outputs()[i]);
+  }
   return {};
 }
 

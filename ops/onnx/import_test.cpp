@@ -368,9 +368,9 @@ TEST(ImportOnnxBad, NamesMissing) {
               AllOf(StartsWith("m.onnx: not a valid ONNX file: NodeProto at byte"),
                     EndsWith(": attribute 0 has no name")));
   EXPECT_EQ(refused(one_node(node("Relu", "a", {"x"}, {""}))).message(),
-            "m.onnx: node 'a' has no first output");
+            "m.onnx: node 'a' has no outputs");
   EXPECT_EQ(refused(one_node(node("Relu", "a", {"x"}, {}))).message(),
-            "m.onnx: node 'a' has no first output");
+            "m.onnx: node 'a' has no outputs");
 }
 
 TEST(ImportOnnxBad, Outputs) {

@@ -108,10 +108,13 @@ Status NodeImport::check_arguments() const {
     if (inputs_[i] != kNoValue || optional) continue;
     return error(BP_INVALID_ARGUMENT, "input " + std::to_string(i) + " is missing");
   }
-  for (size_t i = 1; i < proto_.outputs.size(); ++i) {
+  const size_t most = rule_->max_outputs;
+  for (size_t i = most; i < proto_.outputs.size(); ++i) {
     if (proto_.outputs[i].empty()) continue;
-    return error(BP_UNSUPPORTED, "output " + std::to_string(i) + " (" + quoted(proto_.outputs[i]) +
-                                     ") is not supported, only output 0 is");
+    return error(BP_UNSUPPORTED,
+                 "output " + std::to_string(i) + " (" + quoted(proto_.outputs[i]) +
+                     ") is not supported, only " +
+                     (most == 1 ? "output 0 is" : "the first " + std::to_string(most) + " are"));
   }
   return {};
 }
@@ -199,24 +202,41 @@ Result<NodeId> NodeImport::add(std::string_view op, const std::string& name,
   return graph_->add_node(id, name, inputs, std::move(attributes), output_names);
 }
 
-Result<ValueId> NodeImport::step(std::string_view op, std::span<const ValueId> inputs,
-                                 Attributes attributes) {
+Result<std::vector<ValueId>> NodeImport::step_outputs(std::string_view op,
+                                                      std::span<const ValueId> inputs,
+                                                      Attributes attributes) {
   // Shortened: a file can ask for any number of steps with one long name.
   const std::string name = foreign_text(name_) + "/" + std::string(op);
   BP_TRY_ASSIGN(const NodeId node, add(op, name, inputs, std::move(attributes), {}));
-  return graph_->node(node).outputs[0];
+  return graph_->node(node).outputs;
+}
+
+Result<ValueId> NodeImport::step(std::string_view op, std::span<const ValueId> inputs,
+                                 Attributes attributes) {
+  BP_TRY_ASSIGN(const auto outputs, step_outputs(op, inputs, std::move(attributes)));
+  return outputs[0];
 }
 
 Status NodeImport::finish(std::string_view op, std::span<const ValueId> inputs,
                           Attributes attributes) {
-  const std::vector<std::string> names = {std::string(proto_.outputs[0])};
+  BP_TRY_ASSIGN(const OpId id, find_op(op));
+  std::vector<std::string> names(graph_->registry().schema(id).outputs.size());
+  for (size_t i = 0; i < names.size() && i < proto_.outputs.size(); ++i) {
+    names[i] = proto_.outputs[i];
+  }
   BP_TRY_ASSIGN(const NodeId node, add(op, name_, inputs, std::move(attributes), names));
-  output_ = graph_->node(node).outputs[0];
+  outputs_ = graph_->node(node).outputs;
   return {};
 }
 
 Status NodeImport::finish(HostTensor tensor) {
-  BP_TRY_ASSIGN(output_, graph_->add_constant(proto_.outputs[0], std::move(tensor)));
+  BP_TRY_ASSIGN(const ValueId value, graph_->add_constant(proto_.outputs[0], std::move(tensor)));
+  outputs_ = {value};
+  return {};
+}
+
+Status NodeImport::finish(std::vector<ValueId> outputs) {
+  outputs_ = std::move(outputs);
   return {};
 }
 

@@ -58,6 +58,7 @@ struct OpRule {
   int64_t until;
   size_t min_inputs;
   size_t max_inputs;
+  size_t max_outputs;
   std::string_view op;  // ours
   std::span<const AttributeRule> attributes;
   Status (*convert)(NodeImport*) = nullptr;  // nullptr: `op` with the fields set
@@ -76,9 +77,10 @@ class NodeImport {
         graph_(graph) {}
 
   /// Converts the node: checks it against the rule, then adds our nodes. `inputs` are the values
-  /// of the node's inputs. The output's value is output().
+  /// of the node's inputs.
   Status run(const OpRule& rule, std::vector<ValueId> inputs);
-  ValueId output() const { return output_; }
+  /// The values of the node's outputs, in their order; kNoValue for those that it leaves out.
+  std::span<const ValueId> outputs() const { return outputs_; }
 
   // For converters.
   const OpRule& rule() const { return *rule_; }
@@ -89,6 +91,11 @@ class NodeImport {
   const TensorType& input_type(size_t index) const { return graph_->value(inputs_[index]).type; }
   /// The input's value where it is known while reading, else nullptr.
   const HostTensor* input_constant(size_t index) const;
+  /// Whether the node asks for its output `index`.
+  bool has_output(size_t index) const {
+    return index < proto_.outputs.size() && !proto_.outputs[index].empty();
+  }
+  size_t output_count() const { return proto_.outputs.size(); }
   /// nullptr if the node does not have it; its type is checked already.
   const AttributeProto* attribute(std::string_view name) const;
   int64_t i64(std::string_view name, int64_t default_value) const;
@@ -100,10 +107,15 @@ class NodeImport {
   /// One of several nodes: its result has no name.
   Result<ValueId> step(std::string_view op, std::span<const ValueId> inputs,
                        Attributes attributes = {});
-  /// The node that makes the ONNX node's output.
+  /// All outputs of one of several nodes.
+  Result<std::vector<ValueId>> step_outputs(std::string_view op, std::span<const ValueId> inputs,
+                                            Attributes attributes = {});
+  /// The node that makes the ONNX node's outputs: as many as ours has, in the same order.
   Status finish(std::string_view op, std::span<const ValueId> inputs, Attributes attributes = {});
   /// The output is a constant.
   Status finish(HostTensor tensor);
+  /// The outputs are results of steps, in the ONNX node's order; kNoValue where it leaves one out.
+  Status finish(std::vector<ValueId> outputs);
   /// A constant for one of several nodes.
   Result<ValueId> constant(HostTensor tensor) {
     return graph_->add_constant("", std::move(tensor));
@@ -129,7 +141,7 @@ class NodeImport {
   Graph* graph_;
   const OpRule* rule_ = nullptr;
   std::vector<ValueId> inputs_;
-  ValueId output_ = kNoValue;
+  std::vector<ValueId> outputs_;
 };
 
 /// Every rule, by ONNX name and then operator set; generated from the rows of ops/defs, which also

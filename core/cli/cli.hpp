@@ -55,11 +55,23 @@ struct RunArgs {
   bool json = false;
 };
 
+struct BenchArgs {
+  std::string model;
+  std::string device;    // empty: the first one
+  std::string vectors;   // empty: inputs are made from the seed; else an .npz with in/ and out/
+  uint64_t threads = 0;  // 0: as the plugins' options say
+  std::vector<std::pair<std::string, int64_t>> dims;
+  double seconds = 3;
+  uint64_t seed = kDefaultSeed;
+  bool json = false;
+};
+
 // Each prints its results to standard output and its error to standard error, and answers the exit
 // code of the process.
 int run_devices(const GlobalArgs& global, const DevicesArgs& args);
 int run_doctor(const GlobalArgs& global, const DoctorArgs& args);
 int run_model(const GlobalArgs& global, const RunArgs& args);
+int run_bench(const GlobalArgs& global, const BenchArgs& args);
 
 /// "backplane COMMAND: words" on standard error; answers `exit_code`.
 int fail(const char* command, const std::string& words, int exit_code);

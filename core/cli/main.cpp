@@ -27,6 +27,7 @@ struct Parsed {
   DevicesArgs devices;
   DoctorArgs doctor;
   RunArgs run;
+  BenchArgs bench;
   // As written; read after parsing. The numbers begin with their defaults, for --help.
   std::string plugin_path;
   std::vector<std::string> plugin_options, inputs, dims, expected;
@@ -34,11 +35,14 @@ struct Parsed {
   std::string atol = number_text(RunArgs().atol);
   std::string repeat = std::to_string(RunArgs().repeat);
   std::string seed = std::to_string(RunArgs().seed);
+  std::string bench_threads = std::to_string(BenchArgs().threads);
+  std::string bench_seconds = number_text(BenchArgs().seconds);
 };
 
 constexpr size_t kHelpColumn = 34;
 // Each run's time is kept until the end.
 constexpr uint64_t kMaxRepeat = 1'000'000'000;
+constexpr uint64_t kMaxThreads = 1024;
 
 constexpr const char* kExitCodes =
     "Exit codes: 0 ok; 1 a wrong result or a failed check; 2 usage; 3 environment (no plugin "
@@ -116,6 +120,39 @@ void add_run(CLI::App* app, Parsed* out) {
   run->add_flag("--json", args.json, "JSON for programs");
 }
 
+void add_bench(CLI::App* app, Parsed* out) {
+  CLI::App* bench = app->add_subcommand("bench", "Measure how long an ONNX model takes");
+  BenchArgs& args = out->bench;
+  bench->add_option("MODEL", args.model, "The ONNX file")->required()->type_name("");
+  bench
+      ->add_option("--device", args.device,
+                   "Where to run (default: the first device that `backplane devices` lists)")
+      ->type_name("NAME");
+  bench
+      ->add_option(
+          "--threads", out->bench_threads,
+          "The option `threads` of the device's and the host device's plugins; 0: as it is")
+      ->capture_default_str()
+      ->type_name("N");
+  add_list(bench, "--dim", &out->dims, "NAME=N",
+           "Size of a symbolic dimension (default: as the vectors have it, else 1)");
+  bench->add_option("--seconds", out->bench_seconds, "How long to measure, 3 runs at least")
+      ->capture_default_str()
+      ->type_name("NUMBER");
+  bench
+      ->add_option("--vectors", args.vectors,
+                   "An .npz with inputs (in/NAME) and expected outputs (out/NAME): |found - "
+                   "expected| <= 1e-3 |expected| + 1e-4 rms(expected); a difference is exit code 1")
+      ->type_name("FILE");
+  bench
+      ->add_option("--seed", out->seed,
+                   "What missing inputs are made from: floats in [0, 1), indices in range, others "
+                   "0 or 1")
+      ->capture_default_str()
+      ->type_name("N");
+  bench->add_flag("--json", args.json, "JSON for programs, with the time of every run");
+}
+
 void add_commands(CLI::App* app, Parsed* out) {
   CLI::App* devices = app->add_subcommand("devices", "List the devices that plugins give");
   devices->add_flag("-v,--verbose", out->devices.verbose,
@@ -125,6 +162,7 @@ void add_commands(CLI::App* app, Parsed* out) {
       "doctor", "Check every plugin and device; exit code 1 if something is wrong");
   doctor->add_flag("--json", out->doctor.json, "JSON for programs");
   add_run(app, out);
+  add_bench(app, out);
   for (CLI::App* command : app->get_subcommands({})) {
     command->fallthrough()->allow_extras()->footer(
         std::string("--plugin-path and --option (`backplane --help`) may stand here too.\n\n") +
@@ -219,7 +257,8 @@ std::string leftover_words(const CLI::App& app, const std::vector<std::string>& 
   return with_nearest("unknown command '" + left.front() + "'", left.front(), commands);
 }
 
-std::string split_dims(const std::vector<std::string>& texts, RunArgs* out_args) {
+std::string split_dims(const std::vector<std::string>& texts,
+                       std::vector<std::pair<std::string, int64_t>>* out_dims) {
   std::vector<NameValue> pairs;
   std::string wrong = split_pairs("--dim", "NAME=N", texts, &pairs);
   if (!wrong.empty()) return wrong;
@@ -227,7 +266,7 @@ std::string split_dims(const std::vector<std::string>& texts, RunArgs* out_args)
     uint64_t size = 0;
     wrong = parse_whole("--dim " + name, text, {0, INT64_MAX}, &size);
     if (!wrong.empty()) return wrong;
-    out_args->dims.emplace_back(name, static_cast<int64_t>(size));
+    out_dims->emplace_back(name, static_cast<int64_t>(size));
   }
   return "";
 }
@@ -263,8 +302,17 @@ std::string split_values(Parsed* parsed) {
   RunArgs& run = parsed->run;
   if (wrong.empty()) wrong = split_pairs("--input", "NAME=FILE", parsed->inputs, &run.inputs);
   if (wrong.empty()) wrong = split_pairs("--expect", "NAME=FILE", parsed->expected, &run.expected);
-  if (wrong.empty()) wrong = split_dims(parsed->dims, &run);
+  if (wrong.empty()) wrong = split_dims(parsed->dims, &run.dims);
   if (wrong.empty()) wrong = read_numbers(*parsed, &run);
+  parsed->bench.dims = run.dims;
+  parsed->bench.seed = run.seed;
+  if (wrong.empty()) {
+    wrong =
+        parse_whole("--threads", parsed->bench_threads, {0, kMaxThreads}, &parsed->bench.threads);
+  }
+  if (wrong.empty()) {
+    wrong = parse_seconds("--seconds", parsed->bench_seconds, &parsed->bench.seconds);
+  }
   return wrong;
 }
 
@@ -272,6 +320,7 @@ int dispatch(const CLI::App& app, const Parsed& parsed) {
   const std::string name = chosen_command(app)->get_name();
   if (name == "devices") return run_devices(parsed.global, parsed.devices);
   if (name == "doctor") return run_doctor(parsed.global, parsed.doctor);
+  if (name == "bench") return run_bench(parsed.global, parsed.bench);
   return run_model(parsed.global, parsed.run);
 }
 

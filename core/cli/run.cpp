@@ -150,14 +150,14 @@ int run_on(Runtime& runtime, Device& device, const RunArgs& args) {
   RunReport report;
   report.device = device.name();
   report.inputs = std::move(*inputs);
-  auto dims = find_dims(*graph, args, report.inputs);
+  auto dims = find_dims(*graph, args.dims, report.inputs);
   if (!dims.ok()) return fail("run", dims.status().message(), kExitModel);
   report.dims = std::move(*dims);
   const auto session = open_session(runtime, device, std::move(*graph), args);
   if (!session.ok()) {
     return fail("run", session.status().message(), session_failure_code(session.status()));
   }
-  const Status filled = fill_missing(**session, report.dims, args.seed, &report.inputs);
+  const Status filled = fill_missing(**session, report.dims, args.seed, {}, &report.inputs);
   if (!filled.ok()) return fail("run", filled.message(), kExitModel);
   const Status ran = run_all(**session, args.repeat, &report);
   if (!ran.ok()) return fail("run", ran.message(), session_failure_code(ran));

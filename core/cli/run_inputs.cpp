@@ -73,12 +73,14 @@ class Generator {
   uint64_t state_;
 };
 
-void fill(Generator generator, uint32_t dtype, int64_t count, std::byte* out_data) {
+void fill(Generator generator, uint32_t dtype, int64_t count, int64_t limit, std::byte* out_data) {
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t bits = generator.next();
     if (is_float_dtype(dtype)) {
       // 7 bits: exact in every float dtype, so that all of them get the same values.
       ops::store_float(dtype, out_data, i, static_cast<long double>(bits >> 57) / 128);
+    } else if (limit > 0 && dtype != BP_DTYPE_BOOL) {
+      ops::store_integer(dtype, out_data, i, (bits >> 1) % static_cast<uint64_t>(limit));
     } else {
       ops::store_integer(dtype, out_data, i, bits >> 63);
     }
@@ -88,7 +90,9 @@ void fill(Generator generator, uint32_t dtype, int64_t count, std::byte* out_dat
 /// Sizes of dimensions by name.
 using SizesByName = std::map<std::string_view, int64_t>;
 
-Result<HostTensor> make_input(const SessionIo& io, const SizesByName& dims, uint64_t seed) {
+/// `limit`: 0 if the input is no index.
+Result<HostTensor> make_input(const SessionIo& io, const SizesByName& dims, uint64_t seed,
+                              int64_t limit) {
   if (!io.has_rank) {
     return Status(BP_INVALID_ARGUMENT,
                   "its rank is not known; give it with --input " + io.name + "=FILE");
@@ -107,7 +111,7 @@ Result<HostTensor> make_input(const SessionIo& io, const SizesByName& dims, uint
   void* data = nullptr;
   BP_TRY_ASSIGN(HostTensor tensor, HostTensor::allocate(io.dtype, sizes, &data));
   const int64_t tensor_count = element_count(std::span<const int64_t>(sizes.data(), sizes.size()));
-  fill(Generator(seed, io.name), io.dtype, tensor_count, static_cast<std::byte*>(data));
+  fill(Generator(seed, io.name), io.dtype, tensor_count, limit, static_cast<std::byte*>(data));
   return tensor;
 }
 
@@ -152,7 +156,7 @@ std::vector<std::string> output_names(const Graph& graph) {
   return {graph.output_names().begin(), graph.output_names().end()};
 }
 
-Result<std::vector<DimSource>> find_dims(const Graph& graph, const RunArgs& args,
+Result<std::vector<DimSource>> find_dims(const Graph& graph, const DimSizes& fixed_sizes,
                                          const std::vector<NamedArray>& given) {
   std::vector<DimSource> dims;
   std::set<std::string> seen;  // a model may have as many as it has inputs
@@ -160,9 +164,9 @@ Result<std::vector<DimSource>> find_dims(const Graph& graph, const RunArgs& args
     for (const int64_t size : graph.value(input).type.sizes) {
       const std::string name(graph.symbol_name(size));
       if (name.empty() || !seen.insert(name).second) continue;
-      const auto fixed = std::find_if(args.dims.begin(), args.dims.end(),
+      const auto fixed = std::find_if(fixed_sizes.begin(), fixed_sizes.end(),
                                       [&](const auto& each) { return each.first == name; });
-      if (fixed != args.dims.end()) {
+      if (fixed != fixed_sizes.end()) {
         dims.push_back({name, fixed->second, "--dim"});
       } else {
         const auto found = size_from_inputs(graph, name, given);
@@ -172,19 +176,20 @@ Result<std::vector<DimSource>> find_dims(const Graph& graph, const RunArgs& args
   }
   std::vector<std::string> names;
   for (const DimSource& dim : dims) names.push_back(dim.name);
-  for (const auto& [name, size] : args.dims) BP_TRY(check_name(name, names, "dimension"));
+  for (const auto& [name, size] : fixed_sizes) BP_TRY(check_name(name, names, "dimension"));
   return dims;
 }
 
 Status fill_missing(const Session& session, const std::vector<DimSource>& dims, uint64_t seed,
-                    std::vector<NamedArray>* inputs) {
+                    const InputLimits& limits, std::vector<NamedArray>* inputs) {
   std::set<std::string> given;
   for (const NamedArray& each : *inputs) given.insert(each.name);
   SizesByName sizes;
   for (const DimSource& each : dims) sizes.emplace(each.name, each.size);
   for (const SessionIo& io : session.inputs()) {
     if (given.contains(io.name)) continue;
-    auto tensor = make_input(io, sizes, seed);
+    const auto limit = limits.find(io.name);
+    auto tensor = make_input(io, sizes, seed, limit == limits.end() ? 0 : limit->second);
     if (!tensor.ok()) return tensor.status().with_prefix("input '" + io.name + "'");
     inputs->push_back({io.name, std::move(*tensor), "made up from seed " + std::to_string(seed)});
   }

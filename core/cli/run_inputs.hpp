@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the inputs of `backplane run` come from: files, or a seed for those that were not given.
+// Where the inputs of `backplane run` and `bench` come from: files, or a seed for those that were
+// not given.
 #ifndef BACKPLANE_CORE_CLI_RUN_INPUTS_HPP
 #define BACKPLANE_CORE_CLI_RUN_INPUTS_HPP
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.hpp"
@@ -35,19 +37,29 @@ Result<std::vector<NamedArray>> read_arrays(const std::vector<NameValue>& files,
                                             const std::vector<std::string>& known,
                                             const char* what);
 
+/// Sizes of symbolic dimensions, by name, as --dim gives them.
+using DimSizes = std::vector<std::pair<std::string, int64_t>>;
+/// By an input's name: its integers are at least 0 and below this.
+using InputLimits = std::map<std::string, int64_t>;
+
 std::vector<std::string> input_names(const Graph& graph);
 std::vector<std::string> output_names(const Graph& graph);
 
 /// The size of every symbolic dimension: as --dim fixed it, as the given inputs have it, else 1.
 /// Errors: INVALID_ARGUMENT for a --dim that the model does not have, with the nearest.
-Result<std::vector<DimSource>> find_dims(const Graph& graph, const RunArgs& args,
+Result<std::vector<DimSource>> find_dims(const Graph& graph, const DimSizes& fixed,
                                          const std::vector<NamedArray>& given);
 
+/// Inputs whose integers become indices, through casts and changes of shape at most, and below what
+/// they have to be: the extent that they point into, or 1 where it is not known.
+InputLimits index_limits(const Graph& graph);
+
 /// Adds what is missing, made from the seed and the input's name alone: floats in [0, 1), integers
-/// and bools 0 or 1. Errors: INVALID_ARGUMENT for an input without a rank; UNSUPPORTED for dtypes
-/// that have no such values; OUT_OF_MEMORY. All name the input.
+/// and bools 0 or 1, integers of an input in `limits` from 0 to below its limit. Errors:
+/// INVALID_ARGUMENT for an input without a rank; UNSUPPORTED for dtypes that have no such values;
+/// OUT_OF_MEMORY. All name the input.
 Status fill_missing(const Session& session, const std::vector<DimSource>& dims, uint64_t seed,
-                    std::vector<NamedArray>* inputs);
+                    const InputLimits& limits, std::vector<NamedArray>* inputs);
 
 }  // namespace bp::cli
 

@@ -51,4 +51,10 @@ std::string parse_tolerance(const std::string& option, const std::string& text,
   return fmt::format("{}: expected a finite number, 0 or more, found '{}'", option, text);
 }
 
+std::string parse_seconds(const std::string& option, const std::string& text, double* out_number) {
+  constexpr double kDay = 86400;
+  if (read(text, out_number) && *out_number >= 0 && *out_number <= kDay) return "";
+  return fmt::format("{}: expected a number from 0 to {}, found '{}'", option, kDay, text);
+}
+
 }  // namespace bp::cli

@@ -28,6 +28,9 @@ std::string parse_whole(const std::string& option, const std::string& text, Boun
 /// 0 or more, finite: everything is within an infinite tolerance.
 std::string parse_tolerance(const std::string& option, const std::string& text, double* out_number);
 
+/// 0 or more, and a day at most.
+std::string parse_seconds(const std::string& option, const std::string& text, double* out_number);
+
 }  // namespace bp::cli
 
 #endif

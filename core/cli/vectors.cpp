@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cli/vectors.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "core/base/dtype.hpp"
+#include "core/cli/files/files.hpp"
+#include "core/cli/text.hpp"
+#include "ops/oracle/oracle.hpp"
+
+namespace bp::cli {
+namespace {
+
+constexpr double kRelative = 1e-3;
+constexpr double kOfRms = 1e-4;
+
+void take(const std::string& prefix, const std::vector<std::string>& names,
+          const NamedTensors& arrays, const std::string& path, std::vector<NamedArray>* out) {
+  for (const auto& [array, tensor] : arrays) {
+    if (!array.starts_with(prefix)) continue;
+    const std::string name = array.substr(prefix.size());
+    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    out->push_back({name, tensor, path + ":" + array});
+  }
+}
+
+void compare_floats(const HostTensor& found, const HostTensor& expected, Deviation* out) {
+  const std::vector<double> have = oracle_tensor(found).to_f64();
+  const std::vector<double> want = oracle_tensor(expected).to_f64();
+  double sum = 0;
+  for (const double value : want) sum += value * value;
+  const double rms = want.empty() ? 0 : std::sqrt(sum / static_cast<double>(want.size()));
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (have[i] == want[i] || (std::isnan(have[i]) && std::isnan(want[i]))) continue;
+    const double difference = std::abs(have[i] - want[i]);
+    // So that NaN, which no comparison holds for, is a failure.
+    if (!(difference <= kRelative * std::abs(want[i]) + kOfRms * rms)) out->passed = false;
+    const double error = rms > 0 ? difference / rms : difference;
+    const bool is_number = !std::isnan(error);
+    out->max_error =
+        is_number ? std::max(out->max_error, error) : std::numeric_limits<double>::infinity();
+  }
+}
+
+}  // namespace
+
+Result<Vectors> read_vectors(const std::string& path, const Graph& graph) {
+  BP_TRY_ASSIGN(const NamedTensors arrays, read_tensors(path));
+  Vectors vectors;
+  take("in/", input_names(graph), arrays, path, &vectors.inputs);
+  take("out/", output_names(graph), arrays, path, &vectors.outputs);
+  if (!vectors.inputs.empty() || !vectors.outputs.empty()) return vectors;
+  return Status(BP_INVALID_ARGUMENT,
+                path + ": expected arrays in/NAME and out/NAME of the model, found none");
+}
+
+Result<Deviation> deviation(const std::vector<NamedArray>& found,
+                            const std::vector<NamedArray>& expected) {
+  Deviation result;
+  for (const NamedArray& want : expected) {
+    const auto have = std::find_if(found.begin(), found.end(),
+                                   [&](const NamedArray& each) { return each.name == want.name; });
+    const HostTensor& made = have->tensor;
+    if (made.dtype != want.tensor.dtype || !(made.sizes == want.tensor.sizes)) {
+      return Status(BP_INVALID_ARGUMENT,
+                    "output '" + want.name + "': expected " +
+                        std::string(dtype_name(want.tensor.dtype)) + " " +
+                        shape_text(want.tensor.sizes) + " as in " + want.source + ", found " +
+                        std::string(dtype_name(made.dtype)) + " " + shape_text(made.sizes));
+    }
+    if (is_float_dtype(made.dtype)) {
+      compare_floats(made, want.tensor, &result);
+    } else {
+      const bool is_same = oracle_tensor(made).to_i64() == oracle_tensor(want.tensor).to_i64();
+      result.passed = result.passed && is_same;
+    }
+  }
+  return result;
+}
+
+}  // namespace bp::cli

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`backplane bench`: what it measures, what it makes up, and what it compares.
+
+    bench_cli_test.py BIN_FOLDER DIGITS_FOLDER [UNITTEST_ARGUMENT...]
+"""
+
+import json
+import pathlib
+import sys
+import unittest
+import zipfile
+
+import cli_test
+import onnx_file
+from cli_test import DEVICE, FAILED, MODEL, OK, USAGE
+
+KEYS = {"model", "device", "threads", "version", "create_ns", "first_ns", "peak_rss_bytes",
+        "latency_ns"}
+
+
+class BenchTest(cli_test.CommandTest):
+    def bench(self, *arguments, exit_code=OK):
+        result = self.check(exit_code, "bench", *arguments, "--json")
+        return json.loads(result.stdout)
+
+    def vectors(self, name="v.npz", **arrays):
+        path = self.folder / name
+        with zipfile.ZipFile(path, "w") as archive:
+            for array, content in arrays.items():
+                archive.writestr(array.replace("__", "/") + ".npy", content)
+        return path
+
+    def test_json(self):
+        for device in ("cpu:0", "npu:0"):
+            told = self.bench(cli_test.DIGITS / "digits.onnx", "--device", device, "--seconds", "0",
+                              "--threads", "2", "--dim", "N=3")
+            self.assertEqual(set(told), KEYS)
+            self.assertEqual((told["device"], told["threads"]), (device, 2))
+            self.assertEqual(len(told["latency_ns"]), 3)
+            self.assertGreater(min(told["latency_ns"]), 0)
+            self.assertGreater(told["create_ns"], 0)
+            self.assertGreater(told["first_ns"], 0)
+            self.assertGreater(told["peak_rss_bytes"], 1 << 20)
+
+    def test_seconds_make_more_runs(self):
+        model = self.relu_model()
+        self.assertGreater(len(self.bench(model, "--seconds", "0.1")["latency_ns"]), 20)
+
+    def test_peak_memory_is_its_own(self):
+        """And not that of the process that starts it."""
+        ballast = bytearray(b"1") * (600 << 20)
+        told = self.bench(self.relu_model(), "--seconds", "0")
+        self.assertLess(told["peak_rss_bytes"], len(ballast))
+
+    def test_text(self):
+        self.check(OK, "bench", self.relu_model(), "--device", "cpu:0", "--seconds", "0",
+                   words=["relu.onnx on cpu:0", "made up from seed 1", "dimension N is 1", "median",
+                          "peak memory"])
+
+    def test_indices_are_in_range(self):
+        """Of a table of two rows, through a change of shape. Out of range it would be a fault."""
+        model = self.file("table.onnx", onnx_file.model(
+            [("Flatten", ["i"], ["flat"]), ("Gather", ["table", "flat"], ["y"])],
+            [("i", onnx_file.INT64, (4, 4))], [("y", onnx_file.FLOAT, (4, 4, 3))],
+            [("table", (1, 3))]))
+        for device in ("cpu:0", "npu:0"):
+            self.bench(model, "--device", device, "--seconds", "0")
+            # As `run` makes them, some are 1, which this table has no row for.
+            self.check(MODEL, "run", model, "--device", device, words=["gather", "extent 1"])
+
+    def test_vectors(self):
+        model = self.relu_model()
+        given = onnx_file.npy([-1, 2, 3, 4, 5, 6], [2, 3])
+        right = self.vectors(in__x=given, out__y=onnx_file.npy([0, 2, 3, 4, 5, 6], [2, 3]))
+        told = self.bench(model, "--seconds", "0", "--vectors", right)
+        self.assertIs(told["passed"], True)
+        self.assertEqual(told["max_error"], 0)
+        wrong = self.vectors("w.npz", in__x=given, out__y=onnx_file.npy([0, 2, 3, 4, 5, 7], [2, 3]))
+        told = self.bench(model, "--seconds", "0", "--vectors", wrong, exit_code=FAILED)
+        self.assertIs(told["passed"], False)
+        self.assertAlmostEqual(told["max_error"], 1 / (103 / 6) ** 0.5)
+        sizes = self.vectors("s.npz", in__x=given, out__y=onnx_file.npy([0], [1]))
+        self.check(MODEL, "bench", model, "--seconds", "0", "--vectors", sizes,
+                   words=["output 'y': expected f32 [1]", "found f32 [2, 3]"])
+        other = self.vectors("o.npz", in__z=given)
+        self.check(MODEL, "bench", model, "--vectors", other,
+                   words=["expected arrays in/NAME and out/NAME of the model, found none"])
+        self.check(MODEL, "bench", model, "--vectors", self.folder / "none.npz",
+                   words=["none.npz"])
+
+    def test_what_is_refused(self):
+        model = self.relu_model()
+        self.check(USAGE, "bench", words=["MODEL"])
+        self.check(USAGE, "bench", model, "--threads", "1025",
+                   words=["--threads: expected a whole number from 0 to 1024, found '1025'"])
+        for seconds in ("-1", "x", "86401"):
+            self.check(USAGE, "bench", model, "--seconds", seconds,
+                       words=[f"--seconds: expected a number from 0 to 86400, found '{seconds}'"])
+        self.check(MODEL, "bench", self.folder / "none.onnx", words=["none.onnx"])
+        self.check(MODEL, "bench", model, "--dim", "M=3", words=["no dimension 'M'"])
+        self.check(DEVICE, "bench", model, "--device", "cpu:9", "--threads", "1", words=["cpu:9"])
+
+
+if __name__ == "__main__":
+    cli_test.BIN, cli_test.DIGITS = (pathlib.Path(each).resolve() for each in sys.argv[1:3])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

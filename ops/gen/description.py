@@ -21,6 +21,7 @@ def _operator(op):
         "version": op.version,
         "family": op.family,
         "onnx": _onnx_name(op),
+        "onnx_operators": sorted({row.op for row in op.onnx}),
         "doc": op.doc,
         "primitive": op.primitive,
         "view": bool(op.view),

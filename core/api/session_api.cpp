@@ -165,6 +165,7 @@ bpa_status bpa_session_get_placement(bpa_session* session, bpa_placement_info* o
     info.decomposed_count = counts.decomposed;
     info.fallback_count = counts.fallback;
     info.view_count = counts.view;
+    info.known_count = counts.known;
     info.memory_used_bytes = found->session->memory_used_bytes();
     return bp::write_struct(out_info, info, "out_info");
   });

@@ -152,6 +152,7 @@ void write_placement(const RunArgs& args, const RunReport& report, JsonWriter* o
       .field("decomposed", report.counts.decomposed)
       .field("fallback", report.counts.fallback)
       .field("view", report.counts.view)
+      .field("known", report.counts.known)
       .end_object();
   if (!args.placement) return;
   out_json->key("nodes").begin_array();
@@ -176,9 +177,9 @@ std::string report_text(const RunArgs& args, const RunReport& report) {
   const std::string dims = dims_text(report);
   text += inputs_text(report) + dims + (dims.empty() ? "" : "\n") + outputs_text(report);
   text += latency_text(report.latency);
-  text += fmt::format("  operators  {} native, {} decomposed, {} fallback, {} view\n",
+  text += fmt::format("  operators  {} native, {} decomposed, {} fallback, {} view, {} known\n",
                       report.counts.native, report.counts.decomposed, report.counts.fallback,
-                      report.counts.view);
+                      report.counts.view, report.counts.known);
   for (const CheckReport& check : report.checks) {
     text += fmt::format("  expect     {} {}: {}\n", visible(check.name),
                         check.comparison.passed ? "ok" : "WRONG", check.comparison.words);

@@ -163,8 +163,10 @@ class Call {
         return run_graph(*route, out_outputs);
       case RouteKind::kFallback:
         return run_on_host(*route, out_outputs);
+      case RouteKind::kKnown:  // of plans alone
+        break;
     }
-    return {};
+    return {BP_INTERNAL, "a call has no route"};
   }
 
  private:
@@ -257,7 +259,11 @@ Status Call::run_graph(const Route& route, std::span<Ref<Tensor>> out_outputs) {
     if (!status.ok()) return status.with_prefix("decomposed");
     for (size_t i = 0; i < outputs.size(); ++i) values[node.outputs[i]] = std::move(outputs[i]);
   }
-  for (size_t i = 0; i < out_outputs.size(); ++i) out_outputs[i] = values[graph.outputs()[i]];
+  for (size_t i = 0; i < out_outputs.size(); ++i) {
+    const Ref<Tensor>& output = values[graph.outputs()[i]];
+    BP_TRY_ASSIGN(out_outputs[i],
+                  copy_to_device(output, device_, stream_, MemoryTag::kActivations));
+  }
   return {};
 }
 

@@ -129,7 +129,13 @@ class PlannedKernel : public PluginObjectHolder {
   std::vector<std::pair<Stream*, bp_kernel_state*>> stream_states_;
 };
 
-enum class RouteKind { kView, kNative, kDecomposed, kFallback };
+enum class RouteKind {
+  kView,
+  kNative,
+  kDecomposed,
+  kFallback,
+  kKnown,  // of a plan's nodes alone: worked out on the host while planning
+};
 std::string_view route_name(RouteKind kind);
 
 /// An output, with what is worked out once instead of at each call.

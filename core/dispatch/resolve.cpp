@@ -28,6 +28,8 @@ std::string_view route_name(RouteKind kind) {
       return "decomposed";
     case RouteKind::kFallback:
       return "fallback";
+    case RouteKind::kKnown:
+      return "known";
   }
   return "unknown";
 }

@@ -4,6 +4,7 @@
 #include "core/execute/session.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
@@ -100,16 +101,17 @@ Status Session::prepare(const SessionArgs& args) {
 Status Session::fold_and_clean() {
   PassOptions options;
   if (runtime_->host_device() != nullptr) {
-    options.fold = [this](const Graph& graph, const Node& node) { return fold(graph, node); };
+    options.fold = std::bind_front(&Session::fold, this);
   }
   return run_passes(&graph_, options);
 }
 
-Result<std::vector<HostTensor>> Session::fold(const Graph& graph, const Node& node) {
+Result<std::vector<HostTensor>> Session::fold(const Node& node,
+                                              std::span<const HostTensor* const> values) {
   std::vector<Ref<Tensor>> inputs;
   std::vector<Tensor*> pointers;
-  for (const ValueId id : node.inputs) {
-    inputs.push_back(id == kNoValue ? nullptr : Tensor::wrap_host(*graph.value(id).constant));
+  for (const HostTensor* value : values) {
+    inputs.push_back(value == nullptr ? nullptr : Tensor::wrap_host(*value));
     pointers.push_back(inputs.back().get());
   }
   std::vector<Ref<Tensor>> outputs(node.outputs.size());
@@ -213,7 +215,7 @@ Result<std::shared_ptr<const Segment>> Session::segment_for(const PlanPoint& poi
                           },
                       .fold = {}};
   if (runtime_->host_device() != nullptr) {
-    request.fold = [this](const Graph& graph, const Node& node) { return fold(graph, node); };
+    request.fold = std::bind_front(&Session::fold, this);
   }
   for (ValueId id = 0; id < point.values.size(); ++id) {
     if (!point.values[id]) continue;
@@ -300,6 +302,9 @@ PlacementCounts Session::placement_counts() const {
         break;
       case RouteKind::kView:
         ++counts.view;
+        break;
+      case RouteKind::kKnown:
+        ++counts.known;
         break;
     }
   }

@@ -74,6 +74,7 @@ struct PlacementCounts {
   uint64_t decomposed = 0;
   uint64_t fallback = 0;
   uint64_t view = 0;
+  uint64_t known = 0;
 };
 
 struct PlacementRow {
@@ -129,7 +130,8 @@ class Session : public Counted<Session> {
   void describe_io();
   Status fold_and_clean();
   Status plan_ahead();
-  Result<std::vector<HostTensor>> fold(const Graph& graph, const Node& node);
+  Result<std::vector<HostTensor>> fold(const Node& node,
+                                       std::span<const HostTensor* const> values);
   Result<std::vector<Ref<Tensor>>> order_inputs(std::span<const NamedTensor> inputs) const;
   Status check_io(std::string_view role, const SessionIo& io, const Tensor& tensor,
                   std::map<std::string, int64_t>* symbols) const;

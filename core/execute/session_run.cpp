@@ -218,6 +218,7 @@ Status Session::run_segments(RunContext& context, RunState* state,
     for (size_t i = 0; i < found.size(); ++i) {
       host_values[segment->host_values[i]] = std::move(found[i]);
     }
+    for (const auto& [value, known] : segment->known_values) host_values[value] = known;
     if (!done && segment->end == first && segment->host_values.empty()) {
       return Status(BP_INTERNAL, "node '" + graph_.node(first).name + "' cannot be planned");
     }

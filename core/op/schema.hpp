@@ -108,6 +108,7 @@ struct OpSchema {
   bool primitive;
   bool extents;   // output sizes from inference are upper bounds
   bool constant;  // its value is its attribute: folded always, never dispatched
+  bool of_types;  // its value follows from its inputs' types: it decomposes into constants
   InferFn infer;
   ViewFn view;            // nullptr: never a view
   DecomposeFn decompose;  // nullptr: primitive

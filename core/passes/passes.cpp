@@ -139,6 +139,18 @@ Status check_folded(const Graph& graph, const Node& node, std::span<const HostTe
   return {};
 }
 
+/// The value of an operator that looks at the types of its inputs alone, if they are known.
+std::vector<HostTensor> folded_types(const Graph& graph, const Node& node) {
+  std::vector<TensorType> types;
+  for (const ValueId id : node.inputs) {
+    types.push_back(id == kNoValue ? TensorType{} : graph.value(id).type);
+  }
+  const std::vector<const void*> host_data(types.size(), nullptr);
+  auto value =
+      value_of_types(graph.registry(), node.op, {types, host_data, node.attributes.data()});
+  return value.ok() ? *std::move(value) : std::vector<HostTensor>{};
+}
+
 /// The outputs of a node if they can be worked out now; empty if not. What a kernel makes is taken
 /// from *left_bytes.
 Result<std::vector<HostTensor>> fold_node(const Graph& graph, const Node& node,
@@ -148,6 +160,7 @@ Result<std::vector<HostTensor>> fold_node(const Graph& graph, const Node& node,
     BP_TRY_ASSIGN(HostTensor value, attribute_value(schema, node));
     return std::vector<HostTensor>{std::move(value)};
   }
+  if (schema.of_types) return folded_types(graph, node);
   // A node without inputs need not give the same result twice.
   if (node.inputs.empty() || !node.regions.empty() || !all_inputs_constant(graph, node)) {
     return std::vector<HostTensor>{};
@@ -158,7 +171,11 @@ Result<std::vector<HostTensor>> fold_node(const Graph& graph, const Node& node,
   if (!options.fold || !is_worth_folding(graph, node, options.fold_limit_bytes, *left_bytes)) {
     return std::vector<HostTensor>{};
   }
-  auto folded = options.fold(graph, node);
+  std::vector<const HostTensor*> inputs;
+  for (const ValueId id : node.inputs) {
+    inputs.push_back(id == kNoValue ? nullptr : graph.value(id).constant.get());
+  }
+  auto folded = options.fold(node, inputs);
   if (!folded.ok()) {
     log(BP_LOG_DEBUG, "node '" + node.name + "' is not folded: " + folded.status().to_string());
     return std::vector<HostTensor>{};
@@ -255,6 +272,21 @@ Status run_pass(const Pass& pass, Graph* graph, const PassOptions& options) {
 }
 
 }  // namespace
+
+Result<std::vector<HostTensor>> value_of_types(const OpRegistry& registry, OpId op,
+                                               const InferContext& context) {
+  Graph graph(registry);
+  BP_TRY(registry.schema(op).decompose(context, &graph));
+  std::vector<HostTensor> values;
+  for (const ValueId id : graph.outputs()) {
+    if (graph.value(id).constant == nullptr) {
+      return Status(BP_INTERNAL, std::string(registry.schema(op).name) +
+                                     ": its decomposition holds more than constants");
+    }
+    values.push_back(*graph.value(id).constant);
+  }
+  return values;
+}
 
 Status run_passes(Graph* graph, const PassOptions& options) {
   for (const Pass& pass : kPasses) {

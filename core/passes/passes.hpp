@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -15,9 +16,15 @@
 
 namespace bp {
 
-/// Runs one node whose inputs are all constants and returns its outputs, in order. An error means
-/// that the node stays as it is; it will show again when the graph runs.
-using FoldFn = std::function<Result<std::vector<HostTensor>>(const Graph&, const Node&)>;
+/// Runs one node on the values of its inputs (nullptr: absent) and returns its outputs, in order. An
+/// error means that the node stays as it is; it will show again when the graph runs.
+using FoldFn = std::function<Result<std::vector<HostTensor>>(
+    const Node&, std::span<const HostTensor* const> inputs)>;
+
+/// The outputs of an operator whose value follows from the types of its inputs (OpSchema::of_types).
+/// Errors: UNSUPPORTED where too little of them is known.
+Result<std::vector<HostTensor>> value_of_types(const OpRegistry& registry, OpId op,
+                                               const InferContext& context);
 
 struct PassOptions {
   FoldFn fold = {};  // empty: only what needs no kernel is folded

@@ -12,34 +12,33 @@ namespace {
 /// Each plan has its own results: with weights they would take more memory than they save work.
 constexpr uint64_t kMostFoldedBytes = 64 << 10;
 
-uint64_t input_bytes(const Graph& graph, const Node& node) {
+uint64_t bytes_of(std::span<const HostTensor* const> inputs) {
   uint64_t bytes = 0;
-  for (const ValueId input : node.inputs) {
-    if (input != kNoValue) bytes += graph.value(input).constant->bytes;
-  }
+  for (const HostTensor* input : inputs) bytes += input != nullptr ? input->bytes : 0;
   return bytes;
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const Graph>> fold_parts(const Graph& outer, const Node& node,
-                                                const std::shared_ptr<const Graph>& parts,
-                                                const FoldFn& fold) {
+Result<std::shared_ptr<const Graph>> fold_parts(
+    std::span<const std::shared_ptr<const HostTensor>> inputs, const Node& node,
+    const std::shared_ptr<const Graph>& parts, const FoldFn& fold) {
   std::shared_ptr<Graph> folded;
-  const auto make_constant = [&](ValueId input, ValueId part) {
-    if (outer.value(input).constant == nullptr) return;
+  size_t part = 0;
+  for (size_t i = 0; fold && i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNoValue) continue;
+    const ValueId value = parts->inputs()[part++];
+    if (inputs[i] == nullptr) continue;
     if (folded == nullptr) folded = std::make_shared<Graph>(*parts);
-    folded->replace_with_constant(part, outer.value(input).constant);
-  };
-  if (fold) {
-    for_each_part_input(
-        *parts, node.inputs, [](ValueId input) { return input != kNoValue; }, make_constant);
+    folded->replace_with_constant(value, inputs[i]);
   }
   if (folded == nullptr) return parts;
-  const auto fold_small = [&](const Graph& g, const Node& n) -> Result<std::vector<HostTensor>> {
-    if (input_bytes(g, n) > kMostFoldedBytes)
+  const auto fold_small =
+      [&](const Node& part_node,
+          std::span<const HostTensor* const> values) -> Result<std::vector<HostTensor>> {
+    if (bytes_of(values) > kMostFoldedBytes)
       return Status(BP_UNSUPPORTED, "weights stay as they are");
-    return fold(g, n);
+    return fold(part_node, values);
   };
   BP_TRY(run_passes(folded.get(), {.fold = fold_small}));
   return std::shared_ptr<const Graph>(std::move(folded));

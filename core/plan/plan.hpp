@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/dispatch/dispatcher.hpp"
@@ -102,6 +103,8 @@ struct Segment {
   std::vector<NodeRoute> routes;
   /// Values whose contents the next segment needs on the host before it can be planned.
   std::vector<ValueId> host_values;
+  /// Values that were worked out while planning, and that later segments use.
+  std::unordered_map<ValueId, HostTensor> known_values;
 };
 
 }  // namespace bp

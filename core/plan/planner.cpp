@@ -10,6 +10,7 @@
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
 #include "core/dispatch/elsewhere.hpp"
+#include "core/plan/known_values.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp {
@@ -43,6 +44,7 @@ class Planner {
   explicit Planner(const PlanRequest& request)
       : request_(request),
         segment_(std::make_shared<Segment>()),
+        known_(request),
         top_(request.graph, request.devices.size()),
         bounded_(request.graph.values().size(), false) {}
 
@@ -73,12 +75,15 @@ class Planner {
   uint64_t alignment_of(const PlanValue& planned) const;
   Result<std::vector<ArgType>> describe_inputs(Scope& scope, const Node& node, PlanDevice where,
                                                std::vector<PlanValueId>* out_values);
-  const HostTensor* host_value(Scope& scope, ValueId value) const;
+  std::shared_ptr<const HostTensor> host_value(Scope& scope, ValueId value) const;
+  bool work_out(const Node& node);
   Status finish();
+  Status add_live_out(ValueId value, bool is_answer, bool last);
   void own_live_outs();
 
   const PlanRequest& request_;
   std::shared_ptr<Segment> segment_;
+  KnownValues known_;
   Scope top_;
   std::vector<bool> bounded_;  // values whose real sizes are known only after this segment
   std::unordered_map<ValueId, LiveOut> extents_of_;
@@ -128,18 +133,33 @@ bool Planner::must_stop(const Node& node) {
   return stop;
 }
 
-const HostTensor* Planner::host_value(Scope& scope, ValueId value) const {
-  if (const auto& constant = scope.graph.value(value).constant) return constant.get();
-  if (&scope != &top_) return nullptr;
-  const auto found = request_.host_values.find(value);
-  return found == request_.host_values.end() ? nullptr : &found->second;
+std::shared_ptr<const HostTensor> Planner::host_value(Scope& scope, ValueId value) const {
+  return &scope == &top_ ? known_.find(value) : scope.graph.value(value).constant;
+}
+
+bool Planner::work_out(const Node& node) {
+  if (!known_.may_know(node)) return false;
+  std::vector<TensorType> types(node.inputs.size());
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (node.inputs[i] == kNoValue) continue;
+    if (const auto known = known_.find(node.inputs[i])) {
+      types[i] = {.dtype = known->dtype, .has_rank = true, .sizes = known->sizes};
+      continue;
+    }
+    const PlanValueIds places = top_.places(node.inputs[i]);
+    const PlanValueId at = places[place_near(places, kChosenDevice)];
+    if (at == kNoPlanValue) return false;
+    const PlanValue& planned = segment_->values[at];
+    types[i] = {.dtype = planned.dtype, .has_rank = true, .sizes = planned.sizes};
+  }
+  return known_.work_out(node, types);
 }
 
 Status Planner::plan_top_node(NodeId id) {
   const Node& node = request_.graph.node(id);
   node_ = id;
-  node_route_ = {.node = id, .kind = RouteKind::kNative, .kernels = {}, .reason = {}};
-  BP_TRY(plan_node(top_, node, kChosenDevice, &node_route_.kind));
+  node_route_ = {.node = id, .kind = RouteKind::kKnown, .kernels = {}, .reason = {}};
+  if (!work_out(node)) BP_TRY(plan_node(top_, node, kChosenDevice, &node_route_.kind));
   segment_->routes.push_back(node_route_);
   return {};
 }
@@ -173,6 +193,7 @@ Status Planner::plan_resolved(Scope& scope, const Node& node, PlanDevice where,
       if (node_route_.reason.empty()) node_route_.reason = resolved.reason;
       return plan_graph(scope, node, where, resolved);
     case RouteKind::kFallback:
+    case RouteKind::kKnown:
       break;
   }
   return Status(BP_INTERNAL, "a node that falls back was planned in place");
@@ -188,7 +209,7 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
     const ValueId value = node.inputs[i];
     if (value == kNoValue) continue;
     const ArgSchema& arg = schema.input(i);
-    const HostTensor* host = host_value(scope, value);
+    const auto host = host_value(scope, value);
     if (host != nullptr && arg.host != HostNeed::kNone) {
       inputs[i] = {.dtype = host->dtype,
                    .sizes = host->sizes,
@@ -285,8 +306,12 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
 
 Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
                            const Route& resolved) {
+  std::vector<std::shared_ptr<const HostTensor>> known;
+  for (const ValueId input : node.inputs) {
+    known.push_back(input == kNoValue ? nullptr : host_value(scope, input));
+  }
   BP_TRY_ASSIGN(const std::shared_ptr<const Graph> parts,
-                fold_parts(scope.graph, node, resolved.graph, request_.fold));
+                fold_parts(known, node, resolved.graph, request_.fold));
   const Graph& graph = *parts;
   Scope inner(graph, scope.device_count);
   const auto share = [](PlanValueIds from, PlanValueIds to) {
@@ -329,8 +354,12 @@ Status Planner::plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
 Result<PlanValueId> Planner::value_on(Scope& scope, ValueId value, PlanDevice where) {
   const PlanValueIds places = scope.places(value);
   if (places[where] != kNoPlanValue) return places[where];
-  if (const auto& constant = scope.graph.value(value).constant) {
-    BP_TRY_ASSIGN(Ref<Tensor> tensor, request_.constant(constant, device(where)));
+  const PlanValueId elsewhere = places[place_near(places, where)];
+  const auto known = elsewhere == kNoPlanValue || scope.graph.value(value).constant != nullptr
+                         ? host_value(scope, value)
+                         : nullptr;
+  if (known != nullptr) {
+    BP_TRY_ASSIGN(Ref<Tensor> tensor, request_.constant(known, device(where)));
     PlanValue planned;
     planned.kind = PlanValueKind::kConstant;
     planned.device = where;
@@ -341,7 +370,6 @@ Result<PlanValueId> Planner::value_on(Scope& scope, ValueId value, PlanDevice wh
     planned.constant = std::move(tensor);
     return places[where] = new_value(std::move(planned));
   }
-  const PlanValueId elsewhere = places[place_near(places, where)];
   if (elsewhere == kNoPlanValue) {
     return Status(BP_INTERNAL, "value '" + scope.graph.value(value).name + "' has no memory");
   }
@@ -461,8 +489,7 @@ Result<PlanValueId> Planner::copy_constant(ValueId value, PlanValueId from) {
   }
   auto copy = copy_by_kernel(from);
   if (copy.ok() || copy.status().code() != BP_UNSUPPORTED) return copy;
-  const bool on_host =
-      request_.graph.value(value).constant != nullptr && request_.host != kNoPlanDevice;
+  const bool on_host = known_.find(value) != nullptr && request_.host != kNoPlanDevice;
   if (!on_host) return make_contiguous(from);
   BP_TRY_ASSIGN(const PlanValueId original, value_on(top_, value, request_.host));
   return copy_value(original, where);
@@ -506,26 +533,32 @@ Status Planner::finish() {
     }
   }
   for (ValueId value = 0; value < needed.size(); ++value) {
-    const PlanValueIds places = top_.places(value);
-    const bool here = std::any_of(places.begin(), places.end(),
-                                  [](PlanValueId at) { return at != kNoPlanValue; });
-    const bool constant = request_.graph.value(value).constant != nullptr;
-    if (!needed[value] || (!here && !constant)) continue;
-    if (constant && !last) continue;
-    LiveOut out;
-    if (const auto found = extents_of_.find(value); found != extents_of_.end()) out = found->second;
-    out.value = value;
-    const PlanDevice where = last ? place_near(places, kChosenDevice) : kChosenDevice;
-    BP_TRY_ASSIGN(out.plan_value, value_on(top_, value, where));
-    if (answered[value] &&
-        segment_->values[base_of(out.plan_value)].kind == PlanValueKind::kConstant) {
-      BP_TRY_ASSIGN(out.plan_value, copy_constant(value, out.plan_value));
-    }
-    segment_->live_outs.push_back(out);
+    if (needed[value]) BP_TRY(add_live_out(value, answered[value], last));
   }
   own_live_outs();
   trace_faults(request_, segment_.get());
   return lay_out_arenas(segment_.get());
+}
+
+Status Planner::add_live_out(ValueId value, bool is_answer, bool last) {
+  const PlanValueIds places = top_.places(value);
+  const bool here = std::any_of(places.begin(), places.end(),
+                                [](PlanValueId at) { return at != kNoPlanValue; });
+  const bool constant = request_.graph.value(value).constant != nullptr;
+  const auto known = constant ? nullptr : known_.find(value);
+  if (known != nullptr && !last) segment_->known_values.emplace(value, *known);
+  if (!here && !constant && known == nullptr) return {};
+  if (!last && (constant || !here)) return {};
+  LiveOut out;
+  if (const auto found = extents_of_.find(value); found != extents_of_.end()) out = found->second;
+  out.value = value;
+  const PlanDevice where = last ? place_near(places, kChosenDevice) : kChosenDevice;
+  BP_TRY_ASSIGN(out.plan_value, value_on(top_, value, where));
+  if (is_answer && segment_->values[base_of(out.plan_value)].kind == PlanValueKind::kConstant) {
+    BP_TRY_ASSIGN(out.plan_value, copy_constant(value, out.plan_value));
+  }
+  segment_->live_outs.push_back(out);
+  return {};
 }
 
 void Planner::own_live_outs() {

@@ -62,13 +62,23 @@ ValueId Builder::cast(ValueId value, uint32_t dtype) {
 }
 
 ValueId Builder::reshape(ValueId value, std::span<const int64_t> shape) {
+  return op("reshape", {value, list(shape)});
+}
+
+ValueId Builder::integers(const Dims& sizes, std::span<const int64_t> values) {
   if (!status_.ok()) return kNoValue;
   void* data = nullptr;
-  auto tensor = HostTensor::allocate(BP_DTYPE_I64, Dims{static_cast<int64_t>(shape.size())}, &data);
+  auto tensor = HostTensor::allocate(BP_DTYPE_I64, sizes, &data);
   check(tensor.ok() ? Status() : tensor.status());
   if (!status_.ok()) return kNoValue;
-  std::memcpy(data, shape.data(), shape.size_bytes());
-  return op("reshape", {value, keep(graph_->add_constant("", std::move(*tensor)))});
+  if (!values.empty()) std::memcpy(data, values.data(), values.size_bytes());
+  return keep(graph_->add_constant("", std::move(*tensor)));
+}
+
+ValueId Builder::integer(int64_t value) { return integers({}, {&value, 1}); }
+
+ValueId Builder::list(std::span<const int64_t> values) {
+  return integers({static_cast<int64_t>(values.size())}, values);
 }
 
 Attributes Builder::attributes(std::string_view op_name) {

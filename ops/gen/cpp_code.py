@@ -192,5 +192,6 @@ def _schema(op):
         f"     .attrs = {_span(op, 'Attrs', op.attributes)}, .attrs_bytes = {size},\n"
         f"     .primitive = {_bool(op.primitive)}, .extents = {_bool(op.extents)}, "
         f".constant = {_bool(op.constant)},\n"
+        f".of_types = {_bool(op.of_types)},\n"
         f"     .infer = {infer}, .view = {view},\n     .decompose = {decompose}}},\n"
     )

@@ -29,6 +29,7 @@ def _operator(op):
         "parts": op.parts,
         "extents": op.extents,
         "constant": op.constant,
+        "of_types": op.of_types,
         "types": [{"name": v.name, "dtypes": v.dtypes} for v in op.types],
         "inputs": [_argument(a) for a in op.inputs],
         "outputs": [_argument(a) for a in op.outputs],

@@ -84,6 +84,7 @@ class Operator:
     primitive: bool
     extents: bool
     constant: bool
+    of_types: bool
     types: list
     inputs: list
     outputs: list
@@ -250,7 +251,7 @@ def _check_text(row, where, *keys):
             raise SourceError(f"{where}: '{key}' is empty")
 
 
-_OPERATOR_FLAGS = ("primitive", "extents", "constant")
+_OPERATOR_FLAGS = ("primitive", "extents", "constant", "of_types")
 # Rules that several operators share; each is a function of ops/infer/rules.hpp. Every operator with
 # another rule has its own function infer_<operator> in the folder of its family.
 INFER_RULES = ("broadcast", "reduce")
@@ -295,7 +296,7 @@ def _read_operator(row, where, family, groups):
     _check_types(op, where)
     _check_flags(op, where)
     _check_inference(op, row, where)
-    if bool(op.decompose) != bool(op.parts):
+    if bool(op.decompose) != bool(op.parts) and not op.of_types:
         raise SourceError(f"{where}: decompose and parts (the operators it uses) need each other")
     reader = onnx_source.OnnxReader(_take, SourceError)
     op.onnx = reader.rows(row.get("onnx", []), op, where)
@@ -472,6 +473,8 @@ def _check_flags(op, where):
         raise SourceError(f"{where}: no outputs")
     if op.view and not op.inputs:
         raise SourceError(f"{where}: a view needs an input")
+    if op.of_types and (not op.decompose or op.parts):
+        raise SourceError(f"{where}: of_types needs a decomposition into constants, without parts")
     if op.constant and op.inputs:
         raise SourceError(f"{where}: a constant has no inputs")
     if not op.constant and not op.inputs:

@@ -139,6 +139,7 @@ typedef struct bpa_placement_info {
   uint64_t fallback_count;
   uint64_t view_count;
   uint64_t memory_used_bytes; /* what memory_limit_bytes is held against, now */
+  uint64_t known_count;       /* worked out on the host while planning: arithmetic on sizes */
 } bpa_placement_info;
 
 BPA_API bpa_status bpa_session_get_placement(bpa_session* session, bpa_placement_info* out_info);

@@ -42,15 +42,25 @@ ensure_torch() {
   fi
 }
 
-# The model is committed; this makes it again with its own packages, apart from .venv.
+# models digits: the example's model, which is committed, from scratch. models [DIR]: those of
+# tests/models. Each has a venv of its own, apart from .venv.
 command_models() {
   local folder=.cache/models-venv
   ensure_packages build
   mkdir -p .cache
+  if [[ ${1:-} == digits ]]; then
+    ensure_venv_at "$folder"
+    ensure_requirements "$folder" docs/examples/digits/requirements.txt
+    live_step "Train and write the digits model" "read the error above" \
+      "$folder/bin/python" docs/examples/digits/make_digits.py || exit "$exit_failed"
+    return
+  fi
+  folder=.cache/torch-models-venv
   ensure_venv_at "$folder"
-  ensure_requirements "$folder" docs/examples/digits/requirements.txt
-  live_step "Train and write the digits model" "read the error above" \
-    "$folder/bin/python" docs/examples/digits/make_digits.py || exit "$exit_failed"
+  ensure_requirements "$folder" tests/models/requirements.txt
+  live_step "Make the models of tests/models" "read the lines that say FAILED" \
+    "$folder/bin/python" -B tests/models/make_models.py "${1:-.cache/models}" ||
+    exit "$exit_failed"
 }
 
 # Sources that git tracks or would track: build output and downloads are never touched.

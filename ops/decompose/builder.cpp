@@ -36,14 +36,19 @@ ValueId Builder::op(std::string_view name, std::initializer_list<ValueId> inputs
   return keep(graph_->op(name, std::span(inputs.begin(), inputs.size()), std::move(attributes)));
 }
 
+ValueId Builder::op_of_inputs(std::string_view name, Attributes attributes) {
+  if (!status_.ok()) return kNoValue;
+  return keep(graph_->op(name, inputs_, std::move(attributes)));
+}
+
 std::vector<ValueId> Builder::op_outputs(std::string_view name,
                                          std::initializer_list<ValueId> inputs,
                                          Attributes attributes) {
   const auto op = graph_->registry().find(name);
   std::vector<ValueId> outputs(op ? graph_->registry().schema(*op).outputs.size() : 1, kNoValue);
   if (!status_.ok()) return outputs;
-  auto added = graph_->op_outputs(name, std::span(inputs.begin(), inputs.size()),
-                                  std::move(attributes));
+  auto added =
+      graph_->op_outputs(name, std::span(inputs.begin(), inputs.size()), std::move(attributes));
   if (added.ok()) return *std::move(added);
   check(added.status());
   return outputs;
@@ -88,9 +93,7 @@ Attributes Builder::attributes(std::string_view op_name) {
   return {};
 }
 
-Status Builder::finish(ValueId output) {
-  return finish({output});
-}
+Status Builder::finish(ValueId output) { return finish({output}); }
 
 Status Builder::finish(std::initializer_list<ValueId> outputs) {
   BP_TRY(status_);

@@ -26,6 +26,8 @@ class Builder {
 
   ValueId op(std::string_view name, std::initializer_list<ValueId> inputs);
   ValueId op(std::string_view name, std::initializer_list<ValueId> inputs, Attributes attributes);
+  /// An operator of all inputs, as they are.
+  ValueId op_of_inputs(std::string_view name, Attributes attributes);
   /// All outputs of an operator that has several; after an error as many kNoValue.
   std::vector<ValueId> op_outputs(std::string_view name, std::initializer_list<ValueId> inputs,
                                   Attributes attributes);

@@ -243,40 +243,82 @@ TEST(DecomposeRelu, Values_AreEqual) {
   expect_close(run_both("relu", {tensor(BP_DTYPE_I8, {2}, {-5, 5})}), 0);
 }
 
+/// A call that an operator decomposes.
+struct Example {
+  std::vector<Dims> inputs;
+  Attributes attributes;
+};
+
+/// Calls that between them take every way through an operator's decomposition.
+std::vector<Example> examples(const OpSchema& schema) {
+  const Attributes defaults(schema);
+  const auto with = [&](auto set) {
+    Attributes attributes(schema);
+    set(attributes);
+    return attributes;
+  };
+  const auto same = [&](Attributes& attributes) {
+    EXPECT_TRUE(attributes.set_str("auto_pad", "SAME_UPPER").ok());
+  };
+  const auto same_pool = [&](Attributes& attributes) {
+    same(attributes);
+    const std::array<int64_t, 1> kernel{2};
+    EXPECT_TRUE(attributes.set_i64s("kernel_shape", kernel).ok());
+  };
+  const Dims image{2, 2, 3};
+  if (schema.name == "gemm") {
+    const std::vector<Dims> matrices(3, Dims{2, 2});
+    return {{matrices, defaults}, {matrices, with([](Attributes& attributes) {
+                                     EXPECT_TRUE(attributes.set_f64("alpha", 2).ok());
+                                     EXPECT_TRUE(attributes.set_i64("trans_a", 1).ok());
+                                   })}};
+  }
+  if (schema.name == "conv") return {{{image, {2, 2, 2}, {2}}, with(same)}};
+  if (schema.name == "max_pool" || schema.name == "average_pool") {
+    return {{{image}, with(same_pool)}};
+  }
+  if (schema.name.starts_with("global_")) return {{{image}, defaults}};
+  std::vector<Dims> inputs(schema.inputs.size(), Dims{2});
+  inputs[0] = Dims{2, 2};
+  return {{inputs, defaults}};
+}
+
+/// An operator may keep itself as its only part where the attributes become simpler.
 TEST(DecomposeAny, Parts_AreKnownOperatorsAndSmaller) {
   for (const OpSchema& schema : all_schemas()) {
     if (schema.decompose == nullptr) continue;
-    std::vector<TensorType> types;
-    for (size_t i = 0; i < schema.inputs.size(); ++i) {
-      types.push_back(i == 0 || schema.name == "gemm" ? f32({2, 2}) : f32({2}));
-    }
-    Graph graph(registry());
-    ASSERT_TRUE(decompose(schema.name, types, nullptr, &graph).ok()) << schema.name;
-    EXPECT_EQ(graph.inputs().size(), types.size()) << schema.name;
-    for (const Node& node : graph.nodes()) {
-      const OpSchema& part = registry().schema(node.op);
-      EXPECT_TRUE(part.primitive || part.view != nullptr) << schema.name << ": " << part.name;
-      EXPECT_NE(part.id, schema.id);
+    for (const Example& example : examples(schema)) {
+      std::vector<TensorType> types;
+      for (const Dims& sizes : example.inputs) types.push_back(f32(sizes));
+      Graph graph(registry());
+      ASSERT_TRUE(decompose(schema.name, types, example.attributes.data(), &graph).ok())
+          << schema.name;
+      EXPECT_EQ(graph.inputs().size(), types.size()) << schema.name;
+      for (const Node& node : graph.nodes()) {
+        const OpSchema& part = registry().schema(node.op);
+        EXPECT_TRUE(part.primitive || part.view != nullptr) << schema.name << ": " << part.name;
+        if (part.id != schema.id) continue;
+        EXPECT_TRUE(schema.primitive) << schema.name;
+        Graph again(registry());
+        EXPECT_EQ(decompose(schema.name, types, node.attributes.data(), &again).code(),
+                  BP_UNSUPPORTED)
+            << schema.name;
+      }
     }
   }
 }
 
-/// Of all cases here, which between them take every way through the decomposition.
+/// Of all examples.
 std::set<std::string> parts_found(const std::string& op) {
-  bp_attrs_gemm factors = bp_attrs_gemm_defaults();
-  factors.alpha = 2;
-  factors.trans_a = 1;
   std::set<std::string> found;
   for (const uint32_t dtype : {BP_DTYPE_F32, BP_DTYPE_F16}) {
-    std::vector<TensorType> types;
-    for (size_t i = 0; i < schema_of(op).inputs.size(); ++i) {
-      const Dims sizes = i == 0 || op == "gemm" ? Dims{2, 2} : Dims{2};
-      types.push_back({.dtype = dtype, .has_rank = true, .sizes = sizes});
-    }
-    for (const void* attributes : {static_cast<const void*>(nullptr),
-                                   op == "gemm" ? static_cast<const void*>(&factors) : nullptr}) {
+    for (const Example& example : examples(schema_of(op))) {
+      std::vector<TensorType> types;
+      for (const Dims& sizes : example.inputs) {
+        types.push_back({.dtype = dtype, .has_rank = true, .sizes = sizes});
+      }
       Graph graph(registry());
-      EXPECT_TRUE(decompose(op, types, attributes, &graph).ok()) << op;
+      EXPECT_TRUE(decompose(op, types, example.attributes.data(), &graph).ok()) << op;
       for (const Node& node : graph.nodes()) found.emplace(registry().schema(node.op).name);
     }
   }

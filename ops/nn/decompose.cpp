@@ -8,6 +8,7 @@
 #include "backplane/ops/nn.h"
 #include "ops/decompose/builder.hpp"
 #include "ops/infer/common.hpp"
+#include "ops/nn/window.hpp"
 
 namespace bp::ops {
 namespace {
@@ -22,6 +23,19 @@ ValueId reduced(Builder& builder, std::string_view op_name, ValueId value, int64
 }
 
 }  // namespace
+
+Status decompose_conv(const InferContext& context, GraphBuilder* graph) {
+  const auto& attributes = attrs<bp_attrs_conv>(context.attributes);
+  const TensorType& w = context.inputs[1];
+  if (!w.has_rank) return {BP_UNSUPPORTED, "the rank of w is not known"};
+  const Dims kernel(std::span(w.sizes.data(), w.sizes.size()).subspan(2));
+  BP_TRY_ASSIGN(const Window window, resolve_window(kernel, "input 'w'",
+                                                    {.strides = attributes.strides,
+                                                     .pads = attributes.pads,
+                                                     .dilations = attributes.dilations,
+                                                     .auto_pad = attributes.auto_pad}));
+  return decompose_auto_pad(context, "conv", {"x", "w", "b"}, window, graph);
+}
 
 // x * s + t with s = scale / sqrt(var + epsilon) and t = bias - mean * s: with constant parameters
 // only the multiplication and the addition are left after folding.

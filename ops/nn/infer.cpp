@@ -14,15 +14,6 @@ Dims tail(const Dims& sizes, size_t from) {
   return Dims(std::span(sizes.data(), sizes.size()).subspan(from));
 }
 
-/// Appends the number of windows along each spatial dimension.
-Status push_window_counts(const Window& window, const Dims& x, Dims* out_sizes) {
-  for (size_t i = 0; i < window.kernel.size(); ++i) {
-    BP_TRY_ASSIGN(const int64_t count, window_count(window, i, x[i + 2]));
-    out_sizes->push_back(count);
-  }
-  return {};
-}
-
 /// The sizes of x and w, where one of the two may have to lend its rank to the other.
 Status conv_sizes(const InferContext& context, Dims* out_x, Dims* out_w) {
   const TensorType& x = context.inputs[0];
@@ -79,37 +70,12 @@ Status infer_conv(const InferContext& context, std::span<TensorType> out_types) 
       return input_error("b", expected_found("size " + std::to_string(w[0]), b));
     }
   }
-  BP_TRY_ASSIGN(const Window window, resolve_window(tail(w, 2), "input 'w'", attributes.strides,
-                                                    attributes.pads, attributes.dilations));
+  BP_TRY_ASSIGN(const Window window, resolve_window(tail(w, 2), "input 'w'",
+                                                    {.strides = attributes.strides,
+                                                     .pads = attributes.pads,
+                                                     .dilations = attributes.dilations,
+                                                     .auto_pad = attributes.auto_pad}));
   out_types[0].sizes = Dims{x[0], out_channels};
-  return push_window_counts(window, x, &out_types[0].sizes);
-}
-
-Status infer_max_pool(const InferContext& context, std::span<TensorType> out_types) {
-  const auto& attributes = attrs<bp_attrs_max_pool>(context.attributes);
-  const TensorType& type = context.inputs[0];
-  const uint64_t spatial_rank = attributes.kernel_shape.count;
-  if (spatial_rank < 1 || spatial_rank > BP_MAX_RANK - 2) {
-    return attribute_error("kernel_shape",
-                           expected_found("1 to " + std::to_string(BP_MAX_RANK - 2) + " values",
-                                          std::to_string(spatial_rank)));
-  }
-  if (type.has_rank && type.sizes.size() != spatial_rank + 2) {
-    return input_error("x", expected_found("rank " + std::to_string(spatial_rank + 2) +
-                                               ", two more than kernel_shape has values",
-                                           type.sizes));
-  }
-  const Dims kernel(values(attributes.kernel_shape));
-  for (int64_t size : kernel) {
-    // A kernel size of -1 would pass for an unknown one.
-    if (size < 1) return attribute_error("kernel_shape", expected_found("1 or more", size));
-  }
-  BP_TRY_ASSIGN(const Dims x, sizes_of_rank("x", type, spatial_rank + 2));
-  BP_TRY_ASSIGN(Window window,
-                resolve_window(kernel, "attribute 'kernel_shape'", attributes.strides,
-                               attributes.pads, attributes.dilations));
-  window.ceil_mode = attributes.ceil_mode != 0;
-  out_types[0].sizes = Dims{x[0], x[1]};
   return push_window_counts(window, x, &out_types[0].sizes);
 }
 

@@ -1,42 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Neural-network operators of the oracle.
-#include <cassert>
 #include <cmath>
 
 #include "backplane/ops/nn.h"
-#include "ops/nn/window.hpp"
+#include "ops/nn/oracle_window.hpp"
 #include "ops/oracle/evaluators.hpp"
 
 namespace bp::ops {
 namespace {
-
-/// The window that inference accepted before.
-Window accepted_window(const Dims& kernel, bp_i64_span strides, bp_i64_span pads,
-                       bp_i64_span dilations) {
-  auto window = resolve_window(kernel, "kernel", strides, pads, dilations);
-  assert(window.ok());
-  return std::move(window).value();
-}
-
-/// The row-major index, within one channel of x, that kernel position `tap` of window `at` (a whole
-/// output position: N, C, spatial...) touches; -1 in the padding.
-int64_t tap_index(const Window& window, const Dims& x_sizes, const Dims& at, const Dims& tap) {
-  int64_t index = 0;
-  for (size_t i = 0; i < tap.size(); ++i) {
-    const int64_t place =
-        at[i + 2] * window.strides[i] - window.pads_begin[i] + tap[i] * window.dilations[i];
-    if (place < 0 || place >= x_sizes[i + 2]) return -1;
-    index = index * x_sizes[i + 2] + place;
-  }
-  return index;
-}
-
-int64_t spatial_count(const Dims& sizes) {
-  int64_t count = 1;
-  for (size_t i = 2; i < sizes.size(); ++i) count *= sizes[i];
-  return count;
-}
 
 /// One output element of a convolution, without the bias.
 double convolve(const Window& window, const Dims& x_sizes, const std::vector<double>& x,
@@ -66,8 +38,12 @@ void evaluate_conv(const OracleCall& call) {
   const Dims& x_sizes = call.inputs[0].sizes;
   const Dims& w_sizes = call.inputs[1].sizes;
   const Dims kernel(std::span<const int64_t>(w_sizes.data() + 2, w_sizes.size() - 2));
-  const Window window =
-      accepted_window(kernel, attributes.strides, attributes.pads, attributes.dilations);
+  const Window window = accepted_window(resolve_window(kernel, "kernel",
+                                                       {.strides = attributes.strides,
+                                                        .pads = attributes.pads,
+                                                        .dilations = attributes.dilations,
+                                                        .auto_pad = attributes.auto_pad}),
+                                        x_sizes);
   const auto x = numbers<double>(call.inputs[0]);
   const auto w = numbers<double>(call.inputs[1]);
   const auto b = call.has_input(2) ? numbers<double>(call.inputs[2]) : std::vector<double>();
@@ -80,28 +56,6 @@ void evaluate_conv(const OracleCall& call) {
     if (!b.empty()) value += b[static_cast<size_t>(out_channel)];
     put<double>(y, index, value);
   }
-}
-
-void evaluate_max_pool(const OracleCall& call) {
-  const auto& attributes = attrs<bp_attrs_max_pool>(call.attributes);
-  OracleTensor& y = call.outputs[0];
-  const Dims& x_sizes = call.inputs[0].sizes;
-  const Window window = accepted_window(Dims(values(attributes.kernel_shape)), attributes.strides,
-                                        attributes.pads, attributes.dilations);
-  const int64_t x_channel = spatial_count(x_sizes);
-  with_number(y.dtype, [&]<class N>(N) {
-    const auto x = numbers<N>(call.inputs[0]);
-    int64_t index = 0;
-    for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
-      const int64_t start = (at.at()[0] * x_sizes[1] + at.at()[1]) * x_channel;
-      N best = lowest<N>(y.dtype);
-      for (Positions tap(window.kernel); !tap.done(); tap.next()) {
-        const int64_t place = tap_index(window, x_sizes, at.at(), tap.at());
-        if (place >= 0) best = larger(best, x[static_cast<size_t>(start + place)]);
-      }
-      put<N>(y, index, best);
-    }
-  });
 }
 
 void evaluate_batch_norm(const OracleCall& call) {

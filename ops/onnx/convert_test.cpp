@@ -91,13 +91,11 @@ TEST(ConvertConv, AutoPadOfHugeSize_DoesNotOverflow) {
   EXPECT_THAT(attributes_of(import_model(model)), HasSubstr("pads=[1, 2]"));
 }
 
-TEST(ConvertConv, AutoPadOfUnknownSize_Unsupported) {
-  const Status status =
-      refused(conv_model({attr("auto_pad", "SAME_UPPER"), attr("strides", Ints{2, 2})}, "H"));
-  EXPECT_EQ(status.code(), BP_UNSUPPORTED);
-  EXPECT_EQ(status.message(),
-            "m.onnx: node 'c' (Conv, opset 17): auto_pad with strides needs the size of dimension "
-            "2 of its input, which is not known; give explicit pads or a fixed size");
+TEST(ConvertConv, AutoPadOfUnknownSize_StaysWithTheOperator) {
+  const auto graph =
+      import_model(conv_model({attr("auto_pad", "SAME_UPPER"), attr("strides", Ints{2, 2})}, "H"));
+  EXPECT_THAT(attributes_of(graph), HasSubstr("auto_pad=\"SAME_UPPER\""));
+  EXPECT_EQ(type_of(graph), "f32[N, 2, ?, ?]");
 }
 
 TEST(ConvertConv, BadAttributes_Named) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolution and pooling. Our operators take explicit padding only, so auto_pad is worked out
-// here, where the sizes allow it.
+// Convolution and pooling. auto_pad becomes explicit padding where the sizes are known here, since
+// kernels take that as it is; else the operator keeps it.
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,40 +40,37 @@ Result<std::vector<int64_t>> spatial_list(const NodeImport& node, std::string_vi
 }
 
 /// Begins and ends such that there are ceil(input / stride) windows; an odd rest goes to the end
-/// (SAME_UPPER) or the beginning (SAME_LOWER).
-Result<std::vector<int64_t>> same_pads(const NodeImport& node, bool upper, const Dims& kernel) {
-  const Dims& input = node.input_type(0).sizes;
+/// (SAME_UPPER) or the beginning (SAME_LOWER). nullopt: a size that they depend on is not known.
+Result<std::optional<std::vector<int64_t>>> same_pads(const NodeImport& node, bool upper,
+                                                      const Dims& kernel) {
+  const TensorType& input = node.input_type(0);
   const size_t rank = kernel.size();
   BP_TRY_ASSIGN(const auto strides, spatial_list(node, "strides", rank));
   BP_TRY_ASSIGN(const auto dilations, spatial_list(node, "dilations", rank));
   std::vector<int64_t> pads(2 * rank, 0);
   for (size_t i = 0; i < rank; ++i) {
     if (kernel[i] < 1 || kernel[i] > std::numeric_limits<int32_t>::max()) {
-      return node.error(BP_UNSUPPORTED,
-                        "auto_pad needs the kernel's sizes, which are " + to_string(kernel));
+      return std::optional<std::vector<int64_t>>();
     }
     const int64_t extent = (kernel[i] - 1) * dilations[i] + 1;
     // From the start of the last window to the input's end: at most a stride, so that no sum here
     // overflows. With stride 1 it does not depend on the input's size.
     int64_t rest = 1;
     if (strides[i] > 1) {
-      const int64_t size = input[i + 2];
-      if (!is_known(size)) {
-        return node.error(BP_UNSUPPORTED, "auto_pad with strides needs the size of dimension " +
-                                              std::to_string(i + 2) +
-                                              " of its input, which is not known; give "
-                                              "explicit pads or a fixed size");
-      }
+      const bool fits = input.has_rank && input.sizes.size() == rank + 2;
+      const int64_t size = fits ? input.sizes[i + 2] : kUnknownDim;
+      if (!is_known(size)) return std::optional<std::vector<int64_t>>();
       rest = size == 0 ? 0 : (size - 1) % strides[i] + 1;
     }
     const int64_t total = std::max<int64_t>(extent - rest, 0);
     pads[i] = upper ? total / 2 : total - total / 2;
     pads[i + rank] = total - pads[i];
   }
-  return pads;
+  return std::optional(std::move(pads));
 }
 
-/// Puts explicit pads into the attributes of our operator. `kernel`: spatial sizes.
+/// Sets pads, or auto_pad, of our operator. `kernel`: spatial sizes, as many as there are; empty
+/// where not even their number is known.
 Status resolve_auto_pad(NodeImport* node, const Dims& kernel, Attributes* attributes) {
   const std::string_view mode = auto_pad_of(*node);
   if (mode == "NOTSET" || mode.empty()) return {};
@@ -92,21 +90,17 @@ Status resolve_auto_pad(NodeImport* node, const Dims& kernel, Attributes* attrib
                                                 std::string(mode) + ", found " +
                                                 std::to_string(*given));
   }
-  if (!pads.empty() && pads.size() != 2 * kernel.size()) {
+  if (!pads.empty() && !kernel.empty() && pads.size() != 2 * kernel.size()) {
     return node->error(BP_INVALID_ARGUMENT, "attribute 'pads': expected " +
                                                 std::to_string(2 * kernel.size()) +
                                                 " entries, found " + std::to_string(pads.size()));
   }
-  if (!same) return attributes->set_i64s("pads", {});
-  const TensorType& input = node->input_type(0);
-  if (!input.has_rank || input.sizes.size() != kernel.size() + 2) {
-    return node->error(
-        BP_UNSUPPORTED,
-        "auto_pad needs an input of rank " + std::to_string(kernel.size() + 2) + ", found " +
-            (input.has_rank ? to_string(input.sizes) : std::string("an unknown rank")));
-  }
+  BP_TRY(attributes->set_i64s("pads", {}));
+  if (!same) return {};
+  if (kernel.empty()) return attributes->set_str("auto_pad", mode);
   BP_TRY_ASSIGN(const auto resolved, same_pads(*node, mode == "SAME_UPPER", kernel));
-  return attributes->set_i64s("pads", resolved);
+  if (resolved) return attributes->set_i64s("pads", *resolved);
+  return attributes->set_str("auto_pad", mode);
 }
 
 Status check_kernel_shape(const NodeImport& node) {
@@ -144,15 +138,23 @@ Status convert_conv(NodeImport* node) {
   return node->finish("conv", node->inputs(), std::move(attributes));
 }
 
-Status convert_max_pool(NodeImport* node) {
-  BP_TRY_ASSIGN(Attributes attributes, node->fields("max_pool"));
+namespace {
+
+Status convert_pool(NodeImport* node, std::string_view op) {
+  BP_TRY_ASSIGN(Attributes attributes, node->fields(op));
   const auto kernel_shape = node->i64s("kernel_shape");
   BP_TRY(check_kernel_shape(*node));
   BP_TRY(resolve_auto_pad(node, Dims(kernel_shape), &attributes));
   // The standard's formulas for auto_pad give the same sizes with and without ceil_mode.
   const std::string_view mode = auto_pad_of(*node);
   if (mode != "NOTSET" && !mode.empty()) BP_TRY(attributes.set_i64("ceil_mode", 0));
-  return node->finish("max_pool", node->inputs(), std::move(attributes));
+  return node->finish(op, node->inputs(), std::move(attributes));
 }
+
+}  // namespace
+
+Status convert_max_pool(NodeImport* node) { return convert_pool(node, "max_pool"); }
+
+Status convert_average_pool(NodeImport* node) { return convert_pool(node, "average_pool"); }
 
 }  // namespace bp::onnx

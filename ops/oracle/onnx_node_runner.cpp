@@ -2,8 +2,9 @@
 //
 // Test program: ONNX's own node tests through the reader and the oracle, so that neither is judged
 // by what we believe. Folders with model.onnx, input_<n>.pb and output_<n>.pb come one per line on
-// standard input; each is answered by one line: PASS, FAIL (wrong values) or REFUSED, the folder,
-// and words.
+// standard input, each with a least relative tolerance behind a tab; each is answered by one line:
+// PASS, FAIL (wrong values) or REFUSED, the folder, and words.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -43,7 +44,8 @@ bool close(double expected, double found, double tolerance) {
   return std::fabs(expected - found) <= tolerance * (std::fabs(expected) + 0.01);
 }
 
-Status compare(const OracleTensor& expected, const OracleTensor& found) {
+/// `least_tolerance`: relative, for values that the case has written down with few digits.
+Status compare(const OracleTensor& expected, const OracleTensor& found, double least_tolerance) {
   if (expected.dtype != found.dtype || !(expected.sizes == found.sizes)) {
     return {BP_INTERNAL, "expected " + std::string(dtype_name(expected.dtype)) +
                              to_string(expected.sizes) + ", found " +
@@ -51,8 +53,9 @@ Status compare(const OracleTensor& expected, const OracleTensor& found) {
   }
   const auto expected_values = expected.to_f64();
   const auto found_values = found.to_f64();
+  const double tolerance = std::max(relative_tolerance(expected.dtype), least_tolerance);
   for (size_t i = 0; i < expected_values.size(); ++i) {
-    if (close(expected_values[i], found_values[i], relative_tolerance(expected.dtype))) continue;
+    if (close(expected_values[i], found_values[i], tolerance)) continue;
     return {BP_INTERNAL, "element " + std::to_string(i) + ": expected " +
                              std::to_string(expected_values[i]) + ", found " +
                              std::to_string(found_values[i])};
@@ -60,7 +63,8 @@ Status compare(const OracleTensor& expected, const OracleTensor& found) {
   return {};
 }
 
-Status run_case(const OpRegistry& registry, const std::filesystem::path& folder) {
+Status run_case(const OpRegistry& registry, const std::filesystem::path& folder,
+                double least_tolerance) {
   BP_TRY_ASSIGN(const Graph graph, load_onnx((folder / "model.onnx").string(), registry));
   BP_TRY_ASSIGN(const std::vector<OracleTensor> inputs, load_tensors(folder, "input"));
   BP_TRY_ASSIGN(const std::vector<OracleTensor> expected, load_tensors(folder, "output"));
@@ -71,7 +75,7 @@ Status run_case(const OpRegistry& registry, const std::filesystem::path& folder)
                              std::to_string(outputs.size())};
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const Status same = compare(expected[i], outputs[i]);
+    const Status same = compare(expected[i], outputs[i], least_tolerance);
     if (!same.ok()) return same.with_prefix("output " + std::to_string(i));
   }
   return {};
@@ -87,9 +91,12 @@ int main() {
     std::cerr << registered.to_string() << "\n";
     return 1;
   }
-  std::string folder;
-  while (std::getline(std::cin, folder)) {
-    const bp::Status status = bp::run_case(registry, folder);
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    const size_t tab = line.find('\t');
+    const std::string folder = line.substr(0, tab);
+    const double tolerance = tab == std::string::npos ? 0 : std::stod(line.substr(tab + 1));
+    const bp::Status status = bp::run_case(registry, folder, tolerance);
     // Comparisons answer INTERNAL; what the reader or inference refuses is no wrong result.
     const char* verdict = "REFUSED";
     if (status.ok()) verdict = "PASS";

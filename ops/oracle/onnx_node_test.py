@@ -18,6 +18,7 @@ import warnings
 OPERATORS = frozenset(
     """Add BatchNormalization Cast Constant Conv Div Exp Flatten Gather Gemm Identity MatMul Max
     MaxPool Mul NonZero Reciprocal ReduceMax ReduceSum Relu Reshape Softmax Sqrt Sub
+    AveragePool GlobalAveragePool GlobalMaxPool
     Shape Size Transpose""".split()
 )
 # The package grows; fewer cases than it has today would mean that the filter lost some.
@@ -31,6 +32,8 @@ EXPECTED_REFUSED = (
     (r"test_identity_(sequence|opt)", "tensors only"),
     (r"test_reduce_max_(bool_inputs|empty_set_bool)", "numbers only"),
 )
+# Cases whose expected values are written down with few digits, and the relative error of that.
+ROUNDED = {"test_averagepool_2d_ceil_last_window_starts_on_pad": 1e-3}
 
 
 def is_ours(case):
@@ -75,6 +78,10 @@ def write_case(onnx, case, folder):
     return True
 
 
+def line_of(folder):
+    return f"{folder}\t{ROUNDED.get(folder.name, 0)}\n"
+
+
 def run_cases(onnx, runner, cases, root):
     """(verdict, name, words) of each case."""
     folders = []
@@ -85,7 +92,7 @@ def run_cases(onnx, runner, cases, root):
             folders.append(folder)
         else:
             results.append(("REFUSED", case.name, "values that are not tensors"))
-    answer = subprocess.run([runner], input="".join(f"{f}\n" for f in folders), text=True,
+    answer = subprocess.run([runner], input="".join(map(line_of, folders)), text=True,
                             capture_output=True, check=False)
     lines = answer.stdout.splitlines()
     if answer.returncode != 0 or len(lines) != len(folders):

@@ -239,7 +239,8 @@ TEST(CpuKernels, List_CoversTheOperatorsWithUniqueNames) {
   EXPECT_THAT(operators, ::testing::UnorderedElementsAre(
                              "add", "sub", "mul", "div", "max", "relu", "exp", "sqrt", "reciprocal",
                              "reduce_max", "reduce_sum", "softmax", "batch_norm", "max_pool",
-                             "conv", "matmul", "gemm", "cast", "identity", "gather", "non_zero"));
+                             "average_pool", "global_average_pool", "conv", "matmul", "gemm",
+                             "cast", "identity", "gather", "non_zero"));
 }
 
 TEST(CpuKernels, LaunchOnAForeignStream_IsRefused) {

@@ -5,6 +5,7 @@
 // -inf gives -3.4e38.
 #include <algorithm>
 
+#include "backplane/ops/pooling.h"
 #include "element.hpp"
 #include "kernel_support.hpp"
 #include "pool_shape.hpp"
@@ -75,7 +76,8 @@ struct MaxPool {
 constexpr auto kTable = number_table<MaxPool>();
 
 std::unique_ptr<MaxPoolPlan> make_plan(bp_device*, const bp_kernel_query& query, bp_plan_info*) {
-  return std::make_unique<MaxPoolPlan>(make_pool_shape(query));
+  const auto attrs = read_attributes(query.attributes, bp_attrs_max_pool_defaults());
+  return std::make_unique<MaxPoolPlan>(make_pool_shape(query, "max_pool", attrs));
 }
 
 bp_status launch(const bp_launch_args& args) {

@@ -10,6 +10,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backplane/ops/pooling.h"
 #include "element.hpp"
 #include "kernel_support.hpp"
 #include "pool_shape.hpp"
@@ -83,7 +84,8 @@ void refuse_unfit(const Window& w) {
 
 std::unique_ptr<HalvingPlan> make_plan(bp_device*, const bp_kernel_query& query, bp_plan_info*) {
   auto plan = std::make_unique<HalvingPlan>();
-  plan->shape = make_pool_shape(query);
+  const auto attrs = read_attributes(query.attributes, bp_attrs_max_pool_defaults());
+  plan->shape = make_pool_shape(query, "max_pool", attrs);
   refuse_unfit(plan->shape.window);
   return plan;
 }

@@ -77,6 +77,7 @@ std::vector<Recipe> all_recipes();
 void add_elementwise_recipes(std::vector<Recipe>* recipes);
 void add_product_recipes(std::vector<Recipe>* recipes);
 void add_reduction_recipes(std::vector<Recipe>* recipes);
+void add_pooling_recipes(std::vector<Recipe>* recipes);
 void add_movement_recipes(std::vector<Recipe>* recipes);
 
 }  // namespace bp::conform

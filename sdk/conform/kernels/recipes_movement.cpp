@@ -95,6 +95,7 @@ std::vector<Recipe> all_recipes() {
   add_elementwise_recipes(&recipes);
   add_product_recipes(&recipes);
   add_reduction_recipes(&recipes);
+  add_pooling_recipes(&recipes);
   add_movement_recipes(&recipes);
   return recipes;
 }

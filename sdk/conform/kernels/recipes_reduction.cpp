@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operators that make one value of many: reductions, max_pool, softmax.
+// Operators that make one value of many: reductions, softmax.
 #include "sdk/conform/kernels/recipe.hpp"
 
 namespace bp::conform {
@@ -57,36 +57,6 @@ Recipe reduce_sum() {
   return recipe;
 }
 
-Shot pool(const Dims& x, std::vector<int64_t> kernel, std::vector<Setting> attributes) {
-  attributes.push_back({"kernel_shape", std::move(kernel)});
-  return {{x}, std::move(attributes)};
-}
-
-Recipe max_pool() {
-  const auto list = [](std::string_view name, std::vector<int64_t> values) {
-    return Setting{name, std::move(values)};
-  };
-  const Shot plane =
-      pool({2, 3, 8, 10}, {2, 3}, {list("strides", {2, 1}), list("pads", {0, 1, 1, 0})});
-  const Setting halves = list("strides", {2, 2});
-  return {
-      .op = "max_pool",
-      .variants = {{"plane", {plane}},
-                   {"halving",
-                    {pool({2, 3, 8, 10}, {2, 2}, {halves}), pool({1, 4, 6, 34}, {2, 2}, {halves}),
-                     pool({1, 2, 7, 5}, {2, 2}, {halves})}},
-                   {"windows",
-                    {pool({1, 2, 9, 9}, {3, 3}, {list("dilations", {2, 2})}),
-                     pool({1, 2, 7, 8}, {3, 2}, {halves, {"ceil_mode", int64_t{1}}}),
-                     pool({1, 1, 5, 5}, {5, 5}, {})}},
-                   {"line", {pool({2, 3, 17}, {4}, {list("strides", {3})})}},
-                   {"space", {pool({1, 2, 4, 5, 6}, {2, 2, 3}, {})}},
-                   {"zero", {pool({0, 3, 8, 8}, {2, 2}, {halves})}}},
-      .exact = {FillKind::kSum},
-      .specials = {plane},
-      .special_fills = {FillKind::kSpecialLane}};
-}
-
 Recipe softmax() {
   const auto shot = [](const Dims& x, int64_t axis) { return Shot{{x}, {{"axis", axis}}}; };
   std::vector<Shot> lengths;
@@ -111,7 +81,6 @@ Recipe softmax() {
 void add_reduction_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(reduce_max());
   recipes->push_back(reduce_sum());
-  recipes->push_back(max_pool());
   recipes->push_back(softmax());
 }
 

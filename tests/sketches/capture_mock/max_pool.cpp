@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "backplane/ops/nn.h"
+#include "backplane/ops/pooling.h"
 #include "kernels/launch.hpp"
 
 namespace bp::sketch {

@@ -17,6 +17,7 @@ debian_packages=(
   "build  libcli11-dev        the command line of backplane"
   "build  libzip-dev          reads .npz files"
   "build  libhwy-dev          vector code of plugins/cpu for each instruction set"
+  "build  libsleef-dev        logarithms, sines, powers of whole vectors"
   "build  libgtest-dev        test framework"
   "build  libgmock-dev        its matchers"
   "build  libbenchmark-dev    speed tables"

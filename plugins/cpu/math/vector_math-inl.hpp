@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functions of the expression language on whole vectors of f32 and f64. A lane's result depends
+// on that lane alone, so that a value has the same bits wherever it stands in a tensor. Between
+// instruction sets the last bits may differ, for scalar code has no fused multiply-add.
+//
+// exp, tanh and erf of f32 are ours, because they are what models spend their time in and a call
+// per vector costs as much as the polynomial: coefficients are minimax fits, rounded to f32 one by
+// one from the lowest power on, with those left fitted again. The rest is SLEEF's, with its ranges
+// mended where it answers infinity or NaN too early.
+#if defined(BACKPLANE_PLUGINS_CPU_MATH_VECTOR_MATH_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef BACKPLANE_PLUGINS_CPU_MATH_VECTOR_MATH_INL
+#undef BACKPLANE_PLUGINS_CPU_MATH_VECTOR_MATH_INL
+#else
+#define BACKPLANE_PLUGINS_CPU_MATH_VECTOR_MATH_INL
+#endif
+
+#include <cmath>
+#include <type_traits>
+
+#include "math/sleef-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace bp::cpu::HWY_NAMESPACE {
+
+template <class V>
+using LaneOf = hn::TFromD<hn::DFromV<V>>;
+
+template <class V>
+V vset(double value) {
+  return hn::Set(hn::DFromV<V>(), static_cast<LaneOf<V>>(value));
+}
+
+// c[0] + c[1] x + c[2] x^2 ...
+template <class V, size_t N>
+V polynomial(V x, const float (&c)[N]) {
+  V sum = vset<V>(static_cast<double>(c[N - 1]));
+  for (size_t i = N - 1; i-- > 0;) sum = hn::MulAdd(sum, x, vset<V>(static_cast<double>(c[i])));
+  return sum;
+}
+
+// ---- f32 of our own ----
+
+inline constexpr float kExpTail[] = {0x1p-1F,        0.16666665673F, 0.04166645557F,
+                                     0.00833356939F, 0.00139359338F, 0.00019742691F};
+inline constexpr float kTanhTail[] = {-0.33333331347F, 0.13333228230F,  -0.05394969508F,
+                                      0.02171747200F,  -0.00822065491F, 0.00218423619F};
+inline constexpr float kErfTail[] = {0.12837916613F,  -0.37612628937F, 0.11283625662F,
+                                     -0.02685573138F, 0.00519240508F,  -0.00080497697F,
+                                     0.00007996650F};
+inline constexpr float kErfcLog[] = {-0.00017468454F, 1.12951493263F,  0.63334691525F,
+                                     0.10828004032F,  -0.02511935122F, 0.00417100964F,
+                                     -0.00043444513F, 0.00002109288F};
+
+// e^x = 2^n e^r with |r| <= ln 2 / 2. The scale is applied in halves, so that results below the
+// normal range are rounded once.
+inline F32 vexp(F32 x) {
+  const hn::DFromV<F32> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const F32 high = hn::Set(d, 89.0F);
+  const F32 low = hn::Set(d, -104.0F);
+  // Asked this way round, NaN stays NaN.
+  x = hn::IfThenElse(hn::Gt(x, high), high, x);
+  x = hn::IfThenElse(hn::Lt(x, low), low, x);
+  const F32 n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504F)));
+  // ln 2 in two parts; the first has few enough bits for n times it to be exact without a fused
+  // multiply-add.
+  F32 r = hn::NegMulAdd(n, hn::Set(d, 0.693359375F), x);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4F), r);
+  // 1 + r and what its rounding lost, which is exact: without it the sum is a third less accurate.
+  const F32 one = hn::Set(d, 1.0F);
+  const F32 sum = hn::Add(one, r);
+  const F32 lost = hn::Sub(r, hn::Sub(sum, one));
+  const F32 power = hn::Add(sum, hn::MulAdd(hn::Mul(r, r), polynomial(r, kExpTail), lost));
+  const auto whole = hn::ConvertTo(di, n);
+  const auto half = hn::ShiftRight<1>(whole);
+  const auto bias = hn::Set(di, 127);
+  const F32 scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
+  const F32 rest = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
+  return hn::Mul(hn::Mul(power, scale), rest);
+}
+
+inline F32 vtanh(F32 x) {
+  const hn::DFromV<F32> d;
+  const F32 magnitude = hn::Abs(x);
+  const F32 one = hn::Set(d, 1.0F);
+  const F32 square = hn::Mul(x, x);
+  const F32 small = hn::MulAdd(hn::Mul(x, square), polynomial(square, kTanhTail), x);
+  const F32 power = vexp(hn::Add(magnitude, magnitude));
+  const F32 large = hn::Sub(one, hn::Div(hn::Set(d, 2.0F), hn::Add(power, one)));
+  // The sign goes on at the end: the sum of -0 and +0 is +0.
+  return hn::CopySign(hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0.6F)), small, large), x);
+}
+
+inline F32 verf(F32 x) {
+  const hn::DFromV<F32> d;
+  const F32 magnitude = hn::Abs(x);
+  const F32 square = hn::Mul(x, x);
+  const F32 small = hn::MulAdd(x, polynomial(square, kErfTail), x);
+  // From 4 on the result rounds to 1, and the fit ends there.
+  const F32 top = hn::Set(d, 4.0F);
+  const F32 inside = hn::IfThenElse(hn::Gt(magnitude, top), top, magnitude);
+  const F32 power = vexp(hn::Neg(polynomial(inside, kErfcLog)));
+  const F32 large = hn::Sub(hn::Set(d, 1.0F), power);
+  return hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0.93F)), small, hn::CopySign(large, x));
+}
+
+// ---- as SLEEF has them ----
+
+inline F64 vexp(F64 x) { return sleef_exp(x); }
+inline F64 vtanh(F64 x) { return sleef_tanh(x); }
+inline F64 verf(F64 x) { return sleef_erf(x); }
+
+template <class V>
+V vexpm1(V x) {
+  return sleef_expm1(x);
+}
+template <class V>
+V vlog(V x) {
+  return sleef_log(x);
+}
+template <class V>
+V vsin(V x) {
+  return sleef_sin(x);
+}
+template <class V>
+V vcos(V x) {
+  return sleef_cos(x);
+}
+template <class V>
+V vtan(V x) {
+  return sleef_tan(x);
+}
+template <class V>
+V vasin(V x) {
+  return sleef_asin(x);
+}
+template <class V>
+V vacos(V x) {
+  return sleef_acos(x);
+}
+template <class V>
+V vatan(V x) {
+  return sleef_atan(x);
+}
+template <class V>
+V vatanh(V x) {
+  return sleef_atanh(x);
+}
+
+// ---- with ranges of our own ----
+
+// From here on 1 + x and x have the same logarithm in every digit.
+template <class V>
+V huge() {
+  return vset<V>(std::is_same_v<LaneOf<V>, float> ? 0x1p27 : 0x1p56);
+}
+
+template <class V>
+V vlog1p(V x) {
+  const auto is_huge = hn::Gt(x, huge<V>());
+  return hn::IfThenElse(is_huge, sleef_log(x), sleef_log1p(hn::IfThenZeroElse(is_huge, x)));
+}
+
+// Where e^-x is nothing beside e^x, half of e^x: e^(x-1) does not overflow before the result does.
+template <class V>
+V half_exp(V magnitude) {
+  return hn::Mul(vexp(hn::Sub(magnitude, vset<V>(1.0))), vset<V>(1.3591409142295226177));
+}
+
+template <class V>
+V vsinh(V x) {
+  const V magnitude = hn::Abs(x);
+  const auto is_large = hn::Gt(magnitude, vset<V>(20.0));
+  const V large = hn::CopySign(half_exp(magnitude), x);
+  return hn::IfThenElse(is_large, large, sleef_sinh(hn::IfThenZeroElse(is_large, x)));
+}
+
+template <class V>
+V vcosh(V x) {
+  const V magnitude = hn::Abs(x);
+  const auto is_large = hn::Gt(magnitude, vset<V>(20.0));
+  return hn::IfThenElse(is_large, half_exp(magnitude), sleef_cosh(hn::IfThenZeroElse(is_large, x)));
+}
+
+// log 2x where x^2 is so large that 1 beside it is nothing.
+template <class V>
+V log_of_double(V magnitude) {
+  return hn::Add(sleef_log(magnitude), vset<V>(0.69314718055994530942));
+}
+
+template <class V>
+V vasinh(V x) {
+  const V magnitude = hn::Abs(x);
+  const auto is_huge = hn::Gt(magnitude, huge<V>());
+  const V large = hn::CopySign(log_of_double(magnitude), x);
+  return hn::IfThenElse(is_huge, large, sleef_asinh(hn::IfThenZeroElse(is_huge, x)));
+}
+
+template <class V>
+V vacosh(V x) {
+  const auto is_huge = hn::Gt(x, huge<V>());
+  return hn::IfThenElse(is_huge, log_of_double(x),
+                        sleef_acosh(hn::IfThenElse(is_huge, vset<V>(1.0), x)));
+}
+
+// SLEEF's overflows some hundred units before the largest value, which the C library's does not.
+template <class V>
+V vpow(V a, V b) {
+  const hn::DFromV<V> d;
+  const V power = sleef_pow(a, b);
+  const auto is_early = hn::And(hn::IsInf(power), hn::And(hn::IsFinite(a), hn::IsFinite(b)));
+  if (HWY_LIKELY(hn::AllFalse(d, is_early))) return power;
+  return by_lanes2(a, b, [](auto base, auto exponent) { return std::pow(base, exponent); });
+}
+
+// ---- exact, or rounded once ----
+
+template <class V>
+V vsqrt(V x) {
+  return hn::Sqrt(x);
+}
+template <class V>
+V vrsqrt(V x) {
+  return hn::Div(vset<V>(1.0), hn::Sqrt(x));
+}
+// With the sign of x, which Highway's scalar code loses where the result is 0.
+template <class V>
+V vfloor(V x) {
+  return hn::CopySign(hn::Floor(x), x);
+}
+template <class V>
+V vceil(V x) {
+  return hn::CopySign(hn::Ceil(x), x);
+}
+template <class V>
+V vtrunc(V x) {
+  return hn::CopySign(hn::Trunc(x), x);
+}
+template <class V>
+V vround_even(V x) {
+  return hn::CopySign(hn::Round(x), x);
+}
+template <class V>
+V vabs(V x) {
+  return hn::Abs(x);
+}
+template <class V>
+V vcopysign(V magnitude, V sign) {
+  return hn::CopySign(magnitude, sign);
+}
+
+// The remainder has the sign of a. By lanes: no vector form is exact for every quotient.
+template <class V>
+V vfmod(V a, V b) {
+  return by_lanes2(a, b, [](auto left, auto right) { return std::fmod(left, right); });
+}
+
+}  // namespace bp::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

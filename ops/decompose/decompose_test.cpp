@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each decomposition against the operator itself: both through the oracle, the decomposed graph
-// node by node with every intermediate result rounded, as devices do it.
+// Decompositions against the operators themselves: both through the oracle, the decomposed graph
+// node by node with every intermediate result rounded, as devices do it. Special values and shapes
+// of the graphs; tests/conform/decompositions_test.cpp has every operator with the kit's calls.
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <set>
 
 #include "core/graph/graph.hpp"
 #include "core/op/attributes.hpp"
@@ -243,100 +241,34 @@ TEST(DecomposeRelu, Values_AreEqual) {
   expect_close(run_both("relu", {tensor(BP_DTYPE_I8, {2}, {-5, 5})}), 0);
 }
 
-/// A call that an operator decomposes.
+/// A call with auto_pad that an operator decomposes.
 struct Example {
-  std::vector<Dims> inputs;
+  std::vector<TensorType> inputs;
   Attributes attributes;
 };
 
-/// Calls that between them take every way through an operator's decomposition.
-std::vector<Example> examples(const OpSchema& schema) {
-  const Attributes defaults(schema);
-  const auto with = [&](auto set) {
-    Attributes attributes(schema);
-    set(attributes);
-    return attributes;
-  };
-  const auto same = [&](Attributes& attributes) {
-    EXPECT_TRUE(attributes.set_str("auto_pad", "SAME_UPPER").ok());
-  };
-  const auto same_pool = [&](Attributes& attributes) {
-    same(attributes);
-    const std::array<int64_t, 1> kernel{2};
-    EXPECT_TRUE(attributes.set_i64s("kernel_shape", kernel).ok());
-  };
-  const Dims image{2, 2, 3};
-  if (schema.name == "gemm") {
-    const std::vector<Dims> matrices(3, Dims{2, 2});
-    return {{matrices, defaults}, {matrices, with([](Attributes& attributes) {
-                                     EXPECT_TRUE(attributes.set_f64("alpha", 2).ok());
-                                     EXPECT_TRUE(attributes.set_i64("trans_a", 1).ok());
-                                   })}};
+Example auto_pad_example(const OpSchema& schema) {
+  Attributes attributes(schema);
+  EXPECT_TRUE(attributes.set_str("auto_pad", "SAME_UPPER").ok());
+  if (schema.name == "conv") {
+    return {{f32({2, 2, 3}), f32({2, 2, 2}), f32({2})}, std::move(attributes)};
   }
-  if (schema.name == "conv") return {{{image, {2, 2, 2}, {2}}, with(same)}};
-  if (schema.name == "max_pool" || schema.name == "average_pool") {
-    return {{{image}, with(same_pool)}};
-  }
-  if (schema.name.starts_with("global_")) return {{{image}, defaults}};
-  std::vector<Dims> inputs(schema.inputs.size(), Dims{2});
-  inputs[0] = Dims{2, 2};
-  return {{inputs, defaults}};
+  const std::array<int64_t, 1> kernel{2};
+  EXPECT_TRUE(attributes.set_i64s("kernel_shape", kernel).ok());
+  return {{f32({2, 2, 3})}, std::move(attributes)};
 }
 
 /// An operator may keep itself as its only part where the attributes become simpler.
-TEST(DecomposeAny, Parts_AreKnownOperatorsAndSmaller) {
-  for (const OpSchema& schema : all_schemas()) {
-    if (schema.decompose == nullptr) continue;
-    for (const Example& example : examples(schema)) {
-      std::vector<TensorType> types;
-      for (const Dims& sizes : example.inputs) types.push_back(f32(sizes));
-      Graph graph(registry());
-      ASSERT_TRUE(decompose(schema.name, types, example.attributes.data(), &graph).ok())
-          << schema.name;
-      EXPECT_EQ(graph.inputs().size(), types.size()) << schema.name;
-      for (const Node& node : graph.nodes()) {
-        const OpSchema& part = registry().schema(node.op);
-        EXPECT_TRUE(part.primitive || part.view != nullptr) << schema.name << ": " << part.name;
-        if (part.id != schema.id) continue;
-        EXPECT_TRUE(schema.primitive) << schema.name;
-        Graph again(registry());
-        EXPECT_EQ(decompose(schema.name, types, node.attributes.data(), &again).code(),
-                  BP_UNSUPPORTED)
-            << schema.name;
-      }
-    }
+TEST(DecomposeAutoPad, Part_IsTheOperatorWithPads) {
+  for (const std::string_view name : {"conv", "max_pool", "average_pool"}) {
+    const Example example = auto_pad_example(schema_of(name));
+    Graph graph(registry());
+    ASSERT_TRUE(decompose(name, example.inputs, example.attributes.data(), &graph).ok()) << name;
+    EXPECT_EQ(operators_of(graph), name);
+    Graph again(registry());
+    const void* resolved = graph.nodes()[0].attributes.data();
+    EXPECT_EQ(decompose(name, example.inputs, resolved, &again).code(), BP_UNSUPPORTED) << name;
   }
-}
-
-/// Of all examples.
-std::set<std::string> parts_found(const std::string& op) {
-  std::set<std::string> found;
-  for (const uint32_t dtype : {BP_DTYPE_F32, BP_DTYPE_F16}) {
-    for (const Example& example : examples(schema_of(op))) {
-      std::vector<TensorType> types;
-      for (const Dims& sizes : example.inputs) {
-        types.push_back({.dtype = dtype, .has_rank = true, .sizes = sizes});
-      }
-      Graph graph(registry());
-      EXPECT_TRUE(decompose(op, types, example.attributes.data(), &graph).ok()) << op;
-      for (const Node& node : graph.nodes()) found.emplace(registry().schema(node.op).name);
-    }
-  }
-  return found;
-}
-
-// What vendors read in operators.md.
-TEST(DecomposeAny, Parts_AreThoseOfTheRow) {
-  const auto description = nlohmann::json::parse(std::ifstream(BP_OPS_JSON));
-  size_t count = 0;
-  for (const auto& row : description.at("operators")) {
-    if (!row.at("decompose").get<bool>()) continue;
-    ++count;
-    const auto& parts = row.at("parts");
-    const std::set<std::string> expected(parts.begin(), parts.end());
-    EXPECT_EQ(parts_found(row.at("name")), expected) << row.at("name");
-  }
-  EXPECT_GE(count, 4u);
 }
 
 TEST(EvaluateGraph, BadInputs_AreNamed) {

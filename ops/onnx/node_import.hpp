@@ -89,6 +89,7 @@ class NodeImport {
   ValueId input(size_t index) const { return index < inputs_.size() ? inputs_[index] : kNoValue; }
   std::span<const ValueId> inputs() const { return inputs_; }
   const TensorType& input_type(size_t index) const { return graph_->value(inputs_[index]).type; }
+  const TensorType& type(ValueId id) const { return graph_->value(id).type; }
   /// The input's value where it is known while reading, else nullptr.
   const HostTensor* input_constant(size_t index) const;
   /// Whether the node asks for its output `index`.
@@ -120,6 +121,7 @@ class NodeImport {
   Result<ValueId> constant(HostTensor tensor) {
     return graph_->add_constant("", std::move(tensor));
   }
+  Result<ValueId> scalar(uint32_t dtype, double value) { return graph_->add_scalar(dtype, value); }
   /// UNSUPPORTED for a dtype that input `index` of our operator does not take: ONNX's may take it,
   /// so that the model can be right.
   Status check_dtype(std::string_view op, size_t index, const std::string& label,

@@ -100,7 +100,8 @@ bool Expectation::near(uint32_t dtype, size_t output, size_t place, double found
     case Nearness::kSoftmax: {
       const double u = sum_rounding(dtype);
       const double relative = kSoftmaxFactor * u * (1 + std::log2(std::max(terms_, 1.0)));
-      return distance <= relative * std::abs(exact) + u + (is_half(dtype) ? unit(dtype, exact) : 0);
+      return distance <= relative * std::abs(exact) + recipe.absolute * u +
+                             (is_half(dtype) ? unit(dtype, exact) : 0);
     }
     default:
       return false;

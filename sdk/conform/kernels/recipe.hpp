@@ -46,7 +46,7 @@ enum class Nearness {
   kBitwise,  // one correctly rounded operation
   kUlps,     // units in the last place of the exact result
   kSums,     // u_out |ref| + 4 sqrt(K) u_acc sum|products|, K products in each sum
-  kSoftmax,  // 8 u (1 + log2 n) relative, u absolute; f16 and bf16: one unit more
+  kSoftmax,  // 8 u (1 + log2 n) relative, `absolute` u absolute; f16 and bf16: one unit more
 };
 
 struct Recipe {
@@ -59,6 +59,7 @@ struct Recipe {
   Nearness nearness = Nearness::kBitwise;
   double ulps = 0;       // f32 and f64
   double half_ulps = 0;  // f16 and bf16
+  double absolute = 1;   // kSoftmax
   double (*terms)(std::span<const OracleTensor> inputs, int64_t output_count) = nullptr;
   std::optional<size_t> subtracted = {};  // kSums: the input that is taken away, not added
   /// Full mantissas only: attributes with which whole numbers give none.
@@ -79,6 +80,7 @@ void add_product_recipes(std::vector<Recipe>* recipes);
 void add_reduction_recipes(std::vector<Recipe>* recipes);
 void add_pooling_recipes(std::vector<Recipe>* recipes);
 void add_movement_recipes(std::vector<Recipe>* recipes);
+void add_normalization_recipes(std::vector<Recipe>* recipes);
 
 }  // namespace bp::conform
 

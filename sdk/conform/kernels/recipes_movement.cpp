@@ -97,6 +97,7 @@ std::vector<Recipe> all_recipes() {
   add_reduction_recipes(&recipes);
   add_pooling_recipes(&recipes);
   add_movement_recipes(&recipes);
+  add_normalization_recipes(&recipes);
   return recipes;
 }
 

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every decomposition, with the calls that the kit tries kernels with: it uses the parts that its
+// row names, which vendors read, and gives what the operator itself gives. Both through the oracle,
+// the decomposed graph node by node with every intermediate result rounded, as devices do it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "core/base/dtype.hpp"
+#include "core/graph/graph.hpp"
+#include "ops/oracle/oracle.hpp"
+#include "ops/register.hpp"
+#include "sdk/conform/kernels/trial.hpp"
+
+namespace bp::conform {
+namespace {
+
+// Of the largest finite value of an output: steps round once each.
+constexpr double kError = 1e-5;
+constexpr double kHalfError = 1e-2;
+
+const OpRegistry& registry() {
+  static const OpRegistry* const kRegistry = [] {
+    auto* made = new OpRegistry;
+    EXPECT_TRUE(register_ops(made).ok());
+    return made;
+  }();
+  return *kRegistry;
+}
+
+bool is_half(uint32_t dtype) { return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16; }
+
+Status decompose(const Call& call, Graph* graph) {
+  std::vector<TensorType> types;
+  std::vector<const void*> host_data;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const OracleTensor& input = call.inputs[i];
+    types.push_back({.dtype = input.dtype, .has_rank = true, .sizes = input.sizes});
+    const bool on_host = call.schema->input(i).host != HostNeed::kNone;
+    host_data.push_back(on_host ? input.bytes.data() : nullptr);
+  }
+  return call.schema->decompose(
+      {.inputs = types, .host_data = host_data, .attributes = call.attributes.data()}, graph);
+}
+
+void expect_near(const OracleTensor& found, const OracleTensor& expected, const std::string& what) {
+  ASSERT_EQ(found.dtype, expected.dtype) << what;
+  ASSERT_EQ(found.sizes, expected.sizes) << what;
+  const auto values = found.to_f64();
+  const auto wanted = expected.to_f64();
+  double largest = 0;
+  for (const double value : wanted) {
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  }
+  const double share = is_float_dtype(found.dtype) ? is_half(found.dtype) ? kHalfError : kError : 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const bool same = values[i] == wanted[i] || (std::isnan(values[i]) && std::isnan(wanted[i]));
+    if (same || std::fabs(values[i] - wanted[i]) <= share * largest) continue;
+    ADD_FAILURE() << what << ": element " << i << " is " << values[i] << ", expected " << wanted[i];
+    return;
+  }
+}
+
+/// Notes the parts of one call, and compares its results. False: the decomposition refuses it.
+bool check_call(const Call& call, std::set<std::string>* parts) {
+  Graph graph(registry());
+  const Status made = decompose(call, &graph);
+  if (made.code() == BP_UNSUPPORTED) return false;
+  const std::string what = call.words();
+  EXPECT_TRUE(made.ok()) << what << ": " << made.to_string();
+  if (!made.ok()) return false;
+  EXPECT_TRUE(graph.verify().ok()) << what << ": " << graph.verify().to_string();
+  for (const Node& node : graph.nodes()) {
+    const OpSchema& part = registry().schema(node.op);
+    if (part.constant) continue;
+    EXPECT_TRUE(part.primitive || part.view != nullptr) << what << ": " << part.name;
+    parts->emplace(part.name);
+  }
+  std::vector<OracleTensor> present;
+  for (const OracleTensor& input : call.inputs) {
+    if (input.dtype != BP_DTYPE_NONE) present.push_back(input);
+  }
+  std::vector<OracleTensor> found;
+  const Status composed = evaluate_graph(graph, present, &found);
+  EXPECT_TRUE(composed.ok()) << what << ": " << composed.to_string();
+  std::vector<OracleTensor> expected;
+  const Status direct = evaluate(*call.schema, call.inputs, call.attributes.data(), &expected);
+  EXPECT_TRUE(direct.ok()) << what << ": " << direct.to_string();
+  if (!composed.ok() || !direct.ok()) return true;
+  EXPECT_EQ(found.size(), expected.size()) << what;
+  for (size_t i = 0; i < found.size() && i < expected.size(); ++i) {
+    expect_near(found[i], expected[i], what + ", output " + std::to_string(i));
+  }
+  return true;
+}
+
+/// Of all calls, which between them take every way through the decomposition.
+std::set<std::string> parts_found(const OpSchema& schema) {
+  const Recipe& recipe = *find_recipe(schema.name);
+  std::set<std::string> parts;
+  size_t count = 0;
+  for (const DtypeChoice& dtypes : dtype_choices(schema)) {
+    if (dtypes.is_further) continue;
+    for (const Variant& variant : recipe.variants) {
+      for (const Shot& shot : variant.shots) {
+        const auto call = make_call(schema, recipe, shot, dtypes, Pass::kPrecision);
+        EXPECT_TRUE(call.ok()) << schema.name << ": " << call.status().to_string();
+        if (call.ok() && check_call(*call, &parts)) ++count;
+      }
+    }
+  }
+  EXPECT_GT(count, 0u) << schema.name << ": its decomposition takes no call of its recipe";
+  return parts;
+}
+
+TEST(Decompositions_OfEveryOperator, UseTheirPartsAndAgreeWithTheOracle) {
+  const auto description = nlohmann::json::parse(std::ifstream(BP_OPS_JSON));
+  size_t count = 0;
+  for (const auto& row : description.at("operators")) {
+    if (!row.at("decompose").get<bool>()) continue;
+    const auto op = registry().find(row.at("name").get<std::string>());
+    ASSERT_TRUE(op.has_value());
+    // What never has a kernel has no recipe; that others have one is a case of the kit.
+    if (find_recipe(registry().schema(*op).name) == nullptr) continue;
+    ++count;
+    const auto& parts = row.at("parts");
+    const std::set<std::string> expected(parts.begin(), parts.end());
+    // Only attributes that no kernel sees, and so no recipe has, make it another call of itself.
+    if (expected.contains(row.at("name"))) continue;
+    EXPECT_EQ(parts_found(registry().schema(*op)), expected) << row.at("name");
+  }
+  EXPECT_GE(count, 4u);
+}
+
+}  // namespace
+}  // namespace bp::conform

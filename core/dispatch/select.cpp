@@ -119,7 +119,7 @@ KernelQuery::KernelQuery(const KernelRecord& record, const CallQuery& call, uint
   }
   query_.struct_size = sizeof(query_);
   query_.kernel = record.original;
-  query_.op_version = call.schema.version;
+  query_.op_version = std::min(call.schema.version, record.kernel.version_max);
   query_.input_count = static_cast<uint32_t>(call.inputs.size());
   query_.output_count = static_cast<uint32_t>(call.outputs.size());
   query_.arg_stride_bytes = sizeof(bp_arg_info);
@@ -133,11 +133,13 @@ std::string refuse_by_descriptor(const KernelRecord& record, const CallQuery& ca
   if (call.deterministic && (kernel.flags & BP_KERNEL_DETERMINISTIC_BIT) == 0) {
     return "does not promise equal bits on a rerun, and the call is deterministic";
   }
-  if (call.schema.version < kernel.version_min || call.schema.version > kernel.version_max) {
+  // A version only adds: a call without what is new is one of the versions before.
+  const uint32_t since = needed_since(call);
+  if (call.schema.version < kernel.version_min || since > kernel.version_max) {
     return "computes versions " + std::to_string(kernel.version_min) + " to " +
-           std::to_string(kernel.version_max) + ", not " + std::to_string(call.schema.version);
+           std::to_string(kernel.version_max) + ", not " + std::to_string(since);
   }
-  if (const uint32_t since = needed_since(call); kernel.op_since < since) {
+  if (kernel.op_since < since) {
     return "was built before an argument or attribute of version " + std::to_string(since);
   }
   if (kernel.dtype_mask_count != call.schema.type_vars.size()) {

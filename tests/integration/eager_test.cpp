@@ -38,6 +38,33 @@ TEST_P(EagerTest, Matmul_SizesThatDoNotFit_AreToldWithTheOperatorOnce) {
   EXPECT_FALSE(status.message().starts_with("matmul: matmul: ")) << status.message();
 }
 
+/// auto_pad came after most kernels: a call without it still finds them, and one with it becomes a
+/// call without.
+TEST_P(EagerTest, Conv_AutoPad_RunsOnTheSameKernel) {
+  const auto x = OracleTensor::from_f64(BP_DTYPE_F32, {1, 2, 7}, ramp(14));
+  const auto w = OracleTensor::from_f64(BP_DTYPE_F32, {3, 2, 4}, ramp(24, 1.0));
+  for (const std::string mode : {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"}) {
+    Attributes same = attributes("conv");
+    ASSERT_TRUE(same.set_i64s("strides", std::vector<int64_t>{2}).ok());
+    ASSERT_TRUE(same.set_str("auto_pad", mode).ok());
+    std::vector<OracleTensor> expected;
+    const OracleTensor inputs[] = {x, w};
+    ASSERT_TRUE(
+        evaluate(runtime_->registry().schema(op("conv")), inputs, same.data(), &expected).ok());
+    const uint64_t fallbacks = device_->counters().fallback_ops.load();
+    const Ref<Tensor> y = must_call("conv", {upload(x), upload(w)}, same);
+    ASSERT_TRUE(y);
+    EXPECT_EQ(y->sizes(), expected[0].sizes);
+    const auto found = values(y);
+    const auto wanted = expected[0].to_f64();
+    ASSERT_EQ(found.size(), wanted.size());
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-4) << mode;
+    if (offers("conv")) {
+      EXPECT_EQ(device_->counters().fallback_ops.load(), fallbacks) << mode;
+    }
+  }
+}
+
 TEST_P(EagerTest, Add_ZeroSize_GivesAnEmptyTensor) {
   const Ref<Tensor> sum = must_call("add", {upload_f32({0, 3}, {}), upload_f32({3}, ramp(3))});
   ASSERT_TRUE(sum);

@@ -65,7 +65,7 @@ Query::Query(const KernelRecord& record, const Call& call, const std::vector<Dim
   }
   query_.struct_size = sizeof(query_);
   query_.kernel = record.original;
-  query_.op_version = call.schema->version;
+  query_.op_version = std::min(call.schema->version, record.kernel.version_max);
   query_.input_count = static_cast<uint32_t>(input_count);
   query_.output_count = static_cast<uint32_t>(call.output_types.size());
   query_.arg_stride_bytes = sizeof(bp_arg_info);
@@ -84,9 +84,8 @@ bp_arg_rule arg_rule(const KernelRecord& record, size_t index) {
 bool admits(const KernelRecord& record, const OpSchema& schema, const DtypeChoice& dtypes) {
   if (record.op != schema.name || record.dtype_masks.size() != schema.type_vars.size())
     return false;
-  if (schema.version < record.kernel.version_min || schema.version > record.kernel.version_max) {
-    return false;
-  }
+  // No recipe uses what a version has added, so that kernels of older ones are tried too.
+  if (schema.version < record.kernel.version_min) return false;
   for (size_t i = 0; i < dtypes.variables.size(); ++i) {
     if ((record.dtype_masks[i] & BP_DTYPE_BIT(dtypes.variables[i])) == 0) return false;
   }

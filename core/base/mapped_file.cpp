@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The only file of core/base with calls that exist on POSIX systems only.
+// POSIX: this file asks the operating system.
 #include "core/base/mapped_file.hpp"
 
 #include <fcntl.h>
@@ -64,16 +64,26 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
                                            std::to_string(limit_bytes) + " bytes, found " +
                                            std::to_string(size_bytes));
   }
-  void* memory = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (memory == MAP_FAILED) return system_error(path, "map");
-  const std::span bytes(static_cast<const std::byte*>(memory), size_bytes);
-  return std::shared_ptr<const MappedFile>(new MappedFile(path, bytes));
+  return map(file.get(), path, size_bytes);
+}
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::map(int descriptor, std::string path,
+                                                          uint64_t size_bytes) {
+  std::span<const std::byte> bytes;
+  if (size_bytes > 0) {
+    void* memory = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (memory == MAP_FAILED) return system_error(path, "map");
+    bytes = std::span(static_cast<const std::byte*>(memory), size_bytes);
+  }
+  return std::shared_ptr<const MappedFile>(new MappedFile(std::move(path), bytes));
 }
 
 MappedFile::MappedFile(std::string path, std::span<const std::byte> bytes)
     : path_(std::move(path)), bytes_(bytes) {}
 
-MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
 
 Result<std::string> read_file(const std::string& path, size_t limit_bytes) {
   const Descriptor file(path);

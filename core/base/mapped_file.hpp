@@ -24,6 +24,9 @@ class MappedFile {
   /// INVALID_ARGUMENT if it is no regular file, empty, or larger than `limit_bytes`.
   static Result<std::shared_ptr<const MappedFile>> open(const std::string& path,
                                                         uint64_t limit_bytes);
+  /// Maps `size_bytes` of a file that is open, and stays the caller's. 0 bytes are no error.
+  static Result<std::shared_ptr<const MappedFile>> map(int descriptor, std::string path,
+                                                       uint64_t size_bytes);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

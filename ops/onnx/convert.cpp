@@ -99,7 +99,7 @@ Status convert_constant(NodeImport* node) {
   auto tensor = [&]() -> Result<HostTensor> {
     switch (value.type) {
       case kTensor:
-        return tensor_values(value.t, node->owner());
+        return tensor_values(value.t, node->source());
       case kFloat:
         return tensor_of<float>(BP_DTYPE_F32, {}, {&value.f, 1});
       case kInt:

@@ -5,12 +5,13 @@
 #include "ops/onnx/import.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <map>
 #include <queue>
-#include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -20,6 +21,8 @@
 #include "core/base/log.hpp"
 #include "core/base/options.hpp"
 #include "core/base/quoted.hpp"
+#include "ops/onnx/external_data.hpp"
+#include "ops/onnx/functions.hpp"
 #include "ops/onnx/model.hpp"
 #include "ops/onnx/node_import.hpp"
 #include "ops/onnx/tensor.hpp"
@@ -31,6 +34,7 @@ using onnx::GraphProto;
 using onnx::ModelProto;
 using onnx::NodeProto;
 using onnx::TensorProto;
+using onnx::TensorSource;
 using onnx::ValueInfoProto;
 
 constexpr int64_t kOldestIrVersion = 3;  // the first with operator sets
@@ -38,15 +42,19 @@ constexpr size_t kNoProducer = SIZE_MAX;
 
 Status invalid(const std::string& words) { return {BP_INVALID_ARGUMENT, words}; }
 Status unsupported(const std::string& words) { return {BP_UNSUPPORTED, words}; }
-bool is_default_domain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
+bool is_default_domain(std::string_view domain) { return onnx::plain_domain(domain).empty(); }
 
 class Importer {
  public:
-  Importer(const ModelProto& model, std::shared_ptr<const void> owner, const OpRegistry& registry)
-      : model_(model), proto_(model.graph), owner_(std::move(owner)), graph_(registry) {}
+  Importer(ModelProto model, TensorSource source, const OpRegistry& registry)
+      : model_(std::move(model)),
+        proto_(model_.graph),
+        source_(std::move(source)),
+        graph_(registry) {}
 
   Result<Graph> run() {
     BP_TRY(check_model());
+    BP_TRY(onnx::inline_functions(&model_, &names_));
     BP_TRY(note_makers());
     BP_TRY(add_initializers());
     BP_TRY(add_inputs());
@@ -59,7 +67,6 @@ class Importer {
 
  private:
   Status check_model();
-  Status check_opset();
   Status note_makers();
   Status add_initializers();
   Status add_inputs();
@@ -89,10 +96,10 @@ class Importer {
   Status note_maker(std::string_view name, const Maker& maker);
   std::string maker_label(const Maker& maker) const;
 
-  const ModelProto& model_;
+  ModelProto model_;
   const GraphProto& proto_;
-  std::shared_ptr<const void> owner_;
-  int64_t opset_ = 0;
+  const TensorSource source_;
+  std::deque<std::string> names_;  // of what functions brought
   Graph graph_;
   std::vector<const onnx::OpRule*> rules_;  // of each node
   std::unordered_map<std::string_view, Maker> makers_;
@@ -105,25 +112,6 @@ std::string Importer::node_name(size_t index) const {
   return std::string(node.op_type) + "#" + std::to_string(index);
 }
 
-Status Importer::check_opset() {
-  std::set<std::string_view> domains;
-  for (const onnx::OpsetImport& import : model_.opset_imports) {
-    const std::string_view domain = is_default_domain(import.domain) ? "" : import.domain;
-    if (!domains.insert(domain).second) {
-      return invalid("the operator set of domain " + quoted(domain) + " is given twice");
-    }
-    if (domain.empty()) opset_ = import.version;
-  }
-  if (!domains.contains("")) {
-    return invalid("the model names no operator set (opset_import) of the default domain");
-  }
-  if (opset_ < kOldestOpset || opset_ > kNewestOpset) {
-    return unsupported("opset " + std::to_string(opset_) + ": expected " +
-                       std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset));
-  }
-  return {};
-}
-
 Status Importer::check_model() {
   if (model_.ir_version == 0 || !model_.has_graph) {
     return invalid(std::string("not an ONNX model: it has no ") +
@@ -134,13 +122,10 @@ Status Importer::check_model() {
                        std::to_string(kOldestIrVersion) + " to " +
                        std::to_string(onnx::kNewestIrVersion));
   }
-  if ((model_.fields >> onnx::kFunctions & 1) != 0) {
-    return unsupported("the model defines functions of its own; inline them before saving");
-  }
   if ((proto_.fields >> onnx::kSparseInitializer & 1) != 0) {
     return unsupported("the model has sparse initializers; only dense ones are supported");
   }
-  return check_opset();
+  return {};
 }
 
 std::string Importer::maker_label(const Maker& maker) const {
@@ -182,7 +167,7 @@ Status Importer::note_makers() {
 
 Status Importer::add_initializers() {
   for (const TensorProto& initializer : proto_.initializers) {
-    auto tensor = onnx::tensor_values(initializer, owner_);
+    auto tensor = onnx::tensor_values(initializer, source_);
     if (!tensor.ok()) return tensor.status().with_prefix("initializer");
     BP_TRY_ASSIGN(const ValueId id, graph_.add_constant(initializer.name, *std::move(tensor)));
     values_.emplace(initializer.name, id);
@@ -344,24 +329,27 @@ std::string Importer::op_name(size_t index) const {
 Status Importer::unknown_operator(size_t index) const {
   const NodeProto& proto = proto_.nodes[index];
   const std::string label =
-      node_label(index) + " (" + op_name(index) + ", opset " + std::to_string(opset_) + ")";
+      node_label(index) + " (" + op_name(index) + ", opset " + std::to_string(proto.opset) + ")";
   if (!is_default_domain(proto.domain)) {
     return unsupported(label + ": operators of domain " + quoted(proto.domain) +
-                       " are not known, only those of ai.onnx");
+                       " are not known, only those of ai.onnx" +
+                       (model_.functions.empty() ? "" : " and the model's own functions"));
   }
   return onnx::no_rule(proto.op_type).with_prefix(label);
 }
 
 /// For all nodes before any is added: who has to replace operators wants to know all of them.
 Status Importer::find_rules() {
-  std::map<std::pair<std::string_view, std::string_view>, const onnx::OpRule*> found;
+  using OpKey = std::tuple<std::string_view, std::string_view, int64_t>;
+  std::map<OpKey, const onnx::OpRule*> found;
   std::vector<size_t> unknown;  // the first node of each operator
   size_t user_count = 0;
   for (size_t i = 0; i < proto_.nodes.size(); ++i) {
     const NodeProto& proto = proto_.nodes[i];
-    const auto [entry, is_new] = found.try_emplace({proto.domain, proto.op_type}, nullptr);
+    const auto [entry, is_new] =
+        found.try_emplace({proto.domain, proto.op_type, proto.opset}, nullptr);
     if (is_new && is_default_domain(proto.domain)) {
-      entry->second = onnx::find_rule(proto.op_type, opset_);
+      entry->second = onnx::find_rule(proto.op_type, proto.opset);
     }
     if (is_new && entry->second == nullptr) unknown.push_back(i);
     rules_.push_back(entry->second);
@@ -392,7 +380,7 @@ Status Importer::add_node(size_t index) {
   for (std::string_view input : proto.inputs) {
     inputs.push_back(input.empty() ? kNoValue : values_.at(input));
   }
-  onnx::NodeImport node(proto, node_name(index), opset_, owner_, &graph_);
+  onnx::NodeImport node(proto, node_name(index), source_, &graph_);
   BP_TRY(node.run(*rules_[index], std::move(inputs)));
   for (size_t i = 0; i < proto.outputs.size(); ++i) {
     if (proto.outputs[i].empty()) continue;
@@ -443,42 +431,48 @@ Status Importer::set_outputs() {
   return graph_.set_outputs(std::move(ids), std::move(names));
 }
 
-Result<Graph> import_unprefixed(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+Result<Graph> import_unprefixed(std::span<const std::byte> bytes, TensorSource source,
                                 const OpRegistry& registry) {
   if (bytes.empty()) return invalid("the file is empty (0 bytes)");
   if (bytes.size() > kMaxOnnxBytes) {
     return invalid("the file is too large: expected at most " + std::to_string(kMaxOnnxBytes) +
                    " bytes, found " + std::to_string(bytes.size()));
   }
-  BP_TRY_ASSIGN(const ModelProto model, onnx::parse_model(bytes));
-  return Importer(model, std::move(owner), registry).run();
+  BP_TRY_ASSIGN(ModelProto model, onnx::parse_model(bytes));
+  return Importer(std::move(model), std::move(source), registry).run();
+}
+
+/// Where the files lie that a model names.
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 }  // namespace
 
 Result<Graph> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                          std::string_view file_name, const OpRegistry& registry) {
-  auto graph = import_unprefixed(bytes, std::move(owner), registry);
+                          std::string_view name, const OpRegistry& registry) {
+  auto graph = import_unprefixed(bytes, {std::move(owner), nullptr}, registry);
   if (graph.ok()) return graph;
-  return graph.status().with_prefix(file_name);
-}
-
-Result<Graph> import_onnx(std::shared_ptr<const MappedFile> file, const OpRegistry& registry) {
-  const auto bytes = file->bytes();
-  const std::string name = file->path();
-  return import_onnx(bytes, std::move(file), name, registry);
+  return graph.status().with_prefix(name);
 }
 
 Result<Graph> load_onnx(const std::string& path, const OpRegistry& registry) {
   BP_TRY_ASSIGN(auto file, MappedFile::open(path, kMaxOnnxBytes));
-  return import_onnx(std::move(file), registry);
+  const auto bytes = file->bytes();
+  const auto external = std::make_shared<onnx::ExternalData>(folder_of(path));
+  auto graph = import_unprefixed(bytes, {std::move(file), external}, registry);
+  if (graph.ok()) return graph;
+  return graph.status().with_prefix(path);
 }
 
 Result<HostTensor> load_tensor_proto(const std::string& path) {
   BP_TRY_ASSIGN(const auto file, MappedFile::open(path, kMaxOnnxBytes));
   const auto proto = onnx::parse_tensor(file->bytes());
   if (!proto.ok()) return proto.status().with_prefix(path);
-  auto tensor = onnx::tensor_values(*proto, file);
+  const auto external = std::make_shared<onnx::ExternalData>(folder_of(path));
+  auto tensor = onnx::tensor_values(*proto, {file, external});
   if (!tensor.ok()) return tensor.status().with_prefix(path);
   return tensor;
 }

@@ -28,18 +28,17 @@ inline constexpr int64_t kNewestOpset = 28;
 
 /// Maps and imports a file. The registry must hold the operators of ops/ and outlive the graph.
 /// Input dimensions with a name become symbols of the graph; weights stay in the mapping where
-/// they are aligned. An input that has an initializer is a constant.
+/// they are aligned, those in other files (external data) too; these lie in the model's own folder.
+/// Functions of the model are written out.
 /// Errors name the file and the node or tensor: UNAVAILABLE (cannot be opened), INVALID_ARGUMENT
 /// (not a valid model: what was expected and found), UNSUPPORTED (a valid one that this reader
-/// does not take: operator, operator set, dtype, external data, functions, sparse tensors).
+/// does not take: operator, domain, operator set, dtype, sparse tensors).
 Result<Graph> load_onnx(const std::string& path, const OpRegistry& registry);
 
-Result<Graph> import_onnx(std::shared_ptr<const MappedFile> file, const OpRegistry& registry);
-
-/// The same for bytes that `owner` keeps alive; the graph may go on using them. `file_name` is for
-/// messages.
+/// The same for bytes that `owner` keeps alive; the graph may go on using them. `name` is for
+/// messages. There is no folder for external data then: UNSUPPORTED.
 Result<Graph> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                          std::string_view file_name, const OpRegistry& registry);
+                          std::string_view name, const OpRegistry& registry);
 
 /// A file that is one TensorProto, as the ONNX test data have them. Errors as above.
 Result<HostTensor> load_tensor_proto(const std::string& path);

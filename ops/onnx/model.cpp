@@ -124,6 +124,10 @@ OnField message(Parse<T> parse, T* out, bool* out_present) {
   };
 }
 
+Status string_entry(const WireReader& reader, StringEntryProto* out) {
+  return walk(reader, "StringStringEntryProto", {{1, text(&out->key)}, {2, text(&out->value)}});
+}
+
 Status tensor(const WireReader& reader, TensorProto* out) {
   out->body = reader.rest();
   return walk(reader, "TensorProto",
@@ -131,10 +135,11 @@ Status tensor(const WireReader& reader, TensorProto* out) {
                {2, number(&out->data_type)},
                {8, text(&out->name)},
                {9, raw(&out->raw_data)},
+               {kExternalData, messages_with("external_data", "key", &StringEntryProto::key,
+                                             string_entry, &out->external_data)},
                {14, number(&out->data_location)}},
               // Where values may be, for tensor_values(); doc_string, metadata_props.
-              {kFloatData, kInt32Data, kStringData, kInt64Data, kDoubleData, kUint64Data, 12,
-               kExternalData, 16},
+              {kFloatData, kInt32Data, kStringData, kInt64Data, kDoubleData, kUint64Data, 12, 16},
               &out->fields);
 }
 
@@ -172,8 +177,9 @@ Status node(const WireReader& reader, NodeProto* out) {
                {3, text(&out->name)},
                {4, text(&out->op_type)},
                {5, attributes(&out->attributes)},
-               {7, text(&out->domain)}},
-              {6, 8, 9, 10});  // doc_string, overload (of functions), metadata_props, placement
+               {7, text(&out->domain)},
+               {8, text(&out->overload)}},
+              {6, 9, 10});  // doc_string, metadata_props, placement
 }
 
 Status dimension(const WireReader& reader, DimProto* out) {
@@ -217,13 +223,30 @@ Status opset(const WireReader& reader, OpsetImport* out) {
   return walk(reader, "OperatorSetIdProto", {{1, text(&out->domain)}, {2, number(&out->version)}});
 }
 
+Status function(const WireReader& reader, FunctionProto* out) {
+  return walk(reader, "FunctionProto",
+              {{1, text(&out->name)},
+               {4, texts(&out->inputs)},
+               {5, texts(&out->outputs)},
+               {6, texts(&out->attribute_names)},
+               {7, messages_with("node", "op_type", &NodeProto::op_type, node, &out->nodes)},
+               {9, messages(opset, &out->opset_imports)},
+               {10, text(&out->domain)},
+               {11, attributes(&out->default_attributes)},
+               {13, text(&out->overload)}},
+              // since_version and status of older versions; doc_string, value_info, metadata_props
+              {2, 3, 8, 12, 14});
+}
+
 Status model(const WireReader& reader, ModelProto* out) {
-  return walk(reader, "ModelProto",
-              {{1, number(&out->ir_version)},
-               {7, message(graph, &out->graph, &out->has_graph)},
-               {8, messages(opset, &out->opset_imports)}},
-              // producer, documentation, training, configuration
-              {2, 3, 4, 5, 6, 14, 20, kFunctions, 26}, &out->fields);
+  return walk(
+      reader, "ModelProto",
+      {{1, number(&out->ir_version)},
+       {7, message(graph, &out->graph, &out->has_graph)},
+       {8, messages(opset, &out->opset_imports)},
+       {25, messages_with("function", "name", &FunctionProto::name, function, &out->functions)}},
+      // producer, documentation, training, configuration
+      {2, 3, 4, 5, 6, 14, 20, 26});
 }
 
 }  // namespace

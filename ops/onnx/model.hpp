@@ -18,8 +18,7 @@
 namespace bp::onnx {
 
 inline constexpr int64_t kNewestIrVersion = 14;
-inline constexpr uint32_t kFunctions = 25;          // field number of ModelProto
-inline constexpr uint32_t kSparseInitializer = 15;  // ... of GraphProto
+inline constexpr uint32_t kSparseInitializer = 15;  // field number of GraphProto
 // ... of TensorProto: where its values may be.
 inline constexpr uint32_t kFloatData = 4;
 inline constexpr uint32_t kInt32Data = 5;
@@ -29,12 +28,22 @@ inline constexpr uint32_t kDoubleData = 10;
 inline constexpr uint32_t kUint64Data = 11;
 inline constexpr uint32_t kExternalData = 13;
 
+struct StringEntryProto {
+  std::string_view key;  // never empty
+  std::string_view value;
+};
+
+// TensorProto.DataLocation
+inline constexpr int32_t kDefaultLocation = 0;
+inline constexpr int32_t kExternalLocation = 1;
+
 struct TensorProto {
   std::string_view name;
   std::vector<int64_t> dims;
   int32_t data_type = 0;
   std::optional<std::span<const std::byte>> raw_data;
-  int32_t data_location = 0;        // 1: in another file
+  std::vector<StringEntryProto> external_data;
+  int32_t data_location = 0;        // k...Location
   uint32_t fields = 0;              // bit n: field n is there
   std::span<const std::byte> body;  // the whole message
 
@@ -58,9 +67,11 @@ struct NodeProto {
   std::string_view name;
   std::string_view op_type;  // never empty
   std::string_view domain;
+  std::string_view overload;             // of the function that it calls
   std::vector<std::string_view> inputs;  // "": absent
   std::vector<std::string_view> outputs;
   std::vector<AttributeProto> attributes;
+  int64_t opset = 0;  // of the default domain, where the node stands; by inline_functions()
 };
 
 struct DimProto {
@@ -91,12 +102,25 @@ struct OpsetImport {
   int64_t version = 0;
 };
 
+/// An operator that the model defines itself.
+struct FunctionProto {
+  std::string_view name;  // never empty
+  std::string_view domain;
+  std::string_view overload;
+  std::vector<std::string_view> inputs;
+  std::vector<std::string_view> outputs;
+  std::vector<std::string_view> attribute_names;  // without a default
+  std::vector<AttributeProto> default_attributes;
+  std::vector<NodeProto> nodes;
+  std::vector<OpsetImport> opset_imports;
+};
+
 struct ModelProto {
   int64_t ir_version = 0;
   std::vector<OpsetImport> opset_imports;
+  std::vector<FunctionProto> functions;
   bool has_graph = false;
   GraphProto graph;
-  uint32_t fields = 0;
 };
 
 /// The views stay valid as long as `file`. Errors: INVALID_ARGUMENT with position and message.

@@ -57,7 +57,7 @@ std::string known_attributes(const OpRule& rule) {
 
 Status NodeImport::error(bp_status code, const std::string& words) const {
   return {code, "node " + quoted(name_) + " (" + std::string(proto_.op_type) + ", opset " +
-                    std::to_string(opset_) + "): " + words};
+                    std::to_string(proto_.opset) + "): " + words};
 }
 
 Status NodeImport::check_attribute(const AttributeProto& attribute) const {

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +17,7 @@
 #include "core/base/status.hpp"
 #include "core/graph/graph.hpp"
 #include "ops/onnx/model.hpp"
+#include "ops/onnx/tensor.hpp"
 
 namespace bp::onnx {
 
@@ -68,13 +68,8 @@ inline constexpr int64_t kAnyLater = INT64_MAX;
 
 class NodeImport {
  public:
-  NodeImport(const NodeProto& proto, std::string name, int64_t opset,
-             std::shared_ptr<const void> owner, Graph* graph)
-      : proto_(proto),
-        name_(std::move(name)),
-        opset_(opset),
-        owner_(std::move(owner)),
-        graph_(graph) {}
+  NodeImport(const NodeProto& proto, std::string name, const TensorSource& source, Graph* graph)
+      : proto_(proto), name_(std::move(name)), source_(source), graph_(graph) {}
 
   /// Converts the node: checks it against the rule, then adds our nodes. `inputs` are the values
   /// of the node's inputs.
@@ -84,7 +79,7 @@ class NodeImport {
 
   // For converters.
   const OpRule& rule() const { return *rule_; }
-  const std::shared_ptr<const void>& owner() const { return owner_; }
+  const TensorSource& source() const { return source_; }
   /// kNoValue for an absent optional input.
   ValueId input(size_t index) const { return index < inputs_.size() ? inputs_[index] : kNoValue; }
   std::span<const ValueId> inputs() const { return inputs_; }
@@ -138,8 +133,7 @@ class NodeImport {
 
   const NodeProto& proto_;
   std::string name_;
-  int64_t opset_;
-  std::shared_ptr<const void> owner_;
+  const TensorSource& source_;
   Graph* graph_;
   const OpRule* rule_ = nullptr;
   std::vector<ValueId> inputs_;

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/base/log.hpp"
+#include "core/base/temp_folder_test.hpp"
 #include "core/passes/passes.hpp"
 #include "ops/onnx/onnx_bytes_test.hpp"
 
@@ -49,8 +50,24 @@ Model rich_model() {
            {attr("epsilon", 1e-3f)}),
       node("Reshape", "flat", {"n", "shape"}, {"f"}),
       node("Constant", "one", {}, {"k"}, {attr("value", floats("", {1}, {3}))}),
-      node("Max", "max", {"f", "k", "k"}, {"y"}),
+      node("Max", "max", {"f", "k", "k"}, {"m"}),
+      node("Outer", "call", {"m", ""}, {"y"}, {attr("axis", int64_t{1})}).text(7, "local"),
   };
+  const auto body = [](const Message& inner, std::string_view name) {
+    const Message axis = Message().text(1, "axis").varint(20, 2).text(21, "axis");
+    return Message()
+        .text(1, name)
+        .text(4, "a")
+        .text(4, "unused")
+        .text(5, "b")
+        .text(6, "axis")
+        .message(7, Message(inner).message(5, axis))
+        .message(9, Message().varint(2, 17))
+        .text(10, "local");
+  };
+  model.more_model.message(8, Message().text(1, "local").varint(2, 1))
+      .message(25, body(node("Inner", "in", {"a"}, {"b"}).text(7, "local"), "Outer"))
+      .message(25, body(node("Softmax", "s", {"a"}, {"b"}), "Inner"));
   model.outputs = {value_info("y", {"M", int64_t{32}})};
   return model;
 }
@@ -142,6 +159,31 @@ TEST_F(OnnxRobustness, RandomDamage_NeverCrashes) {
       }
     }
     check(import_bytes(changed), "round " + std::to_string(round));
+  }
+}
+
+/// What a damaged model asks of the file system: it may only read the folder's own files.
+TEST_F(OnnxRobustness, ExternalDataDamaged_NeverCrashes) {
+  const TempFolder folder;
+  folder.write("w.bin", std::string(24, '\1'));
+  Message weight = tensor_header("w", {2, 3}, kFloatType);
+  for (const auto& [key, value] :
+       {std::pair{"location", "w.bin"}, {"offset", "0"}, {"length", "24"}, {"checksum", "00"}}) {
+    weight.message(13, Message().text(1, key).text(2, value));
+  }
+  const Model model = {.nodes = {node("Add", "a", {"x", "w"}, {"y"})},
+                       .initializers = {weight.varint(14, 1)}};
+  const std::string bytes = model.bytes();
+  ASSERT_TRUE(load_onnx(folder.write("m.onnx", bytes), registry()).ok());
+  for (size_t bit = 0; bit < bytes.size() * 8; bit += 5) {
+    std::string changed = bytes;
+    changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << (bit % 8)));
+    const auto graph = load_onnx(folder.write("m.onnx", changed), registry());
+    const bp_status code = graph.status().code();
+    const bool is_expected = graph.ok() || code == BP_INVALID_ARGUMENT || code == BP_UNSUPPORTED ||
+                             code == BP_UNAVAILABLE;
+    EXPECT_TRUE(is_expected) << bit << ": " << graph.status().to_string();
+    if (graph.ok()) EXPECT_TRUE(graph->verify().ok()) << bit;
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "core/base/dims.hpp"
 #include "core/base/dtype.hpp"
+#include "ops/onnx/external_data.hpp"
 #include "ops/onnx/wire.hpp"
 
 namespace bp::onnx {
@@ -86,11 +87,23 @@ bool fits(uint32_t dtype, uint64_t bits) {
 }
 
 Status check_fields(const TensorProto& tensor, uint32_t list) {
-  if (tensor.data_location != 0 || tensor.has(kExternalData)) {
-    return {BP_UNSUPPORTED,
-            "its values are in another file (external data); save the model as one file"};
+  if (tensor.data_location != kDefaultLocation && tensor.data_location != kExternalLocation) {
+    return invalid("data_location is " + std::to_string(tensor.data_location) +
+                   ", expected 0 (DEFAULT) or 1 (EXTERNAL)");
+  }
+  const bool is_external = tensor.data_location == kExternalLocation;
+  if (is_external != tensor.has(kExternalData)) {
+    return invalid(is_external ? "its values are in another file, but external_data names none"
+                               : "external_data is given, but data_location is not EXTERNAL");
+  }
+  if (is_external && tensor.raw_data) {
+    return invalid("values in raw_data, expected them in another file only");
   }
   for (uint32_t other : kLists) {
+    if (tensor.has(other) && is_external) {
+      return invalid("values in field " + std::to_string(other) +
+                     ", expected them in another file only");
+    }
     if (!tensor.has(other) || (other == list && !tensor.raw_data)) continue;
     return invalid("values in field " + std::to_string(other) + ", expected them in " +
                    (tensor.raw_data ? "raw_data only" : "field " + std::to_string(list)));
@@ -98,14 +111,14 @@ Status check_fields(const TensorProto& tensor, uint32_t list) {
   return {};
 }
 
-Result<HostTensor> raw_values(const TensorProto& tensor, HostTensor values,
+Result<HostTensor> raw_values(std::span<const std::byte> raw, HostTensor values,
                               const std::shared_ptr<const void>& owner) {
-  if (tensor.raw_data->size() != values.bytes) {
+  if (raw.size() != values.bytes) {
     return invalid("sizes " + to_string(values.sizes) + " of " +
                    std::string(dtype_name(values.dtype)) + " need " + std::to_string(values.bytes) +
-                   " bytes, found " + std::to_string(tensor.raw_data->size()));
+                   " bytes, found " + std::to_string(raw.size()));
   }
-  const void* data = tensor.raw_data->data();
+  const void* data = raw.data();
   if (reinterpret_cast<uintptr_t>(data) % number_bytes(values.dtype) == 0) {
     values.data = data;
     values.owner = owner;
@@ -160,8 +173,19 @@ Result<HostTensor> listed_values(const TensorProto& tensor, const HostTensor& wa
   return values;
 }
 
-Result<HostTensor> unprefixed_values(const TensorProto& tensor,
-                                     const std::shared_ptr<const void>& owner) {
+Result<HostTensor> external_values(const TensorProto& tensor, HostTensor values,
+                                   const TensorSource& source) {
+  if (source.external_data == nullptr) {
+    return Status(BP_UNSUPPORTED,
+                  "its values are in another file (external data), and a model in memory has no "
+                  "folder");
+  }
+  BP_TRY_ASSIGN(const ExternalBytes found,
+                source.external_data->find(tensor.external_data, values.bytes));
+  return raw_values(found.bytes, std::move(values), found.file);
+}
+
+Result<HostTensor> unprefixed_values(const TensorProto& tensor, const TensorSource& source) {
   HostTensor values;
   BP_TRY_ASSIGN(values.dtype, dtype_from_onnx(tensor.data_type));
   const uint32_t list = kDataTypes[static_cast<size_t>(tensor.data_type)].list;
@@ -169,7 +193,10 @@ Result<HostTensor> unprefixed_values(const TensorProto& tensor,
   BP_TRY(check_fields(tensor, list));
   values.sizes = sizes;
   values.bytes = dtype_storage_bytes(values.dtype, element_count(sizes));
-  if (tensor.raw_data) return raw_values(tensor, std::move(values), owner);
+  if (tensor.data_location == kExternalLocation) {
+    return external_values(tensor, std::move(values), source);
+  }
+  if (tensor.raw_data) return raw_values(*tensor.raw_data, std::move(values), source.owner);
   return listed_values(tensor, values, list);
 }
 
@@ -206,9 +233,8 @@ Result<Dims> checked_sizes(std::span<const int64_t> sizes, uint32_t dtype) {
   return dims;
 }
 
-Result<HostTensor> tensor_values(const TensorProto& tensor,
-                                 const std::shared_ptr<const void>& owner) {
-  auto values = unprefixed_values(tensor, owner);
+Result<HostTensor> tensor_values(const TensorProto& tensor, const TensorSource& source) {
+  auto values = unprefixed_values(tensor, source);
   if (values.ok()) return values;
   return values.status().with_prefix("tensor '" + std::string(tensor.name) + "'");
 }

@@ -15,6 +15,14 @@
 
 namespace bp::onnx {
 
+class ExternalData;
+
+/// Where the values of a model's tensors are.
+struct TensorSource {
+  std::shared_ptr<const void> owner;                 // keeps the model's bytes
+  std::shared_ptr<ExternalData> external_data = {};  // nullptr: other files cannot be had
+};
+
 /// BP_DTYPE_* of a TensorProto.DataType. UNSUPPORTED, naming it, for one we do not have;
 /// INVALID_ARGUMENT for UNDEFINED.
 Result<uint32_t> dtype_from_onnx(int64_t data_type);
@@ -23,12 +31,11 @@ Result<uint32_t> dtype_from_onnx(int64_t data_type);
 /// BP_MAX_RANK.
 Result<Dims> checked_sizes(std::span<const int64_t> sizes, uint32_t dtype);
 
-/// The values. They point into the file, kept alive by `owner`, if they lie there raw and aligned
-/// for their dtype; else they are a copy. Errors name the tensor: INVALID_ARGUMENT for sizes or
-/// values that do not fit each other or the dtype, UNSUPPORTED for external data and dtypes that
-/// we do not have.
-Result<HostTensor> tensor_values(const TensorProto& tensor,
-                                 const std::shared_ptr<const void>& owner);
+/// The values. They point into the file if they lie there raw and aligned for their dtype; else
+/// they are a copy. Errors name the tensor: INVALID_ARGUMENT for sizes or values that do not fit
+/// each other or the dtype, UNSUPPORTED for dtypes that we do not have, and external data without
+/// a source of it; ExternalData's.
+Result<HostTensor> tensor_values(const TensorProto& tensor, const TensorSource& source);
 
 }  // namespace bp::onnx
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A folder whose files are named by somebody who is not trusted: a model that keeps its weights in
+// other files. What the names lead to stays in the folder, whatever others change there meanwhile.
+#ifndef BACKPLANE_CORE_BASE_CLOSED_FOLDER_HPP
+#define BACKPLANE_CORE_BASE_CLOSED_FOLDER_HPP
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/base/mapped_file.hpp"
+#include "core/base/status.hpp"
+
+namespace bp {
+
+/// Immutable, any thread.
+class ClosedFolder {
+ public:
+  /// Errors: UNAVAILABLE naming the path.
+  static Result<std::shared_ptr<const ClosedFolder>> open(const std::string& path);
+  ~ClosedFolder();
+  ClosedFolder(const ClosedFolder&) = delete;
+  ClosedFolder& operator=(const ClosedFolder&) = delete;
+
+  /// How a name is followed: by one call of the kernel, or, where that call is not known, part by
+  /// part. Both refuse the same.
+  enum class Walk { kKernel, kSteps };
+
+  /// Maps the file `name`, which may be in a folder of the folder, and may be empty. Errors name
+  /// it. INVALID_ARGUMENT: it is absolute, has a part that is empty or "..", goes by a symbolic
+  /// link (at its end too), is no regular file, or has another hard link, by which it may be
+  /// anybody's. UNAVAILABLE: it cannot be opened or mapped.
+  Result<std::shared_ptr<const MappedFile>> map(std::string_view name,
+                                                Walk walk = Walk::kKernel) const;
+
+ private:
+  ClosedFolder(std::string path, int descriptor)
+      : path_(std::move(path)), descriptor_(descriptor) {}
+
+  std::string path_;
+  int descriptor_;
+};
+
+}  // namespace bp
+
+#endif

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Weights that a model keeps in other files. The model is foreign, so it may only name files in
+// its own folder: no path out of it, no link, nothing that is no plain file, and no bytes that are
+// not there.
+#ifndef BACKPLANE_OPS_ONNX_EXTERNAL_DATA_HPP
+#define BACKPLANE_OPS_ONNX_EXTERNAL_DATA_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/base/closed_folder.hpp"
+#include "core/base/mapped_file.hpp"
+#include "core/base/status.hpp"
+#include "ops/onnx/model.hpp"
+
+namespace bp::onnx {
+
+struct ExternalBytes {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const MappedFile> file;
+};
+
+/// The files of one model, each opened and mapped once.
+class ExternalData {
+ public:
+  /// Opened when a tensor asks for it.
+  explicit ExternalData(std::string folder) : path_(std::move(folder)) {}
+
+  /// What a tensor's entries name: location, and offset and length, which default to 0 and to
+  /// `wanted_bytes`; checksum is not looked at. Errors: INVALID_ARGUMENT for another key, one given
+  /// twice, what is no number, bytes that are not in the file; ClosedFolder's.
+  Result<ExternalBytes> find(std::span<const StringEntryProto> entries, uint64_t wanted_bytes);
+
+ private:
+  Result<std::shared_ptr<const MappedFile>> file(std::string_view location);
+
+  std::string path_;
+  std::shared_ptr<const ClosedFolder> folder_;
+  std::map<std::string, std::shared_ptr<const MappedFile>, std::less<>> files_;
+};
+
+}  // namespace bp::onnx
+
+#endif

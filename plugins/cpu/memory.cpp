@@ -4,6 +4,9 @@
 // function returns, since this device has no streams of its own.
 #include "memory.hpp"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -15,6 +18,8 @@ namespace {
 
 using sdk::slot;
 
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
+
 std::byte* address_of(const bp_mem& mem) {
   return reinterpret_cast<std::byte*>(mem.handle + mem.offset_bytes);
 }
@@ -24,6 +29,16 @@ bool is_power_of_two(uint64_t value) { return value != 0 && (value & (value - 1)
 std::string in_words(const bp_mem& mem, uint64_t bytes) {
   return std::to_string(bytes) + " bytes at handle " + std::to_string(mem.handle) + " + " +
          std::to_string(mem.offset_bytes);
+}
+
+// Of huge pages where that is worth it and the system can: walking a large tensor by small ones
+// takes a third longer, and twice as long across its rows.
+void* allocate_pages(uint64_t alignment, uint64_t bytes) {
+  if (bytes < 2 * kHugePage) return std::aligned_alloc(alignment, bytes);
+  void* const ptr = std::aligned_alloc(std::max(alignment, kHugePage), bytes);
+  // Only whole pages, so that nobody else's memory grows. A refusal changes nothing but speed.
+  if (ptr != nullptr) madvise(ptr, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return ptr;
 }
 
 // Throws unless [mem, mem + bytes) can be touched.
@@ -145,7 +160,7 @@ uint64_t MemoryBook::allocate(uint64_t bytes, uint64_t alignment_bytes) {
       alignment_bytes < kMemoryAlignment ? kMemoryAlignment : alignment_bytes;
   const uint64_t rounded = (bytes + alignment - 1) / alignment * alignment;
   if (rounded < bytes) return 0;
-  void* const ptr = std::aligned_alloc(alignment, rounded);
+  void* const ptr = allocate_pages(alignment, rounded);
   if (ptr == nullptr) return 0;
   const uint64_t handle = reinterpret_cast<uint64_t>(ptr);
   try {

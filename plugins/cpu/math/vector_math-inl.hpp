@@ -41,8 +41,8 @@ V polynomial(V x, const float (&c)[N]) {
 
 // ---- f32 of our own ----
 
-inline constexpr float kExpTail[] = {0x1p-1F,        0.16666665673F, 0.04166645557F,
-                                     0.00833356939F, 0.00139359338F, 0.00019742691F};
+inline constexpr float kExpTail[] = {0.49999994040F, 0.16666516662F, 0.04166828096F, 0.00836924929F,
+                                     0.00138207746F};
 inline constexpr float kTanhTail[] = {-0.33333331347F, 0.13333228230F,  -0.05394969508F,
                                       0.02171747200F,  -0.00822065491F, 0.00218423619F};
 inline constexpr float kErfTail[] = {0.12837916613F,  -0.37612628937F, 0.11283625662F,
@@ -52,32 +52,49 @@ inline constexpr float kErfcLog[] = {-0.00017468454F, 1.12951493263F,  0.6333469
                                      0.10828004032F,  -0.02511935122F, 0.00417100964F,
                                      -0.00043444513F, 0.00002109288F};
 
-// e^x = 2^n e^r with |r| <= ln 2 / 2. The scale is applied in halves, so that results below the
-// normal range are rounded once.
-inline F32 vexp(F32 x) {
+// NaN stays NaN: of x86's instructions it is the second operand that is given then.
+template <class V>
+V clamp_number(V x, V low, V high) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+  return hn::Min(high, hn::Max(low, x));
+#else
+  x = hn::IfThenElse(hn::Gt(x, high), high, x);
+  return hn::IfThenElse(hn::Lt(x, low), low, x);
+#endif
+}
+
+// x * 2^n for a whole n, in steps: results below the normal range are rounded once.
+inline F32 scale_by_power(F32 x, F32 n, F32 n_shifted) {
+#if HWY_TARGET == HWY_AVX3
+  (void)n_shifted;
+  return F32{_mm512_scalef_ps(x.raw, n.raw)};
+#else
+  (void)n;
   const hn::DFromV<F32> d;
   const hn::RebindToSigned<decltype(d)> di;
-  const F32 high = hn::Set(d, 89.0F);
-  const F32 low = hn::Set(d, -104.0F);
-  // Asked this way round, NaN stays NaN.
-  x = hn::IfThenElse(hn::Gt(x, high), high, x);
-  x = hn::IfThenElse(hn::Lt(x, low), low, x);
-  const F32 n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504F)));
+  const auto bias = hn::Set(di, 127);
+  const auto whole = hn::Sub(hn::BitCast(di, n_shifted), hn::Set(di, 0x4b400000));
+  const auto half = hn::ShiftRight<1>(whole);
+  const F32 scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
+  const F32 rest = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
+  return hn::Mul(hn::Mul(x, scale), rest);
+#endif
+}
+
+// e^x = 2^n e^r with |r| <= ln 2 / 2.
+inline F32 vexp(F32 x) {
+  const hn::DFromV<F32> d;
+  x = clamp_number(x, hn::Set(d, -104.0F), hn::Set(d, 89.0F));
+  // A sum with 1.5 * 2^23 has no digits after the point: it is rounded, and its last bits are n.
+  const F32 shift = hn::Set(d, 12582912.0F);
+  const F32 n_shifted = hn::MulAdd(x, hn::Set(d, 1.44269504F), shift);
+  const F32 n = hn::Sub(n_shifted, shift);
   // ln 2 in two parts; the first has few enough bits for n times it to be exact without a fused
   // multiply-add.
   F32 r = hn::NegMulAdd(n, hn::Set(d, 0.693359375F), x);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4F), r);
-  // 1 + r and what its rounding lost, which is exact: without it the sum is a third less accurate.
-  const F32 one = hn::Set(d, 1.0F);
-  const F32 sum = hn::Add(one, r);
-  const F32 lost = hn::Sub(r, hn::Sub(sum, one));
-  const F32 power = hn::Add(sum, hn::MulAdd(hn::Mul(r, r), polynomial(r, kExpTail), lost));
-  const auto whole = hn::ConvertTo(di, n);
-  const auto half = hn::ShiftRight<1>(whole);
-  const auto bias = hn::Set(di, 127);
-  const F32 scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
-  const F32 rest = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
-  return hn::Mul(hn::Mul(power, scale), rest);
+  const F32 tail = hn::MulAdd(hn::Mul(r, r), polynomial(r, kExpTail), r);
+  return scale_by_power(hn::Add(hn::Set(d, 1.0F), tail), n, n_shifted);
 }
 
 inline F32 vtanh(F32 x) {

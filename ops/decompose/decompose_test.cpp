@@ -271,6 +271,50 @@ TEST(DecomposeAutoPad, Part_IsTheOperatorWithPads) {
   }
 }
 
+Outcome reduce_over(const std::vector<int64_t>& axes, const std::string& kind, bool keep_dims,
+                    bool noop) {
+  const OpSchema& schema = schema_of("reduce");
+  Attributes attributes(schema);
+  EXPECT_TRUE(attributes.set_str("kind", kind).ok());
+  EXPECT_TRUE(attributes.set_i64("keepdims", keep_dims ? 1 : 0).ok());
+  EXPECT_TRUE(attributes.set_i64("noop_with_empty_axes", noop ? 1 : 0).ok());
+  const std::vector<OracleTensor> inputs = {
+      floats({2, 3}, {1, 2, 3, -4, 5, 6}),
+      OracleTensor::from_i64(BP_DTYPE_I64, {static_cast<int64_t>(axes.size())}, axes)};
+  const std::vector<const void*> host_data = {nullptr, inputs[1].bytes.data()};
+  Outcome outcome;
+  Graph graph(registry());
+  const auto types = types_of(inputs);
+  const Status status = schema.decompose(
+      {.inputs = types, .host_data = host_data, .attributes = attributes.data()}, &graph);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  outcome.operators = operators_of(graph);
+  std::vector<OracleTensor> outputs;
+  EXPECT_TRUE(evaluate_graph(graph, inputs, &outputs).ok());
+  outcome.composed = outputs.at(0);
+  outcome.direct = evaluated("reduce", inputs, attributes.data());
+  return outcome;
+}
+
+TEST(DecomposeReduce, AxesThatAreAnInput) {
+  const Outcome columns = reduce_over({0}, "reduce_sum", true, false);
+  EXPECT_EQ(columns.operators, "reduce_sum");
+  EXPECT_THAT(columns.direct.to_f64(), ElementsAre(-3, 7, 9));
+  EXPECT_EQ(columns.direct.sizes, (Dims{1, 3}));
+  expect_close(columns, 0);
+  const Outcome rows = reduce_over({-1}, "reduce_max", false, true);
+  EXPECT_THAT(rows.direct.to_f64(), ElementsAre(3, 6));
+  expect_close(rows, 0);
+  const Outcome all = reduce_over({}, "reduce_sum", false, false);
+  EXPECT_THAT(all.direct.to_f64(), ElementsAre(13));
+  expect_close(all, 0);
+  const Outcome none = reduce_over({}, "reduce_sum", false, true);
+  EXPECT_EQ(none.operators, "reshape reduce_sum");
+  EXPECT_EQ(none.direct.sizes, (Dims{2, 3}));
+  EXPECT_THAT(none.direct.to_f64(), ElementsAre(1, 2, 3, -4, 5, 6));
+  expect_close(none, 0);
+}
+
 TEST(EvaluateGraph, BadInputs_AreNamed) {
   Graph graph(registry());
   ASSERT_TRUE(decompose("softmax", {f32({kN, 3})}, nullptr, &graph).ok());

@@ -139,7 +139,24 @@ Status convert_max(NodeImport* node) {
   return node->finish("max", pair);
 }
 
+namespace {
+
+/// Axes that are known only when the model runs.
+Status convert_reduction_over_input(NodeImport* node) {
+  BP_TRY_ASSIGN(Attributes attributes, node->attributes_of("reduce"));
+  BP_TRY(attributes.set_str("kind", node->rule().op));
+  BP_TRY(attributes.set_i64("keepdims", node->i64("keepdims", 1)));
+  BP_TRY(attributes.set_i64("noop_with_empty_axes", node->i64("noop_with_empty_axes", 0)));
+  BP_TRY(node->check_dtype(node->rule().op, 0, "input 0", node->input_type(0).dtype));
+  return node->finish("reduce", node->inputs(), std::move(attributes));
+}
+
+}  // namespace
+
 Status convert_reduction(NodeImport* node) {
+  if (node->input(1) != kNoValue && node->input_constant(1) == nullptr) {
+    return convert_reduction_over_input(node);
+  }
   std::vector<int64_t> axes;
   if (node->input(1) != kNoValue) {
     BP_TRY_ASSIGN(axes, constant_list(*node, 1, "axes"));

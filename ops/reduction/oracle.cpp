@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reductions of the oracle.
+#include <algorithm>
 #include <cassert>
+#include <string_view>
 
 #include "backplane/ops/reduction.h"
+#include "core/op/attributes.hpp"
 #include "ops/oracle/evaluators.hpp"
+#include "ops/register.hpp"
 
 namespace bp::ops {
 namespace {
@@ -46,6 +50,33 @@ void evaluate_reduce_sum(const OracleCall& call) {
   evaluate_reduce(
       call, attrs<bp_attrs_reduce_sum>(call.attributes).axes, []<class N>(N) { return N{0}; },
       []<class N>(N a, N b) { return plus(a, b); });
+}
+
+/// The evaluator of the reduction that is named, with the axes as its attribute.
+void evaluate_reduce_over_input(const OracleCall& call) {
+  const auto& attributes = attrs<bp_attrs_reduce>(call.attributes);
+  const std::string_view kind(attributes.kind.ptr, attributes.kind.len);
+  const auto schemas = all_schemas();
+  const auto schema = std::find_if(schemas.begin(), schemas.end(),
+                                   [&](const OpSchema& s) { return s.name == kind; });
+  assert(schema != schemas.end());
+  OracleTensor x = call.inputs[0];
+  std::vector<int64_t> axes;
+  if (call.has_input(1)) axes = call.inputs[1].to_i64();
+  bool keep_dims = attributes.keepdims != 0;
+  if (axes.empty() && attributes.noop_with_empty_axes != 0) {
+    x.sizes.push_back(1);
+    axes = {-1};
+    keep_dims = false;
+  }
+  Attributes set(*schema);
+  const bool is_set =
+      set.set_i64s("axes", axes).ok() && set.set_i64("keepdims", keep_dims ? 1 : 0).ok();
+  assert(is_set);
+  static_cast<void>(is_set);
+  for (const OracleRow& row : all_evaluators()) {
+    if (row.op == schema->id) row.evaluate({{&x, 1}, set.data(), call.outputs});
+  }
 }
 
 }  // namespace bp::ops

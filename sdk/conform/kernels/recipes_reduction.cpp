@@ -57,6 +57,21 @@ Recipe reduce_sum() {
   return recipe;
 }
 
+/// Axes that are an input.
+Recipe reduce() {
+  const auto shot = [](const Dims& x, std::vector<int64_t> axes, int64_t keepdims) {
+    const auto count = static_cast<int64_t>(axes.size());
+    return Shot{{x, Dims{count}}, {{"keepdims", keepdims}}, std::move(axes)};
+  };
+  return {.op = "reduce",
+          .variants = {{"axes", {shot({6, 7, 5}, {0}, 1), shot({6, 7, 5}, {-1, 0}, 0)}},
+                       {"all", {shot({3, 4}, {}, 0)}},
+                       {"zero", {shot({0, 3}, {0}, 0)}}},
+          .exact = {FillKind::kTerm},
+          .nearness = Nearness::kSums,
+          .terms = reduced_count};
+}
+
 Recipe softmax() {
   const auto shot = [](const Dims& x, int64_t axis) { return Shot{{x}, {{"axis", axis}}}; };
   std::vector<Shot> lengths;
@@ -81,6 +96,7 @@ Recipe softmax() {
 void add_reduction_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(reduce_max());
   recipes->push_back(reduce_sum());
+  recipes->push_back(reduce());
   recipes->push_back(softmax());
 }
 

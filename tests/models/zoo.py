@@ -23,8 +23,8 @@ OPSET = 20
 
 @dataclasses.dataclass
 class Sample:
-    """A module and what it is called with. inputs: one dictionary per shape, batch 1 first. dynamic:
-    {input: {axis: name}}, the dimensions that differ among them."""
+    """A module and what it is called with. inputs: one dictionary per shape, batch 1 first.
+    dynamic: {input: {axis: name}}, the dimensions that differ among them."""
     module: nn.Module
     inputs: list
     outputs: list

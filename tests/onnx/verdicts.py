@@ -77,8 +77,8 @@ def counts_as_denied(answer):
 
 
 def why_not(case, answer, operators, excuses):
-    """Why the case need not pass, or "". Nothing excuses a crash, and excused.txt alone excuses wrong
-    values: what we don't have is refused."""
+    """Why the case need not pass, or "". Nothing excuses a crash, and excused.txt alone excuses
+    wrong values: what we don't have is refused."""
     if answer.verdict == "CRASH":
         return ""
     excuse = excuse_of(case["name"], excuses)

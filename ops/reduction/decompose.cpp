@@ -14,8 +14,11 @@ Status decompose_reduce(const InferContext& context, GraphBuilder* graph) {
   const TensorType& x = context.inputs[0];
   BP_TRY_ASSIGN(const AxesInput axes, axes_input(context));
   if (!axes.is_known) return {BP_UNSUPPORTED, "the values of axes are not known"};
-  Builder builder(context, {"x", "axes"}, graph);
   const std::string_view kind(attributes.kind.ptr, attributes.kind.len);
+  if (x.dtype == BP_DTYPE_BOOL && kind != "reduce_max" && kind != "reduce_min") {
+    return {BP_UNSUPPORTED, "of bool there are maximum and minimum only"};
+  }
+  Builder builder(context, {"x", "axes"}, graph);
   Attributes set = builder.attributes(kind);
   ValueId data = builder.input(0);
   std::vector<int64_t> list(axes.values.begin(), axes.values.end());

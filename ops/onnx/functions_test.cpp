@@ -334,7 +334,7 @@ TEST(OnnxFunctionsBad, OperatorSets) {
   const Message main = call("Silu", "n", {"x"}, {"y"});
   function.opset = 29;
   EXPECT_EQ(refusal({main}, {function}, BP_UNSUPPORTED),
-            "m.onnx: function 'local.Silu': opset 29: expected 7 to 28");
+            "m.onnx: function 'local.Silu': opset 29: expected 6 to 28");
   function.opset = 0;
   EXPECT_EQ(refusal({main}, {function}),
             "m.onnx: function 'local.Silu' names no operator set (opset_import) of the default "

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <queue>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@
 #include "ops/onnx/functions.hpp"
 #include "ops/onnx/model.hpp"
 #include "ops/onnx/node_import.hpp"
+#include "ops/onnx/opset6.hpp"
 #include "ops/onnx/tensor.hpp"
 
 namespace bp {
@@ -380,7 +382,13 @@ Status Importer::add_node(size_t index) {
   for (std::string_view input : proto.inputs) {
     inputs.push_back(input.empty() ? kNoValue : values_.at(input));
   }
-  onnx::NodeImport node(proto, node_name(index), source_, &graph_);
+  std::optional<NodeProto> adapted;
+  if (proto.opset < onnx::kOldestRules) {
+    adapted = proto;
+    const Status done = onnx::adapt_to_opset7(&*adapted, &inputs, &graph_);
+    if (!done.ok()) return done.with_prefix(node_label(index));
+  }
+  onnx::NodeImport node(adapted ? *adapted : proto, node_name(index), source_, &graph_);
   BP_TRY(node.run(*rules_[index], std::move(inputs)));
   for (size_t i = 0; i < proto.outputs.size(); ++i) {
     if (proto.outputs[i].empty()) continue;

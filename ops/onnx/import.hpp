@@ -23,7 +23,7 @@ namespace bp {
 /// No ONNX file is larger: protobuf's limit.
 inline constexpr uint64_t kMaxOnnxBytes = std::numeric_limits<int32_t>::max();
 /// Operator sets of the default domain that are read.
-inline constexpr int64_t kOldestOpset = 7;
+inline constexpr int64_t kOldestOpset = 6;
 inline constexpr int64_t kNewestOpset = 28;
 
 /// Maps and imports a file. The registry must hold the operators of ops/ and outlive the graph.

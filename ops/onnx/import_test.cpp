@@ -211,11 +211,11 @@ TEST(ImportOnnxBad, IrVersionOutOfRange) {
 
 TEST(ImportOnnxBad, OpsetOutOfRangeOrMissing) {
   Model model = relu_model();
-  model.opset = 6;
+  model.opset = 5;
   EXPECT_EQ(refused(model).code(), BP_UNSUPPORTED);
-  EXPECT_EQ(refused(model).message(), "m.onnx: opset 6: expected 7 to 28");
+  EXPECT_EQ(refused(model).message(), "m.onnx: opset 5: expected 6 to 28");
   model.opset = 29;
-  EXPECT_EQ(refused(model).message(), "m.onnx: opset 29: expected 7 to 28");
+  EXPECT_EQ(refused(model).message(), "m.onnx: opset 29: expected 6 to 28");
   model.opset = -1;
   EXPECT_EQ(refused(model).message(),
             "m.onnx: the model names no operator set (opset_import) of the default domain");

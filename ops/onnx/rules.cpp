@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Finding the rule of an ONNX operator. The rules are generated from the rows of ops/defs, which
-// were checked against the schema history of ONNX 1.23 (operator sets 7 to 28).
+// were checked against the schema history of ONNX 1.23 (operator sets 7 to 28); set 6 is adapted
+// to 7 (opset6.hpp).
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "core/base/options.hpp"
 #include "ops/onnx/node_import.hpp"
+#include "ops/onnx/opset6.hpp"
 
 namespace bp::onnx {
 
 const OpRule* find_rule(std::string_view op_type, int64_t opset) {
+  opset = std::max(opset, kOldestRules);
   for (const OpRule& rule : all_rules()) {
     if (rule.onnx == op_type && opset >= rule.since && opset <= rule.until) return &rule;
   }

@@ -12,7 +12,7 @@ import pathlib
 import re
 
 HERE = pathlib.Path(__file__).resolve().parent
-OLDEST_OPSET = 7  # ops/onnx/import.hpp
+OLDEST_OPSET = 6  # ops/onnx/import.hpp
 DTYPES = {"FLOAT": "f32", "DOUBLE": "f64", "FLOAT16": "f16", "BFLOAT16": "bf16", "BOOL": "bool",
           "INT8": "i8", "INT16": "i16", "INT32": "i32", "INT64": "i64", "UINT8": "u8",
           "UINT16": "u16", "UINT32": "u32", "UINT64": "u64"}

@@ -51,6 +51,18 @@ inline Tensor host_sizes(std::initializer_list<int64_t> sizes) {
   return host_sizes(std::span<const int64_t>(sizes.begin(), sizes.size()));
 }
 
+/// The same for an input that may be absent, as it is if the list is empty.
+template <class Sizes>
+Tensor optional_sizes(const Sizes& sizes) {
+  return sizes.size() == 0 ? Tensor() : host_sizes(sizes);
+}
+
+inline std::vector<const bpa_tensor*> handles_of(std::span<const Tensor> tensors) {
+  std::vector<const bpa_tensor*> handles;
+  for (const Tensor& tensor : tensors) handles.push_back(tensor.handle());
+  return handles;
+}
+
 }  // namespace detail
 """
 
@@ -69,16 +81,15 @@ def calls_header(operators):
         if op.constant:
             continue
         _check_shape(op)
-        parts += [_options(op), _call(op), _host_overloads(op)]
+        parts += [_options(op), _call(op), _host_overloads(op), _list_overload(op)]
     parts.append("\n}  // namespace api\n}  // namespace bp\n\n#endif\n")
     return "".join(parts)
 
 
 def _check_shape(op):
     """What no operator has yet has no C++ form yet; better no header than a wrong one."""
-    if len(op.outputs) != 1 or op.inputs[0].variadic:
-        raise SourceError(f"operator '{op.name}': cpp_api.py writes calls of one output and a "
-                          "fixed number of inputs only")
+    if len(op.outputs) != 1:
+        raise SourceError(f"operator '{op.name}': cpp_api.py writes calls of one output only")
     if any(a.type == "tensor" for a in op.attributes):
         raise SourceError(f"operator '{op.name}': cpp_api.py writes no tensor attributes")
 
@@ -119,18 +130,32 @@ def _initializer(attribute):
     return f" = {value!r}" if attribute.type == "f64" else f" = {c_code.i64_literal(value)}"
 
 
-def _parameters(op, host_type=None):
-    """Declarations of the parameters; host_type replaces the type of host inputs."""
+def _is_list(argument):
+    """A list of i64 that is read on the host, which callers may write in place."""
+    return bool(argument.host) and argument.dtype == "i64"
+
+
+def _parameters(op, list_type=None):
+    """Declarations of the parameters; list_type replaces the type of lists, or of what a variadic
+    operator takes."""
     result = []
     for argument in op.inputs:
-        if not argument.optional:
-            kind = host_type if host_type and argument.host else "const Tensor&"
+        if argument.variadic:
+            result.append(f"{list_type or 'std::span<const Tensor>'} {argument.name}")
+        elif not argument.optional:
+            kind = list_type if list_type and _is_list(argument) else "const Tensor&"
             result.append(f"{kind} {argument.name}")
     for attribute in op.attributes:
         if attribute.required:
             result.append(f"{_PARAMETER_TYPES[attribute.type]} {attribute.name}")
-    result += [f"const Tensor& {argument.name} = {{}}" for argument in op.inputs
-               if argument.optional]
+    # Of two functions of one name only one may leave out all that tells them apart.
+    told_apart = not list_type or any(_is_list(a) and not a.optional for a in op.inputs)
+    for argument in op.inputs:
+        if argument.optional and list_type and _is_list(argument):
+            result.append(f"{list_type} {argument.name}" + (" = {}" if told_apart else ""))
+            told_apart = True
+        elif argument.optional:
+            result.append(f"const Tensor& {argument.name} = {{}}")
     if _optional_attributes(op):
         result.append(f"const {camel(op.name)}Options& options = {{}}")
     result.append("const Stream& stream = {}")
@@ -154,23 +179,42 @@ def _attribute_lines(op):
 
 def _call(op):
     head = c_code.wrap_parameters(f"inline Tensor {op.name}", _parameters(op), " {\n")
-    handles = ", ".join(f"{argument.name}.handle()" for argument in op.inputs)
+    handles = "{" + ", ".join(f"{argument.name}.handle()" for argument in op.inputs) + "}"
+    if op.inputs[0].variadic:
+        handles = f"detail::handles_of({op.inputs[0].name})"
     body = _attribute_lines(op) if op.attributes else []
     attributes = "&attributes" if op.attributes else "nullptr"
-    call = [f"BP_OP_{op.name.upper()}", f"{{{handles}}}", attributes, "stream"]
+    call = [f"BP_OP_{op.name.upper()}", handles, attributes, "stream"]
     body.append(c_code.wrap_parameters("  return detail::call_op", call, ";\n"))
     return f"\n{_doc(c_code.call_doc(op))}{head}{''.join(body)}}}\n"
 
 
+def _names(op):
+    return [p.removesuffix(" = {}").split()[-1] for p in _parameters(op)]
+
+
 def _host_overloads(op):
     """Sizes written in place, or held by the application, instead of a tensor."""
-    hosts = [argument.name for argument in op.inputs if argument.host and not argument.optional]
-    if not hosts:
+    makers = {a.name: "optional_sizes" if a.optional else "host_sizes"
+              for a in op.inputs if _is_list(a)}
+    if not makers:
         return ""
     parts = []
     for kind in ("std::span<const int64_t>", "std::initializer_list<int64_t>"):
-        names = [p.removesuffix(" = {}").split()[-1] for p in _parameters(op)]
-        arguments = [f"detail::host_sizes({n})" if n in hosts else n for n in names]
+        arguments = [f"detail::{makers[n]}({n})" if n in makers else n for n in _names(op)]
         head = c_code.wrap_parameters(f"inline Tensor {op.name}", _parameters(op, kind), " {\n")
-        parts.append(f"\n{head}  return {op.name}({', '.join(arguments)});\n}}\n")
+        body = c_code.wrap_parameters(f"  return {op.name}", arguments, ";\n")
+        parts.append(f"\n{head}{body}}}\n")
     return "".join(parts)
+
+
+def _list_overload(op):
+    """The inputs of a variadic operator written in place."""
+    if not op.inputs[0].variadic:
+        return ""
+    kind = "std::initializer_list<Tensor>"
+    head = c_code.wrap_parameters(f"inline Tensor {op.name}", _parameters(op, kind), " {\n")
+    name = op.inputs[0].name
+    first = f"std::span<const Tensor>({name}.begin(), {name}.size())"
+    arguments = ", ".join([first, *_names(op)[1:]])
+    return f"\n{head}  return {op.name}({arguments});\n}}\n"

@@ -86,31 +86,78 @@ std::optional<int64_t> size_product(const Dims& sizes) {
   return unknown_count == 1 && *product == 1 ? unknown : kUnknownDim;
 }
 
-Result<size_t> resolve_axis(std::string_view attribute, int64_t axis, size_t rank) {
+namespace {
+
+/// nullopt: it is none of the dimensions.
+std::optional<size_t> find_axis(int64_t axis, size_t rank) {
   const auto signed_rank = static_cast<int64_t>(rank);
-  if (axis >= -signed_rank && axis < signed_rank) {
-    return static_cast<size_t>(axis < 0 ? axis + signed_rank : axis);
+  if (axis < -signed_rank || axis >= signed_rank) return std::nullopt;
+  return static_cast<size_t>(axis < 0 ? axis + signed_rank : axis);
+}
+
+std::string no_axis_words(int64_t axis, size_t rank) {
+  if (rank == 0) {
+    return "expected none, as the input has rank 0, found " + std::to_string(axis);
   }
-  const std::string words =
-      rank == 0
-          ? "expected none, as the input has rank 0, found " + std::to_string(axis)
-          : expected_found(std::to_string(-signed_rank) + " to " + std::to_string(signed_rank - 1),
-                           axis);
-  return attribute_error(attribute, words);
+  const auto signed_rank = static_cast<int64_t>(rank);
+  return expected_found(std::to_string(-signed_rank) + " to " + std::to_string(signed_rank - 1),
+                        axis);
+}
+
+/// Error: the words of one.
+Status collect_axes(std::span<const int64_t> axes, size_t rank, uint32_t* out_mask) {
+  for (int64_t axis : axes) {
+    const auto index = find_axis(axis, rank);
+    if (!index) return {BP_INVALID_ARGUMENT, no_axis_words(axis, rank)};
+    if ((*out_mask >> *index & 1) != 0) {
+      return {BP_INVALID_ARGUMENT, "axis " + std::to_string(axis) + " stands there twice"};
+    }
+    *out_mask |= uint32_t{1} << *index;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<size_t> resolve_axis(std::string_view attribute, int64_t axis, size_t rank) {
+  const auto index = find_axis(axis, rank);
+  if (!index) return attribute_error(attribute, no_axis_words(axis, rank));
+  return *index;
 }
 
 Result<uint32_t> resolve_axes(std::string_view attribute, std::span<const int64_t> axes,
                               size_t rank) {
   if (axes.empty()) return (uint32_t{1} << rank) - 1;
   uint32_t mask = 0;
-  for (int64_t axis : axes) {
-    BP_TRY_ASSIGN(const size_t index, resolve_axis(attribute, axis, rank));
-    if ((mask >> index & 1) != 0) {
-      return attribute_error(attribute, "axis " + std::to_string(axis) + " stands there twice");
-    }
-    mask |= uint32_t{1} << index;
-  }
+  const Status fit = collect_axes(axes, rank, &mask);
+  if (!fit.ok()) return attribute_error(attribute, fit.message());
   return mask;
+}
+
+Result<uint32_t> resolve_axes_of_input(std::string_view input, std::span<const int64_t> axes,
+                                       size_t rank) {
+  uint32_t mask = 0;
+  const Status fit = collect_axes(axes, rank, &mask);
+  if (!fit.ok()) return input_error(input, fit.message());
+  return mask;
+}
+
+Result<HostList> host_list(const InferContext& context, size_t index, std::string_view input) {
+  HostList list;
+  list.is_given = index < context.inputs.size() && context.inputs[index].dtype != BP_DTYPE_NONE;
+  if (!list.is_given) return list;
+  BP_TRY_ASSIGN(const Dims sizes, sizes_of_rank(input, context.inputs[index], 1));
+  list.count = sizes[0];
+  if (list.count > BP_MAX_RANK) {
+    return input_error(
+        input, expected_found("up to " + std::to_string(BP_MAX_RANK) + " values", list.count));
+  }
+  const void* data = index < context.host_data.size() ? context.host_data[index] : nullptr;
+  list.is_known = list.count == 0 || (list.count > 0 && data != nullptr);
+  if (list.is_known) {
+    list.values = {static_cast<const int64_t*>(data), static_cast<size_t>(list.count)};
+  }
+  return list;
 }
 
 void same_sizes(const TensorType& input, TensorType* out_type) {

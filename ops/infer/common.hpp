@@ -7,6 +7,7 @@
 #define BACKPLANE_OPS_INFER_COMMON_HPP
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +55,20 @@ Result<size_t> resolve_axis(std::string_view attribute, int64_t axis, size_t ran
 /// Bit i is set for dimension i; an empty list means all. Errors: as above, and doubles.
 Result<uint32_t> resolve_axes(std::string_view attribute, std::span<const int64_t> axes,
                               size_t rank);
+
+/// The same for axes that are an input's values; an empty list means none.
+Result<uint32_t> resolve_axes_of_input(std::string_view input, std::span<const int64_t> axes,
+                                       size_t rank);
+
+/// An input that is a list of i64, read on the host.
+struct HostList {
+  bool is_given = false;        // false: an optional input that is absent
+  bool is_known = false;        // its values are there
+  int64_t count = kUnknownDim;  // of values; may be known before they are
+  std::span<const int64_t> values;
+};
+/// Errors: input_error for a rank that is not 1, and for more than BP_MAX_RANK values.
+Result<HostList> host_list(const InferContext& context, size_t index, std::string_view input);
 
 /// The output of an operator that keeps the sizes of its input.
 void same_sizes(const TensorType& input, TensorType* out_type);

@@ -2,8 +2,10 @@
 //
 // Inference of operators that move elements without changing them.
 #include <algorithm>
+#include <limits>
 
 #include "backplane/ops/movement.h"
+#include "core/base/checked.hpp"
 #include "ops/infer/common.hpp"
 
 namespace bp::ops {
@@ -98,6 +100,22 @@ Status settle_shape(const TensorType& x, ReshapePlan* plan) {
   return {};
 }
 
+Status concat_mismatch(std::span<const TensorType> parts, size_t first, size_t other, size_t axis) {
+  return input_error(
+      "x", "number " + std::to_string(other + 1) + " of sizes " + to_string(parts[other].sizes) +
+               " does not go behind number " + std::to_string(first + 1) + " of sizes " +
+               to_string(parts[first].sizes) + " along dimension " + std::to_string(axis));
+}
+
+/// What a dimension has when a further part is put behind what is there.
+int64_t joined_size(int64_t size, int64_t more) {
+  if (size == 0) return more;
+  if (more == 0) return size;
+  if (!is_known(size) || !is_known(more)) return kUnknownDim;
+  // An overflow is found when the sizes are checked.
+  return checked_add(size, more).value_or(std::numeric_limits<int64_t>::max());
+}
+
 }  // namespace
 
 Status infer_reshape(const InferContext& context, std::span<TensorType> out_types) {
@@ -175,6 +193,110 @@ Status infer_transpose(const InferContext& context, std::span<TensorType> out_ty
     seen |= uint32_t{1} << dim;
     out_types[0].sizes.push_back(sizes[static_cast<size_t>(dim)]);
   }
+  return {};
+}
+
+Status infer_squeeze(const InferContext& context, std::span<TensorType> out_types) {
+  const TensorType& x = context.inputs[0];
+  BP_TRY_ASSIGN(const HostList axes, host_list(context, 1, "axes"));
+  const bool is_settled = axes.is_given ? axes.is_known : all_known(x.sizes);
+  const auto rank = static_cast<int64_t>(x.sizes.size());
+  if (!x.has_rank || (!is_settled && !is_known(axes.count))) {
+    unknown_rank(&out_types[0]);
+    return {};
+  }
+  if (axes.is_given && axes.count > rank) {
+    return input_error("axes",
+                       expected_found("up to " + std::to_string(rank) + " values", axes.count));
+  }
+  if (!is_settled) {
+    out_types[0].sizes.resize(static_cast<size_t>(rank - axes.count), kUnknownDim);
+    return {};
+  }
+  BP_TRY_ASSIGN(const uint32_t mask, resolve_axes_of_input("axes", axes.values, x.sizes.size()));
+  for (size_t i = 0; i < x.sizes.size(); ++i) {
+    const bool is_named = (mask >> i & 1) != 0;
+    if (is_named && is_known(x.sizes[i]) && x.sizes[i] != 1) {
+      return input_error("axes", "dimension " + std::to_string(i) + " of " + to_string(x.sizes) +
+                                     " has size " + std::to_string(x.sizes[i]) + ", expected 1");
+    }
+    const bool is_dropped = axes.is_given ? is_named : x.sizes[i] == 1;
+    if (!is_dropped) out_types[0].sizes.push_back(x.sizes[i]);
+  }
+  return {};
+}
+
+Status infer_unsqueeze(const InferContext& context, std::span<TensorType> out_types) {
+  const TensorType& x = context.inputs[0];
+  BP_TRY_ASSIGN(const HostList axes, host_list(context, 1, "axes"));
+  if (!x.has_rank || !is_known(axes.count)) {
+    unknown_rank(&out_types[0]);
+    return {};
+  }
+  const size_t rank = x.sizes.size() + static_cast<size_t>(axes.count);
+  if (rank > BP_MAX_RANK) {
+    return input_error("axes", "the output would have rank " + std::to_string(rank) + ", above " +
+                                   std::to_string(BP_MAX_RANK));
+  }
+  if (!axes.is_known) {
+    out_types[0].sizes.resize(rank, kUnknownDim);
+    return {};
+  }
+  BP_TRY_ASSIGN(const uint32_t mask, resolve_axes_of_input("axes", axes.values, rank));
+  const int64_t* next = x.sizes.begin();
+  for (size_t i = 0; i < rank; ++i) {
+    out_types[0].sizes.push_back((mask >> i & 1) != 0 ? 1 : *next++);
+  }
+  return {};
+}
+
+Status infer_expand(const InferContext& context, std::span<TensorType> out_types) {
+  const TensorType& x = context.inputs[0];
+  BP_TRY_ASSIGN(const HostList shape, host_list(context, 1, "shape"));
+  if (!x.has_rank || !is_known(shape.count)) {
+    unknown_rank(&out_types[0]);
+    return {};
+  }
+  Dims wanted(shape.values);
+  for (int64_t size : wanted) {
+    if (size < 0) return input_error("shape", expected_found("sizes from 0", size));
+  }
+  wanted.resize(static_cast<size_t>(shape.count), kUnknownDim);
+  auto sizes = broadcast(x.sizes, wanted, "input 'shape'");
+  if (!sizes.ok()) return sizes.status();
+  out_types[0].sizes = *sizes;
+  return {};
+}
+
+Status infer_concat(const InferContext& context, std::span<TensorType> out_types) {
+  const auto ranked = std::find_if(context.inputs.begin(), context.inputs.end(),
+                                   [](const TensorType& type) { return type.has_rank; });
+  if (ranked == context.inputs.end()) {
+    unknown_rank(&out_types[0]);
+    return {};
+  }
+  const auto first = static_cast<size_t>(ranked - context.inputs.begin());
+  const size_t rank = ranked->sizes.size();
+  const int64_t axis_value = attrs<bp_attrs_concat>(context.attributes).axis;
+  BP_TRY_ASSIGN(const size_t axis, resolve_axis("axis", axis_value, rank));
+  Dims sizes;
+  sizes.resize(rank, kUnknownDim);
+  sizes[axis] = 0;
+  for (size_t i = 0; i < context.inputs.size(); ++i) {
+    const TensorType& x = context.inputs[i];
+    if (x.has_rank && x.sizes.size() != rank) {
+      return concat_mismatch(context.inputs, first, i, axis);
+    }
+    for (size_t dim = 0; dim < rank; ++dim) {
+      const int64_t size = x.has_rank ? x.sizes[dim] : kUnknownDim;
+      if (dim == axis) {
+        sizes[dim] = joined_size(sizes[dim], size);
+      } else if (!unify(size, &sizes[dim])) {
+        return concat_mismatch(context.inputs, first, i, axis);
+      }
+    }
+  }
+  out_types[0].sizes = sizes;
   return {};
 }
 

@@ -50,6 +50,18 @@ ViewResult view_transpose(const InferContext& call, const Dims& x_strides, const
   return view;
 }
 
+/// Dimensions that repeat have the stride 0.
+ViewResult view_expand(const InferContext& call, const Dims& x_strides, const Dims& out_sizes) {
+  const Dims& x_sizes = call.inputs[0].sizes;
+  const size_t added = out_sizes.size() - x_sizes.size();
+  ViewResult view{.possible = true, .strides = {}, .offset = 0};
+  for (size_t i = 0; i < out_sizes.size(); ++i) {
+    const bool repeats = i < added || (x_sizes[i - added] == 1 && out_sizes[i] != 1);
+    view.strides.push_back(repeats ? 0 : x_strides[i - added]);
+  }
+  return view;
+}
+
 ViewResult view_same(const InferContext&, const Dims& x_strides, const Dims&) {
   return {.possible = true, .strides = x_strides, .offset = 0};
 }

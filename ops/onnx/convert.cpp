@@ -3,50 +3,17 @@
 // Operators whose ONNX form is not ours: values as inputs that we have as attributes, lists of
 // inputs, constants, and softmax as it was before operator set 13.
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/base/dims.hpp"
 #include "core/base/dtype.hpp"
-#include "ops/onnx/node_import.hpp"
 #include "ops/onnx/tensor.hpp"
+#include "ops/onnx/values.hpp"
 
 namespace bp::onnx {
 namespace {
-
-/// A constant tensor with the bytes of `values`.
-template <class T>
-Result<HostTensor> tensor_of(uint32_t dtype, const Dims& sizes, std::span<const T> values) {
-  void* memory = nullptr;
-  BP_TRY_ASSIGN(HostTensor tensor, HostTensor::allocate(dtype, sizes, &memory));
-  if (!values.empty()) std::memcpy(memory, values.data(), values.size_bytes());
-  return tensor;
-}
-
-template <class T>
-Result<HostTensor> list_of(uint32_t dtype, const std::vector<T>& values) {
-  return tensor_of<T>(dtype, {static_cast<int64_t>(values.size())}, values);
-}
-
-/// The values of an input that must be a constant list of i64.
-Result<std::vector<int64_t>> constant_list(const NodeImport& node, size_t index,
-                                           std::string_view name) {
-  const HostTensor* tensor = node.input_constant(index);
-  const std::string label = "input " + std::to_string(index) + " ('" + std::string(name) + "')";
-  if (tensor == nullptr) {
-    return node.error(BP_UNSUPPORTED, label + " is not a constant; only constants are supported");
-  }
-  if (tensor->dtype != BP_DTYPE_I64 || tensor->sizes.size() > 1) {
-    return node.error(BP_INVALID_ARGUMENT, label + ": expected a list of i64, found " +
-                                               std::string(dtype_name(tensor->dtype)) +
-                                               to_string(tensor->sizes));
-  }
-  std::vector<int64_t> values(tensor->bytes / sizeof(int64_t));
-  if (!values.empty()) std::memcpy(values.data(), tensor->data, tensor->bytes);
-  return values;
-}
 
 bool is_f8(uint32_t dtype) { return dtype >= BP_DTYPE_F8E4M3FN && dtype <= BP_DTYPE_F8E5M2FNUZ; }
 

@@ -36,9 +36,6 @@ std::string attributes_of(const Result<Graph>& graph) {
   if (!graph.ok()) return graph.status().to_string();
   return graph->nodes().back().attributes.to_string();
 }
-std::string type_of(const Result<Graph>& graph) {
-  return graph.ok() ? output_type(*graph) : graph.status().to_string();
-}
 
 TEST(ConvertConv, Attributes_Copied) {
   const auto graph =

@@ -214,6 +214,10 @@ std::vector<T> values_of(const HostTensor& tensor) {
 inline std::string output_type(const Graph& graph, size_t index = 0) {
   return graph.to_string(graph.value(graph.outputs()[index]).type);
 }
+/// ... or the error of a model that was not read.
+inline std::string type_of(const Result<Graph>& graph) {
+  return graph.ok() ? output_type(*graph) : graph.status().to_string();
+}
 
 }  // namespace bp::testing_onnx
 

@@ -16,7 +16,9 @@ import tempfile
 import warnings
 
 OPERATORS = frozenset(
-    """Add BatchNormalization Cast Constant Conv Div Exp Flatten Gather Gemm Identity MatMul Max
+    """
+    Concat Expand Slice Split Squeeze Unsqueeze
+    Add BatchNormalization Cast Constant Conv Div Exp Flatten Gather Gemm Identity MatMul Max
     MaxPool Mul NonZero Reciprocal ReduceMax ReduceSum Relu Reshape Softmax Sqrt Sub
     AveragePool GlobalAveragePool GlobalMaxPool
     Shape Size Transpose

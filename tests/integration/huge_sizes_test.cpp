@@ -24,6 +24,7 @@ constexpr int kCallsPerOperator = 150;
 constexpr int kCallsPerList = 600;  // attributes that are lists: windows, axes, orders
 constexpr uint64_t kDeviceLimitBytes = 4 << 20;
 constexpr int64_t kMostGiven = 1 << 16;  // elements of an input that is really made
+constexpr int64_t kMostRead = 1 << 22;   // elements of a result that is read
 constexpr int64_t kPeakLimitKib = 512 << 10;
 constexpr auto kLongest = std::chrono::seconds(20);  // of one call, on a slow and shared machine
 // Windows take no more than INT32_MAX.
@@ -199,12 +200,19 @@ class HugeSizesTest : public DeviceTest {
     BP_TRY_ASSIGN(const Ref<Session> session, Session::create(*runtime_, std::move(graph), args));
     if (given.empty()) return {BP_OUT_OF_MEMORY, "an input that nobody can make"};
     BP_TRY_ASSIGN(const std::vector<Ref<Tensor>> outputs, session->run(named));
-    return copy_to_host(outputs.front()).status();
+    return read(outputs.front());
   }
 
   Status run_eager(const OpSchema& schema, const WildCall& call,
                    const std::vector<Ref<Tensor>>& given) {
     BP_TRY_ASSIGN(const Ref<Tensor> y, try_call(schema.name, given, call.attributes));
+    return read(y);
+  }
+
+  /// A view stands for any number of elements in memory that holds one; to copy them all takes the
+  /// time that they take.
+  Status read(const Ref<Tensor>& y) {
+    if (y->element_count() > kMostRead) return {};
     return copy_to_host(y).status();
   }
 

@@ -4,39 +4,11 @@
 // core makes strided tensors contiguous. 4-bit elements are contiguous by definition.
 #include <cstring>
 
+#include "copy_rows.hpp"
 #include "kernel_support.hpp"
-#include "nest.hpp"
 
 namespace bp::cpu {
 namespace {
-
-struct Element16 {
-  uint64_t words[2];
-};
-
-template <class T>
-void copy_row(void* y_data, const void* x_data, int64_t x_stride, int64_t count) {
-  T* const y = static_cast<T*>(y_data);
-  const T* const x = static_cast<const T*>(x_data);
-  for (int64_t i = 0; i < count; ++i) y[i] = x[i * x_stride];
-}
-
-using CopyRow = void (*)(void*, const void*, int64_t, int64_t);
-
-CopyRow copy_row_of(int64_t element_bytes) {
-  switch (element_bytes) {
-    case 1:
-      return copy_row<uint8_t>;
-    case 2:
-      return copy_row<uint16_t>;
-    case 4:
-      return copy_row<uint32_t>;
-    case 8:
-      return copy_row<uint64_t>;
-    default:
-      return copy_row<Element16>;
-  }
-}
 
 void copy_contiguous(Workers& workers, std::byte* y, const std::byte* x, int64_t bytes) {
   workers.for_ranges((bytes - 1) / 64 + 1, 4, [&](int64_t begin, int64_t end) noexcept {
@@ -58,15 +30,7 @@ bp_status launch(const bp_launch_args& args) {
     copy_contiguous(workers, y_data, x_data, bytes == 0 ? (count + 1) / 2 : count * bytes);
     return BP_OK;
   }
-  const bp_tensor* const inputs[] = {&x};
-  const Nest nest = broadcast_nest(y, inputs, 1);
-  const int64_t x_stride = nest.strides[1][nest.rank - 1];
-  const CopyRow row = copy_row_of(bytes);
-  workers.for_ranges(count, 1, [&](int64_t begin, int64_t end) noexcept {
-    walk_rows(nest, 2, begin, end, [&](const int64_t* offsets, int64_t row_count) {
-      row(y_data + offsets[0] * bytes, x_data + offsets[1] * bytes, x_stride, row_count);
-    });
-  });
+  copy_strided(workers, y, y_data, x, x_data, bytes);
   return BP_OK;
 }
 

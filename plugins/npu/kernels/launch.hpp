@@ -47,6 +47,7 @@ class Launch {
   /// Finds all memory in the arena. Throws Failure BP_INVALID_ARGUMENT for what isn't there.
   void resolve();
 
+  size_t input_count() const { return input_count_; }
   const Tensor& input(size_t index) const { return tensors_[index]; }
   bool has_input(size_t index) const {
     return index < input_count_ && tensors_[index].dtype != BP_DTYPE_NONE;

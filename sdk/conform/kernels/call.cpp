@@ -127,15 +127,21 @@ Result<Call> make_call(const OpSchema& schema, const Recipe& recipe, const Shot&
   }
   std::vector<TensorType> types;
   std::vector<const void*> host_data;
+  std::span<const int64_t> host_values = shot.host_values;
   for (size_t i = 0; i < shot.inputs.size(); ++i) {
     const ArgSchema& argument = schema.input(i);
     OracleTensor& input = call.inputs.emplace_back();
     if (shot.inputs[i]) {
       const uint32_t dtype = dtype_of(schema, argument, dtypes);
-      input = argument.host == HostNeed::kNone
-                  ? make_values(dtype, *shot.inputs[i], fill_of(recipe, shot, pass, i),
-                                values * kSeedStep + static_cast<uint32_t>(i + 1))
-                  : OracleTensor::from_i64(dtype, *shot.inputs[i], shot.host_values);
+      if (argument.host == HostNeed::kNone) {
+        input = make_values(dtype, *shot.inputs[i], fill_of(recipe, shot, pass, i),
+                            values * kSeedStep + static_cast<uint32_t>(i + 1));
+        continue;
+      }
+      const auto count =
+          static_cast<size_t>(element_count({shot.inputs[i]->data(), shot.inputs[i]->size()}));
+      input = OracleTensor::from_i64(dtype, *shot.inputs[i], host_values.first(count));
+      host_values = host_values.subspan(count);
     }
   }
   for (const OracleTensor& input : call.inputs) {

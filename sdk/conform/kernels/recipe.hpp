@@ -28,7 +28,7 @@ struct Setting {
 struct Shot {
   std::vector<std::optional<Dims>> inputs;
   std::vector<Setting> attributes = {};
-  std::vector<int64_t> host_values = {};  // of the input that inference needs on the host
+  std::vector<int64_t> host_values = {};  // of the inputs read on the host, one after the other
   int64_t extent = 0;                     // of the dimension that indices point into
   std::vector<FillKind> fills = {};       // where not the recipe's
 };

@@ -49,6 +49,76 @@ Recipe transpose() {
           .zero_sign = true};
 }
 
+/// The lists are the further inputs, each read on the host; nullopt: an absent one.
+Shot with_lists(const Dims& x, const std::vector<std::optional<std::vector<int64_t>>>& lists) {
+  Shot shot{{x}};
+  for (const auto& list : lists) {
+    shot.inputs.emplace_back();
+    if (!list) continue;
+    shot.inputs.back() = Dims{static_cast<int64_t>(list->size())};
+    shot.host_values.insert(shot.host_values.end(), list->begin(), list->end());
+  }
+  return shot;
+}
+
+Recipe squeeze() {
+  return {.op = "squeeze",
+          .variants = {{"matrix", {with_lists({2, 1, 35}, {{{1}}})}},
+                       {"axes",
+                        {with_lists({1, 3, 1, 5}, {{{-2, 0}}}), with_lists({1, 3, 1}, {}),
+                         with_lists({1, 3}, {{std::vector<int64_t>()}})}},
+                       {"zero", {with_lists({0, 1}, {{{1}}})}}},
+          .exact = {FillKind::kSum},
+          .zero_sign = true};
+}
+
+Recipe unsqueeze() {
+  return {.op = "unsqueeze",
+          .variants = {{"matrix", {with_lists({2, 35}, {{{1}}})}},
+                       {"axes", {with_lists({3, 5}, {{{-1, 0}}}), with_lists({}, {{{1, 0}}})}},
+                       {"zero", {with_lists({0, 3}, {{{1}}})}}},
+          .exact = {FillKind::kSum},
+          .zero_sign = true};
+}
+
+Recipe expand() {
+  return {.op = "expand",
+          .variants = {{"matrix", {with_lists({3, 1}, {{{3, 35}}})}},
+                       {"shapes",
+                        {with_lists({3, 1, 5}, {{{2, 1, 4, 1}}}), with_lists({}, {{{2, 7}}}),
+                         with_lists({5}, {{{1}}})}},
+                       {"zero", {with_lists({1, 3}, {{{0, 1}}})}}},
+          .exact = {FillKind::kSum},
+          .zero_sign = true};
+}
+
+Recipe slice() {
+  return {.op = "slice",
+          .variants = {{"matrix", {with_lists({9, 35}, {{{1, 3}}, {{7, 40}}})}},
+                       {"ranges",
+                        {with_lists({9, 7}, {{{-2}}, {{1}}, {{0}}, {{-2}}}),
+                         with_lists({9, 7}, {{{2}}, {{INT64_MAX}}, {{-1}}, std::nullopt}),
+                         with_lists({4, 5, 6}, {{{5, 0}}, {{-9, 6}}, {{-1, 1}}, {{-1, 2}}})}},
+                       {"zero", {with_lists({9, 3}, {{{4}}, {{2}}})}}},
+          .exact = {FillKind::kSum},
+          .zero_sign = true};
+}
+
+Recipe concat() {
+  const auto along = [](int64_t axis, std::vector<std::optional<Dims>> parts) {
+    return Shot{std::move(parts), {{"axis", axis}}};
+  };
+  return {.op = "concat",
+          .variants = {{"middle", {along(1, {{{2, 3, 5}}, {{2, 4, 5}}, {{2, 1, 5}}})}},
+                       {"axes",
+                        {along(0, {{{2, 9}}, {{5, 9}}}), along(-1, {{{3, 1}}, {{3, 1}}, {{3, 2}}}),
+                         along(0, {{{17}}})}},
+                       {"zero", {along(1, {{{2, 3}}, {{2, 0}}, {{2, 2}}}), along(0, {{{0, 3}}})}}},
+          .exact = {FillKind::kSum},
+          .many = {along(1, {{{65, 257}}, {{65, 1025}}, {{65, 3}}})},
+          .zero_sign = true};
+}
+
 Shot taken(const Dims& x, const Dims& indices, int64_t axis) {
   const auto rank = static_cast<int64_t>(x.size());
   return {
@@ -86,6 +156,11 @@ void add_movement_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(reshape());
   recipes->push_back(flatten());
   recipes->push_back(transpose());
+  recipes->push_back(squeeze());
+  recipes->push_back(unsqueeze());
+  recipes->push_back(expand());
+  recipes->push_back(slice());
+  recipes->push_back(concat());
   recipes->push_back(gather());
   recipes->push_back(non_zero());
 }

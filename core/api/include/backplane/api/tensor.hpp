@@ -177,15 +177,20 @@ inline void Stream::release(const Tensor& tensor, uint32_t access) const {
 namespace detail {
 
 /// What <backplane/ops.hpp> is made of: one operator call with one output.
-inline Tensor call_op(uint32_t op_id, std::initializer_list<const bpa_tensor*> inputs,
+inline Tensor call_op(uint32_t op_id, std::span<const bpa_tensor* const> inputs,
                       const void* attributes, const Stream& stream) {
   bpa_tensor* output = nullptr;
   const auto count = static_cast<uint32_t>(inputs.size());
   check(
       stream.handle() != nullptr
-          ? bpa_op_call_on(stream.handle(), op_id, inputs.begin(), count, attributes, 0, &output, 1)
-          : bpa_op_call(nullptr, op_id, inputs.begin(), count, attributes, 0, &output, 1));
+          ? bpa_op_call_on(stream.handle(), op_id, inputs.data(), count, attributes, 0, &output, 1)
+          : bpa_op_call(nullptr, op_id, inputs.data(), count, attributes, 0, &output, 1));
   return Tensor::adopt(output);
+}
+
+inline Tensor call_op(uint32_t op_id, std::initializer_list<const bpa_tensor*> inputs,
+                      const void* attributes, const Stream& stream) {
+  return call_op(op_id, std::span(inputs.begin(), inputs.size()), attributes, stream);
 }
 
 }  // namespace detail

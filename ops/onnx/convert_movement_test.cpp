@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ONNX operators that move elements become ours.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ops/onnx/onnx_bytes_test.hpp"
+
+namespace bp {
+namespace {
+
+using namespace testing_onnx;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Ints = std::vector<int64_t>;
+
+/// A node over x [N, 1, 8].
+Model movement(const Message& the_node, int64_t opset) {
+  Model model = one_node(the_node);
+  model.inputs = {value_info("x", {"N", int64_t{1}, int64_t{8}})};
+  model.opset = opset;
+  return model;
+}
+
+Message int32s(std::string_view name, const std::vector<int32_t>& values) {
+  return tensor(name, {static_cast<int64_t>(values.size())}, kInt32Type, bytes_of(values));
+}
+
+TEST(ConvertSqueeze, AxesAsAttributeOrInput_Same) {
+  const Message by_attribute = node("Squeeze", "s", {"x"}, {"y"}, {attr("axes", Ints{1})});
+  EXPECT_EQ(type_of(import_model(movement(by_attribute, 12))), "f32[N, 8]");
+  Model by_input = movement(node("Squeeze", "s", {"x", "a"}, {"y"}), 13);
+  by_input.initializers = {int64s("a", {1})};
+  EXPECT_EQ(type_of(import_model(by_input)), "f32[N, 8]");
+  EXPECT_THAT(refused(movement(by_attribute, 13)).message(),
+              HasSubstr("attribute 'axes' is not known"));
+  by_input.opset = 12;
+  EXPECT_THAT(refused(by_input).message(), HasSubstr("expected 1 inputs, found 2"));
+  EXPECT_EQ(type_of(import_model(movement(node("Squeeze", "s", {"x"}, {"y"}), 11))), "f32[...]");
+}
+
+TEST(ConvertUnsqueeze, AxesAsAttributeOrInput_Same) {
+  const Message by_attribute = node("Unsqueeze", "u", {"x"}, {"y"}, {attr("axes", Ints{0, 4})});
+  EXPECT_EQ(type_of(import_model(movement(by_attribute, 7))), "f32[1, N, 1, 8, 1]");
+  EXPECT_THAT(refused(movement(node("Unsqueeze", "u", {"x"}, {"y"}), 11)).message(),
+              HasSubstr("node 'u' (Unsqueeze, opset 11): attribute 'axes' is missing"));
+  Model by_input = movement(node("Unsqueeze", "u", {"x", "a"}, {"y"}), 28);
+  by_input.initializers = {int64s("a", {-1})};
+  EXPECT_EQ(type_of(import_model(by_input)), "f32[N, 1, 8, 1]");
+}
+
+TEST(ConvertSlice, AttributesOrInputs_Same) {
+  const Message by_attribute =
+      node("Slice", "s", {"x"}, {"y"},
+           {attr("starts", Ints{2}), attr("ends", Ints{-1}), attr("axes", Ints{2})});
+  EXPECT_EQ(type_of(import_model(movement(by_attribute, 9))), "f32[N, 1, 5]");
+  EXPECT_THAT(
+      refused(movement(node("Slice", "s", {"x"}, {"y"}, {attr("starts", Ints{2})}), 9)).message(),
+      HasSubstr("attribute 'ends' is missing"));
+  Model by_input = movement(node("Slice", "s", {"x", "b", "e", "a"}, {"y"}), 10);
+  by_input.initializers = {int64s("b", {2}), int64s("e", {-1}), int64s("a", {2})};
+  EXPECT_EQ(type_of(import_model(by_input)), "f32[N, 1, 5]");
+  by_input.initializers = {int32s("b", {2}), int32s("e", {-1}), int32s("a", {2})};
+  const auto narrow = import_model(by_input);
+  EXPECT_EQ(type_of(narrow), "f32[N, 1, 5]");
+  EXPECT_THAT(op_names(*narrow), ElementsAre("slice"));
+}
+
+TEST(ConvertSlice, StepsWithoutAxes_AreRead) {
+  Model model = movement(node("Slice", "s", {"x", "b", "e", "", "d"}, {"y"}), 13);
+  model.initializers = {int64s("b", {0, 0, -1}), int64s("e", {INT64_MAX, 1, INT64_MIN}),
+                        int64s("d", {1, 1, -2})};
+  EXPECT_EQ(type_of(import_model(model)), "f32[N, 1, 4]");
+}
+
+TEST(ConvertSlice, ValuesOfARun_AreWidened) {
+  Model model = movement(node("Slice", "s", {"x", "b", "e"}, {"y"}), 13);
+  model.inputs.push_back(value_info("b", {int64_t{1}}, kInt32Type));
+  model.inputs.push_back(value_info("e", {int64_t{1}}, kInt32Type));
+  const auto graph = import_model(model);
+  EXPECT_EQ(type_of(graph), "f32[?, 1, 8]");
+  EXPECT_THAT(op_names(*graph), ElementsAre("cast", "cast", "slice"));
+}
+
+TEST(ConvertExpandAndConcat, Attributes_Copied) {
+  Model expand = movement(node("Expand", "e", {"x", "s"}, {"y"}), 8);
+  expand.initializers = {int64s("s", {3, 1})};
+  EXPECT_EQ(type_of(import_model(expand)), "f32[N, 3, 8]");
+  EXPECT_EQ(type_of(import_model(
+                movement(node("Concat", "c", {"x", "x", "x"}, {"y"}, {attr("axis", -1L)}), 11))),
+            "f32[N, 1, 24]");
+  EXPECT_THAT(refused(movement(node("Concat", "c", {"x"}, {"y"}), 11)).message(),
+              HasSubstr("attribute 'axis'"));
+}
+
+Model split(const std::vector<Message>& attributes, int64_t opset,
+            const std::vector<std::string>& outputs = {"y", "z"}) {
+  Model model = movement(node("Split", "s", {"x"}, outputs, attributes), opset);
+  model.outputs = {Message().text(1, "y"), Message().text(1, "z")};
+  return model;
+}
+
+TEST(ConvertSplit, EveryForm_IsSlices) {
+  const auto equal = import_model(split({attr("axis", 2L)}, 12));
+  ASSERT_TRUE(equal.ok()) << equal.status().to_string();
+  EXPECT_THAT(op_names(*equal), ElementsAre("slice", "slice"));
+  EXPECT_EQ(output_type(*equal, 0) + output_type(*equal, 1), "f32[N, 1, 4]f32[N, 1, 4]");
+  const auto sizes = import_model(split({attr("axis", -1L), attr("split", Ints{3, 5})}, 7));
+  EXPECT_EQ(output_type(*sizes, 0) + output_type(*sizes, 1), "f32[N, 1, 3]f32[N, 1, 5]");
+  Model by_input = split({}, 13);
+  by_input.nodes = {node("Split", "s", {"x", "p"}, {"y", "z"}, {attr("axis", 2L)})};
+  by_input.initializers = {int64s("p", {8, 0})};
+  const auto read = import_model(by_input);
+  EXPECT_EQ(output_type(*read, 0) + output_type(*read, 1), "f32[N, 1, 8]f32[N, 1, 0]");
+}
+
+TEST(ConvertSplit, UnequalParts_TheLastIsSmallerFromOpset18) {
+  Model model = split({attr("axis", 2L), attr("num_outputs", 3L)}, 18, {"y", "", "z"});
+  const auto graph = import_model(model);
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_EQ(output_type(*graph, 0) + output_type(*graph, 1), "f32[N, 1, 3]f32[N, 1, 2]");
+  EXPECT_THAT(op_names(*graph), ElementsAre("slice", "slice"));
+  EXPECT_THAT(refused(split({attr("axis", 2L)}, 13, {"y", "", "z"})).message(),
+              HasSubstr("a dimension of size 8 has no 3 equal parts"));
+}
+
+TEST(ConvertSplit, SizesOfARun_GiveUnknownParts) {
+  Model model = split({}, 13);
+  model.nodes = {node("Split", "s", {"x", "p"}, {"y", "z"}, {attr("axis", 2L)})};
+  model.inputs.push_back(value_info("p", {int64_t{2}}, kInt64Type));
+  const auto graph = import_model(model);
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_EQ(output_type(*graph, 1), "f32[N, 1, ?]");
+}
+
+TEST(ConvertSplit, BadSizes_Named) {
+  const auto words = [](const std::vector<Message>& attributes, int64_t opset) {
+    return refused(split(attributes, opset)).message();
+  };
+  EXPECT_THAT(words({attr("axis", 3L)}, 12),
+              HasSubstr("attribute 'axis': expected a dimension of [s0, 1, 8], found 3"));
+  EXPECT_THAT(words({attr("axis", 2L), attr("split", Ints{3})}, 12),
+              HasSubstr("'split': expected 2 sizes, one for each output, found 1"));
+  EXPECT_THAT(words({attr("axis", 2L), attr("split", Ints{3, 6})}, 12),
+              HasSubstr("'split': expected sizes from 0 that together are the dimension's, 8, "
+                        "found 6"));
+  EXPECT_THAT(words({attr("axis", 2L), attr("split", Ints{3, 4})}, 12),
+              HasSubstr("'split': expected sizes that together are 8, found 7"));
+  EXPECT_THAT(words({attr("axis", 2L), attr("split", Ints{-1, 9})}, 12), HasSubstr("found -1"));
+  EXPECT_THAT(words({attr("num_outputs", 3L)}, 18),
+              HasSubstr("attribute 'num_outputs': expected 2, as there are outputs, found 3"));
+}
+
+TEST(ConvertSplit, UnknownSize_IsDividedInTheModel) {
+  const auto graph = import_model(split({attr("axis", 0L)}, 12));
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_EQ(output_type(*graph, 1), "f32[?, 1, 8]");
+  EXPECT_THAT(op_names(*graph),
+              ElementsAre("shape", "add", "div", "mul", "mul", "mul", "slice", "slice"));
+}
+
+}  // namespace
+}  // namespace bp

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Inside ops/onnx: constants that converters make, and those that they read.
+#ifndef BACKPLANE_OPS_ONNX_VALUES_HPP
+#define BACKPLANE_OPS_ONNX_VALUES_HPP
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/dims.hpp"
+#include "ops/onnx/node_import.hpp"
+
+namespace bp::onnx {
+
+/// A constant tensor with the bytes of `values`.
+template <class T>
+Result<HostTensor> tensor_of(uint32_t dtype, const Dims& sizes, std::span<const T> values) {
+  void* memory = nullptr;
+  BP_TRY_ASSIGN(HostTensor tensor, HostTensor::allocate(dtype, sizes, &memory));
+  if (!values.empty()) std::memcpy(memory, values.data(), values.size_bytes());
+  return tensor;
+}
+
+template <class T>
+Result<HostTensor> list_of(uint32_t dtype, const std::vector<T>& values) {
+  return tensor_of<T>(dtype, {static_cast<int64_t>(values.size())}, values);
+}
+
+/// "input 1 ('axes')"
+std::string input_label(size_t index, std::string_view name);
+
+/// The values of an input that must be a constant list of i64.
+Result<std::vector<int64_t>> constant_list(const NodeImport& node, size_t index,
+                                           std::string_view name);
+
+/// Input `index` as i64: what it is, or its i32 widened. kNoValue if it is absent.
+Result<ValueId> index_input(NodeImport* node, size_t index);
+
+}  // namespace bp::onnx
+
+#endif

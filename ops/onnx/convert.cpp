@@ -9,6 +9,7 @@
 
 #include "core/base/dims.hpp"
 #include "core/base/dtype.hpp"
+#include "ops/onnx/steps.hpp"
 #include "ops/onnx/tensor.hpp"
 #include "ops/onnx/values.hpp"
 
@@ -114,8 +115,14 @@ Status convert_reduction_over_input(NodeImport* node) {
   BP_TRY(attributes.set_str("kind", node->rule().op));
   BP_TRY(attributes.set_i64("keepdims", node->i64("keepdims", 1)));
   BP_TRY(attributes.set_i64("noop_with_empty_axes", node->i64("noop_with_empty_axes", 0)));
-  BP_TRY(node->check_dtype(node->rule().op, 0, "input 0", node->input_type(0).dtype));
-  return node->finish("reduce", node->inputs(), std::move(attributes));
+  const uint32_t dtype = node->input_type(0).dtype;
+  BP_TRY(node->check_dtype(node->rule().op, 0, "input 0", dtype));
+  if (dtype != BP_DTYPE_BOOL) return node->finish("reduce", node->inputs(), std::move(attributes));
+  // Of bool there are maximum and minimum, which are the same of 0 and 1.
+  Steps steps(node);
+  const ValueId numbers = steps.cast(node->input(0), BP_DTYPE_U8);
+  const ValueId reduced = steps.op("reduce", {numbers, node->input(1)}, std::move(attributes));
+  return steps.finish({steps.cast(reduced, BP_DTYPE_BOOL)});
 }
 
 }  // namespace

@@ -15,9 +15,6 @@ Status decompose_reduce(const InferContext& context, GraphBuilder* graph) {
   BP_TRY_ASSIGN(const AxesInput axes, axes_input(context));
   if (!axes.is_known) return {BP_UNSUPPORTED, "the values of axes are not known"};
   const std::string_view kind(attributes.kind.ptr, attributes.kind.len);
-  if (x.dtype == BP_DTYPE_BOOL && kind != "reduce_max" && kind != "reduce_min") {
-    return {BP_UNSUPPORTED, "of bool there are maximum and minimum only"};
-  }
   Builder builder(context, {"x", "axes"}, graph);
   Attributes set = builder.attributes(kind);
   ValueId data = builder.input(0);

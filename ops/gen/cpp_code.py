@@ -83,6 +83,7 @@ _EVALUATORS_TOP = """\
 //
 // Generated from ops/defs; edits are lost. The oracle's function for every operator.
 #include "backplane/ops/attributes.h"
+#include "ops/expr/rows.hpp"
 #include "ops/oracle/evaluators.hpp"
 
 namespace bp::ops {
@@ -92,8 +93,13 @@ namespace bp::ops {
 
 def evaluators_source(operators):
     parts = [_EVALUATORS_TOP]
-    parts += sorted({f"void evaluate_{op.oracle}(const OracleCall& call);\n" for op in operators})
-    parts.append("\nnamespace {\n\nconstexpr OracleRow kRows[] = {\n")
+    parts += sorted({f"void evaluate_{op.oracle}(const OracleCall& call);\n" for op in operators
+                     if not op.expression})
+    parts.append("\nnamespace {\n")
+    parts += [f"\nvoid evaluate_{op.name}(const OracleCall& call) {{\n"
+              f'  evaluate_expression(call, *expr::find_row("{op.name}"));\n}}\n'
+              for op in operators if op.expression]
+    parts.append("\nconstexpr OracleRow kRows[] = {\n")
     parts += [f"    {{BP_OP_{op.name.upper()}, evaluate_{op.oracle}}},\n" for op in operators]
     parts.append("};\n\n}  // namespace\n\n")
     parts.append("std::span<const OracleRow> all_evaluators() { return kRows; }\n\n")

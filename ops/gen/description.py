@@ -27,6 +27,7 @@ def _operator(op):
         "view": bool(op.view),
         "decompose": bool(op.decompose),
         "parts": op.parts,
+        "definition": op.expression.definition if op.expression else {},
         "extents": op.extents,
         "constant": op.constant,
         "of_types": op.of_types,
@@ -73,6 +74,9 @@ def reference(operators):
         "",
         "An axis counts from 0, a negative one from the end: an input of rank r has -r to r - 1,",
         "and one of rank 0 has none. `flatten` takes r as well; `perm` has no negative ones.",
+        "A formula in this style is the operator's whole meaning; its words are those of",
+        "`ops/expr/expr.hpp`: `select(condition, a, b)`, `fmod` with the sign of its first",
+        "argument, `min` and `max` where NaN wins.",
         "A list names no axis twice. The core has checked this when a kernel is asked; it gets the",
         "numbers as the caller wrote them, negative ones too.",
         "",
@@ -106,8 +110,20 @@ def _cell(text):
     return text.replace("|", "\\|")
 
 
+def _formulas(op):
+    """The definition, once for each different text."""
+    by_text = {}
+    for kind, text in op.expression.definition.items():
+        by_text.setdefault(text, []).append(kind)
+    formulas = [f"`{text}`" if len(by_text) == 1 else f"`{text}` ({', '.join(kinds)})"
+                for text, kinds in by_text.items()]
+    return f"{op.outputs[0].name} = {'; '.join(formulas)}"
+
+
 def _section(op):
     lines = ["", f"## {op.name}", "", f"Version {op.version}, family {op.family}. {op.doc}", ""]
+    if op.expression:
+        lines += [_formulas(op), ""]
     lines += ["| | name | type | |", "|---|---|---|---|"]
     types = {variable.name: ", ".join(variable.dtypes) for variable in op.types}
     for kind, arguments in (("input", op.inputs), ("output", op.outputs)):

@@ -13,6 +13,7 @@ import c_code
 import cpp_api
 import cpp_code
 import description
+import expr_code
 import onnx_code
 import record
 import source
@@ -25,6 +26,7 @@ OUTPUTS = {
     "include/backplane/ops.hpp": cpp_api.calls_header,
     "ops/schemas.cpp": cpp_code.schemas_source,
     "ops/evaluators.cpp": cpp_code.evaluators_source,
+    "ops/expressions.cpp": expr_code.rows_source,
     "ops/onnx_rules.cpp": onnx_code.rules_source,
     "ops/operators.md": description.reference,
     "ops/ops.json": description.ops_json,

@@ -10,6 +10,7 @@ import unittest
 import c_code
 import cpp_code
 import description
+import expr_code
 import generate
 import onnx_code
 import record
@@ -65,6 +66,20 @@ operators:
     outputs: [{name: y, id: 1, type: T}]
     infer: broadcast
     primitive: true
+  - op: bend
+    id: 10
+    onnx: Bend
+    doc: bent
+    types: {T: any}
+    inputs: [{name: flag, id: 1, type: bool}, {name: x, id: 2, type: T}]
+    outputs: [{name: y, id: 1, type: T}]
+    definition: {float: "select(flag, x * slope, x)", bool: "flag && x"}
+    kernel: {float: "x"}
+    ulps: 2
+    cases: {exact: [sum], least_different: 4}
+    attributes:
+      - {name: how, id: 1, type: str, default: ""}
+      - {name: slope, id: 2, type: f64, default: 0.5}
 """
 
 
@@ -149,6 +164,28 @@ BAD = {
     "part that is no operator": (("parts: [mix]", "parts: [twain]"), ["'total'", "'twain'"]),
     "part that is not simple": (("parts: [mix]", "parts: [twin]"), ["'twin'", "primitive"]),
     "decomposition without parts": (("    parts: [mix]\n", ""), ["'total'", "parts"]),
+    "definition without a class": (('bool: "flag && x"', 'float: "x"'), ["duplicate"]),
+    "definition without one of the dtypes": ((', bool: "flag && x"', ''),
+                                             ["'bend'", "none for bool"]),
+    "definition for no dtype": (('bool: "flag', 'signed: "0", bool: "flag'),
+                                ["'bend'", "'signed'"]),
+    "definition of an unknown class": (('bool: "flag', 'half: "0", bool: "flag'),
+                                       ["'bend'", "'half'"]),
+    "empty definition": (('"flag && x"', '" "'), ["'bend'", "empty"]),
+    "kernel without a definition": (
+        ('    definition: {float: "select(flag, x * slope, x)", bool: "flag && x"}\n', ""),
+        ["'bend'", "'kernel' needs a definition"]),
+    "definition with an oracle": (("    ulps: 2", "    oracle: own\n    ulps: 2"),
+                                  ["'bend'", "oracle"]),
+    "ulps out of range": (("ulps: 2", "ulps: -2"), ["'bend'", "-2"]),
+    "near without ulps": (("ulps: 2", "near: input"), ["'bend'", "near"]),
+    "unknown fill": (("exact: [sum]", "exact: [sums]"), ["'bend'", "'sums'"]),
+    "unknown key of cases": (("least_different: 4", "least: 4"), ["'bend'", "'least'"]),
+    "input named like an attribute": (("name: slope", "name: flag"), ["'flag'", "attribute"]),
+    "definition over an optional input": (
+        ("{name: flag, id: 1, type: bool}, {name: x, id: 2, type: T}",
+         "{name: x, id: 1, type: T}, {name: flag, id: 2, type: bool, optional: true}"),
+        ["'bend'", "fixed number"]),
     "no operators": ((GOOD[GOOD.index("operators:"):], "operators: []\n"), ["nn.yaml", "none"]),
     "not YAML": (("groups:", "groups: ]"), ["not YAML"]),
     "not a map": (("groups:", "- groups:"), []),
@@ -157,11 +194,13 @@ BAD = {
 
 class SourceTest(unittest.TestCase):
     def test_good_source_is_read(self):
-        scale, twin, _, _ = parse(GOOD)
+        scale, twin, _, _, bend = parse(GOOD)
         self.assertEqual((scale.name, scale.id, scale.version), ("scale", 3, 2))
         self.assertEqual(scale.types[0].dtypes, ["f16", "f32"])
         self.assertEqual([a.required for a in scale.attributes], [True, False, False, False])
         self.assertTrue(scale.inputs[1].optional)
+        self.assertEqual((bend.infer, bend.primitive), ("broadcast", True))
+        self.assertEqual(bend.expression.kernel, {"float": "x", "bool": "flag && x"})
         self.assertEqual(twin.types[0].dtypes, ["bool", "f16", "f32"])
 
     def test_bad_source_is_refused_by_name(self):
@@ -190,7 +229,7 @@ class OutputTest(unittest.TestCase):
         first, second = files["nn.yaml"].split("  - op: twin")
         files |= {"nn.yaml": first, "other.yaml": "operators:\n  - op: twin" + second}
         operators = source.parse_files(files)
-        self.assertEqual([op.name for op in operators], ["scale", "twin", "total", "mix"])
+        self.assertEqual([op.name for op in operators], ["scale", "twin", "total", "mix", "bend"])
         self.assertNotIn("TOTAL", c_code.family_header("nn", operators))
         self.assertIn("bp_attrs_total", c_code.family_header("other", operators))
 
@@ -204,6 +243,17 @@ class OutputTest(unittest.TestCase):
         evaluators = cpp_code.evaluators_source(parse(GOOD))
         self.assertIn("{BP_OP_TWIN, evaluate_copy}", evaluators)
         self.assertIn("{BP_OP_MIX, evaluate_mix}", evaluators)
+
+    def test_expressions_become_rows(self):
+        rows = expr_code.rows_source(parse(GOOD))
+        self.assertIn('{"flag", true},', rows)
+        self.assertIn('{"slope", ParameterKind::kF64, 24, 0.5},', rows)
+        self.assertIn('kBendKernel[] = {\n    {Class::kBool, "flag && x"},\n'
+                      '    {Class::kFloat, "x"},\n};', rows)
+        self.assertNotIn("kTwin", rows)
+        evaluators = cpp_code.evaluators_source(parse(GOOD))
+        self.assertIn('evaluate_expression(call, *expr::find_row("bend"))', evaluators)
+        self.assertIn("`flag && x` (bool)", description.reference(parse(GOOD)))
 
     def test_onnx_rows_become_rules(self):
         rules = onnx_code.rules_source(parse(GOOD))
@@ -249,14 +299,14 @@ class OutputTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             recorded = json.dumps(record.of(parse(GOOD)))
             self.assertEqual(self.run_generator(folder, GOOD, recorded), 0)
-            text = GOOD.replace("id: 9\n    doc", "id: 10\n    doc")
+            text = GOOD.replace("id: 9\n    doc", "id: 12\n    doc")
             self.assertEqual(self.run_generator(folder, text, recorded), 1)
 
 
 # Each edit of GOOD that contradicts its record, and words that the error must have.
 BROKEN = {
     "operator id changed": (("id: 7\n", "id: 11\n"), ["'twin'", "id 11", "7"]),
-    "operator removed": (("  - op: twin\n    id: 7", "  - op: fresh\n    id: 10"),
+    "operator removed": (("  - op: twin\n    id: 7", "  - op: fresh\n    id: 13"),
                          ["'twin'", "missing"]),
     "id reused": (("  - op: twin\n", "  - op: fresh\n"), ["'twin'", "missing"]),
     "attribute removed": (
@@ -301,7 +351,7 @@ class RecordTest(unittest.TestCase):
 
     def test_new_operators_take_new_ids(self):
         del self.recorded["twin"]
-        with self.assertRaisesRegex(source.SourceError, "'twin': id 7 is below .* 9"):
+        with self.assertRaisesRegex(source.SourceError, "'twin': id 7 is below .* 10"):
             record.check(parse(GOOD), self.recorded)
         self.recorded["gone"] = self.recorded["mix"] | {"id": 7}
         with self.assertRaisesRegex(source.SourceError, "'gone'.*missing"):

@@ -13,6 +13,7 @@ import re
 
 import yaml
 
+import expr_source
 import onnx_source
 
 # Codes stand in device_api/include/backplane/types.h; generated code uses the header's macros.
@@ -96,6 +97,7 @@ class Operator:
     oracle: str  # evaluate_<name>
     decompose: str  # decompose_<name>; empty: none
     parts: list  # the operators that the decomposition uses
+    expression: object = None  # expr_source.Expression, for what is computed element by element
 
     @property
     def version(self):
@@ -270,10 +272,16 @@ def _read_operator(row, where, family, groups):
         },
         optional={"onnx": (str, list), "attributes": list, "infer": str, "like": str, "view": str,
                   "oracle": str, "decompose": str,
-                  "parts": list} | dict.fromkeys(_OPERATOR_FLAGS, bool),
+                  "parts": list, "definition": (str, dict), "kernel": (str, dict),
+                  "ulps": (int, float), "half_ulps": (int, float), "near": str,
+                  "cases": dict} | dict.fromkeys(_OPERATOR_FLAGS, bool),
     )
     _check_name(row["op"], where)
     _check_text(row, where, "doc")
+    if "definition" in row:
+        if "oracle" in row:
+            raise SourceError(f"{where}: the definition is the oracle")
+        row = _completed(row)
     if not 0 < row["id"] < 2**32:
         raise SourceError(f"{where}: id {row['id']} is out of range")
     types = []
@@ -298,9 +306,19 @@ def _read_operator(row, where, family, groups):
     _check_inference(op, row, where)
     if bool(op.decompose) != bool(op.parts) and not op.of_types:
         raise SourceError(f"{where}: decompose and parts (the operators it uses) need each other")
+    op.expression = expr_source.ExpressionReader(_take, SourceError).read(row, op, where)
     reader = onnx_source.OnnxReader(_take, SourceError)
     op.onnx = reader.rows(row.get("onnx", []), op, where)
     return op
+
+
+def _completed(row):
+    """What goes without saying where a row has a definition: sizes, and that it is a primitive."""
+    inputs = row["inputs"]
+    if "infer" not in row and "like" not in row and inputs:
+        first = inputs[0].get("name", "") if isinstance(inputs[0], dict) else ""
+        row = row | ({"like": first} if len(inputs) == 1 else {"infer": "broadcast"})
+    return row | {"primitive": True}
 
 
 def _function_of(row, key, where):

@@ -96,17 +96,6 @@ Status convert_dropout(NodeImport* node) {
   return node->finish("identity", {&data, 1});
 }
 
-Status convert_max(NodeImport* node) {
-  const auto inputs = node->inputs();
-  if (inputs.size() == 1) return node->finish("identity", inputs);
-  std::vector<ValueId> pair = {inputs[0], inputs[1]};
-  for (size_t i = 2; i < inputs.size(); ++i) {
-    BP_TRY_ASSIGN(pair[0], node->step("max", pair));
-    pair[1] = inputs[i];
-  }
-  return node->finish("max", pair);
-}
-
 namespace {
 
 /// Axes that are known only when the model runs.

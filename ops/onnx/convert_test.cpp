@@ -480,11 +480,11 @@ TEST(ConvertDropout, Inference_Identity) {
 }
 
 TEST(ConvertElementwise, EveryOperator_Read) {
-  for (const char* op : {"Add", "Sub", "Mul", "Div", "Max"}) {
+  for (const char* op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "Mod", "Pow", "PRelu", "Mean"}) {
     const auto graph = import_model(one_node(node(op, "n", {"x", "x"}, {"y"})));
     EXPECT_EQ(type_of(graph), "f32[N, 3]") << op;
   }
-  for (const char* op : {"Exp", "Sqrt", "Reciprocal", "Relu", "Identity"}) {
+  for (const char* op : {"Exp", "Sqrt", "Reciprocal", "Relu", "Identity", "Elu", "Softplus"}) {
     const auto graph = import_model(one_node(node(op, "n", {"x"}, {"y"})));
     EXPECT_EQ(type_of(graph), "f32[N, 3]") << op;
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/dtype.hpp"
+#include "ops/expr/rows.hpp"
 #include "ops/infer/common.hpp"
 #include "ops/oracle/oracle_tensor.hpp"
 
@@ -31,6 +32,9 @@ struct OracleRow {
   uint32_t op;
   OracleFn evaluate;
 };
+/// What a row with a definition means, by interpretation of that.
+void evaluate_expression(const OracleCall& call, const expr::Row& row);
+
 /// One row per operator; generated from ops/defs, which names each function.
 std::span<const OracleRow> all_evaluators();
 

@@ -16,22 +16,28 @@ import tempfile
 import warnings
 
 OPERATORS = frozenset(
-    """
+    """Abs Acos Acosh Add And Asin Asinh Atan Atanh BatchNormalization BitShift BitwiseAnd
+    BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Celu Clip Constant Conv Cos Cosh Div Elu
+    Equal Erf Exp Flatten Floor Gather Gelu Gemm Greater GreaterOrEqual HardSigmoid HardSwish
+    Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log MatMul Max MaxPool Mean Min Mish Mod Mul
+    Neg NonZero Not Or PRelu Pow Reciprocal ReduceMax ReduceSum Relu Reshape Round Selu Shrink
+    Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu
+    Transpose Where Xor
     Concat Expand Slice Split Squeeze Unsqueeze
-    Add BatchNormalization Cast Constant Conv Div Exp Flatten Gather Gemm Identity MatMul Max
-    MaxPool Mul NonZero Reciprocal ReduceMax ReduceSum Relu Reshape Softmax Sqrt Sub
     AveragePool GlobalAveragePool GlobalMaxPool
-    Shape Size Transpose
+    Shape Size
     GroupNormalization InstanceNormalization LayerNormalization RMSNormalization""".split()
 )
 # The package grows; fewer cases than it has today would mean that the filter lost some.
-LEAST_PASSED = 200
+LEAST_PASSED = 560
 
 # Pattern of whole case names, and why.
 EXPECTED_REFUSED = (
     (r"test_cast(like)?_\w*(FLOAT8|FLOAT4|INT4|INT2)\w*", "dtypes below 8 bits, and 8-bit floats"),
     (r"test_batchnorm_\w+_training_mode", "inference only"),
     (r"test_maxpool_with_argmax_\w+", "one output only"),
+    (r"test_equal_string\w*", "no dtype of texts"),
+    (r"test_not_\dd", "written for operator set 1"),
     (r"test_identity_(sequence|opt)", "tensors only"),
     (r"test_reduce_max_(bool_inputs|empty_set_bool)", "numbers only"),
 )

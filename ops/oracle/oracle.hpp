@@ -17,9 +17,9 @@
 namespace bp {
 
 /// Computes one operator. `attributes`: bp_attrs_<op>, NULL for all defaults. Floats are computed
-/// in double from the inputs' exact values and rounded once, to the output's dtype; integers are
-/// exact modulo 2^bits. Outputs of data-dependent size have their real size; an index out of range
-/// is clamped, as kernels do. Any thread.
+/// in double, definitions in long double, from the inputs' exact values and rounded once, to the
+/// output's dtype; integers are exact modulo 2^bits. Outputs of data-dependent size have their real
+/// size; an index out of range is clamped, as kernels do. Any thread.
 /// Errors: what infer_types says; INVALID_ARGUMENT for bytes that do not match an input's sizes;
 /// UNSUPPORTED for an operator that is not in ops/defs.
 Status evaluate(const OpSchema& schema, std::span<const OracleTensor> inputs,

@@ -236,13 +236,11 @@ TEST(CpuKernels, List_CoversTheOperatorsWithUniqueNames) {
     EXPECT_EQ(kernel->plan == nullptr, kernel->plan_free == nullptr);
     EXPECT_EQ(kernel->state_create == nullptr, kernel->state_destroy == nullptr);
   }
-  EXPECT_THAT(operators, ::testing::IsSupersetOf(
-                             {"add",        "sub",        "mul",          "div",
-                              "max",        "relu",       "exp",          "sqrt",
-                              "reciprocal", "reduce_max", "reduce_sum",   "softmax",
-                              "batch_norm", "max_pool",   "average_pool", "global_average_pool",
-                              "conv",       "matmul",     "gemm",         "cast",
-                              "identity",   "gather",     "non_zero",     "concat"}));
+  // Those of files in kernels/, and some of those that come from expressions.
+  EXPECT_THAT(operators,
+              ::testing::IsSupersetOf({"add", "where", "gelu", "is_nan", "reduce_max", "reduce_sum",
+                                       "softmax", "batch_norm", "max_pool", "conv", "matmul",
+                                       "gemm", "cast", "identity", "gather", "non_zero"}));
 }
 
 TEST(CpuKernels, LaunchOnAForeignStream_IsRefused) {

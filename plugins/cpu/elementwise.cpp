@@ -3,13 +3,13 @@
 // Row finding for elementwise kernels. See elementwise.hpp.
 #include "elementwise.hpp"
 
-#include <cstddef>
-
 #include "kernel_support.hpp"
 #include "nest.hpp"
 
 namespace bp::cpu {
 namespace {
+
+static_assert(kMaxMapInputs + 1 <= kMaxOperands);
 
 constexpr int64_t kNoStride = -1;
 
@@ -25,69 +25,77 @@ int64_t bytes_of(const bp_tensor& tensor) {
   return static_cast<int64_t>(sdk::dtype_bytes(tensor.dtype));
 }
 
+// The operands of a launch, first elements and bytes of one.
+template <size_t InputCount>
+struct Operands {
+  explicit Operands(const bp_launch_args& args)
+      : y(address_of(output_of(args))), y_bytes(bytes_of(output_of(args))) {
+    for (size_t i = 0; i < InputCount; ++i) {
+      const bp_tensor& input = args.tensors[i];
+      inputs[i] = address_of(input);
+      bytes[i] = bytes_of(input);
+    }
+  }
+
+  std::byte* y;
+  int64_t y_bytes;
+  const std::byte* inputs[InputCount];
+  int64_t bytes[InputCount];
+};
+
+template <size_t InputCount>
+bp_status run_nest(const bp_launch_args& args, MapRowFunction function, const MapRow& form,
+                   int64_t item_cost) {
+  const Operands<InputCount> operands(args);
+  const bp_tensor* inputs[InputCount];
+  for (size_t i = 0; i < InputCount; ++i) inputs[i] = &args.tensors[i];
+  const Nest nest = broadcast_nest(output_of(args), inputs, static_cast<int>(InputCount));
+  MapRow row = form;
+  for (size_t i = 0; i < InputCount; ++i) row.strides[i] = nest.strides[i + 1][nest.rank - 1];
+  constexpr int kOperands = static_cast<int>(InputCount) + 1;
+  args.device->workers.for_ranges(nest.count, item_cost, [&](int64_t begin, int64_t end) noexcept {
+    walk_rows(nest, kOperands, begin, end, [&](const int64_t* offsets, int64_t row_count) {
+      MapRow part = row;
+      part.y = operands.y + offsets[0] * operands.y_bytes;
+      for (size_t i = 0; i < InputCount; ++i) {
+        part.inputs[i] = operands.inputs[i] + offsets[i + 1] * operands.bytes[i];
+      }
+      part.count = row_count;
+      function(part);
+    });
+  });
+  return BP_OK;
+}
+
 }  // namespace
 
-bp_status run_unary(const bp_launch_args& args, UnaryRow row, int64_t item_cost) {
-  const bp_tensor& x = input_of(args, 0);
-  const bp_tensor& y = output_of(args);
-  const int64_t count = sdk::element_count(y);
+template <size_t InputCount>
+bp_status run_map(const bp_launch_args& args, MapRowFunction function, const double* constants,
+                  int64_t item_cost) {
+  const int64_t count = sdk::element_count(output_of(args));
   if (count == 0) return BP_OK;
-  std::byte* const y_data = address_of(y);
-  const std::byte* const x_data = address_of(x);
-  const int64_t y_bytes = bytes_of(y);
-  const int64_t x_bytes = bytes_of(x);
-  Workers& workers = args.device->workers;
-
-  const int64_t x_simple = simple_stride(x, count);
-  if (x_simple != kNoStride) {
-    workers.for_ranges(count, item_cost, [&](int64_t begin, int64_t end) noexcept {
-      row(y_data + begin * y_bytes, x_data + begin * x_simple * x_bytes, x_simple, end - begin);
-    });
-    return BP_OK;
+  MapRow row{.y = nullptr, .inputs = {}, .strides = {}, .count = count, .constants = constants};
+  bool is_simple = true;
+  for (size_t i = 0; i < InputCount; ++i) {
+    row.strides[i] = simple_stride(args.tensors[i], count);
+    is_simple = is_simple && row.strides[i] != kNoStride;
   }
-  const bp_tensor* const inputs[] = {&x};
-  const Nest nest = broadcast_nest(y, inputs, 1);
-  const int64_t x_stride = nest.strides[1][nest.rank - 1];
-  workers.for_ranges(count, item_cost, [&](int64_t begin, int64_t end) noexcept {
-    walk_rows(nest, 2, begin, end, [&](const int64_t* offsets, int64_t row_count) {
-      row(y_data + offsets[0] * y_bytes, x_data + offsets[1] * x_bytes, x_stride, row_count);
-    });
+  if (!is_simple) return run_nest<InputCount>(args, function, row, item_cost);
+  const Operands<InputCount> operands(args);
+  args.device->workers.for_ranges(count, item_cost, [&](int64_t begin, int64_t end) noexcept {
+    MapRow part = row;
+    part.y = operands.y + begin * operands.y_bytes;
+    for (size_t i = 0; i < InputCount; ++i) {
+      part.inputs[i] = operands.inputs[i] + begin * row.strides[i] * operands.bytes[i];
+    }
+    part.count = end - begin;
+    function(part);
   });
   return BP_OK;
 }
 
-bp_status run_binary(const bp_launch_args& args, BinaryRow row, int64_t item_cost) {
-  const bp_tensor& a = input_of(args, 0);
-  const bp_tensor& b = input_of(args, 1);
-  const bp_tensor& y = output_of(args);
-  const int64_t count = sdk::element_count(y);
-  if (count == 0) return BP_OK;
-  std::byte* const y_data = address_of(y);
-  const std::byte* const a_data = address_of(a);
-  const std::byte* const b_data = address_of(b);
-  const int64_t bytes = bytes_of(y);
-  Workers& workers = args.device->workers;
-
-  const int64_t a_simple = simple_stride(a, count);
-  const int64_t b_simple = simple_stride(b, count);
-  if (a_simple != kNoStride && b_simple != kNoStride) {
-    workers.for_ranges(count, item_cost, [&](int64_t begin, int64_t end) noexcept {
-      row(y_data + begin * bytes, a_data + begin * a_simple * bytes, a_simple,
-          b_data + begin * b_simple * bytes, b_simple, end - begin);
-    });
-    return BP_OK;
-  }
-  const bp_tensor* const inputs[] = {&a, &b};
-  const Nest nest = broadcast_nest(y, inputs, 2);
-  const int64_t a_stride = nest.strides[1][nest.rank - 1];
-  const int64_t b_stride = nest.strides[2][nest.rank - 1];
-  workers.for_ranges(count, item_cost, [&](int64_t begin, int64_t end) noexcept {
-    walk_rows(nest, 3, begin, end, [&](const int64_t* offsets, int64_t row_count) {
-      row(y_data + offsets[0] * bytes, a_data + offsets[1] * bytes, a_stride,
-          b_data + offsets[2] * bytes, b_stride, row_count);
-    });
-  });
-  return BP_OK;
-}
+template bp_status run_map<1>(const bp_launch_args&, MapRowFunction, const double*, int64_t);
+template bp_status run_map<2>(const bp_launch_args&, MapRowFunction, const double*, int64_t);
+template bp_status run_map<3>(const bp_launch_args&, MapRowFunction, const double*, int64_t);
 
 }  // namespace bp::cpu

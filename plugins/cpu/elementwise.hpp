@@ -6,18 +6,33 @@
 #ifndef BACKPLANE_PLUGINS_CPU_ELEMENTWISE_HPP
 #define BACKPLANE_PLUGINS_CPU_ELEMENTWISE_HPP
 
+#include <cstddef>
+#include <cstdint>
+
 #include "backplane/device_api.h"
 
 namespace bp::cpu {
 
-/// One row: y is contiguous; strides in elements, 0 repeats.
-using UnaryRow = void (*)(void* y, const void* x, int64_t x_stride, int64_t count);
-using BinaryRow = void (*)(void* y, const void* a, int64_t a_stride, const void* b,
-                           int64_t b_stride, int64_t count);
+inline constexpr size_t kMaxMapInputs = 3;
 
-/// item_cost: of one element, see parallel.hpp.
-bp_status run_unary(const bp_launch_args& args, UnaryRow row, int64_t item_cost);
-bp_status run_binary(const bp_launch_args& args, BinaryRow row, int64_t item_cost);
+/// One row of an operator that maps elements of its inputs to one of its output.
+struct MapRow {
+  void* y;  // contiguous
+  const void* inputs[kMaxMapInputs];
+  int64_t strides[kMaxMapInputs];  // of the inputs, in elements; 0 repeats
+  int64_t count;
+  const double* constants;  // the operator's own
+};
+using MapRowFunction = void (*)(const MapRow& row);
+
+/// InputCount: 1 to kMaxMapInputs. item_cost: of one element, see parallel.hpp.
+template <size_t InputCount>
+bp_status run_map(const bp_launch_args& args, MapRowFunction function, const double* constants,
+                  int64_t item_cost);
+
+extern template bp_status run_map<1>(const bp_launch_args&, MapRowFunction, const double*, int64_t);
+extern template bp_status run_map<2>(const bp_launch_args&, MapRowFunction, const double*, int64_t);
+extern template bp_status run_map<3>(const bp_launch_args&, MapRowFunction, const double*, int64_t);
 
 }  // namespace bp::cpu
 

@@ -12,7 +12,7 @@
 
 namespace bp::cpu {
 
-inline constexpr int kMaxOperands = 3;
+inline constexpr int kMaxOperands = 4;
 
 /// Sizes and, for each operand, strides in elements; outermost dimension first.
 struct Nest {

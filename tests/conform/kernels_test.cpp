@@ -22,7 +22,6 @@ namespace {
 
 constexpr size_t kFewOutputs = 16;
 constexpr double kLeastShare = 0.3;
-constexpr size_t kLeastDifferent = 8;
 
 /// Outputs of all calls of a trial together.
 struct Outputs {
@@ -65,7 +64,7 @@ TEST(KernelTrials_Fills, GiveResultsThatProveSomething) {
     const auto count = static_cast<double>(outputs.count);
     EXPECT_GE(static_cast<double>(outputs.nonzero), kLeastShare * count) << trial.id;
     if (trial.pass != Pass::kExact || has_bool(trial)) continue;
-    EXPECT_GE(outputs.different.size(), kLeastDifferent) << trial.id;
+    EXPECT_GE(outputs.different.size(), trial.recipe->least_different) << trial.id;
   }
 }
 

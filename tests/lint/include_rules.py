@@ -30,11 +30,11 @@ RULES = {
     "core/api": _CORE | {"core/api", "ops", "ccl", "generated"},
     # doctor tries kernels as the conformance kit does (docs/adr/0024).
     "core/cli": _CORE | {"core/api", "core/cli", "ops", "ccl", "generated", "sdk/conform"},
-    "ops": _CORE | {"ops", "generated"},
+    "ops": _CORE | {"ops", "ops/expr", "generated"},
     "ops/expr": {"ops/expr"},
     "ccl": _CORE | {"ccl"},
     "sdk": {"device_api", "sdk", "generated"},
-    "sdk/conform": _CORE | {"ops", "sdk", "sdk/conform", "generated"},
+    "sdk/conform": _CORE | {"ops", "ops/expr", "sdk", "sdk/conform", "generated"},
     "docs": {"device_api", "core/api", "docs", "generated"},
     "python": {"core/api", "generated"},
 }
@@ -42,7 +42,7 @@ for _i, _rank in enumerate(CORE_RANKS):
     RULES[f"core/{_rank}"] = {"device_api"} | {f"core/{name}" for name in CORE_RANKS[:_i + 1]}
 SPECIFIC = ("ops/expr", "sdk/conform")
 # Operators whose names are everyday words, here keys of manifests and options.
-EVERYDAY_WORDS = {"max", "constant"}
+EVERYDAY_WORDS = {"min", "max", "constant"}
 # Two plugins share code for chips of one kind.
 SHARED_PLUGIN_CODE = {"plugins/cuda": "plugins/gpu_common", "plugins/rocm": "plugins/gpu_common"}
 

@@ -61,6 +61,7 @@ class Expectation {
  private:
   explicit Expectation(const Call& call) : call_(&call) {}
   Status measure();
+  double input_size(size_t place) const;
   bool near(uint32_t dtype, size_t output, size_t place, double found) const;
 
   const Call* call_;

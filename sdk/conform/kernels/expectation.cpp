@@ -85,14 +85,23 @@ Status Expectation::measure() {
   return {};
 }
 
+/// Of the first input, which has the output's sizes.
+double Expectation::input_size(size_t place) const {
+  const OracleTensor& input = call_->inputs.front();
+  return std::abs(ops::load_float(input.dtype, input.bytes.data(), static_cast<int64_t>(place)));
+}
+
 /// Finite numbers only.
 bool Expectation::near(uint32_t dtype, size_t output, size_t place, double found) const {
   const Recipe& recipe = *call_->recipe;
   const double exact = exact_[output][place];
   const double distance = std::abs(found - exact);
   switch (recipe.nearness) {
-    case Nearness::kUlps:
-      return distance <= (is_half(dtype) ? recipe.half_ulps : recipe.ulps) * unit(dtype, exact);
+    case Nearness::kUlps: {
+      const double size =
+          recipe.near_input ? std::max(std::abs(exact), input_size(place)) : std::abs(exact);
+      return distance <= (is_half(dtype) ? recipe.half_ulps : recipe.ulps) * unit(dtype, size);
+    }
     case Nearness::kSums:
       return distance <= rounding(dtype) * std::abs(exact) + kSumFactor * std::sqrt(terms_) *
                                                                  sum_rounding(dtype) *

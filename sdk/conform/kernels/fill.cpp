@@ -114,10 +114,41 @@ std::optional<double> lane_value(uint32_t dtype, uint64_t place) {
   return values[lane];
 }
 
+/// [-1, 1), in steps of 2^-52.
+double centred(uint64_t random) { return std::ldexp(static_cast<double>(random >> 11), -52) - 1; }
+
+/// Functions have a domain, and places where they are hard.
+std::optional<double> domain_value(uint32_t dtype, FillKind kind, uint64_t place, uint64_t random,
+                                   double sign) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  switch (kind) {
+    case FillKind::kFew:
+      return static_cast<double>(1 + (random >> 9 & 1));
+    case FillKind::kOdd:
+      if (random % 5 == 0) return std::nullopt;
+      return random % 5 < 3 ? std::numeric_limits<double>::quiet_NaN() : sign * kInfinity;
+    case FillKind::kUnit:
+      return centred(random);
+    case FillKind::kAboveOne:
+      return full_mantissa(random, 0, 12);
+    case FillKind::kMagnitude: {
+      const int half = std::ilogb(float_max(dtype)) / 2;
+      return full_mantissa(random, -half, static_cast<uint64_t>(2 * half));
+    }
+    case FillKind::kAngle:
+      return centred(random) * (place % 2 == 0 ? 4 : 2000);
+    case FillKind::kSmall:
+      return static_cast<double>(random % 65);
+    default:
+      return std::nullopt;
+  }
+}
+
 double float_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t random,
                    uint64_t pair) {
   // One of each pair is negative: by chance there could be too many, and relu would prove nothing.
   const double sign = ((pair >> 8) + place) % 2 != 0 ? -1 : 1;
+  if (const auto value = domain_value(dtype, fill.kind, place, random, sign)) return *value;
   switch (fill.kind) {
     case FillKind::kSum:
       return static_cast<double>(whole(dtype, exact_limit(dtype, false), random));
@@ -167,6 +198,10 @@ int64_t integer_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t
       return int64_t{1} << random % 4;
     case FillKind::kHalfZero:
       return (random >> 9 & 1) != 0 ? 1 + static_cast<int64_t>(random % 7) : 0;
+    case FillKind::kFew:
+      return 1 + static_cast<int64_t>(random >> 9 & 1);
+    case FillKind::kSmall:
+      return static_cast<int64_t>(random % (dtype_bits(dtype) + 1));
     case FillKind::kBadIndex:
       if (place % kBadIndexEvery == 2) return bad_index(dtype, fill.extent, place);
       [[fallthrough]];
@@ -218,8 +253,12 @@ OracleTensor make_values(uint32_t dtype, const Dims& sizes, const Fill& fill, ui
   }
   std::vector<int64_t> values(count);
   for (size_t i = 0; i < count; ++i) {
-    values[i] = dtype == BP_DTYPE_BOOL ? static_cast<int64_t>(hash(seed, i) >> 9 & 1)
-                                       : integer_value(dtype, fill, i, hash(seed, i));
+    const uint64_t random = hash(seed, i);
+    if (dtype != BP_DTYPE_BOOL) {
+      values[i] = integer_value(dtype, fill, i, random);
+    } else {
+      values[i] = fill.kind == FillKind::kFew ? (random >> 9 & 3) != 0 : (random >> 9 & 1) != 0;
+    }
   }
   return OracleTensor::from_i64(dtype, sizes, values);
 }

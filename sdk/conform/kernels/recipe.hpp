@@ -57,9 +57,10 @@ struct Recipe {
   std::vector<FillKind> exact = {};
   std::vector<FillKind> precise = {FillKind::kFull};
   Nearness nearness = Nearness::kBitwise;
-  double ulps = 0;       // f32 and f64
-  double half_ulps = 0;  // f16 and bf16
-  double absolute = 1;   // kSoftmax
+  double ulps = 0;          // f32 and f64
+  double half_ulps = 0;     // f16 and bf16
+  bool near_input = false;  // units of the first input where that is larger than the result
+  double absolute = 1;      // kSoftmax
   double (*terms)(std::span<const OracleTensor> inputs, int64_t output_count) = nullptr;
   std::optional<size_t> subtracted = {};  // kSums: the input that is taken away, not added
   /// Full mantissas only: attributes with which whole numbers give none.
@@ -70,6 +71,8 @@ struct Recipe {
   std::vector<Shot> specials = {};
   std::vector<FillKind> special_fills = {};
   bool zero_sign = false;  // the sign of a zero result is told
+  /// Results of an exact trial that must differ from each other, or it would prove nothing.
+  size_t least_different = 8;
 };
 
 /// In the order of the registry's operators.

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operators that work element by element. Their ulps are those of OpenCL's table for full
-// precision: 0 for what IEEE 754 rounds correctly everywhere.
+// Operators that work element by element. Those with an expression need no recipe of their own: it
+// follows from the row (ops/defs), with the shapes of this file. Their ulps are those of OpenCL's
+// table for full precision: 0 for what IEEE 754 rounds correctly everywhere.
+#include <algorithm>
+#include <iterator>
+
+#include "ops/expr/rows.hpp"
 #include "sdk/conform/kernels/recipe.hpp"
 
 namespace bp::conform {
@@ -11,99 +16,127 @@ namespace {
 constexpr int64_t kLengths[] = {1,  3,  7,  8,   9,   15,  16,  17,  31,
                                 33, 64, 65, 127, 128, 256, 257, 1025};
 
+struct FillWord {
+  std::string_view word;
+  FillKind kind;
+};
+constexpr FillWord kFillWords[] = {
+    {"sum", FillKind::kSum},
+    {"product", FillKind::kProduct},
+    {"term", FillKind::kTerm},
+    {"square", FillKind::kSquare},
+    {"power", FillKind::kPower},
+    {"full", FillKind::kFull},
+    {"positive", FillKind::kPositive},
+    {"wide", FillKind::kWide},
+    {"exponent", FillKind::kExponent},
+    {"sweep", FillKind::kSweep},
+    {"few", FillKind::kFew},
+    {"odd", FillKind::kOdd},
+    {"unit", FillKind::kUnit},
+    {"above_one", FillKind::kAboveOne},
+    {"magnitude", FillKind::kMagnitude},
+    {"angle", FillKind::kAngle},
+    {"small", FillKind::kSmall},
+    {"half_zero", FillKind::kHalfZero},
+};
+
+std::vector<FillKind> fills(std::span<const std::string_view> words) {
+  std::vector<FillKind> kinds;
+  for (const std::string_view word : words) {
+    // The generator knows the same words.
+    const auto* found = std::find_if(std::begin(kFillWords), std::end(kFillWords),
+                                     [word](const FillWord& row) { return row.word == word; });
+    kinds.push_back(found->kind);
+  }
+  return kinds;
+}
+
+/// As many inputs as are asked for, of these shapes in turn.
+Shot shot(size_t input_count, std::initializer_list<Dims> sizes) {
+  Shot result;
+  for (size_t i = 0; i < input_count; ++i) result.inputs.push_back(sizes.begin()[i % sizes.size()]);
+  return result;
+}
+
 std::vector<Shot> lengths(size_t input_count) {
   std::vector<Shot> shots;
-  for (const int64_t length : kLengths) {
-    shots.push_back({std::vector<std::optional<Dims>>(input_count, Dims{length})});
-  }
+  for (const int64_t length : kLengths) shots.push_back(shot(input_count, {{length}}));
   return shots;
 }
 
 std::vector<Shot> many(size_t input_count) {
   std::vector<Shot> shots;
   for (const Dims& sizes : {Dims{65537}, Dims{4096}, kAllDimensions}) {
-    shots.push_back({std::vector<std::optional<Dims>>(input_count, sizes)});
+    shots.push_back(shot(input_count, {sizes}));
   }
   return shots;
 }
 
-std::vector<Variant> binary_variants() {
-  return {{"matrix", {{{Dims{2, 3, 35}, Dims{2, 3, 35}}}}},
-          {"lengths", lengths(2)},
-          {"broadcast",
-           {{{Dims{2, 1, 5, 7}, Dims{3, 1, 7}}},
-            {{Dims{4, 1}, Dims{1, 6}}},
-            {{Dims{3, 7}, Dims{}}},
-            {{Dims{7}, Dims{2, 3, 7}}},
-            {{Dims{1, 1, 1}, Dims{5, 33}}}}},
-          {"ranks",
-           {{{Dims{2, 1, 3, 1, 2, 2, 3}, Dims{2, 1, 3, 1, 2, 2, 3}}},
-            {{Dims{1, 2, 1, 3, 1, 2, 1, 5}, Dims{5}}}}},
-          {"scalar", {{{Dims{}, Dims{}}}}},
-          {"zero", {{{Dims{0}, Dims{0}}}, {{Dims{2, 0, 3}, Dims{3}}}, {{Dims{0, 3}, Dims{1, 1}}}}}};
+std::vector<Variant> unary_variants() {
+  return {{"matrix", {{{Dims{2, 3, 35}}}}},
+          {"lengths", lengths(1)},
+          {"ranks", {{{Dims{2, 1, 3, 1, 2, 2, 3}}}, {{Dims{1, 1, 5, 1}}}}},
+          {"scalar", {{{Dims{}}}}},
+          {"zero", {{{Dims{0}}}, {{Dims{2, 0, 3}}}}}};
 }
 
-std::vector<Variant> unary_variants(const std::vector<Setting>& attributes = {}) {
-  std::vector<Variant> variants = {{"matrix", {{{Dims{2, 3, 35}}}}},
-                                   {"lengths", lengths(1)},
-                                   {"ranks", {{{Dims{2, 1, 3, 1, 2, 2, 3}}}, {{Dims{1, 1, 5, 1}}}}},
-                                   {"scalar", {{{Dims{}}}}},
-                                   {"zero", {{{Dims{0}}}, {{Dims{2, 0, 3}}}}}};
-  for (Variant& variant : variants) {
-    for (Shot& shot : variant.shots) shot.attributes = attributes;
-  }
-  return variants;
+/// Of two inputs or three.
+std::vector<Variant> broadcast_variants(size_t count) {
+  return {
+      {"matrix", {shot(count, {{2, 3, 35}})}},
+      {"lengths", lengths(count)},
+      {"broadcast",
+       {shot(count, {{2, 1, 5, 7}, {3, 1, 7}, {1, 1, 7}}), shot(count, {{4, 1}, {1, 6}}),
+        shot(count, {{3, 7}, {}, {}}), shot(count, {{7}, {2, 3, 7}, {3, 1}}),
+        shot(count, {{1, 1, 1}, {5, 33}})}},
+      {"ranks",
+       {shot(count, {{2, 1, 3, 1, 2, 2, 3}}), shot(count, {{1, 2, 1, 3, 1, 2, 1, 5}, {5}})}},
+      {"scalar", {shot(count, {{}})}},
+      {"zero", {shot(count, {{0}}), shot(count, {{2, 0, 3}, {3}}), shot(count, {{0, 3}, {1, 1}})}}};
 }
 
-Recipe binary(std::string_view op, std::vector<FillKind> exact) {
-  const int64_t pairs = special_count() * special_count();
-  return {.op = op,
-          .variants = binary_variants(),
-          .exact = std::move(exact),
-          .many = many(2),
-          .specials = {Shot{{Dims{pairs}, Dims{pairs}}}},
-          .special_fills = {FillKind::kSpecialRow, FillKind::kSpecialColumn},
-          .zero_sign = true};
-}
-
-Recipe unary(std::string_view op, std::vector<FillKind> exact, FillKind precise) {
-  return {.op = op,
-          .variants = unary_variants(),
-          .exact = std::move(exact),
-          .precise = {precise},
-          .many = many(1),
-          .specials = {Shot{{Dims{special_count()}}}},
-          .special_fills = {FillKind::kSpecialColumn},
-          .zero_sign = true};
-}
-
-Recipe within(double ulps, double half_ulps, Recipe recipe) {
-  recipe.nearness = Nearness::kUlps;
-  recipe.ulps = ulps;
-  recipe.half_ulps = half_ulps;
+Recipe elementwise(std::string_view op, size_t input_count) {
+  const int64_t specials = special_count();
+  Recipe recipe;
+  recipe.op = op;
+  recipe.variants = input_count == 1 ? unary_variants() : broadcast_variants(input_count);
+  recipe.many = many(input_count);
+  recipe.special_fills = {FillKind::kSpecialColumn};
+  recipe.specials = {shot(input_count, {{input_count == 1 ? specials : specials * specials}})};
+  // Of three inputs the middle one goes with each of the others.
+  if (input_count > 1) recipe.special_fills = {FillKind::kSpecialRow, FillKind::kSpecialColumn};
+  if (input_count > 2) recipe.special_fills.push_back(FillKind::kSpecialRow);
+  recipe.zero_sign = true;
   return recipe;
 }
 
-/// Either zero is the larger of two, and what is not above 0 may keep its sign.
-Recipe either_zero(Recipe recipe) {
-  recipe.zero_sign = false;
+Recipe of_row(const expr::Row& row) {
+  Recipe recipe = elementwise(row.op, row.inputs.size());
+  recipe.exact = fills(row.cases.exact);
+  recipe.precise = fills(row.cases.precise);
+  recipe.zero_sign = !row.cases.either_zero;
+  recipe.least_different = row.cases.least_different;
+  if (row.ulps > 0) recipe.nearness = Nearness::kUlps;
+  recipe.ulps = row.ulps;
+  recipe.half_ulps = row.half_ulps;
+  recipe.near_input = row.near_input;
+  return recipe;
+}
+
+Recipe moving(std::string_view op, FillKind precise) {
+  Recipe recipe = elementwise(op, 1);
+  recipe.exact = {FillKind::kSum};
+  recipe.precise = {precise};
   return recipe;
 }
 
 }  // namespace
 
 void add_elementwise_recipes(std::vector<Recipe>* recipes) {
-  recipes->push_back(binary("add", {FillKind::kSum}));
-  recipes->push_back(binary("sub", {FillKind::kSum}));
-  recipes->push_back(binary("mul", {FillKind::kProduct}));
-  recipes->push_back(within(2.5, 1, binary("div", {FillKind::kSum, FillKind::kPower})));
-  recipes->push_back(either_zero(binary("max", {FillKind::kSum})));
-  recipes->push_back(either_zero(unary("relu", {FillKind::kSum}, FillKind::kFull)));
-  recipes->push_back(within(3, 2, unary("exp", {}, FillKind::kSweep)));
-  recipes->push_back(within(3, 1.5, unary("sqrt", {FillKind::kSquare}, FillKind::kPositive)));
-  recipes->push_back(within(2.5, 1, unary("reciprocal", {FillKind::kPower}, FillKind::kFull)));
-  recipes->push_back(unary("cast", {FillKind::kSum}, FillKind::kWide));
-  recipes->push_back(unary("identity", {FillKind::kSum}, FillKind::kFull));
+  for (const expr::Row& row : expr::all_rows()) recipes->push_back(of_row(row));
+  recipes->push_back(moving("cast", FillKind::kWide));
+  recipes->push_back(moving("identity", FillKind::kFull));
 }
 
 }  // namespace bp::conform

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Texts become trees, wrong ones are told where they are wrong, and what is emitted is fixed.
+#include "ops/expr/expr.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ops/expr/emit.hpp"
+
+namespace bp::expr {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr Type kF32{Class::kFloat, 32};
+constexpr Type kI8{Class::kSigned, 8};
+constexpr Type kBool{Class::kBool, 8};
+
+std::vector<Name> names(Type type) {
+  return {{"x", type}, {"y", type}, {"flag", kBool}, {"T", type, true}};
+}
+
+/// Parsed and written again.
+std::string rewritten(std::string_view text) {
+  Expr expr;
+  const std::string error = parse(text, &expr);
+  return error.empty() ? emit_formula(expr) : error;
+}
+
+/// ... also checked and simplified.
+std::string simplified(std::string_view text, Type type = kF32) {
+  Expr expr;
+  std::string error = parse(text, &expr);
+  if (error.empty()) error = check(&expr, names(type), {});
+  if (!error.empty()) return error;
+  simplify(&expr);
+  return emit_formula(expr);
+}
+
+std::string checked(std::string_view text, Type type, Type result = {}) {
+  Expr expr;
+  const std::string error = parse(text, &expr);
+  return error.empty() ? check(&expr, names(type), result) : error;
+}
+
+TEST(Parse, Precedence_IsThatOfC) {
+  EXPECT_EQ(rewritten("a+b*c"), "a + b * c");
+  EXPECT_EQ(rewritten("(a+b)*c"), "(a + b) * c");
+  EXPECT_EQ(rewritten("a-(b-c)-d"), "a - (b - c) - d");
+  EXPECT_EQ(rewritten("a - b - c"), "a - b - c");
+  EXPECT_EQ(rewritten("-a*b"), "-a * b");
+  EXPECT_EQ(rewritten("-(a*b)"), "-(a * b)");
+  EXPECT_EQ(rewritten("a<<1<b&&c||!d"), "a << 1 < b && c || !d");
+  EXPECT_EQ(rewritten("a&b==c"), "a & b == c");
+  EXPECT_EQ(rewritten("(a&b)==c"), "(a & b) == c");
+  EXPECT_EQ(rewritten("a|b^c&~d"), "a | b ^ c & ~d");
+  EXPECT_EQ(rewritten("select(a<=b,max(a,b),cast_T(1e-3))"),
+            "select(a <= b, max(a, b), cast_T(1e-3))");
+  EXPECT_EQ(rewritten("((x))"), "x");
+  EXPECT_EQ(rewritten("--x"), "--x");
+}
+
+TEST(Parse, Mistakes_AreTold) {
+  EXPECT_EQ(rewritten(""), "expected a number, a name or '(', found the end (at 0)");
+  EXPECT_EQ(rewritten("a +"), "expected a number, a name or '(', found the end (at 3)");
+  EXPECT_EQ(rewritten("(a"), "expected ')', found the end (at 2)");
+  EXPECT_EQ(rewritten("a b"), "expected an operator or the end, found 'b' (at 2)");
+  EXPECT_EQ(rewritten("a ? b"), "expected an operator or the end, found '?' (at 2)");
+  EXPECT_EQ(rewritten("sinus(a)"), "expected a function, not 'sinus', found 'a' (at 6)");
+  EXPECT_EQ(rewritten("max(a)"), "'max' has 2 arguments: expected ',', found ')' (at 5)");
+  EXPECT_EQ(rewritten("abs(a, b)"), "'abs' has 1 arguments: expected ')', found ',' (at 5)");
+  EXPECT_EQ(rewritten("1e"), "expected digits, found the end (at 2)");
+  EXPECT_THAT(rewritten(std::string(5000, ' ')), HasSubstr("at most 4096 bytes"));
+  EXPECT_THAT(rewritten(std::string(100, '(')), HasSubstr("64 levels"));
+  EXPECT_THAT(rewritten(std::string(100, '-')), HasSubstr("64 levels"));
+}
+
+TEST(Check, Types_GoTogether) {
+  EXPECT_EQ(checked("x + 1", kF32, kF32), "");
+  EXPECT_EQ(checked("select(x < 0 && flag, -x, pi)", kF32, kF32), "");
+  EXPECT_EQ(checked("x << bits - 1", kI8, kI8), "");
+  EXPECT_EQ(checked("1 / 2", kF32, kF32), "");
+  EXPECT_EQ(checked("cast_T(sqrt(cast_f64(x)))", kI8, kI8), "");
+  EXPECT_EQ(checked("x == flag", kI8), "'==' of i8 and bool");
+  EXPECT_EQ(checked("exp(x)", kI8), "'exp' does not take i8");
+  EXPECT_EQ(checked("x & y", kF32), "'&' does not take f32");
+  EXPECT_EQ(checked("flag + flag", kF32), "'+' does not take bool");
+  EXPECT_EQ(checked("!x", kF32), "'!' does not take f32");
+  EXPECT_EQ(checked("x + 0.5", kI8), "0.5 as a constant of type i8");
+  EXPECT_EQ(checked("max(x, -inf)", kI8), "inf as a constant of type i8");
+  EXPECT_EQ(checked("x * bits", kF32), "bits as a constant of type f32");
+  EXPECT_EQ(checked("select(x, x, x)", kF32), "'select' chooses by f32, expected bool");
+  EXPECT_EQ(checked("x + z", kF32), "'z' is no input and no numeric attribute");
+  EXPECT_EQ(checked("x < y", kF32, kF32), "it gives bool, expected f32");
+  EXPECT_EQ(checked("1 < 2", kF32), "'<' of constants alone");
+  EXPECT_EQ(checked("1 + 2", kF32), "constants alone have no type");
+  EXPECT_EQ(checked("cast_i9(x)", kF32), "cast_i9: no such type");
+  EXPECT_EQ(checked("cast_f64(1)", kF32), "a cast of a constant");
+}
+
+TEST(Simplify, Values_StayTheSame) {
+  EXPECT_EQ(simplified("1 * x + y / 1"), "x + y");
+  EXPECT_EQ(simplified("x - 0"), "x");
+  EXPECT_EQ(simplified("x + 0"), "x + 0") << "-0 + 0 is 0";
+  EXPECT_EQ(simplified("x * 0"), "x * 0") << "NaN * 0 is NaN";
+  EXPECT_EQ(simplified("--x"), "x");
+  EXPECT_EQ(simplified("select(!!flag, x, x)"), "x");
+  EXPECT_EQ(simplified("select(true, x, y)"), "x");
+  EXPECT_EQ(simplified("select(false, x, y)"), "y");
+  EXPECT_EQ(simplified("x * (1 / 4)"), "x * 0.25");
+  EXPECT_EQ(simplified("1 / 0 + x"), "1 / 0 + x") << "only what is finite is computed";
+  EXPECT_EQ(simplified("x + 1 / 2", kI8), "x + 1 / 2") << "an integer's width may be open";
+}
+
+TEST(Simplify, EqualParts_AreOneNode) {
+  Expr expr;
+  ASSERT_EQ(parse("exp(x) * (exp(x) + 2) / (exp(x) * (exp(x) + 2) + 2)", &expr), "");
+  ASSERT_EQ(check(&expr, names(kF32), kF32), "");
+  EXPECT_EQ(expr.nodes.size(), 17u);
+  simplify(&expr);
+  EXPECT_EQ(expr.nodes.size(), 7u);
+  EXPECT_EQ(cost(expr), 16 + 1 + 1 + 1 + 4);
+  EXPECT_THAT(free_names(expr), ElementsAre("x"));
+}
+
+TEST(EmitVector, Body_IsAStatementForEachNode) {
+  Expr expr;
+  ASSERT_EQ(parse("select(x < 0, 0.5 * x, exp(-y)) + pi", &expr), "");
+  ASSERT_EQ(check(&expr, names(kF32), kF32), "");
+  simplify(&expr);
+  EXPECT_EQ(emit_vector_body(expr, ""),
+            "const auto step2 = vlt(x, vset<V>(0.0));\n"
+            "const auto step4 = vmul(vset<V>(0.5), x);\n"
+            "const auto step6 = vneg(y);\n"
+            "const auto step7 = vexp(step6);\n"
+            "const auto step8 = vselect(step2, step4, step7);\n"
+            "return vadd(step8, vpi<V>());\n");
+}
+
+TEST(EmitVector, Row_SaysWhatTheSkeletonNeeds) {
+  std::string text;
+  ASSERT_EQ(emit_vector_row(*find_row("where"), &text), "");
+  EXPECT_THAT(text, HasSubstr("struct WhereFloat {\n  template <class V, class M>\n  static auto "
+                              "apply([[maybe_unused]] const M& condition, "));
+  EXPECT_THAT(text, HasSubstr("kInputIsBool{true, false, false};"));
+  EXPECT_THAT(text, HasSubstr("  using Bool = WhereBool;\n"));
+  ASSERT_EQ(emit_vector_row(*find_row("elu"), &text), "");
+  EXPECT_THAT(text, HasSubstr("kConstants{{{ConstantKind::kF64, 8, 1}}};"));
+  EXPECT_THAT(text, HasSubstr("  using Signed = void;\n"));
+}
+
+TEST(Rows, EveryForm_CompilesForEveryType) {
+  EXPECT_GE(all_rows().size(), 70u);
+  for (const Row& row : all_rows()) {
+    for (const std::string_view dtype : row.dtypes) {
+      for (const FormKind kind : {FormKind::kDefinition, FormKind::kKernel}) {
+        Expr expr;
+        EXPECT_EQ(compile(row, kind, *type_named(dtype), &expr), "");
+        // What is written can be read, and says the same.
+        EXPECT_EQ(rewritten(emit_formula(expr)), emit_formula(expr)) << row.op;
+      }
+    }
+  }
+}
+
+TEST(Rows, WrongForm_IsNamed) {
+  const Form forms[] = {{Class::kFloat, "exp(y)"}};
+  Row row = *find_row("exp");
+  row.definition = forms;
+  Expr expr;
+  EXPECT_EQ(compile(row, FormKind::kDefinition, kF32, &expr),
+            "operator 'exp', definition for float: 'y' is no input and no numeric attribute");
+  EXPECT_EQ(compile(row, FormKind::kDefinition, kI8, &expr),
+            "operator 'exp', definition for signed: there is none");
+}
+
+}  // namespace
+}  // namespace bp::expr

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// bp-exprgen: writes the kernels of all rows with expressions. A row that is wrong fails the build
+// here, by name.
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "ops/expr/emit.hpp"
+
+namespace bp::expr {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+/// A file that stays the same is left alone, so that nothing is compiled again.
+bool write_if_changed(const std::string& path, const std::string& text) {
+  std::ifstream old(path, std::ios::binary);
+  const std::string before{std::istreambuf_iterator<char>(old), std::istreambuf_iterator<char>()};
+  if (old && before == text) return true;
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  return static_cast<bool>(file.flush());
+}
+
+int fail(const std::string& words) {
+  std::cerr << "bp-exprgen: " << words << "\n";
+  return kFailed;
+}
+
+/// FOLDER/expressions_<i>.cpp for i below COUNT, between which the rows are divided by id: each is
+/// a kernel file of the plugin whose skeleton is "expression.hpp".
+int write_vector(const std::string& folder, int count) {
+  for (int i = 0; i < count; ++i) {
+    const std::string file = "expressions_" + std::to_string(i);
+    std::string text =
+        "// SPDX-License-Identifier: Apache-2.0\n//\n// Made by bp-exprgen from ops/defs; edits "
+        "are "
+        "lost. A part of the elementwise kernels.\n#include \"expression.hpp\"\n\nnamespace "
+        "bp::cpu {\nnamespace {\n\n";
+    std::string kernels;
+    for (const Row& row : all_rows()) {
+      if (row.id % static_cast<uint32_t>(count) != static_cast<uint32_t>(i)) continue;
+      std::string structs;
+      const std::string error = emit_vector_row(row, &structs);
+      if (!error.empty()) return fail(error);
+      text += structs;
+      kernels += "    expression_kernel<" + camel_case(row.op) + ">(),\n";
+    }
+    text += "constexpr bp_kernel kKernels[] = {\n" + kernels + "};\n\n}  // namespace\n\n" +
+            "BP_SDK_KERNELS(" + file + ", kKernels);\n\n}  // namespace bp::cpu\n";
+    const std::string path = folder + "/" + file + ".cpp";
+    if (!write_if_changed(path, text)) return fail(path + ": cannot be written");
+  }
+  return 0;
+}
+
+/// Definitions are used by the oracle only, so no emitter sees them.
+int check_definitions() {
+  for (const Row& row : all_rows()) {
+    for (const Form& form : row.definition) {
+      Expr expr;
+      const uint8_t bits = form.kind == Class::kBool ? 8 : 64;
+      const std::string error = compile(row, FormKind::kDefinition, {form.kind, bits}, &expr);
+      if (!error.empty()) return fail(error);
+    }
+  }
+  return 0;
+}
+
+int usage() {
+  std::cerr << "bp-exprgen cpu FOLDER COUNT: writes FOLDER/expressions_0.cpp to "
+               "expressions_<COUNT - 1>.cpp, kernels in vector C++\n";
+  return kUsage;
+}
+
+}  // namespace
+}  // namespace bp::expr
+
+int main(int argc, char** argv) {
+  if (argc != 4 || std::string_view(argv[1]) != "cpu") return bp::expr::usage();
+  const int count = std::atoi(argv[3]);
+  if (count < 1) return bp::expr::usage();
+  const int checked = bp::expr::check_definitions();
+  return checked != 0 ? checked : bp::expr::write_vector(argv[2], count);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Elementwise operators whose ONNX form is not ours: lists of inputs, bounds that may be missing,
+// attributes that choose between two of our operators, inputs of different dtypes.
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/dtype.hpp"
+#include "core/base/quoted.hpp"
+#include "ops/onnx/node_import.hpp"
+
+namespace bp::onnx {
+namespace {
+
+/// The text of an attribute, or what it is where the node does not have it.
+std::string_view text_of(const NodeImport& node, std::string_view name, std::string_view absent) {
+  const AttributeProto* attribute = node.attribute(name);
+  return attribute == nullptr ? absent : std::string_view(attribute->s);
+}
+
+Status bad_text(const NodeImport& node, std::string_view name, std::string_view expected,
+                std::string_view found) {
+  return node.error(BP_INVALID_ARGUMENT, "attribute '" + std::string(name) + "': expected " +
+                                             std::string(expected) + ", found " + quoted(found));
+}
+
+Result<ValueId> cast_to(NodeImport* node, ValueId value, uint32_t from, uint32_t to) {
+  if (from == to) return value;
+  BP_TRY_ASSIGN(Attributes attributes, node->attributes_of("cast"));
+  BP_TRY(attributes.set_i64("to", to));
+  return node->step("cast", {&value, 1}, std::move(attributes));
+}
+
+/// op(op(a, b), c) of all inputs but the last pair, which is left for the caller.
+Result<std::vector<ValueId>> last_pair(NodeImport* node, std::string_view op) {
+  const auto inputs = node->inputs();
+  std::vector<ValueId> pair = {inputs[0], inputs[1]};
+  for (size_t i = 2; i < inputs.size(); ++i) {
+    BP_TRY_ASSIGN(pair[0], node->step(op, pair));
+    pair[1] = inputs[i];
+  }
+  return pair;
+}
+
+/// A bound of clip: the input, before operator set 11 the attribute; kNoValue: there is none.
+Result<ValueId> bound(NodeImport* node, size_t index, std::string_view name) {
+  const AttributeProto* attribute = node->attribute(name);
+  if (attribute == nullptr) return node->input(index);
+  return node->scalar(node->input_type(0).dtype, double{attribute->f});
+}
+
+}  // namespace
+
+Status convert_chain(NodeImport* node) {
+  if (node->inputs().size() == 1) return node->finish("identity", node->inputs());
+  const std::string_view op = node->rule().op;
+  BP_TRY_ASSIGN(const std::vector<ValueId> pair, last_pair(node, op));
+  return node->finish(op, pair);
+}
+
+Status convert_mean(NodeImport* node) {
+  const size_t count = node->inputs().size();
+  if (count == 1) return node->finish("identity", node->inputs());
+  const uint32_t dtype = node->input_type(0).dtype;
+  BP_TRY_ASSIGN(const std::vector<ValueId> pair, last_pair(node, "add"));
+  BP_TRY_ASSIGN(const ValueId sum, node->step("add", pair));
+  BP_TRY_ASSIGN(const ValueId divisor, node->scalar(dtype, static_cast<double>(count)));
+  return node->finish("div", std::array{sum, divisor});
+}
+
+Status convert_cast_like(NodeImport* node) {
+  const uint32_t to = node->input_type(1).dtype;
+  BP_TRY(node->check_dtype("cast", 0, "input 1", to));
+  BP_TRY_ASSIGN(Attributes attributes, node->attributes_of("cast"));
+  BP_TRY(attributes.set_i64("to", to));
+  const ValueId x = node->input(0);
+  return node->finish("cast", {&x, 1}, std::move(attributes));
+}
+
+Status convert_gelu(NodeImport* node) {
+  const std::string_view form = text_of(*node, "approximate", "none");
+  if (form != "none" && form != "tanh") {
+    return bad_text(*node, "approximate", "none or tanh", form);
+  }
+  return node->finish(form == "tanh" ? "gelu_tanh" : "gelu", node->inputs());
+}
+
+Status convert_mod(NodeImport* node) {
+  return node->finish(node->i64("fmod", 0) != 0 ? "fmod" : "mod", node->inputs());
+}
+
+Status convert_bit_shift(NodeImport* node) {
+  const std::string_view direction = text_of(*node, "direction", "");
+  if (direction != "LEFT" && direction != "RIGHT") {
+    return bad_text(*node, "direction", "LEFT or RIGHT", direction);
+  }
+  return node->finish(direction == "LEFT" ? "shift_left" : "shift_right", node->inputs());
+}
+
+/// A bound that is missing takes its half of the operator with it.
+Status convert_clip(NodeImport* node) {
+  const ValueId x = node->input(0);
+  BP_TRY_ASSIGN(const ValueId low, bound(node, 1, "min"));
+  BP_TRY_ASSIGN(const ValueId high, bound(node, 2, "max"));
+  if (low != kNoValue && high != kNoValue) return node->finish("clip", std::array{x, low, high});
+  if (low != kNoValue) return node->finish("max", std::array{x, low});
+  if (high != kNoValue) return node->finish("min", std::array{x, high});
+  return node->finish("identity", {&x, 1});
+}
+
+/// Ours has one dtype. A float base takes the exponent in its own dtype; an integer base with a
+/// float exponent is computed in f64, as its results are whole numbers only after a cast.
+Status convert_pow(NodeImport* node) {
+  const uint32_t base = node->input_type(0).dtype;
+  const uint32_t exponent = node->input_type(1).dtype;
+  if (is_float_dtype(base) || !is_float_dtype(exponent)) {
+    BP_TRY_ASSIGN(const ValueId same, cast_to(node, node->input(1), exponent, base));
+    return node->finish("pow", std::array{node->input(0), same});
+  }
+  BP_TRY_ASSIGN(const ValueId a, cast_to(node, node->input(0), base, BP_DTYPE_F64));
+  BP_TRY_ASSIGN(const ValueId b, cast_to(node, node->input(1), exponent, BP_DTYPE_F64));
+  BP_TRY_ASSIGN(const ValueId power, node->step("pow", std::array{a, b}));
+  BP_TRY_ASSIGN(Attributes attributes, node->attributes_of("cast"));
+  BP_TRY(attributes.set_i64("to", base));
+  return node->finish("cast", {&power, 1}, std::move(attributes));
+}
+
+}  // namespace bp::onnx

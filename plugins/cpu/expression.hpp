@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The skeleton of emitted kernels (bp-exprgen, ops/expr): loops over rows of one to three inputs,
+// with broadcasting and any strides. An emitted struct Op says what the operator takes; its Float,
+// Signed, Unsigned and Bool have the expression of each class as a template over a number type (or
+// are void). Half types are computed in f32 and rounded once. A bool in memory is a byte that is 0
+// or 1.
+#ifndef BACKPLANE_PLUGINS_CPU_EXPRESSION_HPP
+#define BACKPLANE_PLUGINS_CPU_EXPRESSION_HPP
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "element.hpp"
+#include "elementwise.hpp"
+#include "kernel_support.hpp"
+#include "vocabulary.hpp"
+
+namespace bp::cpu {
+
+enum class ConstantKind { kF64, kI64, kBool };
+
+/// A numeric attribute: its place in the operator's struct, and what it is where the struct ends
+/// before that.
+struct Constant {
+  ConstantKind kind;
+  uint32_t offset_bytes;
+  double default_value;
+};
+
+/// The class of T.
+template <class Op, class T>
+using FormOf = std::conditional_t<
+    std::is_same_v<T, bool>, typename Op::Bool,
+    std::conditional_t<
+        std::is_floating_point_v<Compute<T>>, typename Op::Float,
+        std::conditional_t<std::is_signed_v<T>, typename Op::Signed, typename Op::Unsigned>>>;
+
+/// The rows of one operator in one dtype.
+template <class Op, class T>
+class ExpressionRow {
+ public:
+  static void run(const MapRow& row) {
+    constexpr auto kInputs = std::make_index_sequence<kInputCount>();
+    constexpr unsigned kAllRun = (1u << kInputCount) - 1;
+    unsigned running = 0;  // bit i: input i goes along, else it is one element
+    for (size_t i = 0; i < kInputCount; ++i) {
+      if (row.strides[i] == 1) running |= 1u << i;
+      if (row.strides[i] != 1 && row.strides[i] != 0) return strided(row, kInputs);
+    }
+    // The ways that are frequent, each a loop that the compiler makes vector code of.
+    if (running == kAllRun) return dense<kAllRun>(row, kInputs);
+    if constexpr (kInputCount == 2) {
+      if (running == 1) return dense<1>(row, kInputs);
+      if (running == 2) return dense<2>(row, kInputs);
+    }
+    if constexpr (kInputCount == 3) {
+      if (running == 1) return dense<1>(row, kInputs);
+    }
+    strided(row, kInputs);
+  }
+
+ private:
+  static constexpr size_t kInputCount = Op::kInputIsBool.size();
+  using Form = FormOf<Op, T>;
+  using Result = std::conditional_t<Op::kGivesBool, bool, T>;
+  template <size_t I>
+  using Input = std::conditional_t<Op::kInputIsBool[I], bool, T>;
+
+  template <size_t I>
+  static const Input<I>* input(const MapRow& row) {
+    return static_cast<const Input<I>*>(row.inputs[I]);
+  }
+  template <size_t K>
+  static auto constant(const MapRow& row) {
+    if constexpr (Op::kConstants[K].kind == ConstantKind::kBool) {
+      return row.constants[K] != 0;
+    } else {
+      return static_cast<Compute<T>>(row.constants[K]);
+    }
+  }
+
+  template <size_t... K, class... Elements>
+  static Result result(const MapRow& row, std::index_sequence<K...>, const Elements&... elements) {
+    return store<Result>(Form::template apply<Compute<T>>(load(elements)..., constant<K>(row)...));
+  }
+  template <class... Elements>
+  static Result result(const MapRow& row, const Elements&... elements) {
+    return result(row, std::make_index_sequence<Op::kConstants.size()>(), elements...);
+  }
+
+  template <unsigned Running, size_t... I>
+  static void dense(const MapRow& given, std::index_sequence<I...>) {
+    const MapRow row = given;  // of its own, which no store can change
+    Result* const y = static_cast<Result*>(row.y);
+    for (int64_t i = 0; i < row.count; ++i) {
+      y[i] = result(row, input<I>(row)[(Running >> I & 1u) != 0 ? i : 0]...);
+    }
+  }
+  template <size_t... I>
+  static void strided(const MapRow& given, std::index_sequence<I...>) {
+    const MapRow row = given;
+    Result* const y = static_cast<Result*>(row.y);
+    for (int64_t i = 0; i < row.count; ++i) {
+      y[i] = result(row, input<I>(row)[i * row.strides[I]]...);
+    }
+  }
+};
+
+template <class Op>
+struct ExpressionRows {
+  template <class T>
+  static constexpr void add(uint32_t dtype, DtypeTable<MapRowFunction>* table) {
+    if constexpr (!std::is_void_v<FormOf<Op, T>>) {
+      if ((Op::kDtypes & BP_DTYPE_BIT(dtype)) != 0) (*table)[dtype] = &ExpressionRow<Op, T>::run;
+    }
+  }
+  static constexpr DtypeTable<MapRowFunction> table() {
+    DtypeTable<MapRowFunction> rows{};
+    add<bool>(BP_DTYPE_BOOL, &rows);
+    add<int8_t>(BP_DTYPE_I8, &rows);
+    add<int16_t>(BP_DTYPE_I16, &rows);
+    add<int32_t>(BP_DTYPE_I32, &rows);
+    add<int64_t>(BP_DTYPE_I64, &rows);
+    add<uint8_t>(BP_DTYPE_U8, &rows);
+    add<uint16_t>(BP_DTYPE_U16, &rows);
+    add<uint32_t>(BP_DTYPE_U32, &rows);
+    add<uint64_t>(BP_DTYPE_U64, &rows);
+    add<F16>(BP_DTYPE_F16, &rows);
+    add<Bf16>(BP_DTYPE_BF16, &rows);
+    add<float>(BP_DTYPE_F32, &rows);
+    add<double>(BP_DTYPE_F64, &rows);
+    return rows;
+  }
+};
+
+/// The attribute, or its default where the caller's struct is shorter.
+inline double constant_value(const Constant& constant, const void* attributes) {
+  uint32_t struct_size = 0;
+  if (attributes != nullptr) std::memcpy(&struct_size, attributes, sizeof(struct_size));
+  if (struct_size < constant.offset_bytes + sizeof(double)) return constant.default_value;
+  const auto* place = static_cast<const std::byte*>(attributes) + constant.offset_bytes;
+  if (constant.kind == ConstantKind::kF64) {
+    double value = 0;
+    std::memcpy(&value, place, sizeof(value));
+    return value;
+  }
+  int64_t value = 0;
+  std::memcpy(&value, place, sizeof(value));
+  return static_cast<double>(value);
+}
+
+template <class Op>
+bp_status launch_expression(const bp_launch_args& args) {
+  static constexpr DtypeTable<MapRowFunction> kRows = ExpressionRows<Op>::table();
+  // The last input is of the type variable: a bool beside it stands before.
+  constexpr auto kLast = static_cast<uint32_t>(Op::kInputIsBool.size() - 1);
+  std::array<double, std::max<size_t>(Op::kConstants.size(), 1)> constants{};
+  for (size_t i = 0; i < Op::kConstants.size(); ++i) {
+    constants[i] = constant_value(Op::kConstants[i], args.attributes);
+  }
+  return run_map<Op::kInputIsBool.size()>(args, kRows[input_of(args, kLast).dtype],
+                                          constants.data(), Op::kCost);
+}
+
+template <class Op>
+inline constexpr uint64_t kExpressionMasks[] = {Op::kDtypes};
+
+template <class Op>
+constexpr bp_kernel expression_kernel() {
+  static_assert(!Op::kInputIsBool.back());
+  return sdk::describe({.name = Op::kName,
+                        .op = Op::kOp,
+                        .dtypes = kExpressionMasks<Op>,
+                        .arg_rules = sdk::kAnyStrides,
+                        .launch = launch_slot<launch_expression<Op>>});
+}
+
+}  // namespace bp::cpu
+
+#endif

@@ -14,16 +14,19 @@ import warnings
 
 import torch
 
+import exports
 import language
 import others
 import vision
 import zoo
 
+KINDS = (exports, language, others, vision)  # each registers its models
+
 
 def mark():
     """Of all scripts that a model is made by, and PyTorch."""
-    here = pathlib.Path(__file__).resolve().parent
-    paths = [*sorted(here.glob("*.py")), here.parent / "onnx/write_case.py"]
+    modules = (zoo, zoo.write_case, *KINDS)
+    paths = [pathlib.Path(__file__), *(pathlib.Path(m.__file__) for m in modules)]
     text = b"".join(path.read_bytes() for path in paths)
     return f"{torch.__version__} {hashlib.sha256(text).hexdigest()}"
 

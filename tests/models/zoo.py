@@ -30,6 +30,7 @@ class Sample:
     outputs: list
     dynamic: dict = dataclasses.field(default_factory=dict)
     opset: int = OPSET
+    old: bool = False  # by the exporter that PyTorch had before 2.9
 
 
 @dataclasses.dataclass
@@ -75,6 +76,12 @@ def settle(module, example):
 
 def export(sample, path):
     """Traced with the last inputs: sizes of 1 would be taken for constants."""
+    if sample.old:
+        torch.onnx.export(
+            sample.module, tuple(sample.inputs[-1].values()), str(path), dynamo=False,
+            input_names=list(sample.inputs[-1]), output_names=sample.outputs,
+            dynamic_axes=sample.dynamic, opset_version=sample.opset)
+        return
     dims = {}
     shapes = None
     if sample.dynamic:

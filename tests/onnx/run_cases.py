@@ -106,6 +106,8 @@ def main():
         tables.append(table)
         sampled[device] = int(every)
         problems += verdicts.problems_of(table, {} if args.only else read_floor())
+        if device == HOST and int(every) == 1 and not args.only:
+            problems += verdicts.idle_excuses(run.excuses, table)
     if args.update:
         update_floor(tables)
     if args.only:

@@ -94,6 +94,11 @@ class VerdictsTest(unittest.TestCase):
         self.assertEqual(verdicts.problems_of(table, {}),
                          ["x:0: wrong must pass: WRONG words", "x:0: crash must pass: CRASH words"])
 
+    def test_excuse_of_what_passes_is_a_problem(self):
+        table = self.judge([case("a"), case("b")], {"a": answer(), "b": answer("REFUSED")})
+        self.assertEqual(verdicts.idle_excuses([("a|c", "no"), ("b", "yes")], table),
+                         ["excused.txt: 'a|c' excuses no case"])
+
     def test_ways_and_launches(self):
         cases = [case(n) for n in "abcde"]
         answers = {"a": answer(), "b": answer(decomposed=1), "c": answer(fallback=1, elsewhere=1),

@@ -108,6 +108,13 @@ def judge(device, cases, answers, denied, operators, excuses):
     return table
 
 
+def idle_excuses(excuses, table):
+    """Lines for patterns that excuse nothing: no case has such a name, or all that do pass."""
+    missed = [row["case"] for row in table["not_passed"]]
+    return [f"excused.txt: '{pattern}' excuses no case" for pattern, _ in excuses
+            if not any(re.fullmatch(pattern, name) for name in missed)]
+
+
 def problems_of(table, floor):
     """Lines about what must be mended: cases that must pass, and those that once passed."""
     device = table["device"]

@@ -26,7 +26,8 @@ OPERATORS = frozenset(
     Concat Expand Slice Split Squeeze Unsqueeze
     AveragePool GlobalAveragePool GlobalMaxPool
     Shape Size
-    GroupNormalization InstanceNormalization LayerNormalization RMSNormalization""".split()
+    Attention GroupNormalization InstanceNormalization LayerNormalization
+    RMSNormalization""".split()
 )
 # The package grows; fewer cases than it has today would mean that the filter lost some.
 LEAST_PASSED = 560
@@ -41,8 +42,12 @@ EXPECTED_REFUSED = (
     (r"test_identity_(sequence|opt)", "tensors only"),
     (r"test_reduce_max_(bool_inputs|empty_set_bool)", "numbers only"),
 )
-# Cases whose expected values are written down with few digits, and the relative error of that.
-ROUNDED = {"test_averagepool_2d_ceil_last_window_starts_on_pad": 1e-3}
+# Cases whose expected values are written down with few digits, or rounded on the way, and the
+# relative error of that.
+ROUNDED = {
+    "test_averagepool_2d_ceil_last_window_starts_on_pad": 1e-3,
+    "test_attention_4d_causal_padded_kv_bf16": 1.6e-2,  # weights are bf16 before the last product
+}
 
 
 def is_ours(case):

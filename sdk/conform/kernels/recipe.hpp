@@ -84,6 +84,7 @@ void add_reduction_recipes(std::vector<Recipe>* recipes);
 void add_pooling_recipes(std::vector<Recipe>* recipes);
 void add_movement_recipes(std::vector<Recipe>* recipes);
 void add_normalization_recipes(std::vector<Recipe>* recipes);
+void add_attention_recipes(std::vector<Recipe>* recipes);
 
 }  // namespace bp::conform
 

@@ -173,6 +173,7 @@ std::vector<Recipe> all_recipes() {
   add_pooling_recipes(&recipes);
   add_movement_recipes(&recipes);
   add_normalization_recipes(&recipes);
+  add_attention_recipes(&recipes);
   return recipes;
 }
 

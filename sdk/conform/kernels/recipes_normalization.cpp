@@ -8,7 +8,7 @@ namespace bp::conform {
 namespace {
 
 // For inputs within [-4, 4] that do not lie all in one place.
-constexpr double kAbsolute = 64;
+constexpr double kMomentsAbsolute = 64;
 
 double set_count(std::span<const OracleTensor> inputs, int64_t) {
   return static_cast<double>(inputs[0].count());
@@ -19,7 +19,7 @@ Recipe normalization(std::string_view op, std::vector<Variant> variants, Shot sp
           .variants = std::move(variants),
           .precise = {FillKind::kExponent},
           .nearness = Nearness::kSoftmax,
-          .absolute = kAbsolute,
+          .absolute = kMomentsAbsolute,
           .terms = set_count,
           .specials = {std::move(special)},
           .special_fills = {FillKind::kSpecialLane, FillKind::kTerm}};

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention as matrix products with a softmax between them, all scores at once. What takes a key
+// out is worked out as a number, which is above 0 for such a key, and becomes -inf or 0 then.
+#include <array>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "core/base/dtype.hpp"
+#include "ops/attention/attention.hpp"
+#include "ops/decompose/builder.hpp"
+
+namespace bp::ops {
+namespace {
+
+/// The arguments of either operator.
+struct Arguments {
+  ValueId q;
+  ValueId k;
+  ValueId mask;  // kNoValue: none
+  bool mask_is_bool;
+  ValueId lengths;  // kNoValue: none
+  Dims q_sizes;
+  Dims k_sizes;
+};
+
+class ScoreBuilder {
+ public:
+  ScoreBuilder(Builder& builder, const AttentionRule& rule, Arguments arguments, uint32_t work)
+      : builder_(builder), rule_(rule), arguments_(std::move(arguments)), work_(work) {}
+
+  /// UNSUPPORTED where sizes that it needs are not known.
+  Status check() const {
+    const Dims& q = arguments_.q_sizes;
+    const Dims& k = arguments_.k_sizes;
+    const bool is_known_call = is_known(q[1]) && is_known(q[2]) && is_known(q[3]) &&
+                               is_known(k[1]) && is_known(k[2]) && k[1] > 0;
+    if (is_known_call) return {};
+    return {BP_UNSUPPORTED, "heads and sizes of q and k are not all known"};
+  }
+
+  /// [B, Hq, Sq, n] as [B, Hk, group * Sq, n], and back. Sizes of 0 stand in their own places, so
+  /// that reshape may copy them.
+  ValueId grouped(ValueId value, int64_t last) {
+    return is_grouped() ? builder_.reshape(value, std::array{int64_t{0}, kv_heads(), rows(), last})
+                        : value;
+  }
+  ValueId ungrouped(ValueId value, int64_t last) {
+    return is_grouped() ? builder_.reshape(
+                              value, std::array{int64_t{0}, arguments_.q_sizes[1], queries(), last})
+                        : value;
+  }
+
+  ValueId at_stage(int64_t stage) {
+    ValueId scores = products();
+    if (stage >= 1 && rule_.softcap > 0) scores = capped(scores);
+    if (stage >= 2) scores = masked(scores);
+    return stage == 3 ? weights(scores) : scores;
+  }
+
+ private:
+  int64_t kv_heads() const { return arguments_.k_sizes[1]; }
+  int64_t queries() const { return arguments_.q_sizes[2]; }
+  int64_t keys() const { return arguments_.k_sizes[2]; }
+  int64_t rows() const { return arguments_.q_sizes[1] / kv_heads() * queries(); }
+  bool is_grouped() const { return arguments_.q_sizes[1] != kv_heads(); }
+  ValueId number(double value) { return builder_.scalar(work_, value); }
+
+  ValueId products() {
+    Attributes swap = builder_.attributes("transpose");
+    builder_.check(swap.set_i64s("perm", std::array<int64_t, 4>{0, 1, 3, 2}));
+    const ValueId k =
+        builder_.op("transpose", {builder_.cast(arguments_.k, work_)}, std::move(swap));
+    const ValueId q = builder_.cast(arguments_.q, work_);
+    const ValueId scaled = builder_.op("mul", {q, number(rule_.factor(arguments_.q_sizes[3]))});
+    const ValueId scores = builder_.op("matmul", {grouped(scaled, arguments_.q_sizes[3]), k});
+    return ungrouped(scores, keys());
+  }
+
+  /// cap * tanh(score / cap), as cap - 2 cap / (e^(2 score / cap) + 1).
+  ValueId capped(ValueId scores) {
+    const ValueId power =
+        builder_.op("exp", {builder_.op("mul", {scores, number(2 / rule_.softcap)})});
+    const ValueId inverse = builder_.op("reciprocal", {builder_.op("add", {power, number(1)})});
+    return builder_.op(
+        "sub", {number(rule_.softcap), builder_.op("mul", {inverse, number(2 * rule_.softcap)})});
+  }
+
+  /// What is added to a score: 0 for a key that is kept (1), -inf for another (0).
+  ValueId bias_of(ValueId kept) {
+    return builder_.op("sub", {number(1), builder_.op("reciprocal", {kept})});
+  }
+
+  ValueId masked(ValueId scores) {
+    const std::optional<ValueId> excess = excess_of_positions();
+    if (excess) {
+      const ValueId zero = builder_.integer(0);
+      const ValueId beyond = builder_.op("max", {*excess, zero});
+      const ValueId kept =
+          builder_.op("max", {builder_.op("sub", {builder_.integer(1), beyond}), zero});
+      scores = builder_.op("add", {scores, bias_of(builder_.cast(kept, work_))});
+    }
+    if (arguments_.mask == kNoValue) return scores;
+    const ValueId mask = builder_.cast(arguments_.mask, work_);
+    return builder_.op("add", {scores, arguments_.mask_is_bool ? bias_of(mask) : mask});
+  }
+
+  /// i64, above 0 for keys that a query does not see, whatever the mask says; none: all are seen.
+  std::optional<ValueId> excess_of_positions() {
+    if (!rule_.limits_positions() && arguments_.lengths == kNoValue) return std::nullopt;
+    std::optional<ValueId> excess;
+    const auto exclude = [&](ValueId beyond) {
+      excess = excess ? builder_.op("max", {*excess, beyond}) : beyond;
+    };
+    const ValueId key = builder_.list(counted(keys()));
+    ValueId offset =
+        builder_.integer(rule_.query_offset < 0 ? keys() - queries() : rule_.query_offset);
+    if (arguments_.lengths != kNoValue) {
+      const ValueId length = clamped_lengths();
+      exclude(builder_.op("sub", {key, builder_.op("sub", {length, builder_.integer(1)})}));
+      offset = builder_.op("sub", {length, builder_.integer(queries())});
+    }
+    if (!rule_.limits_positions()) return excess;
+    const ValueId index =
+        builder_.reshape(builder_.list(counted(queries())), std::array{queries(), int64_t{1}});
+    // How far a key lies behind the query's position.
+    const ValueId distance = builder_.op("sub", {key, builder_.op("add", {index, offset})});
+    if (rule_.causal) exclude(distance);
+    if (rule_.right_window >= 0) {
+      exclude(builder_.op("sub", {distance, builder_.integer(rule_.right_window)}));
+    }
+    if (rule_.left_window >= 0) {
+      exclude(builder_.op("sub", {builder_.integer(-rule_.left_window), distance}));
+    }
+    return excess;
+  }
+
+  /// [B, 1, 1, 1], from 0 to the number of keys.
+  ValueId clamped_lengths() {
+    const ValueId zero = builder_.integer(0);
+    const ValueId most = builder_.integer(keys());
+    const ValueId above = builder_.op("max", {arguments_.lengths, zero});
+    const ValueId room = builder_.op("max", {builder_.op("sub", {most, above}), zero});
+    return builder_.reshape(builder_.op("sub", {most, room}), std::array<int64_t, 4>{0, 1, 1, 1});
+  }
+
+  static std::vector<int64_t> counted(int64_t count) {
+    std::vector<int64_t> values(static_cast<size_t>(count));
+    std::iota(values.begin(), values.end(), 0);
+    return values;
+  }
+
+  /// Softmax, but 0 for a query without keys: its sum is 0, where any other has the 1 of its
+  /// highest score.
+  ValueId weights(ValueId scores) {
+    const double lowest = work_ == BP_DTYPE_F64 ? std::numeric_limits<double>::lowest()
+                                                : double{std::numeric_limits<float>::lowest()};
+    const ValueId highest = builder_.op("max", {reduced("reduce_max", scores), number(lowest)});
+    const ValueId powers = builder_.op("exp", {builder_.op("sub", {scores, highest})});
+    const ValueId sum = builder_.op("max", {reduced("reduce_sum", powers), number(1)});
+    return builder_.op("div", {powers, sum});
+  }
+
+  ValueId reduced(std::string_view op, ValueId value) {
+    Attributes last = builder_.attributes(op);
+    builder_.check(last.set_i64s("axes", std::array<int64_t, 1>{-1}));
+    return builder_.op(op, {value}, std::move(last));
+  }
+
+  Builder& builder_;
+  AttentionRule rule_;
+  Arguments arguments_;
+  uint32_t work_;
+};
+
+/// `mask`: the index of that input, which kv_lengths follows.
+Result<Arguments> arguments_of(const InferContext& context, const Builder& builder, size_t mask) {
+  BP_TRY_ASSIGN(const Dims q_sizes, sizes_of_rank("q", context.inputs[0], 4));
+  BP_TRY_ASSIGN(const Dims k_sizes, sizes_of_rank("k", context.inputs[1], 4));
+  const ValueId mask_value = builder.input(mask);
+  return Arguments{
+      .q = builder.input(0),
+      .k = builder.input(1),
+      .mask = mask_value,
+      .mask_is_bool = mask_value != kNoValue && context.inputs[mask].dtype == BP_DTYPE_BOOL,
+      .lengths = builder.input(mask + 1),
+      .q_sizes = q_sizes,
+      .k_sizes = k_sizes};
+}
+
+}  // namespace
+
+Status decompose_attention(const InferContext& context, GraphBuilder* graph) {
+  const TensorType& v = context.inputs[2];
+  if (!v.has_rank || !is_known(v.sizes[3])) return {BP_UNSUPPORTED, "sizes of v are not known"};
+  Builder builder(context, {"q", "k", "v", "mask", "kv_lengths"}, graph);
+  const uint32_t work = working_dtype(v.dtype);
+  BP_TRY_ASSIGN(Arguments arguments, arguments_of(context, builder, 3));
+  ScoreBuilder scores(builder, attention_rule(attrs<bp_attrs_attention>(context.attributes)),
+                      std::move(arguments), work);
+  BP_TRY(scores.check());
+  const ValueId weights = scores.grouped(scores.at_stage(3), context.inputs[1].sizes[2]);
+  const ValueId y = builder.op("matmul", {weights, builder.cast(builder.input(2), work)});
+  return builder.finish(builder.cast(scores.ungrouped(y, v.sizes[3]), v.dtype));
+}
+
+Status decompose_attention_scores(const InferContext& context, GraphBuilder* graph) {
+  const auto& attributes = attrs<bp_attrs_attention_scores>(context.attributes);
+  const uint32_t dtype = context.inputs[0].dtype;
+  Builder builder(context, {"q", "k", "mask", "kv_lengths"}, graph);
+  BP_TRY_ASSIGN(Arguments arguments, arguments_of(context, builder, 2));
+  ScoreBuilder scores(builder, attention_rule(attributes), std::move(arguments),
+                      working_dtype(dtype));
+  BP_TRY(scores.check());
+  return builder.finish(builder.cast(scores.at_stage(attributes.stage), dtype));
+}
+
+}  // namespace bp::ops

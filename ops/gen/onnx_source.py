@@ -10,7 +10,7 @@ TYPES = {
     "strs": "kStrings", "tensor": "kTensor", "sparse_tensor": "kSparseTensor",
 }
 # Our attribute types that a rule can copy, with the ONNX type they are copied from.
-COPIED = {"i64": "int", "bool": "int", "f64": "float", "i64s": "ints"}
+COPIED = {"i64": "int", "bool": "int", "f64": "float", "str": "str", "i64s": "ints"}
 TYPED_USES = ("read", "ignored", "refused")
 OLDEST_SET = 7
 ANY = "any"

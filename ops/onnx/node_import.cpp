@@ -173,6 +173,7 @@ Result<Attributes> NodeImport::fields(std::string_view op) const {
     if (row.use != Use::kField) continue;
     if (row.type == kFloat) BP_TRY(attributes.set_f64(row.field, double{attribute.f}));
     if (row.type == kInt) BP_TRY(attributes.set_i64(row.field, attribute.i));
+    if (row.type == kString) BP_TRY(attributes.set_str(row.field, attribute.s));
     if (row.type == kInts) BP_TRY(attributes.set_i64s(row.field, attribute.ints));
   }
   return attributes;

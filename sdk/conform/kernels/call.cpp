@@ -48,6 +48,9 @@ Status set(const Setting& setting, Attributes* attributes) {
   if (const auto* real = std::get_if<double>(&setting.value)) {
     return attributes->set_f64(setting.name, *real);
   }
+  if (const auto* text = std::get_if<std::string_view>(&setting.value)) {
+    return attributes->set_str(setting.name, *text);
+  }
   return attributes->set_i64s(setting.name, std::get<std::vector<int64_t>>(setting.value));
 }
 

@@ -190,19 +190,19 @@ void Attempt::check_outputs(const Planned& planned, const Expectation& expectati
 /// Bad indices are told, good ones are not.
 void Attempt::check_fault(const Planned& planned) {
   const auto& fills = call_.recipe->special_fills;
-  const bool bad =
-      call_.pass == Pass::kSpecial && !fills.empty() && fills.back() == FillKind::kBadIndex;
+  const auto bad = std::find(fills.begin(), fills.end(), FillKind::kBadIndex);
   const std::optional<bp_fault_word> fault = planned.fault();
-  if (!bad) {
+  if (call_.pass != Pass::kSpecial || bad == fills.end()) {
     if (fault) context_.expect_equal("the fault word's code", fault->code, BP_FAULT_NONE);
     return;
   }
+  const auto input = static_cast<size_t>(bad - fills.begin());
   context_.require(fault.has_value(), words(record_.name, ": a plan that can fault"));
   context_.expect_equal("the fault word's code", fault->code, BP_FAULT_INDEX);
-  context_.expect_equal("the fault word's input", fault->input, call_.inputs.size() - 1);
+  context_.expect_equal("the fault word's input", fault->input, input);
   context_.expect_equal("the fault word's op_seq", fault->op_seq, Planned::kOpSeq);
   context_.expect_equal("the fault word's extent", fault->extent, call_.extent);
-  const std::vector<int64_t> given = call_.inputs.back().to_i64();
+  const std::vector<int64_t> given = call_.inputs[input].to_i64();
   const bool is_bad = fault->index >= call_.extent || fault->index < -call_.extent;
   context_.expect(is_bad && std::find(given.begin(), given.end(), fault->index) != given.end(),
                   words("the fault word's index: expected one of those given that is out of range, "

@@ -119,8 +119,9 @@ void add_dtypes(std::vector<Trial>* list, const Trial& base) {
   if (!base.dtypes.variables.empty() && base.dtypes.variables.front() != BP_DTYPE_BOOL) {
     add_trial(list, base.dtypes.has_float() ? "precision" : "all_bits", trial, true);
   }
+  const auto& fills = recipe.special_fills;
   const bool bad_indices =
-      !recipe.special_fills.empty() && recipe.special_fills.back() == FillKind::kBadIndex;
+      std::find(fills.begin(), fills.end(), FillKind::kBadIndex) != fills.end();
   if (recipe.specials.empty() || !(base.dtypes.has_float() || bad_indices)) return;
   trial.pass = Pass::kSpecial;
   trial.shots.clear();

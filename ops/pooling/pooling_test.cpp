@@ -29,8 +29,8 @@ Attributes pool(std::string_view op,
   return attributes;
 }
 
-std::string inferred(std::string_view op, const TensorType& x, const Attributes& attributes) {
-  return ops::inferred(op, {x}, attributes.data());
+std::string inferred_pool(std::string_view op, const TensorType& x, const Attributes& attributes) {
+  return inferred(op, {x}, attributes.data());
 }
 
 std::vector<double> computed(std::string_view op, const OracleTensor& x,
@@ -73,44 +73,45 @@ TEST(InferAutoPad, Sizes_FollowOnnx) {
                 {{"ceil_mode", 1}}, mode);
   };
   const TensorType x = f32({kN, 3, 8, 7});
-  EXPECT_EQ(inferred("average_pool", x, same({2, 3})), "f32[s0, 3, 4, 3]");
-  EXPECT_EQ(inferred("average_pool", x, same({2, 3}, "SAME_LOWER")), "f32[s0, 3, 4, 3]");
-  EXPECT_EQ(inferred("average_pool", x, same({2, 3}, "VALID")), "f32[s0, 3, 3, 2]");
-  EXPECT_EQ(inferred("average_pool", f32({1, 1, kM, kU}), same({})), "f32[1, 1, s1, ?]");
-  EXPECT_EQ(inferred("average_pool", f32({1, 1, kM, 0}), same({2, 2})), "f32[1, 1, ?, 0]");
+  EXPECT_EQ(inferred_pool("average_pool", x, same({2, 3})), "f32[s0, 3, 4, 3]");
+  EXPECT_EQ(inferred_pool("average_pool", x, same({2, 3}, "SAME_LOWER")), "f32[s0, 3, 4, 3]");
+  EXPECT_EQ(inferred_pool("average_pool", x, same({2, 3}, "VALID")), "f32[s0, 3, 3, 2]");
+  EXPECT_EQ(inferred_pool("average_pool", f32({1, 1, kM, kU}), same({})), "f32[1, 1, s1, ?]");
+  EXPECT_EQ(inferred_pool("average_pool", f32({1, 1, kM, 0}), same({2, 2})), "f32[1, 1, ?, 0]");
   const Attributes conv = pool("conv", {{"strides", {2}}}, {}, "SAME_LOWER");
-  EXPECT_EQ(ops::inferred("conv", {f32({1, 1, 9}), no_rank()}, conv.data()), "f32[1, ?, 5]");
-  EXPECT_EQ(ops::inferred("conv", {f32({1, 1, kN}), f32({2, 1, 3})}, conv.data()), "f32[1, 2, ?]");
+  EXPECT_EQ(inferred("conv", {f32({1, 1, 9}), no_rank()}, conv.data()), "f32[1, ?, 5]");
+  EXPECT_EQ(inferred("conv", {f32({1, 1, kN}), f32({2, 1, 3})}, conv.data()), "f32[1, 2, ?]");
 }
 
 TEST(InferAutoPad, BadValues_AreNamed) {
   const TensorType x = f32({1, 1, 8});
-  EXPECT_EQ(inferred("max_pool", x, pool("max_pool", {{"kernel_shape", {2}}}, {}, "SAME")),
+  EXPECT_EQ(inferred_pool("max_pool", x, pool("max_pool", {{"kernel_shape", {2}}}, {}, "SAME")),
             "max_pool: attribute 'auto_pad': expected NOTSET, VALID, SAME_UPPER or SAME_LOWER, "
             "found 'SAME'");
-  EXPECT_EQ(inferred("average_pool", x,
-                     pool("average_pool", {{"kernel_shape", {2}}, {"pads", {0, 0}}}, {}, "VALID")),
-            "average_pool: attribute 'pads': expected none beside auto_pad VALID, found 2 values");
+  EXPECT_EQ(
+      inferred_pool("average_pool", x,
+                    pool("average_pool", {{"kernel_shape", {2}}, {"pads", {0, 0}}}, {}, "VALID")),
+      "average_pool: attribute 'pads': expected none beside auto_pad VALID, found 2 values");
 }
 
 TEST(InferAveragePool, BadArguments_AreNamed) {
   const TensorType x = f32({1, 1, 8});
-  EXPECT_EQ(inferred("average_pool", x, pool("average_pool", {{"kernel_shape", {}}})),
+  EXPECT_EQ(inferred_pool("average_pool", x, pool("average_pool", {{"kernel_shape", {}}})),
             "average_pool: attribute 'kernel_shape': expected 1 to 14 values, found 0");
-  EXPECT_EQ(inferred("average_pool", x, pool("average_pool", {{"kernel_shape", {2, 2}}})),
+  EXPECT_EQ(inferred_pool("average_pool", x, pool("average_pool", {{"kernel_shape", {2, 2}}})),
             "average_pool: input 'x': expected rank 4, two more than kernel_shape has values, "
             "found [1, 1, 8]");
-  EXPECT_EQ(inferred("average_pool", x, pool("average_pool", {{"kernel_shape", {9}}})),
+  EXPECT_EQ(inferred_pool("average_pool", x, pool("average_pool", {{"kernel_shape", {9}}})),
             "average_pool: input 'x': spatial dimension 0 of size 8 plus padding 0 has no room "
             "for a window of 9");
 }
 
 TEST(InferGlobalPool, SpatialSizes_BecomeOne) {
   for (const std::string op : {"global_average_pool", "global_max_pool"}) {
-    EXPECT_EQ(ops::inferred(op, {f32({kN, 3, kU, 8})}), "f32[s0, 3, 1, 1]");
-    EXPECT_EQ(ops::inferred(op, {f32({2, 3, 0})}), "f32[2, 3, 1]");
-    EXPECT_EQ(ops::inferred(op, {no_rank()}), "f32[...]");
-    EXPECT_EQ(ops::inferred(op, {f32({2, 3})}),
+    EXPECT_EQ(inferred(op, {f32({kN, 3, kU, 8})}), "f32[s0, 3, 1, 1]");
+    EXPECT_EQ(inferred(op, {f32({2, 3, 0})}), "f32[2, 3, 1]");
+    EXPECT_EQ(inferred(op, {no_rank()}), "f32[...]");
+    EXPECT_EQ(inferred(op, {f32({2, 3})}),
               op + ": input 'x': expected rank 3 or more, found [2, 3]");
   }
 }

@@ -237,10 +237,10 @@ TEST(CpuKernels, List_CoversTheOperatorsWithUniqueNames) {
     EXPECT_EQ(kernel->state_create == nullptr, kernel->state_destroy == nullptr);
   }
   // Those of files in kernels/, and some of those that come from expressions.
-  EXPECT_THAT(operators,
-              ::testing::IsSupersetOf({"add", "where", "gelu", "is_nan", "reduce_max", "reduce_sum",
-                                       "softmax", "batch_norm", "max_pool", "conv", "matmul",
-                                       "gemm", "cast", "identity", "gather", "non_zero"}));
+  EXPECT_THAT(operators, ::testing::IsSupersetOf({"add", "where", "gelu", "is_nan", "reduce_max",
+                                                  "reduce_sum", "softmax", "batch_norm", "max_pool",
+                                                  "conv", "matmul", "gemm", "cast", "identity",
+                                                  "gather", "non_zero", "resize"}));
 }
 
 TEST(CpuKernels, LaunchOnAForeignStream_IsRefused) {

@@ -141,6 +141,10 @@ Result<Call> make_call(const OpSchema& schema, const Recipe& recipe, const Shot&
                             values * kSeedStep + static_cast<uint32_t>(i + 1));
         continue;
       }
+      if (is_float_dtype(dtype)) {
+        input = OracleTensor::from_f64(dtype, *shot.inputs[i], shot.host_reals);
+        continue;
+      }
       const auto count =
           static_cast<size_t>(element_count({shot.inputs[i]->data(), shot.inputs[i]->size()}));
       input = OracleTensor::from_i64(dtype, *shot.inputs[i], host_values.first(count));

@@ -69,6 +69,7 @@ class Expectation {
   std::vector<std::vector<double>> exact_;      // outputs in f64 from exact inputs
   std::vector<std::vector<double>> magnitude_;  // kSums: with absolute values
   double terms_ = 0;
+  double largest_ = 0;  // of the first input
 };
 
 }  // namespace bp::conform

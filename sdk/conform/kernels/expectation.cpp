@@ -14,6 +14,7 @@ namespace bp::conform {
 namespace {
 
 constexpr double kSumFactor = 4;
+constexpr double kMixtureFactor = 32;
 constexpr double kSoftmaxFactor = 8;
 
 bool is_half(uint32_t dtype) { return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16; }
@@ -34,7 +35,9 @@ std::vector<OracleTensor> widened(const Call& call, bool absolute) {
   std::vector<OracleTensor> inputs = call.inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     OracleTensor& input = inputs[i];
-    if (!is_float_dtype(input.dtype)) continue;
+    const bool on_host =
+        call.schema->input(i).host != HostNeed::kNone;  // no values to compute with
+    if (on_host || !is_float_dtype(input.dtype)) continue;
     std::vector<double> values = input.to_f64();
     const bool negative = call.recipe->subtracted == i;
     for (double& value : values) {
@@ -79,6 +82,9 @@ Status Expectation::measure() {
   BP_TRY(evaluate(*call_->schema, widened(*call_, false), call_->attributes.data(), &outputs));
   for (const OracleTensor& output : outputs) exact_.push_back(output.to_f64());
   if (recipe.terms != nullptr) terms_ = recipe.terms(call_->inputs, rounded_.front().count());
+  for (const double value : call_->inputs[0].to_f64()) {
+    if (std::isfinite(value)) largest_ = std::max(largest_, std::abs(value));
+  }
   if (recipe.nearness != Nearness::kSums) return {};
   BP_TRY(evaluate(*call_->schema, widened(*call_, true), call_->attributes.data(), &outputs));
   for (const OracleTensor& output : outputs) magnitude_.push_back(output.to_f64());
@@ -106,6 +112,9 @@ bool Expectation::near(uint32_t dtype, size_t output, size_t place, double found
       return distance <= rounding(dtype) * std::abs(exact) + kSumFactor * std::sqrt(terms_) *
                                                                  sum_rounding(dtype) *
                                                                  magnitude_[output][place];
+    case Nearness::kMixtures:
+      return distance <=
+             rounding(dtype) * std::abs(exact) + kMixtureFactor * sum_rounding(dtype) * largest_;
     case Nearness::kSoftmax: {
       const double u = sum_rounding(dtype);
       const double relative = kSoftmaxFactor * u * (1 + std::log2(std::max(terms_, 1.0)));

@@ -170,6 +170,7 @@ double float_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t ra
     case FillKind::kWide:
       return sign * full_mantissa(random, -2, 16);
     case FillKind::kExponent:
+    case FillKind::kTame:
       return std::ldexp(static_cast<double>(random >> 11), -50) - 4;
     case FillKind::kSweep:
       return sweep_value(dtype, place, random);
@@ -193,6 +194,7 @@ int64_t integer_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t
     case FillKind::kProduct:
       return whole(dtype, exact_limit(dtype, false), random);
     case FillKind::kTerm:
+    case FillKind::kTame:
       return whole(dtype, kTermLimit, random);
     case FillKind::kPower:
       return int64_t{1} << random % 4;

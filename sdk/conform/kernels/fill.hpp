@@ -32,6 +32,7 @@ enum class FillKind {
   kMagnitude,  // full mantissas without signs, exponents of half the dtype's range round 0
   kAngle,      // full mantissas within [-2000, 2000], a half of them within [-4, 4]
   kSmall,      // whole numbers from 0 to the dtype's width
+  kTame,       // kExponent; integers: kTerm
   kMinusInfinity,
   kSpecialRow,     // infinities, NaN, zeros, the largest, subnormals: value i / n
   kSpecialColumn,  // ... value i % n; together all pairs

@@ -21,7 +21,7 @@ namespace bp::conform {
 
 struct Setting {
   std::string_view name;
-  std::variant<int64_t, double, std::vector<int64_t>> value;
+  std::variant<int64_t, double, std::vector<int64_t>, std::string_view> value;
 };
 
 /// One call: sizes of each input (nullopt: an absent optional one) and attributes.
@@ -31,6 +31,7 @@ struct Shot {
   std::vector<int64_t> host_values = {};  // of the inputs read on the host, one after the other
   int64_t extent = 0;                     // of the dimension that indices point into
   std::vector<FillKind> fills = {};       // where not the recipe's
+  std::vector<double> host_reals = {};    // as host_values, of inputs that are floats
 };
 
 /// BP_MAX_RANK of them.
@@ -43,10 +44,11 @@ struct Variant {
 
 /// How near a float has to be to the exact result. Integers and bool are exact always.
 enum class Nearness {
-  kBitwise,  // one correctly rounded operation
-  kUlps,     // units in the last place of the exact result
-  kSums,     // u_out |ref| + 4 sqrt(K) u_acc sum|products|, K products in each sum
-  kSoftmax,  // 8 u (1 + log2 n) relative, `absolute` u absolute; f16 and bf16: one unit more
+  kBitwise,   // one correctly rounded operation
+  kUlps,      // units in the last place of the exact result
+  kSums,      // u_out |ref| + 4 sqrt(K) u_acc sum|products|, K products in each sum
+  kMixtures,  // u_out |ref| + 32 u_acc max|x|: sums with weights of both signs, which add up to 1
+  kSoftmax,   // 8 u (1 + log2 n) relative, `absolute` u absolute; f16 and bf16: one unit more
 };
 
 struct Recipe {
@@ -82,6 +84,7 @@ void add_elementwise_recipes(std::vector<Recipe>* recipes);
 void add_product_recipes(std::vector<Recipe>* recipes);
 void add_reduction_recipes(std::vector<Recipe>* recipes);
 void add_pooling_recipes(std::vector<Recipe>* recipes);
+void add_resizing_recipes(std::vector<Recipe>* recipes);
 void add_movement_recipes(std::vector<Recipe>* recipes);
 void add_normalization_recipes(std::vector<Recipe>* recipes);
 void add_attention_recipes(std::vector<Recipe>* recipes);

@@ -171,6 +171,7 @@ std::vector<Recipe> all_recipes() {
   add_product_recipes(&recipes);
   add_reduction_recipes(&recipes);
   add_pooling_recipes(&recipes);
+  add_resizing_recipes(&recipes);
   add_movement_recipes(&recipes);
   add_normalization_recipes(&recipes);
   add_attention_recipes(&recipes);

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Resize and Upsample. ONNX has roi, scales and sizes in another order, and empty where they are
+// not meant.
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/base/dims.hpp"
+#include "ops/onnx/node_import.hpp"
+
+namespace bp::onnx {
+namespace {
+
+/// ONNX's inputs: scales and sizes that have no elements stand for none.
+ValueId given_list(const NodeImport& node, size_t index) {
+  if (node.input(index) == kNoValue) return kNoValue;
+  const TensorType& type = node.input_type(index);
+  const bool empty = type.has_rank && type.sizes.size() == 1 && type.sizes[0] == 0;
+  return empty ? kNoValue : node.input(index);
+}
+
+Status copy_text(const NodeImport& node, std::string_view from, std::string_view to,
+                 Attributes* attributes) {
+  const AttributeProto* attribute = node.attribute(from);
+  return attribute == nullptr ? Status() : attributes->set_str(to, attribute->s);
+}
+
+Result<ValueId> as_f32(NodeImport* node, ValueId value, const TensorType& type) {
+  if (type.dtype == BP_DTYPE_F32) return value;
+  BP_TRY_ASSIGN(Attributes to, node->attributes_of("cast"));
+  BP_TRY(to.set_i64("to", BP_DTYPE_F32));
+  return node->step("cast", {&value, 1}, std::move(to));
+}
+
+}  // namespace
+
+Status convert_resize(NodeImport* node) {
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("resize"));
+  BP_TRY(copy_text(*node, "mode", "mode", &attributes));
+  BP_TRY(copy_text(*node, "nearest_mode", "nearest_mode", &attributes));
+  BP_TRY(copy_text(*node, "keep_aspect_ratio_policy", "keep_aspect_ratio_policy", &attributes));
+  BP_TRY(copy_text(*node, "coordinate_transformation_mode", "coordinates", &attributes));
+  const AttributeProto* coordinates = node->attribute("coordinate_transformation_mode");
+  const bool crops = coordinates != nullptr && coordinates->s == "tf_crop_and_resize";
+  std::array<ValueId, 4> inputs{node->input(0), given_list(*node, 3), given_list(*node, 2),
+                                kNoValue};
+  if (crops && given_list(*node, 1) != kNoValue) {
+    BP_TRY_ASSIGN(inputs[3], as_f32(node, node->input(1), node->input_type(1)));
+  }
+  return node->finish("resize", inputs, std::move(attributes));
+}
+
+// Before operator set 11 places were worked out by scale alone, and the nearest was the one below.
+Status convert_resize_of_floor(NodeImport* node) {
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("resize"));
+  const AttributeProto* mode = node->attribute("mode");
+  // Upsample called it so where its images are flat.
+  const bool linear = mode != nullptr && (mode->s == "bilinear" || mode->s == "trilinear");
+  if (linear) {
+    BP_TRY(attributes.set_str("mode", "linear"));
+  } else {
+    BP_TRY(copy_text(*node, "mode", "mode", &attributes));
+  }
+  BP_TRY(attributes.set_str("coordinates", "asymmetric"));
+  BP_TRY(attributes.set_str("nearest_mode", "floor"));
+  std::array<ValueId, 4> inputs{node->input(0), kNoValue, node->input(1), kNoValue};
+  if (const AttributeProto* scales = node->attribute("scales")) {
+    void* data = nullptr;
+    const Dims sizes{static_cast<int64_t>(scales->floats.size())};
+    BP_TRY_ASSIGN(HostTensor tensor, HostTensor::allocate(BP_DTYPE_F32, sizes, &data));
+    if (!scales->floats.empty()) {
+      std::memcpy(data, scales->floats.data(), scales->floats.size() * sizeof(float));
+    }
+    BP_TRY_ASSIGN(inputs[2], node->constant(std::move(tensor)));
+  }
+  return node->finish("resize", inputs, std::move(attributes));
+}
+
+}  // namespace bp::onnx

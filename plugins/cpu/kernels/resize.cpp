@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// resize. A plan has a table for each dimension: the elements that an output takes, and their
+// weights. An output row is made in two steps: the rows of x that it mixes are added up, piece by
+// piece, and then each output mixes elements of that sum. Tables that would be very large are not
+// made; elements are then mixed one by one.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "element.hpp"
+#include "kernel_support.hpp"
+#include "resize_axis.hpp"
+
+namespace bp::cpu {
+namespace {
+
+constexpr uint32_t kSizes = 1;
+constexpr uint32_t kScales = 2;
+constexpr uint32_t kRoi = 3;
+constexpr int64_t kMostEntries = int64_t{1} << 20;  // of a table
+constexpr int64_t kPiece = 2048;                    // elements of the sum of rows that are kept
+
+// The elements of x that the outputs of one dimension take: `taps` entries for each.
+struct Table {
+  int64_t taps = 1;
+  std::vector<int32_t> index;
+  std::vector<double> weight;
+  std::vector<float> weight_f32;  // the same, for what is computed in f32
+  std::vector<uint8_t> outside;   // empty: none of them is
+
+  const double* weights(double) const { return weight.data(); }
+  const float* weights(float) const { return weight_f32.data(); }
+};
+
+// Neighbouring outputs of a row, and the part of the input row that they take.
+struct Piece {
+  int64_t out_begin;
+  int64_t out_end;
+  int64_t in_begin;
+  int64_t in_end;
+};
+
+struct ResizePlan : bp_kernel_plan {
+  ResizeRules rules;
+  double extrapolation = 0;
+  std::vector<ResizeAxis> axes;  // at least one
+  bool has_tables = false;
+  std::vector<Table> tables;  // one per axis
+  std::vector<Piece> pieces;  // of the last axis
+  int64_t in_row = 1;         // the last axis' sizes
+  int64_t out_row = 1;
+  int64_t out_rows = 1;
+  int64_t row_cost = 1;
+};
+
+Table make_table(const ResizeRules& rules, const ResizeAxis& axis) {
+  Table table;
+  table.taps = axis.tap_count(rules);
+  for (int64_t o = 0; o < axis.out; ++o) {
+    const size_t start = table.index.size();
+    const auto put = [&](int64_t index, double weight) {
+      table.index.push_back(static_cast<int32_t>(index));
+      table.weight.push_back(weight);
+    };
+    if (axis.is_identity()) {
+      put(o, 1);
+      continue;
+    }
+    const double place = axis.place(rules, o);
+    if (axis.is_outside(rules, place)) {
+      table.outside.resize(static_cast<size_t>(axis.out));
+      table.outside[static_cast<size_t>(o)] = 1;
+      put(0, 1);
+    } else if (rules.mode == ResizeMode::kNearest) {
+      put(axis.nearest(rules, place), 1);
+    } else {
+      axis.for_each_tap(rules, place, put);
+      if (table.index.size() == start) put(0, 0);
+    }
+    // An entry of weight 0 would make NaN of an infinity, so an entry is halved instead.
+    while (table.index.size() < start + static_cast<size_t>(table.taps)) {
+      const size_t from = start + (table.index.size() - start) / 2;
+      table.weight[from] /= 2;
+      put(table.index[from], table.weight[from]);
+    }
+  }
+  table.weight_f32.assign(table.weight.begin(), table.weight.end());
+  return table;
+}
+
+// Splits the last axis so that each piece takes at most kPiece elements. False: one output takes
+// more.
+bool split(const Table& table, int64_t out, std::vector<Piece>* pieces) {
+  const auto range_of = [&](int64_t o) {
+    const int32_t* const index = table.index.data() + o * table.taps;
+    const auto [least, most] = std::minmax_element(index, index + table.taps);
+    return std::pair<int64_t, int64_t>{*least, *most + 1};
+  };
+  for (int64_t o = 0; o < out; ++o) {
+    const auto [begin, end] = range_of(o);
+    if (end - begin > kPiece) return false;
+    if (!pieces->empty()) {
+      Piece& last = pieces->back();
+      const int64_t from = std::min(last.in_begin, begin);
+      const int64_t to = std::max(last.in_end, end);
+      if (to - from <= kPiece) {
+        last = {last.out_begin, o + 1, from, to};
+        continue;
+      }
+    }
+    pieces->push_back({o, o + 1, begin, end});
+  }
+  return true;
+}
+
+void make_tables(ResizePlan* plan) {
+  for (const ResizeAxis& axis : plan->axes) {
+    const int64_t entries = sdk::saturating_product({axis.out, axis.tap_count(plan->rules)});
+    if (entries > kMostEntries || axis.in > std::numeric_limits<int32_t>::max()) return;
+  }
+  for (const ResizeAxis& axis : plan->axes) plan->tables.push_back(make_table(plan->rules, axis));
+  plan->has_tables = split(plan->tables.back(), plan->out_row, &plan->pieces);
+}
+
+std::vector<size_t> resized_axes(const bp_attrs_resize& attrs, size_t rank) {
+  std::vector<size_t> dims;
+  for (const int64_t axis : values_of(attrs.axes)) {
+    dims.push_back(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis));
+  }
+  for (size_t i = 0; dims.size() < rank && attrs.axes.count == 0; ++i) dims.push_back(i);
+  return dims;
+}
+
+template <class T>
+std::span<const T> host_list(const bp_kernel_query& query, uint32_t index) {
+  const bp_arg_info& info = arg_info(query, index);
+  return {static_cast<const T*>(info.host_data), static_cast<size_t>(info.sizes[0])};
+}
+
+// One scale for all axes, if the policy says so; else those that the sizes ask for.
+void scale_by_sizes(const bp_attrs_resize& attrs, const std::vector<size_t>& dims,
+                    std::span<const int64_t> sizes, std::vector<ResizeAxis>* axes) {
+  const std::string_view policy(attrs.keep_aspect_ratio_policy.ptr,
+                                attrs.keep_aspect_ratio_policy.len);
+  double least = std::numeric_limits<double>::infinity();
+  double most = 0;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    ResizeAxis& axis = (*axes)[dims[i]];
+    axis.scale = static_cast<double>(sizes[i]) / static_cast<double>(axis.in);
+    least = std::min(least, axis.scale);
+    most = std::max(most, axis.scale);
+  }
+  if (policy == "stretch") return;
+  for (const size_t dim : dims) (*axes)[dim].scale = policy == "not_larger" ? least : most;
+}
+
+std::vector<ResizeAxis> read_axes(const bp_kernel_query& query, const bp_attrs_resize& attrs) {
+  const std::span<const int64_t> x = sizes_of(arg_info(query, 0));
+  const std::span<const int64_t> y = sizes_of(output_info(query));
+  std::vector<ResizeAxis> axes(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    axes[i].in = x[i];
+    axes[i].out = y[i];
+  }
+  const std::vector<size_t> dims = resized_axes(attrs, x.size());
+  if (has_input(query, kSizes)) {
+    scale_by_sizes(attrs, dims, host_list<int64_t>(query, kSizes), &axes);
+  } else {
+    const auto scales = host_list<float>(query, kScales);
+    for (size_t i = 0; i < dims.size(); ++i) axes[dims[i]].scale = double{scales[i]};
+  }
+  const std::string_view coordinates(attrs.coordinates.ptr, attrs.coordinates.len);
+  if (coordinates == "tf_crop_and_resize") {
+    const auto roi = host_list<float>(query, kRoi);
+    for (size_t i = 0; i < dims.size(); ++i) {
+      axes[dims[i]].begin = double{roi[i]};
+      axes[dims[i]].end = double{roi[dims.size() + i]};
+    }
+  }
+  return axes;
+}
+
+std::unique_ptr<ResizePlan> make_plan(bp_device*, const bp_kernel_query& query, bp_plan_info*) {
+  const auto attrs = read_attributes(query.attributes, bp_attrs_resize_defaults());
+  auto plan = std::make_unique<ResizePlan>();
+  plan->rules = read_rules(attrs);
+  plan->extrapolation = attrs.extrapolation_value;
+  for (const int64_t size : sizes_of(output_info(query))) {
+    if (size == 0) plan->out_rows = 0;
+  }
+  if (plan->out_rows == 0) return plan;
+  plan->axes = read_axes(query, attrs);
+  if (plan->axes.empty()) plan->axes.emplace_back();
+  plan->in_row = plan->axes.back().in;
+  plan->out_row = plan->axes.back().out;
+  int64_t taps = 1;
+  for (const ResizeAxis& axis : plan->axes) {
+    taps = sdk::saturating_product({taps, axis.tap_count(plan->rules)});
+    plan->out_rows *= axis.out;
+  }
+  plan->out_rows /= plan->out_row;
+  plan->row_cost = std::max<int64_t>(1, sdk::saturating_product({plan->out_row, taps}));
+  make_tables(plan.get());
+  return plan;
+}
+
+// ---- one output row ----
+
+// The position of an output row along all axes but the last.
+using RowAt = std::array<int64_t, BP_MAX_RANK>;
+
+RowAt row_at(const ResizePlan& plan, int64_t row) {
+  RowAt at{};
+  for (size_t i = plan.axes.size() - 1; i-- > 0;) {
+    at[i] = row % plan.axes[i].out;
+    row /= plan.axes[i].out;
+  }
+  return at;
+}
+
+bool is_outside(const ResizePlan& plan, const RowAt& at) {
+  for (size_t i = 0; i + 1 < plan.axes.size(); ++i) {
+    const auto& outside = plan.tables[i].outside;
+    if (!outside.empty() && outside[static_cast<size_t>(at[i])] != 0) return true;
+  }
+  return false;
+}
+
+// Calls visit(first element of a row of x, weight) for the rows that an output row mixes.
+template <class C, class Visit>
+void for_each_in_row(const ResizePlan& plan, const RowAt& at, const Visit& visit) {
+  const size_t count = plan.axes.size() - 1;
+  RowAt tap{};
+  for (;;) {
+    int64_t row = 0;
+    C weight{1};
+    for (size_t i = 0; i < count; ++i) {
+      const Table& table = plan.tables[i];
+      const int64_t entry = at[i] * table.taps + tap[i];
+      row = row * plan.axes[i].in + table.index[static_cast<size_t>(entry)];
+      weight *= table.weights(C{})[entry];
+    }
+    visit(row * plan.in_row, weight);
+    size_t i = count;
+    while (i > 0 && ++tap[i - 1] == plan.tables[i - 1].taps) tap[--i] = 0;
+    if (i == 0) return;
+  }
+}
+
+template <class C>
+void mix(const Table& table, const Piece& piece, const C* sums, C* out) {
+  const C* const weight = table.weights(C{}) + piece.out_begin * table.taps;
+  const int32_t* const index = table.index.data() + piece.out_begin * table.taps;
+  const int64_t count = piece.out_end - piece.out_begin;
+  const C* const from = sums - piece.in_begin;
+  if (table.taps == 2) {
+    for (int64_t o = 0; o < count; ++o) {
+      out[o] = weight[2 * o] * from[index[2 * o]] + weight[2 * o + 1] * from[index[2 * o + 1]];
+    }
+    return;
+  }
+  for (int64_t o = 0; o < count; ++o) {
+    C sum{0};
+    for (int64_t k = 0; k < table.taps; ++k) {
+      sum += weight[o * table.taps + k] * from[index[o * table.taps + k]];
+    }
+    out[o] = sum;
+  }
+}
+
+template <class T>
+T rounded(std::conditional_t<std::is_integral_v<T>, double, Compute<T>> value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return std::nearbyint(value) != 0;
+  } else if constexpr (std::is_integral_v<T>) {
+    if (std::isnan(value)) return 0;
+    const double whole = std::nearbyint(value);
+    constexpr auto kLeast = static_cast<double>(std::numeric_limits<T>::min());
+    constexpr auto kMost = static_cast<double>(std::numeric_limits<T>::max());
+    if (whole <= kLeast) return std::numeric_limits<T>::min();
+    return whole >= kMost ? std::numeric_limits<T>::max() : static_cast<T>(whole);
+  } else {
+    return store<T>(value);
+  }
+}
+
+template <class T>
+struct Mixing {
+  using C = std::conditional_t<std::is_integral_v<T>, double, Compute<T>>;
+
+  static void mix_piece(const ResizePlan& plan, const RowAt& at, const Piece& piece, const T* x,
+                        T* y) {
+    C sums[kPiece];
+    const int64_t width = piece.in_end - piece.in_begin;
+    bool first = true;
+    for_each_in_row<C>(plan, at, [&](int64_t start, C weight) {
+      const T* const row = x + start + piece.in_begin;
+      if (first) {
+        for (int64_t i = 0; i < width; ++i) sums[i] = weight * static_cast<C>(load(row[i]));
+      } else {
+        for (int64_t i = 0; i < width; ++i) sums[i] += weight * static_cast<C>(load(row[i]));
+      }
+      first = false;
+    });
+    constexpr int64_t kTile = 256;
+    C mixed[kTile];
+    for (int64_t o = piece.out_begin; o < piece.out_end; o += kTile) {
+      const Piece tile{o, std::min(o + kTile, piece.out_end), piece.in_begin, piece.in_end};
+      mix(plan.tables.back(), tile, sums, mixed);
+      for (int64_t i = 0; i < tile.out_end - o; ++i) y[o + i] = rounded<T>(mixed[i]);
+    }
+  }
+
+  static void row(const ResizePlan& plan, const RowAt& at, const T* x, T* y) {
+    const T extrapolated = rounded<T>(static_cast<C>(plan.extrapolation));
+    if (is_outside(plan, at)) {
+      std::fill_n(y, plan.out_row, extrapolated);
+      return;
+    }
+    for (const Piece& piece : plan.pieces) mix_piece(plan, at, piece, x, y);
+    const auto& outside = plan.tables.back().outside;
+    for (size_t o = 0; o < outside.size(); ++o) {
+      if (outside[o] != 0) y[o] = extrapolated;
+    }
+  }
+
+  // Without tables.
+  static C element(const ResizePlan& plan, const std::array<double, BP_MAX_RANK>& places,
+                   size_t axis, const T* x, int64_t index) {
+    if (axis == plan.axes.size()) return static_cast<C>(load(x[index]));
+    const ResizeAxis& here = plan.axes[axis];
+    if (here.is_identity()) {
+      const auto at = static_cast<int64_t>(places[axis]);
+      return element(plan, places, axis + 1, x, index * here.in + at);
+    }
+    C sum{0};
+    here.for_each_tap(plan.rules, places[axis], [&](int64_t at, double weight) {
+      sum += static_cast<C>(weight) * element(plan, places, axis + 1, x, index * here.in + at);
+    });
+    return sum;
+  }
+
+  static void run(const ResizePlan& plan, void* y_data, const void* x_data, int64_t begin,
+                  int64_t end) {
+    const T* const x = static_cast<const T*>(x_data);
+    T* const y = static_cast<T*>(y_data);
+    for (int64_t r = begin; r < end; ++r) {
+      const RowAt at = row_at(plan, r);
+      if (plan.has_tables) {
+        row(plan, at, x, y + r * plan.out_row);
+        continue;
+      }
+      for_each_place(plan, at, [&](int64_t o, const auto& places, bool outside) {
+        y[r * plan.out_row + o] = rounded<T>(outside ? static_cast<C>(plan.extrapolation)
+                                                     : element(plan, places, 0, x, 0));
+      });
+    }
+  }
+
+  // Calls visit(o, places, outside) for the outputs of a row.
+  template <class Visit>
+  static void for_each_place(const ResizePlan& plan, RowAt at, const Visit& visit) {
+    for (int64_t o = 0; o < plan.out_row; ++o) {
+      at[plan.axes.size() - 1] = o;
+      std::array<double, BP_MAX_RANK> places{};
+      bool outside = false;
+      for (size_t i = 0; i < plan.axes.size(); ++i) {
+        const ResizeAxis& axis = plan.axes[i];
+        places[i] = axis.is_identity() ? static_cast<double>(at[i]) : axis.place(plan.rules, at[i]);
+        outside = outside || axis.is_outside(plan.rules, places[i]);
+      }
+      visit(o, places, outside);
+    }
+  }
+};
+
+// Mode nearest moves elements of any type.
+template <class T>
+void move_rows(const ResizePlan& plan, T extrapolated, void* y_data, const void* x_data,
+               int64_t begin, int64_t end) {
+  const T* const x = static_cast<const T*>(x_data);
+  for (int64_t r = begin; r < end; ++r) {
+    const RowAt at = row_at(plan, r);
+    T* const y = static_cast<T*>(y_data) + r * plan.out_row;
+    if (!plan.has_tables) {
+      Mixing<float>::for_each_place(plan, at, [&](int64_t o, const auto& places, bool outside) {
+        int64_t index = 0;
+        for (size_t i = 0; i < plan.axes.size() && !outside; ++i) {
+          const ResizeAxis& axis = plan.axes[i];
+          index = index * axis.in + (axis.is_identity() ? static_cast<int64_t>(places[i])
+                                                        : axis.nearest(plan.rules, places[i]));
+        }
+        y[o] = outside ? extrapolated : x[index];
+      });
+      continue;
+    }
+    if (is_outside(plan, at)) {
+      std::fill_n(y, plan.out_row, extrapolated);
+      continue;
+    }
+    const Table& last = plan.tables.back();
+    for_each_in_row<float>(plan, at, [&](int64_t start, float) {
+      for (int64_t o = 0; o < plan.out_row; ++o) {
+        y[o] = x[start + last.index[static_cast<size_t>(o)]];
+      }
+    });
+    for (size_t o = 0; o < last.outside.size(); ++o) {
+      if (last.outside[o] != 0) y[o] = extrapolated;
+    }
+  }
+}
+
+template <class T>
+struct Moving {
+  static void run(const ResizePlan& plan, void* y_data, const void* x_data, int64_t begin,
+                  int64_t end) {
+    using C = typename Mixing<T>::C;
+    move_rows<T>(plan, rounded<T>(static_cast<C>(plan.extrapolation)), y_data, x_data, begin, end);
+  }
+};
+
+template <template <class> class Kernel>
+constexpr auto any_table() {
+  auto table = number_table<Kernel>();
+  table[BP_DTYPE_BOOL] = &Kernel<bool>::run;
+  return table;
+}
+
+constexpr auto kMixing = any_table<Mixing>();
+constexpr auto kMoving = any_table<Moving>();
+
+bp_status launch(const bp_launch_args& args) {
+  const auto& plan = *static_cast<const ResizePlan*>(args.plan);
+  if (plan.out_rows == 0) return BP_OK;
+  const bp_tensor& x = input_of(args, 0);
+  std::byte* const y_data = address_of(output_of(args));
+  const std::byte* const x_data = address_of(x);
+  const auto run = (plan.rules.mode == ResizeMode::kNearest ? kMoving : kMixing)[x.dtype];
+  args.device->workers.for_ranges(
+      plan.out_rows, plan.row_cost,
+      [&](int64_t begin, int64_t end) noexcept { run(plan, y_data, x_data, begin, end); });
+  return BP_OK;
+}
+
+constexpr uint64_t kMasks[] = {kAnyTypes};
+
+constexpr bp_arg_rule kDevice{.struct_size = sizeof(bp_arg_rule),
+                              .flags = 0,
+                              .strides = BP_STRIDES_CONTIGUOUS,
+                              .alignment_bytes = 0};
+constexpr bp_arg_rule kHost{.struct_size = sizeof(bp_arg_rule),
+                            .flags = BP_ARG_HOST_AT_PLAN_BIT,
+                            .strides = BP_STRIDES_CONTIGUOUS,
+                            .alignment_bytes = 0};
+constexpr const bp_arg_rule* kRules[] = {&kDevice, &kHost, &kHost, &kHost};
+
+constexpr bp_kernel kKernels[] = {
+    sdk::describe({.name = "resize_tables",
+                   .op = "resize",
+                   .dtypes = kMasks,
+                   .arg_rules = kRules,
+                   .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_HOST_DATA_BIT,
+                   .plan = plan_slot<ResizePlan, make_plan>,
+                   .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                   .launch = launch_slot<launch>})};
+
+}  // namespace
+
+BP_SDK_KERNELS(resize, kKernels);
+
+}  // namespace bp::cpu

@@ -98,10 +98,16 @@ std::string describe(const CaseTensor& tensor) {
   return text + "]";
 }
 
+/// Of those that are finite.
 double root_mean_square(const std::vector<double>& values) {
   double sum = 0;
-  for (const double value : values) sum += value * value;
-  return values.empty() ? 0 : std::sqrt(sum / static_cast<double>(values.size()));
+  size_t count = 0;
+  for (const double value : values) {
+    if (!std::isfinite(value)) continue;
+    sum += value * value;
+    ++count;
+  }
+  return count == 0 ? 0 : std::sqrt(sum / static_cast<double>(count));
 }
 
 bool is_close(double expected, double found, double relative, double absolute) {

@@ -35,6 +35,7 @@ std::string between(const std::vector<float>& expected, const std::vector<float>
 TEST(DifferenceTest, FloatsWithinTolerance_AreEqual) {
   EXPECT_THAT(between({1, 1000, 0}, {1.0009F, 999.1F, 9e-8F}), IsEmpty());
   EXPECT_THAT(between({kNan, kInf, -0.0F}, {-kNan, kInf, 0.0F}), IsEmpty());
+  EXPECT_THAT(between({kNan, kInf, 1}, {kNan, kInf, 1.0005F}), IsEmpty());
 }
 
 TEST(DifferenceTest, FloatsBeyondTolerance_NamesTheFirst) {
@@ -51,6 +52,8 @@ TEST(DifferenceTest, Rms_ScalesWithTheExpectedTensor) {
   const Tolerance tolerance{.relative = 0, .absolute = 0, .rms = 1e-2};
   EXPECT_THAT(between({100, 100, 0}, {100, 100, 0.8F}, tolerance), IsEmpty());
   EXPECT_THAT(between({100, 100, 0}, {100, 100, 0.9F}, tolerance), HasSubstr("at 2"));
+  EXPECT_THAT(between({100, 100, kInf, kNan, 0}, {100, 100, kInf, kNan, 0.8F}, tolerance),
+              IsEmpty());
 }
 
 TEST(DifferenceTest, IntegersDiffer_EvenByOne) {

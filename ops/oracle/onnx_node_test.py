@@ -24,6 +24,7 @@ OPERATORS = frozenset(
     Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu
     Transpose Where Xor
     Concat Expand Slice Split Squeeze Unsqueeze
+    ArgMax ArgMin Compress GatherElements GatherND Scatter ScatterElements ScatterND
     AveragePool GlobalAveragePool GlobalMaxPool Resize Upsample
     Shape Size
     Attention GroupNormalization InstanceNormalization LayerNormalization

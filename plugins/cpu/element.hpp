@@ -73,6 +73,11 @@ C larger(C a, C b) {
   return (a > b || a != a) ? a : b;
 }
 
+template <class C>
+C smaller(C a, C b) {
+  return (a < b || a != a) ? a : b;
+}
+
 /// Entries are the static function `run` of a kernel's instance for the dtype. Those for dtypes
 /// that a kernel does not take stay null; its dtype mask keeps them away.
 template <class Function>

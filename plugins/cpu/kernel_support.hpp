@@ -34,6 +34,7 @@ inline constexpr uint64_t kIntTypes =
     kSignedIntTypes | sdk::dtypes({BP_DTYPE_U8, BP_DTYPE_U16, BP_DTYPE_U32, BP_DTYPE_U64});
 inline constexpr uint64_t kNumberTypes = kFloatTypes | kIntTypes;
 inline constexpr uint64_t kAnyTypes = kNumberTypes | sdk::dtypes({BP_DTYPE_BOOL});
+inline constexpr uint64_t kIndexTypes = sdk::dtypes({BP_DTYPE_I32, BP_DTYPE_I64});
 
 // ---- a launch ----
 

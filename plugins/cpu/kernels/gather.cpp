@@ -2,12 +2,10 @@
 //
 // gather: slices along one axis, copied as bytes. An index out of range is clamped and goes to the
 // fault word, so that no index can make it read outside its input.
-#include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "backplane/ops/indexing.h"
-#include "kernel_support.hpp"
+#include "indices.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -23,21 +21,8 @@ struct Gather {
   int64_t extent;       // of the axis
   int64_t index_count;  // rows of y per outer index
   int64_t row_bytes;    // of one slice
-  bp_fault_word* fault;
-  uint64_t op_seq;
+  FaultReport report;
 };
-
-// The first of several bad indices, on whichever thread, wins the word.
-void report_fault(const Gather& gather, int64_t index) {
-  if (gather.fault == nullptr) return;
-  std::atomic_ref<uint32_t> code(gather.fault->code);
-  uint32_t expected = BP_FAULT_NONE;
-  if (!code.compare_exchange_strong(expected, BP_FAULT_INDEX)) return;
-  gather.fault->input = 1;
-  gather.fault->op_seq = gather.op_seq;
-  gather.fault->index = index;
-  gather.fault->extent = gather.extent;
-}
 
 // Rows [begin, end) of y.
 template <class I>
@@ -46,12 +31,8 @@ void gather_rows(const Gather& gather, int64_t begin, int64_t end) {
   const size_t row_bytes = static_cast<size_t>(gather.row_bytes);
   for (int64_t row = begin; row < end; ++row) {
     std::byte* const to = gather.y + row * gather.row_bytes;
-    const int64_t given = indices[row % gather.index_count];
-    int64_t index = given < 0 ? given + gather.extent : given;
-    if (index < 0 || index >= gather.extent) {
-      report_fault(gather, given);
-      index = std::clamp<int64_t>(index, 0, std::max<int64_t>(gather.extent - 1, 0));
-    }
+    const int64_t index =
+        index_in_range(gather.report, indices[row % gather.index_count], gather.extent);
     if (gather.extent == 0) {  // nothing to clamp to
       std::memset(to, 0, row_bytes);
       continue;
@@ -65,13 +46,8 @@ std::unique_ptr<GatherPlan> make_plan(bp_device*, const bp_kernel_query& query,
                                       bp_plan_info* info) {
   const auto attrs = read_attributes(query.attributes, bp_attrs_gather_defaults());
   const uint32_t rank = arg_info(query, 0).rank;
-  const int64_t axis = attrs.axis < 0 ? attrs.axis + rank : attrs.axis;
-  if (axis < 0 || axis >= rank) {
-    throw sdk::Failure{BP_INVALID_ARGUMENT, "gather: axis " + std::to_string(attrs.axis) +
-                                                " of a tensor of rank " + std::to_string(rank)};
-  }
   auto plan = std::make_unique<GatherPlan>();
-  plan->axis = static_cast<uint32_t>(axis);
+  plan->axis = axis_from_front("gather", attrs.axis, rank);
   info->flags = BP_PLAN_CAN_FAULT_BIT;
   return plan;
 }
@@ -87,15 +63,13 @@ bp_status launch(const bp_launch_args& args) {
     if (d > axis) row_bytes *= x.sizes[d];
   }
   if (row_bytes == 0) return BP_OK;
-  const Gather gather{
-      .x = address_of(x),
-      .indices = address_of(indices),
-      .y = address_of(output_of(args)),
-      .extent = x.sizes[axis],
-      .index_count = sdk::element_count(indices),
-      .row_bytes = row_bytes,
-      .fault = args.fault.handle == 0 ? nullptr : address_of<bp_fault_word>(args.fault),
-      .op_seq = args.op_seq};
+  const Gather gather{.x = address_of(x),
+                      .indices = address_of(indices),
+                      .y = address_of(output_of(args)),
+                      .extent = x.sizes[axis],
+                      .index_count = sdk::element_count(indices),
+                      .row_bytes = row_bytes,
+                      .report = FaultReport::of(args, 1)};
   const auto run = indices.dtype == BP_DTYPE_I32 ? gather_rows<int32_t> : gather_rows<int64_t>;
   args.device->workers.for_ranges(
       outer * gather.index_count, row_bytes / 16 + 4,
@@ -103,7 +77,7 @@ bp_status launch(const bp_launch_args& args) {
   return BP_OK;
 }
 
-constexpr uint64_t kMasks[] = {kAnyTypes, sdk::dtypes({BP_DTYPE_I32, BP_DTYPE_I64})};
+constexpr uint64_t kMasks[] = {kAnyTypes, kIndexTypes};
 
 constexpr bp_kernel kKernels[] = {sdk::describe({.name = "gather_loop",
                                                  .op = "gather",

@@ -88,6 +88,8 @@ void add_resizing_recipes(std::vector<Recipe>* recipes);
 void add_movement_recipes(std::vector<Recipe>* recipes);
 void add_normalization_recipes(std::vector<Recipe>* recipes);
 void add_attention_recipes(std::vector<Recipe>* recipes);
+void add_indexing_recipes(std::vector<Recipe>* recipes);
+void add_sorting_recipes(std::vector<Recipe>* recipes);
 
 }  // namespace bp::conform
 

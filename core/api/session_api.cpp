@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sessions of the C API: loading and introspection. Runs are in run_api.cpp.
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/api/deleter.hpp"
 #include "core/api/handles.hpp"
 #include "ops/onnx/import.hpp"
 
@@ -86,13 +92,47 @@ Status write_io(std::span<const SessionIo> ios, const std::vector<std::vector<co
   info.sizes = io.sizes.data();
   info.dim_names = names[index].data();
   info.has_rank = io.has_rank ? 1 : 0;
+  info.has_default = io.has_default ? 1 : 0;
   return write_struct(out_info, info, "out_info");
+}
+
+constexpr const char* kModelInMemory = "model in memory";
+
+/// `read`: gives the graph, or an error that names the model.
+Status make_session(Runtime& owner, const std::string& name,
+                    const std::function<Result<Graph>()>& read, const bpa_session_args* args,
+                    bpa_session** out_session) {
+  BP_TRY(check_pointer(args, "args"));
+  BP_TRY_ASSIGN(const bpa_session_args given,
+                read_struct(args, "args", BPA_SESSION_DETERMINISTIC_BIT));
+  BP_TRY(owner.check_open());
+  BP_TRY_ASSIGN(const SessionArgs session_args, bp::session_args(given, owner));
+  BP_TRY_ASSIGN(Graph graph, read());
+  auto session = Session::create(owner, std::move(graph), session_args);
+  if (!session.ok()) return session.status().with_prefix(name);
+  auto object = Ref<ApiSession>::make();
+  object->session = std::move(*session);
+  object->input_dim_names = dim_names(object->session->inputs());
+  object->output_dim_names = dim_names(object->session->outputs());
+  BP_TRY(make_api_handle(object.get(), out_session));
+  object.detach();
+  return {};
+}
+
+/// `lent`: keeps the bytes where they are not to be copied.
+Result<Graph> read_model(const void* data, uint64_t bytes, bool copied,
+                         const std::shared_ptr<Deleter>& lent, const Runtime& owner) {
+  const std::span model(static_cast<const std::byte*>(data), bytes);
+  if (!copied) return import_onnx(model, lent, kModelInMemory, owner.registry());
+  const auto copy = std::make_shared<const std::vector<std::byte>>(model.begin(), model.end());
+  return import_onnx(*copy, copy, kModelInMemory, owner.registry());
 }
 
 }  // namespace
 }  // namespace bp
 
 using bp::ApiSession;
+using bp::bad_argument;
 using bp::check_pointer;
 using bp::guarded;
 using bp::object_of;
@@ -104,20 +144,26 @@ bpa_status bpa_session_load(bpa_runtime* runtime, const char* path, const bpa_se
     BP_TRY(check_pointer(out_session, "out_session"));
     BP_TRY_ASSIGN(bp::Runtime * owner, object_of(runtime, "runtime"));
     BP_TRY(bp::check_text(path, "path"));
-    BP_TRY(check_pointer(args, "args"));
-    BP_TRY_ASSIGN(const bpa_session_args given,
-                  bp::read_struct(args, "args", BPA_SESSION_DETERMINISTIC_BIT));
-    BP_TRY(owner->check_open());
-    BP_TRY_ASSIGN(const bp::SessionArgs session_args, bp::session_args(given, *owner));
-    BP_TRY_ASSIGN(bp::Graph graph, bp::load_onnx(path, owner->registry()));
-    auto session = bp::Session::create(*owner, std::move(graph), session_args);
-    if (!session.ok()) return session.status().with_prefix(path);
-    auto object = bp::Ref<ApiSession>::make();
-    object->session = std::move(*session);
-    object->input_dim_names = bp::dim_names(object->session->inputs());
-    object->output_dim_names = bp::dim_names(object->session->outputs());
-    BP_TRY(bp::make_api_handle(object.get(), out_session));
-    object.detach();
+    const auto read = [&] { return bp::load_onnx(path, owner->registry()); };
+    return bp::make_session(*owner, path, read, args, out_session);
+  });
+}
+
+bpa_status bpa_session_create(bpa_runtime* runtime, const void* data, uint64_t bytes,
+                              bpa_deleter deleter, void* user, const bpa_session_args* args,
+                              bpa_session** out_session) {
+  return guarded(out_session, 1, [&]() -> Status {
+    BP_TRY(check_pointer(out_session, "out_session"));
+    BP_TRY_ASSIGN(bp::Runtime * owner, object_of(runtime, "runtime"));
+    BP_TRY(check_pointer(data, "data"));
+    if (bytes == 0 || bytes > bp::kMaxOnnxBytes) {
+      return bad_argument("bytes", "is " + std::to_string(bytes) + ", expected 1 to " +
+                                       std::to_string(bp::kMaxOnnxBytes));
+    }
+    const auto lent = std::make_shared<bp::Deleter>();
+    const auto read = [&] { return bp::read_model(data, bytes, deleter == nullptr, lent, *owner); };
+    BP_TRY(bp::make_session(*owner, bp::kModelInMemory, read, args, out_session));
+    lent->arm(deleter, user);  // last: on an error the memory stays the caller's
     return {};
   });
 }

@@ -4,6 +4,7 @@
 // strides say later stays inside it.
 #include <array>
 
+#include "core/api/deleter.hpp"
 #include "core/api/handles.hpp"
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
@@ -43,26 +44,6 @@ Result<Ref<Tensor>> host_tensor(uint32_t dtype, const Dims& sizes, const void* d
   if (host.bytes > 0) std::memcpy(place, data, host.bytes);
   return Tensor::wrap_host(std::move(host));
 }
-
-/// Once armed, calls a deleter at the end of its life; not in a forked child.
-class Deleter {
- public:
-  Deleter() = default;
-  ~Deleter() {
-    if (deleter_ == nullptr || forked()) return;
-    report_throw("a deleter", contain([&] { deleter_(user_); }));
-  }
-  Deleter(const Deleter&) = delete;
-  Deleter& operator=(const Deleter&) = delete;
-  void arm(bpa_deleter deleter, void* user) {
-    deleter_ = deleter;
-    user_ = user;
-  }
-
- private:
-  bpa_deleter deleter_ = nullptr;
-  void* user_ = nullptr;
-};
 
 /// Elements of [sizes, strides] lie within `bytes` bytes, element [0, ...] at `offset`. In bytes,
 /// by 128-bit integers: foreign strides overflow anything smaller.

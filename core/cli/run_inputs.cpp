@@ -149,6 +149,9 @@ Result<std::vector<NamedArray>> read_arrays(const std::vector<NameValue>& files,
 std::vector<std::string> input_names(const Graph& graph) {
   std::vector<std::string> names;
   for (const ValueId input : graph.inputs()) names.push_back(graph.value(input).name);
+  for (const DefaultInput& input : graph.default_inputs()) {
+    names.push_back(graph.value(input.value).name);
+  }
   return names;
 }
 
@@ -187,7 +190,7 @@ Status fill_missing(const Session& session, const std::vector<DimSource>& dims, 
   SizesByName sizes;
   for (const DimSource& each : dims) sizes.emplace(each.name, each.size);
   for (const SessionIo& io : session.inputs()) {
-    if (given.contains(io.name)) continue;
+    if (io.has_default || given.contains(io.name)) continue;
     const auto limit = limits.find(io.name);
     auto tensor = make_input(io, sizes, seed, limit == limits.end() ? 0 : limit->second);
     if (!tensor.ok()) return tensor.status().with_prefix("input '" + io.name + "'");

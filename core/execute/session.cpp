@@ -8,26 +8,35 @@
 
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
+#include "core/execute/default_inputs.hpp"
 #include "core/execute/run_context.hpp"
 #include "core/passes/passes.hpp"
 #include "core/plan/planner.hpp"
 
 namespace bp {
-Session::Session(Runtime& runtime, Graph graph, const SessionArgs& args)
+Session::Session(Runtime& runtime, Graph graph, const SessionArgs& args,
+                 std::shared_ptr<MemoryBudget> budget)
     : runtime_(&runtime),
       graph_(std::move(graph)),
       device_(args.device),
       fallback_chosen_(!args.fallbacks.empty()),
       deterministic_(args.deterministic),
-      budget_(std::make_shared<MemoryBudget>(args.memory_limit_bytes)),
+      budget_(std::move(budget)),
       max_contexts_(std::max(args.max_contexts, 1u)) {}
 
 Session::~Session() = default;
 
 Result<Ref<Session>> Session::create(Runtime& runtime, Graph graph, const SessionArgs& args) {
   if (args.device == nullptr) return Status(BP_INVALID_ARGUMENT, "a session needs a device");
+  return create_within(runtime, std::move(graph), args,
+                       std::make_shared<MemoryBudget>(args.memory_limit_bytes));
+}
+
+Result<Ref<Session>> Session::create_within(Runtime& runtime, Graph graph, const SessionArgs& args,
+                                            std::shared_ptr<MemoryBudget> budget) {
   BP_TRY(args.device->check_open());
-  auto session = Ref<Session>::adopt(new Session(runtime, std::move(graph), args));
+  auto session =
+      Ref<Session>::adopt(new Session(runtime, std::move(graph), args, std::move(budget)));
   BP_TRY(session->choose_devices(args));
   BP_TRY(session->prepare(args));
   BP_TRY(session->plan_ahead());
@@ -63,6 +72,10 @@ Status Session::prepare(const SessionArgs& args) {
     return Status(BP_INVALID_ARGUMENT,
                   "argument args.dim_names holds an empty name, expected the name of a dimension "
                   "of the model's inputs");
+  }
+  if (!graph_.default_inputs().empty()) {
+    default_inputs_ = std::make_unique<DefaultInputs>(graph_, args);
+    BP_TRY_ASSIGN(graph_, graph_.with_default_inputs({}));
   }
   std::map<std::string, int64_t> unused = args.dims;
   std::vector<Dims> sizes;
@@ -126,17 +139,23 @@ Result<std::vector<HostTensor>> Session::fold(const Node& node,
 }
 
 void Session::describe_io() {
-  const auto describe = [this](std::string_view name, ValueId id) {
-    const TensorType& type = graph_.value(id).type;
-    SessionIo io{std::string(name), type.dtype, type.has_rank, type.sizes, {}};
-    for (const int64_t size : type.sizes) io.dim_names.emplace_back(graph_.symbol_name(size));
+  const auto describe = [](const Graph& graph, std::string_view name, const TensorType& type) {
+    SessionIo io{std::string(name), type.dtype, type.has_rank, type.sizes, {}, false};
+    for (const int64_t size : type.sizes) io.dim_names.emplace_back(graph.symbol_name(size));
     return io;
   };
   for (const ValueId id : graph_.inputs()) {
-    inputs_.push_back(describe(graph_.value(id).name, id));
+    inputs_.push_back(describe(graph_, graph_.value(id).name, graph_.value(id).type));
   }
   for (size_t i = 0; i < graph_.outputs().size(); ++i) {
-    outputs_.push_back(describe(graph_.output_names()[i], graph_.outputs()[i]));
+    const TensorType& type = graph_.value(graph_.outputs()[i]).type;
+    outputs_.push_back(describe(graph_, graph_.output_names()[i], type));
+  }
+  if (default_inputs_ == nullptr) return;
+  const Graph& model = default_inputs_->graph();
+  for (const DefaultInput& input : model.default_inputs()) {
+    inputs_.push_back(describe(model, model.value(input.value).name, input.type));
+    inputs_.back().has_default = true;
   }
 }
 
@@ -167,7 +186,7 @@ Status Session::check_io(std::string_view role, const SessionIo& io, const Tenso
 }
 
 Result<std::vector<Ref<Tensor>>> Session::order_inputs(std::span<const NamedTensor> inputs) const {
-  std::vector<Ref<Tensor>> ordered(inputs_.size());
+  std::vector<Ref<Tensor>> ordered(graph_.inputs().size());
   auto next = inputs_.begin();  // mostly they come in the model's order, and may be many
   for (const auto& [name, tensor] : inputs) {
     // Captured by name, since older compilers cannot capture what a binding declares.
@@ -275,10 +294,14 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
   }
   const auto key = std::make_pair(constant.get(), &device);
   if (const auto found = constants_.find(key); found != constants_.end()) return found->second;
+  // Also where it is used as it lies, in a mapped file: there it takes room all the same.
+  auto charge = std::make_shared<MemoryCharge>(budget_);
+  BP_TRY(charge->add(constant->bytes, "weights on " + device.name()));
   Ref<Tensor> tensor = share_constant(device, constant);
-  if (!tensor) {
-    auto charge = std::make_shared<MemoryCharge>(budget_);
-    BP_TRY(charge->add(constant->bytes, "weights on " + device.name()));
+  if (tensor) {
+    using Kept = std::pair<std::shared_ptr<MemoryCharge>, std::shared_ptr<const HostTensor>>;
+    tensor->storage().keep(std::make_shared<const Kept>(std::move(charge), constant));
+  } else {
     BP_TRY_ASSIGN(tensor, copy_from_host(stream, constant->dtype, constant->sizes, constant->data,
                                          MemoryTag::kWeights));
     tensor->storage().keep(std::move(charge));
@@ -313,6 +336,7 @@ PlacementCounts Session::placement_counts() const {
 
 std::vector<PlacementRow> Session::placements() const {
   const std::lock_guard lock(newest_run_mutex_);
+  if (newest_session_) return newest_session_->placements();
   std::vector<PlacementRow> rows;
   for (const auto& segment : newest_run_) {
     for (const NodeRoute& route : segment->routes) {

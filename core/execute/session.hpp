@@ -29,6 +29,7 @@
 
 namespace bp {
 
+class DefaultInputs;
 class RunContext;
 
 struct SessionArgs {
@@ -66,6 +67,7 @@ struct SessionIo {
   bool has_rank = true;
   Dims sizes;                          // unknown ones below 0
   std::vector<std::string> dim_names;  // of symbols, "" for others; as many as sizes
+  bool has_default = false;            // an input that a run may leave out
 };
 
 /// Operators by how they run, in one plan.
@@ -95,17 +97,20 @@ class Session : public Counted<Session> {
   /// and of planning.
   static Result<Ref<Session>> create(Runtime& runtime, Graph graph, const SessionArgs& args);
 
+  /// Those that a run may leave out stand behind the others.
   std::span<const SessionIo> inputs() const { return inputs_; }
   std::span<const SessionIo> outputs() const { return outputs_; }
   Device& device() const { return *device_; }
   Runtime& runtime() const { return *runtime_; }
 
-  /// Runs once. Every input must be given, by name, in any order, with the dtype and sizes of
-  /// inputs(); from the host or any device of the Runtime. Outputs in the order of outputs(); on
-  /// queued devices they may still be in the making: reading them waits. Any thread. Errors:
-  /// INVALID_ARGUMENT naming the input, what was expected and what was found; OUT_OF_MEMORY; the
-  /// plugin's, naming the node; CANCELLED, TIMEOUT by options.control; TIMEOUT of a wait at the
-  /// Runtime's deadline, and BUSY where it is one for a context. The session stays usable.
+  /// Runs once. Every input without a default must be given, by name, in any order, with the dtype
+  /// and sizes of inputs(); from the host or any device of the Runtime. The first run that gives
+  /// others in place of their defaults prepares the model anew, where they are no constants.
+  /// Outputs in the order of outputs(); on queued devices they may still be in the making: reading
+  /// them waits. Any thread. Errors: INVALID_ARGUMENT naming the input, what was expected and what
+  /// was found; OUT_OF_MEMORY; the plugin's, naming the node; CANCELLED, TIMEOUT by
+  /// options.control; TIMEOUT of a wait at the Runtime's deadline, and BUSY where it is one for a
+  /// context. The session stays usable.
   Result<std::vector<Ref<Tensor>>> run(std::span<const NamedTensor> inputs,
                                        const RunOptions& options = {});
 
@@ -120,18 +125,23 @@ class Session : public Counted<Session> {
  private:
   static constexpr size_t kMaxPlans = 64;
   friend class Counted<Session>;
+  friend class DefaultInputs;
   friend class Ref<Session>;
   class ContextPlace;
 
-  Session(Runtime& runtime, Graph graph, const SessionArgs& args);
+  Session(Runtime& runtime, Graph graph, const SessionArgs& args,
+          std::shared_ptr<MemoryBudget> budget);
   ~Session();
+  static Result<Ref<Session>> create_within(Runtime& runtime, Graph graph, const SessionArgs& args,
+                                            std::shared_ptr<MemoryBudget> budget);
   Status choose_devices(const SessionArgs& args);
   Status prepare(const SessionArgs& args);
   void describe_io();
   Status fold_and_clean();
   Status plan_ahead();
-  Result<std::vector<HostTensor>> fold(const Node& node,
-                                       std::span<const HostTensor* const> values);
+  Result<std::vector<HostTensor>> fold(const Node& node, std::span<const HostTensor* const> values);
+  Result<std::vector<Ref<Tensor>>> run_with_defaults(std::span<const NamedTensor> inputs,
+                                                     const RunOptions& options);
   Result<std::vector<Ref<Tensor>>> order_inputs(std::span<const NamedTensor> inputs) const;
   Status check_io(std::string_view role, const SessionIo& io, const Tensor& tensor,
                   std::map<std::string, int64_t>* symbols) const;
@@ -173,9 +183,10 @@ class Session : public Counted<Session> {
   const bool deterministic_;
   const std::shared_ptr<MemoryBudget> budget_;
   const uint32_t max_contexts_;
-  std::vector<SessionIo> inputs_;
+  std::vector<SessionIo> inputs_;  // the graph's, then default inputs
   std::vector<SessionIo> outputs_;
-  std::vector<NodeId> last_use_;  // per value: the last node that reads it
+  std::unique_ptr<DefaultInputs> default_inputs_;  // nullptr: the model has none
+  std::vector<NodeId> last_use_;                   // per value: the last node that reads it
 
   std::unordered_set<const HostTensor*> own_constants_;  // the graph's; others belong to a plan
   std::timed_mutex constants_mutex_;                     // held while one is brought to a device
@@ -184,6 +195,7 @@ class Session : public Counted<Session> {
   PlanCache plans_{kMaxPlans};
   mutable std::mutex newest_run_mutex_;
   std::vector<std::shared_ptr<const Segment>> newest_run_;
+  Ref<Session> newest_session_;  // if it was a run of another one
 
   std::mutex contexts_mutex_;
   std::condition_variable context_returned_;

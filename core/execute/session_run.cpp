@@ -10,6 +10,7 @@
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
 #include "core/dispatch/call.hpp"
+#include "core/execute/default_inputs.hpp"
 #include "core/execute/run_context.hpp"
 #include "core/execute/session.hpp"
 
@@ -68,6 +69,9 @@ Result<std::vector<Ref<Tensor>>> Session::run(std::span<const NamedTensor> input
                                               const RunOptions& options) {
   BP_TRY(runtime_->check_open());
   BP_TRY(device_->check_open());
+  if (default_inputs_ != nullptr && default_inputs_->any_of(inputs)) [[unlikely]] {
+    return run_with_defaults(inputs, options);
+  }
   BP_TRY_ASSIGN(std::vector<Ref<Tensor>> ordered, order_inputs(inputs));
   BP_TRY(check_bound(options.outputs, ordered));
   if (options.control != nullptr) BP_TRY(options.control->check());
@@ -89,6 +93,16 @@ Result<std::vector<Ref<Tensor>>> Session::run(std::span<const NamedTensor> input
   return outputs;
 }
 
+Result<std::vector<Ref<Tensor>>> Session::run_with_defaults(std::span<const NamedTensor> inputs,
+                                                            const RunOptions& options) {
+  BP_TRY_ASSIGN(const Ref<Session> other, default_inputs_->session_for(*runtime_, inputs, budget_));
+  BP_TRY_ASSIGN(auto outputs, other->run(inputs, options));
+  Ref<Session> earlier = other;
+  const std::lock_guard lock(newest_run_mutex_);
+  std::swap(earlier, newest_session_);
+  return outputs;
+}
+
 Status Session::check_bound(std::span<const Ref<Tensor>> outputs,
                             std::span<const Ref<Tensor>> inputs) const {
   if (outputs.empty()) return {};
@@ -98,7 +112,7 @@ Status Session::check_bound(std::span<const Ref<Tensor>> outputs,
                                            std::to_string(outputs_.size()));
   }
   std::map<std::string, int64_t> symbols;
-  for (size_t i = 0; i < inputs_.size(); ++i)
+  for (size_t i = 0; i < inputs.size(); ++i)
     BP_TRY(check_io("input", inputs_[i], *inputs[i], &symbols));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i]) continue;
@@ -229,8 +243,10 @@ Status Session::run_segments(RunContext& context, RunState* state,
       host_values.erase(value);  // or every later plan would depend on it
     }
   }
+  Ref<Session> earlier;  // whose end may take long
   const std::lock_guard lock(newest_run_mutex_);
   if (newest_run_ != segments) newest_run_ = std::move(segments);
+  std::swap(earlier, newest_session_);
   return {};
 }
 

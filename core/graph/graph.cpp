@@ -201,6 +201,10 @@ Status Graph::set_outputs(std::vector<ValueId> outputs, std::vector<std::string>
   return {};
 }
 
+void Graph::add_default_input(ValueId constant, TensorType type) {
+  default_inputs_.push_back({constant, std::move(type)});
+}
+
 ValueId Graph::find_value(std::string_view name) const {
   const auto found = by_name_.find(std::string(name));
   return found == by_name_.end() ? kNoValue : found->second;

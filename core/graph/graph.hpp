@@ -51,6 +51,12 @@ struct Node {
   std::vector<Region> regions;
 };
 
+/// A constant that stands for an input which a run may leave out.
+struct DefaultInput {
+  ValueId value = kNoValue;  // the constant; its name is the input's
+  TensorType type;           // what may be given instead
+};
+
 class Graph final : public GraphBuilder {
  public:
   explicit Graph(const OpRegistry& registry) : registry_(&registry) {}
@@ -80,6 +86,13 @@ class Graph final : public GraphBuilder {
   Result<ValueId> op(std::string_view op_name, std::span<const ValueId> inputs);
 
   Status set_outputs(std::vector<ValueId> outputs, std::vector<std::string> names) override;
+
+  /// Says that the constant is the default of an input of this type. To all else it is a constant.
+  void add_default_input(ValueId constant, TensorType type);
+  std::span<const DefaultInput> default_inputs() const { return default_inputs_; }
+  /// The same graph where these defaults are inputs, behind the others, and the rest of them plain
+  /// constants. Errors: what inference finds without their values.
+  Result<Graph> with_default_inputs(std::span<const ValueId> given) const;
 
   std::span<const ValueId> inputs() const { return inputs_; }
   std::span<const ValueId> outputs() const { return outputs_; }
@@ -140,6 +153,7 @@ class Graph final : public GraphBuilder {
   std::vector<ValueId> inputs_;
   std::vector<ValueId> outputs_;
   std::vector<std::string> output_names_;
+  std::vector<DefaultInput> default_inputs_;
   std::vector<std::string> symbols_;
   std::unordered_map<std::string, int64_t> symbol_by_name_;
   std::unordered_map<std::string, ValueId> by_name_;

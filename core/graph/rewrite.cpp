@@ -56,6 +56,7 @@ std::vector<bool> Graph::live_values(std::vector<bool>* out_live_nodes) const {
   };
   mark(inputs_);
   mark(outputs_);
+  for (const DefaultInput& input : default_inputs_) live[input.value] = true;
   for (size_t i = nodes_.size(); i-- > 0;) {
     const Node& node = nodes_[i];
     const bool needed = std::any_of(node.outputs.begin(), node.outputs.end(),
@@ -96,6 +97,7 @@ void Graph::remove_dead() {
   }
   nodes_ = std::move(nodes);
   for (ValueId& input : inputs_) input = new_ids[input];
+  for (DefaultInput& input : default_inputs_) input.value = new_ids[input.value];
   replace_uses(new_ids);
 }
 
@@ -164,6 +166,20 @@ Result<Graph> Graph::with_input_sizes(std::span<const Dims> sizes) const {
   }
   BP_TRY(sized.infer_all());
   return sized;
+}
+
+Result<Graph> Graph::with_default_inputs(std::span<const ValueId> given) const {
+  Graph graph = *this;
+  graph.default_inputs_.clear();
+  for (const DefaultInput& input : default_inputs_) {
+    if (std::find(given.begin(), given.end(), input.value) == given.end()) continue;
+    Value& value = graph.values_[input.value];
+    value.constant = nullptr;
+    value.type = input.type;
+    graph.inputs_.push_back(input.value);
+  }
+  if (!given.empty()) BP_TRY(graph.infer_all());
+  return graph;
 }
 
 Status Graph::verify_values() const {

@@ -14,6 +14,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,8 @@ using onnx::TensorSource;
 using onnx::ValueInfoProto;
 
 constexpr int64_t kOldestIrVersion = 3;  // the first with operator sets
+// Before it, every initializer had to be an input too, whether or not it was meant to be given.
+constexpr int64_t kIrVersionOfDefaults = 4;
 constexpr size_t kNoProducer = SIZE_MAX;
 
 Status invalid(const std::string& words) { return {BP_INVALID_ARGUMENT, words}; }
@@ -64,6 +67,7 @@ class Importer {
     BP_TRY(find_rules());
     for (size_t index : order) BP_TRY(add_node(index));
     BP_TRY(set_outputs());
+    add_default_inputs();
     return std::move(graph_);
   }
 
@@ -72,6 +76,7 @@ class Importer {
   Status note_makers();
   Status add_initializers();
   Status add_inputs();
+  void add_default_inputs();
   Result<TensorType> input_type(const ValueInfoProto& input);
   Status check_initialized_input(const ValueInfoProto& input, ValueId constant) const;
   Status check_node_inputs(size_t index) const;
@@ -106,6 +111,8 @@ class Importer {
   std::vector<const onnx::OpRule*> rules_;  // of each node
   std::unordered_map<std::string_view, Maker> makers_;
   std::unordered_map<std::string_view, ValueId> values_;
+  std::vector<DefaultInput> defaults_;
+  std::unordered_set<ValueId> read_constants_;
 };
 
 std::string Importer::node_name(size_t index) const {
@@ -226,15 +233,29 @@ Status Importer::add_inputs() {
     const auto initialized = values_.find(input.name);
     if (initialized != values_.end()) {
       BP_TRY(check_initialized_input(input, initialized->second));
-      log(BP_LOG_DEBUG, "input " + quoted(input.name) + " has an initializer: it is a constant");
-      continue;
     }
     auto type = input_type(input);
     if (!type.ok()) return type.status().with_prefix("input " + quoted(input.name));
-    BP_TRY_ASSIGN(const ValueId id, graph_.add_input(input.name, *std::move(type)));
-    values_.emplace(input.name, id);
+    if (initialized == values_.end()) {
+      BP_TRY_ASSIGN(const ValueId id, graph_.add_input(input.name, *std::move(type)));
+      values_.emplace(input.name, id);
+    } else if (model_.ir_version >= kIrVersionOfDefaults) {
+      defaults_.push_back({initialized->second, *std::move(type)});
+    }
   }
   return {};
+}
+
+/// What is read into attributes of ours cannot be given by a run any more: it stays a constant.
+void Importer::add_default_inputs() {
+  for (DefaultInput& input : defaults_) {
+    if (read_constants_.contains(input.value)) {
+      log(BP_LOG_DEBUG, "input " + quoted(graph_.value(input.value).name) +
+                            " has an initializer that the reader needs: it is a constant");
+    } else {
+      graph_.add_default_input(input.value, std::move(input.type));
+    }
+  }
 }
 
 Status Importer::missing_value(const std::string& user, std::string_view name) const {
@@ -390,6 +411,7 @@ Status Importer::add_node(size_t index) {
   }
   onnx::NodeImport node(adapted ? *adapted : proto, node_name(index), source_, &graph_);
   BP_TRY(node.run(*rules_[index], std::move(inputs)));
+  read_constants_.insert(node.read_constants().begin(), node.read_constants().end());
   for (size_t i = 0; i < proto.outputs.size(); ++i) {
     if (proto.outputs[i].empty()) continue;
     if (i >= node.outputs().size() || node.outputs()[i] == kNoValue) {

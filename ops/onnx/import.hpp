@@ -29,7 +29,8 @@ inline constexpr int64_t kNewestOpset = 28;
 /// Maps and imports a file. The registry must hold the operators of ops/ and outlive the graph.
 /// Input dimensions with a name become symbols of the graph; weights stay in the mapping where
 /// they are aligned, those in other files (external data) too; these lie in the model's own folder.
-/// Functions of the model are written out.
+/// Functions of the model are written out. An input that has an initializer is a default input of
+/// the graph, unless the reader needs its value, or in IR version 3: a constant.
 /// Errors name the file and the node or tensor: UNAVAILABLE (cannot be opened), INVALID_ARGUMENT
 /// (not a valid model: what was expected and found), UNSUPPORTED (a valid one that this reader
 /// does not take: operator, domain, operator set, dtype, sparse tensors).

@@ -92,13 +92,48 @@ TEST(ImportOnnx, SortedNodes_KeepTheirOrder) {
   EXPECT_THAT(op_names(*graph), ElementsAre("relu", "exp", "add"));
 }
 
-TEST(ImportOnnx, InputWithInitializer_IsAConstant) {
+Model model_with_default() {
   Model model = weighted_model(floats("w", {1, 3}, {1, 2, 3}));
-  model.inputs.push_back(value_info("w", {int64_t{1}, int64_t{3}}));
-  const auto graph = import_model(model);
+  model.inputs.push_back(value_info("w", {"M", int64_t{3}}));
+  return model;
+}
+
+TEST(ImportOnnx, InputWithInitializer_IsAConstantThatMayBeGiven) {
+  const auto graph = import_model(model_with_default());
   ASSERT_TRUE(graph.ok()) << graph.status().to_string();
   EXPECT_EQ(graph->inputs().size(), 1u);
   EXPECT_NE(graph->value(graph->find_value("w")).constant, nullptr);
+  ASSERT_EQ(graph->default_inputs().size(), 1u);
+  const DefaultInput& input = graph->default_inputs()[0];
+  EXPECT_EQ(input.value, graph->find_value("w"));
+  EXPECT_EQ(graph->to_string(input.type), "f32[M, 3]");
+  const auto given = graph->with_default_inputs(std::vector{input.value});
+  ASSERT_TRUE(given.ok()) << given.status().to_string();
+  EXPECT_EQ(given->inputs().size(), 2u);
+  EXPECT_TRUE(given->default_inputs().empty());
+  EXPECT_TRUE(given->verify().ok()) << given->verify().to_string();
+  EXPECT_EQ(output_type(*given), "f32[?, 3]");
+  const auto constant = graph->with_default_inputs({});
+  ASSERT_TRUE(constant.ok());
+  EXPECT_TRUE(constant->default_inputs().empty());
+  EXPECT_EQ(output_type(*constant), "f32[N, 3]");
+}
+
+TEST(ImportOnnx, InputWithInitializer_OfIrVersion3_IsAConstant) {
+  Model model = model_with_default();
+  model.ir_version = 3;
+  const auto graph = import_model(model);
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_TRUE(graph->default_inputs().empty());
+}
+
+TEST(ImportOnnx, InputWithInitializer_WhoseValueTheReaderNeeds_IsAConstant) {
+  Model model = one_node(node("ReduceSum", "sum", {"x", "axes"}, {"y"}));
+  model.initializers = {int64s("axes", {1})};
+  model.inputs.push_back(value_info("axes", {int64_t{1}}, kInt64Type));
+  const auto graph = import_model(model);
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_TRUE(graph->default_inputs().empty());
 }
 
 TEST(ImportOnnx, InputAndInitializerDiffer_Named) {

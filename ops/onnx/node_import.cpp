@@ -131,7 +131,9 @@ Status NodeImport::run(const OpRule& rule, std::vector<ValueId> inputs) {
 
 const HostTensor* NodeImport::input_constant(size_t index) const {
   const ValueId id = input(index);
-  return id == kNoValue ? nullptr : graph_->value(id).constant.get();
+  if (id == kNoValue || graph_->value(id).constant == nullptr) return nullptr;
+  read_constants_.push_back(id);
+  return graph_->value(id).constant.get();
 }
 
 const AttributeProto* NodeImport::attribute(std::string_view name) const {

@@ -87,6 +87,8 @@ class NodeImport {
   const TensorType& type(ValueId id) const { return graph_->value(id).type; }
   /// The input's value where it is known while reading, else nullptr.
   const HostTensor* input_constant(size_t index) const;
+  /// The constants that the converter was told: the graph depends on their values now.
+  std::span<const ValueId> read_constants() const { return read_constants_; }
   /// Whether the node asks for its output `index`.
   bool has_output(size_t index) const {
     return index < proto_.outputs.size() && !proto_.outputs[index].empty();
@@ -138,6 +140,7 @@ class NodeImport {
   const OpRule* rule_ = nullptr;
   std::vector<ValueId> inputs_;
   std::vector<ValueId> outputs_;
+  mutable std::vector<ValueId> read_constants_;
 };
 
 /// Every rule, by ONNX name and then operator set; generated from the rows of ops/defs, which also

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 namespace bp::bad_input {
 namespace {
@@ -108,6 +110,11 @@ bpa_runtime* Fixture::make_runtime() const {
   const bpa_runtime_args args = runtime_args();
   must(bpa_runtime_create(&args, &made), "a runtime");
   return made;
+}
+
+std::string Fixture::read_model(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 bpa_session* Fixture::make_session() const {

@@ -123,6 +123,7 @@ class Fixture {
   const uint64_t many = 1'000'000;
   const char* const device_name = "cpu:0";
   const char* const model_path = BP_API_MODELS "/relu.onnx";
+  const std::string model = read_model(model_path);
   const char* const not_utf8 = "cpu\xC3\x28:0";
   const char* const input_names[1] = {"x"};
   const char* const null_texts[1] = {nullptr};
@@ -131,6 +132,7 @@ class Fixture {
   const bpa_tensor* op_inputs[1] = {};
 
  private:
+  static std::string read_model(const char* path);
   bpa_runtime* make_runtime() const;
   bpa_session* make_session() const;
   void make_stale();

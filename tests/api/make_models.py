@@ -37,6 +37,10 @@ def main(out):
         "relu_plus_weight": onnx_file.model(
             [("Relu", ("x",), ("a",)), ("Add", ("a", "w"), ("y",))], square,
             [("y", FLOAT, [2, 2])], [("w", [2, 2])]),
+        # w, of zeros, is an input too: its default.
+        "relu_plus_default": onnx_file.model(
+            [("Relu", ("x",), ("a",)), ("Add", ("a", "w"), ("y",))],
+            [("w", FLOAT, [2, 2]), *square], [("y", FLOAT, [2, 2])], [("w", [2, 2])]),
     }
     for name, content in models.items():
         pathlib.Path(out, f"{name}.onnx").write_bytes(content)

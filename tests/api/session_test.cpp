@@ -4,6 +4,10 @@
 // of sessions, devices and the log.
 #include <array>
 #include <cmath>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <span>
 
 #include "tests/api/api_fixture.hpp"
 
@@ -106,6 +110,110 @@ TEST_P(SessionApiTest, Dims_ListedTwice_AreRefusedByName) {
   EXPECT_EQ(session, nullptr);
 }
 
+TEST_P(SessionApiTest, DefaultInputs_MayBeLeftOutOrGiven) {
+  const Session session = load("relu_plus_default", {});
+  const std::vector<Io> inputs = session.inputs();
+  ASSERT_EQ(inputs.size(), 2u);
+  EXPECT_EQ(inputs[0].name, "x");
+  EXPECT_FALSE(inputs[0].has_default);
+  EXPECT_EQ(inputs[1].name, "w");
+  EXPECT_TRUE(inputs[1].has_default);
+  EXPECT_EQ(inputs[1].sizes, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(session.input_names(), std::vector<std::string>{"x"});
+  const Tensor x = make({1, -2, 3, -4}, {2, 2});
+  const std::vector<float> plain = {1, 0, 3, 0};
+  const auto run = [&](const NamedTensors& given) {
+    return session.run(given).at("y").to_vector<float>();
+  };
+  EXPECT_EQ(run({{"x", x}}), plain);
+  for (float w = 1; w < 4; ++w) {
+    EXPECT_EQ(run({{"x", x}, {"w", make({w, w, w, w}, {2, 2})}}),
+              (std::vector<float>{1 + w, w, 3 + w, w}));
+    EXPECT_GT(session.placement().native_count + session.placement().decomposed_count +
+                  session.placement().fallback_count,
+              1u);
+    EXPECT_EQ(run({{"x", x}}), plain) << "the default is the default again";
+  }
+  std::string words;
+  EXPECT_EQ(status_of(
+                [&] {
+                  run({{"x", x}, {"w", make({1}, {1})}});
+                },
+                &words),
+            BP_INVALID_ARGUMENT);
+  EXPECT_NE(words.find("input 'w': expected rank 2 [2, 2], found"), std::string::npos) << words;
+  EXPECT_EQ(status_of([&] { run({{"w", x}}); }, &words), BP_INVALID_ARGUMENT);
+  EXPECT_NE(words.find("input 'x' is missing"), std::string::npos) << words;
+  EXPECT_EQ(status_of([&] { run({{"x", x}, {"v", x}}); }, &words), BP_INVALID_ARGUMENT);
+  EXPECT_NE(words.find("the model has no input 'v'; it has 'x' 'w'"), std::string::npos) << words;
+}
+
+TEST_P(SessionApiTest, DefaultInputs_OfBoundAndAsynchronousRuns) {
+  const Session session = load("relu_plus_default", {});
+  const Tensor x = make({1, -2, 3, -4}, {2, 2});
+  const Tensor w = make({10, 20, 30, 40}, {2, 2});
+  const Tensor y = make({0, 0, 0, 0}, {2, 2});
+  const std::vector<float> sum = {11, 20, 33, 40};
+  session.run({{"x", x}, {"w", w}}, {.outputs = {{"y", y}}});
+  EXPECT_EQ(y.to_vector<float>(), sum);
+  EXPECT_EQ(session.run_async({{"x", x}, {"w", w}}).get().at("y").to_vector<float>(), sum);
+}
+
+std::string file_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_P(SessionApiTest, ModelInMemory_IsCopied) {
+  std::string model = file_bytes(kDigits);
+  const Session session =
+      Session::create(*runtime_, std::as_bytes(std::span(model)), {.device = GetParam()});
+  model.assign(model.size(), '\0');
+  expect_near(run_digits(session),
+              run_digits(Session::load(*runtime_, kDigits, {.device = GetParam()})));
+}
+
+TEST_P(SessionApiTest, ModelInMemory_WithAnOwner_IsKeptAndLetGo) {
+  auto model = std::make_shared<const std::string>(file_bytes(kDigits));
+  const std::weak_ptr<const std::string> watched = model;
+  const std::span bytes = std::as_bytes(std::span(*model));
+  {
+    const Session session =
+        Session::create(*runtime_, bytes, {.device = GetParam()}, std::move(model));
+    EXPECT_FALSE(watched.expired());
+    expect_near(run_digits(session),
+                run_digits(Session::load(*runtime_, kDigits, {.device = GetParam()})));
+  }
+  device_.sync();
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST_P(SessionApiTest, ModelInMemory_ThatIsRefused_StaysTheCallers) {
+  int calls = 0;
+  const auto deleter = [](void* user) { ++*static_cast<int*>(user); };
+  bpa_session_args args{};
+  args.struct_size = sizeof(args);
+  args.device = device_.handle();
+  bpa_session* session = nullptr;
+  const std::string model = file_bytes(kDigits);
+  EXPECT_EQ(bpa_session_create(runtime_->handle(), model.data(), model.size() / 2, deleter, &calls,
+                               &args, &session),
+            BP_INVALID_ARGUMENT);
+  const std::string words = bpa_last_error();
+  EXPECT_NE(words.find("model in memory: not a valid ONNX file: "), std::string::npos) << words;
+  EXPECT_EQ(bpa_session_create(runtime_->handle(), model.data(), uint64_t{1} << 31, deleter, &calls,
+                               &args, &session),
+            BP_INVALID_ARGUMENT);
+  EXPECT_EQ(calls, 0);
+  ASSERT_EQ(bpa_session_create(runtime_->handle(), model.data(), model.size(), deleter, &calls,
+                               &args, &session),
+            BP_OK);
+  EXPECT_EQ(calls, 0);
+  bpa_session_release(session);
+  device_.sync();
+  EXPECT_EQ(calls, 1);
+}
+
 TEST_P(SessionApiTest, MemoryLimit_IsNamedWhenItIsReached) {
   const NamedTensors x = {{"x", make(std::vector<float>(20'000, 1.0f), {20'000})}};
   const Session small = load("chain", {.memory_limit_bytes = 1000});
@@ -118,6 +226,22 @@ TEST_P(SessionApiTest, MemoryLimit_IsNamedWhenItIsReached) {
   for (int i = 0; i < 20; ++i) large.run(x);  // outputs that were given out do not count
   EXPECT_GT(large.placement().memory_used_bytes, 0u);
   EXPECT_LE(large.placement().memory_used_bytes, uint64_t{1} << 20);
+}
+
+TEST_P(SessionApiTest, MemoryLimit_CountsWeightsOnEveryDevice) {
+  // About 140 KiB of them, used where they lie on a device that reaches the host's memory.
+  const Session all = Session::load(*runtime_, kDigits, {.device = GetParam()});
+  run_digits(all);
+  EXPECT_GT(all.placement().memory_used_bytes, uint64_t{100} << 10);
+  std::string words;
+  EXPECT_EQ(status_of(
+                [&] {
+                  run_digits(Session::load(*runtime_, kDigits,
+                                           {.device = GetParam(), .memory_limit_bytes = 4096}));
+                },
+                &words),
+            BP_OUT_OF_MEMORY);
+  EXPECT_NE(words.find("memory_limit_bytes) is 4096"), std::string::npos) << words;
 }
 
 TEST_P(SessionApiTest, MemoryLimit_CountsNoIdlePlansAgainstARun) {

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <mutex>
 
 namespace bp::life {
@@ -268,6 +270,21 @@ bpa_status session_load(const Objects& objects) {
   return status;
 }
 
+bpa_status session_create(const Objects& objects) {
+  bpa_session_args args{};
+  args.struct_size = sizeof(args);
+  args.device = objects.device;
+  bpa_session* session = kUntouched<bpa_session>;
+  std::ifstream file(arguments().model, std::ios::binary);
+  const std::string model{std::istreambuf_iterator<char>(file), {}};
+  const bpa_status status =
+      check_out(bpa_session_create(objects.runtime, model.data(), model.size(), nullptr, nullptr,
+                                   &args, &session),
+                &session);
+  bpa_session_release(session);
+  return status;
+}
+
 bpa_status session_release(const Objects&) {
   bpa_session_release(nullptr);
   return BP_OK;
@@ -440,6 +457,7 @@ constexpr ApiCall kCalls[] = {
     {"bpa_stream_release_tensor", "", true, BP_GONE, BP_POISONED, BP_DEVICE_LOST,
      stream_release_tensor},
     {"bpa_session_load", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, session_load},
+    {"bpa_session_create", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, session_create},
     {"bpa_session_release", "", false, BP_OK, BP_OK, BP_OK, session_release},
     {"bpa_session_input_count", "", true, BP_OK, BP_OK, BP_OK, session_input_count},
     {"bpa_session_output_count", "", true, BP_OK, BP_OK, BP_OK, session_output_count},

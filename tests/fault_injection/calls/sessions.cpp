@@ -3,6 +3,9 @@
 // Sessions: loaded, asked, run, let go.
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 #include "tests/fault_injection/calls/support.hpp"
 
@@ -16,6 +19,26 @@ bpa_status act_load(World& world) {
   args.struct_size = sizeof(args);
   args.device = world.device;
   return bpa_session_load(world.runtime, BP_FAULTS_MODEL, &args, &world.session);
+}
+/// Read before the call, whose failures are counted.
+const std::string& model_bytes() {
+  static const std::string bytes = [] {
+    std::ifstream file(BP_FAULTS_MODEL, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }();
+  return bytes;
+}
+void prepare_model(World& world) {
+  prepare_input(world);
+  model_bytes();
+}
+bpa_status act_create(World& world) {
+  bpa_session_args args{};
+  args.struct_size = sizeof(args);
+  args.device = world.device;
+  const std::string& model = model_bytes();
+  return bpa_session_create(world.runtime, model.data(), model.size(), nullptr, nullptr, &args,
+                            &world.session);
 }
 /// On two devices where there are two, with every option.
 bpa_status act_load_with_options(World& world) {
@@ -65,6 +88,7 @@ constexpr Call kCalls[] = {
     {"session_load", true, false, prepare_input, act_load, check_nothing, drop_session},
     {"session_load options", true, false, prepare_input, act_load_with_options, check_nothing,
      drop_session},
+    {"session_create", true, false, prepare_model, act_create, check_nothing, drop_session},
     {"session_get_input", false, false, prepare_session, act_describe, check_nothing, drop_tensors,
      false, true},
     {"session_run first", true, false, prepare_session, act_run, check_run, drop_tensors},

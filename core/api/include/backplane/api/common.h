@@ -31,6 +31,9 @@ typedef struct bpa_session bpa_session;
 typedef struct bpa_cancel bpa_cancel;
 typedef struct bpa_stream bpa_stream;
 
+/* Told that the library needs memory no more that the application lent it. */
+typedef void (*bpa_deleter)(void* user);
+
 /* "0.1.0". Lifetime: process. */
 BPA_API const char* bpa_version(void);
 

@@ -30,8 +30,9 @@ typedef struct bpa_session_args {
    * device in the list, or by `device`, BACKPLANE_FALLBACK decides. */
   bpa_device* const* devices;
   uint64_t device_count;
-  /* The most device memory that the session may take for weights, activations, workspaces and the
-   * outputs of runs in progress, over all its devices; 0: no limit. OUT_OF_MEMORY names it. */
+  /* The most memory that the session may take for weights, activations, workspaces and the outputs
+   * of runs in progress, over all its devices; 0: no limit. Weights that a device uses where they
+   * lie in the model's file count too. OUT_OF_MEMORY names it. */
   uint64_t memory_limit_bytes;
 } bpa_session_args;
 
@@ -40,13 +41,23 @@ typedef struct bpa_session_args {
  * the node, what was expected and what was found; OUT_OF_MEMORY; TIMEOUT; the device's. */
 BPA_API bpa_status bpa_session_load(bpa_runtime* runtime, const char* path,
                                     const bpa_session_args* args, bpa_session** out_session);
+/* The same for a model in memory: the bytes of an ONNX file, which cannot name files beside it.
+ * deleter NULL: they are copied, and nothing reads `data` once this has returned. Else they are
+ * used where they lie, and must not change: on success the library keeps them until the session,
+ * its runs and what came of its weights are gone, then calls the deleter with `user`, exactly once,
+ * on any thread; on an error it is not called. A forked child calls no deleter.
+ * Errors: those of bpa_session_load. */
+BPA_API bpa_status bpa_session_create(bpa_runtime* runtime, const void* data, uint64_t bytes,
+                                      bpa_deleter deleter, void* user,
+                                      const bpa_session_args* args, bpa_session** out_session);
 /* The session lives on while runs do. NULL is legal. */
 BPA_API void bpa_session_release(bpa_session* session);
 
 BPA_API bpa_status bpa_session_input_count(bpa_session* session, uint64_t* out_count);
 BPA_API bpa_status bpa_session_output_count(bpa_session* session, uint64_t* out_count);
 
-/* Pointers: lifetime object (the session). */
+/* Inputs that have a default in the model stand behind the others; a run may leave them out. The
+ * first run that gives one prepares the model anew. Pointers: lifetime object (the session). */
 typedef struct bpa_io_info {
   uint32_t struct_size;
   uint32_t flags; /* 0 */
@@ -56,7 +67,7 @@ typedef struct bpa_io_info {
   const int64_t* sizes;         /* below 0: not known before the run */
   const char* const* dim_names; /* "" or the name of the symbol; as many as rank */
   uint32_t has_rank;            /* 0: the rank is not known */
-  uint32_t reserved;
+  uint32_t has_default;         /* 1: a run may leave it out */
 } bpa_io_info;
 
 BPA_API bpa_status bpa_session_get_input(bpa_session* session, uint64_t index,
@@ -64,7 +75,8 @@ BPA_API bpa_status bpa_session_get_input(bpa_session* session, uint64_t index,
 BPA_API bpa_status bpa_session_get_output(bpa_session* session, uint64_t index,
                                           bpa_io_info* out_info);
 
-/* Runs once. Inputs by name, in any order, from the host or any device; out_outputs: one per output
+/* Runs once. Inputs by name, in any order, from the host or any device, those with a default if
+ * wanted; out_outputs: one per output
  * of the session. On queued devices it may return before the work is done: reading an output waits.
  * Errors: INVALID_ARGUMENT naming the input, what was expected and found; OUT_OF_MEMORY; the
  * device's, naming the node. The session stays usable. */

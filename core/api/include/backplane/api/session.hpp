@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <future>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,6 +80,7 @@ struct Io {
   bool has_rank = true;
   std::vector<int64_t> sizes;          // below 0: not known before the run
   std::vector<std::string> dim_names;  // "" or the name of the symbol
+  bool has_default = false;            // an input that a run may leave out
 };
 
 /// A model made ready to run, from any number of threads at once.
@@ -85,31 +88,24 @@ class Session {
  public:
   static Session load(const Runtime& runtime, const std::string& path,
                       const SessionOptions& options) {
-    std::vector<const char*> names;
-    std::vector<int64_t> sizes;
-    for (const auto& [name, size] : options.dims) {
-      names.push_back(name.c_str());
-      sizes.push_back(size);
-    }
-    std::vector<bpa_device*> devices;
-    for (const std::string& name : options.devices) {
-      devices.push_back(runtime.device(name).handle());
-    }
-    bpa_session_args args{};
-    args.struct_size = sizeof(args);
-    if (options.deterministic) args.flags |= BPA_SESSION_DETERMINISTIC_BIT;
-    if (!options.device.empty() || devices.empty()) {
-      args.device = runtime.device(options.device).handle();
-    }
-    args.devices = devices.data();
-    args.device_count = devices.size();
-    args.dim_names = names.data();
-    args.dim_sizes = sizes.data();
-    args.dim_count = names.size();
-    args.max_contexts = options.max_contexts;
-    args.memory_limit_bytes = options.memory_limit_bytes;
+    const LoadArgs args(runtime, options);
     bpa_session* handle = nullptr;
-    detail::check(bpa_session_load(runtime.handle(), path.c_str(), &args, &handle));
+    detail::check(bpa_session_load(runtime.handle(), path.c_str(), &args.args, &handle));
+    return Session(handle);
+  }
+  /// From the bytes of an ONNX file, which are copied; or, with an owner, used where they lie as
+  /// long as the owner is kept.
+  static Session create(const Runtime& runtime, std::span<const std::byte> model,
+                        const SessionOptions& options, std::shared_ptr<const void> owner = {}) {
+    const LoadArgs args(runtime, options);
+    using Owner = std::shared_ptr<const void>;
+    auto kept = owner == nullptr ? nullptr : std::make_unique<Owner>(std::move(owner));
+    const bpa_deleter deleter = [](void* user) { delete static_cast<Owner*>(user); };
+    bpa_session* handle = nullptr;
+    detail::check(bpa_session_create(runtime.handle(), model.data(), model.size(),
+                                     kept == nullptr ? nullptr : deleter, kept.get(), &args.args,
+                                     &handle));
+    kept.release();
     return Session(handle);
   }
 
@@ -120,7 +116,14 @@ class Session {
   std::vector<Io> outputs() const {
     return describe(bpa_session_output_count, bpa_session_get_output);
   }
-  std::vector<std::string> input_names() const { return names(inputs()); }
+  /// Of those that a run must give.
+  std::vector<std::string> input_names() const {
+    std::vector<std::string> result;
+    for (const Io& io : inputs()) {
+      if (!io.has_default) result.push_back(io.name);
+    }
+    return result;
+  }
   std::vector<std::string> output_names() const { return *output_names_; }
 
   /// Outputs by name. Inputs may be in host memory or on any device.
@@ -175,7 +178,36 @@ class Session {
     return outputs;
   }
 
-  /// The C struct with the arrays that it points to.
+  /// What a session is made with: the C struct and the arrays that it points to.
+  struct LoadArgs {
+    LoadArgs(const Runtime& runtime, const SessionOptions& options) {
+      for (const auto& [name, size] : options.dims) {
+        names.push_back(name.c_str());
+        sizes.push_back(size);
+      }
+      for (const std::string& name : options.devices) {
+        devices.push_back(runtime.device(name).handle());
+      }
+      args.struct_size = sizeof(args);
+      if (options.deterministic) args.flags |= BPA_SESSION_DETERMINISTIC_BIT;
+      if (!options.device.empty() || devices.empty()) {
+        args.device = runtime.device(options.device).handle();
+      }
+      args.devices = devices.data();
+      args.device_count = devices.size();
+      args.dim_names = names.data();
+      args.dim_sizes = sizes.data();
+      args.dim_count = names.size();
+      args.max_contexts = options.max_contexts;
+      args.memory_limit_bytes = options.memory_limit_bytes;
+    }
+    std::vector<const char*> names;
+    std::vector<int64_t> sizes;
+    std::vector<bpa_device*> devices;
+    bpa_session_args args{};
+  };
+
+  /// What a run is given, likewise.
   struct Args {
     Args(const Session& session, const NamedTensors& inputs, const RunOptions& options) {
       for (const auto& [name, tensor] : inputs) {
@@ -244,7 +276,8 @@ class Session {
                      info.dtype,
                      info.has_rank != 0,
                      {info.sizes, info.sizes + info.rank},
-                     {info.dim_names, info.dim_names + info.rank}});
+                     {info.dim_names, info.dim_names + info.rank},
+                     info.has_default != 0});
     }
     return all;
   }

@@ -22,8 +22,6 @@ BPA_API bpa_status bpa_tensor_from_host(bpa_device* device, uint32_t dtype, cons
                                         uint32_t rank, const void* data, uint64_t bytes,
                                         bpa_tensor** out_tensor);
 
-typedef void (*bpa_deleter)(void* user);
-
 /* Memory that is not the library's. Pointers: lifetime call. */
 typedef struct bpa_wrap_args {
   uint32_t struct_size;

@@ -2,18 +2,25 @@
 //
 // identity: a copy with any strides of any dtype, by the size of its elements. It is also how the
 // core makes strided tensors contiguous. 4-bit elements are contiguous by definition.
+#include <algorithm>
 #include <cstring>
 
 #include "copy_rows.hpp"
 #include "kernel_support.hpp"
+#include "large.hpp"
+#include "math/copies.hpp"
 
 namespace bp::cpu {
 namespace {
 
 void copy_contiguous(Workers& workers, std::byte* y, const std::byte* x, int64_t bytes) {
+  const auto copy =
+      bytes > kCachedBytes ? stream_copy : [](std::byte* to, const std::byte* from, int64_t count) {
+        std::memcpy(to, from, static_cast<size_t>(count));
+      };
   workers.for_ranges((bytes - 1) / 64 + 1, 4, [&](int64_t begin, int64_t end) noexcept {
-    const int64_t last = std::min(end * 64, bytes);
-    std::memcpy(y + begin * 64, x + begin * 64, static_cast<size_t>(last - begin * 64));
+    copy(y + begin * 64, x + begin * 64, std::min(end * 64, bytes) - begin * 64);
+    finish_stream();
   });
 }
 

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See copy_rows.hpp. Where x runs along another dimension than y, as in a transpose, both go by
+// tiles.
+#include "copy_rows.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "large.hpp"
+#include "math/copies.hpp"
+#include "nest.hpp"
+
+namespace bp::cpu {
+namespace {
+
+struct Element16 {
+  uint64_t words[2];
+};
+
+template <class T>
+void copy_row(void* y_data, const void* x_data, int64_t x_stride, int64_t count) {
+  T* const y = static_cast<T*>(y_data);
+  const T* const x = static_cast<const T*>(x_data);
+  if (x_stride == 1) {
+    std::memcpy(y, x, static_cast<size_t>(count) * sizeof(T));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i * x_stride];
+}
+
+using CopyRow = void (*)(void*, const void*, int64_t, int64_t);
+
+// For elements of 1, 2, 4, 8 or 16 bytes.
+CopyRow copy_row_of(int64_t element_bytes) {
+  switch (element_bytes) {
+    case 1:
+      return copy_row<uint8_t>;
+    case 2:
+      return copy_row<uint16_t>;
+    case 4:
+      return copy_row<uint32_t>;
+    case 8:
+      return copy_row<uint64_t>;
+    default:
+      return copy_row<Element16>;
+  }
+}
+
+// The dimension along which x is contiguous, if it is another one than the last, which y runs
+// along.
+int crossing_dimension(const Nest& nest) {
+  const int last = nest.rank - 1;
+  if (nest.strides[1][last] == 1 || nest.strides[0][last] != 1) return -1;
+  for (int d = 0; d < last; ++d) {
+    if (nest.strides[1][d] == 1) return d;
+  }
+  return -1;
+}
+
+// Tiles of the plane of dimension `crossing` and the last one; rows of tiles are divided among the
+// threads, for each place in the other dimensions.
+void copy_by_tiles(Workers& workers, std::byte* y, const std::byte* x, const Nest& nest,
+                   int crossing, int64_t bytes, bool past_cache) {
+  constexpr int64_t kColumns = 64;
+  const int last = nest.rank - 1;
+  const int64_t blocks = (nest.sizes[last] - 1) / kColumns + 1;
+  const int64_t rows = nest.sizes[crossing];
+  const int64_t planes = nest.count / (nest.sizes[last] * rows);
+  workers.for_ranges(planes * blocks, kColumns * rows, [&](int64_t begin, int64_t end) noexcept {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      int64_t rest = unit / blocks;
+      const int64_t column = unit % blocks * kColumns;
+      int64_t y_offset = column;
+      int64_t x_offset = column * nest.strides[1][last];
+      for (int d = last - 1; d >= 0; --d) {
+        if (d == crossing) continue;
+        y_offset += rest % nest.sizes[d] * nest.strides[0][d];
+        x_offset += rest % nest.sizes[d] * nest.strides[1][d];
+        rest /= nest.sizes[d];
+      }
+      copy_across({.y = y + y_offset * bytes,
+                   .x = x + x_offset * bytes,
+                   .y_row = nest.strides[0][crossing],
+                   .x_row = nest.strides[1][last],
+                   .rows = rows,
+                   .columns = std::min(kColumns, nest.sizes[last] - column),
+                   .element_bytes = bytes,
+                   .past_cache = past_cache});
+    }
+    finish_stream();
+  });
+}
+
+void copy_by_rows(Workers& workers, std::byte* y, const std::byte* x, const Nest& nest,
+                  int64_t bytes, bool past_cache) {
+  const int64_t x_stride = nest.strides[1][nest.rank - 1];
+  const CopyRow row = copy_row_of(bytes);
+  const int64_t y_stride = nest.strides[0][nest.rank - 1];
+  // A line of y that is not written whole would be read after all.
+  const bool streams =
+      past_cache && y_stride == 1 && x_stride == 1 && nest.sizes[nest.rank - 1] * bytes % 64 == 0;
+  // The processor does not guess where short rows go on.
+  constexpr int64_t kRowsAhead = 8;
+  const int64_t next = nest.rank > 1 ? nest.strides[1][nest.rank - 2] * bytes * kRowsAhead : 0;
+  const bool is_short = nest.sizes[nest.rank - 1] * bytes <= 1024;
+  workers.for_ranges(nest.count, 1, [&](int64_t begin, int64_t end) noexcept {
+    walk_rows(nest, 2, begin, end, [&](const int64_t* offsets, int64_t row_count) {
+      std::byte* const to = y + offsets[0] * bytes;
+      const std::byte* const from = x + offsets[1] * bytes;
+      if (is_short && streams) {
+        for (int64_t at = 0; at < row_count * bytes; at += 64) {
+          __builtin_prefetch(from + next + at);
+        }
+      }
+      if (streams) {
+        stream_copy(to, from, row_count * bytes);
+      } else if (y_stride == 1) {
+        row(to, from, x_stride, row_count);
+      } else {
+        for (int64_t i = 0; i < row_count; ++i) {
+          row(to + i * y_stride * bytes, from + i * x_stride * bytes, 1, 1);
+        }
+      }
+    });
+    finish_stream();
+  });
+}
+
+}  // namespace
+
+void copy_strided(Workers& workers, const bp_tensor& y, std::byte* y_data, const bp_tensor& x,
+                  const std::byte* x_data, int64_t element_bytes) {
+  const bp_tensor* const inputs[] = {&x};
+  const Nest nest = broadcast_nest(y, inputs, 1);
+  const int crossing = element_bytes > 8 ? -1 : crossing_dimension(nest);
+  if (crossing >= 0) {
+    copy_by_tiles(workers, y_data, x_data, nest, crossing, element_bytes, is_past_cache(y));
+  } else {
+    copy_by_rows(workers, y_data, x_data, nest, element_bytes, is_past_cache(y));
+  }
+}
+
+}  // namespace bp::cpu

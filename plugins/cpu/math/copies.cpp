@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See copies.hpp. Vector code by Highway, compiled for each instruction set and chosen when it
+// runs.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "math/copies.cpp"
+// clang-format off: this file includes itself once per instruction set, before anything else.
+#include "hwy/cache_control.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+#include <algorithm>
+#include <cstring>
+
+#include "math/copies.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace bp::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int64_t kLine = 64;  // bytes of a cache line
+// Of a tile: a line of f32.
+constexpr int64_t kTile = 16;
+
+int64_t bytes_to_line(const void* address) {
+  return static_cast<int64_t>(-reinterpret_cast<uintptr_t>(address) % kLine);
+}
+
+void copy_stream(std::byte* y, const std::byte* x, int64_t bytes) {
+  const hn::ScalableTag<uint64_t> d;
+  constexpr auto kVector = static_cast<int64_t>(hn::MaxLanes(d) * sizeof(uint64_t));
+  const int64_t head = std::min(bytes, bytes_to_line(y));
+  std::memcpy(y, x, static_cast<size_t>(head));
+  int64_t i = head;
+  for (; i + kLine <= bytes; i += kLine) {
+    for (int64_t at = i; at < i + kLine; at += kVector) {
+      hn::Stream(hn::LoadU(d, reinterpret_cast<const uint64_t*>(x + at)), d,
+                 reinterpret_cast<uint64_t*>(y + at));
+    }
+  }
+  std::memcpy(y + i, x + i, static_cast<size_t>(bytes - i));
+}
+
+// y[r * y_row + c] = x[r + c * x_row].
+template <class T>
+void cross_part(T* y, int64_t y_row, const T* x, int64_t x_row, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) y[r * y_row + c] = x[r + c * x_row];
+  }
+}
+
+#if HWY_TARGET == HWY_SCALAR
+void cross_tile(uint32_t* y, int64_t y_row, const uint32_t* x, int64_t x_row) {
+  cross_part(y, y_row, x, x_row, kTile, kTile);
+}
+#else
+// 8 x 8: pairs, then pairs of pairs within blocks of 128 bits, then the blocks.
+void cross_8x8(uint32_t* y, int64_t y_row, const uint32_t* x, int64_t x_row) {
+  const hn::CappedTag<uint32_t, 8> d;
+  const hn::Repartition<uint64_t, decltype(d)> dw;
+  using V = hn::Vec<decltype(d)>;
+  V in[8];
+  V pairs[8];
+  for (int64_t c = 0; c < 8; ++c) in[c] = hn::LoadU(d, x + c * x_row);
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = hn::InterleaveLower(d, in[i], in[i + 1]);
+    pairs[i + 1] = hn::InterleaveUpper(d, in[i], in[i + 1]);
+  }
+  // fours[i]: the rows i % 4 and i % 4 + 4 of y, their first or second half.
+  V fours[8];
+  for (int half = 0; half < 8; half += 4) {
+    for (int i = 0; i < 2; ++i) {
+      const auto a = hn::BitCast(dw, pairs[half + i]);
+      const auto b = hn::BitCast(dw, pairs[half + i + 2]);
+      fours[half + 2 * i] = hn::BitCast(d, hn::InterleaveLower(dw, a, b));
+      fours[half + 2 * i + 1] = hn::BitCast(d, hn::InterleaveUpper(dw, a, b));
+    }
+  }
+  for (int r = 0; r < 4; ++r) {
+    hn::StoreU(hn::ConcatLowerLower(d, fours[r + 4], fours[r]), d, y + r * y_row);
+    hn::StoreU(hn::ConcatUpperUpper(d, fours[r + 4], fours[r]), d, y + (r + 4) * y_row);
+  }
+}
+
+void cross_tile(uint32_t* y, int64_t y_row, const uint32_t* x, int64_t x_row) {
+  // Both halves of a line of x at once: tiles further on may drive it out of the cache.
+  for (int64_t c = 0; c < kTile; c += 8) {
+    for (int64_t r = 0; r < kTile; r += 8) {
+      cross_8x8(y + r * y_row + c, y_row, x + c * x_row + r, x_row);
+    }
+  }
+}
+#endif
+
+template <class T>
+void cross_tile(T* y, int64_t y_row, const T* x, int64_t x_row) {
+  cross_part(y, y_row, x, x_row, kTile, kTile);
+}
+
+// A tile by way of a buffer, so that whole lines of y are streamed.
+template <class T>
+void stream_tile(T* y, int64_t y_row, const T* x, int64_t x_row) {
+  HWY_ALIGN T buffer[kTile * kTile];
+  cross_tile(buffer, kTile, x, x_row);
+  for (int64_t r = 0; r < kTile; ++r) {
+    copy_stream(reinterpret_cast<std::byte*>(y + r * y_row),
+                reinterpret_cast<const std::byte*>(buffer + r * kTile), kTile * sizeof(T));
+  }
+}
+
+// Tiles in squares of four by four, so that neighbouring lines of both sides come soon after each
+// other; the next square's lines of x are asked for meanwhile.
+template <class T>
+void cross(const Crossing& crossing) {
+  constexpr int64_t kSquare = 4 * kTile;
+  T* const y = reinterpret_cast<T*>(crossing.y);
+  const T* const x = reinterpret_cast<const T*>(crossing.x);
+  const int64_t y_row = crossing.y_row;
+  const int64_t x_row = crossing.x_row;
+  const bool streams = crossing.past_cache && kTile * sizeof(T) >= kLine && bytes_to_line(y) == 0 &&
+                       y_row * static_cast<int64_t>(sizeof(T)) % kLine == 0;
+  const auto tile = [&](int64_t r, int64_t c) HWY_ATTR {
+    const int64_t columns = std::min(kTile, crossing.columns - c);
+    const int64_t rows = std::min(kTile, crossing.rows - r);
+    T* const to = y + r * y_row + c;
+    const T* const from = x + c * x_row + r;
+    for (int64_t i = 0; i < columns; ++i) hwy::Prefetch(from + i * x_row + kSquare);
+    if (rows < kTile || columns < kTile) {
+      cross_part(to, y_row, from, x_row, rows, columns);
+    } else if (streams) {
+      stream_tile(to, y_row, from, x_row);
+    } else {
+      cross_tile(to, y_row, from, x_row);
+    }
+  };
+  for (int64_t r0 = 0; r0 < crossing.rows; r0 += kSquare) {
+    const int64_t r_end = std::min(r0 + kSquare, crossing.rows);
+    for (int64_t c = 0; c < crossing.columns; c += kTile) {
+      for (int64_t r = r0; r < r_end; r += kTile) tile(r, c);
+    }
+  }
+}
+
+void cross_any(const Crossing& crossing) {
+  if (crossing.element_bytes == 4) return cross<uint32_t>(crossing);
+  if (crossing.element_bytes == 8) return cross<uint64_t>(crossing);
+  if (crossing.element_bytes == 2) return cross<uint16_t>(crossing);
+  cross<uint8_t>(crossing);
+}
+
+}  // namespace bp::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace bp::cpu {
+
+HWY_EXPORT(copy_stream);
+HWY_EXPORT(cross_any);
+
+void stream_copy(std::byte* y, const std::byte* x, int64_t bytes) {
+  HWY_DYNAMIC_DISPATCH(copy_stream)(y, x, bytes);
+}
+void finish_stream() { hwy::FlushStream(); }
+void copy_across(const Crossing& crossing) { HWY_DYNAMIC_DISPATCH(cross_any)(crossing); }
+
+}  // namespace bp::cpu
+#endif

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies that plain loops are slow at: past the caches, and across rows.
+#ifndef BACKPLANE_PLUGINS_CPU_MATH_COPIES_HPP
+#define BACKPLANE_PLUGINS_CPU_MATH_COPIES_HPP
+
+#include <cstddef>
+#include <cstdint>
+
+namespace bp::cpu {
+
+/// memcpy that leaves y in no cache. Other threads may read y once finish_stream() has returned on
+/// this one.
+void stream_copy(std::byte* y, const std::byte* x, int64_t bytes);
+void finish_stream();
+
+/// A matrix whose rows in y are its columns in x; distances in elements of 1, 2, 4 or 8 bytes.
+struct Crossing {
+  std::byte* y;
+  const std::byte* x;
+  int64_t y_row;    // between rows of y, which are contiguous
+  int64_t x_row;    // between elements of y's rows in x; its columns are contiguous
+  int64_t rows;     // of y
+  int64_t columns;  // of y
+  int64_t element_bytes;
+  bool past_cache;  // as stream_copy
+};
+void copy_across(const Crossing& crossing);
+
+}  // namespace bp::cpu
+
+#endif

@@ -139,13 +139,15 @@ Status check_folded(const Graph& graph, const Node& node, std::span<const HostTe
   return {};
 }
 
-/// The value of an operator that looks at the types of its inputs alone, if they are known.
+/// The value of an operator that looks at types and at host arguments alone, if they are known.
 std::vector<HostTensor> folded_types(const Graph& graph, const Node& node) {
   std::vector<TensorType> types;
+  std::vector<const void*> host_data;
   for (const ValueId id : node.inputs) {
     types.push_back(id == kNoValue ? TensorType{} : graph.value(id).type);
+    const bool known = id != kNoValue && graph.value(id).constant != nullptr;
+    host_data.push_back(known ? graph.value(id).constant->data : nullptr);
   }
-  const std::vector<const void*> host_data(types.size(), nullptr);
   auto value =
       value_of_types(graph.registry(), node.op, {types, host_data, node.attributes.data()});
   return value.ok() ? *std::move(value) : std::vector<HostTensor>{};

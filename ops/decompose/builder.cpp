@@ -59,6 +59,11 @@ ValueId Builder::scalar(uint32_t dtype, double value) {
   return keep(graph_->add_scalar(dtype, value));
 }
 
+ValueId Builder::constant(HostTensor tensor) {
+  if (!status_.ok()) return kNoValue;
+  return keep(graph_->add_constant("", std::move(tensor)));
+}
+
 ValueId Builder::cast(ValueId value, uint32_t dtype) {
   if (!status_.ok() || graph_->type(value).dtype == dtype) return value;
   Attributes to = attributes("cast");

@@ -32,9 +32,11 @@ class Builder {
   std::vector<ValueId> op_outputs(std::string_view name, std::initializer_list<ValueId> inputs,
                                   Attributes attributes);
   ValueId scalar(uint32_t dtype, double value);
-  /// Constants of i64: of rank 0, and of rank 1.
+  ValueId constant(HostTensor tensor);
+  /// Constants of i64: of rank 0, of rank 1, and of any sizes.
   ValueId integer(int64_t value);
   ValueId list(std::span<const int64_t> values);
+  ValueId integers(const Dims& sizes, std::span<const int64_t> values);
   /// The value itself if it has the dtype.
   ValueId cast(ValueId value, uint32_t dtype);
   ValueId reshape(ValueId value, std::span<const int64_t> shape);
@@ -50,7 +52,6 @@ class Builder {
   Status finish(std::initializer_list<ValueId> outputs);
 
  private:
-  ValueId integers(const Dims& sizes, std::span<const int64_t> values);
   ValueId keep(const Result<ValueId>& result);
 
   const InferContext& context_;

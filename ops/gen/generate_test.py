@@ -147,7 +147,7 @@ BAD = {
         ("outputs: [{name: y, id: 1, type: T}]\n    attr",
          "outputs: [{name: y, id: 1, type: 'attr:factor'}]\n    attr"), ["'factor'", "dtype"]),
     "host argument of another dtype": (
-        ("optional: true", "optional: true, host: infer"), ["'b'", "i64"]),
+        ("type: T, optional: true", "type: i32, optional: true, host: infer"), ["'b'", "i64"]),
     "host of unknown kind": (("optional: true", "host: plan"), ["'plan'"]),
     "unknown attribute type": (("type: f64", "type: f32"), ["'factor'", "'f32'"]),
     "default of wrong type": (("default: 2.5", "default: true"), ["'factor'", "True", "f64"]),

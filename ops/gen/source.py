@@ -375,8 +375,9 @@ def _read_argument(row, where, kind, index):
         argument.type_var = kind_of_type
     if argument.host not in ("", "infer"):
         raise SourceError(f"{where}: host '{argument.host}'; the only kind is infer")
-    if argument.host and argument.dtype not in ("i64", "f32"):
-        raise SourceError(f"{where}: a host argument must have the type i64 or f32")
+    if argument.host and argument.dtype not in ("i64", "f32") and not argument.type_var:
+        raise SourceError(f"{where}: a host argument must have the type i64 or f32, or a "
+                          "variable's")
     if argument.optional and argument.variadic:
         raise SourceError(f"{where}: optional and variadic exclude each other")
     return argument

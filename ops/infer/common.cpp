@@ -142,15 +142,16 @@ Result<uint32_t> resolve_axes_of_input(std::string_view input, std::span<const i
   return mask;
 }
 
-Result<HostList> host_list(const InferContext& context, size_t index, std::string_view input) {
+Result<HostList> host_list(const InferContext& context, size_t index, std::string_view input,
+                           int64_t most) {
   HostList list;
   list.is_given = index < context.inputs.size() && context.inputs[index].dtype != BP_DTYPE_NONE;
   if (!list.is_given) return list;
   BP_TRY_ASSIGN(const Dims sizes, sizes_of_rank(input, context.inputs[index], 1));
   list.count = sizes[0];
-  if (list.count > BP_MAX_RANK) {
-    return input_error(
-        input, expected_found("up to " + std::to_string(BP_MAX_RANK) + " values", list.count));
+  if (list.count > most) {
+    return input_error(input,
+                       expected_found("up to " + std::to_string(most) + " values", list.count));
   }
   const void* data = index < context.host_data.size() ? context.host_data[index] : nullptr;
   list.is_known = list.count == 0 || (list.count > 0 && data != nullptr);

@@ -28,6 +28,8 @@ inline std::span<const int64_t> values(bp_i64_span list) {
   return {list.ptr, static_cast<size_t>(list.count)};
 }
 
+inline std::string_view text(bp_str text) { return {text.ptr, text.len}; }
+
 /// INVALID_ARGUMENT "input 'x': words".
 Status input_error(std::string_view input, std::string_view words);
 /// INVALID_ARGUMENT "attribute 'axis': words".
@@ -67,8 +69,9 @@ struct HostList {
   int64_t count = kUnknownDim;  // of values; may be known before they are
   std::span<const int64_t> values;
 };
-/// Errors: input_error for a rank that is not 1, and for more than BP_MAX_RANK values.
-Result<HostList> host_list(const InferContext& context, size_t index, std::string_view input);
+/// Errors: input_error for a rank that is not 1, and for more than `most` values.
+Result<HostList> host_list(const InferContext& context, size_t index, std::string_view input,
+                           int64_t most = BP_MAX_RANK);
 
 /// The output of an operator that keeps the sizes of its input.
 void same_sizes(const TensorType& input, TensorType* out_type);

@@ -7,6 +7,7 @@
 #include "backplane/ops/movement.h"
 #include "core/base/checked.hpp"
 #include "ops/infer/common.hpp"
+#include "ops/movement/blocks.hpp"
 
 namespace bp::ops {
 namespace {
@@ -114,6 +115,16 @@ int64_t joined_size(int64_t size, int64_t more) {
   if (!is_known(size) || !is_known(more)) return kUnknownDim;
   // An overflow is found when the sizes are checked.
   return checked_add(size, more).value_or(std::numeric_limits<int64_t>::max());
+}
+
+Status check_blocks(int64_t block_size, std::string_view mode) {
+  constexpr int64_t kMost = 1 << 15;  // its square is a number
+  if (block_size < 1 || block_size > kMost) {
+    return attribute_error("block_size",
+                           expected_found("1 to " + std::to_string(kMost), block_size));
+  }
+  if (mode == kDepthLast || mode == kDepthFirst) return {};
+  return attribute_error("mode", expected_found("DCR or CRD", "'" + std::string(mode) + "'"));
 }
 
 }  // namespace
@@ -296,6 +307,94 @@ Status infer_concat(const InferContext& context, std::span<TensorType> out_types
       }
     }
   }
+  out_types[0].sizes = sizes;
+  return {};
+}
+
+Status infer_tile(const InferContext& context, std::span<TensorType> out_types) {
+  const TensorType& x = context.inputs[0];
+  BP_TRY_ASSIGN(const HostList repeats, host_list(context, 1, "repeats"));
+  if (!x.has_rank && !is_known(repeats.count)) {
+    unknown_rank(&out_types[0]);
+    return {};
+  }
+  const size_t rank = x.has_rank ? x.sizes.size() : static_cast<size_t>(repeats.count);
+  if (is_known(repeats.count) && repeats.count != static_cast<int64_t>(rank)) {
+    return input_error("repeats", expected_found(std::to_string(rank) + " values, one for each "
+                                                                        "dimension of x",
+                                                 repeats.count));
+  }
+  BP_TRY_ASSIGN(Dims sizes, sizes_of_rank("x", x, rank));
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t times = repeats.is_known ? repeats.values[i] : kUnknownDim;
+    if (repeats.is_known && times < 0) {
+      return input_error("repeats", expected_found("numbers from 0", times));
+    }
+    const auto product = size_product(Dims{sizes[i], times});
+    if (!product) {
+      return input_error("repeats", std::to_string(times) + " times a dimension of size " +
+                                        std::to_string(sizes[i]) + " is more than can be counted");
+    }
+    sizes[i] = *product;
+  }
+  out_types[0].sizes = sizes;
+  return {};
+}
+
+Status infer_trilu(const InferContext& context, std::span<TensorType> out_types) {
+  const TensorType& x = context.inputs[0];
+  if (x.has_rank && x.sizes.size() < 2) {
+    return input_error("x", expected_found("two dimensions or more", x.sizes));
+  }
+  const bool has_k = context.inputs.size() > 1 && context.inputs[1].dtype != BP_DTYPE_NONE;
+  if (has_k && context.inputs[1].has_rank) {
+    const auto count = size_product(context.inputs[1].sizes);
+    if (!count || (is_known(*count) && *count != 1)) {
+      return input_error("k", expected_found("one number", context.inputs[1].sizes));
+    }
+  }
+  same_sizes(x, &out_types[0]);
+  return {};
+}
+
+Status infer_depth_to_space(const InferContext& context, std::span<TensorType> out_types) {
+  const auto& attributes = attrs<bp_attrs_depth_to_space>(context.attributes);
+  BP_TRY_ASSIGN(const Dims x, sizes_of_rank("x", context.inputs[0], 4));
+  BP_TRY(check_blocks(attributes.block_size, text(attributes.mode)));
+  const int64_t b = attributes.block_size;
+  if (is_known(x[1]) && x[1] % (b * b) != 0) {
+    return input_error("x",
+                       expected_found("a multiple of " + std::to_string(b * b) + " channels", x));
+  }
+  const auto height = size_product(Dims{x[2], b});
+  const auto width = size_product(Dims{x[3], b});
+  if (!height || !width)
+    return input_error(
+        "x", "sizes " + to_string(x) + " times " + std::to_string(b) + " cannot be counted");
+  const int64_t depth = is_known(x[1]) ? x[1] / (b * b) : b == 1 ? x[1] : kUnknownDim;
+  out_types[0].sizes = Dims{x[0], depth, *height, *width};
+  return {};
+}
+
+Status infer_space_to_depth(const InferContext& context, std::span<TensorType> out_types) {
+  const auto& attributes = attrs<bp_attrs_space_to_depth>(context.attributes);
+  BP_TRY_ASSIGN(const Dims x, sizes_of_rank("x", context.inputs[0], 4));
+  BP_TRY(check_blocks(attributes.block_size, text(attributes.mode)));
+  const int64_t b = attributes.block_size;
+  Dims sizes = x;
+  for (size_t i = 2; i < 4; ++i) {
+    if (is_known(x[i]) && x[i] % b != 0) {
+      return input_error(
+          "x", expected_found(
+                   "a multiple of " + std::to_string(b) + " in dimension " + std::to_string(i), x));
+    }
+    if (b != 1) sizes[i] = is_known(x[i]) ? x[i] / b : kUnknownDim;
+  }
+  const auto depth = size_product(Dims{x[1], b, b});
+  if (!depth)
+    return input_error(
+        "x", "sizes " + to_string(x) + " times " + std::to_string(b * b) + " cannot be counted");
+  sizes[1] = *depth;
   out_types[0].sizes = sizes;
   return {};
 }

@@ -99,4 +99,116 @@ void evaluate_concat(const OracleCall& call) {
   }
 }
 
+void evaluate_tile(const OracleCall& call) {
+  const OracleTensor& x = call.inputs[0];
+  int64_t index = 0;
+  for (Positions at(call.outputs[0].sizes); !at.done(); at.next(), ++index) {
+    Dims from = at.at();
+    for (size_t i = 0; i < from.size(); ++i) from[i] %= x.sizes[i];
+    copy_element(x, broadcast_index(x.sizes, from), &call.outputs[0], index);
+  }
+}
+
+namespace {
+
+/// Steps from where an element outside would be to the one that stands for it.
+int64_t mirrored(int64_t place, int64_t extent) {
+  while (place < 0 || place >= extent) {
+    if (extent == 1) return 0;
+    place = place < 0 ? -place : 2 * (extent - 1) - place;
+  }
+  return place;
+}
+
+int64_t place_in(std::string_view mode, int64_t place, int64_t extent) {
+  if (mode == "reflect") return mirrored(place, extent);
+  if (mode == "edge") return place < 0 ? 0 : std::min(place, extent - 1);
+  while (place < 0) place += extent;
+  return place % extent;
+}
+
+}  // namespace
+
+void evaluate_pad(const OracleCall& call) {
+  const OracleTensor& x = call.inputs[0];
+  OracleTensor& y = call.outputs[0];
+  const auto pads = numbers<int64_t>(call.inputs[1]);
+  const std::string_view mode = text(attrs<bp_attrs_pad>(call.attributes).mode);
+  const size_t rank = x.sizes.size();
+  const size_t half = pads.size() / 2;
+  Dims first;  // of x, in y; and the begin and the end of what is left of x
+  Dims low;
+  Dims high = x.sizes;
+  first.resize(rank, 0);
+  low.resize(rank, 0);
+  for (size_t i = 0; i < half; ++i) {
+    const int64_t axis =
+        call.has_input(3) ? numbers<int64_t>(call.inputs[3])[i] : static_cast<int64_t>(i);
+    const auto dim = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
+    first[dim] = pads[i];
+    if (pads[i] < 0) low[dim] = -pads[i];
+    if (pads[half + i] < 0) high[dim] += pads[half + i];
+  }
+  int64_t index = 0;
+  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+    Dims from = at.at();
+    bool inside = true;
+    for (size_t i = 0; i < rank; ++i) {
+      from[i] -= first[i];
+      if (from[i] >= low[i] && from[i] < high[i]) continue;
+      inside = false;
+      if (mode != "constant") from[i] = low[i] + place_in(mode, from[i] - low[i], high[i] - low[i]);
+    }
+    if (inside || mode != "constant") {
+      copy_element(x, broadcast_index(x.sizes, from), &y, index);
+    } else if (call.has_input(2)) {
+      copy_element(call.inputs[2], 0, &y, index);
+    }
+  }
+}
+
+void evaluate_depth_to_space(const OracleCall& call) {
+  const OracleTensor& x = call.inputs[0];
+  OracleTensor& y = call.outputs[0];
+  const auto& attributes = attrs<bp_attrs_depth_to_space>(call.attributes);
+  const int64_t b = attributes.block_size;
+  const bool depth_last = text(attributes.mode) == "DCR";
+  int64_t index = 0;
+  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+    const Dims& to = at.at();
+    const int64_t block = to[2] % b * b + to[3] % b;
+    const int64_t channel = depth_last ? block * y.sizes[1] + to[1] : to[1] * b * b + block;
+    copy_element(x, broadcast_index(x.sizes, Dims{to[0], channel, to[2] / b, to[3] / b}), &y,
+                 index);
+  }
+}
+
+void evaluate_space_to_depth(const OracleCall& call) {
+  const OracleTensor& x = call.inputs[0];
+  OracleTensor& y = call.outputs[0];
+  const auto& attributes = attrs<bp_attrs_space_to_depth>(call.attributes);
+  const int64_t b = attributes.block_size;
+  const bool depth_last = text(attributes.mode) == "DCR";
+  int64_t index = 0;
+  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+    const Dims& to = at.at();
+    const int64_t channel = depth_last ? to[1] % x.sizes[1] : to[1] / (b * b);
+    const int64_t block = depth_last ? to[1] / x.sizes[1] : to[1] % (b * b);
+    const Dims from{to[0], channel, to[2] * b + block / b, to[3] * b + block % b};
+    copy_element(x, broadcast_index(x.sizes, from), &y, index);
+  }
+}
+
+void evaluate_trilu(const OracleCall& call) {
+  const OracleTensor& x = call.inputs[0];
+  const bool upper = attrs<bp_attrs_trilu>(call.attributes).upper != 0;
+  const int64_t k = call.has_input(1) ? numbers<int64_t>(call.inputs[1])[0] : 0;
+  int64_t index = 0;
+  for (Positions at(x.sizes); !at.done(); at.next(), ++index) {
+    const int64_t column = at.at().back();
+    const int64_t over = column - at.at()[at.at().size() - 2];
+    if (upper ? over >= k : over <= k) copy_element(x, index, &call.outputs[0], index);
+  }
+}
+
 }  // namespace bp::ops

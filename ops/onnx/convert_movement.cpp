@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/onnx/steps.hpp"
+#include "ops/onnx/tensor.hpp"
 #include "ops/onnx/values.hpp"
 
 namespace bp::onnx {
@@ -179,6 +180,66 @@ Status convert_split(NodeImport* node) {
     edges.push_back(number(steps, edge));
   }
   return finish_parts(node, steps, axis, edges);
+}
+
+Status convert_constant_of_shape(NodeImport* node) {
+  Steps steps(node);
+  const AttributeProto* given = node->attribute("value");
+  ValueId value = kNoValue;
+  if (given == nullptr) {
+    value = steps.scalar(BP_DTYPE_F32, 0);
+  } else {
+    auto tensor = tensor_values(given->t, node->source());
+    if (!tensor.ok()) return node->error(tensor.status().code(), tensor.status().message());
+    if (element_count({tensor->sizes.data(), tensor->sizes.size()}) != 1) {
+      return node->error(BP_INVALID_ARGUMENT, "attribute 'value': expected one element, found " +
+                                                  to_string(tensor->sizes));
+    }
+    tensor->sizes = {};
+    BP_TRY_ASSIGN(value, node->constant(*std::move(tensor)));
+  }
+  BP_TRY(steps.status());
+  const ValueId inputs[] = {value, node->input(0)};
+  return node->finish("expand", inputs);
+}
+
+/// Pad before operator set 11.
+Status convert_pad_attributes(NodeImport* node) {
+  Steps steps(node);
+  if (node->attribute("pads") == nullptr) {
+    return node->error(BP_INVALID_ARGUMENT, "attribute 'pads' is missing");
+  }
+  const ValueId pads = steps.i64_list(node->i64s("pads"));
+  const AttributeProto* given = node->attribute("value");
+  const double value = given == nullptr ? 0 : double{given->f};
+  const ValueId inputs[] = {node->input(0), pads, steps.scalar(node->input_type(0).dtype, value)};
+  Attributes fields = steps.fields("pad");
+  BP_TRY(steps.status());
+  return node->finish("pad", inputs, std::move(fields));
+}
+
+/// axes may be i32.
+Status convert_pad(NodeImport* node) {
+  BP_TRY_ASSIGN(const ValueId axes, index_input(node, 3));
+  BP_TRY_ASSIGN(Attributes fields, node->fields("pad"));
+  const ValueId inputs[] = {node->input(0), node->input(1), node->input(2), axes};
+  return node->finish("pad", inputs, std::move(fields));
+}
+
+/// Without an attribute the dtype is that of x.
+Status convert_eye_like(NodeImport* node) {
+  BP_TRY_ASSIGN(Attributes fields, node->fields("eye_like"));
+  uint32_t dtype = node->input_type(0).dtype;
+  if (const AttributeProto* given = node->attribute("dtype")) {
+    const auto found = dtype_from_onnx(given->i);
+    if (!found.ok()) {
+      return node->error(found.status().code(), "attribute 'dtype': " + found.status().message());
+    }
+    dtype = *found;
+  }
+  BP_TRY(node->check_dtype("eye_like", 0, "attribute 'dtype'", dtype));
+  BP_TRY(fields.set_i64("dtype", dtype));
+  return node->finish("eye_like", node->inputs(), std::move(fields));
 }
 
 }  // namespace bp::onnx

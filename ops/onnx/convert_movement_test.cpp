@@ -160,5 +160,72 @@ TEST(ConvertSplit, UnknownSize_IsDividedInTheModel) {
               ElementsAre("shape", "add", "div", "mul", "mul", "mul", "slice", "slice"));
 }
 
+TEST(ConvertConstantOfShape, Value_IsExpanded) {
+  Model model =
+      one_node(node("ConstantOfShape", "c", {"s"}, {"y"},
+                    {attr("value", tensor("v", {1}, kInt32Type, bytes_of<int32_t>({7})))}));
+  model.initializers = {int64s("s", {2, 3})};
+  const auto graph = import_model(model);
+  EXPECT_EQ(type_of(graph), "i32[2, 3]");
+  EXPECT_THAT(op_names(*graph), ElementsAre("expand"));
+  model.nodes = {node("ConstantOfShape", "c", {"s"}, {"y"})};
+  EXPECT_EQ(type_of(import_model(model)), "f32[2, 3]");
+  model.nodes = {
+      node("ConstantOfShape", "c", {"s"}, {"y"}, {attr("value", floats("v", {2}, {1, 2}))})};
+  EXPECT_THAT(refused(model).message(), HasSubstr("'value': expected one element, found [2]"));
+}
+
+TEST(ConvertPad, EveryForm_Same) {
+  Model old = movement(
+      node("Pad", "p", {"x"}, {"y"}, {attr("pads", Ints{0, 0, 1, 0, 0, 2}), attr("mode", "edge")}),
+      10);
+  EXPECT_EQ(type_of(import_model(old)), "f32[N, 1, 11]");
+  old.nodes = {node("Pad", "p", {"x"}, {"y"})};
+  EXPECT_THAT(refused(old).message(), HasSubstr("attribute 'pads' is missing"));
+  Model by_input = movement(node("Pad", "p", {"x", "p"}, {"y"}), 11);
+  by_input.initializers = {int64s("p", {0, 0, 1, 0, 0, 2})};
+  EXPECT_EQ(type_of(import_model(by_input)), "f32[N, 1, 11]");
+  Model with_axes =
+      movement(node("Pad", "p", {"x", "p", "", "a"}, {"y"}, {attr("mode", "wrap")}), 19);
+  with_axes.initializers = {int64s("p", {1, 2}), int32s("a", {-1})};
+  EXPECT_EQ(type_of(import_model(with_axes)), "f32[N, 1, 11]");
+  with_axes.opset = 13;
+  EXPECT_THAT(refused(with_axes).message(), HasSubstr("expected 2 to 3 inputs, found 4"));
+}
+
+TEST(ConvertBlocks, AttributesOfTheirOperatorSets) {
+  const auto blocks = [](const char* op, const std::vector<Message>& attributes, int64_t opset) {
+    Model model = one_node(node(op, "b", {"x"}, {"y"}, attributes));
+    model.inputs = {value_info("x", {"N", int64_t{4}, int64_t{2}, int64_t{2}})};
+    model.opset = opset;
+    return model;
+  };
+  EXPECT_EQ(type_of(import_model(blocks("DepthToSpace", {attr("blocksize", 2L)}, 7))),
+            "f32[N, 1, 4, 4]");
+  const std::vector<Message> both = {attr("blocksize", 2L), attr("mode", "CRD")};
+  EXPECT_EQ(type_of(import_model(blocks("DepthToSpace", both, 11))), "f32[N, 1, 4, 4]");
+  EXPECT_THAT(refused(blocks("DepthToSpace", both, 10)).message(),
+              HasSubstr("attribute 'mode' is not known"));
+  EXPECT_EQ(type_of(import_model(blocks("SpaceToDepth", both, 28))), "f32[N, 16, 1, 1]");
+  EXPECT_THAT(refused(blocks("SpaceToDepth", both, 27)).message(),
+              HasSubstr("attribute 'mode' is not known"));
+}
+
+TEST(ConvertCreation, TypesAndSizes) {
+  Model range = one_node(node("Range", "r", {"b", "e", "d"}, {"y"}));
+  range.initializers = {tensor("b", {}, kInt64Type, bytes_of<int64_t>({1})),
+                        tensor("e", {}, kInt64Type, bytes_of<int64_t>({8})),
+                        tensor("d", {}, kInt64Type, bytes_of<int64_t>({2}))};
+  EXPECT_EQ(type_of(import_model(range)), "i64[4]");
+  Model eye = one_node(node("EyeLike", "e", {"x"}, {"y"}, {attr("k", 1L)}));
+  EXPECT_EQ(type_of(import_model(eye)), "f32[N, 3]");
+  eye.nodes = {node("EyeLike", "e", {"x"}, {"y"}, {attr("dtype", 9L)})};
+  EXPECT_EQ(type_of(import_model(eye)), "bool[N, 3]");
+  eye.nodes = {node("EyeLike", "e", {"x"}, {"y"}, {attr("dtype", 8L)})};
+  EXPECT_THAT(refused(eye).message(), HasSubstr("attribute 'dtype': dtype STRING"));
+  EXPECT_EQ(type_of(import_model(one_node(node("Trilu", "t", {"x"}, {"y"}, {attr("upper", 0L)})))),
+            "f32[N, 3]");
+}
+
 }  // namespace
 }  // namespace bp

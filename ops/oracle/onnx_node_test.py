@@ -23,7 +23,8 @@ OPERATORS = frozenset(
     Neg NonZero Not Or PRelu Pow Reciprocal ReduceMax ReduceSum Relu Reshape Round Selu Shrink
     Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu
     Transpose Where Xor
-    Concat Expand Slice Split Squeeze Unsqueeze
+    Concat ConstantOfShape DepthToSpace Expand EyeLike Pad Range Slice SpaceToDepth Split Squeeze
+    Tile Trilu Unsqueeze
     ArgMax ArgMin Compress GatherElements GatherND Scatter ScatterElements ScatterND
     AveragePool GlobalAveragePool GlobalMaxPool Resize Upsample
     Shape Size

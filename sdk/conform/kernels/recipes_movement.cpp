@@ -119,6 +119,79 @@ Recipe concat() {
           .zero_sign = true};
 }
 
+Recipe tile() {
+  return {.op = "tile",
+          .variants = {{"matrix", {with_lists({3, 7}, {{{2, 5}}})}},
+                       {"repeats",
+                        {with_lists({3, 1, 4}, {{{1, 6, 1}}}), with_lists({9}, {{{1}}}),
+                         with_lists({}, {{std::vector<int64_t>()}}),
+                         with_lists(kAllDimensions,
+                                    {{{2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1}}})}},
+                       {"zero", {with_lists({2, 3}, {{{0, 2}}}), with_lists({0, 3}, {{{2, 2}}})}}},
+          .exact = {FillKind::kSum},
+          .zero_sign = true};
+}
+
+Shot padded(const Dims& x, std::vector<int64_t> pads, std::string_view mode,
+            std::optional<Dims> value = {}, std::optional<std::vector<int64_t>> axes = {}) {
+  Shot shot = with_lists(x, {std::move(pads), {}, std::move(axes)});
+  shot.inputs[2] = value;
+  shot.attributes = {{"mode", mode}};
+  return shot;
+}
+
+Recipe pad() {
+  return {
+      .op = "pad",
+      .variants = {{"constant", {padded({3, 5}, {1, 0, 2, 3}, "constant", Dims{})}},
+                   {"modes",
+                    {padded({3, 5}, {2, 1, 0, 7}, "edge"), padded({3, 5}, {2, 9, 2, 4}, "reflect"),
+                     padded({3, 5}, {7, 0, 1, 6}, "wrap"),
+                     padded({1, 5}, {2, 0, 2, 0}, "reflect")}},
+                   {"negative",
+                    {padded({6, 5}, {-2, 1, 3, -1}, "constant", Dims{1}),
+                     padded({6, 5}, {-2, -1, 0, 3}, "reflect"),
+                     padded({6, 5}, {0, 0, 0, 0}, "edge"), padded({6, 5}, {-1, 0, 0, -1}, "wrap")}},
+                   {"axes", {padded({2, 3, 4}, {1, 2, 0, 1}, "constant", {}, {{-1, 0}})}},
+                   {"zero", {padded({0, 3}, {1, 0, 1, 0}, "constant", Dims{})}}},
+      .exact = {FillKind::kSum},
+      .zero_sign = true};
+}
+
+Recipe blocks(std::string_view op, const Dims& first, const Dims& second) {
+  const auto in_mode = [](const Dims& x, int64_t size, std::string_view mode) {
+    return with(x, {{"block_size", size}, {"mode", mode}});
+  };
+  Dims empty = first;
+  empty[0] = 0;
+  return {.op = op,
+          .variants = {{"rows", {in_mode(first, 2, "DCR")}},
+                       {"modes",
+                        {in_mode(first, 2, "CRD"), in_mode(second, 3, "DCR"),
+                         in_mode(second, 1, "CRD")}},
+                       {"zero", {in_mode(empty, 2, "DCR")}}},
+          .exact = {FillKind::kSum},
+          .zero_sign = true};
+}
+
+/// kTerm gives k values of some 30 at most, beyond the edges of smaller matrices.
+Recipe trilu() {
+  const auto triangle = [](const Dims& x, std::optional<Dims> k, bool upper) {
+    Shot shot{{x}, {{"upper", int64_t{upper ? 1 : 0}}}};
+    if (k) shot.inputs.push_back(k);
+    return shot;
+  };
+  return {.op = "trilu",
+          .variants = {{"matrix", {triangle({17, 35}, Dims{}, true)}},
+                       {"shapes",
+                        {triangle({3, 5, 4}, std::nullopt, false),
+                         triangle({2, 20, 9}, Dims{1}, false), triangle({1, 7}, Dims{}, true)}},
+                       {"zero", {triangle({0, 3}, Dims{}, true)}}},
+          .exact = {FillKind::kSum, FillKind::kTerm},
+          .precise = {FillKind::kFull, FillKind::kTerm},
+          .zero_sign = true};
+}
+
 Shot taken(const Dims& x, const Dims& indices, int64_t axis) {
   const auto rank = static_cast<int64_t>(x.size());
   return {
@@ -161,6 +234,11 @@ void add_movement_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(expand());
   recipes->push_back(slice());
   recipes->push_back(concat());
+  recipes->push_back(tile());
+  recipes->push_back(pad());
+  recipes->push_back(blocks("depth_to_space", {2, 12, 3, 5}, {1, 18, 2, 1}));
+  recipes->push_back(blocks("space_to_depth", {2, 3, 4, 6}, {1, 2, 3, 9}));
+  recipes->push_back(trilu());
   recipes->push_back(gather());
   recipes->push_back(non_zero());
 }

@@ -27,6 +27,7 @@ OPERATORS = frozenset(
     Tile Trilu Unsqueeze
     ArgMax ArgMin Compress GatherElements GatherND Scatter ScatterElements ScatterND
     AveragePool GlobalAveragePool GlobalMaxPool Resize Upsample
+    NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss
     Shape Size
     Attention GroupNormalization InstanceNormalization LayerNormalization
     RMSNormalization""".split()

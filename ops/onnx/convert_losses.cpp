@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Losses, which models keep that were exported with them: what is picked of each class's score.
+#include <string>
+#include <vector>
+
+#include "ops/onnx/steps.hpp"
+
+namespace bp::onnx {
+namespace {
+
+constexpr int64_t kClasses = 1;  // the dimension of the scores
+
+enum class Reduction { kNone, kSum, kMean };
+
+Result<Reduction> reduction_of(const NodeImport& node) {
+  const AttributeProto* found = node.attribute("reduction");
+  const std::string_view name = found == nullptr ? "mean" : found->s;
+  if (name == "none") return Reduction::kNone;
+  if (name == "sum") return Reduction::kSum;
+  if (name == "mean") return Reduction::kMean;
+  return node.error(
+      BP_INVALID_ARGUMENT,
+      "attribute 'reduction': expected none, sum or mean, found '" + std::string(name) + "'");
+}
+
+ValueId reduce(Steps& steps, std::string_view op, ValueId value, std::vector<int64_t> axes,
+               bool keep_dims) {
+  Attributes attributes = steps.attributes(op);
+  steps.check(attributes.set_i64s("axes", axes));
+  steps.check(attributes.set_i64("keepdims", keep_dims ? 1 : 0));
+  return steps.op(op, {value}, std::move(attributes));
+}
+
+ValueId log_softmax(Steps& steps, ValueId scores) {
+  const ValueId top = reduce(steps, "reduce_max", scores, {kClasses}, true);
+  const ValueId below = steps.op("sub", {scores, top});
+  const ValueId sum = reduce(steps, "reduce_sum", steps.op("exp", {below}), {kClasses}, true);
+  return steps.op("sub", {below, steps.op("log", {sum})});
+}
+
+/// -weight[target] * log_probability[target], and the sum of the weights for the mean.
+Result<ValueId> loss_of(NodeImport* node, Steps& steps, ValueId log_probability) {
+  BP_TRY_ASSIGN(const Reduction reduction, reduction_of(*node));
+  const uint32_t dtype = node->input_type(0).dtype;
+  const ValueId target = node->input(1);
+  const uint32_t target_dtype = node->input_type(1).dtype;
+  ValueId counts = steps.op("equal", {target, target});
+  if (const AttributeProto* ignored = node->attribute("ignore_index")) {
+    const ValueId index = steps.scalar(target_dtype, static_cast<double>(ignored->i));
+    counts = steps.op("logical_not", {steps.op("equal", {target, index})});
+  }
+  const ValueId classes = steps.op("where", {counts, target, steps.scalar(target_dtype, 0)});
+  const int64_t axis[] = {kClasses};
+  const ValueId axes = steps.i64_list(axis);
+  Attributes along = steps.attributes("gather_elements");
+  steps.check(along.set_i64("axis", kClasses));
+  const ValueId picked = steps.op(
+      "squeeze",
+      {steps.op("gather_elements", {log_probability, steps.op("unsqueeze", {classes, axes})},
+                std::move(along)),
+       axes});
+  const ValueId given = node->input(2);
+  ValueId weight = steps.scalar(dtype, 1);
+  if (given != kNoValue) weight = steps.op("gather", {given, classes});
+  weight = steps.op("where", {counts, weight, steps.scalar(dtype, 0)});
+  const ValueId loss = steps.op("neg", {steps.op("mul", {picked, weight})});
+  if (reduction == Reduction::kNone) return loss;
+  const ValueId sum = reduce(steps, "reduce_sum", loss, {}, false);
+  if (reduction == Reduction::kSum) return sum;
+  return steps.op("div", {sum, reduce(steps, "reduce_sum", weight, {}, false)});
+}
+
+}  // namespace
+
+Status convert_nll_loss(NodeImport* node) {
+  Steps steps(node);
+  BP_TRY_ASSIGN(const ValueId loss, loss_of(node, steps, node->input(0)));
+  return steps.finish({loss});
+}
+
+Status convert_cross_entropy_loss(NodeImport* node) {
+  Steps steps(node);
+  const ValueId log_probability = log_softmax(steps, node->input(0));
+  BP_TRY_ASSIGN(const ValueId loss, loss_of(node, steps, log_probability));
+  std::vector<ValueId> outputs = {loss};
+  if (node->output_count() > 1) outputs.push_back(log_probability);
+  return steps.finish(std::move(outputs));
+}
+
+}  // namespace bp::onnx

@@ -29,7 +29,7 @@ def old_classifier():
                       opset=9, old=True)
 
 
-@zoo.model("A segmenting network as old exporters wrote it, operator set 11: sizes from shapes")
+@zoo.model("A segmenting network of an old exporter, operator set 11: sizes from shapes")
 def old_segmenter():
     class Net(nn.Module):
         def __init__(self):
@@ -50,7 +50,7 @@ def old_segmenter():
                       opset=11, old=True)
 
 
-@zoo.model("A small BERT as old exporters wrote it, operator set 13: shapes worked out in the graph")
+@zoo.model("A small BERT of an old exporter, operator set 13: shapes worked out in the graph")
 def old_encoder():
     net = language.calm(language.Bert(500, 48, 2, 4, 96, sentence=True), 0.1)
     return zoo.Sample(net, language.texts(500, (1, 11), (2, 18)), ["sentence"], language.TEXT,

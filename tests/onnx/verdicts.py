@@ -137,7 +137,8 @@ def write_reports(tables, sampled, folder):
     lines = ["# The onnx package's own cases", "",
              "Through the public API. *deny*: passed with BACKPLANE_FALLBACK=deny, with a launch "
              "on the device and none elsewhere.", "",
-             "| device | passed | failed | refused or excused | total | native | decomposed | fallback |"
+             "| device | passed | failed | refused or excused | total | native | decomposed |"
+             " fallback |"
              " views only | deny |", "|---|" + "---|" * 9]
     for t in tables:
         name = t["device"] + ("" if sampled[t["device"]] == 1

@@ -66,12 +66,20 @@ struct BenchArgs {
   bool json = false;
 };
 
+struct OpsArgs {
+  std::string device;               // empty: the first one
+  std::vector<std::string> models;  // which kernels these need
+  bool decompositions = false;
+  bool json = false;
+};
+
 // Each prints its results to standard output and its error to standard error, and answers the exit
 // code of the process.
 int run_devices(const GlobalArgs& global, const DevicesArgs& args);
 int run_doctor(const GlobalArgs& global, const DoctorArgs& args);
 int run_model(const GlobalArgs& global, const RunArgs& args);
 int run_bench(const GlobalArgs& global, const BenchArgs& args);
+int run_ops(const GlobalArgs& global, const OpsArgs& args);
 
 /// "backplane COMMAND: words" on standard error; answers `exit_code`.
 int fail(const char* command, const std::string& words, int exit_code);

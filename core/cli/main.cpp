@@ -28,6 +28,7 @@ struct Parsed {
   DoctorArgs doctor;
   RunArgs run;
   BenchArgs bench;
+  OpsArgs ops;
   // As written; read after parsing. The numbers begin with their defaults, for --help.
   std::string plugin_path;
   std::vector<std::string> plugin_options, inputs, dims, expected;
@@ -153,6 +154,20 @@ void add_bench(CLI::App* app, Parsed* out) {
   bench->add_flag("--json", args.json, "JSON for programs, with the time of every run");
 }
 
+void add_ops(CLI::App* app, Parsed* out) {
+  CLI::App* ops = app->add_subcommand("ops", "Show how each operator runs on a device");
+  OpsArgs& args = out->ops;
+  ops->add_option("--device", args.device,
+                  "Which one (default: the first device that `backplane devices` lists)")
+      ->type_name("NAME");
+  ops->add_option("--missing", args.models,
+                  "Instead, the kernels to write next for these models, what helps most first")
+      ->type_name("MODEL");
+  ops->add_flag("--decompositions", args.decompositions,
+                "Instead, which primitives each decomposition needs, and which the device lacks");
+  ops->add_flag("--json", args.json, "JSON for programs");
+}
+
 void add_commands(CLI::App* app, Parsed* out) {
   CLI::App* devices = app->add_subcommand("devices", "List the devices that plugins give");
   devices->add_flag("-v,--verbose", out->devices.verbose,
@@ -163,6 +178,7 @@ void add_commands(CLI::App* app, Parsed* out) {
   doctor->add_flag("--json", out->doctor.json, "JSON for programs");
   add_run(app, out);
   add_bench(app, out);
+  add_ops(app, out);
   for (CLI::App* command : app->get_subcommands({})) {
     command->fallthrough()->allow_extras()->footer(
         std::string("--plugin-path and --option (`backplane --help`) may stand here too.\n\n") +
@@ -321,6 +337,7 @@ int dispatch(const CLI::App& app, const Parsed& parsed) {
   if (name == "devices") return run_devices(parsed.global, parsed.devices);
   if (name == "doctor") return run_doctor(parsed.global, parsed.doctor);
   if (name == "bench") return run_bench(parsed.global, parsed.bench);
+  if (name == "ops") return run_ops(parsed.global, parsed.ops);
   return run_model(parsed.global, parsed.run);
 }
 

@@ -55,7 +55,7 @@ Result<std::vector<DimSource>> find_dims(const Graph& graph, const DimSizes& fix
 InputLimits index_limits(const Graph& graph);
 
 /// Adds what is missing and has no default, made from the seed and the input's name alone: floats
-/// in [0, 1), integers and bools 0 or 1, integers of an input in `limits` from 0 to below its limit.
+/// in [0, 1), integers and bools 0 or 1, integers of an input in `limits` from 0 to below it.
 /// Errors: INVALID_ARGUMENT for an input without a rank; UNSUPPORTED for dtypes that have no such
 /// values; OUT_OF_MEMORY. All name the input.
 Status fill_missing(const Session& session, const std::vector<DimSource>& dims, uint64_t seed,

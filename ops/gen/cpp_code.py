@@ -15,11 +15,13 @@ _TOP = """\
 // Generated from ops/defs; edits are lost. The schema row of every operator, as static data.
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 
 #include "backplane/ops/attributes.h"
 #include "core/op/schema.hpp"
 #include "ops/infer/rules.hpp"
+#include "ops/parts.hpp"
 #include "ops/register.hpp"
 
 namespace bp {
@@ -39,6 +41,11 @@ def schemas_source(operators):
     parts += [_schema(op) for op in operators]
     parts.append("};\n\n}  // namespace\n\n")
     parts.append("std::span<const OpSchema> all_schemas() { return kSchemas; }\n\n")
+    parts += ["std::span<const OperatorPart> all_parts() {\n",
+              "  static constexpr OperatorPart kParts[] = {\n",
+              *(f'      {{"{op.name}", "{part}"}},\n' for op in operators for part in op.parts),
+              '      {"", ""}};\n',
+              "  return std::span(kParts).first(std::size(kParts) - 1);\n}\n\n"]
     parts.append("}  // namespace bp\n")
     return "".join(parts)
 

@@ -98,7 +98,7 @@ class UsageTest(CommandTest):
 
     def test_unknown_is_refused_with_the_nearest(self):
         self.check(USAGE, "devcies", words=["'devcies'", "did you mean devices?"])
-        self.check(USAGE, "xyzzyxyzzy", words=["'xyzzyxyzzy'", "devices doctor run bench"])
+        self.check(USAGE, "xyzzyxyzzy", words=["'xyzzyxyzzy'", "devices doctor run bench ops"])
         self.check(USAGE, "run", "m.onnx", "--devise", "cpu:0",
                    words=["'--devise'", "did you mean --device?"])
         self.check(USAGE, "devices", "--jsn", words=["'--jsn'", "did you mean --json?"])

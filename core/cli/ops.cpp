@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `backplane ops`: how each operator runs on a device, and, for given models, which kernels are
+// worth writing next.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/base/dtype.hpp"
+#include "core/cli/cli.hpp"
+#include "core/cli/environment.hpp"
+#include "core/cli/json.hpp"
+#include "core/cli/text.hpp"
+#include "core/dispatch/dispatcher.hpp"
+#include "ops/onnx/import.hpp"
+#include "ops/parts.hpp"
+#include "ops/register.hpp"
+
+namespace bp::cli {
+namespace {
+
+/// In the order of the columns that they are counted in; the last two need a kernel.
+enum class Runs { kNative, kView, kConstant, kDecomposed, kFallback, kNowhere };
+constexpr const char* kRunsNames[] = {"native",     "view",     "constant",
+                                      "decomposed", "fallback", "nowhere"};
+
+const char* name_of(Runs runs) { return kRunsNames[static_cast<size_t>(runs)]; }
+
+struct OperatorRow {
+  OpId op = 0;
+  std::string name;
+  Runs runs = Runs::kNowhere;
+  std::vector<std::string> kernels;
+  std::vector<std::string> parts;    // of its decomposition
+  std::vector<std::string> missing;  // those that the device cannot run natively
+};
+
+/// What one kernel would do for the models.
+struct MissingRow {
+  std::string name;
+  Runs runs = Runs::kNowhere;
+  uint64_t node_count = 0;
+  std::set<std::string> models;
+  std::set<std::string> dtypes;
+};
+
+/// The device's kernels by operator.
+class Kernels {
+ public:
+  explicit Kernels(Device& device) {
+    for (const KernelRecord& record : Dispatcher::of(device).kernels().kernels) {
+      by_op_[record.op].push_back(&record);
+    }
+  }
+  bool has(std::string_view op) const { return by_op_.contains(op); }
+  std::vector<std::string> names(std::string_view op) const {
+    std::vector<std::string> names;
+    const auto found = by_op_.find(op);
+    if (found == by_op_.end()) return names;
+    for (const KernelRecord* record : found->second) names.push_back(record->name);
+    return names;
+  }
+  /// Whether one of them takes the dtypes of the node's inputs.
+  bool take(const Graph& graph, const Node& node) const {
+    const OpSchema& schema = graph.registry().schema(node.op);
+    const auto found = by_op_.find(schema.name);
+    if (found == by_op_.end()) return false;
+    return std::ranges::any_of(found->second, [&](const KernelRecord* record) {
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] == kNoValue || schema.input(i).type_var < 0) continue;
+        const auto type_var = static_cast<size_t>(schema.input(i).type_var);
+        const uint32_t dtype = graph.value(node.inputs[i]).type.dtype;
+        if (type_var >= record->dtype_masks.size()) return false;
+        if ((record->dtype_masks[type_var] & BP_DTYPE_BIT(dtype)) == 0) return false;
+      }
+      return true;
+    });
+  }
+
+ private:
+  std::map<std::string_view, std::vector<const KernelRecord*>> by_op_;
+};
+
+class OperatorReport {
+ public:
+  OperatorReport(const Runtime& runtime, Device& device)
+      : runtime_(runtime), device_(device), kernels_(device) {
+    if (runtime.host_device() != nullptr) host_.emplace(*runtime.host_device());
+    for (const OpSchema& schema : all_schemas()) rows_.push_back(row_of(schema));
+  }
+
+  const Device& device() const { return device_; }
+  const std::vector<OperatorRow>& rows() const { return rows_; }
+  const std::vector<MissingRow>& missing() const { return missing_; }
+
+  Status add_model(const std::string& path) {
+    BP_TRY_ASSIGN(const Graph graph, load_onnx(path, runtime_.registry()));
+    for (const Node& node : graph.nodes()) add_node(graph, node, path);
+    return {};
+  }
+  /// What helps most first: what leaves the device before what is decomposed, then by nodes.
+  void rank() {
+    std::ranges::stable_sort(missing_, [](const MissingRow& a, const MissingRow& b) {
+      if (a.runs != b.runs) return a.runs > b.runs;
+      return a.node_count > b.node_count;
+    });
+  }
+
+ private:
+  bool is_there(std::string_view part) const {
+    const auto op = runtime_.registry().find(part);
+    if (kernels_.has(part) || !op) return kernels_.has(part);
+    const OpSchema& schema = runtime_.registry().schema(*op);
+    return schema.view != nullptr || schema.constant;
+  }
+
+  /// How a call runs that no kernel of the device takes.
+  Runs without_kernel(const OperatorRow& row, const OpSchema& schema) const {
+    if (schema.constant) return Runs::kConstant;
+    if (schema.view != nullptr) return Runs::kView;
+    if (schema.decompose != nullptr && row.missing.empty()) return Runs::kDecomposed;
+    const bool on_host = host_ && (host_->has(schema.name) || schema.decompose != nullptr);
+    return on_host ? Runs::kFallback : Runs::kNowhere;
+  }
+
+  OperatorRow row_of(const OpSchema& schema) const {
+    OperatorRow row;
+    row.name = schema.name;
+    row.op = *runtime_.registry().find(schema.name);
+    row.kernels = kernels_.names(schema.name);
+    for (const OperatorPart& part : all_parts()) {
+      if (part.op != schema.name) continue;
+      row.parts.emplace_back(part.part);
+      if (!is_there(part.part)) row.missing.emplace_back(part.part);
+    }
+    const bool is_native = !row.kernels.empty() && !runtime_.is_host_op(row.op);
+    row.runs = is_native ? Runs::kNative : without_kernel(row, schema);
+    return row;
+  }
+
+  void add_node(const Graph& graph, const Node& node, const std::string& model) {
+    const OpSchema& schema = graph.registry().schema(node.op);
+    if (kernels_.take(graph, node)) return;
+    const auto row = std::ranges::find(rows_, schema.name, &OperatorRow::name);
+    const Runs runs = without_kernel(*row, schema);
+    if (runs == Runs::kView || runs == Runs::kConstant) return;
+    auto found = std::ranges::find(missing_, row->name, &MissingRow::name);
+    if (found == missing_.end()) found = missing_.insert(found, {row->name, runs, 0, {}, {}});
+    ++found->node_count;
+    found->models.insert(model);
+    for (const ValueId input : node.inputs) {
+      if (input == kNoValue) continue;
+      found->dtypes.emplace(dtype_name(graph.value(input).type.dtype));
+    }
+  }
+
+  const Runtime& runtime_;
+  Device& device_;
+  const Kernels kernels_;
+  std::optional<Kernels> host_;
+  std::vector<OperatorRow> rows_;
+  std::vector<MissingRow> missing_;
+};
+
+void write_list(std::string_view key, const auto& texts, JsonWriter* out_json) {
+  out_json->key(key).begin_array();
+  for (const std::string& text : texts) out_json->value(text);
+  out_json->end_array();
+}
+
+std::string ops_json(const OpsArgs& args, const OperatorReport& report) {
+  JsonWriter json;
+  json.begin_object().field("device", report.device().name()).key("operators").begin_array();
+  for (const OperatorRow& row : report.rows()) {
+    json.begin_object().field("name", row.name).field("runs", name_of(row.runs));
+    write_list("kernels", row.kernels, &json);
+    write_list("parts", row.parts, &json);
+    write_list("missing_parts", row.missing, &json);
+    json.end_object();
+  }
+  json.end_array();
+  if (!args.models.empty()) {
+    json.key("missing").begin_array();
+    for (const MissingRow& row : report.missing()) {
+      json.begin_object().field("name", row.name).field("runs", name_of(row.runs));
+      json.field("node_count", row.node_count);
+      write_list("dtypes", row.dtypes, &json);
+      write_list("models", row.models, &json);
+      json.end_object();
+    }
+    json.end_array();
+  }
+  return json.end_object().take();
+}
+
+std::string missing_text(const OpsArgs& args, const OperatorReport& report) {
+  const std::string models = count_text(args.models.size(), "model");
+  const std::string& device = report.device().name();
+  if (report.missing().empty()) {
+    return fmt::format("{} has a kernel for every node of {}.\n", device, models);
+  }
+  std::string text = fmt::format("Kernels to write next for {} on {}:\n\n", models, device);
+  Table table({"operator", "nodes", "models", "dtypes", "now"}, {1, 2});
+  for (const MissingRow& row : report.missing()) {
+    table.add({row.name, std::to_string(row.node_count), std::to_string(row.models.size()),
+               fmt::format("{}", fmt::join(row.dtypes, " ")), name_of(row.runs)});
+  }
+  return text + table.to_string();
+}
+
+std::string ops_text(const OpsArgs& args, const OperatorReport& report) {
+  std::map<Runs, uint64_t> counts;
+  std::vector<std::string> titles = {"operator", "runs"};
+  titles.emplace_back(args.decompositions ? "its decomposition needs" : "kernels");
+  if (args.decompositions) titles.emplace_back("of these the device lacks");
+  Table table(std::move(titles));
+  for (const OperatorRow& row : report.rows()) {
+    ++counts[row.runs];
+    if (!args.decompositions) {
+      table.add({row.name, name_of(row.runs), fmt::format("{}", fmt::join(row.kernels, " "))});
+    } else if (!row.parts.empty()) {
+      table.add({row.name, name_of(row.runs), fmt::format("{}", fmt::join(row.parts, " ")),
+                 fmt::format("{}", fmt::join(row.missing, " "))});
+    }
+  }
+  std::string text = fmt::format("{}: {}", visible(report.device().name()),
+                                 count_text(report.rows().size(), "operator"));
+  for (const auto& [runs, count] : counts) text += fmt::format(", {} {}", count, name_of(runs));
+  return text + "\n\n" + table.to_string();
+}
+
+}  // namespace
+
+int run_ops(const GlobalArgs& global, const OpsArgs& args) {
+  const auto runtime = open_runtime(global);
+  if (!runtime.ok()) {
+    return fail("ops", runtime.status().message(), open_failure_code(global, runtime.status()));
+  }
+  const auto device = choose_device(**runtime, args.device);
+  if (!device.ok()) {
+    return fail("ops", device.status().message(), device_failure_code(**runtime));
+  }
+  OperatorReport report(**runtime, **device);
+  for (const std::string& model : args.models) {
+    const Status status = report.add_model(model);
+    if (!status.ok()) return fail("ops", status.message(), kExitModel);
+  }
+  report.rank();
+  if (args.json) {
+    print(ops_json(args, report));
+  } else {
+    print(args.models.empty() ? ops_text(args, report) : missing_text(args, report));
+  }
+  return kExitOk;
+}
+
+}  // namespace bp::cli

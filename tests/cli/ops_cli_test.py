@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`backplane ops`: how operators run on a device, and what kernels some models lack there.
+
+    ops_cli_test.py BIN_FOLDER DIGITS_FOLDER [UNITTEST_ARGUMENT...]
+"""
+
+import json
+import pathlib
+import sys
+import unittest
+
+import cli_test
+import onnx_file
+from cli_test import DEVICE, MODEL, OK, USAGE
+
+RUNS = {"native", "view", "constant", "decomposed", "fallback", "nowhere"}
+
+
+class OpsTest(cli_test.CommandTest):
+    def ops(self, *arguments):
+        return json.loads(self.check(OK, "ops", *arguments, "--json").stdout)
+
+    def test_every_operator_is_listed(self):
+        told = self.ops("--device", "npu:0")
+        self.assertEqual(told["device"], "npu:0")
+        self.assertNotIn("missing", told)
+        rows = {row["name"]: row for row in told["operators"]}
+        self.assertGreater(len(rows), 24)
+        self.assertLessEqual({row["runs"] for row in rows.values()}, RUNS)
+        self.assertEqual(rows["matmul"]["runs"], "native")
+        self.assertIn("matmul_f32", rows["matmul"]["kernels"])
+        self.assertEqual(rows["gemm"]["runs"], "decomposed")
+        self.assertIn("matmul", rows["gemm"]["parts"])
+        self.assertEqual(rows["gemm"]["missing_parts"], [])
+        self.assertEqual(rows["constant"]["runs"], "constant")
+        for row in rows.values():
+            self.assertEqual(row["runs"] == "native", bool(row["kernels"]), row)
+
+    def test_text(self):
+        text = self.check(OK, "ops", "--device", "npu:0",
+                          words=["npu:0: ", " native", "kernels", "matmul_f32"]).stdout
+        self.assertNotIn("decomposition needs", text)
+        self.check(OK, "ops", "--device", "npu:0", "--decompositions",
+                   words=["its decomposition needs", "of these the device lacks", "gemm"])
+
+    def test_operators_sent_to_the_host(self):
+        result = self.check(OK, "ops", "--device", "npu:0", "--json", BACKPLANE_HOST_OPS="matmul")
+        runs = {row["name"]: row["runs"] for row in json.loads(result.stdout)["operators"]}
+        self.assertEqual(runs["matmul"], "fallback")
+
+    def table(self):
+        """Two of an operator that the device lacks, and one that it has."""
+        return self.file("table.onnx", onnx_file.model(
+            [("Softmax", ["x"], ["s"]), ("Softmax", ["s"], ["t"]), ("MatMul", ["t", "t"], ["y"])],
+            [("x", onnx_file.FLOAT, (3, 3))], [("y", onnx_file.FLOAT, (3, 3))]))
+
+    def test_kernels_to_write_next(self):
+        told = self.ops("--device", "npu:0", "--missing", self.table(), self.relu_model())
+        self.assertEqual([row["name"] for row in told["missing"]], ["softmax"])
+        row = told["missing"][0]
+        self.assertEqual((row["node_count"], row["dtypes"]), (2, ["f32"]))
+        self.assertEqual([pathlib.Path(model).name for model in row["models"]], ["table.onnx"])
+        self.assertIn(row["runs"], ("decomposed", "fallback"))
+        self.check(OK, "ops", "--device", "npu:0", "--missing", self.table(),
+                   words=["Kernels to write next for 1 model on npu:0:", "softmax", "nodes"])
+        self.check(OK, "ops", "--device", "npu:0", "--missing", self.relu_model(),
+                   words=["npu:0 has a kernel for every node of 1 model."])
+
+    def test_what_helps_most_comes_first(self):
+        told = self.ops("--device", "npu:0", "--missing", cli_test.DIGITS / "digits.onnx")
+        order = [row["runs"] for row in told["missing"]]
+        self.assertEqual(order, sorted(order, key=["nowhere", "fallback", "decomposed"].index))
+
+    def test_what_is_refused(self):
+        self.check(DEVICE, "ops", "--device", "npu:9", words=["npu:9"])
+        self.check(MODEL, "ops", "--missing", self.folder / "none.onnx", words=["none.onnx"])
+        self.check(USAGE, "ops", "more", words=["no further argument, found 'more'"])
+
+
+if __name__ == "__main__":
+    cli_test.BIN, cli_test.DIGITS = (pathlib.Path(each).resolve() for each in sys.argv[1:3])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -88,8 +88,6 @@ def calls_header(operators):
 
 def _check_shape(op):
     """What no operator has yet has no C++ form yet; better no header than a wrong one."""
-    if len(op.outputs) != 1:
-        raise SourceError(f"operator '{op.name}': cpp_api.py writes calls of one output only")
     if any(a.type == "tensor" for a in op.attributes):
         raise SourceError(f"operator '{op.name}': cpp_api.py writes no tensor attributes")
 
@@ -177,15 +175,22 @@ def _attribute_lines(op):
     return lines
 
 
+def _begin(op):
+    """Several outputs come as one array, which callers take apart: auto [y, indices] = ..."""
+    count = len(op.outputs)
+    return f"inline {'Tensor' if count == 1 else f'std::array<Tensor, {count}>'} {op.name}"
+
+
 def _call(op):
-    head = c_code.wrap_parameters(f"inline Tensor {op.name}", _parameters(op), " {\n")
+    head = c_code.wrap_parameters(_begin(op), _parameters(op), " {\n")
     handles = "{" + ", ".join(f"{argument.name}.handle()" for argument in op.inputs) + "}"
     if op.inputs[0].variadic:
         handles = f"detail::handles_of({op.inputs[0].name})"
     body = _attribute_lines(op) if op.attributes else []
     attributes = "&attributes" if op.attributes else "nullptr"
     call = [f"BP_OP_{op.name.upper()}", handles, attributes, "stream"]
-    body.append(c_code.wrap_parameters("  return detail::call_op", call, ";\n"))
+    function = "call_op" if len(op.outputs) == 1 else f"call_op_outputs<{len(op.outputs)}>"
+    body.append(c_code.wrap_parameters(f"  return detail::{function}", call, ";\n"))
     return f"\n{_doc(c_code.call_doc(op))}{head}{''.join(body)}}}\n"
 
 
@@ -202,7 +207,7 @@ def _host_overloads(op):
     parts = []
     for kind in ("std::span<const int64_t>", "std::initializer_list<int64_t>"):
         arguments = [f"detail::{makers[n]}({n})" if n in makers else n for n in _names(op)]
-        head = c_code.wrap_parameters(f"inline Tensor {op.name}", _parameters(op, kind), " {\n")
+        head = c_code.wrap_parameters(_begin(op), _parameters(op, kind), " {\n")
         body = c_code.wrap_parameters(f"  return {op.name}", arguments, ";\n")
         parts.append(f"\n{head}{body}}}\n")
     return "".join(parts)
@@ -213,7 +218,7 @@ def _list_overload(op):
     if not op.inputs[0].variadic:
         return ""
     kind = "std::initializer_list<Tensor>"
-    head = c_code.wrap_parameters(f"inline Tensor {op.name}", _parameters(op, kind), " {\n")
+    head = c_code.wrap_parameters(_begin(op), _parameters(op, kind), " {\n")
     name = op.inputs[0].name
     first = f"std::span<const Tensor>({name}.begin(), {name}.size())"
     arguments = ", ".join([first, *_names(op)[1:]])

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operators that choose or sort elements, where their ONNX form is not ours.
-#include <cstring>
 #include <utility>
 
 #include "ops/onnx/node_import.hpp"
+#include "ops/onnx/values.hpp"
 
 namespace bp::onnx {
 namespace {
 
-/// A constant of one i64: of rank 1, or of rank 0.
-Result<ValueId> one_number(NodeImport* node, int64_t value, const Dims& sizes) {
-  void* memory = nullptr;
-  BP_TRY_ASSIGN(HostTensor tensor, HostTensor::allocate(BP_DTYPE_I64, sizes, &memory));
-  std::memcpy(memory, &value, sizeof(value));
+Result<ValueId> one_number(NodeImport* node, int64_t value) {
+  BP_TRY_ASSIGN(HostTensor tensor, list_of(BP_DTYPE_I64, std::vector<int64_t>{value}));
   return node->constant(std::move(tensor));
 }
 
@@ -26,12 +23,31 @@ Status convert_compress(NodeImport* node) {
   if (node->attribute("axis") != nullptr) {
     BP_TRY(attributes.set_i64("axis", node->i64("axis", 0)));
   } else {
-    BP_TRY_ASSIGN(const ValueId shape, one_number(node, -1, {1}));
+    BP_TRY_ASSIGN(const ValueId shape, one_number(node, -1));
     const ValueId arguments[] = {x, shape};
     BP_TRY_ASSIGN(x, node->step("reshape", arguments));
   }
   const ValueId inputs[] = {x, node->input(1)};
   return node->finish("compress", inputs, std::move(attributes));
+}
+
+/// The axis may be i32.
+Status convert_scan(NodeImport* node) {
+  BP_TRY_ASSIGN(Attributes attributes, node->fields(node->rule().op));
+  BP_TRY_ASSIGN(const ValueId axis, index_input(node, 1));
+  const ValueId inputs[] = {node->input(0), axis};
+  return node->finish(node->rule().op, inputs, std::move(attributes));
+}
+
+/// Before operator set 10 k was an attribute.
+Status convert_top_k_of_attribute(NodeImport* node) {
+  if (node->attribute("k") == nullptr) {
+    return node->error(BP_INVALID_ARGUMENT, "attribute 'k' is missing");
+  }
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("top_k"));
+  BP_TRY_ASSIGN(const ValueId k, one_number(node, node->i64("k", 0)));
+  const ValueId inputs[] = {node->input(0), k};
+  return node->finish("top_k", inputs, std::move(attributes));
 }
 
 }  // namespace bp::onnx

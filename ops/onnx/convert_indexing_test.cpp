@@ -90,5 +90,33 @@ TEST(ConvertArg, SelectLastIndex_FromOpset12) {
   EXPECT_EQ(imported_type(model), "i64[3]");
 }
 
+TEST(ConvertTopK, KIsAnAttributeOrAnInput) {
+  Model model = one_node(node("TopK", "t", {"x"}, {"y", "i"}, {attr("k", 2L)}));
+  model.opset = 9;
+  EXPECT_EQ(imported_type(model), "f32[N, 2]");
+  model.nodes = {node("TopK", "t", {"x"}, {"y"})};
+  EXPECT_THAT(refused(model).message(), HasSubstr("attribute 'k' is missing"));
+  model.nodes = {node("TopK", "t", {"x", "k"}, {"y"}, {attr("largest", 0L), attr("sorted", 0L)})};
+  model.initializers = {int64s("k", {1})};
+  model.opset = 11;
+  EXPECT_EQ(imported_type(model), "f32[N, 1]");
+  model.nodes = {node("TopK", "t", {"x", "k"}, {"", "y"})};
+  EXPECT_EQ(imported_type(model), "i64[N, 1]");
+  model.initializers = {int64s("k", {4})};
+  EXPECT_THAT(refused(model).message(), HasSubstr("input 'k': expected at most 3"));
+}
+
+TEST(ConvertScan, AxisMayBeNarrow) {
+  Model model = one_node(node("CumSum", "c", {"x", "a"}, {"y"}, {attr("exclusive", 1L)}));
+  model.inputs.push_back(value_info("a", {}, kInt32Type));
+  const auto graph = import_model(model);
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_THAT(op_names(*graph), ElementsAre("cast", "cumsum"));
+  model.nodes = {node("CumProd", "c", {"x", "a"}, {"y"})};
+  model.inputs.back() = value_info("a", {}, kInt64Type);
+  model.opset = 26;
+  EXPECT_EQ(imported_type(model), "f32[N, 3]");
+}
+
 }  // namespace
 }  // namespace bp

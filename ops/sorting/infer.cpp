@@ -43,4 +43,28 @@ Status infer_argmin(const InferContext& context, std::span<TensorType> out_types
                         &out_types[0]);
 }
 
+Status infer_top_k(const InferContext& context, std::span<TensorType> out_types) {
+  const TensorType& x = context.inputs[0];
+  const TensorType& k = context.inputs[1];
+  const auto* const known = static_cast<const int64_t*>(context.host_data[1]);
+  if (k.has_rank &&
+      (k.sizes.size() > 1 || (k.sizes.size() == 1 && is_known(k.sizes[0]) && k.sizes[0] != 1))) {
+    return input_error("k", expected_found("one value", k.sizes));
+  }
+  if (known != nullptr && *known < 0) return input_error("k", expected_found("0 or more", *known));
+  for (TensorType& type : out_types) same_sizes(x, &type);
+  if (!x.has_rank) return {};
+  BP_TRY_ASSIGN(
+      const size_t axis,
+      resolve_axis("axis", attrs<bp_attrs_top_k>(context.attributes).axis, x.sizes.size()));
+  const int64_t size = x.sizes[axis];
+  if (known != nullptr && is_known(size) && *known > size) {
+    return input_error("k", expected_found("at most " + std::to_string(size) + ", as dimension " +
+                                               std::to_string(axis) + " of x has",
+                                           *known));
+  }
+  for (TensorType& type : out_types) type.sizes[axis] = known != nullptr ? *known : kUnknownDim;
+  return {};
+}
+
 }  // namespace bp::ops

@@ -39,5 +39,61 @@ TEST(InferArgmin, BadAxis_IsNamed) {
             "argmin: attribute 'axis': expected -2 to 1, found -3");
 }
 
+std::string best(const TensorType& x, const int64_t* k, int64_t axis = -1) {
+  bp_attrs_top_k attributes = bp_attrs_top_k_defaults();
+  attributes.axis = axis;
+  return inferred("top_k", {x, typed(BP_DTYPE_I64, {1})}, &attributes, {nullptr, k});
+}
+
+TEST(InferTopK, Axis_HasKElements) {
+  const int64_t k = 2;
+  EXPECT_EQ(best(f32({3, 4}), &k), "f32[3, 2]");
+  EXPECT_EQ(best(f32({kN, 4}), &k, 0), "f32[2, 4]");
+  EXPECT_EQ(best(f32({3, 4}), nullptr, 0), "f32[?, 4]");
+  EXPECT_EQ(best(no_rank(), &k), "f32[...]");
+  std::vector<TensorType> outputs;
+  const std::vector<TensorType> inputs = {f32({3, 4}), typed(BP_DTYPE_I64, {})};
+  const std::vector<const void*> host_data = {nullptr, &k};
+  const bp_attrs_top_k attributes = bp_attrs_top_k_defaults();
+  ASSERT_TRUE(infer_types(schema_of("top_k"),
+                          {.inputs = inputs, .host_data = host_data, .attributes = &attributes},
+                          &outputs)
+                  .ok());
+  ASSERT_EQ(outputs.size(), 2u);
+  EXPECT_EQ(outputs[1].dtype, uint32_t{BP_DTYPE_I64});
+  EXPECT_EQ(to_string(outputs[1].sizes), "[3, 2]");
+}
+
+TEST(InferTopK, BadArguments_AreNamed) {
+  const int64_t five = 5;
+  const int64_t negative = -1;
+  EXPECT_EQ(best(f32({3, 4}), &five),
+            "top_k: input 'k': expected at most 4, as dimension 1 of x has, found 5");
+  EXPECT_EQ(best(f32({3, 4}), &negative), "top_k: input 'k': expected 0 or more, found -1");
+  EXPECT_EQ(best(f32({3, 4}), &five, 2), "top_k: attribute 'axis': expected -2 to 1, found 2");
+  EXPECT_EQ(inferred("top_k", {f32({3, 4}), typed(BP_DTYPE_I64, {2})}),
+            "top_k: input 'k': expected one value, found [2]");
+}
+
+std::string summed(const TensorType& x, const int64_t* axis) {
+  return inferred("cumsum", {x, typed(BP_DTYPE_I64, {})}, nullptr, {nullptr, axis});
+}
+
+TEST(InferCumsum, Sizes_Stay) {
+  const int64_t axis = -2;
+  EXPECT_EQ(summed(f32({kN, 4}), &axis), "f32[s0, 4]");
+  EXPECT_EQ(summed(f32({3, 4}), nullptr), "f32[3, 4]");
+  EXPECT_EQ(summed(no_rank(), &axis), "f32[...]");
+  EXPECT_EQ(inferred("cumprod", {f32({3}), typed(BP_DTYPE_I64, {1})}), "f32[3]");
+}
+
+TEST(InferCumsum, BadArguments_AreNamed) {
+  const int64_t axis = 2;
+  EXPECT_EQ(summed(f32({3, 4}), &axis), "cumsum: input 'axis': expected -2 to 1, found 2");
+  EXPECT_EQ(summed(f32({}), &axis), "cumsum: input 'x': expected rank 1 or more, found rank 0");
+  EXPECT_EQ(inferred("cumprod", {f32({3}), typed(BP_DTYPE_I64, {2})}),
+            "cumprod: input 'axis': expected one value, found [2]");
+}
+
 }  // namespace
 }  // namespace bp::ops

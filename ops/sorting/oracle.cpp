@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operators of the oracle that look for extreme values.
+#include <algorithm>
+#include <numeric>
+
 #include "backplane/ops/sorting.h"
 #include "ops/oracle/evaluators.hpp"
 
@@ -63,5 +66,37 @@ void evaluate_position(const OracleCall& call, bool largest) {
 void evaluate_argmax(const OracleCall& call) { evaluate_position<bp_attrs_argmax>(call, true); }
 
 void evaluate_argmin(const OracleCall& call) { evaluate_position<bp_attrs_argmin>(call, false); }
+
+void evaluate_top_k(const OracleCall& call) {
+  const OracleTensor& x = call.inputs[0];
+  const auto& attributes = attrs<bp_attrs_top_k>(call.attributes);
+  const bool largest = attributes.largest != 0;
+  const Lanes lanes = lanes_along(x.sizes, attributes.axis);
+  const Lanes chosen = lanes_along(call.outputs[0].sizes, attributes.axis);
+  with_number(x.dtype, [&]<class N>(N) {
+    const auto values = numbers<N>(x);
+    for (int64_t lane = 0; lane < lanes.outer * lanes.inner; ++lane) {
+      const int64_t outer = lane / lanes.inner;
+      const int64_t first = outer * lanes.length * lanes.inner + lane % lanes.inner;
+      const auto at = [&](int64_t k) {
+        return values[static_cast<size_t>(first + k * lanes.inner)];
+      };
+      std::vector<int64_t> order(static_cast<size_t>(lanes.length));
+      std::iota(order.begin(), order.end(), int64_t{0});
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        const N left = at(largest ? a : b);
+        const N right = at(largest ? b : a);
+        if (left != left || right != right) return left != left && right == right;
+        return left > right;
+      });
+      for (int64_t k = 0; k < chosen.length; ++k) {
+        const int64_t place = order[static_cast<size_t>(k)];
+        const int64_t to = (outer * chosen.length + k) * lanes.inner + lane % lanes.inner;
+        copy_element(x, first + place * lanes.inner, &call.outputs[0], to);
+        put<int64_t>(call.outputs[1], to, place);
+      }
+    }
+  });
+}
 
 }  // namespace bp::ops

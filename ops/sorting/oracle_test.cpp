@@ -55,5 +55,66 @@ TEST(OracleArgmax, LargeIntegers_AreToldApart) {
   EXPECT_THAT(largest(top, 0).to_i64(), ElementsAre(1));
 }
 
+std::pair<std::vector<double>, std::vector<int64_t>> best(const OracleTensor& x, int64_t k,
+                                                          int64_t axis, bool largest) {
+  bp_attrs_top_k attributes = bp_attrs_top_k_defaults();
+  attributes.axis = axis;
+  attributes.largest = largest ? 1 : 0;
+  const OracleTensor inputs[] = {x, longs({1}, {k})};
+  std::vector<OracleTensor> outputs;
+  const Status status = evaluate(schema_of("top_k"), inputs, &attributes, &outputs);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  if (!status.ok()) return {};
+  return {outputs[0].to_f64(), outputs[1].to_i64()};
+}
+
+TEST(OracleTopK, Best_InOrder) {
+  const auto x = floats({2, 4}, {1, 7, 3, 7, 2, 0, -1, 5});
+  EXPECT_THAT(best(x, 3, -1, true).first, ElementsAre(7, 7, 3, 5, 2, 0));
+  EXPECT_THAT(best(x, 3, -1, true).second, ElementsAre(1, 3, 2, 3, 0, 1));
+  EXPECT_THAT(best(x, 2, 1, false).first, ElementsAre(1, 3, -1, 0));
+  EXPECT_THAT(best(x, 2, 1, false).second, ElementsAre(0, 2, 2, 1));
+  EXPECT_THAT(best(x, 1, 0, true).second, ElementsAre(1, 0, 0, 0));
+}
+
+TEST(OracleTopK, Nan_IsLargerThanNumbers) {
+  const auto x = floats({5}, {1, kNan, kInf, kNan, -kInf});
+  EXPECT_THAT(best(x, 5, 0, true).second, ElementsAre(1, 3, 2, 0, 4));
+  EXPECT_THAT(best(x, 5, 0, false).second, ElementsAre(4, 0, 2, 1, 3));
+  EXPECT_THAT(best(floats({3}, {0.0, -0.0, 0.0}), 3, 0, true).second, ElementsAre(0, 1, 2));
+}
+
+template <class Attributes>
+std::vector<double> scanned(std::string_view op, const OracleTensor& x, int64_t axis,
+                            Attributes attributes, bool exclusive, bool reverse) {
+  attributes.exclusive = exclusive ? 1 : 0;
+  attributes.reverse = reverse ? 1 : 0;
+  return values_of(evaluated(op, {x, longs({}, {axis})}, &attributes));
+}
+
+TEST(OracleCumsum, Orders) {
+  const auto x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
+  const auto defaults = bp_attrs_cumsum_defaults();
+  EXPECT_THAT(scanned("cumsum", x, 1, defaults, false, false), ElementsAre(1, 3, 6, 4, 9, 15));
+  EXPECT_THAT(scanned("cumsum", x, 0, defaults, false, false), ElementsAre(1, 2, 3, 5, 7, 9));
+  EXPECT_THAT(scanned("cumsum", x, -1, defaults, true, false), ElementsAre(0, 1, 3, 0, 4, 9));
+  EXPECT_THAT(scanned("cumsum", x, 1, defaults, false, true), ElementsAre(6, 5, 3, 15, 11, 6));
+  EXPECT_THAT(scanned("cumsum", x, 1, defaults, true, true), ElementsAre(5, 3, 0, 11, 6, 0));
+  // Wraps, and half types round what is written alone.
+  EXPECT_THAT(scanned("cumsum", tensor(BP_DTYPE_U8, {2}, {200, 100}), 0, defaults, false, false),
+              ElementsAre(200, 44));
+  EXPECT_THAT(
+      scanned("cumsum", tensor(BP_DTYPE_F16, {5}, {2048, 1, 1, 1, 1}), 0, defaults, false, false),
+      ElementsAre(2048, 2048, 2050, 2052, 2052));
+}
+
+TEST(OracleCumprod, Orders) {
+  const auto x = floats({4}, {2, 3, -1, 5});
+  const auto defaults = bp_attrs_cumprod_defaults();
+  EXPECT_THAT(scanned("cumprod", x, 0, defaults, false, false), ElementsAre(2, 6, -6, -30));
+  EXPECT_THAT(scanned("cumprod", x, 0, defaults, true, false), ElementsAre(1, 2, 6, -6));
+  EXPECT_THAT(scanned("cumprod", x, 0, defaults, true, true), ElementsAre(-15, -5, 5, 1));
+}
+
 }  // namespace
 }  // namespace bp::ops

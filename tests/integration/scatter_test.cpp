@@ -172,6 +172,56 @@ TEST_P(ScatterTest, NanIsTheExtreme_AndTiesTakeTheFirst) {
   }
 }
 
+TEST_P(ScatterTest, CumsumAndCumprod_AnyDtype_AreAsTheOracle) {
+  for (const uint32_t dtype : kElementTypes) {
+    if (dtype == BP_DTYPE_BOOL) continue;
+    const Ref<Tensor> x = upload(OracleTensor::from_f64(
+        dtype, {2, 3, 2}, std::vector<double>{1, 2, 3, 1, 2, 2, 1, 1, 3, 2, 2, 1}));
+    for (const char* name : {"cumsum", "cumprod"}) {
+      for (const int64_t axis : {0, 1, -1}) {
+        Attributes given = with(name, "exclusive", axis == 0 ? 1 : 0);
+        ASSERT_TRUE(given.set_i64("reverse", axis == 1 ? 1 : 0).ok());
+        const Ref<Tensor> along = indices(BP_DTYPE_I64, {}, {axis});
+        const std::string what = "dtype " + std::to_string(dtype) + ", " + std::to_string(axis);
+        expect_as_oracle(name, {x, along}, given, what);
+        expect_as_oracle(name, {must_call("transpose", {x}), along}, given, what);
+      }
+    }
+  }
+}
+
+TEST_P(ScatterTest, TopK_AnyDtype_IsAsTheOracle) {
+  for (const uint32_t dtype : kElementTypes) {
+    if (dtype == BP_DTYPE_BOOL) continue;
+    const OracleTensor values = numbered(dtype, {7, 40});
+    const Ref<Tensor> x = upload(values);
+    const Ref<Tensor> k = indices(BP_DTYPE_I64, {1}, {6});
+    for (const int64_t largest : {0, 1}) {
+      for (const int64_t axis : {0, 1}) {
+        Attributes given = with("top_k", "largest", largest);
+        ASSERT_TRUE(given.set_i64("axis", axis).ok());
+        const OracleTensor inputs[] = {values, download(k)};
+        std::vector<OracleTensor> expected;
+        ASSERT_TRUE(
+            evaluate(runtime_->registry().schema(op("top_k")), inputs, given.data(), &expected)
+                .ok());
+        Tensor* const pointers[] = {x.get(), k.get()};
+        Ref<Tensor> outputs[2];
+        const Status status = call(*runtime_,
+                                   {.op = op("top_k"),
+                                    .inputs = pointers,
+                                    .attributes = given.data(),
+                                    .stream = nullptr,
+                                    .device = device_},
+                                   outputs);
+        ASSERT_TRUE(status.ok()) << status.to_string();
+        EXPECT_EQ(download(outputs[0]).bytes, expected[0].bytes) << dtype << ", " << axis;
+        EXPECT_EQ(download(outputs[1]).bytes, expected[1].bytes) << dtype << ", " << axis;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, ScatterTest, testing::ValuesIn(tests::device_names()),
                          device_test_name);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operators that look for extreme values.
+// Operators that look for extreme values, and running sums and products.
 #include "sdk/conform/kernels/recipe.hpp"
 
 namespace bp::conform {
@@ -34,9 +34,71 @@ Recipe position(std::string_view op) {
           .special_fills = {FillKind::kSpecialColumn}};
 }
 
+Shot best(const Dims& x, int64_t k, int64_t axis, bool largest) {
+  return {{x, Dims{1}}, {{"axis", axis}, {"largest", int64_t{largest ? 1 : 0}}}, {k}};
+}
+
+Recipe top_k() {
+  return {.op = "top_k",
+          .variants = {{"last", {best({6, 37}, 5, -1, true)}},
+                       {"axes",
+                        {best({6, 37, 5}, 4, 1, false), best({40, 7}, 40, 0, true),
+                         best({6, 7, 5}, 1, 2, false)}},
+                       {"lengths",
+                        {best({33}, 33, 0, false), best({2000}, 9, 0, true),
+                         best({3, 5000}, 50, 1, false), best({1}, 1, 0, true)}},
+                       {"zero",
+                        {best({0, 3}, 2, 1, true), best({4, 3}, 0, 1, true),
+                         best({4, 0}, 0, 1, false)}}},
+          .exact = {FillKind::kTerm},
+          .many = {best({70000}, 300, 0, true), best({20000, 3}, 9000, 0, false)},
+          .specials = {best({6, 37}, 20, 1, true), best({36, 18}, 12, 0, false)},
+          .special_fills = {FillKind::kSpecialColumn}};
+}
+
+double scanned_terms(std::span<const OracleTensor> inputs, int64_t) {
+  int64_t longest = 1;
+  for (const int64_t size : inputs[0].sizes) longest = size > longest ? size : longest;
+  return static_cast<double>(longest + 1);
+}
+
+Shot scanned(const Dims& x, int64_t axis, bool exclusive, bool reverse) {
+  return {{x, Dims{}},
+          {{"exclusive", int64_t{exclusive ? 1 : 0}}, {"reverse", int64_t{reverse ? 1 : 0}}},
+          {axis}};
+}
+
+/// Lanes are short: a long product leaves the range of every type.
+Recipe scan(std::string_view op, FillKind exact) {
+  return {
+      .op = op,
+      .variants = {{"middle", {scanned({6, 9, 5}, 1, false, false)}},
+                   {"axes",
+                    {scanned({6, 7, 13}, -1, false, false), scanned({12, 7}, 0, false, false),
+                     scanned({4, 11}, 1, true, false)}},
+                   {"orders",
+                    {scanned({6, 13}, 1, false, true), scanned({6, 13}, 1, true, true),
+                     scanned({13, 6}, 0, true, true)}},
+                   {"zero", {scanned({0, 3}, 1, false, false), scanned({3, 0}, 1, true, true)}}},
+      .exact = {exact},
+      .nearness = Nearness::kSums,
+      .terms = scanned_terms,
+      .specials = {scanned({6, 9, 5}, 1, false, false), scanned({7, 12}, -1, true, true)},
+      .special_fills = {FillKind::kSpecialLane}};
+}
+
+Recipe cumsum() {
+  Recipe recipe = scan("cumsum", FillKind::kTerm);
+  recipe.many = {scanned({3, 5000}, 1, false, false), scanned({300, 70}, 0, true, false)};
+  return recipe;
+}
+
 }  // namespace
 
 void add_sorting_recipes(std::vector<Recipe>* recipes) {
+  recipes->push_back(top_k());
+  recipes->push_back(cumsum());
+  recipes->push_back(scan("cumprod", FillKind::kPower));
   recipes->push_back(position("argmax"));
   recipes->push_back(position("argmin"));
 }

@@ -5,6 +5,8 @@
 #define BACKPLANE_API_TENSOR_HPP
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -176,16 +178,31 @@ inline void Stream::release(const Tensor& tensor, uint32_t access) const {
 
 namespace detail {
 
-/// What <backplane/ops.hpp> is made of: one operator call with one output.
+/// What <backplane/ops.hpp> is made of: one operator call with N outputs.
+template <size_t N>
+std::array<Tensor, N> call_op_outputs(uint32_t op_id, std::span<const bpa_tensor* const> inputs,
+                                      const void* attributes, const Stream& stream) {
+  std::array<bpa_tensor*, N> outputs{};
+  const auto count = static_cast<uint32_t>(inputs.size());
+  check(stream.handle() != nullptr
+            ? bpa_op_call_on(stream.handle(), op_id, inputs.data(), count, attributes, 0,
+                             outputs.data(), N)
+            : bpa_op_call(nullptr, op_id, inputs.data(), count, attributes, 0, outputs.data(), N));
+  std::array<Tensor, N> tensors;
+  for (size_t i = 0; i < N; ++i) tensors[i] = Tensor::adopt(outputs[i]);
+  return tensors;
+}
+
+template <size_t N>
+std::array<Tensor, N> call_op_outputs(uint32_t op_id,
+                                      std::initializer_list<const bpa_tensor*> inputs,
+                                      const void* attributes, const Stream& stream) {
+  return call_op_outputs<N>(op_id, std::span(inputs.begin(), inputs.size()), attributes, stream);
+}
+
 inline Tensor call_op(uint32_t op_id, std::span<const bpa_tensor* const> inputs,
                       const void* attributes, const Stream& stream) {
-  bpa_tensor* output = nullptr;
-  const auto count = static_cast<uint32_t>(inputs.size());
-  check(
-      stream.handle() != nullptr
-          ? bpa_op_call_on(stream.handle(), op_id, inputs.data(), count, attributes, 0, &output, 1)
-          : bpa_op_call(nullptr, op_id, inputs.data(), count, attributes, 0, &output, 1));
-  return Tensor::adopt(output);
+  return std::move(call_op_outputs<1>(op_id, inputs, attributes, stream)[0]);
 }
 
 inline Tensor call_op(uint32_t op_id, std::initializer_list<const bpa_tensor*> inputs,

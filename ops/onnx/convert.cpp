@@ -133,8 +133,10 @@ Status convert_reduction(NodeImport* node) {
   return node->finish(node->rule().op, {&data, 1}, std::move(attributes));
 }
 
-/// softmax over dimension 1 of [product of the sizes before axis, product of the rest].
+/// softmax, log_softmax or hardmax over dimension 1 of [product of the sizes before axis, product
+/// of the rest].
 Status convert_softmax_of_matrix(NodeImport* node) {
+  const std::string_view op = node->rule().op;  // of the softmax family
   const TensorType type = node->input_type(0);  // by value: adding nodes moves the graph's types
   if (!type.has_rank) return node->error(BP_UNSUPPORTED, "its input's rank is not known");
   const auto rank = static_cast<int64_t>(type.sizes.size());
@@ -145,19 +147,19 @@ Status convert_softmax_of_matrix(NodeImport* node) {
                                                 to_string(type.sizes) + ", found " +
                                                 std::to_string(given));
   }
-  BP_TRY_ASSIGN(Attributes attributes, node->fields("softmax"));
+  BP_TRY_ASSIGN(Attributes attributes, node->fields(op));
   const bool rest_is_one = std::all_of(type.sizes.begin() + axis + 1, type.sizes.end(),
                                        [](int64_t size) { return size == 1; });
   if (rest_is_one) {
     BP_TRY(attributes.set_i64("axis", axis));
-    return node->finish("softmax", node->inputs(), std::move(attributes));
+    return node->finish(op, node->inputs(), std::move(attributes));
   }
   BP_TRY_ASSIGN(const auto shape, shape_values(*node, type.sizes));
   BP_TRY_ASSIGN(Attributes flatten, node->attributes_of("flatten"));
   BP_TRY(flatten.set_i64("axis", axis));
   BP_TRY_ASSIGN(const ValueId matrix, node->step("flatten", node->inputs(), std::move(flatten)));
   BP_TRY(attributes.set_i64("axis", 1));
-  BP_TRY_ASSIGN(const ValueId soft, node->step("softmax", {&matrix, 1}, std::move(attributes)));
+  BP_TRY_ASSIGN(const ValueId soft, node->step(op, {&matrix, 1}, std::move(attributes)));
   BP_TRY_ASSIGN(HostTensor sizes, list_of(BP_DTYPE_I64, shape));
   BP_TRY_ASSIGN(const ValueId shape_id, node->constant(std::move(sizes)));
   BP_TRY_ASSIGN(Attributes reshape, node->attributes_of("reshape"));

@@ -24,19 +24,10 @@ Result<Reduction> reduction_of(const NodeImport& node) {
       "attribute 'reduction': expected none, sum or mean, found '" + std::string(name) + "'");
 }
 
-ValueId reduce(Steps& steps, std::string_view op, ValueId value, std::vector<int64_t> axes,
-               bool keep_dims) {
-  Attributes attributes = steps.attributes(op);
-  steps.check(attributes.set_i64s("axes", axes));
-  steps.check(attributes.set_i64("keepdims", keep_dims ? 1 : 0));
-  return steps.op(op, {value}, std::move(attributes));
-}
-
-ValueId log_softmax(Steps& steps, ValueId scores) {
-  const ValueId top = reduce(steps, "reduce_max", scores, {kClasses}, true);
-  const ValueId below = steps.op("sub", {scores, top});
-  const ValueId sum = reduce(steps, "reduce_sum", steps.op("exp", {below}), {kClasses}, true);
-  return steps.op("sub", {below, steps.op("log", {sum})});
+ValueId sum_of(Steps& steps, ValueId value) {
+  Attributes attributes = steps.attributes("reduce_sum");
+  steps.check(attributes.set_i64("keepdims", 0));
+  return steps.op("reduce_sum", {value}, std::move(attributes));
 }
 
 /// -weight[target] * log_probability[target], and the sum of the weights for the mean.
@@ -66,9 +57,9 @@ Result<ValueId> loss_of(NodeImport* node, Steps& steps, ValueId log_probability)
   weight = steps.op("where", {counts, weight, steps.scalar(dtype, 0)});
   const ValueId loss = steps.op("neg", {steps.op("mul", {picked, weight})});
   if (reduction == Reduction::kNone) return loss;
-  const ValueId sum = reduce(steps, "reduce_sum", loss, {}, false);
+  const ValueId sum = sum_of(steps, loss);
   if (reduction == Reduction::kSum) return sum;
-  return steps.op("div", {sum, reduce(steps, "reduce_sum", weight, {}, false)});
+  return steps.op("div", {sum, sum_of(steps, weight)});
 }
 
 }  // namespace
@@ -81,7 +72,9 @@ Status convert_nll_loss(NodeImport* node) {
 
 Status convert_cross_entropy_loss(NodeImport* node) {
   Steps steps(node);
-  const ValueId log_probability = log_softmax(steps, node->input(0));
+  Attributes along = steps.attributes("log_softmax");
+  steps.check(along.set_i64("axis", kClasses));
+  const ValueId log_probability = steps.op("log_softmax", {node->input(0)}, std::move(along));
   BP_TRY_ASSIGN(const ValueId loss, loss_of(node, steps, log_probability));
   std::vector<ValueId> outputs = {loss};
   if (node->output_count() > 1) outputs.push_back(log_probability);

@@ -28,7 +28,7 @@ OPERATORS = frozenset(
     CumProd CumSum TopK
     ArgMax ArgMin Compress GatherElements GatherND Scatter ScatterElements ScatterND
     AveragePool GlobalAveragePool GlobalMaxPool Resize Upsample
-    NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss
+    Hardmax LogSoftmax NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss
     Shape Size
     Attention GroupNormalization InstanceNormalization LayerNormalization
     RMSNormalization""".split()

@@ -91,6 +91,25 @@ Recipe softmax() {
           .special_fills = {FillKind::kSpecialLane}};
 }
 
+Shot along(const Dims& x, int64_t axis) { return {{x}, {{"axis", axis}}}; }
+
+Recipe log_softmax() {
+  Recipe recipe = softmax();
+  recipe.op = "log_softmax";
+  recipe.absolute = 16;  // a result near 0 is the difference of larger numbers
+  return recipe;
+}
+
+Recipe hardmax() {
+  return {.op = "hardmax",
+          .variants = {{"batch", {along({5, 37}, -1)}},
+                       {"axes", {along({5, 7, 6}, 0), along({5, 7, 6}, 1)}},
+                       {"zero", {along({0, 4}, 1)}}},
+          .exact = {FillKind::kSum},
+          .specials = {along({5, 37}, -1)},
+          .special_fills = {FillKind::kSpecialLane}};
+}
+
 }  // namespace
 
 void add_reduction_recipes(std::vector<Recipe>* recipes) {
@@ -98,6 +117,8 @@ void add_reduction_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(reduce_sum());
   recipes->push_back(reduce());
   recipes->push_back(softmax());
+  recipes->push_back(log_softmax());
+  recipes->push_back(hardmax());
 }
 
 }  // namespace bp::conform

@@ -15,6 +15,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/base/log.hpp"
+#include "core/passes/merge_equal.hpp"
 
 namespace bp {
 namespace {
@@ -245,15 +246,21 @@ Status remove_copies(Graph* graph, const PassOptions&) {
   return {};
 }
 
+Status merge_equal_nodes(Graph* graph, const PassOptions&) {
+  merge_equal(graph);
+  return {};
+}
+
 struct Pass {
   std::string_view name;
   Status (*run)(Graph*, const PassOptions&);
 };
 
-constexpr std::array<Pass, 4> kPasses = {{
+constexpr std::array<Pass, 5> kPasses = {{
     {"remove dead code", remove_dead_code},  // first: folding unused nodes is wasted
     {"fold constants", fold_constants},
     {"remove copies", remove_copies},
+    {"merge equal nodes", merge_equal_nodes},  // behind what makes more of them equal
     {"remove what folding left", remove_dead_code},
 }};
 

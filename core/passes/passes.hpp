@@ -16,13 +16,13 @@
 
 namespace bp {
 
-/// Runs one node on the values of its inputs (nullptr: absent) and returns its outputs, in order. An
-/// error means that the node stays as it is; it will show again when the graph runs.
+/// Runs one node on the values of its inputs (nullptr: absent) and returns its outputs, in order.
+/// An error means that the node stays as it is; it will show again when the graph runs.
 using FoldFn = std::function<Result<std::vector<HostTensor>>(
     const Node&, std::span<const HostTensor* const> inputs)>;
 
-/// The outputs of an operator whose value follows from the types of its inputs (OpSchema::of_types).
-/// Errors: UNSUPPORTED where too little of them is known.
+/// The outputs of an operator whose value follows from the types of its inputs
+/// (OpSchema::of_types). Errors: UNSUPPORTED where too little of them is known.
 Result<std::vector<HostTensor>> value_of_types(const OpRegistry& registry, OpId op,
                                                const InferContext& context);
 
@@ -36,8 +36,9 @@ struct PassOptions {
   std::function<void(std::string_view pass, const Graph&)> after_pass = {};
 };
 
-/// Dead code, constant folding, nodes that copy their input unchanged. Each pass is verified, and
-/// timed in the log at debug level. Graph inputs, output names and output types stay.
+/// Dead code, constant folding, nodes that copy their input unchanged, common subexpressions. Each
+/// pass is verified, and timed in the log at debug level. Graph inputs, output names and output
+/// types stay.
 /// Errors: INTERNAL if a pass broke the graph or `fold` gave other outputs than inference says;
 /// what inference finds once constants are known.
 Status run_passes(Graph* graph, const PassOptions& options);

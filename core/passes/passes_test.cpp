@@ -303,7 +303,7 @@ TEST(Passes, EachPass_ReportedAndLogged) {
   set_log_level(BP_LOG_WARNING);
   ASSERT_TRUE(status.ok());
   EXPECT_THAT(passes, ElementsAre("remove dead code", "fold constants", "remove copies",
-                                  "remove what folding left"));
+                                  "merge equal nodes", "remove what folding left"));
   EXPECT_THAT(lines, Contains(HasSubstr("pass fold constants: 0 -> 0 nodes")));
 }
 

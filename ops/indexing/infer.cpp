@@ -205,6 +205,40 @@ Status infer_compress(const InferContext& context, std::span<TensorType> out_typ
   return {};
 }
 
+Status infer_one_hot(const InferContext& context, std::span<TensorType> out_types) {
+  const TensorType& indices = context.inputs[0];
+  const TensorType& depth = context.inputs[1];
+  BP_TRY_ASSIGN(const Dims values, sizes_of_rank("values", context.inputs[2], 1));
+  if (is_known(values[0]) && values[0] != 2) {
+    return input_error("values", expected_found("two values", values));
+  }
+  const bool is_list = depth.has_rank && depth.sizes.size() == 1;
+  if (depth.has_rank &&
+      (depth.sizes.size() > 1 || (is_list && is_known(depth.sizes[0]) && depth.sizes[0] != 1))) {
+    return input_error("depth", expected_found("one value", depth.sizes));
+  }
+  const auto* const known = static_cast<const int64_t*>(context.host_data[1]);
+  if (known != nullptr && *known < 0) {
+    return input_error("depth", expected_found("0 or more", *known));
+  }
+  if (!indices.has_rank) {
+    unknown_rank(&out_types[0]);
+    return {};
+  }
+  const size_t rank = indices.sizes.size() + 1;
+  if (rank > BP_MAX_RANK) {
+    return input_error("indices", "the output would have rank " + std::to_string(rank) +
+                                      ", above " + std::to_string(BP_MAX_RANK));
+  }
+  BP_TRY_ASSIGN(const size_t axis,
+                resolve_axis("axis", attrs<bp_attrs_one_hot>(context.attributes).axis, rank));
+  Dims& sizes = out_types[0].sizes;
+  for (size_t i = 0; i < axis; ++i) sizes.push_back(indices.sizes[i]);
+  sizes.push_back(known != nullptr ? *known : kUnknownDim);
+  for (size_t i = axis; i < indices.sizes.size(); ++i) sizes.push_back(indices.sizes[i]);
+  return {};
+}
+
 Status infer_non_zero(const InferContext& context, std::span<TensorType> out_types) {
   const TensorType& x = context.inputs[0];
   if (!x.has_rank) {

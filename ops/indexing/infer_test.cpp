@@ -167,5 +167,32 @@ TEST(InferCompress, BadArguments_AreNamed) {
   EXPECT_NE(compressed(f32({2}), typed(BP_DTYPE_U8, {2}), 0).find("found u8"), std::string::npos);
 }
 
+std::string hot(const TensorType& indices, const int64_t* depth, const TensorType& values,
+                int64_t axis = -1) {
+  bp_attrs_one_hot attributes = bp_attrs_one_hot_defaults();
+  attributes.axis = axis;
+  return inferred("one_hot", {indices, i64s({}), values}, &attributes, {nullptr, depth, nullptr});
+}
+
+TEST(InferOneHot, Depth_IsANewDimension) {
+  const int64_t depth = 5;
+  EXPECT_EQ(hot(i64s({2, 3}), &depth, f32({2})), "f32[2, 3, 5]");
+  EXPECT_EQ(hot(i64s({2, kN}), &depth, f32({2}), 0), "f32[5, 2, s0]");
+  EXPECT_EQ(hot(i64s({}), nullptr, typed(BP_DTYPE_BOOL, {2})), "bool[?]");
+  EXPECT_EQ(hot(no_rank(BP_DTYPE_I32), &depth, f32({kU})), "f32[...]");
+}
+
+TEST(InferOneHot, BadArguments_AreNamed) {
+  const int64_t negative = -1;
+  EXPECT_EQ(hot(i64s({2}), &negative, f32({2})),
+            "one_hot: input 'depth': expected 0 or more, found -1");
+  EXPECT_EQ(hot(i64s({2}), nullptr, f32({3})),
+            "one_hot: input 'values': expected two values, found [3]");
+  EXPECT_EQ(hot(i64s({2}), nullptr, f32({2}), 2),
+            "one_hot: attribute 'axis': expected -2 to 1, found 2");
+  EXPECT_EQ(inferred("one_hot", {i64s({2}), i64s({2}), f32({2})}),
+            "one_hot: input 'depth': expected one value, found [2]");
+}
+
 }  // namespace
 }  // namespace bp::ops

@@ -137,5 +137,16 @@ TEST(OracleCompress, Slices_AreThoseOfTrueConditions) {
   EXPECT_THAT(values_of(of({})), IsEmpty());
 }
 
+TEST(OracleOneHot, Index_IsOn) {
+  bp_attrs_one_hot attributes = bp_attrs_one_hot_defaults();
+  const std::vector<OracleTensor> inputs = {longs({4}, {1, -1, 3, -4}), longs({}, {3}),
+                                            floats({2}, {0, 5})};
+  EXPECT_THAT(values_of(evaluated("one_hot", inputs, &attributes)),
+              ElementsAre(0, 5, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0));
+  attributes.axis = 0;
+  EXPECT_THAT(values_of(evaluated("one_hot", inputs, &attributes)),
+              ElementsAre(0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0));
+}
+
 }  // namespace
 }  // namespace bp::ops

@@ -31,6 +31,20 @@ Status convert_compress(NodeImport* node) {
   return node->finish("compress", inputs, std::move(attributes));
 }
 
+/// Numbers of any dtype are indices and depths, of which only whole ones mean anything.
+Status convert_one_hot(NodeImport* node) {
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("one_hot"));
+  std::vector<ValueId> inputs(node->inputs().begin(), node->inputs().end());
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const uint32_t dtype = node->input_type(i).dtype;
+    if (dtype == BP_DTYPE_I64 || (i == 0 && dtype == BP_DTYPE_I32)) continue;
+    BP_TRY_ASSIGN(Attributes to, node->attributes_of("cast"));
+    BP_TRY(to.set_i64("to", BP_DTYPE_I64));
+    BP_TRY_ASSIGN(inputs[i], node->step("cast", {&inputs[i], 1}, std::move(to)));
+  }
+  return node->finish("one_hot", inputs, std::move(attributes));
+}
+
 /// The axis may be i32.
 Status convert_scan(NodeImport* node) {
   BP_TRY_ASSIGN(Attributes attributes, node->fields(node->rule().op));

@@ -106,6 +106,16 @@ TEST(ConvertTopK, KIsAnAttributeOrAnInput) {
   EXPECT_THAT(refused(model).message(), HasSubstr("input 'k': expected at most 3"));
 }
 
+TEST(ConvertOneHot, DepthMayBeAnyNumber) {
+  Model model = with_indices(node("OneHot", "o", {"i", "d", "v"}, {"y"}, {attr("axis", 0L)}), {4});
+  model.initializers = {int64s("d", {3}), floats("v", {2}, {0, 1})};
+  EXPECT_EQ(imported_type(model), "f32[3, 4]");
+  model.initializers = {floats("d", {1}, {3}), floats("v", {2}, {0, 1})};
+  const auto graph = import_model(model);
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_THAT(op_names(*graph), ElementsAre("cast", "one_hot"));
+}
+
 TEST(ConvertScan, AxisMayBeNarrow) {
   Model model = one_node(node("CumSum", "c", {"x", "a"}, {"y"}, {attr("exclusive", 1L)}));
   model.inputs.push_back(value_info("a", {}, kInt32Type));

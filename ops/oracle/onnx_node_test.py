@@ -25,7 +25,7 @@ OPERATORS = frozenset(
     Transpose Where Xor
     Concat ConstantOfShape DepthToSpace Expand EyeLike Pad Range Slice SpaceToDepth Split Squeeze
     Tile Trilu Unsqueeze
-    CumProd CumSum TopK
+    CumProd CumSum OneHot TopK
     ArgMax ArgMin Compress GatherElements GatherND Scatter ScatterElements ScatterND
     AveragePool GlobalAveragePool GlobalMaxPool Resize Upsample
     Hardmax LogSoftmax NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss

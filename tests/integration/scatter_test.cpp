@@ -172,6 +172,20 @@ TEST_P(ScatterTest, NanIsTheExtreme_AndTiesTakeTheFirst) {
   }
 }
 
+TEST_P(ScatterTest, OneHot_AnyDtype_IsAsTheOracle) {
+  for (const uint32_t dtype : kElementTypes) {
+    const Ref<Tensor> values = upload(numbered(dtype, {2}));
+    for (const uint32_t of : {BP_DTYPE_I32, BP_DTYPE_I64}) {
+      const Ref<Tensor> picks = indices(of, {2, 3}, {0, 1, -1, 7, -9, 3});
+      const Ref<Tensor> depth = indices(BP_DTYPE_I64, {}, {4});
+      for (const int64_t axis : {-1, 0, 1}) {
+        expect_as_oracle("one_hot", {picks, depth, values}, with("one_hot", "axis", axis),
+                         "dtype " + std::to_string(dtype) + ", " + std::to_string(axis));
+      }
+    }
+  }
+}
+
 TEST_P(ScatterTest, CumsumAndCumprod_AnyDtype_AreAsTheOracle) {
   for (const uint32_t dtype : kElementTypes) {
     if (dtype == BP_DTYPE_BOOL) continue;

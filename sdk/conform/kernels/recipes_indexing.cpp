@@ -146,6 +146,20 @@ Recipe compress() {
           .zero_sign = true};
 }
 
+/// kTerm has indices in range and far out of it.
+Recipe one_hot() {
+  const auto shot = [](const Dims& indices, int64_t depth, int64_t axis) {
+    return Shot{{indices, Dims{}, Dims{2}}, {{"axis", axis}}, {depth}};
+  };
+  return {.op = "one_hot",
+          .variants = {{"last", {shot({4, 5}, 3, -1)}},
+                       {"axes", {shot({4, 5}, 7, 0), shot({3, 2}, 4, 1), shot({}, 5, 0)}},
+                       {"zero", {shot({0}, 3, 0), shot({3}, 0, -1)}}},
+          .exact = {FillKind::kTerm, FillKind::kTerm, FillKind::kSum},
+          .precise = {FillKind::kTerm, FillKind::kTerm, FillKind::kFull},
+          .zero_sign = true};
+}
+
 }  // namespace
 
 void add_indexing_recipes(std::vector<Recipe>* recipes) {
@@ -154,6 +168,7 @@ void add_indexing_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(scatter_elements());
   recipes->push_back(scatter_nd());
   recipes->push_back(compress());
+  recipes->push_back(one_hot());
 }
 
 }  // namespace bp::conform

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backplane/ops/nn.h"
+#include "ops/nn/conv_transpose.hpp"
 #include "ops/nn/oracle_window.hpp"
 #include "ops/oracle/evaluators.hpp"
 
@@ -55,6 +56,47 @@ void evaluate_conv(const OracleCall& call) {
         convolve(window, x_sizes, x, w, w_sizes[1], out_channel / out_channels_per_group, at.at());
     if (!b.empty()) value += b[static_cast<size_t>(out_channel)];
     put<double>(y, index, value);
+  }
+}
+
+void evaluate_conv_transpose(const OracleCall& call) {
+  const auto& attributes = attrs<bp_attrs_conv_transpose>(call.attributes);
+  OracleTensor& y = call.outputs[0];
+  const Dims& x_sizes = call.inputs[0].sizes;
+  const Dims& w_sizes = call.inputs[1].sizes;
+  const auto transposed = resolve_transposed(attributes, x_sizes, w_sizes);
+  const Window& window = transposed->window;
+  const auto x = numbers<double>(call.inputs[0]);
+  const auto w = numbers<double>(call.inputs[1]);
+  std::vector<double> sums(static_cast<size_t>(y.count()), 0);
+  const int64_t group_in = x_sizes[1] / attributes.group;
+  size_t index = 0;
+  for (Positions at(x_sizes); !at.done(); at.next(), ++index) {
+    const int64_t group = at.at()[1] / group_in;
+    Dims taps = w_sizes;
+    taps[0] = 1;
+    for (Positions tap(taps); !tap.done(); tap.next()) {
+      Dims to = y.sizes;
+      to[0] = at.at()[0];
+      to[1] = group * w_sizes[1] + tap.at()[1];
+      bool inside = true;
+      for (size_t i = 2; i < to.size(); ++i) {
+        to[i] = at.at()[i] * window.strides[i - 2] + tap.at()[i] * window.dilations[i - 2] -
+                transposed->begin[i - 2];
+        inside = inside && to[i] >= 0 && to[i] < y.sizes[i];
+      }
+      if (!inside) continue;
+      Dims from = tap.at();
+      from[0] = at.at()[1];
+      sums[static_cast<size_t>(broadcast_index(y.sizes, to))] +=
+          x[index] * w[static_cast<size_t>(broadcast_index(w_sizes, from))];
+    }
+  }
+  const auto b = call.has_input(2) ? numbers<double>(call.inputs[2]) : std::vector<double>();
+  index = 0;
+  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+    const double bias = b.empty() ? 0 : b[static_cast<size_t>(at.at()[1])];
+    put<double>(y, static_cast<int64_t>(index), sums[index] + bias);
   }
 }
 

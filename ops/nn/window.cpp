@@ -181,7 +181,11 @@ Status decompose_auto_pad(const InferContext& context, std::string_view op_name,
       Attributes::copy_from(registry.schema(*registry.find(op_name)), context.attributes));
   BP_TRY(attributes.set_str("auto_pad", "NOTSET"));
   BP_TRY(attributes.set_i64s("pads", *pads));
-  return builder.finish(builder.op_of_inputs(op_name, std::move(attributes)));
+  if (registry.schema(*registry.find(op_name)).outputs.size() == 1) {
+    return builder.finish(builder.op_of_inputs(op_name, std::move(attributes)));
+  }
+  const auto outputs = builder.op_outputs(op_name, {builder.input(0)}, std::move(attributes));
+  return builder.finish({outputs[0], outputs[1]});
 }
 
 }  // namespace bp::ops

@@ -117,25 +117,43 @@ bool differs(int64_t a, int64_t b) { return is_known(a) && is_known(b) && a != b
 
 }  // namespace
 
-Status convert_conv(NodeImport* node) {
-  BP_TRY_ASSIGN(Attributes attributes, node->fields("conv"));
-  const TensorType& weights = node->input_type(1);
+namespace {
+
+/// The spatial sizes of w, which the node may state too.
+Result<Dims> kernel_of(const NodeImport& node) {
+  const TensorType& weights = node.input_type(1);
   Dims kernel;
   for (size_t i = 2; i < weights.sizes.size(); ++i) kernel.push_back(weights.sizes[i]);
-  const auto kernel_shape = node->i64s("kernel_shape");
-  if (!kernel_shape.empty()) {
-    BP_TRY(check_kernel_shape(*node));
-    const Dims declared(kernel_shape);
-    bool equal = !weights.has_rank || declared.size() == kernel.size();
-    for (size_t i = 0; equal && i < kernel.size(); ++i) equal = !differs(declared[i], kernel[i]);
-    if (!equal) {
-      return node->error(BP_INVALID_ARGUMENT, "attribute 'kernel_shape' is " + to_string(declared) +
-                                                  ", the weights' is " + to_string(kernel));
-    }
-    kernel = declared;
-  }
+  const auto kernel_shape = node.i64s("kernel_shape");
+  if (kernel_shape.empty()) return kernel;
+  BP_TRY(check_kernel_shape(node));
+  const Dims declared(kernel_shape);
+  bool equal = !weights.has_rank || declared.size() == kernel.size();
+  for (size_t i = 0; equal && i < kernel.size(); ++i) equal = !differs(declared[i], kernel[i]);
+  if (equal) return declared;
+  return node.error(BP_INVALID_ARGUMENT, "attribute 'kernel_shape' is " + to_string(declared) +
+                                             ", the weights' is " + to_string(kernel));
+}
+
+}  // namespace
+
+Status convert_conv(NodeImport* node) {
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("conv"));
+  BP_TRY_ASSIGN(const Dims kernel, kernel_of(*node));
   BP_TRY(resolve_auto_pad(node, kernel, &attributes));
   return node->finish("conv", node->inputs(), std::move(attributes));
+}
+
+Status convert_conv_transpose(NodeImport* node) {
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("conv_transpose"));
+  BP_TRY_ASSIGN([[maybe_unused]] const Dims kernel, kernel_of(*node));
+  // Some exporters give all sizes of the output, some the spatial ones.
+  const auto shape = node->i64s("output_shape");
+  const TensorType& x = node->input_type(0);
+  if (x.has_rank && !shape.empty() && shape.size() == x.sizes.size()) {
+    BP_TRY(attributes.set_i64s("output_shape", shape.subspan(2)));
+  }
+  return node->finish("conv_transpose", node->inputs(), std::move(attributes));
 }
 
 namespace {
@@ -148,12 +166,19 @@ Status convert_pool(NodeImport* node, std::string_view op) {
   // The standard's formulas for auto_pad give the same sizes with and without ceil_mode.
   const std::string_view mode = auto_pad_of(*node);
   if (mode != "NOTSET" && !mode.empty()) BP_TRY(attributes.set_i64("ceil_mode", 0));
+  if (op == "max_pool_indices") {
+    BP_TRY(attributes.set_i64("storage_order", node->i64("storage_order", 0)));
+  }
   return node->finish(op, node->inputs(), std::move(attributes));
 }
 
 }  // namespace
 
-Status convert_max_pool(NodeImport* node) { return convert_pool(node, "max_pool"); }
+Status convert_max_pool(NodeImport* node) {
+  return convert_pool(node, node->has_output(1) ? "max_pool_indices" : "max_pool");
+}
+
+Status convert_lp_pool(NodeImport* node) { return convert_pool(node, "lp_pool"); }
 
 Status convert_average_pool(NodeImport* node) { return convert_pool(node, "average_pool"); }
 

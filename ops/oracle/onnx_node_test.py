@@ -29,6 +29,7 @@ OPERATORS = frozenset(
     ArgMax ArgMin Compress GatherElements GatherND Scatter ScatterElements ScatterND
     AveragePool GlobalAveragePool GlobalMaxPool Resize Upsample
     Hardmax LogSoftmax NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss
+    ConvTranspose GlobalLpPool LpPool
     Shape Size
     Attention GroupNormalization InstanceNormalization LayerNormalization
     RMSNormalization""".split()
@@ -40,7 +41,6 @@ LEAST_PASSED = 560
 EXPECTED_REFUSED = (
     (r"test_cast(like)?_\w*(FLOAT8|FLOAT4|INT4|INT2)\w*", "dtypes below 8 bits, and 8-bit floats"),
     (r"test_batchnorm_\w+_training_mode", "inference only"),
-    (r"test_maxpool_with_argmax_\w+", "one output only"),
     (r"test_equal_string\w*", "no dtype of texts"),
     (r"test_not_\dd", "written for operator set 1"),
     (r"test_identity_(sequence|opt)", "tensors only"),

@@ -26,6 +26,11 @@ Status infer_windows(const InferContext& context, Result<Window> resolved,
   return {};
 }
 
+Status check_p(int64_t p) {
+  if (p >= 1) return {};
+  return attribute_error("p", expected_found("1 or more", p));
+}
+
 /// One value per channel.
 Status infer_global(const InferContext& context, std::span<TensorType> out_types) {
   const TensorType& x = context.inputs[0];
@@ -46,6 +51,25 @@ Status infer_max_pool(const InferContext& context, std::span<TensorType> out_typ
 Status infer_average_pool(const InferContext& context, std::span<TensorType> out_types) {
   return infer_windows(context, pool_window(attrs<bp_attrs_average_pool>(context.attributes)),
                        out_types);
+}
+
+Status infer_lp_pool(const InferContext& context, std::span<TensorType> out_types) {
+  const auto& attributes = attrs<bp_attrs_lp_pool>(context.attributes);
+  BP_TRY(check_p(attributes.p));
+  return infer_windows(context, pool_window(attributes), out_types);
+}
+
+Status infer_max_pool_indices(const InferContext& context, std::span<TensorType> out_types) {
+  const auto& attributes = attrs<bp_attrs_max_pool_indices>(context.attributes);
+  if (attributes.storage_order != 0 && attributes.storage_order != 1) {
+    return attribute_error("storage_order", expected_found("0 or 1", attributes.storage_order));
+  }
+  return infer_windows(context, pool_window(attributes), out_types);
+}
+
+Status infer_global_lp_pool(const InferContext& context, std::span<TensorType> out_types) {
+  BP_TRY(check_p(attrs<bp_attrs_global_lp_pool>(context.attributes).p));
+  return infer_global(context, out_types);
 }
 
 Status infer_global_average_pool(const InferContext& context, std::span<TensorType> out_types) {

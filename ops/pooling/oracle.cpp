@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pooling operators of the oracle.
+#include <cmath>
+
 #include "backplane/ops/pooling.h"
 #include "ops/nn/oracle_window.hpp"
 #include "ops/oracle/evaluators.hpp"
@@ -72,6 +74,77 @@ void evaluate_average_pool(const OracleCall& call) {
     }
     put<double>(y, index, sum / static_cast<double>(count));
   }
+}
+
+void evaluate_lp_pool(const OracleCall& call) {
+  const auto& attributes = attrs<bp_attrs_lp_pool>(call.attributes);
+  OracleTensor& y = call.outputs[0];
+  const Dims& x_sizes = call.inputs[0].sizes;
+  const Window window = accepted_window(pool_window(attributes), x_sizes);
+  const int64_t x_channel = spatial_count(x_sizes);
+  const auto x = numbers<double>(call.inputs[0]);
+  const auto p = static_cast<double>(attributes.p);
+  int64_t index = 0;
+  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+    const int64_t start = (at.at()[0] * x_sizes[1] + at.at()[1]) * x_channel;
+    double sum = 0;
+    for (Positions tap(window.kernel); !tap.done(); tap.next()) {
+      const int64_t place = tap_index(window, x_sizes, at.at(), tap.at());
+      if (place >= 0) sum += std::pow(std::fabs(x[static_cast<size_t>(start + place)]), p);
+    }
+    put<double>(y, index, std::pow(sum, 1 / p));
+  }
+}
+
+void evaluate_max_pool_indices(const OracleCall& call) {
+  const auto& attributes = attrs<bp_attrs_max_pool_indices>(call.attributes);
+  OracleTensor& y = call.outputs[0];
+  const Dims& x_sizes = call.inputs[0].sizes;
+  const Window window = accepted_window(pool_window(attributes), x_sizes);
+  const int64_t x_channel = spatial_count(x_sizes);
+  const auto stored_at = [&](int64_t place) {
+    if (attributes.storage_order == 0) return place;
+    int64_t column_major = 0;
+    for (size_t i = 2, rest_count = x_sizes.size(); i < rest_count; ++i) {
+      // The positions from the last dimension to the first, in the order of decreasing steps.
+      int64_t below = 1;
+      for (size_t k = i + 1; k < rest_count; ++k) below *= x_sizes[k];
+      int64_t step = 1;
+      for (size_t k = 2; k < i; ++k) step *= x_sizes[k];
+      column_major += place / below % x_sizes[i] * step;
+    }
+    return column_major;
+  };
+  with_number(y.dtype, [&]<class N>(N) {
+    const auto x = numbers<N>(call.inputs[0]);
+    int64_t index = 0;
+    for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+      const int64_t start = (at.at()[0] * x_sizes[1] + at.at()[1]) * x_channel;
+      N best = lowest<N>(y.dtype);
+      int64_t found = -1;
+      for (Positions tap(window.kernel); !tap.done(); tap.next()) {
+        const int64_t place = tap_index(window, x_sizes, at.at(), tap.at());
+        if (place < 0) continue;
+        const N value = x[static_cast<size_t>(start + place)];
+        const bool wins = value > best || (value != value && best == best);
+        if (found >= 0 && !wins) continue;
+        best = value;
+        found = start + stored_at(place);
+      }
+      put<N>(y, index, best);
+      put<int64_t>(call.outputs[1], index, found);
+    }
+  });
+}
+
+void evaluate_global_lp_pool(const OracleCall& call) {
+  const auto p = static_cast<double>(attrs<bp_attrs_global_lp_pool>(call.attributes).p);
+  OracleTensor& y = call.outputs[0];
+  std::vector<double> sums(static_cast<size_t>(y.count()), 0);
+  for_each_in_channel<double>(call.inputs[0], [&](int64_t channel, double value) {
+    sums[static_cast<size_t>(channel)] += std::pow(std::fabs(value), p);
+  });
+  for (int64_t i = 0; i < y.count(); ++i) put(y, i, std::pow(sums[static_cast<size_t>(i)], 1 / p));
 }
 
 void evaluate_global_average_pool(const OracleCall& call) {

@@ -3,6 +3,7 @@
 // Pooling and auto_pad: inference, the oracle against values worked out by hand, decompositions
 // against the oracle.
 #include <cmath>
+#include <map>
 
 #include "core/graph/graph.hpp"
 #include "core/op/attributes.hpp"
@@ -196,6 +197,120 @@ TEST(DecomposeConv, AutoPad_BecomesPads) {
   EXPECT_EQ(composed("conv", {x, w}, upper.data(), &operators).bytes, direct.bytes);
   const auto lower = pool("conv", {{"strides", {3}}}, {}, "SAME_LOWER");
   EXPECT_THAT(values_of(evaluated("conv", {x, w}, lower.data())), ElementsAre(3210, 6543));
+}
+
+TEST(InferLpPool, BadPower_IsNamed) {
+  EXPECT_EQ(inferred_pool("lp_pool", f32({1, 1, 8}),
+                          pool("lp_pool", {{"kernel_shape", {2}}}, {{"p", 0}})),
+            "lp_pool: attribute 'p': expected 1 or more, found 0");
+  EXPECT_EQ(
+      inferred_pool("max_pool_indices", f32({1, 1, 8}),
+                    pool("max_pool_indices", {{"kernel_shape", {2}}}, {{"storage_order", 2}})),
+      "max_pool_indices: attribute 'storage_order': expected 0 or 1, found 2");
+}
+
+TEST(OracleLpPool, Padding_AddsNothing) {
+  const auto norm = [](int64_t p) {
+    return pool("lp_pool", {{"kernel_shape", {2}}, {"strides", {2}}, {"pads", {1, 0}}},
+                {{"p", p}, {"ceil_mode", 1}});
+  };
+  const auto x = doubles({1, 1, 4}, {3, -3, 4, -5});
+  EXPECT_THAT(computed("lp_pool", x, norm(2)), ElementsAre(3, 5, 5));
+  EXPECT_THAT(computed("lp_pool", x, norm(1)), ElementsAre(3, 7, 5));
+  EXPECT_THAT(values_of(evaluated("global_lp_pool", {doubles({1, 2, 2}, {3, 4, -5, 12})})),
+              ElementsAre(5, 13));
+}
+
+std::vector<int64_t> indices_of(const OracleTensor& x, const Attributes& attributes) {
+  std::vector<OracleTensor> outputs;
+  const Status status =
+      evaluate(schema_of("max_pool_indices"), {&x, 1}, attributes.data(), &outputs);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  return status.ok() ? outputs[1].to_i64() : std::vector<int64_t>();
+}
+
+TEST(OracleMaxPoolIndices, FirstOfEqualOnes_IsCountedInAllOfX) {
+  const auto x = floats({1, 2, 2, 3}, {1, 2, 2, 0, 2, 1, kNan, 5, kNan, -kInf, -kInf, -kInf});
+  const auto rows = pool("max_pool_indices", {{"kernel_shape", {2, 2}}});
+  EXPECT_THAT(indices_of(x, rows), ElementsAre(1, 1, 6, 8));
+  const auto columns = pool("max_pool_indices", {{"kernel_shape", {2, 2}}}, {{"storage_order", 1}});
+  EXPECT_THAT(indices_of(x, columns), ElementsAre(2, 2, 6, 10));
+  const auto padded = pool("max_pool_indices", {{"kernel_shape", {1}}, {"pads", {1, 0}}});
+  EXPECT_THAT(indices_of(floats({1, 1, 2}, {-kInf, 3}), padded), ElementsAre(-1, 0, 1));
+}
+
+/// Attributes of a transposed convolution by name.
+Attributes transposed(const std::map<std::string_view, std::vector<int64_t>>& lists,
+                      std::string_view auto_pad = "NOTSET", int64_t group = 1) {
+  Attributes attributes(schema_of("conv_transpose"));
+  for (const auto& [name, values] : lists) EXPECT_TRUE(attributes.set_i64s(name, values).ok());
+  EXPECT_TRUE(attributes.set_str("auto_pad", auto_pad).ok());
+  EXPECT_TRUE(attributes.set_i64("group", group).ok());
+  return attributes;
+}
+
+std::string inferred_transposed(const TensorType& x, const TensorType& w,
+                                const Attributes& attributes) {
+  return inferred("conv_transpose", {x, w}, attributes.data());
+}
+
+TEST(InferConvTranspose, Sizes_FollowTheFormula) {
+  const TensorType x = f32({kN, 2, 3, 4});
+  const TensorType w = f32({2, 5, 3, 3});
+  EXPECT_EQ(inferred_transposed(x, w, transposed({})), "f32[s0, 5, 5, 6]");
+  EXPECT_EQ(
+      inferred_transposed(
+          x, w,
+          transposed({{"strides", {2, 3}}, {"pads", {1, 0, 1, 2}}, {"output_padding", {1, 0}}})),
+      "f32[s0, 5, 6, 10]");
+  EXPECT_EQ(inferred_transposed(x, w, transposed({{"strides", {2, 3}}}, "SAME_UPPER")),
+            "f32[s0, 5, 6, 12]");
+  EXPECT_EQ(inferred_transposed(x, w, transposed({{"output_shape", {9, 8}}}, "NOTSET", 2)),
+            "f32[s0, 10, 9, 8]");
+  EXPECT_EQ(inferred_transposed(f32({1, 2, kU, 4}), w, transposed({})), "f32[1, 5, ?, 6]");
+  EXPECT_EQ(inferred_transposed(no_rank(), no_rank(), transposed({})), "f32[...]");
+}
+
+TEST(InferConvTranspose, BadArguments_AreNamed) {
+  const TensorType x = f32({1, 2, 3});
+  const TensorType w = f32({2, 5, 3});
+  EXPECT_EQ(inferred_transposed(f32({1, 3, 3}), w, transposed({})),
+            "conv_transpose: input 'w': expected size 3 in dimension 0 (channels of x), found [2, "
+            "5, 3]");
+  EXPECT_EQ(inferred_transposed(x, w, transposed({}, "NOTSET", 0)),
+            "conv_transpose: attribute 'group': expected 1 or more, found 0");
+  EXPECT_EQ(inferred_transposed(x, w, transposed({}, "NOTSET", 3)),
+            "conv_transpose: input 'x': expected channels (dimension 1) that are a multiple of 3 "
+            "groups, found [1, 2, 3]");
+  EXPECT_EQ(inferred_transposed(x, w, transposed({{"output_padding", {1}}})),
+            "conv_transpose: attribute 'output_padding': expected values below stride or "
+            "dilation, 1 in spatial dimension 0, found 1");
+  EXPECT_EQ(inferred_transposed(x, w, transposed({{"output_shape", {0}}})),
+            "conv_transpose: attribute 'output_shape': expected values from 1 to 2147483647, "
+            "found 0");
+  EXPECT_EQ(inferred_transposed(x, w, transposed({{"pads", {3, 2}}})),
+            "conv_transpose: attribute 'pads': spatial dimension 0 of the output would have size "
+            "0");
+  EXPECT_EQ(
+      inferred_transposed(f32({1, 2, int64_t{1} << 50}), w, transposed({{"strides", {1 << 20}}})),
+      "conv_transpose: input 'x': spatial dimension 0 makes an output that is too large");
+}
+
+TEST(OracleConvTranspose, Values_AreSpread) {
+  const auto x = floats({1, 1, 3}, {1, 2, 3});
+  const auto w = floats({1, 1, 3}, {1, 10, 100});
+  const auto y = [&](const Attributes& attributes) {
+    return values_of(evaluated("conv_transpose", {x, w}, attributes.data()));
+  };
+  EXPECT_THAT(y(transposed({})), ElementsAre(1, 12, 123, 230, 300));
+  EXPECT_THAT(y(transposed({{"pads", {1, 2}}})), ElementsAre(12, 123));
+  EXPECT_THAT(y(transposed({{"strides", {2}}})), ElementsAre(1, 10, 102, 20, 203, 30, 300));
+  EXPECT_THAT(y(transposed({{"strides", {2}}}, "SAME_UPPER")),
+              ElementsAre(1, 10, 102, 20, 203, 30));
+  EXPECT_THAT(y(transposed({{"strides", {2}}}, "SAME_LOWER")),
+              ElementsAre(10, 102, 20, 203, 30, 300));
+  EXPECT_THAT(y(transposed({{"output_shape", {6}}})), ElementsAre(1, 12, 123, 230, 300, 0));
+  EXPECT_THAT(y(transposed({{"dilations", {2}}})), ElementsAre(1, 2, 13, 20, 130, 200, 300));
 }
 
 }  // namespace

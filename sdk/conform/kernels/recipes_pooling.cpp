@@ -71,6 +71,45 @@ Recipe average_pool() {
       .special_fills = {FillKind::kSpecialLane}};
 }
 
+Recipe max_pool_indices() {
+  const Setting columns{"storage_order", int64_t{1}};
+  const Shot plane =
+      pool({2, 3, 8, 10}, {2, 3}, {ints("strides", {2, 1}), ints("pads", {0, 1, 1, 0})});
+  return {.op = "max_pool_indices",
+          .variants = {{"plane", {plane}},
+                       {"columns",
+                        {pool({2, 2, 7, 8}, {3, 2}, {columns, ints("strides", {2, 2})}),
+                         pool({1, 2, 4, 5, 6}, {2, 2, 3}, {columns})}},
+                       {"windows",
+                        {pool({1, 2, 9, 9}, {3, 3}, {ints("dilations", {2, 2})}),
+                         pool({1, 1, 3}, {2}, {ints("pads", {2, 0})})}},
+                       {"line", {pool({2, 3, 17}, {4}, {ints("strides", {3})})}},
+                       {"zero", {pool({0, 3, 8, 8}, {2, 2}, {})}}},
+          .exact = {FillKind::kSum},
+          .specials = {plane},
+          .special_fills = {FillKind::kSpecialLane}};
+}
+
+Setting power(int64_t p) { return {"p", p}; }
+
+/// Sums of powers have no exact roots.
+Recipe lp_pool() {
+  return {
+      .op = "lp_pool",
+      .variants =
+          {{"plane",
+            {pool({2, 3, 8, 10}, {2, 3}, {ints("strides", {2, 1}), ints("pads", {0, 1, 1, 0})})}},
+           {"powers",
+            {pool({1, 2, 9, 9}, {3, 3}, {power(1)}),
+             pool({1, 2, 9, 9}, {3, 3}, {power(3), ints("dilations", {2, 2})})}},
+           {"ceil",
+            {pool({1, 2, 7, 8}, {3, 2}, {ints("strides", {2, 2}), {"ceil_mode", int64_t{1}}})}},
+           {"zero", {pool({0, 3, 8, 8}, {2, 2}, {})}}},
+      .nearness = Nearness::kUlps,
+      .ulps = 64,
+      .half_ulps = 2};
+}
+
 double channel_terms(std::span<const OracleTensor> inputs, int64_t output_count) {
   const auto count = static_cast<double>(inputs[0].count());
   return output_count > 0 ? count / static_cast<double>(output_count) : 0;
@@ -93,6 +132,17 @@ Recipe global_average_pool() {
           .special_fills = {FillKind::kSpecialLane}};
 }
 
+Recipe global_lp_pool() {
+  const auto shot = [](const Dims& x, int64_t p) { return Shot{{x}, {power(p)}}; };
+  return {.op = "global_lp_pool",
+          .variants = {{"plane", {shot({2, 3, 7, 7}, 2)}},
+                       {"powers", {shot({2, 3, 17}, 1), shot({1, 2, 4, 5, 3}, 3)}},
+                       {"zero", {shot({0, 3, 8, 8}, 2), shot({2, 3, 0}, 2)}}},
+          .nearness = Nearness::kUlps,
+          .ulps = 64,
+          .half_ulps = 2};
+}
+
 Recipe global_max_pool() {
   return {.op = "global_max_pool",
           .variants = global_variants(),
@@ -108,6 +158,9 @@ void add_pooling_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(average_pool());
   recipes->push_back(global_average_pool());
   recipes->push_back(global_max_pool());
+  recipes->push_back(lp_pool());
+  recipes->push_back(global_lp_pool());
+  recipes->push_back(max_pool_indices());
 }
 
 }  // namespace bp::conform

@@ -126,6 +126,55 @@ Recipe conv() {
           .special_fills = {FillKind::kSpecialLane, FillKind::kTerm, FillKind::kTerm}};
 }
 
+/// Each output is a sum over channels and weights, and some of those are none of its own.
+Recipe conv_transpose() {
+  const auto shot = [](const Dims& x, const Dims& w, int64_t group, bool bias,
+                       std::vector<Setting> attributes) {
+    attributes.push_back({"group", group});
+    return Shot{{x, w, bias ? std::optional<Dims>(Dims{w[1] * group}) : std::nullopt},
+                std::move(attributes)};
+  };
+  const Setting twice = list("strides", {2, 2});
+  const Setting one = list("pads", {1, 1, 1, 1});
+  const Shot plane = shot({2, 4, 5, 6}, {4, 3, 3, 3}, 1, true, {twice, one});
+  return {
+      .op = "conv_transpose",
+      .variants =
+          {{"plane", {plane}},
+           {"small",
+            {shot({1, 3, 4, 4}, {3, 5, 2, 2}, 1, true, {twice}),
+             shot({1, 2, 5, 3}, {2, 3, 4, 4}, 1, false, {twice, one}),
+             shot({1, 4, 3, 3}, {4, 2, 1, 1}, 1, true, {list("strides", {3, 2})})}},
+           {"groups",
+            {shot({2, 4, 4, 5}, {4, 3, 3, 3}, 2, true, {one}),
+             shot({1, 5, 4, 4}, {5, 1, 3, 2}, 5, false, {twice})}},
+           {"sizes",
+            {shot({1, 2, 3, 3}, {2, 2, 3, 3}, 1, true,
+                  {list("strides", {3, 2}), list("output_padding", {1, 1})}),
+             shot({1, 2, 3, 3}, {2, 2, 3, 3}, 1, true,
+                  {list("strides", {3, 2}), list("output_shape", {10, 6})}),
+             shot({1, 2, 4, 4}, {2, 2, 3, 3}, 1, true,
+                  {twice, {"auto_pad", std::string_view("SAME_UPPER")}}),
+             shot({1, 2, 4, 4}, {2, 2, 3, 3}, 1, true,
+                  {twice, {"auto_pad", std::string_view("SAME_LOWER")}}),
+             shot({1, 2, 4, 4}, {2, 2, 4, 4}, 1, true, {list("pads", {0, 2, 1, 3})})}},
+           {"windows", {shot({1, 2, 6, 5}, {2, 3, 3, 3}, 1, true, {list("dilations", {2, 3})})}},
+           {"line",
+            {shot({2, 3, 300}, {3, 2, 4}, 1, true, {list("strides", {2}), list("pads", {1, 1})})}},
+           {"space",
+            {shot({1, 2, 3, 2, 3}, {2, 2, 2, 3, 2}, 1, true, {list("strides", {2, 1, 2})})}},
+           {"zero", {shot({0, 3, 4, 4}, {3, 5, 2, 2}, 1, true, {twice})}}},
+      .exact = {FillKind::kTerm},
+      .nearness = Nearness::kSums,
+      .terms =
+          [](Terms inputs, int64_t) {
+            const OracleTensor& w = inputs[1];
+            return static_cast<double>(w.count()) / static_cast<double>(w.sizes[1]) + 1;
+          },
+      .specials = {plane},
+      .special_fills = {FillKind::kSpecialLane, FillKind::kTerm, FillKind::kTerm}};
+}
+
 Recipe batch_norm() {
   const Setting exactly{"epsilon", 0.0};
   const auto shot = [](const Dims& x, std::vector<Setting> attributes) {
@@ -156,6 +205,7 @@ void add_product_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(matmul());
   recipes->push_back(gemm());
   recipes->push_back(conv());
+  recipes->push_back(conv_transpose());
   recipes->push_back(batch_norm());
 }
 

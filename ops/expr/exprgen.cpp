@@ -9,6 +9,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ops/expr/emit.hpp"
 
@@ -33,29 +34,53 @@ int fail(const std::string& words) {
   return kFailed;
 }
 
+/// The text of one kernel file: the expressions and the loops over vectors of floats for each
+/// instruction set, the kernels once.
+std::string vector_file_text(const std::string& file, const std::string& structs,
+                             const std::vector<std::string>& names) {
+  std::string rows;
+  std::string kernels;
+  for (size_t i = 0; i < names.size(); ++i) {
+    rows += "      vector_rows_of<" + names[i] + ">(),\n";
+    kernels += "    expression_kernel<HWY_NAMESPACE::" + names[i] + ", vector_rows, " +
+               std::to_string(i) + ">(),\n";
+  }
+  return "// SPDX-License-Identifier: Apache-2.0\n//\n// Made by bp-exprgen from ops/defs; edits "
+         "are lost. A part of the elementwise kernels.\n#undef HWY_TARGET_INCLUDE\n#define "
+         "HWY_TARGET_INCLUDE \"" +
+         file +
+         ".cpp\"\n#include \"hwy/foreach_target.h\"\n#include \"hwy/highway.h\"\n\n"
+         "#include \"expression-inl.hpp\"\n\nHWY_BEFORE_NAMESPACE();\nnamespace "
+         "bp::cpu::HWY_NAMESPACE {\nnamespace {\n\n" +
+         structs + "const VectorRows* rows() {\n  static constexpr VectorRows kRows[] = {\n" +
+         rows +
+         "  };\n  return kRows;\n}\n\n}  // namespace\n}  // namespace "
+         "bp::cpu::HWY_NAMESPACE\nHWY_AFTER_NAMESPACE();\n\n#if HWY_ONCE\nnamespace bp::cpu "
+         "{\nnamespace {\n\nHWY_EXPORT(rows);\n\nconst VectorRows* vector_rows() { return "
+         "HWY_DYNAMIC_DISPATCH(rows)(); }\n\nconstexpr bp_kernel kKernels[] = {\n" +
+         kernels + "};\n\n}  // namespace\n\nBP_SDK_KERNELS(" + file +
+         ", kKernels);\n\n}  // namespace bp::cpu\n#endif\n";
+}
+
 /// FOLDER/expressions_<i>.cpp for i below COUNT, between which the rows are divided by id: each is
-/// a kernel file of the plugin whose skeleton is "expression.hpp".
+/// a kernel file of the plugin whose skeleton is "expression-inl.hpp".
 int write_vector(const std::string& folder, int count) {
   for (int i = 0; i < count; ++i) {
     const std::string file = "expressions_" + std::to_string(i);
-    std::string text =
-        "// SPDX-License-Identifier: Apache-2.0\n//\n// Made by bp-exprgen from ops/defs; edits "
-        "are "
-        "lost. A part of the elementwise kernels.\n#include \"expression.hpp\"\n\nnamespace "
-        "bp::cpu {\nnamespace {\n\n";
-    std::string kernels;
+    std::string structs;
+    std::vector<std::string> names;
     for (const Row& row : all_rows()) {
       if (row.id % static_cast<uint32_t>(count) != static_cast<uint32_t>(i)) continue;
-      std::string structs;
-      const std::string error = emit_vector_row(row, &structs);
+      std::string text;
+      const std::string error = emit_vector_row(row, &text);
       if (!error.empty()) return fail(error);
-      text += structs;
-      kernels += "    expression_kernel<" + camel_case(row.op) + ">(),\n";
+      structs += text;
+      names.push_back(camel_case(row.op));
     }
-    text += "constexpr bp_kernel kKernels[] = {\n" + kernels + "};\n\n}  // namespace\n\n" +
-            "BP_SDK_KERNELS(" + file + ", kKernels);\n\n}  // namespace bp::cpu\n";
     const std::string path = folder + "/" + file + ".cpp";
-    if (!write_if_changed(path, text)) return fail(path + ": cannot be written");
+    if (!write_if_changed(path, vector_file_text(file, structs, names))) {
+      return fail(path + ": cannot be written");
+    }
   }
   return 0;
 }

@@ -44,58 +44,62 @@ struct Operands {
 };
 
 template <size_t InputCount>
-bp_status run_nest(const bp_launch_args& args, MapRowFunction function, const MapRow& form,
-                   int64_t item_cost) {
+bp_status run_nest(const bp_launch_args& args, const MapRow& given) {
   const Operands<InputCount> operands(args);
   const bp_tensor* inputs[InputCount];
   for (size_t i = 0; i < InputCount; ++i) inputs[i] = &args.tensors[i];
   const Nest nest = broadcast_nest(output_of(args), inputs, static_cast<int>(InputCount));
-  MapRow row = form;
+  MapRow row = given;
   for (size_t i = 0; i < InputCount; ++i) row.strides[i] = nest.strides[i + 1][nest.rank - 1];
   constexpr int kOperands = static_cast<int>(InputCount) + 1;
-  args.device->workers.for_ranges(nest.count, item_cost, [&](int64_t begin, int64_t end) noexcept {
-    walk_rows(nest, kOperands, begin, end, [&](const int64_t* offsets, int64_t row_count) {
-      MapRow part = row;
-      part.y = operands.y + offsets[0] * operands.y_bytes;
-      for (size_t i = 0; i < InputCount; ++i) {
-        part.inputs[i] = operands.inputs[i] + offsets[i + 1] * operands.bytes[i];
-      }
-      part.count = row_count;
-      function(part);
-    });
-  });
+  args.device->workers.for_ranges(
+      nest.count, given.form->item_cost, [&](int64_t begin, int64_t end) noexcept {
+        walk_rows(nest, kOperands, begin, end, [&](const int64_t* offsets, int64_t row_count) {
+          MapRow part = row;
+          part.y = operands.y + offsets[0] * operands.y_bytes;
+          for (size_t i = 0; i < InputCount; ++i) {
+            part.inputs[i] = operands.inputs[i] + offsets[i + 1] * operands.bytes[i];
+          }
+          part.count = row_count;
+          part.form->function(part);
+        });
+      });
   return BP_OK;
 }
 
 }  // namespace
 
 template <size_t InputCount>
-bp_status run_map(const bp_launch_args& args, MapRowFunction function, const double* constants,
-                  int64_t item_cost) {
+bp_status run_map(const bp_launch_args& args, const MapForm& form) {
   const int64_t count = sdk::element_count(output_of(args));
   if (count == 0) return BP_OK;
-  MapRow row{.y = nullptr, .inputs = {}, .strides = {}, .count = count, .constants = constants};
+  MapRow row{.y = nullptr,
+             .inputs = {},
+             .strides = {},
+             .count = count,
+             .constants = form.constants,
+             .form = &form};
   bool is_simple = true;
   for (size_t i = 0; i < InputCount; ++i) {
     row.strides[i] = simple_stride(args.tensors[i], count);
     is_simple = is_simple && row.strides[i] != kNoStride;
   }
-  if (!is_simple) return run_nest<InputCount>(args, function, row, item_cost);
+  if (!is_simple) return run_nest<InputCount>(args, row);
   const Operands<InputCount> operands(args);
-  args.device->workers.for_ranges(count, item_cost, [&](int64_t begin, int64_t end) noexcept {
+  args.device->workers.for_ranges(count, form.item_cost, [&](int64_t begin, int64_t end) noexcept {
     MapRow part = row;
     part.y = operands.y + begin * operands.y_bytes;
     for (size_t i = 0; i < InputCount; ++i) {
       part.inputs[i] = operands.inputs[i] + begin * row.strides[i] * operands.bytes[i];
     }
     part.count = end - begin;
-    function(part);
+    form.function(part);
   });
   return BP_OK;
 }
 
-template bp_status run_map<1>(const bp_launch_args&, MapRowFunction, const double*, int64_t);
-template bp_status run_map<2>(const bp_launch_args&, MapRowFunction, const double*, int64_t);
-template bp_status run_map<3>(const bp_launch_args&, MapRowFunction, const double*, int64_t);
+template bp_status run_map<1>(const bp_launch_args&, const MapForm&);
+template bp_status run_map<2>(const bp_launch_args&, const MapForm&);
+template bp_status run_map<3>(const bp_launch_args&, const MapForm&);
 
 }  // namespace bp::cpu

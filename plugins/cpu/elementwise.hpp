@@ -15,6 +15,22 @@ namespace bp::cpu {
 
 inline constexpr size_t kMaxMapInputs = 3;
 
+struct MapRow;
+using MapRowFunction = void (*)(const MapRow& row);
+
+/// An operator that maps elements of its inputs to one of its output, in one dtype.
+struct MapForm {
+  MapRowFunction function;  // takes any strides
+  const double* constants;  // the operator's own
+  int64_t item_cost;        // of one element, see parallel.hpp
+  // What run_by_dense() needs.
+  MapRowFunction dense = nullptr;  // takes rows without gaps; f32 for half types
+  uint32_t dtype = BP_DTYPE_NONE;  // of all operands that are not bools
+  uint32_t bool_inputs = 0;        // bit i: input i is a bool
+  bool gives_bool = false;
+  bool past_cache = false;  // the output is stored so
+};
+
 /// One row of an operator that maps elements of its inputs to one of its output.
 struct MapRow {
   void* y;  // contiguous
@@ -22,17 +38,20 @@ struct MapRow {
   int64_t strides[kMaxMapInputs];  // of the inputs, in elements; 0 repeats
   int64_t count;
   const double* constants;  // the operator's own
+  const MapForm* form;
 };
-using MapRowFunction = void (*)(const MapRow& row);
 
-/// InputCount: 1 to kMaxMapInputs. item_cost: of one element, see parallel.hpp.
+/// InputCount: 1 to kMaxMapInputs.
 template <size_t InputCount>
-bp_status run_map(const bp_launch_args& args, MapRowFunction function, const double* constants,
-                  int64_t item_cost);
+bp_status run_map(const bp_launch_args& args, const MapForm& form);
 
-extern template bp_status run_map<1>(const bp_launch_args&, MapRowFunction, const double*, int64_t);
-extern template bp_status run_map<2>(const bp_launch_args&, MapRowFunction, const double*, int64_t);
-extern template bp_status run_map<3>(const bp_launch_args&, MapRowFunction, const double*, int64_t);
+extern template bp_status run_map<1>(const bp_launch_args&, const MapForm&);
+extern template bp_status run_map<2>(const bp_launch_args&, const MapForm&);
+extern template bp_status run_map<3>(const bp_launch_args&, const MapForm&);
+
+/// A MapForm's function that calls its `dense`, for parts of a row where that is needed: half types
+/// are widened, strided inputs gathered and single elements repeated in buffers first.
+void run_by_dense(const MapRow& row);
 
 }  // namespace bp::cpu
 

@@ -17,6 +17,7 @@
 #include "element.hpp"
 #include "elementwise.hpp"
 #include "kernel_support.hpp"
+#include "large.hpp"
 #include "vocabulary.hpp"
 
 namespace bp::cpu {
@@ -110,6 +111,13 @@ class ExpressionRow {
   }
 };
 
+/// The loops of one operator over whole vectors, of an instruction set.
+struct VectorRows {
+  MapRowFunction f32 = nullptr;  // for half types too
+  MapRowFunction f64 = nullptr;
+};
+
+/// Those of integers and bools; floats have VectorRows.
 template <class Op>
 struct ExpressionRows {
   template <class T>
@@ -129,10 +137,6 @@ struct ExpressionRows {
     add<uint16_t>(BP_DTYPE_U16, &rows);
     add<uint32_t>(BP_DTYPE_U32, &rows);
     add<uint64_t>(BP_DTYPE_U64, &rows);
-    add<F16>(BP_DTYPE_F16, &rows);
-    add<Bf16>(BP_DTYPE_BF16, &rows);
-    add<float>(BP_DTYPE_F32, &rows);
-    add<double>(BP_DTYPE_F64, &rows);
     return rows;
   }
 };
@@ -153,7 +157,9 @@ inline double constant_value(const Constant& constant, const void* attributes) {
   return static_cast<double>(value);
 }
 
-template <class Op>
+/// VectorRowsOf: gives the loops of all operators of a file for the processor's instruction set;
+/// Index: this one's among them.
+template <class Op, const VectorRows* (*VectorRowsOf)(), size_t Index>
 bp_status launch_expression(const bp_launch_args& args) {
   static constexpr DtypeTable<MapRowFunction> kRows = ExpressionRows<Op>::table();
   // The last input is of the type variable: a bool beside it stands before.
@@ -162,21 +168,36 @@ bp_status launch_expression(const bp_launch_args& args) {
   for (size_t i = 0; i < Op::kConstants.size(); ++i) {
     constants[i] = constant_value(Op::kConstants[i], args.attributes);
   }
-  return run_map<Op::kInputIsBool.size()>(args, kRows[input_of(args, kLast).dtype],
-                                          constants.data(), Op::kCost);
+  MapForm form{.function = nullptr,
+               .constants = constants.data(),
+               .item_cost = Op::kCost,
+               .dtype = input_of(args, kLast).dtype,
+               .gives_bool = Op::kGivesBool};
+  if constexpr (!std::is_void_v<typename Op::Float>) {
+    if ((kFloatTypes & BP_DTYPE_BIT(form.dtype)) != 0) {
+      const VectorRows& rows = VectorRowsOf()[Index];
+      form.function = run_by_dense;
+      form.dense = form.dtype == BP_DTYPE_F64 ? rows.f64 : rows.f32;
+      for (size_t i = 0; i <= kLast; ++i) form.bool_inputs |= (Op::kInputIsBool[i] ? 1u : 0u) << i;
+      form.past_cache = is_past_cache(output_of(args));
+      return run_map<kLast + 1>(args, form);
+    }
+  }
+  form.function = kRows[form.dtype];
+  return run_map<kLast + 1>(args, form);
 }
 
 template <class Op>
 inline constexpr uint64_t kExpressionMasks[] = {Op::kDtypes};
 
-template <class Op>
+template <class Op, const VectorRows* (*VectorRowsOf)(), size_t Index>
 constexpr bp_kernel expression_kernel() {
   static_assert(!Op::kInputIsBool.back());
   return sdk::describe({.name = Op::kName,
                         .op = Op::kOp,
                         .dtypes = kExpressionMasks<Op>,
                         .arg_rules = sdk::kAnyStrides,
-                        .launch = launch_slot<launch_expression<Op>>});
+                        .launch = launch_slot<launch_expression<Op, VectorRowsOf, Index>>});
 }
 
 }  // namespace bp::cpu

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Half types to f32 and back by whole vectors.
+#ifndef BACKPLANE_PLUGINS_CPU_MATH_CONVERT_HPP
+#define BACKPLANE_PLUGINS_CPU_MATH_CONVERT_HPP
+
+#include <cstdint>
+
+namespace bp::cpu {
+
+/// dtype: BP_DTYPE_F16 or BP_DTYPE_BF16.
+void widen_halves(uint32_t dtype, const void* halves, float* out_values, int64_t count);
+/// Rounds to nearest even; a NaN stays one.
+void narrow_halves(uint32_t dtype, const float* values, void* out_halves, int64_t count);
+
+}  // namespace bp::cpu
+
+#endif

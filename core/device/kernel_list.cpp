@@ -39,6 +39,9 @@ const char* defect_of(const bp_kernel& kernel) {
   if (!kernel.state_create != !kernel.state_destroy) {
     return "state_create and state_destroy do not come together";
   }
+  if (!kernel.prepack_query != !kernel.prepack) {
+    return "prepack_query and prepack do not come together";
+  }
   return nullptr;
 }
 

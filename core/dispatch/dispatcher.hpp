@@ -36,6 +36,7 @@ struct ArgType {
   Dims strides;
   uint64_t offset_bytes = 0;        // modulo 256: what is known of the alignment
   const void* host_data = nullptr;  // contiguous values, where they are on the host
+  bool is_constant = false;         // the same values whenever this is launched: of plans alone
 };
 
 /// Some of a call's inputs, of which a variadic operator has any number.
@@ -59,6 +60,13 @@ class InputSet {
   static constexpr size_t kFirst = 64;
   uint64_t first_ = 0;
   std::vector<bool> others_;  // from input 64 on
+};
+
+/// An input that launches take packed, and what that takes.
+struct PackedInput {
+  uint32_t index = 0;
+  uint64_t bytes = 0;
+  std::string layout;  // the plugin's name for the form
 };
 
 /// A kernel with the plan for one call's shapes. Immutable but for its eager states; shared.
@@ -85,6 +93,11 @@ class PlannedKernel : public PluginObjectHolder {
   bool is_plain() const { return workspace_bytes_ == 0 && !can_fault_ && !extents_ && !stateful(); }
   /// Inputs that must be made contiguous first.
   const InputSet& contiguous_inputs() const { return contiguous_inputs_; }
+  /// Inputs that are given packed; none in a call whose inputs are not constants.
+  std::span<const PackedInput> packed_inputs() const { return packed_inputs_; }
+  /// Packs a constant, whose values are there, into memory of packed_inputs()'s size. Any thread.
+  /// Errors: the plugin's.
+  Status pack(const PackedInput& input, const bp_tensor& constant, bp_mem packed) const;
 
   /// Makes a state for one user. Errors: the plugin's. The user gives it back by destroy_state
   /// unless the device was closed.
@@ -108,6 +121,7 @@ class PlannedKernel : public PluginObjectHolder {
 
  private:
   friend class Dispatcher;
+  Status query_packed(uint64_t inputs, std::span<const ArgType> types);
   /// The end of the last owner: plan_free comes after the work that was queued.
   static void retire(PlannedKernel* kernel) noexcept;
 
@@ -121,6 +135,7 @@ class PlannedKernel : public PluginObjectHolder {
   bool can_fault_ = false;
   bool extents_ = false;
   InputSet contiguous_inputs_;
+  std::vector<PackedInput> packed_inputs_;
   mutable std::atomic<bool> was_queued_{false};
 
   std::mutex states_mutex_;

@@ -97,6 +97,54 @@ void PlannedKernel::return_state(Stream& stream, bp_kernel_state* state) {
   idle_states_.push_back(state);
 }
 
+Status PlannedKernel::pack(const PackedInput& input, const bp_tensor& constant,
+                           bp_mem packed) const {
+  const KeepFloatEnvironment arithmetic;
+  bp_prepack_args args{};
+  args.struct_size = sizeof(args);
+  args.kernel = record_.original;
+  args.plan = plan_;
+  args.input = &constant;
+  args.input_index = input.index;
+  args.packed = packed;
+  args.packed_bytes = input.bytes;
+  const bp_status code = device_.table().prepack(record_.kernel, args);
+  return code == BP_OK ? Status() : device_.failure(code, Slot::kPrepack, &record_.kernel);
+}
+
+/// What the plan's packed inputs take. Errors: UNSUPPORTED for an answer that cannot be kept.
+Status PlannedKernel::query_packed(uint64_t inputs, std::span<const ArgType> types) {
+  const auto refuse = [this](size_t input, const std::string& words) {
+    return Status(BP_UNSUPPORTED, std::string(record_.name) + " wants input " +
+                                      std::to_string(input) + " packed" + words);
+  };
+  for (uint32_t i = 0; i < 64; ++i) {
+    if ((inputs >> i & 1) == 0) continue;
+    if (i >= types.size() || !types[i].is_constant || record_.kernel.prepack == nullptr) {
+      return refuse(i, ", which is not shown as a constant");
+    }
+    bp_prepack_info info{};
+    info.struct_size = sizeof(info);
+    const bp_status code = device_.table().prepack_query(record_.kernel, plan_, i, &info);
+    if (code != BP_OK) {
+      const Status failure = device_.failure(code, Slot::kPrepackQuery, &record_.kernel);
+      if (code == BP_OUT_OF_MEMORY) return failure;
+      return refuse(i, ": " + failure.to_string());
+    }
+    constexpr uint64_t kMostLayoutBytes = 4096;
+    const bool is_layout =
+        info.layout.ptr != nullptr && info.layout.len > 0 && info.layout.len <= kMostLayoutBytes;
+    if (info.bytes == 0 || info.bytes > kMostBytes || info.alignment_bytes > 256 || !is_layout) {
+      return refuse(i, " into " + std::to_string(info.bytes) + " bytes aligned to " +
+                           std::to_string(info.alignment_bytes) + ", in a layout with a name of " +
+                           std::to_string(info.layout.len) +
+                           " bytes; expected at least 1 byte, at most 256, and 1 to 4096");
+    }
+    packed_inputs_.push_back({i, info.bytes, std::string(info.layout.ptr, info.layout.len)});
+  }
+  return {};
+}
+
 Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord& record,
                                                              const CallQuery& call) {
   for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -144,6 +192,7 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
     return Status(BP_UNSUPPORTED,
                   std::string(record.name) + " wants its workspace aligned to more than 256 bytes");
   }
+  BP_TRY(planned->query_packed(info.packed_inputs, call.inputs));
   return planned;
 }
 

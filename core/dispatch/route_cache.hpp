@@ -43,8 +43,12 @@ struct ArgKey {
   }
 };
 
+/// Told apart by the dtype, so that a tensor's key has no more to compare.
+inline constexpr uint32_t kConstantInput = 1u << 31;
+
 inline ArgKey key_of(const ArgType& type) {
-  return {type.dtype, type.sizes, type.strides, type.offset_bytes};
+  const uint32_t constant = type.is_constant ? kConstantInput : 0;
+  return {type.dtype | constant, type.sizes, type.strides, type.offset_bytes};
 }
 inline ArgKey key_of(const Tensor* tensor) {
   return {tensor->dtype(), tensor->sizes(), tensor->strides(), tensor->offset_bytes()};

@@ -113,6 +113,9 @@ KernelQuery::KernelQuery(const KernelRecord& record, const CallQuery& call, uint
       dims_[2 * i + 1] = dense ? contiguous_strides(sizes) : call.inputs[i].strides;
       info.strides = dims_[2 * i + 1].data();
     }
+    if (is_input && call.inputs[i].is_constant && record.kernel.prepack != nullptr) {
+      info.flags |= BP_INFO_CONSTANT_BIT;
+    }
     if (is_input && (arg_rule(record, i).flags & BP_ARG_HOST_AT_PLAN_BIT) != 0) {
       info.host_data = call.inputs[i].host_data;
     }

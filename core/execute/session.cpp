@@ -232,6 +232,10 @@ Result<std::shared_ptr<const Segment>> Session::segment_for(const PlanPoint& poi
                           [this, &context](const auto& constant, Device& device) {
                             return constant_on(constant, context.stream_of(device));
                           },
+                      .packed =
+                          [this, &context](const PackRequest& packed) {
+                            return packed_on(packed, context.stream_of(packed.kernel.device()));
+                          },
                       .fold = {}};
   if (runtime_->host_device() != nullptr) {
     request.fold = std::bind_front(&Session::fold, this);
@@ -260,6 +264,7 @@ Status Session::wait_for_constants(const Segment& segment) {
     TimedLock lock(constants_mutex_, std::defer_lock);
     if (lock_within(lock, runtime_->wait_timeout())) {
       constants_.clear();  // the next plan brings them anew
+      packed_.clear();
     }
     return status;
   }
@@ -308,6 +313,54 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
   }
   if (own) constants_.emplace(key, tensor);
   return tensor;
+}
+
+namespace {
+
+/// Equal for equal bytes: the constant keeps its address while what is packed is kept.
+std::string pack_key(const PackRequest& request) {
+  std::string key = std::to_string(reinterpret_cast<uintptr_t>(request.constant.get())) + "+" +
+                    std::to_string(request.offset_bytes);
+  for (const int64_t size : request.sizes) key += "," + std::to_string(size);
+  for (const int64_t stride : request.strides) key += ";" + std::to_string(stride);
+  return key + ":" + request.input.layout;
+}
+
+}  // namespace
+
+Result<Ref<Tensor>> Session::packed_on(const PackRequest& request, Stream& stream) {
+  TimedLock lock(constants_mutex_, std::defer_lock);
+  if (!lock_within(lock, runtime_->wait_timeout())) {
+    return stream.timed_out("another thread that packs a weight was not done");
+  }
+  const bool is_kept = std::ranges::any_of(
+      constants_, [&](const auto& entry) { return entry.second == request.constant; });
+  const std::string key = pack_key(request);
+  if (const auto found = packed_.find(key); is_kept && found != packed_.end()) return found->second;
+  const Tensor& constant = *request.constant;
+  BP_TRY(constant.storage().wait_on_host(false));
+  auto charge = std::make_shared<MemoryCharge>(budget_);
+  const Device& device = request.kernel.device();
+  BP_TRY(charge->add(request.input.bytes, "packed weights on " + device.name()));
+  BP_TRY_ASSIGN(Ref<Tensor> packed, Tensor::allocate(request.kernel.device(), BP_DTYPE_U8,
+                                                     {static_cast<int64_t>(request.input.bytes)},
+                                                     MemoryTag::kWeights, stream));
+  packed->storage().keep(std::move(charge));
+  bp_tensor input{};
+  const Storage& storage = constant.storage();
+  input.handle = storage.handle();
+  input.offset_bytes = storage.offset_bytes() + constant.offset_bytes() +
+                       static_cast<uint64_t>(request.offset_bytes);
+  input.storage_bytes = storage.offset_bytes() + storage.bytes();
+  input.dtype = constant.dtype();
+  input.rank = static_cast<uint32_t>(request.sizes.size());
+  input.sizes = request.sizes.data();
+  input.strides = request.strides.data();
+  const Storage& memory = packed->storage();
+  BP_TRY(request.kernel.pack(request.input, input,
+                             {memory.handle(), memory.offset_bytes() + packed->offset_bytes()}));
+  if (is_kept) packed_.emplace(key, packed);
+  return packed;
 }
 
 PlacementCounts Session::placement_counts() const {

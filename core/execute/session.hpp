@@ -22,6 +22,7 @@
 #include "core/base/timed_lock.hpp"
 #include "core/execute/plan_cache.hpp"
 #include "core/execute/run_control.hpp"
+#include "core/plan/planner.hpp"
 #include "core/graph/graph.hpp"
 #include "core/plan/plan.hpp"
 #include "core/runtime/runtime.hpp"
@@ -170,6 +171,7 @@ class Session : public Counted<Session> {
   Status wait_for_constants(const Segment& segment);
   Result<Ref<Tensor>> constant_on(const std::shared_ptr<const HostTensor>& constant,
                                   Stream& stream);
+  Result<Ref<Tensor>> packed_on(const PackRequest& request, Stream& stream);
   Status wait_for_place(std::unique_lock<std::mutex>& lock, const RunControl* control);
   Result<std::unique_ptr<RunContext>> make_context();
 
@@ -191,6 +193,7 @@ class Session : public Counted<Session> {
   std::unordered_set<const HostTensor*> own_constants_;  // the graph's; others belong to a plan
   std::timed_mutex constants_mutex_;                     // held while one is brought to a device
   std::map<std::pair<const HostTensor*, Device*>, Ref<Tensor>> constants_;
+  std::map<std::string, Ref<Tensor>> packed_;  // by constant, view of it and layout
 
   PlanCache plans_{kMaxPlans};
   mutable std::mutex newest_run_mutex_;

@@ -64,8 +64,9 @@ Result<std::vector<HostTensor>> KnownValues::outputs_of(
   std::vector<TensorType> types;
   BP_TRY(infer_types(schema, context, &types));
   for (const TensorType& type : types) {
-    const bool is_small = type.has_rank && all_known(type.sizes) &&
-                          dtype_storage_bytes(type.dtype, element_count(type.sizes)) <= kMostKnownBytes;
+    const bool is_small =
+        type.has_rank && all_known(type.sizes) &&
+        dtype_storage_bytes(type.dtype, element_count(type.sizes)) <= kMostKnownBytes;
     if (!is_small) return Status(BP_UNSUPPORTED, "its output is too large to be kept by a plan");
   }
   return request_.fold(node, inputs);
@@ -75,8 +76,8 @@ bool KnownValues::work_out(const Node& node, std::span<const TensorType> input_t
   auto outputs = outputs_of(node, input_types);
   if (outputs.ok() && outputs->size() != node.outputs.size()) return false;
   if (!outputs.ok()) {
-    log(BP_LOG_DEBUG, "node '" + node.name + "' is not worked out while planning: " +
-                          outputs.status().to_string());
+    log(BP_LOG_DEBUG, "node '" + node.name +
+                          "' is not worked out while planning: " + outputs.status().to_string());
     return false;
   }
   for (size_t i = 0; i < outputs->size(); ++i) {

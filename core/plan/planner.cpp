@@ -63,6 +63,9 @@ class Planner {
   Status plan_view(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
 
   Result<PlanValueId> value_on(Scope& scope, ValueId value, PlanDevice where);
+  bool is_constant(const PlanValue& planned) const;
+  Result<PlanValueId> pack(const PlannedKernel& kernel, const PackedInput& input,
+                           PlanValueId constant);
   Result<PlanValueId> copy_value(PlanValueId from, PlanDevice where);
   Result<PlanValueId> copy_range(PlanValueId from, PlanDevice where);
   Result<PlanValueId> copy_by_kernel(PlanValueId from);
@@ -231,7 +234,8 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
                  .sizes = planned.sizes,
                  .strides = planned.strides,
                  .offset_bytes = alignment_of(planned),
-                 .host_data = nullptr};
+                 .host_data = nullptr,
+                 .is_constant = is_constant(planned)};
   }
   return inputs;
 }
@@ -275,6 +279,10 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
     }
     step.args.push_back(input);
   }
+  for (const PackedInput& packed : resolved.kernel->packed_inputs()) {
+    BP_TRY_ASSIGN(step.args[packed.index],
+                  pack(*resolved.kernel, packed, step.args[packed.index]));
+  }
   const bool extents = resolved.kernel->extents();
   if (extents && &scope != &top_) {
     return Status(BP_UNSUPPORTED, "a decomposition holds an operator with data-dependent shapes");
@@ -302,6 +310,25 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
   node_route_.kernels.push_back(resolved.kernel->record().name);
   segment_->steps.push_back(std::move(step));
   return {};
+}
+
+bool Planner::is_constant(const PlanValue& planned) const {
+  const PlanValue& base =
+      planned.kind == PlanValueKind::kView ? segment_->values[planned.base] : planned;
+  return base.kind == PlanValueKind::kConstant && request_.packed;
+}
+
+Result<PlanValueId> Planner::pack(const PlannedKernel& kernel, const PackedInput& input,
+                                  PlanValueId constant) {
+  PlanValue packed = segment_->values[constant];
+  const PlanValue& base = segment_->values[base_of(constant)];
+  BP_TRY_ASSIGN(packed.constant,
+                request_.packed({kernel, input, base.constant, packed.sizes, packed.strides,
+                                 packed.kind == PlanValueKind::kView ? packed.offset_bytes : 0}));
+  packed.kind = PlanValueKind::kConstant;
+  packed.base = kNoPlanValue;
+  packed.offset_bytes = 0;
+  return new_value(std::move(packed));
 }
 
 Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,

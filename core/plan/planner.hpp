@@ -14,6 +14,16 @@
 
 namespace bp {
 
+/// A constant to be packed for one input of a planned kernel.
+struct PackRequest {
+  const PlannedKernel& kernel;
+  const PackedInput& input;
+  Ref<Tensor> constant;      // on the kernel's device; the input is a view of it
+  const Dims& sizes;         // the input's
+  const Dims& strides;       // in elements
+  int64_t offset_bytes = 0;  // from the constant's element [0, ...]
+};
+
 struct PlanRequest {
   const Graph& graph;
   NodeId first = 0;
@@ -34,6 +44,8 @@ struct PlanRequest {
   /// The device's copy of a constant, whose upload may still be in a queue. Decompositions'
   /// constants are uploaded like weights, but belong to the plan alone.
   std::function<Result<Ref<Tensor>>(const std::shared_ptr<const HostTensor>&, Device&)> constant;
+  /// A constant as a kernel wants it packed; its memory.
+  std::function<Result<Ref<Tensor>>(const PackRequest&)> packed;
   /// Works out parts of decompositions whose inputs are constants; empty: they are computed at
   /// each run.
   FoldFn fold = {};

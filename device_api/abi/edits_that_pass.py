@@ -31,7 +31,7 @@ APPENDED = (
     ("host service", "host.h", [("} bp_host_api;", SLOT.format("nod") + "} bp_host_api;")],
      "bp_host_api.nod"),
     ("slot of a kernel", "kernel.h",
-     [("bp_kernel_state* state);\n};", "bp_kernel_state* state);\n" + SLOT.format("warm") + "};")],
+     [("bp_prepack_args* args);\n};", "bp_prepack_args* args);\n" + SLOT.format("warm") + "};")],
      "bp_kernel.warm"),
     ("band at the end", "memory.h",
      [(MEMORY_END, BAND_SLOT.format("SHINE") + MEMORY_END),

@@ -4,6 +4,7 @@
 #include "onednn.hpp"
 
 #include <array>
+#include <utility>
 
 #include "backplane/sdk/exit_gate.hpp"
 
@@ -33,6 +34,52 @@ std::string implementation_of(const dnnl_primitive_desc* descriptor) {
   check_dnnl(dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &name),
              "primitive_desc_query");
   return name != nullptr ? name : "";
+}
+
+void append(std::span<const int64_t> values, std::string* text) {
+  for (const int64_t value : values) *text += "," + std::to_string(value);
+}
+
+/// Everything that tells the bytes of a blocked layout; empty for one that is not blocked.
+std::string layout_text(const_dnnl_memory_desc_t desc) {
+  dnnl_format_kind_t kind = dnnl_format_kind_undef;
+  check_dnnl(dnnl_memory_desc_query(desc, dnnl_query_format_kind, &kind), "memory_desc_query");
+  if (kind != dnnl_blocked) return {};
+  int rank = 0;
+  int block_count = 0;
+  const dnnl_dims_t* sizes = nullptr;
+  const dnnl_dims_t* strides = nullptr;
+  const dnnl_dims_t* blocks = nullptr;
+  const dnnl_dims_t* block_dims = nullptr;
+  const std::pair<dnnl_query_t, void*> queries[] = {
+      {dnnl_query_ndims_s32, &rank},    {dnnl_query_padded_dims, &sizes},
+      {dnnl_query_strides, &strides},   {dnnl_query_inner_nblks_s32, &block_count},
+      {dnnl_query_inner_blks, &blocks}, {dnnl_query_inner_idxs, &block_dims}};
+  for (const auto& [query, answer] : queries) {
+    check_dnnl(dnnl_memory_desc_query(desc, query, answer), "memory_desc_query");
+  }
+  const auto count = static_cast<size_t>(rank);
+  std::string text = dnnl_version_text();
+  append({*sizes, count}, &text);
+  text += " by";
+  append({*strides, count}, &text);
+  text += " in";
+  append({*blocks, static_cast<size_t>(block_count)}, &text);
+  text += " of";
+  append({*block_dims, static_cast<size_t>(block_count)}, &text);
+  return text;
+}
+
+/// What both programs of the plan read their weights in.
+void note_packed_weights(PlainWeights weights, DnnlPlan* plan) {
+  const const_dnnl_memory_desc_t layout = plan->serial.layout_of(static_cast<int>(weights.input));
+  if (dnnl_memory_desc_equal(layout, weights.plain.get()) != 0) return;
+  std::string text = layout_text(layout);
+  if (text.empty()) throw Refusal{"oneDNN's layout of the weights has no name"};
+  dnnl_memory_desc_t copy = nullptr;
+  check_dnnl(dnnl_memory_desc_clone(&copy, layout), "memory_desc_clone");
+  plan->packed =
+      PackedWeights{weights.input, std::move(weights.plain), DnnlDesc(copy), std::move(text)};
 }
 
 }  // namespace
@@ -131,6 +178,15 @@ void DnnlProgram::add_reorder(dnnl_engine* engine, const_dnnl_memory_desc_t from
   add_step(std::move(descriptor), {{DNNL_ARG_FROM, from_kept, from}, {DNNL_ARG_TO, to_kept, to}});
 }
 
+const_dnnl_memory_desc_t DnnlProgram::layout_of(int tensor) const {
+  for (const Step& step : steps_) {
+    for (const Arg& arg : step.args) {
+      if (arg.place.tensor == tensor) return arg.desc;
+    }
+  }
+  return nullptr;
+}
+
 DnnlRun::DnnlRun(dnnl_engine* engine, const DnnlProgram& program) {
   for (const DnnlProgram::Step& step : program.steps()) {
     std::vector<dnnl_exec_arg_t> args;
@@ -170,23 +226,72 @@ DnnlState::DnnlState(bp_device* device, const DnnlPlan& plan)
 }
 
 void build_dnnl_programs(bp_device* device, double multiply_add_count,
-                         const std::function<DnnlProgram()>& build, DnnlPlan* plan,
-                         bp_plan_info* info) {
-  {
-    const ThreadCountSetting setting(1);
-    plan->serial = build();
-  }
+                         const std::function<DnnlProgram(const WeightsChoice&)>& build,
+                         std::optional<PlainWeights> weights, DnnlPlan* plan, bp_plan_info* info) {
   const int thread_count = device->workers.thread_count();
   const double units = multiply_add_count / kMultiplyAddsPerUnit;
+  WeightsChoice choice{.is_constant = weights.has_value()};
   // Inside a region oneDNN would split the work for one thread only, and more may come at launch.
   if (thread_count > 1 && units > static_cast<double>(kRegionCost) && !is_inside_region()) {
     const ThreadCountSetting setting(thread_count);
-    plan->parallel = build();
+    plan->parallel = build(choice);
+    if (weights) choice.packed = plan->parallel->layout_of(static_cast<int>(weights->input));
+  }
+  {
+    const ThreadCountSetting setting(1);
+    plan->serial = build(choice);
+  }
+  if (weights) {
+    note_packed_weights(*std::move(weights), plan);
+    info->packed_inputs = plan->packed ? uint64_t{1} << plan->packed->input : 0;
   }
   info->workspace_bytes =
       std::max(plan->serial.workspace_bytes(),
                plan->parallel ? plan->parallel->workspace_bytes() : uint64_t{0});
   info->workspace_alignment_bytes = info->workspace_bytes == 0 ? 0 : kPlaceAlignment;
+}
+
+bp_status query_packed_weights(bp_device* device, const bp_kernel_plan* plan, uint32_t input_index,
+                               bp_prepack_info* out_info) {
+  return sdk::slot("prepack_query", device, {plan, out_info}, [&] {
+    const auto& packed = static_cast<const DnnlPlan*>(plan)->packed;
+    if (!packed || packed->input != input_index) {
+      sdk::refuse("prepack_query: the plan takes no such input packed");
+    }
+    bp_prepack_info info{};
+    info.bytes = dnnl_memory_desc_get_size(packed->packed.get());
+    info.alignment_bytes = kPlaceAlignment;
+    info.layout = sdk::str(packed->layout);
+    sdk::write_out(out_info, info);
+  });
+}
+
+bp_status pack_weights(bp_device* device, const bp_prepack_args* args) {
+  return sdk::slot("prepack", device, {args}, [&] {
+    if (!BP_SDK_HAS(args, packed_bytes)) sdk::refuse("prepack: the arguments are cut short");
+    const sdk::ExitGate gate;
+    if (!gate.open()) throw sdk::Failure{BP_UNAVAILABLE, "the process is ending"};
+    const auto& packed = static_cast<const DnnlPlan*>(args->plan)->packed;
+    if (!packed || packed->input != args->input_index) {
+      sdk::refuse("prepack: the plan takes no such input packed");
+    }
+    try {
+      DnnlProgram program;
+      program.add_reorder(device->engine.get(), packed->plain.get(), {.tensor = 0},
+                          packed->packed.get(), {.tensor = 1});
+      std::vector<std::byte> workspace(program.workspace_bytes() + kPlaceAlignment);
+      DnnlRun run(device->engine.get(), program);
+      dnnl_stream_t raw = nullptr;
+      check_dnnl(dnnl_stream_create(&raw, device->engine.get(), dnnl_stream_default_flags),
+                 "stream_create");
+      const DnnlStream stream(raw);
+      void* const addresses[] = {address_of(*args->input), address_of(args->packed)};
+      const auto at = reinterpret_cast<uintptr_t>(workspace.data());
+      check_dnnl(run.execute(raw, addresses, workspace.data() + round_up(at) - at), "reorder");
+    } catch (const Refusal& refusal) {
+      throw sdk::Failure{BP_INTERNAL, refusal.reason};
+    }
+  });
 }
 
 bp_status create_dnnl_state(bp_device* device, const bp_kernel*, const bp_kernel_plan* plan,

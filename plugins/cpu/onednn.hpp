@@ -93,6 +93,8 @@ class DnnlProgram {
                    const_dnnl_memory_desc_t to_desc, DnnlPlace to);
 
   const std::vector<Step>& steps() const { return steps_; }
+  /// The layout in which a step reads the launch's tensor; nullptr: none reads it.
+  const_dnnl_memory_desc_t layout_of(int tensor) const;
   uint64_t workspace_bytes() const { return workspace_bytes_; }
 
  private:
@@ -121,11 +123,32 @@ class DnnlRun {
   std::vector<Step> steps_;
 };
 
+/// A constant input that launches take in the layout that oneDNN likes best.
+struct PackedWeights {
+  uint32_t input = 0;
+  DnnlDesc plain;
+  DnnlDesc packed;
+  std::string layout;  // equal for equal layouts
+};
+
+/// The weights of a program that may be packed. `packed`: the layout that another program of the
+/// plan has settled; nullptr: oneDNN chooses.
+struct WeightsChoice {
+  bool is_constant = false;
+  const_dnnl_memory_desc_t packed = nullptr;
+};
+
+/// Whether the input's values never change, so that it may be packed.
+inline bool is_constant(const bp_arg_info& info) {
+  return (info.flags & BP_INFO_CONSTANT_BIT) != 0;
+}
+
 /// A plan whose work is oneDNN's. oneDNN fixes its work split when a primitive is made, so there is
 /// a program for one thread and, where the work pays, one for all threads of the device.
 struct DnnlPlan : bp_kernel_plan {
   DnnlProgram serial;
   std::optional<DnnlProgram> parallel;
+  std::optional<PackedWeights> packed;
 };
 
 struct DnnlState : bp_kernel_state {
@@ -137,10 +160,20 @@ struct DnnlState : bp_kernel_state {
 };
 
 /// Fills both programs of a plan by calling `build` once for each, with the thread count set.
-/// multiply_add_count: of the whole operation.
+/// multiply_add_count: of the whole operation. `weights`: their input and plain layout, if they are
+/// constant: both programs then take them in one packed layout.
+struct PlainWeights {
+  uint32_t input = 0;
+  DnnlDesc plain;
+};
 void build_dnnl_programs(bp_device* device, double multiply_add_count,
-                         const std::function<DnnlProgram()>& build, DnnlPlan* plan,
-                         bp_plan_info* info);
+                         const std::function<DnnlProgram(const WeightsChoice&)>& build,
+                         std::optional<PlainWeights> weights, DnnlPlan* plan, bp_plan_info* info);
+
+/// bp_kernel.prepack_query and prepack of kernels whose plan is a DnnlPlan.
+bp_status query_packed_weights(bp_device* device, const bp_kernel_plan* plan, uint32_t input_index,
+                               bp_prepack_info* out_info);
+bp_status pack_weights(bp_device* device, const bp_prepack_args* args);
 
 /// bp_kernel.state_create of kernels whose plan is a DnnlPlan.
 bp_status create_dnnl_state(bp_device* device, const bp_kernel* kernel, const bp_kernel_plan* plan,

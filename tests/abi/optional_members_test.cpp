@@ -28,11 +28,14 @@ const std::map<std::string_view, std::string_view>& tests_of_members() {
       {"bp_arg_info.host_data", "ArgInfo_WithoutHostData_IsAsWithNull"},
       {"bp_support.reason", "Support_WithoutReason_HasTheSameAnswer"},
       {"bp_plan_info.reason", "PlanInfo_WithoutReason_HasTheSameAnswer"},
+      {"bp_plan_info.packed_inputs", "PlanInfo_WithoutPackedInputs_PacksNothing"},
       {"bp_kernel.supports", "Kernel_WithLaunchAlone_Runs"},
       {"bp_kernel.plan", "Kernel_WithLaunchAlone_Runs"},
       {"bp_kernel.plan_free", "Kernel_WithLaunchAlone_Runs"},
       {"bp_kernel.state_create", "Kernel_WithLaunchAlone_Runs"},
       {"bp_kernel.state_destroy", "Kernel_WithLaunchAlone_Runs"},
+      {"bp_kernel.prepack_query", "Kernel_WithLaunchAlone_Runs"},
+      {"bp_kernel.prepack", "Kernel_WithLaunchAlone_Runs"},
       {"bp_alloc_args.usage", "AllocArgs_WithoutUsage_GiveMemory"},
       {"bp_memory_api.band FILL", "BandFill_Absent_IsStaged"},
       {"bp_memory_api.band PINNED", "BandPinned_Absent_IsAlignedMemory"},
@@ -214,6 +217,8 @@ TEST_F(OptionalBands, Kernel_WithLaunchAlone_Runs) {
   EXPECT_EQ(relu.kernel.plan_free, nullptr);
   EXPECT_EQ(relu.kernel.state_create, nullptr);
   EXPECT_EQ(relu.kernel.state_destroy, nullptr);
+  EXPECT_EQ(relu.kernel.prepack_query, nullptr);
+  EXPECT_EQ(relu.kernel.prepack, nullptr);
   auto* const values = reinterpret_cast<float*>(handle_);
   values[0] = -2;
   values[1] = 2;
@@ -356,6 +361,12 @@ TEST_P(OptionalForPlugins, Support_WithoutReason_HasTheSameAnswer) {
 
 TEST_P(OptionalForPlugins, PlanInfo_WithoutReason_HasTheSameAnswer) {
   EXPECT_EQ(answers(kArg, kSupport, offsetof(bp_plan_info, reason)),
+            answers(kArg, kSupport, kPlan));
+}
+
+/// A core that knows no packed inputs shows none as a constant, so that nothing is lost.
+TEST_P(OptionalForPlugins, PlanInfo_WithoutPackedInputs_PacksNothing) {
+  EXPECT_EQ(answers(kArg, kSupport, offsetof(bp_plan_info, packed_inputs)),
             answers(kArg, kSupport, kPlan));
 }
 

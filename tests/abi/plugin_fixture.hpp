@@ -66,11 +66,14 @@ class PluginTest : public testing::TestWithParam<PluginFolder> {
   }
   void free(uint64_t handle) const { EXPECT_EQ(memory().mem_free(device_, handle), BP_OK); }
 
-  const bp_kernel* kernel(std::string_view op) const {
+  std::span<const bp_kernel* const> kernels() const {
     bp_kernel_list list{};
     list.struct_size = sizeof(list);
     EXPECT_EQ(kernel_api().kernel_list(device_, &list), BP_OK);
-    for (const bp_kernel* kernel : std::span(list.kernels, list.kernel_count)) {
+    return {list.kernels, list.kernel_count};
+  }
+  const bp_kernel* kernel(std::string_view op) const {
+    for (const bp_kernel* kernel : kernels()) {
       if (kernel->launch != nullptr && tests::text_of(kernel->op) == op) return kernel;
     }
     return nullptr;

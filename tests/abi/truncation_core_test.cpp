@@ -210,6 +210,10 @@ bp_status never_create(bp_device*, const bp_kernel*, const bp_kernel_plan*, bp_k
   return BP_INTERNAL;
 }
 void never_destroy(bp_device*, bp_kernel_state*) {}
+bp_status never_query(bp_device*, const bp_kernel_plan*, uint32_t, bp_prepack_info*) {
+  return BP_INTERNAL;
+}
+bp_status never_pack(bp_device*, const bp_prepack_args*) { return BP_INTERNAL; }
 
 bp_kernel whole_kernel() {
   static constexpr uint64_t kMasks[] = {BP_DTYPE_BIT(BP_DTYPE_F32)};
@@ -223,6 +227,8 @@ bp_kernel whole_kernel() {
   kernel.launch = never_launch;
   kernel.state_create = never_create;
   kernel.state_destroy = never_destroy;
+  kernel.prepack_query = never_query;
+  kernel.prepack = never_pack;
   return kernel;
 }
 
@@ -238,15 +244,18 @@ KernelList validate_one(const bp_kernel* kernel) {
 TEST(TruncatedKernel, ValidateKernels_DescriptorOfEverySize_IsCopiedOrLeftOut) {
   constexpr uint32_t kLaunchEnd = offsetof(bp_kernel, launch) + 8;
   constexpr uint32_t kHalfState = offsetof(bp_kernel, state_destroy);
+  constexpr uint32_t kHalfPack = offsetof(bp_kernel, prepack);
   for (uint32_t bytes = 0; bytes <= sizeof(bp_kernel) + 32; bytes += 4) {
     Truncated<bp_kernel> truncated(whole_kernel(), bytes);
     const KernelList list = validate_one(truncated.get());
-    const bool expected = bytes % 8 == 0 && bytes >= kLaunchEnd && bytes != kHalfState;
+    const bool expected = bytes % 8 == 0 && bytes >= kLaunchEnd && bytes != kHalfState &&
+                          bytes != kHalfPack;
     EXPECT_EQ(list.kernels.size(), expected ? 1u : 0u) << bytes;
     EXPECT_EQ(list.refused.size(), expected ? 0u : 1u) << bytes;
     if (!expected) continue;
     EXPECT_EQ(list.kernels[0].kernel.struct_size, sizeof(bp_kernel));
     EXPECT_EQ(list.kernels[0].kernel.state_create != nullptr, bytes > kHalfState) << bytes;
+    EXPECT_EQ(list.kernels[0].kernel.prepack != nullptr, bytes > kHalfPack) << bytes;
   }
 }
 

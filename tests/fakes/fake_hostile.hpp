@@ -193,12 +193,22 @@ inline bp_status state_create(bp_device*, const bp_kernel*, const bp_kernel_plan
 }
 inline void state_destroy(bp_device*, bp_kernel_state* state) { delete state; }
 
+inline bp_status prepack_query(bp_device*, const bp_kernel_plan*, uint32_t,
+                               bp_prepack_info* out_info) {
+  out_info->bytes = 1;
+  out_info->layout = bp::sdk::str("as it is");
+  return BP_OK;
+}
+inline bp_status prepack(bp_device*, const bp_prepack_args*) { return BP_OK; }
+
 constexpr bp_kernel with_all_functions(bp_kernel kernel) {
   kernel.supports = &Slot<"supports", supports>::call;
   kernel.plan = &Slot<"plan", plan>::call;
   kernel.plan_free = &Slot<"plan_free", plan_free>::call;
   kernel.state_create = &Slot<"state_create", state_create>::call;
   kernel.state_destroy = &Slot<"state_destroy", state_destroy>::call;
+  kernel.prepack_query = &Slot<"prepack_query", prepack_query>::call;
+  kernel.prepack = &Slot<"prepack", prepack>::call;
   return kernel;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/device/kernel_list.hpp"
 #include "core/device/open_device.hpp"
 #include "core/emulation/emulate_missing.hpp"
 #include "core/plugin/loader.hpp"
@@ -52,6 +53,18 @@ class CallsOfCore {
     tell(Slot::kMemFree, table_.mem_free(handle));
   }
 
+  void pack() {
+    const auto list = list_kernels(plugin_, table_);
+    if (!list.ok()) return;  // of an abandoned device
+    const KernelRecord& record = list->kernels.at(0);
+    bp_prepack_info info{};
+    info.struct_size = sizeof(info);
+    tell(Slot::kPrepackQuery, table_.prepack_query(record.kernel, nullptr, 0, &info));
+    bp_prepack_args args{};
+    args.struct_size = sizeof(args);
+    tell(Slot::kPrepack, table_.prepack(record.kernel, args));
+  }
+
   void tell(Slot slot, bp_status status) {
     if (status == BP_OK) return;
     const Status told = plugin_.host().to_status(status, table_.gate->call_name(slot));
@@ -78,6 +91,7 @@ void use_from_core(const std::string& folder) {
   CallsOfCore calls(plugin, *table);
   calls.time_and_wait();
   calls.map();
+  calls.pack();
   if (table->gate->is_abandoned()) {
     static_cast<void>(emulation.release());  // the late call may use it
     return;

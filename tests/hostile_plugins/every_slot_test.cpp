@@ -116,6 +116,10 @@ constexpr Row kThrows[] = {
     {"state_destroy",
      "log: INTERNAL: hostile:0: state_destroy of kernel relu_plain threw: thrown  .31m on "
      "purpose"},
+    {"prepack_query", "told: INTERNAL: hostile:0: prepack_query.* threw: thrown  .31m on purpose",
+     "", Caller::kCore},
+    {"prepack", "told: INTERNAL: hostile:0: prepack.* threw: thrown  .31m on purpose", "",
+     Caller::kCore},
 };
 
 // Calls that nobody waits for, or that the core has another way for.

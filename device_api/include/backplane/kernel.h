@@ -42,6 +42,11 @@ typedef struct bp_arg_rule {
   uint32_t alignment_bytes; /* of element 0; power of two, at most 256; 0: the element's size */
 } bp_arg_rule;
 
+/* bp_arg_info.flags */
+#define BP_INFO_CONSTANT_BIT                                                                      \
+  1u /* Rules: plan: the input has the same values in every launch of this plan, so that the plan \
+        may ask for it packed */
+
 /* One argument, input or output, as supports and plan see it. Allocated by the core.
  * Required: strides. Rules: beside each member. */
 typedef struct bp_arg_info {
@@ -105,6 +110,8 @@ typedef struct bp_plan_info {
   uint64_t workspace_alignment_bytes; /* power of two, at most 256: with more the core asks
                                          the next kernel; 0: 256 */
   bp_str reason;                      /* with BP_UNSUPPORTED: why; lifetime: plugin */
+  uint64_t packed_inputs; /* bit i: launches take input i, which BP_INFO_CONSTANT_BIT was shown for,
+                             as prepack made it; a core that does not show the bit packs nothing */
 } bp_plan_info;
 
 /* The fault word. Frozen. Layout of the 32 bytes behind bp_launch_args.fault.
@@ -151,6 +158,32 @@ typedef struct bp_launch_args {
   bp_mem out_extents;     /* int64[output_count][BP_MAX_RANK] in device memory, for operators
                              with data-dependent shapes: real sizes; else handle 0 */
 } bp_launch_args;
+
+/* The packed form of a constant input. Allocated and zeroed by the core. Required: all.
+ * Rules: beside each member. */
+typedef struct bp_prepack_info {
+  uint32_t struct_size;
+  uint32_t flags;
+  uint64_t bytes;           /* at least 1 */
+  uint64_t alignment_bytes; /* power of two, at most 256; 0: 256 */
+  bp_str layout; /* names the form, at most 4,096 bytes: kernels of the plugin with equal texts make
+                    equal bytes of one constant, so that plans share them; lifetime: call */
+} bp_prepack_info;
+
+/* One packing. Allocated by the core. Required: all. Rules: beside each member. */
+typedef struct bp_prepack_args {
+  uint32_t struct_size;
+  uint32_t flags;
+  const bp_kernel* kernel;    /* lifetime: plugin */
+  const bp_kernel_plan* plan; /* lifetime: call */
+  const bp_tensor* input;     /* the constant, with the sizes and strides that the plan was made
+                                 for; its values are there; length: 1;
+                                 lifetime: call */
+  uint32_t input_index;
+  uint32_t reserved;     /* 0 */
+  bp_mem packed;         /* memory of the device that is aligned as prepack_query said */
+  uint64_t packed_bytes; /* what prepack_query said */
+} bp_prepack_args;
 
 /* bp_kernel.flags */
 #define BP_KERNEL_DETERMINISTIC_BIT 1u /* Rules: bitwise equal reruns */
@@ -228,6 +261,21 @@ struct bp_kernel {
   /* state_destroy: ends a state. Rules: before its plan.
    * Threads: object-exclusive. Blocks: no. */
   void (*state_destroy)(bp_device* device, bp_kernel_state* state);
+
+  /* prepack_query: what a plan's packed input takes.
+   * Rules: asked for each input of bp_plan_info.packed_inputs. The memory is the core's, which
+   * keeps it for as long as anything uses it. Errors: the plan is not used, and the core asks the
+   * next kernel. Threads: any-thread. Blocks: no. Absent (with prepack): a plan that names packed
+   * inputs is not used. */
+  bp_status (*prepack_query)(bp_device* device, const bp_kernel_plan* plan, uint32_t input_index,
+                             bp_prepack_info* out_info);
+
+  /* prepack: packs a constant into the core's memory.
+   * Rules: the memory is written when it returns, and not changed by anybody afterwards. Launches
+   * get it as the input's tensor: handle, offset_bytes and storage_bytes are those of the packed
+   * memory, sizes and strides stay the constant's. Errors: any; what needs the plan fails with
+   * them. Threads: any-thread. Blocks: it may. */
+  bp_status (*prepack)(bp_device* device, const bp_prepack_args* args);
 };
 
 /* Allocated and zeroed by the core. Required: all. Rules: beside each member. */

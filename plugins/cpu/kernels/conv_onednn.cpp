@@ -66,6 +66,7 @@ struct Operand {
         tensor{.tensor = operand_tensor, .offset_bytes = 0} {
     check_count(sizes);
   }
+  DnnlDesc plain_desc() && { return std::move(plain); }
 
   std::vector<int64_t> sizes;
   DnnlDesc plain;
@@ -74,7 +75,8 @@ struct Operand {
 };
 
 DnnlPrimitiveDesc describe_conv(dnnl_engine* engine, const ConvShape& shape, const Operand& x,
-                                const Operand& w, const_dnnl_memory_desc_t bias, const Operand& y) {
+                                const_dnnl_memory_desc_t w, const_dnnl_memory_desc_t bias,
+                                const Operand& y) {
   const Window& window = shape.window;
   std::vector<int64_t> dilates;  // oneDNN counts the gaps
   for (const int64_t dilation : window.real(window.dilation)) dilates.push_back(dilation - 1);
@@ -82,8 +84,8 @@ DnnlPrimitiveDesc describe_conv(dnnl_engine* engine, const ConvShape& shape, con
   dnnl_primitive_desc_t raw = nullptr;
   check_dnnl(
       dnnl_convolution_forward_primitive_desc_create(
-          &raw, engine, dnnl_forward_inference, dnnl_convolution_direct, x.best.get(), w.best.get(),
-          bias, y.best.get(), window.real(window.stride).data(), dilates.data(),
+          &raw, engine, dnnl_forward_inference, dnnl_convolution_direct, x.best.get(), w, bias,
+          y.best.get(), window.real(window.stride).data(), dilates.data(),
           window.real(window.pad_begin).data(), window.real(window.pad_end).data(), attr.get()),
       "convolution_forward_primitive_desc_create");
   return DnnlPrimitiveDesc(raw);
@@ -98,28 +100,34 @@ DnnlPlace bring(DnnlProgram* program, dnnl_engine* engine, const Operand& operan
   return place;
 }
 
-DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, int y_tensor) {
+Operand weights_of(const ConvShape& shape) {
+  const auto spatial = shape.window.real(shape.window.kernel);
+  return {shape.groups == 1 ? joined({shape.out_channels, shape.in_channels}, spatial)
+                            : joined({shape.groups, shape.group_out(), shape.group_in()}, spatial),
+          kW};
+}
+
+DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, int y_tensor,
+                          const WeightsChoice& choice) {
   const Window& window = shape.window;
   check_window(window);
-  const auto w_spatial = window.real(window.kernel);
   const Operand x(joined({shape.batch, shape.in_channels}, window.real(window.in)), kX);
-  const Operand w(shape.groups == 1
-                      ? joined({shape.out_channels, shape.in_channels}, w_spatial)
-                      : joined({shape.groups, shape.group_out(), shape.group_in()}, w_spatial),
-                  kW);
+  const Operand w = weights_of(shape);
   const Operand y(joined({shape.batch, shape.out_channels}, window.real(window.out)), y_tensor);
   const int64_t bias_size[] = {shape.out_channels};
   const int64_t bias_stride[] = {1};
   const DnnlDesc bias = shape.has_bias ? make_f32_desc(bias_size, bias_stride) : nullptr;
 
   DnnlProgram program;
-  DnnlPrimitiveDesc conv = describe_conv(engine, shape, x, w, bias.get(), y);
+  const const_dnnl_memory_desc_t w_wanted = choice.packed != nullptr ? choice.packed : w.best.get();
+  DnnlPrimitiveDesc conv = describe_conv(engine, shape, x, w_wanted, bias.get(), y);
   const auto x_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_src_md);
   const auto w_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_weights_md);
   const auto y_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_dst_md);
   std::vector<DnnlProgram::Arg> args;
   args.push_back({DNNL_ARG_SRC, x_desc, bring(&program, engine, x, x_desc)});
-  args.push_back({DNNL_ARG_WEIGHTS, w_desc, bring(&program, engine, w, w_desc)});
+  const DnnlPlace w_place = choice.is_constant ? w.tensor : bring(&program, engine, w, w_desc);
+  args.push_back({DNNL_ARG_WEIGHTS, w_desc, w_place});
   if (shape.has_bias) {
     const auto bias_desc = dnnl_primitive_desc_query_md(conv.get(), dnnl_query_weights_md, 1);
     args.push_back({DNNL_ARG_BIAS, bias_desc, {.tensor = kBias, .offset_bytes = 0}});
@@ -139,9 +147,14 @@ std::unique_ptr<DnnlPlan> make_plan(bp_device* device, const bp_kernel_query& qu
   if (shape.window.crops()) throw Refusal{"oneDNN does not take negative pads"};
   const int y_tensor = static_cast<int>(query.input_count);  // an absent bias counts
   auto plan = std::make_unique<DnnlPlan>();
+  std::optional<PlainWeights> weights;
+  if (is_constant(arg_info(query, kW))) weights = PlainWeights{kW, weights_of(shape).plain_desc()};
   build_dnnl_programs(
       device, shape.multiply_add_count(),
-      [&] { return build_program(device->engine.get(), shape, y_tensor); }, plan.get(), info);
+      [&](const WeightsChoice& choice) {
+        return build_program(device->engine.get(), shape, y_tensor, choice);
+      },
+      std::move(weights), plan.get(), info);
   return plan;
 }
 
@@ -159,7 +172,9 @@ constexpr bp_kernel kKernels[] = {
                    .plan_free = sdk::delete_plan<bp_kernel_plan>,
                    .launch = launch_slot<launch_dnnl>,
                    .state_create = create_dnnl_state,
-                   .state_destroy = sdk::delete_state<bp_kernel_state>})};
+                   .state_destroy = sdk::delete_state<bp_kernel_state>,
+                   .prepack_query = query_packed_weights,
+                   .prepack = pack_weights})};
 
 }  // namespace
 

@@ -72,21 +72,30 @@ DnnlDesc describe_output(const MatmulShape& shape) {
   return make_f32_desc(sizes, strides);
 }
 
+DnnlDesc describe_b(const MatmulShape& shape) {
+  Matrix matrix{shape.k, shape.n, shape.b_row, shape.b_col};
+  make_dense(&matrix);
+  return describe(shape.batches, 1, matrix);
+}
+
+// Only one matrix for all batches: what is packed once is read by all.
+bool is_one_matrix(const MatmulShape& shape) { return shape.batches.count == 1; }
+
 DnnlProgram build_program(dnnl_engine* engine, const MatmulShape& shape, bool has_bias,
-                          int y_tensor) {
+                          int y_tensor, const WeightsChoice& choice) {
   Matrix a_matrix{shape.m, shape.k, shape.a_row, shape.a_col};
-  Matrix b_matrix{shape.k, shape.n, shape.b_row, shape.b_col};
   make_dense(&a_matrix);
-  make_dense(&b_matrix);
   const DnnlDesc a = describe(shape.batches, 0, a_matrix);
-  const DnnlDesc b = describe(shape.batches, 1, b_matrix);
+  const int64_t b_sizes[] = {shape.k, shape.n};
+  const DnnlDesc b = choice.is_constant ? make_f32_desc_of_any_layout(b_sizes) : describe_b(shape);
+  const const_dnnl_memory_desc_t b_wanted = choice.packed != nullptr ? choice.packed : b.get();
   const DnnlDesc y = describe_output(shape);
   const int64_t bias_sizes[] = {1, shape.n};
   const int64_t bias_strides[] = {shape.n, 1};
   const DnnlDesc bias = has_bias ? make_f32_desc(bias_sizes, bias_strides) : nullptr;
   const DnnlAttr attr = make_dnnl_attr();
   dnnl_primitive_desc_t raw = nullptr;
-  check_dnnl(dnnl_matmul_primitive_desc_create(&raw, engine, a.get(), b.get(), bias.get(), y.get(),
+  check_dnnl(dnnl_matmul_primitive_desc_create(&raw, engine, a.get(), b_wanted, bias.get(), y.get(),
                                                attr.get()),
              "matmul_primitive_desc_create");
   DnnlPrimitiveDesc descriptor(raw);
@@ -118,10 +127,16 @@ std::unique_ptr<ProductPlan> make_product_plan(bp_device* device, const bp_kerne
   plan->m = shape.m;
   plan->n = shape.n;
   if (!has_bias) plan->epilogue = epilogue;
+  std::optional<PlainWeights> weights;
+  if (is_constant(arg_info(query, 1)) && is_one_matrix(shape)) {
+    weights = PlainWeights{1, describe_b(shape)};
+  }
   build_dnnl_programs(
       device, shape.multiply_add_count(),
-      [&] { return build_program(device->engine.get(), shape, has_bias, y_tensor); }, plan.get(),
-      info);
+      [&](const WeightsChoice& choice) {
+        return build_program(device->engine.get(), shape, has_bias, y_tensor, choice);
+      },
+      std::move(weights), plan.get(), info);
   return plan;
 }
 
@@ -177,7 +192,9 @@ constexpr bp_kernel onednn_kernel(std::string_view name, std::string_view op) {
                         .plan_free = sdk::delete_plan<bp_kernel_plan>,
                         .launch = launch_slot<launch>,
                         .state_create = create_dnnl_state,
-                        .state_destroy = sdk::delete_state<bp_kernel_state>});
+                        .state_destroy = sdk::delete_state<bp_kernel_state>,
+                        .prepack_query = query_packed_weights,
+                        .prepack = pack_weights});
 }
 
 constexpr bp_kernel kKernels[] = {onednn_kernel<make_matmul_plan>("matmul_f32_onednn", "matmul"),

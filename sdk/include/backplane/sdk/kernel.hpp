@@ -101,6 +101,8 @@ struct KernelTraits {
   decltype(bp_kernel::launch) launch = nullptr;
   decltype(bp_kernel::state_create) state_create = nullptr;
   decltype(bp_kernel::state_destroy) state_destroy = nullptr;
+  decltype(bp_kernel::prepack_query) prepack_query = nullptr;
+  decltype(bp_kernel::prepack) prepack = nullptr;
 };
 
 /// A descriptor of this ABI.
@@ -125,6 +127,8 @@ constexpr bp_kernel describe(const KernelTraits& traits) {
   kernel.launch = traits.launch;
   kernel.state_create = traits.state_create;
   kernel.state_destroy = traits.state_destroy;
+  kernel.prepack_query = traits.prepack_query;
+  kernel.prepack = traits.prepack;
   return kernel;
 }
 

@@ -28,7 +28,8 @@ inline void require_whole(std::string_view slot_name, const bp_kernel_query* que
   const auto* args = reinterpret_cast<const std::byte*>(query->args);
   for (uint32_t i = 0; i < query->input_count + query->output_count; ++i) {
     flags |=
-        reinterpret_cast<const bp_arg_info*>(args + size_t{query->arg_stride_bytes} * i)->flags;
+        reinterpret_cast<const bp_arg_info*>(args + size_t{query->arg_stride_bytes} * i)->flags &
+        ~BP_INFO_CONSTANT_BIT;  // nobody has to pack
   }
   if (flags != 0) fail(BP_UNSUPPORTED, slot_name, ": a query with flags ", flags);
 }

@@ -11,6 +11,7 @@
 
 #include "element.hpp"
 #include "kernel_support.hpp"
+#include "math/convert.hpp"
 #include "nest.hpp"
 
 namespace bp::cpu {
@@ -161,9 +162,36 @@ constexpr auto kWidenTable = any_table<Widen>();
 constexpr auto kNarrowTable = any_table<Narrow>();
 constexpr auto kKindTable = any_table<WideKind>();
 
+// Between f32 and half types, the casts that models are full of: one rounding, as by way of f64.
+bool casts_halves(const bp_tensor& x, const bp_tensor& y) {
+  const auto is_half = [](uint32_t dtype) {
+    return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16;
+  };
+  return is_contiguous(x) && ((is_half(x.dtype) && y.dtype == BP_DTYPE_F32) ||
+                              (is_half(y.dtype) && x.dtype == BP_DTYPE_F32));
+}
+
+void cast_halves(Workers& workers, const bp_tensor& x, const bp_tensor& y) {
+  std::byte* const y_data = address_of(y);
+  const std::byte* const x_data = address_of(x);
+  workers.for_ranges(sdk::element_count(y), 1, [&](int64_t begin, int64_t end) noexcept {
+    const int64_t count = end - begin;
+    if (y.dtype == BP_DTYPE_F32) {
+      widen_halves(x.dtype, x_data + begin * 2, reinterpret_cast<float*>(y_data) + begin, count);
+    } else {
+      narrow_halves(y.dtype, reinterpret_cast<const float*>(x_data) + begin, y_data + begin * 2,
+                    count);
+    }
+  });
+}
+
 bp_status launch(const bp_launch_args& args) {
   const bp_tensor& x = input_of(args, 0);
   const bp_tensor& y = output_of(args);
+  if (casts_halves(x, y)) {
+    cast_halves(args.device->workers, x, y);
+    return BP_OK;
+  }
   const int64_t x_bytes = static_cast<int64_t>(sdk::dtype_bytes(x.dtype));
   const int64_t y_bytes = static_cast<int64_t>(sdk::dtype_bytes(y.dtype));
   std::byte* const y_data = address_of(y);

@@ -85,8 +85,8 @@ struct ViewResult {
   Dims strides;
   int64_t offset = 0;
 };
-/// Whether output `out` (already inferred, sizes known) can alias input 0, whose sizes are known and
-/// whose strides are these. Not possible where a host value that the view needs is not there.
+/// Whether output `out` (already inferred, sizes known) can alias input 0, whose sizes are known,
+/// and whose strides are these. Not possible where a host value that the view needs is not there.
 using ViewFn = ViewResult (*)(const InferContext& call, const Dims& x_strides,
                               const Dims& out_sizes);
 

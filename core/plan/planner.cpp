@@ -11,33 +11,11 @@
 #include "core/dispatch/call.hpp"
 #include "core/dispatch/elsewhere.hpp"
 #include "core/plan/known_values.hpp"
+#include "core/plan/scope.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp {
 namespace {
-
-/// One value's plan values, by device; kNoPlanValue where it is not.
-using PlanValueIds = std::span<PlanValueId>;
-
-/// `where` if the value is there, else the first device that it is on, else `where`.
-PlanDevice place_near(PlanValueIds places, PlanDevice where) {
-  if (places[where] != kNoPlanValue) return where;
-  const auto found =
-      std::find_if(places.begin(), places.end(), [](PlanValueId at) { return at != kNoPlanValue; });
-  return found == places.end() ? where : static_cast<PlanDevice>(found - places.begin());
-}
-
-/// A graph being planned and its values' plan values: the session's, or a decomposition's.
-struct Scope {
-  const Graph& graph;
-  const size_t device_count;
-  std::vector<PlanValueId> all_places;
-  Scope(const Graph& g, size_t devices)
-      : graph(g), device_count(devices), all_places(g.values().size() * devices, kNoPlanValue) {}
-  PlanValueIds places(ValueId value) {
-    return {all_places.data() + value * device_count, device_count};
-  }
-};
 
 class Planner {
  public:
@@ -280,8 +258,7 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
     step.args.push_back(input);
   }
   for (const PackedInput& packed : resolved.kernel->packed_inputs()) {
-    BP_TRY_ASSIGN(step.args[packed.index],
-                  pack(*resolved.kernel, packed, step.args[packed.index]));
+    BP_TRY_ASSIGN(step.args[packed.index], pack(*resolved.kernel, packed, step.args[packed.index]));
   }
   const bool extents = resolved.kernel->extents();
   if (extents && &scope != &top_) {
@@ -569,8 +546,8 @@ Status Planner::finish() {
 
 Status Planner::add_live_out(ValueId value, bool is_answer, bool last) {
   const PlanValueIds places = top_.places(value);
-  const bool here = std::any_of(places.begin(), places.end(),
-                                [](PlanValueId at) { return at != kNoPlanValue; });
+  const bool here =
+      std::any_of(places.begin(), places.end(), [](PlanValueId at) { return at != kNoPlanValue; });
   const bool constant = request_.graph.value(value).constant != nullptr;
   const auto known = constant ? nullptr : known_.find(value);
   if (known != nullptr && !last) segment_->known_values.emplace(value, *known);

@@ -68,9 +68,9 @@ struct ArenaItem {
 Result<uint64_t> assign_arena(std::vector<ArenaItem>* items);
 /// Gives the arena values and workspaces of a planned segment their places.
 Status lay_out_arenas(Segment* segment);
-/// The parts of a decomposed node, with what depends alone on inputs whose value is known worked out
-/// by `fold`; `parts` itself where nothing is. `inputs`: the values, nullptr where one is not known.
-/// Used by the planner. Errors: as run_passes().
+/// The parts of a decomposed node, with what depends alone on inputs whose value is known worked
+/// out by `fold`; `parts` itself where nothing is. `inputs`: the values, nullptr where one is not
+/// known. Used by the planner. Errors: as run_passes().
 Result<std::shared_ptr<const Graph>> fold_parts(
     std::span<const std::shared_ptr<const HostTensor>> inputs, const Node& node,
     const std::shared_ptr<const Graph>& parts, const FoldFn& fold);

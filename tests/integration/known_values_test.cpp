@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arithmetic on sizes is done while planning: no kernel runs for it, no segment ends at it, and what
-// it gives is right where it is read, also by kernels, by later segments and by the caller.
+// Arithmetic on sizes is done while planning: no kernel runs for it, no segment ends at it, and
+// what it gives is right where it is read, also by kernels, by later segments and by the caller.
 #include <gmock/gmock.h>
 
 #include "tests/integration/device_fixture.hpp"

@@ -220,7 +220,9 @@ Status Call::run_view(const Route& route, std::span<Ref<Tensor>> out_outputs) {
   if (route.view_of_contiguous) {
     BP_TRY_ASSIGN(inputs_[0], make_contiguous(inputs_[0], stream_));
   }
-  out_outputs[0] = inputs_[0]->view(route.outputs[0].sizes, route.view.strides, route.view.offset);
+  const TensorType& output = route.outputs[0];
+  out_outputs[0] =
+      inputs_[0]->view_as(output.dtype, output.sizes, route.view.strides, route.view.offset);
   return {};
 }
 

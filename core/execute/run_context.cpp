@@ -339,7 +339,8 @@ Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out, const E
   if (out.extents == kNoPlanValue) {
     if (planned.kind != PlanValueKind::kView) return owned_[base_id];
     const auto element_bits = static_cast<int64_t>(dtype_bits(planned.dtype));
-    return base.view(planned.sizes, planned.strides, planned.offset_bytes * 8 / element_bits);
+    return base.view_as(planned.dtype, planned.sizes, planned.strides,
+                        planned.offset_bytes * 8 / element_bits);
   }
   auto real = extents.narrow(base, out.extents_index);
   if (real.ok()) return real;

@@ -229,7 +229,7 @@ Status Planner::plan_view(Scope& scope, const Node& node, PlanDevice where, cons
   PlanValue view;
   view.kind = PlanValueKind::kView;
   view.device = at;
-  view.dtype = source.dtype;
+  view.dtype = resolved.outputs[0].dtype;
   view.sizes = resolved.outputs[0].sizes;
   view.strides = resolved.view.strides;
   view.base = base_of(input);

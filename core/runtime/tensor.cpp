@@ -39,9 +39,10 @@ Ref<Tensor> Tensor::wrap_host(HostTensor tensor) {
                            contiguous_strides(tensor.sizes), uint64_t{0});
 }
 
-Ref<Tensor> Tensor::view(const Dims& sizes, const Dims& strides, int64_t offset) const {
+Ref<Tensor> Tensor::view_as(uint32_t dtype, const Dims& sizes, const Dims& strides,
+                            int64_t offset) const {
   const int64_t moved_bytes = offset * static_cast<int64_t>(dtype_bits(dtype_)) / 8;
-  return Ref<Tensor>::make(storage_, dtype_, sizes, strides,
+  return Ref<Tensor>::make(storage_, dtype, sizes, strides,
                            offset_bytes_ + static_cast<uint64_t>(moved_bytes));
 }
 

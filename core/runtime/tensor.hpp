@@ -42,7 +42,11 @@ class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
   bool contiguous() const { return is_contiguous(sizes_, strides_); }
 
   /// A view with other sizes and strides; offset in elements from this view's element [0, ...].
-  Ref<Tensor> view(const Dims& sizes, const Dims& strides, int64_t offset) const;
+  Ref<Tensor> view(const Dims& sizes, const Dims& strides, int64_t offset) const {
+    return view_as(dtype_, sizes, strides, offset);
+  }
+  /// The same with the bits read as another dtype of that width.
+  Ref<Tensor> view_as(uint32_t dtype, const Dims& sizes, const Dims& strides, int64_t offset) const;
 
   /// As the ABI wants it. Points into this object.
   bp_tensor abi() const {

@@ -6,6 +6,7 @@
 
 #include "backplane/ops/movement.h"
 #include "core/base/checked.hpp"
+#include "core/base/dtype.hpp"
 #include "ops/infer/common.hpp"
 #include "ops/movement/blocks.hpp"
 
@@ -396,6 +397,20 @@ Status infer_space_to_depth(const InferContext& context, std::span<TensorType> o
         "x", "sizes " + to_string(x) + " times " + std::to_string(b * b) + " cannot be counted");
   sizes[1] = *depth;
   out_types[0].sizes = sizes;
+  return {};
+}
+
+Status infer_bit_cast(const InferContext& context, std::span<TensorType> out_types) {
+  const TensorType& x = context.inputs[0];
+  const uint32_t to = out_types[0].dtype;
+  if (dtype_bits(to) != dtype_bits(x.dtype) || (to == BP_DTYPE_BOOL && x.dtype != to)) {
+    return attribute_error(
+        "to",
+        expected_found("a dtype of " + std::to_string(dtype_bits(x.dtype)) +
+                           " bits other than bool, as " + std::string(dtype_name(x.dtype)) + " has",
+                       dtype_name(to)));
+  }
+  same_sizes(x, &out_types[0]);
   return {};
 }
 

@@ -213,6 +213,21 @@ TEST(InferConcat, BadParts_AreNamed) {
             std::string::npos);
 }
 
+TEST(InferBitCast, Widths_MustBeEqual) {
+  const auto cast_to = [](uint32_t from, uint32_t to) {
+    bp_attrs_bit_cast attributes = bp_attrs_bit_cast_defaults();
+    attributes.to = to;
+    return inferred("bit_cast", {typed(from, {kN, 3})}, &attributes);
+  };
+  EXPECT_EQ(cast_to(BP_DTYPE_F32, BP_DTYPE_I32), "i32[s0, 3]");
+  EXPECT_EQ(cast_to(BP_DTYPE_BOOL, BP_DTYPE_U8), "u8[s0, 3]");
+  EXPECT_EQ(cast_to(BP_DTYPE_BOOL, BP_DTYPE_BOOL), "bool[s0, 3]");
+  EXPECT_EQ(cast_to(BP_DTYPE_F32, BP_DTYPE_I64),
+            "bit_cast: attribute 'to': expected a dtype of 32 bits other than bool, as f32 has, "
+            "found i64");
+  EXPECT_NE(cast_to(BP_DTYPE_U8, BP_DTYPE_BOOL).find("other than bool"), std::string::npos);
+}
+
 // --- views
 // ----------------------------------------------------------------------------------------
 

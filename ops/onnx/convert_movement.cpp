@@ -108,6 +108,18 @@ Status split_by_values(NodeImport* node, int64_t axis) {
   return finish_parts(node, steps, axis, edges);
 }
 
+/// A dtype that the first input of our operator may have, which it then makes.
+Result<uint32_t> dtype_attribute(const NodeImport& node, std::string_view op,
+                                 const AttributeProto& given) {
+  const std::string label = "attribute '" + std::string(given.name) + "'";
+  const auto dtype = dtype_from_onnx(given.i);
+  if (!dtype.ok()) {
+    return node.error(dtype.status().code(), label + ": " + dtype.status().message());
+  }
+  BP_TRY(node.check_dtype(op, 0, label, *dtype));
+  return *dtype;
+}
+
 }  // namespace
 
 /// Squeeze and Unsqueeze before operator set 13.
@@ -182,6 +194,15 @@ Status convert_split(NodeImport* node) {
   return finish_parts(node, steps, axis, edges);
 }
 
+Status convert_bit_cast(NodeImport* node) {
+  const AttributeProto* to = node->attribute("to");
+  if (to == nullptr) return node->error(BP_INVALID_ARGUMENT, "attribute 'to' is missing");
+  BP_TRY_ASSIGN(const uint32_t dtype, dtype_attribute(*node, "bit_cast", *to));
+  BP_TRY_ASSIGN(Attributes fields, node->fields("bit_cast"));
+  BP_TRY(fields.set_i64("to", dtype));
+  return node->finish("bit_cast", node->inputs(), std::move(fields));
+}
+
 Status convert_constant_of_shape(NodeImport* node) {
   Steps steps(node);
   const AttributeProto* given = node->attribute("value");
@@ -231,13 +252,8 @@ Status convert_eye_like(NodeImport* node) {
   BP_TRY_ASSIGN(Attributes fields, node->fields("eye_like"));
   uint32_t dtype = node->input_type(0).dtype;
   if (const AttributeProto* given = node->attribute("dtype")) {
-    const auto found = dtype_from_onnx(given->i);
-    if (!found.ok()) {
-      return node->error(found.status().code(), "attribute 'dtype': " + found.status().message());
-    }
-    dtype = *found;
+    BP_TRY_ASSIGN(dtype, dtype_attribute(*node, "eye_like", *given));
   }
-  BP_TRY(node->check_dtype("eye_like", 0, "attribute 'dtype'", dtype));
   BP_TRY(fields.set_i64("dtype", dtype));
   return node->finish("eye_like", node->inputs(), std::move(fields));
 }

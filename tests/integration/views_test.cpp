@@ -109,6 +109,24 @@ TEST_P(ViewsTest, Session_BoundOutputs_HoldWhatViewsShow) {
   EXPECT_EQ(values(targets[0]), (std::vector<double>{1, 2, 3, 1, 2, 3}));
 }
 
+TEST_P(ViewsTest, BitCast_SharesItsMemory) {
+  const Ref<Tensor> x = upload_f32({2, 2}, {1, -2, 0.5, 0});
+  Attributes to = attributes("bit_cast");
+  ASSERT_TRUE(to.set_i64("to", BP_DTYPE_I32).ok());
+  const Ref<Tensor> bits = must_call("bit_cast", {x}, to);
+  ASSERT_TRUE(bits);
+  EXPECT_EQ(bits->storage().handle(), x->storage().handle());
+  EXPECT_EQ(download(bits).to_i64(),
+            (std::vector<int64_t>{0x3f800000, -0x40000000, 0x3f000000, 0}));
+  Graph graph(runtime_->registry());
+  const ValueId input[] = {*graph.add_input("x", {BP_DTYPE_F32, true, {2, 2}})};
+  const ValueId turned[] = {*graph.op("transpose", input)};
+  const ValueId y = *graph.op("bit_cast", turned, to);
+  const ValueId both[] = {y, y};
+  ASSERT_TRUE(graph.set_outputs({y, *graph.op("add", both)}, {"y", "sum"}).ok());
+  expect_oracle(graph, {download(x)});
+}
+
 /// What has no kernel of its own anywhere.
 TEST_P(ViewsTest, Composites_MatchTheOracle) {
   const auto x = OracleTensor::from_f64(BP_DTYPE_F32, {2, 3}, ramp_);

@@ -192,6 +192,13 @@ Recipe trilu() {
           .zero_sign = true};
 }
 
+Recipe bit_cast() {
+  return {.op = "bit_cast",
+          .variants = {{"matrix", {with({3, 35}, {})}}, {"zero", {with({0, 3}, {})}}},
+          .exact = {FillKind::kSum},
+          .zero_sign = true};
+}
+
 Shot taken(const Dims& x, const Dims& indices, int64_t axis) {
   const auto rank = static_cast<int64_t>(x.size());
   return {
@@ -239,6 +246,7 @@ void add_movement_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(blocks("depth_to_space", {2, 12, 3, 5}, {1, 18, 2, 1}));
   recipes->push_back(blocks("space_to_depth", {2, 3, 4, 6}, {1, 2, 3, 9}));
   recipes->push_back(trilu());
+  recipes->push_back(bit_cast());
   recipes->push_back(gather());
   recipes->push_back(non_zero());
 }

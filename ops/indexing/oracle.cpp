@@ -191,6 +191,7 @@ void evaluate_one_hot(const OracleCall& call) {
   const OracleTensor& indices = call.inputs[0];
   OracleTensor& y = call.outputs[0];
   const size_t axis = axis_of(attrs<bp_attrs_one_hot>(call.attributes).axis, y.sizes);
+  const int64_t depth = y.sizes[axis];
   const auto picks = numbers<int64_t>(indices);
   int64_t index = 0;
   for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
@@ -199,7 +200,7 @@ void evaluate_one_hot(const OracleCall& call) {
       if (i != axis) of_pick.push_back(at.at()[i]);
     }
     const int64_t pick = picks[static_cast<size_t>(broadcast_index(indices.sizes, of_pick))];
-    const bool is_on = at.at()[axis] == (pick < 0 ? pick + y.sizes[axis] : pick);
+    const bool is_on = at.at()[axis] == (pick < 0 ? pick + depth : pick);
     copy_element(call.inputs[2], is_on ? 1 : 0, &y, index);
   }
 }

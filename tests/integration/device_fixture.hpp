@@ -94,18 +94,19 @@ class DeviceTest : public testing::TestWithParam<std::string> {
     return upload(OracleTensor::from_f64(BP_DTYPE_F32, sizes, values));
   }
 
+  /// The first output.
   Result<Ref<Tensor>> try_call(std::string_view name, const std::vector<Ref<Tensor>>& inputs,
                                const Attributes& attributes = {}) {
     std::vector<Tensor*> pointers;
     for (const Ref<Tensor>& input : inputs) pointers.push_back(input.get());
-    Ref<Tensor> output;
     const CallArgs args{.op = op(name),
                         .inputs = pointers,
                         .attributes = attributes.data(),
                         .stream = nullptr,
                         .device = device_};
-    BP_TRY(call(*runtime_, args, {&output, 1}));
-    return output;
+    std::vector<Ref<Tensor>> outputs(runtime_->registry().schema(args.op).outputs.size());
+    BP_TRY(call(*runtime_, args, outputs));
+    return std::move(outputs[0]);
   }
   Ref<Tensor> must_call(std::string_view name, const std::vector<Ref<Tensor>>& inputs,
                         const Attributes& attributes = {}) {

@@ -4,6 +4,7 @@
 // variance is worked out from the deviations, since a mean of squares less the square of a mean
 // loses all digits where the mean is large. Half types are computed in f32.
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "backplane/ops/normalization.h"
@@ -128,6 +129,54 @@ Status decompose_group_norm(const InferContext& context, GraphBuilder* graph) {
   }
   y = scaled_channels(builder, y, x.sizes.size(), work);
   return builder.finish(builder.cast(y, x.dtype));
+}
+
+Status decompose_mean_variance_norm(const InferContext& context, GraphBuilder* graph) {
+  const auto& attributes = attrs<bp_attrs_mean_variance_norm>(context.attributes);
+  const TensorType& x = context.inputs[0];
+  if (!x.has_rank) return {BP_UNSUPPORTED, "the rank of x is not known"};
+  BP_TRY_ASSIGN(const uint32_t mask, resolve_axes("axes", values(attributes.axes), x.sizes.size()));
+  Axes axes;
+  Dims reduced;
+  for (size_t i = 0; i < x.sizes.size(); ++i) {
+    if ((mask >> i & 1) == 0) continue;
+    axes.list.push_back(static_cast<int64_t>(i));
+    reduced.push_back(x.sizes[i]);
+  }
+  if (!std::all_of(reduced.begin(), reduced.end(), is_known)) {
+    return {BP_UNSUPPORTED, "the sizes that it averages over are not known"};
+  }
+  axes.count = element_count({reduced.data(), reduced.size()});
+  Builder builder(context, {"x"}, graph);
+  const uint32_t work = working_dtype(x.dtype);
+  const ValueId value = builder.cast(builder.input(0), work);
+  // Over no dimensions each element is its own mean; an empty list would mean all of them.
+  const ValueId average = axes.list.empty() ? value : mean(builder, value, axes, work);
+  const ValueId deviation = builder.op("sub", {value, average});
+  const ValueId square = builder.op("mul", {deviation, deviation});
+  const ValueId variance = axes.list.empty() ? square : mean(builder, square, axes, work);
+  const ValueId divisor =
+      builder.op("add", {builder.op("sqrt", {variance}), builder.scalar(work, 1e-9)});
+  return builder.finish(builder.cast(builder.op("div", {deviation, divisor}), x.dtype));
+}
+
+Status decompose_lp_norm(const InferContext& context, GraphBuilder* graph) {
+  const auto& attributes = attrs<bp_attrs_lp_norm>(context.attributes);
+  Builder builder(context, {"x"}, graph);
+  const uint32_t dtype = builder.dtype(0);
+  const uint32_t work = working_dtype(dtype);
+  const ValueId x = builder.cast(builder.input(0), work);
+  const bool is_first = attributes.p == 1;
+  Attributes along = builder.attributes("reduce_sum");
+  builder.check(along.set_i64s("axes", std::array<int64_t, 1>{attributes.axis}));
+  ValueId norm =
+      builder.op("reduce_sum", {is_first ? builder.op("abs", {x}) : builder.op("mul", {x, x})},
+                 std::move(along));
+  if (!is_first) norm = builder.op("sqrt", {norm});
+  const ValueId zero = builder.scalar(work, 0);
+  const ValueId is_zero = builder.op("equal", {norm, zero});
+  const ValueId y = builder.op("where", {is_zero, zero, builder.op("div", {x, norm})});
+  return builder.finish(builder.cast(y, dtype));
 }
 
 }  // namespace bp::ops

@@ -96,4 +96,23 @@ Status infer_group_norm(const InferContext& context, std::span<TensorType> out_t
   return {};
 }
 
+Status infer_mean_variance_norm(const InferContext& context, std::span<TensorType> out_types) {
+  const auto& attributes = attrs<bp_attrs_mean_variance_norm>(context.attributes);
+  const TensorType& x = context.inputs[0];
+  if (x.has_rank) BP_TRY(resolve_axes("axes", values(attributes.axes), x.sizes.size()));
+  same_sizes(x, &out_types[0]);
+  return {};
+}
+
+Status infer_lp_norm(const InferContext& context, std::span<TensorType> out_types) {
+  const auto& attributes = attrs<bp_attrs_lp_norm>(context.attributes);
+  if (attributes.p != 1 && attributes.p != 2) {
+    return attribute_error("p", expected_found("1 or 2", attributes.p));
+  }
+  const TensorType& x = context.inputs[0];
+  if (x.has_rank) BP_TRY(resolve_axis("axis", attributes.axis, x.sizes.size()));
+  same_sizes(x, &out_types[0]);
+  return {};
+}
+
 }  // namespace bp::ops

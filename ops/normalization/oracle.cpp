@@ -97,4 +97,52 @@ void evaluate_group_norm(const OracleCall& call) {
   evaluate_channels(call, call.inputs[0].sizes[1] / attributes.num_groups, attributes.epsilon);
 }
 
+void evaluate_mean_variance_norm(const OracleCall& call) {
+  const auto& attributes = attrs<bp_attrs_mean_variance_norm>(call.attributes);
+  OracleTensor& y = call.outputs[0];
+  Dims kept = y.sizes;  // those that are reduced have size 1, and so repeat
+  for (size_t i = 0; i < kept.size(); ++i) {
+    bool reduced = attributes.axes.count == 0;
+    for (int64_t axis : values(attributes.axes)) {
+      reduced = reduced || axis == static_cast<int64_t>(i) ||
+                axis + static_cast<int64_t>(kept.size()) == static_cast<int64_t>(i);
+    }
+    if (reduced) kept[i] = 1;
+  }
+  const auto x = numbers<double>(call.inputs[0]);
+  std::vector<std::vector<double>> sets(
+      static_cast<size_t>(element_count({kept.data(), kept.size()})));
+  std::vector<size_t> set_of;
+  for (Positions at(y.sizes); !at.done(); at.next()) {
+    set_of.push_back(static_cast<size_t>(broadcast_index(kept, at.at())));
+    sets[set_of.back()].push_back(x[set_of.size() - 1]);
+  }
+  std::vector<Moments> moments;
+  for (const auto& set : sets) moments.push_back(moments_of(set, 0, true));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const Moments& of_set = moments[set_of[i]];
+    put<double>(y, static_cast<int64_t>(i), (x[i] - of_set.mean) / (of_set.deviation + 1e-9));
+  }
+}
+
+void evaluate_lp_norm(const OracleCall& call) {
+  const auto& attributes = attrs<bp_attrs_lp_norm>(call.attributes);
+  OracleTensor& y = call.outputs[0];
+  Dims kept = y.sizes;
+  const int64_t axis = attributes.axis;
+  kept[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(kept.size()) : axis)] = 1;
+  const auto x = numbers<double>(call.inputs[0]);
+  std::vector<double> norms(static_cast<size_t>(element_count({kept.data(), kept.size()})));
+  std::vector<size_t> place;
+  for (Positions at(y.sizes); !at.done(); at.next()) {
+    place.push_back(static_cast<size_t>(broadcast_index(kept, at.at())));
+    const double value = x[place.size() - 1];
+    norms[place.back()] += attributes.p == 1 ? std::fabs(value) : value * value;
+  }
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double norm = attributes.p == 1 ? norms[place[i]] : std::sqrt(norms[place[i]]);
+    put<double>(y, static_cast<int64_t>(i), norm == 0 ? 0 : x[i] / norm);
+  }
+}
+
 }  // namespace bp::ops

@@ -31,6 +31,7 @@ OPERATORS = frozenset(
     Hardmax LogSoftmax NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss
     ConvTranspose GlobalLpPool LpPool
     Shape Size
+    LpNormalization MeanVarianceNormalization DequantizeLinear QuantizeLinear
     Attention GroupNormalization InstanceNormalization LayerNormalization
     RMSNormalization""".split()
 )
@@ -39,6 +40,8 @@ LEAST_PASSED = 560
 
 # Pattern of whole case names, and why.
 EXPECTED_REFUSED = (
+    (r"test_(de)?quantizelinear_(e4m3fn|e5m2|u?int[24]|float4e2m1)\w*",
+     "dtypes below 8 bits, and 8-bit floats"),
     (r"test_cast(like)?_\w*(FLOAT8|FLOAT4|INT4|INT2)\w*", "dtypes below 8 bits, and 8-bit floats"),
     (r"test_batchnorm_\w+_training_mode", "inference only"),
     (r"test_equal_string\w*", "no dtype of texts"),

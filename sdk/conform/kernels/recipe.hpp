@@ -87,6 +87,7 @@ void add_pooling_recipes(std::vector<Recipe>* recipes);
 void add_resizing_recipes(std::vector<Recipe>* recipes);
 void add_movement_recipes(std::vector<Recipe>* recipes);
 void add_normalization_recipes(std::vector<Recipe>* recipes);
+void add_quantization_recipes(std::vector<Recipe>* recipes);
 void add_attention_recipes(std::vector<Recipe>* recipes);
 void add_indexing_recipes(std::vector<Recipe>* recipes);
 void add_sorting_recipes(std::vector<Recipe>* recipes);

@@ -260,6 +260,7 @@ std::vector<Recipe> all_recipes() {
   add_resizing_recipes(&recipes);
   add_movement_recipes(&recipes);
   add_normalization_recipes(&recipes);
+  add_quantization_recipes(&recipes);
   add_attention_recipes(&recipes);
   add_indexing_recipes(&recipes);
   add_sorting_recipes(&recipes);

@@ -84,6 +84,29 @@ Recipe group_norm() {
       shot({2, 6, 10, 4}, 3));
 }
 
+Recipe mean_variance_norm() {
+  const auto shot = [](const Dims& x, std::vector<int64_t> axes) {
+    return Shot{{x}, {{"axes", std::move(axes)}}};
+  };
+  return normalization("mean_variance_norm",
+                       {{"image", {shot({2, 3, 4, 5}, {0, 2, 3})}},
+                        {"axes", {shot({4, 5, 6}, {1}), shot({4, 5, 6}, {-1, 0}), shot({9}, {})}},
+                        {"zero", {shot({0, 3, 4}, {0, 2})}}},
+                       shot({5, 37}, {1}));
+}
+
+Recipe lp_norm() {
+  const auto shot = [](const Dims& x, int64_t axis, int64_t p) {
+    return Shot{{x}, {{"axis", axis}, {"p", p}}};
+  };
+  return normalization(
+      "lp_norm",
+      {{"rows", {shot({5, 37}, -1, 2)}},
+       {"axes", {shot({4, 5, 6}, 0, 1), shot({4, 5, 6}, 1, 2), shot({4, 5, 6}, 2, 1)}},
+       {"zero", {shot({0, 4}, 1, 2), shot({4, 0}, 1, 1)}}},
+      shot({5, 37}, -1, 1));
+}
+
 }  // namespace
 
 void add_normalization_recipes(std::vector<Recipe>* recipes) {
@@ -91,6 +114,8 @@ void add_normalization_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(trailing_recipe("rms_norm", false));
   recipes->push_back(instance_norm());
   recipes->push_back(group_norm());
+  recipes->push_back(mean_variance_norm());
+  recipes->push_back(lp_norm());
 }
 
 }  // namespace bp::conform

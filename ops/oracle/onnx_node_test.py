@@ -23,7 +23,8 @@ OPERATORS = frozenset(
     Neg NonZero Not Or PRelu Pow Reciprocal ReduceMax ReduceSum Relu Reshape Round Selu Shrink
     Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu
     Transpose Where Xor
-    BitCast Concat ConstantOfShape DepthToSpace Expand EyeLike Pad Range Slice SpaceToDepth Split Squeeze
+    BitCast
+    Concat ConstantOfShape DepthToSpace Expand EyeLike Pad Range Slice SpaceToDepth Split Squeeze
     Tile Trilu Unsqueeze
     CumProd CumSum OneHot TopK
     ArgMax ArgMin Compress GatherElements GatherND Scatter ScatterElements ScatterND

@@ -233,6 +233,24 @@ TEST(DecomposeSoftmax, LongHalfRows_DoNotOverflow) {
   EXPECT_EQ(outcome.composed.bytes, outcome.direct.bytes);
 }
 
+TEST(DecomposeLogSumExp, InfinitiesAndNothing_Agree) {
+  bp_attrs_reduce_log_sum_exp attributes = bp_attrs_reduce_log_sum_exp_defaults();
+  const std::vector<int64_t> last{1};
+  attributes.axes = list(last);
+  const auto outcome =
+      run_both("reduce_log_sum_exp",
+               {floats({4, 3}, {800, 801, 790, -kInf, -kInf, -kInf, kInf, 1, -kInf, kNan, 0, 1})},
+               &attributes);
+  expect_close(outcome, 1e-6);
+  EXPECT_NEAR(values_of(outcome.direct)[0], 801.31327, 1e-4);
+  EXPECT_EQ(values_of(outcome.direct)[1], -kInf);
+  EXPECT_EQ(values_of(outcome.direct)[2], kInf);
+  attributes.keepdims = 0;
+  const auto nothing = run_both("reduce_log_sum_exp", {floats({2, 0}, {})}, &attributes);
+  expect_close(nothing, 0);
+  EXPECT_THAT(values_of(nothing.direct), ElementsAre(-kInf, -kInf));
+}
+
 TEST(DecomposeRelu, Values_AreEqual) {
   const auto outcome = run_both("relu", {floats({5}, {-1, 2, kNan, -kInf, kInf})});
   EXPECT_EQ(outcome.operators, "max");

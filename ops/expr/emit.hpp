@@ -26,6 +26,9 @@ std::string emit_vector_body(const Expr& expr, std::string_view indent);
 /// Errors are compile()'s words.
 std::string emit_vector_row(const Row& row, std::string* out_text);
 
+/// The same for a reduction, whose skeleton is plugins/cpu/reduction.hpp.
+std::string emit_vector_reduction(const ReductionRow& row, std::string* out_text);
+
 /// "hard_swish" as "HardSwish".
 std::string camel_case(std::string_view name);
 

@@ -9,6 +9,24 @@
 namespace bp::expr {
 namespace {
 
+struct TypeWord {
+  std::string_view name;
+  std::string_view cpp;
+};
+constexpr TypeWord kTypeWords[] = {
+    {"bool", "bool"},    {"i8", "int8_t"},  {"i16", "int16_t"},  {"i32", "int32_t"},
+    {"i64", "int64_t"},  {"u8", "uint8_t"}, {"u16", "uint16_t"}, {"u32", "uint32_t"},
+    {"u64", "uint64_t"}, {"f32", "float"},  {"f64", "double"},
+};
+
+/// The type of a cast; what is no dtype is the type variable.
+std::string_view cast_word(std::string_view name) {
+  for (const TypeWord& row : kTypeWords) {
+    if (row.name == name) return row.cpp;
+  }
+  return name;
+}
+
 constexpr Class kClasses[] = {Class::kFloat, Class::kSigned, Class::kUnsigned, Class::kBool};
 
 /// Of a class of types, as a part of a C++ name.
@@ -43,9 +61,10 @@ std::string leaf_text(const Node& node) {
   return "v" + std::string(info(node.op).word) + "<V>()";
 }
 
-bool has(const Row& row, Class kind) {
-  return std::any_of(row.definition.begin(), row.definition.end(),
-                     [kind](const Form& form) { return form.kind == kind; });
+template <class Forms>
+bool has(const Forms& forms, Class kind) {
+  return std::any_of(forms.begin(), forms.end(),
+                     [kind](const auto& form) { return form.kind == kind; });
 }
 
 /// "const M& condition, const V& a": what apply() is given.
@@ -81,9 +100,9 @@ std::string class_text(const Row& row, Class kind, std::string* out_text, int64_
   return {};
 }
 
-std::string dtype_list(const Row& row) {
+std::string dtype_list(std::span<const std::string_view> dtypes) {
   std::string text;
-  for (const std::string_view dtype : row.dtypes) {
+  for (const std::string_view dtype : dtypes) {
     std::string macro = "BP_DTYPE_" + std::string(dtype);
     std::transform(macro.begin(), macro.end(), macro.begin(),
                    [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
@@ -139,7 +158,7 @@ std::string emit_vector_body(const Expr& expr, std::string_view indent) {
       continue;
     }
     std::string call = "v" + std::string(info(node.op).word);
-    if (node.op == Op::kCast) call += "<" + node.text + ">";
+    if (node.op == Op::kCast) call += "<" + std::string(cast_word(node.text)) + ">";
     for (size_t k = 0; k < node.args.size(); ++k) {
       call += (k == 0 ? "(" : ", ") + texts[node.args[k]];
     }
@@ -160,7 +179,7 @@ std::string emit_vector_row(const Row& row, std::string* out_text) {
   int64_t row_cost = 1;
   for (const Class kind : kClasses) {
     const std::string word(class_word(kind));
-    if (!has(row, kind)) {
+    if (!has(row.definition, kind)) {
       aliases += "  using " + word + " = void;\n";
       continue;
     }
@@ -173,7 +192,7 @@ std::string emit_vector_row(const Row& row, std::string* out_text) {
   *out_text = structs + "struct " + name + " {\n  static constexpr std::string_view kOp = \"" +
               std::string(row.op) + "\";\n  static constexpr std::string_view kName = \"" +
               std::string(row.op) + "_loop\";\n  static constexpr uint64_t kDtypes =\n" +
-              "      sdk::dtypes({" + dtype_list(row) + "});\n" +
+              "      sdk::dtypes({" + dtype_list(row.dtypes) + "});\n" +
               "  static constexpr std::array<bool, " + std::to_string(row.inputs.size()) +
               "> kInputIsBool{" + flags_text(row) + "};\n" +
               "  static constexpr bool kGivesBool = " + (row.gives_bool ? "true" : "false") +
@@ -181,6 +200,55 @@ std::string emit_vector_row(const Row& row, std::string* out_text) {
               std::to_string(row.parameters.size()) + "> kConstants{{" + constants_text(row) +
               "}};\n  static constexpr int64_t kCost = " + std::to_string(row_cost) + ";\n" +
               aliases + "};\n\n";
+  return {};
+}
+
+namespace {
+
+/// What a skeleton may have better code for than the expressions.
+std::string_view folding_word(const ReductionTrees& trees) {
+  if (emit_formula(trees.map) != "x") return "kOther";
+  const std::string combine = emit_formula(trees.combine);
+  if (combine == "a + b") return "kSum";
+  return combine == "max(a, b)" ? "kLargest" : "kOther";
+}
+
+std::string function_text(std::string_view head, const Expr& expr) {
+  return "  template <class V, class T>\n  static auto " + std::string(head) + " {\n" +
+         emit_vector_body(expr, "    ") + "  }\n";
+}
+
+}  // namespace
+
+std::string emit_vector_reduction(const ReductionRow& row, std::string* out_text) {
+  const std::string name = camel_case(row.op);
+  std::string structs;
+  std::string aliases;
+  int64_t row_cost = 1;
+  for (const Class kind : kClasses) {
+    const std::string word(class_word(kind));
+    aliases += "  using " + word + " = " + (has(row.forms, kind) ? name + word : "void") + ";\n";
+    if (!has(row.forms, kind)) continue;
+    ReductionTrees trees;
+    const std::string error = compile(row, {kind, 0}, &trees);
+    if (!error.empty()) return error;
+    structs +=
+        "struct " + name + word +
+        " {\n  static constexpr Folding kFolding = Folding::" + std::string(folding_word(trees)) +
+        ";\n" + function_text("map([[maybe_unused]] const V& x)", trees.map) +
+        function_text("start()", trees.start) +
+        function_text("combine(const V& a, const V& b)", trees.combine) +
+        function_text("finish(const V& a, [[maybe_unused]] const V& count)", trees.finish) + "};\n";
+    row_cost = std::max(row_cost, cost(trees.map) + cost(trees.combine) - 1);
+  }
+  *out_text = structs + "struct " + name + " {\n  static constexpr std::string_view kOp = \"" +
+              std::string(row.op) + "\";\n  static constexpr std::string_view kName = \"" +
+              std::string(row.op) + "_loop\";\n  static constexpr uint64_t kDtypes =\n" +
+              "      sdk::dtypes({" + dtype_list(row.dtypes) + "});\n" +
+              "  static constexpr bool kChooses = " + (row.chooses ? "true" : "false") +
+              ";\n  static constexpr int64_t kCost = " + std::to_string(row_cost) +
+              ";\n  using Attributes = bp_attrs_" + std::string(row.op) + ";\n" + aliases +
+              "};\n\n";
   return {};
 }
 

@@ -165,6 +165,42 @@ TEST(Rows, EveryForm_CompilesForEveryType) {
   }
 }
 
+TEST(Reductions, EveryForm_CompilesForEveryType) {
+  EXPECT_GE(all_reductions().size(), 9u);
+  for (const ReductionRow& row : all_reductions()) {
+    for (const std::string_view dtype : row.dtypes) {
+      ReductionTrees trees;
+      EXPECT_EQ(compile(row, *type_named(dtype), &trees), "");
+      EXPECT_EQ(trees.finish.nodes.back().type, *type_named(dtype)) << row.op;
+    }
+  }
+}
+
+/// What a form maps to is what the accumulator is.
+TEST(Reductions, Accumulator_FollowsTheMap) {
+  ReductionTrees trees;
+  ASSERT_EQ(compile(*find_reduction("reduce_mean"), kBool, &trees),
+            "operator 'reduce_mean', there is none for bool");
+  ASSERT_EQ(compile(*find_reduction("reduce_mean"), {Class::kSigned, 32}, &trees), "");
+  EXPECT_EQ(type_name(trees.accumulator), "f64");
+  ASSERT_EQ(compile(*find_reduction("reduce_sum"), kI8, &trees), "");
+  EXPECT_EQ(trees.accumulator, kI8);
+  std::string text;
+  ASSERT_EQ(emit_vector_reduction(*find_reduction("reduce_mean"), &text), "");
+  EXPECT_THAT(text, HasSubstr("    return vcast<double>(x);\n"));
+  EXPECT_THAT(text, HasSubstr("    const auto step2 = vdiv(a, count);\n"
+                              "    return vcast<T>(step2);\n"));
+}
+
+TEST(Reductions, WrongForm_IsNamed) {
+  const ReductionForm forms[] = {{Class::kFloat, "x", "0", "a + c", "a"}};
+  ReductionRow row = *find_reduction("reduce_sum");
+  row.forms = forms;
+  ReductionTrees trees;
+  EXPECT_EQ(compile(row, kF32, &trees),
+            "operator 'reduce_sum', combine: 'c' is no input and no numeric attribute");
+}
+
 TEST(Rows, WrongForm_IsNamed) {
   const Form forms[] = {{Class::kFloat, "exp(y)"}};
   Row row = *find_row("exp");

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +86,31 @@ int write_vector(const std::string& folder, int count) {
   return 0;
 }
 
+/// FOLDER/reductions.cpp: the reductions, a kernel file of the plugin whose skeleton is
+/// "reduction.hpp".
+int write_reductions(const std::string& folder) {
+  std::string structs;
+  std::string kernels;
+  std::set<std::string> headers = {"reduction.hpp"};
+  for (const ReductionRow& row : all_reductions()) {
+    std::string text;
+    const std::string error = emit_vector_reduction(row, &text);
+    if (!error.empty()) return fail(error);
+    structs += text;
+    kernels += "    reduction_kernel<" + camel_case(row.op) + ">(),\n";
+    headers.insert("backplane/ops/" + std::string(row.family) + ".h");
+  }
+  std::string text =
+      "// SPDX-License-Identifier: Apache-2.0\n//\n// Made by bp-exprgen from ops/defs; edits are "
+      "lost. The reductions.\n";
+  for (const std::string& header : headers) text += "#include \"" + header + "\"\n";
+  text += "\nnamespace bp::cpu {\nnamespace {\n\n" + structs +
+          "constexpr bp_kernel kKernels[] = {\n" + kernels + "};\n\n}  // namespace\n\n" +
+          "BP_SDK_KERNELS(reductions, kKernels);\n\n}  // namespace bp::cpu\n";
+  const std::string path = folder + "/reductions.cpp";
+  return write_if_changed(path, text) ? 0 : fail(path + ": cannot be written");
+}
+
 /// Definitions are used by the oracle only, so no emitter sees them.
 int check_definitions() {
   for (const Row& row : all_rows()) {
@@ -100,7 +126,7 @@ int check_definitions() {
 
 int usage() {
   std::cerr << "bp-exprgen cpu FOLDER COUNT: writes FOLDER/expressions_0.cpp to "
-               "expressions_<COUNT - 1>.cpp, kernels in vector C++\n";
+               "expressions_<COUNT - 1>.cpp and FOLDER/reductions.cpp, kernels in vector C++\n";
   return kUsage;
 }
 
@@ -111,6 +137,7 @@ int main(int argc, char** argv) {
   if (argc != 4 || std::string_view(argv[1]) != "cpu") return bp::expr::usage();
   const int count = std::atoi(argv[3]);
   if (count < 1) return bp::expr::usage();
-  const int checked = bp::expr::check_definitions();
-  return checked != 0 ? checked : bp::expr::write_vector(argv[2], count);
+  if (const int failed = bp::expr::check_definitions(); failed != 0) return failed;
+  if (const int failed = bp::expr::write_vector(argv[2], count); failed != 0) return failed;
+  return bp::expr::write_reductions(argv[2]);
 }

@@ -61,8 +61,33 @@ struct Row {
   Cases cases;
 };
 
+/// What a reduction does for one class of T. The accumulator has the type that `map` gives.
+struct ReductionForm {
+  Class kind;
+  std::string_view map;      // of x
+  std::string_view start;    // what is over nothing
+  std::string_view combine;  // of a and b, in any order
+  std::string_view finish;   // of a, and of count, how many there were
+};
+
+/// A reduction over the attribute axes.
+struct ReductionRow {
+  std::string_view op;
+  uint32_t id;
+  std::string_view family;
+  std::span<const std::string_view> dtypes;
+  std::span<const ReductionForm> forms;
+  bool chooses;  // it only chooses among its elements, so that results are exact
+  std::string_view exact;
+  std::string_view precise;
+  std::string_view special;
+};
+
 /// By id. Static data.
 std::span<const Row> all_rows();
+std::span<const ReductionRow> all_reductions();
+/// nullptr: no such row.
+const ReductionRow* find_reduction(std::string_view op);
 /// nullptr: no such row.
 const Row* find_row(std::string_view op);
 
@@ -73,6 +98,21 @@ std::vector<Name> names_of(const Row& row, Type element);
 /// The row's expression for that type: parsed, checked and simplified. Errors name operator, form
 /// and class: "operator 'gelu', kernel for float: ...".
 std::string compile(const Row& row, FormKind kind, Type element, Expr* out_expr);
+
+/// The expressions of a reduction, and the type of its accumulator.
+struct ReductionTrees {
+  Type accumulator;
+  Expr map;
+  Expr start;
+  Expr combine;
+  Expr finish;
+};
+/// The names of each, for Program.
+std::vector<Name> map_names(Type element);
+std::vector<Name> combine_names(Type accumulator);
+std::vector<Name> finish_names(Type element, Type accumulator);
+/// As compile() for a row.
+std::string compile(const ReductionRow& row, Type element, ReductionTrees* out_trees);
 
 }  // namespace bp::expr
 

@@ -101,11 +101,15 @@ namespace bp::ops {
 def evaluators_source(operators):
     parts = [_EVALUATORS_TOP]
     parts += sorted({f"void evaluate_{op.oracle}(const OracleCall& call);\n" for op in operators
-                     if not op.expression})
+                     if not op.expression and not op.reduction})
     parts.append("\nnamespace {\n")
     parts += [f"\nvoid evaluate_{op.name}(const OracleCall& call) {{\n"
               f'  evaluate_expression(call, *expr::find_row("{op.name}"));\n}}\n'
               for op in operators if op.expression]
+    parts += [f"\nvoid evaluate_{op.name}(const OracleCall& call) {{\n"
+              f'  evaluate_reduction(call, *expr::find_reduction("{op.name}"),\n'
+              f"                     attrs<bp_attrs_{op.name}>(call.attributes).axes);\n}}\n"
+              for op in operators if op.reduction]
     parts.append("\nconstexpr OracleRow kRows[] = {\n")
     parts += [f"    {{BP_OP_{op.name.upper()}, evaluate_{op.oracle}}},\n" for op in operators]
     parts.append("};\n\n}  // namespace\n\n")

@@ -120,10 +120,21 @@ def _formulas(op):
     return f"{op.outputs[0].name} = {'; '.join(formulas)}"
 
 
+def _reduction_formulas(op):
+    lines = []
+    for kind, texts in op.reduction.forms.items():
+        words = (f"each x becomes `{texts['map']}`; these are combined by `{texts['combine']}` "
+                 f"from `{texts['start']}` on; the result is `{texts['finish']}`")
+        lines.append(words if len(op.reduction.forms) == 1 else f"{kind}: {words}")
+    return list(dict.fromkeys(lines))
+
+
 def _section(op):
     lines = ["", f"## {op.name}", "", f"Version {op.version}, family {op.family}. {op.doc}", ""]
     if op.expression:
         lines += [_formulas(op), ""]
+    if op.reduction:
+        lines += ["; ".join(_reduction_formulas(op)) + ".", ""]
     lines += ["| | name | type | |", "|---|---|---|---|"]
     types = {variable.name: ", ".join(variable.dtypes) for variable in op.types}
     for kind, arguments in (("input", op.inputs), ("output", op.outputs)):

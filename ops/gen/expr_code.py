@@ -20,12 +20,21 @@ PARAMETERS = {"f64": "kF64", "i64": "kI64", "bool": "kBool"}
 
 def rows_source(operators):
     found = [op for op in operators if op.expression]
+    reductions = [op for op in operators if op.reduction]
     parts = [_TOP]
+    parts += [_reduction_tables(op) for op in reductions]
     parts += [_tables(op) for op in found]
     parts.append("\nconstexpr Row kRows[] = {\n")
     parts += [_row(op) for op in found]
-    parts.append("};\n\n}  // namespace\n\n")
-    parts.append("std::span<const Row> all_rows() { return kRows; }\n\n")
+    parts.append("};\n")
+    if reductions:  # C++ has no empty array
+        parts.append("\nconstexpr ReductionRow kReductions[] = {\n")
+        parts += [_reduction(op) for op in reductions]
+        parts.append("};\n")
+    parts.append("\n}  // namespace\n\n")
+    parts.append("std::span<const Row> all_rows() { return kRows; }\n")
+    parts.append("std::span<const ReductionRow> all_reductions() { return "
+                 f"{'kReductions' if reductions else '{}'}; }}\n\n")
     parts.append("}  // namespace bp::expr\n")
     return "".join(parts)
 
@@ -81,4 +90,26 @@ def _row(op):
         f"     .cases = {{.exact = {exact}, .precise = {_name(op, 'Precise')},\n"
         f"               .either_zero = {_bool(expression.either_zero)}, "
         f".least_different = {expression.least_different}}}}},\n"
+    )
+
+
+def _reduction_tables(op):
+    dtypes = "".join(f'    "{dtype}",\n' for dtype in op.types[0].dtypes)
+    forms = "".join(
+        f"    {{Class::{CLASSES[kind]}, "
+        + ", ".join(c_code.string_literal(texts[key])
+                    for key in ("map", "start", "combine", "finish")) + "},\n"
+        for kind, texts in op.reduction.forms.items())
+    return (f"constexpr std::string_view {_name(op, 'Dtypes')}[] = {{\n{dtypes}}};\n"
+            f"constexpr ReductionForm {_name(op, 'Forms')}[] = {{\n{forms}}};\n")
+
+
+def _reduction(op):
+    reduction = op.reduction
+    return (
+        f'    {{.op = "{op.name}", .id = {op.id}, .family = "{op.family}",\n'
+        f"     .dtypes = {_name(op, 'Dtypes')}, .forms = {_name(op, 'Forms')}, "
+        f".chooses = {_bool(reduction.chooses)},\n"
+        f'     .exact = "{reduction.exact}", .precise = "{reduction.precise}", '
+        f'.special = "{reduction.special}"}},\n'
     )

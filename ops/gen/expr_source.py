@@ -12,11 +12,13 @@ KEYS = {
 ALL_KEYS = ("float", "int", "signed", "unsigned", "bool")
 # FillKind of sdk/conform/kernels/fill.hpp.
 FILLS = ("sum", "product", "term", "square", "power", "full", "positive", "wide", "exponent",
-         "sweep", "few", "odd", "unit", "above_one", "magnitude", "angle", "small", "half_zero")
+         "sweep", "few", "odd", "unit", "above_one", "magnitude", "angle", "small", "half_zero",
+         "factor", "special_lane", "infinite_lane")
 DEFAULT_EXACT = ("sum",)
 DEFAULT_PRECISE = ("full",)
 LEAST_DIFFERENT = 8  # as tests/conform expects where a row does not say otherwise
 LEAST_DIFFERENT_BOOL = 2
+REDUCTION_KEYS = ("map", "start", "combine", "finish")
 ROW_KEYS = ("definition", "kernel", "ulps", "half_ulps", "near", "cases")
 MOST_INPUTS = 3
 
@@ -32,6 +34,15 @@ class Expression:
     precise: list
     either_zero: bool
     least_different: int
+
+
+@dataclasses.dataclass
+class Reduction:
+    forms: dict  # {class: {key: text}}
+    chooses: bool
+    exact: str
+    precise: str
+    special: str
 
 
 def class_of(dtype):
@@ -51,7 +62,7 @@ class ExpressionReader:
         """None for a row without a definition."""
         if "definition" not in row:
             for key in ROW_KEYS:
-                if key in row:
+                if key in row and (key != "cases" or "combine" not in row):
                     raise self._error(f"{where}: '{key}' needs a definition")
             return None
         self._check_shape(op, where)
@@ -72,6 +83,34 @@ class ExpressionReader:
             definition=definition, kernel=kernel, ulps=ulps, half_ulps=half_ulps,
             near_input="near" in row, exact=[], precise=[], either_zero=False,
             least_different=0), row.get("cases", {}), op, where)
+
+    def read_reduction(self, row, op, where):
+        """None for a row without `combine`."""
+        if "combine" not in row:
+            for key in REDUCTION_KEYS:
+                if key in row:
+                    raise self._error(f"{where}: '{key}' needs combine")
+            return None
+        if "definition" in row:
+            raise self._error(f"{where}: definition and combine exclude each other")
+        if op.infer != "reduce" or len(op.types) != 1 or len(op.inputs) != 1:
+            raise self._error(f"{where}: combine is for infer reduce, one type variable and one "
+                              "input")
+        if [a.name for a in op.attributes] != ["axes", "keepdims"]:
+            raise self._error(f"{where}: with combine the attributes are axes and keepdims")
+        if "start" not in row:
+            raise self._error(f"{where}: 'start' is missing, the result over nothing")
+        classes = sorted({class_of(dtype) for dtype in op.types[0].dtypes})
+        texts = {key: self._texts(row.get(key, default), classes, f"{where}, {key}")
+                 for key, default in zip(REDUCTION_KEYS, ("x", "", "", "a"))}
+        cases = row.get("cases", {})
+        self._take(cases, f"{where}, cases", required={},
+                   optional={"chooses": bool, "exact": str, "precise": str, "special": str})
+        fills = [cases.get("exact", "term"), cases.get("precise", "full"),
+                 cases.get("special", "special_lane")]
+        self._fills(fills, f"{where}, cases")
+        return Reduction({kind: {key: texts[key][kind] for key in REDUCTION_KEYS}
+                          for kind in classes}, cases.get("chooses", False), *fills)
 
     def _check_shape(self, op, where):
         if len(op.types) != 1 or len(op.outputs) != 1 or len(op.inputs) > MOST_INPUTS:

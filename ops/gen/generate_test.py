@@ -80,6 +80,18 @@ operators:
     attributes:
       - {name: how, id: 1, type: str, default: ""}
       - {name: slope, id: 2, type: f64, default: 0.5}
+  - op: pile
+    id: 11
+    doc: piled up
+    types: {T: any}
+    inputs: [{name: x, id: 1, type: T}]
+    outputs: [{name: y, id: 1, type: T}]
+    start: {float: "0", bool: "false"}
+    combine: {float: "a + b", bool: "a || b"}
+    finish: {float: "a / count", bool: "a"}
+    attributes:
+      - {name: axes, id: 1, type: i64s, default: []}
+      - {name: keepdims, id: 2, type: bool, default: true}
 """
 
 
@@ -186,6 +198,12 @@ BAD = {
         ("{name: flag, id: 1, type: bool}, {name: x, id: 2, type: T}",
          "{name: x, id: 1, type: T}, {name: flag, id: 2, type: bool, optional: true}"),
         ["'bend'", "fixed number"]),
+    "reduction without a start": (('    start: {float: "0", bool: "false"}\n', ""),
+                                  ["'pile'", "'start'"]),
+    "reduction with a start alone": (
+        ('    combine: {float: "a + b", bool: "a || b"}\n', ""), ["'pile'", "needs combine"]),
+    "reduction with a definition": (("    start: {float", '    definition: "x"\n    start: {float'),
+                                    ["'pile'", "definition"]),
     "no operators": ((GOOD[GOOD.index("operators:"):], "operators: []\n"), ["nn.yaml", "none"]),
     "not YAML": (("groups:", "groups: ]"), ["not YAML"]),
     "not a map": (("groups:", "- groups:"), []),
@@ -194,12 +212,15 @@ BAD = {
 
 class SourceTest(unittest.TestCase):
     def test_good_source_is_read(self):
-        scale, twin, _, _, bend = parse(GOOD)
+        scale, twin, _, _, bend, pile = parse(GOOD)
         self.assertEqual((scale.name, scale.id, scale.version), ("scale", 3, 2))
         self.assertEqual(scale.types[0].dtypes, ["f16", "f32"])
         self.assertEqual([a.required for a in scale.attributes], [True, False, False, False])
         self.assertTrue(scale.inputs[1].optional)
         self.assertEqual((bend.infer, bend.primitive), ("broadcast", True))
+        self.assertEqual((pile.infer, pile.primitive), ("reduce", True))
+        self.assertEqual(pile.reduction.forms["float"],
+                         {"map": "x", "start": "0", "combine": "a + b", "finish": "a / count"})
         self.assertEqual(bend.expression.kernel, {"float": "x", "bool": "flag && x"})
         self.assertEqual(twin.types[0].dtypes, ["bool", "f16", "f32"])
 
@@ -229,7 +250,8 @@ class OutputTest(unittest.TestCase):
         first, second = files["nn.yaml"].split("  - op: twin")
         files |= {"nn.yaml": first, "other.yaml": "operators:\n  - op: twin" + second}
         operators = source.parse_files(files)
-        self.assertEqual([op.name for op in operators], ["scale", "twin", "total", "mix", "bend"])
+        self.assertEqual([op.name for op in operators],
+                         ["scale", "twin", "total", "mix", "bend", "pile"])
         self.assertNotIn("TOTAL", c_code.family_header("nn", operators))
         self.assertIn("bp_attrs_total", c_code.family_header("other", operators))
 
@@ -251,8 +273,11 @@ class OutputTest(unittest.TestCase):
         self.assertIn('kBendKernel[] = {\n    {Class::kBool, "flag && x"},\n'
                       '    {Class::kFloat, "x"},\n};', rows)
         self.assertNotIn("kTwin", rows)
+        self.assertIn('{Class::kBool, "x", "false", "a || b", "a"},', rows)
+        self.assertIn('.exact = "term", .precise = "full", .special = "special_lane"', rows)
         evaluators = cpp_code.evaluators_source(parse(GOOD))
         self.assertIn('evaluate_expression(call, *expr::find_row("bend"))', evaluators)
+        self.assertIn('evaluate_reduction(call, *expr::find_reduction("pile"),', evaluators)
         self.assertIn("`flag && x` (bool)", description.reference(parse(GOOD)))
 
     def test_onnx_rows_become_rules(self):
@@ -305,7 +330,7 @@ class OutputTest(unittest.TestCase):
 
 # Each edit of GOOD that contradicts its record, and words that the error must have.
 BROKEN = {
-    "operator id changed": (("id: 7\n", "id: 11\n"), ["'twin'", "id 11", "7"]),
+    "operator id changed": (("id: 7\n", "id: 14\n"), ["'twin'", "id 14", "7"]),
     "operator removed": (("  - op: twin\n    id: 7", "  - op: fresh\n    id: 13"),
                          ["'twin'", "missing"]),
     "id reused": (("  - op: twin\n", "  - op: fresh\n"), ["'twin'", "missing"]),
@@ -351,7 +376,7 @@ class RecordTest(unittest.TestCase):
 
     def test_new_operators_take_new_ids(self):
         del self.recorded["twin"]
-        with self.assertRaisesRegex(source.SourceError, "'twin': id 7 is below .* 10"):
+        with self.assertRaisesRegex(source.SourceError, "'twin': id 7 is below .* 11"):
             record.check(parse(GOOD), self.recorded)
         self.recorded["gone"] = self.recorded["mix"] | {"id": 7}
         with self.assertRaisesRegex(source.SourceError, "'gone'.*missing"):

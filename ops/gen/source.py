@@ -98,6 +98,7 @@ class Operator:
     decompose: str  # decompose_<name>; empty: none
     parts: list  # the operators that the decomposition uses
     expression: object = None  # expr_source.Expression, for what is computed element by element
+    reduction: object = None  # expr_source.Reduction
 
     @property
     def version(self):
@@ -273,12 +274,13 @@ def _read_operator(row, where, family, groups):
         optional={"onnx": (str, list), "attributes": list, "infer": str, "like": str, "view": str,
                   "oracle": str, "decompose": str,
                   "parts": list, "definition": (str, dict), "kernel": (str, dict),
-                  "ulps": (int, float), "half_ulps": (int, float), "near": str,
-                  "cases": dict} | dict.fromkeys(_OPERATOR_FLAGS, bool),
+                  "map": (str, dict), "start": (str, dict), "combine": (str, dict),
+                  "finish": (str, dict), "ulps": (int, float), "half_ulps": (int, float),
+                  "near": str, "cases": dict} | dict.fromkeys(_OPERATOR_FLAGS, bool),
     )
     _check_name(row["op"], where)
     _check_text(row, where, "doc")
-    if "definition" in row:
+    if "definition" in row or "combine" in row:
         if "oracle" in row:
             raise SourceError(f"{where}: the definition is the oracle")
         row = _completed(row)
@@ -306,7 +308,9 @@ def _read_operator(row, where, family, groups):
     _check_inference(op, row, where)
     if bool(op.decompose) != bool(op.parts) and not op.of_types:
         raise SourceError(f"{where}: decompose and parts (the operators it uses) need each other")
-    op.expression = expr_source.ExpressionReader(_take, SourceError).read(row, op, where)
+    expressions = expr_source.ExpressionReader(_take, SourceError)
+    op.expression = expressions.read(row, op, where)
+    op.reduction = expressions.read_reduction(row, op, where)
     reader = onnx_source.OnnxReader(_take, SourceError)
     op.onnx = reader.rows(row.get("onnx", []), op, where)
     return op
@@ -314,6 +318,8 @@ def _read_operator(row, where, family, groups):
 
 def _completed(row):
     """What goes without saying where a row has a definition: sizes, and that it is a primitive."""
+    if "combine" in row:
+        return {"infer": "reduce", "primitive": True} | row
     inputs = row["inputs"]
     if "infer" not in row and "like" not in row and inputs:
         first = inputs[0].get("name", "") if isinstance(inputs[0], dict) else ""

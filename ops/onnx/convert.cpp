@@ -98,20 +98,34 @@ Status convert_dropout(NodeImport* node) {
 
 namespace {
 
+/// Of bool there are maximum and minimum, which are the same of 0 and 1.
+bool is_of_bool(const NodeImport& node) {
+  const std::string_view op = node.rule().op;
+  return node.input_type(0).dtype == BP_DTYPE_BOOL && (op == "reduce_max" || op == "reduce_min");
+}
+
+/// The reduction; of numbers, where it is of bool.
+Status finish_reduction(NodeImport* node, std::string_view op, std::vector<ValueId> inputs,
+                        Attributes attributes) {
+  if (!is_of_bool(*node)) return node->finish(op, inputs, std::move(attributes));
+  Steps steps(node);
+  inputs[0] = steps.cast(inputs[0], BP_DTYPE_U8);
+  BP_TRY(steps.status());
+  BP_TRY_ASSIGN(const ValueId reduced, node->step(op, inputs, std::move(attributes)));
+  return steps.finish({steps.cast(reduced, BP_DTYPE_BOOL)});
+}
+
 /// Axes that are known only when the model runs.
 Status convert_reduction_over_input(NodeImport* node) {
   BP_TRY_ASSIGN(Attributes attributes, node->attributes_of("reduce"));
   BP_TRY(attributes.set_str("kind", node->rule().op));
   BP_TRY(attributes.set_i64("keepdims", node->i64("keepdims", 1)));
   BP_TRY(attributes.set_i64("noop_with_empty_axes", node->i64("noop_with_empty_axes", 0)));
-  const uint32_t dtype = node->input_type(0).dtype;
-  BP_TRY(node->check_dtype(node->rule().op, 0, "input 0", dtype));
-  if (dtype != BP_DTYPE_BOOL) return node->finish("reduce", node->inputs(), std::move(attributes));
-  // Of bool there are maximum and minimum, which are the same of 0 and 1.
-  Steps steps(node);
-  const ValueId numbers = steps.cast(node->input(0), BP_DTYPE_U8);
-  const ValueId reduced = steps.op("reduce", {numbers, node->input(1)}, std::move(attributes));
-  return steps.finish({steps.cast(reduced, BP_DTYPE_BOOL)});
+  if (!is_of_bool(*node)) {
+    BP_TRY(node->check_dtype(node->rule().op, 0, "input 0", node->input_type(0).dtype));
+  }
+  const auto inputs = node->inputs();
+  return finish_reduction(node, "reduce", {inputs.begin(), inputs.end()}, std::move(attributes));
 }
 
 }  // namespace
@@ -130,7 +144,7 @@ Status convert_reduction(NodeImport* node) {
   }
   BP_TRY_ASSIGN(Attributes attributes, node->fields(node->rule().op));
   BP_TRY(attributes.set_i64s("axes", axes));
-  return node->finish(node->rule().op, {&data, 1}, std::move(attributes));
+  return finish_reduction(node, node->rule().op, {data}, std::move(attributes));
 }
 
 /// softmax, log_softmax or hardmax over dimension 1 of [product of the sizes before axis, product

@@ -35,6 +35,9 @@ struct OracleRow {
 /// What a row with a definition means, by interpretation of that.
 void evaluate_expression(const OracleCall& call, const expr::Row& row);
 
+/// The same for a reduction over these axes.
+void evaluate_reduction(const OracleCall& call, const expr::ReductionRow& row, bp_i64_span axes);
+
 /// One row per operator; generated from ops/defs, which names each function.
 std::span<const OracleRow> all_evaluators();
 

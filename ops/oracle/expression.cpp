@@ -46,6 +46,14 @@ uint32_t element_dtype(const OracleCall& call, const expr::Row& row) {
   return call.outputs[0].dtype;
 }
 
+void store_value(OracleTensor* tensor, int64_t index, const expr::Value& value) {
+  if (is_float_dtype(tensor->dtype)) {
+    store_float(tensor->dtype, tensor->bytes.data(), index, value.number);
+  } else {
+    store_integer(tensor->dtype, tensor->bytes.data(), index, value.bits);
+  }
+}
+
 }  // namespace
 
 void evaluate_expression(const OracleCall& call, const expr::Row& row) {
@@ -65,12 +73,42 @@ void evaluate_expression(const OracleCall& call, const expr::Row& row) {
     for (size_t i = 0; i < row.inputs.size(); ++i) {
       values[i] = load_value(call.inputs[i], broadcast_index(call.inputs[i].sizes, at.at()));
     }
-    const expr::Value result = program.run(values);
-    if (is_float_dtype(y.dtype)) {
-      store_float(y.dtype, y.bytes.data(), index, result.number);
-    } else {
-      store_integer(y.dtype, y.bytes.data(), index, result.bits);
-    }
+    store_value(&y, index, program.run(values));
+  }
+}
+
+void evaluate_reduction(const OracleCall& call, const expr::ReductionRow& row, bp_i64_span axes) {
+  const OracleTensor& x = call.inputs[0];
+  OracleTensor& y = call.outputs[0];
+  const expr::Type element = type_of(x.dtype);
+  expr::ReductionTrees trees;
+  const std::string error = expr::compile(row, element, &trees);
+  const auto mask = resolve_axes("axes", values(axes), x.sizes.size());
+  assert(error.empty() && mask.ok());  // as above; inference has looked at the axes
+  if (!error.empty() || !mask.ok()) return;
+  const expr::Type accumulator = trees.accumulator;
+  expr::Program map(trees.map, expr::map_names(element));
+  expr::Program combine(trees.combine, expr::combine_names(accumulator));
+  expr::Program finish(trees.finish, expr::finish_names(element, accumulator));
+  const expr::Value start = expr::Program(trees.start, {}).run({});
+  Dims kept = x.sizes;  // with reduced dimensions kept as 1, whatever keepdims says
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if ((*mask >> i & 1) != 0) kept[i] = 1;
+  }
+  std::vector<expr::Value> results(static_cast<size_t>(y.count()), start);
+  int64_t index = 0;
+  for (Positions at(x.sizes); !at.done(); at.next(), ++index) {
+    const expr::Value element_values[] = {load_value(x, index), {}};
+    expr::Value& cell = results[static_cast<size_t>(broadcast_index(kept, at.at()))];
+    const expr::Value pair[] = {cell, map.run(element_values)};
+    cell = combine.run(pair);
+  }
+  const int64_t reduced_count = y.count() > 0 ? x.count() / y.count() : 0;
+  const expr::Value count = expr::convert({.bits = static_cast<uint64_t>(reduced_count)},
+                                          {expr::Class::kSigned, 64}, accumulator);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const expr::Value last[] = {results[i], count, {}};
+    store_value(&y, static_cast<int64_t>(i), finish.run(last));
   }
 }
 

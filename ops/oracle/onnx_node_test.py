@@ -20,8 +20,9 @@ OPERATORS = frozenset(
     BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Celu Clip Constant Conv Cos Cosh Div Elu
     Equal Erf Exp Flatten Floor Gather Gelu Gemm Greater GreaterOrEqual HardSigmoid HardSwish
     Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log MatMul Max MaxPool Mean Min Mish Mod Mul
-    Neg NonZero Not Or PRelu Pow Reciprocal ReduceMax ReduceSum Relu Reshape Round Selu Shrink
-    Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu
+    Neg NonZero Not Or PRelu Pow Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
+    ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Round
+    Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu
     Transpose Where Xor
     BitCast
     Concat ConstantOfShape DepthToSpace Expand EyeLike Pad Range Slice SpaceToDepth Split Squeeze
@@ -48,7 +49,6 @@ EXPECTED_REFUSED = (
     (r"test_equal_string\w*", "no dtype of texts"),
     (r"test_not_\dd", "written for operator set 1"),
     (r"test_identity_(sequence|opt)", "tensors only"),
-    (r"test_reduce_max_(bool_inputs|empty_set_bool)", "numbers only"),
 )
 # Cases whose expected values are written down with few digits, or rounded on the way, and the
 # relative error of that.

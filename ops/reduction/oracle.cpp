@@ -3,6 +3,8 @@
 // Reductions of the oracle.
 #include <algorithm>
 #include <cassert>
+#include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "backplane/ops/reduction.h"
@@ -11,45 +13,36 @@
 #include "ops/register.hpp"
 
 namespace bp::ops {
-namespace {
-
-/// y[reduced position] = combine(y, x), starting from start(N{}).
-template <class Start, class Combine>
-void evaluate_reduce(const OracleCall& call, bp_i64_span axes, Start start, Combine combine) {
-  const Dims& sizes = call.inputs[0].sizes;
-  OracleTensor& y = call.outputs[0];
-  const auto mask = resolve_axes("axes", values(axes), sizes.size());
+/// In two steps, so that no power overflows: e^x by the largest of them.
+void evaluate_reduce_log_sum_exp(const OracleCall& call) {
+  const OracleTensor& x = call.inputs[0];
+  const auto mask = resolve_axes(
+      "axes", values(attrs<bp_attrs_reduce_log_sum_exp>(call.attributes).axes), x.sizes.size());
   assert(mask.ok());
-  Dims kept = sizes;  // with reduced dimensions kept as 1, whatever keepdims says
+  Dims kept = x.sizes;
   for (size_t i = 0; i < kept.size(); ++i) {
     if ((*mask >> i & 1) != 0) kept[i] = 1;
   }
-  with_number(y.dtype, [&]<class N>(N) {
-    const auto x = numbers<N>(call.inputs[0]);
-    std::vector<N> result(static_cast<size_t>(y.count()), start(N{}));
-    size_t index = 0;
-    for (Positions at(sizes); !at.done(); at.next(), ++index) {
-      N& cell = result[static_cast<size_t>(broadcast_index(kept, at.at()))];
-      cell = combine(cell, x[index]);
-    }
-    for (size_t i = 0; i < result.size(); ++i) put<N>(y, static_cast<int64_t>(i), result[i]);
-  });
-}
-
-}  // namespace
-
-void evaluate_reduce_max(const OracleCall& call) {
-  const uint32_t dtype = call.outputs[0].dtype;
-  evaluate_reduce(
-      call, attrs<bp_attrs_reduce_max>(call.attributes).axes,
-      [dtype]<class N>(N) { return lowest<N>(dtype); },
-      []<class N>(N a, N b) { return larger(a, b); });
-}
-
-void evaluate_reduce_sum(const OracleCall& call) {
-  evaluate_reduce(
-      call, attrs<bp_attrs_reduce_sum>(call.attributes).axes, []<class N>(N) { return N{0}; },
-      []<class N>(N a, N b) { return plus(a, b); });
+  const auto numbers_of_x = numbers<double>(x);
+  const auto count = static_cast<size_t>(call.outputs[0].count());
+  std::vector<double> largest(count, -std::numeric_limits<double>::infinity());
+  std::vector<long double> sums(count, 0);
+  size_t index = 0;
+  for (Positions at(x.sizes); !at.done(); at.next(), ++index) {
+    double& cell = largest[static_cast<size_t>(broadcast_index(kept, at.at()))];
+    cell = larger(cell, numbers_of_x[index]);
+  }
+  for (double& cell : largest) cell = std::isinf(cell) ? 0 : cell;
+  index = 0;
+  for (Positions at(x.sizes); !at.done(); at.next(), ++index) {
+    const auto place = static_cast<size_t>(broadcast_index(kept, at.at()));
+    sums[place] += std::exp(static_cast<long double>(numbers_of_x[index]) - largest[place]);
+  }
+  OracleTensor& y = call.outputs[0];
+  for (size_t i = 0; i < count; ++i) {
+    store_float(y.dtype, y.bytes.data(), static_cast<int64_t>(i),
+                static_cast<long double>(largest[i]) + std::log(sums[i]));
+  }
 }
 
 /// The evaluator of the reduction that is named, with the axes as its attribute.

@@ -117,6 +117,23 @@ struct VectorRows {
   MapRowFunction f64 = nullptr;
 };
 
+template <class T>
+struct TypeTag {};
+
+/// Calls fn(TypeTag<T>{}, dtype) for bool and every integer type.
+template <class Fn>
+constexpr void for_each_integer_type(const Fn& fn) {
+  fn(TypeTag<bool>{}, BP_DTYPE_BOOL);
+  fn(TypeTag<int8_t>{}, BP_DTYPE_I8);
+  fn(TypeTag<int16_t>{}, BP_DTYPE_I16);
+  fn(TypeTag<int32_t>{}, BP_DTYPE_I32);
+  fn(TypeTag<int64_t>{}, BP_DTYPE_I64);
+  fn(TypeTag<uint8_t>{}, BP_DTYPE_U8);
+  fn(TypeTag<uint16_t>{}, BP_DTYPE_U16);
+  fn(TypeTag<uint32_t>{}, BP_DTYPE_U32);
+  fn(TypeTag<uint64_t>{}, BP_DTYPE_U64);
+}
+
 /// Those of integers and bools; floats have VectorRows.
 template <class Op>
 struct ExpressionRows {
@@ -128,15 +145,7 @@ struct ExpressionRows {
   }
   static constexpr DtypeTable<MapRowFunction> table() {
     DtypeTable<MapRowFunction> rows{};
-    add<bool>(BP_DTYPE_BOOL, &rows);
-    add<int8_t>(BP_DTYPE_I8, &rows);
-    add<int16_t>(BP_DTYPE_I16, &rows);
-    add<int32_t>(BP_DTYPE_I32, &rows);
-    add<int64_t>(BP_DTYPE_I64, &rows);
-    add<uint8_t>(BP_DTYPE_U8, &rows);
-    add<uint16_t>(BP_DTYPE_U16, &rows);
-    add<uint32_t>(BP_DTYPE_U32, &rows);
-    add<uint64_t>(BP_DTYPE_U64, &rows);
+    for_each_integer_type([&]<class T>(TypeTag<T>, uint32_t dtype) { add<T>(dtype, &rows); });
     return rows;
   }
 };

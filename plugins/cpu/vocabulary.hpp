@@ -331,6 +331,22 @@ V vshr(V a, V amount) {
   if (by < sizeof(V) * 8) return static_cast<V>(a >> by);
   return a < 0 ? static_cast<V>(-1) : V{0};
 }
+/// Floats to integers: toward zero, the nearest value where it is out of range, NaN to 0.
+template <class To, class V>
+To vcast(V value) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return value != 0;
+  } else if constexpr (kIsFloat<V> && !kIsFloat<To>) {
+    using Limits = std::numeric_limits<To>;
+    // Both ends are powers of two, or 0: exact. One above the largest integer is one too.
+    if (value != value) return 0;
+    if (value < static_cast<V>(Limits::min())) return Limits::min();
+    if (value >= std::ldexp(V{1}, Limits::digits)) return Limits::max();
+    return static_cast<To>(value);
+  } else {
+    return static_cast<To>(value);
+  }
+}
 template <class V>
 V vselect(bool condition, V a, V b) {
   return condition ? a : b;

@@ -104,13 +104,13 @@ int64_t bad_index(uint32_t dtype, int64_t extent, uint64_t place) {
 }
 
 /// NaN, both infinities and the largest, each in its own place; nullopt: a place of none.
-std::optional<double> lane_value(uint32_t dtype, uint64_t place) {
+std::optional<double> lane_value(uint32_t dtype, FillKind kind, uint64_t place) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double values[] = {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity,
                            float_max(dtype)};
   const uint64_t lane = (place - kFirstLane) / kLaneStep;
   if (place < kFirstLane || (place - kFirstLane) % kLaneStep != 0) return std::nullopt;
-  if (lane >= std::size(values)) return std::nullopt;
+  if (lane >= std::size(values) - (kind == FillKind::kInfiniteLane ? 1 : 0)) return std::nullopt;
   return values[lane];
 }
 
@@ -127,6 +127,8 @@ std::optional<double> domain_value(uint32_t dtype, FillKind kind, uint64_t place
     case FillKind::kOdd:
       if (random % 5 == 0) return std::nullopt;
       return random % 5 < 3 ? std::numeric_limits<double>::quiet_NaN() : sign * kInfinity;
+    case FillKind::kFactor:
+      return std::ldexp(sign, static_cast<int>(random % 3) - 1);
     case FillKind::kUnit:
       return centred(random);
     case FillKind::kAboveOne:
@@ -154,8 +156,9 @@ double float_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t ra
       return static_cast<double>(whole(dtype, exact_limit(dtype, false), random));
     case FillKind::kProduct:
       return static_cast<double>(whole(dtype, exact_limit(dtype, true), random));
+    case FillKind::kInfiniteLane:
     case FillKind::kSpecialLane:
-      if (const auto value = lane_value(dtype, place)) return *value;
+      if (const auto value = lane_value(dtype, fill.kind, place)) return *value;
       [[fallthrough]];
     case FillKind::kTerm:
       return static_cast<double>(whole(dtype, kTermLimit, random));
@@ -202,6 +205,10 @@ int64_t integer_value(uint32_t dtype, const Fill& fill, uint64_t place, uint64_t
       return (random >> 9 & 1) != 0 ? 1 + static_cast<int64_t>(random % 7) : 0;
     case FillKind::kFew:
       return 1 + static_cast<int64_t>(random >> 9 & 1);
+    case FillKind::kFactor:
+      return 1 + 2 * static_cast<int64_t>(random % 8);
+    case FillKind::kAboveOne:
+      return 1 + static_cast<int64_t>(random % 126);
     case FillKind::kSmall:
       return static_cast<int64_t>(random % (dtype_bits(dtype) + 1));
     case FillKind::kBadIndex:

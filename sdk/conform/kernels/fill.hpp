@@ -19,20 +19,22 @@ enum class FillKind {
   kSquare,   // squares of whole numbers up to 15
   kPower,    // powers of two from 1 to 8, both signs
   kPositivePower,
-  kFull,       // full mantissas, exponents from -4 to 3, both signs; integers: all bits
-  kPositive,   // the same without signs
-  kWide,       // the same with exponents from -2 to 13, for what cuts fractions off
-  kExponent,   // full mantissas within [-4, 4]: what softmax is asked for
-  kSweep,      // every other one the same, the others from where exp is tiny to where it is inf
-  kHalfZero,   // every other value is 0, by chance
-  kFew,        // 1 or 2, by chance; bool: three of four are true
-  kOdd,        // two of five are NaN, two an infinity, the others kFull
-  kUnit,       // full mantissas within [-1, 1]
-  kAboveOne,   // full mantissas from 1 to 2^12
-  kMagnitude,  // full mantissas without signs, exponents of half the dtype's range round 0
-  kAngle,      // full mantissas within [-2000, 2000], a half of them within [-4, 4]
-  kSmall,      // whole numbers from 0 to the dtype's width
-  kTame,       // kExponent; integers: kTerm
+  kFull,          // full mantissas, exponents from -4 to 3, both signs; integers: all bits
+  kPositive,      // the same without signs
+  kWide,          // the same with exponents from -2 to 13, for what cuts fractions off
+  kExponent,      // full mantissas within [-4, 4]: what softmax is asked for
+  kSweep,         // every other one the same, the others from where exp is tiny to where it is inf
+  kHalfZero,      // every other value is 0, by chance
+  kFew,           // 1 or 2, by chance; bool: three of four are true
+  kOdd,           // two of five are NaN, two an infinity, the others kFull
+  kUnit,          // full mantissas within [-1, 1]
+  kAboveOne,      // full mantissas from 1 to 2^12
+  kMagnitude,     // full mantissas without signs, exponents of half the dtype's range round 0
+  kAngle,         // full mantissas within [-2000, 2000], a half of them within [-4, 4]
+  kFactor,        // 1/2, 1 and 2, both signs: products are exact; integers: odd
+  kInfiniteLane,  // kTerm, but for a NaN and infinities, far apart
+  kSmall,         // whole numbers from 0 to the dtype's width
+  kTame,          // kExponent; integers: kTerm
   kMinusInfinity,
   kSpecialRow,     // infinities, NaN, zeros, the largest, subnormals: value i / n
   kSpecialColumn,  // ... value i % n; together all pairs

@@ -77,6 +77,9 @@ struct Recipe {
   size_t least_different = 8;
 };
 
+/// The fills that rows of ops/defs name.
+std::vector<FillKind> fills_named(std::span<const std::string_view> words);
+
 /// In the order of the registry's operators.
 std::vector<Recipe> all_recipes();
 // Its parts, by family.

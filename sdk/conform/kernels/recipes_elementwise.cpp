@@ -39,18 +39,10 @@ constexpr FillWord kFillWords[] = {
     {"angle", FillKind::kAngle},
     {"small", FillKind::kSmall},
     {"half_zero", FillKind::kHalfZero},
+    {"factor", FillKind::kFactor},
+    {"special_lane", FillKind::kSpecialLane},
+    {"infinite_lane", FillKind::kInfiniteLane},
 };
-
-std::vector<FillKind> fills(std::span<const std::string_view> words) {
-  std::vector<FillKind> kinds;
-  for (const std::string_view word : words) {
-    // The generator knows the same words.
-    const auto* found = std::find_if(std::begin(kFillWords), std::end(kFillWords),
-                                     [word](const FillWord& row) { return row.word == word; });
-    kinds.push_back(found->kind);
-  }
-  return kinds;
-}
 
 /// As many inputs as are asked for, of these shapes in turn.
 Shot shot(size_t input_count, std::initializer_list<Dims> sizes) {
@@ -113,8 +105,8 @@ Recipe elementwise(std::string_view op, size_t input_count) {
 
 Recipe of_row(const expr::Row& row) {
   Recipe recipe = elementwise(row.op, row.inputs.size());
-  recipe.exact = fills(row.cases.exact);
-  recipe.precise = fills(row.cases.precise);
+  recipe.exact = fills_named(row.cases.exact);
+  recipe.precise = fills_named(row.cases.precise);
   recipe.zero_sign = !row.cases.either_zero;
   recipe.least_different = row.cases.least_different;
   if (row.ulps > 0) recipe.nearness = Nearness::kUlps;
@@ -132,6 +124,17 @@ Recipe moving(std::string_view op, FillKind precise) {
 }
 
 }  // namespace
+
+std::vector<FillKind> fills_named(std::span<const std::string_view> words) {
+  std::vector<FillKind> kinds;
+  for (const std::string_view word : words) {
+    // The generator knows the same words.
+    const auto* found = std::find_if(std::begin(kFillWords), std::end(kFillWords),
+                                     [word](const FillWord& row) { return row.word == word; });
+    kinds.push_back(found->kind);
+  }
+  return kinds;
+}
 
 void add_elementwise_recipes(std::vector<Recipe>* recipes) {
   for (const expr::Row& row : expr::all_rows()) recipes->push_back(of_row(row));

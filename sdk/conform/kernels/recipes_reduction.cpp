@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operators that make one value of many: reductions, softmax.
+#include "ops/expr/rows.hpp"
 #include "sdk/conform/kernels/recipe.hpp"
 
 namespace bp::conform {
@@ -32,29 +33,39 @@ std::vector<Variant> reduction_variants() {
       {"zero", {over({0, 3}, {0}, false), over({0, 3}, {1}, false), over({2, 0}, {}, true)}}};
 }
 
-Recipe reduction(std::string_view op, FillKind exact) {
-  return {.op = op,
-          .variants = reduction_variants(),
-          .exact = {exact},
-          .many = {over({65537}, {0}, false), over(kAllDimensions, {1, 5, 15}, false)},
-          .specials = {over({6, 7, 5}, {1}, false)},
-          .special_fills = {FillKind::kSpecialLane}};
-}
+FillKind fill_named(std::string_view word) { return fills_named({&word, 1}).front(); }
 
-/// Nothing is above -infinity, the lowest finite number neither.
-Recipe reduce_max() {
-  Recipe recipe = reduction("reduce_max", FillKind::kSum);
+/// What follows from a row with `combine`.
+Recipe of_row(const expr::ReductionRow& row) {
+  Recipe recipe{.op = row.op,
+                .variants = reduction_variants(),
+                .exact = {fill_named(row.exact)},
+                .precise = {fill_named(row.precise)},
+                .many = {over({65537}, {0}, false), over(kAllDimensions, {1, 5, 15}, false)},
+                .specials = {over({6, 7, 5}, {1}, false)},
+                .special_fills = {fill_named(row.special)}};
+  // What has no exact results names one fill for both.
+  if (row.exact == row.precise) recipe.exact.clear();
+  if (!row.chooses) {
+    recipe.nearness = Nearness::kSums;
+    recipe.terms = reduced_count;
+    return recipe;
+  }
+  // Nothing is above -infinity, the lowest finite number neither.
   Shot lowest = over({9}, {0}, false);
   lowest.fills = {FillKind::kMinusInfinity};
   recipe.specials.push_back(std::move(lowest));
   return recipe;
 }
 
-Recipe reduce_sum() {
-  Recipe recipe = reduction("reduce_sum", FillKind::kTerm);
-  recipe.nearness = Nearness::kSums;
-  recipe.terms = reduced_count;
-  return recipe;
+Recipe log_sum_exp() {
+  return {.op = "reduce_log_sum_exp",
+          .variants = reduction_variants(),
+          .precise = {FillKind::kExponent},
+          .nearness = Nearness::kSoftmax,
+          .terms = reduced_count,
+          .specials = {over({6, 7, 5}, {1}, false)},
+          .special_fills = {FillKind::kInfiniteLane}};
 }
 
 /// Axes that are an input.
@@ -113,8 +124,8 @@ Recipe hardmax() {
 }  // namespace
 
 void add_reduction_recipes(std::vector<Recipe>* recipes) {
-  recipes->push_back(reduce_max());
-  recipes->push_back(reduce_sum());
+  for (const expr::ReductionRow& row : expr::all_reductions()) recipes->push_back(of_row(row));
+  recipes->push_back(log_sum_exp());
   recipes->push_back(reduce());
   recipes->push_back(softmax());
   recipes->push_back(log_softmax());

@@ -81,6 +81,7 @@ struct ReductionRow {
   std::string_view exact;
   std::string_view precise;
   std::string_view special;
+  size_t least_different;
 };
 
 /// By id. Static data.

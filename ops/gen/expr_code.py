@@ -111,5 +111,6 @@ def _reduction(op):
         f"     .dtypes = {_name(op, 'Dtypes')}, .forms = {_name(op, 'Forms')}, "
         f".chooses = {_bool(reduction.chooses)},\n"
         f'     .exact = "{reduction.exact}", .precise = "{reduction.precise}", '
-        f'.special = "{reduction.special}"}},\n'
+        f'.special = "{reduction.special}", '
+        f".least_different = {reduction.least_different}}},\n"
     )

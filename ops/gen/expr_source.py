@@ -43,6 +43,7 @@ class Reduction:
     exact: str
     precise: str
     special: str
+    least_different: int
 
 
 def class_of(dtype):
@@ -105,12 +106,14 @@ class ExpressionReader:
                  for key, default in zip(REDUCTION_KEYS, ("x", "", "", "a"))}
         cases = row.get("cases", {})
         self._take(cases, f"{where}, cases", required={},
-                   optional={"chooses": bool, "exact": str, "precise": str, "special": str})
+                   optional={"chooses": bool, "exact": str, "precise": str, "special": str,
+                             "least_different": int})
         fills = [cases.get("exact", "term"), cases.get("precise", "full"),
                  cases.get("special", "special_lane")]
         self._fills(fills, f"{where}, cases")
         return Reduction({kind: {key: texts[key][kind] for key in REDUCTION_KEYS}
-                          for kind in classes}, cases.get("chooses", False), *fills)
+                          for kind in classes}, cases.get("chooses", False), *fills,
+                         cases.get("least_different", LEAST_DIFFERENT))
 
     def _check_shape(self, op, where):
         if len(op.types) != 1 or len(op.outputs) != 1 or len(op.inputs) > MOST_INPUTS:

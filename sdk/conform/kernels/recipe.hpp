@@ -75,6 +75,10 @@ struct Recipe {
   bool zero_sign = false;  // the sign of a zero result is told
   /// Results of an exact trial that must differ from each other, or it would prove nothing.
   size_t least_different = 8;
+  /// ... and the share of results that are not zero.
+  double least_share = 0.3;
+  /// Whether the operator takes a pair of dtypes that its schema admits; nullptr: it takes all.
+  bool (*takes)(uint32_t dtype, uint32_t named) = nullptr;
 };
 
 /// The fills that rows of ops/defs name.

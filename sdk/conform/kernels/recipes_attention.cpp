@@ -102,6 +102,7 @@ void add_attention_recipes(std::vector<Recipe>* recipes) {
     stages.push_back(attend(false, {}, {{"stage", stage}, {"softcap", 2.0}}, Dims{5, 9}));
   }
   scores.variants.push_back({"stages", stages});
+  scores.least_share = 0.2;  // masked scores have a probability of 0
   recipes->push_back(std::move(scores));
 }
 

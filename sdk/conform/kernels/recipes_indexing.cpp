@@ -157,7 +157,9 @@ Recipe one_hot() {
                        {"zero", {shot({0}, 3, 0), shot({3}, 0, -1)}}},
           .exact = {FillKind::kTerm, FillKind::kTerm, FillKind::kSum},
           .precise = {FillKind::kTerm, FillKind::kTerm, FillKind::kFull},
-          .zero_sign = true};
+          .zero_sign = true,
+          .least_different = 2,
+          .least_share = 0};  // on and off, and off may be 0
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operators that move elements: what arrives has the bits that left.
+#include "core/base/dtype.hpp"
 #include "sdk/conform/kernels/recipe.hpp"
 
 namespace bp::conform {
@@ -89,7 +90,8 @@ Recipe expand() {
                          with_lists({5}, {{{1}}})}},
                        {"zero", {with_lists({1, 3}, {{{0, 1}}})}}},
           .exact = {FillKind::kSum},
-          .zero_sign = true};
+          .zero_sign = true,
+          .least_different = 3};  // few elements are repeated
 }
 
 Recipe slice() {
@@ -155,7 +157,8 @@ Recipe pad() {
                    {"axes", {padded({2, 3, 4}, {1, 2, 0, 1}, "constant", {}, {{-1, 0}})}},
                    {"zero", {padded({0, 3}, {1, 0, 1, 0}, "constant", Dims{})}}},
       .exact = {FillKind::kSum},
-      .zero_sign = true};
+      .zero_sign = true,
+      .least_share = 0.1};
 }
 
 Recipe blocks(std::string_view op, const Dims& first, const Dims& second) {
@@ -165,7 +168,7 @@ Recipe blocks(std::string_view op, const Dims& first, const Dims& second) {
   Dims empty = first;
   empty[0] = 0;
   return {.op = op,
-          .variants = {{"rows", {in_mode(first, 2, "DCR")}},
+          .variants = {{"columns_last", {in_mode(first, 2, "DCR")}},
                        {"modes",
                         {in_mode(first, 2, "CRD"), in_mode(second, 3, "DCR"),
                          in_mode(second, 1, "CRD")}},
@@ -189,14 +192,19 @@ Recipe trilu() {
                        {"zero", {triangle({0, 3}, Dims{}, true)}}},
           .exact = {FillKind::kSum, FillKind::kTerm},
           .precise = {FillKind::kFull, FillKind::kTerm},
-          .zero_sign = true};
+          .zero_sign = true,
+          .least_share = 0};  // k may lie beyond all elements
 }
 
 Recipe bit_cast() {
   return {.op = "bit_cast",
           .variants = {{"matrix", {with({3, 35}, {})}}, {"zero", {with({0, 3}, {})}}},
           .exact = {FillKind::kSum},
-          .zero_sign = true};
+          .zero_sign = true,
+          .takes = [](uint32_t dtype, uint32_t named) {
+            return named != BP_DTYPE_BOOL && dtype != BP_DTYPE_BOOL &&
+                   dtype_bits(dtype) == dtype_bits(named);
+          }};
 }
 
 Shot taken(const Dims& x, const Dims& indices, int64_t axis) {

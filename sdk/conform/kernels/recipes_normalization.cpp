@@ -44,7 +44,7 @@ Recipe trailing_recipe(std::string_view op, bool takes_bias) {
   }
   return normalization(
       op,
-      {{"rows", {shot({5, 37}, -1, {37}, Dims{37})}},
+      {{"normal", {shot({5, 37}, -1, {37}, Dims{37})}},
        {"axes",
         {shot({4, 5, 6}, 1, {5, 6}, Dims{5, 6}), shot({4, 5, 6}, 0, {4, 5, 6}, std::nullopt),
          shot({2, 3, 4, 5}, -2, {4, 5}, std::nullopt)}},
@@ -101,7 +101,7 @@ Recipe lp_norm() {
   };
   return normalization(
       "lp_norm",
-      {{"rows", {shot({5, 37}, -1, 2)}},
+      {{"normal", {shot({5, 37}, -1, 2)}},
        {"axes", {shot({4, 5, 6}, 0, 1), shot({4, 5, 6}, 1, 2), shot({4, 5, 6}, 2, 1)}},
        {"zero", {shot({0, 4}, 1, 2), shot({4, 0}, 1, 1)}}},
       shot({5, 37}, -1, 1));

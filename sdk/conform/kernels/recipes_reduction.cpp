@@ -43,7 +43,9 @@ Recipe of_row(const expr::ReductionRow& row) {
                 .precise = {fill_named(row.precise)},
                 .many = {over({65537}, {0}, false), over(kAllDimensions, {1, 5, 15}, false)},
                 .specials = {over({6, 7, 5}, {1}, false)},
-                .special_fills = {fill_named(row.special)}};
+                .special_fills = {fill_named(row.special)},
+                .least_different = row.least_different,
+                .least_share = 0.25};  // products of integers wrap to 0
   // What has no exact results names one fill for both.
   if (row.exact == row.precise) recipe.exact.clear();
   if (!row.chooses) {
@@ -80,7 +82,9 @@ Recipe reduce() {
                        {"zero", {shot({0, 3}, {0}, 0)}}},
           .exact = {FillKind::kTerm},
           .nearness = Nearness::kSums,
-          .terms = reduced_count};
+          .terms = reduced_count,
+          .specials = {shot({6, 7, 5}, {1}, 0)},
+          .special_fills = {FillKind::kSpecialLane, FillKind::kTerm}};
 }
 
 Recipe softmax() {
@@ -118,7 +122,9 @@ Recipe hardmax() {
                        {"zero", {along({0, 4}, 1)}}},
           .exact = {FillKind::kSum},
           .specials = {along({5, 37}, -1)},
-          .special_fills = {FillKind::kSpecialLane}};
+          .special_fills = {FillKind::kSpecialLane},
+          .least_different = 2,
+          .least_share = 0.02};  // one 1 in each row
 }
 
 }  // namespace

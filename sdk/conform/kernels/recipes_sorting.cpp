@@ -99,6 +99,7 @@ void add_sorting_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(top_k());
   recipes->push_back(cumsum());
   recipes->push_back(scan("cumprod", FillKind::kPower));
+  recipes->back().least_share = 0.25;  // products of integers wrap to 0
   recipes->push_back(position("argmax"));
   recipes->push_back(position("argmin"));
 }

@@ -151,6 +151,9 @@ std::vector<Trial> all_trials() {
     const Recipe* recipe = schema.constant ? nullptr : find_recipe(schema.name);
     if (recipe == nullptr) continue;
     for (DtypeChoice& dtypes : dtype_choices(schema)) {
+      const bool is_taken =
+          recipe->takes == nullptr || recipe->takes(dtypes.variables.front(), dtypes.named);
+      if (!is_taken) continue;
       Trial base;
       base.schema = &schema;
       base.recipe = recipe;

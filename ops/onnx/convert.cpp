@@ -93,7 +93,14 @@ Status convert_dropout(NodeImport* node) {
     }
   }
   const ValueId data = node->input(0);
-  return node->finish("identity", {&data, 1});
+  if (!node->has_output(1)) return node->finish("identity", {&data, 1});
+  // The mask has the data's dtype before operator set 10.
+  constexpr int64_t kFirstOfBool = 10;
+  const bool is_bool = node->rule().since >= kFirstOfBool;
+  Steps steps(node);
+  const ValueId kept = steps.scalar(is_bool ? BP_DTYPE_BOOL : node->input_type(0).dtype, 1);
+  const ValueId mask = steps.op("expand", {kept, steps.op("shape", {data})});
+  return steps.finish({steps.op("identity", {data}), mask});
 }
 
 namespace {

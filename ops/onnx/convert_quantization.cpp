@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/dims.hpp"
@@ -58,6 +60,28 @@ Status convert_quantize(NodeImport* node) {
                             zero};
   BP_TRY(steps.status());
   return node->finish("quantize_linear", inputs, std::move(attributes));
+}
+
+/// The steps of the ONNX operator's own definition. Where all of x is 0 so is the scale; the
+/// quotients are NaN then, and give a zero point and a y of 0.
+Status convert_dynamic_quantize(NodeImport* node) {
+  constexpr uint32_t kWork = BP_DTYPE_F32;
+  BP_TRY_ASSIGN(const ValueId zero, node->scalar(kWork, 0));
+  Steps steps(node);
+  const auto extreme = [&](std::string_view reduction, std::string_view pair) {
+    Attributes all = steps.attributes(reduction);
+    steps.check(all.set_i64("keepdims", 0));
+    return steps.op(pair, {steps.op(reduction, {node->input(0)}, std::move(all)), zero});
+  };
+  const ValueId lowest = extreme("reduce_min", "min");
+  const ValueId highest = extreme("reduce_max", "max");
+  const ValueId most = steps.scalar(kWork, 255);
+  const ValueId scale = steps.op("div", {steps.op("sub", {highest, lowest}), most});
+  const ValueId offset = steps.op("sub", {zero, steps.op("div", {lowest, scale})});
+  // The cast saturates to 0 to 255.
+  const ValueId zero_point = steps.cast(steps.op("round", {offset}), BP_DTYPE_U8);
+  const ValueId y = steps.op("quantize_linear", {node->input(0), scale, zero_point});
+  return steps.finish({y, scale, zero_point});
 }
 
 Status convert_dequantize(NodeImport* node) {

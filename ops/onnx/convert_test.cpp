@@ -16,6 +16,7 @@ using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
+using testing::UnorderedElementsAre;
 
 using Ints = std::vector<int64_t>;
 
@@ -471,8 +472,28 @@ TEST(ConvertDropout, Inference_Identity) {
   model.initializers[1] = tensor("t", {}, kBoolType, "\x01");
   EXPECT_THAT(refused(model).message(),
               HasSubstr("input 2 ('training_mode'): only a constant false is supported"));
-  EXPECT_THAT(refused(one_node(node("Dropout", "d", {"x"}, {"y", "mask"}))).message(),
-              HasSubstr("output 1 ('mask') is not supported"));
+}
+
+TEST(ConvertDropout, Mask_IsAllTrue) {
+  for (const int64_t opset : {7, 9, 10, 12, 13, 22}) {
+    Model model = one_node(node("Dropout", "d", {"x"}, {"y", "mask"}));
+    model.opset = opset;
+    model.outputs = {Message().text(1, "y"), Message().text(1, "mask")};
+    const auto graph = import_model(model);
+    ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+    EXPECT_THAT(op_names(*graph), UnorderedElementsAre("identity", "shape", "expand"));
+    EXPECT_THAT(output_type(*graph, 1), StartsWith(opset < 10 ? "f32[" : "bool[")) << opset;
+  }
+}
+
+TEST(ConvertDynamicQuantizeLinear, Outputs_AreThree) {
+  Model model = one_node(node("DynamicQuantizeLinear", "q", {"x"}, {"y", "scale", "zero"}));
+  model.outputs = {Message().text(1, "y"), Message().text(1, "scale"), Message().text(1, "zero")};
+  const auto graph = import_model(model);
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_EQ(output_type(*graph, 0), "u8[N, 3]");
+  EXPECT_EQ(output_type(*graph, 1), "f32[]");
+  EXPECT_EQ(output_type(*graph, 2), "u8[]");
 }
 
 TEST(ConvertElementwise, EveryOperator_Read) {

@@ -34,6 +34,7 @@ OPERATORS = frozenset(
     ConvTranspose GlobalLpPool LpPool
     Shape Size
     LpNormalization MeanVarianceNormalization DequantizeLinear QuantizeLinear
+    Dropout DynamicQuantizeLinear
     Attention GroupNormalization InstanceNormalization LayerNormalization
     RMSNormalization""".split()
 )
@@ -46,6 +47,7 @@ EXPECTED_REFUSED = (
      "dtypes below 8 bits, and 8-bit floats"),
     (r"test_cast(like)?_\w*(FLOAT8|FLOAT4|INT4|INT2)\w*", "dtypes below 8 bits, and 8-bit floats"),
     (r"test_batchnorm_\w+_training_mode", "inference only"),
+    (r"test_training_dropout\w*", "inference only"),
     (r"test_equal_string\w*", "no dtype of texts"),
     (r"test_not_\dd", "written for operator set 1"),
     (r"test_identity_(sequence|opt)", "tensors only"),

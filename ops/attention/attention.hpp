@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_OPS_ATTENTION_ATTENTION_HPP
 #define BACKPLANE_OPS_ATTENTION_ATTENTION_HPP
 
+#include <algorithm>
 #include <cmath>
 
 #include "backplane/ops/attention.h"
@@ -33,14 +34,16 @@ struct AttentionRule {
   }
 };
 
+/// Offsets and windows beyond any position are cut, so that no sum of them wraps.
 template <class Attrs>
 AttentionRule attention_rule(const Attrs& attributes) {
+  constexpr int64_t kBeyondAll = int64_t{1} << 61;
   return {.scale = attributes.scale,
           .softcap = attributes.softcap,
           .causal = attributes.causal != 0,
-          .query_offset = attributes.query_offset,
-          .left_window = attributes.left_window,
-          .right_window = attributes.right_window};
+          .query_offset = std::min(attributes.query_offset, kBeyondAll),
+          .left_window = std::min(attributes.left_window, kBeyondAll),
+          .right_window = std::min(attributes.right_window, kBeyondAll)};
 }
 
 }  // namespace bp::ops

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention as matrix products with a softmax between them, all scores at once. What takes a key
-// out is worked out as a number, which is above 0 for such a key, and becomes -inf or 0 then.
+// Attention as matrix products with a softmax between them, all scores at once. The score of a key
+// that takes no part is -inf.
 #include <array>
 #include <limits>
-#include <numeric>
-#include <optional>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 #include "core/base/dtype.hpp"
 #include "ops/attention/attention.hpp"
@@ -88,68 +87,51 @@ class ScoreBuilder {
         "sub", {number(rule_.softcap), builder_.op("mul", {inverse, number(2 * rule_.softcap)})});
   }
 
-  /// What is added to a score: 0 for a key that is kept (1), -inf for another (0).
-  ValueId bias_of(ValueId kept) {
-    return builder_.op("sub", {number(1), builder_.op("reciprocal", {kept})});
-  }
-
   ValueId masked(ValueId scores) {
-    const std::optional<ValueId> excess = excess_of_positions();
-    if (excess) {
-      const ValueId zero = builder_.integer(0);
-      const ValueId beyond = builder_.op("max", {*excess, zero});
-      const ValueId kept =
-          builder_.op("max", {builder_.op("sub", {builder_.integer(1), beyond}), zero});
-      scores = builder_.op("add", {scores, bias_of(builder_.cast(kept, work_))});
-    }
+    const ValueId seen = seen_by_position();
+    if (seen != kNoValue) scores = where_seen(seen, scores);
     if (arguments_.mask == kNoValue) return scores;
-    const ValueId mask = builder_.cast(arguments_.mask, work_);
-    return builder_.op("add", {scores, arguments_.mask_is_bool ? bias_of(mask) : mask});
+    if (arguments_.mask_is_bool) return where_seen(arguments_.mask, scores);
+    return builder_.op("add", {scores, builder_.cast(arguments_.mask, work_)});
   }
 
-  /// i64, above 0 for keys that a query does not see, whatever the mask says; none: all are seen.
-  std::optional<ValueId> excess_of_positions() {
-    if (!rule_.limits_positions() && arguments_.lengths == kNoValue) return std::nullopt;
-    std::optional<ValueId> excess;
-    const auto exclude = [&](ValueId beyond) {
-      excess = excess ? builder_.op("max", {*excess, beyond}) : beyond;
+  ValueId where_seen(ValueId seen, ValueId scores) {
+    return builder_.op("where", {seen, scores, number(-std::numeric_limits<double>::infinity())});
+  }
+
+  /// Which keys a query sees, whatever the mask says; kNoValue: all.
+  ValueId seen_by_position() {
+    if (!rule_.limits_positions() && arguments_.lengths == kNoValue) return kNoValue;
+    ValueId seen = kNoValue;
+    const auto keep = [&](std::string_view comparison, ValueId a, ValueId b) {
+      const ValueId kept = builder_.op(comparison, {a, b});
+      seen = seen == kNoValue ? kept : builder_.op("logical_and", {seen, kept});
     };
-    const ValueId key = builder_.list(counted(keys()));
+    const ValueId key = builder_.list(builder_.counted(keys()));
     ValueId offset =
         builder_.integer(rule_.query_offset < 0 ? keys() - queries() : rule_.query_offset);
     if (arguments_.lengths != kNoValue) {
       const ValueId length = clamped_lengths();
-      exclude(builder_.op("sub", {key, builder_.op("sub", {length, builder_.integer(1)})}));
+      keep("less", key, length);
       offset = builder_.op("sub", {length, builder_.integer(queries())});
     }
-    if (!rule_.limits_positions()) return excess;
-    const ValueId index =
-        builder_.reshape(builder_.list(counted(queries())), std::array{queries(), int64_t{1}});
-    // How far a key lies behind the query's position.
-    const ValueId distance = builder_.op("sub", {key, builder_.op("add", {index, offset})});
-    if (rule_.causal) exclude(distance);
-    if (rule_.right_window >= 0) {
-      exclude(builder_.op("sub", {distance, builder_.integer(rule_.right_window)}));
-    }
-    if (rule_.left_window >= 0) {
-      exclude(builder_.op("sub", {builder_.integer(-rule_.left_window), distance}));
-    }
-    return excess;
+    if (!rule_.limits_positions()) return seen;
+    const ValueId index = builder_.integers({queries(), 1}, builder_.counted(queries()));
+    const ValueId position = builder_.op("add", {index, offset});
+    const auto shifted = [&](int64_t by) {
+      return builder_.op("add", {position, builder_.integer(by)});
+    };
+    if (rule_.causal) keep("less_or_equal", key, position);
+    if (rule_.right_window >= 0) keep("less_or_equal", key, shifted(rule_.right_window));
+    if (rule_.left_window >= 0) keep("less_or_equal", shifted(-rule_.left_window), key);
+    return seen;
   }
 
   /// [B, 1, 1, 1], from 0 to the number of keys.
   ValueId clamped_lengths() {
-    const ValueId zero = builder_.integer(0);
-    const ValueId most = builder_.integer(keys());
-    const ValueId above = builder_.op("max", {arguments_.lengths, zero});
-    const ValueId room = builder_.op("max", {builder_.op("sub", {most, above}), zero});
-    return builder_.reshape(builder_.op("sub", {most, room}), std::array<int64_t, 4>{0, 1, 1, 1});
-  }
-
-  static std::vector<int64_t> counted(int64_t count) {
-    std::vector<int64_t> values(static_cast<size_t>(count));
-    std::iota(values.begin(), values.end(), 0);
-    return values;
+    const ValueId above = builder_.op("max", {arguments_.lengths, builder_.integer(0)});
+    const ValueId length = builder_.op("min", {above, builder_.integer(keys())});
+    return builder_.reshape(length, std::array<int64_t, 4>{0, 1, 1, 1});
   }
 
   /// Softmax, but 0 for a query without keys: its sum is 0, where any other has the 1 of its

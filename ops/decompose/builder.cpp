@@ -4,6 +4,7 @@
 #include "ops/decompose/builder.hpp"
 
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -83,6 +84,17 @@ ValueId Builder::integers(const Dims& sizes, std::span<const int64_t> values) {
   if (!status_.ok()) return kNoValue;
   if (!values.empty()) std::memcpy(data, values.data(), values.size_bytes());
   return keep(graph_->add_constant("", std::move(*tensor)));
+}
+
+std::vector<int64_t> Builder::counted(int64_t count) {
+  constexpr int64_t kMostCounted = 1 << 23;  // 64 MiB
+  if (count > kMostCounted) {
+    check({BP_UNSUPPORTED, "decomposition: a dimension of " + std::to_string(count) +
+                               " is too large for a list of its places"});
+  }
+  std::vector<int64_t> values(status_.ok() ? static_cast<size_t>(count) : 0);
+  std::iota(values.begin(), values.end(), int64_t{0});
+  return values;
 }
 
 ValueId Builder::integer(int64_t value) { return integers({}, {&value, 1}); }

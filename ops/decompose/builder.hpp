@@ -37,6 +37,9 @@ class Builder {
   ValueId integer(int64_t value);
   ValueId list(std::span<const int64_t> values);
   ValueId integers(const Dims& sizes, std::span<const int64_t> values);
+  /// 0, 1, ... for a constant; UNSUPPORTED, and none, for more numbers than a constant should hold:
+  /// it lies on the host, and goes to a device whole.
+  std::vector<int64_t> counted(int64_t count);
   /// The value itself if it has the dtype.
   ValueId cast(ValueId value, uint32_t dtype);
   ValueId reshape(ValueId value, std::span<const int64_t> shape);

@@ -333,6 +333,39 @@ TEST(DecomposeReduce, AxesThatAreAnInput) {
   expect_close(none, 0);
 }
 
+/// A 0 beside it lets a size be any.
+TEST(DecomposeAttention, MorePlacesThanAConstantHolds_AreRefused) {
+  constexpr int64_t kHuge = int64_t{1} << 40;
+  bp_attrs_attention attributes = bp_attrs_attention_defaults();
+  attributes.causal = 1;
+  const TensorType q = f32({0, 1, 2, 1});
+  const TensorType k = f32({0, 1, kHuge, 1});
+  Graph graph(registry());
+  const Status status = decompose("attention", {q, k, k}, &attributes, &graph);
+  EXPECT_EQ(status.code(), BP_UNSUPPORTED);
+  EXPECT_EQ(status.message(),
+            "decomposition: a dimension of 1099511627776 is too large for a list of its places");
+}
+
+TEST(DecomposeAttention, OffsetsAndWindowsWithoutEnd_DoNotWrap) {
+  bp_attrs_attention attributes = bp_attrs_attention_defaults();
+  attributes.query_offset = INT64_MAX;
+  attributes.right_window = INT64_MAX;
+  const auto x = floats({1, 1, 2, 1}, {1, 2});
+  expect_close(run_both("attention", {x, x, x}, &attributes), 1e-6);
+  attributes.left_window = INT64_MAX;
+  expect_close(run_both("attention", {x, x, x}, &attributes), 1e-6);
+}
+
+TEST(DecomposeAttention, ScoresOfKeysThatTakeNoPart_DoNotMatter) {
+  const auto q = floats({1, 1, 1, 1}, {1});
+  const auto k = floats({1, 1, 2, 1}, {1, kNan});
+  const auto mask = tensor(BP_DTYPE_BOOL, {2}, {1, 0});
+  const auto outcome = run_both("attention", {q, k, floats({1, 1, 2, 1}, {3, 5}), mask});
+  EXPECT_THAT(values_of(outcome.composed), ElementsAre(3));
+  expect_close(outcome, 0);
+}
+
 TEST(EvaluateGraph, BadInputs_AreNamed) {
   Graph graph(registry());
   ASSERT_TRUE(decompose("softmax", {f32({kN, 3})}, nullptr, &graph).ok());

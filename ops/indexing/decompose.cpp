@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // one_hot compares indices with the positions of the new dimension, which are listed.
-#include <numeric>
-#include <vector>
-
 #include "backplane/ops/indexing.h"
 #include "ops/decompose/builder.hpp"
 #include "ops/infer/common.hpp"
 
 namespace bp::ops {
-namespace {
-
-constexpr int64_t kMostPositions = int64_t{1} << 20;
-
-}  // namespace
 
 Status decompose_one_hot(const InferContext& context, GraphBuilder* graph) {
   const TensorType& indices = context.inputs[0];
@@ -21,17 +13,14 @@ Status decompose_one_hot(const InferContext& context, GraphBuilder* graph) {
   if (!indices.has_rank || depth == nullptr) {
     return {BP_UNSUPPORTED, "the rank of indices or the depth is not known"};
   }
-  if (*depth > kMostPositions) return {BP_UNSUPPORTED, "the depth is too large to list"};
   const size_t rank = indices.sizes.size() + 1;
   BP_TRY_ASSIGN(const size_t axis,
                 resolve_axis("axis", attrs<bp_attrs_one_hot>(context.attributes).axis, rank));
   Builder builder(context, {"indices", "depth", "values"}, graph);
-  std::vector<int64_t> positions(static_cast<size_t>(*depth));
-  std::iota(positions.begin(), positions.end(), int64_t{0});
   Dims sizes;
   sizes.resize(rank - axis, 1);
   sizes[0] = *depth;
-  const ValueId places = builder.integers(sizes, positions);
+  const ValueId places = builder.integers(sizes, builder.counted(*depth));
 
   const int64_t axes[] = {static_cast<int64_t>(axis)};
   const ValueId given = builder.cast(builder.input(0), BP_DTYPE_I64);

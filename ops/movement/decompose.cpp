@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operators that are others' views, one after the other.
-#include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -14,8 +12,6 @@
 
 namespace bp::ops {
 namespace {
-
-constexpr int64_t kMostListed = 1 << 24;  // rows or columns, as constants
 
 ValueId expanded(Builder& builder, ValueId x, std::span<const int64_t> sizes) {
   return builder.op("expand", {x, builder.list(sizes)});
@@ -83,18 +79,14 @@ Status decompose_trilu(const InferContext& context, GraphBuilder* graph) {
   if (!x.has_rank || !all_known(x.sizes)) return {BP_UNSUPPORTED, "the sizes of x are not known"};
   const int64_t rows = x.sizes[x.sizes.size() - 2];
   const int64_t columns = x.sizes[x.sizes.size() - 1];
-  if (std::max(rows, columns) > kMostListed) return {BP_UNSUPPORTED, "it is too large to list"};
   Builder builder(context, {"x", "k"}, graph);
-  std::vector<int64_t> places(static_cast<size_t>(std::max(rows, columns)));
-  std::iota(places.begin(), places.end(), 0);
-  const std::span<const int64_t> all(places);
-  ValueId first = builder.integers({rows, 1}, all.first(static_cast<size_t>(rows)));
+  ValueId first = builder.integers({rows, 1}, builder.counted(rows));
   if (builder.input(1) != kNoValue) {
     const ValueId k = builder.reshape(builder.input(1), {});
     const ValueId least = builder.op("max", {k, builder.integer(-rows)});
     first = builder.op("add", {first, builder.op("min", {least, builder.integer(columns)})});
   }
-  const ValueId column = builder.integers({columns}, all.first(static_cast<size_t>(columns)));
+  const ValueId column = builder.list(builder.counted(columns));
   const bool upper = attrs<bp_attrs_trilu>(context.attributes).upper != 0;
   const ValueId kept = builder.op(upper ? "greater_or_equal" : "less_or_equal", {column, first});
   const ValueId zero = builder.scalar(x.dtype, 0);

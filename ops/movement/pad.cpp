@@ -160,10 +160,8 @@ ValueId between(Builder& builder, ValueId x, ValueId value, Dims sizes, size_t a
 /// One dimension whose new elements are others of it.
 ValueId gathered(Builder& builder, ValueId x, std::string_view mode, int64_t size, size_t axis,
                  int64_t begin, int64_t padded) {
-  std::vector<int64_t> places(static_cast<size_t>(padded));
-  for (int64_t i = 0; i < padded; ++i) {
-    places[static_cast<size_t>(i)] = padded_place(mode, i - begin, size);
-  }
+  std::vector<int64_t> places = builder.counted(padded);
+  for (int64_t& place : places) place = padded_place(mode, place - begin, size);
   Attributes along = builder.attributes("gather");
   builder.check(along.set_i64("axis", static_cast<int64_t>(axis)));
   return builder.op("gather", {x, builder.list(places)}, std::move(along));
@@ -173,7 +171,6 @@ ValueId gathered(Builder& builder, ValueId x, std::string_view mode, int64_t siz
 
 /// Dimension by dimension, since each adds to what the one before it made.
 Status decompose_pad(const InferContext& context, GraphBuilder* graph) {
-  constexpr int64_t kMostPlaces = 1 << 24;  // of a list of indices
   const TensorType& x = context.inputs[0];
   if (!x.has_rank || !all_known(x.sizes)) return {BP_UNSUPPORTED, "the sizes of x are not known"};
   BP_TRY_ASSIGN(const PadPlan plan, read_pads(context, x.sizes.size()));
@@ -192,7 +189,6 @@ Status decompose_pad(const InferContext& context, GraphBuilder* graph) {
     if (mode == kConstant) {
       y = between(builder, y, value, sizes, axis, begin, end);
     } else {
-      if (padded > kMostPlaces) return {BP_UNSUPPORTED, "it has too many elements to list"};
       y = gathered(builder, y, mode, sizes[axis], axis, begin, padded);
     }
     sizes[axis] = padded;

@@ -33,8 +33,8 @@ class Parameters {
       return builder_.op("reshape", {value, builder_.list(shape)}, std::move(keeps_zero));
     }
     if (!is_known(x.sizes[axis])) return Status(BP_UNSUPPORTED, "the size of axis is not known");
-    std::vector<int64_t> indices;
-    for (int64_t i = 0; i < x.sizes[axis]; ++i) indices.push_back(i / block_);
+    std::vector<int64_t> indices = builder_.counted(x.sizes[axis]);
+    for (int64_t& index : indices) index /= block_;
     Attributes along = builder_.attributes("gather");
     builder_.check(along.set_i64("axis", static_cast<int64_t>(axis)));
     return builder_.op("gather", {value, builder_.list(indices)}, std::move(along));

@@ -2,8 +2,6 @@
 //
 // What softmax's relatives are made of.
 #include <array>
-#include <numeric>
-#include <vector>
 
 #include "backplane/ops/softmax.h"
 #include "ops/decompose/builder.hpp"
@@ -42,11 +40,10 @@ Status decompose_hardmax(const InferContext& context, GraphBuilder* graph) {
   Attributes along = builder.attributes("argmax");
   builder.check(along.set_i64("axis", static_cast<int64_t>(axis)));
   const ValueId highest = builder.op("argmax", {builder.input(0)}, std::move(along));
-  std::vector<int64_t> places(static_cast<size_t>(x.sizes[axis]));
-  std::iota(places.begin(), places.end(), 0);
-  std::vector<int64_t> shape(x.sizes.size() - axis, 1);
-  shape[0] = x.sizes[axis];
-  const ValueId here = builder.reshape(builder.list(places), shape);
+  Dims sizes;
+  sizes.resize(x.sizes.size() - axis, 1);
+  sizes[0] = x.sizes[axis];
+  const ValueId here = builder.integers(sizes, builder.counted(x.sizes[axis]));
   return builder.finish(builder.cast(builder.op("equal", {highest, here}), x.dtype));
 }
 

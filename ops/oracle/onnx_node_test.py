@@ -22,8 +22,8 @@ OPERATORS = frozenset(
     Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log MatMul Max MaxPool Mean Min Mish Mod Mul
     Neg NonZero Not Or PRelu Pow Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
     ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Round
-    Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu
-    Transpose Where Xor
+    Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum Swish Tan Tanh
+    ThresholdedRelu Transpose Where Xor
     BitCast
     Concat ConstantOfShape DepthToSpace Expand EyeLike Pad Range Slice SpaceToDepth Split Squeeze
     Tile Trilu Unsqueeze

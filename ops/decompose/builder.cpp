@@ -16,8 +16,9 @@ Builder::Builder(const InferContext& context, std::initializer_list<std::string_
   const auto* name = input_names.begin();
   for (const TensorType& type : context.inputs) {
     const bool absent = type.dtype == BP_DTYPE_NONE;
-    inputs_.push_back(absent ? kNoValue : keep(graph->add_input(*name, type)));
-    ++name;
+    // Those of a variadic input behind its first have no name.
+    const std::string_view own = name == input_names.end() ? std::string_view() : *name++;
+    inputs_.push_back(absent ? kNoValue : keep(graph->add_input(own, type)));
   }
 }
 

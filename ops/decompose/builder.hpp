@@ -17,6 +17,7 @@ namespace bp::ops {
 class Builder {
  public:
   /// Makes one graph input per input that is present, in order, under the schema's names.
+  /// A variadic input's name is for the first of its values.
   Builder(const InferContext& context, std::initializer_list<std::string_view> input_names,
           GraphBuilder* graph);
 

@@ -366,6 +366,66 @@ TEST(DecomposeAttention, ScoresOfKeysThatTakeNoPart_DoNotMatter) {
   expect_close(outcome, 0);
 }
 
+Outcome einsum(std::string_view equation, const std::vector<OracleTensor>& inputs) {
+  bp_attrs_einsum attributes = bp_attrs_einsum_defaults();
+  attributes.equation = {equation.data(), equation.size()};
+  Outcome outcome = run_both("einsum", inputs, &attributes);
+  expect_close(outcome, 1e-6);
+  return outcome;
+}
+
+TEST(DecomposeEinsum, Equations_TakeTheOperatorsThatTheyNeed) {
+  const auto noises = [](const std::vector<Dims>& sizes) {
+    std::vector<OracleTensor> inputs;
+    for (const Dims& each : sizes) {
+      inputs.push_back(noise(BP_DTYPE_F32, each, static_cast<uint32_t>(inputs.size()) + 1));
+    }
+    return inputs;
+  };
+  EXPECT_EQ(einsum("ij->ij", noises({{2, 3}})).operators, "identity");
+  EXPECT_EQ(einsum("ij,jk->ik", noises({{2, 3}, {3, 4}})).operators, "matmul");
+  EXPECT_EQ(einsum("...,...->...", noises({{2, 3}, {3}})).operators, "mul");
+  EXPECT_EQ(einsum("bij,bkj->bik", noises({{5, 2, 3}, {5, 4, 3}})).operators, "transpose matmul");
+  EXPECT_EQ(einsum("ii->i", noises({{3, 3}})).operators, "reshape slice");
+  EXPECT_EQ(einsum("i,i->", noises({{3}, {3}})).operators, "reshape reshape matmul reshape");
+  EXPECT_EQ(einsum("ij,jk->ik", noises({{2, 1}, {3, 4}})).operators.substr(0, 7), "squeeze");
+  for (const auto& [equation, sizes] : std::vector<std::pair<std::string_view, std::vector<Dims>>>{
+           {"iji->j", {{3, 4, 3}}},
+           {"iiii->i", {{2, 2, 2, 2}}},
+           {"ijij->ij", {{2, 3, 2, 3}}},
+           {"i,j->ji", {{3}, {4}}},
+           {"ijkl,klm->mji", {{2, 3, 4, 5}, {4, 5, 6}}},
+           {"ijk,lm->jl", {{2, 3, 4}, {5, 6}}},
+           {"ab,bc,cd,da->", {{2, 3}, {3, 4}, {4, 5}, {5, 2}}},
+           {"a,a,a->a", {{3}, {1}, {3}}},
+           {"...ij,...jk->...ik", {{5, 1, 2, 3}, {4, 3, 6}}},
+           {"...i,i...->i...", {{2, 1, 3}, {3, 4}}},
+           {"...i,...i->...", {{2, 3}, {3}}},
+           {"abi,bci->cab", {{2, 3, 0}, {3, 4, 0}}},
+           {"abi,jic->abjc", {{2, 0, 3}, {5, 3, 4}}},
+           {"ij,kj->", {{2, 3}, {4, 3}}}}) {
+    SCOPED_TRACE(equation);
+    einsum(equation, noises(sizes));
+  }
+}
+
+TEST(DecomposeEinsum, UnknownSizes_WhereReshapesCanTell) {
+  bp_attrs_einsum attributes = bp_attrs_einsum_defaults();
+  const auto operators = [&](std::string_view equation, const std::vector<TensorType>& types) {
+    attributes.equation = {equation.data(), equation.size()};
+    Graph graph(registry());
+    const Status status = decompose("einsum", types, &attributes, &graph);
+    return status.ok() ? operators_of(graph) : status.message();
+  };
+  EXPECT_EQ(operators("bhqd,bhkd->bhqk", {f32({kN, 2, kM, 8}), f32({kN, 2, kU, 8})}),
+            "transpose matmul");
+  EXPECT_EQ(operators("bqhd,dhe->bqe", {f32({1, kM, 2, 8}), f32({8, 2, 4})}),
+            "transpose reshape reshape matmul reshape");
+  EXPECT_EQ(operators("ii->i", {f32({kN, kN})}), "the size of a diagonal is not known");
+  EXPECT_EQ(operators("bqhd,hde->bqe", {f32({kN, kM, 2, 8}), f32({2, 8, 4})}),
+            "too many sizes are not known: [s0, s1, 4]");
+}
+
 TEST(EvaluateGraph, BadInputs_AreNamed) {
   Graph graph(registry());
   ASSERT_TRUE(decompose("softmax", {f32({kN, 3})}, nullptr, &graph).ok());

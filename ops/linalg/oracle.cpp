@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Matrix products of the oracle.
+#include <algorithm>
+#include <map>
+
 #include "backplane/ops/linalg.h"
+#include "ops/linalg/einsum.hpp"
 #include "ops/oracle/evaluators.hpp"
 
 namespace bp::ops {
@@ -101,6 +105,68 @@ void evaluate_gemm(const OracleCall& call) {
         value = plus(value, times(from_factor<N>(attributes.beta), values_c[index_c]));
       }
       put<N>(y, index, value);
+    }
+  });
+}
+
+namespace {
+
+/// A step along each label in an operand's elements: twice on a diagonal, none where a size of 1
+/// repeats.
+std::map<EinsumLabel, int64_t> label_steps(const std::vector<EinsumLabel>& labels,
+                                           const Dims& sizes) {
+  std::map<EinsumLabel, int64_t> steps;
+  int64_t step = 1;
+  for (size_t i = labels.size(); i-- > 0;) {
+    if (sizes[i] != 1) steps[labels[i]] += step;
+    step *= sizes[i];
+  }
+  return steps;
+}
+
+}  // namespace
+
+void evaluate_einsum(const OracleCall& call) {
+  std::vector<TensorType> types;
+  for (const OracleTensor& x : call.inputs) types.push_back({.dtype = x.dtype, .sizes = x.sizes});
+  const auto& attributes = attrs<bp_attrs_einsum>(call.attributes);
+  const auto plan = plan_einsum(text(attributes.equation), types);
+  if (!plan.ok()) return;                          // inference has seen to it
+  std::vector<EinsumLabel> labels = plan->output;  // then those that are summed
+  int64_t terms = 1;
+  for (const auto& [label, size] : plan->sizes) {
+    if (std::find(labels.begin(), labels.end(), label) != labels.end()) continue;
+    labels.push_back(label);
+    terms *= size;
+  }
+  std::vector<std::map<EinsumLabel, int64_t>> steps;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    steps.push_back(label_steps(plan->operands[i], call.inputs[i].sizes));
+  }
+  OracleTensor& y = call.outputs[0];
+  with_number(y.dtype, [&]<class N>(N) {
+    std::vector<std::vector<N>> values;
+    for (const OracleTensor& x : call.inputs) values.push_back(numbers<N>(x));
+    for (int64_t index = 0; index < y.count(); ++index) {
+      N sum{0};
+      for (int64_t term = 0; term < terms; ++term) {
+        std::vector<int64_t> at(call.inputs.size(), 0);
+        int64_t rest = index * terms + term;  // counts through all labels, the last one fastest
+        for (size_t i = labels.size(); i-- > 0;) {
+          const int64_t size = plan->sizes.at(labels[i]);
+          for (size_t k = 0; k < at.size(); ++k) {
+            const auto step = steps[k].find(labels[i]);
+            if (step != steps[k].end()) at[k] += rest % size * step->second;
+          }
+          rest /= size;
+        }
+        N product{1};
+        for (size_t k = 0; k < at.size(); ++k) {
+          product = times(product, values[k][static_cast<size_t>(at[k])]);
+        }
+        sum = plus(sum, product);
+      }
+      put<N>(y, index, sum);
     }
   });
 }

@@ -34,7 +34,7 @@ OPERATORS = frozenset(
     ConvTranspose GlobalLpPool LpPool
     Shape Size
     LpNormalization MeanVarianceNormalization DequantizeLinear QuantizeLinear
-    Dropout DynamicQuantizeLinear
+    Dropout DynamicQuantizeLinear Einsum
     Attention GroupNormalization InstanceNormalization LayerNormalization
     RMSNormalization""".split()
 )

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operators whose results are sums of products: matmul, gemm, conv, and batch_norm, whose few terms
-// are bound in the same way.
+// Operators whose results are sums of products: matmul, gemm, einsum, conv, and batch_norm, whose
+// few terms are bound in the same way.
 #include "sdk/conform/kernels/recipe.hpp"
 
 namespace bp::conform {
@@ -90,6 +90,43 @@ Recipe gemm() {
           .terms = gemm_terms,
           .specials = {gemm_shot({5, 17}, {17, 9}, Dims{9}, {})},
           .special_fills = {FillKind::kSpecialLane, FillKind::kTerm, FillKind::kTerm}};
+}
+
+/// All positions that the equation can name, for each element of the output: at least the number of
+/// its terms.
+double einsum_terms(Terms inputs, int64_t output_count) {
+  double count = 1;
+  for (const OracleTensor& x : inputs) count *= static_cast<double>(x.count());
+  return count / static_cast<double>(output_count > 0 ? output_count : 1);
+}
+
+Recipe einsum() {
+  const auto shot = [](std::string_view equation, std::vector<std::optional<Dims>> inputs) {
+    return Shot{std::move(inputs), {{"equation", equation}}};
+  };
+  return {
+      .op = "einsum",
+      .variants = {{"matrix", {shot("ij,jk->ik", {{{5, 17}}, {{17, 9}}})}},
+                   {"one",
+                    {shot("ij->ij", {{{5, 17}}}), shot("ij->ji", {{{5, 17}}}),
+                     shot("ij->i", {{{9, 17}}}), shot("...ii->...i", {{{4, 5, 5}}}),
+                     shot("iji", {{{3, 17, 3}}})}},
+                   {"batches",
+                    {shot("bij,bjk->bik", {{{3, 4, 5}}, {{3, 5, 6}}}),
+                     shot("...ij,...kj->...ik", {{{2, 1, 4, 5}}, {{3, 6, 5}}}),
+                     shot("bqhd,bkhd->bhqk", {{{2, 5, 3, 8}}, {{2, 7, 3, 8}}})}},
+                   {"several",
+                    {shot("ijkl,klm->mji", {{{2, 3, 4, 5}}, {{4, 5, 6}}}),
+                     shot("ij,jk->ik", {{{5, 1}}, {{7, 9}}})}},
+                   {"elements",
+                    {shot("i,j->ji", {{{9}}, {{7}}}), shot("Ai,i->iA", {{{4, 9}}, {{9}}})}},
+                   {"three", {shot("ij,jk,kl->il", {{{5, 3}}, {{3, 4}}, {{4, 6}}})}},
+                   {"zero", {shot("ij,jk->ik", {{{3, 0}}, {{0, 4}}}), shot("ij->j", {{{0, 4}}})}}},
+      .exact = {FillKind::kTerm},
+      .nearness = Nearness::kSums,
+      .terms = einsum_terms,
+      .specials = {shot("ij,jk->ik", {{{5, 17}}, {{17, 9}}})},
+      .special_fills = {FillKind::kSpecialLane, FillKind::kTerm}};
 }
 
 Setting list(std::string_view name, std::vector<int64_t> values) {
@@ -204,6 +241,7 @@ Recipe batch_norm() {
 void add_product_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(matmul());
   recipes->push_back(gemm());
+  recipes->push_back(einsum());
   recipes->push_back(conv());
   recipes->push_back(conv_transpose());
   recipes->push_back(batch_norm());

@@ -129,8 +129,10 @@ TEST(NpuOptions, None_GiveTheDefaults) {
   EXPECT_EQ(sdk::view(props.name), "simulated NPU");
   EXPECT_THAT(operators_of(device),
               ::testing::UnorderedElementsAre(
-                  "add", "cast", "conv", "div", "exp", "gather", "identity", "matmul", "max", "mul",
-                  "non_zero", "reciprocal", "reduce_max", "reduce_sum", "relu", "sqrt", "sub"));
+                  "add", "argmax", "argmin", "average_pool", "cast", "compress", "concat", "conv",
+                  "div", "exp", "gather", "gather_elements", "gather_nd", "identity", "matmul",
+                  "max", "mul", "non_zero", "reciprocal", "reduce_max", "reduce_sum", "relu",
+                  "scatter_elements", "scatter_nd", "sqrt", "sub"));
 }
 
 TEST(NpuOptions, SwitchedOffFeature_IsNotOfferedAndRefused) {
@@ -155,7 +157,7 @@ TEST(NpuOptions, SwitchedOffFeature_IsNotOfferedAndRefused) {
 
 TEST(NpuOptions, Kernels_TakesOperatorsAway) {
   const Device device(OptionList{{"kernels", "conv,gather"}});
-  EXPECT_THAT(operators_of(device), SizeIs(15));
+  EXPECT_THAT(operators_of(device), SizeIs(24));
   EXPECT_THAT(operators_of(device), ::testing::Not(Contains("conv")));
   EXPECT_THAT(operators_of(device), Contains("relu"));
 }

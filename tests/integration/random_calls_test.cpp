@@ -61,7 +61,10 @@ class CallChain {
       for (const Shot& shot : variant.shots) shots.push_back(&shot);
     }
     std::shuffle(shots.begin(), shots.end(), random_);
-    const auto choices = conform::dtype_choices(schema);
+    auto choices = conform::dtype_choices(schema);
+    std::erase_if(choices, [recipe](const conform::DtypeChoice& dtypes) {
+      return recipe->takes != nullptr && !recipe->takes(dtypes.variables.front(), dtypes.named);
+    });
     for (const Shot* shot : shots) {
       const auto call =
           conform::make_call(schema, *recipe, *shot, pick(choices), conform::Pass::kPrecision,

@@ -138,7 +138,11 @@ class Writer {
                                           field.default_i64s.begin(), field.default_i64s.end());
         break;
       }
-      case AttrType::kStr:
+      case AttrType::kStr: {
+        const auto text = member<bp_str>(node, field);
+        if (std::string_view(text.ptr, text.len) == field.default_str) return {};
+        [[fallthrough]];  // an image of this sketch holds numbers
+      }
       case AttrType::kTensor:
         return Status(BP_UNSUPPORTED, "attribute " + std::string(field.name) + " of an image");
       default:

@@ -212,6 +212,9 @@ void free_nothing(bp_device*, bp_kernel_plan*) {}
 
 template <class Attributes>
 const char* refuse_reduction(const bp_kernel_query& query, Attributes defaults) {
+  const uint32_t dtype = sdk::arg_info(query, 0).dtype;
+  const bool is_known = dtype < 64 && (kWholeByteDtypes & BP_DTYPE_BIT(dtype)) != 0;
+  if (!is_known) return "a dtype that it does not know";
   const bp_str given = read_attributes(query.attributes, defaults).reduction;
   return std::string_view(given.ptr, given.len) == "none" ? nullptr : "takes no reduction";
 }

@@ -35,9 +35,11 @@ std::string in_words(const bp_mem& mem, uint64_t bytes) {
 // takes a third longer, and twice as long across its rows.
 void* allocate_pages(uint64_t alignment, uint64_t bytes) {
   if (bytes < 2 * kHugePage) return std::aligned_alloc(alignment, bytes);
-  void* const ptr = std::aligned_alloc(std::max(alignment, kHugePage), bytes);
+  // Not aligned_alloc, which takes only multiples of the alignment.
+  void* ptr = nullptr;
+  if (posix_memalign(&ptr, std::max(alignment, kHugePage), bytes) != 0) return nullptr;
   // Only whole pages, so that nobody else's memory grows. A refusal changes nothing but speed.
-  if (ptr != nullptr) madvise(ptr, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  madvise(ptr, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return ptr;
 }
 

@@ -13,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "backplane/ops/attributes.h"
 #include "plugins/cpu/cpu_test_support.hpp"
 #include "plugins/cpu/parallel.hpp"
 
@@ -217,11 +218,12 @@ void launch_from_threads(Device& device, const std::string& kernel, const Call& 
                          const Values& expected) {
   const Planned planned(device, device.kernel(kernel), call);
   ASSERT_EQ(planned.plan_status(), BP_OK);
+  const Call packed = planned.packed(call);
   std::vector<std::thread> threads;
   threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
-      Call own = call;
+      Call own = packed;
       own.output = make_output(call.output.dtype, call.output.sizes);
       std::vector<std::byte> workspace(planned.info().workspace_bytes + 64);
       bp_kernel_state* const state = planned.make_state();
@@ -245,6 +247,25 @@ TEST(CpuThreads, CallersAtOnce_ComputeRight) {
   const Call powers = large_exp();
   ASSERT_EQ(run(device, powers).status, BP_OK);
   launch_from_threads(device, "exp_loop", powers, powers.output.values());
+}
+
+// oneDNN's code for one thread does not take the layout that its code for two likes best.
+TEST(CpuThreads, PackedWeightsOfAConvolution_ServeOneThreadAndAll) {
+  Device device("2");
+  const bp_attrs_conv attrs = bp_attrs_conv_defaults();
+  Call call{"conv",
+            {make_random(BP_DTYPE_F32, {1, 1024, 14, 14}, 41, -0.1, 0.1),
+             make_random(BP_DTYPE_F32, {512, 1024, 1, 1}, 42, -0.1, 0.1),
+             {}},
+            make_output(BP_DTYPE_F32, {1, 512, 14, 14}),
+            &attrs,
+            "conv_f32_onednn"};
+  ASSERT_EQ(run(device, call).status, BP_OK);
+  const Values expected = call.output.values();
+  call.constant_inputs = 2;
+  Outcome outcome = run(device, call);
+  ASSERT_EQ(outcome.status, BP_OK) << outcome.refusals["conv_f32_onednn"];
+  launch_from_threads(device, "conv_f32_onednn", call, expected);
 }
 
 }  // namespace

@@ -96,7 +96,10 @@ bp_arg_info info_of(const Tensor& tensor) {
 // A query with what it points at.
 struct Query {
   Query(const bp_kernel* kernel, const Call& call) {
-    for (const Tensor& input : call.inputs) args.push_back(info_of(input));
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      args.push_back(info_of(call.inputs[i]));
+      if ((call.constant_inputs >> i & 1) != 0) args.back().flags |= BP_INFO_CONSTANT_BIT;
+    }
     args.push_back(info_of(call.output));
     query.struct_size = sizeof(query);
     query.kernel = kernel;
@@ -341,6 +344,33 @@ void Planned::free_state(bp_kernel_state* state) const {
   if (kernel_->state_destroy != nullptr) kernel_->state_destroy(device_.get(), state);
 }
 
+Call Planned::packed(const Call& call) const {
+  Call result = call;
+  for (uint32_t i = 0; i < call.inputs.size(); ++i) {
+    if ((info_.packed_inputs >> i & 1) == 0) continue;
+    bp_prepack_info info{};
+    info.struct_size = sizeof(info);
+    EXPECT_EQ(kernel_->prepack_query(device_.get(), plan_, i, &info), BP_OK);
+    Tensor& packed = result.inputs[i];
+    // Alignment 64, as the plugin asks for.
+    packed.storage = std::make_shared<std::vector<std::byte>>(info.bytes + 64, kGuard);
+    const auto first = reinterpret_cast<uint64_t>(packed.storage->data());
+    const uint64_t lead = (first + 63) / 64 * 64 - first;
+    packed.offset = static_cast<int64_t>(lead / bytes_of(packed.dtype));
+    const bp_tensor plain = as_abi(call.inputs[i]);
+    bp_prepack_args args{};
+    args.struct_size = sizeof(args);
+    args.kernel = kernel_;
+    args.plan = plan_;
+    args.input = &plain;
+    args.input_index = i;
+    args.packed = {first, lead};
+    args.packed_bytes = info.bytes;
+    EXPECT_EQ(kernel_->prepack(device_.get(), &args), BP_OK);
+  }
+  return result;
+}
+
 bp_status Planned::launch(const Call& call, bp_kernel_state* state, std::byte* workspace,
                           Outcome* outcome) const {
   std::vector<bp_tensor> tensors;
@@ -384,7 +414,7 @@ Outcome run(Device& device, const Call& call) {
     const uint64_t first = (reinterpret_cast<uint64_t>(memory.data()) + 63) / 64 * 64;
     std::byte* const workspace = reinterpret_cast<std::byte*>(first);
     bp_kernel_state* const state = planned.make_state();
-    outcome.status = planned.launch(call, state, workspace, &outcome);
+    outcome.status = planned.launch(planned.packed(call), state, workspace, &outcome);
     planned.free_state(state);
     std::byte* const guard = workspace + outcome.workspace_bytes;
     EXPECT_TRUE(std::all_of(guard, guard + kGuardBytes, [](std::byte b) { return b == kGuard; }))

@@ -92,6 +92,7 @@ struct Call {
   Tensor output;
   const void* attributes = nullptr;  // a bp_attrs struct
   std::string only_kernel = {};      // "": by priority, as the core chooses
+  uint64_t constant_inputs = 0;      // bit i: input i is shown as constant, and packed if asked for
 };
 
 /// Chooses, plans, makes a state, launches once and frees everything. The workspace has exactly the
@@ -109,6 +110,8 @@ class Planned {
   bp_status plan_status() const { return plan_status_; }
   const bp_plan_info& info() const { return info_; }
   bp_kernel_plan* plan() const { return plan_; }
+  /// The call with its constants as the plan takes them.
+  Call packed(const Call& call) const;
   /// May be called from several threads, each with a state of its own.
   bp_kernel_state* make_state() const;
   void free_state(bp_kernel_state* state) const;

@@ -114,10 +114,13 @@ bp_attrs_conv attributes_of(const Convolution& c) {
   return attrs;
 }
 
-Outcome expect_conv(Device& device, const Convolution& c, const std::string& kernel = "") {
+// constant_inputs: 2 for the weights.
+Outcome expect_conv(Device& device, const Convolution& c, const std::string& kernel = "",
+                    uint64_t constant_inputs = 0) {
   const bp_attrs_conv attrs = attributes_of(c);
   const Sizes y_sizes = joined({c.x.sizes[0], c.w.sizes[0]}, c.g.out(c.x.sizes));
-  const Call call{"conv", {c.x, c.w, c.b}, make_output(c.x.dtype, y_sizes), &attrs, kernel};
+  const Call call{"conv", {c.x, c.w, c.b}, make_output(c.x.dtype, y_sizes),
+                  &attrs, kernel,          constant_inputs};
   Outcome outcome = run(device, call);
   EXPECT_EQ(outcome.status, BP_OK);
   if (outcome.status != BP_OK) return outcome;
@@ -156,6 +159,7 @@ TEST(CpuConv, OnednnKernel_MatchesF64) {
     Device device(threads);
     for (const Convolution& c : convolutions(BP_DTYPE_F32)) {
       EXPECT_EQ(expect_conv(device, c, "conv_f32_onednn").kernel, "conv_f32_onednn");
+      EXPECT_EQ(expect_conv(device, c, "conv_f32_onednn", 2).kernel, "conv_f32_onednn");
     }
   }
 }

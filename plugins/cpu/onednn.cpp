@@ -225,6 +225,33 @@ DnnlState::DnnlState(bp_device* device, const DnnlPlan& plan)
   if (plan.parallel) parallel.emplace(device->engine.get(), *plan.parallel);
 }
 
+DnnlPlace WeightsChoice::place(DnnlProgram* program, dnnl_engine* engine, int tensor,
+                               const_dnnl_memory_desc_t chosen) const {
+  const DnnlPlace given{.tensor = tensor, .offset_bytes = 0};
+  if (!is_reordered || dnnl_memory_desc_equal(packed, chosen) != 0) return given;
+  const DnnlPlace copy = program->reserve(chosen);
+  program->add_reorder(engine, packed, given, chosen, copy);
+  return copy;
+}
+
+namespace {
+
+/// For one thread. Its code need not take the layout that all threads' code likes best, and both
+/// read the same packed weights.
+DnnlProgram build_serial(const std::function<DnnlProgram(const WeightsChoice&)>& build,
+                         WeightsChoice choice) {
+  const ThreadCountSetting setting(1);
+  try {
+    return build(choice);
+  } catch (const Refusal&) {
+    if (choice.packed == nullptr) throw;
+  }
+  choice.is_reordered = true;
+  return build(choice);
+}
+
+}  // namespace
+
 void build_dnnl_programs(bp_device* device, double multiply_add_count,
                          const std::function<DnnlProgram(const WeightsChoice&)>& build,
                          std::optional<PlainWeights> weights, DnnlPlan* plan, bp_plan_info* info) {
@@ -237,10 +264,7 @@ void build_dnnl_programs(bp_device* device, double multiply_add_count,
     plan->parallel = build(choice);
     if (weights) choice.packed = plan->parallel->layout_of(static_cast<int>(weights->input));
   }
-  {
-    const ThreadCountSetting setting(1);
-    plan->serial = build(choice);
-  }
+  plan->serial = build_serial(build, choice);
   if (weights) {
     note_packed_weights(*std::move(weights), plan);
     info->packed_inputs = plan->packed ? uint64_t{1} << plan->packed->input : 0;

@@ -136,6 +136,16 @@ struct PackedWeights {
 struct WeightsChoice {
   bool is_constant = false;
   const_dnnl_memory_desc_t packed = nullptr;
+  bool is_reordered = false;  // oneDNN chooses again, and each launch reorders `packed` for it
+
+  /// What to ask oneDNN for, where `any` leaves it the choice.
+  const_dnnl_memory_desc_t wanted(const_dnnl_memory_desc_t any) const {
+    return packed != nullptr && !is_reordered ? packed : any;
+  }
+  /// Where a program that reads constant weights as `chosen` finds them, in its tensor or in a
+  /// copy.
+  DnnlPlace place(DnnlProgram* program, dnnl_engine* engine, int tensor,
+                  const_dnnl_memory_desc_t chosen) const;
 };
 
 /// Whether the input's values never change, so that it may be packed.

@@ -119,14 +119,15 @@ DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, int y_ten
   const DnnlDesc bias = shape.has_bias ? make_f32_desc(bias_size, bias_stride) : nullptr;
 
   DnnlProgram program;
-  const const_dnnl_memory_desc_t w_wanted = choice.packed != nullptr ? choice.packed : w.best.get();
-  DnnlPrimitiveDesc conv = describe_conv(engine, shape, x, w_wanted, bias.get(), y);
+  DnnlPrimitiveDesc conv =
+      describe_conv(engine, shape, x, choice.wanted(w.best.get()), bias.get(), y);
   const auto x_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_src_md);
   const auto w_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_weights_md);
   const auto y_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_dst_md);
   std::vector<DnnlProgram::Arg> args;
   args.push_back({DNNL_ARG_SRC, x_desc, bring(&program, engine, x, x_desc)});
-  const DnnlPlace w_place = choice.is_constant ? w.tensor : bring(&program, engine, w, w_desc);
+  const DnnlPlace w_place = choice.is_constant ? choice.place(&program, engine, kW, w_desc)
+                                               : bring(&program, engine, w, w_desc);
   args.push_back({DNNL_ARG_WEIGHTS, w_desc, w_place});
   if (shape.has_bias) {
     const auto bias_desc = dnnl_primitive_desc_query_md(conv.get(), dnnl_query_weights_md, 1);

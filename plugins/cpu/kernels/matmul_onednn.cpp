@@ -88,27 +88,27 @@ DnnlProgram build_program(dnnl_engine* engine, const MatmulShape& shape, bool ha
   const DnnlDesc a = describe(shape.batches, 0, a_matrix);
   const int64_t b_sizes[] = {shape.k, shape.n};
   const DnnlDesc b = choice.is_constant ? make_f32_desc_of_any_layout(b_sizes) : describe_b(shape);
-  const const_dnnl_memory_desc_t b_wanted = choice.packed != nullptr ? choice.packed : b.get();
   const DnnlDesc y = describe_output(shape);
   const int64_t bias_sizes[] = {1, shape.n};
   const int64_t bias_strides[] = {shape.n, 1};
   const DnnlDesc bias = has_bias ? make_f32_desc(bias_sizes, bias_strides) : nullptr;
   const DnnlAttr attr = make_dnnl_attr();
   dnnl_primitive_desc_t raw = nullptr;
-  check_dnnl(dnnl_matmul_primitive_desc_create(&raw, engine, a.get(), b_wanted, bias.get(), y.get(),
-                                               attr.get()),
+  check_dnnl(dnnl_matmul_primitive_desc_create(&raw, engine, a.get(), choice.wanted(b.get()),
+                                               bias.get(), y.get(), attr.get()),
              "matmul_primitive_desc_create");
   DnnlPrimitiveDesc descriptor(raw);
+  DnnlProgram program;
+  const auto b_desc = DnnlProgram::desc_of(raw, dnnl_query_weights_md);
   std::vector<DnnlProgram::Arg> args{
       {DNNL_ARG_SRC, DnnlProgram::desc_of(raw, dnnl_query_src_md), {.tensor = 0}},
-      {DNNL_ARG_WEIGHTS, DnnlProgram::desc_of(raw, dnnl_query_weights_md), {.tensor = 1}},
+      {DNNL_ARG_WEIGHTS, b_desc, choice.place(&program, engine, 1, b_desc)},
       {DNNL_ARG_DST, DnnlProgram::desc_of(raw, dnnl_query_dst_md), {.tensor = y_tensor}}};
   if (has_bias) {
     args.push_back({DNNL_ARG_BIAS,
                     dnnl_primitive_desc_query_md(raw, dnnl_query_weights_md, 1),
                     {.tensor = 2}});
   }
-  DnnlProgram program;
   program.add_step(std::move(descriptor), std::move(args));
   return program;
 }

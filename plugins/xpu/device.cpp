@@ -116,6 +116,18 @@ DeviceInfo read_device(const Driver& driver, const Platform& platform, cl_device
   info.memory_bytes = device_value<cl_ulong>(driver, id, CL_DEVICE_GLOBAL_MEM_SIZE);
   info.max_alloc_bytes = device_value<cl_ulong>(driver, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   info.alignment_bytes = device_value<cl_uint>(driver, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+  info.local_memory_bytes = device_value<cl_ulong>(driver, id, CL_DEVICE_LOCAL_MEM_SIZE);
+  info.has_fast_local_memory =
+      device_value<cl_device_local_mem_type>(driver, id, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL;
+  // Work is counted in one dimension, which has a limit of its own.
+  std::vector<size_t> sizes(
+      std::max(device_value<cl_uint>(driver, id, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS), cl_uint{1}));
+  check(driver.clGetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizes.size() * sizeof(size_t),
+                               sizes.data(), nullptr),
+        "clGetDeviceInfo");
+  const auto largest = device_value<size_t>(driver, id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+  info.max_group_size = static_cast<uint32_t>(std::max<size_t>(std::min(largest, sizes[0]), 1));
+  info.has_f64 = device_value<cl_device_fp_config>(driver, id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
   const auto rounding = device_value<cl_device_fp_config>(driver, id, CL_DEVICE_SINGLE_FP_CONFIG);
   info.rounds_divide_correctly = (rounding & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   return info;
@@ -151,7 +163,9 @@ void list_devices(const Driver& driver, const sdk::Host& host, const Platform& p
 
 Instance::Instance(sdk::Host host, const bp_config& config) : host_(host) {
   check_flags(config.flags, 0, "bp_config");
-  check_options(&config, {"platform"});
+  check_options(&config, {"platform", "cache"});
+  program_cache_ =
+      std::make_shared<const ProgramCache>(host_, sdk::option(&config, "cache").value_or(""));
   const std::string filter(sdk::option(&config, "platform").value_or(""));
   // Drivers set themselves up at the first question, and not all of them stand two threads there.
   static std::mutex discovery;
@@ -174,6 +188,7 @@ Device::Device(const Instance& instance, const DeviceInfo& info, bool profiling)
       driver_(instance.driver()),
       info_(info),
       profiling_(profiling),
+      program_cache_(instance.program_cache()),
       memory_(*this),
       programs_(*this) {
   const sdk::ExitGate gate;

@@ -14,6 +14,7 @@
 #include "driver.hpp"
 #include "kernels/program.hpp"
 #include "memory.hpp"
+#include "program_cache.hpp"
 
 namespace bp::xpu {
 
@@ -27,6 +28,10 @@ struct DeviceInfo {
   uint64_t memory_bytes = 0;
   uint64_t max_alloc_bytes = 0;
   uint64_t alignment_bytes = 0;
+  uint64_t local_memory_bytes = 0;     // of one work group
+  uint32_t max_group_size = 1;         // work items
+  bool has_fast_local_memory = false;  // not a part of the global one
+  bool has_f64 = false;
   bool rounds_divide_correctly = false;
 };
 
@@ -39,9 +44,11 @@ class Instance {
   const sdk::Host& host() const { return host_; }
   const std::shared_ptr<const Driver>& driver() const { return driver_; }
   const std::vector<DeviceInfo>& devices() const { return devices_; }
+  const std::shared_ptr<const ProgramCache>& program_cache() const { return program_cache_; }
 
  private:
   sdk::Host host_;
+  std::shared_ptr<const ProgramCache> program_cache_;
   std::shared_ptr<const Driver> driver_;
   std::vector<DeviceInfo> devices_;
 };
@@ -59,6 +66,7 @@ class Device {
   cl_context context() const { return context_.get(); }
   bool has_profiling() const { return profiling_; }
   Memory& memory() { return memory_; }
+  const ProgramCache& program_cache() const { return *program_cache_; }
   Programs& programs() { return programs_; }
   const std::vector<const bp_kernel*>& kernels() const { return kernels_; }
 
@@ -86,6 +94,7 @@ class Device {
   std::shared_ptr<const Driver> driver_;
   DeviceInfo info_;
   bool profiling_;
+  std::shared_ptr<const ProgramCache> program_cache_;
   Owned<cl_context> context_;
   Owned<cl_command_queue> queue_;
   Memory memory_;

@@ -30,7 +30,9 @@
   X(clCreateBuffer)               \
   X(clReleaseMemObject)           \
   X(clCreateProgramWithSource)    \
+  X(clCreateProgramWithBinary)    \
   X(clBuildProgram)               \
+  X(clGetProgramInfo)             \
   X(clGetProgramBuildInfo)        \
   X(clReleaseProgram)             \
   X(clCreateKernel)               \

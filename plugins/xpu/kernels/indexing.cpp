@@ -5,23 +5,14 @@
 #include "backplane/ops/indexing.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "device.hpp"
+#include "kernels/dtypes.hpp"
 #include "kernels/kernel.hpp"
 
 namespace bp::xpu {
 namespace {
-
-constexpr uint32_t kGroupSize = 256;
-
-uint64_t element_bytes_of(const bp_arg_info& info) {
-  const uint64_t bytes = sdk::dtype_bytes(info.dtype);
-  if (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) return bytes;
-  throw sdk::Failure{BP_INVALID_ARGUMENT,
-                     "plan: an element of dtype code " + std::to_string(info.dtype)};
-}
 
 int64_t axis_of(const bp_kernel_query& query) {
   const bp_attrs_gather attributes =
@@ -34,17 +25,8 @@ int64_t axis_of(const bp_kernel_query& query) {
                                               std::to_string(rank)};
 }
 
-const char* gather_function(uint64_t element_bytes, uint32_t index_dtype) {
-  constexpr std::array<const char*, 4> kOfI32 = {"gather_1_i32", "gather_2_i32", "gather_4_i32",
-                                                 "gather_8_i32"};
-  constexpr std::array<const char*, 4> kOfI64 = {"gather_1_i64", "gather_2_i64", "gather_4_i64",
-                                                 "gather_8_i64"};
-  const auto row = static_cast<size_t>(element_bytes == 8 ? 3 : element_bytes / 2);
-  return index_dtype == BP_DTYPE_I32 ? kOfI32[row] : kOfI64[row];
-}
-
 /// y has the dimensions of x before the axis, those of the indices, and those of x behind the axis.
-Plan plan_gather(const bp_kernel_query& query) {
+Plan plan_gather(const Device&, const bp_kernel_query& query) {
   expect_inputs(query, 2);
   const bp_arg_info& x = argument(query, 0);
   const bp_arg_info& indices = argument(query, 1);
@@ -66,9 +48,10 @@ Plan plan_gather(const bp_kernel_query& query) {
   std::copy(x.strides + axis + 1, x.strides + x.rank, geometry.x_strides + axis + indices.rank);
   geometry.extent = x.sizes[axis];
   geometry.axis_stride = x.strides[axis];
-  return Plan(ProgramId::kIndexing, gather_function(element_bytes_of(x), indices.dtype), kGroupSize,
-              geometry)
-      .with_fault();
+  Step step(program_of("indexing.cl", define("BP_ELEMENT", element_type(x.dtype)) +
+                                          define("BP_INDEX", dtype_name(indices.dtype))),
+            "gather", geometry);
+  return {.steps = {step.items(geometry.item_count).add_fault()}};
 }
 
 /// The bits of an element that make it differ from 0: the sign of a float does not.
@@ -91,7 +74,7 @@ uint64_t value_bits(uint32_t dtype) {
   }
 }
 
-Plan plan_non_zero(const bp_kernel_query& query) {
+Plan plan_non_zero(const Device&, const bp_kernel_query& query) {
   expect_inputs(query, 1);
   const bp_arg_info& x = argument(query, 0);
   const bp_arg_info& y = argument(query, 1);
@@ -100,9 +83,7 @@ Plan plan_non_zero(const bp_kernel_query& query) {
                        "plan: non_zero to an output of rank " + std::to_string(y.rank)};
   }
   NonZeroGeometry geometry{};
-  geometry.item_count = 1;  // rounded up to one group, also where there are no elements to count
   geometry.element_count = 1;
-  geometry.element_bytes = element_bytes_of(x);
   geometry.value_bits = value_bits(x.dtype);
   geometry.row_stride = static_cast<uint64_t>(y.sizes[1]);
   geometry.rank = x.rank;
@@ -111,15 +92,18 @@ Plan plan_non_zero(const bp_kernel_query& query) {
     geometry.strides[d] = x.strides[d];
     geometry.element_count *= geometry.sizes[d];
   }
-  return Plan(ProgramId::kIndexing, "non_zero", BP_XPU_NON_ZERO_GROUP, geometry).with_extents();
+  Step step(program_of("indexing.cl",
+                       define("BP_ELEMENT", element_type(x.dtype)) + define("BP_INDEX", "i64")),
+            "non_zero", geometry);
+  return {.steps = {step.groups(1, BP_XPU_NON_ZERO_GROUP).add_extents()}};
 }
 
-constexpr uint64_t kGatherDtypes[] = {kUpTo8Bytes, sdk::dtypes({BP_DTYPE_I32, BP_DTYPE_I64})};
+constexpr uint64_t kGatherDtypes[] = {kUpTo8Bytes, kIndices};
 constexpr uint64_t kNonZeroDtypes[] = {kUpTo8Bytes};
 
 constexpr bp_kernel kKernels[] = {
-    describe<plan_gather>("gather_any", "gather", kGatherDtypes),
-    describe<plan_non_zero>("non_zero_any", "non_zero", kNonZeroDtypes)};
+    describe<plan_gather>("gather_any", "gather", kGatherDtypes, Work::kMoves),
+    describe<plan_non_zero>("non_zero_any", "non_zero", kNonZeroDtypes, Work::kMoves)};
 
 }  // namespace
 

@@ -4,64 +4,152 @@
 #include "kernels/kernel.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "device.hpp"
 #include "stream.hpp"
 
-// The ABI's opaque state.
-struct bp_kernel_state final {
-  bp::xpu::Owned<cl_kernel> kernel;
+namespace bp::xpu {
+namespace {
+
+/// The kernel object of one step.
+struct Function {
+  Owned<cl_kernel> kernel;
   size_t group_size = 1;
   bool compiled = false;  // by the first launch: drivers for processors wait with it until then
+};
+
+}  // namespace
+}  // namespace bp::xpu
+
+// The ABI's opaque state.
+struct bp_kernel_state final {
+  std::vector<bp::xpu::Function> functions;
 };
 
 namespace bp::xpu {
 namespace {
 
-void set_argument(const Driver& driver, cl_kernel kernel, cl_uint* index, const void* value,
-                  size_t bytes) {
-  check(driver.clSetKernelArg(kernel, (*index)++, bytes, value), "clSetKernelArg");
+/// The arguments of one step, set one behind the other.
+class Arguments {
+ public:
+  Arguments(const Driver& driver, cl_kernel kernel) : driver_(driver), kernel_(kernel) {}
+
+  void add(const void* value, size_t bytes) {
+    check(driver_.clSetKernelArg(kernel_, index_++, bytes, value), "clSetKernelArg");
+  }
+  /// NULL is what a function sees of handle 0.
+  void add_memory(bp_mem memory) {
+    const cl_mem buffer = memory.handle != 0 ? buffer_of(memory.handle) : nullptr;
+    const cl_ulong offset_bytes = memory.offset_bytes;
+    add(&buffer, sizeof(cl_mem));
+    add(&offset_bytes, sizeof(cl_ulong));
+  }
+
+ private:
+  const Driver& driver_;
+  cl_kernel kernel_;
+  cl_uint index_ = 0;
+};
+
+/// Where a tensor begins; nowhere if it is absent or has no elements.
+bp_mem memory_of(const bp_launch_args& args, uint64_t index, const char* function) {
+  const bp_tensor& tensor = args.tensors[index];
+  if (index < args.input_count && tensor.dtype == BP_DTYPE_NONE) return {};
+  if (tensor.handle == 0) {
+    if (sdk::element_count(tensor) == 0) return {};
+    throw sdk::Failure{BP_INVALID_ARGUMENT, std::string(function) + ": tensor " +
+                                                std::to_string(index) + " has no memory"};
+  }
+  // The application may have wrapped what is of another context, or no buffer at all; the driver
+  // would follow it. The other handles are the core's own.
+  args.device->memory().place({tensor.handle, 0}, tensor.storage_bytes, function);
+  return {tensor.handle, tensor.offset_bytes};
 }
 
-/// NULL is what a kernel sees of handle 0.
-void set_memory(const Driver& driver, cl_kernel kernel, cl_uint* index, bp_mem memory) {
-  const cl_mem buffer = memory.handle != 0 ? buffer_of(memory.handle) : nullptr;
-  const cl_ulong offset_bytes = memory.offset_bytes;
-  set_argument(driver, kernel, index, &buffer, sizeof(cl_mem));
-  set_argument(driver, kernel, index, &offset_bytes, sizeof(cl_ulong));
+bp_mem memory_of(const bp_launch_args& args, Buffer buffer, const char* function) {
+  if (!buffer.is_workspace) return memory_of(args, buffer.place, function);
+  if (args.workspace.handle == 0) {
+    throw sdk::Failure{BP_INVALID_ARGUMENT,
+                       std::string(function) + ": the launch has no workspace"};
+  }
+  return {args.workspace.handle, args.workspace.offset_bytes + buffer.place};
 }
 
-void set_arguments(const Driver& driver, const bp_launch_args& args) {
-  const cl_kernel kernel = args.state->kernel.get();
-  const Plan& plan = args.plan->plan;
-  const uint32_t tensor_count = args.input_count + args.output_count;
-  cl_uint index = 0;
-  for (uint32_t i = 0; i < tensor_count; ++i) {
-    const bp_tensor& tensor = args.tensors[i];
-    if (tensor.handle == 0) {
-      throw sdk::Failure{BP_INVALID_ARGUMENT, std::string(plan.function()) + ": tensor " +
-                                                  std::to_string(i) + " has no memory"};
+void set_arguments(const Driver& driver, const Step& step, cl_kernel kernel,
+                   const bp_launch_args& args) {
+  Arguments arguments(driver, kernel);
+  if (step.takes_all_tensors()) {
+    for (uint32_t i = 0; i < args.input_count + args.output_count; ++i) {
+      arguments.add_memory(memory_of(args, i, step.function()));
     }
-    // The application may have wrapped what is of another context, or no buffer at all; the driver
-    // would follow it. The other handles are the core's own.
-    args.device->memory().place({tensor.handle, 0}, tensor.storage_bytes, plan.function());
-    set_memory(driver, kernel, &index, {tensor.handle, tensor.offset_bytes});
   }
-  set_argument(driver, kernel, &index, plan.geometry(), plan.geometry_bytes());
-  if (plan.can_fault()) {
+  for (const Buffer buffer : step.own_buffers()) {
+    arguments.add_memory(memory_of(args, buffer, step.function()));
+  }
+  arguments.add(step.geometry().data(), step.geometry().size());
+  if (step.takes_fault()) {
     const cl_ulong op_seq = args.op_seq;
-    set_memory(driver, kernel, &index, args.fault);
-    set_argument(driver, kernel, &index, &op_seq, sizeof(cl_ulong));
+    arguments.add_memory(args.fault);
+    arguments.add(&op_seq, sizeof(cl_ulong));
   }
-  if (plan.has_extents()) {
+  if (step.takes_extents()) {
     if (args.out_extents.handle == 0) {
       throw sdk::Failure{BP_INVALID_ARGUMENT,
-                         std::string(plan.function()) + ": the launch has no out_extents"};
+                         std::string(step.function()) + ": the launch has no out_extents"};
     }
-    set_memory(driver, kernel, &index, args.out_extents);
+    arguments.add_memory(args.out_extents);
   }
+}
+
+/// Not more than the function can on this device; a power of two where steps count groups.
+size_t group_size_of(const Step& step, size_t largest) {
+  const size_t size = std::clamp<size_t>(largest, 1, step.group_size());
+  return step.counts_groups() ? std::bit_floor(size) : size;
+}
+
+Function make_function(const Device& device, cl_program program, const Step& step) {
+  const Driver& driver = device.driver();
+  cl_int code = CL_SUCCESS;
+  Function function;
+  function.kernel = {driver, driver.clCreateKernel(program, step.function(), &code)};
+  check(code, "clCreateKernel");
+  size_t largest = 1;
+  check(driver.clGetKernelWorkGroupInfo(function.kernel.get(), device.info().id,
+                                        CL_KERNEL_WORK_GROUP_SIZE, sizeof(largest), &largest,
+                                        nullptr),
+        "clGetKernelWorkGroupInfo");
+  // One size for all launches: drivers for processors compile a kernel again for each new one.
+  function.group_size = group_size_of(step, largest);
+  return function;
+}
+
+bp_status launch_step(const bp_launch_args& args, const Step& step, Function* function) {
+  const sdk::ExitGate gate;
+  if (!function->compiled) gate.require_open();
+  const size_t group_size = function->group_size;
+  const size_t group_count =
+      step.counts_groups() ? step.count() : (step.count() + group_size - 1) / group_size;
+  const size_t global_size = group_count * group_size;
+  const Driver& driver = args.device->driver();
+  const auto enqueue = [&](cl_command_queue queue, cl_event* out_event) {
+    set_arguments(driver, step, function->kernel.get(), args);
+    return driver.clEnqueueNDRangeKernel(queue, function->kernel.get(), 1, nullptr, &global_size,
+                                         &group_size, 0, nullptr, out_event);
+  };
+  const bp_status status = submit(*args.device, args.stream, step.function(), args.op_seq, enqueue);
+  function->compiled = true;
+  return status;
+}
+
+bool computes_in_f64(const bp_kernel_query& query) {
+  for (uint32_t i = 0; i < query.input_count + query.output_count; ++i) {
+    if (sdk::arg_info(query, i).dtype == BP_DTYPE_F64) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -79,12 +167,22 @@ const bp_arg_info& argument(const bp_kernel_query& query, uint32_t index) {
   return info;
 }
 
-void expect_inputs(const bp_kernel_query& query, uint32_t input_count) {
-  if (query.input_count == input_count && query.output_count == 1) return;
-  throw sdk::Failure{BP_INVALID_ARGUMENT, "plan: " + std::to_string(query.input_count) +
-                                              " inputs and " + std::to_string(query.output_count) +
-                                              " outputs; expected " + std::to_string(input_count) +
-                                              " and 1"};
+uint64_t element_count(const bp_arg_info& info) {
+  uint64_t count = 1;
+  for (uint32_t d = 0; d < info.rank; ++d) {
+    const auto size = static_cast<uint64_t>(info.sizes[d]);
+    if (size != 0 && count > INT64_MAX / size) {
+      throw sdk::Failure{BP_INVALID_ARGUMENT, "plan: a tensor of more than 2^63 elements"};
+    }
+    count *= size;
+  }
+  return count;
+}
+
+void expect_inputs(const bp_kernel_query& query, uint32_t input_count, uint32_t output_count) {
+  if (query.input_count == input_count && query.output_count == output_count) return;
+  sdk::refuse("plan: ", query.input_count, " inputs and ", query.output_count,
+              " outputs; expected ", input_count, " and ", output_count);
 }
 
 void broadcast_strides(const bp_arg_info& input, const int64_t* sizes, uint32_t rank,
@@ -107,12 +205,30 @@ void broadcast_strides(const bp_arg_info& input, const int64_t* sizes, uint32_t 
   }
 }
 
-std::unique_ptr<bp_kernel_plan> plan_with(Plan (*make)(const bp_kernel_query&), bp_device* device,
+std::unique_ptr<bp_kernel_plan> plan_with(MakePlan make, bp_device* device,
                                           const bp_kernel_query& query, bp_plan_info* out_info) {
-  const Plan plan = make(query);
-  if (plan.can_fault()) out_info->flags |= BP_PLAN_CAN_FAULT_BIT;
-  return std::make_unique<bp_kernel_plan>(
-      bp_kernel_plan{plan, device->programs().get(plan.program())});
+  auto plan = std::make_unique<bp_kernel_plan>(bp_kernel_plan{make(*device, query), {}});
+  std::vector<Step>& steps = plan->plan.steps;
+  std::erase_if(steps, [](const Step& step) { return step.count() == 0; });
+  for (const Step& step : steps) {
+    if (step.takes_fault()) out_info->flags |= BP_PLAN_CAN_FAULT_BIT;
+    plan->programs.push_back(device->programs().get(step.source()));
+  }
+  out_info->workspace_bytes = plan->plan.workspace_bytes;
+  return plan;
+}
+
+bp_status supports(bp_device* device, const bp_kernel_query* query, bp_support* out_support) {
+  return sdk::slot("supports", device, {query, out_support}, [&] {
+    sdk::require_whole("supports", query);
+    bp_support support{};
+    support.answer = BP_SUPPORT_YES;
+    if (!device->info().has_f64 && computes_in_f64(*query)) {
+      support.answer = BP_SUPPORT_NO;
+      support.reason = sdk::str("the device does not compute in f64");
+    }
+    sdk::write_out(out_support, support);
+  });
 }
 
 bp_status state_create(bp_device* device, const bp_kernel*, const bp_kernel_plan* plan,
@@ -120,45 +236,27 @@ bp_status state_create(bp_device* device, const bp_kernel*, const bp_kernel_plan
   return sdk::slot("state_create", device, {plan, out_state}, [&] {
     const sdk::ExitGate gate;
     gate.require_open();
-    const Driver& driver = device->driver();
-    cl_int code = CL_SUCCESS;
-    Owned<cl_kernel> kernel(driver,
-                            driver.clCreateKernel(plan->program, plan->plan.function(), &code));
-    check(code, "clCreateKernel");
-    size_t largest = 1;
-    check(
-        driver.clGetKernelWorkGroupInfo(kernel.get(), device->info().id, CL_KERNEL_WORK_GROUP_SIZE,
-                                        sizeof(largest), &largest, nullptr),
-        "clGetKernelWorkGroupInfo");
-    // One size for all launches: drivers for processors compile a kernel again for each new one.
-    const size_t group_size = std::clamp<size_t>(largest, 1, plan->plan.group_size());
-    *out_state = new bp_kernel_state{std::move(kernel), group_size};
+    auto state = std::make_unique<bp_kernel_state>();
+    for (size_t i = 0; i < plan->programs.size(); ++i) {
+      state->functions.push_back(make_function(*device, plan->programs[i], plan->plan.steps[i]));
+    }
+    *out_state = state.release();
   });
 }
 
 void state_destroy(bp_device*, bp_kernel_state* state) { delete state; }
 
 bp_status launch(const bp_launch_args& args) {
-  bp_device& device = *args.device;
   if (args.plan == nullptr || args.state == nullptr) {
     sdk::refuse("launch: the plan or state is NULL");
   }
-  const Plan& plan = args.plan->plan;
-  if (plan.item_count() == 0) {
-    return args.stream != nullptr ? args.stream->check_healthy() : BP_OK;
+  const std::vector<Step>& steps = args.plan->plan.steps;
+  if (steps.empty()) return args.stream != nullptr ? args.stream->check_healthy() : BP_OK;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const bp_status status = launch_step(args, steps[i], &args.state->functions[i]);
+    if (status != BP_OK) return status;
   }
-  const sdk::ExitGate gate;
-  if (!args.state->compiled) gate.require_open();
-  const size_t group_size = args.state->group_size;
-  const size_t global_size = (plan.item_count() + group_size - 1) / group_size * group_size;
-  const auto enqueue = [&](cl_command_queue queue, cl_event* out_event) {
-    set_arguments(device.driver(), args);
-    return device.driver().clEnqueueNDRangeKernel(queue, args.state->kernel.get(), 1, nullptr,
-                                                  &global_size, &group_size, 0, nullptr, out_event);
-  };
-  const bp_status status = submit(device, args.stream, plan.function(), args.op_seq, enqueue);
-  args.state->compiled = true;
-  return status;
+  return BP_OK;
 }
 
 }  // namespace bp::xpu

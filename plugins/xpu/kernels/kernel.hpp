@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the kernels have in common. A kernel is one descriptor and one function that turns a query
-// into a Plan; launching is the same for all: buffers with their offsets, then the geometry.
-// clSetKernelArg is the one OpenCL call that is not safe from several threads, so each state has
-// kernel objects of its own, and a launch takes no lock that another stream could hold.
+// into a Plan; launching is the same for all: the steps of the plan one behind the other, each with
+// its buffers and their offsets, then its geometry. clSetKernelArg is the one OpenCL call that is
+// not safe from several threads, so each state has kernel objects of its own, and a launch takes no
+// lock that another stream could hold.
 #ifndef BACKPLANE_PLUGINS_XPU_KERNELS_KERNEL_HPP
 #define BACKPLANE_PLUGINS_XPU_KERNELS_KERNEL_HPP
 
@@ -13,8 +14,11 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "backplane/device_api.h"
 #include "backplane/sdk/sdk.hpp"
@@ -23,54 +27,97 @@
 
 namespace bp::xpu {
 
-/// Which kernel function, over how many work items, with which numbers. Immutable.
-class Plan {
- public:
-  static constexpr size_t kMaxGeometryBytes = 512;
+/// Work items per group where nothing asks for another number: enough for a processor to vectorise
+/// and a GPU to hide latency; small tensors lose nothing.
+inline constexpr uint32_t kGroupSize = 256;
 
-  /// `group_size`: work items per group, at most; `function` is static text.
+/// A buffer that a step's function takes: a tensor of the launch, or a place in its workspace.
+struct Buffer {
+  bool is_workspace = false;
+  uint64_t place = 0;  // the tensor's number, inputs first; or bytes into the workspace
+
+  static Buffer tensor(uint32_t index) { return {false, index}; }
+  static Buffer workspace(uint64_t offset_bytes) { return {true, offset_bytes}; }
+};
+
+/// One function of a program, over how many work items, with which buffers and numbers. Its
+/// arguments are, in this order: for each buffer a `__global uchar*` and a `ulong` of bytes to add
+/// (NULL for an optional input that is absent), the geometry by value, then what add_fault and
+/// add_extents name.
+class Step {
+ public:
+  static constexpr size_t kMaxGeometryBytes = 1024;  // what every OpenCL device takes as arguments
+
+  /// `function` is static text. `geometry` has the same layout on both sides (geometry.h).
   template <class Geometry>
-  Plan(ProgramId program, const char* function, uint32_t group_size, const Geometry& geometry)
-      : program_(program),
-        function_(function),
-        group_size_(group_size),
-        item_count_(geometry.item_count),
-        geometry_bytes_(sizeof(Geometry)) {
-    static_assert(sizeof(Geometry) <= kMaxGeometryBytes && std::is_trivially_copyable_v<Geometry>);
+  Step(ProgramSource source, const char* function, const Geometry& geometry)
+      : source_(std::move(source)), function_(function), geometry_(sizeof(Geometry)) {
+    static_assert(sizeof(Geometry) <= kMaxGeometryBytes - 256 &&
+                  std::is_trivially_copyable_v<Geometry>);
     std::memcpy(geometry_.data(), &geometry, sizeof(Geometry));
   }
 
-  /// Launches take a fault word behind the geometry, and their number.
-  Plan with_fault() const {
-    Plan plan = *this;
-    plan.can_fault_ = true;
-    return plan;
+  /// At least `count` work items, rounded up to whole groups of at most `group_size`.
+  Step& items(uint64_t count, uint32_t group_size = kGroupSize) {
+    return work(count, group_size, false);
   }
-  /// ... the place for the output's real sizes.
-  Plan with_extents() const {
-    Plan plan = *this;
-    plan.has_extents_ = true;
-    return plan;
+  /// `count` groups of `group_size`, a power of two, or of less where the device cannot: functions
+  /// work with any power of two up to it.
+  Step& groups(uint64_t count, uint32_t group_size) { return work(count, group_size, true); }
+
+  /// Default: all tensors of the launch.
+  Step& buffers(std::vector<Buffer> buffers) {
+    buffers_ = std::move(buffers);
+    all_tensors_ = false;
+    return *this;
+  }
+  /// Behind the geometry: a buffer and offset of the fault word (NULL where nobody asks), and the
+  /// launch's number, a ulong.
+  Step& add_fault() {
+    takes_fault_ = true;
+    return *this;
+  }
+  /// Behind it: a buffer and offset of the output's real sizes.
+  Step& add_extents() {
+    takes_extents_ = true;
+    return *this;
   }
 
-  ProgramId program() const { return program_; }
-  bool can_fault() const { return can_fault_; }
-  bool has_extents() const { return has_extents_; }
+  const ProgramSource& source() const { return source_; }
   const char* function() const { return function_; }
+  const std::vector<std::byte>& geometry() const { return geometry_; }
+  uint64_t count() const { return count_; }
+  bool counts_groups() const { return counts_groups_; }
   uint32_t group_size() const { return group_size_; }
-  uint64_t item_count() const { return item_count_; }
-  const void* geometry() const { return geometry_.data(); }
-  size_t geometry_bytes() const { return geometry_bytes_; }
+  bool takes_all_tensors() const { return all_tensors_; }
+  const std::vector<Buffer>& own_buffers() const { return buffers_; }
+  bool takes_fault() const { return takes_fault_; }
+  bool takes_extents() const { return takes_extents_; }
 
  private:
-  ProgramId program_;
+  Step& work(uint64_t count, uint32_t group_size, bool counts_groups) {
+    count_ = count;
+    group_size_ = group_size;
+    counts_groups_ = counts_groups;
+    return *this;
+  }
+
+  ProgramSource source_;
   const char* function_;
-  uint32_t group_size_;
-  uint64_t item_count_;
-  size_t geometry_bytes_;
-  bool can_fault_ = false;
-  bool has_extents_ = false;
-  std::array<std::byte, kMaxGeometryBytes> geometry_{};
+  std::vector<std::byte> geometry_;
+  uint64_t count_ = 0;
+  uint32_t group_size_ = 1;
+  bool counts_groups_ = false;
+  bool all_tensors_ = true;
+  std::vector<Buffer> buffers_;
+  bool takes_fault_ = false;
+  bool takes_extents_ = false;
+};
+
+/// The steps of a launch, in their order; those without work are left out. Immutable once made.
+struct Plan {
+  std::vector<Step> steps;
+  uint64_t workspace_bytes = 0;
 };
 
 }  // namespace bp::xpu
@@ -78,7 +125,7 @@ class Plan {
 /// The ABI's opaque plan.
 struct bp_kernel_plan final {
   bp::xpu::Plan plan;
-  cl_program program;
+  std::vector<cl_program> programs;  // of each step
 };
 
 namespace bp::xpu {
@@ -87,45 +134,53 @@ namespace bp::xpu {
 /// known, which the core's query for these kernels must have.
 const bp_arg_info& argument(const bp_kernel_query& query, uint32_t index);
 
+/// The product of its sizes. Throws sdk::Failure where it does not fit 63 bits.
+uint64_t element_count(const bp_arg_info& info);
+
 /// The strides of `input` seen as a tensor of `rank` dimensions of `sizes`: dimensions are aligned
 /// at the right, repeated ones get stride 0. Throws sdk::Failure if the shapes do not broadcast.
 void broadcast_strides(const bp_arg_info& input, const int64_t* sizes, uint32_t rank,
                        int64_t* out_strides);
 
-/// Throws sdk::Failure unless the query has `input_count` inputs and one output.
-void expect_inputs(const bp_kernel_query& query, uint32_t input_count);
+/// Throws sdk::Failure unless the query has `input_count` inputs and `output_count` outputs.
+void expect_inputs(const bp_kernel_query& query, uint32_t input_count, uint32_t output_count = 1);
 
 bp_status launch(const bp_launch_args& args);
+bp_status supports(bp_device* device, const bp_kernel_query* query, bp_support* out_support);
 bp_status state_create(bp_device* device, const bp_kernel* kernel, const bp_kernel_plan* plan,
                        bp_kernel_state** out_state);
 void state_destroy(bp_device* device, bp_kernel_state* state);
 
-std::unique_ptr<bp_kernel_plan> plan_with(Plan (*make)(const bp_kernel_query&), bp_device* device,
+/// Of a kernel's own file: what the device is to do for a query. Throws sdk::Failure, or
+/// sdk::Refusal for what another kernel may do.
+using MakePlan = Plan (*)(const Device& device, const bp_kernel_query& query);
+
+std::unique_ptr<bp_kernel_plan> plan_with(MakePlan make, bp_device* device,
                                           const bp_kernel_query& query, bp_plan_info* out_info);
 /// For sdk::plan_slot, around a kernel's own function.
-template <Plan (*make)(const bp_kernel_query&)>
+template <MakePlan make>
 std::unique_ptr<bp_kernel_plan> make_plan(bp_device* device, const bp_kernel_query& query,
                                           bp_plan_info* out_info) {
   return plan_with(make, device, query, out_info);
 }
 
-/// For kernels that move elements, or look only at their bits.
-inline constexpr uint64_t kUpTo8Bytes =
-    sdk::dtypes({BP_DTYPE_BOOL, BP_DTYPE_I8, BP_DTYPE_I16, BP_DTYPE_I32, BP_DTYPE_I64, BP_DTYPE_U8,
-                 BP_DTYPE_U16, BP_DTYPE_U32, BP_DTYPE_U64, BP_DTYPE_F16, BP_DTYPE_BF16,
-                 BP_DTYPE_F32, BP_DTYPE_F64, BP_DTYPE_C64, BP_DTYPE_F8E4M3FN, BP_DTYPE_F8E5M2,
-                 BP_DTYPE_F8E4M3FNUZ, BP_DTYPE_F8E5M2FNUZ});
+/// A kernel whose arithmetic needs f64 on the device for f64 tensors says so, and is not asked for
+/// them where there is none.
+enum class Work { kMoves, kComputes };
 
 /// A descriptor of version 1 of `op`, with a set of dtypes for each of its type variables. Every
 /// kernel here takes any strides, so the core never has to make a tensor contiguous for one.
-template <Plan (*make)(const bp_kernel_query&)>
+template <MakePlan make>
 constexpr bp_kernel describe(std::string_view name, std::string_view op,
-                             std::span<const uint64_t> dtypes) {
+                             std::span<const uint64_t> dtypes, Work work = Work::kComputes,
+                             uint32_t op_since = 1) {
   return sdk::describe({.name = name,
                         .op = op,
                         .dtypes = dtypes,
                         .arg_rules = sdk::kAnyStrides,
                         .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+                        .op_since = op_since,
+                        .supports = work == Work::kComputes ? supports : nullptr,
                         .plan = sdk::plan_slot<bp_kernel_plan, make_plan<make>>,
                         .plan_free = sdk::delete_plan<bp_kernel_plan>,
                         .launch = sdk::launch_slot<launch>,

@@ -2,11 +2,6 @@
 //
 // f32 matrix product with f32 accumulators, over batches that broadcast. Work items are counted in
 // one dimension, since several devices limit the others to 65,535 groups.
-#pragma OPENCL FP_CONTRACT OFF
-
-#define BP_INPUT(name) __global const uchar *name, ulong name##_offset
-#define BP_OUTPUT __global uchar *y, ulong y_offset
-
 // Multiply and add rounds once where the device does that fast, else twice; never as it happens.
 #ifdef FP_FAST_FMAF
 #define BP_MULTIPLY_ADD(a, b, c) fma((a), (b), (c))
@@ -39,7 +34,7 @@ static float dot_product(__global const float* a, __global const float* b,
 }
 
 // One element per work item; any strides.
-__kernel void matmul_f32_strided(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT, MatmulGeometry geometry) {
+__kernel void matmul_f32_strided(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT(y), MatmulGeometry geometry) {
   const ulong item = get_global_id(0);
   if (item >= geometry.item_count) return;
   const ulong column = item % geometry.column_count;
@@ -54,7 +49,7 @@ __kernel void matmul_f32_strided(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT, MatmulGeom
 
 // A block of BP_XPU_BLOCK_ROWS x BP_XPU_BLOCK_COLUMNS elements per work item, for a b whose rows
 // are dense: each 8 values read from b serve four rows. The last columns go one by one.
-__kernel void matmul_f32_block(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT, MatmulGeometry geometry) {
+__kernel void matmul_f32_block(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT(y), MatmulGeometry geometry) {
   const ulong item = get_global_id(0);
   if (item >= geometry.item_count) return;
   const ulong columns = geometry.column_count;

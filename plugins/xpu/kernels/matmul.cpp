@@ -10,7 +10,7 @@ namespace bp::xpu {
 namespace {
 
 // Small, since one item is much work and processors share out whole groups.
-constexpr uint32_t kGroupSize = 32;
+constexpr uint32_t kItemsPerGroup = 32;
 
 /// One operand as a stack of matrices: a 1-D one is a single row (a) or column (b).
 struct Matrices {
@@ -64,7 +64,7 @@ uint32_t batch_rank(const bp_kernel_query& query, const Matrices& a, const Matri
   return y.rank - matrix_rank;
 }
 
-Plan plan_matmul(const bp_kernel_query& query) {
+Plan plan_matmul(const Device&, const bp_kernel_query& query) {
   expect_inputs(query, 2);
   const Matrices a = read_operand(query, 0);
   const Matrices b = read_operand(query, 1);
@@ -94,8 +94,9 @@ Plan plan_matmul(const bp_kernel_query& query) {
   const uint64_t block_columns = blocked ? BP_XPU_BLOCK_COLUMNS : 1;
   geometry.item_count = batch_count * ((geometry.row_count + block_rows - 1) / block_rows) *
                         ((geometry.column_count + block_columns - 1) / block_columns);
-  return {ProgramId::kMatmul, blocked ? "matmul_f32_block" : "matmul_f32_strided", kGroupSize,
-          geometry};
+  Step step(program_of("matmul.cl", {}), blocked ? "matmul_f32_block" : "matmul_f32_strided",
+            geometry);
+  return {.steps = {step.items(geometry.item_count, kItemsPerGroup)}};
 }
 
 constexpr uint64_t kF32[] = {sdk::dtypes({BP_DTYPE_F32})};

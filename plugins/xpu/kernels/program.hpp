@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpenCL programs: the sources that the build embeds, compiled once per device, when the first plan
-// needs them and never in a launch.
+// OpenCL programs: a source text with build options, compiled once per device, when the first plan
+// needs them and never in a launch. What was compiled is kept on disk too (program_cache.hpp).
 #ifndef BACKPLANE_PLUGINS_XPU_KERNELS_PROGRAM_HPP
 #define BACKPLANE_PLUGINS_XPU_KERNELS_PROGRAM_HPP
 
-#include <array>
-#include <cstddef>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "driver.hpp"
 
@@ -16,13 +18,27 @@ namespace bp::xpu {
 
 class Device;
 
-// In the build folder, made from the files in kernels/ by embed.cmake.
-extern const char* const kGeometrySource;
-extern const char* const kElementwiseSource;
-extern const char* const kMatmulSource;
-extern const char* const kIndexingSource;
+/// A program as a plan asks for it: one source, one variant of it.
+struct ProgramSource {
+  /// For people, and with the options what tells one program from another: "matmul.cl".
+  const char* name;
+  /// Compiled one behind the other. They live as long as the plugin.
+  std::vector<const char*> texts;
+  /// What makes the variant: "-D T=float -D BP_GROUP=64". They come from dtypes and from the
+  /// device's properties, never from the sizes of tensors, so that there are few of them.
+  std::string options = {};
+};
 
-enum class ProgramId : size_t { kElementwise, kMatmul, kIndexing, kCount };
+/// A file of kernels/ that the build embeds (embed.cmake); without a name: the end of the list.
+struct SourceFile {
+  const char* name;
+  const char* text;
+};
+extern const SourceFile kSourceFiles[];
+
+/// The program of an embedded file, a string literal such as "copy.cl", behind geometry.h and
+/// common.cl. Throws sdk::Failure where there is no such file.
+ProgramSource program_of(const char* file, std::string options);
 
 /// The programs of one device. Any thread.
 class Programs {
@@ -33,7 +49,7 @@ class Programs {
 
   /// Builds at first use. Throws sdk::Failure with the compiler's log; a program that did not build
   /// is not tried again. Valid while the device is open.
-  cl_program get(ProgramId id);
+  cl_program get(const ProgramSource& source);
 
  private:
   struct Slot {
@@ -42,11 +58,17 @@ class Programs {
     std::optional<sdk::Failure> failure;
   };
 
-  Owned<cl_program> build(ProgramId id) const;
+  Slot& slot_of(const ProgramSource& source);
+  Owned<cl_program> build(const ProgramSource& source) const;
+  Owned<cl_program> load(const std::string& key, const std::string& options) const;
+  Owned<cl_program> compile(const ProgramSource& source, const std::string& options) const;
+  void keep(const std::string& key, cl_program program) const;
+  std::string key_of(const ProgramSource& source, const std::string& options) const;
   std::string build_log(cl_program program) const;
 
   Device& device_;
-  std::array<Slot, static_cast<size_t>(ProgramId::kCount)> slots_;
+  std::mutex mutex_;  // of the map; slots stay where they are
+  std::map<std::string, Slot, std::less<>> slots_;
 };
 
 }  // namespace bp::xpu

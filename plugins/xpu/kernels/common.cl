@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the sources share, compiled in front of each: buffers, elements of every dtype, places in
+// tensors, the fault word.
+#pragma OPENCL FP_CONTRACT OFF
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+// A buffer comes as its start and a byte offset, since a device may refuse sub-buffers that begin
+// in the middle.
+#define BP_INPUT(name) __global const uchar *name, ulong name##_offset
+#define BP_OUTPUT(name) __global uchar *name, ulong name##_offset
+#define BP_READ(type, name) ((__global const type*)(name + name##_offset))
+#define BP_WRITE(type, name) ((__global type*)(name + name##_offset))
+#define BP_FAULT __global uchar *fault, ulong fault_offset, ulong op_seq
+
+// Elements by the name of their dtype, which is mostly a macro that a build option sets: their type
+// in arithmetic, from a buffer, into a buffer. Half types are floats in arithmetic, and need no
+// extension of the device.
+#define BP_JOIN_NOW(a, b) a##b
+#define BP_JOIN(a, b) BP_JOIN_NOW(a, b)
+#define BP_VALUE(dtype) BP_JOIN(value_, dtype)
+#define BP_LOAD(dtype, name, place) BP_JOIN(load_, dtype)(name + name##_offset, place)
+#define BP_STORE(dtype, name, place, value) BP_JOIN(store_, dtype)(name + name##_offset, place, value)
+
+#define BP_PLAIN_DTYPE(dtype, type)                                            \
+  typedef type value_##dtype;                                                  \
+  static inline type load_##dtype(__global const uchar* x, long place) {       \
+    return ((__global const type*)x)[place];                                   \
+  }                                                                            \
+  static inline void store_##dtype(__global uchar* y, long place, type value) { \
+    ((__global type*)y)[place] = value;                                        \
+  }
+
+BP_PLAIN_DTYPE(f32, float)
+#ifdef cl_khr_fp64
+BP_PLAIN_DTYPE(f64, double)
+#endif
+BP_PLAIN_DTYPE(i8, char)
+BP_PLAIN_DTYPE(i16, short)
+BP_PLAIN_DTYPE(i32, int)
+BP_PLAIN_DTYPE(i64, long)
+BP_PLAIN_DTYPE(u8, uchar)
+BP_PLAIN_DTYPE(u16, ushort)
+BP_PLAIN_DTYPE(u32, uint)
+BP_PLAIN_DTYPE(u64, ulong)
+BP_PLAIN_DTYPE(bool, uchar)
+
+typedef float value_f16;
+static inline float load_f16(__global const uchar* x, long place) {
+  return vload_half((size_t)place, (__global const half*)x);
+}
+static inline void store_f16(__global uchar* y, long place, float value) {
+  vstore_half_rte(value, (size_t)place, (__global half*)y);
+}
+
+typedef float value_bf16;
+static inline float load_bf16(__global const uchar* x, long place) {
+  return as_float((uint)((__global const ushort*)x)[place] << 16);
+}
+// To nearest, ties to even; a NaN stays one.
+static inline void store_bf16(__global uchar* y, long place, float value) {
+  const uint bits = as_uint(value);
+  const uint rounded = isnan(value) ? bits | 0x400000u : bits + 0x7FFFu + (bits >> 16 & 1u);
+  ((__global ushort*)y)[place] = (ushort)(rounded >> 16);
+}
+
+// Where item `item` lies in tensor `tensor` of a nest, in elements.
+static inline long place_in(ulong item, ulong rank, const ulong* sizes, const long* strides) {
+  long place = 0;
+  for (ulong d = rank; d > 0; --d) {
+    place += (long)(item % sizes[d - 1]) * strides[d - 1];
+    item /= sizes[d - 1];
+  }
+  return place;
+}
+#define BP_PLACE(nest, tensor, item) place_in(item, (nest).rank, (nest).sizes, (nest).strides[tensor])
+
+// bp_fault_word: the first work item that meets a bad index takes it; the others' are not told.
+typedef struct FaultWord {
+  uint code;
+  uint input;
+  ulong op_seq;
+  long index;
+  long extent;
+} FaultWord;
+
+static inline void report_index(__global uchar* fault, ulong fault_offset, ulong op_seq, long index,
+                                long extent) {
+  if (fault == 0) return;
+  __global FaultWord* word = (__global FaultWord*)(fault + fault_offset);
+  if (atomic_cmpxchg((volatile __global uint*)&word->code, 0u, BP_XPU_FAULT_INDEX) != 0u) return;
+  word->input = 1;
+  word->op_seq = op_seq;
+  word->index = index;
+  word->extent = extent;
+}
+
+// An index counted from the front, in range; one that was not is reported.
+static inline long checked_index(long given, long extent, BP_FAULT) {
+  const long index = given < 0 ? given + extent : given;
+  if (index < 0 || index >= extent) {
+    report_index(fault, fault_offset, op_seq, given, extent);
+  }
+  return clamp(index, 0L, max(extent, 1L) - 1);
+}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` copies, by component, and the two packages for find_package:
 #   runtime  libbackplane, the command, the plugins
-#   sdk      headers, the list of operators, bp-conform, and CMake packages: backplane
-#            (applications), backplane_sdk (plugins)
+#   sdk      headers, the list of operators, bp-conform, bp-exprgen, and CMake packages:
+#            backplane (applications), backplane_sdk (plugins)
 # Every path is relative to the prefix, so the installed tree can be moved.
 include_guard(GLOBAL)
 include(CMakePackageConfigHelpers)
@@ -29,8 +29,10 @@ function(bp_install_package name)
           DESTINATION "${folder}" COMPONENT sdk)
 endfunction()
 
+install(TARGETS bp_exprgen EXPORT backplane_sdk-targets RUNTIME DESTINATION bin COMPONENT sdk)
 bp_install_package(backplane_sdk TARGETS bp_device_api bp_sdk bp_ops_headers
                    FILES "${PROJECT_SOURCE_DIR}/sdk/cmake/BackplanePlugin.cmake"
+                         "${PROJECT_SOURCE_DIR}/sdk/cmake/BackplaneExpressions.cmake"
                          "${PROJECT_SOURCE_DIR}/sdk/cmake/plugin.map")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/device_api/include/"
                   "${PROJECT_SOURCE_DIR}/sdk/include/"

@@ -29,6 +29,24 @@ std::string emit_vector_row(const Row& row, std::string* out_text);
 /// The same for a reduction, whose skeleton is plugins/cpu/reduction.hpp.
 std::string emit_vector_reduction(const ReductionRow& row, std::string* out_text);
 
+class Words;
+
+/// All of a row in C: its loops, its bp_expression and its launch (sdk/expression/loops.h shows
+/// what reads them). `words`: gets what the text calls, to stand before it.
+std::string emit_c_row(const Row& row, Words* words, std::string* out_text);
+std::string emit_c_reduction(const ReductionRow& row, Words* words, std::string* out_text);
+
+/// The middle of an OpenCL C program for one dtype, between the prelude and the loops of
+/// sdk/expression/elementwise.cl or reduction.cl.
+std::string emit_opencl_source(const Row& row, std::string_view dtype, std::string* out_text);
+std::string emit_opencl_source(const ReductionRow& row, std::string_view dtype,
+                               std::string* out_text);
+/// All of a row in C that holds these sources: its bp_expression, or bp_reduction, and its plan.
+std::string emit_opencl_row(const Row& row, std::string* out_text);
+std::string emit_opencl_reduction(const ReductionRow& row, std::string* out_text);
+/// A text as a constant of C, line by line.
+std::string emit_literal(std::string_view name, std::string_view text);
+
 /// "hard_swish" as "HardSwish".
 std::string camel_case(std::string_view name);
 

@@ -7,12 +7,14 @@
 #include <gtest/gtest.h>
 
 #include "ops/expr/emit.hpp"
+#include "ops/expr/emit_c.hpp"
 
 namespace bp::expr {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr Type kF32{Class::kFloat, 32};
 constexpr Type kI8{Class::kSigned, 8};
@@ -149,6 +151,71 @@ TEST(EmitVector, Row_SaysWhatTheSkeletonNeeds) {
   ASSERT_EQ(emit_vector_row(*find_row("elu"), &text), "");
   EXPECT_THAT(text, HasSubstr("kConstants{{{ConstantKind::kF64, 8, 1}}};"));
   EXPECT_THAT(text, HasSubstr("  using Signed = void;\n"));
+}
+
+TEST(EmitC, Function_CallsTheWordsOfItsTypes) {
+  Expr expr;
+  ASSERT_EQ(parse("select(x < 0, 0.1 * x, exp(-y)) + pi", &expr), "");
+  ASSERT_EQ(check(&expr, names(kF32), kF32), "");
+  simplify(&expr);
+  const CParameter parameters[] = {{"x", kF32}, {"y", kF32}, {"flag", kBool}};
+  EXPECT_EQ(emit_c_function(expr, "f", parameters),
+            "BP_WORD float f(float x, float y, bool flag) {\n"
+            "  (void)flag;\n"
+            "  const bool step2 = bp_lt_f32(x, 0.0f);\n"
+            "  const float step4 = bp_mul_f32(0.100000001f, x);\n"
+            "  const float step6 = bp_neg_f32(y);\n"
+            "  const float step7 = bp_exp_f32(step6);\n"
+            "  const float step8 = bp_select_f32(step2, step4, step7);\n"
+            "  return bp_add_f32(step8, 3.14159274f);\n"
+            "}\n");
+  Words words;
+  words.add(expr);
+  EXPECT_EQ(words.text(), "BP_BOOL_WORDS(bool, bool)\nBP_FLOAT_WORDS(f32, float)\n");
+}
+
+TEST(EmitC, Constants_AreOfTheirType) {
+  Expr expr;
+  ASSERT_EQ(parse("max(x, lowest) + min(highest, 12 - bits)", &expr), "");
+  ASSERT_EQ(check(&expr, names(kI8), kI8), "");
+  const CParameter parameters[] = {{"x", kI8}};
+  const std::string text = emit_c_function(expr, "f", parameters);
+  EXPECT_THAT(text, HasSubstr("bp_max_i8(x, (int8_t)0x80)"));
+  EXPECT_THAT(text, HasSubstr("bp_sub_i8((int8_t)0xc, (int8_t)8)"));
+  EXPECT_THAT(text, HasSubstr("bp_min_i8((int8_t)0x7f, step"));
+}
+
+TEST(EmitC, Cast_NamesItsEnds) {
+  Expr expr;
+  ASSERT_EQ(parse("cast_T(sqrt(cast_f64(x)))", &expr), "");
+  ASSERT_EQ(check(&expr, names(kI8), kI8), "");
+  Words words;
+  words.add(expr);
+  EXPECT_EQ(words.text(),
+            "BP_CAST_SATURATED_WORD(f64, double, i8, int8_t, (int8_t)0x80, (int8_t)0x7f, 128.0f)\n"
+            "BP_CAST_WORD(i8, int8_t, f64, double)\n"
+            "BP_FLOAT_WORDS(f64, double)\n"
+            "BP_SIGNED_WORDS(i8, int8_t, uint32_t)\n");
+}
+
+TEST(EmitC, Source_JoinsMemoryAndFunction) {
+  std::string text;
+  ASSERT_EQ(emit_opencl_source(*find_row("elu"), "f16", &text), "");
+  EXPECT_THAT(text, HasSubstr("#define BP_INPUT_COUNT 1\n#define BP_ITEM(i, i0, i1, i2) \\\n"
+                              "  BP_PUT(f16, i, bp_apply(BP_AT(f16, 0, i0), "
+                              "BP_CONSTANT_f32(layout.constants[0])))\n"));
+  EXPECT_THAT(text, Not(HasSubstr("double"))) << "a device may have none";
+  ASSERT_EQ(emit_opencl_source(*find_row("where"), "i64", &text), "");
+  EXPECT_THAT(text, HasSubstr("BP_MEMORY_WORDS(i64, int64_t)\n"));
+  EXPECT_THAT(text, HasSubstr("bp_apply(BP_AT(bool, 0, i0), BP_AT(i64, 1, i1), "));
+  ASSERT_EQ(emit_opencl_source(*find_reduction("reduce_mean"), "i32", &text), "");
+  EXPECT_THAT(text, HasSubstr("#define BP_ACCUMULATOR double\n"));
+  EXPECT_THAT(text, HasSubstr("BP_PUT(i32, i, bp_finish(a, (double)(count)))"));
+}
+
+TEST(EmitC, Literal_IsReadBackAsItWas) {
+  EXPECT_EQ(emit_literal("kText", "a \"b\" \\\nc\n"),
+            "static const char kText[] =\n    \"a \\\"b\\\" \\\\\\n\"\n    \"c\\n\";\n");
 }
 
 TEST(Rows, EveryForm_CompilesForEveryType) {

@@ -7,12 +7,12 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <set>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "ops/expr/emit.hpp"
+#include "ops/expr/emit_files.hpp"
+#include "ops/expr/rows.hpp"
 
 namespace bp::expr {
 namespace {
@@ -35,82 +35,6 @@ int fail(const std::string& words) {
   return kFailed;
 }
 
-/// The text of one kernel file: the expressions and the loops over vectors of floats for each
-/// instruction set, the kernels once.
-std::string vector_file_text(const std::string& file, const std::string& structs,
-                             const std::vector<std::string>& names) {
-  std::string rows;
-  std::string kernels;
-  for (size_t i = 0; i < names.size(); ++i) {
-    rows += "      vector_rows_of<" + names[i] + ">(),\n";
-    kernels += "    expression_kernel<HWY_NAMESPACE::" + names[i] + ", vector_rows, " +
-               std::to_string(i) + ">(),\n";
-  }
-  return "// SPDX-License-Identifier: Apache-2.0\n//\n// Made by bp-exprgen from ops/defs; edits "
-         "are lost. A part of the elementwise kernels.\n#undef HWY_TARGET_INCLUDE\n#define "
-         "HWY_TARGET_INCLUDE \"" +
-         file +
-         ".cpp\"\n#include \"hwy/foreach_target.h\"\n#include \"hwy/highway.h\"\n\n"
-         "#include \"expression-inl.hpp\"\n\nHWY_BEFORE_NAMESPACE();\nnamespace "
-         "bp::cpu::HWY_NAMESPACE {\nnamespace {\n\n" +
-         structs + "const VectorRows* rows() {\n  static constexpr VectorRows kRows[] = {\n" +
-         rows +
-         "  };\n  return kRows;\n}\n\n}  // namespace\n}  // namespace "
-         "bp::cpu::HWY_NAMESPACE\nHWY_AFTER_NAMESPACE();\n\n#if HWY_ONCE\nnamespace bp::cpu "
-         "{\nnamespace {\n\nHWY_EXPORT(rows);\n\nconst VectorRows* vector_rows() { return "
-         "HWY_DYNAMIC_DISPATCH(rows)(); }\n\nconstexpr bp_kernel kKernels[] = {\n" +
-         kernels + "};\n\n}  // namespace\n\nBP_SDK_KERNELS(" + file +
-         ", kKernels);\n\n}  // namespace bp::cpu\n#endif\n";
-}
-
-/// FOLDER/expressions_<i>.cpp for i below COUNT, between which the rows are divided by id: each is
-/// a kernel file of the plugin whose skeleton is "expression-inl.hpp".
-int write_vector(const std::string& folder, int count) {
-  for (int i = 0; i < count; ++i) {
-    const std::string file = "expressions_" + std::to_string(i);
-    std::string structs;
-    std::vector<std::string> names;
-    for (const Row& row : all_rows()) {
-      if (row.id % static_cast<uint32_t>(count) != static_cast<uint32_t>(i)) continue;
-      std::string text;
-      const std::string error = emit_vector_row(row, &text);
-      if (!error.empty()) return fail(error);
-      structs += text;
-      names.push_back(camel_case(row.op));
-    }
-    const std::string path = folder + "/" + file + ".cpp";
-    if (!write_if_changed(path, vector_file_text(file, structs, names))) {
-      return fail(path + ": cannot be written");
-    }
-  }
-  return 0;
-}
-
-/// FOLDER/reductions.cpp: the reductions, a kernel file of the plugin whose skeleton is
-/// "reduction.hpp".
-int write_reductions(const std::string& folder) {
-  std::string structs;
-  std::string kernels;
-  std::set<std::string> headers = {"reduction.hpp"};
-  for (const ReductionRow& row : all_reductions()) {
-    std::string text;
-    const std::string error = emit_vector_reduction(row, &text);
-    if (!error.empty()) return fail(error);
-    structs += text;
-    kernels += "    reduction_kernel<" + camel_case(row.op) + ">(),\n";
-    headers.insert("backplane/ops/" + std::string(row.family) + ".h");
-  }
-  std::string text =
-      "// SPDX-License-Identifier: Apache-2.0\n//\n// Made by bp-exprgen from ops/defs; edits are "
-      "lost. The reductions.\n";
-  for (const std::string& header : headers) text += "#include \"" + header + "\"\n";
-  text += "\nnamespace bp::cpu {\nnamespace {\n\n" + structs +
-          "constexpr bp_kernel kKernels[] = {\n" + kernels + "};\n\n}  // namespace\n\n" +
-          "BP_SDK_KERNELS(reductions, kKernels);\n\n}  // namespace bp::cpu\n";
-  const std::string path = folder + "/reductions.cpp";
-  return write_if_changed(path, text) ? 0 : fail(path + ": cannot be written");
-}
-
 /// Definitions are used by the oracle only, so no emitter sees them.
 int check_definitions() {
   for (const Row& row : all_rows()) {
@@ -124,20 +48,92 @@ int check_definitions() {
   return 0;
 }
 
-int usage() {
-  std::cerr << "bp-exprgen cpu FOLDER COUNT: writes FOLDER/expressions_0.cpp to "
-               "expressions_<COUNT - 1>.cpp and FOLDER/reductions.cpp, kernels in vector C++\n";
+int usage(const std::string& words) {
+  std::cerr << "bp-exprgen: " << words << R"(
+usage: bp-exprgen cpu FOLDER COUNT
+           vector C++, for the plugin cpu alone: expressions_0.cpp to expressions_<COUNT - 1>.cpp
+           and reductions.cpp
+       bp-exprgen c FOLDER COUNT SUFFIX HEADER
+           the same in C; SUFFIX c or cpp, HEADER with the launch:
+           backplane/sdk/expression/launch.h, or one of the plugin's own
+       bp-exprgen opencl FOLDER SKELETONS SUFFIX HEADER
+           OpenCL C: expressions_opencl.<SUFFIX>; SKELETONS: the folder of layout.h, words.h,
+           memory.cl, elementwise.cl and reduction.cl; HEADER declares what plans and launches
+Each file ends with BP_SDK_KERNELS; docs: the SDK's page, "Emitted kernels".
+)";
   return kUsage;
+}
+
+std::string read_file(const std::string& path, std::string* out_text) {
+  std::ifstream file(path, std::ios::binary);
+  *out_text = {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return file ? "" : path + ": cannot be read";
+}
+
+std::string read_skeletons(const std::string& folder, Skeletons* out) {
+  const std::pair<const char*, std::string*> files[] = {{"layout.h", &out->layout},
+                                                        {"words.h", &out->words},
+                                                        {"memory.cl", &out->memory},
+                                                        {"elementwise.cl", &out->elementwise},
+                                                        {"reduction.cl", &out->reduction}};
+  for (const auto& [name, text] : files) {
+    const std::string error = read_file(folder + "/" + name, text);
+    if (!error.empty()) return error;
+  }
+  return {};
+}
+
+/// 0: not a number of files.
+int count_of(const std::string& text) {
+  const bool is_number = !text.empty() && text.size() <= 3 &&
+                         text.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? std::atoi(text.c_str()) : 0;
+}
+
+bool is_suffix(const std::string& text) { return text == "c" || text == "cpp"; }
+
+int write_files(const std::string& folder, const std::vector<File>& files) {
+  for (const File& file : files) {
+    const std::string path = folder + "/" + file.name;
+    if (!write_if_changed(path, file.text)) return fail(path + ": cannot be written");
+  }
+  return 0;
+}
+
+/// words: target, folder and what the target takes.
+int run(const std::vector<std::string>& words) {
+  if (words.empty()) return usage("expected a target");
+  const std::string& target = words[0];
+  if (target != "cpu" && target != "c" && target != "opencl") {
+    return usage("expected the target cpu, c or opencl, found '" + target + "'");
+  }
+  const size_t wanted = target == "cpu" ? 3 : 5;
+  if (words.size() != wanted) {
+    return usage("target " + target + ": expected " + std::to_string(wanted - 1) +
+                 " arguments, found " + std::to_string(words.size() - 1));
+  }
+  const int count = target == "opencl" ? 1 : count_of(words[2]);
+  if (count < 1) return usage("expected a COUNT of files from 1 to 999, found '" + words[2] + "'");
+  if (target != "cpu" && !is_suffix(words[3])) {
+    return usage("expected the SUFFIX c or cpp, found '" + words[3] + "'");
+  }
+  std::vector<File> files;
+  std::string error;
+  if (target == "cpu") {
+    error = emit_cpu_files(count, &files);
+  } else if (target == "c") {
+    error = emit_c_files(count, words[3], words[4], &files);
+  } else {
+    Skeletons skeletons;
+    error = read_skeletons(words[2], &skeletons);
+    if (error.empty()) error = emit_opencl_files(skeletons, words[3], words[4], &files);
+  }
+  if (!error.empty()) return fail(error);
+  if (const int failed = check_definitions(); failed != 0) return failed;
+  return write_files(words[1], files);
 }
 
 }  // namespace
 }  // namespace bp::expr
 
-int main(int argc, char** argv) {
-  if (argc != 4 || std::string_view(argv[1]) != "cpu") return bp::expr::usage();
-  const int count = std::atoi(argv[3]);
-  if (count < 1) return bp::expr::usage();
-  if (const int failed = bp::expr::check_definitions(); failed != 0) return failed;
-  if (const int failed = bp::expr::write_vector(argv[2], count); failed != 0) return failed;
-  return bp::expr::write_reductions(argv[2]);
-}
+int main(int argc, char** argv) { return bp::expr::run({argv + 1, argv + argc}); }

@@ -41,6 +41,14 @@ function(bp_add_plugin)
   target_compile_definitions(${arg_TARGET} PRIVATE ${arg_DEFINES})
   target_link_libraries(${arg_TARGET} PRIVATE backplane::device_api backplane::ops_headers
                                               backplane::sdk ${arg_LINK})
+  # What emitted kernels call (bp_expression_kernels).
+  foreach(source IN LISTS arg_KERNELS)
+    get_source_file_property(library "${source}" BP_LINK)
+    if(library)
+      target_link_libraries(${arg_TARGET} PRIVATE ${library})
+      break()
+    endif()
+  endforeach()
   bp_set_plugin_properties(${arg_TARGET} ${arg_NAME} "${arg_OUTPUT_DIRECTORY}")
   bp_set_plugin_flags(${arg_TARGET})
   bp_configure_plugin_manifest(${arg_TARGET} ${arg_NAME} "${arg_MANIFEST}"

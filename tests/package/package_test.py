@@ -159,6 +159,31 @@ class InstalledTree(unittest.TestCase):
         lines = run(self.build / "application", folder, "sample_c:0", "sum").stdout.splitlines()
         self.assertEqual(lines[-2:], ["0 2 ", "sum 1"])
 
+    def test_emitted_kernels_in_c_pass(self):
+        folder = self.plugin_project("sample_c", HERE / "sample_c",
+                                     f"-DMANIFEST_FOLDER={ROOT / 'sdk/template'}")
+        filters = [word for op in ("elu.f32", "mod.i8", "where.f16", "is_inf.bf16", "clip.u64",
+                                   "reduce_mean.bf16", "reduce_l2.i32", "reduce_max.f64")
+                   for word in ("--filter", f"L3.{op}")]
+        report = json.loads(run(self.prefix / "bin/bp-conform", folder, "--json", "--slowness", "6",
+                                *filters).stdout)
+        self.assertGreater(report["passed"], 80)
+        self.assertEqual(report["failed"], 0, report)
+
+    def test_generator_of_kernels_tells_what_it_takes(self):
+        generator = self.prefix / "bin/bp-exprgen"
+        for arguments, words in (((), "expected a target"),
+                                 (("fortran", "x"), "expected the target cpu, c or "),
+                                 (("c", "x", "2"), "target c: expected 4 arguments, found 2"),
+                                 (("cpu", "x", "many"), "expected a COUNT of files from 1 to 999"),
+                                 (("c", "x", "1", "py", "y.h"), "expected the SUFFIX c or cpp")):
+            result = run(generator, *arguments, check=False)
+            self.assertEqual(result.returncode, 2, result.stdout)
+            self.assertIn(words, result.stdout)
+        result = run(generator, "c", "/nowhere", "1", "c", "y.h", check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("/nowhere/expressions_0.c: cannot be written", result.stdout)
+
     def test_kernel_file_without_kernels_is_an_error(self):
         source = self.build.parent / "broken"
         shutil.copytree(self.prefix / "share/backplane/template", source)

@@ -100,7 +100,8 @@ void note_uses(Stream& stream, uint64_t seq, const PlannedKernel& kernel,
   size_t count = 0;
   if (kernel.can_fault()) origins[count++] = {nullptr, &stream, seq};
   for (Tensor* input : inputs) {
-    if (input == nullptr) continue;
+    // The launch has consumed what it was given on the host.
+    if (input == nullptr || input->device() == nullptr) continue;
     input->storage().note_use(stream, seq, false);
     if (input->storage().may_fault()) origins[count++] = {&input->storage()};
   }
@@ -229,6 +230,12 @@ Status Call::run_view(const Route& route, std::span<Ref<Tensor>> out_outputs) {
 Status Call::run_native(const Route& route, std::span<Ref<Tensor>> out_outputs) {
   ArgArray<Tensor*> inputs(args_.inputs.size());
   for (size_t i = 0; i < args_.inputs.size(); ++i) {
+    // A value that inference needed on the host is there; most kernels want it on the device.
+    const bool is_on_host = inputs_[i] && inputs_[i]->device() == nullptr;
+    if (is_on_host && !route.kernel->host_inputs().contains(i)) {
+      BP_TRY_ASSIGN(inputs_[i],
+                    copy_to_device(inputs_[i], device_, stream_, MemoryTag::kActivations));
+    }
     if (route.kernel->contiguous_inputs().contains(i) && inputs_[i]) {
       BP_TRY_ASSIGN(inputs_[i], make_contiguous(inputs_[i], stream_));
     }

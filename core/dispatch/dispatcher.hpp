@@ -93,6 +93,8 @@ class PlannedKernel : public PluginObjectHolder {
   bool is_plain() const { return workspace_bytes_ == 0 && !can_fault_ && !extents_ && !stateful(); }
   /// Inputs that must be made contiguous first.
   const InputSet& contiguous_inputs() const { return contiguous_inputs_; }
+  /// Inputs that launches take at a host address; all others lie in memory of the device.
+  const InputSet& host_inputs() const { return host_inputs_; }
   /// Inputs that are given packed; none in a call whose inputs are not constants.
   std::span<const PackedInput> packed_inputs() const { return packed_inputs_; }
   /// Packs a constant, whose values are there, into memory of packed_inputs()'s size. Any thread.
@@ -135,6 +137,7 @@ class PlannedKernel : public PluginObjectHolder {
   bool can_fault_ = false;
   bool extents_ = false;
   InputSet contiguous_inputs_;
+  InputSet host_inputs_;
   std::vector<PackedInput> packed_inputs_;
   mutable std::atomic<bool> was_queued_{false};
 

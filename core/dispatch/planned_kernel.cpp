@@ -147,16 +147,20 @@ Status PlannedKernel::query_packed(uint64_t inputs, std::span<const ArgType> typ
 
 Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord& record,
                                                              const CallQuery& call) {
+  InputSet host_inputs;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if ((arg_rule(record, i).flags & kHostArgBits) != 0 && call.inputs[i].host_data == nullptr &&
-        call.inputs[i].dtype != BP_DTYPE_NONE) {
+    const bool is_there = call.inputs[i].dtype != BP_DTYPE_NONE;
+    if (!is_there || (arg_rule(record, i).flags & kHostArgBits) == 0) continue;
+    if (call.inputs[i].host_data == nullptr) {
       return Status(BP_UNSUPPORTED, std::string(record.name) + " needs input " + std::to_string(i) +
                                         " on the host");
     }
+    host_inputs.add(i);
   }
   const std::shared_ptr<PlannedKernel> planned(
       new PlannedKernel(device_, call.op, record, call.attributes), &PlannedKernel::retire);
   planned->contiguous_inputs_ = inputs_to_make_contiguous(record, call);
+  planned->host_inputs_ = std::move(host_inputs);
   planned->extents_ = call.schema.extents;
   if (record.kernel.plan == nullptr) return planned;
   // The attributes of the plan are the planned kernel's own copy: the ABI promises them to the

@@ -11,6 +11,14 @@
 #include "core/transfer/staging.hpp"
 
 namespace bp {
+namespace {
+
+/// The tensor is the plan's: the same in all runs.
+bool is_plan_owned(const PlanValue& planned) {
+  return planned.kind == PlanValueKind::kConstant || planned.kind == PlanValueKind::kHost;
+}
+
+}  // namespace
 
 SegmentInstance::SegmentInstance(std::shared_ptr<const Segment> segment,
                                  std::vector<Device*> devices, std::vector<Stream*> streams,
@@ -68,8 +76,7 @@ Status SegmentInstance::prepare() {
     }
   }
   for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
-    if (segment_->values[id].kind == PlanValueKind::kConstant)
-      owned_[id] = segment_->values[id].constant;
+    if (is_plan_owned(segment_->values[id])) owned_[id] = segment_->values[id].constant;
   }
   const size_t origin_count = segment_->fault_sources.size();
   fault_origins_.resize(origin_count);
@@ -82,7 +89,7 @@ bool SegmentInstance::is_fixed(PlanValueId id) const {
   const PlanValue& planned = segment_->values[id];
   const PlanValue& base =
       planned.kind == PlanValueKind::kView ? segment_->values[planned.base] : planned;
-  return base.kind == PlanValueKind::kArena || base.kind == PlanValueKind::kConstant;
+  return base.kind == PlanValueKind::kArena || is_plan_owned(base);
 }
 
 bp_mem SegmentInstance::place_of(PlanValueId id) const {
@@ -126,6 +133,7 @@ void SegmentInstance::prepare_arguments() {
         argument.rank = static_cast<uint32_t>(planned.sizes.size());
         argument.sizes = planned.sizes.data();
         argument.strides = planned.strides.data();
+        if (planned.kind == PlanValueKind::kHost) argument.flags = BP_TENSOR_HOST_BIT;
         if (is_fixed(id)) {
           point(id, &argument);
         } else {
@@ -205,7 +213,7 @@ Status SegmentInstance::run(const Graph& graph, RunState* state, std::vector<Ref
   }
   // Also after a failure: what one run used must not live on in the context.
   for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
-    if (segment_->values[id].kind != PlanValueKind::kConstant) owned_[id] = nullptr;
+    if (!is_plan_owned(segment_->values[id])) owned_[id] = nullptr;
   }
   return status;
 }
@@ -311,7 +319,7 @@ void SegmentInstance::note_uses() {
   for (PlanValueId id = 0; id < segment_->values.size(); ++id) {
     const PlanValue& planned = segment_->values[id];
     if (!owned_[id]) continue;
-    if (planned.kind == PlanValueKind::kConstant) continue;  // constants carry no marks
+    if (is_plan_owned(planned)) continue;  // constants carry no marks
     Stream& stream = *streams_[planned.device];
     const uint64_t seq = last_seq_[planned.device];
     if (planned.kind == PlanValueKind::kOwned) {

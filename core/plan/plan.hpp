@@ -30,6 +30,7 @@ inline constexpr PlanDevice kNoPlanDevice = UINT32_MAX;
 enum class PlanValueKind {
   kLiveIn,    // a tensor from outside: graph input, or a value of an earlier segment
   kConstant,  // uploaded once
+  kHost,      // in host memory, for a kernel of the device that takes it there
   kArena,     // the run context's arena, shared by values that do not live at the same time
   kOwned,     // a tensor of its own: graph output, or a value for later segments
   kView,      // another plan value's memory
@@ -55,7 +56,7 @@ struct PlanValue {
   PlanValueId base = kNoPlanValue;      // kView; never a view itself
   int64_t offset_bytes = 0;             // kView: from the base's element [0, ...]; else modulo 256
   ValueId live_in = kNoValue;           // kLiveIn
-  Ref<Tensor> constant;                 // kConstant
+  Ref<Tensor> constant;                 // kConstant, kHost
   std::vector<uint32_t> fault_sources;  // kOwned: into Segment::fault_sources
 };
 

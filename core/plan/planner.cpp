@@ -41,6 +41,7 @@ class Planner {
   Status plan_view(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
 
   Result<PlanValueId> value_on(Scope& scope, ValueId value, PlanDevice where);
+  PlanValueId new_constant(PlanValueKind kind, PlanDevice where, Ref<Tensor> tensor);
   bool is_constant(const PlanValue& planned) const;
   Result<PlanValueId> pack(const PlannedKernel& kernel, const PackedInput& input,
                            PlanValueId constant);
@@ -251,6 +252,12 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
       step.args.push_back(kNoPlanValue);
       continue;
     }
+    if (resolved.kernel->host_inputs().contains(i)) {
+      // Known: the route was resolved with it.
+      const auto known = host_value(scope, node.inputs[i]);
+      step.args.push_back(new_constant(PlanValueKind::kHost, where, Tensor::wrap_host(*known)));
+      continue;
+    }
     BP_TRY_ASSIGN(PlanValueId input, value_on(scope, node.inputs[i], where));
     if (resolved.kernel->contiguous_inputs().contains(i)) {
       BP_TRY_ASSIGN(input, make_contiguous(input));
@@ -364,15 +371,7 @@ Result<PlanValueId> Planner::value_on(Scope& scope, ValueId value, PlanDevice wh
                          : nullptr;
   if (known != nullptr) {
     BP_TRY_ASSIGN(Ref<Tensor> tensor, request_.constant(known, device(where)));
-    PlanValue planned;
-    planned.kind = PlanValueKind::kConstant;
-    planned.device = where;
-    planned.dtype = tensor->dtype();
-    planned.sizes = tensor->sizes();
-    planned.strides = tensor->strides();
-    planned.offset_bytes = static_cast<int64_t>(tensor->offset_bytes() % 256);
-    planned.constant = std::move(tensor);
-    return places[where] = new_value(std::move(planned));
+    return places[where] = new_constant(PlanValueKind::kConstant, where, std::move(tensor));
   }
   if (elsewhere == kNoPlanValue) {
     return Status(BP_INTERNAL, "value '" + scope.graph.value(value).name + "' has no memory");
@@ -502,6 +501,18 @@ Result<PlanValueId> Planner::copy_constant(ValueId value, PlanValueId from) {
 PlanValueId Planner::new_value(PlanValue planned) {
   segment_->values.push_back(std::move(planned));
   return static_cast<PlanValueId>(segment_->values.size() - 1);
+}
+
+PlanValueId Planner::new_constant(PlanValueKind kind, PlanDevice where, Ref<Tensor> tensor) {
+  PlanValue planned;
+  planned.kind = kind;
+  planned.device = where;
+  planned.dtype = tensor->dtype();
+  planned.sizes = tensor->sizes();
+  planned.strides = tensor->strides();
+  planned.offset_bytes = static_cast<int64_t>(tensor->offset_bytes() % 256);
+  planned.constant = std::move(tensor);
+  return new_value(std::move(planned));
 }
 
 PlanValueId Planner::new_memory(PlanDevice where, uint32_t dtype, const Dims& sizes) {

@@ -128,11 +128,8 @@ TEST(NpuOptions, None_GiveTheDefaults) {
   EXPECT_EQ(props.memory_bytes, 256 * kMiB);
   EXPECT_EQ(sdk::view(props.name), "simulated NPU");
   EXPECT_THAT(operators_of(device),
-              ::testing::UnorderedElementsAre(
-                  "add", "argmax", "argmin", "average_pool", "cast", "compress", "concat", "conv",
-                  "div", "exp", "gather", "gather_elements", "gather_nd", "identity", "matmul",
-                  "max", "mul", "non_zero", "reciprocal", "reduce_max", "reduce_sum", "relu",
-                  "scatter_elements", "scatter_nd", "sqrt", "sub"));
+              ::testing::IsSupersetOf({"add", "cast", "conv", "identity", "matmul", "max_pool",
+                                       "non_zero", "reduce_sum", "relu", "resize", "top_k"}));
 }
 
 TEST(NpuOptions, SwitchedOffFeature_IsNotOfferedAndRefused) {
@@ -156,8 +153,9 @@ TEST(NpuOptions, SwitchedOffFeature_IsNotOfferedAndRefused) {
 }
 
 TEST(NpuOptions, Kernels_TakesOperatorsAway) {
+  const size_t count = operators_of(Device(OptionList{})).size();
   const Device device(OptionList{{"kernels", "conv,gather"}});
-  EXPECT_THAT(operators_of(device), SizeIs(24));
+  EXPECT_THAT(operators_of(device), SizeIs(count - 2));
   EXPECT_THAT(operators_of(device), ::testing::Not(Contains("conv")));
   EXPECT_THAT(operators_of(device), Contains("relu"));
 }
@@ -166,7 +164,7 @@ TEST(NpuOptions, BadValues_AreRefusedByName) {
   const Instance instance;
   const std::vector<std::pair<OptionList, std::string>> cases = {
       {{{"kernels", "conv,convv"}}, "'convv'"},
-      {{{"kernels", "max_pool"}}, "'max_pool'"},
+      {{{"kernels", "gemm"}}, "'gemm'"},
       {{{"kernels", ",conv"}}, "''"},
       {{{"memory", "much"}}, "option memory: 'much'"},
       {{{"launch_latency_ns", "1.5"}}, "option launch_latency_ns: '1.5'"},

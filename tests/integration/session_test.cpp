@@ -42,9 +42,9 @@ TEST_P(SessionTest, Digits_Placement_IsAsTheDevicesKernelsSay) {
     EXPECT_EQ(counts.decomposed, 0u);
     EXPECT_EQ(counts.fallback, 0u);
   } else if (GetParam() == "npu:0") {
-    EXPECT_EQ(counts.native, 7u);      // conv, relu
+    EXPECT_EQ(counts.native, 9u);      // conv, relu, max_pool
     EXPECT_EQ(counts.decomposed, 6u);  // batch_norm, gemm, softmax
-    EXPECT_EQ(counts.fallback, 2u);    // max_pool
+    EXPECT_EQ(counts.fallback, 0u);
   } else if (GetParam() == "xpu:0") {
     EXPECT_EQ(counts.native, 4u);      // relu
     EXPECT_EQ(counts.decomposed, 2u);  // gemm

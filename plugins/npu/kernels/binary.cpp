@@ -5,11 +5,13 @@
 #include <concepts>
 #include <type_traits>
 
-#include "kernels/launch.hpp"
+#include "kernels/elements.hpp"
 #include "kernels/loops.hpp"
 
 namespace bp::npu {
 namespace {
+
+using Plain = TypeList<float, int32_t, int64_t>;
 
 /// What arithmetic on T is done in.
 template <class T>
@@ -70,7 +72,7 @@ void apply(const Launch& launch) {
   const Tensor& a = launch.input(0);
   const Tensor& b = launch.input(1);
   const Tensor& y = launch.output();
-  Numbers::with_type(y.dtype, [&]<class T>(T) {
+  Plain::with_type(y.dtype, [&]<class T>(T) {
     for_each_row(broadcast_nest(y, a, b),
                  [&](const auto& offsets, int64_t count, const auto& steps) {
                    T* const out = y.as<T>() + offsets[0];
@@ -87,7 +89,7 @@ template <class Function>
 constexpr bp_kernel binary_kernel(std::string_view op, std::string_view name) {
   return sdk::describe({.name = name,
                         .op = op,
-                        .dtypes = Numbers::kDtypes,
+                        .dtypes = Plain::kDtypes,
                         .arg_rules = sdk::kAnyStrides,
                         .launch = launch<apply<Function>>});
 }

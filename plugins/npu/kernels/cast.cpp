@@ -1,65 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cast between f32, i32, i64, u8 and bool. The dtype of the result comes from an attribute, which
-// no dtype mask covers: that is what `supports` is for.
+// cast between all pairs of bool, integers and floats, in two steps with a small block between: to
+// f64, i64 or u64, which hold every value of the input exactly, and from there with one rounding.
+// The dtype of the result comes from an attribute, which no dtype mask covers: that is what
+// `supports` is for.
+#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <type_traits>
 
-#include "kernels/launch.hpp"
+#include "kernels/elements.hpp"
 #include "kernels/loops.hpp"
 
 namespace bp::npu {
 namespace {
 
+constexpr int64_t kBlock = 128;
+
+template <class T>
+using Wide = std::conditional_t<kIsFloat<T>, double,
+                                std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
+
 /// Truncates and saturates; NaN gives 0.
 template <class To>
-To saturate(float value) {
+To saturate(double value) {
   using Limits = std::numeric_limits<To>;
   if (std::isnan(value)) return 0;
-  // Limits::max() may not be a float; the power of two above it is, and is the first too large.
-  const float too_large = std::ldexp(1.0f, Limits::digits);
-  if (value >= too_large) return Limits::max();
-  if (value <= static_cast<float>(Limits::min())) return Limits::min();
+  // Limits::max() may not be a double; the power of two above it is, and is the first too large.
+  if (value >= std::ldexp(1.0, Limits::digits)) return Limits::max();
+  if (value <= static_cast<double>(Limits::min())) return Limits::min();
   return static_cast<To>(value);
 }
+
+/// Where the bits do not fit in f64, those that are cut off leave a mark in the last one, so that a
+/// second rounding to fewer bits gives what one rounding would.
+double to_odd_double(uint64_t magnitude) {
+  constexpr uint64_t kCut = (1 << 11) - 1;
+  if (magnitude >> 53 != 0 && (magnitude & kCut) != 0) magnitude = (magnitude & ~kCut) | (kCut + 1);
+  return static_cast<double>(magnitude);
+}
+double to_odd_double(int64_t value) {
+  if (value >= 0) return to_odd_double(static_cast<uint64_t>(value));
+  return -to_odd_double(-static_cast<uint64_t>(value));
+}
+double to_odd_double(double value) { return value; }
 
 template <class To, class From>
 To convert(From value) {
   if constexpr (std::is_same_v<To, bool>) {
     return value != 0;  // true for NaN
-  } else if constexpr (std::is_same_v<From, float> && std::is_integral_v<To>) {
+  } else if constexpr (kIsHalf<To>) {
+    return store<To>(sdk::narrow_to_odd(to_odd_double(value)));
+  } else if constexpr (std::is_same_v<From, double> && std::is_integral_v<To>) {
     return saturate<To>(value);
   } else {
     return static_cast<To>(value);  // integers wrap
   }
 }
 
-template <class To, class From>
-void cast_elements(const Tensor& x, const Tensor& y) {
-  for_each_row(broadcast_nest(y, x), [&](const auto& offsets, int64_t count, const auto& steps) {
-    To* const out = y.as<To>() + offsets[0];
-    const From* const in = x.as<From>() + offsets[1];
-    for (int64_t i = 0; i < count; ++i) out[i] = convert<To>(in[i * steps[1]]);
+template <class From>
+void store_block(const From* block, int64_t count, const Tensor& y, int64_t offset) {
+  Elements::with_type(y.dtype, [&]<class To>(To) {
+    To* const out = y.as<To>() + offset;
+    for (int64_t i = 0; i < count; ++i) out[i] = convert<To>(block[i]);
   });
 }
 
 void cast(const Launch& launch) {
   const Tensor& x = launch.input(0);
   const Tensor& y = launch.output();
-  CastTypes::with_type(x.dtype, [&]<class From>(From) {
-    CastTypes::with_type(y.dtype, [&]<class To>(To) { cast_elements<To, From>(x, y); });
+  Elements::with_type(x.dtype, [&]<class From>(From) {
+    for_each_row(broadcast_nest(y, x), [&](const auto& offsets, int64_t count, const auto& steps) {
+      const From* const in = x.as<From>() + offsets[1];
+      Wide<From> block[kBlock];
+      for (int64_t begin = 0; begin < count; begin += kBlock) {
+        const int64_t length = std::min(kBlock, count - begin);
+        for (int64_t i = 0; i < length; ++i) {
+          block[i] = static_cast<Wide<From>>(load(in[(begin + i) * steps[1]]));
+        }
+        store_block(block, length, y, offsets[0] + begin);
+      }
+    });
   });
 }
 
 const char* why_not(const bp_kernel_query& query) {
-  const bool known = (CastTypes::kMask & BP_DTYPE_BIT(sdk::output_info(query).dtype)) != 0;
-  return known ? nullptr : "casts only to f32, i32, i64, u8 and bool";
+  const uint32_t dtype = sdk::output_info(query).dtype;
+  const bool known = dtype < 64 && (Elements::kMask & BP_DTYPE_BIT(dtype)) != 0;
+  return known ? nullptr : "casts only to bool, integers and floats of 16 bits or more";
 }
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "cast_number",
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "cast_any",
                                                  .op = "cast",
-                                                 .dtypes = CastTypes::kDtypes,
+                                                 .dtypes = Elements::kDtypes,
                                                  .arg_rules = sdk::kAnyStrides,
                                                  .supports = sdk::supports_slot<why_not>,
                                                  .launch = launch<cast>})};

@@ -13,9 +13,7 @@ namespace {
 
 void concat(const Launch& launch, int64_t given) {
   const Tensor& y = launch.output();
-  const int64_t axis = given < 0 ? given + y.rank : given;
-  if (axis < 0 || axis >= y.rank) refuse("concat: axis ", given, " of rank ", y.rank);
-  const auto dim = static_cast<size_t>(axis);
+  const uint32_t dim = axis_from_front(given, y.rank);
   const auto bytes = static_cast<int64_t>(sdk::dtype_bytes(y.dtype));
   int64_t start = 0;
   for (size_t i = 0; i < launch.input_count(); ++i) {

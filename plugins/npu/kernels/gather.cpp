@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "backplane/ops/indexing.h"
-#include "kernels/launch.hpp"
+#include "kernels/elements.hpp"
 #include "kernels/loops.hpp"
 
 /// What gather works out before there is data.
@@ -58,23 +58,21 @@ void gather(const Launch& launch, uint32_t axis) {
 
 std::unique_ptr<bp_kernel_plan> plan(bp_device*, const bp_kernel_query& query,
                                      bp_plan_info* out_info) {
-  const auto rank = int64_t{sdk::arg_info(query, 0).rank};
   const int64_t axis = read_attributes(query.attributes, bp_attrs_gather_defaults()).axis;
-  const int64_t from_front = axis < 0 ? axis + rank : axis;
-  if (from_front < 0 || from_front >= rank) refuse("gather: axis ", axis, " of rank ", rank);
   out_info->flags = BP_PLAN_CAN_FAULT_BIT;
-  return std::make_unique<bp_kernel_plan>(bp_kernel_plan{static_cast<uint32_t>(from_front)});
+  return std::make_unique<bp_kernel_plan>(
+      bp_kernel_plan{axis_from_front(axis, sdk::arg_info(query, 0).rank)});
 }
 
 KernelBody prepare(const bp_launch_args& args) {
   if (args.plan == nullptr) refuse("gather: a launch without a plan");
   return [axis = args.plan->axis](const Launch& launch) {
-    TypeList<int32_t, int64_t>::with_type(launch.input(kIndicesInput).dtype,
-                                          [&]<class Index>(Index) { gather<Index>(launch, axis); });
+    Indices::with_type(launch.input(kIndicesInput).dtype,
+                       [&]<class Index>(Index) { gather<Index>(launch, axis); });
   };
 }
 
-constexpr uint64_t kDtypes[] = {kWholeByteDtypes, TypeList<int32_t, int64_t>::kMask};
+constexpr uint64_t kDtypes[] = {kWholeByteDtypes, Indices::kMask};
 
 constexpr bp_kernel kKernels[] = {sdk::describe({.name = "gather_any",
                                                  .op = "gather",

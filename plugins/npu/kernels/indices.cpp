@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gather_elements, gather_nd and the scatters with reductions none: elements move as bytes, to or
-// from where indices say. A bad index is clamped and reported, as in gather.cpp; scatters go
+// gather_elements, gather_nd and the scatters: elements move as bytes, to or from where indices
+// say, unless a scatter reduces. A bad index is clamped and reported, as in gather.cpp; scatters go
 // through their updates in row-major order, so that the last one stays.
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "backplane/ops/indexing.h"
-#include "kernels/launch.hpp"
+#include "kernels/elements.hpp"
 #include "kernels/loops.hpp"
 
 namespace bp::npu {
@@ -32,12 +33,6 @@ void copy_element(const Tensor& to, int64_t to_offset, const Tensor& from, int64
   const auto bytes = static_cast<int64_t>(sdk::dtype_bytes(to.dtype));
   std::memcpy(to.data + to_offset * bytes, from.data + from_offset * bytes,
               static_cast<size_t>(bytes));
-}
-
-uint32_t axis_of(int64_t axis, uint32_t rank) {
-  const int64_t from_front = axis < 0 ? axis + rank : axis;
-  if (from_front < 0 || from_front >= rank) refuse("axis ", axis, " of rank ", rank);
-  return static_cast<uint32_t>(from_front);
 }
 
 Dims without(Dims strides, uint32_t axis) {
@@ -125,26 +120,25 @@ void copy_all(const Tensor& from, const Tensor& to) {
                    [&](const std::array<int64_t, 2>& at) { copy_element(to, at[0], from, at[1]); });
 }
 
-template <class Index>
-void scatter_elements(const Launch& launch, uint32_t axis) {
+/// Calls put(to, from) for each update of scatter_elements: its place in y and in updates.
+template <class Index, class Put>
+void for_each_element_update(const Launch& launch, uint32_t axis, const Put& put) {
   const Tensor& indices = launch.input(kIndicesInput);
-  const Tensor& updates = launch.input(2);
   const Tensor& y = launch.output();
-  copy_all(launch.input(0), y);
-  const Nest<3> nest{
-      indices.rank, indices.sizes, {without(y.strides, axis), indices.strides, updates.strides}};
+  const Nest<3> nest{indices.rank,
+                     indices.sizes,
+                     {without(y.strides, axis), indices.strides, launch.input(2).strides}};
   for_each_element(nest, [&](const std::array<int64_t, 3>& at) {
-    const int64_t index = index_at<Index>(launch, at[1], y.sizes[axis]);
-    copy_element(y, at[0] + index * y.strides[axis], updates, at[2]);
+    put(at[0] + index_at<Index>(launch, at[1], y.sizes[axis]) * y.strides[axis], at[2]);
   });
 }
 
-template <class Index>
-void scatter_nd(const Launch& launch) {
+/// ... of scatter_nd.
+template <class Index, class Put>
+void for_each_slice_update(const Launch& launch, const Put& put) {
   const Tensor& indices = launch.input(kIndicesInput);
   const Tensor& updates = launch.input(2);
   const Tensor& y = launch.output();
-  copy_all(launch.input(0), y);
   const auto first = static_cast<uint32_t>(indices.sizes[indices.rank - 1]);
   const uint32_t row_rank = indices.rank - 1;
   if (first > y.rank || updates.rank != row_rank + y.rank - first) {
@@ -159,25 +153,93 @@ void scatter_nd(const Launch& launch) {
       from += row % updates.sizes[d] * updates.strides[d];
       row /= updates.sizes[d];
     }
-    for_each_element(slice, [&](const std::array<int64_t, 2>& at) {
-      copy_element(y, to + at[0], updates, from + at[1]);
-    });
+    for_each_element(slice,
+                     [&](const std::array<int64_t, 2>& at) { put(to + at[0], from + at[1]); });
   });
+}
+
+enum class Reduction { kNone, kAdd, kMul, kMax, kMin };
+
+/// What becomes of an element and an update. Of bool kAdd and kMax are or, kMul and kMin are and.
+template <class T>
+Running<T> reduce(Reduction reduction, Running<T> a, Running<T> b) {
+  const auto left = static_cast<Compute<T>>(a);
+  const auto right = static_cast<Compute<T>>(b);
+  switch (reduction) {
+    case Reduction::kAdd:
+      return std::is_same_v<T, bool> ? std::max(a, b) : a + b;
+    case Reduction::kMul:
+      return a * b;
+    case Reduction::kMax:
+      return left > right || left != left ? a : b;  // NaN if either is
+    case Reduction::kMin:
+      return left < right || left != left ? a : b;
+    case Reduction::kNone:
+      break;
+  }
+  return b;
+}
+
+/// Sums and products of half types are rounded once, so that the elements of y stay wide until all
+/// updates are in them.
+template <class T, class ForEachUpdate>
+void scatter_wide(const Launch& launch, Reduction reduction, const ForEachUpdate& for_each_update) {
+  const Tensor& x = launch.input(0);
+  const Tensor& updates = launch.input(2);
+  const Tensor& y = launch.output();
+  std::vector<Running<T>> wide(static_cast<size_t>(y.element_count()));
+  const Nest<2> nest{y.rank, y.sizes, {y.strides, x.strides}};
+  for_each_element(nest, [&](const std::array<int64_t, 2>& at) {
+    wide[static_cast<size_t>(at[0])] = load_running(x.as<T>()[at[1]]);
+  });
+  for_each_update([&](int64_t to, int64_t from) {
+    auto& element = wide[static_cast<size_t>(to)];
+    element = reduce<T>(reduction, element, load_running(updates.as<T>()[from]));
+  });
+  std::transform(wide.begin(), wide.end(), y.as<T>(), store_running<T>);
+}
+
+template <class ForEachUpdate>
+void scatter(const Launch& launch, Reduction reduction, const ForEachUpdate& for_each_update) {
+  const Tensor& y = launch.output();
+  if (reduction != Reduction::kNone) {
+    Elements::with_type(y.dtype,
+                        [&]<class T>(T) { scatter_wide<T>(launch, reduction, for_each_update); });
+    return;
+  }
+  copy_all(launch.input(0), y);
+  for_each_update([&](int64_t to, int64_t from) { copy_element(y, to, launch.input(2), from); });
+}
+
+/// False: a text that is none of them.
+bool read_reduction(bp_str text, Reduction* out_reduction) {
+  constexpr std::string_view kNames[] = {"none", "add", "mul", "max", "min"};
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    if (kNames[i] != sdk::view(text)) continue;
+    *out_reduction = static_cast<Reduction>(i);
+    return true;
+  }
+  return false;
+}
+
+Reduction reduction_of(bp_str text) {
+  Reduction reduction{};
+  if (!read_reduction(text, &reduction)) refuse("reduction '", sdk::view(text), "'");
+  return reduction;
 }
 
 /// Calls body.operator()<Index>() with the type of the indices.
 template <class Body>
 KernelBody by_index_type(const Body& body) {
   return [body](const Launch& launch) {
-    TypeList<int32_t, int64_t>::with_type(
-        launch.input(kIndicesInput).dtype,
-        [&]<class Index>(Index) { body.template operator()<Index>(launch); });
+    Indices::with_type(launch.input(kIndicesInput).dtype,
+                       [&]<class Index>(Index) { body.template operator()<Index>(launch); });
   };
 }
 
 KernelBody prepare_gather_elements(const bp_launch_args& args) {
   const auto attributes = read_attributes(args.attributes, bp_attrs_gather_elements_defaults());
-  return by_index_type([axis = axis_of(attributes.axis, args.tensors[0].rank)]<class Index>(
+  return by_index_type([axis = axis_from_front(attributes.axis, args.tensors[0].rank)]<class Index>(
                            const Launch& launch) { gather_elements<Index>(launch, axis); });
 }
 
@@ -189,12 +251,20 @@ KernelBody prepare_gather_nd(const bp_launch_args& args) {
 
 KernelBody prepare_scatter_elements(const bp_launch_args& args) {
   const auto attributes = read_attributes(args.attributes, bp_attrs_scatter_elements_defaults());
-  return by_index_type([axis = axis_of(attributes.axis, args.tensors[0].rank)]<class Index>(
-                           const Launch& launch) { scatter_elements<Index>(launch, axis); });
+  return by_index_type(
+      [axis = axis_from_front(attributes.axis, args.tensors[0].rank),
+       reduction = reduction_of(attributes.reduction)]<class Index>(const Launch& launch) {
+        scatter(launch, reduction,
+                [&](const auto& put) { for_each_element_update<Index>(launch, axis, put); });
+      });
 }
 
-KernelBody prepare_scatter_nd(const bp_launch_args&) {
-  return by_index_type([]<class Index>(const Launch& launch) { scatter_nd<Index>(launch); });
+KernelBody prepare_scatter_nd(const bp_launch_args& args) {
+  const auto attributes = read_attributes(args.attributes, bp_attrs_scatter_nd_defaults());
+  return by_index_type([reduction =
+                            reduction_of(attributes.reduction)]<class Index>(const Launch& launch) {
+    scatter(launch, reduction, [&](const auto& put) { for_each_slice_update<Index>(launch, put); });
+  });
 }
 
 /// All that is planned is that a launch can fault.
@@ -212,11 +282,13 @@ void free_nothing(bp_device*, bp_kernel_plan*) {}
 
 template <class Attributes>
 const char* refuse_reduction(const bp_kernel_query& query, Attributes defaults) {
+  Reduction reduction{};
+  const bp_str text = read_attributes(query.attributes, defaults).reduction;
+  if (!read_reduction(text, &reduction)) return "a reduction that it does not know";
+  const uint64_t known = reduction == Reduction::kNone ? kWholeByteDtypes : Elements::kMask;
   const uint32_t dtype = sdk::arg_info(query, 0).dtype;
-  const bool is_known = dtype < 64 && (kWholeByteDtypes & BP_DTYPE_BIT(dtype)) != 0;
-  if (!is_known) return "a dtype that it does not know";
-  const bp_str given = read_attributes(query.attributes, defaults).reduction;
-  return std::string_view(given.ptr, given.len) == "none" ? nullptr : "takes no reduction";
+  const bool fits = dtype < 64 && (known & BP_DTYPE_BIT(dtype)) != 0;
+  return fits ? nullptr : "a dtype that it does not know";
 }
 const char* refuse_elements(const bp_kernel_query& query) {
   return refuse_reduction(query, bp_attrs_scatter_elements_defaults());
@@ -225,7 +297,7 @@ const char* refuse_nd(const bp_kernel_query& query) {
   return refuse_reduction(query, bp_attrs_scatter_nd_defaults());
 }
 
-constexpr uint64_t kDtypes[] = {kWholeByteDtypes, TypeList<int32_t, int64_t>::kMask};
+constexpr uint64_t kDtypes[] = {kWholeByteDtypes, Indices::kMask};
 
 constexpr bp_kernel kKernels[] = {sdk::describe({.name = "gather_elements_any",
                                                  .op = "gather_elements",

@@ -128,10 +128,10 @@ TEST(NpuCast, IntegersAndBool_ConvertAsSpecified) {
 
 TEST(NpuCast, OtherTarget_IsUnsupportedWithAReason) {
   bp_attrs_cast attributes = bp_attrs_cast_defaults();
-  attributes.to = BP_DTYPE_F16;
-  Call call("cast", {dense<float>({1}, {1})}, BP_DTYPE_F16, {1}, &attributes);
+  attributes.to = BP_DTYPE_F8E5M2;
+  Call call("cast", {dense<float>({1}, {1})}, BP_DTYPE_F8E5M2, {1}, &attributes);
   EXPECT_EQ(call.make_plan(), BP_UNSUPPORTED);
-  EXPECT_THAT(call.reason, HasSubstr("f32, i32"));
+  EXPECT_THAT(call.reason, HasSubstr("16 bits or more"));
 }
 
 TEST(NpuReduce, Axes_AreCountedFromEitherEnd) {

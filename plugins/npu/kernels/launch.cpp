@@ -24,6 +24,7 @@ Tensor copy_tensor(const bp_tensor& tensor) {
   std::copy_n(tensor.strides, tensor.rank, copy.strides.begin());
   copy.mem = {tensor.handle, tensor.offset_bytes};
   copy.storage_bytes = tensor.storage_bytes;
+  copy.on_host = (tensor.flags & BP_TENSOR_HOST_BIT) != 0;
   return copy;
 }
 
@@ -47,22 +48,50 @@ ByteRange touched_range(const Tensor& tensor, int64_t element_bytes) {
   return range;
 }
 
-void resolve_tensor(const DeviceMemory& memory, Tensor* tensor) {
-  tensor->data = nullptr;
-  if (tensor->dtype == BP_DTYPE_NONE || tensor->element_count() == 0) return;
-  const auto element_bytes = static_cast<int64_t>(sdk::dtype_bytes(tensor->dtype));
-  const ByteRange range = touched_range(*tensor, element_bytes);
+/// Calls take(offset, before_bytes, after_bytes) with what the elements take of the storage,
+/// counted from element [0, 0, ...] at `offset`. Not for a tensor without elements.
+template <class Take>
+void with_checked_range(const Tensor& tensor, const Take& take) {
+  if (tensor.dtype == BP_DTYPE_NONE || tensor.element_count() == 0) return;
+  const auto element_bytes = static_cast<int64_t>(sdk::dtype_bytes(tensor.dtype));
+  const ByteRange range = touched_range(tensor, element_bytes);
   const uint64_t before = static_cast<uint64_t>(-range.begin);
   const uint64_t after = static_cast<uint64_t>(range.end);
-  const uint64_t offset = tensor->mem.offset_bytes;
-  if (offset < before || offset + after > tensor->storage_bytes) {
+  const uint64_t offset = tensor.mem.offset_bytes;
+  if (offset < before || offset + after > tensor.storage_bytes) {
     refuse("a tensor at offset ", offset, " touches ", before, " bytes before and ", after,
-           " behind it; its storage has ", tensor->storage_bytes);
+           " behind it; its storage has ", tensor.storage_bytes);
   }
-  if (offset % sdk::dtype_bytes(tensor->dtype) != 0) {
+  if (offset % sdk::dtype_bytes(tensor.dtype) != 0) {
     refuse("a tensor at offset ", offset, " is not aligned to its elements");
   }
-  tensor->data = memory.translate({tensor->mem.handle, offset - before}, before + after) + before;
+  take(offset, before, after);
+}
+
+void resolve_tensor(const DeviceMemory& memory, Tensor* tensor) {
+  if (tensor->on_host) return;
+  tensor->data = nullptr;
+  with_checked_range(*tensor, [&](uint64_t offset, uint64_t before, uint64_t after) {
+    tensor->data = memory.translate({tensor->mem.handle, offset - before}, before + after) + before;
+  });
+}
+
+/// Whether the kernel's rules say that it takes an input on the host.
+bool is_host_input(const bp_kernel& kernel, size_t index) {
+  if (kernel.arg_rule_count == 0) return false;
+  const bp_arg_rule& rule = *kernel.arg_rules[std::min<size_t>(index, kernel.arg_rule_count - 1)];
+  return (rule.flags & (BP_ARG_HOST_AT_PLAN_BIT | BP_ARG_HOST_AT_LAUNCH_BIT)) != 0;
+}
+
+/// The bytes of a host argument, which are the caller's again when the launch returns.
+std::vector<std::byte> copy_host_argument(Tensor* tensor) {
+  std::vector<std::byte> copy;
+  with_checked_range(*tensor, [&](uint64_t offset, uint64_t before, uint64_t after) {
+    const auto* const first = reinterpret_cast<const std::byte*>(tensor->mem.handle) + offset;
+    copy.assign(first - before, first + after);
+    tensor->data = copy.data() + before;
+  });
+  return copy;
 }
 
 void wait_latency(int64_t latency_ns) {
@@ -84,7 +113,16 @@ Launch::Launch(const bp_launch_args& args)
       fault_mem_(args.fault),
       out_extents_mem_(args.out_extents) {
   const std::span tensors(args.tensors, size_t{args.input_count} + args.output_count);
-  for (const bp_tensor& tensor : tensors) tensors_.push_back(copy_tensor(tensor));
+  for (const bp_tensor& tensor : tensors) {
+    tensors_.push_back(copy_tensor(tensor));
+    Tensor& copy = tensors_.back();
+    const size_t index = tensors_.size() - 1;
+    const bool is_there = copy.dtype != BP_DTYPE_NONE;
+    if (is_there && copy.on_host != (index < input_count_ && is_host_input(*args.kernel, index))) {
+      refuse("tensor ", index, copy.on_host ? " is in host memory" : " is not in host memory");
+    }
+    if (copy.on_host) host_copies_.push_back(copy_host_argument(&copy));
+  }
 }
 
 void Launch::resolve() {

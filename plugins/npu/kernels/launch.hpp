@@ -30,6 +30,7 @@ struct Tensor {
   Dims strides{};
   bp_mem mem{};
   uint64_t storage_bytes = 0;
+  bool on_host = false;       // an argument of which the launch keeps a copy
   std::byte* data = nullptr;  // of element [0, 0, ...], once resolved; nullptr: no elements
 
   template <class T>
@@ -64,6 +65,7 @@ class Launch {
   uint64_t op_seq_;
   size_t input_count_;
   std::vector<Tensor> tensors_;
+  std::vector<std::vector<std::byte>> host_copies_;
   bp_mem fault_mem_;
   bp_mem out_extents_mem_;
   bp_fault_word* fault_ = nullptr;
@@ -89,6 +91,12 @@ bp_status launch(const bp_launch_args* args) noexcept {
 }
 
 using sdk::read_attributes;
+
+/// For an input that a launch reads at a host address.
+inline constexpr bp_arg_rule kHostAtLaunchRule{.struct_size = sizeof(bp_arg_rule),
+                                               .flags = BP_ARG_HOST_AT_LAUNCH_BIT,
+                                               .strides = BP_STRIDES_CONTIGUOUS,
+                                               .alignment_bytes = 0};
 
 inline constexpr uint64_t kFloat32[] = {sdk::dtypes({BP_DTYPE_F32})};
 /// For kernels that only move elements: all dtypes that fill whole bytes.

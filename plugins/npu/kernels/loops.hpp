@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Loops over strided tensors, shared by the kernels: a nest of sizes that is walked in row-major
-// order with one offset per operand, broadcasting as stride 0, and the choice of an element type.
+// order with one offset per operand, and broadcasting as stride 0.
 #ifndef BACKPLANE_PLUGINS_NPU_KERNELS_LOOPS_HPP
 #define BACKPLANE_PLUGINS_NPU_KERNELS_LOOPS_HPP
 
@@ -79,45 +79,25 @@ Nest<1 + sizeof...(Inputs)> broadcast_nest(const Tensor& y, const Inputs&... inp
   return {y.rank, y.sizes, {y.strides, broadcast_strides(inputs, y)...}};
 }
 
-template <class T>
-constexpr uint32_t dtype_of();
-template <>
-constexpr uint32_t dtype_of<bool>() {
-  return BP_DTYPE_BOOL;
-}
-template <>
-constexpr uint32_t dtype_of<uint8_t>() {
-  return BP_DTYPE_U8;
-}
-template <>
-constexpr uint32_t dtype_of<int32_t>() {
-  return BP_DTYPE_I32;
-}
-template <>
-constexpr uint32_t dtype_of<int64_t>() {
-  return BP_DTYPE_I64;
-}
-template <>
-constexpr uint32_t dtype_of<float>() {
-  return BP_DTYPE_F32;
+inline uint32_t axis_from_front(int64_t axis, uint32_t rank) {
+  const int64_t from_front = axis < 0 ? axis + rank : axis;
+  if (from_front < 0 || from_front >= rank) refuse("axis ", axis, " of a tensor of rank ", rank);
+  return static_cast<uint32_t>(from_front);
 }
 
-/// Element types as a list: its dtype set for a descriptor, and the one that a dtype names.
-template <class... Types>
-struct TypeList {
-  static constexpr uint64_t kMask = sdk::dtypes({dtype_of<Types>()...});
-  static constexpr uint64_t kDtypes[1] = {kMask};
-
-  /// Calls call(T{}) with the T of `dtype`.
-  template <class Call>
-  static void with_type(uint32_t dtype, const Call& call) {
-    const bool found = ((dtype == dtype_of<Types>() && (call(Types{}), true)) || ...);
-    if (!found) refuse("dtype ", dtype, " is not one of this kernel's");
+/// The dimensions of x but for the axis, with the strides of both tensors. y has another size
+/// there, or has lost the axis.
+inline Nest<2> lanes_of(const Tensor& x, const Tensor& y, uint32_t axis) {
+  Nest<2> nest;
+  for (uint32_t d = 0; d < x.rank; ++d) {
+    if (d == axis) continue;
+    nest.sizes[nest.rank] = x.sizes[d];
+    nest.strides[0][nest.rank] = x.strides[d];
+    nest.strides[1][nest.rank] = y.strides[y.rank == x.rank || d < axis ? d : d - 1];
+    ++nest.rank;
   }
-};
-
-using Numbers = TypeList<float, int32_t, int64_t>;
-using CastTypes = TypeList<float, int32_t, int64_t, uint8_t, bool>;
+  return nest;
+}
 
 }  // namespace bp::npu
 

@@ -3,7 +3,9 @@
 // matmul with NumPy's rules: leading dimensions broadcast, a 1-D operand is a row (left) or a
 // column (right) whose dimension is not in the result. Any strides, so that a transposed operand
 // needs no copy.
-#include "kernels/launch.hpp"
+#include <vector>
+
+#include "kernels/elements.hpp"
 #include "kernels/loops.hpp"
 
 namespace bp::npu {
@@ -41,15 +43,21 @@ struct Matrix {
 };
 
 /// y = a b, every element summed in order of the inner dimension.
-void multiply(const Matrix& a_shape, const float* a, const Matrix& b_shape, const float* b,
-              float* y) {
+template <class T>
+void multiply(const Matrix& a_shape, const T* a, const Matrix& b_shape, const T* b, T* y) {
+  std::vector<Running<T>> sums(static_cast<size_t>(b_shape.columns));
   for (int64_t m = 0; m < a_shape.rows; ++m, y += b_shape.columns) {
-    std::fill_n(y, b_shape.columns, 0.0f);
+    std::fill(sums.begin(), sums.end(), Running<T>{0});
     for (int64_t k = 0; k < a_shape.columns; ++k) {
-      const float factor = a[m * a_shape.row_stride + k * a_shape.column_stride];
-      const float* const b_row = b + k * b_shape.row_stride;
-      for (int64_t n = 0; n < b_shape.columns; ++n)
-        y[n] += factor * b_row[n * b_shape.column_stride];
+      const auto factor = load_running(a[m * a_shape.row_stride + k * a_shape.column_stride]);
+      const T* const b_row = b + k * b_shape.row_stride;
+      Running<T>* const sum = sums.data();
+      for (int64_t n = 0; n < b_shape.columns; ++n) {
+        sum[n] += factor * load_running(b_row[n * b_shape.column_stride]);
+      }
+    }
+    for (int64_t n = 0; n < b_shape.columns; ++n) {
+      y[n] = store_running<T>(sums[static_cast<size_t>(n)]);
     }
   }
 }
@@ -73,16 +81,18 @@ void matmul(const Launch& launch) {
     refuse("matmul: ", a_shape.columns, " columns times ", b_shape.rows, " rows");
   }
   if (y.element_count() == 0) return;
-  for_each_element(broadcast_nest(batch_of(y), batch_of(a), batch_of(b)),
-                   [&](const std::array<int64_t, 3>& offsets) {
-                     multiply(a_shape, a.as<float>() + offsets[1], b_shape,
-                              b.as<float>() + offsets[2], y.as<float>() + offsets[0]);
-                   });
+  Numbers::with_type(y.dtype, [&]<class T>(T) {
+    for_each_element(broadcast_nest(batch_of(y), batch_of(a), batch_of(b)),
+                     [&](const std::array<int64_t, 3>& offsets) {
+                       multiply(a_shape, a.as<T>() + offsets[1], b_shape, b.as<T>() + offsets[2],
+                                y.as<T>() + offsets[0]);
+                     });
+  });
 }
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "matmul_f32",
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "matmul_number",
                                                  .op = "matmul",
-                                                 .dtypes = kFloat32,
+                                                 .dtypes = Numbers::kDtypes,
                                                  .arg_rules = sdk::kAnyStrides,
                                                  .launch = launch<matmul>})};
 

@@ -2,7 +2,7 @@
 //
 // non_zero: how many elements there are is known only when it has run. The output is allocated for
 // the most there can be; the real sizes go to out_extents, and the rows stay where that puts them.
-#include "kernels/launch.hpp"
+#include "kernels/elements.hpp"
 #include "kernels/loops.hpp"
 
 namespace bp::npu {
@@ -18,7 +18,7 @@ int64_t write_indices(const Tensor& x, const Tensor& y) {
   }
   int64_t count = 0;
   for_each_element(nest, [&](const std::array<int64_t, 2>& offsets) {
-    if (x.as<T>()[offsets[1]] == T{}) return;
+    if (load(x.as<T>()[offsets[1]]) == 0) return;
     for (uint32_t d = 0; d < x.rank; ++d) {
       const int64_t index = offsets[0] / nest.strides[0][d] % x.sizes[d];
       y.as<int64_t>()[d * y.strides[0] + count * y.strides[1]] = index;
@@ -34,12 +34,12 @@ void non_zero(const Launch& launch) {
   int64_t* const extents = launch.out_extents();
   extents[0] = x.rank;
   extents[1] = 0;
-  CastTypes::with_type(x.dtype, [&]<class T>(T) { extents[1] = write_indices<T>(x, y); });
+  Elements::with_type(x.dtype, [&]<class T>(T) { extents[1] = write_indices<T>(x, y); });
 }
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "non_zero_number",
+constexpr bp_kernel kKernels[] = {sdk::describe({.name = "non_zero_any",
                                                  .op = "non_zero",
-                                                 .dtypes = CastTypes::kDtypes,
+                                                 .dtypes = Elements::kDtypes,
                                                  .arg_rules = sdk::kAnyStrides,
                                                  .launch = launch<non_zero>})};
 

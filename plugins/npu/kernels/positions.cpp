@@ -7,34 +7,15 @@
 
 #include "backplane/ops/indexing.h"
 #include "backplane/ops/sorting.h"
-#include "kernels/launch.hpp"
+#include "kernels/elements.hpp"
 #include "kernels/loops.hpp"
 
 namespace bp::npu {
 namespace {
 
-uint32_t axis_from_front(int64_t axis, uint32_t rank) {
-  const int64_t from_front = axis < 0 ? axis + rank : axis;
-  if (from_front < 0 || from_front >= rank) refuse("axis ", axis, " of rank ", rank);
-  return static_cast<uint32_t>(from_front);
-}
-
-/// The dimensions but for the axis, with the strides of both tensors; y may have lost it.
-Nest<2> lanes_of(const Tensor& x, const Tensor& y, uint32_t axis) {
-  Nest<2> nest;
-  for (uint32_t d = 0; d < x.rank; ++d) {
-    if (d == axis) continue;
-    nest.sizes[nest.rank] = x.sizes[d];
-    nest.strides[0][nest.rank] = x.strides[d];
-    nest.strides[1][nest.rank] = y.strides[y.rank == x.rank || d < axis ? d : d - 1];
-    ++nest.rank;
-  }
-  return nest;
-}
-
 /// A NaN comes before every number.
-template <class T>
-bool is_better(T a, T b, bool largest) {
+template <class C>
+bool is_better(C a, C b, bool largest) {
   if (a != a || b != b) return a != a && b == b;
   return largest ? a > b : a < b;
 }
@@ -47,7 +28,7 @@ void find_best(const Launch& launch, const Attributes& attributes, bool largest)
   const bool last = attributes.select_last_index != 0;
   if (x.sizes[axis] == 0) refuse("an axis without elements");
   for_each_element(lanes_of(x, y, axis), [&](const std::array<int64_t, 2>& at) {
-    const auto value = [&](int64_t k) { return x.as<T>()[at[0] + k * x.strides[axis]]; };
+    const auto value = [&](int64_t k) { return load(x.as<T>()[at[0] + k * x.strides[axis]]); };
     int64_t best = 0;
     for (int64_t k = 1; k < x.sizes[axis]; ++k) {
       const bool wins = is_better(value(k), value(best), largest);

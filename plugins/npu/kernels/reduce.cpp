@@ -6,11 +6,13 @@
 #include <limits>
 
 #include "backplane/ops/reduction.h"
-#include "kernels/launch.hpp"
+#include "kernels/elements.hpp"
 #include "kernels/loops.hpp"
 
 namespace bp::npu {
 namespace {
+
+using Plain = TypeList<float, int32_t, int64_t>;
 
 struct Sum {
   template <class T>
@@ -83,8 +85,8 @@ template <class Reduction>
 KernelBody body_for(bp_i64_span axes, uint32_t rank) {
   return [reduced = read_axes(axes, rank)](const Launch& launch) {
     const Tensor& x = launch.input(0);
-    Numbers::with_type(x.dtype,
-                       [&]<class T>(T) { reduce<Reduction, T>(x, launch.output(), reduced); });
+    Plain::with_type(x.dtype,
+                     [&]<class T>(T) { reduce<Reduction, T>(x, launch.output(), reduced); });
   };
 }
 
@@ -100,12 +102,12 @@ KernelBody prepare_max(const bp_launch_args& args) {
 
 constexpr bp_kernel kKernels[] = {sdk::describe({.name = "reduce_sum_number",
                                                  .op = "reduce_sum",
-                                                 .dtypes = Numbers::kDtypes,
+                                                 .dtypes = Plain::kDtypes,
                                                  .arg_rules = sdk::kAnyStrides,
                                                  .launch = launch<prepare_sum>}),
                                   sdk::describe({.name = "reduce_max_number",
                                                  .op = "reduce_max",
-                                                 .dtypes = Numbers::kDtypes,
+                                                 .dtypes = Plain::kDtypes,
                                                  .arg_rules = sdk::kAnyStrides,
                                                  .launch = launch<prepare_max>})};
 

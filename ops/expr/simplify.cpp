@@ -79,6 +79,7 @@ class Simplifier {
     }
     part.nodes.push_back(*node);
     for (uint32_t i = 0; i < node->args.size(); ++i) part.nodes.back().args[i] = i;
+    part.nodes.back().type.bits = 0;  // in long double whatever the width: it is not rounded yet
     const Value value = Program(part, {}).run({});
     if (!std::isfinite(value.number) || std::signbit(value.number)) return;
     char digits[64];

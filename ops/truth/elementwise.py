@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the outside functions say of elementwise operators, at all their points."""
+
+import math
+
+import mpmath
+import numpy
+
+import functions
+import points
+from expected import around, between, exactly, rounded
+from formats import FLOATS, FORMATS, exact_of, values_of
+
+
+def is_known(op):
+    return op in functions.ARRAYS or op in functions.DIGITS
+
+
+def dtypes_of(row, dtype):
+    return ["bool" if is_bool else dtype for is_bool in row["bool_inputs"]]
+
+
+def settings_of(row):
+    """Attributes to try: the defaults, and others."""
+    if not row["parameters"]:
+        return [{}]
+    defaults = {p["name"]: int(p["default"]) if p["is_bool"] else p["default"]
+                for p in row["parameters"]}
+    return [defaults, *functions.SETTINGS[row["op"]]]
+
+
+def _as_computed(dtype, settings):
+    """Attributes as an operator has them: halves and f32 are computed in f32, and integers
+    truncate them."""
+    if dtype == "f64":
+        return settings
+    if dtype in FLOATS:
+        return {name: float(numpy.float32(value)) for name, value in settings.items()}
+    return {name: int(value) for name, value in settings.items()}
+
+
+def expect(row, dtype, inputs, settings):
+    """Expected, at inputs given as bits."""
+    op = row["op"]
+    settings = _as_computed(dtype, settings)
+    out = "bool" if row["gives_bool"] else dtype
+    if op in functions.ARRAYS and not (op == "pow" and dtype in FLOATS):
+        values = [values_of(kind, bits) for kind, bits in zip(dtypes_of(row, dtype), inputs)]
+        with numpy.errstate(all="ignore"):
+            result = functions.ARRAYS[op](*values, **settings)
+            bits = rounded(out, result) if out in FORMATS else result
+        return exactly(out, bits, not row["either_zero"])
+    if op == "pow":
+        exact = [_power(dtype, int(a), int(b)) for a, b in zip(*inputs)]
+    else:
+        exact = _unary(op, dtype, inputs[0], settings)
+    sizes = [0] * len(exact)
+    if row["near_input"]:
+        sizes = [0 if isinstance(y, float) else abs(exact_of(dtype, int(x)))
+                 for x, y in zip(inputs[0], exact)]
+    ends = [around(value, size) for value, size in zip(exact, sizes)]
+    return between(dtype, exact, [low for low, _ in ends], [high for _, high in ends],
+                   not row["either_zero"])
+
+
+def _unary(op, dtype, bits, settings):
+    function, special = functions.DIGITS[op]
+    special = special(**settings) if callable(special) else special
+    table = dict(zip(points.specials(dtype), special))
+    numbers = {name: mpmath.mpf(value) for name, value in settings.items()}
+    exact = []
+    for word in bits.tolist():
+        value = table.get(word)
+        exact.append(function(exact_of(dtype, word), **numbers) if value is None else value)
+    return exact
+
+
+def _power(dtype, a, b):
+    special = points.specials(dtype)
+    if a in special or b in special:
+        # As arrays: numpy's short cut for one exponent of 0.5 is a square root's.
+        first, second = (values_of(dtype, numpy.array([word], points.storage(dtype)))
+                         for word in (a, b))
+        with numpy.errstate(all="ignore"):
+            return _told(float(numpy.power(first, second)[0]))
+    return functions.power(exact_of(dtype, a), exact_of(dtype, b))
+
+
+def _told(value):
+    """What the standard's table says; x^1 alone is another number."""
+    return value if not math.isfinite(value) or value in (0, 1) else mpmath.mpf(value)

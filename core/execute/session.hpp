@@ -22,9 +22,9 @@
 #include "core/base/timed_lock.hpp"
 #include "core/execute/plan_cache.hpp"
 #include "core/execute/run_control.hpp"
-#include "core/plan/planner.hpp"
 #include "core/graph/graph.hpp"
 #include "core/plan/plan.hpp"
+#include "core/plan/planner.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/tensor.hpp"
 

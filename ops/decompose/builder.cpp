@@ -77,6 +77,13 @@ ValueId Builder::reshape(ValueId value, std::span<const int64_t> shape) {
   return op("reshape", {value, list(shape)});
 }
 
+ValueId Builder::reduce_axis(std::string_view name, ValueId value, int64_t axis) {
+  Attributes reduction = attributes(name);
+  check(reduction.set_i64s("axes", {&axis, 1}));
+  check(reduction.set_i64("keepdims", 1));
+  return op(name, {value}, std::move(reduction));
+}
+
 ValueId Builder::integers(const Dims& sizes, std::span<const int64_t> values) {
   if (!status_.ok()) return kNoValue;
   void* data = nullptr;

@@ -44,6 +44,8 @@ class Builder {
   /// The value itself if it has the dtype.
   ValueId cast(ValueId value, uint32_t dtype);
   ValueId reshape(ValueId value, std::span<const int64_t> shape);
+  /// A reduction of one axis, which stays with size 1.
+  ValueId reduce_axis(std::string_view name, ValueId value, int64_t axis);
   /// Defaults of another operator, to be set and passed to op().
   Attributes attributes(std::string_view op_name);
   /// Keeps the first error.

@@ -9,6 +9,20 @@
 #include "ops/oracle/evaluators.hpp"
 
 namespace bp::ops {
+namespace {
+
+/// Each element of output 0 is that of input 0 at from(position).
+template <class From>
+void move_elements(const OracleCall& call, From from) {
+  const OracleTensor& x = call.inputs[0];
+  OracleTensor& y = call.outputs[0];
+  int64_t index = 0;
+  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+    copy_element(x, broadcast_index(x.sizes, from(at.at())), &y, index);
+  }
+}
+
+}  // namespace
 
 void evaluate_copy(const OracleCall& call) { call.outputs[0].bytes = call.inputs[0].bytes; }
 
@@ -22,34 +36,24 @@ void evaluate_constant(const OracleCall& call) {
 }
 
 void evaluate_transpose(const OracleCall& call) {
-  const OracleTensor& x = call.inputs[0];
-  OracleTensor& y = call.outputs[0];
   const auto perm = values(attrs<bp_attrs_transpose>(call.attributes).perm);
-  const size_t rank = x.sizes.size();
-  int64_t index = 0;
-  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+  move_elements(call, [&](const Dims& to) {
     Dims from;
-    from.resize(rank, 0);
-    for (size_t i = 0; i < rank; ++i) {
-      from[perm.empty() ? rank - 1 - i : static_cast<size_t>(perm[i])] = at.at()[i];
+    from.resize(to.size(), 0);
+    for (size_t i = 0; i < to.size(); ++i) {
+      from[perm.empty() ? to.size() - 1 - i : static_cast<size_t>(perm[i])] = to[i];
     }
-    copy_element(x, broadcast_index(x.sizes, from), &y, index);
-  }
+    return from;
+  });
 }
 
 void evaluate_expand(const OracleCall& call) {
-  const OracleTensor& x = call.inputs[0];
-  OracleTensor& y = call.outputs[0];
-  int64_t index = 0;
-  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
-    copy_element(x, broadcast_index(x.sizes, at.at()), &y, index);
-  }
+  move_elements(call, [](const Dims& to) -> const Dims& { return to; });
 }
 
 /// Walks from the first place of each dimension, as long as places are inside and before the end.
 void evaluate_slice(const OracleCall& call) {
   const OracleTensor& x = call.inputs[0];
-  OracleTensor& y = call.outputs[0];
   const auto starts = numbers<int64_t>(call.inputs[1]);
   const auto ends = numbers<int64_t>(call.inputs[2]);
   std::vector<std::vector<int64_t>> places(x.sizes.size());
@@ -73,14 +77,13 @@ void evaluate_slice(const OracleCall& call) {
       places[dim].push_back(static_cast<int64_t>(place));
     }
   }
-  int64_t index = 0;
-  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+  move_elements(call, [&](const Dims& to) {
     Dims from;
     for (size_t dim = 0; dim < places.size(); ++dim) {
-      from.push_back(places[dim][static_cast<size_t>(at.at()[dim])]);
+      from.push_back(places[dim][static_cast<size_t>(to[dim])]);
     }
-    copy_element(x, broadcast_index(x.sizes, from), &y, index);
-  }
+    return from;
+  });
 }
 
 void evaluate_concat(const OracleCall& call) {
@@ -168,35 +171,27 @@ void evaluate_pad(const OracleCall& call) {
 }
 
 void evaluate_depth_to_space(const OracleCall& call) {
-  const OracleTensor& x = call.inputs[0];
-  OracleTensor& y = call.outputs[0];
   const auto& attributes = attrs<bp_attrs_depth_to_space>(call.attributes);
+  const int64_t channels = call.outputs[0].sizes[1];
   const int64_t b = attributes.block_size;
   const bool depth_last = text(attributes.mode) == "DCR";
-  int64_t index = 0;
-  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
-    const Dims& to = at.at();
+  move_elements(call, [&](const Dims& to) {
     const int64_t block = to[2] % b * b + to[3] % b;
-    const int64_t channel = depth_last ? block * y.sizes[1] + to[1] : to[1] * b * b + block;
-    copy_element(x, broadcast_index(x.sizes, Dims{to[0], channel, to[2] / b, to[3] / b}), &y,
-                 index);
-  }
+    const int64_t channel = depth_last ? block * channels + to[1] : to[1] * b * b + block;
+    return Dims{to[0], channel, to[2] / b, to[3] / b};
+  });
 }
 
 void evaluate_space_to_depth(const OracleCall& call) {
-  const OracleTensor& x = call.inputs[0];
-  OracleTensor& y = call.outputs[0];
   const auto& attributes = attrs<bp_attrs_space_to_depth>(call.attributes);
+  const int64_t channels = call.inputs[0].sizes[1];
   const int64_t b = attributes.block_size;
   const bool depth_last = text(attributes.mode) == "DCR";
-  int64_t index = 0;
-  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
-    const Dims& to = at.at();
-    const int64_t channel = depth_last ? to[1] % x.sizes[1] : to[1] / (b * b);
-    const int64_t block = depth_last ? to[1] / x.sizes[1] : to[1] % (b * b);
-    const Dims from{to[0], channel, to[2] * b + block / b, to[3] * b + block % b};
-    copy_element(x, broadcast_index(x.sizes, from), &y, index);
-  }
+  move_elements(call, [&](const Dims& to) {
+    const int64_t channel = depth_last ? to[1] % channels : to[1] / (b * b);
+    const int64_t block = depth_last ? to[1] / channels : to[1] % (b * b);
+    return Dims{to[0], channel, to[2] * b + block / b, to[3] * b + block % b};
+  });
 }
 
 void evaluate_trilu(const OracleCall& call) {

@@ -3,27 +3,12 @@
 // Neural-network operators as small graphs of primitives. Each gives the operator's values up to
 // rounding of intermediate results; half types are computed in f32 where a step in the half type
 // could overflow or lose what the whole operator keeps.
-#include <array>
-
 #include "backplane/ops/nn.h"
 #include "ops/decompose/builder.hpp"
 #include "ops/infer/common.hpp"
 #include "ops/nn/window.hpp"
 
 namespace bp::ops {
-namespace {
-
-/// Reduces one axis and keeps it with size 1.
-ValueId reduced(Builder& builder, std::string_view op_name, ValueId value, int64_t axis) {
-  Attributes attributes = builder.attributes(op_name);
-  const std::array<int64_t, 1> axes{axis};
-  builder.check(attributes.set_i64s("axes", axes));
-  builder.check(attributes.set_i64("keepdims", 1));
-  return builder.op(op_name, {value}, std::move(attributes));
-}
-
-}  // namespace
-
 Status decompose_conv(const InferContext& context, GraphBuilder* graph) {
   const auto& attributes = attrs<bp_attrs_conv>(context.attributes);
   const TensorType& w = context.inputs[1];
@@ -66,9 +51,9 @@ Status decompose_softmax(const InferContext& context, GraphBuilder* graph) {
   Builder builder(context, {"x"}, graph);
   const uint32_t dtype = context.inputs[0].dtype;
   const ValueId x = builder.cast(builder.input(0), working_dtype(dtype));
-  const ValueId highest = reduced(builder, "reduce_max", x, axis);
+  const ValueId highest = builder.reduce_axis("reduce_max", x, axis);
   const ValueId powers = builder.op("exp", {builder.op("sub", {x, highest})});
-  const ValueId sum = reduced(builder, "reduce_sum", powers, axis);
+  const ValueId sum = builder.reduce_axis("reduce_sum", powers, axis);
   return builder.finish(builder.cast(builder.op("div", {powers, sum}), dtype));
 }
 

@@ -6,7 +6,7 @@
 #include "backplane/ops/nn.h"
 #include "ops/nn/conv_transpose.hpp"
 #include "ops/nn/oracle_window.hpp"
-#include "ops/oracle/evaluators.hpp"
+#include "ops/oracle/lines.hpp"
 
 namespace bp::ops {
 namespace {
@@ -117,30 +117,14 @@ void evaluate_batch_norm(const OracleCall& call) {
 }
 
 void evaluate_softmax(const OracleCall& call) {
-  const Dims& sizes = call.inputs[0].sizes;
-  int64_t axis = attrs<bp_attrs_softmax>(call.attributes).axis;
-  if (axis < 0) axis += static_cast<int64_t>(sizes.size());
-  const auto x = numbers<double>(call.inputs[0]);
-  const int64_t length = sizes[static_cast<size_t>(axis)];
-  int64_t step = 1;  // between neighbours along the axis
-  for (size_t i = static_cast<size_t>(axis) + 1; i < sizes.size(); ++i) step *= sizes[i];
-  const auto count = static_cast<int64_t>(x.size());
-  for (int64_t first = 0; first < count; ++first) {
-    if (first / step % length != 0) continue;
-    double highest = -std::numeric_limits<double>::infinity();
-    for (int64_t k = 0; k < length; ++k) {
-      highest = larger(highest, x[static_cast<size_t>(first + k * step)]);
-    }
-    double sum = 0;
-    for (int64_t k = 0; k < length; ++k) {
-      sum += std::exp(x[static_cast<size_t>(first + k * step)] - highest);
-    }
-    for (int64_t k = 0; k < length; ++k) {
-      const int64_t index = first + k * step;
-      const double power = std::exp(x[static_cast<size_t>(index)] - highest);
-      put<double>(call.outputs[0], index, power / sum);
-    }
-  }
+  each_line(call, attrs<bp_attrs_softmax>(call.attributes).axis,
+            [](const std::vector<double>& x, std::vector<double>* y) {
+              double highest = -std::numeric_limits<double>::infinity();
+              for (const double value : x) highest = larger(highest, value);
+              double sum = 0;
+              for (const double value : x) sum += std::exp(value - highest);
+              for (size_t k = 0; k < x.size(); ++k) (*y)[k] = std::exp(x[k] - highest) / sum;
+            });
 }
 
 }  // namespace bp::ops

@@ -20,6 +20,29 @@ bool within_padding(const Window& window, const Dims& x_sizes, const Dims& at, c
   return true;
 }
 
+/// Each output element is finish(sum, count): the sum of map(x) over the taps of its window that
+/// lie in x, and the count of the taps for which counts(place, at, tap).
+template <class Counts, class Map, class Finish>
+void pool_sums(const OracleCall& call, const Window& window, Counts counts, Map map,
+               Finish finish) {
+  OracleTensor& y = call.outputs[0];
+  const Dims& x_sizes = call.inputs[0].sizes;
+  const int64_t x_channel = spatial_count(x_sizes);
+  const auto x = numbers<double>(call.inputs[0]);
+  int64_t index = 0;
+  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+    const int64_t start = (at.at()[0] * x_sizes[1] + at.at()[1]) * x_channel;
+    double sum = 0;
+    int64_t count = 0;
+    for (Positions tap(window.kernel); !tap.done(); tap.next()) {
+      const int64_t place = tap_index(window, x_sizes, at.at(), tap.at());
+      if (place >= 0) sum += map(x[static_cast<size_t>(start + place)]);
+      if (counts(place, at.at(), tap.at())) ++count;
+    }
+    put<double>(y, index, finish(sum, count));
+  }
+}
+
 /// Calls take(channel, value) for each element, channels counted over the batch.
 template <class N, class Take>
 void for_each_in_channel(const OracleTensor& x, const Take& take) {
@@ -55,45 +78,26 @@ void evaluate_max_pool(const OracleCall& call) {
 
 void evaluate_average_pool(const OracleCall& call) {
   const auto& attributes = attrs<bp_attrs_average_pool>(call.attributes);
-  OracleTensor& y = call.outputs[0];
   const Dims& x_sizes = call.inputs[0].sizes;
   const Window window = accepted_window(pool_window(attributes), x_sizes);
-  const int64_t x_channel = spatial_count(x_sizes);
-  const auto x = numbers<double>(call.inputs[0]);
-  int64_t index = 0;
-  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
-    const int64_t start = (at.at()[0] * x_sizes[1] + at.at()[1]) * x_channel;
-    double sum = 0;
-    int64_t count = 0;
-    for (Positions tap(window.kernel); !tap.done(); tap.next()) {
-      const int64_t place = tap_index(window, x_sizes, at.at(), tap.at());
-      if (place >= 0) sum += x[static_cast<size_t>(start + place)];
-      const bool counts = place >= 0 || (attributes.count_include_pad != 0 &&
-                                         within_padding(window, x_sizes, at.at(), tap.at()));
-      if (counts) ++count;
-    }
-    put<double>(y, index, sum / static_cast<double>(count));
-  }
+  pool_sums(
+      call, window,
+      [&](int64_t place, const Dims& at, const Dims& tap) {
+        return place >= 0 ||
+               (attributes.count_include_pad != 0 && within_padding(window, x_sizes, at, tap));
+      },
+      [](double value) { return value; },
+      [](double sum, int64_t count) { return sum / static_cast<double>(count); });
 }
 
 void evaluate_lp_pool(const OracleCall& call) {
   const auto& attributes = attrs<bp_attrs_lp_pool>(call.attributes);
-  OracleTensor& y = call.outputs[0];
-  const Dims& x_sizes = call.inputs[0].sizes;
-  const Window window = accepted_window(pool_window(attributes), x_sizes);
-  const int64_t x_channel = spatial_count(x_sizes);
-  const auto x = numbers<double>(call.inputs[0]);
+  const Window window = accepted_window(pool_window(attributes), call.inputs[0].sizes);
   const auto p = static_cast<double>(attributes.p);
-  int64_t index = 0;
-  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
-    const int64_t start = (at.at()[0] * x_sizes[1] + at.at()[1]) * x_channel;
-    double sum = 0;
-    for (Positions tap(window.kernel); !tap.done(); tap.next()) {
-      const int64_t place = tap_index(window, x_sizes, at.at(), tap.at());
-      if (place >= 0) sum += std::pow(std::fabs(x[static_cast<size_t>(start + place)]), p);
-    }
-    put<double>(y, index, std::pow(sum, 1 / p));
-  }
+  pool_sums(
+      call, window, [](int64_t, const Dims&, const Dims&) { return true; },
+      [p](double value) { return std::pow(std::fabs(value), p); },
+      [p](double sum, int64_t) { return std::pow(sum, 1 / p); });
 }
 
 void evaluate_max_pool_indices(const OracleCall& call) {

@@ -1,32 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What softmax's relatives are made of.
-#include <array>
-
 #include "backplane/ops/softmax.h"
 #include "ops/decompose/builder.hpp"
 #include "ops/infer/common.hpp"
 
 namespace bp::ops {
-namespace {
-
-ValueId reduced_axis(Builder& builder, std::string_view op_name, ValueId value, int64_t axis) {
-  Attributes attributes = builder.attributes(op_name);
-  const std::array<int64_t, 1> axes{axis};
-  builder.check(attributes.set_i64s("axes", axes));
-  builder.check(attributes.set_i64("keepdims", 1));
-  return builder.op(op_name, {value}, std::move(attributes));
-}
-
-}  // namespace
-
 Status decompose_log_softmax(const InferContext& context, GraphBuilder* graph) {
   const int64_t axis = attrs<bp_attrs_log_softmax>(context.attributes).axis;
   Builder builder(context, {"x"}, graph);
   const uint32_t dtype = context.inputs[0].dtype;
   const ValueId x = builder.cast(builder.input(0), working_dtype(dtype));
-  const ValueId below = builder.op("sub", {x, reduced_axis(builder, "reduce_max", x, axis)});
-  const ValueId sum = reduced_axis(builder, "reduce_sum", builder.op("exp", {below}), axis);
+  const ValueId below = builder.op("sub", {x, builder.reduce_axis("reduce_max", x, axis)});
+  const ValueId sum = builder.reduce_axis("reduce_sum", builder.op("exp", {below}), axis);
   return builder.finish(builder.cast(builder.op("sub", {below, builder.op("log", {sum})}), dtype));
 }
 

@@ -149,15 +149,9 @@ MaskOf<V> vge(V a, V b) {
 }
 // Of bools.
 template <class M>
-  requires(!requires { typename M::PrivateT; })
-M vne(M a, M b) {
-  return hn::Xor(a, b);
-}
+requires(!requires { typename M::PrivateT; }) M vne(M a, M b) { return hn::Xor(a, b); }
 template <class M>
-  requires(!requires { typename M::PrivateT; })
-M veq(M a, M b) {
-  return hn::Not(hn::Xor(a, b));
-}
+requires(!requires { typename M::PrivateT; }) M veq(M a, M b) { return hn::Not(hn::Xor(a, b)); }
 template <class M>
 M vand(M a, M b) {
   return hn::And(a, b);

@@ -67,22 +67,14 @@ struct ToSlice {
   }
 };
 
-template <class T>
-using SumToPlaces = ToPlaces<T, Sum<T>>;
-template <class T>
-using SumToSlice = ToSlice<T, Sum<T>>;
-template <class T>
-using ProductToPlaces = ToPlaces<T, Product<T>>;
-template <class T>
-using ProductToSlice = ToSlice<T, Product<T>>;
-template <class T>
-using LargestToPlaces = ToPlaces<T, Largest<T>>;
-template <class T>
-using LargestToSlice = ToSlice<T, Largest<T>>;
-template <class T>
-using SmallestToPlaces = ToPlaces<T, Smallest<T>>;
-template <class T>
-using SmallestToSlice = ToSlice<T, Smallest<T>>;
+/// Both loops of one rule, by the type of the elements.
+template <template <class> class Rule>
+struct With {
+  template <class T>
+  using Places = ToPlaces<T, Rule<T>>;
+  template <class T>
+  using Slice = ToSlice<T, Rule<T>>;
+};
 
 template <class T>
 ScatterFunctions replacing() {
@@ -102,14 +94,14 @@ ScatterFunctions replacing(uint32_t dtype) {
   }
 }
 
-constexpr auto kSumPlaces = wrapping_table<SumToPlaces>();
-constexpr auto kSumSlice = wrapping_table<SumToSlice>();
-constexpr auto kProductPlaces = wrapping_table<ProductToPlaces>();
-constexpr auto kProductSlice = wrapping_table<ProductToSlice>();
-constexpr auto kLargestPlaces = number_table<LargestToPlaces>();
-constexpr auto kLargestSlice = number_table<LargestToSlice>();
-constexpr auto kSmallestPlaces = number_table<SmallestToPlaces>();
-constexpr auto kSmallestSlice = number_table<SmallestToSlice>();
+constexpr auto kSumPlaces = wrapping_table<With<Sum>::template Places>();
+constexpr auto kSumSlice = wrapping_table<With<Sum>::template Slice>();
+constexpr auto kProductPlaces = wrapping_table<With<Product>::template Places>();
+constexpr auto kProductSlice = wrapping_table<With<Product>::template Slice>();
+constexpr auto kLargestPlaces = number_table<With<Largest>::template Places>();
+constexpr auto kLargestSlice = number_table<With<Largest>::template Slice>();
+constexpr auto kSmallestPlaces = number_table<With<Smallest>::template Places>();
+constexpr auto kSmallestSlice = number_table<With<Smallest>::template Slice>();
 
 ScatterFunctions functions_of(uint32_t dtype, std::string_view reduction) {
   // bool is bytes of 0 and 1: "or" is their maximum, "and" their minimum.

@@ -248,8 +248,8 @@ TEST(TruncatedKernel, ValidateKernels_DescriptorOfEverySize_IsCopiedOrLeftOut) {
   for (uint32_t bytes = 0; bytes <= sizeof(bp_kernel) + 32; bytes += 4) {
     Truncated<bp_kernel> truncated(whole_kernel(), bytes);
     const KernelList list = validate_one(truncated.get());
-    const bool expected = bytes % 8 == 0 && bytes >= kLaunchEnd && bytes != kHalfState &&
-                          bytes != kHalfPack;
+    const bool expected =
+        bytes % 8 == 0 && bytes >= kLaunchEnd && bytes != kHalfState && bytes != kHalfPack;
     EXPECT_EQ(list.kernels.size(), expected ? 1u : 0u) << bytes;
     EXPECT_EQ(list.refused.size(), expected ? 0u : 1u) << bytes;
     if (!expected) continue;

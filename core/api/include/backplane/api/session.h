@@ -48,8 +48,8 @@ BPA_API bpa_status bpa_session_load(bpa_runtime* runtime, const char* path,
  * on any thread; on an error it is not called. A forked child calls no deleter.
  * Errors: those of bpa_session_load. */
 BPA_API bpa_status bpa_session_create(bpa_runtime* runtime, const void* data, uint64_t bytes,
-                                      bpa_deleter deleter, void* user,
-                                      const bpa_session_args* args, bpa_session** out_session);
+                                      bpa_deleter deleter, void* user, const bpa_session_args* args,
+                                      bpa_session** out_session);
 /* The session lives on while runs do. NULL is legal. */
 BPA_API void bpa_session_release(bpa_session* session);
 

@@ -22,15 +22,16 @@
 #define BP_JOIN(a, b) BP_JOIN_NOW(a, b)
 #define BP_VALUE(dtype) BP_JOIN(value_, dtype)
 #define BP_LOAD(dtype, name, place) BP_JOIN(load_, dtype)(name + name##_offset, place)
-#define BP_STORE(dtype, name, place, value) BP_JOIN(store_, dtype)(name + name##_offset, place, value)
+#define BP_STORE(dtype, name, place, value) \
+  BP_JOIN(store_, dtype)(name + name##_offset, place, value)
 
-#define BP_PLAIN_DTYPE(dtype, type)                                            \
-  typedef type value_##dtype;                                                  \
-  static inline type load_##dtype(__global const uchar* x, long place) {       \
-    return ((__global const type*)x)[place];                                   \
-  }                                                                            \
+#define BP_PLAIN_DTYPE(dtype, type)                                             \
+  typedef type value_##dtype;                                                   \
+  static inline type load_##dtype(__global const uchar* x, long place) {        \
+    return ((__global const type*)x)[place];                                    \
+  }                                                                             \
   static inline void store_##dtype(__global uchar* y, long place, type value) { \
-    ((__global type*)y)[place] = value;                                        \
+    ((__global type*)y)[place] = value;                                         \
   }
 
 BP_PLAIN_DTYPE(f32, float)
@@ -75,7 +76,8 @@ static inline long place_in(ulong item, ulong rank, const ulong* sizes, const lo
   }
   return place;
 }
-#define BP_PLACE(nest, tensor, item) place_in(item, (nest).rank, (nest).sizes, (nest).strides[tensor])
+#define BP_PLACE(nest, tensor, item) \
+  place_in(item, (nest).rank, (nest).sizes, (nest).strides[tensor])
 
 // bp_fault_word: the first work item that meets a bad index takes it; the others' are not told.
 typedef struct FaultWord {

@@ -14,3 +14,12 @@ __kernel void copy_strided(BP_INPUT(x), BP_OUTPUT(y), Nest1 nest) {
   if (item >= nest.item_count) return;
   BP_WRITE(BP_ELEMENT, y)[item] = BP_READ(BP_ELEMENT, x)[BP_PLACE(nest, 0, item)];
 }
+
+// One input of a concatenation.
+__kernel void copy_part(BP_INPUT(x), BP_OUTPUT(y), PartGeometry geometry) {
+  const ulong item = get_global_id(0);
+  if (item >= geometry.nest.item_count) return;
+  BP_WRITE(BP_ELEMENT, y)
+  [geometry.start + BP_PLACE(geometry.nest, 1, item)] =
+      BP_READ(BP_ELEMENT, x)[BP_PLACE(geometry.nest, 0, item)];
+}

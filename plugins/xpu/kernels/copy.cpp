@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans of identity, with which the core makes tensors contiguous.
+// Plans of identity, with which the core makes tensors contiguous, and concat.
+#include <algorithm>
+
+#include "backplane/ops/movement.h"
 #include "device.hpp"
 #include "kernels/dtypes.hpp"
 #include "kernels/nest.hpp"
@@ -8,18 +11,51 @@
 namespace bp::xpu {
 namespace {
 
+ProgramSource copy_source(uint32_t dtype) {
+  return program_of("copy.cl", define("BP_ELEMENT", element_type(dtype)));
+}
+
 Plan plan_identity(const Device&, const bp_kernel_query& query) {
   expect_inputs(query, 1);
   const auto nest = make_nest<Nest1>(query);
-  Step step(program_of("copy.cl", define("BP_ELEMENT", element_type(argument(query, 0).dtype))),
+  Step step(copy_source(argument(query, 0).dtype),
             is_dense(nest, 1) ? "copy_dense" : "copy_strided", nest);
   return {.steps = {step.items(nest.item_count)}};
+}
+
+/// Each input to its part of the output.
+Plan plan_concat(const Device&, const bp_kernel_query& query) {
+  expect_inputs(query, query.input_count);
+  const bp_arg_info& y = argument(query, query.input_count);
+  const uint32_t axis = axis_from_front(
+      sdk::read_attributes(query.attributes, bp_attrs_concat_defaults()).axis, y.rank);
+  Plan plan;
+  int64_t begin = 0;
+  for (uint32_t i = 0; i < query.input_count; ++i) {
+    const bp_arg_info& x = argument(query, i);
+    if (x.rank != y.rank) sdk::refuse("plan: concat of rank ", x.rank, " to rank ", y.rank);
+    PartGeometry geometry{};
+    geometry.nest.item_count = element_count(x);
+    geometry.nest.rank = y.rank;
+    std::copy_n(x.sizes, y.rank, geometry.nest.sizes);
+    std::copy_n(x.strides, y.rank, geometry.nest.strides[0]);
+    std::copy_n(y.strides, y.rank, geometry.nest.strides[1]);
+    geometry.start = begin * y.strides[axis];
+    begin += x.sizes[axis];
+    merge_dimensions(&geometry.nest);
+    Step step(copy_source(x.dtype), "copy_part", geometry);
+    plan.steps.push_back(step.items(geometry.nest.item_count)
+                             .buffers({Buffer::tensor(i), Buffer::tensor(query.input_count)}));
+  }
+  if (begin != y.sizes[axis]) sdk::refuse("plan: concat of ", begin, " to ", y.sizes[axis]);
+  return plan;
 }
 
 constexpr uint64_t kDtypes[] = {kUpTo8Bytes};
 
 constexpr bp_kernel kKernels[] = {
-    describe<plan_identity>("identity_copy", "identity", kDtypes, Work::kMoves)};
+    describe<plan_identity>("identity_copy", "identity", kDtypes, {.computes = false}),
+    describe<plan_concat>("concat_copies", "concat", kDtypes, {.computes = false})};
 
 }  // namespace
 

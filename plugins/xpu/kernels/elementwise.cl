@@ -27,6 +27,6 @@ __kernel void add_f32_dense(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT(y), Nest2 nest) 
 __kernel void add_f32_strided(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT(y), Nest2 nest) {
   const ulong item = get_global_id(0);
   if (item >= nest.item_count) return;
-  BP_WRITE(float, y)[item] =
-      BP_READ(float, a)[BP_PLACE(nest, 0, item)] + BP_READ(float, b)[BP_PLACE(nest, 1, item)];
+  BP_WRITE(float, y)
+  [item] = BP_READ(float, a)[BP_PLACE(nest, 0, item)] + BP_READ(float, b)[BP_PLACE(nest, 1, item)];
 }

@@ -68,6 +68,105 @@ typedef struct GatherGeometry {
   BP_XPU_I64 index_strides[BP_XPU_MAX_RANK];
 } GatherGeometry;
 
+// Rows of indices, each a point in some dimensions of x; tensor 0 is x without them, tensor 1 the
+// indices, both along the dimensions of y.
+typedef struct GatherNdGeometry {
+  Nest2 rows;
+  BP_XPU_U64 point_size;
+  BP_XPU_I64 point_stride;
+  BP_XPU_I64 extents[BP_XPU_MAX_RANK];
+  BP_XPU_I64 strides[BP_XPU_MAX_RANK];
+} GatherNdGeometry;
+
+// How updates change an element of the target.
+#define BP_XPU_SCATTER_NONE 0
+#define BP_XPU_SCATTER_ADD 1
+#define BP_XPU_SCATTER_MUL 2
+#define BP_XPU_SCATTER_MAX 3
+#define BP_XPU_SCATTER_MIN 4
+
+// Lanes of indices and updates (tensor 0) along an axis of the target (tensor 1, without the axis).
+// Each lane is gone through by `part_count` work items, which share the positions out.
+typedef struct ScatterElementsGeometry {
+  Nest2 lanes;
+  BP_XPU_U64 part_count;
+  BP_XPU_U64 length;
+  BP_XPU_I64 step;  // of indices and updates
+  BP_XPU_I64 extent;
+  BP_XPU_I64 target_step;
+} ScatterElementsGeometry;
+
+// Rows of indices, each a point in the first dimensions of the target, and slices of updates. Each
+// column of the slices is gone through by `part_count` work items, which share the slices out.
+typedef struct ScatterNdGeometry {
+  BP_XPU_U64 row_count;
+  BP_XPU_U64 point_size;
+  BP_XPU_U64 slice_size;
+  BP_XPU_U64 part_count;
+  BP_XPU_I64 extents[BP_XPU_MAX_RANK];
+  BP_XPU_I64 strides[BP_XPU_MAX_RANK];  // of the target, in slices
+} ScatterNdGeometry;
+
+// A part of y: tensor 0 is x, tensor 1 is y, which it begins in at `start`.
+typedef struct PartGeometry {
+  Nest2 nest;
+  BP_XPU_I64 start;
+} PartGeometry;
+
+// Lanes along an axis, the strides of both tensors without it.
+typedef struct LanesGeometry {
+  Nest2 lanes;
+  BP_XPU_U64 length;
+  BP_XPU_I64 x_step;
+  BP_XPU_I64 y_step;
+} LanesGeometry;
+
+// The slices of x along `axis` whose condition is true, of the `told` first ones. y_sizes has room
+// for all of them.
+typedef struct CompressGeometry {
+  BP_XPU_U64 item_count;
+  BP_XPU_U64 told;
+  BP_XPU_I64 condition_stride;
+  BP_XPU_U64 axis;
+  BP_XPU_U64 inner;  // elements of y from one slice to the next
+  BP_XPU_I64 axis_stride;
+  BP_XPU_U64 y_rank;
+  BP_XPU_I64 y_sizes[BP_XPU_MAX_RANK];
+  BP_XPU_I64 x_strides[BP_XPU_MAX_RANK];  // 0 along the axis
+} CompressGeometry;
+
+// A window that slides over up to three dimensions; missing leading ones have size 1.
+typedef struct Window {
+  BP_XPU_I64 in[3];
+  BP_XPU_I64 out[3];
+  BP_XPU_I64 extent[3];  // of the window itself
+  BP_XPU_I64 stride[3];
+  BP_XPU_I64 dilation[3];
+  BP_XPU_I64 pad_begin[3];
+  BP_XPU_I64 pad_end[3];
+} Window;
+
+typedef struct PoolGeometry {
+  BP_XPU_U64 item_count;
+  Window window;
+  BP_XPU_U64 channels;
+  BP_XPU_I64 x_strides[5];  // images, channels, three dimensions
+  BP_XPU_U64 counts_padding;
+  BP_XPU_U64 first_dimension_fastest;  // of the indices
+} PoolGeometry;
+
+// y[image][channel][out] = sum over the channels of the group and the window of x * w, plus b.
+typedef struct ConvGeometry {
+  BP_XPU_U64 item_count;
+  Window window;
+  BP_XPU_U64 groups;
+  BP_XPU_U64 group_in;  // channels
+  BP_XPU_U64 group_out;
+  BP_XPU_I64 x_strides[5];  // images, channels, three dimensions
+  BP_XPU_I64 w_strides[5];
+  BP_XPU_I64 b_stride;
+} ConvGeometry;
+
 // y[dimension][n] = the place of the n-th element of x that has one of its value bits set.
 typedef struct NonZeroGeometry {
   BP_XPU_U64 element_count;

@@ -179,6 +179,12 @@ uint64_t element_count(const bp_arg_info& info) {
   return count;
 }
 
+uint32_t axis_from_front(int64_t axis, uint32_t rank) {
+  const int64_t from_front = axis < 0 ? axis + rank : axis;
+  if (from_front < 0 || from_front >= rank) sdk::refuse("plan: axis ", axis, " of rank ", rank);
+  return static_cast<uint32_t>(from_front);
+}
+
 void expect_inputs(const bp_kernel_query& query, uint32_t input_count, uint32_t output_count) {
   if (query.input_count == input_count && query.output_count == output_count) return;
   sdk::refuse("plan: ", query.input_count, " inputs and ", query.output_count,

@@ -142,6 +142,10 @@ uint64_t element_count(const bp_arg_info& info);
 void broadcast_strides(const bp_arg_info& input, const int64_t* sizes, uint32_t rank,
                        int64_t* out_strides);
 
+/// `axis` of a tensor of `rank` dimensions, counted from the front. Throws sdk::Failure if it is
+/// out of range.
+uint32_t axis_from_front(int64_t axis, uint32_t rank);
+
 /// Throws sdk::Failure unless the query has `input_count` inputs and `output_count` outputs.
 void expect_inputs(const bp_kernel_query& query, uint32_t input_count, uint32_t output_count = 1);
 
@@ -164,23 +168,42 @@ std::unique_ptr<bp_kernel_plan> make_plan(bp_device* device, const bp_kernel_que
   return plan_with(make, device, query, out_info);
 }
 
-/// A kernel whose arithmetic needs f64 on the device for f64 tensors says so, and is not asked for
-/// them where there is none.
-enum class Work { kMoves, kComputes };
+/// What differs from kernel to kernel beside the plan.
+struct Traits {
+  bool computes = true;  // in the tensors' dtypes: f64 asks for a device that has it
+  uint32_t op_since = 1;
+  /// Default: every input with any strides, so the core never has to make a tensor contiguous.
+  std::span<const bp_arg_rule* const> arg_rules = sdk::kAnyStrides;
+};
 
-/// A descriptor of version 1 of `op`, with a set of dtypes for each of its type variables. Every
-/// kernel here takes any strides, so the core never has to make a tensor contiguous for one.
+inline constexpr bp_arg_rule kContiguousRule{.struct_size = sizeof(bp_arg_rule),
+                                             .flags = 0,
+                                             .strides = BP_STRIDES_CONTIGUOUS,
+                                             .alignment_bytes = 0};
+/// An input that plans read (bp_arg_info.host_data) and launches do not.
+inline constexpr bp_arg_rule kHostRule{.struct_size = sizeof(bp_arg_rule),
+                                       .flags = BP_ARG_HOST_AT_PLAN_BIT,
+                                       .strides = BP_STRIDES_CONTIGUOUS,
+                                       .alignment_bytes = 0};
+/// The first input with any strides, the others contiguous, or on the host.
+inline constexpr const bp_arg_rule* kThenContiguous[] = {&sdk::kAnyStridesRule, &kContiguousRule};
+inline constexpr const bp_arg_rule* kThenHost[] = {&sdk::kAnyStridesRule, &kHostRule};
+
+/// A descriptor of version 1 of `op`, with a set of dtypes for each of its type variables.
 template <MakePlan make>
 constexpr bp_kernel describe(std::string_view name, std::string_view op,
-                             std::span<const uint64_t> dtypes, Work work = Work::kComputes,
-                             uint32_t op_since = 1) {
+                             std::span<const uint64_t> dtypes, const Traits& traits = {}) {
+  uint32_t depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT;
+  for (const bp_arg_rule* const rule : traits.arg_rules) {
+    if ((rule->flags & BP_ARG_HOST_AT_PLAN_BIT) != 0) depends_on |= BP_DEPENDS_HOST_DATA_BIT;
+  }
   return sdk::describe({.name = name,
                         .op = op,
                         .dtypes = dtypes,
-                        .arg_rules = sdk::kAnyStrides,
-                        .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
-                        .op_since = op_since,
-                        .supports = work == Work::kComputes ? supports : nullptr,
+                        .arg_rules = traits.arg_rules,
+                        .depends_on = depends_on,
+                        .op_since = traits.op_since,
+                        .supports = traits.computes ? supports : nullptr,
                         .plan = sdk::plan_slot<bp_kernel_plan, make_plan<make>>,
                         .plan_free = sdk::delete_plan<bp_kernel_plan>,
                         .launch = sdk::launch_slot<launch>,

@@ -153,6 +153,49 @@ TEST(Expectation_Words, NameElementValuesAndWhatWasNeverWritten) {
   EXPECT_NE(words.find("2 of 210 are wrong, 2 were never written"), std::string::npos) << words;
 }
 
+TEST(GoldenPoints, EachLineIsACallOfItsOperatorThatTheOracleAgreesWith) {
+  std::set<std::string_view> operators;
+  for (const GoldenLine& line : golden_lines()) {
+    const OpSchema* schema = golden_schema(line);
+    ASSERT_NE(schema, nullptr) << line.op;
+    ASSERT_NE(find_recipe(line.op), nullptr) << line.op;
+    auto golden = golden_call(*schema, *find_recipe(line.op), line);
+    ASSERT_TRUE(golden.ok()) << line.op << ": " << golden.status().to_string();
+    std::vector<OracleTensor> outputs;
+    const Call& call = golden->call;
+    ASSERT_TRUE(evaluate(*schema, call.inputs, call.attributes.data(), &outputs).ok()) << line.op;
+    const auto expectation = Expectation::golden(call, golden->output);
+    ASSERT_TRUE(expectation.ok()) << expectation.status().to_string();
+    EXPECT_EQ(expectation->judge(0, outputs.front(), Operand::kUnwritten), "")
+        << line.op << " " << line.dtypes;
+    operators.insert(line.op);
+  }
+  EXPECT_GE(operators.size(), 80u);
+}
+
+TEST(GoldenPoints, AWrongLineIsToldAndAWrongResultIsFound) {
+  const GoldenLine line{"exp", "f32>f32", "2", "0 3f800000\t3f800000 402df854"};
+  const OpSchema* schema = golden_schema(line);
+  ASSERT_NE(schema, nullptr);
+  const Recipe& recipe = *find_recipe("exp");
+  auto golden = golden_call(*schema, recipe, line);
+  ASSERT_TRUE(golden.ok()) << golden.status().to_string();
+  const auto expectation = Expectation::golden(golden->call, golden->output);
+  ASSERT_TRUE(expectation.ok());
+  const auto judge = [&](double second) {
+    const auto found = OracleTensor::from_f64(BP_DTYPE_F32, Dims{2}, std::vector{1.0, second});
+    return expectation->judge(0, found, Operand::kUnwritten);
+  };
+  EXPECT_EQ(judge(2.71828174591064453), "");
+  EXPECT_NE(judge(2.7183), "");
+  const auto told = [&](std::string_view values) {
+    return golden_call(*schema, recipe, {"exp", "f32>f32", "2", values}).status().message();
+  };
+  EXPECT_EQ(told("0 3f800000"), "golden points of exp: 1 arguments, expected 2");
+  EXPECT_EQ(told("0\t3f800000 402df854"), "golden points: 1 values, expected 2");
+  EXPECT_EQ(told("0 x\t3f800000 402df854"), "golden points: 'x' is no number");
+}
+
 /// What level 3 says of the fake with one fault: words of each case that did not pass.
 struct Findings {
   size_t passed = 0;

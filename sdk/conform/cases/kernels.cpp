@@ -92,6 +92,18 @@ void none_is_refused(Context& context) {
   for (const std::string& refused : context.kernels().refused) context.fail(refused);
 }
 
+/// Golden points of every operator and dtype that there are some of.
+void add_golden_cases(CaseList* list) {
+  for (const GoldenLine& line : golden_lines()) {
+    const OpSchema* schema = golden_schema(line);
+    if (schema == nullptr || find_recipe(line.op) == nullptr) continue;  // tests/conform tells
+    const std::string dtypes = golden_dtypes(*schema, line).name();
+    list->add({.id = "L3." + std::string(line.op) + "." + dtypes + ".golden",
+               .proves = "a kernel computes what functions that others wrote compute",
+               .run = [schema, &line](Context& context) { run_golden(context, *schema, line); }});
+  }
+}
+
 }  // namespace
 
 void add_kernel_cases(CaseList* list) {
@@ -119,6 +131,7 @@ void add_kernel_cases(CaseList* list) {
            run_trial(context, trial);
          }});
   }
+  add_golden_cases(list);
 }
 
 }  // namespace bp::conform

@@ -53,6 +53,8 @@ Result<Call> make_call(const OpSchema& schema, const Recipe& recipe, const Shot&
 class Expectation {
  public:
   static Result<Expectation> of(const Call& call);
+  /// That output, which is exact but for one rounding, in place of what the oracle says.
+  static Result<Expectation> golden(const Call& call, OracleTensor output);
   const std::vector<OracleTensor>& outputs() const { return rounded_; }
   /// What is wrong with output `index`; empty: nothing. `unwritten`: the byte that was there
   /// before.
@@ -69,7 +71,8 @@ class Expectation {
   std::vector<std::vector<double>> exact_;      // outputs in f64 from exact inputs
   std::vector<std::vector<double>> magnitude_;  // kSums: with absolute values
   double terms_ = 0;
-  double largest_ = 0;  // of the first input
+  double largest_ = 0;    // of the first input
+  double roundings_ = 0;  // of the numbers in exact_, in units in their last place
 };
 
 }  // namespace bp::conform

@@ -381,7 +381,29 @@ void run_shot(Context& context, const Trial& trial, const Shot& shot, Tally* tal
   }
 }
 
+void throw_if_none(const Context& context, const Tally& tally, const OpSchema& schema,
+                   const DtypeChoice& dtypes) {
+  if (tally.ran > 0 || context.check_count() > 0) return;
+  if (!tally.refusals.empty()) throw NotApplicable{tally.refusals};
+  throw NotApplicable{words("no kernel for ", schema.name, " of ", dtypes.name())};
+}
+
 }  // namespace
+
+void run_golden(Context& context, const OpSchema& schema, const GoldenLine& line) {
+  auto golden = golden_call(schema, *find_recipe(line.op), line);
+  if (!golden.ok()) return void(context.fail(golden.status().to_string()));
+  const Call& call = golden->call;
+  const auto expectation = Expectation::golden(call, std::move(golden->output));
+  if (!expectation.ok()) return void(context.fail(expectation.status().to_string()));
+  const Setup dense{Layouts(call.inputs.size(), Layout::kDense), {Border::kNan}};
+  Tally tally;
+  for (const KernelRecord& record : context.kernels().kernels) {
+    if (!admits(record, schema, call.dtypes)) continue;
+    run_setup(context, record, call, *expectation, dense, &tally);
+  }
+  throw_if_none(context, tally, schema, call.dtypes);
+}
 
 void run_trial(Context& context, const Trial& trial) {
   const bool concurrent = (context.table().props.flags & BP_DEVICE_CONCURRENT_BIT) != 0;
@@ -390,9 +412,7 @@ void run_trial(Context& context, const Trial& trial) {
   }
   Tally tally;
   for (const Shot* shot : trial.shots) run_shot(context, trial, *shot, &tally);
-  if (tally.ran > 0 || context.check_count() > 0) return;
-  if (!tally.refusals.empty()) throw NotApplicable{tally.refusals};
-  throw NotApplicable{words("no kernel for ", trial.schema->name, " of ", trial.dtypes.name())};
+  throw_if_none(context, tally, *trial.schema, trial.dtypes);
 }
 
 }  // namespace bp::conform

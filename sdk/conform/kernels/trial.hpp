@@ -10,6 +10,7 @@
 
 #include "sdk/conform/context.hpp"
 #include "sdk/conform/kernels/call.hpp"
+#include "sdk/conform/kernels/golden.hpp"
 #include "sdk/conform/kernels/operand.hpp"
 
 namespace bp::conform {
@@ -45,6 +46,8 @@ std::vector<const Shot*> all_shots(const Recipe& recipe);
 
 /// Throws NotApplicable where no kernel takes any of the calls.
 void run_trial(Context& context, const Trial& trial);
+/// The same with values that are given, and with what they give.
+void run_golden(Context& context, const OpSchema& schema, const GoldenLine& line);
 
 }  // namespace bp::conform
 

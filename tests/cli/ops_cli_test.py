@@ -28,7 +28,7 @@ class OpsTest(cli_test.CommandTest):
         self.assertGreater(len(rows), 24)
         self.assertLessEqual({row["runs"] for row in rows.values()}, RUNS)
         self.assertEqual(rows["matmul"]["runs"], "native")
-        self.assertIn("matmul_f32", rows["matmul"]["kernels"])
+        self.assertIn("matmul_number", rows["matmul"]["kernels"])
         self.assertEqual(rows["gemm"]["runs"], "decomposed")
         self.assertIn("matmul", rows["gemm"]["parts"])
         self.assertEqual(rows["gemm"]["missing_parts"], [])
@@ -38,7 +38,7 @@ class OpsTest(cli_test.CommandTest):
 
     def test_text(self):
         text = self.check(OK, "ops", "--device", "npu:0",
-                          words=["npu:0: ", " native", "kernels", "matmul_f32"]).stdout
+                          words=["npu:0: ", " native", "kernels", "matmul_number"]).stdout
         self.assertNotIn("decomposition needs", text)
         self.check(OK, "ops", "--device", "npu:0", "--decompositions",
                    words=["its decomposition needs", "of these the device lacks", "gemm"])

@@ -85,6 +85,17 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+void MappedFile::release(const void* data, uint64_t size_bytes) const {
+  const auto* const first = static_cast<const std::byte*>(data);
+  if (first < bytes_.data() || first >= bytes_.data() + bytes_.size()) return;
+  const auto offset = static_cast<size_t>(first - bytes_.data());
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t before = offset % page;  // the mapping begins on a page
+  const size_t released = before + std::min<size_t>(size_bytes, bytes_.size() - offset);
+  // Nobody writes to the mapping, so that nothing is lost. A refusal changes nothing but memory.
+  ::madvise(const_cast<std::byte*>(first - before), released, MADV_DONTNEED);
+}
+
 Result<std::string> read_file(const std::string& path, size_t limit_bytes) {
   const Descriptor file(path);
   // Only what comes tells the size: a file may grow meanwhile, and those of /proc claim 0 bytes.

@@ -32,6 +32,9 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  /// Gives the memory behind a part of bytes() back to the system: who reads it again waits until
+  /// it is read from the file anew. For what was copied and is not wanted soon.
+  void release(const void* data, uint64_t size_bytes) const;
   const std::string& path() const { return path_; }
 
  private:

@@ -41,6 +41,21 @@ TEST_F(MappedFileTest, Replaced_KeepsOldContent) {
   EXPECT_EQ(static_cast<char>((*file)->bytes()[0]), 'o');
 }
 
+TEST_F(MappedFileTest, ReleasedPages_AreReadAgain) {
+  const std::string content(100'000, 'x');
+  const auto file = MappedFile::open(folder_.write("large", content), 1 << 20);
+  ASSERT_TRUE(file.ok());
+  const auto text = [&] {
+    const auto bytes = (*file)->bytes();
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  EXPECT_EQ(text(), content);
+  (*file)->release((*file)->bytes().data() + 5'001, 60'000);
+  EXPECT_EQ(text(), content);
+  (*file)->release((*file)->bytes().data() + 99'999, 1 << 20);  // beyond the end: up to it
+  EXPECT_EQ(text(), content);
+}
+
 TEST_F(MappedFileTest, Empty_InvalidArgument) {
   const auto file = MappedFile::open(folder_.write("empty", ""), 100);
   EXPECT_EQ(file.status().code(), BP_INVALID_ARGUMENT);

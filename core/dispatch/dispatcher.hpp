@@ -66,7 +66,8 @@ class InputSet {
 struct PackedInput {
   uint32_t index = 0;
   uint64_t bytes = 0;
-  std::string layout;  // the plugin's name for the form
+  std::string layout;            // the plugin's name for the form
+  uint64_t alignment_bytes = 1;  // that the kernel wants of the constant
 };
 
 /// A kernel with the plan for one call's shapes. Immutable but for its eager states; shared.

@@ -4,6 +4,7 @@
 // what it answers with.
 
 #include "core/base/checked.hpp"
+#include "core/base/dtype.hpp"
 #include "core/base/float_environment.hpp"
 #include "core/base/foreign_text.hpp"
 #include "core/device/kernel_list.hpp"
@@ -140,7 +141,11 @@ Status PlannedKernel::query_packed(uint64_t inputs, std::span<const ArgType> typ
                            std::to_string(info.layout.len) +
                            " bytes; expected at least 1 byte, at most 256, and 1 to 4096");
     }
-    packed_inputs_.push_back({i, info.bytes, std::string(info.layout.ptr, info.layout.len)});
+    const uint64_t element_bytes = std::max<uint64_t>(dtype_bits(types[i].dtype) / 8, 1);
+    const uint64_t alignment =
+        std::max<uint64_t>(arg_rule(record_, i).alignment_bytes, element_bytes);
+    packed_inputs_.push_back(
+        {i, info.bytes, std::string(info.layout.ptr, info.layout.len), alignment});
   }
   return {};
 }

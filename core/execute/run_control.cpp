@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/base/dtype.hpp"
+#include "core/plan/planner.hpp"
 #include "core/runtime/device.hpp"
 
 namespace bp {
@@ -18,8 +19,6 @@ using std::chrono::microseconds;
 constexpr microseconds kShortestPause{20};
 constexpr microseconds kLongestPause{1000};
 constexpr uint64_t kAlignment = 256;
-/// Constants at this alignment serve devices that read host memory.
-constexpr uint64_t kSharedAlignment = 64;
 
 struct Range {
   uint64_t handle;  // 0: begin and end are addresses
@@ -92,8 +91,7 @@ bool is_plan_aligned(const Tensor& tensor) { return range_of(tensor).begin % kAl
 
 Ref<Tensor> share_constant(Device& device, const std::shared_ptr<const HostTensor>& constant) {
   const auto address = reinterpret_cast<uint64_t>(constant->data);
-  const bool is_fit = address % kSharedAlignment == 0 && constant->bytes > 0;
-  if (!device.has_host_memory() || !is_fit) return nullptr;
+  if (!device.has_host_memory() || !is_used_in_place(*constant)) return nullptr;
   // The storage begins on a boundary, so that the tensor's offset tells how it is aligned.
   const uint64_t skew = address % kAlignment;
   auto storage = Storage::wrap(&device, address - skew, constant->bytes + skew, constant);

@@ -124,7 +124,11 @@ Result<std::vector<HostTensor>> Session::fold(const Node& node,
   std::vector<Ref<Tensor>> inputs;
   std::vector<Tensor*> pointers;
   for (const HostTensor* value : values) {
-    inputs.push_back(value == nullptr ? nullptr : Tensor::wrap_host(*value));
+    inputs.emplace_back();
+    if (value != nullptr) {
+      BP_TRY_ASSIGN(HostTensor aligned, value->aligned());
+      inputs.back() = Tensor::wrap_host(std::move(aligned));
+    }
     pointers.push_back(inputs.back().get());
   }
   std::vector<Ref<Tensor>> outputs(node.outputs.size());
@@ -258,7 +262,7 @@ Result<std::shared_ptr<const Segment>> Session::segment_for(const PlanPoint& poi
 /// One wait for all that planning has queued: runs on other streams ask constants for no order.
 Status Session::wait_for_constants(const Segment& segment) {
   for (const PlanValue& value : segment.values) {
-    if (value.kind != PlanValueKind::kConstant) continue;
+    if (value.constant == nullptr) continue;
     const Status status = value.constant->storage().wait_on_host(false);
     if (status.ok()) continue;
     TimedLock lock(constants_mutex_, std::defer_lock);
@@ -310,6 +314,7 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
     BP_TRY_ASSIGN(tensor, copy_from_host(stream, constant->dtype, constant->sizes, constant->data,
                                          MemoryTag::kWeights));
     tensor->storage().keep(std::move(charge));
+    constant->release_pages();
   }
   if (own) constants_.emplace(key, tensor);
   return tensor;
@@ -319,11 +324,44 @@ namespace {
 
 /// Equal for equal bytes: the constant keeps its address while what is packed is kept.
 std::string pack_key(const PackRequest& request) {
-  std::string key = std::to_string(reinterpret_cast<uintptr_t>(request.constant.get())) + "+" +
+  const void* const constant = request.source != nullptr
+                                   ? static_cast<const void*>(request.source.get())
+                                   : request.constant.get();
+  std::string key = std::to_string(reinterpret_cast<uintptr_t>(constant)) + "+" +
                     std::to_string(request.offset_bytes);
   for (const int64_t size : request.sizes) key += "," + std::to_string(size);
   for (const int64_t stride : request.strides) key += ";" + std::to_string(stride);
   return key + ":" + request.input.layout;
+}
+
+/// Packs values that lie where the host reads them, and are wanted in this form alone.
+Status pack_from_host(const PackRequest& request, bp_tensor input, bp_mem packed) {
+  HostTensor values = *request.source;
+  const auto address = reinterpret_cast<uint64_t>(values.data);
+  if (address % request.input.alignment_bytes != 0) {
+    // No kernel is shown an address that it did not ask for.
+    void* copy = nullptr;
+    BP_TRY_ASSIGN(values, HostTensor::allocate(values.dtype, values.sizes, &copy));
+    std::memcpy(copy, request.source->data, request.source->bytes);
+  }
+  input.handle = reinterpret_cast<uint64_t>(values.data);
+  input.offset_bytes = static_cast<uint64_t>(request.offset_bytes);
+  input.storage_bytes = values.bytes;
+  BP_TRY(request.kernel.pack(request.input, input, packed));
+  request.source->release_pages();
+  return {};
+}
+
+/// Packs values that lie on the device.
+Status pack_on_device(const PackRequest& request, bp_tensor input, bp_mem packed) {
+  const Tensor& constant = *request.constant;
+  BP_TRY(constant.storage().wait_on_host(false));
+  const Storage& storage = constant.storage();
+  input.handle = storage.handle();
+  input.offset_bytes = storage.offset_bytes() + constant.offset_bytes() +
+                       static_cast<uint64_t>(request.offset_bytes);
+  input.storage_bytes = storage.offset_bytes() + storage.bytes();
+  return request.kernel.pack(request.input, input, packed);
 }
 
 }  // namespace
@@ -333,12 +371,13 @@ Result<Ref<Tensor>> Session::packed_on(const PackRequest& request, Stream& strea
   if (!lock_within(lock, runtime_->wait_timeout())) {
     return stream.timed_out("another thread that packs a weight was not done");
   }
-  const bool is_kept = std::ranges::any_of(
-      constants_, [&](const auto& entry) { return entry.second == request.constant; });
+  const bool is_kept = request.source != nullptr
+                           ? own_constants_.contains(request.source.get())
+                           : std::ranges::any_of(constants_, [&](const auto& entry) {
+                               return entry.second == request.constant;
+                             });
   const std::string key = pack_key(request);
   if (const auto found = packed_.find(key); is_kept && found != packed_.end()) return found->second;
-  const Tensor& constant = *request.constant;
-  BP_TRY(constant.storage().wait_on_host(false));
   auto charge = std::make_shared<MemoryCharge>(budget_);
   const Device& device = request.kernel.device();
   BP_TRY(charge->add(request.input.bytes, "packed weights on " + device.name()));
@@ -347,18 +386,14 @@ Result<Ref<Tensor>> Session::packed_on(const PackRequest& request, Stream& strea
                                                      MemoryTag::kWeights, stream));
   packed->storage().keep(std::move(charge));
   bp_tensor input{};
-  const Storage& storage = constant.storage();
-  input.handle = storage.handle();
-  input.offset_bytes = storage.offset_bytes() + constant.offset_bytes() +
-                       static_cast<uint64_t>(request.offset_bytes);
-  input.storage_bytes = storage.offset_bytes() + storage.bytes();
-  input.dtype = constant.dtype();
+  input.dtype = request.dtype;
   input.rank = static_cast<uint32_t>(request.sizes.size());
   input.sizes = request.sizes.data();
   input.strides = request.strides.data();
   const Storage& memory = packed->storage();
-  BP_TRY(request.kernel.pack(request.input, input,
-                             {memory.handle(), memory.offset_bytes() + packed->offset_bytes()}));
+  const bp_mem place{memory.handle(), memory.offset_bytes() + packed->offset_bytes()};
+  BP_TRY(request.source != nullptr ? pack_from_host(request, input, place)
+                                   : pack_on_device(request, input, place));
   if (is_kept) packed_.emplace(key, packed);
   return packed;
 }

@@ -42,6 +42,19 @@ Result<HostTensor> HostTensor::allocate(uint32_t dtype, const Dims& sizes, void*
   return tensor;
 }
 
+bool HostTensor::is_aligned() const {
+  const uint64_t element_bytes = std::max<uint64_t>(dtype_bits(dtype) / 8, 1);
+  return reinterpret_cast<uintptr_t>(data) % element_bytes == 0;
+}
+
+Result<HostTensor> HostTensor::aligned() const {
+  if (is_aligned()) return *this;
+  void* copy = nullptr;
+  BP_TRY_ASSIGN(HostTensor result, allocate(dtype, sizes, &copy));
+  std::memcpy(copy, data, bytes);
+  return result;
+}
+
 Status check_bool(uint8_t value, int64_t index) {
   if (value <= 1) [[likely]]
     return {};

@@ -51,12 +51,15 @@ struct PlanValue {
   uint32_t dtype = BP_DTYPE_NONE;
   Dims sizes;
   Dims strides;
-  uint64_t bytes = 0;                   // kArena, kOwned
-  uint64_t arena_offset = 0;            // kArena
-  PlanValueId base = kNoPlanValue;      // kView; never a view itself
-  int64_t offset_bytes = 0;             // kView: from the base's element [0, ...]; else modulo 256
-  ValueId live_in = kNoValue;           // kLiveIn
-  Ref<Tensor> constant;                 // kConstant, kHost
+  uint64_t bytes = 0;               // kArena, kOwned
+  uint64_t arena_offset = 0;        // kArena
+  PlanValueId base = kNoPlanValue;  // kView; never a view itself
+  int64_t offset_bytes = 0;         // kView: from the base's element [0, ...]; else modulo 256
+  ValueId live_in = kNoValue;       // kLiveIn
+  Ref<Tensor> constant;             // kConstant, kHost; nullptr: only its packed form is read
+  // kConstant on a device that the host reaches into: what it holds. It is brought only if a step
+  // reads it as it is.
+  std::shared_ptr<const HostTensor> source;
   std::vector<uint32_t> fault_sources;  // kOwned: into Segment::fault_sources
 };
 

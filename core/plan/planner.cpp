@@ -41,7 +41,7 @@ class Planner {
   Status plan_view(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
 
   Result<PlanValueId> value_on(Scope& scope, ValueId value, PlanDevice where);
-  PlanValueId new_constant(PlanValueKind kind, PlanDevice where, Ref<Tensor> tensor);
+  PlanValueId new_host_value(PlanDevice where, Ref<Tensor> tensor);
   bool is_constant(const PlanValue& planned) const;
   Result<PlanValueId> pack(const PlannedKernel& kernel, const PackedInput& input,
                            PlanValueId constant);
@@ -255,7 +255,7 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
     if (resolved.kernel->host_inputs().contains(i)) {
       // Known: the route was resolved with it.
       const auto known = host_value(scope, node.inputs[i]);
-      step.args.push_back(new_constant(PlanValueKind::kHost, where, Tensor::wrap_host(*known)));
+      step.args.push_back(new_host_value(where, Tensor::wrap_host(*known)));
       continue;
     }
     BP_TRY_ASSIGN(PlanValueId input, value_on(scope, node.inputs[i], where));
@@ -307,9 +307,11 @@ Result<PlanValueId> Planner::pack(const PlannedKernel& kernel, const PackedInput
   PlanValue packed = segment_->values[constant];
   const PlanValue& base = segment_->values[base_of(constant)];
   BP_TRY_ASSIGN(packed.constant,
-                request_.packed({kernel, input, base.constant, packed.sizes, packed.strides,
+                request_.packed({kernel, input, base.source, base.constant, packed.dtype,
+                                 packed.sizes, packed.strides,
                                  packed.kind == PlanValueKind::kView ? packed.offset_bytes : 0}));
   packed.kind = PlanValueKind::kConstant;
+  packed.source = nullptr;
   packed.base = kNoPlanValue;
   packed.offset_bytes = 0;
   return new_value(std::move(packed));
@@ -370,8 +372,8 @@ Result<PlanValueId> Planner::value_on(Scope& scope, ValueId value, PlanDevice wh
                          ? host_value(scope, value)
                          : nullptr;
   if (known != nullptr) {
-    BP_TRY_ASSIGN(Ref<Tensor> tensor, request_.constant(known, device(where)));
-    return places[where] = new_constant(PlanValueKind::kConstant, where, std::move(tensor));
+    BP_TRY_ASSIGN(PlanValue planned, constant_value(request_, known, where));
+    return places[where] = new_value(std::move(planned));
   }
   if (elsewhere == kNoPlanValue) {
     return Status(BP_INTERNAL, "value '" + scope.graph.value(value).name + "' has no memory");
@@ -503,9 +505,9 @@ PlanValueId Planner::new_value(PlanValue planned) {
   return static_cast<PlanValueId>(segment_->values.size() - 1);
 }
 
-PlanValueId Planner::new_constant(PlanValueKind kind, PlanDevice where, Ref<Tensor> tensor) {
+PlanValueId Planner::new_host_value(PlanDevice where, Ref<Tensor> tensor) {
   PlanValue planned;
-  planned.kind = kind;
+  planned.kind = PlanValueKind::kHost;
   planned.device = where;
   planned.dtype = tensor->dtype();
   planned.sizes = tensor->sizes();
@@ -551,6 +553,7 @@ Status Planner::finish() {
     if (needed[value]) BP_TRY(add_live_out(value, answered[value], last));
   }
   own_live_outs();
+  BP_TRY(bring_constants(request_, segment_.get()));
   trace_faults(request_, segment_.get());
   return lay_out_arenas(segment_.get());
 }

@@ -18,11 +18,19 @@ namespace bp {
 struct PackRequest {
   const PlannedKernel& kernel;
   const PackedInput& input;
-  Ref<Tensor> constant;      // on the kernel's device; the input is a view of it
+  // One of two: the values on the host, for a device that the host reaches into, or on the device.
+  // The input is a view of it.
+  std::shared_ptr<const HostTensor> source;
+  Ref<Tensor> constant;
+  uint32_t dtype = BP_DTYPE_NONE;
   const Dims& sizes;         // the input's
   const Dims& strides;       // in elements
   int64_t offset_bytes = 0;  // from the constant's element [0, ...]
 };
+
+/// Whether a device that the host reaches into uses a constant where it lies, and not a copy of it:
+/// whether it lies as vector code likes it.
+bool is_used_in_place(const HostTensor& constant);
 
 struct PlanRequest {
   const Graph& graph;
@@ -74,6 +82,13 @@ Status lay_out_arenas(Segment* segment);
 Result<std::shared_ptr<const Graph>> fold_parts(
     std::span<const std::shared_ptr<const HostTensor>> inputs, const Node& node,
     const std::shared_ptr<const Graph>& parts, const FoldFn& fold);
+/// A constant on a device. Where the host reaches into the device it is not brought yet.
+/// Errors: those of PlanRequest::constant.
+Result<PlanValue> constant_value(const PlanRequest& request,
+                                 const std::shared_ptr<const HostTensor>& known, PlanDevice where);
+/// Brings the constants that a step or a later segment reads as they are; of the others only packed
+/// forms are read. Errors: those of PlanRequest::constant.
+Status bring_constants(const PlanRequest& request, Segment* segment);
 /// Fills in all fault sources of a planned segment.
 void trace_faults(const PlanRequest& request, Segment* segment);
 

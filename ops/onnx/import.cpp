@@ -176,7 +176,7 @@ Status Importer::note_makers() {
 
 Status Importer::add_initializers() {
   for (const TensorProto& initializer : proto_.initializers) {
-    auto tensor = onnx::tensor_values(initializer, source_);
+    auto tensor = onnx::initializer_values(initializer, source_);
     if (!tensor.ok()) return tensor.status().with_prefix("initializer");
     BP_TRY_ASSIGN(const ValueId id, graph_.add_constant(initializer.name, *std::move(tensor)));
     values_.emplace(initializer.name, id);
@@ -483,7 +483,7 @@ std::string folder_of(const std::string& path) {
 
 Result<Graph> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                           std::string_view name, const OpRegistry& registry) {
-  auto graph = import_unprefixed(bytes, {std::move(owner), nullptr}, registry);
+  auto graph = import_unprefixed(bytes, {std::move(owner)}, registry);
   if (graph.ok()) return graph;
   return graph.status().with_prefix(name);
 }
@@ -492,7 +492,8 @@ Result<Graph> load_onnx(const std::string& path, const OpRegistry& registry) {
   BP_TRY_ASSIGN(auto file, MappedFile::open(path, kMaxOnnxBytes));
   const auto bytes = file->bytes();
   const auto external = std::make_shared<onnx::ExternalData>(folder_of(path));
-  auto graph = import_unprefixed(bytes, {std::move(file), external}, registry);
+  const MappedFile* const mapped = file.get();
+  auto graph = import_unprefixed(bytes, {std::move(file), external, mapped}, registry);
   if (graph.ok()) return graph;
   return graph.status().with_prefix(path);
 }

@@ -66,6 +66,9 @@ constexpr std::array<uint32_t, 6> kLists = {kFloatData, kInt32Data,  kStringData
 
 Status invalid(const std::string& words) { return {BP_INVALID_ARGUMENT, words}; }
 
+/// What is smaller may be read while the graph is made: sizes, axes, scales.
+constexpr uint64_t kFewestWeightBytes = 64 << 10;
+
 /// Bytes that one number of the list fills.
 uint64_t number_bytes(uint32_t dtype) {
   if (dtype == BP_DTYPE_C64) return 4;
@@ -111,22 +114,17 @@ Status check_fields(const TensorProto& tensor, uint32_t list) {
   return {};
 }
 
+/// Where they lie, at any address.
 Result<HostTensor> raw_values(std::span<const std::byte> raw, HostTensor values,
-                              const std::shared_ptr<const void>& owner) {
+                              const std::shared_ptr<const void>& owner, const MappedFile* file) {
   if (raw.size() != values.bytes) {
     return invalid("sizes " + to_string(values.sizes) + " of " +
                    std::string(dtype_name(values.dtype)) + " need " + std::to_string(values.bytes) +
                    " bytes, found " + std::to_string(raw.size()));
   }
-  const void* data = raw.data();
-  if (reinterpret_cast<uintptr_t>(data) % number_bytes(values.dtype) == 0) {
-    values.data = data;
-    values.owner = owner;
-  } else {
-    void* copy = nullptr;
-    BP_TRY_ASSIGN(values, HostTensor::allocate(values.dtype, values.sizes, &copy));
-    if (values.bytes > 0) std::memcpy(copy, data, values.bytes);
-  }
+  values.data = raw.data();
+  values.owner = owner;
+  values.file = file;
   BP_TRY(values.check_values());
   return values;
 }
@@ -182,7 +180,7 @@ Result<HostTensor> external_values(const TensorProto& tensor, HostTensor values,
   }
   BP_TRY_ASSIGN(const ExternalBytes found,
                 source.external_data->find(tensor.external_data, values.bytes));
-  return raw_values(found.bytes, std::move(values), found.file);
+  return raw_values(found.bytes, std::move(values), found.file, found.file.get());
 }
 
 Result<HostTensor> unprefixed_values(const TensorProto& tensor, const TensorSource& source) {
@@ -196,7 +194,9 @@ Result<HostTensor> unprefixed_values(const TensorProto& tensor, const TensorSour
   if (tensor.data_location == kExternalLocation) {
     return external_values(tensor, std::move(values), source);
   }
-  if (tensor.raw_data) return raw_values(*tensor.raw_data, std::move(values), source.owner);
+  if (tensor.raw_data) {
+    return raw_values(*tensor.raw_data, std::move(values), source.owner, source.file);
+  }
   return listed_values(tensor, values, list);
 }
 
@@ -234,9 +234,17 @@ Result<Dims> checked_sizes(std::span<const int64_t> sizes, uint32_t dtype) {
 }
 
 Result<HostTensor> tensor_values(const TensorProto& tensor, const TensorSource& source) {
+  BP_TRY_ASSIGN(const HostTensor values, initializer_values(tensor, source));
+  return values.aligned();
+}
+
+Result<HostTensor> initializer_values(const TensorProto& tensor, const TensorSource& source) {
   auto values = unprefixed_values(tensor, source);
-  if (values.ok()) return values;
-  return values.status().with_prefix("tensor '" + std::string(tensor.name) + "'");
+  if (!values.ok()) {
+    return values.status().with_prefix("tensor '" + std::string(tensor.name) + "'");
+  }
+  const bool is_weight = is_float_dtype(values->dtype) && values->bytes >= kFewestWeightBytes;
+  return is_weight ? values : values->aligned();
 }
 
 }  // namespace bp::onnx

@@ -21,6 +21,7 @@ class ExternalData;
 struct TensorSource {
   std::shared_ptr<const void> owner;                 // keeps the model's bytes
   std::shared_ptr<ExternalData> external_data = {};  // nullptr: other files cannot be had
+  const MappedFile* file = nullptr;                  // the file that `owner` is, if it is one
 };
 
 /// BP_DTYPE_* of a TensorProto.DataType. UNSUPPORTED, naming it, for one we do not have;
@@ -36,6 +37,8 @@ Result<Dims> checked_sizes(std::span<const int64_t> sizes, uint32_t dtype);
 /// each other or the dtype, UNSUPPORTED for dtypes that we do not have, and external data without
 /// a source of it; ExternalData's.
 Result<HostTensor> tensor_values(const TensorProto& tensor, const TensorSource& source);
+/// The same, but large floats stay where they are at any address.
+Result<HostTensor> initializer_values(const TensorProto& tensor, const TensorSource& source);
 
 }  // namespace bp::onnx
 

@@ -299,6 +299,8 @@ bp_status pack_weights(bp_device* device, const bp_prepack_args* args) {
     if (!packed || packed->input != args->input_index) {
       sdk::refuse("prepack: the plan takes no such input packed");
     }
+    const RegionLease lease(device->workers, true);
+    const ThreadCountSetting setting(lease.granted() ? device->workers.thread_count() : 1);
     try {
       DnnlProgram program;
       program.add_reorder(device->engine.get(), packed->plain.get(), {.tensor = 0},

@@ -31,6 +31,30 @@ class PackedWeightsTest : public DeviceTest {
     EXPECT_TRUE(graph.set_outputs({value}, {"y"}).ok());
     return graph;
   }
+  /// x f32[N, kWide] times weights [kWide, kWide], which lie `lead` bytes behind a cache line; with
+  /// `is_added` they are also added to the product, as they are.
+  static constexpr int64_t kWide = 144;
+  Graph unaligned(size_t lead, bool is_added) {
+    constexpr size_t kBytes = sizeof(float) * kWide * kWide;
+    void* memory = std::aligned_alloc(64, (kBytes / 64 + 2) * 64);
+    const std::shared_ptr<void> owner(memory, std::free);
+    auto* const bytes = static_cast<std::byte*>(memory) + lead;
+    for (int64_t i = 0; i < kWide * kWide; ++i) {
+      const auto number = static_cast<float>(i * 7 % 5 - 2);
+      std::memcpy(bytes + static_cast<size_t>(i) * sizeof(float), &number, sizeof(float));
+    }
+    Graph graph(runtime_->registry());
+    const ValueId x = *graph.add_input("x", {BP_DTYPE_F32, true, {kWide, kWide}});
+    const ValueId w = *graph.add_constant("w", {.dtype = BP_DTYPE_F32,
+                                                .sizes = {kWide, kWide},
+                                                .data = bytes,
+                                                .bytes = kBytes,
+                                                .owner = owner});
+    ValueId y = *graph.op("matmul", std::vector{x, w});
+    if (is_added) y = *graph.op("add", std::vector{y, w});
+    EXPECT_TRUE(graph.set_outputs({y}, {"y"}).ok());
+    return graph;
+  }
   OracleTensor rows(int64_t count) {
     std::vector<double> values(static_cast<size_t>(count * kSide));
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 3) - 1;
@@ -78,6 +102,34 @@ TEST_P(PackedWeightsTest, PlansOfTwoShapes_ShareThem) {
   constexpr uint64_t kPackedBytes = kSide * kSide * sizeof(float);
   EXPECT_GE(used[0], kPackedBytes) << "they are counted";
   EXPECT_LT(used[1] - used[0], kPackedBytes) << "the second plan packs nothing";
+}
+
+TEST_P(PackedWeightsTest, AtAnyAddress_ResultsAreTheSame) {
+  std::vector<double> values(kWide * kWide);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 3) - 1;
+  const auto x = OracleTensor::from_f64(BP_DTYPE_F32, {kWide, kWide}, values);
+  const auto result = [&](Graph graph) {
+    const Ref<Session> made = session(std::move(graph));
+    const NamedTensor input[] = {{"x", upload(x)}};
+    const auto outputs = made->run(input);
+    EXPECT_TRUE(outputs.ok()) << outputs.status().to_string();
+    return outputs.ok() ? this->values((*outputs)[0]) : std::vector<double>();
+  };
+  for (const bool is_added : {false, true}) {
+    expect_oracle(unaligned(0, is_added), {x});
+    const std::vector<double> expected = result(unaligned(0, is_added));
+    for (const size_t lead : {1, 4, 6}) EXPECT_EQ(result(unaligned(lead, is_added)), expected);
+  }
+}
+
+TEST_P(PackedWeightsTest, WhatIsReadPackedAlone_TakesNoOtherMemory) {
+  if (!packs()) GTEST_SKIP() << "it takes weights as they are";
+  constexpr uint64_t kBytes = sizeof(float) * kWide * kWide;
+  const Ref<Session> packed = session(unaligned(4, false));
+  const Ref<Session> both = session(unaligned(4, true));
+  ASSERT_TRUE(packed && both);
+  EXPECT_GE(packed->memory_used_bytes(), kBytes);
+  EXPECT_EQ(both->memory_used_bytes() - packed->memory_used_bytes(), kBytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PackedWeightsTest, testing::ValuesIn(tests::device_names()),

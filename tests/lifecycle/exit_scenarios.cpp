@@ -104,6 +104,7 @@ RuntimeOptions talkative() {
   RuntimeOptions options = runtime_options();
   options.options["BACKPLANE_LOG"] = "debug";
   options.options["BACKPLANE_FALLBACK"] = "warn";
+  options.options["BACKPLANE_HOST_OPS"] = "max_pool";
   return options;
 }
 

@@ -48,7 +48,7 @@ To convert(From value) {
   if constexpr (std::is_same_v<To, bool>) {
     return value != 0;  // true for NaN
   } else if constexpr (kIsHalf<To>) {
-    return store<To>(sdk::narrow_to_odd(to_odd_double(value)));
+    return store_double<To>(to_odd_double(value));
   } else if constexpr (std::is_same_v<From, double> && std::is_integral_v<To>) {
     return saturate<To>(value);
   } else {

@@ -5,17 +5,24 @@
 #ifndef BACKPLANE_PLUGINS_NPU_KERNELS_ELEMENTS_HPP
 #define BACKPLANE_PLUGINS_NPU_KERNELS_ELEMENTS_HPP
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
-#include "backplane/sdk/half.hpp"
+#include "backplane/sdk/expression/loops.h"
 #include "kernels/launch.hpp"
 
 namespace bp::npu {
 
-using sdk::Bf16;
-using sdk::F16;
+/// The half types, as the emitted kernels convert them.
+struct F16 {
+  uint16_t bits;
+};
+struct Bf16 {
+  uint16_t bits;
+};
 
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, F16> || std::is_same_v<T, Bf16>;
@@ -34,8 +41,10 @@ using Running = std::conditional_t<kIsFloat<T>, Compute<T>,
 
 template <class T>
 Compute<T> load(T element) {
-  if constexpr (kIsHalf<T>) {
-    return sdk::widen(element);
+  if constexpr (std::is_same_v<T, F16>) {
+    return bp_f32_of_f16(element.bits);
+  } else if constexpr (std::is_same_v<T, Bf16>) {
+    return bp_f32_of_bf16(element.bits);
   } else {
     return element;
   }
@@ -44,15 +53,32 @@ Compute<T> load(T element) {
 template <class T>
 T store(Compute<T> value) {
   if constexpr (std::is_same_v<T, F16>) {
-    return sdk::narrow_to_f16(value);
+    return {bp_f16_of_f32(value)};
   } else if constexpr (std::is_same_v<T, Bf16>) {
-    return sdk::narrow_to_bf16(value);
+    return {bp_bf16_of_f32(value)};
   } else {
     return value;
   }
 }
 
-/// ... of an element in the type that sums are kept in, and back.
+/// Rounded once. To a half type by way of f32: an inexact result there gets an odd last bit, so
+/// that the second rounding gives what one alone would.
+template <class T>
+T store_double(double value) {
+  if constexpr (!kIsHalf<T>) {
+    return static_cast<T>(value);
+  } else {
+    const auto nearest = static_cast<float>(value);
+    const double back = nearest;
+    auto bits = std::bit_cast<uint32_t>(nearest);
+    if (back != value && !std::isnan(value) && (bits & 1) == 0) {
+      bits = std::fabs(back) > std::fabs(value) ? bits - 1 : bits + 1;
+    }
+    return store<T>(std::bit_cast<float>(bits));
+  }
+}
+
+/// An element in the type that sums are kept in, and back.
 template <class T>
 Running<T> load_running(T element) {
   return static_cast<Running<T>>(load(element));

@@ -73,9 +73,22 @@ class Launch {
 };
 
 using KernelBody = std::function<void(const Launch&)>;
-/// Reads attributes and plan, which live only until the launch slot returns, and answers a body
-/// that owns what it needs of them.
-using PrepareKernel = KernelBody (*)(const bp_launch_args&);
+/// Refers to a function that reads attributes and plan, which live only until the launch slot
+/// returns, and answers a body that owns what it needs of them.
+class PrepareKernel {
+ public:
+  template <class Function>
+  explicit PrepareKernel(const Function& function)
+      : function_(&function), call_([](const void* called, const bp_launch_args& args) {
+          return KernelBody((*static_cast<const Function*>(called))(args));
+        }) {}
+
+  KernelBody operator()(const bp_launch_args& args) const { return call_(function_, args); }
+
+ private:
+  const void* function_;
+  KernelBody (*call_)(const void*, const bp_launch_args&);
+};
 
 /// The launch slot of all kernels: runs the body now, or hands it to the stream.
 bp_status launch_kernel(const bp_launch_args* args, PrepareKernel prepare) noexcept;
@@ -83,11 +96,12 @@ bp_status launch_kernel(const bp_launch_args* args, PrepareKernel prepare) noexc
 /// For bp_kernel.launch: launch<prepare>, or launch<body> for a kernel without attributes.
 template <KernelBody (*prepare)(const bp_launch_args&)>
 bp_status launch(const bp_launch_args* args) noexcept {
-  return launch_kernel(args, prepare);
+  return launch_kernel(args,
+                       PrepareKernel([](const bp_launch_args& wanted) { return prepare(wanted); }));
 }
 template <void (*body)(const Launch&)>
 bp_status launch(const bp_launch_args* args) noexcept {
-  return launch_kernel(args, [](const bp_launch_args&) { return KernelBody(body); });
+  return launch_kernel(args, PrepareKernel([](const bp_launch_args&) { return body; }));
 }
 
 using sdk::read_attributes;

@@ -138,10 +138,8 @@ Taps taps_of(const Resize& resize, const Axis& axis, int64_t o) {
 
 template <class T>
 T rounded(double value) {
-  if constexpr (kIsHalf<T>) {
-    return store<T>(sdk::narrow_to_odd(value));
-  } else if constexpr (kIsFloat<T>) {
-    return static_cast<T>(value);
+  if constexpr (kIsFloat<T>) {
+    return store_double<T>(value);
   } else if constexpr (std::is_same_v<T, bool>) {
     return std::nearbyint(value) != 0;
   } else {

@@ -80,14 +80,15 @@ bp_status record_or_launch(const bp_launch_args* args) {
   });
 }
 
-/// Every device of the mock has all kernels, so one list serves them.
+/// Every device of the mock has the same kernels, so one list serves them.
 const std::vector<const bp_kernel*>& recording_kernels() {
   static const auto kernels = [] {
-    std::vector<const bp_kernel*> originals = sdk::all_kernels();
-    originals.push_back(max_pool_kernel());
+    const std::vector<const bp_kernel*> originals = sdk::all_kernels();
     auto list =
         std::make_unique<std::pair<std::vector<RecordingKernel>, std::vector<const bp_kernel*>>>();
     for (const bp_kernel* original : originals) {
+      // Left to the host device: what runs elsewhere waits, and waits cannot be captured.
+      if (sdk::view(original->op) == "reduce_l1") continue;
       list->first.push_back({*original, original});
       list->first.back().descriptor.launch = record_or_launch;
     }

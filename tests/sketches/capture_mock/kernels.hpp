@@ -9,7 +9,6 @@
 namespace bp::sketch {
 
 extern const bp_kernel_api kRecordingKernels;
-const bp_kernel* max_pool_kernel();
 
 }  // namespace bp::sketch
 

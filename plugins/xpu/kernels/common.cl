@@ -107,3 +107,33 @@ static inline long checked_index(long given, long extent, BP_FAULT) {
   }
   return clamp(index, 0L, max(extent, 1L) - 1);
 }
+
+// Sums of products in BP_ACC: multiply and add round once where the device does that fast, else
+// twice; never as it happens.
+#if defined(BP_ACC_FLOAT) && defined(FP_FAST_FMAF) || defined(BP_ACC_DOUBLE) && defined(FP_FAST_FMA)
+#define BP_MULTIPLY_ADD(a, b, c) fma((a), (b), (c))
+#else
+#define BP_MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#endif
+
+// Matrix products by tiles in local memory: a group of BP_XPU_TILE_ITEMS work items makes a tile of
+// BP_XPU_TILE x BP_XPU_TILE sums, each of them a square of BP_XPU_TILE_SHARE x BP_XPU_TILE_SHARE
+// that lie BP_XPU_TILE_SIDE apart; a and b hold BP_XPU_TILE_DEPTH steps.
+#define BP_ADD_TILE(sums, a, b)                                                               \
+  for (uint step = 0; step < BP_XPU_TILE_DEPTH; ++step) {                                     \
+    for (uint i = 0; i < BP_XPU_TILE_SHARE; ++i) {                                            \
+      for (uint j = 0; j < BP_XPU_TILE_SHARE; ++j) {                                          \
+        sums[i][j] = BP_MULTIPLY_ADD(a[step][own_row + i * BP_XPU_TILE_SIDE],                 \
+                                     b[step][own_column + j * BP_XPU_TILE_SIDE], sums[i][j]); \
+      }                                                                                       \
+    }                                                                                         \
+  }
+
+// The positions of a window along one dimension that lie inside the input, for an output whose
+// window begins at `start`.
+static inline long first_inside(long start, long dilation) {
+  return start < 0 ? (-start + dilation - 1) / dilation : 0;
+}
+static inline long end_inside(long start, long dilation, long extent, long in) {
+  return start < in ? min(extent, (in - 1 - start) / dilation + 1) : 0;
+}

@@ -53,6 +53,32 @@ const char* element_type(uint32_t dtype) {
   }
 }
 
+uint32_t unsigned_of(uint32_t dtype) {
+  switch (sdk::dtype_bytes(dtype)) {
+    case 1:
+      return BP_DTYPE_U8;
+    case 2:
+      return BP_DTYPE_U16;
+    case 4:
+      return BP_DTYPE_U32;
+    default:
+      return BP_DTYPE_U64;
+  }
+}
+
+std::string accumulate(uint32_t dtype) {
+  if (dtype == BP_DTYPE_F64) {
+    return define("BP_DTYPE", "f64") + define("BP_ACC", "double") + define("BP_ACC_DOUBLE", 1);
+  }
+  if (is_float(dtype)) {
+    return define("BP_DTYPE", dtype_name(dtype)) + define("BP_ACC", "float") +
+           define("BP_ACC_FLOAT", 1);
+  }
+  const uint32_t bits = unsigned_of(dtype);
+  return define("BP_DTYPE", dtype_name(bits)) +
+         define("BP_ACC", bits == BP_DTYPE_U64 ? "ulong" : "uint");
+}
+
 std::string define(const char* name, std::string_view value) {
   return std::string(" -D ") + name + "=" + std::string(value);
 }

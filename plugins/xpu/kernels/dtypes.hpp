@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "backplane/sdk/sdk.hpp"
 
@@ -32,6 +33,12 @@ const char* dtype_name(uint32_t dtype);
 const char* element_type(uint32_t dtype);
 inline bool is_half(uint32_t dtype) { return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16; }
 inline bool is_float(uint32_t dtype) { return (BP_DTYPE_BIT(dtype) & kFloats) != 0; }
+
+/// The unsigned dtype of as many bytes: what only moves keeps its bits, and what wraps is defined.
+uint32_t unsigned_of(uint32_t dtype);
+/// Build options for sums of this dtype: BP_DTYPE, in which elements are read, and BP_ACC, in which
+/// they are summed. Half types are summed in f32; integers wrap.
+std::string accumulate(uint32_t dtype);
 
 /// " -D NAME=VALUE"
 std::string define(const char* name, std::string_view value);

@@ -17,9 +17,17 @@
 
 #define BP_XPU_MAX_RANK 16
 
-// What one work item of matmul_f32_block computes.
+// What one work item of matmul_block computes.
 #define BP_XPU_BLOCK_ROWS 4
 #define BP_XPU_BLOCK_COLUMNS 8
+
+// Tiles of products in local memory: sums along a side, steps, work items along a side and in all,
+// sums of each along a side.
+#define BP_XPU_TILE 32
+#define BP_XPU_TILE_DEPTH 8
+#define BP_XPU_TILE_SIDE 8
+#define BP_XPU_TILE_ITEMS 64
+#define BP_XPU_TILE_SHARE 4
 
 // The most work items of non_zero, which are one group.
 #define BP_XPU_NON_ZERO_GROUP 256

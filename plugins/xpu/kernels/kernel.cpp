@@ -71,7 +71,8 @@ bp_mem memory_of(const bp_launch_args& args, uint64_t index, const char* functio
 }
 
 bp_mem memory_of(const bp_launch_args& args, Buffer buffer, const char* function) {
-  if (!buffer.is_workspace) return memory_of(args, buffer.place, function);
+  if (buffer.of == Buffer::Of::kNothing) return {};
+  if (buffer.of == Buffer::Of::kTensor) return memory_of(args, buffer.place, function);
   if (args.workspace.handle == 0) {
     throw sdk::Failure{BP_INVALID_ARGUMENT,
                        std::string(function) + ": the launch has no workspace"};
@@ -153,6 +154,12 @@ bool computes_in_f64(const bp_kernel_query& query) {
 }
 
 }  // namespace
+
+bool can_tile(const Device& device) {
+  constexpr uint64_t kBytes = uint64_t{2} * BP_XPU_TILE * BP_XPU_TILE_DEPTH * sizeof(double);
+  return device.info().max_group_size >= BP_XPU_TILE_ITEMS &&
+         device.info().local_memory_bytes >= 2 * kBytes;
+}
 
 const bp_arg_info& argument(const bp_kernel_query& query, uint32_t index) {
   const bp_arg_info& info = sdk::arg_info(query, index);

@@ -31,13 +31,18 @@ namespace bp::xpu {
 /// and a GPU to hide latency; small tensors lose nothing.
 inline constexpr uint32_t kGroupSize = 256;
 
+/// Whether the device has groups and local memory for tiles of products.
+bool can_tile(const Device& device);
+
 /// A buffer that a step's function takes: a tensor of the launch, or a place in its workspace.
 struct Buffer {
-  bool is_workspace = false;
+  enum class Of { kNothing, kTensor, kWorkspace };
+  Of of = Of::kNothing;
   uint64_t place = 0;  // the tensor's number, inputs first; or bytes into the workspace
 
-  static Buffer tensor(uint32_t index) { return {false, index}; }
-  static Buffer workspace(uint64_t offset_bytes) { return {true, offset_bytes}; }
+  static Buffer tensor(uint32_t index) { return {Of::kTensor, index}; }
+  static Buffer workspace(uint64_t offset_bytes) { return {Of::kWorkspace, offset_bytes}; }
+  static Buffer none() { return {}; }  // NULL, as for an optional input that is absent
 };
 
 /// One function of a program, over how many work items, with which buffers and numbers. Its

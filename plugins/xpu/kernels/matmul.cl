@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// f32 matrix product with f32 accumulators, over batches that broadcast. Work items are counted in
-// one dimension, since several devices limit the others to 65,535 groups.
-// Multiply and add rounds once where the device does that fast, else twice; never as it happens.
-#ifdef FP_FAST_FMAF
-#define BP_MULTIPLY_ADD(a, b, c) fma((a), (b), (c))
-#else
-#define BP_MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#endif
+// Matrix product over batches that broadcast, of BP_DTYPE with sums in BP_ACC. Work items are
+// counted in one dimension, since several devices limit the others to 65,535 groups.
 
 // Where batch `batch` begins in a and in b, in elements.
 static long2 locate_batch(ulong batch, const MatmulGeometry* geometry) {
@@ -22,34 +16,64 @@ static long2 locate_batch(ulong batch, const MatmulGeometry* geometry) {
   return place;
 }
 
-static float dot_product(__global const float* a, __global const float* b,
-                         const MatmulGeometry* geometry) {
-  float sum = 0.0f;
+static BP_ACC dot_product(BP_INPUT(a), long a_place, BP_INPUT(b), long b_place,
+                          const MatmulGeometry* geometry) {
+  BP_ACC sum = 0;
   for (ulong k = 0; k < geometry->depth; ++k) {
-    sum = BP_MULTIPLY_ADD(*a, *b, sum);
-    a += geometry->a_depth_stride;
-    b += geometry->b_depth_stride;
+    sum = BP_MULTIPLY_ADD((BP_ACC)BP_LOAD(BP_DTYPE, a, a_place),
+                          (BP_ACC)BP_LOAD(BP_DTYPE, b, b_place), sum);
+    a_place += geometry->a_depth_stride;
+    b_place += geometry->b_depth_stride;
   }
   return sum;
 }
 
 // One element per work item; any strides.
-__kernel void matmul_f32_strided(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT(y), MatmulGeometry geometry) {
+__kernel void matmul_strided(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT(y), MatmulGeometry geometry) {
   const ulong item = get_global_id(0);
   if (item >= geometry.item_count) return;
   const ulong column = item % geometry.column_count;
   const ulong row = item / geometry.column_count % geometry.row_count;
   const long2 batch = locate_batch(item / geometry.column_count / geometry.row_count, &geometry);
-  __global const float* a_row =
-      (__global const float*)(a + a_offset) + batch.x + (long)row * geometry.a_row_stride;
-  __global const float* b_column =
-      (__global const float*)(b + b_offset) + batch.y + (long)column * geometry.b_column_stride;
-  ((__global float*)(y + y_offset))[item] = dot_product(a_row, b_column, &geometry);
+  const BP_ACC sum =
+      dot_product(a, a_offset, batch.x + (long)row * geometry.a_row_stride, b, b_offset,
+                  batch.y + (long)column * geometry.b_column_stride, &geometry);
+  BP_STORE(BP_DTYPE, y, (long)item, (BP_VALUE(BP_DTYPE))sum);
+}
+
+// Eight neighbours of a row.
+#define BP_ACC8 BP_JOIN(BP_ACC, 8)
+#define BP_LOAD8(dtype, name, place) BP_JOIN(load8_, dtype)(name + name##_offset, place)
+#define BP_PLAIN_LOAD8(dtype, type)                                                \
+  static inline BP_ACC8 load8_##dtype(__global const uchar* x, long place) {       \
+    return BP_JOIN(convert_, BP_ACC8)(vload8(0, (__global const type*)x + place)); \
+  }
+#if defined(BP_ACC_DOUBLE)
+BP_PLAIN_LOAD8(f64, double)
+#elif defined(BP_ACC_FLOAT)
+BP_PLAIN_LOAD8(f32, float)
+static inline float8 load8_f16(__global const uchar* x, long place) {
+  return vload_half8(0, (__global const half*)x + place);
+}
+static inline float8 load8_bf16(__global const uchar* x, long place) {
+  return as_float8(convert_uint8(vload8(0, (__global const ushort*)x + place)) << 16);
+}
+#else
+BP_PLAIN_LOAD8(u8, uchar)
+BP_PLAIN_LOAD8(u16, ushort)
+BP_PLAIN_LOAD8(u32, uint)
+BP_PLAIN_LOAD8(u64, ulong)
+#endif
+
+static inline void store_row(BP_OUTPUT(y), long place, BP_ACC8 sums) {
+  BP_ACC values[8];
+  vstore8(sums, 0, values);
+  for (int i = 0; i < 8; ++i) BP_STORE(BP_DTYPE, y, place + i, (BP_VALUE(BP_DTYPE))values[i]);
 }
 
 // A block of BP_XPU_BLOCK_ROWS x BP_XPU_BLOCK_COLUMNS elements per work item, for a b whose rows
 // are dense: each 8 values read from b serve four rows. The last columns go one by one.
-__kernel void matmul_f32_block(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT(y), MatmulGeometry geometry) {
+__kernel void matmul_block(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT(y), MatmulGeometry geometry) {
   const ulong item = get_global_id(0);
   if (item >= geometry.item_count) return;
   const ulong columns = geometry.column_count;
@@ -60,36 +84,87 @@ __kernel void matmul_f32_block(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT(y), MatmulGeo
   const ulong row = item / across % down * BP_XPU_BLOCK_ROWS;
   const ulong batch = item / across / down;
   const long2 begin = locate_batch(batch, &geometry);
-  __global const float* a_batch = (__global const float*)(a + a_offset) + begin.x;
-  __global const float* b_block = (__global const float*)(b + b_offset) + begin.y + (long)column;
-  __global float* y_batch = (__global float*)(y + y_offset) + batch * rows * columns;
+  const long b_block = begin.y + (long)column;
+  const long y_batch = (long)(batch * rows * columns);
 
   if (column + BP_XPU_BLOCK_COLUMNS > columns) {
     for (ulong i = row; i < min(row + BP_XPU_BLOCK_ROWS, rows); ++i) {
       for (ulong j = column; j < columns; ++j) {
-        y_batch[i * columns + j] = dot_product(a_batch + (long)i * geometry.a_row_stride,
-                                               b_block + (j - column), &geometry);
+        const BP_ACC sum = dot_product(a, a_offset, begin.x + (long)i * geometry.a_row_stride, b,
+                                       b_offset, b_block + (long)(j - column), &geometry);
+        BP_STORE(BP_DTYPE, y, y_batch + (long)(i * columns + j), (BP_VALUE(BP_DTYPE))sum);
       }
     }
     return;
   }
   // Rows past the end repeat the last one, which keeps branches out of the loop.
-  __global const float* a0 = a_batch + (long)row * geometry.a_row_stride;
-  __global const float* a1 = a_batch + (long)min(row + 1, rows - 1) * geometry.a_row_stride;
-  __global const float* a2 = a_batch + (long)min(row + 2, rows - 1) * geometry.a_row_stride;
-  __global const float* a3 = a_batch + (long)min(row + 3, rows - 1) * geometry.a_row_stride;
-  float8 sum0 = 0.0f, sum1 = 0.0f, sum2 = 0.0f, sum3 = 0.0f;
+  const long a0 = begin.x + (long)row * geometry.a_row_stride;
+  const long a1 = begin.x + (long)min(row + 1, rows - 1) * geometry.a_row_stride;
+  const long a2 = begin.x + (long)min(row + 2, rows - 1) * geometry.a_row_stride;
+  const long a3 = begin.x + (long)min(row + 3, rows - 1) * geometry.a_row_stride;
+  BP_ACC8 sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
   for (ulong k = 0; k < geometry.depth; ++k) {
     const long step = (long)k * geometry.a_depth_stride;
-    const float8 b_row = vload8(0, b_block + (long)k * geometry.b_depth_stride);
-    sum0 = BP_MULTIPLY_ADD((float8)(a0[step]), b_row, sum0);
-    sum1 = BP_MULTIPLY_ADD((float8)(a1[step]), b_row, sum1);
-    sum2 = BP_MULTIPLY_ADD((float8)(a2[step]), b_row, sum2);
-    sum3 = BP_MULTIPLY_ADD((float8)(a3[step]), b_row, sum3);
+    const BP_ACC8 b_row = BP_LOAD8(BP_DTYPE, b, b_block + (long)k * geometry.b_depth_stride);
+    sum0 = BP_MULTIPLY_ADD((BP_ACC8)(BP_LOAD(BP_DTYPE, a, a0 + step)), b_row, sum0);
+    sum1 = BP_MULTIPLY_ADD((BP_ACC8)(BP_LOAD(BP_DTYPE, a, a1 + step)), b_row, sum1);
+    sum2 = BP_MULTIPLY_ADD((BP_ACC8)(BP_LOAD(BP_DTYPE, a, a2 + step)), b_row, sum2);
+    sum3 = BP_MULTIPLY_ADD((BP_ACC8)(BP_LOAD(BP_DTYPE, a, a3 + step)), b_row, sum3);
   }
-  __global float* out = y_batch + row * columns + column;
-  vstore8(sum0, 0, out);
-  if (row + 1 < rows) vstore8(sum1, 0, out + columns);
-  if (row + 2 < rows) vstore8(sum2, 0, out + 2 * columns);
-  if (row + 3 < rows) vstore8(sum3, 0, out + 3 * columns);
+  const long out = y_batch + (long)(row * columns + column);
+  store_row(y, y_offset, out, sum0);
+  if (row + 1 < rows) store_row(y, y_offset, out + (long)columns, sum1);
+  if (row + 2 < rows) store_row(y, y_offset, out + 2 * (long)columns, sum2);
+  if (row + 3 < rows) store_row(y, y_offset, out + 3 * (long)columns, sum3);
+}
+
+// One tile of a product per group; any strides.
+__kernel __attribute__((reqd_work_group_size(BP_XPU_TILE_ITEMS, 1, 1))) void matmul_tile(
+    BP_INPUT(a), BP_INPUT(b), BP_OUTPUT(y), MatmulGeometry geometry) {
+  __local BP_ACC a_tile[BP_XPU_TILE_DEPTH][BP_XPU_TILE];
+  __local BP_ACC b_tile[BP_XPU_TILE_DEPTH][BP_XPU_TILE];
+  const ulong across = (geometry.column_count + BP_XPU_TILE - 1) / BP_XPU_TILE;
+  const ulong down = (geometry.row_count + BP_XPU_TILE - 1) / BP_XPU_TILE;
+  const ulong tile = get_group_id(0);
+  const ulong first_column = tile % across * BP_XPU_TILE;
+  const ulong first_row = tile / across % down * BP_XPU_TILE;
+  const ulong batch = tile / across / down;
+  const long2 begin = locate_batch(batch, &geometry);
+  const uint item = (uint)get_local_id(0);
+  const uint own_row = item / BP_XPU_TILE_SIDE;
+  const uint own_column = item % BP_XPU_TILE_SIDE;
+  BP_ACC sums[BP_XPU_TILE_SHARE][BP_XPU_TILE_SHARE] = {{0}};
+  for (ulong k = 0; k < geometry.depth; k += BP_XPU_TILE_DEPTH) {
+    for (uint e = item; e < BP_XPU_TILE * BP_XPU_TILE_DEPTH; e += BP_XPU_TILE_ITEMS) {
+      const uint a_step = e % BP_XPU_TILE_DEPTH;
+      const ulong row = first_row + e / BP_XPU_TILE_DEPTH;
+      const bool has_a = row < geometry.row_count && k + a_step < geometry.depth;
+      a_tile[a_step][e / BP_XPU_TILE_DEPTH] =
+          has_a ? (BP_ACC)BP_LOAD(BP_DTYPE, a,
+                                  begin.x + (long)row * geometry.a_row_stride +
+                                      (long)(k + a_step) * geometry.a_depth_stride)
+                : 0;
+      const uint b_step = e / BP_XPU_TILE;
+      const ulong column = first_column + e % BP_XPU_TILE;
+      const bool has_b = column < geometry.column_count && k + b_step < geometry.depth;
+      b_tile[b_step][e % BP_XPU_TILE] =
+          has_b ? (BP_ACC)BP_LOAD(BP_DTYPE, b,
+                                  begin.y + (long)column * geometry.b_column_stride +
+                                      (long)(k + b_step) * geometry.b_depth_stride)
+                : 0;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    BP_ADD_TILE(sums, a_tile, b_tile)
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  for (uint i = 0; i < BP_XPU_TILE_SHARE; ++i) {
+    const ulong row = first_row + own_row + i * BP_XPU_TILE_SIDE;
+    for (uint j = 0; j < BP_XPU_TILE_SHARE; ++j) {
+      const ulong column = first_column + own_column + j * BP_XPU_TILE_SIDE;
+      if (row >= geometry.row_count || column >= geometry.column_count) continue;
+      BP_STORE(BP_DTYPE, y,
+               (long)((batch * geometry.row_count + row) * geometry.column_count + column),
+               (BP_VALUE(BP_DTYPE))sums[i][j]);
+    }
+  }
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "device.hpp"
+#include "kernels/dtypes.hpp"
 #include "kernels/kernel.hpp"
 
 namespace bp::xpu {
@@ -64,7 +65,30 @@ uint32_t batch_rank(const bp_kernel_query& query, const Matrices& a, const Matri
   return y.rank - matrix_rank;
 }
 
-Plan plan_matmul(const Device&, const bp_kernel_query& query) {
+uint64_t blocks(uint64_t count, uint64_t size) { return (count + size - 1) / size; }
+
+/// Tiles in local memory where that is faster than the rest of it, and for operands that lie
+/// across; else blocks in registers.
+Step choose_step(const Device& device, const std::string& options, uint64_t batch_count,
+                 MatmulGeometry* geometry) {
+  const uint64_t rows = geometry->row_count;
+  const uint64_t columns = geometry->column_count;
+  const bool is_large = rows >= BP_XPU_TILE_SIDE && columns >= BP_XPU_TILE_SIDE;
+  const bool can_block = geometry->b_column_stride == 1 && columns >= BP_XPU_BLOCK_COLUMNS;
+  const ProgramSource source = program_of("matmul.cl", options);
+  if (is_large && can_tile(device) && (!can_block || device.info().has_fast_local_memory)) {
+    return Step(source, "matmul_tile", *geometry)
+        .groups(batch_count * blocks(rows, BP_XPU_TILE) * blocks(columns, BP_XPU_TILE),
+                BP_XPU_TILE_ITEMS);
+  }
+  const uint64_t block_rows = can_block ? BP_XPU_BLOCK_ROWS : 1;
+  const uint64_t block_columns = can_block ? BP_XPU_BLOCK_COLUMNS : 1;
+  geometry->item_count = batch_count * blocks(rows, block_rows) * blocks(columns, block_columns);
+  return Step(source, can_block ? "matmul_block" : "matmul_strided", *geometry)
+      .items(geometry->item_count, kItemsPerGroup);
+}
+
+Plan plan_matmul(const Device& device, const bp_kernel_query& query) {
   expect_inputs(query, 2);
   const Matrices a = read_operand(query, 0);
   const Matrices b = read_operand(query, 1);
@@ -88,20 +112,12 @@ Plan plan_matmul(const Device&, const bp_kernel_query& query) {
     batch_count *= geometry.batch_sizes[d];
   }
 
-  const bool blocked =
-      geometry.b_column_stride == 1 && geometry.column_count >= BP_XPU_BLOCK_COLUMNS;
-  const uint64_t block_rows = blocked ? BP_XPU_BLOCK_ROWS : 1;
-  const uint64_t block_columns = blocked ? BP_XPU_BLOCK_COLUMNS : 1;
-  geometry.item_count = batch_count * ((geometry.row_count + block_rows - 1) / block_rows) *
-                        ((geometry.column_count + block_columns - 1) / block_columns);
-  Step step(program_of("matmul.cl", {}), blocked ? "matmul_f32_block" : "matmul_f32_strided",
-            geometry);
-  return {.steps = {step.items(geometry.item_count, kItemsPerGroup)}};
+  return {.steps = {choose_step(device, accumulate(y.dtype), batch_count, &geometry)}};
 }
 
-constexpr uint64_t kF32[] = {sdk::dtypes({BP_DTYPE_F32})};
+constexpr uint64_t kDtypes[] = {kNumbers};
 
-constexpr bp_kernel kKernels[] = {describe<plan_matmul>("matmul_f32", "matmul", kF32)};
+constexpr bp_kernel kKernels[] = {describe<plan_matmul>("matmul_number", "matmul", kDtypes)};
 
 }  // namespace
 

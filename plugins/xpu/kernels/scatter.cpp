@@ -25,20 +25,6 @@ uint32_t reduction_of(bp_str name) {
   throw sdk::Refusal{"a reduction that is not known"};
 }
 
-/// The unsigned dtype of as many bytes: what only moves keeps its bits, and what wraps is defined.
-uint32_t unsigned_of(uint32_t dtype) {
-  switch (sdk::dtype_bytes(dtype)) {
-    case 1:
-      return BP_DTYPE_U8;
-    case 2:
-      return BP_DTYPE_U16;
-    case 4:
-      return BP_DTYPE_U32;
-    default:
-      return BP_DTYPE_U64;
-  }
-}
-
 /// What both scatters have in common.
 class Scatter {
  public:

@@ -250,8 +250,8 @@ std::string kernel_text(std::string_view op, std::string_view suffix,
          name +
          "_masks,\n     .dtype_mask_count = 1,\n     .arg_rule_count = 1,\n"
          "     .arg_rules = bp_any_strides,\n" +
-         (plans ? "     .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,\n     .plan "
-                  "= " +
+         (plans ? "     .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,\n"
+                  "     .supports = bp_expression_supports,\n     .plan = " +
                       functions.plan + ",\n     .plan_free = bp_expression_plan_free,\n"
                 : "") +
          "     .launch = " + functions.launch +

@@ -112,7 +112,7 @@ std::string emit_c_row(const Row& row, Words* words, std::string* out_text) {
     return typed_name(row.op, *type_named(dtype)) + "_loop";
   };
   *out_text = text + row_head_text(row) + table_text(row.dtypes, entry) +
-              ",\n    NULL, {NULL}, NULL};\n" + masks_text(row.op, row.dtypes) +
+              ",\n    NULL, {NULL}, NULL, NULL, NULL};\n" + masks_text(row.op, row.dtypes) +
               "static bp_status launch_" + op +
               "(const bp_launch_args* args) {\n  return bp_expression_launch(args, &" + op +
               "_expression);\n}\n\n";
@@ -141,7 +141,7 @@ std::string emit_c_reduction(const ReductionRow& row, Words* words, std::string*
     return "&" + typed_name(row.op, *type_named(dtype)) + "_loops";
   };
   *out_text = text + "static const bp_reduction " + op + "_reduction = {\n    \"" + op + "\",\n" +
-              table_text(row.dtypes, entry) + ",\n    NULL, {NULL}, NULL};\n" +
+              table_text(row.dtypes, entry) + ",\n    NULL, {NULL}, NULL, NULL, NULL};\n" +
               masks_text(row.op, row.dtypes) + "static bp_status launch_" + op +
               "(const bp_launch_args* args) {\n" + axes_text(row.op, "args") +
               "  return bp_reduction_launch(args, &" + op + "_reduction, attributes.axes);\n}\n\n";
@@ -171,7 +171,8 @@ std::string emit_opencl_source(const Row& row, std::string_view dtype, std::stri
   }
   *out_text = "// " + std::string(row.op) + ", " + std::string(dtype) + ": " + emit_formula(expr) +
               "\n" + words.text() + memory_lines({&dtype, 1}) +
-              emit_c_function(expr, "bp_apply", parameters) + "#define BP_INPUT_COUNT " +
+              emit_c_function(expr, "bp_apply", parameters) + "#define BP_KERNEL(form) " +
+              std::string(row.op) + "_##form\n#define BP_INPUT_COUNT " +
               std::to_string(row.inputs.size()) + "\n#define BP_ITEM(i, i0, i1, i2) \\\n  BP_PUT(" +
               std::string(result) + ", i, bp_apply(" + arguments + "))\n";
   return {};
@@ -192,9 +193,10 @@ std::string emit_opencl_source(const ReductionRow& row, std::string_view dtype,
   *out_text = "// " + std::string(row.op) + ", " + type + ": " + emit_formula(trees.map) + "; " +
               emit_formula(trees.combine) + "; " + emit_formula(trees.finish) + "\n" +
               words.text() + memory_lines({&dtype, 1}) + emit_c_functions(trees, element, "bp_") +
-              "#define BP_ACCUMULATOR " + sum + "\n#define BP_MAP(i) bp_map(BP_AT(" + type +
-              ", 0, i))\n#define BP_FINISH(i, a, count) BP_PUT(" + type + ", i, bp_finish(a, (" +
-              sum + ")(count)))\n";
+              "#define BP_KERNEL(form) " + std::string(row.op) +
+              "_##form\n#define BP_ACCUMULATOR " + sum + "\n#define BP_MAP(i) bp_map(BP_AT(" +
+              type + ", 0, i))\n#define BP_FINISH(i, a, count) BP_PUT(" + type +
+              ", i, bp_finish(a, (" + sum + ")(count)))\n";
   return {};
 }
 
@@ -226,8 +228,9 @@ std::string emit_opencl_row(const Row& row, std::string* out_text) {
   if (!error.empty()) return error;
   const std::string op(row.op);
   *out_text = literals + row_head_text(row) + "    {NULL}, bp_prelude,\n" + table +
-              ",\n    bp_elementwise};\n" + masks_text(row.op, row.dtypes) +
-              "static bp_status plan_" + op + std::string(kPlanHead) +
+              ",\n    bp_elementwise, \"" + op + "_dense\", \"" + op + "_strided\"};\n" +
+              masks_text(row.op, row.dtypes) + "static bp_status plan_" + op +
+              std::string(kPlanHead) +
               "  return bp_expression_plan(device, query, out_info, out_plan, &" + op +
               "_expression);\n}\n\n";
   return {};
@@ -240,9 +243,9 @@ std::string emit_opencl_reduction(const ReductionRow& row, std::string* out_text
   if (!error.empty()) return error;
   const std::string op(row.op);
   *out_text = literals + "static const bp_reduction " + op + "_reduction = {\n    \"" + op +
-              "\",\n    {NULL}, bp_prelude,\n" + table + ",\n    bp_reduction_text};\n" +
-              masks_text(row.op, row.dtypes) + "static bp_status plan_" + op +
-              std::string(kPlanHead) + axes_text(row.op, "query") +
+              "\",\n    {NULL}, bp_prelude,\n" + table + ",\n    bp_reduction_text, \"" + op +
+              "_one_by_one\", \"" + op + "_by_groups\"};\n" + masks_text(row.op, row.dtypes) +
+              "static bp_status plan_" + op + std::string(kPlanHead) + axes_text(row.op, "query") +
               "  return bp_reduction_plan(device, query, out_info, out_plan, &" + op +
               "_reduction,\n                           attributes.axes);\n}\n\n";
   return {};

@@ -35,8 +35,8 @@ std::string emit_c_files(int count, std::string_view suffix, std::string_view he
                          std::vector<File>* out_files);
 
 /// Kernels as OpenCL C in the same subset: expressions_opencl.<suffix>. `header` declares
-/// bp_expression_plan, bp_reduction_plan, bp_expression_plan_free, bp_expression_launch,
-/// bp_expression_state_create and bp_expression_state_destroy.
+/// bp_expression_supports, bp_expression_plan, bp_reduction_plan, bp_expression_plan_free,
+/// bp_expression_launch, bp_expression_state_create and bp_expression_state_destroy.
 std::string emit_opencl_files(const Skeletons& skeletons, std::string_view suffix,
                               std::string_view header, std::vector<File>* out_files);
 

@@ -185,13 +185,13 @@ TEST_F(XpuFaultTest, FailedLaunch_IsStickyAndNamesItsOpSeq) {
         EXPECT_EQ(report.op_seq, 41u);
         EXPECT_EQ(report.stream, stream);
         EXPECT_EQ(report.status, BP_INTERNAL);
-        EXPECT_THAT(report.message, HasSubstr("relu_f32_dense failed on the device: "));
+        EXPECT_THAT(report.message, HasSubstr("relu_dense failed on the device: "));
         EXPECT_EQ(api().stream_query(stream), BP_INTERNAL);
       }
       EXPECT_EQ(relu.launch(handle, stream, 43), BP_POISONED);
       EXPECT_EQ(services().last_report().op_seq, 41u);
       EXPECT_THAT(services().last_message(),
-                  HasSubstr("the stream failed before: relu_f32_dense failed on the device"));
+                  HasSubstr("the stream failed before: relu_dense failed on the device"));
     }
     EXPECT_EQ(fill({handle, 0}, 16, 0, 4, stream), BP_POISONED);
     EXPECT_EQ(fill({0, 0}, 0, 0, 4, stream), BP_POISONED);
@@ -347,7 +347,7 @@ TEST_F(XpuFaultTest, SourceThatDoesNotBuild_IsToldWithTheLogAndNotTriedAgain) {
   arm_("clBuildProgram", XpuFault::kRefused, kBuildFailure, 0);
   EXPECT_EQ(relu.plan(), BP_INTERNAL);
   const std::string words = services().last_message();
-  EXPECT_THAT(words, HasSubstr("elementwise.cl does not build on "));
+  EXPECT_THAT(words, HasSubstr("relu does not build on "));
   EXPECT_THAT(words, HasSubstr(": CL_BUILD_PROGRAM_FAILURE (-11); the compiler says: "));
   arm_("clBuildProgram", XpuFault::kRefused, kBuildFailure, 0);
   EXPECT_EQ(relu.plan(), BP_INTERNAL);

@@ -308,7 +308,7 @@ TEST_F(XpuKernelTest, List_KernelsTakeTheirFirstInputWithAnyStrides) {
   for (uint64_t i = 0; i < list.kernel_count; ++i) {
     const bp_kernel& kernel = *list.kernels[i];
     EXPECT_EQ(kernel.struct_size, sizeof(bp_kernel));
-    EXPECT_NE(kernel.dtype_masks[0] & BP_DTYPE_BIT(BP_DTYPE_F32), 0u);
+    EXPECT_NE(kernel.dtype_masks[0], 0u);
     ASSERT_GE(kernel.arg_rule_count, 1u);
     EXPECT_EQ(kernel.arg_rules[0]->strides, BP_STRIDES_ANY);
     constexpr uint32_t kNeeded = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT;
@@ -565,7 +565,7 @@ TEST_F(XpuKernelTest, Launch_WithoutMemoryOrState_IsRefused) {
   const std::vector<bp_tensor> tensors{tensor_of(info, 0, 0, 0), tensor_of(info, 0, 0, 0)};
   bp_launch_args args = args_of(kernel, made, state, nullptr, tensors);
   EXPECT_EQ(kernel->launch(&args), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(services().last_message(), "relu_f32_dense: tensor 0 has no memory");
+  EXPECT_EQ(services().last_message(), "relu_dense: tensor 0 has no memory");
   args.state = nullptr;
   EXPECT_EQ(kernel->launch(&args), BP_INVALID_ARGUMENT);
   kernel->state_destroy(device_, state);

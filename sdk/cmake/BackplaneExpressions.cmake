@@ -10,8 +10,9 @@ set(BP_EXPRESSIONS_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
 # LANGUAGE C: kernels that run on the host. HEADER has bp_expression_launch and bp_reduction_launch;
 #   without one, launches run at once on memory at handle + offset.
 # LANGUAGE OPENCL: descriptors with OpenCL C sources. HEADER, which is needed, declares what plans
-#   and launches them: bp_expression_plan, bp_reduction_plan, bp_expression_plan_free,
-#   bp_expression_launch, bp_expression_state_create and bp_expression_state_destroy.
+#   and launches them: bp_expression_supports, bp_expression_plan, bp_reduction_plan,
+#   bp_expression_plan_free, bp_expression_launch, bp_expression_state_create and
+#   bp_expression_state_destroy.
 function(bp_expression_kernels out_kernels)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "LANGUAGE;HEADER" "")
   if(arg_UNPARSED_ARGUMENTS)

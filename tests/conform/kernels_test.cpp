@@ -315,7 +315,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"mul_adds_one", "L3.mul.f32.matrix", "are wrong"},
         Wrong{"matmul_shortens", "L3.matmul.f32.precision", "are wrong"},
         Wrong{"matmul_clamps", "L3.matmul.f32.special", "expected inf"},
-        Wrong{"matmul_refuses", "L3.list.each_dtype_is_taken", "takes two matrices"}),
+        Wrong{"matmul_refuses", "L3.matmul.each_dtype_is_taken", "takes two matrices"}),
     [](const auto& fault) {
       const std::string id = fault.param[1];
       return std::string(fault.param[0]) + "_" + id.substr(id.rfind('.') + 1);

@@ -220,7 +220,11 @@ void broadcast_strides(const bp_arg_info& input, const int64_t* sizes, uint32_t 
 
 std::unique_ptr<bp_kernel_plan> plan_with(MakePlan make, bp_device* device,
                                           const bp_kernel_query& query, bp_plan_info* out_info) {
-  auto plan = std::make_unique<bp_kernel_plan>(bp_kernel_plan{make(*device, query), {}});
+  return programs_for(make(*device, query), device, out_info);
+}
+
+std::unique_ptr<bp_kernel_plan> programs_for(Plan made, bp_device* device, bp_plan_info* out_info) {
+  auto plan = std::make_unique<bp_kernel_plan>(bp_kernel_plan{std::move(made), {}});
   std::vector<Step>& steps = plan->plan.steps;
   std::erase_if(steps, [](const Step& step) { return step.count() == 0; });
   for (const Step& step : steps) {

@@ -164,6 +164,8 @@ void state_destroy(bp_device* device, bp_kernel_state* state);
 /// sdk::Refusal for what another kernel may do.
 using MakePlan = Plan (*)(const Device& device, const bp_kernel_query& query);
 
+/// With the program of each step, which this builds where it must.
+std::unique_ptr<bp_kernel_plan> programs_for(Plan plan, bp_device* device, bp_plan_info* out_info);
 std::unique_ptr<bp_kernel_plan> plan_with(MakePlan make, bp_device* device,
                                           const bp_kernel_query& query, bp_plan_info* out_info);
 /// For sdk::plan_slot, around a kernel's own function.

@@ -48,10 +48,12 @@ typedef struct bp_expression {
   const bp_expression_parameter* parameters;
   /* By the dtype of the last input; NULL: not that one. In C: */
   void (*loops[BP_EXPRESSION_DTYPES])(const bp_expression_block* block);
-  /* ... and in OpenCL C the middle of a program's three texts: */
+  /* ... and in OpenCL C the middle of a program's three texts, and its kernels: */
   const char* prelude;
   const char* sources[BP_EXPRESSION_DTYPES];
   const char* skeleton;
+  const char* dense;   /* all operands lie as the output does */
+  const char* strided; /* ... any way */
 } bp_expression;
 
 /* A reduction in C, of one dtype; f32 in the place of f16 and bf16. */
@@ -70,6 +72,8 @@ typedef struct bp_reduction {
   const char* prelude;
   const char* sources[BP_EXPRESSION_DTYPES];
   const char* skeleton;
+  const char* one_by_one; /* a work item for each output */
+  const char* by_groups;  /* ... a group, of at most the macro BP_GROUP_SIZE */
 } bp_reduction;
 
 /* 0: not a dtype of emitted kernels. */
@@ -216,7 +220,6 @@ static inline bool bp_reduction_layout_fill(bp_reduction_layout* layout, uint32_
     }
     ranks[part] = place - first;
   }
-  layout->item_count = counts[0];
   layout->output_count = counts[0];
   layout->reduced_count = counts[1];
   layout->kept_rank = ranks[0];

@@ -33,7 +33,6 @@ typedef struct bp_expression_layout {
 /* A reduction: kept_rank dimensions of x that stay, then reduced_rank that go, kept_rank +
  * reduced_rank <= BP_LAYOUT_MAX_RANK. */
 typedef struct bp_reduction_layout {
-  BP_LAYOUT_U64 item_count; /* work items: what a launch makes of output_count */
   BP_LAYOUT_U64 output_count;
   BP_LAYOUT_U64 reduced_count; /* elements in each output */
   BP_LAYOUT_U64 kept_rank;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The loops of emitted reductions in OpenCL C 1.2. A program is layout.h, words.h, memory.cl, what
-// bp-exprgen wrote of one reduction and dtype, and this text. That defines BP_ACCUMULATOR, a type;
-// bp_start(); BP_MAP(i), of element i of x; bp_combine(a, b); and BP_FINISH(i, a, count), which
-// stores output i.
+// bp-exprgen wrote of one reduction and dtype, and this text. That defines BP_KERNEL(form), a
+// kernel's name; BP_ACCUMULATOR, a type; bp_start(); BP_MAP(i), of element i of x; bp_combine(a, b);
+// and BP_FINISH(i, a, count), which stores output i.
 
 // Where the item `item` of the dimensions [first, first + rank) lies, in elements.
 static long bp_place(const bp_reduction_layout* layout, ulong first, ulong rank, ulong item) {
@@ -32,7 +32,7 @@ static long bp_place(const bp_reduction_layout* layout, ulong first, ulong rank,
   }
 
 // A work item for each output.
-__kernel void one_by_one(BP_INPUT(0), BP_OUTPUT, bp_reduction_layout layout) {
+__kernel void BP_KERNEL(one_by_one)(BP_INPUT(0), BP_OUTPUT, bp_reduction_layout layout) {
   const ulong item = get_global_id(0);
   if (item >= layout.output_count) return;
   const long origin = bp_place(&layout, 0, layout.kept_rank, item);
@@ -43,7 +43,7 @@ __kernel void one_by_one(BP_INPUT(0), BP_OUTPUT, bp_reduction_layout layout) {
 
 // A group for each output: each work item folds its share, then the group combines these in a tree
 // whose form the group's size alone decides. BP_GROUP_SIZE: at least the group's.
-__kernel void by_groups(BP_INPUT(0), BP_OUTPUT, bp_reduction_layout layout) {
+__kernel void BP_KERNEL(by_groups)(BP_INPUT(0), BP_OUTPUT, bp_reduction_layout layout) {
   __local BP_ACCUMULATOR sums[BP_GROUP_SIZE];
   const ulong item = get_group_id(0);
   const uint lane = (uint)get_local_id(0);

@@ -33,9 +33,9 @@ TEST(InferBinary, UnknownSizes_FollowTheRules) {
 
 TEST(InferBinary, SizesThatDoNotFit_AreShown) {
   EXPECT_EQ(inferred("add", {f32({2, 3}), f32({2, 4})}),
-            "add: inputs 'a' and 'b': sizes [2, 3] and [2, 4] do not broadcast; each pair, counted "
-            "from the end, must be equal or have a 1");
-  EXPECT_NE(inferred("add", {f32({0}), f32({2})}).find("do not broadcast"), std::string::npos);
+            "add: inputs 'a' and 'b': expected sizes that broadcast (each pair, counted from the "
+            "end, equal or with a 1), found [2, 3] and [2, 4]");
+  EXPECT_NE(inferred("add", {f32({0}), f32({2})}).find("sizes that broadcast"), std::string::npos);
 }
 
 TEST(InferBinary, Overflow_IsRefused) {
@@ -106,7 +106,7 @@ TEST(InferMatmul, BadSizes_AreNamed) {
             "matmul: input 'a': expected rank 1 or more, found 0");
   EXPECT_EQ(inferred("matmul", {no_rank(), f32({})}),
             "matmul: input 'b': expected rank 1 or more, found 0");
-  EXPECT_NE(inferred("matmul", {f32({2, 2, 3}), f32({3, 3, 4})}).find("do not broadcast"),
+  EXPECT_NE(inferred("matmul", {f32({2, 2, 3}), f32({3, 3, 4})}).find("sizes that broadcast"),
             std::string::npos);
 }
 
@@ -183,7 +183,7 @@ TEST(InferReduce, BadAxes_AreNamed) {
             "reduce_max: attribute 'axes': expected -2 to 1, found 2");
   attributes.axes = list(twice);
   EXPECT_EQ(inferred("reduce_max", {f32({2, 3})}, &attributes),
-            "reduce_max: attribute 'axes': axis -1 stands there twice");
+            "reduce_max: attribute 'axes': expected each axis once, found -1 again");
   attributes.axes = list(zero);
   EXPECT_EQ(inferred("reduce_max", {f32({})}, &attributes),
             "reduce_max: attribute 'axes': expected none, as the input has rank 0, found 0");

@@ -55,10 +55,10 @@ Result<Dims> broadcast(const Dims& a, const Dims& b, std::string_view what) {
     const int64_t size_b = i < rank - b.size() ? 1 : b[i - (rank - b.size())];
     const auto size = broadcast_size(size_a, size_b);
     if (!size) {
-      return Status(BP_INVALID_ARGUMENT, std::string(what) + ": sizes " + to_string(a) + " and " +
-                                             to_string(b) +
-                                             " do not broadcast; each pair, counted from the end, "
-                                             "must be equal or have a 1");
+      return Status(BP_INVALID_ARGUMENT, std::string(what) +
+                                             ": expected sizes that broadcast (each pair, counted "
+                                             "from the end, equal or with a 1), found " +
+                                             to_string(a) + " and " + to_string(b));
     }
     result[i] = *size;
   }
@@ -110,7 +110,8 @@ Status collect_axes(std::span<const int64_t> axes, size_t rank, uint32_t* out_ma
     const auto index = find_axis(axis, rank);
     if (!index) return {BP_INVALID_ARGUMENT, no_axis_words(axis, rank)};
     if ((*out_mask >> *index & 1) != 0) {
-      return {BP_INVALID_ARGUMENT, "axis " + std::to_string(axis) + " stands there twice"};
+      return {BP_INVALID_ARGUMENT,
+              "expected each axis once, found " + std::to_string(axis) + " again"};
     }
     *out_mask |= uint32_t{1} << *index;
   }

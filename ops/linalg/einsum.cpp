@@ -133,8 +133,10 @@ Result<Labels> labels_of_operand(const Labels& term, size_t index, const TensorT
   const size_t letters = term.size() - dots;
   const size_t rank = type.sizes.size();
   if (rank < letters || (rank > letters && dots == 0)) {
-    return input_error("x", operand_name(index, type) + ": expected rank " +
-                                std::to_string(letters) + (dots == 0 ? "" : " or more"));
+    return input_error(
+        "x", operand_name(index, type) + ": " +
+                 expected_found("rank " + std::to_string(letters) + (dots == 0 ? "" : " or more"),
+                                static_cast<int64_t>(rank)));
   }
   return written_out(term, rank - letters);
 }

@@ -71,11 +71,11 @@ TEST(InferEinsum, BadEquations_AreNamed) {
 
 TEST(InferEinsum, InputsThatDoNotFit_AreNamed) {
   EXPECT_EQ(einsum("ij,jk->ik", {f32({2, 3}), f32({3})}),
-            "einsum: input 'x': number 2 of sizes [3]: expected rank 2");
+            "einsum: input 'x': number 2 of sizes [3]: expected rank 2, found 1");
   EXPECT_EQ(einsum("ij->i", {f32({2, 3, 4})}),
-            "einsum: input 'x': number 1 of sizes [2, 3, 4]: expected rank 2");
+            "einsum: input 'x': number 1 of sizes [2, 3, 4]: expected rank 2, found 3");
   EXPECT_EQ(einsum("...ij->...i", {f32({2})}),
-            "einsum: input 'x': number 1 of sizes [2]: expected rank 2 or more");
+            "einsum: input 'x': number 1 of sizes [2]: expected rank 2 or more, found 1");
   EXPECT_EQ(einsum("ij,jk->ik", {f32({2, 3}), f32({5, 4})}),
             "einsum: input 'x': number 2 of sizes [5, 4]: for 'j' expected 3, as before, found 5");
   EXPECT_EQ(

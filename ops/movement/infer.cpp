@@ -26,7 +26,8 @@ Status take_shape_entry(const TensorType& x, int64_t entry, bool allow_zero, Res
     return input_error("shape", expected_found("sizes from -1", entry));
   }
   if (entry == -1) {
-    if (plan->wildcard >= 0) return input_error("shape", "-1 stands there twice");
+    if (plan->wildcard >= 0)
+      return input_error("shape", expected_found("-1 at most once", "it twice"));
     plan->wildcard = static_cast<int>(dim);
   }
   if (entry != 0 || allow_zero) {
@@ -56,8 +57,9 @@ Result<ReshapePlan> read_shape(const TensorType& x, std::span<const int64_t> sha
 }
 
 Status element_mismatch(const TensorType& x, const ReshapePlan& plan) {
-  return input_error("shape", "x of sizes " + to_string(x.sizes) + " cannot be reshaped to " +
-                                  to_string(plan.sizes) + ": the numbers of elements differ");
+  return input_error(
+      "shape",
+      expected_found("as many elements as x of sizes " + to_string(x.sizes) + " has", plan.sizes));
 }
 
 /// Works the wildcard out, or checks the element counts. Copied dimensions are the same on both
@@ -103,10 +105,11 @@ Status settle_shape(const TensorType& x, ReshapePlan* plan) {
 }
 
 Status concat_mismatch(std::span<const TensorType> parts, size_t first, size_t other, size_t axis) {
-  return input_error(
-      "x", "number " + std::to_string(other + 1) + " of sizes " + to_string(parts[other].sizes) +
-               " does not go behind number " + std::to_string(first + 1) + " of sizes " +
-               to_string(parts[first].sizes) + " along dimension " + std::to_string(axis));
+  return input_error("x", "number " + std::to_string(other + 1) + ": " +
+                              expected_found("sizes like number " + std::to_string(first + 1) +
+                                                 ", " + to_string(parts[first].sizes) +
+                                                 ", but for dimension " + std::to_string(axis),
+                                             parts[other].sizes));
 }
 
 /// What a dimension has when a further part is put behind what is there.
@@ -230,7 +233,7 @@ Status infer_squeeze(const InferContext& context, std::span<TensorType> out_type
     const bool is_named = (mask >> i & 1) != 0;
     if (is_named && is_known(x.sizes[i]) && x.sizes[i] != 1) {
       return input_error("axes", "dimension " + std::to_string(i) + " of " + to_string(x.sizes) +
-                                     " has size " + std::to_string(x.sizes[i]) + ", expected 1");
+                                     ": " + expected_found("size 1", x.sizes[i]));
     }
     const bool is_dropped = axes.is_given ? is_named : x.sizes[i] == 1;
     if (!is_dropped) out_types[0].sizes.push_back(x.sizes[i]);

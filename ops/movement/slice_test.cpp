@@ -52,11 +52,11 @@ TEST(InferSqueeze, Unknowns_GiveWhatIsKnown) {
 
 TEST(InferSqueeze, BadAxes_AreNamed) {
   EXPECT_EQ(of_lists("squeeze", f32({1, 2}), {Ints{1}}),
-            "squeeze: input 'axes': dimension 1 of [1, 2] has size 2, expected 1");
+            "squeeze: input 'axes': dimension 1 of [1, 2]: expected size 1, found 2");
   EXPECT_EQ(of_lists("squeeze", f32({1, 2}), {Ints{2}}),
             "squeeze: input 'axes': expected -2 to 1, found 2");
   EXPECT_EQ(of_lists("squeeze", f32({1, 2}), {Ints{0, -2}}),
-            "squeeze: input 'axes': axis -2 stands there twice");
+            "squeeze: input 'axes': expected each axis once, found -2 again");
   EXPECT_EQ(of_lengths("squeeze", f32({1, 2}), {3}),
             "squeeze: input 'axes': expected up to 2 values, found 3");
   EXPECT_EQ(of_lengths("squeeze", no_rank(), {17}),
@@ -76,7 +76,7 @@ TEST(InferUnsqueeze, BadAxes_AreNamed) {
   EXPECT_EQ(of_lists("unsqueeze", f32({2}), {Ints{2}}),
             "unsqueeze: input 'axes': expected -2 to 1, found 2");
   EXPECT_EQ(of_lists("unsqueeze", f32({2}), {Ints{0, 0}}),
-            "unsqueeze: input 'axes': axis 0 stands there twice");
+            "unsqueeze: input 'axes': expected each axis once, found 0 again");
   Dims fifteen;
   fifteen.resize(15, 1);
   EXPECT_EQ(of_lists("unsqueeze", f32(fifteen), {Ints{0, 1}}),
@@ -98,8 +98,8 @@ TEST(InferExpand, Sizes_Broadcast) {
 
 TEST(InferExpand, BadShapes_AreNamed) {
   EXPECT_EQ(of_lists("expand", f32({3}), {Ints{2}}),
-            "expand: input 'shape': sizes [3] and [2] do not broadcast; each pair, counted from "
-            "the end, must be equal or have a 1");
+            "expand: input 'shape': expected sizes that broadcast (each pair, counted from the "
+            "end, equal or with a 1), found [3] and [2]");
   EXPECT_EQ(of_lists("expand", f32({3}), {Ints{-1}}),
             "expand: input 'shape': expected sizes from 0, found -1");
   EXPECT_NE(of_lists("expand", f32({1}), {Ints{kMost, kMost}}).find("can be counted"),
@@ -165,7 +165,7 @@ TEST(InferSlice, BadLists_AreNamed) {
   EXPECT_EQ(of_lists("slice", x, {Ints{0}, Ints{1}, Ints{2}}),
             "slice: input 'axes': expected -2 to 1, found 2");
   EXPECT_EQ(of_lists("slice", x, {Ints{0, 0}, Ints{1, 1}, Ints{1, -1}}),
-            "slice: input 'axes': axis -1 stands there twice");
+            "slice: input 'axes': expected each axis once, found -1 again");
   EXPECT_EQ(of_lists("slice", x, {Ints{0}, Ints{1}, Ints{0}, Ints{0}}),
             "slice: input 'steps': expected steps other than 0, found 0");
   EXPECT_EQ(of_lists("slice", x, {Ints{0, 0, 0}, Ints{1, 1, 1}}),
@@ -197,11 +197,11 @@ TEST(InferConcat, Sizes_AddUpAlongTheAxis) {
 
 TEST(InferConcat, BadParts_AreNamed) {
   EXPECT_EQ(concatenated({f32({2, 3}), f32({2, 3}), f32({3, 3})}, 1),
-            "concat: input 'x': number 3 of sizes [3, 3] does not go behind number 1 of sizes "
-            "[2, 3] along dimension 1");
+            "concat: input 'x': number 3: expected sizes like number 1, [2, 3], but for dimension "
+            "1, found [3, 3]");
   EXPECT_EQ(concatenated({no_rank(), f32({2, 3}), f32({2})}, 1),
-            "concat: input 'x': number 3 of sizes [2] does not go behind number 2 of sizes [2, 3] "
-            "along dimension 1");
+            "concat: input 'x': number 3: expected sizes like number 2, [2, 3], but for dimension "
+            "1, found [2]");
   EXPECT_EQ(concatenated({f32({2, 3})}, 2), "concat: attribute 'axis': expected -2 to 1, found 2");
   EXPECT_EQ(concatenated({f32({})}, 0),
             "concat: attribute 'axis': expected none, as the input has rank 0, found 0");

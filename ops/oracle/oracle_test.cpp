@@ -376,7 +376,7 @@ TEST(OracleEvaluate, BadInputs_AreNamed) {
   cut.bytes.pop_back();
   EXPECT_THAT(refused("exp", {cut}), HasSubstr("oracle input 0 of sizes [2] has 7 bytes"));
   EXPECT_THAT(refused("add", {floats({2}, {1, 2}), floats({3}, {1, 2, 3})}),
-              HasSubstr("do not broadcast"));
+              HasSubstr("sizes that broadcast"));
   EXPECT_THAT(refused("cast", {floats({1}, {1})}), HasSubstr("'to'"));
   bp_attrs_softmax attributes = bp_attrs_softmax_defaults();
   attributes.struct_size = 3;

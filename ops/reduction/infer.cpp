@@ -53,7 +53,7 @@ Result<uint32_t> reduced_dimensions(const AxesInput& axes, size_t rank) {
     }
     const uint32_t bit = uint32_t{1} << (axis < 0 ? axis + signed_rank : axis);
     if ((mask & bit) != 0) {
-      return input_error("axes", "axis " + std::to_string(axis) + " stands there twice");
+      return input_error("axes", expected_found("each axis once", std::to_string(axis) + " again"));
     }
     mask |= bit;
   }

@@ -44,7 +44,7 @@ TEST(InferReduce, BadInput_IsNamed) {
   EXPECT_EQ(reduced(f32({2, 3}), {2}, attributes),
             "reduce: input 'axes': expected -2 to 1, found 2");
   EXPECT_EQ(reduced(f32({2, 3}), {0, -2}, attributes),
-            "reduce: input 'axes': axis -2 stands there twice");
+            "reduce: input 'axes': expected each axis once, found -2 again");
   EXPECT_EQ(inferred("reduce", {f32({2}), axes_type(3)}, &attributes),
             "reduce: input 'axes': expected up to 1 values, found 3");
   EXPECT_EQ(inferred("reduce", {f32({2}), typed(BP_DTYPE_I64, {})}, &attributes),

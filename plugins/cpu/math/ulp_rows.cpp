@@ -15,17 +15,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
-// As an operator's expression may have it: no power overflows, and where the quotient is small, two
-// roundings of it matter little beside e^x itself.
+// The kernel form of the operator's row.
 template <class V>
 V vsigmoid(V x) {
   const V one = vset<V>(1.0);
   const V power = vexp(hn::Neg(hn::Abs(x)));
-  const V quotient = hn::Div(power, hn::Add(one, power));
-  const V small = hn::NegMulAdd(power, quotient, power);
-  const V below = hn::IfThenElse(hn::Lt(power, vset<V>(0.5)), small, quotient);
   const auto is_negative = hn::Lt(x, vset<V>(0.0));
-  return hn::IfThenElse(is_negative, below, hn::Div(one, hn::Add(one, power)));
+  const V quotient = hn::Div(hn::IfThenElse(is_negative, power, one), hn::Add(one, power));
+  const auto is_low = hn::Lt(x, vset<V>(-0.7));
+  return hn::IfThenElse(is_low, hn::Sub(power, hn::Mul(power, quotient)), quotient);
 }
 
 template <class V>

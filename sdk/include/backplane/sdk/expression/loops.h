@@ -274,7 +274,9 @@ static inline void bp_reduction_run(const bp_reduction* reduction, uint32_t dtyp
       if (count > BP_BLOCK) count = BP_BLOCK;
       if (count > end - item) count = end - item;
     }
-    const int64_t place = bp_reduction_place(layout, 0, rank, item);
+    /* An x without elements has no memory to step through. */
+    const int64_t place =
+        layout->reduced_count == 0 ? 0 : bp_reduction_place(layout, 0, rank, item);
     bp_reduction_block(reduction->loops[dtype], dtype, layout, (const char*)x + place * bytes,
                        (char*)y + item * bytes, kept_stride, (int64_t)count);
     item += count;

@@ -137,3 +137,32 @@ static inline long first_inside(long start, long dilation) {
 static inline long end_inside(long start, long dilation, long extent, long in) {
   return start < in ? min(extent, (in - 1 - start) / dilation + 1) : 0;
 }
+
+// Sums and maxima of a lane by one group: BP_XPU_PARTS partial results, whatever the size of the
+// group, so that the result does not depend on it.
+#ifdef BP_ACC
+#define BP_FOR_EACH_PART(part, end) \
+  for (ulong part = get_local_id(0); part < (end); part += get_local_size(0))
+
+static inline BP_ACC group_sum(__local BP_ACC* parts) {
+  for (uint half_count = BP_XPU_PARTS / 2; half_count > 0; half_count /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    BP_FOR_EACH_PART(part, half_count) { parts[part] += parts[part + half_count]; }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const BP_ACC sum = parts[0];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return sum;
+}
+
+static inline BP_ACC group_max(__local BP_ACC* parts) {
+  for (uint half_count = BP_XPU_PARTS / 2; half_count > 0; half_count /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    BP_FOR_EACH_PART(part, half_count) { parts[part] = max(parts[part], parts[part + half_count]); }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const BP_ACC largest = parts[0];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return largest;
+}
+#endif

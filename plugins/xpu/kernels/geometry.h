@@ -29,6 +29,14 @@
 #define BP_XPU_TILE_ITEMS 64
 #define BP_XPU_TILE_SHARE 4
 
+// Partial results of a group that sums a lane up, and its work items.
+#define BP_XPU_PARTS 64
+
+// Work items of a group that sorts, digits of a key and their values.
+#define BP_XPU_SORT_GROUP 128
+#define BP_XPU_DIGIT_BITS 8
+#define BP_XPU_DIGIT_VALUES 256
+
 // The most work items of non_zero, which are one group.
 #define BP_XPU_NON_ZERO_GROUP 256
 
@@ -121,13 +129,46 @@ typedef struct PartGeometry {
   BP_XPU_I64 start;
 } PartGeometry;
 
-// Lanes along an axis, the strides of both tensors without it.
+// Lanes along an axis: x is tensor 0, y tensor 1, without the axis, in which they begin at `start`
+// and go on by `step`.
 typedef struct LanesGeometry {
   Nest2 lanes;
   BP_XPU_U64 length;
+  BP_XPU_I64 x_start;
   BP_XPU_I64 x_step;
+  BP_XPU_I64 y_start;
   BP_XPU_I64 y_step;
 } LanesGeometry;
+
+// Rows of `length` neighbouring elements of x; scale (tensor 0) and bias (tensor 1) seen as x.
+typedef struct NormGeometry {
+  BP_XPU_U64 length;
+  BP_XPU_U64 epsilon_bits;  // of an f64
+  float epsilon;
+  float reserved;
+  Nest2 parameters;
+} NormGeometry;
+
+// y = (x - mean) / sqrt(variance + epsilon) * scale + bias, each with a value per channel.
+typedef struct BatchNormGeometry {
+  Nest1 x;
+  BP_XPU_U64 channels;
+  BP_XPU_U64 inner;  // elements of a channel
+  BP_XPU_U64 epsilon_bits;
+  float epsilon;
+  float reserved;
+  BP_XPU_I64 strides[4];  // of scale, bias, mean and variance
+} BatchNormGeometry;
+
+// The k best of each lane of x, whose elements lie `step` apart; those of y and of indices lie
+// `inner` apart. Each lane has room for k keys and positions in the workspace.
+typedef struct TopKGeometry {
+  Nest1 lanes;
+  BP_XPU_U64 length;
+  BP_XPU_U64 k;
+  BP_XPU_U64 inner;
+  BP_XPU_I64 step;
+} TopKGeometry;
 
 // The slices of x along `axis` whose condition is true, of the `told` first ones. y_sizes has room
 // for all of them.

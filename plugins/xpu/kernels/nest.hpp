@@ -53,6 +53,26 @@ Nest make_nest(const bp_kernel_query& query) {
   return nest;
 }
 
+/// The lanes of x along `axis`, and those of a y of the same sizes, or of one without the axis,
+/// whose elements are then those of the lanes in their order.
+inline LanesGeometry make_lanes(const bp_arg_info& x, const bp_arg_info& y, uint32_t axis) {
+  LanesGeometry geometry{};
+  geometry.lanes.rank = x.rank;
+  geometry.lanes.item_count = 1;
+  const bool has_axis = y.rank == x.rank && y.sizes[axis] == x.sizes[axis];
+  for (uint32_t d = 0; d < x.rank; ++d) {
+    geometry.lanes.sizes[d] = d == axis ? 1 : static_cast<uint64_t>(x.sizes[d]);
+    geometry.lanes.item_count *= geometry.lanes.sizes[d];
+    geometry.lanes.strides[0][d] = x.strides[d];
+    geometry.lanes.strides[1][d] = has_axis ? y.strides[d] : 0;
+  }
+  geometry.length = static_cast<uint64_t>(x.sizes[axis]);
+  geometry.x_step = x.strides[axis];
+  geometry.y_step = has_axis ? y.strides[axis] : 0;
+  merge_dimensions(&geometry.lanes);
+  return geometry;
+}
+
 /// Whether the first `tensor_count` tensors lie as the items are counted, one behind the other.
 template <class Nest>
 bool is_dense(const Nest& nest, uint32_t tensor_count) {

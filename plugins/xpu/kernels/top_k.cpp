@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plan of top_k.
+#include <algorithm>
+
+#include "backplane/ops/sorting.h"
+#include "device.hpp"
+#include "kernels/dtypes.hpp"
+#include "kernels/nest.hpp"
+
+namespace bp::xpu {
+namespace {
+
+std::string options_for(uint32_t dtype, bool largest) {
+  std::string options =
+      define("BP_DTYPE", dtype_name(dtype)) + define("BP_LARGEST", uint64_t{largest ? 1u : 0u});
+  if (dtype == BP_DTYPE_F64) return options + define("BP_IS_F64", 1) + define("BP_KEY_BITS", 64);
+  if (is_float(dtype)) return options + define("BP_IS_FLOAT", 1) + define("BP_KEY_BITS", 32);
+  const uint64_t bits = 8 * sdk::dtype_bytes(dtype);
+  const bool is_signed = unsigned_of(dtype) != dtype;
+  return options + define("BP_KEY_BITS", bits) +
+         define("BP_SIGN_BIT", is_signed ? uint64_t{1} << (bits - 1) : 0) + "UL";
+}
+
+Plan plan_top_k(const Device& device, const bp_kernel_query& query) {
+  expect_inputs(query, 2, 2);
+  const auto attributes = sdk::read_attributes(query.attributes, bp_attrs_top_k_defaults());
+  const bp_arg_info& x = argument(query, 0);
+  const bp_arg_info& y = argument(query, 2);
+  const uint32_t axis = axis_from_front(attributes.axis, x.rank);
+  if (y.rank != x.rank || y.sizes[axis] > x.sizes[axis]) {
+    sdk::refuse("plan: top_k of more elements than the axis has");
+  }
+  const LanesGeometry lanes = make_lanes(x, y, axis);
+  TopKGeometry geometry{};
+  geometry.lanes.item_count = lanes.lanes.item_count;
+  geometry.lanes.rank = lanes.lanes.rank;
+  std::copy_n(lanes.lanes.sizes, lanes.lanes.rank, geometry.lanes.sizes);
+  std::copy_n(lanes.lanes.strides[0], lanes.lanes.rank, geometry.lanes.strides[0]);
+  geometry.length = lanes.length;
+  geometry.k = static_cast<uint64_t>(y.sizes[axis]);
+  geometry.inner = 1;
+  for (uint32_t d = axis + 1; d < x.rank; ++d) geometry.inner *= static_cast<uint64_t>(x.sizes[d]);
+  geometry.step = lanes.x_step;
+  if (geometry.length > UINT32_MAX) throw sdk::Refusal{"an axis of 2^32 elements or more"};
+  const uint64_t lane_count = geometry.k == 0 ? 0 : geometry.lanes.item_count;
+  const int64_t room = sdk::saturating_product(
+      {static_cast<int64_t>(lane_count), y.sizes[axis], int64_t{2} * sizeof(uint64_t)});
+  const uint64_t local_bytes =
+      BP_XPU_DIGIT_VALUES * sizeof(uint32_t) + 2 * (BP_XPU_SORT_GROUP + 1) * sizeof(uint64_t);
+  if (device.info().local_memory_bytes < local_bytes) throw sdk::Refusal{"too little local memory"};
+  Step step(program_of("top_k.cl", options_for(x.dtype, attributes.largest != 0)), "top_k",
+            geometry);
+  return {.steps = {step.groups(lane_count, BP_XPU_SORT_GROUP)
+                        .buffers({Buffer::tensor(0), Buffer::workspace(0), Buffer::tensor(2),
+                                  Buffer::tensor(3)})},
+          .workspace_bytes = static_cast<uint64_t>(room)};
+}
+
+constexpr uint64_t kDtypes[] = {kNumbers};
+
+constexpr bp_kernel kKernels[] = {
+    describe<plan_top_k>("top_k_digits", "top_k", kDtypes, {.arg_rules = kThenHost})};
+
+}  // namespace
+
+BP_SDK_KERNELS(top_k, kKernels);
+
+}  // namespace bp::xpu

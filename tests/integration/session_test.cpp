@@ -46,9 +46,9 @@ TEST_P(SessionTest, Digits_Placement_IsAsTheDevicesKernelsSay) {
     EXPECT_EQ(counts.decomposed, 6u);  // batch_norm, gemm, softmax
     EXPECT_EQ(counts.fallback, 0u);
   } else if (GetParam() == "xpu:0") {
-    EXPECT_EQ(counts.native, 4u);      // relu
+    EXPECT_EQ(counts.native, 13u);     // conv, batch_norm, relu, max_pool, softmax
     EXPECT_EQ(counts.decomposed, 2u);  // gemm
-    EXPECT_EQ(counts.fallback, 9u);    // conv, batch_norm, max_pool, softmax
+    EXPECT_EQ(counts.fallback, 0u);
   }
 }
 

@@ -212,6 +212,9 @@ bpa_status bpa_session_get_placement(bpa_session* session, bpa_placement_info* o
     info.fallback_count = counts.fallback;
     info.view_count = counts.view;
     info.known_count = counts.known;
+    const bp::MemoryPlan memory = found->session->memory_plan();
+    info.arena_bytes = memory.arena_bytes;
+    info.live_bytes_peak = memory.live_bytes_peak;
     info.memory_used_bytes = found->session->memory_used_bytes();
     return bp::write_struct(out_info, info, "out_info");
   });

@@ -67,6 +67,7 @@ Status run_all(Session& session, uint64_t repeat, RunReport* report) {
   }
   report->counts = session.placement_counts();
   report->placements = session.placements();
+  report->memory = session.memory_plan();
   return {};
 }
 

@@ -154,6 +154,11 @@ void write_placement(const RunArgs& args, const RunReport& report, JsonWriter* o
       .field("view", report.counts.view)
       .field("known", report.counts.known)
       .end_object();
+  out_json->key("memory")
+      .begin_object()
+      .field("arena_bytes", report.memory.arena_bytes)
+      .field("live_bytes_peak", report.memory.live_bytes_peak)
+      .end_object();
   if (!args.placement) return;
   out_json->key("nodes").begin_array();
   for (const PlacementRow& row : report.placements) {
@@ -180,6 +185,9 @@ std::string report_text(const RunArgs& args, const RunReport& report) {
   text += fmt::format("  operators  {} native, {} decomposed, {} fallback, {} view, {} known\n",
                       report.counts.native, report.counts.decomposed, report.counts.fallback,
                       report.counts.view, report.counts.known);
+  text +=
+      fmt::format("  memory     {} between operators; {} live at once\n",
+                  bytes_text(report.memory.arena_bytes), bytes_text(report.memory.live_bytes_peak));
   for (const CheckReport& check : report.checks) {
     text += fmt::format("  expect     {} {}: {}\n", visible(check.name),
                         check.comparison.passed ? "ok" : "WRONG", check.comparison.words);

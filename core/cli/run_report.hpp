@@ -42,6 +42,7 @@ struct RunReport {
   std::vector<CheckReport> checks;
   Latency latency;
   PlacementCounts counts;
+  MemoryPlan memory;
   std::vector<PlacementRow> placements;
 };
 

@@ -96,6 +96,8 @@ class PlannedKernel : public PluginObjectHolder {
   const InputSet& contiguous_inputs() const { return contiguous_inputs_; }
   /// Inputs that launches take at a host address; all others lie in memory of the device.
   const InputSet& host_inputs() const { return host_inputs_; }
+  /// Bit i: output 0 may take the memory of input i, if both have one dtype, sizes and strides.
+  uint64_t in_place_inputs() const { return record_.kernel.in_place_inputs; }
   /// Inputs that are given packed; none in a call whose inputs are not constants.
   std::span<const PackedInput> packed_inputs() const { return packed_inputs_; }
   /// Packs a constant, whose values are there, into memory of packed_inputs()'s size. Any thread.

@@ -422,6 +422,17 @@ PlacementCounts Session::placement_counts() const {
   return counts;
 }
 
+MemoryPlan Session::memory_plan() const {
+  const std::lock_guard lock(newest_run_mutex_);
+  if (newest_session_) return newest_session_->memory_plan();
+  MemoryPlan plan;
+  for (const auto& segment : newest_run_) {
+    for (const uint64_t bytes : segment->arena_bytes) plan.arena_bytes += bytes;
+    for (const uint64_t bytes : segment->live_bytes_peak) plan.live_bytes_peak += bytes;
+  }
+  return plan;
+}
+
 std::vector<PlacementRow> Session::placements() const {
   const std::lock_guard lock(newest_run_mutex_);
   if (newest_session_) return newest_session_->placements();

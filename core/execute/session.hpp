@@ -88,6 +88,12 @@ struct PlacementRow {
   std::string reason;
 };
 
+/// Memory for the values between operators, over all devices of a plan.
+struct MemoryPlan {
+  uint64_t arena_bytes = 0;
+  uint64_t live_bytes_peak = 0;  // no order of memory would take less
+};
+
 using NamedTensor = std::pair<std::string, Ref<Tensor>>;
 
 class Session : public Counted<Session> {
@@ -118,6 +124,8 @@ class Session : public Counted<Session> {
   /// How the newest run, or else what was planned ahead, places the nodes.
   PlacementCounts placement_counts() const;
   std::vector<PlacementRow> placements() const;
+  /// The same of its memory: a sum over segments, each of which keeps its arena.
+  MemoryPlan memory_plan() const;
   /// What the memory limit is held against, now.
   uint64_t memory_used_bytes() const { return budget_->used_bytes(); }
   /// Plans made and kept.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Static memory reuse within a segment: greedy by size, which is near the lower bound on real
-// networks and simple to check.
+// Places in an arena, by lifetime: greedy by size, which is near the lower bound on real networks
+// and simple to check.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -109,46 +109,20 @@ Result<uint64_t> assign_arena(std::vector<ArenaItem>* items) {
   return arena_bytes;
 }
 
-Status lay_out_arenas(Segment* segment) {
-  const auto base_of = [segment](PlanValueId id) {
-    return segment->values[id].kind == PlanValueKind::kView ? segment->values[id].base : id;
-  };
-  for (PlanDevice where = 0; where < segment->arena_bytes.size(); ++where) {
-    std::vector<ArenaItem> items;
-    std::vector<int64_t> item_of(segment->values.size(), -1);
-    std::vector<std::pair<size_t, Step*>> workspaces;
-    for (uint32_t at = 0; at < segment->steps.size(); ++at) {
-      Step& step = segment->steps[at];
-      std::vector<PlanValueId> touched = step.args;
-      touched.push_back(step.extents);
-      for (PlanValueId arg : touched) {
-        if (arg == kNoPlanValue) continue;
-        const PlanValueId base = base_of(arg);
-        const PlanValue& planned = segment->values[base];
-        if (planned.kind != PlanValueKind::kArena || planned.device != where) continue;
-        if (item_of[base] < 0) {
-          item_of[base] = static_cast<int64_t>(items.size());
-          items.push_back({.bytes = planned.bytes, .first_step = at, .last_step = at, .offset = 0});
-        }
-        items[static_cast<size_t>(item_of[base])].last_step = at;
-      }
-      const bool here = step.kernel != nullptr && step.device == where;
-      if (here && step.kernel->workspace_bytes() > 0) {
-        workspaces.emplace_back(items.size(), &step);
-        items.push_back({.bytes = step.kernel->workspace_bytes(),
-                         .first_step = at,
-                         .last_step = at,
-                         .offset = 0});
-      }
-    }
-    BP_TRY_ASSIGN(segment->arena_bytes[where], assign_arena(&items));
-    for (PlanValueId id = 0; id < segment->values.size(); ++id) {
-      if (item_of[id] < 0) continue;
-      segment->values[id].arena_offset = items[static_cast<size_t>(item_of[id])].offset;
-    }
-    for (const auto& [item, step] : workspaces) step->workspace_offset = items[item].offset;
+uint64_t live_bytes_peak(std::span<const ArenaItem> items) {
+  std::map<uint32_t, uint64_t> change;  // of what lives, by step; a decrease wraps
+  for (const ArenaItem& item : items) {
+    const uint64_t bytes = aligned(item.bytes).value_or(0);
+    change[item.first_step] += bytes;
+    change[item.last_step + 1] -= bytes;
   }
-  return {};
+  uint64_t live = 0;
+  uint64_t peak = 0;
+  for (const auto& [step, bytes] : change) {
+    live += bytes;
+    peak = std::max(peak, live);
+  }
+  return peak;
 }
 
 }  // namespace bp

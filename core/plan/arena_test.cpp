@@ -94,6 +94,7 @@ TEST(Arena, Random_LiveItems_NeverOverlap) {
         EXPECT_TRUE(a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset);
       }
     }
+    EXPECT_EQ(live_bytes_peak(items), live_peak(items));
     EXPECT_LE(total, live_peak(items) * 3 / 2) << "far above the lower bound";
   }
 }

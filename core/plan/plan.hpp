@@ -102,7 +102,8 @@ struct Segment {
   std::vector<PlanValue> values;
   std::vector<Step> steps;
   std::vector<LiveOut> live_outs;
-  std::vector<uint64_t> arena_bytes;  // by device
+  std::vector<uint64_t> arena_bytes;      // by device
+  std::vector<uint64_t> live_bytes_peak;  // by device: what an arena takes at least
   std::vector<FaultSource> fault_sources;
   std::vector<NodeRoute> routes;
   /// Values whose contents the next segment needs on the host before it can be planned.

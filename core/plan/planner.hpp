@@ -6,6 +6,7 @@
 #define BACKPLANE_CORE_PLAN_PLANNER_HPP
 
 #include <functional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -74,6 +75,8 @@ struct ArenaItem {
 /// are multiples of 256, and items that live at once never share one. Errors: OUT_OF_MEMORY for
 /// more than any device has.
 Result<uint64_t> assign_arena(std::vector<ArenaItem>* items);
+/// What lives at once at most: no layout takes less. For items that assign_arena() has placed.
+uint64_t live_bytes_peak(std::span<const ArenaItem> items);
 /// Gives the arena values and workspaces of a planned segment their places.
 Status lay_out_arenas(Segment* segment);
 /// The parts of a decomposed node, with what depends alone on inputs whose value is known worked

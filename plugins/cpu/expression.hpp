@@ -206,7 +206,8 @@ constexpr bp_kernel expression_kernel() {
                         .op = Op::kOp,
                         .dtypes = kExpressionMasks<Op>,
                         .arg_rules = sdk::kAnyStrides,
-                        .launch = launch_slot<launch_expression<Op, VectorRowsOf, Index>>});
+                        .launch = launch_slot<launch_expression<Op, VectorRowsOf, Index>>,
+                        .in_place_inputs = (uint64_t{1} << Op::kInputIsBool.size()) - 1});
 }
 
 }  // namespace bp::cpu

@@ -156,6 +156,7 @@ void* begin_scatter(const bp_launch_args& args, const ScatterPlan& plan) {
   Workers& workers = args.device->workers;
   if (!plan.widened) {
     std::byte* const y = address_of(output_of(args));
+    if (y == from) return y;  // in place
     const int64_t bytes = plan.target_bytes;
     workers.for_ranges(count, 1, [=](int64_t begin, int64_t end) noexcept {
       std::memcpy(y + begin * bytes, from + begin * bytes,

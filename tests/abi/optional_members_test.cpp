@@ -36,6 +36,7 @@ const std::map<std::string_view, std::string_view>& tests_of_members() {
       {"bp_kernel.state_destroy", "Kernel_WithLaunchAlone_Runs"},
       {"bp_kernel.prepack_query", "Kernel_WithLaunchAlone_Runs"},
       {"bp_kernel.prepack", "Kernel_WithLaunchAlone_Runs"},
+      {"bp_kernel.in_place_inputs", "Kernel_WithLaunchAlone_Runs"},
       {"bp_alloc_args.usage", "AllocArgs_WithoutUsage_GiveMemory"},
       {"bp_memory_api.band FILL", "BandFill_Absent_IsStaged"},
       {"bp_memory_api.band PINNED", "BandPinned_Absent_IsAlignedMemory"},
@@ -219,6 +220,7 @@ TEST_F(OptionalBands, Kernel_WithLaunchAlone_Runs) {
   EXPECT_EQ(relu.kernel.state_destroy, nullptr);
   EXPECT_EQ(relu.kernel.prepack_query, nullptr);
   EXPECT_EQ(relu.kernel.prepack, nullptr);
+  EXPECT_EQ(relu.kernel.in_place_inputs, 0u);
   auto* const values = reinterpret_cast<float*>(handle_);
   values[0] = -2;
   values[1] = 2;

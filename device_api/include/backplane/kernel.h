@@ -276,6 +276,11 @@ struct bp_kernel {
    * memory, sizes and strides stay the constant's. Errors: any; what needs the plan fails with
    * them. Threads: any-thread. Blocks: it may. */
   bp_status (*prepack)(bp_device* device, const bp_prepack_args* args);
+
+  uint64_t in_place_inputs; /* bit i: a launch may find output 0 in the memory of input i, with the
+                               same dtype, sizes and strides, and then writes it over that input. A
+                               core does so in plans only, where nothing else reads the input; an
+                               input without its bit never shares memory with an output */
 };
 
 /* Allocated and zeroed by the core. Required: all. Rules: beside each member. */

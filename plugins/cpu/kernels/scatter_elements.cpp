@@ -117,7 +117,8 @@ constexpr bp_kernel kKernels[] = {sdk::describe({.name = "scatter_elements_loop"
                                                  .depends_on = BP_DEPENDS_SIZES_BIT,
                                                  .plan = plan_slot<ScatterElementsPlan, make_plan>,
                                                  .plan_free = sdk::delete_plan<bp_kernel_plan>,
-                                                 .launch = launch_slot<launch>})};
+                                                 .launch = launch_slot<launch>,
+                                                 .in_place_inputs = 1})};
 
 }  // namespace
 

@@ -103,6 +103,7 @@ struct KernelTraits {
   decltype(bp_kernel::state_destroy) state_destroy = nullptr;
   decltype(bp_kernel::prepack_query) prepack_query = nullptr;
   decltype(bp_kernel::prepack) prepack = nullptr;
+  uint64_t in_place_inputs = 0;
 };
 
 /// A descriptor of this ABI.
@@ -129,6 +130,7 @@ constexpr bp_kernel describe(const KernelTraits& traits) {
   kernel.state_destroy = traits.state_destroy;
   kernel.prepack_query = traits.prepack_query;
   kernel.prepack = traits.prepack;
+  kernel.in_place_inputs = traits.in_place_inputs;
   return kernel;
 }
 

@@ -152,6 +152,8 @@ typedef struct bpa_placement_info {
   uint64_t view_count;
   uint64_t memory_used_bytes; /* what memory_limit_bytes is held against, now */
   uint64_t known_count;       /* worked out on the host while planning: arithmetic on sizes */
+  uint64_t arena_bytes;       /* memory that one run at a time takes for values between operators */
+  uint64_t live_bytes_peak;   /* of it, what lives at once: no plan would take less */
 } bpa_placement_info;
 
 BPA_API bpa_status bpa_session_get_placement(bpa_session* session, bpa_placement_info* out_info);

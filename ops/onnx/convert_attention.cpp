@@ -67,8 +67,11 @@ class AttentionImport {
     }
     rank_ = q.sizes.size();
     for (const size_t index : {size_t{1}, size_t{2}}) {
-      if (node_->input_type(index).dtype == q.dtype) continue;
-      return node_->error(BP_UNSUPPORTED, "Q, K and V of different dtypes are not supported");
+      const uint32_t dtype = node_->input_type(index).dtype;
+      if (dtype == q.dtype) continue;
+      return node_->error(BP_UNSUPPORTED, "inputs Q, K and V: expected one dtype, found " +
+                                              std::string(dtype_name(q.dtype)) + " and " +
+                                              std::string(dtype_name(dtype)));
     }
     const bool has_past = node_->input(kPastKey) != kNoValue;
     if (has_past != (node_->input(kPastValue) != kNoValue)) {

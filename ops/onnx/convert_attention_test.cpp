@@ -134,7 +134,7 @@ TEST(ConvertAttention, BadArguments_AreNamed) {
   std::vector<Message> mixed = of_rank_4();
   mixed[2] = value_info("v", {"N", int64_t{2}, "S", int64_t{6}}, kDoubleType);
   EXPECT_THAT(words(node("Attention", "a", {"q", "k", "v"}, {"y"}), mixed),
-              HasSubstr("Q, K and V of different dtypes are not supported"));
+              HasSubstr("inputs Q, K and V: expected one dtype, found"));
   mixed[2] = value_info("v", {"N", int64_t{2}, int64_t{6}});
   EXPECT_THAT(words(node("Attention", "a", {"q", "k", "v"}, {"y"}), mixed),
               HasSubstr("inputs Q, K and V: expected one known rank of 3 or 4"));

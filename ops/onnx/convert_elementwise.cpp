@@ -54,16 +54,18 @@ Result<ValueId> bound(NodeImport* node, size_t index, std::string_view name) {
 }  // namespace
 
 Status convert_chain(NodeImport* node) {
-  if (node->inputs().size() == 1) return node->finish("identity", node->inputs());
   const std::string_view op = node->rule().op;
+  BP_TRY(node->check_dtype(op, 0, "input 0", node->input_type(0).dtype));
+  if (node->inputs().size() == 1) return node->finish("identity", node->inputs());
   BP_TRY_ASSIGN(const std::vector<ValueId> pair, last_pair(node, op));
   return node->finish(op, pair);
 }
 
 Status convert_mean(NodeImport* node) {
   const size_t count = node->inputs().size();
-  if (count == 1) return node->finish("identity", node->inputs());
   const uint32_t dtype = node->input_type(0).dtype;
+  BP_TRY(node->check_dtype("div", 0, "input 0", dtype));
+  if (count == 1) return node->finish("identity", node->inputs());
   BP_TRY_ASSIGN(const std::vector<ValueId> pair, last_pair(node, "add"));
   BP_TRY_ASSIGN(const ValueId sum, node->step("add", pair));
   BP_TRY_ASSIGN(const ValueId divisor, node->scalar(dtype, static_cast<double>(count)));
@@ -107,6 +109,7 @@ Status convert_clip(NodeImport* node) {
   if (low != kNoValue && high != kNoValue) return node->finish("clip", std::array{x, low, high});
   if (low != kNoValue) return node->finish("max", std::array{x, low});
   if (high != kNoValue) return node->finish("min", std::array{x, high});
+  BP_TRY(node->check_dtype("clip", 0, "input 0", node->type(x).dtype));
   return node->finish("identity", {&x, 1});
 }
 
@@ -115,6 +118,7 @@ Status convert_clip(NodeImport* node) {
 Status convert_pow(NodeImport* node) {
   const uint32_t base = node->input_type(0).dtype;
   const uint32_t exponent = node->input_type(1).dtype;
+  for (const size_t i : {size_t{0}, size_t{1}}) BP_TRY(node->check_number(i));
   if (is_float_dtype(base) || !is_float_dtype(exponent)) {
     BP_TRY_ASSIGN(const ValueId same, cast_to(node, node->input(1), exponent, base));
     return node->finish("pow", std::array{node->input(0), same});

@@ -37,6 +37,7 @@ Status convert_one_hot(NodeImport* node) {
   std::vector<ValueId> inputs(node->inputs().begin(), node->inputs().end());
   for (const size_t i : {size_t{0}, size_t{1}}) {
     const uint32_t dtype = node->input_type(i).dtype;
+    BP_TRY(node->check_number(i));
     if (dtype == BP_DTYPE_I64 || (i == 0 && dtype == BP_DTYPE_I32)) continue;
     BP_TRY_ASSIGN(Attributes to, node->attributes_of("cast"));
     BP_TRY(to.set_i64("to", BP_DTYPE_I64));

@@ -48,8 +48,9 @@ Result<std::vector<int64_t>> equal_parts(const NodeImport& node, int64_t size) {
   const int64_t part = size / count + (size % count != 0 ? 1 : 0);
   const bool may_be_smaller = node.rule().since >= 18;
   if (part * (count - 1) > size || (!may_be_smaller && size % count != 0)) {
-    return node.error(BP_INVALID_ARGUMENT, "a dimension of size " + std::to_string(size) +
-                                               " has no " + std::to_string(count) + " equal parts");
+    return node.error(BP_INVALID_ARGUMENT, "expected a dimension that has " +
+                                               std::to_string(count) + " equal parts, found size " +
+                                               std::to_string(size));
   }
   std::vector<int64_t> parts(static_cast<size_t>(count), part);
   parts.back() = size - part * (count - 1);

@@ -79,6 +79,7 @@ Status convert_layer_norm(NodeImport* node) {
 
 // The result has the dtype of scale. Where that of x is another one, both are widened first.
 Status convert_rms_norm(NodeImport* node) {
+  for (const size_t i : {size_t{0}, size_t{1}}) BP_TRY(node->check_number(i));
   BP_TRY_ASSIGN(Attributes attributes, node->fields("rms_norm"));
   const uint32_t of_x = node->input_type(0).dtype;
   const uint32_t of_scale = node->input_type(1).dtype;

@@ -42,6 +42,7 @@ Result<ValueId> zero_of(NodeImport* node, uint32_t dtype) {
 }  // namespace
 
 Status convert_quantize(NodeImport* node) {
+  for (const size_t i : {size_t{0}, size_t{1}}) BP_TRY(node->check_number(i));
   BP_TRY_ASSIGN(Attributes attributes, node->fields("quantize_linear"));
   ValueId zero = node->input(2);
   BP_TRY_ASSIGN(const uint32_t dtype,

@@ -113,8 +113,9 @@ TEST(ConvertConv, BadAttributes_Named) {
         "2147483647, found " +
             std::to_string(size));
   }
-  EXPECT_THAT(refused(conv_model({attr("kernel_shape", Ints{5, 5})})).message(),
-              HasSubstr("attribute 'kernel_shape' is [5, 5], the weights' is [3, 3]"));
+  EXPECT_THAT(
+      refused(conv_model({attr("kernel_shape", Ints{5, 5})})).message(),
+      HasSubstr("attribute 'kernel_shape': expected that of the weights, [3, 3], found [5, 5]"));
   EXPECT_THAT(
       refused(conv_model({attr("auto_pad", "SAME_UPPER"), attr("strides", Ints{0, 2})})).message(),
       HasSubstr("attribute 'strides': expected entries from 1 to 2147483647, found 0"));

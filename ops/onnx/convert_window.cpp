@@ -131,8 +131,9 @@ Result<Dims> kernel_of(const NodeImport& node) {
   bool equal = !weights.has_rank || declared.size() == kernel.size();
   for (size_t i = 0; equal && i < kernel.size(); ++i) equal = !differs(declared[i], kernel[i]);
   if (equal) return declared;
-  return node.error(BP_INVALID_ARGUMENT, "attribute 'kernel_shape' is " + to_string(declared) +
-                                             ", the weights' is " + to_string(kernel));
+  return node.error(BP_INVALID_ARGUMENT,
+                    "attribute 'kernel_shape': expected that of the weights, " + to_string(kernel) +
+                        ", found " + to_string(declared));
 }
 
 }  // namespace

@@ -193,6 +193,13 @@ Status NodeImport::check_dtype(std::string_view op, size_t index, const std::str
                                    ", found " + std::string(dtype_name(dtype)));
 }
 
+Status NodeImport::check_number(size_t index) const {
+  const uint32_t dtype = input_type(index).dtype;
+  if (dtype != BP_DTYPE_BOOL) return {};
+  return error(BP_INVALID_ARGUMENT,
+               "input " + std::to_string(index) + ": expected a number, found bool");
+}
+
 Result<NodeId> NodeImport::add(std::string_view op, const std::string& name,
                                std::span<const ValueId> inputs, Attributes attributes,
                                std::span<const std::string> output_names) {

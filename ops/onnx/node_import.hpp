@@ -123,6 +123,8 @@ class NodeImport {
   /// so that the model can be right.
   Status check_dtype(std::string_view op, size_t index, const std::string& label,
                      uint32_t dtype) const;
+  /// INVALID_ARGUMENT for an input of bools, where a cast would make numbers of them.
+  Status check_number(size_t index) const;
   /// An error naming node, operator and operator set.
   Status error(bp_status code, const std::string& words) const;
 

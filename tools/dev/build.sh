@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Configure and build one preset, and the commands run and build over it.
 
-presets=(release clang asan tsan coverage dev)
+presets=(release clang asan tsan fuzz coverage dev)
 job_count=""
 
 # A compiler process of this tree takes up to about 1.5 GB under the sanitizers: a small machine
@@ -43,7 +43,7 @@ build_preset() {  # build_preset PRESET [TARGET]
 command_build() {
   local preset=${1:-release}
   case $preset in
-    clang) ensure_packages build test ;;
+    clang | fuzz) ensure_packages build test ;;
     *) ensure_packages build ;;
   esac
   ensure_python tools/requirements-build.txt

@@ -22,6 +22,7 @@ command_test() {
   if [[ $suite == full ]]; then
     test_preset clang quick
     test_preset tsan quick
+    test_preset fuzz full onnx_fuzzer
     test_preset release full
     report_coverage
   fi
@@ -34,10 +35,10 @@ command_test() {
   ((failed_count == 0)) || exit "$exit_failed"
 }
 
-# test_preset PRESET LABEL: a build that fails counts as one failure.
+# test_preset PRESET LABEL [TARGET]: a build that fails counts as one failure.
 test_preset() {
   local preset=$1 label=$2
-  if ! build_preset "$preset"; then
+  if ! build_preset "$preset" "${3:-all}"; then
     failed_count=$((failed_count + 1))
     return 0
   fi

@@ -255,6 +255,7 @@ bp_status state_create(bp_device* device, const bp_kernel*, const bp_kernel_plan
     gate.require_open();
     auto state = std::make_unique<bp_kernel_state>();
     for (size_t i = 0; i < plan->programs.size(); ++i) {
+      device->programs().keep(plan->plan.steps[i].source());
       state->functions.push_back(make_function(*device, plan->programs[i], plan->plan.steps[i]));
     }
     *out_state = state.release();

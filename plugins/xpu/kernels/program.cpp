@@ -41,7 +41,7 @@ cl_program Programs::get(const ProgramSource& source) {
   if (slot.failure) throw sdk::Failure(*slot.failure);
   if (!slot.program) {
     try {
-      slot.program = build(source);
+      build(source, &slot);
     } catch (const sdk::Failure& failure) {
       // Lack of memory passes, a source that the compiler refuses stays so.
       if (failure.status != BP_OUT_OF_MEMORY) slot.failure = failure;
@@ -51,20 +51,27 @@ cl_program Programs::get(const ProgramSource& source) {
   return slot.program.get();
 }
 
-Owned<cl_program> Programs::build(const ProgramSource& source) const {
+void Programs::keep(const ProgramSource& source) {
+  Slot& slot = slot_of(source);
+  const std::lock_guard lock(slot.mutex);
+  if (slot.key.empty()) return;
+  write(slot.key, slot.program.get());
+  slot.key.clear();
+}
+
+void Programs::build(const ProgramSource& source, Slot* slot) const {
   const sdk::ExitGate gate;
   gate.require_open();
   std::string options = "-cl-std=CL1.2";
   if (device_.info().rounds_divide_correctly) options += " -cl-fp32-correctly-rounded-divide-sqrt";
   if (!source.options.empty()) options += " " + source.options;
-  const std::string key = key_of(source, options);
-  Owned<cl_program> program = load(key, options);
-  if (!program) {
-    program = compile(source, options);
-    keep(key, program.get());
+  std::string key = key_of(source, options);
+  slot->program = load(key, options);
+  if (!slot->program) {
+    slot->program = compile(source, options);
+    if (device_.program_cache().is_on()) slot->key = std::move(key);
   }
   sdk::ExitGate::watch(source.name);
-  return program;
 }
 
 /// All that the compiled form follows from. The cache compares it byte by byte.
@@ -121,8 +128,7 @@ Owned<cl_program> Programs::compile(const ProgramSource& source, const std::stri
 }
 
 /// A program that cannot be kept is compiled again next time, no more.
-void Programs::keep(const std::string& key, cl_program program) const {
-  if (!device_.program_cache().is_on()) return;
+void Programs::write(const std::string& key, cl_program program) const {
   const Driver& driver = device_.driver();
   size_t bytes = 0;
   cl_int code =

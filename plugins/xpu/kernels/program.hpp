@@ -50,19 +50,23 @@ class Programs {
   /// Builds at first use. Throws sdk::Failure with the compiler's log; a program that did not build
   /// is not tried again. Valid while the device is open.
   cl_program get(const ProgramSource& source);
+  /// Writes to the disk what get compiled, the first time. Apart from it, since some drivers only
+  /// now compile to the end, and many a plan is never launched.
+  void keep(const ProgramSource& source);
 
  private:
   struct Slot {
     std::mutex mutex;
     Owned<cl_program> program;
     std::optional<sdk::Failure> failure;
+    std::string key;  // under which the program is still to be kept; else empty
   };
 
   Slot& slot_of(const ProgramSource& source);
-  Owned<cl_program> build(const ProgramSource& source) const;
+  void build(const ProgramSource& source, Slot* slot) const;
   Owned<cl_program> load(const std::string& key, const std::string& options) const;
   Owned<cl_program> compile(const ProgramSource& source, const std::string& options) const;
-  void keep(const std::string& key, cl_program program) const;
+  void write(const std::string& key, cl_program program) const;
   std::string key_of(const ProgramSource& source, const std::string& options) const;
   std::string build_log(cl_program program) const;
 

@@ -4,6 +4,8 @@
 // weights. An output row is made in two steps: the rows of x that it mixes are added up, piece by
 // piece, and then each output mixes elements of that sum. Tables that would be very large are not
 // made; elements are then mixed one by one.
+#include "backplane/sdk/resize.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,24 +15,22 @@
 
 #include "element.hpp"
 #include "kernel_support.hpp"
-#include "resize_axis.hpp"
 
 namespace bp::cpu {
 namespace {
 
-constexpr uint32_t kSizes = 1;
-constexpr uint32_t kScales = 2;
-constexpr uint32_t kRoi = 3;
+using sdk::ResizeAxis;
+using sdk::ResizeMode;
+using sdk::ResizeRules;
+
 constexpr int64_t kMostEntries = int64_t{1} << 20;  // of a table
 constexpr int64_t kPiece = 2048;                    // elements of the sum of rows that are kept
 
-// The elements of x that the outputs of one dimension take: `taps` entries for each.
-struct Table {
-  int64_t taps = 1;
-  std::vector<int32_t> index;
-  std::vector<double> weight;
+struct Table : sdk::ResizeTable {
+  Table(const sdk::ResizeRules& rules, const sdk::ResizeAxis& axis)
+      : ResizeTable(make_resize_table(rules, axis)), weight_f32(weight.begin(), weight.end()) {}
+
   std::vector<float> weight_f32;  // the same, for what is computed in f32
-  std::vector<uint8_t> outside;   // empty: none of them is
 
   const double* weights(double) const { return weight.data(); }
   const float* weights(float) const { return weight_f32.data(); }
@@ -56,41 +56,6 @@ struct ResizePlan : bp_kernel_plan {
   int64_t out_rows = 1;
   int64_t row_cost = 1;
 };
-
-Table make_table(const ResizeRules& rules, const ResizeAxis& axis) {
-  Table table;
-  table.taps = axis.tap_count(rules);
-  for (int64_t o = 0; o < axis.out; ++o) {
-    const size_t start = table.index.size();
-    const auto put = [&](int64_t index, double weight) {
-      table.index.push_back(static_cast<int32_t>(index));
-      table.weight.push_back(weight);
-    };
-    if (axis.is_identity()) {
-      put(o, 1);
-      continue;
-    }
-    const double place = axis.place(rules, o);
-    if (axis.is_outside(rules, place)) {
-      table.outside.resize(static_cast<size_t>(axis.out));
-      table.outside[static_cast<size_t>(o)] = 1;
-      put(0, 1);
-    } else if (rules.mode == ResizeMode::kNearest) {
-      put(axis.nearest(rules, place), 1);
-    } else {
-      axis.for_each_tap(rules, place, put);
-      if (table.index.size() == start) put(0, 0);
-    }
-    // An entry of weight 0 would make NaN of an infinity, so an entry is halved instead.
-    while (table.index.size() < start + static_cast<size_t>(table.taps)) {
-      const size_t from = start + (table.index.size() - start) / 2;
-      table.weight[from] /= 2;
-      put(table.index[from], table.weight[from]);
-    }
-  }
-  table.weight_f32.assign(table.weight.begin(), table.weight.end());
-  return table;
-}
 
 // Splits the last axis so that each piece takes at most kPiece elements. False: one output takes
 // more.
@@ -122,78 +87,20 @@ void make_tables(ResizePlan* plan) {
     const int64_t entries = sdk::saturating_product({axis.out, axis.tap_count(plan->rules)});
     if (entries > kMostEntries || axis.in > std::numeric_limits<int32_t>::max()) return;
   }
-  for (const ResizeAxis& axis : plan->axes) plan->tables.push_back(make_table(plan->rules, axis));
+  for (const ResizeAxis& axis : plan->axes) plan->tables.emplace_back(plan->rules, axis);
   plan->has_tables = split(plan->tables.back(), plan->out_row, &plan->pieces);
-}
-
-std::vector<size_t> resized_axes(const bp_attrs_resize& attrs, size_t rank) {
-  std::vector<size_t> dims;
-  for (const int64_t axis : values_of(attrs.axes)) {
-    dims.push_back(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis));
-  }
-  for (size_t i = 0; dims.size() < rank && attrs.axes.count == 0; ++i) dims.push_back(i);
-  return dims;
-}
-
-template <class T>
-std::span<const T> host_list(const bp_kernel_query& query, uint32_t index) {
-  const bp_arg_info& info = arg_info(query, index);
-  return {static_cast<const T*>(info.host_data), static_cast<size_t>(info.sizes[0])};
-}
-
-// One scale for all axes, if the policy says so; else those that the sizes ask for.
-void scale_by_sizes(const bp_attrs_resize& attrs, const std::vector<size_t>& dims,
-                    std::span<const int64_t> sizes, std::vector<ResizeAxis>* axes) {
-  const std::string_view policy(attrs.keep_aspect_ratio_policy.ptr,
-                                attrs.keep_aspect_ratio_policy.len);
-  double least = std::numeric_limits<double>::infinity();
-  double most = 0;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    ResizeAxis& axis = (*axes)[dims[i]];
-    axis.scale = static_cast<double>(sizes[i]) / static_cast<double>(axis.in);
-    least = std::min(least, axis.scale);
-    most = std::max(most, axis.scale);
-  }
-  if (policy == "stretch") return;
-  for (const size_t dim : dims) (*axes)[dim].scale = policy == "not_larger" ? least : most;
-}
-
-std::vector<ResizeAxis> read_axes(const bp_kernel_query& query, const bp_attrs_resize& attrs) {
-  const std::span<const int64_t> x = sizes_of(arg_info(query, 0));
-  const std::span<const int64_t> y = sizes_of(output_info(query));
-  std::vector<ResizeAxis> axes(x.size());
-  for (size_t i = 0; i < x.size(); ++i) {
-    axes[i].in = x[i];
-    axes[i].out = y[i];
-  }
-  const std::vector<size_t> dims = resized_axes(attrs, x.size());
-  if (has_input(query, kSizes)) {
-    scale_by_sizes(attrs, dims, host_list<int64_t>(query, kSizes), &axes);
-  } else {
-    const auto scales = host_list<float>(query, kScales);
-    for (size_t i = 0; i < dims.size(); ++i) axes[dims[i]].scale = double{scales[i]};
-  }
-  const std::string_view coordinates(attrs.coordinates.ptr, attrs.coordinates.len);
-  if (coordinates == "tf_crop_and_resize") {
-    const auto roi = host_list<float>(query, kRoi);
-    for (size_t i = 0; i < dims.size(); ++i) {
-      axes[dims[i]].begin = double{roi[i]};
-      axes[dims[i]].end = double{roi[dims.size() + i]};
-    }
-  }
-  return axes;
 }
 
 std::unique_ptr<ResizePlan> make_plan(bp_device*, const bp_kernel_query& query, bp_plan_info*) {
   const auto attrs = read_attributes(query.attributes, bp_attrs_resize_defaults());
   auto plan = std::make_unique<ResizePlan>();
-  plan->rules = read_rules(attrs);
+  plan->rules = sdk::read_resize_rules(attrs);
   plan->extrapolation = attrs.extrapolation_value;
   for (const int64_t size : sizes_of(output_info(query))) {
     if (size == 0) plan->out_rows = 0;
   }
   if (plan->out_rows == 0) return plan;
-  plan->axes = read_axes(query, attrs);
+  plan->axes = sdk::read_resize_axes(query, attrs);
   if (plan->axes.empty()) plan->axes.emplace_back();
   plan->in_row = plan->axes.back().in;
   plan->out_row = plan->axes.back().out;

@@ -170,6 +170,22 @@ typedef struct TopKGeometry {
   BP_XPU_I64 step;
 } TopKGeometry;
 
+// Each dimension of y has a table of the elements of x that its outputs mix: `taps` of them for
+// each output, as i32 positions (-1: the output is `extrapolation`) and weights in the
+// accumulator's type, at these bytes. A dimension of 0 taps is copied.
+typedef struct ResizeGeometry {
+  BP_XPU_U64 item_count;
+  BP_XPU_U64 rank;
+  BP_XPU_U64 sizes[BP_XPU_MAX_RANK];
+  BP_XPU_I64 x_strides[BP_XPU_MAX_RANK];
+  BP_XPU_U64 taps[BP_XPU_MAX_RANK];
+  BP_XPU_U64 position_bytes[BP_XPU_MAX_RANK];
+  BP_XPU_U64 weight_bytes[BP_XPU_MAX_RANK];
+  BP_XPU_U64 extrapolation_bits;  // of an f64
+  float extrapolation;
+  float reserved;
+} ResizeGeometry;
+
 // The slices of x along `axis` whose condition is true, of the `told` first ones. y_sizes has room
 // for all of them.
 typedef struct CompressGeometry {

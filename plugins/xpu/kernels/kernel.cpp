@@ -73,6 +73,9 @@ bp_mem memory_of(const bp_launch_args& args, uint64_t index, const char* functio
 bp_mem memory_of(const bp_launch_args& args, Buffer buffer, const char* function) {
   if (buffer.of == Buffer::Of::kNothing) return {};
   if (buffer.of == Buffer::Of::kTensor) return memory_of(args, buffer.place, function);
+  if (buffer.of == Buffer::Of::kConstants) {
+    return {reinterpret_cast<uint64_t>(args.plan->constants.get()), buffer.place};
+  }
   if (args.workspace.handle == 0) {
     throw sdk::Failure{BP_INVALID_ARGUMENT,
                        std::string(function) + ": the launch has no workspace"};
@@ -218,6 +221,22 @@ void broadcast_strides(const bp_arg_info& input, const int64_t* sizes, uint32_t 
   }
 }
 
+namespace {
+
+/// A buffer of these bytes, which it takes over; none for none.
+Owned<cl_mem> upload(const Device& device, std::vector<std::byte>* bytes) {
+  if (bytes->empty()) return {};
+  cl_int code = CL_SUCCESS;
+  const cl_mem buffer =
+      device.driver().clCreateBuffer(device.context(), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
+                                     bytes->size(), bytes->data(), &code);
+  check(code, "clCreateBuffer");
+  std::vector<std::byte>().swap(*bytes);
+  return {device.driver(), buffer};
+}
+
+}  // namespace
+
 std::unique_ptr<bp_kernel_plan> plan_with(MakePlan make, bp_device* device,
                                           const bp_kernel_query& query, bp_plan_info* out_info) {
   return programs_for(make(*device, query), device, out_info);
@@ -232,6 +251,7 @@ std::unique_ptr<bp_kernel_plan> programs_for(Plan made, bp_device* device, bp_pl
     plan->programs.push_back(device->programs().get(step.source()));
   }
   out_info->workspace_bytes = plan->plan.workspace_bytes;
+  plan->constants = upload(*device, &plan->plan.constants);
   return plan;
 }
 

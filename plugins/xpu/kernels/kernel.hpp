@@ -34,14 +34,16 @@ inline constexpr uint32_t kGroupSize = 256;
 /// Whether the device has groups and local memory for tiles of products.
 bool can_tile(const Device& device);
 
-/// A buffer that a step's function takes: a tensor of the launch, or a place in its workspace.
+/// A buffer that a step's function takes: a tensor of the launch, a place in its workspace, or the
+/// plan's constants.
 struct Buffer {
-  enum class Of { kNothing, kTensor, kWorkspace };
+  enum class Of { kNothing, kTensor, kWorkspace, kConstants };
   Of of = Of::kNothing;
-  uint64_t place = 0;  // the tensor's number, inputs first; or bytes into the workspace
+  uint64_t place = 0;  // the tensor's number, inputs first; or bytes into the others
 
   static Buffer tensor(uint32_t index) { return {Of::kTensor, index}; }
   static Buffer workspace(uint64_t offset_bytes) { return {Of::kWorkspace, offset_bytes}; }
+  static Buffer constants() { return {Of::kConstants, 0}; }
   static Buffer none() { return {}; }  // NULL, as for an optional input that is absent
 };
 
@@ -123,6 +125,7 @@ class Step {
 struct Plan {
   std::vector<Step> steps;
   uint64_t workspace_bytes = 0;
+  std::vector<std::byte> constants = {};  // tables that follow from shapes and host arguments
 };
 
 }  // namespace bp::xpu
@@ -130,7 +133,8 @@ struct Plan {
 /// The ABI's opaque plan.
 struct bp_kernel_plan final {
   bp::xpu::Plan plan;
-  std::vector<cl_program> programs;  // of each step
+  std::vector<cl_program> programs;       // of each step
+  bp::xpu::Owned<cl_mem> constants = {};  // on the device
 };
 
 namespace bp::xpu {

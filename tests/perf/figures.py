@@ -115,7 +115,7 @@ def write_table(title, note, header, lines, rows, folder, stem):
 
 def exit_status(rows):
     """1 if a target is missed or a row that has one did not run; says which."""
-    bad = [row for row in rows if row["status"] in ("MISSED", "SLOWER")
+    bad = [row for row in rows if row["status"] in ("MISSED", "SLOWER", "NOT MEASURED")
            or (row["status"] == "NOT RUN" and row["required"])]
     for row in bad:
         print(f"{row['status']}: {row['title']}")

@@ -8,7 +8,10 @@ import unittest
 
 import against
 import figures as measured
+import op_cases
+import ops_speed
 import report
+import sides
 
 
 def figures_of(**values):
@@ -106,6 +109,57 @@ class ProgramsOutput(unittest.TestCase):
         with self.assertRaises(SystemExit) as refused:
             measured.check_library("program", "/b/lib/libbackplane.so.0", "/a/lib")
         self.assertIn("expected that of /a/lib", str(refused.exception))
+
+
+class Rounds:
+    """A side with these medians."""
+
+    def __init__(self, *rounds):
+        self.rounds = list(rounds)
+        self.turns = 0
+
+    def turn(self, seconds):
+        self.rounds.append(self.next(len(self.rounds)) * seconds)
+        self.turns += 1
+
+
+class Race(unittest.TestCase):
+    def test_nine_values_leave_out_one_at_each_end(self):
+        self.assertEqual(sides.interval([9, 1, 2, 3, 4, 5, 6, 7, 100]), (5, 2, 9))
+
+    def test_five_values_say_too_little(self):
+        self.assertFalse(sides.is_narrow([1, 1, 1, 1, 1]))
+
+    def test_a_ratio_is_the_others_time_by_ours_less_what_calls_cost(self):
+        self.assertEqual(sides.ratios(Rounds(12, 22), Rounds(31, 41), 2, 1), [3, 2])
+
+    def test_steady_sides_end_after_the_first_rounds(self):
+        ours, other = Rounds(), Rounds()
+        ours.next = other.next = lambda round_: 5
+        self.assertTrue(sides.race([ours, other], 1))
+        self.assertEqual((ours.turns, other.turns), (9, 9))
+
+    def test_unsteady_sides_get_more_rounds_and_are_not_measured(self):
+        ours, other = Rounds(), Rounds()
+        ours.next, other.next = lambda round_: 1 + round_ % 3, lambda round_: 2
+        self.assertFalse(sides.race([ours, other], 1))
+        self.assertEqual(ours.turns, sides.ROUNDS[-1])
+        row = ops_speed.judged("a", "b", sides.ratios(ours, other), 1.5, {})
+        self.assertEqual((row["status"], status_of(row)), ("NOT MEASURED", 1))
+
+    def test_a_wide_interval_above_the_target_is_met(self):
+        row = ops_speed.judged("a", "b", [2, 3, 4, 5, 6, 7, 8, 9, 10], 0.9, {})
+        self.assertEqual(row["status"], "met")
+
+
+class Cases(unittest.TestCase):
+    def test_resnet50_has_53_convolutions_of_23_kinds(self):
+        found = op_cases.resnet50_convs()
+        self.assertEqual((len(found), sum(found.values())), (23, 53))
+
+    def test_bytes_are_those_of_inputs_and_outputs(self):
+        case = op_cases.cases()["where, 1 MiB"]
+        self.assertEqual(case.moved_bytes(), (1 + 4 + 4 + 4) * op_cases.MIB // 4)
 
 
 if __name__ == "__main__":

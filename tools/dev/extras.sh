@@ -15,10 +15,30 @@ command_bench() {
     return
   fi
   ensure_torch .cache/torch-venv
-  live_step "Measure, in turns with ONNX Runtime and libtorch" \
-    "read the rows that are MISSED or NOT RUN" \
+  local failed=0 words="read the rows that are MISSED, NOT MEASURED or NOT RUN"
+  live_step "Measure, in turns with ONNX Runtime and libtorch" "$words" \
     "$venv/bin/python" -B tests/perf/report.py --build build/release --digits "$digits" \
-    --torch-venv .cache/torch-venv || exit "$exit_failed"
+    --torch-venv .cache/torch-venv || failed=1
+  ensure_models_venv
+  ensure_requirements "$models_venv" tests/perf/peers-requirements.txt
+  live_step "Make the measured models" "read the error above" \
+    "$models_venv/bin/python" -B tests/perf/speed_models.py .cache/speed-models ||
+    exit "$exit_failed"
+  live_step "Measure operators, in turns with ONNX Runtime, PyTorch and oneDNN" "$words" \
+    "$venv/bin/python" -B tests/perf/ops_speed.py --build build/release \
+    --peers-venv "$models_venv" || failed=1
+  live_step "Measure models, in turns with ONNX Runtime, OpenVINO and PyTorch" "$words" \
+    "$venv/bin/python" -B tests/perf/model_speed.py --build build/release \
+    --peers-venv "$models_venv" --models .cache/speed-models || failed=1
+  ((failed == 0)) || exit "$exit_failed"
+}
+
+# The venv in which PyTorch makes models, and is compared with.
+models_venv=.cache/torch-models-venv
+ensure_models_venv() {
+  mkdir -p .cache
+  ensure_venv_at "$models_venv"
+  ensure_requirements "$models_venv" tests/models/requirements.txt
 }
 
 # ensure_torch FOLDER: the wheel of libtorch in a venv of its own, without what the wheel names for
@@ -55,11 +75,9 @@ command_models() {
       "$folder/bin/python" docs/examples/digits/make_digits.py || exit "$exit_failed"
     return
   fi
-  folder=.cache/torch-models-venv
-  ensure_venv_at "$folder"
-  ensure_requirements "$folder" tests/models/requirements.txt
+  ensure_models_venv
   live_step "Make the models of tests/models" "read the lines that say FAILED" \
-    "$folder/bin/python" -B tests/models/make_models.py "${1:-.cache/models}" ||
+    "$models_venv/bin/python" -B tests/models/make_models.py "${1:-.cache/models}" ||
     exit "$exit_failed"
 }
 

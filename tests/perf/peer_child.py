@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A peer in a process of its own, timed in turns (sides.py):
+
+    peer_child.py onnxruntime|openvino FOLDER THREADS          FOLDER/model.onnx and its inputs
+    peer_child.py torch-op CASE THREADS                        of op_cases.py
+    peer_child.py torch-eager|torch-compiled MODEL THREADS     of speed_models.py
+
+Run by the Python of a venv that has the peer (peers-requirements.txt).
+"""
+
+import json
+import os
+import pathlib
+import resource
+import sys
+import time
+
+
+ONNX_TYPES = {"tensor(float)": 1, "tensor(int64)": 7, "tensor(bool)": 9, "tensor(bfloat16)": 16}
+
+
+def read_inputs(folder, dtypes):
+    import numpy
+    values = {}
+    for line in (folder / "inputs.txt").read_text("utf-8").splitlines():
+        name, file, *sizes = line.split()
+        if name not in dtypes:
+            continue
+        found = numpy.fromfile(folder / file, dtypes[name])
+        values[name] = found.reshape([int(size) for size in sizes])
+    return values
+
+
+def onnxruntime_side(folder, threads):
+    import onnxruntime
+    import numpy
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    begin = time.perf_counter_ns()
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options,
+                                           providers=["CPUExecutionProvider"])
+    create_ns = time.perf_counter_ns() - begin
+    numpy_of = {"tensor(float)": numpy.float32, "tensor(int64)": numpy.int64,
+                "tensor(bool)": numpy.bool_}
+    inputs = read_inputs(folder, {i.name: numpy_of[i.type] for i in session.get_inputs()})
+    binding = session.io_binding()
+    for name, values in inputs.items():
+        binding.bind_cpu_input(name, values)
+    kept = []
+    for output in session.get_outputs():
+        if output.type in ONNX_TYPES and all(isinstance(size, int) for size in output.shape):
+            kept.append(onnxruntime.OrtValue.ortvalue_from_shape_and_type(
+                output.shape, ONNX_TYPES[output.type], "cpu"))
+            binding.bind_ortvalue_output(output.name, kept[-1])
+        else:
+            binding.bind_output(output.name)
+    return create_ns, lambda: session.run_with_iobinding(binding)
+
+
+def openvino_side(folder, threads):
+    import openvino
+    begin = time.perf_counter_ns()
+    config = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads,
+              "INFERENCE_PRECISION_HINT": "f32"}
+    compiled = openvino.Core().compile_model(str(folder / "model.onnx"), "CPU", config)
+    request = compiled.create_infer_request()
+    create_ns = time.perf_counter_ns() - begin
+    dtypes = {name: port.get_element_type().to_dtype()
+              for port in compiled.inputs for name in port.get_names()}
+    for name, values in read_inputs(folder, dtypes).items():
+        request.set_tensor(name, openvino.Tensor(values, shared_memory=False))
+    return create_ns, request.infer
+
+
+def torch_op_side(name, threads):
+    import torch
+    import op_cases
+    torch.set_num_threads(threads)
+    case = op_cases.nothing() if name == "nothing" else op_cases.cases()[name]
+    inputs = [torch.from_numpy(values) for values in op_cases.values_of(case).values()]
+    outputs = [torch.empty(sizes, dtype=getattr(torch, dtype)) for dtype, sizes in case.outputs]
+    call = case.torch(torch, inputs, outputs)
+
+    def run():
+        with torch.inference_mode():
+            call()
+    return 0, run
+
+
+def torch_model_side(name, threads, is_compiled):
+    import torch
+    import speed_models
+    torch.set_num_threads(threads)
+    sample = speed_models.build(name)
+    values = tuple(sample.inputs[0].values())
+    call = torch.compile(sample.module, dynamic=False) if is_compiled else sample.module
+
+    def run():
+        with torch.inference_mode():
+            call(*values)
+    return 0, run
+
+
+def make_side(kind, what, threads):
+    if kind == "onnxruntime":
+        return onnxruntime_side(pathlib.Path(what), threads)
+    if kind == "openvino":
+        return openvino_side(pathlib.Path(what), threads)
+    if kind == "torch-op":
+        return torch_op_side(what, threads)
+    return torch_model_side(what, threads, kind == "torch-compiled")
+
+
+def main():
+    kind, what, threads = sys.argv[1:]
+    answers = os.fdopen(os.dup(1), "w")  # what a peer prints stays out of it
+    os.dup2(2, 1)
+
+    def say(answer):
+        print(json.dumps(answer), file=answers, flush=True)
+
+    try:
+        create_ns, run = make_side(kind, what, int(threads))
+        begin = time.perf_counter_ns()
+        run()
+        ready = {"create_ns": create_ns, "first_ns": time.perf_counter_ns() - begin}
+        for _ in range(3):
+            run()
+    except Exception as error:  # whatever keeps a peer from running is what the table says
+        say({"absent": " ".join(f"{type(error).__name__}: {error}".split())[:200]})
+        return
+    say(ready)
+    clock = time.perf_counter_ns
+    for line in sys.stdin:
+        wanted_ns = float(line.split()[1]) * 1e9
+        laps = []
+        run()  # wakes threads; not counted
+        begin = clock()
+        while len(laps) < 3 or clock() - begin < wanted_ns:
+            lap = clock()
+            run()
+            laps.append(clock() - lap)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        say({"peak_rss_bytes": peak, "latency_ns": laps})
+
+
+if __name__ == "__main__":
+    main()

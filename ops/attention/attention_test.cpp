@@ -166,5 +166,55 @@ TEST(OracleAttentionScores, Stages_ByHand) {
   EXPECT_THAT(at(3), ElementsAre(1, 0));
 }
 
+TEST(InferRotary, SizesAreThoseOfX_TheTablesAreChecked) {
+  const auto x = f32({2, 3, 5, 8});
+  EXPECT_EQ(inferred("rotary_embedding", {x, f32({2, 5, 4}), f32({2, 5, 4})}), "f32[2, 3, 5, 8]");
+  EXPECT_EQ(inferred("rotary_embedding", {f32({kN, 3, kM, 8}), f32({9, 4}), f32({9, 4}),
+                                          typed(BP_DTYPE_I64, {kN, kM})}),
+            "f32[s0, 3, s1, 8]");
+  EXPECT_EQ(inferred("rotary_embedding", {x, f32({2, 5, 3}), f32({2, 5, 4})}),
+            "rotary_embedding: input 'cos': expected sizes [2, 5, 4], found [2, 5, 3]");
+  EXPECT_EQ(
+      inferred("rotary_embedding", {x, f32({9, 4}), f32({8, 4}), typed(BP_DTYPE_I32, {2, 5})}),
+      "rotary_embedding: input 'sin': expected sizes [9, 4], found [8, 4]");
+  EXPECT_EQ(
+      inferred("rotary_embedding", {x, f32({9, 4}), f32({9, 4}), typed(BP_DTYPE_I64, {2, 6})}),
+      "rotary_embedding: input 'positions': expected sizes [2, 5], as dimensions 0 and 2 of x, "
+      "found [2, 6]");
+  EXPECT_EQ(inferred("rotary_embedding", {f32({2, 3, 5, 7}), f32({2, 5, 3}), f32({2, 5, 3})}),
+            "rotary_embedding: input 'x': expected an even last size, found [2, 3, 5, 7]");
+  bp_attrs_rotary_embedding attributes = bp_attrs_rotary_embedding_defaults();
+  attributes.rotary_dim = 4;
+  EXPECT_EQ(inferred("rotary_embedding", {f32({2, 3, 5, 7}), f32({2, 5, 2}), f32({2, 5, 2})},
+                     &attributes),
+            "f32[2, 3, 5, 7]");
+  for (const int64_t bad : {-2, 3, 10}) {
+    attributes.rotary_dim = bad;
+    EXPECT_EQ(
+        inferred("rotary_embedding", {x, f32({2, 5, 4}), f32({2, 5, 4})}, &attributes),
+        "rotary_embedding: attribute 'rotary_dim': expected an even number from 2 to the last "
+        "size of [2, 3, 5, 8], or 0, found " +
+            std::to_string(bad));
+  }
+}
+
+TEST(OracleRotary, PairsAreTurned) {
+  const auto x = floats({1, 1, 1, 4}, {1, 2, 3, 4});
+  const auto cos = floats({1, 1, 2}, {0, 2});
+  const auto sin = floats({1, 1, 2}, {1, 10});
+  // (1, 3) by (0, 1); (2, 4) by (2, 10).
+  EXPECT_THAT(values_of(evaluated("rotary_embedding", {x, cos, sin})), ElementsAre(-3, -36, 1, 28));
+  bp_attrs_rotary_embedding attributes = bp_attrs_rotary_embedding_defaults();
+  attributes.interleaved = 1;
+  EXPECT_THAT(values_of(evaluated("rotary_embedding", {x, cos, sin}, &attributes)),
+              ElementsAre(-2, 1, -34, 38));
+  attributes.rotary_dim = 2;
+  EXPECT_THAT(
+      values_of(evaluated("rotary_embedding",
+                          {x, floats({2, 1}, {7, 0}), floats({2, 1}, {7, 1}), longs({1, 1}, {-1})},
+                          &attributes)),
+      ElementsAre(-2, 1, 3, 4));
+}
+
 }  // namespace
 }  // namespace bp::ops

@@ -140,4 +140,39 @@ void evaluate_attention_scores(const OracleCall& call) {
   }
 }
 
+void evaluate_rotary_embedding(const OracleCall& call) {
+  const auto& attributes = attrs<bp_attrs_rotary_embedding>(call.attributes);
+  OracleTensor& y = call.outputs[0];
+  const auto x = numbers<double>(call.inputs[0]);
+  const auto cos = numbers<double>(call.inputs[1]);
+  const auto sin = numbers<double>(call.inputs[2]);
+  std::vector<int64_t> positions;
+  if (call.has_input(3)) positions = numbers<int64_t>(call.inputs[3]);
+  const int64_t dim = y.sizes[3];
+  const int64_t turned = attributes.rotary_dim != 0 ? attributes.rotary_dim : dim;
+  const int64_t pairs = turned / 2;
+  int64_t index = 0;
+  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+    const int64_t d = at.at()[3];
+    if (d >= turned) {
+      put<double>(y, index, x[static_cast<size_t>(index)]);
+      continue;
+    }
+    const bool interleaved = attributes.interleaved != 0;
+    const int64_t pair = interleaved ? d / 2 : d % pairs;
+    const bool is_second = interleaved ? d % 2 != 0 : d >= pairs;
+    const int64_t other = index + (is_second ? -1 : 1) * (interleaved ? 1 : pairs);
+    int64_t row = broadcast_index({y.sizes[0], y.sizes[2]}, {at.at()[0], at.at()[2]});
+    if (!positions.empty()) {
+      const int64_t extent = call.inputs[1].sizes[0];
+      row = positions[static_cast<size_t>(row)];
+      row = std::clamp<int64_t>(row < 0 ? row + extent : row, 0, extent - 1);
+    }
+    const auto angle = static_cast<size_t>(row * pairs + pair);
+    const double own = cos[angle] * x[static_cast<size_t>(index)];
+    const double turn = sin[angle] * x[static_cast<size_t>(other)];
+    put<double>(y, index, is_second ? turn + own : own - turn);
+  }
+}
+
 }  // namespace bp::ops

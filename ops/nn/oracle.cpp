@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Neural-network operators of the oracle.
+#include <cassert>
 #include <cmath>
 
 #include "backplane/ops/nn.h"
+#include "ops/nn/col2im.hpp"
 #include "ops/nn/conv_transpose.hpp"
 #include "ops/nn/oracle_window.hpp"
 #include "ops/oracle/lines.hpp"
@@ -125,6 +127,37 @@ void evaluate_softmax(const OracleCall& call) {
               for (const double value : x) sum += std::exp(value - highest);
               for (size_t k = 0; k < x.size(); ++k) (*y)[k] = std::exp(x[k] - highest) / sum;
             });
+}
+
+void evaluate_col2im(const OracleCall& call) {
+  const auto resolved = resolve_blocks(CallContext(call.inputs, call.attributes).get());
+  assert(resolved.ok() && resolved->has_value() && (*resolved)->is_known);
+  const Blocks& blocks = **resolved;
+  OracleTensor& y = call.outputs[0];
+  with_number(y.dtype, [&]<class N>(N) {
+    const auto x = numbers<N>(call.inputs[0]);
+    std::vector<N> sums(static_cast<size_t>(y.count()));
+    size_t next = 0;  // of x, in its order
+    const int64_t planes = element_count(std::span(y.sizes.data(), size_t{2}));
+    for (int64_t plane = 0; plane < planes; ++plane) {
+      for (Positions tap(blocks.window.kernel); !tap.done(); tap.next()) {
+        for (Positions at(blocks.counts); !at.done(); at.next(), ++next) {
+          int64_t place = plane;
+          bool is_inside = true;
+          for (size_t d = 0; d < blocks.image.size(); ++d) {
+            const int64_t along = at.at()[d] * blocks.window.strides[d] +
+                                  tap.at()[d] * blocks.window.dilations[d] -
+                                  blocks.window.pads_begin[d];
+            is_inside = is_inside && along >= 0 && along < blocks.image[d];
+            place = place * blocks.image[d] + along;
+          }
+          if (!is_inside) continue;
+          sums[static_cast<size_t>(place)] = plus(sums[static_cast<size_t>(place)], x[next]);
+        }
+      }
+    }
+    for (size_t i = 0; i < sums.size(); ++i) put<N>(y, static_cast<int64_t>(i), sums[i]);
+  });
 }
 
 }  // namespace bp::ops

@@ -179,4 +179,33 @@ Status decompose_lp_norm(const InferContext& context, GraphBuilder* graph) {
   return builder.finish(builder.cast(y, dtype));
 }
 
+/// The sum over channels is a mean over windows of [N, 1, C, the rest], in which padding counts
+/// too.
+Status decompose_lrn(const InferContext& context, GraphBuilder* graph) {
+  const auto& attributes = attrs<bp_attrs_lrn>(context.attributes);
+  const TensorType& x = context.inputs[0];
+  if (!x.has_rank || !std::all_of(x.sizes.begin(), x.sizes.end(), is_known)) {
+    return {BP_UNSUPPORTED, "the sizes of x are not known"};
+  }
+  Builder builder(context, {"x"}, graph);
+  if (element_count(x.sizes) == 0)
+    return builder.finish(builder.op("identity", {builder.input(0)}));
+  const uint32_t work = working_dtype(x.dtype);
+  const ValueId value = builder.cast(builder.input(0), work);
+  const ValueId images = builder.reshape(builder.op("mul", {value, value}),
+                                         std::array<int64_t, 4>{x.sizes[0], 1, x.sizes[1], -1});
+  const int64_t before = (attributes.size - 1) / 2;
+  Attributes windows = builder.attributes("average_pool");
+  builder.check(windows.set_i64s("kernel_shape", std::array<int64_t, 2>{attributes.size, 1}));
+  builder.check(
+      windows.set_i64s("pads", std::array<int64_t, 4>{before, 0, attributes.size - 1 - before, 0}));
+  builder.check(windows.set_i64("count_include_pad", 1));
+  const ValueId means = builder.reshape(builder.op("average_pool", {images}, std::move(windows)),
+                                        std::vector<int64_t>(x.sizes.begin(), x.sizes.end()));
+  const ValueId scaled = builder.op("mul", {means, builder.scalar(work, attributes.alpha)});
+  const ValueId base = builder.op("add", {scaled, builder.scalar(work, attributes.bias)});
+  const ValueId divisor = builder.op("pow", {base, builder.scalar(work, attributes.beta)});
+  return builder.finish(builder.cast(builder.op("div", {value, divisor}), x.dtype));
+}
+
 }  // namespace bp::ops

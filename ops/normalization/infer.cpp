@@ -2,6 +2,7 @@
 //
 // Inference of normalizations: the output has the sizes of x, and the parameters must fit them.
 #include <cmath>
+#include <utility>
 
 #include "backplane/ops/normalization.h"
 #include "ops/infer/common.hpp"
@@ -111,6 +112,24 @@ Status infer_lp_norm(const InferContext& context, std::span<TensorType> out_type
   }
   const TensorType& x = context.inputs[0];
   if (x.has_rank) BP_TRY(resolve_axis("axis", attributes.axis, x.sizes.size()));
+  same_sizes(x, &out_types[0]);
+  return {};
+}
+
+Status infer_lrn(const InferContext& context, std::span<TensorType> out_types) {
+  const auto& attributes = attrs<bp_attrs_lrn>(context.attributes);
+  if (attributes.size < 1)
+    return attribute_error("size", expected_found("1 or more", attributes.size));
+  const std::pair<std::string_view, double> numbers[] = {
+      {"alpha", attributes.alpha}, {"beta", attributes.beta}, {"bias", attributes.bias}};
+  for (const auto& [name, value] : numbers) {
+    if (std::isfinite(value)) continue;
+    return attribute_error(name, expected_found("a finite number", std::to_string(value)));
+  }
+  const TensorType& x = context.inputs[0];
+  if (x.has_rank && x.sizes.size() < 2) {
+    return input_error("x", expected_found("rank 2 or more", x.sizes));
+  }
   same_sizes(x, &out_types[0]);
   return {};
 }

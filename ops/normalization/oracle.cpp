@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Normalizations of the oracle: each set of elements that is normalised together is contiguous.
+#include <algorithm>
 #include <cmath>
 
 #include "backplane/ops/normalization.h"
@@ -142,6 +143,30 @@ void evaluate_lp_norm(const OracleCall& call) {
   for (size_t i = 0; i < x.size(); ++i) {
     const double norm = attributes.p == 1 ? norms[place[i]] : std::sqrt(norms[place[i]]);
     put<double>(y, static_cast<int64_t>(i), norm == 0 ? 0 : x[i] / norm);
+  }
+}
+
+void evaluate_lrn(const OracleCall& call) {
+  const auto& attributes = attrs<bp_attrs_lrn>(call.attributes);
+  OracleTensor& y = call.outputs[0];
+  const auto x = numbers<double>(call.inputs[0]);
+  const int64_t channels = y.sizes[1];
+  // From one channel to the next.
+  const int64_t inner = element_count(std::span(y.sizes.data(), y.sizes.size()).subspan(2));
+  const int64_t before = (attributes.size - 1) / 2;
+  int64_t index = 0;
+  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+    const int64_t channel = at.at()[1];
+    const int64_t first = std::max<int64_t>(channel - before, 0);
+    const int64_t last = std::min(channel + attributes.size - 1 - before, channels - 1);
+    double sum = 0;
+    for (int64_t c = first; c <= last; ++c) {
+      const double value = x[static_cast<size_t>(index + (c - channel) * inner)];
+      sum += value * value;
+    }
+    const double base =
+        attributes.bias + attributes.alpha / static_cast<double>(attributes.size) * sum;
+    put<double>(y, index, x[static_cast<size_t>(index)] / std::pow(base, attributes.beta));
   }
 }
 

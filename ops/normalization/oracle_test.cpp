@@ -81,5 +81,35 @@ TEST(OracleGroupNorm, ChannelsOfAGroup_AreOneSet) {
   EXPECT_THAT(values_of(y), ElementsAre(-3, -1, 2, 6, 4, 2, -2, -6));
 }
 
+TEST(InferLrn, BadArguments_AreNamed) {
+  bp_attrs_lrn attributes = bp_attrs_lrn_defaults();
+  attributes.size = 3;
+  EXPECT_EQ(inferred("lrn", {f32({kN, 4, 5})}, &attributes), "f32[s0, 4, 5]");
+  EXPECT_EQ(inferred("lrn", {f32({4})}, &attributes),
+            "lrn: input 'x': expected rank 2 or more, found [4]");
+  attributes.beta = kInf;
+  EXPECT_EQ(inferred("lrn", {f32({2, 4})}, &attributes),
+            "lrn: attribute 'beta': expected a finite number, found inf");
+  attributes.size = 0;
+  EXPECT_EQ(inferred("lrn", {f32({2, 4})}, &attributes),
+            "lrn: attribute 'size': expected 1 or more, found 0");
+}
+
+/// Of an even size the window reaches further behind than before.
+TEST(OracleLrn, NeighbouringChannels_AreSummed) {
+  bp_attrs_lrn attributes = bp_attrs_lrn_defaults();
+  attributes.size = 2;
+  attributes.alpha = 2;
+  attributes.beta = 1;
+  attributes.bias = 1;
+  // Sums of squares: 1 + 4, 4 + 9, 9.
+  EXPECT_THAT(values_of(evaluated("lrn", {doubles({1, 3}, {1, 2, 3})}, &attributes)),
+              ElementsAre(1.0 / 6, 2.0 / 14, 3.0 / 10));
+  attributes.size = 3;
+  attributes.alpha = 3;
+  EXPECT_THAT(values_of(evaluated("lrn", {doubles({1, 3, 2}, {1, 0, 2, 1, 3, 0})}, &attributes)),
+              ElementsAre(1.0 / 6, 0, 2.0 / 15, 1.0 / 2, 3.0 / 14, 0));
+}
+
 }  // namespace
 }  // namespace bp::ops

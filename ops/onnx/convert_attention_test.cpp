@@ -140,5 +140,40 @@ TEST(ConvertAttention, BadArguments_AreNamed) {
               HasSubstr("inputs Q, K and V: expected one known rank of 3 or 4"));
 }
 
+std::vector<Message> rotary_inputs(const Message& x) {
+  return {x, value_info("c", {int64_t{50}, int64_t{4}}),
+          value_info("s", {int64_t{50}, int64_t{4}})};
+}
+
+TEST(ConvertRotary, Rank3_IsSplitIntoHeads) {
+  const auto graph = import_model(model_of(
+      node("RotaryEmbedding", "r", {"x", "c", "s", "p"}, {"y"},
+           {attr("num_heads", 4L), attr("interleaved", 1L), attr("rotary_embedding_dim", 8L)}),
+      [] {
+        auto inputs = rotary_inputs(value_info("x", {"N", "S", int64_t{32}}));
+        inputs.push_back(value_info("p", {"N", "S"}, kInt64Type));
+        return inputs;
+      }()));
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_THAT(op_names(*graph),
+              ElementsAre("reshape", "transpose", "rotary_embedding", "transpose", "reshape"));
+  EXPECT_THAT(attributes_of(*graph, "rotary_embedding"),
+              AllOf(HasSubstr("interleaved=true"), HasSubstr("rotary_dim=8")));
+}
+
+TEST(ConvertRotary, BadHeads_AreNamed) {
+  for (const int64_t heads : {0, 5}) {
+    EXPECT_THAT(refused(model_of(node("RotaryEmbedding", "r", {"x", "c", "s"}, {"y"},
+                                      {attr("num_heads", heads)}),
+                                 rotary_inputs(value_info("x", {"N", "S", int64_t{32}}))))
+                    .message(),
+                HasSubstr("attribute 'num_heads': expected a divisor of the last size"));
+  }
+  EXPECT_THAT(refused(model_of(node("RotaryEmbedding", "r", {"x", "c", "s"}, {"y"}),
+                               rotary_inputs(value_info("x", {"N", int64_t{32}}))))
+                  .message(),
+              HasSubstr("expected a known rank of 3 or 4"));
+}
+
 }  // namespace
 }  // namespace bp

@@ -28,6 +28,27 @@ struct OracleCall {
 };
 using OracleFn = void (*)(const OracleCall& call);
 
+/// The inputs of a call as inference sees them, all of them known on the host.
+class CallContext {
+ public:
+  CallContext(std::span<const OracleTensor> inputs, const void* attributes) {
+    for (const OracleTensor& input : inputs) {
+      types_.push_back({.dtype = input.dtype, .has_rank = true, .sizes = input.sizes});
+      host_data_.push_back(input.bytes.data());
+    }
+    context_ = {.inputs = types_, .host_data = host_data_, .attributes = attributes};
+  }
+  CallContext(const CallContext&) = delete;
+  CallContext& operator=(const CallContext&) = delete;
+
+  const InferContext& get() const { return context_; }
+
+ private:
+  std::vector<TensorType> types_;
+  std::vector<const void*> host_data_;
+  InferContext context_{};
+};
+
 struct OracleRow {
   uint32_t op;
   OracleFn evaluate;

@@ -45,16 +45,9 @@ Status evaluate(const OpSchema& schema, std::span<const OracleTensor> inputs,
   const Status complete = copy->validate();
   if (!complete.ok()) return complete.with_prefix(schema.name);
 
-  std::vector<TensorType> input_types;
-  std::vector<const void*> host_data;
-  for (const OracleTensor& input : inputs) {
-    input_types.push_back({.dtype = input.dtype, .has_rank = true, .sizes = input.sizes});
-    host_data.push_back(input.bytes.data());
-  }
-  const InferContext context{
-      .inputs = input_types, .host_data = host_data, .attributes = copy->data()};
+  const ops::CallContext context(inputs, copy->data());
   std::vector<TensorType> output_types;
-  BP_TRY(infer_types(schema, context, &output_types));
+  BP_TRY(infer_types(schema, context.get(), &output_types));
   std::vector<OracleTensor> outputs;
   for (const TensorType& type : output_types) {
     if (!type.has_rank || !all_known(type.sizes)) {

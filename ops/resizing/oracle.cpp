@@ -116,14 +116,7 @@ double mixture(const std::vector<double>& x, const std::vector<const Places*>& a
 }
 
 Resizing accepted_resize(const OracleCall& call) {
-  std::vector<TensorType> types;
-  std::vector<const void*> host_data;
-  for (const OracleTensor& input : call.inputs) {
-    types.push_back({.dtype = input.dtype, .has_rank = true, .sizes = input.sizes});
-    host_data.push_back(input.bytes.data());
-  }
-  auto resizing =
-      resolve_resize({.inputs = types, .host_data = host_data, .attributes = call.attributes});
+  auto resizing = resolve_resize(CallContext(call.inputs, call.attributes).get());
   assert(resizing.ok());
   return std::move(resizing).value();
 }

@@ -30,6 +30,16 @@ TEST_P(EagerTest, Add_Broadcast_MatchesOracle) {
   EXPECT_EQ(values(sum), expected[0].to_f64());
 }
 
+TEST_P(EagerTest, Softmax_OfMinusInfinityAlone_IsNan) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const Ref<Tensor> x = upload_f32({3, 2}, {-kInf, -kInf, 0, -kInf, kNan, 1});
+  expect_close(values(must_call("softmax", {x}, attributes("softmax"))),
+               {kNan, kNan, 1, 0, kNan, kNan});
+  expect_close(values(must_call("log_softmax", {x}, attributes("log_softmax"))),
+               {kNan, kNan, 0, -kInf, kNan, kNan});
+}
+
 TEST_P(EagerTest, Matmul_SizesThatDoNotFit_AreToldWithTheOperatorOnce) {
   const Ref<Tensor> x = upload_f32({2, 3}, std::vector<double>(6, 1));
   const Status status = try_call("matmul", {x, x}).status();

@@ -153,6 +153,7 @@ class CallChain {
     for (auto made = pool_.rbegin(); made != pool_.rend(); ++made) {
       if (made->value.dtype != BP_DTYPE_F32 || !all_finite(made->value)) continue;
       const auto values = made->value.to_f64();
+      if (values.empty()) continue;
       const auto [low, high] = std::minmax_element(values.begin(), values.end());
       const double largest = std::max(std::fabs(*low), std::fabs(*high));
       if (largest > 1e-6 && largest < 1e30 && *high - *low > 0.1 * largest) return &*made;

@@ -3,6 +3,7 @@
 // What is wrong for which attribute and which input: what the schemas do not say. The right calls
 // that these change are the first ones of the kit's recipes.
 #include <cstdint>
+#include <utility>
 
 #include "tests/negative/cases.hpp"
 
@@ -31,6 +32,8 @@ std::vector<AttributeRule> attribute_rules() {
       {"p", {number(0), number(-1)}},
       {"left_window", {number(-2), least}},
       {"right_window", {number(-2), least}},
+      {"rotary_dim", {number(-2), number(3), number(kFar), least}},
+      {"size", {number(0), number(-1), least}},
       {"stage", {number(-1), number(kFar)}},
       {"storage_order", {number(-1), number(2)}},
       {"axes", {List{kFar}, List{-kFar}, List{0, 0}}},
@@ -77,10 +80,15 @@ std::vector<HostRule> host_rules() {
       {"slice", "steps", {{0}, {0, 0}}},
       {"slice", "axes", {{kFar}, {0, 0}}},
       {"resize", "sizes", {{1}, {-1, -1, -1, -1}}},
+      {"col2im", "image_shape", {{0, 0}, {-1, 4}, {INT64_MAX, INT64_MAX}}},
+      {"col2im", "block_shape", {{0, 0}, {-1, 4}, {INT64_MAX, INT64_MAX}, {1}}},
   };
 }
 
-std::vector<SizesRule> sizes_rules() {
+namespace {
+
+/// Of products, windows, pools and operators with indices.
+std::vector<SizesRule> rules_of_windows_and_indices() {
   const Dims far{7, 11, 13};
   return {
       {"conv", "x", {{}, {3}, {3, 4}, {1, 99, 9, 9}}},
@@ -111,6 +119,13 @@ std::vector<SizesRule> sizes_rules() {
       {"scatter_nd", "indices", {{}, {2, 99}}},
       {"scatter_nd", "updates", {far}},
       {"compress", "condition", {{}, {2, 3}}},
+  };
+}
+
+/// Of all others.
+std::vector<SizesRule> other_rules() {
+  const Dims far{7, 11, 13};
+  return {
       {"squeeze", "x", {far}},
       {"trilu", "x", {{}, {3}}},
       {"eye_like", "x", {{}, {3}, far}},
@@ -127,6 +142,11 @@ std::vector<SizesRule> sizes_rules() {
       {"group_norm", "scale", {{}, {99}, {3, 1}}},
       {"group_norm", "bias", {{}, {99}, {3, 1}}},
       {"mean_variance_norm", "x", {{}}},
+      {"lrn", "x", {{}, {3}}},
+      {"rotary_embedding", "x", {{}, {3}, {2, 3, 5}}},
+      {"rotary_embedding", "cos", {{}, {99}, far}},
+      {"rotary_embedding", "sin", {{}, {99}, far}},
+      {"col2im", "x", {{}, {3}, {2, 7, 9}}},
       {"quantize_linear", "scale", {far}},
       {"quantize_linear", "zero_point", {far}},
       {"dequantize_linear", "scale", {far}},
@@ -139,6 +159,14 @@ std::vector<SizesRule> sizes_rules() {
       {"concat", "x", {{}, far}},
       {"einsum", "x", {{}, {1, 1, 1, 1, 1}}},
   };
+}
+
+}  // namespace
+
+std::vector<SizesRule> sizes_rules() {
+  std::vector<SizesRule> rules = rules_of_windows_and_indices();
+  for (SizesRule& rule : other_rules()) rules.push_back(std::move(rule));
+  return rules;
 }
 
 }  // namespace bp::negative

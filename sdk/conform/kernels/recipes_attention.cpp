@@ -92,6 +92,39 @@ Recipe recipe_of(std::string_view op, bool has_v) {
   return recipe;
 }
 
+/// x [2, heads, 5, dim] with a table of its own, or one of `rows` rows that positions choose from.
+Shot turn(int64_t heads, int64_t dim, std::vector<Setting> attributes = {},
+          std::optional<int64_t> rows = std::nullopt, int64_t pairs = 0) {
+  if (pairs == 0) pairs = dim / 2;
+  const Dims table = rows ? Dims{*rows, pairs} : Dims{2, 5, pairs};
+  Shot shot{{Dims{2, heads, 5, dim}, table, table}, std::move(attributes)};
+  shot.inputs.push_back(rows ? std::optional<Dims>(Dims{2, 5}) : std::nullopt);
+  shot.extent = rows.value_or(0);
+  return shot;
+}
+
+Recipe rotary_embedding() {
+  const Setting interleaved{"interleaved", int64_t{1}};
+  const Setting four{"rotary_dim", int64_t{4}};
+  Recipe recipe{
+      .op = "rotary_embedding",
+      .variants = {{"halves", {turn(3, 8)}},
+                   {"neighbours", {turn(3, 8, {interleaved}), turn(1, 34, {interleaved})}},
+                   {"partly",
+                    {turn(2, 7, {four}, std::nullopt, 2),
+                     turn(2, 8, {four, interleaved}, std::nullopt, 2)}},
+                   {"positions", {turn(3, 8, {}, 9), turn(2, 6, {interleaved}, 1)}},
+                   {"zero", {turn(0, 8)}}},
+      .exact = {FillKind::kTerm, FillKind::kTerm, FillKind::kTerm, FillKind::kIndex},
+      .precise = {FillKind::kExponent, FillKind::kExponent, FillKind::kExponent, FillKind::kIndex},
+      .nearness = Nearness::kSoftmax,
+      .absolute = kScoresAbsolute,
+      .terms = key_count};
+  recipe.specials = {turn(2, 8, {}, 9)};
+  recipe.special_fills = {FillKind::kTerm, FillKind::kTerm, FillKind::kTerm, FillKind::kBadIndex};
+  return recipe;
+}
+
 }  // namespace
 
 void add_attention_recipes(std::vector<Recipe>* recipes) {
@@ -104,6 +137,7 @@ void add_attention_recipes(std::vector<Recipe>* recipes) {
   scores.variants.push_back({"stages", stages});
   scores.least_share = 0.2;  // masked scores have a probability of 0
   recipes->push_back(std::move(scores));
+  recipes->push_back(rotary_embedding());
 }
 
 }  // namespace bp::conform

@@ -107,6 +107,17 @@ Recipe lp_norm() {
       shot({5, 37}, -1, 1));
 }
 
+Recipe lrn() {
+  const auto shot = [](const Dims& x, int64_t size) {
+    return Shot{{x}, {{"size", size}, {"alpha", 0.75}, {"bias", 1.5}}};
+  };
+  return normalization("lrn",
+                       {{"image", {shot({2, 7, 4, 5}, 3)}},
+                        {"sizes", {shot({2, 7, 33}, 4), shot({1, 3, 2, 2}, 9), shot({2, 5}, 1)}},
+                        {"zero", {shot({0, 3, 4}, 3), shot({2, 0, 4}, 3), shot({2, 3, 0}, 3)}}},
+                       shot({3, 12, 5}, 3));
+}
+
 }  // namespace
 
 void add_normalization_recipes(std::vector<Recipe>* recipes) {
@@ -116,6 +127,7 @@ void add_normalization_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(group_norm());
   recipes->push_back(mean_variance_norm());
   recipes->push_back(lp_norm());
+  recipes->push_back(lrn());
 }
 
 }  // namespace bp::conform

@@ -212,6 +212,37 @@ Recipe conv_transpose() {
       .special_fills = {FillKind::kSpecialLane, FillKind::kTerm, FillKind::kTerm}};
 }
 
+/// Images of `image` with blocks of `block`, of which there are `positions`.
+Shot blocks(const Dims& planes, const Dims& image, const Dims& block, int64_t positions,
+            std::vector<Setting> attributes = {}) {
+  const auto rank = static_cast<int64_t>(image.size());
+  int64_t block_size = 1;
+  for (const int64_t size : block) block_size *= size;
+  Shot shot{{Dims{planes[0], planes[1] * block_size, positions}, Dims{rank}, Dims{rank}},
+            std::move(attributes)};
+  shot.host_values.assign(image.begin(), image.end());
+  shot.host_values.insert(shot.host_values.end(), block.begin(), block.end());
+  return shot;
+}
+
+Recipe col2im() {
+  return {.op = "col2im",
+          .variants = {{"plane", {blocks({2, 3}, {4, 5}, {2, 3}, 9)}},
+                       {"windows",
+                        {blocks({1, 2}, {5, 5}, {1, 5}, 5),
+                         blocks({1, 2}, {5, 6}, {2, 2}, 6, {list("strides", {2, 2})}),
+                         blocks({1, 2}, {4, 4}, {2, 2}, 4, {list("dilations", {2, 2})}),
+                         blocks({2, 1}, {4, 4}, {3, 3}, 15, {list("pads", {0, 1, 1, 2})})}},
+                       {"ranks",
+                        {blocks({2, 3}, {9}, {4}, 6), blocks({1, 2}, {3, 3, 3}, {2, 2, 2}, 8)}},
+                       {"zero", {blocks({0, 3}, {4, 5}, {2, 3}, 9)}}},
+          .exact = {FillKind::kTerm},
+          .nearness = Nearness::kSums,
+          .terms = [](Terms inputs, int64_t) { return static_cast<double>(inputs[0].sizes[1]); },
+          .specials = {blocks({2, 3}, {4, 5}, {2, 3}, 9)},
+          .special_fills = {FillKind::kSpecialLane}};
+}
+
 Recipe batch_norm() {
   const Setting exactly{"epsilon", 0.0};
   const auto shot = [](const Dims& x, std::vector<Setting> attributes) {
@@ -244,6 +275,7 @@ void add_product_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(einsum());
   recipes->push_back(conv());
   recipes->push_back(conv_transpose());
+  recipes->push_back(col2im());
   recipes->push_back(batch_norm());
 }
 

@@ -255,8 +255,7 @@ class EnvironmentTest(CommandTest):
             results = {check["name"]: check["result"] for check in device["checks"]}
             self.assertEqual(results, dict.fromkeys(("copies", "matmul", "conv", "kernels"), "ok"))
             placements = {check["name"]: check["placement"] for check in device["checks"]}
-            conv = "fallback" if device["name"] == "xpu:0" else "native"
-            self.assertEqual((placements["matmul"], placements["conv"]), ("native", conv))
+            self.assertEqual((placements["matmul"], placements["conv"]), ("native", "native"))
         self.check(OK, "doctor", program=self.beside("npu"),
                    words=["Searched for plugins", "npu:0", "native", "All is well"])
 

@@ -9,7 +9,7 @@ import numpy
 import functions
 import points
 from expected import around, between, exactly, rounded
-from formats import FLOATS, FORMATS, exact_of, values_of
+from formats import FLOATS, FORMATS, exact_of, is_nan, values_of
 
 
 def is_known(op):
@@ -70,7 +70,7 @@ def _unary(op, dtype, bits, settings):
     numbers = {name: mpmath.mpf(value) for name, value in settings.items()}
     exact = []
     for word in bits.tolist():
-        value = table.get(word)
+        value = math.nan if is_nan(dtype, word) else table.get(word)
         exact.append(function(exact_of(dtype, word), **numbers) if value is None else value)
     return exact
 

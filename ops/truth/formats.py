@@ -46,6 +46,9 @@ FORMATS = {
 }
 
 
+_NATIVE = {"f16": numpy.float16, "f32": numpy.float32, "f64": numpy.float64}
+
+
 def storage(dtype):
     """The numpy type that the bytes of a dtype are read as."""
     if dtype in FORMATS:
@@ -55,15 +58,12 @@ def storage(dtype):
 
 def values_of(dtype, bits):
     """An array of bits as numpy computes with it: floats as float64, exactly."""
-    if dtype == "f64":
-        return bits.view(numpy.float64)
-    if dtype == "f32":
-        return bits.view(numpy.float32).astype(numpy.float64)
-    if dtype == "f16":
-        return bits.view(numpy.float16).astype(numpy.float64)
+    if dtype not in FORMATS:
+        return bits.astype(bool) if dtype == "bool" else bits
     if dtype == "bf16":
-        return (bits.astype(numpy.uint32) << 16).view(numpy.float32).astype(numpy.float64)
-    return bits.astype(bool) if dtype == "bool" else bits
+        bits, dtype = bits.astype(numpy.uint32) << 16, "f32"
+    with numpy.errstate(invalid="ignore"):  # a NaN that signals
+        return bits.view(_NATIVE[dtype]).astype(numpy.float64)
 
 
 def bits_of(dtype, value):
@@ -121,6 +121,11 @@ def _magnitude(form, top, bottom, exponent):
     # Rounding up to the next power of two carries into the exponent by itself.
     bits = ((binade - form.least) << (form.digits - 1)) + whole
     return min(bits, form.infinity)
+
+
+def is_nan(dtype, bits):
+    form = FORMATS[dtype]
+    return (bits & (form.sign - 1)) > form.infinity
 
 
 def exact_of(dtype, bits):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares every elementwise operator and reduction with a function that others wrote:
-ops_truth.py TRUTH_RUNNER DEFS. A row without such a function fails, by name."""
+ops_truth.py TRUTH_RUNNER DEFS [--halves]. A row without such a function fails, by name. --halves:
+only operators of one input, at every f16 and every bf16."""
 
 import pathlib
 import sys
@@ -65,6 +66,16 @@ def compare_rows(oracle, rows, report):
 LOG_SUM_EXP = {"op": "reduce_log_sum_exp", "dtypes": ["f16", "bf16", "f32", "f64"]}
 
 
+def compare_halves(oracle, rows, report):
+    for row in filter(lambda row: row["bool_inputs"] == [False], rows):
+        for dtype in {"f16", "bf16"} & set(row["dtypes"]):
+            inputs = [points.every_half(dtype)]
+            settings = elementwise.settings_of(row)[0]
+            expected = elementwise.expect(row, dtype, inputs, settings)
+            found = oracle.evaluate(row["op"], [dtype], inputs, settings)
+            report.note(f"{row['op']} {dtype} {settings or ''}", inputs, expected, found)
+
+
 def compare_reductions(oracle, rows, report):
     for row in [*rows, LOG_SUM_EXP]:
         op = row["op"]
@@ -100,18 +111,24 @@ def check_names(names, rows, report):
                                    "or reductions.py")
 
 
-def main(path, defs):
+def main(path, defs, mode=""):
     report = Report()
     with Oracle(path) as oracle:
         rows = oracle.rows()
         check_names(names_in(pathlib.Path(defs)), rows, report)
-        compare_rows(oracle, rows["rows"], report)
-        compare_reductions(oracle, rows["reductions"], report)
-        compare_casts(oracle, report)
+        if mode == "--halves":
+            compare_halves(oracle, rows["rows"], report)
+        else:
+            compare_rows(oracle, rows["rows"], report)
+            compare_reductions(oracle, rows["reductions"], report)
+            compare_casts(oracle, report)
     for problem in report.problems:
         print(problem)
-    print(f"truth: {len(rows['rows'])} elementwise rows, {len(rows['reductions']) + 1} reductions "
-          f"and cast at {report.count} points: {len(report.problems)} differ")
+    what = "operators of one input at every f16 and bf16"
+    if mode != "--halves":
+        what = (f"{len(rows['rows'])} elementwise rows, {len(rows['reductions']) + 1} reductions "
+                "and cast")
+    print(f"truth: {what}, at {report.count} points: {len(report.problems)} differ")
     return 1 if report.problems else 0
 
 

@@ -89,6 +89,11 @@ def points(dtype):
     return integer_points(dtype)
 
 
+def every_half(dtype):
+    """All bits of a type of 16."""
+    return numpy.arange(1 << FORMATS[dtype].bits, dtype=storage(dtype))
+
+
 def key_points(dtype):
     """The few that go with each other in pairs."""
     if dtype == "bool":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that the fuzzer begins with: make_seeds.py ROOT OUT. ONNX's own node cases, the smallest
-of each operator, and the digits."""
+"""What the fuzzer begins with: make_seeds.py ROOT OUT makes the folder OUT of models, ONNX's own
+node cases, the smallest of each operator, and the digits; and OUT.dict, the words that they hold."""
 
 import pathlib
 import shutil
@@ -27,6 +27,16 @@ def smallest_cases():
     return found
 
 
+def words():
+    """Names of operators and of their attributes."""
+    import onnx
+    found = set()
+    for schema in onnx.defs.get_all_schemas():
+        found.add(schema.name)
+        found.update(schema.attributes)
+    return sorted(found)
+
+
 def main(root, out):
     out = pathlib.Path(out)
     shutil.rmtree(out, ignore_errors=True)
@@ -36,6 +46,8 @@ def main(root, out):
         sys.exit(f"expected {FEWEST} operators or more, found {len(cases)}")
     for kind, data in cases.items():
         (out / kind).write_bytes(data)
+    lines = [f'"{word}"' for word in words()]
+    out.with_suffix(".dict").write_text("\n".join(lines) + "\n", encoding="utf-8")
     shutil.copy(pathlib.Path(root) / "docs/examples/digits/digits.onnx", out / "digits")
 
 

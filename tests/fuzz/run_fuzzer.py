@@ -25,7 +25,7 @@ def main(fuzzer, root, out, seconds):
                str(pathlib.Path(root) / "tests/fuzz/corpus"),
                f"-max_total_time={seconds}", f"-timeout={MOST_SECONDS_EACH}",
                f"-rss_limit_mb={MOST_MIB}", f"-max_len={MOST_BYTES}", "-print_final_stats=1",
-               f"-artifact_prefix={out}/found/"]
+               f"-artifact_prefix={out}/found/", f"-dict={out}/seeds.dict"]
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                          errors="replace", check=False)
     executed = re.search(r"number_of_executed_units: (\d+)", run.stdout)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the fuzzer begins with: make_seeds.py ROOT OUT makes the folder OUT of models, ONNX's own
-node cases, the smallest of each operator, and the digits; and OUT.dict, the words that they hold."""
+node cases, the smallest of each operator, and the digits; and OUT.dict, the words that models
+hold."""
 
 import pathlib
 import shutil

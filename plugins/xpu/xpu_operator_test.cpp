@@ -199,32 +199,47 @@ TEST_F(XpuOperatorTest, Matmul_AcrossTiles_MatchesLoop) {
 }
 
 TEST_F(XpuOperatorTest, Conv_MoreChannelsAndPlacesThanATile_MatchesTheProduct) {
-  // A window of one element is a matrix product over the channels.
-  const Array x = numbers({1, 37, 67}, 3);
-  const Array w = numbers({35, 37, 1}, 4);
-  Array x_matrix = x;
-  x_matrix.sizes = {37, 67};
-  Array w_matrix = w;
-  w_matrix.sizes = {35, 37};
-  const bp_attrs_conv attributes = bp_attrs_conv_defaults();
-  EXPECT_EQ(run_one<float>("conv", {x, w}, BP_DTYPE_F32, {1, 35, 67}, &attributes),
-            product(w_matrix, x_matrix));
+  // A window of one element is a matrix product over the channels; the shapes take different ways.
+  for (const Sizes& spatial : {Sizes{67, 1}, {1, 67}, {1, 3}}) {
+    for (const int64_t channels : {2, 35}) {
+      const int64_t places = spatial[0] * spatial[1];
+      const Array x = numbers({1, 37, spatial[0], spatial[1]}, 3);
+      const Array w = numbers({channels, 37, 1, 1}, 4);
+      Array x_matrix = x;
+      x_matrix.sizes = {37, places};
+      Array w_matrix = w;
+      w_matrix.sizes = {channels, 37};
+      const bp_attrs_conv attributes = bp_attrs_conv_defaults();
+      EXPECT_EQ(run_one<float>("conv", {x, w}, BP_DTYPE_F32, {1, channels, spatial[0], spatial[1]},
+                               &attributes),
+                product(w_matrix, x_matrix));
+    }
+  }
 }
 
 TEST_F(XpuOperatorTest, Conv_WeightThatIsNotFinite_AddsNothingWhereItMeetsPadding) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (const int64_t channels : {1, 9}) {  // one element at a time, and by tiles
-    std::vector<float> weights(static_cast<size_t>(channels) * 3, 1.0f);
-    weights[0] = kInfinity;  // of channel 0, met by what stands before
-    const Array w = array_of(BP_DTYPE_F32, {channels, 1, 3}, weights);
-    const Array x = array_of(BP_DTYPE_F32, {1, 1, 4}, std::vector<float>{1, 2, 3, 4});
-    bp_attrs_conv attributes = bp_attrs_conv_defaults();
-    const int64_t pads[] = {1, 1};
-    attributes.pads = {pads, 2};
-    const auto y = run_one<float>("conv", {x, w}, BP_DTYPE_F32, {1, channels, 4}, &attributes);
-    EXPECT_EQ(std::vector<float>(y.begin(), y.begin() + 4),
-              (std::vector<float>{3, kInfinity, kInfinity, kInfinity}));
-    if (channels > 1) EXPECT_EQ(y[4], 3);
+  // The window goes along the second last dimension, then along the last: by tiles, and by strips.
+  for (const bool along_last : {false, true}) {
+    for (const int64_t channels : {1, 9}) {
+      std::vector<float> weights(static_cast<size_t>(channels) * 3, 1.0f);
+      weights[0] = kInfinity;  // of channel 0, met by what stands before
+      const Sizes w_sizes = along_last ? Sizes{channels, 1, 1, 3} : Sizes{channels, 1, 3, 1};
+      const Sizes x_sizes = along_last ? Sizes{1, 1, 1, 4} : Sizes{1, 1, 4, 1};
+      const Array w = array_of(BP_DTYPE_F32, w_sizes, weights);
+      const Array x = array_of(BP_DTYPE_F32, x_sizes, std::vector<float>{1, 2, 3, 4});
+      bp_attrs_conv attributes = bp_attrs_conv_defaults();
+      const int64_t pads[] = {!along_last, along_last, !along_last, along_last};
+      attributes.pads = {pads, 4};
+      Sizes y_sizes = x_sizes;
+      y_sizes[1] = channels;
+      const auto y = run_one<float>("conv", {x, w}, BP_DTYPE_F32, y_sizes, &attributes);
+      EXPECT_EQ(std::vector<float>(y.begin(), y.begin() + 4),
+                (std::vector<float>{3, kInfinity, kInfinity, kInfinity}));
+      if (channels > 1) {
+        EXPECT_EQ(y[4], 3);
+      }
+    }
   }
 }
 

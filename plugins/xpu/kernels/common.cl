@@ -138,6 +138,32 @@ static inline long end_inside(long start, long dilation, long extent, long in) {
   return start < in ? min(extent, (in - 1 - start) / dilation + 1) : 0;
 }
 
+#ifdef BP_ACC
+// Eight neighbours of a row.
+#define BP_ACC8 BP_JOIN(BP_ACC, 8)
+#define BP_LOAD8(dtype, name, place) BP_JOIN(load8_, dtype)(name + name##_offset, place)
+#define BP_PLAIN_LOAD8(dtype, type)                                                \
+  static inline BP_ACC8 load8_##dtype(__global const uchar* x, long place) {       \
+    return BP_JOIN(convert_, BP_ACC8)(vload8(0, (__global const type*)x + place)); \
+  }
+#if defined(BP_ACC_DOUBLE)
+BP_PLAIN_LOAD8(f64, double)
+#elif defined(BP_ACC_FLOAT)
+BP_PLAIN_LOAD8(f32, float)
+static inline float8 load8_f16(__global const uchar* x, long place) {
+  return vload_half8(0, (__global const half*)x + place);
+}
+static inline float8 load8_bf16(__global const uchar* x, long place) {
+  return as_float8(convert_uint8(vload8(0, (__global const ushort*)x + place)) << 16);
+}
+#else
+BP_PLAIN_LOAD8(u8, uchar)
+BP_PLAIN_LOAD8(u16, ushort)
+BP_PLAIN_LOAD8(u32, uint)
+BP_PLAIN_LOAD8(u64, ulong)
+#endif
+#endif
+
 // Sums and maxima of a lane by one group: BP_XPU_PARTS partial results, whatever the size of the
 // group, so that the result does not depend on it.
 #ifdef BP_ACC

@@ -43,27 +43,42 @@ ConvGeometry make_geometry(const bp_kernel_query& query) {
   return geometry;
 }
 
+uint64_t parts(uint64_t count, uint64_t size) { return (count + size - 1) / size; }
+
+/// Strips in registers for processors, tiles in local memory where that is faster than the rest of
+/// it, or rows are short; one element at a time where groups have few channels.
+Step choose_step(const Device& device, const ProgramSource& source, uint64_t images,
+                 ConvGeometry geometry) {
+  const auto* const out = geometry.window.out;
+  const auto rows = static_cast<uint64_t>(out[0] * out[1]);
+  const auto width = static_cast<uint64_t>(out[2]);
+  const uint64_t planes = images * geometry.groups;
+  const bool prefers_tiles = device.info().has_fast_local_memory || width < 4;
+  if (prefers_tiles && geometry.group_out >= BP_XPU_TILE_SIDE && can_tile(device)) {
+    return Step(source, "conv_tile", geometry)
+        .groups(planes * parts(geometry.group_out, BP_XPU_TILE) * parts(rows * width, BP_XPU_TILE),
+                BP_XPU_TILE_ITEMS);
+  }
+  if (width >= 4) {
+    geometry.item_count =
+        planes * parts(geometry.group_out, BP_XPU_STRIP_CHANNELS) * rows * parts(width, 8);
+    return Step(source, "conv_strip", geometry).items(geometry.item_count, kItemsPerGroup);
+  }
+  return Step(source, "conv_direct", geometry).items(geometry.item_count, kItemsPerGroup);
+}
+
 Plan plan_conv(const Device& device, const bp_kernel_query& query) {
   if (query.input_count < 2 || query.input_count > 3 || query.output_count != 1) {
     expect_inputs(query, 3);
   }
-  const ConvGeometry geometry = make_geometry(query);
+  ConvGeometry geometry = make_geometry(query);
   std::vector<Buffer> buffers{Buffer::tensor(0), Buffer::tensor(1),
                               query.input_count == 3 ? Buffer::tensor(2) : Buffer::none(),
                               Buffer::tensor(query.input_count)};
   const ProgramSource source = program_of("conv.cl", accumulate(argument(query, 0).dtype));
-  if (geometry.group_out < BP_XPU_TILE_SIDE || !can_tile(device)) {
-    Step step(source, "conv_direct", geometry);
-    return {.steps = {step.items(geometry.item_count, kItemsPerGroup).buffers(std::move(buffers))}};
-  }
-  const auto tiles = [](uint64_t count) { return (count + BP_XPU_TILE - 1) / BP_XPU_TILE; };
-  const uint64_t planes = geometry.groups * static_cast<uint64_t>(argument(query, 0).sizes[0]);
-  const auto* const out = geometry.window.out;
-  const auto places = static_cast<uint64_t>(out[0] * out[1] * out[2]);
-  Step step(source, "conv_tile", geometry);
-  return {
-      .steps = {step.groups(planes * tiles(geometry.group_out) * tiles(places), BP_XPU_TILE_ITEMS)
-                    .buffers(std::move(buffers))}};
+  const auto images = static_cast<uint64_t>(argument(query, 0).sizes[0]);
+  Step step = choose_step(device, source, images, geometry);
+  return {.steps = {step.buffers(std::move(buffers))}};
 }
 
 constexpr uint64_t kDtypes[] = {kFloats};

@@ -19,7 +19,7 @@
 
 // What one work item of matmul_block computes.
 #define BP_XPU_BLOCK_ROWS 4
-#define BP_XPU_BLOCK_COLUMNS 8
+#define BP_XPU_BLOCK_COLUMNS 16
 
 // Tiles of products in local memory: sums along a side, steps, work items along a side and in all,
 // sums of each along a side.
@@ -28,6 +28,9 @@
 #define BP_XPU_TILE_SIDE 8
 #define BP_XPU_TILE_ITEMS 64
 #define BP_XPU_TILE_SHARE 4
+
+// Output channels of a strip of a convolution.
+#define BP_XPU_STRIP_CHANNELS 4
 
 // Partial results of a group that sums a lane up, and its work items.
 #define BP_XPU_PARTS 64

@@ -41,30 +41,6 @@ __kernel void matmul_strided(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT(y), MatmulGeome
   BP_STORE(BP_DTYPE, y, (long)item, (BP_VALUE(BP_DTYPE))sum);
 }
 
-// Eight neighbours of a row.
-#define BP_ACC8 BP_JOIN(BP_ACC, 8)
-#define BP_LOAD8(dtype, name, place) BP_JOIN(load8_, dtype)(name + name##_offset, place)
-#define BP_PLAIN_LOAD8(dtype, type)                                                \
-  static inline BP_ACC8 load8_##dtype(__global const uchar* x, long place) {       \
-    return BP_JOIN(convert_, BP_ACC8)(vload8(0, (__global const type*)x + place)); \
-  }
-#if defined(BP_ACC_DOUBLE)
-BP_PLAIN_LOAD8(f64, double)
-#elif defined(BP_ACC_FLOAT)
-BP_PLAIN_LOAD8(f32, float)
-static inline float8 load8_f16(__global const uchar* x, long place) {
-  return vload_half8(0, (__global const half*)x + place);
-}
-static inline float8 load8_bf16(__global const uchar* x, long place) {
-  return as_float8(convert_uint8(vload8(0, (__global const ushort*)x + place)) << 16);
-}
-#else
-BP_PLAIN_LOAD8(u8, uchar)
-BP_PLAIN_LOAD8(u16, ushort)
-BP_PLAIN_LOAD8(u32, uint)
-BP_PLAIN_LOAD8(u64, ulong)
-#endif
-
 static inline void store_row(BP_OUTPUT(y), long place, BP_ACC8 sums) {
   BP_ACC values[8];
   vstore8(sums, 0, values);
@@ -72,7 +48,8 @@ static inline void store_row(BP_OUTPUT(y), long place, BP_ACC8 sums) {
 }
 
 // A block of BP_XPU_BLOCK_ROWS x BP_XPU_BLOCK_COLUMNS elements per work item, for a b whose rows
-// are dense: each 8 values read from b serve four rows. The last columns go one by one.
+// are dense: what is read of b serves all the rows. Neighbouring work items have the same columns,
+// so that b stays in the cache. The last columns go one by one.
 __kernel void matmul_block(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT(y), MatmulGeometry geometry) {
   const ulong item = get_global_id(0);
   if (item >= geometry.item_count) return;
@@ -80,42 +57,48 @@ __kernel void matmul_block(BP_INPUT(a), BP_INPUT(b), BP_OUTPUT(y), MatmulGeometr
   const ulong rows = geometry.row_count;
   const ulong across = (columns + BP_XPU_BLOCK_COLUMNS - 1) / BP_XPU_BLOCK_COLUMNS;
   const ulong down = (rows + BP_XPU_BLOCK_ROWS - 1) / BP_XPU_BLOCK_ROWS;
-  const ulong column = item % across * BP_XPU_BLOCK_COLUMNS;
-  const ulong row = item / across % down * BP_XPU_BLOCK_ROWS;
+  const ulong row = item % down * BP_XPU_BLOCK_ROWS;
+  const ulong column = item / down % across * BP_XPU_BLOCK_COLUMNS;
   const ulong batch = item / across / down;
   const long2 begin = locate_batch(batch, &geometry);
-  const long b_block = begin.y + (long)column;
-  const long y_batch = (long)(batch * rows * columns);
+  long b_row = begin.y + (long)column;
+  const long y_block = (long)((batch * rows + row) * columns + column);
+  const ulong row_end = min(row + BP_XPU_BLOCK_ROWS, rows);
 
   if (column + BP_XPU_BLOCK_COLUMNS > columns) {
-    for (ulong i = row; i < min(row + BP_XPU_BLOCK_ROWS, rows); ++i) {
-      for (ulong j = column; j < columns; ++j) {
+    for (ulong i = row; i < row_end; ++i) {
+      for (ulong j = 0; j < columns - column; ++j) {
         const BP_ACC sum = dot_product(a, a_offset, begin.x + (long)i * geometry.a_row_stride, b,
-                                       b_offset, b_block + (long)(j - column), &geometry);
-        BP_STORE(BP_DTYPE, y, y_batch + (long)(i * columns + j), (BP_VALUE(BP_DTYPE))sum);
+                                       b_offset, b_row + (long)j, &geometry);
+        BP_STORE(BP_DTYPE, y, y_block + (long)((i - row) * columns + j), (BP_VALUE(BP_DTYPE))sum);
       }
     }
     return;
   }
   // Rows past the end repeat the last one, which keeps branches out of the loop.
-  const long a0 = begin.x + (long)row * geometry.a_row_stride;
-  const long a1 = begin.x + (long)min(row + 1, rows - 1) * geometry.a_row_stride;
-  const long a2 = begin.x + (long)min(row + 2, rows - 1) * geometry.a_row_stride;
-  const long a3 = begin.x + (long)min(row + 3, rows - 1) * geometry.a_row_stride;
-  BP_ACC8 sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
-  for (ulong k = 0; k < geometry.depth; ++k) {
-    const long step = (long)k * geometry.a_depth_stride;
-    const BP_ACC8 b_row = BP_LOAD8(BP_DTYPE, b, b_block + (long)k * geometry.b_depth_stride);
-    sum0 = BP_MULTIPLY_ADD((BP_ACC8)(BP_LOAD(BP_DTYPE, a, a0 + step)), b_row, sum0);
-    sum1 = BP_MULTIPLY_ADD((BP_ACC8)(BP_LOAD(BP_DTYPE, a, a1 + step)), b_row, sum1);
-    sum2 = BP_MULTIPLY_ADD((BP_ACC8)(BP_LOAD(BP_DTYPE, a, a2 + step)), b_row, sum2);
-    sum3 = BP_MULTIPLY_ADD((BP_ACC8)(BP_LOAD(BP_DTYPE, a, a3 + step)), b_row, sum3);
+  long a_rows[BP_XPU_BLOCK_ROWS];
+  BP_ACC8 left[BP_XPU_BLOCK_ROWS];
+  BP_ACC8 right[BP_XPU_BLOCK_ROWS];
+  for (uint i = 0; i < BP_XPU_BLOCK_ROWS; ++i) {
+    a_rows[i] = begin.x + (long)min(row + i, rows - 1) * geometry.a_row_stride;
+    left[i] = right[i] = 0;
   }
-  const long out = y_batch + (long)(row * columns + column);
-  store_row(y, y_offset, out, sum0);
-  if (row + 1 < rows) store_row(y, y_offset, out + (long)columns, sum1);
-  if (row + 2 < rows) store_row(y, y_offset, out + 2 * (long)columns, sum2);
-  if (row + 3 < rows) store_row(y, y_offset, out + 3 * (long)columns, sum3);
+  for (ulong k = 0; k < geometry.depth; ++k) {
+    const BP_ACC8 b_left = BP_LOAD8(BP_DTYPE, b, b_row);
+    const BP_ACC8 b_right = BP_LOAD8(BP_DTYPE, b, b_row + 8);
+    b_row += geometry.b_depth_stride;
+    for (uint i = 0; i < BP_XPU_BLOCK_ROWS; ++i) {
+      const BP_ACC8 value =
+          (BP_ACC8)(BP_LOAD(BP_DTYPE, a, a_rows[i] + (long)k * geometry.a_depth_stride));
+      left[i] = BP_MULTIPLY_ADD(value, b_left, left[i]);
+      right[i] = BP_MULTIPLY_ADD(value, b_right, right[i]);
+    }
+  }
+  for (uint i = 0; i < row_end - row; ++i) {
+    const long to = y_block + (long)(i * columns);
+    store_row(y, y_offset, to, left[i]);
+    store_row(y, y_offset, to + 8, right[i]);
+  }
 }
 
 // One tile of a product per group; any strides.

@@ -11,13 +11,15 @@
 #include "kernels/elements.hpp"
 #include "kernels/loops.hpp"
 
-/// What gather works out before there is data.
-struct bp_kernel_plan {
-  uint32_t axis;  // counted from the front
-};
-
 namespace bp::npu {
 namespace {
+
+/// What gather works out before there is data.
+struct GatherPlan : bp_kernel_plan {
+  explicit GatherPlan(uint32_t axis_from_front) : axis(axis_from_front) {}
+
+  uint32_t axis;  // counted from the front
+};
 
 constexpr uint32_t kIndicesInput = 1;
 
@@ -56,17 +58,15 @@ void gather(const Launch& launch, uint32_t axis) {
   });
 }
 
-std::unique_ptr<bp_kernel_plan> plan(bp_device*, const bp_kernel_query& query,
-                                     bp_plan_info* out_info) {
+std::unique_ptr<GatherPlan> plan(bp_device*, const bp_kernel_query& query, bp_plan_info* out_info) {
   const int64_t axis = read_attributes(query.attributes, bp_attrs_gather_defaults()).axis;
   out_info->flags = BP_PLAN_CAN_FAULT_BIT;
-  return std::make_unique<bp_kernel_plan>(
-      bp_kernel_plan{axis_from_front(axis, sdk::arg_info(query, 0).rank)});
+  return std::make_unique<GatherPlan>(axis_from_front(axis, sdk::arg_info(query, 0).rank));
 }
 
 KernelBody prepare(const bp_launch_args& args) {
   if (args.plan == nullptr) refuse("gather: a launch without a plan");
-  return [axis = args.plan->axis](const Launch& launch) {
+  return [axis = static_cast<const GatherPlan*>(args.plan)->axis](const Launch& launch) {
     Indices::with_type(launch.input(kIndicesInput).dtype,
                        [&]<class Index>(Index) { gather<Index>(launch, axis); });
   };
@@ -79,7 +79,7 @@ constexpr bp_kernel kKernels[] = {sdk::describe({.name = "gather_any",
                                                  .dtypes = kDtypes,
                                                  .arg_rules = sdk::kAnyStrides,
                                                  .depends_on = BP_DEPENDS_SIZES_BIT,
-                                                 .plan = sdk::plan_slot<bp_kernel_plan, plan>,
+                                                 .plan = sdk::plan_slot<GatherPlan, plan>,
                                                  .plan_free = sdk::delete_plan<bp_kernel_plan>,
                                                  .launch = launch<prepare>})};
 

@@ -112,7 +112,6 @@ inline constexpr bp_arg_rule kHostAtLaunchRule{.struct_size = sizeof(bp_arg_rule
                                                .strides = BP_STRIDES_CONTIGUOUS,
                                                .alignment_bytes = 0};
 
-inline constexpr uint64_t kFloat32[] = {sdk::dtypes({BP_DTYPE_F32})};
 /// For kernels that only move elements: all dtypes that fill whole bytes.
 inline constexpr uint64_t kWholeByteDtypes =
     sdk::dtypes({BP_DTYPE_BOOL, BP_DTYPE_I8, BP_DTYPE_I16, BP_DTYPE_I32, BP_DTYPE_I64, BP_DTYPE_U8,
@@ -121,5 +120,10 @@ inline constexpr uint64_t kWholeByteDtypes =
                  BP_DTYPE_F8E5M2, BP_DTYPE_F8E4M3FNUZ, BP_DTYPE_F8E5M2FNUZ});
 
 }  // namespace bp::npu
+
+/// The ABI's opaque type: what plans of kernels derive from.
+struct bp_kernel_plan {
+  virtual ~bp_kernel_plan() = default;
+};
 
 #endif

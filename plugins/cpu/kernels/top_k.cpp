@@ -12,8 +12,9 @@
 namespace bp::cpu {
 namespace {
 
-constexpr int64_t kBlock = 32;        // elements looked at together
-constexpr int64_t kExtraRoom = 1024;  // candidates beside the 2 k that make a selection cheap
+constexpr int64_t kBlock = 32;  // elements looked at together
+// Candidates beside the 2 k that make a selection cheap. Few, so that the threshold is soon high.
+constexpr int64_t kExtraRoom = 128;
 constexpr int64_t kCandidateBytes = 16;
 
 struct TopKPlan : bp_kernel_plan {
@@ -49,6 +50,27 @@ bool may_beat(C value, C threshold) {
   return kLargest ? !(value <= threshold) : !(value >= threshold);
 }
 
+/// Takes up to kBlock elements; loops of a length that is known become vector code.
+template <class T>
+int64_t take_block(const T* x, int64_t left, int64_t step, Compute<T>* block) {
+  if (left >= kBlock && step == 1) {
+    for (int64_t i = 0; i < kBlock; ++i) block[i] = load(x[i]);
+    return kBlock;
+  }
+  const int64_t size = std::min(kBlock, left);
+  for (int64_t i = 0; i < size; ++i) block[i] = load(x[i * step]);
+  // The rest repeats one, so that it decides nothing.
+  for (int64_t i = size; i < kBlock; ++i) block[i] = block[0];
+  return size;
+}
+
+template <bool kLargest, class C>
+bool any_may_beat(const C* block, C threshold) {
+  int beaten = 0;
+  for (int64_t i = 0; i < kBlock; ++i) beaten |= may_beat<kLargest>(block[i], threshold) ? 1 : 0;
+  return beaten != 0;
+}
+
 /// Leaves the best k in front, in their order.
 template <bool kLargest, class T>
 void choose(const T* x, const TopKPlan& plan, Candidate<Compute<T>>* found) {
@@ -58,13 +80,8 @@ void choose(const T* x, const TopKPlan& plan, Candidate<Compute<T>>* found) {
   C threshold{};
   C block[kBlock];
   for (int64_t begin = 0; begin < plan.length; begin += kBlock) {
-    const int64_t size = std::min(kBlock, plan.length - begin);
-    for (int64_t i = 0; i < size; ++i) block[i] = load(x[(begin + i) * plan.inner]);
-    if (full) {
-      int beaten = 0;
-      for (int64_t i = 0; i < size; ++i) beaten |= may_beat<kLargest>(block[i], threshold) ? 1 : 0;
-      if (beaten == 0) continue;
-    }
+    const int64_t size = take_block(x + begin * plan.inner, plan.length - begin, plan.inner, block);
+    if (full && !any_may_beat<kLargest>(block, threshold)) continue;
     for (int64_t i = 0; i < size; ++i) {
       if (full && !may_beat<kLargest>(block[i], threshold)) continue;
       found[count++] = {block[i], begin + i};

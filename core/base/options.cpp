@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "BACKPLANE_";
 
-constexpr std::array<OptionRow, 10> kRows = {{
+constexpr std::array<OptionRow, 11> kRows = {{
     {"BACKPLANE_CHECK_ARITHMETIC", "bool", "0", "",
      "1: a launch that changes its thread's arithmetic is an error"},
     {"BACKPLANE_CONFIG", "path", "", "", "JSON file with plugin options and device aliases"},
@@ -30,6 +30,7 @@ constexpr std::array<OptionRow, 10> kRows = {{
     {"BACKPLANE_PLUGIN_OPTIONS", "list", "", "", "plugin options: ID.NAME=VALUE,..."},
     {"BACKPLANE_PLUGIN_PATH", "paths", "", "",
      "folders searched for plugins before the installed ones"},
+    {"BACKPLANE_PLUGINS", "list", "", "", "the plugins that are loaded, by id; empty: all"},
     {"BACKPLANE_SYNC", "bool", "0", "", "1: wait after every launch"},
     {"BACKPLANE_TIMEOUT", "seconds", "300", "", "the longest that any wait of the core may take"},
     {"BACKPLANE_WORKERS", "count", "2", "", "asynchronous runs at once"},

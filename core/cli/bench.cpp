@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "core/base/log.hpp"
 #include "core/cli/cli.hpp"
 #include "core/cli/environment.hpp"
 #include "core/cli/json.hpp"
@@ -224,9 +226,26 @@ int bench_on(Runtime& runtime, Device& device, const BenchArgs& args) {
   return fail("bench", "the outputs are not as in " + args.vectors, kExitFailed);
 }
 
+/// What of the plugins the bench needs, so that it measures the memory of no other: the device's
+/// own, if that is the host device too. The name of a device begins with its plugin's, an alias
+/// with anything.
+GlobalArgs with_needed_plugins(const GlobalArgs& global, const BenchArgs& args) {
+  GlobalArgs narrow = global;
+  narrow.only_plugin = args.device.substr(0, args.device.find(':'));
+  if (narrow.only_plugin.empty() || std::getenv("BACKPLANE_PLUGINS") != nullptr) return global;
+  set_log_sink([](uint32_t, std::string_view) {});  // the second time tells it
+  const auto runtime = open_runtime(narrow);
+  const auto device = runtime.ok() ? (*runtime)->find_device(args.device) : runtime.status();
+  set_log_sink({});
+  const bool is_enough = device.ok() && *device == (*runtime)->host_device();
+  if (runtime.ok()) (*runtime)->close();
+  return is_enough ? narrow : global;
+}
+
 }  // namespace
 
-int run_bench(const GlobalArgs& global, const BenchArgs& args) {
+int run_bench(const GlobalArgs& given, const BenchArgs& args) {
+  const GlobalArgs global = with_needed_plugins(given, args);
   const auto runtime = open_with_threads(global, args);
   if (!runtime.ok()) {
     const bool is_usage = runtime.status().message().starts_with("--threads");

@@ -29,6 +29,7 @@ using NameValue = std::pair<std::string, std::string>;
 struct GlobalArgs {
   std::vector<std::string> plugin_path;   // searched before BACKPLANE_PLUGIN_PATH
   std::vector<NameValue> plugin_options;  // "npu.memory", "64MiB"
+  std::string only_plugin;                // no other is loaded; "": as BACKPLANE_PLUGINS says
 };
 
 struct DevicesArgs {

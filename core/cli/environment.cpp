@@ -30,6 +30,9 @@ Result<Ref<Runtime>> open_runtime(const GlobalArgs& global) {
   for (const auto& [name, value] : global.plugin_options) {
     args.plugin_options.push_back({name, value, "--option"});
   }
+  if (!global.only_plugin.empty()) {
+    args.options.push_back({"BACKPLANE_PLUGINS", global.only_plugin});
+  }
   return Runtime::create(args);
 }
 

@@ -32,6 +32,10 @@ constexpr Step kJourney[] = {  // by PluginStep
     {"init", start_instance, kAskVendor},
     {"devices", count_devices, kAskVendor}};
 
+bool is_in(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 void load_one(Attempt* attempt, PluginSet* set) {
   attempt->parts.path = attempt->manifest_path;
   attempt->parts.call_timeout = attempt->options.call_timeout;
@@ -41,6 +45,12 @@ void load_one(Attempt* attempt, PluginSet* set) {
     if (!status.ok() || next.take == nullptr) continue;
     step = static_cast<PluginStep>(&next - kJourney);
     status = contain([&] { return next.take(attempt); });
+    const std::string& id = attempt->parts.manifest.id;
+    const auto& only = attempt->options.only;
+    if (step == PluginStep::kManifest && status.ok() && !only.empty() && !is_in(only, id)) {
+      set->left_out.push_back(id);
+      return;
+    }
   }
   // Owns the instance from here on, also that of a plugin whose devices cannot be counted.
   std::shared_ptr<const LoadedPlugin> plugin;
@@ -60,6 +70,21 @@ void load_one(Attempt* attempt, PluginSet* set) {
   set->skipped.push_back({plugin->path(), plugin->id(), step, status, was_told});
 }
 
+/// Of all plugins that were found, loaded or not.
+std::vector<std::string> found_ids(const PluginSet& set) {
+  std::vector<std::string> ids = set.left_out;
+  for (const auto& plugin : set.plugins) ids.push_back(plugin->id());
+  for (const SkippedPlugin& skipped : set.skipped) ids.push_back(skipped.id);
+  return ids;
+}
+
+Status no_such_plugin(const std::string& setting, const std::string& id,
+                      const std::vector<std::string>& ids) {
+  const auto near = nearest_match(id, ids);
+  return fail(BP_INVALID_ARGUMENT, "{}: no plugin is called '{}'{}", setting, id,
+              near ? " (did you mean '" + *near + "'?)" : "");
+}
+
 // Options of plugins that are nowhere to be found; those of skipped plugins are no mistake.
 Status check_option_id(const std::string& name, const PluginSet& set) {
   const size_t dot = name.find('.');
@@ -67,13 +92,8 @@ Status check_option_id(const std::string& name, const PluginSet& set) {
   if (dot == std::string::npos) {
     return fail(BP_INVALID_ARGUMENT, "option '{}': expected <plugin id>.<option>", name);
   }
-  std::vector<std::string> ids;
-  for (const auto& plugin : set.plugins) ids.push_back(plugin->id());
-  for (const SkippedPlugin& skipped : set.skipped) ids.push_back(skipped.id);
-  if (std::find(ids.begin(), ids.end(), id) != ids.end()) return {};
-  const auto near = nearest_match(id, ids);
-  return fail(BP_INVALID_ARGUMENT, "option '{}': no plugin is called '{}'{}", name, id,
-              near ? " (did you mean '" + *near + "'?)" : "");
+  const std::vector<std::string> ids = found_ids(set);
+  return is_in(ids, id) ? Status() : no_such_plugin("option '" + name + "'", id, ids);
 }
 
 }  // namespace
@@ -124,6 +144,10 @@ PluginSet load_plugins(const LoadOptions& options) {
   for (const OptionSetting& setting : options.plugin_options) {
     const Status status = check_option_id(setting.name, set);
     if (!status.ok()) set.option_errors.push_back(setting.blame(status));
+  }
+  const std::vector<std::string> ids = found_ids(set);
+  for (const std::string& id : options.only) {
+    if (!is_in(ids, id)) set.option_errors.push_back(no_such_plugin("BACKPLANE_PLUGINS", id, ids));
   }
   for (const SkippedPlugin& skipped : set.skipped) {
     const bool is_news = !skipped.is_absent() && !skipped.was_told;

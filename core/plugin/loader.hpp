@@ -46,6 +46,7 @@ std::string default_install_directory();
 struct LoadOptions {
   std::vector<std::string> search_path;  // searched first; absolute; not read if `privileged`
   std::string install_directory = default_install_directory();  // searched last; empty: none
+  std::vector<std::string> only;  // the ids of the plugins that are loaded; empty: all
   /// Name "<plugin id>.<option>"; later ones win. Those of device scope hold for every device.
   std::vector<OptionSetting> plugin_options;
   /// For each control call; what takes longer is abandoned.
@@ -142,6 +143,7 @@ struct PluginSet {
   std::vector<std::shared_ptr<const LoadedPlugin>> plugins;
   std::vector<SkippedPlugin> skipped;
   std::vector<SearchedFolder> searched;  // in order, whether they exist or not
+  std::vector<std::string> left_out;     // ids that are not in LoadOptions::only
   /// Settings that no plugin takes: unknown plugin, unknown option, bad value. The plugin whose
   /// option it is stands in `skipped` too.
   std::vector<Status> option_errors;

@@ -186,6 +186,32 @@ TEST(Loader, LoadPlugins_SlotsWithoutTheirBit_AreZeroed) {
   EXPECT_EQ(set.plugins[0]->tables().memory.mem_fill, nullptr);
 }
 
+TEST(Loader, LoadPlugins_OnlyThoseNamed_LeavesOutTheOthers) {
+  PluginTree tree;
+  tree.add("good");
+  tree.add("silent_band");
+  LoadOptions options = tree.options();
+  options.only = {"good"};
+  options.plugin_options = {{"silent_band.any", "1"}};  // of a plugin that is left out: no mistake
+  const PluginSet set = load_plugins(options);
+  ASSERT_EQ(set.plugins.size(), 1u);
+  EXPECT_EQ(set.plugins[0]->id(), "good");
+  EXPECT_EQ(set.left_out, std::vector<std::string>{"silent_band"});
+  EXPECT_TRUE(set.skipped.empty());
+  EXPECT_TRUE(set.option_errors.empty());
+}
+
+TEST(Loader, LoadPlugins_OnlyOneThatIsNotThere_IsAnError) {
+  PluginTree tree;
+  tree.add("good");
+  LoadOptions options = tree.options();
+  options.only = {"goot"};
+  const PluginSet set = load_plugins(options);
+  ASSERT_EQ(set.option_errors.size(), 1u);
+  EXPECT_EQ(set.option_errors[0].message(),
+            "BACKPLANE_PLUGINS: no plugin is called 'goot' (did you mean 'good'?)");
+}
+
 TEST(Loader, LoadPlugins_NothingThere_IsEmptyAndNamesWhatWasSearched) {
   PluginTree tree;
   LoadOptions options = tree.options();

@@ -95,6 +95,7 @@ Status Runtime::load(const RuntimeArgs& args) {
   for (std::string& folder : options_.parts("BACKPLANE_PLUGIN_PATH")) {
     load_options.search_path.push_back(std::move(folder));
   }
+  load_options.only = options_.parts("BACKPLANE_PLUGINS");
   if (args.install_directory) load_options.install_directory = *args.install_directory;
   load_options.call_timeout =
       std::min(load_options.call_timeout,
@@ -115,6 +116,7 @@ Status Runtime::load(const RuntimeArgs& args) {
   plugins_.plugins = std::move(loaded.plugins);
   plugins_.skipped = std::move(loaded.skipped);
   plugins_.searched = std::move(loaded.searched);
+  plugins_.left_out = std::move(loaded.left_out);
   plugins_.option_errors = std::move(loaded.option_errors);
   return plugins_.option_errors.empty() ? Status() : plugins_.option_errors.front();
 }
@@ -193,6 +195,11 @@ Result<Device*> Runtime::device_called(std::string_view name) const {
     }
   }
   std::string text = "no device is called '" + std::string(name) + "'";
+  if (!plugins_.left_out.empty()) {
+    text += " (BACKPLANE_PLUGINS leaves out";
+    for (const std::string& id : plugins_.left_out) text += " " + id;
+    text += ")";
+  }
   if (names.empty()) {
     text += "; no plugin gives a device (searched";
     for (const SearchedFolder& folder : plugins_.searched) text += " " + folder.path;

@@ -12,7 +12,7 @@ import zipfile
 
 import cli_test
 import onnx_file
-from cli_test import DEVICE, FAILED, MODEL, OK, USAGE
+from cli_test import DEVICE, ENVIRONMENT, FAILED, MODEL, OK, USAGE
 
 KEYS = {"model", "device", "threads", "version", "create_ns", "first_ns", "peak_rss_bytes",
         "latency_ns"}
@@ -41,6 +41,14 @@ class BenchTest(cli_test.CommandTest):
             self.assertGreater(told["create_ns"], 0)
             self.assertGreater(told["first_ns"], 0)
             self.assertGreater(told["peak_rss_bytes"], 1 << 20)
+
+    def test_only_named_plugins_are_loaded(self):
+        self.check(ENVIRONMENT, "devices", BACKPLANE_PLUGINS="nqu",
+                   words=["BACKPLANE_PLUGINS: no plugin is called 'nqu' (did you mean 'npu'?)"])
+        listed = self.check(OK, "devices", BACKPLANE_PLUGINS="npu", words=["npu:0"]).stdout
+        self.assertNotIn("cpu:0", listed)
+        self.check(DEVICE, "bench", cli_test.DIGITS / "digits.onnx", "--device", "cpu:0",
+                   BACKPLANE_PLUGINS="npu", words=["BACKPLANE_PLUGINS leaves out cpu"])
 
     def test_seconds_make_more_runs(self):
         model = self.relu_model()

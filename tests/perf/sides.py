@@ -24,7 +24,8 @@ class Side:
 
     def __init__(self, name, command, threads):
         self.name = name
-        environment = dict(os.environ, **{v: str(threads) for v in THREAD_VARIABLES})
+        environment = dict(os.environ, BACKPLANE_PLUGINS="cpu",  # as no peer loads another driver
+                           **{v: str(threads) for v in THREAD_VARIABLES})
         self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         env=environment)

@@ -35,6 +35,10 @@ void add_row(Compute<T> weight, std::span<const T> x, int64_t start, int64_t str
   if (first >= last) return;
   Compute<T>* const out = y.data();
   const T* const in = x.data() + first * stride + start;
+  if (stride == 1) {  // a loop that compilers make vectors of
+    for (int64_t i = first; i < last; ++i) out[i] += weight * load(in[i - first]);
+    return;
+  }
   for (int64_t i = first; i < last; ++i) out[i] += weight * load(in[(i - first) * stride]);
 }
 

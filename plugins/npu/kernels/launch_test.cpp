@@ -209,6 +209,26 @@ TEST(NpuLaunch, WrongPointers_AreRefusedWithWords) {
   EXPECT_THAT(call.device.host().last_message(), HasSubstr("is it a host pointer?"));
 }
 
+TEST(NpuLaunch, HostArguments_ComeWhereTheRulesSayThem) {
+  Call sum("cumsum", {dense<float>({3}, {1, 2, 3}), dense<int64_t>({}, {0})}, BP_DTYPE_F32, {3});
+  EXPECT_EQ(sum.launch(), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(sum.device.host().last_message(), HasSubstr("tensor 1 is not in host memory"));
+  std::vector<bp_tensor> tensors(sum.args.tensors, sum.args.tensors + 3);
+  int64_t axis = 0;
+  tensors[1].handle = reinterpret_cast<uint64_t>(&axis);
+  tensors[1].flags = BP_TENSOR_HOST_BIT;
+  sum.args.tensors = tensors.data();
+  const Stream stream(sum.device);
+  sum.args.stream = stream.get();
+  EXPECT_EQ(sum.kernel->launch(&sum.args), BP_OK) << sum.device.host().last_message();
+  axis = 7;
+  EXPECT_EQ(stream.sync(), BP_OK);
+  EXPECT_THAT(sum.output<float>(), ElementsAre(1, 3, 6));
+  tensors[0].flags = BP_TENSOR_HOST_BIT;
+  EXPECT_EQ(sum.kernel->launch(&sum.args), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(sum.device.host().last_message(), HasSubstr("tensor 0 is in host memory"));
+}
+
 TEST(NpuLaunch, UnknownFlags_AreUnsupportedAndNothingRuns) {
   constexpr uint32_t kUnknownFlag = 1u << 30;
   Call call("relu", {dense<float>({2}, {-1, 1})}, BP_DTYPE_F32, {2});

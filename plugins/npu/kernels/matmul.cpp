@@ -42,6 +42,16 @@ struct Matrix {
   int64_t rows, columns, row_stride, column_stride;
 };
 
+/// sums[n] += factor * row[n * stride]
+template <class T>
+void add_row(Running<T> factor, const T* row, int64_t stride, int64_t count, Running<T>* sums) {
+  if (stride == 1) {  // a loop that compilers make vectors of
+    for (int64_t n = 0; n < count; ++n) sums[n] += factor * load_running(row[n]);
+    return;
+  }
+  for (int64_t n = 0; n < count; ++n) sums[n] += factor * load_running(row[n * stride]);
+}
+
 /// y = a b, every element summed in order of the inner dimension.
 template <class T>
 void multiply(const Matrix& a_shape, const T* a, const Matrix& b_shape, const T* b, T* y) {
@@ -51,10 +61,7 @@ void multiply(const Matrix& a_shape, const T* a, const Matrix& b_shape, const T*
     for (int64_t k = 0; k < a_shape.columns; ++k) {
       const auto factor = load_running(a[m * a_shape.row_stride + k * a_shape.column_stride]);
       const T* const b_row = b + k * b_shape.row_stride;
-      Running<T>* const sum = sums.data();
-      for (int64_t n = 0; n < b_shape.columns; ++n) {
-        sum[n] += factor * load_running(b_row[n * b_shape.column_stride]);
-      }
+      add_row(factor, b_row, b_shape.column_stride, b_shape.columns, sums.data());
     }
     for (int64_t n = 0; n < b_shape.columns; ++n) {
       y[n] = store_running<T>(sums[static_cast<size_t>(n)]);

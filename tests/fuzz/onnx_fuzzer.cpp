@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 
 #include "backplane/backplane.h"
 #include "backplane/host.h"
@@ -22,8 +23,9 @@ void stop(const char* what) {
 
 /// Opened at the first model, and for the rest of the process.
 bpa_device* open_device(bpa_runtime** out_runtime) {
-  static constexpr const char* kNames[] = {"BACKPLANE_FALLBACK", "cpu.threads"};
-  static constexpr const char* kValues[] = {"allow", "1"};
+  static constexpr const char* kNames[] = {"BACKPLANE_FALLBACK", "BACKPLANE_PLUGINS",
+                                           "cpu.threads"};
+  static constexpr const char* kValues[] = {"allow", "cpu", "1"};
   if (bpa_log_set_level(BP_LOG_ERROR) != BP_OK) stop("the log level");
   bpa_runtime_args args{};
   args.struct_size = sizeof(args);
@@ -31,7 +33,7 @@ bpa_device* open_device(bpa_runtime** out_runtime) {
   args.install_dir = plugins != nullptr ? plugins : BP_PLUGIN_DIR;
   args.option_names = kNames;
   args.option_values = kValues;
-  args.option_count = 2;
+  args.option_count = std::size(kNames);
   if (bpa_runtime_create(&args, out_runtime) != BP_OK) stop("the runtime");
   bpa_device* device = nullptr;
   if (bpa_runtime_find_device(*out_runtime, "cpu:0", &device) != BP_OK) stop("cpu:0");

@@ -70,11 +70,12 @@ std::string c_loop_text(const Row& row, Type element) {
          result + ")" + function + "(" + arguments + ");\n}\n";
 }
 
-/// An axis is known when the attributes are read.
+/// An axis is known when the attributes are read. What is NULL is told by the function that is
+/// called next.
 std::string axes_text(std::string_view op, std::string_view attributes) {
   const std::string type = "bp_attrs_" + std::string(op);
-  return "  " + type + " attributes = " + type +
-         "_defaults();\n  bp_sdk_read_attributes(&attributes, sizeof attributes, " +
+  return "  " + type + " attributes = " + type + "_defaults();\n  if (" + std::string(attributes) +
+         " != NULL)\n    bp_sdk_read_attributes(&attributes, sizeof attributes, " +
          std::string(attributes) + "->attributes);\n";
 }
 

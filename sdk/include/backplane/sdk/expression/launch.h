@@ -15,6 +15,7 @@ static inline void* bp_expression_address(const bp_tensor* tensor) {
 
 static inline bp_status bp_expression_launch(const bp_launch_args* args,
                                              const bp_expression* expression) {
+  if (args == NULL || args->tensors == NULL) return BP_INVALID_ARGUMENT;
   const bp_tensor* y = &args->tensors[args->input_count];
   const uint32_t dtype = args->tensors[args->input_count - 1].dtype;
   const void* inputs[BP_LAYOUT_MAX_INPUTS] = {0};
@@ -35,6 +36,7 @@ static inline bp_status bp_expression_launch(const bp_launch_args* args,
 
 static inline bp_status bp_reduction_launch(const bp_launch_args* args,
                                             const bp_reduction* reduction, bp_i64_span axes) {
+  if (args == NULL || args->tensors == NULL) return BP_INVALID_ARGUMENT;
   const bp_tensor* x = &args->tensors[0];
   const bp_tensor* y = &args->tensors[1];
   bp_reduction_layout layout;

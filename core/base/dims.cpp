@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include "core/base/checked.hpp"
 
@@ -65,6 +66,20 @@ bool is_contiguous(const Dims& sizes, const Dims& strides) {
     expected *= sizes[i];
   }
   return dense;
+}
+
+bool is_dense(const Dims& sizes, std::span<const int64_t> strides) {
+  std::array<size_t, BP_MAX_RANK> order{};
+  const auto dims = std::span(order).first(sizes.size());
+  std::iota(dims.begin(), dims.end(), size_t{0});
+  std::ranges::sort(dims, {}, [&](size_t d) { return strides[d]; });
+  int64_t expected = 1;
+  for (const size_t d : dims) {
+    if (sizes[d] == 1) continue;
+    if (strides[d] != expected) return false;
+    expected *= sizes[d];
+  }
+  return true;
 }
 
 ElementRange element_range(const Dims& sizes, const Dims& strides) {

@@ -110,6 +110,10 @@ Dims contiguous_strides(const Dims& sizes);
 /// True if the strides are row-major without gaps; dimensions of size 1 are not looked at, and
 /// tensors without elements always are.
 bool is_contiguous(const Dims& sizes, const Dims& strides);
+/// True if the strides are, exactly, those of a contiguous tensor whose dimensions were then put
+/// into another order; dimensions of size 1 are not looked at. For sizes above 0 whose product was
+/// checked, and any strides.
+bool is_dense(const Dims& sizes, std::span<const int64_t> strides);
 /// The elements that lie between the first and the last one of a tensor, ends included.
 struct ElementRange {
   int64_t lowest = 0;  // from element [0, ...], never above 0

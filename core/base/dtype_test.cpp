@@ -30,6 +30,23 @@ TEST(Dtype, SubByteCodes_AreRoundedUpToWholeBytes) {
   EXPECT_EQ(dtype_storage_bytes(BP_DTYPE_F8E8M0, 3), 3u);
 }
 
+TEST(Dense, StridesOfAnyOrder_WithoutGapsOrOverlaps) {
+  const Dims sizes{2, 3, 1, 4};
+  const auto dense = [&](const Dims& strides) {
+    return is_dense(sizes, {strides.data(), strides.size()});
+  };
+  EXPECT_TRUE(dense({12, 4, 4, 1}));
+  EXPECT_TRUE(dense({12, 1, 99, 3})) << "one of size 1 says nothing";
+  EXPECT_TRUE(dense({1, 8, -7, 2}));
+  EXPECT_FALSE(dense({12, 4, 4, 2})) << "gaps";
+  EXPECT_FALSE(dense({12, 1, 1, 1})) << "overlaps";
+  EXPECT_FALSE(dense({0, 4, 4, 1})) << "repeats";
+  EXPECT_FALSE(dense({-12, 4, 4, 1})) << "backwards";
+  EXPECT_FALSE(dense({24, 8, 8, 2})) << "every second one";
+  EXPECT_FALSE(dense({INT64_MAX, INT64_MIN, 0, 1}));
+  EXPECT_TRUE(is_dense({}, {}));
+}
+
 TEST(ElementRange, Strides_OfAnySign_EndsAreIncluded) {
   const auto range = [](const Dims& sizes, const Dims& strides) {
     const ElementRange found = element_range(sizes, strides);

@@ -62,7 +62,7 @@ Status read_kernel(const bp_kernel* theirs, KernelRecord* out) {
     rule.flags &= BP_ARG_HOST_AT_PLAN_BIT | BP_ARG_HOST_AT_LAUNCH_BIT;
     const uint32_t strides = rule.strides;
     const uint32_t alignment_bytes = rule.alignment_bytes;
-    if (strides > BP_STRIDES_ANY || std::popcount(alignment_bytes) > 1 ||
+    if (strides > BP_STRIDES_DENSE || std::popcount(alignment_bytes) > 1 ||
         alignment_bytes > kMaxAlignment) {
       return fail(BP_INCOMPATIBLE,
                   "{}: strides {} is unknown, or alignment_bytes {} no power of two up to {}", what,
@@ -72,7 +72,7 @@ Status read_kernel(const bp_kernel* theirs, KernelRecord* out) {
   for (const uint64_t mask : std::span(kernel.dtype_masks, kernel.dtype_mask_count)) {
     out->dtype_masks.push_back(mask & kKnownDtypes);
   }
-  kernel.flags &= BP_KERNEL_DETERMINISTIC_BIT;
+  kernel.flags &= BP_KERNEL_DETERMINISTIC_BIT | BP_KERNEL_CHOOSES_ORDER_BIT;
   kernel.depends_on &= BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT | BP_DEPENDS_HOST_DATA_BIT;
   kernel.dtype_masks = out->dtype_masks.data();
   kernel.arg_rules = nullptr;

@@ -174,9 +174,9 @@ TEST_F(ValidateKernels, ValidateKernels_BadNumbers_AreRefused) {
 TEST_F(ValidateKernels, ValidateKernels_BadArgumentRules_AreRefused) {
   use_rule();
   EXPECT_EQ(refusal(), "");
-  rule_.strides = 4;
+  rule_.strides = 5;
   EXPECT_EQ(refusal(),
-            "kernel 0 (mine): arg_rules[0]: strides 4 is unknown, or alignment_bytes 0 "
+            "kernel 0 (mine): arg_rules[0]: strides 5 is unknown, or alignment_bytes 0 "
             "no power of two up to 256");
   rule_.strides = 0;
   rule_.alignment_bytes = 24;

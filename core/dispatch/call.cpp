@@ -154,7 +154,7 @@ class Call {
     BP_TRY(prepare_inputs());
     BP_TRY_ASSIGN(const std::shared_ptr<const Route> route,
                   Dispatcher::of(device_).resolve(args_.op, types_.span(), args_.attributes,
-                                                  args_.deterministic));
+                                                  {.deterministic = args_.deterministic}));
     switch (route->kind) {
       case RouteKind::kView:
         return run_view(*route, out_outputs);
@@ -281,7 +281,7 @@ Status Call::run_on_host(const Route& route, std::span<Ref<Tensor>> out_outputs)
   const std::span<Device* const> others(&host, host != nullptr ? 1 : 0);
   BP_TRY(route_elsewhere({schema_.name, device_, route.reason, others}, [&](size_t) {
     return Dispatcher::of(*host).resolve(args_.op, types_.span(), args_.attributes,
-                                         args_.deterministic);
+                                         {.deterministic = args_.deterministic});
   }));
   device_.counters().fallback_ops.fetch_add(1, std::memory_order_relaxed);
   runtime_.note_fallback(device_, args_.op, route.reason);

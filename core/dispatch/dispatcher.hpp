@@ -39,6 +39,13 @@ struct ArgType {
   bool is_constant = false;         // the same values whenever this is launched: of plans alone
 };
 
+/// What is asked of a call beside its result.
+struct CallMode {
+  bool deterministic = false;  // kernels that do not promise bitwise equal reruns are refused
+  /// Bit i: output i, which has elements, may lie in any order of its dimensions. Of plans alone.
+  uint32_t any_order_outputs = 0;
+};
+
 /// Some of a call's inputs, of which a variadic operator has any number.
 class InputSet {
  public:
@@ -100,6 +107,8 @@ class PlannedKernel : public PluginObjectHolder {
   uint64_t in_place_inputs() const { return record_.kernel.in_place_inputs; }
   /// Inputs that are given packed; none in a call whose inputs are not constants.
   std::span<const PackedInput> packed_inputs() const { return packed_inputs_; }
+  /// In elements; each output by itself, in the call's order, where one is not contiguous.
+  std::span<const Dims> out_strides() const { return out_strides_; }
   /// Packs a constant, whose values are there, into memory of packed_inputs()'s size. Any thread.
   /// Errors: the plugin's.
   Status pack(const PackedInput& input, const bp_tensor& constant, bp_mem packed) const;
@@ -127,6 +136,8 @@ class PlannedKernel : public PluginObjectHolder {
  private:
   friend class Dispatcher;
   Status query_packed(uint64_t inputs, std::span<const ArgType> types);
+  /// Takes over the strides that the plan chose. Errors: UNSUPPORTED for what cannot be kept.
+  Status take_out_strides(const int64_t* strides, const struct CallQuery& call);
   /// The end of the last owner: plan_free comes after the work that was queued.
   static void retire(PlannedKernel* kernel) noexcept;
 
@@ -142,6 +153,7 @@ class PlannedKernel : public PluginObjectHolder {
   InputSet contiguous_inputs_;
   InputSet host_inputs_;
   std::vector<PackedInput> packed_inputs_;
+  std::vector<Dims> out_strides_;
   mutable std::atomic<bool> was_queued_{false};
 
   std::mutex states_mutex_;
@@ -201,11 +213,11 @@ class Dispatcher : public DeviceExtension {
   }
   ~Dispatcher() override;
 
-  /// The whole answer for a call. Cached unless it depends on host data. `deterministic`: kernels
-  /// that do not promise bitwise equal reruns are refused. Errors: INVALID_ARGUMENT from inference;
-  /// UNSUPPORTED with every reason if there is no way; the plugin's own. Any thread.
+  /// The whole answer for a call. Cached unless it depends on host data. Errors: INVALID_ARGUMENT
+  /// from inference; UNSUPPORTED with every reason if there is no way; the plugin's own. Any
+  /// thread.
   Result<std::shared_ptr<const Route>> resolve(OpId op, std::span<const ArgType> inputs,
-                                               const void* attributes, bool deterministic = false);
+                                               const void* attributes, CallMode mode = {});
 
   /// The cached answer for a call whose inputs all lie on this device; nullptr: none is cached.
   /// Lives as long as `hazard` keeps it, and the device is open. Any thread; no lock, no heap.
@@ -217,8 +229,7 @@ class Dispatcher : public DeviceExtension {
   /// was refused. Any thread.
   Result<std::shared_ptr<PlannedKernel>> plan_kernel(OpId op, std::span<const ArgType> inputs,
                                                      std::span<const TensorType> outputs,
-                                                     const void* attributes,
-                                                     bool deterministic = false);
+                                                     const void* attributes, CallMode mode = {});
 
   /// Names of the kernels for an operator, in the order they are asked.
   std::vector<std::string> kernel_names(OpId op) const;
@@ -237,7 +248,7 @@ class Dispatcher : public DeviceExtension {
   explicit Dispatcher(Device& device);
   static Dispatcher& make(Device& device);
   Result<Route> resolve_anew(OpId op, std::span<const ArgType> inputs, const Attributes& attributes,
-                             bool deterministic, bool* out_cacheable);
+                             CallMode mode, bool* out_cacheable);
   bool resolve_view(const OpSchema& schema, const InferContext& call, const Dims& x_strides,
                     Route* out) const;
   /// Appends to `refusal` what the decomposition lacks here.

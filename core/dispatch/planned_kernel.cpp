@@ -3,6 +3,8 @@
 // Plans: asking a selected kernel to work out everything that depends on shapes, and the life of
 // what it answers with.
 
+#include <algorithm>
+
 #include "core/base/checked.hpp"
 #include "core/base/dtype.hpp"
 #include "core/base/float_environment.hpp"
@@ -150,6 +152,33 @@ Status PlannedKernel::query_packed(uint64_t inputs, std::span<const ArgType> typ
   return {};
 }
 
+Status PlannedKernel::take_out_strides(const int64_t* strides, const CallQuery& call) {
+  if (strides == nullptr) return {};
+  bool is_plain = true;
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    const Dims& sizes = call.outputs[i].sizes;
+    const std::span<const int64_t> given(strides, sizes.size());
+    strides += sizes.size();
+    const Dims contiguous = contiguous_strides(sizes);
+    const bool is_free = chooses_order(record_, call, i);
+    const int64_t count = element_count(sizes);
+    const auto is_sane = [&](int64_t stride) { return stride >= 1 && stride <= count; };
+    const bool fits = is_free ? is_dense(sizes, given) && std::ranges::all_of(given, is_sane)
+                              : std::ranges::equal(given, contiguous);
+    if (!fits) {
+      return Status(BP_UNSUPPORTED,
+                    record_.name + " lays output " + std::to_string(i) + " of sizes " +
+                        to_string(sizes) + " by strides " + numbers_text(given) + ", expected " +
+                        numbers_text({contiguous.begin(), contiguous.end()}) +
+                        (is_free ? " or those of another order of the dimensions" : ""));
+    }
+    is_plain = is_plain && std::ranges::equal(given, contiguous);
+    out_strides_.emplace_back(given);
+  }
+  if (is_plain) out_strides_.clear();
+  return {};
+}
+
 Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord& record,
                                                              const CallQuery& call) {
   InputSet host_inputs;
@@ -170,8 +199,8 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
   if (record.kernel.plan == nullptr) return planned;
   // The attributes of the plan are the planned kernel's own copy: the ABI promises them to the
   // plugin until plan_free.
-  const CallQuery own{call.schema,          call.op,           call.inputs, call.outputs,
-                      planned->attributes_, call.deterministic};
+  const CallQuery own{call.schema,  call.op,   call.inputs,
+                      call.outputs, planned->attributes_, call.mode};
   const KernelQuery query(record, own, record.kernel.depends_on, planned->contiguous_inputs_);
   bp_plan_info info{};
   info.struct_size = sizeof(info);
@@ -202,6 +231,7 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
                   std::string(record.name) + " wants its workspace aligned to more than 256 bytes");
   }
   BP_TRY(planned->query_packed(info.packed_inputs, call.inputs));
+  BP_TRY(planned->take_out_strides(info.out_strides, call));
   return planned;
 }
 
@@ -209,10 +239,10 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::plan_kernel(OpId op,
                                                                std::span<const ArgType> inputs,
                                                                std::span<const TensorType> outputs,
                                                                const void* attributes,
-                                                               bool deterministic) {
+                                                               CallMode mode) {
   const OpSchema& schema = registry_.schema(op);
   BP_TRY_ASSIGN(const Attributes owned, Attributes::copy_from(schema, attributes));
-  const CallQuery call{schema, op, inputs, outputs, owned, deterministic};
+  const CallQuery call{schema, op, inputs, outputs, owned, mode};
   const Selection& selection = select(call);
   std::string reasons = selection.reasons;
   for (const KernelRecord* record : selection.candidates) {

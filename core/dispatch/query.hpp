@@ -18,7 +18,7 @@ struct CallQuery {
   std::span<const ArgType> inputs;
   std::span<const TensorType> outputs;
   const Attributes& attributes;
-  bool deterministic = false;  // kernels that do not promise it are refused
+  CallMode mode = {};
 };
 
 /// A bp_kernel_query with the arrays it points to. What is shown of sizes, strides and host data
@@ -43,6 +43,8 @@ inline constexpr uint32_t kHostArgBits = BP_ARG_HOST_AT_PLAN_BIT | BP_ARG_HOST_A
 std::string refuse_by_descriptor(const KernelRecord& record, const CallQuery& call);
 /// Why the kernel's own supports() rules it out; empty: it does not.
 std::string refuse_by_kernel(Device& device, const KernelRecord& record, const CallQuery& call);
+/// Whether BP_INFO_ANY_ORDER_BIT is shown for output `index`.
+bool chooses_order(const KernelRecord& record, const CallQuery& call, size_t index);
 /// Inputs whose strides or alignment the kernel does not take.
 InputSet inputs_to_make_contiguous(const KernelRecord& record, const CallQuery& call);
 

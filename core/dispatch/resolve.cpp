@@ -131,14 +131,14 @@ std::vector<std::string> Dispatcher::kernel_names(OpId op) const {
 }
 
 Result<RoutePtr> Dispatcher::resolve(OpId op, std::span<const ArgType> inputs,
-                                     const void* attributes, bool deterministic) {
+                                     const void* attributes, CallMode mode) {
   const OpSchema& schema = registry_.schema(op);
-  const CallKey<ArgType> call{schema, op, deterministic, inputs, attributes};
+  const CallKey<ArgType> call{schema, op, mode, inputs, attributes};
   if (RoutePtr found = routes_->find_shared(call)) return found;
   resolved_count_.fetch_add(1, std::memory_order_relaxed);
   BP_TRY_ASSIGN(Attributes owned, Attributes::copy_from(schema, attributes));
   bool cacheable = true;
-  BP_TRY_ASSIGN(Route resolved, resolve_anew(op, inputs, owned, deterministic, &cacheable));
+  BP_TRY_ASSIGN(Route resolved, resolve_anew(op, inputs, owned, mode, &cacheable));
   auto route = std::make_shared<const Route>(std::move(resolved));
   if (cacheable) routes_->insert(call, std::move(owned), route);
   drain_deferred();
@@ -157,7 +157,7 @@ void Dispatcher::drain_deferred() {
 }
 
 Result<Route> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,
-                                       const Attributes& attributes, bool deterministic,
+                                       const Attributes& attributes, CallMode mode,
                                        bool* out_cacheable) {
   const OpSchema& schema = registry_.schema(op);
   BP_TRY(attributes.validate());
@@ -184,7 +184,7 @@ Result<Route> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,
   const bool forced =
       device_.runtime().is_host_op(op) && &device_ != device_.runtime().host_device();
   if (!forced) {
-    auto planned = plan_kernel(op, inputs, route.outputs, attributes.data(), deterministic);
+    auto planned = plan_kernel(op, inputs, route.outputs, attributes.data(), mode);
     if (planned.ok()) {
       route.kind = RouteKind::kNative;
       route.kernel = std::move(*planned);
@@ -203,7 +203,7 @@ Result<Route> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,
     }
     if (planned.status().code() != BP_UNSUPPORTED) return planned.status();
     refusal = planned.status().message();
-    BP_TRY(resolve_composite(op, context, &refusal, deterministic, &route));
+    BP_TRY(resolve_composite(op, context, &refusal, mode.deterministic, &route));
     if (route.kind == RouteKind::kDecomposed) return route;
   }
   route.kind = RouteKind::kFallback;
@@ -271,7 +271,8 @@ std::string Dispatcher::refused_parts(const Graph& graph, bool deterministic) {
                         .offset_bytes = 0,
                         .host_data = value.constant ? value.constant->data : nullptr});
     }
-    const auto route = resolve(node.op, inputs, node.attributes.data(), deterministic);
+    const auto route =
+        resolve(node.op, inputs, node.attributes.data(), {.deterministic = deterministic});
     const bool is_native = route.ok() && (*route)->kind != RouteKind::kFallback;
     if (is_native) continue;
     const std::string& why = route.ok() ? (*route)->reason : route.status().message();

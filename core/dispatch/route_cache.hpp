@@ -59,13 +59,16 @@ template <class Input>
 struct CallKey {
   const OpSchema& schema;
   OpId op;
-  bool deterministic;
+  CallMode mode;
   std::span<const Input> inputs;
   const void* attributes;
 
-  /// The operator and the flag in one word. Compared as members they would be read at once right
+  /// The operator and the mode in one word. Compared as members they would be read at once right
   /// after they were written one by one, for which the processor waits.
-  uint64_t what() const { return uint64_t{op} << 1 | (deterministic ? 1 : 0); }
+  uint64_t what() const {
+    return uint64_t{op} << 33 | uint64_t{mode.any_order_outputs} << 1 |
+           (mode.deterministic ? 1 : 0);
+  }
   uint64_t hash() const {
     uint64_t hash = mix(hash_attributes(schema, attributes), what());
     for (const Input& input : inputs) {
@@ -200,7 +203,8 @@ inline const Route* Dispatcher::find(OpId op, std::span<Tensor* const> inputs,
   for (const Tensor* input : inputs) {
     if (input == nullptr || input->device() != &device_) return nullptr;
   }
-  const CallKey<Tensor*> call{registry_.schema(op), op, deterministic, inputs, attributes};
+  const CallKey<Tensor*> call{
+      registry_.schema(op), op, {.deterministic = deterministic}, inputs, attributes};
   const RoutePtr* found = routes_->find(call, hazard);
   return found == nullptr ? nullptr : found->get();
 }

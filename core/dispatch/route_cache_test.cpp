@@ -25,7 +25,7 @@ struct Shape {
     input.sizes = {size};
     input.strides = {1};
   }
-  CallKey<ArgType> key() const { return {kSchema, op, false, {&input, 1}, nullptr}; }
+  CallKey<ArgType> key() const { return {kSchema, op, {}, {&input, 1}, nullptr}; }
 
   static inline const OpSchema kSchema{};
   OpId op;
@@ -59,7 +59,7 @@ TEST(RouteCache, Find_OtherSizeOpOrDeterminism_IsNoAnswer) {
   EXPECT_EQ(find(cache, 4, 1), "");
   const Shape shape(4);
   CallKey<ArgType> key = shape.key();
-  key.deterministic = true;
+  key.mode.deterministic = true;
   EXPECT_EQ(cache.find_shared(key), nullptr);
 }
 

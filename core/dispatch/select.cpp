@@ -37,6 +37,9 @@ bool strides_fit(uint32_t stride_class, const ArgType& input) {
       return true;
     case BP_STRIDES_INNER_DENSE:
       return inner_dense(input);
+    case BP_STRIDES_DENSE:
+      return is_contiguous(input.sizes, input.strides) ||
+             (element_count(input.sizes) > 0 && is_dense(input.sizes, input.strides));
     default:
       return is_contiguous(input.sizes, input.strides);
   }
@@ -78,7 +81,7 @@ std::string selection_key(const CallQuery& call) {
   const auto put = [&key](uint64_t value) {
     key.append(reinterpret_cast<const char*>(&value), sizeof(value));
   };
-  put(uint64_t{call.op} << 1 | (call.deterministic ? 1 : 0));
+  put(uint64_t{call.op} << 1 | (call.mode.deterministic ? 1 : 0));
   for (const ArgType& input : call.inputs) put(input.dtype << 8 | input.sizes.size());
   for (const TensorType& output : call.outputs) put(output.dtype << 8 | output.sizes.size());
   return key + call.attributes.to_string();
@@ -116,6 +119,9 @@ KernelQuery::KernelQuery(const KernelRecord& record, const CallQuery& call, uint
     if (is_input && call.inputs[i].is_constant && record.kernel.prepack != nullptr) {
       info.flags |= BP_INFO_CONSTANT_BIT;
     }
+    if (!is_input && depends_on != 0 && chooses_order(record, call, i - call.inputs.size())) {
+      info.flags |= BP_INFO_ANY_ORDER_BIT;
+    }
     if (is_input && (arg_rule(record, i).flags & BP_ARG_HOST_AT_PLAN_BIT) != 0) {
       info.host_data = call.inputs[i].host_data;
     }
@@ -133,7 +139,7 @@ KernelQuery::KernelQuery(const KernelRecord& record, const CallQuery& call, uint
 
 std::string refuse_by_descriptor(const KernelRecord& record, const CallQuery& call) {
   const bp_kernel& kernel = record.kernel;
-  if (call.deterministic && (kernel.flags & BP_KERNEL_DETERMINISTIC_BIT) == 0) {
+  if (call.mode.deterministic && (kernel.flags & BP_KERNEL_DETERMINISTIC_BIT) == 0) {
     return "does not promise equal bits on a rerun, and the call is deterministic";
   }
   // A version only adds: a call without what is new is one of the versions before.
@@ -180,6 +186,14 @@ std::string refuse_by_kernel(Device& device, const KernelRecord& record, const C
   if (support.answer == BP_SUPPORT_YES || support.answer == BP_SUPPORT_DEPENDS) return {};
   std::string reason = foreign_text(support.reason);
   return reason.empty() ? "says no without a reason" : reason;
+}
+
+bool chooses_order(const KernelRecord& record, const CallQuery& call, size_t index) {
+  const bp_kernel& kernel = record.kernel;
+  return index < 32 && ((call.mode.any_order_outputs >> index) & 1) != 0 &&
+         (kernel.flags & BP_KERNEL_CHOOSES_ORDER_BIT) != 0 &&
+         (kernel.depends_on & BP_DEPENDS_SIZES_BIT) != 0 &&
+         dtype_bits(call.outputs[index].dtype) >= 8 && element_count(call.outputs[index].sizes) > 0;
 }
 
 InputSet inputs_to_make_contiguous(const KernelRecord& record, const CallQuery& call) {

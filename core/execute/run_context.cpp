@@ -165,6 +165,7 @@ Status SegmentInstance::use_bound(std::span<const Ref<Tensor>> bound) {
     const bool direct = tensor && planned.kind == PlanValueKind::kOwned &&
                         out.extents == kNoPlanValue && tensor->device() == devices_[where] &&
                         tensor->sizes() == planned.sizes && is_plan_aligned(*tensor) &&
+                        is_contiguous(planned.sizes, planned.strides) &&
                         !is_shared(out);
     if (!direct) continue;
     BP_TRY(tensor->order_before_write(*streams_[where]));
@@ -181,6 +182,8 @@ Status SegmentInstance::make_owned(MemoryCharge* charge) {
     BP_TRY(charge->add(planned.bytes, "outputs"));
     BP_TRY_ASSIGN(owned_[id], Tensor::allocate(*devices_[where], planned.dtype, planned.sizes,
                                                MemoryTag::kIo, *streams_[where]));
+    if (is_contiguous(planned.sizes, planned.strides)) continue;
+    owned_[id] = owned_[id]->view_as(planned.dtype, planned.sizes, planned.strides, 0);
   }
   return {};
 }

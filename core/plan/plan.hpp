@@ -50,7 +50,7 @@ struct PlanValue {
   PlanDevice device = kChosenDevice;
   uint32_t dtype = BP_DTYPE_NONE;
   Dims sizes;
-  Dims strides;
+  Dims strides;                     // kArena, kOwned: without gaps, in any order
   uint64_t bytes = 0;               // kArena, kOwned
   uint64_t arena_offset = 0;        // kArena
   PlanValueId base = kNoPlanValue;  // kView; never a view itself

@@ -8,70 +8,11 @@
 #include <span>
 
 #include "core/base/dtype.hpp"
-#include "core/dispatch/call.hpp"
 #include "core/dispatch/elsewhere.hpp"
-#include "core/plan/known_values.hpp"
-#include "core/plan/scope.hpp"
+#include "core/plan/segment_planner.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp {
-namespace {
-
-class Planner {
- public:
-  explicit Planner(const PlanRequest& request)
-      : request_(request),
-        segment_(std::make_shared<Segment>()),
-        known_(request),
-        top_(request.graph, request.devices.size()),
-        bounded_(request.graph.values().size(), false) {}
-
-  Result<std::shared_ptr<const Segment>> run();
-
- private:
-  Device& device(PlanDevice where) const { return *request_.devices[where]; }
-  bool must_stop(const Node& node);
-  Status plan_top_node(NodeId id);
-  Status plan_node(Scope& scope, const Node& node, PlanDevice where, RouteKind* out_placement);
-  Result<std::shared_ptr<const Route>> resolve(Scope& scope, const Node& node, PlanDevice where);
-  Status plan_resolved(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
-  Status plan_elsewhere(Scope& scope, const Node& node, PlanDevice where, const Route& refused);
-  Status plan_native(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
-  Status plan_graph(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
-  Status plan_view(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
-
-  Result<PlanValueId> value_on(Scope& scope, ValueId value, PlanDevice where);
-  PlanValueId new_host_value(PlanDevice where, Ref<Tensor> tensor);
-  bool is_constant(const PlanValue& planned) const;
-  Result<PlanValueId> pack(const PlannedKernel& kernel, const PackedInput& input,
-                           PlanValueId constant);
-  Result<PlanValueId> copy_value(PlanValueId from, PlanDevice where);
-  Result<PlanValueId> copy_range(PlanValueId from, PlanDevice where);
-  Result<PlanValueId> copy_by_kernel(PlanValueId from);
-  Result<PlanValueId> make_contiguous(PlanValueId from);
-  Result<PlanValueId> copy_constant(ValueId value, PlanValueId from);
-  PlanValueId add_copy(PlanValueId from, PlanValueId to);
-  PlanValueId new_value(PlanValue planned);
-  PlanValueId new_memory(PlanDevice where, uint32_t dtype, const Dims& sizes);
-  PlanValueId base_of(PlanValueId id) const;
-  uint64_t alignment_of(const PlanValue& planned) const;
-  Result<std::vector<ArgType>> describe_inputs(Scope& scope, const Node& node, PlanDevice where,
-                                               std::vector<PlanValueId>* out_values);
-  std::shared_ptr<const HostTensor> host_value(Scope& scope, ValueId value) const;
-  bool work_out(const Node& node);
-  Status finish();
-  Status add_live_out(ValueId value, bool is_answer, bool last);
-  void own_live_outs();
-
-  const PlanRequest& request_;
-  std::shared_ptr<Segment> segment_;
-  KnownValues known_;
-  Scope top_;
-  std::vector<bool> bounded_;  // values whose real sizes are known only after this segment
-  std::unordered_map<ValueId, LiveOut> extents_of_;
-  NodeId node_ = kNoNode;
-  NodeRoute node_route_;
-};
 
 Result<std::shared_ptr<const Segment>> Planner::run() {
   segment_->first = request_.first;
@@ -151,7 +92,21 @@ Result<std::shared_ptr<const Route>> Planner::resolve(Scope& scope, const Node& 
   std::vector<PlanValueId> values;
   BP_TRY_ASSIGN(const std::vector<ArgType> inputs, describe_inputs(scope, node, where, &values));
   return Dispatcher::of(device(where))
-      .resolve(node.op, inputs, node.attributes.data(), request_.deterministic);
+      .resolve(node.op, inputs, node.attributes.data(),
+               {.deterministic = request_.deterministic,
+                .any_order_outputs = any_order_outputs(scope, node, where)});
+}
+
+/// A graph's outputs are contiguous; so is what another device than the chosen one makes, since
+/// copies to and from it have no order to choose; and what is narrowed.
+uint32_t Planner::any_order_outputs(const Scope& scope, const Node& node, PlanDevice where) const {
+  if (where != kChosenDevice || scope.graph.registry().schema(node.op).extents) return 0;
+  uint32_t outputs = 0;
+  for (size_t i = 0; i < node.outputs.size() && i < 32; ++i) {
+    const ValueId value = node.outputs[i];
+    if (value != kNoValue && !scope.is_answer[value]) outputs |= uint32_t{1} << i;
+  }
+  return outputs;
 }
 
 Status Planner::plan_node(Scope& scope, const Node& node, PlanDevice where,
@@ -224,7 +179,7 @@ Status Planner::plan_view(Scope& scope, const Node& node, PlanDevice where, cons
   const PlanDevice at = place_near(scope.places(node.inputs[0]), where);
   BP_TRY_ASSIGN(PlanValueId input, value_on(scope, node.inputs[0], at));
   if (resolved.view_of_contiguous) {
-    BP_TRY_ASSIGN(input, make_contiguous(input));
+    BP_TRY_ASSIGN(input, contiguous(input));
   }
   const PlanValue& source = segment_->values[input];
   PlanValue view;
@@ -260,7 +215,7 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
     }
     BP_TRY_ASSIGN(PlanValueId input, value_on(scope, node.inputs[i], where));
     if (resolved.kernel->contiguous_inputs().contains(i)) {
-      BP_TRY_ASSIGN(input, make_contiguous(input));
+      BP_TRY_ASSIGN(input, contiguous(input));
     }
     step.args.push_back(input);
   }
@@ -278,6 +233,8 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType& type = resolved.outputs[i];
     const PlanValueId output = new_memory(where, type.dtype, type.sizes);
+    const auto chosen_strides = resolved.kernel->out_strides();
+    if (!chosen_strides.empty()) segment_->values[output].strides = chosen_strides[i];
     step.args.push_back(output);
     if (node.outputs[i] == kNoValue) continue;  // a pass dropped the value; the kernel still writes
     const PlanValueIds places = scope.places(node.outputs[i]);
@@ -294,27 +251,6 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
   node_route_.kernels.push_back(resolved.kernel->record().name);
   segment_->steps.push_back(std::move(step));
   return {};
-}
-
-bool Planner::is_constant(const PlanValue& planned) const {
-  const PlanValue& base =
-      planned.kind == PlanValueKind::kView ? segment_->values[planned.base] : planned;
-  return base.kind == PlanValueKind::kConstant && request_.packed;
-}
-
-Result<PlanValueId> Planner::pack(const PlannedKernel& kernel, const PackedInput& input,
-                                  PlanValueId constant) {
-  PlanValue packed = segment_->values[constant];
-  const PlanValue& base = segment_->values[base_of(constant)];
-  BP_TRY_ASSIGN(packed.constant,
-                request_.packed({kernel, input, base.source, base.constant, packed.dtype,
-                                 packed.sizes, packed.strides,
-                                 packed.kind == PlanValueKind::kView ? packed.offset_bytes : 0}));
-  packed.kind = PlanValueKind::kConstant;
-  packed.source = nullptr;
-  packed.base = kNoPlanValue;
-  packed.offset_bytes = 0;
-  return new_value(std::move(packed));
 }
 
 Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
@@ -362,180 +298,6 @@ Status Planner::plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
     device(where).runtime().warn_of_fallback(device(where), node.op, refused.reason);
   }
   return plan_resolved(scope, node, request_.fallbacks[found.index], *found.route);
-}
-
-Result<PlanValueId> Planner::value_on(Scope& scope, ValueId value, PlanDevice where) {
-  const PlanValueIds places = scope.places(value);
-  if (places[where] != kNoPlanValue) return places[where];
-  const PlanValueId elsewhere = places[place_near(places, where)];
-  const auto known = elsewhere == kNoPlanValue || scope.graph.value(value).constant != nullptr
-                         ? host_value(scope, value)
-                         : nullptr;
-  if (known != nullptr) {
-    BP_TRY_ASSIGN(PlanValue planned, constant_value(request_, known, where));
-    return places[where] = new_value(std::move(planned));
-  }
-  if (elsewhere == kNoPlanValue) {
-    return Status(BP_INTERNAL, "value '" + scope.graph.value(value).name + "' has no memory");
-  }
-  BP_TRY_ASSIGN(const PlanValueId copy, copy_value(elsewhere, where));
-  return places[where] = copy;
-}
-
-Result<PlanValueId> Planner::copy_value(PlanValueId from, PlanDevice where) {
-  const PlanValue source = segment_->values[from];
-  if (!device(source.device).is_host_like() && !device(where).is_host_like()) {
-    if (request_.host == kNoPlanDevice) {
-      return Status(BP_UNSUPPORTED, "no host device is loaded to copy through between " +
-                                        device(source.device).name() + " and " +
-                                        device(where).name());
-    }
-    BP_TRY_ASSIGN(const PlanValueId through, copy_value(from, request_.host));
-    return copy_value(through, where);
-  }
-  const bool whole =
-      source.kind != PlanValueKind::kView && is_contiguous(source.sizes, source.strides);
-  if (!whole) return copy_range(from, where);
-  return add_copy(from, new_memory(where, source.dtype, source.sizes));
-}
-
-// A view, or a strided tensor from outside, takes along all bytes that its base lies in, as copies
-// of tensors do. So strides and alignment stay those that its users were planned for.
-Result<PlanValueId> Planner::copy_range(PlanValueId from, PlanDevice where) {
-  const PlanValueId base_id = base_of(from);
-  const PlanValue base = segment_->values[base_id];
-  const auto bits = static_cast<int64_t>(dtype_bits(base.dtype));
-  const ElementRange range = element_range(base.sizes, base.strides);
-  PlanValue source;
-  source.kind = PlanValueKind::kView;
-  source.device = base.device;
-  source.dtype = base.dtype;
-  source.sizes = {range.count};
-  source.strides = {1};
-  source.bytes = dtype_storage_bytes(base.dtype, range.count);
-  source.base = base_id;
-  source.offset_bytes = range.lowest * bits / 8;
-  const auto lead = static_cast<int64_t>(alignment_of(source)) * 8 / bits;
-  PlanValue target = source;
-  target.device = where;
-  target.base = new_memory(where, base.dtype, {lead + range.count});
-  target.offset_bytes = lead * bits / 8;
-  PlanValue copy = segment_->values[from];
-  copy.offset_bytes = (copy.kind == PlanValueKind::kView ? copy.offset_bytes : 0) +
-                      target.offset_bytes - source.offset_bytes;
-  copy.kind = PlanValueKind::kView;
-  copy.device = where;
-  copy.base = target.base;
-  copy.live_in = kNoValue;
-  const PlanValueId source_id = new_value(std::move(source));
-  add_copy(source_id, new_value(std::move(target)));
-  return new_value(std::move(copy));
-}
-
-PlanValueId Planner::add_copy(PlanValueId from, PlanValueId to) {
-  Step step;
-  step.kind = StepKind::kCopy;
-  step.node = node_;
-  step.device = segment_->values[to].device;
-  step.args = {from, to};
-  segment_->steps.push_back(std::move(step));
-  return to;
-}
-
-/// Into contiguous memory of the same device. Errors: UNSUPPORTED.
-Result<PlanValueId> Planner::copy_by_kernel(PlanValueId from) {
-  const PlanValue source = segment_->values[from];
-  Device& on = device(source.device);
-  auto planned = plan_copy(on, {.dtype = source.dtype,
-                                .sizes = source.sizes,
-                                .strides = source.strides,
-                                .offset_bytes = alignment_of(source),
-                                .host_data = nullptr});
-  if (planned.status().code() == BP_UNSUPPORTED) {
-    return Status(BP_UNSUPPORTED, on.name() + " has no kernel that makes " +
-                                      to_string(source.sizes) + " contiguous");
-  }
-  BP_TRY(planned);
-  Step step;
-  step.node = node_;
-  step.device = source.device;
-  step.kernel = std::move(*planned);
-  step.input_count = 1;
-  const PlanValueId dense = new_memory(source.device, source.dtype, source.sizes);
-  step.args = {from, dense};
-  segment_->steps.push_back(std::move(step));
-  return dense;
-}
-
-Result<PlanValueId> Planner::make_contiguous(PlanValueId from) {
-  // How make_contiguous_by() goes about plan values.
-  struct Way {
-    Planner& planner;
-    PlanDevice where;
-    bool is_dense(PlanValueId id) const {
-      return planner.segment_->values[id].kind != PlanValueKind::kView;
-    }
-    Result<PlanValueId> by_kernel(PlanValueId id) const { return planner.copy_by_kernel(id); }
-    Result<PlanValueId> to_host(PlanValueId id, const Status&) const {
-      return planner.copy_value(id, planner.request_.host);
-    }
-    Result<PlanValueId> from_host(PlanValueId id) const { return planner.copy_value(id, where); }
-  };
-  const PlanDevice where = segment_->values[from].device;
-  return make_contiguous_by(Way{*this, where}, device(where), from);
-}
-
-// What a run answers is its user's, who may write it: constants' memory is for the session alone.
-Result<PlanValueId> Planner::copy_constant(ValueId value, PlanValueId from) {
-  const PlanValue source = segment_->values[from];
-  const PlanDevice where = source.device;
-  if (device(where).is_host_like() && is_contiguous(source.sizes, source.strides)) {
-    return add_copy(from, new_memory(where, source.dtype, source.sizes));
-  }
-  auto copy = copy_by_kernel(from);
-  if (copy.ok() || copy.status().code() != BP_UNSUPPORTED) return copy;
-  const bool on_host = known_.find(value) != nullptr && request_.host != kNoPlanDevice;
-  if (!on_host) return make_contiguous(from);
-  BP_TRY_ASSIGN(const PlanValueId original, value_on(top_, value, request_.host));
-  return copy_value(original, where);
-}
-
-PlanValueId Planner::new_value(PlanValue planned) {
-  segment_->values.push_back(std::move(planned));
-  return static_cast<PlanValueId>(segment_->values.size() - 1);
-}
-
-PlanValueId Planner::new_host_value(PlanDevice where, Ref<Tensor> tensor) {
-  PlanValue planned;
-  planned.kind = PlanValueKind::kHost;
-  planned.device = where;
-  planned.dtype = tensor->dtype();
-  planned.sizes = tensor->sizes();
-  planned.strides = tensor->strides();
-  planned.offset_bytes = static_cast<int64_t>(tensor->offset_bytes() % 256);
-  planned.constant = std::move(tensor);
-  return new_value(std::move(planned));
-}
-
-PlanValueId Planner::new_memory(PlanDevice where, uint32_t dtype, const Dims& sizes) {
-  PlanValue planned;
-  planned.device = where;
-  planned.dtype = dtype;
-  planned.sizes = sizes;
-  planned.strides = contiguous_strides(sizes);
-  planned.bytes = dtype_storage_bytes(dtype, element_count(sizes));
-  return new_value(std::move(planned));
-}
-
-PlanValueId Planner::base_of(PlanValueId id) const {
-  return segment_->values[id].kind == PlanValueKind::kView ? segment_->values[id].base : id;
-}
-
-// How far element [0, ...] is from a 256-byte boundary: all that kernels' alignment rules need.
-uint64_t Planner::alignment_of(const PlanValue& planned) const {
-  int64_t offset = planned.offset_bytes;
-  if (planned.kind == PlanValueKind::kView) offset += segment_->values[planned.base].offset_bytes;
-  return static_cast<uint64_t>(offset) % 256;
 }
 
 Status Planner::finish() {
@@ -589,8 +351,6 @@ void Planner::own_live_outs() {
     if (out.extents != kNoPlanValue) own(out.extents);
   }
 }
-
-}  // namespace
 
 Result<std::shared_ptr<const Segment>> plan_segment(const PlanRequest& request) {
   return Planner(request).run();

@@ -28,8 +28,21 @@ struct Scope {
   const Graph& graph;
   const size_t device_count;
   std::vector<PlanValueId> all_places;
+  std::vector<bool> is_answer;  // the graph's outputs, and what they may be views of
   Scope(const Graph& g, size_t devices)
-      : graph(g), device_count(devices), all_places(g.values().size() * devices, kNoPlanValue) {}
+      : graph(g),
+        device_count(devices),
+        all_places(g.values().size() * devices, kNoPlanValue),
+        is_answer(g.values().size(), false) {
+    for (const ValueId value : g.outputs()) is_answer[value] = true;
+    for (NodeId id = static_cast<NodeId>(g.nodes().size()); id-- > 0;) {
+      const Node& node = g.node(id);
+      const bool is_view = g.registry().schema(node.op).view != nullptr;
+      if (is_view && node.outputs[0] != kNoValue && is_answer[node.outputs[0]]) {
+        is_answer[node.inputs[0]] = true;
+      }
+    }
+  }
   PlanValueIds places(ValueId value) {
     return {all_places.data() + value * device_count, device_count};
   }

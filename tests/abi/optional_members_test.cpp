@@ -29,6 +29,7 @@ const std::map<std::string_view, std::string_view>& tests_of_members() {
       {"bp_support.reason", "Support_WithoutReason_HasTheSameAnswer"},
       {"bp_plan_info.reason", "PlanInfo_WithoutReason_HasTheSameAnswer"},
       {"bp_plan_info.packed_inputs", "PlanInfo_WithoutPackedInputs_PacksNothing"},
+      {"bp_plan_info.out_strides", "PlanInfo_WithoutOutStrides_ChoosesNoOrder"},
       {"bp_kernel.supports", "Kernel_WithLaunchAlone_Runs"},
       {"bp_kernel.plan", "Kernel_WithLaunchAlone_Runs"},
       {"bp_kernel.plan_free", "Kernel_WithLaunchAlone_Runs"},
@@ -369,6 +370,12 @@ TEST_P(OptionalForPlugins, PlanInfo_WithoutReason_HasTheSameAnswer) {
 /// A core that knows no packed inputs shows none as a constant, so that nothing is lost.
 TEST_P(OptionalForPlugins, PlanInfo_WithoutPackedInputs_PacksNothing) {
   EXPECT_EQ(answers(kArg, kSupport, offsetof(bp_plan_info, packed_inputs)),
+            answers(kArg, kSupport, kPlan));
+}
+
+/// A core that knows no orders lets no plan choose one, so that nothing is lost.
+TEST_P(OptionalForPlugins, PlanInfo_WithoutOutStrides_ChoosesNoOrder) {
+  EXPECT_EQ(answers(kArg, kSupport, offsetof(bp_plan_info, out_strides)),
             answers(kArg, kSupport, kPlan));
 }
 

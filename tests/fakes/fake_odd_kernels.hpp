@@ -26,6 +26,28 @@ bp_status plan_workspace(bp_device* device, const bp_kernel_query* query, bp_pla
   return BP_OK;
 }
 
+/// Lays a matrix of 2 x 3 by columns where it may, or badly, as the option says.
+bp_status plan_order(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
+                     bp_kernel_plan** out_plan) {
+  static constexpr struct {
+    std::string_view fault;
+    int64_t strides[2];
+  } kOrders[] = {{"order_overlaps", {1, 1}}, {"order_gaps", {1, 3}},
+                 {"order_repeats", {0, 1}},  {"order_negative", {-1, 2}},
+                 {"order_short", {1, 0}},    {"order_huge", {INT64_MAX, INT64_MIN}},
+                 {"order_unasked", {1, 2}},  {"none", {1, 2}}};
+  if (!device || !query || !out_info || !out_plan) return BP_INVALID_ARGUMENT;
+  bp_plan_info info{};
+  const bool may_choose = (query->args[query->input_count].flags & BP_INFO_ANY_ORDER_BIT) != 0;
+  for (const auto& order : kOrders) {
+    const bool answers = may_choose || order.fault == "order_unasked";
+    if (order.fault == device->fault && answers) info.out_strides = order.strides;
+  }
+  bp::sdk::write_out(out_info, info);
+  *out_plan = &empty_plan;
+  return BP_OK;
+}
+
 /// Needs what it asked for: its workspace, and an input on a boundary.
 void compute_identity(const bp_launch_args& args) {
   if (args.workspace.handle == 0) throw Failure{BP_INVALID_ARGUMENT, "no workspace"};
@@ -78,6 +100,14 @@ void compute_alternate(const bp_launch_args& args) {
   }
 }
 
+/// y = -x, both by their strides.
+void compute_neg(const bp_launch_args& args) {
+  const bp_tensor& out = args.tensors[1];
+  for (int64_t i = 0; i < bp::sdk::element_count(out); ++i) {
+    element(out, out, i) = -element(args.tensors[0], out, i);
+  }
+}
+
 void compute_never(const bp_launch_args&) {
   throw Failure{BP_INTERNAL, "launched although its plan cannot be met"};
 }
@@ -97,6 +127,7 @@ bp_status launch_identity(const bp_launch_args* args) { return start(args, compu
 bp_status launch_exp(const bp_launch_args* args) { return start(args, compute_exp); }
 bp_status launch_non_zero(const bp_launch_args* args) { return start(args, compute_non_zero); }
 bp_status launch_alternate(const bp_launch_args* args) { return start(args, compute_alternate); }
+bp_status launch_neg(const bp_launch_args* args) { return start(args, compute_neg); }
 bp_status launch_never(const bp_launch_args* args) { return start(args, compute_never); }
 
 constexpr bp_arg_rule kOnBoundary = {sizeof(bp_arg_rule), 0, BP_STRIDES_ANY, 64};
@@ -114,6 +145,15 @@ constexpr bp_kernel make_later() {
   bp_kernel kernel = make_kernel("sub_later", "sub", launch_sub, kDenseRules);
   kernel.priority = 1;
   kernel.supports = supports_later;
+  return kernel;
+}
+
+constexpr bp_kernel make_ordered() {
+  bp_kernel kernel = make_kernel("neg_ordered", "neg", launch_neg);
+  kernel.flags |= BP_KERNEL_CHOOSES_ORDER_BIT;
+  kernel.depends_on = BP_DEPENDS_SIZES_BIT;
+  kernel.plan = plan_order;
+  kernel.plan_free = plan_free;
   return kernel;
 }
 
@@ -135,6 +175,7 @@ constexpr bp_kernel kHuge = with_workspace<256, UINT64_MAX - 199>(
 constexpr bp_kernel kLarge =
     with_workspace<256, uint64_t{1} << 45>(make_kernel("softmax_large", "softmax", launch_never));
 constexpr bp_kernel kLaterSub = make_later();
+constexpr bp_kernel kOrderedNeg = make_ordered();
 
 // --- kernels that do not fit their operators ---
 

@@ -452,9 +452,9 @@ constexpr bp_kernel kSub = make_kernel("sub_dense", "sub", launch_sub, kDenseRul
 namespace {
 
 #if defined(FAKE_ODD_KERNELS)
-constexpr const bp_kernel* kKernels[] = {&kRelu,    &kAdd,       &kSub,       &kIdentity, &kExp,
-                                         &kNonZero, &kPickyRelu, &kPickySqrt, &kHugest,   &kHuge,
-                                         &kLarge,   &kLaterSub,  &kAlternate};
+constexpr const bp_kernel* kKernels[] = {&kRelu,    &kAdd,       &kSub,       &kIdentity,  &kExp,
+                                         &kNonZero, &kPickyRelu, &kPickySqrt, &kHugest,    &kHuge,
+                                         &kLarge,   &kLaterSub,  &kAlternate, &kOrderedNeg};
 #elif defined(FAKE_WRONG_KERNELS)
 constexpr const bp_kernel* kKernels[] = {
     &kWrongRelu, &kWrongAdd, &kWrongMul,    &kWrongMatmul,       &kWrongExp,

@@ -160,6 +160,45 @@ TEST_P(OddKernelsTest, Workspace_OfMoreThanThereIs_IsToldByKernel) {
   }
 }
 
+TEST_P(OddKernelsTest, OrderOfAPlansChoice_ReadersFollowIt) {
+  const Graph graph = row_of({"neg", "relu", "neg", "neg"}, {2, 3});
+  const NamedTensor input[] = {{"x", upload_f32({2, 3}, {-1, 2, -3, 4, -5, 6})}};
+  const Ref<Session> s = session(graph);
+  ASSERT_TRUE(s);
+  const auto outputs = s->run(input);
+  ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+  EXPECT_EQ(values((*outputs)[0]), (std::vector<double>{1, 0, 3, 0, 5, 0}));
+  EXPECT_EQ((*outputs)[0]->strides(), (Dims{3, 1})) << "answers are contiguous";
+  EXPECT_EQ(device_->counters().fallback_ops, 0u);
+  const Ref<Tensor> eager = must_call("neg", {input[0].second});
+  EXPECT_EQ(eager->strides(), (Dims{3, 1}));
+}
+
+TEST_P(OddKernelsTest, OrderThatCannotBe_ThePlanIsRefusedWithWords) {
+  const std::pair<const char*, const char*> faults[] = {
+      {"order_overlaps", "[1, 1]"}, {"order_gaps", "[1, 3]"},
+      {"order_repeats", "[0, 1]"},  {"order_negative", "[-1, 2]"},
+      {"order_short", "[1, 0]"},    {"order_huge", "[9223372036854775807, -9223372036854775808]"}};
+  for (const auto& [fault, found] : faults) {
+    SCOPED_TRACE(fault);
+    open_with(fault, "deny");
+    const NamedTensor input[] = {{"x", upload_f32({2, 3}, {-1, 2, -3, 4, -5, 6})}};
+    const auto session = Session::create(*runtime_, row_of({"neg", "relu"}, {2, 3}),
+                                         {.device = device_, .dims = {}});
+    const Status status = session.ok() ? (*session)->run(input).status() : session.status();
+    EXPECT_EQ(status.code(), BP_UNSUPPORTED) << status.to_string();
+    expect_words(status, {"neg_ordered lays output 0 of sizes [2, 3] by strides", found,
+                          "expected [3, 1] or those of another order of the dimensions"});
+  }
+}
+
+TEST_P(OddKernelsTest, OrderThatNobodyAskedFor_ThePlanIsRefusedWithWords) {
+  open_with("order_unasked", "deny");
+  const Status status = try_call("neg", {upload_f32({2, 3}, {1, 2, 3, 4, 5, 6})}).status();
+  EXPECT_EQ(status.code(), BP_UNSUPPORTED) << status.to_string();
+  expect_words(status, {"neg_ordered lays output 0", "[1, 2]", "expected [3, 1]"});
+}
+
 TEST_P(OddKernelsTest, NonZero_SizesAsFound_AreTaken) {
   EXPECT_EQ(download(must_call("non_zero", {upload_f32({3}, {0, 5, 7})})).to_i64(),
             (std::vector<int64_t>{1, 2}));

@@ -35,8 +35,7 @@ class InPlaceTest : public DeviceTest {
     const ArgType type{
         .dtype = BP_DTYPE_F32, .sizes = {kCount}, .strides = contiguous_strides({kCount})};
     const std::vector<ArgType> inputs(input_count, type);
-    const auto route =
-        Dispatcher::of(*device_).resolve(op(name), inputs, attributes(name).data(), false);
+    const auto route = Dispatcher::of(*device_).resolve(op(name), inputs, attributes(name).data());
     EXPECT_TRUE(route.ok());
     return route.ok() && (*route)->kernel && ((*route)->kernel->in_place_inputs() & 1) != 0;
   }

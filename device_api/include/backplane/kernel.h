@@ -24,6 +24,7 @@ typedef struct bp_kernel_state bp_kernel_state; /* the plugin's, made by state_c
                                       negative */
 #define BP_STRIDES_NON_NEGATIVE 2u /* anything but negative strides; 0 repeats */
 #define BP_STRIDES_ANY 3u
+#define BP_STRIDES_DENSE 4u /* contiguous once the dimensions are put into some order */
 
 /* bp_arg_rule.flags. Rules: beside each bit. A host argument's bytes are given at a host address
  * (BP_TENSOR_HOST_BIT). */
@@ -46,6 +47,10 @@ typedef struct bp_arg_rule {
 #define BP_INFO_CONSTANT_BIT                                                                      \
   1u /* Rules: plan: the input has the same values in every launch of this plan, so that the plan \
         may ask for it packed */
+#define BP_INFO_ANY_ORDER_BIT                                                                   \
+  2u /* Rules: plan: the output, which has elements, may lie in any order of its dimensions, as \
+        bp_plan_info.out_strides says. Shown to kernels with BP_KERNEL_CHOOSES_ORDER_BIT and    \
+        BP_DEPENDS_SIZES_BIT */
 
 /* One argument, input or output, as supports and plan see it. Allocated by the core.
  * Required: strides. Rules: beside each member. */
@@ -112,6 +117,13 @@ typedef struct bp_plan_info {
   bp_str reason;                      /* with BP_UNSUPPORTED: why; lifetime: plugin */
   uint64_t packed_inputs; /* bit i: launches take input i, which BP_INFO_CONSTANT_BIT was shown for,
                              as prepack made it; a core that does not show the bit packs nothing */
+  const int64_t* out_strides; /* elements; of output 0, then of output 1, and so on; NULL: all
+                                 outputs are contiguous. An output without BP_INFO_ANY_ORDER_BIT
+                                 is contiguous there, and one with it at least once its dimensions
+                                 are put into another order, where one of size 1 has any stride
+                                 from 1 to the number of elements: else the core asks the next
+                                 kernel. Launches get outputs with these strides; length: the
+                                 ranks of all outputs; lifetime: object (the plan) */
 } bp_plan_info;
 
 /* The fault word. Frozen. Layout of the 32 bytes behind bp_launch_args.fault.
@@ -187,6 +199,7 @@ typedef struct bp_prepack_args {
 
 /* bp_kernel.flags */
 #define BP_KERNEL_DETERMINISTIC_BIT 1u /* Rules: bitwise equal reruns */
+#define BP_KERNEL_CHOOSES_ORDER_BIT 2u /* Rules: plan reads BP_INFO_ANY_ORDER_BIT */
 
 /* bp_kernel.depends_on. Rules: what of the query plan may depend on, beside dtypes, ranks and
  * attributes, and is shown: without SIZES all sizes are -1, without STRIDES all strides are NULL.

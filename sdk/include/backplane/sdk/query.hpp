@@ -29,7 +29,7 @@ inline void require_whole(std::string_view slot_name, const bp_kernel_query* que
   for (uint32_t i = 0; i < query->input_count + query->output_count; ++i) {
     flags |=
         reinterpret_cast<const bp_arg_info*>(args + size_t{query->arg_stride_bytes} * i)->flags &
-        ~BP_INFO_CONSTANT_BIT;  // nobody has to pack
+        ~(BP_INFO_CONSTANT_BIT | BP_INFO_ANY_ORDER_BIT);  // nobody has to pack, or to choose
   }
   if (flags != 0) fail(BP_UNSUPPORTED, slot_name, ": a query with flags ", flags);
 }

@@ -19,6 +19,18 @@ namespace {
 constexpr std::string_view kProves =
     "a kernel computes what its operator means, from every layout that its rules admit, writes all "
     "of its outputs and nothing else";
+/// Strides of a call's inputs: with channels last where a kernel takes that.
+std::vector<Dims> strides_of(const KernelRecord& record, const Call& call, Layout layout) {
+  std::vector<Dims> strides;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const Dims& sizes = call.inputs[i].sizes;
+    const bool lies_so = call.inputs[i].dtype != BP_DTYPE_NONE && can_lie(layout, sizes) &&
+                         takes(arg_rule(record, i).strides, layout, sizes);
+    strides.push_back(strides_in(lies_so ? layout : Layout::kDense, sizes));
+  }
+  return strides;
+}
+
 /// Whether the kernel takes any call of the operator in these dtypes. `out_why`: the last refusal.
 bool takes_any(Context& context, const KernelRecord& record, const OpSchema& schema,
                const DtypeChoice& dtypes, std::string* out_why) {
@@ -26,13 +38,12 @@ bool takes_any(Context& context, const KernelRecord& record, const OpSchema& sch
   for (const Shot* shot : all_shots(recipe)) {
     const auto call = make_call(schema, recipe, *shot, dtypes, Pass::kExact);
     if (!call.ok()) continue;
-    std::vector<Dims> strides;
-    for (const OracleTensor& input : call->inputs) {
-      strides.push_back(strides_in(Layout::kDense, input.sizes));
+    for (const Layout layout : {Layout::kDense, Layout::kChannelsLast}) {
+      const Planned planned(context, record, *call, strides_of(record, *call, layout),
+                            layout != Layout::kDense && chooses_order(record, *call));
+      if (planned.refusal().empty()) return true;
+      *out_why = planned.refusal();
     }
-    const Planned planned(context, record, *call, strides);
-    if (planned.refusal().empty()) return true;
-    *out_why = planned.refusal();
   }
   return false;
 }

@@ -87,18 +87,18 @@ Placement place_input(const OracleTensor& values, Layout layout, uint32_t alignm
   return placement;
 }
 
-Placement place_output(uint32_t dtype, const Dims& sizes, Border border, size_t index) {
-  const uint64_t bytes = dtype_storage_bytes(dtype, count_of(sizes));
+Placement place_output(const TensorType& type, const Dims& strides, Border border, size_t index) {
+  const uint64_t bytes = dtype_storage_bytes(type.dtype, count_of(type.sizes));
   const uint64_t begin = bytes_before(border) * (index + 1);
-  return {contiguous_strides(sizes), begin,
+  return {strides, begin,
           Bytes(begin + bytes + bytes_behind(border, bytes, 1), Operand::kUnwritten)};
 }
 
 }  // namespace
 
 std::string_view layout_name(Layout layout) {
-  constexpr std::string_view kNames[] = {"dense",      "offset",   "rows",    "gaps",
-                                         "transposed", "repeated", "reversed"};
+  constexpr std::string_view kNames[] = {"dense",      "offset",        "rows",     "gaps",
+                                         "transposed", "channels_last", "repeated", "reversed"};
   return kNames[static_cast<size_t>(layout)];
 }
 
@@ -113,6 +113,8 @@ bool can_lie(Layout layout, const Dims& sizes) {
     case Layout::kRows:
     case Layout::kTransposed:
       return wide > 1;
+    case Layout::kChannelsLast:
+      return wide > 1 && sizes.size() > 2 && sizes[1] > 1;
     case Layout::kGaps:
       return wide > 0;
     case Layout::kRepeated:
@@ -124,6 +126,10 @@ bool can_lie(Layout layout, const Dims& sizes) {
 }
 
 bool takes(uint32_t stride_rule, Layout layout, const Dims& sizes) {
+  if (stride_rule == BP_STRIDES_DENSE) {
+    return layout == Layout::kDense || layout == Layout::kOffset || layout == Layout::kTransposed ||
+           layout == Layout::kChannelsLast;
+  }
   switch (layout) {
     case Layout::kDense:
     case Layout::kOffset:
@@ -134,6 +140,7 @@ bool takes(uint32_t stride_rule, Layout layout, const Dims& sizes) {
       return stride_rule >= (sizes.size() > 1 ? BP_STRIDES_INNER_DENSE : BP_STRIDES_NON_NEGATIVE);
     case Layout::kGaps:
     case Layout::kTransposed:
+    case Layout::kChannelsLast:
       return stride_rule >= BP_STRIDES_NON_NEGATIVE;
     case Layout::kReversed:
       return stride_rule == BP_STRIDES_ANY;
@@ -147,6 +154,12 @@ Dims strides_in(Layout layout, const Dims& sizes) {
   if (layout == Layout::kTransposed) {
     int64_t step = 1;
     for (size_t i = 0; i < rank; step *= sizes[i++]) strides[i] = step;
+  }
+  if (layout == Layout::kChannelsLast && rank > 2) {
+    int64_t step = sizes[1];
+    for (size_t i = rank; i-- > 2; step *= sizes[i]) strides[i] = step;
+    strides[1] = 1;
+    strides[0] = step;
   }
   if (layout == Layout::kRows || layout == Layout::kGaps) {
     int64_t step = layout == Layout::kGaps ? 2 : 1;
@@ -185,8 +198,10 @@ Operand::Operand(Context& context, const OracleTensor& values, Layout layout,
     : Operand(context, values.dtype, values.sizes, border,
               place_input(values, layout, alignment_bytes, border, index)) {}
 
-Operand::Operand(Context& context, uint32_t dtype, const Dims& sizes, Border border, size_t index)
-    : Operand(context, dtype, sizes, border, place_output(dtype, sizes, border, index)) {}
+Operand::Operand(Context& context, const TensorType& type, const Dims& strides, Border border,
+                 size_t index)
+    : Operand(context, type.dtype, type.sizes, border, place_output(type, strides, border, index)) {
+}
 
 bp_tensor Operand::tensor() const {
   const bp_mem first = block_.at(offset_bytes_);

@@ -17,12 +17,13 @@ namespace bp::conform {
 
 enum class Layout {
   kDense,
-  kOffset,      // dense, but it begins one step of its alignment behind a boundary
-  kRows,        // gaps between rows
-  kGaps,        // gaps everywhere
-  kTransposed,  // the first dimension is the dense one
-  kRepeated,    // the first dimension has stride 0
-  kReversed,    // the last dimension runs backwards
+  kOffset,        // dense, but it begins one step of its alignment behind a boundary
+  kRows,          // gaps between rows
+  kGaps,          // gaps everywhere
+  kTransposed,    // the first dimension is the dense one
+  kChannelsLast,  // the second dimension is the dense one
+  kRepeated,      // the first dimension has stride 0
+  kReversed,      // the last dimension runs backwards
 };
 std::string_view layout_name(Layout layout);
 /// Whether sizes can have the layout, other than as a dense one, and a rule (BP_STRIDES_*) admits
@@ -48,8 +49,9 @@ class Operand {
   /// An input: `values` in a layout. Each argument `index` begins at an offset of its own.
   Operand(Context& context, const OracleTensor& values, Layout layout, uint32_t alignment_bytes,
           Border border, size_t index);
-  /// An output: dense, all kUnwritten.
-  Operand(Context& context, uint32_t dtype, const Dims& sizes, Border border, size_t index);
+  /// An output: without gaps, all kUnwritten.
+  Operand(Context& context, const TensorType& type, const Dims& strides, Border border,
+          size_t index);
 
   bp_tensor tensor() const;
   /// Expects that not one byte of an input has changed.

@@ -22,7 +22,7 @@ std::string text_of(bp_str text) {
 class Query {
  public:
   Query(const KernelRecord& record, const Call& call, const std::vector<Dims>& strides,
-        uint32_t depends_on);
+        uint32_t depends_on, bool any_order);
   const bp_kernel_query* get() const { return &query_; }
 
  private:
@@ -43,7 +43,7 @@ void Query::show(const Dims& sizes, const Dims& strides, uint32_t depends_on, bp
 }
 
 Query::Query(const KernelRecord& record, const Call& call, const std::vector<Dims>& strides,
-             uint32_t depends_on) {
+             uint32_t depends_on, bool any_order) {
   const size_t input_count = call.inputs.size();
   args_.resize(input_count + call.output_types.size());
   dims_.reserve(2 * args_.size());
@@ -54,6 +54,7 @@ Query::Query(const KernelRecord& record, const Call& call, const std::vector<Dim
       const TensorType& output = call.output_types[i - input_count];
       info.dtype = output.dtype;
       show(output.sizes, contiguous_strides(output.sizes), depends_on, &info);
+      if (any_order && element_count(output.sizes) > 0) info.flags |= BP_INFO_ANY_ORDER_BIT;
       continue;
     }
     info.dtype = call.inputs[i].dtype;
@@ -76,6 +77,11 @@ Query::Query(const KernelRecord& record, const Call& call, const std::vector<Dim
 
 }  // namespace
 
+bool chooses_order(const KernelRecord& record, const Call& call) {
+  return (record.kernel.flags & BP_KERNEL_CHOOSES_ORDER_BIT) != 0 &&
+         (record.kernel.depends_on & BP_DEPENDS_SIZES_BIT) != 0 && !call.schema->extents;
+}
+
 bp_arg_rule arg_rule(const KernelRecord& record, size_t index) {
   if (record.arg_rules.empty()) return {};
   return record.arg_rules[std::min(index, record.arg_rules.size() - 1)];
@@ -93,9 +99,10 @@ bool admits(const KernelRecord& record, const OpSchema& schema, const DtypeChoic
 }
 
 Planned::Planned(Context& context, const KernelRecord& record, const Call& call,
-                 const std::vector<Dims>& strides)
+                 const std::vector<Dims>& strides, bool any_order)
     : context_(context), record_(record), call_(call) {
-  if (!ask(call, strides)) return;
+  if (!ask(call, strides, any_order)) return;
+  take_out_strides(any_order);
   const DeviceTable& table = context.table();
   if (record.kernel.state_create != nullptr) {
     note_step(words_of("state_create of"));
@@ -109,14 +116,14 @@ std::string Planned::words_of(std::string_view what) const {
   return words(what, ' ', record_.name, ", ", call_.words());
 }
 
-bool Planned::ask(const Call& call, const std::vector<Dims>& strides) {
+bool Planned::ask(const Call& call, const std::vector<Dims>& strides, bool any_order) {
   const DeviceTable& table = context_.table();
   if (record_.kernel.supports != nullptr) {
     bp_support support{};
     support.struct_size = sizeof(support);
     note_step(words_of("supports of"));
     const bp_status answered =
-        table.supports(record_.kernel, *Query(record_, call, strides, 0).get(), &support);
+        table.supports(record_.kernel, *Query(record_, call, strides, 0, false).get(), &support);
     if (!context_.expect_ok(words_of("supports of"), answered) ||
         (support.answer != BP_SUPPORT_YES && support.answer != BP_SUPPORT_DEPENDS)) {
       refusal_ = words(record_.name, ": ", text_of(support.reason));
@@ -125,7 +132,7 @@ bool Planned::ask(const Call& call, const std::vector<Dims>& strides) {
   }
   info_.struct_size = sizeof(info_);
   if (record_.kernel.plan == nullptr) return true;
-  const Query query(record_, call, strides, record_.kernel.depends_on);
+  const Query query(record_, call, strides, record_.kernel.depends_on, any_order);
   note_step(words_of("plan of"));
   const bp_status planned = table.plan(record_.kernel, *query.get(), &info_, &plan_);
   if (planned == BP_OK && info_.workspace_alignment_bytes <= kWorkspaceAlignment) return true;
@@ -134,6 +141,27 @@ bool Planned::ask(const Call& call, const std::vector<Dims>& strides) {
   }
   refusal_ = words(record_.name, ": ", text_of(info_.reason));
   return false;
+}
+
+void Planned::take_out_strides(bool any_order) {
+  const int64_t* given = info_.out_strides;
+  for (size_t i = 0; i < call_.output_types.size(); ++i) {
+    const Dims& sizes = call_.output_types[i].sizes;
+    Dims& strides = out_strides_.emplace_back(contiguous_strides(sizes));
+    if (given == nullptr) continue;
+    const std::span<const int64_t> chosen(given, sizes.size());
+    given += sizes.size();
+    const int64_t count = element_count(sizes);
+    const auto is_sane = [&](int64_t stride) { return stride >= 1 && stride <= count; };
+    const bool fits = any_order && count > 0
+                          ? is_dense(sizes, chosen) && std::ranges::all_of(chosen, is_sane)
+                          : std::ranges::equal(chosen, strides);
+    context_.require(
+        fits, words(words_of("out_strides of"), ": output ", i, " of sizes ", to_string(sizes),
+                    " without gaps", any_order ? "" : " and row-major", ", found strides ",
+                    numbers_text(chosen)));
+    strides = Dims(chosen);
+  }
 }
 
 Planned::~Planned() {

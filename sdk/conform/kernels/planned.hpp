@@ -21,20 +21,25 @@ bp_arg_rule arg_rule(const KernelRecord& record, size_t index);
 inline bool wants_on_host(const bp_arg_rule& rule) {
   return (rule.flags & (BP_ARG_HOST_AT_PLAN_BIT | BP_ARG_HOST_AT_LAUNCH_BIT)) != 0;
 }
+/// Whether the kernel is shown that outputs may lie in any order.
+bool chooses_order(const KernelRecord& record, const Call& call);
 /// Whether the descriptor admits the operator, its version and these dtypes.
 bool admits(const KernelRecord& record, const OpSchema& schema, const DtypeChoice& dtypes);
 
 class Planned {
  public:
-  /// Asks supports and plan. `strides`: of each input.
+  /// Asks supports and plan. `strides`: of each input. `any_order`: the plan may choose the order
+  /// of outputs.
   Planned(Context& context, const KernelRecord& record, const Call& call,
-          const std::vector<Dims>& strides);
+          const std::vector<Dims>& strides, bool any_order = false);
   ~Planned();
   Planned(const Planned&) = delete;
   Planned& operator=(const Planned&) = delete;
 
   /// Why the kernel leaves the call to others; empty: it takes it.
   const std::string& refusal() const { return refusal_; }
+  /// Of output `index`, in elements.
+  const Dims& out_strides(size_t index) const { return out_strides_[index]; }
   /// Launches, waits, and expects that all went well and nothing was used of what lies
   /// round the workspace, the fault word and the extents: `border`.
   void run(const std::vector<bp_tensor>& tensors, Border border);
@@ -48,7 +53,9 @@ class Planned {
  private:
   /// "launch of relu_f32, relu of [2, 3] as f32"
   std::string words_of(std::string_view what) const;
-  bool ask(const Call& call, const std::vector<Dims>& strides);
+  bool ask(const Call& call, const std::vector<Dims>& strides, bool any_order);
+  /// Expects that the plan chose what it may.
+  void take_out_strides(bool any_order);
   bp_launch_args launch_args(const std::vector<bp_tensor>& tensors) const;
   void make_extras(size_t output_count, Border border);
 
@@ -57,6 +64,7 @@ class Planned {
   const Call& call_;
   std::string refusal_;
   bp_plan_info info_{};
+  std::vector<Dims> out_strides_;
   bp_kernel_plan* plan_ = nullptr;
   bp_kernel_state* state_ = nullptr;
   std::optional<Extra> workspace_;

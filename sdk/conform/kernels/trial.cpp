@@ -42,9 +42,9 @@ class Attempt {
   bool lies_so() const { return lies_so_; }
   const std::vector<Dims>& strides() const { return strides_; }
   /// Empty: the kernel ran.
-  std::string run(const Expectation& expectation);
+  std::string run(const Expectation& expectation, bool any_order);
   /// Its two halves: memory, and a launch with what comes out of it.
-  void place();
+  void place(const Planned& planned);
   void launch(Planned* planned, const Expectation& expectation);
   /// After launch(): the bytes of all outputs.
   const Bytes& found() const { return found_; }
@@ -119,7 +119,7 @@ bp_tensor Attempt::host_tensor(size_t i) {
           .reserved = 0};
 }
 
-void Attempt::place() {
+void Attempt::place(const Planned& planned) {
   for (size_t i = 0; i < call_.inputs.size(); ++i) {
     const OracleTensor& input = call_.inputs[i];
     std::optional<Operand>& operand = inputs_.emplace_back();
@@ -134,17 +134,17 @@ void Attempt::place() {
       tensors_.push_back(operand->tensor());
     }
   }
-  for (const TensorType& type : call_.output_types) {
-    Operand& output =
-        outputs_.emplace_back(context_, type.dtype, type.sizes, border_, tensors_.size());
+  for (size_t i = 0; i < call_.output_types.size(); ++i) {
+    const Operand& output = outputs_.emplace_back(context_, call_.output_types[i],
+                                                  planned.out_strides(i), border_, tensors_.size());
     tensors_.push_back(output.tensor());
   }
 }
 
-std::string Attempt::run(const Expectation& expectation) {
-  Planned planned(context_, record_, call_, strides_);
+std::string Attempt::run(const Expectation& expectation, bool any_order) {
+  Planned planned(context_, record_, call_, strides_, any_order);
   if (!planned.refusal().empty()) return planned.refusal();
-  place();
+  place(planned);
   launch(&planned, expectation);
   return {};
 }
@@ -259,6 +259,16 @@ std::vector<Setup> setups_of(const Trial& trial, const Shot& shot) {
   const size_t count = shot.inputs.size();
   const bool is_first = &shot == trial.shots.front();
   std::vector<Setup> setups;
+  if (trial.manner == Manner::kOrdered) {
+    for (const Layout layout : {Layout::kDense, Layout::kTransposed, Layout::kChannelsLast}) {
+      setups.push_back({Layouts(count, layout), trial.borders});
+    }
+    for (size_t i = 0; i < count && count > 1; ++i) {
+      setups.push_back({Layouts(count, Layout::kDense), trial.borders});
+      setups.back().layouts[i] = Layout::kChannelsLast;
+    }
+    return setups;
+  }
   if (trial.manner == Manner::kMixed) {
     for (size_t turn = 0; turn < std::size(kTurns); ++turn) {
       Setup& setup = setups.emplace_back(Setup{{}, trial.borders});
@@ -280,7 +290,11 @@ std::vector<Setup> setups_of(const Trial& trial, const Shot& shot) {
 }
 
 void run_setup(Context& context, const KernelRecord& record, const Call& call,
-               const Expectation& expectation, const Setup& setup, Tally* tally) {
+               const Expectation& expectation, const Setup& setup, bool any_order, Tally* tally) {
+  if (any_order && !chooses_order(record, call)) {
+    tally->refuse(words(record.name, " leaves its outputs contiguous"));
+    return;
+  }
   const Attempt asked(context, record, call, setup.layouts, Border::kNan);
   if (!asked.lies_so()) {
     tally->refuse(words(record.name, " takes no inputs that lie so"));
@@ -296,7 +310,7 @@ void run_setup(Context& context, const KernelRecord& record, const Call& call,
   for (const Border border : setup.borders) {
     if (!can_have(context, border)) continue;
     Attempt attempt(context, record, repeated ? *repeated : call, setup.layouts, border);
-    tally->note(attempt.run(repeated ? *repeated_expectation : expectation));
+    tally->note(attempt.run(repeated ? *repeated_expectation : expectation, any_order));
   }
 }
 
@@ -317,7 +331,7 @@ void run_again(Context& context, const KernelRecord& record, const Call& call,
   Planned planned(context, record, call, first.strides());
   tally->note(planned.refusal());
   if (!planned.refusal().empty()) return;
-  for (Attempt* attempt : {&first, &second, &third, &fourth}) attempt->place();
+  for (Attempt* attempt : {&first, &second, &third, &fourth}) attempt->place(planned);
   first.launch(&planned, expectation);
   second.launch(&planned, *other_expectation);
   third.launch(&planned, expectation);
@@ -345,7 +359,7 @@ void run_threads(Context& context, const KernelRecord& record, const Call& call,
     try {
       for (int round = 0; round < kRounds; ++round) {
         Attempt attempt(context, record, used, dense, Border::kNan);
-        attempt.place();
+        attempt.place(*plan);
         together.arrive_and_wait();
         attempt.launch(plan, expected);
       }
@@ -375,7 +389,8 @@ void run_shot(Context& context, const Trial& trial, const Shot& shot, Tally* tal
       run_threads(context, record, *call, *expectation, *other, tally);
     } else {
       for (const Setup& setup : setups_of(trial, shot)) {
-        run_setup(context, record, *call, *expectation, setup, tally);
+        run_setup(context, record, *call, *expectation, setup, trial.manner == Manner::kOrdered,
+                  tally);
       }
     }
   }
@@ -400,7 +415,7 @@ void run_golden(Context& context, const OpSchema& schema, const GoldenLine& line
   Tally tally;
   for (const KernelRecord& record : context.kernels().kernels) {
     if (!admits(record, schema, call.dtypes)) continue;
-    run_setup(context, record, call, *expectation, dense, &tally);
+    run_setup(context, record, call, *expectation, dense, false, &tally);
   }
   throw_if_none(context, tally, schema, call.dtypes);
 }

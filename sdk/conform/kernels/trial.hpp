@@ -20,6 +20,7 @@ enum class Manner {
   kOnce,
   kMixed,    // inputs in layouts that differ from each other
   kAgain,    // a plan is launched with other memory and values, and with the first ones again
+  kOrdered,  // the plan chooses the order of the outputs
   kThreads,  // two threads at once, where the device allows it
 };
 

@@ -10,8 +10,9 @@
 namespace bp::conform {
 namespace {
 
-constexpr Layout kLayouts[] = {Layout::kOffset,     Layout::kRows,     Layout::kGaps,
-                               Layout::kTransposed, Layout::kRepeated, Layout::kReversed};
+constexpr Layout kLayouts[] = {Layout::kOffset,      Layout::kRows,     Layout::kGaps,
+                               Layout::kTransposed,  Layout::kRepeated, Layout::kReversed,
+                               Layout::kChannelsLast};
 const std::vector<Border> kBorders = {Border::kFinite, Border::kPageBehind, Border::kPageBefore};
 
 const std::vector<Recipe>& recipes() {
@@ -73,6 +74,10 @@ void add_manners(std::vector<Trial>* list, const Trial& base) {
   trial.manner = Manner::kAgain;
   add_trial(list, "again", trial, false);
   if (base.dtypes.variables.empty() || base.dtypes.variables.front() != BP_DTYPE_F32) return;
+  trial = base;
+  trial.shots = all_shots(recipe);
+  trial.manner = Manner::kOrdered;
+  add_trial(list, "ordered", trial, false);
   trial = base;
   for (const Shot& shot : recipe.many) trial.shots.push_back(&shot);
   if (!trial.shots.empty()) add_trial(list, "many", trial, false);

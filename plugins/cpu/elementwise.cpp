@@ -14,11 +14,13 @@ static_assert(kMaxMapInputs + 1 <= kMaxOperands);
 constexpr int64_t kNoStride = -1;
 
 // The stride of an input that needs no nest: 1 if it runs along the whole output, 0 if it is one
-// element, else kNoStride. A contiguous input with as many elements as the output has its shape.
-int64_t simple_stride(const bp_tensor& input, int64_t output_count) {
+// element, else kNoStride. An input with as many elements as the output has its shape.
+int64_t simple_stride(const bp_tensor& input, const bp_tensor& output, int64_t output_count,
+                      bool is_row_major) {
   const int64_t count = sdk::element_count(input);
   if (count == 1) return 0;
-  return count == output_count && is_contiguous(input) ? 1 : kNoStride;
+  if (count != output_count) return kNoStride;
+  return (is_row_major ? is_contiguous(input) : lie_alike(input, output)) ? 1 : kNoStride;
 }
 
 int64_t bytes_of(const bp_tensor& tensor) {
@@ -80,8 +82,9 @@ bp_status run_map(const bp_launch_args& args, const MapForm& form) {
              .constants = form.constants,
              .form = &form};
   bool is_simple = true;
+  const bool is_row_major = is_contiguous(output_of(args));
   for (size_t i = 0; i < InputCount; ++i) {
-    row.strides[i] = simple_stride(args.tensors[i], count);
+    row.strides[i] = simple_stride(args.tensors[i], output_of(args), count, is_row_major);
     is_simple = is_simple && row.strides[i] != kNoStride;
   }
   if (!is_simple) return run_nest<InputCount>(args, row);
@@ -96,6 +99,13 @@ bp_status run_map(const bp_launch_args& args, const MapForm& form) {
     form.function(part);
   });
   return BP_OK;
+}
+
+std::unique_ptr<OrderedPlan> plan_map(bp_device*, const bp_kernel_query& query,
+                                      bp_plan_info* info) {
+  auto plan = std::make_unique<OrderedPlan>();
+  follow_inputs(query, plan.get(), info);
+  return plan;
 }
 
 template bp_status run_map<1>(const bp_launch_args&, const MapForm&);

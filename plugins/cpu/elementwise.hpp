@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The driver of elementwise kernels. A kernel gives a function for one row; the driver finds the
-// rows. Operands that are contiguous, or one element, need no nest at all: that is the way of tiny
-// tensors, and it touches nothing but the tensors' sizes.
+// rows. Operands that lie as the output, or are one element, need no nest at all: that is the way
+// of tiny tensors, and it touches nothing but the tensors' sizes.
 #ifndef BACKPLANE_PLUGINS_CPU_ELEMENTWISE_HPP
 #define BACKPLANE_PLUGINS_CPU_ELEMENTWISE_HPP
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "backplane/device_api.h"
+#include "order.hpp"
 
 namespace bp::cpu {
 
@@ -48,6 +50,10 @@ bp_status run_map(const bp_launch_args& args, const MapForm& form);
 extern template bp_status run_map<1>(const bp_launch_args&, const MapForm&);
 extern template bp_status run_map<2>(const bp_launch_args&, const MapForm&);
 extern template bp_status run_map<3>(const bp_launch_args&, const MapForm&);
+
+/// bp_kernel.plan of a kernel that runs run_map(): the output lies as the inputs do.
+std::unique_ptr<OrderedPlan> plan_map(bp_device* device, const bp_kernel_query& query,
+                                      bp_plan_info* info);
 
 /// A MapForm's function that calls its `dense`, for parts of a row where that is needed: half types
 /// are widened, strided inputs gathered and single elements repeated in buffers first.

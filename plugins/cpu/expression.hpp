@@ -206,6 +206,10 @@ constexpr bp_kernel expression_kernel() {
                         .op = Op::kOp,
                         .dtypes = kExpressionMasks<Op>,
                         .arg_rules = sdk::kAnyStrides,
+                        .flags = BP_KERNEL_DETERMINISTIC_BIT | BP_KERNEL_CHOOSES_ORDER_BIT,
+                        .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+                        .plan = plan_slot<OrderedPlan, plan_map>,
+                        .plan_free = sdk::delete_plan<bp_kernel_plan>,
                         .launch = launch_slot<launch_expression<Op, VectorRowsOf, Index>>,
                         .in_place_inputs = (uint64_t{1} << Op::kInputIsBool.size()) - 1});
 }

@@ -39,16 +39,24 @@ void simplify(Nest* nest, int operand_count) {
 Nest broadcast_nest(const bp_tensor& output, const bp_tensor* const* inputs, int input_count) {
   Nest nest;
   const int rank = static_cast<int>(output.rank);
+  int order[BP_MAX_RANK];
   for (int d = 0; d < rank; ++d) {
-    nest.add_dimension(output.sizes[d]);
-    nest.strides[0][d] = output.strides[d];
+    int at = d;
+    for (; at > 0 && output.strides[order[at - 1]] < output.strides[d]; --at) {
+      order[at] = order[at - 1];
+    }
+    order[at] = d;
+  }
+  for (int at = 0; at < rank; ++at) {
+    nest.add_dimension(output.sizes[order[at]]);
+    nest.strides[0][at] = output.strides[order[at]];
   }
   for (int i = 0; i < input_count; ++i) {
     const bp_tensor& input = *inputs[i];
     const int missing = rank - static_cast<int>(input.rank);
-    for (int d = missing; d < rank; ++d) {
-      const bool repeats = input.sizes[d - missing] == 1;
-      nest.strides[i + 1][d] = repeats ? 0 : input.strides[d - missing];
+    for (int at = 0; at < rank; ++at) {
+      const int d = order[at] - missing;
+      if (d >= 0 && input.sizes[d] != 1) nest.strides[i + 1][at] = input.strides[d];
     }
   }
   simplify(&nest, input_count + 1);

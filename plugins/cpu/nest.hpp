@@ -29,7 +29,8 @@ struct Nest {
 void simplify(Nest* nest, int operand_count);
 
 /// The nest of an operator that maps broadcast inputs to an output: operand 0 is the output, the
-/// others are the inputs, with stride 0 where they repeat.
+/// others are the inputs, with stride 0 where they repeat. Dimensions lie in the order of the
+/// output's memory, so that one without gaps is written along its rows.
 Nest broadcast_nest(const bp_tensor& output, const bp_tensor* const* inputs, int input_count);
 
 /// Calls row(offsets, count) for the rows that cover the elements [begin, end) in row-major order.

@@ -28,45 +28,57 @@ void check_sizes(std::span<const int64_t> sizes) {
   }
 }
 
-/// "brgconv:avx512_core"
-std::string implementation_of(const dnnl_primitive_desc* descriptor) {
-  const char* name = nullptr;
-  check_dnnl(dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &name),
-             "primitive_desc_query");
-  return name != nullptr ? name : "";
-}
-
 void append(std::span<const int64_t> values, std::string* text) {
   for (const int64_t value : values) *text += "," + std::to_string(value);
 }
 
-/// Everything that tells the bytes of a blocked layout; empty for one that is not blocked.
-std::string layout_text(const_dnnl_memory_desc_t desc) {
+/// A layout as oneDNN stores it: strides of blocks, which have an order within.
+struct Blocks {
+  explicit Blocks(const_dnnl_memory_desc_t desc);
+  bool is_plain() const { return is_strided && block_sizes.empty(); }
+
+  bool is_strided = false;         // else none of the rest is known
+  std::span<const int64_t> sizes;  // padded to whole blocks
+  std::span<const int64_t> strides;
+  std::span<const int64_t> block_sizes;
+  std::span<const int64_t> block_dims;
+};
+
+Blocks::Blocks(const_dnnl_memory_desc_t desc) {
   dnnl_format_kind_t kind = dnnl_format_kind_undef;
   check_dnnl(dnnl_memory_desc_query(desc, dnnl_query_format_kind, &kind), "memory_desc_query");
-  if (kind != dnnl_blocked) return {};
+  if (kind != dnnl_blocked) return;
   int rank = 0;
   int block_count = 0;
-  const dnnl_dims_t* sizes = nullptr;
-  const dnnl_dims_t* strides = nullptr;
-  const dnnl_dims_t* blocks = nullptr;
-  const dnnl_dims_t* block_dims = nullptr;
+  const dnnl_dims_t* places[4] = {};
   const std::pair<dnnl_query_t, void*> queries[] = {
-      {dnnl_query_ndims_s32, &rank},    {dnnl_query_padded_dims, &sizes},
-      {dnnl_query_strides, &strides},   {dnnl_query_inner_nblks_s32, &block_count},
-      {dnnl_query_inner_blks, &blocks}, {dnnl_query_inner_idxs, &block_dims}};
+      {dnnl_query_ndims_s32, &rank},       {dnnl_query_padded_dims, &places[0]},
+      {dnnl_query_strides, &places[1]},    {dnnl_query_inner_nblks_s32, &block_count},
+      {dnnl_query_inner_blks, &places[2]}, {dnnl_query_inner_idxs, &places[3]}};
   for (const auto& [query, answer] : queries) {
     check_dnnl(dnnl_memory_desc_query(desc, query, answer), "memory_desc_query");
   }
   const auto count = static_cast<size_t>(rank);
+  const auto blocks = static_cast<size_t>(block_count);
+  is_strided = true;
+  sizes = {*places[0], count};
+  strides = {*places[1], count};
+  block_sizes = {*places[2], blocks};
+  block_dims = {*places[3], blocks};
+}
+
+/// Everything that tells the bytes of a blocked layout; empty for one that is not blocked.
+std::string layout_text(const_dnnl_memory_desc_t desc) {
+  const Blocks blocks(desc);
+  if (!blocks.is_strided) return {};
   std::string text = dnnl_version_text();
-  append({*sizes, count}, &text);
+  append(blocks.sizes, &text);
   text += " by";
-  append({*strides, count}, &text);
+  append(blocks.strides, &text);
   text += " in";
-  append({*blocks, static_cast<size_t>(block_count)}, &text);
+  append(blocks.block_sizes, &text);
   text += " of";
-  append({*block_dims, static_cast<size_t>(block_count)}, &text);
+  append(blocks.block_dims, &text);
   return text;
 }
 
@@ -126,6 +138,26 @@ DnnlDesc make_f32_desc_of_any_layout(std::span<const int64_t> sizes) {
                                               dnnl_f32, dnnl_format_tag_any),
              "memory_desc_create_with_tag");
   return DnnlDesc(desc);
+}
+
+bool lie_alike(const_dnnl_memory_desc_t a, const_dnnl_memory_desc_t b) {
+  if (dnnl_memory_desc_equal(a, b) != 0) return true;
+  const Blocks one(a);
+  const Blocks other(b);
+  if (!one.is_plain() || !other.is_plain()) return false;
+  for (size_t d = 0; d < one.sizes.size(); ++d) {
+    const bool is_same =
+        one.sizes[d] == other.sizes[d] && (one.sizes[d] == 1 || one.strides[d] == other.strides[d]);
+    if (!is_same) return false;
+  }
+  return one.sizes.size() == other.sizes.size();
+}
+
+std::string implementation_of(const dnnl_primitive_desc* descriptor) {
+  const char* name = nullptr;
+  check_dnnl(dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &name),
+             "primitive_desc_query");
+  return name != nullptr ? name : "";
 }
 
 DnnlAttr make_dnnl_attr() {

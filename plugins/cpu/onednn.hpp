@@ -56,6 +56,12 @@ constexpr int64_t kMostDnnlElements = int64_t{1} << 28;
 DnnlDesc make_f32_desc(std::span<const int64_t> sizes, std::span<const int64_t> strides);
 DnnlDesc make_f32_desc_of_any_layout(std::span<const int64_t> sizes);
 
+/// Whether both lie the same way in memory. Sides of 1 may have any strides.
+bool lie_alike(const_dnnl_memory_desc_t a, const_dnnl_memory_desc_t b);
+
+/// "brgconv:avx512_core"
+std::string implementation_of(const dnnl_primitive_desc* descriptor);
+
 /// Scratchpads by the user; f32 computed as f32 whatever the environment asks for.
 DnnlAttr make_dnnl_attr();
 

@@ -41,16 +41,7 @@ struct AveragePoolPlan : bp_kernel_plan {
 
   // Elements of the window at this output position that count, in one dimension.
   int64_t count(int dimension, int64_t out) const {
-    const Window& w = shape.window;
-    const int64_t start = out * w.stride[dimension];
-    const auto inside = [&](int64_t end) {
-      const int64_t room = end - start;
-      return room <= 0 ? 0 : std::min(w.kernel[dimension], (room - 1) / w.dilation[dimension] + 1);
-    };
-    const int64_t begin = w.pad_begin[dimension];
-    const int64_t end = begin + w.in[dimension];
-    if (counts_padding) return inside(end + w.pad_end[dimension]);
-    return std::max<int64_t>(0, inside(end) - inside(begin));
+    return counted(shape.window, counts_padding, dimension, out);
   }
 
   PoolShape shape;

@@ -8,6 +8,7 @@
 #include "backplane/ops/nn.h"
 #include "element.hpp"
 #include "kernel_support.hpp"
+#include "order.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -29,18 +30,27 @@ struct Operands {
 };
 
 template <class T>
+struct BatchNormChannel {
+  BatchNormChannel(const Shape& shape, const Operands& data, int64_t channel)
+      : factor(at(data.scale, channel) /
+               std::sqrt(at(data.var, channel) + static_cast<Compute<T>>(shape.epsilon))),
+        mean(at(data.mean, channel)),
+        bias(at(data.bias, channel)) {}
+  static Compute<T> at(const void* data, int64_t index) {
+    return load(static_cast<const T*>(data)[index]);
+  }
+
+  Compute<T> factor;
+  Compute<T> mean;
+  Compute<T> bias;
+};
+
+template <class T>
 struct BatchNorm {
-  using C = Compute<T>;
-
-  static C at(const void* data, int64_t index) { return load(static_cast<const T*>(data)[index]); }
-
   // Channels [begin, end) of all images.
   static void run(const Shape& shape, const Operands& data, int64_t begin, int64_t end) {
     for (int64_t channel = begin; channel < end; ++channel) {
-      const C deviation = std::sqrt(at(data.var, channel) + static_cast<C>(shape.epsilon));
-      const C factor = at(data.scale, channel) / deviation;
-      const C mean = at(data.mean, channel);
-      const C bias = at(data.bias, channel);
+      const auto [factor, mean, bias] = BatchNormChannel<T>(shape, data, channel);
       for (int64_t image = 0; image < shape.batch; ++image) {
         const int64_t offset = (image * shape.channels + channel) * shape.inner;
         const T* const x = static_cast<const T*>(data.x) + offset;
@@ -52,6 +62,29 @@ struct BatchNorm {
     }
   }
 };
+
+// In f32, of images whose channels lie last: positions [begin, end) of all of them.
+void normalize_rows(const Shape& shape, const Operands& data, int64_t begin, int64_t end) {
+  constexpr int64_t kTile = 64;  // channels that are worked on together
+  for (int64_t first = 0; first < shape.channels; first += kTile) {
+    const int64_t count = std::min(kTile, shape.channels - first);
+    float factors[kTile];
+    float means[kTile];
+    float biases[kTile];
+    for (int64_t i = 0; i < count; ++i) {
+      const BatchNormChannel<float> channel(shape, data, first + i);
+      factors[i] = channel.factor;
+      means[i] = channel.mean;
+      biases[i] = channel.bias;
+    }
+    for (int64_t position = begin; position < end; ++position) {
+      const int64_t offset = position * shape.channels + first;
+      const float* const x = static_cast<const float*>(data.x) + offset;
+      float* const y = static_cast<float*>(data.y) + offset;
+      for (int64_t i = 0; i < count; ++i) y[i] = (x[i] - means[i]) * factors[i] + biases[i];
+    }
+  }
+}
 
 constexpr auto kTable = float_table<BatchNorm>();
 
@@ -71,6 +104,12 @@ bp_status launch(const bp_launch_args& args) {
                       .var = address_of(input_of(args, 4)),
                       .y = address_of(output_of(args))};
   if (shape.batch == 0 || shape.inner == 0) return BP_OK;
+  if (!is_contiguous(x)) {
+    args.device->workers.for_ranges(
+        shape.batch * shape.inner, shape.channels,
+        [&](int64_t begin, int64_t end) noexcept { normalize_rows(shape, data, begin, end); });
+    return BP_OK;
+  }
   const auto run = kTable[x.dtype];
   args.device->workers.for_ranges(
       shape.channels, std::max<int64_t>(1, shape.batch * shape.inner),
@@ -78,12 +117,32 @@ bp_status launch(const bp_launch_args& args) {
   return BP_OK;
 }
 
-constexpr uint64_t kMasks[] = {kFloatTypes};
+std::unique_ptr<OrderedPlan> make_plan(bp_device*, const bp_kernel_query& query,
+                                       bp_plan_info* info) {
+  auto plan = std::make_unique<OrderedPlan>();
+  follow_channels(query, plan.get(), info);
+  if (info->out_strides == nullptr) throw Refusal{"takes images whose channels lie last"};
+  return plan;
+}
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "batch_norm_loop",
-                                                 .op = "batch_norm",
-                                                 .dtypes = kMasks,
-                                                 .launch = launch_slot<launch>})};
+constexpr uint64_t kMasks[] = {kFloatTypes};
+constexpr uint64_t kRowMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
+
+constexpr bp_kernel kKernels[] = {
+    sdk::describe({.name = "batch_norm_f32_channels",
+                   .op = "batch_norm",
+                   .dtypes = kRowMasks,
+                   .arg_rules = kFirstDense,
+                   .flags = BP_KERNEL_DETERMINISTIC_BIT | BP_KERNEL_CHOOSES_ORDER_BIT,
+                   .priority = 10,
+                   .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+                   .plan = plan_slot<OrderedPlan, make_plan>,
+                   .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                   .launch = launch_slot<launch>}),
+    sdk::describe({.name = "batch_norm_loop",
+                   .op = "batch_norm",
+                   .dtypes = kMasks,
+                   .launch = launch_slot<launch>})};
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "element.hpp"
+#include "elementwise.hpp"
 #include "kernel_support.hpp"
 #include "math/convert.hpp"
 #include "nest.hpp"
@@ -167,7 +168,7 @@ bool casts_halves(const bp_tensor& x, const bp_tensor& y) {
   const auto is_half = [](uint32_t dtype) {
     return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16;
   };
-  return is_contiguous(x) && ((is_half(x.dtype) && y.dtype == BP_DTYPE_F32) ||
+  return lie_alike(x, y) && ((is_half(x.dtype) && y.dtype == BP_DTYPE_F32) ||
                               (is_half(y.dtype) && x.dtype == BP_DTYPE_F32));
 }
 
@@ -228,7 +229,13 @@ constexpr bp_kernel kKernels[] = {sdk::describe({.name = "cast_loop",
                                                  .op = "cast",
                                                  .dtypes = kMasks,
                                                  .arg_rules = sdk::kAnyStrides,
+                                                 .flags = BP_KERNEL_DETERMINISTIC_BIT |
+                                                          BP_KERNEL_CHOOSES_ORDER_BIT,
+                                                 .depends_on = BP_DEPENDS_SIZES_BIT |
+                                                               BP_DEPENDS_STRIDES_BIT,
                                                  .supports = supports_slot<why_not>,
+                                                 .plan = plan_slot<OrderedPlan, plan_map>,
+                                                 .plan_free = sdk::delete_plan<bp_kernel_plan>,
                                                  .launch = launch_slot<launch>})};
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "backplane/ops/movement.h"
 #include "copy_rows.hpp"
 #include "kernel_support.hpp"
+#include "order.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -28,12 +29,25 @@ bp_status launch(const bp_launch_args& args) {
   return BP_OK;
 }
 
+std::unique_ptr<OrderedPlan> make_plan(bp_device*, const bp_kernel_query& query,
+                                       bp_plan_info* info) {
+  auto plan = std::make_unique<OrderedPlan>();
+  follow_channels(query, plan.get(), info);
+  return plan;
+}
+
 constexpr uint64_t kMasks[] = {kAnyTypes};
 
 constexpr bp_kernel kKernels[] = {sdk::describe({.name = "concat_copies",
                                                  .op = "concat",
                                                  .dtypes = kMasks,
                                                  .arg_rules = sdk::kAnyStrides,
+                                                 .flags = BP_KERNEL_DETERMINISTIC_BIT |
+                                                          BP_KERNEL_CHOOSES_ORDER_BIT,
+                                                 .depends_on = BP_DEPENDS_SIZES_BIT |
+                                                               BP_DEPENDS_STRIDES_BIT,
+                                                 .plan = plan_slot<OrderedPlan, make_plan>,
+                                                 .plan_free = sdk::delete_plan<bp_kernel_plan>,
                                                  .launch = launch_slot<launch>})};
 
 }  // namespace

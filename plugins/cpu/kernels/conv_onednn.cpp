@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// conv in f32 with oneDNN. Its fast code wants layouts of its own, so that a plan asks for the best
-// ones and puts reorders round the convolution, in the launch's workspace; with row-major layouts
-// it would unroll the image and multiply matrices, at about half the speed.
+// conv in f32 with oneDNN. Its fast code takes images with their channels last, or in layouts of
+// its own. Where the plan may choose the order of the output, and where the image comes so, the
+// channels are last from one convolution to the next; else the plan asks oneDNN for the best
+// layouts and puts reorders round the convolution, in the launch's workspace. With row-major images
+// oneDNN would unroll them and multiply matrices, at about half the speed.
 #include <algorithm>
 
 #include "conv_shape.hpp"
 #include "kernel_support.hpp"
 #include "onednn.hpp"
+#include "order.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -57,21 +60,33 @@ void check_window(const Window& window) {
   }
 }
 
-// An argument of the convolution, in both layouts.
+// An argument of the convolution: as the tensor lies, and as oneDNN is asked to take it.
 struct Operand {
   Operand(std::vector<int64_t> operand_sizes, int operand_tensor)
       : sizes(std::move(operand_sizes)),
         plain(make_f32_desc(sizes, row_major_strides(sizes))),
-        best(make_f32_desc_of_any_layout(sizes)),
+        wanted(make_f32_desc_of_any_layout(sizes)),
         tensor{.tensor = operand_tensor, .offset_bytes = 0} {
     check_count(sizes);
+  }
+  /// The tensor lies in that order; `is_wanted`: and so oneDNN has to take it.
+  void lie(std::span<const int64_t> strides, bool is_wanted) {
+    plain = make_f32_desc(sizes, strides);
+    if (is_wanted) wanted = make_f32_desc(sizes, strides);
   }
   DnnlDesc plain_desc() && { return std::move(plain); }
 
   std::vector<int64_t> sizes;
   DnnlDesc plain;
-  DnnlDesc best;
+  DnnlDesc wanted;
   DnnlPlace tensor;
+};
+
+// How the images lie.
+struct Orders {
+  Strides x;  // of an image without gaps
+  bool x_channels_last = false;
+  bool y_channels_last = false;
 };
 
 DnnlPrimitiveDesc describe_conv(dnnl_engine* engine, const ConvShape& shape, const Operand& x,
@@ -84,8 +99,8 @@ DnnlPrimitiveDesc describe_conv(dnnl_engine* engine, const ConvShape& shape, con
   dnnl_primitive_desc_t raw = nullptr;
   check_dnnl(
       dnnl_convolution_forward_primitive_desc_create(
-          &raw, engine, dnnl_forward_inference, dnnl_convolution_direct, x.best.get(), w, bias,
-          y.best.get(), window.real(window.stride).data(), dilates.data(),
+          &raw, engine, dnnl_forward_inference, dnnl_convolution_direct, x.wanted.get(), w, bias,
+          y.wanted.get(), window.real(window.stride).data(), dilates.data(),
           window.real(window.pad_begin).data(), window.real(window.pad_end).data(), attr.get()),
       "convolution_forward_primitive_desc_create");
   return DnnlPrimitiveDesc(raw);
@@ -94,7 +109,7 @@ DnnlPrimitiveDesc describe_conv(dnnl_engine* engine, const ConvShape& shape, con
 // Where the convolution reads an operand: the tensor, or a reordered copy of it.
 DnnlPlace bring(DnnlProgram* program, dnnl_engine* engine, const Operand& operand,
                 const_dnnl_memory_desc_t wanted) {
-  if (dnnl_memory_desc_equal(operand.plain.get(), wanted) != 0) return operand.tensor;
+  if (lie_alike(operand.plain.get(), wanted)) return operand.tensor;
   const DnnlPlace place = program->reserve(wanted);
   program->add_reorder(engine, operand.plain.get(), operand.tensor, wanted, place);
   return place;
@@ -107,20 +122,31 @@ Operand weights_of(const ConvShape& shape) {
           kW};
 }
 
-DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, int y_tensor,
-                          const WeightsChoice& choice) {
+// The code for images with channels last that is no better than any.
+void check_implementation(const Orders& orders, const dnnl_primitive_desc* conv) {
+  const bool is_asked = orders.x_channels_last || orders.y_channels_last;
+  if (is_asked && implementation_of(conv).starts_with("gemm")) {
+    throw Refusal{"oneDNN unrolls such images"};
+  }
+}
+
+DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, const Orders& orders,
+                          int y_tensor, const WeightsChoice& choice) {
   const Window& window = shape.window;
   check_window(window);
-  const Operand x(joined({shape.batch, shape.in_channels}, window.real(window.in)), kX);
+  Operand x(joined({shape.batch, shape.in_channels}, window.real(window.in)), kX);
+  x.lie(orders.x, orders.x_channels_last);
   const Operand w = weights_of(shape);
-  const Operand y(joined({shape.batch, shape.out_channels}, window.real(window.out)), y_tensor);
+  Operand y(joined({shape.batch, shape.out_channels}, window.real(window.out)), y_tensor);
+  if (orders.y_channels_last) y.lie(channels_last_strides(y.sizes), true);
   const int64_t bias_size[] = {shape.out_channels};
   const int64_t bias_stride[] = {1};
   const DnnlDesc bias = shape.has_bias ? make_f32_desc(bias_size, bias_stride) : nullptr;
 
   DnnlProgram program;
   DnnlPrimitiveDesc conv =
-      describe_conv(engine, shape, x, choice.wanted(w.best.get()), bias.get(), y);
+      describe_conv(engine, shape, x, choice.wanted(w.wanted.get()), bias.get(), y);
+  check_implementation(orders, conv.get());
   const auto x_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_src_md);
   const auto w_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_weights_md);
   const auto y_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_dst_md);
@@ -133,7 +159,7 @@ DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, int y_ten
     const auto bias_desc = dnnl_primitive_desc_query_md(conv.get(), dnnl_query_weights_md, 1);
     args.push_back({DNNL_ARG_BIAS, bias_desc, {.tensor = kBias, .offset_bytes = 0}});
   }
-  const bool is_plain = dnnl_memory_desc_equal(y.plain.get(), y_desc) != 0;
+  const bool is_plain = lie_alike(y.plain.get(), y_desc);
   const DnnlPlace y_place = is_plain ? y.tensor : program.reserve(y_desc);
   args.push_back({DNNL_ARG_DST, y_desc, y_place});
   program.add_step(std::move(conv), std::move(args));
@@ -141,22 +167,50 @@ DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, int y_ten
   return program;
 }
 
-std::unique_ptr<DnnlPlan> make_plan(bp_device* device, const bp_kernel_query& query,
-                                    bp_plan_info* info) {
-  const ConvShape shape = make_conv_shape(query);
-  if (shape.is_empty()) throw Refusal{"empty tensors need no library"};
-  if (shape.window.crops()) throw Refusal{"oneDNN does not take negative pads"};
+struct ConvPlan : DnnlPlan {
+  Strides out_strides{};
+};
+
+std::unique_ptr<ConvPlan> make_plan_for(bp_device* device, const bp_kernel_query& query,
+                                        const ConvShape& shape, const Orders& orders,
+                                        bp_plan_info* info) {
   const int y_tensor = static_cast<int>(query.input_count);  // an absent bias counts
-  auto plan = std::make_unique<DnnlPlan>();
+  auto plan = std::make_unique<ConvPlan>();
   std::optional<PlainWeights> weights;
   if (is_constant(arg_info(query, kW))) weights = PlainWeights{kW, weights_of(shape).plain_desc()};
   build_dnnl_programs(
       device, shape.multiply_add_count(),
       [&](const WeightsChoice& choice) {
-        return build_program(device->engine.get(), shape, y_tensor, choice);
+        return build_program(device->engine.get(), shape, orders, y_tensor, choice);
       },
       std::move(weights), plan.get(), info);
+  if (orders.y_channels_last) {
+    plan->out_strides = channels_last_strides(sizes_of(output_info(query)));
+    info->out_strides = plan->out_strides.data();
+  }
   return plan;
+}
+
+std::unique_ptr<ConvPlan> make_plan(bp_device* device, const bp_kernel_query& query,
+                                    bp_plan_info* info) {
+  const ConvShape shape = make_conv_shape(query);
+  if (shape.is_empty()) throw Refusal{"empty tensors need no library"};
+  if (shape.window.crops()) throw Refusal{"oneDNN does not take negative pads"};
+  const bp_arg_info& x = arg_info(query, kX);
+  const auto x_strides = dense_strides(sizes_of(x), strides_of(x));
+  if (!x_strides) throw Refusal{"takes images without gaps"};
+  Orders orders{.x = *x_strides,
+                .x_channels_last = is_channels_last(sizes_of(x), strides_of(x)),
+                .y_channels_last = may_choose_order(output_info(query))};
+  if (orders.x_channels_last || orders.y_channels_last) {
+    try {
+      return make_plan_for(device, query, shape, orders, info);
+    } catch (const Refusal&) {
+      *info = {};
+      orders.x_channels_last = orders.y_channels_last = false;
+    }
+  }
+  return make_plan_for(device, query, shape, orders, info);
 }
 
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
@@ -165,11 +219,12 @@ constexpr bp_kernel kKernels[] = {
     sdk::describe({.name = "conv_f32_onednn",
                    .op = "conv",
                    .dtypes = kMasks,
-                   .flags = 0,
+                   .arg_rules = kFirstDense,
+                   .flags = BP_KERNEL_CHOOSES_ORDER_BIT,
                    .priority = 10,
-                   .depends_on = BP_DEPENDS_SIZES_BIT,
+                   .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
                    .supports = supports_slot<refused_spatial_rank>,
-                   .plan = plan_slot<DnnlPlan, make_plan>,
+                   .plan = plan_slot<ConvPlan, make_plan>,
                    .plan_free = sdk::delete_plan<bp_kernel_plan>,
                    .launch = launch_slot<launch_dnnl>,
                    .state_create = create_dnnl_state,

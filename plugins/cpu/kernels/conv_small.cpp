@@ -16,6 +16,7 @@
 
 #include "conv_shape.hpp"
 #include "kernel_support.hpp"
+#include "order.hpp"
 
 #ifndef BACKPLANE_PLUGINS_CPU_KERNELS_CONV_SMALL_ONCE
 #define BACKPLANE_PLUGINS_CPU_KERNELS_CONV_SMALL_ONCE
@@ -328,6 +329,7 @@ void refuse_unfit(const ConvShape& shape) {
 std::unique_ptr<SmallConvPlan> make_plan(bp_device*, const bp_kernel_query& query,
                                          bp_plan_info* info) {
   const ConvShape shape = make_conv_shape(query);
+  if (!is_row_major(arg_info(query, 0))) throw Refusal{"takes row-major images"};
   refuse_unfit(shape);
   auto plan = std::make_unique<SmallConvPlan>(shape);
   Window& w = plan->shape.window;
@@ -385,8 +387,10 @@ constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
 constexpr bp_kernel kKernels[] = {sdk::describe({.name = "conv_f32_small",
                                                  .op = "conv",
                                                  .dtypes = kMasks,
+                                                 .arg_rules = kFirstDense,
                                                  .priority = 20,
-                                                 .depends_on = BP_DEPENDS_SIZES_BIT,
+                                                 .depends_on =
+                                                     BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
                                                  .supports = supports_slot<refused_spatial_rank>,
                                                  .plan = plan_slot<SmallConvPlan, make_plan>,
                                                  .plan_free = sdk::delete_plan<bp_kernel_plan>,

@@ -16,6 +16,9 @@ struct PoolShape {
   int64_t planes = 0;  // N * C
 };
 
+/// Elements of the window at this output position that an average counts, in one dimension.
+int64_t counted(const Window& window, bool counts_padding, int dimension, int64_t out);
+
 /// Throws Failure (INVALID_ARGUMENT) for ranks and attributes that contradict each other, Refusal
 /// for more than three spatial dimensions.
 PoolShape make_pool_shape(const bp_kernel_query& query, std::string_view op,

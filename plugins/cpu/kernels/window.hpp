@@ -74,6 +74,8 @@ class WindowRanges {
   /// The positions of the window for this output, along the first and the second dimension.
   Range depth(int64_t out) const { return look(depths_, out, valid_kernel, 0); }
   Range row(int64_t out) const { return look(rows_, out, valid_kernel, 1); }
+  /// ... and along the last one, found out anew.
+  Range column_of(int64_t out) const { return valid_kernel(window_, 2, out); }
   /// All positions of the window along the last dimension that serve any of these outputs, and for
   /// a small window others too.
   Range column_positions(int64_t first_out, int64_t out_count) const {

@@ -131,7 +131,6 @@ void add_kernel_cases(CaseList* list) {
       list->add(
           {.id = "L3." + std::string(schema.name) + ".each_dtype_is_taken",
            .proves = "a kernel takes calls in each dtype that it lists",
-           .brief = true,
            .run = [&schema](Context& context) { each_listed_dtype_is_taken(context, schema); }});
       continue;
     }

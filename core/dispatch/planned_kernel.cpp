@@ -199,8 +199,8 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
   if (record.kernel.plan == nullptr) return planned;
   // The attributes of the plan are the planned kernel's own copy: the ABI promises them to the
   // plugin until plan_free.
-  const CallQuery own{call.schema,  call.op,   call.inputs,
-                      call.outputs, planned->attributes_, call.mode};
+  const CallQuery own{call.schema,          call.op,  call.inputs, call.outputs,
+                      planned->attributes_, call.mode};
   const KernelQuery query(record, own, record.kernel.depends_on, planned->contiguous_inputs_);
   bp_plan_info info{};
   info.struct_size = sizeof(info);

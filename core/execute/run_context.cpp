@@ -165,8 +165,7 @@ Status SegmentInstance::use_bound(std::span<const Ref<Tensor>> bound) {
     const bool direct = tensor && planned.kind == PlanValueKind::kOwned &&
                         out.extents == kNoPlanValue && tensor->device() == devices_[where] &&
                         tensor->sizes() == planned.sizes && is_plan_aligned(*tensor) &&
-                        is_contiguous(planned.sizes, planned.strides) &&
-                        !is_shared(out);
+                        is_contiguous(planned.sizes, planned.strides) && !is_shared(out);
     if (!direct) continue;
     BP_TRY(tensor->order_before_write(*streams_[where]));
     owned_[out.plan_value] = tensor;

@@ -7,6 +7,7 @@
 #ifndef BACKPLANE_PLUGINS_CPU_PARALLEL_HPP
 #define BACKPLANE_PLUGINS_CPU_PARALLEL_HPP
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <type_traits>
@@ -29,12 +30,13 @@ class Workers {
 
   /// Whether work of this cost should have a region.
   bool pays(int64_t item_count, int64_t item_cost) const noexcept {
-    return thread_count_ > 1 && item_count > 1 && item_count > kRegionCost / item_cost;
+    return thread_count_ > 1 && item_count > 1 &&
+           item_count > kRegionCost / std::max<int64_t>(item_cost, 1);
   }
 
   /// Calls body(begin, end) for ranges that together cover [0, item_count) once, in any order and
   /// on several threads if that pays and no other caller has the region; returns when all are
-  /// done. item_cost: see kRegionCost, at least 1. body must not throw.
+  /// done. item_cost: see kRegionCost; below 1 counts as 1. body must not throw.
   template <class Body>
   void for_ranges(int64_t item_count, int64_t item_cost, const Body& body) {
     static_assert(std::is_nothrow_invocable_v<const Body&, int64_t, int64_t>);

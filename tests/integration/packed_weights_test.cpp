@@ -71,8 +71,8 @@ class PackedWeightsTest : public DeviceTest {
                         .strides = contiguous_strides(type.sizes),
                         .is_constant = graph.value(id).constant != nullptr});
     }
-    const auto route = Dispatcher::of(*device_).resolve(graph.node(0).op, inputs,
-                                                        graph.node(0).attributes.data());
+    const auto route =
+        Dispatcher::of(*device_).resolve(graph.node(0).op, inputs, graph.node(0).attributes.data());
     EXPECT_TRUE(route.ok());
     return route.ok() && (*route)->kernel && !(*route)->kernel->packed_inputs().empty();
   }

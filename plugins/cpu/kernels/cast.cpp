@@ -169,7 +169,7 @@ bool casts_halves(const bp_tensor& x, const bp_tensor& y) {
     return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16;
   };
   return lie_alike(x, y) && ((is_half(x.dtype) && y.dtype == BP_DTYPE_F32) ||
-                              (is_half(y.dtype) && x.dtype == BP_DTYPE_F32));
+                             (is_half(y.dtype) && x.dtype == BP_DTYPE_F32));
 }
 
 void cast_halves(Workers& workers, const bp_tensor& x, const bp_tensor& y) {
@@ -225,18 +225,17 @@ const char* why_not(const bp_kernel_query& query) {
 
 constexpr uint64_t kMasks[] = {kAnyTypes};
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "cast_loop",
-                                                 .op = "cast",
-                                                 .dtypes = kMasks,
-                                                 .arg_rules = sdk::kAnyStrides,
-                                                 .flags = BP_KERNEL_DETERMINISTIC_BIT |
-                                                          BP_KERNEL_CHOOSES_ORDER_BIT,
-                                                 .depends_on = BP_DEPENDS_SIZES_BIT |
-                                                               BP_DEPENDS_STRIDES_BIT,
-                                                 .supports = supports_slot<why_not>,
-                                                 .plan = plan_slot<OrderedPlan, plan_map>,
-                                                 .plan_free = sdk::delete_plan<bp_kernel_plan>,
-                                                 .launch = launch_slot<launch>})};
+constexpr bp_kernel kKernels[] = {
+    sdk::describe({.name = "cast_loop",
+                   .op = "cast",
+                   .dtypes = kMasks,
+                   .arg_rules = sdk::kAnyStrides,
+                   .flags = BP_KERNEL_DETERMINISTIC_BIT | BP_KERNEL_CHOOSES_ORDER_BIT,
+                   .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+                   .supports = supports_slot<why_not>,
+                   .plan = plan_slot<OrderedPlan, plan_map>,
+                   .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                   .launch = launch_slot<launch>})};
 
 }  // namespace
 

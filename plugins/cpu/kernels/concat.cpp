@@ -38,17 +38,16 @@ std::unique_ptr<OrderedPlan> make_plan(bp_device*, const bp_kernel_query& query,
 
 constexpr uint64_t kMasks[] = {kAnyTypes};
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "concat_copies",
-                                                 .op = "concat",
-                                                 .dtypes = kMasks,
-                                                 .arg_rules = sdk::kAnyStrides,
-                                                 .flags = BP_KERNEL_DETERMINISTIC_BIT |
-                                                          BP_KERNEL_CHOOSES_ORDER_BIT,
-                                                 .depends_on = BP_DEPENDS_SIZES_BIT |
-                                                               BP_DEPENDS_STRIDES_BIT,
-                                                 .plan = plan_slot<OrderedPlan, make_plan>,
-                                                 .plan_free = sdk::delete_plan<bp_kernel_plan>,
-                                                 .launch = launch_slot<launch>})};
+constexpr bp_kernel kKernels[] = {
+    sdk::describe({.name = "concat_copies",
+                   .op = "concat",
+                   .dtypes = kMasks,
+                   .arg_rules = sdk::kAnyStrides,
+                   .flags = BP_KERNEL_DETERMINISTIC_BIT | BP_KERNEL_CHOOSES_ORDER_BIT,
+                   .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+                   .plan = plan_slot<OrderedPlan, make_plan>,
+                   .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                   .launch = launch_slot<launch>})};
 
 }  // namespace
 

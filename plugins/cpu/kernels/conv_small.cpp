@@ -384,17 +384,17 @@ bp_status launch(const bp_launch_args& args) {
 
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "conv_f32_small",
-                                                 .op = "conv",
-                                                 .dtypes = kMasks,
-                                                 .arg_rules = kFirstDense,
-                                                 .priority = 20,
-                                                 .depends_on =
-                                                     BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
-                                                 .supports = supports_slot<refused_spatial_rank>,
-                                                 .plan = plan_slot<SmallConvPlan, make_plan>,
-                                                 .plan_free = sdk::delete_plan<bp_kernel_plan>,
-                                                 .launch = launch_slot<launch>})};
+constexpr bp_kernel kKernels[] = {
+    sdk::describe({.name = "conv_f32_small",
+                   .op = "conv",
+                   .dtypes = kMasks,
+                   .arg_rules = kFirstDense,
+                   .priority = 20,
+                   .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+                   .supports = supports_slot<refused_spatial_rank>,
+                   .plan = plan_slot<SmallConvPlan, make_plan>,
+                   .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                   .launch = launch_slot<launch>})};
 
 }  // namespace
 

@@ -30,7 +30,7 @@ void add_row(Compute<T> weight, std::span<const T> x, int64_t start, int64_t str
              std::span<Compute<T>> y) {
   const auto x_size = static_cast<int64_t>(x.size());
   const auto y_size = static_cast<int64_t>(y.size());
-  const int64_t first = start >= 0 ? 0 : (-start + stride - 1) / stride;
+  const int64_t first = start >= 0 ? 0 : (-start - 1) / stride + 1;
   const int64_t last = start >= x_size ? 0 : std::min(y_size, (x_size - 1 - start) / stride + 1);
   if (first >= last) return;
   Compute<T>* const out = y.data();
@@ -86,6 +86,7 @@ void conv_planes(const Conv& conv, const Launch& launch) {
   const int64_t y_channels = w.sizes[0];
   const int64_t group_channels = w.sizes[1];
   const Planes planes{spatial_sizes(x), spatial_sizes(w), spatial_sizes(y)};
+  if (y.element_count() == 0) return;  // a plane of no image may claim any size
   std::vector<Compute<T>> sums(static_cast<size_t>(volume(planes.y)));
   for (int64_t plane = 0; plane < y.sizes[0] * y_channels; ++plane) {
     const int64_t image = plane / y_channels;

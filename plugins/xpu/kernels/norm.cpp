@@ -122,8 +122,9 @@ Plan plan_batch_norm(const Device&, const bp_kernel_query& query) {
   geometry.channels = static_cast<uint64_t>(channels);
   geometry.inner = 1;
   for (uint32_t d = 2; d < x.rank; ++d) geometry.inner *= static_cast<uint64_t>(x.sizes[d]);
-  geometry.epsilon = static_cast<float>(attributes.epsilon);
-  geometry.epsilon_bits = std::bit_cast<uint64_t>(attributes.epsilon);
+  const double epsilon = attributes.epsilon;
+  geometry.epsilon = static_cast<float>(epsilon);
+  geometry.epsilon_bits = std::bit_cast<uint64_t>(epsilon);
   for (uint32_t i = 0; i < 4; ++i) {
     const bp_arg_info& parameter = argument(query, i + 1);
     if (parameter.rank != 1 || parameter.sizes[0] != channels) {

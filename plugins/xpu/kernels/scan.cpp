@@ -19,8 +19,9 @@ Plan plan_scan(const bp_kernel_query& query, const Attributes& attributes, const
   if (axis.host_data == nullptr || element_count(axis) != 1) {
     sdk::refuse("plan: a scan along an axis that is not one value on the host");
   }
+  const void* const axis_value = axis.host_data;
   LanesGeometry geometry = make_lanes(
-      x, argument(query, 2), axis_from_front(*static_cast<const int64_t*>(axis.host_data), x.rank));
+      x, argument(query, 2), axis_from_front(*static_cast<const int64_t*>(axis_value), x.rank));
   if (attributes.reverse != 0 && geometry.length > 0) {
     const auto last = static_cast<int64_t>(geometry.length - 1);
     geometry.x_start = last * geometry.x_step;

@@ -227,7 +227,8 @@ std::span<const T> host_list(const bp_kernel_query& query, uint32_t index, size_
   if (info.host_data == nullptr || info.rank != 1 || !std::cmp_equal(info.sizes[0], count)) {
     refuse("resize: input ", index, " is no list of ", count, " values on the host");
   }
-  return {static_cast<const T*>(info.host_data), count};
+  const void* const values = info.host_data;
+  return {static_cast<const T*>(values), count};
 }
 
 /// One scale for all axes, if the policy says so; else those that the sizes ask for.

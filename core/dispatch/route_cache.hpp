@@ -131,7 +131,7 @@ class RouteCache {
     mutable std::atomic<bool> asked{false};  // since it was last looked at by the one who drops
     bool is_settled = false;  // under mutex_: no reader can make it the latest any more
 
-    OpId op() const { return static_cast<OpId>(what >> 1); }
+    OpId op() const { return static_cast<OpId>(what >> 33); }
     template <class Input>
     [[gnu::always_inline]] bool fits(const CallKey<Input>& call) const {
       if (what != call.what()) return false;

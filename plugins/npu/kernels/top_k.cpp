@@ -32,6 +32,7 @@ void choose(const TopK& top_k, const Launch& launch) {
   const int64_t stride = x.strides[top_k.axis];
   const int64_t count = y.sizes[top_k.axis];
   if (count > x.sizes[top_k.axis]) refuse("top_k: ", count, " of ", x.sizes[top_k.axis]);
+  if (y.element_count() == 0) return;  // a lane of none may claim any length
   std::vector<int64_t> order(static_cast<size_t>(x.sizes[top_k.axis]));
   for_each_element(lanes_of(x, y, top_k.axis), [&](const std::array<int64_t, 2>& at) {
     const T* const lane = x.as<T>() + at[0];

@@ -149,6 +149,14 @@ bp_status launch_step(const bp_launch_args& args, const Step& step, Function* fu
   return status;
 }
 
+bool has_unknown_dtype(const bp_kernel_query& query) {
+  for (uint32_t i = 0; i < query.input_count + query.output_count; ++i) {
+    const uint32_t dtype = sdk::arg_info(query, i).dtype;
+    if (dtype != BP_DTYPE_NONE && sdk::dtype_bytes(dtype) == 0) return true;
+  }
+  return false;
+}
+
 bool computes_in_f64(const bp_kernel_query& query) {
   for (uint32_t i = 0; i < query.input_count + query.output_count; ++i) {
     if (sdk::arg_info(query, i).dtype == BP_DTYPE_F64) return true;
@@ -260,7 +268,10 @@ bp_status supports(bp_device* device, const bp_kernel_query* query, bp_support* 
     sdk::require_whole("supports", query);
     bp_support support{};
     support.answer = BP_SUPPORT_YES;
-    if (!device->info().has_f64 && computes_in_f64(*query)) {
+    if (has_unknown_dtype(*query)) {
+      support.answer = BP_SUPPORT_NO;
+      support.reason = sdk::str("a dtype that the plugin does not know");
+    } else if (!device->info().has_f64 && computes_in_f64(*query)) {
       support.answer = BP_SUPPORT_NO;
       support.reason = sdk::str("the device does not compute in f64");
     }

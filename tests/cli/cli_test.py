@@ -21,8 +21,8 @@ import onnx_file
 OK, FAILED, USAGE, ENVIRONMENT, MODEL, DEVICE = range(6)
 BIN = DIGITS = None
 # Runs a command, and says how much memory it took.
-PEAK = ("import resource as r, subprocess, sys; code = subprocess.call(sys.argv[1:]); print('peak', "
-        "r.getrusage(r.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr); sys.exit(code)")
+PEAK = ("import resource as r, subprocess, sys; code = subprocess.call(sys.argv[1:]); "
+        "print('peak', r.getrusage(r.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr); sys.exit(code)")
 
 
 def run(*arguments, program=None, stdout=subprocess.PIPE, prefix=(), **environment):

@@ -94,7 +94,7 @@ std::unique_ptr<ResizePlan> make_plan(bp_device*, const bp_kernel_query& query, 
   if (std::find(out.begin(), out.end(), 0) != out.end()) return plan;
   for (const sdk::ResizeAxis& axis : sdk::read_resize_axes(query, attributes)) {
     if (axis.in > INT32_MAX) throw sdk::Refusal{"takes dimensions of less than 2^31 elements"};
-    constexpr int64_t kMostEntries = int64_t{1} << 24;
+    constexpr int64_t kMostEntries = int64_t{1} << 22;
     if (sdk::saturating_product({axis.out, axis.tap_count(rules)}) > kMostEntries) {
       throw sdk::Refusal{"a table of places that is too large"};
     }

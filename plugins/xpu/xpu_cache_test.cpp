@@ -81,13 +81,7 @@ class XpuCacheTest : public XpuTest {
 
  private:
   bp_status launch_identity(uint64_t x, uint64_t y) {
-    const bp_kernel* kernel = nullptr;
-    bp_kernel_list list{};
-    list.struct_size = sizeof(list);
-    EXPECT_EQ(plugin_.kernel->kernel_list(device_, &list), BP_OK);
-    for (uint64_t i = 0; i < list.kernel_count; ++i) {
-      if (tests::text_of(list.kernels[i]->op) == "identity") kernel = list.kernels[i];
-    }
+    const bp_kernel* const kernel = find_kernel("identity");
     const int64_t size = 4;
     const int64_t stride = 1;
     const bp_arg_info info{sizeof(bp_arg_info), 0, BP_DTYPE_F32, 1, &size, &stride, nullptr};

@@ -96,18 +96,6 @@ T broadcast_at(const View<T>& view, const Sizes& index) {
 
 class XpuKernelTest : public XpuTest {
  protected:
-  const bp_kernel* find(std::string_view op) {
-    bp_kernel_list list{};
-    list.struct_size = sizeof(list);
-    EXPECT_EQ(plugin_.kernel->kernel_list(device_, &list), BP_OK);
-    for (uint64_t i = 0; i < list.kernel_count; ++i) {
-      const bp_str name = list.kernels[i]->op;
-      if (std::string_view(name.ptr, name.len) == op) return list.kernels[i];
-    }
-    ADD_FAILURE() << "no kernel for " << op;
-    return nullptr;
-  }
-
   static bp_arg_info info_of(uint32_t dtype, const Sizes& sizes, const Sizes& strides) {
     return {.struct_size = sizeof(bp_arg_info),
             .flags = 0,
@@ -147,7 +135,7 @@ class XpuKernelTest : public XpuTest {
   std::vector<T> run(std::string_view op, uint32_t dtype, const std::vector<View<T>>& inputs,
                      const Sizes& out_sizes, bp_stream* stream = nullptr) {
     constexpr uint64_t kPadding = 132 / sizeof(T) * sizeof(T) + sizeof(T);
-    const bp_kernel* kernel = find(op);
+    const bp_kernel* kernel = find_kernel(op);
     const Sizes out_strides = contiguous(out_sizes);
     std::vector<bp_arg_info> args;
     std::vector<bp_tensor> tensors;
@@ -373,7 +361,7 @@ TEST_F(XpuKernelTest, Identity_EveryElementSize_MakesContiguous) {
 }
 
 TEST_F(XpuKernelTest, Identity_DtypeWithoutAKernel_IsNotListed) {
-  const bp_kernel* kernel = find("identity");
+  const bp_kernel* kernel = find_kernel("identity");
   EXPECT_EQ(kernel->dtype_masks[0] & BP_DTYPE_BIT(BP_DTYPE_C128), 0u);
   EXPECT_EQ(kernel->dtype_masks[0] & BP_DTYPE_BIT(BP_DTYPE_I4), 0u);
   const Sizes sizes{2};
@@ -424,7 +412,7 @@ TEST_F(XpuKernelTest, Matmul_LargerThanAGroup_MatchesLoop) {
 TEST_F(XpuKernelTest, Launch_OnAStream_FollowsItsOrder) {
   Gate gate;
   bp_stream* stream = make_stream();
-  const bp_kernel* kernel = find("add");
+  const bp_kernel* kernel = find_kernel("add");
   const Sizes sizes{64};
   const Sizes strides{1};
   const bp_arg_info info = info_of(BP_DTYPE_F32, sizes, strides);
@@ -463,7 +451,7 @@ TEST_F(XpuKernelTest, Launch_OnAStream_FollowsItsOrder) {
 
 TEST_F(XpuKernelTest, Launch_FromManyThreads_SharesThePlan) {
   constexpr int kThreads = 4;
-  const bp_kernel* kernel = find("relu");
+  const bp_kernel* kernel = find_kernel("relu");
   const Sizes sizes{32};
   const Sizes strides{1};
   const bp_arg_info info = info_of(BP_DTYPE_F32, sizes, strides);
@@ -516,20 +504,20 @@ TEST_F(XpuKernelTest, Plan_BadShapes_AreRefusedWithWords) {
   const Sizes none;
   const bp_arg_info scalar = info_of(BP_DTYPE_F32, none, none);
   bp_kernel_plan* made = nullptr;
-  EXPECT_EQ(plan(find("add"), {a, b, b}, &made), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plan(find_kernel("add"), {a, b, b}, &made), BP_INVALID_ARGUMENT);
   EXPECT_EQ(services().last_message(), "plan: an input's size 3 does not broadcast to 4");
-  EXPECT_EQ(plan(find("add"), {a, a, scalar}, &made), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(plan(find("relu"), {open, open}, &made), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plan(find_kernel("add"), {a, a, scalar}, &made), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plan(find_kernel("relu"), {open, open}, &made), BP_INVALID_ARGUMENT);
   EXPECT_THAT(services().last_message(), HasSubstr("has no known sizes"));
-  EXPECT_EQ(plan(find("relu"), {a, a, a}, &made), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plan(find_kernel("relu"), {a, a, a}, &made), BP_INVALID_ARGUMENT);
   EXPECT_EQ(services().last_message(), "plan: 2 inputs and 1 outputs; expected 1 and 1");
-  EXPECT_EQ(plan(find("matmul"), {a, b, scalar}, &made), BP_INVALID_ARGUMENT);
-  EXPECT_EQ(plan(find("matmul"), {scalar, a, a}, &made), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plan(find_kernel("matmul"), {a, b, scalar}, &made), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(plan(find_kernel("matmul"), {scalar, a, a}, &made), BP_INVALID_ARGUMENT);
   EXPECT_EQ(made, nullptr);
 }
 
 TEST_F(XpuKernelTest, Launch_OnMemoryThatIsNotTheDevices_IsRefused) {
-  const bp_kernel* kernel = find("relu");
+  const bp_kernel* kernel = find_kernel("relu");
   const Sizes sizes{4};
   const Sizes strides{1};
   const bp_arg_info info = info_of(BP_DTYPE_F32, sizes, strides);
@@ -554,7 +542,7 @@ TEST_F(XpuKernelTest, Launch_OnMemoryThatIsNotTheDevices_IsRefused) {
 }
 
 TEST_F(XpuKernelTest, Launch_WithoutMemoryOrState_IsRefused) {
-  const bp_kernel* kernel = find("relu");
+  const bp_kernel* kernel = find_kernel("relu");
   const Sizes sizes{4};
   const Sizes strides{1};
   const bp_arg_info info = info_of(BP_DTYPE_F32, sizes, strides);

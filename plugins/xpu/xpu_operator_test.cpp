@@ -80,7 +80,7 @@ class XpuOperatorTest : public XpuTest {
     };
     for (const Array& input : inputs) add(input);
     for (const Array& output : *outputs) add(output);
-    const bp_fault_word fault = launch(find(op), infos, tensors, inputs.size(), attributes);
+    const bp_fault_word fault = launch(find_kernel(op), infos, tensors, inputs.size(), attributes);
     for (size_t i = 0; i < outputs->size(); ++i) {
       Array& output = (*outputs)[i];
       output.bytes = read_bytes(tensors[inputs.size() + i].handle, output.bytes.size());
@@ -99,17 +99,6 @@ class XpuOperatorTest : public XpuTest {
   }
 
  private:
-  const bp_kernel* find(std::string_view op) {
-    bp_kernel_list list{};
-    list.struct_size = sizeof(list);
-    EXPECT_EQ(plugin_.kernel->kernel_list(device_, &list), BP_OK);
-    for (uint64_t i = 0; i < list.kernel_count; ++i) {
-      if (tests::text_of(list.kernels[i]->op) == op) return list.kernels[i];
-    }
-    ADD_FAILURE() << "no kernel for " << op;
-    return nullptr;
-  }
-
   bp_fault_word launch(const bp_kernel* kernel, const std::vector<bp_arg_info>& infos,
                        const std::vector<bp_tensor>& tensors, size_t input_count,
                        const void* attributes) {

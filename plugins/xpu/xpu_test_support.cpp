@@ -107,6 +107,17 @@ bp_event* XpuTest::make_event(uint32_t flags) {
   return event;
 }
 
+const bp_kernel* XpuTest::find_kernel(std::string_view op) {
+  bp_kernel_list list{};
+  list.struct_size = sizeof(list);
+  EXPECT_EQ(plugin_.kernel->kernel_list(device_, &list), BP_OK);
+  for (uint64_t i = 0; i < list.kernel_count; ++i) {
+    if (tests::text_of(list.kernels[i]->op) == op) return list.kernels[i];
+  }
+  ADD_FAILURE() << "no kernel for " << op;
+  return nullptr;
+}
+
 std::vector<uint8_t> XpuTest::read_bytes(uint64_t handle, uint64_t bytes) {
   std::vector<uint8_t> data(bytes);
   EXPECT_EQ(download(data.data(), {handle, 0}, bytes), BP_OK) << services().last_message();

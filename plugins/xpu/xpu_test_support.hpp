@@ -63,6 +63,8 @@ class XpuTest : public ::testing::Test {
   bp_stream* make_stream();
   bp_event* make_event(uint32_t flags = 0);
   std::vector<uint8_t> read_bytes(uint64_t handle, uint64_t bytes);
+  /// The first kernel of an operator; nullptr, and a failure, without one.
+  const bp_kernel* find_kernel(std::string_view op);
 
   const tests::RecordingHost& services() const { return instance_->host(); }
 

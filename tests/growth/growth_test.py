@@ -108,16 +108,21 @@ def cached_options():
             if not value.endswith("-NOTFOUND") and not name.startswith("backplane")]
 
 
+def take_copy(case):
+    """A copy of the tree for a class of tests, as case.tree and case.build."""
+    folder = tempfile.TemporaryDirectory()
+    case.addClassCleanup(folder.cleanup)
+    case.tree = pathlib.Path(folder.name) / "tree"
+    case.build = case.tree / "build/growth"
+    shutil.copytree(ROOT, case.tree, ignore=LEFT_OUT, symlinks=True)
+
+
 class Growth(unittest.TestCase):
     maxDiff = None
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.tree = pathlib.Path(folder.name) / "tree"
-        cls.build = cls.tree / "build/growth"
-        shutil.copytree(ROOT, cls.tree, ignore=LEFT_OUT, symlinks=True)
+        take_copy(cls)
         for name in PLUGINS:
             cls.add_kernel(cls.tree / f"plugins/{name}", "kernels/softmax_probe.cpp")
         cls.add_plugin()

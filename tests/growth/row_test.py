@@ -5,13 +5,10 @@ row_test.py CMAKE BUILD_FOLDER CONFORM, the arguments of growth_test.py
 """
 
 import json
-import pathlib
-import shutil
 import sys
-import tempfile
 import unittest
 
-from growth_test import BUILD_FOLDER, CMAKE, LEFT_OUT, PLUGINS, ROOT, cached_options, run
+from growth_test import BUILD_FOLDER, CMAKE, PLUGINS, cached_options, run, take_copy
 
 ROW = """
   - op: tilted_abs
@@ -44,11 +41,7 @@ REDUCTION = """
 class Row(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.tree = pathlib.Path(folder.name) / "tree"
-        cls.build = cls.tree / "build/growth"
-        shutil.copytree(ROOT, cls.tree, ignore=LEFT_OUT, symlinks=True)
+        take_copy(cls)
         recorded = json.loads((cls.tree / "ops/record.json").read_text(encoding="utf-8"))
         new_id = 1000 + max(row["id"] for row in recorded["operators"].values())
         for name, text in (("elementwise", ROW), ("reduction", REDUCTION)):

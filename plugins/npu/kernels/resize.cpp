@@ -93,11 +93,6 @@ std::unique_ptr<ResizePlan> make_plan(bp_device*, const bp_kernel_query& query, 
   const std::span out(y.sizes, y.rank);
   if (std::find(out.begin(), out.end(), 0) != out.end()) return plan;
   for (const sdk::ResizeAxis& axis : sdk::read_resize_axes(query, attributes)) {
-    if (axis.in > INT32_MAX) throw sdk::Refusal{"takes dimensions of less than 2^31 elements"};
-    constexpr int64_t kMostEntries = int64_t{1} << 22;
-    if (sdk::saturating_product({axis.out, axis.tap_count(rules)}) > kMostEntries) {
-      throw sdk::Refusal{"a table of places that is too large"};
-    }
     plan->tables.push_back(sdk::make_resize_table(rules, axis));
   }
   return plan;

@@ -18,8 +18,6 @@ using sdk::ResizeAxis;
 using sdk::ResizeMode;
 using sdk::ResizeRules;
 
-constexpr int64_t kMostEntries = int64_t{1} << 22;  // of a table
-
 /// Appends values, at a multiple of 8 bytes, and answers where.
 template <class T>
 uint64_t append(const std::vector<T>& values, std::vector<std::byte>* out) {
@@ -32,10 +30,6 @@ uint64_t append(const std::vector<T>& values, std::vector<std::byte>* out) {
 
 void add_table(const ResizeRules& rules, const ResizeAxis& axis, uint32_t d, bool in_f64,
                ResizeGeometry* geometry, std::vector<std::byte>* constants) {
-  const int64_t entries = sdk::saturating_product({axis.out, axis.tap_count(rules)});
-  if (entries > kMostEntries || axis.in > std::numeric_limits<int32_t>::max()) {
-    throw sdk::Refusal{"a table of places that is too large"};
-  }
   sdk::ResizeTable table = make_resize_table(rules, axis);
   const auto taps = static_cast<size_t>(table.taps);
   for (size_t o = 0; o < table.outside.size(); ++o) {

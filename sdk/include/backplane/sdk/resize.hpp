@@ -171,8 +171,13 @@ struct ResizeTable {
   std::vector<uint8_t> outside;  // 1: that output is the extrapolation value; empty: none is
 };
 
-/// The axis is shorter than 2^31.
+/// Throws Refusal where the axis has 2^31 elements or more, or the table some millions of entries.
 inline ResizeTable make_resize_table(const ResizeRules& rules, const ResizeAxis& axis) {
+  constexpr int64_t kMostEntries = int64_t{1} << 22;
+  if (saturating_product({axis.out, axis.tap_count(rules)}) > kMostEntries ||
+      axis.in > std::numeric_limits<int32_t>::max()) {
+    throw Refusal{"a table of places that is too large"};
+  }
   ResizeTable table;
   table.taps = axis.tap_count(rules);
   for (int64_t o = 0; o < axis.out; ++o) {

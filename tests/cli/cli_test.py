@@ -50,15 +50,16 @@ class CommandTest(unittest.TestCase):
             [(output, onnx_file.FLOAT, sizes)]))
 
     def beside(self, *ids):
-        """The command beside a plugin folder with these plugins only: doctor runs the cases of all
-        that it finds, and the CPU's cost as much as those of four others."""
+        """The command beside a plugin folder with these plugins only, of the product or of
+        tests/fakes: doctor runs the cases of all that it finds, a fake's in a second."""
         root = self.folder / "-".join(("beside", *ids))
         if root.exists():
             return root / "bin/backplane"
         plugins = root / "lib/backplane/plugins"
         plugins.mkdir(parents=True)
         for plugin in ids:
-            (plugins / plugin).symlink_to(BIN.parent / "lib/backplane/plugins" / plugin)
+            homes = (BIN.parent / "lib" / kind / plugin for kind in ("backplane/plugins", "fakes"))
+            (plugins / plugin).symlink_to(next(filter(pathlib.Path.is_dir, homes)))
         (root / "bin").mkdir()
         return shutil.copy(BIN / "backplane", root / "bin")
 
@@ -156,7 +157,7 @@ class UsageTest(CommandTest):
 
 class OutputTest(CommandTest):
     def test_standard_output_cannot_be_written(self):
-        model, program = self.relu_model(), self.beside("npu")
+        model, program = self.relu_model(), self.beside("sound")
         for arguments in (["--version"], ["devices", "--json"], ["doctor"],
                           ["run", model, "--json"]):
             with open("/dev/full", "w", encoding="utf-8") as full:
@@ -241,13 +242,12 @@ class EnvironmentTest(CommandTest):
                    BACKPLANE_PLUGIN_OPTIONS="npu.memory=64MiB")
 
     def test_doctor_shows_no_placement_where_nothing_ran(self):
-        report = json.loads(self.check(OK, "doctor", "--json", program=self.beside("npu"),
-                                       BACKPLANE_FALLBACK="deny",
-                                       BACKPLANE_HOST_OPS="conv").stdout)
-        found = {(device["name"], check["name"]): (check["result"], check["placement"])
-                 for device in report["devices"] for check in device["checks"]}
-        self.assertEqual(found["npu:0", "conv"], ("unsupported", ""))
-        self.assertEqual(found["npu:0", "matmul"], ("ok", "native"))
+        program = self.beside("wrong_kernels")
+        for host_ops, expected in (("", ["ok", "native"]), ("matmul", ["unsupported", ""])):
+            report = self.check(OK, "doctor", "--json", program=program,
+                                BACKPLANE_FALLBACK="deny", BACKPLANE_HOST_OPS=host_ops).stdout
+            checks = {each["name"]: each for each in json.loads(report)["devices"][0]["checks"]}
+            self.assertEqual([checks["matmul"][key] for key in ("result", "placement")], expected)
 
     def test_doctor(self):
         report = json.loads(self.check(OK, "doctor", "--json").stdout)
@@ -257,8 +257,8 @@ class EnvironmentTest(CommandTest):
             self.assertEqual(results, dict.fromkeys(("copies", "matmul", "conv", "kernels"), "ok"))
             placements = {check["name"]: check["placement"] for check in device["checks"]}
             self.assertEqual((placements["matmul"], placements["conv"]), ("native", "native"))
-        self.check(OK, "doctor", program=self.beside("npu"),
-                   words=["Searched for plugins", "npu:0", "native", "All is well"])
+        self.check(OK, "doctor", program=self.beside("wrong_kernels"),
+                   words=["Searched for plugins", "wrong_kernels:0", "native", "All is well"])
 
     def about_hostile(self, wish, *arguments):
         """What a command prints on both streams of a plugin that does as FAKE_HOSTILE says."""
@@ -293,13 +293,13 @@ class EnvironmentTest(CommandTest):
     def doctor_of_fake(self, fake, fault):
         """What doctor says of one fake beside a sound plugin."""
         result = run("doctor", "--json", "--plugin-path", BIN.parent / "lib/fakes" / fake,
-                     "--option", f"{fake}.device_fault={fault}", program=self.beside("npu"))
+                     "--option", f"{fake}.device_fault={fault}", program=self.beside("sound"))
         self.assertEqual(result.returncode, FAILED, result.stdout)
         report = json.loads(result.stdout)
         self.assertFalse(report["ok"])
         checks = {(device["name"], check["name"]): check
                   for device in report["devices"] for check in device["checks"]}
-        self.assertEqual(checks["npu:0", "kernels"]["result"], "ok")
+        self.assertEqual(checks["sound:0", "kernels"]["result"], "ok")
         self.assertIn(f"{fake}:0 failed kernels", report["problems"][0]["words"])
         return checks[f"{fake}:0", "kernels"]["words"]
 
@@ -317,15 +317,15 @@ class EnvironmentTest(CommandTest):
                             ("root_shutdown=throw", "at the end: INTERNAL: plugin hostile: ")):
             for option in ([], ["--json"]):
                 seen = run("doctor", *option, "--plugin-path", BIN.parent / "lib/fakes/hostile",
-                           program=self.beside("npu"), FAKE_HOSTILE=wish)
+                           program=self.beside("sound"), FAKE_HOSTILE=wish)
                 self.assertEqual((seen.returncode, words in seen.stdout), (FAILED, True), seen)
             self.assertFalse(json.loads(seen.stdout)["ok"])
 
     def test_doctor_names_a_broken_plugin(self):
         self.file("libbackplane_broken.backplane.json", b"{")
-        result = run("doctor", "--plugin-path", self.folder, program=self.beside("npu"))
+        result = run("doctor", "--plugin-path", self.folder, program=self.beside("sound"))
         self.assertEqual(result.returncode, FAILED, result.stdout)
-        for word in ("libbackplane_broken", "manifest", "Next:", "npu:0"):
+        for word in ("libbackplane_broken", "manifest", "Next:", "sound:0"):
             self.assertIn(word, result.stdout)
         skip = json.loads(run("devices", "--json", "--plugin-path", self.folder).stdout)["skipped"]
         self.assertEqual(skip[0]["step"], "manifest")

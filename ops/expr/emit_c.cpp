@@ -241,7 +241,7 @@ std::string kernel_text(std::string_view op, std::string_view suffix,
   const std::string name(op);
   const std::string title = name + std::string(suffix);
   const bool plans = !functions.plan.empty();
-  return "    {.struct_size = sizeof(bp_kernel),\n     .flags = BP_KERNEL_DETERMINISTIC_BIT,\n"
+  return "    {.struct_size = sizeof(bp_kernel),\n     .flags = BP_EXPRESSION_KERNEL_FLAGS,\n"
          "     .name = {\"" +
          title + "\", " + std::to_string(title.size()) + "},\n     .op = {\"" + name + "\", " +
          std::to_string(name.size()) +
@@ -258,6 +258,10 @@ std::string kernel_text(std::string_view op, std::string_view suffix,
          (plans ? ",\n     .state_create = bp_expression_state_create,\n     .state_destroy = "
                   "bp_expression_state_destroy"
                 : "") +
+         (functions.in_place_inputs > 0
+              ? ",\n     .in_place_inputs = " +
+                    std::to_string((uint64_t{1} << functions.in_place_inputs) - 1)
+              : "") +
          "},\n";
 }
 

@@ -55,7 +55,8 @@ std::string row_head_text(const Row& row);
 /// One entry of kKernels. plan: its name and those of the functions that go with it.
 struct KernelFunctions {
   std::string launch;
-  std::string plan;  // empty: there is none
+  std::string plan;            // empty: there is none
+  size_t in_place_inputs = 0;  // the first so many inputs may have their memory overwritten
 };
 std::string kernel_text(std::string_view op, std::string_view suffix,
                         const KernelFunctions& functions);

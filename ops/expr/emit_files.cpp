@@ -134,7 +134,10 @@ std::string emit_c_files(int count, std::string_view suffix, std::string_view he
       const std::string error = emit_c_row(row, &words, &text);
       if (!error.empty()) return error;
       rows += text;
-      kernels += kernel_text(row.op, "_c", {"launch_" + std::string(row.op), ""});
+      kernels += kernel_text(row.op, "_c",
+                             {.launch = "launch_" + std::string(row.op),
+                              .plan = "",
+                              .in_place_inputs = row.inputs.size()});
     }
     out_files->push_back(c_file("expressions_" + std::to_string(i), suffix, c_headers(header),
                                 words.text() + "\n" + rows, kernels));
@@ -147,7 +150,7 @@ std::string emit_c_files(int count, std::string_view suffix, std::string_view he
     const std::string error = emit_c_reduction(row, &words, &text);
     if (!error.empty()) return error;
     rows += text;
-    kernels += kernel_text(row.op, "_c", {"launch_" + std::string(row.op), ""});
+    kernels += kernel_text(row.op, "_c", {.launch = "launch_" + std::string(row.op), .plan = ""});
   }
   std::set<std::string> headers = reduction_headers();
   headers.merge(c_headers(header));
@@ -163,20 +166,23 @@ std::string emit_opencl_files(const Skeletons& skeletons, std::string_view suffi
       emit_literal("bp_elementwise", skeletons.elementwise) +
       emit_literal("bp_reduction_text", skeletons.reduction) + "\n";
   std::string kernels;
-  const auto add = [&](std::string_view op, const std::string& text) {
+  const auto add = [&](std::string_view op, const std::string& text, size_t in_place_inputs) {
     rows += text;
-    kernels += kernel_text(op, "_opencl", {"bp_expression_launch", "plan_" + std::string(op)});
+    kernels += kernel_text(op, "_opencl",
+                           {.launch = "bp_expression_launch",
+                            .plan = "plan_" + std::string(op),
+                            .in_place_inputs = in_place_inputs});
   };
   std::string text;
   for (const Row& row : all_rows()) {
     const std::string error = emit_opencl_row(row, &text);
     if (!error.empty()) return error;
-    add(row.op, text);
+    add(row.op, text, row.inputs.size());
   }
   for (const ReductionRow& row : all_reductions()) {
     const std::string error = emit_opencl_reduction(row, &text);
     if (!error.empty()) return error;
-    add(row.op, text);
+    add(row.op, text, 0);
   }
   std::set<std::string> headers = reduction_headers();
   headers.insert(std::string(header));

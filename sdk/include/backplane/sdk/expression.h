@@ -18,6 +18,12 @@
 /* By dtype code: BP_DTYPE_BOOL to BP_DTYPE_F64. */
 #define BP_EXPRESSION_DTYPES (BP_DTYPE_F64 + 1)
 
+/* bp_kernel.flags of emitted kernels. Who brings the launch may define it anew, in the header that
+ * bp_expression_kernels names. */
+#ifndef BP_EXPRESSION_KERNEL_FLAGS
+#define BP_EXPRESSION_KERNEL_FLAGS BP_KERNEL_DETERMINISTIC_BIT
+#endif
+
 /* bp_expression_parameter.kind */
 #define BP_PARAMETER_F64 0u
 #define BP_PARAMETER_I64 1u

@@ -37,8 +37,9 @@ struct OperatorRow {
   std::string name;
   Runs runs = Runs::kNowhere;
   std::vector<std::string> kernels;
-  std::vector<std::string> parts;    // of its decomposition
-  std::vector<std::string> missing;  // those that the device cannot run natively
+  std::vector<std::string> capturable;  // those whose launches a graph of the device may record
+  std::vector<std::string> parts;       // of its decomposition
+  std::vector<std::string> missing;     // those that the device cannot run natively
 };
 
 /// What one kernel would do for the models.
@@ -59,11 +60,14 @@ class Kernels {
     }
   }
   bool has(std::string_view op) const { return by_op_.contains(op); }
-  std::vector<std::string> names(std::string_view op) const {
+  /// Those that have all of these BP_KERNEL_*_BIT.
+  std::vector<std::string> names(std::string_view op, uint32_t flags = 0) const {
     std::vector<std::string> names;
     const auto found = by_op_.find(op);
     if (found == by_op_.end()) return names;
-    for (const KernelRecord* record : found->second) names.push_back(record->name);
+    for (const KernelRecord* record : found->second) {
+      if ((record->kernel.flags & flags) == flags) names.push_back(record->name);
+    }
     return names;
   }
   /// Whether one of them takes the dtypes of the node's inputs.
@@ -134,6 +138,7 @@ class OperatorReport {
     row.name = schema.name;
     row.op = *runtime_.registry().find(schema.name);
     row.kernels = kernels_.names(schema.name);
+    row.capturable = kernels_.names(schema.name, BP_KERNEL_CAPTURABLE_BIT);
     for (const OperatorPart& part : all_parts()) {
       if (part.op != schema.name) continue;
       row.parts.emplace_back(part.part);
@@ -180,6 +185,7 @@ std::string ops_json(const OpsArgs& args, const OperatorReport& report) {
   for (const OperatorRow& row : report.rows()) {
     json.begin_object().field("name", row.name).field("runs", name_of(row.runs));
     write_list("kernels", row.kernels, &json);
+    write_list("capturable_kernels", row.capturable, &json);
     write_list("parts", row.parts, &json);
     write_list("missing_parts", row.missing, &json);
     json.end_object();

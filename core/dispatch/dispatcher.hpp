@@ -17,6 +17,7 @@
 
 #include "core/base/status.hpp"
 #include "core/device/kernel_list.hpp"
+#include "core/device/size_ranges.hpp"
 #include "core/graph/graph.hpp"
 #include "core/op/attributes.hpp"
 #include "core/op/schema.hpp"
@@ -240,8 +241,12 @@ class Dispatcher : public DeviceExtension {
   const KernelList& kernels() const { return kernels_; }
 
  private:
+  struct Candidate {
+    const KernelRecord* record = nullptr;
+    SizeRanges ranges;  // outside of them its plan is not asked
+  };
   struct Selection {
-    std::vector<const KernelRecord*> candidates;
+    std::vector<Candidate> candidates;
     std::string reasons;  // of the refused ones
   };
 

@@ -245,11 +245,19 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::plan_kernel(OpId op,
   const CallQuery call{schema, op, inputs, outputs, owned, mode};
   const Selection& selection = select(call);
   std::string reasons = selection.reasons;
-  for (const KernelRecord* record : selection.candidates) {
-    auto planned = make_plan(*record, call);
+  const CallSizes sizes(call);
+  const auto refuse = [&reasons](const std::string& reason) {
+    reasons += (reasons.empty() ? "" : "; ") + reason;
+  };
+  for (const Candidate& candidate : selection.candidates) {
+    const std::string outside = outside_words(candidate.ranges, sizes, inputs.size());
+    if (!outside.empty()) {
+      refuse(candidate.record->name + " " + outside);
+      continue;
+    }
+    auto planned = make_plan(*candidate.record, call);
     if (planned.ok() || planned.status().code() != BP_UNSUPPORTED) return planned;
-    if (!reasons.empty()) reasons += "; ";
-    reasons += planned.status().message();
+    refuse(planned.status().message());
   }
   return Status(BP_UNSUPPORTED, reasons);
 }

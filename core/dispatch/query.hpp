@@ -41,8 +41,18 @@ inline constexpr uint32_t kHostArgBits = BP_ARG_HOST_AT_PLAN_BIT | BP_ARG_HOST_A
 
 /// Why the descriptor alone rules the kernel out; empty: it does not. Keyed without shapes.
 std::string refuse_by_descriptor(const KernelRecord& record, const CallQuery& call);
-/// Why the kernel's own supports() rules it out; empty: it does not.
-std::string refuse_by_kernel(Device& device, const KernelRecord& record, const CallQuery& call);
+/// The sizes of a call's arguments; the call must outlive this.
+class CallSizes {
+ public:
+  explicit CallSizes(const CallQuery& call);
+  operator ArgumentSizes() const { return sizes_; }
+
+ private:
+  std::vector<const Dims*> sizes_;
+};
+/// Why the kernel's own supports() rules it out; empty: it does not, for the sizes in out_ranges.
+std::string refuse_by_kernel(Device& device, const KernelRecord& record, const CallQuery& call,
+                             SizeRanges* out_ranges);
 /// Whether BP_INFO_ANY_ORDER_BIT is shown for output `index`.
 bool chooses_order(const KernelRecord& record, const CallQuery& call, size_t index);
 /// Inputs whose strides or alignment the kernel does not take.

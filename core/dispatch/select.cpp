@@ -164,7 +164,15 @@ std::string refuse_by_descriptor(const KernelRecord& record, const CallQuery& ca
   return {};
 }
 
-std::string refuse_by_kernel(Device& device, const KernelRecord& record, const CallQuery& call) {
+CallSizes::CallSizes(const CallQuery& call) {
+  for (const ArgType& input : call.inputs) {
+    sizes_.push_back(input.dtype == BP_DTYPE_NONE ? nullptr : &input.sizes);
+  }
+  for (const TensorType& output : call.outputs) sizes_.push_back(&output.sizes);
+}
+
+std::string refuse_by_kernel(Device& device, const KernelRecord& record, const CallQuery& call,
+                             SizeRanges* out_ranges) {
   if (record.kernel.supports == nullptr) return {};
   const KernelQuery query(record, call, 0, {});
   bp_support support{};
@@ -183,7 +191,17 @@ std::string refuse_by_kernel(Device& device, const KernelRecord& record, const C
     }
     return failure.to_string();
   }
-  if (support.answer == BP_SUPPORT_YES || support.answer == BP_SUPPORT_DEPENDS) return {};
+  if (support.answer == BP_SUPPORT_YES || support.answer == BP_SUPPORT_DEPENDS) {
+    auto ranges = read_size_ranges(support, CallSizes(call));
+    if (ranges.ok()) {
+      *out_ranges = std::move(*ranges);
+      return {};
+    }
+    const Status failure = ranges.status().with_prefix(
+        device.table().gate->call_name(Slot::kSupports, &record.kernel));
+    log(BP_LOG_WARNING, failure.to_string() + "; that counts as no");
+    return failure.to_string();
+  }
   std::string reason = foreign_text(support.reason);
   return reason.empty() ? "says no without a reason" : reason;
 }
@@ -222,10 +240,11 @@ Dispatcher::Selection Dispatcher::select(const CallQuery& call) {
   constexpr size_t kMostReasons = 16;  // each is foreign, and they are kept
   size_t refused = 0;
   for (const KernelRecord* record : kernels_by_op_[call.op]) {
+    SizeRanges ranges;
     std::string reason = refuse_by_descriptor(*record, call);
-    if (reason.empty()) reason = refuse_by_kernel(device_, *record, call);
+    if (reason.empty()) reason = refuse_by_kernel(device_, *record, call, &ranges);
     if (reason.empty()) {
-      selection->candidates.push_back(record);
+      selection->candidates.push_back({record, std::move(ranges)});
       continue;
     }
     if (++refused > kMostReasons) continue;

@@ -27,6 +27,8 @@ const std::map<std::string_view, std::string_view>& tests_of_members() {
       {"bp_arg_rule.alignment_bytes", "ArgRule_Empty_DemandsContiguous"},
       {"bp_arg_info.host_data", "ArgInfo_WithoutHostData_IsAsWithNull"},
       {"bp_support.reason", "Support_WithoutReason_HasTheSameAnswer"},
+      {"bp_support.ranges", "Support_WithoutRanges_HasTheSameAnswer"},
+      {"bp_support.range_count", "Support_WithoutRanges_HasTheSameAnswer"},
       {"bp_plan_info.reason", "PlanInfo_WithoutReason_HasTheSameAnswer"},
       {"bp_plan_info.packed_inputs", "PlanInfo_WithoutPackedInputs_PacksNothing"},
       {"bp_plan_info.out_strides", "PlanInfo_WithoutOutStrides_ChoosesNoOrder"},
@@ -360,6 +362,13 @@ TEST_P(OptionalForPlugins, ArgInfo_WithoutHostData_IsAsWithNull) {
 
 TEST_P(OptionalForPlugins, Support_WithoutReason_HasTheSameAnswer) {
   EXPECT_EQ(answers(kArg, offsetof(bp_support, reason), kPlan), answers(kArg, kSupport, kPlan));
+}
+
+/// A core that knows no ranges asks plan, which refuses what they exclude.
+TEST_P(OptionalForPlugins, Support_WithoutRanges_HasTheSameAnswer) {
+  for (const uint32_t bytes : {offsetof(bp_support, ranges), offsetof(bp_support, range_count)}) {
+    EXPECT_EQ(answers(kArg, bytes, kPlan), answers(kArg, kSupport, kPlan));
+  }
 }
 
 TEST_P(OptionalForPlugins, PlanInfo_WithoutReason_HasTheSameAnswer) {

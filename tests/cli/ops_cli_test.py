@@ -29,6 +29,7 @@ class OpsTest(cli_test.CommandTest):
         self.assertLessEqual({row["runs"] for row in rows.values()}, RUNS)
         self.assertEqual(rows["matmul"]["runs"], "native")
         self.assertIn("matmul_number", rows["matmul"]["kernels"])
+        self.assertIn("matmul_number", rows["matmul"]["capturable_kernels"])
         self.assertEqual(rows["gemm"]["runs"], "decomposed")
         self.assertIn("matmul", rows["gemm"]["parts"])
         self.assertEqual(rows["gemm"]["missing_parts"], [])

@@ -112,6 +112,38 @@ void compute_never(const bp_launch_args&) {
   throw Failure{BP_INTERNAL, "launched although its plan cannot be met"};
 }
 
+constexpr int64_t kFewElements = 4;
+
+/// For sizes as the option says.
+void answer_ranges(const bp_device& device, bp_support* out_support) {
+  static constexpr struct {
+    std::string_view fault;
+    bp_size_range range;
+    uint64_t count = 1;
+  } kRanges[] = {{"ranges_few", {0, BP_RANGE_ELEMENTS, 0, kFewElements}},
+                 {"ranges_backwards", {0, BP_RANGE_ELEMENTS, 5, 4}},
+                 {"ranges_negative", {0, BP_RANGE_ELEMENTS, -7, 4}},
+                 {"ranges_no_dimension", {0, 1, 0, 4}},
+                 {"ranges_no_argument", {3, 0, 0, 4}},
+                 {"ranges_many", {0, 0, 0, 4}, 257}};
+  for (const auto& each : kRanges) {
+    if (each.fault != device.fault) continue;
+    out_support->ranges = &each.range;
+    out_support->range_count = each.count;
+  }
+}
+
+bp_status plan_later(bp_device* device, const bp_kernel_query* query, bp_plan_info* out_info,
+                     bp_kernel_plan** out_plan) {
+  if (!device || !query || !out_info || !out_plan) return BP_INVALID_ARGUMENT;
+  if (device->fault == "ranges_few" && query->args[0].sizes[0] > kFewElements) {
+    return device->instance->host.fail(BP_INTERNAL, "asked for sizes outside of its ranges");
+  }
+  bp::sdk::write_out(out_info, bp_plan_info{});
+  *out_plan = &empty_plan;
+  return BP_OK;
+}
+
 bp_status supports_later(bp_device* device, const bp_kernel_query* query, bp_support* out_support) {
   if (!device || !query || !out_support) return BP_INVALID_ARGUMENT;
   if (device->fault == "supports_no_memory" && device->refusals_left-- > 0) {
@@ -119,6 +151,7 @@ bp_status supports_later(bp_device* device, const bp_kernel_query* query, bp_sup
   }
   bp_support support{};
   support.answer = BP_SUPPORT_YES;
+  answer_ranges(*device, &support);
   bp::sdk::write_out(out_support, support);
   return BP_OK;
 }
@@ -145,6 +178,9 @@ constexpr bp_kernel make_later() {
   bp_kernel kernel = make_kernel("sub_later", "sub", launch_sub, kDenseRules);
   kernel.priority = 1;
   kernel.supports = supports_later;
+  kernel.depends_on = BP_DEPENDS_SIZES_BIT;
+  kernel.plan = plan_later;
+  kernel.plan_free = plan_free;
   return kernel;
 }
 

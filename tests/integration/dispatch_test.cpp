@@ -236,6 +236,44 @@ TEST_P(OddKernelsTest, Supports_OutOfMemoryOnce_IsNotKeptAsANo) {
   EXPECT_EQ(s->placements()[0].kernels, std::vector<std::string>{"sub_later"});
 }
 
+/// One answer of supports is for all sizes: who is outside of its ranges takes the next kernel, and
+/// the plan is not asked.
+TEST_P(OddKernelsTest, Ranges_SizesOutside_TakeTheNextKernel) {
+  open_with("ranges_few");
+  const Ref<Session> s = session_of("sub", 2);
+  ASSERT_TRUE(s);
+  for (const int64_t count : {3, 5, 4, 5}) {
+    const std::vector<double> numbers(static_cast<size_t>(count), 2);
+    const NamedTensor named[] = {{"x", upload_f32({count}, numbers)}};
+    const auto outputs = s->run(named);
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    EXPECT_EQ(values((*outputs)[0]), std::vector<double>(numbers.size(), 0));
+    EXPECT_EQ(s->placements()[0].kernels[0], count > 4 ? "sub_dense" : "sub_later") << count;
+  }
+}
+
+TEST_P(OddKernelsTest, Ranges_ThatCannotBe_TheNextKernelIsTakenAndTheLogSaysWhy) {
+  for (const auto& [fault, words] :
+       {std::pair("ranges_backwards", "its range 0 is from 5 to 4"),
+        std::pair("ranges_negative", "its range 0 is from -7 to 4"),
+        std::pair("ranges_no_dimension", "its range 0 is of dimension 1 of argument 0"),
+        std::pair("ranges_no_argument", "its range 0 is of argument 3; there are 3"),
+        std::pair("ranges_many", "its ranges are 257")}) {
+    open_with(fault);
+    const Ref<Session> s = session_of("sub", 2);
+    ASSERT_TRUE(s);
+    const NamedTensor named[] = {{"x", upload_f32({3}, {1, 2, 3})}};
+    std::string log;
+    set_log_sink([&](uint32_t, std::string_view line) { log += std::string(line) + "\n"; });
+    const auto outputs = s->run(named);
+    set_log_sink({});
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    EXPECT_EQ(s->placements()[0].kernels, std::vector<std::string>{"sub_dense"}) << fault;
+    EXPECT_NE(log.find(words), std::string::npos) << log;
+    EXPECT_NE(log.find("sub_later"), std::string::npos) << log;
+  }
+}
+
 TEST_P(OddKernelsTest, KernelList_OutOfMemoryOnce_IsAskedForAgain) {
   open_with("list_no_memory");
   const Ref<Tensor> x = upload_f32({2}, {-1, 1});

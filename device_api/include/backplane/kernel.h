@@ -93,14 +93,33 @@ typedef struct bp_kernel_query {
 #define BP_SUPPORT_YES 1u
 #define BP_SUPPORT_DEPENDS 2u /* Rules: on sizes not known yet: plan will tell */
 
+/* bp_size_range.dim */
+#define BP_RANGE_ELEMENTS INT32_MAX /* Rules: no dimension, but the number of elements */
+
+/* The sizes from min to max, of one dimension. Frozen. Rules: beside each member. */
+typedef struct bp_size_range {
+  uint32_t argument; /* which of bp_kernel_query.args: inputs, then outputs */
+  int32_t dim;       /* from 0, the first one; or from -1, the last one; or BP_RANGE_ELEMENTS */
+  int64_t min;       /* at least 0 */
+  int64_t max;       /* at least min */
+} bp_size_range;
+
 /* The answer of supports. Allocated and zeroed by the core. Required: answer.
  * Rules: beside each member. */
 typedef struct bp_support {
   uint32_t struct_size;
   uint32_t flags;
-  uint32_t answer;   /* BP_SUPPORT_*; unknown: no */
-  uint32_t reserved; /* 0 */
-  bp_str reason;     /* why not, one phrase; lifetime: plugin */
+  uint32_t answer;             /* BP_SUPPORT_*; unknown: no */
+  uint32_t reserved;           /* 0 */
+  bp_str reason;               /* why not, one phrase; lifetime: plugin */
+  const bp_size_range* ranges; /* NULL: the answer is for all sizes. Else it is for calls whose
+                                  sizes lie in every range, and for others it is no: the core need
+                                  not ask plan, which must refuse them too, since an older core
+                                  does. With BP_SUPPORT_YES plan refuses no sizes within. A range of
+                                  an absent input says nothing; one of an argument or a dimension
+                                  that is not there, or without a size, makes the answer no; length:
+                                  range_count; lifetime: plugin */
+  uint64_t range_count;        /* at most 256: with more the answer is no */
 } bp_support;
 
 /* bp_plan_info.flags */
@@ -200,6 +219,11 @@ typedef struct bp_prepack_args {
 /* bp_kernel.flags */
 #define BP_KERNEL_DETERMINISTIC_BIT 1u /* Rules: bitwise equal reruns */
 #define BP_KERNEL_CHOOSES_ORDER_BIT 2u /* Rules: plan reads BP_INFO_ANY_ORDER_BIT */
+#define BP_KERNEL_CAPTURABLE_BIT                                                                 \
+  4u /* Rules: a graph of the device may record what a launch enqueues, and run it again, while  \
+        plan and state live, on what the same memory holds then. A launch chooses by no value in \
+        that memory what it enqueues, and has no function of the host called; host arguments and \
+        op_seq stay those of the recorded launch */
 
 /* bp_kernel.depends_on. Rules: what of the query plan may depend on, beside dtypes, ranks and
  * attributes, and is shown: without SIZES all sizes are -1, without STRIDES all strides are NULL.

@@ -124,6 +124,15 @@ HWY_EXPORT(sum_columns);
 constexpr int64_t kMostRows = 4;
 // Above this, threads pay, and oneDNN has them.
 constexpr double kMostMultiplyAdds = 1 << 20;
+// What no call that refuse_unfit() takes goes beyond: each of a, b and y has a part in the product
+// of m, n and k.
+constexpr int64_t kMostElements = 1 << 20;
+constexpr bp_size_range kRanges[] = {{0, BP_RANGE_ELEMENTS, 1, kMostElements},
+                                     {1, BP_RANGE_ELEMENTS, 1, kMostElements}};
+
+sdk::Support support(bp_device*, const bp_kernel_query&) {
+  return {.ranges = kRanges, .answer_within = BP_SUPPORT_DEPENDS};
+}
 
 struct SkinnyPlan : bp_kernel_plan {
   MatmulShape shape;
@@ -131,7 +140,6 @@ struct SkinnyPlan : bp_kernel_plan {
 };
 
 void refuse_unfit(const MatmulShape& s) {
-  if (s.is_empty()) throw Refusal{"empty tensors need no vectors"};
   if (s.batches.count != 1) throw Refusal{"takes one product, not batches"};
   if (s.m > kMostRows) throw Refusal{"takes up to 4 rows"};
   if (s.multiply_add_count() > kMostMultiplyAdds) throw Refusal{"too large for one thread"};
@@ -143,6 +151,7 @@ void refuse_unfit(const MatmulShape& s) {
 
 std::unique_ptr<SkinnyPlan> make_matmul_plan(bp_device*, const bp_kernel_query& query,
                                              bp_plan_info*) {
+  sdk::refuse_outside(query, kRanges);
   auto plan = std::make_unique<SkinnyPlan>();
   plan->shape = make_matmul_shape(query);
   refuse_unfit(plan->shape);
@@ -151,6 +160,7 @@ std::unique_ptr<SkinnyPlan> make_matmul_plan(bp_device*, const bp_kernel_query& 
 
 std::unique_ptr<SkinnyPlan> make_gemm_plan(bp_device*, const bp_kernel_query& query,
                                            bp_plan_info*) {
+  sdk::refuse_outside(query, kRanges);
   const auto attrs = read_attributes(query.attributes, bp_attrs_gemm_defaults());
   auto plan = std::make_unique<SkinnyPlan>();
   plan->shape = make_gemm_shape(query, attrs);
@@ -206,6 +216,7 @@ constexpr bp_kernel skinny_kernel(std::string_view name, std::string_view op) {
                         .arg_rules = sdk::kAnyStrides,
                         .priority = 20,
                         .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+                        .supports = sdk::support_slot<support>,
                         .plan = plan_slot<SkinnyPlan, MakePlan>,
                         .plan_free = sdk::delete_plan<bp_kernel_plan>,
                         .launch = launch_slot<launch>});

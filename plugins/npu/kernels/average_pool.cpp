@@ -60,12 +60,11 @@ KernelBody prepare(const bp_launch_args& args) {
   return [pool](const Launch& launch) { average_pool(pool, launch); };
 }
 
-constexpr bp_kernel kKernels[] = {
-    sdk::describe({.name = "average_pool_float",
-                   .op = "average_pool",
-                   .dtypes = Floats::kDtypes,
-                   .supports = sdk::supports_slot<refuse_spatial_rank>,
-                   .launch = launch<prepare>})};
+constexpr bp_kernel kKernels[] = {describe({.name = "average_pool_float",
+                                            .op = "average_pool",
+                                            .dtypes = Floats::kDtypes,
+                                            .supports = sdk::supports_slot<refuse_spatial_rank>,
+                                            .launch = launch<prepare>})};
 
 }  // namespace
 

@@ -88,12 +88,12 @@ const char* why_not(const bp_kernel_query& query) {
   return known ? nullptr : "casts only to bool, integers and floats of 16 bits or more";
 }
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "cast_any",
-                                                 .op = "cast",
-                                                 .dtypes = Elements::kDtypes,
-                                                 .arg_rules = sdk::kAnyStrides,
-                                                 .supports = sdk::supports_slot<why_not>,
-                                                 .launch = launch<cast>})};
+constexpr bp_kernel kKernels[] = {describe({.name = "cast_any",
+                                            .op = "cast",
+                                            .dtypes = Elements::kDtypes,
+                                            .arg_rules = sdk::kAnyStrides,
+                                            .supports = sdk::supports_slot<why_not>,
+                                            .launch = launch<cast>})};
 
 }  // namespace
 

@@ -35,11 +35,11 @@ KernelBody prepare(const bp_launch_args& args) {
 
 constexpr uint64_t kDtypes[] = {kWholeByteDtypes};
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "concat_any",
-                                                 .op = "concat",
-                                                 .dtypes = kDtypes,
-                                                 .arg_rules = sdk::kAnyStrides,
-                                                 .launch = launch<prepare>})};
+constexpr bp_kernel kKernels[] = {describe({.name = "concat_any",
+                                            .op = "concat",
+                                            .dtypes = kDtypes,
+                                            .arg_rules = sdk::kAnyStrides,
+                                            .launch = launch<prepare>})};
 
 }  // namespace
 

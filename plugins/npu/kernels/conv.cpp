@@ -119,12 +119,11 @@ KernelBody prepare(const bp_launch_args& args) {
   return [call](const Launch& launch) { conv(call, launch); };
 }
 
-constexpr bp_kernel kKernels[] = {
-    sdk::describe({.name = "conv_float",
-                   .op = "conv",
-                   .dtypes = Floats::kDtypes,
-                   .supports = sdk::supports_slot<refuse_spatial_rank>,
-                   .launch = launch<prepare>})};
+constexpr bp_kernel kKernels[] = {describe({.name = "conv_float",
+                                            .op = "conv",
+                                            .dtypes = Floats::kDtypes,
+                                            .supports = sdk::supports_slot<refuse_spatial_rank>,
+                                            .launch = launch<prepare>})};
 
 }  // namespace
 

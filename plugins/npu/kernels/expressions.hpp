@@ -7,6 +7,9 @@
 
 #include "backplane/sdk/expression.h"
 
+#undef BP_EXPRESSION_KERNEL_FLAGS
+#define BP_EXPRESSION_KERNEL_FLAGS (BP_KERNEL_DETERMINISTIC_BIT | BP_KERNEL_CAPTURABLE_BIT)
+
 /// As backplane/sdk/expression/launch.h has them.
 bp_status bp_expression_launch(const bp_launch_args* args,
                                const bp_expression* expression) noexcept;

@@ -74,14 +74,14 @@ KernelBody prepare(const bp_launch_args& args) {
 
 constexpr uint64_t kDtypes[] = {kWholeByteDtypes, Indices::kMask};
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "gather_any",
-                                                 .op = "gather",
-                                                 .dtypes = kDtypes,
-                                                 .arg_rules = sdk::kAnyStrides,
-                                                 .depends_on = BP_DEPENDS_SIZES_BIT,
-                                                 .plan = sdk::plan_slot<GatherPlan, plan>,
-                                                 .plan_free = sdk::delete_plan<bp_kernel_plan>,
-                                                 .launch = launch<prepare>})};
+constexpr bp_kernel kKernels[] = {describe({.name = "gather_any",
+                                            .op = "gather",
+                                            .dtypes = kDtypes,
+                                            .arg_rules = sdk::kAnyStrides,
+                                            .depends_on = BP_DEPENDS_SIZES_BIT,
+                                            .plan = sdk::plan_slot<GatherPlan, plan>,
+                                            .plan_free = sdk::delete_plan<bp_kernel_plan>,
+                                            .launch = launch<prepare>})};
 
 }  // namespace
 

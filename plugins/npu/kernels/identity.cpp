@@ -29,11 +29,11 @@ void identity(const Launch& launch) {
   });
 }
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "identity_any",
-                                                 .op = "identity",
-                                                 .dtypes = kDtypes,
-                                                 .arg_rules = sdk::kAnyStrides,
-                                                 .launch = launch<identity>})};
+constexpr bp_kernel kKernels[] = {describe({.name = "identity_any",
+                                            .op = "identity",
+                                            .dtypes = kDtypes,
+                                            .arg_rules = sdk::kAnyStrides,
+                                            .launch = launch<identity>})};
 
 }  // namespace
 

@@ -104,6 +104,13 @@ bp_status launch(const bp_launch_args* args) noexcept {
   return launch_kernel(args, PrepareKernel([](const bp_launch_args&) { return body; }));
 }
 
+/// A descriptor of a kernel that launch_kernel() launches: what it hands to a stream owns all that
+/// it needs beside plan and memory, so that the stream may run it again.
+constexpr bp_kernel describe(sdk::KernelTraits traits) {
+  traits.flags |= BP_KERNEL_CAPTURABLE_BIT;
+  return sdk::describe(traits);
+}
+
 using sdk::read_attributes;
 
 /// For an input that a launch reads at a host address.

@@ -97,11 +97,11 @@ void matmul(const Launch& launch) {
   });
 }
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "matmul_number",
-                                                 .op = "matmul",
-                                                 .dtypes = Numbers::kDtypes,
-                                                 .arg_rules = sdk::kAnyStrides,
-                                                 .launch = launch<matmul>})};
+constexpr bp_kernel kKernels[] = {describe({.name = "matmul_number",
+                                            .op = "matmul",
+                                            .dtypes = Numbers::kDtypes,
+                                            .arg_rules = sdk::kAnyStrides,
+                                            .launch = launch<matmul>})};
 
 }  // namespace
 

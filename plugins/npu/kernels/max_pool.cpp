@@ -71,17 +71,16 @@ KernelBody prepare_indices(const bp_launch_args& args) {
   };
 }
 
-constexpr bp_kernel kKernels[] = {
-    sdk::describe({.name = "max_pool_number",
-                   .op = "max_pool",
-                   .dtypes = Numbers::kDtypes,
-                   .supports = sdk::supports_slot<refuse_spatial_rank>,
-                   .launch = launch<prepare>}),
-    sdk::describe({.name = "max_pool_indices_number",
-                   .op = "max_pool_indices",
-                   .dtypes = Numbers::kDtypes,
-                   .supports = sdk::supports_slot<refuse_spatial_rank>,
-                   .launch = launch<prepare_indices>})};
+constexpr bp_kernel kKernels[] = {describe({.name = "max_pool_number",
+                                            .op = "max_pool",
+                                            .dtypes = Numbers::kDtypes,
+                                            .supports = sdk::supports_slot<refuse_spatial_rank>,
+                                            .launch = launch<prepare>}),
+                                  describe({.name = "max_pool_indices_number",
+                                            .op = "max_pool_indices",
+                                            .dtypes = Numbers::kDtypes,
+                                            .supports = sdk::supports_slot<refuse_spatial_rank>,
+                                            .launch = launch<prepare_indices>})};
 
 }  // namespace
 

@@ -37,11 +37,11 @@ void non_zero(const Launch& launch) {
   Elements::with_type(x.dtype, [&]<class T>(T) { extents[1] = write_indices<T>(x, y); });
 }
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "non_zero_any",
-                                                 .op = "non_zero",
-                                                 .dtypes = Elements::kDtypes,
-                                                 .arg_rules = sdk::kAnyStrides,
-                                                 .launch = launch<non_zero>})};
+constexpr bp_kernel kKernels[] = {describe({.name = "non_zero_any",
+                                            .op = "non_zero",
+                                            .dtypes = Elements::kDtypes,
+                                            .arg_rules = sdk::kAnyStrides,
+                                            .launch = launch<non_zero>})};
 
 }  // namespace
 

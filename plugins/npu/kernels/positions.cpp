@@ -81,21 +81,21 @@ KernelBody prepare_compress(const bp_launch_args& args) {
 
 constexpr uint64_t kWholeBytes[] = {kWholeByteDtypes};
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "argmax_number",
-                                                 .op = "argmax",
-                                                 .dtypes = Numbers::kDtypes,
-                                                 .arg_rules = sdk::kAnyStrides,
-                                                 .launch = launch<prepare_argmax>}),
-                                  sdk::describe({.name = "argmin_number",
-                                                 .op = "argmin",
-                                                 .dtypes = Numbers::kDtypes,
-                                                 .arg_rules = sdk::kAnyStrides,
-                                                 .launch = launch<prepare_argmin>}),
-                                  sdk::describe({.name = "compress_any",
-                                                 .op = "compress",
-                                                 .dtypes = kWholeBytes,
-                                                 .arg_rules = sdk::kAnyStrides,
-                                                 .launch = launch<prepare_compress>})};
+constexpr bp_kernel kKernels[] = {describe({.name = "argmax_number",
+                                            .op = "argmax",
+                                            .dtypes = Numbers::kDtypes,
+                                            .arg_rules = sdk::kAnyStrides,
+                                            .launch = launch<prepare_argmax>}),
+                                  describe({.name = "argmin_number",
+                                            .op = "argmin",
+                                            .dtypes = Numbers::kDtypes,
+                                            .arg_rules = sdk::kAnyStrides,
+                                            .launch = launch<prepare_argmin>}),
+                                  describe({.name = "compress_any",
+                                            .op = "compress",
+                                            .dtypes = kWholeBytes,
+                                            .arg_rules = sdk::kAnyStrides,
+                                            .launch = launch<prepare_compress>})};
 
 }  // namespace
 

@@ -111,14 +111,14 @@ constexpr bp_arg_rule kHostAtPlanRule{.struct_size = sizeof(bp_arg_rule),
 constexpr const bp_arg_rule* kRules[] = {&sdk::kAnyStridesRule, &kHostAtPlanRule};
 
 constexpr bp_kernel kKernels[] = {
-    sdk::describe({.name = "resize_any",
-                   .op = "resize",
-                   .dtypes = Elements::kDtypes,
-                   .arg_rules = kRules,
-                   .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_HOST_DATA_BIT,
-                   .plan = sdk::plan_slot<ResizePlan, make_plan>,
-                   .plan_free = sdk::delete_plan<bp_kernel_plan>,
-                   .launch = launch<prepare>})};
+    describe({.name = "resize_any",
+              .op = "resize",
+              .dtypes = Elements::kDtypes,
+              .arg_rules = kRules,
+              .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_HOST_DATA_BIT,
+              .plan = sdk::plan_slot<ResizePlan, make_plan>,
+              .plan_free = sdk::delete_plan<bp_kernel_plan>,
+              .launch = launch<prepare>})};
 
 }  // namespace
 

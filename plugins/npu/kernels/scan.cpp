@@ -71,16 +71,16 @@ KernelBody prepare_product(const bp_launch_args& args) {
 
 constexpr const bp_arg_rule* kRules[] = {&sdk::kAnyStridesRule, &kHostAtLaunchRule};
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "cumsum_number",
-                                                 .op = "cumsum",
-                                                 .dtypes = Numbers::kDtypes,
-                                                 .arg_rules = kRules,
-                                                 .launch = launch<prepare_sum>}),
-                                  sdk::describe({.name = "cumprod_number",
-                                                 .op = "cumprod",
-                                                 .dtypes = Numbers::kDtypes,
-                                                 .arg_rules = kRules,
-                                                 .launch = launch<prepare_product>})};
+constexpr bp_kernel kKernels[] = {describe({.name = "cumsum_number",
+                                            .op = "cumsum",
+                                            .dtypes = Numbers::kDtypes,
+                                            .arg_rules = kRules,
+                                            .launch = launch<prepare_sum>}),
+                                  describe({.name = "cumprod_number",
+                                            .op = "cumprod",
+                                            .dtypes = Numbers::kDtypes,
+                                            .arg_rules = kRules,
+                                            .launch = launch<prepare_product>})};
 
 }  // namespace
 

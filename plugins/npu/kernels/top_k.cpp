@@ -62,11 +62,11 @@ KernelBody prepare(const bp_launch_args& args) {
 
 constexpr const bp_arg_rule* kRules[] = {&sdk::kAnyStridesRule, &kHostAtLaunchRule};
 
-constexpr bp_kernel kKernels[] = {sdk::describe({.name = "top_k_number",
-                                                 .op = "top_k",
-                                                 .dtypes = Numbers::kDtypes,
-                                                 .arg_rules = kRules,
-                                                 .launch = launch<prepare>})};
+constexpr bp_kernel kKernels[] = {describe({.name = "top_k_number",
+                                            .op = "top_k",
+                                            .dtypes = Numbers::kDtypes,
+                                            .arg_rules = kRules,
+                                            .launch = launch<prepare>})};
 
 }  // namespace
 

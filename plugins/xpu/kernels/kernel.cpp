@@ -263,20 +263,22 @@ std::unique_ptr<bp_kernel_plan> programs_for(Plan made, bp_device* device, bp_pl
   return plan;
 }
 
+namespace {
+
+sdk::Support support_by_dtypes(bp_device* device, const bp_kernel_query& query) {
+  return {.reason = why_not(*device, query)};
+}
+
+}  // namespace
+
+const char* why_not(const Device& device, const bp_kernel_query& query) {
+  if (has_unknown_dtype(query)) return "a dtype that the plugin does not know";
+  if (!device.info().has_f64 && computes_in_f64(query)) return "the device does not compute in f64";
+  return nullptr;
+}
+
 bp_status supports(bp_device* device, const bp_kernel_query* query, bp_support* out_support) {
-  return sdk::slot("supports", device, {query, out_support}, [&] {
-    sdk::require_whole("supports", query);
-    bp_support support{};
-    support.answer = BP_SUPPORT_YES;
-    if (has_unknown_dtype(*query)) {
-      support.answer = BP_SUPPORT_NO;
-      support.reason = sdk::str("a dtype that the plugin does not know");
-    } else if (!device->info().has_f64 && computes_in_f64(*query)) {
-      support.answer = BP_SUPPORT_NO;
-      support.reason = sdk::str("the device does not compute in f64");
-    }
-    sdk::write_out(out_support, support);
-  });
+  return sdk::support_slot<support_by_dtypes>(device, query, out_support);
 }
 
 bp_status state_create(bp_device* device, const bp_kernel*, const bp_kernel_plan* plan,

@@ -159,6 +159,8 @@ uint32_t axis_from_front(int64_t axis, uint32_t rank);
 void expect_inputs(const bp_kernel_query& query, uint32_t input_count, uint32_t output_count = 1);
 
 bp_status launch(const bp_launch_args& args);
+/// nullptr, or why a device does not compute in the query's dtypes.
+const char* why_not(const Device& device, const bp_kernel_query& query);
 bp_status supports(bp_device* device, const bp_kernel_query* query, bp_support* out_support);
 bp_status state_create(bp_device* device, const bp_kernel* kernel, const bp_kernel_plan* plan,
                        bp_kernel_state** out_state);
@@ -185,6 +187,7 @@ struct Traits {
   uint32_t op_since = 1;
   /// Default: every input with any strides, so the core never has to make a tensor contiguous.
   std::span<const bp_arg_rule* const> arg_rules = sdk::kAnyStrides;
+  decltype(bp_kernel::supports) supports = nullptr;  // of kernels with more to say than supports()
 };
 
 inline constexpr bp_arg_rule kContiguousRule{.struct_size = sizeof(bp_arg_rule),
@@ -214,7 +217,9 @@ constexpr bp_kernel describe(std::string_view name, std::string_view op,
                         .arg_rules = traits.arg_rules,
                         .depends_on = depends_on,
                         .op_since = traits.op_since,
-                        .supports = traits.computes ? supports : nullptr,
+                        .supports = traits.supports != nullptr ? traits.supports
+                                    : traits.computes          ? supports
+                                                               : nullptr,
                         .plan = sdk::plan_slot<bp_kernel_plan, make_plan<make>>,
                         .plan_free = sdk::delete_plan<bp_kernel_plan>,
                         .launch = sdk::launch_slot<launch>,

@@ -2,6 +2,8 @@
 //
 // The plan of top_k.
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "backplane/ops/sorting.h"
 #include "device.hpp"
@@ -22,7 +24,29 @@ std::string options_for(uint32_t dtype, bool largest) {
          define("BP_SIGN_BIT", is_signed ? uint64_t{1} << (bits - 1) : 0) + "UL";
 }
 
-Plan plan_top_k(const Device& device, const bp_kernel_query& query) {
+/// By the axis, from the front: an axis of fewer than 2^32 elements.
+constexpr auto kAxisRanges = [] {
+  std::array<bp_size_range, BP_MAX_RANK> ranges{};
+  for (int32_t axis = 0; axis < int32_t{BP_MAX_RANK}; ++axis)
+    ranges[static_cast<size_t>(axis)] = {0, axis, 0, UINT32_MAX};
+  return ranges;
+}();
+
+std::span<const bp_size_range> ranges_of(uint32_t axis) {
+  return std::span(kAxisRanges).subspan(axis, 1);
+}
+
+sdk::Support support_top_k(bp_device* device, const bp_kernel_query& query) {
+  constexpr uint64_t kLocalBytes =
+      BP_XPU_DIGIT_VALUES * sizeof(uint32_t) + 2 * (BP_XPU_SORT_GROUP + 1) * sizeof(uint64_t);
+  const auto attributes = sdk::read_attributes(query.attributes, bp_attrs_top_k_defaults());
+  if (const char* const reason = why_not(*device, query)) return {.reason = reason};
+  if (device->info().local_memory_bytes < kLocalBytes) return {.reason = "too little local memory"};
+  const uint32_t rank = std::min<uint32_t>(sdk::arg_info(query, 0).rank, BP_MAX_RANK);
+  return {.ranges = ranges_of(axis_from_front(attributes.axis, rank))};
+}
+
+Plan plan_top_k(const Device&, const bp_kernel_query& query) {
   expect_inputs(query, 2, 2);
   const auto attributes = sdk::read_attributes(query.attributes, bp_attrs_top_k_defaults());
   const bp_arg_info& x = argument(query, 0);
@@ -42,13 +66,10 @@ Plan plan_top_k(const Device& device, const bp_kernel_query& query) {
   geometry.inner = 1;
   for (uint32_t d = axis + 1; d < x.rank; ++d) geometry.inner *= static_cast<uint64_t>(x.sizes[d]);
   geometry.step = lanes.x_step;
-  if (geometry.length > UINT32_MAX) throw sdk::Refusal{"an axis of 2^32 elements or more"};
+  sdk::refuse_outside(query, ranges_of(axis));
   const uint64_t lane_count = geometry.k == 0 ? 0 : geometry.lanes.item_count;
   const int64_t room = sdk::saturating_product(
       {static_cast<int64_t>(lane_count), y.sizes[axis], int64_t{2} * sizeof(uint64_t)});
-  const uint64_t local_bytes =
-      BP_XPU_DIGIT_VALUES * sizeof(uint32_t) + 2 * (BP_XPU_SORT_GROUP + 1) * sizeof(uint64_t);
-  if (device.info().local_memory_bytes < local_bytes) throw sdk::Refusal{"too little local memory"};
   Step step(program_of("top_k.cl", options_for(x.dtype, attributes.largest != 0)), "top_k",
             geometry);
   return {.steps = {step.groups(lane_count, BP_XPU_SORT_GROUP)
@@ -60,7 +81,8 @@ Plan plan_top_k(const Device& device, const bp_kernel_query& query) {
 constexpr uint64_t kDtypes[] = {kNumbers};
 
 constexpr bp_kernel kKernels[] = {
-    describe<plan_top_k>("top_k_digits", "top_k", kDtypes, {.arg_rules = kThenHost})};
+    describe<plan_top_k>("top_k_digits", "top_k", kDtypes,
+                         {.arg_rules = kThenHost, .supports = sdk::support_slot<support_top_k>})};
 
 }  // namespace
 

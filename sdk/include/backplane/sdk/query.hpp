@@ -56,24 +56,66 @@ Attributes read_attributes(const void* attributes, Attributes defaults) {
   return defaults;
 }
 
+/// What a kernel supports. All that it points to is static.
+struct Support {
+  const char* reason = nullptr;                // why not; nullptr: the ranges say for which sizes
+  std::span<const bp_size_range> ranges = {};  // none: for all
+  uint32_t answer_within = BP_SUPPORT_YES;     // or BP_SUPPORT_DEPENDS: plan may refuse sizes
+};
+
+/// bp_kernel.supports around a function that tells why not, or for which sizes.
+template <Support (*Answer)(bp_device*, const bp_kernel_query&)>
+bp_status support_slot(bp_device* device, const bp_kernel_query* query, bp_support* out_support) {
+  return slot("supports", device, {query, out_support}, [&] {
+    require_whole("supports", query);
+    const Support answer = Answer(device, *query);
+    bp_support support{};
+    support.answer = answer.reason == nullptr ? answer.answer_within : BP_SUPPORT_NO;
+    if (answer.reason != nullptr) support.reason = str(answer.reason);
+    if (answer.reason == nullptr && !answer.ranges.empty()) {
+      support.ranges = answer.ranges.data();
+      support.range_count = answer.ranges.size();
+    }
+    write_out(out_support, support);
+  });
+}
+
+template <const char* (*Reason)(const bp_kernel_query&)>
+Support support_by_reason(bp_device*, const bp_kernel_query& query) {
+  return {.reason = Reason(query)};
+}
 /// bp_kernel.supports around a function that tells why not; nullptr: yes. The reason is static
 /// text.
 template <const char* (*Reason)(const bp_kernel_query&)>
 bp_status supports_slot(bp_device* device, const bp_kernel_query* query, bp_support* out_support) {
-  return slot("supports", device, {query, out_support}, [&] {
-    require_whole("supports", query);
-    const char* const reason = Reason(*query);
-    bp_support support{};
-    support.answer = reason == nullptr ? BP_SUPPORT_YES : BP_SUPPORT_NO;
-    if (reason != nullptr) support.reason = str(reason);
-    write_out(out_support, support);
-  });
+  return support_slot<support_by_reason<Reason>>(device, query, out_support);
 }
 
 /// Thrown while planning: a correct call that this kernel leaves to the next one.
 struct Refusal {
   const char* reason;  // a literal: it must live as long as the plugin
 };
+
+/// For plan, of a query with sizes: throws Refusal for those outside of the ranges that supports
+/// answered, which cores that know no ranges ask for all the same. Throws Failure for a range of
+/// what is not there.
+inline void refuse_outside(const bp_kernel_query& query, std::span<const bp_size_range> ranges) {
+  for (const bp_size_range& range : ranges) {
+    const bp_arg_info& info = arg_info(query, range.argument);
+    if (info.dtype == BP_DTYPE_NONE) continue;
+    const int64_t rank = info.rank;
+    const int64_t dim = range.dim < 0 ? range.dim + rank : range.dim;
+    int64_t size = 1;
+    if (range.dim == BP_RANGE_ELEMENTS) {
+      for (int64_t d = 0; d < rank; ++d) size *= info.sizes[d];
+    } else if (dim < 0 || dim >= rank) {
+      refuse("a range of dimension ", range.dim, " of an argument of rank ", rank);
+    } else {
+      size = info.sizes[dim];
+    }
+    if (size < range.min || size > range.max) throw Refusal{"takes no such sizes"};
+  }
+}
 
 /// bp_kernel.plan around a function that makes the plan object and fills the info.
 template <class Plan,

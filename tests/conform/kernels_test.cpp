@@ -315,6 +315,22 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"mul_adds_one", "L3.mul.f32.matrix", "are wrong"},
         Wrong{"matmul_shortens", "L3.matmul.f32.precision", "are wrong"},
         Wrong{"matmul_clamps", "L3.matmul.f32.special", "expected inf"},
+        Wrong{"relu_turns_in_place", "L3.relu.f32.in_place", "in the memory of input 0"},
+        Wrong{"relu_keeps_values", "L3.relu.f32.recorded", "are wrong"},
+        Wrong{"relu_takes_outside", "L3.relu.f32.matrix",
+              "of which supports says that it takes 0 to 128 elements of input 0, found 210: "
+              "expected UNSUPPORTED, found OK"},
+        Wrong{"relu_refuses_within", "L3.relu.f32.matrix", "expected OK, found UNSUPPORTED"},
+        Wrong{"relu_ranges_of_nothing", "L3.relu.f32.matrix",
+              "its range 0 is of argument 9; there are 2"},
+        Wrong{"matmul_packs_what_varies", "L3.matmul.f32.packed",
+              "packed input 1: one that was shown as a constant"},
+        Wrong{"matmul_packs_to_48", "L3.matmul.f32.packed", "a power of two up to 256"},
+        Wrong{"matmul_form_changes", "L3.matmul.f32.packed", "the same form"},
+        Wrong{"matmul_packs_by_rows", "L3.matmul.f32.packed", "are wrong"},
+        Wrong{"matmul_packs_short", "L3.matmul.f32.packed", "are wrong"},
+        Wrong{"matmul_packs_behind", "L3.matmul.f32.packed", "nothing is written behind it"},
+        Wrong{"matmul_pack_fails", "L3.matmul.f32.packed", "the packer jammed"},
         Wrong{"matmul_refuses", "L3.matmul.each_dtype_is_taken", "takes two matrices"}),
     [](const auto& fault) {
       const std::string id = fault.param[1];

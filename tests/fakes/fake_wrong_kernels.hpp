@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include "backplane/ops/attributes.h"
 
@@ -25,6 +27,11 @@ struct bp_kernel_plan {
     }
   }
 
+  bool is_packed = false;
+  int64_t packed_sizes[2] = {};
+
+  // Of the first launch.
+  std::vector<float> values;
   std::atomic<int> launch_count{0};
   bp_tensor first[2] = {};
   int64_t sizes[2][BP_MAX_RANK] = {};
@@ -76,6 +83,11 @@ void wrong_relu(const bp_launch_args& args) {
   const bp_tensor& x = keeps ? plan->first[0] : args.tensors[0];
   const bp_tensor& out = keeps ? plan->first[1] : args.tensors[1];
   const int64_t count = relu_count(args);
+  const bool is_same = out.handle == plan->first[1].handle;
+  if (is_wrong(args, "relu_keeps_values") && !is_first && is_same) {
+    for (int64_t i = 0; i < count; ++i) element(out, out, i) = plan->values[i];
+    return;
+  }
   if (is_wrong(args, "relu_forks") && out.rank == 3) leave_a_process();
   for (int64_t i = 0; i < count; ++i) {
     const float value = relu_input(args, element(x, out, i));
@@ -85,6 +97,11 @@ void wrong_relu(const bp_launch_args& args) {
     if (is_wrong(args, "relu_in_place")) element(x, out, i) = element(out, out, i);
   }
   if (count == 0) return;
+  if (is_first) {
+    for (int64_t i = 0; i < count; ++i) plan->values.push_back(element(out, out, i));
+  }
+  const bool in_place = out.handle == x.handle && out.offset_bytes == x.offset_bytes;
+  if (is_wrong(args, "relu_turns_in_place") && in_place) element(out, out, 0) = -1;
   if (is_wrong(args, "relu_writes_behind")) (&element(out, out, count - 1))[1] = 0;
   if (is_wrong(args, "relu_reads_behind")) read(&element(x, out, count - 1) + 1);
   if (is_wrong(args, "relu_reads_before")) read(&element(x, out, 0) - 1);
@@ -168,7 +185,7 @@ float shortened(float value) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(value) & ~kLost);
 }
 
-/// Of two dense matrices.
+/// Of two dense matrices, of which the second may be packed: column by column.
 void wrong_matmul(const bp_launch_args& args) {
   const bool shorten = is_wrong(args, "matmul_shortens");
   const bp_tensor& a = args.tensors[0];
@@ -181,7 +198,9 @@ void wrong_matmul(const bp_launch_args& args) {
     float sum = 0;
     for (int64_t k = 0; k < a.sizes[1]; ++k) {
       const float x = at(a, i / out.sizes[1], k);
-      const float w = at(b, k, i % out.sizes[1]);
+      const int64_t column = i % out.sizes[1];
+      const int64_t packed_place = column * b.sizes[0] + k;
+      const float w = args.plan->is_packed ? element(b, b, packed_place) : at(b, k, column);
       sum += shorten ? shortened(x) * shortened(w) : x * w;
     }
     constexpr float kLargest = std::numeric_limits<float>::max();
@@ -243,6 +262,7 @@ void wrong_max(const bp_launch_args& args) {
 }  // namespace
 
 #include "fake_wrong_gather.hpp"
+#include "fake_wrong_offers.hpp"
 
 namespace {
 
@@ -300,7 +320,7 @@ bp_status launch_wrong_batch_norm(const bp_launch_args* args) {
   return start(args, wrong_batch_norm);
 }
 
-template <uint32_t kFlags = 0>
+template <uint32_t kFlags>
 constexpr bp_kernel with_plan(bp_kernel kernel) {
   kernel.plan = make_plan<kFlags>;
   kernel.plan_free = end_plan;
@@ -333,10 +353,26 @@ constexpr bp_kernel make_gather(std::string_view name, bp_status (*launch)(const
 constexpr bp_kernel make_wrong_matmul() {
   bp_kernel kernel = make_kernel("matmul_told", "matmul", launch_wrong_matmul, kDenseRules);
   kernel.supports = supports_matrices;
+  kernel.depends_on = BP_DEPENDS_SIZES_BIT;
+  kernel.plan = plan_matmul;
+  kernel.plan_free = end_plan;
+  kernel.prepack_query = query_matmul;
+  kernel.prepack = pack_matmul;
   return kernel;
 }
 
-constexpr bp_kernel kWrongRelu = with_plan(make_kernel("relu_told", "relu", launch_wrong_relu));
+constexpr bp_kernel make_wrong_relu() {
+  bp_kernel kernel = make_kernel("relu_told", "relu", launch_wrong_relu);
+  kernel.flags |= BP_KERNEL_CAPTURABLE_BIT;
+  kernel.depends_on = BP_DEPENDS_SIZES_BIT;
+  kernel.supports = supports_ranges;
+  kernel.plan = plan_relu;
+  kernel.plan_free = end_plan;
+  kernel.in_place_inputs = 1;
+  return kernel;
+}
+
+constexpr bp_kernel kWrongRelu = make_wrong_relu();
 constexpr bp_kernel kWrongAdd = make_kernel("add_told", "add", launch_wrong_add);
 constexpr bp_kernel kWrongMul = make_kernel("mul_told", "mul", launch_wrong_mul);
 constexpr bp_kernel kWrongMatmul = make_wrong_matmul();

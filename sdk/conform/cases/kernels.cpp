@@ -39,8 +39,9 @@ bool takes_any(Context& context, const KernelRecord& record, const OpSchema& sch
     const auto call = make_call(schema, recipe, *shot, dtypes, Pass::kExact);
     if (!call.ok()) continue;
     for (const Layout layout : {Layout::kDense, Layout::kChannelsLast}) {
-      const Planned planned(context, record, *call, strides_of(record, *call, layout),
-                            layout != Layout::kDense && chooses_order(record, *call));
+      const Planned planned(
+          context, record, *call, strides_of(record, *call, layout),
+          {.any_order = layout != Layout::kDense && chooses_order(record, *call)});
       if (planned.refusal().empty()) return true;
       *out_why = planned.refusal();
     }

@@ -65,6 +65,11 @@ void Block::place() {
   page_.emplace(reinterpret_cast<std::byte*>(page));
 }
 
+void Block::refill(Bytes content) {
+  content_ = std::move(content);
+  memory_.write(content_, begin_);
+}
+
 void Block::expect_unchanged(std::string_view what) const {
   context_.expect_bytes(what, read(), content_);
 }

@@ -53,6 +53,8 @@ class Block {
   uint64_t storage_bytes() const { return storage_bytes_; }
   const Bytes& content() const { return content_; }
   Bytes read() const { return memory_.read(begin_, content_.size()); }
+  /// Other content of the same size.
+  void refill(Bytes content);
   void expect_unchanged(std::string_view what) const;
   /// Expects that the page, if there is one, was left alone.
   void expect_untouched(std::string_view what) const;
@@ -61,7 +63,7 @@ class Block {
   void place();
 
   Context& context_;
-  const Bytes content_;
+  Bytes content_;
   const Border border_;
   Memory memory_;
   uint64_t begin_ = 0;  // of the content in the memory

@@ -203,6 +203,11 @@ Operand::Operand(Context& context, const TensorType& type, const Dims& strides, 
     : Operand(context, type.dtype, type.sizes, border, place_output(type, strides, border, index)) {
 }
 
+Bytes Operand::content_of(const OracleTensor& values, Layout layout, uint32_t alignment_bytes,
+                          Border border, size_t index) {
+  return place_input(values, layout, alignment_bytes, border, index).content;
+}
+
 bp_tensor Operand::tensor() const {
   const bp_mem first = block_.at(offset_bytes_);
   return {.handle = first.handle,

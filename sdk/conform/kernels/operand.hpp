@@ -53,6 +53,14 @@ class Operand {
   Operand(Context& context, const TensorType& type, const Dims& strides, Border border,
           size_t index);
 
+  /// The bytes of an input's memory that these values make.
+  static Bytes content_of(const OracleTensor& values, Layout layout, uint32_t alignment_bytes,
+                          Border border, size_t index);
+  /// Other bytes of the same number into its memory.
+  void refill(Bytes content) { block_.refill(std::move(content)); }
+  /// An output: as it was made.
+  void refill_unwritten() { block_.refill(Bytes(block_.content())); }
+
   bp_tensor tensor() const;
   /// Expects that not one byte of an input has changed.
   void expect_unchanged(std::string_view what) const { block_.expect_unchanged(what); }

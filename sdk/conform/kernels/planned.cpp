@@ -4,8 +4,10 @@
 #include "sdk/conform/kernels/planned.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
+#include "core/device/size_ranges.hpp"
 #include "core/emulation/emulate_missing.hpp"
 #include "sdk/conform/step.hpp"
 
@@ -13,6 +15,7 @@ namespace bp::conform {
 namespace {
 
 constexpr uint64_t kWorkspaceAlignment = 256;
+constexpr uint64_t kMostLayoutBytes = 4096;
 
 std::string text_of(bp_str text) {
   return text.ptr == nullptr ? "" : std::string(text.ptr, text.len);
@@ -22,7 +25,7 @@ std::string text_of(bp_str text) {
 class Query {
  public:
   Query(const KernelRecord& record, const Call& call, const std::vector<Dims>& strides,
-        uint32_t depends_on, bool any_order);
+        uint32_t depends_on, const Shown& shown);
   const bp_kernel_query* get() const { return &query_; }
 
  private:
@@ -43,7 +46,7 @@ void Query::show(const Dims& sizes, const Dims& strides, uint32_t depends_on, bp
 }
 
 Query::Query(const KernelRecord& record, const Call& call, const std::vector<Dims>& strides,
-             uint32_t depends_on, bool any_order) {
+             uint32_t depends_on, const Shown& shown) {
   const size_t input_count = call.inputs.size();
   args_.resize(input_count + call.output_types.size());
   dims_.reserve(2 * args_.size());
@@ -54,15 +57,16 @@ Query::Query(const KernelRecord& record, const Call& call, const std::vector<Dim
       const TensorType& output = call.output_types[i - input_count];
       info.dtype = output.dtype;
       show(output.sizes, contiguous_strides(output.sizes), depends_on, &info);
-      if (any_order && element_count(output.sizes) > 0) info.flags |= BP_INFO_ANY_ORDER_BIT;
+      if (shown.any_order && element_count(output.sizes) > 0) info.flags |= BP_INFO_ANY_ORDER_BIT;
       continue;
     }
     info.dtype = call.inputs[i].dtype;
     if (info.dtype == BP_DTYPE_NONE) continue;
     show(call.inputs[i].sizes, strides[i], depends_on, &info);
-    const bool shown = (depends_on & BP_DEPENDS_HOST_DATA_BIT) != 0 &&
-                       (arg_rule(record, i).flags & BP_ARG_HOST_AT_PLAN_BIT) != 0;
-    if (shown) info.host_data = call.inputs[i].bytes.data();
+    if (shown.constants.contains(i)) info.flags |= BP_INFO_CONSTANT_BIT;
+    const bool on_host = (depends_on & BP_DEPENDS_HOST_DATA_BIT) != 0 &&
+                         (arg_rule(record, i).flags & BP_ARG_HOST_AT_PLAN_BIT) != 0;
+    if (on_host) info.host_data = call.inputs[i].bytes.data();
   }
   query_.struct_size = sizeof(query_);
   query_.kernel = record.original;
@@ -99,10 +103,10 @@ bool admits(const KernelRecord& record, const OpSchema& schema, const DtypeChoic
 }
 
 Planned::Planned(Context& context, const KernelRecord& record, const Call& call,
-                 const std::vector<Dims>& strides, bool any_order)
+                 const std::vector<Dims>& strides, const Shown& shown)
     : context_(context), record_(record), call_(call) {
-  if (!ask(call, strides, any_order)) return;
-  take_out_strides(any_order);
+  if (!ask_supports(strides) || !ask_plan(strides, shown)) return;
+  take_out_strides(shown.any_order);
   const DeviceTable& table = context.table();
   if (record.kernel.state_create != nullptr) {
     note_step(words_of("state_create of"));
@@ -116,30 +120,56 @@ std::string Planned::words_of(std::string_view what) const {
   return words(what, ' ', record_.name, ", ", call_.words());
 }
 
-bool Planned::ask(const Call& call, const std::vector<Dims>& strides, bool any_order) {
-  const DeviceTable& table = context_.table();
-  if (record_.kernel.supports != nullptr) {
-    bp_support support{};
-    support.struct_size = sizeof(support);
-    note_step(words_of("supports of"));
-    const bp_status answered =
-        table.supports(record_.kernel, *Query(record_, call, strides, 0, false).get(), &support);
-    if (!context_.expect_ok(words_of("supports of"), answered) ||
-        (support.answer != BP_SUPPORT_YES && support.answer != BP_SUPPORT_DEPENDS)) {
-      refusal_ = words(record_.name, ": ", text_of(support.reason));
-      return false;
-    }
+bool Planned::ask_supports(const std::vector<Dims>& strides) {
+  if (record_.kernel.supports == nullptr) return true;
+  note_step(words_of("supports of"));
+  support_.struct_size = sizeof(support_);
+  const bp_status answered = context_.table().supports(
+      record_.kernel, *Query(record_, call_, strides, 0, {}).get(), &support_);
+  if (context_.expect_ok(words_of("supports of"), answered) &&
+      (support_.answer == BP_SUPPORT_YES || support_.answer == BP_SUPPORT_DEPENDS)) {
+    return true;
   }
+  refusal_ = words(record_.name, ": ", text_of(support_.reason));
+  return false;
+}
+
+std::string Planned::outside_its_ranges() const {
+  std::vector<const Dims*> sizes;
+  for (const OracleTensor& input : call_.inputs) {
+    sizes.push_back(input.dtype == BP_DTYPE_NONE ? nullptr : &input.sizes);
+  }
+  for (const TensorType& output : call_.output_types) sizes.push_back(&output.sizes);
+  const auto ranges = read_size_ranges(support_, sizes);
+  context_.require(ranges.ok(), words(words_of("ranges of"), ": ", ranges.status().message()));
+  return outside_words(*ranges, sizes, call_.inputs.size());
+}
+
+bool Planned::ask_plan(const std::vector<Dims>& strides, const Shown& shown) {
+  const std::string outside = outside_its_ranges();
   info_.struct_size = sizeof(info_);
-  if (record_.kernel.plan == nullptr) return true;
-  const Query query(record_, call, strides, record_.kernel.depends_on, any_order);
+  if (record_.kernel.plan == nullptr) {
+    context_.expect(outside.empty(), words(words_of("launches of"), ": a plan, which refuses what ",
+                                           "supports excludes: it ", outside));
+    return true;
+  }
+  const Query query(record_, call_, strides, record_.kernel.depends_on, shown);
   note_step(words_of("plan of"));
-  const bp_status planned = table.plan(record_.kernel, *query.get(), &info_, &plan_);
-  if (planned == BP_OK && info_.workspace_alignment_bytes <= kWorkspaceAlignment) return true;
-  if (planned != BP_OK && planned != BP_UNSUPPORTED) {
+  const bp_status planned = context_.table().plan(record_.kernel, *query.get(), &info_, &plan_);
+  refusal_ = words(record_.name, ": ", outside.empty() ? text_of(info_.reason) : outside);
+  if (!outside.empty()) {
+    context_.expect_equal(words(words_of("plan of"), ", of which supports says that it ", outside),
+                          status_name(planned), status_name(BP_UNSUPPORTED));
+    return false;
+  }
+  if (planned == BP_OK && info_.workspace_alignment_bytes <= kWorkspaceAlignment) {
+    refusal_.clear();
+    return true;
+  }
+  const bool promises = support_.ranges != nullptr && support_.answer == BP_SUPPORT_YES;
+  if (planned != BP_OK && (planned != BP_UNSUPPORTED || promises)) {
     context_.expect_ok(words_of("plan of"), planned);
   }
-  refusal_ = words(record_.name, ": ", text_of(info_.reason));
   return false;
 }
 
@@ -210,6 +240,10 @@ void Planned::make_extras(size_t output_count, Border border) {
 
 void Planned::run(const std::vector<bp_tensor>& tensors, Border border) {
   make_extras(call_.output_types.size(), border);
+  launch(tensors);
+}
+
+void Planned::launch(const std::vector<bp_tensor>& tensors) {
   const DeviceTable& table = context_.table();
   std::optional<Stream> stream;
   if (table.props.execution != BP_EXECUTION_INLINE) stream.emplace(context_);
@@ -222,6 +256,35 @@ void Planned::run(const std::vector<bp_tensor>& tensors, Border border) {
   for (const std::optional<Extra>* extra : {&workspace_, &fault_, &extents_}) {
     if (*extra) (*extra)->check();
   }
+}
+
+bp_prepack_info Planned::packed_form(uint32_t input) const {
+  bp_prepack_info info{};
+  info.struct_size = sizeof(info);
+  const std::string what = words(words_of("prepack_query of"), ", input ", input);
+  note_step(what);
+  context_.require_ok(what, context_.table().prepack_query(record_.kernel, plan_, input, &info));
+  const bool is_sane = info.bytes > 0 && std::popcount(info.alignment_bytes) <= 1 &&
+                       info.alignment_bytes <= kWorkspaceAlignment && info.layout.ptr != nullptr &&
+                       info.layout.len > 0 && info.layout.len <= kMostLayoutBytes;
+  context_.require(is_sane, words(what, ": at least 1 byte, aligned to a power of two up to 256, ",
+                                  "and a layout of 1 to 4096 bytes; found ", info.bytes, ", ",
+                                  info.alignment_bytes, " and ", info.layout.len));
+  return info;
+}
+
+void Planned::pack(uint32_t input, const bp_tensor& constant, bp_mem packed, uint64_t bytes) {
+  bp_prepack_args args{};
+  args.struct_size = sizeof(args);
+  args.kernel = record_.original;
+  args.plan = plan_;
+  args.input = &constant;
+  args.input_index = input;
+  args.packed = packed;
+  args.packed_bytes = bytes;
+  const std::string what = words(words_of("prepack of"), ", input ", input);
+  note_step(what);
+  context_.require_ok(what, context_.table().prepack(record_.kernel, args));
 }
 
 std::optional<bp_fault_word> Planned::fault() const {

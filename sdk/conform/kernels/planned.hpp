@@ -5,6 +5,7 @@
 #define BACKPLANE_SDK_CONFORM_KERNELS_PLANNED_HPP
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,12 +27,18 @@ bool chooses_order(const KernelRecord& record, const Call& call);
 /// Whether the descriptor admits the operator, its version and these dtypes.
 bool admits(const KernelRecord& record, const OpSchema& schema, const DtypeChoice& dtypes);
 
+/// What a query shows beside the call.
+struct Shown {
+  bool any_order = false;        // the plan may choose the order of outputs
+  std::set<size_t> constants{};  // inputs that the plan may want packed
+};
+
 class Planned {
  public:
-  /// Asks supports and plan. `strides`: of each input. `any_order`: the plan may choose the order
-  /// of outputs.
+  /// Asks supports and plan, and expects that these agree about the sizes. `strides`: of each
+  /// input.
   Planned(Context& context, const KernelRecord& record, const Call& call,
-          const std::vector<Dims>& strides, bool any_order = false);
+          const std::vector<Dims>& strides, const Shown& shown = {});
   ~Planned();
   Planned(const Planned&) = delete;
   Planned& operator=(const Planned&) = delete;
@@ -43,6 +50,14 @@ class Planned {
   /// Launches, waits, and expects that all went well and nothing was used of what lies
   /// round the workspace, the fault word and the extents: `border`.
   void run(const std::vector<bp_tensor>& tensors, Border border);
+  /// After run(): launches again, with the same workspace, fault word and extents.
+  void launch(const std::vector<bp_tensor>& tensors);
+  /// Bit i: launches take input i packed.
+  uint64_t packed_inputs() const { return info_.packed_inputs; }
+  /// What prepack_query says, which is expected to be possible. `layout` lives until the next call.
+  bp_prepack_info packed_form(uint32_t input) const;
+  /// Packs a constant and expects that it went well.
+  void pack(uint32_t input, const bp_tensor& constant, bp_mem packed, uint64_t bytes);
   /// After run(): nothing if the plan cannot fault.
   std::optional<bp_fault_word> fault() const;
   /// After run(): the sizes that the kernel told for output `index`.
@@ -53,7 +68,10 @@ class Planned {
  private:
   /// "launch of relu_f32, relu of [2, 3] as f32"
   std::string words_of(std::string_view what) const;
-  bool ask(const Call& call, const std::vector<Dims>& strides, bool any_order);
+  bool ask_supports(const std::vector<Dims>& strides);
+  bool ask_plan(const std::vector<Dims>& strides, const Shown& shown);
+  /// Empty: the call's sizes lie in the ranges that supports told.
+  std::string outside_its_ranges() const;
   /// Expects that the plan chose what it may.
   void take_out_strides(bool any_order);
   bp_launch_args launch_args(const std::vector<bp_tensor>& tensors) const;
@@ -63,6 +81,7 @@ class Planned {
   const KernelRecord& record_;
   const Call& call_;
   std::string refusal_;
+  bp_support support_{};
   bp_plan_info info_{};
   std::vector<Dims> out_strides_;
   bp_kernel_plan* plan_ = nullptr;

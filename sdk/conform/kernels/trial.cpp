@@ -1,214 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arguments into memory, a launch, and the oracle's word on what came out.
+// What is tried with a call, on every kernel that takes it.
 #include "sdk/conform/kernels/trial.hpp"
 
 #include <algorithm>
 #include <barrier>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
-#include "sdk/conform/kernels/planned.hpp"
+#include "sdk/conform/kernels/attempt.hpp"
 
 namespace bp::conform {
 namespace {
-
-using Layouts = std::vector<Layout>;
-
-/// "gaps"; "dense and gaps" where inputs differ.
-std::string layout_words(const Layouts& layouts) {
-  std::string text;
-  const bool same = std::equal(layouts.begin() + 1, layouts.end(), layouts.begin());
-  for (const Layout layout : layouts) {
-    text += (text.empty() ? "" : " and ") + std::string(layout_name(layout));
-    if (same) break;
-  }
-  return text;
-}
-
-/// A call on one kernel.
-class Attempt {
- public:
-  /// `asked`: the layout of each input, if its rule takes that.
-  Attempt(Context& context, const KernelRecord& record, const Call& call, const Layouts& asked,
-          Border border)
-      : context_(context), record_(record), call_(call), asked_(asked), border_(border) {
-    choose_layouts();
-  }
-
-  /// Whether any input lies as it was asked for.
-  bool lies_so() const { return lies_so_; }
-  const std::vector<Dims>& strides() const { return strides_; }
-  /// Empty: the kernel ran.
-  std::string run(const Expectation& expectation, bool any_order);
-  /// Its two halves: memory, and a launch with what comes out of it.
-  void place(const Planned& planned);
-  void launch(Planned* planned, const Expectation& expectation);
-  /// After launch(): the bytes of all outputs.
-  const Bytes& found() const { return found_; }
-  bool repeats() const;
-  /// The call with the values that stride 0 shows.
-  Call repeated_call() const;
-
- private:
-  void choose_layouts();
-  bool is_input_on_host(size_t i) const { return wants_on_host(arg_rule(record_, i)); }
-  bp_tensor host_tensor(size_t i);
-  std::string words_of(std::string_view argument, size_t index) const;
-  void check_inputs();
-  void check_outputs(const Planned& planned, const Expectation& expectation);
-  void check_fault(const Planned& planned);
-
-  Context& context_;
-  const KernelRecord& record_;
-  const Call& call_;
-  const Layouts asked_;
-  const Border border_;
-  bool lies_so_ = false;
-  std::vector<Layout> layouts_;
-  std::vector<Dims> strides_;
-  std::deque<std::optional<Operand>> inputs_;
-  std::deque<std::optional<HostBlock>> host_inputs_;
-  std::deque<Operand> outputs_;
-  std::vector<bp_tensor> tensors_;
-  Bytes found_;
-};
-
-void Attempt::choose_layouts() {
-  bool asked = false;
-  for (size_t i = 0; i < call_.inputs.size(); ++i) {
-    const OracleTensor& input = call_.inputs[i];
-    const Layout layout = asked_[i];
-    const bool so = input.dtype != BP_DTYPE_NONE && !is_input_on_host(i) &&
-                    can_lie(layout, input.sizes) &&
-                    takes(arg_rule(record_, i).strides, layout, input.sizes);
-    asked = asked || layout != Layout::kDense;
-    lies_so_ = lies_so_ || (so && layout != Layout::kDense);
-    layouts_.push_back(so ? layout : Layout::kDense);
-    strides_.push_back(strides_in(layouts_.back(), input.sizes));
-  }
-  lies_so_ = lies_so_ || !asked;
-}
-
-bool Attempt::repeats() const {
-  return std::find(layouts_.begin(), layouts_.end(), Layout::kRepeated) != layouts_.end();
-}
-
-Call Attempt::repeated_call() const {
-  Call call = call_;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if (layouts_[i] == Layout::kRepeated) repeat_first(&call.inputs[i]);
-  }
-  return call;
-}
-
-bp_tensor Attempt::host_tensor(size_t i) {
-  const OracleTensor& input = call_.inputs[i];
-  const HostBlock& block = host_inputs_[i].emplace(context_, input.bytes, border_);
-  return {.handle = reinterpret_cast<uint64_t>(block.data()),
-          .offset_bytes = 0,
-          .storage_bytes = input.bytes.size(),
-          .dtype = input.dtype,
-          .rank = static_cast<uint32_t>(input.sizes.size()),
-          .sizes = input.sizes.data(),
-          .strides = strides_[i].data(),
-          .layout = 0,
-          .flags = BP_TENSOR_HOST_BIT,
-          .reserved = 0};
-}
-
-void Attempt::place(const Planned& planned) {
-  for (size_t i = 0; i < call_.inputs.size(); ++i) {
-    const OracleTensor& input = call_.inputs[i];
-    std::optional<Operand>& operand = inputs_.emplace_back();
-    host_inputs_.emplace_back();
-    if (input.dtype == BP_DTYPE_NONE) {
-      tensors_.push_back({});
-    } else if (is_input_on_host(i)) {
-      tensors_.push_back(host_tensor(i));
-    } else {
-      operand.emplace(context_, input, layouts_[i], arg_rule(record_, i).alignment_bytes, border_,
-                      i);
-      tensors_.push_back(operand->tensor());
-    }
-  }
-  for (size_t i = 0; i < call_.output_types.size(); ++i) {
-    const Operand& output = outputs_.emplace_back(context_, call_.output_types[i],
-                                                  planned.out_strides(i), border_, tensors_.size());
-    tensors_.push_back(output.tensor());
-  }
-}
-
-std::string Attempt::run(const Expectation& expectation, bool any_order) {
-  Planned planned(context_, record_, call_, strides_, any_order);
-  if (!planned.refusal().empty()) return planned.refusal();
-  place(planned);
-  launch(&planned, expectation);
-  return {};
-}
-
-void Attempt::launch(Planned* planned, const Expectation& expectation) {
-  planned->run(tensors_, border_);
-  check_outputs(*planned, expectation);
-  check_inputs();
-  check_fault(*planned);
-}
-
-std::string Attempt::words_of(std::string_view argument, size_t index) const {
-  std::string where = layout_words(asked_);
-  if (border_ != Border::kNan) where += words(", ", border_name(border_));
-  return words(record_.name, ", ", call_.words(), ", ", where, ": ", argument, " ", index);
-}
-
-void Attempt::check_inputs() {
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (host_inputs_[i]) host_inputs_[i]->expect_unchanged(words_of("host input", i));
-    if (!inputs_[i]) continue;
-    inputs_[i]->expect_untouched(words_of("input", i));
-    inputs_[i]->expect_unchanged(words_of("input", i) + " afterwards");
-  }
-}
-
-void Attempt::check_outputs(const Planned& planned, const Expectation& expectation) {
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const std::string what = words_of("output", i);
-    outputs_[i].expect_untouched(what);
-    const Dims real = planned.real_sizes(i, call_.output_types[i].sizes);
-    const OracleTensor found = outputs_[i].take(what, real);
-    found_.insert(found_.end(), found.bytes.begin(), found.bytes.end());
-    const std::string wrong = expectation.judge(i, found, Operand::kUnwritten);
-    if (wrong.empty()) {
-      context_.expect(true, what);
-    } else {
-      context_.fail(words(what, ": ", wrong));
-    }
-  }
-}
-
-/// Bad indices are told, good ones are not.
-void Attempt::check_fault(const Planned& planned) {
-  const auto& fills = call_.recipe->special_fills;
-  const auto bad = std::find(fills.begin(), fills.end(), FillKind::kBadIndex);
-  const std::optional<bp_fault_word> fault = planned.fault();
-  if (call_.pass != Pass::kSpecial || bad == fills.end()) {
-    if (fault) context_.expect_equal("the fault word's code", fault->code, BP_FAULT_NONE);
-    return;
-  }
-  const auto input = static_cast<size_t>(bad - fills.begin());
-  context_.require(fault.has_value(), words(record_.name, ": a plan that can fault"));
-  context_.expect_equal("the fault word's code", fault->code, BP_FAULT_INDEX);
-  context_.expect_equal("the fault word's input", fault->input, input);
-  context_.expect_equal("the fault word's op_seq", fault->op_seq, Planned::kOpSeq);
-  context_.expect_equal("the fault word's extent", fault->extent, call_.extent);
-  const std::vector<int64_t> given = call_.inputs[input].to_i64();
-  const bool is_bad = fault->index >= call_.extent || fault->index < -call_.extent;
-  context_.expect(is_bad && std::find(given.begin(), given.end(), fault->index) != given.end(),
-                  words("the fault word's index: expected one of those given that is out of range, "
-                        "found ",
-                        fault->index));
-}
 
 /// What became of one call on all kernels.
 struct Tally {
@@ -342,6 +148,122 @@ void run_again(Context& context, const KernelRecord& record, const Call& call,
                        ": the same bits from the same values, as DETERMINISTIC says"));
 }
 
+/// Output 0 in the memory of each input that may be overwritten: the same bits as beside it.
+void run_in_place(Context& context, const KernelRecord& record, const Call& call,
+                  const Expectation& expectation, Tally* tally) {
+  const Layouts dense(call.inputs.size(), Layout::kDense);
+  const TensorType& output = call.output_types.front();
+  Bytes beside;
+  for (size_t i = 0; i < std::min<size_t>(call.inputs.size(), 64); ++i) {
+    const bool may = (record.kernel.in_place_inputs >> i & 1) != 0;
+    const OracleTensor& input = call.inputs[i];
+    if (!may || input.dtype != output.dtype || input.sizes != output.sizes) continue;
+    for (const std::optional<size_t> over : {std::optional<size_t>(), std::optional(i)}) {
+      if (!over && !beside.empty()) continue;
+      Attempt attempt(context, record, call, dense, Border::kNan);
+      Planned planned(context, record, call, attempt.strides());
+      tally->note(planned.refusal());
+      if (!planned.refusal().empty()) return;
+      attempt.place(planned);
+      if (over) attempt.put_output_in(*over);
+      attempt.launch(&planned, expectation);
+      if (!over) beside = attempt.found();
+      context.expect(attempt.found() == beside, words(record.name, ", ", call.words(),
+                                                      ": the same bits in the memory of input ", i,
+                                                      " as in memory of its own"));
+    }
+  }
+  if (beside.empty()) {
+    tally->refuse(words(record.name, " takes no memory of an input of ", call.words()));
+  }
+}
+
+/// Recorded work reads memory when it runs, not when it was enqueued: what a plan, a state or the
+/// work itself keeps of the first values shows with others in the same memory.
+void run_recorded(Context& context, const KernelRecord& record, const Call& call,
+                  const Expectation& expectation, Call other, Tally* tally) {
+  if ((record.kernel.flags & BP_KERNEL_CAPTURABLE_BIT) == 0) {
+    tally->refuse(words(record.name, " does not let its launches be recorded"));
+    return;
+  }
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (wants_on_host(arg_rule(record, i))) other.inputs[i] = call.inputs[i];
+  }
+  const std::optional<Expectation> other_expectation = expectation_of(context, other);
+  if (!other_expectation) return;
+  Attempt attempt(context, record, call, Layouts(call.inputs.size(), Layout::kDense), Border::kNan);
+  Planned planned(context, record, call, attempt.strides());
+  tally->note(planned.refusal());
+  if (!planned.refusal().empty()) return;
+  attempt.place(planned);
+  attempt.launch(&planned, expectation);
+  attempt.launch_on(other, &planned, *other_expectation);
+  attempt.launch_on(call, &planned, expectation);
+}
+
+/// The inputs that a launch takes packed, packed; from memory of `packed`, as many as there are.
+void pack_inputs(Context& context, const KernelRecord& record, const Call& call,
+                 const std::set<size_t>& constants, Planned* planned, Attempt* attempt,
+                 std::deque<Extra>* packed) {
+  for (uint32_t i = 0; i < 64; ++i) {
+    if ((planned->packed_inputs() >> i & 1) == 0) continue;
+    const std::string what = words(record.name, ", ", call.words(), ": packed input ", i);
+    context.require(constants.contains(i), words(what, ": one that was shown as a constant"));
+    const bp_prepack_info form = planned->packed_form(i);
+    const std::string layout(form.layout.ptr, form.layout.len);
+    const bp_prepack_info again = planned->packed_form(i);
+    context.expect(again.bytes == form.bytes && again.alignment_bytes == form.alignment_bytes &&
+                       std::string_view(again.layout.ptr, again.layout.len) == layout,
+                   words(what, ": the same form when it is asked for again"));
+    const uint64_t alignment = form.alignment_bytes == 0 ? kBorderBytes : form.alignment_bytes;
+    // A launch reads nothing that prepack left as it was.
+    Extra& memory = packed->emplace_back(
+        context, what, Bytes(form.bytes, border_fill(Border::kNan)), alignment, Border::kNan);
+    planned->pack(i, attempt->tensor(i), memory.at(), form.bytes);
+    memory.check();
+    attempt->give_packed(i, memory.at(), form.bytes);
+  }
+}
+
+/// Each input by itself, and all at once, as constants that a plan may want packed.
+void run_packed(Context& context, const KernelRecord& record, const Call& call,
+                const Expectation& expectation, Tally* tally) {
+  if (record.kernel.prepack == nullptr) {
+    tally->refuse(words(record.name, " packs nothing"));
+    return;
+  }
+  std::vector<std::set<size_t>> choices(1);
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (call.inputs[i].dtype == BP_DTYPE_NONE || wants_on_host(arg_rule(record, i))) continue;
+    choices.front().insert(i);
+    choices.push_back({i});
+  }
+  for (const std::set<size_t>& constants : choices) {
+    std::deque<Extra> packed;
+    Attempt attempt(context, record, call, Layouts(call.inputs.size(), Layout::kDense),
+                    Border::kNan);
+    Planned planned(context, record, call, attempt.strides(), {.constants = constants});
+    if (!planned.refusal().empty()) {
+      tally->refuse(planned.refusal());
+      continue;
+    }
+    if (planned.packed_inputs() == 0) {
+      tally->refuse(words(record.name, " takes ", call.words(), " as it is"));
+      continue;
+    }
+    tally->note("");
+    attempt.place(planned);
+    pack_inputs(context, record, call, constants, &planned, &attempt, &packed);
+    std::vector<Bytes> before;
+    for (const Extra& memory : packed) before.push_back(memory.read());
+    attempt.launch(&planned, expectation);
+    for (size_t i = 0; i < packed.size(); ++i) {
+      context.expect(packed[i].read() == before[i],
+                     words(record.name, ", ", call.words(), ": packed memory is as it was"));
+    }
+  }
+}
+
 /// Two threads with a plan and values each, which begin each launch together.
 void run_threads(Context& context, const KernelRecord& record, const Call& call,
                  const Expectation& expectation, const Call& other, Tally* tally) {
@@ -376,22 +298,38 @@ void run_shot(Context& context, const Trial& trial, const Shot& shot, Tally* tal
   const std::optional<Call> call = call_of(context, trial, shot);
   std::optional<Call> other;
   std::optional<Expectation> expectation;
-  const bool twice = trial.manner == Manner::kAgain || trial.manner == Manner::kThreads;
+  const bool twice = trial.manner == Manner::kAgain || trial.manner == Manner::kThreads ||
+                     trial.manner == Manner::kRecorded;
   if (twice) other = call_of(context, trial, shot, 1);
   if (!call || (twice && !other)) return;
   for (const KernelRecord& record : context.kernels().kernels) {
     if (!admits(record, *trial.schema, trial.dtypes)) continue;
     if (!expectation) expectation = expectation_of(context, *call);
     if (!expectation) return;
-    if (trial.manner == Manner::kAgain) {
-      run_again(context, record, *call, *expectation, *other, tally);
-    } else if (trial.manner == Manner::kThreads) {
-      run_threads(context, record, *call, *expectation, *other, tally);
-    } else {
-      for (const Setup& setup : setups_of(trial, shot)) {
-        run_setup(context, record, *call, *expectation, setup, trial.manner == Manner::kOrdered,
-                  tally);
-      }
+    switch (trial.manner) {
+      case Manner::kAgain:
+        run_again(context, record, *call, *expectation, *other, tally);
+        break;
+      case Manner::kThreads:
+        run_threads(context, record, *call, *expectation, *other, tally);
+        break;
+      case Manner::kRecorded:
+        run_recorded(context, record, *call, *expectation, *other, tally);
+        break;
+      case Manner::kInPlace:
+        run_in_place(context, record, *call, *expectation, tally);
+        break;
+      case Manner::kPacked:
+        run_packed(context, record, *call, *expectation, tally);
+        break;
+      case Manner::kOnce:
+      case Manner::kMixed:
+      case Manner::kOrdered:
+        for (const Setup& setup : setups_of(trial, shot)) {
+          run_setup(context, record, *call, *expectation, setup, trial.manner == Manner::kOrdered,
+                    tally);
+        }
+        break;
     }
   }
 }

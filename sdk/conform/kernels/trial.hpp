@@ -18,10 +18,13 @@ namespace bp::conform {
 /// What is done with a call beside asking for its result.
 enum class Manner {
   kOnce,
-  kMixed,    // inputs in layouts that differ from each other
-  kAgain,    // a plan is launched with other memory and values, and with the first ones again
-  kOrdered,  // the plan chooses the order of the outputs
-  kThreads,  // two threads at once, where the device allows it
+  kMixed,     // inputs in layouts that differ from each other
+  kAgain,     // a plan is launched with other memory and values, and with the first ones again
+  kOrdered,   // the plan chooses the order of the outputs
+  kThreads,   // two threads at once, where the device allows it
+  kInPlace,   // output 0 is in the memory of an input, where the kernel allows it
+  kPacked,    // inputs are constants, which the plan may want packed
+  kRecorded,  // a launch that may be recorded is made again, on what its memory holds then
 };
 
 struct Trial {

@@ -65,6 +65,25 @@ void add_layouts(std::vector<Trial>* list, const Trial& base) {
   }
 }
 
+/// What kernels offer beside computing: few dtypes stand for all, since it is not the values that
+/// it is about.
+void add_offers(std::vector<Trial>* list, const Trial& base) {
+  if (base.dtypes.variables.empty()) return;
+  const uint32_t dtype = base.dtypes.variables.front();
+  if (dtype != BP_DTYPE_F32 && dtype != BP_DTYPE_F16 && dtype != BP_DTYPE_I64) return;
+  Trial trial = base;
+  trial.shots = some_shots(*base.recipe, true);
+  trial.manner = Manner::kInPlace;
+  add_trial(list, "in_place", trial, false);
+  trial.manner = Manner::kRecorded;
+  add_trial(list, "recorded", trial, false);
+  if (dtype != BP_DTYPE_F32) return;
+  trial.shots = all_shots(*base.recipe);
+  for (const Shot& shot : base.recipe->many) trial.shots.push_back(&shot);
+  trial.manner = Manner::kPacked;
+  add_trial(list, "packed", trial, false);
+}
+
 /// A plan that is used again; and in f32 what takes time.
 void add_manners(std::vector<Trial>* list, const Trial& base) {
   const Recipe& recipe = *base.recipe;
@@ -114,6 +133,7 @@ void add_dtypes(std::vector<Trial>* list, const Trial& base) {
   if (!is_pair) {
     add_layouts(list, base);
     add_manners(list, base);
+    add_offers(list, base);
   }
   trial.borders = base.borders;
   trial.pass = Pass::kPrecision;

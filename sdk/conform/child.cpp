@@ -61,6 +61,10 @@ Outcome run_abi_case(const Target& target, const Case& tested) {
   return outcome;
 }
 
+/// Short, since threads that a driver keeps would have every child wait for the whole of it. It
+/// hides what is left behind only if a thread takes longer than that to end.
+constexpr auto kFirstPatience = std::chrono::milliseconds(200);
+
 Outcome run_device_case(const Batch& batch, OpenDevice& device, const Case& tested) {
   const auto run = [&] {
     Context context(device.table(), device.kernels(), Injection(device.plugin()), batch.patience);
@@ -71,7 +75,7 @@ Outcome run_device_case(const Batch& batch, OpenDevice& device, const Case& test
   if (const std::string why = device.why_abandoned(); !why.empty()) {
     return {Verdict::kTimeout, why};
   }
-  const Usage after = settled_usage(before);
+  const Usage after = settled_usage(before, kFirstPatience);
   if (outcome.verdict != Verdict::kPass || !after.exceeds(before)) return outcome;
   // Drivers make some things once, at first use. What grows again is left behind.
   outcome = run();

@@ -134,8 +134,8 @@ int64_t process_number() { return getpid(); }
 
 Usage current_usage() { return {entry_count("/proc/self/task"), entry_count("/proc/self/fd")}; }
 
-Usage settled_usage(const Usage& limit) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+Usage settled_usage(const Usage& limit, std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   Usage usage = current_usage();
   while (usage.exceeds(limit) && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

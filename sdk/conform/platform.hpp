@@ -70,9 +70,10 @@ struct Usage {
   }
 };
 Usage current_usage();
-/// The same once it no longer exceeds `limit`, or after two seconds: a thread that was joined may
-/// still be listed for a moment.
-Usage settled_usage(const Usage& limit);
+/// The same once it no longer exceeds `limit`, or when `patience` is over: a thread that was joined
+/// may still be listed for a moment.
+Usage settled_usage(const Usage& limit,
+                    std::chrono::milliseconds patience = std::chrono::seconds(2));
 
 /// State of the process that a library may not change, in words, by name: "signal handlers",
 /// "signal mask", "locale", "umask", "working directory", "environment", "resource limits",

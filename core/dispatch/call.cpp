@@ -348,13 +348,15 @@ namespace {
                                            std::to_string(most) + " inputs, found " +
                                            std::to_string(args.inputs.size()));
   }
-  if (out_outputs.size() != schema.outputs.size()) {
-    return Status(BP_INVALID_ARGUMENT, std::string(schema.name) + ": expected room for " +
-                                           std::to_string(schema.outputs.size()) +
-                                           " outputs, found " + std::to_string(out_outputs.size()));
-  }
   if (const Status status = check_attributes(schema, args.attributes); !status.ok()) {
     return prefix(schema, status);
+  }
+  const auto count = output_count(schema, args.attributes);
+  if (!count.ok()) return prefix(schema, count.status());
+  if (out_outputs.size() != *count) {
+    return Status(BP_INVALID_ARGUMENT, std::string(schema.name) + ": expected room for " +
+                                           std::to_string(*count) + " outputs, found " +
+                                           std::to_string(out_outputs.size()));
   }
   BP_TRY_ASSIGN(Device * device, choose_device(schema, args));
   Stream& stream = args.stream != nullptr ? *args.stream : device->default_stream();

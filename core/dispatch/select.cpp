@@ -70,7 +70,7 @@ uint32_t dtype_of_var(const CallQuery& call, size_t var) {
     }
   }
   for (size_t i = 0; i < call.outputs.size(); ++i) {
-    if (call.schema.outputs[i].type_var == static_cast<int32_t>(var)) return call.outputs[i].dtype;
+    if (call.schema.output(i).type_var == static_cast<int32_t>(var)) return call.outputs[i].dtype;
   }
   return BP_DTYPE_NONE;
 }

@@ -21,11 +21,16 @@ namespace {
 
 constexpr size_t kMaxTypeVars = 16;
 
-std::string input_name(const OpSchema& schema, size_t index) {
-  const ArgSchema& argument = schema.input(index);
-  std::string text = "input " + quoted(argument.name);
-  if (argument.variadic) text += " number " + std::to_string(index - schema.inputs.size() + 2);
+std::string argument_name(std::string_view kind, std::span<const ArgSchema> arguments,
+                          size_t index) {
+  const ArgSchema& argument = arguments[std::min(index, arguments.size() - 1)];
+  std::string text = std::string(kind) + " " + quoted(argument.name);
+  if (argument.variadic) text += " number " + std::to_string(index - arguments.size() + 2);
   return text;
+}
+
+std::string input_name(const OpSchema& schema, size_t index) {
+  return argument_name("input", schema.inputs, index);
 }
 
 Status check_arity(const OpSchema& schema, const InferContext& context) {
@@ -105,8 +110,8 @@ Result<uint32_t> dtype_from_attribute(const AttrField& field, const void* attrib
 Status fill_output_dtypes(const OpSchema& schema, const void* attributes,
                           const std::array<uint32_t, kMaxTypeVars>& bound,
                           std::vector<TensorType>* out_types) {
-  for (size_t i = 0; i < schema.outputs.size(); ++i) {
-    const ArgSchema& argument = schema.outputs[i];
+  for (size_t i = 0; i < out_types->size(); ++i) {
+    const ArgSchema& argument = schema.output(i);
     uint32_t dtype = argument.fixed_dtype;
     if (argument.type_var >= 0) {
       dtype = bound[static_cast<size_t>(argument.type_var)];
@@ -130,9 +135,38 @@ Status check_input_sizes(const OpSchema& schema, const InferContext& context) {
 Status check_output_sizes(const OpSchema& schema, std::span<const TensorType> types) {
   for (size_t i = 0; i < types.size(); ++i) {
     const Status fits = check_sizes(types[i]);
-    if (!fits.ok()) return fits.with_prefix("output " + quoted(schema.outputs[i].name));
+    if (!fits.ok()) return fits.with_prefix(argument_name("output", schema.outputs, i));
   }
   return {};
+}
+
+/// The attributes as a whole struct, which is what operators' own functions see: `storage` holds
+/// it where the caller's is an older, shorter one, or none is given.
+Result<const void*> complete_attributes(const OpSchema& schema, const void* attributes,
+                                        Attributes* storage) {
+  if (schema.attrs_bytes == 0) return attributes;
+  uint32_t struct_size = 0;
+  if (attributes != nullptr) std::memcpy(&struct_size, attributes, sizeof(struct_size));
+  if (struct_size == schema.attrs_bytes) return attributes;
+  *storage = Attributes(schema);
+  if (attributes != nullptr) {
+    BP_TRY_ASSIGN(*storage, Attributes::copy_from(schema, attributes));
+  }
+  BP_TRY(storage->validate());
+  return storage->data();
+}
+
+/// `attributes` are complete.
+Result<size_t> count_outputs(const OpSchema& schema, const void* attributes) {
+  if (!schema.counts_outputs()) return schema.outputs.size();
+  const AttrField& field = schema.attrs[static_cast<size_t>(schema.outputs.back().count_attr)];
+  int64_t count = 0;
+  std::memcpy(&count, static_cast<const std::byte*>(attributes) + field.offset_bytes,
+              sizeof(count));
+  if (count >= 1 && count <= kMaxOutputs) return static_cast<size_t>(count);
+  return Status(BP_INVALID_ARGUMENT, "attribute " + quoted(field.name) + ": expected 1 to " +
+                                         std::to_string(kMaxOutputs) + " outputs, found " +
+                                         std::to_string(count));
 }
 
 Status infer_unprefixed(const OpSchema& schema, InferContext context,
@@ -143,22 +177,9 @@ Status infer_unprefixed(const OpSchema& schema, InferContext context,
   BP_TRY(bind_types(schema, context, &bound));
   BP_TRY(check_input_sizes(schema, context));
   Attributes completed;
-  if (schema.attrs_bytes > 0) {
-    uint32_t struct_size = 0;
-    if (context.attributes != nullptr) {
-      std::memcpy(&struct_size, context.attributes, sizeof(struct_size));
-    }
-    // An older caller's shorter struct; operators' functions only see whole ones.
-    if (struct_size != schema.attrs_bytes) {
-      completed = Attributes(schema);
-      if (context.attributes != nullptr) {
-        BP_TRY_ASSIGN(completed, Attributes::copy_from(schema, context.attributes));
-      }
-      BP_TRY(completed.validate());
-      context.attributes = completed.data();
-    }
-  }
-  out_types->resize(schema.outputs.size());
+  BP_TRY_ASSIGN(context.attributes, complete_attributes(schema, context.attributes, &completed));
+  BP_TRY_ASSIGN(const size_t count, count_outputs(schema, context.attributes));
+  out_types->resize(count);
   BP_TRY(fill_output_dtypes(schema, context.attributes, bound, out_types));
   BP_TRY(schema.infer(context, *out_types));
   return check_output_sizes(schema, *out_types);
@@ -214,6 +235,13 @@ std::vector<std::string> OpRegistry::names() const {
   result.reserve(schemas_.size());
   for (const OpSchema& schema : schemas_) result.emplace_back(schema.name);
   return result;
+}
+
+Result<size_t> output_count(const OpSchema& schema, const void* attributes) {
+  if (!schema.counts_outputs()) return schema.outputs.size();
+  Attributes completed;
+  BP_TRY_ASSIGN(const void* const complete, complete_attributes(schema, attributes, &completed));
+  return count_outputs(schema, complete);
 }
 
 Status infer_types(const OpSchema& schema, const InferContext& context,

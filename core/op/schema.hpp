@@ -53,7 +53,11 @@ struct ArgSchema {
   bool optional;
   bool variadic;
   HostNeed host;
+  int32_t count_attr = -1;  // of a variadic output: index of the i64 attribute that counts them
 };
+
+/// The most outputs that an attribute may ask for.
+inline constexpr int64_t kMaxOutputs = 65535;
 
 struct TypeVar {
   std::string_view name;
@@ -74,8 +78,8 @@ struct InferContext {
   const void* attributes;  // bp_attrs_<op>; nullptr: none
 };
 
-/// Fills the outputs (as many as the schema has). Pure. Errors: INVALID_ARGUMENT naming the input
-/// or attribute, what was expected and what was found; dtypes against the type variables are
+/// Fills the outputs (as many as output_count() says). Pure. Errors: INVALID_ARGUMENT naming the
+/// input or attribute, what was expected and what was found; dtypes against the type variables are
 /// checked by the caller before, and output dtypes are already filled in.
 using InferFn = Status (*)(const InferContext& context, std::span<TensorType> out_types);
 
@@ -117,6 +121,12 @@ struct OpSchema {
   const ArgSchema& input(size_t index) const {
     return inputs[index < inputs.size() ? index : inputs.size() - 1];
   }
+  /// The same of outputs.
+  const ArgSchema& output(size_t index) const {
+    return outputs[index < outputs.size() ? index : outputs.size() - 1];
+  }
+  /// An attribute says how many outputs a call has; else there are as many as `outputs`.
+  bool counts_outputs() const { return !outputs.empty() && outputs.back().variadic; }
 };
 
 class OpRegistry {
@@ -144,6 +154,10 @@ class OpRegistry {
   static constexpr OpId kNoOp = ~OpId{0};
   std::vector<OpId> by_source_id_;  // kNoOp: none
 };
+
+/// How many outputs a call with these attributes (nullptr: the defaults) has. Errors:
+/// INVALID_ARGUMENT for attributes that are wrong, where the number depends on them.
+Result<size_t> output_count(const OpSchema& schema, const void* attributes);
 
 /// Checks dtypes against type variables, fills output dtypes, then runs the schema's inference.
 /// `out_types` is resized to the outputs. Errors name the operator and the argument.

@@ -118,13 +118,13 @@ Attributes Builder::attributes(std::string_view op_name) {
   return {};
 }
 
-Status Builder::finish(ValueId output) { return finish({output}); }
+Status Builder::finish(ValueId output) { return finish(std::vector{output}); }
 
-Status Builder::finish(std::initializer_list<ValueId> outputs) {
+Status Builder::finish(std::vector<ValueId> outputs) {
   BP_TRY(status_);
   std::vector<std::string> names = {"y"};
   for (size_t i = 1; i < outputs.size(); ++i) names.push_back("y" + std::to_string(i));
-  return graph_->set_outputs(outputs, std::move(names));
+  return graph_->set_outputs(std::move(outputs), std::move(names));
 }
 
 }  // namespace bp::ops

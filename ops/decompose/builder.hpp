@@ -55,7 +55,7 @@ class Builder {
 
   /// Makes `output` the graph's one output, "y"; or several ones, in the schema's order.
   Status finish(ValueId output);
-  Status finish(std::initializer_list<ValueId> outputs);
+  Status finish(std::vector<ValueId> outputs);
 
  private:
   ValueId keep(const Result<ValueId>& result);

@@ -262,7 +262,10 @@ def _call(op):
         parameters += [f"const bpa_tensor* {argument.name}" for argument in op.inputs]
     if op.attributes:
         parameters.append(f"const bp_attrs_{op.name}* attributes")
-    parameters += [f"bpa_tensor** out_{argument.name}" for argument in op.outputs]
+    if op.outputs[0].variadic:
+        parameters += ["bpa_tensor** out_outputs", "uint32_t output_count"]
+    else:
+        parameters += [f"bpa_tensor** out_{argument.name}" for argument in op.outputs]
     attributes = "attributes" if op.attributes else "NULL"
     call = f"bpa_op_call(runtime, BP_OP_{op.name.upper()}, {inputs}, {count}, {attributes}, 0,"
     head = wrap_parameters(f"static inline bpa_status bpa_{op.name}", parameters, " {\n")
@@ -270,6 +273,8 @@ def _call(op):
 
 
 def _call_tail(op, call):
+    if op.outputs[0].variadic:
+        return f"  return {call}\n                     out_outputs, output_count);\n"
     if len(op.outputs) == 1:
         return f"  return {call}\n                     out_{op.outputs[0].name}, 1u);\n"
     lines = [f"  bpa_tensor* outputs[{len(op.outputs)}] = {{NULL}};\n"]

@@ -178,7 +178,12 @@ def _attribute_lines(op):
 def _begin(op):
     """Several outputs come as one array, which callers take apart: auto [y, indices] = ..."""
     count = len(op.outputs)
-    return f"inline {'Tensor' if count == 1 else f'std::array<Tensor, {count}>'} {op.name}"
+    several = "std::vector<Tensor>" if op.outputs[0].variadic else f"std::array<Tensor, {count}>"
+    return f"inline {'Tensor' if _has_one_output(op) else several} {op.name}"
+
+
+def _has_one_output(op):
+    return len(op.outputs) == 1 and not op.outputs[0].variadic
 
 
 def _call(op):
@@ -189,7 +194,9 @@ def _call(op):
     body = _attribute_lines(op) if op.attributes else []
     attributes = "&attributes" if op.attributes else "nullptr"
     call = [f"BP_OP_{op.name.upper()}", handles, attributes, "stream"]
-    function = "call_op" if len(op.outputs) == 1 else f"call_op_outputs<{len(op.outputs)}>"
+    function = "call_op" if _has_one_output(op) else f"call_op_outputs<{len(op.outputs)}>"
+    if op.outputs[0].variadic:
+        function, call = "call_op_counted", [*call, op.outputs[0].count]
     body.append(c_code.wrap_parameters(f"  return detail::{function}", call, ";\n"))
     return f"\n{_doc(c_code.call_doc(op))}{head}{''.join(body)}}}\n"
 

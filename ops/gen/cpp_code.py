@@ -156,11 +156,12 @@ def _arguments(op, what):
         type_var = variables.index(argument.type_var) if argument.type_var else -1
         type_attr = attributes.index(argument.type_attr) if argument.type_attr else -1
         dtype = c_code.dtype_macro(argument.dtype) if argument.dtype else "BP_DTYPE_NONE"
+        count = f", .count_attr = {attributes.index(argument.count)}" if argument.count else ""
         rows.append(
             f'{{.name = "{argument.name}", .id = {argument.id}, .since = {argument.since}, '
             f".type_var = {type_var}, .fixed_dtype = {dtype}, .type_attr = {type_attr},\n"
             f"     .optional = {_bool(argument.optional)}, .variadic = {_bool(argument.variadic)}, "
-            f".host = HostNeed::{'kInfer' if argument.host else 'kNone'}}}"
+            f".host = HostNeed::{'kInfer' if argument.host else 'kNone'}{count}}}"
         )
     return _table("ArgSchema", op, what.capitalize(), rows)
 

@@ -55,7 +55,7 @@ def _argument(argument):
         "name": argument.name, "id": argument.id, "since": argument.since,
         "type_var": argument.type_var, "dtype": argument.dtype, "type_attr": argument.type_attr,
         "optional": argument.optional, "variadic": argument.variadic, "host": argument.host,
-        "doc": argument.doc,
+        "count": argument.count, "doc": argument.doc,
     }
 
 
@@ -140,6 +140,7 @@ def _section(op):
     for kind, arguments in (("input", op.inputs), ("output", op.outputs)):
         for argument in arguments:
             notes = [word for word in ("optional", "variadic") if getattr(argument, word)]
+            notes += [f"as many as `{argument.count}` says"] if argument.count else []
             notes += ["its value shapes the output"] if argument.host else []
             notes += [argument.doc] if argument.doc else []
             lines.append(

@@ -150,6 +150,19 @@ BAD = {
         ["'c'", "after an optional"]),
     "variadic beside another": (("type: T, optional: true", "type: T, variadic: true"),
                                 ["'b'", "variadic"]),
+    "variadic output without count": (
+        ("{name: y, id: 1, type: T}]\n    like: x", "{name: y, id: 1, type: T, variadic: true}]"),
+        ["'twin'", "'y'", "count"]),
+    "count that is no attribute": (
+        ("{name: y, id: 1, type: T}]\n    like: x",
+         "{name: y, id: 1, type: T, variadic: true, count: parts}]"), ["'y'", "'parts'"]),
+    "count of a fixed output": (
+        ("{name: y, id: 1, type: T}]\n    like: x", "{name: y, id: 1, type: T, count: parts}]"),
+        ["'y'", "'parts'"]),
+    "variadic output by a rule": (
+        ("{name: y, id: 1, type: T}]\n    like: x",
+         "{name: y, id: 1, type: T, variadic: true, count: parts}]\n    like: x\n"
+         "    attributes: [{name: parts, id: 1, type: i64}]"), ["'twin'", "inference of its own"]),
     "unknown dtype in a group": (("[f16, f32]", "[f16, f33]"), ["group 'float'", "'f33'"]),
     "unknown type variable": (("outputs: [{name: y, id: 1, type: T}]\n    attr",
                                "outputs: [{name: y, id: 1, type: U}]\n    attr"), ["'y'", "'U'"]),

@@ -82,10 +82,11 @@ class OnnxReader:
         return tuple(found)
 
     def _outputs(self, row, op, convert, where):
-        most = row.get("outputs", len(op.outputs))
+        counted = op.outputs[0].variadic
+        most = row.get("outputs", ANY if counted else len(op.outputs))
         if most != ANY and (type(most) is not int or most < 1):
             raise self._error(f"{where}: outputs {most!r}; expected a number from 1 or {ANY}")
-        if not convert and most != len(op.outputs):
+        if not convert and (counted or most != len(op.outputs)):
             raise self._error(f"{where}: outputs {most!r} need a converter; '{op.name}' has "
                               f"{len(op.outputs)}")
         return most

@@ -34,7 +34,8 @@ def of(operators):
 def _argument(argument):
     kind = argument.dtype or argument.type_var or f"attr:{argument.type_attr}"
     row = {"name": argument.name, "id": argument.id, "since": argument.since, "type": kind}
-    return row | {key: True for key in ("optional", "variadic") if getattr(argument, key)}
+    row |= {key: True for key in ("optional", "variadic") if getattr(argument, key)}
+    return row | ({"count": argument.count} if argument.count else {})
 
 
 def _attribute(attribute):

@@ -62,6 +62,7 @@ class Argument:
     optional: bool = False
     variadic: bool = False
     host: str = ""
+    count: str = ""  # of a variadic output: the attribute that says how many there are
     doc: str = ""
 
 
@@ -304,6 +305,7 @@ def _read_operator(row, where, family, groups):
     )
     _check_lists(op, where)
     _check_types(op, where)
+    _check_counts(op, where)
     _check_flags(op, where)
     _check_inference(op, row, where)
     if bool(op.decompose) != bool(op.parts) and not op.of_types:
@@ -344,6 +346,8 @@ def _check_inference(op, row, where):
         raise SourceError(f"{where}: infer '{op.infer}'; known are {', '.join(INFER_RULES)}, {OWN}")
     if op.infer != OWN and (len(op.outputs) != 1 or any(a.host for a in op.inputs)):
         raise SourceError(f"{where}: infer '{op.infer}' is for one output and no host input")
+    if op.infer != OWN and op.outputs and op.outputs[0].variadic:
+        raise SourceError(f"{where}: a variadic output needs an inference of its own")
     if op.infer == "broadcast" and any(a.optional or a.variadic for a in op.inputs):
         raise SourceError(f"{where}: infer 'broadcast' is for a fixed number of inputs")
     if op.infer == "reduce":
@@ -362,15 +366,15 @@ def _row_where(row, where, kind, index):
 def _read_argument(row, where, kind, index):
     where = _row_where(row, where, kind, index)
     optional = {"since": int, "doc": str}
-    if kind == "input":
-        optional |= {"optional": bool, "variadic": bool, "host": str}
+    optional |= {"variadic": bool} | (
+        {"optional": bool, "host": str} if kind == "input" else {"count": str})
     _take(row, where, required={"name": str, "id": int, "type": str}, optional=optional)
     _check_name(row["name"], where)
     _check_text(row, where, "doc")
     argument = Argument(
         name=row["name"], id=row["id"], since=row.get("since", 1),
         optional=row.get("optional", False), variadic=row.get("variadic", False),
-        host=row.get("host", ""), doc=row.get("doc", "").strip(),
+        host=row.get("host", ""), count=row.get("count", ""), doc=row.get("doc", "").strip(),
     )
     kind_of_type = row["type"]
     if kind_of_type in DTYPES:
@@ -465,10 +469,21 @@ def _check_growth(kind, items, where):
             raise SourceError(f"{at}: added in version {item.since}, so it must be optional")
         # The C call passes the caller's own array on, so nothing can stand before it.
         if item.variadic and len(items) != 1:
-            raise SourceError(f"{at}: a variadic input must be the only one")
+            raise SourceError(f"{at}: a variadic {kind} must be the only one")
         if seen_optional and not item.optional:
             raise SourceError(f"{at}: stands after an optional input, so it must be optional too")
         seen_optional = item.optional
+
+
+def _check_counts(op, where):
+    """How many outputs a call has is an attribute that every caller gives."""
+    required = [a.name for a in op.attributes if a.type == "i64" and a.required]
+    for output in op.outputs:
+        named = output.count in required if output.variadic else not output.count
+        if not named:
+            raise SourceError(f"{where}, output '{output.name}': variadic and count, which names "
+                              f"a required i64 attribute, need each other; found "
+                              f"'{output.count}'")
 
 
 def _check_types(op, where):

@@ -102,6 +102,23 @@ void evaluate_concat(const OracleCall& call) {
   }
 }
 
+void evaluate_split(const OracleCall& call) {
+  const OracleTensor& x = call.inputs[0];
+  const auto rank = static_cast<int64_t>(x.sizes.size());
+  const int64_t given = attrs<bp_attrs_split>(call.attributes).axis;
+  const auto axis = static_cast<size_t>(given < 0 ? given + rank : given);
+  int64_t start = 0;
+  for (OracleTensor& y : call.outputs) {
+    int64_t index = 0;
+    for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+      Dims from = at.at();
+      from[axis] += start;
+      copy_element(x, broadcast_index(x.sizes, from), &y, index);
+    }
+    start += y.sizes[axis];
+  }
+}
+
 void evaluate_tile(const OracleCall& call) {
   const OracleTensor& x = call.inputs[0];
   int64_t index = 0;

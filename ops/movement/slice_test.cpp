@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inference and views of squeeze, unsqueeze, expand, slice and concat.
+// Inference and views of squeeze, unsqueeze, expand, slice, concat and split.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -211,6 +211,61 @@ TEST(InferConcat, BadParts_AreNamed) {
   constexpr int64_t kHalf = kMost / 32 + 1;
   EXPECT_NE(concatenated({f32({kHalf}), f32({kHalf})}, 0).find("can be counted"),
             std::string::npos);
+}
+
+std::string parted(const TensorType& x, int64_t count, const Ints& sizes = {}, int64_t axis = 0) {
+  bp_attrs_split attributes = bp_attrs_split_defaults();
+  attributes.num_outputs = count;
+  attributes.axis = axis;
+  attributes.sizes = {sizes.data(), sizes.size()};
+  std::vector<TensorType> outputs;
+  const void* const no_data[] = {nullptr};
+  const Status status =
+      infer_types(schema_of("split"),
+                  {.inputs = {&x, 1}, .host_data = no_data, .attributes = &attributes}, &outputs);
+  std::string text = status.message();
+  for (const TensorType& out : outputs) {
+    if (!status.ok()) break;
+    text += (text.empty() ? "" : ", ") + std::string(dtype_name(out.dtype)) +
+            (out.has_rank ? to_string(out.sizes) : "[...]");
+  }
+  return text;
+}
+
+TEST(InferSplit, Parts_AreAsManyAsTheAttributeSays) {
+  EXPECT_EQ(parted(f32({6, 2}), 3), "f32[2, 2], f32[2, 2], f32[2, 2]");
+  EXPECT_EQ(parted(f32({7, 2}), 3), "f32[3, 2], f32[3, 2], f32[1, 2]");
+  EXPECT_EQ(parted(f32({2, 0}), 2, {}, -1), "f32[2, 0], f32[2, 0]");
+  EXPECT_EQ(parted(f32({3}), 4), "f32[1], f32[1], f32[1], f32[0]");
+  EXPECT_EQ(parted(f32({2, 7}), 3, {0, 5, 2}, 1), "f32[2, 0], f32[2, 5], f32[2, 2]");
+  EXPECT_EQ(parted(f32({kN, kU}), 1), "f32[s0, ?]");
+  EXPECT_EQ(parted(f32({kN, 2}), 2), "f32[?, 2], f32[?, 2]");
+  EXPECT_EQ(parted(f32({kN, 2}), 2, {3, 4}), "f32[3, 2], f32[4, 2]");
+  EXPECT_EQ(parted(no_rank(), 2), "f32[...], f32[...]");
+}
+
+TEST(InferSplit, BadParts_AreNamed) {
+  EXPECT_EQ(parted(f32({2}), 0),
+            "split: attribute 'num_outputs': expected 1 to 65535 outputs, found 0");
+  EXPECT_EQ(parted(f32({2}), kMost),
+            "split: attribute 'num_outputs': expected 1 to 65535 outputs, found " +
+                std::to_string(kMost));
+  EXPECT_EQ(parted(f32({2}), 4),
+            "split: attribute 'num_outputs': expected as many parts as a dimension of size 2 has, "
+            "found 4");
+  EXPECT_EQ(parted(f32({7}), 2, {7}),
+            "split: attribute 'sizes': expected one size for each of 2 outputs, found 1");
+  EXPECT_EQ(parted(f32({7}), 2, {-1, 8}),
+            "split: attribute 'sizes': expected sizes from 0 that together are the dimension's, 7, "
+            "found -1");
+  EXPECT_EQ(parted(f32({7}), 2, {3, 3}),
+            "split: attribute 'sizes': expected sizes that together are 7, found 6");
+  EXPECT_EQ(parted(f32({kN}), 2, {kMost, 1}),
+            "split: attribute 'sizes': expected sizes from 0 that together are the dimension's, "
+            "found 1");
+  EXPECT_EQ(parted(f32({7}), 1, {}, 1), "split: attribute 'axis': expected -1 to 0, found 1");
+  EXPECT_EQ(parted(f32({}), 1),
+            "split: attribute 'axis': expected none, as the input has rank 0, found 0");
 }
 
 TEST(InferBitCast, Widths_MustBeEqual) {

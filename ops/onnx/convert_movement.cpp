@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operators that move elements: values that were attributes in older operator sets, indices of i32,
-// and Split, which is read as slices.
-#include <limits>
+// and Split, whose sizes may be known only when the model runs.
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,76 +27,20 @@ Status finish_parts(NodeImport* node, Steps& steps, int64_t axis, std::span<cons
   return steps.finish(std::move(outputs));
 }
 
-/// The size of the dimension that is split; kUnknownDim.
-Result<int64_t> split_size(const NodeImport& node, int64_t axis) {
+/// Before operator set 18 the parts are equal. What else is wrong the operator's inference tells.
+Status check_equal_parts(const NodeImport& node, int64_t axis) {
   const TensorType& type = node.input_type(0);
-  if (!type.has_rank) return kUnknownDim;
+  if (node.rule().since >= 18 || !type.has_rank) return {};
   const auto rank = static_cast<int64_t>(type.sizes.size());
-  if (axis < -rank || axis >= rank) {
-    return node.error(BP_INVALID_ARGUMENT, "attribute 'axis': expected a dimension of " +
-                                               to_string(type.sizes) + ", found " +
-                                               std::to_string(axis));
-  }
-  return type.sizes[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
-}
-
-/// Sizes of as many equal parts as there are outputs; from operator set 18 on the last one may be
-/// smaller.
-Result<std::vector<int64_t>> equal_parts(const NodeImport& node, int64_t size) {
+  if (axis < -rank || axis >= rank) return {};
+  const int64_t size = type.sizes[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
   const auto count = static_cast<int64_t>(node.output_count());
-  const int64_t part = size / count + (size % count != 0 ? 1 : 0);
-  const bool may_be_smaller = node.rule().since >= 18;
-  if (part * (count - 1) > size || (!may_be_smaller && size % count != 0)) {
-    return node.error(BP_INVALID_ARGUMENT, "expected a dimension that has " +
-                                               std::to_string(count) + " equal parts, found size " +
-                                               std::to_string(size));
-  }
-  std::vector<int64_t> parts(static_cast<size_t>(count), part);
-  parts.back() = size - part * (count - 1);
-  return parts;
+  if (!is_known(size) || size % count == 0) return {};
+  return node.error(BP_INVALID_ARGUMENT, "expected a dimension that has " + std::to_string(count) +
+                                             " equal parts, found size " + std::to_string(size));
 }
 
-/// The same of a size that is known when the model runs: the edges are multiples of its quotient,
-/// rounded up, and what lies beyond the last one is cut off.
-Status split_equally(NodeImport* node, int64_t axis) {
-  Steps steps(node);
-  const auto count = static_cast<int64_t>(node->output_count());
-  Attributes dimension = steps.attributes("shape");
-  steps.check(dimension.set_i64("start", axis));
-  if (axis != -1) steps.check(dimension.set_i64("end", axis + 1));
-  const ValueId size = steps.op("shape", {node->input(0)}, std::move(dimension));
-  const ValueId more = steps.op("add", {size, number(steps, count - 1)});
-  const ValueId part = steps.op("div", {more, number(steps, count)});
-  std::vector<ValueId> edges;
-  for (int64_t i = 0; i <= count; ++i) {
-    edges.push_back(steps.op("mul", {part, number(steps, i)}));
-  }
-  return finish_parts(node, steps, axis, edges);
-}
-
-Status check_parts(const NodeImport& node, std::span<const int64_t> parts, int64_t size) {
-  if (parts.size() != node.output_count()) {
-    return node.error(BP_INVALID_ARGUMENT,
-                      "'split': expected " + std::to_string(node.output_count()) +
-                          " sizes, one for each output, found " + std::to_string(parts.size()));
-  }
-  int64_t left = is_known(size) ? size : std::numeric_limits<int64_t>::max();
-  for (int64_t part : parts) {
-    if (part < 0 || part > left) {
-      return node.error(BP_INVALID_ARGUMENT,
-                        "'split': expected sizes from 0 that together are the dimension's" +
-                            (is_known(size) ? ", " + std::to_string(size) : std::string()) +
-                            ", found " + std::to_string(part));
-    }
-    left -= part;
-  }
-  if (!is_known(size) || left == 0) return {};
-  return node.error(BP_INVALID_ARGUMENT, "'split': expected sizes that together are " +
-                                             std::to_string(size) + ", found " +
-                                             std::to_string(size - left));
-}
-
-/// Sizes that are known when the model runs: each edge is the one before and a size.
+/// Sizes that are known when the model runs, as slices: each edge is the one before and a size.
 Status split_by_values(NodeImport* node, int64_t axis) {
   Steps steps(node);
   std::vector<ValueId> edges = {number(steps, 0)};
@@ -174,25 +117,23 @@ Status convert_split(NodeImport* node) {
                        "attribute 'num_outputs': expected " + std::to_string(node->output_count()) +
                            ", as there are outputs, found " + std::to_string(count->i));
   }
-  BP_TRY_ASSIGN(const int64_t size, split_size(*node, axis));
   if (has_input && node->input_constant(1) == nullptr) return split_by_values(node, axis);
   const bool has_sizes = has_input || node->attribute("split") != nullptr;
-  if (!has_sizes && !is_known(size)) return split_equally(node, axis);
-  std::vector<int64_t> parts(node->i64s("split").begin(), node->i64s("split").end());
+  std::vector<int64_t> sizes(node->i64s("split").begin(), node->i64s("split").end());
   if (has_input) {
-    BP_TRY_ASSIGN(parts, constant_list(*node, 1, "split"));
-  } else if (!has_sizes) {
-    BP_TRY_ASSIGN(parts, equal_parts(*node, size));
+    BP_TRY_ASSIGN(sizes, constant_list(*node, 1, "split"));
   }
-  BP_TRY(check_parts(*node, parts, size));
-  Steps steps(node);
-  std::vector<ValueId> edges = {number(steps, 0)};
-  int64_t edge = 0;
-  for (int64_t part : parts) {
-    edge += part;
-    edges.push_back(number(steps, edge));
+  if (has_sizes && sizes.size() != node->output_count()) {
+    return node->error(BP_INVALID_ARGUMENT,
+                       "'split': expected " + std::to_string(node->output_count()) +
+                           " sizes, one for each output, found " + std::to_string(sizes.size()));
   }
-  return finish_parts(node, steps, axis, edges);
+  if (!has_sizes) BP_TRY(check_equal_parts(*node, axis));
+  BP_TRY_ASSIGN(Attributes parts, node->fields("split"));
+  BP_TRY(parts.set_i64("num_outputs", static_cast<int64_t>(node->output_count())));
+  BP_TRY(parts.set_i64s("sizes", sizes));
+  const ValueId inputs[] = {node->input(0)};
+  return node->finish("split", inputs, std::move(parts));
 }
 
 Status convert_bit_cast(NodeImport* node) {

@@ -230,7 +230,9 @@ Result<ValueId> NodeImport::step(std::string_view op, std::span<const ValueId> i
 Status NodeImport::finish(std::string_view op, std::span<const ValueId> inputs,
                           Attributes attributes) {
   BP_TRY_ASSIGN(const OpId id, find_op(op));
-  std::vector<std::string> names(graph_->registry().schema(id).outputs.size());
+  BP_TRY_ASSIGN(const size_t count,
+                bp::output_count(graph_->registry().schema(id), attributes.data()));
+  std::vector<std::string> names(count);
   for (size_t i = 0; i < names.size() && i < proto_.outputs.size(); ++i) {
     names[i] = proto_.outputs[i];
   }

@@ -104,7 +104,9 @@ class DeviceTest : public testing::TestWithParam<std::string> {
                         .attributes = attributes.data(),
                         .stream = nullptr,
                         .device = device_};
-    std::vector<Ref<Tensor>> outputs(runtime_->registry().schema(args.op).outputs.size());
+    BP_TRY_ASSIGN(const size_t count,
+                  output_count(runtime_->registry().schema(args.op), args.attributes));
+    std::vector<Ref<Tensor>> outputs(count);
     BP_TRY(call(*runtime_, args, outputs));
     return std::move(outputs[0]);
   }

@@ -109,6 +109,60 @@ TEST_P(ViewsTest, Session_BoundOutputs_HoldWhatViewsShow) {
   EXPECT_EQ(values(targets[0]), (std::vector<double>{1, 2, 3, 1, 2, 3}));
 }
 
+TEST_P(ViewsTest, Split_GivesViews) {
+  const Ref<Tensor> x = upload_f32({2, 3}, ramp_);
+  Attributes columns = attributes("split");
+  ASSERT_TRUE(columns.set_i64("num_outputs", 2).ok() && columns.set_i64("axis", 1).ok());
+  std::vector<Ref<Tensor>> parts(2);
+  Tensor* const inputs[] = {x.get()};
+  CallArgs args{.op = op("split"),
+                .inputs = inputs,
+                .attributes = columns.data(),
+                .stream = nullptr,
+                .device = device_};
+  ASSERT_TRUE(call(*runtime_, args, parts).ok());
+  EXPECT_EQ(values(parts[0]), (std::vector<double>{0, 1, 3, 4}));
+  EXPECT_EQ(values(parts[1]), (std::vector<double>{2, 5}));
+  EXPECT_EQ(parts[1]->storage().handle(), x->storage().handle());
+  const auto refused = call(*runtime_, args, std::span(parts).first(1));
+  EXPECT_EQ(refused.to_string(), "INVALID_ARGUMENT: split: expected room for 2 outputs, found 1");
+  args.attributes = nullptr;
+  EXPECT_EQ(call(*runtime_, args, parts).code(), BP_INVALID_ARGUMENT);
+}
+
+TEST_P(ViewsTest, Session_SplitLaunchesNoMoreThanSlices) {
+  const auto launches = [this](bool split) {
+    Graph graph(runtime_->registry());
+    const ValueId x[] = {*graph.add_input("x", {BP_DTYPE_F32, true, {2, 3}})};
+    const ValueId middle[] = {*graph.op("relu", x)};
+    std::vector<ValueId> parts;
+    if (split) {
+      Attributes columns = attributes("split");
+      const int64_t sizes[] = {2, 1};
+      EXPECT_TRUE(columns.set_i64("num_outputs", 2).ok() && columns.set_i64("axis", -1).ok() &&
+                  columns.set_i64s("sizes", sizes).ok());
+      parts = *graph.op_outputs("split", middle, columns);
+    } else {
+      const ValueId edges[] = {constant(&graph, {0}), constant(&graph, {2}), constant(&graph, {3})};
+      for (size_t i = 0; i < 2; ++i) {
+        const ValueId range[] = {middle[0], edges[i], edges[i + 1], constant(&graph, {1})};
+        parts.push_back(*graph.op("slice", range));
+      }
+    }
+    const ValueId both[] = {parts[0], parts[1]};
+    EXPECT_TRUE(graph.set_outputs({*graph.op("add", both)}, {"y"}).ok());
+    const Ref<Session> made = session(std::move(graph));
+    const NamedTensor inputs[] = {{"x", upload_f32({2, 3}, ramp_)}};
+    const uint64_t before = device_->counters().launches.load();
+    const auto outputs = made->run(inputs, {});
+    EXPECT_TRUE(outputs.ok()) << outputs.status().to_string();
+    const uint64_t after = device_->counters().launches.load();
+    if (outputs.ok()) EXPECT_EQ(values((*outputs)[0]), (std::vector<double>{2, 3, 8, 9}));
+    return after - before;
+  };
+  EXPECT_EQ(launches(true), launches(false));
+}
+
 TEST_P(ViewsTest, BitCast_SharesItsMemory) {
   const Ref<Tensor> x = upload_f32({2, 2}, {1, -2, 0.5, 0});
   Attributes to = attributes("bit_cast");

@@ -28,6 +28,8 @@ std::vector<AttributeRule> attribute_rules() {
       {"block_size", {number(-1), least}, false, "quantize_linear"},
       {"block_size", {number(-1), least}, false, "dequantize_linear"},
       {"group", {number(0), number(-1), number(7), number(INT64_MAX)}},
+      {"num_outputs", {number(0), number(-1), number(kFar), number(INT64_MAX), least}},
+      {"sizes", {List{1}, List{-1, 3}, List{INT64_MAX, INT64_MAX}}, false, "split"},
       {"num_groups", {number(0), number(-1), number(7), number(INT64_MAX)}},
       {"p", {number(0), number(-1)}},
       {"left_window", {number(-2), least}},

@@ -121,6 +121,21 @@ Recipe concat() {
           .zero_sign = true};
 }
 
+Recipe split() {
+  const auto parts = [](const Dims& sizes, int64_t count, int64_t axis,
+                        std::vector<int64_t> each = {}) {
+    return Shot{{sizes}, {{"num_outputs", count}, {"axis", axis}, {"sizes", std::move(each)}}};
+  };
+  return {.op = "split",
+          .variants = {{"middle", {parts({2, 8, 5}, 3, 1)}},
+                       {"sizes", {parts({2, 8, 5}, 3, -2, {3, 4, 1})}},
+                       {"axes", {parts({7, 9}, 2, 0), parts({3, 4}, 4, -1), parts({17}, 1, 0)}},
+                       {"zero", {parts({2, 5}, 3, 1, {2, 0, 3}), parts({0, 3}, 3, 1)}}},
+          .exact = {FillKind::kSum},
+          .many = {parts({65, 1285}, 3, 1)},
+          .zero_sign = true};
+}
+
 Recipe tile() {
   return {.op = "tile",
           .variants = {{"matrix", {with_lists({3, 7}, {{{2, 5}}})}},
@@ -249,6 +264,7 @@ void add_movement_recipes(std::vector<Recipe>* recipes) {
   recipes->push_back(expand());
   recipes->push_back(slice());
   recipes->push_back(concat());
+  recipes->push_back(split());
   recipes->push_back(tile());
   recipes->push_back(pad());
   recipes->push_back(blocks("depth_to_space", {2, 12, 3, 5}, {1, 18, 2, 1}));

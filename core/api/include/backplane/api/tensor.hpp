@@ -200,6 +200,28 @@ std::array<Tensor, N> call_op_outputs(uint32_t op_id,
   return call_op_outputs<N>(op_id, std::span(inputs.begin(), inputs.size()), attributes, stream);
 }
 
+/// The same of as many outputs as an attribute says; where that is no number of outputs, the call
+/// refuses the attribute.
+inline std::vector<Tensor> call_op_counted(uint32_t op_id,
+                                           std::initializer_list<const bpa_tensor*> inputs,
+                                           const void* attributes, const Stream& stream,
+                                           int64_t output_count) {
+  constexpr int64_t kMost = 65536;  // more than any operator may have
+  std::vector<bpa_tensor*> outputs(
+      static_cast<size_t>(std::clamp<int64_t>(output_count, 1, kMost)));
+  const auto count = static_cast<uint32_t>(outputs.size());
+  const auto input_count = static_cast<uint32_t>(inputs.size());
+  check(stream.handle() != nullptr
+            ? bpa_op_call_on(stream.handle(), op_id, inputs.begin(), input_count, attributes, 0,
+                             outputs.data(), count)
+            : bpa_op_call(nullptr, op_id, inputs.begin(), input_count, attributes, 0,
+                          outputs.data(), count));
+  std::vector<Tensor> tensors;
+  tensors.reserve(outputs.size());
+  for (bpa_tensor* output : outputs) tensors.push_back(Tensor::adopt(output));
+  return tensors;
+}
+
 inline Tensor call_op(uint32_t op_id, std::span<const bpa_tensor* const> inputs,
                       const void* attributes, const Stream& stream) {
   return std::move(call_op_outputs<1>(op_id, inputs, attributes, stream)[0]);

@@ -9,6 +9,7 @@
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
 #include "core/execute/default_inputs.hpp"
+#include "core/execute/packed_weights.hpp"
 #include "core/execute/run_context.hpp"
 #include "core/passes/passes.hpp"
 #include "core/plan/planner.hpp"
@@ -98,7 +99,7 @@ Status Session::prepare(const SessionArgs& args) {
   }
   BP_TRY(fold_and_clean());
   for (const Value& value : graph_.values()) {
-    if (value.constant != nullptr) own_constants_.insert(value.constant.get());
+    if (value.constant != nullptr) own_constants_.emplace(value.constant.get(), value.constant);
   }
   describe_io();
   last_use_.assign(graph_.values().size(), 0);
@@ -322,13 +323,10 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
 
 namespace {
 
-/// Equal for equal bytes: the constant keeps its address while what is packed is kept.
-std::string pack_key(const PackRequest& request) {
-  const void* const constant = request.source != nullptr
-                                   ? static_cast<const void*>(request.source.get())
-                                   : request.constant.get();
-  std::string key = std::to_string(reinterpret_cast<uintptr_t>(constant)) + "+" +
-                    std::to_string(request.offset_bytes);
+/// Equal for bytes that are packed equally, where the constants are equal.
+std::string packed_form(const PackRequest& request) {
+  std::string key = std::to_string(request.dtype) + "+" + std::to_string(request.offset_bytes) +
+                    "=" + std::to_string(request.input.bytes);
   for (const int64_t size : request.sizes) key += "," + std::to_string(size);
   for (const int64_t stride : request.strides) key += ";" + std::to_string(stride);
   return key + ":" + request.input.layout;
@@ -364,27 +362,11 @@ Status pack_on_device(const PackRequest& request, bp_tensor input, bp_mem packed
   return request.kernel.pack(request.input, input, packed);
 }
 
-}  // namespace
-
-Result<Ref<Tensor>> Session::packed_on(const PackRequest& request, Stream& stream) {
-  TimedLock lock(constants_mutex_, std::defer_lock);
-  if (!lock_within(lock, runtime_->wait_timeout())) {
-    return stream.timed_out("another thread that packs a weight was not done");
-  }
-  const bool is_kept = request.source != nullptr
-                           ? own_constants_.contains(request.source.get())
-                           : std::ranges::any_of(constants_, [&](const auto& entry) {
-                               return entry.second == request.constant;
-                             });
-  const std::string key = pack_key(request);
-  if (const auto found = packed_.find(key); is_kept && found != packed_.end()) return found->second;
-  auto charge = std::make_shared<MemoryCharge>(budget_);
-  const Device& device = request.kernel.device();
-  BP_TRY(charge->add(request.input.bytes, "packed weights on " + device.name()));
+/// Memory with the packed values. Errors: OUT_OF_MEMORY; those of the kernel.
+Result<Ref<Tensor>> pack(const PackRequest& request, Stream& stream) {
   BP_TRY_ASSIGN(Ref<Tensor> packed, Tensor::allocate(request.kernel.device(), BP_DTYPE_U8,
                                                      {static_cast<int64_t>(request.input.bytes)},
                                                      MemoryTag::kWeights, stream));
-  packed->storage().keep(std::move(charge));
   bp_tensor input{};
   input.dtype = request.dtype;
   input.rank = static_cast<uint32_t>(request.sizes.size());
@@ -394,7 +376,43 @@ Result<Ref<Tensor>> Session::packed_on(const PackRequest& request, Stream& strea
   const bp_mem place{memory.handle(), memory.offset_bytes() + packed->offset_bytes()};
   BP_TRY(request.source != nullptr ? pack_from_host(request, input, place)
                                    : pack_on_device(request, input, place));
-  if (is_kept) packed_.emplace(key, packed);
+  return packed;
+}
+
+}  // namespace
+
+std::shared_ptr<const HostTensor> Session::values_of(const PackRequest& request) const {
+  const HostTensor* values = request.source.get();
+  if (values == nullptr) {
+    const auto brought = std::ranges::find(constants_, request.constant,
+                                           [](const auto& entry) { return entry.second; });
+    if (brought != constants_.end()) values = brought->first.first;
+  }
+  const auto own = own_constants_.find(values);
+  return own == own_constants_.end() ? nullptr : own->second;
+}
+
+Result<Ref<Tensor>> Session::packed_on(const PackRequest& request, Stream& stream) {
+  TimedLock lock(constants_mutex_, std::defer_lock);
+  if (!lock_within(lock, runtime_->wait_timeout())) {
+    return stream.timed_out("another thread that packs a weight was not done");
+  }
+  const std::shared_ptr<const HostTensor> values = values_of(request);
+  const std::string form = packed_form(request);
+  Device& device = request.kernel.device();
+  const PackedKey key{values.get(), &device, form};
+  if (const auto found = packed_.find(key); values && found != packed_.end()) return found->second;
+  auto charge = std::make_shared<MemoryCharge>(budget_);
+  BP_TRY(charge->add(request.input.bytes, "packed weights on " + device.name()));
+  if (values == nullptr) {
+    BP_TRY_ASSIGN(Ref<Tensor> packed, pack(request, stream));
+    packed->storage().keep(std::move(charge));
+    return packed;
+  }
+  BP_TRY_ASSIGN(const Ref<Tensor> packed,
+                PackedWeights::of(device).get(form, values, stream, std::move(charge),
+                                              [&] { return pack(request, stream); }));
+  packed_.emplace(key, packed);
   return packed;
 }
 

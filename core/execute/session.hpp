@@ -13,7 +13,8 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <unordered_set>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -180,6 +181,8 @@ class Session : public Counted<Session> {
   Result<Ref<Tensor>> constant_on(const std::shared_ptr<const HostTensor>& constant,
                                   Stream& stream);
   Result<Ref<Tensor>> packed_on(const PackRequest& request, Stream& stream);
+  /// The values that are to be packed, if they are the graph's; nullptr: a plan's own.
+  std::shared_ptr<const HostTensor> values_of(const PackRequest& request) const;
   Status wait_for_place(std::unique_lock<std::mutex>& lock, const RunControl* control);
   Result<std::unique_ptr<RunContext>> make_context();
 
@@ -198,10 +201,12 @@ class Session : public Counted<Session> {
   std::unique_ptr<DefaultInputs> default_inputs_;  // nullptr: the model has none
   std::vector<NodeId> last_use_;                   // per value: the last node that reads it
 
-  std::unordered_set<const HostTensor*> own_constants_;  // the graph's; others belong to a plan
-  std::timed_mutex constants_mutex_;                     // held while one is brought to a device
+  /// The graph's; others belong to a plan.
+  std::unordered_map<const HostTensor*, std::shared_ptr<const HostTensor>> own_constants_;
+  std::timed_mutex constants_mutex_;  // held while one is brought to a device
   std::map<std::pair<const HostTensor*, Device*>, Ref<Tensor>> constants_;
-  std::map<std::string, Ref<Tensor>> packed_;  // by constant, view of it and layout
+  using PackedKey = std::tuple<const HostTensor*, Device*, std::string>;  // the last: its form
+  std::map<PackedKey, Ref<Tensor>> packed_;
 
   PlanCache plans_{kMaxPlans};
   mutable std::mutex newest_run_mutex_;

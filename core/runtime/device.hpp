@@ -56,7 +56,7 @@ class DeviceExtension {
 };
 
 /// The ranks that keep something, in their order; the last goes first.
-enum class DevicePart : uint8_t { kTransfer, kDispatch, kCount };
+enum class DevicePart : uint8_t { kTransfer, kDispatch, kPackedWeights, kCount };
 
 /// Holds objects of the plugin (plans, states) that must be ended before the device is closed, even
 /// if their user lives on.

@@ -2,6 +2,8 @@
 //
 // Weights that kernels take packed: the results are those of plain weights, what is packed is made
 // once for all plans that want the same form, and counted.
+#include <thread>
+
 #include "tests/integration/device_fixture.hpp"
 
 namespace bp {
@@ -55,6 +57,56 @@ class PackedWeightsTest : public DeviceTest {
     EXPECT_TRUE(graph.set_outputs({y}, {"y"}).ok());
     return graph;
   }
+  /// Of a model of its own; `add` larger than those of others.
+  static std::vector<float> weights(float add = 0) {
+    std::vector<float> numbers(kWide * kWide);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = static_cast<float>(i * 7 % 5) - 2 + add;
+    }
+    return numbers;
+  }
+  /// x f32[kWide, kWide] times `numbers`, which the session reads where they are.
+  static Result<Ref<Session>> wide_product(Device& device, const std::vector<float>& numbers,
+                                           uint64_t limit_bytes = 0) {
+    Graph graph(device.runtime().registry());
+    const ValueId x = *graph.add_input("x", {BP_DTYPE_F32, true, {kWide, kWide}});
+    const ValueId w = *graph.add_constant("w", {.dtype = BP_DTYPE_F32,
+                                                .sizes = {kWide, kWide},
+                                                .data = numbers.data(),
+                                                .bytes = numbers.size() * sizeof(float),
+                                                .owner = std::make_shared<int>(0)});
+    const ValueId y = *graph.op("matmul", std::vector{x, w});
+    EXPECT_TRUE(graph.set_outputs({y}, {"y"}).ok());
+    return Session::create(device.runtime(), std::move(graph),
+                           {.device = &device, .memory_limit_bytes = limit_bytes, .dims = {}});
+  }
+  Ref<Session> must_make(const std::vector<float>& numbers) {
+    auto made = wide_product(*device_, numbers);
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    return made.ok() ? *made : nullptr;
+  }
+  /// Expects y = x times `numbers`, for an x of whole numbers.
+  void expect_product(const Ref<Session>& s, const std::vector<float>& numbers) {
+    ASSERT_TRUE(s);
+    std::vector<double> x(kWide * kWide);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i % 3) - 1;
+    const NamedTensor input[] = {{"x", upload_f32({kWide, kWide}, x)}};
+    const auto outputs = s->run(input);
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    std::vector<double> y(kWide * kWide);
+    for (size_t i = 0; i < y.size(); ++i) {
+      for (size_t k = 0; k < kWide; ++k) {
+        y[i] += x[i / kWide * kWide + k] * numbers[k * kWide + i % kWide];
+      }
+    }
+    EXPECT_EQ(values((*outputs)[0]), y);
+  }
+  uint64_t weight_bytes() const {
+    const auto stats = device_->allocator().stats();
+    return stats.tag_bytes[static_cast<size_t>(MemoryTag::kWeights)];
+  }
+  static constexpr uint64_t kWideBytes = sizeof(float) * kWide * kWide;
+
   OracleTensor rows(int64_t count) {
     std::vector<double> values(static_cast<size_t>(count * kSide));
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 3) - 1;
@@ -130,6 +182,109 @@ TEST_P(PackedWeightsTest, WhatIsReadPackedAlone_TakesNoOtherMemory) {
   ASSERT_TRUE(packed && both);
   EXPECT_GE(packed->memory_used_bytes(), kBytes);
   EXPECT_EQ(both->memory_used_bytes() - packed->memory_used_bytes(), kBytes);
+}
+
+TEST_P(PackedWeightsTest, SessionsOfEqualWeights_ShareWhatIsPacked) {
+  if (!packs()) GTEST_SKIP() << "it takes weights as they are";
+  const uint64_t before = weight_bytes();
+  const std::vector<float> one = weights();
+  const std::vector<float> two = weights();
+  const Ref<Session> first = must_make(one);
+  const uint64_t taken = weight_bytes() - before;
+  EXPECT_GE(taken, kWideBytes);
+  const Ref<Session> second = must_make(two);
+  EXPECT_EQ(weight_bytes() - before, taken) << "the second session packs nothing";
+  EXPECT_EQ(second->memory_used_bytes(), first->memory_used_bytes()) << "each counts them";
+  expect_product(second, two);
+  expect_product(first, one);
+}
+
+TEST_P(PackedWeightsTest, OtherWeightsOfTheSameForm_AreNotShared) {
+  if (!packs()) GTEST_SKIP() << "it takes weights as they are";
+  const uint64_t before = weight_bytes();
+  const std::vector<float> one = weights();
+  std::vector<float> other = weights();
+  other.back() += 1;
+  const Ref<Session> first = must_make(one);
+  const Ref<Session> second = must_make(other);
+  EXPECT_GE(weight_bytes() - before, 2 * kWideBytes);
+  expect_product(first, one);
+  expect_product(second, other);
+}
+
+TEST_P(PackedWeightsTest, Shared_EndWithTheLastUser) {
+  if (!packs()) GTEST_SKIP() << "it takes weights as they are";
+  const std::vector<float> one = weights();
+  const std::vector<float> two = weights();
+  const std::vector<float> three = weights();
+  const uint64_t before = weight_bytes();
+  Ref<Session> first = must_make(one);
+  Ref<Session> second = must_make(two);
+  const uint64_t taken = weight_bytes() - before;
+  first = nullptr;
+  EXPECT_EQ(weight_bytes() - before, taken);
+  expect_product(second, two);
+  // What the second reads is what the third is compared with.
+  Ref<Session> third = must_make(three);
+  EXPECT_EQ(weight_bytes() - before, taken);
+  second = nullptr;
+  expect_product(third, three);
+  third = nullptr;
+  EXPECT_TRUE(device_->quiesce().ok());
+  EXPECT_EQ(weight_bytes(), before);
+  expect_product(must_make(one), one);
+}
+
+/// As a model's file that another program writes while a session has it mapped.
+TEST_P(PackedWeightsTest, ValuesThatChangedSince_AreNotTakenForTheOldOnes) {
+  if (!packs()) GTEST_SKIP() << "it takes weights as they are";
+  std::vector<float> numbers = weights();
+  const Ref<Session> first = must_make(numbers);
+  numbers = weights(1);
+  const Ref<Session> second = must_make(numbers);
+  expect_product(second, numbers);
+  expect_product(first, weights());
+}
+
+TEST_P(PackedWeightsTest, Shared_CountForEachLimit) {
+  if (!packs()) GTEST_SKIP() << "it takes weights as they are";
+  const std::vector<float> one = weights();
+  const Ref<Session> first = must_make(one);
+  const auto second = wide_product(*device_, one, kWideBytes / 2);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), BP_OUT_OF_MEMORY) << second.status().to_string();
+  expect_words(second.status(), {"memory_limit_bytes", "packed weights"});
+}
+
+TEST_P(PackedWeightsTest, SessionsMadeAtOnce_PackOnce) {
+  if (!packs()) GTEST_SKIP() << "it takes weights as they are";
+  const uint64_t before = weight_bytes();
+  constexpr size_t kThreads = 4;
+  const std::vector<std::vector<float>> numbers(kThreads, weights());
+  std::vector<Ref<Session>> made(kThreads);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] { made[i] = must_make(numbers[i]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LT(weight_bytes() - before, 2 * kWideBytes);
+  for (size_t i = 0; i < kThreads; ++i) expect_product(made[i], numbers[i]);
+}
+
+TEST_P(PackedWeightsTest, AnotherRuntime_HasItsOwn) {
+  if (!packs()) GTEST_SKIP() << "it takes weights as they are";
+  const std::vector<float> one = weights();
+  const Ref<Session> first = must_make(one);
+  const uint64_t taken = weight_bytes();
+  auto runtime = Runtime::create(test_runtime_args());
+  ASSERT_TRUE(runtime.ok());
+  auto device = (*runtime)->find_device(GetParam());
+  ASSERT_TRUE(device.ok());
+  const auto second = wide_product(**device, one);
+  ASSERT_TRUE(second.ok()) << second.status().to_string();
+  const auto stats = (*device)->allocator().stats();
+  EXPECT_GE(stats.tag_bytes[static_cast<size_t>(MemoryTag::kWeights)], kWideBytes);
+  EXPECT_EQ(weight_bytes(), taken);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PackedWeightsTest, testing::ValuesIn(tests::device_names()),

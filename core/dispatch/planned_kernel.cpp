@@ -4,6 +4,7 @@
 // what it answers with.
 
 #include <algorithm>
+#include <bit>
 
 #include "core/base/checked.hpp"
 #include "core/base/dtype.hpp"
@@ -137,11 +138,14 @@ Status PlannedKernel::query_packed(uint64_t inputs, std::span<const ArgType> typ
     constexpr uint64_t kMostLayoutBytes = 4096;
     const bool is_layout =
         info.layout.ptr != nullptr && info.layout.len > 0 && info.layout.len <= kMostLayoutBytes;
-    if (info.bytes == 0 || info.bytes > kMostBytes || info.alignment_bytes > 256 || !is_layout) {
+    const uint64_t align_bytes = info.alignment_bytes;
+    const bool is_alignment = std::popcount(align_bytes) <= 1 && align_bytes <= 256;
+    if (info.bytes == 0 || info.bytes > kMostBytes || !is_alignment || !is_layout) {
       return refuse(i, " into " + std::to_string(info.bytes) + " bytes aligned to " +
-                           std::to_string(info.alignment_bytes) + ", in a layout with a name of " +
+                           std::to_string(align_bytes) + ", in a layout with a name of " +
                            std::to_string(info.layout.len) +
-                           " bytes; expected at least 1 byte, at most 256, and 1 to 4096");
+                           " bytes; expected at least 1 byte, a power of two up to 256, and 1 to "
+                           "4096");
     }
     const uint64_t element_bytes = std::max<uint64_t>(dtype_bits(types[i].dtype) / 8, 1);
     const uint64_t alignment =

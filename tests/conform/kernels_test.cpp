@@ -330,7 +330,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"matmul_packs_by_rows", "L3.matmul.f32.packed", "are wrong"},
         Wrong{"matmul_packs_short", "L3.matmul.f32.packed", "are wrong"},
         Wrong{"matmul_packs_behind", "L3.matmul.f32.packed", "nothing is written behind it"},
-        Wrong{"matmul_pack_fails", "L3.matmul.f32.packed", "the packer jammed"},
+        Wrong{"pack_fails", "L3.matmul.f32.packed", "the packer jammed"},
         Wrong{"matmul_refuses", "L3.matmul.each_dtype_is_taken", "takes two matrices"}),
     [](const auto& fault) {
       const std::string id = fault.param[1];

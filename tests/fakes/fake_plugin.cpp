@@ -55,6 +55,7 @@ struct bp_device {
   std::string fault;
   uint64_t memory_bytes = 0;
   bool is_inline = false;
+  bp_status pack_status = BP_INTERNAL;
   bool has_host_memory = true;
   std::map<uint64_t, uint64_t> allocations;  // handle, bytes
   uint64_t used_bytes = 0;
@@ -196,6 +197,8 @@ bp_status device_open(bp_instance* instance, const bp_open_args* their_args,
     device->instance = instance;
     device->fault = bp::sdk::option(args, "device_fault").value_or("none");
     device->memory_bytes = static_cast<uint64_t>(bp::sdk::option_i64(args, "memory", 64 << 20));
+    device->pack_status =
+        static_cast<bp_status>(bp::sdk::option_i64(args, "pack_status", BP_INTERNAL));
     device->is_inline = bp::sdk::option_bool(args, "inline", false);
     device->has_host_memory = bp::sdk::option_bool(args, "host_memory", true);
     instance->inject.driver_call(device->lost);

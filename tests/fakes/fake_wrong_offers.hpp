@@ -68,8 +68,15 @@ bp_status query_matmul(bp_device* device, const bp_kernel_plan* plan, uint32_t i
   info.layout = bp::sdk::str("by columns");
   static std::atomic<uint64_t> turn{0};
   if (device->fault == "matmul_form_changes") info.bytes += turn++;
+  if (device->fault == "pack_of_nothing") info.bytes = 0;
+  if (device->fault == "pack_huge") info.bytes = UINT64_MAX - 100;
+  if (device->fault == "pack_larger_than_memory") info.bytes = device->memory_bytes + 1;
+  if (device->fault == "pack_to_512") info.alignment_bytes = 512;
+  if (device->fault == "pack_without_layout") info.layout = {};
+  if (device->fault == "pack_with_long_layout") info.layout.len = 4097;
   bp::sdk::write_out(out_info, info);
-  return BP_OK;
+  if (device->fault != "pack_query_fails") return BP_OK;
+  return device->instance->host.fail(device->pack_status, "the packer cannot tell");
 }
 
 bp_status pack_matmul(bp_device* device, const bp_prepack_args* args) {
@@ -86,10 +93,8 @@ bp_status pack_matmul(bp_device* device, const bp_prepack_args* args) {
   }
   if (device->fault == "matmul_packs_short" && count > 0) to[count - 1] = std::nanf("");
   if (device->fault == "matmul_packs_behind") to[count] = 0;
-  if (device->fault == "matmul_pack_fails") {
-    return device->instance->host.fail(BP_INTERNAL, "the packer jammed");
-  }
-  return BP_OK;
+  if (device->fault != "pack_fails") return BP_OK;
+  return device->instance->host.fail(device->pack_status, "the packer jammed");
 }
 
 }  // namespace

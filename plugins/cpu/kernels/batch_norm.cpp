@@ -45,6 +45,16 @@ struct BatchNormChannel {
   Compute<T> bias;
 };
 
+/// y is x, or apart from it: a loop over two pointers that may be one is no vector code.
+template <class T, class Function>
+void map(const T* x, T* y, int64_t count, Function function) {
+  if (x == y) {
+    for (int64_t i = 0; i < count; ++i) y[i] = function(y[i], i);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) y[i] = function(x[i], i);
+}
+
 template <class T>
 struct BatchNorm {
   // Channels [begin, end) of all images.
@@ -55,9 +65,9 @@ struct BatchNorm {
         const int64_t offset = (image * shape.channels + channel) * shape.inner;
         const T* const x = static_cast<const T*>(data.x) + offset;
         T* const y = static_cast<T*>(data.y) + offset;
-        for (int64_t i = 0; i < shape.inner; ++i) {
-          y[i] = store<T>((load(x[i]) - mean) * factor + bias);
-        }
+        map(x, y, shape.inner, [factor = factor, mean = mean, bias = bias](T value, int64_t) {
+          return store<T>((load(value) - mean) * factor + bias);
+        });
       }
     }
   }
@@ -81,7 +91,8 @@ void normalize_rows(const Shape& shape, const Operands& data, int64_t begin, int
       const int64_t offset = position * shape.channels + first;
       const float* const x = static_cast<const float*>(data.x) + offset;
       float* const y = static_cast<float*>(data.y) + offset;
-      for (int64_t i = 0; i < count; ++i) y[i] = (x[i] - means[i]) * factors[i] + biases[i];
+      map(x, y, count,
+          [&](float value, int64_t i) { return (value - means[i]) * factors[i] + biases[i]; });
     }
   }
 }
@@ -138,11 +149,13 @@ constexpr bp_kernel kKernels[] = {
                    .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
                    .plan = plan_slot<OrderedPlan, make_plan>,
                    .plan_free = sdk::delete_plan<bp_kernel_plan>,
-                   .launch = launch_slot<launch>}),
+                   .launch = launch_slot<launch>,
+                   .in_place_inputs = 1}),
     sdk::describe({.name = "batch_norm_loop",
                    .op = "batch_norm",
                    .dtypes = kMasks,
-                   .launch = launch_slot<launch>})};
+                   .launch = launch_slot<launch>,
+                   .in_place_inputs = 1})};
 
 }  // namespace
 

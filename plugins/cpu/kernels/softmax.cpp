@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// softmax along one axis: the largest value is taken off first, so that exp does not overflow. Sums
-// are of up to kRun powers each and then of these sums, which keeps their digits in f32. Vector
-// code by Highway, compiled for each instruction set and chosen when it runs.
+// softmax and log_softmax along one axis: the largest value is taken off first, so that exp does
+// not overflow. Sums are of up to kRun powers each and then of these sums, which keeps their digits
+// in f32. Vector code by Highway, compiled for each instruction set and chosen when it runs.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/softmax.cpp"
 // clang-format off: this file includes itself once per instruction set, before anything else.
+#include "backplane/ops/softmax.h"
+
 #include "backplane/ops/nn.h"
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
@@ -13,6 +15,7 @@
 // clang-format on
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernel_support.hpp"
 #include "large.hpp"
@@ -31,6 +34,7 @@ struct SoftmaxShape {
   int64_t inner = 1;
   int64_t blocks = 1;  // of columns
   bool past_cache = false;
+  bool logarithm = false;
 };
 
 }  // namespace bp::cpu
@@ -128,6 +132,29 @@ void scale_long_row(D d, const T* x, int64_t length, C largest, T* y) {
   }
 }
 
+// The same of log_softmax; the powers themselves are not kept.
+template <class T>
+void log_softmax_row(T* y, const T* x, int64_t length) {
+  using C = Compute<T>;
+  const hn::ScalableTag<C> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  HWY_ALIGN C buffer[kBufferedLength];
+  const C largest = largest_of_row(d, x, length);
+  C sum = 0;
+  for (int64_t i = 0; i < length; i += kBufferedLength) {
+    sum += powers_of_row(d, x + i, std::min(kBufferedLength, length - i), largest, buffer);
+  }
+  const auto off = hn::Set(d, largest);
+  const auto rest = hn::Set(d, std::log(sum));
+  int64_t i = 0;
+  for (; i + lanes <= length; i += lanes) {
+    store_lanes(hn::Sub(hn::Sub(load_lanes(d, x + i), off), rest), d, y + i);
+  }
+  if (i == length) return;
+  const auto count = static_cast<size_t>(length - i);
+  store_part(hn::Sub(hn::Sub(load_part(d, x + i, count), off), rest), d, y + i, count);
+}
+
 template <class T>
 void softmax_row(T* y, const T* x, int64_t length, bool past_cache) {
   using C = Compute<T>;
@@ -148,7 +175,9 @@ void softmax_row(T* y, const T* x, int64_t length, bool past_cache) {
 // `count` columns next to each other, at most a vector of them, each `length` values with `stride`
 // between them.
 template <class T, bool kWhole>
-void softmax_columns(T* y, const T* x, int64_t length, int64_t stride, size_t count) {
+void softmax_columns(T* y, const T* x, const SoftmaxShape& shape, size_t count) {
+  const int64_t length = shape.length;
+  const int64_t stride = shape.inner;
   using C = Compute<T>;
   const hn::ScalableTag<C> d;
   const auto load_row = [&](int64_t k) HWY_ATTR {
@@ -165,8 +194,10 @@ void softmax_columns(T* y, const T* x, int64_t length, int64_t stride, size_t co
     total = hn::Add(total, sum);
   }
   const auto factor = hn::Div(hn::Set(d, C{1}), total);
+  const auto rest = shape.logarithm ? vlog(total) : total;
   for (int64_t k = 0; k < length; ++k) {
-    const auto value = hn::Mul(vexp(hn::Sub(load_row(k), largest)), factor);
+    const auto below = hn::Sub(load_row(k), largest);
+    const auto value = shape.logarithm ? hn::Sub(below, rest) : hn::Mul(vexp(below), factor);
     if constexpr (kWhole) {
       store_lanes(value, d, y + k * stride);
     } else {
@@ -183,7 +214,12 @@ void softmax_slices(const SoftmaxShape& shape, void* y_data, const void* x_data,
   const T* const x = static_cast<const T*>(x_data);
   if (shape.inner == 1) {
     for (int64_t row = begin; row < end; ++row) {
-      softmax_row(y + row * shape.length, x + row * shape.length, shape.length, shape.past_cache);
+      const int64_t offset = row * shape.length;
+      if (shape.logarithm) {
+        log_softmax_row(y + offset, x + offset, shape.length);
+      } else {
+        softmax_row(y + offset, x + offset, shape.length, shape.past_cache);
+      }
     }
     return;
   }
@@ -194,10 +230,10 @@ void softmax_slices(const SoftmaxShape& shape, void* y_data, const void* x_data,
     const int64_t last = std::min(kSoftmaxBlock, shape.inner - column);
     int64_t i = 0;
     for (; i + lanes <= last; i += lanes) {
-      softmax_columns<T, true>(y + offset + i, x + offset + i, shape.length, shape.inner, 0);
+      softmax_columns<T, true>(y + offset + i, x + offset + i, shape, 0);
     }
     if (i < last) {
-      softmax_columns<T, false>(y + offset + i, x + offset + i, shape.length, shape.inner,
+      softmax_columns<T, false>(y + offset + i, x + offset + i, shape,
                                 static_cast<size_t>(last - i));
     }
   }
@@ -222,17 +258,18 @@ constexpr int64_t kExpCost = 6;
 
 HWY_EXPORT(softmax_range);
 
-bp_status launch(const bp_launch_args& args) {
+bp_status run(const bp_launch_args& args, const char* op, int64_t given_axis, bool logarithm) {
   const bp_tensor& x = input_of(args, 0);
-  const auto attrs = read_attributes(args.attributes, bp_attrs_softmax_defaults());
   // A 0-d tensor is one column of one value.
   const int64_t rank = std::max<int64_t>(1, x.rank);
-  const int64_t axis = attrs.axis < 0 ? attrs.axis + rank : attrs.axis;
+  const int64_t axis = given_axis < 0 ? given_axis + rank : given_axis;
   if (axis < 0 || axis >= rank) {
-    throw sdk::Failure{BP_INVALID_ARGUMENT, "softmax: axis " + std::to_string(attrs.axis) +
+    throw sdk::Failure{BP_INVALID_ARGUMENT, std::string(op) + ": axis " +
+                                                std::to_string(given_axis) +
                                                 " of a tensor of rank " + std::to_string(x.rank)};
   }
   SoftmaxShape shape;
+  shape.logarithm = logarithm;
   int64_t outer = 1;
   for (int64_t d = 0; d < x.rank; ++d) {
     if (d < axis) outer *= x.sizes[d];
@@ -253,10 +290,25 @@ bp_status launch(const bp_launch_args& args) {
   return BP_OK;
 }
 
+bp_status launch(const bp_launch_args& args) {
+  const auto attrs = read_attributes(args.attributes, bp_attrs_softmax_defaults());
+  return run(args, "softmax", attrs.axis, false);
+}
+
+bp_status launch_logarithm(const bp_launch_args& args) {
+  const auto attrs = read_attributes(args.attributes, bp_attrs_log_softmax_defaults());
+  return run(args, "log_softmax", attrs.axis, true);
+}
+
 constexpr uint64_t kMasks[] = {kFloatTypes};
 
-constexpr bp_kernel kKernels[] = {sdk::describe(
-    {.name = "softmax_loop", .op = "softmax", .dtypes = kMasks, .launch = launch_slot<launch>})};
+constexpr bp_kernel kKernels[] = {
+    sdk::describe(
+        {.name = "softmax_loop", .op = "softmax", .dtypes = kMasks, .launch = launch_slot<launch>}),
+    sdk::describe({.name = "log_softmax_loop",
+                   .op = "log_softmax",
+                   .dtypes = kMasks,
+                   .launch = launch_slot<launch_logarithm>})};
 
 }  // namespace
 

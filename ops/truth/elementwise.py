@@ -29,7 +29,7 @@ def settings_of(row):
     return [defaults, *functions.SETTINGS[row["op"]]]
 
 
-def _as_computed(dtype, settings):
+def as_computed(dtype, settings):
     """Attributes as an operator has them: halves and f32 are computed in f32, and integers
     truncate them."""
     if dtype == "f64":
@@ -42,7 +42,7 @@ def _as_computed(dtype, settings):
 def expect(row, dtype, inputs, settings):
     """Expected, at inputs given as bits."""
     op = row["op"]
-    settings = _as_computed(dtype, settings)
+    settings = as_computed(dtype, settings)
     out = "bool" if row["gives_bool"] else dtype
     if op in functions.ARRAYS and not (op == "pow" and dtype in FLOATS):
         values = [values_of(kind, bits) for kind, bits in zip(dtypes_of(row, dtype), inputs)]

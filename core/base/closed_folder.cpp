@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -77,9 +78,9 @@ int open_by_kernel(int folder, const std::vector<std::string>& parts) {
   return opened;
 }
 
-/// The same, looking at each part without following it.
-int open_by_steps(int folder, const std::vector<std::string>& parts) {
-  Owned inner(-1);
+/// The folder of the last part, looking at each one without following it; `inner` owns it where it
+/// is not `folder` itself. -1 with errno.
+int open_parent(int folder, const std::vector<std::string>& parts, Owned* inner) {
   int at = folder;
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
     const int next = ::openat(at, parts[i].c_str(), kFolderFlags | O_NOFOLLOW);
@@ -91,10 +92,29 @@ int open_by_steps(int folder, const std::vector<std::string>& parts) {
       errno = is_link ? ELOOP : errno;
       return -1;
     }
-    inner.reset(next);
+    inner->reset(next);
     at = next;
   }
-  return ::openat(at, parts.back().c_str(), kFileFlags);
+  return at;
+}
+
+/// The same as open_by_kernel.
+int open_by_steps(int folder, const std::vector<std::string>& parts) {
+  Owned inner(-1);
+  const int parent = open_parent(folder, parts, &inner);
+  return parent < 0 ? -1 : ::openat(parent, parts.back().c_str(), kFileFlags);
+}
+
+/// Absolute, and without links; empty, with errno, where it leads nowhere.
+std::string real_path(const std::string& path) {
+  const std::unique_ptr<char, decltype(&::free)> real(::realpath(path.c_str(), nullptr), &::free);
+  return real != nullptr ? real.get() : std::string();
+}
+
+/// Of a real path.
+std::string folder_of(const std::string& real) {
+  const size_t slash = real.rfind('/');
+  return slash == 0 ? "/" : real.substr(0, slash);
 }
 
 Status open_error(std::string_view name) {
@@ -116,6 +136,37 @@ Result<std::shared_ptr<const ClosedFolder>> ClosedFolder::open(const std::string
 }
 
 ClosedFolder::~ClosedFolder() { ::close(descriptor_); }
+
+bool ClosedFolder::is_link(std::string_view name) const {
+  const auto parts = parts_of(name);
+  if (!parts.ok()) return false;
+  Owned inner(-1);
+  const int parent = open_parent(descriptor_, *parts, &inner);
+  struct stat info = {};
+  return parent >= 0 && ::fstatat(parent, parts->back().c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISLNK(info.st_mode);
+}
+
+// What the link leads to is opened by its name in the store: whatever others change meanwhile, no
+// file outside it is.
+Result<std::shared_ptr<const MappedFile>> ClosedFolder::map_link(std::string_view name,
+                                                                 const std::string& store) const {
+  const std::string real = real_path(path_ + "/" + std::string(name));
+  if (real.empty()) return open_error(name);
+  if (folder_of(real) != store) {
+    return invalid(name, "is a link to " + quoted(real) + ", expected a file in " + quoted(store) +
+                             ", where the link to the model leads");
+  }
+  BP_TRY_ASSIGN(const auto folder, open(store));
+  return folder->map(std::string_view(real).substr(real.rfind('/') + 1));
+}
+
+std::string ClosedFolder::behind_link(const std::string& path) {
+  struct stat info = {};
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return {};
+  const std::string real = real_path(path);
+  return real.empty() ? real : folder_of(real);
+}
 
 Result<std::shared_ptr<const MappedFile>> ClosedFolder::map(std::string_view name,
                                                             Walk walk) const {

@@ -33,6 +33,16 @@ class ClosedFolder {
   /// anybody's. UNAVAILABLE: it cannot be opened or mapped.
   Result<std::shared_ptr<const MappedFile>> map(std::string_view name,
                                                 Walk walk = Walk::kKernel) const;
+  /// Whether `name`, which breaks none of map()'s rules else, is a symbolic link at its end.
+  bool is_link(std::string_view name) const;
+  /// Maps what such a link leads to: a file of the folder `store`, a real path, itself. It is
+  /// opened by map()'s rules there. Errors: map()'s, and INVALID_ARGUMENT for a link to another
+  /// folder.
+  Result<std::shared_ptr<const MappedFile>> map_link(std::string_view name,
+                                                     const std::string& store) const;
+  /// The folder, as a real path, of the file that the symbolic link `path` leads to; empty where it
+  /// is none, or leads nowhere.
+  static std::string behind_link(const std::string& path);
 
  private:
   ClosedFolder(std::string path, int descriptor)

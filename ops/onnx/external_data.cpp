@@ -51,7 +51,17 @@ Result<uint64_t> number(const Entries& entries, Key key, uint64_t default_value)
                    ", expected a whole number of bytes");
 }
 
+/// Where the files lie that a model names.
+std::string folder_of(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  return std::string(slash == 0 ? "/" : path.substr(0, slash));
+}
+
 }  // namespace
+
+ExternalData::ExternalData(const std::string& model_path)
+    : path_(folder_of(model_path)), store_(ClosedFolder::behind_link(model_path)) {}
 
 Result<std::shared_ptr<const MappedFile>> ExternalData::file(std::string_view location) {
   const auto known = files_.find(location);
@@ -59,8 +69,12 @@ Result<std::shared_ptr<const MappedFile>> ExternalData::file(std::string_view lo
   if (folder_ == nullptr) {
     BP_TRY_ASSIGN(folder_, ClosedFolder::open(path_));
   }
-  BP_TRY_ASSIGN(auto mapped, folder_->map(location));
-  files_.emplace(std::string(location), mapped);
+  auto mapped = folder_->map(location);
+  if (!mapped.ok() && !store_.empty() && folder_->is_link(location)) {
+    mapped = folder_->map_link(location, store_);
+  }
+  BP_TRY(mapped);
+  files_.emplace(std::string(location), *mapped);
   return mapped;
 }
 

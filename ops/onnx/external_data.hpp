@@ -2,7 +2,8 @@
 //
 // Weights that a model keeps in other files. The model is foreign, so it may only name files in
 // its own folder: no path out of it, no link, nothing that is no plain file, and no bytes that are
-// not there.
+// not there. A content store is the one exception: where the model's own file is a symbolic link,
+// its weights may be links too, into the folder in which the model's real file lies.
 #ifndef BACKPLANE_OPS_ONNX_EXTERNAL_DATA_HPP
 #define BACKPLANE_OPS_ONNX_EXTERNAL_DATA_HPP
 
@@ -28,8 +29,8 @@ struct ExternalBytes {
 /// The files of one model, each opened and mapped once.
 class ExternalData {
  public:
-  /// Opened when a tensor asks for it.
-  explicit ExternalData(std::string folder) : path_(std::move(folder)) {}
+  /// Of the model at this path. Its folder is opened when a tensor asks for it.
+  explicit ExternalData(const std::string& model_path);
 
   /// What a tensor's entries name: location, and offset and length, which default to 0 and to
   /// `wanted_bytes`; checksum is not looked at. Errors: INVALID_ARGUMENT for another key, one given
@@ -40,6 +41,7 @@ class ExternalData {
   Result<std::shared_ptr<const MappedFile>> file(std::string_view location);
 
   std::string path_;
+  std::string store_;  // where the model's real file lies; empty: the model is no link
   std::shared_ptr<const ClosedFolder> folder_;
   std::map<std::string, std::shared_ptr<const MappedFile>, std::less<>> files_;
 };

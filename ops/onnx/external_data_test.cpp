@@ -199,6 +199,64 @@ TEST_F(ExternalDataTest, LinksAndSpecialFiles) {
             "external data: 'hard.bin' has 2 hard links, expected 1: it may be another's file");
 }
 
+/// As a hub's cache keeps models: all names are links into one folder of contents.
+class ContentStoreTest : public ExternalDataTest {
+ protected:
+  ContentStoreTest() {
+    std::filesystem::create_directories(folder_.path("blobs/below"));
+    std::filesystem::create_directories(folder_.path("snapshot/onnx"));
+    folder_.write("blobs/1234", bytes_of<float>({1, 2, 3, 4, 5, 6}));
+    folder_.write("blobs/below/secret", bytes_of<float>({1, 2, 3, 4, 5, 6}));
+  }
+
+  void link(const std::string& to, const std::string& name) const {
+    std::filesystem::create_symlink(to, folder_.path("snapshot/onnx/" + name));
+  }
+  /// What comes of a model in the store that is linked, and names `location`.
+  std::string loaded(const std::string& location) const {
+    const Model model = {.nodes = {node("Add", "add1", {"x", "w"}, {"y"})},
+                         .initializers = {external("w", {2, 3}, {{"location", location}})}};
+    folder_.write("blobs/abcd", model.bytes());
+    std::filesystem::remove(folder_.path("snapshot/onnx/m.onnx"));
+    link("../../blobs/abcd", "m.onnx");
+    const auto graph = load_onnx(folder_.path("snapshot/onnx/m.onnx"), registry());
+    return graph.ok() ? "read" : graph.status().message();
+  }
+};
+
+TEST_F(ContentStoreTest, LinksIntoTheModelsRealFolder_AreFollowed) {
+  link("../../blobs/1234", "m.onnx_data");
+  EXPECT_EQ(loaded("m.onnx_data"), "read");
+  EXPECT_EQ(loaded("./m.onnx_data"), "read");
+  folder_.write("snapshot/onnx/plain", bytes_of<float>({1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(loaded("plain"), "read") << "no link at all";
+}
+
+TEST_F(ContentStoreTest, LinksElsewhere_AreRefused) {
+  link("../../w.bin", "outside");
+  link("../../blobs/below/secret", "below");
+  link("/proc/self/environ", "process");
+  link("../../blobs/none", "none");
+  link("../../blobs", "folder");
+  EXPECT_THAT(loaded("outside"), HasSubstr("'outside' is a link to '"));
+  EXPECT_THAT(loaded("outside"), HasSubstr("where the link to the model leads"));
+  EXPECT_THAT(loaded("below"), HasSubstr("'below' is a link to '"));
+  EXPECT_THAT(loaded("process"), HasSubstr("'process' is a link to '"));
+  EXPECT_THAT(loaded("none"), HasSubstr("'none': cannot open the file: No such file"));
+  EXPECT_THAT(loaded("folder/1234"), HasSubstr("goes by a symbolic link"));
+  EXPECT_THAT(loaded("../onnx/outside"), HasSubstr("has a part '..'"));
+  ASSERT_EQ(::link(folder_.path("blobs/1234").c_str(), folder_.path("blobs/again").c_str()), 0);
+  link("../../blobs/1234", "twice");
+  EXPECT_THAT(loaded("twice"), HasSubstr("has 2 hard links, expected 1"));
+}
+
+/// A model that is no link has no store: its folder alone counts.
+TEST_F(ContentStoreTest, ModelThatIsNoLink_HasNone) {
+  std::filesystem::create_symlink("blobs/1234", folder_.path("linked.bin"));
+  EXPECT_EQ(refused({{"location", "linked.bin"}}),
+            "external data: 'linked.bin' goes by a symbolic link, expected none");
+}
+
 TEST_F(ExternalDataTest, TwoPlacesForValues) {
   const Entries entries = {{"location", "w.bin"}};
   EXPECT_EQ(refused(external("w", {1, 3}, entries).text(9, bytes_of<float>({1, 2, 3}))),

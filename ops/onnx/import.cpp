@@ -472,13 +472,6 @@ Result<Graph> import_unprefixed(std::span<const std::byte> bytes, TensorSource s
   return Importer(std::move(model), std::move(source), registry).run();
 }
 
-/// Where the files lie that a model names.
-std::string folder_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 }  // namespace
 
 Result<Graph> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
@@ -491,7 +484,7 @@ Result<Graph> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<cons
 Result<Graph> load_onnx(const std::string& path, const OpRegistry& registry) {
   BP_TRY_ASSIGN(auto file, MappedFile::open(path, kMaxOnnxBytes));
   const auto bytes = file->bytes();
-  const auto external = std::make_shared<onnx::ExternalData>(folder_of(path));
+  const auto external = std::make_shared<onnx::ExternalData>(path);
   const MappedFile* const mapped = file.get();
   auto graph = import_unprefixed(bytes, {std::move(file), external, mapped}, registry);
   if (graph.ok()) return graph;
@@ -502,7 +495,7 @@ Result<HostTensor> load_tensor_proto(const std::string& path) {
   BP_TRY_ASSIGN(const auto file, MappedFile::open(path, kMaxOnnxBytes));
   const auto proto = onnx::parse_tensor(file->bytes());
   if (!proto.ok()) return proto.status().with_prefix(path);
-  const auto external = std::make_shared<onnx::ExternalData>(folder_of(path));
+  const auto external = std::make_shared<onnx::ExternalData>(path);
   auto tensor = onnx::tensor_values(*proto, {file, external});
   if (!tensor.ok()) return tensor.status().with_prefix(path);
   return tensor;

@@ -79,7 +79,7 @@ struct PackedInput {
 };
 
 /// A kernel with the plan for one call's shapes. Immutable but for its eager states; shared.
-class PlannedKernel : public PluginObjectHolder {
+class PlannedKernel final : public PluginObjectHolder {
  public:
   PlannedKernel(Device& device, OpId op, const KernelRecord& record, Attributes attributes);
   ~PlannedKernel();

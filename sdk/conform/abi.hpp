@@ -52,7 +52,7 @@ class RecordingHost {
 class RawInstance;
 class RawDevice;
 
-class AbiContext : public Checks {
+class AbiContext final : public Checks {
  public:
   explicit AbiContext(const Target& target) : target_(target) {}
   ~AbiContext();

@@ -35,7 +35,7 @@ struct Shot {
 };
 
 /// BP_MAX_RANK of them.
-inline const Dims kAllDimensions{1, 2, 1, 1, 1, 3, 1, 1, 2, 1, 1, 5, 1, 1, 1, 2};
+inline Dims all_dimensions() { return {1, 2, 1, 1, 1, 3, 1, 1, 2, 1, 1, 5, 1, 1, 1, 2}; }
 
 struct Variant {
   std::string_view name;  // part of the case's id

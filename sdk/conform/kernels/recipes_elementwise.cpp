@@ -59,7 +59,7 @@ std::vector<Shot> lengths(size_t input_count) {
 
 std::vector<Shot> many(size_t input_count) {
   std::vector<Shot> shots;
-  for (const Dims& sizes : {Dims{65537}, Dims{4096}, kAllDimensions}) {
+  for (const Dims& sizes : {Dims{65537}, Dims{4096}, all_dimensions()}) {
     shots.push_back(shot(input_count, {sizes}));
   }
   return shots;

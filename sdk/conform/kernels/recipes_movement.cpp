@@ -142,7 +142,7 @@ Recipe tile() {
                        {"repeats",
                         {with_lists({3, 1, 4}, {{{1, 6, 1}}}), with_lists({9}, {{{1}}}),
                          with_lists({}, {{std::vector<int64_t>()}}),
-                         with_lists(kAllDimensions,
+                         with_lists(all_dimensions(),
                                     {{{2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1}}})}},
                        {"zero", {with_lists({2, 3}, {{{0, 2}}}), with_lists({0, 3}, {{{2, 2}}})}}},
           .exact = {FillKind::kSum},

@@ -41,7 +41,7 @@ Recipe of_row(const expr::ReductionRow& row) {
                 .variants = reduction_variants(),
                 .exact = {fill_named(row.exact)},
                 .precise = {fill_named(row.precise)},
-                .many = {over({65537}, {0}, false), over(kAllDimensions, {1, 5, 15}, false)},
+                .many = {over({65537}, {0}, false), over(all_dimensions(), {1, 5, 15}, false)},
                 .specials = {over({6, 7, 5}, {1}, false)},
                 .special_fills = {fill_named(row.special)},
                 .least_different = row.least_different,

@@ -348,6 +348,12 @@ namespace {
                                            std::to_string(most) + " inputs, found " +
                                            std::to_string(args.inputs.size()));
   }
+  const size_t told = schema.told_input_count<Tensor*>(args.inputs, nullptr);
+  if (told < args.inputs.size()) {
+    CallArgs told_args = args;
+    told_args.inputs = args.inputs.first(told);
+    return call(runtime, told_args, out_outputs);
+  }
   if (const Status status = check_attributes(schema, args.attributes); !status.ok()) {
     return prefix(schema, status);
   }

@@ -4,7 +4,7 @@
 // in order of preference, and for each other one why not.
 #include <algorithm>
 #include <new>
-#include <optional>
+#include <vector>
 
 #include "core/base/dtype.hpp"
 #include "core/base/float_environment.hpp"
@@ -12,7 +12,6 @@
 #include "core/base/log.hpp"
 #include "core/device/kernel_list.hpp"
 #include "core/dispatch/query.hpp"
-#include "core/op/attribute_fields.hpp"
 
 namespace bp {
 namespace {
@@ -45,21 +44,10 @@ bool strides_fit(uint32_t stride_class, const ArgType& input) {
   }
 }
 
-// The highest `since` among what this call really uses: a kernel built before that must not run it.
 uint32_t needed_since(const CallQuery& call) {
-  uint32_t since = 1;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if (call.inputs[i].dtype != BP_DTYPE_NONE) {
-      since = std::max(since, call.schema.input(i).since);
-    }
-  }
-  std::optional<Attributes> defaults;  // seldom needed
-  for (const AttrField& field : call.schema.attrs) {
-    if (field.since <= since) continue;
-    if (!defaults) defaults.emplace(call.schema);
-    if (!equal_fields({&field, 1}, call.attributes.data(), defaults->data())) since = field.since;
-  }
-  return since;
+  std::vector<uint32_t> dtypes;
+  for (const ArgType& input : call.inputs) dtypes.push_back(input.dtype);
+  return needed_since(call.schema, dtypes, call.attributes);
 }
 
 uint32_t dtype_of_var(const CallQuery& call, size_t var) {
@@ -225,6 +213,20 @@ InputSet inputs_to_make_contiguous(const KernelRecord& record, const CallQuery& 
     if (!strides_fit(rule.strides, input) || input.offset_bytes % alignment != 0) found.add(i);
   }
   return found;
+}
+
+bool Dispatcher::has_kernel(OpId op, std::span<const TensorType> inputs,
+                            std::span<const TensorType> outputs, const Attributes& attributes,
+                            CallMode mode) {
+  std::vector<ArgType> args(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].dtype == BP_DTYPE_NONE) continue;
+    if (!inputs[i].has_rank) return false;
+    args[i].dtype = inputs[i].dtype;
+    args[i].sizes = inputs[i].sizes;
+  }
+  const CallQuery call{registry_.schema(op), op, args, outputs, attributes, mode};
+  return !select(call).candidates.empty();
 }
 
 Dispatcher::Selection Dispatcher::select(const CallQuery& call) {

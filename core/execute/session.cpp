@@ -117,6 +117,11 @@ Status Session::fold_and_clean() {
   if (runtime_->host_device() != nullptr) {
     options.fold = std::bind_front(&Session::fold, this);
   }
+  options.has_kernel = [this](OpId op, std::span<const TensorType> inputs,
+                              std::span<const TensorType> outputs, const Attributes& attributes) {
+    return Dispatcher::of(*device_).has_kernel(op, inputs, outputs, attributes,
+                                               {.deterministic = deterministic_});
+  };
   return run_passes(&graph_, options);
 }
 

@@ -139,6 +139,7 @@ Result<NodeId> Graph::add_node(OpId op, std::string_view name, std::span<const V
   for (size_t i = inputs.size(); i < schema.inputs.size() && schema.inputs[i].optional; ++i) {
     node.inputs.push_back(kNoValue);
   }
+  node.inputs.resize(schema.told_input_count<ValueId>(node.inputs, kNoValue));
   if (attributes.data() == nullptr) attributes = Attributes(schema);
   const Status complete = attributes.validate();
   if (!complete.ok()) return complete.with_prefix(node_label(node));

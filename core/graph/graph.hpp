@@ -120,6 +120,9 @@ class Graph final : public GraphBuilder {
   void replace_with_constant(ValueId id, std::shared_ptr<const HostTensor> constant);
   /// Every use of value v, outputs too, becomes `replacement[v]`, which is made before v.
   void replace_uses(std::span<const ValueId> replacement);
+  /// Puts another node in the place of one, with the same outputs, whose types it infers.
+  /// Errors: INTERNAL for outputs that are not the same.
+  Status replace_node(NodeId id, Node node);
   /// Drops nodes whose outputs have no use, and values without maker and reader, but inputs; ids
   /// change.
   void remove_dead();

@@ -33,6 +33,13 @@ void Graph::replace_with_constant(ValueId id, std::shared_ptr<const HostTensor> 
   value.constant = std::move(constant);
 }
 
+Status Graph::replace_node(NodeId id, Node node) {
+  if (node.outputs != nodes_[id].outputs)
+    return internal("a node replaced by one of other outputs");
+  nodes_[id] = std::move(node);
+  return infer_again(id);
+}
+
 void Graph::replace_uses(std::span<const ValueId> replacement) {
   const auto replace = [&](std::vector<ValueId>* ids) {
     for (ValueId& id : *ids) {

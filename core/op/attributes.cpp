@@ -4,8 +4,10 @@
 // name.
 #include "core/op/attributes.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 
 #include "core/base/dtype.hpp"
@@ -306,6 +308,21 @@ uint64_t hash_attributes(const OpSchema& schema, const void* attributes) {
 
 bool equal_given_attributes(const OpSchema& schema, const void* a, const void* b) {
   return equal_fields(schema.attrs, a, b);
+}
+
+uint32_t needed_since(const OpSchema& schema, std::span<const uint32_t> input_dtypes,
+                      const Attributes& attributes) {
+  uint32_t since = 1;
+  for (size_t i = 0; i < input_dtypes.size(); ++i) {
+    if (input_dtypes[i] != BP_DTYPE_NONE) since = std::max(since, schema.input(i).since);
+  }
+  std::optional<Attributes> defaults;  // seldom needed
+  for (const AttrField& field : schema.attrs) {
+    if (field.since <= since) continue;
+    if (!defaults) defaults.emplace(schema);
+    if (!equal_fields({&field, 1}, attributes.data(), defaults->data())) since = field.since;
+  }
+  return since;
 }
 
 }  // namespace bp

@@ -55,6 +55,11 @@ class Attributes {
   std::shared_ptr<Storage> storage_;
 };
 
+/// The highest `since` among what a call really uses, its inputs that are there and its attributes
+/// that are not the defaults: a kernel built before that must not run it.
+uint32_t needed_since(const OpSchema& schema, std::span<const uint32_t> input_dtypes,
+                      const Attributes& attributes);
+
 /// Whether a foreign struct can be read: its sizes, and that no list with a count is null. The
 /// functions below, and inference, rely on it. NULL can. Allocates nothing unless it fails.
 /// Errors: as Attributes::copy_from; UNSUPPORTED for a member of a newer caller that is not zero.

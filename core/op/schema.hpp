@@ -99,6 +99,12 @@ using ViewFn = ViewResult (*)(const InferContext& call, const Dims& x_strides,
 /// for absent ones. UNSUPPORTED where it does not apply to these types.
 using DecomposeFn = Status (*)(const InferContext& context, GraphBuilder* graph);
 
+/// The call that does the work of an operator and of the reader of its output; nullopt: there is
+/// none. Pure. See absorb.hpp.
+struct AbsorbContext;
+struct Absorbed;
+using AbsorbFn = std::optional<Absorbed> (*)(const AbsorbContext& context);
+
 /// One operator. All texts and spans are static data of the registering library.
 struct OpSchema {
   std::string_view name;
@@ -116,6 +122,19 @@ struct OpSchema {
   InferFn infer;
   ViewFn view;            // nullptr: never a view
   DecomposeFn decompose;  // nullptr: primitive
+  AbsorbFn absorb;        // nullptr: never
+
+  /// How many of a call's inputs are left without the absent ones at its end that came after the
+  /// first version: a kernel of that one need not know that there are more.
+  template <class Input>
+  size_t told_input_count(std::span<const Input> given, Input absent) const {
+    size_t count = given.size();
+    while (count > 0 && count <= inputs.size() && given[count - 1] == absent &&
+           inputs[count - 1].since > 1) {
+      --count;
+    }
+    return count;
+  }
 
   /// The argument that input `index` of a call is: the last one repeats if it is variadic.
   const ArgSchema& input(size_t index) const {

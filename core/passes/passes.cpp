@@ -15,6 +15,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/base/log.hpp"
+#include "core/passes/absorb_readers.hpp"
 #include "core/passes/merge_equal.hpp"
 
 namespace bp {
@@ -251,17 +252,24 @@ Status merge_equal_nodes(Graph* graph, const PassOptions&) {
   return {};
 }
 
+Status absorb_epilogues(Graph* graph, const PassOptions& options) {
+  BP_TRY(absorb_readers(graph, options.has_kernel));
+  graph->remove_dead();
+  return {};
+}
+
 struct Pass {
   std::string_view name;
   Status (*run)(Graph*, const PassOptions&);
 };
 
-constexpr std::array<Pass, 5> kPasses = {{
+constexpr std::array<Pass, 6> kPasses = {{
     {"remove dead code", remove_dead_code},  // first: folding unused nodes is wasted
     {"fold constants", fold_constants},
     {"remove copies", remove_copies},
     {"merge equal nodes", merge_equal_nodes},  // behind what makes more of them equal
     {"remove what folding left", remove_dead_code},
+    {"absorb epilogues", absorb_epilogues},  // last: a value may have lost readers
 }};
 
 Status run_pass(const Pass& pass, Graph* graph, const PassOptions& options) {

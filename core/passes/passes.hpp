@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Passes that hold for every device: what can be worked out before the graph meets one. They know
-// operators only by what the schema says of them.
+// Passes that need no plan: what can be worked out before sizes are known. They know operators only
+// by what the schema says of them, and the device by what the caller answers.
 #ifndef BACKPLANE_CORE_PASSES_PASSES_HPP
 #define BACKPLANE_CORE_PASSES_PASSES_HPP
 
@@ -26,21 +26,27 @@ using FoldFn = std::function<Result<std::vector<HostTensor>>(
 Result<std::vector<HostTensor>> value_of_types(const OpRegistry& registry, OpId op,
                                                const InferContext& context);
 
+/// Whether the device that the graph is for has a kernel for such a call, as far as dtypes, ranks
+/// and attributes tell.
+using HasKernelFn =
+    std::function<bool(OpId op, std::span<const TensorType> inputs,
+                       std::span<const TensorType> outputs, const Attributes& attributes)>;
+
 struct PassOptions {
   FoldFn fold = {};  // empty: only what needs no kernel is folded
   /// No folded node's outputs take more than this together, unless its inputs do: folding must
   /// not turn a small model into a large one. Nor do all folded nodes' outputs take more than eight
   /// times this, unless the graph's own constants do.
   uint64_t fold_limit_bytes = uint64_t{16} << 20;
+  HasKernelFn has_kernel = {};  // empty: no operator does the work of its reader
   /// Called after each pass with its name; for dumps.
   std::function<void(std::string_view pass, const Graph&)> after_pass = {};
 };
 
-/// Dead code, constant folding, nodes that copy their input unchanged, common subexpressions. Each
-/// pass is verified, and timed in the log at debug level. Graph inputs, output names and output
-/// types stay.
-/// Errors: INTERNAL if a pass broke the graph or `fold` gave other outputs than inference says;
-/// what inference finds once constants are known.
+/// Dead code, constant folding, nodes that copy their input unchanged, common subexpressions,
+/// epilogues. Each pass is verified, and timed in the log at debug level. Graph inputs, output
+/// names and output types stay. Errors: INTERNAL if a pass broke the graph or `fold` gave other
+/// outputs than inference says; what inference finds once constants are known.
 Status run_passes(Graph* graph, const PassOptions& options);
 
 }  // namespace bp

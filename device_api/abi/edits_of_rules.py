@@ -241,7 +241,7 @@ _TURNED = {
         ("bp_kernel_query.kernel", "the descriptor that is asked",
          "the descriptor that was asked last"),
         ("bp_kernel_query.op_version", "within [version_min", "outside [version_min"),
-        ("bp_kernel_query.input_count", "with absent ones;", "without absent ones;"),
+        ("bp_kernel_query.input_count", "with absent ones, but", "without absent ones, but"),
         ("bp_kernel_query.arg_stride_bytes", "from one bp_arg_info to the next",
          "from one bp_arg_info's end to the next"),
         ("bp_kernel_query.args", "inputs, then output_count outputs; length",

@@ -34,13 +34,16 @@ ValueId Builder::op(std::string_view name, std::initializer_list<ValueId> inputs
 
 ValueId Builder::op(std::string_view name, std::initializer_list<ValueId> inputs,
                     Attributes attributes) {
+  return op(name, std::span(inputs.begin(), inputs.size()), std::move(attributes));
+}
+
+ValueId Builder::op(std::string_view name, std::span<const ValueId> inputs, Attributes attributes) {
   if (!status_.ok()) return kNoValue;
-  return keep(graph_->op(name, std::span(inputs.begin(), inputs.size()), std::move(attributes)));
+  return keep(graph_->op(name, inputs, std::move(attributes)));
 }
 
 ValueId Builder::op_of_inputs(std::string_view name, Attributes attributes) {
-  if (!status_.ok()) return kNoValue;
-  return keep(graph_->op(name, inputs_, std::move(attributes)));
+  return op(name, std::span<const ValueId>(inputs_), std::move(attributes));
 }
 
 std::vector<ValueId> Builder::op_outputs(std::string_view name,

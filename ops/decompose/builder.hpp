@@ -27,6 +27,7 @@ class Builder {
 
   ValueId op(std::string_view name, std::initializer_list<ValueId> inputs);
   ValueId op(std::string_view name, std::initializer_list<ValueId> inputs, Attributes attributes);
+  ValueId op(std::string_view name, std::span<const ValueId> inputs, Attributes attributes);
   /// An operator of all inputs, as they are.
   ValueId op_of_inputs(std::string_view name, Attributes attributes);
   /// All outputs of an operator that has several; after an error as many kNoValue.
@@ -46,6 +47,10 @@ class Builder {
   ValueId reshape(ValueId value, std::span<const int64_t> shape);
   /// A reduction of one axis, which stays with size 1.
   ValueId reduce_axis(std::string_view name, ValueId value, int64_t axis);
+  /// Of an operator that is there.
+  const OpSchema& schema(std::string_view op_name) const {
+    return graph_->registry().schema(*graph_->registry().find(op_name));
+  }
   /// Defaults of another operator, to be set and passed to op().
   Attributes attributes(std::string_view op_name);
   /// Keeps the first error.

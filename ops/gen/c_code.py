@@ -207,8 +207,10 @@ def calls_header(operators):
         """\
  *
  * The operators as C functions over the one generic call bpa_op_call (backplane.h). Inputs stay the
- * caller's; NULL leaves an optional one out. attributes: NULL for all defaults. Each output is a
- * new tensor that the caller releases; on an error it is NULL. Errors and threads: bpa_op_call.
+ * caller's; NULL leaves an optional one out. What came after an operator's first version is a
+ * member of its attributes, or given to bpa_op_call. attributes: NULL for all defaults. Each
+ * output is a new tensor that the caller releases; on an error it is NULL. Errors and threads:
+ * bpa_op_call.
  */
 #ifndef BACKPLANE_OPS_H
 #define BACKPLANE_OPS_H
@@ -256,17 +258,17 @@ def _call(op):
         inputs, count, body = "inputs", "input_count", ""
         parameters += ["const bpa_tensor* const* inputs", "uint32_t input_count"]
     else:
-        names = ", ".join(argument.name for argument in op.inputs)
-        inputs, count = "inputs", f"{len(op.inputs)}u"
+        names = ", ".join(argument.name for argument in op.call_inputs)
+        inputs, count = "inputs", f"{len(op.call_inputs)}u"
         body = f"  const bpa_tensor* const inputs[] = {{{names}}};\n"
-        parameters += [f"const bpa_tensor* {argument.name}" for argument in op.inputs]
-    if op.attributes:
+        parameters += [f"const bpa_tensor* {argument.name}" for argument in op.call_inputs]
+    if op.call_attributes:
         parameters.append(f"const bp_attrs_{op.name}* attributes")
     if op.outputs[0].variadic:
         parameters += ["bpa_tensor** out_outputs", "uint32_t output_count"]
     else:
         parameters += [f"bpa_tensor** out_{argument.name}" for argument in op.outputs]
-    attributes = "attributes" if op.attributes else "NULL"
+    attributes = "attributes" if op.call_attributes else "NULL"
     call = f"bpa_op_call(runtime, BP_OP_{op.name.upper()}, {inputs}, {count}, {attributes}, 0,"
     head = wrap_parameters(f"static inline bpa_status bpa_{op.name}", parameters, " {\n")
     return f"\n{comment(call_doc(op))}{head}{body}{_call_tail(op, call)}}}\n"

@@ -98,7 +98,7 @@ def _doc(text):
 
 
 def _optional_attributes(op):
-    return [a for a in op.attributes if not a.required]
+    return [a for a in op.call_attributes if not a.required]
 
 
 def _options(op):
@@ -137,18 +137,18 @@ def _parameters(op, list_type=None):
     """Declarations of the parameters; list_type replaces the type of lists, or of what a variadic
     operator takes."""
     result = []
-    for argument in op.inputs:
+    for argument in op.call_inputs:
         if argument.variadic:
             result.append(f"{list_type or 'std::span<const Tensor>'} {argument.name}")
         elif not argument.optional:
             kind = list_type if list_type and _is_list(argument) else "const Tensor&"
             result.append(f"{kind} {argument.name}")
-    for attribute in op.attributes:
+    for attribute in op.call_attributes:
         if attribute.required:
             result.append(f"{_PARAMETER_TYPES[attribute.type]} {attribute.name}")
     # Of two functions of one name only one may leave out all that tells them apart.
-    told_apart = not list_type or any(_is_list(a) and not a.optional for a in op.inputs)
-    for argument in op.inputs:
+    told_apart = not list_type or any(_is_list(a) and not a.optional for a in op.call_inputs)
+    for argument in op.call_inputs:
         if argument.optional and list_type and _is_list(argument):
             result.append(f"{list_type} {argument.name}" + (" = {}" if told_apart else ""))
             told_apart = True
@@ -163,7 +163,7 @@ def _parameters(op, list_type=None):
 def _attribute_lines(op):
     """Fills the C struct from parameters and options."""
     lines = [f"  bp_attrs_{op.name} attributes = bp_attrs_{op.name}_defaults();\n"]
-    for attribute in op.attributes:
+    for attribute in op.call_attributes:
         value = attribute.name if attribute.required else f"options.{attribute.name}"
         if attribute.type == "i64s":
             value = f"detail::to_span({value})"
@@ -188,11 +188,11 @@ def _has_one_output(op):
 
 def _call(op):
     head = c_code.wrap_parameters(_begin(op), _parameters(op), " {\n")
-    handles = "{" + ", ".join(f"{argument.name}.handle()" for argument in op.inputs) + "}"
+    handles = "{" + ", ".join(f"{argument.name}.handle()" for argument in op.call_inputs) + "}"
     if op.inputs[0].variadic:
         handles = f"detail::handles_of({op.inputs[0].name})"
-    body = _attribute_lines(op) if op.attributes else []
-    attributes = "&attributes" if op.attributes else "nullptr"
+    body = _attribute_lines(op) if op.call_attributes else []
+    attributes = "&attributes" if op.call_attributes else "nullptr"
     call = [f"BP_OP_{op.name.upper()}", handles, attributes, "stream"]
     function = "call_op" if _has_one_output(op) else f"call_op_outputs<{len(op.outputs)}>"
     if op.outputs[0].variadic:
@@ -208,7 +208,7 @@ def _names(op):
 def _host_overloads(op):
     """Sizes written in place, or held by the application, instead of a tensor."""
     makers = {a.name: "optional_sizes" if a.optional else "host_sizes"
-              for a in op.inputs if _is_list(a)}
+              for a in op.call_inputs if _is_list(a)}
     if not makers:
         return ""
     parts = []

@@ -19,6 +19,7 @@ _TOP = """\
 #include <span>
 
 #include "backplane/ops/attributes.h"
+#include "core/op/absorb.hpp"
 #include "core/op/schema.hpp"
 #include "ops/infer/rules.hpp"
 #include "ops/parts.hpp"
@@ -63,6 +64,8 @@ def _declarations(op):
     if op.decompose:
         yield (f"Status decompose_{op.decompose}(const InferContext& context, "
                "GraphBuilder* graph);\n")
+    if op.absorb:
+        yield f"std::optional<Absorbed> absorb_{op.absorb}(const AbsorbContext& context);\n"
 
 
 def _infer_by_rule(op):
@@ -202,6 +205,7 @@ def _schema(op):
     infer = f"{'ops::' if op.infer == source.OWN else ''}infer_{op.name}"
     view = f"ops::view_{op.view}" if op.view else "nullptr"
     decompose = f"ops::decompose_{op.decompose}" if op.decompose else "nullptr"
+    absorb = f"ops::absorb_{op.absorb}" if op.absorb else "nullptr"
     return (
         f'    {{.name = "{op.name}", .id = BP_OP_{op.name.upper()}, .version = {op.version},\n'
         f"     .type_vars = {_span(op, 'TypeVars', op.types)}, "
@@ -211,5 +215,6 @@ def _schema(op):
         f"     .primitive = {_bool(op.primitive)}, .extents = {_bool(op.extents)}, "
         f".constant = {_bool(op.constant)},\n"
         f".of_types = {_bool(op.of_types)},\n"
-        f"     .infer = {infer}, .view = {view},\n     .decompose = {decompose}}},\n"
+        f"     .infer = {infer}, .view = {view},\n     .decompose = {decompose},\n"
+        f"     .absorb = {absorb}}},\n"
     )

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import c_code
+import cpp_api
 import cpp_code
 import description
 import expr_code
@@ -278,6 +279,30 @@ class OutputTest(unittest.TestCase):
         evaluators = cpp_code.evaluators_source(parse(GOOD))
         self.assertIn("{BP_OP_TWIN, evaluate_copy}", evaluators)
         self.assertIn("{BP_OP_MIX, evaluate_mix}", evaluators)
+
+    def test_what_came_later_leaves_the_functions_alone(self):
+        later = GOOD.replace(
+            "{name: b, id: 2, type: T, optional: true}",
+            "{name: b, id: 2, type: T, optional: true}, "
+            "{name: late, id: 3, type: T, optional: true, since: 2}")
+        self.assertNotEqual(later, GOOD)
+        operators = parse(later)
+        scale = next(op for op in operators if any(a.name == "late" for a in op.inputs))
+        self.assertEqual([a.name for a in scale.call_inputs],
+                         [a.name for a in scale.inputs if a.name != "late"])
+        calls = c_code.calls_header(operators)
+        self.assertNotIn("const bpa_tensor* late", calls)
+        self.assertNotIn("const Tensor& late", cpp_api.calls_header(operators))
+        self.assertIn('"late"', cpp_code.schemas_source(operators))
+
+    def test_attributes_of_a_later_version_alone_are_for_the_generic_call(self):
+        total = next(op for op in parse(GOOD) if op.name == "total")
+        self.assertEqual(total.call_attributes, total.attributes)
+        for attribute in total.attributes:
+            attribute.since = 2
+        self.assertEqual(total.call_attributes, [])
+        self.assertNotIn("bp_attrs_total* attributes", c_code.calls_header([total]))
+        self.assertNotIn("TotalOptions", cpp_api.calls_header([total]))
 
     def test_expressions_become_rows(self):
         rows = expr_code.rows_source(parse(GOOD))

@@ -97,6 +97,7 @@ class Operator:
     view: str  # view_<name> is the function; empty: never a view
     oracle: str  # evaluate_<name>
     decompose: str  # decompose_<name>; empty: none
+    absorb: str  # absorb_<name>; empty: none
     parts: list  # the operators that the decomposition uses
     expression: object = None  # expr_source.Expression, for what is computed element by element
     reduction: object = None  # expr_source.Reduction
@@ -105,6 +106,17 @@ class Operator:
     def version(self):
         """The newest version: a version comes into being with the first thing that needs it."""
         return max(item.since for item in self.inputs + self.outputs + self.attributes)
+
+    @property
+    def call_inputs(self):
+        """What the operator's functions in the APIs take: their signatures never change, so later
+        inputs are given through the generic call."""
+        return [argument for argument in self.inputs if argument.since == 1]
+
+    @property
+    def call_attributes(self):
+        """Later attributes are members of a struct that is there, or for the generic call."""
+        return self.attributes if any(a.since == 1 for a in self.attributes) else []
 
 
 class _Loader(yaml.SafeLoader):
@@ -273,7 +285,7 @@ def _read_operator(row, where, family, groups):
             "op": str, "id": int, "doc": str, "types": dict, "inputs": list, "outputs": list,
         },
         optional={"onnx": (str, list), "attributes": list, "infer": str, "like": str, "view": str,
-                  "oracle": str, "decompose": str,
+                  "oracle": str, "decompose": str, "absorb": str,
                   "parts": list, "definition": (str, dict), "kernel": (str, dict),
                   "map": (str, dict), "start": (str, dict), "combine": (str, dict),
                   "finish": (str, dict), "ulps": (int, float), "half_ulps": (int, float),
@@ -300,6 +312,7 @@ def _read_operator(row, where, family, groups):
         inputs=inputs, outputs=outputs, attributes=attributes, onnx=[],
         infer=LIKE if "like" in row else row.get("infer", OWN), like=row.get("like", ""),
         view=_function_of(row, "view", where), decompose=_function_of(row, "decompose", where),
+        absorb=_function_of(row, "absorb", where),
         oracle=_function_of({"oracle": OWN} | row, "oracle", where), parts=row.get("parts", []),
         **{flag: row.get(flag, False) for flag in _OPERATOR_FLAGS},
     )
@@ -330,7 +343,7 @@ def _completed(row):
 
 
 def _function_of(row, key, where):
-    """What stands behind view_, evaluate_ or decompose_: the operator's name for `own`."""
+    """What stands behind view_, evaluate_, decompose_ or absorb_: the operator's name for `own`."""
     name = row.get(key, "")
     if key in row and not NAME.fullmatch(name):
         raise SourceError(f"{where}: {key} '{name}' is not a lower-case name")

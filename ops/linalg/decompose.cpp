@@ -6,6 +6,7 @@
 #include "backplane/ops/linalg.h"
 #include "core/base/dtype.hpp"
 #include "ops/decompose/builder.hpp"
+#include "ops/decompose/epilogue.hpp"
 #include "ops/infer/common.hpp"
 
 namespace bp::ops {
@@ -54,7 +55,27 @@ Status decompose_gemm(const InferContext& context, GraphBuilder* graph) {
     const ValueId c = scaled(builder, builder.cast(builder.input(2), work), work, attributes.beta);
     y = builder.op("add", {y, c});
   }
-  return builder.finish(builder.cast(y, dtype));
+  return builder.finish(
+      apply_activation(activation_of(attributes), builder.cast(y, dtype), dtype, &builder));
+}
+
+std::optional<Absorbed> absorb_gemm(const AbsorbContext& context) {
+  return absorb_epilogue(context, [](const Dims&, const Dims&) { return false; });
+}
+
+Status decompose_matmul(const InferContext& context, GraphBuilder* graph) {
+  return decompose_epilogue(context, "matmul", {"a", "b", "addend"}, graph);
+}
+
+std::optional<Absorbed> absorb_matmul(const AbsorbContext& context) {
+  return absorb_epilogue(context, [](const Dims& addend, const Dims& output) {
+    bool fits = addend.size() <= output.size();
+    for (size_t i = 0; fits && i < addend.size(); ++i) {
+      const int64_t target = output[output.size() - addend.size() + i];
+      fits = addend[i] == 1 || (addend[i] == target && target != kUnknownDim);
+    }
+    return fits;
+  });
 }
 
 }  // namespace bp::ops

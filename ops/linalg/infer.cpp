@@ -6,6 +6,7 @@
 #include "backplane/ops/linalg.h"
 #include "core/base/dtype.hpp"
 #include "ops/infer/common.hpp"
+#include "ops/infer/epilogue.hpp"
 
 namespace bp::ops {
 namespace {
@@ -30,25 +31,13 @@ Status check_factor(std::string_view attribute, double value, uint32_t dtype) {
                                                    std::to_string(value)));
 }
 
-/// c repeats along dimensions of size 1 and missing ones; it never makes the result larger.
-Status check_gemm_c(const TensorType& c, const Dims& out_sizes) {
-  if (c.dtype == BP_DTYPE_NONE || !c.has_rank) return {};
-  const size_t rank = c.sizes.size();
-  bool fits = rank <= 2;
-  for (size_t i = 0; fits && i < rank; ++i) {
-    int64_t target = out_sizes[i + 2 - rank];
-    fits = c.sizes[i] == 1 || unify(c.sizes[i], &target);
-  }
-  if (fits) return {};
-  return input_error("c",
-                     expected_found("sizes that broadcast to " + to_string(out_sizes), c.sizes));
-}
-
 }  // namespace
 
 Status infer_matmul(const InferContext& context, std::span<TensorType> out_types) {
   const TensorType& a = context.inputs[0];
   const TensorType& b = context.inputs[1];
+  BP_TRY(check_activation(activation_of(attrs<bp_attrs_matmul>(context.attributes)),
+                          out_types[0].dtype));
   if (a.has_rank && a.sizes.empty()) return input_error("a", "expected rank 1 or more, found 0");
   if (b.has_rank && b.sizes.empty()) return input_error("b", "expected rank 1 or more, found 0");
   if (!a.has_rank || !b.has_rank) {
@@ -68,6 +57,9 @@ Status infer_matmul(const InferContext& context, std::span<TensorType> out_types
   if (rank_a > 1) sizes.push_back(a.sizes[rank_a - 2]);
   if (rank_b > 1) sizes.push_back(b.sizes[rank_b - 1]);
   out_types[0].sizes = sizes;
+  if (context.inputs.size() > 2) {
+    return check_broadcast_addend("addend", context.inputs[2], sizes);
+  }
   return {};
 }
 
@@ -81,7 +73,10 @@ Status infer_gemm(const InferContext& context, std::span<TensorType> out_types) 
   BP_TRY(check_factor("alpha", attributes.alpha, out_types[0].dtype));
   BP_TRY(check_factor("beta", attributes.beta, out_types[0].dtype));
   out_types[0].sizes = Dims{a[trans_a ? 1 : 0], b[trans_b ? 0 : 1]};
-  if (context.inputs.size() > 2) BP_TRY(check_gemm_c(context.inputs[2], out_types[0].sizes));
+  BP_TRY(check_activation(activation_of(attributes), out_types[0].dtype));
+  if (context.inputs.size() > 2) {
+    return check_broadcast_addend("c", context.inputs[2], out_types[0].sizes);
+  }
   return {};
 }
 

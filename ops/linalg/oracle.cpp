@@ -3,9 +3,11 @@
 // Matrix products of the oracle.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "backplane/ops/linalg.h"
 #include "ops/linalg/einsum.hpp"
+#include "ops/oracle/epilogue.hpp"
 #include "ops/oracle/evaluators.hpp"
 
 namespace bp::ops {
@@ -65,18 +67,19 @@ void evaluate_matmul(const OracleCall& call) {
   with_number(y.dtype, [&]<class N>(N) {
     const auto values_a = numbers<N>(call.inputs[0]);
     const auto values_b = numbers<N>(call.inputs[1]);
-    int64_t index = 0;
+    std::vector<N> values;
     for (Positions at(batch); !at.done(); at.next()) {
       const int64_t start_a = broadcast_index(a.batch, at.at()) * a.rows * a.columns;
       const int64_t start_b = broadcast_index(b.batch, at.at()) * b.rows * b.columns;
-      for (int64_t cell = 0; cell < a.rows * b.columns; ++cell, ++index) {
+      for (int64_t cell = 0; cell < a.rows * b.columns; ++cell) {
         const int64_t row = cell / b.columns;
         const int64_t column = cell % b.columns;
-        put<N>(y, index,
-               dot(values_a, start_a + row * a.columns, 1, values_b, start_b + column, b.columns,
-                   a.columns));
+        values.push_back(dot(values_a, start_a + row * a.columns, 1, values_b, start_b + column,
+                             b.columns, a.columns));
       }
     }
+    put_with_epilogue(y, std::move(values), call.has_input(2) ? &call.inputs[2] : nullptr,
+                      activation_of(attrs<bp_attrs_matmul>(call.attributes)));
   });
 }
 
@@ -93,8 +96,8 @@ void evaluate_gemm(const OracleCall& call) {
     const auto values_b = numbers<N>(call.inputs[1]);
     const bool adds_c = call.has_input(2) && attributes.beta != 0;
     const auto values_c = adds_c ? numbers<N>(call.inputs[2]) : std::vector<N>();
-    int64_t index = 0;
-    for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+    std::vector<N> values;
+    for (Positions at(y.sizes); !at.done(); at.next()) {
       const int64_t row = at.at()[0];
       const int64_t column = at.at()[1];
       const N product = dot(values_a, trans_a ? row : row * a[1], trans_a ? a[1] : 1, values_b,
@@ -104,8 +107,9 @@ void evaluate_gemm(const OracleCall& call) {
         const auto index_c = static_cast<size_t>(broadcast_index(call.inputs[2].sizes, at.at()));
         value = plus(value, times(from_factor<N>(attributes.beta), values_c[index_c]));
       }
-      put<N>(y, index, value);
+      values.push_back(value);
     }
+    put_with_epilogue(y, std::move(values), nullptr, activation_of(attributes));
   });
 }
 

@@ -3,8 +3,11 @@
 // Neural-network operators as small graphs of primitives. Each gives the operator's values up to
 // rounding of intermediate results; half types are computed in f32 where a step in the half type
 // could overflow or lose what the whole operator keeps.
+#include <algorithm>
+
 #include "backplane/ops/nn.h"
 #include "ops/decompose/builder.hpp"
+#include "ops/decompose/epilogue.hpp"
 #include "ops/infer/common.hpp"
 #include "ops/nn/window.hpp"
 
@@ -19,7 +22,16 @@ Status decompose_conv(const InferContext& context, GraphBuilder* graph) {
                                                      .pads = attributes.pads,
                                                      .dilations = attributes.dilations,
                                                      .auto_pad = attributes.auto_pad}));
-  return decompose_auto_pad(context, "conv", {"x", "w", "b"}, window, graph);
+  if (window.auto_pad == AutoPad::kNone) {
+    return decompose_epilogue(context, "conv", {"x", "w", "b", "addend"}, graph);
+  }
+  return decompose_auto_pad(context, "conv", {"x", "w", "b", "addend"}, window, graph);
+}
+
+std::optional<Absorbed> absorb_conv(const AbsorbContext& context) {
+  return absorb_epilogue(context, [](const Dims& addend, const Dims& output) {
+    return addend == output && std::count(output.begin(), output.end(), kUnknownDim) == 0;
+  });
 }
 
 // x * s + t with s = scale / sqrt(var + epsilon) and t = bias - mean * s: with constant parameters

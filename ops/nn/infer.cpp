@@ -5,6 +5,7 @@
 
 #include "backplane/ops/nn.h"
 #include "ops/infer/common.hpp"
+#include "ops/infer/epilogue.hpp"
 #include "ops/nn/window.hpp"
 
 namespace bp::ops {
@@ -76,7 +77,10 @@ Status infer_conv(const InferContext& context, std::span<TensorType> out_types) 
                                                      .dilations = attributes.dilations,
                                                      .auto_pad = attributes.auto_pad}));
   out_types[0].sizes = Dims{x[0], out_channels};
-  return push_window_counts(window, x, &out_types[0].sizes);
+  BP_TRY(push_window_counts(window, x, &out_types[0].sizes));
+  BP_TRY(check_activation(activation_of(attributes), out_types[0].dtype));
+  if (context.inputs.size() <= 3 || context.inputs[3].dtype == BP_DTYPE_NONE) return {};
+  return check_equal_addend(context.inputs[3], &out_types[0].sizes);
 }
 
 Status infer_batch_norm(const InferContext& context, std::span<TensorType> out_types) {

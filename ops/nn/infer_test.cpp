@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "ops/infer/infer_test_support.hpp"
 
@@ -103,6 +104,61 @@ TEST(InferConv, BadLists_AreNamed) {
             "conv: attribute 'pads': expected values from 0 to 2147483647, found -1");
   EXPECT_EQ((Conv{.dilations = {1, int64_t{1} << 31}}.infer(inputs)),
             "conv: attribute 'dilations': expected values from 1 to 2147483647, found 2147483648");
+}
+
+std::string infer_activated(std::string_view name, double alpha, double beta,
+                            const std::vector<TensorType>& inputs = {f32({1, 1, 4, 4}),
+                                                                     f32({2, 1, 3, 3})}) {
+  bp_attrs_conv attributes = bp_attrs_conv_defaults();
+  attributes.activation = {name.data(), name.size()};
+  attributes.activation_alpha = alpha;
+  attributes.activation_beta = beta;
+  return inferred("conv", inputs, &attributes);
+}
+
+TEST(InferConv, Activations_AreChecked) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(infer_activated("relu", 0, 0), "f32[1, 2, 2, 2]");
+  EXPECT_EQ(infer_activated("hard_sigmoid", 0.25, 0.5), "f32[1, 2, 2, 2]");
+  EXPECT_EQ(infer_activated("clip", -kInf, kInf), "f32[1, 2, 2, 2]");
+  EXPECT_EQ(infer_activated("rleu", 0, 0),
+            "conv: attribute 'activation': expected relu, leaky_relu, elu, clip, sigmoid, "
+            "hard_sigmoid, tanh, swish, hard_swish, mish, gelu, gelu_tanh, or nothing, found "
+            "'rleu'");
+  EXPECT_EQ(infer_activated("", 0.5, 0),
+            "conv: attribute 'activation_alpha': expected 0 beside activation '', found 0.500000");
+  EXPECT_EQ(infer_activated("leaky_relu", 0.5, 1),
+            "conv: attribute 'activation_beta': expected 0 beside activation 'leaky_relu', found "
+            "1.000000");
+  EXPECT_EQ(infer_activated("elu", kInf, 0),
+            "conv: attribute 'activation_alpha': expected a finite number, found inf");
+  EXPECT_EQ(infer_activated("clip", 0, std::nan("")),
+            "conv: attribute 'activation_beta': expected a number, found nan");
+}
+
+TEST(InferConv, AnAddend_HasTheSizesOfY) {
+  const TensorType x = f32({1, 1, 4, 4});
+  const TensorType w = f32({2, 1, 3, 3});
+  EXPECT_EQ(infer_activated("", 0, 0, {x, w, TensorType{}, f32({1, 2, 2, 2})}), "f32[1, 2, 2, 2]");
+  EXPECT_EQ(infer_activated("", 0, 0, {f32({kN, 1, 4, 4}), w, TensorType{}, f32({3, 2, 2, 2})}),
+            "f32[3, 2, 2, 2]");
+  EXPECT_EQ(infer_activated("", 0, 0, {x, w, TensorType{}, f32({1, 2, 1, 1})}),
+            "conv: input 'addend': expected sizes [1, 2, 2, 2], found [1, 2, 1, 1]");
+  EXPECT_EQ(infer_activated("", 0, 0, {x, w, TensorType{}, f32({2, 2, 2})}),
+            "conv: input 'addend': expected sizes [1, 2, 2, 2], found [2, 2, 2]");
+}
+
+TEST(InferMatmul, AnAddend_Broadcasts) {
+  const auto infer = [](const TensorType& addend) {
+    return inferred("matmul", {f32({2, 3, 4}), f32({4, 5}), addend}, nullptr);
+  };
+  EXPECT_EQ(infer(f32({5})), "f32[2, 3, 5]");
+  EXPECT_EQ(infer(f32({2, 1, 1})), "f32[2, 3, 5]");
+  EXPECT_EQ(infer(f32({1, 2, 3, 5})),
+            "matmul: input 'addend': expected sizes that broadcast to [2, 3, 5], found [1, 2, 3, "
+            "5]");
+  EXPECT_EQ(infer(f32({3})),
+            "matmul: input 'addend': expected sizes that broadcast to [2, 3, 5], found [3]");
 }
 
 TEST(InferConv, KernelThatDoesNotFit_IsShown) {

@@ -3,11 +3,13 @@
 // Neural-network operators of the oracle.
 #include <cassert>
 #include <cmath>
+#include <utility>
 
 #include "backplane/ops/nn.h"
 #include "ops/nn/col2im.hpp"
 #include "ops/nn/conv_transpose.hpp"
 #include "ops/nn/oracle_window.hpp"
+#include "ops/oracle/epilogue.hpp"
 #include "ops/oracle/lines.hpp"
 
 namespace bp::ops {
@@ -51,14 +53,15 @@ void evaluate_conv(const OracleCall& call) {
   const auto w = numbers<double>(call.inputs[1]);
   const auto b = call.has_input(2) ? numbers<double>(call.inputs[2]) : std::vector<double>();
   const int64_t out_channels_per_group = w_sizes[0] / attributes.group;
-  int64_t index = 0;
-  for (Positions at(y.sizes); !at.done(); at.next(), ++index) {
+  std::vector<double> values;
+  for (Positions at(y.sizes); !at.done(); at.next()) {
     const int64_t out_channel = at.at()[1];
-    double value =
-        convolve(window, x_sizes, x, w, w_sizes[1], out_channel / out_channels_per_group, at.at());
-    if (!b.empty()) value += b[static_cast<size_t>(out_channel)];
-    put<double>(y, index, value);
+    values.push_back(
+        convolve(window, x_sizes, x, w, w_sizes[1], out_channel / out_channels_per_group, at.at()));
+    if (!b.empty()) values.back() += b[static_cast<size_t>(out_channel)];
   }
+  put_with_epilogue(y, std::move(values), call.has_input(3) ? &call.inputs[3] : nullptr,
+                    activation_of(attributes));
 }
 
 void evaluate_conv_transpose(const OracleCall& call) {

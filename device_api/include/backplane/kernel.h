@@ -77,7 +77,8 @@ typedef struct bp_kernel_query {
   uint32_t flags;
   const bp_kernel* kernel; /* the descriptor that is asked; lifetime: plugin */
   uint32_t op_version;     /* within [version_min, version_max] */
-  uint32_t input_count;    /* with absent ones; variadic inputs counted out */
+  uint32_t input_count;    /* with absent ones, but for those at the end that came after the
+                              first version; variadic inputs counted out */
   uint32_t output_count;
   uint32_t arg_stride_bytes; /* from one bp_arg_info to the next */
   const bp_arg_info* args;   /* input_count inputs, then output_count outputs; length: input_count +

@@ -48,6 +48,17 @@ std::vector<OracleTensor> widened(const Call& call, bool absolute) {
   return inputs;
 }
 
+/// The call's attributes with no activation: what a rounding in a sum becomes there is hardly more.
+Attributes sum_attributes(const Call& call) {
+  const auto has_name = [](const AttrField& field) { return field.name == "activation"; };
+  if (std::ranges::none_of(call.schema->attrs, has_name)) return call.attributes;
+  Attributes attributes = *Attributes::copy_from(*call.schema, call.attributes.data());
+  const bool is_set = attributes.set_str("activation", "").ok() &&
+                      attributes.set_f64("activation_alpha", 0).ok() &&
+                      attributes.set_f64("activation_beta", 0).ok();
+  return is_set ? attributes : call.attributes;
+}
+
 /// Bytes of one element.
 std::string element_bytes(const OracleTensor& tensor, size_t place) {
   const uint64_t bytes = dtype_storage_bytes(tensor.dtype, 1);
@@ -95,7 +106,7 @@ Status Expectation::measure() {
     if (std::isfinite(value)) largest_ = std::max(largest_, std::abs(value));
   }
   if (recipe.nearness != Nearness::kSums) return {};
-  BP_TRY(evaluate(*call_->schema, widened(*call_, true), call_->attributes.data(), &outputs));
+  BP_TRY(evaluate(*call_->schema, widened(*call_, true), sum_attributes(*call_).data(), &outputs));
   for (const OracleTensor& output : outputs) magnitude_.push_back(output.to_f64());
   return {};
 }

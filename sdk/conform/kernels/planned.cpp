@@ -94,7 +94,7 @@ bp_arg_rule arg_rule(const KernelRecord& record, size_t index) {
 bool admits(const KernelRecord& record, const OpSchema& schema, const DtypeChoice& dtypes) {
   if (record.op != schema.name || record.dtype_masks.size() != schema.type_vars.size())
     return false;
-  // No recipe uses what a version has added, so that kernels of older ones are tried too.
+  // Kernels of older versions are tried too, with what they know.
   if (schema.version < record.kernel.version_min) return false;
   for (size_t i = 0; i < dtypes.variables.size(); ++i) {
     if ((record.dtype_masks[i] & BP_DTYPE_BIT(dtypes.variables[i])) == 0) return false;
@@ -105,7 +105,7 @@ bool admits(const KernelRecord& record, const OpSchema& schema, const DtypeChoic
 Planned::Planned(Context& context, const KernelRecord& record, const Call& call,
                  const std::vector<Dims>& strides, const Shown& shown)
     : context_(context), record_(record), call_(call) {
-  if (!ask_supports(strides) || !ask_plan(strides, shown)) return;
+  if (!knows_the_call() || !ask_supports(strides) || !ask_plan(strides, shown)) return;
   take_out_strides(shown.any_order);
   const DeviceTable& table = context.table();
   if (record.kernel.state_create != nullptr) {
@@ -118,6 +118,15 @@ Planned::Planned(Context& context, const KernelRecord& record, const Call& call,
 
 std::string Planned::words_of(std::string_view what) const {
   return words(what, ' ', record_.name, ", ", call_.words());
+}
+
+bool Planned::knows_the_call() {
+  std::vector<uint32_t> dtypes;
+  for (const OracleTensor& input : call_.inputs) dtypes.push_back(input.dtype);
+  const uint32_t since = needed_since(*call_.schema, dtypes, call_.attributes);
+  if (record_.kernel.op_since >= since && record_.kernel.version_max >= since) return true;
+  refusal_ = words(record_.name, ": does not know version ", since);
+  return false;
 }
 
 bool Planned::ask_supports(const std::vector<Dims>& strides) {

@@ -68,6 +68,8 @@ class Planned {
  private:
   /// "launch of relu_f32, relu of [2, 3] as f32"
   std::string words_of(std::string_view what) const;
+  /// Whether it is as new as what the call uses.
+  bool knows_the_call();
   bool ask_supports(const std::vector<Dims>& strides);
   bool ask_plan(const std::vector<Dims>& strides, const Shown& shown);
   /// Empty: the call's sizes lie in the ranges that supports told.

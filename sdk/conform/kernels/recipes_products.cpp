@@ -10,7 +10,9 @@ namespace {
 using Terms = std::span<const OracleTensor>;
 
 /// The size that a product of matrices sums over, and one for what is added to it.
-double matmul_terms(Terms inputs, int64_t) { return static_cast<double>(inputs[0].sizes.back()); }
+double matmul_terms(Terms inputs, int64_t) {
+  return static_cast<double>(inputs[0].sizes.back()) + (inputs.size() > 2 ? 1 : 0);
+}
 
 double gemm_terms(Terms inputs, int64_t output_count) {
   // count(a) count(b) / count(y) = K squared.
@@ -24,14 +26,60 @@ double gemm_terms(Terms inputs, int64_t output_count) {
 
 double conv_terms(Terms inputs, int64_t) {
   const OracleTensor& w = inputs[1];
-  return static_cast<double>(w.count()) / static_cast<double>(w.sizes[0]) + 1;
+  return static_cast<double>(w.count()) / static_cast<double>(w.sizes[0]) + 2;
 }
 
 double batch_norm_terms(Terms, int64_t) { return 4; }
 
 Shot product(const Dims& a, const Dims& b) { return {{a, b}}; }
 
+std::vector<Setting> activation(std::string_view name, double alpha = 0, double beta = 0) {
+  return {{"activation", name}, {"activation_alpha", alpha}, {"activation_beta", beta}};
+}
+
+/// Activations that keep whole numbers exact, with a shot each.
+template <class MakeShot>
+std::vector<Shot> exact_activations(const MakeShot& make) {
+  return {make(activation("relu")), make(activation("leaky_relu", 0.5)),
+          make(activation("clip", -3, 6)), make(activation("hard_sigmoid", 0.0625, 0.5))};
+}
+
+/// ... and the others.
+template <class MakeShot>
+std::vector<Shot> inexact_activations(const MakeShot& make) {
+  return {make(activation("elu", 0.5)),   make(activation("sigmoid")),    make(activation("tanh")),
+          make(activation("swish", 1.5)), make(activation("hard_swish")), make(activation("mish")),
+          make(activation("gelu")),       make(activation("gelu_tanh"))};
+}
+
+/// All: integers have none, so an operator that takes them too has these beside its variants.
+template <class MakeShot>
+std::vector<Shot> all_activations(const MakeShot& make) {
+  std::vector<Shot> shots = exact_activations(make);
+  for (Shot& shot : inexact_activations(make)) shots.push_back(std::move(shot));
+  return shots;
+}
+
+/// Those that a library is likely to lose NaN or infinity in.
+template <class MakeShot>
+void add_special_activations(const MakeShot& make, std::vector<Shot>* shots) {
+  for (const auto& settings :
+       {activation("relu"), activation("clip", -3, 6), activation("hard_sigmoid", 0.25, 0.5),
+        activation("gelu"), activation("leaky_relu", 0.5), activation("hard_swish"),
+        activation("sigmoid")}) {
+    shots->push_back(make(settings));
+  }
+}
+
 Recipe matmul() {
+  const auto finished = [](std::vector<Setting> attributes) {
+    return Shot{{Dims{5, 17}, Dims{17, 9}, Dims{9}}, std::move(attributes)};
+  };
+  const auto sum = [](const Dims& a, const Dims& b, const Dims& addend) {
+    return Shot{{a, b, addend}};
+  };
+  std::vector<Shot> specials = {product({5, 17}, {17, 9})};
+  add_special_activations(finished, &specials);
   return {
       .op = "matmul",
       .variants = {{"matrix", {product({5, 17}, {17, 9})}},
@@ -45,14 +93,23 @@ Recipe matmul() {
                    {"batches",
                     {product({2, 3, 4, 5}, {3, 5, 6}), product({2, 1, 4, 5}, {1, 3, 5, 2}),
                      product({7}, {2, 7, 3}), product({3, 5, 7}, {7, 4})}},
+                   {"addend",
+                    {sum({5, 17}, {17, 9}, {9}), sum({5, 17}, {17, 9}, {5, 9}),
+                     sum({5, 17}, {17, 9}, {5, 1}), sum({33, 64}, {64, 48}, {33, 48}),
+                     sum({33, 64}, {64, 48}, {1, 48}), sum({5, 17}, {17, 9}, {}),
+                     sum({17}, {17, 9}, {9}), sum({5, 17}, {17}, {5}), sum({17}, {17}, {}),
+                     sum({2, 3, 4, 5}, {3, 5, 6}, {6}), sum({2, 3, 4, 5}, {3, 5, 6}, {4, 6}),
+                     sum({3, 24, 32}, {3, 32, 40}, {3, 24, 40}),
+                     sum({3, 24, 32}, {3, 32, 40}, {40}), sum({3, 5, 7}, {7, 4}, {3, 5, 4})}},
                    {"zero",
                     {product({3, 0}, {0, 4}), product({0, 4}, {4, 3}),
                      product({2, 0, 3, 4}, {4, 5}), product({0}, {0})}}},
       .exact = {FillKind::kTerm},
       .nearness = Nearness::kSums,
       .terms = matmul_terms,
-      .specials = {product({5, 17}, {17, 9})},
-      .special_fills = {FillKind::kSpecialLane, FillKind::kTerm}};
+      .inexact = all_activations(finished),
+      .specials = specials,
+      .special_fills = {FillKind::kSpecialLane, FillKind::kTerm, FillKind::kTerm}};
 }
 
 Shot gemm_shot(const Dims& a, const Dims& b, std::optional<Dims> c,
@@ -64,6 +121,15 @@ Recipe gemm() {
   const std::vector<Setting> scaled = {{"alpha", 2.0}, {"beta", 3.0}};
   const Setting trans_a{"trans_a", int64_t{1}};
   const Setting trans_b{"trans_b", int64_t{1}};
+  const auto finished = [](std::vector<Setting> attributes) {
+    return gemm_shot({5, 17}, {17, 9}, Dims{9}, std::move(attributes));
+  };
+  std::vector<Setting> scaled_relu = activation("relu");
+  scaled_relu.insert(scaled_relu.end(), scaled.begin(), scaled.end());
+  std::vector<Shot> inexact = all_activations(finished);
+  inexact.push_back(gemm_shot({5, 17}, {17, 9}, Dims{5, 1}, scaled_relu));
+  std::vector<Shot> specials = {gemm_shot({5, 17}, {17, 9}, Dims{9}, {})};
+  add_special_activations(finished, &specials);
   return {.op = "gemm",
           .variants =
               {{"matrix", {gemm_shot({5, 17}, {17, 9}, Dims{5, 9}, scaled)}},
@@ -88,7 +154,8 @@ Recipe gemm() {
           .exact = {FillKind::kTerm},
           .nearness = Nearness::kSums,
           .terms = gemm_terms,
-          .specials = {gemm_shot({5, 17}, {17, 9}, Dims{9}, {})},
+          .inexact = inexact,
+          .specials = specials,
           .special_fills = {FillKind::kSpecialLane, FillKind::kTerm, FillKind::kTerm}};
 }
 
@@ -139,28 +206,55 @@ Recipe conv() {
                 std::move(attributes)};
   };
   const Setting same = list("pads", {1, 1, 1, 1});
-  return {.op = "conv",
-          .variants = {{"plane",
-                        {shot({2, 4, 9, 8}, {6, 4, 3, 3}, true, {same, list("strides", {1, 2})})}},
-                       {"small",
-                        {shot({1, 3, 8, 8}, {5, 3, 3, 3}, true, {same}),
-                         shot({1, 2, 7, 5}, {3, 2, 3, 2}, false, {}),
-                         shot({1, 8, 5, 5}, {9, 8, 1, 1}, true, {list("strides", {2, 2})})}},
-                       {"groups",
-                        {shot({2, 4, 6, 6}, {6, 2, 3, 3}, true, {{"group", int64_t{2}}}),
-                         shot({1, 5, 7, 6}, {5, 1, 3, 3}, false, {{"group", int64_t{5}}, same})}},
-                       {"windows",
-                        {shot({1, 2, 11, 9}, {3, 2, 3, 3}, true, {list("dilations", {2, 3})}),
-                         shot({2, 3, 6, 7}, {4, 3, 2, 4}, true, {list("pads", {0, 2, 1, 3})}),
-                         shot({2, 1, 12, 33}, {2, 1, 5, 5}, true, {same})}},
-                       {"line", {shot({2, 3, 17}, {4, 3, 5}, true, {list("pads", {2, 2})})}},
-                       {"space", {shot({1, 2, 4, 5, 6}, {3, 2, 2, 3, 2}, true, {})}},
-                       {"zero", {shot({0, 3, 8, 8}, {5, 3, 3, 3}, true, {same})}}},
-          .exact = {FillKind::kTerm},
-          .nearness = Nearness::kSums,
-          .terms = conv_terms,
-          .specials = {shot({2, 4, 9, 8}, {6, 4, 3, 3}, true, {same})},
-          .special_fills = {FillKind::kSpecialLane, FillKind::kTerm, FillKind::kTerm}};
+  const auto finished = [](std::vector<Setting> attributes) {
+    return Shot{{Dims{2, 4, 9, 8}, Dims{6, 4, 3, 3}, Dims{6}, Dims{2, 6, 7, 6}},
+                std::move(attributes)};
+  };
+  const auto activated = [](std::vector<Setting> attributes) {
+    return Shot{{Dims{1, 3, 8, 8}, Dims{5, 3, 3, 3}, Dims{5}}, std::move(attributes)};
+  };
+  const auto sum = [](const Dims& x, const Dims& w, const Dims& addend,
+                      std::vector<Setting> attributes) {
+    return Shot{{x, w, std::nullopt, addend}, std::move(attributes)};
+  };
+  std::vector<Shot> specials = {shot({2, 4, 9, 8}, {6, 4, 3, 3}, true, {same})};
+  add_special_activations(finished, &specials);
+  add_special_activations(activated, &specials);
+  return {
+      .op = "conv",
+      .variants = {{"plane",
+                    {shot({2, 4, 9, 8}, {6, 4, 3, 3}, true, {same, list("strides", {1, 2})})}},
+                   {"small",
+                    {shot({1, 3, 8, 8}, {5, 3, 3, 3}, true, {same}),
+                     shot({1, 2, 7, 5}, {3, 2, 3, 2}, false, {}),
+                     shot({1, 8, 5, 5}, {9, 8, 1, 1}, true, {list("strides", {2, 2})})}},
+                   {"groups",
+                    {shot({2, 4, 6, 6}, {6, 2, 3, 3}, true, {{"group", int64_t{2}}}),
+                     shot({1, 5, 7, 6}, {5, 1, 3, 3}, false, {{"group", int64_t{5}}, same})}},
+                   {"windows",
+                    {shot({1, 2, 11, 9}, {3, 2, 3, 3}, true, {list("dilations", {2, 3})}),
+                     shot({2, 3, 6, 7}, {4, 3, 2, 4}, true, {list("pads", {0, 2, 1, 3})}),
+                     shot({2, 1, 12, 33}, {2, 1, 5, 5}, true, {same})}},
+                   {"line", {shot({2, 3, 17}, {4, 3, 5}, true, {list("pads", {2, 2})})}},
+                   {"space", {shot({1, 2, 4, 5, 6}, {3, 2, 2, 3, 2}, true, {})}},
+                   {"addend",
+                    {sum({2, 4, 9, 8}, {6, 4, 3, 3}, {2, 6, 9, 8}, {same}),
+                     sum({1, 5, 7, 6}, {5, 1, 3, 3}, {1, 5, 5, 4}, {{"group", int64_t{5}}}),
+                     sum({2, 3, 17}, {4, 3, 5}, {2, 4, 13}, {}),
+                     sum({1, 2, 4, 5, 6}, {3, 2, 2, 3, 2}, {1, 3, 3, 3, 5}, {}),
+                     sum({1, 2, 4, 4}, {3, 2, 3, 3}, {1, 3, 2, 2},
+                         {{"auto_pad", std::string_view("SAME_UPPER")},
+                          list("strides", {2, 2}),
+                          {"activation", std::string_view("relu")}})}},
+                   {"epilogue", exact_activations(finished)},
+                   {"activation", exact_activations(activated)},
+                   {"zero", {shot({0, 3, 8, 8}, {5, 3, 3, 3}, true, {same})}}},
+      .exact = {FillKind::kTerm},
+      .nearness = Nearness::kSums,
+      .terms = conv_terms,
+      .inexact = inexact_activations(finished),
+      .specials = specials,
+      .special_fills = {FillKind::kSpecialLane, FillKind::kTerm, FillKind::kTerm, FillKind::kTerm}};
 }
 
 /// Each output is a sum over channels and weights, and some of those are none of its own.

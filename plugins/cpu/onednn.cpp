@@ -160,7 +160,7 @@ std::string implementation_of(const dnnl_primitive_desc* descriptor) {
   return name != nullptr ? name : "";
 }
 
-DnnlAttr make_dnnl_attr() {
+DnnlAttr make_dnnl_attr(const DnnlPostOps& post_ops) {
   dnnl_primitive_attr_t raw = nullptr;
   check_dnnl(dnnl_primitive_attr_create(&raw), "primitive_attr_create");
   DnnlAttr attr(raw);
@@ -168,7 +168,25 @@ DnnlAttr make_dnnl_attr() {
              "primitive_attr_set_scratchpad_mode");
   check_dnnl(dnnl_primitive_attr_set_fpmath_mode(raw, dnnl_fpmath_mode_strict),
              "primitive_attr_set_fpmath_mode");
+  if (post_ops.addend == nullptr && !post_ops.activation) return attr;
+  dnnl_post_ops_t ops = nullptr;
+  check_dnnl(dnnl_post_ops_create(&ops), "post_ops_create");
+  const std::unique_ptr<dnnl_post_ops, DnnlDelete<dnnl_post_ops_destroy>> owner(ops);
+  if (post_ops.addend != nullptr) {
+    check_dnnl(dnnl_post_ops_append_binary(ops, dnnl_binary_add, post_ops.addend),
+               "post_ops_append_binary");
+  }
+  if (const auto& activation = post_ops.activation) {
+    check_dnnl(dnnl_post_ops_append_eltwise(ops, activation->algorithm, activation->alpha,
+                                            activation->beta),
+               "post_ops_append_eltwise");
+  }
+  check_dnnl(dnnl_primitive_attr_set_post_ops(raw, ops), "primitive_attr_set_post_ops");
   return attr;
+}
+
+const_dnnl_memory_desc_t addend_desc_of(const dnnl_primitive_desc* descriptor) {
+  return dnnl_primitive_desc_query_md(descriptor, dnnl_query_exec_arg_md, kDnnlAddend);
 }
 
 const_dnnl_memory_desc_t DnnlProgram::desc_of(const dnnl_primitive_desc* descriptor,

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "activation.hpp"
 #include "device.hpp"
 #include "kernel_support.hpp"
 
@@ -62,8 +63,19 @@ bool lie_alike(const_dnnl_memory_desc_t a, const_dnnl_memory_desc_t b);
 /// "brgconv:avx512_core"
 std::string implementation_of(const dnnl_primitive_desc* descriptor);
 
+/// What a primitive does to its result: adds a tensor, then applies an activation.
+struct DnnlPostOps {
+  const_dnnl_memory_desc_t addend = nullptr;
+  std::optional<DnnlEltwise> activation = {};
+};
+
 /// Scratchpads by the user; f32 computed as f32 whatever the environment asks for.
-DnnlAttr make_dnnl_attr();
+DnnlAttr make_dnnl_attr(const DnnlPostOps& post_ops = {});
+
+/// The argument that a primitive takes its addend as.
+inline constexpr int kDnnlAddend = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
+/// The layout of it. Owned by the descriptor.
+const_dnnl_memory_desc_t addend_desc_of(const dnnl_primitive_desc* descriptor);
 
 /// Where an argument of a primitive lies: a tensor of the launch, or a place in its workspace.
 struct DnnlPlace {

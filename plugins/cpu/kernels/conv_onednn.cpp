@@ -7,6 +7,8 @@
 // oneDNN would unroll them and multiply matrices, at about half the speed.
 #include <algorithm>
 
+#include "activation.hpp"
+#include "backplane/ops/nn.h"
 #include "conv_shape.hpp"
 #include "kernel_support.hpp"
 #include "onednn.hpp"
@@ -18,6 +20,7 @@ namespace {
 constexpr int kX = 0;
 constexpr int kW = 1;
 constexpr int kBias = 2;
+constexpr int kAddend = 3;
 
 std::vector<int64_t> row_major_strides(std::span<const int64_t> sizes) {
   std::vector<int64_t> strides(sizes.size(), 1);
@@ -85,17 +88,20 @@ struct Operand {
 // How the images lie.
 struct Orders {
   Strides x;  // of an image without gaps
+  Strides addend{};
   bool x_channels_last = false;
   bool y_channels_last = false;
 };
 
 DnnlPrimitiveDesc describe_conv(dnnl_engine* engine, const ConvShape& shape, const Operand& x,
                                 const_dnnl_memory_desc_t w, const_dnnl_memory_desc_t bias,
-                                const Operand& y) {
+                                const Operand& y, const Activation& activation) {
   const Window& window = shape.window;
   std::vector<int64_t> dilates;  // oneDNN counts the gaps
   for (const int64_t dilation : window.real(window.dilation)) dilates.push_back(dilation - 1);
-  const DnnlAttr attr = make_dnnl_attr();
+  DnnlPostOps post_ops{.addend = shape.has_addend ? y.wanted.get() : nullptr};
+  if (!activation.is_none()) post_ops.activation = activation.post_op();
+  const DnnlAttr attr = make_dnnl_attr(post_ops);
   dnnl_primitive_desc_t raw = nullptr;
   check_dnnl(
       dnnl_convolution_forward_primitive_desc_create(
@@ -131,7 +137,7 @@ void check_implementation(const Orders& orders, const dnnl_primitive_desc* conv)
 }
 
 DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, const Orders& orders,
-                          int y_tensor, const WeightsChoice& choice) {
+                          int y_tensor, const Activation& activation, const WeightsChoice& choice) {
   const Window& window = shape.window;
   check_window(window);
   Operand x(joined({shape.batch, shape.in_channels}, window.real(window.in)), kX);
@@ -145,7 +151,7 @@ DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, const Ord
 
   DnnlProgram program;
   DnnlPrimitiveDesc conv =
-      describe_conv(engine, shape, x, choice.wanted(w.wanted.get()), bias.get(), y);
+      describe_conv(engine, shape, x, choice.wanted(w.wanted.get()), bias.get(), y, activation);
   check_implementation(orders, conv.get());
   const auto x_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_src_md);
   const auto w_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_weights_md);
@@ -159,6 +165,12 @@ DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, const Ord
     const auto bias_desc = dnnl_primitive_desc_query_md(conv.get(), dnnl_query_weights_md, 1);
     args.push_back({DNNL_ARG_BIAS, bias_desc, {.tensor = kBias, .offset_bytes = 0}});
   }
+  if (shape.has_addend) {
+    Operand addend(y.sizes, kAddend);
+    addend.lie(orders.addend, false);
+    const auto addend_desc = addend_desc_of(conv.get());
+    args.push_back({kDnnlAddend, addend_desc, bring(&program, engine, addend, addend_desc)});
+  }
   const bool is_plain = lie_alike(y.plain.get(), y_desc);
   const DnnlPlace y_place = is_plain ? y.tensor : program.reserve(y_desc);
   args.push_back({DNNL_ARG_DST, y_desc, y_place});
@@ -168,6 +180,7 @@ DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, const Ord
 }
 
 struct ConvPlan : DnnlPlan {
+  Activation activation;  // what is left to do after the program
   Strides out_strides{};
 };
 
@@ -176,12 +189,14 @@ std::unique_ptr<ConvPlan> make_plan_for(bp_device* device, const bp_kernel_query
                                         bp_plan_info* info) {
   const int y_tensor = static_cast<int>(query.input_count);  // an absent bias counts
   auto plan = std::make_unique<ConvPlan>();
+  const Activation activation(*device, read_attributes(query.attributes, bp_attrs_conv_defaults()));
+  if (!activation.is_none() && !activation.post_op()) plan->activation = activation;
   std::optional<PlainWeights> weights;
   if (is_constant(arg_info(query, kW))) weights = PlainWeights{kW, weights_of(shape).plain_desc()};
   build_dnnl_programs(
       device, shape.multiply_add_count(),
       [&](const WeightsChoice& choice) {
-        return build_program(device->engine.get(), shape, orders, y_tensor, choice);
+        return build_program(device->engine.get(), shape, orders, y_tensor, activation, choice);
       },
       std::move(weights), plan.get(), info);
   if (orders.y_channels_last) {
@@ -202,6 +217,12 @@ std::unique_ptr<ConvPlan> make_plan(bp_device* device, const bp_kernel_query& qu
   Orders orders{.x = *x_strides,
                 .x_channels_last = is_channels_last(sizes_of(x), strides_of(x)),
                 .y_channels_last = may_choose_order(output_info(query))};
+  if (shape.has_addend) {
+    const bp_arg_info& addend = arg_info(query, kAddend);
+    const auto strides = dense_strides(sizes_of(addend), strides_of(addend));
+    if (!strides) throw Refusal{"takes addends without gaps"};
+    orders.addend = *strides;
+  }
   if (orders.x_channels_last || orders.y_channels_last) {
     try {
       return make_plan_for(device, query, shape, orders, info);
@@ -213,20 +234,31 @@ std::unique_ptr<ConvPlan> make_plan(bp_device* device, const bp_kernel_query& qu
   return make_plan_for(device, query, shape, orders, info);
 }
 
+bp_status launch(const bp_launch_args& args) {
+  const bp_status status = launch_dnnl(args);
+  if (status != BP_OK) return status;
+  return static_cast<const ConvPlan*>(args.plan)->activation.apply(args);
+}
+
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
+// Images and addends in any order.
+constexpr const bp_arg_rule* kArgRules[] = {&kDenseRule, &kContiguousRule, &kContiguousRule,
+                                            &kDenseRule};
 
 constexpr bp_kernel kKernels[] = {
     sdk::describe({.name = "conv_f32_onednn",
                    .op = "conv",
                    .dtypes = kMasks,
-                   .arg_rules = kFirstDense,
+                   .arg_rules = kArgRules,
                    .flags = BP_KERNEL_CHOOSES_ORDER_BIT,
                    .priority = 10,
                    .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
-                   .supports = supports_slot<refused_spatial_rank>,
+                   .version_max = 3,
+                   .op_since = 3,
+                   .supports = supports_slot<refused_conv>,
                    .plan = plan_slot<ConvPlan, make_plan>,
                    .plan_free = sdk::delete_plan<bp_kernel_plan>,
-                   .launch = launch_slot<launch_dnnl>,
+                   .launch = launch_slot<launch>,
                    .state_create = create_dnnl_state,
                    .state_destroy = sdk::delete_state<bp_kernel_state>,
                    .prepack_query = query_packed_weights,

@@ -3,6 +3,7 @@
 // Reading and checking a convolution. See conv_shape.hpp.
 #include "conv_shape.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "backplane/ops/nn.h"
@@ -35,6 +36,12 @@ void check_channels(const ConvShape& shape, std::span<const int64_t> w,
 
 }  // namespace
 
+const char* refused_conv(const bp_kernel_query& query) {
+  const auto attrs = read_attributes(query.attributes, bp_attrs_conv_defaults());
+  if (sdk::view(attrs.auto_pad) != "NOTSET") return "leaves auto_pad to the operator";
+  return refused_spatial_rank(query);
+}
+
 ConvShape make_conv_shape(const bp_kernel_query& query) {
   const auto attrs = read_attributes(query.attributes, bp_attrs_conv_defaults());
   const std::span<const int64_t> x = sizes_of(arg_info(query, 0));
@@ -48,12 +55,17 @@ ConvShape make_conv_shape(const bp_kernel_query& query) {
                   .groups = attrs.group,
                   .in_channels = x[1],
                   .out_channels = w[0],
-                  .has_bias = has_input(query, 2)};
+                  .has_bias = has_input(query, 2),
+                  .has_addend = has_input(query, 3)};
   check_channels(shape, w, y);
   if (shape.has_bias) {
     const bp_arg_info& bias = arg_info(query, 2);
     require_equal("rank of b", 1, bias.rank);
     require_equal("size of b", shape.out_channels, bias.sizes[0]);
+  }
+  if (shape.has_addend) {
+    const std::span<const int64_t> addend = sizes_of(arg_info(query, 3));
+    if (!std::ranges::equal(addend, y)) fail("addend and y must have the same sizes");
   }
   shape.window = make_window(x.subspan(2), y.subspan(2), w.subspan(2),
                              {.strides = values_of(attrs.strides),

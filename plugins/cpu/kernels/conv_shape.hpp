@@ -19,6 +19,7 @@ struct ConvShape {
   int64_t in_channels = 0;   // of all groups
   int64_t out_channels = 0;  // of all groups
   bool has_bias = false;
+  bool has_addend = false;
 
   int64_t group_in() const { return in_channels / groups; }
   int64_t group_out() const { return out_channels / groups; }
@@ -47,6 +48,9 @@ struct ConvLoopPlan : bp_kernel_plan {
 
 /// All of y in plain loops on this thread, in f32.
 void convolve_in_loops(const ConvLoopPlan& plan, const bp_launch_args& args);
+
+/// For supports_slot() of all: more spatial dimensions than three, and auto_pad.
+const char* refused_conv(const bp_kernel_query& query);
 
 /// Throws Failure (INVALID_ARGUMENT) for sizes that contradict each other, Refusal for more than
 /// three spatial dimensions.

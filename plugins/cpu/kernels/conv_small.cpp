@@ -14,6 +14,8 @@
 
 #include <algorithm>
 
+#include "activation.hpp"
+#include "backplane/ops/nn.h"
 #include "conv_shape.hpp"
 #include "kernel_support.hpp"
 #include "order.hpp"
@@ -30,6 +32,7 @@ struct SmallConvPlan : bp_kernel_plan {
 
   ConvShape shape;
   ConvLoopPlan loop;  // for weights that may not be multiplied by padding
+  Activation activation;
   bool has_padding = false;
   int64_t padded[kMaxSpatialRank];  // sizes of a plane of the image with its padding
   int64_t row_used;                 // floats of a row of the unrolled image, in whole vectors
@@ -324,14 +327,17 @@ void refuse_unfit(const ConvShape& shape) {
   if (shape.window.out_count() > kMostPositions) throw Refusal{"takes up to 64 positions"};
   if (shape.multiply_add_count() > kMostMultiplyAdds) throw Refusal{"too large for one thread"};
   if (shape.window.crops()) throw Refusal{"takes no negative pads"};
+  if (shape.has_addend) throw Refusal{"takes no addend"};
 }
 
-std::unique_ptr<SmallConvPlan> make_plan(bp_device*, const bp_kernel_query& query,
+std::unique_ptr<SmallConvPlan> make_plan(bp_device* device, const bp_kernel_query& query,
                                          bp_plan_info* info) {
   const ConvShape shape = make_conv_shape(query);
   if (!is_row_major(arg_info(query, 0))) throw Refusal{"takes row-major images"};
   refuse_unfit(shape);
   auto plan = std::make_unique<SmallConvPlan>(shape);
+  plan->activation =
+      Activation(*device, read_attributes(query.attributes, bp_attrs_conv_defaults()));
   Window& w = plan->shape.window;
   // In f64, since attributes of this query are not checked yet for what their products come to.
   double floats = static_cast<double>(plan->shape.in_channels);
@@ -370,7 +376,7 @@ bp_status launch(const bp_launch_args& args) {
   if (plan.has_padding &&
       !HWY_DYNAMIC_DISPATCH(are_finite)(weights, shape.out_channels * plan.depth())) {
     convolve_in_loops(plan.loop, args);
-    return BP_OK;
+    return plan.activation.apply(args);
   }
   const float* const bias = shape.has_bias ? address_of<const float>(input_of(args, 2)) : nullptr;
   float* const y = address_of<float>(output_of(args));
@@ -379,7 +385,7 @@ bp_status launch(const bp_launch_args& args) {
   HWY_DYNAMIC_DISPATCH(pad)(plan, x, image);
   HWY_DYNAMIC_DISPATCH(unroll)(plan, image, unrolled);
   HWY_DYNAMIC_DISPATCH(multiply)(plan, weights, bias, unrolled, y);
-  return BP_OK;
+  return plan.activation.apply(args);
 }
 
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
@@ -391,7 +397,9 @@ constexpr bp_kernel kKernels[] = {
                    .arg_rules = kFirstDense,
                    .priority = 20,
                    .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
-                   .supports = supports_slot<refused_spatial_rank>,
+                   .version_max = 3,
+                   .op_since = 3,
+                   .supports = supports_slot<refused_conv>,
                    .plan = plan_slot<SmallConvPlan, make_plan>,
                    .plan_free = sdk::delete_plan<bp_kernel_plan>,
                    .launch = launch_slot<launch>})};

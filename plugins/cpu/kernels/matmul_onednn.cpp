@@ -5,6 +5,7 @@
 // over y.
 #include <algorithm>
 
+#include "activation.hpp"
 #include "backplane/ops/linalg.h"
 #include "kernel_support.hpp"
 #include "matmul_shape.hpp"
@@ -20,7 +21,9 @@ constexpr double kSmallProduct = 2048;
 struct ProductPlan : DnnlPlan {
   int64_t m = 0;
   int64_t n = 0;
-  Epilogue epilogue;  // what is left to do after the program
+  // What is left to do after the program.
+  Epilogue epilogue;
+  Activation activation;
 };
 
 struct Matrix {
@@ -81,18 +84,36 @@ DnnlDesc describe_b(const MatmulShape& shape) {
 // Only one matrix for all batches: what is packed once is read by all.
 bool is_one_matrix(const MatmulShape& shape) { return shape.batches.count == 1; }
 
-DnnlProgram build_program(dnnl_engine* engine, const MatmulShape& shape, bool has_bias,
-                          int y_tensor, const WeightsChoice& choice) {
+// What the program does with the product.
+struct ProductEpilogue {
+  bool has_bias = false;    // input 2 is a row
+  bool has_addend = false;  // input 2 lies as y
+  std::optional<DnnlEltwise> activation = {};
+};
+
+// A row, which repeats in all dimensions but the last.
+DnnlDesc describe_row(int64_t count, const_dnnl_memory_desc_t y) {
+  int rank = 0;
+  check_dnnl(dnnl_memory_desc_query(y, dnnl_query_ndims_s32, &rank), "memory_desc_query");
+  std::vector<int64_t> sizes(static_cast<size_t>(rank), 1);
+  std::vector<int64_t> strides(sizes.size(), count);
+  sizes.back() = count;
+  strides.back() = 1;
+  return make_f32_desc(sizes, strides);
+}
+
+DnnlProgram build_program(dnnl_engine* engine, const MatmulShape& shape,
+                          const ProductEpilogue& epilogue, int y_tensor,
+                          const WeightsChoice& choice) {
   Matrix a_matrix{shape.m, shape.k, shape.a_row, shape.a_col};
   make_dense(&a_matrix);
   const DnnlDesc a = describe(shape.batches, 0, a_matrix);
   const int64_t b_sizes[] = {shape.k, shape.n};
   const DnnlDesc b = choice.is_constant ? make_f32_desc_of_any_layout(b_sizes) : describe_b(shape);
   const DnnlDesc y = describe_output(shape);
-  const int64_t bias_sizes[] = {1, shape.n};
-  const int64_t bias_strides[] = {shape.n, 1};
-  const DnnlDesc bias = has_bias ? make_f32_desc(bias_sizes, bias_strides) : nullptr;
-  const DnnlAttr attr = make_dnnl_attr();
+  const DnnlDesc bias = epilogue.has_bias ? describe_row(shape.n, y.get()) : nullptr;
+  const DnnlAttr attr = make_dnnl_attr(
+      {.addend = epilogue.has_addend ? y.get() : nullptr, .activation = epilogue.activation});
   dnnl_primitive_desc_t raw = nullptr;
   check_dnnl(dnnl_matmul_primitive_desc_create(&raw, engine, a.get(), choice.wanted(b.get()),
                                                bias.get(), y.get(), attr.get()),
@@ -104,10 +125,13 @@ DnnlProgram build_program(dnnl_engine* engine, const MatmulShape& shape, bool ha
       {DNNL_ARG_SRC, DnnlProgram::desc_of(raw, dnnl_query_src_md), {.tensor = 0}},
       {DNNL_ARG_WEIGHTS, b_desc, choice.place(&program, engine, 1, b_desc)},
       {DNNL_ARG_DST, DnnlProgram::desc_of(raw, dnnl_query_dst_md), {.tensor = y_tensor}}};
-  if (has_bias) {
+  if (epilogue.has_bias) {
     args.push_back({DNNL_ARG_BIAS,
                     dnnl_primitive_desc_query_md(raw, dnnl_query_weights_md, 1),
                     {.tensor = 2}});
+  }
+  if (epilogue.has_addend) {
+    args.push_back({kDnnlAddend, addend_desc_of(raw), {.tensor = 2}});
   }
   program.add_step(std::move(descriptor), std::move(args));
   return program;
@@ -115,18 +139,23 @@ DnnlProgram build_program(dnnl_engine* engine, const MatmulShape& shape, bool ha
 
 std::unique_ptr<ProductPlan> make_product_plan(bp_device* device, const bp_kernel_query& query,
                                                const MatmulShape& shape, const Epilogue& epilogue,
-                                               bp_plan_info* info) {
+                                               const Activation& activation, bp_plan_info* info) {
   if (shape.is_empty()) throw Refusal{"empty tensors need no library"};
   if (shape.multiply_add_count() < kSmallProduct) {
     throw Refusal{"too small to pay for a library call"};
   }
-  const bool has_bias = epilogue.has_c && epilogue.alpha == 1.0 && epilogue.beta == 1.0 &&
-                        epilogue.c_row == 0 && epilogue.c_col == 1;
+  const bool is_plain = epilogue.has_c && epilogue.alpha == 1.0 && epilogue.beta == 1.0;
+  ProductEpilogue inside{
+      .has_bias = is_plain && epilogue.c_row == 0 && epilogue.c_col == 1,
+      .has_addend = is_plain && shape.n > 1 && epilogue.c_row == shape.n && epilogue.c_col == 1};
   const int y_tensor = static_cast<int>(query.input_count);  // an absent c counts
   auto plan = std::make_unique<ProductPlan>();
-  plan->m = shape.m;
+  plan->m = shape.batches.count * shape.m;
   plan->n = shape.n;
-  if (!has_bias) plan->epilogue = epilogue;
+  if (!inside.has_bias && !inside.has_addend) plan->epilogue = epilogue;
+  if (!activation.is_none() && plan->epilogue.is_nothing())
+    inside.activation = activation.post_op();
+  if (!inside.activation) plan->activation = activation;
   std::optional<PlainWeights> weights;
   if (is_constant(arg_info(query, 1)) && is_one_matrix(shape)) {
     weights = PlainWeights{1, describe_b(shape)};
@@ -134,7 +163,7 @@ std::unique_ptr<ProductPlan> make_product_plan(bp_device* device, const bp_kerne
   build_dnnl_programs(
       device, shape.multiply_add_count(),
       [&](const WeightsChoice& choice) {
-        return build_program(device->engine.get(), shape, has_bias, y_tensor, choice);
+        return build_program(device->engine.get(), shape, inside, y_tensor, choice);
       },
       std::move(weights), plan.get(), info);
   return plan;
@@ -142,14 +171,18 @@ std::unique_ptr<ProductPlan> make_product_plan(bp_device* device, const bp_kerne
 
 std::unique_ptr<ProductPlan> make_matmul_plan(bp_device* device, const bp_kernel_query& query,
                                               bp_plan_info* info) {
-  return make_product_plan(device, query, make_matmul_shape(query), Epilogue{}, info);
+  const auto attrs = read_attributes(query.attributes, bp_attrs_matmul_defaults());
+  const MatmulShape shape = make_matmul_shape(query);
+  return make_product_plan(device, query, shape, make_epilogue(query, shape),
+                           Activation(*device, attrs), info);
 }
 
 std::unique_ptr<ProductPlan> make_gemm_plan(bp_device* device, const bp_kernel_query& query,
                                             bp_plan_info* info) {
   const auto attrs = read_attributes(query.attributes, bp_attrs_gemm_defaults());
   const MatmulShape shape = make_gemm_shape(query, attrs);
-  return make_product_plan(device, query, shape, make_epilogue(query, attrs, shape), info);
+  return make_product_plan(device, query, shape, make_epilogue(query, attrs, shape),
+                           Activation(*device, attrs), info);
 }
 
 void finish(const ProductPlan& plan, const bp_launch_args& args) {
@@ -172,15 +205,16 @@ void finish(const ProductPlan& plan, const bp_launch_args& args) {
 bp_status launch(const bp_launch_args& args) {
   const bp_status status = launch_dnnl(args);
   const auto& plan = *static_cast<const ProductPlan*>(args.plan);
-  if (status == BP_OK && !plan.epilogue.is_nothing()) finish(plan, args);
-  return status;
+  if (status != BP_OK) return status;
+  if (!plan.epilogue.is_nothing()) finish(plan, args);
+  return plan.activation.apply(args);
 }
 
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
 
 template <std::unique_ptr<ProductPlan> (*MakePlan)(bp_device*, const bp_kernel_query&,
                                                    bp_plan_info*)>
-constexpr bp_kernel onednn_kernel(std::string_view name, std::string_view op) {
+constexpr bp_kernel onednn_kernel(std::string_view name, std::string_view op, uint32_t version) {
   return sdk::describe({.name = name,
                         .op = op,
                         .dtypes = kMasks,
@@ -188,6 +222,8 @@ constexpr bp_kernel onednn_kernel(std::string_view name, std::string_view op) {
                         .flags = 0,
                         .priority = 10,
                         .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+                        .version_max = version,
+                        .op_since = version,
                         .plan = plan_slot<ProductPlan, MakePlan>,
                         .plan_free = sdk::delete_plan<bp_kernel_plan>,
                         .launch = launch_slot<launch>,
@@ -197,8 +233,8 @@ constexpr bp_kernel onednn_kernel(std::string_view name, std::string_view op) {
                         .prepack = pack_weights});
 }
 
-constexpr bp_kernel kKernels[] = {onednn_kernel<make_matmul_plan>("matmul_f32_onednn", "matmul"),
-                                  onednn_kernel<make_gemm_plan>("gemm_f32_onednn", "gemm")};
+constexpr bp_kernel kKernels[] = {onednn_kernel<make_matmul_plan>("matmul_f32_onednn", "matmul", 2),
+                                  onednn_kernel<make_gemm_plan>("gemm_f32_onednn", "gemm", 2)};
 
 }  // namespace
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string>
 
+#include "order.hpp"
+
 namespace bp::cpu {
 namespace {
 
@@ -121,6 +123,25 @@ Epilogue make_epilogue(const bp_kernel_query& query, const bp_attrs_gemm& attrs,
     require_equal("gemm: sizes of c and y", c.sizes[d], wanted[to]);
     *strides[to] = c.strides[d];
   }
+  return epilogue;
+}
+
+Epilogue make_epilogue(const bp_kernel_query& query, const MatmulShape& shape) {
+  Epilogue epilogue{.has_c = has_input(query, 2)};
+  if (!epilogue.has_c) return epilogue;
+  const bp_arg_info& addend = arg_info(query, 2);
+  int64_t count = 1;
+  for (const int64_t size : sizes_of(addend)) count *= size;
+  if (count == 1) return epilogue;
+  if (count == shape.batches.count * shape.m * shape.n && is_row_major(addend)) {
+    epilogue.c_row = shape.n;
+    epilogue.c_col = 1;
+    return epilogue;
+  }
+  const bool is_row =
+      arg_info(query, 1).rank > 1 && count == shape.n && addend.sizes[addend.rank - 1] == shape.n;
+  if (!is_row) throw Refusal{"takes an addend that is whole, or one row"};
+  epilogue.c_col = addend.strides[addend.rank - 1];
   return epilogue;
 }
 

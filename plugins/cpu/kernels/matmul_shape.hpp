@@ -29,7 +29,8 @@ struct MatmulShape {
   }
 };
 
-/// What gemm does with a product: y = alpha * product + beta * c.
+/// What gemm does with a product: y = alpha * product + beta * c. matmul's addend is such a c, for
+/// the rows of all batches.
 struct Epilogue {
   double alpha = 1.0;
   double beta = 1.0;
@@ -44,8 +45,10 @@ struct Epilogue {
 MatmulShape make_matmul_shape(const bp_kernel_query& query);
 MatmulShape make_gemm_shape(const bp_kernel_query& query, const bp_attrs_gemm& attrs);
 
-/// Throws Failure (INVALID_ARGUMENT) for a c that does not broadcast to [m, n], Refusal for factors
-/// of an integer product that are not whole numbers.
+/// Of matmul. Refuses an addend that neither is one number, nor one row, nor whole without gaps.
+Epilogue make_epilogue(const bp_kernel_query& query, const MatmulShape& shape);
+/// Of gemm. Throws Failure (INVALID_ARGUMENT) for a c that does not broadcast to [m, n], Refusal
+/// for factors of an integer product that are not whole numbers.
 Epilogue make_epilogue(const bp_kernel_query& query, const bp_attrs_gemm& attrs,
                        const MatmulShape& shape);
 

@@ -11,6 +11,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "activation.hpp"
 #include "kernel_support.hpp"
 #include "matmul_shape.hpp"
 
@@ -137,6 +138,7 @@ sdk::Support support(bp_device*, const bp_kernel_query&) {
 struct SkinnyPlan : bp_kernel_plan {
   MatmulShape shape;
   Epilogue epilogue;
+  Activation activation;
 };
 
 void refuse_unfit(const MatmulShape& s) {
@@ -149,22 +151,26 @@ void refuse_unfit(const MatmulShape& s) {
   if (!by_rows && !by_columns) throw Refusal{"takes matrices with dense rows or columns"};
 }
 
-std::unique_ptr<SkinnyPlan> make_matmul_plan(bp_device*, const bp_kernel_query& query,
+std::unique_ptr<SkinnyPlan> make_matmul_plan(bp_device* device, const bp_kernel_query& query,
                                              bp_plan_info*) {
   sdk::refuse_outside(query, kRanges);
+  const auto attrs = read_attributes(query.attributes, bp_attrs_matmul_defaults());
   auto plan = std::make_unique<SkinnyPlan>();
   plan->shape = make_matmul_shape(query);
   refuse_unfit(plan->shape);
+  plan->epilogue = make_epilogue(query, plan->shape);
+  plan->activation = Activation(*device, attrs);
   return plan;
 }
 
-std::unique_ptr<SkinnyPlan> make_gemm_plan(bp_device*, const bp_kernel_query& query,
+std::unique_ptr<SkinnyPlan> make_gemm_plan(bp_device* device, const bp_kernel_query& query,
                                            bp_plan_info*) {
   sdk::refuse_outside(query, kRanges);
   const auto attrs = read_attributes(query.attributes, bp_attrs_gemm_defaults());
   auto plan = std::make_unique<SkinnyPlan>();
   plan->shape = make_gemm_shape(query, attrs);
   plan->epilogue = make_epilogue(query, attrs, plan->shape);
+  plan->activation = Activation(*device, attrs);
   refuse_unfit(plan->shape);
   return plan;
 }
@@ -202,28 +208,30 @@ bp_status launch(const bp_launch_args& args) {
     }
     finish(plan.epilogue, c == nullptr ? nullptr : c + i * plan.epilogue.c_row, s.n, sums);
   }
-  return BP_OK;
+  return plan.activation.apply(args);
 }
 
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
 
 template <std::unique_ptr<SkinnyPlan> (*MakePlan)(bp_device*, const bp_kernel_query&,
                                                   bp_plan_info*)>
-constexpr bp_kernel skinny_kernel(std::string_view name, std::string_view op) {
+constexpr bp_kernel skinny_kernel(std::string_view name, std::string_view op, uint32_t version) {
   return sdk::describe({.name = name,
                         .op = op,
                         .dtypes = kMasks,
                         .arg_rules = sdk::kAnyStrides,
                         .priority = 20,
                         .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
+                        .version_max = version,
+                        .op_since = version,
                         .supports = sdk::support_slot<support>,
                         .plan = plan_slot<SkinnyPlan, MakePlan>,
                         .plan_free = sdk::delete_plan<bp_kernel_plan>,
                         .launch = launch_slot<launch>});
 }
 
-constexpr bp_kernel kKernels[] = {skinny_kernel<make_matmul_plan>("matmul_f32_skinny", "matmul"),
-                                  skinny_kernel<make_gemm_plan>("gemm_f32_skinny", "gemm")};
+constexpr bp_kernel kKernels[] = {skinny_kernel<make_matmul_plan>("matmul_f32_skinny", "matmul", 2),
+                                  skinny_kernel<make_gemm_plan>("gemm_f32_skinny", "gemm", 2)};
 
 }  // namespace
 

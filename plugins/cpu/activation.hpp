@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The activation that a convolution or a matrix product ends with. oneDNN applies those of its
+// post-ops that give what the operator's own kernel gives, for every value; its minima and maxima
+// lose NaN, so the others are one more walk over y, which is in the cache: that kernel itself.
+#ifndef BACKPLANE_PLUGINS_CPU_ACTIVATION_HPP
+#define BACKPLANE_PLUGINS_CPU_ACTIVATION_HPP
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include <optional>
+
+#include "kernel_support.hpp"
+
+namespace bp::cpu {
+
+/// A post-op of oneDNN.
+struct DnnlEltwise {
+  dnnl_alg_kind_t algorithm;
+  float alpha;
+  float beta;
+};
+
+class Activation {
+ public:
+  Activation() = default;
+  /// As attributes activation, activation_alpha and activation_beta say. Refuses one that the
+  /// device has no kernel for in f32.
+  template <class Attributes>
+  Activation(const bp_device& device, const Attributes& attributes)
+      : Activation(device, attributes.activation, attributes.activation_alpha,
+                   attributes.activation_beta) {}
+
+  bool is_none() const { return kernel_ == nullptr; }
+  /// nullopt: oneDNN has none that is the same.
+  std::optional<DnnlEltwise> post_op() const;
+  /// In place on the launch's output, which is f32 without gaps.
+  bp_status apply(const bp_launch_args& args) const;
+
+ private:
+  Activation(const bp_device& device, const bp_str& name, double alpha, double beta);
+
+  const bp_kernel* kernel_ = nullptr;
+  double alpha_ = 0;
+  double beta_ = 0;
+};
+
+}  // namespace bp::cpu
+
+#endif

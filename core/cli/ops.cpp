@@ -128,7 +128,11 @@ class OperatorReport {
   Runs without_kernel(const OperatorRow& row, const OpSchema& schema) const {
     if (schema.constant) return Runs::kConstant;
     if (schema.view != nullptr) return Runs::kView;
-    if (schema.decompose != nullptr && row.missing.empty()) return Runs::kDecomposed;
+    // What is a part of itself decomposes calls that have more to them, into calls of a kernel.
+    const bool is_own_part = std::ranges::count(row.parts, schema.name) > 0;
+    if (schema.decompose != nullptr && !is_own_part && row.missing.empty()) {
+      return Runs::kDecomposed;
+    }
     const bool on_host = host_ && (host_->has(schema.name) || schema.decompose != nullptr);
     return on_host ? Runs::kFallback : Runs::kNowhere;
   }

@@ -35,10 +35,11 @@ TEST_P(SessionTest, Digits_Placement_IsAsTheDevicesKernelsSay) {
   const PlacementCounts counts = s->placement_counts();
   // 3 conv, 3 batch_norm, 4 relu, 2 max_pool, 1 flatten, 2 gemm, 1 softmax.
   EXPECT_EQ(counts.view, 1u);
-  EXPECT_EQ(counts.native + counts.decomposed + counts.fallback, 15u);
+  const bool absorbs = GetParam() == "cpu:0";  // one relu stands right behind a gemm
+  EXPECT_EQ(counts.native + counts.decomposed + counts.fallback, absorbs ? 14u : 15u);
   // What each has kernels for; of another plugin nothing more is known here.
   if (GetParam() == "cpu:0") {
-    EXPECT_EQ(counts.native, 15u);
+    EXPECT_EQ(counts.native, 14u);
     EXPECT_EQ(counts.decomposed, 0u);
     EXPECT_EQ(counts.fallback, 0u);
   } else if (GetParam() == "npu:0") {

@@ -124,6 +124,7 @@ void add_mixed_dtypes(const Call& call, std::vector<Case>* cases) {
 
 std::string value_words(const Value& value) {
   if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
+  if (const auto* real = std::get_if<double>(&value)) return std::to_string(*real);
   if (const auto* text = std::get_if<std::string_view>(&value)) return quoted(*text);
   std::string text;
   for (const int64_t each : std::get<std::vector<int64_t>>(value)) {
@@ -137,6 +138,7 @@ bool set(const Value& value, std::string_view name, Attributes* attributes) {
   if (const auto* number = std::get_if<int64_t>(&value)) {
     return attributes->set_i64(name, *number).ok();
   }
+  if (const auto* real = std::get_if<double>(&value)) return attributes->set_f64(name, *real).ok();
   if (const auto* text = std::get_if<std::string_view>(&value)) {
     return attributes->set_str(name, *text).ok();
   }

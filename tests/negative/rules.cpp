@@ -2,6 +2,7 @@
 //
 // What is wrong for which attribute and which input: what the schemas do not say. The right calls
 // that these change are the first ones of the kit's recipes.
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -47,6 +48,9 @@ std::vector<AttributeRule> attribute_rules() {
       {"output_shape", {List{-1}}, true},
       {"perm", {List{0, 0, 0}, List{0}, List{kFar, 0, 1}, List{-1, 0, 1}}},
       {"auto_pad", {std::string_view("no_such_word"), std::string_view("")}},
+      {"activation", {std::string_view("no_such_word"), std::string_view("Relu")}},
+      {"activation_alpha", {0.5, std::nan("")}},  // beside no activation
+      {"activation_beta", {0.5, std::nan("")}},
       {"coordinates", {std::string_view("no_such_word")}},
       {"equation",
        {std::string_view("no such word"), std::string_view("ij,jk->il"), std::string_view("->")}},

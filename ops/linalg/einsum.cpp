@@ -43,7 +43,7 @@ Result<Labels> read_term(std::string_view term) {
       labels.push_back(term[i]);
     } else if (term.substr(i, kDots.size()) == kDots) {
       if (times_in(labels, kEllipsis) > 0) {
-        return equation_error("'...' stands twice in " + quoted(term));
+        return equation_error(expected_found("'...' once in a term", quoted(term)));
       }
       labels.push_back(kEllipsis);
       i += kDots.size() - 1;
@@ -72,13 +72,14 @@ Status check_output(const Equation& equation) {
   for (const EinsumLabel label : equation.output) {
     if (label == kEllipsis) continue;
     if (times_in(equation.output, label) > 1) {
-      return equation_error(letter(label) + " stands twice in the output");
+      return equation_error(
+          expected_found("each letter once in the output", letter(label) + " twice"));
     }
     const bool is_known_label =
         std::any_of(equation.operands.begin(), equation.operands.end(),
                     [&](const Labels& labels) { return times_in(labels, label) > 0; });
     if (!is_known_label) {
-      return equation_error(letter(label) + " of the output stands in no operand");
+      return equation_error(expected_found("letters of operands in the output", letter(label)));
     }
   }
   return {};
@@ -186,14 +187,16 @@ Result<EinsumPlan> plan_einsum(std::string_view equation, std::span<const Tensor
   }
   const bool has_dots = times_in(read.output, kEllipsis) > 0;
   if (ellipsis_rank > 0 && !has_dots) {
-    return equation_error("the output has no '...' for the " + std::to_string(ellipsis_rank) +
-                          " dimensions that those of the inputs have");
+    return equation_error(expected_found("'...' in the output, as those of the inputs have " +
+                                             std::to_string(ellipsis_rank) + " dimensions",
+                                         "none"));
   }
   plan.output = written_out(read.output, ellipsis_rank);
   plan.has_rank = is_rank_known || !has_dots;
   if (plan.output.size() > BP_MAX_RANK) {
-    return equation_error("the output would have rank " + std::to_string(plan.output.size()) +
-                          ", above " + std::to_string(BP_MAX_RANK));
+    return equation_error(
+        expected_found("an output of rank " + std::to_string(BP_MAX_RANK) + " or less",
+                       static_cast<int64_t>(plan.output.size())));
   }
   return plan;
 }

@@ -48,8 +48,10 @@ TEST(InferEinsum, Unknowns_GoThrough) {
 
 TEST(InferEinsum, BadEquations_AreNamed) {
   const std::string words = "einsum: attribute 'equation': ";
-  EXPECT_EQ(einsum("ij->iji", {f32({2, 3})}), words + "'i' stands twice in the output");
-  EXPECT_EQ(einsum("ij->ik", {f32({2, 3})}), words + "'k' of the output stands in no operand");
+  EXPECT_EQ(einsum("ij->iji", {f32({2, 3})}),
+            words + "expected each letter once in the output, found 'i' twice");
+  EXPECT_EQ(einsum("ij->ik", {f32({2, 3})}),
+            words + "expected letters of operands in the output, found 'k'");
   EXPECT_EQ(einsum("i1->i", {f32({2, 3})}),
             words + "expected letters, '...' and spaces in a term, found '1'");
   EXPECT_EQ(einsum("i..->i", {f32({2, 3})}),
@@ -58,15 +60,17 @@ TEST(InferEinsum, BadEquations_AreNamed) {
             words + "expected letters, '...' and spaces in a term, found '-'");
   EXPECT_EQ(einsum("i->i,i", {f32({2})}),
             words + "expected letters, '...' and spaces in a term, found ','");
-  EXPECT_EQ(einsum("...i...->i", {f32({2})}), words + "'...' stands twice in '...i...'");
+  EXPECT_EQ(einsum("...i...->i", {f32({2})}),
+            words + "expected '...' once in a term, found '...i...'");
   EXPECT_EQ(einsum("ij,jk->ik", {f32({2, 3})}),
             words + "expected a term for each of 1 inputs, found 2 in 'ij,jk->ik'");
-  EXPECT_EQ(einsum("...i->i", {f32({2, 3})}),
-            words + "the output has no '...' for the 1 dimensions that those of the inputs have");
+  EXPECT_EQ(
+      einsum("...i->i", {f32({2, 3})}),
+      words + "expected '...' in the output, as those of the inputs have 1 dimensions, found none");
   Dims nine;
   nine.resize(9, 1);
   EXPECT_EQ(einsum("abcdefghi,jklmnopqr->abcdefghijklmnopqr", {f32(nine), f32(nine)}),
-            words + "the output would have rank 18, above 16");
+            words + "expected an output of rank 16 or less, found 18");
 }
 
 TEST(InferEinsum, InputsThatDoNotFit_AreNamed) {

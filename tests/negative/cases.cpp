@@ -149,9 +149,9 @@ void add_attribute(const Call& call, const AttrField& field, const Value& value,
                    std::vector<Case>* cases) {
   Case wrong = spoilt(call, words("attribute ", field.name, " = ", value_words(value)));
   // Attributes share what they hold with their copies: this one is made anew.
-  const auto copy = Attributes::copy_from(*call.schema, call.attributes.data());
+  auto copy = Attributes::copy_from(*call.schema, call.attributes.data());
   if (!copy.ok()) return;
-  wrong.attributes = *copy;
+  wrong.attributes = *std::move(copy);
   wrong.names = "attribute " + quoted(field.name);
   if (set(value, field.name, &wrong.attributes)) cases->push_back(std::move(wrong));
 }
@@ -178,13 +178,14 @@ void add_attributes(const Call& call, std::vector<Case>* cases) {
       add_attribute(call, field, int64_t{-1}, cases);
     }
     for (const AttributeRule& rule : rules) {
-      if (rule.name != field.name || !(rule.op.empty() || rule.op == call.schema->name)) continue;
+      if (!is_rule_of(rule, call.schema->name, field.name)) continue;
       for (const Value& value : rule.values) {
         if (rule.is_spatial) {
           add_spatial(call, field, value, cases);
         } else {
           add_attribute(call, field, value, cases);
         }
+        if (!rule.told_of.empty()) cases->back().names = "input " + quoted(rule.told_of);
       }
     }
     if (field.type == AttrType::kI64s) {  // longer than any of them may be

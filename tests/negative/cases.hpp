@@ -31,8 +31,15 @@ struct AttributeRule {
   std::string_view name;
   std::vector<decltype(conform::Setting::value)> values;
   bool is_spatial = false;
-  std::string_view op = {};  // of this operator alone
+  std::string_view op = {};       // of this operator alone
+  std::string_view not_of = {};   // of all but those whose names end so
+  std::string_view told_of = {};  // the input that the error names, which contradicts the value
 };
+/// Whether it is a rule for this attribute.
+inline bool is_rule_of(const AttributeRule& rule, std::string_view op, std::string_view attribute) {
+  const bool is_left_out = !rule.not_of.empty() && op.ends_with(rule.not_of);
+  return rule.name == attribute && (rule.op.empty() || rule.op == op) && !is_left_out;
+}
 /// Values that are wrong for an input that is read on the host.
 struct HostRule {
   std::string_view op;

@@ -118,6 +118,24 @@ TEST_F(NegativeCalls, TheCallsThatTheyAreMadeFromAreRight) {
   }
 }
 
+TEST(NegativeRules, EachValueIsACase) {
+  std::set<std::string> ids;
+  for (const Case& each : all_cases()) ids.insert(each.id);
+  for (const OpSchema& schema : all_schemas()) {
+    if (base_call(schema).schema == nullptr) continue;
+    for (const AttrField& field : schema.attrs) {
+      for (const AttributeRule& rule : attribute_rules()) {
+        if (!is_rule_of(rule, schema.name, field.name)) continue;
+        const std::string start =
+            std::string(schema.name) + ": attribute " + std::string(field.name) + " = ";
+        const auto count = std::count_if(
+            ids.begin(), ids.end(), [&](const std::string& id) { return id.starts_with(start); });
+        EXPECT_GE(count, static_cast<std::ptrdiff_t>(rule.values.size())) << start;
+      }
+    }
+  }
+}
+
 TEST(NegativeRules, EachAttributeHasOneOrIsListedAsFree) {
   const std::vector<AttributeRule> rules = attribute_rules();
   const std::vector<std::string_view> free = free_attributes();
@@ -125,7 +143,7 @@ TEST(NegativeRules, EachAttributeHasOneOrIsListedAsFree) {
     for (const AttrField& field : schema.attrs) {
       const bool is_typed = field.type == AttrType::kBool || field.type == AttrType::kDtype;
       const bool has_rule = std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
-        return rule.name == field.name && (rule.op.empty() || rule.op == schema.name);
+        return is_rule_of(rule, schema.name, field.name);
       });
       const bool is_free = std::find(free.begin(), free.end(), field.name) != free.end();
       EXPECT_TRUE(is_typed || has_rule || is_free) << schema.name << ": " << field.name;

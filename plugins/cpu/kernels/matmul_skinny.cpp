@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // matmul and gemm in f32 where y has few rows, as in a model run for one input: memory is read once
-// and a library call would cost more than the product. Vector code by Highway, compiled for each
-// instruction set and chosen when it runs.
+// and a library call would cost more than the product. Threads share the columns. Vector code by
+// Highway, compiled for each instruction set and chosen when it runs.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matmul_skinny.cpp"
 // clang-format off: this file includes itself once per instruction set, before anything else.
@@ -10,6 +10,8 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // clang-format on
+
+#include <algorithm>
 
 #include "activation.hpp"
 #include "kernel_support.hpp"
@@ -123,7 +125,7 @@ HWY_EXPORT(sum_rows);
 HWY_EXPORT(sum_columns);
 
 constexpr int64_t kMostRows = 4;
-// Above this, threads pay, and oneDNN has them.
+// Above this, packed weights pay.
 constexpr double kMostMultiplyAdds = 1 << 20;
 // What no call that refuse_unfit() takes goes beyond: each of a, b and y has a part in the product
 // of m, n and k.
@@ -144,7 +146,8 @@ struct SkinnyPlan : bp_kernel_plan {
 void refuse_unfit(const MatmulShape& s) {
   if (s.batches.count != 1) throw Refusal{"takes one product, not batches"};
   if (s.m > kMostRows) throw Refusal{"takes up to 4 rows"};
-  if (s.multiply_add_count() > kMostMultiplyAdds) throw Refusal{"too large for one thread"};
+  if (s.multiply_add_count() > kMostMultiplyAdds)
+    throw Refusal{"too large for plain weights"};
   if (s.a_col != 1 && s.k != 1) throw Refusal{"takes rows of the first operand without gaps"};
   const bool by_rows = s.b_col == 1 && s.b_row >= 0;
   const bool by_columns = s.b_row == 1 && s.b_col >= 0;
@@ -188,15 +191,23 @@ void finish(const Epilogue& e, const float* c, int64_t n, float* sums) {
   }
 }
 
-bp_status launch(const bp_launch_args& args) {
-  const auto& plan = *static_cast<const SkinnyPlan*>(args.plan);
+// Columns that one thread computes by itself: some vectors of any width.
+constexpr int64_t kColumns = 64;
+// Weights come from memory: a multiply-add costs about a quarter of the unit that regions are
+// counted in.
+constexpr int64_t kMultiplyAddsPerUnit = 4;
+
+// Columns [first, last) of all rows.
+void multiply(const SkinnyPlan& plan, const bp_launch_args& args, int64_t first, int64_t last) {
   const MatmulShape& s = plan.shape;
+  const Epilogue& e = plan.epilogue;
   const float* const a = address_of<const float>(input_of(args, 0));
-  const float* const b = address_of<const float>(input_of(args, 1));
-  const float* const c = plan.epilogue.has_c ? address_of<const float>(input_of(args, 2)) : nullptr;
-  float* const y = address_of<float>(output_of(args));
+  const float* const b = address_of<const float>(input_of(args, 1)) + first * s.b_col;
+  const float* const c =
+      e.has_c ? address_of<const float>(input_of(args, 2)) + first * e.c_col : nullptr;
+  float* const y = address_of<float>(output_of(args)) + first;
   const auto k = static_cast<size_t>(s.k);
-  const auto n = static_cast<size_t>(s.n);
+  const auto n = static_cast<size_t>(last - first);
   for (int64_t i = 0; i < s.m; ++i) {
     float* const sums = y + i * s.n;
     if (s.b_col == 1) {
@@ -206,8 +217,18 @@ bp_status launch(const bp_launch_args& args) {
       HWY_DYNAMIC_DISPATCH(sum_columns)
       (a + i * s.a_row, b, k, n, static_cast<size_t>(s.b_col), sums);
     }
-    finish(plan.epilogue, c == nullptr ? nullptr : c + i * plan.epilogue.c_row, s.n, sums);
+    finish(e, c == nullptr ? nullptr : c + i * e.c_row, last - first, sums);
   }
+}
+
+bp_status launch(const bp_launch_args& args) {
+  const auto& plan = *static_cast<const SkinnyPlan*>(args.plan);
+  const MatmulShape& s = plan.shape;
+  const int64_t block_cost = kColumns * s.m * s.k / kMultiplyAddsPerUnit;
+  args.device->workers.for_ranges(
+      (s.n + kColumns - 1) / kColumns, block_cost, [&](int64_t begin, int64_t end) noexcept {
+        multiply(plan, args, begin * kColumns, std::min(end * kColumns, s.n));
+      });
   return plan.activation.apply(args);
 }
 

@@ -187,7 +187,7 @@ struct Traits {
   uint32_t op_since = 1;
   /// Default: every input with any strides, so the core never has to make a tensor contiguous.
   std::span<const bp_arg_rule* const> arg_rules = sdk::kAnyStrides;
-  decltype(bp_kernel::supports) supports = nullptr;  // of kernels with more to say than supports()
+  decltype(bp_kernel::supports) supports = xpu::supports;  // of kernels that compute
 };
 
 inline constexpr bp_arg_rule kContiguousRule{.struct_size = sizeof(bp_arg_rule),
@@ -217,9 +217,7 @@ constexpr bp_kernel describe(std::string_view name, std::string_view op,
                         .arg_rules = traits.arg_rules,
                         .depends_on = depends_on,
                         .op_since = traits.op_since,
-                        .supports = traits.supports != nullptr ? traits.supports
-                                    : traits.computes          ? supports
-                                                               : nullptr,
+                        .supports = traits.computes ? traits.supports : nullptr,
                         .plan = sdk::plan_slot<bp_kernel_plan, make_plan<make>>,
                         .plan_free = sdk::delete_plan<bp_kernel_plan>,
                         .launch = sdk::launch_slot<launch>,

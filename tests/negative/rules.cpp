@@ -22,12 +22,14 @@ std::vector<AttributeRule> attribute_rules() {
   const int64_t least = INT64_MIN;
   const std::vector<decltype(conform::Setting::value)> windows = {List{0}, List{-1}, List{least}};
   return {
-      // Quantization by one scale has no axis.
       {"axis",
        {number(kFar), number(-kFar), number(INT64_MAX), least},
        false,
        {},
        "quantize_linear"},
+      // Quantization by one scale has no axis; quantization_test has the others.
+      {"axis", {}, false, "quantize_linear"},
+      {"axis", {}, false, "dequantize_linear"},
       {"batch_dims", {number(-1), number(kFar), least}},
       {"block_size", {number(0), number(-1)}, false, "depth_to_space"},
       {"block_size", {number(0), number(-1)}, false, "space_to_depth"},

@@ -85,30 +85,18 @@ std::string Graph::value_label(ValueId id) const {
   return values_[id].name.empty() ? "%" + std::to_string(id) : values_[id].name;
 }
 
-namespace {
-
-/// What inference sees of a node's inputs.
-struct NodeInputs {
-  std::vector<TensorType> types;
-  std::vector<const void*> host_data;
-};
-
-}  // namespace
-
-static NodeInputs inputs_of(const Node& node, std::span<const Value> values) {
-  NodeInputs inputs;
-  for (ValueId id : node.inputs) {
-    inputs.types.push_back(id == kNoValue ? TensorType{} : values[id].type);
+CallInputs::CallInputs(std::span<const Value> values, std::span<const ValueId> inputs) {
+  for (ValueId id : inputs) {
+    types.push_back(id == kNoValue ? TensorType{} : values[id].type);
     const bool known = id != kNoValue && values[id].constant != nullptr;
-    inputs.host_data.push_back(known ? values[id].constant->data : nullptr);
+    host_data.push_back(known ? values[id].constant->data : nullptr);
   }
-  return inputs;
 }
 
 Status Graph::infer_bounds(const Node& node, std::vector<TensorType>* out_types) const {
-  const NodeInputs inputs = inputs_of(node, values_);
-  const InferContext context = {inputs.types, inputs.host_data, node.attributes.data()};
-  return infer_types(registry_->schema(node.op), context, out_types).with_prefix(node_label(node));
+  const CallInputs inputs(values_, node.inputs);
+  return infer_types(registry_->schema(node.op), inputs.context(node.attributes), out_types)
+      .with_prefix(node_label(node));
 }
 
 Status Graph::infer_node(const Node& node, std::vector<TensorType>* out_types) const {
@@ -117,13 +105,13 @@ Status Graph::infer_node(const Node& node, std::vector<TensorType>* out_types) c
   if (!schema.extents) return {};
   // Sizes that depend on values are upper bounds, which no later node may take for sizes. What
   // holds for inputs of any sizes holds for sure.
-  NodeInputs inputs = inputs_of(node, values_);
+  CallInputs inputs(values_, node.inputs);
   for (TensorType& type : inputs.types) {
     for (int64_t& size : type.sizes) size = kUnknownDim;
   }
   inputs.host_data.assign(inputs.host_data.size(), nullptr);
-  const InferContext any_sizes = {inputs.types, inputs.host_data, node.attributes.data()};
-  return infer_types(schema, any_sizes, out_types).with_prefix(node_label(node));
+  return infer_types(schema, inputs.context(node.attributes), out_types)
+      .with_prefix(node_label(node));
 }
 
 Result<NodeId> Graph::add_node(OpId op, std::string_view name, std::span<const ValueId> inputs,

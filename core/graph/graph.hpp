@@ -51,6 +51,19 @@ struct Node {
   std::vector<Region> regions;
 };
 
+/// What inference sees of a call's inputs: their types, and what constants hold. `values`: the
+/// graph's.
+struct CallInputs {
+  CallInputs(std::span<const Value> values, std::span<const ValueId> inputs);
+  /// Valid while this and the attributes live and stay as they are.
+  InferContext context(const Attributes& attributes) const {
+    return {types, host_data, attributes.data()};
+  }
+
+  std::vector<TensorType> types;
+  std::vector<const void*> host_data;
+};
+
 /// A constant that stands for an input which a run may leave out.
 struct DefaultInput {
   ValueId value = kNoValue;  // the constant; its name is the input's

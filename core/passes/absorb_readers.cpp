@@ -14,24 +14,6 @@
 namespace bp {
 namespace {
 
-/// The arguments of a node as inference takes them.
-struct Call {
-  std::vector<TensorType> types;
-  std::vector<const void*> host_data;
-  InferContext context;
-
-  Call(const Graph& graph, std::span<const ValueId> inputs, const Attributes& attributes) {
-    for (const ValueId id : inputs) {
-      types.push_back(id == kNoValue ? TensorType{} : graph.value(id).type);
-      const bool is_constant = id != kNoValue && graph.value(id).constant != nullptr;
-      host_data.push_back(is_constant ? graph.value(id).constant->data : nullptr);
-    }
-    context = {types, host_data, attributes.data()};
-  }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-};
-
 class Absorber {
  public:
   Absorber(Graph* graph, const HasKernelFn& has_kernel)
@@ -52,6 +34,7 @@ class Absorber {
         if (is_absorbed) break;
       }
     }
+    graph_.remove_dead();
     return {};
   }
 
@@ -84,20 +67,22 @@ class Absorber {
     const Value& between = graph_.value(reader.inputs[reader_input]);
     const Node& maker = graph_.node(between.producer);
     const OpSchema& schema = graph_.registry().schema(maker.op);
-    const Call call(graph_, maker.inputs, maker.attributes);
-    const Call reader_call(graph_, reader.inputs, reader.attributes);
+    const CallInputs call_inputs(graph_.values(), maker.inputs);
+    const CallInputs reader_inputs(graph_.values(), reader.inputs);
+    const InferContext call = call_inputs.context(maker.attributes);
+    const InferContext reader_call = reader_inputs.context(reader.attributes);
     auto absorbed = schema.absorb({.schema = schema,
-                                   .call = call.context,
+                                   .call = call,
                                    .output = between.type,
                                    .reader = graph_.registry().schema(reader.op),
-                                   .reader_call = reader_call.context,
+                                   .reader_call = reader_call,
                                    .reader_input = reader_input});
     if (!absorbed) return false;
     std::vector<ValueId> inputs = maker.inputs;
     inputs.resize(schema.inputs.size(), kNoValue);
     for (const auto& [from, to] : absorbed->inputs) inputs[to] = reader.inputs[from];
     inputs.resize(schema.told_input_count<ValueId>(inputs, kNoValue));
-    const Call whole(graph_, inputs, absorbed->attributes);
+    const CallInputs whole(graph_.values(), inputs);
     const TensorType& output = graph_.value(reader.outputs[0]).type;
     if (!has_kernel_(maker.op, whole.types, {&output, 1}, absorbed->attributes)) return false;
     BP_TRY(graph_.replace_node(reader_id, {.op = maker.op,

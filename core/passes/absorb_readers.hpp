@@ -9,7 +9,7 @@
 
 namespace bp {
 
-/// Nothing where `has_kernel` is empty. Errors: what inference finds.
+/// Drops what is absorbed. Nothing where `has_kernel` is empty. Errors: what inference finds.
 Status absorb_readers(Graph* graph, const HasKernelFn& has_kernel);
 
 }  // namespace bp

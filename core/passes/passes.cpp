@@ -56,16 +56,10 @@ bool all_inputs_constant(const Graph& graph, const Node& node) {
 /// output of `out_sizes`.
 ViewResult view_of_contiguous(const Graph& graph, const Node& node, const Dims& sizes,
                               const Dims& out_sizes) {
-  std::vector<TensorType> types;
-  std::vector<const void*> host_data;
-  for (const ValueId id : node.inputs) {
-    types.push_back(id == kNoValue ? TensorType{} : graph.value(id).type);
-    const bool known = id != kNoValue && graph.value(id).constant != nullptr;
-    host_data.push_back(known ? graph.value(id).constant->data : nullptr);
-  }
-  types[0].sizes = sizes;
-  const InferContext call = {types, host_data, node.attributes.data()};
-  return graph.registry().schema(node.op).view(call, contiguous_strides(sizes), out_sizes);
+  CallInputs inputs(graph.values(), node.inputs);
+  inputs.types[0].sizes = sizes;
+  return graph.registry().schema(node.op).view(inputs.context(node.attributes),
+                                               contiguous_strides(sizes), out_sizes);
 }
 
 /// A view of a contiguous constant that is contiguous itself: the same bytes with other sizes.
@@ -143,15 +137,8 @@ Status check_folded(const Graph& graph, const Node& node, std::span<const HostTe
 
 /// The value of an operator that looks at types and at host arguments alone, if they are known.
 std::vector<HostTensor> folded_types(const Graph& graph, const Node& node) {
-  std::vector<TensorType> types;
-  std::vector<const void*> host_data;
-  for (const ValueId id : node.inputs) {
-    types.push_back(id == kNoValue ? TensorType{} : graph.value(id).type);
-    const bool known = id != kNoValue && graph.value(id).constant != nullptr;
-    host_data.push_back(known ? graph.value(id).constant->data : nullptr);
-  }
-  auto value =
-      value_of_types(graph.registry(), node.op, {types, host_data, node.attributes.data()});
+  const CallInputs inputs(graph.values(), node.inputs);
+  auto value = value_of_types(graph.registry(), node.op, inputs.context(node.attributes));
   return value.ok() ? *std::move(value) : std::vector<HostTensor>{};
 }
 
@@ -253,9 +240,7 @@ Status merge_equal_nodes(Graph* graph, const PassOptions&) {
 }
 
 Status absorb_epilogues(Graph* graph, const PassOptions& options) {
-  BP_TRY(absorb_readers(graph, options.has_kernel));
-  graph->remove_dead();
-  return {};
+  return absorb_readers(graph, options.has_kernel);
 }
 
 struct Pass {

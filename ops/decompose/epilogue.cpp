@@ -35,12 +35,6 @@ Activation read_activation(const OpSchema& schema, const void* attributes) {
           reader.f64(*find_field(schema, "activation_beta"))};
 }
 
-void write_activation(const Activation& activation, Builder* builder, Attributes* attributes) {
-  builder->check(attributes->set_str("activation", activation.name));
-  builder->check(attributes->set_f64("activation_alpha", activation.alpha));
-  builder->check(attributes->set_f64("activation_beta", activation.beta));
-}
-
 /// A parameter of the reader, which is an attribute of it or a constant of one element.
 std::optional<double> parameter(const AbsorbContext& context, std::string_view name) {
   if (name.empty()) return 0;
@@ -105,7 +99,7 @@ Status decompose_epilogue(const InferContext& context, std::string_view op_name,
   if (!adds && activation.name.empty()) return {BP_UNSUPPORTED, "there is no epilogue"};
   Builder builder(context, input_names, graph);
   BP_TRY_ASSIGN(Attributes attributes, Attributes::copy_from(schema, context.attributes));
-  write_activation({}, &builder, &attributes);
+  BP_TRY(set_activation({}, &attributes));
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < context.inputs.size(); ++i) {
     if (i != addend) inputs.push_back(builder.input(i));
@@ -132,10 +126,8 @@ std::optional<Absorbed> absorb_epilogue(const AbsorbContext& context, AddendFits
   }
   const auto activation = activation_of_reader(context);
   if (!activation) return std::nullopt;
-  const bool is_set = absorbed.attributes.set_str("activation", activation->name).ok() &&
-                      absorbed.attributes.set_f64("activation_alpha", activation->alpha).ok() &&
-                      absorbed.attributes.set_f64("activation_beta", activation->beta).ok();
-  return is_set ? std::optional(std::move(absorbed)) : std::nullopt;
+  if (!set_activation(*activation, &absorbed.attributes).ok()) return std::nullopt;
+  return absorbed;
 }
 
 }  // namespace bp::ops

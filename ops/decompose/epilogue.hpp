@@ -15,7 +15,7 @@
 
 namespace bp::ops {
 
-/// The operator `schema` without its epilogue, then an addition, then the activation.
+/// The operator `op_name` without its epilogue, then an addition, then the activation.
 /// Errors: UNSUPPORTED where the call has no epilogue.
 Status decompose_epilogue(const InferContext& context, std::string_view op_name,
                           std::initializer_list<std::string_view> input_names, GraphBuilder* graph);

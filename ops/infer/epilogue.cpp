@@ -50,6 +50,12 @@ const ActivationRow* find_activation(std::string_view name) {
   return found == kActivations.end() ? nullptr : &*found;
 }
 
+Status set_activation(const Activation& activation, Attributes* attributes) {
+  BP_TRY(attributes->set_str("activation", activation.name));
+  BP_TRY(attributes->set_f64("activation_alpha", activation.alpha));
+  return attributes->set_f64("activation_beta", activation.beta);
+}
+
 Status check_activation(const Activation& activation, uint32_t dtype) {
   static constexpr ActivationRow kNone{""};
   const ActivationRow* row = activation.name.empty() ? &kNone : find_activation(activation.name);

@@ -8,6 +8,7 @@
 
 #include <string_view>
 
+#include "core/op/attributes.hpp"
 #include "ops/infer/common.hpp"
 
 namespace bp::ops {
@@ -32,6 +33,9 @@ template <class Attrs>
 Activation activation_of(const Attrs& attributes) {
   return {text(attributes.activation), attributes.activation_alpha, attributes.activation_beta};
 }
+
+/// Sets the three attributes. Errors: those of the setters.
+Status set_activation(const Activation& activation, Attributes* attributes);
 
 /// Errors: attribute_error for an unknown name, and for a number that the activation does not have,
 /// or that is not finite, but in clip, where it must not be NaN; and for any activation of a dtype

@@ -45,6 +45,7 @@ Activation::Activation(const bp_device& device, const bp_str& name, double alpha
 }
 
 std::optional<DnnlEltwise> Activation::post_op() const {
+  if (is_none()) return std::nullopt;
   const std::string_view op = sdk::view(kernel_->op);
   const auto alpha = static_cast<float>(alpha_);
   if (op == "leaky_relu" && alpha_ != 0) return DnnlEltwise{dnnl_eltwise_relu, alpha, 0};

@@ -32,7 +32,7 @@ class Activation {
                    attributes.activation_beta) {}
 
   bool is_none() const { return kernel_ == nullptr; }
-  /// nullopt: oneDNN has none that is the same.
+  /// nullopt: there is no activation, or oneDNN has none that is the same.
   std::optional<DnnlEltwise> post_op() const;
   /// In place on the launch's output, which is f32 without gaps.
   bp_status apply(const bp_launch_args& args) const;

@@ -99,9 +99,8 @@ DnnlPrimitiveDesc describe_conv(dnnl_engine* engine, const ConvShape& shape, con
   const Window& window = shape.window;
   std::vector<int64_t> dilates;  // oneDNN counts the gaps
   for (const int64_t dilation : window.real(window.dilation)) dilates.push_back(dilation - 1);
-  DnnlPostOps post_ops{.addend = shape.has_addend ? y.wanted.get() : nullptr};
-  if (!activation.is_none()) post_ops.activation = activation.post_op();
-  const DnnlAttr attr = make_dnnl_attr(post_ops);
+  const DnnlAttr attr = make_dnnl_attr(
+      {.addend = shape.has_addend ? y.wanted.get() : nullptr, .activation = activation.post_op()});
   dnnl_primitive_desc_t raw = nullptr;
   check_dnnl(
       dnnl_convolution_forward_primitive_desc_create(
@@ -190,7 +189,7 @@ std::unique_ptr<ConvPlan> make_plan_for(bp_device* device, const bp_kernel_query
   const int y_tensor = static_cast<int>(query.input_count);  // an absent bias counts
   auto plan = std::make_unique<ConvPlan>();
   const Activation activation(*device, read_attributes(query.attributes, bp_attrs_conv_defaults()));
-  if (!activation.is_none() && !activation.post_op()) plan->activation = activation;
+  if (!activation.post_op()) plan->activation = activation;
   std::optional<PlainWeights> weights;
   if (is_constant(arg_info(query, kW))) weights = PlainWeights{kW, weights_of(shape).plain_desc()};
   build_dnnl_programs(

@@ -49,7 +49,8 @@ struct ConvLoopPlan : bp_kernel_plan {
 /// All of y in plain loops on this thread, in f32.
 void convolve_in_loops(const ConvLoopPlan& plan, const bp_launch_args& args);
 
-/// For supports_slot() of all: more spatial dimensions than three, and auto_pad.
+/// For supports_slot() of kernels that know auto_pad: they leave it to the operator, and more
+/// spatial dimensions than three to others.
 const char* refused_conv(const bp_kernel_query& query);
 
 /// Throws Failure (INVALID_ARGUMENT) for sizes that contradict each other, Refusal for more than

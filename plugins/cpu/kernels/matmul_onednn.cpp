@@ -153,8 +153,7 @@ std::unique_ptr<ProductPlan> make_product_plan(bp_device* device, const bp_kerne
   plan->m = shape.batches.count * shape.m;
   plan->n = shape.n;
   if (!inside.has_bias && !inside.has_addend) plan->epilogue = epilogue;
-  if (!activation.is_none() && plan->epilogue.is_nothing())
-    inside.activation = activation.post_op();
+  if (plan->epilogue.is_nothing()) inside.activation = activation.post_op();
   if (!inside.activation) plan->activation = activation;
   std::optional<PlainWeights> weights;
   if (is_constant(arg_info(query, 1)) && is_one_matrix(shape)) {

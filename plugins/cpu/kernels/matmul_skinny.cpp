@@ -146,8 +146,7 @@ struct SkinnyPlan : bp_kernel_plan {
 void refuse_unfit(const MatmulShape& s) {
   if (s.batches.count != 1) throw Refusal{"takes one product, not batches"};
   if (s.m > kMostRows) throw Refusal{"takes up to 4 rows"};
-  if (s.multiply_add_count() > kMostMultiplyAdds)
-    throw Refusal{"too large for plain weights"};
+  if (s.multiply_add_count() > kMostMultiplyAdds) throw Refusal{"too large for plain weights"};
   if (s.a_col != 1 && s.k != 1) throw Refusal{"takes rows of the first operand without gaps"};
   const bool by_rows = s.b_col == 1 && s.b_row >= 0;
   const bool by_columns = s.b_row == 1 && s.b_col >= 0;

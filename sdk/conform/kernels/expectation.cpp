@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/base/dtype.hpp"
+#include "ops/infer/epilogue.hpp"
 #include "sdk/conform/checks.hpp"
 #include "sdk/conform/kernels/call.hpp"
 
@@ -53,10 +54,7 @@ Attributes sum_attributes(const Call& call) {
   const auto has_name = [](const AttrField& field) { return field.name == "activation"; };
   if (std::ranges::none_of(call.schema->attrs, has_name)) return call.attributes;
   Attributes attributes = *Attributes::copy_from(*call.schema, call.attributes.data());
-  const bool is_set = attributes.set_str("activation", "").ok() &&
-                      attributes.set_f64("activation_alpha", 0).ok() &&
-                      attributes.set_f64("activation_beta", 0).ok();
-  return is_set ? attributes : call.attributes;
+  return ops::set_activation({}, &attributes).ok() ? attributes : call.attributes;
 }
 
 /// Bytes of one element.

@@ -59,8 +59,24 @@ std::optional<DnnlEltwise> Activation::post_op() const {
 }
 
 bp_status Activation::apply(const bp_launch_args& args) const {
+  return is_none() ? BP_OK : apply_to(args, output_of(args));
+}
+
+bp_status Activation::apply(const bp_launch_args& args, std::span<float> part) const {
   if (is_none()) return BP_OK;
-  const bp_tensor& y = output_of(args);
+  const auto size = static_cast<int64_t>(part.size());
+  const int64_t stride = 1;
+  bp_tensor y{};
+  y.dtype = kF32;
+  y.rank = 1;
+  y.sizes = &size;
+  y.strides = &stride;
+  y.handle = reinterpret_cast<uint64_t>(part.data());
+  y.storage_bytes = part.size_bytes();
+  return apply_to(args, y);
+}
+
+bp_status Activation::apply_to(const bp_launch_args& args, const bp_tensor& y) const {
   const Parameters parameters{sizeof(Parameters), 0, alpha_, beta_};
   const float low = static_cast<float>(alpha_);
   const float high = static_cast<float>(beta_);

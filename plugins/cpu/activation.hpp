@@ -9,6 +9,7 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include <optional>
+#include <span>
 
 #include "kernel_support.hpp"
 
@@ -36,9 +37,12 @@ class Activation {
   std::optional<DnnlEltwise> post_op() const;
   /// In place on the launch's output, which is f32 without gaps.
   bp_status apply(const bp_launch_args& args) const;
+  /// ... on a part of it, for a kernel that has just computed that part. Any thread of the launch.
+  bp_status apply(const bp_launch_args& args, std::span<float> part) const;
 
  private:
   Activation(const bp_device& device, const bp_str& name, double alpha, double beta);
+  bp_status apply_to(const bp_launch_args& args, const bp_tensor& y) const;
 
   const bp_kernel* kernel_ = nullptr;
   double alpha_ = 0;

@@ -16,6 +16,7 @@
 #include "backplane/ops/attributes.h"
 #include "plugins/cpu/cpu_test_support.hpp"
 #include "plugins/cpu/parallel.hpp"
+#include "plugins/cpu/thread_choice.hpp"
 
 extern "C" {
 int omp_get_max_threads();
@@ -28,7 +29,9 @@ namespace bp::cpu_test {
 namespace {
 
 using cpu::RegionLease;
+using cpu::ThreadChoice;
 using cpu::ThreadCountSetting;
+using cpu::ThreadUse;
 using cpu::Workers;
 
 constexpr int64_t kLargeCost = cpu::kRegionCost;
@@ -266,6 +269,67 @@ TEST(CpuThreads, PackedWeightsOfAConvolution_ServeOneThreadAndAll) {
   Outcome outcome = run(device, call);
   ASSERT_EQ(outcome.status, BP_OK) << outcome.refusals["conv_f32_onednn"];
   launch_from_threads(device, "conv_f32_onednn", call, expected);
+}
+
+// What a machine takes for one launch, on all threads and on one.
+struct LaunchTimes {
+  int64_t all_ns;
+  int64_t one_ns;
+};
+
+// How often of `count` launches one thread was used.
+int launches_on_one(ThreadChoice* choice, int count, const LaunchTimes& times) {
+  int on_one = 0;
+  for (int i = 0; i < count; ++i) {
+    const bool is_one = choice->next() == ThreadUse::kOne;
+    on_one += is_one ? 1 : 0;
+    choice->launched(is_one ? times.one_ns : times.all_ns);
+  }
+  return on_one;
+}
+
+TEST(ThreadChoice, TakesTheQuickerWayAfterTryingBothThreeTimes) {
+  ThreadChoice slow_threads;
+  EXPECT_EQ(launches_on_one(&slow_threads, 6, {.all_ns = 900, .one_ns = 500}), 3);
+  EXPECT_EQ(launches_on_one(&slow_threads, 100, {.all_ns = 900, .one_ns = 500}), 100);
+  ThreadChoice quick_threads;
+  EXPECT_EQ(launches_on_one(&quick_threads, 6, {.all_ns = 500, .one_ns = 900}), 3);
+  EXPECT_EQ(launches_on_one(&quick_threads, 100, {.all_ns = 500, .one_ns = 900}), 0);
+}
+
+TEST(ThreadChoice, KeepsAllThreadsWhereOneIsHardlyQuicker) {
+  ThreadChoice choice;
+  EXPECT_EQ(launches_on_one(&choice, 106, {.all_ns = 1000, .one_ns = 960}), 3);
+}
+
+TEST(ThreadChoice, OneSlowLaunchDecidesNothing) {
+  ThreadChoice choice;
+  EXPECT_EQ(choice.next(), ThreadUse::kAll);
+  choice.launched(1'000'000);  // another program had the core
+  EXPECT_EQ(launches_on_one(&choice, 105, {.all_ns = 500, .one_ns = 900}), 3);
+}
+
+TEST(ThreadChoice, TriesAgainWhenTheMachineHasChanged) {
+  ThreadChoice choice;
+  launches_on_one(&choice, 6, {.all_ns = 900, .one_ns = 500});
+  EXPECT_EQ(choice.next(), ThreadUse::kOne);
+  int launches = 0;
+  while (choice.next() == ThreadUse::kOne || choice.is_trying()) {
+    ASSERT_LT(++launches, 1000) << "one thread is kept for good";
+    launches_on_one(&choice, 1, {.all_ns = 500, .one_ns = 900});
+  }
+  EXPECT_GT(launches, 100) << "it tries all the time";
+  EXPECT_EQ(launches_on_one(&choice, 200, {.all_ns = 500, .one_ns = 900}), 0);
+}
+
+TEST(ThreadChoice, LaunchesThatRanOtherwiseAreTriedAgain) {
+  ThreadChoice choice;
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_EQ(choice.next(), ThreadUse::kAll);
+    choice.launched(-1);  // another caller had the threads
+  }
+  EXPECT_TRUE(choice.is_trying());
+  EXPECT_EQ(launches_on_one(&choice, 106, {.all_ns = 900, .one_ns = 500}), 103);
 }
 
 }  // namespace

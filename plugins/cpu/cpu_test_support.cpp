@@ -101,6 +101,7 @@ struct Query {
       if ((call.constant_inputs >> i & 1) != 0) args.back().flags |= BP_INFO_CONSTANT_BIT;
     }
     args.push_back(info_of(call.output));
+    if (call.any_order) args.back().flags |= BP_INFO_ANY_ORDER_BIT;
     query.struct_size = sizeof(query);
     query.kernel = kernel;
     query.op_version = 1;
@@ -346,6 +347,10 @@ void Planned::free_state(bp_kernel_state* state) const {
 
 Call Planned::packed(const Call& call) const {
   Call result = call;
+  if (info_.out_strides != nullptr) {
+    EXPECT_TRUE(call.any_order) << "the plan chooses an order where it may not";
+    std::copy_n(info_.out_strides, call.output.sizes.size(), result.output.strides.begin());
+  }
   for (uint32_t i = 0; i < call.inputs.size(); ++i) {
     if ((info_.packed_inputs >> i & 1) == 0) continue;
     bp_prepack_info info{};
@@ -414,7 +419,9 @@ Outcome run(Device& device, const Call& call) {
     const uint64_t first = (reinterpret_cast<uint64_t>(memory.data()) + 63) / 64 * 64;
     std::byte* const workspace = reinterpret_cast<std::byte*>(first);
     bp_kernel_state* const state = planned.make_state();
-    outcome.status = planned.launch(planned.packed(call), state, workspace, &outcome);
+    const Call packed = planned.packed(call);
+    outcome.output = packed.output;
+    outcome.status = planned.launch(packed, state, workspace, &outcome);
     planned.free_state(state);
     std::byte* const guard = workspace + outcome.workspace_bytes;
     EXPECT_TRUE(std::all_of(guard, guard + kGuardBytes, [](std::byte b) { return b == kGuard; }))

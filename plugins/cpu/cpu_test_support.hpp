@@ -84,6 +84,7 @@ struct Outcome {
   uint32_t plan_flags = 0;
   uint64_t workspace_bytes = 0;
   std::vector<int64_t> extents = std::vector<int64_t>(BP_MAX_RANK, -1);
+  Tensor output;  // the call's, in the order that the plan chose
 };
 
 struct Call {
@@ -93,6 +94,7 @@ struct Call {
   const void* attributes = nullptr;  // a bp_attrs struct
   std::string only_kernel = {};      // "": by priority, as the core chooses
   uint64_t constant_inputs = 0;      // bit i: input i is shown as constant, and packed if asked for
+  bool any_order = false;            // the plan may choose the order of the output
 };
 
 /// Chooses, plans, makes a state, launches once and frees everything. The workspace has exactly the
@@ -110,7 +112,7 @@ class Planned {
   bp_status plan_status() const { return plan_status_; }
   const bp_plan_info& info() const { return info_; }
   bp_kernel_plan* plan() const { return plan_; }
-  /// The call with its constants as the plan takes them.
+  /// The call with its constants as the plan takes them, and its output as it lays it.
   Call packed(const Call& call) const;
   /// May be called from several threads, each with a state of its own.
   bp_kernel_state* make_state() const;

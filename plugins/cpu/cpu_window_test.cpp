@@ -70,6 +70,7 @@ struct Convolution {
   Tensor b;  // may be absent
   Geometry g;
   int64_t group = 1;
+  bool any_order = false;  // y in the order that the kernel likes
 };
 
 Convolution make_convolution(uint32_t dtype, const Sizes& x, int64_t out_channels,
@@ -119,8 +120,8 @@ Outcome expect_conv(Device& device, const Convolution& c, const std::string& ker
                     uint64_t constant_inputs = 0) {
   const bp_attrs_conv attrs = attributes_of(c);
   const Sizes y_sizes = joined({c.x.sizes[0], c.w.sizes[0]}, c.g.out(c.x.sizes));
-  const Call call{"conv", {c.x, c.w, c.b}, make_output(c.x.dtype, y_sizes),
-                  &attrs, kernel,          constant_inputs};
+  const Call call{"conv",          {c.x, c.w, c.b}, make_output(c.x.dtype, y_sizes), &attrs, kernel,
+                  constant_inputs, c.any_order};
   Outcome outcome = run(device, call);
   EXPECT_EQ(outcome.status, BP_OK);
   if (outcome.status != BP_OK) return outcome;
@@ -130,10 +131,31 @@ Outcome expect_conv(Device& device, const Convolution& c, const std::string& ker
   for_each_index(y_sizes, [&](const Sizes& index) {
     double magnitude = 0;
     const double expected = reference(c, index, &magnitude);
-    EXPECT_NEAR(call.output.at(index), expected,
+    EXPECT_NEAR(outcome.output.at(index), expected,
                 out_unit * std::fabs(expected) + 4 * unit * magnitude);
   });
   return outcome;
+}
+
+// [N, C, ...] that lies in memory as [N, ..., C].
+Tensor channels_last(const Tensor& x) {
+  Tensor last = x;
+  const auto rank = static_cast<int64_t>(x.sizes.size());
+  last.storage = make_output(x.dtype, x.sizes).storage;
+  last.strides.assign(x.sizes.size(), 1);
+  int64_t stride = x.sizes[1];
+  for (int64_t d = rank - 1; d > 1; --d) {
+    last.strides[static_cast<size_t>(d)] = stride;
+    stride *= x.sizes[static_cast<size_t>(d)];
+  }
+  last.strides[0] = stride;
+  auto* const to = reinterpret_cast<float*>(last.storage->data());
+  for_each_index(x.sizes, [&](const Sizes& index) {
+    int64_t element = 0;
+    for (size_t d = 0; d < index.size(); ++d) element += index[d] * last.strides[d];
+    to[element] = static_cast<float>(x.at(index));
+  });
+  return last;
 }
 
 // Geometries with what can go wrong in each number of dimensions.
@@ -211,6 +233,98 @@ TEST(CpuConv, SmallKernel_EveryWidthAndChannelCountMatchesF64) {
       }
     }
   }
+}
+
+// Batches round the blocks of four images and the chunks of 32, output channels round vectors and
+// their pairs; images in both orders.
+TEST(CpuConv, BatchKernel_EveryBatchAndChannelCountMatchesF64) {
+  for (const char* threads : {"1", "2"}) {
+    Device device(threads);
+    for (const int64_t batch : {4, 5, 7, 33, 67}) {
+      for (const int64_t channels : {1, 7, 8, 9, 16, 17, 32, 40}) {
+        Convolution c = make_convolution(
+            BP_DTYPE_F32, {batch, 3, 4, 3}, channels,
+            {.kernel = {3, 3}, .strides = {1, 2}, .pads = {1, 1, 1, 1}, .dilations = {1, 1}}, 1,
+            channels % 2 == 0);
+        c.any_order = true;
+        EXPECT_EQ(expect_conv(device, c).kernel, "conv_f32_batch");
+        c.x = channels_last(c.x);
+        EXPECT_EQ(expect_conv(device, c).kernel, "conv_f32_batch");
+      }
+    }
+  }
+}
+
+TEST(CpuConv, BatchKernel_OtherWindowsMatchF64) {
+  Device device;
+  const std::vector<Geometry> geometries = {
+      {.kernel = {3}, .pads = {0, 2}},
+      {.kernel = {2, 3}, .strides = {2, 1}, .pads = {3, 0, 4, 5}, .dilations = {2, 2}},
+      {.kernel = {2, 1, 3}, .strides = {1, 2, 1}, .pads = {1, 0, 0, 0, 0, 1}},
+  };
+  const Sizes images[] = {{5, 2, 17}, {5, 2, 6, 7}, {5, 2, 3, 4, 5}};
+  for (size_t i = 0; i < geometries.size(); ++i) {
+    Convolution c = make_convolution(BP_DTYPE_F32, images[i], 6, geometries[i]);
+    c.any_order = true;
+    EXPECT_EQ(expect_conv(device, c).kernel, "conv_f32_batch") << i;
+    c.x = channels_last(c.x);
+    EXPECT_EQ(expect_conv(device, c).kernel, "conv_f32_batch") << i;
+  }
+}
+
+// What is kept of a window on padding is nothing, not zero times the weight.
+TEST(CpuConv, BatchKernel_WeightThatMeetsPaddingAddsNothing) {
+  Device device;
+  Convolution c = make_convolution(BP_DTYPE_F32, {4, 1, 1, 2}, 1,
+                                   {.kernel = {1, 3}, .pads = {0, 1, 0, 1}}, 1, false);
+  c.x = make_tensor(BP_DTYPE_F32, {4, 1, 1, 2}, Values(8, 1.0));
+  const double inf = std::numeric_limits<double>::infinity();
+  c.w = make_tensor(BP_DTYPE_F32, {1, 1, 1, 3}, {inf, 1.0, 2.0});
+  const bp_attrs_conv attrs = attributes_of(c);
+  const Call call{"conv", {c.x, c.w, {}},   make_output(BP_DTYPE_F32, {4, 1, 1, 2}),
+                  &attrs, "conv_f32_batch", 0,
+                  true};
+  const Outcome outcome = run(device, call);
+  EXPECT_EQ(outcome.kernel, "conv_f32_batch");
+  EXPECT_EQ(outcome.output.values(), (Values{3, inf, 3, inf, 3, inf, 3, inf}));
+}
+
+TEST(CpuConv, BatchKernel_AppliesTheActivationToEachImageOnce) {
+  Device device("2");
+  Convolution c =
+      make_convolution(BP_DTYPE_F32, {70, 2, 4, 4}, 5, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}});
+  c.any_order = true;
+  const Outcome plain = expect_conv(device, c);
+  bp_attrs_conv attrs = attributes_of(c);
+  attrs.activation = {"leaky_relu", 10};
+  attrs.activation_alpha = 0.5;
+  const Call call{"conv", {c.x, c.w, c.b},  make_output(BP_DTYPE_F32, plain.output.sizes),
+                  &attrs, "conv_f32_batch", 0,
+                  true};
+  const Outcome outcome = run(device, call);
+  EXPECT_EQ(outcome.kernel, "conv_f32_batch");
+  for_each_index(plain.output.sizes, [&](const Sizes& index) {
+    const double value = plain.output.at(index);
+    EXPECT_EQ(outcome.output.at(index), value < 0 ? 0.5 * value : value);
+  });
+}
+
+TEST(CpuConv, WhatTheBatchKernelLeaves_IsRefusedWithAReason) {
+  Device device;
+  const auto expect_refusal = [&](Convolution c, const char* words) {
+    c.any_order = true;
+    const Outcome outcome = expect_conv(device, c);
+    EXPECT_EQ(outcome.kernel, "conv_f32_onednn");
+    EXPECT_THAT(outcome.refusals.at("conv_f32_batch"), HasSubstr(words));
+  };
+  const Geometry padded{.kernel = {3, 3}, .pads = {1, 1, 1, 1}};
+  expect_refusal(make_convolution(BP_DTYPE_F32, {3, 2, 4, 4}, 3, padded), "four images");
+  expect_refusal(make_convolution(BP_DTYPE_F32, {4, 2, 4, 4}, 4, padded, 2), "one group");
+  expect_refusal(make_convolution(BP_DTYPE_F32, {4, 2, 9, 8}, 4, padded), "64 positions");
+  expect_refusal(make_convolution(BP_DTYPE_F32, {4, 2, 4, 4}, 3, {.kernel = {3, 3}}), "padding");
+  expect_refusal(make_convolution(BP_DTYPE_F32, {4, 40, 4, 4}, 40, padded), "few weights");
+  const Convolution c = make_convolution(BP_DTYPE_F32, {4, 2, 4, 4}, 3, padded);
+  EXPECT_THAT(expect_conv(device, c).refusals.at("conv_f32_batch"), HasSubstr("channels lie last"));
 }
 
 TEST(CpuConv, WeightThatMeetsPadding_AddsNothingEvenIfInfinite) {

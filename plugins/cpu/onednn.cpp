@@ -4,6 +4,7 @@
 #include "onednn.hpp"
 
 #include <array>
+#include <chrono>
 #include <utility>
 
 #include "backplane/sdk/exit_gate.hpp"
@@ -381,25 +382,45 @@ bp_status create_dnnl_state(bp_device* device, const bp_kernel*, const bp_kernel
   });
 }
 
+namespace {
+
+int64_t now_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+dnnl_status_t execute(Workers& workers, DnnlState* state, void* const* addresses,
+                      std::byte* workspace) {
+  const bool has_choice = state->parallel.has_value();
+  const bool wants_all = has_choice && state->threads.next() == ThreadUse::kAll;
+  const bool is_timed = has_choice && state->threads.is_trying();
+  const RegionLease lease(workers, wants_all);
+  const ThreadCountSetting setting(lease.granted() ? workers.thread_count() : 1);
+  const int64_t start_ns = is_timed ? now_ns() : 0;
+  DnnlRun& run = lease.granted() ? *state->parallel : state->serial;
+  const dnnl_status_t status = run.execute(state->stream.get(), addresses, workspace);
+  if (has_choice) {
+    const bool counts = is_timed && lease.granted() == wants_all;
+    state->threads.launched(counts ? now_ns() - start_ns : -1);
+  }
+  return status;
+}
+
+}  // namespace
+
 bp_status launch_dnnl(const bp_launch_args& args) {
   const sdk::ExitGate gate;
   if (!gate.open()) {
     args.device->host().report(BP_UNAVAILABLE, "the process is ending", 0, args.op_seq);
     return BP_UNAVAILABLE;
   }
-  const auto& plan = *static_cast<const DnnlPlan*>(args.plan);
   auto& state = *static_cast<DnnlState*>(args.state);
   std::array<void*, 8> addresses{};
   const uint32_t tensor_count = args.input_count + args.output_count;
   for (uint32_t i = 0; i < tensor_count && i < addresses.size(); ++i) {
     addresses[i] = address_of(args.tensors[i]);
   }
-  Workers& workers = args.device->workers;
-  const RegionLease lease(workers, plan.parallel.has_value());
-  const ThreadCountSetting setting(lease.granted() ? workers.thread_count() : 1);
-  DnnlRun& run = lease.granted() ? *state.parallel : state.serial;
   const dnnl_status_t status =
-      run.execute(state.stream.get(), addresses.data(), address_of(args.workspace));
+      execute(args.device->workers, &state, addresses.data(), address_of(args.workspace));
   if (status == dnnl_success) return BP_OK;
   const std::string message = "oneDNN status " + std::to_string(status) + " from a launch of " +
                               std::string(sdk::view(args.kernel->name));

@@ -22,6 +22,7 @@
 #include "activation.hpp"
 #include "device.hpp"
 #include "kernel_support.hpp"
+#include "thread_choice.hpp"
 
 namespace bp::cpu {
 
@@ -185,6 +186,7 @@ struct DnnlState : bp_kernel_state {
   DnnlStream stream;
   DnnlRun serial;
   std::optional<DnnlRun> parallel;
+  ThreadChoice threads;  // which of the two is quicker
 };
 
 /// Fills both programs of a plan by calling `build` once for each, with the thread count set.
@@ -207,7 +209,8 @@ bp_status pack_weights(bp_device* device, const bp_prepack_args* args);
 bp_status create_dnnl_state(bp_device* device, const bp_kernel* kernel, const bp_kernel_plan* plan,
                             bp_kernel_state** out_state);
 
-/// Runs the plan's program on the launch's tensors, in parallel if no other caller does.
+/// Runs the plan's program on the launch's tensors: in parallel where that is quicker and no other
+/// caller does.
 bp_status launch_dnnl(const bp_launch_args& args);
 
 }  // namespace bp::cpu

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// matmul and gemm in f32 where y has few rows, as in a model run for one input: memory is read once
-// and a library call would cost more than the product. Threads share the columns. Vector code by
-// Highway, compiled for each instruction set and chosen when it runs.
+// matmul and gemm in f32 where y has few rows, as in a model run for one input: the weights are
+// read once, as they lie, from one end to the other, at the speed of memory. Threads share the
+// columns. Vector code by Highway, compiled for each instruction set and chosen when it runs.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matmul_skinny.cpp"
 // clang-format off: this file includes itself once per instruction set, before anything else.
 #include "backplane/ops/linalg.h"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // clang-format on
@@ -17,45 +18,172 @@
 #include "kernel_support.hpp"
 #include "matmul_shape.hpp"
 
+#ifndef BACKPLANE_PLUGINS_CPU_KERNELS_MATMUL_SKINNY_ONCE
+#define BACKPLANE_PLUGINS_CPU_KERNELS_MATMUL_SKINNY_ONCE
+namespace bp::cpu {
+
+// Rows of a matrix, each contiguous.
+template <class T>
+struct RowsOf {
+  T* first;
+  int64_t distance;  // from one to the next, of any sign
+};
+
+}  // namespace bp::cpu
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// sums[j] = the sum of a[i] * b[i * b_row + j]: rows of b are contiguous.
-void sum_rows(const float* a, const float* b, size_t k, size_t n, size_t b_row, float* sums) {
+// Rows of b that are read side by side: few enough for their factors to stay in registers.
+constexpr size_t kRows = 8;
+
+// The rows of b that some columns of y take a step by.
+struct Step {
+  const float* a;  // their factors
+  const float* b;
+  size_t b_row;
+  bool is_first;  // y holds nothing yet
+};
+
+// y[j] += the sum of a[i] * b[i * b_row + j] over eight rows, for the columns from `begin` on that
+// whole vectors hold; returns where it stopped.
+template <class D>
+size_t add_eight_rows(D d, const Step& step, size_t begin, size_t n, float* y) {
+  const size_t lanes = hn::Lanes(d);
+  const auto a0 = hn::Set(d, step.a[0]);
+  const auto a1 = hn::Set(d, step.a[1]);
+  const auto a2 = hn::Set(d, step.a[2]);
+  const auto a3 = hn::Set(d, step.a[3]);
+  const auto a4 = hn::Set(d, step.a[4]);
+  const auto a5 = hn::Set(d, step.a[5]);
+  const auto a6 = hn::Set(d, step.a[6]);
+  const auto a7 = hn::Set(d, step.a[7]);
+  size_t j = begin;
+  for (; j + lanes <= n; j += lanes) {
+    const float* row = step.b + j;
+    const auto next = [&] {
+      const float* const at = row;
+      row += step.b_row;
+      return hn::LoadU(d, at);
+    };
+    auto sum = step.is_first ? hn::Zero(d) : hn::LoadU(d, y + j);
+    sum = hn::MulAdd(a0, next(), sum);
+    sum = hn::MulAdd(a1, next(), sum);
+    sum = hn::MulAdd(a2, next(), sum);
+    sum = hn::MulAdd(a3, next(), sum);
+    sum = hn::MulAdd(a4, next(), sum);
+    sum = hn::MulAdd(a5, next(), sum);
+    sum = hn::MulAdd(a6, next(), sum);
+    sum = hn::MulAdd(a7, next(), sum);
+    hn::StoreU(sum, d, y + j);
+  }
+  return j;
+}
+
+// ... over one row.
+template <class D>
+size_t add_row(D d, const Step& step, size_t begin, size_t n, float* y) {
+  const size_t lanes = hn::Lanes(d);
+  const auto a = hn::Set(d, step.a[0]);
+  size_t j = begin;
+  for (; j + lanes <= n; j += lanes) {
+    const auto sum = step.is_first ? hn::Zero(d) : hn::LoadU(d, y + j);
+    hn::StoreU(hn::MulAdd(a, hn::LoadU(d, step.b + j), sum), d, y + j);
+  }
+  return j;
+}
+
+// Four rows of y, which share what is read of b. Rows that there are not repeat the last one.
+struct FourRows {
+  const float* a[4];
+  float* y[4];
+};
+
+FourRows four_rows(const RowsOf<const float>& a, int64_t m, const RowsOf<float>& y) {
+  FourRows rows{};
+  for (int64_t i = 0; i < 4; ++i) {
+    rows.a[i] = a.first + std::min(i, m - 1) * a.distance;
+    rows.y[i] = y.first + std::min(i, m - 1) * y.distance;
+  }
+  return rows;
+}
+
+// ... over eight rows of b, for the columns that pairs of vectors hold; returns where it stopped.
+size_t add_eight_rows_to_four(const FourRows& rows, const Step& step, size_t n) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
+  const auto start = [&](int row, size_t j) {
+    return step.is_first ? hn::Zero(d) : hn::LoadU(d, rows.y[row] + j);
+  };
   size_t j = 0;
-  for (; j + 4 * lanes <= n; j += 4 * lanes) {
-    auto sum0 = hn::Zero(d);
-    auto sum1 = hn::Zero(d);
-    auto sum2 = hn::Zero(d);
-    auto sum3 = hn::Zero(d);
-    for (size_t i = 0; i < k; ++i) {
-      const auto factor = hn::Set(d, a[i]);
-      const float* const row = b + i * b_row + j;
-      sum0 = hn::MulAdd(factor, hn::LoadU(d, row), sum0);
-      sum1 = hn::MulAdd(factor, hn::LoadU(d, row + lanes), sum1);
-      sum2 = hn::MulAdd(factor, hn::LoadU(d, row + 2 * lanes), sum2);
-      sum3 = hn::MulAdd(factor, hn::LoadU(d, row + 3 * lanes), sum3);
+  for (; j + 2 * lanes <= n; j += 2 * lanes) {
+    auto sum0 = start(0, j), next0 = start(0, j + lanes);
+    auto sum1 = start(1, j), next1 = start(1, j + lanes);
+    auto sum2 = start(2, j), next2 = start(2, j + lanes);
+    auto sum3 = start(3, j), next3 = start(3, j + lanes);
+    const float* b = step.b + j;
+    for (size_t l = 0; l < kRows; ++l, b += step.b_row) {
+      hwy::Prefetch(b + kRows * step.b_row);
+      const auto values = hn::LoadU(d, b);
+      const auto next = hn::LoadU(d, b + lanes);
+      const auto factor0 = hn::Set(d, rows.a[0][l]);
+      const auto factor1 = hn::Set(d, rows.a[1][l]);
+      const auto factor2 = hn::Set(d, rows.a[2][l]);
+      const auto factor3 = hn::Set(d, rows.a[3][l]);
+      sum0 = hn::MulAdd(factor0, values, sum0);
+      next0 = hn::MulAdd(factor0, next, next0);
+      sum1 = hn::MulAdd(factor1, values, sum1);
+      next1 = hn::MulAdd(factor1, next, next1);
+      sum2 = hn::MulAdd(factor2, values, sum2);
+      next2 = hn::MulAdd(factor2, next, next2);
+      sum3 = hn::MulAdd(factor3, values, sum3);
+      next3 = hn::MulAdd(factor3, next, next3);
     }
-    hn::StoreU(sum0, d, sums + j);
-    hn::StoreU(sum1, d, sums + j + lanes);
-    hn::StoreU(sum2, d, sums + j + 2 * lanes);
-    hn::StoreU(sum3, d, sums + j + 3 * lanes);
+    hn::StoreU(sum0, d, rows.y[0] + j);
+    hn::StoreU(next0, d, rows.y[0] + j + lanes);
+    hn::StoreU(sum1, d, rows.y[1] + j);
+    hn::StoreU(next1, d, rows.y[1] + j + lanes);
+    hn::StoreU(sum2, d, rows.y[2] + j);
+    hn::StoreU(next2, d, rows.y[2] + j + lanes);
+    hn::StoreU(sum3, d, rows.y[3] + j);
+    hn::StoreU(next3, d, rows.y[3] + j + lanes);
   }
-  for (; j + lanes <= n; j += lanes) {
-    auto sum = hn::Zero(d);
-    for (size_t i = 0; i < k; ++i) {
-      sum = hn::MulAdd(hn::Set(d, a[i]), hn::LoadU(d, b + i * b_row + j), sum);
+  return j;
+}
+
+// All rows of y [m, n] take a step over eight rows of b; the rows of a begin with its factors.
+void take_step(const Step& step, const RowsOf<const float>& a, int64_t m, size_t n,
+               const RowsOf<float>& y) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> one;
+  size_t done = 0;
+  if (m > 1) done = add_eight_rows_to_four(four_rows(a, m, y), step, n);
+  for (int64_t i = 0; i < m; ++i) {
+    const Step own{a.first + i * a.distance, step.b, step.b_row, step.is_first};
+    float* const to = y.first + i * y.distance;
+    add_eight_rows(one, own, add_eight_rows(d, own, done, n, to), n, to);
+  }
+}
+
+// y[i, j] = the sum of a[i, l] * b[l, j]: rows of b are contiguous, and each is read from end to
+// end, as memory is read fastest, and for all rows of y at once.
+void sum_rows(const RowsOf<const float>& a, int64_t m, const float* b, size_t b_row, size_t k,
+              size_t n, const RowsOf<float>& y) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> one;
+  size_t l = 0;
+  for (; l + kRows <= k; l += kRows) {
+    take_step({nullptr, b + l * b_row, b_row, l == 0}, {a.first + l, a.distance}, m, n, y);
+  }
+  for (; l < k; ++l) {
+    for (int64_t i = 0; i < m; ++i) {
+      const Step step{a.first + i * a.distance + l, b + l * b_row, b_row, l == 0};
+      float* const to = y.first + i * y.distance;
+      add_row(one, step, add_row(d, step, 0, n, to), n, to);
     }
-    hn::StoreU(sum, d, sums + j);
-  }
-  for (; j < n; ++j) {
-    float sum = 0;
-    for (size_t i = 0; i < k; ++i) sum += a[i] * b[i * b_row + j];
-    sums[j] = sum;
   }
 }
 
@@ -75,7 +203,8 @@ float dot(const float* a, const float* b, size_t k) {
 
 // sums[j] = the product of a and column j of b, which is contiguous. Four columns at once share the
 // loads of a and keep the units busy where one chain of sums would wait for itself.
-void sum_columns(const float* a, const float* b, size_t k, size_t n, size_t b_col, float* sums) {
+void sum_columns_of_one(const float* a, const float* b, size_t k, size_t n, size_t b_col,
+                        float* sums) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   size_t j = 0;
@@ -114,6 +243,62 @@ void sum_columns(const float* a, const float* b, size_t k, size_t n, size_t b_co
   for (; j < n; ++j) sums[j] = dot(a, b + j * b_col, k);
 }
 
+// Two columns of b, each contiguous, and what they give with four rows of a.
+void sum_two_columns(const FourRows& rows, const float* column0, const float* column1, size_t k,
+                     size_t j) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+  auto next0 = sum0, next1 = sum0, next2 = sum0, next3 = sum0;
+  size_t i = 0;
+  for (; i + lanes <= k; i += lanes) {
+    const auto values = hn::LoadU(d, column0 + i);
+    const auto next = hn::LoadU(d, column1 + i);
+    const auto factor0 = hn::LoadU(d, rows.a[0] + i);
+    const auto factor1 = hn::LoadU(d, rows.a[1] + i);
+    const auto factor2 = hn::LoadU(d, rows.a[2] + i);
+    const auto factor3 = hn::LoadU(d, rows.a[3] + i);
+    sum0 = hn::MulAdd(factor0, values, sum0);
+    next0 = hn::MulAdd(factor0, next, next0);
+    sum1 = hn::MulAdd(factor1, values, sum1);
+    next1 = hn::MulAdd(factor1, next, next1);
+    sum2 = hn::MulAdd(factor2, values, sum2);
+    next2 = hn::MulAdd(factor2, next, next2);
+    sum3 = hn::MulAdd(factor3, values, sum3);
+    next3 = hn::MulAdd(factor3, next, next3);
+  }
+  const auto finish = [&](int row, decltype(sum0) of_column0, decltype(sum0) of_column1) {
+    float total0 = hn::GetLane(hn::SumOfLanes(d, of_column0));
+    float total1 = hn::GetLane(hn::SumOfLanes(d, of_column1));
+    for (size_t rest = i; rest < k; ++rest) {
+      total0 += rows.a[row][rest] * column0[rest];
+      total1 += rows.a[row][rest] * column1[rest];
+    }
+    rows.y[row][j] = total0;
+    rows.y[row][j + 1] = total1;
+  };
+  finish(0, sum0, next0);
+  finish(1, sum1, next1);
+  finish(2, sum2, next2);
+  finish(3, sum3, next3);
+}
+
+// y[i, j] = the product of row i of a and column j of b, which is contiguous.
+void sum_columns(const RowsOf<const float>& a, int64_t m, const float* b, size_t b_col, size_t k,
+                 size_t n, const RowsOf<float>& y) {
+  size_t done = 0;
+  if (m > 1) {
+    const FourRows rows = four_rows(a, m, y);
+    for (; done + 2 <= n; done += 2) {
+      sum_two_columns(rows, b + done * b_col, b + (done + 1) * b_col, k, done);
+    }
+  }
+  for (int64_t i = 0; i < m; ++i) {
+    sum_columns_of_one(a.first + i * a.distance, b + done * b_col, k, n - done, b_col,
+                       y.first + i * y.distance + done);
+  }
+}
+
 }  // namespace bp::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -125,18 +310,8 @@ HWY_EXPORT(sum_rows);
 HWY_EXPORT(sum_columns);
 
 constexpr int64_t kMostRows = 4;
-// Above this, packed weights pay.
-constexpr double kMostMultiplyAdds = 1 << 20;
-// What no call that refuse_unfit() takes goes beyond: each of a, b and y has a part in the product
-// of m, n and k.
-constexpr int64_t kMostElements = 1 << 20;
-constexpr bp_size_range kRanges[] = {{0, BP_RANGE_ELEMENTS, 1, kMostElements},
-                                     {1, BP_RANGE_ELEMENTS, 1, kMostElements}};
-
-sdk::Support support(bp_device*, const bp_kernel_query&) {
-  return {.ranges = kRanges, .answer_within = BP_SUPPORT_DEPENDS};
-}
-
+// Sums of more terms, one after another, would be far from exact.
+constexpr int64_t kMostSummed = 1 << 16;
 struct SkinnyPlan : bp_kernel_plan {
   MatmulShape shape;
   Epilogue epilogue;
@@ -144,9 +319,10 @@ struct SkinnyPlan : bp_kernel_plan {
 };
 
 void refuse_unfit(const MatmulShape& s) {
+  if (s.is_empty()) throw Refusal{"empty tensors need no vectors"};
   if (s.batches.count != 1) throw Refusal{"takes one product, not batches"};
   if (s.m > kMostRows) throw Refusal{"takes up to 4 rows"};
-  if (s.multiply_add_count() > kMostMultiplyAdds) throw Refusal{"too large for plain weights"};
+  if (s.k > kMostSummed) throw Refusal{"takes sums of up to 65,536 terms"};
   if (s.a_col != 1 && s.k != 1) throw Refusal{"takes rows of the first operand without gaps"};
   const bool by_rows = s.b_col == 1 && s.b_row >= 0;
   const bool by_columns = s.b_row == 1 && s.b_col >= 0;
@@ -155,7 +331,6 @@ void refuse_unfit(const MatmulShape& s) {
 
 std::unique_ptr<SkinnyPlan> make_matmul_plan(bp_device* device, const bp_kernel_query& query,
                                              bp_plan_info*) {
-  sdk::refuse_outside(query, kRanges);
   const auto attrs = read_attributes(query.attributes, bp_attrs_matmul_defaults());
   auto plan = std::make_unique<SkinnyPlan>();
   plan->shape = make_matmul_shape(query);
@@ -167,7 +342,6 @@ std::unique_ptr<SkinnyPlan> make_matmul_plan(bp_device* device, const bp_kernel_
 
 std::unique_ptr<SkinnyPlan> make_gemm_plan(bp_device* device, const bp_kernel_query& query,
                                            bp_plan_info*) {
-  sdk::refuse_outside(query, kRanges);
   const auto attrs = read_attributes(query.attributes, bp_attrs_gemm_defaults());
   auto plan = std::make_unique<SkinnyPlan>();
   plan->shape = make_gemm_shape(query, attrs);
@@ -190,8 +364,10 @@ void finish(const Epilogue& e, const float* c, int64_t n, float* sums) {
   }
 }
 
-// Columns that one thread computes by itself: some vectors of any width.
+// Threads share the columns in multiples of this: some vectors of any width.
 constexpr int64_t kColumns = 64;
+// Columns of y that stay in the first-level cache while the rows of the weights pass by.
+constexpr int64_t kBlock = 4096;
 // Weights come from memory: a multiply-add costs about a quarter of the unit that regions are
 // counted in.
 constexpr int64_t kMultiplyAddsPerUnit = 4;
@@ -200,33 +376,37 @@ constexpr int64_t kMultiplyAddsPerUnit = 4;
 void multiply(const SkinnyPlan& plan, const bp_launch_args& args, int64_t first, int64_t last) {
   const MatmulShape& s = plan.shape;
   const Epilogue& e = plan.epilogue;
-  const float* const a = address_of<const float>(input_of(args, 0));
+  const RowsOf<const float> a{address_of<const float>(input_of(args, 0)), s.a_row};
   const float* const b = address_of<const float>(input_of(args, 1)) + first * s.b_col;
   const float* const c =
       e.has_c ? address_of<const float>(input_of(args, 2)) + first * e.c_col : nullptr;
-  float* const y = address_of<float>(output_of(args)) + first;
+  const RowsOf<float> y{address_of<float>(output_of(args)) + first, s.n};
   const auto k = static_cast<size_t>(s.k);
   const auto n = static_cast<size_t>(last - first);
+  if (s.b_col == 1) {
+    HWY_DYNAMIC_DISPATCH(sum_rows)(a, s.m, b, static_cast<size_t>(s.b_row), k, n, y);
+  } else {
+    HWY_DYNAMIC_DISPATCH(sum_columns)(a, s.m, b, static_cast<size_t>(s.b_col), k, n, y);
+  }
   for (int64_t i = 0; i < s.m; ++i) {
-    float* const sums = y + i * s.n;
-    if (s.b_col == 1) {
-      HWY_DYNAMIC_DISPATCH(sum_rows)
-      (a + i * s.a_row, b, k, n, static_cast<size_t>(s.b_row), sums);
-    } else {
-      HWY_DYNAMIC_DISPATCH(sum_columns)
-      (a + i * s.a_row, b, k, n, static_cast<size_t>(s.b_col), sums);
-    }
-    finish(e, c == nullptr ? nullptr : c + i * e.c_row, last - first, sums);
+    finish(e, c == nullptr ? nullptr : c + i * e.c_row, last - first, y.first + i * s.n);
   }
 }
 
 bp_status launch(const bp_launch_args& args) {
   const auto& plan = *static_cast<const SkinnyPlan*>(args.plan);
   const MatmulShape& s = plan.shape;
-  const int64_t block_cost = kColumns * s.m * s.k / kMultiplyAddsPerUnit;
+  const int64_t threads = args.device->workers.thread_count();
+  const int64_t share = (s.n / threads + kColumns - 1) / kColumns * kColumns;
+  const int64_t unit = std::max(kColumns, share);
+  const int64_t block = kBlock / s.m;
+  const int64_t unit_cost = unit * s.m * s.k / kMultiplyAddsPerUnit;
   args.device->workers.for_ranges(
-      (s.n + kColumns - 1) / kColumns, block_cost, [&](int64_t begin, int64_t end) noexcept {
-        multiply(plan, args, begin * kColumns, std::min(end * kColumns, s.n));
+      (s.n + unit - 1) / unit, unit_cost, [&](int64_t begin, int64_t end) noexcept {
+        const int64_t last = std::min(end * unit, s.n);
+        for (int64_t first = begin * unit; first < last; first += block) {
+          multiply(plan, args, first, std::min(first + block, last));
+        }
       });
   return plan.activation.apply(args);
 }
@@ -244,7 +424,6 @@ constexpr bp_kernel skinny_kernel(std::string_view name, std::string_view op, ui
                         .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
                         .version_max = version,
                         .op_since = version,
-                        .supports = sdk::support_slot<support>,
                         .plan = plan_slot<SkinnyPlan, MakePlan>,
                         .plan_free = sdk::delete_plan<bp_kernel_plan>,
                         .launch = launch_slot<launch>});

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // max_pool, average_pool and global_average_pool in f32 of images whose channels lie last: a window
-// meets whole rows of channels, so that they are worked on side by side.
+// meets whole rows of channels, so that they are worked on side by side. Vector code by Highway,
+// compiled for each instruction set and chosen when it runs.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/pool_channels_last.cpp"
+// clang-format off: this file includes itself once per instruction set, before anything else.
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
 #include <algorithm>
 
 #include "backplane/ops/pooling.h"
@@ -10,13 +18,12 @@
 #include "order.hpp"
 #include "pool_shape.hpp"
 
+#ifndef BACKPLANE_PLUGINS_CPU_KERNELS_POOL_CHANNELS_LAST_ONCE
+#define BACKPLANE_PLUGINS_CPU_KERNELS_POOL_CHANNELS_LAST_ONCE
 namespace bp::cpu {
-namespace {
 
-// Channels that are worked on together, in registers.
-constexpr int64_t kTile = 64;
 // Sums of more terms, one after another, would be far from exact.
-constexpr int64_t kMostSummed = 1024;
+inline constexpr int64_t kMostSummed = 1024;
 
 struct ChannelsPlan : OrderedPlan {
   explicit ChannelsPlan(const PoolShape& pool, int64_t pool_channels)
@@ -26,12 +33,11 @@ struct ChannelsPlan : OrderedPlan {
         channels(pool_channels) {}
 
   int64_t rows() const { return images * window.out[0] * window.out[1]; }
-  /// Of one output row.
+  /// Of one output row: a place costs something besides its channels.
   int64_t row_cost() const {
     const Window& w = window;
-    return std::max<int64_t>(
-        1,
-        sdk::saturating_product({w.out[2], w.kernel[0], w.kernel[1], w.kernel[2], channels}) / 8);
+    const int64_t taps = sdk::saturating_product({w.kernel[0], w.kernel[1], w.kernel[2], channels});
+    return sdk::saturating_product({std::max<int64_t>(1, w.out[2]), taps / 4 + 32});
   }
 
   Window window;
@@ -41,72 +47,244 @@ struct ChannelsPlan : OrderedPlan {
   bool counts_padding = false;
 };
 
+// An image as a global average sees it.
+struct Positions {
+  int64_t count;
+  int64_t step;  // floats from one to the next
+};
+
+}  // namespace bp::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace bp::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
 struct Max {
   static constexpr bool kCounts = false;
   static float start() { return lowest<float>(); }
-  static float fold(float so_far, float value) { return larger(value, so_far); }
-  static float finish(float best, float) { return best; }
+  // NaN wins over numbers.
+  template <class V>
+  static V fold(V so_far, V value) {
+    return hn::IfThenElse(hn::Or(hn::Gt(value, so_far), hn::IsNaN(value)), value, so_far);
+  }
+  template <class V>
+  static V finish(V best, V) {
+    return best;
+  }
 };
 
 struct Average {
-  static constexpr bool kCounts = true;
+  static constexpr bool kCounts = true;  // divides by the number of taps
   static float start() { return 0; }
-  static float fold(float so_far, float value) { return so_far + value; }
-  static float finish(float sum, float count) { return sum / count; }
+  template <class V>
+  static V fold(V so_far, V value) {
+    return hn::Add(so_far, value);
+  }
+  template <class V>
+  static V finish(V sum, V count) {
+    return hn::Div(sum, count);
+  }
 };
 
-// One output position: `count` channels from the first one of `image` on.
-template <class Pool>
-void pool_position(const ChannelsPlan& plan, const int64_t (&out)[kMaxSpatialRank],
-                   const float* image, int64_t count, float* y) {
-  const Window& w = plan.window;
-  float folded[kTile];
-  std::fill_n(folded, count, Pool::start());
-  const Range depth = plan.ranges.depth(out[0]);
-  const Range height = plan.ranges.row(out[1]);
-  const Range width = plan.ranges.column_of(out[2]);
-  for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
-    const int64_t d = out[0] * w.stride[0] - w.pad_begin[0] + kd * w.dilation[0];
-    for (int64_t kh = height.begin; kh < height.end; ++kh) {
-      const int64_t h = out[1] * w.stride[1] - w.pad_begin[1] + kh * w.dilation[1];
-      for (int64_t kw = width.begin; kw < width.end; ++kw) {
-        const int64_t column = out[2] * w.stride[2] - w.pad_begin[2] + kw * w.dilation[2];
-        const float* const x = image + ((d * w.in[1] + h) * w.in[2] + column) * plan.channels;
-        for (int64_t i = 0; i < count; ++i) folded[i] = Pool::fold(folded[i], x[i]);
+// The elements of one channel that one output is made of, as steps from one to the next.
+struct Taps {
+  struct Side {
+    int64_t count;
+    int64_t step;
+  };
+  Side depth, row, column;
+  float divisor;
+
+  // Calls visit with the place of each, the first one being at `first`.
+  template <class Visit>
+  void for_each(const float* first, const Visit& visit) const {
+    for (int64_t d = 0; d < depth.count; ++d, first += depth.step) {
+      const float* line = first;
+      for (int64_t r = 0; r < row.count; ++r, line += row.step) {
+        const float* at = line;
+        for (int64_t c = 0; c < column.count; ++c, at += column.step) visit(at);
       }
     }
   }
-  float divisor = 1;
-  if constexpr (Pool::kCounts) {
-    for (int d = 0; d < static_cast<int>(kMaxSpatialRank); ++d) {
-      divisor *= static_cast<float>(counted(w, plan.counts_padding, d, out[d]));
-    }
+};
+
+// Channels from the one at `begin` on while vectors, two at a time and then one, fit below `end`;
+// returns where it stopped.
+template <class Pool, class D>
+int64_t pool_vectors(D d, const Taps& taps, const float* x, int64_t begin, int64_t end, float* y) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto divisor = hn::Set(d, taps.divisor);
+  int64_t i = begin;
+  for (; i + 2 * lanes <= end; i += 2 * lanes) {
+    auto folded = hn::Set(d, Pool::start());
+    auto next = folded;
+    taps.for_each(x + i, [&](const float* at) {
+      folded = Pool::fold(folded, hn::LoadU(d, at));
+      next = Pool::fold(next, hn::LoadU(d, at + lanes));
+    });
+    hn::StoreU(Pool::finish(folded, divisor), d, y + i);
+    hn::StoreU(Pool::finish(next, divisor), d, y + i + lanes);
   }
-  for (int64_t i = 0; i < count; ++i) y[i] = Pool::finish(folded[i], divisor);
+  for (; i + lanes <= end; i += lanes) {
+    auto folded = hn::Set(d, Pool::start());
+    taps.for_each(x + i, [&](const float* at) { folded = Pool::fold(folded, hn::LoadU(d, at)); });
+    hn::StoreU(Pool::finish(folded, divisor), d, y + i);
+  }
+  return i;
 }
 
 template <class Pool>
-bp_status launch_pool(const bp_launch_args& args) {
-  const auto& plan = *static_cast<const ChannelsPlan*>(args.plan);
+void pool_channels(const Taps& taps, const float* x, int64_t channels, float* y) {
+  int64_t i = pool_vectors<Pool>(hn::ScalableTag<float>(), taps, x, 0, channels, y);
+  i = pool_vectors<Pool>(hn::CappedTag<float, 4>(), taps, x, i, channels, y);
+  pool_vectors<Pool>(hn::CappedTag<float, 1>(), taps, x, i, channels, y);
+}
+
+// What one dimension adds to the taps of an output: the first position, how many, and the step.
+struct Reach {
+  Reach(const Window& w, int dimension, int64_t out, Range valid) : step(w.dilation[dimension]) {
+    if (valid.begin >= valid.end) return;  // nothing but padding
+    first = out * w.stride[dimension] - w.pad_begin[dimension] + valid.begin * step;
+    count = valid.end - valid.begin;
+  }
+  int64_t first = 0;
+  int64_t count = 0;
+  int64_t step;
+};
+
+// One row of outputs: `row` counts those of all images.
+template <class Pool>
+void pool_row(const ChannelsPlan& plan, int64_t row, const float* x, float* y) {
   const Window& w = plan.window;
-  if (plan.rows() == 0 || w.out[2] == 0) return BP_OK;
+  const int64_t rows = w.out[0] * w.out[1];
+  const int64_t out_depth = row % rows / w.out[1];
+  const int64_t out_row = row % w.out[1];
+  const Reach depth(w, 0, out_depth, plan.ranges.depth(out_depth));
+  const Reach line(w, 1, out_row, plan.ranges.row(out_row));
+  const int64_t line_floats = w.in[2] * plan.channels;
+  const float* const lines = x + row / rows * w.in_count() * plan.channels +
+                             (depth.first * w.in[1] + line.first) * line_floats;
+  const auto counted_taps = [&](int dimension, int64_t out) {
+    return Pool::kCounts ? static_cast<float>(counted(w, plan.counts_padding, dimension, out)) : 1;
+  };
+  const float counted_lines = counted_taps(0, out_depth) * counted_taps(1, out_row);
+  for (int64_t column = 0; column < w.out[2]; ++column, y += plan.channels) {
+    const Reach across(w, 2, column, plan.ranges.column_of(column));
+    const Taps taps{.depth = {depth.count, depth.step * w.in[1] * line_floats},
+                    .row = {line.count, line.step * line_floats},
+                    .column = {across.count, across.step * plan.channels},
+                    .divisor = counted_lines * counted_taps(2, column)};
+    pool_channels<Pool>(taps, lines + across.first * plan.channels, plan.channels, y);
+  }
+}
+
+void max_row(const ChannelsPlan& plan, int64_t row, const float* x, float* y) {
+  pool_row<Max>(plan, row, x, y);
+}
+
+void average_row(const ChannelsPlan& plan, int64_t row, const float* x, float* y) {
+  pool_row<Average>(plan, row, x, y);
+}
+
+// Sums of more positions are summed in turn.
+constexpr int64_t kSummedBlock = 64;
+
+// The averages of four vectors of channels, whose loads share cache lines, from x on.
+template <class D>
+void average_four(D d, const float* x, const Positions& positions, float* y) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto total0 = hn::Zero(d), total1 = total0, total2 = total0, total3 = total0;
+  for (int64_t first = 0; first < positions.count; first += kSummedBlock) {
+    const int64_t last = std::min(positions.count, first + kSummedBlock);
+    auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+    for (int64_t p = first; p < last; ++p) {
+      const float* const at = x + p * positions.step;
+      sum0 = hn::Add(sum0, hn::LoadU(d, at));
+      sum1 = hn::Add(sum1, hn::LoadU(d, at + lanes));
+      sum2 = hn::Add(sum2, hn::LoadU(d, at + 2 * lanes));
+      sum3 = hn::Add(sum3, hn::LoadU(d, at + 3 * lanes));
+    }
+    total0 = hn::Add(total0, sum0);
+    total1 = hn::Add(total1, sum1);
+    total2 = hn::Add(total2, sum2);
+    total3 = hn::Add(total3, sum3);
+  }
+  const auto count = hn::Set(d, static_cast<float>(positions.count));
+  hn::StoreU(hn::Div(total0, count), d, y);
+  hn::StoreU(hn::Div(total1, count), d, y + lanes);
+  hn::StoreU(hn::Div(total2, count), d, y + 2 * lanes);
+  hn::StoreU(hn::Div(total3, count), d, y + 3 * lanes);
+}
+
+// ... of one vector.
+template <class D>
+void average_one(D d, const float* x, const Positions& positions, float* y) {
+  auto total = hn::Zero(d);
+  for (int64_t first = 0; first < positions.count; first += kSummedBlock) {
+    const int64_t last = std::min(positions.count, first + kSummedBlock);
+    auto sum = hn::Zero(d);
+    for (int64_t p = first; p < last; ++p) {
+      sum = hn::Add(sum, hn::LoadU(d, x + p * positions.step));
+    }
+    total = hn::Add(total, sum);
+  }
+  hn::StoreU(hn::Div(total, hn::Set(d, static_cast<float>(positions.count))), d, y);
+}
+
+// The averages of `channels` channels.
+void average_image(const float* x, const Positions& positions, int64_t channels, float* y) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + 4 * lanes <= channels; i += 4 * lanes) average_four(d, x + i, positions, y + i);
+  for (; i + lanes <= channels; i += lanes) average_one(d, x + i, positions, y + i);
+  for (; i < channels; ++i) average_one(one, x + i, positions, y + i);
+}
+
+}  // namespace bp::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace bp::cpu {
+namespace {
+
+HWY_EXPORT(max_row);
+HWY_EXPORT(average_row);
+HWY_EXPORT(average_image);
+
+// Channels of a global average that one thread works on.
+constexpr int64_t kTile = 64;
+
+using RowFunction = void (*)(const ChannelsPlan&, int64_t row, const float* x, float* y);
+
+bp_status launch_rows(const bp_launch_args& args, RowFunction pool_row) {
+  const auto& plan = *static_cast<const ChannelsPlan*>(args.plan);
+  if (plan.rows() == 0 || plan.window.out[2] == 0) return BP_OK;
   float* const y = address_of<float>(output_of(args));
   const float* const x = address_of<const float>(input_of(args, 0));
-  args.device->workers.for_ranges(
-      plan.rows(), plan.row_cost(), [&](int64_t begin, int64_t end) noexcept {
-        for (int64_t row = begin; row < end; ++row) {
-          const int64_t in_image = row % (w.out[0] * w.out[1]);
-          const float* const image = x + row / (w.out[0] * w.out[1]) * w.in_count() * plan.channels;
-          for (int64_t column = 0; column < w.out[2]; ++column) {
-            const int64_t out[] = {in_image / w.out[1], in_image % w.out[1], column};
-            float* const to = y + (row * w.out[2] + column) * plan.channels;
-            for (int64_t c = 0; c < plan.channels; c += kTile) {
-              pool_position<Pool>(plan, out, image + c, std::min(kTile, plan.channels - c), to + c);
-            }
-          }
-        }
-      });
+  const int64_t row_floats = plan.window.out[2] * plan.channels;
+  args.device->workers.for_ranges(plan.rows(), plan.row_cost(),
+                                  [&](int64_t begin, int64_t end) noexcept {
+                                    for (int64_t row = begin; row < end; ++row) {
+                                      pool_row(plan, row, x, y + row * row_floats);
+                                    }
+                                  });
   return BP_OK;
+}
+
+bp_status launch_max(const bp_launch_args& args) {
+  return launch_rows(args, [](const ChannelsPlan& plan, int64_t row, const float* x, float* y) {
+    HWY_DYNAMIC_DISPATCH(max_row)(plan, row, x, y);
+  });
+}
+
+bp_status launch_average(const bp_launch_args& args) {
+  return launch_rows(args, [](const ChannelsPlan& plan, int64_t row, const float* x, float* y) {
+    HWY_DYNAMIC_DISPATCH(average_row)(plan, row, x, y);
+  });
 }
 
 std::unique_ptr<ChannelsPlan> plan_pool(const bp_kernel_query& query, const PoolShape& shape,
@@ -150,39 +328,24 @@ std::unique_ptr<OrderedPlan> plan_global(bp_device*, const bp_kernel_query& quer
   return std::make_unique<OrderedPlan>();
 }
 
-// `count` channels from the first one on, summed in blocks that are summed in turn.
-void average_channels(const float* x, int64_t positions, int64_t channels, int64_t count,
-                      float* y) {
-  constexpr int64_t kBlock = 64;
-  float total[kTile] = {};
-  for (int64_t first = 0; first < positions; first += kBlock) {
-    const int64_t end = std::min(positions, first + kBlock);
-    float sums[kTile] = {};
-    for (int64_t p = first; p < end; ++p) {
-      const float* const at = x + p * channels;
-      for (int64_t i = 0; i < count; ++i) sums[i] += at[i];
-    }
-    for (int64_t i = 0; i < count; ++i) total[i] += sums[i];
-  }
-  for (int64_t i = 0; i < count; ++i) y[i] = total[i] / static_cast<float>(positions);
-}
-
 bp_status launch_global(const bp_launch_args& args) {
   const bp_tensor& x = input_of(args, 0);
   const int64_t channels = x.sizes[1];
   const int64_t tiles = (channels + kTile - 1) / kTile;
-  int64_t positions = 1;
-  for (uint32_t d = 2; d < x.rank; ++d) positions *= x.sizes[d];
+  int64_t count = 1;
+  for (uint32_t d = 2; d < x.rank; ++d) count *= x.sizes[d];
+  const Positions positions{.count = count, .step = channels};
   float* const y = address_of<float>(output_of(args));
   const float* const data = address_of<const float>(x);
   args.device->workers.for_ranges(
-      x.sizes[0] * tiles, sdk::saturating_product({positions + 1, kTile / 8}),
+      x.sizes[0] * tiles, sdk::saturating_product({count + 1, kTile / 8}),
       [&](int64_t begin, int64_t end) noexcept {
         for (int64_t unit = begin; unit < end; ++unit) {
           const int64_t image = unit / tiles;
           const int64_t first = unit % tiles * kTile;
-          average_channels(data + image * positions * channels + first, positions, channels,
-                           std::min(kTile, channels - first), y + image * channels + first);
+          HWY_DYNAMIC_DISPATCH(average_image)
+          (data + image * count * channels + first, positions, std::min(kTile, channels - first),
+           y + image * channels + first);
         }
       });
   return BP_OK;
@@ -191,7 +354,7 @@ bp_status launch_global(const bp_launch_args& args) {
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
 
 template <std::unique_ptr<ChannelsPlan> (*Make)(bp_device*, const bp_kernel_query&, bp_plan_info*),
-          class Pool>
+          bp_status (*Launch)(const bp_launch_args&)>
 constexpr bp_kernel pool_kernel(std::string_view name, std::string_view op) {
   return sdk::describe({.name = name,
                         .op = op,
@@ -203,12 +366,12 @@ constexpr bp_kernel pool_kernel(std::string_view name, std::string_view op) {
                         .supports = supports_slot<refused_spatial_rank>,
                         .plan = plan_slot<ChannelsPlan, Make>,
                         .plan_free = sdk::delete_plan<bp_kernel_plan>,
-                        .launch = launch_slot<launch_pool<Pool>>});
+                        .launch = launch_slot<Launch>});
 }
 
 constexpr bp_kernel kKernels[] = {
-    pool_kernel<plan_max, Max>("max_pool_f32_channels", "max_pool"),
-    pool_kernel<plan_average, Average>("average_pool_f32_channels", "average_pool"),
+    pool_kernel<plan_max, launch_max>("max_pool_f32_channels", "max_pool"),
+    pool_kernel<plan_average, launch_average>("average_pool_f32_channels", "average_pool"),
     sdk::describe({.name = "global_average_pool_f32_channels",
                    .op = "global_average_pool",
                    .dtypes = kMasks,
@@ -224,3 +387,4 @@ constexpr bp_kernel kKernels[] = {
 BP_SDK_KERNELS(pool_channels_last, kKernels);
 
 }  // namespace bp::cpu
+#endif

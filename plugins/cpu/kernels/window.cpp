@@ -95,6 +95,7 @@ WindowRanges::WindowRanges(const Window& window) : window_(window) {
   keep(&columns_, window_.kernel[2], valid_outputs, 2);
   keep(&depths_, window_.out[0], valid_kernel, 0);
   keep(&rows_, window_.out[1], valid_kernel, 1);
+  keep(&out_columns_, window_.out[2], valid_kernel, 2);
 }
 
 const char* refused_spatial_rank(const bp_kernel_query& query) {

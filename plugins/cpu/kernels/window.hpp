@@ -71,11 +71,10 @@ class WindowRanges {
 
   /// The outputs along the last dimension that this position of the window serves.
   Range column(int64_t position) const { return look(columns_, position, valid_outputs, 2); }
-  /// The positions of the window for this output, along the first and the second dimension.
+  /// The positions of the window for this output, along each dimension.
   Range depth(int64_t out) const { return look(depths_, out, valid_kernel, 0); }
   Range row(int64_t out) const { return look(rows_, out, valid_kernel, 1); }
-  /// ... and along the last one, found out anew.
-  Range column_of(int64_t out) const { return valid_kernel(window_, 2, out); }
+  Range column_of(int64_t out) const { return look(out_columns_, out, valid_kernel, 2); }
   /// All positions of the window along the last dimension that serve any of these outputs, and for
   /// a small window others too.
   Range column_positions(int64_t first_out, int64_t out_count) const {
@@ -98,6 +97,7 @@ class WindowRanges {
   std::vector<Range> columns_;
   std::vector<Range> depths_;
   std::vector<Range> rows_;
+  std::vector<Range> out_columns_;
 };
 
 /// For supports_slot() of both: ranks only, since sizes may not be known yet.

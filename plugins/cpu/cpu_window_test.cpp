@@ -323,6 +323,11 @@ TEST(CpuConv, WhatTheBatchKernelLeaves_IsRefusedWithAReason) {
   expect_refusal(make_convolution(BP_DTYPE_F32, {4, 2, 9, 8}, 4, padded), "64 positions");
   expect_refusal(make_convolution(BP_DTYPE_F32, {4, 2, 4, 4}, 3, {.kernel = {3, 3}}), "padding");
   expect_refusal(make_convolution(BP_DTYPE_F32, {4, 40, 4, 4}, 40, padded), "few weights");
+  Convolution wide = make_convolution(BP_DTYPE_F32, {4, 2, 4, 4}, 3, padded);
+  wide.g.pads[0] = int64_t{1} << 40;
+  wide.g.strides = {int64_t{1} << 40, 1};
+  wide.any_order = true;
+  EXPECT_THAT(expect_conv(device, wide).refusals.at("conv_f32_batch"), HasSubstr("a million"));
   const Convolution c = make_convolution(BP_DTYPE_F32, {4, 2, 4, 4}, 3, padded);
   EXPECT_THAT(expect_conv(device, c).refusals.at("conv_f32_batch"), HasSubstr("channels lie last"));
 }

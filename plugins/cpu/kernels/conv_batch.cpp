@@ -248,6 +248,7 @@ HWY_EXPORT(convolve_images);
 constexpr int64_t kMostPlaces = 64;
 constexpr int64_t kMostPackedFloats = 1 << 13;
 constexpr int64_t kMostDepth = 1024;
+constexpr int64_t kMostStep = 1 << 20;  // attributes may say anything, and their products overflow
 constexpr double kMultiplyAddsPerUnit = 16;
 // Images that are worked on together: as many as a first-level cache holds of small ones.
 constexpr int64_t kChunk = 8 * kImages;
@@ -256,12 +257,17 @@ void refuse_unfit(const ConvShape& shape) {
   if (shape.is_empty()) throw Refusal{"empty tensors need no vectors"};
   if (shape.batch < kImages) throw Refusal{"takes four images or more"};
   if (shape.groups != 1) throw Refusal{"takes one group"};
-  if (shape.window.out_count() > kMostPlaces) throw Refusal{"takes up to 64 positions"};
-  if (shape.window.crops()) throw Refusal{"takes no negative pads"};
+  const Window& w = shape.window;
+  if (w.out_count() > kMostPlaces) throw Refusal{"takes up to 64 positions"};
+  if (w.crops()) throw Refusal{"takes no negative pads"};
+  for (uint32_t d = 0; d < kMaxSpatialRank; ++d) {
+    if (std::max({w.stride[d], w.dilation[d], w.pad_begin[d], w.pad_end[d]}) > kMostStep) {
+      throw Refusal{"takes no steps of a million and more"};
+    }
+  }
   if (shape.has_addend) throw Refusal{"takes no addend"};
   const auto is_padded = [](int64_t pad) { return pad != 0; };
-  if (std::ranges::none_of(shape.window.pad_begin, is_padded) &&
-      std::ranges::none_of(shape.window.pad_end, is_padded)) {
+  if (std::ranges::none_of(w.pad_begin, is_padded) && std::ranges::none_of(w.pad_end, is_padded)) {
     throw Refusal{"takes images with padding"};
   }
 }

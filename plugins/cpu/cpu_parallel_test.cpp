@@ -29,6 +29,7 @@ namespace bp::cpu_test {
 namespace {
 
 using cpu::RegionLease;
+using cpu::RegionPause;
 using cpu::ThreadChoice;
 using cpu::ThreadCountSetting;
 using cpu::ThreadUse;
@@ -304,9 +305,12 @@ TEST(ThreadChoice, KeepsAllThreadsWhereOneIsHardlyQuicker) {
 
 TEST(ThreadChoice, OneSlowLaunchDecidesNothing) {
   ThreadChoice choice;
+  EXPECT_EQ(choice.next(), ThreadUse::kOne);
+  choice.launched(900);
+  EXPECT_EQ(choice.one_ns(), 900);
   EXPECT_EQ(choice.next(), ThreadUse::kAll);
   choice.launched(1'000'000);  // another program had the core
-  EXPECT_EQ(launches_on_one(&choice, 105, {.all_ns = 500, .one_ns = 900}), 3);
+  EXPECT_EQ(launches_on_one(&choice, 104, {.all_ns = 500, .one_ns = 900}), 2);
 }
 
 TEST(ThreadChoice, TriesAgainWhenTheMachineHasChanged) {
@@ -325,11 +329,64 @@ TEST(ThreadChoice, TriesAgainWhenTheMachineHasChanged) {
 TEST(ThreadChoice, LaunchesThatRanOtherwiseAreTriedAgain) {
   ThreadChoice choice;
   for (int i = 0; i < 50; ++i) {
-    ASSERT_EQ(choice.next(), ThreadUse::kAll);
+    ASSERT_EQ(choice.next(), ThreadUse::kOne);
     choice.launched(-1);  // another caller had the threads
   }
   EXPECT_TRUE(choice.is_trying());
   EXPECT_EQ(launches_on_one(&choice, 106, {.all_ns = 900, .one_ns = 500}), 103);
+}
+
+TEST(RegionPause, ACallerThatWaitsMoreThanItWorksGetsNoRegionForAWhile) {
+  constexpr int64_t kMs = 1'000'000;
+  RegionPause pause;
+  EXPECT_TRUE(pause.is_over(0));
+  pause.note(100 * kMs, kMs, 4 * kMs);
+  EXPECT_FALSE(pause.is_over(100 * kMs));
+  EXPECT_FALSE(pause.is_over(109 * kMs));
+  EXPECT_TRUE(pause.is_over(110 * kMs));
+  pause.note(110 * kMs, kMs, 4 * kMs);  // again: twice as long
+  EXPECT_FALSE(pause.is_over(129 * kMs));
+  EXPECT_TRUE(pause.is_over(130 * kMs));
+  int64_t now = 130 * kMs;
+  for (int i = 0; i < 20; ++i) pause.note(now, kMs, 4 * kMs);
+  EXPECT_FALSE(pause.is_over(now + 600 * kMs));
+  EXPECT_TRUE(pause.is_over(now + 640 * kMs)) << "never for longer";
+  now += 640 * kMs;
+  for (int i = 0; i < 20; ++i) pause.note(now, kMs, 0);  // the machine is quiet again
+  EXPECT_TRUE(pause.is_over(now));
+  pause.note(now, kMs, 4 * kMs);
+  EXPECT_TRUE(pause.is_over(now + 10 * kMs));
+}
+
+TEST(RegionPause, ShortWaitsAndWaitsOfLongWorkAreUsual) {
+  RegionPause pause;
+  pause.note(5'000'000, 1'000, 150'000);         // threads had to be woken up
+  pause.note(5'000'000, 50'000'000, 4'000'000);  // little beside the work
+  EXPECT_TRUE(pause.is_over(5'000'000));
+}
+
+TEST(RegionPause, ARegionThatTookLongIsWatched) {
+  RegionPause pause;
+  EXPECT_FALSE(pause.is_watching());
+  pause.note(0, 2'000'000, 0);
+  EXPECT_TRUE(pause.is_watching());
+  pause.note(0, 100'000, 0);
+  EXPECT_FALSE(pause.is_watching());
+}
+
+TEST(RegionPause, WhileItLastsWorkRunsOnTheCaller) {
+  Workers workers(2);
+  workers.pause().note(cpu::now_ns(), 1, int64_t{1} << 40);
+  std::mutex mutex;
+  std::set<std::thread::id> seen;
+  std::vector<int> visits(1000);
+  workers.for_ranges(1000, kLargeCost, [&](int64_t begin, int64_t end) noexcept {
+    const std::lock_guard lock(mutex);
+    seen.insert(std::this_thread::get_id());
+    for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+  });
+  EXPECT_EQ(seen, std::set<std::thread::id>{std::this_thread::get_id()});
+  EXPECT_EQ(visits, std::vector<int>(1000, 1));
 }
 
 }  // namespace

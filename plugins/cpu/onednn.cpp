@@ -4,7 +4,6 @@
 #include "onednn.hpp"
 
 #include <array>
-#include <chrono>
 #include <utility>
 
 #include "backplane/sdk/exit_gate.hpp"
@@ -384,23 +383,22 @@ bp_status create_dnnl_state(bp_device* device, const bp_kernel*, const bp_kernel
 
 namespace {
 
-int64_t now_ns() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 dnnl_status_t execute(Workers& workers, DnnlState* state, void* const* addresses,
                       std::byte* workspace) {
   const bool has_choice = state->parallel.has_value();
   const bool wants_all = has_choice && state->threads.next() == ThreadUse::kAll;
-  const bool is_timed = has_choice && state->threads.is_trying();
   const RegionLease lease(workers, wants_all);
   const ThreadCountSetting setting(lease.granted() ? workers.thread_count() : 1);
-  const int64_t start_ns = is_timed ? now_ns() : 0;
+  const int64_t begin_ns = has_choice ? now_ns() : 0;
   DnnlRun& run = lease.granted() ? *state->parallel : state->serial;
   const dnnl_status_t status = run.execute(state->stream.get(), addresses, workspace);
   if (has_choice) {
-    const bool counts = is_timed && lease.granted() == wants_all;
-    state->threads.launched(counts ? now_ns() - start_ns : -1);
+    const int64_t end_ns = now_ns();
+    const int64_t one_ns = state->threads.one_ns();
+    if (lease.granted() && one_ns > 0) {
+      workers.pause().note(end_ns, one_ns, end_ns - begin_ns - one_ns);
+    }
+    state->threads.launched(lease.granted() == wants_all ? end_ns - begin_ns : -1);
   }
   return status;
 }

@@ -6,11 +6,14 @@
 #include "parallel.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <ctime>
 
 extern "C" {
 // NOLINTNEXTLINE(readability-identifier-naming): the runtime's name
 void GOMP_parallel(void (*function)(void*), void* data, unsigned thread_count, unsigned flags);
 int omp_in_parallel();
+int omp_get_thread_num();
 int omp_get_max_threads();
 void omp_set_num_threads(int thread_count);
 int omp_get_dynamic();
@@ -34,7 +37,16 @@ struct Region {
   // start after the caller's writes and that the caller goes on after theirs.
   std::atomic<int> entry{0};
   std::atomic<int> exit{0};
+  int64_t (*clock)() noexcept;  // on which the caller's work is taken
+  int64_t caller_done_ns = 0;
 };
+
+// Of the thread: stands still while another program has its core.
+int64_t own_ns() noexcept {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
 
 void region_main(void* data) {
   auto& region = *static_cast<Region*>(data);
@@ -45,6 +57,7 @@ void region_main(void* data) {
     const int64_t end = std::min(begin + region.range_items, region.item_count);
     region.function(region.body, begin, end);
   }
+  if (omp_get_thread_num() == 0) region.caller_done_ns = region.clock();
   region.exit.fetch_add(1, std::memory_order_release);
 }
 
@@ -60,15 +73,25 @@ void Workers::run(int64_t item_count, RangeFunction function, const void* body) 
   Region region{.function = function,
                 .body = body,
                 .item_count = item_count,
-                .range_items = (item_count - 1) / range_count + 1};
+                .range_items = (item_count - 1) / range_count + 1,
+                .clock = pause_.is_watching() ? &own_ns : &now_ns};
   region.entry.store(1, std::memory_order_release);
+  const int64_t begin_ns = now_ns();
+  const int64_t work_begin_ns = region.clock();
   GOMP_parallel(&region_main, &region, static_cast<unsigned>(thread_count_), 0);
   region.exit.load(std::memory_order_acquire);
+  const int64_t end_ns = now_ns();
+  const int64_t work_ns = region.caller_done_ns - work_begin_ns;
+  pause_.note(end_ns, work_ns, end_ns - begin_ns - work_ns);
+}
+
+int64_t now_ns() noexcept {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 RegionLease::RegionLease(Workers& workers, bool wanted) noexcept
     : workers_(workers),
-      granted_(wanted && !is_inside_region() &&
+      granted_(wanted && workers.pause_.is_over(now_ns()) && !is_inside_region() &&
                !workers.region_taken_.exchange(true, std::memory_order_acquire)) {}
 
 RegionLease::~RegionLease() {

@@ -18,6 +18,44 @@ namespace bp::cpu {
 /// Opening a region costs some microseconds on a busy machine, so work below this opens none.
 inline constexpr int64_t kRegionCost = 32768;
 
+/// Whether regions may be opened now. Where another program has the cores, a thread of a region
+/// waits for its turn, and the caller for that thread: the OpenMP runtime spins, for milliseconds.
+/// After such a region the device goes on with one thread for a while, longer each time. Any thread
+/// may ask; only who has the region tells.
+class RegionPause {
+ public:
+  bool is_over(int64_t now_ns) const noexcept {
+    return now_ns >= until_ns_.load(std::memory_order_relaxed);
+  }
+
+  /// Whether the caller's work is to be taken on the clock of its own thread, which stands still
+  /// while another program has its core. That clock costs as much as a short region, so that it is
+  /// read only after a region that took long.
+  bool is_watching() const noexcept { return is_watching_; }
+
+  /// After a region: how long the caller worked, and how much longer the region took: until the
+  /// other threads were done, and, on the clock of its own, until the caller had a core again.
+  void note(int64_t now_ns, int64_t work_ns, int64_t wait_ns) noexcept {
+    const bool was_held_up = wait_ns >= kLeastWait && wait_ns > work_ns;
+    length_ns_ = was_held_up ? std::clamp(2 * length_ns_, kShortest, kLongest) : length_ns_ / 2;
+    if (was_held_up) until_ns_.store(now_ns + length_ns_, std::memory_order_relaxed);
+    is_watching_ = work_ns + wait_ns >= kLong;
+  }
+
+ private:
+  static constexpr int64_t kLeastWait = 200'000;  // ns; threads are woken up in less
+  static constexpr int64_t kLong = 1'000'000;
+  static constexpr int64_t kShortest = 10'000'000;
+  static constexpr int64_t kLongest = 640'000'000;
+
+  std::atomic<int64_t> until_ns_{0};
+  int64_t length_ns_ = 0;
+  bool is_watching_ = false;
+};
+
+/// Of a clock that never goes back.
+int64_t now_ns() noexcept;
+
 /// The threads of one device. Any number of host threads may use it at once.
 class Workers {
  public:
@@ -27,6 +65,7 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
 
   int thread_count() const noexcept { return thread_count_; }
+  RegionPause& pause() noexcept { return pause_; }
 
   /// Whether work of this cost should have a region.
   bool pays(int64_t item_count, int64_t item_cost) const noexcept {
@@ -61,11 +100,12 @@ class Workers {
 
   const int thread_count_;
   std::atomic<bool> region_taken_{false};
+  RegionPause pause_;
 };
 
 /// The right to open the device's one region, held for the life of the object if it was granted.
 /// Not granted: another thread has it, the caller is inside a parallel region of its own program,
-/// or `wanted` is false.
+/// regions pause, or `wanted` is false.
 class RegionLease {
  public:
   RegionLease(Workers& workers, bool wanted) noexcept;

@@ -20,14 +20,15 @@ class ThreadChoice {
   /// How the next launch should run.
   ThreadUse next() const noexcept {
     if (!is_trying()) return chosen_;
-    return tried_ % 2 == 0 ? ThreadUse::kAll : ThreadUse::kOne;
+    return tried_ % 2 == 0 ? ThreadUse::kOne : ThreadUse::kAll;
   }
 
-  /// Whether the next launch is to be timed. Others need no clock.
   bool is_trying() const noexcept { return tried_ < kTries; }
 
-  /// After each launch. duration_ns: what it took if it was to be timed and ran as asked for, else
-  /// negative: it counts as not tried.
+  /// What a launch on one thread takes, as trials found it; 0: not known yet.
+  int64_t one_ns() const noexcept { return one_ns_; }
+
+  /// After each launch. duration_ns: what it took; negative: it did not run as asked for.
   void launched(int64_t duration_ns) noexcept {
     if (!is_trying()) {
       if (--until_next_trial_ == 0) begin_trial();
@@ -36,6 +37,7 @@ class ThreadChoice {
     if (duration_ns < 0) return;
     int64_t& least = least_ns_[tried_ % 2];
     least = std::min(least, duration_ns);
+    one_ns_ = least_ns_[0];
     if (++tried_ == kTries) decide();
   }
 
@@ -52,7 +54,7 @@ class ThreadChoice {
 
   // One thread has to be clearly quicker: a trial is noisy, and the rest of the machine idle.
   void decide() noexcept {
-    chosen_ = least_ns_[1] < least_ns_[0] - least_ns_[0] / 16 ? ThreadUse::kOne : ThreadUse::kAll;
+    chosen_ = least_ns_[0] < least_ns_[1] - least_ns_[1] / 16 ? ThreadUse::kOne : ThreadUse::kAll;
     until_next_trial_ = interval_;
     interval_ = std::min(2 * interval_, kLongestInterval);
   }
@@ -60,8 +62,9 @@ class ThreadChoice {
   uint32_t tried_ = 0;
   uint32_t until_next_trial_ = 0;
   uint32_t interval_ = kFirstInterval;
+  int64_t one_ns_ = 0;
   int64_t least_ns_[2] = {std::numeric_limits<int64_t>::max(),
-                          std::numeric_limits<int64_t>::max()};  // on all threads, on one
+                          std::numeric_limits<int64_t>::max()};  // on one thread, on all
   ThreadUse chosen_ = ThreadUse::kAll;
 };
 

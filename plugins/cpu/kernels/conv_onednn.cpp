@@ -4,7 +4,8 @@
 // its own. Where the plan may choose the order of the output, and where the image comes so, the
 // channels are last from one convolution to the next; else the plan asks oneDNN for the best
 // layouts and puts reorders round the convolution, in the launch's workspace. With row-major images
-// oneDNN would unroll them and multiply matrices, at about half the speed.
+// oneDNN would unroll them and multiply matrices, at about half the speed; but for windows of one
+// element, where it multiplies the image as it lies.
 #include <algorithm>
 
 #include "activation.hpp"
@@ -91,7 +92,22 @@ struct Orders {
   Strides addend{};
   bool x_channels_last = false;
   bool y_channels_last = false;
+  bool is_plain = false;  // row-major, and so oneDNN is to take them
 };
+
+// A matrix product of the weights and the image as it lies: nothing has to be unrolled. Images of
+// few positions are narrow matrices, which cost more than reorders.
+bool is_wide_pointwise(const ConvShape& shape) {
+  constexpr int64_t kFewestPositions = 128;
+  const Window& w = shape.window;
+  if (shape.groups != 1 || w.out_count() < kFewestPositions) return false;
+  for (uint32_t d = 0; d < kMaxSpatialRank; ++d) {
+    if (w.kernel[d] != 1 || w.stride[d] != 1 || w.pad_begin[d] != 0 || w.pad_end[d] != 0) {
+      return false;
+    }
+  }
+  return true;
+}
 
 DnnlPrimitiveDesc describe_conv(dnnl_engine* engine, const ConvShape& shape, const Operand& x,
                                 const_dnnl_memory_desc_t w, const_dnnl_memory_desc_t bias,
@@ -140,10 +156,14 @@ DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, const Ord
   const Window& window = shape.window;
   check_window(window);
   Operand x(joined({shape.batch, shape.in_channels}, window.real(window.in)), kX);
-  x.lie(orders.x, orders.x_channels_last);
+  x.lie(orders.x, orders.x_channels_last || orders.is_plain);
   const Operand w = weights_of(shape);
   Operand y(joined({shape.batch, shape.out_channels}, window.real(window.out)), y_tensor);
-  if (orders.y_channels_last) y.lie(channels_last_strides(y.sizes), true);
+  if (orders.y_channels_last) {
+    y.lie(channels_last_strides(y.sizes), true);
+  } else if (orders.is_plain) {
+    y.lie(row_major_strides(y.sizes), true);
+  }
   const int64_t bias_size[] = {shape.out_channels};
   const int64_t bias_stride[] = {1};
   const DnnlDesc bias = shape.has_bias ? make_f32_desc(bias_size, bias_stride) : nullptr;
@@ -228,6 +248,15 @@ std::unique_ptr<ConvPlan> make_plan(bp_device* device, const bp_kernel_query& qu
     } catch (const Refusal&) {
       *info = {};
       orders.x_channels_last = orders.y_channels_last = false;
+    }
+  }
+  if (is_wide_pointwise(shape) && is_row_major(x)) {
+    try {
+      orders.is_plain = true;
+      return make_plan_for(device, query, shape, orders, info);
+    } catch (const Refusal&) {
+      *info = {};
+      orders.is_plain = false;
     }
   }
   return make_plan_for(device, query, shape, orders, info);

@@ -9,6 +9,8 @@
 
 #include "element.hpp"
 #include "indices.hpp"
+#include "large.hpp"
+#include "math/copies.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -27,6 +29,7 @@ struct Scan {
   int64_t inner;  // from one element of a lane to the next
   bool exclusive;
   bool reverse;
+  bool past_cache;
 };
 
 template <class T>
@@ -51,11 +54,12 @@ T written(Wrapping<T> value) {
   return store<T>(static_cast<Compute<T>>(value));
 }
 
-// One lane of elements `step` apart.
+// One lane of elements `step` apart, or a part of it: begins with `running` and gives what the next
+// part begins with.
 template <class T, class Rule>
-void scan_lane(T* y, const T* x, int64_t length, int64_t step, bool exclusive) {
+typename Rule::Running scan_lane(T* y, const T* x, int64_t length, int64_t step, bool exclusive,
+                                 typename Rule::Running running) {
   using R = typename Rule::Running;
-  R running = static_cast<R>(Rule::kFirst);
   int64_t k = 0;
   if constexpr (Rule::kInBlocks) {
     for (; k + kBlock <= length; k += kBlock) {
@@ -74,6 +78,21 @@ void scan_lane(T* y, const T* x, int64_t length, int64_t step, bool exclusive) {
     const R next = Rule::of(running, static_cast<R>(load(x[k * step])));
     y[k * step] = written<T>(exclusive ? running : next);
     running = next;
+  }
+  return running;
+}
+
+// A dense lane that is stored past the caches, part by part.
+template <class T, class Rule>
+void stream_lane(T* y, const T* x, int64_t length, bool exclusive) {
+  constexpr int64_t kPart = 1024;
+  alignas(64) T part[kPart];
+  auto running = static_cast<typename Rule::Running>(Rule::kFirst);
+  for (int64_t k = 0; k < length; k += kPart) {
+    const int64_t count = std::min(kPart, length - k);
+    running = scan_lane<T, Rule>(part, x + k, count, 1, exclusive, running);
+    stream_copy(reinterpret_cast<std::byte*>(y + k), reinterpret_cast<const std::byte*>(part),
+                count * static_cast<int64_t>(sizeof(T)));
   }
 }
 
@@ -105,13 +124,17 @@ void scan_units(const Scan& call, int64_t begin, int64_t end) {
     const int64_t offset = unit / block_count * call.length * call.inner + column + last;
     T* const y = static_cast<T*>(call.y) + offset;
     const T* const x = static_cast<const T*>(call.x) + offset;
-    if (call.inner == 1) {
-      scan_lane<T, Rule>(y, x, call.length, step, call.exclusive);
+    if (step == 1 && call.past_cache) {
+      stream_lane<T, Rule>(y, x, call.length, call.exclusive);
+    } else if (call.inner == 1) {
+      scan_lane<T, Rule>(y, x, call.length, step, call.exclusive,
+                         static_cast<typename Rule::Running>(Rule::kFirst));
     } else {
       scan_columns<T, Rule>(y, x, call.length, step, std::min(kColumns, call.inner - column),
                             call.exclusive);
     }
   }
+  if (call.past_cache) finish_stream();
 }
 
 template <class T>
@@ -149,7 +172,8 @@ bp_status scan(const bp_launch_args& args, const Attributes& attrs,
             .length = x.sizes[axis],
             .inner = 1,
             .exclusive = attrs.exclusive != 0,
-            .reverse = attrs.reverse != 0};
+            .reverse = attrs.reverse != 0,
+            .past_cache = is_past_cache(output_of(args))};
   int64_t outer = 1;
   for (uint32_t d = 0; d < x.rank; ++d) {
     if (d < axis) outer *= x.sizes[d];

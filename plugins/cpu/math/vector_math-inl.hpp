@@ -82,9 +82,14 @@ inline F32 scale_by_power(F32 x, F32 n, F32 n_shifted) {
 }
 
 // e^x = 2^n e^r with |r| <= ln 2 / 2.
-inline F32 vexp(F32 x) {
+struct ExpParts {
+  F32 fraction;  // e^r
+  F32 n;
+  F32 n_shifted;  // 1.5 * 2^23 + n
+};
+
+inline ExpParts exp_parts(F32 x) {
   const hn::DFromV<F32> d;
-  x = clamp_number(x, hn::Set(d, -104.0F), hn::Set(d, 89.0F));
   // A sum with 1.5 * 2^23 has no digits after the point: it is rounded, and its last bits are n.
   const F32 shift = hn::Set(d, 12582912.0F);
   const F32 n_shifted = hn::MulAdd(x, hn::Set(d, 1.44269504F), shift);
@@ -94,7 +99,22 @@ inline F32 vexp(F32 x) {
   F32 r = hn::NegMulAdd(n, hn::Set(d, 0.693359375F), x);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4F), r);
   const F32 tail = hn::MulAdd(hn::Mul(r, r), polynomial(r, kExpTail), r);
-  return scale_by_power(hn::Add(hn::Set(d, 1.0F), tail), n, n_shifted);
+  return {hn::Add(hn::Set(d, 1.0F), tail), n, n_shifted};
+}
+
+inline F32 vexp(F32 x) {
+  const hn::DFromV<F32> d;
+  const ExpParts parts = exp_parts(clamp_number(x, hn::Set(d, -104.0F), hn::Set(d, 89.0F)));
+  return scale_by_power(parts.fraction, parts.n, parts.n_shifted);
+}
+
+// e^x for x from -80 to 80, whose exponent takes n as it is. Of NaN anything.
+inline F32 exp_within(F32 x) {
+  const hn::DFromV<F32> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const ExpParts parts = exp_parts(x);
+  const auto power = hn::ShiftLeft<23>(hn::BitCast(di, parts.n_shifted));
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, parts.fraction), power));
 }
 
 inline F32 vtanh(F32 x) {
@@ -103,10 +123,13 @@ inline F32 vtanh(F32 x) {
   const F32 one = hn::Set(d, 1.0F);
   const F32 square = hn::Mul(x, x);
   const F32 small = hn::MulAdd(hn::Mul(x, square), polynomial(square, kTanhTail), x);
-  const F32 power = vexp(hn::Add(magnitude, magnitude));
+  // From 10 on the result rounds to 1.
+  const F32 inside = hn::Min(magnitude, hn::Set(d, 10.0F));
+  const F32 power = exp_within(hn::Add(inside, inside));
   const F32 large = hn::Sub(one, hn::Div(hn::Set(d, 2.0F), hn::Add(power, one)));
   // The sign goes on at the end: the sum of -0 and +0 is +0.
-  return hn::CopySign(hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0.6F)), small, large), x);
+  // NaN is not large.
+  return hn::CopySign(hn::IfThenElse(hn::Ge(magnitude, hn::Set(d, 0.6F)), large, small), x);
 }
 
 inline F32 verf(F32 x) {
@@ -116,10 +139,10 @@ inline F32 verf(F32 x) {
   const F32 small = hn::MulAdd(x, polynomial(square, kErfTail), x);
   // From 4 on the result rounds to 1, and the fit ends there.
   const F32 top = hn::Set(d, 4.0F);
-  const F32 inside = hn::IfThenElse(hn::Gt(magnitude, top), top, magnitude);
-  const F32 power = vexp(hn::Neg(polynomial(inside, kErfcLog)));
+  const F32 power = exp_within(hn::Neg(polynomial(hn::Min(magnitude, top), kErfcLog)));
   const F32 large = hn::Sub(hn::Set(d, 1.0F), power);
-  return hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0.93F)), small, hn::CopySign(large, x));
+  // NaN is not large.
+  return hn::IfThenElse(hn::Ge(magnitude, hn::Set(d, 0.93F)), hn::CopySign(large, x), small);
 }
 
 // ---- as SLEEF has them ----

@@ -19,6 +19,7 @@
 #include "backplane/ops/nn.h"
 #include "conv_shape.hpp"
 #include "kernel_support.hpp"
+#include "math/lanes-inl.hpp"
 #include "order.hpp"
 
 #ifndef BACKPLANE_PLUGINS_CPU_KERNELS_CONV_BATCH_ONCE
@@ -70,17 +71,6 @@ namespace bp::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class D, class V>
-void store_some(D d, V values, int64_t count, float* to) {
-  if (count >= static_cast<int64_t>(hn::Lanes(d))) {
-    hn::StoreU(values, d, to);
-    return;
-  }
-  HWY_ALIGN float kept[HWY_MAX_BYTES / sizeof(float)];
-  hn::Store(values, d, kept);
-  std::copy_n(kept, count, to);
-}
-
 // Two vectors, of which `count` values are wanted.
 template <class D, class V>
 HWY_INLINE void store_pair(D d, V first, V second, int64_t count, float* to) {
@@ -90,8 +80,8 @@ HWY_INLINE void store_pair(D d, V first, V second, int64_t count, float* to) {
     hn::StoreU(second, d, to + lanes);
     return;
   }
-  store_some(d, first, count, to);
-  if (count > lanes) store_some(d, second, count - lanes, to + lanes);
+  store_some(first, d, to, count);
+  if (count > lanes) store_some(second, d, to + lanes, count - lanes);
 }
 
 // A position of the window: where it lies in an image, and its weights.
@@ -196,7 +186,7 @@ void convolve_1_by_1(const BatchConv& conv, const Taps& taps, int64_t channel, c
       sum = hn::MulAdd(hn::Set(d, *at), hn::LoadU(d, w), sum);
     }
   }
-  store_some(d, sum, plan.shape.out_channels - channel, y + channel);
+  store_some(sum, d, y + channel, plan.shape.out_channels - channel);
 }
 
 // One place of up to four images.

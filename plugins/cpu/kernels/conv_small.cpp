@@ -18,6 +18,7 @@
 #include "backplane/ops/nn.h"
 #include "conv_shape.hpp"
 #include "kernel_support.hpp"
+#include "math/lanes-inl.hpp"
 #include "order.hpp"
 
 #ifndef BACKPLANE_PLUGINS_CPU_KERNELS_CONV_SMALL_ONCE
@@ -169,17 +170,6 @@ void unroll(const SmallConvPlan& plan, const float* image, float* unrolled) {
   }
 }
 
-template <class D, class V>
-void store_some(D d, V sums, int64_t count, float* to) {
-  if (count >= static_cast<int64_t>(hn::Lanes(d))) {
-    hn::StoreU(sums, d, to);
-    return;
-  }
-  HWY_ALIGN float kept[HWY_MAX_BYTES / sizeof(float)];
-  hn::Store(sums, d, kept);
-  std::copy_n(kept, count, to);
-}
-
 // A product and where its result goes: y [channel, position] of one image.
 struct Product {
   const SmallConvPlan& plan;
@@ -196,8 +186,8 @@ struct Product {
   template <class V>
   void store(V sums, int64_t i, int64_t position) const {
     const int64_t positions = plan.shape.window.out_count();
-    store_some(hn::ScalableTag<float>(), sums, positions - position,
-               y + channel(i) * positions + position);
+    store_some(sums, hn::ScalableTag<float>(), y + channel(i) * positions + position,
+               positions - position);
   }
 };
 

@@ -91,6 +91,16 @@ void store_part(hn::Vec<D> value, D d, T* y, size_t count) {
   }
 }
 
+// The first `count` lanes, or all if there are no more than that.
+template <class D, class T>
+void store_some(hn::Vec<D> value, D d, T* y, int64_t count) {
+  if (count >= static_cast<int64_t>(hn::Lanes(d))) {
+    store_lanes(value, d, y);
+  } else {
+    store_part(value, d, y, static_cast<size_t>(count));
+  }
+}
+
 }  // namespace bp::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -10,10 +10,13 @@
 
 namespace bp {
 
-bool Planner::is_constant(const PlanValue& planned) const {
+bool Planner::stays_constant(const Scope& scope, ValueId value, const PlanValue& planned,
+                             PlanDevice where) const {
   const PlanValue& base =
       planned.kind == PlanValueKind::kView ? segment_->values[planned.base] : planned;
-  return base.kind == PlanValueKind::kConstant && request_.packed;
+  // What is made elsewhere of a constant comes by a copy, at each run.
+  const bool comes = planned.device == where || scope.graph.value(value).constant != nullptr;
+  return base.kind == PlanValueKind::kConstant && comes && request_.packed;
 }
 
 Result<PlanValueId> Planner::pack(const PlannedKernel& kernel, const PackedInput& input,
@@ -24,6 +27,9 @@ Result<PlanValueId> Planner::pack(const PlannedKernel& kernel, const PackedInput
                 request_.packed({kernel, input, base.source, base.constant, packed.dtype,
                                  packed.sizes, packed.strides,
                                  packed.kind == PlanValueKind::kView ? packed.offset_bytes : 0}));
+  if (kernel.contiguous_inputs().contains(input.index)) {
+    packed.strides = contiguous_strides(packed.sizes);
+  }
   packed.kind = PlanValueKind::kConstant;
   packed.source = nullptr;
   packed.base = kNoPlanValue;

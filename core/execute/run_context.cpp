@@ -281,7 +281,8 @@ Status SegmentInstance::note_copy(size_t where, Copy copy) {
 }
 
 Status SegmentInstance::copy_step(const Step& step) {
-  // One end is host memory, so a copy is the other device's own copy in or out.
+  // One end is host memory, so a copy is the other device's own copy in or out. Of two such ends it
+  // is a copy in, since what is read may lie in memory of the model that no device has given out.
   const PlanValue& source = segment_->values[step.args[0]];
   const bp_mem from = place_of(step.args[0]);
   const bp_mem to = place_of(step.args[1]);
@@ -289,7 +290,7 @@ Status SegmentInstance::copy_step(const Step& step) {
   if (bytes == 0) return {};
   const size_t here = source.device;
   const size_t there = step.device;
-  if (devices_[there]->is_host_like()) {
+  if (!devices_[here]->is_host_like()) {
     void* target = reinterpret_cast<void*>(to.handle + to.offset_bytes);
     BP_TRY(note_copy(here, [&](Stream& stream, uint64_t* seq) {
       return copy_out(stream, target, from, bytes, seq);

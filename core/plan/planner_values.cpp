@@ -51,8 +51,22 @@ Result<PlanValueId> Planner::value_on(Scope& scope, ValueId value, PlanDevice wh
   if (elsewhere == kNoPlanValue) {
     return Status(BP_INTERNAL, "value '" + scope.graph.value(value).name + "' has no memory");
   }
-  BP_TRY_ASSIGN(const PlanValueId copy, copy_value(elsewhere, where));
-  return places[where] = copy;
+  BP_TRY_ASSIGN(const PlanValueId brought, bring_value(elsewhere, where));
+  return places[where] = brought;
+}
+
+/// What lies in the model's own memory is no memory of the device, whose copies need not take it:
+/// the other device gets the constant itself.
+Result<PlanValueId> Planner::bring_value(PlanValueId from, PlanDevice where) {
+  const auto constant = segment_->values[base_of(from)].source;
+  if (constant == nullptr) return copy_value(from, where);
+  BP_TRY_ASSIGN(PlanValue base, constant_value(request_, constant, where));
+  const PlanValueId base_id = new_value(std::move(base));
+  if (segment_->values[from].kind != PlanValueKind::kView) return base_id;
+  PlanValue view = segment_->values[from];
+  view.device = where;
+  view.base = base_id;
+  return new_value(std::move(view));
 }
 
 Result<PlanValueId> Planner::copy_value(PlanValueId from, PlanDevice where) {
@@ -151,7 +165,7 @@ Result<PlanValueId> Planner::make_contiguous(PlanValueId from) {
     }
     Result<PlanValueId> by_kernel(PlanValueId id) const { return planner.copy_by_kernel(id); }
     Result<PlanValueId> to_host(PlanValueId id, const Status&) const {
-      return planner.copy_value(id, planner.request_.host);
+      return planner.bring_value(id, planner.request_.host);
     }
     Result<PlanValueId> from_host(PlanValueId id) const { return planner.copy_value(id, where); }
   };

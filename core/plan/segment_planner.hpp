@@ -46,6 +46,7 @@ class Planner {
                       PlanDevice where) const;
   Result<PlanValueId> pack(const PlannedKernel& kernel, const PackedInput& input,
                            PlanValueId constant);
+  Result<PlanValueId> bring_value(PlanValueId from, PlanDevice where);
   Result<PlanValueId> copy_value(PlanValueId from, PlanDevice where);
   Result<PlanValueId> copy_range(PlanValueId from, PlanDevice where);
   Result<PlanValueId> copy_by_kernel(PlanValueId from);

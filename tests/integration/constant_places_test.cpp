@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Weights that a kernel takes packed, from wherever they lie: turned round, at an address that the
-// kernel does not take, on another device, beside work that is not done. Results are the oracle's.
+// Constants from wherever they lie - turned round, on another device, in the model's own memory,
+// which the device has not given out - and packed beside work that is not done. Results are the
+// oracle's.
 #include <future>
 
 #include "core/runtime/runtime.hpp"
@@ -11,7 +12,7 @@
 namespace bp {
 namespace {
 
-class PackedPlacesTest : public DeviceTest {
+class ConstantPlacesTest : public DeviceTest {
  protected:
   void SetUp() override { open_with("none", true); }
   void open_with(const std::string& fault, bool has_host_memory) {
@@ -44,7 +45,7 @@ class PackedPlacesTest : public DeviceTest {
   static constexpr int64_t kSide = 160;
 };
 
-TEST_P(PackedPlacesTest, TurnedByAView) {
+TEST_P(ConstantPlacesTest, TurnedByAView) {
   for (const bool has_host_memory : {true, false}) {
     SCOPED_TRACE(has_host_memory);
     open_with("none", has_host_memory);
@@ -56,7 +57,7 @@ TEST_P(PackedPlacesTest, TurnedByAView) {
   }
 }
 
-TEST_P(PackedPlacesTest, TurnedByAViewOnTheHostDevice) {
+TEST_P(ConstantPlacesTest, TurnedByAViewOnTheHostDevice) {
   for (const bool has_host_memory : {true, false}) {
     SCOPED_TRACE(has_host_memory);
     open_with("none", has_host_memory);
@@ -72,8 +73,41 @@ TEST_P(PackedPlacesTest, TurnedByAViewOnTheHostDevice) {
   }
 }
 
+/// What the kernel takes plain and has to lie otherwise is copied from the model's own memory,
+/// which the device's copies do not take.
+TEST_P(ConstantPlacesTest, PlainAndTurnedByAView) {
+  for (const bool has_host_memory : {true, false}) {
+    SCOPED_TRACE(has_host_memory);
+    open_with("none", has_host_memory);
+    Graph graph(runtime_->registry());
+    const ValueId x = *graph.add_input("x", {BP_DTYPE_F32, true, {kSide, 2}});
+    const ValueId w = constant(&graph, numbers({kSide, kSide}, 1));
+    Attributes turned = attributes("gemm");
+    ASSERT_TRUE(turned.set_i64("trans_a", 1).ok());
+    const ValueId y = *graph.op("gemm", std::vector{w, x, kNoValue}, turned);
+    ASSERT_TRUE(graph.set_outputs({y}, {"y"}).ok());
+    expect_oracle(graph, {numbers({kSide, 2}, 3)});
+  }
+}
+
+TEST_P(ConstantPlacesTest, AConstantAsTheAnswer) {
+  for (const bool is_inline : {true, false}) {
+    SCOPED_TRACE(is_inline);
+    RuntimeArgs args = test_runtime_args();
+    args.plugin_path = {BP_FAKES_DIR "/wrong_kernels"};
+    args.plugin_options = {{"wrong_kernels.inline", is_inline ? "true" : "false"}};
+    open(args);
+    Graph graph(runtime_->registry());
+    const ValueId x = *graph.add_input("x", {BP_DTYPE_F32, true, {2}});
+    const ValueId w = constant(&graph, numbers({3, 4}, 1));
+    const ValueId y = *graph.op("relu", std::vector{x});
+    ASSERT_TRUE(graph.set_outputs({w, y}, {"a", "y"}).ok());
+    expect_oracle(graph, {numbers({2}, 3)});
+  }
+}
+
 /// What is packed later does not take the memory of work that is not done.
-TEST_P(PackedPlacesTest, BesideWorkThatIsNotDone) {
+TEST_P(ConstantPlacesTest, BesideWorkThatIsNotDone) {
   open_with("matmul_form_changes", true);  // each plan packs anew
   Graph graph(runtime_->registry());
   const ValueId x = *graph.add_input("x", {BP_DTYPE_F32, true, {graph.symbol("N"), 3}});
@@ -104,7 +138,7 @@ TEST_P(PackedPlacesTest, BesideWorkThatIsNotDone) {
   device_->release_stream(*other);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, PackedPlacesTest, testing::Values("wrong_kernels:0"),
+INSTANTIATE_TEST_SUITE_P(Devices, ConstantPlacesTest, testing::Values("wrong_kernels:0"),
                          device_test_name);
 
 }  // namespace

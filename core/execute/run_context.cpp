@@ -18,6 +18,18 @@ bool is_plan_owned(const PlanValue& planned) {
   return planned.kind == PlanValueKind::kConstant || planned.kind == PlanValueKind::kHost;
 }
 
+/// With the kernel that wants most of it as its workspace, if one does.
+std::string words_of_arena(const Segment& segment, size_t device) {
+  std::string words = "activations and workspaces of a run";
+  for (const Step& step : segment.steps) {
+    const bool is_here = step.device == device && step.kernel != nullptr;
+    if (!is_here || step.kernel->workspace_bytes() <= segment.arena_bytes[device] / 2) continue;
+    return words + ", of which the workspace of " + step.kernel->title() + " is " +
+           std::to_string(step.kernel->workspace_bytes()) + " bytes";
+  }
+  return words;
+}
+
 }  // namespace
 
 SegmentInstance::SegmentInstance(std::shared_ptr<const Segment> segment,
@@ -65,7 +77,7 @@ Status SegmentInstance::prepare() {
                              "activations and workspaces on " + devices_[i]->name()));
     auto arena = Storage::allocate(*devices_[i], segment_->arena_bytes[i], MemoryTag::kActivations,
                                    *streams_[i]);
-    if (!arena.ok()) return arena.status().with_prefix("activations and workspaces of a run");
+    if (!arena.ok()) return arena.status().with_prefix(words_of_arena(*segment_, i));
     arenas_[i] = std::move(*arena);
   }
   states_.assign(segment_->steps.size(), nullptr);

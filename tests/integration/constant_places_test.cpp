@@ -106,6 +106,22 @@ TEST_P(ConstantPlacesTest, AConstantAsTheAnswer) {
   }
 }
 
+TEST_P(ConstantPlacesTest, WhereNothingCopies_TheDeviceAndTheSizesAreNamed) {
+  RuntimeArgs args = test_runtime_args();
+  args.plugin_path = {BP_FAKES_DIR "/wrong_kernels"};
+  args.options.emplace_back("BACKPLANE_PLUGINS", "wrong_kernels");
+  open(args);
+  Graph graph(runtime_->registry());
+  const ValueId x = *graph.add_input("x", {BP_DTYPE_F32, true, {2, kSide}});
+  const ValueId w = constant(&graph, numbers({kSide, kSide}, 1));
+  ASSERT_TRUE(graph.set_outputs({turned_product(&graph, x, w)}, {"y"}).ok());
+  const auto made = Session::create(*runtime_, graph, {.device = device_, .dims = {}});
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.status().code(), BP_UNSUPPORTED) << made.status().to_string();
+  expect_words(made.status(), {"node 'gemm#0'", "wrong_kernels:0 has no kernel that makes",
+                               "[160, 160]", "contiguous"});
+}
+
 /// What is packed later does not take the memory of work that is not done.
 TEST_P(ConstantPlacesTest, BesideWorkThatIsNotDone) {
   open_with("matmul_form_changes", true);  // each plan packs anew

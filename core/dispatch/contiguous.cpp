@@ -49,10 +49,16 @@ struct TensorWay {
   Result<Ref<Tensor>> by_kernel(const Ref<Tensor>& tensor) const {
     Device& where = *tensor->device();
     Stream& on = &where == &device ? stream : where.default_stream();
-    BP_TRY_ASSIGN(const std::shared_ptr<PlannedKernel> planned, plan_copy(*tensor, where));
+    const auto planned = plan_copy(*tensor, where);
+    if (planned.status().code() == BP_UNSUPPORTED) {
+      return Status(BP_UNSUPPORTED, where.name() + " has no kernel that makes " +
+                                        tensor->describe() +
+                                        " contiguous: " + planned.status().message());
+    }
+    BP_TRY(planned);
     BP_TRY_ASSIGN(Ref<Tensor> dense, Tensor::allocate(where, tensor->dtype(), tensor->sizes(),
                                                       MemoryTag::kActivations, on));
-    BP_TRY(launch_copy(planned, *tensor, dense, on));
+    BP_TRY(launch_copy(*planned, *tensor, dense, on));
     return dense;
   }
   Result<Ref<Tensor>> to_host(const Ref<Tensor>& tensor, const Status& refusal) const {

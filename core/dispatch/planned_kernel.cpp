@@ -12,8 +12,15 @@
 #include "core/base/foreign_text.hpp"
 #include "core/device/kernel_list.hpp"
 #include "core/dispatch/query.hpp"
+#include "core/plugin/foreign.hpp"
 
 namespace bp {
+namespace {
+
+/// Of what a plan asks for; 0: as aligned as memory is.
+bool is_alignment(uint64_t bytes) { return std::popcount(bytes) <= 1 && bytes <= 256; }
+
+}  // namespace
 
 PlannedKernel::PlannedKernel(Device& device, OpId op, const KernelRecord& record,
                              Attributes attributes)
@@ -139,8 +146,7 @@ Status PlannedKernel::query_packed(uint64_t inputs, std::span<const ArgType> typ
     const bool is_layout =
         info.layout.ptr != nullptr && info.layout.len > 0 && info.layout.len <= kMostLayoutBytes;
     const uint64_t align_bytes = info.alignment_bytes;
-    const bool is_alignment = std::popcount(align_bytes) <= 1 && align_bytes <= 256;
-    if (info.bytes == 0 || info.bytes > kMostBytes || !is_alignment || !is_layout) {
+    if (info.bytes == 0 || info.bytes > kMostBytes || !is_alignment(align_bytes) || !is_layout) {
       return refuse(i, " into " + std::to_string(info.bytes) + " bytes aligned to " +
                            std::to_string(align_bytes) + ", in a layout with a name of " +
                            std::to_string(info.layout.len) +
@@ -158,6 +164,11 @@ Status PlannedKernel::query_packed(uint64_t inputs, std::span<const ArgType> typ
 
 Status PlannedKernel::take_out_strides(const int64_t* strides, const CallQuery& call) {
   if (strides == nullptr) return {};
+  const std::string& name = record_.name;
+  if (!is_aligned(strides)) {
+    return Status(BP_UNSUPPORTED,
+                  name + " lays its outputs by strides at an address that is not aligned");
+  }
   bool is_plain = true;
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     const Dims& sizes = call.outputs[i].sizes;
@@ -171,8 +182,8 @@ Status PlannedKernel::take_out_strides(const int64_t* strides, const CallQuery& 
                               : std::ranges::equal(given, contiguous);
     if (!fits) {
       return Status(BP_UNSUPPORTED,
-                    record_.name + " lays output " + std::to_string(i) + " of sizes " +
-                        to_string(sizes) + " by strides " + numbers_text(given) + ", expected " +
+                    name + " lays output " + std::to_string(i) + " of sizes " + to_string(sizes) +
+                        " by strides " + numbers_text(given) + ", expected " +
                         numbers_text({contiguous.begin(), contiguous.end()}) +
                         (is_free ? " or those of another order of the dimensions" : ""));
     }
@@ -230,9 +241,12 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
                                       std::to_string(info.workspace_bytes) +
                                       " bytes, expected at most " + std::to_string(kMostBytes));
   }
-  if (info.workspace_alignment_bytes > 256) {
+  const uint64_t alignment = info.workspace_alignment_bytes;
+  if (!is_alignment(alignment)) {
     return Status(BP_UNSUPPORTED,
-                  std::string(record.name) + " wants its workspace aligned to more than 256 bytes");
+                  std::string(record.name) + " wants its workspace aligned to " +
+                      (alignment > 256 ? "more than 256" : std::to_string(alignment)) +
+                      " bytes, expected a power of two up to 256");
   }
   BP_TRY(planned->query_packed(info.packed_inputs, call.inputs));
   BP_TRY(planned->take_out_strides(info.out_strides, call));
@@ -249,8 +263,10 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::plan_kernel(OpId op,
   const CallQuery call{schema, op, inputs, outputs, owned, mode};
   const Selection& selection = select(call);
   std::string reasons = selection.reasons;
+  size_t refused = 0;
   const CallSizes sizes(call);
-  const auto refuse = [&reasons](const std::string& reason) {
+  const auto refuse = [&](const std::string& reason) {
+    if (++refused > kMostReasons) return;
     reasons += (reasons.empty() ? "" : "; ") + reason;
   };
   for (const Candidate& candidate : selection.candidates) {
@@ -262,6 +278,9 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::plan_kernel(OpId op,
     auto planned = make_plan(*candidate.record, call);
     if (planned.ok() || planned.status().code() != BP_UNSUPPORTED) return planned;
     refuse(planned.status().message());
+  }
+  if (refused > kMostReasons) {
+    reasons += "; and " + std::to_string(refused - kMostReasons) + " kernels more";
   }
   return Status(BP_UNSUPPORTED, reasons);
 }

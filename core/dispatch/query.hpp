@@ -12,6 +12,9 @@
 
 namespace bp {
 
+/// Of kernels that cannot, in one message: each is foreign, and they are kept.
+inline constexpr size_t kMostReasons = 16;
+
 struct CallQuery {
   const OpSchema& schema;
   OpId op;

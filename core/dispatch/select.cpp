@@ -239,7 +239,6 @@ Dispatcher::Selection Dispatcher::select(const CallQuery& call) {
   }
   // supports() is foreign code: it is asked without the lock, and the first answer stored wins.
   auto selection = std::make_unique<Selection>();
-  constexpr size_t kMostReasons = 16;  // each is foreign, and they are kept
   size_t refused = 0;
   for (const KernelRecord* record : kernels_by_op_[call.op]) {
     SizeRanges ranges;

@@ -18,6 +18,18 @@ bool is_plan_owned(const PlanValue& planned) {
   return planned.kind == PlanValueKind::kConstant || planned.kind == PlanValueKind::kHost;
 }
 
+/// With the kernel that wants most of it as its workspace, if one does.
+std::string words_of_arena(const Segment& segment, size_t device) {
+  std::string words = "activations and workspaces of a run";
+  for (const Step& step : segment.steps) {
+    const bool is_here = step.device == device && step.kernel != nullptr;
+    if (!is_here || step.kernel->workspace_bytes() <= segment.arena_bytes[device] / 2) continue;
+    return words + ", of which the workspace of " + step.kernel->title() + " is " +
+           std::to_string(step.kernel->workspace_bytes()) + " bytes";
+  }
+  return words;
+}
+
 }  // namespace
 
 SegmentInstance::SegmentInstance(std::shared_ptr<const Segment> segment,
@@ -65,7 +77,7 @@ Status SegmentInstance::prepare() {
                              "activations and workspaces on " + devices_[i]->name()));
     auto arena = Storage::allocate(*devices_[i], segment_->arena_bytes[i], MemoryTag::kActivations,
                                    *streams_[i]);
-    if (!arena.ok()) return arena.status().with_prefix("activations and workspaces of a run");
+    if (!arena.ok()) return arena.status().with_prefix(words_of_arena(*segment_, i));
     arenas_[i] = std::move(*arena);
   }
   states_.assign(segment_->steps.size(), nullptr);
@@ -281,7 +293,8 @@ Status SegmentInstance::note_copy(size_t where, Copy copy) {
 }
 
 Status SegmentInstance::copy_step(const Step& step) {
-  // One end is host memory, so a copy is the other device's own copy in or out.
+  // One end is host memory, so a copy is the other device's own copy in or out. Of two such ends it
+  // is a copy in, since what is read may lie in memory of the model that no device has given out.
   const PlanValue& source = segment_->values[step.args[0]];
   const bp_mem from = place_of(step.args[0]);
   const bp_mem to = place_of(step.args[1]);
@@ -289,7 +302,7 @@ Status SegmentInstance::copy_step(const Step& step) {
   if (bytes == 0) return {};
   const size_t here = source.device;
   const size_t there = step.device;
-  if (devices_[there]->is_host_like()) {
+  if (!devices_[here]->is_host_like()) {
     void* target = reinterpret_cast<void*>(to.handle + to.offset_bytes);
     BP_TRY(note_copy(here, [&](Stream& stream, uint64_t* seq) {
       return copy_out(stream, target, from, bytes, seq);

@@ -367,11 +367,45 @@ Status pack_on_device(const PackRequest& request, bp_tensor input, bp_mem packed
   return request.kernel.pack(request.input, input, packed);
 }
 
+/// The input by itself on the device, contiguous and on a boundary. Errors: UNSUPPORTED where
+/// nothing copies it; OUT_OF_MEMORY.
+Result<Ref<Tensor>> contiguous_input(const PackRequest& request, Stream& stream) {
+  Ref<Tensor> constant = request.constant;
+  if (constant == nullptr) {
+    const HostTensor& values = *request.source;
+    BP_TRY_ASSIGN(constant, copy_from_host(stream, values.dtype, values.sizes, values.data,
+                                           MemoryTag::kWeights));
+  }
+  const auto element_bits = static_cast<int64_t>(dtype_bits(request.dtype));
+  const Ref<Tensor> view = constant->view_as(request.dtype, request.sizes, request.strides,
+                                             request.offset_bytes * 8 / element_bits);
+  return make_contiguous(view, stream);
+}
+
+/// Packs values that do not lie as the kernel takes them.
+Status pack_anywhere(const PackRequest& request, bp_tensor input, bp_mem packed, Stream& stream) {
+  BP_TRY_ASSIGN(const Ref<Tensor> dense, contiguous_input(request, stream));
+  input.strides = dense->strides().data();
+  BP_TRY(pack_on_device({.kernel = request.kernel,
+                         .input = request.input,
+                         .source = nullptr,
+                         .constant = dense,
+                         .dtype = request.dtype,
+                         .sizes = dense->sizes(),
+                         .strides = dense->strides()},
+                        input, packed));
+  if (request.source != nullptr) request.source->release_pages();
+  return {};
+}
+
 /// Memory with the packed values. Errors: OUT_OF_MEMORY; those of the kernel.
 Result<Ref<Tensor>> pack(const PackRequest& request, Stream& stream) {
   BP_TRY_ASSIGN(Ref<Tensor> packed, Tensor::allocate(request.kernel.device(), BP_DTYPE_U8,
                                                      {static_cast<int64_t>(request.input.bytes)},
                                                      MemoryTag::kWeights, stream));
+  // The memory may be what queued work has not done with: the kernel packs now, and not in the
+  // stream's order.
+  if (!stream.is_inline()) BP_TRY(stream.sync());
   bp_tensor input{};
   input.dtype = request.dtype;
   input.rank = static_cast<uint32_t>(request.sizes.size());
@@ -379,8 +413,13 @@ Result<Ref<Tensor>> pack(const PackRequest& request, Stream& stream) {
   input.strides = request.strides.data();
   const Storage& memory = packed->storage();
   const bp_mem place{memory.handle(), memory.offset_bytes() + packed->offset_bytes()};
-  BP_TRY(request.source != nullptr ? pack_from_host(request, input, place)
-                                   : pack_on_device(request, input, place));
+  if (request.kernel.contiguous_inputs().contains(request.input.index)) {
+    BP_TRY(pack_anywhere(request, input, place, stream));
+  } else if (request.source != nullptr) {
+    BP_TRY(pack_from_host(request, input, place));
+  } else {
+    BP_TRY(pack_on_device(request, input, place));
+  }
   return packed;
 }
 

@@ -13,6 +13,16 @@
 #include "core/runtime/runtime.hpp"
 
 namespace bp {
+namespace {
+
+/// nullptr: the kernel takes the input as it is.
+const PackedInput* packed_input(const PlannedKernel& kernel, size_t index) {
+  const auto packed = kernel.packed_inputs();
+  const auto found = std::ranges::find(packed, index, &PackedInput::index);
+  return found == packed.end() ? nullptr : &*found;
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const Segment>> Planner::run() {
   segment_->first = request_.first;
@@ -169,7 +179,7 @@ Result<std::vector<ArgType>> Planner::describe_inputs(Scope& scope, const Node& 
                  .strides = planned.strides,
                  .offset_bytes = alignment_of(planned),
                  .host_data = nullptr,
-                 .is_constant = is_constant(planned)};
+                 .is_constant = stays_constant(scope, value, planned, where)};
   }
   return inputs;
 }
@@ -214,13 +224,12 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
       continue;
     }
     BP_TRY_ASSIGN(PlanValueId input, value_on(scope, node.inputs[i], where));
-    if (resolved.kernel->contiguous_inputs().contains(i)) {
+    if (const PackedInput* const packed = packed_input(*resolved.kernel, i)) {
+      BP_TRY_ASSIGN(input, pack(*resolved.kernel, *packed, input));
+    } else if (resolved.kernel->contiguous_inputs().contains(i)) {
       BP_TRY_ASSIGN(input, contiguous(input));
     }
     step.args.push_back(input);
-  }
-  for (const PackedInput& packed : resolved.kernel->packed_inputs()) {
-    BP_TRY_ASSIGN(step.args[packed.index], pack(*resolved.kernel, packed, step.args[packed.index]));
   }
   const bool extents = resolved.kernel->extents();
   if (extents && &scope != &top_) {

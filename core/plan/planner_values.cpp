@@ -10,10 +10,13 @@
 
 namespace bp {
 
-bool Planner::is_constant(const PlanValue& planned) const {
+bool Planner::stays_constant(const Scope& scope, ValueId value, const PlanValue& planned,
+                             PlanDevice where) const {
   const PlanValue& base =
       planned.kind == PlanValueKind::kView ? segment_->values[planned.base] : planned;
-  return base.kind == PlanValueKind::kConstant && request_.packed;
+  // What is made elsewhere of a constant comes by a copy, at each run.
+  const bool comes = planned.device == where || scope.graph.value(value).constant != nullptr;
+  return base.kind == PlanValueKind::kConstant && comes && request_.packed;
 }
 
 Result<PlanValueId> Planner::pack(const PlannedKernel& kernel, const PackedInput& input,
@@ -24,6 +27,9 @@ Result<PlanValueId> Planner::pack(const PlannedKernel& kernel, const PackedInput
                 request_.packed({kernel, input, base.source, base.constant, packed.dtype,
                                  packed.sizes, packed.strides,
                                  packed.kind == PlanValueKind::kView ? packed.offset_bytes : 0}));
+  if (kernel.contiguous_inputs().contains(input.index)) {
+    packed.strides = contiguous_strides(packed.sizes);
+  }
   packed.kind = PlanValueKind::kConstant;
   packed.source = nullptr;
   packed.base = kNoPlanValue;
@@ -45,8 +51,22 @@ Result<PlanValueId> Planner::value_on(Scope& scope, ValueId value, PlanDevice wh
   if (elsewhere == kNoPlanValue) {
     return Status(BP_INTERNAL, "value '" + scope.graph.value(value).name + "' has no memory");
   }
-  BP_TRY_ASSIGN(const PlanValueId copy, copy_value(elsewhere, where));
-  return places[where] = copy;
+  BP_TRY_ASSIGN(const PlanValueId brought, bring_value(elsewhere, where));
+  return places[where] = brought;
+}
+
+/// What lies in the model's own memory is no memory of the device, whose copies need not take it:
+/// the other device gets the constant itself.
+Result<PlanValueId> Planner::bring_value(PlanValueId from, PlanDevice where) {
+  const auto constant = segment_->values[base_of(from)].source;
+  if (constant == nullptr) return copy_value(from, where);
+  BP_TRY_ASSIGN(PlanValue base, constant_value(request_, constant, where));
+  const PlanValueId base_id = new_value(std::move(base));
+  if (segment_->values[from].kind != PlanValueKind::kView) return base_id;
+  PlanValue view = segment_->values[from];
+  view.device = where;
+  view.base = base_id;
+  return new_value(std::move(view));
 }
 
 Result<PlanValueId> Planner::copy_value(PlanValueId from, PlanDevice where) {
@@ -145,7 +165,7 @@ Result<PlanValueId> Planner::make_contiguous(PlanValueId from) {
     }
     Result<PlanValueId> by_kernel(PlanValueId id) const { return planner.copy_by_kernel(id); }
     Result<PlanValueId> to_host(PlanValueId id, const Status&) const {
-      return planner.copy_value(id, planner.request_.host);
+      return planner.bring_value(id, planner.request_.host);
     }
     Result<PlanValueId> from_host(PlanValueId id) const { return planner.copy_value(id, where); }
   };

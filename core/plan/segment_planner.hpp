@@ -41,9 +41,12 @@ class Planner {
 
   Result<PlanValueId> value_on(Scope& scope, ValueId value, PlanDevice where);
   PlanValueId new_host_value(PlanDevice where, Ref<Tensor> tensor);
-  bool is_constant(const PlanValue& planned) const;
+  /// Whether the value, described by `planned`, is a constant's still where it is used.
+  bool stays_constant(const Scope& scope, ValueId value, const PlanValue& planned,
+                      PlanDevice where) const;
   Result<PlanValueId> pack(const PlannedKernel& kernel, const PackedInput& input,
                            PlanValueId constant);
+  Result<PlanValueId> bring_value(PlanValueId from, PlanDevice where);
   Result<PlanValueId> copy_value(PlanValueId from, PlanDevice where);
   Result<PlanValueId> copy_range(PlanValueId from, PlanDevice where);
   Result<PlanValueId> copy_by_kernel(PlanValueId from);

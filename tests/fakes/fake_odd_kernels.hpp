@@ -43,6 +43,10 @@ bp_status plan_order(bp_device* device, const bp_kernel_query* query, bp_plan_in
     const bool answers = may_choose || order.fault == "order_unasked";
     if (order.fault == device->fault && answers) info.out_strides = order.strides;
   }
+  alignas(int64_t) static constexpr char kInside[3 * sizeof(int64_t)] = {};
+  if (device->fault == "order_misaligned") {
+    info.out_strides = reinterpret_cast<const int64_t*>(kInside + sizeof(int64_t) / 2);
+  }
   bp::sdk::write_out(out_info, info);
   *out_plan = &empty_plan;
   return BP_OK;
@@ -204,6 +208,8 @@ constexpr bp_kernel kPickyRelu =
     with_workspace<512>(make_kernel("relu_picky", "relu", launch_never), 1);
 constexpr bp_kernel kPickySqrt =
     with_workspace<512>(make_kernel("sqrt_picky", "sqrt", launch_never));
+constexpr bp_kernel kCrookedCeil =
+    with_workspace<48>(make_kernel("ceil_crooked", "ceil", launch_never));
 constexpr bp_kernel kHugest =
     with_workspace<256, UINT64_MAX>(make_kernel("reciprocal_hugest", "reciprocal", launch_never));
 constexpr bp_kernel kHuge = with_workspace<256, UINT64_MAX - 199>(
@@ -234,6 +240,26 @@ constexpr bp_kernel kDivOfBool =
 constexpr bp_kernel kMisspelt = make_kernel("relu_slip", "rleu", launch_relu);
 constexpr const bp_kernel* kMisfits[] = {&kReluWithoutLaunch, &kAddWithoutSets, &kSubOfBool,
                                          &kDivOfBool, &kMisspelt};
+// --- more kernels that refuse their plans than a message has room for ---
+
+constexpr size_t kUnwillingCount = 40;
+struct Unwilling {
+  constexpr Unwilling() {
+    for (size_t i = 0; i < kUnwillingCount; ++i) {
+      names[i][0] = 'a' + static_cast<char>(i % 20);
+      names[i][1] = 'a' + static_cast<char>(i / 20);
+      kernels[i] = with_workspace<512>(make_kernel({names[i], 2}, "floor", launch_never));
+      list[i] = &kernels[i];
+    }
+  }
+  char names[kUnwillingCount][2] = {};
+  bp_kernel kernels[kUnwillingCount] = {};
+  const bp_kernel* list[kUnwillingCount] = {};
+};
+constexpr Unwilling kUnwilling;
+constexpr bp_kernel_list kUnwillingList{sizeof(bp_kernel_list), 0, kUnwilling.list,
+                                        kUnwillingCount};
+
 constexpr bp_kernel_list kMisfitList{sizeof(bp_kernel_list), 0, kMisfits, std::size(kMisfits)};
 
 }  // namespace

@@ -455,9 +455,9 @@ constexpr bp_kernel kSub = make_kernel("sub_dense", "sub", launch_sub, kDenseRul
 namespace {
 
 #if defined(FAKE_ODD_KERNELS)
-constexpr const bp_kernel* kKernels[] = {&kRelu,    &kAdd,       &kSub,       &kIdentity,  &kExp,
-                                         &kNonZero, &kPickyRelu, &kPickySqrt, &kHugest,    &kHuge,
-                                         &kLarge,   &kLaterSub,  &kAlternate, &kOrderedNeg};
+constexpr const bp_kernel* kKernels[] = {
+    &kRelu,   &kAdd,  &kSub,   &kIdentity, &kExp,       &kNonZero,    &kPickyRelu,  &kPickySqrt,
+    &kHugest, &kHuge, &kLarge, &kLaterSub, &kAlternate, &kOrderedNeg, &kCrookedCeil};
 #elif defined(FAKE_WRONG_KERNELS)
 constexpr const bp_kernel* kKernels[] = {
     &kWrongRelu, &kWrongAdd, &kWrongMul,    &kWrongMatmul,       &kWrongExp,
@@ -482,6 +482,7 @@ bp_status kernel_list(bp_device* device, bp_kernel_list* out_list) {
   list.kernel_count = std::size(kKernels);
 #if defined(FAKE_ODD_KERNELS)
   if (device->fault == "list_misfits") list = kMisfitList;
+  if (device->fault == "list_unwilling") list = kUnwillingList;
 #endif
   bp::sdk::write_out(out_list, list);
   return BP_OK;

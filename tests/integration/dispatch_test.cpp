@@ -156,7 +156,7 @@ TEST_P(OddKernelsTest, Workspace_OfMoreThanThereIs_IsToldByKernel) {
     const NamedTensor input[] = {{"x", upload_f32({3}, {1, 2, 3})}};
     const Status run = session.ok() ? (*session)->run(input, {}).status() : session.status();
     EXPECT_EQ(run.code(), c.code) << run.to_string();
-    expect_words(run, {"workspace"});
+    expect_words(run, c.kernels);
   }
 }
 
@@ -197,6 +197,30 @@ TEST_P(OddKernelsTest, OrderThatNobodyAskedFor_ThePlanIsRefusedWithWords) {
   const Status status = try_call("neg", {upload_f32({2, 3}, {1, 2, 3, 4, 5, 6})}).status();
   EXPECT_EQ(status.code(), BP_UNSUPPORTED) << status.to_string();
   expect_words(status, {"neg_ordered lays output 0", "[1, 2]", "expected [3, 1]"});
+}
+
+TEST_P(OddKernelsTest, OrderThatCannotBeRead_ThePlanIsRefusedWithWords) {
+  open_with("order_misaligned", "deny");
+  const Status status = try_call("neg", {upload_f32({2, 3}, {1, 2, 3, 4, 5, 6})}).status();
+  EXPECT_EQ(status.code(), BP_UNSUPPORTED) << status.to_string();
+  expect_words(status,
+               {"neg_ordered lays its outputs by strides at an address that is not aligned"});
+}
+
+TEST_P(OddKernelsTest, WorkspaceAlignedToNoPowerOfTwo_ThePlanIsRefusedWithWords) {
+  open_with("none", "deny");
+  const Status status = try_call("ceil", {upload_f32({2}, {1, 2})}).status();
+  EXPECT_EQ(status.code(), BP_UNSUPPORTED) << status.to_string();
+  expect_words(status, {"ceil_crooked wants its workspace aligned to 48 bytes",
+                        "expected a power of two up to 256"});
+}
+
+TEST_P(OddKernelsTest, ManyPlansAreRefused_TheFirstAreNamedAndTheRestCounted) {
+  open_with("list_unwilling", "deny");
+  const Status status = try_call("floor", {upload_f32({2}, {1, 2})}).status();
+  EXPECT_EQ(status.code(), BP_UNSUPPORTED) << status.to_string();
+  expect_words(status, {"pa wants its workspace", "; and 24 kernels more"});
+  EXPECT_EQ(status.message().find("qa wants"), std::string::npos) << status.message();
 }
 
 TEST_P(OddKernelsTest, NonZero_SizesAsFound_AreTaken) {

@@ -11,6 +11,13 @@ namespace {
 
 class PackedWeightsTest : public DeviceTest {
  protected:
+  void SetUp() override { open(runtime_args()); }
+  /// With a device that packs on every machine.
+  static RuntimeArgs runtime_args() {
+    RuntimeArgs args = test_runtime_args();
+    args.plugin_path = {BP_FAKES_DIR "/wrong_kernels"};
+    return args;
+  }
   static constexpr int64_t kSide = 64;
 
   /// x f32[N, 64] times constant weights, one after another.
@@ -276,7 +283,7 @@ TEST_P(PackedWeightsTest, AnotherRuntime_HasItsOwn) {
   const std::vector<float> one = weights();
   const Ref<Session> first = must_make(one);
   const uint64_t taken = weight_bytes();
-  auto runtime = Runtime::create(test_runtime_args());
+  auto runtime = Runtime::create(runtime_args());
   ASSERT_TRUE(runtime.ok());
   auto device = (*runtime)->find_device(GetParam());
   ASSERT_TRUE(device.ok());
@@ -288,6 +295,8 @@ TEST_P(PackedWeightsTest, AnotherRuntime_HasItsOwn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PackedWeightsTest, testing::ValuesIn(tests::device_names()),
+                         device_test_name);
+INSTANTIATE_TEST_SUITE_P(Fake, PackedWeightsTest, testing::Values("wrong_kernels:0"),
                          device_test_name);
 
 }  // namespace

@@ -202,8 +202,8 @@ Status infer_transpose(const InferContext& context, std::span<TensorType> out_ty
     const bool in_range = dim >= 0 && dim < static_cast<int64_t>(perm.size());
     if (!in_range || (seen >> dim & 1) != 0) {
       return attribute_error(
-          "perm",
-          expected_found("each of 0 to " + std::to_string(perm.size() - 1) + " once", Dims(perm)));
+          "perm", expected_found("each of 0 to " + std::to_string(perm.size() - 1) + " once",
+                                 numbers_text(perm)));
     }
     seen |= uint32_t{1} << dim;
     out_types[0].sizes.push_back(sizes[static_cast<size_t>(dim)]);

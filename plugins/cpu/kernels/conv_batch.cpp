@@ -256,10 +256,7 @@ void refuse_unfit(const ConvShape& shape) {
     }
   }
   if (shape.has_addend) throw Refusal{"takes no addend"};
-  const auto is_padded = [](int64_t pad) { return pad != 0; };
-  if (std::ranges::none_of(w.pad_begin, is_padded) && std::ranges::none_of(w.pad_end, is_padded)) {
-    throw Refusal{"takes images with padding"};
-  }
+  if (!w.has_padding()) throw Refusal{"takes images with padding"};
 }
 
 std::unique_ptr<BatchConvPlan> make_plan(bp_device* device, const bp_kernel_query& query,

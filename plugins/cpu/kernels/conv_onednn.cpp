@@ -7,10 +7,12 @@
 // oneDNN would unroll them and multiply matrices, at about half the speed; but for windows of one
 // element, where it multiplies the image as it lies.
 #include <algorithm>
+#include <bit>
 
 #include "activation.hpp"
 #include "backplane/ops/nn.h"
 #include "conv_shape.hpp"
+#include "copy_rows.hpp"
 #include "kernel_support.hpp"
 #include "onednn.hpp"
 #include "order.hpp"
@@ -143,22 +145,32 @@ Operand weights_of(const ConvShape& shape) {
           kW};
 }
 
-// The code for images with channels last that is no better than any.
-void check_implementation(const Orders& orders, const dnnl_primitive_desc* conv) {
-  const bool is_asked = orders.x_channels_last || orders.y_channels_last;
-  if (is_asked && implementation_of(conv).starts_with("gemm")) {
-    throw Refusal{"oneDNN unrolls such images"};
-  }
+// Whether oneDNN's code multiplies matrices, one of them the image unrolled: padding is a zero
+// there, which weights are multiplied by.
+bool unrolls(const dnnl_primitive_desc* conv) {
+  const std::string name = implementation_of(conv);
+  return name.starts_with("gemm") || name.starts_with("x64:gemm");
 }
 
-DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, const Orders& orders,
-                          int y_tensor, const Activation& activation, const WeightsChoice& choice) {
+// A conv and how oneDNN is to see it.
+struct ConvRequest {
+  const ConvShape& shape;
+  const Orders& orders;
+  int y_tensor;
+  const Activation& activation;
+};
+
+// Sets *unrolled if the image is unrolled.
+DnnlProgram build_program(dnnl_engine* engine, const ConvRequest& request,
+                          const WeightsChoice& choice, bool* unrolled) {
+  const ConvShape& shape = request.shape;
+  const Orders& orders = request.orders;
   const Window& window = shape.window;
   check_window(window);
   Operand x(joined({shape.batch, shape.in_channels}, window.real(window.in)), kX);
   x.lie(orders.x, orders.x_channels_last || orders.is_plain);
   const Operand w = weights_of(shape);
-  Operand y(joined({shape.batch, shape.out_channels}, window.real(window.out)), y_tensor);
+  Operand y(joined({shape.batch, shape.out_channels}, window.real(window.out)), request.y_tensor);
   if (orders.y_channels_last) {
     y.lie(channels_last_strides(y.sizes), true);
   } else if (orders.is_plain) {
@@ -169,9 +181,12 @@ DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, const Ord
   const DnnlDesc bias = shape.has_bias ? make_f32_desc(bias_size, bias_stride) : nullptr;
 
   DnnlProgram program;
-  DnnlPrimitiveDesc conv =
-      describe_conv(engine, shape, x, choice.wanted(w.wanted.get()), bias.get(), y, activation);
-  check_implementation(orders, conv.get());
+  DnnlPrimitiveDesc conv = describe_conv(engine, shape, x, choice.wanted(w.wanted.get()),
+                                         bias.get(), y, request.activation);
+  if (unrolls(conv.get())) {
+    if (choice.is_reordered) throw Refusal{"oneDNN has no one layout of the weights"};
+    *unrolled = true;
+  }
   const auto x_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_src_md);
   const auto w_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_weights_md);
   const auto y_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_dst_md);
@@ -198,26 +213,57 @@ DnnlProgram build_program(dnnl_engine* engine, const ConvShape& shape, const Ord
   return program;
 }
 
+// For weights that may not be multiplied by padding: they take the plain loops.
+struct LoopsInstead {
+  LoopsInstead(const ConvShape& shape, const Activation& conv_activation)
+      : loop(shape), activation(conv_activation) {}
+
+  ConvLoopPlan loop;
+  Activation activation;
+};
+
 struct ConvPlan : DnnlPlan {
   Activation activation;  // what is left to do after the program
   Strides out_strides{};
+  std::optional<LoopsInstead> loops;  // where a program multiplies weights by padding
 };
+
+// With the activation that is asked for, if oneDNN may apply it. Sets *unrolled.
+std::unique_ptr<ConvPlan> build_plan(bp_device* device, const bp_kernel_query& query,
+                                     const ConvRequest& request, bool* unrolled,
+                                     bp_plan_info* info) {
+  auto plan = std::make_unique<ConvPlan>();
+  std::optional<PlainWeights> weights;
+  if (is_constant(arg_info(query, kW))) {
+    weights = PlainWeights{kW, weights_of(request.shape).plain_desc()};
+  }
+  build_dnnl_programs(
+      device, request.shape.multiply_add_count(),
+      [&](const WeightsChoice& choice) {
+        return build_program(device->engine.get(), request, choice, unrolled);
+      },
+      std::move(weights), plan.get(), info);
+  return plan;
+}
 
 std::unique_ptr<ConvPlan> make_plan_for(bp_device* device, const bp_kernel_query& query,
                                         const ConvShape& shape, const Orders& orders,
                                         bp_plan_info* info) {
   const int y_tensor = static_cast<int>(query.input_count);  // an absent bias counts
-  auto plan = std::make_unique<ConvPlan>();
   const Activation activation(*device, read_attributes(query.attributes, bp_attrs_conv_defaults()));
-  if (!activation.post_op()) plan->activation = activation;
-  std::optional<PlainWeights> weights;
-  if (is_constant(arg_info(query, kW))) weights = PlainWeights{kW, weights_of(shape).plain_desc()};
-  build_dnnl_programs(
-      device, shape.multiply_add_count(),
-      [&](const WeightsChoice& choice) {
-        return build_program(device->engine.get(), shape, orders, y_tensor, activation, choice);
-      },
-      std::move(weights), plan.get(), info);
+  bool unrolled = false;
+  auto plan = build_plan(device, query, {shape, orders, y_tensor, activation}, &unrolled, info);
+  bool is_applied = activation.post_op().has_value();
+  if (unrolled && is_applied) {  // sigmoid of NaN is 0 in the code that unrolls
+    *info = {};
+    plan = build_plan(device, query, {shape, orders, y_tensor, Activation()}, &unrolled, info);
+    is_applied = false;
+  }
+  if (!is_applied) plan->activation = activation;
+  if (unrolled && shape.window.has_padding()) {
+    if (plan->packed || shape.has_addend) throw Refusal{"oneDNN multiplies weights by padding"};
+    plan->loops.emplace(shape, activation);
+  }
   if (orders.y_channels_last) {
     plan->out_strides = channels_last_strides(sizes_of(output_info(query)));
     info->out_strides = plan->out_strides.data();
@@ -262,10 +308,58 @@ std::unique_ptr<ConvPlan> make_plan(bp_device* device, const bp_kernel_query& qu
   return make_plan_for(device, query, shape, orders, info);
 }
 
+bool are_finite(std::span<const float> values) {
+  constexpr uint32_t kExponent = 0x7F80'0000;
+  uint32_t largest = 0;
+  for (const float value : values) {
+    largest = std::max(largest, std::bit_cast<uint32_t>(value) & kExponent);
+  }
+  return largest != kExponent;
+}
+
+// The tensor's values, row-major.
+std::vector<float> read_row_major(Workers& workers, const bp_tensor& tensor) {
+  const std::span<const int64_t> sizes(tensor.sizes, tensor.rank);
+  const std::vector<int64_t> strides = row_major_strides(sizes);
+  bp_tensor dense = tensor;
+  dense.strides = strides.data();
+  std::vector<float> values(static_cast<size_t>(sdk::element_count(tensor)));
+  copy_strided(workers, dense, reinterpret_cast<std::byte*>(values.data()), tensor,
+               address_of(tensor), sizeof(float));
+  return values;
+}
+
+// Allocates, since such weights are rare, and none that a model was trained to have.
+bp_status launch_loops(const LoopsInstead& plan, const bp_launch_args& args) {
+  Workers& workers = args.device->workers;
+  const std::vector<float> image = read_row_major(workers, input_of(args, kX));
+  std::vector<bp_tensor> tensors(args.tensors, args.tensors + args.input_count + 1);
+  tensors[kX].handle = reinterpret_cast<uint64_t>(image.data());
+  tensors[kX].offset_bytes = 0;
+  const bp_tensor& y = output_of(args);
+  std::vector<float> sums(static_cast<size_t>(sdk::element_count(y)));
+  tensors.back().handle = reinterpret_cast<uint64_t>(sums.data());
+  tensors.back().offset_bytes = 0;
+  bp_launch_args own = args;
+  own.tensors = tensors.data();
+  convolve_in_loops(plan.loop, own);
+  const std::vector<int64_t> strides = row_major_strides({y.sizes, y.rank});
+  tensors.back().strides = strides.data();
+  copy_strided(workers, y, address_of(y), tensors.back(), address_of(tensors.back()),
+               sizeof(float));
+  return plan.activation.apply(args);
+}
+
 bp_status launch(const bp_launch_args& args) {
+  const auto& plan = *static_cast<const ConvPlan*>(args.plan);
+  if (plan.loops) {
+    const bp_tensor& w = input_of(args, kW);
+    const auto count = static_cast<size_t>(sdk::element_count(w));
+    if (!are_finite({address_of<const float>(w), count})) return launch_loops(*plan.loops, args);
+  }
   const bp_status status = launch_dnnl(args);
   if (status != BP_OK) return status;
-  return static_cast<const ConvPlan*>(args.plan)->activation.apply(args);
+  return plan.activation.apply(args);
 }
 
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};

@@ -44,6 +44,11 @@ bool Window::crops() const {
          std::any_of(pad_end, pad_end + kMaxSpatialRank, is_negative);
 }
 
+bool Window::has_padding() const {
+  const auto is_padded = [](int64_t pad) { return pad != 0; };
+  return std::ranges::any_of(pad_begin, is_padded) || std::ranges::any_of(pad_end, is_padded);
+}
+
 Window make_window(std::span<const int64_t> in, std::span<const int64_t> out,
                    std::span<const int64_t> kernel, const WindowAttributes& attributes) {
   if (in.empty() || in.size() > kMaxSpatialRank) {

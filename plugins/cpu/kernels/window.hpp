@@ -39,6 +39,8 @@ struct Window {
   }
   /// A negative pad crops the input.
   bool crops() const;
+  /// Of any width, on any side.
+  bool has_padding() const;
   /// The real dimensions of one of the arrays.
   std::span<const int64_t> real(const int64_t (&values)[kMaxSpatialRank]) const {
     return {values + (kMaxSpatialRank - spatial_rank), spatial_rank};

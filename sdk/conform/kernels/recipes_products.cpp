@@ -202,11 +202,22 @@ Setting list(std::string_view name, std::vector<int64_t> values) {
   return {name, std::move(values)};
 }
 
+Shot conv_shot(const Dims& x, const Dims& w, bool bias, std::vector<Setting> attributes) {
+  return {{x, w, bias ? std::optional<Dims>(Dims{w[0]}) : std::nullopt}, std::move(attributes)};
+}
+
+/// Of small images with padding.
+std::vector<Shot> conv_batches() {
+  const Setting same = list("pads", {1, 1, 1, 1});
+  return {conv_shot({6, 3, 8, 8}, {17, 3, 3, 3}, true, {same}),
+          conv_shot({5, 1, 7, 4}, {4, 1, 2, 3}, false,
+                    {list("pads", {1, 0, 0, 1}), list("strides", {2, 1})}),
+          conv_shot({6, 3, 4, 4}, {9, 3, 3, 3}, true,
+                    {same, {"activation", std::string_view("relu")}})};
+}
+
 Recipe conv() {
-  const auto shot = [](const Dims& x, const Dims& w, bool bias, std::vector<Setting> attributes) {
-    return Shot{{x, w, bias ? std::optional<Dims>(Dims{w[0]}) : std::nullopt},
-                std::move(attributes)};
-  };
+  const auto& shot = conv_shot;
   const Setting same = list("pads", {1, 1, 1, 1});
   const auto finished = [](std::vector<Setting> attributes) {
     return Shot{{Dims{2, 4, 9, 8}, Dims{6, 4, 3, 3}, Dims{6}, Dims{2, 6, 7, 6}},
@@ -230,12 +241,7 @@ Recipe conv() {
                     {shot({1, 3, 8, 8}, {5, 3, 3, 3}, true, {same}),
                      shot({1, 2, 7, 5}, {3, 2, 3, 2}, false, {}),
                      shot({1, 8, 5, 5}, {9, 8, 1, 1}, true, {list("strides", {2, 2})})}},
-                   {"batch",
-                    {shot({6, 3, 8, 8}, {17, 3, 3, 3}, true, {same}),
-                     shot({5, 1, 7, 4}, {4, 1, 2, 3}, false,
-                          {list("pads", {1, 0, 0, 1}), list("strides", {2, 1})}),
-                     shot({6, 3, 4, 4}, {9, 3, 3, 3}, true,
-                          {same, {"activation", std::string_view("relu")}})}},
+                   {"batch", conv_batches()},
                    {"groups",
                     {shot({2, 4, 6, 6}, {6, 2, 3, 3}, true, {{"group", int64_t{2}}}),
                      shot({1, 5, 7, 6}, {5, 1, 3, 3}, false, {{"group", int64_t{5}}, same})}},

@@ -42,6 +42,53 @@ Status read_devices(const bpa_session_args& given, const Runtime& runtime, Sessi
   return {};
 }
 
+Status read_dims(const bpa_session_args& given, SessionArgs* out_args) {
+  BP_TRY(check_array(given.dim_names, given.dim_count, "args.dim_names"));
+  BP_TRY(check_array(given.dim_sizes, given.dim_count, "args.dim_sizes"));
+  for (uint64_t i = 0; i < given.dim_count; ++i) {
+    const std::string index = "[" + std::to_string(i) + "]";
+    BP_TRY(check_text(given.dim_names[i], "args.dim_names" + index));
+    if (given.dim_sizes[i] < 0) {
+      return bad_argument("args.dim_sizes" + index,
+                          "is " + std::to_string(given.dim_sizes[i]) + ", expected at least 0");
+    }
+    if (!out_args->dims.emplace(given.dim_names[i], given.dim_sizes[i]).second) {
+      return bad_argument("args.dim_names" + index,
+                          "is '" + std::string(given.dim_names[i]) + "', which is listed before");
+    }
+  }
+  return {};
+}
+
+Status read_dim_ranges(const bpa_session_args& given, SessionArgs* out_args) {
+  BP_TRY(check_array(given.range_names, given.range_count, "args.range_names"));
+  BP_TRY(check_array(given.range_mins, given.range_count, "args.range_mins"));
+  BP_TRY(check_array(given.range_maxes, given.range_count, "args.range_maxes"));
+  for (uint64_t i = 0; i < given.range_count; ++i) {
+    const std::string index = "[" + std::to_string(i) + "]";
+    BP_TRY(check_text(given.range_names[i], "args.range_names" + index));
+    const std::string name = given.range_names[i];
+    const DimRange range{given.range_mins[i], given.range_maxes[i]};
+    if (range.min < 0) {
+      return bad_argument("args.range_mins" + index, "is " + std::to_string(range.min) + " for '" +
+                                                         name + "', expected at least 0");
+    }
+    if (range.max < range.min) {
+      return bad_argument("args.range_maxes" + index, "is " + std::to_string(range.max) + " for '" +
+                                                          name + "', expected at least its min " +
+                                                          std::to_string(range.min));
+    }
+    if (out_args->dims.contains(name)) {
+      return bad_argument("args.range_names" + index,
+                          "is '" + name + "', which args.dim_names fixes");
+    }
+    if (!out_args->dim_ranges.emplace(name, range).second) {
+      return bad_argument("args.range_names" + index, "is '" + name + "', which is listed before");
+    }
+  }
+  return {};
+}
+
 Result<SessionArgs> session_args(const bpa_session_args& given, const Runtime& runtime) {
   SessionArgs args;
   BP_TRY(read_devices(given, runtime, &args));
@@ -52,20 +99,8 @@ Result<SessionArgs> session_args(const bpa_session_args& given, const Runtime& r
   if (given.max_contexts != 0) args.max_contexts = given.max_contexts;
   args.deterministic = (given.flags & BPA_SESSION_DETERMINISTIC_BIT) != 0;
   args.memory_limit_bytes = given.memory_limit_bytes;
-  BP_TRY(check_array(given.dim_names, given.dim_count, "args.dim_names"));
-  BP_TRY(check_array(given.dim_sizes, given.dim_count, "args.dim_sizes"));
-  for (uint64_t i = 0; i < given.dim_count; ++i) {
-    const std::string index = "[" + std::to_string(i) + "]";
-    BP_TRY(check_text(given.dim_names[i], "args.dim_names" + index));
-    if (given.dim_sizes[i] < 0) {
-      return bad_argument("args.dim_sizes" + index,
-                          "is " + std::to_string(given.dim_sizes[i]) + ", expected at least 0");
-    }
-    if (!args.dims.emplace(given.dim_names[i], given.dim_sizes[i]).second) {
-      return bad_argument("args.dim_names" + index,
-                          "is '" + std::string(given.dim_names[i]) + "', which is listed before");
-    }
-  }
+  BP_TRY(read_dims(given, &args));
+  BP_TRY(read_dim_ranges(given, &args));
   return args;
 }
 
@@ -93,6 +128,8 @@ Status write_io(std::span<const SessionIo> ios, const std::vector<std::vector<co
   info.dim_names = names[index].data();
   info.has_rank = io.has_rank ? 1 : 0;
   info.has_default = io.has_default ? 1 : 0;
+  info.min_sizes = io.min_sizes.data();
+  info.max_sizes = io.max_sizes.data();
   return write_struct(out_info, info, "out_info");
 }
 

@@ -185,7 +185,7 @@ Result<Ref<Session>> open_session(Runtime& runtime, Device& device, Graph graph,
                                   const BenchArgs& args) {
   SessionArgs session_args;
   session_args.device = &device;
-  session_args.dims.insert(args.dims.begin(), args.dims.end());
+  set_dims(args.dims, &session_args);
   session_args.max_contexts = 1;
   return Session::create(runtime, std::move(graph), session_args);
 }
@@ -208,6 +208,16 @@ int bench_on(Runtime& runtime, Device& device, const BenchArgs& args) {
   auto dims = find_dims(*graph, args.dims, report.inputs);
   if (!dims.ok()) return fail("bench", dims.status().message(), kExitModel);
   report.dims = std::move(*dims);
+  for (const DimSource& dim : report.dims) {
+    if (dim.is_told) continue;
+    const auto range = std::ranges::find(args.dims, dim.name, &DimArg::name);
+    if (range == args.dims.end()) continue;
+    return fail("bench",
+                fmt::format("--dim {}={}..{}: a bench needs one size, --dim {}=N or that of an "
+                            "input of --vectors",
+                            dim.name, range->min, range->max, dim.name),
+                kExitUsage);
+  }
   const InputLimits limits = index_limits(*graph);
 
   const auto session_begin = Clock::now();

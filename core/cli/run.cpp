@@ -27,7 +27,7 @@ Result<Ref<Session>> open_session(Runtime& runtime, Device& device, Graph graph,
                                   const RunArgs& args) {
   SessionArgs session_args;
   session_args.device = &device;
-  session_args.dims.insert(args.dims.begin(), args.dims.end());
+  set_dims(args.dims, &session_args);
   session_args.max_contexts = 1;
   return Session::create(runtime, std::move(graph), session_args);
 }

@@ -34,6 +34,13 @@ def main(out):
                                    ("Relu", ("found",), ("y",))],
                                   [("x", FLOAT, ["N"]), ("index", onnx_file.INT64, ["M"])],
                                   [("y", FLOAT, ["M"])]),
+        # The sum is of one row, or of as many as w has.
+        "fixed_sum": onnx_file.model([("Add", ("x", "w"), ("y",))], [("x", FLOAT, ["N", 2])],
+                                     [("y", FLOAT, ["N", 2])], [("w", [4, 2])]),
+        "rows": onnx_file.model([("Add", ("x", "z"), ("y",)), ("Relu", ("other",), ("o",))],
+                                [("x", FLOAT, ["N", "M"]), ("z", FLOAT, ["N", "M"]),
+                                 ("other", FLOAT, ["P"])],
+                                [("y", FLOAT, ["N", "M"]), ("o", FLOAT, ["P"])]),
         "relu_plus_weight": onnx_file.model(
             [("Relu", ("x",), ("a",)), ("Add", ("a", "w"), ("y",))], square,
             [("y", FLOAT, [2, 2])], [("w", [2, 2])]),

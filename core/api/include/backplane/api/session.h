@@ -34,6 +34,13 @@ typedef struct bpa_session_args {
    * of runs in progress, over all its devices; 0: no limit. Weights that a device uses where they
    * lie in the model's file count too. OUT_OF_MEMORY names it. */
   uint64_t memory_limit_bytes;
+  /* Symbolic dimensions that may have any size from min to max, ends included, each once and none
+   * of dim_names; parallel arrays. max INT64_MAX: no upper end. A run with another size is refused
+   * before anything is launched; a session is where an end contradicts the model. */
+  const char* const* range_names;
+  const int64_t* range_mins;
+  const int64_t* range_maxes;
+  uint64_t range_count;
 } bpa_session_args;
 
 /* Reads an ONNX file and makes it ready: where all sizes are known it is planned, and its weights
@@ -68,6 +75,10 @@ typedef struct bpa_io_info {
   const char* const* dim_names; /* "" or the name of the symbol; as many as rank */
   uint32_t has_rank;            /* 0: the rank is not known */
   uint32_t has_default;         /* 1: a run may leave it out */
+  /* What the sizes may be, as many as rank: by bpa_session_args.range_names; both the size where it
+   * is known; 0 and INT64_MAX where nothing is said. */
+  const int64_t* min_sizes;
+  const int64_t* max_sizes;
 } bpa_io_info;
 
 BPA_API bpa_status bpa_session_get_input(bpa_session* session, uint64_t index,

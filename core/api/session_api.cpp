@@ -135,16 +135,19 @@ Status write_io(std::span<const SessionIo> ios, const std::vector<std::vector<co
 
 constexpr const char* kModelInMemory = "model in memory";
 
+constexpr uint32_t kSessionBits = BPA_SESSION_DETERMINISTIC_BIT | BPA_SESSION_READ_WEIGHTS_BIT;
+
 /// `read`: gives the graph, or an error that names the model.
 Status make_session(Runtime& owner, const std::string& name,
-                    const std::function<Result<Graph>()>& read, const bpa_session_args* args,
-                    bpa_session** out_session) {
+                    const std::function<Result<Graph>(const FileAccess&)>& read,
+                    const bpa_session_args* args, bpa_session** out_session) {
   BP_TRY(check_pointer(args, "args"));
-  BP_TRY_ASSIGN(const bpa_session_args given,
-                read_struct(args, "args", BPA_SESSION_DETERMINISTIC_BIT));
+  BP_TRY_ASSIGN(const bpa_session_args given, read_struct(args, "args", kSessionBits));
   BP_TRY(owner.check_open());
-  BP_TRY_ASSIGN(const SessionArgs session_args, bp::session_args(given, owner));
-  BP_TRY_ASSIGN(Graph graph, read());
+  BP_TRY_ASSIGN(SessionArgs session_args, bp::session_args(given, owner));
+  session_args.budget = std::make_shared<MemoryBudget>(session_args.memory_limit_bytes);
+  const bool reads = (given.flags & BPA_SESSION_READ_WEIGHTS_BIT) != 0;
+  BP_TRY_ASSIGN(Graph graph, read(reads ? read_within(session_args.budget) : FileAccess()));
   auto session = Session::create(owner, std::move(graph), session_args);
   if (!session.ok()) return session.status().with_prefix(name);
   auto object = Ref<ApiSession>::make();
@@ -181,7 +184,9 @@ bpa_status bpa_session_load(bpa_runtime* runtime, const char* path, const bpa_se
     BP_TRY(check_pointer(out_session, "out_session"));
     BP_TRY_ASSIGN(bp::Runtime * owner, object_of(runtime, "runtime"));
     BP_TRY(bp::check_text(path, "path"));
-    const auto read = [&] { return bp::load_onnx(path, owner->registry()); };
+    const auto read = [&](const bp::FileAccess& access) {
+      return bp::load_onnx(path, owner->registry(), access);
+    };
     return bp::make_session(*owner, path, read, args, out_session);
   });
 }
@@ -198,7 +203,9 @@ bpa_status bpa_session_create(bpa_runtime* runtime, const void* data, uint64_t b
                                        std::to_string(bp::kMaxOnnxBytes));
     }
     const auto lent = std::make_shared<bp::Deleter>();
-    const auto read = [&] { return bp::read_model(data, bytes, deleter == nullptr, lent, *owner); };
+    const auto read = [&](const bp::FileAccess&) {
+      return bp::read_model(data, bytes, deleter == nullptr, lent, *owner);
+    };
     BP_TRY(bp::make_session(*owner, bp::kModelInMemory, read, args, out_session));
     lent->arm(deleter, user);  // last: on an error the memory stays the caller's
     return {};

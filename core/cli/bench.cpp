@@ -182,8 +182,9 @@ int model_failure_code(const Status& status) {
 }
 
 Result<Ref<Session>> open_session(Runtime& runtime, Device& device, Graph graph,
-                                  const BenchArgs& args) {
+                                  const BenchArgs& args, std::shared_ptr<MemoryBudget> budget) {
   SessionArgs session_args;
+  session_args.budget = std::move(budget);
   session_args.device = &device;
   set_dims(args.dims, &session_args);
   session_args.max_contexts = 1;
@@ -194,7 +195,9 @@ int bench_on(Runtime& runtime, Device& device, const BenchArgs& args) {
   BenchReport report;
   report.device = device.name();
   const auto begin = Clock::now();
-  auto graph = load_onnx(args.model, runtime.registry());
+  const auto budget = std::make_shared<MemoryBudget>(0);
+  auto graph = load_onnx(args.model, runtime.registry(),
+                         args.read_weights ? read_within(budget) : FileAccess());
   if (!graph.ok()) return fail("bench", graph.status().message(), kExitModel);
   const uint64_t create_ns = since(begin);
 
@@ -221,7 +224,7 @@ int bench_on(Runtime& runtime, Device& device, const BenchArgs& args) {
   const InputLimits limits = index_limits(*graph);
 
   const auto session_begin = Clock::now();
-  const auto session = open_session(runtime, device, std::move(*graph), args);
+  const auto session = open_session(runtime, device, std::move(*graph), args, budget);
   report.create_ns = create_ns + since(session_begin);
   if (!session.ok()) {
     return fail("bench", session.status().message(), model_failure_code(session.status()));

@@ -59,6 +59,7 @@ struct RunArgs {
   std::string output_folder;  // empty: outputs are not written
   uint64_t repeat = 1;
   uint64_t seed = kDefaultSeed;
+  bool read_weights = false;  // else the model's files are mapped
   bool placement = false;
   bool json = false;
 };
@@ -69,6 +70,7 @@ struct BenchArgs {
   std::string vectors;   // empty: inputs are made from the seed; else an .npz with in/ and out/
   uint64_t threads = 0;  // 0: as the plugins' options say
   std::vector<DimArg> dims;
+  bool read_weights = false;  // else the model's files are mapped
   double seconds = 3;
   uint64_t seed = kDefaultSeed;
   bool json = false;

@@ -120,6 +120,8 @@ void add_run(CLI::App* app, Parsed* out) {
                   "What missing inputs are made from: floats in [0, 1), others 0 or 1")
       ->capture_default_str()
       ->type_name("N");
+  run->add_flag("--read-weights", args.read_weights,
+                "Read the model's files into memory; mapped ones must not shrink meanwhile");
   run->add_flag("--placement", args.placement, "Show how each node runs, with kernels and reasons");
   run->add_flag("--json", args.json, "JSON for programs");
 }
@@ -155,6 +157,8 @@ void add_bench(CLI::App* app, Parsed* out) {
                    "0 or 1")
       ->capture_default_str()
       ->type_name("N");
+  bench->add_flag("--read-weights", args.read_weights,
+                  "Read the model's files into memory; mapped ones must not shrink meanwhile");
   bench->add_flag("--json", args.json, "JSON for programs, with the time of every run");
 }
 

@@ -39,8 +39,9 @@ Session::~Session() = default;
 
 Result<Ref<Session>> Session::create(Runtime& runtime, Graph graph, const SessionArgs& args) {
   if (args.device == nullptr) return Status(BP_INVALID_ARGUMENT, "a session needs a device");
-  return create_within(runtime, std::move(graph), args,
-                       std::make_shared<MemoryBudget>(args.memory_limit_bytes));
+  auto budget = args.budget;
+  if (budget == nullptr) budget = std::make_shared<MemoryBudget>(args.memory_limit_bytes);
+  return create_within(runtime, std::move(graph), args, std::move(budget));
 }
 
 Result<Ref<Session>> Session::create_within(Runtime& runtime, Graph graph, const SessionArgs& args,
@@ -383,10 +384,13 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
   }
   const auto key = std::make_pair(constant.get(), &device);
   if (const auto found = constants_.find(key); found != constants_.end()) return found->second;
-  // Also where it is used as it lies, in a mapped file: there it takes room all the same.
-  auto charge = std::make_shared<MemoryCharge>(budget_);
-  BP_TRY(charge->add(constant->bytes, "weights on " + device.name()));
   Ref<Tensor> tensor = share_constant(device, constant);
+  // Also where it is used as it lies, in a mapped file: there it takes room all the same. What was
+  // read counts since then.
+  auto charge = std::make_shared<MemoryCharge>(budget_);
+  if (!tensor || !keeps_read_bytes(constant->owner)) {
+    BP_TRY(charge->add(constant->bytes, "weights on " + device.name()));
+  }
   if (tensor) {
     using Kept = std::pair<std::shared_ptr<MemoryCharge>, std::shared_ptr<const HostTensor>>;
     tensor->storage().keep(std::make_shared<const Kept>(std::move(charge), constant));

@@ -45,6 +45,9 @@ struct SessionArgs {
   /// Of device memory: weights, activations, workspaces, and outputs and copied inputs of runs in
   /// progress. 0: no limit.
   uint64_t memory_limit_bytes = 0;
+  /// What its memory is charged to, with a limit of its own in place of memory_limit_bytes: by it
+  /// the graph's files may have been read. nullptr: one of the session's own.
+  std::shared_ptr<MemoryBudget> budget{};
   /// Sizes for symbolic dimensions, by name ("N"): fixed for the session's life. An unknown name
   /// is refused, and the empty one.
   std::map<std::string, int64_t> dims;

@@ -59,6 +59,12 @@ class GivenTest(cli_test.CommandTest):
         self.check(USAGE, "run", "m.onnx", "--dim", "N=1..4", "--dim", "N=2",
                    words=["--dim: N is given twice"])
 
+    def test_read_weights(self):
+        model = self.relu_model()
+        self.check(OK, "run", model, "--read-weights")
+        self.check(OK, "bench", model, "--read-weights", "--seconds", "0")
+        self.check(MODEL, "run", self.folder / "none.onnx", "--read-weights", words=["none.onnx"])
+
     def test_alias_of_no_device(self):
         config = self.file("config.json", b'{"aliases": {"fast": "cpu:9", "slow": "cpu:0"}}')
         told = "alias 'fast': no device is called 'cpu:9'"

@@ -14,6 +14,10 @@ extern "C" {
 /* bpa_session_args.flags: two runs on the same devices with the same inputs give the same bits;
  * kernels that do not promise it are not used, and each says so in placement reasons and errors. */
 #define BPA_SESSION_DETERMINISTIC_BIT 1u
+/* bpa_session_load reads the model's files into memory, which counts for memory_limit_bytes, in
+ * place of mapping them. Without it none of them may shrink while the session lives: reading past
+ * the new end ends the process (SIGBUS). A model in memory has no files, and is taken as it is. */
+#define BPA_SESSION_READ_WEIGHTS_BIT 2u
 
 typedef struct bpa_session_args {
   uint32_t struct_size;
@@ -45,7 +49,8 @@ typedef struct bpa_session_args {
 
 /* Reads an ONNX file and makes it ready: where all sizes are known it is planned, and its weights
  * are on the device when this returns. Errors: INVALID_ARGUMENT or UNSUPPORTED naming the file and
- * the node, what was expected and what was found; OUT_OF_MEMORY; TIMEOUT; the device's. */
+ * the node, what was expected and what was found, or a file that shrinks while it is read;
+ * OUT_OF_MEMORY; TIMEOUT; the device's. */
 BPA_API bpa_status bpa_session_load(bpa_runtime* runtime, const char* path,
                                     const bpa_session_args* args, bpa_session** out_session);
 /* The same for a model in memory: the bytes of an ONNX file, which cannot name files beside it.

@@ -52,6 +52,7 @@ struct SessionOptions {
   uint64_t memory_limit_bytes = 0;        // 0: no limit
   /// Symbolic dimensions that `dims` doesn't fix, as bpa_session_args.range_names.
   std::map<std::string, DimRange> dim_ranges{};
+  bool read_weights = false;  // files are read, not mapped: BPA_SESSION_READ_WEIGHTS_BIT
 };
 
 /// Tells runs to stop. Copies are the same token.
@@ -205,6 +206,7 @@ class Session {
       }
       args.struct_size = sizeof(args);
       if (options.deterministic) args.flags |= BPA_SESSION_DETERMINISTIC_BIT;
+      if (options.read_weights) args.flags |= BPA_SESSION_READ_WEIGHTS_BIT;
       if (!options.device.empty() || devices.empty()) {
         args.device = runtime.device(options.device).handle();
       }

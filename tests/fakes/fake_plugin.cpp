@@ -455,7 +455,7 @@ constexpr bp_kernel kSub = make_kernel("sub_dense", "sub", launch_sub, kDenseRul
 namespace {
 
 #if defined(FAKE_ODD_KERNELS)
-constexpr const bp_kernel* kKernels[] = {&kRelu,    &kAdd,       &kSub,       &kIdentity,  &kExp,
+constexpr const bp_kernel* kKernels[] = {&kRelu,    &kAdd,       &kLooseSub,  &kIdentity,  &kExp,
                                          &kNonZero, &kPickyRelu, &kPickySqrt, &kHugest,    &kHuge,
                                          &kLarge,   &kLaterSub,  &kAlternate, &kOrderedNeg};
 #elif defined(FAKE_WRONG_KERNELS)

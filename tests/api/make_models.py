@@ -56,6 +56,9 @@ def main(out):
         "relu_plus_weight": onnx_file.model(
             [("Relu", ("x",), ("a",)), ("Add", ("a", "w"), ("y",))], square,
             [("y", FLOAT, [2, 2])], [("w", [2, 2])]),
+        "rows_plus_default": onnx_file.model(
+            [("Add", ("x", "w"), ("y",))], [("w", FLOAT, [1, 2]), ("x", FLOAT, ["N", 2])],
+            [("y", FLOAT, ["N", 2])], [("w", [1, 2])]),
         # w, of zeros, is an input too: its default.
         "relu_plus_default": onnx_file.model(
             [("Relu", ("x",), ("a",)), ("Add", ("a", "w"), ("y",))],

@@ -106,6 +106,21 @@ TEST_P(SessionDimsTest, Run_NamesTheInputAndTheDimension) {
   EXPECT_EQ(outputs.at("o").to_vector<float>(), std::vector<float>(4, 1));
 }
 
+TEST_P(SessionDimsTest, Run_ThatGivesADefaultInput_HasTheRangesToo) {
+  const Session session = load("rows_plus_default", {.dim_ranges = {{"N", {1, 2}}}});
+  const Tensor w = make({5, 6}, {1, 2});
+  const Tensor x = make({1, 2, 3, 4}, {2, 2});
+  const Tensor many = make({1, 2, 3, 4, 5, 6}, {3, 2});
+  for (const NamedTensors& inputs : {NamedTensors{{"x", many}, {"w", w}}, {{"x", many}}}) {
+    const std::string words = refused_run(session, inputs);
+    EXPECT_NE(words.find("'x': expected dimension 0 (N) of size 1 to 2, found 3"),
+              std::string::npos)
+        << words;
+  }
+  EXPECT_EQ(session.run({{"x", x}, {"w", w}}).at("y").to_vector<float>(),
+            (std::vector<float>{6, 8, 8, 10}));
+}
+
 // N of one row is added to each row of w.
 TEST_P(SessionDimsTest, EndThatContradictsTheModel_IsRefusedWhenLoaded) {
   for (const DimRange range : {DimRange{1, 5}, DimRange{4, 5}, DimRange{2, 4}, DimRange{0, 4}}) {

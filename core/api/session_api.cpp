@@ -42,6 +42,53 @@ Status read_devices(const bpa_session_args& given, const Runtime& runtime, Sessi
   return {};
 }
 
+Status read_dims(const bpa_session_args& given, SessionArgs* out_args) {
+  BP_TRY(check_array(given.dim_names, given.dim_count, "args.dim_names"));
+  BP_TRY(check_array(given.dim_sizes, given.dim_count, "args.dim_sizes"));
+  for (uint64_t i = 0; i < given.dim_count; ++i) {
+    const std::string index = "[" + std::to_string(i) + "]";
+    BP_TRY(check_text(given.dim_names[i], "args.dim_names" + index));
+    if (given.dim_sizes[i] < 0) {
+      return bad_argument("args.dim_sizes" + index,
+                          "is " + std::to_string(given.dim_sizes[i]) + ", expected at least 0");
+    }
+    if (!out_args->dims.emplace(given.dim_names[i], given.dim_sizes[i]).second) {
+      return bad_argument("args.dim_names" + index,
+                          "is '" + std::string(given.dim_names[i]) + "', which is listed before");
+    }
+  }
+  return {};
+}
+
+Status read_dim_ranges(const bpa_session_args& given, SessionArgs* out_args) {
+  BP_TRY(check_array(given.range_names, given.range_count, "args.range_names"));
+  BP_TRY(check_array(given.range_mins, given.range_count, "args.range_mins"));
+  BP_TRY(check_array(given.range_maxes, given.range_count, "args.range_maxes"));
+  for (uint64_t i = 0; i < given.range_count; ++i) {
+    const std::string index = "[" + std::to_string(i) + "]";
+    BP_TRY(check_text(given.range_names[i], "args.range_names" + index));
+    const std::string name = given.range_names[i];
+    const DimRange range{given.range_mins[i], given.range_maxes[i]};
+    if (range.min < 0) {
+      return bad_argument("args.range_mins" + index, "is " + std::to_string(range.min) + " for '" +
+                                                         name + "', expected at least 0");
+    }
+    if (range.max < range.min) {
+      return bad_argument("args.range_maxes" + index, "is " + std::to_string(range.max) + " for '" +
+                                                          name + "', expected at least its min " +
+                                                          std::to_string(range.min));
+    }
+    if (out_args->dims.contains(name)) {
+      return bad_argument("args.range_names" + index,
+                          "is '" + name + "', which args.dim_names fixes");
+    }
+    if (!out_args->dim_ranges.emplace(name, range).second) {
+      return bad_argument("args.range_names" + index, "is '" + name + "', which is listed before");
+    }
+  }
+  return {};
+}
+
 Result<SessionArgs> session_args(const bpa_session_args& given, const Runtime& runtime) {
   SessionArgs args;
   BP_TRY(read_devices(given, runtime, &args));
@@ -52,20 +99,8 @@ Result<SessionArgs> session_args(const bpa_session_args& given, const Runtime& r
   if (given.max_contexts != 0) args.max_contexts = given.max_contexts;
   args.deterministic = (given.flags & BPA_SESSION_DETERMINISTIC_BIT) != 0;
   args.memory_limit_bytes = given.memory_limit_bytes;
-  BP_TRY(check_array(given.dim_names, given.dim_count, "args.dim_names"));
-  BP_TRY(check_array(given.dim_sizes, given.dim_count, "args.dim_sizes"));
-  for (uint64_t i = 0; i < given.dim_count; ++i) {
-    const std::string index = "[" + std::to_string(i) + "]";
-    BP_TRY(check_text(given.dim_names[i], "args.dim_names" + index));
-    if (given.dim_sizes[i] < 0) {
-      return bad_argument("args.dim_sizes" + index,
-                          "is " + std::to_string(given.dim_sizes[i]) + ", expected at least 0");
-    }
-    if (!args.dims.emplace(given.dim_names[i], given.dim_sizes[i]).second) {
-      return bad_argument("args.dim_names" + index,
-                          "is '" + std::string(given.dim_names[i]) + "', which is listed before");
-    }
-  }
+  BP_TRY(read_dims(given, &args));
+  BP_TRY(read_dim_ranges(given, &args));
   return args;
 }
 
@@ -93,21 +128,26 @@ Status write_io(std::span<const SessionIo> ios, const std::vector<std::vector<co
   info.dim_names = names[index].data();
   info.has_rank = io.has_rank ? 1 : 0;
   info.has_default = io.has_default ? 1 : 0;
+  info.min_sizes = io.min_sizes.data();
+  info.max_sizes = io.max_sizes.data();
   return write_struct(out_info, info, "out_info");
 }
 
 constexpr const char* kModelInMemory = "model in memory";
 
+constexpr uint32_t kSessionBits = BPA_SESSION_DETERMINISTIC_BIT | BPA_SESSION_READ_WEIGHTS_BIT;
+
 /// `read`: gives the graph, or an error that names the model.
 Status make_session(Runtime& owner, const std::string& name,
-                    const std::function<Result<Graph>()>& read, const bpa_session_args* args,
-                    bpa_session** out_session) {
+                    const std::function<Result<Graph>(const FileAccess&)>& read,
+                    const bpa_session_args* args, bpa_session** out_session) {
   BP_TRY(check_pointer(args, "args"));
-  BP_TRY_ASSIGN(const bpa_session_args given,
-                read_struct(args, "args", BPA_SESSION_DETERMINISTIC_BIT));
+  BP_TRY_ASSIGN(const bpa_session_args given, read_struct(args, "args", kSessionBits));
   BP_TRY(owner.check_open());
-  BP_TRY_ASSIGN(const SessionArgs session_args, bp::session_args(given, owner));
-  BP_TRY_ASSIGN(Graph graph, read());
+  BP_TRY_ASSIGN(SessionArgs session_args, bp::session_args(given, owner));
+  session_args.budget = std::make_shared<MemoryBudget>(session_args.memory_limit_bytes);
+  const bool reads = (given.flags & BPA_SESSION_READ_WEIGHTS_BIT) != 0;
+  BP_TRY_ASSIGN(Graph graph, read(reads ? read_within(session_args.budget) : FileAccess()));
   auto session = Session::create(owner, std::move(graph), session_args);
   if (!session.ok()) return session.status().with_prefix(name);
   auto object = Ref<ApiSession>::make();
@@ -144,7 +184,9 @@ bpa_status bpa_session_load(bpa_runtime* runtime, const char* path, const bpa_se
     BP_TRY(check_pointer(out_session, "out_session"));
     BP_TRY_ASSIGN(bp::Runtime * owner, object_of(runtime, "runtime"));
     BP_TRY(bp::check_text(path, "path"));
-    const auto read = [&] { return bp::load_onnx(path, owner->registry()); };
+    const auto read = [&](const bp::FileAccess& access) {
+      return bp::load_onnx(path, owner->registry(), access);
+    };
     return bp::make_session(*owner, path, read, args, out_session);
   });
 }
@@ -161,7 +203,9 @@ bpa_status bpa_session_create(bpa_runtime* runtime, const void* data, uint64_t b
                                        std::to_string(bp::kMaxOnnxBytes));
     }
     const auto lent = std::make_shared<bp::Deleter>();
-    const auto read = [&] { return bp::read_model(data, bytes, deleter == nullptr, lent, *owner); };
+    const auto read = [&](const bp::FileAccess&) {
+      return bp::read_model(data, bytes, deleter == nullptr, lent, *owner);
+    };
     BP_TRY(bp::make_session(*owner, bp::kModelInMemory, read, args, out_session));
     lent->arm(deleter, user);  // last: on an error the memory stays the caller's
     return {};

@@ -149,8 +149,8 @@ bool ClosedFolder::is_link(std::string_view name) const {
 
 // What the link leads to is opened by its name in the store: whatever others change meanwhile, no
 // file outside it is.
-Result<std::shared_ptr<const MappedFile>> ClosedFolder::map_link(std::string_view name,
-                                                                 const std::string& store) const {
+Result<FileBytes> ClosedFolder::link_bytes(std::string_view name, const std::string& store,
+                                           const FileAccess& access) const {
   const std::string real = real_path(path_ + "/" + std::string(name));
   if (real.empty()) return open_error(name);
   if (folder_of(real) != store) {
@@ -158,7 +158,7 @@ Result<std::shared_ptr<const MappedFile>> ClosedFolder::map_link(std::string_vie
                              ", where the link to the model leads");
   }
   BP_TRY_ASSIGN(const auto folder, open(store));
-  return folder->map(std::string_view(real).substr(real.rfind('/') + 1));
+  return folder->bytes(std::string_view(real).substr(real.rfind('/') + 1), access);
 }
 
 std::string ClosedFolder::behind_link(const std::string& path) {
@@ -168,8 +168,8 @@ std::string ClosedFolder::behind_link(const std::string& path) {
   return real.empty() ? real : folder_of(real);
 }
 
-Result<std::shared_ptr<const MappedFile>> ClosedFolder::map(std::string_view name,
-                                                            Walk walk) const {
+Result<FileBytes> ClosedFolder::bytes(std::string_view name, const FileAccess& access,
+                                      Walk walk) const {
   BP_TRY_ASSIGN(const std::vector<std::string> parts, parts_of(name));
   Owned file(walk == Walk::kKernel ? open_by_kernel(descriptor_, parts) : -1);
   const bool is_unknown = file.get() < 0 && (errno == ENOSYS || errno == EPERM);
@@ -186,8 +186,8 @@ Result<std::shared_ptr<const MappedFile>> ClosedFolder::map(std::string_view nam
     return invalid(name, "has " + std::to_string(info.st_nlink) +
                              " hard links, expected 1: it may be another's file");
   }
-  return MappedFile::map(file.get(), path_ + "/" + std::string(name),
-                         static_cast<uint64_t>(info.st_size));
+  return file_bytes(file.get(), path_ + "/" + std::string(name),
+                    static_cast<uint64_t>(info.st_size), access);
 }
 
 }  // namespace bp

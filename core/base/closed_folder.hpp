@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/mapped_file.hpp"
+#include "core/base/file_bytes.hpp"
 #include "core/base/status.hpp"
 
 namespace bp {
@@ -27,19 +27,19 @@ class ClosedFolder {
   /// part. Both refuse the same.
   enum class Walk { kKernel, kSteps };
 
-  /// Maps the file `name`, which may be in a folder of the folder, and may be empty. Errors name
-  /// it. INVALID_ARGUMENT: it is absolute, has a part that is empty or "..", goes by a symbolic
-  /// link (at its end too), is no regular file, or has another hard link, by which it may be
-  /// anybody's. UNAVAILABLE: it cannot be opened or mapped.
-  Result<std::shared_ptr<const MappedFile>> map(std::string_view name,
-                                                Walk walk = Walk::kKernel) const;
-  /// Whether `name`, which breaks none of map()'s rules else, is a symbolic link at its end.
+  /// The bytes of the file `name`, which may be in a folder of the folder, and may be empty. Errors
+  /// name it. INVALID_ARGUMENT: it is absolute, has a part that is empty or "..", goes by a
+  /// symbolic link (at its end too), is no regular file, or has another hard link, by which it may
+  /// be anybody's. UNAVAILABLE: it cannot be opened. Those of file_bytes().
+  Result<FileBytes> bytes(std::string_view name, const FileAccess& access,
+                          Walk walk = Walk::kKernel) const;
+  /// Whether `name`, which breaks none of bytes()'s rules else, is a symbolic link at its end.
   bool is_link(std::string_view name) const;
-  /// Maps what such a link leads to: a file of the folder `store`, a real path, itself. It is
-  /// opened by map()'s rules there. Errors: map()'s, and INVALID_ARGUMENT for a link to another
+  /// Of what such a link leads to: a file of the folder `store`, a real path, itself. It is
+  /// opened by bytes()'s rules there. Errors: bytes()'s, and INVALID_ARGUMENT for a link to another
   /// folder.
-  Result<std::shared_ptr<const MappedFile>> map_link(std::string_view name,
-                                                     const std::string& store) const;
+  Result<FileBytes> link_bytes(std::string_view name, const std::string& store,
+                               const FileAccess& access) const;
   /// The folder, as a real path, of the file that the symbolic link `path` leads to; empty where it
   /// is none, or leads nowhere.
   static std::string behind_link(const std::string& path);

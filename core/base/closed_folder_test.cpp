@@ -28,15 +28,15 @@ class ClosedFolderTest : public testing::TestWithParam<Walk> {
     outer_.write("model/weights/v.bin", "abc");
   }
   std::string path(const std::string& name) const { return outer_.path("model/" + name); }
-  Result<std::shared_ptr<const MappedFile>> map(std::string_view name) const {
+  Result<FileBytes> map(std::string_view name) const {
     auto folder = ClosedFolder::open(outer_.path("model"));
     if (!folder.ok()) return folder.status();
-    return (*folder)->map(name, GetParam());
+    return (*folder)->bytes(name, {}, GetParam());
   }
   std::string content(std::string_view name) const {
     const auto file = map(name);
     if (!file.ok()) return file.status().to_string();
-    const auto bytes = (*file)->bytes();
+    const auto bytes = file->bytes;
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
   std::string refused(std::string_view name, bp_status code = BP_INVALID_ARGUMENT) const {
@@ -123,7 +123,7 @@ TEST_P(ClosedFolderTest, SwappedMeanwhile_NeverLeadsOut) {
   for (int i = 0; i < 2000; ++i) {
     const auto file = map("weights/v.bin");
     if (file.ok()) EXPECT_EQ(content("w.bin"), "12345678");
-    if (file.ok()) EXPECT_EQ((*file)->bytes().size(), 3u);
+    if (file.ok()) EXPECT_EQ(file->bytes.size(), 3u);
   }
   done = true;
   swapper.join();

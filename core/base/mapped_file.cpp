@@ -3,9 +3,7 @@
 // POSIX: this file asks the operating system.
 #include "core/base/mapped_file.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,57 +12,14 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/open_file.hpp"
+
 namespace bp {
-namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(const std::string& path)
-      // O_NONBLOCK: opening a pipe without a writer would wait for ever before it is refused.
-      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~Descriptor() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
-Status system_error(const std::string& path, const char* action) {
-  const std::string reason = std::generic_category().message(errno);
-  return Status(BP_UNAVAILABLE, path + ": cannot " + action + " the file: " + reason);
-}
-
-/// The size in bytes. Errors: it was not opened, or is no regular file.
-Result<uint64_t> regular_size(const Descriptor& file, const std::string& path) {
-  if (file.get() < 0) return system_error(path, "open");
-  struct stat info = {};
-  if (::fstat(file.get(), &info) != 0) return system_error(path, "inspect");
-  if (!S_ISREG(info.st_mode)) {
-    return Status(BP_INVALID_ARGUMENT, path + ": expected a regular file, found a " +
-                                           (S_ISDIR(info.st_mode) ? "folder" : "special file"));
-  }
-  return static_cast<uint64_t>(info.st_size);
-}
-
-}  // namespace
-
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path,
                                                            uint64_t limit_bytes) {
-  const Descriptor file(path);
-  BP_TRY_ASSIGN(const uint64_t size_bytes, regular_size(file, path));
-  if (size_bytes == 0) {
-    return Status(BP_INVALID_ARGUMENT, path + ": the file is empty (0 bytes)");
-  }
-  if (size_bytes > limit_bytes) {
-    return Status(BP_INVALID_ARGUMENT, path + ": the file is too large: expected at most " +
-                                           std::to_string(limit_bytes) + " bytes, found " +
-                                           std::to_string(size_bytes));
-  }
-  return map(file.get(), path, size_bytes);
+  const OpenFile file(path);
+  BP_TRY_ASSIGN(const uint64_t size_bytes, file.size_within(limit_bytes));
+  return map(file.descriptor(), path, size_bytes);
 }
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::map(int descriptor, std::string path,
@@ -72,7 +27,10 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::map(int descriptor, std::s
   std::span<const std::byte> bytes;
   if (size_bytes > 0) {
     void* memory = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (memory == MAP_FAILED) return system_error(path, "map");
+    if (memory == MAP_FAILED) {
+      return Status(BP_UNAVAILABLE,
+                    path + ": cannot map the file: " + std::generic_category().message(errno));
+    }
     bytes = std::span(static_cast<const std::byte*>(memory), size_bytes);
   }
   return std::shared_ptr<const MappedFile>(new MappedFile(std::move(path), bytes));
@@ -97,16 +55,16 @@ void MappedFile::release(const void* data, uint64_t size_bytes) const {
 }
 
 Result<std::string> read_file(const std::string& path, size_t limit_bytes) {
-  const Descriptor file(path);
+  const OpenFile file(path);
   // Only what comes tells the size: a file may grow meanwhile, and those of /proc claim 0 bytes.
-  BP_TRY(regular_size(file, path));
+  BP_TRY(file.size_bytes());
   std::string content;
   std::array<char, 16384> part;
   while (content.size() <= limit_bytes) {
     const size_t room = std::min(part.size(), limit_bytes - content.size() + 1);
-    const ssize_t count = ::read(file.get(), part.data(), room);
+    const ssize_t count = ::read(file.descriptor(), part.data(), room);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return system_error(path, "read");
+    if (count < 0) return file.error("read");
     if (count == 0) return content;
     content.append(part.data(), static_cast<size_t>(count));
   }

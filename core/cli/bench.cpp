@@ -182,10 +182,11 @@ int model_failure_code(const Status& status) {
 }
 
 Result<Ref<Session>> open_session(Runtime& runtime, Device& device, Graph graph,
-                                  const BenchArgs& args) {
+                                  const BenchArgs& args, std::shared_ptr<MemoryBudget> budget) {
   SessionArgs session_args;
+  session_args.budget = std::move(budget);
   session_args.device = &device;
-  session_args.dims.insert(args.dims.begin(), args.dims.end());
+  set_dims(args.dims, &session_args);
   session_args.max_contexts = 1;
   return Session::create(runtime, std::move(graph), session_args);
 }
@@ -194,7 +195,9 @@ int bench_on(Runtime& runtime, Device& device, const BenchArgs& args) {
   BenchReport report;
   report.device = device.name();
   const auto begin = Clock::now();
-  auto graph = load_onnx(args.model, runtime.registry());
+  const auto budget = std::make_shared<MemoryBudget>(0);
+  auto graph = load_onnx(args.model, runtime.registry(),
+                         args.read_weights ? read_within(budget) : FileAccess());
   if (!graph.ok()) return fail("bench", graph.status().message(), kExitModel);
   const uint64_t create_ns = since(begin);
 
@@ -208,10 +211,20 @@ int bench_on(Runtime& runtime, Device& device, const BenchArgs& args) {
   auto dims = find_dims(*graph, args.dims, report.inputs);
   if (!dims.ok()) return fail("bench", dims.status().message(), kExitModel);
   report.dims = std::move(*dims);
+  for (const DimSource& dim : report.dims) {
+    if (dim.is_told) continue;
+    const auto range = std::ranges::find(args.dims, dim.name, &DimArg::name);
+    if (range == args.dims.end()) continue;
+    return fail("bench",
+                fmt::format("--dim {}={}..{}: a bench needs one size, --dim {}=N or that of an "
+                            "input of --vectors",
+                            dim.name, range->min, range->max, dim.name),
+                kExitUsage);
+  }
   const InputLimits limits = index_limits(*graph);
 
   const auto session_begin = Clock::now();
-  const auto session = open_session(runtime, device, std::move(*graph), args);
+  const auto session = open_session(runtime, device, std::move(*graph), args, budget);
   report.create_ns = create_ns + since(session_begin);
   if (!session.ok()) {
     return fail("bench", session.status().message(), model_failure_code(session.status()));

@@ -26,6 +26,13 @@ inline constexpr uint64_t kDefaultSeed = 1;
 
 using NameValue = std::pair<std::string, std::string>;
 
+/// A symbolic dimension and what it may be: one size, or any from min to max.
+struct DimArg {
+  std::string name;
+  int64_t min = 0;
+  int64_t max = 0;
+};
+
 struct GlobalArgs {
   std::vector<std::string> plugin_path;   // searched before BACKPLANE_PLUGIN_PATH
   std::vector<NameValue> plugin_options;  // "npu.memory", "64MiB"
@@ -45,13 +52,14 @@ struct RunArgs {
   std::string model;
   std::string device;             // empty: the first one
   std::vector<NameValue> inputs;  // name, file
-  std::vector<std::pair<std::string, int64_t>> dims;
+  std::vector<DimArg> dims;
   std::vector<NameValue> expected;  // name, file
   double rtol = 1e-4;
   double atol = 1e-5;
   std::string output_folder;  // empty: outputs are not written
   uint64_t repeat = 1;
   uint64_t seed = kDefaultSeed;
+  bool read_weights = false;  // else the model's files are mapped
   bool placement = false;
   bool json = false;
 };
@@ -61,7 +69,8 @@ struct BenchArgs {
   std::string device;    // empty: the first one
   std::string vectors;   // empty: inputs are made from the seed; else an .npz with in/ and out/
   uint64_t threads = 0;  // 0: as the plugins' options say
-  std::vector<std::pair<std::string, int64_t>> dims;
+  std::vector<DimArg> dims;
+  bool read_weights = false;  // else the model's files are mapped
   double seconds = 3;
   uint64_t seed = kDefaultSeed;
   bool json = false;

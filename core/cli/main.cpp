@@ -11,6 +11,7 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -44,6 +45,7 @@ constexpr size_t kHelpColumn = 34;
 // Each run's time is kept until the end.
 constexpr uint64_t kMaxRepeat = 1'000'000'000;
 constexpr uint64_t kMaxThreads = 1024;
+constexpr const char* kDimShape = "NAME=N[..MAX]";
 
 constexpr const char* kExitCodes =
     "Exit codes: 0 ok; 1 a wrong result or a failed check; 2 usage; 3 environment (no plugin "
@@ -95,8 +97,9 @@ void add_run(CLI::App* app, Parsed* out) {
       run, "--input", &out->inputs, "NAME=FILE",
       "An input: .npy, .npz (the array NAME, or FILE.npz:ARRAY), or a TensorProto .pb. An input "
       "without one is filled from --seed");
-  add_list(run, "--dim", &out->dims, "NAME=N",
-           "Size of a symbolic dimension (default: as the given inputs have it, else 1)");
+  add_list(run, "--dim", &out->dims, kDimShape,
+           "Size of a symbolic dimension (default: as the given inputs have it, else 1), or the "
+           "range that it must be in");
   add_list(run, "--expect", &out->expected, "NAME=FILE",
            "Compare an output: |found - expected| <= atol + rtol * |expected|, NaN equals NaN; a "
            "difference is exit code 1");
@@ -117,6 +120,8 @@ void add_run(CLI::App* app, Parsed* out) {
                   "What missing inputs are made from: floats in [0, 1), others 0 or 1")
       ->capture_default_str()
       ->type_name("N");
+  run->add_flag("--read-weights", args.read_weights,
+                "Read the model's files into memory; mapped ones must not shrink meanwhile");
   run->add_flag("--placement", args.placement, "Show how each node runs, with kernels and reasons");
   run->add_flag("--json", args.json, "JSON for programs");
 }
@@ -135,8 +140,9 @@ void add_bench(CLI::App* app, Parsed* out) {
           "The option `threads` of the device's and the host device's plugins; 0: as it is")
       ->capture_default_str()
       ->type_name("N");
-  add_list(bench, "--dim", &out->dims, "NAME=N",
-           "Size of a symbolic dimension (default: as the vectors have it, else 1)");
+  add_list(bench, "--dim", &out->dims, kDimShape,
+           "Size of a symbolic dimension (default: as the vectors have it, else 1), or the range "
+           "that the session is made for, where the vectors have the size");
   bench->add_option("--seconds", out->bench_seconds, "How long to measure, 3 runs at least")
       ->capture_default_str()
       ->type_name("NUMBER");
@@ -151,6 +157,8 @@ void add_bench(CLI::App* app, Parsed* out) {
                    "0 or 1")
       ->capture_default_str()
       ->type_name("N");
+  bench->add_flag("--read-weights", args.read_weights,
+                  "Read the model's files into memory; mapped ones must not shrink meanwhile");
   bench->add_flag("--json", args.json, "JSON for programs, with the time of every run");
 }
 
@@ -273,16 +281,23 @@ std::string leftover_words(const CLI::App& app, const std::vector<std::string>& 
   return with_nearest("unknown command '" + left.front() + "'", left.front(), commands);
 }
 
-std::string split_dims(const std::vector<std::string>& texts,
-                       std::vector<std::pair<std::string, int64_t>>* out_dims) {
+std::string split_dims(const std::vector<std::string>& texts, std::vector<DimArg>* out_dims) {
+  constexpr std::string_view kTo = "..";
   std::vector<NameValue> pairs;
-  std::string wrong = split_pairs("--dim", "NAME=N", texts, &pairs);
+  std::string wrong = split_pairs("--dim", kDimShape, texts, &pairs);
   if (!wrong.empty()) return wrong;
   for (const auto& [name, text] : pairs) {
-    uint64_t size = 0;
-    wrong = parse_whole("--dim " + name, text, {0, INT64_MAX}, &size);
+    const std::string title = "--dim " + name;
+    const size_t to = text.find(kTo);
+    uint64_t min = 0;
+    wrong = parse_whole(title, text.substr(0, to), {0, INT64_MAX}, &min);
+    uint64_t max = min;
+    if (wrong.empty() && to != std::string::npos) {
+      wrong = parse_whole(title + "=" + text.substr(0, to) + "..", text.substr(to + kTo.size()),
+                          {min, INT64_MAX}, &max);
+    }
     if (!wrong.empty()) return wrong;
-    out_dims->emplace_back(name, static_cast<int64_t>(size));
+    out_dims->push_back({name, static_cast<int64_t>(min), static_cast<int64_t>(max)});
   }
   return "";
 }

@@ -24,10 +24,11 @@ int session_failure_code(const Status& status) {
 }
 
 Result<Ref<Session>> open_session(Runtime& runtime, Device& device, Graph graph,
-                                  const RunArgs& args) {
+                                  const RunArgs& args, std::shared_ptr<MemoryBudget> budget) {
   SessionArgs session_args;
+  session_args.budget = std::move(budget);
   session_args.device = &device;
-  session_args.dims.insert(args.dims.begin(), args.dims.end());
+  set_dims(args.dims, &session_args);
   session_args.max_contexts = 1;
   return Session::create(runtime, std::move(graph), session_args);
 }
@@ -141,7 +142,9 @@ int finish(const RunArgs& args, const std::vector<NamedArray>& expected, RunRepo
 }
 
 int run_on(Runtime& runtime, Device& device, const RunArgs& args) {
-  auto graph = load_onnx(args.model, runtime.registry());
+  const auto budget = std::make_shared<MemoryBudget>(0);
+  auto graph = load_onnx(args.model, runtime.registry(),
+                         args.read_weights ? read_within(budget) : FileAccess());
   if (!graph.ok()) return fail("run", graph.status().message(), kExitModel);
   const auto expected = read_arrays(args.expected, output_names(*graph), "output");
   if (!expected.ok()) return fail("run", expected.status().message(), kExitModel);
@@ -154,7 +157,7 @@ int run_on(Runtime& runtime, Device& device, const RunArgs& args) {
   auto dims = find_dims(*graph, args.dims, report.inputs);
   if (!dims.ok()) return fail("run", dims.status().message(), kExitModel);
   report.dims = std::move(*dims);
-  const auto session = open_session(runtime, device, std::move(*graph), args);
+  const auto session = open_session(runtime, device, std::move(*graph), args, budget);
   if (!session.ok()) {
     return fail("run", session.status().message(), session_failure_code(session.status()));
   }

@@ -129,6 +129,19 @@ std::optional<DimSource> size_from_inputs(const Graph& graph, std::string_view d
   return std::nullopt;
 }
 
+/// `wanted`: what --dim says of it; nullptr: nothing.
+DimSource find_dim(const Graph& graph, const std::string& name, const DimArg* wanted,
+                   const std::vector<NamedArray>& given) {
+  if (wanted != nullptr && wanted->min == wanted->max) return {name, wanted->min, "--dim"};
+  if (const auto found = size_from_inputs(graph, name, given)) return *found;
+  if (wanted == nullptr) return {name, 1, "nothing says it, so 1", false};
+  const int64_t size = std::clamp<int64_t>(1, wanted->min, wanted->max);
+  return {name, size,
+          "nothing says it, so " + std::to_string(size) + " of " + std::to_string(wanted->min) +
+              ".." + std::to_string(wanted->max),
+          false};
+}
+
 }  // namespace
 
 Result<std::vector<NamedArray>> read_arrays(const std::vector<NameValue>& files,
@@ -159,28 +172,32 @@ std::vector<std::string> output_names(const Graph& graph) {
   return {graph.output_names().begin(), graph.output_names().end()};
 }
 
-Result<std::vector<DimSource>> find_dims(const Graph& graph, const DimSizes& fixed_sizes,
+Result<std::vector<DimSource>> find_dims(const Graph& graph, const DimArgs& dims,
                                          const std::vector<NamedArray>& given) {
-  std::vector<DimSource> dims;
+  std::vector<DimSource> found;
   std::set<std::string> seen;  // a model may have as many as it has inputs
   for (const ValueId input : graph.inputs()) {
     for (const int64_t size : graph.value(input).type.sizes) {
       const std::string name(graph.symbol_name(size));
       if (name.empty() || !seen.insert(name).second) continue;
-      const auto fixed = std::find_if(fixed_sizes.begin(), fixed_sizes.end(),
-                                      [&](const auto& each) { return each.first == name; });
-      if (fixed != fixed_sizes.end()) {
-        dims.push_back({name, fixed->second, "--dim"});
-      } else {
-        const auto found = size_from_inputs(graph, name, given);
-        dims.push_back(found ? *found : DimSource{name, 1, "nothing says it, so 1"});
-      }
+      const auto dim = std::ranges::find(dims, name, &DimArg::name);
+      found.push_back(find_dim(graph, name, dim == dims.end() ? nullptr : &*dim, given));
     }
   }
   std::vector<std::string> names;
-  for (const DimSource& dim : dims) names.push_back(dim.name);
-  for (const auto& [name, size] : fixed_sizes) BP_TRY(check_name(name, names, "dimension"));
-  return dims;
+  for (const DimSource& dim : found) names.push_back(dim.name);
+  for (const DimArg& dim : dims) BP_TRY(check_name(dim.name, names, "dimension"));
+  return found;
+}
+
+void set_dims(const DimArgs& dims, SessionArgs* out_args) {
+  for (const DimArg& dim : dims) {
+    if (dim.min == dim.max) {
+      out_args->dims.emplace(dim.name, dim.min);
+    } else {
+      out_args->dim_ranges.emplace(dim.name, DimRange{dim.min, dim.max});
+    }
+  }
 }
 
 Status fill_missing(const Session& session, const std::vector<DimSource>& dims, uint64_t seed,

@@ -28,6 +28,7 @@ struct DimSource {
   std::string name;
   int64_t size = 0;
   std::string source;  // "--dim", "input image", "nothing says it"
+  bool is_told = true;
 };
 
 /// Reads NAME=FILE for each; FILE.npz gives the array NAME, FILE.npz:ARRAY that one. `known`: the
@@ -37,18 +38,21 @@ Result<std::vector<NamedArray>> read_arrays(const std::vector<NameValue>& files,
                                             const std::vector<std::string>& known,
                                             const char* what);
 
-/// Sizes of symbolic dimensions, by name, as --dim gives them.
-using DimSizes = std::vector<std::pair<std::string, int64_t>>;
+/// As --dim gives them; each name once.
+using DimArgs = std::vector<DimArg>;
 /// By an input's name: its integers are at least 0 and below this.
 using InputLimits = std::map<std::string, int64_t>;
 
 std::vector<std::string> input_names(const Graph& graph);
 std::vector<std::string> output_names(const Graph& graph);
 
-/// The size of every symbolic dimension: as --dim fixed it, as the given inputs have it, else 1.
+/// The size of every symbolic dimension: as --dim fixed it, as the given inputs have it, else 1, or
+/// what in the range of --dim is nearest to it.
 /// Errors: INVALID_ARGUMENT for a --dim that the model does not have, with the nearest.
-Result<std::vector<DimSource>> find_dims(const Graph& graph, const DimSizes& fixed,
+Result<std::vector<DimSource>> find_dims(const Graph& graph, const DimArgs& dims,
                                          const std::vector<NamedArray>& given);
+/// Sizes and ranges, as the session wants them.
+void set_dims(const DimArgs& dims, SessionArgs* out_args);
 
 /// Inputs whose integers become indices, through casts and changes of shape at most, and below what
 /// they have to be: the extent that they point into, or 1 where it is not known.

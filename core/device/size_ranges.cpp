@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/device/size_ranges.hpp"
 
+#include <algorithm>
+
 #include "core/base/dtype.hpp"
 #include "core/plugin/foreign.hpp"
 
@@ -23,6 +25,26 @@ std::string defect_of(const bp_size_range& range, ArgumentSizes arguments) {
   if (range.dim < rank && range.dim >= -rank) return {};
   return fmt::format("is of dimension {} of argument {}, which has rank {}", range.dim,
                      range.argument, rank);
+}
+
+/// Of a range that defect_of() found nothing wrong with.
+size_t dim_of(const bp_size_range& range, const Dims& sizes) {
+  return static_cast<size_t>(range.dim < 0 ? range.dim + static_cast<int64_t>(sizes.size())
+                                           : range.dim);
+}
+
+/// How many elements there can be; what is more than a number holds is the largest one.
+DimRange element_range(const Dims& sizes, const DimRangeFn& range_of) {
+  const auto product = [](int64_t a, int64_t b) {
+    int64_t result = 0;
+    return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
+  };
+  DimRange count{1, 1};
+  for (const int64_t size : sizes) {
+    const DimRange range = range_of(size);
+    count = {product(count.min, range.min), product(count.max, range.max)};
+  }
+  return count;
 }
 
 }  // namespace
@@ -49,8 +71,8 @@ std::string outside_words(std::span<const bp_size_range> ranges, ArgumentSizes a
     const Dims* const sizes = arguments[range.argument];
     if (sizes == nullptr) continue;
     const bool is_count = range.dim == BP_RANGE_ELEMENTS;
-    const int64_t dim = range.dim < 0 ? range.dim + static_cast<int64_t>(sizes->size()) : range.dim;
-    const int64_t found = is_count ? element_count(*sizes) : (*sizes)[static_cast<size_t>(dim)];
+    const size_t dim = is_count ? 0 : dim_of(range, *sizes);
+    const int64_t found = is_count ? element_count(*sizes) : (*sizes)[dim];
     if (found >= range.min && found <= range.max) continue;
     const bool is_input = range.argument < input_count;
     const std::string most = range.max == INT64_MAX ? "more" : std::to_string(range.max);
@@ -61,6 +83,18 @@ std::string outside_words(std::span<const bp_size_range> ranges, ArgumentSizes a
                        is_input ? range.argument : range.argument - input_count, found);
   }
   return {};
+}
+
+bool may_be_inside(std::span<const bp_size_range> ranges, ArgumentSizes arguments,
+                   const DimRangeFn& range_of) {
+  return std::ranges::all_of(ranges, [&](const bp_size_range& range) {
+    const Dims* const sizes = arguments[range.argument];
+    if (sizes == nullptr) return true;
+    const DimRange found = range.dim == BP_RANGE_ELEMENTS
+                               ? element_range(*sizes, range_of)
+                               : range_of((*sizes)[dim_of(range, *sizes)]);
+    return found.min <= range.max && found.max >= range.min;
+  });
 }
 
 }  // namespace bp

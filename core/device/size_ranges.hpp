@@ -4,6 +4,8 @@
 #ifndef BACKPLANE_CORE_DEVICE_SIZE_RANGES_HPP
 #define BACKPLANE_CORE_DEVICE_SIZE_RANGES_HPP
 
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +15,14 @@
 #include "core/base/status.hpp"
 
 namespace bp {
+
+/// The sizes that a dimension can have, ends included.
+struct DimRange {
+  int64_t min = 0;
+  int64_t max = INT64_MAX;
+};
+/// Of a size, which may be unknown or a symbol.
+using DimRangeFn = std::function<DimRange(int64_t size)>;
 
 using SizeRanges = std::vector<bp_size_range>;
 /// The sizes of each input, then of each output; nullptr: an absent input.
@@ -27,6 +37,10 @@ Result<SizeRanges> read_size_ranges(const bp_support& support, ArgumentSizes arg
 /// read_size_ranges() took with arguments of these ranks.
 std::string outside_words(std::span<const bp_size_range> ranges, ArgumentSizes arguments,
                           size_t input_count);
+
+/// Whether a call can be within every range, of itself, where its sizes are what `range_of` says.
+bool may_be_inside(std::span<const bp_size_range> ranges, ArgumentSizes arguments,
+                   const DimRangeFn& range_of);
 
 }  // namespace bp
 

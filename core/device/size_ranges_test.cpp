@@ -94,5 +94,36 @@ TEST(SizeRanges, Outside_OneOfTwo_IsOutside) {
   EXPECT_EQ(outside_words(ranges, kSizes, 2), "takes 0 to 4 in dimension 1 of input 0, found 5");
 }
 
+TEST(SizeRanges, Inside_WhereWhatSizesMayBeMeetsTheRange) {
+  const Dims symbols = {-2, -3};
+  const Dims* const sizes[] = {&symbols, nullptr, &kEmpty};
+  const auto may_be = [&](const bp_size_range& range) {
+    return may_be_inside({&range, 1}, sizes, [](int64_t size) -> DimRange {
+      if (size >= 0) return {size, size};
+      return size == -2 ? DimRange{5, 8} : DimRange();
+    });
+  };
+  EXPECT_FALSE(may_be({0, 0, 0, 4}));
+  EXPECT_TRUE(may_be({0, 0, 0, 5}));
+  EXPECT_TRUE(may_be({0, -2, 8, 9}));
+  EXPECT_FALSE(may_be({0, 0, 9, 9}));
+  EXPECT_TRUE(may_be({0, 1, 0, 0})) << "of which nothing is known";
+  EXPECT_TRUE(may_be({0, 1, INT64_MAX, INT64_MAX}));
+  EXPECT_TRUE(may_be({1, 7, 8, 9})) << "an absent input has no size";
+  EXPECT_TRUE(may_be({2, 0, 4, 4}));
+  EXPECT_FALSE(may_be({2, 0, 1, 3}));
+  EXPECT_TRUE(may_be({2, BP_RANGE_ELEMENTS, 0, 0}));
+  EXPECT_FALSE(may_be({2, BP_RANGE_ELEMENTS, 1, 9}));
+  EXPECT_TRUE(may_be({0, BP_RANGE_ELEMENTS, 0, 0})) << "0 at least";
+  EXPECT_TRUE(may_be({0, BP_RANGE_ELEMENTS, INT64_MAX, INT64_MAX})) << "more than can be counted";
+}
+
+TEST(SizeRanges, Inside_OneOfTwo_IsNotEnough) {
+  const bp_size_range ranges[] = {{0, 0, 3, 3}, {0, 1, 0, 4}};
+  const auto known = [](int64_t size) { return DimRange{size, size}; };
+  EXPECT_FALSE(may_be_inside(ranges, kSizes, known));
+  EXPECT_TRUE(may_be_inside({ranges, 1}, kSizes, known));
+}
+
 }  // namespace
 }  // namespace bp

@@ -232,10 +232,10 @@ class Dispatcher : public DeviceExtension {
                                                      std::span<const TensorType> outputs,
                                                      const void* attributes, CallMode mode = {});
 
-  /// Whether a kernel of this device takes such a call, as far as dtypes, ranks and attributes
-  /// tell. Any thread.
+  /// Whether a kernel of this device takes such a call, as far as dtypes, ranks, attributes and
+  /// what sizes may be tell. Any thread.
   bool has_kernel(OpId op, std::span<const TensorType> inputs, std::span<const TensorType> outputs,
-                  const Attributes& attributes, CallMode mode = {});
+                  const Attributes& attributes, CallMode mode, const DimRangeFn& range_of);
 
   /// Names of the kernels for an operator, in the order they are asked.
   std::vector<std::string> kernel_names(OpId op) const;

@@ -217,7 +217,7 @@ InputSet inputs_to_make_contiguous(const KernelRecord& record, const CallQuery& 
 
 bool Dispatcher::has_kernel(OpId op, std::span<const TensorType> inputs,
                             std::span<const TensorType> outputs, const Attributes& attributes,
-                            CallMode mode) {
+                            CallMode mode, const DimRangeFn& range_of) {
   std::vector<ArgType> args(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].dtype == BP_DTYPE_NONE) continue;
@@ -226,7 +226,11 @@ bool Dispatcher::has_kernel(OpId op, std::span<const TensorType> inputs,
     args[i].sizes = inputs[i].sizes;
   }
   const CallQuery call{registry_.schema(op), op, args, outputs, attributes, mode};
-  return !select(call).candidates.empty();
+  const Selection selection = select(call);
+  const CallSizes sizes(call);
+  return std::ranges::any_of(selection.candidates, [&](const Candidate& candidate) {
+    return may_be_inside(candidate.ranges, sizes, range_of);
+  });
 }
 
 Dispatcher::Selection Dispatcher::select(const CallQuery& call) {

@@ -67,6 +67,16 @@ Status RunControl::wait(Stream& stream) const {
   }
 }
 
+FileAccess read_within(std::shared_ptr<MemoryBudget> budget) {
+  const auto reserve =
+      [budget = std::move(budget)](uint64_t bytes) -> Result<std::shared_ptr<const void>> {
+    auto charge = std::make_shared<MemoryCharge>(budget);
+    BP_TRY(charge->add(bytes, "the bytes of the file, which is read"));
+    return std::shared_ptr<const void>(std::move(charge));
+  };
+  return {.read = true, .reserve = reserve};
+}
+
 Status MemoryBudget::charge(uint64_t bytes, std::string_view what) {
   const uint64_t before = used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   if (limit_bytes_ == 0 || (before <= limit_bytes_ && bytes <= limit_bytes_ - before)) return {};

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/file_bytes.hpp"
 #include "core/base/status.hpp"
 #include "core/runtime/stream.hpp"
 #include "core/runtime/tensor.hpp"
@@ -33,7 +34,8 @@ struct RunControl {
   Status wait(Stream& stream) const;
 };
 
-/// Device memory that a session holds, against its limit. Any thread.
+/// Memory of devices, and of files that are read, which a session holds, against its limit. Any
+/// thread.
 class MemoryBudget {
  public:
   /// limit_bytes 0: none.
@@ -68,6 +70,9 @@ class MemoryCharge {
   const std::shared_ptr<MemoryBudget> budget_;
   uint64_t bytes_ = 0;
 };
+
+/// Files are read, and their bytes are charged to `budget`. Errors: OUT_OF_MEMORY naming the limit.
+FileAccess read_within(std::shared_ptr<MemoryBudget> budget);
 
 /// What one run brings to the segments that it walks.
 struct RunState {

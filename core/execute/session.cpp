@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "core/base/dtype.hpp"
 #include "core/dispatch/call.hpp"
@@ -15,6 +16,15 @@
 #include "core/plan/planner.hpp"
 
 namespace bp {
+namespace {
+
+std::string range_text(const DimRange& range) {
+  const std::string most = range.max == INT64_MAX ? "or more" : "to " + std::to_string(range.max);
+  return "size " + std::to_string(range.min) + " " + most;
+}
+
+}  // namespace
+
 Session::Session(Runtime& runtime, Graph graph, const SessionArgs& args,
                  std::shared_ptr<MemoryBudget> budget)
     : runtime_(&runtime),
@@ -29,8 +39,9 @@ Session::~Session() = default;
 
 Result<Ref<Session>> Session::create(Runtime& runtime, Graph graph, const SessionArgs& args) {
   if (args.device == nullptr) return Status(BP_INVALID_ARGUMENT, "a session needs a device");
-  return create_within(runtime, std::move(graph), args,
-                       std::make_shared<MemoryBudget>(args.memory_limit_bytes));
+  auto budget = args.budget;
+  if (budget == nullptr) budget = std::make_shared<MemoryBudget>(args.memory_limit_bytes);
+  return create_within(runtime, std::move(graph), args, std::move(budget));
 }
 
 Result<Ref<Session>> Session::create_within(Runtime& runtime, Graph graph, const SessionArgs& args,
@@ -67,37 +78,80 @@ Status Session::choose_devices(const SessionArgs& args) {
   return {};
 }
 
-Status Session::prepare(const SessionArgs& args) {
+Status Session::set_dims(const SessionArgs& args) {
   // Dimensions without a name have the empty one in common, and nothing else.
-  if (args.dims.contains("")) {
-    return Status(BP_INVALID_ARGUMENT,
-                  "argument args.dim_names holds an empty name, expected the name of a dimension "
-                  "of the model's inputs");
+  if (args.dims.contains("") || args.dim_ranges.contains("")) {
+    const std::string names = args.dims.contains("") ? "args.dim_names" : "args.range_names";
+    return Status(BP_INVALID_ARGUMENT, "argument " + names +
+                                           " holds an empty name, expected the name of a dimension "
+                                           "of the model's inputs");
   }
-  if (!graph_.default_inputs().empty()) {
-    default_inputs_ = std::make_unique<DefaultInputs>(graph_, args);
-    BP_TRY_ASSIGN(graph_, graph_.with_default_inputs({}));
+  for (const auto& [name, size] : args.dims) dim_ranges_[name] = {size, size};
+  for (const auto& [name, range] : args.dim_ranges) {
+    if (dim_ranges_.emplace(name, range).second) continue;
+    return Status(BP_INVALID_ARGUMENT, "dimension '" + name + "' is fixed to " +
+                                           std::to_string(args.dims.at(name)) +
+                                           ", and has a range too");
   }
-  std::map<std::string, int64_t> unused = args.dims;
+  std::set<std::string, std::less<>> unused;
+  for (const auto& [name, range] : dim_ranges_) unused.insert(name);
   std::vector<Dims> sizes;
   for (const ValueId id : graph_.inputs()) {
     Dims fixed = graph_.value(id).type.sizes;
     for (int64_t& size : fixed) {
-      const auto found = args.dims.find(std::string(graph_.symbol_name(size)));
-      if (is_known(size) || found == args.dims.end()) continue;
-      size = found->second;
-      unused.erase(found->first);
+      const auto name = unused.find(graph_.symbol_name(size));
+      if (name != unused.end()) unused.erase(name);
+      const DimRange range = range_of(graph_, size);
+      if (range.min == range.max) size = range.min;
     }
     sizes.push_back(fixed);
   }
   if (!unused.empty()) {
     return Status(BP_INVALID_ARGUMENT,
-                  "dimension '" + unused.begin()->first + "' is not one of the model's inputs");
+                  "dimension '" + *unused.begin() + "' is not one of the model's inputs");
   }
-  if (!args.dims.empty()) {
-    BP_TRY_ASSIGN(graph_, graph_.with_input_sizes(sizes));
+  if (dim_ranges_.empty()) return {};
+  BP_TRY_ASSIGN(graph_, graph_.with_input_sizes(sizes));
+  return {};
+}
+
+/// Inference knows sizes and no ranges: it is asked about the ends, one dimension at a time, since
+/// the ends of two need not go together.
+Status Session::check_dim_ranges() const {
+  for (const auto& [name, range] : dim_ranges_) {
+    if (range.min == range.max) continue;
+    for (const int64_t end : {range.min, range.max}) {
+      if (end == INT64_MAX) continue;  // no end
+      std::vector<Dims> sizes;
+      for (const ValueId id : graph_.inputs()) {
+        sizes.push_back(graph_.value(id).type.sizes);
+        for (int64_t& size : sizes.back()) {
+          if (graph_.symbol_name(size) == name) size = end;
+        }
+      }
+      const Status fits = graph_.with_input_sizes(sizes).status();
+      if (fits.ok()) continue;
+      return fits.with_prefix("dimension '" + name + "' of " + range_text(range) + " cannot be " +
+                              std::to_string(end));
+    }
   }
+  return {};
+}
+
+DimRange Session::range_of(const Graph& graph, int64_t size) const {
+  if (is_known(size)) return {size, size};
+  const auto found = dim_ranges_.find(graph.symbol_name(size));
+  return found == dim_ranges_.end() ? DimRange() : found->second;
+}
+
+Status Session::prepare(const SessionArgs& args) {
+  if (!graph_.default_inputs().empty()) {
+    default_inputs_ = std::make_unique<DefaultInputs>(graph_, args);
+    BP_TRY_ASSIGN(graph_, graph_.with_default_inputs({}));
+  }
+  BP_TRY(set_dims(args));
   BP_TRY(fold_and_clean());
+  BP_TRY(check_dim_ranges());
   for (const Value& value : graph_.values()) {
     if (value.constant != nullptr) own_constants_.emplace(value.constant.get(), value.constant);
   }
@@ -119,8 +173,9 @@ Status Session::fold_and_clean() {
   }
   options.has_kernel = [this](OpId op, std::span<const TensorType> inputs,
                               std::span<const TensorType> outputs, const Attributes& attributes) {
-    return Dispatcher::of(*device_).has_kernel(op, inputs, outputs, attributes,
-                                               {.deterministic = deterministic_});
+    return Dispatcher::of(*device_).has_kernel(
+        op, inputs, outputs, attributes, {.deterministic = deterministic_},
+        [this](int64_t size) { return range_of(graph_, size); });
   };
   return run_passes(&graph_, options);
 }
@@ -148,12 +203,25 @@ Result<std::vector<HostTensor>> Session::fold(const Node& node,
   return copy_to_host(outputs);
 }
 
+SessionIo Session::describe(const Graph& graph, std::string_view name,
+                            const TensorType& type) const {
+  SessionIo io{.name = std::string(name),
+               .dtype = type.dtype,
+               .has_rank = type.has_rank,
+               .sizes = type.sizes,
+               .dim_names = {},
+               .min_sizes = {},
+               .max_sizes = {}};
+  for (const int64_t size : type.sizes) {
+    const DimRange range = range_of(graph, size);
+    io.dim_names.emplace_back(graph.symbol_name(size));
+    io.min_sizes.push_back(range.min);
+    io.max_sizes.push_back(range.max);
+  }
+  return io;
+}
+
 void Session::describe_io() {
-  const auto describe = [](const Graph& graph, std::string_view name, const TensorType& type) {
-    SessionIo io{std::string(name), type.dtype, type.has_rank, type.sizes, {}, false};
-    for (const int64_t size : type.sizes) io.dim_names.emplace_back(graph.symbol_name(size));
-    return io;
-  };
   for (const ValueId id : graph_.inputs()) {
     inputs_.push_back(describe(graph_, graph_.value(id).name, graph_.value(id).type));
   }
@@ -185,6 +253,13 @@ Status Session::check_io(std::string_view role, const SessionIo& io, const Tenso
     if (is_known(io.sizes[d])) {
       if (size != io.sizes[d]) return refuse("sizes " + graph_.to_string(io.sizes));
     } else if (!io.dim_names[d].empty()) {
+      const DimRange range{io.min_sizes[d], io.max_sizes[d]};
+      if (size < range.min || size > range.max) {
+        return Status(BP_INVALID_ARGUMENT,
+                      std::string(role) + " '" + io.name + "': expected dimension " +
+                          std::to_string(d) + " (" + io.dim_names[d] + ") of " + range_text(range) +
+                          ", found " + std::to_string(size) + " in " + tensor.describe());
+      }
       const auto [known, added] = symbols->emplace(io.dim_names[d], size);
       if (!added && known->second != size) {
         return refuse("dimension " + std::to_string(d) + " (" + io.dim_names[d] + ") of size " +
@@ -309,10 +384,13 @@ Result<Ref<Tensor>> Session::constant_on(const std::shared_ptr<const HostTensor>
   }
   const auto key = std::make_pair(constant.get(), &device);
   if (const auto found = constants_.find(key); found != constants_.end()) return found->second;
-  // Also where it is used as it lies, in a mapped file: there it takes room all the same.
-  auto charge = std::make_shared<MemoryCharge>(budget_);
-  BP_TRY(charge->add(constant->bytes, "weights on " + device.name()));
   Ref<Tensor> tensor = share_constant(device, constant);
+  // Also where it is used as it lies, in a mapped file: there it takes room all the same. What was
+  // read counts since then.
+  auto charge = std::make_shared<MemoryCharge>(budget_);
+  if (!tensor || !keeps_read_bytes(constant->owner)) {
+    BP_TRY(charge->add(constant->bytes, "weights on " + device.name()));
+  }
   if (tensor) {
     using Kept = std::pair<std::shared_ptr<MemoryCharge>, std::shared_ptr<const HostTensor>>;
     tensor->storage().keep(std::make_shared<const Kept>(std::move(charge), constant));

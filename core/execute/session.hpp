@@ -45,9 +45,15 @@ struct SessionArgs {
   /// Of device memory: weights, activations, workspaces, and outputs and copied inputs of runs in
   /// progress. 0: no limit.
   uint64_t memory_limit_bytes = 0;
+  /// What its memory is charged to, with a limit of its own in place of memory_limit_bytes: by it
+  /// the graph's files may have been read. nullptr: one of the session's own.
+  std::shared_ptr<MemoryBudget> budget{};
   /// Sizes for symbolic dimensions, by name ("N"): fixed for the session's life. An unknown name
   /// is refused, and the empty one.
   std::map<std::string, int64_t> dims;
+  /// Likewise, what symbolic dimensions may be, for those that `dims` doesn't fix: a run with
+  /// another size is refused. Where inference finds that an end cannot be, so is the session.
+  std::map<std::string, DimRange> dim_ranges{};
   /// Runs at once; further ones wait for a context.
   uint32_t max_contexts = 8;
 };
@@ -69,6 +75,8 @@ struct SessionIo {
   bool has_rank = true;
   Dims sizes;                          // unknown ones below 0
   std::vector<std::string> dim_names;  // of symbols, "" for others; as many as sizes
+  Dims min_sizes;                      // what sizes may be
+  Dims max_sizes;                      // ... ends included; INT64_MAX: anything
   bool has_default = false;            // an input that a run may leave out
 };
 
@@ -146,6 +154,10 @@ class Session : public Counted<Session> {
                                             std::shared_ptr<MemoryBudget> budget);
   Status choose_devices(const SessionArgs& args);
   Status prepare(const SessionArgs& args);
+  Status set_dims(const SessionArgs& args);
+  Status check_dim_ranges() const;
+  DimRange range_of(const Graph& graph, int64_t size) const;
+  SessionIo describe(const Graph& graph, std::string_view name, const TensorType& type) const;
   void describe_io();
   Status fold_and_clean();
   Status plan_ahead();
@@ -196,7 +208,8 @@ class Session : public Counted<Session> {
   const bool deterministic_;
   const std::shared_ptr<MemoryBudget> budget_;
   const uint32_t max_contexts_;
-  std::vector<SessionIo> inputs_;  // the graph's, then default inputs
+  std::map<std::string, DimRange, std::less<>> dim_ranges_;  // fixed ones too
+  std::vector<SessionIo> inputs_;                            // the graph's, then default inputs
   std::vector<SessionIo> outputs_;
   std::unique_ptr<DefaultInputs> default_inputs_;  // nullptr: the model has none
   std::vector<NodeId> last_use_;                   // per value: the last node that reads it

@@ -93,6 +93,7 @@ Status Planner::plan_top_node(NodeId id) {
   node_ = id;
   node_route_ = {.node = id, .kind = RouteKind::kKnown, .kernels = {}, .reason = {}};
   if (!work_out(node)) BP_TRY(plan_node(top_, node, kChosenDevice, &node_route_.kind));
+  if (node_route_.kind == RouteKind::kView) node_route_.reason.clear();  // nothing is missing
   segment_->routes.push_back(node_route_);
   return {};
 }
@@ -126,11 +127,11 @@ Status Planner::plan_node(Scope& scope, const Node& node, PlanDevice where,
   if (resolved->kind == RouteKind::kFallback) {
     return plan_elsewhere(scope, node, where, *resolved);
   }
-  return plan_resolved(scope, node, where, *resolved);
+  return plan_resolved(scope, node, where, *resolved, out_placement);
 }
 
 Status Planner::plan_resolved(Scope& scope, const Node& node, PlanDevice where,
-                              const Route& resolved) {
+                              const Route& resolved, RouteKind* out_placement) {
   switch (resolved.kind) {
     case RouteKind::kView:
       return plan_view(scope, node, where, resolved);
@@ -138,7 +139,7 @@ Status Planner::plan_resolved(Scope& scope, const Node& node, PlanDevice where,
       return plan_native(scope, node, where, resolved);
     case RouteKind::kDecomposed:
       if (node_route_.reason.empty()) node_route_.reason = resolved.reason;
-      return plan_graph(scope, node, where, resolved);
+      return plan_graph(scope, node, where, resolved, out_placement);
     case RouteKind::kFallback:
     case RouteKind::kKnown:
       break;
@@ -262,8 +263,9 @@ Status Planner::plan_native(Scope& scope, const Node& node, PlanDevice where,
   return {};
 }
 
-Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
-                           const Route& resolved) {
+/// A decomposition into views alone is one, and *out_placement then says so.
+Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where, const Route& resolved,
+                           RouteKind* out_placement) {
   std::vector<std::shared_ptr<const HostTensor>> known;
   for (const ValueId input : node.inputs) {
     known.push_back(input == kNoValue ? nullptr : host_value(scope, input));
@@ -278,10 +280,13 @@ Status Planner::plan_graph(Scope& scope, const Node& node, PlanDevice where,
   for_each_part_input(
       graph, node.inputs, [](ValueId input) { return input != kNoValue; },
       [&](ValueId input, ValueId part) { share(scope.places(input), inner.places(part)); });
+  bool has_only_views = !graph.nodes().empty();
   for (const Node& part : graph.nodes()) {
     RouteKind kind = RouteKind::kNative;
     BP_TRY(plan_node(inner, part, where, &kind));
+    has_only_views = has_only_views && kind == RouteKind::kView;
   }
+  if (has_only_views) *out_placement = RouteKind::kView;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
     BP_TRY(value_on(inner, graph.outputs()[i], where));
@@ -306,7 +311,8 @@ Status Planner::plan_elsewhere(Scope& scope, const Node& node, PlanDevice where,
   if (!request_.fallback_chosen) {
     device(where).runtime().warn_of_fallback(device(where), node.op, refused.reason);
   }
-  return plan_resolved(scope, node, request_.fallbacks[found.index], *found.route);
+  RouteKind there = RouteKind::kFallback;  // the node stays one that falls back
+  return plan_resolved(scope, node, request_.fallbacks[found.index], *found.route, &there);
 }
 
 Status Planner::finish() {

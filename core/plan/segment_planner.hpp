@@ -33,10 +33,12 @@ class Planner {
   Status plan_node(Scope& scope, const Node& node, PlanDevice where, RouteKind* out_placement);
   Result<std::shared_ptr<const Route>> resolve(Scope& scope, const Node& node, PlanDevice where);
   uint32_t any_order_outputs(const Scope& scope, const Node& node, PlanDevice where) const;
-  Status plan_resolved(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
+  Status plan_resolved(Scope& scope, const Node& node, PlanDevice where, const Route& resolved,
+                       RouteKind* out_placement);
   Status plan_elsewhere(Scope& scope, const Node& node, PlanDevice where, const Route& refused);
   Status plan_native(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
-  Status plan_graph(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
+  Status plan_graph(Scope& scope, const Node& node, PlanDevice where, const Route& resolved,
+                    RouteKind* out_placement);
   Status plan_view(Scope& scope, const Node& node, PlanDevice where, const Route& resolved);
 
   Result<PlanValueId> value_on(Scope& scope, ValueId value, PlanDevice where);

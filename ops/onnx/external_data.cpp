@@ -60,22 +60,24 @@ std::string folder_of(std::string_view path) {
 
 }  // namespace
 
-ExternalData::ExternalData(const std::string& model_path)
-    : path_(folder_of(model_path)), store_(ClosedFolder::behind_link(model_path)) {}
+ExternalData::ExternalData(const std::string& model_path, FileAccess access)
+    : path_(folder_of(model_path)),
+      store_(ClosedFolder::behind_link(model_path)),
+      access_(std::move(access)) {}
 
-Result<std::shared_ptr<const MappedFile>> ExternalData::file(std::string_view location) {
+Result<FileBytes> ExternalData::file(std::string_view location) {
   const auto known = files_.find(location);
   if (known != files_.end()) return known->second;
   if (folder_ == nullptr) {
     BP_TRY_ASSIGN(folder_, ClosedFolder::open(path_));
   }
-  auto mapped = folder_->map(location);
-  if (!mapped.ok() && !store_.empty() && folder_->is_link(location)) {
-    mapped = folder_->map_link(location, store_);
+  auto found = folder_->bytes(location, access_);
+  if (!found.ok() && !store_.empty() && folder_->is_link(location)) {
+    found = folder_->link_bytes(location, store_, access_);
   }
-  BP_TRY(mapped);
-  files_.emplace(std::string(location), *mapped);
-  return mapped;
+  BP_TRY(found);
+  files_.emplace(std::string(location), *found);
+  return found;
 }
 
 Result<ExternalBytes> ExternalData::find(std::span<const StringEntryProto> given,
@@ -85,13 +87,13 @@ Result<ExternalBytes> ExternalData::find(std::span<const StringEntryProto> given
   BP_TRY_ASSIGN(const uint64_t length, number(entries, kLength, wanted_bytes));
   auto found = file(*entries[kLocation]);
   if (!found.ok()) return found.status().with_prefix("external data");
-  const std::span<const std::byte> all = (*found)->bytes();
+  const std::span<const std::byte> all = found->bytes;
   if (offset > all.size() || length > all.size() - offset) {
     return bad_place("expected " + std::to_string(length) + " bytes at byte " +
                      std::to_string(offset) + " of " + quoted(*entries[kLocation]) +
                      ", which has " + std::to_string(all.size()));
   }
-  return ExternalBytes{all.subspan(offset, length), *std::move(found)};
+  return ExternalBytes{all.subspan(offset, length), found->owner, found->mapped};
 }
 
 }  // namespace bp::onnx

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "core/base/closed_folder.hpp"
-#include "core/base/mapped_file.hpp"
+#include "core/base/file_bytes.hpp"
 #include "core/base/status.hpp"
 #include "ops/onnx/model.hpp"
 
@@ -23,14 +23,15 @@ namespace bp::onnx {
 
 struct ExternalBytes {
   std::span<const std::byte> bytes;
-  std::shared_ptr<const MappedFile> file;
+  std::shared_ptr<const void> owner;
+  const MappedFile* mapped = nullptr;  // as FileBytes
 };
 
-/// The files of one model, each opened and mapped once.
+/// The files of one model, each opened once, and mapped or read.
 class ExternalData {
  public:
   /// Of the model at this path. Its folder is opened when a tensor asks for it.
-  explicit ExternalData(const std::string& model_path);
+  ExternalData(const std::string& model_path, FileAccess access);
 
   /// What a tensor's entries name: location, and offset and length, which default to 0 and to
   /// `wanted_bytes`; checksum is not looked at. Errors: INVALID_ARGUMENT for another key, one given
@@ -38,12 +39,13 @@ class ExternalData {
   Result<ExternalBytes> find(std::span<const StringEntryProto> entries, uint64_t wanted_bytes);
 
  private:
-  Result<std::shared_ptr<const MappedFile>> file(std::string_view location);
+  Result<FileBytes> file(std::string_view location);
 
   std::string path_;
   std::string store_;  // where the model's real file lies; empty: the model is no link
   std::shared_ptr<const ClosedFolder> folder_;
-  std::map<std::string, std::shared_ptr<const MappedFile>, std::less<>> files_;
+  FileAccess access_;
+  std::map<std::string, FileBytes, std::less<>> files_;
 };
 
 }  // namespace bp::onnx

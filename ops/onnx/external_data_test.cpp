@@ -287,5 +287,40 @@ TEST_F(ExternalDataTest, ModelInMemory_HasNoFolder) {
             "a model in memory has no folder");
 }
 
+TEST_F(ExternalDataTest, ReadInPlaceOfMapped_FilesMayBeCutOffAfterwards) {
+  const Model model = {.nodes = {node("Add", "add1", {"x", "w"}, {"y"})},
+                       .initializers = {external("w", {1, 3}, {{"location", "w.bin"}})}};
+  const std::string path = folder_.write("m.onnx", model.bytes());
+  std::vector<uint64_t> reserved;
+  const auto reserve = [&](uint64_t bytes) -> Result<std::shared_ptr<const void>> {
+    reserved.push_back(bytes);
+    return std::shared_ptr<const void>();
+  };
+  const auto graph = load_onnx(path, registry(), {.read = true, .reserve = reserve});
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_THAT(reserved, ElementsAre(std::filesystem::file_size(path), 6 * sizeof(float)));
+  std::filesystem::resize_file(path, 0);
+  std::filesystem::resize_file(folder_.path("w.bin"), 0);
+  const HostTensor& w = *graph->value(graph->find_value("w")).constant;
+  EXPECT_THAT(values_of<float>(w), ElementsAre(1, 2, 3));
+  EXPECT_EQ(w.file, nullptr) << "its memory is not to be given back";
+}
+
+TEST_F(ExternalDataTest, ReadInPlaceOfMapped_ShrinksMeanwhile_IsNamed) {
+  const Model model = {.nodes = {node("Add", "add1", {"x", "w"}, {"y"})},
+                       .initializers = {external("w", {1, 3}, {{"location", "w.bin"}})}};
+  const std::string path = folder_.write("m.onnx", model.bytes());
+  const auto shrinks = [&](uint64_t bytes) -> Result<std::shared_ptr<const void>> {
+    if (bytes == 6 * sizeof(float)) std::filesystem::resize_file(folder_.path("w.bin"), 5);
+    return std::shared_ptr<const void>();
+  };
+  const auto graph = load_onnx(path, registry(), {.read = true, .reserve = shrinks});
+  ASSERT_FALSE(graph.ok());
+  EXPECT_EQ(graph.status().code(), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(graph.status().message(), HasSubstr("tensor 'w': external data: "));
+  EXPECT_THAT(graph.status().message(),
+              HasSubstr("w.bin: the file shrank while it was read: expected 24 bytes, found 5"));
+}
+
 }  // namespace
 }  // namespace bp

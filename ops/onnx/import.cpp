@@ -481,12 +481,11 @@ Result<Graph> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<cons
   return graph.status().with_prefix(name);
 }
 
-Result<Graph> load_onnx(const std::string& path, const OpRegistry& registry) {
-  BP_TRY_ASSIGN(auto file, MappedFile::open(path, kMaxOnnxBytes));
-  const auto bytes = file->bytes();
-  const auto external = std::make_shared<onnx::ExternalData>(path);
-  const MappedFile* const mapped = file.get();
-  auto graph = import_unprefixed(bytes, {std::move(file), external, mapped}, registry);
+Result<Graph> load_onnx(const std::string& path, const OpRegistry& registry,
+                        const FileAccess& access) {
+  BP_TRY_ASSIGN(const FileBytes file, open_file_bytes(path, kMaxOnnxBytes, access));
+  const auto external = std::make_shared<onnx::ExternalData>(path, access);
+  auto graph = import_unprefixed(file.bytes, {file.owner, external, file.mapped}, registry);
   if (graph.ok()) return graph;
   return graph.status().with_prefix(path);
 }
@@ -495,7 +494,7 @@ Result<HostTensor> load_tensor_proto(const std::string& path) {
   BP_TRY_ASSIGN(const auto file, MappedFile::open(path, kMaxOnnxBytes));
   const auto proto = onnx::parse_tensor(file->bytes());
   if (!proto.ok()) return proto.status().with_prefix(path);
-  const auto external = std::make_shared<onnx::ExternalData>(path);
+  const auto external = std::make_shared<onnx::ExternalData>(path, FileAccess());
   auto tensor = onnx::tensor_values(*proto, {file, external});
   if (!tensor.ok()) return tensor.status().with_prefix(path);
   return tensor;

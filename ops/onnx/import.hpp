@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/mapped_file.hpp"
+#include "core/base/file_bytes.hpp"
 #include "core/base/status.hpp"
 #include "core/graph/graph.hpp"
 #include "core/op/schema.hpp"
@@ -26,15 +26,17 @@ inline constexpr uint64_t kMaxOnnxBytes = std::numeric_limits<int32_t>::max();
 inline constexpr int64_t kOldestOpset = 6;
 inline constexpr int64_t kNewestOpset = 28;
 
-/// Maps and imports a file. The registry must hold the operators of ops/ and outlive the graph.
-/// Input dimensions with a name become symbols of the graph; weights stay in the mapping where
-/// they are aligned, those in other files (external data) too; these lie in the model's own folder.
-/// Functions of the model are written out. An input that has an initializer is a default input of
-/// the graph, unless the reader needs its value, or in IR version 3: a constant.
-/// Errors name the file and the node or tensor: UNAVAILABLE (cannot be opened), INVALID_ARGUMENT
-/// (not a valid model: what was expected and found), UNSUPPORTED (a valid one that this reader
-/// does not take: operator, domain, operator set, dtype, sparse tensors).
-Result<Graph> load_onnx(const std::string& path, const OpRegistry& registry);
+/// Maps and imports a file, or reads it, and all others that it names, where `access` says so. The
+/// registry must hold the operators of ops/ and outlive the graph. Input dimensions with a name
+/// become symbols of the graph; weights stay in these bytes where they are aligned, those in other
+/// files (external data) too; these lie in the model's own folder. Functions of the model are
+/// written out. An input that has an initializer is a default input of the graph, unless the reader
+/// needs its value, or in IR version 3: a constant. Errors name the file and the node or tensor:
+/// UNAVAILABLE (cannot be opened), INVALID_ARGUMENT (a file that shrinks while it is read; not a
+/// valid model: what was expected and found), UNSUPPORTED (a valid one that this reader does not
+/// take: operator, domain, operator set, dtype, sparse tensors).
+Result<Graph> load_onnx(const std::string& path, const OpRegistry& registry,
+                        const FileAccess& access = {});
 
 /// The same for bytes that `owner` keeps alive; the graph may go on using them. `name` is for
 /// messages. There is no folder for external data then: UNSUPPORTED.

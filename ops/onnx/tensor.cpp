@@ -180,7 +180,7 @@ Result<HostTensor> external_values(const TensorProto& tensor, HostTensor values,
   }
   BP_TRY_ASSIGN(const ExternalBytes found,
                 source.external_data->find(tensor.external_data, values.bytes));
-  return raw_values(found.bytes, std::move(values), found.file, found.file.get());
+  return raw_values(found.bytes, std::move(values), found.owner, found.mapped);
 }
 
 Result<HostTensor> unprefixed_values(const TensorProto& tensor, const TensorSource& source) {

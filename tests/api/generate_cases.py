@@ -54,6 +54,8 @@ NULL_IS_LEGAL = {
     ("bpa_tensor_wrap", "device"), ("bpa_run_args", "cancel"), ("bpa_run_args", "stream"),
     ("bpa_session_args", "dim_names"),
     ("bpa_session_args", "dim_sizes"), ("bpa_session_args", "devices"),
+    ("bpa_session_args", "range_names"), ("bpa_session_args", "range_mins"),
+    ("bpa_session_args", "range_maxes"),
     ("bpa_run_args", "bound_outputs"), ("bpa_runtime_release", "runtime"),
     ("bpa_session_release", "session"), ("bpa_cancel_release", "cancel"),
     ("bpa_tensor_release", "tensor"), ("bpa_tensor_retain", "tensor"),
@@ -93,6 +95,10 @@ WRONG = {
     "reserved": [("not 0", "1u")],
     ("bpa_session_args", "dim_count"): [("without arrays", "1u", "args.dim_names"),
                                         ("all bits", "UINT64_MAX", "args.dim_names")],
+    ("bpa_session_args", "range_mins"): [("below 0", "f.negative_sizes", "args.range_mins[0]")],
+    ("bpa_session_args", "range_maxes"): [("below min", "f.negative_sizes", "args.range_maxes[0]")],
+    ("bpa_session_args", "range_count"): [("without arrays", "1u", "args.range_names"),
+                                          ("all bits", "UINT64_MAX", "args.range_names")],
     ("bpa_runtime_args", "option_count"): [("all bits", "UINT64_MAX", "args.option_names")],
     ("bpa_run_args", "input_count"): [("2", "2u"), ("all bits", "UINT64_MAX")],
     ("bpa_run_args", "bound_output_count"): [("2", "2u"), ("all bits", "UINT64_MAX"),
@@ -105,6 +111,12 @@ MEMBER_ARRAYS = {  # wrong entries of arrays, with what else makes the array val
     ("bpa_runtime_args", "option_names"): "args.option_count = 1;",
     ("bpa_runtime_args", "option_values"): "args.option_count = 1;",
     ("bpa_session_args", "dim_names"): "args.dim_count = 1; args.dim_sizes = f.sizes;",
+    ("bpa_session_args", "range_names"):
+        "args.range_count = 1; args.range_mins = args.range_maxes = f.sizes;",
+    ("bpa_session_args", "range_mins"):
+        "args.range_count = 1; args.range_names = f.input_names; args.range_maxes = f.sizes;",
+    ("bpa_session_args", "range_maxes"):
+        "args.range_count = 1; args.range_names = f.input_names; args.range_mins = f.sizes;",
     ("bpa_session_args", "devices"): "args.device = nullptr; args.device_count = 1;",
     ("bpa_run_args", "input_names"): "", ("bpa_run_args", "inputs"): "",
     ("bpa_run_args", "bound_outputs"): "args.bound_output_count = 1;",
@@ -281,7 +293,7 @@ class Generator:
                 for what, value in bad_handles(kind):
                     yield name, what, f"{before} args.{name} = f.{one}({value});", f"{words}[0]"
         for what, value, *other in lookup(WRONG, struct, name) or ():
-            yield name, what, f"args.{name} = {value};", other[0] if other else words
+            yield name, what, f"{before} args.{name} = {value};", other[0] if other else words
 
 
 def bad_input(functions, structs):

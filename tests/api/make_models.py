@@ -18,6 +18,17 @@ def chain():
     return onnx_file.model(nodes, [("x", FLOAT, ["N"])], [("y", FLOAT, ["N"])])
 
 
+def large_weight():
+    """y = x + w, where w lies in the file so that a device may use it there."""
+    for length in range(1, 65):
+        name = "w" * length
+        content = onnx_file.model([("Add", ("x", name), ("y",))], [("x", FLOAT, ["N", 64])],
+                                  [("y", FLOAT, ["N", 64])], [(name, [1024, 64])])
+        if content.find(bytes(1024 * 64 * 4)) % 64 == 0:
+            return content
+    raise AssertionError("no name puts the weight on a boundary")
+
+
 def main(out):
     square = [("x", FLOAT, [2, 2])]
     models = {
@@ -34,9 +45,20 @@ def main(out):
                                    ("Relu", ("found",), ("y",))],
                                   [("x", FLOAT, ["N"]), ("index", onnx_file.INT64, ["M"])],
                                   [("y", FLOAT, ["M"])]),
+        # The sum is of one row, or of as many as w has.
+        "fixed_sum": onnx_file.model([("Add", ("x", "w"), ("y",))], [("x", FLOAT, ["N", 2])],
+                                     [("y", FLOAT, ["N", 2])], [("w", [4, 2])]),
+        "large_weight": large_weight(),
+        "rows": onnx_file.model([("Add", ("x", "z"), ("y",)), ("Relu", ("other",), ("o",))],
+                                [("x", FLOAT, ["N", "M"]), ("z", FLOAT, ["N", "M"]),
+                                 ("other", FLOAT, ["P"])],
+                                [("y", FLOAT, ["N", "M"]), ("o", FLOAT, ["P"])]),
         "relu_plus_weight": onnx_file.model(
             [("Relu", ("x",), ("a",)), ("Add", ("a", "w"), ("y",))], square,
             [("y", FLOAT, [2, 2])], [("w", [2, 2])]),
+        "rows_plus_default": onnx_file.model(
+            [("Add", ("x", "w"), ("y",))], [("w", FLOAT, [1, 2]), ("x", FLOAT, ["N", 2])],
+            [("y", FLOAT, ["N", 2])], [("w", [1, 2])]),
         # w, of zeros, is an input too: its default.
         "relu_plus_default": onnx_file.model(
             [("Relu", ("x",), ("a",)), ("Add", ("a", "w"), ("y",))],

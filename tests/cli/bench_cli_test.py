@@ -83,6 +83,10 @@ class BenchTest(cli_test.CommandTest):
         told = self.bench(model, "--seconds", "0", "--vectors", right)
         self.assertIs(told["passed"], True)
         self.assertEqual(told["max_error"], 0)
+        told = self.bench(model, "--seconds", "0", "--vectors", right, "--dim", "N=1..2")
+        self.assertIs(told["passed"], True)
+        self.check(MODEL, "bench", model, "--vectors", right, "--dim", "N=3..4",
+                   words=["input 'x'", "dimension 0 (N) of size 3 to 4, found 2"])
         wrong = self.vectors("w.npz", in__x=given, out__y=onnx_file.npy([0, 2, 3, 4, 5, 7], [2, 3]))
         told = self.bench(model, "--seconds", "0", "--vectors", wrong, exit_code=FAILED)
         self.assertIs(told["passed"], False)
@@ -106,6 +110,8 @@ class BenchTest(cli_test.CommandTest):
                        words=[f"--seconds: expected a number from 0 to 86400, found '{seconds}'"])
         self.check(MODEL, "bench", self.folder / "none.onnx", words=["none.onnx"])
         self.check(MODEL, "bench", model, "--dim", "M=3", words=["no dimension 'M'"])
+        self.check(USAGE, "bench", model, "--dim", "N=1..3",
+                   words=["--dim N=1..3: a bench needs one size, --dim N=N"])
         self.check(DEVICE, "bench", model, "--device", "cpu:9", "--threads", "1", words=["cpu:9"])
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is given to the command is taken as it is: models behind `--`, 64-bit integers, aliases.
+"""What is given to the command is taken as it is: models behind `--`, 64-bit integers, ranges,
+aliases.
 
     given_cli_test.py BIN_FOLDER DIGITS_FOLDER [UNITTEST_ARGUMENT...]
 """
@@ -35,6 +36,34 @@ class GivenTest(cli_test.CommandTest):
         output, check = told["outputs"][0], told["checks"][0]
         self.assertEqual((output["min"], output["max"]), (2**63, 2**64 - 1))
         self.assertEqual((check["found"], check["expected"]), (2**64 - 1, 2**64 - 2))
+
+    def test_dim_range(self):
+        model = self.relu_model()
+        for text, size in (("1..8", 1), ("0..8", 1), ("3..8", 3), ("0..0", 0), ("4..4", 4)):
+            found = self.run_json(model, "--dim", f"N={text}")
+            self.assertEqual(found["outputs"][0]["shape"], [size, 3], text)
+        self.check(OK, "run", model, "--dim", "N=3..8",
+                   words=["dimension N is 3 (nothing says it, so 3 of 3..8)"])
+        given = self.file("x.npy", onnx_file.npy([1, 2, 3], [1, 3]))
+        found = self.run_json(model, "--dim", "N=1..8", "--input", f"x={given}")
+        self.assertEqual(found["dims"][0]["source"], "input x")
+        self.check(MODEL, "run", model, "--dim", "N=2..8", "--input", f"x={given}",
+                   words=["input 'x'", "dimension 0 (N) of size 2 to 8, found 1"])
+        self.check(MODEL, "run", model, "--dim", "M=2..8", words=["'M'", "'N'"])
+
+    def test_dim_ranges_that_are_none(self):
+        for text, found in (("1..", ""), ("..4", ""), ("5..4", "4"), ("1..4..9", "4..9"),
+                            ("1...4", ".4"), ("-1..4", "-1"), ("1..x", "x")):
+            self.check(USAGE, "run", "m.onnx", "--dim", f"N={text}",
+                       words=["--dim N", "expected a whole number from", f"found '{found}'"])
+        self.check(USAGE, "run", "m.onnx", "--dim", "N=1..4", "--dim", "N=2",
+                   words=["--dim: N is given twice"])
+
+    def test_read_weights(self):
+        model = self.relu_model()
+        self.check(OK, "run", model, "--read-weights")
+        self.check(OK, "bench", model, "--read-weights", "--seconds", "0")
+        self.check(MODEL, "run", self.folder / "none.onnx", "--read-weights", words=["none.onnx"])
 
     def test_alias_of_no_device(self):
         config = self.file("config.json", b'{"aliases": {"fast": "cpu:9", "slow": "cpu:0"}}')

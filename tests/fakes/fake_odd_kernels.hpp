@@ -217,6 +217,12 @@ constexpr bp_kernel kHuge = with_workspace<256, UINT64_MAX - 199>(
 constexpr bp_kernel kLarge =
     with_workspace<256, uint64_t{1} << 45>(make_kernel("softmax_large", "softmax", launch_never));
 constexpr bp_kernel kLaterSub = make_later();
+/// So that deterministic calls have kLaterSub alone.
+constexpr bp_kernel kLooseSub = [] {
+  bp_kernel kernel = kSub;
+  kernel.flags &= ~BP_KERNEL_DETERMINISTIC_BIT;
+  return kernel;
+}();
 constexpr bp_kernel kOrderedNeg = make_ordered();
 
 // --- kernels that do not fit their operators ---

@@ -456,8 +456,8 @@ namespace {
 
 #if defined(FAKE_ODD_KERNELS)
 constexpr const bp_kernel* kKernels[] = {
-    &kRelu,   &kAdd,  &kSub,   &kIdentity, &kExp,       &kNonZero,    &kPickyRelu,  &kPickySqrt,
-    &kHugest, &kHuge, &kLarge, &kLaterSub, &kAlternate, &kOrderedNeg, &kCrookedCeil};
+    &kRelu,   &kAdd,  &kLooseSub, &kIdentity, &kExp,       &kNonZero,    &kPickyRelu,  &kPickySqrt,
+    &kHugest, &kHuge, &kLarge,    &kLaterSub, &kAlternate, &kOrderedNeg, &kCrookedCeil};
 #elif defined(FAKE_WRONG_KERNELS)
 constexpr const bp_kernel* kKernels[] = {
     &kWrongRelu, &kWrongAdd, &kWrongMul,    &kWrongMatmul,       &kWrongExp,

@@ -276,6 +276,21 @@ TEST_P(OddKernelsTest, Ranges_SizesOutside_TakeTheNextKernel) {
   }
 }
 
+/// Before sizes are known: what they may be decides whether a kernel counts.
+TEST_P(OddKernelsTest, Ranges_NoSizeThatMayBeIsInside_HasNoKernel) {
+  open_with("ranges_few");
+  const auto has_kernel = [&](const DimRange& range) {
+    const std::vector<TensorType> inputs(2, {BP_DTYPE_F32, true, {symbol_dim(0)}});
+    return Dispatcher::of(*device_).has_kernel(op("sub"), inputs, {inputs.data(), 1},
+                                               attributes("sub"), {.deterministic = true},
+                                               [&](int64_t) { return range; });
+  };
+  EXPECT_TRUE(has_kernel({}));
+  EXPECT_TRUE(has_kernel({4, 9}));
+  EXPECT_TRUE(has_kernel({2, 3}));
+  EXPECT_FALSE(has_kernel({5, 9}));
+}
+
 TEST_P(OddKernelsTest, Ranges_ThatCannotBe_TheNextKernelIsTakenAndTheLogSaysWhy) {
   for (const auto& [fault, words] :
        {std::pair("ranges_backwards", "its range 0 is from 5 to 4"),

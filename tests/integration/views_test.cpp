@@ -152,6 +152,9 @@ TEST_P(ViewsTest, Session_SplitLaunchesNoMoreThanSlices) {
     const ValueId both[] = {parts[0], parts[1]};
     EXPECT_TRUE(graph.set_outputs({*graph.op("add", both)}, {"y"}).ok());
     const Ref<Session> made = session(std::move(graph));
+    EXPECT_EQ(made->placement_counts().view, split ? 1u : 2u);
+    EXPECT_EQ(made->placements()[1].kind, RouteKind::kView);
+    EXPECT_EQ(made->placements()[1].reason, "") << "a view lacks nothing";
     const NamedTensor inputs[] = {{"x", upload_f32({2, 3}, ramp_)}};
     const uint64_t before = device_->counters().launches.load();
     const auto outputs = made->run(inputs, {});
@@ -179,6 +182,15 @@ TEST_P(ViewsTest, BitCast_SharesItsMemory) {
   const ValueId both[] = {y, y};
   ASSERT_TRUE(graph.set_outputs({y, *graph.op("add", both)}, {"y", "sum"}).ok());
   expect_oracle(graph, {download(x)});
+}
+
+TEST_P(ViewsTest, Session_DecomposedIntoMoreThanViews_SaysSo) {
+  Graph graph(runtime_->registry());
+  const ValueId x[] = {*graph.add_input("x", {BP_DTYPE_F32, true, {2, 3}})};
+  ASSERT_TRUE(graph.set_outputs({*graph.op("trilu", x)}, {"y"}).ok());
+  const Ref<Session> made = session(std::move(graph));
+  ASSERT_TRUE(made);
+  EXPECT_NE(made->placements()[0].kind, RouteKind::kView);
 }
 
 /// What has no kernel of its own anywhere.

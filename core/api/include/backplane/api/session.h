@@ -14,6 +14,10 @@ extern "C" {
 /* bpa_session_args.flags: two runs on the same devices with the same inputs give the same bits;
  * kernels that do not promise it are not used, and each says so in placement reasons and errors. */
 #define BPA_SESSION_DETERMINISTIC_BIT 1u
+/* bpa_session_load reads the model's files into memory, which counts for memory_limit_bytes, in
+ * place of mapping them. Without it none of them may shrink while the session lives: reading past
+ * the new end ends the process (SIGBUS). A model in memory has no files, and is taken as it is. */
+#define BPA_SESSION_READ_WEIGHTS_BIT 2u
 
 typedef struct bpa_session_args {
   uint32_t struct_size;
@@ -34,11 +38,19 @@ typedef struct bpa_session_args {
    * of runs in progress, over all its devices; 0: no limit. Weights that a device uses where they
    * lie in the model's file count too. OUT_OF_MEMORY names it. */
   uint64_t memory_limit_bytes;
+  /* Symbolic dimensions that may have any size from min to max, ends included, each once and none
+   * of dim_names; parallel arrays. max INT64_MAX: no upper end. A run with another size is refused
+   * before anything is launched; a session is where an end contradicts the model. */
+  const char* const* range_names;
+  const int64_t* range_mins;
+  const int64_t* range_maxes;
+  uint64_t range_count;
 } bpa_session_args;
 
 /* Reads an ONNX file and makes it ready: where all sizes are known it is planned, and its weights
  * are on the device when this returns. Errors: INVALID_ARGUMENT or UNSUPPORTED naming the file and
- * the node, what was expected and what was found; OUT_OF_MEMORY; TIMEOUT; the device's. */
+ * the node, what was expected and what was found, or a file that shrinks while it is read;
+ * OUT_OF_MEMORY; TIMEOUT; the device's. */
 BPA_API bpa_status bpa_session_load(bpa_runtime* runtime, const char* path,
                                     const bpa_session_args* args, bpa_session** out_session);
 /* The same for a model in memory: the bytes of an ONNX file, which cannot name files beside it.
@@ -68,6 +80,10 @@ typedef struct bpa_io_info {
   const char* const* dim_names; /* "" or the name of the symbol; as many as rank */
   uint32_t has_rank;            /* 0: the rank is not known */
   uint32_t has_default;         /* 1: a run may leave it out */
+  /* What the sizes may be, as many as rank: by bpa_session_args.range_names; both the size where it
+   * is known; 0 and INT64_MAX where nothing is said. */
+  const int64_t* min_sizes;
+  const int64_t* max_sizes;
 } bpa_io_info;
 
 BPA_API bpa_status bpa_session_get_input(bpa_session* session, uint64_t index,

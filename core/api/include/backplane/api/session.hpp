@@ -37,6 +37,12 @@ struct CancelDeleter {
 
 using NamedTensors = std::map<std::string, Tensor>;
 
+/// What a symbolic dimension may be, ends included.
+struct DimRange {
+  int64_t min = 0;
+  int64_t max = INT64_MAX;  // INT64_MAX: no upper end
+};
+
 struct SessionOptions {
   std::string device{};                   // "npu:0"; or:
   std::vector<std::string> devices{};     // in order of preference, as bpa_session_args.devices
@@ -44,6 +50,9 @@ struct SessionOptions {
   uint32_t max_contexts = 0;              // runs at once; 0: 8
   bool deterministic = false;             // bitwise equal reruns
   uint64_t memory_limit_bytes = 0;        // 0: no limit
+  /// Symbolic dimensions that `dims` doesn't fix, as bpa_session_args.range_names.
+  std::map<std::string, DimRange> dim_ranges{};
+  bool read_weights = false;  // files are read, not mapped: BPA_SESSION_READ_WEIGHTS_BIT
 };
 
 /// Tells runs to stop. Copies are the same token.
@@ -81,6 +90,8 @@ struct Io {
   std::vector<int64_t> sizes;          // below 0: not known before the run
   std::vector<std::string> dim_names;  // "" or the name of the symbol
   bool has_default = false;            // an input that a run may leave out
+  std::vector<int64_t> min_sizes;      // what sizes may be; where they are known: these
+  std::vector<int64_t> max_sizes;      // INT64_MAX: anything
 };
 
 /// A model made ready to run, from any number of threads at once.
@@ -185,11 +196,17 @@ class Session {
         names.push_back(name.c_str());
         sizes.push_back(size);
       }
+      for (const auto& [name, range] : options.dim_ranges) {
+        range_names.push_back(name.c_str());
+        range_mins.push_back(range.min);
+        range_maxes.push_back(range.max);
+      }
       for (const std::string& name : options.devices) {
         devices.push_back(runtime.device(name).handle());
       }
       args.struct_size = sizeof(args);
       if (options.deterministic) args.flags |= BPA_SESSION_DETERMINISTIC_BIT;
+      if (options.read_weights) args.flags |= BPA_SESSION_READ_WEIGHTS_BIT;
       if (!options.device.empty() || devices.empty()) {
         args.device = runtime.device(options.device).handle();
       }
@@ -200,9 +217,16 @@ class Session {
       args.dim_count = names.size();
       args.max_contexts = options.max_contexts;
       args.memory_limit_bytes = options.memory_limit_bytes;
+      args.range_names = range_names.data();
+      args.range_mins = range_mins.data();
+      args.range_maxes = range_maxes.data();
+      args.range_count = range_names.size();
     }
     std::vector<const char*> names;
     std::vector<int64_t> sizes;
+    std::vector<const char*> range_names;
+    std::vector<int64_t> range_mins;
+    std::vector<int64_t> range_maxes;
     std::vector<bpa_device*> devices;
     bpa_session_args args{};
   };
@@ -272,12 +296,17 @@ class Session {
       bpa_io_info info{};
       info.struct_size = sizeof(info);
       detail::check(get(handle_.get(), i, &info));
+      const auto each_dim = [&info](const int64_t* first) {
+        return std::vector<int64_t>(first, first + info.rank);
+      };
       all.push_back({info.name,
                      info.dtype,
                      info.has_rank != 0,
-                     {info.sizes, info.sizes + info.rank},
+                     each_dim(info.sizes),
                      {info.dim_names, info.dim_names + info.rank},
-                     info.has_default != 0});
+                     info.has_default != 0,
+                     each_dim(info.min_sizes),
+                     each_dim(info.max_sizes)});
     }
     return all;
   }

@@ -200,8 +200,8 @@ std::string join_first(const std::vector<std::string>& failures) {
   return failures.size() > kShown ? text + "; ..." : text;
 }
 
-/// The kit's brief cases of level 3, in this process: whatever is wrong with a kernel shows here,
-/// also where no operator above happened to use it.
+/// The kit's brief cases of level 3, in this process, in one dtype of each operator: what is wrong
+/// with a kernel shows here, also where no operator above happened to use it.
 CheckResult check_kernels(Device& device, const BeginCheck& begin) {
   constexpr std::chrono::seconds kPatience(5);
   constexpr size_t kEnough = 8;  // failures: each may be a wait that ran out

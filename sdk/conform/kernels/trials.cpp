@@ -30,7 +30,7 @@ void add_trial(std::vector<Trial>* trials, std::string_view name, const Trial& t
   Trial& added = trials->emplace_back(trial);
   added.id =
       "L3." + std::string(trial.schema->name) + "." + trial.dtypes.name() + "." + std::string(name);
-  added.brief = brief;
+  added.brief = brief && trial.brief;
 }
 
 /// Of each variant one, the first or the last.
@@ -104,6 +104,16 @@ void add_manners(std::vector<Trial>* list, const Trial& base) {
   trial.shots = {recipe.many.empty() ? &recipe.variants.front().shots.front()
                                      : &recipe.many.front()};
   add_trial(list, "threads", trial, false);
+}
+
+/// A first look tries one choice of dtypes: a device may compile a program for each.
+bool stands_for_all(const OpSchema& schema, const DtypeChoice& dtypes) {
+  const auto is_f32 = [](const DtypeChoice& choice) {
+    return !choice.variables.empty() && choice.variables.front() == BP_DTYPE_F32;
+  };
+  const std::vector<DtypeChoice> choices = dtype_choices(schema);
+  if (std::any_of(choices.begin(), choices.end(), is_f32)) return is_f32(dtypes);
+  return dtypes.variables == choices.front().variables;
 }
 
 /// One operator in one choice of dtypes.
@@ -182,6 +192,7 @@ std::vector<Trial> all_trials() {
       Trial base;
       base.schema = &schema;
       base.recipe = recipe;
+      base.brief = stands_for_all(schema, dtypes);
       base.dtypes = std::move(dtypes);
       add_dtypes(&trials, base);
     }

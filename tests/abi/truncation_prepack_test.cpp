@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packing with structs of every size, for each plugin that packs the weights of a product.
+// Packing with structs of every size, for each plugin that packs the weights of a convolution.
+// (Those of a product lie well as they are on some processors.)
+#include <iterator>
 #include <vector>
 
 #include "plugin_fixture.hpp"
@@ -8,16 +10,21 @@
 namespace bp::abi {
 namespace {
 
-constexpr int64_t kSide = 64;
-constexpr int64_t kSquare[] = {kSide, kSide};
-constexpr int64_t kRowMajor[] = {kSide, 1};
+struct Shape {
+  int64_t sizes[4];
+  int64_t strides[4];  // row-major
+};
+constexpr Shape kShapes[] = {{{1, 16, 12, 12}, {16 * 144, 144, 12, 1}},   // x
+                             {{16, 16, 3, 3}, {16 * 9, 9, 3, 1}},         // w
+                             {{1, 16, 10, 10}, {16 * 100, 100, 10, 1}}};  // y
+constexpr size_t kWeightCount = 16 * 16 * 9;
 constexpr uint32_t kWeights = 1;  // the input that is packed
 constexpr uint32_t kRequiredInfo =
     offsetof(bp_prepack_info, layout) + sizeof(bp_prepack_info::layout);
 constexpr uint32_t kRequiredArgs =
     offsetof(bp_prepack_args, packed_bytes) + sizeof(bp_prepack_args::packed_bytes);
 
-/// A product of two matrices whose second one is constant, planned.
+/// A convolution whose weights are constant, planned.
 class TruncatedPrepack : public PluginTest {
  protected:
   void SetUp() override {
@@ -26,18 +33,18 @@ class TruncatedPrepack : public PluginTest {
     for (const bp_kernel* each : kernels()) {
       constexpr size_t kEnd = offsetof(bp_kernel, prepack) + sizeof(bp_kernel::prepack);
       const bool packs = each->struct_size >= kEnd && each->prepack != nullptr;
-      if (!packs || std::string_view(each->op.ptr, each->op.len) != "matmul") continue;
+      if (!packs || std::string_view(each->op.ptr, each->op.len) != "conv") continue;
       kernel_ = each;
       break;
     }
     if (kernel_ == nullptr) GTEST_SKIP() << "no kernel packs weights";
     bp_arg_info args[3] = {};
-    for (bp_arg_info& arg : args) {
-      arg.struct_size = sizeof(arg);
-      arg.dtype = BP_DTYPE_F32;
-      arg.rank = 2;
-      arg.sizes = kSquare;
-      arg.strides = kRowMajor;
+    for (size_t i = 0; i < std::size(args); ++i) {
+      args[i].struct_size = sizeof(args[i]);
+      args[i].dtype = BP_DTYPE_F32;
+      args[i].rank = 4;
+      args[i].sizes = kShapes[i].sizes;
+      args[i].strides = kShapes[i].strides;
     }
     args[kWeights].flags = BP_INFO_CONSTANT_BIT;
     bp_kernel_query query{};
@@ -70,7 +77,7 @@ class TruncatedPrepack : public PluginTest {
 
 TEST_P(TruncatedPrepack, Info_OfEverySize_IsFilledToItsEnd) {
   const bp_prepack_info whole = info();
-  EXPECT_GE(whole.bytes, kSide * kSide * sizeof(float));
+  EXPECT_GE(whole.bytes, kWeightCount * sizeof(float));
   for_each_size<bp_prepack_info>([&](uint32_t bytes) {
     Truncated<bp_prepack_info> out({}, bytes);
     const bp_status status = kernel_->prepack_query(device(), plan_, kWeights, out.get());
@@ -83,15 +90,15 @@ TEST_P(TruncatedPrepack, Info_OfEverySize_IsFilledToItsEnd) {
 
 TEST_P(TruncatedPrepack, Args_OfEverySize_PackOrAreRefused) {
   const bp_prepack_info answer = info();
-  std::vector<float> weights(kSide * kSide, 1);
+  std::vector<float> weights(kWeightCount, 1);
   const uint64_t packed = alloc(answer.bytes);
   bp_tensor input{};
   input.handle = reinterpret_cast<uint64_t>(weights.data());
   input.storage_bytes = weights.size() * sizeof(float);
   input.dtype = BP_DTYPE_F32;
-  input.rank = 2;
-  input.sizes = kSquare;
-  input.strides = kRowMajor;
+  input.rank = 4;
+  input.sizes = kShapes[kWeights].sizes;
+  input.strides = kShapes[kWeights].strides;
   bp_prepack_args whole{};
   whole.kernel = kernel_;
   whole.plan = plan_;

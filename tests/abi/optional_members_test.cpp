@@ -366,8 +366,8 @@ TEST_P(OptionalForPlugins, Support_WithoutReason_HasTheSameAnswer) {
 
 /// A core that knows no ranges asks plan, which refuses what they exclude.
 TEST_P(OptionalForPlugins, Support_WithoutRanges_HasTheSameAnswer) {
-  for (const uint32_t bytes : {offsetof(bp_support, ranges), offsetof(bp_support, range_count)}) {
-    EXPECT_EQ(answers(kArg, bytes, kPlan), answers(kArg, kSupport, kPlan));
+  for (const size_t bytes : {offsetof(bp_support, ranges), offsetof(bp_support, range_count)}) {
+    EXPECT_EQ(answers(kArg, static_cast<uint32_t>(bytes), kPlan), answers(kArg, kSupport, kPlan));
   }
 }
 

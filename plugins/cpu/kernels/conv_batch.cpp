@@ -28,8 +28,6 @@ namespace bp::cpu {
 
 // Images that are computed side by side.
 inline constexpr int64_t kImages = 4;
-// Output channels of packed weights come in multiples of the widest vector.
-inline constexpr int64_t kWidestVector = 16;
 // Positions of a window.
 inline constexpr int64_t kMostTaps = 64;
 
@@ -37,7 +35,7 @@ struct BatchConvPlan : OrderedPlan {
   explicit BatchConvPlan(const ConvShape& plan_shape)
       : shape(plan_shape), ranges(plan_shape.window) {}
 
-  /// Of y, with the channels that fill the last vector.
+  /// Of y, with the channels that fill the last vector, whatever its width.
   int64_t padded_channels() const {
     return (shape.out_channels + kWidestVector - 1) / kWidestVector * kWidestVector;
   }
@@ -85,18 +83,18 @@ HWY_INLINE void store_pair(D d, V first, V second, int64_t count, float* to) {
 }
 
 // A position of the window: where it lies in an image, and its weights.
-struct Tap {
+struct ConvTap {
   int64_t x_offset;
   const float* weights;
 };
 
 // The positions of the window for one place of y, without those on padding.
-struct Taps {
+struct ConvTaps {
   int64_t count = 0;
-  Tap taps[kMostTaps];
+  ConvTap taps[kMostTaps];
 };
 
-Taps taps_of(const BatchConv& conv, const int64_t (&out)[kMaxSpatialRank]) {
+ConvTaps taps_of(const BatchConv& conv, const int64_t (&out)[kMaxSpatialRank]) {
   const BatchConvPlan& plan = conv.plan;
   const Window& w = plan.shape.window;
   const int64_t tap_floats = plan.shape.in_channels * plan.padded_channels();
@@ -109,7 +107,7 @@ Taps taps_of(const BatchConv& conv, const int64_t (&out)[kMaxSpatialRank]) {
     x_first += (out[d] * w.stride[d] - w.pad_begin[d]) * plan.x_spatial[d];
     step[d] = w.dilation[d] * plan.x_spatial[d];
   }
-  Taps found;
+  ConvTaps found;
   for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
     for (int64_t kh = row.begin; kh < row.end; ++kh) {
       const int64_t x_line = x_first + kd * step[0] + kh * step[1];
@@ -124,7 +122,7 @@ Taps taps_of(const BatchConv& conv, const int64_t (&out)[kMaxSpatialRank]) {
 }
 
 // Four images, from x and y on, over two vectors of output channels from `channel` on.
-void convolve_4_by_2(const BatchConv& conv, const Taps& taps, int64_t channel, const float* x,
+void convolve_4_by_2(const BatchConv& conv, const ConvTaps& taps, int64_t channel, const float* x,
                      float* y) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -135,7 +133,7 @@ void convolve_4_by_2(const BatchConv& conv, const Taps& taps, int64_t channel, c
   auto next1 = next0, next2 = next0, next3 = next0;
   const int64_t row = plan.padded_channels();
   const int64_t step = plan.x_channel;
-  for (const Tap* tap = taps.taps; tap != taps.taps + taps.count; ++tap) {
+  for (const ConvTap* tap = taps.taps; tap != taps.taps + taps.count; ++tap) {
     const float* x0 = x + tap->x_offset;
     const float* x1 = x0 + plan.x_image;
     const float* x2 = x1 + plan.x_image;
@@ -173,13 +171,13 @@ void convolve_4_by_2(const BatchConv& conv, const Taps& taps, int64_t channel, c
 }
 
 // One image over one vector: what the blocks above leave.
-void convolve_1_by_1(const BatchConv& conv, const Taps& taps, int64_t channel, const float* x,
+void convolve_1_by_1(const BatchConv& conv, const ConvTaps& taps, int64_t channel, const float* x,
                      float* y) {
   const hn::ScalableTag<float> d;
   const BatchConvPlan& plan = conv.plan;
   auto sum = hn::LoadU(d, conv.bias + channel);
   const int64_t row = plan.padded_channels();
-  for (const Tap* tap = taps.taps; tap != taps.taps + taps.count; ++tap) {
+  for (const ConvTap* tap = taps.taps; tap != taps.taps + taps.count; ++tap) {
     const float* at = x + tap->x_offset;
     const float* w = tap->weights + channel;
     for (int64_t c = 0; c < plan.shape.in_channels; ++c, at += plan.x_channel, w += row) {
@@ -190,7 +188,7 @@ void convolve_1_by_1(const BatchConv& conv, const Taps& taps, int64_t channel, c
 }
 
 // One place of up to four images.
-void convolve_place(const BatchConv& conv, const Taps& taps, int64_t images, const float* x,
+void convolve_place(const BatchConv& conv, const ConvTaps& taps, int64_t images, const float* x,
                     float* y) {
   const BatchConvPlan& plan = conv.plan;
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
@@ -214,7 +212,7 @@ void convolve_images(const BatchConv& conv, int64_t count, const float* x, float
   for (int64_t od = 0; od < w.out[0]; ++od) {
     for (int64_t oh = 0; oh < w.out[1]; ++oh) {
       for (int64_t ow = 0; ow < w.out[2]; ++ow, y += plan.shape.out_channels) {
-        const Taps taps = taps_of(conv, {od, oh, ow});
+        const ConvTaps taps = taps_of(conv, {od, oh, ow});
         for (int64_t i = 0; i < count; i += kImages) {
           convolve_place(conv, taps, std::min(kImages, count - i), x + i * plan.x_image,
                          y + i * plan.image_floats());

@@ -288,21 +288,18 @@ std::unique_ptr<ConvPlan> make_plan(bp_device* device, const bp_kernel_query& qu
     if (!strides) throw Refusal{"takes addends without gaps"};
     orders.addend = *strides;
   }
-  if (orders.x_channels_last || orders.y_channels_last) {
-    try {
-      return make_plan_for(device, query, shape, orders, info);
-    } catch (const Refusal&) {
-      *info = {};
-      orders.x_channels_last = orders.y_channels_last = false;
-    }
-  }
+  std::vector<Orders> ways;  // the best one first; oneDNN may refuse all but the last
+  if (orders.x_channels_last || orders.y_channels_last) ways.push_back(orders);
+  orders.x_channels_last = orders.y_channels_last = false;
   if (is_wide_pointwise(shape) && is_row_major(x)) {
+    ways.push_back(orders);
+    ways.back().is_plain = true;
+  }
+  for (const Orders& way : ways) {
     try {
-      orders.is_plain = true;
-      return make_plan_for(device, query, shape, orders, info);
+      return make_plan_for(device, query, shape, way, info);
     } catch (const Refusal&) {
       *info = {};
-      orders.is_plain = false;
     }
   }
   return make_plan_for(device, query, shape, orders, info);

@@ -12,6 +12,9 @@
 
 namespace bp::cpu {
 
+/// Floats of a vector of any instruction set: rows that kernels lay out for vectors are multiples.
+inline constexpr int64_t kWidestVector = 16;
+
 struct ConvShape {
   Window window;
   int64_t batch = 0;

@@ -25,9 +25,6 @@
 #define BACKPLANE_PLUGINS_CPU_KERNELS_CONV_SMALL_ONCE
 namespace bp::cpu {
 
-// Floats of a row of the unrolled image come in multiples of the widest vector.
-inline constexpr int64_t kWidestVector = 16;
-
 struct SmallConvPlan : bp_kernel_plan {
   explicit SmallConvPlan(const ConvShape& plan_shape) : shape(plan_shape), loop(plan_shape) {}
 
@@ -36,7 +33,7 @@ struct SmallConvPlan : bp_kernel_plan {
   Activation activation;
   bool has_padding = false;
   int64_t padded[kMaxSpatialRank];  // sizes of a plane of the image with its padding
-  int64_t row_used;                 // floats of a row of the unrolled image, in whole vectors
+  int64_t row_used;                 // floats of a row of the unrolled image, in widest vectors
   int64_t row_stride;               // from one row to the next
 
   int64_t padded_count() const { return padded[0] * padded[1] * padded[2]; }

@@ -89,7 +89,7 @@ struct Average {
 };
 
 // The elements of one channel that one output is made of, as steps from one to the next.
-struct Taps {
+struct PoolTaps {
   struct Side {
     int64_t count;
     int64_t step;
@@ -113,7 +113,8 @@ struct Taps {
 // Channels from the one at `begin` on while vectors, two at a time and then one, fit below `end`;
 // returns where it stopped.
 template <class Pool, class D>
-int64_t pool_vectors(D d, const Taps& taps, const float* x, int64_t begin, int64_t end, float* y) {
+int64_t pool_vectors(D d, const PoolTaps& taps, const float* x, int64_t begin, int64_t end,
+                     float* y) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto divisor = hn::Set(d, taps.divisor);
   int64_t i = begin;
@@ -136,7 +137,7 @@ int64_t pool_vectors(D d, const Taps& taps, const float* x, int64_t begin, int64
 }
 
 template <class Pool>
-void pool_channels(const Taps& taps, const float* x, int64_t channels, float* y) {
+void pool_channels(const PoolTaps& taps, const float* x, int64_t channels, float* y) {
   int64_t i = pool_vectors<Pool>(hn::ScalableTag<float>(), taps, x, 0, channels, y);
   i = pool_vectors<Pool>(hn::CappedTag<float, 4>(), taps, x, i, channels, y);
   pool_vectors<Pool>(hn::CappedTag<float, 1>(), taps, x, i, channels, y);
@@ -172,10 +173,10 @@ void pool_row(const ChannelsPlan& plan, int64_t row, const float* x, float* y) {
   const float counted_lines = counted_taps(0, out_depth) * counted_taps(1, out_row);
   for (int64_t column = 0; column < w.out[2]; ++column, y += plan.channels) {
     const Reach across(w, 2, column, plan.ranges.column_of(column));
-    const Taps taps{.depth = {depth.count, depth.step * w.in[1] * line_floats},
-                    .row = {line.count, line.step * line_floats},
-                    .column = {across.count, across.step * plan.channels},
-                    .divisor = counted_lines * counted_taps(2, column)};
+    const PoolTaps taps{.depth = {depth.count, depth.step * w.in[1] * line_floats},
+                        .row = {line.count, line.step * line_floats},
+                        .column = {across.count, across.step * plan.channels},
+                        .divisor = counted_lines * counted_taps(2, column)};
     pool_channels<Pool>(taps, lines + across.first * plan.channels, plan.channels, y);
   }
 }

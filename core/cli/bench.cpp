@@ -181,23 +181,11 @@ int model_failure_code(const Status& status) {
   return status.code() == BP_INVALID_ARGUMENT ? kExitModel : kExitDevice;
 }
 
-Result<Ref<Session>> open_session(Runtime& runtime, Device& device, Graph graph,
-                                  const BenchArgs& args, std::shared_ptr<MemoryBudget> budget) {
-  SessionArgs session_args;
-  session_args.budget = std::move(budget);
-  session_args.device = &device;
-  set_dims(args.dims, &session_args);
-  session_args.max_contexts = 1;
-  return Session::create(runtime, std::move(graph), session_args);
-}
-
 int bench_on(Runtime& runtime, Device& device, const BenchArgs& args) {
   BenchReport report;
   report.device = device.name();
   const auto begin = Clock::now();
-  const auto budget = std::make_shared<MemoryBudget>(0);
-  auto graph = load_onnx(args.model, runtime.registry(),
-                         args.read_weights ? read_within(budget) : FileAccess());
+  auto graph = load_onnx(args.model, runtime.registry(), {.read = args.read_weights});
   if (!graph.ok()) return fail("bench", graph.status().message(), kExitModel);
   const uint64_t create_ns = since(begin);
 
@@ -224,7 +212,7 @@ int bench_on(Runtime& runtime, Device& device, const BenchArgs& args) {
   const InputLimits limits = index_limits(*graph);
 
   const auto session_begin = Clock::now();
-  const auto session = open_session(runtime, device, std::move(*graph), args, budget);
+  const auto session = open_session(runtime, device, std::move(*graph), args.dims);
   report.create_ns = create_ns + since(session_begin);
   if (!session.ok()) {
     return fail("bench", session.status().message(), model_failure_code(session.status()));

@@ -23,16 +23,6 @@ int session_failure_code(const Status& status) {
   return status.code() == BP_INVALID_ARGUMENT ? kExitModel : kExitDevice;
 }
 
-Result<Ref<Session>> open_session(Runtime& runtime, Device& device, Graph graph,
-                                  const RunArgs& args, std::shared_ptr<MemoryBudget> budget) {
-  SessionArgs session_args;
-  session_args.budget = std::move(budget);
-  session_args.device = &device;
-  set_dims(args.dims, &session_args);
-  session_args.max_contexts = 1;
-  return Session::create(runtime, std::move(graph), session_args);
-}
-
 /// From values on the host to values on the host: what a caller waits for.
 Status run_once(Session& session, std::span<const NamedTensor> inputs, double* out_ns,
                 std::vector<HostTensor>* out_values) {
@@ -142,9 +132,7 @@ int finish(const RunArgs& args, const std::vector<NamedArray>& expected, RunRepo
 }
 
 int run_on(Runtime& runtime, Device& device, const RunArgs& args) {
-  const auto budget = std::make_shared<MemoryBudget>(0);
-  auto graph = load_onnx(args.model, runtime.registry(),
-                         args.read_weights ? read_within(budget) : FileAccess());
+  auto graph = load_onnx(args.model, runtime.registry(), {.read = args.read_weights});
   if (!graph.ok()) return fail("run", graph.status().message(), kExitModel);
   const auto expected = read_arrays(args.expected, output_names(*graph), "output");
   if (!expected.ok()) return fail("run", expected.status().message(), kExitModel);
@@ -157,7 +145,7 @@ int run_on(Runtime& runtime, Device& device, const RunArgs& args) {
   auto dims = find_dims(*graph, args.dims, report.inputs);
   if (!dims.ok()) return fail("run", dims.status().message(), kExitModel);
   report.dims = std::move(*dims);
-  const auto session = open_session(runtime, device, std::move(*graph), args, budget);
+  const auto session = open_session(runtime, device, std::move(*graph), args.dims);
   if (!session.ok()) {
     return fail("run", session.status().message(), session_failure_code(session.status()));
   }

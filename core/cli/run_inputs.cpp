@@ -190,14 +190,19 @@ Result<std::vector<DimSource>> find_dims(const Graph& graph, const DimArgs& dims
   return found;
 }
 
-void set_dims(const DimArgs& dims, SessionArgs* out_args) {
+Result<Ref<Session>> open_session(Runtime& runtime, Device& device, Graph graph,
+                                  const DimArgs& dims) {
+  SessionArgs args;
+  args.device = &device;
+  args.max_contexts = 1;
   for (const DimArg& dim : dims) {
     if (dim.min == dim.max) {
-      out_args->dims.emplace(dim.name, dim.min);
+      args.dims.emplace(dim.name, dim.min);
     } else {
-      out_args->dim_ranges.emplace(dim.name, DimRange{dim.min, dim.max});
+      args.dim_ranges.emplace(dim.name, DimRange{dim.min, dim.max});
     }
   }
+  return Session::create(runtime, std::move(graph), args);
 }
 
 Status fill_missing(const Session& session, const std::vector<DimSource>& dims, uint64_t seed,

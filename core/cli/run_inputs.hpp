@@ -51,8 +51,9 @@ std::vector<std::string> output_names(const Graph& graph);
 /// Errors: INVALID_ARGUMENT for a --dim that the model does not have, with the nearest.
 Result<std::vector<DimSource>> find_dims(const Graph& graph, const DimArgs& dims,
                                          const std::vector<NamedArray>& given);
-/// Sizes and ranges, as the session wants them.
-void set_dims(const DimArgs& dims, SessionArgs* out_args);
+/// For one run at a time, with these sizes and ranges.
+Result<Ref<Session>> open_session(Runtime& runtime, Device& device, Graph graph,
+                                  const DimArgs& dims);
 
 /// Inputs whose integers become indices, through casts and changes of shape at most, and below what
 /// they have to be: the extent that they point into, or 1 where it is not known.

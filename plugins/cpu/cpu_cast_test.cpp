@@ -3,11 +3,14 @@
 // cast: tables of edge values for each direction, then all pairs on ordinary values.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "backplane/ops/attributes.h"
 #include "plugins/cpu/cpu_test_support.hpp"
+#include "plugins/cpu/half.hpp"
 
 namespace bp::cpu_test {
 namespace {
@@ -99,6 +102,63 @@ TEST(CpuCast, FloatToFloat_RoundsToNearestEvenAndOverflows) {
       const Values y = cast(device, from, {kNan, kInf, -kInf, -0.0, 1.5}, to);
       EXPECT_TRUE(std::isnan(y[0]) && std::signbit(y[3]));
       EXPECT_EQ((Values{y[1], y[2], y[3], y[4]}), (Values{kInf, -kInf, 0, 1.5}));
+    }
+  }
+}
+
+// Any bits; one in 37 is a NaN, so at each place of a vector, and most vectors have none.
+Tensor any_floats(int64_t count) {
+  Tensor x = make_output(BP_DTYPE_F32, {count});
+  std::mt19937 random(12);
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits = static_cast<uint32_t>(random());
+    const bool is_special = (bits & 0x7f800000u) == 0x7f800000u;
+    if (i % 37 == 0) {
+      bits |= 0x7f800001u;
+    } else if (is_special) {
+      bits &= 0xff800000u;
+    }
+    x.data<float>()[i] = std::bit_cast<float>(bits);
+  }
+  return x;
+}
+
+void expect_narrowed(const float* x, const uint16_t* y, int64_t count, uint32_t to) {
+  const uint16_t infinity = to == BP_DTYPE_F16 ? 0x7c00 : 0x7f80;
+  for (int64_t i = 0; i < count; ++i) {
+    const uint16_t expected =
+        to == BP_DTYPE_F16 ? cpu::narrow_to_f16(x[i]).bits : cpu::narrow_to_bf16(x[i]).bits;
+    const bool both_nan = std::isnan(x[i]) && (y[i] & 0x7fff) > infinity;
+    ASSERT_TRUE(both_nan || y[i] == expected) << "element " << i << " of " << count << " to " << to;
+  }
+}
+
+// Whole vectors, the ends of rows, and what is stored past the caches, which begins at a line.
+TEST(CpuCast, HalvesByVectors_AreThoseOfPlainCode) {
+  Device device("2");
+  constexpr int64_t kPastCache = (int64_t{16} << 20) / 2 + 4099;
+  const Tensor x = any_floats(kPastCache + 16);
+  for (const uint32_t to : {BP_DTYPE_F16, BP_DTYPE_BF16}) {
+    bp_attrs_cast attrs = bp_attrs_cast_defaults();
+    attrs.to = to;
+    for (const int64_t count : {int64_t{1}, int64_t{7}, int64_t{31}, int64_t{1003}, kPastCache}) {
+      for (int64_t begin = 0; begin < 16; begin += count == kPastCache ? 7 : 1) {
+        Tensor part = x;
+        part.sizes = {count};
+        part.offset = begin;
+        Tensor y = make_output(to, {begin + count});
+        y.sizes = {count};
+        y.offset = begin;
+        ASSERT_EQ(run(device, {"cast", {part}, y, &attrs}).status, BP_OK);
+        expect_narrowed(part.data<float>(), y.data<uint16_t>(), count, to);
+        Tensor back = make_output(BP_DTYPE_F32, {begin + count});
+        back.sizes = {count};
+        back.offset = begin;
+        attrs.to = BP_DTYPE_F32;
+        ASSERT_EQ(run(device, {"cast", {y}, back, &attrs}).status, BP_OK);
+        expect_narrowed(back.data<float>(), y.data<uint16_t>(), count, to);
+        attrs.to = to;
+      }
     }
   }
 }

@@ -9,31 +9,104 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include <algorithm>
+#include <type_traits>
+
 #include "math/convert.hpp"
 #include "math/lanes-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
-template <class To, class From>
+constexpr uintptr_t kLine = 64;  // bytes of a cache line
+
+// How many of `count` elements lie before the first whole line.
+template <class T>
+int64_t count_to_line(const T* y, int64_t count) {
+  const uintptr_t bytes = (kLine - reinterpret_cast<uintptr_t>(y) % kLine) % kLine;
+  return std::min(count, static_cast<int64_t>(bytes / sizeof(T)));
+}
+
+template <bool kPastCache, class V, class T>
+HWY_INLINE void store_whole(V value, T* y) {
+  const hn::DFromV<V> d;
+  if constexpr (kPastCache) {
+    hn::Stream(value, d, reinterpret_cast<hn::TFromD<decltype(d)>*>(y));
+  } else {
+    hn::StoreU(value, d, reinterpret_cast<hn::TFromD<decltype(d)>*>(y));
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// Two vectors as one. Values are rarely NaN, so that one test serves both: the sum of a NaN and
+// anything is one. The sum of infinities may be one as well, and only costs time.
+template <class D>
+HWY_INLINE auto narrow_to_bf16(D d, hn::Vec<D> low, hn::Vec<D> high) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Repartition<uint16_t, D> halves;
+  if (HWY_UNLIKELY(!hn::AllFalse(d, hn::IsNaN(hn::Add(low, high))))) {
+    return hn::ConcatOdd(halves, hn::BitCast(halves, round_to_bf16(high)),
+                         hn::BitCast(halves, round_to_bf16(low)));
+  }
+  const auto lower = round_number_to_bf16(du, hn::BitCast(du, low));
+  const auto upper = round_number_to_bf16(du, hn::BitCast(du, high));
+  return hn::ConcatOdd(halves, hn::BitCast(halves, upper), hn::BitCast(halves, lower));
+}
+#endif
+
+// Two vectors of f32, where both are there.
+template <bool kPastCache, class D, class To, class From>
+HWY_INLINE void convert_two(D d, const From* x, To* y) {
+  const size_t lanes = hn::Lanes(d);
+#if HWY_TARGET == HWY_SCALAR
+  for (size_t i = 0; i < 2 * lanes; i += lanes) store_lanes(load_lanes(d, x + i), d, y + i);
+#else
+  const auto low = load_lanes(d, x);
+  const auto high = load_lanes(d, x + lanes);
+  if constexpr (std::is_same_v<To, Bf16>) {
+    store_whole<kPastCache>(narrow_to_bf16(d, low, high), y);
+  } else if constexpr (std::is_same_v<To, F16>) {
+    const hn::Rebind<hwy::float16_t, D> half;
+    const hn::Rebind<uint16_t, D> bits;
+    store_whole<kPastCache>(hn::BitCast(bits, hn::DemoteTo(half, low)), y);
+    store_whole<kPastCache>(hn::BitCast(bits, hn::DemoteTo(half, high)), y + lanes);
+  } else {
+    store_whole<kPastCache>(low, y);
+    store_whole<kPastCache>(high, y + lanes);
+  }
+#endif
+}
+
+template <bool kPastCache, class To, class From>
 void convert(const From* x, To* y, int64_t count) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) store_lanes(load_lanes(d, x + i), d, y + i);
-  if (i == count) return;
-  const auto rest = static_cast<size_t>(count - i);
-  store_part(load_part(d, x + i, rest), d, y + i, rest);
+  const auto convert_some = [&](int64_t i, int64_t end) HWY_ATTR {
+    for (; i < end; i += lanes) {
+      const auto part = static_cast<size_t>(std::min(lanes, end - i));
+      store_part(load_part(d, x + i, part), d, y + i, part);
+    }
+  };
+  int64_t i = kPastCache ? count_to_line(y, count) : 0;
+  convert_some(0, i);
+  for (; i + 2 * lanes <= count; i += 2 * lanes) convert_two<kPastCache>(d, x + i, y + i);
+  convert_some(i, count);
 }
 
-void widen_row(bool is_f16, const void* x, float* y, int64_t count) {
-  if (is_f16) return convert(static_cast<const F16*>(x), y, count);
-  convert(static_cast<const Bf16*>(x), y, count);
+template <class To, class From>
+void convert_row(const void* x, void* y, int64_t count, bool past_cache) {
+  const auto run = past_cache ? convert<true, To, From> : convert<false, To, From>;
+  run(static_cast<const From*>(x), static_cast<To*>(y), count);
 }
 
-void narrow_row(bool is_f16, const float* x, void* y, int64_t count) {
-  if (is_f16) return convert(x, static_cast<F16*>(y), count);
-  convert(x, static_cast<Bf16*>(y), count);
+void widen_row(bool is_f16, const void* x, float* y, int64_t count, bool past_cache) {
+  if (is_f16) return convert_row<float, F16>(x, y, count, past_cache);
+  convert_row<float, Bf16>(x, y, count, past_cache);
+}
+
+void narrow_row(bool is_f16, const float* x, void* y, int64_t count, bool past_cache) {
+  if (is_f16) return convert_row<F16, float>(x, y, count, past_cache);
+  convert_row<Bf16, float>(x, y, count, past_cache);
 }
 
 }  // namespace bp::cpu::HWY_NAMESPACE
@@ -45,11 +118,13 @@ namespace bp::cpu {
 HWY_EXPORT(widen_row);
 HWY_EXPORT(narrow_row);
 
-void widen_halves(uint32_t dtype, const void* halves, float* out_values, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(widen_row)(dtype == BP_DTYPE_F16, halves, out_values, count);
+void widen_halves(uint32_t dtype, const void* halves, float* out_values, int64_t count,
+                  bool past_cache) {
+  HWY_DYNAMIC_DISPATCH(widen_row)(dtype == BP_DTYPE_F16, halves, out_values, count, past_cache);
 }
-void narrow_halves(uint32_t dtype, const float* values, void* out_halves, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(narrow_row)(dtype == BP_DTYPE_F16, values, out_halves, count);
+void narrow_halves(uint32_t dtype, const float* values, void* out_halves, int64_t count,
+                   bool past_cache) {
+  HWY_DYNAMIC_DISPATCH(narrow_row)(dtype == BP_DTYPE_F16, values, out_halves, count, past_cache);
 }
 
 }  // namespace bp::cpu

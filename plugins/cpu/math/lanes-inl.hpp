@@ -37,16 +37,21 @@ hn::Vec<D> load_lanes(D d, const T* x) {
   }
 }
 
-// Rounds to nearest even; a NaN stays one. The upper half of each lane is what it becomes.
+// The upper half of each lane is what it becomes: rounds to nearest even. Wrong for a NaN.
+template <class D>
+hn::Vec<D> round_number_to_bf16(D du, hn::Vec<D> bits) {
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  return hn::Add(hn::Add(bits, hn::Set(du, 0x7fff)), odd);
+}
+
+// The same for any value: a NaN stays one.
 template <class V>
 auto round_to_bf16(V value) {
   const hn::RebindToUnsigned<hn::DFromV<V>> du;
   const auto bits = hn::BitCast(du, value);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-  const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7fff)), odd);
   const auto nan = hn::Or(bits, hn::Set(du, 0x400000));
   const auto is_nan = hn::RebindMask(du, hn::IsNaN(value));
-  return hn::ShiftRight<16>(hn::IfThenElse(is_nan, nan, rounded));
+  return hn::IfThenElse(is_nan, nan, round_number_to_bf16(du, bits));
 }
 
 template <class D, class T>
@@ -61,7 +66,7 @@ void store_lanes(hn::Vec<D> value, D d, T* y) {
   } else if constexpr (std::is_same_v<T, Bf16>) {
     const hn::Rebind<uint16_t, D> half;
     const hn::Rebind<int32_t, D> whole;
-    const auto bits = hn::BitCast(whole, round_to_bf16(value));
+    const auto bits = hn::BitCast(whole, hn::ShiftRight<16>(round_to_bf16(value)));
     hn::StoreU(hn::DemoteTo(half, bits), half, reinterpret_cast<uint16_t*>(y));
   } else {
     hn::StoreU(value, d, y);

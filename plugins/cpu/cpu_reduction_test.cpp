@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// reduce_max, reduce_sum, softmax and batch_norm against f64 loops, with special values, strides,
-// empty axes and shorter attribute structs.
+// reduce_max, reduce_sum, softmax, batch_norm and cumsum against f64 loops, with special values,
+// strides, empty axes and shorter attribute structs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -259,6 +260,38 @@ TEST(CpuBatchNorm, ShorterAttributes_KeepDefaults) {
   bp_attrs_batch_norm attrs{
       .struct_size = offsetof(bp_attrs_batch_norm, epsilon), .flags = 0, .epsilon = 9.0};
   expect_normalized(device, make_normalization(BP_DTYPE_F32, {2, 3, 4}), &attrs);
+}
+
+// Whole numbers whose sums f32 holds, at lengths round the blocks that are summed apart and in an
+// output that is stored past the caches.
+TEST(CpuScan, RunningSumsOfWholeNumbers_AreExact) {
+  Device device("2");
+  const Tensor axis = make_tensor(BP_DTYPE_I64, {}, {1});
+  constexpr int64_t kPastCache = (int64_t{4} << 20) + 333;
+  for (const int64_t length : {int64_t{1}, int64_t{4}, int64_t{7}, int64_t{8}, int64_t{9},
+                               int64_t{23}, int64_t{1025}, kPastCache}) {
+    const int64_t rows = length == kPastCache ? 1 : 3;
+    const Tensor x = make_random(BP_DTYPE_F32, {rows, length}, 5, 0, 3);
+    std::transform(x.data<float>(), x.data<float>() + rows * length, x.data<float>(),
+                   [](float value) { return std::floor(value); });
+    for (int options = 0; options < 4; ++options) {
+      bp_attrs_cumsum attrs = bp_attrs_cumsum_defaults();
+      attrs.exclusive = options % 2;
+      attrs.reverse = options / 2;
+      const Call call{"cumsum", {x, axis}, make_output(BP_DTYPE_F32, {rows, length}), &attrs};
+      ASSERT_EQ(run(device, call).status, BP_OK);
+      for (int64_t row = 0; row < rows; ++row) {
+        double sum = 0;
+        for (int64_t i = 0; i < length; ++i) {
+          const int64_t at = row * length + (attrs.reverse != 0 ? length - 1 - i : i);
+          const double next = sum + double{x.data<float>()[at]};
+          ASSERT_EQ(call.output.data<float>()[at], attrs.exclusive != 0 ? sum : next)
+              << "element " << at << " of rows of " << length << ", options " << options;
+          sum = next;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

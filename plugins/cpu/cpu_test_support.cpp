@@ -93,12 +93,19 @@ bp_arg_info info_of(const Tensor& tensor) {
   return info;
 }
 
+bool is_read_by_plan(const bp_kernel& kernel, size_t input) {
+  if (kernel.arg_rule_count == 0) return false;
+  const size_t last = kernel.arg_rule_count - 1;
+  return (kernel.arg_rules[std::min(input, last)]->flags & BP_ARG_HOST_AT_PLAN_BIT) != 0;
+}
+
 // A query with what it points at.
 struct Query {
   Query(const bp_kernel* kernel, const Call& call) {
     for (size_t i = 0; i < call.inputs.size(); ++i) {
       args.push_back(info_of(call.inputs[i]));
       if ((call.constant_inputs >> i & 1) != 0) args.back().flags |= BP_INFO_CONSTANT_BIT;
+      if (is_read_by_plan(*kernel, i)) args.back().host_data = call.inputs[i].data<std::byte>();
     }
     args.push_back(info_of(call.output));
     if (call.any_order) args.back().flags |= BP_INFO_ANY_ORDER_BIT;

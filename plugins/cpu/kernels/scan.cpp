@@ -6,11 +6,13 @@
 #include "backplane/ops/scan.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "element.hpp"
 #include "indices.hpp"
 #include "large.hpp"
 #include "math/copies.hpp"
+#include "math/scan_rows.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -60,6 +62,9 @@ template <class T, class Rule>
 typename Rule::Running scan_lane(T* y, const T* x, int64_t length, int64_t step, bool exclusive,
                                  typename Rule::Running running) {
   using R = typename Rule::Running;
+  if constexpr (std::is_same_v<Rule, SumScan<float>>) {
+    if (step == 1 || step == -1) return running_sums(y, x, length, step, exclusive, running);
+  }
   int64_t k = 0;
   if constexpr (Rule::kInBlocks) {
     for (; k + kBlock <= length; k += kBlock) {

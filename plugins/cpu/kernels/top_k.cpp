@@ -4,15 +4,17 @@
 // no more room the best k of them are kept, which raises the threshold. Once it stands high, most
 // elements are passed over a block at a time.
 #include <algorithm>
+#include <type_traits>
 
 #include "backplane/ops/sorting.h"
 #include "element.hpp"
 #include "indices.hpp"
+#include "math/reduce_rows.hpp"
 
 namespace bp::cpu {
 namespace {
 
-constexpr int64_t kBlock = 32;  // elements looked at together
+constexpr int64_t kBlock = kBeatenBlock;  // elements looked at together
 // Candidates beside the 2 k that make a selection cheap. Few, so that the threshold is soon high.
 constexpr int64_t kExtraRoom = 128;
 constexpr int64_t kCandidateBytes = 16;
@@ -59,8 +61,6 @@ int64_t take_block(const T* x, int64_t left, int64_t step, Compute<T>* block) {
   }
   const int64_t size = std::min(kBlock, left);
   for (int64_t i = 0; i < size; ++i) block[i] = load(x[i * step]);
-  // The rest repeats one, so that it decides nothing.
-  for (int64_t i = size; i < kBlock; ++i) block[i] = block[0];
   return size;
 }
 
@@ -69,6 +69,23 @@ bool any_may_beat(const C* block, C threshold) {
   int beaten = 0;
   for (int64_t i = 0; i < kBlock; ++i) beaten |= may_beat<kLargest>(block[i], threshold) ? 1 : 0;
   return beaten != 0;
+}
+
+/// Elements from `begin` on that cannot be among the best, in whole blocks.
+template <bool kLargest, class T>
+int64_t passed_over(const T* x, int64_t begin, const TopKPlan& plan, Compute<T> threshold) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (plan.inner == 1) {
+      return count_beaten(x + begin, plan.length - begin, threshold, kLargest);
+    }
+  }
+  Compute<T> block[kBlock];
+  int64_t at = begin;
+  for (; plan.length - at >= kBlock; at += kBlock) {
+    take_block(x + at * plan.inner, kBlock, plan.inner, block);
+    if (any_may_beat<kLargest>(block, threshold)) break;
+  }
+  return at - begin;
 }
 
 /// Leaves the best k in front, in their order.
@@ -80,8 +97,9 @@ void choose(const T* x, const TopKPlan& plan, Candidate<Compute<T>>* found) {
   C threshold{};
   C block[kBlock];
   for (int64_t begin = 0; begin < plan.length; begin += kBlock) {
+    if (full) begin += passed_over<kLargest>(x, begin, plan, threshold);
+    if (begin == plan.length) break;
     const int64_t size = take_block(x + begin * plan.inner, plan.length - begin, plan.inner, block);
-    if (full && !any_may_beat<kLargest>(block, threshold)) continue;
     for (int64_t i = 0; i < size; ++i) {
       if (full && !may_beat<kLargest>(block[i], threshold)) continue;
       found[count++] = {block[i], begin + i};

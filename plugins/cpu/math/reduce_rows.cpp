@@ -78,6 +78,28 @@ float largest_row(const float* x, int64_t count) {
   return best;
 }
 
+template <bool kLargest>
+int64_t count_beaten_by(const float* x, int64_t count, float threshold) {
+  const D32 d;
+  constexpr auto kVector = static_cast<int64_t>(hn::MaxLanes(D32()));
+  const V32 bound = hn::Set(d, threshold);
+  int64_t i = 0;
+  for (; i + kBeatenBlock <= count; i += kBeatenBlock) {
+    auto is_beaten = hn::FirstN(d, kVector);
+    for (int64_t k = i; k < i + kBeatenBlock; k += kVector) {
+      const V32 value = hn::LoadU(d, x + k);
+      is_beaten = hn::And(is_beaten, kLargest ? hn::Le(value, bound) : hn::Ge(value, bound));
+    }
+    if (!hn::AllTrue(d, is_beaten)) break;
+  }
+  return i;
+}
+
+int64_t count_beaten_of_row(const float* x, int64_t count, float threshold, bool largest) {
+  return largest ? count_beaten_by<true>(x, count, threshold)
+                 : count_beaten_by<false>(x, count, threshold);
+}
+
 void sum_rows(double* sums, int64_t count, const float* x, int64_t row_count, int64_t row_stride) {
   const D64 d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -128,12 +150,16 @@ namespace bp::cpu {
 
 HWY_EXPORT(sum_row);
 HWY_EXPORT(largest_row);
+HWY_EXPORT(count_beaten_of_row);
 HWY_EXPORT(sum_rows);
 HWY_EXPORT(largest_rows);
 
 double sum_of_row(const float* x, int64_t count) { return HWY_DYNAMIC_DISPATCH(sum_row)(x, count); }
 float largest_of_row(const float* x, int64_t count) {
   return HWY_DYNAMIC_DISPATCH(largest_row)(x, count);
+}
+int64_t count_beaten(const float* x, int64_t count, float threshold, bool largest) {
+  return HWY_DYNAMIC_DISPATCH(count_beaten_of_row)(x, count, threshold, largest);
 }
 void add_rows(double* sums, int64_t count, const float* x, int64_t row_count, int64_t row_stride) {
   HWY_DYNAMIC_DISPATCH(sum_rows)(sums, count, x, row_count, row_stride);

@@ -14,6 +14,11 @@ double sum_of_row(const float* x, int64_t count);
 /// NaN if there is one; -inf for nothing.
 float largest_of_row(const float* x, int64_t count);
 
+/// How many elements at the front are no larger (largest: true) or no smaller than the threshold,
+/// in whole blocks of so many; a NaN is neither.
+inline constexpr int64_t kBeatenBlock = 32;
+int64_t count_beaten(const float* x, int64_t count, float threshold, bool largest);
+
 /// sums[i] += x[r * row_stride + i] for all rows r.
 void add_rows(double* sums, int64_t count, const float* x, int64_t row_count, int64_t row_stride);
 /// best[i] = the larger of best[i] and x[r * row_stride + i] for all rows r; NaN wins.

@@ -25,6 +25,7 @@ from oracle import Oracle
 COUNT = 24  # points of an operator and dtype; at most 64
 FIRST = 9  # of these, special ones
 CAST_COUNT = 12
+TIES, TIES_FIRST = 24, 12  # beside them, of a cast that rounds; of these, at the ends
 ROWS, LENGTH = 8, 5  # of a reduction
 HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
@@ -79,6 +80,10 @@ def elementwise_lines(rows):
         for target in DTYPES:
             bits = points.points(source)
             bits = bits[chosen(casts.expect(source, target, bits), CAST_COUNT, 5)]
+            if points.rounds(source, target):
+                ties = points.ties(source, target)
+                step = (len(ties) - TIES_FIRST) // (TIES - TIES_FIRST)
+                bits = numpy.concatenate([bits, ties[:TIES_FIRST], ties[TIES_FIRST::step]])
             expected = casts.expect(source, target, bits)
             yield line("cast", [source], str(len(bits)), [bits], expected)
 

@@ -91,8 +91,8 @@ def compare_reductions(oracle, rows, report):
 
 def compare_casts(oracle, report):
     for source in DTYPES:
-        bits = points.points(source)
         for target in DTYPES:
+            bits = points.cast_points(source, target)
             expected = casts.expect(source, target, bits)
             found = oracle.evaluate("cast", [source], [bits], {"to": target})
             report.note(f"cast {source} to {target}", [bits], expected, found)

@@ -89,6 +89,43 @@ def points(dtype):
     return integer_points(dtype)
 
 
+def ties(source, target):
+    """Of a float and one of fewer digits: what lies in the middle between two numbers of that, and
+    beside it. First above its largest number and below its least, then in many binades."""
+    wide, narrow = FORMATS[source], FORMATS[target]
+    drop = wide.digits - narrow.digits
+    low, high = max(wide.least, narrow.least), min(wide.most, narrow.most)
+
+    def middle(exponent, kept):
+        kept &= (1 << (narrow.digits - 1)) - 1
+        field = (exponent - wide.least + 1) << (wide.digits - 1)
+        return field | kept << drop | 1 << (drop - 1)
+
+    found = [middle(high, -1)]
+    for halves in range(1, 12):  # of the least number
+        found.append(bits_of(source, math.ldexp(halves, narrow.least - narrow.digits)))
+    for step in range(64):
+        exponent = low + (high - low) * step // 63
+        # A digit of 0 is the last that stays, or of 1: of two numbers the even one is below, above.
+        found += [middle(exponent, kept) for kept in (mixed(step) & ~1, mixed(step) | 1, -1)]
+    beside = [bits + step for bits in found if bits for step in (-1, 0, 1)]
+    both = [bits | sign for bits in beside for sign in (0, wide.sign)]
+    return numpy.array(list(dict.fromkeys(both)), dtype=storage(source))
+
+
+def rounds(source, target):
+    """Whether a cast is between floats and loses digits."""
+    return source in FORMATS and target in FORMATS and (
+        FORMATS[source].digits > FORMATS[target].digits)
+
+
+def cast_points(source, target):
+    """Where a cast is tried: everywhere, and where it rounds."""
+    if not rounds(source, target):
+        return points(source)
+    return numpy.unique(numpy.concatenate([points(source), ties(source, target)]))
+
+
 def every_half(dtype):
     """All bits of a type of 16."""
     return numpy.arange(1 << FORMATS[dtype].bits, dtype=storage(dtype))

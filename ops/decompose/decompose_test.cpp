@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "core/graph/graph.hpp"
 #include "core/op/attributes.hpp"
@@ -287,6 +288,92 @@ TEST(DecomposeAutoPad, Part_IsTheOperatorWithPads) {
     const void* resolved = graph.nodes()[0].attributes.data();
     EXPECT_EQ(decompose(name, example.inputs, resolved, &again).code(), BP_UNSUPPORTED) << name;
   }
+}
+
+/// Of one spatial dimension.
+struct TransposedLine {
+  int64_t in;
+  int64_t kernel;
+  int64_t stride;
+  int64_t dilation = 1;
+  int64_t out = 0;  // output_shape; 0: what follows from the others
+};
+
+Attributes attributes_of(const TransposedLine& line) {
+  Attributes attributes(schema_of("conv_transpose"));
+  EXPECT_TRUE(attributes.set_i64s("strides", {&line.stride, 1}).ok());
+  EXPECT_TRUE(attributes.set_i64s("dilations", {&line.dilation, 1}).ok());
+  if (line.out != 0) EXPECT_TRUE(attributes.set_i64s("output_shape", {&line.out, 1}).ok());
+  return attributes;
+}
+
+/// Of x and weights of 1, 2, 3...; of the weights the first is infinite, the last NaN.
+Outcome run_transposed(const TransposedLine& line) {
+  std::vector<double> x(static_cast<size_t>(line.in));
+  std::iota(x.begin(), x.end(), 1);
+  std::vector<double> w(static_cast<size_t>(line.kernel));
+  std::iota(w.begin(), w.end(), 1);
+  w.front() = kInf;
+  w.back() = kNan;
+  return run_both("conv_transpose", {floats({1, 1, line.in}, x), floats({1, 1, line.kernel}, w)},
+                  attributes_of(line).data());
+}
+
+TEST(DecomposeConvTranspose, EveryGeometry_IsEqual) {
+  for (int64_t i = 0; i < 3 * 4 * 4 * 4 * 10; ++i) {
+    const TransposedLine line{.in = i % 3 + 1,
+                              .kernel = i / 3 % 4 + 1,
+                              .stride = i / 12 % 4 + 1,
+                              .dilation = i / 48 % 4 + 1,
+                              .out = i / 192};
+    SCOPED_TRACE(testing::Message()
+                 << "in " << line.in << ", kernel " << line.kernel << ", stride " << line.stride
+                 << ", dilation " << line.dilation << ", out " << line.out);
+    expect_close(run_transposed(line), 0);
+  }
+}
+
+TEST(DecomposeConvTranspose, Strides_MakeAConvolutionOfEachPhaseThatHasWeights) {
+  const auto convolutions = [](const TransposedLine& line) {
+    const std::string operators = run_transposed(line).operators;
+    size_t count = 0;
+    for (size_t at = 0; (at = operators.find("conv ", at)) != std::string::npos; ++at) ++count;
+    return count + (operators.ends_with("conv") ? 1 : 0);
+  };
+  EXPECT_EQ(convolutions({.in = 3, .kernel = 3, .stride = 1}), 1u);
+  EXPECT_EQ(convolutions({.in = 3, .kernel = 3, .stride = 2}), 2u);
+  EXPECT_EQ(convolutions({.in = 3, .kernel = 2, .stride = 4}), 2u);
+  // All weights fall on one phase.
+  EXPECT_EQ(convolutions({.in = 3, .kernel = 3, .stride = 2, .dilation = 2}), 1u);
+  EXPECT_EQ(convolutions({.in = 1, .kernel = 3, .stride = 5}), 1u);
+}
+
+Status decompose_transposed(const TransposedLine& line, int64_t batch = 1) {
+  Graph graph(registry());
+  return decompose("conv_transpose", {f32({batch, 1, line.in}), f32({1, 1, line.kernel})},
+                   attributes_of(line).data(), &graph);
+}
+
+TEST(DecomposeConvTranspose, TooManyPhases_AreRefused) {
+  const Status many = decompose_transposed({.in = 2, .kernel = 2, .stride = 1025});
+  EXPECT_EQ(many.code(), BP_UNSUPPORTED);
+  EXPECT_EQ(many.message(), "strides that make more than 1024 convolutions of one");
+  EXPECT_TRUE(decompose_transposed({.in = 2, .kernel = 2, .stride = 1024}).ok());
+  EXPECT_TRUE(decompose_transposed({.in = 1, .kernel = 2, .stride = INT32_MAX}).ok());
+  // Of the first 3 elements of y alone.
+  EXPECT_TRUE(decompose_transposed({.in = 2, .kernel = 2, .stride = INT32_MAX, .out = 3}).ok());
+}
+
+TEST(DecomposeConvTranspose, WhatDoesNotFitAConvolution_IsRefused) {
+  EXPECT_EQ(decompose_transposed({.in = 2, .kernel = 2, .stride = 2}, kN).code(), BP_UNSUPPORTED);
+  // Weights 2^31 - 1 apart, and y lies between two of them.
+  EXPECT_EQ(
+      decompose_transposed({.in = 2, .kernel = 4, .stride = 1, .dilation = INT32_MAX, .out = 3})
+          .message(),
+      "pads beyond those that a convolution has");
+  // y has 2^63 - 2^32 elements, its two phases together 2^63.
+  const TransposedLine odd{.in = 2, .kernel = 1, .stride = 2, .out = INT32_MAX};
+  EXPECT_EQ(decompose_transposed(odd, int64_t{1} << 32).message(), "the output is too large");
 }
 
 Outcome reduce_over(const std::vector<int64_t>& axes, const std::string& kind, bool keep_dims,

@@ -114,11 +114,14 @@ std::set<std::string> parts_found(const OpSchema& schema) {
     if (dtypes.has_float()) {
       shots.insert(shots.end(), recipe.inexact.begin(), recipe.inexact.end());
     }
-    for (const Shot& shot : shots) {
-      const auto call = make_call(schema, recipe, shot, dtypes, Pass::kPrecision);
+    const auto check = [&](const Shot& shot, Pass pass) {
+      const auto call = make_call(schema, recipe, shot, dtypes, pass);
       EXPECT_TRUE(call.ok()) << schema.name << ": " << call.status().to_string();
       if (call.ok() && check_call(*call, &parts)) ++count;
-    }
+    };
+    for (const Shot& shot : shots) check(shot, Pass::kPrecision);
+    if (!dtypes.has_float()) continue;
+    for (const Shot& shot : recipe.specials) check(shot, Pass::kSpecial);
   }
   // Of some, a recipe has no attributes that make it another call of itself: auto_pad.
   const bool is_own_part = schema.primitive && schema.decompose != nullptr;

@@ -282,6 +282,9 @@ Recipe conv_transpose() {
   const Setting twice = list("strides", {2, 2});
   const Setting one = list("pads", {1, 1, 1, 1});
   const Shot plane = shot({2, 4, 5, 6}, {4, 3, 3, 3}, 1, true, {twice, one});
+  // A weight that is none meets elements of x alone, never what stands between them.
+  Shot odd_weights = plane;
+  odd_weights.fills = {FillKind::kTerm, FillKind::kSpecialLane, FillKind::kTerm};
   return {
       .op = "conv_transpose",
       .variants =
@@ -302,13 +305,21 @@ Recipe conv_transpose() {
                   {twice, {"auto_pad", std::string_view("SAME_UPPER")}}),
              shot({1, 2, 4, 4}, {2, 2, 3, 3}, 1, true,
                   {twice, {"auto_pad", std::string_view("SAME_LOWER")}}),
-             shot({1, 2, 4, 4}, {2, 2, 4, 4}, 1, true, {list("pads", {0, 2, 1, 3})})}},
-           {"windows", {shot({1, 2, 6, 5}, {2, 3, 3, 3}, 1, true, {list("dilations", {2, 3})})}},
+             shot({1, 2, 4, 4}, {2, 2, 4, 4}, 1, true, {list("pads", {0, 2, 1, 3})}),
+             shot({1, 2, 3, 1}, {2, 2, 3, 3}, 1, true,
+                  {list("strides", {3, 2}), list("output_shape", {13, 9})}),
+             shot({1, 2, 5, 4}, {2, 2, 2, 3}, 1, false, {twice, list("output_shape", {3, 2})})}},
+           {"windows",
+            {shot({1, 2, 6, 5}, {2, 3, 3, 3}, 1, true, {list("dilations", {2, 3})}),
+             shot({1, 2, 3, 4}, {2, 3, 3, 4}, 1, true,
+                  {list("dilations", {2, 3}), list("strides", {4, 2})})}},
            {"line",
             {shot({2, 3, 300}, {3, 2, 4}, 1, true, {list("strides", {2}), list("pads", {1, 1})})}},
            {"space",
             {shot({1, 2, 3, 2, 3}, {2, 2, 2, 3, 2}, 1, true, {list("strides", {2, 1, 2})})}},
-           {"zero", {shot({0, 3, 4, 4}, {3, 5, 2, 2}, 1, true, {twice})}}},
+           {"zero",
+            {shot({0, 3, 4, 4}, {3, 5, 2, 2}, 1, true, {twice}),
+             shot({1, 3, 0, 4}, {3, 5, 2, 2}, 1, true, {twice})}}},
       .exact = {FillKind::kTerm},
       .nearness = Nearness::kSums,
       .terms =
@@ -316,7 +327,7 @@ Recipe conv_transpose() {
             const OracleTensor& w = inputs[1];
             return static_cast<double>(w.count()) / static_cast<double>(w.sizes[1]) + 1;
           },
-      .specials = {plane},
+      .specials = {plane, odd_weights},
       .special_fills = {FillKind::kSpecialLane, FillKind::kTerm, FillKind::kTerm}};
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/dims.hpp"
 #include "core/base/dtype.hpp"
 #include "ops/onnx/steps.hpp"
+#include "ops/onnx/values.hpp"
 
 namespace bp::onnx {
 namespace {
@@ -39,8 +40,13 @@ class AttentionImport {
     Attributes attributes = steps_.fields("attention");
     BP_TRY(steps_.status());
     BP_TRY(set_rule(&attributes));
-    ValueId y =
-        steps_.op("attention", {q_, k_, v_, mask_, node_->input(kLengths)}, std::move(attributes));
+    const uint32_t of_q = node_->type(q_).dtype;
+    const uint32_t work = widest_float({of_q, node_->type(v_).dtype});
+    const ValueId wide = steps_.op("attention",
+                                   {steps_.cast(q_, work), steps_.cast(k_, work),
+                                    steps_.cast(v_, work), mask_, node_->input(kLengths)},
+                                   std::move(attributes));
+    ValueId y = steps_.cast(wide, of_q);
     if (rank_ == 3) {
       y = steps_.transpose(y, std::array<int64_t, 4>{0, 2, 1, 3});
       y = steps_.reshape(y, std::array<int64_t, 3>{0, 0, -1});
@@ -66,12 +72,16 @@ class AttentionImport {
                               (type.has_rank ? to_string(type.sizes) : std::string("none")));
     }
     rank_ = q.sizes.size();
-    for (const size_t index : {size_t{1}, size_t{2}}) {
-      const uint32_t dtype = node_->input_type(index).dtype;
-      if (dtype == q.dtype) continue;
-      return node_->error(BP_UNSUPPORTED, "inputs Q, K and V: expected one dtype, found " +
+    for (const size_t index : {size_t{0}, size_t{1}, size_t{2}}) {
+      BP_TRY(node_->check_dtype("attention", index, "input " + std::to_string(index),
+                                node_->input_type(index).dtype));
+    }
+    // V may have another dtype, and the result has that of Q.
+    const uint32_t of_k = node_->input_type(1).dtype;
+    if (of_k != q.dtype) {
+      return node_->error(BP_UNSUPPORTED, "inputs Q and K: expected one dtype, found " +
                                               std::string(dtype_name(q.dtype)) + " and " +
-                                              std::string(dtype_name(dtype)));
+                                              std::string(dtype_name(of_k)));
     }
     const bool has_past = node_->input(kPastKey) != kNoValue;
     if (has_past != (node_->input(kPastValue) != kNoValue)) {

@@ -53,6 +53,15 @@ TEST(ConvertAttention, Attributes_Copied) {
                     HasSubstr("left_window=3")));
 }
 
+TEST(ConvertAttention, ValuesOfAnotherDtype_AreWidenedAndTheResultIsThatOfQueries) {
+  std::vector<Message> mixed = of_rank_4();
+  mixed[2] = value_info("v", {"N", int64_t{2}, "S", int64_t{6}}, kDoubleType);
+  const auto graph = import_model(model_of(node("Attention", "a", {"q", "k", "v"}, {"y"}), mixed));
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_THAT(op_names(*graph), ElementsAre("cast", "cast", "attention", "cast"));
+  EXPECT_EQ(output_type(*graph), "f32[N, 4, S, 6]");
+}
+
 TEST(ConvertAttention, Rank3_IsSplitIntoHeads) {
   const auto graph = import_model(
       model_of(node("Attention", "a", {"q", "k", "v"}, {"y"},
@@ -132,9 +141,13 @@ TEST(ConvertAttention, BadArguments_AreNamed) {
       HasSubstr("attribute 'q_num_heads': expected a divisor of the last size of [s0, s1, "
                 "32], found 0"));
   std::vector<Message> mixed = of_rank_4();
-  mixed[2] = value_info("v", {"N", int64_t{2}, "S", int64_t{6}}, kDoubleType);
+  mixed[1] = value_info("k", {"N", int64_t{2}, "S", int64_t{8}}, kDoubleType);
   EXPECT_THAT(words(node("Attention", "a", {"q", "k", "v"}, {"y"}), mixed),
-              HasSubstr("inputs Q, K and V: expected one dtype, found"));
+              HasSubstr("inputs Q and K: expected one dtype, found f32 and f64"));
+  mixed[1] = of_rank_4()[1];
+  mixed[2] = value_info("v", {"N", int64_t{2}, "S", int64_t{6}}, kInt32Type);
+  EXPECT_THAT(words(node("Attention", "a", {"q", "k", "v"}, {"y"}), mixed),
+              HasSubstr("input 2: expected a dtype of {f16, bf16, f32, f64}, found i32"));
   mixed[2] = value_info("v", {"N", int64_t{2}, int64_t{6}});
   EXPECT_THAT(words(node("Attention", "a", {"q", "k", "v"}, {"y"}), mixed),
               HasSubstr("inputs Q, K and V: expected one known rank of 3 or 4"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Normalizations whose ONNX form is not ours: outputs that only training reads, a scale of another
-// dtype than the data, and groups as they were before operator set 21.
+// Normalizations whose ONNX form is not ours: outputs that only training reads, parameters of
+// another dtype than the data, and groups as they were before operator set 21.
 #include <algorithm>
 #include <numeric>
 #include <span>
@@ -11,6 +11,7 @@
 #include "core/base/dims.hpp"
 #include "core/base/dtype.hpp"
 #include "ops/onnx/steps.hpp"
+#include "ops/onnx/values.hpp"
 
 namespace bp::onnx {
 namespace {
@@ -77,15 +78,36 @@ Status convert_layer_norm(NodeImport* node) {
   return steps.finish({y, moments.mean, moments.inverse_deviation});
 }
 
+// From operator set 14 on, statistics and parameters may have other dtypes than the data.
+Status convert_batch_norm(NodeImport* node) {
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("batch_norm"));
+  const uint32_t of_x = node->input_type(0).dtype;
+  uint32_t work = of_x;
+  for (size_t i = 0; i < node->inputs().size(); ++i) {
+    const uint32_t dtype = node->input_type(i).dtype;
+    BP_TRY(node->check_dtype("batch_norm", i, "input " + std::to_string(i), dtype));
+    work = widest_float({work, dtype});
+  }
+  if (std::ranges::all_of(node->inputs(),
+                          [&](ValueId input) { return node->type(input).dtype == of_x; })) {
+    return node->finish("batch_norm", node->inputs(), std::move(attributes));
+  }
+  Steps steps(node);
+  const auto wide = [&](size_t i) { return steps.cast(node->input(i), work); };
+  const ValueId y =
+      steps.op("batch_norm", {wide(0), wide(1), wide(2), wide(3), wide(4)}, std::move(attributes));
+  return steps.finish({steps.cast(y, of_x)});
+}
+
 // The result has the dtype of scale. Where that of x is another one, both are widened first.
 Status convert_rms_norm(NodeImport* node) {
-  for (const size_t i : {size_t{0}, size_t{1}}) BP_TRY(node->check_number(i));
-  BP_TRY_ASSIGN(Attributes attributes, node->fields("rms_norm"));
   const uint32_t of_x = node->input_type(0).dtype;
   const uint32_t of_scale = node->input_type(1).dtype;
+  BP_TRY(node->check_dtype("rms_norm", 0, "input 0", of_x));
+  BP_TRY(node->check_dtype("rms_norm", 1, "input 1", of_scale));
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("rms_norm"));
   if (of_x == of_scale) return node->finish("rms_norm", node->inputs(), std::move(attributes));
-  const bool is_wide = of_x == BP_DTYPE_F64 || of_scale == BP_DTYPE_F64;
-  const uint32_t work = is_wide ? BP_DTYPE_F64 : BP_DTYPE_F32;
+  const uint32_t work = widest_float({of_x, of_scale});
   Steps steps(node);
   const ValueId y =
       steps.op("rms_norm", {steps.cast(node->input(0), work), steps.cast(node->input(1), work)},

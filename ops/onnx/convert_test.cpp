@@ -205,6 +205,20 @@ TEST(ConvertBatchNorm, Inference_Read) {
   EXPECT_EQ(attributes_of(graph), "epsilon=0.25");
 }
 
+TEST(ConvertBatchNorm, ParametersOfOtherDtypes_AreWidened) {
+  Model model =
+      image_model(node("BatchNormalization", "b", {"x", "s", "s", "m", "m"}, {"y", "", ""}));
+  model.initializers = {floats("s", {1}, {1}),
+                        tensor("m", {1}, kDoubleType, bytes_of<double>({1}))};
+  const auto graph = import_model(model);
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_THAT(op_names(*graph), ElementsAre("cast", "cast", "cast", "batch_norm", "cast"));
+  EXPECT_EQ(type_of(graph), "f32[N, 1, 8, 8]");
+  model.initializers[1] = tensor("m", {1}, kInt32Type, bytes_of<int32_t>({1}));
+  EXPECT_THAT(refused(model).message(),
+              HasSubstr("input 3: expected a dtype of {f16, bf16, f32, f64}, found i32"));
+}
+
 TEST(ConvertBatchNorm, Training_Unsupported) {
   Model model = image_model(node("BatchNormalization", "b", {"x", "s", "s", "s", "s"}, {"y"},
                                  {attr("training_mode", 1L)}));

@@ -3,6 +3,7 @@
 // Constants of converters; see values.hpp.
 #include "ops/onnx/values.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/dtype.hpp"
@@ -28,6 +29,12 @@ Result<std::vector<int64_t>> constant_list(const NodeImport& node, size_t index,
   std::vector<int64_t> values(tensor->bytes / sizeof(int64_t));
   if (!values.empty()) std::memcpy(values.data(), tensor->data, tensor->bytes);
   return values;
+}
+
+uint32_t widest_float(std::initializer_list<uint32_t> dtypes) {
+  const uint32_t first = *dtypes.begin();
+  if (std::ranges::count(dtypes, first) == std::ranges::ssize(dtypes)) return first;
+  return std::ranges::count(dtypes, BP_DTYPE_F64) > 0 ? BP_DTYPE_F64 : BP_DTYPE_F32;
 }
 
 Result<ValueId> index_input(NodeImport* node, size_t index) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,10 @@ std::string input_label(size_t index, std::string_view name);
 /// The values of an input that must be a constant list of i64.
 Result<std::vector<int64_t>> constant_list(const NodeImport& node, size_t index,
                                            std::string_view name);
+
+/// The dtype of arithmetic on floats of all these dtypes: theirs if it is one, else f64 where one
+/// of them is, else f32.
+uint32_t widest_float(std::initializer_list<uint32_t> dtypes);
 
 /// Input `index` as i64: what it is, or its i32 widened. kNoValue if it is absent.
 Result<ValueId> index_input(NodeImport* node, size_t index);

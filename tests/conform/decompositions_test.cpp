@@ -14,6 +14,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/graph/graph.hpp"
+#include "ops/expr/rows.hpp"
 #include "ops/oracle/oracle.hpp"
 #include "ops/register.hpp"
 #include "sdk/conform/kernels/trial.hpp"
@@ -24,6 +25,9 @@ namespace {
 // Of the largest finite value of an output: steps round once each.
 constexpr double kError = 1e-5;
 constexpr double kHalfError = 1e-2;
+constexpr size_t kFewestDecompositions = 39;
+// Beside elementwise operators and reductions, whose kernels are emitted.
+constexpr size_t kMostPrimitives = 48;
 
 const OpRegistry& registry() {
   static const OpRegistry* const kRegistry = [] {
@@ -145,7 +149,34 @@ TEST(Decompositions_OfEveryOperator, UseTheirPartsAndAgreeWithTheOracle) {
     const std::set<std::string> found = parts_found(registry().schema(*op));
     if (!found.empty()) EXPECT_EQ(found, expected) << row.at("name");
   }
-  EXPECT_GE(count, 4u);
+  EXPECT_GE(count, kFewestDecompositions);
+}
+
+/// The names between backquotes in the rows of the page's table.
+std::set<std::string> primitives_on_page() {
+  std::ifstream page(BP_OPERATORS_PAGE);
+  std::set<std::string> names;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("| `")) continue;
+    for (size_t begin = line.find('`'); begin != line.npos;) {
+      const size_t end = line.find('`', begin + 1);
+      if (end == line.npos) break;
+      names.insert(line.substr(begin + 1, end - begin - 1));
+      begin = line.find('`', end + 1);
+    }
+  }
+  return names;
+}
+
+TEST(Primitives, ThoseToWriteByHand_AreFewAndOnThePage) {
+  std::set<std::string> names;
+  for (const OpSchema& schema : all_schemas()) {
+    const bool is_emitted = expr::find_row(schema.name) != nullptr ||
+                            expr::find_reduction(schema.name) != nullptr;
+    if (schema.primitive && !is_emitted) names.emplace(schema.name);
+  }
+  EXPECT_LE(names.size(), kMostPrimitives);
+  EXPECT_EQ(names, primitives_on_page());
 }
 
 }  // namespace

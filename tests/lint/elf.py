@@ -8,11 +8,13 @@ import subprocess
 
 @dataclasses.dataclass
 class Library:
-    """Dynamic view of one library: names as written, without symbol versions."""
+    """Dynamic view of one library: names as written, without symbol versions. `hidden`: what is in
+    it and not for others, as far as it is not stripped."""
     exported: set
     undefined: set
     needed: list
     search_paths: list
+    hidden: set = dataclasses.field(default_factory=set)
 
 
 def _readelf(option, path):
@@ -33,18 +35,24 @@ def thread_local_bytes(path):
     return int(found.group(1), 16) if found else 0
 
 
-def inspect(path):
-    exported, undefined = set(), set()
-    for line in _readelf("--dyn-syms", path).splitlines():
+def _symbols(option, path):
+    """(kind, binding, section, name) of each."""
+    for line in _readelf(option, path).splitlines():
         fields = line.split()
         if len(fields) < 8 or not fields[0].endswith(":") or not fields[0][:-1].isdigit():
             continue
-        kind, binding, section = fields[3], fields[4], fields[6]
-        name = fields[7].split("@")[0]
+        yield fields[3], fields[4], fields[6], fields[7].split("@")[0]
+
+
+def inspect(path):
+    exported, undefined = set(), set()
+    for kind, binding, section, name in _symbols("--dyn-syms", path):
         if section == "UND":
             undefined.add(name)
         elif binding != "LOCAL" and kind != "SECTION" and section != "ABS":
             exported.add(name)
+    hidden = {name for kind, _, section, name in _symbols("--syms", path)
+              if section != "UND" and kind in ("FUNC", "OBJECT") and name not in exported}
     dynamic = _readelf("--dynamic", path)
     return Library(exported, undefined, re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic),
-                   search_paths(path))
+                   search_paths(path), hidden)

@@ -381,6 +381,16 @@ class BuiltLibraries(unittest.TestCase):
         fixed = self.build(entry, "-Wl,-rpath,/opt/somewhere:$ORIGIN")
         self.assertIn("/opt/somewhere", plugin_symbols.check(fixed)[0])
 
+    def test_plugin_that_holds_the_oracle(self):
+        entry = "int bp_plugin_entry(void) { return 0; }"
+        body = ("__attribute__((visibility(\"hidden\"))) int {}(void) {{ return 1; }}")
+        mine = self.build(entry + body.format("_ZN2bp3npu8evaluateEv"))
+        self.assertEqual(plugin_symbols.check(mine), [])
+        for name in ("_ZN2bp8evaluateERKNS_8OpSchemaE", "_ZNK2bp4expr7Program3runEv",
+                     "_ZN2bp3ops10infer_gemmEv"):
+            problems = plugin_symbols.check(self.build(entry + body.format(name)))
+            self.assertEqual(problems, [f"holds 1 functions of ops/ or the kit, as {name}"])
+
     def test_plugin_linked_with_the_core(self):
         library = elf.Library({"bp_plugin_entry"}, set(), ["libbackplane.so.0"], [])
         self.assertIn("linked with", plugin_symbols.check(library)[0])

@@ -110,6 +110,8 @@ def main():
             problems += verdicts.idle_excuses(run.excuses, table)
     if args.update:
         update_floor(tables)
+    if not args.only:
+        problems += verdicts.floor_problems(read_floor(), [c["name"] for c in run.index])
     if args.only:
         print("\n".join(f"{t['device']} {r['case']}: {r['verdict']} {r['reason']}: {r['words']}"
                         for t in tables for r in t["not_passed"]))

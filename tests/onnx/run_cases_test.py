@@ -115,6 +115,16 @@ class VerdictsTest(unittest.TestCase):
                          ["x:0: a passed before",
                           "x:0: a passed with BACKPLANE_FALLBACK=deny before"])
 
+    def test_floor_neither_shrinks_nor_names_what_is_no_case(self):
+        names = [f"case{i}" for i in range(1300)]
+        floor = {"cpu:0": names, "npu:0 denied": names[:900], "xpu:0 denied": names[:900]}
+        self.assertEqual(verdicts.floor_problems(floor, names), [])
+        self.assertEqual(verdicts.floor_problems({**floor, "cpu:0": names[1:] + ["gone"]}, names),
+                         ["floor.json: 'cpu:0' has gone, which is no case"])
+        self.assertEqual(verdicts.floor_problems({**floor, "xpu:0 denied": names[:899]}, names),
+                         ["floor.json: 'xpu:0 denied' has 899 cases, expected 900 or more"])
+        self.assertEqual(len(verdicts.floor_problems({}, names)), 3)
+
 
 if __name__ == "__main__":
     unittest.main()

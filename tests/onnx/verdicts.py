@@ -17,6 +17,9 @@ DTYPES = {"FLOAT": "f32", "DOUBLE": "f64", "FLOAT16": "f16", "BFLOAT16": "bf16",
           "INT8": "i8", "INT16": "i16", "INT32": "i32", "INT64": "i64", "UINT8": "u8",
           "UINT16": "u16", "UINT32": "u32", "UINT64": "u64"}
 
+# How many cases of the package pass at least, of all and with fallbacks denied.
+FEWEST = {"cpu:0": 1300, "npu:0 denied": 900, "xpu:0 denied": 900}
+
 # How a passing case ran; the last word that applies.
 WAYS = ("views only", "native", "decomposed", "fallback")
 
@@ -127,6 +130,14 @@ def problems_of(table, floor):
                 how = " with BACKPLANE_FALLBACK=deny" if kind else ""
                 lines.append(f"{device}: {name} passed{how} before")
     return lines
+
+
+def floor_problems(floor, names):
+    """Lines about floor.json itself, which could shrink, or name cases that are never tried."""
+    lines = [f"floor.json: '{key}' has {len(floor.get(key, []))} cases, expected {fewest} or more"
+             for key, fewest in FEWEST.items() if len(floor.get(key, [])) < fewest]
+    return lines + [f"floor.json: '{key}' has {name}, which is no case"
+                    for key, passing in floor.items() for name in sorted(set(passing) - set(names))]
 
 
 def write_reports(tables, sampled, folder):

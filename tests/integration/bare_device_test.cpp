@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every operator, with the calls that the kit tries kernels with, on devices that may not fall
+// back: what a vendor gets who has the primitives and nothing else. In all dtypes on a device that
+// has only primitives, in f32 on others, which may compile a program for each.
+#include <cstdio>
+#include <set>
+
+#include "core/base/dtype.hpp"
+#include "sdk/conform/kernels/trial.hpp"
+#include "tests/integration/device_fixture.hpp"
+
+namespace bp {
+namespace {
+
+using conform::Call;
+using conform::DtypeChoice;
+using conform::Recipe;
+using conform::Shot;
+
+// Of the largest finite value of an output: steps round once each.
+constexpr double kError = 2e-5;
+constexpr double kHalfError = 2e-2;
+
+bool is_half(uint32_t dtype) { return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16; }
+
+void expect_near(const OracleTensor& found, const OracleTensor& expected, const std::string& what) {
+  ASSERT_EQ(found.dtype, expected.dtype) << what;
+  ASSERT_EQ(found.sizes, expected.sizes) << what;
+  const auto values = found.to_f64();
+  const auto wanted = expected.to_f64();
+  double largest = 0;
+  for (const double value : wanted) {
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  }
+  const double share = is_float_dtype(found.dtype) ? is_half(found.dtype) ? kHalfError : kError : 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const bool same = values[i] == wanted[i] || (std::isnan(values[i]) && std::isnan(wanted[i]));
+    if (same || std::fabs(values[i] - wanted[i]) <= share * largest) continue;
+    ADD_FAILURE() << what << ": element " << i << " is " << values[i] << ", expected " << wanted[i];
+    return;
+  }
+}
+
+bool is_plain(const DtypeChoice& choice) {
+  return choice.variables.empty() || choice.variables.front() == BP_DTYPE_F32;
+}
+
+class BareDeviceTest : public DeviceTest {
+ protected:
+  void SetUp() override {
+    RuntimeArgs args = test_runtime_args();
+    args.options = {{"BACKPLANE_FALLBACK", "deny"}};
+    open(args);
+  }
+
+  /// Whether all that the device has are primitives.
+  bool is_bare() const {
+    const auto& kernels = Dispatcher::of(*device_).kernels().kernels;
+    return std::ranges::all_of(kernels, [this](const KernelRecord& record) {
+      return runtime_->registry().schema(op(record.op)).primitive;
+    });
+  }
+
+  std::vector<DtypeChoice> choices_of(const OpSchema& schema, const Recipe& recipe) const {
+    std::vector<DtypeChoice> choices = conform::dtype_choices(schema);
+    std::erase_if(choices, [&](const DtypeChoice& choice) {
+      return recipe.takes != nullptr && !recipe.takes(choice.variables.front(), choice.named);
+    });
+    if (is_bare()) return choices;
+    const auto plain = std::ranges::find_if(choices, is_plain);
+    return {plain != choices.end() ? *plain : choices.front()};
+  }
+
+  std::vector<const Shot*> shots_of(const Recipe& recipe, const DtypeChoice& choice) const {
+    if (choice.is_further || !is_bare()) return {&recipe.variants.front().shots.front()};
+    std::vector<const Shot*> shots = conform::all_shots(recipe);
+    if (choice.has_float()) {
+      for (const Shot& shot : recipe.inexact) shots.push_back(&shot);
+    }
+    return shots;
+  }
+
+  void try_one(const Call& made) {
+    std::vector<OracleTensor> expected;
+    const Status known = evaluate(*made.schema, made.inputs, made.attributes.data(), &expected);
+    ASSERT_TRUE(known.ok()) << made.words() << ": " << known.to_string();
+    std::vector<Ref<Tensor>> inputs;
+    std::vector<Tensor*> pointers;
+    for (const OracleTensor& input : made.inputs) {
+      inputs.push_back(input.dtype == BP_DTYPE_NONE ? Ref<Tensor>() : upload(input));
+      pointers.push_back(inputs.back().get());
+    }
+    std::vector<Ref<Tensor>> outputs(expected.size());
+    const CallArgs args{.op = op(made.schema->name),
+                        .inputs = pointers,
+                        .attributes = made.attributes.data(),
+                        .stream = nullptr,
+                        .device = device_};
+    const Status status = call(*runtime_, args, outputs);
+    ASSERT_TRUE(status.ok()) << made.words() << ": " << status.to_string();
+    for (size_t i = 0; i < expected.size(); ++i) {
+      expect_near(download(outputs[i]), expected[i],
+                  made.words() + ", output " + std::to_string(i));
+    }
+    ++count_;
+  }
+
+  size_t count_ = 0;
+};
+
+TEST_P(BareDeviceTest, EveryOperator_RunsWithoutTheHost) {
+  std::set<std::string_view> tried;
+  for (const OpSchema& schema : all_schemas()) {
+    const Recipe* recipe = conform::find_recipe(schema.name);
+    if (recipe == nullptr) continue;
+    for (const DtypeChoice& choice : choices_of(schema, *recipe)) {
+      for (const Shot* shot : shots_of(*recipe, choice)) {
+        const auto made =
+            conform::make_call(schema, *recipe, *shot, choice, conform::Pass::kPrecision);
+        ASSERT_TRUE(made.ok()) << schema.name << ": " << made.status().to_string();
+        try_one(*made);
+      }
+    }
+    tried.insert(schema.name);
+  }
+  Device* const host = runtime_->host_device();
+  ASSERT_NE(host, nullptr);
+  EXPECT_EQ(host->counters().launches.load(), 0u) << "something ran on the host device";
+  EXPECT_GE(tried.size(), 140u);
+  std::printf("%s%s: %zu calls of %zu operators, none elsewhere\n", GetParam().c_str(),
+              is_bare() ? ", primitives only" : "", count_, tried.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, BareDeviceTest, testing::ValuesIn(tests::queued_device_names()),
+                         device_test_name);
+
+}  // namespace
+}  // namespace bp

@@ -204,7 +204,7 @@ int bench_on(Runtime& runtime, Device& device, const BenchArgs& args) {
     const auto range = std::ranges::find(args.dims, dim.name, &DimArg::name);
     if (range == args.dims.end()) continue;
     return fail("bench",
-                fmt::format("--dim {}={}..{}: a bench needs one size, --dim {}=N or that of an "
+                fmt::format("--dim {}={}..{}: a bench needs one size, --dim {}=SIZE or that of an "
                             "input of --vectors",
                             dim.name, range->min, range->max, dim.name),
                 kExitUsage);

@@ -71,7 +71,7 @@ FileAccess read_within(std::shared_ptr<MemoryBudget> budget) {
   const auto reserve =
       [budget = std::move(budget)](uint64_t bytes) -> Result<std::shared_ptr<const void>> {
     auto charge = std::make_shared<MemoryCharge>(budget);
-    BP_TRY(charge->add(bytes, "the bytes of the file, which is read"));
+    BP_TRY(charge->add(bytes, "the bytes of the file, which is read,"));
     return std::shared_ptr<const void>(std::move(charge));
   };
   return {.read = true, .reserve = reserve};

@@ -111,7 +111,10 @@ Result<int64_t> window_count(const Window& window, size_t dim, int64_t input_siz
   const int64_t step = window.strides[dim];
   if (is_same(window.auto_pad)) {
     if (!is_known(input_size)) return step == 1 ? input_size : kUnknownDim;
-    return input_size == 0 ? 0 : (input_size - 1) / step + 1;
+    if (input_size > 0) return (input_size - 1) / step + 1;
+    // No padding makes room for a window and for none: the operator with pads would make one.
+    return input_error("x", "spatial dimension " + std::to_string(dim) +
+                                " of size 0 has no room for a window with auto_pad");
   }
   if (!is_known(window.kernel[dim])) return kUnknownDim;
   const int64_t extent = window.extent(dim);
@@ -158,7 +161,7 @@ std::optional<std::vector<int64_t>> explicit_pads(const Window& window, const Di
     if (window.strides[i] > 1) {
       const int64_t size = x[i + 2];
       if (!is_known(size)) return std::nullopt;
-      rest = size == 0 ? 0 : (size - 1) % window.strides[i] + 1;
+      rest = (size - 1) % window.strides[i] + 1;
     }
     const int64_t total = std::max<int64_t>(window.extent(i) - rest, 0);
     pads[i] = window.auto_pad == AutoPad::kSameUpper ? total / 2 : total - total / 2;

@@ -85,8 +85,16 @@ TEST(ConvertConv, AutoPadOfHugeSize_DoesNotOverflow) {
     model.inputs = {value_info("x", {int64_t{0}, int64_t{1}, size})};
     EXPECT_THAT(refused(model).message(), HasSubstr("have more elements than can be counted"));
   }
+}
+
+/// By pads there would be a window over nothing.
+TEST(ConvertConv, AutoPadOfSizeZero_IsRefused) {
+  Model model = one_node(node("Conv", "c", {"x", "w"}, {"y"},
+                              {attr("auto_pad", "SAME_UPPER"), attr("strides", Ints{2})}));
+  model.initializers = {floats("w", {1, 1, 3}, {1, 2, 3})};
   model.inputs = {value_info("x", {int64_t{1}, int64_t{1}, int64_t{0}})};
-  EXPECT_THAT(attributes_of(import_model(model)), HasSubstr("pads=[1, 2]"));
+  EXPECT_THAT(refused(model).message(),
+              HasSubstr("spatial dimension 0 of size 0 has no room for a window with auto_pad"));
 }
 
 TEST(ConvertConv, AutoPadOfUnknownSize_StaysWithTheOperator) {

@@ -40,7 +40,8 @@ Result<std::vector<int64_t>> spatial_list(const NodeImport& node, std::string_vi
 }
 
 /// Begins and ends such that there are ceil(input / stride) windows; an odd rest goes to the end
-/// (SAME_UPPER) or the beginning (SAME_LOWER). nullopt: a size that they depend on is not known.
+/// (SAME_UPPER) or the beginning (SAME_LOWER). nullopt: a size that they depend on is not known, or
+/// 0, which the operator refuses.
 Result<std::optional<std::vector<int64_t>>> same_pads(const NodeImport& node, bool upper,
                                                       const Dims& kernel) {
   const TensorType& input = node.input_type(0);
@@ -59,8 +60,8 @@ Result<std::optional<std::vector<int64_t>>> same_pads(const NodeImport& node, bo
     if (strides[i] > 1) {
       const bool fits = input.has_rank && input.sizes.size() == rank + 2;
       const int64_t size = fits ? input.sizes[i + 2] : kUnknownDim;
-      if (!is_known(size)) return std::optional<std::vector<int64_t>>();
-      rest = size == 0 ? 0 : (size - 1) % strides[i] + 1;
+      if (size < 1) return std::optional<std::vector<int64_t>>();
+      rest = (size - 1) % strides[i] + 1;
     }
     const int64_t total = std::max<int64_t>(extent - rest, 0);
     pads[i] = upper ? total / 2 : total - total / 2;

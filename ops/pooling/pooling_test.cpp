@@ -78,7 +78,9 @@ TEST(InferAutoPad, Sizes_FollowOnnx) {
   EXPECT_EQ(inferred_pool("average_pool", x, same({2, 3}, "SAME_LOWER")), "f32[s0, 3, 4, 3]");
   EXPECT_EQ(inferred_pool("average_pool", x, same({2, 3}, "VALID")), "f32[s0, 3, 3, 2]");
   EXPECT_EQ(inferred_pool("average_pool", f32({1, 1, kM, kU}), same({})), "f32[1, 1, s1, ?]");
-  EXPECT_EQ(inferred_pool("average_pool", f32({1, 1, kM, 0}), same({2, 2})), "f32[1, 1, ?, 0]");
+  EXPECT_EQ(inferred_pool("average_pool", f32({1, 1, kM, 0}), same({2, 2})),
+            "average_pool: input 'x': spatial dimension 1 of size 0 has no room for a window with "
+            "auto_pad");
   const Attributes conv = pool("conv", {{"strides", {2}}}, {}, "SAME_LOWER");
   EXPECT_EQ(inferred("conv", {f32({1, 1, 9}), no_rank()}, conv.data()), "f32[1, ?, 5]");
   EXPECT_EQ(inferred("conv", {f32({1, 1, kN}), f32({2, 1, 3})}, conv.data()), "f32[1, 2, ?]");

@@ -49,7 +49,6 @@ std::optional<DnnlEltwise> Activation::post_op() const {
   const std::string_view op = sdk::view(kernel_->op);
   const auto alpha = static_cast<float>(alpha_);
   if (op == "leaky_relu" && alpha_ != 0) return DnnlEltwise{dnnl_eltwise_relu, alpha, 0};
-  if (op == "elu") return DnnlEltwise{dnnl_eltwise_elu, alpha, 0};
   if (op == "sigmoid") return DnnlEltwise{dnnl_eltwise_logistic, 0, 0};
   if (op == "tanh") return DnnlEltwise{dnnl_eltwise_tanh, 0, 0};
   if (op == "swish") return DnnlEltwise{dnnl_eltwise_swish, alpha, 0};

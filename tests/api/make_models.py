@@ -59,6 +59,10 @@ def main(out):
         "rows_plus_default": onnx_file.model(
             [("Add", ("x", "w"), ("y",))], [("w", FLOAT, [1, 2]), ("x", FLOAT, ["N", 2])],
             [("y", FLOAT, ["N", 2])], [("w", [1, 2])]),
+        # M is a dimension of the default alone.
+        "default_of_any_size": onnx_file.model(
+            [("Add", ("x", "w"), ("y",))], [("w", FLOAT, ["N", "M"]), ("x", FLOAT, ["N", 2])],
+            [("y", FLOAT, ["N", 2])], [("w", [1, 2])]),
         # w, of zeros, is an input too: its default.
         "relu_plus_default": onnx_file.model(
             [("Relu", ("x",), ("a",)), ("Add", ("a", "w"), ("y",))],

@@ -121,6 +121,21 @@ TEST_P(SessionDimsTest, Run_ThatGivesADefaultInput_HasTheRangesToo) {
             (std::vector<float>{6, 8, 8, 10}));
 }
 
+TEST_P(SessionDimsTest, DimensionsOfADefaultInput) {
+  const Session session = load("default_of_any_size", {.dims = {{"N", 3}}});
+  const Io w = session.inputs()[1];
+  EXPECT_EQ(w.name, "w");
+  EXPECT_EQ(w.sizes[0], 3);
+  EXPECT_EQ(w.dim_names, (std::vector<std::string>{"", "M"}));
+  EXPECT_LT(w.sizes[1], 0);
+  for (const SessionOptions& options :
+       {SessionOptions{.dims = {{"M", 2}}}, SessionOptions{.dim_ranges = {{"M", {1, 2}}}}}) {
+    const std::string words = refused_load("default_of_any_size", options);
+    EXPECT_NE(words.find("dimension 'M' is one of inputs with a default alone"), std::string::npos)
+        << words;
+  }
+}
+
 // N of one row is added to each row of w.
 TEST_P(SessionDimsTest, EndThatContradictsTheModel_IsRefusedWhenLoaded) {
   for (const DimRange range : {DimRange{1, 5}, DimRange{4, 5}, DimRange{2, 4}, DimRange{0, 4}}) {
@@ -140,8 +155,14 @@ TEST_P(SessionDimsTest, EndThatContradictsTheModel_IsRefusedWhenLoaded) {
 
 TEST_P(SessionDimsTest, RangesThatCannotBe_AreRefusedByName) {
   std::string words = refused_load("two", {.dim_ranges = {{"M", {1, 2}}}});
-  EXPECT_NE(words.find("dimension 'M' is not one of the model's inputs"), std::string::npos)
+  EXPECT_NE(words.find("dimension 'M' is not one of the model's inputs; did you mean N?"),
+            std::string::npos)
       << words;
+  const std::string long_name(1000, 'M');
+  words = refused_load("two", {.dims = {{long_name, 4}}});
+  EXPECT_NE(words.find("MMM...' is not one of"), std::string::npos) << words;
+  words = refused_load("relu", {.dim_ranges = {{"M", {1, 2}}}});
+  EXPECT_NE(words.find("; no size of theirs has a name"), std::string::npos) << words;
   words = refused_load("two", {.dims = {{"N", 4}}, .dim_ranges = {{"N", {1, 4}}}});
   EXPECT_NE(words.find("args.range_names[0] is 'N', which args.dim_names fixes"), std::string::npos)
       << words;

@@ -111,7 +111,7 @@ class BenchTest(cli_test.CommandTest):
         self.check(MODEL, "bench", self.folder / "none.onnx", words=["none.onnx"])
         self.check(MODEL, "bench", model, "--dim", "M=3", words=["no dimension 'M'"])
         self.check(USAGE, "bench", model, "--dim", "N=1..3",
-                   words=["--dim N=1..3: a bench needs one size, --dim N=N"])
+                   words=["--dim N=1..3: a bench needs one size, --dim N=SIZE"])
         self.check(DEVICE, "bench", model, "--device", "cpu:9", "--threads", "1", words=["cpu:9"])
 
 

@@ -2,6 +2,7 @@
 //
 // Epilogues: products that add and activate in the same call where the device has a kernel for
 // that, and give what the operators give one by one. The oracle evaluates the graph as it was made.
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -147,6 +148,24 @@ TEST_P(EpilogueTest, SpecialValues_AreThoseOfTheOperators) {
       expect_ops(run(y, {OracleTensor::from_f64(dtype_, {batch, 1, 4, 4}, values)}), {"conv"},
                  {"conv", name});
     }
+  }
+}
+
+// Near zero these are their argument, and exp(x) - 1 would be 0.
+TEST_P(EpilogueTest, SmallSums_KeepTheirSize) {
+  std::vector<double> small;
+  for (int i = 0; i < 256; ++i) small.push_back(std::ldexp(i % 2 == 0 ? 1 : -1, -15 - i / 6));
+  for (const char* name : {"elu", "tanh"}) {
+    SCOPED_TRACE(name);
+    begin();
+    const ValueId x = input("x", {16, 1, 4, 4});
+    const ValueId w = constant(OracleTensor::from_f64(dtype_, {1, 1, 1, 1}, {{1.0}}));
+    ASSERT_TRUE(graph_->set_outputs({node(name, {node("conv", {x, w})})}, {"y"}).ok());
+    const Ref<Session> s = session(*graph_);
+    ASSERT_TRUE(s);
+    const auto outputs = s->run(std::vector<NamedTensor>{{"x", upload_f32({16, 1, 4, 4}, small)}});
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    expect_close(values(outputs->front()), small, 1e-4, 0);
   }
 }
 

@@ -229,7 +229,11 @@ Status Dispatcher::resolve_composite(OpId op, const InferContext& context, std::
   if (schema.decompose == nullptr) return {};
   auto graph = std::make_shared<Graph>(registry_);
   const Status status = schema.decompose(context, graph.get());
-  if (status.code() == BP_UNSUPPORTED) return {};
+  if (status.code() == BP_UNSUPPORTED) {
+    // A primitive is decomposed for the sake of some attributes alone.
+    if (!schema.primitive) *refusal += "; it is not decomposed: " + status.message();
+    return {};
+  }
   BP_TRY(status);
   const auto there =
       std::count_if(context.inputs.begin(), context.inputs.end(),

@@ -371,6 +371,8 @@ TEST(DecomposeConvTranspose, WhatDoesNotFitAConvolution_IsRefused) {
       decompose_transposed({.in = 2, .kernel = 4, .stride = 1, .dilation = INT32_MAX, .out = 3})
           .message(),
       "pads beyond those that a convolution has");
+  const TransposedLine wide{.in = 2, .kernel = INT32_MAX, .stride = INT32_MAX, .out = 3};
+  EXPECT_EQ(decompose_transposed(wide).message(), "a kernel and a stride above 1048576");
   // y has 2^63 - 2^32 elements, its two phases together 2^63.
   const TransposedLine odd{.in = 2, .kernel = 1, .stride = 2, .out = INT32_MAX};
   EXPECT_EQ(decompose_transposed(odd, int64_t{1} << 32).message(), "the output is too large");

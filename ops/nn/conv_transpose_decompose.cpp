@@ -19,6 +19,8 @@ namespace {
 
 /// Each is a convolution, and a stride may be of any size.
 constexpr int64_t kMostPhases = 1024;
+/// Weights in a row that phases are looked for at.
+constexpr int64_t kMostFirstTaps = 1 << 20;
 
 /// Of one dimension: the elements of y that lie a stride apart, from one of the first on.
 struct Phase {
@@ -73,13 +75,18 @@ Phases phases_along(const Transposed& transposed, size_t i, int64_t in) {
   return phases;
 }
 
-/// Errors: UNSUPPORTED for too many convolutions, and where what they give would overflow.
+/// Errors: UNSUPPORTED for too many convolutions or weights, and where what the convolutions give
+/// would overflow.
 Status check_phases(const Transposed& transposed, const Dims& x, int64_t channels) {
   int64_t phases = 1;
   Dims most{x[0], channels};  // sizes of all phases together, which may be beyond y's
   for (size_t i = 0; i < transposed.out.size(); ++i) {
     const int64_t out = transposed.out[i];
-    const int64_t along = std::min(stride_along(transposed.window, i, x[i + 2]), out);
+    const int64_t stride = stride_along(transposed.window, i, x[i + 2]);
+    const int64_t along = std::min(stride, out);
+    if (std::min(stride, transposed.window.kernel[i]) > kMostFirstTaps) {
+      return {BP_UNSUPPORTED, "a kernel and a stride above " + std::to_string(kMostFirstTaps)};
+    }
     const auto count = checked_mul(phases, along);
     if (!count || *count > kMostPhases) {
       return {BP_UNSUPPORTED, "strides that make more than " + std::to_string(kMostPhases) +

@@ -95,6 +95,18 @@ TEST_P(ConvTransposeTest, NanAndInfinity_ReachWhatTheyMeetAlone) {
   }
 }
 
+TEST_P(ConvTransposeTest, WhyItIsNotDecomposed_IsTold) {
+  if (offers("conv_transpose")) GTEST_SKIP() << "it has a kernel";
+  const Geometry geometry{.x = {1, 1, 2, 2}, .w = {1, 1, 1, 1}, .strides = {33, 32}};
+  const auto found = try_call("conv_transpose",
+                              {upload(numbers(BP_DTYPE_F32, geometry.x, 0)),
+                               upload(numbers(BP_DTYPE_F32, geometry.w, 0)), nullptr},
+                              attributes_of(geometry));
+  expect_words(found.status(),
+               {"no kernel for this operator; it is not decomposed: strides that make more than "
+                "1024 convolutions of one"});
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, ConvTransposeTest, testing::ValuesIn(tests::device_names()),
                          device_test_name);
 

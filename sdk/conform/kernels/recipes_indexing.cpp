@@ -157,6 +157,8 @@ Recipe one_hot() {
                        {"zero", {shot({0}, 3, 0), shot({3}, 0, -1)}}},
           .exact = {FillKind::kTerm, FillKind::kTerm, FillKind::kSum},
           .precise = {FillKind::kTerm, FillKind::kTerm, FillKind::kFull},
+          .specials = {shot({4, 5}, 3, -1), shot({4, 5}, 7, 0)},
+          .special_fills = {FillKind::kTerm, FillKind::kTerm, FillKind::kOdd},
           .zero_sign = true,
           .least_different = 2,
           .least_share = 0};  // on and off, and off may be 0

@@ -133,6 +133,8 @@ Recipe split() {
                        {"zero", {parts({2, 5}, 3, 1, {2, 0, 3}), parts({0, 3}, 3, 1)}}},
           .exact = {FillKind::kSum},
           .many = {parts({65, 1285}, 3, 1)},
+          .specials = {parts({9, 12}, 3, 1)},
+          .special_fills = {FillKind::kSpecialLane},
           .zero_sign = true};
 }
 
@@ -146,6 +148,8 @@ Recipe tile() {
                                     {{{2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1}}})}},
                        {"zero", {with_lists({2, 3}, {{{0, 2}}}), with_lists({0, 3}, {{{2, 2}}})}}},
           .exact = {FillKind::kSum},
+          .specials = {with_lists({9, 12}, {{{2, 3}}})},
+          .special_fills = {FillKind::kSpecialLane},
           .zero_sign = true};
 }
 
@@ -172,6 +176,9 @@ Recipe pad() {
                    {"axes", {padded({2, 3, 4}, {1, 2, 0, 1}, "constant", {}, {{-1, 0}})}},
                    {"zero", {padded({0, 3}, {1, 0, 1, 0}, "constant", Dims{})}}},
       .exact = {FillKind::kSum},
+      .specials = {padded({9, 12}, {1, 0, 2, 3}, "constant", Dims{}),
+                   padded({9, 12}, {1, 0, 2, 3}, "reflect")},
+      .special_fills = {FillKind::kSpecialLane},
       .zero_sign = true,
       .least_share = 0.1};
 }
@@ -189,6 +196,8 @@ Recipe blocks(std::string_view op, const Dims& first, const Dims& second) {
                          in_mode(second, 1, "CRD")}},
                        {"zero", {in_mode(empty, 2, "DCR")}}},
           .exact = {FillKind::kSum},
+          .specials = {in_mode(first, 2, "CRD")},
+          .special_fills = {FillKind::kSpecialLane},
           .zero_sign = true};
 }
 
@@ -207,6 +216,8 @@ Recipe trilu() {
                        {"zero", {triangle({0, 3}, Dims{}, true)}}},
           .exact = {FillKind::kSum, FillKind::kTerm},
           .precise = {FillKind::kFull, FillKind::kTerm},
+          .specials = {triangle({17, 35}, std::nullopt, true), triangle({9, 12}, Dims{}, false)},
+          .special_fills = {FillKind::kSpecialLane, FillKind::kTerm},
           .zero_sign = true,
           .least_share = 0};  // k may lie beyond all elements
 }

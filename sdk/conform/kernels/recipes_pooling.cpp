@@ -107,7 +107,11 @@ Recipe lp_pool() {
            {"zero", {pool({0, 3, 8, 8}, {2, 2}, {})}}},
       .nearness = Nearness::kUlps,
       .ulps = 64,
-      .half_ulps = 2};
+      .half_ulps = 2,
+      .specials = {pool({1, 2, 9, 9}, {2, 3}, {ints("pads", {1, 1, 0, 1})}),
+                   pool({1, 2, 9, 9}, {3, 2}, {power(1), ints("strides", {2, 2})}),
+                   pool({1, 2, 9, 9}, {2, 2}, {power(3)})},
+      .special_fills = {FillKind::kInfiniteLane}};
 }
 
 double channel_terms(std::span<const OracleTensor> inputs, int64_t output_count) {
@@ -140,7 +144,9 @@ Recipe global_lp_pool() {
                        {"zero", {shot({0, 3, 8, 8}, 2), shot({2, 3, 0}, 2)}}},
           .nearness = Nearness::kUlps,
           .ulps = 64,
-          .half_ulps = 2};
+          .half_ulps = 2,
+          .specials = {shot({2, 3, 4, 4}, 1), shot({2, 3, 4, 4}, 2), shot({2, 3, 4, 4}, 3)},
+          .special_fills = {FillKind::kInfiniteLane}};
 }
 
 Recipe global_max_pool() {

@@ -32,10 +32,17 @@ Recipe quantization(std::string_view op, bool may_lack_zero) {
       .op = op, .variants = quantization_variants(may_lack_zero), .exact = fills, .precise = fills};
 }
 
+Recipe quantize_linear() {
+  Recipe recipe = quantization("quantize_linear", false);
+  recipe.specials = {Shot{{Dims{2, 3, 35}, Dims{3}, Dims{3}}, {{"axis", int64_t{1}}}}};
+  recipe.special_fills = {FillKind::kSpecialLane, FillKind::kPositivePower, FillKind::kTerm};
+  return recipe;
+}
+
 }  // namespace
 
 void add_quantization_recipes(std::vector<Recipe>* recipes) {
-  recipes->push_back(quantization("quantize_linear", false));
+  recipes->push_back(quantize_linear());
   recipes->push_back(quantization("dequantize_linear", true));
 }
 

@@ -27,8 +27,9 @@ constexpr size_t kLinkNodes = 5;  // of a call's first linked input: reshape, mu
 constexpr int64_t kMostElements = 4096;
 
 /// What jumps where its input changes a little takes values that no arithmetic was done on.
-constexpr std::string_view kJumping[] = {"ceil", "floor", "hardmax", "mod",   "round",
-                                         "sign", "top_k", "trunc",   "isinf", "shrink"};
+constexpr std::string_view kJumping[] = {"ceil",  "floor",  "hardmax",         "mod",
+                                         "round", "sign",   "top_k",           "trunc",
+                                         "fmod",  "shrink", "thresholded_relu"};
 
 struct Made {
   ValueId id;

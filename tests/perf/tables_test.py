@@ -3,6 +3,7 @@
 
 import contextlib
 import io
+import statistics
 import sys
 import unittest
 
@@ -118,6 +119,9 @@ class Rounds:
         self.rounds = list(rounds)
         self.turns = 0
 
+    def median(self):
+        return statistics.median(self.rounds)
+
     def turn(self, seconds):
         self.rounds.append(self.next(len(self.rounds)) * seconds)
         self.turns += 1
@@ -150,6 +154,16 @@ class Race(unittest.TestCase):
     def test_a_wide_interval_above_the_target_is_met(self):
         row = ops_speed.judged("a", "b", [2, 3, 4, 5, 6, 7, 8, 9, 10], 0.9, {})
         self.assertEqual(row["status"], "met")
+
+
+    def test_sums_of_products_have_an_interval_too(self):
+        steady = [(2, Rounds(*[10] * 9), Rounds(*[20] * 9)), (1, Rounds(*[5] * 18),
+                                                               Rounds(*[10] * 18))]
+        row = ops_speed.together("all", steady, 0.95)
+        self.assertEqual((row["ratio"], row["low"], row["high"], row["status"]), (2, 2, 2, "met"))
+        self.assertEqual((row["ns"], row["peer_ns"]), (25, 50))
+        shaky = [(1, Rounds(*[1, 2, 3] * 3), Rounds(*[2] * 9))]
+        self.assertEqual(ops_speed.together("all", shaky, 1.5)["status"], "NOT MEASURED")
 
 
 class Cases(unittest.TestCase):

@@ -30,7 +30,7 @@ struct RunControl {
   Clock::time_point deadline = Clock::time_point::max();
   /// Set: told after each step which kernel it launched ("" for a copy), and how long that took
   /// with all its work, which is waited for. On the run's thread.
-  std::function<void(std::string_view kernel, std::chrono::nanoseconds)> on_step;
+  std::function<void(std::string_view kernel, std::chrono::nanoseconds)> on_step = {};
 
   /// CANCELLED or TIMEOUT once it is to stop.
   Status check() const;

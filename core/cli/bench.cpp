@@ -15,6 +15,7 @@
 #include "core/cli/environment.hpp"
 #include "core/cli/json.hpp"
 #include "core/cli/peak_memory.hpp"
+#include "core/cli/profile.hpp"
 #include "core/cli/run_inputs.hpp"
 #include "core/cli/text.hpp"
 #include "core/cli/vectors.hpp"
@@ -39,6 +40,7 @@ struct BenchReport {
   uint64_t first_ns = 0;   // with planning, where sizes were not known before
   std::vector<uint64_t> latency_ns;
   uint64_t peak_bytes = 0;
+  std::vector<ProfileRow> profile;  // empty: not asked for
   bool is_checked = false;
   Deviation deviation;
 };
@@ -112,6 +114,9 @@ Status measure(Session& session, const BenchArgs& args, BenchReport* report) {
     laps.push_back(taken_ns);
   }
   report->peak_bytes = peak_memory_bytes();
+  if (args.profile) {
+    BP_TRY_ASSIGN(report->profile, profile(session, inputs));
+  }
   return {};
 }
 
@@ -141,6 +146,7 @@ std::string bench_json(const BenchArgs& args, const BenchReport& report) {
   if (report.is_checked) {
     json.field("passed", report.deviation.passed).field("max_error", report.deviation.max_error);
   }
+  if (args.profile) write_profile(report.profile, &json);
   json.key("latency_ns").begin_array();
   for (const uint64_t lap : report.latency_ns) json.value(lap);
   return json.end_array().end_object().take();
@@ -169,6 +175,7 @@ std::string bench_text(const BenchArgs& args, const BenchReport& report) {
              duration_text(static_cast<double>(report.first_ns)), at(0), at(0.5), at(0.9),
              std::to_string(sorted.size()), bytes_text(report.peak_bytes)});
   text += table.to_string();
+  if (!report.profile.empty()) text += "\n" + profile_text(report.profile);
   if (report.is_checked) {
     text += fmt::format("\n  outputs    {}, largest difference {} of the rms\n",
                         report.deviation.passed ? "ok" : "WRONG",

@@ -73,6 +73,7 @@ struct BenchArgs {
   bool read_weights = false;  // else the model's files are mapped
   double seconds = 3;
   uint64_t seed = kDefaultSeed;
+  bool profile = false;  // also what the time goes to
   bool json = false;
 };
 

@@ -159,6 +159,8 @@ void add_bench(CLI::App* app, Parsed* out) {
       ->type_name("N");
   bench->add_flag("--read-weights", args.read_weights,
                   "Read the model's files into memory; mapped ones must not shrink meanwhile");
+  bench->add_flag("--profile", args.profile,
+                  "Also each kernel's share, from further runs that wait after every step");
   bench->add_flag("--json", args.json, "JSON for programs, with the time of every run");
 }
 

@@ -18,6 +18,7 @@
 #include "core/cli/json.hpp"
 #include "core/cli/text.hpp"
 #include "core/dispatch/dispatcher.hpp"
+#include "core/graph/graph.hpp"
 #include "ops/onnx/import.hpp"
 #include "ops/parts.hpp"
 #include "ops/register.hpp"
@@ -49,6 +50,7 @@ struct MissingRow {
   uint64_t node_count = 0;
   std::set<std::string> models;
   std::set<std::string> dtypes;
+  std::set<std::string> parts;  // what a decomposition would need, and the device lacks
 };
 
 /// The device's kernels by operator.
@@ -104,7 +106,9 @@ class OperatorReport {
   const std::vector<MissingRow>& missing() const { return missing_; }
 
   Status add_model(const std::string& path) {
-    BP_TRY_ASSIGN(const Graph graph, load_onnx(path, runtime_.registry()));
+    BP_TRY_ASSIGN(const Graph read, load_onnx(path, runtime_.registry()));
+    const auto sized = read.with_input_sizes(some_sizes(read));
+    const Graph& graph = sized.ok() ? *sized : read;
     for (const Node& node : graph.nodes()) add_node(graph, node, path);
     return {};
   }
@@ -124,13 +128,47 @@ class OperatorReport {
     return schema.view != nullptr || schema.constant;
   }
 
-  /// How a call runs that no kernel of the device takes.
-  Runs without_kernel(const OperatorRow& row, const OpSchema& schema) const {
+  /// Sizes of the inputs, so that calls can be decomposed: which ones they are changes little.
+  static std::vector<Dims> some_sizes(const Graph& graph) {
+    constexpr int64_t kAny = 2;
+    std::vector<Dims> sizes;
+    for (const ValueId input : graph.inputs()) {
+      sizes.push_back(graph.value(input).type.sizes);
+      for (int64_t& size : sizes.back()) size = is_known(size) ? size : kAny;
+    }
+    return sizes;
+  }
+
+  /// What the decomposition of this call needs in its dtypes and no kernel takes; where its sizes
+  /// are too little known, or there is none, what that of the operator may need in any.
+  std::set<std::string> lacking(const Graph& graph, const Node& node,
+                                const OperatorRow& row) const {
+    const OpSchema& schema = graph.registry().schema(node.op);
+    const CallInputs inputs(graph.values(), node.inputs);
+    const bool is_known_call =
+        schema.decompose != nullptr && std::ranges::all_of(inputs.types, [](const auto& type) {
+          return type.dtype == BP_DTYPE_NONE || (type.has_rank && all_known(type.sizes));
+        });
+    Graph parts(graph.registry());
+    if (!is_known_call || !schema.decompose(inputs.context(node.attributes), &parts).ok()) {
+      return {row.missing.begin(), row.missing.end()};
+    }
+    std::set<std::string> names;
+    for (const Node& part : parts.nodes()) {
+      const OpSchema& needed = parts.registry().schema(part.op);
+      const bool needs_kernel = needed.view == nullptr && !needed.constant && !needed.of_types;
+      if (needs_kernel && !kernels_.take(parts, part)) names.emplace(needed.name);
+    }
+    return names;
+  }
+
+  /// How a call runs that no kernel of the device takes. `lacks`: parts of its decomposition.
+  Runs without_kernel(const OperatorRow& row, const OpSchema& schema, bool lacks) const {
     if (schema.constant) return Runs::kConstant;
     if (schema.view != nullptr) return Runs::kView;
     // What is a part of itself decomposes calls that have more to them, into calls of a kernel.
     const bool is_own_part = std::ranges::count(row.parts, schema.name) > 0;
-    if (schema.decompose != nullptr && !is_own_part && row.missing.empty()) {
+    if (schema.decompose != nullptr && !is_own_part && !lacks) {
       return Runs::kDecomposed;
     }
     const bool on_host = host_ && (host_->has(schema.name) || schema.decompose != nullptr);
@@ -149,19 +187,23 @@ class OperatorReport {
       if (!is_there(part.part)) row.missing.emplace_back(part.part);
     }
     const bool is_native = !row.kernels.empty() && !runtime_.is_host_op(row.op);
-    row.runs = is_native ? Runs::kNative : without_kernel(row, schema);
+    row.runs = is_native ? Runs::kNative : without_kernel(row, schema, !row.missing.empty());
     return row;
   }
 
   void add_node(const Graph& graph, const Node& node, const std::string& model) {
     const OpSchema& schema = graph.registry().schema(node.op);
-    if (kernels_.take(graph, node)) return;
+    // What follows from types is worked out while planning, and never launched.
+    if (schema.of_types || kernels_.take(graph, node)) return;
     const auto row = std::ranges::find(rows_, schema.name, &OperatorRow::name);
-    const Runs runs = without_kernel(*row, schema);
+    const std::set<std::string> parts = lacking(graph, node, *row);
+    const Runs runs = without_kernel(*row, schema, !parts.empty());
     if (runs == Runs::kView || runs == Runs::kConstant) return;
     auto found = std::ranges::find(missing_, row->name, &MissingRow::name);
-    if (found == missing_.end()) found = missing_.insert(found, {row->name, runs, 0, {}, {}});
+    if (found == missing_.end()) found = missing_.insert(found, {row->name, runs, 0, {}, {}, {}});
     ++found->node_count;
+    found->runs = std::max(found->runs, runs);  // of the call that is worst off
+    found->parts.insert(parts.begin(), parts.end());
     found->models.insert(model);
     for (const ValueId input : node.inputs) {
       if (input == kNoValue) continue;
@@ -201,6 +243,7 @@ std::string ops_json(const OpsArgs& args, const OperatorReport& report) {
       json.begin_object().field("name", row.name).field("runs", name_of(row.runs));
       json.field("node_count", row.node_count);
       write_list("dtypes", row.dtypes, &json);
+      write_list("missing_parts", row.parts, &json);
       write_list("models", row.models, &json);
       json.end_object();
     }
@@ -216,10 +259,11 @@ std::string missing_text(const OpsArgs& args, const OperatorReport& report) {
     return fmt::format("{} has a kernel for every node of {}.\n", device, models);
   }
   std::string text = fmt::format("Kernels to write next for {} on {}:\n\n", models, device);
-  Table table({"operator", "nodes", "models", "dtypes", "now"}, {1, 2});
+  Table table({"operator", "nodes", "models", "dtypes", "now", "or these parts"}, {1, 2});
   for (const MissingRow& row : report.missing()) {
     table.add({row.name, std::to_string(row.node_count), std::to_string(row.models.size()),
-               fmt::format("{}", fmt::join(row.dtypes, " ")), name_of(row.runs)});
+               fmt::format("{}", fmt::join(row.dtypes, " ")), name_of(row.runs),
+               fmt::format("{}", fmt::join(row.parts, " "))});
   }
   return text + table.to_string();
 }

@@ -242,7 +242,8 @@ Status SegmentInstance::run_steps(const Graph& graph, RunState* state,
   for (size_t i = 0; i < segment_->steps.size(); ++i) {
     if (control != nullptr) [[unlikely]]
       BP_TRY(control->check());
-    const Status status = run_step(i);
+    const bool is_timed = control != nullptr && control->on_step;
+    const Status status = is_timed ? timed_step(i, *control) : run_step(i);
     if (!status.ok()) [[unlikely]] {
       const NodeId node = segment_->steps[i].node;
       if (node == kNoNode) return status;  // a copy of what no node makes
@@ -250,6 +251,17 @@ Status SegmentInstance::run_steps(const Graph& graph, RunState* state,
     }
   }
   return collect(values);
+}
+
+Status SegmentInstance::timed_step(size_t index, const RunControl& control) {
+  const Step& step = segment_->steps[index];
+  const auto begin = RunControl::Clock::now();
+  BP_TRY(run_step(index));
+  BP_TRY(control.wait(*streams_[step.device]));
+  const auto taken = RunControl::Clock::now() - begin;
+  control.on_step(step.kernel != nullptr ? std::string_view(step.kernel->record().name) : "",
+                  std::chrono::duration_cast<std::chrono::nanoseconds>(taken));
+  return {};
 }
 
 Status SegmentInstance::run_step(size_t index) {

@@ -58,6 +58,8 @@ class SegmentInstance final : public PluginObjectHolder {
   Status make_owned(MemoryCharge* charge);
   Status order_live_ins(std::span<const Ref<Tensor>> values);
   Status run_step(size_t index);
+  /// With all its work, and control.on_step told of it.
+  Status timed_step(size_t index, const RunControl& control);
   Status launch_step(size_t index);
   Status copy_step(const Step& step);
   void note_uses();

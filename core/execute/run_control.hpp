@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a run ends before its time, and how much memory a session may take. Both are asked between
-// steps, so a run without them pays one compare per step.
+// How a run ends before its time, how long its steps take, and how much memory a session may take.
+// All are asked between steps, so a run without them pays one compare per step.
 #ifndef BACKPLANE_CORE_EXECUTE_RUN_CONTROL_HPP
 #define BACKPLANE_CORE_EXECUTE_RUN_CONTROL_HPP
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/file_bytes.hpp"
@@ -26,6 +28,9 @@ struct RunControl {
   const std::atomic<bool>* cancelled = nullptr;  // on request
   const std::atomic<bool>* closing = nullptr;    // the Runtime is being closed
   Clock::time_point deadline = Clock::time_point::max();
+  /// Set: told after each step which kernel it launched ("" for a copy), and how long that took
+  /// with all its work, which is waited for. On the run's thread.
+  std::function<void(std::string_view kernel, std::chrono::nanoseconds)> on_step = {};
 
   /// CANCELLED or TIMEOUT once it is to stop.
   Status check() const;

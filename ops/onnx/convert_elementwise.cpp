@@ -3,6 +3,7 @@
 // Elementwise operators whose ONNX form is not ours: lists of inputs, bounds that may be missing,
 // attributes that choose between two of our operators, inputs of different dtypes.
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -129,6 +130,29 @@ Status convert_pow(NodeImport* node) {
   BP_TRY_ASSIGN(Attributes attributes, node->attributes_of("cast"));
   BP_TRY(attributes.set_i64("to", base));
   return node->finish("cast", {&power, 1}, std::move(attributes));
+}
+
+/// Ours truncates the attributes where x has integers, which is right for a lambd from 0 on. What
+/// is right with a fraction alone is computed in f64, and the result truncated.
+Status convert_shrink(NodeImport* node) {
+  const uint32_t dtype = node->input_type(0).dtype;
+  BP_TRY(node->check_dtype("shrink", 0, "input 0", dtype));
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("shrink"));
+  const auto value_of = [node](std::string_view name, float absent) {
+    const AttributeProto* attribute = node->attribute(name);
+    return attribute == nullptr ? absent : attribute->f;
+  };
+  const float bias = value_of("bias", 0.0f);
+  const float lambd = value_of("lambd", 0.5f);
+  const bool fits = std::trunc(bias) == bias && bias >= 0 && lambd >= 0;
+  if (is_float_dtype(dtype) || fits) {
+    return node->finish("shrink", node->inputs(), std::move(attributes));
+  }
+  BP_TRY_ASSIGN(const ValueId x, cast_to(node, node->input(0), dtype, BP_DTYPE_F64));
+  BP_TRY_ASSIGN(const ValueId shrunk, node->step("shrink", {&x, 1}, std::move(attributes)));
+  BP_TRY_ASSIGN(Attributes to, node->attributes_of("cast"));
+  BP_TRY(to.set_i64("to", dtype));
+  return node->finish("cast", {&shrunk, 1}, std::move(to));
 }
 
 }  // namespace bp::onnx

@@ -70,6 +70,22 @@ TEST(ConvertPow, Dtypes_AreMadeEqual) {
               ElementsAre("cast", "cast", "pow", "cast"));
 }
 
+TEST(ConvertShrink, IntegersWithFractions_AreComputedInF64) {
+  const auto steps = [](int x_type, float lambd, float bias) {
+    return steps_of(
+        with_types(node("Shrink", "s", {"x"}, {"y"}, {attr("lambd", lambd), attr("bias", bias)}),
+                   x_type, kFloatType));
+  };
+  EXPECT_THAT(steps(kFloatType, 1.5f, 0.5f), ElementsAre("shrink"));
+  EXPECT_THAT(steps(kInt32Type, 2.0f, 1.0f), ElementsAre("shrink"));
+  EXPECT_THAT(steps(kInt32Type, 1.5f, 1.0f), ElementsAre("shrink"));
+  EXPECT_THAT(steps(kInt32Type, -0.5f, 1.0f), ElementsAre("cast", "shrink", "cast"));
+  EXPECT_THAT(steps(kUint8Type, 1.0f, -1.0f), ElementsAre("cast", "shrink", "cast"));
+  EXPECT_THAT(steps(kUint8Type, 1.0f, 0.5f), ElementsAre("cast", "shrink", "cast"));
+  EXPECT_THAT(steps_of(with_types(node("Shrink", "s", {"x"}, {"y"}), kInt32Type, kFloatType)),
+              ElementsAre("shrink"));
+}
+
 TEST(ConvertBitShift, Direction_IsAnOperator) {
   EXPECT_THAT(
       steps_of(with_types(node("BitShift", "b", {"x", "z"}, {"y"}, {attr("direction", "LEFT")}),

@@ -18,6 +18,7 @@
 #include "elementwise.hpp"
 #include "kernel_support.hpp"
 #include "large.hpp"
+#include "saturate.hpp"
 #include "vocabulary.hpp"
 
 namespace bp::cpu {
@@ -79,6 +80,8 @@ class ExpressionRow {
   static auto constant(const MapRow& row) {
     if constexpr (Op::kConstants[K].kind == ConstantKind::kBool) {
       return row.constants[K] != 0;
+    } else if constexpr (std::is_integral_v<Compute<T>>) {
+      return saturate<Compute<T>>(row.constants[K]);
     } else {
       return static_cast<Compute<T>>(row.constants[K]);
     }

@@ -60,6 +60,22 @@ class BenchTest(cli_test.CommandTest):
         told = self.bench(self.relu_model(), "--seconds", "0")
         self.assertLess(told["peak_rss_bytes"], len(ballast))
 
+    def test_profile(self):
+        """Every kernel of the model, as often as one run calls it; copies where it is elsewhere."""
+        for device in ("cpu:0", "npu:0"):
+            told = self.bench(cli_test.DIGITS / "digits.onnx", "--device", device, "--seconds", "0",
+                              "--profile")
+            self.assertEqual(set(told), KEYS | {"profile"})
+            rows = {row["kernel"]: row for row in told["profile"]}
+            self.assertEqual(rows["between steps"]["call_count"], 1)
+            convs = sum(row["call_count"] for name, row in rows.items() if name.startswith("conv"))
+            self.assertGreaterEqual(convs, 2, rows)
+            self.assertEqual([row["ns"] for row in told["profile"]],
+                             sorted((row["ns"] for row in told["profile"]), reverse=True))
+            self.assertGreater(told["profile"][0]["ns"], 0)
+        self.check(OK, "bench", self.relu_model(), "--device", "cpu:0", "--seconds", "0",
+                   "--profile", words=["kernel", "share", "between steps", "relu"])
+
     def test_text(self):
         self.check(OK, "bench", self.relu_model(), "--device", "cpu:0", "--seconds", "0",
                    words=["relu.onnx on cpu:0", "made up from seed 1", "dimension N is 1", "median",

@@ -67,6 +67,28 @@ class OpsTest(cli_test.CommandTest):
         self.check(OK, "ops", "--device", "npu:0", "--missing", self.relu_model(),
                    words=["npu:0 has a kernel for every node of 1 model."])
 
+    def test_parts_that_a_call_needs(self):
+        """Of its own decomposition, in its dtypes, and not of the operator's in general."""
+        without_exp = ("--option", "npu.kernels=exp,mish")
+        row = self.ops("--device", "npu:0", *without_exp, "--missing", self.table())["missing"][0]
+        self.assertEqual((row["name"], row["runs"], row["missing_parts"]),
+                         ("softmax", "fallback", ["exp"]))
+        self.check(OK, "ops", "--device", "npu:0", *without_exp, "--missing", self.table(),
+                   words=["or these parts", "exp"])
+        # A gemm may end in mish, which this one does not.
+        gemm = self.file("gemm.onnx", onnx_file.model(
+            [("Gemm", ["x", "x"], ["y"])], [("x", onnx_file.FLOAT, ("N", "N"))],
+            [("y", onnx_file.FLOAT, ("N", "N"))]))
+        row = self.ops("--device", "npu:0", *without_exp, "--missing", gemm)["missing"][0]
+        self.assertEqual((row["name"], row["runs"], row["missing_parts"]),
+                         ("gemm", "decomposed", []))
+
+    def test_what_is_never_launched_needs_no_kernel(self):
+        shape = self.file("shape.onnx", onnx_file.model(
+            [("Shape", ["x"], ["y"])], [("x", onnx_file.FLOAT, ("N", 3))],
+            [("y", onnx_file.INT64, (2,))]))
+        self.assertEqual(self.ops("--device", "npu:0", "--missing", shape)["missing"], [])
+
     def test_what_helps_most_comes_first(self):
         told = self.ops("--device", "npu:0", "--missing", cli_test.DIGITS / "digits.onnx")
         order = [row["runs"] for row in told["missing"]]

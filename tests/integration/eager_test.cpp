@@ -181,6 +181,24 @@ TEST_P(EagerTest, Cast_FloatToInt_SaturatesAndNanIsZero) {
             (std::vector<int64_t>{2, -2, INT32_MAX, 0}));
 }
 
+/// Each device brings the numbers of attributes to the dtype that it computes in.
+TEST_P(EagerTest, Shrink_AttributesBeyondTheIntegers_AreTruncatedAndSaturated) {
+  const std::vector<int64_t> x = {0, 1, 2, 100};
+  for (const uint32_t dtype : {BP_DTYPE_U8, BP_DTYPE_I8, BP_DTYPE_I32, BP_DTYPE_U64}) {
+    for (const auto& [bias, lambd] : std::vector<std::pair<double, double>>{
+             {-2.5, 1.5}, {1, -2.5}, {300.5, 0}, {-1e30, 1}, {0, 1e30}, {NAN, 1}}) {
+      Attributes set = attributes("shrink");
+      ASSERT_TRUE(set.set_f64("bias", bias).ok() && set.set_f64("lambd", lambd).ok());
+      const OracleTensor inputs[] = {OracleTensor::from_i64(dtype, {4}, x)};
+      std::vector<OracleTensor> expected;
+      const OpSchema& schema = runtime_->registry().schema(op("shrink"));
+      ASSERT_TRUE(evaluate(schema, inputs, set.data(), &expected).ok());
+      EXPECT_EQ(values(must_call("shrink", {upload(inputs[0])}, set)), expected[0].to_f64())
+          << dtype_name(dtype) << " " << bias << " " << lambd;
+    }
+  }
+}
+
 TEST_P(EagerTest, Add_DtypesDiffer_ErrorNamesOperatorAndBoth) {
   const auto b = OracleTensor::from_i64(BP_DTYPE_I32, {2}, std::vector<int64_t>{1, 2});
   const auto y = try_call("add", {upload_f32({2}, {1, 2}), upload(b)});

@@ -26,9 +26,11 @@ constexpr size_t kMostNodes = 12;
 constexpr size_t kLinkNodes = 5;  // of a call's first linked input: reshape, mul, add, gather, it
 constexpr int64_t kMostElements = 4096;
 
-/// What jumps where its input changes a little takes values that no arithmetic was done on.
-constexpr std::string_view kJumping[] = {"ceil", "floor", "hardmax", "mod",   "round",
-                                         "sign", "top_k", "trunc",   "isinf", "shrink"};
+/// What jumps where its input changes a little, or divides by how little it differs, takes values
+/// that no arithmetic was done on.
+constexpr std::string_view kJumping[] = {"ceil",  "floor",  "hardmax",         "mod",
+                                         "round", "sign",   "top_k",           "trunc",
+                                         "fmod",  "shrink", "thresholded_relu"};
 
 struct Made {
   ValueId id;

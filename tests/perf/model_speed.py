@@ -8,9 +8,13 @@ could not be measured, and says which.
 """
 
 import argparse
+import json
+import math
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 
 import figures as measured
 import sides
@@ -25,6 +29,7 @@ KINDS = ("onnxruntime", "openvino", "torch-eager", "torch-compiled")
 CREATION, MEMORY = 1.0, 1.2  # of ONNX Runtime's, at most
 CREATIONS = 3  # sessions made of each; the median counts
 SECONDS = 0.4  # of each round and side
+SHOWN = 6  # kernels of a profile in the table for people
 
 
 def makers_of(arguments, name):
@@ -83,6 +88,56 @@ def rows_of(arguments, name):
             side.close()
 
 
+def write_vectors(folder, path):
+    """The inputs of inputs.txt as `backplane bench` reads them."""
+    import numpy
+    arrays = {}
+    for line in (folder / "inputs.txt").read_text(encoding="utf-8").splitlines():
+        name, file, *sizes = line.split()
+        sizes = [int(size) for size in sizes]
+        raw = (folder / file).read_bytes()
+        dtype = "int64" if len(raw) == 8 * math.prod(sizes) else "float32"
+        arrays[f"in/{name}"] = numpy.frombuffer(raw, dtype).reshape(sizes)
+    numpy.savez(path, **arrays)
+
+
+def profile_of(arguments, name):
+    """What our runs of the model spend their time on: [{kernel, call_count, ns}], the largest
+    first, of runs of their own that wait after every kernel."""
+    folder = arguments.models / name
+    with tempfile.TemporaryDirectory() as scratch:
+        vectors = pathlib.Path(scratch) / "inputs.npz"
+        write_vectors(folder, vectors)
+        done = subprocess.run(
+            [arguments.build / "bin" / "backplane", "bench", folder / "model.onnx", "--device",
+             "cpu:0", "--threads", str(arguments.threads), "--vectors", vectors, "--seconds", "0",
+             "--profile", "--json"], capture_output=True, text=True, timeout=600)
+    if done.returncode != 0:
+        raise Absent(f"backplane bench: {done.stderr.strip()[-300:]}")
+    return json.loads(done.stdout)["profile"]
+
+
+def profile_line(name, profile):
+    total = max(sum(row["ns"] for row in profile), 1)
+    shares = [f"{row['kernel']} ({row['call_count']}) {row['ns'] / total:.0%}"
+              for row in profile[:SHOWN]]
+    return f"| {name} | {total / 1e3:,.1f} | {', '.join(shares)} |"
+
+
+def write_profiles(profiles, folder):
+    """Behind the table: what explains each model's row."""
+    lines = ["", "What our time goes to: kernels with their calls in one run, of runs that wait "
+             "after every kernel.", "", "| model | µs | share |", "|---|---|---|",
+             *(profile_line(name, profile) for name, profile in profiles.items())]
+    text = "\n".join(lines) + "\n"
+    with open(folder / "model_speed.md", "a", encoding="utf-8") as report:
+        report.write(text)
+    path = folder / "model_speed.json"
+    tables = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**tables, "profiles": profiles}, indent=1), encoding="utf-8")
+    print(text, end="", flush=True)
+
+
 def bounded_line(row):
     """Of a row whose ratio has an upper limit."""
     return (f"| {row['title']} | {row['against']} | {row['ratio']:.2f} | | ≤ {row['limit']:.2f} "
@@ -98,11 +153,15 @@ def main():
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--only", nargs="+", default=list(LIMITS), metavar="NAME")
     arguments = parser.parse_args()
-    rows = []
+    rows, profiles = [], {}
     for name in arguments.only:
         rows += rows_of(arguments, name)
         if rows[-1]["status"] != "NOT RUN":
             rows.append(creation_row(name, makers_of(arguments, name)))
+        try:
+            profiles[name] = profile_of(arguments, name)
+        except Absent as absent:
+            rows.append(not_run(f"{name}: its profile", "", str(absent)))
     lines = [line_of(row) if row["status"] == "NOT RUN" or row["at_least"] else bounded_line(row)
              for row in rows]
     note = (f"cpu:0 and its peers with {arguments.threads} threads each, in turns; the ratio is "
@@ -112,6 +171,7 @@ def main():
     measured.write_table("Speed of models", note,
                          ("what", "against", "ratio", "interval", "target", "µs", "its µs", ""),
                          lines, rows, arguments.build / "reports", "model_speed")
+    write_profiles(profiles, arguments.build / "reports")
     return measured.exit_status(rows)
 
 

@@ -3,11 +3,16 @@
 
 import contextlib
 import io
+import json
+import pathlib
+import statistics
 import sys
+import tempfile
 import unittest
 
 import against
 import figures as measured
+import model_speed
 import op_cases
 import ops_speed
 import report
@@ -118,6 +123,9 @@ class Rounds:
         self.rounds = list(rounds)
         self.turns = 0
 
+    def median(self):
+        return statistics.median(self.rounds)
+
     def turn(self, seconds):
         self.rounds.append(self.next(len(self.rounds)) * seconds)
         self.turns += 1
@@ -150,6 +158,47 @@ class Race(unittest.TestCase):
     def test_a_wide_interval_above_the_target_is_met(self):
         row = ops_speed.judged("a", "b", [2, 3, 4, 5, 6, 7, 8, 9, 10], 0.9, {})
         self.assertEqual(row["status"], "met")
+
+
+    def test_sums_of_products_have_an_interval_too(self):
+        steady = [(2, Rounds(*[10] * 9), Rounds(*[20] * 9)), (1, Rounds(*[5] * 18),
+                                                               Rounds(*[10] * 18))]
+        row = ops_speed.together("all", steady, 0.95)
+        self.assertEqual((row["ratio"], row["low"], row["high"], row["status"]), (2, 2, 2, "met"))
+        self.assertEqual((row["ns"], row["peer_ns"]), (25, 50))
+        shaky = [(1, Rounds(*[1, 2, 3] * 3), Rounds(*[2] * 9))]
+        self.assertEqual(ops_speed.together("all", shaky, 1.5)["status"], "NOT MEASURED")
+
+
+class Profiles(unittest.TestCase):
+    PROFILE = [{"kernel": "conv", "call_count": 53, "ns": 6000},
+               {"kernel": "between steps", "call_count": 1, "ns": 2000}]
+
+    def test_shares_stand_behind_the_table_and_in_its_json(self):
+        with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
+            folder = pathlib.Path(name)
+            measured.write_table("T", "note", ("a",), ["| row |"], [{"status": "met"}], folder,
+                                 "model_speed")
+            model_speed.write_profiles({"net": self.PROFILE}, folder)
+            text = (folder / "model_speed.md").read_text(encoding="utf-8")
+            tables = json.loads((folder / "model_speed.json").read_text(encoding="utf-8"))
+        self.assertIn("| row |", text)
+        self.assertIn("| net | 8.0 | conv (53) 75%, between steps (1) 25% |", text)
+        self.assertEqual(tables, {"rows": [{"status": "met"}], "profiles": {"net": self.PROFILE}})
+
+    def test_inputs_are_given_in_their_own_types(self):
+        import numpy
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "inputs.txt").write_text("ids ids.bin 1 3\nx x.bin 2\n")
+            numpy.array([[1, 2, 3]], "int64").tofile(folder / "ids.bin")
+            numpy.array([0.5, 1.5], "float32").tofile(folder / "x.bin")
+            model_speed.write_vectors(folder, folder / "v.npz")
+            with numpy.load(folder / "v.npz") as found:
+                self.assertEqual(sorted(found), ["in/ids", "in/x"])
+                self.assertEqual(found["in/ids"].tolist(), [[1, 2, 3]])
+                self.assertEqual((found["in/x"].dtype, found["in/x"].tolist()),
+                                 (numpy.float32, [0.5, 1.5]))
 
 
 class Cases(unittest.TestCase):

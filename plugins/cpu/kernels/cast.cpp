@@ -16,6 +16,7 @@
 #include "math/convert.hpp"
 #include "math/copies.hpp"
 #include "nest.hpp"
+#include "saturate.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -65,20 +66,6 @@ struct Widen {
     }
   }
 };
-
-// f64 to a whole number: toward zero, the nearest representable value where it is out of range,
-// NaN to 0.
-template <class T>
-T saturate(double value) {
-  using Limits = std::numeric_limits<T>;
-  if (std::isnan(value)) return 0;
-  // -2^63, 0 and the like are exact in f64; one above the largest value is a power of two.
-  constexpr double kBelow = static_cast<double>(Limits::min());
-  const double above = std::ldexp(1.0, Limits::digits);
-  if (value < kBelow) return Limits::min();
-  if (value >= above) return Limits::max();
-  return static_cast<T>(value);
-}
 
 // A whole number as an f64 that rounds to shorter formats as the number itself would: what does not
 // fit 53 bits leaves an odd last bit.

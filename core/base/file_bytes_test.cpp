@@ -86,6 +86,19 @@ TEST_F(FileBytesTest, Read_ReserveRefuses_NothingIsRead) {
   EXPECT_EQ(file.status().message(), path_ + ": no more");
 }
 
+TEST_F(FileBytesTest, Read_TheSystemRefuses_IsAnErrorInItsWords) {
+  const auto reserved = std::make_shared<int>(0);
+  const auto reserve = [&](uint64_t) -> Result<std::shared_ptr<const void>> {
+    return std::shared_ptr<const void>(reserved);
+  };
+  constexpr int kNoDescriptor = -1;
+  const auto file = file_bytes(kNoDescriptor, path_, 9, {.read = true, .reserve = reserve});
+  ASSERT_FALSE(file.ok());
+  EXPECT_EQ(file.status().code(), BP_UNAVAILABLE);
+  EXPECT_EQ(file.status().message(), path_ + ": cannot read the file: Bad file descriptor");
+  EXPECT_EQ(reserved.use_count(), 1);
+}
+
 TEST_F(FileBytesTest, WhatIsRefused_IsTheSameEitherWay) {
   const std::string empty = folder_.write("empty", "");
   for (const bool read : {false, true}) {

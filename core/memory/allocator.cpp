@@ -52,9 +52,12 @@ uint64_t round_up(uint64_t value, uint64_t granule) {
 }
 
 // A segment for a large block has at most an eighth more, for a somewhat larger block that comes
-// later: less makes room for none, and more lies idle until then.
-uint64_t segment_for(uint64_t bytes) {
-  return bytes <= kSmallBlock ? kSmallSegment : round_up(bytes, std::bit_floor(bytes) / 8);
+// later: less makes room for none, and more lies idle until then. One of small blocks, which other
+// streams cannot use, takes no more than an eighth of a small device.
+uint64_t segment_for(uint64_t bytes, uint64_t memory_bytes) {
+  if (bytes > kSmallBlock) return round_up(bytes, std::bit_floor(bytes) / 8);
+  const uint64_t most = memory_bytes == 0 ? kSmallSegment : std::bit_floor(memory_bytes) / 8;
+  return std::max(bytes, std::min(kSmallSegment, most));
 }
 
 // The bin that a free block of this size belongs to: every block in bin b has at least bin_floor(b)
@@ -135,8 +138,7 @@ void Allocator::give_back(const MemorySegment& segment) noexcept {
 Allocator::Pool& Allocator::pool(const void* key) {
   std::lock_guard lock(mutex_);
   if (const auto found = pools_.find(key); found != pools_.end()) return *found->second;
-  auto made = std::make_unique<Pool>();
-  return *pools_.emplace(key, std::move(made)).first->second;
+  return *pools_.emplace(key, std::make_unique<Pool>()).first->second;
 }
 
 inline Block* Allocator::take_from_shelf(Shelf& shelf, uint64_t bytes, MemoryTag tag) {
@@ -171,9 +173,7 @@ Result<Block*> Allocator::allocate_elsewhere(uint64_t bytes, MemoryTag tag, Pool
   std::unique_lock lock(mutex_);
   reserve_blocks();
   Block* block = take_from_pool(pool, bytes, Fit::kGood);
-  if (block == nullptr && bytes > kSmallBlock) {
-    block = make_way(pool, bytes, lock);
-  }
+  if (block == nullptr && bytes > kSmallBlock) block = make_way(pool, bytes, lock);
   if (block == nullptr) {
     BP_TRY_ASSIGN(block, grow_or_trim(pool, bytes, tag, lock));
   }
@@ -333,8 +333,7 @@ MemoryStats Allocator::gather_stats() const {
 }
 
 Block* Allocator::take_from_pool(Pool& pool, uint64_t bytes, Fit fit) {
-  Block* block = take_from_bins(pool, bytes, fit);
-  if (block != nullptr) return block;
+  if (Block* block = take_from_bins(pool, bytes, fit); block != nullptr) return block;
   clear_shelves(pool);
   return take_from_bins(pool, bytes, fit);
 }
@@ -479,7 +478,7 @@ Result<Block*> Allocator::grow(Pool& pool, uint64_t bytes, MemoryTag tag,
   Block* const block = new_block();
   Block* const spare = new_block();  // for split()
   ++growing_count_;
-  uint64_t segment_bytes = segment_for(bytes);
+  uint64_t segment_bytes = segment_for(bytes, table_.props.memory_bytes);
   uint64_t handle = 0;
   Status status = contain([&] { return take_segment(segment_bytes, tag, lock, &handle); });
   if (!status.ok() && segment_bytes > bytes) {  // a smaller segment may still fit

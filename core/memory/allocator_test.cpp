@@ -86,6 +86,16 @@ TEST_F(AllocatorTest, Allocate_SlotFails_IsExplainedByTheDevice) {
   EXPECT_EQ(allocator_->stats().reserved_bytes, 0u);
 }
 
+TEST_F(AllocatorTest, Allocate_OnASmallDevice_LeavesRoomForOtherStreams) {
+  device_.capacity_bytes = table_.props.memory_bytes = uint64_t{2} << 20;
+  const int streams[4] = {};
+  for (const int& stream : streams) {
+    must(256, MemoryTag::kIo, &stream);
+    must(uint64_t{200} << 10, MemoryTag::kWeights, &stream);
+  }
+  EXPECT_LE(allocator_->stats().reserved_bytes, uint64_t{2} << 20);
+}
+
 TEST_F(AllocatorTest, Allocate_SameSizeAfterFree_ReusesWithoutTheDevice) {
   Block* first = must(1000);
   const uint64_t place = first->handle + first->offset_bytes;

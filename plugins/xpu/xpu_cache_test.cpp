@@ -130,6 +130,22 @@ TEST_F(XpuCacheTest, Program_IsKeptForTheUserAlone_AndFoundAgain) {
   EXPECT_EQ(read_file(file), bytes);
 }
 
+/// What a program was compiled from stands in the file, and is compared: that of another driver,
+/// device or source is not found.
+TEST_F(XpuCacheTest, Key_HoldsDriverDeviceAndSource) {
+  copy_four(cache());
+  const std::string bytes = read_file(only_file());
+  bp_device_props props{};
+  props.struct_size = sizeof(props);
+  ASSERT_EQ(plugin_.device->device_props(device_, &props), BP_OK);
+  for (const bp_str& part : {props.driver, props.vendor, props.name}) {
+    ASSERT_GT(view(part).size(), 0u);
+    EXPECT_THAT(bytes, HasSubstr(std::string(view(part)) + '\0')) << view(part);
+  }
+  EXPECT_THAT(bytes, HasSubstr("#pragma OPENCL FP_CONTRACT OFF"));
+  EXPECT_THAT(bytes, HasSubstr("kernel void"));
+}
+
 TEST_F(XpuCacheTest, BrokenFile_IsCompiledAgainAndReplaced) {
   copy_four(cache());
   const fs::path file = only_file();

@@ -172,7 +172,15 @@ function(bp_configure_plugin_manifest target name manifest output_directory)
   endif()
   bp_read_abi_version(BP_ABI_MAJOR BP_ABI_MINOR)
   set(BP_ABI_BUILT "${BP_ABI_MAJOR}.${BP_ABI_MINOR}")
-  configure_file("${manifest}" "${output_directory}/libbackplane_${name}.backplane.json" @ONLY)
+  set(configured "${output_directory}/libbackplane_${name}.backplane.json")
+  configure_file("${manifest}" "${configured}" @ONLY)
+  # Devices are called by the manifest's id, files by NAME. What is no JSON is the loader's to tell.
+  file(READ "${configured}" text)
+  string(JSON id ERROR_VARIABLE error GET "${text}" id)
+  if(NOT error AND NOT id STREQUAL name)
+    message(FATAL_ERROR "bp_add_plugin(${name}): ${manifest}: its id is '${id}'; "
+                        "expected \"@BP_PLUGIN_NAME@\" there, which becomes '${name}'")
+  endif()
 endfunction()
 
 # Reads BP_ABI_MAJOR and BP_ABI_MINOR from the header that the plugin compiles against.

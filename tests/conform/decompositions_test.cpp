@@ -171,8 +171,8 @@ std::set<std::string> primitives_on_page() {
 TEST(Primitives, ThoseToWriteByHand_AreFewAndOnThePage) {
   std::set<std::string> names;
   for (const OpSchema& schema : all_schemas()) {
-    const bool is_emitted = expr::find_row(schema.name) != nullptr ||
-                            expr::find_reduction(schema.name) != nullptr;
+    const bool is_emitted =
+        expr::find_row(schema.name) != nullptr || expr::find_reduction(schema.name) != nullptr;
     if (schema.primitive && !is_emitted) names.emplace(schema.name);
   }
   EXPECT_LE(names.size(), kMostPrimitives);

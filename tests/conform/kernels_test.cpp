@@ -322,7 +322,7 @@ INSTANTIATE_TEST_SUITE_P(
               "expected UNSUPPORTED, found OK"},
         Wrong{"relu_refuses_within", "L3.relu.f32.matrix", "expected OK, found UNSUPPORTED"},
         Wrong{"relu_ranges_of_nothing", "L3.relu.f32.matrix",
-              "its range 0 is of argument 9; there are 2"},
+              "that fit it: its range 0 is of argument 9; there are 2"},
         Wrong{"matmul_packs_what_varies", "L3.matmul.f32.packed",
               "packed input 1: one that was shown as a constant"},
         Wrong{"matmul_packs_to_48", "L3.matmul.f32.packed", "a power of two up to 256"},

@@ -194,6 +194,19 @@ class InstalledTree(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "bp_sdk_kernels_of_elu"):
             self.plugin_project("template_broken", source, f"-DCMAKE_CXX_COMPILER={CXX_COMPILER}")
 
+    def test_manifest_of_another_id_is_an_error(self):
+        source = self.build.parent / "renamed"
+        for project in ("share/backplane/template", "share/backplane/examples/npu"):
+            shutil.copytree(self.prefix / project, source, dirs_exist_ok=True)
+            manifest = source / "manifest.json.in"
+            text = manifest.read_text(encoding="utf-8")
+            self.assertIn('"id": "@BP_PLUGIN_NAME@"', text, project)
+            manifest.write_text(text.replace("@BP_PLUGIN_NAME@", "other"), encoding="utf-8")
+            result = run(CMAKE, "-S", source, "-B", self.build.parent / "renamed_build",
+                         f"-DCMAKE_PREFIX_PATH={self.prefix}", check=False)
+            self.assertNotEqual(result.returncode, 0, project)
+            self.assertRegex(result.stdout, r"manifest\.json\.in: its id is\s+'other'")
+
     def test_page_quotes_the_template(self):
         page = (ROOT / "sdk/README.md").read_text(encoding="utf-8")
         for name in ("CMakeLists.txt", "relu.cpp"):

@@ -150,7 +150,8 @@ std::string Planned::outside_its_ranges() const {
   }
   for (const TensorType& output : call_.output_types) sizes.push_back(&output.sizes);
   const auto ranges = read_size_ranges(support_, sizes);
-  context_.require(ranges.ok(), words(words_of("ranges of"), ": ", ranges.status().message()));
+  context_.require(ranges.ok(),
+                   words(words_of("ranges of"), " that fit it: ", ranges.status().message()));
   return outside_words(*ranges, sizes, call_.inputs.size());
 }
 

@@ -114,18 +114,32 @@ Status convert_clip(NodeImport* node) {
   return node->finish("identity", {&x, 1});
 }
 
-/// Ours has one dtype. A float base takes the exponent in its own dtype; an integer base with a
-/// float exponent is computed in f64, as its results are whole numbers only after a cast.
+bool is_unsigned_dtype(uint32_t dtype) {
+  return dtype == BP_DTYPE_U8 || dtype == BP_DTYPE_U16 || dtype == BP_DTYPE_U32 ||
+         dtype == BP_DTYPE_U64;
+}
+
+/// The dtype in which a power is computed. A float base takes the exponent in its own dtype; an
+/// integer base with a float exponent is computed in f64, as its results are whole numbers only
+/// after a cast. An integer exponent that does not fit the base's dtype would be another number
+/// there; the low bits of a power need no more than the low bits of its base.
+uint32_t power_dtype(uint32_t base, uint32_t exponent) {
+  if (base == exponent || is_float_dtype(base)) return base;
+  if (is_float_dtype(exponent)) return BP_DTYPE_F64;
+  const bool is_shorter = dtype_bits(exponent) < dtype_bits(base);
+  if (is_shorter && (is_unsigned_dtype(exponent) || !is_unsigned_dtype(base))) return base;
+  return exponent == BP_DTYPE_U64 ? BP_DTYPE_U64 : BP_DTYPE_I64;
+}
+
+/// Ours has one dtype.
 Status convert_pow(NodeImport* node) {
   const uint32_t base = node->input_type(0).dtype;
   const uint32_t exponent = node->input_type(1).dtype;
   for (const size_t i : {size_t{0}, size_t{1}}) BP_TRY(node->check_number(i));
-  if (is_float_dtype(base) || !is_float_dtype(exponent)) {
-    BP_TRY_ASSIGN(const ValueId same, cast_to(node, node->input(1), exponent, base));
-    return node->finish("pow", std::array{node->input(0), same});
-  }
-  BP_TRY_ASSIGN(const ValueId a, cast_to(node, node->input(0), base, BP_DTYPE_F64));
-  BP_TRY_ASSIGN(const ValueId b, cast_to(node, node->input(1), exponent, BP_DTYPE_F64));
+  const uint32_t work = power_dtype(base, exponent);
+  BP_TRY_ASSIGN(const ValueId a, cast_to(node, node->input(0), base, work));
+  BP_TRY_ASSIGN(const ValueId b, cast_to(node, node->input(1), exponent, work));
+  if (work == base) return node->finish("pow", std::array{a, b});
   BP_TRY_ASSIGN(const ValueId power, node->step("pow", std::array{a, b}));
   BP_TRY_ASSIGN(Attributes attributes, node->attributes_of("cast"));
   BP_TRY(attributes.set_i64("to", base));

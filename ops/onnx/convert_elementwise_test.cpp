@@ -66,6 +66,12 @@ TEST(ConvertPow, Dtypes_AreMadeEqual) {
   EXPECT_THAT(steps_of(with_types(pow, kFloatType, kFloatType)), ElementsAre("pow"));
   EXPECT_THAT(steps_of(with_types(pow, kFloatType, kInt32Type)), ElementsAre("cast", "pow"));
   EXPECT_THAT(steps_of(with_types(pow, kInt32Type, kUint8Type)), ElementsAre("cast", "pow"));
+  EXPECT_THAT(steps_of(with_types(pow, kInt64Type, kInt32Type)), ElementsAre("cast", "pow"));
+  // 2^32 would be 0 in i32, and u8 has no exponents below 0.
+  EXPECT_THAT(steps_of(with_types(pow, kInt32Type, kInt64Type)),
+              ElementsAre("cast", "pow", "cast"));
+  EXPECT_THAT(steps_of(with_types(pow, kUint8Type, kInt32Type)),
+              ElementsAre("cast", "cast", "pow", "cast"));
   EXPECT_THAT(steps_of(with_types(pow, kInt32Type, kFloatType)),
               ElementsAre("cast", "cast", "pow", "cast"));
 }

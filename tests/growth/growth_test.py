@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CMAKE, BUILD_FOLDER, CONFORM = sys.argv[1:4]
 PLUGINS = [name for name in ("cpu", "npu", "xpu")
            if (pathlib.Path(BUILD_FOLDER) / f"lib/backplane/plugins/{name}").is_dir()]
-LEFT_OUT = shutil.ignore_patterns("build", ".git", ".venv", ".dev", "__pycache__")
+LEFT_OUT = shutil.ignore_patterns("build", ".cache", ".git", ".venv", ".dev", "__pycache__")
 
 # The whole of a new kernel, the same in every plugin.
 KERNEL = """\

@@ -99,46 +99,50 @@ void cross_tile(T* y, int64_t y_row, const T* x, int64_t x_row) {
   cross_part(y, y_row, x, x_row, kTile, kTile);
 }
 
-// A tile by way of a buffer, so that whole lines of y are streamed.
+// A square by tiles. The next square's lines of x are asked for meanwhile.
 template <class T>
-void stream_tile(T* y, int64_t y_row, const T* x, int64_t x_row) {
-  HWY_ALIGN T buffer[kTile * kTile];
-  cross_tile(buffer, kTile, x, x_row);
-  for (int64_t r = 0; r < kTile; ++r) {
-    copy_stream(reinterpret_cast<std::byte*>(y + r * y_row),
-                reinterpret_cast<const std::byte*>(buffer + r * kTile), kTile * sizeof(T));
+void cross_square(T* y, int64_t y_row, const T* x, int64_t x_row, int64_t rows, int64_t columns,
+                  int64_t next) {
+  for (int64_t c = 0; c < columns; c += kTile) {
+    for (int64_t r = 0; r < rows; r += kTile) {
+      const int64_t width = std::min(kTile, columns - c);
+      const int64_t height = std::min(kTile, rows - r);
+      T* const to = y + r * y_row + c;
+      const T* const from = x + c * x_row + r;
+      for (int64_t i = 0; i < width; ++i) hwy::Prefetch(from + i * x_row + next);
+      if (height < kTile || width < kTile) {
+        cross_part(to, y_row, from, x_row, height, width);
+      } else {
+        cross_tile(to, y_row, from, x_row);
+      }
+    }
   }
 }
 
-// Tiles in squares of four by four, so that neighbouring lines of both sides come soon after each
-// other; the next square's lines of x are asked for meanwhile.
+// By squares, so that neighbouring lines of both sides come soon after each other. What is stored
+// past the caches goes by way of a buffer, from which long runs of y's rows are streamed.
 template <class T>
 void cross(const Crossing& crossing) {
-  constexpr int64_t kSquare = 4 * kTile;
-  T* const y = reinterpret_cast<T*>(crossing.y);
-  const T* const x = reinterpret_cast<const T*>(crossing.x);
-  const int64_t y_row = crossing.y_row;
-  const int64_t x_row = crossing.x_row;
-  const bool streams = crossing.past_cache && kTile * sizeof(T) >= kLine && bytes_to_line(y) == 0 &&
-                       y_row * static_cast<int64_t>(sizeof(T)) % kLine == 0;
-  const auto tile = [&](int64_t r, int64_t c) HWY_ATTR {
-    const int64_t columns = std::min(kTile, crossing.columns - c);
-    const int64_t rows = std::min(kTile, crossing.rows - r);
-    T* const to = y + r * y_row + c;
-    const T* const from = x + c * x_row + r;
-    for (int64_t i = 0; i < columns; ++i) hwy::Prefetch(from + i * x_row + kSquare);
-    if (rows < kTile || columns < kTile) {
-      cross_part(to, y_row, from, x_row, rows, columns);
-    } else if (streams) {
-      stream_tile(to, y_row, from, x_row);
-    } else {
-      cross_tile(to, y_row, from, x_row);
-    }
-  };
-  for (int64_t r0 = 0; r0 < crossing.rows; r0 += kSquare) {
-    const int64_t r_end = std::min(r0 + kSquare, crossing.rows);
-    for (int64_t c = 0; c < crossing.columns; c += kTile) {
-      for (int64_t r = r0; r < r_end; r += kTile) tile(r, c);
+  constexpr int64_t kSquare = sizeof(T) == 8 ? 32 : 64;
+  HWY_ALIGN T buffer[kSquare * kSquare];
+  const bool streams = crossing.past_cache && bytes_to_line(crossing.y) == 0 &&
+                       crossing.y_row * static_cast<int64_t>(sizeof(T)) % kLine == 0;
+  for (int64_t r = 0; r < crossing.rows; r += kSquare) {
+    for (int64_t c = 0; c < crossing.columns; c += kSquare) {
+      const int64_t rows = std::min(kSquare, crossing.rows - r);
+      const int64_t columns = std::min(kSquare, crossing.columns - c);
+      T* const to = reinterpret_cast<T*>(crossing.y) + r * crossing.y_row + c;
+      const T* const from = reinterpret_cast<const T*>(crossing.x) + c * crossing.x_row + r;
+      if (!streams || columns < kSquare) {
+        cross_square(to, crossing.y_row, from, crossing.x_row, rows, columns, kSquare);
+        continue;
+      }
+      cross_square(buffer, kSquare, from, crossing.x_row, rows, columns, kSquare);
+      for (int64_t row = 0; row < rows; ++row) {
+        copy_stream(reinterpret_cast<std::byte*>(to + row * crossing.y_row),
+                    reinterpret_cast<const std::byte*>(buffer + row * kSquare),
+                    kSquare * sizeof(T));
+      }
     }
   }
 }

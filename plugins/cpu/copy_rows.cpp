@@ -100,15 +100,17 @@ void copy_by_rows(Workers& workers, std::byte* y, const std::byte* x, const Nest
   // A line of y that is not written whole would be read after all.
   const bool streams =
       past_cache && y_stride == 1 && x_stride == 1 && nest.sizes[nest.rank - 1] * bytes % 64 == 0;
-  // The processor does not guess where short rows go on.
+  // The processor does not guess where short rows go on. In a core's own cache that matters little.
+  constexpr int64_t kNearBytes = int64_t{1} << 20;
   constexpr int64_t kRowsAhead = 8;
   const int64_t next = nest.rank > 1 ? nest.strides[1][nest.rank - 2] * bytes * kRowsAhead : 0;
-  const bool is_short = nest.sizes[nest.rank - 1] * bytes <= 1024;
+  const bool looks_ahead =
+      x_stride == 1 && nest.sizes[nest.rank - 1] * bytes <= 1024 && nest.count > kNearBytes / bytes;
   workers.for_ranges(nest.count, 1, [&](int64_t begin, int64_t end) noexcept {
     walk_rows(nest, 2, begin, end, [&](const int64_t* offsets, int64_t row_count) {
       std::byte* const to = y + offsets[0] * bytes;
       const std::byte* const from = x + offsets[1] * bytes;
-      if (is_short && streams) {
+      if (looks_ahead) {
         for (int64_t at = 0; at < row_count * bytes; at += 64) {
           __builtin_prefetch(from + next + at);
         }

@@ -49,9 +49,9 @@ if(BP_SANITIZER STREQUAL "address")
   target_link_options(backplane_sanitizer INTERFACE -fsanitize=address,undefined)
   # use_sigaltstack=0: the OpenCL driver's compiler puts its own alternate signal stack on its
   # threads, and AddressSanitizer would unmap that one at their end instead of its own.
-  # intercept_tls_get_addr=0: before gcc 14 the runtime takes the words in front of a loaded library's
-  # thread-local variables for a header of an old glibc if their address looks like it, by chance,
-  # and the search for leaks then reads wild memory ("Tracer caught signal 11").
+  # intercept_tls_get_addr=0: before gcc 14 the runtime takes the words in front of a loaded
+  # library's thread-local variables for a header of an old glibc if their address looks like it, by
+  # chance, and the search for leaks then reads wild memory ("Tracer caught signal 11").
   set(asan_options use_sigaltstack=0 detect_leaks=1 strict_string_checks=1
                    intercept_tls_get_addr=0 detect_stack_use_after_return=1)
   list(JOIN asan_options ":" asan_options)

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -18,13 +17,12 @@
 #include "ops/oracle/oracle.hpp"
 #include "ops/register.hpp"
 #include "sdk/conform/kernels/trial.hpp"
+#include "tests/expect_near.hpp"
 
 namespace bp::conform {
 namespace {
 
-// Of the largest finite value of an output: steps round once each.
-constexpr double kError = 1e-5;
-constexpr double kHalfError = 1e-2;
+constexpr tests::NearShares kShares{.single = 1e-5, .half = 1e-2};
 constexpr size_t kFewestDecompositions = 39;
 // Beside elementwise operators and reductions, whose kernels are emitted.
 constexpr size_t kMostPrimitives = 48;
@@ -38,8 +36,6 @@ const OpRegistry& registry() {
   return *kRegistry;
 }
 
-bool is_half(uint32_t dtype) { return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16; }
-
 Status decompose(const Call& call, Graph* graph) {
   std::vector<TensorType> types;
   std::vector<const void*> host_data;
@@ -51,24 +47,6 @@ Status decompose(const Call& call, Graph* graph) {
   }
   return call.schema->decompose(
       {.inputs = types, .host_data = host_data, .attributes = call.attributes.data()}, graph);
-}
-
-void expect_near(const OracleTensor& found, const OracleTensor& expected, const std::string& what) {
-  ASSERT_EQ(found.dtype, expected.dtype) << what;
-  ASSERT_EQ(found.sizes, expected.sizes) << what;
-  const auto values = found.to_f64();
-  const auto wanted = expected.to_f64();
-  double largest = 0;
-  for (const double value : wanted) {
-    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
-  }
-  const double share = is_float_dtype(found.dtype) ? is_half(found.dtype) ? kHalfError : kError : 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const bool same = values[i] == wanted[i] || (std::isnan(values[i]) && std::isnan(wanted[i]));
-    if (same || std::fabs(values[i] - wanted[i]) <= share * largest) continue;
-    ADD_FAILURE() << what << ": element " << i << " is " << values[i] << ", expected " << wanted[i];
-    return;
-  }
 }
 
 /// Notes the parts of one call, and compares its results. False: the decomposition refuses it.
@@ -99,7 +77,7 @@ bool check_call(const Call& call, std::set<std::string>* parts) {
   if (!composed.ok() || !direct.ok()) return true;
   EXPECT_EQ(found.size(), expected.size()) << what;
   for (size_t i = 0; i < found.size() && i < expected.size(); ++i) {
-    expect_near(found[i], expected[i], what + ", output " + std::to_string(i));
+    tests::expect_near(found[i], expected[i], kShares, what + ", output " + std::to_string(i));
   }
   return true;
 }

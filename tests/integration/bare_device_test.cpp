@@ -8,6 +8,7 @@
 
 #include "core/base/dtype.hpp"
 #include "sdk/conform/kernels/trial.hpp"
+#include "tests/expect_near.hpp"
 #include "tests/integration/device_fixture.hpp"
 
 namespace bp {
@@ -18,29 +19,7 @@ using conform::DtypeChoice;
 using conform::Recipe;
 using conform::Shot;
 
-// Of the largest finite value of an output: steps round once each.
-constexpr double kError = 2e-5;
-constexpr double kHalfError = 2e-2;
-
-bool is_half(uint32_t dtype) { return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16; }
-
-void expect_near(const OracleTensor& found, const OracleTensor& expected, const std::string& what) {
-  ASSERT_EQ(found.dtype, expected.dtype) << what;
-  ASSERT_EQ(found.sizes, expected.sizes) << what;
-  const auto values = found.to_f64();
-  const auto wanted = expected.to_f64();
-  double largest = 0;
-  for (const double value : wanted) {
-    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
-  }
-  const double share = is_float_dtype(found.dtype) ? is_half(found.dtype) ? kHalfError : kError : 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const bool same = values[i] == wanted[i] || (std::isnan(values[i]) && std::isnan(wanted[i]));
-    if (same || std::fabs(values[i] - wanted[i]) <= share * largest) continue;
-    ADD_FAILURE() << what << ": element " << i << " is " << values[i] << ", expected " << wanted[i];
-    return;
-  }
-}
+constexpr tests::NearShares kShares{.single = 2e-5, .half = 2e-2};
 
 bool is_plain(const DtypeChoice& choice) {
   return choice.variables.empty() || choice.variables.front() == BP_DTYPE_F32;
@@ -100,8 +79,8 @@ class BareDeviceTest : public DeviceTest {
     const Status status = call(*runtime_, args, outputs);
     ASSERT_TRUE(status.ok()) << made.words() << ": " << status.to_string();
     for (size_t i = 0; i < expected.size(); ++i) {
-      expect_near(download(outputs[i]), expected[i],
-                  made.words() + ", output " + std::to_string(i));
+      tests::expect_near(download(outputs[i]), expected[i], kShares,
+                         made.words() + ", output " + std::to_string(i));
     }
     ++count_;
   }

@@ -11,6 +11,7 @@
 #include "core/base/dtype.hpp"
 #include "core/base/quoted.hpp"
 #include "ops/onnx/node_import.hpp"
+#include "ops/onnx/steps.hpp"
 
 namespace bp::onnx {
 namespace {
@@ -25,13 +26,6 @@ Status bad_text(const NodeImport& node, std::string_view name, std::string_view 
                 std::string_view found) {
   return node.error(BP_INVALID_ARGUMENT, "attribute '" + std::string(name) + "': expected " +
                                              std::string(expected) + ", found " + quoted(found));
-}
-
-Result<ValueId> cast_to(NodeImport* node, ValueId value, uint32_t from, uint32_t to) {
-  if (from == to) return value;
-  BP_TRY_ASSIGN(Attributes attributes, node->attributes_of("cast"));
-  BP_TRY(attributes.set_i64("to", to));
-  return node->step("cast", {&value, 1}, std::move(attributes));
 }
 
 /// op(op(a, b), c) of all inputs but the last pair, which is left for the caller.
@@ -137,13 +131,10 @@ Status convert_pow(NodeImport* node) {
   const uint32_t exponent = node->input_type(1).dtype;
   for (const size_t i : {size_t{0}, size_t{1}}) BP_TRY(node->check_number(i));
   const uint32_t work = power_dtype(base, exponent);
-  BP_TRY_ASSIGN(const ValueId a, cast_to(node, node->input(0), base, work));
-  BP_TRY_ASSIGN(const ValueId b, cast_to(node, node->input(1), exponent, work));
-  if (work == base) return node->finish("pow", std::array{a, b});
-  BP_TRY_ASSIGN(const ValueId power, node->step("pow", std::array{a, b}));
-  BP_TRY_ASSIGN(Attributes attributes, node->attributes_of("cast"));
-  BP_TRY(attributes.set_i64("to", base));
-  return node->finish("cast", {&power, 1}, std::move(attributes));
+  Steps steps(node);
+  const ValueId a = steps.cast(node->input(0), work);
+  const ValueId b = steps.cast(node->input(1), work);
+  return steps.finish({steps.cast(steps.op("pow", {a, b}), base)});
 }
 
 /// Ours truncates the attributes where x has integers, which is right for a lambd from 0 on. What
@@ -162,11 +153,10 @@ Status convert_shrink(NodeImport* node) {
   if (is_float_dtype(dtype) || fits) {
     return node->finish("shrink", node->inputs(), std::move(attributes));
   }
-  BP_TRY_ASSIGN(const ValueId x, cast_to(node, node->input(0), dtype, BP_DTYPE_F64));
-  BP_TRY_ASSIGN(const ValueId shrunk, node->step("shrink", {&x, 1}, std::move(attributes)));
-  BP_TRY_ASSIGN(Attributes to, node->attributes_of("cast"));
-  BP_TRY(to.set_i64("to", dtype));
-  return node->finish("cast", {&shrunk, 1}, std::move(to));
+  Steps steps(node);
+  const ValueId shrunk =
+      steps.op("shrink", {steps.cast(node->input(0), BP_DTYPE_F64)}, std::move(attributes));
+  return steps.finish({steps.cast(shrunk, dtype)});
 }
 
 }  // namespace bp::onnx

@@ -56,14 +56,14 @@ T written(Wrapping<T> value) {
   return store<T>(static_cast<Compute<T>>(value));
 }
 
-// One lane of elements `step` apart, or a part of it: begins with `running` and gives what the next
-// part begins with.
+// One lane, forward or backward by `step`, 1 or -1, or a part of it: begins with `running` and
+// gives what the next part begins with.
 template <class T, class Rule>
 typename Rule::Running scan_lane(T* y, const T* x, int64_t length, int64_t step, bool exclusive,
                                  typename Rule::Running running) {
   using R = typename Rule::Running;
   if constexpr (std::is_same_v<Rule, SumScan<float>>) {
-    if (step == 1 || step == -1) return running_sums(y, x, length, step, exclusive, running);
+    return running_sums(y, x, length, step, exclusive, running);
   }
   int64_t k = 0;
   if constexpr (Rule::kInBlocks) {

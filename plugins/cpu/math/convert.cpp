@@ -13,19 +13,11 @@
 #include <type_traits>
 
 #include "math/convert.hpp"
+#include "math/copies.hpp"
 #include "math/lanes-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
-
-constexpr uintptr_t kLine = 64;  // bytes of a cache line
-
-// How many of `count` elements lie before the first whole line.
-template <class T>
-int64_t count_to_line(const T* y, int64_t count) {
-  const uintptr_t bytes = (kLine - reinterpret_cast<uintptr_t>(y) % kLine) % kLine;
-  return std::min(count, static_cast<int64_t>(bytes / sizeof(T)));
-}
 
 template <bool kPastCache, class V, class T>
 HWY_INLINE void store_whole(V value, T* y) {
@@ -87,7 +79,10 @@ void convert(const From* x, To* y, int64_t count) {
       store_part(load_part(d, x + i, part), d, y + i, part);
     }
   };
-  int64_t i = kPastCache ? count_to_line(y, count) : 0;
+  int64_t i = 0;
+  if constexpr (kPastCache) {
+    i = std::min(count, bytes_to_line(y) / static_cast<int64_t>(sizeof(To)));
+  }
   convert_some(0, i);
   for (; i + 2 * lanes <= count; i += 2 * lanes) convert_two<kPastCache>(d, x + i, y + i);
   convert_some(i, count);

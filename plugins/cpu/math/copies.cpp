@@ -20,13 +20,8 @@ namespace bp::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kLine = 64;  // bytes of a cache line
 // Of a tile: a line of f32.
 constexpr int64_t kTile = 16;
-
-int64_t bytes_to_line(const void* address) {
-  return static_cast<int64_t>(-reinterpret_cast<uintptr_t>(address) % kLine);
-}
 
 void copy_stream(std::byte* y, const std::byte* x, int64_t bytes) {
   const hn::ScalableTag<uint64_t> d;

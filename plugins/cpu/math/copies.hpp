@@ -9,6 +9,13 @@
 
 namespace bp::cpu {
 
+inline constexpr int64_t kLine = 64;  // bytes of a cache line
+
+/// What is stored past the caches goes by whole lines: bytes before the first that begins there.
+inline int64_t bytes_to_line(const void* address) {
+  return static_cast<int64_t>(-reinterpret_cast<uintptr_t>(address) % kLine);
+}
+
 /// memcpy that leaves y in no cache. Other threads may read y once finish_stream() has returned on
 /// this one.
 void stream_copy(std::byte* y, const std::byte* x, int64_t bytes);

@@ -39,9 +39,11 @@ if(BP_USE_CCACHE)
       if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
         # It keeps what was compiled with a precompiled header only when it may trust that
         # header's macros, and preprocesses twice what it does not have unless the compiler's own
-        # list of included files is enough for it.
+        # list of included files is enough for it. By paths relative to the tree a copy of the tree
+        # finds what the tree compiled: tests of mutations and growth build copies.
         set(CMAKE_${language}_COMPILER_LAUNCHER env
-            CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1 "${BP_CCACHE_PROGRAM}")
+            CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
+            "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_ABSSTDERR=1 "${BP_CCACHE_PROGRAM}")
       endif()
     endforeach()
   endif()

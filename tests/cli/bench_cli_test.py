@@ -51,8 +51,9 @@ class BenchTest(cli_test.CommandTest):
                    BACKPLANE_PLUGINS="npu", words=["BACKPLANE_PLUGINS leaves out cpu"])
 
     def test_seconds_make_more_runs(self):
-        model = self.relu_model()
-        self.assertGreater(len(self.bench(model, "--seconds", "0.1")["latency_ns"]), 20)
+        """Than the three of no time; how many more is the machine's affair."""
+        told = self.bench(self.relu_model(), "--seconds", "0.5")
+        self.assertGreater(len(told["latency_ns"]), 3)
 
     def test_peak_memory_is_its_own(self):
         """And not that of the process that starts it."""

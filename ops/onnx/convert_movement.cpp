@@ -80,6 +80,13 @@ Status convert_axes_attribute(NodeImport* node) {
   return node->finish(op, inputs);
 }
 
+/// Squeeze, Unsqueeze and Expand, whose second input says what becomes of the dimensions.
+Status convert_list_input(NodeImport* node) {
+  BP_TRY_ASSIGN(const ValueId list, list_input(node, 1));
+  const ValueId inputs[] = {node->input(0), list};
+  return node->finish(node->rule().op, inputs);
+}
+
 /// Slice before operator set 10.
 Status convert_slice_attributes(NodeImport* node) {
   Steps steps(node);

@@ -50,6 +50,23 @@ TEST(ConvertUnsqueeze, AxesAsAttributeOrInput_Same) {
   EXPECT_EQ(type_of(import_model(by_input)), "f32[N, 1, 8, 1]");
 }
 
+/// As PyTorch exports grouped attention; known, and made by the model itself.
+TEST(ConvertListInput, Scalar_IsAListOfOne) {
+  Model model = movement(node("Unsqueeze", "u", {"x", "a"}, {"y"}), 20);
+  model.initializers = {tensor("a", {}, kInt64Type, bytes_of<int64_t>({1}))};
+  const auto known = import_model(model);
+  EXPECT_EQ(type_of(known), "f32[N, 1, 1, 8]");
+  EXPECT_THAT(op_names(*known), ElementsAre("unsqueeze"));
+  model = movement(node("Expand", "e", {"x", "s"}, {"y"}), 13);
+  model.inputs.push_back(value_info("s", {}, kInt64Type));
+  const auto unknown = import_model(model);
+  EXPECT_EQ(type_of(unknown), "f32[N, ?, ?]");
+  EXPECT_THAT(op_names(*unknown), ElementsAre("reshape", "expand"));
+  model = movement(node("Squeeze", "s", {"x", "a"}, {"y"}), 13);
+  model.initializers = {tensor("a", {1, 1}, kInt64Type, bytes_of<int64_t>({1}))};
+  EXPECT_THAT(refused(model).message(), HasSubstr("input 'axes': expected rank 1, found [1, 1]"));
+}
+
 TEST(ConvertSlice, AttributesOrInputs_Same) {
   const Message by_attribute =
       node("Slice", "s", {"x"}, {"y"},

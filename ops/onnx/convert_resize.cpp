@@ -9,16 +9,18 @@
 
 #include "core/base/dims.hpp"
 #include "ops/onnx/node_import.hpp"
+#include "ops/onnx/values.hpp"
 
 namespace bp::onnx {
 namespace {
 
 /// ONNX's inputs: scales and sizes that have no elements stand for none.
-ValueId given_list(const NodeImport& node, size_t index) {
-  if (node.input(index) == kNoValue) return kNoValue;
-  const TensorType& type = node.input_type(index);
+Result<ValueId> given_list(NodeImport* node, size_t index) {
+  if (node->input(index) == kNoValue) return kNoValue;
+  const TensorType& type = node->input_type(index);
   const bool empty = type.has_rank && type.sizes.size() == 1 && type.sizes[0] == 0;
-  return empty ? kNoValue : node.input(index);
+  if (empty) return kNoValue;
+  return list_input(node, index);
 }
 
 Status copy_text(const NodeImport& node, std::string_view from, std::string_view to,
@@ -44,10 +46,12 @@ Status convert_resize(NodeImport* node) {
   BP_TRY(copy_text(*node, "coordinate_transformation_mode", "coordinates", &attributes));
   const AttributeProto* coordinates = node->attribute("coordinate_transformation_mode");
   const bool crops = coordinates != nullptr && coordinates->s == "tf_crop_and_resize";
-  std::array<ValueId, 4> inputs{node->input(0), given_list(*node, 3), given_list(*node, 2),
-                                kNoValue};
-  if (crops && given_list(*node, 1) != kNoValue) {
-    BP_TRY_ASSIGN(inputs[3], as_f32(node, node->input(1), node->input_type(1)));
+  std::array<ValueId, 4> inputs{node->input(0), kNoValue, kNoValue, kNoValue};
+  BP_TRY_ASSIGN(inputs[1], given_list(node, 3));
+  BP_TRY_ASSIGN(inputs[2], given_list(node, 2));
+  BP_TRY_ASSIGN(const ValueId roi, given_list(node, 1));
+  if (crops && roi != kNoValue) {
+    BP_TRY_ASSIGN(inputs[3], as_f32(node, roi, node->input_type(1)));
   }
   return node->finish("resize", inputs, std::move(attributes));
 }
@@ -65,7 +69,8 @@ Status convert_resize_of_floor(NodeImport* node) {
   }
   BP_TRY(attributes.set_str("coordinates", "asymmetric"));
   BP_TRY(attributes.set_str("nearest_mode", "floor"));
-  std::array<ValueId, 4> inputs{node->input(0), kNoValue, node->input(1), kNoValue};
+  std::array<ValueId, 4> inputs{node->input(0), kNoValue, kNoValue, kNoValue};
+  BP_TRY_ASSIGN(inputs[2], list_input(node, 1));
   if (const AttributeProto* scales = node->attribute("scales")) {
     void* data = nullptr;
     const Dims sizes{static_cast<int64_t>(scales->floats.size())};

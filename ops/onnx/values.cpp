@@ -37,6 +37,23 @@ uint32_t widest_float(std::initializer_list<uint32_t> dtypes) {
   return std::ranges::count(dtypes, BP_DTYPE_F64) > 0 ? BP_DTYPE_F64 : BP_DTYPE_F32;
 }
 
+Result<ValueId> list_input(NodeImport* node, size_t index) {
+  const ValueId given = node->input(index);
+  if (given == kNoValue) return given;
+  const TensorType& type = node->input_type(index);
+  if (!type.has_rank || !type.sizes.empty()) return given;
+  if (const HostTensor* constant = node->input_constant(index)) {
+    HostTensor list = *constant;
+    list.sizes = {1};
+    return node->constant(std::move(list));
+  }
+  BP_TRY_ASSIGN(HostTensor one, list_of<int64_t>(BP_DTYPE_I64, {1}));
+  BP_TRY_ASSIGN(const ValueId shape, node->constant(std::move(one)));
+  const ValueId inputs[] = {given, shape};
+  BP_TRY_ASSIGN(Attributes attributes, node->attributes_of("reshape"));
+  return node->step("reshape", inputs, std::move(attributes));
+}
+
 Result<ValueId> index_input(NodeImport* node, size_t index) {
   const ValueId given = node->input(index);
   if (given == kNoValue || node->input_type(index).dtype != BP_DTYPE_I32) return given;

@@ -42,6 +42,10 @@ Result<std::vector<int64_t>> constant_list(const NodeImport& node, size_t index,
 /// of them is, else f32.
 uint32_t widest_float(std::initializer_list<uint32_t> dtypes);
 
+/// Input `index` as a list: a scalar is one of one value. ONNX asks for a list, but PyTorch exports
+/// scalars and ONNX Runtime reads them. kNoValue if it is absent.
+Result<ValueId> list_input(NodeImport* node, size_t index);
+
 /// Input `index` as i64: what it is, or its i32 widened. kNoValue if it is absent.
 Result<ValueId> index_input(NodeImport* node, size_t index);
 

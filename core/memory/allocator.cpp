@@ -524,10 +524,9 @@ Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, std::unique_lock<s
   }
   if (code != BP_OK) {
     stats_.reserved_bytes -= bytes;
-    // Also where the core has better words: those of the plugin would be taken for a later
-    // failure's.
-    Status explained = explain_(code, "mem_alloc of " + std::to_string(bytes) + " bytes");
-    return code == BP_OUT_OF_MEMORY ? out_of_memory(bytes, tag) : explained;
+    // Taken also where the core has better words, or a later failure would be told in them.
+    Status told = explain_(code, "mem_alloc of " + std::to_string(bytes) + " bytes");
+    return code == BP_OUT_OF_MEMORY ? out_of_memory(bytes, tag) : told;
   }
   if (const MemorySegment* other = find_overlap(*out_handle, bytes); other != nullptr) {
     // It stays the device's: to free it might free the other.
@@ -566,6 +565,8 @@ Status Allocator::out_of_memory(uint64_t bytes, MemoryTag tag) const {
                      " of " + mib(stats.reserved_bytes) + " reserved";
   const uint64_t limit_bytes = limit_bytes_ != 0 ? limit_bytes_ : table_.props.memory_bytes;
   if (limit_bytes != 0) text += ", limit " + mib(limit_bytes);
+  const uint64_t most_bytes = table_.props.max_alloc_bytes;
+  if (most_bytes != 0 && bytes > most_bytes) text += ", at most " + mib(most_bytes) + " at once";
   for (size_t index : order) {
     if (stats.tag_bytes[index] == 0) break;
     text += "; " + std::string(memory_tag_name(static_cast<MemoryTag>(index))) + " " +

@@ -142,8 +142,7 @@ bpa_status bpa_tensor_create(bpa_device* device, uint32_t dtype, const int64_t* 
     BP_TRY_ASSIGN(const Dims dims, bp::read_dims(sizes, rank, "sizes"));
     BP_TRY(bp::checked_bytes(dtype, dims));
     BP_TRY(bp::check_open(*target));
-    BP_TRY_ASSIGN(Ref<Tensor> tensor, Tensor::allocate(*target, dtype, dims, bp::MemoryTag::kIo,
-                                                       target->default_stream()));
+    BP_TRY_ASSIGN(Ref<Tensor> tensor, Tensor::create(*target, dtype, dims));
     return bp::give_tensor(std::move(tensor), out_tensor);
   });
 }

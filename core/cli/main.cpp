@@ -170,11 +170,13 @@ void add_ops(CLI::App* app, Parsed* out) {
   ops->add_option("--device", args.device,
                   "Which one (default: the first device that `backplane devices` lists)")
       ->type_name("NAME");
-  ops->add_option("--missing", args.models,
-                  "Instead, the kernels to write next for these models, what helps most first")
-      ->type_name("MODEL");
+  CLI::Option* missing =
+      ops->add_option("--missing", args.models,
+                      "Instead, the kernels to write next for these models, what helps most first");
+  missing->type_name("MODEL");
   ops->add_flag("--decompositions", args.decompositions,
-                "Instead, which primitives each decomposition needs, and which the device lacks");
+                "Instead, which primitives each decomposition needs, and which the device lacks")
+      ->excludes(missing);
   ops->add_flag("--json", args.json, "JSON for programs");
 }
 
@@ -314,6 +316,15 @@ std::string read_numbers(const Parsed& parsed, RunArgs* out_args) {
   return wrong;
 }
 
+/// Twice counted, a model's nodes would count twice.
+std::string repeated_model(const std::vector<std::string>& models) {
+  for (auto model = models.begin(); model != models.end(); ++model) {
+    if (std::find(models.begin(), model, *model) == model) continue;
+    return "--missing: " + *model + " is given twice";
+  }
+  return "";
+}
+
 /// What is wrong with the values; empty: nothing.
 std::string split_values(Parsed* parsed) {
   std::string path = parsed->plugin_path;
@@ -346,6 +357,7 @@ std::string split_values(Parsed* parsed) {
   if (wrong.empty()) {
     wrong = parse_seconds("--seconds", parsed->bench_seconds, &parsed->bench.seconds);
   }
+  if (wrong.empty()) wrong = repeated_model(parsed->ops.models);
   return wrong;
 }
 

@@ -186,6 +186,10 @@ Result<std::vector<DimSource>> find_dims(const Graph& graph, const DimArgs& dims
   }
   std::vector<std::string> names;
   for (const DimSource& dim : found) names.push_back(dim.name);
+  // Refused by the session, which tells why these have no sizes to choose.
+  for (const DefaultInput& input : graph.default_inputs()) {
+    for (const int64_t size : input.type.sizes) names.emplace_back(graph.symbol_name(size));
+  }
   for (const DimArg& dim : dims) BP_TRY(check_name(dim.name, names, "dimension"));
   return found;
 }

@@ -28,8 +28,9 @@ struct Deviation {
   double max_error = 0;  // the largest difference, in units of the expected values' rms
 };
 
-/// |found - expected| <= 1e-3 |expected| + 1e-4 rms(expected) for floats, equal for the rest. Of
-/// the outputs that the vectors have. Errors: INVALID_ARGUMENT for another dtype or other sizes.
+/// |found - expected| <= 1e-3 |expected| + 1e-4 rms(expected) for finite floats, where the rms is
+/// of finite values; equal for the rest. Of the outputs that the vectors have. Errors:
+/// INVALID_ARGUMENT for another dtype or other sizes.
 Result<Deviation> deviation(const std::vector<NamedArray>& found,
                             const std::vector<NamedArray>& expected);
 

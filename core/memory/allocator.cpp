@@ -505,12 +505,9 @@ Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, std::unique_lock<s
                                uint64_t* out_handle) {
   if (is_closed_) return gone();
   const auto reserved = checked_add(stats_.reserved_bytes, bytes);
-  if (limit_bytes_ != 0 && (!reserved || *reserved > limit_bytes_)) {
-    return out_of_memory(bytes, tag);
-  }
-  if (table_.props.max_alloc_bytes != 0 && bytes > table_.props.max_alloc_bytes) {
-    return out_of_memory(bytes, tag);
-  }
+  const bool is_above_limit = limit_bytes_ != 0 && (!reserved || *reserved > limit_bytes_);
+  const uint64_t most_bytes = table_.props.max_alloc_bytes;
+  if (is_above_limit || (most_bytes != 0 && bytes > most_bytes)) return out_of_memory(bytes, tag);
   bp_alloc_args args{};
   args.struct_size = sizeof(args);
   args.bytes = bytes;
@@ -527,8 +524,9 @@ Status Allocator::take_segment(uint64_t bytes, MemoryTag tag, std::unique_lock<s
   }
   if (code != BP_OK) {
     stats_.reserved_bytes -= bytes;
-    if (code == BP_OUT_OF_MEMORY) return out_of_memory(bytes, tag);
-    return explain_(code, "mem_alloc of " + std::to_string(bytes) + " bytes");
+    // Taken also where the core has better words, or a later failure would be told in them.
+    Status told = explain_(code, "mem_alloc of " + std::to_string(bytes) + " bytes");
+    return code == BP_OUT_OF_MEMORY ? out_of_memory(bytes, tag) : told;
   }
   if (const MemorySegment* other = find_overlap(*out_handle, bytes); other != nullptr) {
     // It stays the device's: to free it might free the other.
@@ -567,6 +565,8 @@ Status Allocator::out_of_memory(uint64_t bytes, MemoryTag tag) const {
                      " of " + mib(stats.reserved_bytes) + " reserved";
   const uint64_t limit_bytes = limit_bytes_ != 0 ? limit_bytes_ : table_.props.memory_bytes;
   if (limit_bytes != 0) text += ", limit " + mib(limit_bytes);
+  const uint64_t most_bytes = table_.props.max_alloc_bytes;
+  if (most_bytes != 0 && bytes > most_bytes) text += ", at most " + mib(most_bytes) + " at once";
   for (size_t index : order) {
     if (stats.tag_bytes[index] == 0) break;
     text += "; " + std::string(memory_tag_name(static_cast<MemoryTag>(index))) + " " +

@@ -58,7 +58,8 @@ class AllocatorTest : public testing::Test {
           ++quiesce_calls_;
           return while_waiting_ ? while_waiting_() : Status();
         },
-        [](bp_status code, std::string_view what) {
+        [this](bp_status code, std::string_view what) {
+          ++explain_calls_;
           return Status(code, std::string(what) + ": its words");
         });
   }
@@ -71,6 +72,7 @@ class AllocatorTest : public testing::Test {
   CountingDevice device_;
   DeviceTable table_;
   int quiesce_calls_ = 0;
+  int explain_calls_ = 0;
   std::function<Status()> while_waiting_;
   std::unique_ptr<Allocator> allocator_;
 };
@@ -84,6 +86,15 @@ TEST_F(AllocatorTest, Allocate_SlotFails_IsExplainedByTheDevice) {
   EXPECT_EQ(block.status().code(), BP_DEVICE_LOST);
   EXPECT_EQ(block.status().message(), "mem_alloc of 256 bytes: its words");
   EXPECT_EQ(allocator_->stats().reserved_bytes, 0u);
+}
+
+/// Or the plugin's words would be those of the thread's next failure that comes without any.
+TEST_F(AllocatorTest, Allocate_OutOfMemory_ThePluginsWordsAreTaken) {
+  device_.capacity_bytes = 0;
+  const auto block = allocator_->allocate(1, MemoryTag::kIo, allocator_->pool(nullptr));
+  EXPECT_EQ(block.status().code(), BP_OUT_OF_MEMORY);
+  EXPECT_GT(device_.alloc_calls, 0);
+  EXPECT_EQ(explain_calls_, device_.alloc_calls);
 }
 
 TEST_F(AllocatorTest, Allocate_OnASmallDevice_LeavesRoomForOtherStreams) {
@@ -302,9 +313,11 @@ TEST_F(AllocatorTest, SetLimit_Reached_IsOutOfMemoryBelowTheDevicesOwn) {
 
 TEST_F(AllocatorTest, Allocate_LargerThanOneAllocMayBe_IsOutOfMemory) {
   table_.props.max_alloc_bytes = 1 << 20;
-  EXPECT_EQ(
-      allocator_->allocate(2 << 20, MemoryTag::kIo, allocator_->pool(nullptr)).status().code(),
-      BP_OUT_OF_MEMORY);
+  const Status refused =
+      allocator_->allocate(2 << 20, MemoryTag::kIo, allocator_->pool(nullptr)).status();
+  EXPECT_EQ(refused.code(), BP_OUT_OF_MEMORY);
+  EXPECT_NE(refused.message().find(", at most 1.0 MiB at once"), std::string::npos)
+      << refused.message();
   Block* fits = must(1 << 20);
   allocator_->free(fits);
 }

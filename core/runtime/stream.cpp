@@ -84,6 +84,8 @@ Status Stream::wait_for(Stream& producer, uint64_t seq) {
 }
 
 void Stream::note_wait(Stream& producer, uint64_t seq) {
+  // A piece of work: what comes behind it is not done as long as the producer is not.
+  next_seq();
   for (Mark& wait : waits_) {
     if (wait.stream != &producer) continue;
     wait.seq = std::max(wait.seq, seq);

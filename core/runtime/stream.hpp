@@ -81,7 +81,8 @@ class Stream {
     recent_ops_[seq % kRecentOps] = {seq, op, kernel};
   }
 
-  /// All work from now on comes after the producer's up to `seq`. While held.
+  /// All work from now on comes after the producer's up to `seq`, by a wait that is in the queue
+  /// and takes a number itself. While held.
   void note_wait(Stream& producer, uint64_t seq);
 
   /// POISONED with the first failure, once one has come to light; else OK. While held.

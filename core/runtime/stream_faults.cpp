@@ -19,8 +19,12 @@ bp_mem Stream::fault_place(size_t word) const {
 
 Status Stream::make_fault_words() {
   constexpr uint64_t kBytes = kFaultWords * sizeof(bp_fault_word);
-  // Never freed: it goes back with the allocator, as the stream lives as long as its device.
-  BP_TRY_ASSIGN(Block * block, device_.allocator().allocate(kBytes, MemoryTag::kWorkspace, pool_));
+  // Never freed: it goes back with the allocator, as the stream lives as long as its device. So all
+  // streams' lie in one pool, if it has room: in each stream's own they would keep a segment each.
+  Allocator& allocator = device_.allocator();
+  auto made_block = allocator.allocate(kBytes, MemoryTag::kWorkspace, allocator.pool(&device_));
+  if (!made_block.ok()) made_block = allocator.allocate(kBytes, MemoryTag::kWorkspace, pool_);
+  BP_TRY_ASSIGN(Block * block, std::move(made_block));
   void* copies = nullptr;
   if (!is_inline() && !is_wrapped()) {
     // Without it the words are read one wait later.
@@ -42,7 +46,7 @@ Status Stream::make_fault_words() {
     return {};
   });
   if (is_used) return status;
-  device_.allocator().free(block);
+  allocator.free(block);
   device_.free_host_memory(copies);
   return status;
 }

@@ -5,6 +5,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/runtime/device.hpp"
+#include "core/runtime/stream.hpp"
 
 namespace bp {
 
@@ -30,6 +31,14 @@ Result<Ref<Tensor>> Tensor::allocate(Device& device, uint32_t dtype, const Dims&
   BP_TRY_ASSIGN(Ref<Storage> storage, Storage::allocate(device, bytes, tag, stream));
   return Ref<Tensor>::make(std::move(storage), dtype, sizes, contiguous_strides(sizes),
                            uint64_t{0});
+}
+
+Result<Ref<Tensor>> Tensor::create(Device& device, uint32_t dtype, const Dims& sizes) {
+  Stream& home = device.default_stream();
+  BP_TRY_ASSIGN(Ref<Tensor> tensor, allocate(device, dtype, sizes, MemoryTag::kIo, home));
+  const uint64_t so_far = home.issued_seq();
+  if (!home.known_done(so_far)) tensor->storage().note_use(home, so_far, false);
+  return tensor;
 }
 
 Ref<Tensor> Tensor::wrap_host(HostTensor tensor) {

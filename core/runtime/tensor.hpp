@@ -24,10 +24,13 @@ class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
   Tensor(Ref<Storage> storage, uint32_t dtype, const Dims& sizes, const Dims& strides,
          uint64_t offset_bytes);
 
-  /// Contiguous, uninitialised device memory. Errors: INVALID_ARGUMENT for a dtype or sizes that
-  /// cannot be; OUT_OF_MEMORY.
+  /// Contiguous, uninitialised device memory, which `stream` writes first. Errors: INVALID_ARGUMENT
+  /// for a dtype or sizes that cannot be; OUT_OF_MEMORY.
   static Result<Ref<Tensor>> allocate(Device& device, uint32_t dtype, const Dims& sizes,
                                       MemoryTag tag, Stream& stream);
+  /// The same for whoever comes first, on any stream or from the host: at home on the default
+  /// stream, and marked as in use until that has done with what the memory was before.
+  static Result<Ref<Tensor>> create(Device& device, uint32_t dtype, const Dims& sizes);
   /// Host memory as a tensor of no device; no copy.
   static Ref<Tensor> wrap_host(HostTensor tensor);
 

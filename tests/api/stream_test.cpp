@@ -72,6 +72,20 @@ TEST_P(StreamTest, Run_TakesItsPlaceInTheStream) {
   }
 }
 
+/// Its memory was another tensor's, whose work the default stream has not come to.
+TEST_P(StreamTest, Run_BoundToACreatedTensor_ComesAfterWhatItsMemoryWas) {
+  if (GetParam() == "npu:0") {
+    open({{"BACKPLANE_FALLBACK", "allow"}, {"npu.launch_latency_ns", "30000000"}});
+  }
+  const Session session = load("relu");
+  const NamedTensors x = {{"x", make({1, -2, 3, -4}, {2, 2})}};
+  doubled(make({7, 7, 7, 7}, {2, 2}), 4, Stream::default_of(device_));
+  const Tensor bound = Tensor::create(device_, BP_DTYPE_F32, {2, 2});
+  session.run(x, {.outputs = {{"y", bound}}});
+  Stream::default_of(device_).sync();
+  EXPECT_EQ(bound.to_vector<float>(), (std::vector<float>{1, 0, 3, 0}));
+}
+
 TEST_P(StreamTest, Run_StreamOfAnotherDevice_IsRefusedByName) {
   const std::string other = GetParam() == "cpu:0" ? "npu:0" : "cpu:0";
   const Session session = load("relu");

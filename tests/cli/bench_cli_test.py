@@ -5,6 +5,7 @@
 """
 
 import json
+import math
 import pathlib
 import sys
 import unittest
@@ -116,6 +117,26 @@ class BenchTest(cli_test.CommandTest):
                    words=["expected arrays in/NAME and out/NAME of the model, found none"])
         self.check(MODEL, "bench", model, "--vectors", self.folder / "none.npz",
                    words=["none.npz"])
+
+    def test_vectors_that_are_not_finite(self):
+        """They are equal or wrong, and say nothing of how near the others must be."""
+        model = self.relu_model()
+        inf = math.inf
+
+        def told(given, expected, exit_code):
+            vectors = self.vectors(in__x=onnx_file.npy(given, [2, 3]),
+                                   out__y=onnx_file.npy(expected, [2, 3]))
+            return self.bench(model, "--seconds", "0", "--vectors", vectors, exit_code=exit_code)
+
+        for odd in (inf, math.nan):
+            self.assertEqual(told([odd, 2, 3, 4, 5, 6], [odd, 2, 3, 4, 5, 6], OK)["max_error"], 0)
+            near = told([odd, 2, 3, 4, 5, 6], [odd, 2, 3, 4, 5, 6.001], OK)
+            self.assertAlmostEqual(near["max_error"], 0.001 / (90.012001 / 5) ** 0.5, 6)
+            told([odd, 2, 3, 4, 5, 6], [odd, 2, 3, 4, 5, 7], FAILED)
+        self.assertIsNone(told([1, 2, 3, 4, 5, 6], [inf, 2, 3, 4, 5, 6], FAILED)["max_error"])
+        told([inf, 2, 3, 4, 5, 6], [-inf, 2, 3, 4, 5, 6], FAILED)
+        told([inf, 2, 3, 4, 5, 6], [math.nan, 2, 3, 4, 5, 6], FAILED)
+        told([inf] * 6, [inf] * 6, OK)
 
     def test_what_is_refused(self):
         model = self.relu_model()

@@ -37,6 +37,18 @@ class GivenTest(cli_test.CommandTest):
         self.assertEqual((output["min"], output["max"]), (2**63, 2**64 - 1))
         self.assertEqual((check["found"], check["expected"]), (2**64 - 1, 2**64 - 2))
 
+    def test_dim_of_an_input_with_a_default(self):
+        """The model has it, so it is not called unknown."""
+        model = self.file("default.onnx", onnx_file.model(
+            [("Add", ["x", "d"], ["y"])],
+            [("x", onnx_file.FLOAT, ("N", 3)), ("d", onnx_file.FLOAT, ("M", 3))],
+            [("y", onnx_file.FLOAT, ("N", 3))], [("d", (1, 3))]))
+        for command in ("run", "bench"):
+            for size in ("2", "1..2"):
+                self.check(MODEL, command, model, "--dim", f"M={size}",
+                           words=["dimension 'M' is one of inputs with a default alone"])
+            self.check(MODEL, command, model, "--dim", "K=2", words=["no dimension 'K'", "'N' 'M'"])
+
     def test_dim_range(self):
         model = self.relu_model()
         for text, size in (("1..8", 1), ("0..8", 1), ("3..8", 3), ("0..0", 0), ("4..4", 4)):

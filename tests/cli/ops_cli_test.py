@@ -98,6 +98,10 @@ class OpsTest(cli_test.CommandTest):
         self.check(DEVICE, "ops", "--device", "npu:9", words=["npu:9"])
         self.check(MODEL, "ops", "--missing", self.folder / "none.onnx", words=["none.onnx"])
         self.check(USAGE, "ops", "more", words=["no further argument, found 'more'"])
+        self.check(USAGE, "ops", "--missing", "a.onnx", "b.onnx", "a.onnx",
+                   words=["--missing: a.onnx is given twice"])
+        self.check(USAGE, "ops", "--missing", "a.onnx", "--decompositions",
+                   words=["--missing excludes --decompositions"])
 
 
 if __name__ == "__main__":

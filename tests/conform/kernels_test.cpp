@@ -202,12 +202,7 @@ struct Findings {
   std::map<std::string, std::string> failed;
 };
 
-Findings find_wrong(const std::string& fault, const std::vector<std::string>& operators,
-                    bool host_memory = true, bool is_inline = false) {
-  const auto target = find_target(BP_FAKES_DIR "/wrong_kernels", 0,
-                                  {{"wrong_kernels.device_fault", fault},
-                                   {"wrong_kernels.host_memory", host_memory ? "true" : "false"},
-                                   {"wrong_kernels.inline", is_inline ? "true" : "false"}});
+Findings find(const Result<Target>& target, const std::vector<std::string>& operators) {
   EXPECT_TRUE(target.ok()) << target.status().to_string();
   RunOptions options;
   options.deadline_s = 60;
@@ -227,6 +222,15 @@ Findings find_wrong(const std::string& fault, const std::vector<std::string>& op
   return findings;
 }
 
+Findings find_wrong(const std::string& fault, const std::vector<std::string>& operators,
+                    bool host_memory = true, bool is_inline = false) {
+  return find(find_target(BP_FAKES_DIR "/wrong_kernels", 0,
+                          {{"wrong_kernels.device_fault", fault},
+                           {"wrong_kernels.host_memory", host_memory ? "true" : "false"},
+                           {"wrong_kernels.inline", is_inline ? "true" : "false"}}),
+              operators);
+}
+
 // A worker thread would have a copy of the argument.
 TEST(Level3_WrongKernels, HostArgument_ReadBehindItsEnd_IsFound) {
   const Findings findings = find_wrong("gather_reads_behind_host", {"gather"}, true, true);
@@ -234,6 +238,22 @@ TEST(Level3_WrongKernels, HostArgument_ReadBehindItsEnd_IsFound) {
   ASSERT_NE(found, findings.failed.end());
   const std::string said = "a page behind it: host input 1: what lies 0 bytes behind its memory";
   EXPECT_NE(found->second.find(said), std::string::npos) << found->second;
+}
+
+/// In a sentence, and not by memory of that size.
+TEST(Level3_OddKernels, WorkspaceAboveTheDevicesMemory_IsFound) {
+  const Findings findings =
+      find(find_target(BP_FAKES_DIR "/odd_kernels", 0, {}), {"reciprocal.f32", "softmax.f32"});
+  for (const auto& [id, said] :
+       {std::pair("L3.reciprocal.f32.matrix", "found 18446744073709551615"),
+        std::pair("L3.softmax.f32.batch", "found 35184372088832")}) {
+    const auto found = findings.failed.find(id);
+    ASSERT_NE(found, findings.failed.end()) << id;
+    EXPECT_NE(found->second.find("workspace_bytes of"), std::string::npos) << found->second;
+    EXPECT_NE(found->second.find("the memory of the device, 67108864 bytes, " + std::string(said)),
+              std::string::npos)
+        << found->second;
+  }
 }
 
 TEST(Level3_WrongKernels, NoneIsFoundInRightOnes) {

@@ -88,6 +88,33 @@ TEST_P(FullMemoryTest, Gather_NoRoomForItsFaultWords_IsOutOfMemory) {
 INSTANTIATE_TEST_SUITE_P(Devices, FullMemoryTest, testing::ValuesIn(tests::device_names()),
                          device_test_name);
 
+/// Of 2 MiB, as small devices have.
+class SmallDeviceTest : public DeviceTest {
+ protected:
+  void SetUp() override {
+    RuntimeArgs args = test_runtime_args();
+    args.plugin_options = {{"npu.memory", "2MiB"}};
+    open(args);
+  }
+};
+
+TEST_P(SmallDeviceTest, StreamsThatAreDone_KeepNoMore_ThanTheirFaultWords) {
+  constexpr int kStreams = 16;
+  std::vector<Stream*> streams;
+  for (int i = 0; i < kStreams; ++i) {
+    auto acquired = device_->acquire_stream();
+    ASSERT_TRUE(acquired.ok()) << acquired.status().to_string();
+    streams.push_back(*acquired);
+    ASSERT_TRUE(streams.back()->prepare_faults().ok()) << i;
+  }
+  for (Stream* stream : streams) device_->release_stream(stream);
+  const auto large =
+      Tensor::allocate(*device_, BP_DTYPE_U8, {3 << 19}, MemoryTag::kIo, device_->default_stream());
+  EXPECT_TRUE(large.ok()) << large.status().to_string();
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, SmallDeviceTest, testing::Values("npu:0"), device_test_name);
+
 /// A device whose every kernel takes long, and waits of one second at most.
 class SlowDeviceTest : public DeviceTest {
  protected:

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Waits of one stream for another: as few as order needs, and never one too few.
+#include <thread>
 #include <vector>
 
 #include "core/runtime/stream.hpp"
+#include "core/transfer/transfer.hpp"
 #include "tests/integration/device_fixture.hpp"
 #include "tests/integration/stream_gate.hpp"
 
@@ -35,6 +37,15 @@ class StreamWaitTest : public DeviceTest {
     const Status status = call(*runtime_, args, {&y, 1});
     EXPECT_TRUE(status.ok()) << status.to_string();
     return y;
+  }
+  Ref<Tensor> create(const Dims& sizes) {
+    auto made = Tensor::create(*device_, BP_DTYPE_F32, sizes);
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    return made.ok() ? *made : nullptr;
+  }
+  static void write_on(Stream& stream, const Ref<Tensor>& tensor, std::vector<float> numbers) {
+    const Status status = write_from_host(stream, *tensor, numbers.data());
+    EXPECT_TRUE(status.ok()) << status.to_string();
   }
   uint64_t waits() const { return device_->counters().stream_waits; }
 
@@ -95,6 +106,62 @@ TEST_P(StreamWaitTest, AfterAReset_WaitsAreEnqueuedAnew) {
   EXPECT_EQ(waits() - before, 2u);
   again.open();
   EXPECT_EQ(values(used), (std::vector<double>{12, 0}));
+}
+
+/// Memory of the default stream, which has work for it in its queue, is given to whoever comes
+/// first.
+TEST_P(StreamWaitTest, CreatedTensor_ComesAfterWhatItsMemoryWas) {
+  const Ref<Tensor> y = upload_f32({2}, {7, 7});
+  ASSERT_TRUE(device_->default_stream().sync().ok());
+  StreamGate gate;
+  ASSERT_TRUE(gate.hold(device_->default_stream()));
+  Ref<Tensor> earlier = must_call("add", {y, y});
+  const bp_tensor place = earlier->abi();
+  earlier = nullptr;
+  const Ref<Tensor> created = create({2});
+  ASSERT_EQ(created->abi().offset_bytes, place.offset_bytes) << "or there is nothing to see";
+  write_on(*other_, created, {1, 2});
+  gate.open_later();
+  ASSERT_TRUE(device_->default_stream().sync().ok());
+  EXPECT_EQ(values(created), (std::vector<double>{1, 2}));
+}
+
+/// The default stream is idle but for a wait.
+TEST_P(StreamWaitTest, CreatedTensor_ComesAfterAnotherStreamThatReadsItsMemory) {
+  Ref<Tensor> earlier = upload_f32({2}, {3, -1});
+  const bp_tensor place = earlier->abi();
+  auto third = device_->acquire_stream();
+  ASSERT_TRUE(third.ok()) << third.status().to_string();
+  ASSERT_TRUE(device_->default_stream().sync().ok());
+  StreamGate gate;
+  ASSERT_TRUE(gate.hold(*other_));
+  const Ref<Tensor> used = relu_on(*other_, earlier);
+  earlier = nullptr;
+  const Ref<Tensor> created = create({2});
+  ASSERT_EQ(created->abi().offset_bytes, place.offset_bytes) << "or there is nothing to see";
+  write_on(**third, created, {5, 6});
+  gate.open_later();
+  EXPECT_EQ(values(used), (std::vector<double>{3, 0}));
+  EXPECT_EQ(values(created), (std::vector<double>{5, 6}));
+  device_->release_stream(*third);
+}
+
+/// A copy that no queue takes is made at once, but not under what another stream reads.
+TEST_P(StreamWaitTest, LargeUpload_ComesAfterAnotherStreamThatReadsItsMemory) {
+  constexpr int64_t kCount = 1 << 16;
+  Ref<Tensor> earlier = upload_f32({kCount}, std::vector<double>(kCount, 3));
+  const bp_tensor place = earlier->abi();
+  ASSERT_TRUE(device_->default_stream().sync().ok());
+  StreamGate gate;
+  ASSERT_TRUE(gate.hold(*other_));
+  const Ref<Tensor> used = relu_on(*other_, earlier);
+  earlier = nullptr;
+  std::thread opener([&] { gate.open_later(); });
+  const Ref<Tensor> later = upload_f32({kCount}, std::vector<double>(kCount, 8));
+  opener.join();
+  ASSERT_EQ(later->abi().offset_bytes, place.offset_bytes) << "or there is nothing to see";
+  EXPECT_EQ(values(used), std::vector<double>(kCount, 3));
+  EXPECT_EQ(values(later), std::vector<double>(kCount, 8));
 }
 
 // Of an inline stream nobody waits for anything.

@@ -228,10 +228,19 @@ bp_launch_args Planned::launch_args(const std::vector<bp_tensor>& tensors) const
   return args;
 }
 
+/// Before host memory is filled for what the plugin asks for.
+void Planned::require_room(std::string_view what, uint64_t bytes) const {
+  const uint64_t most = context_.table().props.memory_bytes;
+  context_.require(
+      most == 0 || bytes <= most,
+      words(what, ": no more than the memory of the device, ", most, " bytes, found ", bytes));
+}
+
 // What was there before a launch is nothing that a kernel may count on, so the workspace is no
 // zeros.
 void Planned::make_extras(size_t output_count, Border border) {
   if (info_.workspace_bytes > 0) {
+    require_room(words_of("workspace_bytes of"), info_.workspace_bytes);
     const uint64_t alignment = std::max<uint64_t>(info_.workspace_alignment_bytes, 1);
     const Bytes content(info_.workspace_bytes, border_fill(border));
     workspace_.emplace(context_,
@@ -280,6 +289,7 @@ bp_prepack_info Planned::packed_form(uint32_t input) const {
   context_.require(is_sane, words(what, ": at least 1 byte, aligned to a power of two up to 256, ",
                                   "and a layout of 1 to 4096 bytes; found ", info.bytes, ", ",
                                   info.alignment_bytes, " and ", info.layout.len));
+  require_room(what, info.bytes);
   return info;
 }
 

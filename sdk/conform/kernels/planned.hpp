@@ -77,6 +77,7 @@ class Planned {
   /// Expects that the plan chose what it may.
   void take_out_strides(bool any_order);
   bp_launch_args launch_args(const std::vector<bp_tensor>& tensors) const;
+  void require_room(std::string_view what, uint64_t bytes) const;
   void make_extras(size_t output_count, Border border);
 
   Context& context_;

@@ -420,6 +420,9 @@ TEST(DecomposeReduce, AxesThatAreAnInput) {
   EXPECT_EQ(none.direct.sizes, (Dims{2, 3}));
   EXPECT_THAT(none.direct.to_f64(), ElementsAre(1, 2, 3, -4, 5, 6));
   expect_close(none, 0);
+  const Outcome squares = reduce_over({}, "reduce_sum_square", false, true);
+  EXPECT_THAT(squares.direct.to_f64(), ElementsAre(1, 4, 9, 16, 25, 36));
+  expect_close(squares, 0);
 }
 
 /// A 0 beside it lets a size be any.

@@ -52,6 +52,14 @@ class ScoreBuilder {
                         : value;
   }
 
+  /// v, with 0 for keys beyond their lengths: a weight of 0 would make NaN of an infinity there.
+  ValueId without_padding(ValueId v) {
+    if (arguments_.lengths == kNoValue) return v;
+    const ValueId key = builder_.integers({keys(), 1}, builder_.counted(keys()));
+    const ValueId kept = builder_.op("less", {key, clamped_lengths()});
+    return builder_.op("where", {kept, v, number(0)});
+  }
+
   ValueId at_stage(int64_t stage) {
     ValueId scores = products();
     if (stage >= 1 && rule_.softcap > 0) scores = capped(scores);
@@ -87,16 +95,25 @@ class ScoreBuilder {
         "sub", {number(rule_.softcap), builder_.op("mul", {inverse, number(2 * rule_.softcap)})});
   }
 
+  /// The mask first, so that what it adds to a key that no query sees does not matter.
   ValueId masked(ValueId scores) {
+    if (arguments_.mask != kNoValue) {
+      scores = arguments_.mask_is_bool ? where_seen(arguments_.mask, scores) : biased(scores);
+    }
     const ValueId seen = seen_by_position();
-    if (seen != kNoValue) scores = where_seen(seen, scores);
-    if (arguments_.mask == kNoValue) return scores;
-    if (arguments_.mask_is_bool) return where_seen(arguments_.mask, scores);
-    return builder_.op("add", {scores, builder_.cast(arguments_.mask, work_)});
+    return seen == kNoValue ? scores : where_seen(seen, scores);
   }
 
+  /// Added to NaN or to infinity, -inf would not leave the key out.
+  ValueId biased(ValueId scores) {
+    const ValueId mask = builder_.cast(arguments_.mask, work_);
+    const ValueId left_out = builder_.op("less_or_equal", {mask, left_out_score()});
+    return builder_.op("where", {left_out, left_out_score(), builder_.op("add", {scores, mask})});
+  }
+
+  ValueId left_out_score() { return number(-std::numeric_limits<double>::infinity()); }
   ValueId where_seen(ValueId seen, ValueId scores) {
-    return builder_.op("where", {seen, scores, number(-std::numeric_limits<double>::infinity())});
+    return builder_.op("where", {seen, scores, left_out_score()});
   }
 
   /// Which keys a query sees, whatever the mask says; kNoValue: all.
@@ -184,7 +201,8 @@ Status decompose_attention(const InferContext& context, GraphBuilder* graph) {
                       std::move(arguments), work);
   BP_TRY(scores.check());
   const ValueId weights = scores.grouped(scores.at_stage(3), context.inputs[1].sizes[2]);
-  const ValueId y = builder.op("matmul", {weights, builder.cast(builder.input(2), work)});
+  const ValueId kept = scores.without_padding(builder.cast(builder.input(2), work));
+  const ValueId y = builder.op("matmul", {weights, kept});
   return builder.finish(builder.cast(scores.ungrouped(y, v.sizes[3]), v.dtype));
 }
 

@@ -420,6 +420,9 @@ TEST(DecomposeReduce, AxesThatAreAnInput) {
   EXPECT_EQ(none.direct.sizes, (Dims{2, 3}));
   EXPECT_THAT(none.direct.to_f64(), ElementsAre(1, 2, 3, -4, 5, 6));
   expect_close(none, 0);
+  const Outcome squares = reduce_over({}, "reduce_sum_square", false, true);
+  EXPECT_THAT(squares.direct.to_f64(), ElementsAre(1, 4, 9, 16, 25, 36));
+  expect_close(squares, 0);
 }
 
 /// A 0 beside it lets a size be any.
@@ -448,10 +451,30 @@ TEST(DecomposeAttention, OffsetsAndWindowsWithoutEnd_DoNotWrap) {
 
 TEST(DecomposeAttention, ScoresOfKeysThatTakeNoPart_DoNotMatter) {
   const auto q = floats({1, 1, 1, 1}, {1});
-  const auto k = floats({1, 1, 2, 1}, {1, kNan});
-  const auto mask = tensor(BP_DTYPE_BOOL, {2}, {1, 0});
-  const auto outcome = run_both("attention", {q, k, floats({1, 1, 2, 1}, {3, 5}), mask});
+  const auto v = floats({1, 1, 2, 1}, {3, 5});
+  const auto bools = tensor(BP_DTYPE_BOOL, {2}, {1, 0});
+  for (const OracleTensor& mask : {bools, floats({2}, {0, -kInf})}) {
+    for (const double odd : {kNan, kInf}) {
+      const auto outcome = run_both("attention", {q, floats({1, 1, 2, 1}, {1, odd}), v, mask});
+      EXPECT_THAT(values_of(outcome.composed), ElementsAre(3));
+      expect_close(outcome, 0);
+    }
+  }
+  bp_attrs_attention causal = bp_attrs_attention_defaults();
+  causal.causal = 1;
+  const auto outcome =
+      run_both("attention", {q, floats({1, 1, 2, 1}, {1, 2}), v, floats({2}, {0, kNan})}, &causal);
   EXPECT_THAT(values_of(outcome.composed), ElementsAre(3));
+  expect_close(outcome, 0);
+}
+
+TEST(DecomposeAttention, KeysBeyondTheirLengths_MayHoldAnything) {
+  const auto q = floats({2, 1, 1, 1}, {1, 1});
+  const auto k = floats({2, 1, 3, 1}, {1, kNan, kInf, 1, 1, -kInf});
+  const auto v = floats({2, 1, 3, 1}, {3, kNan, kInf, 5, 7, -kInf});
+  const auto outcome =
+      run_both("attention", {q, k, v, OracleTensor(), tensor(BP_DTYPE_I64, {2}, {1, 2})});
+  EXPECT_THAT(values_of(outcome.composed), ElementsAre(3, 6));
   expect_close(outcome, 0);
 }
 

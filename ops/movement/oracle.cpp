@@ -70,7 +70,7 @@ void evaluate_slice(const OracleCall& call) {
     __int128 place = starts[i] < 0 ? starts[i] + size : starts[i];
     __int128 end = ends[i] < 0 ? ends[i] + size : ends[i];
     // What begins outside begins at the edge, and an end before the first place is no place.
-    place = step > 0 ? std::max<__int128>(place, 0) : std::min(place, size - 1);
+    place = std::max<__int128>(step > 0 ? place : std::min(place, size - 1), 0);
     end = std::max<__int128>(end, step > 0 ? 0 : -1);
     places[dim].clear();
     for (; place >= 0 && place < size && (step > 0 ? place < end : place > end); place += step) {

@@ -62,15 +62,15 @@ Status check_count(std::string_view input, const HostList& list, int64_t count) 
 }  // namespace
 
 Cut cut(const Range& range, int64_t size) {
+  if (size == 0) return {.start = 0, .size = 0};
   const bool forwards = range.step > 0;
-  // Where a slice can begin, and the place that it ends before.
-  const int64_t lowest = forwards ? 0 : -1;
   const int64_t highest = forwards ? size : size - 1;
-  const auto placed = [&](int64_t place) {
+  const auto placed = [&](int64_t place, int64_t lowest) {
     return std::clamp(place < 0 ? place + size : place, lowest, highest);
   };
-  const int64_t start = placed(range.start);
-  const int64_t end = placed(range.end);
+  // Backwards it may end before the first element, but not begin there.
+  const int64_t start = placed(range.start, 0);
+  const int64_t end = placed(range.end, forwards ? 0 : -1);
   if (forwards ? start >= end : start <= end) return {.start = 0, .size = 0};
   const auto step = static_cast<uint64_t>(range.step);
   const int64_t distance = forwards ? end - 1 - start : start - end - 1;

@@ -130,6 +130,9 @@ TEST(InferSlice, NegativeSteps_GoBackwards) {
   EXPECT_EQ(with_step(3, -1, -1), "f32[0]") << "-1 is the last place, not the one before 0";
   EXPECT_EQ(with_step(kMost, kLeast, kLeast), "f32[1]");
   EXPECT_EQ(with_step(kLeast, kMost, kMost), "f32[1]");
+  EXPECT_EQ(with_step(-6, -6, -2), "f32[1]") << "it begins at 0 and ends before";
+  EXPECT_EQ(with_step(kLeast, kLeast, -1), "f32[1]");
+  EXPECT_EQ(with_step(-6, 0, -1), "f32[0]");
   EXPECT_EQ(of_lists("slice", f32({0}), {Ints{-1}, Ints{kLeast}, std::nullopt, Ints{-1}}),
             "f32[0]");
 }

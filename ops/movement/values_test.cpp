@@ -35,7 +35,9 @@ TEST(OracleSqueeze, Values_Stay) {
   EXPECT_EQ(to_string(evaluated("unsqueeze", {ramp({3}), list_of({0, -1})}).sizes), "[1, 3, 1]");
 }
 
-TEST(OracleSlice, Ranges_AsNumPyCutsThem) {
+/// NumPy lets a slice that goes backwards begin before the first element, and be empty; the
+/// standard says that it begins there.
+TEST(OracleSlice, Ranges_AsTheStandardCutsThem) {
   const auto sliced = [](const std::vector<OracleTensor>& inputs) {
     return values_of(evaluated("slice", inputs));
   };
@@ -47,6 +49,8 @@ TEST(OracleSlice, Ranges_AsNumPyCutsThem) {
   EXPECT_THAT(sliced({x, list_of({-1}), list_of({INT64_MIN}), list_of({-2}), list_of({-1})}),
               ElementsAre(8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3));
   EXPECT_THAT(sliced({x, list_of({2}), list_of({0})}), IsEmpty());
+  EXPECT_THAT(sliced({x, list_of({-4}), list_of({-9}), list_of({0}), list_of({-1})}),
+              ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(sliced({ramp({4}), list_of({INT64_MAX}), list_of({INT64_MIN}), OracleTensor(),
                       list_of({INT64_MIN})}),
               ElementsAre(3));

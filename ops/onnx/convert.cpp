@@ -147,6 +147,12 @@ Status convert_reduction(NodeImport* node) {
   }
   const ValueId data = node->input(0);
   if (axes.empty() && node->i64("noop_with_empty_axes", 0) != 0) {
+    // Each element is reduced alone: what is left is what is done to it beside that.
+    constexpr std::string_view kOfEach[] = {"reduce_l1", "reduce_l2", "reduce_log_sum",
+                                            "reduce_sum_square"};
+    if (std::ranges::count(kOfEach, node->rule().op) != 0) {
+      return convert_reduction_over_input(node);
+    }
     return node->finish("identity", {&data, 1});
   }
   BP_TRY_ASSIGN(Attributes attributes, node->fields(node->rule().op));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backplane/ops/attributes.h"
 #include "ops/onnx/onnx_bytes_test.hpp"
 
 namespace bp {
@@ -242,6 +243,37 @@ TEST(ConvertCreation, TypesAndSizes) {
   EXPECT_THAT(refused(eye).message(), HasSubstr("attribute 'dtype': dtype STRING"));
   EXPECT_EQ(type_of(import_model(one_node(node("Trilu", "t", {"x"}, {"y"}, {attr("upper", 0L)})))),
             "f32[N, 3]");
+}
+
+/// The operators, the nearest place of each resize behind it.
+std::vector<std::string> resized_by(const std::vector<float>& scales) {
+  Model model = movement(node("Resize", "r", {"x", "s"}, {"y"}), 10);
+  if (scales.empty()) {
+    model.inputs.push_back(value_info("s", {int64_t{3}}));
+  } else {
+    model.initializers = {floats("s", {3}, scales)};
+  }
+  const auto graph = import_model(model);
+  EXPECT_TRUE(graph.ok()) << graph.status().to_string();
+  std::vector<std::string> names;
+  for (size_t i = 0; graph.ok() && i < graph->nodes().size(); ++i) {
+    names.push_back(op_names(*graph)[i]);
+    if (names.back() != "resize") continue;
+    const auto* attributes =
+        static_cast<const bp_attrs_resize*>(graph->nodes()[i].attributes.data());
+    EXPECT_EQ(std::string(attributes->coordinates.ptr, attributes->coordinates.len), "asymmetric");
+    names.back() += " " + std::string(attributes->nearest_mode.ptr, attributes->nearest_mode.len);
+  }
+  return names;
+}
+
+/// Operator set 10's own case has 1 and 3 of 1, 2, 3, 4 by 0.6, and 1, 1, 2, 2 of 1, 2 by 2.
+TEST(ConvertResize, NearestOfOpset10_IsBelowWhereItGrowsAndAboveWhereItShrinks) {
+  EXPECT_THAT(resized_by({1, 1, 0.6F}), ElementsAre("resize ceil"));
+  EXPECT_THAT(resized_by({1, 1, 2}), ElementsAre("resize floor"));
+  EXPECT_THAT(resized_by({1, 1, 1}), ElementsAre("resize floor"));
+  EXPECT_THAT(resized_by({1, 2, 0.5F}), ElementsAre("resize floor", "resize ceil"));
+  EXPECT_THAT(resized_by({}), ElementsAre("max", "resize floor", "min", "resize ceil"));
 }
 
 }  // namespace

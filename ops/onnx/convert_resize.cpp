@@ -2,13 +2,15 @@
 //
 // Resize and Upsample. ONNX has roi, scales and sizes in another order, and empty where they are
 // not meant.
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/dims.hpp"
-#include "ops/onnx/node_import.hpp"
+#include "ops/onnx/steps.hpp"
 #include "ops/onnx/values.hpp"
 
 namespace bp::onnx {
@@ -56,10 +58,67 @@ Status convert_resize(NodeImport* node) {
   return node->finish("resize", inputs, std::move(attributes));
 }
 
-// Before operator set 11 places were worked out by scale alone, and the nearest was the one below.
+namespace {
+
+/// Scales that are known while reading; empty: they are not.
+std::span<const float> known_scales(const NodeImport& node) {
+  const HostTensor* scales = node.input_constant(1);
+  if (scales == nullptr || scales->dtype != BP_DTYPE_F32) return {};
+  return {static_cast<const float*>(scales->data), scales->bytes / sizeof(float)};
+}
+
+/// The scales, each at least 1 ("max") or at most ("min").
+ValueId limited_scales(NodeImport* node, Steps* steps, ValueId given, std::string_view limit) {
+  const auto known = known_scales(*node);
+  if (known.empty()) return steps->op(limit, {given, steps->scalar(BP_DTYPE_F32, 1)});
+  std::vector<float> scales(known.begin(), known.end());
+  for (float& scale : scales) {
+    scale = limit == "max" ? std::max(scale, 1.0F) : std::min(scale, 1.0F);
+  }
+  auto tensor = list_of(BP_DTYPE_F32, scales);
+  steps->check(tensor.status());
+  const auto constant =
+      tensor.ok() ? node->constant(std::move(*tensor)) : Result<ValueId>(tensor.status());
+  steps->check(constant.status());
+  return constant.ok() ? *constant : kNoValue;
+}
+
+/// To the nearest below where a dimension grows, above where it shrinks: so has operator set 10's
+/// own case it, and ONNX Runtime.
+Status convert_nearest_of_10(NodeImport* node) {
+  const auto known = known_scales(*node);
+  const auto any = [&](auto is_such) {
+    return known.empty() || std::any_of(known.begin(), known.end(), is_such);
+  };
+  const bool shrinks = any([](float scale) { return scale < 1; });
+  const bool grows = any([](float scale) { return scale > 1; });
+  Steps steps(node);
+  ValueId y = node->input(0);
+  const auto resize = [&](std::string_view nearest_mode, ValueId scales) {
+    Attributes attributes = steps.attributes("resize");
+    steps.check(attributes.set_str("coordinates", "asymmetric"));
+    steps.check(attributes.set_str("nearest_mode", nearest_mode));
+    y = steps.op("resize", {y, kNoValue, scales, kNoValue}, std::move(attributes));
+  };
+  BP_TRY_ASSIGN(const ValueId scales, list_input(node, 1));
+  const auto limited = [&](std::string_view limit) {
+    return limited_scales(node, &steps, scales, limit);
+  };
+  if (!shrinks || grows) resize("floor", shrinks ? limited("max") : scales);
+  if (shrinks) resize("ceil", grows ? limited("min") : scales);
+  return steps.finish({y});
+}
+
+}  // namespace
+
+// Before operator set 11 places were worked out by scale alone, and the nearest was the one below
+// as long as nothing shrank.
 Status convert_resize_of_floor(NodeImport* node) {
-  BP_TRY_ASSIGN(Attributes attributes, node->fields("resize"));
   const AttributeProto* mode = node->attribute("mode");
+  constexpr int64_t kResize = 10;
+  const bool nearest = mode == nullptr || mode->s == "nearest";
+  if (nearest && node->rule().since == kResize) return convert_nearest_of_10(node);
+  BP_TRY_ASSIGN(Attributes attributes, node->fields("resize"));
   // Upsample called it so where its images are flat.
   const bool linear = mode != nullptr && (mode->s == "bilinear" || mode->s == "trilinear");
   if (linear) {

@@ -388,6 +388,24 @@ TEST(ConvertReduction, EmptyAxes_AllOrNothing) {
   EXPECT_THAT(op_names(*graph), ElementsAre("identity"));
 }
 
+TEST(ConvertReduction, OverNothing_IsWhatIsDoneToEachElement) {
+  const auto of = [](const char* op) {
+    Model model = one_node(node(op, "r", {"x", "axes"}, {"y"}, {attr("noop_with_empty_axes", 1L)}));
+    model.opset = 18;
+    model.initializers = {int64s("axes", {})};
+    const auto graph = import_model(model);
+    EXPECT_TRUE(graph.ok()) << graph.status().to_string();
+    EXPECT_EQ(type_of(graph), "f32[N, 3]");
+    return graph.ok() ? op_names(*graph) : std::vector<std::string>();
+  };
+  for (const char* op : {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceSumSquare"}) {
+    EXPECT_THAT(of(op), ElementsAre("reduce")) << op;
+  }
+  for (const char* op : {"ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceProd"}) {
+    EXPECT_THAT(of(op), ElementsAre("identity")) << op;
+  }
+}
+
 TEST(ConvertReduction, AxesNotConstant_AreAnInput) {
   Model model = one_node(node("ReduceSum", "r", {"x", "axes"}, {"y"}));
   model.inputs.push_back(value_info("axes", {int64_t{1}}, kInt64Type));

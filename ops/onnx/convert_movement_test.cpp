@@ -61,7 +61,7 @@ TEST(ConvertListInput, Scalar_IsAListOfOne) {
   model = movement(node("Expand", "e", {"x", "s"}, {"y"}), 13);
   model.inputs.push_back(value_info("s", {}, kInt64Type));
   const auto unknown = import_model(model);
-  EXPECT_EQ(type_of(unknown), "f32[N, ?, ?]");
+  EXPECT_EQ(type_of(unknown), "f32[N, 1, 8]");
   EXPECT_THAT(op_names(*unknown), ElementsAre("reshape", "expand"));
   model = movement(node("Squeeze", "s", {"x", "a"}, {"y"}), 13);
   model.initializers = {tensor("a", {1, 1}, kInt64Type, bytes_of<int64_t>({1}))};

@@ -4,12 +4,15 @@
 // attributes that choose between two of our operators, inputs of different dtypes.
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/base/dtype.hpp"
 #include "core/base/quoted.hpp"
+#include "core/op/scalar.hpp"
 #include "ops/onnx/node_import.hpp"
 #include "ops/onnx/steps.hpp"
 
@@ -125,11 +128,26 @@ uint32_t power_dtype(uint32_t base, uint32_t exponent) {
   return exponent == BP_DTYPE_U64 ? BP_DTYPE_U64 : BP_DTYPE_I64;
 }
 
+/// x^2 of floats with the sizes of x: exact as a product and many times quicker. Exporters write
+/// the squares of normalizations so.
+bool is_square(const NodeImport& node) {
+  const TensorType& base = node.input_type(0);
+  const HostTensor* exponent = node.input_constant(1);
+  if (!is_float_dtype(base.dtype) || exponent == nullptr) return false;
+  const size_t rank = exponent->sizes.size();
+  if (rank > 0 && (!base.has_rank || rank > base.sizes.size())) return false;
+  std::array<std::byte, sizeof(double)> two{};
+  return exponent->bytes == dtype_bits(exponent->dtype) / 8 && exponent->bytes <= two.size() &&
+         write_scalar(exponent->dtype, 2, two.data()).ok() &&
+         std::memcmp(exponent->data, two.data(), exponent->bytes) == 0;
+}
+
 /// Ours has one dtype.
 Status convert_pow(NodeImport* node) {
   const uint32_t base = node->input_type(0).dtype;
   const uint32_t exponent = node->input_type(1).dtype;
   for (const size_t i : {size_t{0}, size_t{1}}) BP_TRY(node->check_number(i));
+  if (is_square(*node)) return node->finish("mul", std::array{node->input(0), node->input(0)});
   const uint32_t work = power_dtype(base, exponent);
   Steps steps(node);
   const ValueId a = steps.cast(node->input(0), work);

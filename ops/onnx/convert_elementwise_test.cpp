@@ -76,6 +76,23 @@ TEST(ConvertPow, Dtypes_AreMadeEqual) {
               ElementsAre("cast", "cast", "pow", "cast"));
 }
 
+TEST(ConvertPow, SquareOfFloats_IsAProduct) {
+  Model model = with_types(node("Pow", "p", {"x", "two"}, {"y"}), kFloatType, kFloatType);
+  const auto steps = [&](const Message& exponent) {
+    model.initializers = {exponent};
+    return steps_of(model);
+  };
+  EXPECT_THAT(steps(floats("two", {}, {2})), ElementsAre("mul"));
+  EXPECT_THAT(steps(floats("two", {1}, {2})), ElementsAre("mul"));
+  EXPECT_THAT(steps(int64s("two", {2})), ElementsAre("mul"));
+  EXPECT_THAT(steps(floats("two", {1, 1}, {2})), ElementsAre("pow")) << "y has more dimensions";
+  EXPECT_THAT(steps(floats("two", {3}, {2, 2, 2})), ElementsAre("pow"));
+  EXPECT_THAT(steps(floats("two", {}, {2.0000002f})), ElementsAre("pow"));
+  EXPECT_THAT(steps(floats("two", {}, {-2})), ElementsAre("pow"));
+  model.inputs[0] = value_info("x", {int64_t{3}}, kInt32Type);
+  EXPECT_THAT(steps(tensor("two", {}, kInt32Type, bytes_of<int32_t>({2}))), ElementsAre("pow"));
+}
+
 TEST(ConvertShrink, IntegersWithFractions_AreComputedInF64) {
   const auto steps = [](int x_type, float lambd, float bias) {
     return steps_of(

@@ -352,7 +352,7 @@ TEST(CpuConv, WeightThatMeetsPadding_AddsNothingEvenIfInfinite) {
       const Values y = call.output.values();
       EXPECT_EQ(Values(y.begin(), y.begin() + 4), (Values{4, 6, 4, 6}));
       EXPECT_EQ(y[6], 4);
-      for (const size_t inner : {4, 5, 7, 8}) {
+      for (const size_t inner : {size_t{4}, size_t{5}, size_t{7}, size_t{8}}) {
         EXPECT_TRUE(std::isnan(weight) ? std::isnan(y[inner]) : y[inner] == weight) << y[inner];
       }
     }

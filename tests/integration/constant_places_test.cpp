@@ -109,7 +109,7 @@ TEST_P(ConstantPlacesTest, AConstantAsTheAnswer) {
 TEST_P(ConstantPlacesTest, WhereNothingCopies_TheDeviceAndTheSizesAreNamed) {
   RuntimeArgs args = test_runtime_args();
   args.plugin_path = {BP_FAKES_DIR "/wrong_kernels"};
-  args.options.emplace_back("BACKPLANE_PLUGINS", "wrong_kernels");
+  args.options.push_back({"BACKPLANE_PLUGINS", "wrong_kernels"});
   open(args);
   Graph graph(runtime_->registry());
   const ValueId x = *graph.add_input("x", {BP_DTYPE_F32, true, {2, kSide}});

@@ -163,7 +163,7 @@ TEST_P(OrdersTest, LaterSegments_SeeTheSameValues) {
 /// A node that another device takes gets the values by a copy.
 TEST_P(OrdersTest, OtherDevices_SeeTheSameValues) {
   RuntimeArgs args = test_runtime_args();
-  args.options.emplace_back("BACKPLANE_HOST_OPS", "softmax,batch_norm");
+  args.options.push_back({"BACKPLANE_HOST_OPS", "softmax,batch_norm"});
   open(args);
   if (IsSkipped() || device_ == nullptr) return;
   expect_after_conv([&](Graph* g, ValueId x) {

@@ -63,7 +63,7 @@ TEST_P(StreamWaitTest, MemoryThatAnotherStreamUses_GoesBackPieceByPiece_OneWaitF
   std::vector<Ref<Tensor>> used;
   used.push_back(relu_on(*other_, made[0]));
   ASSERT_TRUE(gate.hold(*other_));
-  for (int i = 1; i < kPieces; ++i) used.push_back(relu_on(*other_, made[i]));
+  for (size_t i = 1; i < made.size(); ++i) used.push_back(relu_on(*other_, made[i]));
   EXPECT_EQ(waits() - before, 1u) << "one for all that the default stream has made";
   made.clear();
   EXPECT_EQ(waits() - before, 2u) << "and one for all that comes back to it";

@@ -2,6 +2,7 @@
 //
 // The list of trials, made from schemas and recipes.
 #include <algorithm>
+#include <iterator>
 
 #include "core/base/dtype.hpp"
 #include "ops/register.hpp"
@@ -13,7 +14,7 @@ namespace {
 constexpr Layout kLayouts[] = {Layout::kOffset,      Layout::kRows,     Layout::kGaps,
                                Layout::kTransposed,  Layout::kRepeated, Layout::kReversed,
                                Layout::kChannelsLast};
-const std::vector<Border> kBorders = {Border::kFinite, Border::kPageBehind, Border::kPageBefore};
+constexpr Border kBorders[] = {Border::kFinite, Border::kPageBehind, Border::kPageBefore};
 
 const std::vector<Recipe>& recipes() {
   static const std::vector<Recipe> all = all_recipes();
@@ -56,7 +57,7 @@ void add_layouts(std::vector<Trial>* list, const Trial& base) {
     add_trial(list, "mixed", trial, false);
     trial.manner = Manner::kOnce;
   }
-  trial.borders = kBorders;
+  trial.borders.assign(std::begin(kBorders), std::end(kBorders));
   trial.borders.push_back(Border::kNan);
   for (const Layout layout : kLayouts) {
     if (!can_any_lie(layout, *trial.shots.front())) continue;
@@ -137,7 +138,7 @@ void add_dtypes(std::vector<Trial>* list, const Trial& base) {
   }
   const Shot& main = main_variant.shots.front();
   trial.shots = is_pair ? std::vector<const Shot*>{&main} : all_shots(recipe);
-  trial.borders = kBorders;
+  trial.borders.assign(std::begin(kBorders), std::end(kBorders));
   trial.all_borders = true;
   add_trial(list, "borders", trial, false);
   if (!is_pair) {

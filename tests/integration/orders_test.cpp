@@ -107,8 +107,9 @@ TEST_P(OrdersTest, ReadersOfAllKinds_SeeTheSameValues) {
          const ValueId above = node(g, "exp", {each});
          return node(g, "batch_norm", {x, each, each, each, above});
        }}};
-  for (const auto& [name, make] : readers) {
-    SCOPED_TRACE(name);
+  for (const auto& reader : readers) {
+    SCOPED_TRACE(reader.first);
+    const auto& make = reader.second;  // clang 14 captures no structured binding
     expect_after_conv(make);
     SCOPED_TRACE("and one more");
     expect_after_conv([&](Graph* g, ValueId x) { return node(g, "relu", {make(g, x)}); });

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "backplane/kernel.h"
+#include "core/op/schema.hpp"
 #include "ops/oracle/oracle_tensor.hpp"
 #include "sdk/conform/context.hpp"
 #include "sdk/conform/kernels/block.hpp"

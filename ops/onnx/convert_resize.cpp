@@ -4,7 +4,6 @@
 // not meant.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,19 +67,16 @@ std::span<const float> known_scales(const NodeImport& node) {
 }
 
 /// The scales, each at least 1 ("max") or at most ("min").
-ValueId limited_scales(NodeImport* node, Steps* steps, ValueId given, std::string_view limit) {
+Result<ValueId> limited_scales(NodeImport* node, Steps* steps, ValueId given,
+                               std::string_view limit) {
   const auto known = known_scales(*node);
   if (known.empty()) return steps->op(limit, {given, steps->scalar(BP_DTYPE_F32, 1)});
   std::vector<float> scales(known.begin(), known.end());
   for (float& scale : scales) {
     scale = limit == "max" ? std::max(scale, 1.0F) : std::min(scale, 1.0F);
   }
-  auto tensor = list_of(BP_DTYPE_F32, scales);
-  steps->check(tensor.status());
-  const auto constant =
-      tensor.ok() ? node->constant(std::move(*tensor)) : Result<ValueId>(tensor.status());
-  steps->check(constant.status());
-  return constant.ok() ? *constant : kNoValue;
+  BP_TRY_ASSIGN(HostTensor tensor, list_of(BP_DTYPE_F32, scales));
+  return node->constant(std::move(tensor));
 }
 
 /// To the nearest below where a dimension grows, above where it shrinks: so has operator set 10's
@@ -101,11 +97,16 @@ Status convert_nearest_of_10(NodeImport* node) {
     y = steps.op("resize", {y, kNoValue, scales, kNoValue}, std::move(attributes));
   };
   BP_TRY_ASSIGN(const ValueId scales, list_input(node, 1));
-  const auto limited = [&](std::string_view limit) {
-    return limited_scales(node, &steps, scales, limit);
-  };
-  if (!shrinks || grows) resize("floor", shrinks ? limited("max") : scales);
-  if (shrinks) resize("ceil", grows ? limited("min") : scales);
+  if (!shrinks) {
+    resize("floor", scales);
+  } else if (!grows) {
+    resize("ceil", scales);
+  } else {
+    BP_TRY_ASSIGN(const ValueId growing, limited_scales(node, &steps, scales, "max"));
+    resize("floor", growing);
+    BP_TRY_ASSIGN(const ValueId shrinking, limited_scales(node, &steps, scales, "min"));
+    resize("ceil", shrinking);
+  }
   return steps.finish({y});
 }
 
@@ -131,12 +132,8 @@ Status convert_resize_of_floor(NodeImport* node) {
   std::array<ValueId, 4> inputs{node->input(0), kNoValue, kNoValue, kNoValue};
   BP_TRY_ASSIGN(inputs[2], list_input(node, 1));
   if (const AttributeProto* scales = node->attribute("scales")) {
-    void* data = nullptr;
     const Dims sizes{static_cast<int64_t>(scales->floats.size())};
-    BP_TRY_ASSIGN(HostTensor tensor, HostTensor::allocate(BP_DTYPE_F32, sizes, &data));
-    if (!scales->floats.empty()) {
-      std::memcpy(data, scales->floats.data(), scales->floats.size() * sizeof(float));
-    }
+    BP_TRY_ASSIGN(HostTensor tensor, tensor_of<float>(BP_DTYPE_F32, sizes, scales->floats));
     BP_TRY_ASSIGN(inputs[2], node->constant(std::move(tensor)));
   }
   return node->finish("resize", inputs, std::move(attributes));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/dtype.hpp"
+#include "ops/onnx/steps.hpp"
 
 namespace bp::onnx {
 
@@ -47,11 +48,11 @@ Result<ValueId> list_input(NodeImport* node, size_t index) {
     list.sizes = {1};
     return node->constant(std::move(list));
   }
-  BP_TRY_ASSIGN(HostTensor one, list_of<int64_t>(BP_DTYPE_I64, {1}));
-  BP_TRY_ASSIGN(const ValueId shape, node->constant(std::move(one)));
-  const ValueId inputs[] = {given, shape};
-  BP_TRY_ASSIGN(Attributes attributes, node->attributes_of("reshape"));
-  return node->step("reshape", inputs, std::move(attributes));
+  Steps steps(node);
+  constexpr int64_t kOne[] = {1};
+  const ValueId list = steps.reshape(given, kOne);
+  BP_TRY(steps.status());
+  return list;
 }
 
 Result<ValueId> index_input(NodeImport* node, size_t index) {

@@ -177,8 +177,9 @@ TEST_P(PackedWeightsTest, AtAnyAddress_ResultsAreTheSame) {
   for (const bool is_added : {false, true}) {
     expect_oracle(unaligned(0, is_added), {x});
     const std::vector<double> expected = result(unaligned(0, is_added));
-    for (const size_t lead : {size_t{1}, size_t{4}, size_t{6}})
+    for (const size_t lead : {size_t{1}, size_t{4}, size_t{6}}) {
       EXPECT_EQ(result(unaligned(lead, is_added)), expected);
+    }
   }
 }
 

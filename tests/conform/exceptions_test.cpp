@@ -5,9 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <fstream>
 #include <iterator>
+
+#include "core/base/temp_folder_test.hpp"
 
 namespace bp::conform {
 namespace {
@@ -15,15 +16,11 @@ namespace {
 /// A file that lives as long as the object.
 class TextFile {
  public:
-  explicit TextFile(const std::string& text) : path_(testing::TempDir() + "bp_exceptions.json") {
-    std::ofstream(path_) << text;
-  }
-  ~TextFile() { std::remove(path_.c_str()); }
-  TextFile(const TextFile&) = delete;
-  TextFile& operator=(const TextFile&) = delete;
+  explicit TextFile(const std::string& text) : path_(folder_.write("exceptions.json", text)) {}
   const std::string& path() const { return path_; }
 
  private:
+  TempFolder folder_;
   std::string path_;
 };
 

@@ -455,7 +455,8 @@ TEST(Command_Json, CountsLevelsAndNamesTheWrongKernel) {
 }
 
 TEST(Command_JUnit, HasARowForEachCase) {
-  const std::string path = testing::TempDir() + "/bp_conform_junit.xml";
+  const TempFolder folder;
+  const std::string path = folder.path("junit.xml");
   EXPECT_EQ(
       exit_code_of(kSound + ("--filter L0.entry --filter L0.device.two_are_apart --junit " + path)),
       0);

@@ -100,9 +100,10 @@ void handle_crash(int) { std::_Exit(1); }  // the application's own
 
 constexpr mode_t kFileMask = 027;
 
-void check_process(const std::filesystem::path& folder, const std::filesystem::path& output) {
+void check_process(const std::filesystem::path& folder) {
   std::fflush(stdout);
-  if (std::filesystem::file_size(output) != 0) std::_Exit(kOutputSpoilt);
+  struct stat output {};
+  if (fstat(STDOUT_FILENO, &output) != 0 || output.st_size != 0) std::_Exit(kOutputSpoilt);
   if (std::filesystem::current_path() != folder) std::_Exit(kFolderChanged);
   if (tiny_product() == 0 || std::fegetround() != FE_TONEAREST) std::_Exit(kArithmeticChanged);
   struct sigaction handler {};
@@ -126,6 +127,7 @@ void check_process(const std::filesystem::path& folder, const std::filesystem::p
   const auto output =
       std::filesystem::temp_directory_path() / ("hostile_" + std::to_string(getpid()) + ".txt");
   if (std::freopen(output.c_str(), "w", stdout) == nullptr) std::_Exit(kOutputSpoilt);
+  std::filesystem::remove(output);  // however the process ends, nothing stays
   {
     RuntimeOptions options;
     options.plugin_path = BP_FAKES_DIR "/hostile:" BP_FAKES_DIR "/sound:" BP_FAKES_DIR "/fast";
@@ -136,14 +138,13 @@ void check_process(const std::filesystem::path& folder, const std::filesystem::p
     options.options["BACKPLANE_PLUGIN_OPTIONS"] = "hostile.devices=" + std::to_string(row.devices);
     Runtime runtime = Runtime::create(options);
     check_other(runtime);
-    check_process(folder, output);
+    check_process(folder);
     use(runtime);
     use(runtime);
     check_other(runtime);
   }
   while (count_of_late < row.late_calls) std::this_thread::yield();
-  check_process(folder, output);
-  std::filesystem::remove(output);
+  check_process(folder);
   if (count_of_abandoned != row.abandoned_lines) std::_Exit(kNotToldOnce);
   if (count_of_stuck != row.stuck_lines) std::_Exit(kNotToldOnce);
   std::exit(kGood);

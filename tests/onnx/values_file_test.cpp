@@ -4,12 +4,12 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <span>
 #include <stdexcept>
 
 #include "backplane/types.h"
+#include "core/base/temp_folder_test.hpp"
 
 namespace bp::tests {
 namespace {
@@ -81,10 +81,11 @@ TEST(ToDoublesTest, HalfTypes_HaveTheirValues) {
 }
 
 TEST(ReadValuesTest, WrittenFile_ComesBack) {
-  const std::string path = testing::TempDir() + "values_file_test";
-  std::ofstream(path, std::ios::binary)
-      << "tolerance 0.5 0.25 0.125\noption batch 2\nset\ninput 6 2 1 3 a name\nxyz"
-         "output 6 0 y\n\nset\n";
+  const TempFolder folder;
+  const std::string path =
+      folder.write("values",
+                   "tolerance 0.5 0.25 0.125\noption batch 2\nset\ninput 6 2 1 3 a name\nxyz"
+                   "output 6 0 y\n\nset\n");
   const CaseValues values = read_values(path);
   EXPECT_EQ(values.tolerance.rms, 0.125);
   EXPECT_EQ(values.dims.at("batch"), 2);
@@ -97,12 +98,11 @@ TEST(ReadValuesTest, WrittenFile_ComesBack) {
 }
 
 TEST(ReadValuesTest, ShortOrUnknown_Throws) {
-  const std::string path = testing::TempDir() + "values_file_test_bad";
-  std::ofstream(path, std::ios::binary) << "set\ninput 12 1 100 x\nxyz";
-  EXPECT_THROW(read_values(path), std::runtime_error);
-  std::ofstream(path, std::ios::binary) << "sets\n";
-  EXPECT_THROW(read_values(path), std::runtime_error);
-  EXPECT_THROW(read_values(path + ".none"), std::runtime_error);
+  const TempFolder folder;
+  EXPECT_THROW(read_values(folder.write("short", "set\ninput 12 1 100 x\nxyz")),
+               std::runtime_error);
+  EXPECT_THROW(read_values(folder.write("unknown", "sets\n")), std::runtime_error);
+  EXPECT_THROW(read_values(folder.path("none")), std::runtime_error);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 std::string shown(std::string_view text) { return foreign_text(text); }
 
 TEST(ForeignText, UpTo256Bytes_IsTheTextItself) {
-  for (const size_t size : {0, 1, 255, 256}) {
+  for (const size_t size : {0u, 1u, 255u, 256u}) {
     EXPECT_EQ(shown(std::string(size, 'a')), std::string(size, 'a'));
   }
 }

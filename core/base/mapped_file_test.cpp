@@ -91,7 +91,7 @@ TEST_F(MappedFileTest, PipeWithoutWriter_RefusedAtOnce) {
 }
 
 TEST_F(MappedFileTest, ReadFile_Content_Copied) {
-  for (const size_t size : {0, 1, 16384, 16385, 100000}) {
+  for (const size_t size : {0u, 1u, 16384u, 16385u, 100000u}) {
     const std::string content(size, 'x');
     const auto read = read_file(folder_.write("content", content), 100000);
     ASSERT_TRUE(read.ok()) << read.status().to_string();
@@ -102,7 +102,7 @@ TEST_F(MappedFileTest, ReadFile_Content_Copied) {
 }
 
 TEST_F(MappedFileTest, ReadFile_OverLimit_NamesIt) {
-  for (const size_t size : {4, 100000}) {
+  for (const size_t size : {4u, 100000u}) {
     const auto read = read_file(folder_.write("large", std::string(size, 'x')), 3);
     EXPECT_EQ(read.status().code(), BP_INVALID_ARGUMENT);
     EXPECT_THAT(read.status().message(),

@@ -33,7 +33,7 @@ TEST(Utf8Prefix, Cut_IsBetweenCharacters) {
   EXPECT_EQ(utf8_prefix("abc", 2), "ab");
   EXPECT_EQ(utf8_prefix("abc", 0), "");
   const std::string_view euro = "a\xe2\x82\xac-";  // of three bytes
-  for (size_t most : {1, 2, 3}) EXPECT_EQ(utf8_prefix(euro, most), "a") << most;
+  for (size_t most : {1u, 2u, 3u}) EXPECT_EQ(utf8_prefix(euro, most), "a") << most;
   EXPECT_EQ(utf8_prefix(euro, 4), "a\xe2\x82\xac");
   EXPECT_EQ(utf8_prefix("\xf0\x90\x80\x80.", 3), "");
 }

@@ -204,7 +204,7 @@ TEST(RouteCache, EightThreads_OnASmallCache_FindTheirOwnAnswersOnly) {
       for (int64_t round = 0; round < kRounds; ++round) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         const auto size = static_cast<int64_t>(random >> 33) % 200;
-        const auto op = static_cast<OpId>(size % kOps);
+        const auto op = static_cast<OpId>(static_cast<size_t>(size) % kOps);
         const std::string answer = find(cache, size, op);
         if (answer.empty()) {
           insert(cache, size, op);

@@ -74,6 +74,9 @@ bp_status on_default_stream(const bp_launch_args& args) {
 /// For KernelTraits::launch.
 template <bp_status (*Launch)(const bp_launch_args&)>
 inline constexpr auto launch_slot = sdk::launch_slot<on_default_stream<Launch>>;
+/// What plan_slot gives. Kernels that differ in their plan alone are described by a function of it:
+/// in a template of it clang 14 forgets to make the slots that all of them share.
+using PlanSlot = decltype(bp_kernel::plan);
 
 // ---- a query ----
 

@@ -12,7 +12,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/plugin/foreign.hpp"
 #include "xpu_test_support.hpp"
 
 namespace bp::xpu_test {

@@ -20,8 +20,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string_view view(bp_str text) { return {text.ptr, text.len}; }
-
 /// For the child of a death test, the only place where OpenCL is certain to be still unopened: ends
 /// the process, with 0 and the plugin's words if init answers UNAVAILABLE. The child runs the test
 /// from its start, so it has made a folder, too, which no destructor will remove.

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/raw_abi.hpp"
@@ -25,6 +26,8 @@ using tests::host_mem;
 tests::Entry load_entry();
 /// The plugin's tables. They stay valid: a plugin is never unmapped.
 bp_plugin load_plugin();
+
+inline std::string_view view(bp_str text) { return {text.ptr, text.len}; }
 
 /// A folder of this process that lives as long as the test.
 class Folder {

@@ -5,15 +5,12 @@
 // tables, the options of its manifest put faults into its behaviour. It watches the core too: two
 // calls at a time into one device, an unknown handle or a range outside its memory are errors.
 #include <atomic>
-#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <iterator>
-#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -21,7 +18,6 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include "backplane/sdk/sdk.hpp"
@@ -441,9 +437,11 @@ constexpr bp_kernel make_kernel(std::string_view name, std::string_view op,
   return kernel;
 }
 
-constexpr bp_kernel kRelu = FAKE_KERNEL(make_kernel("relu_plain", "relu", FAKE_SLOT(launch_relu)));
-constexpr bp_kernel kAdd = make_kernel("add_plain", "add", launch_add);
-constexpr bp_kernel kSub = make_kernel("sub_dense", "sub", launch_sub, kDenseRules);
+[[maybe_unused]] constexpr bp_kernel kRelu =
+    FAKE_KERNEL(make_kernel("relu_plain", "relu", FAKE_SLOT(launch_relu)));
+[[maybe_unused]] constexpr bp_kernel kAdd = make_kernel("add_plain", "add", launch_add);
+[[maybe_unused]] constexpr bp_kernel kSub =
+    make_kernel("sub_dense", "sub", launch_sub, kDenseRules);
 }  // namespace
 
 #if defined(FAKE_ODD_KERNELS)

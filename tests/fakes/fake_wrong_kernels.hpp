@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -85,7 +87,7 @@ void wrong_relu(const bp_launch_args& args) {
   const int64_t count = relu_count(args);
   const bool is_same = out.handle == plan->first[1].handle;
   if (is_wrong(args, "relu_keeps_values") && !is_first && is_same) {
-    for (int64_t i = 0; i < count; ++i) element(out, out, i) = plan->values[i];
+    for (int64_t i = 0; i < count; ++i) element(out, out, i) = plan->values[static_cast<size_t>(i)];
     return;
   }
   if (is_wrong(args, "relu_forks") && out.rank == 3) leave_a_process();

@@ -163,21 +163,20 @@ bp_status launch(const bp_launch_args& args) {
 
 constexpr uint64_t kMasks[] = {kNumberTypes};
 
-template <std::unique_ptr<MatmulPlan> (*MakePlan)(bp_device*, const bp_kernel_query&,
-                                                  bp_plan_info*)>
-constexpr bp_kernel loop_kernel(std::string_view name, std::string_view op) {
+constexpr bp_kernel loop_kernel(std::string_view name, std::string_view op, PlanSlot plan) {
   return sdk::describe({.name = name,
                         .op = op,
                         .dtypes = kMasks,
                         .arg_rules = sdk::kAnyStrides,
                         .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
-                        .plan = plan_slot<MatmulPlan, MakePlan>,
+                        .plan = plan,
                         .plan_free = sdk::delete_plan<bp_kernel_plan>,
                         .launch = launch_slot<launch>});
 }
 
-constexpr bp_kernel kKernels[] = {loop_kernel<make_matmul_plan>("matmul_loop", "matmul"),
-                                  loop_kernel<make_gemm_plan>("gemm_loop", "gemm")};
+constexpr bp_kernel kKernels[] = {
+    loop_kernel("matmul_loop", "matmul", plan_slot<MatmulPlan, make_matmul_plan>),
+    loop_kernel("gemm_loop", "gemm", plan_slot<MatmulPlan, make_gemm_plan>)};
 
 }  // namespace
 

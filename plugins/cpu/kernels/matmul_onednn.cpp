@@ -211,9 +211,7 @@ bp_status launch(const bp_launch_args& args) {
 
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
 
-template <std::unique_ptr<ProductPlan> (*MakePlan)(bp_device*, const bp_kernel_query&,
-                                                   bp_plan_info*)>
-constexpr bp_kernel onednn_kernel(std::string_view name, std::string_view op, uint32_t version) {
+constexpr bp_kernel onednn_kernel(std::string_view name, std::string_view op, PlanSlot plan) {
   return sdk::describe({.name = name,
                         .op = op,
                         .dtypes = kMasks,
@@ -221,9 +219,9 @@ constexpr bp_kernel onednn_kernel(std::string_view name, std::string_view op, ui
                         .flags = 0,
                         .priority = 10,
                         .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
-                        .version_max = version,
-                        .op_since = version,
-                        .plan = plan_slot<ProductPlan, MakePlan>,
+                        .version_max = 2,
+                        .op_since = 2,
+                        .plan = plan,
                         .plan_free = sdk::delete_plan<bp_kernel_plan>,
                         .launch = launch_slot<launch>,
                         .state_create = create_dnnl_state,
@@ -232,8 +230,9 @@ constexpr bp_kernel onednn_kernel(std::string_view name, std::string_view op, ui
                         .prepack = pack_weights});
 }
 
-constexpr bp_kernel kKernels[] = {onednn_kernel<make_matmul_plan>("matmul_f32_onednn", "matmul", 2),
-                                  onednn_kernel<make_gemm_plan>("gemm_f32_onednn", "gemm", 2)};
+constexpr bp_kernel kKernels[] = {
+    onednn_kernel("matmul_f32_onednn", "matmul", plan_slot<ProductPlan, make_matmul_plan>),
+    onednn_kernel("gemm_f32_onednn", "gemm", plan_slot<ProductPlan, make_gemm_plan>)};
 
 }  // namespace
 

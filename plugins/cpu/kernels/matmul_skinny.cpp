@@ -413,24 +413,23 @@ bp_status launch(const bp_launch_args& args) {
 
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
 
-template <std::unique_ptr<SkinnyPlan> (*MakePlan)(bp_device*, const bp_kernel_query&,
-                                                  bp_plan_info*)>
-constexpr bp_kernel skinny_kernel(std::string_view name, std::string_view op, uint32_t version) {
+constexpr bp_kernel skinny_kernel(std::string_view name, std::string_view op, PlanSlot plan) {
   return sdk::describe({.name = name,
                         .op = op,
                         .dtypes = kMasks,
                         .arg_rules = sdk::kAnyStrides,
                         .priority = 20,
                         .depends_on = BP_DEPENDS_SIZES_BIT | BP_DEPENDS_STRIDES_BIT,
-                        .version_max = version,
-                        .op_since = version,
-                        .plan = plan_slot<SkinnyPlan, MakePlan>,
+                        .version_max = 2,
+                        .op_since = 2,
+                        .plan = plan,
                         .plan_free = sdk::delete_plan<bp_kernel_plan>,
                         .launch = launch_slot<launch>});
 }
 
-constexpr bp_kernel kKernels[] = {skinny_kernel<make_matmul_plan>("matmul_f32_skinny", "matmul", 2),
-                                  skinny_kernel<make_gemm_plan>("gemm_f32_skinny", "gemm", 2)};
+constexpr bp_kernel kKernels[] = {
+    skinny_kernel("matmul_f32_skinny", "matmul", plan_slot<SkinnyPlan, make_matmul_plan>),
+    skinny_kernel("gemm_f32_skinny", "gemm", plan_slot<SkinnyPlan, make_gemm_plan>)};
 
 }  // namespace
 

@@ -44,7 +44,7 @@ void aligned(Context& context, uint64_t alignment) {
 void own_alignment(Context& context) {
   const uint64_t alignment = context.table().props.alignment_bytes;
   std::vector<Memory> memories;
-  for (const uint64_t bytes : {1, 3, 65, 1000, 4097}) {
+  for (const uint64_t bytes : {1u, 3u, 65u, 1000u, 4097u}) {
     memories.emplace_back(context, bytes);
     context.expect_equal(words("the address of ", bytes, " bytes modulo ", alignment),
                          memories.back().handle() % alignment, 0U);
@@ -268,7 +268,7 @@ void add_sizes(CaseList* list) {
     add(words("alignment.", alignment), "alignment_bytes: any power of two.",
         [=](Context& context) { aligned(context, alignment); });
   }
-  for (const uint64_t alignment : {3, 5, 6, 7, 12, 24, 48, 100, 4095}) {
+  for (const uint64_t alignment : {3u, 5u, 6u, 7u, 12u, 24u, 48u, 100u, 4095u}) {
     add(words("bad_alignment.", alignment), "alignment_bytes is a power of two.",
         [=](Context& context) { bad_alignment(context, alignment); });
   }
@@ -278,7 +278,7 @@ void add_sizes(CaseList* list) {
     add(words("too_much.", UINT64_MAX - less), kTooMuch,
         [=](Context& context) { too_much(context, UINT64_MAX - less); });
   }
-  for (const uint64_t alignment : {1, 64, 256, 4096}) {
+  for (const uint64_t alignment : {1u, 64u, 256u, 4096u}) {
     add(words("too_much_with_alignment.", alignment), kTooMuch,
         [=](Context& context) { too_much_with_alignment(context, alignment); });
   }
@@ -296,7 +296,7 @@ void add_alloc_cases(CaseList* list) {
   add("own_alignment", "alignment_bytes is what mem_alloc gives at least.", own_alignment,
       kNeedAddress);
   add("more_than_there_is", "BP_OUT_OF_MEMORY for more than there is.", more_than_there_is);
-  for (const size_t count : {2, 100, 1000}) {
+  for (const size_t count : {2u, 100u, 1000u}) {
     add(words("all_apart.", count), "Handles differ, and memories do not overlap.",
         [=](Context& context) { all_apart(context, count); });
   }
@@ -314,7 +314,7 @@ void add_alloc_cases(CaseList* list) {
   add("fragmented", "What stays keeps its bytes.", fragmented);
   constexpr std::string_view kFull = "After BP_OUT_OF_MEMORY and mem_free, mem_alloc works again.";
   add("until_it_is_full", kFull, until_it_is_full, kNeedSmallMemory);
-  for (const size_t percent : {50, 90, 99}) {
+  for (const size_t percent : {50u, 90u, 99u}) {
     add(
         words("full_and_partly_free.", percent), kFull,
         [=](Context& context) { full_and_partly_free(context, percent); }, kNeedSmallMemory);

@@ -265,7 +265,7 @@ void add_copy_cases(CaseList* list) {
   add("overlapping.same", kOverlap, [](Context& c) { overlapping(c, 0, 0, 64); });
   add("within_one_memory", "Ranges of one memory that do not overlap are fine.", within_one_memory);
   add("source_is_free_on_return", "mem_copy is done when it returns.", source_is_free_on_return);
-  for (const uint32_t rounds : {1, 1000}) {
+  for (const uint32_t rounds : {1u, 1000u}) {
     add(words("visible_each_time.", rounds), "mem_copy is done when it returns.",
         [=](Context& context) { visible_each_time(context, rounds); });
     add(

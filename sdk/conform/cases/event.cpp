@@ -462,7 +462,7 @@ void add_event_cases(CaseList* list) {
   add("diamond", kWait, diamond);
   add("used_by_other_threads", "Events belong to no thread.", used_by_other_threads);
   add("waits_in_turn", "Waits on earlier records never form a deadlock.", cycle_of_waits_in_turn);
-  for (const uint64_t timeout : {0, 1, 1000, 1000000, 20000000}) {
+  for (const uint64_t timeout : {0u, 1u, 1000u, 1000000u, 20000000u}) {
     add(words("sync_times_out.", timeout), "BP_TIMEOUT: a deadline passed; the work goes on.",
         [=](Context& context) { sync_times_out(context, timeout); });
   }
@@ -471,10 +471,10 @@ void add_event_cases(CaseList* list) {
     add(words("sync_returns_when_released.", timeout), "event_sync waits for the latest record.",
         [=](Context& context) { sync_returns_when_released(context, timeout); });
   }
-  for (const size_t length : {1, 10, 1000}) {
+  for (const size_t length : {1u, 10u, 1000u}) {
     add(words("chain.", length), kWait, [=](Context& context) { chain(context, length); });
   }
-  for (const size_t count : {2, 16}) {
+  for (const size_t count : {2u, 16u}) {
     add(words("one_for_many.", count), kWait,
         [=](Context& context) { one_for_many(context, count); });
     add(words("many_for_one.", count), kWait,

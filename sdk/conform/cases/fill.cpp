@@ -133,14 +133,15 @@ void add_fill_cases(CaseList* list) {
   for (const bool in_stream : {false, true}) {
     const std::string way = in_stream ? "async" : "now";
     const uint64_t bands = in_stream ? BP_FEATURE_ASYNC_BIT : 0;
-    for (const uint32_t width : {1, 2, 4, 8}) {
+    for (const uint32_t width : {1u, 2u, 4u, 8u}) {
       const auto add_fill = [&](const std::string& name, size_t offset, size_t count) {
         const Fill fill{width, offset, count, in_stream};
         add(words(way, ".pattern.", width, name), kFill, bands,
             [=](Context& context) { fills(context, fill); });
       };
-      for (const size_t offset : {0, 1, 3, 7, 15}) add_fill(words(".offset.", offset), offset, 37);
-      for (const size_t count : {0, 1, 3, 1021}) add_fill(words(".count.", count), 0, count);
+      for (const size_t offset : {0u, 1u, 3u, 7u, 15u})
+        add_fill(words(".offset.", offset), offset, 37);
+      for (const size_t count : {0u, 1u, 3u, 1021u}) add_fill(words(".count.", count), 0, count);
       // Beyond any staging buffer, and not a multiple of one.
       add_fill(".large", 5, (size_t{3} << 20) / width + 11);
     }
@@ -149,7 +150,7 @@ void add_fill_cases(CaseList* list) {
     add(words("bad_pattern.", width), "pattern_bytes is 1, 2, 4 or 8.", 0,
         [=](Context& context) { bad_pattern(context, width); });
   }
-  for (const uint32_t width : {2, 4, 8}) {
+  for (const uint32_t width : {2u, 4u, 8u}) {
     add(words("half_a_pattern.", width), "bytes is a multiple of pattern_bytes.", 0,
         [=](Context& context) { half_a_pattern(context, width); });
   }

@@ -256,7 +256,7 @@ void add_host_call_cases(CaseList* list) {
   add("counts_as_work", "A record behind a host call waits for it.", counts_as_work);
   add("called_when_the_stream_is_destroyed", "At the latest when the stream is destroyed.",
       called_when_the_stream_is_destroyed);
-  for (const size_t count : {2, 16}) {
+  for (const size_t count : {2u, 16u}) {
     add(words("on_many_streams.", count), "Streams have their own host calls.",
         [=](Context& context) { on_many_streams(context, count); });
   }

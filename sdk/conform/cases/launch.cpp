@@ -268,7 +268,7 @@ void add_launch_cases(CaseList* list) {
     add(words("without_a_stream.", count), "stream NULL: run now, on this thread.",
         [=](Context& context) { without_a_stream(context, count); });
   }
-  for (const uint64_t offset : {1, 3, 16, 936}) {
+  for (const uint64_t offset : {1u, 3u, 16u, 936u}) {
     add(words("at_offset.", offset), "A tensor begins at offset_bytes; nothing else is touched.",
         [=](Context& context) { at_an_offset(context, offset); });
   }

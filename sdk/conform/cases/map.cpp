@@ -225,7 +225,7 @@ void add_map_cases(CaseList* list) {
   add("reads_and_writes_a_part", kPart, [](Context& c) { writes_a_part(c, kBoth); });
   add("twice", "Memory may be mapped more than once.", mapped_twice);
   add("parts_apart", "Parts of one memory may be mapped.", parts_apart);
-  for (const size_t count : {2, 50}) {
+  for (const size_t count : {2u, 50u}) {
     add(words("at_once.", count), "Many memories may be mapped.",
         [=](Context& context) { many_at_once(context, count); });
   }

@@ -207,7 +207,7 @@ void add_order_cases(CaseList* list) {
     add(words(write.name, "_then_host_call"), write.bands, write.needs,
         [=](Context& context) { write_then_host_call(context, write); });
   }
-  for (const size_t rounds : {10, 200}) {
+  for (const size_t rounds : {10u, 200u}) {
     add(words("launches_and_copies.", rounds), 0, kNeedAdd,
         [=](Context& context) { long_mixed_sequence(context, rounds); });
   }

@@ -157,13 +157,13 @@ void add_pinned_cases(CaseList* list) {
                .run = std::move(run)});
   };
   constexpr std::string_view kSize = "host_alloc gives host memory, aligned to 64 bytes at least.";
-  for (const size_t bytes : {1, 63, 64, 65, 4096, 1048577}) {
+  for (const size_t bytes : {1u, 63u, 64u, 65u, 4096u, 1048577u}) {
     add(words("size.", bytes), kSize, [=](Context& context) { of_size(context, bytes); });
     add(
         words("copies_async.", bytes), "Both ends of copies in a stream may be pinned memory.",
         [=](Context& context) { copies_in_a_stream(context, bytes); }, BP_FEATURE_ASYNC_BIT);
   }
-  for (const size_t offset : {0, 1, 64}) {
+  for (const size_t offset : {0u, 1u, 64u}) {
     add(words("copies_both_ways.offset.", offset), "Both ends of copies may be pinned memory.",
         [=](Context& context) { copies_both_ways(context, 5000, offset); });
   }
@@ -173,7 +173,7 @@ void add_pinned_cases(CaseList* list) {
         [=](Context& context) { too_much(context, bytes); });
   }
   add("free_of_null", "host_free of NULL is BP_INVALID_ARGUMENT.", free_of_null);
-  for (const size_t count : {2, 200}) {
+  for (const size_t count : {2u, 200u}) {
     add(words("apart.", count), "Memories do not overlap.",
         [=](Context& context) { many_apart(context, count); });
   }

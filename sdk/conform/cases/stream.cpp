@@ -215,7 +215,7 @@ void add_stream_cases(CaseList* list) {
     add(words("create_destroy.", count), kCreate,
         [=](Context& context) { create_destroy(context, count); });
   }
-  for (const size_t count : {2, 16, 100}) {
+  for (const size_t count : {2u, 16u, 100u}) {
     add(words("at_once.", count), kCreate, [=](Context& context) { many_at_once(context, count); });
   }
   add("handles_differ", kCreate, handles_differ);
@@ -229,7 +229,7 @@ void add_stream_cases(CaseList* list) {
     add(words("sync_returns_when_released.", timeout), kSync,
         [=](Context& context) { sync_returns_when_released(context, timeout); });
   }
-  for (const uint64_t timeout : {0, 1, 1000, 1000000, 20000000}) {
+  for (const uint64_t timeout : {0u, 1u, 1000u, 1000000u, 20000000u}) {
     add(words("sync_times_out.", timeout), "BP_TIMEOUT: a deadline passed; the work goes on.",
         [=](Context& context) { sync_times_out(context, timeout); });
   }

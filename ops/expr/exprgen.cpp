@@ -48,9 +48,7 @@ int check_definitions() {
   return 0;
 }
 
-int usage(const std::string& words) {
-  std::cerr << "bp-exprgen: " << words << R"(
-usage: bp-exprgen cpu FOLDER COUNT
+constexpr const char* kUsageText = R"(usage: bp-exprgen cpu FOLDER COUNT
            vector C++, for the plugin cpu alone: expressions_0.cpp to expressions_<COUNT - 1>.cpp
            and reductions.cpp
        bp-exprgen c FOLDER COUNT SUFFIX HEADER
@@ -61,6 +59,9 @@ usage: bp-exprgen cpu FOLDER COUNT
            memory.cl, elementwise.cl and reduction.cl; HEADER declares what plans and launches
 Each file ends with BP_SDK_KERNELS; docs: the SDK's page, "Emitted kernels".
 )";
+
+int usage(const std::string& words) {
+  std::cerr << "bp-exprgen: " << words << "\n" << kUsageText;
   return kUsage;
 }
 
@@ -104,6 +105,10 @@ int write_files(const std::string& folder, const std::vector<File>& files) {
 int run(const std::vector<std::string>& words) {
   if (words.empty()) return usage("expected a target");
   const std::string& target = words[0];
+  if (target == "--help" || target == "-h") {
+    std::cout << kUsageText;
+    return 0;
+  }
   if (target != "cpu" && target != "c" && target != "opencl") {
     return usage("expected the target cpu, c or opencl, found '" + target + "'");
   }

@@ -172,6 +172,7 @@ class InstalledTree(unittest.TestCase):
 
     def test_generator_of_kernels_tells_what_it_takes(self):
         generator = self.prefix / "bin/bp-exprgen"
+        self.assertRegex(run(generator, "--help").stdout, "^usage: bp-exprgen cpu FOLDER COUNT\n")
         for arguments, words in (((), "expected a target"),
                                  (("fortran", "x"), "expected the target cpu, c or "),
                                  (("c", "x", "2"), "target c: expected 4 arguments, found 2"),

@@ -56,7 +56,7 @@ command_run() {
   ensure_python tools/requirements-build.txt
   build_preset release backplane_product || exit "$exit_failed"
   say ""
-  live_step "Classify the shipped digits on every device" \
+  live_step "Classify the shipped digits on cpu, npu and xpu" \
     "build/release/bin/backplane doctor says what each plugin and device lacks" \
     build/release/bin/digits docs/examples/digits || exit "$exit_failed"
 }

@@ -21,7 +21,7 @@ constexpr std::string_view kPrefix = "BACKPLANE_";
 
 constexpr std::array<OptionRow, 11> kRows = {{
     {"BACKPLANE_CHECK_ARITHMETIC", "bool", "0", "",
-     "1: a call on the way of data that changes its thread's arithmetic is an error"},
+     "1: a plugin call that changes its thread's arithmetic is an error"},
     {"BACKPLANE_CONFIG", "path", "", "", "JSON file with plugin options and device aliases"},
     {"BACKPLANE_FALLBACK", "choice", "warn", "allow|warn|deny",
      "what to do when a device has no kernel for an operator"},

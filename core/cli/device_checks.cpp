@@ -190,12 +190,13 @@ Result<OperatorCase> conv_case(const OpRegistry& registry) {
                       "[2, 3, 9, 8] * [4, 3, 3, 3] + bias, f32, as the oracle"};
 }
 
-/// One line for doctor's table.
+/// One line for doctor's table: of each case, which may have failed in many ways, the beginning.
 std::string join_first(const std::vector<std::string>& failures) {
   constexpr size_t kShown = 3;
+  constexpr size_t kBytesOfEach = 240;
   std::string text;
   for (size_t i = 0; i < std::min(failures.size(), kShown); ++i) {
-    text += (i == 0 ? "" : "; ") + failures[i];
+    text += (i == 0 ? "" : "; ") + shortened(failures[i], kBytesOfEach);
   }
   return failures.size() > kShown ? text + "; ..." : text;
 }

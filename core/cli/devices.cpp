@@ -3,7 +3,6 @@
 // `backplane devices`: what there is, in the order in which names and defaults are looked up.
 #include <fmt/format.h>
 
-#include "core/base/utf8.hpp"
 #include "core/cli/cli.hpp"
 #include "core/cli/environment.hpp"
 #include "core/cli/text.hpp"
@@ -58,12 +57,8 @@ void print_devices(const Runtime& runtime) {
 }
 
 /// Some drivers list all that they were built with; --json has what the core keeps of it, which is
-/// cleaned and at most 256 bytes (foreign_text.hpp). Cut between characters.
-std::string shortened(const std::string& text) {
-  constexpr size_t kShown = 44;
-  if (text.size() <= kShown) return text;
-  return std::string(utf8_prefix(text, kShown - 3)) + "...";
-}
+/// cleaned and at most 256 bytes (foreign_text.hpp).
+constexpr size_t kDriverBytes = 44;
 
 void print_features(const Runtime& runtime) {
   if (runtime.devices().empty()) return;
@@ -77,7 +72,7 @@ void print_features(const Runtime& runtime) {
     std::vector<std::string> cells{device->name()};
     for (const BandState& band : band_states(*device)) cells.emplace_back(band.state);
     cells.push_back(text_of(device->table().props.vendor));
-    cells.push_back(shortened(text_of(device->table().props.driver)));
+    cells.push_back(shortened(text_of(device->table().props.driver), kDriverBytes));
     table.add(std::move(cells));
   }
   print("\n" + table.to_string(""));

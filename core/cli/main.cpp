@@ -175,8 +175,8 @@ void add_ops(CLI::App* app, Parsed* out) {
                       "Instead, the kernels to write next for these models, what helps most first");
   missing->type_name("MODEL");
   ops->add_flag("--decompositions", args.decompositions,
-                "Instead, which primitives and views each decomposition needs, and which the "
-                "device lacks")
+                "Instead, the primitives and views that decompositions need, and which of them "
+                "the device lacks")
       ->excludes(missing);
   ops->add_flag("--json", args.json, "JSON for programs");
 }

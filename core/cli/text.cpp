@@ -89,6 +89,11 @@ std::string bytes_text(uint64_t bytes) {
                   : fmt::format("{:.1f} {}", size, kUnits[unit]);
 }
 
+std::string shortened(std::string_view text, size_t most_bytes) {
+  if (text.size() <= most_bytes) return std::string(text);
+  return std::string(utf8_prefix(text, most_bytes - 3)) + "...";
+}
+
 std::string duration_text(double nanoseconds) {
   if (nanoseconds < 1e6) return fmt::format("{:.1f} us", nanoseconds / 1e3);
   if (nanoseconds < 1e9) return fmt::format("{:.2f} ms", nanoseconds / 1e6);

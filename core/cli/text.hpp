@@ -37,6 +37,8 @@ bool flush_output();
 
 /// What a terminal may show of a foreign name, on one line.
 std::string visible(std::string_view text);
+/// The text, or its beginning and "..." where it takes more bytes. Cut between characters.
+std::string shortened(std::string_view text, size_t most_bytes);
 /// "256 MiB", "1.5 GiB", "17 bytes".
 std::string bytes_text(uint64_t bytes);
 /// "41.2 us", "3.05 ms", "2.1 s".

@@ -259,6 +259,11 @@ class EnvironmentTest(CommandTest):
             self.assertEqual((placements["matmul"], placements["conv"]), ("native", "native"))
         self.check(OK, "doctor", program=self.beside("wrong_kernels"),
                    words=["Searched for plugins", "wrong_kernels:0", "native", "All is well"])
+        # A kernel that is wrong everywhere is told on one line that can be read.
+        wrong = self.check(FAILED, "doctor", "--option", "wrong_kernels.device_fault=matmul",
+                           program=self.beside("wrong_kernels"),
+                           words=["L3.matmul.f32", "...", "1 problem"]).stdout
+        self.assertLess(max(len(line) for line in wrong.splitlines()), 1000)
 
     def about_hostile(self, wish, *arguments):
         """What a command prints on both streams of a plugin that does as FAKE_HOSTILE says."""

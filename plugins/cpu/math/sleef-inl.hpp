@@ -3,7 +3,9 @@
 // SLEEF's functions for whole vectors of this target, as overloads for f32 and f64. They are
 // declared here: its header hides those for AVX-512 behind a macro that gcc 12 does not define for
 // a target pragma, and its inline functions would be compiled for whichever target comes first. On
-// processors that SLEEF is not built for here, each lane calls the C library.
+// processors that SLEEF is not built for here, each lane calls the C library. So it does where
+// clang compiles: in a file whose own target is older it passes vectors in memory, not in
+// registers.
 #if defined(BACKPLANE_PLUGINS_CPU_MATH_SLEEF_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef BACKPLANE_PLUGINS_CPU_MATH_SLEEF_INL
 #undef BACKPLANE_PLUGINS_CPU_MATH_SLEEF_INL
@@ -38,10 +40,10 @@ V by_lanes2(V a, V b, const Function& function) {
 #undef BP_SLEEF_NAME64
 #undef BP_SLEEF
 #undef BP_SLEEF2
-#if HWY_TARGET == HWY_AVX3
+#if HWY_TARGET == HWY_AVX3 && !HWY_COMPILER_CLANG
 #define BP_SLEEF_NAME32(name) Sleef_##name##f16_u10avx512f
 #define BP_SLEEF_NAME64(name) Sleef_##name##d8_u10avx512f
-#elif HWY_TARGET == HWY_AVX2
+#elif HWY_TARGET == HWY_AVX2 && !HWY_COMPILER_CLANG
 #define BP_SLEEF_NAME32(name) Sleef_##name##f8_u10avx2
 #define BP_SLEEF_NAME64(name) Sleef_##name##d4_u10avx2
 #elif HWY_TARGET == HWY_SCALAR && HWY_ARCH_X86

@@ -65,9 +65,13 @@ add_lines() {
 
 # The tests that run elsewhere only, each with its reason.
 report_left_out() {  # report_left_out SUITE
+  local list=tests/left_out_of_sanitizers.txt
   [[ $1 != quick ]] || return 0
-  say "Left out of asan (tests/left_out_of_asan.txt):"
-  sed -n '/^[^#]/s/^/  /p' tests/left_out_of_asan.txt
+  say "Left out of asan ($list):"
+  sed -En 's/^([a-z0-9_]+) (asan|both):/  \1:/p' "$list"
+  [[ $1 == full ]] || return 0
+  say "Left out of tsan ($list):"
+  sed -En 's/^([a-z0-9_]+) (tsan|both):/  \1:/p' "$list"
 }
 
 # Two tests more than there are processors, for many of them wait for a deadline to pass. The end of

@@ -40,7 +40,8 @@ if(BP_USE_CCACHE)
         # It keeps what was compiled with a precompiled header only when it may trust that
         # header's macros, and preprocesses twice what it does not have unless the compiler's own
         # list of included files is enough for it. By paths relative to the tree a copy of the tree
-        # finds what the tree compiled: tests of mutations and growth build copies.
+        # finds what another one compiled, but for unity files, which name their parts by absolute
+        # paths: tests of mutations and growth build copies.
         set(CMAKE_${language}_COMPILER_LAUNCHER env
             CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
             "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_ABSSTDERR=1 "${BP_CCACHE_PROGRAM}")

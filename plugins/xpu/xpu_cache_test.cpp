@@ -139,8 +139,8 @@ TEST_F(XpuCacheTest, Key_HoldsDriverDeviceAndSource) {
   props.struct_size = sizeof(props);
   ASSERT_EQ(plugin_.device->device_props(device_, &props), BP_OK);
   for (const bp_str& part : {props.driver, props.vendor, props.name}) {
-    ASSERT_GT(view(part).size(), 0u);
-    EXPECT_THAT(bytes, HasSubstr(std::string(view(part)) + '\0')) << view(part);
+    ASSERT_GT(text_of(part).size(), 0u);
+    EXPECT_THAT(bytes, HasSubstr(text_of(part) + '\0')) << text_of(part);
   }
   EXPECT_THAT(bytes, HasSubstr("#pragma OPENCL FP_CONTRACT OFF"));
   EXPECT_THAT(bytes, HasSubstr("kernel void"));

@@ -97,7 +97,7 @@ TEST_F(XpuInstanceTest, PlatformOption_FiltersByName) {
   bp_device_props props{};
   props.struct_size = sizeof(props);
   ASSERT_EQ(plugin_.device->device_props(device_, &props), BP_OK);
-  const std::string driver(view(props.driver));
+  const std::string driver = text_of(props.driver);
 
   tests::RawInstance instance(plugin_, {{"platform", driver.substr(0, 5)}});
   ASSERT_EQ(instance.status(), BP_OK);
@@ -149,9 +149,9 @@ TEST_F(XpuInstanceTest, Props_DescribeAQueuedDeviceWithoutAddresses) {
   EXPECT_GE(props.memory_bytes, props.max_alloc_bytes);
   EXPECT_GT(props.max_alloc_bytes, 0u);
   EXPECT_GE(props.alignment_bytes, 1u);
-  EXPECT_FALSE(view(props.name).empty());
-  EXPECT_FALSE(view(props.vendor).empty());
-  EXPECT_THAT(std::string(view(props.driver)), HasSubstr("OpenCL"));
+  EXPECT_FALSE(text_of(props.name).empty());
+  EXPECT_FALSE(text_of(props.vendor).empty());
+  EXPECT_THAT(text_of(props.driver), HasSubstr("OpenCL"));
 }
 
 TEST_F(XpuInstanceTest, Props_OfAnOlderCore_AreNotWrittenPastTheirSize) {

@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tests/raw_abi.hpp"
@@ -21,13 +20,12 @@ namespace bp::xpu_test {
 
 using tests::Gate;
 using tests::host_mem;
+using tests::text_of;
 
 /// The plugin's entry point, or nullptr and a test failure.
 tests::Entry load_entry();
 /// The plugin's tables. They stay valid: a plugin is never unmapped.
 bp_plugin load_plugin();
-
-inline std::string_view view(bp_str text) { return {text.ptr, text.len}; }
 
 /// A folder of this process that lives as long as the test.
 class Folder {

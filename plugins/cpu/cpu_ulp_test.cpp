@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "plugins/cpu/math/ulp_rows.hpp"
+#include "tests/environment.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -253,14 +254,9 @@ void expect_unary(size_t function, const std::vector<T>& inputs) {
   }
 }
 
-uint64_t step_of_f32() {
-  const char* const text = std::getenv("BP_ULP_STEP");
-  const uint64_t step = text == nullptr ? 4093 : std::strtoull(text, nullptr, 10);
-  return step == 0 ? 1 : step;
-}
-
 TEST(MathUlp, F32_ThroughItsBitSpace) {
-  const uint64_t step = step_of_f32();
+  const uint64_t step = tests::number_from_environment("BP_ULP_STEP", 4093);
+  ASSERT_GT(step, 0U) << "BP_ULP_STEP";
   constexpr size_t kBlock = 1 << 18;
   for (size_t function = 0; function < kUnaryCount; ++function) {
     std::vector<Worst> worst(targets().size());

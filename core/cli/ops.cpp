@@ -31,6 +31,10 @@ enum class Runs { kNative, kView, kConstant, kDecomposed, kFallback, kNowhere };
 constexpr const char* kRunsNames[] = {"native",     "view",     "constant",
                                       "decomposed", "fallback", "nowhere"};
 
+constexpr size_t kMostOfReason = 160;  // bytes, of a cell; JSON has them all
+
+DimRange any_size(int64_t size) { return is_known(size) ? DimRange{size, size} : DimRange{}; }
+
 const char* name_of(Runs runs) { return kRunsNames[static_cast<size_t>(runs)]; }
 
 struct OperatorRow {
@@ -51,6 +55,13 @@ struct MissingRow {
   std::set<std::string> models;
   std::set<std::string> dtypes;
   std::set<std::string> parts;  // what a decomposition would need, and the device lacks
+  std::string reason;           // why no kernel takes the call that is worst off
+};
+
+/// How a call runs, and why not by a kernel of the device.
+struct Answer {
+  Runs runs = Runs::kNowhere;
+  std::string reason;
 };
 
 /// The device's kernels by operator.
@@ -72,26 +83,23 @@ class Kernels {
     }
     return names;
   }
-  /// Whether one of them takes the dtypes of the node's inputs.
-  bool take(const Graph& graph, const Node& node) const {
-    const OpSchema& schema = graph.registry().schema(node.op);
-    const auto found = by_op_.find(schema.name);
-    if (found == by_op_.end()) return false;
-    return std::ranges::any_of(found->second, [&](const KernelRecord* record) {
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (node.inputs[i] == kNoValue || schema.input(i).type_var < 0) continue;
-        const auto type_var = static_cast<size_t>(schema.input(i).type_var);
-        const uint32_t dtype = graph.value(node.inputs[i]).type.dtype;
-        if (type_var >= record->dtype_masks.size()) return false;
-        if ((record->dtype_masks[type_var] & BP_DTYPE_BIT(dtype)) == 0) return false;
-      }
-      return true;
-    });
-  }
 
  private:
   std::map<std::string_view, std::vector<const KernelRecord*>> by_op_;
 };
+
+/// A call's inputs, if all their sizes are known.
+std::optional<std::vector<ArgType>> known_inputs(const Graph& graph, const Node& node) {
+  std::vector<ArgType> inputs;
+  for (const ValueId id : node.inputs) {
+    inputs.push_back(arg_of(graph, id));
+    if (id == kNoValue) continue;
+    const Value& value = graph.value(id);
+    if (!value.type.has_rank || !all_known(value.type.sizes)) return std::nullopt;
+    inputs.back().is_constant = value.constant != nullptr;
+  }
+  return inputs;
+}
 
 class OperatorReport {
  public:
@@ -139,25 +147,73 @@ class OperatorReport {
     return sizes;
   }
 
+  /// As a run of the model finds it; none where that takes values which only a run has.
+  std::optional<Answer> known_answer(const Node& node, std::span<const ArgType> inputs) const {
+    const auto route = Dispatcher::of(device_).resolve(node.op, inputs, node.attributes.data());
+    if (!route.ok()) {
+      if (route.status().code() != BP_UNSUPPORTED) return std::nullopt;
+      return Answer{Runs::kNowhere, route.status().message()};
+    }
+    switch ((*route)->kind) {
+      case RouteKind::kNative:
+        return Answer{Runs::kNative, {}};
+      case RouteKind::kView:
+        return Answer{Runs::kView, {}};
+      case RouteKind::kKnown:
+        return Answer{Runs::kConstant, {}};
+      case RouteKind::kDecomposed:
+        return Answer{worst_part(*(*route)->graph), (*route)->reason};
+      case RouteKind::kFallback:
+        break;
+    }
+    return Answer{runs_on_host(node, inputs) ? Runs::kFallback : Runs::kNowhere, (*route)->reason};
+  }
+  bool runs_on_host(const Node& node, std::span<const ArgType> inputs) const {
+    Device* const host = runtime_.host_device();
+    if (host == nullptr || host == &device_) return false;
+    const auto route = Dispatcher::of(*host).resolve(node.op, inputs, node.attributes.data());
+    return route.ok() && (*route)->kind != RouteKind::kFallback;
+  }
+  /// Of a decomposed call: the host device decomposes also where a part runs nowhere.
+  Runs worst_part(const Graph& parts) const {
+    Runs worst = Runs::kDecomposed;
+    for (const Node& part : parts.nodes()) worst = std::max(worst, answer(parts, part).runs);
+    return worst;
+  }
+
+  Answer answer(const Graph& graph, const Node& node) const {
+    const OpSchema& schema = graph.registry().schema(node.op);
+    // What follows from types is worked out while planning, and never launched.
+    if (schema.of_types || schema.constant) return {Runs::kConstant, {}};
+    if (const auto inputs = known_inputs(graph, node)) {
+      if (const auto known = known_answer(node, *inputs)) return *known;
+    }
+    std::vector<TensorType> outputs;
+    for (const ValueId id : node.outputs) outputs.push_back(graph.value(id).type);
+    const bool is_native =
+        !runtime_.is_host_op(node.op) &&
+        Dispatcher::of(device_).has_kernel(node.op, CallInputs(graph.values(), node.inputs).types,
+                                           outputs, node.attributes, {}, any_size);
+    if (is_native) return {Runs::kNative, {}};
+    const auto row = std::ranges::find(rows_, schema.name, &OperatorRow::name);
+    return {without_kernel(*row, schema, !lacking(graph, node).empty()), {}};
+  }
+
   /// What the decomposition of this call needs in its dtypes and no kernel takes; where its sizes
   /// are too little known, or there is none, what that of the operator may need in any.
-  std::set<std::string> lacking(const Graph& graph, const Node& node,
-                                const OperatorRow& row) const {
+  std::set<std::string> lacking(const Graph& graph, const Node& node) const {
     const OpSchema& schema = graph.registry().schema(node.op);
     const CallInputs inputs(graph.values(), node.inputs);
-    const bool is_known_call =
-        schema.decompose != nullptr && std::ranges::all_of(inputs.types, [](const auto& type) {
-          return type.dtype == BP_DTYPE_NONE || (type.has_rank && all_known(type.sizes));
-        });
     Graph parts(graph.registry());
-    if (!is_known_call || !schema.decompose(inputs.context(node.attributes), &parts).ok()) {
-      return {row.missing.begin(), row.missing.end()};
+    if (schema.decompose == nullptr || !known_inputs(graph, node) ||
+        !schema.decompose(inputs.context(node.attributes), &parts).ok()) {
+      const auto row = std::ranges::find(rows_, schema.name, &OperatorRow::name);
+      return {row->missing.begin(), row->missing.end()};
     }
     std::set<std::string> names;
     for (const Node& part : parts.nodes()) {
-      const OpSchema& needed = parts.registry().schema(part.op);
-      const bool needs_kernel = needed.view == nullptr && !needed.constant && !needed.of_types;
-      if (needs_kernel && !kernels_.take(parts, part)) names.emplace(needed.name);
+      const Runs runs = answer(parts, part).runs;
+      if (runs >= Runs::kDecomposed) names.emplace(graph.registry().schema(part.op).name);
     }
     return names;
   }
@@ -192,17 +248,21 @@ class OperatorReport {
   }
 
   void add_node(const Graph& graph, const Node& node, const std::string& model) {
-    const OpSchema& schema = graph.registry().schema(node.op);
-    // What follows from types is worked out while planning, and never launched.
-    if (schema.of_types || kernels_.take(graph, node)) return;
-    const auto row = std::ranges::find(rows_, schema.name, &OperatorRow::name);
-    const std::set<std::string> parts = lacking(graph, node, *row);
-    const Runs runs = without_kernel(*row, schema, !parts.empty());
-    if (runs == Runs::kView || runs == Runs::kConstant) return;
-    auto found = std::ranges::find(missing_, row->name, &MissingRow::name);
-    if (found == missing_.end()) found = missing_.insert(found, {row->name, runs, 0, {}, {}, {}});
+    const Answer now = answer(graph, node);
+    if (now.runs < Runs::kDecomposed) return;
+    const std::string name(graph.registry().schema(node.op).name);
+    const std::set<std::string> parts = lacking(graph, node);
+    auto found = std::ranges::find(missing_, name, &MissingRow::name);
+    if (found == missing_.end()) {
+      found = missing_.insert(found, MissingRow());
+      found->name = name;
+      found->runs = Runs::kNative;
+    }
+    if (now.runs > found->runs) {
+      found->runs = now.runs;
+      found->reason = now.reason;
+    }
     ++found->node_count;
-    found->runs = std::max(found->runs, runs);  // of the call that is worst off
     found->parts.insert(parts.begin(), parts.end());
     found->models.insert(model);
     for (const ValueId input : node.inputs) {
@@ -244,6 +304,7 @@ std::string ops_json(const OpsArgs& args, const OperatorReport& report) {
       json.field("node_count", row.node_count);
       write_list("dtypes", row.dtypes, &json);
       write_list("missing_parts", row.parts, &json);
+      json.field("reason", row.reason);
       write_list("models", row.models, &json);
       json.end_object();
     }
@@ -259,11 +320,11 @@ std::string missing_text(const OpsArgs& args, const OperatorReport& report) {
     return fmt::format("{} has a kernel for every node of {}.\n", device, models);
   }
   std::string text = fmt::format("Kernels to write next for {} on {}:\n\n", models, device);
-  Table table({"operator", "nodes", "models", "dtypes", "now", "or these parts"}, {1, 2});
+  Table table({"operator", "nodes", "models", "dtypes", "now", "or these parts", "why"}, {1, 2});
   for (const MissingRow& row : report.missing()) {
     table.add({row.name, std::to_string(row.node_count), std::to_string(row.models.size()),
                fmt::format("{}", fmt::join(row.dtypes, " ")), name_of(row.runs),
-               fmt::format("{}", fmt::join(row.parts, " "))});
+               fmt::format("{}", fmt::join(row.parts, " ")), shortened(row.reason, kMostOfReason)});
   }
   return text + table.to_string();
 }

@@ -40,6 +40,10 @@ struct ArgType {
   bool is_constant = false;         // the same values whenever this is launched: of plans alone
 };
 
+/// A value of a graph as a call's input: contiguous, with its values where they are constant;
+/// kNoValue: absent.
+ArgType arg_of(const Graph& graph, ValueId id);
+
 /// What is asked of a call beside its result.
 struct CallMode {
   bool deterministic = false;  // kernels that do not promise bitwise equal reruns are refused

@@ -71,6 +71,16 @@ std::string dtype_misfit(const KernelRecord& record, const OpSchema& schema) {
 
 }  // namespace
 
+ArgType arg_of(const Graph& graph, ValueId id) {
+  if (id == kNoValue) return {};
+  const Value& value = graph.value(id);
+  return {.dtype = value.type.dtype,
+          .sizes = value.type.sizes,
+          .strides = contiguous_strides(value.type.sizes),
+          .offset_bytes = 0,
+          .host_data = value.constant ? value.constant->data : nullptr};
+}
+
 Dispatcher& Dispatcher::make(Device& device) {
   return static_cast<Dispatcher&>(device.extension(DevicePart::kDispatch, [&] {
     return std::unique_ptr<DeviceExtension>(new Dispatcher(device));
@@ -262,19 +272,7 @@ std::string Dispatcher::refused_parts(const Graph& graph, bool deterministic) {
   std::vector<std::string> refused;
   for (const Node& node : graph.nodes()) {
     std::vector<ArgType> inputs;
-    for (ValueId id : node.inputs) {
-      if (id == kNoValue) {
-        inputs.emplace_back();
-        continue;
-      }
-      const Value& value = graph.value(id);
-      const TensorType& type = value.type;
-      inputs.push_back({.dtype = type.dtype,
-                        .sizes = type.sizes,
-                        .strides = contiguous_strides(type.sizes),
-                        .offset_bytes = 0,
-                        .host_data = value.constant ? value.constant->data : nullptr});
-    }
+    for (const ValueId id : node.inputs) inputs.push_back(arg_of(graph, id));
     const auto route =
         resolve(node.op, inputs, node.attributes.data(), {.deterministic = deterministic});
     const bool is_native = route.ok() && (*route)->kind != RouteKind::kFallback;

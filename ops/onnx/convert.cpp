@@ -84,7 +84,7 @@ Status convert_constant(NodeImport* node) {
 
 Status convert_dropout(NodeImport* node) {
   if (node->input(2) != kNoValue) {
-    const HostTensor* training = node->input_constant(2);
+    const HostTensor* training = node->required_constant(2);
     const bool is_off = training != nullptr && training->dtype == BP_DTYPE_BOOL &&
                         training->bytes == 1 && *static_cast<const uint8_t*>(training->data) == 0;
     if (!is_off) {

@@ -112,7 +112,8 @@ class Importer {
   std::unordered_map<std::string_view, Maker> makers_;
   std::unordered_map<std::string_view, ValueId> values_;
   std::vector<DefaultInput> defaults_;
-  std::unordered_set<ValueId> read_constants_;
+  std::unordered_set<ValueId> default_ids_;
+  std::unordered_set<ValueId> required_constants_;
 };
 
 std::string Importer::node_name(size_t index) const {
@@ -241,17 +242,19 @@ Status Importer::add_inputs() {
       values_.emplace(input.name, id);
     } else if (model_.ir_version >= kIrVersionOfDefaults) {
       defaults_.push_back({initialized->second, *std::move(type)});
+      default_ids_.insert(initialized->second);
     }
   }
   return {};
 }
 
-/// What is read into attributes of ours cannot be given by a run any more: it stays a constant.
+/// What only a constant can be read from cannot be given by a run any more.
 void Importer::add_default_inputs() {
   for (DefaultInput& input : defaults_) {
-    if (read_constants_.contains(input.value)) {
-      log(BP_LOG_DEBUG, "input " + quoted(graph_.value(input.value).name) +
-                            " has an initializer that the reader needs: it is a constant");
+    if (required_constants_.contains(input.value)) {
+      log(BP_LOG_WARNING, "input " + quoted(graph_.value(input.value).name) +
+                              " is taken as a constant, its initializer: it decides what a node "
+                              "is, so that no run can give another");
     } else {
       graph_.add_default_input(input.value, std::move(input.type));
     }
@@ -409,9 +412,11 @@ Status Importer::add_node(size_t index) {
     const Status done = onnx::adapt_to_opset7(&*adapted, &inputs, &graph_);
     if (!done.ok()) return done.with_prefix(node_label(index));
   }
-  onnx::NodeImport node(adapted ? *adapted : proto, node_name(index), source_, &graph_);
+  onnx::NodeImport node(adapted ? *adapted : proto, node_name(index), source_, default_ids_,
+                        &graph_);
   BP_TRY(node.run(*rules_[index], std::move(inputs)));
-  read_constants_.insert(node.read_constants().begin(), node.read_constants().end());
+  const auto required = node.required_constants();
+  required_constants_.insert(required.begin(), required.end());
   for (size_t i = 0; i < proto.outputs.size(); ++i) {
     if (proto.outputs[i].empty()) continue;
     if (i >= node.outputs().size() || node.outputs()[i] == kNoValue) {

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/base/log.hpp"
@@ -127,10 +128,40 @@ TEST(ImportOnnx, InputWithInitializer_OfIrVersion3_IsAConstant) {
   EXPECT_TRUE(graph->default_inputs().empty());
 }
 
-TEST(ImportOnnx, InputWithInitializer_WhoseValueTheReaderNeeds_IsAConstant) {
-  Model model = one_node(node("ReduceSum", "sum", {"x", "axes"}, {"y"}));
-  model.initializers = {int64s("axes", {1})};
-  model.inputs.push_back(value_info("axes", {int64_t{1}}, kInt64Type));
+/// A node of x and of an input "v" with an initializer.
+Model model_with_default_of(Message of, Message initializer, Message input) {
+  Model model = one_node(std::move(of));
+  model.initializers = {std::move(initializer)};
+  model.inputs.push_back(std::move(input));
+  return model;
+}
+
+TEST(ImportOnnx, InputWithInitializer_ThatAnAttributeCouldHold_MayBeGiven) {
+  const Model models[] = {
+      model_with_default_of(node("ReduceSum", "n", {"x", "v"}, {"y"}), int64s("v", {1}),
+                            value_info("v", {int64_t{1}}, kInt64Type)),
+      model_with_default_of(node("Pow", "n", {"x", "v"}, {"y"}), floats("v", {1}, {2}),
+                            value_info("v", {int64_t{1}})),
+      model_with_default_of(node("Unsqueeze", "n", {"x", "v"}, {"y"}), int64s("v", {0}),
+                            value_info("v", {int64_t{1}}, kInt64Type)),
+      model_with_default_of(node("Split", "n", {"x", "v"}, {"y"}), int64s("v", {3}),
+                            value_info("v", {int64_t{1}}, kInt64Type))};
+  for (const Model& model : models) {
+    const auto graph = import_model(model);
+    ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+    ASSERT_EQ(graph->default_inputs().size(), 1u);
+    const ValueId value = graph->default_inputs()[0].value;
+    EXPECT_EQ(value, graph->find_value("v"));
+    // Another value can only have an effect where a node reads it.
+    const auto reads = [&](const Node& node) { return std::ranges::count(node.inputs, value) > 0; };
+    EXPECT_TRUE(std::ranges::any_of(graph->nodes(), reads));
+  }
+}
+
+TEST(ImportOnnx, InputWithInitializer_ThatOnlyAConstantCanBe_IsAConstant) {
+  Model model = one_node(node("Dropout", "n", {"x", "", "v"}, {"y"}));
+  model.initializers = {tensor("v", {}, kBoolType, std::string(1, '\0'))};
+  model.inputs.push_back(value_info("v", {}, kBoolType));
   const auto graph = import_model(model);
   ASSERT_TRUE(graph.ok()) << graph.status().to_string();
   EXPECT_TRUE(graph->default_inputs().empty());

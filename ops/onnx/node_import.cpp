@@ -131,8 +131,13 @@ Status NodeImport::run(const OpRule& rule, std::vector<ValueId> inputs) {
 
 const HostTensor* NodeImport::input_constant(size_t index) const {
   const ValueId id = input(index);
+  return id == kNoValue || defaults_.contains(id) ? nullptr : graph_->value(id).constant.get();
+}
+
+const HostTensor* NodeImport::required_constant(size_t index) const {
+  const ValueId id = input(index);
   if (id == kNoValue || graph_->value(id).constant == nullptr) return nullptr;
-  read_constants_.push_back(id);
+  required_constants_.push_back(id);
   return graph_->value(id).constant.get();
 }
 

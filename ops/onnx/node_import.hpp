@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -68,8 +69,14 @@ inline constexpr int64_t kAnyLater = INT64_MAX;
 
 class NodeImport {
  public:
-  NodeImport(const NodeProto& proto, std::string name, const TensorSource& source, Graph* graph)
-      : proto_(proto), name_(std::move(name)), source_(source), graph_(graph) {}
+  /// `defaults`: constants in whose place a run may give others.
+  NodeImport(const NodeProto& proto, std::string name, const TensorSource& source,
+             const std::unordered_set<ValueId>& defaults, Graph* graph)
+      : proto_(proto),
+        name_(std::move(name)),
+        source_(source),
+        defaults_(defaults),
+        graph_(graph) {}
 
   /// Converts the node: checks it against the rule, then adds our nodes. `inputs` are the values
   /// of the node's inputs.
@@ -85,10 +92,11 @@ class NodeImport {
   std::span<const ValueId> inputs() const { return inputs_; }
   const TensorType& input_type(size_t index) const { return graph_->value(inputs_[index]).type; }
   const TensorType& type(ValueId id) const { return graph_->value(id).type; }
-  /// The input's value where it is known while reading, else nullptr.
+  /// The input's value where it is known while reading and no run can give another, else nullptr.
   const HostTensor* input_constant(size_t index) const;
-  /// The constants that the converter was told: the graph depends on their values now.
-  std::span<const ValueId> read_constants() const { return read_constants_; }
+  /// The same, but from now on no run can give another: for what only a constant can be read from.
+  const HostTensor* required_constant(size_t index) const;
+  std::span<const ValueId> required_constants() const { return required_constants_; }
   /// Whether the node asks for its output `index`.
   bool has_output(size_t index) const {
     return index < proto_.outputs.size() && !proto_.outputs[index].empty();
@@ -138,11 +146,12 @@ class NodeImport {
   const NodeProto& proto_;
   std::string name_;
   const TensorSource& source_;
+  const std::unordered_set<ValueId>& defaults_;
   Graph* graph_;
   const OpRule* rule_ = nullptr;
   std::vector<ValueId> inputs_;
   std::vector<ValueId> outputs_;
-  mutable std::vector<ValueId> read_constants_;
+  mutable std::vector<ValueId> required_constants_;
 };
 
 /// Every rule, by ONNX name and then operator set; generated from the rows of ops/defs, which also

@@ -83,6 +83,40 @@ class OpsTest(cli_test.CommandTest):
         self.assertEqual((row["name"], row["runs"], row["missing_parts"]),
                          ("gemm", "decomposed", []))
 
+    def pool(self):
+        """A window over four dimensions, which no kernel takes, of a dtype that all take."""
+        return self.file("pool.onnx", onnx_file.model(
+            [("MaxPool", ["x"], ["y"], {"kernel_shape": [2, 2, 2, 2]})],
+            [("x", onnx_file.FLOAT, (1, 1, 4, 4, 4, 4))],
+            [("y", onnx_file.FLOAT, (1, 1, 3, 3, 3, 3))]))
+
+    def test_a_kernel_that_refuses_the_call_is_none(self):
+        for device in ("cpu:0", "npu:0"):
+            told = self.ops("--device", device, "--missing", self.pool())["missing"]
+            self.assertEqual([(row["name"], row["runs"]) for row in told],
+                             [("max_pool", "nowhere")], device)
+            self.assertIn("spatial dimensions", told[0]["reason"])
+            self.check(OK, "ops", "--device", device, "--missing", self.pool(),
+                       words=["why", "nowhere", "spatial dimensions"])
+
+    def test_a_call_that_only_a_decomposition_takes(self):
+        """cpu's kernel takes one scale for each element of a row."""
+        norm = self.file("norm.onnx", onnx_file.model(
+            [("LayerNormalization", ["x", "s"], ["y"])],
+            [("x", onnx_file.FLOAT, (4, 8)), ("s", onnx_file.FLOAT, (4, 8))],
+            [("y", onnx_file.FLOAT, (4, 8))]))
+        row = self.ops("--device", "cpu:0", "--missing", norm)["missing"][0]
+        self.assertEqual((row["name"], row["runs"], row["missing_parts"]),
+                         ("layer_norm", "decomposed", []))
+        self.assertIn("layer_norm_rows", row["reason"])
+
+    def test_what_is_sent_to_the_host_is_no_kernel_of_the_device(self):
+        result = self.check(OK, "ops", "--device", "npu:0", "--json", "--missing",
+                            self.relu_model(), BACKPLANE_HOST_OPS="relu")
+        row = json.loads(result.stdout)["missing"][0]
+        self.assertEqual((row["name"], row["runs"]), ("relu", "fallback"))
+        self.assertIn("BACKPLANE_HOST_OPS", row["reason"])
+
     def test_what_is_never_launched_needs_no_kernel(self):
         shape = self.file("shape.onnx", onnx_file.model(
             [("Shape", ["x"], ["y"])], [("x", onnx_file.FLOAT, ("N", 3))],

@@ -71,6 +71,8 @@ if(BP_SANITIZER STREQUAL "address")
 elseif(BP_SANITIZER STREQUAL "thread")
   target_compile_options(backplane_sanitizer INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
   target_link_options(backplane_sanitizer INTERFACE -fsanitize=thread)
+  # handle_*=0: the OpenCL driver's compiler sets handlers of its own, and that it took the place of
+  # the sanitizer's would be told as a warning, as with an application's.
   set(BP_SANITIZER_TEST_ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:\
-suppressions=${PROJECT_SOURCE_DIR}/tools/tsan.supp")
+handle_segv=0:handle_sigbus=0:handle_sigfpe=0:suppressions=${PROJECT_SOURCE_DIR}/tools/tsan.supp")
 endif()

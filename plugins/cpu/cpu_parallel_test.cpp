@@ -111,7 +111,9 @@ TEST(CpuWorkers, InsideARegionOfTheUser_RunsSerial) {
   struct Context {
     Workers& workers;
     std::atomic<int> granted{0};
-    std::atomic<bool> entry{false};  // shows ThreadSanitizer the order that libgomp keeps
+    // These show ThreadSanitizer the order that libgomp keeps.
+    std::atomic<bool> entry{false};
+    std::atomic<int> left{0};
   } context{.workers = workers};
   context.entry.store(true, std::memory_order_release);
   GOMP_parallel(
@@ -120,8 +122,10 @@ TEST(CpuWorkers, InsideARegionOfTheUser_RunsSerial) {
         if (own.entry.load(std::memory_order_acquire) && RegionLease(own.workers, true).granted()) {
           ++own.granted;
         }
+        own.left.fetch_add(1, std::memory_order_release);
       },
       &context, 2, 0);
+  EXPECT_EQ(context.left.load(std::memory_order_acquire), 2);
   EXPECT_EQ(context.granted.load(), 0);
 }
 

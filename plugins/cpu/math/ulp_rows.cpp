@@ -15,25 +15,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
-// The kernel form of the operator's row.
-template <class V>
-V vsigmoid(V x) {
-  const V one = vset<V>(1.0);
-  const V power = vexp(hn::Neg(hn::Abs(x)));
-  const auto is_negative = hn::Lt(x, vset<V>(0.0));
-  const V quotient = hn::Div(hn::IfThenElse(is_negative, power, one), hn::Add(one, power));
-  const auto is_low = hn::Lt(x, vset<V>(-0.7));
-  return hn::IfThenElse(is_low, hn::Sub(power, hn::Mul(power, quotient)), quotient);
-}
-
 template <class V>
 using UnaryFunction = V (*)(V);
 
 template <class V>
 constexpr UnaryFunction<V> kUnary[] = {
-    vexp,      vexpm1<V>, vlog<V>,  vlog1p<V>, vsqrt<V>, vrsqrt<V>, vsin<V>,        vcos<V>,
-    vtan<V>,   vasin<V>,  vacos<V>, vatan<V>,  vsinh<V>, vcosh<V>,  vtanh,          vasinh<V>,
-    vacosh<V>, vatanh<V>, verf,     vfloor<V>, vceil<V>, vtrunc<V>, vround_even<V>, vsigmoid<V>};
+    vexp,      vexpm1<V>, vlog<V>,  vlog1p<V>, vsqrt<V>, vrsqrt<V>, vsin<V>,       vcos<V>,
+    vtan<V>,   vasin<V>,  vacos<V>, vatan<V>,  vsinh<V>, vcosh<V>,  vtanh,         vasinh<V>,
+    vacosh<V>, vatanh<V>, verf,     vfloor<V>, vceil<V>, vtrunc<V>, vround_even<V>};
 template <class V>
 constexpr V (*kBinary[])(V, V) = {vpow<V>, vfmod<V>};
 
@@ -105,6 +94,8 @@ void apply_binary(size_t function, const double* a, const double* b, double* y, 
 }
 
 int64_t supported_targets() { return hwy::SupportedTargets() & HWY_TARGETS; }
+
+int64_t compiled_targets() { return HWY_TARGETS; }
 
 void use_target(int64_t target) {
   hwy::SetSupportedTargetsForTest(target);

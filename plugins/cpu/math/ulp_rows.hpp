@@ -12,9 +12,9 @@
 namespace bp::cpu {
 
 inline constexpr const char* kUnaryNames[] = {
-    "exp",   "expm1", "log",  "log1p", "sqrt", "rsqrt", "sin",        "cos",
-    "tan",   "asin",  "acos", "atan",  "sinh", "cosh",  "tanh",       "asinh",
-    "acosh", "atanh", "erf",  "floor", "ceil", "trunc", "round_even", "sigmoid"};
+    "exp",   "expm1", "log",  "log1p", "sqrt", "rsqrt", "sin",       "cos",
+    "tan",   "asin",  "acos", "atan",  "sinh", "cosh",  "tanh",      "asinh",
+    "acosh", "atanh", "erf",  "floor", "ceil", "trunc", "round_even"};
 inline constexpr size_t kUnaryCount = sizeof(kUnaryNames) / sizeof(*kUnaryNames);
 inline constexpr const char* kBinaryNames[] = {"pow", "fmod"};
 
@@ -29,6 +29,8 @@ void apply_binary(size_t function, const double* a, const double* b, double* y, 
 /// The instruction sets that this processor has and that the rows are compiled for, as Highway's
 /// bits; `use_target` makes one the chosen one, 0 the best again.
 int64_t supported_targets();
+/// All that the rows are compiled for.
+int64_t compiled_targets();
 void use_target(int64_t target);
 const char* name_of_target(int64_t target);
 

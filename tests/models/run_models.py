@@ -3,11 +3,13 @@
 reports/models.{md,json}.
 
 run_models.py --build BUILD --runner PROGRAM --plugins FOLDER --models FOLDER --device DEVICE...
-[--small] [--required]: --small leaves out the large ones, --required fails where there are none.
+[--small] [--required]: --small leaves out the large ones, --required fails where there are none, or
+others than these scripts make now.
 BP_TEST_MODELS in the environment is another folder of models.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import pathlib
@@ -17,6 +19,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "onnx"))
 import case_pool  # noqa: E402  it stands in the folder above
 
 MAKE = "./dev models makes them"
+# What make_models.py makes the mark of, which needs PyTorch; in its order.
+SCRIPTS = ("make_models.py", "zoo.py", "../onnx/write_case.py", "exports.py", "language.py",
+           "others.py", "vision.py")
 # What a device is opened with: what its own memory holds is not the question here.
 OPTIONS = ["npu.memory=1024MiB", "BACKPLANE_FALLBACK=allow"]
 # A model that a device of the default memory has no room for: the error lists who took how much.
@@ -56,6 +61,18 @@ def listed_models():
              for line in path.read_text("utf-8").splitlines()]
     return [after.split("(")[0].removeprefix("def ")
             for line, after in zip(lines, lines[1:]) if line.startswith("@zoo.model(")]
+
+
+def old_models(args, models):
+    """The names of those that other scripts made than stand here."""
+    here = pathlib.Path(__file__).resolve().parent
+    text = b"".join((here / script).read_bytes() for script in SCRIPTS)
+    mark = hashlib.sha256(text).hexdigest()  # after PyTorch's version, which is not known here
+
+    def stamp(name):
+        path = args.models / name / "stamp"
+        return path.read_text("utf-8") if path.is_file() else ""
+    return [m["name"] for m in models if not stamp(m["name"]).endswith(f" {mark}")]
 
 
 def run_device(args, device, models):
@@ -111,6 +128,11 @@ def main():
     models = find_models(args)
     if not models:
         print(f"NOT RUN: there are no models in {args.models}; {MAKE}")
+        return 1 if args.required else 77
+    old = old_models(args, models)
+    if old:
+        print(f"NOT RUN: other scripts than tests/models has now made {', '.join(old)} in "
+              f"{args.models}; {MAKE} again (one that is no longer among them: remove its folder)")
         return 1 if args.required else 77
     made = {m["name"] for m in find_models(argparse.Namespace(
         models=args.models, small=False, only=[]))}

@@ -22,13 +22,22 @@ class Case:
     attributes: dict = dataclasses.field(default_factory=dict)
     constants: dict = dataclasses.field(default_factory=dict)  # {input: numpy values} in the model
     share: float | None = None
+    weights: tuple = ()  # inputs that the model has as constants
+    views: dict = dataclasses.field(default_factory=dict)  # {input: order in which it is taken}
 
     def moved_bytes(self):
         moved = sum(math.prod(sizes) * WIDTH[dtype] for dtype, sizes, _ in self.inputs.values())
         return moved + sum(math.prod(sizes) * WIDTH[dtype] for dtype, sizes in self.outputs)
 
     def streams(self):
-        return any(math.prod(sizes) * WIDTH[dtype] > PAST_CACHES for dtype, sizes in self.outputs)
+        """Whether the copy beside it stores past the caches: as outputs of the size do, and where
+        all is read and next to nothing stored, for then a copy that stores into the caches reads
+        more than is counted."""
+        return bool(self.weights) or any(math.prod(sizes) * WIDTH[dtype] > PAST_CACHES
+                                         for dtype, sizes in self.outputs)
+
+    def is_comparable(self):
+        return all(dtype != "bfloat16" for dtype, _ in self.outputs)  # not one of numpy's
 
 
 WIDTH = {"float32": 4, "bfloat16": 2, "int64": 8, "bool": 1}
@@ -54,6 +63,36 @@ def elementwise_cases(bytes_):
         elementwise("cast f32 to bf16", "Cast", lambda t, i, o: lambda: o[0].copy_(i[0]), bytes_,
                     1, 0.8, "bfloat16", to_=16),
     ]
+
+
+def spread_add(name, sizes, share, torch=None, **rest):
+    """Of inputs that do not lie in memory element beside element as the output does."""
+    return Case(f"add, 4096 x 4096 + {name}", "Add",
+                {"a": ("float32", [SIDE, SIDE], 0), "b": ("float32", sizes, 0)},
+                [("float32", [SIDE, SIDE])],
+                torch or (lambda t, i, o: lambda: t.add(*i, out=o[0])), share=share, **rest)
+
+
+def torch_add_transposed(t, i, o):
+    view = i[1].t()
+    return lambda: t.add(i[0], view, out=o[0])
+
+
+def spread_cases():
+    return [
+        spread_add("4096", [SIDE], 0.8),
+        spread_add("4096 x 1", [SIDE, 1], 0.8),
+        spread_add("a transposed view", [SIDE, SIDE], 0.6, torch_add_transposed,
+                   views={"b": [1, 0]}),
+    ]
+
+
+def few_rows(rows):
+    """All weights are read once: the speed of memory is what limits it."""
+    return Case(f"matmul {rows} x 4096 x 4096, constant", "MatMul",
+                {"a": ("float32", [rows, SIDE], 0), "b": ("float32", [SIDE, SIDE], 0)},
+                [("float32", [rows, SIDE])], lambda t, i, o: lambda: t.mm(*i, out=o[0]),
+                share=0.6, weights=("b",))
 
 
 def square(name, op, torch, out=(SIDE, SIDE), **rest):
@@ -134,11 +173,12 @@ def nothing():
 
 def cases():
     """All, by name."""
-    made = [*elementwise_cases(MIB), *elementwise_cases(64 * MIB), *row_cases(), *movement_cases()]
+    made = [*elementwise_cases(MIB), *elementwise_cases(64 * MIB), *spread_cases(), *row_cases(),
+            *movement_cases(), few_rows(1), few_rows(4)]
     return {case.name: case for case in made}
 
 
-# Against oneDNN alone: {title: (arguments of raw_cost, how often ResNet-50 has it)}.
+# Against oneDNN alone: {title: arguments of raw_cost}.
 PRODUCTS = {"matmul 128 x 768 x 3072, constant": ["matmul", "128", "768", "3072", "packed"],
             "matmul 2048 x 2048 x 2048": ["matmul", "2048", "2048", "2048"]}
 
@@ -164,20 +204,24 @@ def resnet50_convs():
     return found
 
 
-def one_node(folder, op, inputs, outputs, attributes, constants):
-    """Writes model.onnx, with an input.txt and the inputs' bytes for timed_session. inputs: {name:
-    (numpy values, ONNX dtype)}; answers nothing."""
+def one_node(folder, op, inputs, outputs, attributes, constants, views=None):
+    """Writes model.onnx, with an inputs.txt and the inputs' bytes for timed_session. inputs: {name:
+    numpy values}. views: inputs that a Transpose of their own takes in another order."""
     import numpy
     from onnx import TensorProto, helper, numpy_helper, save
     dtypes = {"float32": TensorProto.FLOAT, "bfloat16": TensorProto.BFLOAT16,
               "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
     folder.mkdir(parents=True, exist_ok=True)
-    names = [*inputs, *("" if values is None else name for name, values in constants.items())]
+    views = views or {}
+    names = [*(f"{name}_view" if name in views else name for name in inputs),
+             *("" if values is None else name for name, values in constants.items())]
     attributes = {key.rstrip("_"): value for key, value in attributes.items()}
     results = [f"y{i}" for i in range(len(outputs))]
-    node = helper.make_node(op, names, results, **attributes)
+    nodes = [helper.make_node("Transpose", [name], [f"{name}_view"], perm=order)
+             for name, order in views.items()]
+    nodes.append(helper.make_node(op, names, results, **attributes))
     graph = helper.make_graph(
-        [node], "one", [helper.make_tensor_value_info(n, dtypes[str(v.dtype)], v.shape)
+        nodes, "one", [helper.make_tensor_value_info(n, dtypes[str(v.dtype)], v.shape)
                         for n, v in inputs.items()],
         [helper.make_tensor_value_info(n, dtypes[d], s) for n, (d, s) in zip(results, outputs)],
         [numpy_helper.from_array(numpy.asarray(v), n) for n, v in constants.items()
@@ -207,4 +251,7 @@ def values_of(case):
 
 
 def write(case, folder):
-    one_node(folder, case.op, values_of(case), case.outputs, case.attributes, case.constants)
+    inputs = values_of(case)
+    weights = {name: inputs.pop(name) for name in case.weights}
+    one_node(folder, case.op, inputs, case.outputs, case.attributes, case.constants | weights,
+             case.views)

@@ -3,7 +3,7 @@
 
     peer_child.py onnxruntime|openvino FOLDER THREADS          FOLDER/model.onnx and its inputs
     peer_child.py torch-op CASE THREADS                        of op_cases.py
-    peer_child.py torch-eager|torch-compiled MODEL THREADS     of speed_models.py
+    peer_child.py torch-eager|torch-compiled FOLDER THREADS    as speed_models.py made it there
 
 Run by the Python of a venv that has the peer (peers-requirements.txt).
 """
@@ -11,12 +11,12 @@ Run by the Python of a venv that has the peer (peers-requirements.txt).
 import json
 import os
 import pathlib
-import resource
 import sys
 import time
 
 
 ONNX_TYPES = {"tensor(float)": 1, "tensor(int64)": 7, "tensor(bool)": 9, "tensor(bfloat16)": 16}
+NUMPY_TYPES = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
 
 
 def read_inputs(folder, dtypes):
@@ -31,9 +31,9 @@ def read_inputs(folder, dtypes):
     return values
 
 
-def onnxruntime_side(folder, threads):
+def open_onnxruntime(folder, threads):
+    """A session of folder/model.onnx, its inputs by name, and how long the session took."""
     import onnxruntime
-    import numpy
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
@@ -41,9 +41,13 @@ def onnxruntime_side(folder, threads):
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options,
                                            providers=["CPUExecutionProvider"])
     create_ns = time.perf_counter_ns() - begin
-    numpy_of = {"tensor(float)": numpy.float32, "tensor(int64)": numpy.int64,
-                "tensor(bool)": numpy.bool_}
-    inputs = read_inputs(folder, {i.name: numpy_of[i.type] for i in session.get_inputs()})
+    dtypes = {i.name: NUMPY_TYPES[i.type] for i in session.get_inputs()}
+    return session, read_inputs(folder, dtypes), create_ns
+
+
+def onnxruntime_side(folder, threads):
+    import onnxruntime
+    session, inputs, create_ns = open_onnxruntime(folder, threads)
     binding = session.io_binding()
     for name, values in inputs.items():
         binding.bind_cpu_input(name, values)
@@ -88,11 +92,13 @@ def torch_op_side(name, threads):
     return 0, run
 
 
-def torch_model_side(name, threads, is_compiled):
+def torch_model_side(folder, threads, is_compiled):
     import torch
     import speed_models
+    if not speed_models.is_current(folder):  # then the module is not what model.onnx has
+        raise RuntimeError(f"{folder} is of other scripts or packages: speed_models.py makes it")
     torch.set_num_threads(threads)
-    sample = speed_models.build(name)
+    sample = speed_models.build(folder.name)
     values = tuple(sample.inputs[0].values())
     call = torch.compile(sample.module, dynamic=False) if is_compiled else sample.module
 
@@ -109,7 +115,7 @@ def make_side(kind, what, threads):
         return openvino_side(pathlib.Path(what), threads)
     if kind == "torch-op":
         return torch_op_side(what, threads)
-    return torch_model_side(what, threads, kind == "torch-compiled")
+    return torch_model_side(pathlib.Path(what), threads, kind == "torch-compiled")
 
 
 def main():
@@ -141,8 +147,7 @@ def main():
             lap = clock()
             run()
             laps.append(clock() - lap)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        say({"peak_rss_bytes": peak, "latency_ns": laps})
+        say({"latency_ns": laps})
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ alike."""
 import json
 import math
 import os
+import pathlib
+import re
 import statistics
 import subprocess
 
@@ -30,7 +32,6 @@ class Side:
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         env=environment)
         self.rounds = []
-        self.peak_bytes = 0
         try:
             self.ready = self._answer()
         except Absent:
@@ -56,12 +57,16 @@ class Side:
             self.process.stdin.flush()
         except OSError:
             raise Absent(f"{self.name}: the process ended") from None
-        answer = self._answer()
-        self.peak_bytes = max(self.peak_bytes, answer["peak_rss_bytes"])
-        self.rounds.append(statistics.median(answer["latency_ns"]))
+        self.rounds.append(statistics.median(self._answer()["latency_ns"]))
 
     def median(self):
         return statistics.median(self.rounds)
+
+    def peak_bytes(self):
+        """The most memory that the program had until now. getrusage() would also tell of the
+        process that started it, as it was between fork and exec."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
+        return 1024 * int(re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)[1])
 
     def close(self):
         self.process.stdin.close()
@@ -101,15 +106,15 @@ def ratios(ours, other, lack_ours=0.0, lack_other=0.0):
             for a, b in zip(ours.rounds, other.rounds, strict=True)]
 
 
-def race(sides, seconds, wanted=ROUNDS, narrow_for=None):
+def race(sides, seconds, wanted=ROUNDS):
     """Rounds until each ratio to the first side is known well enough, or there were the most.
-    narrow_for: the sides whose ratios decide; None: all. Whether they are."""
+    Whether they are."""
     ours, *others = sides
     for rounds in wanted:
         while len(ours.rounds) < rounds:
             for side in sides:
                 side.turn(seconds)
             sides = sides[1:] + sides[:1]  # whoever comes first meets another machine
-        if all(is_narrow(ratios(ours, other)) for other in (narrow_for or others)):
+        if all(is_narrow(ratios(ours, other)) for other in others):
             return True
     return not others

@@ -2,11 +2,16 @@
 """The models whose speed is compared, at the sizes in which people run them, built of the classes
 of tests/models; fixed shapes and seeds, random weights:
 
-    speed_models.py OUT     writes OUT/NAME/{model.onnx, inputs.txt, the inputs' bytes}
+    speed_models.py OUT     writes OUT/NAME/{model.onnx, inputs.txt, the inputs' bytes, stamp}
+
+What stands in OUT and was made by these scripts and packages is kept: PyTorch is timed with the
+module that it builds again, which must be the one that model.onnx was made of.
 
 Run by the Python of a venv with PyTorch (tests/models/requirements.txt).
 """
 
+import hashlib
+import importlib.metadata
 import pathlib
 import sys
 
@@ -19,6 +24,8 @@ import language  # noqa: E402  they stand in the folder above
 import vision  # noqa: E402
 import zoo  # noqa: E402
 
+SCRIPTS = (__file__, language.__file__, vision.__file__, zoo.__file__)
+PACKAGES = ("torch", "torchvision", "onnx", "onnx-ir", "onnxscript")
 LLM = {"vocabulary": 24000, "dim": 768, "layers": 12, "heads": 12, "kv_heads": 4, "ffn": 2048}
 
 
@@ -71,6 +78,19 @@ MODELS = {
 }
 
 
+def mark():
+    """Of all that a model is made by: scripts, with the sizes in them, and packages."""
+    text = b"".join(pathlib.Path(path).read_bytes() for path in SCRIPTS)
+    versions = (f"{package} {importlib.metadata.version(package)}" for package in PACKAGES)
+    return f"{', '.join(versions)}, {hashlib.sha256(text).hexdigest()}"
+
+
+def is_current(folder):
+    """Whether a model's folder is what would be made now."""
+    stamp = folder / "stamp"
+    return stamp.is_file() and stamp.read_text(encoding="utf-8") == mark()
+
+
 def build(name):
     torch.manual_seed(zoo.SEED)
     sample = MODELS[name]()
@@ -80,6 +100,7 @@ def build(name):
 
 def write(name, folder):
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "stamp").unlink(missing_ok=True)  # half of a new model is neither old nor new
     sample = build(name)
     with torch.no_grad():
         zoo.export(sample, folder / "model.onnx")
@@ -88,13 +109,14 @@ def write(name, folder):
         value.numpy().tofile(folder / f"{key}.bin")
         lines.append(" ".join([key, f"{key}.bin", *map(str, value.shape)]))
     (folder / "inputs.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "stamp").write_text(mark(), encoding="utf-8")
 
 
 def main():
     out = pathlib.Path(sys.argv[1])
     torch.set_num_threads(1)
     for name in MODELS:
-        if not (out / name / "inputs.txt").is_file():  # written last
+        if not is_current(out / name):
             write(name, out / name)
             print(name, flush=True)
 

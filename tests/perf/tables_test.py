@@ -15,6 +15,7 @@ import figures as measured
 import model_speed
 import op_cases
 import ops_speed
+import peer_child
 import report
 import sides
 
@@ -159,6 +160,18 @@ class Race(unittest.TestCase):
         row = ops_speed.judged("a", "b", [2, 3, 4, 5, 6, 7, 8, 9, 10], 0.9, {})
         self.assertEqual(row["status"], "met")
 
+    def test_a_wide_interval_below_the_target_is_missed(self):
+        row = ops_speed.judged("a", "b", [2, 3, 4, 5, 6, 7, 8, 9, 10], 9.5, {})
+        self.assertEqual(row["status"], "MISSED")
+
+    def test_ratios_that_are_to_be_at_most(self):
+        for limit, status in ((1.5, "met"), (1.3, "MISSED")):
+            row = model_speed.at_most("a", [14] * 9, [10] * 9, limit)
+            self.assertEqual((row["ratio"], row["status"]), (1.4, status))
+        self.assertIn("| 1.40 | 1.40 to 1.40 | ≤ 1.30 |", ops_speed.line_of(row))
+        ours = [2, 3, 4, 5, 6, 7, 8, 9, 10]
+        for limit, status in ((9, "met"), (5, "NOT MEASURED"), (2.5, "MISSED")):
+            self.assertEqual(model_speed.at_most("a", ours, [1] * 9, limit)["status"], status)
 
     def test_sums_of_products_have_an_interval_too(self):
         steady = [(2, Rounds(*[10] * 9), Rounds(*[20] * 9)), (1, Rounds(*[5] * 18),
@@ -186,6 +199,14 @@ class Profiles(unittest.TestCase):
         self.assertIn("| net | 8.0 | conv (53) 75%, between steps (1) 25% |", text)
         self.assertEqual(tables, {"rows": [{"status": "met"}], "profiles": {"net": self.PROFILE}})
 
+    def test_a_part_is_printed_and_leaves_the_reports_alone(self):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            measured.write_table("T", "note", ("a",), ["| row |"], [{"status": "met"}], None, "t")
+            model_speed.write_profiles({"net": self.PROFILE}, None)
+        self.assertIn("| row |", printed.getvalue())
+        self.assertIn("conv (53) 75%", printed.getvalue())
+        self.assertIn("These are not all rows: reports/t stays as it was.", printed.getvalue())
+
     def test_inputs_are_given_in_their_own_types(self):
         import numpy
         with tempfile.TemporaryDirectory() as name:
@@ -193,12 +214,39 @@ class Profiles(unittest.TestCase):
             (folder / "inputs.txt").write_text("ids ids.bin 1 3\nx x.bin 2\n")
             numpy.array([[1, 2, 3]], "int64").tofile(folder / "ids.bin")
             numpy.array([0.5, 1.5], "float32").tofile(folder / "x.bin")
-            model_speed.write_vectors(folder, folder / "v.npz")
-            with numpy.load(folder / "v.npz") as found:
-                self.assertEqual(sorted(found), ["in/ids", "in/x"])
-                self.assertEqual(found["in/ids"].tolist(), [[1, 2, 3]])
-                self.assertEqual((found["in/x"].dtype, found["in/x"].tolist()),
-                                 (numpy.float32, [0.5, 1.5]))
+            found = peer_child.read_inputs(folder, {"ids": "int64", "x": "float32"})
+            self.assertEqual(found["ids"].tolist(), [[1, 2, 3]])
+            self.assertEqual((found["x"].dtype, found["x"].tolist()), (numpy.float32, [0.5, 1.5]))
+
+
+class Outputs(unittest.TestCase):
+    """Against a program in place of ours that says what it is told to."""
+
+    def compared(self, script, python="true"):
+        with tempfile.TemporaryDirectory() as name:
+            program = pathlib.Path(name) / "bin" / "backplane"
+            program.parent.mkdir()
+            program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+            program.chmod(0o755)
+            return ops_speed.compared("net", pathlib.Path(name), python, pathlib.Path("net"), 2)
+
+    def test_right_ones_give_the_profile(self):
+        self.assertEqual(self.compared("echo '{\"passed\": true, \"profile\": [1]}'"), ([1], None))
+
+    def test_wrong_ones_fail_by_name(self):
+        for error, words in (("0.25", "0.25 of the rms"), ("null", "infinity")):
+            told = f"{{\"passed\": false, \"max_error\": {error}, \"profile\": []}}"
+            _, row = self.compared(f"echo '{told}'; exit 1")
+            self.assertEqual((row["title"], row["status"], status_of(row)), ("net", "WRONG", 1))
+            self.assertIn(f"by up to {words} |", ops_speed.line_of(row))
+
+    def test_what_cannot_be_compared_fails_too_and_says_why(self):
+        _, row = self.compared("echo no kernel >&2; exit 5")
+        self.assertEqual((row["status"], row["why"], status_of(row)),
+                         ("NOT RUN", "backplane bench: no kernel", 1))
+        _, row = self.compared("exit 0", "false")
+        self.assertEqual((row["status"], row["why"]),
+                         ("NOT RUN", "expected outputs: exit code 1"))
 
 
 class Cases(unittest.TestCase):
@@ -209,6 +257,32 @@ class Cases(unittest.TestCase):
     def test_bytes_are_those_of_inputs_and_outputs(self):
         case = op_cases.cases()["where, 1 MiB"]
         self.assertEqual(case.moved_bytes(), (1 + 4 + 4 + 4) * op_cases.MIB // 4)
+
+    def test_weights_are_bytes_too_and_are_read_past_the_caches(self):
+        case = op_cases.cases()["matmul 4 x 4096 x 4096, constant"]
+        self.assertEqual(case.moved_bytes(), (4096 + 4 + 4) * 4096 * 4)
+        self.assertTrue(case.streams())
+
+    def test_the_time_beside_a_copy_is_that_of_the_whole_call(self):
+        case = op_cases.cases()["add, 1 MiB"]
+        row = ops_speed.share_of_copy(case, Rounds(*[20] * 9), Rounds(*[10] * 9))
+        self.assertAlmostEqual(row["ratio"], 0.5)
+
+    def test_a_view_is_a_node_and_a_weight_a_constant(self):
+        import numpy
+        import onnx
+        case = op_cases.Case("c", "Add", {"a": ("float32", [2, 3], 0), "b": ("float32", [3, 2], 0)},
+                             [("float32", [2, 3])], None, views={"b": [1, 0]}, weights=("a",))
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            op_cases.write(case, folder)
+            graph = onnx.load(str(folder / "model.onnx")).graph
+            listed = (folder / "inputs.txt").read_text(encoding="utf-8")
+            onnx.checker.check_model(str(folder / "model.onnx"), full_check=True)
+        self.assertEqual([list(node.input) for node in graph.node], [["b"], ["b_view", "a"]])
+        self.assertEqual(listed, "b b.bin 3 2\n")
+        numpy.testing.assert_array_equal(onnx.numpy_helper.to_array(graph.initializer[0]),
+                                         op_cases.values_of(case)["a"])
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@
 #ifndef BACKPLANE_TESTS_PERF_TURNS_HPP
 #define BACKPLANE_TESTS_PERF_TURNS_HPP
 
-#include <sys/resource.h>
-
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -40,10 +38,7 @@ void serve_turns(const std::string& ready, Once once) {
       once();
       laps.push_back(nanoseconds_since(lap));
     }
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    std::printf("{\"peak_rss_bytes\": %lld, \"latency_ns\": [",
-                static_cast<long long>(usage.ru_maxrss) * 1024);
+    std::printf("{\"latency_ns\": [");
     for (size_t i = 0; i < laps.size(); ++i) {
       std::printf(i == 0 ? "%llu" : ", %llu", static_cast<unsigned long long>(laps[i]));
     }

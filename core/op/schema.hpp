@@ -115,13 +115,13 @@ struct OpSchema {
   std::span<const ArgSchema> outputs;
   std::span<const AttrField> attrs;
   uint32_t attrs_bytes;  // sizeof(bp_attrs_<op>); 0: no attributes
-  bool primitive;
-  bool extents;   // output sizes from inference are upper bounds
-  bool constant;  // its value is its attribute: folded always, never dispatched
-  bool of_types;  // its value follows from its inputs' types: it decomposes into constants
+  bool primitive;  // devices are expected to have it; decompositions end in these and in views
+  bool extents;    // output sizes from inference are upper bounds
+  bool constant;   // its value is its attribute: folded always, never dispatched
+  bool of_types;   // its value follows from its inputs' types: it decomposes into constants
   InferFn infer;
   ViewFn view;            // nullptr: never a view
-  DecomposeFn decompose;  // nullptr: primitive
+  DecomposeFn decompose;  // nullptr: never; a primitive may have one
   AbsorbFn absorb;        // nullptr: never
 
   /// How many of a call's inputs are left without the absent ones at its end that came after the

@@ -68,7 +68,7 @@ class AttentionImport {
         continue;
       }
       return node_->error(BP_INVALID_ARGUMENT,
-                          "inputs Q, K and V: expected one known rank of 3 or 4, found " +
+                          "inputs 'Q', 'K' and 'V': expected one known rank of 3 or 4, found " +
                               (type.has_rank ? to_string(type.sizes) : std::string("none")));
     }
     rank_ = q.sizes.size();
@@ -79,7 +79,7 @@ class AttentionImport {
     // V may have another dtype, and the result has that of Q.
     const uint32_t of_k = node_->input_type(1).dtype;
     if (of_k != q.dtype) {
-      return node_->error(BP_UNSUPPORTED, "inputs Q and K: expected one dtype, found " +
+      return node_->error(BP_UNSUPPORTED, "inputs 'Q' and 'K': expected one dtype, found " +
                                               std::string(dtype_name(q.dtype)) + " and " +
                                               std::string(dtype_name(of_k)));
     }

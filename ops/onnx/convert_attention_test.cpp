@@ -143,14 +143,14 @@ TEST(ConvertAttention, BadArguments_AreNamed) {
   std::vector<Message> mixed = of_rank_4();
   mixed[1] = value_info("k", {"N", int64_t{2}, "S", int64_t{8}}, kDoubleType);
   EXPECT_THAT(words(node("Attention", "a", {"q", "k", "v"}, {"y"}), mixed),
-              HasSubstr("inputs Q and K: expected one dtype, found f32 and f64"));
+              HasSubstr("inputs 'Q' and 'K': expected one dtype, found f32 and f64"));
   mixed[1] = of_rank_4()[1];
   mixed[2] = value_info("v", {"N", int64_t{2}, "S", int64_t{6}}, kInt32Type);
   EXPECT_THAT(words(node("Attention", "a", {"q", "k", "v"}, {"y"}), mixed),
               HasSubstr("input 2: expected a dtype of {f16, bf16, f32, f64}, found i32"));
   mixed[2] = value_info("v", {"N", int64_t{2}, int64_t{6}});
   EXPECT_THAT(words(node("Attention", "a", {"q", "k", "v"}, {"y"}), mixed),
-              HasSubstr("inputs Q, K and V: expected one known rank of 3 or 4"));
+              HasSubstr("inputs 'Q', 'K' and 'V': expected one known rank of 3 or 4"));
 }
 
 std::vector<Message> rotary_inputs(const Message& x) {

@@ -36,8 +36,9 @@ Status check_equal_parts(const NodeImport& node, int64_t axis) {
   const int64_t size = type.sizes[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
   const auto count = static_cast<int64_t>(node.output_count());
   if (!is_known(size) || size % count == 0) return {};
-  return node.error(BP_INVALID_ARGUMENT, "expected a dimension that has " + std::to_string(count) +
-                                             " equal parts, found size " + std::to_string(size));
+  return node.error(BP_INVALID_ARGUMENT, "input 0: expected a dimension that has " +
+                                             std::to_string(count) + " equal parts, found size " +
+                                             std::to_string(size));
 }
 
 /// Sizes that are known when the model runs, as slices: each edge is the one before and a size.

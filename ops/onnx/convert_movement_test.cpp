@@ -140,7 +140,7 @@ TEST(ConvertSplit, UnequalParts_TheLastIsSmallerFromOpset18) {
   EXPECT_EQ(output_type(*graph, 0) + output_type(*graph, 1), "f32[N, 1, 3]f32[N, 1, 2]");
   EXPECT_THAT(op_names(*graph), ElementsAre("split"));
   EXPECT_THAT(refused(split({attr("axis", 2L)}, 13, {"y", "", "z"})).message(),
-              HasSubstr("expected a dimension that has 3 equal parts, found size 8"));
+              HasSubstr("input 0: expected a dimension that has 3 equal parts, found size 8"));
 }
 
 TEST(ConvertSplit, SizesOfARun_GiveUnknownParts) {

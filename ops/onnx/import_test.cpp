@@ -482,7 +482,8 @@ TEST(ImportOnnxBad, InputTypes) {
   EXPECT_EQ(refused(model).code(), BP_UNSUPPORTED);
   EXPECT_EQ(refused(model).message(), "m.onnx: input 'x': dtype STRING is not supported");
   model.inputs = {value_info("x", {int64_t{3}}, 99)};
-  EXPECT_EQ(refused(model).message(), "m.onnx: input 'x': dtype code 99 is not known");
+  EXPECT_EQ(refused(model).message(),
+            "m.onnx: input 'x': expected a dtype code from 1 to 28, found 99");
   model.inputs = {Message().text(1, "x")};
   EXPECT_EQ(refused(model).message(), "m.onnx: input 'x': it has no type");
   model.inputs = {Message().text(1, "x").message(2, Message().message(4, Message()))};

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <random>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "core/base/log.hpp"
 #include "core/base/temp_folder_test.hpp"
@@ -198,16 +200,35 @@ TEST_F(OnnxRobustness, RandomBytes_Refused) {
   }
 }
 
-TEST_F(OnnxRobustness, DeeplyNestedGraphAttribute_NotEntered) {
-  // Each level wraps the last as a graph attribute of a node; readers that recurse overflow.
-  Message graph;
-  for (int level = 0; level < 20000; ++level) {
-    const Message attribute = Message().text(1, "body").message(6, graph).varint(20, 5);
-    graph = Message().message(1, Message().text(4, "If").message(5, attribute));
-    if (graph.bytes().size() > 100000) break;
+/// The field and length before a message of so many bytes.
+Message head(uint32_t field, size_t bytes) {
+  return Message().raw_varint(field << 3 | 2).raw_varint(bytes);
+}
+
+/// A graph whose one node has a graph as its attribute, whose one node has a graph, and so on. All
+/// that a level has stands before the next one, so that none is copied into all around it.
+std::string nested_graphs(int depth) {
+  std::vector<std::string> levels;  // the innermost first
+  size_t inside = 0;                // bytes
+  for (int level = 0; level < depth; ++level) {
+    const Message attribute =
+        Message().text(1, "body").varint(20, 5).append(head(6, inside).bytes());
+    const Message holder = Message()
+                               .text(4, "If")
+                               .append(head(5, attribute.bytes().size() + inside).bytes())
+                               .append(attribute.bytes());
+    levels.push_back(head(1, holder.bytes().size() + inside).bytes() + holder.bytes());
+    inside += levels.back().size();
   }
+  std::string bytes;
+  for (auto level = levels.rbegin(); level != levels.rend(); ++level) bytes += *level;
+  return bytes;
+}
+
+/// Readers that recurse overflow.
+TEST_F(OnnxRobustness, DeeplyNestedGraphAttribute_NotEntered) {
   Model model = one_node(node("If", "deep", {"x"}, {"y"}));
-  model.nodes[0].message(5, Message().text(1, "body").message(6, graph).varint(20, 5));
+  model.nodes[0].message(5, Message().text(1, "body").varint(20, 5).text(6, nested_graphs(100000)));
   EXPECT_THAT(refused(model).message(),
               HasSubstr("node 'deep' (If, opset 17): the operator is not known"));
 }

@@ -204,9 +204,11 @@ Result<HostTensor> unprefixed_values(const TensorProto& tensor, const TensorSour
 
 Result<uint32_t> dtype_from_onnx(int64_t data_type) {
   const auto index = static_cast<size_t>(data_type);
-  if (data_type == 0) return invalid("expected a dtype, found UNDEFINED");
+  if (data_type == 0) return invalid("expected a dtype, found 0 (UNDEFINED)");
   if (data_type < 0 || index >= kDataTypes.size()) {
-    return Status(BP_UNSUPPORTED, "dtype code " + std::to_string(data_type) + " is not known");
+    return Status(BP_UNSUPPORTED, "expected a dtype code from 1 to " +
+                                      std::to_string(kDataTypes.size() - 1) + ", found " +
+                                      std::to_string(data_type));
   }
   if (kDataTypes[index].dtype == BP_DTYPE_NONE) {
     return Status(BP_UNSUPPORTED,

@@ -83,12 +83,29 @@ class BenchTest(cli_test.CommandTest):
                    words=["relu.onnx on cpu:0", "made up from seed 1", "dimension N is 1", "median",
                           "peak memory"])
 
-    def test_indices_are_in_range(self):
-        """Of a table of two rows, through a change of shape. Out of range it would be a fault."""
-        model = self.file("table.onnx", onnx_file.model(
+    def table_model(self, rows):
+        """64 made-up indices, through a change of shape, into a table with the rows' numbers."""
+        table = [row for row in range(rows) for _ in range(3)]
+        return self.file("table.onnx", onnx_file.model(
             [("Flatten", ["i"], ["flat"]), ("Gather", ["table", "flat"], ["y"])],
-            [("i", onnx_file.INT64, (4, 4))], [("y", onnx_file.FLOAT, (4, 4, 3))],
-            [("table", (1, 3))]))
+            [("i", onnx_file.INT64, (8, 8))], [("y", onnx_file.FLOAT, (8, 8, 3))],
+            [("table", (rows, 3), table)]))
+
+    def test_indices_are_in_range(self):
+        """And reach both ends of it. Out of range they would be a fault."""
+        last = 6
+        model = self.table_model(last + 1)
+        for device in ("cpu:0", "npu:0"):
+            for expected in (1, last):
+                vectors = self.vectors(out__y=onnx_file.npy([expected] * 192, [8, 8, 3]))
+                told = self.bench(model, "--device", device, "--seconds", "0", "--vectors", vectors,
+                                  exit_code=FAILED)
+                # The farthest from 1 is the last row, the farthest from the last is row 0.
+                farthest = last - 1 if expected == 1 else last
+                self.assertAlmostEqual(told["max_error"] * expected, farthest)
+
+    def test_indices_of_one_row(self):
+        model = self.table_model(1)
         for device in ("cpu:0", "npu:0"):
             self.bench(model, "--device", device, "--seconds", "0")
             # As `run` makes them, some are 1, which this table has no row for.

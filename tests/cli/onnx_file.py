@@ -45,7 +45,8 @@ def _attribute(name, values):
 
 def model(nodes, inputs, outputs, weights=()):
     """nodes: (operator, input names, output names), and perhaps {attribute: whole numbers}; inputs
-    and outputs: (name, dtype, sizes); weights, of zeros: (name, sizes)."""
+    and outputs: (name, dtype, sizes); weights: (name, sizes), of zeros, or (name, sizes, values).
+    """
     graph = b"".join(
         _field(1, b"".join(_field(1, name) for name in sources)
                + b"".join(_field(2, name) for name in targets)
@@ -53,8 +54,9 @@ def model(nodes, inputs, outputs, weights=()):
                + b"".join(_attribute(*item) for given in attributes for item in given.items()))
         for index, (operator, sources, targets, *attributes) in enumerate(nodes))
     graph += _field(2, "test")
-    graph += b"".join(_field(5, tensor_proto([0] * math.prod(sizes), sizes) + _field(8, name))
-                      for name, sizes in weights)
+    graph += b"".join(
+        _field(5, tensor_proto(*(values or [[0] * math.prod(sizes)]), sizes) + _field(8, name))
+        for name, sizes, *values in weights)
     graph += b"".join(_field(11, _value_info(*value)) for value in inputs)
     graph += b"".join(_field(12, _value_info(*value)) for value in outputs)
     return _field(1, 8) + _field(7, graph) + _field(8, _field(2, 17))

@@ -11,6 +11,7 @@
 #include "core/base/dtype.hpp"
 #include "sdk/conform/kernels/trial.hpp"
 #include "tests/integration/device_fixture.hpp"
+#include "tests/integration/near_elements.hpp"
 
 namespace bp {
 namespace {
@@ -236,27 +237,6 @@ class CallChain {
   std::vector<OracleTensor> expected_;
 };
 
-/// Of the largest finite value: links keep errors below it as small as they were.
-double tolerance_of(uint32_t dtype) {
-  if (dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16) return 2e-2;
-  return is_float_dtype(dtype) ? 2e-4 : 0;
-}
-
-void expect_near(const OracleTensor& found, const OracleTensor& expected, size_t output) {
-  ASSERT_EQ(found.sizes, expected.sizes) << "output " << output;
-  const auto values = found.to_f64();
-  const auto wanted = expected.to_f64();
-  double largest = 0;
-  for (const double value : wanted) {
-    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
-  }
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (values[i] == wanted[i] || (std::isnan(values[i]) && std::isnan(wanted[i]))) continue;
-    ASSERT_NEAR(values[i], wanted[i], tolerance_of(expected.dtype) * largest)
-        << "output " << output << ", element " << i;
-  }
-}
-
 class RandomCallsTest : public DeviceTest {
  protected:
   void run(const Graph& graph, const CallChain& chain) {
@@ -269,9 +249,11 @@ class RandomCallsTest : public DeviceTest {
     auto outputs = s->run(named);
     ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
     for (size_t i = 0; i < chain.expected().size(); ++i) {
-      expect_near(download((*outputs)[i]), chain.expected()[i], i);
+      near_.expect(download((*outputs)[i]), chain.expected()[i], "output " + std::to_string(i));
     }
   }
+
+  tests::NearElements near_{tests::largest_size};  // of it, links keep errors as small
 };
 
 TEST_P(RandomCallsTest, EveryOperator_MatchesOracle) {
@@ -311,6 +293,7 @@ TEST_P(RandomCallsTest, EveryOperator_MatchesOracle) {
   }
   EXPECT_EQ(tried.size(), all.size()) << "operators that no model has";
   EXPECT_GE(link_count, kModelCount / 2) << "calls stand side by side";
+  near_.print("random calls on " + GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, RandomCallsTest, testing::ValuesIn(tests::device_names()),

@@ -9,12 +9,13 @@ import subprocess
 @dataclasses.dataclass
 class Library:
     """Dynamic view of one library: names as written, without symbol versions. `hidden`: what is in
-    it and not for others, as far as it is not stripped."""
+    it and not for others, which only a library that is not stripped tells."""
     exported: set
     undefined: set
     needed: list
     search_paths: list
     hidden: set = dataclasses.field(default_factory=set)
+    is_stripped: bool = False
 
 
 def _readelf(option, path):
@@ -53,6 +54,7 @@ def inspect(path):
             exported.add(name)
     hidden = {name for kind, _, section, name in _symbols("--syms", path)
               if section != "UND" and kind in ("FUNC", "OBJECT") and name not in exported}
+    is_stripped = not re.search(r"\s\.symtab\s", _readelf("--sections", path))
     dynamic = _readelf("--dynamic", path)
     return Library(exported, undefined, re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic),
-                   search_paths(path), hidden)
+                   search_paths(path), hidden, is_stripped)

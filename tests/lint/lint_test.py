@@ -390,6 +390,8 @@ class BuiltLibraries(unittest.TestCase):
                      "_ZN2bp3ops10infer_gemmEv"):
             problems = plugin_symbols.check(self.build(entry + body.format(name)))
             self.assertEqual(problems, [f"holds 1 functions of ops/ or the kit, as {name}"])
+        stripped = self.build(entry + body.format("_ZN2bp3ops10infer_gemmEv"), "-s")
+        self.assertIn("is stripped", plugin_symbols.check(stripped)[0])
 
     def test_plugin_linked_with_the_core(self):
         library = elf.Library({"bp_plugin_entry"}, set(), ["libbackplane.so.0"], [])

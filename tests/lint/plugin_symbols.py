@@ -24,6 +24,8 @@ def check(library):
     imported = sorted(name for name in library.undefined if name.startswith(("bp_", "bpa_")))
     if imported:
         problems.append(f"imports {imported} from the core; host services come as a table")
+    if library.is_stripped:
+        problems.append("is stripped (it has no .symtab): what it holds cannot be told")
     judges = sorted(name for name in library.hidden if JUDGES.match(name))
     if judges:
         problems.append(f"holds {len(judges)} functions of ops/ or the kit, as {judges[0]}")

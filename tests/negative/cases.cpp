@@ -70,14 +70,14 @@ void add_counts(const Call& call, std::vector<Case>* cases) {
   if (least > 0) {
     Case few = spoilt(call, "too few inputs");
     few.inputs.resize(least - 1);
-    few.names = "expected ";
+    few.names = " inputs, found ";
     cases->push_back(std::move(few));
   }
   if (!schema.inputs.empty() && schema.inputs.back().variadic) return;
   Case many = spoilt(call, "too many inputs");
   many.inputs.resize(schema.inputs.size());
   many.inputs.push_back(of_dtype(BP_DTYPE_F32, {1}));
-  many.names = "expected ";
+  many.names = " inputs, found ";
   cases->push_back(std::move(many));
 }
 
@@ -231,7 +231,7 @@ void add_sizes(const Call& call, std::vector<Case>* cases) {
       const uint32_t given = wrong.inputs[index].dtype;
       const uint32_t dtype = given == BP_DTYPE_NONE ? call.inputs[0].dtype : given;
       wrong.inputs[index] = of_dtype(dtype, sizes);
-      wrong.names = " '";  // it, or the argument or attribute that it does not go with
+      // The error may be about what it does not go with: any argument will do as its name.
       cases->push_back(std::move(wrong));
     }
   }

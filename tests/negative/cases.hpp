@@ -19,7 +19,8 @@ struct Case {
   const OpSchema* schema = nullptr;
   std::vector<OracleTensor> inputs;  // dtype NONE: absent
   Attributes attributes;
-  /// What the words of the error must hold beside the operator's name: "attribute 'group'".
+  /// What the words of the error must hold beside the operator's name: "attribute 'group'". Empty:
+  /// any argument's name.
   std::string names;
 };
 

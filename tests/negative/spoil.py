@@ -2,6 +2,7 @@
 """Models with one thing wrong, made from ONNX's own node cases: right ones of one node."""
 
 import copy
+import re
 import warnings
 
 import onnx
@@ -26,10 +27,12 @@ WRONG_INT_LISTS = {
 }
 WRONG_WORD = "no_such_word"
 # Our names in errors, where they are not ONNX's.
-OWN_NAMES = {"blocksize": "block_size", "coordinate_transformation_mode": "coordinates",
-             "num_groups": "groups"}
-# Words of attributes that hold anything but a list of words.
-FREE_WORDS = ("equation",)
+OWN_NAMES = {"blocksize": "block_size", "coordinate_transformation_mode": "coordinates"}
+# What a value contradicts may be told instead: the input, and what the attribute asks of it.
+ASKED_BY = {"num_groups": "groups", "group": "groups"}
+# Attributes that hold any word, or anything but a list of words.
+FREE_WORDS = ("equation", "value_string")
+ARGUMENT = r"(attribute|input) ('\w+'|\d+( \('\w+'\))?)|inputs ('\w+', )*'\w+' and '\w+'"
 
 
 def right_models():
@@ -56,7 +59,8 @@ def schema_of(model):
 
 
 def spoilt_models(model):
-    """(what is wrong, model, words that the error must hold) of each way to spoil it."""
+    """(what is wrong, model, how the error tells the argument, what was expected and what was
+    found, as a regular expression) of each way to spoil it."""
     yield from _attributes(model)
     yield from _counts(model)
     yield from _dtypes(model)
@@ -77,12 +81,29 @@ def _set(model, name, value):
     return _with(model, change)
 
 
+def _told(argument, expected=".+", found=".+"):
+    return rf"{argument}(: .*)?: expected {expected}, found {found}"
+
+
+def _told_of_value(name, value):
+    """Of a list, what of it is wrong is enough."""
+    found = rf"'?{re.escape(str(value))}'?( \(\w+\))?"
+    if isinstance(value, list):
+        found = r"(-?\d+( again)?|\[.*\])"
+    asked = rf"expected .*\b{ASKED_BY.get(name, name)}\b.*, found .+"
+    return (_told(f"attribute '{OWN_NAMES.get(name, name)}'", found=found + "$")
+            + rf"|input '\w+': {asked}")
+
+
 def _attributes(model):
-    yield "unknown attribute", _set(model, "no_such_attribute", 1), ["no_such_attribute"]
+    # What there is to choose from is what is expected.
+    yield ("unknown attribute", _set(model, "no_such_attribute", 1),
+           r"attribute 'no_such_attribute' is not known; it has \w+")
     kinds = onnx.defs.OpSchema.AttrType
     for name, attribute in sorted(schema_of(model).attributes.items()):
-        other = "text" if attribute.type != kinds.STRING else 1.5
-        yield f"{name} of a wrong type", _set(model, name, other), [name]
+        other, found = ("text", "STRING") if attribute.type != kinds.STRING else (1.5, "FLOAT")
+        yield (f"{name} of a wrong type", _set(model, name, other),
+               _told(f"attribute '{name}'", attribute.type.name, found + "$"))
         if attribute.type == kinds.INT:
             values = WRONG_INTS.get(name, [])
         elif attribute.type == kinds.INTS:
@@ -91,23 +112,23 @@ def _attributes(model):
             words = attribute.type == kinds.STRING and name not in FREE_WORDS
             values = [WRONG_WORD] if words else []
         for value in values:
-            yield f"{name} = {value}", _set(model, name, value), [OWN_NAMES.get(name, name)]
+            yield f"{name} = {value}", _set(model, name, value), _told_of_value(name, value)
 
 
 def _counts(model):
     schema, node = schema_of(model), model.graph.node[0]
+    told = r"expected \d+( to \d+| or more)? inputs, found \d+$"
     if schema.min_input > 0:
         few = _with(model, lambda n: n.input.__delitem__(slice(schema.min_input - 1, None)))
-        yield "too few inputs", few, ["expected", "found"]
+        yield "too few inputs", few, told
     if schema.max_input < 100 and node.input:
         first = node.input[0]
         extra = [first] * (schema.max_input + 1 - len(node.input))
-        yield "too many inputs", _with(model, lambda n: n.input.extend(extra)), [
-            "expected", "found"]
+        yield "too many inputs", _with(model, lambda n: n.input.extend(extra)), told
     for place in range(schema.min_input):
         if place < len(node.input) - 1:
             yield f"input {place} missing", _with(
-                model, lambda n, p=place: n.input.__setitem__(p, "")), [f"{place}"]
+                model, lambda n, p=place: n.input.__setitem__(p, "")), f"input {place} is missing$"
 
 
 def _info_of(model, name):
@@ -122,12 +143,14 @@ def _dtypes(model):
         if info is None or info.type.WhichOneof("value") != "tensor_type":
             continue
         formal = schema.inputs[min(place, len(schema.inputs) - 1)]
-        for wrong, text in ((onnx.TensorProto.BOOL, "bool"), (onnx.TensorProto.FLOAT, "float")):
+        for wrong, text, own in ((onnx.TensorProto.BOOL, "bool", "bool"),
+                                 (onnx.TensorProto.FLOAT, "float", "f32")):
             if f"tensor({text})" not in formal.types:
                 changed = copy.deepcopy(model)
                 _info_of(changed, name).type.tensor_type.elem_type = wrong
-                # Inputs are named by the operator, or where they come from.
-                yield f"input {place} of {text}", changed, ["expected"]
+                # By its place, or by the operator's own name for it.
+                yield (f"input {place} of {text}", changed,
+                       _told(rf"input ({place}|'\w+')", found=rf"{own}\b"))
                 break
 
 
@@ -144,7 +167,8 @@ def _ranks(model):
             for size in sizes:
                 shape.dim.add().dim_value = size
             if _is_refused(changed):
-                yield f"input {place} of sizes {sizes}", changed, ["expected"]
+                # It, or the argument that it does not go with.
+                yield f"input {place} of sizes {sizes}", changed, _told(f"({ARGUMENT})")
 
 
 def _is_refused(model):

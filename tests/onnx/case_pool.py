@@ -15,7 +15,7 @@ CASES_PER_PROCESS = 300
 ABSENT_STATUS = 77
 
 Answer = collections.namedtuple(
-    "Answer", "verdict native decomposed fallback views here elsewhere words")
+    "Answer", "verdict native decomposed fallback views here elsewhere widest words")
 
 
 class DeviceAbsent(Exception):
@@ -41,7 +41,7 @@ def run(command, folders, environment=None, deadline=60, workers=WORKERS):
 
 
 def failure(verdict, words):
-    return Answer(verdict, 0, 0, 0, 0, 0, 0, words)
+    return Answer(verdict, 0, 0, 0, 0, 0, 0, 0, words)
 
 
 def _work(command, environment, deadline, waiting, answers, errors):
@@ -84,9 +84,9 @@ class _Runner:
         if not ready:
             self.process.kill()
             return failure("ERROR", f"no answer in {deadline} s")
-        fields = self.process.stdout.readline().decode(errors="replace").rstrip("\n").split("\t", 8)
-        if len(fields) == 9 and fields[0] == str(folder):
-            return Answer(fields[1], *map(int, fields[2:8]), fields[8])
+        fields = self.process.stdout.readline().decode(errors="replace").rstrip("\n").split("\t", 9)
+        if len(fields) == 10 and fields[0] == str(folder):
+            return Answer(fields[1], *map(int, fields[2:8]), float(fields[8]), fields[9])
         return self._ended(fields)
 
     def _ended(self, fields):

@@ -4,7 +4,8 @@
 run_cases.py --build BUILD --runner PROGRAM --plugins FOLDER --every DEVICE=N...: every Nth case on
 that device. A device other than the host is tried with BACKPLANE_FALLBACK=deny first, and what does
 not pass so is tried again with fallbacks. What passed before (floor.json) must pass: --update adds
-what passes now and drops nothing. --only PATTERN: these cases, without the floor and the report.
+what passes now and drops nothing (LISTED in verdicts.py grows with it). --only PATTERN: these
+cases, without the floor and the report.
 Exit status 77 (skipped) without the onnx package.
 """
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/onnx/values_file.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -110,11 +111,15 @@ double root_mean_square(const std::vector<double>& values) {
   return count == 0 ? 0 : std::sqrt(sum / static_cast<double>(count));
 }
 
-bool is_close(double expected, double found, double relative, double absolute) {
-  if (std::isnan(expected)) return std::isnan(found);
-  if (expected == found) return true;
-  if (std::isinf(expected)) return false;  // any error is within an infinite tolerance
-  return std::fabs(expected - found) <= absolute + relative * std::fabs(expected);
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+/// In units of what is allowed; beyond 1 it is too wide.
+double error_of(double expected, double found, double relative, double absolute) {
+  const bool are_nan = std::isnan(expected) && std::isnan(found);
+  if (expected == found || are_nan) return 0;
+  if (!std::isfinite(expected) || !std::isfinite(found)) return kInfinite;
+  const double allowed = absolute + relative * std::fabs(expected);
+  return allowed > 0 ? std::fabs(expected - found) / allowed : kInfinite;
 }
 
 std::string element_text(const std::vector<double>& expected, const std::vector<double>& found,
@@ -191,26 +196,28 @@ std::vector<double> to_doubles(const CaseTensor& tensor) {
   }
 }
 
-std::string difference(const CaseTensor& expected, const CaseTensor& found,
-                       const Tolerance& tolerance) {
+Difference difference(const CaseTensor& expected, const CaseTensor& found,
+                      const Tolerance& tolerance) {
   if (expected.dtype != found.dtype || expected.sizes != found.sizes) {
-    return "expected " + describe(expected) + ", found " + describe(found);
+    return {"expected " + describe(expected) + ", found " + describe(found), kInfinite};
   }
-  if (expected.bytes == found.bytes) return "";
+  if (expected.bytes == found.bytes) return {};
   const std::vector<double> want = to_doubles(expected);
   const std::vector<double> have = to_doubles(found);
   const bool exact = !is_float(expected.dtype);
   const double absolute = tolerance.absolute + tolerance.rms * root_mean_square(want);
   size_t first = 0;
   size_t count = 0;
+  double widest = 0;
   for (size_t i = 0; i < want.size(); ++i) {
-    if (exact ? want[i] == have[i] : is_close(want[i], have[i], tolerance.relative, absolute)) {
-      continue;
-    }
-    if (count++ == 0) first = i;
+    const double error = exact ? (want[i] == have[i] ? 0 : kInfinite)
+                               : error_of(want[i], have[i], tolerance.relative, absolute);
+    widest = std::max(widest, error);
+    if (error > 1 && count++ == 0) first = i;
   }
-  if (count > 0) return element_text(want, have, first, count);
-  return exact ? "bytes differ" : "";  // large integers, or packed ones
+  if (count > 0) return {element_text(want, have, first, count), widest};
+  if (exact) return {"bytes differ", kInfinite};  // large integers, or packed ones
+  return {"", widest};
 }
 
 }  // namespace bp::tests

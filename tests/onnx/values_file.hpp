@@ -52,10 +52,17 @@ uint64_t bytes_of(uint32_t dtype, const std::vector<int64_t>& sizes);
 /// The elements as doubles, which hold every value that is compared by a tolerance.
 std::vector<double> to_doubles(const CaseTensor& tensor);
 
-/// Empty if `found` is what was expected: dtype, sizes, integers exactly, floats within the
-/// tolerance, NaN where NaN is expected. Else what differs.
-std::string difference(const CaseTensor& expected, const CaseTensor& found,
-                       const Tolerance& tolerance);
+struct Difference {
+  std::string words;  // empty: there is none
+  /// The widest error in units of what the tolerance allows; infinite where what differs is no
+  /// number of a float tensor.
+  double widest = 0;
+};
+
+/// There is none if `found` is what was expected: dtype, sizes, integers exactly, floats within the
+/// tolerance, NaN where NaN is expected.
+Difference difference(const CaseTensor& expected, const CaseTensor& found,
+                      const Tolerance& tolerance);
 
 }  // namespace bp::tests
 

@@ -29,7 +29,7 @@ CaseTensor tensor(uint32_t dtype, const std::vector<T>& values) {
 
 std::string between(const std::vector<float>& expected, const std::vector<float>& found,
                     const Tolerance& tolerance = kOnnx) {
-  return difference(tensor(BP_DTYPE_F32, expected), tensor(BP_DTYPE_F32, found), tolerance);
+  return difference(tensor(BP_DTYPE_F32, expected), tensor(BP_DTYPE_F32, found), tolerance).words;
 }
 
 TEST(DifferenceTest, FloatsWithinTolerance_AreEqual) {
@@ -56,19 +56,35 @@ TEST(DifferenceTest, Rms_ScalesWithTheExpectedTensor) {
               IsEmpty());
 }
 
+TEST(DifferenceTest, Widest_IsInTolerances) {
+  const auto widest = [](const std::vector<float>& expected, const std::vector<float>& found) {
+    return difference(tensor(BP_DTYPE_F32, expected), tensor(BP_DTYPE_F32, found), kOnnx).widest;
+  };
+  EXPECT_EQ(widest({1, kNan, kInf}, {1, kNan, kInf}), 0);
+  EXPECT_NEAR(widest({1, 1000}, {1.002F, 1008}), 8, 1e-3);
+  EXPECT_NEAR(widest({0.5F, 0.25F}, {0, 0}), 1000, 1);
+  EXPECT_EQ(widest({1}, {kNan}), kInf);
+  EXPECT_EQ(widest({kNan}, {1}), kInf);
+  EXPECT_EQ(widest({kInf}, {3e38F}), kInf);
+  EXPECT_EQ(widest({3e38F}, {kInf}), kInf);
+  EXPECT_EQ(widest({1}, {1, 1}), kInf);
+}
+
 TEST(DifferenceTest, IntegersDiffer_EvenByOne) {
-  EXPECT_THAT(difference(tensor<int64_t>(BP_DTYPE_I64, {1000000}),
-                         tensor<int64_t>(BP_DTYPE_I64, {1000001}), kOnnx),
-              HasSubstr("1 of 1"));
+  const auto between_whole = [](int64_t expected, int64_t found) {
+    return difference(tensor<int64_t>(BP_DTYPE_I64, {expected}),
+                      tensor<int64_t>(BP_DTYPE_I64, {found}), kOnnx);
+  };
+  EXPECT_THAT(between_whole(1000000, 1000001).words, HasSubstr("1 of 1"));
+  EXPECT_EQ(between_whole(1000000, 1000001).widest, kInf);
   const int64_t large = int64_t{1} << 60;  // equal to its neighbour as a double
-  EXPECT_THAT(difference(tensor<int64_t>(BP_DTYPE_I64, {large}),
-                         tensor<int64_t>(BP_DTYPE_I64, {large + 1}), kOnnx),
-              HasSubstr("bytes differ"));
+  EXPECT_THAT(between_whole(large, large + 1).words, HasSubstr("bytes differ"));
+  EXPECT_EQ(between_whole(large, large + 1).widest, kInf);
 }
 
 TEST(DifferenceTest, DtypeOrSizesDiffer_NamesBoth) {
   EXPECT_THAT(
-      difference(tensor<float>(BP_DTYPE_F32, {1}), tensor<double>(BP_DTYPE_F64, {1}), kOnnx),
+      difference(tensor<float>(BP_DTYPE_F32, {1}), tensor<double>(BP_DTYPE_F64, {1}), kOnnx).words,
       HasSubstr("expected dtype code 12 [1], found dtype code 13 [1]"));
   EXPECT_THAT(between({1}, {1, 1}), HasSubstr("found dtype code 12 [2]"));
 }

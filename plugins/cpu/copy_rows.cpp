@@ -47,17 +47,6 @@ CopyRow copy_row_of(int64_t element_bytes) {
   }
 }
 
-// The dimension along which x is contiguous, if it is another one than the last, which y runs
-// along.
-int crossing_dimension(const Nest& nest) {
-  const int last = nest.rank - 1;
-  if (nest.strides[1][last] == 1 || nest.strides[0][last] != 1) return -1;
-  for (int d = 0; d < last; ++d) {
-    if (nest.strides[1][d] == 1) return d;
-  }
-  return -1;
-}
-
 // Tiles of the plane of dimension `crossing` and the last one; rows of tiles are divided among the
 // threads, for each place in the other dimensions.
 void copy_by_tiles(Workers& workers, std::byte* y, const std::byte* x, const Nest& nest,
@@ -92,6 +81,56 @@ void copy_by_tiles(Workers& workers, std::byte* y, const std::byte* x, const Nes
   });
 }
 
+// Of the dimensions before the last, the one along which x goes on behind a row.
+int next_dimension_of_x(const Nest& nest) {
+  int found = nest.rank - 2;
+  for (int d = found - 1; d >= 0; --d) {
+    if (nest.strides[1][d] > 0 && nest.strides[1][d] < nest.strides[1][found]) found = d;
+  }
+  return found;
+}
+
+// Rows that go past the caches, by blocks: a few along the dimension before the last, and behind
+// them a few along which x goes on, so that both sides come in long runs.
+void stream_by_blocks(Workers& workers, std::byte* y, const std::byte* x, const Nest& nest,
+                      int64_t bytes) {
+  constexpr int64_t kRunBytes = 1024;
+  constexpr int64_t kRepeats = 16;
+  const int last = nest.rank - 1;
+  const int64_t block_rows = std::max<int64_t>(kRunBytes / (nest.sizes[last] * bytes), 1);
+  const int along_y = last - 1;
+  const int along_x = next_dimension_of_x(nest);
+  const int64_t row_blocks = (nest.sizes[along_y] - 1) / block_rows + 1;
+  const int64_t repeats = along_x == along_y ? 1 : nest.sizes[along_x];
+  const int64_t blocks = row_blocks * ((repeats - 1) / kRepeats + 1);
+  const int64_t planes = nest.count / (nest.sizes[last] * nest.sizes[along_y] * repeats);
+  const int64_t block_cost = nest.sizes[last] * block_rows * std::min(kRepeats, repeats);
+  workers.for_ranges(planes * blocks, block_cost, [&](int64_t begin, int64_t end) noexcept {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      int64_t rest = unit / blocks;
+      const int64_t first = unit % row_blocks * block_rows;
+      const int64_t first_repeat = unit % blocks / row_blocks * kRepeats;
+      int64_t y_offset = first * nest.strides[0][along_y];
+      int64_t x_offset = first * nest.strides[1][along_y];
+      for (int d = along_y - 1; d >= 0; --d) {
+        if (d == along_x) continue;
+        y_offset += rest % nest.sizes[d] * nest.strides[0][d];
+        x_offset += rest % nest.sizes[d] * nest.strides[1][d];
+        rest /= nest.sizes[d];
+      }
+      for (int64_t i = first_repeat; i < std::min(first_repeat + kRepeats, repeats); ++i) {
+        stream_rows({.y = y + (y_offset + i * nest.strides[0][along_x]) * bytes,
+                     .x = x + (x_offset + i * nest.strides[1][along_x]) * bytes,
+                     .y_row = nest.strides[0][along_y] * bytes,
+                     .x_row = nest.strides[1][along_y] * bytes,
+                     .rows = std::min(block_rows, nest.sizes[along_y] - first),
+                     .row_bytes = nest.sizes[last] * bytes});
+      }
+    }
+    finish_stream();
+  });
+}
+
 void copy_by_rows(Workers& workers, std::byte* y, const std::byte* x, const Nest& nest,
                   int64_t bytes, bool past_cache) {
   const int64_t x_stride = nest.strides[1][nest.rank - 1];
@@ -100,6 +139,10 @@ void copy_by_rows(Workers& workers, std::byte* y, const std::byte* x, const Nest
   // A line of y that is not written whole would be read after all.
   const bool streams =
       past_cache && y_stride == 1 && x_stride == 1 && nest.sizes[nest.rank - 1] * bytes % 64 == 0;
+  constexpr int64_t kShortRow = 4096;
+  if (streams && nest.rank > 1 && nest.sizes[nest.rank - 1] * bytes <= kShortRow) {
+    return stream_by_blocks(workers, y, x, nest, bytes);
+  }
   // The processor does not guess where short rows go on. In a core's own cache that matters little.
   constexpr int64_t kNearBytes = int64_t{1} << 20;
   constexpr int64_t kRowsAhead = 8;
@@ -135,7 +178,8 @@ void copy_strided(Workers& workers, const bp_tensor& y, std::byte* y_data, const
                   const std::byte* x_data, int64_t element_bytes) {
   const bp_tensor* const inputs[] = {&x};
   const Nest nest = broadcast_nest(y, inputs, 1);
-  const int crossing = element_bytes > 8 ? -1 : crossing_dimension(nest);
+  const bool has_rows = element_bytes <= 8 && nest.strides[0][nest.rank - 1] == 1;
+  const int crossing = has_rows ? crossing_dimension(nest, 1) : -1;
   if (crossing >= 0) {
     copy_by_tiles(workers, y_data, x_data, nest, crossing, element_bytes, is_past_cache(y));
   } else {

@@ -105,7 +105,6 @@ void run_by_dense(const MapRow& row) {
       stream_copy(y, result.bytes, part.count * y_bytes);
     }
   }
-  if (streams) finish_stream();
 }
 
 }  // namespace bp::cpu

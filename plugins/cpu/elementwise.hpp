@@ -56,7 +56,8 @@ std::unique_ptr<OrderedPlan> plan_map(bp_device* device, const bp_kernel_query& 
                                       bp_plan_info* info);
 
 /// A MapForm's function that calls its `dense`, for parts of a row where that is needed: half types
-/// are widened, strided inputs gathered and single elements repeated in buffers first.
+/// are widened, strided inputs gathered and single elements repeated in buffers first. What is
+/// stored past the caches others may read after finish_stream().
 void run_by_dense(const MapRow& row);
 
 }  // namespace bp::cpu

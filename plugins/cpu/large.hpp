@@ -17,7 +17,7 @@ namespace bp::cpu {
 inline constexpr int64_t kCachedBytes = int64_t{16} << 20;
 
 inline bool is_past_cache(const bp_tensor& output) {
-  return sdk::element_count(output) >
+  return sdk::element_count(output) >=
          kCachedBytes / static_cast<int64_t>(sdk::dtype_bytes(output.dtype));
 }
 

@@ -36,6 +36,16 @@ void simplify(Nest* nest, int operand_count) {
   nest->rank = kept;
 }
 
+int crossing_dimension(const Nest& nest, int operand) {
+  const int64_t* const strides = nest.strides[operand];
+  const int last = nest.rank - 1;
+  if (strides[last] == 1) return -1;
+  for (int d = 0; d < last; ++d) {
+    if (strides[d] == 1) return d;
+  }
+  return -1;
+}
+
 Nest broadcast_nest(const bp_tensor& output, const bp_tensor* const* inputs, int input_count) {
   Nest nest;
   const int rank = static_cast<int>(output.rank);

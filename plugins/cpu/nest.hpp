@@ -33,6 +33,10 @@ void simplify(Nest* nest, int operand_count);
 /// output's memory, so that one without gaps is written along its rows.
 Nest broadcast_nest(const bp_tensor& output, const bp_tensor* const* inputs, int input_count);
 
+/// The dimension along which the operand is contiguous, if it is another one than the last, along
+/// which rows run; else -1.
+int crossing_dimension(const Nest& nest, int operand);
+
 /// Calls row(offsets, count) for the rows that cover the elements [begin, end) in row-major order.
 /// offsets: of the row's first element, in elements, per operand; strides along a row are
 /// nest.strides[operand][nest.rank - 1].

@@ -14,11 +14,9 @@ import os
 import pathlib
 import statistics
 import sys
-import tempfile
 
 import comparison
 import figures as measured
-import op_cases
 import sides
 from ops_speed import compared, judged, line_of, not_run, opened
 from sides import Absent, Side
@@ -57,7 +55,7 @@ class Sessions:
     def turn(self, _):
         side = self.maker()
         self.rounds.append(side.ready["create_ns"])
-        self.peaks.append(side.peak_bytes())
+        self.peaks.append(side.peak_bytes() - side.ready.get("language_bytes", 0))
         side.close()
 
 
@@ -68,28 +66,14 @@ def raced_sessions(arguments, folder, rounds):
     return raced
 
 
-def bases_of(arguments):
-    """The bytes that each process has with a model of one element: its code, libraries and, of
-    ONNX Runtime's, Python with numpy."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch) / "nothing"
-        op_cases.write(op_cases.nothing(), folder)
-        return [statistics.median(side.peaks)
-                for side in raced_sessions(arguments, folder, sides.ROUNDS[:1])]
-
-
-def session_rows(arguments, name, bases):
+def session_rows(arguments, name):
     """How long a session takes to make and how much memory, by ONNX Runtime's."""
     try:
         raced = raced_sessions(arguments, arguments.models / name, CREATIONS)
     except Absent as absent:
         return [not_run(f"{name}: making a session, and memory", "onnxruntime", str(absent))]
-    taken = [[max(peak - base, 1) for peak in side.peaks]
-             for side, base in zip(raced, bases, strict=True)]
     return [at_most(f"{name}: making a session", *(side.rounds for side in raced), CREATION),
-            at_most(f"{name}: most memory, in kB", *taken, MEMORY),
-            at_most(f"{name}: most memory of the whole process, in kB",
-                    *(side.peaks for side in raced), None)]
+            at_most(f"{name}: most memory, in kB", *(side.peaks for side in raced), MEMORY)]
 
 
 def at_most(title, ours, others, limit):
@@ -140,17 +124,15 @@ def write_profiles(profiles, folder):
     print(text, end="", flush=True)
 
 
-def note_of(threads, bases):
-    ours, other = (f"{base / 1e6:,.1f}" for base in bases)
+def note_of(threads):
     return (f"cpu:0 and its peers with {threads} threads each, in turns; the ratio is the other's "
             "time by ours, the median of at least nine rounds with its 95 % interval; the target "
             "is for the quickest peer. Of making a session and of memory the ratio is ours by ONNX "
             "Runtime's, of new processes in turns. Memory is the most that the process had "
-            "resident, mapped files included, from its start until the model had run, less what "
-            f"the same program has with a model of one element: of ours {ours} MB, which is a C++ "
-            f"program and its libraries; of ONNX Runtime's {other} MB, with Python and numpy. A "
-            "row whose interval is wider than ±10 % and holds the target is NOT MEASURED, which "
-            "fails. Before a model is timed, our outputs are compared with ONNX Runtime's, both "
+            "resident, libraries and mapped files included, from its start until the model had "
+            "run: ours is a C++ program; from ONNX Runtime's is taken what Python and numpy have "
+            "before it is imported. A row whose interval is wider than ±10 % and holds the target "
+            "is NOT MEASURED, which fails. Before a model is timed, our outputs are compared with ONNX Runtime's, both "
             f"in f32 ({comparison.RULE}).")
 
 
@@ -169,10 +151,6 @@ def parse():
 def main():
     arguments = parse()
     rows, profiles = [], {}
-    try:
-        bases = bases_of(arguments)
-    except Absent as absent:
-        raise SystemExit(f"NOT RUN: {absent}") from None
     for name in arguments.only or LIMITS:
         profile, problem = compared(f"{name}: outputs", arguments.build,
                                     arguments.peers_venv / "bin" / "python",
@@ -182,9 +160,9 @@ def main():
             continue
         profiles[name] = profile
         rows += rows_of(arguments, name)
-        rows += session_rows(arguments, name, bases)
+        rows += session_rows(arguments, name)
     folder = None if arguments.only else arguments.build / "reports"
-    measured.write_table("Speed of models", note_of(arguments.threads, bases),
+    measured.write_table("Speed of models", note_of(arguments.threads),
                          ("what", "against", "ratio", "interval", "target", "µs", "its µs", ""),
                          [line_of(row) for row in rows], rows, folder, "model_speed")
     write_profiles(profiles, folder)

@@ -82,7 +82,7 @@ def spread_cases():
     return [
         spread_add("4096", [SIDE], 0.8),
         spread_add("4096 x 1", [SIDE, 1], 0.8),
-        spread_add("a transposed view", [SIDE, SIDE], 0.6, torch_add_transposed,
+        spread_add("a transposed view", [SIDE, SIDE], 0.35, torch_add_transposed,
                    views={"b": [1, 0]}),
     ]
 

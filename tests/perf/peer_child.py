@@ -11,6 +11,7 @@ Run by the Python of a venv that has the peer (peers-requirements.txt).
 import json
 import os
 import pathlib
+import re
 import sys
 import time
 
@@ -43,6 +44,13 @@ def open_onnxruntime(folder, threads):
     create_ns = time.perf_counter_ns() - begin
     dtypes = {i.name: NUMPY_TYPES[i.type] for i in session.get_inputs()}
     return session, read_inputs(folder, dtypes), create_ns
+
+
+def language_bytes():
+    """What Python and numpy have resident before a peer is imported."""
+    import numpy  # noqa: F401
+    status = pathlib.Path("/proc/self/status").read_text(encoding="utf-8")
+    return 1024 * int(re.search(r"^VmRSS:\s*(\d+) kB$", status, re.MULTILINE)[1])
 
 
 def onnxruntime_side(folder, threads):
@@ -127,10 +135,11 @@ def main():
         print(json.dumps(answer), file=answers, flush=True)
 
     try:
+        ready = {"language_bytes": language_bytes()}
         create_ns, run = make_side(kind, what, int(threads))
         begin = time.perf_counter_ns()
         run()
-        ready = {"create_ns": create_ns, "first_ns": time.perf_counter_ns() - begin}
+        ready.update(create_ns=create_ns, first_ns=time.perf_counter_ns() - begin)
         for _ in range(3):
             run()
     except Exception as error:  # whatever keeps a peer from running is what the table says

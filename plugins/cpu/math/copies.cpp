@@ -38,6 +38,12 @@ void copy_stream(std::byte* y, const std::byte* x, int64_t bytes) {
   std::memcpy(y + i, x + i, static_cast<size_t>(bytes - i));
 }
 
+void copy_rows(const RowCopy& copy) {
+  for (int64_t r = 0; r < copy.rows; ++r) {
+    copy_stream(copy.y + r * copy.y_row, copy.x + r * copy.x_row, copy.row_bytes);
+  }
+}
+
 // y[r * y_row + c] = x[r + c * x_row].
 template <class T>
 void cross_part(T* y, int64_t y_row, const T* x, int64_t x_row, int64_t rows, int64_t columns) {
@@ -156,11 +162,13 @@ HWY_AFTER_NAMESPACE();
 namespace bp::cpu {
 
 HWY_EXPORT(copy_stream);
+HWY_EXPORT(copy_rows);
 HWY_EXPORT(cross_any);
 
 void stream_copy(std::byte* y, const std::byte* x, int64_t bytes) {
   HWY_DYNAMIC_DISPATCH(copy_stream)(y, x, bytes);
 }
+void stream_rows(const RowCopy& copy) { HWY_DYNAMIC_DISPATCH(copy_rows)(copy); }
 void finish_stream() { hwy::FlushStream(); }
 void copy_across(const Crossing& crossing) { HWY_DYNAMIC_DISPATCH(cross_any)(crossing); }
 

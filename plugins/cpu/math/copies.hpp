@@ -21,6 +21,18 @@ inline int64_t bytes_to_line(const void* address) {
 void stream_copy(std::byte* y, const std::byte* x, int64_t bytes);
 void finish_stream();
 
+/// Rows that are contiguous on both sides; distances between rows in bytes.
+struct RowCopy {
+  std::byte* y;
+  const std::byte* x;
+  int64_t y_row;
+  int64_t x_row;
+  int64_t rows;
+  int64_t row_bytes;
+};
+/// stream_copy of each row.
+void stream_rows(const RowCopy& copy);
+
 /// A matrix whose rows in y are its columns in x; distances in elements of 1, 2, 4 or 8 bytes.
 struct Crossing {
   std::byte* y;

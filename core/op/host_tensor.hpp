@@ -41,8 +41,8 @@ struct HostTensor {
   Status check_values() const;
 };
 
-/// What check_values() says of one element of dtype bool.
-Status check_bool(uint8_t value, int64_t index);
+/// What check_values() says of `count` elements of dtype bool that begin with the one of this index.
+Status check_bools(const uint8_t* values, int64_t count, int64_t index);
 
 }  // namespace bp
 

@@ -34,11 +34,18 @@ Status check_host_values(const Tensor& tensor) {
   const Dims& sizes = tensor.sizes();
   const auto* first = reinterpret_cast<const uint8_t*>(tensor.storage().handle()) +
                       tensor.storage().offset_bytes() + tensor.offset_bytes();
+  if (tensor.contiguous()) return check_bools(first, tensor.element_count(), 0);
+  const size_t last = sizes.size() - 1;  // one without dimensions is contiguous
+  const int64_t step = tensor.strides()[last];
+  const int64_t row = step == 1 ? sizes[last] : 1;
   Dims index;
   index.resize(sizes.size(), 0);
   int64_t offset = 0;
-  for (int64_t i = 0; i < tensor.element_count(); ++i) {
-    BP_TRY(check_bool(first[offset], i));
+  for (int64_t i = 0; i < tensor.element_count(); i += row) {
+    BP_TRY(check_bools(first + offset, row, i));
+    // Past the row, then the odometer.
+    index[last] += row - 1;
+    offset += (row - 1) * step;
     for (size_t d = sizes.size(); d-- > 0;) {
       offset += tensor.strides()[d];
       if (++index[d] < sizes[d]) break;

@@ -173,6 +173,33 @@ TEST_P(HandleTest, BoolOfAnotherByte_IsRefusedByIndex) {
   bpa_tensor_release(moved);
 }
 
+TEST_P(HandleTest, BoolsOfRowsWithGaps_AreLookedAtRowByRow) {
+  constexpr int64_t kRows = 3;
+  constexpr int64_t kColumns = 5000;
+  std::vector<uint8_t> bytes(kRows * (kColumns + 1), 1);
+  for (int64_t row = 0; row < kRows; ++row) bytes[row * (kColumns + 1) + kColumns] = 7;  // gaps
+  const int64_t sizes[] = {kRows, kColumns};
+  const int64_t strides[] = {kColumns + 1, 1};
+  bpa_wrap_args args{};
+  args.struct_size = sizeof(args);
+  args.memory = {reinterpret_cast<uint64_t>(bytes.data()), 0};
+  args.bytes = bytes.size();
+  args.dtype = BP_DTYPE_BOOL;
+  args.rank = 2;
+  args.sizes = sizes;
+  args.strides = strides;
+  bpa_tensor* wrapped = nullptr;
+  bpa_tensor* moved = nullptr;
+  ASSERT_EQ(bpa_tensor_wrap(nullptr, &args, &wrapped), BP_OK);
+  EXPECT_EQ(bpa_tensor_to_device(wrapped, device_.handle(), &moved), BP_OK) << bpa_last_error();
+  bpa_tensor_release(moved);
+  bytes[2 * (kColumns + 1) + 4998] = 3;
+  EXPECT_EQ(bpa_tensor_to_device(wrapped, device_.handle(), &moved), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(bpa_last_error(),
+              testing::HasSubstr("element 14998 of dtype bool: expected 0 or 1, found 3"));
+  bpa_tensor_release(wrapped);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, HandleTest, testing::ValuesIn(tests::device_names()),
                          device_name_of);
 

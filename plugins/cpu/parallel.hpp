@@ -43,7 +43,7 @@ class RegionPause {
   }
 
  private:
-  static constexpr int64_t kLeastWait = 200'000;  // ns; threads are woken up in less
+  static constexpr int64_t kLeastWait = 1'000'000;  // ns; a virtual machine wakes a thread in less
   static constexpr int64_t kLong = 1'000'000;
   static constexpr int64_t kShortest = 10'000'000;
   static constexpr int64_t kLongest = 640'000'000;

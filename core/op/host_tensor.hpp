@@ -41,7 +41,7 @@ struct HostTensor {
   Status check_values() const;
 };
 
-/// What check_values() says of `count` elements of dtype bool that begin with the one of this index.
+/// What check_values() says of `count` elements of dtype bool, the first of which has this index.
 Status check_bools(const uint8_t* values, int64_t count, int64_t index);
 
 }  // namespace bp

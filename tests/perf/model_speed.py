@@ -132,8 +132,8 @@ def note_of(threads):
             "resident, libraries and mapped files included, from its start until the model had "
             "run: ours is a C++ program; from ONNX Runtime's is taken what Python and numpy have "
             "before it is imported. A row whose interval is wider than ±10 % and holds the target "
-            "is NOT MEASURED, which fails. Before a model is timed, our outputs are compared with ONNX Runtime's, both "
-            f"in f32 ({comparison.RULE}).")
+            "is NOT MEASURED, which fails. Before a model is timed, our outputs are compared with "
+            f"ONNX Runtime's, both in f32 ({comparison.RULE}).")
 
 
 def parse():

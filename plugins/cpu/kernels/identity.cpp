@@ -14,10 +14,11 @@ namespace bp::cpu {
 namespace {
 
 void copy_contiguous(Workers& workers, std::byte* y, const std::byte* x, int64_t bytes) {
-  const auto copy =
-      bytes >= kCachedBytes ? stream_copy : [](std::byte* to, const std::byte* from, int64_t count) {
-        std::memcpy(to, from, static_cast<size_t>(count));
-      };
+  const auto copy = bytes >= kCachedBytes
+                        ? stream_copy
+                        : [](std::byte* to, const std::byte* from, int64_t count) {
+                            std::memcpy(to, from, static_cast<size_t>(count));
+                          };
   workers.for_ranges((bytes - 1) / 64 + 1, 4, [&](int64_t begin, int64_t end) noexcept {
     copy(y + begin * 64, x + begin * 64, std::min(end * 64, bytes) - begin * 64);
     finish_stream();

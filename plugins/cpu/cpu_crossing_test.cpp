@@ -81,12 +81,14 @@ void expect_copy(Device& device, const Tensor& x) {
   const Outcome outcome = run(device, {"identity", {x}, make_output(x.dtype, x.sizes)});
   ASSERT_EQ(outcome.status, BP_OK);
   int64_t wrong = 0;
-  const auto* const found = outcome.output.data<float>();
-  int64_t at = 0;
-  for_each_index(x.sizes, [&](const Sizes& index) {
-    int64_t place = 0;
-    for (size_t d = 0; d < index.size(); ++d) place += index[d] * x.strides[d];
-    wrong += found[at++] != x.data<float>()[place] ? 1 : 0;
+  const auto* found = outcome.output.data<float>();
+  const Sizes rows(x.sizes.begin(), x.sizes.end() - 1);
+  for_each_index(rows, [&](const Sizes& index) {
+    const auto* from = x.data<float>();
+    for (size_t d = 0; d < index.size(); ++d) from += index[d] * x.strides[d];
+    for (int64_t i = 0; i < x.sizes.back(); ++i) {
+      wrong += *found++ != from[i * x.strides.back()] ? 1 : 0;
+    }
   });
   EXPECT_EQ(wrong, 0);
 }

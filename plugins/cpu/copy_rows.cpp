@@ -58,18 +58,11 @@ void copy_by_tiles(Workers& workers, std::byte* y, const std::byte* x, const Nes
   const int64_t planes = nest.count / (nest.sizes[last] * rows);
   workers.for_ranges(planes * blocks, kColumns * rows, [&](int64_t begin, int64_t end) noexcept {
     for (int64_t unit = begin; unit < end; ++unit) {
-      int64_t rest = unit / blocks;
       const int64_t column = unit % blocks * kColumns;
-      int64_t y_offset = column;
-      int64_t x_offset = column * nest.strides[1][last];
-      for (int d = last - 1; d >= 0; --d) {
-        if (d == crossing) continue;
-        y_offset += rest % nest.sizes[d] * nest.strides[0][d];
-        x_offset += rest % nest.sizes[d] * nest.strides[1][d];
-        rest /= nest.sizes[d];
-      }
-      copy_across({.y = y + y_offset * bytes,
-                   .x = x + x_offset * bytes,
+      int64_t offsets[] = {column, column * nest.strides[1][last]};
+      add_place(nest, 2, 1u << crossing, unit / blocks, offsets);
+      copy_across({.y = y + offsets[0] * bytes,
+                   .x = x + offsets[1] * bytes,
                    .y_row = nest.strides[0][crossing],
                    .x_row = nest.strides[1][last],
                    .rows = rows,
@@ -107,20 +100,13 @@ void stream_by_blocks(Workers& workers, std::byte* y, const std::byte* x, const 
   const int64_t block_cost = nest.sizes[last] * block_rows * std::min(kRepeats, repeats);
   workers.for_ranges(planes * blocks, block_cost, [&](int64_t begin, int64_t end) noexcept {
     for (int64_t unit = begin; unit < end; ++unit) {
-      int64_t rest = unit / blocks;
       const int64_t first = unit % row_blocks * block_rows;
       const int64_t first_repeat = unit % blocks / row_blocks * kRepeats;
-      int64_t y_offset = first * nest.strides[0][along_y];
-      int64_t x_offset = first * nest.strides[1][along_y];
-      for (int d = along_y - 1; d >= 0; --d) {
-        if (d == along_x) continue;
-        y_offset += rest % nest.sizes[d] * nest.strides[0][d];
-        x_offset += rest % nest.sizes[d] * nest.strides[1][d];
-        rest /= nest.sizes[d];
-      }
+      int64_t offsets[] = {first * nest.strides[0][along_y], first * nest.strides[1][along_y]};
+      add_place(nest, 2, 1u << along_y | 1u << along_x, unit / blocks, offsets);
       for (int64_t i = first_repeat; i < std::min(first_repeat + kRepeats, repeats); ++i) {
-        stream_rows({.y = y + (y_offset + i * nest.strides[0][along_x]) * bytes,
-                     .x = x + (x_offset + i * nest.strides[1][along_x]) * bytes,
+        stream_rows({.y = y + (offsets[0] + i * nest.strides[0][along_x]) * bytes,
+                     .x = x + (offsets[1] + i * nest.strides[1][along_x]) * bytes,
                      .y_row = nest.strides[0][along_y] * bytes,
                      .x_row = nest.strides[1][along_y] * bytes,
                      .rows = std::min(block_rows, nest.sizes[along_y] - first),

@@ -88,14 +88,7 @@ class TileWalk {
     int64_t offsets[InputCount + 1];
     const int64_t column = strip % blocks() * columns_;
     for (size_t k = 0; k <= InputCount; ++k) offsets[k] = column * nest_.strides[k][last_];
-    int64_t rest = strip / blocks();
-    for (int d = last_ - 1; d >= 0; --d) {
-      if (d == crossing_) continue;
-      for (size_t k = 0; k <= InputCount; ++k) {
-        offsets[k] += rest % nest_.sizes[d] * nest_.strides[k][d];
-      }
-      rest /= nest_.sizes[d];
-    }
+    add_place(nest_, static_cast<int>(InputCount) + 1, 1u << crossing_, strip / blocks(), offsets);
     const int64_t columns = std::min(columns_, nest_.sizes[last_] - column);
     for (int64_t at = 0; at < nest_.sizes[crossing_]; at += kRows) {
       run_tile(offsets, at, std::min(kRows, nest_.sizes[crossing_] - at), columns);

@@ -46,6 +46,17 @@ int crossing_dimension(const Nest& nest, int operand) {
   return -1;
 }
 
+void add_place(const Nest& nest, int operand_count, uint32_t left_out, int64_t index,
+               int64_t* offsets) {
+  for (int d = nest.rank - 2; d >= 0; --d) {
+    if ((left_out >> d & 1u) != 0) continue;
+    for (int k = 0; k < operand_count; ++k) {
+      offsets[k] += index % nest.sizes[d] * nest.strides[k][d];
+    }
+    index /= nest.sizes[d];
+  }
+}
+
 Nest broadcast_nest(const bp_tensor& output, const bp_tensor* const* inputs, int input_count) {
   Nest nest;
   const int rank = static_cast<int>(output.rank);

@@ -37,6 +37,11 @@ Nest broadcast_nest(const bp_tensor& output, const bp_tensor* const* inputs, int
 /// which rows run; else -1.
 int crossing_dimension(const Nest& nest, int operand);
 
+/// Adds to each operand's offset that of place `index` in the dimensions before the last,
+/// row-major, without those of `left_out` (bit d: dimension d).
+void add_place(const Nest& nest, int operand_count, uint32_t left_out, int64_t index,
+               int64_t* offsets);
+
 /// Calls row(offsets, count) for the rows that cover the elements [begin, end) in row-major order.
 /// offsets: of the row's first element, in elements, per operand; strides along a row are
 /// nest.strides[operand][nest.rank - 1].

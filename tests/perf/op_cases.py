@@ -7,7 +7,7 @@ import math
 
 MIB = 1 << 20
 SIDE = 4096  # of square matrices
-PAST_CACHES = 16 * MIB  # larger outputs are stored past the caches
+PAST_CACHES = 16 * MIB  # outputs of as much are stored past the caches, as in plugins/cpu
 
 
 @dataclasses.dataclass
@@ -33,7 +33,7 @@ class Case:
         """Whether the copy beside it stores past the caches: as outputs of the size do, and where
         all is read and next to nothing stored, for then a copy that stores into the caches reads
         more than is counted."""
-        return bool(self.weights) or any(math.prod(sizes) * WIDTH[dtype] > PAST_CACHES
+        return bool(self.weights) or any(math.prod(sizes) * WIDTH[dtype] >= PAST_CACHES
                                          for dtype, sizes in self.outputs)
 
     def is_comparable(self):

@@ -4,6 +4,7 @@
 // INVALID_ARGUMENT. Under a sanitizer also: nobody touches memory that is gone.
 #include <array>
 #include <atomic>
+#include <span>
 #include <thread>
 
 #include "tests/api/api_fixture.hpp"
@@ -139,6 +140,18 @@ TEST_P(HandleTest, RuntimeReleased_WhileItsDeviceIsUsed) {
   }
 }
 
+/// Bools of the caller's; `sizes` stay the caller's too.
+bpa_wrap_args wrap_bools(std::span<const uint8_t> bytes, std::span<const int64_t> sizes) {
+  bpa_wrap_args args{};
+  args.struct_size = sizeof(args);
+  args.memory = {reinterpret_cast<uint64_t>(bytes.data()), 0};
+  args.bytes = bytes.size();
+  args.dtype = BP_DTYPE_BOOL;
+  args.rank = static_cast<uint32_t>(sizes.size());
+  args.sizes = sizes.data();
+  return args;
+}
+
 TEST_P(HandleTest, BoolOfAnotherByte_IsRefusedByIndex) {
   const std::array<uint8_t, 4> bytes{0, 1, 2, 255};
   const int64_t size = 4;
@@ -150,13 +163,7 @@ TEST_P(HandleTest, BoolOfAnotherByte_IsRefusedByIndex) {
     EXPECT_STREQ(bpa_last_error(),
                  "argument data: element 2 of dtype bool: expected 0 or 1, found 2");
   }
-  bpa_wrap_args args{};
-  args.struct_size = sizeof(args);
-  args.memory = {reinterpret_cast<uint64_t>(bytes.data()), 0};
-  args.bytes = bytes.size();
-  args.dtype = BP_DTYPE_BOOL;
-  args.rank = 1;
-  args.sizes = &size;
+  bpa_wrap_args args = wrap_bools(bytes, {&size, 1});
   bpa_tensor* wrapped = nullptr;
   bpa_tensor* moved = nullptr;
   ASSERT_EQ(bpa_tensor_wrap(nullptr, &args, &wrapped), BP_OK);
@@ -180,13 +187,7 @@ TEST_P(HandleTest, BoolsOfRowsWithGaps_AreLookedAtRowByRow) {
   for (int64_t row = 0; row < kRows; ++row) bytes[row * (kColumns + 1) + kColumns] = 7;  // gaps
   const int64_t sizes[] = {kRows, kColumns};
   const int64_t strides[] = {kColumns + 1, 1};
-  bpa_wrap_args args{};
-  args.struct_size = sizeof(args);
-  args.memory = {reinterpret_cast<uint64_t>(bytes.data()), 0};
-  args.bytes = bytes.size();
-  args.dtype = BP_DTYPE_BOOL;
-  args.rank = 2;
-  args.sizes = sizes;
+  bpa_wrap_args args = wrap_bools(bytes, sizes);
   args.strides = strides;
   bpa_tensor* wrapped = nullptr;
   bpa_tensor* moved = nullptr;

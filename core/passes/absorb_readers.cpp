@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One walk in the order of the graph. The call that absorbs takes the place of the reader, whose
-// other inputs are made before it, and the node that it stood for has no reader left. So a chain is
-// absorbed link by link.
+// other inputs are made before it, and the node that it stood for has no reader left. It may then
+// be absorbed itself, so a chain is absorbed link by link.
 #include "core/passes/absorb_readers.hpp"
 
 #include <algorithm>
@@ -29,9 +29,9 @@ class Absorber {
     for (NodeId id = 0; id < graph_.nodes().size(); ++id) {
       const Node& node = graph_.node(id);
       if (!node.regions.empty() || node.outputs.size() != 1) continue;
-      for (const size_t input : latest_first(node)) {
-        BP_TRY_ASSIGN(const bool is_absorbed, absorb(id, input));
-        if (is_absorbed) break;
+      bool is_absorbed = true;
+      while (is_absorbed) {
+        BP_TRY_ASSIGN(is_absorbed, absorb_into_a_maker(id));
       }
     }
     graph_.remove_dead();
@@ -39,10 +39,18 @@ class Absorber {
   }
 
  private:
-  void count(std::span<const ValueId> ids) {
+  void count(std::span<const ValueId> ids, int sign = 1) {
     for (const ValueId id : ids) {
-      if (id != kNoValue) ++use_counts_[id];
+      if (id != kNoValue) use_counts_[id] += sign;
     }
+  }
+
+  Result<bool> absorb_into_a_maker(NodeId id) {
+    for (const size_t input : latest_first(graph_.node(id))) {
+      BP_TRY_ASSIGN(const bool is_absorbed, absorb(id, input));
+      if (is_absorbed) return true;
+    }
+    return false;
   }
 
   /// Inputs that this node alone reads, of nodes that may absorb it. The latest of two such nodes
@@ -71,21 +79,29 @@ class Absorber {
     const CallInputs reader_inputs(graph_.values(), reader.inputs);
     const InferContext call = call_inputs.context(maker.attributes);
     const InferContext reader_call = reader_inputs.context(reader.attributes);
-    auto absorbed = schema.absorb({.schema = schema,
+    auto absorbed = schema.absorb({.registry = graph_.registry(),
+                                   .schema = schema,
                                    .call = call,
                                    .output = between.type,
                                    .reader = graph_.registry().schema(reader.op),
                                    .reader_call = reader_call,
-                                   .reader_input = reader_input});
+                                   .reader_input = reader_input,
+                                   .call_values = maker.inputs,
+                                   .reader_values = reader.inputs});
     if (!absorbed) return false;
+    const OpId op = absorbed->op.value_or(maker.op);
+    const OpSchema& op_schema = graph_.registry().schema(op);
     std::vector<ValueId> inputs = maker.inputs;
-    inputs.resize(schema.inputs.size(), kNoValue);
+    inputs.resize(op_schema.inputs.size(), kNoValue);
     for (const auto& [from, to] : absorbed->inputs) inputs[to] = reader.inputs[from];
-    inputs.resize(schema.told_input_count<ValueId>(inputs, kNoValue));
+    inputs.resize(op_schema.told_input_count<ValueId>(inputs, kNoValue));
     const CallInputs whole(graph_.values(), inputs);
     const TensorType& output = graph_.value(reader.outputs[0]).type;
-    if (!has_kernel_(maker.op, whole.types, {&output, 1}, absorbed->attributes)) return false;
-    BP_TRY(graph_.replace_node(reader_id, {.op = maker.op,
+    if (!has_kernel_(op, whole.types, {&output, 1}, absorbed->attributes)) return false;
+    count(reader.inputs, -1);
+    count(maker.inputs, -1);  // has no reader any more
+    count(inputs);
+    BP_TRY(graph_.replace_node(reader_id, {.op = op,
                                            .name = maker.name,
                                            .inputs = std::move(inputs),
                                            .outputs = reader.outputs,
@@ -96,7 +112,7 @@ class Absorber {
 
   Graph& graph_;
   const HasKernelFn& has_kernel_;
-  std::vector<uint32_t> use_counts_;
+  std::vector<int64_t> use_counts_;
 };
 
 }  // namespace

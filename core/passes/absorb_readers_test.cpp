@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Epilogues: plus(a, b) takes in a second plus as its c, where it alone reads the first.
+// Epilogues: sum(a, b) takes in a plus as its c, where that alone reads it, and half(a) with a plus
+// of a is whole(a), which a sum takes in too.
 #include "core/passes/absorb_readers.hpp"
 
 #include <gtest/gtest.h>
@@ -16,12 +17,21 @@ namespace {
 
 using tiny::f32;
 
-/// The tiny operators with one more: sum(a, b, c) absorbs a plus as its c.
+/// sum(a, b, c) absorbs a plus as its c, and whole.
 std::optional<Absorbed> absorb_plus(const AbsorbContext& context) {
+  if (context.reader.name == "whole") return Absorbed{.attributes = {}, .inputs = {}};
   const bool is_taken =
       context.call.inputs.size() > 2 && context.call.inputs[2].dtype != BP_DTYPE_NONE;
   if (context.reader.name != "plus" || is_taken) return std::nullopt;
   return Absorbed{.attributes = {}, .inputs = {{1 - context.reader_input, 2}}};
+}
+
+/// plus(half(a), a) is whole(a).
+std::optional<Absorbed> absorb_other_half(const AbsorbContext& context) {
+  const bool is_same = context.reader.name == "plus" &&
+                       context.reader_values[1 - context.reader_input] == context.call_values[0];
+  if (!is_same) return std::nullopt;
+  return Absorbed{.attributes = {}, .inputs = {}, .op = context.registry.find("whole")};
 }
 
 const OpRegistry& registry() {
@@ -29,8 +39,11 @@ const OpRegistry& registry() {
     auto* ops = new OpRegistry;
     OpSchema sum = tiny::schema("sum", 20, tiny::kPlusIn, tiny::kOneOut, tiny::infer_plus);
     sum.absorb = absorb_plus;
+    OpSchema half = tiny::schema("half", 21, tiny::kOneIn, tiny::kOneOut, tiny::infer_same);
+    half.absorb = absorb_other_half;
     for (const OpSchema& row :
-         {sum, tiny::schema("plus", 1, tiny::kPlusIn, tiny::kOneOut, tiny::infer_plus),
+         {sum, half, tiny::schema("plus", 1, tiny::kPlusIn, tiny::kOneOut, tiny::infer_plus),
+          tiny::schema("whole", 22, tiny::kOneIn, tiny::kOneOut, tiny::infer_same),
           tiny::schema("same", 4, tiny::kOneIn, tiny::kOneOut, tiny::infer_same)}) {
       if (!ops->add(row).ok()) std::abort();
     }
@@ -120,6 +133,39 @@ TEST_F(AbsorbReaders, LeaveWhatTheOperatorDoesNotTake) {
   const ValueId a = input("a");
   const ValueId taken = op("plus", {op("sum", {a, a}), a});
   EXPECT_EQ(run({op("plus", {taken, a})}), "sum plus");
+}
+
+TEST_F(AbsorbReaders, MayBecomeAnotherOperator) {
+  const ValueId a = input("a");
+  EXPECT_EQ(run({op("plus", {op("half", {a}), a}), op("plus", {a, op("half", {a})})}),
+            "whole whole");
+  EXPECT_EQ(graph_.node(0).inputs, (std::vector<ValueId>{a}));
+}
+
+TEST_F(AbsorbReaders, LeaveAPlusOfAnotherValue) {
+  const ValueId a = input("a");
+  EXPECT_EQ(run({op("plus", {op("half", {a}), input("b")})}), "half plus");
+}
+
+// The sum has two readers until they are one.
+TEST_F(AbsorbReaders, WhatBecameAnotherIsAbsorbedItself) {
+  const ValueId a = input("a");
+  const ValueId sum = op("sum", {a, a});
+  EXPECT_EQ(run({op("plus", {op("half", {sum}), sum})}), "sum");
+}
+
+TEST_F(AbsorbReaders, WhatBecameAnotherIsLeftWhereMoreIsRead) {
+  const ValueId a = input("a");
+  const ValueId sum = op("sum", {a, a});
+  EXPECT_EQ(run({op("plus", {op("half", {sum}), sum}), op("same", {sum})}), "sum whole same");
+}
+
+TEST_F(AbsorbReaders, NeedAKernelOfTheOtherOperator) {
+  const ValueId a = input("a");
+  const OpId whole = *registry().find("whole");
+  const auto has_others = [=](OpId op, std::span<const TensorType>, std::span<const TensorType>,
+                              const Attributes&) { return op != whole; };
+  EXPECT_EQ(run({op("plus", {op("half", {a}), a})}, has_others), "half plus");
 }
 
 TEST_F(AbsorbReaders, NeedAKernel) {

@@ -130,6 +130,42 @@ TEST_P(EpilogueTest, ADtypeWithoutSuchAKernel_StaysApart) {
   EXPECT_EQ(run(y, {numbers({2, 4, 9, 8}, 23)}), apart);
 }
 
+// As most exporters write it.
+TEST_P(EpilogueTest, SiluByItsParts_IsSwish) {
+  for (const bool swapped : {false, true}) {
+    for (const uint32_t dtype : {BP_DTYPE_F32, BP_DTYPE_F64}) {
+      begin(dtype);
+      const ValueId x = input("x", {5, 13});
+      const ValueId gate = node("sigmoid", {x});
+      const ValueId y = swapped ? node("mul", {gate, x}) : node("mul", {x, gate});
+      EXPECT_EQ(run(y, {numbers({5, 13}, 23)}), std::vector<std::string>{"swish"});
+    }
+  }
+}
+
+TEST_P(EpilogueTest, SiluByItsParts_IsTakenInByAProduct) {
+  begin();
+  const ValueId sum = conv(input("x", {2, 4, 9, 8}));
+  const ValueId y = node("mul", {node("sigmoid", {sum}), sum});
+  expect_ops(run(y, {numbers({2, 4, 9, 8}, 23)}), {"conv"}, {"conv", "swish"});
+}
+
+TEST_P(EpilogueTest, AGateOfAnotherValue_StaysApart) {
+  begin();
+  const ValueId y = node("mul", {node("sigmoid", {input("x", {5, 13})}), input("gated", {5, 13})});
+  EXPECT_EQ(run(y, {numbers({5, 13}, 23), numbers({5, 13}, 19)}),
+            (std::vector<std::string>{"sigmoid", "mul"}));
+}
+
+TEST_P(EpilogueTest, SiluByItsParts_SpecialValuesAreThoseOfTheOperators) {
+  begin();
+  const Dims sizes = {16};
+  const std::vector<double> special = {kNan,  kInf, -kInf, 0.0,  -0.0,  1e-40, -1e-40, 3e38,
+                                       -3e38, 1.0,  -1.0,  88.0, -88.0, 110.0, -110.0, 6.5};
+  const ValueId x = input("x", sizes);
+  run(node("mul", {x, node("sigmoid", {x})}), {OracleTensor::from_f64(dtype_, sizes, special)});
+}
+
 // A sum that is NaN or infinite, by a convolution with one weight of 1.
 TEST_P(EpilogueTest, SpecialValues_AreThoseOfTheOperators) {
   const std::vector<double> special = {kNan,  kInf, -kInf, 0.0,  -0.0,  1e-40, -1e-40, 3e38,

@@ -24,6 +24,8 @@ namespace bp::cpu {
 
 // Sums of more terms, one after another, would be far from exact.
 inline constexpr int64_t kMostSummed = 1024;
+// Elements of a window whose places are listed once.
+inline constexpr int64_t kMostListed = 64;
 
 struct ChannelsPlan : OrderedPlan {
   explicit ChannelsPlan(const PoolShape& pool, int64_t pool_channels)
@@ -45,6 +47,12 @@ struct ChannelsPlan : OrderedPlan {
   int64_t images;
   int64_t channels;
   bool counts_padding = false;
+  // Of a window that lies wholly in the image, from its first element on; empty if there are many
+  // or no window does.
+  std::vector<int64_t> offsets = window_offsets();
+
+ private:
+  std::vector<int64_t> window_offsets() const;
 };
 
 // An image as a global average sees it.
@@ -88,14 +96,23 @@ struct Average {
   }
 };
 
-// The elements of one channel that one output is made of, as steps from one to the next.
-struct PoolTaps {
+// The elements of one channel that one output is made of: all of a window.
+struct WholeWindow {
+  const std::vector<int64_t>& offsets;
+
+  template <class Visit>
+  HWY_INLINE void for_each(const float* first, const Visit& visit) const {
+    for (const int64_t offset : offsets) visit(first + offset);
+  }
+};
+
+// ... or a part of one, as steps from one element to the next.
+struct WindowPart {
   struct Side {
     int64_t count;
     int64_t step;
   };
   Side depth, row, column;
-  float divisor;
 
   // Calls visit with the place of each, the first one being at `first`.
   template <class Visit>
@@ -112,11 +129,11 @@ struct PoolTaps {
 
 // Channels from the one at `begin` on while vectors, two at a time and then one, fit below `end`;
 // returns where it stopped.
-template <class Pool, class D>
-int64_t pool_vectors(D d, const PoolTaps& taps, const float* x, int64_t begin, int64_t end,
-                     float* y) {
+template <class Pool, class D, class Taps>
+HWY_INLINE int64_t pool_vectors(D d, const Taps& taps, float count, const float* x, int64_t begin,
+                                int64_t end, float* y) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto divisor = hn::Set(d, taps.divisor);
+  const auto divisor = hn::Set(d, count);
   int64_t i = begin;
   for (; i + 2 * lanes <= end; i += 2 * lanes) {
     auto folded = hn::Set(d, Pool::start());
@@ -136,23 +153,27 @@ int64_t pool_vectors(D d, const PoolTaps& taps, const float* x, int64_t begin, i
   return i;
 }
 
-template <class Pool>
-void pool_channels(const PoolTaps& taps, const float* x, int64_t channels, float* y) {
-  int64_t i = pool_vectors<Pool>(hn::ScalableTag<float>(), taps, x, 0, channels, y);
-  i = pool_vectors<Pool>(hn::CappedTag<float, 4>(), taps, x, i, channels, y);
-  pool_vectors<Pool>(hn::CappedTag<float, 1>(), taps, x, i, channels, y);
+// One place; an average divides by `count`.
+template <class Pool, class Taps>
+void pool_channels(const Taps& taps, float count, const float* x, int64_t channels, float* y) {
+  int64_t i = pool_vectors<Pool>(hn::ScalableTag<float>(), taps, count, x, 0, channels, y);
+  if (i == channels) return;
+  i = pool_vectors<Pool>(hn::CappedTag<float, 4>(), taps, count, x, i, channels, y);
+  pool_vectors<Pool>(hn::CappedTag<float, 1>(), taps, count, x, i, channels, y);
 }
 
 // What one dimension adds to the taps of an output: the first position, how many, and the step.
 struct Reach {
-  Reach(const Window& w, int dimension, int64_t out, Range valid) : step(w.dilation[dimension]) {
+  Reach(const Window& w, int dimension, int64_t out, Range valid) {
     if (valid.begin >= valid.end) return;  // nothing but padding
-    first = out * w.stride[dimension] - w.pad_begin[dimension] + valid.begin * step;
     count = valid.end - valid.begin;
+    const int64_t dilation = w.dilation[dimension];
+    first = out * w.stride[dimension] - w.pad_begin[dimension] + valid.begin * dilation;
+    if (count > 1) step = dilation;  // of one element it may be anything
   }
   int64_t first = 0;
   int64_t count = 0;
-  int64_t step;
+  int64_t step = 0;
 };
 
 // One row of outputs: `row` counts those of all images.
@@ -171,13 +192,19 @@ void pool_row(const ChannelsPlan& plan, int64_t row, const float* x, float* y) {
     return Pool::kCounts ? static_cast<float>(counted(w, plan.counts_padding, dimension, out)) : 1;
   };
   const float counted_lines = counted_taps(0, out_depth) * counted_taps(1, out_row);
+  const auto listed = static_cast<int64_t>(plan.offsets.size());
   for (int64_t column = 0; column < w.out[2]; ++column, y += plan.channels) {
     const Reach across(w, 2, column, plan.ranges.column_of(column));
-    const PoolTaps taps{.depth = {depth.count, depth.step * w.in[1] * line_floats},
-                        .row = {line.count, line.step * line_floats},
-                        .column = {across.count, across.step * plan.channels},
-                        .divisor = counted_lines * counted_taps(2, column)};
-    pool_channels<Pool>(taps, lines + across.first * plan.channels, plan.channels, y);
+    const float* const first = lines + across.first * plan.channels;
+    const float count = counted_lines * counted_taps(2, column);
+    if (depth.count * line.count * across.count == listed) {
+      pool_channels<Pool>(WholeWindow{plan.offsets}, count, first, plan.channels, y);
+      continue;
+    }
+    const WindowPart part{.depth = {depth.count, depth.step * w.in[1] * line_floats},
+                          .row = {line.count, line.step * line_floats},
+                          .column = {across.count, across.step * plan.channels}};
+    pool_channels<Pool>(part, count, first, plan.channels, y);
   }
 }
 
@@ -250,6 +277,25 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace bp::cpu {
+
+std::vector<int64_t> ChannelsPlan::window_offsets() const {
+  const Window& w = window;
+  std::vector<int64_t> found;
+  if (sdk::saturating_product({w.kernel[0], w.kernel[1], w.kernel[2]}) > kMostListed) return found;
+  for (uint32_t d = 0; d < kMaxSpatialRank; ++d) {
+    if (sdk::saturating_product({w.kernel[d] - 1, w.dilation[d]}) >= w.in[d]) return found;
+  }
+  for (int64_t kd = 0; kd < w.kernel[0]; ++kd) {
+    for (int64_t kh = 0; kh < w.kernel[1]; ++kh) {
+      for (int64_t kw = 0; kw < w.kernel[2]; ++kw) {
+        const int64_t line = kd * w.dilation[0] * w.in[1] + kh * w.dilation[1];
+        found.push_back((line * w.in[2] + kw * w.dilation[2]) * channels);
+      }
+    }
+  }
+  return found;
+}
+
 namespace {
 
 HWY_EXPORT(max_row);

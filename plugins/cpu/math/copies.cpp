@@ -56,6 +56,10 @@ void cross_part(T* y, int64_t y_row, const T* x, int64_t x_row, int64_t rows, in
 void cross_tile(uint32_t* y, int64_t y_row, const uint32_t* x, int64_t x_row) {
   cross_part(y, y_row, x, x_row, kTile, kTile);
 }
+void cross_edge(uint32_t* y, int64_t y_row, const uint32_t* x, int64_t x_row, int64_t rows,
+                int64_t columns) {
+  cross_part(y, y_row, x, x_row, rows, columns);
+}
 #else
 // 8 x 8: pairs, then pairs of pairs within blocks of 128 bits, then the blocks.
 void cross_8x8(uint32_t* y, int64_t y_row, const uint32_t* x, int64_t x_row) {
@@ -93,11 +97,49 @@ void cross_tile(uint32_t* y, int64_t y_row, const uint32_t* x, int64_t x_row) {
     }
   }
 }
+
+void cross_4x4(uint32_t* y, int64_t y_row, const uint32_t* x, int64_t x_row) {
+  const hn::CappedTag<uint32_t, 4> d;
+  const hn::Repartition<uint64_t, decltype(d)> dw;
+  const auto in0 = hn::LoadU(d, x);
+  const auto in1 = hn::LoadU(d, x + x_row);
+  const auto in2 = hn::LoadU(d, x + 2 * x_row);
+  const auto in3 = hn::LoadU(d, x + 3 * x_row);
+  const auto low01 = hn::BitCast(dw, hn::InterleaveLower(d, in0, in1));
+  const auto low23 = hn::BitCast(dw, hn::InterleaveLower(d, in2, in3));
+  const auto high01 = hn::BitCast(dw, hn::InterleaveUpper(d, in0, in1));
+  const auto high23 = hn::BitCast(dw, hn::InterleaveUpper(d, in2, in3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dw, low01, low23)), d, y);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dw, low01, low23)), d, y + y_row);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dw, high01, high23)), d, y + 2 * y_row);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dw, high01, high23)), d, y + 3 * y_row);
+}
+
+// What is left of a tile, as in small images whose channels lie last.
+void cross_edge(uint32_t* y, int64_t y_row, const uint32_t* x, int64_t x_row, int64_t rows,
+                int64_t columns) {
+  const int64_t whole_rows = rows / 4 * 4;
+  const int64_t whole_columns = columns / 4 * 4;
+  for (int64_t c = 0; c < whole_columns; c += 4) {
+    for (int64_t r = 0; r < whole_rows; r += 4) {
+      cross_4x4(y + r * y_row + c, y_row, x + c * x_row + r, x_row);
+    }
+  }
+  cross_part(y + whole_rows * y_row, y_row, x + whole_rows, x_row, rows - whole_rows,
+             whole_columns);
+  cross_part(y + whole_columns, y_row, x + whole_columns * x_row, x_row, rows,
+             columns - whole_columns);
+}
 #endif
 
 template <class T>
 void cross_tile(T* y, int64_t y_row, const T* x, int64_t x_row) {
   cross_part(y, y_row, x, x_row, kTile, kTile);
+}
+
+template <class T>
+void cross_edge(T* y, int64_t y_row, const T* x, int64_t x_row, int64_t rows, int64_t columns) {
+  cross_part(y, y_row, x, x_row, rows, columns);
 }
 
 // A square by tiles. The next square's lines of x are asked for meanwhile.
@@ -112,7 +154,7 @@ void cross_square(T* y, int64_t y_row, const T* x, int64_t x_row, int64_t rows, 
       const T* const from = x + c * x_row + r;
       for (int64_t i = 0; i < width; ++i) hwy::Prefetch(from + i * x_row + next);
       if (height < kTile || width < kTile) {
-        cross_part(to, y_row, from, x_row, height, width);
+        cross_edge(to, y_row, from, x_row, height, width);
       } else {
         cross_tile(to, y_row, from, x_row);
       }

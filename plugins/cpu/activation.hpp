@@ -33,6 +33,8 @@ class Activation {
                    attributes.activation_beta) {}
 
   bool is_none() const { return kernel_ == nullptr; }
+  /// For kernels that do it as they store.
+  bool is_relu() const { return kernel_ != nullptr && sdk::view(kernel_->op) == "relu"; }
   /// nullopt: there is no activation, or oneDNN has none that is the same.
   std::optional<DnnlEltwise> post_op() const;
   /// In place on the launch's output, which is f32 without gaps.

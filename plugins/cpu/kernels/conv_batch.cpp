@@ -4,6 +4,7 @@
 // the images than on their insides. One place of four images is computed side by side: padding
 // leaves out the same weights for all of them, and each weight that is read serves four products.
 // The weights are brought into the order of this walk in the launch's workspace; there are few.
+// Which of them meet the image is worked out once, in the plan.
 // Vector code by Highway, compiled for each instruction set and chosen when it runs.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/conv_batch.cpp"
@@ -14,6 +15,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
+#include <vector>
 
 #include "activation.hpp"
 #include "backplane/ops/nn.h"
@@ -31,9 +34,15 @@ inline constexpr int64_t kImages = 4;
 // Positions of a window.
 inline constexpr int64_t kMostTaps = 64;
 
+// A position of the window: where it lies, from the first element of an image and from that of the
+// packed weights on.
+struct ConvTap {
+  int64_t x_offset;
+  int64_t weight_offset;
+};
+
 struct BatchConvPlan : OrderedPlan {
-  explicit BatchConvPlan(const ConvShape& plan_shape)
-      : shape(plan_shape), ranges(plan_shape.window) {}
+  explicit BatchConvPlan(const ConvShape& plan_shape) : shape(plan_shape) {}
 
   /// Of y, with the channels that fill the last vector, whatever its width.
   int64_t padded_channels() const {
@@ -46,12 +55,22 @@ struct BatchConvPlan : OrderedPlan {
   int64_t image_floats() const { return shape.out_channels * shape.window.out_count(); }
 
   ConvShape shape;
-  WindowRanges ranges;
-  Activation activation;
-  // From one element of x to the next along each dimension.
+  Activation activation;  // none where `floor` says it
+  // Sums below this become it: relu, which costs nothing here.
+  float floor = -std::numeric_limits<float>::infinity();
+  // From one image or channel of x to the next.
   int64_t x_image = 0;
   int64_t x_channel = 0;
-  int64_t x_spatial[kMaxSpatialRank] = {};
+  // The window's positions that lie in the image, for one place of y after another; those of place
+  // p are [tap_begins[p], tap_begins[p + 1]).
+  std::vector<ConvTap> taps;
+  std::vector<size_t> tap_begins;
+};
+
+// The taps of one place.
+struct ConvTaps {
+  const ConvTap* first;
+  const ConvTap* end;
 };
 
 // What all places of all images share.
@@ -69,10 +88,19 @@ namespace bp::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// A NaN stays one.
+template <class D, class V>
+HWY_INLINE V raise_to(D d, float floor, V value) {
+  const auto least = hn::Set(d, floor);
+  return hn::IfThenElse(hn::Lt(value, least), least, value);
+}
+
 // Two vectors, of which `count` values are wanted.
 template <class D, class V>
-HWY_INLINE void store_pair(D d, V first, V second, int64_t count, float* to) {
+HWY_INLINE void store_pair(D d, V first, V second, float floor, int64_t count, float* to) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  first = raise_to(d, floor, first);
+  second = raise_to(d, floor, second);
   if (count >= 2 * lanes) {
     hn::StoreU(first, d, to);
     hn::StoreU(second, d, to + lanes);
@@ -80,45 +108,6 @@ HWY_INLINE void store_pair(D d, V first, V second, int64_t count, float* to) {
   }
   store_some(first, d, to, count);
   if (count > lanes) store_some(second, d, to + lanes, count - lanes);
-}
-
-// A position of the window: where it lies in an image, and its weights.
-struct ConvTap {
-  int64_t x_offset;
-  const float* weights;
-};
-
-// The positions of the window for one place of y, without those on padding.
-struct ConvTaps {
-  int64_t count = 0;
-  ConvTap taps[kMostTaps];
-};
-
-ConvTaps taps_of(const BatchConv& conv, const int64_t (&out)[kMaxSpatialRank]) {
-  const BatchConvPlan& plan = conv.plan;
-  const Window& w = plan.shape.window;
-  const int64_t tap_floats = plan.shape.in_channels * plan.padded_channels();
-  const Range depth = plan.ranges.depth(out[0]);
-  const Range row = plan.ranges.row(out[1]);
-  const Range column = plan.ranges.column_of(out[2]);
-  int64_t x_first = 0;  // of the window, which may lie on padding
-  int64_t step[kMaxSpatialRank];
-  for (uint32_t d = 0; d < kMaxSpatialRank; ++d) {
-    x_first += (out[d] * w.stride[d] - w.pad_begin[d]) * plan.x_spatial[d];
-    step[d] = w.dilation[d] * plan.x_spatial[d];
-  }
-  ConvTaps found;
-  for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
-    for (int64_t kh = row.begin; kh < row.end; ++kh) {
-      const int64_t x_line = x_first + kd * step[0] + kh * step[1];
-      const int64_t line = (kd * w.kernel[1] + kh) * w.kernel[2];
-      for (int64_t kw = column.begin; kw < column.end; ++kw) {
-        found.taps[found.count++] = {x_line + kw * step[2],
-                                     conv.weights + (line + kw) * tap_floats};
-      }
-    }
-  }
-  return found;
 }
 
 // Four images, from x and y on, over two vectors of output channels from `channel` on.
@@ -133,12 +122,12 @@ void convolve_4_by_2(const BatchConv& conv, const ConvTaps& taps, int64_t channe
   auto next1 = next0, next2 = next0, next3 = next0;
   const int64_t row = plan.padded_channels();
   const int64_t step = plan.x_channel;
-  for (const ConvTap* tap = taps.taps; tap != taps.taps + taps.count; ++tap) {
+  for (const ConvTap* tap = taps.first; tap != taps.end; ++tap) {
     const float* x0 = x + tap->x_offset;
     const float* x1 = x0 + plan.x_image;
     const float* x2 = x1 + plan.x_image;
     const float* x3 = x2 + plan.x_image;
-    const float* w = tap->weights + channel;
+    const float* w = conv.weights + tap->weight_offset + channel;
     const float* const end = w + plan.shape.in_channels * row;
     for (; w != end; w += row) {
       const auto w0 = hn::LoadU(d, w);
@@ -164,10 +153,10 @@ void convolve_4_by_2(const BatchConv& conv, const ConvTaps& taps, int64_t channe
   const int64_t image = plan.image_floats();
   const int64_t left = plan.shape.out_channels - channel;
   float* const to = y + channel;
-  store_pair(d, sum0, next0, left, to);
-  store_pair(d, sum1, next1, left, to + image);
-  store_pair(d, sum2, next2, left, to + 2 * image);
-  store_pair(d, sum3, next3, left, to + 3 * image);
+  store_pair(d, sum0, next0, plan.floor, left, to);
+  store_pair(d, sum1, next1, plan.floor, left, to + image);
+  store_pair(d, sum2, next2, plan.floor, left, to + 2 * image);
+  store_pair(d, sum3, next3, plan.floor, left, to + 3 * image);
 }
 
 // One image over one vector: what the blocks above leave.
@@ -177,14 +166,14 @@ void convolve_1_by_1(const BatchConv& conv, const ConvTaps& taps, int64_t channe
   const BatchConvPlan& plan = conv.plan;
   auto sum = hn::LoadU(d, conv.bias + channel);
   const int64_t row = plan.padded_channels();
-  for (const ConvTap* tap = taps.taps; tap != taps.taps + taps.count; ++tap) {
+  for (const ConvTap* tap = taps.first; tap != taps.end; ++tap) {
     const float* at = x + tap->x_offset;
-    const float* w = tap->weights + channel;
+    const float* w = conv.weights + tap->weight_offset + channel;
     for (int64_t c = 0; c < plan.shape.in_channels; ++c, at += plan.x_channel, w += row) {
       sum = hn::MulAdd(hn::Set(d, *at), hn::LoadU(d, w), sum);
     }
   }
-  store_some(sum, d, y + channel, plan.shape.out_channels - channel);
+  store_some(raise_to(d, plan.floor, sum), d, y + channel, plan.shape.out_channels - channel);
 }
 
 // One place of up to four images.
@@ -205,20 +194,14 @@ void convolve_place(const BatchConv& conv, const ConvTaps& taps, int64_t images,
   }
 }
 
-// `count` images, from x and y on.
-void convolve_images(const BatchConv& conv, int64_t count, const float* x, float* y) {
+// Up to four images, from x and y on.
+void convolve_images(const BatchConv& conv, int64_t images, const float* x, float* y) {
   const BatchConvPlan& plan = conv.plan;
-  const Window& w = plan.shape.window;
-  for (int64_t od = 0; od < w.out[0]; ++od) {
-    for (int64_t oh = 0; oh < w.out[1]; ++oh) {
-      for (int64_t ow = 0; ow < w.out[2]; ++ow, y += plan.shape.out_channels) {
-        const ConvTaps taps = taps_of(conv, {od, oh, ow});
-        for (int64_t i = 0; i < count; i += kImages) {
-          convolve_place(conv, taps, std::min(kImages, count - i), x + i * plan.x_image,
-                         y + i * plan.image_floats());
-        }
-      }
-    }
+  const ConvTap* const taps = plan.taps.data();
+  for (size_t place = 0; place + 1 < plan.tap_begins.size(); ++place) {
+    convolve_place(conv, {taps + plan.tap_begins[place], taps + plan.tap_begins[place + 1]}, images,
+                   x, y);
+    y += plan.shape.out_channels;
   }
 }
 
@@ -238,8 +221,6 @@ constexpr int64_t kMostPackedFloats = 1 << 13;
 constexpr int64_t kMostDepth = 1024;
 constexpr int64_t kMostStep = 1 << 20;  // attributes may say anything, and their products overflow
 constexpr double kMultiplyAddsPerUnit = 16;
-// Images that are worked on together: as many as a first-level cache holds of small ones.
-constexpr int64_t kChunk = 8 * kImages;
 
 void refuse_unfit(const ConvShape& shape) {
   if (shape.is_empty()) throw Refusal{"empty tensors need no vectors"};
@@ -255,6 +236,50 @@ void refuse_unfit(const ConvShape& shape) {
   }
   if (shape.has_addend) throw Refusal{"takes no addend"};
   if (!w.has_padding()) throw Refusal{"takes images with padding"};
+}
+
+// The taps of the place `out` of y, of images whose spatial dimensions have the strides x_spatial.
+void add_taps(const WindowRanges& ranges, const int64_t (&out)[kMaxSpatialRank],
+              const int64_t (&x_spatial)[kMaxSpatialRank], BatchConvPlan& plan) {
+  const Window& w = plan.shape.window;
+  const int64_t tap_floats = plan.shape.in_channels * plan.padded_channels();
+  const Range depth = ranges.depth(out[0]);
+  const Range row = ranges.row(out[1]);
+  const Range column = ranges.column_of(out[2]);
+  int64_t x_first = 0;  // of the window, which may lie on padding
+  int64_t step[kMaxSpatialRank];
+  for (uint32_t d = 0; d < kMaxSpatialRank; ++d) {
+    x_first += (out[d] * w.stride[d] - w.pad_begin[d]) * x_spatial[d];
+    step[d] = w.dilation[d] * x_spatial[d];
+  }
+  for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
+    for (int64_t kh = row.begin; kh < row.end; ++kh) {
+      const int64_t x_line = x_first + kd * step[0] + kh * step[1];
+      const int64_t line = (kd * w.kernel[1] + kh) * w.kernel[2];
+      for (int64_t kw = column.begin; kw < column.end; ++kw) {
+        plan.taps.push_back({x_line + kw * step[2], (line + kw) * tap_floats});
+      }
+    }
+  }
+}
+
+// strides: of x.
+void find_taps(std::span<const int64_t> strides, BatchConvPlan& plan) {
+  const Window& w = plan.shape.window;
+  int64_t x_spatial[kMaxSpatialRank] = {};
+  for (uint32_t d = 0; d < w.spatial_rank; ++d) {
+    x_spatial[kMaxSpatialRank - w.spatial_rank + d] = strides[2 + d];
+  }
+  const WindowRanges ranges(w);
+  plan.tap_begins.push_back(0);
+  for (int64_t od = 0; od < w.out[0]; ++od) {
+    for (int64_t oh = 0; oh < w.out[1]; ++oh) {
+      for (int64_t ow = 0; ow < w.out[2]; ++ow) {
+        add_taps(ranges, {od, oh, ow}, x_spatial, plan);
+        plan.tap_begins.push_back(plan.taps.size());
+      }
+    }
+  }
 }
 
 std::unique_ptr<BatchConvPlan> make_plan(bp_device* device, const bp_kernel_query& query,
@@ -279,12 +304,13 @@ std::unique_ptr<BatchConvPlan> make_plan(bp_device* device, const bp_kernel_quer
   info->out_strides = plan->out_strides.data();
   plan->x_image = (*strides)[0];
   plan->x_channel = (*strides)[1];
-  const uint32_t rank = shape.window.spatial_rank;
-  for (uint32_t d = 0; d < rank; ++d) {
-    plan->x_spatial[kMaxSpatialRank - rank + d] = (*strides)[2 + d];
+  find_taps(*strides, *plan);
+  const Activation activation(*device, read_attributes(query.attributes, bp_attrs_conv_defaults()));
+  if (activation.is_relu()) {
+    plan->floor = 0;
+  } else {
+    plan->activation = activation;
   }
-  plan->activation =
-      Activation(*device, read_attributes(query.attributes, bp_attrs_conv_defaults()));
   info->workspace_bytes =
       static_cast<uint64_t>(plan->padded_channels() + plan->packed_floats()) * sizeof(float);
   info->workspace_alignment_bytes = 64;
@@ -318,19 +344,18 @@ bp_status launch(const bp_launch_args& args) {
   const BatchConv conv{.plan = plan, .weights = weights, .bias = bias};
   const float* const x = address_of<const float>(input_of(args, 0));
   float* const y = address_of<float>(output_of(args));
-  const double chunk_cost = shape.multiply_add_count() / static_cast<double>(shape.batch) *
-                            static_cast<double>(kChunk) / kMultiplyAddsPerUnit;
+  const double cost = shape.multiply_add_count() / static_cast<double>(shape.batch) *
+                      static_cast<double>(kImages) / kMultiplyAddsPerUnit;
   std::atomic<bp_status> failed{BP_OK};
   args.device->workers.for_ranges(
-      (shape.batch + kChunk - 1) / kChunk, static_cast<int64_t>(chunk_cost),
+      (shape.batch + kImages - 1) / kImages, static_cast<int64_t>(cost),
       [&](int64_t begin, int64_t end) noexcept {
-        for (int64_t first = begin * kChunk; first < std::min(end * kChunk, shape.batch);
-             first += kChunk) {
-          const int64_t count = std::min(kChunk, shape.batch - first);
-          float* const to = y + first * plan.image_floats();
-          HWY_DYNAMIC_DISPATCH(convolve_images)(conv, count, x + first * plan.x_image, to);
+        for (int64_t i = begin * kImages; i < std::min(end * kImages, shape.batch); i += kImages) {
+          const int64_t images = std::min(kImages, shape.batch - i);
+          float* const to = y + i * plan.image_floats();
+          HWY_DYNAMIC_DISPATCH(convolve_images)(conv, images, x + i * plan.x_image, to);
           const bp_status status =
-              plan.activation.apply(args, {to, static_cast<size_t>(count * plan.image_floats())});
+              plan.activation.apply(args, {to, static_cast<size_t>(images * plan.image_floats())});
           if (status != BP_OK) failed.store(status, std::memory_order_relaxed);
         }
       });

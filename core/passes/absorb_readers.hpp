@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inside core/passes: epilogues. Where one call can do the work of an operator and of the one reader
-// of its output, it does so (OpSchema::absorb), if the device has a kernel for that call.
+// Inside core/passes: epilogues. Where one call can do the work of an operator and of the one
+// reader of its output, it does so (OpSchema::absorb), if the device has a kernel for that call.
 #ifndef BACKPLANE_CORE_PASSES_ABSORB_READERS_HPP
 #define BACKPLANE_CORE_PASSES_ABSORB_READERS_HPP
 

@@ -82,16 +82,34 @@ std::string layout_text(const_dnnl_memory_desc_t desc) {
   return text;
 }
 
-/// What both programs of the plan read their weights in.
-void note_packed_weights(PlainWeights weights, DnnlPlan* plan) {
-  const const_dnnl_memory_desc_t layout = plan->serial.layout_of(static_cast<int>(weights.input));
-  if (dnnl_memory_desc_equal(layout, weights.plain.get()) != 0) return;
-  std::string text = layout_text(layout);
+/// Where the weights of the code for one thread begin, if it does not read those of all threads'.
+uint64_t second_part(const_dnnl_memory_desc_t first) {
+  return round_up(dnnl_memory_desc_get_size(first));
+}
+
+void add_part(const_dnnl_memory_desc_t layout, uint64_t offset_bytes, PackedWeights* packed) {
+  const std::string text = layout_text(layout);
   if (text.empty()) throw Refusal{"oneDNN's layout of the weights has no name"};
+  packed->layout += (packed->parts.empty() ? "" : "; ") + text;
   dnnl_memory_desc_t copy = nullptr;
   check_dnnl(dnnl_memory_desc_clone(&copy, layout), "memory_desc_clone");
-  plan->packed =
-      PackedWeights{weights.input, std::move(weights.plain), DnnlDesc(copy), std::move(text)};
+  packed->parts.push_back({DnnlDesc(copy), offset_bytes});
+  packed->bytes = offset_bytes + dnnl_memory_desc_get_size(layout);
+}
+
+/// What the programs of the plan read their weights in.
+void note_packed_weights(PlainWeights weights, DnnlPlan* plan) {
+  const auto input = static_cast<int>(weights.input);
+  const const_dnnl_memory_desc_t serial = plan->serial.layout_of(input);
+  const const_dnnl_memory_desc_t first = plan->parallel ? plan->parallel->layout_of(input) : serial;
+  const bool is_one = dnnl_memory_desc_equal(first, serial) != 0;
+  if (is_one && dnnl_memory_desc_equal(serial, weights.plain.get()) != 0) return;
+  PackedWeights packed;
+  packed.input = weights.input;
+  packed.plain = std::move(weights.plain);
+  add_part(first, 0, &packed);
+  if (!is_one) add_part(serial, second_part(first), &packed);
+  plan->packed = std::move(packed);
 }
 
 }  // namespace
@@ -253,9 +271,10 @@ DnnlRun::DnnlRun(dnnl_engine* engine, const DnnlProgram& program) {
 dnnl_status_t DnnlRun::execute(dnnl_stream* stream, void* const* addresses, std::byte* workspace) {
   for (const Binding& binding : bindings_) {
     const DnnlPlace& place = binding.place;
-    void* const address =
-        place.tensor >= 0 ? addresses[place.tensor] : workspace + place.offset_bytes;
-    const dnnl_status_t status = dnnl_memory_set_data_handle(binding.memory.get(), address);
+    auto* const base =
+        place.tensor >= 0 ? static_cast<std::byte*>(addresses[place.tensor]) : workspace;
+    const dnnl_status_t status =
+        dnnl_memory_set_data_handle(binding.memory.get(), base + place.offset_bytes);
     if (status != dnnl_success) return status;
   }
   for (const Step& step : steps_) {
@@ -275,29 +294,27 @@ DnnlState::DnnlState(bp_device* device, const DnnlPlan& plan)
   if (plan.parallel) parallel.emplace(device->engine.get(), *plan.parallel);
 }
 
-DnnlPlace WeightsChoice::place(DnnlProgram* program, dnnl_engine* engine, int tensor,
-                               const_dnnl_memory_desc_t chosen) const {
-  const DnnlPlace given{.tensor = tensor, .offset_bytes = 0};
-  if (!is_reordered || dnnl_memory_desc_equal(packed, chosen) != 0) return given;
-  const DnnlPlace copy = program->reserve(chosen);
-  program->add_reorder(engine, packed, given, chosen, copy);
-  return copy;
-}
-
 namespace {
 
-/// For one thread. Its code need not take the layout that all threads' code likes best, and both
-/// read the same packed weights.
-DnnlProgram build_serial(const std::function<DnnlProgram(const WeightsChoice&)>& build,
-                         WeightsChoice choice) {
-  const ThreadCountSetting setting(1);
-  try {
-    return build(choice);
-  } catch (const Refusal&) {
-    if (choice.packed == nullptr) throw;
-  }
-  choice.is_reordered = true;
+using BuildProgram = std::function<DnnlProgram(const WeightsChoice&)>;
+
+DnnlProgram build_for(int thread_count, const BuildProgram& build, const WeightsChoice& choice) {
+  const ThreadCountSetting setting(thread_count);
   return build(choice);
+}
+
+/// After the program for all threads. The code for one thread need not take the layout that theirs
+/// likes best: it gets its own then, behind theirs in the packed input. To reorder in each launch
+/// took two hundred times as long as a convolution.
+DnnlProgram build_serial_beside(const DnnlProgram& parallel, const BuildProgram& build,
+                                std::optional<uint32_t> weights_input) {
+  if (!weights_input) return build_for(1, build, {});
+  const const_dnnl_memory_desc_t layout = parallel.layout_of(static_cast<int>(*weights_input));
+  try {
+    return build_for(1, build, {.is_constant = true, .packed = layout});
+  } catch (const Refusal&) {
+    return build_for(1, build, {.is_constant = true, .offset_bytes = second_part(layout)});
+  }
 }
 
 }  // namespace
@@ -307,14 +324,15 @@ void build_dnnl_programs(bp_device* device, double multiply_add_count,
                          std::optional<PlainWeights> weights, DnnlPlan* plan, bp_plan_info* info) {
   const int thread_count = device->workers.thread_count();
   const double units = multiply_add_count / kMultiplyAddsPerUnit;
-  WeightsChoice choice{.is_constant = weights.has_value()};
+  const WeightsChoice free{.is_constant = weights.has_value()};
   // Inside a region oneDNN would split the work for one thread only, and more may come at launch.
   if (thread_count > 1 && units > static_cast<double>(kRegionCost) && !is_inside_region()) {
-    const ThreadCountSetting setting(thread_count);
-    plan->parallel = build(choice);
-    if (weights) choice.packed = plan->parallel->layout_of(static_cast<int>(weights->input));
+    plan->parallel = build_for(thread_count, build, free);
+    plan->serial = build_serial_beside(*plan->parallel, build,
+                                       weights ? std::optional(weights->input) : std::nullopt);
+  } else {
+    plan->serial = build_for(1, build, free);
   }
-  plan->serial = build_serial(build, choice);
   if (weights) {
     note_packed_weights(*std::move(weights), plan);
     info->packed_inputs = plan->packed ? uint64_t{1} << plan->packed->input : 0;
@@ -333,7 +351,7 @@ bp_status query_packed_weights(bp_device* device, const bp_kernel_plan* plan, ui
       sdk::refuse("prepack_query: the plan takes no such input packed");
     }
     bp_prepack_info info{};
-    info.bytes = dnnl_memory_desc_get_size(packed->packed.get());
+    info.bytes = packed->bytes;
     info.alignment_bytes = kPlaceAlignment;
     info.layout = sdk::str(packed->layout);
     sdk::write_out(out_info, info);
@@ -353,8 +371,10 @@ bp_status pack_weights(bp_device* device, const bp_prepack_args* args) {
     const ThreadCountSetting setting(lease.granted() ? device->workers.thread_count() : 1);
     try {
       DnnlProgram program;
-      program.add_reorder(device->engine.get(), packed->plain.get(), {.tensor = 0},
-                          packed->packed.get(), {.tensor = 1});
+      for (const PackedWeights::Part& part : packed->parts) {
+        program.add_reorder(device->engine.get(), packed->plain.get(), {.tensor = 0},
+                            part.layout.get(), {.tensor = 1, .offset_bytes = part.offset_bytes});
+      }
       std::vector<std::byte> workspace(program.workspace_bytes() + kPlaceAlignment);
       DnnlRun run(device->engine.get(), program);
       dnnl_stream_t raw = nullptr;

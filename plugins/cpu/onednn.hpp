@@ -78,7 +78,7 @@ inline constexpr int kDnnlAddend = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_
 /// The layout of it. Owned by the descriptor.
 const_dnnl_memory_desc_t addend_desc_of(const dnnl_primitive_desc* descriptor);
 
-/// Where an argument of a primitive lies: a tensor of the launch, or a place in its workspace.
+/// Where an argument of a primitive lies: in a tensor of the launch, or in its workspace.
 struct DnnlPlace {
   int tensor = -1;  // index into the launch's tensors; -1: the workspace
   uint64_t offset_bytes = 0;
@@ -142,11 +142,16 @@ class DnnlRun {
   std::vector<Step> steps_;
 };
 
-/// A constant input that launches take in the layout that oneDNN likes best.
+/// A constant input that launches take in the layouts that oneDNN likes best.
 struct PackedWeights {
+  struct Part {
+    DnnlDesc layout;
+    uint64_t offset_bytes;
+  };
   uint32_t input = 0;
   DnnlDesc plain;
-  DnnlDesc packed;
+  std::vector<Part> parts;
+  uint64_t bytes = 0;
   std::string layout;  // equal for equal layouts
 };
 
@@ -155,16 +160,13 @@ struct PackedWeights {
 struct WeightsChoice {
   bool is_constant = false;
   const_dnnl_memory_desc_t packed = nullptr;
-  bool is_reordered = false;  // oneDNN chooses again, and each launch reorders `packed` for it
+  uint64_t offset_bytes = 0;  // where they begin in the input
 
   /// What to ask oneDNN for, where `any` leaves it the choice.
   const_dnnl_memory_desc_t wanted(const_dnnl_memory_desc_t any) const {
-    return packed != nullptr && !is_reordered ? packed : any;
+    return packed != nullptr ? packed : any;
   }
-  /// Where a program that reads constant weights as `chosen` finds them, in its tensor or in a
-  /// copy.
-  DnnlPlace place(DnnlProgram* program, dnnl_engine* engine, int tensor,
-                  const_dnnl_memory_desc_t chosen) const;
+  DnnlPlace place(int tensor) const { return {.tensor = tensor, .offset_bytes = offset_bytes}; }
 };
 
 /// Whether the input's values never change, so that it may be packed.
@@ -191,7 +193,7 @@ struct DnnlState : bp_kernel_state {
 
 /// Fills both programs of a plan by calling `build` once for each, with the thread count set.
 /// multiply_add_count: of the whole operation. `weights`: their input and plain layout, if they are
-/// constant: both programs then take them in one packed layout.
+/// constant: both programs then take them packed, in one layout where both can.
 struct PlainWeights {
   uint32_t input = 0;
   DnnlDesc plain;

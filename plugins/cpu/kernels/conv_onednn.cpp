@@ -183,17 +183,14 @@ DnnlProgram build_program(dnnl_engine* engine, const ConvRequest& request,
   DnnlProgram program;
   DnnlPrimitiveDesc conv = describe_conv(engine, shape, x, choice.wanted(w.wanted.get()),
                                          bias.get(), y, request.activation);
-  if (unrolls(conv.get())) {
-    if (choice.is_reordered) throw Refusal{"oneDNN has no one layout of the weights"};
-    *unrolled = true;
-  }
+  if (unrolls(conv.get())) *unrolled = true;
   const auto x_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_src_md);
   const auto w_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_weights_md);
   const auto y_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_dst_md);
   std::vector<DnnlProgram::Arg> args;
   args.push_back({DNNL_ARG_SRC, x_desc, bring(&program, engine, x, x_desc)});
-  const DnnlPlace w_place = choice.is_constant ? choice.place(&program, engine, kW, w_desc)
-                                               : bring(&program, engine, w, w_desc);
+  const DnnlPlace w_place =
+      choice.is_constant ? choice.place(kW) : bring(&program, engine, w, w_desc);
   args.push_back({DNNL_ARG_WEIGHTS, w_desc, w_place});
   if (shape.has_bias) {
     const auto bias_desc = dnnl_primitive_desc_query_md(conv.get(), dnnl_query_weights_md, 1);

@@ -123,7 +123,7 @@ DnnlProgram build_program(dnnl_engine* engine, const MatmulShape& shape,
   const auto b_desc = DnnlProgram::desc_of(raw, dnnl_query_weights_md);
   std::vector<DnnlProgram::Arg> args{
       {DNNL_ARG_SRC, DnnlProgram::desc_of(raw, dnnl_query_src_md), {.tensor = 0}},
-      {DNNL_ARG_WEIGHTS, b_desc, choice.place(&program, engine, 1, b_desc)},
+      {DNNL_ARG_WEIGHTS, b_desc, choice.place(1)},
       {DNNL_ARG_DST, DnnlProgram::desc_of(raw, dnnl_query_dst_md), {.tensor = y_tensor}}};
   if (epilogue.has_bias) {
     args.push_back({DNNL_ARG_BIAS,

@@ -222,16 +222,20 @@ int bench_on(Runtime& runtime, Device& device, const BenchArgs& args) {
   const auto session = open_session(runtime, device, std::move(*graph), args.dims);
   report.create_ns = create_ns + since(session_begin);
   if (!session.ok()) {
-    return fail("bench", session.status().message(), model_failure_code(session.status()));
+    return fail("bench", session.status().message() + words_of_guesses(report.dims),
+                model_failure_code(session.status()));
   }
   Status status = fill_missing(**session, report.dims, args.seed, limits, &report.inputs);
   if (!status.ok()) return fail("bench", status.message(), kExitModel);
   status = measure(**session, args, &report);
   if (status.ok()) status = check(**session, vectors, &report);
-  if (!status.ok()) return fail("bench", status.message(), model_failure_code(status));
+  if (!status.ok()) {
+    return fail("bench", status.message() + words_of_guesses(report.dims),
+                model_failure_code(status));
+  }
   print(args.json ? bench_json(args, report) : bench_text(args, report));
   if (report.deviation.passed) return kExitOk;
-  return fail("bench", "the outputs are not as in " + args.vectors, kExitFailed);
+  return fail("bench", report.deviation.words, kExitFailed);
 }
 
 /// What of the plugins the bench needs, so that it measures the memory of no other: the device's

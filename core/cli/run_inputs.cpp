@@ -194,6 +194,15 @@ Result<std::vector<DimSource>> find_dims(const Graph& graph, const DimArgs& dims
   return found;
 }
 
+std::string words_of_guesses(const std::vector<DimSource>& dims) {
+  std::string names;
+  for (const DimSource& dim : dims) {
+    if (dim.is_told) continue;
+    names += (names.empty() ? "" : ", ") + dim.name + " = " + std::to_string(dim.size);
+  }
+  return names.empty() ? "" : "; guessed sizes: " + names + " (--dim NAME=SIZE tells one)";
+}
+
 Result<Ref<Session>> open_session(Runtime& runtime, Device& device, Graph graph,
                                   const DimArgs& dims) {
   SessionArgs args;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/base/dtype.hpp"
+#include "core/cli/compare.hpp"
 #include "core/cli/files/files.hpp"
 #include "core/cli/text.hpp"
 #include "ops/oracle/oracle.hpp"
@@ -40,21 +41,36 @@ double rms_of(const std::vector<double>& values) {
   return count == 0 ? 0 : static_cast<double>(std::sqrt(sum / static_cast<long double>(count)));
 }
 
-void compare_floats(const HostTensor& found, const HostTensor& expected, Deviation* out) {
-  const std::vector<double> have = oracle_tensor(found).to_f64();
-  const std::vector<double> want = oracle_tensor(expected).to_f64();
-  const double rms = rms_of(want);
+/// In units of rms, the expected values'; of itself where that is 0.
+double largest_difference(const std::vector<double>& have, const std::vector<double>& want,
+                          double rms) {
+  double largest = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     if (have[i] == want[i] || (std::isnan(have[i]) && std::isnan(want[i]))) continue;
     if (!std::isfinite(have[i]) || !std::isfinite(want[i])) {
-      out->passed = false;
-      out->max_error = std::numeric_limits<double>::infinity();
-      continue;
+      return std::numeric_limits<double>::infinity();
     }
     const double difference = std::abs(have[i] - want[i]);
-    if (difference > kRelative * std::abs(want[i]) + kOfRms * rms) out->passed = false;
-    out->max_error = std::max(out->max_error, rms > 0 ? difference / rms : difference);
+    largest = std::max(largest, rms > 0 ? difference / rms : difference);
   }
+  return largest;
+}
+
+Status add_output(const NamedArray& expected, const HostTensor& found, Deviation* out) {
+  const std::vector<double> have = oracle_tensor(found).to_f64();
+  const std::vector<double> want = oracle_tensor(expected.tensor).to_f64();
+  const double rms = rms_of(want);
+  const Tolerance tolerance = is_float_dtype(found.dtype) ? Tolerance{kRelative, kOfRms * rms}
+                                                          : Tolerance{.rtol = 0, .atol = 0};
+  BP_TRY_ASSIGN(const Comparison comparison, compare(found, expected.tensor, tolerance));
+  out->max_error = std::max(out->max_error, largest_difference(have, want, rms));
+  if (comparison.passed) return {};
+  if (out->passed) {
+    out->words =
+        "output '" + expected.name + "' is not as in " + expected.source + ": " + comparison.words;
+  }
+  out->passed = false;
+  return {};
 }
 
 }  // namespace
@@ -83,12 +99,7 @@ Result<Deviation> deviation(const std::vector<NamedArray>& found,
                         shape_text(want.tensor.sizes) + " as in " + want.source + ", found " +
                         std::string(dtype_name(made.dtype)) + " " + shape_text(made.sizes));
     }
-    if (is_float_dtype(made.dtype)) {
-      compare_floats(made, want.tensor, &result);
-    } else {
-      const bool is_same = oracle_tensor(made).to_i64() == oracle_tensor(want.tensor).to_i64();
-      result.passed = result.passed && is_same;
-    }
+    BP_TRY(add_output(want, made, &result));
   }
   return result;
 }

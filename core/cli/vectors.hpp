@@ -26,6 +26,7 @@ Result<Vectors> read_vectors(const std::string& path, const Graph& graph);
 struct Deviation {
   bool passed = true;
   double max_error = 0;  // the largest difference, in units of the expected values' rms
+  std::string words;     // of the first output that differs
 };
 
 /// |found - expected| <= 1e-3 |expected| + 1e-4 rms(expected) for finite floats, where the rms is

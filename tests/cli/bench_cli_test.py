@@ -111,6 +111,19 @@ class BenchTest(cli_test.CommandTest):
             # As `run` makes them, some are 1, which this table has no row for.
             self.check(MODEL, "run", model, "--device", device, words=["gather", "extent 1"])
 
+    def test_guessed_sizes_stand_in_errors(self):
+        """Which may come from them: an image of one position has no room for a window of two."""
+        model = self.file("pool.onnx", onnx_file.model(
+            [("MaxPool", ["x"], ["y"], {"kernel_shape": [2, 2]})],
+            [("x", onnx_file.FLOAT, (1, 1, "H", "W"))], [("y", onnx_file.FLOAT, None)]))
+        for command in ("run", "bench"):
+            self.check(MODEL, command, model, "--dim", "W=4",
+                       words=["spatial dimension 0 of size 1",
+                              "guessed sizes: H = 1 (--dim NAME=SIZE tells one)"])
+            told = self.check(MODEL, command, model, "--dim", "W=1", "--dim", "H=1")
+            self.assertNotIn("guessed", told.stderr)
+        self.check(OK, "run", model, "--dim", "W=4", "--dim", "H=2")
+
     def test_vectors(self):
         model = self.relu_model()
         given = onnx_file.npy([-1, 2, 3, 4, 5, 6], [2, 3])
@@ -126,6 +139,9 @@ class BenchTest(cli_test.CommandTest):
         told = self.bench(model, "--seconds", "0", "--vectors", wrong, exit_code=FAILED)
         self.assertIs(told["passed"], False)
         self.assertAlmostEqual(told["max_error"], 1 / (103 / 6) ** 0.5)
+        self.check(FAILED, "bench", model, "--seconds", "0", "--vectors", wrong,
+                   words=["output 'y' is not as in", "w.npz:out/y", "1 of 6", "[1, 2]",
+                          "found 6, expected 7"])
         sizes = self.vectors("s.npz", in__x=given, out__y=onnx_file.npy([0], [1]))
         self.check(MODEL, "bench", model, "--seconds", "0", "--vectors", sizes,
                    words=["output 'y': expected f32 [1]", "found f32 [2, 3]"])

@@ -433,8 +433,11 @@ Status Importer::check_output(const ValueInfoProto& output, ValueId id) const {
   const TensorType& type = graph_.value(id).type;
   const auto dtype = onnx::dtype_from_onnx(output.elem_type);
   if (!output.is_tensor || !dtype.ok() || *dtype != type.dtype) {
-    return invalid("output " + quoted(output.name) + ": declared as " +
-                   (dtype.ok() ? std::string(dtype_name(*dtype)) : dtype.status().message()) +
+    const std::string declared =
+        !output.is_tensor ? "something that is no tensor"
+        : dtype.ok()      ? std::string(dtype_name(*dtype))
+                          : "a tensor of element type " + std::to_string(output.elem_type);
+    return invalid("output " + quoted(output.name) + ": declared as " + declared +
                    ", the graph makes " + graph_.to_string(type));
   }
   bool agrees = !output.has_shape || !type.has_rank || output.dims.size() == type.sizes.size();

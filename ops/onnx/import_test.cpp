@@ -209,6 +209,11 @@ TEST(ImportOnnxBad, NotOnnx) {
   const Status text = import_bytes("Hello, this is some text.").status();
   EXPECT_EQ(text.code(), BP_INVALID_ARGUMENT);
   EXPECT_THAT(text.message(), StartsWith("m.onnx: not a valid ONNX file: "));
+  for (const char* other : {"version https://git-lfs.github.com/spec/v1\noid sha256:00\n",
+                            "<!doctype html><html></html>", "\n{\"error\": 404}"}) {
+    EXPECT_THAT(import_bytes(other).status().message(),
+                HasSubstr("The file begins as text, like a web page or what Git LFS keeps"));
+  }
   const Status png = import_bytes("\x89PNG\r\n\x1a\n0000").status();
   EXPECT_EQ(png.code(), BP_INVALID_ARGUMENT);
   EXPECT_THAT(png.message(), StartsWith("m.onnx: not a valid ONNX file: "));
@@ -311,8 +316,14 @@ TEST(ImportOnnxBad, UnknownOperator_NamesNodeOpsetAndNearest) {
   EXPECT_EQ(status.code(), BP_UNSUPPORTED);
   EXPECT_EQ(status.message(),
             "m.onnx: node 'n1' (Relux, opset 17): the operator is not known; nearest is 'Relu'");
-  EXPECT_THAT(refused(one_node(node("GridSample", "n1", {"x"}, {"y"}))).message(),
-              HasSubstr("the operator is not known; known are: Abs Acos Acosh "));
+  EXPECT_THAT(
+      refused(one_node(node("GridSample", "n1", {"x"}, {"y"}))).message(),
+      HasSubstr(
+          "the operator is not known; operators.md of the documentation lists those that are"));
+  EXPECT_THAT(
+      refused(one_node(node("If", "n1", {"x"}, {"y"}))).message(),
+      HasSubstr(
+          "the operator is not known; operators.md of the documentation lists those that are"));
 }
 
 TEST(ImportOnnxBad, ManyUnknownOperators_AreToldInOneLineWithACount) {
@@ -447,6 +458,14 @@ TEST(ImportOnnxBad, Outputs) {
   model.outputs = {value_info("y", {"N", int64_t{3}}, kInt64Type)};
   EXPECT_EQ(refused(model).message(),
             "m.onnx: output 'y': declared as i64, the graph makes f32[N, 3]");
+  model.outputs = {value_info("y", {"N", int64_t{3}}, 0)};
+  EXPECT_EQ(
+      refused(model).message(),
+      "m.onnx: output 'y': declared as a tensor of element type 0, the graph makes f32[N, 3]");
+  model.outputs = {Message().text(1, "y").message(2, Message())};
+  EXPECT_EQ(refused(model).message(),
+            "m.onnx: output 'y': declared as something that is no tensor, the graph makes f32[N, "
+            "3]");
 }
 
 TEST(ImportOnnx, DeclaredOutputSizesWrong_Warned) {

@@ -249,12 +249,27 @@ Status model(const WireReader& reader, ModelProto* out) {
       {2, 3, 4, 5, 6, 14, 20, 26});
 }
 
+/// No model does: its first field is a small number.
+bool begins_as_text(std::span<const std::byte> file) {
+  constexpr size_t kLooked = 8;
+  const auto first = file.first(std::min(file.size(), kLooked));
+  return !first.empty() && std::all_of(first.begin(), first.end(), [](std::byte byte) {
+    const auto letter = std::to_integer<unsigned char>(byte);
+    return (letter >= ' ' && letter <= '~') || letter == '\n' || letter == '\r' || letter == '\t';
+  });
+}
+
 }  // namespace
 
 Result<ModelProto> parse_model(std::span<const std::byte> file) {
   ModelProto parsed;
-  BP_TRY(model(WireReader(file), &parsed));
-  return parsed;
+  const Status status = model(WireReader(file), &parsed);
+  if (status.ok()) return parsed;
+  if (!begins_as_text(file)) return status;
+  return Status(status.code(),
+                status.message() +
+                    ". The file begins as text, like a web page or what Git LFS keeps in a file's "
+                    "place; expected a model in ONNX's binary format");
 }
 
 Result<TensorProto> parse_tensor(std::span<const std::byte> file) {

@@ -33,13 +33,14 @@ Status no_rule(std::string_view op_type) {
     return Status(BP_UNSUPPORTED,
                   "the operator exists since opset " + std::to_string(first->since));
   }
-  std::string words = "the operator is not known";
-  if (const auto near = nearest_match(op_type, names)) {
-    return Status(BP_UNSUPPORTED, words + "; nearest is '" + *near + "'");
-  }
-  words += "; known are:";
-  for (const std::string& name : names) words += " " + name;
-  return Status(BP_UNSUPPORTED, words);
+  // Of short names another operator is always near: If is no Erf that somebody mistyped.
+  constexpr size_t kShort = 4;
+  const auto near =
+      op_type.size() > kShort ? nearest_match(op_type, names) : std::optional<std::string>();
+  return Status(BP_UNSUPPORTED,
+                "the operator is not known; " +
+                    (near ? "nearest is '" + *near + "'"
+                          : "operators.md of the documentation lists those that are"));
 }
 
 }  // namespace bp::onnx

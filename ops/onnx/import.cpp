@@ -198,13 +198,12 @@ Result<TensorType> Importer::input_type(const ValueInfoProto& input) {
   }
   for (size_t i = 0; i < input.dims.size(); ++i) {
     const onnx::DimProto& dim = input.dims[i];
-    const bool has_value = (dim.fields >> 1 & 1) != 0;
-    if (has_value && dim.value < 0) {
+    if (dim.has_size() && dim.value < 0) {
       return invalid("size " + std::to_string(dim.value) + " of dimension " + std::to_string(i) +
-                     " is negative; a free dimension has a name instead");
+                     " is negative; a free dimension has a name or is -1");
     }
     int64_t size = kUnknownDim;
-    if (has_value) {
+    if (dim.has_size()) {
       size = dim.value;
     } else if (!dim.param.empty()) {
       size = graph_.symbol(dim.param);
@@ -218,7 +217,7 @@ Status Importer::check_initialized_input(const ValueInfoProto& input, ValueId co
   const TensorType& type = graph_.value(constant).type;
   bool same = input.is_tensor && (!input.has_shape || input.dims.size() == type.sizes.size());
   for (size_t i = 0; same && input.has_shape && i < input.dims.size(); ++i) {
-    same = (input.dims[i].fields >> 1 & 1) == 0 || input.dims[i].value == type.sizes[i];
+    same = !input.dims[i].has_size() || input.dims[i].value == type.sizes[i];
   }
   if (same) {
     const auto dtype = onnx::dtype_from_onnx(input.elem_type);
@@ -442,7 +441,7 @@ Status Importer::check_output(const ValueInfoProto& output, ValueId id) const {
   }
   bool agrees = !output.has_shape || !type.has_rank || output.dims.size() == type.sizes.size();
   for (size_t i = 0; agrees && type.has_rank && i < output.dims.size(); ++i) {
-    const bool both_known = (output.dims[i].fields >> 1 & 1) != 0 && is_known(type.sizes[i]);
+    const bool both_known = output.dims[i].has_size() && is_known(type.sizes[i]);
     agrees = !both_known || output.dims[i].value == type.sizes[i];
   }
   // Exporters get declared sizes wrong; what is computed does not depend on them.

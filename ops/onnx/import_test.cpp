@@ -482,12 +482,21 @@ TEST(ImportOnnx, DeclaredOutputSizesWrong_Warned) {
 
 // --- Sizes and values ---
 
-TEST(ImportOnnxBad, InputSizes) {
+TEST(ImportOnnx, SizeMinusOneIsFree) {
   Model model = relu_model();
   model.inputs = {value_info("x", {int64_t{-1}, int64_t{3}})};
+  model.outputs = {value_info("y", {int64_t{-1}, int64_t{3}})};
+  const auto graph = import_model(model);
+  ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+  EXPECT_EQ(graph->value(graph->inputs()[0]).type.sizes, (Dims{kUnknownDim, 3}));
+}
+
+TEST(ImportOnnxBad, InputSizes) {
+  Model model = relu_model();
+  model.inputs = {value_info("x", {int64_t{-2}, int64_t{3}})};
   EXPECT_EQ(refused(model).message(),
-            "m.onnx: input 'x': size -1 of dimension 0 is negative; a free dimension has a name "
-            "instead");
+            "m.onnx: input 'x': size -2 of dimension 0 is negative; a free dimension has a name or "
+            "is -1");
   model.inputs = {value_info("x", {int64_t{1} << 62, int64_t{1} << 62})};
   EXPECT_THAT(refused(model).message(), AllOf(StartsWith("m.onnx: input 'x': sizes ["),
                                               HasSubstr("have more elements than can be counted")));

@@ -78,6 +78,9 @@ struct DimProto {
   int64_t value = 0;
   std::string_view param;
   uint32_t fields = 0;  // bit 1: has a value, bit 2: has a name; neither: nothing is known
+
+  /// Some exporters write -1 for a size that is free.
+  bool has_size() const { return (fields >> 1 & 1) != 0 && value != -1; }
 };
 
 struct ValueInfoProto {

@@ -100,6 +100,20 @@ TEST_P(OrderTest, Write_OfWhatAnotherStreamReads_WaitsForIt) {
   expect_all(y, 6);
 }
 
+TEST_P(OrderTest, Write_OfWhatAnotherStreamWrites_ComesAfterIt) {
+  const Ref<Tensor> x = upload(3);
+  ASSERT_TRUE(gate_.hold(*held_));
+  const Ref<Tensor> y = add(x, x, held_);
+  Stream& stream = device_->default_stream();
+  Storage& storage = y->storage();
+  ASSERT_TRUE(storage.order_before(stream, Access::kOverwrite).ok());
+  ASSERT_TRUE(
+      device_->fill_zero(stream, {storage.handle(), storage.offset_bytes()}, storage.bytes()).ok());
+  gate_.open_later();
+  ASSERT_TRUE(stream.sync().ok());
+  expect_all(y, 0);
+}
+
 TEST_P(OrderTest, Memory_LetGoWhileAnotherStreamReadsIt_IsGivenAwayAfterwards) {
   const Ref<Tensor> c = upload(100);
   Ref<Tensor> x = upload(3);

@@ -311,6 +311,26 @@ Tensor make_random(uint32_t dtype, const Sizes& sizes, uint32_t seed, double low
   return make_tensor(dtype, sizes, values);
 }
 
+Tensor channels_last(const Tensor& x) {
+  Tensor last = x;
+  const auto rank = static_cast<int64_t>(x.sizes.size());
+  last.storage = make_output(x.dtype, x.sizes).storage;
+  last.strides.assign(x.sizes.size(), 1);
+  int64_t stride = x.sizes[1];
+  for (int64_t d = rank - 1; d > 1; --d) {
+    last.strides[static_cast<size_t>(d)] = stride;
+    stride *= x.sizes[static_cast<size_t>(d)];
+  }
+  last.strides[0] = stride;
+  auto* const to = reinterpret_cast<float*>(last.storage->data());
+  for_each_index(x.sizes, [&](const Sizes& index) {
+    int64_t element = 0;
+    for (size_t d = 0; d < index.size(); ++d) element += index[d] * last.strides[d];
+    to[element] = static_cast<float>(x.at(index));
+  });
+  return last;
+}
+
 const bp_plugin& plugin() {
   static const bp_plugin kLoaded = tests::load_plugin(BP_CPU_PLUGIN);
   return kLoaded;

@@ -62,6 +62,9 @@ Tensor make_output(uint32_t dtype, const Sizes& sizes);
 Tensor make_random(uint32_t dtype, const Sizes& sizes, uint32_t seed, double low = -2.0,
                    double high = 2.0);
 
+/// In f32, [N, C, ...] that lies in memory as [N, ..., C].
+Tensor channels_last(const Tensor& x);
+
 /// The plugin's tables.
 const bp_plugin& plugin();
 

@@ -11,6 +11,7 @@
 
 #include "activation.hpp"
 #include "backplane/ops/nn.h"
+#include "conv_operand.hpp"
 #include "conv_shape.hpp"
 #include "copy_rows.hpp"
 #include "kernel_support.hpp"
@@ -24,69 +25,6 @@ constexpr int kX = 0;
 constexpr int kW = 1;
 constexpr int kBias = 2;
 constexpr int kAddend = 3;
-
-std::vector<int64_t> row_major_strides(std::span<const int64_t> sizes) {
-  std::vector<int64_t> strides(sizes.size(), 1);
-  for (size_t d = sizes.size() - 1; d > 0; --d) strides[d - 1] = strides[d] * sizes[d];
-  return strides;
-}
-
-std::vector<int64_t> joined(std::initializer_list<int64_t> first, std::span<const int64_t> rest) {
-  std::vector<int64_t> all(first);
-  all.insert(all.end(), rest.begin(), rest.end());
-  return all;
-}
-
-// Its plans count the elements of an argument, and steps of the window, in 32 bits, padded.
-constexpr int64_t kMostElements = int64_t{1} << 30;
-constexpr int64_t kMostPadded = 4096;  // by which padding may be wider than the window
-// A plan takes half a kilobyte and half a microsecond for each column of the output.
-constexpr int64_t kMostColumns = int64_t{1} << 18;
-
-void check_count(std::span<const int64_t> sizes) {
-  int64_t count = 1;
-  for (const int64_t size : sizes) count = sdk::saturating_product({count, size});
-  if (count > kMostElements) throw Refusal{"oneDNN does not convolve as large a tensor"};
-}
-
-void check_window(const Window& window) {
-  if (window.out[kMaxSpatialRank - 1] > kMostColumns) {
-    throw Refusal{"oneDNN's plans are large for as wide an output"};
-  }
-  for (uint32_t i = 0; i < kMaxSpatialRank; ++i) {
-    const int64_t reach = sdk::saturating_product({window.dilation[i], window.kernel[i]});
-    if (std::max({window.stride[i], reach, window.pad_begin[i], window.pad_end[i]}) >
-        kMostDnnlElements) {
-      throw Refusal{"oneDNN does not take as wide a window"};
-    }
-    // Windows of nothing but padding: planning takes longer with each, minutes for millions.
-    if (std::max(window.pad_begin[i], window.pad_end[i]) > reach + kMostPadded) {
-      throw Refusal{"much wider pads than windows, which oneDNN is slow to plan"};
-    }
-  }
-}
-
-// An argument of the convolution: as the tensor lies, and as oneDNN is asked to take it.
-struct Operand {
-  Operand(std::vector<int64_t> operand_sizes, int operand_tensor)
-      : sizes(std::move(operand_sizes)),
-        plain(make_f32_desc(sizes, row_major_strides(sizes))),
-        wanted(make_f32_desc_of_any_layout(sizes)),
-        tensor{.tensor = operand_tensor, .offset_bytes = 0} {
-    check_count(sizes);
-  }
-  /// The tensor lies in that order; `is_wanted`: and so oneDNN has to take it.
-  void lie(std::span<const int64_t> strides, bool is_wanted) {
-    plain = make_f32_desc(sizes, strides);
-    if (is_wanted) wanted = make_f32_desc(sizes, strides);
-  }
-  DnnlDesc plain_desc() && { return std::move(plain); }
-
-  std::vector<int64_t> sizes;
-  DnnlDesc plain;
-  DnnlDesc wanted;
-  DnnlPlace tensor;
-};
 
 // How the images lie.
 struct Orders {
@@ -111,9 +49,9 @@ bool is_wide_pointwise(const ConvShape& shape) {
   return true;
 }
 
-DnnlPrimitiveDesc describe_conv(dnnl_engine* engine, const ConvShape& shape, const Operand& x,
+DnnlPrimitiveDesc describe_conv(dnnl_engine* engine, const ConvShape& shape, const ConvOperand& x,
                                 const_dnnl_memory_desc_t w, const_dnnl_memory_desc_t bias,
-                                const Operand& y, const Activation& activation) {
+                                const ConvOperand& y, const Activation& activation) {
   const Window& window = shape.window;
   std::vector<int64_t> dilates;  // oneDNN counts the gaps
   for (const int64_t dilation : window.real(window.dilation)) dilates.push_back(dilation - 1);
@@ -129,16 +67,7 @@ DnnlPrimitiveDesc describe_conv(dnnl_engine* engine, const ConvShape& shape, con
   return DnnlPrimitiveDesc(raw);
 }
 
-// Where the convolution reads an operand: the tensor, or a reordered copy of it.
-DnnlPlace bring(DnnlProgram* program, dnnl_engine* engine, const Operand& operand,
-                const_dnnl_memory_desc_t wanted) {
-  if (lie_alike(operand.plain.get(), wanted)) return operand.tensor;
-  const DnnlPlace place = program->reserve(wanted);
-  program->add_reorder(engine, operand.plain.get(), operand.tensor, wanted, place);
-  return place;
-}
-
-Operand weights_of(const ConvShape& shape) {
+ConvOperand weights_of(const ConvShape& shape) {
   const auto spatial = shape.window.real(shape.window.kernel);
   return {shape.groups == 1 ? joined({shape.out_channels, shape.in_channels}, spatial)
                             : joined({shape.groups, shape.group_out(), shape.group_in()}, spatial),
@@ -166,11 +95,12 @@ DnnlProgram build_program(dnnl_engine* engine, const ConvRequest& request,
   const ConvShape& shape = request.shape;
   const Orders& orders = request.orders;
   const Window& window = shape.window;
-  check_window(window);
-  Operand x(joined({shape.batch, shape.in_channels}, window.real(window.in)), kX);
+  check_dnnl_window(window);
+  ConvOperand x(joined({shape.batch, shape.in_channels}, window.real(window.in)), kX);
   x.lie(orders.x, orders.x_channels_last || orders.is_plain);
-  const Operand w = weights_of(shape);
-  Operand y(joined({shape.batch, shape.out_channels}, window.real(window.out)), request.y_tensor);
+  const ConvOperand w = weights_of(shape);
+  ConvOperand y(joined({shape.batch, shape.out_channels}, window.real(window.out)),
+                request.y_tensor);
   if (orders.y_channels_last) {
     y.lie(channels_last_strides(y.sizes), true);
   } else if (orders.is_plain) {
@@ -197,7 +127,7 @@ DnnlProgram build_program(dnnl_engine* engine, const ConvRequest& request,
     args.push_back({DNNL_ARG_BIAS, bias_desc, {.tensor = kBias, .offset_bytes = 0}});
   }
   if (shape.has_addend) {
-    Operand addend(y.sizes, kAddend);
+    ConvOperand addend(y.sizes, kAddend);
     addend.lie(orders.addend, false);
     const auto addend_desc = addend_desc_of(conv.get());
     args.push_back({kDnnlAddend, addend_desc, bring(&program, engine, addend, addend_desc)});

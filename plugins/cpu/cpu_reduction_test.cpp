@@ -244,7 +244,7 @@ TEST(CpuBatchNorm, EveryDtypeAndRank_MatchesF64) {
   Device device("2");
   for (const uint32_t dtype : {BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F32, BP_DTYPE_F64}) {
     for (const Sizes& sizes :
-         std::vector<Sizes>{{4, 3}, {6}, {2, 3, 5}, {2, 16, 9, 7}, {0, 3, 2}}) {
+         std::vector<Sizes>{{4, 3}, {7, 513}, {6}, {2, 3, 5}, {2, 16, 9, 7}, {0, 3, 2}, {0, 3}}) {
       Normalization n = make_normalization(dtype, sizes);
       expect_normalized(device, n, nullptr);
       bp_attrs_batch_norm attrs = bp_attrs_batch_norm_defaults();
@@ -253,6 +253,7 @@ TEST(CpuBatchNorm, EveryDtypeAndRank_MatchesF64) {
     }
   }
   expect_normalized(device, make_normalization(BP_DTYPE_F32, {3, 32, 40, 40}), nullptr);
+  expect_normalized(device, make_normalization(BP_DTYPE_F32, {300, 130}), nullptr);
 }
 
 TEST(CpuBatchNorm, ShorterAttributes_KeepDefaults) {

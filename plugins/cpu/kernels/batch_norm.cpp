@@ -73,31 +73,35 @@ struct BatchNorm {
   }
 };
 
-// In f32, of images whose channels lie last: positions [begin, end) of all of them.
-void normalize_rows(const Shape& shape, const Operands& data, int64_t begin, int64_t end) {
-  constexpr int64_t kTile = 64;  // channels that are worked on together
-  for (int64_t first = 0; first < shape.channels; first += kTile) {
-    const int64_t count = std::min(kTile, shape.channels - first);
-    float factors[kTile];
-    float means[kTile];
-    float biases[kTile];
-    for (int64_t i = 0; i < count; ++i) {
-      const BatchNormChannel<float> channel(shape, data, first + i);
-      factors[i] = channel.factor;
-      means[i] = channel.mean;
-      biases[i] = channel.bias;
-    }
-    for (int64_t position = begin; position < end; ++position) {
-      const int64_t offset = position * shape.channels + first;
-      const float* const x = static_cast<const float*>(data.x) + offset;
-      float* const y = static_cast<float*>(data.y) + offset;
-      map(x, y, count,
-          [&](float value, int64_t i) { return (value - means[i]) * factors[i] + biases[i]; });
+// Channels that lie last: positions [begin, end) of all images.
+template <class T>
+struct BatchNormRows {
+  static void run(const Shape& shape, const Operands& data, int64_t begin, int64_t end) {
+    constexpr int64_t kTile = 256;  // channels that are worked on together
+    for (int64_t first = 0; first < shape.channels; first += kTile) {
+      const int64_t count = std::min(kTile, shape.channels - first);
+      Compute<T> factors[kTile];
+      Compute<T> means[kTile];
+      Compute<T> biases[kTile];
+      for (int64_t i = 0; i < count; ++i) {
+        const BatchNormChannel<T> channel(shape, data, first + i);
+        factors[i] = channel.factor;
+        means[i] = channel.mean;
+        biases[i] = channel.bias;
+      }
+      for (int64_t position = begin; position < end; ++position) {
+        const int64_t offset = position * shape.channels + first;
+        const T* const x = static_cast<const T*>(data.x) + offset;
+        map(x, static_cast<T*>(data.y) + offset, count, [&](T value, int64_t i) {
+          return store<T>((load(value) - means[i]) * factors[i] + biases[i]);
+        });
+      }
     }
   }
-}
+};
 
 constexpr auto kTable = float_table<BatchNorm>();
+constexpr auto kRowsTable = float_table<BatchNormRows>();
 
 bp_status launch(const bp_launch_args& args) {
   const bp_tensor& x = input_of(args, 0);
@@ -115,10 +119,12 @@ bp_status launch(const bp_launch_args& args) {
                       .var = address_of(input_of(args, 4)),
                       .y = address_of(output_of(args))};
   if (shape.batch == 0 || shape.inner == 0) return BP_OK;
-  if (!is_contiguous(x)) {
+  // A matrix has its channels last too.
+  if (!is_contiguous(x) || (shape.inner == 1 && shape.channels > 1)) {
+    const auto run_rows = kRowsTable[x.dtype];
     args.device->workers.for_ranges(
         shape.batch * shape.inner, shape.channels,
-        [&](int64_t begin, int64_t end) noexcept { normalize_rows(shape, data, begin, end); });
+        [&](int64_t begin, int64_t end) noexcept { run_rows(shape, data, begin, end); });
     return BP_OK;
   }
   const auto run = kTable[x.dtype];

@@ -522,14 +522,14 @@ TEST(CpuMaxPool, HalvingInF32_HasAKernelOfItsOwn) {
   const Tensor x = make_random(BP_DTYPE_F32, {2, 3, 6, 8}, 79);
   const Outcome padded =
       expect_pool(device, x, {.kernel = {2, 2}, .strides = {2, 2}, .pads = {0, 1, 0, 1}});
-  EXPECT_EQ(padded.kernel, "max_pool_loop");
+  EXPECT_EQ(padded.kernel, "max_pool_f32_rows");
   EXPECT_THAT(padded.refusals.at("max_pool_f32_halving"), HasSubstr("no padding"));
   const Outcome beyond = expect_pool(device, make_random(BP_DTYPE_F32, {1, 2, 5, 8}, 80),
                                      {.kernel = {2, 2}, .strides = {2, 2}, .ceil_mode = true});
-  EXPECT_EQ(beyond.kernel, "max_pool_loop");
+  EXPECT_EQ(beyond.kernel, "max_pool_f32_rows");
   EXPECT_THAT(beyond.refusals.at("max_pool_f32_halving"), HasSubstr("no padding"));
   const Outcome overlapping = expect_pool(device, x, {.kernel = {2, 2}, .strides = {1, 2}});
-  EXPECT_EQ(overlapping.kernel, "max_pool_loop");
+  EXPECT_EQ(overlapping.kernel, "max_pool_f32_rows");
   EXPECT_THAT(overlapping.refusals.at("max_pool_f32_halving"), HasSubstr("2 x 2 side by side"));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // average_pool on all floats; half types are summed in f32. Windows much wider than the output are
-// summed along the window, all others along the output.
+// summed along the window, all others along the output; one that is the whole plane is one sum.
 #include <algorithm>
 #include <vector>
 
@@ -24,6 +24,10 @@ struct AveragePoolPlan : bp_kernel_plan {
     row_cost = std::max<int64_t>(
         1, sdk::saturating_product({w.out[2], w.kernel[0], w.kernel[1], w.kernel[2]}));
     along_window = w.dilation[2] == 1 && w.kernel[2] / 4 >= w.out[2];
+    is_global = w.out_count() == 1 && !w.has_padding();
+    for (int d = 0; d < static_cast<int>(kMaxSpatialRank); ++d) {
+      is_global = is_global && w.dilation[d] == 1 && w.kernel[d] == w.in[d];
+    }
     // The division that they take is slower than a sum. Sizes decide about no memory beyond this.
     constexpr int64_t kMostKept = 4096;
     for (int64_t o = 0; o < std::min(w.out[2], kMostKept); ++o) {
@@ -48,6 +52,7 @@ struct AveragePoolPlan : bp_kernel_plan {
   WindowRanges ranges;
   bool counts_padding;
   bool along_window;
+  bool is_global;  // one window, which is the whole plane
   int64_t row_cost;
   std::vector<int32_t> kept_columns;  // a kernel size is at most INT32_MAX
 };
@@ -142,6 +147,12 @@ struct AveragePool {
     const Window& w = plan.shape.window;
     const int64_t plane_rows = w.out[0] * w.out[1];
     for (int64_t r = begin; r < end; ++r) {
+      if (plan.is_global) {
+        const T* const plane = static_cast<const T*>(x_data) + r * w.in_count();
+        static_cast<T*>(y_data)[r] =
+            store<T>(row_sum(plane, w.in_count()) / static_cast<C>(w.in_count()));
+        continue;
+      }
       const int64_t in_plane = r % plane_rows;
       row(plan, static_cast<T*>(y_data) + r * w.out[2],
           static_cast<const T*>(x_data) + r / plane_rows * w.in_count(), in_plane / w.out[1],

@@ -58,6 +58,44 @@ TEST(CpuGather, EveryDtypeAndAxis_TakesSlices) {
   expect_gather(device, make_random(BP_DTYPE_F32, {50, 9}, 103), many, 0);
 }
 
+// As padding does: indices that rise by one but for a few places, for many slices. With more runs
+// than are kept, with none, and in rows of each size that has a copy of its own.
+TEST(CpuGather, RunsOfIndices_TakeTheSameSlices) {
+  for (const char* threads : {"1", "2"}) {
+    Device device(threads);
+    Values padded{2, 1};
+    for (int64_t i = 0; i < 300; ++i) padded.push_back(static_cast<double>(i));
+    padded.insert(padded.end(), {-2, -3, 5, 6, 7});
+    Values broken;  // many short runs
+    for (int64_t i = 0; i < 500; ++i) broken.push_back(static_cast<double>(i * 7 / 5 % 300));
+    Values falling;
+    for (int64_t i = 0; i < 60; ++i) falling.push_back(static_cast<double>(-1 - i));
+    for (const Values& values : {padded, broken, falling}) {
+      const auto count = static_cast<int64_t>(values.size());
+      for (const uint32_t dtype : {BP_DTYPE_BOOL, BP_DTYPE_BF16, BP_DTYPE_F32, BP_DTYPE_F64}) {
+        const Tensor indices = make_tensor(BP_DTYPE_I32, {count}, values);
+        expect_gather(device, make_random(dtype, {23, 300}, 106, 0, 2), indices, 1);
+        expect_gather(device, make_random(dtype, {3, 300, 5}, 107, 0, 2), indices, 1);
+      }
+    }
+  }
+}
+
+TEST(CpuGather, IndexOutOfRangeBetweenRuns_IsClampedForEachSlice) {
+  Device device;
+  Values values;
+  for (int64_t i = 0; i < 20; ++i) values.push_back(static_cast<double>(i));
+  values[8] = 1000;
+  const Tensor x = make_random(BP_DTYPE_F32, {3, 20}, 108);
+  const Tensor y = make_output(BP_DTYPE_F32, {3, 20});
+  const Outcome outcome = gather(device, x, make_tensor(BP_DTYPE_I64, {20}, values), 1, y);
+  EXPECT_EQ(outcome.fault.code, BP_FAULT_INDEX);
+  EXPECT_EQ(outcome.fault.index, 1000);
+  for_each_index(y.sizes, [&](const Sizes& at) {
+    EXPECT_EQ(y.at(at), x.at({at[0], at[1] == 8 ? 19 : at[1]}));
+  });
+}
+
 TEST(CpuGather, IndexOutOfRange_IsClampedAndReportedOnce) {
   Device device;
   const Tensor x = make_tensor(BP_DTYPE_F32, {3}, {10, 20, 30});

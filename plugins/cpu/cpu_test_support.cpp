@@ -105,7 +105,9 @@ struct Query {
     for (size_t i = 0; i < call.inputs.size(); ++i) {
       args.push_back(info_of(call.inputs[i]));
       if ((call.constant_inputs >> i & 1) != 0) args.back().flags |= BP_INFO_CONSTANT_BIT;
-      if (is_read_by_plan(*kernel, i)) args.back().host_data = call.inputs[i].data<std::byte>();
+      const bool is_given = call.inputs[i].dtype != BP_DTYPE_NONE;
+      if (is_given && is_read_by_plan(*kernel, i))
+        args.back().host_data = call.inputs[i].data<std::byte>();
     }
     args.push_back(info_of(call.output));
     if (call.any_order) args.back().flags |= BP_INFO_ANY_ORDER_BIT;

@@ -2,8 +2,9 @@
 //
 // resize. A plan has a table for each dimension: the elements that an output takes, and their
 // weights. An output row is made in two steps: the rows of x that it mixes are added up, piece by
-// piece, and then each output mixes elements of that sum. Tables that would be very large are not
-// made; elements are then mixed one by one.
+// piece, and then each output mixes elements of that sum. Where the last dimensions stay as they
+// are, as channels that lie last do, their elements move together. Tables that would be very large
+// are not made; elements are then mixed one by one.
 #include "backplane/sdk/resize.hpp"
 
 #include <algorithm>
@@ -25,6 +26,7 @@ using sdk::ResizeRules;
 
 constexpr int64_t kMostEntries = int64_t{1} << 20;  // of a table
 constexpr int64_t kPiece = 2048;                    // elements of the sum of rows that are kept
+constexpr int64_t kMostInner = 256;                 // of which every piece holds some
 
 struct Table : sdk::ResizeTable {
   Table(const sdk::ResizeRules& rules, const sdk::ResizeAxis& axis)
@@ -36,7 +38,7 @@ struct Table : sdk::ResizeTable {
   const float* weights(float) const { return weight_f32.data(); }
 };
 
-// Neighbouring outputs of a row, and the part of the input row that they take.
+// Neighbouring outputs of a row, and the part of the input row that they take, along the last axis.
 struct Piece {
   int64_t out_begin;
   int64_t out_end;
@@ -51,28 +53,30 @@ struct ResizePlan : bp_kernel_plan {
   bool has_tables = false;
   std::vector<Table> tables;  // one per axis
   std::vector<Piece> pieces;  // of the last axis
-  int64_t in_row = 1;         // the last axis' sizes
+  int64_t inner = 1;          // elements that each place of the last axis has
+  int64_t repeats = 0;        // how often each place comes, one after another; 0: no such rule
+  int64_t in_row = 1;         // elements of the last axis
   int64_t out_row = 1;
   int64_t out_rows = 1;
   int64_t row_cost = 1;
 };
 
-// Splits the last axis so that each piece takes at most kPiece elements. False: one output takes
+// Splits the last axis so that each piece takes at most `most` places. False: one output takes
 // more.
-bool split(const Table& table, int64_t out, std::vector<Piece>* pieces) {
+bool split(const Table& table, int64_t out, int64_t most, std::vector<Piece>* pieces) {
   const auto range_of = [&](int64_t o) {
     const int32_t* const index = table.index.data() + o * table.taps;
-    const auto [least, most] = std::minmax_element(index, index + table.taps);
-    return std::pair<int64_t, int64_t>{*least, *most + 1};
+    const auto [least, last] = std::minmax_element(index, index + table.taps);
+    return std::pair<int64_t, int64_t>{*least, *last + 1};
   };
   for (int64_t o = 0; o < out; ++o) {
     const auto [begin, end] = range_of(o);
-    if (end - begin > kPiece) return false;
+    if (end - begin > most) return false;
     if (!pieces->empty()) {
       Piece& last = pieces->back();
       const int64_t from = std::min(last.in_begin, begin);
       const int64_t to = std::max(last.in_end, end);
-      if (to - from <= kPiece) {
+      if (to - from <= most) {
         last = {last.out_begin, o + 1, from, to};
         continue;
       }
@@ -82,13 +86,62 @@ bool split(const Table& table, int64_t out, std::vector<Piece>* pieces) {
   return true;
 }
 
+int64_t repeats_of(const Table& table, const ResizeAxis& axis) {
+  if (table.taps != 1 || axis.in == 0 || axis.out % axis.in != 0) return 0;
+  const int64_t repeats = axis.out / axis.in;
+  for (int64_t o = 0; o < axis.out; ++o) {
+    if (table.index[static_cast<size_t>(o)] != o / repeats) return 0;
+  }
+  return repeats;
+}
+
 void make_tables(ResizePlan* plan) {
   for (const ResizeAxis& axis : plan->axes) {
     const int64_t entries = sdk::saturating_product({axis.out, axis.tap_count(plan->rules)});
     if (entries > kMostEntries || axis.in > std::numeric_limits<int32_t>::max()) return;
   }
   for (const ResizeAxis& axis : plan->axes) plan->tables.emplace_back(plan->rules, axis);
-  plan->has_tables = split(plan->tables.back(), plan->out_row, &plan->pieces);
+  const ResizeAxis& last = plan->axes.back();
+  plan->has_tables = split(plan->tables.back(), last.out, kPiece / plan->inner, &plan->pieces);
+  plan->repeats = repeats_of(plan->tables.back(), last);
+}
+
+// Neighbouring axes that stay as they are count as one, and those of one element not at all: each
+// axis costs something for every row.
+std::vector<ResizeAxis> merged(const std::vector<ResizeAxis>& axes) {
+  std::vector<ResizeAxis> result;
+  for (const ResizeAxis& axis : axes) {
+    if (axis.is_identity() && axis.in == 1) continue;
+    if (axis.is_identity() && !result.empty() && result.back().is_identity()) {
+      ResizeAxis& last = result.back();
+      const int64_t size = sdk::saturating_product({last.in, axis.in});
+      if (size <= kMostEntries) {
+        last.in = last.out = size;
+        continue;
+      }
+    }
+    result.push_back(axis);
+  }
+  if (result.empty()) result.emplace_back();
+  return result;
+}
+
+void set_axes(std::vector<ResizeAxis> axes, ResizePlan* plan) {
+  plan->axes = std::move(axes);
+  plan->inner = 1;
+  const ResizeAxis& last = plan->axes.back();
+  if (plan->axes.size() > 1 && last.is_identity() && last.in <= kMostInner) {
+    plan->inner = last.in;
+    plan->axes.pop_back();
+  }
+  make_tables(plan);
+  if (plan->has_tables || plan->inner == 1) return;
+  // Without tables, or with places too far apart, elements go one by one.
+  plan->axes.push_back({.in = plan->inner, .out = plan->inner});
+  plan->inner = 1;
+  plan->tables.clear();
+  plan->pieces.clear();
+  make_tables(plan);
 }
 
 std::unique_ptr<ResizePlan> make_plan(bp_device*, const bp_kernel_query& query, bp_plan_info*) {
@@ -100,18 +153,16 @@ std::unique_ptr<ResizePlan> make_plan(bp_device*, const bp_kernel_query& query, 
     if (size == 0) plan->out_rows = 0;
   }
   if (plan->out_rows == 0) return plan;
-  plan->axes = sdk::read_resize_axes(query, attrs);
-  if (plan->axes.empty()) plan->axes.emplace_back();
-  plan->in_row = plan->axes.back().in;
-  plan->out_row = plan->axes.back().out;
+  set_axes(merged(sdk::read_resize_axes(query, attrs)), plan.get());
+  plan->in_row = plan->axes.back().in * plan->inner;
+  plan->out_row = plan->axes.back().out * plan->inner;
   int64_t taps = 1;
   for (const ResizeAxis& axis : plan->axes) {
     taps = sdk::saturating_product({taps, axis.tap_count(plan->rules)});
     plan->out_rows *= axis.out;
   }
-  plan->out_rows /= plan->out_row;
+  plan->out_rows /= plan->axes.back().out;
   plan->row_cost = std::max<int64_t>(1, sdk::saturating_product({plan->out_row, taps}));
-  make_tables(plan.get());
   return plan;
 }
 
@@ -127,6 +178,13 @@ RowAt row_at(const ResizePlan& plan, int64_t row) {
     row /= plan.axes[i].out;
   }
   return at;
+}
+
+void advance(const ResizePlan& plan, RowAt* at) {
+  for (size_t i = plan.axes.size() - 1; i-- > 0;) {
+    if (++(*at)[i] < plan.axes[i].out) return;
+    (*at)[i] = 0;
+  }
 }
 
 bool is_outside(const ResizePlan& plan, const RowAt& at) {
@@ -179,6 +237,30 @@ void mix(const Table& table, const Piece& piece, const C* sums, C* out) {
   }
 }
 
+// The same for places of `inner` elements.
+template <class C>
+void mix_places(const Table& table, const Piece& piece, int64_t inner, const C* sums, C* out) {
+  const C* weight = table.weights(C{}) + piece.out_begin * table.taps;
+  const int32_t* index = table.index.data() + piece.out_begin * table.taps;
+  const auto place = [&](int64_t k) { return sums + (index[k] - piece.in_begin) * inner; };
+  for (int64_t o = piece.out_begin; o < piece.out_end; ++o) {
+    if (table.taps == 2) {
+      const C* const first = place(0);
+      const C* const second = place(1);
+      for (int64_t i = 0; i < inner; ++i) out[i] = weight[0] * first[i] + weight[1] * second[i];
+    } else {
+      std::fill_n(out, inner, C{0});
+      for (int64_t k = 0; k < table.taps; ++k) {
+        const C* const from = place(k);
+        for (int64_t i = 0; i < inner; ++i) out[i] += weight[k] * from[i];
+      }
+    }
+    weight += table.taps;
+    index += table.taps;
+    out += inner;
+  }
+}
+
 template <class T>
 T rounded(std::conditional_t<std::is_integral_v<T>, double, Compute<T>> value) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -196,16 +278,25 @@ T rounded(std::conditional_t<std::is_integral_v<T>, double, Compute<T>> value) {
 }
 
 template <class T>
+void extrapolate(const ResizePlan& plan, T value, T* y) {
+  const auto& outside = plan.tables.back().outside;
+  for (size_t o = 0; o < outside.size(); ++o) {
+    if (outside[o] != 0) std::fill_n(y + static_cast<int64_t>(o) * plan.inner, plan.inner, value);
+  }
+}
+
+template <class T>
 struct Mixing {
   using C = std::conditional_t<std::is_integral_v<T>, double, Compute<T>>;
 
   static void mix_piece(const ResizePlan& plan, const RowAt& at, const Piece& piece, const T* x,
                         T* y) {
     C sums[kPiece];
-    const int64_t width = piece.in_end - piece.in_begin;
+    const int64_t inner = plan.inner;
+    const int64_t width = (piece.in_end - piece.in_begin) * inner;
     bool first = true;
     for_each_in_row<C>(plan, at, [&](int64_t start, C weight) {
-      const T* const row = x + start + piece.in_begin;
+      const T* const row = x + start + piece.in_begin * inner;
       if (first) {
         for (int64_t i = 0; i < width; ++i) sums[i] = weight * static_cast<C>(load(row[i]));
       } else {
@@ -213,12 +304,22 @@ struct Mixing {
       }
       first = false;
     });
-    constexpr int64_t kTile = 256;
-    C mixed[kTile];
-    for (int64_t o = piece.out_begin; o < piece.out_end; o += kTile) {
-      const Piece tile{o, std::min(o + kTile, piece.out_end), piece.in_begin, piece.in_end};
-      mix(plan.tables.back(), tile, sums, mixed);
-      for (int64_t i = 0; i < tile.out_end - o; ++i) y[o + i] = rounded<T>(mixed[i]);
+    if (plan.repeats == 1) {  // nothing to mix
+      T* const out = y + piece.out_begin * inner;
+      for (int64_t i = 0; i < width; ++i) out[i] = rounded<T>(sums[i]);
+      return;
+    }
+    C mixed[kMostInner];
+    const int64_t tile_places = kMostInner / inner;
+    for (int64_t o = piece.out_begin; o < piece.out_end; o += tile_places) {
+      const Piece tile{o, std::min(o + tile_places, piece.out_end), piece.in_begin, piece.in_end};
+      if (inner == 1) {
+        mix(plan.tables.back(), tile, sums, mixed);
+      } else {
+        mix_places(plan.tables.back(), tile, inner, sums, mixed);
+      }
+      const int64_t count = (tile.out_end - o) * inner;
+      for (int64_t i = 0; i < count; ++i) y[o * inner + i] = rounded<T>(mixed[i]);
     }
   }
 
@@ -229,10 +330,7 @@ struct Mixing {
       return;
     }
     for (const Piece& piece : plan.pieces) mix_piece(plan, at, piece, x, y);
-    const auto& outside = plan.tables.back().outside;
-    for (size_t o = 0; o < outside.size(); ++o) {
-      if (outside[o] != 0) y[o] = extrapolated;
-    }
+    extrapolate(plan, extrapolated, y);
   }
 
   // Without tables.
@@ -255,8 +353,8 @@ struct Mixing {
                   int64_t end) {
     const T* const x = static_cast<const T*>(x_data);
     T* const y = static_cast<T*>(y_data);
-    for (int64_t r = begin; r < end; ++r) {
-      const RowAt at = row_at(plan, r);
+    RowAt at = row_at(plan, begin);
+    for (int64_t r = begin; r < end; ++r, advance(plan, &at)) {
       if (plan.has_tables) {
         row(plan, at, x, y + r * plan.out_row);
         continue;
@@ -285,39 +383,75 @@ struct Mixing {
   }
 };
 
-// Mode nearest moves elements of any type.
+// ---- mode nearest, which moves elements of any type ----
+
+template <class T>
+void move_one_by_one(const ResizePlan& plan, const RowAt& at, T extrapolated, const T* x, T* y) {
+  Mixing<float>::for_each_place(plan, at, [&](int64_t o, const auto& places, bool outside) {
+    int64_t index = 0;
+    for (size_t i = 0; i < plan.axes.size() && !outside; ++i) {
+      const ResizeAxis& axis = plan.axes[i];
+      index = index * axis.in + (axis.is_identity() ? static_cast<int64_t>(places[i])
+                                                    : axis.nearest(plan.rules, places[i]));
+    }
+    y[o] = outside ? extrapolated : x[index];
+  });
+}
+
+// The first element of the row that a row of y comes from.
+int64_t source_of(const ResizePlan& plan, const RowAt& at) {
+  int64_t row = 0;
+  for (size_t i = 0; i + 1 < plan.axes.size(); ++i) {
+    row = row * plan.axes[i].in + plan.tables[i].index[static_cast<size_t>(at[i])];
+  }
+  return row * plan.in_row;
+}
+
+// A row of y from the row x.
+template <class T>
+void move_row(const ResizePlan& plan, const T* x, T* y) {
+  const int64_t count = plan.axes.back().out;
+  if (plan.repeats == 1) {
+    std::copy_n(x, plan.out_row, y);
+  } else if (plan.inner == 1 && plan.repeats == 2) {
+    for (int64_t i = 0; i < count / 2; ++i) y[2 * i] = y[2 * i + 1] = x[i];
+  } else if (plan.inner == 1) {
+    const int32_t* const index = plan.tables.back().index.data();
+    for (int64_t o = 0; o < count; ++o) y[o] = x[index[o]];
+  } else {
+    const int32_t* const index = plan.tables.back().index.data();
+    for (int64_t o = 0; o < count; ++o) {
+      std::copy_n(x + index[o] * plan.inner, plan.inner, y + o * plan.inner);
+    }
+  }
+}
+
 template <class T>
 void move_rows(const ResizePlan& plan, T extrapolated, void* y_data, const void* x_data,
                int64_t begin, int64_t end) {
   const T* const x = static_cast<const T*>(x_data);
-  for (int64_t r = begin; r < end; ++r) {
-    const RowAt at = row_at(plan, r);
+  RowAt at = row_at(plan, begin);
+  int64_t last_start = -1;
+  const T* last_row = nullptr;
+  for (int64_t r = begin; r < end; ++r, advance(plan, &at)) {
     T* const y = static_cast<T*>(y_data) + r * plan.out_row;
     if (!plan.has_tables) {
-      Mixing<float>::for_each_place(plan, at, [&](int64_t o, const auto& places, bool outside) {
-        int64_t index = 0;
-        for (size_t i = 0; i < plan.axes.size() && !outside; ++i) {
-          const ResizeAxis& axis = plan.axes[i];
-          index = index * axis.in + (axis.is_identity() ? static_cast<int64_t>(places[i])
-                                                        : axis.nearest(plan.rules, places[i]));
-        }
-        y[o] = outside ? extrapolated : x[index];
-      });
+      move_one_by_one(plan, at, extrapolated, x, y);
       continue;
     }
     if (is_outside(plan, at)) {
       std::fill_n(y, plan.out_row, extrapolated);
       continue;
     }
-    const Table& last = plan.tables.back();
-    for_each_in_row<float>(plan, at, [&](int64_t start, float) {
-      for (int64_t o = 0; o < plan.out_row; ++o) {
-        y[o] = x[start + last.index[static_cast<size_t>(o)]];
-      }
-    });
-    for (size_t o = 0; o < last.outside.size(); ++o) {
-      if (last.outside[o] != 0) y[o] = extrapolated;
+    const int64_t start = source_of(plan, at);
+    if (start == last_start) {  // the row before came from there too
+      std::copy_n(last_row, plan.out_row, y);
+      continue;
     }
+    move_row(plan, x + start, y);
+    extrapolate(plan, extrapolated, y);
+    last_start = start;
+    last_row = y;
   }
 }
 

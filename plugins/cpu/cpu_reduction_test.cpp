@@ -295,5 +295,88 @@ TEST(CpuScan, RunningSumsOfWholeNumbers_AreExact) {
   }
 }
 
+// The largest of a row and where it is, at lengths round those of vectors, with NaN, infinities and
+// equal values at each place of a row.
+Tensor make_rows(int64_t length) {
+  const Tensor x = make_random(BP_DTYPE_F32, {4 * length + 2, length}, 61, -9, 9);
+  auto* const values = x.data<float>();
+  for (int64_t i = 0; i < length; ++i) {
+    const auto row = [&](int64_t kind) { return values + (kind * length + i) * length; };
+    row(0)[i] = std::numeric_limits<float>::quiet_NaN();
+    row(1)[i] = std::numeric_limits<float>::infinity();
+    row(1)[length - 1] = std::numeric_limits<float>::infinity();
+    std::fill_n(row(2), length, -std::numeric_limits<float>::infinity());
+    row(2)[i] = -3e38F;
+    row(3)[i] = row(3)[length / 2] = 10;
+  }
+  std::fill_n(values + 4 * length * length, length, -std::numeric_limits<float>::infinity());
+  std::fill_n(values + (4 * length + 1) * length, length, std::numeric_limits<float>::quiet_NaN());
+  return x;
+}
+
+int64_t place_of_largest(const Tensor& x, int64_t row) {
+  int64_t place = 0;
+  for (int64_t i = 1; i < x.sizes[1]; ++i) {
+    const double best = x.at({row, place});
+    const double value = x.at({row, i});
+    if (value > best || (std::isnan(value) && !std::isnan(best))) place = i;
+  }
+  return place;
+}
+
+TEST(CpuRows, LargestAndItsPlace_AreFoundAtEveryLength) {
+  Device device("2");
+  const int64_t axes[] = {1};
+  for (const int64_t length : {1, 2, 7, 8, 9, 31, 32, 33, 40, 79, 80}) {
+    const Tensor x = make_rows(length);
+    const int64_t rows = x.sizes[0];
+    bp_attrs_reduce_max reduce = bp_attrs_reduce_max_defaults();
+    reduce.axes = {axes, 1};
+    const Call max{"reduce_max", {x}, make_output(BP_DTYPE_F32, {rows, 1}), &reduce};
+    bp_attrs_hardmax hard = bp_attrs_hardmax_defaults();
+    hard.axis = 1;
+    const Call one{"hardmax", {x}, make_output(BP_DTYPE_F32, {rows, length}), &hard};
+    ASSERT_EQ(run(device, max).kernel, "reduce_max_loop");
+    ASSERT_EQ(run(device, one).kernel, "hardmax_loop");
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t place = place_of_largest(x, row);
+      const double largest = x.at({row, place});
+      const double found = max.output.at_flat(row);
+      EXPECT_TRUE(std::isnan(largest) ? std::isnan(found) : found == largest)
+          << found << " for " << largest << " in row " << row << " of " << length;
+      for (int64_t i = 0; i < length; ++i) {
+        ASSERT_EQ(one.output.at({row, i}), i == place ? 1 : 0) << row << " of " << length;
+      }
+    }
+  }
+}
+
+TEST(CpuScan, MiddleAxis_AddsUpEachColumn) {
+  Device device("2");
+  const Tensor axis = make_tensor(BP_DTYPE_I64, {}, {1});
+  for (const uint32_t dtype : {BP_DTYPE_F32, BP_DTYPE_I32, BP_DTYPE_BF16}) {
+    for (const int64_t inner : {2, 5, 64, 257}) {
+      const Tensor x = make_random(dtype, {3, 6, inner}, 62, 0, 4);
+      for (int options = 0; options < 4; ++options) {
+        bp_attrs_cumsum attrs = bp_attrs_cumsum_defaults();
+        attrs.exclusive = options % 2;
+        attrs.reverse = options / 2;
+        const Call call{"cumsum", {x, axis}, make_output(dtype, x.sizes), &attrs};
+        ASSERT_EQ(run(device, call).kernel, "cumsum_loop");
+        for_each_index({3, inner}, [&](const Sizes& at) {
+          double sum = 0;
+          for (int64_t i = 0; i < 6; ++i) {
+            const Sizes place{at[0], attrs.reverse != 0 ? 5 - i : i, at[1]};
+            const double next = sum + x.at(place);
+            const double expected = attrs.exclusive != 0 ? sum : next;
+            ASSERT_NEAR(call.output.at(place), expected, tolerance_of(dtype) * 8 * 6);
+            sum = next;
+          }
+        });
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bp::cpu_test

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "element.hpp"
+#include "math/reduce_rows.hpp"
 
 namespace bp::cpu {
 
@@ -45,6 +47,9 @@ void best_of_block(const T* x, int64_t length, int64_t stride, int64_t count, Co
 // A lane of elements next to each other.
 template <bool kLargest, bool kLastOfEqual, class T>
 int64_t best_of_lane(const T* x, int64_t length) {
+  if constexpr (kLargest && !kLastOfEqual && std::is_same_v<T, float>) {
+    return first_of_row(x, length, largest_of_row(x, length));
+  }
   using C = Compute<T>;
   const int64_t strands = std::min(length, kBestLanes);
   C best[kBestLanes];

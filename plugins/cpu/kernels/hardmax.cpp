@@ -34,10 +34,12 @@ struct Hardmax {
       const int64_t offset = unit / lanes.blocks * lanes.length * lanes.inner + lane;
       const int64_t count = std::min(kBestLanes, lanes.inner - lane);
       if (lanes.inner == 1) {
-        places[0] = best_of_lane<true, false>(x + offset, lanes.length);
-      } else {
-        best_of_block<true, false>(x + offset, lanes.length, lanes.inner, count, best, places);
+        const int64_t place = best_of_lane<true, false>(x + offset, lanes.length);
+        std::fill_n(y + offset, lanes.length, zero);
+        y[offset + place] = one;
+        continue;
       }
+      best_of_block<true, false>(x + offset, lanes.length, lanes.inner, count, best, places);
       for (int64_t k = 0; k < lanes.length; ++k) {
         T* const row = y + offset + k * lanes.inner;
         for (int64_t i = 0; i < count; ++i) row[i] = places[i] == k ? one : zero;

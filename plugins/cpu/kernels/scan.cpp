@@ -101,9 +101,10 @@ void stream_lane(T* y, const T* x, int64_t length, bool exclusive) {
   }
 }
 
-// `count` lanes side by side; `step` from row to row.
-template <class T, class Rule>
-void scan_columns(T* y, const T* x, int64_t length, int64_t step, int64_t count, bool exclusive) {
+// `count` lanes side by side; `step` from row to row. A choice within the loop would keep it from
+// being vector code.
+template <class T, class Rule, bool kExclusive>
+void scan_columns(T* y, const T* x, int64_t length, int64_t step, int64_t count) {
   using R = typename Rule::Running;
   R running[kColumns];
   std::fill_n(running, count, static_cast<R>(Rule::kFirst));
@@ -112,7 +113,7 @@ void scan_columns(T* y, const T* x, int64_t length, int64_t step, int64_t count,
     T* const to = y + k * step;
     for (int64_t i = 0; i < count; ++i) {
       const R next = Rule::of(running[i], static_cast<R>(load(from[i])));
-      to[i] = written<T>(exclusive ? running[i] : next);
+      to[i] = written<T>(kExclusive ? running[i] : next);
       running[i] = next;
     }
   }
@@ -135,8 +136,9 @@ void scan_units(const Scan& call, int64_t begin, int64_t end) {
       scan_lane<T, Rule>(y, x, call.length, step, call.exclusive,
                          static_cast<typename Rule::Running>(Rule::kFirst));
     } else {
-      scan_columns<T, Rule>(y, x, call.length, step, std::min(kColumns, call.inner - column),
-                            call.exclusive);
+      const auto columns =
+          call.exclusive ? scan_columns<T, Rule, true> : scan_columns<T, Rule, false>;
+      columns(y, x, call.length, step, std::min(kColumns, call.inner - column));
     }
   }
   if (call.past_cache) finish_stream();

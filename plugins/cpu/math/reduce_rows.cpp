@@ -62,20 +62,47 @@ float largest_row(const float* x, int64_t count) {
   V32 best1 = best0;
   V32 best2 = best0;
   V32 best3 = best0;
+  // NaN is looked for apart from the maximum: together they take twice the instructions.
+  auto is_nan = hn::IsNaN(best0);
+  const auto take = [&](const float* from, V32* best) HWY_ATTR {
+    const V32 value = hn::LoadU(d, from);
+    is_nan = hn::Or(is_nan, hn::IsNaN(value));
+    *best = hn::Max(value, *best);
+  };
   int64_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    best0 = larger_of(hn::LoadU(d, x + i), best0);
-    best1 = larger_of(hn::LoadU(d, x + i + lanes), best1);
-    best2 = larger_of(hn::LoadU(d, x + i + 2 * lanes), best2);
-    best3 = larger_of(hn::LoadU(d, x + i + 3 * lanes), best3);
+    take(x + i, &best0);
+    take(x + i + lanes, &best1);
+    take(x + i + 2 * lanes, &best2);
+    take(x + i + 3 * lanes, &best3);
   }
-  for (; i + lanes <= count; i += lanes) best0 = larger_of(hn::LoadU(d, x + i), best0);
-  HWY_ALIGN float last[hn::MaxLanes(D32())];
-  hn::Store(larger_of(larger_of(best0, best1), larger_of(best2, best3)), d, last);
+  for (; i + lanes <= count; i += lanes) take(x + i, &best0);
   float best = kLeast;
-  for (int64_t lane = 0; lane < lanes; ++lane) best = larger_of(last[lane], best);
+  if (!hn::AllFalse(d, is_nan)) {
+    i = 0;
+  } else if (i > 0) {
+    best = hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(best0, best1), hn::Max(best2, best3))));
+  }
   for (; i < count; ++i) best = larger_of(x[i], best);
   return best;
+}
+
+int64_t first_in_row(const float* x, int64_t count, float value) {
+  const D32 d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V32 wanted = hn::Set(d, value);
+  const bool wants_nan = value != value;
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const V32 found = hn::LoadU(d, x + i);
+    const auto is_it = wants_nan ? hn::IsNaN(found) : hn::Eq(found, wanted);
+    const intptr_t lane = hn::FindFirstTrue(d, is_it);
+    if (lane >= 0) return i + lane;
+  }
+  for (; i < count; ++i) {
+    if (wants_nan ? x[i] != x[i] : x[i] == value) return i;
+  }
+  return count;
 }
 
 template <bool kLargest>
@@ -150,6 +177,7 @@ namespace bp::cpu {
 
 HWY_EXPORT(sum_row);
 HWY_EXPORT(largest_row);
+HWY_EXPORT(first_in_row);
 HWY_EXPORT(count_beaten_of_row);
 HWY_EXPORT(sum_rows);
 HWY_EXPORT(largest_rows);
@@ -157,6 +185,9 @@ HWY_EXPORT(largest_rows);
 double sum_of_row(const float* x, int64_t count) { return HWY_DYNAMIC_DISPATCH(sum_row)(x, count); }
 float largest_of_row(const float* x, int64_t count) {
   return HWY_DYNAMIC_DISPATCH(largest_row)(x, count);
+}
+int64_t first_of_row(const float* x, int64_t count, float value) {
+  return HWY_DYNAMIC_DISPATCH(first_in_row)(x, count, value);
 }
 int64_t count_beaten(const float* x, int64_t count, float threshold, bool largest) {
   return HWY_DYNAMIC_DISPATCH(count_beaten_of_row)(x, count, threshold, largest);

@@ -13,6 +13,8 @@ namespace bp::cpu {
 double sum_of_row(const float* x, int64_t count);
 /// NaN if there is one; -inf for nothing.
 float largest_of_row(const float* x, int64_t count);
+/// Where the value comes first; any NaN is the same as another. `count`: nowhere.
+int64_t first_of_row(const float* x, int64_t count, float value);
 
 /// How many elements at the front are no larger (largest: true) or no smaller than the threshold,
 /// in whole blocks of so many; a NaN is neither.

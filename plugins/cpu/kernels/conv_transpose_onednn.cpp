@@ -28,10 +28,12 @@ struct TransposeRequest {
   const TransposeShape& shape;
   const Orders& orders;
   int y_tensor;
+  bool has_bias;  // the program adds it
 };
 
 struct TransposePlan : DnnlPlan {
   Strides out_strides{};
+  bool adds_bias = false;  // after the program
 };
 
 // [C, M/group, kernel...], which oneDNN sees with its output channels first.
@@ -73,8 +75,14 @@ DnnlPrimitiveDesc describe(dnnl_engine* engine, const Window& window, const Conv
   return descriptor;
 }
 
+// Whether the code is that of conv's gradient, behind which oneDNN adds the bias one by one.
+bool adds_bias_slowly(const dnnl_primitive_desc* descriptor) {
+  return implementation_of(descriptor).starts_with("conv:");
+}
+
+// Sets *slow_bias if the program adds its bias slowly.
 DnnlProgram build_program(dnnl_engine* engine, const TransposeRequest& request,
-                          const WeightsChoice& choice) {
+                          const WeightsChoice& choice, bool* slow_bias) {
   const TransposeShape& shape = request.shape;
   const Orders& orders = request.orders;
   const Window& window = shape.window;
@@ -83,10 +91,14 @@ DnnlProgram build_program(dnnl_engine* engine, const TransposeRequest& request,
   const ConvOperand w = weights_of(shape);
   ConvOperand y(joined({shape.batch, shape.out_channels()}, window.real(window.out)),
                 request.y_tensor);
-  if (orders.y_channels_last) y.lie(channels_last_strides(y.sizes), true);
+  if (orders.y_channels_last) {
+    // For some windows oneDNN has code only where both images lie alike.
+    x.wanted = make_f32_desc(x.sizes, channels_last_strides(x.sizes));
+    y.lie(channels_last_strides(y.sizes), true);
+  }
   const int64_t bias_size[] = {shape.out_channels()};
   const int64_t bias_stride[] = {1};
-  const DnnlDesc bias = shape.has_bias ? make_f32_desc(bias_size, bias_stride) : nullptr;
+  const DnnlDesc bias = request.has_bias ? make_f32_desc(bias_size, bias_stride) : nullptr;
 
   DnnlProgram program;
   DnnlPrimitiveDesc conv =
@@ -99,7 +111,8 @@ DnnlProgram build_program(dnnl_engine* engine, const TransposeRequest& request,
   const DnnlPlace w_place =
       choice.is_constant ? choice.place(kW) : bring(&program, engine, w, w_desc);
   args.push_back({DNNL_ARG_WEIGHTS, w_desc, w_place});
-  if (shape.has_bias) {
+  if (request.has_bias) {
+    *slow_bias = *slow_bias || adds_bias_slowly(conv.get());
     const auto bias_desc = dnnl_primitive_desc_query_md(conv.get(), dnnl_query_weights_md, 1);
     args.push_back({DNNL_ARG_BIAS, bias_desc, {.tensor = kBias, .offset_bytes = 0}});
   }
@@ -111,19 +124,36 @@ DnnlProgram build_program(dnnl_engine* engine, const TransposeRequest& request,
   return program;
 }
 
+// Sets *slow_bias if a program adds its bias slowly.
+std::unique_ptr<TransposePlan> build_plan(bp_device* device, const bp_kernel_query& query,
+                                          const TransposeRequest& request, bool* slow_bias,
+                                          bp_plan_info* info) {
+  auto plan = std::make_unique<TransposePlan>();
+  std::optional<PlainWeights> weights;
+  if (is_constant(arg_info(query, kW))) {
+    weights = PlainWeights{kW, weights_of(request.shape).plain_desc()};
+  }
+  build_dnnl_programs(
+      device, request.shape.multiply_add_count(),
+      [&](const WeightsChoice& choice) {
+        return build_program(device->engine.get(), request, choice, slow_bias);
+      },
+      std::move(weights), plan.get(), info);
+  return plan;
+}
+
 std::unique_ptr<TransposePlan> make_plan_for(bp_device* device, const bp_kernel_query& query,
                                              const TransposeShape& shape, const Orders& orders,
                                              bp_plan_info* info) {
-  auto plan = std::make_unique<TransposePlan>();
   const int y_tensor = static_cast<int>(query.input_count);  // an absent bias counts
-  std::optional<PlainWeights> weights;
-  if (is_constant(arg_info(query, kW))) weights = PlainWeights{kW, weights_of(shape).plain_desc()};
-  build_dnnl_programs(
-      device, shape.multiply_add_count(),
-      [&](const WeightsChoice& choice) {
-        return build_program(device->engine.get(), {shape, orders, y_tensor}, choice);
-      },
-      std::move(weights), plan.get(), info);
+  bool slow_bias = false;
+  auto plan =
+      build_plan(device, query, {shape, orders, y_tensor, shape.has_bias}, &slow_bias, info);
+  if (slow_bias) {
+    *info = {};
+    plan = build_plan(device, query, {shape, orders, y_tensor, false}, &slow_bias, info);
+    plan->adds_bias = true;
+  }
   if (orders.y_channels_last) {
     plan->out_strides = channels_last_strides(sizes_of(output_info(query)));
     info->out_strides = plan->out_strides.data();
@@ -163,6 +193,40 @@ std::unique_ptr<TransposePlan> make_plan(bp_device* device, const bp_kernel_quer
   return make_plan_for(device, query, shape, {.x = *x_strides}, info);
 }
 
+// To row-major images, or to those with their channels last.
+void add_bias(const bp_launch_args& args) {
+  const bp_tensor& out = output_of(args);
+  float* const y = address_of<float>(out);
+  const float* const bias = address_of<const float>(input_of(args, kBias));
+  const int64_t channels = out.sizes[1];
+  const int64_t positions = sdk::element_count(out) / (out.sizes[0] * channels);
+  Workers& workers = args.device->workers;
+  if (!is_contiguous(out)) {
+    workers.for_ranges(out.sizes[0] * positions, channels,
+                       [&](int64_t begin, int64_t end) noexcept {
+                         for (int64_t place = begin; place < end; ++place) {
+                           float* const row = y + place * channels;
+                           for (int64_t c = 0; c < channels; ++c) row[c] += bias[c];
+                         }
+                       });
+    return;
+  }
+  workers.for_ranges(out.sizes[0] * channels, positions, [&](int64_t begin, int64_t end) noexcept {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      const float value = bias[plane % channels];
+      float* const row = y + plane * positions;
+      for (int64_t i = 0; i < positions; ++i) row[i] += value;
+    }
+  });
+}
+
+bp_status launch(const bp_launch_args& args) {
+  const bp_status status = launch_dnnl(args);
+  if (status != BP_OK) return status;
+  if (static_cast<const TransposePlan*>(args.plan)->adds_bias) add_bias(args);
+  return BP_OK;
+}
+
 constexpr uint64_t kMasks[] = {sdk::dtypes({BP_DTYPE_F32})};
 
 constexpr bp_kernel kKernels[] = {
@@ -176,7 +240,7 @@ constexpr bp_kernel kKernels[] = {
                    .supports = supports_slot<refused_spatial_rank>,
                    .plan = plan_slot<TransposePlan, make_plan>,
                    .plan_free = sdk::delete_plan<bp_kernel_plan>,
-                   .launch = launch_slot<launch_dnnl>,
+                   .launch = launch_slot<launch>,
                    .state_create = create_dnnl_state,
                    .state_destroy = sdk::delete_state<bp_kernel_state>,
                    .prepack_query = query_packed_weights,

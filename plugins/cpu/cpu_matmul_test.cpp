@@ -18,6 +18,7 @@ using ::testing::HasSubstr;
 constexpr const char* kOnednn = "matmul_f32_onednn";
 constexpr const char* kSkinny = "matmul_f32_skinny";
 constexpr const char* kLoop = "matmul_loop";
+constexpr const char* kThroughF32 = "matmul_through_f32";
 
 double unit_of(uint32_t dtype) {
   switch (dtype) {
@@ -76,10 +77,10 @@ Tensor with_sizes(const Tensor& contiguous, const Sizes& sizes) {
 }
 
 Outcome expect_matmul(Device& device, const Tensor& a, const Tensor& b, const Sizes& batch,
-                      const std::string& kernel = "") {
+                      const std::string& kernel = "", uint64_t constant_inputs = 0) {
   Sizes sizes = batch;
   sizes.insert(sizes.end(), {a.sizes[a.sizes.size() - 2], b.sizes.back()});
-  const Call call{"matmul", {a, b}, make_output(a.dtype, sizes), nullptr, kernel};
+  const Call call{"matmul", {a, b}, make_output(a.dtype, sizes), nullptr, kernel, constant_inputs};
   Outcome outcome = run(device, call);
   EXPECT_EQ(outcome.status, BP_OK);
   if (outcome.status == BP_OK) expect_products(a, b, call.output);
@@ -214,6 +215,78 @@ TEST(CpuMatmul, WhatTheVectorKernelLeaves_HasAReason) {
               HasSubstr("65,536 terms"));
 }
 
+// Weights given, packed by the kernel of f32, and widened for one that packs none: a few rows.
+TEST(CpuMatmul, Halves_GoThroughF32) {
+  for (const char* threads : {"1", "2"}) {
+    Device device(threads);
+    for (const uint32_t dtype : {BP_DTYPE_F16, BP_DTYPE_BF16}) {
+      const auto expect = [&](const Tensor& a, const Tensor& b, const Sizes& batch) {
+        for (const uint64_t constants : {0, 1, 2, 3}) {
+          EXPECT_EQ(expect_matmul(device, a, b, batch, "", constants).kernel, kThroughF32);
+        }
+      };
+      const auto random = [&](const Sizes& sizes) { return make_random(dtype, sizes, 7); };
+      expect(random({33, 47}), random({47, 29}), {});
+      expect(random({47, 33}).permuted({1, 0}), random({29, 47}).permuted({1, 0}), {});
+      expect(random({4, 16, 48}), random({48, 24}), {4});
+      expect(random({16, 48}), random({4, 48, 24}), {4});
+      expect(random({4, 48, 16}).permuted({0, 2, 1}), random({48, 4, 24}).permuted({1, 0, 2}), {4});
+      expect(random({2, 1, 16, 48}), random({1, 3, 48, 24}), {2, 3});
+      for (const int64_t rows : {1, 3, 4}) {
+        expect(random({rows, 131}), random({131, 65}), {});
+        expect(random({rows, 131}), random({65, 131}).permuted({1, 0}), {});
+      }
+    }
+    expect_matmul(device, make_random(BP_DTYPE_BF16, {130, 140}, 3),
+                  make_random(BP_DTYPE_BF16, {140, 150}, 4), {}, kThroughF32, 2);
+  }
+}
+
+// One rounding, to nearest even: below the smallest f16, at ties, and beyond the largest.
+TEST(CpuMatmul, HalvesThroughF32_KeepSpecialValues) {
+  Device device;
+  const double tiny = 0x1p-24;
+  const Values factors{65504, -65504, kInf, -kInf, kNan, tiny, 3 * tiny, 1};
+  for (const int64_t rows : {int64_t{3}, int64_t{8}}) {
+    Values a(static_cast<size_t>(rows) * 64, 0.0);
+    for (size_t i = 0; i < a.size() / 64; ++i) a[i * 64] = factors[i + 8 - a.size() / 64];
+    Values b(64 * 32, 1.0);
+    for (size_t j = 0; j < 32; ++j) b[j] = j % 2 == 0 ? 0.5 : 2;
+    for (const uint64_t constants : {0, 2}) {
+      const Call call{
+          "matmul",
+          {make_tensor(BP_DTYPE_F16, {rows, 64}, a), make_tensor(BP_DTYPE_F16, {64, 32}, b)},
+          make_output(BP_DTYPE_F16, {rows, 32}),
+          nullptr,
+          kThroughF32,
+          constants};
+      ASSERT_EQ(run(device, call).status, BP_OK);
+      const Values by_half{32752, -32752, kInf, -kInf, kNan, 0, 2 * tiny, 0.5};
+      const Values by_two{kInf, -kInf, kInf, -kInf, kNan, 2 * tiny, 6 * tiny, 2};
+      for (int64_t i = 0; i < rows * 32; ++i) {
+        const auto row = static_cast<size_t>(i / 32 + 8 - rows);
+        const double expected = i % 2 == 0 ? by_half[row] : by_two[row];
+        const double found = call.output.at_flat(i);
+        EXPECT_TRUE(std::isnan(expected) ? std::isnan(found) : found == expected) << i;
+      }
+    }
+  }
+}
+
+TEST(CpuMatmul, WhatF32Leaves_HalvesTakeTheLoopWithAReason) {
+  Device device;
+  const auto reason = [&](const Tensor& a, const Tensor& b, const Sizes& batch) {
+    const Outcome outcome = expect_matmul(device, a, b, batch);
+    EXPECT_EQ(outcome.kernel, kLoop);
+    return outcome.refusals.at(kThroughF32);
+  };
+  const auto random = [](const Sizes& sizes) { return make_random(BP_DTYPE_F16, sizes, 7); };
+  EXPECT_THAT(reason(random({6, 5}), random({5, 6}), {}), HasSubstr("no fast kernel"));
+  EXPECT_THAT(reason(random({32, 48}).flipped(0), random({48, 24}), {}), HasSubstr("gaps"));
+  EXPECT_THAT(reason(random({32, 1}).expanded({32, 48}), random({48, 24}), {}), HasSubstr("gaps"));
+  EXPECT_THAT(reason(make_output(BP_DTYPE_F16, {0, 3}), random({3, 4}), {}), HasSubstr("empty"));
+}
+
 TEST(CpuMatmul, OneDimensionalOperands_FollowNumpy) {
   Device device;
   for (const int64_t k : {6, 600}) {
@@ -279,11 +352,12 @@ struct GemmCase {
   bp_attrs_gemm attrs = bp_attrs_gemm_defaults();
 };
 
-Outcome expect_gemm(Device& device, const GemmCase& g, const std::string& kernel = "") {
+Outcome expect_gemm(Device& device, const GemmCase& g, const std::string& kernel = "",
+                    uint64_t constant_inputs = 0) {
   const Tensor a = g.attrs.trans_a != 0 ? g.a.permuted({1, 0}) : g.a;
   const Tensor b = g.attrs.trans_b != 0 ? g.b.permuted({1, 0}) : g.b;
-  const Call call{
-      "gemm", {g.a, g.b, g.c}, make_output(a.dtype, {a.sizes[0], b.sizes[1]}), &g.attrs, kernel};
+  const Call call{"gemm",   {g.a, g.b, g.c}, make_output(a.dtype, {a.sizes[0], b.sizes[1]}),
+                  &g.attrs, kernel,          constant_inputs};
   Outcome outcome = run(device, call);
   EXPECT_EQ(outcome.status, BP_OK);
   if (outcome.status != BP_OK) return outcome;
@@ -357,6 +431,27 @@ TEST(CpuGemm, OtherDtypes_MatchF64) {
     g.attrs.alpha = 2;
     g.attrs.beta = 3;
     expect_gemm(device, g);
+  }
+}
+
+TEST(CpuGemm, Halves_GoThroughF32) {
+  Device device("2");
+  for (const uint32_t dtype : {BP_DTYPE_F16, BP_DTYPE_BF16}) {
+    for (const int64_t m : {2, 12}) {
+      for (const bool is_transposed : {false, true}) {
+        GemmCase g = gemm_case(dtype, m, 37, 65, is_transposed, is_transposed);
+        for (const Sizes& sizes : std::vector<Sizes>{{}, {37}, {m, 1}, {m, 37}}) {
+          g.c = make_random(dtype, sizes, 93);
+          for (const uint64_t constants : {0, 2, 6, 7}) {
+            EXPECT_EQ(expect_gemm(device, g, "", constants).kernel, "gemm_through_f32");
+          }
+          g.attrs.alpha = 0.5;
+          g.attrs.beta = -1.5;
+        }
+        g.c = {};
+        EXPECT_EQ(expect_gemm(device, g, "", 2).kernel, "gemm_through_f32");
+      }
+    }
   }
 }
 

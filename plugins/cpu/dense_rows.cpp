@@ -5,6 +5,7 @@
 // differs is done here once for all of them, in buffers that stay in the first cache.
 #include <algorithm>
 
+#include "cast_halves.hpp"
 #include "element.hpp"
 #include "elementwise.hpp"
 #include "math/convert.hpp"
@@ -36,8 +37,6 @@ Gather gather_of(int64_t bytes) {
   if (bytes == 2) return gather<uint16_t>;
   return bytes == 4 ? gather<uint32_t> : gather<uint64_t>;
 }
-
-bool is_half(uint32_t dtype) { return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16; }
 
 int64_t bytes_of(uint32_t dtype) { return is_half(dtype) ? 2 : dtype == BP_DTYPE_F64 ? 8 : 4; }
 

@@ -9,12 +9,10 @@
 #include <cmath>
 #include <limits>
 
+#include "cast_halves.hpp"
 #include "element.hpp"
 #include "elementwise.hpp"
 #include "kernel_support.hpp"
-#include "large.hpp"
-#include "math/convert.hpp"
-#include "math/copies.hpp"
 #include "nest.hpp"
 #include "saturate.hpp"
 
@@ -154,28 +152,8 @@ constexpr auto kKindTable = any_table<WideKind>();
 
 // Between f32 and half types, the casts that models are full of: one rounding, as by way of f64.
 bool casts_halves(const bp_tensor& x, const bp_tensor& y) {
-  const auto is_half = [](uint32_t dtype) {
-    return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16;
-  };
   return lie_alike(x, y) && ((is_half(x.dtype) && y.dtype == BP_DTYPE_F32) ||
                              (is_half(y.dtype) && x.dtype == BP_DTYPE_F32));
-}
-
-void cast_halves(Workers& workers, const bp_tensor& x, const bp_tensor& y) {
-  std::byte* const y_data = address_of(y);
-  const std::byte* const x_data = address_of(x);
-  const bool past_cache = is_past_cache(y);
-  workers.for_ranges(sdk::element_count(y), 1, [&](int64_t begin, int64_t end) noexcept {
-    const int64_t count = end - begin;
-    if (y.dtype == BP_DTYPE_F32) {
-      widen_halves(x.dtype, x_data + begin * 2, reinterpret_cast<float*>(y_data) + begin, count,
-                   past_cache);
-    } else {
-      narrow_halves(y.dtype, reinterpret_cast<const float*>(x_data) + begin, y_data + begin * 2,
-                    count, past_cache);
-    }
-    if (past_cache) finish_stream();
-  });
 }
 
 bp_status launch(const bp_launch_args& args) {

@@ -18,6 +18,7 @@ using ::testing::HasSubstr;
 constexpr const char* kOnednn = "matmul_f32_onednn";
 constexpr const char* kSkinny = "matmul_f32_skinny";
 constexpr const char* kLoop = "matmul_loop";
+constexpr const char* kStrips = "matmul_f64_strips";
 constexpr const char* kThroughF32 = "matmul_through_f32";
 
 double unit_of(uint32_t dtype) {
@@ -287,6 +288,64 @@ TEST(CpuMatmul, WhatF32Leaves_HalvesTakeTheLoopWithAReason) {
   EXPECT_THAT(reason(make_output(BP_DTYPE_F16, {0, 3}), random({3, 4}), {}), HasSubstr("empty"));
 }
 
+// Rows round the blocks of four and chunks of 64, columns round strips of any instruction set,
+// terms round the parts that are summed at once.
+TEST(CpuMatmul, F64_GoesByStrips) {
+  for (const char* threads : {"1", "2"}) {
+    Device device(threads);
+    const auto expect = [&](const Tensor& a, const Tensor& b, const Sizes& batch) {
+      EXPECT_EQ(expect_matmul(device, a, b, batch).kernel, kStrips);
+    };
+    const auto random = [](const Sizes& sizes) { return make_random(BP_DTYPE_F64, sizes, 7); };
+    for (const int64_t m : {4, 5, 7, 64, 67, 130}) {
+      for (const int64_t n : {1, 4, 8, 11, 12, 13, 24, 25, 50}) {
+        expect(random({m, 515}), random({515, n}), {});
+      }
+    }
+    for (const int64_t k : {1, 255, 256, 257}) expect(random({64, k}), random({k, 33}), {});
+    expect(random({47, 33}).permuted({1, 0}), random({29, 47}).permuted({1, 0}), {});
+    expect(random({33, 94}).stepped(1, 2).flipped(0), random({47, 29}).flipped(0).flipped(1), {});
+    expect(random({33, 1}).expanded({33, 47}), random({47, 29}), {});
+    expect(random({2, 1, 16, 48}), random({1, 3, 48, 24}), {2, 3});
+    expect(random({3, 48, 16}).permuted({0, 2, 1}), random({48, 24}), {3});
+    expect(random({160, 170}), random({170, 150}), {});
+  }
+}
+
+TEST(CpuMatmul, F64ByStrips_KeepsSpecialValues) {
+  Device device;
+  const Values factors{kInf, -kInf, kNan, 0x1p-1074, 1e308};
+  Values a(5 * 64, 0.0);
+  for (size_t i = 0; i < 5; ++i) a[i * 64] = factors[i];
+  const Call call{"matmul",
+                  {make_tensor(BP_DTYPE_F64, {5, 64}, a),
+                   make_tensor(BP_DTYPE_F64, {64, 13}, Values(64 * 13, 2.0))},
+                  make_output(BP_DTYPE_F64, {5, 13}),
+                  nullptr,
+                  kStrips};
+  ASSERT_EQ(run(device, call).status, BP_OK);
+  for (int64_t j = 0; j < 13; ++j) {
+    EXPECT_EQ(call.output.at({0, j}), kInf);
+    EXPECT_EQ(call.output.at({1, j}), -kInf);
+    EXPECT_TRUE(std::isnan(call.output.at({2, j})));
+    EXPECT_EQ(call.output.at({3, j}), 0x1p-1073);
+    EXPECT_EQ(call.output.at({4, j}), kInf);
+  }
+}
+
+TEST(CpuMatmul, WhatStripsLeave_HasAReason) {
+  Device device;
+  const auto reason = [&](const Sizes& a, const Sizes& b) {
+    const Outcome outcome =
+        expect_matmul(device, make_random(BP_DTYPE_F64, a, 1), make_random(BP_DTYPE_F64, b, 2), {});
+    EXPECT_EQ(outcome.kernel, kLoop);
+    return outcome.refusals.at(kStrips);
+  };
+  EXPECT_THAT(reason({3, 64}, {64, 64}), HasSubstr("few rows"));
+  EXPECT_THAT(reason({8, 15}, {15, 17}), HasSubstr("too small"));
+  EXPECT_THAT(reason({8, 0}, {0, 17}), HasSubstr("empty"));
+}
+
 TEST(CpuMatmul, OneDimensionalOperands_FollowNumpy) {
   Device device;
   for (const int64_t k : {6, 600}) {
@@ -452,6 +511,23 @@ TEST(CpuGemm, Halves_GoThroughF32) {
         EXPECT_EQ(expect_gemm(device, g, "", 2).kernel, "gemm_through_f32");
       }
     }
+  }
+}
+
+TEST(CpuGemm, F64_GoesByStrips) {
+  Device device("2");
+  for (const bool is_transposed : {false, true}) {
+    GemmCase g = gemm_case(BP_DTYPE_F64, 13, 37, 65, is_transposed, is_transposed);
+    EXPECT_EQ(expect_gemm(device, g).kernel, "gemm_f64_strips");
+    for (const Sizes& sizes : std::vector<Sizes>{{}, {37}, {13, 1}, {13, 37}}) {
+      g.c = make_random(BP_DTYPE_F64, sizes, 93);
+      EXPECT_EQ(expect_gemm(device, g).kernel, "gemm_f64_strips");
+      g.attrs.alpha = 0.5;
+      g.attrs.beta = -1.5;
+    }
+    g.attrs.beta = 0;
+    g.c = make_output(BP_DTYPE_F64, {37});  // NaN, which is not read
+    EXPECT_EQ(expect_gemm(device, g).kernel, "gemm_f64_strips");
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -193,6 +194,77 @@ TEST(CpuCast, AllPairs_KeepSmallWholeNumbers) {
   for (const uint32_t from : kAll) {
     for (const uint32_t to : kAll) {
       EXPECT_EQ(cast(device, from, {0, 1, 1, 0}, to), (Values{0, 1, 1, 0})) << from << " to " << to;
+    }
+  }
+}
+
+// Every other element of twice as many: any bits, and for floats numbers round the limits of the
+// integers.
+Tensor any_elements(uint32_t dtype, int64_t count) {
+  Tensor x = make_output(dtype, {2 * count});
+  std::mt19937 random(13);
+  for (std::byte& byte : *x.storage) {
+    byte = static_cast<std::byte>(dtype == BP_DTYPE_BOOL ? random() % 2 : random() % 256);
+  }
+  const double limits[] = {0x1p7, 0x1p8, 0x1p15, 0x1p16, 0x1p31, 0x1p32, 0x1p63, 0x1p64,
+                           0,     0.5,   1.5,    -0.0,   kInf,   kNan,   3e38};
+  if (dtype < BP_DTYPE_F16) return x;
+  size_t at = 0;
+  for (const double limit : limits) {
+    for (const double factor : {1 - 0x1p-24, 1 - 0x1p-8, 1.0, 1 + 0x1p-7}) {
+      for (const double sign : {-1.0, 1.0}) {
+        encode(dtype, sign * limit * factor, x.data<std::byte>() + 14 * at++ * bytes_of(dtype));
+      }
+    }
+  }
+  return x;
+}
+
+Tensor cast_all(Device& device, const Tensor& x, uint32_t to) {
+  bp_attrs_cast attrs = bp_attrs_cast_defaults();
+  attrs.to = to;
+  const Call call{"cast", {x}, make_output(to, x.sizes), &attrs};
+  EXPECT_EQ(run(device, call).status, BP_OK);
+  return call.output;
+}
+
+// Rows with gaps go by way of the widest types, one element after another.
+TEST(CpuCast, RowsWithoutGaps_GiveWhatStridedOnesGive) {
+  Device device("2");
+  constexpr int64_t kCount = 1003;
+  for (const uint32_t from : kAll) {
+    const Tensor strided = any_elements(from, kCount).stepped(0, 2);
+    const uint64_t from_bytes = bytes_of(from);
+    Tensor dense = make_output(from, {kCount});
+    for (uint64_t i = 0; i < kCount; ++i) {
+      std::memcpy(dense.data<std::byte>() + i * from_bytes,
+                  strided.data<std::byte>() + 2 * i * from_bytes, from_bytes);
+    }
+    for (const uint32_t to : kAll) {
+      const Tensor expected = cast_all(device, strided, to);
+      const Tensor found = cast_all(device, dense, to);
+      for (int64_t i = 0; i < kCount; ++i) {
+        const auto at = static_cast<uint64_t>(i) * bytes_of(to);
+        const bool is_same = std::memcmp(found.data<std::byte>() + at,
+                                         expected.data<std::byte>() + at, bytes_of(to)) == 0;
+        const bool are_nan = std::isnan(found.at_flat(i)) && std::isnan(expected.at_flat(i));
+        ASSERT_TRUE(is_same || are_nan) << from << " to " << to << ": " << dense.at_flat(i);
+      }
+    }
+  }
+}
+
+// A tail of each length, and rows that are shared by threads.
+TEST(CpuCast, RowsOfAnyLength_AreWhole) {
+  Device device("2");
+  for (const int64_t count : {1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 65, 100'003}) {
+    const Tensor x = make_random(BP_DTYPE_I32, {count}, 5, -100, 100);
+    for (const uint32_t to : {BP_DTYPE_F32, BP_DTYPE_I8, BP_DTYPE_I64, BP_DTYPE_BOOL}) {
+      const Values found = cast_all(device, x, to).values();
+      const Values given = x.values();
+      for (size_t i = 0; i < given.size(); ++i) {
+        ASSERT_EQ(found[i], to == BP_DTYPE_BOOL ? given[i] != 0 : given[i]) << i;
+      }
     }
   }
 }

@@ -3,7 +3,8 @@
 // cast between all pairs of bool, integers and floats. 169 loops would be most of this plugin's
 // code, so that a cast has two halves with a small buffer between them: the first widens to i64,
 // u64 or f64, which hold every source value exactly; the second narrows from there with one
-// rounding.
+// rounding. Between the usual types there are loops of whole vectors (math/cast_rows.hpp), which
+// take rows without gaps.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -13,6 +14,7 @@
 #include "element.hpp"
 #include "elementwise.hpp"
 #include "kernel_support.hpp"
+#include "math/cast_rows.hpp"
 #include "nest.hpp"
 #include "saturate.hpp"
 
@@ -156,33 +158,61 @@ bool casts_halves(const bp_tensor& x, const bp_tensor& y) {
                              (is_half(y.dtype) && x.dtype == BP_DTYPE_F32));
 }
 
-bp_status launch(const bp_launch_args& args) {
-  const bp_tensor& x = input_of(args, 0);
-  const bp_tensor& y = output_of(args);
-  if (casts_halves(x, y)) {
-    cast_halves(args.device->workers, x, y);
-    return BP_OK;
+struct Cast {
+  const bp_tensor& x;
+  const bp_tensor& y;
+  Nest nest;  // operands: y, x
+
+  int64_t stride() const { return nest.strides[1][nest.rank - 1]; }
+  std::byte* y_at(int64_t element) const {
+    return address_of(y) + element * static_cast<int64_t>(sdk::dtype_bytes(y.dtype));
   }
-  const int64_t x_bytes = static_cast<int64_t>(sdk::dtype_bytes(x.dtype));
-  const int64_t y_bytes = static_cast<int64_t>(sdk::dtype_bytes(y.dtype));
-  std::byte* const y_data = address_of(y);
-  const std::byte* const x_data = address_of(x);
-  const auto widen_row = kWidenTable[x.dtype];
-  const auto narrow_row = kNarrowTable[y.dtype];
-  const Wide wide = kKindTable[x.dtype]();
-  const bp_tensor* const inputs[] = {&x};
-  const Nest nest = broadcast_nest(y, inputs, 1);
-  const int64_t stride = nest.strides[1][nest.rank - 1];
-  args.device->workers.for_ranges(nest.count, kItemCost, [&](int64_t begin, int64_t end) noexcept {
+  const std::byte* x_at(int64_t element) const {
+    return address_of(x) + element * static_cast<int64_t>(sdk::dtype_bytes(x.dtype));
+  }
+};
+
+void cast_rows(Workers& workers, const Cast& cast, CastRow cast_row) {
+  workers.for_ranges(cast.nest.count, 1, [&](int64_t begin, int64_t end) noexcept {
+    walk_rows(cast.nest, 2, begin, end, [&](const int64_t* offsets, int64_t count) {
+      cast_row(cast.x_at(offsets[1]), cast.y_at(offsets[0]), count);
+    });
+  });
+}
+
+void cast_in_blocks(Workers& workers, const Cast& cast) {
+  const auto widen_row = kWidenTable[cast.x.dtype];
+  const auto narrow_row = kNarrowTable[cast.y.dtype];
+  const Wide wide = kKindTable[cast.x.dtype]();
+  const int64_t stride = cast.stride();
+  workers.for_ranges(cast.nest.count, kItemCost, [&](int64_t begin, int64_t end) noexcept {
     WideValue values[kBlock];
-    walk_rows(nest, 2, begin, end, [&](const int64_t* offsets, int64_t row_count) {
+    walk_rows(cast.nest, 2, begin, end, [&](const int64_t* offsets, int64_t row_count) {
       for (int64_t i = 0; i < row_count; i += kBlock) {
         const int64_t count = std::min(kBlock, row_count - i);
-        widen_row(values, x_data + (offsets[1] + i * stride) * x_bytes, stride, count);
-        narrow_row(y_data + (offsets[0] + i) * y_bytes, values, wide, count);
+        widen_row(values, cast.x_at(offsets[1] + i * stride), stride, count);
+        narrow_row(cast.y_at(offsets[0] + i), values, wide, count);
       }
     });
   });
+}
+
+bp_status launch(const bp_launch_args& args) {
+  const bp_tensor& x = input_of(args, 0);
+  const bp_tensor& y = output_of(args);
+  Workers& workers = args.device->workers;
+  if (casts_halves(x, y)) {
+    cast_halves(workers, x, y);
+    return BP_OK;
+  }
+  const bp_tensor* const inputs[] = {&x};
+  const Cast cast{x, y, broadcast_nest(y, inputs, 1)};
+  const CastRow row = cast.stride() == 1 ? cast_row_of(x.dtype, y.dtype) : nullptr;
+  if (row != nullptr) {
+    cast_rows(workers, cast, row);
+  } else {
+    cast_in_blocks(workers, cast);
+  }
   return BP_OK;
 }
 

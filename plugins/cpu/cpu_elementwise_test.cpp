@@ -283,5 +283,43 @@ TEST(CpuElementwise, LargeTensors_MatchOnAllThreads) {
   }
 }
 
+Tensor random_bools(const Sizes& sizes, uint32_t seed) {
+  return make_random(BP_DTYPE_BOOL, sizes, seed, 0, 2);
+}
+
+// Words of eight bools and what is left, rows shared by threads, one element, gaps, and the result
+// in the memory of an input.
+TEST(CpuLogical, EveryWayOfReading_MatchesItsTruthTable) {
+  const std::map<std::string, std::function<bool(bool, bool)>> ops{
+      {"logical_and", [](bool a, bool b) { return a && b; }},
+      {"logical_or", [](bool a, bool b) { return a || b; }},
+      {"logical_xor", [](bool a, bool b) { return a != b; }},
+      {"equal", [](bool a, bool b) { return a == b; }},
+      {"logical_not", [](bool a, bool) { return !a; }}};
+  Device device("2");
+  const auto expect = [&](const std::string& op, const Tensor& a, const Tensor& b, Tensor y) {
+    const bool is_unary = op == "logical_not";
+    const Values a_values = a.values();
+    const Values b_values = b.values();
+    const Call call{op, is_unary ? std::vector<Tensor>{a} : std::vector<Tensor>{a, b}, y};
+    ASSERT_EQ(run(device, call).status, BP_OK) << op;
+    for (size_t i = 0; i < a_values.size(); ++i) {
+      const bool right = b_values[b_values.size() == 1 ? 0 : i] != 0;
+      ASSERT_EQ(y.data<uint8_t>()[i], ops.at(op)(a_values[i] != 0, right) ? 1 : 0) << op << i;
+    }
+  };
+  for (const auto& [op, function] : ops) {
+    for (const int64_t count : {1, 7, 8, 9, 63, 64, 65, 200'003}) {
+      const Tensor a = random_bools({count}, 1);
+      const Tensor b = random_bools({count}, 2);
+      expect(op, a, b, make_output(BP_DTYPE_BOOL, {count}));
+      expect(op, a, random_bools({1}, 3), make_output(BP_DTYPE_BOOL, {count}));
+      expect(op, a, random_bools({2 * count}, 4).stepped(0, 2),
+             make_output(BP_DTYPE_BOOL, {count}));
+      if (op != "equal") expect(op, a, b, a);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bp::cpu_test

@@ -9,6 +9,7 @@
 #include "backplane/ops/quantization.h"
 #include "element.hpp"
 #include "indices.hpp"
+#include "math/quantize_rows.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -39,29 +40,20 @@ struct Rows {
   Parameter zero;
 };
 
-// Whole numbers of 16 bits at most, and parameters within them: what is further away saturates.
-// Adding a number whose last digit is 1 rounds to nearest even.
-template <class C>
-C rounded(C quotient) {
-  constexpr C kFar = 1 << 20;
-  constexpr C kUnit = std::is_same_v<C, float> ? C(0x1.8p23) : C(0x1.8p52);
-  const C near = quotient < -kFar ? -kFar : quotient > kFar ? kFar : quotient;
-  return (near + kUnit) - kUnit;
-}
-
 template <class T, class Q>
 void quantize_row(const T* x, const T* scale, int64_t scale_stride, const Q* zero,
                   int64_t zero_stride, int64_t count, Q* y) {
-  using C = Compute<T>;
-  constexpr C kLeast = std::numeric_limits<Q>::min();
-  constexpr C kMost = std::numeric_limits<Q>::max();
+  if constexpr (std::is_same_v<T, float>) {
+    if (scale_stride == 0 && zero_stride == 0) {
+      constexpr bool kIsSigned = std::is_signed_v<Q>;
+      constexpr uint32_t kTo = sizeof(Q) == 1 ? (kIsSigned ? BP_DTYPE_I8 : BP_DTYPE_U8)
+                                              : (kIsSigned ? BP_DTYPE_I16 : BP_DTYPE_U16);
+      return quantize_row_of(kTo)(x, *scale, static_cast<float>(*zero), count, y);
+    }
+  }
   for (int64_t i = 0; i < count; ++i) {
-    const C sum =
-        rounded(load(x[i]) / load(scale[i * scale_stride])) + static_cast<C>(zero[i * zero_stride]);
-    const C number = sum == sum ? sum : C{0};
-    y[i] = static_cast<Q>(static_cast<int32_t>(number < kLeast  ? kLeast
-                                               : number > kMost ? kMost
-                                                                : number));
+    y[i] = quantized<Q>(load(x[i]), load(scale[i * scale_stride]),
+                        static_cast<Compute<T>>(zero[i * zero_stride]));
   }
 }
 

@@ -54,7 +54,7 @@ class ExpressionRow {
       if (row.strides[i] != 1 && row.strides[i] != 0) return strided(row, kInputs);
     }
     // The ways that are frequent, each a loop that the compiler makes vector code of.
-    if constexpr (std::is_same_v<T, bool> && kInputCount <= 2) {
+    if constexpr (std::is_same_v<T, bool> && kInputCount == 1) {
       if (running == kAllRun) return bools(row);
     }
     if (running == kAllRun) return dense<kAllRun>(row, kInputs);
@@ -99,29 +99,18 @@ class ExpressionRow {
     return result(row, std::make_index_sequence<Op::kConstants.size()>(), elements...);
   }
 
-  static bool truth(const MapRow& row, bool a, [[maybe_unused]] bool b) {
-    if constexpr (kInputCount == 1) return result(row, a);
-    if constexpr (kInputCount == 2) return result(row, a, b);
-  }
-  // Eight bools at a time, by the polynomial of ands and xors that has the operator's truth table:
-  // compilers make vectors of some loops of bools only, and of none where y is one of the inputs.
+  // Eight bools at a time: compilers make no vectors of a loop that negates them.
   static void bools(const MapRow& row) {
     constexpr uint64_t kOnes = 0x0101'0101'0101'0101;
-    const auto bytes = [](bool value) { return value ? kOnes : uint64_t{0}; };
-    const uint64_t always = bytes(truth(row, false, false));
-    const uint64_t by_a = always ^ bytes(truth(row, true, false));
-    const uint64_t by_b = always ^ bytes(truth(row, false, true));
-    const uint64_t by_both = always ^ by_a ^ by_b ^ bytes(truth(row, true, true));
-    const auto* const a_data = static_cast<const std::byte*>(row.inputs[0]);
-    const auto* const b_data = static_cast<const std::byte*>(row.inputs[kInputCount - 1]);
-    auto* const y_data = static_cast<std::byte*>(row.y);
+    const uint64_t of_false = result(row, false) ? kOnes : 0;
+    const uint64_t changes = of_false ^ (result(row, true) ? kOnes : 0);
+    const auto* const x = static_cast<const std::byte*>(row.inputs[0]);
+    auto* const y = static_cast<std::byte*>(row.y);
     const auto step = [&](int64_t at, size_t count) {
-      uint64_t a = 0;
-      uint64_t b = 0;
-      std::memcpy(&a, a_data + at, count);
-      std::memcpy(&b, b_data + at, count);
-      const uint64_t y = always ^ (a & by_a) ^ (b & by_b) ^ (a & b & by_both);
-      std::memcpy(y_data + at, &y, count);
+      uint64_t word = 0;
+      std::memcpy(&word, x + at, count);
+      word = of_false ^ (word & changes);
+      std::memcpy(y + at, &word, count);
     };
     int64_t i = 0;
     for (; i + 8 <= row.count; i += 8) step(i, 8);

@@ -3,8 +3,8 @@
 // attention without a matrix of scores: blocks of queries meet blocks of keys, and each query keeps
 // the highest score so far, the sum of its weights and the weighted sum of v, which are scaled anew
 // when a higher score comes (arXiv 2205.14135). The heads of q that share a head of k and v are one
-// block of queries. f32 and half types are computed in f32 by vector code by Highway, compiled for
-// each instruction set and chosen when it runs; f64 by loops.
+// block of queries. Half types are computed in f32. Vector code by Highway, compiled for each
+// instruction set and chosen when it runs.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention.cpp"
 // clang-format off: this file includes itself once per instruction set, before anything else.
@@ -12,8 +12,6 @@
 
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "math/lanes-inl.hpp"
-#include "math/vector_math-inl.hpp"
 // clang-format on
 
 #include <algorithm>
@@ -22,262 +20,20 @@
 #include <type_traits>
 #include <utility>
 
-#include "attention_mask.hpp"
 #include "attention_shape.hpp"
 #include "element.hpp"
 #include "kernel_support.hpp"
+#include "kernels/attention_steps-inl.hpp"
 
-HWY_BEFORE_NAMESPACE();
-namespace bp::cpu::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-/// c += a b for `rows` rows of a, 1 to 4 of them, and one or two vectors of columns.
-template <size_t kRows, size_t kVectors>
-void multiply_tile(const float* a, size_t a_row, const float* b, size_t b_row, size_t depth,
-                   float* c, size_t c_row) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  hn::Vec<decltype(d)> sums[kRows][kVectors];
-  for (size_t r = 0; r < kRows; ++r) {
-    for (size_t n = 0; n < kVectors; ++n) sums[r][n] = hn::LoadU(d, c + r * c_row + n * lanes);
-  }
-  for (size_t i = 0; i < depth; ++i) {
-    hn::Vec<decltype(d)> column[kVectors];
-    for (size_t n = 0; n < kVectors; ++n) column[n] = hn::LoadU(d, b + i * b_row + n * lanes);
-    for (size_t r = 0; r < kRows; ++r) {
-      const auto factor = hn::Set(d, a[r * a_row + i]);
-      for (size_t n = 0; n < kVectors; ++n) {
-        sums[r][n] = hn::MulAdd(factor, column[n], sums[r][n]);
-      }
-    }
-  }
-  for (size_t r = 0; r < kRows; ++r) {
-    for (size_t n = 0; n < kVectors; ++n) hn::StoreU(sums[r][n], d, c + r * c_row + n * lanes);
-  }
-}
-
-template <size_t kRows>
-void multiply_rows(const float* a, size_t a_row, const float* b, size_t b_row, size_t depth,
-                   size_t columns, float* c, size_t c_row) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  size_t j = 0;
-  for (; j + 2 * lanes <= columns; j += 2 * lanes) {
-    multiply_tile<kRows, 2>(a, a_row, b + j, b_row, depth, c + j, c_row);
-  }
-  for (; j + lanes <= columns; j += lanes) {
-    multiply_tile<kRows, 1>(a, a_row, b + j, b_row, depth, c + j, c_row);
-  }
-  for (; j < columns; ++j) {
-    for (size_t r = 0; r < kRows; ++r) {
-      float sum = c[r * c_row + j];
-      for (size_t i = 0; i < depth; ++i) sum += a[r * a_row + i] * b[i * b_row + j];
-      c[r * c_row + j] = sum;
-    }
-  }
-}
-
-// c [rows, columns] += a [rows, depth] b [depth, columns], rows of each `*_row` apart.
-void multiply_add(const float* a, size_t a_row, const float* b, size_t b_row, size_t rows,
-                  size_t depth, size_t columns, float* c, size_t c_row) {
-  size_t r = 0;
-  for (; r + 4 <= rows; r += 4) {
-    multiply_rows<4>(a + r * a_row, a_row, b, b_row, depth, columns, c + r * c_row, c_row);
-  }
-  for (; r < rows; ++r) {
-    multiply_rows<1>(a + r * a_row, a_row, b, b_row, depth, columns, c + r * c_row, c_row);
-  }
-}
-
-// scores[j] = q . k[j]: for queries so few that no block of keys is worth being transposed.
-void dot_keys(const float* q, const float* k, size_t k_row, size_t keys, size_t dim,
-              float* scores) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  for (size_t j = 0; j < keys; ++j) {
-    const float* const key = k + j * k_row;
-    auto sum0 = hn::Zero(d);
-    auto sum1 = hn::Zero(d);
-    size_t i = 0;
-    for (; i + 2 * lanes <= dim; i += 2 * lanes) {
-      sum0 = hn::MulAdd(hn::LoadU(d, q + i), hn::LoadU(d, key + i), sum0);
-      sum1 = hn::MulAdd(hn::LoadU(d, q + i + lanes), hn::LoadU(d, key + i + lanes), sum1);
-    }
-    for (; i + lanes <= dim; i += lanes) {
-      sum0 = hn::MulAdd(hn::LoadU(d, q + i), hn::LoadU(d, key + i), sum0);
-    }
-    float total = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
-    for (; i < dim; ++i) total += q[i] * key[i];
-    scores[j] = total;
-  }
-}
-
-// x[i] = cap * tanh(x[i] / cap)
-void cap_scores(float* x, size_t count, float cap) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  const auto caps = hn::Set(d, cap);
-  size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::Mul(caps, vtanh(hn::Div(hn::LoadU(d, x + i), caps))), d, x + i);
-  }
-  if (i == count) return;
-  const auto rest = load_part(d, x + i, count - i);
-  store_part(hn::Mul(caps, vtanh(hn::Div(rest, caps))), d, x + i, count - i);
-}
-
-float highest_of(const float* x, size_t count) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  auto best = hn::Set(d, -std::numeric_limits<float>::infinity());
-  size_t i = 0;
-  for (; i + lanes <= count; i += lanes) best = hn::Max(best, hn::LoadU(d, x + i));
-  float highest = hn::GetLane(hn::MaxOfLanes(d, best));
-  for (; i < count; ++i) highest = x[i] > highest ? x[i] : highest;
-  return highest;
-}
-
-// x[i] = e^(x[i] - highest); their sum.
-float weigh(float* x, size_t count, float highest) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  const auto top = hn::Set(d, highest);
-  auto sums = hn::Zero(d);
-  size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const auto weight = vexp(hn::Sub(hn::LoadU(d, x + i), top));
-    hn::StoreU(weight, d, x + i);
-    sums = hn::Add(sums, weight);
-  }
-  float sum = hn::GetLane(hn::SumOfLanes(d, sums));
-  if (i == count) return sum;
-  store_part(vexp(hn::Sub(load_part(d, x + i, count - i), top)), d, x + i, count - i);
-  for (; i < count; ++i) sum += x[i];
-  return sum;
-}
-
-void scale_by(float* x, size_t count, float factor) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  const auto factors = hn::Set(d, factor);
-  size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::Mul(hn::LoadU(d, x + i), factors), d, x + i);
-  }
-  for (; i < count; ++i) x[i] *= factor;
-}
-
-template <class T>
-void widen_row(const T* x, float* y, size_t count) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  size_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(load_lanes(d, x + i), d, y + i);
-  for (; i < count; ++i) y[i] = load(x[i]);
-}
-void widen_f16_row(const F16* x, float* y, size_t count) { widen_row(x, y, count); }
-void widen_bf16_row(const Bf16* x, float* y, size_t count) { widen_row(x, y, count); }
-
-}  // namespace bp::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
+#ifndef BACKPLANE_PLUGINS_CPU_KERNELS_ATTENTION_ONCE
+#define BACKPLANE_PLUGINS_CPU_KERNELS_ATTENTION_ONCE
 namespace bp::cpu {
-namespace {
 
-HWY_EXPORT(multiply_add);
-HWY_EXPORT(dot_keys);
-HWY_EXPORT(cap_scores);
-HWY_EXPORT(highest_of);
-HWY_EXPORT(weigh);
-HWY_EXPORT(scale_by);
-HWY_EXPORT(widen_f16_row);
-HWY_EXPORT(widen_bf16_row);
-
-constexpr int64_t kQueryBlock = 64;
-constexpr int64_t kKeyBlock = 64;
-constexpr int64_t kFewQueries = 8;  // below this, keys are read as they lie
-constexpr double kMostWorkspaceBytes = 1 << 28;
-
-/// The steps in f32, as vector code.
-struct VectorSteps {
-  using C = float;
-  static void multiply(const float* a, size_t a_row, const float* b, size_t b_row, size_t rows,
-                       size_t depth, size_t columns, float* c, size_t c_row) {
-    HWY_DYNAMIC_DISPATCH(multiply_add)(a, a_row, b, b_row, rows, depth, columns, c, c_row);
-  }
-  static void dots(const float* q, const float* k, size_t k_row, size_t keys, size_t dim,
-                   float* scores) {
-    HWY_DYNAMIC_DISPATCH(dot_keys)(q, k, k_row, keys, dim, scores);
-  }
-  static void cap(float* x, size_t count, float at) {
-    HWY_DYNAMIC_DISPATCH(cap_scores)(x, count, at);
-  }
-  static float highest(const float* x, size_t count) {
-    return HWY_DYNAMIC_DISPATCH(highest_of)(x, count);
-  }
-  static float weights(float* x, size_t count, float highest) {
-    return HWY_DYNAMIC_DISPATCH(weigh)(x, count, highest);
-  }
-  static void scale(float* x, size_t count, float factor) {
-    HWY_DYNAMIC_DISPATCH(scale_by)(x, count, factor);
-  }
-};
-
-/// The same in f64, as loops.
-struct LoopSteps {
-  using C = double;
-  static void multiply(const double* a, size_t a_row, const double* b, size_t b_row, size_t rows,
-                       size_t depth, size_t columns, double* c, size_t c_row) {
-    for (size_t r = 0; r < rows; ++r) {
-      for (size_t i = 0; i < depth; ++i) {
-        const double factor = a[r * a_row + i];
-        for (size_t j = 0; j < columns; ++j) c[r * c_row + j] += factor * b[i * b_row + j];
-      }
-    }
-  }
-  static void dots(const double* q, const double* k, size_t k_row, size_t keys, size_t dim,
-                   double* scores) {
-    for (size_t j = 0; j < keys; ++j) {
-      scores[j] = 0;
-      for (size_t i = 0; i < dim; ++i) scores[j] += q[i] * k[j * k_row + i];
-    }
-  }
-  static void cap(double* x, size_t count, double at) {
-    for (size_t i = 0; i < count; ++i) x[i] = at * std::tanh(x[i] / at);
-  }
-  static double highest(const double* x, size_t count) {
-    double best = kMasked<double>;
-    for (size_t i = 0; i < count; ++i) best = x[i] > best ? x[i] : best;
-    return best;
-  }
-  static double weights(double* x, size_t count, double highest) {
-    double sum = 0;
-    for (size_t i = 0; i < count; ++i) {
-      x[i] = std::exp(x[i] - highest);
-      sum += x[i];
-    }
-    return sum;
-  }
-  static void scale(double* x, size_t count, double factor) {
-    for (size_t i = 0; i < count; ++i) x[i] *= factor;
-  }
-};
-
-template <class T>
-using Steps = std::conditional_t<std::is_same_v<T, double>, LoopSteps, VectorSteps>;
-
-template <class T>
-void widen_elements(const T* x, Compute<T>* y, size_t count) {
-  if constexpr (std::is_same_v<T, F16>) {
-    HWY_DYNAMIC_DISPATCH(widen_f16_row)(x, y, count);
-  } else if constexpr (std::is_same_v<T, Bf16>) {
-    HWY_DYNAMIC_DISPATCH(widen_bf16_row)(x, y, count);
-  } else {
-    std::copy_n(x, count, y);
-  }
-}
+inline constexpr int64_t kQueryBlock = 64;
+inline constexpr int64_t kKeyBlock = 64;
+inline constexpr int64_t kWidest = 16;     // elements of the widest vector
+inline constexpr int64_t kFewQueries = 8;  // below this, keys are read as they lie
+inline constexpr int64_t kTileRows = 4;    // queries that are multiplied at once
 
 struct AttentionPlan : bp_kernel_plan {
   AttentionShape shape;
@@ -288,7 +44,7 @@ struct AttentionPlan : bp_kernel_plan {
   int64_t tasks() const { return shape.batch * shape.kv_heads * blocks(); }
 };
 
-struct Operands {
+struct AttentionOperands {
   const void* q;
   const void* k;
   const void* v;
@@ -297,36 +53,41 @@ struct Operands {
   void* y;
 };
 
+inline int64_t padded_width(int64_t width) { return (width + kWidest - 1) / kWidest * kWidest; }
+
+/// Elements of the type to compute in that one task needs; half types are widened there.
+inline int64_t scratch_elements(const AttentionShape& shape, bool widens) {
+  const int64_t widened = widens ? kKeyBlock * (shape.dim + shape.v_dim) : 0;
+  return kQueryBlock * (shape.dim + padded_width(shape.v_dim) + kKeyBlock) + kKeyBlock * shape.dim +
+         widened;
+}
+
+}  // namespace bp::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace bp::cpu::HWY_NAMESPACE {
+
 /// One block of queries that share a head of k and v, against all of its keys.
 template <class T>
 class Task {
  public:
-  using S = Steps<T>;
   using C = Compute<T>;
   static constexpr bool kWidens = !std::is_same_v<T, C>;
 
-  static int64_t scratch_elements(const AttentionShape& shape) {
-    const int64_t widened = kWidens ? kKeyBlock * (shape.dim + shape.v_dim) : 0;
-    return kQueryBlock * (shape.dim + shape.v_dim + kKeyBlock + 2) + kKeyBlock * shape.dim +
-           widened;
-  }
-
-  Task(const AttentionPlan& plan, const Operands& data, int64_t index, C* scratch)
+  Task(const AttentionPlan& plan, const AttentionOperands& data, int64_t index, C* scratch)
       : shape_(plan.shape), data_(data) {
     const int64_t head = index / plan.blocks();
     batch_ = head / shape_.kv_heads;
     kv_head_ = head % shape_.kv_heads;
     first_row_ = index % plan.blocks() * kQueryBlock;
     rows_ = std::min(kQueryBlock, shape_.rows() - first_row_);
-    const int64_t given = data.lengths == nullptr ? shape_.keys : data.lengths[batch_];
-    length_ = std::clamp<int64_t>(given, 0, shape_.keys);
-    offset_ = data.lengths == nullptr ? shape_.query_offset : length_ - shape_.queries;
+    tiled_rows_ = rows_ == 1 ? 1 : (rows_ + kTileRows - 1) / kTileRows * kTileRows;
+    sums_width_ = padded_width(shape_.v_dim);
     const auto take = [&scratch](int64_t count) { return std::exchange(scratch, scratch + count); };
     q_ = take(kQueryBlock * shape_.dim);
-    sums_ = take(kQueryBlock * shape_.v_dim);
+    sums_ = take(kQueryBlock * sums_width_);
     scores_ = take(kQueryBlock * kKeyBlock);
-    highest_ = take(kQueryBlock);
-    totals_ = take(kQueryBlock);
     transposed_ = take(kKeyBlock * shape_.dim);
     wide_k_ = take(kWidens ? kKeyBlock * shape_.dim : 0);
     wide_v_ = scratch;
@@ -334,12 +95,8 @@ class Task {
 
   void run() {
     load_queries();
-    KeyRange range{length_, 0};
-    for (int64_t r = 0; r < rows_; ++r) {
-      const KeyRange seen = seen_by(r);
-      if (seen.first == seen.last) continue;
-      range = {std::min(range.first, seen.first), std::max(range.last, seen.last)};
-    }
+    KeyRange range{shape_.keys, 0};
+    for (int64_t r = 0; r < rows_; ++r) range = joined(range, seen_[r]);
     for (int64_t key = range.first; key < range.last; key += kKeyBlock) {
       run_keys(key, std::min(kKeyBlock, range.last - key));
     }
@@ -347,21 +104,30 @@ class Task {
   }
 
  private:
-  int64_t head_of(int64_t r) const {
-    return kv_head_ * shape_.group() + (first_row_ + r) / shape_.queries;
+  static KeyRange joined(const KeyRange& a, const KeyRange& b) {
+    if (b.first == b.last) return a;
+    return {std::min(a.first, b.first), std::max(a.last, b.last)};
   }
-  int64_t query_of(int64_t r) const { return (first_row_ + r) % shape_.queries; }
-  KeyRange seen_by(int64_t r) const { return keys_seen(shape_, query_of(r) + offset_, length_); }
 
+  /// Rows that fill up the last tile are zeros.
   void load_queries() {
+    const int64_t given = data_.lengths == nullptr ? shape_.keys : data_.lengths[batch_];
+    const int64_t length = std::clamp<int64_t>(given, 0, shape_.keys);
+    const int64_t offset = data_.lengths == nullptr ? shape_.query_offset : length - shape_.queries;
     for (int64_t r = 0; r < rows_; ++r) {
+      const int64_t head = kv_head_ * shape_.group() + (first_row_ + r) / shape_.queries;
+      const int64_t query = (first_row_ + r) % shape_.queries;
       const T* const q = static_cast<const T*>(data_.q) + batch_ * shape_.q_strides[0] +
-                         head_of(r) * shape_.q_strides[1] + query_of(r) * shape_.q_strides[2];
-      C* const to = q_ + r * shape_.dim;
-      widen_elements(q, to, static_cast<size_t>(shape_.dim));
-      S::scale(to, static_cast<size_t>(shape_.dim), static_cast<C>(shape_.scale));
+                         head * shape_.q_strides[1] + query * shape_.q_strides[2];
+      widen_row(q, static_cast<size_t>(shape_.dim), static_cast<C>(shape_.scale),
+                q_ + r * shape_.dim);
+      seen_[r] = keys_seen(shape_, query + offset, length);
+      mask_at_[r] = batch_ * shape_.mask_strides[0] + head * shape_.mask_strides[1] +
+                    query * shape_.mask_strides[2];
     }
-    std::fill_n(sums_, rows_ * shape_.v_dim, C{0});
+    std::fill(q_ + rows_ * shape_.dim, q_ + tiled_rows_ * shape_.dim, C{0});
+    std::fill(scores_ + rows_ * kKeyBlock, scores_ + tiled_rows_ * kKeyBlock, C{0});
+    std::fill_n(sums_, tiled_rows_ * sums_width_, C{0});
     std::fill_n(highest_, rows_, kMasked<C>);
     std::fill_n(totals_, rows_, C{0});
   }
@@ -373,7 +139,7 @@ class Task {
                            kv_head_ * strides[1] + key * strides[2];
     if constexpr (kWidens) {
       for (int64_t j = 0; j < count; ++j) {
-        widen_elements(first + j * strides[2], wide + j * width, static_cast<size_t>(width));
+        widen_row(first + j * strides[2], static_cast<size_t>(width), C{1}, wide + j * width);
       }
       *out_row = static_cast<size_t>(width);
       return wide;
@@ -383,96 +149,155 @@ class Task {
     }
   }
 
-  void work_out_scores(int64_t key, int64_t count) {
+  /// The part of a block of keys that a tile of queries sees, from a multiple of kWidest on.
+  KeyRange seen_by_tile(int64_t first_row, int64_t key, int64_t count) const {
+    KeyRange range{shape_.keys, 0};
+    const int64_t end = std::min(first_row + kTileRows, rows_);
+    for (int64_t r = first_row; r < end; ++r) range = joined(range, seen_[r]);
+    const int64_t first = std::max<int64_t>(range.first - key, 0) / kWidest * kWidest;
+    return {first, std::max(first, std::min(range.last - key, count))};
+  }
+
+  template <size_t kRows>
+  void multiply_keys(int64_t row, const KeyRange& part) {
+    C* const scores = scores_ + row * kKeyBlock + part.first;
+    const auto keys = static_cast<size_t>(part.last - part.first);
+    for (size_t r = 0; r < kRows; ++r) {
+      std::fill_n(scores + r * kKeyBlock, in_vectors<C>(keys), C{0});
+    }
+    const auto dim = static_cast<size_t>(shape_.dim);
+    multiply_rows<kRows>(Product<C>{.a = q_ + row * shape_.dim,
+                                    .a_row = dim,
+                                    .b = transposed_ + part.first,
+                                    .b_row = kKeyBlock,
+                                    .depth = dim,
+                                    .columns = in_vectors<C>(keys),
+                                    .c = scores,
+                                    .c_row = kKeyBlock});
+  }
+
+  template <size_t kRows>
+  void multiply_values(int64_t row, const KeyRange& part, const C* v, size_t v_row) {
+    multiply_rows<kRows>(Product<C>{.a = scores_ + row * kKeyBlock + part.first,
+                                    .a_row = kKeyBlock,
+                                    .b = v + static_cast<size_t>(part.first) * v_row,
+                                    .b_row = v_row,
+                                    .depth = static_cast<size_t>(part.last - part.first),
+                                    .columns = static_cast<size_t>(shape_.v_dim),
+                                    .c = sums_ + row * sums_width_,
+                                    .c_row = static_cast<size_t>(sums_width_)});
+  }
+
+  /// Takes the keys of the part out that row r does not see, and adds the mask.
+  void restrict_row(int64_t r, int64_t key, const KeyRange& part) {
+    C* const scores = scores_ + r * kKeyBlock;
+    const auto width =
+        static_cast<int64_t>(in_vectors<C>(static_cast<size_t>(part.last - part.first)));
+    const int64_t first = std::clamp(seen_[r].first - key, part.first, part.last);
+    const int64_t last = std::clamp(seen_[r].last - key, first, part.last);
+    std::fill(scores + part.first, scores + first, kMasked<C>);
+    std::fill(scores + last, scores + part.first + width, kMasked<C>);
+    if (data_.mask == nullptr || first == last) return;
+    const int64_t stride = shape_.mask_strides[3];
+    add_mask_of(shape_.mask_dtype, scores + first, static_cast<const std::byte*>(data_.mask),
+                mask_at_[r] + (key + first) * stride, stride, last - first);
+  }
+
+  /// Scores of row r, in whole vectors, become weights.
+  void weigh_row(int64_t r, C* scores, size_t width) {
+    const C highest = std::max(highest_[r], highest_of(scores, width));
+    if (highest == kMasked<C>) {  // no key so far; NaN scores must still count
+      const bool has_nan =
+          std::any_of(scores, scores + width, [](C score) { return score != score; });
+      if (has_nan) totals_[r] = std::numeric_limits<C>::quiet_NaN();
+      std::fill_n(scores, width, C{0});
+      return;
+    }
+    const C sum = weigh(scores, width, highest);
+    if (highest == highest_[r]) {
+      totals_[r] += sum;
+      return;
+    }
+    const C factor = std::exp(highest_[r] - highest);
+    highest_[r] = highest;
+    totals_[r] = totals_[r] * factor + sum;
+    scale_by(sums_ + r * sums_width_, static_cast<size_t>(sums_width_), factor);
+  }
+
+  void work_out_weights(int64_t row, int64_t key, const KeyRange& part, bool transposed) {
+    const auto width = in_vectors<C>(static_cast<size_t>(part.last - part.first));
+    if (transposed) multiply_keys<kTileRows>(row, part);
+    const int64_t end = std::min(row + kTileRows, rows_);
+    for (int64_t r = row; r < end; ++r) {
+      C* const scores = scores_ + r * kKeyBlock + part.first;
+      if (shape_.softcap > 0) cap_scores(scores, width, static_cast<C>(shape_.softcap));
+      restrict_row(r, key, part);
+      weigh_row(r, scores, width);
+    }
+  }
+
+  /// Scores of few queries straight from k; of more, k transposed for the tiles to come.
+  void prepare_keys(int64_t key, int64_t count) {
     size_t k_row = 0;
     const C* const k = rows_of(data_.k, shape_.k_strides, key, count, shape_.dim, wide_k_, &k_row);
     const auto dim = static_cast<size_t>(shape_.dim);
     const auto keys = static_cast<size_t>(count);
     if (rows_ < kFewQueries) {
-      for (int64_t r = 0; r < rows_; ++r) {
-        S::dots(q_ + r * shape_.dim, k, k_row, keys, dim, scores_ + r * kKeyBlock);
-      }
-      return;
+      dot_keys(q_, static_cast<size_t>(rows_), k, k_row, keys, dim, scores_, kKeyBlock);
+    } else {
+      transpose(k, k_row, keys, dim, transposed_, kKeyBlock);
     }
-    for (size_t j = 0; j < keys; ++j) {
-      for (size_t i = 0; i < dim; ++i) transposed_[i * kKeyBlock + j] = k[j * k_row + i];
-    }
-    std::fill_n(scores_, rows_ * kKeyBlock, C{0});
-    S::multiply(q_, dim, transposed_, kKeyBlock, static_cast<size_t>(rows_), dim, keys, scores_,
-                kKeyBlock);
-  }
-
-  /// Takes the keys out that row r does not see, and adds the mask.
-  void restrict_row(int64_t r, int64_t key, int64_t count) {
-    C* const scores = scores_ + r * kKeyBlock;
-    const KeyRange seen = seen_by(r);
-    const int64_t first = std::clamp<int64_t>(seen.first - key, 0, count);
-    const int64_t last = std::clamp<int64_t>(seen.last - key, first, count);
-    std::fill(scores, scores + first, kMasked<C>);
-    std::fill(scores + last, scores + count, kMasked<C>);
-    if (data_.mask == nullptr || first == last) return;
-    const int64_t* const strides = shape_.mask_strides;
-    const int64_t offset = batch_ * strides[0] + head_of(r) * strides[1] +
-                           query_of(r) * strides[2] + (key + first) * strides[3];
-    add_mask_of(shape_.mask_dtype, scores + first, static_cast<const std::byte*>(data_.mask),
-                offset, strides[3], last - first);
   }
 
   void run_keys(int64_t key, int64_t count) {
-    work_out_scores(key, count);
-    for (int64_t r = 0; r < rows_; ++r) {
-      C* const scores = scores_ + r * kKeyBlock;
-      const auto keys = static_cast<size_t>(count);
-      if (shape_.softcap > 0) S::cap(scores, keys, static_cast<C>(shape_.softcap));
-      restrict_row(r, key, count);
-      const C highest = std::max(highest_[r], S::highest(scores, keys));
-      if (highest == kMasked<C>) {  // no key so far; NaN scores must still count
-        const bool has_nan =
-            std::any_of(scores, scores + count, [](C score) { return score != score; });
-        if (has_nan) totals_[r] = std::numeric_limits<C>::quiet_NaN();
-        std::fill_n(scores, count, C{0});
-        continue;
-      }
-      const C factor = std::exp(highest_[r] - highest);
-      highest_[r] = highest;
-      totals_[r] = totals_[r] * factor + S::weights(scores, keys, highest);
-      if (factor != 1)
-        S::scale(sums_ + r * shape_.v_dim, static_cast<size_t>(shape_.v_dim), factor);
+    const bool transposed = rows_ >= kFewQueries;
+    prepare_keys(key, count);
+    for (int64_t row = 0; row < rows_; row += kTileRows) {
+      const KeyRange part = seen_by_tile(row, key, count);
+      if (part.first < part.last) work_out_weights(row, key, part, transposed);
     }
     size_t v_row = 0;
     const C* const v =
         rows_of(data_.v, shape_.v_strides, key, count, shape_.v_dim, wide_v_, &v_row);
-    const auto width = static_cast<size_t>(shape_.v_dim);
-    S::multiply(scores_, kKeyBlock, v, v_row, static_cast<size_t>(rows_),
-                static_cast<size_t>(count), width, sums_, width);
+    for (int64_t row = 0; row < rows_; row += kTileRows) {
+      const KeyRange part = seen_by_tile(row, key, count);
+      if (part.first == part.last) continue;
+      if (rows_ == 1) {
+        multiply_values<1>(row, part, v, v_row);
+      } else {
+        multiply_values<kTileRows>(row, part, v, v_row);
+      }
+    }
   }
 
   void store_results() const {
     const int64_t first =
         (batch_ * shape_.q_heads + kv_head_ * shape_.group()) * shape_.queries + first_row_;
     T* y = static_cast<T*>(data_.y) + first * shape_.v_dim;
-    for (int64_t r = 0; r < rows_; ++r) {
-      const C* const sums = sums_ + r * shape_.v_dim;
-      const C total = totals_[r];
-      for (int64_t i = 0; i < shape_.v_dim; ++i) {
-        *y++ = store<T>(total == 0 ? C{0} : sums[i] / total);
+    for (int64_t r = 0; r < rows_; ++r, y += shape_.v_dim) {
+      if (totals_[r] == 0) {  // it saw no key
+        std::fill_n(y, shape_.v_dim, store<T>(C{0}));
+      } else {
+        store_row(sums_ + r * sums_width_, static_cast<size_t>(shape_.v_dim), totals_[r], y);
       }
     }
   }
 
   const AttentionShape& shape_;
-  const Operands& data_;
+  const AttentionOperands& data_;
   int64_t batch_;
   int64_t kv_head_;
   int64_t first_row_;
   int64_t rows_;
-  int64_t length_;
-  int64_t offset_;
+  int64_t tiled_rows_;
+  int64_t sums_width_;
+  KeyRange seen_[kQueryBlock];    // by each row
+  int64_t mask_at_[kQueryBlock];  // where each row's mask begins, in elements
+  C highest_[kQueryBlock];
+  C totals_[kQueryBlock];
   C* q_;
   C* sums_;
   C* scores_;
-  C* highest_;
-  C* totals_;
   C* transposed_;
   C* wide_k_;
   C* wide_v_;
@@ -481,36 +306,51 @@ class Task {
 /// Tasks of slots [begin, end): each slot takes every slots-th, since with causal the later blocks
 /// of queries have more keys.
 template <class T>
-struct Attend {
-  static void run(const AttentionPlan& plan, const Operands& data, std::byte* workspace,
-                  int64_t begin, int64_t end) {
-    for (int64_t slot = begin; slot < end; ++slot) {
-      auto* const scratch = reinterpret_cast<Compute<T>*>(workspace) + slot * plan.slot_elements;
-      for (int64_t task = slot; task < plan.tasks(); task += plan.slots) {
-        Task<T>(plan, data, task, scratch).run();
-      }
+void run_slots(const AttentionPlan& plan, const AttentionOperands& data, std::byte* workspace,
+               int64_t begin, int64_t end) {
+  for (int64_t slot = begin; slot < end; ++slot) {
+    auto* const scratch = reinterpret_cast<Compute<T>*>(workspace) + slot * plan.slot_elements;
+    for (int64_t task = slot; task < plan.tasks(); task += plan.slots) {
+      Task<T>(plan, data, task, scratch).run();
     }
   }
-};
+}
 
-constexpr auto kTable = float_table<Attend>();
+void attend(uint32_t dtype, const AttentionPlan& plan, const AttentionOperands& data,
+            std::byte* workspace, int64_t begin, int64_t end) {
+  if (dtype == BP_DTYPE_F32) return run_slots<float>(plan, data, workspace, begin, end);
+  if (dtype == BP_DTYPE_F64) return run_slots<double>(plan, data, workspace, begin, end);
+  if (dtype == BP_DTYPE_F16) return run_slots<F16>(plan, data, workspace, begin, end);
+  run_slots<Bf16>(plan, data, workspace, begin, end);
+}
+
+}  // namespace bp::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace bp::cpu {
+namespace {
+
+HWY_EXPORT(attend);
+
+constexpr double kMostWorkspaceBytes = 1 << 28;
 
 std::unique_ptr<AttentionPlan> make_plan(bp_device* device, const bp_kernel_query& query,
                                          bp_plan_info* info) {
   auto plan = std::make_unique<AttentionPlan>();
   plan->shape = make_attention_shape(query);
   if (plan->shape.is_empty()) return plan;
-  const bool is_f64 = arg_info(query, 0).dtype == BP_DTYPE_F64;
+  const uint32_t dtype = arg_info(query, 0).dtype;
   const auto widest = static_cast<double>(plan->shape.dim) + static_cast<double>(plan->shape.v_dim);
   plan->slots = std::min<int64_t>(device->workers.thread_count(), plan->tasks());
   if (widest * 8 * 4 * kQueryBlock * static_cast<double>(plan->slots) > kMostWorkspaceBytes) {
     throw Refusal{"takes heads that fit in its workspace"};
   }
-  const int64_t needed = is_f64 ? Task<double>::scratch_elements(plan->shape)
-                                : Task<F16>::scratch_elements(plan->shape);
+  const bool widens = dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16;
+  const int64_t needed = scratch_elements(plan->shape, widens);
   plan->slot_elements = (needed + 15) / 16 * 16;
   info->workspace_bytes = static_cast<uint64_t>(plan->slots * plan->slot_elements) *
-                          (is_f64 ? sizeof(double) : sizeof(float));
+                          (dtype == BP_DTYPE_F64 ? sizeof(double) : sizeof(float));
   info->workspace_alignment_bytes = 64;
   return plan;
 }
@@ -519,7 +359,7 @@ bp_status launch(const bp_launch_args& args) {
   const auto& plan = *static_cast<const AttentionPlan*>(args.plan);
   const AttentionShape& shape = plan.shape;
   if (shape.is_empty()) return BP_OK;
-  const Operands data{
+  const AttentionOperands data{
       .q = address_of(input_of(args, 0)),
       .k = address_of(input_of(args, 1)),
       .v = address_of(input_of(args, 2)),
@@ -533,9 +373,9 @@ bp_status launch(const bp_launch_args& args) {
                       static_cast<double>(shape.dim + shape.v_dim) / 4;
   const auto item_cost = static_cast<int64_t>(std::clamp(cost, 1.0, 1e15));
   std::byte* const workspace = address_of(args.workspace);
-  const auto run = kTable[input_of(args, 0).dtype];
+  const uint32_t dtype = input_of(args, 0).dtype;
   args.device->workers.for_ranges(plan.slots, item_cost, [&](int64_t begin, int64_t end) noexcept {
-    run(plan, data, workspace, begin, end);
+    HWY_DYNAMIC_DISPATCH(attend)(dtype, plan, data, workspace, begin, end);
   });
   return BP_OK;
 }

@@ -13,6 +13,7 @@
 
 #include "backplane/ops/indexing.h"
 #include "backplane/ops/nn.h"
+#include "backplane/ops/normalization.h"
 #include "backplane/ops/sorting.h"
 #include "xpu_test_support.hpp"
 
@@ -304,6 +305,27 @@ TEST_F(XpuOperatorTest, Argmax_LongLane_FindsTheFirstOfEqualOnes) {
   EXPECT_EQ(run_one<int64_t>("argmax", {x}, BP_DTYPE_I64, {1}, &attributes)[0], 70);
   attributes.select_last_index = 1;
   EXPECT_EQ(run_one<int64_t>("argmax", {x}, BP_DTYPE_I64, {1}, &attributes)[0], 700);
+}
+
+TEST_F(XpuOperatorTest, LayerNorm_RowsThatHardlyVary_KeepTheirDigits) {
+  // In f32 the mean of such rows is off by its last bit, which 1 / sqrt(epsilon) makes visible.
+  const bp_attrs_layer_norm attributes = bp_attrs_layer_norm_defaults();
+  const Sizes sizes{2, 768};
+  const Array ones = array_of(BP_DTYPE_F32, {768}, std::vector<float>(768, 1.0f));
+  const Array zeros = array_of(BP_DTYPE_F32, {768}, std::vector<float>(768, 0.0f));
+  for (const float value : {0.1f, 200.3f, 1000.7f, -54321.9f}) {
+    std::vector<float> x(2 * 768, value);
+    for (size_t i = 768; i < x.size(); i += 2) x[i] += value * 0x1p-20f;
+    const std::vector<float> y =
+        run_one<float>("layer_norm", {array_of(BP_DTYPE_F32, sizes, x), ones, zeros}, BP_DTYPE_F32,
+                       sizes, &attributes);
+    const double half = (double{x[768]} - double{x[769]}) / 2;
+    const double expected = half / std::sqrt(half * half + attributes.epsilon);
+    for (size_t i = 0; i < 768; ++i) ASSERT_NEAR(y[i], 0.0f, 1e-6) << value;
+    for (size_t i = 768; i < x.size(); ++i) {
+      ASSERT_NEAR(y[i], i % 2 == 0 ? expected : -expected, 2e-6) << value;
+    }
+  }
 }
 
 }  // namespace

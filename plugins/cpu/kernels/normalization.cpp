@@ -2,9 +2,10 @@
 //
 // layer_norm, rms_norm, instance_norm and group_norm: each normalises rows, the contiguous elements
 // that share a mean and a variance. Two passes read a row, which then is in cache: the variance
-// from the deviations keeps its digits where the mean is large. Sums of f32 and half types are kept
-// in f32 for a block and in f64 beyond it. Vector code by Highway, compiled for each instruction
-// set and chosen when it runs.
+// from the deviations keeps its digits where the mean is large. The mean of the deviations corrects
+// the first one, whose last bit would otherwise show in rows that hardly vary. Sums of f32 and half
+// types are kept in f32 for a block and in f64 beyond it. Vector code by Highway, compiled for each
+// instruction set and chosen when it runs.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/normalization.cpp"
 // clang-format off: this file includes itself once per instruction set, before anything else.
@@ -21,86 +22,123 @@
 #include "element.hpp"
 #include "kernel_support.hpp"
 
+#ifndef BACKPLANE_PLUGINS_CPU_KERNELS_NORMALIZATION_ONCE
+#define BACKPLANE_PLUGINS_CPU_KERNELS_NORMALIZATION_ONCE
+namespace bp::cpu {
+
+/// Sums of the deviations from some value, and of their squares.
+template <class C>
+struct Deviations {
+  C sum;
+  C squares;
+};
+
+/// What is taken off each element, one after the other, and what it is multiplied by then.
+template <class C>
+struct Normal {
+  C mean;
+  C correction;
+  C inverse;
+};
+
+template <class C>
+C normalized(C x, const Normal<C>& normal) {
+  return (x - normal.mean - normal.correction) * normal.inverse;
+}
+
+}  // namespace bp::cpu
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The sum of fn(x[i]), in four chains.
-template <class Fn, class ScalarFn>
-float sum_of(const float* x, size_t count, const Fn& fn, const ScalarFn& scalar_fn) {
+// Both in four chains.
+float sum_block(const float* x, size_t count) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  auto sum0 = hn::Zero(d);
-  auto sum1 = hn::Zero(d);
-  auto sum2 = hn::Zero(d);
-  auto sum3 = hn::Zero(d);
+  auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
   size_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    sum0 = hn::Add(sum0, fn(hn::LoadU(d, x + i)));
-    sum1 = hn::Add(sum1, fn(hn::LoadU(d, x + i + lanes)));
-    sum2 = hn::Add(sum2, fn(hn::LoadU(d, x + i + 2 * lanes)));
-    sum3 = hn::Add(sum3, fn(hn::LoadU(d, x + i + 3 * lanes)));
+    sum0 = hn::Add(sum0, hn::LoadU(d, x + i));
+    sum1 = hn::Add(sum1, hn::LoadU(d, x + i + lanes));
+    sum2 = hn::Add(sum2, hn::LoadU(d, x + i + 2 * lanes));
+    sum3 = hn::Add(sum3, hn::LoadU(d, x + i + 3 * lanes));
   }
-  for (; i + lanes <= count; i += lanes) sum0 = hn::Add(sum0, fn(hn::LoadU(d, x + i)));
-  const auto sum = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
-  float total = hn::GetLane(hn::SumOfLanes(d, sum));
-  for (; i < count; ++i) total += scalar_fn(x[i]);
+  for (; i + lanes <= count; i += lanes) sum0 = hn::Add(sum0, hn::LoadU(d, x + i));
+  float total = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3))));
+  for (; i < count; ++i) total += x[i];
   return total;
 }
 
-float sum_block(const float* x, size_t count) {
-  return sum_of(
-      x, count, [](auto v) HWY_ATTR { return v; }, [](float v) { return v; });
-}
-
-float square_block(const float* x, size_t count, float mean) {
-  const hn::ScalableTag<float> d;
-  const auto means = hn::Set(d, mean);
-  return sum_of(
-      x, count,
-      [&](auto v) HWY_ATTR {
-        const auto deviation = hn::Sub(v, means);
-        return hn::Mul(deviation, deviation);
-      },
-      [mean](float v) { return (v - mean) * (v - mean); });
-}
-
-// y[i] = (x[i] - mean) * inverse * scale[i] + bias[i]; bias may be null.
-void scale_block(const float* x, float* y, size_t count, float mean, float inverse,
-                 const float* scale, const float* bias) {
+Deviations<float> deviations_block(const float* x, size_t count, float mean) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   const auto means = hn::Set(d, mean);
-  const auto inverses = hn::Set(d, inverse);
+  auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+  auto squares0 = sum0, squares1 = sum0, squares2 = sum0, squares3 = sum0;
+  const auto add = [&](size_t at, auto& sum, auto& squares) HWY_ATTR {
+    const auto deviation = hn::Sub(hn::LoadU(d, x + at), means);
+    sum = hn::Add(sum, deviation);
+    squares = hn::MulAdd(deviation, deviation, squares);
+  };
+  size_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    add(i, sum0, squares0);
+    add(i + lanes, sum1, squares1);
+    add(i + 2 * lanes, sum2, squares2);
+    add(i + 3 * lanes, sum3, squares3);
+  }
+  for (; i + lanes <= count; i += lanes) add(i, sum0, squares0);
+  const auto sum = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
+  const auto squares = hn::Add(hn::Add(squares0, squares1), hn::Add(squares2, squares3));
+  Deviations<float> total{hn::GetLane(hn::SumOfLanes(d, sum)),
+                          hn::GetLane(hn::SumOfLanes(d, squares))};
+  for (; i < count; ++i) {
+    total.sum += x[i] - mean;
+    total.squares += (x[i] - mean) * (x[i] - mean);
+  }
+  return total;
+}
+
+// y[i] = normal(x[i]) * scale[i] + bias[i]; bias may be null.
+void scale_block(const float* x, float* y, size_t count, const Normal<float>& normal,
+                 const float* scale, const float* bias) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto means = hn::Set(d, normal.mean);
+  const auto corrections = hn::Set(d, normal.correction);
+  const auto inverses = hn::Set(d, normal.inverse);
   size_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto normal = hn::Mul(hn::Sub(hn::LoadU(d, x + i), means), inverses);
-    auto value = hn::Mul(normal, hn::LoadU(d, scale + i));
+    const auto deviation = hn::Sub(hn::Sub(hn::LoadU(d, x + i), means), corrections);
+    auto value = hn::Mul(hn::Mul(deviation, inverses), hn::LoadU(d, scale + i));
     if (bias != nullptr) value = hn::Add(value, hn::LoadU(d, bias + i));
     hn::StoreU(value, d, y + i);
   }
   for (; i < count; ++i) {
-    const float value = (x[i] - mean) * inverse * scale[i];
+    const float value = normalized(x[i], normal) * scale[i];
     y[i] = bias == nullptr ? value : value + bias[i];
   }
 }
 
 // The same with one scale and one bias.
-void scale_block_alike(const float* x, float* y, size_t count, float mean, float inverse,
+void scale_block_alike(const float* x, float* y, size_t count, const Normal<float>& normal,
                        float scale, float bias) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  const auto means = hn::Set(d, mean);
-  const auto inverses = hn::Set(d, inverse);
+  const auto means = hn::Set(d, normal.mean);
+  const auto corrections = hn::Set(d, normal.correction);
+  const auto inverses = hn::Set(d, normal.inverse);
   const auto scales = hn::Set(d, scale);
   const auto biases = hn::Set(d, bias);
   size_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto normal = hn::Mul(hn::Sub(hn::LoadU(d, x + i), means), inverses);
-    hn::StoreU(hn::Add(hn::Mul(normal, scales), biases), d, y + i);
+    const auto deviation = hn::Sub(hn::Sub(hn::LoadU(d, x + i), means), corrections);
+    hn::StoreU(hn::Add(hn::Mul(hn::Mul(deviation, inverses), scales), biases), d, y + i);
   }
-  for (; i < count; ++i) y[i] = (x[i] - mean) * inverse * scale + bias;
+  for (; i < count; ++i) y[i] = normalized(x[i], normal) * scale + bias;
 }
 
 }  // namespace bp::cpu::HWY_NAMESPACE
@@ -111,7 +149,7 @@ namespace bp::cpu {
 namespace {
 
 HWY_EXPORT(sum_block);
-HWY_EXPORT(square_block);
+HWY_EXPORT(deviations_block);
 HWY_EXPORT(scale_block);
 HWY_EXPORT(scale_block_alike);
 
@@ -157,12 +195,13 @@ struct Blocks {
     return double{
         HWY_DYNAMIC_DISPATCH(sum_block)(widened(x, count, buffer), static_cast<size_t>(count))};
   }
-  static double squares(const T* x, int64_t count, float mean) {
+  static Deviations<double> deviations(const T* x, int64_t count, float mean) {
     float buffer[kInPlace ? 1 : kBlock];
-    return double{HWY_DYNAMIC_DISPATCH(square_block)(widened(x, count, buffer),
-                                                     static_cast<size_t>(count), mean)};
+    const Deviations<float> found = HWY_DYNAMIC_DISPATCH(deviations_block)(
+        widened(x, count, buffer), static_cast<size_t>(count), mean);
+    return {double{found.sum}, double{found.squares}};
   }
-  static void scale(const T* x, T* y, int64_t count, float mean, float inverse, const T* scale,
+  static void scale(const T* x, T* y, int64_t count, const Normal<float>& normal, const T* scale,
                     const T* bias) {
     float buffers[3][kInPlace ? 1 : kBlock];
     const float* const from = widened(x, count, buffers[0]);
@@ -170,16 +209,16 @@ struct Blocks {
     const float* const biases = bias == nullptr ? nullptr : widened(bias, count, buffers[2]);
     float* const to = target(y, buffers[0]);
     HWY_DYNAMIC_DISPATCH(scale_block)
-    (from, to, static_cast<size_t>(count), mean, inverse, scales, biases);
+    (from, to, static_cast<size_t>(count), normal, scales, biases);
     narrow(to, y, count);
   }
-  static void scale_alike(const T* x, T* y, int64_t count, float mean, float inverse, float scale,
+  static void scale_alike(const T* x, T* y, int64_t count, const Normal<float>& normal, float scale,
                           float bias) {
     float buffer[kInPlace ? 1 : kBlock];
     const float* const from = widened(x, count, buffer);
     float* const to = target(y, buffer);
     HWY_DYNAMIC_DISPATCH(scale_block_alike)
-    (from, to, static_cast<size_t>(count), mean, inverse, scale, bias);
+    (from, to, static_cast<size_t>(count), normal, scale, bias);
     narrow(to, y, count);
   }
 
@@ -207,21 +246,24 @@ struct Blocks<double> {
     for (int64_t i = 0; i < count; ++i) total += x[i];
     return total;
   }
-  static double squares(const double* x, int64_t count, double mean) {
-    double total = 0;
-    for (int64_t i = 0; i < count; ++i) total += (x[i] - mean) * (x[i] - mean);
+  static Deviations<double> deviations(const double* x, int64_t count, double mean) {
+    Deviations<double> total{0, 0};
+    for (int64_t i = 0; i < count; ++i) {
+      total.sum += x[i] - mean;
+      total.squares += (x[i] - mean) * (x[i] - mean);
+    }
     return total;
   }
-  static void scale(const double* x, double* y, int64_t count, double mean, double inverse,
+  static void scale(const double* x, double* y, int64_t count, const Normal<double>& normal,
                     const double* scale, const double* bias) {
     for (int64_t i = 0; i < count; ++i) {
-      const double value = (x[i] - mean) * inverse * scale[i];
+      const double value = normalized(x[i], normal) * scale[i];
       y[i] = bias == nullptr ? value : value + bias[i];
     }
   }
-  static void scale_alike(const double* x, double* y, int64_t count, double mean, double inverse,
+  static void scale_alike(const double* x, double* y, int64_t count, const Normal<double>& normal,
                           double scale, double bias) {
-    for (int64_t i = 0; i < count; ++i) y[i] = (x[i] - mean) * inverse * scale + bias;
+    for (int64_t i = 0; i < count; ++i) y[i] = normalized(x[i], normal) * scale + bias;
   }
 };
 
@@ -238,28 +280,38 @@ struct Normalize {
   using B = Blocks<T>;
   using C = typename B::C;
 
+  static Normal<C> normal_of(const Rows& rows, const T* x) {
+    const int64_t length = rows.length();
+    const auto elements = static_cast<double>(length);
+    double mean = 0;
+    if (rows.centred) {
+      each_block(length, [&](int64_t at, int64_t count) { mean += B::sum(x + at, count); });
+      mean /= elements;
+    }
+    const C rounded_mean = static_cast<C>(mean);
+    Deviations<double> total{0, 0};
+    each_block(length, [&](int64_t at, int64_t count) {
+      const Deviations<double> found = B::deviations(x + at, count, rounded_mean);
+      total.sum += found.sum;
+      total.squares += found.squares;
+    });
+    const double correction = rows.centred ? total.sum / elements : 0;
+    // Rounding may leave less than nothing; NaN stays.
+    const double variance = std::max(total.squares / elements - correction * correction, 0.0);
+    return {rounded_mean, static_cast<C>(correction),
+            static_cast<C>(1.0 / std::sqrt(variance + rows.epsilon))};
+  }
+
   static void run_row(const Rows& rows, const Operands& data, int64_t row) {
     const int64_t length = rows.length();
     const T* const x = static_cast<const T*>(data.x) + row * length;
     T* const y = static_cast<T*>(data.y) + row * length;
-    double mean = 0;
-    if (rows.centred) {
-      each_block(length, [&](int64_t at, int64_t count) { mean += B::sum(x + at, count); });
-      mean /= static_cast<double>(length);
-    }
-    const C rounded_mean = static_cast<C>(mean);
-    double squares = 0;
-    each_block(length, [&](int64_t at, int64_t count) {
-      squares += B::squares(x + at, count, rounded_mean);
-    });
-    const double variance = squares / static_cast<double>(length);
-    const C inverse = static_cast<C>(1.0 / std::sqrt(variance + rows.epsilon));
+    const Normal<C> normal = normal_of(rows, x);
     const T* const scale = static_cast<const T*>(data.scale);
     const T* const bias = static_cast<const T*>(data.bias);
     if (rows.cycle == 0) {
       each_block(length, [&](int64_t at, int64_t count) {
-        B::scale(x + at, y + at, count, rounded_mean, inverse, scale + at,
-                 bias == nullptr ? nullptr : bias + at);
+        B::scale(x + at, y + at, count, normal, scale + at, bias == nullptr ? nullptr : bias + at);
       });
       return;
     }
@@ -269,7 +321,7 @@ struct Normalize {
       const C shift = bias == nullptr ? C{0} : C{load(bias[first_channel + segment])};
       each_block(rows.run, [&](int64_t at, int64_t count) {
         const int64_t place = segment * rows.run + at;
-        B::scale_alike(x + place, y + place, count, rounded_mean, inverse, factor, shift);
+        B::scale_alike(x + place, y + place, count, normal, factor, shift);
       });
     }
   }

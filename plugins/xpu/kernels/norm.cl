@@ -23,13 +23,14 @@ static inline BP_ACC sum_of(BP_INPUT(x), long start, BP_ACC mean, bool squares, 
   return group_sum(parts);
 }
 
-// What a row becomes once its mean and variance are known.
+// What a row becomes once its mean, in two parts, and its variance are known.
 static inline void write_row(BP_INPUT(x), BP_INPUT(scale), BP_INPUT(bias), BP_OUTPUT(y), long start,
-                             BP_ACC mean, BP_ACC variance, const NormGeometry* geometry) {
+                             BP_ACC mean, BP_ACC rest, BP_ACC variance,
+                             const NormGeometry* geometry) {
   const BP_ACC factor = 1 / sqrt(variance + BP_EPSILON(*geometry));
   BP_FOR_EACH_PART(k, geometry->length) {
     const ulong item = (ulong)start + k;
-    const BP_ACC value = ((BP_ACC)BP_LOAD(BP_DTYPE, x, (long)item) - mean) * factor;
+    const BP_ACC value = ((BP_ACC)BP_LOAD(BP_DTYPE, x, (long)item) - mean - rest) * factor;
     BP_ACC result =
         value * (BP_ACC)BP_LOAD(BP_DTYPE, scale, BP_PLACE(geometry->parameters, 0, item));
     if (bias != 0) result += BP_LOAD(BP_DTYPE, bias, BP_PLACE(geometry->parameters, 1, item));
@@ -37,6 +38,9 @@ static inline void write_row(BP_INPUT(x), BP_INPUT(scale), BP_INPUT(bias), BP_OU
   }
 }
 
+// The mean of the deviations corrects the first mean, whose last bit would otherwise show in rows
+// that hardly vary.
+//
 // No barrier stands behind a condition here: not all drivers of processors get that right, even
 // where it is the same for the whole group.
 __kernel void center_and_scale(BP_INPUT(x), BP_INPUT(scale), BP_INPUT(bias), BP_OUTPUT(y),
@@ -45,9 +49,13 @@ __kernel void center_and_scale(BP_INPUT(x), BP_INPUT(scale), BP_INPUT(bias), BP_
   const long start = (long)get_group_id(0) * (long)geometry.length;
   const BP_ACC count = (BP_ACC)geometry.length;
   const BP_ACC mean = sum_of(x, x_offset, start, 0, false, geometry.length, parts) / count;
-  const BP_ACC variance = sum_of(x, x_offset, start, mean, true, geometry.length, parts) / count;
-  write_row(x, x_offset, scale, scale_offset, bias, bias_offset, y, y_offset, start, mean, variance,
-            &geometry);
+  const BP_ACC rest = sum_of(x, x_offset, start, mean, false, geometry.length, parts) / count;
+  const BP_ACC square = sum_of(x, x_offset, start, mean, true, geometry.length, parts) / count;
+  // Rounding may leave less than nothing. NaN is not less.
+  const BP_ACC difference = square - rest * rest;
+  const BP_ACC variance = difference < 0 ? 0 : difference;
+  write_row(x, x_offset, scale, scale_offset, bias, bias_offset, y, y_offset, start, mean, rest,
+            variance, &geometry);
 }
 
 __kernel void scale_rows(BP_INPUT(x), BP_INPUT(scale), BP_INPUT(bias), BP_OUTPUT(y),
@@ -56,7 +64,7 @@ __kernel void scale_rows(BP_INPUT(x), BP_INPUT(scale), BP_INPUT(bias), BP_OUTPUT
   const long start = (long)get_group_id(0) * (long)geometry.length;
   const BP_ACC square =
       sum_of(x, x_offset, start, 0, true, geometry.length, parts) / (BP_ACC)geometry.length;
-  write_row(x, x_offset, scale, scale_offset, bias, bias_offset, y, y_offset, start, 0, square,
+  write_row(x, x_offset, scale, scale_offset, bias, bias_offset, y, y_offset, start, 0, 0, square,
             &geometry);
 }
 

@@ -175,7 +175,7 @@ TEST(CpuConv, PaddingMuchWiderThanTheWindow_GoesToTheLoopAndMatchesF64) {
   EXPECT_EQ(expect_conv(device, padded(4100)).kernel, "conv_loop");
   // Nor does it plan a column of the output after the other, for gigabytes.
   EXPECT_EQ(
-      expect_conv(device, make_convolution(BP_DTYPE_F32, {2, 1, (1 << 18) + 2}, 1, {.kernel = {2}}))
+      expect_conv(device, make_convolution(BP_DTYPE_F32, {2, 2, (1 << 18) + 2}, 1, {.kernel = {2}}))
           .kernel,
       "conv_loop");
 }

@@ -216,6 +216,13 @@ std::vector<Shot> conv_batches() {
                     {same, {"activation", std::string_view("relu")}})};
 }
 
+/// Of one dimension, with weights for all channels and for each its own.
+std::vector<Shot> conv_lines() {
+  const Setting pads = list("pads", {2, 2});
+  return {conv_shot({2, 3, 17}, {4, 3, 5}, true, {pads}),
+          conv_shot({2, 3, 40}, {6, 1, 5}, true, {{"group", int64_t{3}}, pads})};
+}
+
 Recipe conv() {
   const auto& shot = conv_shot;
   const Setting same = list("pads", {1, 1, 1, 1});
@@ -249,7 +256,7 @@ Recipe conv() {
                     {shot({1, 2, 11, 9}, {3, 2, 3, 3}, true, {list("dilations", {2, 3})}),
                      shot({2, 3, 6, 7}, {4, 3, 2, 4}, true, {list("pads", {0, 2, 1, 3})}),
                      shot({2, 1, 12, 33}, {2, 1, 5, 5}, true, {same})}},
-                   {"line", {shot({2, 3, 17}, {4, 3, 5}, true, {list("pads", {2, 2})})}},
+                   {"line", conv_lines()},
                    {"space", {shot({1, 2, 4, 5, 6}, {3, 2, 2, 3, 2}, true, {})}},
                    {"addend",
                     {sum({2, 4, 9, 8}, {6, 4, 3, 3}, {2, 6, 9, 8}, {same}),

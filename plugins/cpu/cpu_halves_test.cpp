@@ -104,18 +104,6 @@ Outcome expect_conv(Device& device, const Conv& c, const Expected& expected) {
 
 Outcome expect_conv(Device& device, const Conv& c) { return expect_conv(device, c, Expected(c)); }
 
-// x, that lies in memory with its channels last.
-Tensor channels_last(const Tensor& x) {
-  const Sizes& s = x.sizes;
-  const Tensor last = make_output(x.dtype, {s[0], s[2], s[3], s[1]}).permuted({0, 3, 1, 2});
-  for_each_index(s, [&](const Sizes& i) {
-    const int64_t element = i[0] * last.strides[0] + i[1] * last.strides[1] +
-                            i[2] * last.strides[2] + i[3] * last.strides[3];
-    encode(x.dtype, x.at(i), last.data<uint16_t>() + element);
-  });
-  return last;
-}
-
 // One for each kernel of f32: one small image, many, large ones; and windows of all kinds.
 std::vector<Conv> convolutions(uint32_t dtype) {
   std::vector<Conv> all;

@@ -324,11 +324,11 @@ Tensor channels_last(const Tensor& x) {
     stride *= x.sizes[static_cast<size_t>(d)];
   }
   last.strides[0] = stride;
-  auto* const to = reinterpret_cast<float*>(last.storage->data());
   for_each_index(x.sizes, [&](const Sizes& index) {
     int64_t element = 0;
     for (size_t d = 0; d < index.size(); ++d) element += index[d] * last.strides[d];
-    to[element] = static_cast<float>(x.at(index));
+    encode(x.dtype, x.at(index),
+           last.storage->data() + static_cast<size_t>(element) * bytes_of(x.dtype));
   });
   return last;
 }

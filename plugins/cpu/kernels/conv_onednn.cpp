@@ -53,8 +53,7 @@ DnnlPrimitiveDesc describe_conv(dnnl_engine* engine, const ConvShape& shape, con
                                 const_dnnl_memory_desc_t w, const_dnnl_memory_desc_t bias,
                                 const ConvOperand& y, const Activation& activation) {
   const Window& window = shape.window;
-  std::vector<int64_t> dilates;  // oneDNN counts the gaps
-  for (const int64_t dilation : window.real(window.dilation)) dilates.push_back(dilation - 1);
+  const std::vector<int64_t> dilates = dnnl_dilations(window);
   const DnnlAttr attr = make_dnnl_attr(
       {.addend = shape.has_addend ? y.wanted.get() : nullptr, .activation = activation.post_op()});
   dnnl_primitive_desc_t raw = nullptr;
@@ -106,37 +105,22 @@ DnnlProgram build_program(dnnl_engine* engine, const ConvRequest& request,
   } else if (orders.is_plain) {
     y.lie(row_major_strides(y.sizes), true);
   }
-  const int64_t bias_size[] = {shape.out_channels};
-  const int64_t bias_stride[] = {1};
-  const DnnlDesc bias = shape.has_bias ? make_f32_desc(bias_size, bias_stride) : nullptr;
+  const DnnlDesc bias = shape.has_bias ? make_bias_desc(shape.out_channels) : nullptr;
 
   DnnlProgram program;
   DnnlPrimitiveDesc conv = describe_conv(engine, shape, x, choice.wanted(w.wanted.get()),
                                          bias.get(), y, request.activation);
   if (unrolls(conv.get())) *unrolled = true;
-  const auto x_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_src_md);
-  const auto w_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_weights_md);
-  const auto y_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_dst_md);
-  std::vector<DnnlProgram::Arg> args;
-  args.push_back({DNNL_ARG_SRC, x_desc, bring(&program, engine, x, x_desc)});
-  const DnnlPlace w_place =
-      choice.is_constant ? choice.place(kW) : bring(&program, engine, w, w_desc);
-  args.push_back({DNNL_ARG_WEIGHTS, w_desc, w_place});
-  if (shape.has_bias) {
-    const auto bias_desc = dnnl_primitive_desc_query_md(conv.get(), dnnl_query_weights_md, 1);
-    args.push_back({DNNL_ARG_BIAS, bias_desc, {.tensor = kBias, .offset_bytes = 0}});
-  }
+  std::vector<DnnlProgram::Arg> more;
   if (shape.has_addend) {
     ConvOperand addend(y.sizes, kAddend);
     addend.lie(orders.addend, false);
     const auto addend_desc = addend_desc_of(conv.get());
-    args.push_back({kDnnlAddend, addend_desc, bring(&program, engine, addend, addend_desc)});
+    more.push_back({kDnnlAddend, addend_desc, bring(&program, engine, addend, addend_desc)});
   }
-  const bool is_plain = lie_alike(y.plain.get(), y_desc);
-  const DnnlPlace y_place = is_plain ? y.tensor : program.reserve(y_desc);
-  args.push_back({DNNL_ARG_DST, y_desc, y_place});
-  program.add_step(std::move(conv), std::move(args));
-  if (!is_plain) program.add_reorder(engine, y_desc, y_place, y.plain.get(), y.tensor);
+  add_convolution(&program, engine, std::move(conv),
+                  {.x = x, .w = w, .y = y, .bias_tensor = shape.has_bias ? kBias : -1}, choice,
+                  std::move(more));
   return program;
 }
 

@@ -66,4 +66,39 @@ DnnlPlace bring(DnnlProgram* program, dnnl_engine* engine, const ConvOperand& op
   return place;
 }
 
+std::vector<int64_t> dnnl_dilations(const Window& window) {
+  std::vector<int64_t> gaps;
+  for (const int64_t dilation : window.real(window.dilation)) gaps.push_back(dilation - 1);
+  return gaps;
+}
+
+DnnlDesc make_bias_desc(int64_t channels) {
+  const int64_t size[] = {channels};
+  const int64_t stride[] = {1};
+  return make_f32_desc(size, stride);
+}
+
+void add_convolution(DnnlProgram* program, dnnl_engine* engine, DnnlPrimitiveDesc conv,
+                     const ConvOperands& operands, const WeightsChoice& choice,
+                     std::vector<DnnlProgram::Arg> more) {
+  const auto& [x, w, y, bias_tensor] = operands;
+  const auto x_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_src_md);
+  const auto w_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_weights_md);
+  const auto y_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_dst_md);
+  std::vector<DnnlProgram::Arg> args = std::move(more);
+  args.push_back({DNNL_ARG_SRC, x_desc, bring(program, engine, x, x_desc)});
+  const DnnlPlace w_place =
+      choice.is_constant ? choice.place(w.tensor.tensor) : bring(program, engine, w, w_desc);
+  args.push_back({DNNL_ARG_WEIGHTS, w_desc, w_place});
+  if (bias_tensor >= 0) {
+    const auto bias_desc = dnnl_primitive_desc_query_md(conv.get(), dnnl_query_weights_md, 1);
+    args.push_back({DNNL_ARG_BIAS, bias_desc, {.tensor = bias_tensor, .offset_bytes = 0}});
+  }
+  const bool is_plain = lie_alike(y.plain.get(), y_desc);
+  const DnnlPlace y_place = is_plain ? y.tensor : program->reserve(y_desc);
+  args.push_back({DNNL_ARG_DST, y_desc, y_place});
+  program->add_step(std::move(conv), std::move(args));
+  if (!is_plain) program->add_reorder(engine, y_desc, y_place, y.plain.get(), y.tensor);
+}
+
 }  // namespace bp::cpu

@@ -43,6 +43,24 @@ struct ConvOperand {
 DnnlPlace bring(DnnlProgram* program, dnnl_engine* engine, const ConvOperand& operand,
                 const_dnnl_memory_desc_t wanted);
 
+/// The dilations as oneDNN counts them: the gaps.
+std::vector<int64_t> dnnl_dilations(const Window& window);
+
+DnnlDesc make_bias_desc(int64_t channels);
+
+struct ConvOperands {
+  const ConvOperand& x;
+  const ConvOperand& w;
+  const ConvOperand& y;
+  int bias_tensor;  // -1: the convolution adds none
+};
+
+/// Appends the convolution, with copies of what it takes or makes in another layout than the
+/// tensors'. `more`: its arguments beside the operands.
+void add_convolution(DnnlProgram* program, dnnl_engine* engine, DnnlPrimitiveDesc conv,
+                     const ConvOperands& operands, const WeightsChoice& choice,
+                     std::vector<DnnlProgram::Arg> more = {});
+
 }  // namespace bp::cpu
 
 #endif

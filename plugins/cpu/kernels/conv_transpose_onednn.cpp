@@ -58,8 +58,7 @@ ConvOperand weights_of(const TransposeShape& shape) {
 DnnlPrimitiveDesc describe(dnnl_engine* engine, const Window& window, const ConvOperand& x,
                            const_dnnl_memory_desc_t w, const_dnnl_memory_desc_t bias,
                            const ConvOperand& y) {
-  std::vector<int64_t> dilates;  // oneDNN counts the gaps
-  for (const int64_t dilation : window.real(window.dilation)) dilates.push_back(dilation - 1);
+  const std::vector<int64_t> dilates = dnnl_dilations(window);
   const DnnlAttr attr = make_dnnl_attr();
   dnnl_primitive_desc_t raw = nullptr;
   check_dnnl(
@@ -96,31 +95,14 @@ DnnlProgram build_program(dnnl_engine* engine, const TransposeRequest& request,
     x.wanted = make_f32_desc(x.sizes, channels_last_strides(x.sizes));
     y.lie(channels_last_strides(y.sizes), true);
   }
-  const int64_t bias_size[] = {shape.out_channels()};
-  const int64_t bias_stride[] = {1};
-  const DnnlDesc bias = request.has_bias ? make_f32_desc(bias_size, bias_stride) : nullptr;
+  const DnnlDesc bias = request.has_bias ? make_bias_desc(shape.out_channels()) : nullptr;
 
   DnnlProgram program;
   DnnlPrimitiveDesc conv =
       describe(engine, window, x, choice.wanted(w.wanted.get()), bias.get(), y);
-  const auto x_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_src_md);
-  const auto w_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_weights_md);
-  const auto y_desc = DnnlProgram::desc_of(conv.get(), dnnl_query_dst_md);
-  std::vector<DnnlProgram::Arg> args;
-  args.push_back({DNNL_ARG_SRC, x_desc, bring(&program, engine, x, x_desc)});
-  const DnnlPlace w_place =
-      choice.is_constant ? choice.place(kW) : bring(&program, engine, w, w_desc);
-  args.push_back({DNNL_ARG_WEIGHTS, w_desc, w_place});
-  if (request.has_bias) {
-    *slow_bias = *slow_bias || adds_bias_slowly(conv.get());
-    const auto bias_desc = dnnl_primitive_desc_query_md(conv.get(), dnnl_query_weights_md, 1);
-    args.push_back({DNNL_ARG_BIAS, bias_desc, {.tensor = kBias, .offset_bytes = 0}});
-  }
-  const bool is_plain = lie_alike(y.plain.get(), y_desc);
-  const DnnlPlace y_place = is_plain ? y.tensor : program.reserve(y_desc);
-  args.push_back({DNNL_ARG_DST, y_desc, y_place});
-  program.add_step(std::move(conv), std::move(args));
-  if (!is_plain) program.add_reorder(engine, y_desc, y_place, y.plain.get(), y.tensor);
+  *slow_bias = *slow_bias || (request.has_bias && adds_bias_slowly(conv.get()));
+  add_convolution(&program, engine, std::move(conv),
+                  {.x = x, .w = w, .y = y, .bias_tensor = request.has_bias ? kBias : -1}, choice);
   return program;
 }
 

@@ -166,26 +166,26 @@ class Task {
       std::fill_n(scores + r * kKeyBlock, in_vectors<C>(keys), C{0});
     }
     const auto dim = static_cast<size_t>(shape_.dim);
-    multiply_rows<kRows>(Product<C>{.a = q_ + row * shape_.dim,
-                                    .a_row = dim,
-                                    .b = transposed_ + part.first,
-                                    .b_row = kKeyBlock,
-                                    .depth = dim,
-                                    .columns = in_vectors<C>(keys),
-                                    .c = scores,
-                                    .c_row = kKeyBlock});
+    multiply_rows<kRows>(BlockProduct<C>{.a = q_ + row * shape_.dim,
+                                         .a_row = dim,
+                                         .b = transposed_ + part.first,
+                                         .b_row = kKeyBlock,
+                                         .depth = dim,
+                                         .columns = in_vectors<C>(keys),
+                                         .c = scores,
+                                         .c_row = kKeyBlock});
   }
 
   template <size_t kRows>
   void multiply_values(int64_t row, const KeyRange& part, const C* v, size_t v_row) {
-    multiply_rows<kRows>(Product<C>{.a = scores_ + row * kKeyBlock + part.first,
-                                    .a_row = kKeyBlock,
-                                    .b = v + static_cast<size_t>(part.first) * v_row,
-                                    .b_row = v_row,
-                                    .depth = static_cast<size_t>(part.last - part.first),
-                                    .columns = static_cast<size_t>(shape_.v_dim),
-                                    .c = sums_ + row * sums_width_,
-                                    .c_row = static_cast<size_t>(sums_width_)});
+    multiply_rows<kRows>(BlockProduct<C>{.a = scores_ + row * kKeyBlock + part.first,
+                                         .a_row = kKeyBlock,
+                                         .b = v + static_cast<size_t>(part.first) * v_row,
+                                         .b_row = v_row,
+                                         .depth = static_cast<size_t>(part.last - part.first),
+                                         .columns = static_cast<size_t>(shape_.v_dim),
+                                         .c = sums_ + row * sums_width_,
+                                         .c_row = static_cast<size_t>(sums_width_)});
   }
 
   /// Takes the keys of the part out that row r does not see, and adds the mask.

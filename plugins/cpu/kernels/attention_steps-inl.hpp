@@ -32,7 +32,7 @@ size_t in_vectors(size_t count) {
 /// c [rows, columns] += a [rows, depth] b [depth, columns], rows of each `*_row` apart. c has room
 /// for whole vectors.
 template <class T>
-struct Product {
+struct BlockProduct {
   const T* a;
   size_t a_row;
   const T* b;
@@ -88,7 +88,7 @@ HWY_INLINE void add_product(D d, T factor, const Strip<D>& strip, Strip<D>& sums
 
 // One or four rows of c, and kVectors of their columns from `column` on.
 template <size_t kRows, size_t kVectors, bool kPart, class T>
-void multiply_tile(const Product<T>& p, size_t column, size_t part) {
+void multiply_tile(const BlockProduct<T>& p, size_t column, size_t part) {
   const hn::ScalableTag<T> d;
   const T* const a0 = p.a;
   const T* const a1 = a0 + (kRows > 1 ? p.a_row : 0);
@@ -121,7 +121,7 @@ void multiply_tile(const Product<T>& p, size_t column, size_t part) {
 }
 
 template <size_t kRows, size_t kVectors, class T>
-void multiply_strip(const Product<T>& p, size_t column, size_t part) {
+void multiply_strip(const BlockProduct<T>& p, size_t column, size_t part) {
   if (part == 0) {
     multiply_tile<kRows, kVectors, false>(p, column, 0);
   } else {
@@ -130,7 +130,7 @@ void multiply_strip(const Product<T>& p, size_t column, size_t part) {
 }
 
 template <size_t kRows, class T>
-void multiply_rows(const Product<T>& p) {
+void multiply_rows(const BlockProduct<T>& p) {
   const size_t lanes = hn::Lanes(hn::ScalableTag<T>());
   size_t left = in_vectors<T>(p.columns) / lanes;
   size_t column = 0;

@@ -15,6 +15,7 @@
 #include "backplane/ops/pooling.h"
 #include "element.hpp"
 #include "kernel_support.hpp"
+#include "kernels/pool_folds-inl.hpp"
 #include "order.hpp"
 #include "pool_shape.hpp"
 
@@ -68,33 +69,6 @@ HWY_BEFORE_NAMESPACE();
 namespace bp::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-struct Max {
-  static constexpr bool kCounts = false;
-  static float start() { return lowest<float>(); }
-  // NaN wins over numbers.
-  template <class V>
-  static V fold(V so_far, V value) {
-    return hn::IfThenElse(hn::Or(hn::Gt(value, so_far), hn::IsNaN(value)), value, so_far);
-  }
-  template <class V>
-  static V finish(V best, V) {
-    return best;
-  }
-};
-
-struct Average {
-  static constexpr bool kCounts = true;  // divides by the number of taps
-  static float start() { return 0; }
-  template <class V>
-  static V fold(V so_far, V value) {
-    return hn::Add(so_far, value);
-  }
-  template <class V>
-  static V finish(V sum, V count) {
-    return hn::Div(sum, count);
-  }
-};
 
 // The elements of one channel that one output is made of: all of a window.
 struct WholeWindow {

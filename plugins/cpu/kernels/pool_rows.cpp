@@ -16,15 +16,16 @@
 #include "backplane/ops/pooling.h"
 #include "element.hpp"
 #include "kernel_support.hpp"
+#include "kernels/pool_folds-inl.hpp"
 #include "pool_shape.hpp"
 
 #ifndef BACKPLANE_PLUGINS_CPU_KERNELS_POOL_ROWS_ONCE
 #define BACKPLANE_PLUGINS_CPU_KERNELS_POOL_ROWS_ONCE
 namespace bp::cpu {
 
-inline constexpr int64_t kTileColumns = 64;  // outputs of a row that are worked on together
-inline constexpr int64_t kTileRows = 64;     // rows of the input, folded, that are kept at once
-inline constexpr int64_t kMostReach = 32;    // from the first element of a window to its last
+inline constexpr int64_t kFoldedColumns = 64;  // outputs of a row that are worked on together
+inline constexpr int64_t kFoldedRows = 64;     // rows of the input, folded, that are kept at once
+inline constexpr int64_t kMostReach = 32;      // from the first element of a window to its last
 inline constexpr int64_t kMostRowStep = 16;
 
 struct PoolRowsPlan : bp_kernel_plan {
@@ -33,7 +34,7 @@ struct PoolRowsPlan : bp_kernel_plan {
         ranges(pool.window),
         planes(pool.planes * pool.window.in[0]),
         counts_padding(pool_counts_padding),
-        block_rows((kTileRows - 1 - reach(1)) / pool.window.stride[1] + 1) {}
+        block_rows((kFoldedRows - 1 - reach(1)) / pool.window.stride[1] + 1) {}
 
   int64_t reach(int dimension) const {
     return (window.kernel[dimension] - 1) * window.dilation[dimension];
@@ -44,7 +45,7 @@ struct PoolRowsPlan : bp_kernel_plan {
   WindowRanges ranges;
   int64_t planes;
   bool counts_padding;
-  int64_t block_rows;  // outputs whose windows meet at most kTileRows rows
+  int64_t block_rows;  // outputs whose windows meet at most kFoldedRows rows
 };
 
 }  // namespace bp::cpu
@@ -58,23 +59,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-struct Max {
-  static constexpr bool kCounts = false;
-  static float start() { return lowest<float>(); }
-  // NaN wins over numbers.
-  static V fold(V so_far, V value) {
-    return hn::IfThenElse(hn::Or(hn::Gt(value, so_far), hn::IsNaN(value)), value, so_far);
-  }
-};
-
-struct Average {
-  static constexpr bool kCounts = true;  // divides by the number of elements
-  static float start() { return 0; }
-  static V fold(V so_far, V value) { return hn::Add(so_far, value); }
-};
-
 // Columns of a row of x as far as a tile of outputs reaches, and what a vector load reads behind.
-constexpr int64_t kLine = 2 * (kTileColumns + hn::MaxLanes(D())) + kMostReach;
+constexpr int64_t kLine = 2 * (kFoldedColumns + hn::MaxLanes(D())) + kMostReach;
 
 // Elements kStep apart.
 template <int kStep>
@@ -113,8 +99,8 @@ void copy_line(const float* row, int64_t width, int64_t first, int64_t count, fl
 }
 
 struct Folds {
-  static constexpr int64_t kStride = kTileColumns + hn::MaxLanes(D());
-  float rows[kTileRows][kStride];
+  static constexpr int64_t kStride = kFoldedColumns + hn::MaxLanes(D());
+  float rows[kFoldedRows][kStride];
 };
 
 template <class Pool>
@@ -133,9 +119,7 @@ void finish_row(const PoolRowsPlan& plan, const Folds& folds, int64_t first_row,
       const int64_t row = top + (k == 0 ? 0 : k * w.dilation[1]);
       so_far = Pool::fold(so_far, hn::LoadU(d, folds.rows[row] + o));
     }
-    if constexpr (Pool::kCounts) {
-      so_far = hn::Div(so_far, hn::Mul(rows, hn::LoadU(d, columns + o)));
-    }
+    so_far = Pool::finish(so_far, hn::Mul(rows, hn::LoadU(d, columns + o)));
     if (o + lanes <= count) {
       hn::StoreU(so_far, d, y + o);
     } else {
@@ -157,8 +141,8 @@ void pool_block(const PoolRowsPlan& plan, const float* x, int64_t begin, int64_t
   HWY_ALIGN float line[kLine];
   const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
   HWY_ALIGN float columns[Folds::kStride];
-  for (int64_t first = 0; first < w.out[2]; first += kTileColumns) {
-    const int64_t count = std::min(kTileColumns, w.out[2] - first);
+  for (int64_t first = 0; first < w.out[2]; first += kFoldedColumns) {
+    const int64_t count = std::min(kFoldedColumns, w.out[2] - first);
     const int64_t column = first * w.stride[2] - w.pad_begin[2];
     const int64_t read = w.stride[2] * (count + 2 * lanes) + plan.reach(2);
     for (int64_t row = first_row; row < end_row; ++row) {

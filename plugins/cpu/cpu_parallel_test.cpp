@@ -9,6 +9,8 @@
 
 #include <chrono>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -66,6 +68,54 @@ TEST(CpuWorkers, ARegion_RunsOnTwoThreads) {
   if (core_count() < 2) GTEST_SKIP() << "one core only";
   Workers workers(2);
   EXPECT_EQ(meeting_thread_count(workers, 100, kLargeCost), 2u);
+}
+
+// Each thread's first range, as long as all are at their first.
+std::map<std::thread::id, int64_t> first_begins(Workers& workers, int64_t items) {
+  std::mutex mutex;
+  std::map<std::thread::id, int64_t> begins;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  workers.for_ranges(items, kLargeCost, [&](int64_t begin, int64_t) noexcept {
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex);
+        begins.emplace(std::this_thread::get_id(), begin);
+        if (begins.size() == static_cast<size_t>(workers.thread_count())) return;
+      }
+      if (std::chrono::steady_clock::now() > deadline) return;
+      std::this_thread::yield();
+    }
+  });
+  return begins;
+}
+
+TEST(CpuWorkers, AThread_BeginsWithItsOwnItemsEachTime) {
+  Workers workers(2);
+  const auto begins = first_begins(workers, 1000);
+  ASSERT_EQ(begins.size(), 2u);
+  EXPECT_EQ(begins.at(std::this_thread::get_id()), 0);
+  EXPECT_EQ(begins.begin()->second + std::next(begins.begin())->second, 500);
+  for (int round = 0; round < 3; ++round) EXPECT_EQ(first_begins(workers, 1000), begins);
+}
+
+// One thread is held at its first range until the other has done all that is left.
+TEST(CpuWorkers, AThreadThatIsHeldUp_LosesItsItemsToTheOthers) {
+  Workers workers(2);
+  std::atomic<int64_t> done{0};
+  int64_t held_items = 0;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  workers.for_ranges(1000, kLargeCost, [&](int64_t begin, int64_t end) noexcept {
+    if (begin == 0) {
+      held_items = end;
+      while (done.load() < 1000 - held_items && std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::yield();
+      }
+    }
+    done += end - begin;
+  });
+  EXPECT_EQ(done.load(), 1000);
+  EXPECT_EQ(held_items, 125);
+  EXPECT_LT(std::chrono::steady_clock::now(), deadline);
 }
 
 TEST(CpuWorkers, SmallWork_OpensNoRegion) {

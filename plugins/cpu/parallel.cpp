@@ -24,22 +24,9 @@ int omp_get_thread_limit();
 namespace bp::cpu {
 namespace {
 
-// More ranges than threads, so that a thread which the machine holds up does not hold up the rest.
-constexpr int64_t kRangesPerThread = 4;
-
-struct Region {
-  void (*function)(const void*, int64_t, int64_t);
-  const void* body;
-  int64_t item_count;
-  int64_t range_items;
-  std::atomic<int64_t> next{0};
-  // ThreadSanitizer does not see libgomp's own synchronisation. These two tell it that the workers
-  // start after the caller's writes and that the caller goes on after theirs.
-  std::atomic<int> entry{0};
-  std::atomic<int> exit{0};
-  int64_t (*clock)() noexcept;  // on which the caller's work is taken
-  int64_t caller_done_ns = 0;
-};
+// More ranges than one in a thread's share, so that a thread which the machine holds up does not
+// hold up the rest.
+constexpr int64_t kRangesPerShare = 4;
 
 // Of the thread: stands still while another program has its core.
 int64_t own_ns() noexcept {
@@ -48,20 +35,41 @@ int64_t own_ns() noexcept {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-void region_main(void* data) {
+}  // namespace
+
+struct Workers::Region {
+  RangeFunction function;
+  const void* body;
+  Share* shares;
+  int share_count;
+  int64_t range_items;
+  // ThreadSanitizer does not see libgomp's own synchronisation. These two tell it that the workers
+  // start after the caller's writes and that the caller goes on after theirs.
+  std::atomic<int> entry{0};
+  std::atomic<int> exit{0};
+  int64_t (*clock)() noexcept;  // on which the caller's work is taken
+  int64_t caller_done_ns = 0;
+};
+
+// The runtime may give a region fewer threads than it has shares: the others' are done all the
+// same.
+void Workers::work(void* data) noexcept {
   auto& region = *static_cast<Region*>(data);
   region.entry.load(std::memory_order_acquire);
-  for (;;) {
-    const int64_t begin = region.next.fetch_add(region.range_items, std::memory_order_relaxed);
-    if (begin >= region.item_count) break;
-    const int64_t end = std::min(begin + region.range_items, region.item_count);
-    region.function(region.body, begin, end);
+  const int thread = omp_get_thread_num();
+  for (int i = 0; i < region.share_count; ++i) {
+    Share& share = region.shares[(thread + i) % region.share_count];
+    // Looked at before it is written: who comes to a share that is done leaves its line where it
+    // is.
+    while (share.next.load(std::memory_order_relaxed) < share.end) {
+      const int64_t begin = share.next.fetch_add(region.range_items, std::memory_order_relaxed);
+      if (begin >= share.end) break;
+      region.function(region.body, begin, std::min(begin + region.range_items, share.end));
+    }
   }
-  if (omp_get_thread_num() == 0) region.caller_done_ns = region.clock();
+  if (thread == 0) region.caller_done_ns = region.clock();
   region.exit.fetch_add(1, std::memory_order_release);
 }
-
-}  // namespace
 
 void Workers::run(int64_t item_count, RangeFunction function, const void* body) noexcept {
   const RegionLease lease(*this, true);
@@ -69,16 +77,22 @@ void Workers::run(int64_t item_count, RangeFunction function, const void* body) 
     function(body, 0, item_count);
     return;
   }
-  const int64_t range_count = thread_count_ * kRangesPerThread;
+  const int64_t share_items = (item_count - 1) / thread_count_ + 1;
+  for (int i = 0; i < thread_count_; ++i) {
+    const int64_t begin = std::min(i * share_items, item_count);
+    shares_[i].next.store(begin, std::memory_order_relaxed);
+    shares_[i].end = std::min(begin + share_items, item_count);
+  }
   Region region{.function = function,
                 .body = body,
-                .item_count = item_count,
-                .range_items = (item_count - 1) / range_count + 1,
+                .shares = shares_.get(),
+                .share_count = thread_count_,
+                .range_items = (share_items - 1) / kRangesPerShare + 1,
                 .clock = pause_.is_watching() ? &own_ns : &now_ns};
   region.entry.store(1, std::memory_order_release);
   const int64_t begin_ns = now_ns();
   const int64_t work_begin_ns = region.clock();
-  GOMP_parallel(&region_main, &region, static_cast<unsigned>(thread_count_), 0);
+  GOMP_parallel(&work, &region, static_cast<unsigned>(thread_count_), 0);
   region.exit.load(std::memory_order_acquire);
   const int64_t end_ns = now_ns();
   const int64_t work_ns = region.caller_done_ns - work_begin_ns;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <type_traits>
 
 namespace bp::cpu {
@@ -60,7 +61,8 @@ int64_t now_ns() noexcept;
 class Workers {
  public:
   /// thread_count: how many threads a region has, the caller included; at least 1.
-  explicit Workers(int thread_count) noexcept : thread_count_(thread_count) {}
+  explicit Workers(int thread_count)
+      : thread_count_(thread_count), shares_(std::make_unique<Share[]>(thread_count)) {}
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
@@ -75,7 +77,9 @@ class Workers {
 
   /// Calls body(begin, end) for ranges that together cover [0, item_count) once, in any order and
   /// on several threads if that pays and no other caller has the region; returns when all are
-  /// done. item_cost: see kRegionCost; below 1 counts as 1. body must not throw.
+  /// done. A thread begins with the same part of [0, item_count) each time, which its own caches
+  /// may still have from the launch before, and helps the others when that part is done.
+  /// item_cost: see kRegionCost; below 1 counts as 1. body must not throw.
   template <class Body>
   void for_ranges(int64_t item_count, int64_t item_cost, const Body& body) {
     static_assert(std::is_nothrow_invocable_v<const Body&, int64_t, int64_t>);
@@ -90,6 +94,12 @@ class Workers {
  private:
   friend class RegionLease;
   using RangeFunction = void (*)(const void* body, int64_t begin, int64_t end);
+  struct Region;
+  /// What is left of a thread's part of the items. In a cache line of its own.
+  struct alignas(64) Share {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
 
   template <class Body>
   static void call(const void* body, int64_t begin, int64_t end) {
@@ -97,8 +107,10 @@ class Workers {
   }
 
   void run(int64_t item_count, RangeFunction function, const void* body) noexcept;
+  static void work(void* region) noexcept;
 
   const int thread_count_;
+  const std::unique_ptr<Share[]> shares_;  // of the region that is open, a thread each
   std::atomic<bool> region_taken_{false};
   RegionPause pause_;
 };

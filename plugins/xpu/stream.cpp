@@ -189,10 +189,18 @@ bp_status Stream::host_call(bp_host_fn fn, void* user) {
     const cl_event user_event = driver.clCreateUserEvent(device_.context(), &code);
     check(code, "clCreateUserEvent");
     call.after = {driver, user_event};
-    Owned<cl_event> before = enqueue_marker();
-    call.before = share(driver, before);
-    // Once this is enqueued the stream stands still until the call is made, so nothing may fail.
-    Owned<cl_event> barrier = enqueue_barrier(call.after);
+    Owned<cl_event> before;
+    Owned<cl_event> barrier;
+    try {
+      before = enqueue_marker();
+      call.before = share(driver, before);
+      // Once this is enqueued the stream stands still until the call is made: nothing may fail.
+      barrier = enqueue_barrier(call.after);
+    } catch (const sdk::Failure&) {
+      // Drivers may keep what comes later behind a user event that is released before its end.
+      driver.clSetUserEventStatus(user_event, CL_COMPLETE);
+      throw;
+    }
     constexpr const char* kWhat = "stream_host_call";
     call.before_seq = track({.event = std::move(before), .what = kWhat, .op_seq = 0, .waited = {}});
     track({.event = std::move(barrier), .what = kWhat, .op_seq = 0, .waited = {}});

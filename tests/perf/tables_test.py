@@ -268,6 +268,13 @@ class Cases(unittest.TestCase):
         row = ops_speed.share_of_copy(case, Rounds(*[20] * 9), Rounds(*[10] * 9))
         self.assertAlmostEqual(row["ratio"], 0.5)
 
+    def test_what_is_much_quicker_than_a_copy_is_not_measured(self):
+        case = op_cases.cases()["add, 1 MiB"]
+        row = ops_speed.share_of_copy(case, Rounds(*[10] * 9), Rounds(*[14] * 9))
+        self.assertEqual(row["status"], "met")
+        row = ops_speed.share_of_copy(case, Rounds(*[10] * 9), Rounds(*[700] * 9))
+        self.assertEqual(row["status"], "NOT MEASURED")
+
     def test_a_view_is_a_node_and_a_weight_a_constant(self):
         import numpy
         import onnx

@@ -87,28 +87,34 @@ uint64_t second_part(const_dnnl_memory_desc_t first) {
   return round_up(dnnl_memory_desc_get_size(first));
 }
 
-void add_part(const_dnnl_memory_desc_t layout, uint64_t offset_bytes, PackedWeights* packed) {
+void append_layout(const_dnnl_memory_desc_t layout, const char* before, std::string* name) {
   const std::string text = layout_text(layout);
   if (text.empty()) throw Refusal{"oneDNN's layout of the weights has no name"};
-  packed->layout += (packed->parts.empty() ? "" : "; ") + text;
+  *name += before + text;
+}
+
+void add_part(const_dnnl_memory_desc_t layout, uint64_t offset_bytes, PackedWeights* packed) {
+  append_layout(layout, packed->parts.empty() ? " to " : "; ", &packed->layout);
   dnnl_memory_desc_t copy = nullptr;
   check_dnnl(dnnl_memory_desc_clone(&copy, layout), "memory_desc_clone");
   packed->parts.push_back({DnnlDesc(copy), offset_bytes});
   packed->bytes = offset_bytes + dnnl_memory_desc_get_size(layout);
 }
 
-/// What the programs of the plan read their weights in.
+/// What the programs of the plan read their weights in. The name begins with how the plain weights
+/// lie: a convolution and a transposed one read one constant with its dimensions in another order.
 void note_packed_weights(PlainWeights weights, DnnlPlan* plan) {
   const auto input = static_cast<int>(weights.input);
-  const const_dnnl_memory_desc_t serial = plan->serial.layout_of(input);
-  const const_dnnl_memory_desc_t first = plan->parallel ? plan->parallel->layout_of(input) : serial;
-  const bool is_one = dnnl_memory_desc_equal(first, serial) != 0;
-  if (is_one && dnnl_memory_desc_equal(serial, weights.plain.get()) != 0) return;
+  const DnnlProgram::Arg& serial = plan->serial.arg_of(input);
+  const DnnlProgram::Arg& first = plan->parallel ? plan->parallel->arg_of(input) : serial;
+  const bool is_one = serial.place.offset_bytes == first.place.offset_bytes;
+  if (is_one && dnnl_memory_desc_equal(first.desc, weights.plain.get()) != 0) return;
   PackedWeights packed;
   packed.input = weights.input;
+  append_layout(weights.plain.get(), "from ", &packed.layout);
+  add_part(first.desc, first.place.offset_bytes, &packed);
+  if (!is_one) add_part(serial.desc, serial.place.offset_bytes, &packed);
   packed.plain = std::move(weights.plain);
-  add_part(first, 0, &packed);
-  if (!is_one) add_part(serial, second_part(first), &packed);
   plan->packed = std::move(packed);
 }
 
@@ -246,13 +252,13 @@ void DnnlProgram::add_reorder(dnnl_engine* engine, const_dnnl_memory_desc_t from
   add_step(std::move(descriptor), {{DNNL_ARG_FROM, from_kept, from}, {DNNL_ARG_TO, to_kept, to}});
 }
 
-const_dnnl_memory_desc_t DnnlProgram::layout_of(int tensor) const {
+const DnnlProgram::Arg& DnnlProgram::arg_of(int tensor) const {
   for (const Step& step : steps_) {
     for (const Arg& arg : step.args) {
-      if (arg.place.tensor == tensor) return arg.desc;
+      if (arg.place.tensor == tensor) return arg;
     }
   }
-  return nullptr;
+  throw sdk::Failure{BP_INTERNAL, "no step reads tensor " + std::to_string(tensor)};
 }
 
 DnnlRun::DnnlRun(dnnl_engine* engine, const DnnlProgram& program) {
@@ -309,7 +315,7 @@ DnnlProgram build_for(int thread_count, const BuildProgram& build, const Weights
 DnnlProgram build_serial_beside(const DnnlProgram& parallel, const BuildProgram& build,
                                 std::optional<uint32_t> weights_input) {
   if (!weights_input) return build_for(1, build, {});
-  const const_dnnl_memory_desc_t layout = parallel.layout_of(static_cast<int>(*weights_input));
+  const const_dnnl_memory_desc_t layout = parallel.arg_of(static_cast<int>(*weights_input)).desc;
   try {
     return build_for(1, build, {.is_constant = true, .packed = layout});
   } catch (const Refusal&) {

@@ -112,8 +112,8 @@ class DnnlProgram {
                    const_dnnl_memory_desc_t to_desc, DnnlPlace to);
 
   const std::vector<Step>& steps() const { return steps_; }
-  /// The layout in which a step reads the launch's tensor; nullptr: none reads it.
-  const_dnnl_memory_desc_t layout_of(int tensor) const;
+  /// As what a step reads the launch's tensor. Throws sdk::Failure where none reads it.
+  const Arg& arg_of(int tensor) const;
   uint64_t workspace_bytes() const { return workspace_bytes_; }
 
  private:
@@ -152,7 +152,7 @@ struct PackedWeights {
   DnnlDesc plain;
   std::vector<Part> parts;
   uint64_t bytes = 0;
-  std::string layout;  // equal for equal layouts
+  std::string layout;  // equal where the plain weights and all parts lie alike
 };
 
 /// The weights of a program that may be packed. `packed`: the layout that another program of the

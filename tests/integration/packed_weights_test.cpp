@@ -2,6 +2,7 @@
 //
 // Weights that kernels take packed: the results are those of plain weights, what is packed is made
 // once for all plans that want the same form, and counted.
+#include <array>
 #include <thread>
 
 #include "tests/integration/device_fixture.hpp"
@@ -106,6 +107,31 @@ class PackedWeightsTest : public DeviceTest {
     }
     EXPECT_EQ(values((*outputs)[0]), y);
   }
+  static OracleTensor whole_numbers(const Dims& sizes) {
+    std::vector<double> numbers(static_cast<size_t>(element_count(sizes)));
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i * 7 % 5) - 2;
+    return OracleTensor::from_f64(BP_DTYPE_F32, sizes, numbers);
+  }
+  /// x of these sizes, and one constant that both of two operators read.
+  void expect_two_readers(const Dims& x_sizes, const Dims& w_sizes,
+                          const std::array<std::string_view, 2>& names,
+                          const std::array<Attributes, 2>& given) {
+    const OracleTensor numbers = whole_numbers(w_sizes);
+    void* data = nullptr;
+    auto weights = HostTensor::allocate(BP_DTYPE_F32, w_sizes, &data);
+    ASSERT_TRUE(weights.ok());
+    std::memcpy(data, numbers.bytes.data(), numbers.bytes.size());
+    for (const size_t first : {0, 1}) {
+      Graph graph(runtime_->registry());
+      const ValueId x = *graph.add_input("x", {BP_DTYPE_F32, true, x_sizes});
+      const ValueId w = *graph.add_constant("w", *weights);
+      const std::vector inputs{x, w, kNoValue};
+      const ValueId y = *graph.op(names[first], inputs, given[first]);
+      const ValueId z = *graph.op(names[1 - first], inputs, given[1 - first]);
+      ASSERT_TRUE(graph.set_outputs({y, z}, {"y", "z"}).ok());
+      expect_oracle(graph, {whole_numbers(x_sizes)});
+    }
+  }
   uint64_t weight_bytes() const {
     const auto stats = device_->allocator().stats();
     return stats.tag_bytes[static_cast<size_t>(MemoryTag::kWeights)];
@@ -179,6 +205,24 @@ TEST_P(PackedWeightsTest, AtAnyAddress_ResultsAreTheSame) {
       EXPECT_EQ(result(unaligned(lead, is_added)), expected);
     }
   }
+}
+
+// The packed forms have equal sizes and blocks, but their dimensions are others of the constant's.
+TEST_P(PackedWeightsTest, ConvAndConvTransposeOfOneConstant_HaveTheirOwnForms) {
+  Attributes turned = attributes("conv_transpose");
+  ASSERT_TRUE(turned.set_i64s("strides", std::array<int64_t, 2>{2, 2}).ok());
+  for (const int64_t channels : {8, 16, 32}) {
+    for (const int64_t side : {2, 4}) {
+      expect_two_readers({1, channels, 14, 14}, {channels, channels, side, side},
+                         {"conv", "conv_transpose"}, {attributes("conv"), turned});
+    }
+  }
+}
+
+TEST_P(PackedWeightsTest, GemmsOfOneConstantAsItIsAndTransposed_HaveTheirOwnForms) {
+  Attributes turned = attributes("gemm");
+  ASSERT_TRUE(turned.set_i64("trans_b", 1).ok());
+  expect_two_readers({32, kWide}, {kWide, kWide}, {"gemm", "gemm"}, {attributes("gemm"), turned});
 }
 
 TEST_P(PackedWeightsTest, WhatIsReadPackedAlone_TakesNoOtherMemory) {

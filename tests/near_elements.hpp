@@ -2,8 +2,8 @@
 //
 // Results of several steps against the oracle's, element by element: of a tensor's largest value
 // alone, a tolerance would hide whatever happens to small ones beside it.
-#ifndef BACKPLANE_TESTS_INTEGRATION_NEAR_ELEMENTS_HPP
-#define BACKPLANE_TESTS_INTEGRATION_NEAR_ELEMENTS_HPP
+#ifndef BACKPLANE_TESTS_NEAR_ELEMENTS_HPP
+#define BACKPLANE_TESTS_NEAR_ELEMENTS_HPP
 
 #include <gtest/gtest.h>
 

@@ -51,10 +51,17 @@ ValueId over_root_mean_square(Builder& builder, ValueId value, const Axes& axes,
   return builder.op("mul", {value, inverse});
 }
 
+/// value - mean. The mean is taken off twice: it is rounded, and where all values are equal what
+/// that leaves, over a variance of next to nothing, would be all of the result.
+ValueId deviation_from_mean(Builder& builder, ValueId value, const Axes& axes, uint32_t dtype) {
+  const ValueId once = builder.op("sub", {value, mean(builder, value, axes, dtype)});
+  return builder.op("sub", {once, mean(builder, once, axes, dtype)});
+}
+
 /// (value - mean) / sqrt(variance + epsilon)
 ValueId normalized(Builder& builder, ValueId value, const Axes& axes, double epsilon,
                    uint32_t dtype) {
-  const ValueId deviation = builder.op("sub", {value, mean(builder, value, axes, dtype)});
+  const ValueId deviation = deviation_from_mean(builder, value, axes, dtype);
   return over_root_mean_square(builder, deviation, axes, epsilon, dtype);
 }
 
@@ -151,8 +158,8 @@ Status decompose_mean_variance_norm(const InferContext& context, GraphBuilder* g
   const uint32_t work = working_dtype(x.dtype);
   const ValueId value = builder.cast(builder.input(0), work);
   // Over no dimensions each element is its own mean; an empty list would mean all of them.
-  const ValueId average = axes.list.empty() ? value : mean(builder, value, axes, work);
-  const ValueId deviation = builder.op("sub", {value, average});
+  const ValueId deviation = axes.list.empty() ? builder.op("sub", {value, value})
+                                              : deviation_from_mean(builder, value, axes, work);
   const ValueId square = builder.op("mul", {deviation, deviation});
   const ValueId variance = axes.list.empty() ? square : mean(builder, square, axes, work);
   const ValueId divisor =

@@ -17,12 +17,11 @@
 #include "ops/oracle/oracle.hpp"
 #include "ops/register.hpp"
 #include "sdk/conform/kernels/trial.hpp"
-#include "tests/expect_near.hpp"
+#include "tests/near_elements.hpp"
 
 namespace bp::conform {
 namespace {
 
-constexpr tests::NearShares kShares{.single = 1e-5, .half = 1e-2};
 constexpr size_t kFewestDecompositions = 39;
 // Beside elementwise operators and reductions, whose kernels are emitted.
 constexpr size_t kMostPrimitives = 48;
@@ -50,7 +49,7 @@ Status decompose(const Call& call, Graph* graph) {
 }
 
 /// Notes the parts of one call, and compares its results. False: the decomposition refuses it.
-bool check_call(const Call& call, std::set<std::string>* parts) {
+bool check_call(const Call& call, tests::NearElements* near, std::set<std::string>* parts) {
   Graph graph(registry());
   const Status made = decompose(call, &graph);
   if (made.code() == BP_UNSUPPORTED) return false;
@@ -77,13 +76,19 @@ bool check_call(const Call& call, std::set<std::string>* parts) {
   if (!composed.ok() || !direct.ok()) return true;
   EXPECT_EQ(found.size(), expected.size()) << what;
   for (size_t i = 0; i < found.size() && i < expected.size(); ++i) {
-    tests::expect_near(found[i], expected[i], kShares, what + ", output " + std::to_string(i));
+    near->expect(found[i], expected[i], what + ", output " + std::to_string(i));
   }
   return true;
 }
 
+/// How near results are: of plain values, and of the largest numbers among others.
+struct Errors {
+  tests::NearElements plain{tests::largest_size};
+  tests::NearElements special{tests::usual_size};
+};
+
 /// Of all calls, which between them take every way through the decomposition.
-std::set<std::string> parts_found(const OpSchema& schema) {
+std::set<std::string> parts_found(const OpSchema& schema, Errors* errors) {
   const Recipe& recipe = *find_recipe(schema.name);
   std::set<std::string> parts;
   size_t count = 0;
@@ -99,7 +104,8 @@ std::set<std::string> parts_found(const OpSchema& schema) {
     const auto check = [&](const Shot& shot, Pass pass) {
       const auto call = make_call(schema, recipe, shot, dtypes, pass);
       EXPECT_TRUE(call.ok()) << schema.name << ": " << call.status().to_string();
-      if (call.ok() && check_call(*call, &parts)) ++count;
+      tests::NearElements& near = pass == Pass::kSpecial ? errors->special : errors->plain;
+      if (call.ok() && check_call(*call, &near, &parts)) ++count;
     };
     for (const Shot& shot : shots) check(shot, Pass::kPrecision);
     if (!dtypes.has_float()) continue;
@@ -115,6 +121,7 @@ std::set<std::string> parts_found(const OpSchema& schema) {
 TEST(Decompositions_OfEveryOperator, UseTheirPartsAndAgreeWithTheOracle) {
   const auto description = nlohmann::json::parse(std::ifstream(BP_OPS_JSON));
   size_t count = 0;
+  Errors errors;
   for (const auto& row : description.at("operators")) {
     if (!row.at("decompose").get<bool>()) continue;
     const auto op = registry().find(row.at("name").get<std::string>());
@@ -124,10 +131,46 @@ TEST(Decompositions_OfEveryOperator, UseTheirPartsAndAgreeWithTheOracle) {
     ++count;
     const auto& parts = row.at("parts");
     const std::set<std::string> expected(parts.begin(), parts.end());
-    const std::set<std::string> found = parts_found(registry().schema(*op));
+    const std::set<std::string> found = parts_found(registry().schema(*op), &errors);
     if (!found.empty()) EXPECT_EQ(found, expected) << row.at("name");
   }
   EXPECT_GE(count, kFewestDecompositions);
+  errors.plain.print("decompositions, plain values");
+  errors.special.print("decompositions, special values");
+}
+
+/// The operator by its decomposition, of x f32[2, 4, 7, 9] which is `value` throughout, with a scale
+/// of 1 and a bias of 0.
+std::vector<double> normalized_constant(std::string_view name, double value) {
+  const OpSchema& schema = registry().schema(*registry().find(name));
+  const auto all = [](const Dims& sizes, double number) {
+    const std::vector<double> values(static_cast<size_t>(element_count(sizes)), number);
+    return OracleTensor::from_f64(BP_DTYPE_F32, sizes, values);
+  };
+  const Dims factors{name == "layer_norm" ? 9 : 4};
+  std::vector<OracleTensor> inputs = {all({2, 4, 7, 9}, value)};
+  if (name != "mean_variance_norm") inputs.insert(inputs.end(), {all(factors, 1), all(factors, 0)});
+  Call call;
+  call.schema = &schema;
+  call.inputs = inputs;
+  call.attributes = Attributes(schema);
+  if (name == "group_norm") EXPECT_TRUE(call.attributes.set_i64("num_groups", 2).ok());
+  Graph graph(registry());
+  const Status made = decompose(call, &graph);
+  EXPECT_TRUE(made.ok()) << made.to_string();
+  std::vector<OracleTensor> outputs;
+  EXPECT_TRUE(evaluate_graph(graph, inputs, &outputs).ok());
+  return outputs.empty() ? std::vector<double>() : outputs[0].to_f64();
+}
+
+// In f32 the mean of so many times 1000.7 is another number, and the variance is next to nothing.
+TEST(Decompositions_OfNormalizations, EqualValues_AreZero) {
+  for (const std::string_view name :
+       {"layer_norm", "instance_norm", "group_norm", "mean_variance_norm"}) {
+    const std::vector<double> y = normalized_constant(name, 1000.7);
+    ASSERT_EQ(y.size(), 2U * 4 * 7 * 9) << name;
+    for (const double value : y) ASSERT_NEAR(value, 0, 1e-5) << name;
+  }
 }
 
 /// The names between backquotes in the rows of the page's table.

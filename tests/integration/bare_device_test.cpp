@@ -8,8 +8,8 @@
 
 #include "core/base/dtype.hpp"
 #include "sdk/conform/kernels/trial.hpp"
-#include "tests/expect_near.hpp"
 #include "tests/integration/device_fixture.hpp"
+#include "tests/near_elements.hpp"
 
 namespace bp {
 namespace {
@@ -18,8 +18,6 @@ using conform::Call;
 using conform::DtypeChoice;
 using conform::Recipe;
 using conform::Shot;
-
-constexpr tests::NearShares kShares{.single = 2e-5, .half = 2e-2};
 
 // The simulated device stands for what a vendor begins with: it has the primitives and no more.
 constexpr std::string_view kBareDevice = "npu:0";
@@ -84,13 +82,14 @@ class BareDeviceTest : public DeviceTest {
     const Status status = call(*runtime_, args, outputs);
     ASSERT_TRUE(status.ok()) << made.words() << ": " << status.to_string();
     for (size_t i = 0; i < expected.size(); ++i) {
-      tests::expect_near(download(outputs[i]), expected[i], kShares,
-                         made.words() + ", output " + std::to_string(i));
+      near_.expect(download(outputs[i]), expected[i],
+                   made.words() + ", output " + std::to_string(i));
     }
     ++count_;
   }
 
   size_t count_ = 0;
+  tests::NearElements near_{tests::largest_size};
 };
 
 TEST_P(BareDeviceTest, EveryOperator_RunsWithoutTheHost) {
@@ -117,6 +116,7 @@ TEST_P(BareDeviceTest, EveryOperator_RunsWithoutTheHost) {
   EXPECT_GE(count_, is_bare() ? kFewestCallsOfBare : kFewestOperators);
   std::printf("%s%s: %zu calls of %zu operators, none elsewhere\n", GetParam().c_str(),
               is_bare() ? ", primitives only" : "", count_, tried.size());
+  near_.print(GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, BareDeviceTest, testing::ValuesIn(tests::queued_device_names()),

@@ -11,7 +11,7 @@
 #include "core/base/dtype.hpp"
 #include "sdk/conform/kernels/trial.hpp"
 #include "tests/integration/device_fixture.hpp"
-#include "tests/integration/near_elements.hpp"
+#include "tests/near_elements.hpp"
 
 namespace bp {
 namespace {

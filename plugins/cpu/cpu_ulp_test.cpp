@@ -250,7 +250,10 @@ Worst worst_of(std::span<const T> inputs, std::span<const T> found, std::span<co
     const Element value = value_of(found[i]);
     const Element rounded = static_cast<Element>(expected[i]);
     if (value == rounded && value != 0 && std::is_floating_point_v<T>) {
-      if (worst.ulp < 0.5 && R{value} != expected[i]) worst.ulp = 0.5;
+      if (worst.ulp < 0.5 && R{value} != expected[i]) {
+        worst.ulp = 0.5;
+        worst.input = static_cast<double>(value_of(inputs[i]));
+      }
       continue;
     }
     const double ulp = ulp_error<Format<T>>(value, expected[i]);
@@ -490,7 +493,8 @@ class Report : public testing::Environment {
                 "Units in the last place against a longer format; f32 at every "
              << step_of_f32()
              << "th bit pattern. NOT RUN, as this processor lacks them: " << names_of(not_run)
-             << ".\n\n| function | dtype | instruction set | worst, ulp | at | most "
+             << ". The nearest number to what is between two counts as 0.5, at the first such "
+                "input.\n\n| function | dtype | instruction set | worst, ulp | at | most "
                 "allowed |\n|---|---|---|---|---|---|\n";
     json << "{\n \"rows\": [";
     const char* separator = "\n  ";

@@ -139,8 +139,8 @@ TEST(Decompositions_OfEveryOperator, UseTheirPartsAndAgreeWithTheOracle) {
   errors.special.print("decompositions, special values");
 }
 
-/// The operator by its decomposition, of x f32[2, 4, 7, 9] which is `value` throughout, with a scale
-/// of 1 and a bias of 0.
+/// The operator by its decomposition, of x f32[2, 4, 7, 9] which is `value` throughout, with a
+/// scale of 1 and a bias of 0.
 std::vector<double> normalized_constant(std::string_view name, double value) {
   const OpSchema& schema = registry().schema(*registry().find(name));
   const auto all = [](const Dims& sizes, double number) {

@@ -143,6 +143,29 @@ TEST_P(EpilogueTest, SiluByItsParts_IsSwish) {
   }
 }
 
+TEST_P(EpilogueTest, SiluByItsParts_RoundsHalvesOnce) {
+  const OracleTensor given = (dtype_ = BP_DTYPE_F32, numbers({5, 13}, 23));
+  for (const uint32_t dtype : {BP_DTYPE_F16, BP_DTYPE_BF16}) {
+    std::vector<std::vector<double>> found;
+    for (const bool by_parts : {false, true}) {
+      begin(dtype);
+      const ValueId x = input("x", {5, 13});
+      const ValueId y = by_parts ? node("mul", {node("sigmoid", {x}), x}) : node("swish", {x});
+      ASSERT_TRUE(graph_->set_outputs({y}, {"y"}).ok());
+      const Ref<Session> s = session(*graph_);
+      ASSERT_TRUE(s);
+      const NamedTensor named[] = {
+          {"x", upload(OracleTensor::from_f64(dtype, given.sizes, given.to_f64()))}};
+      const auto outputs = s->run(named);
+      ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+      found.push_back(values((*outputs)[0]));
+      ASSERT_EQ(s->placements().size(), 1u);
+      EXPECT_EQ(s->placements()[0].op, "swish");
+    }
+    EXPECT_EQ(found[1], found[0]);
+  }
+}
+
 TEST_P(EpilogueTest, SiluByItsParts_IsTakenInByAProduct) {
   begin();
   const ValueId sum = conv(input("x", {2, 4, 9, 8}));

@@ -35,7 +35,7 @@ class Bench:
         self.threads, self.seconds, self.folder = arguments.threads, arguments.seconds, folder
         self.call_ns = {}
         op_cases.write(op_cases.nothing(), folder / "nothing")
-        makers = {"ours": self.ours("nothing"),
+        makers = {"backplane": self.ours("nothing"),
                   "onnxruntime": self.peer("onnxruntime", folder / "nothing"),
                   "torch-op": self.peer("torch-op", "nothing")}
         for name, side in makers.items():
@@ -132,10 +132,10 @@ def measure_case(bench, case):
     try:
         if len(made) < len(makers):
             return [not_run(case.name, against, "; ".join(reasons))]
-        sides.race(made, bench.seconds)
+        sides.race(made, bench.seconds, lacks=bench.call_ns)
         ours, copy, *peers = made
         best = min(peers, key=lambda p: p.median() - bench.call_ns[p.name])
-        values = sides.ratios(ours, best, bench.call_ns["ours"], bench.call_ns[best.name])
+        values = sides.ratios(ours, best, bench.call_ns["backplane"], bench.call_ns[best.name])
         rows = [judged(case.name, best.name, values, OF_BEST_PEER, {
             "ns": ours.median(), "peer_ns": best.median(),
             "all_ns": {side.name: side.median() for side in made}})]
@@ -253,6 +253,7 @@ def write_reports(rows, bench, folder):
             f"{calls}); beside a copy and oneDNN our time is that of the whole call. A row whose "
             "interval is wider than ±10 % and holds the target is NOT MEASURED, which fails, as "
             f"is one of more than {OF_COPY_AT_MOST} times a copy, which must have been held up. "
+            f"Of a single convolution {OF_ONEDNN_EACH} is asked, of all of ResNet-50's together {OF_ONEDNN}. "
             "Before a row is timed, our outputs are compared with ONNX Runtime's, both in f32 "
             f"({comparison.RULE}); not those in bf16, which numpy lacks.")
     measured.write_table("Speed of operators", note,

@@ -119,6 +119,7 @@ class ProgramsOutput(unittest.TestCase):
 
 class Rounds:
     """A side with these medians."""
+    name = "rounds"
 
     def __init__(self, *rounds):
         self.rounds = list(rounds)
@@ -155,6 +156,14 @@ class Race(unittest.TestCase):
         self.assertEqual(ours.turns, sides.ROUNDS[-1])
         row = ops_speed.judged("a", "b", sides.ratios(ours, other), 1.5, {})
         self.assertEqual((row["status"], status_of(row)), ("NOT MEASURED", 1))
+
+    def test_a_ratio_that_is_unsteady_without_the_calls_gets_more_rounds(self):
+        ours, other = Rounds(), Rounds()
+        ours.name = "ours"
+        ours.next, other.next = lambda round_: 11 + round_ % 3 / 2, lambda round_: 12
+        self.assertTrue(sides.race([ours, other], 1))
+        ours.rounds.clear(), other.rounds.clear()
+        self.assertFalse(sides.race([ours, other], 1, lacks={"ours": 10, "rounds": 10}))
 
     def test_a_wide_interval_above_the_target_is_met(self):
         row = ops_speed.judged("a", "b", [2, 3, 4, 5, 6, 7, 8, 9, 10], 0.9, {})

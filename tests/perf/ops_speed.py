@@ -252,8 +252,9 @@ def write_reports(rows, bench, folder):
             "is taken from each side's time what its call of one element costs (µs: "
             f"{calls}); beside a copy and oneDNN our time is that of the whole call. A row whose "
             "interval is wider than ±10 % and holds the target is NOT MEASURED, which fails, as "
-            f"is one of more than {OF_COPY_AT_MOST} times a copy, which must have been held up. "
-            f"Of a single convolution {OF_ONEDNN_EACH} is asked, of all of ResNet-50's together {OF_ONEDNN}. "
+            f"is one of more than {OF_COPY_AT_MOST} times a copy, which must have "
+            f"been held up. Of a single convolution {OF_ONEDNN_EACH} is asked, of all of "
+            f"ResNet-50's together {OF_ONEDNN}. "
             "Before a row is timed, our outputs are compared with ONNX Runtime's, both in f32 "
             f"({comparison.RULE}); not those in bf16, which numpy lacks.")
     measured.write_table("Speed of operators", note,

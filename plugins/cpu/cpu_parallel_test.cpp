@@ -70,8 +70,9 @@ TEST(CpuWorkers, ARegion_RunsOnTwoThreads) {
   EXPECT_EQ(meeting_thread_count(workers, 100, kLargeCost), 2u);
 }
 
-// Each thread's first range, as long as all are at their first.
-std::map<std::thread::id, int64_t> first_begins(Workers& workers, int64_t items) {
+// Each thread's first range in a region of two, in which all are at their first for a moment.
+std::map<std::thread::id, int64_t> first_begins(int64_t items) {
+  Workers workers(2);  // one that has waited for its threads pauses
   std::mutex mutex;
   std::map<std::thread::id, int64_t> begins;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -90,12 +91,11 @@ std::map<std::thread::id, int64_t> first_begins(Workers& workers, int64_t items)
 }
 
 TEST(CpuWorkers, AThread_BeginsWithItsOwnItemsEachTime) {
-  Workers workers(2);
-  const auto begins = first_begins(workers, 1000);
+  const auto begins = first_begins(1000);
   ASSERT_EQ(begins.size(), 2u);
   EXPECT_EQ(begins.at(std::this_thread::get_id()), 0);
   EXPECT_EQ(begins.begin()->second + std::next(begins.begin())->second, 500);
-  for (int round = 0; round < 3; ++round) EXPECT_EQ(first_begins(workers, 1000), begins);
+  for (int round = 0; round < 3; ++round) EXPECT_EQ(first_begins(1000), begins);
 }
 
 // One thread is held at its first range until the other has done all that is left.

@@ -4,16 +4,31 @@
 #include "plugins/cpu/cpu_test_support.hpp"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
 
 namespace bp::cpu_test {
 namespace {
+
+// The plugin, which shares this library, chooses its code at the first launch. Processors without
+// AVX2 are rare, and loops for vectors of one lane have bounds that wider ones never reach.
+class Lanes : public testing::Environment {
+ public:
+  void SetUp() override {
+    const char* const lanes = std::getenv("BP_CPU_LANES");
+    if (lanes == nullptr) return;
+    ASSERT_STREQ(lanes, "scalar") << "BP_CPU_LANES";
+    hwy::SetSupportedTargetsForTest(HWY_SCALAR);
+  }
+};
+[[maybe_unused]] const auto* const kLanes = testing::AddGlobalTestEnvironment(new Lanes);
 
 constexpr size_t kGuardBytes = 256;
 constexpr std::byte kGuard{0xa5};

@@ -183,7 +183,9 @@ void convolve_place(const BatchConv& conv, const ConvTaps& taps, int64_t images,
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   int64_t channel = 0;
   if (images == kImages) {
-    for (; channel + 2 * lanes <= plan.padded_channels(); channel += 2 * lanes) {
+    // Vectors may be shorter than what the channels are padded to: none is all padding.
+    const int64_t end = plan.shape.out_channels;
+    for (; channel < end && channel + 2 * lanes <= plan.padded_channels(); channel += 2 * lanes) {
       convolve_4_by_2(conv, taps, channel, x, y);
     }
   }

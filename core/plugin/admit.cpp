@@ -66,8 +66,7 @@ Result<std::string> check_file(const Attempt& attempt, const fs::path& path) {
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
   if (error) return fail(BP_UNAVAILABLE, "{}: {}", path.string(), error.message());
-  bool core_is_library = false;
-  BP_TRY_ASSIGN(const FileInfo core, file_info(core_binary(&core_is_library)));
+  BP_TRY_ASSIGN(const FileInfo core, core_file_info());
   const bool privileged = attempt.options.privileged;
   BP_TRY(check_one(real, privileged, core));
   const fs::path entry = attempt.entry_folder;

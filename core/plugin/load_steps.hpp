@@ -59,6 +59,8 @@ Status check_library_complete(const std::string& path, uint64_t size_bytes);
 Result<std::vector<std::string>> needed_libraries(const std::string& path);
 /// The shared library, or else the program, that this code is linked into; an absolute real path.
 std::string core_binary(bool* out_is_library);
+/// Of the same. Errors: UNAVAILABLE where the library's file is gone.
+Result<FileInfo> core_file_info();
 uint32_t effective_user();
 uint32_t effective_group();
 

@@ -16,6 +16,12 @@
 #include "core/plugin/load_steps.hpp"
 
 namespace bp {
+namespace {
+
+// Leads to what runs, even where the file that it was started from is gone.
+constexpr const char* kProgramLink = "/proc/self/exe";
+
+}  // namespace
 
 Result<FileInfo> file_info(const std::string& path) {
   struct stat st {};
@@ -110,7 +116,20 @@ std::string core_binary(bool* out_is_library) {
                             reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP);
   *out_is_library = found != 0 && map != nullptr && map->l_name != nullptr && *map->l_name != 0;
   std::error_code error;
-  return std::filesystem::canonical(*out_is_library ? map->l_name : "/proc/self/exe", error);
+  if (*out_is_library) {
+    const std::filesystem::path real = std::filesystem::canonical(map->l_name, error);
+    return error ? std::filesystem::absolute(map->l_name, error) : real;
+  }
+  constexpr std::string_view kDeleted = " (deleted)";  // as after an update: it runs all the same
+  std::string path = std::filesystem::read_symlink(kProgramLink, error);
+  if (path.ends_with(kDeleted)) path.resize(path.size() - kDeleted.size());
+  return path;
+}
+
+Result<FileInfo> core_file_info() {
+  bool is_library = false;
+  const std::string path = core_binary(&is_library);
+  return file_info(is_library ? path : kProgramLink);
 }
 
 uint32_t effective_user() { return ::geteuid(); }

@@ -222,15 +222,14 @@ int bench_on(Runtime& runtime, Device& device, const BenchArgs& args) {
   const auto session = open_session(runtime, device, std::move(*graph), args.dims);
   report.create_ns = create_ns + since(session_begin);
   if (!session.ok()) {
-    return fail("bench", session.status().message() + words_of_guesses(report.dims),
-                model_failure_code(session.status()));
+    return fail("bench", session.status().message(), model_failure_code(session.status()));
   }
   Status status = fill_missing(**session, report.dims, args.seed, limits, &report.inputs);
   if (!status.ok()) return fail("bench", status.message(), kExitModel);
   status = measure(**session, args, &report);
   if (status.ok()) status = check(**session, vectors, &report);
   if (!status.ok()) {
-    return fail("bench", status.message() + words_of_guesses(report.dims),
+    return fail("bench", status.message() + words_of_guesses(**session, report.dims, report.inputs),
                 model_failure_code(status));
   }
   print(args.json ? bench_json(args, report) : bench_text(args, report));

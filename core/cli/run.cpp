@@ -147,14 +147,14 @@ int run_on(Runtime& runtime, Device& device, const RunArgs& args) {
   report.dims = std::move(*dims);
   const auto session = open_session(runtime, device, std::move(*graph), args.dims);
   if (!session.ok()) {
-    return fail("run", session.status().message() + words_of_guesses(report.dims),
-                session_failure_code(session.status()));
+    return fail("run", session.status().message(), session_failure_code(session.status()));
   }
   const Status filled = fill_missing(**session, report.dims, args.seed, {}, &report.inputs);
   if (!filled.ok()) return fail("run", filled.message(), kExitModel);
   const Status ran = run_all(**session, args.repeat, &report);
   if (!ran.ok()) {
-    return fail("run", ran.message() + words_of_guesses(report.dims), session_failure_code(ran));
+    return fail("run", ran.message() + words_of_guesses(**session, report.dims, report.inputs),
+                session_failure_code(ran));
   }
   return finish(args, *expected, &report);
 }

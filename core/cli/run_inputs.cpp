@@ -4,6 +4,9 @@
 // differ between libraries and the same seed must give the same values everywhere.
 #include "core/cli/run_inputs.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -20,6 +23,7 @@ namespace bp::cli {
 namespace {
 
 constexpr std::string_view kArchiveMark = ".npz:";
+constexpr std::string_view kMadeUp = "made up from seed ";
 
 struct FileChoice {
   std::string path;
@@ -194,13 +198,30 @@ Result<std::vector<DimSource>> find_dims(const Graph& graph, const DimArgs& dims
   return found;
 }
 
-std::string words_of_guesses(const std::vector<DimSource>& dims) {
-  std::string names;
+std::string words_of_guesses(const Session& session, const std::vector<DimSource>& dims,
+                             const std::vector<NamedArray>& inputs) {
+  std::vector<std::string> guesses;
+  bool has_named = false;
+  bool has_nameless = false;
   for (const DimSource& dim : dims) {
     if (dim.is_told) continue;
-    names += (names.empty() ? "" : ", ") + dim.name + " = " + std::to_string(dim.size);
+    guesses.push_back(dim.name + " = " + std::to_string(dim.size));
+    has_named = true;
   }
-  return names.empty() ? "" : "; guessed sizes: " + names + " (--dim NAME=SIZE tells one)";
+  for (const SessionIo& io : session.inputs()) {
+    const auto input = std::ranges::find(inputs, io.name, &NamedArray::name);
+    if (input == inputs.end() || !input->source.starts_with(kMadeUp)) continue;
+    for (size_t d = 0; d < io.sizes.size(); ++d) {
+      if (is_known(io.sizes[d]) || !io.dim_names[d].empty()) continue;
+      guesses.push_back("dimension " + std::to_string(d) + " of '" + io.name + "' = 1");
+      has_nameless = true;
+    }
+  }
+  if (guesses.empty()) return {};
+  return fmt::format("; guessed sizes: {} ({}{}{})", fmt::join(guesses, ", "),
+                     has_named ? "--dim NAME=SIZE tells one" : "",
+                     has_named && has_nameless ? "; " : "",
+                     has_nameless ? "a file of the input tells one without a name" : "");
 }
 
 Result<Ref<Session>> open_session(Runtime& runtime, Device& device, Graph graph,
@@ -229,7 +250,7 @@ Status fill_missing(const Session& session, const std::vector<DimSource>& dims, 
     const auto limit = limits.find(io.name);
     auto tensor = make_input(io, sizes, seed, limit == limits.end() ? 0 : limit->second);
     if (!tensor.ok()) return tensor.status().with_prefix("input '" + io.name + "'");
-    inputs->push_back({io.name, std::move(*tensor), "made up from seed " + std::to_string(seed)});
+    inputs->push_back({io.name, std::move(*tensor), std::string(kMadeUp) + std::to_string(seed)});
   }
   return {};
 }

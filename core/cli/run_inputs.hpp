@@ -51,9 +51,10 @@ std::vector<std::string> output_names(const Graph& graph);
 /// Errors: INVALID_ARGUMENT for a --dim that the model does not have, with the nearest.
 Result<std::vector<DimSource>> find_dims(const Graph& graph, const DimArgs& dims,
                                          const std::vector<NamedArray>& given);
-/// "; guessed sizes: N = 1, S = 1 (--dim NAME=SIZE tells one)", for an error that may come from
-/// one. Empty if all are told.
-std::string words_of_guesses(const std::vector<DimSource>& dims);
+/// "; guessed sizes: N = 1, S = 1 (--dim NAME=SIZE tells one)", for an error of a run that may come
+/// from one. Empty if all are told. `inputs`: with those that were made up.
+std::string words_of_guesses(const Session& session, const std::vector<DimSource>& dims,
+                             const std::vector<NamedArray>& inputs);
 /// For one run at a time, with these sizes and ranges.
 Result<Ref<Session>> open_session(Runtime& runtime, Device& device, Graph graph,
                                   const DimArgs& dims);

@@ -111,6 +111,14 @@ class BenchTest(cli_test.CommandTest):
             # As `run` makes them, some are 1, which this table has no row for.
             self.check(MODEL, "run", model, "--device", device, words=["gather", "extent 1"])
 
+    def test_plugins_of_a_program_whose_file_is_gone(self):
+        """As an update does to one that runs: those beside where it was."""
+        program = self.beside("npu")
+        gone = ("sh", "-c", 'exec 3<"$0" && rm "$0" && exec /proc/self/fd/3 "$@"')
+        result = cli_test.run("devices", program=program, prefix=gone)
+        self.assertEqual((result.returncode, result.stderr), (OK, ""))
+        self.assertIn("npu:0", result.stdout)
+
     def test_guessed_sizes_stand_in_errors(self):
         """Which may come from them: an image of one position has no room for a window of two."""
         model = self.file("pool.onnx", onnx_file.model(
@@ -123,6 +131,26 @@ class BenchTest(cli_test.CommandTest):
             told = self.check(MODEL, command, model, "--dim", "W=1", "--dim", "H=1")
             self.assertNotIn("guessed", told.stderr)
         self.check(OK, "run", model, "--dim", "W=4", "--dim", "H=2")
+
+    def test_guessed_sizes_without_a_name(self):
+        model = self.file("free.onnx", onnx_file.model(
+            [("MatMul", ["x", "z"], ["y"])],
+            [("x", onnx_file.FLOAT, (-1, 3)), ("z", onnx_file.FLOAT, ("N", 4))],
+            [("y", onnx_file.FLOAT, None)]))
+        for command in ("run", "bench"):
+            self.check(MODEL, command, model,
+                       words=["guessed sizes: N = 1, dimension 0 of 'x' = 1 (--dim NAME=SIZE tells "
+                              "one; a file of the input tells one without a name)"])
+
+    def test_no_guess_stands_in_errors_of_what_was_told(self):
+        """A range is tried before any input is made."""
+        model = self.file("range.onnx", onnx_file.model(
+            [("MatMul", ["x", "z"], ["y"])],
+            [("x", onnx_file.FLOAT, ("A", 3)), ("z", onnx_file.FLOAT, ("B", 4))],
+            [("y", onnx_file.FLOAT, None)]))
+        told = self.check(MODEL, "run", model, "--dim", "A=2", "--dim", "B=3..9",
+                          words=["dimension 'B' of size 3 to 9 cannot be 9"])
+        self.assertNotIn("guessed", told.stderr)
 
     def test_vectors(self):
         model = self.relu_model()

@@ -14,6 +14,7 @@ UINT64 = 13
 
 
 def _varint(value):
+    value &= 2**64 - 1  # a negative one as two's complement
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -110,13 +110,14 @@ def race(sides, seconds, wanted=ROUNDS, lacks=None):
     """Rounds until each ratio to the first side is known well enough, or there were the most.
     Whether they are. lacks: by name of a side, what of its time is not counted."""
     ours, *others = sides
-    lacks = lacks or {}
+
+    def lack(side):
+        return lacks.get(side.name, 0.0) if lacks else 0.0
     for rounds in wanted:
         while len(ours.rounds) < rounds:
             for side in sides:
                 side.turn(seconds)
             sides = sides[1:] + sides[:1]  # whoever comes first meets another machine
-        if all(is_narrow(ratios(ours, other, lacks.get(ours.name, 0.0),
-                                lacks.get(other.name, 0.0))) for other in others):
+        if all(is_narrow(ratios(ours, other, lack(ours), lack(other))) for other in others):
             return True
     return not others

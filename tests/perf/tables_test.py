@@ -118,8 +118,7 @@ class ProgramsOutput(unittest.TestCase):
 
 
 class Rounds:
-    """A side with these medians."""
-    name = "rounds"
+    """A side with these medians, and without a name."""
 
     def __init__(self, *rounds):
         self.rounds = list(rounds)
@@ -159,11 +158,11 @@ class Race(unittest.TestCase):
 
     def test_a_ratio_that_is_unsteady_without_the_calls_gets_more_rounds(self):
         ours, other = Rounds(), Rounds()
-        ours.name = "ours"
+        ours.name, other.name = "ours", "other"
         ours.next, other.next = lambda round_: 11 + round_ % 3 / 2, lambda round_: 12
         self.assertTrue(sides.race([ours, other], 1))
         ours.rounds.clear(), other.rounds.clear()
-        self.assertFalse(sides.race([ours, other], 1, lacks={"ours": 10, "rounds": 10}))
+        self.assertFalse(sides.race([ours, other], 1, lacks={"ours": 10, "other": 10}))
 
     def test_a_wide_interval_above_the_target_is_met(self):
         row = ops_speed.judged("a", "b", [2, 3, 4, 5, 6, 7, 8, 9, 10], 0.9, {})

@@ -23,7 +23,6 @@ namespace bp::cli {
 namespace {
 
 constexpr std::string_view kArchiveMark = ".npz:";
-constexpr std::string_view kMadeUp = "made up from seed ";
 
 struct FileChoice {
   std::string path;
@@ -210,10 +209,11 @@ std::string words_of_guesses(const Session& session, const std::vector<DimSource
   }
   for (const SessionIo& io : session.inputs()) {
     const auto input = std::ranges::find(inputs, io.name, &NamedArray::name);
-    if (input == inputs.end() || !input->source.starts_with(kMadeUp)) continue;
+    if (input == inputs.end() || !input->is_made_up) continue;
     for (size_t d = 0; d < io.sizes.size(); ++d) {
       if (is_known(io.sizes[d]) || !io.dim_names[d].empty()) continue;
-      guesses.push_back("dimension " + std::to_string(d) + " of '" + io.name + "' = 1");
+      guesses.push_back(
+          fmt::format("dimension {} of '{}' = {}", d, io.name, input->tensor.sizes[d]));
       has_nameless = true;
     }
   }
@@ -250,7 +250,8 @@ Status fill_missing(const Session& session, const std::vector<DimSource>& dims, 
     const auto limit = limits.find(io.name);
     auto tensor = make_input(io, sizes, seed, limit == limits.end() ? 0 : limit->second);
     if (!tensor.ok()) return tensor.status().with_prefix("input '" + io.name + "'");
-    inputs->push_back({io.name, std::move(*tensor), std::string(kMadeUp) + std::to_string(seed)});
+    inputs->push_back(
+        {io.name, std::move(*tensor), "made up from seed " + std::to_string(seed), true});
   }
   return {};
 }

@@ -22,6 +22,7 @@ struct NamedArray {
   std::string name;
   HostTensor tensor;
   std::string source;  // a file, or "made up from seed 1"
+  bool is_made_up = false;
 };
 
 struct DimSource {

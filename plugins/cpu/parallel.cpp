@@ -51,16 +51,14 @@ struct Workers::Region {
   int64_t caller_done_ns = 0;
 };
 
-// The runtime may give a region fewer threads than it has shares: the others' are done all the
-// same.
+// The runtime may give a region fewer threads than it has shares; the rest is done all the same.
 void Workers::work(void* data) noexcept {
   auto& region = *static_cast<Region*>(data);
   region.entry.load(std::memory_order_acquire);
   const int thread = omp_get_thread_num();
   for (int i = 0; i < region.share_count; ++i) {
     Share& share = region.shares[(thread + i) % region.share_count];
-    // Looked at before it is written: who comes to a share that is done leaves its line where it
-    // is.
+    // Looked at before it is written: the line of a share that is done stays where it is.
     while (share.next.load(std::memory_order_relaxed) < share.end) {
       const int64_t begin = share.next.fetch_add(region.range_items, std::memory_order_relaxed);
       if (begin >= share.end) break;

@@ -196,7 +196,7 @@ bp_status Stream::host_call(bp_host_fn fn, void* user) {
       call.before = share(driver, before);
       // Once this is enqueued the stream stands still until the call is made: nothing may fail.
       barrier = enqueue_barrier(call.after);
-    } catch (const sdk::Failure&) {
+    } catch (...) {
       // Drivers may keep what comes later behind a user event that is released before its end.
       driver.clSetUserEventStatus(user_event, CL_COMPLETE);
       throw;

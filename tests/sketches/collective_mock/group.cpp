@@ -1,233 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Meetings: the last rank to arrive compares, moves the data of all, and lets the others go.
+// See group.hpp.
 #include "tests/sketches/collective_mock/group.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <random>
+#include <sstream>
 #include <utility>
 
-namespace bp::sketch {
+namespace bp::npu {
 namespace {
 
-uint64_t element_bytes(const bp_collective& what) { return sdk::dtype_bytes(what.dtype); }
-
-std::string describe(const bp_collective& what) {
-  constexpr const char* kNames[] = {"all_reduce", "broadcast", "all_gather", "send", "recv"};
-  return std::string(kNames[what.kind]) + " of " + std::to_string(what.count) +
-         " elements of dtype " + std::to_string(what.dtype) + " with reduction " +
-         std::to_string(what.reduction) + " and peer " + std::to_string(what.peer);
-}
-
-bool is_point_to_point(const bp_collective& what) {
-  return what.kind == BP_COLLECTIVE_SEND || what.kind == BP_COLLECTIVE_RECV;
-}
-
-/// Those that all ranks take part in, in the order of the array.
-std::vector<Operation> shared_ones(const Arrival& arrival) {
-  std::vector<Operation> found;
-  for (const Operation& operation : *arrival.operations) {
-    if (!is_point_to_point(operation.what)) found.push_back(operation);
-  }
-  return found;
-}
-
-/// Sends (or receives) of `rank` to (from) `peer`, in the order of the array.
-std::vector<Operation> point_to_point(const Arrival& arrival, uint32_t kind, uint32_t peer) {
-  std::vector<Operation> found;
-  for (const Operation& operation : *arrival.operations) {
-    if (operation.what.kind == kind && operation.what.peer == peer) found.push_back(operation);
-  }
-  return found;
-}
-
-template <class T>
-void reduce(const std::vector<Operation>& of_ranks) {
-  const bp_collective& what = of_ranks[0].what;
-  std::vector<T> total(what.count);
-  for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
-    const T* const values = reinterpret_cast<const T*>(of_ranks[rank].send);
-    for (uint64_t i = 0; i < what.count; ++i) {
-      const bool is_max = what.reduction == BP_REDUCTION_MAX;
-      const T both = is_max ? std::max(total[i], values[i]) : static_cast<T>(total[i] + values[i]);
-      total[i] = rank == 0 ? values[i] : both;
-    }
-  }
-  for (const Operation& operation : of_ranks) {
-    std::memcpy(operation.recv, total.data(), what.count * sizeof(T));
-  }
-}
-
-void all_gather(const std::vector<Operation>& of_ranks) {
-  const uint64_t bytes = of_ranks[0].what.count * element_bytes(of_ranks[0].what);
-  std::vector<std::byte> all(bytes * of_ranks.size());
-  for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
-    std::memcpy(all.data() + rank * bytes, of_ranks[rank].send, bytes);
-  }
-  for (const Operation& operation : of_ranks) std::memcpy(operation.recv, all.data(), all.size());
-}
-
-void broadcast(const std::vector<Operation>& of_ranks) {
-  const bp_collective& what = of_ranks[0].what;
-  const std::byte* const source = of_ranks[what.peer].send;
-  for (const Operation& operation : of_ranks) {
-    if (operation.recv != source) {
-      std::memcpy(operation.recv, source, what.count * element_bytes(what));
-    }
-  }
-}
-
-void run_shared(const std::vector<Operation>& of_ranks) {
-  const bp_collective& what = of_ranks[0].what;
-  if (what.count == 0) return;
-  if (what.kind == BP_COLLECTIVE_ALL_GATHER) return all_gather(of_ranks);
-  if (what.kind == BP_COLLECTIVE_BROADCAST) return broadcast(of_ranks);
-  if (what.dtype == BP_DTYPE_F32) return reduce<float>(of_ranks);
-  reduce<int64_t>(of_ranks);
-}
-
-}  // namespace
-
-void Group::join(uint32_t rank, Clock::time_point deadline) {
-  const std::scoped_lock lock(mutex_);
-  if (joined_[rank]) sdk::refuse("comm_init: rank ", rank, " is taken");
-  joined_[rank] = true;
-  ++joined_count_;
-  join_deadline_ = std::max(join_deadline_, deadline);
-}
-
-std::string Group::missing(const std::vector<bool>& there) const {
-  std::string names;
-  for (uint32_t rank = 0; rank < rank_count_; ++rank) {
-    if (there[rank]) continue;
-    names += (names.empty() ? "" : ", ") + std::to_string(rank);
-  }
-  return names;
-}
-
-npu::StreamFailure Group::poll(bool* out_ready) {
-  const std::scoped_lock lock(mutex_);
-  *out_ready = joined_count_ == rank_count_;
-  if (!*out_ready && Clock::now() >= join_deadline_) {
-    fail_locked(BP_UNAVAILABLE, "comm_init: these ranks did not come: " + missing(joined_));
-  }
-  return failure_;
-}
-
-void Group::fail(bp_status status, const std::string& message) {
-  const std::scoped_lock lock(mutex_);
-  fail_locked(status, message);
-}
-
-/// The first failure is everybody's.
-void Group::fail_locked(bp_status status, const std::string& message) {
-  if (failure_.status != BP_OK) return;
-  failure_ = {status, message, 0};
-  changed_.notify_all();
-}
-
-void Group::throw_if_failed() const {
-  if (failure_.status != BP_OK) throw npu::StreamFailure(failure_);
-}
-
-std::string Group::disagreement() const {
-  const Arrival& first = arrivals_.at(0);
-  const std::vector<Operation> expected = shared_ones(first);
-  for (const auto& [rank, arrival] : arrivals_) {
-    const std::string who = "rank " + std::to_string(rank);
-    if (arrival.sequence != first.sequence) {
-      return who + " is at sequence " + std::to_string(arrival.sequence) + ", rank 0 at " +
-             std::to_string(first.sequence);
-    }
-    const std::vector<Operation> found = shared_ones(arrival);
-    if (found.size() != expected.size()) {
-      return who + " brings " + std::to_string(found.size()) + " operations, rank 0 " +
-             std::to_string(expected.size());
-    }
-    for (size_t i = 0; i < found.size(); ++i) {
-      const std::string theirs = describe(found[i].what);
-      const std::string ours = describe(expected[i].what);
-      if (theirs != ours) return who + ": " + theirs + "; rank 0: " + ours;
-    }
-    for (uint32_t peer = 0; peer < rank_count_; ++peer) {
-      const auto sends = point_to_point(arrival, BP_COLLECTIVE_SEND, peer);
-      const auto receives = point_to_point(arrivals_.at(peer), BP_COLLECTIVE_RECV, rank);
-      const bool fits =
-          std::equal(sends.begin(), sends.end(), receives.begin(), receives.end(),
-                     [](const Operation& a, const Operation& b) {
-                       return a.what.count == b.what.count && a.what.dtype == b.what.dtype;
-                     });
-      if (!fits) {
-        return who + " sends " + std::to_string(sends.size()) + " times to rank " +
-               std::to_string(peer) + ", which receives " + std::to_string(receives.size()) +
-               " times, or other sizes";
-      }
-    }
-  }
-  return "";
-}
-
-void Group::move_data() const {
-  const size_t count = shared_ones(arrivals_.at(0)).size();
-  for (size_t i = 0; i < count; ++i) {
-    std::vector<Operation> of_ranks;
-    for (const auto& [rank, arrival] : arrivals_) of_ranks.push_back(shared_ones(arrival)[i]);
-    run_shared(of_ranks);
-  }
-  for (const auto& [rank, arrival] : arrivals_) {
-    for (uint32_t peer = 0; peer < rank_count_; ++peer) {
-      const auto sends = point_to_point(arrival, BP_COLLECTIVE_SEND, peer);
-      const auto receives = point_to_point(arrivals_.at(peer), BP_COLLECTIVE_RECV, rank);
-      for (size_t i = 0; i < sends.size(); ++i) {
-        std::memcpy(receives[i].recv, sends[i].send,
-                    sends[i].what.count * element_bytes(sends[i].what));
-      }
-    }
-  }
-}
-
-void Group::meet(uint32_t rank, const Arrival& arrival, Clock::time_point deadline,
-                 const std::stop_token& stop) {
-  Lock lock(mutex_);
-  throw_if_failed();
-  const uint64_t meeting = meeting_;
-  arrivals_[rank] = arrival;
-  if (arrivals_.size() == rank_count_) {
-    // Under the lock, so that nobody who fails meanwhile takes memory away.
-    const std::string words = disagreement();
-    if (!words.empty()) {
-      fail_locked(BP_INVALID_ARGUMENT, "the ranks of a collective disagree: " + words);
-      throw_if_failed();
-    }
-    move_data();
-    arrivals_.clear();
-    ++meeting_;
-    changed_.notify_all();
-    return;
-  }
-  const auto is_over = [&] { return meeting_ != meeting || failure_.status != BP_OK; };
-  const bool in_time = changed_.wait_until(lock, stop, deadline, is_over);
-  if (meeting_ != meeting) return;  // a failure after that is the next one's
-  if (!in_time && failure_.status == BP_OK) {
-    std::vector<bool> there(rank_count_);
-    for (const auto& [present, arrived] : arrivals_) there[present] = true;
-    const std::string who = "sequence " + std::to_string(arrival.sequence) + ": rank ";
-    if (stop.stop_requested()) {
-      fail_locked(BP_CANCELLED, who + std::to_string(rank) + " was destroyed while it waited");
-    } else {
-      fail_locked(BP_UNAVAILABLE, who + missing(there) + " did not come");
-    }
-  }
-  arrivals_.erase(rank);
-  throw_if_failed();
-}
-
-namespace {
+constexpr uint32_t kAllRanks = UINT32_MAX;
 
 struct Groups {
   std::mutex mutex;
-  uint64_t last_id = 0;
-  std::map<uint64_t, std::weak_ptr<Group>> by_id;
+  std::map<GroupId, std::weak_ptr<Group>> by_id;
 
   static Groups& instance() {
     static Groups groups;
@@ -235,18 +23,189 @@ struct Groups {
   }
 };
 
-}  // namespace
-
-uint64_t new_group_id() {
-  Groups& groups = Groups::instance();
-  const std::scoped_lock lock(groups.mutex);
-  return ++groups.last_id;
+uint64_t random_word() {
+  std::random_device random;
+  return (uint64_t{random()} << 32) | random();
 }
 
-std::shared_ptr<Group> find_group(uint64_t id, uint32_t rank_count) {
+/// Begins every id of this process.
+uint64_t process_word() {
+  static const uint64_t kWord = random_word();
+  return kWord;
+}
+
+constexpr uint64_t kIdTag = 0x756e'6c69'6e6b'0001;
+
+}  // namespace
+
+void Waiter::wake() {
+  const std::scoped_lock lock(mutex_);
+  is_woken_ = true;
+  changed_.notify_all();
+}
+
+bool Waiter::wait(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  const bool was_woken = changed_.wait(lock, stop, [this] { return is_woken_; });
+  is_woken_ = false;
+  return was_woken;
+}
+
+void Group::join(uint32_t rank) {
+  const std::scoped_lock lock(mutex_);
+  if (members_[rank].has_joined) refuse("comm_init: rank ", rank, " is taken");
+  members_[rank].has_joined = true;
+  ++joined_count_;
+}
+
+RankState Group::state(uint32_t rank) {
+  const std::scoped_lock lock(mutex_);
+  const Member& member = members_[rank];
+  return {joined_count_ == members_.size(), member.failure, member.culprit};
+}
+
+void Group::abort(uint32_t rank) {
+  const std::scoped_lock lock(mutex_);
+  fail_rank(rank, BP_CANCELLED, "the communicator of rank " + std::to_string(rank) + " was aborted",
+            0);
+}
+
+void Group::leave(uint32_t rank) {
+  const std::scoped_lock lock(mutex_);
+  fail_rank(rank, BP_CANCELLED, "the communicator has ended", 0);
+  members_[rank].has_left = true;
+  fail_where_left(rank);
+}
+
+/// A rank that aborted is silent, as one whose process hangs is; one that has ended is missed.
+void Group::fail_where_left(uint32_t rank) {
+  std::vector<uint32_t> waiting;
+  for (const auto& [key, meeting] : meetings_) {
+    if (key.to != kAllRanks && key.to != rank && key.from != rank) continue;
+    for (const Arrival& arrival : meeting) waiting.push_back(arrival.rank);
+  }
+  for (const uint32_t other : waiting) {
+    fail_rank(other, BP_UNAVAILABLE, "rank " + std::to_string(rank) + " has left the group",
+              rank + 1);
+  }
+}
+
+/// The first failure stays.
+void Group::fail_rank(uint32_t rank, bp_status status, const std::string& words, uint32_t culprit) {
+  Member& member = members_[rank];
+  if (member.failure.status != BP_OK) return;
+  member.failure = {status, words, 0};
+  member.culprit = culprit;
+  const std::vector<Posting*> postings = std::exchange(member.postings, {});
+  for (Posting* const posting : postings) end(posting);
+}
+
+void Group::fail_all(bp_status status, const std::string& words, uint32_t culprit) {
+  for (uint32_t rank = 0; rank < rank_count(); ++rank) fail_rank(rank, status, words, culprit);
+}
+
+/// Nothing of it is in a meeting afterwards, so that nobody touches its memory.
+void Group::end(Posting* posting) {
+  for (auto& [key, meeting] : meetings_) {
+    std::erase_if(meeting, [&](const Arrival& arrival) { return arrival.posting == posting; });
+  }
+  std::erase_if(meetings_, [](const auto& entry) { return entry.second.empty(); });
+  std::erase(members_[posting->rank].postings, posting);
+  posting->is_over = true;
+  posting->waiter->wake();
+}
+
+void Group::end_one(Posting* posting) {
+  if (--posting->open_count == 0) end(posting);
+}
+
+Group::MeetingKey Group::key_of(const Posting& posting, size_t index) const {
+  const bp_collective_op& what = posting.operations[index].what;
+  const uint64_t number = posting.numbers[index];
+  if (what.kind == BP_COLLECTIVE_SEND) return {posting.rank, what.peer, number};
+  if (what.kind == BP_COLLECTIVE_RECV) return {what.peer, posting.rank, number};
+  return {kAllRanks, kAllRanks, number};
+}
+
+void Group::post(Posting* posting) {
+  const std::scoped_lock lock(mutex_);
+  Member& member = members_[posting->rank];
+  posting->open_count = posting->operations.size();
+  if (member.failure.status != BP_OK || posting->open_count == 0) return end(posting);
+  member.postings.push_back(posting);
+  for (size_t i = 0; i < posting->operations.size() && !posting->is_over; ++i) arrive(posting, i);
+}
+
+void Group::arrive(Posting* posting, size_t index) {
+  const MeetingKey key = key_of(*posting, index);
+  const bool is_of_all = key.to == kAllRanks;
+  for (uint32_t rank = 0; rank < rank_count(); ++rank) {
+    if (members_[rank].has_left && (is_of_all || rank == key.to || rank == key.from)) {
+      return fail_rank(posting->rank, BP_UNAVAILABLE,
+                       "rank " + std::to_string(rank) + " has left the group", rank + 1);
+    }
+  }
+  Meeting& meeting = meetings_[key];
+  meeting.push_back({posting->rank, &posting->operations[index], posting});
+  if (meeting.size() == (is_of_all ? members_.size() : 2)) meet(key);
+}
+
+void Group::meet(const MeetingKey& key) {
+  Meeting meeting = std::move(meetings_.extract(key).mapped());
+  if (!agree(&meeting)) return;
+  if (key.to == kAllRanks) {
+    std::vector<Operation> of_ranks;
+    for (const Arrival& arrival : meeting) of_ranks.push_back(*arrival.operation);
+    run_together(of_ranks);
+  } else {
+    const bool sends_first = meeting[0].operation->what.kind == BP_COLLECTIVE_SEND;
+    const Operation& sent = *meeting[sends_first ? 0 : 1].operation;
+    const Operation& received = *meeting[sends_first ? 1 : 0].operation;
+    run_together(sent, received);
+  }
+  for (const Arrival& arrival : meeting) end_one(arrival.posting);
+}
+
+/// Sorts the meeting by ranks. False: they disagree, and the group has failed.
+bool Group::agree(Meeting* meeting) {
+  std::sort(meeting->begin(), meeting->end(),
+            [](const Arrival& a, const Arrival& b) { return a.rank < b.rank; });
+  const Arrival& first = meeting->front();
+  const auto words_of = [](const Arrival& arrival) {
+    return "rank " + std::to_string(arrival.rank) + " has " + describe(arrival.operation->what);
+  };
+  for (const Arrival& arrival : std::span(*meeting).subspan(1)) {
+    if (fit_together(first.operation->what, arrival.operation->what) &&
+        (arrival.rank != first.rank || is_between_two(first.operation->what.kind))) {
+      continue;
+    }
+    fail_all(BP_INVALID_ARGUMENT,
+             "the ranks disagree: " + words_of(first) + "; " + words_of(arrival), arrival.rank + 1);
+    return false;
+  }
+  return true;
+}
+
+void Group::withdraw(Posting* posting) {
+  const std::scoped_lock lock(mutex_);
+  if (posting->is_over) return;
+  fail_rank(posting->rank, BP_CANCELLED, "its stream ended before the operation was done", 0);
+}
+
+bool Group::is_over(const Posting& posting) {
+  const std::scoped_lock lock(mutex_);
+  if (!posting.is_over) return false;
+  const StreamFailure& failure = members_[posting.rank].failure;
+  if (posting.open_count != 0 && failure.status != BP_OK) throw StreamFailure(failure);
+  return true;
+}
+
+GroupId new_group_id() { return {{kIdTag, process_word(), random_word(), random_word()}}; }
+
+std::shared_ptr<Group> find_group(const GroupId& id, uint32_t rank_count) {
+  if (id.words[0] != kIdTag || id.words[1] != process_word()) return nullptr;
   Groups& groups = Groups::instance();
   const std::scoped_lock lock(groups.mutex);
-  if (id == 0 || id > groups.last_id) return nullptr;
   std::erase_if(groups.by_id, [](const auto& entry) { return entry.second.expired(); });
   auto group = groups.by_id[id].lock();
   if (group == nullptr) {
@@ -256,4 +215,10 @@ std::shared_ptr<Group> find_group(uint64_t id, uint32_t rank_count) {
   return group;
 }
 
-}  // namespace bp::sketch
+std::string link_domain() {
+  std::ostringstream words;
+  words << "backplane.npu 1, process " << std::hex << process_word();
+  return words.str();
+}
+
+}  // namespace bp::npu

@@ -1,81 +1,132 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A group of ranks in one process: who has come, what each wants to do next, and what went wrong.
-// What ranks on several hosts learn from each other over a network they find here under one lock.
+// A group of ranks in one process, and where their operations meet: whoever comes last moves the
+// data of all. What ranks on real links learn from each other over wires they find here under one
+// lock.
 #ifndef BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_GROUP_HPP
 #define BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_GROUP_HPP
 
-#include <chrono>
+#include <array>
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
 
-#include "backplane/sketch/collective.h"
 #include "queue.hpp"
+#include "tests/sketches/collective_mock/operation.hpp"
 
-namespace bp::sketch {
+namespace bp::npu {
 
-using Clock = std::chrono::steady_clock;
-
-/// An operation with its memory found.
-struct Operation {
-  bp_collective what;
-  std::byte* send = nullptr;
-  std::byte* recv = nullptr;
-};
-
-/// What one rank brings to a meeting.
-struct Arrival {
-  uint64_t sequence = 0;
-  const std::vector<Operation>* operations = nullptr;
-};
-
-class Group {
+/// What one stream waits with, whatever the number of groups that it waits for.
+class Waiter {
  public:
-  explicit Group(uint32_t rank_count) : rank_count_(rank_count), joined_(rank_count) {}
-
-  uint32_t rank_count() const { return rank_count_; }
-  /// Throws Failure for a rank that is taken.
-  void join(uint32_t rank, Clock::time_point deadline);
-  /// What comm_poll tells; a rank that is missing at the deadline fails the group.
-  npu::StreamFailure poll(bool* out_ready);
-  void fail(bp_status status, const std::string& message);
-
-  /// Comes back when every rank has arrived with operations that fit together and all data has
-  /// been moved. Throws StreamFailure on all ranks alike.
-  void meet(uint32_t rank, const Arrival& arrival, Clock::time_point deadline,
-            const std::stop_token& stop);
+  void wake();
+  /// Until the next wake() since the last wait. False: a stop was asked for first.
+  bool wait(const std::stop_token& stop);
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
-  void fail_locked(bp_status status, const std::string& message);
-  void throw_if_failed() const;
-  std::string missing(const std::vector<bool>& there) const;
-  std::string disagreement() const;
-  void move_data() const;
-
-  const uint32_t rank_count_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::vector<bool> joined_;
-  uint32_t joined_count_ = 0;
-  Clock::time_point join_deadline_{};
-  npu::StreamFailure failure_;
-  // The meeting in progress.
-  std::map<uint32_t, Arrival> arrivals_;  // by rank
-  uint64_t meeting_ = 0;                  // those that are over
+  bool is_woken_ = false;
 };
 
-/// The group of an id, made by whoever comes first. nullptr: the id is none of uid_create's.
-std::shared_ptr<Group> find_group(uint64_t id, uint32_t rank_count);
-uint64_t new_group_id();
+/// What a rank brings to the meetings of its group: operations, each with its number there.
+struct Posting {
+  uint32_t rank;
+  std::vector<Operation> operations;
+  std::vector<uint64_t> numbers;  // of collectives, or of a peer and direction; one an operation
+  std::shared_ptr<Waiter> waiter;
+  // Under the group's lock.
+  size_t open_count = 0;  // operations that have not met
+  bool is_over = false;   // done, failed or withdrawn
+};
 
-}  // namespace bp::sketch
+/// How a rank fares.
+struct RankState {
+  bool is_ready = false;
+  StreamFailure failure;
+  uint32_t culprit = 0;  // 1 + a rank
+};
+
+/// Any-thread.
+class Group {
+ public:
+  explicit Group(uint32_t rank_count) : members_(rank_count) {}
+
+  uint32_t rank_count() const { return static_cast<uint32_t>(members_.size()); }
+  /// Throws Failure for a rank that is taken.
+  void join(uint32_t rank);
+  RankState state(uint32_t rank);
+  /// Fails this rank, and tells no other.
+  void abort(uint32_t rank);
+  /// The rank's communicator ends. Operations of others that take it fail.
+  void leave(uint32_t rank);
+
+  /// Brings the operations; wakes the posting's waiter when it is over.
+  void post(Posting* posting);
+  /// Takes out of the meetings what has not met.
+  void withdraw(Posting* posting);
+  /// Throws StreamFailure of a posting that failed. False: not over yet.
+  bool is_over(const Posting& posting);
+
+ private:
+  struct Member {
+    bool has_joined = false;
+    bool has_left = false;
+    StreamFailure failure;
+    uint32_t culprit = 0;
+    std::vector<Posting*> postings;
+  };
+  /// Whose operations meet: all ranks', or those from one rank to another; and the number.
+  struct MeetingKey {
+    uint32_t from;
+    uint32_t to;
+    uint64_t number;
+    auto operator<=>(const MeetingKey&) const = default;
+  };
+  struct Arrival {
+    uint32_t rank;
+    const Operation* operation;
+    Posting* posting;
+  };
+  using Meeting = std::vector<Arrival>;
+
+  // All with the lock.
+  MeetingKey key_of(const Posting& posting, size_t index) const;
+  void arrive(Posting* posting, size_t index);
+  void meet(const MeetingKey& key);
+  bool agree(Meeting* meeting);
+  void end_one(Posting* posting);
+  void end(Posting* posting);
+  void fail_rank(uint32_t rank, bp_status status, const std::string& words, uint32_t culprit);
+  void fail_all(bp_status status, const std::string& words, uint32_t culprit);
+  void fail_where_left(uint32_t rank);
+
+  std::mutex mutex_;
+  std::vector<Member> members_;
+  uint32_t joined_count_ = 0;
+  std::map<MeetingKey, Meeting> meetings_;
+};
+
+/// A group's id, which no other group of any process has.
+struct GroupId {
+  std::array<uint64_t, 4> words;
+  auto operator<=>(const GroupId&) const = default;
+};
+
+GroupId new_group_id();
+/// The group of an id, made by whoever comes first. nullptr: the id is none of new_group_id()'s, or
+/// another process's.
+std::shared_ptr<Group> find_group(const GroupId& id, uint32_t rank_count);
+/// Names what the NPUs of this process have in common, and no other process's.
+std::string link_domain();
+
+}  // namespace bp::npu
 
 #endif

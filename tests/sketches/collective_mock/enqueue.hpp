@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arrays of operations, from the call to the queues of their streams.
+#ifndef BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_ENQUEUE_HPP
+#define BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_ENQUEUE_HPP
+
+#include "backplane/sketch/collective.h"
+#include "device.hpp"
+
+namespace bp::npu {
+
+/// All batches, or none: throws Failure.
+void enqueue(Device& device, const bp_collective_args& args);
+
+}  // namespace bp::npu
+
+#endif

@@ -209,7 +209,8 @@ Result<Device*> Runtime::device_called(std::string_view name) const {
   for (const std::string& known : names) text += " " + known;
   for (const auto& [alias, device] : aliases_) {
     text += " " + alias + " (" + device + ")";
-    names.push_back(alias);
+    // An alias names a device: one that was followed here is no way to it.
+    if (alias != name && device != name) names.push_back(alias);
   }
   if (const auto near = nearest_match(name, names)) text += "; did you mean " + *near + "?";
   return Status(BP_UNAVAILABLE, text);

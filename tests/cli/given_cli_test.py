@@ -83,8 +83,9 @@ class GivenTest(cli_test.CommandTest):
         listed = self.check(OK, "devices", BACKPLANE_CONFIG=str(config))
         self.assertIn(f"warning: {told}", listed.stderr)
         self.assertNotIn("'slow'", listed.stderr)
-        self.check(DEVICE, "run", self.relu_model(), "--device", "fast",
-                   BACKPLANE_CONFIG=str(config), words=[f"backplane run: {told}"])
+        refused = self.check(DEVICE, "run", self.relu_model(), "--device", "fast",
+                             BACKPLANE_CONFIG=str(config), words=[f"backplane run: {told}"])
+        self.assertNotIn("did you mean fast", refused.stderr)
 
 
 if __name__ == "__main__":

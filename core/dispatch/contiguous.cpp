@@ -80,7 +80,9 @@ Result<std::shared_ptr<PlannedKernel>> plan_copy(Device& device, const ArgType& 
   const auto op = device.runtime().registry().copy_op();
   if (!op) return Status(BP_UNSUPPORTED, "no operator copies tensors");
   const TensorType out_type{.dtype = type.dtype, .has_rank = true, .sizes = type.sizes};
-  auto planned = Dispatcher::of(device).plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
+  Dispatcher& dispatcher = Dispatcher::of(device);
+  auto planned = dispatcher.plan_kernel(*op, {&type, 1}, {&out_type, 1}, nullptr);
+  dispatcher.drain_deferred();
   if (planned.ok() && !(*planned)->contiguous_inputs().empty()) {
     return Status(BP_UNSUPPORTED, "takes contiguous tensors only");
   }

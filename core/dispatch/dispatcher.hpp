@@ -101,6 +101,8 @@ class PlannedKernel final : public PluginObjectHolder {
   uint64_t workspace_bytes() const { return workspace_bytes_; }
   bool can_fault() const { return can_fault_; }
   bool extents() const { return extents_; }
+  /// With extents(): of each output the sizes that no values change, -1 for the others.
+  std::span<const Dims> sure_sizes() const { return sure_sizes_; }
   bool stateful() const { return record_.kernel.state_create != nullptr; }
   /// A launch takes its tensors and nothing else.
   bool is_plain() const { return workspace_bytes_ == 0 && !can_fault_ && !extents_ && !stateful(); }
@@ -155,6 +157,7 @@ class PlannedKernel final : public PluginObjectHolder {
   uint64_t workspace_bytes_ = 0;
   bool can_fault_ = false;
   bool extents_ = false;
+  std::vector<Dims> sure_sizes_;
   InputSet contiguous_inputs_;
   InputSet host_inputs_;
   std::vector<PackedInput> packed_inputs_;
@@ -235,6 +238,9 @@ class Dispatcher : public DeviceExtension {
   Result<std::shared_ptr<PlannedKernel>> plan_kernel(OpId op, std::span<const ArgType> inputs,
                                                      std::span<const TensorType> outputs,
                                                      const void* attributes, CallMode mode = {});
+  /// For whoever makes plans that no cache keeps: waits for the device where many of those that
+  /// ended wait for work, so that they do not pile up. Any thread.
+  void drain_deferred();
 
   /// Whether a kernel of this device takes such a call, as far as dtypes, ranks, attributes and
   /// what sizes may be tell. Any thread.
@@ -277,7 +283,6 @@ class Dispatcher : public DeviceExtension {
 
   /// Those for an operator by its id; what cannot be used is told.
   void sort_kernels_by_op();
-  void drain_deferred();
   static constexpr size_t kSelectionLimit = 4096;
   static constexpr size_t kMostDeferred = 256;
 

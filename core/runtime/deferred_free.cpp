@@ -33,14 +33,17 @@ void DeferredFree::release_done(Allocator& allocator) {
     return is_over(entry.last_write) &&
            std::all_of(entry.last_reads.begin(), entry.last_reads.end(), is_over);
   };
-  for (;;) {
+  // One way through the entries, in no order: the last takes the place of one that goes. What
+  // others change meanwhile may be passed over, and goes the next time.
+  for (size_t at = 0;;) {
     Entry over;
     {
       const std::lock_guard lock(mutex_);
-      const auto found = std::find_if(entries_.begin(), entries_.end(), is_done);
-      if (found == entries_.end()) return;
-      over = std::move(*found);
-      entries_.erase(found);
+      while (at < entries_.size() && !is_done(entries_[at])) ++at;
+      if (at >= entries_.size()) return;
+      over = std::move(entries_[at]);
+      if (at + 1 < entries_.size()) entries_[at] = std::move(entries_.back());
+      entries_.pop_back();
       count_.store(entries_.size(), std::memory_order_relaxed);
     }
     if (over.block != nullptr) allocator.free(over.block);

@@ -22,6 +22,8 @@ class Counted {
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;
   void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
+  /// For the owner who asks: nobody else has the object, nor can get it but from this owner.
+  bool has_one_owner() const { return count_.load(std::memory_order_acquire) == 1; }
   void release() const {
     // The only owner races with no other, so it needs no atomic subtraction.
     if (count_.load(std::memory_order_acquire) != 1 &&

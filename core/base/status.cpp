@@ -87,9 +87,11 @@ void Status::let_go(const Error* error) noexcept {
 }
 
 Status status_of_exception() noexcept {
-  // The words of the first two fit without a heap.
+  // None of the first three takes a heap.
   try {
     throw;
+  } catch (const NoMemory& named) {
+    return named.status();
   } catch (const std::bad_alloc&) {
     return Status(BP_OUT_OF_MEMORY, "no host memory");
   } catch (const std::system_error& error) {

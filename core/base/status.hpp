@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cassert>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -95,6 +96,17 @@ template <class T>
 const Status& as_status(const Result<T>& result) {
   return result.status();
 }
+
+/// Lack of memory that a status names, where no status can be answered.
+class NoMemory final : public std::bad_alloc {
+ public:
+  explicit NoMemory(Status status) : status_(std::move(status)) {}
+  const Status& status() const noexcept { return status_; }
+  const char* what() const noexcept override { return status_.message().c_str(); }
+
+ private:
+  Status status_;
+};
 
 /// For a catch block: what is being thrown as a status. Exhaustion of memory or threads is
 /// OUT_OF_MEMORY, all else INTERNAL.

@@ -12,6 +12,8 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <set>
+#include <string>
 
 #include "core/cli/text.hpp"
 #include "core/dispatch/call.hpp"
@@ -201,6 +203,12 @@ std::string join_first(const std::vector<std::string>& failures) {
   return failures.size() > kShown ? text + "; ..." : text;
 }
 
+/// "7 kernels", or "5 of 7 kernels" where cases ran no other: none of them says anything of those.
+std::string tried_words(size_t tried, size_t known) {
+  const std::string all = count_text(known, "kernel");
+  return tried < known ? fmt::format("{} of {}", tried, all) : all;
+}
+
 /// The kit's brief cases of level 3, in this process, in one dtype of each operator: what is wrong
 /// with a kernel shows here, also where no operator above happened to use it.
 CheckResult check_kernels(Device& device, const BeginCheck& begin) {
@@ -210,12 +218,14 @@ CheckResult check_kernels(Device& device, const BeginCheck& begin) {
   conform::add_kernel_cases(&list);
   const KernelList& kernels = Dispatcher::of(device).kernels();
   size_t passed = 0;
+  std::set<std::string> launched;
   std::vector<std::string> failures;
   for (const conform::Case& tested : list.cases()) {
     if (!tested.brief || failures.size() >= kEnough) continue;
     begin(tested.id);
     conform::Context context(device.table(), kernels, conform::Injection(), kPatience);
     const conform::Outcome outcome = conform::run_case(context, tested);
+    launched.insert(context.launched().begin(), context.launched().end());
     if (outcome.verdict == conform::Verdict::kUnsupported) continue;
     if (outcome.verdict == conform::Verdict::kPass) {
       ++passed;
@@ -230,11 +240,18 @@ CheckResult check_kernels(Device& device, const BeginCheck& begin) {
       static_cast<size_t>(std::count_if(kernels.kernels.begin(), kernels.kernels.end(), is_known));
   CheckResult result;
   result.name = "kernels";
+  if (known > 0 && launched.empty() && failures.empty()) {
+    result.state = CheckState::kUnsupported;
+    result.words =
+        fmt::format("none of {} took a call that was tried; bp-conform --level 3 tells why",
+                    count_text(known, "kernel"));
+    return result;
+  }
   result.state = failures.empty() ? CheckState::kOk : CheckState::kFailed;
   result.words =
       failures.empty()
           ? fmt::format(
-                "{} in {} cases, as the oracle{}", count_text(known, "kernel"), passed,
+                "{} in {} cases, as the oracle{}", tried_words(launched.size(), known), passed,
                 known == kernels.kernels.size() ? "" : "; the rest is for unknown operators")
           : fmt::format("{}{} failed, {} passed: {}", failures.size() < kEnough ? "" : "at least ",
                         count_text(failures.size(), "case"), passed, join_first(failures));
@@ -252,7 +269,16 @@ std::vector<CheckResult> check_device(Runtime& runtime, Device& device, const Be
   std::vector<CheckResult> results;
   const auto check = [&](const char* name, auto make) {
     begin(name);
-    results.push_back(make());
+    const Result<CheckResult> made = contain([&]() -> Result<CheckResult> { return make(); });
+    if (made.ok()) {
+      results.push_back(*made);
+    } else {
+      CheckResult failed;
+      failed.name = name;
+      failed.state = CheckState::kFailed;
+      failed.words = made.status().to_string();
+      results.push_back(std::move(failed));
+    }
     // What one check broke is not the next one's fault.
     Stream& stream = device.default_stream();
     if (!stream.is_healthy()) static_cast<void>(stream.reset());

@@ -15,6 +15,11 @@ std::string_view execution_name(const Device& device) {
   return device.is_inline() ? "inline" : "queued";
 }
 
+/// Errors: a list of kernels that the plugin has no memory for.
+Result<size_t> kernel_count_of(Device& device) {
+  return contain([&]() -> Result<size_t> { return Dispatcher::of(device).kernel_count(); });
+}
+
 std::string devices_json(const Runtime& runtime) {
   JsonWriter json;
   json.begin_object().key("devices").begin_array();
@@ -31,8 +36,13 @@ std::string devices_json(const Runtime& runtime) {
         .field("plugin_path", plugin.path())
         .field("execution", execution_name(*device))
         .field("memory_bytes", props.memory_bytes)
-        .field("compute_unit_count", props.compute_unit_count)
-        .field("kernel_count", Dispatcher::of(*device).kernel_count());
+        .field("compute_unit_count", props.compute_unit_count);
+    const Result<size_t> kernel_count = kernel_count_of(*device);
+    if (kernel_count.ok()) {
+      json.field("kernel_count", *kernel_count);
+    } else {
+      json.field("kernels_unknown", kernel_count.status().to_string());
+    }
     json.key("features").begin_object();
     for (const BandState& band : band_states(*device)) json.field(band.band, band.state);
     json.end_object().end_object();
@@ -45,15 +55,22 @@ std::string devices_json(const Runtime& runtime) {
 
 void print_devices(const Runtime& runtime) {
   Table table({"device", "is", "memory", "execution", "kernels", "plugin"}, {2, 4});
+  std::string unknown;
   for (const Ref<Device>& device : runtime.devices()) {
     const bp_device_props& props = device->table().props;
     const Manifest& manifest = device->plugin().manifest();
     const std::string memory = props.memory_bytes == 0 ? "?" : bytes_text(props.memory_bytes);
+    const Result<size_t> kernel_count = kernel_count_of(*device);
+    if (!kernel_count.ok()) {
+      unknown += fmt::format("\nThe kernels of {} are not known: {}\n", device->name(),
+                             visible(kernel_count.status().to_string()));
+    }
     table.add({device->name(), text_of(props.name), memory, std::string(execution_name(*device)),
-               std::to_string(Dispatcher::of(*device).kernel_count()),
+               kernel_count.ok() ? std::to_string(*kernel_count) : "?",
                manifest.id + " " + manifest.version});
   }
   print(table.empty() ? "No device. `backplane doctor` tells why.\n" : table.to_string(""));
+  print(unknown);
 }
 
 /// Some drivers list all that they were built with; --json has what the core keeps of it, which is

@@ -430,6 +430,9 @@ int finish(int exit_code) {
 int main(int argc, char** argv) {
   try {
     return bp::cli::finish(bp::cli::run(std::vector<std::string>(argv + 1, argv + argc)));
+  } catch (const bp::NoMemory& named) {
+    std::fprintf(stderr, "backplane: %s\n", bp::cli::visible(named.what()).c_str());
+    return bp::cli::kExitDevice;
   } catch (const std::bad_alloc&) {
     std::fputs("backplane: out of host memory\n", stderr);
   } catch (const std::exception& error) {

@@ -151,7 +151,7 @@ class OperatorReport {
   std::optional<Answer> known_answer(const Node& node, std::span<const ArgType> inputs) const {
     const auto route = Dispatcher::of(device_).resolve(node.op, inputs, node.attributes.data());
     if (!route.ok()) {
-      if (route.status().code() != BP_UNSUPPORTED) return std::nullopt;
+      if (route.status().code() == BP_INVALID_ARGUMENT) return std::nullopt;
       return Answer{Runs::kNowhere, route.status().message()};
     }
     switch ((*route)->kind) {

@@ -56,7 +56,7 @@ Status narrow(Stream& stream, const PlannedKernel& kernel, std::span<Ref<Tensor>
   BP_TRY(extents.read(stream, {written.handle(), written.offset_bytes()}, outputs.size(),
                       outputs[0]->storage(), &seq));
   for (size_t i = 0; i < outputs.size(); ++i) {
-    auto real = extents.narrow(*outputs[i], i);
+    auto real = extents.narrow(*outputs[i], i, kernel.sure_sizes()[i]);
     if (!real.ok()) {
       return real.status().with_prefix(kernel.title());
     }

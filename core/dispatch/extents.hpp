@@ -19,8 +19,10 @@ class Extents {
   /// launch wrote, whose data faults are told here, since sizes are the first that the host reads
   /// of what they concern. `*out_seq` as in copy_out().
   Status read(Stream& stream, bp_mem place, size_t count, Storage& made, uint64_t* out_seq);
-  /// The part of a tensor that output `row` really has. Errors: INTERNAL for more than there is.
-  Result<Ref<Tensor>> narrow(const Tensor& bound, size_t row) const;
+  /// The part of a tensor that output `row` really has. `sure`: sizes that no values change, -1
+  /// for the others; one of those at most is below the bound. Errors: INTERNAL for sizes that
+  /// cannot be.
+  Result<Ref<Tensor>> narrow(const Tensor& bound, size_t row, const Dims& sure) const;
 
  private:
   std::vector<int64_t> sizes_;

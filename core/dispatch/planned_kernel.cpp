@@ -136,10 +136,13 @@ Status PlannedKernel::query_packed(uint64_t inputs, std::span<const ArgType> typ
     }
     bp_prepack_info info{};
     info.struct_size = sizeof(info);
-    const bp_status code = device_.table().prepack_query(record_.kernel, plan_, i, &info);
+    bp_status code = BP_OK;
+    {
+      const KeepFloatEnvironment arithmetic;
+      code = device_.table().prepack_query(record_.kernel, plan_, i, &info);
+    }
     if (code != BP_OK) {
       const Status failure = device_.failure(code, Slot::kPrepackQuery, &record_.kernel);
-      if (code == BP_OUT_OF_MEMORY) return failure;
       return refuse(i, ": " + failure.to_string());
     }
     constexpr uint64_t kMostLayoutBytes = 4096;
@@ -194,6 +197,30 @@ Status PlannedKernel::take_out_strides(const int64_t* strides, const CallQuery& 
   return {};
 }
 
+namespace {
+
+Result<std::vector<Dims>> sure_sizes_of(const CallQuery& call) {
+  std::vector<TensorType> inputs;
+  for (const ArgType& input : call.inputs) {
+    inputs.push_back({.dtype = input.dtype, .has_rank = true, .sizes = input.sizes});
+  }
+  std::vector<TensorType> outputs;
+  BP_TRY(infer_sure_types(call.schema, {inputs, {}, call.attributes.data()}, &outputs));
+  std::vector<Dims> sizes;
+  for (const TensorType& output : outputs) sizes.push_back(output.sizes);
+  return sizes;
+}
+
+/// Why the plugin answered that it has no plan.
+std::string plan_refusal(HostContext& host, const bp_plan_info& info) {
+  const auto report = host.take_report();
+  std::string reason = foreign_text(info.reason);
+  if (reason.empty() && report) reason = report->message;
+  return reason.empty() ? "is refused by its plan without a reason" : reason;
+}
+
+}  // namespace
+
 Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord& record,
                                                              const CallQuery& call) {
   InputSet host_inputs;
@@ -211,6 +238,9 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
   planned->contiguous_inputs_ = inputs_to_make_contiguous(record, call);
   planned->host_inputs_ = std::move(host_inputs);
   planned->extents_ = call.schema.extents;
+  if (planned->extents_) {
+    BP_TRY_ASSIGN(planned->sure_sizes_, sure_sizes_of(call));
+  }
   if (record.kernel.plan == nullptr) return planned;
   // The attributes of the plan are the planned kernel's own copy: the ABI promises them to the
   // plugin until plan_free.
@@ -226,11 +256,7 @@ Result<std::shared_ptr<PlannedKernel>> Dispatcher::make_plan(const KernelRecord&
     code = device_.table().plan(record.kernel, *query.get(), &info, &plan);
   }
   if (code == BP_UNSUPPORTED) {
-    std::string reason = foreign_text(info.reason);
-    if (const auto report = device_.plugin().host().take_report(); report && reason.empty()) {
-      reason = report->message;
-    }
-    return Status(BP_UNSUPPORTED, std::string(record.name) + " " + reason);
+    return Status(code, record.name + " " + plan_refusal(device_.plugin().host(), info));
   }
   if (code != BP_OK) return device_.failure(code, Slot::kPlan, &record.kernel);
   planned->plan_ = plan;

@@ -96,7 +96,7 @@ Dispatcher::Dispatcher(Device& device)
     kernels_ = std::move(*kernels);
   } else {
     // Then there is no dispatcher yet, and the next call asks again.
-    if (kernels.status().code() == BP_OUT_OF_MEMORY) throw std::bad_alloc();
+    if (kernels.status().code() == BP_OUT_OF_MEMORY) throw NoMemory(kernels.status());
     list_failure_ = device.name() + " offers no kernels: " + kernels.status().to_string();
     const bool is_news = !device.table().gate->is_abandoned();
     log(is_news ? BP_LOG_ERROR : BP_LOG_INFO, list_failure_);
@@ -184,8 +184,8 @@ Result<Route> Dispatcher::resolve_anew(OpId op, std::span<const ArgType> inputs,
   BP_TRY(infer_types(schema, context, &route.outputs));
   for (const TensorType& output : route.outputs) {
     if (!output.has_rank || !all_known(output.sizes)) {
-      return Status(BP_INTERNAL, std::string(schema.name) +
-                                     ": sizes stayed unknown: " + to_string(output.sizes));
+      return Status(BP_INVALID_ARGUMENT, std::string(schema.name) +
+                                             ": sizes stayed unknown: " + to_string(output.sizes));
     }
   }
   const bool may_be_view = schema.view != nullptr;

@@ -173,7 +173,7 @@ std::string refuse_by_kernel(Device& device, const KernelRecord& record, const C
   if (code != BP_OK) {
     const Status failure = device.failure(code, Slot::kSupports, &record.kernel);
     // No memory to look is no answer: kept, it would rule the kernel out for good.
-    if (failure.code() == BP_OUT_OF_MEMORY) throw std::bad_alloc();
+    if (failure.code() == BP_OUT_OF_MEMORY) throw NoMemory(failure);
     if (!device.table().gate->is_abandoned()) {
       log(BP_LOG_WARNING, failure.to_string() + "; that counts as no");
     }

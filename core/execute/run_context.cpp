@@ -377,11 +377,11 @@ Result<Ref<Tensor>> SegmentInstance::live_out_tensor(const LiveOut& out, const E
     return base.view_as(planned.dtype, planned.sizes, planned.strides,
                         planned.offset_bytes * 8 / element_bits);
   }
-  auto real = extents.narrow(base, out.extents_index);
-  if (real.ok()) return real;
   const auto step = std::find_if(segment_->steps.begin(), segment_->steps.end(),
                                  [&](const Step& made) { return made.extents == out.extents; });
-  return real.status().with_prefix(step->kernel->title());
+  const PlannedKernel& kernel = *step->kernel;
+  auto real = extents.narrow(base, out.extents_index, kernel.sure_sizes()[out.extents_index]);
+  return real.ok() ? std::move(real) : real.status().with_prefix(kernel.title());
 }
 
 Status SegmentInstance::read_extents(PlanValueId written, Extents* out_extents) {

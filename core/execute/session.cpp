@@ -305,9 +305,14 @@ Status pack_anywhere(const PackRequest& request, bp_tensor input, bp_mem packed,
 
 /// Memory with the packed values. Errors: OUT_OF_MEMORY; those of the kernel.
 Result<Ref<Tensor>> pack(const PackRequest& request, Stream& stream) {
-  BP_TRY_ASSIGN(Ref<Tensor> packed, Tensor::allocate(request.kernel.device(), BP_DTYPE_U8,
-                                                     {static_cast<int64_t>(request.input.bytes)},
-                                                     MemoryTag::kWeights, stream));
+  auto made =
+      Tensor::allocate(request.kernel.device(), BP_DTYPE_U8,
+                       {static_cast<int64_t>(request.input.bytes)}, MemoryTag::kWeights, stream);
+  if (!made.ok()) {
+    return made.status().with_prefix(request.kernel.title() + " wants input " +
+                                     std::to_string(request.input.index) + " packed");
+  }
+  const Ref<Tensor> packed = std::move(*made);
   // The memory may be what queued work has not done with: the kernel packs now, and not in the
   // stream's order.
   if (!stream.is_inline()) BP_TRY(stream.sync());
@@ -351,6 +356,8 @@ Result<Ref<Tensor>> Session::packed_on(const PackRequest& request, Stream& strea
   Device& device = request.kernel.device();
   const PackedKey key{values.get(), &device, form};
   if (const auto found = packed_.find(key); values && found != packed_.end()) return found->second;
+  // Forms that only plans had which are gone: a kernel may choose another form for each shape.
+  std::erase_if(packed_, [](const auto& entry) { return entry.second->has_one_owner(); });
   auto charge = std::make_shared<MemoryCharge>(budget_);
   BP_TRY(charge->add(request.input.bytes, "packed weights on " + device.name()));
   if (values == nullptr) {

@@ -103,14 +103,9 @@ Status Graph::infer_node(const Node& node, std::vector<TensorType>* out_types) c
   BP_TRY(infer_bounds(node, out_types));
   const OpSchema& schema = registry_->schema(node.op);
   if (!schema.extents) return {};
-  // Sizes that depend on values are upper bounds, which no later node may take for sizes. What
-  // holds for inputs of any sizes holds for sure.
-  CallInputs inputs(values_, node.inputs);
-  for (TensorType& type : inputs.types) {
-    for (int64_t& size : type.sizes) size = kUnknownDim;
-  }
-  inputs.host_data.assign(inputs.host_data.size(), nullptr);
-  return infer_types(schema, inputs.context(node.attributes), out_types)
+  // Sizes that depend on values are upper bounds, which no later node may take for sizes.
+  const CallInputs inputs(values_, node.inputs);
+  return infer_sure_types(schema, inputs.context(node.attributes), out_types)
       .with_prefix(node_label(node));
 }
 

@@ -250,4 +250,16 @@ Status infer_types(const OpSchema& schema, const InferContext& context,
   return status.ok() ? status : status.with_prefix(schema.name);
 }
 
+Status infer_sure_types(const OpSchema& schema, const InferContext& context,
+                        std::vector<TensorType>* out_types) {
+  std::vector<TensorType> inputs(context.inputs.begin(), context.inputs.end());
+  for (TensorType& input : inputs) {
+    // A scalar has no size that could be another one: its rank is left open.
+    if (input.dtype != BP_DTYPE_NONE && input.sizes.empty()) input.has_rank = false;
+    for (int64_t& size : input.sizes) size = kUnknownDim;
+  }
+  const std::vector<const void*> no_values(inputs.size(), nullptr);
+  return infer_types(schema, {inputs, no_values, context.attributes}, out_types);
+}
+
 }  // namespace bp

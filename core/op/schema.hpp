@@ -183,6 +183,11 @@ Result<size_t> output_count(const OpSchema& schema, const void* attributes);
 Status infer_types(const OpSchema& schema, const InferContext& context,
                    std::vector<TensorType>* out_types);
 
+/// infer_types() of an operator with `extents`: of its outputs only what no values and no sizes of
+/// its inputs change, -1 (or no rank) for the rest.
+Status infer_sure_types(const OpSchema& schema, const InferContext& context,
+                        std::vector<TensorType>* out_types);
+
 /// INVALID_ARGUMENT for sizes beyond which something later would overflow: byte counts, strides,
 /// windows. The limit is on their checked_product().
 Status check_sizes(const TensorType& type);

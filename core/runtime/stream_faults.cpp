@@ -145,8 +145,11 @@ Status Stream::clear_fault_word(size_t word) {
 }
 
 Status Stream::describe(const bp_fault_word& word, uint64_t seq) {
-  if (word.code != BP_FAULT_INDEX || !has_input(seq, word.input))
+  const bool is_fault =
+      word.extent >= 0 && (word.index >= word.extent || word.index < -word.extent);
+  if (word.code != BP_FAULT_INDEX || !has_input(seq, word.input) || !is_fault) {
     return describe_unknown(word, seq);
+  }
   const std::string who = device_.name() + ": " + culprit(op_seq(seq));
   return Status(BP_INVALID_ARGUMENT, who + ": index " + std::to_string(word.index) + " in input " +
                                          std::to_string(word.input) +
@@ -164,9 +167,13 @@ bool Stream::has_input(uint64_t seq, uint32_t input) {
 Status Stream::describe_unknown(const bp_fault_word& word, uint64_t seq) {
   const auto recent = find_recent(op_seq(seq));
   const bp_kernel* kernel = recent ? recent->kernel : nullptr;
-  const std::string what = word.code != BP_FAULT_INDEX
-                               ? "code " + std::to_string(word.code) + ", which is new to this core"
-                               : "input " + std::to_string(word.input) + ", which it does not have";
+  std::string what = "index " + std::to_string(word.index) + " of extent " +
+                     std::to_string(word.extent) + ", which is no fault";
+  if (word.code != BP_FAULT_INDEX) {
+    what = "code " + std::to_string(word.code) + ", which is new to this core";
+  } else if (!has_input(seq, word.input)) {
+    what = "input " + std::to_string(word.input) + ", which it does not have";
+  }
   return Status(BP_INTERNAL, device_.table().gate->call_name(Slot::kLaunch, kernel) + " (" +
                                  culprit(op_seq(seq)) + ") wrote fault " + what +
                                  ": a defect of the plugin");

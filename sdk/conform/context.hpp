@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 
 #include "core/device/device_table.hpp"
 #include "core/device/kernel_list.hpp"
@@ -40,6 +41,13 @@ class Context : public Checks {
   bool emulates(uint64_t bands) const { return (table().emulated & bands) != 0; }
   /// Longer than any wait of a correct device takes, shorter than the case's deadline.
   uint64_t patience_ns() const { return static_cast<uint64_t>(patience_.count()); }
+  /// A kernel has run: cases in which none did prove nothing of any.
+  void note_launch(const std::string& kernel) {
+    const std::lock_guard lock(streams_mutex_);
+    launched_.insert(kernel);
+  }
+  /// Names of the kernels that ran. When the case is over.
+  const std::set<std::string>& launched() const { return launched_; }
 
   bp_status mem_alloc(uint64_t bytes, uint64_t alignment_bytes, uint64_t* out_handle);
   bp_status mem_free(uint64_t handle);
@@ -64,6 +72,7 @@ class Context : public Checks {
   const std::chrono::nanoseconds patience_;
   std::mutex streams_mutex_;
   std::set<bp_stream*> streams_;
+  std::set<std::string> launched_;  // under streams_mutex_
 };
 
 /// Device memory.

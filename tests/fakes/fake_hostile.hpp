@@ -125,6 +125,8 @@ struct Slot<name, function> {
     if (action == "timeout") return BP_TIMEOUT;
     if (action == "cancelled") return BP_CANCELLED;
     if (action == "forked") return BP_FORKED;
+    if (action == "no_memory") return BP_OUT_OF_MEMORY;
+    if (action == "unsupported") return BP_UNSUPPORTED;
     const bp_status status = function(arguments...);
     // Who is to know that it has written what it answers, late as it is.
     if (action == "stall") std::raise(SIGUSR1);

@@ -6,6 +6,7 @@
 // calls at a time into one device, an unknown handle or a range outside its memory are errors.
 #include <atomic>
 #include <chrono>
+#include <cfenv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>

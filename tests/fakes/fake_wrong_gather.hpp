@@ -30,6 +30,8 @@ int64_t checked_index(const bp_launch_args& args, int64_t index, int64_t extent)
   fault->op_seq = args.op_seq;
   fault->index = index;
   fault->extent = extent;
+  if (is_wrong(args, "gather_no_fault")) fault->index = extent - 1;
+  if (is_wrong(args, "gather_below_nothing")) fault->extent = -1;
   if (is_wrong(args, "gather_tells_zeros")) fault->index = fault->extent = 0;
   if (is_wrong(args, "gather_faults_behind")) fault[1].code = BP_FAULT_INDEX;
   return index < 0 ? 0 : extent - 1;

@@ -249,6 +249,30 @@ TEST_P(OddKernelsTest, NonZero_SizesThatCannotBe_AreRefused) {
   }
 }
 
+// Each read makes a plan, which ends with the work that was queued with it.
+TEST_P(OddKernelsTest, StridedReads_KeepFewPlans) {
+  const Ref<Tensor> x = upload_f32({2, 3}, {0, 1, 2, 3, 4, 5});
+  const Ref<Tensor> turned = x->view({3, 2}, {1, 3}, 0);
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_EQ(values(turned), (std::vector<double>{0, 3, 1, 4, 2, 5}));
+  }
+  EXPECT_LE(device_->deferred_free().count(), 300u);
+}
+
+TEST_P(OddKernelsTest, NonZero_SizesThatNoValuesChange_AreHeldToThem) {
+  open_with("extents_of_rank");
+  const Ref<Tensor> x = upload_f32({3}, {0, 5, 7});
+  const auto y = try_call("non_zero", {x});
+  ASSERT_FALSE(y.ok());
+  EXPECT_EQ(y.status().code(), BP_INTERNAL);
+  expect_words(y.status(), {"non_zero_told on odd_kernels:0", "reported sizes [0, 2]",
+                            "expected 1 in dimension 0, which no values change"});
+  const Ref<Session> s = session_of("non_zero", 1);
+  ASSERT_TRUE(s);
+  const NamedTensor named[] = {{"x", x}};
+  expect_words(s->run(named).status(), {"expected 1 in dimension 0"});
+}
+
 TEST_P(OddKernelsTest, Supports_OutOfMemoryOnce_IsNotKeptAsANo) {
   open_with("supports_no_memory");
   const Ref<Session> s = session_of("sub", 2);
@@ -334,7 +358,9 @@ TEST_P(OddKernelsTest, KernelList_Fails_ACallSaysWhy) {
 TEST_P(OddKernelsTest, FaultWordThatCannotBe_IsADefectOfThePlugin) {
   for (const auto& [fault, words] :
        {std::pair("gather_new_fault", "code 77, which is new to this core"),
-        std::pair("gather_odd_input", "input 999, which it does not have")}) {
+        std::pair("gather_odd_input", "input 999, which it does not have"),
+        std::pair("gather_no_fault", "index 2 of extent 3, which is no fault"),
+        std::pair("gather_below_nothing", "index 9 of extent -1, which is no fault")}) {
     RuntimeArgs args = test_runtime_args();
     args.plugin_path = {BP_FAKES_DIR "/wrong_kernels"};
     args.plugin_options = {{"wrong_kernels.device_fault", fault}};

@@ -2,6 +2,8 @@
 //
 // A plugin that cannot pack a weight: what prepack answers is the session's error, and whatever
 // prepack_query says wrongly sends the operator elsewhere, counted. Nothing is left behind.
+#include <cfenv>
+
 #include "core/runtime/runtime.hpp"
 #include "tests/integration/device_fixture.hpp"
 
@@ -19,10 +21,10 @@ class PrepackFailureTest : public DeviceTest {
     args.options = {{"BACKPLANE_FALLBACK", fallback}};
     open(args);
   }
-  /// x f32[2, 3] times a constant matrix.
-  Graph product() {
+  /// x f32[rows, 3] times a constant matrix.
+  Graph product(int64_t rows = 2) {
     Graph graph(runtime_->registry());
-    const ValueId x = *graph.add_input("x", {BP_DTYPE_F32, true, {2, 3}});
+    const ValueId x = *graph.add_input("x", {BP_DTYPE_F32, true, {rows, 3}});
     void* data = nullptr;
     auto weights = HostTensor::allocate(BP_DTYPE_F32, {3, 4}, &data);
     EXPECT_TRUE(weights.ok());
@@ -111,11 +113,45 @@ TEST_P(PrepackFailureTest, PrepackQuery_SaysWhatCannotBe_TheOperatorGoesElsewher
   }
 }
 
-TEST_P(PrepackFailureTest, MorePackedThanTheDeviceHas_IsOutOfMemory) {
+TEST_P(PrepackFailureTest, PrepackQuery_HasNoMemory_TheOperatorGoesElsewhere) {
+  open_with("pack_query_fails", BP_OUT_OF_MEMORY, "allow");
+  const auto made = make();
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+  EXPECT_EQ((*made)->placement_counts().fallback, 1u);
+}
+
+TEST_P(PrepackFailureTest, PrepackQuery_ChangesTheRounding_ItIsAsBefore) {
+  open_with("pack_query_rounds", 0, "allow");
+  const auto made = make();
+  EXPECT_EQ(std::fegetround(), FE_TONEAREST);
+  std::fesetround(FE_TONEAREST);
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+}
+
+// A kernel that chooses another form for each shape: those of plans that are gone are gone, too.
+TEST_P(PrepackFailureTest, FormOfEachShape_EndsWithItsPlan) {
+  open_with("matmul_form_changes", 0, "deny");
+  auto made = Session::create(*runtime_, product(kUnknownDim), {.device = device_, .dims = {}});
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+  const auto run = [&](int64_t rows) {
+    const std::vector<double> values(static_cast<size_t>(rows) * 3, 1.0);
+    const NamedTensor input[] = {
+        {"x", upload(OracleTensor::from_f64(BP_DTYPE_F32, {rows, 3}, values))}};
+    const auto outputs = (*made)->run(input);
+    ASSERT_TRUE(outputs.ok()) << rows << ": " << outputs.status().to_string();
+  };
+  for (int64_t rows = 1; rows <= 150; ++rows) run(rows);
+  const uint64_t full = allocated_bytes();
+  for (int64_t rows = 151; rows <= 600; ++rows) run(rows);
+  EXPECT_LE(allocated_bytes(), full + 64 * 1024) << "450 forms of 256 bytes at least";
+}
+
+TEST_P(PrepackFailureTest, MorePackedThanTheDeviceHas_IsOutOfMemoryAndNamed) {
   open_with("pack_larger_than_memory", 0, "allow");
   const auto made = make();
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.status().code(), BP_OUT_OF_MEMORY) << made.status().to_string();
+  expect_words(made.status(), {"matmul_told on wrong_kernels:0 wants input 1 packed"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PrepackFailureTest, testing::Values("wrong_kernels:0"),

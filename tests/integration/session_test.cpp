@@ -151,6 +151,26 @@ TEST_P(SessionTest, NonZeroThenGather_ShapeDependsOnData_RunsInSegments) {
   EXPECT_EQ((*outputs)[0]->sizes(), (Dims{1, 0}));
 }
 
+// A scalar's one element may be zero: the count is no constant, though no size of the input is
+// free.
+TEST_P(SessionTest, NonZeroOfAScalar_ItsShapeDependsOnTheValue) {
+  Graph graph(runtime_->registry());
+  const ValueId x = *graph.add_input("x", {BP_DTYPE_F32, true, {}});
+  const ValueId where = *graph.op("non_zero", std::vector{x});
+  const ValueId shape = *graph.op("shape", std::vector{where});
+  ASSERT_TRUE(graph.set_outputs({where, shape}, {"where", "shape"}).ok());
+  const Ref<Session> s = session(std::move(graph));
+  ASSERT_TRUE(s);
+  for (const double value : {0.0, 7.0}) {
+    const NamedTensor given[] = {{"x", upload_f32({}, {value})}};
+    const auto outputs = s->run(given);
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    const int64_t count = value == 0 ? 0 : 1;
+    EXPECT_EQ((*outputs)[0]->sizes(), (Dims{0, count}));
+    EXPECT_EQ(download((*outputs)[1]).to_i64(), (std::vector<int64_t>{0, count}));
+  }
+}
+
 TEST_P(SessionTest, Reshape_ShapeIsComputed_IsReadBetweenSegments) {
   Graph graph(runtime_->registry());
   auto x = graph.add_input("x", {BP_DTYPE_F32, true, {2, 6}});

@@ -271,6 +271,7 @@ void Planned::launch(const std::vector<bp_tensor>& tensors) {
   note_step(words_of("launch of"));
   const bp_status launched = call_launch(table, args.stream, args, nullptr);
   context_.require_ok(words_of("launch of"), launched);
+  context_.note_launch(record_.name);
   if (stream) context_.require_ok(words_of("the work of"), stream->sync());
   for (const std::optional<Extra>* extra : {&workspace_, &fault_, &extents_}) {
     if (*extra) (*extra)->check();

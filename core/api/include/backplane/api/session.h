@@ -95,7 +95,7 @@ BPA_API bpa_status bpa_session_get_output(bpa_session* session, uint64_t index,
  * wanted; out_outputs: one per output
  * of the session. On queued devices it may return before the work is done: reading an output waits.
  * Errors: INVALID_ARGUMENT naming the input, what was expected and found; OUT_OF_MEMORY; the
- * device's, naming the node. The session stays usable. */
+ * device's, naming the node; of work on a queue, the operator. The session stays usable. */
 BPA_API bpa_status bpa_session_run(bpa_session* session, const char* const* input_names,
                                    const bpa_tensor* const* inputs, uint64_t input_count,
                                    bpa_tensor** out_outputs, uint64_t output_count);

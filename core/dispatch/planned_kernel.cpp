@@ -199,6 +199,7 @@ Status PlannedKernel::take_out_strides(const int64_t* strides, const CallQuery& 
 
 namespace {
 
+/// Of each output what no values change, for PlannedKernel::sure_sizes().
 Result<std::vector<Dims>> sure_sizes_of(const CallQuery& call) {
   std::vector<TensorType> inputs;
   for (const ArgType& input : call.inputs) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collective table of the mock where something is wrong: bad calls, ranks that
-// disagree, leave or abort.
+// The collective table of the mock where something is wrong: bad calls, ranks that disagree, leave
+// or abort.
 #include "tests/sketches/collective_harness_test.hpp"
 
 namespace bp::npu_test {

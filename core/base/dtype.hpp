@@ -12,6 +12,8 @@
 
 namespace bp {
 
+/// Bits of the codes that this core knows: all but NONE.
+inline constexpr uint64_t kKnownDtypes = (BP_DTYPE_BIT(BP_DTYPE_F8E8M0) << 1) - 2;
 /// True for a code that this core knows (BP_DTYPE_NONE is not one).
 bool is_dtype(uint32_t dtype);
 /// A floating-point number of 16, 32 or 64 bits.

@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 
+#include "core/base/dtype.hpp"
 #include "core/base/foreign_text.hpp"
 #include "core/base/log.hpp"
 #include "core/plugin/foreign.hpp"
@@ -22,7 +23,6 @@ constexpr uint64_t kMaxKernelCount = 65536;
 constexpr uint32_t kMaxArrayCount = 256;
 constexpr size_t kMostRefusedOps = 256;
 constexpr uint32_t kMaxAlignment = 256;  // no more is known of tensors, and given to copies
-constexpr uint64_t kKnownDtypes = (BP_DTYPE_BIT(BP_DTYPE_F8E8M0) << 1) - 2;  // all but NONE
 
 // What is wrong with it in itself; nullptr: nothing.
 const char* defect_of(const bp_kernel& kernel) {

@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "the plugin was built for ABI 0.8, this core has 0.9 and newer"},
         AbiCase{"0.1", "0.1", BP_ABI_CORE_MIN, BP_ABI_CURRENT, 0,
                 "the plugin was built for ABI 0.1, this core has 0.2 and newer"},
-        AbiCase{"0.1", "0.2", BP_ABI_CORE_MIN, BP_ABI_CURRENT, BP_ABI_CURRENT, ""}));
+        AbiCase{"0.1", "0.2", BP_ABI_CORE_MIN, BP_ABI_CURRENT, BP_ABI_VERSION(0, 2), ""}));
 
 PluginSet load_with_kinds(const BuildKind& plugin, const BuildKind& core) {
   PluginTree tree;

@@ -463,11 +463,11 @@ bool waits_for_work(Slot slot) { return slot == Slot::kStreamSync || slot == Slo
 bool may_answer(Slot slot, bp_status status) {
   switch (status) {
     case BP_PENDING:
-      return asks_for_work(slot);
+      return asks_for_work(slot) || slot == Slot::kCollectiveEnqueue;  // it joins still
     case BP_TIMEOUT:
       return waits_for_work(slot);
     case BP_CANCELLED:  // of work that was stopped on request
-      return asks_for_work(slot) || waits_for_work(slot);
+      return asks_for_work(slot) || waits_for_work(slot) || slot == Slot::kCollectiveEnqueue;
     default:
       return can_fail_work(status);
   }

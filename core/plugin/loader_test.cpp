@@ -65,8 +65,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "plugin refusing_entry: bp_plugin_entry: the plugin refused this core "
                 "(INCOMPATIBLE, status 13)"},
         Refusal{"no_kernels", PluginStep::kValidate, BP_INCOMPATIBLE,
-                "the plugin offers no work: expected at least one of these tables: kernel; found "
-                "none"},
+                "the plugin offers no work: expected at least one of these tables: kernel, "
+                "collective; found none"},
         Refusal{"missing_slot", PluginStep::kValidate, BP_INCOMPATIBLE,
                 "table memory lacks mem_free"},
         Refusal{"half_band", PluginStep::kValidate, BP_INCOMPATIBLE,

@@ -152,7 +152,7 @@ class Description:
 
     def describe_pointer(self, struct, member, entry):
         base = self.pointee(member.type)
-        if "*" in member.type and base in self.handles:
+        if member.type.count("*") == 1 and base in self.handles:
             entry["lifetime"] = "object"
             return
         entry["lifetime"] = statements.lifetime_of(struct, member)

@@ -226,6 +226,9 @@ class Described(unittest.TestCase):
         self.assertEqual(self.member("bp_str", "ptr")["length"], "len")
         self.assertEqual(self.member("bp_plugin", "root")["length"], "one")
         self.assertEqual(self.member("bp_launch_args", "stream")["lifetime"], "object")
+        comms = self.member("bp_comm_abort_args", "comms")
+        self.assertEqual((comms["lifetime"], comms["length"]), ("call", "comm_count"),
+                         "an array of objects is not an object")
 
     def test_roles_and_required_parts(self):
         roles = {name: struct["role"] for name, struct in self.structs.items()}

@@ -3,7 +3,8 @@
 
 _TURNED has for each header rows of (thing, what stands there, what an editor makes of it): one at
 least for each thing that has a rule, and for each sentence of those that have several. RULES has
-them in the form of edits_of_words.py; guard_edits_test.py tries them.
+them in the form of edits_of_words.py; guard_edits_test.py tries them. Those of collective.h are in
+edits_of_collectives.py.
 """
 
 _TURNED = {
@@ -307,6 +308,9 @@ _TURNED = {
         ("bp_prepack_info.alignment_bytes", "power of two, at most 256; 0: 256 */\n  bp_str layout",
          "power of two, at least 256; 0: 256 */\n  bp_str layout"),
         ("bp_prepack_info.layout", "equal texts make", "equal texts may not make"),
+        ("bp_prepack_args.kernel", "/* lifetime: plugin */\n  const bp_kernel_plan* plan; /* lif",
+         "/* a kernel; lifetime: plugin */\n  const bp_kernel_plan* plan; /* lif"),
+        ("bp_prepack_args.plan", "plan; /* lifetime: call */", "plan; /* one; lifetime: call */"),
         ("bp_prepack_args.input", "its values are there", "its values may still come"),
         ("bp_prepack_args.reserved", "reserved;     /* 0 */", "reserved;     /* 0 or more */"),
         ("bp_prepack_args.packed", "that is aligned as prepack_query said",
@@ -387,6 +391,8 @@ _TURNED = {
         ("bp_plugin.stream", "NULL: the core emulates streams", "NULL: the core refuses streams"),
         ("bp_plugin.kernel", "NULL: no kernels; a way to do work", "NULL: no kernels"),
         ("bp_plugin.extensions", "array of pointers; NULL: none", "array of pointers; NULL: all"),
+        ("bp_plugin.collective", "NULL: none of its own; a way to do work",
+         "NULL: none of its own"),
         ("BP_PLUGIN_SINGLE_INSTANCE_BIT", "a second init answers BP_BUSY",
          "no init answers BP_BUSY"),
         ("bp_plugin_entry", "touches no device, starts no thread",
@@ -449,5 +455,11 @@ _PARTED = (
      "bp_stream_api.stream_sync: expected 'Rules:' once, found it twice"),
 )
 
-RULES = tuple((f"{thing}: {new}", header, [(old, new)], f"{thing}: the rule")
-              for header, rows in _TURNED.items() for thing, old, new in rows) + _PARTED
+
+def turned(header, rows):
+    """Rows of (thing, what stands there, what an editor makes of it), as edits."""
+    return tuple((f"{thing}: {new}", header, [(old, new)], f"{thing}: the rule")
+                 for thing, old, new in rows)
+
+
+RULES = tuple(row for header, rows in _TURNED.items() for row in turned(header, rows)) + _PARTED

@@ -48,8 +48,10 @@ APPENDED = (
      [("} bp_device_props;", "  uint64_t queue_count; /* Rules: not 0 */\n} bp_device_props;")],
      "bp_device_props.queue_count"),
     ("new member beside rules", "root.h",
-     [("  uint64_t extension_count;\n", "  uint64_t extension_count;\n"
-       "  const bp_str* names; /* NULL: none; length: extension_count */\n")], "bp_plugin.names"),
+     [("none of its own; a way to do work (rule below) */\n} bp_plugin;",
+       "none of its own; a way to do work (rule below) */\n"
+       "  const bp_str* names; /* NULL: none; length: extension_count */\n} bp_plugin;")],
+     "bp_plugin.names"),
     ("new status with its rule", "status.h",
      [("answers */\n", "answers */\n#define BP_WEARY 31 /* rest, then retry */\n")], "BP_WEARY"),
     ("new slot with rules", "device.h",
@@ -83,6 +85,19 @@ APPENDED = (
     ("new family of values", "memory.h",
      [("/* bp_map_args.access */", "/* a new thing */\n#define BP_NAP_SHORT 0u\n"
        "#define BP_NAP_LONG 1u\n\n/* bp_map_args.access */")], "BP_NAP_SHORT, BP_NAP_LONG"),
+    ("new kind of collective", "collective.h",
+     [("/* bp_collective_op.reduction.", "#define BP_COLLECTIVE_BARRIER 10u /* no buffers */\n\n"
+       "/* bp_collective_op.reduction.")], "BP_COLLECTIVE_BARRIER"),
+    ("new reduction", "collective.h",
+     [("\n\n#define BP_REDUCTION_BIT", "\n#define BP_REDUCTION_OR 5u\n\n"
+       "#define BP_REDUCTION_BIT")], "BP_REDUCTION_OR"),
+    ("member at the end of a row", "collective.h",
+     [("} bp_collective_row;", "  uint64_t bytes_max; /* 0: no limit */\n} bp_collective_row;"),
+      ("of the plugin. Required: all.", "of the plugin. Required: dtypes.")],
+     "bp_collective_row.bytes_max"),
+    ("slot at the end of the collective table", "collective.h",
+     [("} bp_collective_api;", SLOT.format("comm_rest") + "} bp_collective_api;")],
+     "bp_collective_api.comm_rest"),
     ("new macro", "types.h", [("#define BP_MAX_RANK 16u",
                                "#define BP_MAX_RANK 16u\n#define BP_TWICE(x) ((x)*2u)")],
      "BP_TWICE"),

@@ -64,7 +64,7 @@ inline int32_t bp_future_trap() { std::abort(); }
 """
 
 # Constants that are no codes.
-LIMITS = ("BP_MAX_RANK", "BP_TIMEOUT_FOREVER")
+LIMITS = ("BP_MAX_RANK", "BP_TIMEOUT_FOREVER", "BP_UID_BYTES_MAX")
 
 
 def kept_count(struct):

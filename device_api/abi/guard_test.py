@@ -100,7 +100,7 @@ class Versions(OnACopy):
         self.assertIn("needs an ADR", problems[-1])
 
     def test_a_raised_minimum_alone_lets_no_break_through(self):
-        self.edit("version.h", "#define BP_ABI_CORE_MIN ", "#define BP_ABI_CORE_MIN 1u + ")
+        self.edit("version.h", "#define BP_ABI_CORE_MIN ", "#define BP_ABI_CORE_MIN 1000u + ")
         self.refused("expected a BP_ABI_CORE_MIN of at most")
         self.raise_minor(core_min=True)
         self.edit(*BREAK)

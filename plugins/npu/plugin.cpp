@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "backplane/device_api.h"
+#include "collective/communicator.hpp"
 #include "device.hpp"
 #include "queue.hpp"
 
@@ -55,6 +56,7 @@ int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
       .kernel = &bp::sdk::KernelSlots<bp_device>::kTable,
       .extensions = bp::npu::kExtensions,
       .extension_count = std::size(bp::npu::kExtensions),
+      .collective = &bp::npu::kCollectiveApi,
   };
   bp::sdk::write_out(out_plugin, plugin);
   return BP_OK;

@@ -4,6 +4,7 @@
 #include "sdk/conform/abi.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <utility>
 
@@ -79,6 +80,7 @@ const ApiTables& AbiContext::tables() {
   name_slots(&copies.memory);
   name_slots(&copies.stream);
   name_slots(&copies.kernel);
+  name_slots(&copies.collective);
   tables_ = copies;
   return *tables_;
 }
@@ -164,6 +166,58 @@ void RawDevice::close() {
   bp_device* device = std::exchange(device_, nullptr);
   if (device == nullptr) return;
   context_.expect_ok("device_close", context_.device_api().device_close(device));
+}
+
+RawGroup::RawGroup(AbiContext& context) : context_(context) {
+  const bp_stream_args args{.struct_size = sizeof(bp_stream_args), .flags = 0};
+  context.require_ok("stream_create",
+                     context.stream().stream_create(context.device(), &args, &stream_));
+  join();
+}
+
+RawGroup::~RawGroup() {
+  if (comm_ != nullptr) {
+    context_.expect_ok("comm_destroy", context_.collective().comm_destroy(comm_));
+  }
+  context_.expect_ok("stream_destroy", context_.stream().stream_destroy(stream_));
+}
+
+void RawGroup::join() {
+  bp_collective_caps caps{};
+  caps.struct_size = sizeof(caps);
+  context_.require_ok("collective_caps",
+                      context_.collective().collective_caps(context_.device(), &caps));
+  context_.require(caps.uid_bytes > 0 && caps.uid_bytes <= BP_UID_BYTES_MAX,
+                   "an id of 1 to BP_UID_BYTES_MAX bytes");
+  id_bytes_ = caps.uid_bytes;
+  Bytes id(id_bytes_);
+  bp_uid_space space{
+      .struct_size = sizeof(bp_uid_space), .flags = 0, .data = id.data(), .bytes = id.size()};
+  context_.require_ok("uid_create", context_.collective().uid_create(context_.device(), &space));
+  const bp_comm_args args{.struct_size = sizeof(bp_comm_args),
+                          .flags = 0,
+                          .uids = id.data(),
+                          .uid_bytes = id.size(),
+                          .uid_count = 1,
+                          .rank = 0,
+                          .rank_count = 1,
+                          .reserved = 0,
+                          .timeout_hint_ns = 0,
+                          .name = {"alone", 5}};
+  context_.require_ok("comm_init",
+                      context_.collective().comm_init(context_.device(), &args, &comm_));
+  // The deadline of the case ends it for one that joins for ever.
+  note_step("comm_poll of a group of one, expected that it is ready");
+  while (poll().state == BP_COMM_JOINING) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  note_step({});
+  context_.require(poll().state == BP_COMM_READY, "a group of one that is ready");
+}
+
+bp_comm_state RawGroup::poll() const {
+  bp_comm_state state{};
+  state.struct_size = sizeof(state);
+  context_.require_ok("comm_poll", context_.collective().comm_poll(comm_, &state));
+  return state;
 }
 
 void expect_working(AbiContext& context, bp_device* device, std::string_view when) {

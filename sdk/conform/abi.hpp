@@ -71,6 +71,7 @@ class AbiContext final : public Checks {
   const bp_memory_api& memory() { return tables().memory; }
   const bp_stream_api& stream() { return tables().stream; }
   const bp_kernel_api& kernel() { return tables().kernel; }
+  const bp_collective_api& collective() { return tables().collective; }
 
   /// The instance and device of the case; made at first use.
   bp_instance* instance();
@@ -145,6 +146,29 @@ class RawDevice {
   AbiContext& context_;
   bp_status status_ = BP_INTERNAL;
   bp_device* device_ = nullptr;
+};
+
+/// A communicator of the case's device that is alone in its group and ready, with a stream. For
+/// devices with collectives (kNeedCollectives).
+class RawGroup {
+ public:
+  explicit RawGroup(AbiContext& context);
+  ~RawGroup();
+  RawGroup(const RawGroup&) = delete;
+  RawGroup& operator=(const RawGroup&) = delete;
+
+  bp_comm* comm() const { return comm_; }
+  bp_stream* stream() const { return stream_; }
+  uint64_t id_bytes() const { return id_bytes_; }  // of the device's groups
+  bp_comm_state poll() const;
+
+ private:
+  void join();
+
+  AbiContext& context_;
+  bp_stream* stream_ = nullptr;
+  bp_comm* comm_ = nullptr;
+  uint64_t id_bytes_ = 0;
 };
 
 /// A config or open arguments with the target's options, valid while it lives.

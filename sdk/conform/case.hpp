@@ -25,6 +25,7 @@ inline constexpr uint32_t kNeedAddress = 1u << 1;      // BP_DEVICE_ADDRESS_BIT
 inline constexpr uint32_t kNeedHostMemory = 1u << 2;   // BP_DEVICE_HOST_MEMORY_BIT
 inline constexpr uint32_t kNeedTwoDevices = 1u << 3;   // in one instance
 inline constexpr uint32_t kNeedSmallMemory = 1u << 4;  // at most 1 GiB, so that it can be filled up
+inline constexpr uint32_t kNeedCollectives = 1u << 5;  // of its own, as collective_caps answers
 
 inline constexpr int kHighestLevel = 3;
 

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <exception>
 
+#include "core/device/collective_caps.hpp"
 #include "sdk/conform/abi.hpp"
 #include "sdk/conform/adder.hpp"
 #include "sdk/conform/context.hpp"
@@ -100,6 +101,9 @@ uint32_t needs_met(OpenDevice& device) {
   if (props.memory_bytes != 0 && props.memory_bytes <= kSmallMemoryBytes) {
     needs |= kNeedSmallMemory;
   }
+  // One whose answer cannot be has them, and fails their cases.
+  const auto caps = ask_collective_caps(device.plugin(), device.table());
+  if (!caps.ok() || caps->has_value()) needs |= kNeedCollectives;
   return needs;
 }
 

@@ -73,6 +73,7 @@ Result<std::unique_ptr<OpenDevice>> OpenDevice::open(const Target& target, uint6
   name_slots(&device->table_.memory);
   name_slots(&device->table_.stream);
   name_slots(&device->table_.kernel);
+  name_slots(&device->table_.collective);
   if ((masked & kOneCallAtATime) != 0) device->table_.props.flags &= ~BP_DEVICE_CONCURRENT_BIT;
   take_bands(masked, &device->table_);
   device->table_.gate->set_waits_without_asking();

@@ -326,8 +326,9 @@ Row make_row(const Case& tested, uint64_t masked, uint64_t features, uint32_t ne
   Row row{&tested, masked, (tested.bands & ~(features & ~masked)) != 0, {}};
   if (const uint32_t missing = tested.needs & ~needs; missing != 0) {
     constexpr std::string_view kWords[] = {
-        "no kernel for add of f32", "memory without addresses", "memory that the host cannot reach",
-        "one device in the instance", "more memory than can be filled up"};
+        "no kernel for add of f32",          "memory without addresses",
+        "memory that the host cannot reach", "one device in the instance",
+        "more memory than can be filled up", "no collectives"};
     row.outcome.verdict = Verdict::kUnsupported;
     for (size_t i = 0; i < std::size(kWords); ++i) {
       if ((missing >> i & 1) != 0) row.outcome.words = kWords[i];

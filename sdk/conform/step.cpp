@@ -104,4 +104,14 @@ void name_slots(bp_stream_api* table) {
 
 void name_slots(bp_kernel_api* table) { name_slot<Slot::kKernelList>(&table->kernel_list); }
 
+void name_slots(bp_collective_api* table) {
+  name_slot<Slot::kCollectiveCaps>(&table->collective_caps);
+  name_slot<Slot::kUidCreate>(&table->uid_create);
+  name_slot<Slot::kCommInit>(&table->comm_init);
+  name_slot<Slot::kCommPoll>(&table->comm_poll);
+  name_slot<Slot::kCommAbort>(&table->comm_abort);
+  name_slot<Slot::kCommDestroy>(&table->comm_destroy);
+  name_slot<Slot::kCollectiveEnqueue>(&table->collective_enqueue);
+}
+
 }  // namespace bp::conform

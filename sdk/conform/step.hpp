@@ -52,6 +52,7 @@ void name_slots(bp_device_api* table);
 void name_slots(bp_memory_api* table);
 void name_slots(bp_stream_api* table);
 void name_slots(bp_kernel_api* table);
+void name_slots(bp_collective_api* table);
 
 }  // namespace bp::conform
 

@@ -77,6 +77,7 @@ void check_errors(const Subject& subject);
 void check_streams(const Subject& subject);
 void check_kernels(const Subject& subject);
 void check_attributes(const Subject& subject);
+void check_collectives(const Subject& subject);
 
 }  // namespace bp::abi
 

@@ -25,6 +25,7 @@ struct Tables {
   bp_memory_api memory{};
   bp_stream_api stream{};
   bp_kernel_api kernel{};
+  bp_collective_api collective{};
 };
 
 Tables& tables() {
@@ -97,6 +98,26 @@ bp_status kernel_list(bp_device* device, bp_kernel_list* out_list) {
   return BP_OK;
 }
 
+/// The device's rows and one of a kind that is yet to come.
+bp_status collective_caps(bp_device* device, bp_collective_caps* out_caps) {
+  bp_collective_caps inner{};
+  inner.struct_size = sizeof(inner);
+  const bp_status status = tables().inner.collective->collective_caps(device, &inner);
+  if (status != BP_OK) return status;
+  static const std::vector<bp_collective_row> rows = [&] {
+    std::vector<bp_collective_row> all(inner.rows, inner.rows + inner.row_count);
+    all.push_back(all.front());
+    all.back().kind = BP_COLLECTIVE_FUTURE;
+    all.back().flags |= BP_ROW_FUTURE_BIT;
+    return all;
+  }();
+  inner.flags |= BP_CAPS_FUTURE_BIT;
+  inner.rows = rows.data();
+  inner.row_count = static_cast<uint32_t>(rows.size());
+  bp::sdk::write_out(out_caps, inner);
+  return BP_OK;
+}
+
 constexpr int kExtensionTable = 1;
 constexpr bp_extension kExtension{.struct_size = sizeof(bp_extension),
                                   .flags = 0x80000000u,
@@ -120,6 +141,11 @@ void wrap_tables(Tables* all) {
   // Plugins that size a table themselves end it before the new slots.
   all->memory.struct_size = sizeof(bp_memory_api);
   all->kernel.kernel_list = kernel_list;
+  if (inner.collective != nullptr) {
+    all->collective = *inner.collective;
+    all->collective.flags |= 0x80000000u;
+    all->collective.collective_caps = collective_caps;
+  }
   if (inner.stream == nullptr) return;
   all->stream = *inner.stream;
   all->stream.flags |= BP_FEATURE_FUTURE_BIT;
@@ -144,6 +170,7 @@ extern "C" BP_EXPORT int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_p
   plugin.memory = &all.memory;
   plugin.stream = plugin.stream == nullptr ? nullptr : &all.stream;
   plugin.kernel = &all.kernel;
+  plugin.collective = plugin.collective == nullptr ? nullptr : &all.collective;
   plugin.extensions = kExtensions;
   plugin.extension_count = 1;
   plugin.future_table = &kExtensionTable;

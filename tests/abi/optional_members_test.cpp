@@ -5,6 +5,7 @@
 // member without a test fails here, by name.
 #include <map>
 
+#include "core/device/collective_caps.hpp"
 #include "core/device/kernel_list.hpp"
 #include "core/device/open_device.hpp"
 #include "core/emulation/emulate_missing.hpp"
@@ -49,6 +50,7 @@ const std::map<std::string_view, std::string_view>& tests_of_members() {
       {"bp_stream_api.band NATIVE", "BandNative_Absent_IsNoQueue"},
       {"bp_plugin.extensions", "Plugin_WithoutExtensions_HasNone"},
       {"bp_plugin.extension_count", "Plugin_WithoutExtensions_HasNone"},
+      {"bp_plugin.collective", "Plugin_WithoutCollectives_HasNone"},
   };
   return tests;
 }
@@ -201,6 +203,17 @@ TEST_F(OptionalBands, BandTiming_Absent_IsHostTime) {
   EXPECT_EQ(table_.event_destroy(start), BP_OK);
   EXPECT_EQ(table_.event_destroy(end), BP_OK);
   EXPECT_EQ(table_.stream_destroy(stream), BP_OK);
+}
+
+/// Nothing stands in for the table: a device that has all that collectives need has none.
+TEST_F(OptionalBands, Plugin_WithoutCollectives_HasNone) {
+  EXPECT_EQ(table_.collective.collective_caps, nullptr);
+  table_.props.flags |= BP_DEVICE_CONCURRENT_BIT;
+  table_.props.features |= BP_FEATURE_ASYNC_BIT;
+  table_.emulated = 0;
+  const auto caps = ask_collective_caps(*set_->find("good"), table_);
+  ASSERT_TRUE(caps.ok()) << as_status(caps).to_string();
+  EXPECT_FALSE(caps->has_value());
 }
 
 /// The one band that the core has nothing in the place of.

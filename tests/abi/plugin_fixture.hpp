@@ -31,6 +31,16 @@ inline std::vector<PluginFolder> plugin_folders() {
   return folders;
 }
 
+/// The status of a call with a struct of this size, where `required` bytes must be enough.
+inline void expect_status(bp_status status, uint32_t bytes, uint32_t required) {
+  if (bytes >= required) {
+    EXPECT_EQ(status, BP_OK) << bytes;
+  } else {
+    EXPECT_GE(status, BP_OK) << bytes;
+    EXPECT_LE(status, BP_INTERNAL) << bytes;
+  }
+}
+
 class PluginTest : public testing::TestWithParam<PluginFolder> {
  protected:
   void SetUp() override {
@@ -51,6 +61,8 @@ class PluginTest : public testing::TestWithParam<PluginFolder> {
   const bp_memory_api& memory() const { return *plugin_.memory; }
   const bp_stream_api& stream() const { return *plugin_.stream; }  // where it has ASYNC
   const bp_kernel_api& kernel_api() const { return *plugin_.kernel; }
+  bool has_collectives() const { return plugin_.collective != nullptr; }
+  const bp_collective_api& collective() const { return *plugin_.collective; }  // where it has them
   bp_instance* instance() const { return instance_.get(); }
   bp_device* device() const { return device_; }
   /// The device has this band, natively.

@@ -55,6 +55,11 @@ class Truncated {
   const std::unique_ptr<std::byte[]> memory_;
 };
 
+/// Bytes up to and with a member, as a compiler would end the struct there: sizes are multiples
+/// of 8.
+#define BP_UP_TO(type, member) \
+  static_cast<uint32_t>((offsetof(type, member) + sizeof(type::member) + 7) / 8 * 8)
+
 /// Calls body(bytes) for each size from 0 to that of T.
 template <class T, class Body>
 void for_each_size(Body body) {

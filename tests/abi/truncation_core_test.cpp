@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a plugin hands to the core, at every size: tables, kernel descriptors, argument rules,
-// extensions, reports. Each is allocated at exactly the size it claims.
+// What a plugin hands to the core, at every size: tables, kernel descriptors, argument rules, rows
+// of collectives, extensions, reports. Each is allocated at exactly the size it claims.
 #include <gmock/gmock.h>
 
 #include <vector>
 
+#include "core/device/collective_caps.hpp"
 #include "core/device/kernel_list.hpp"
 #include "core/plugin/load_steps.hpp"
 #include "struct_table.hpp"
@@ -125,6 +126,13 @@ TEST(TruncatedTables, Validate_KernelTableOfEverySize_IsCopiedOrRefused) {
       "bp_kernel_api", 0,
       [](bp_plugin* plugin, const bp_kernel_api* table) { plugin->kernel = table; },
       [](const PluginTables& tables) { return tables.kernel; });
+}
+
+TEST(TruncatedTables, Validate_CollectiveTableOfEverySize_IsCopiedOrRefused) {
+  expect_each_size<bp_collective_api>(
+      "bp_collective_api", 0,
+      [](bp_plugin* plugin, const bp_collective_api* table) { plugin->collective = table; },
+      [](const PluginTables& tables) { return tables.collective; });
 }
 
 TEST(TruncatedTables, Validate_MemoryTableOfEverySize_HasWholeBands) {
@@ -279,6 +287,66 @@ TEST(TruncatedKernel, ValidateKernels_ArgumentRuleOfEverySize_IsZeroBeyondItsEnd
     EXPECT_EQ(rule.flags, BP_ARG_HOST_AT_PLAN_BIT);
     EXPECT_EQ(rule.strides, bytes >= 16 ? BP_STRIDES_ANY : BP_STRIDES_CONTIGUOUS) << bytes;
     EXPECT_EQ(rule.alignment_bytes, bytes >= 16 ? 64u : 0u) << bytes;
+  }
+}
+
+// --- collectives ---
+
+/// The rows of a device with the required kinds, each of so many bytes; the memory ends where the
+/// last one does.
+class RowsOf {
+ public:
+  explicit RowsOf(uint32_t bytes)
+      : stride_(std::max<uint32_t>(bytes / 8 * 8, sizeof(bp_collective_row))),
+        memory_(new std::byte[size_t{kCount - 1} * stride_ + std::max<size_t>(bytes, 4)]) {
+    note_size<bp_collective_row>(bytes);
+    for (uint32_t kind = 0; kind < kCount; ++kind) {
+      const bp_collective_row row{.struct_size = bytes,
+                                  .flags = BP_ROW_DETERMINISTIC_BIT,
+                                  .kind = kind,
+                                  .reserved = 0,
+                                  .reductions = BP_REDUCTION_BIT(BP_REDUCTION_SUM),
+                                  .dtypes = BP_DTYPE_BIT(BP_DTYPE_F32)};
+      const size_t here = std::clamp<size_t>(bytes, 4, sizeof(row));
+      std::memcpy(memory_.get() + size_t{kind} * stride_, &row, here);
+    }
+  }
+  bp_collective_caps caps() const {
+    bp_collective_caps caps{};
+    caps.struct_size = sizeof(caps);
+    caps.domain = "link";
+    caps.domain_bytes = 4;
+    caps.uid_bytes = 32;
+    caps.rows = reinterpret_cast<const bp_collective_row*>(memory_.get());
+    caps.row_count = kCount;
+    caps.row_stride_bytes = stride_;
+    return caps;
+  }
+
+  static constexpr uint32_t kCount = BP_COLLECTIVE_RECV + 1;
+
+ private:
+  const uint32_t stride_;
+  const std::unique_ptr<std::byte[]> memory_;
+};
+
+TEST(TruncatedCollective, CheckCaps_RowsOfEverySize_AreReadOrRefused) {
+  for (uint32_t bytes = 0; bytes <= sizeof(bp_collective_row) + 32; bytes += 4) {
+    const RowsOf rows(bytes);
+    const Result<CollectiveCaps> read = check_collective_caps("sample:0", rows.caps());
+    const bool expected = bytes % 8 == 0 && bytes >= sizeof(bp_collective_row);
+    ASSERT_EQ(read.ok(), expected) << bytes << ": " << as_status(read).to_string();
+    if (!expected) {
+      EXPECT_THAT(read.status().message(),
+                  HasSubstr("row 0: struct_size is " + std::to_string(bytes)));
+      continue;
+    }
+    ASSERT_EQ(read->rows.size(), size_t{RowsOf::kCount}) << bytes;
+    for (uint32_t kind = 0; kind < RowsOf::kCount; ++kind) {
+      EXPECT_EQ(read->rows[kind].kind, kind);
+      EXPECT_EQ(read->rows[kind].dtypes, BP_DTYPE_BIT(BP_DTYPE_F32)) << bytes;
+      EXPECT_TRUE(read->rows[kind].is_deterministic);
+    }
   }
 }
 

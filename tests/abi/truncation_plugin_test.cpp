@@ -12,24 +12,9 @@ namespace {
 constexpr uint64_t kBytes = 4096;
 constexpr uint32_t kHead = 8;
 
-/// Bytes up to and with a member, as a compiler would end the struct there: sizes are multiples
-/// of 8.
-#define BP_UP_TO(type, member) \
-  static_cast<uint32_t>((offsetof(type, member) + sizeof(type::member) + 7) / 8 * 8)
-
 class TruncatedArgs : public PluginTest {};
 class TruncatedOut : public PluginTest {};
 class TruncatedHost : public PluginTest {};
-
-/// The status of a call with a struct of this size, where `required` bytes must be enough.
-void expect_status(bp_status status, uint32_t bytes, uint32_t required) {
-  if (bytes >= required) {
-    EXPECT_EQ(status, BP_OK) << bytes;
-  } else {
-    EXPECT_GE(status, BP_OK) << bytes;
-    EXPECT_LE(status, BP_INTERNAL) << bytes;
-  }
-}
 
 TEST_P(TruncatedArgs, Init_ConfigOfEverySize_IsReadToItsEnd) {
   bp_config config{};

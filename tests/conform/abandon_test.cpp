@@ -142,6 +142,7 @@ TEST(NamedSlots, AreAllThatTheTablesHave) {
   expect_all_named<bp_memory_api>();
   expect_all_named<bp_stream_api>();
   expect_all_named<bp_kernel_api>();
+  expect_all_named<bp_collective_api>();
 }
 
 TEST(AbandonCases, SoundFake_MayBeLeftBehind) {

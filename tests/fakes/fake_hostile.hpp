@@ -214,6 +214,8 @@ constexpr bp_kernel with_all_functions(bp_kernel kernel) {
   return kernel;
 }
 
+__attribute__((constructor)) static void opened() { act(action_at("constructor")); }
+
 }  // namespace hostile
 
 #define FAKE_KERNEL(kernel) hostile::with_all_functions(kernel)

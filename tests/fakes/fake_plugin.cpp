@@ -5,8 +5,8 @@
 // tables, the options of its manifest put faults into its behaviour. It watches the core too: two
 // calls at a time into one device, an unknown handle or a range outside its memory are errors.
 #include <atomic>
-#include <chrono>
 #include <cfenv>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -326,6 +326,7 @@ bp_status mem_copy(bp_device* device, const bp_copy_args* their_args) {
 #endif
 #if defined(FAKE_HOSTILE)
 #include "fake_bands.hpp"
+#include "fake_collectives.hpp"
 #endif
 
 namespace {
@@ -560,6 +561,9 @@ constexpr bp_extension kExtension = {sizeof(bp_extension), 0, bp::sdk::str("fake
 #if defined(FAKE_QUEUES)
   plugin.stream = &kStream;
 #endif
+#if defined(FAKE_HOSTILE)
+  plugin.collective = &kCollective;
+#endif
 #if defined(FAKE_NO_KERNELS)
   plugin.kernel = nullptr;
 #elif defined(FAKE_SINGLE_INSTANCE)
@@ -575,12 +579,6 @@ constexpr bp_extension kExtension = {sizeof(bp_extension), 0, bp::sdk::str("fake
 }
 
 }  // namespace
-
-#if defined(FAKE_HOSTILE)
-__attribute__((constructor)) static void opened() {
-  hostile::act(hostile::action_at("constructor"));
-}
-#endif
 
 #if !defined(FAKE_NO_ENTRY)
 extern "C" BP_EXPORT int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {

@@ -75,8 +75,9 @@ TOY_EDITS = {
     "device_api/include/backplane/root.h": [
         ('#include "backplane/types.h"\n',
          '#include "backplane/toy.h"\n#include "backplane/types.h"\n'),
-        ("  uint64_t extension_count;\n",
-         "  uint64_t extension_count;\n  const bp_toy_api* toy; /* NULL: no toys */\n")],
+        ("a way to do work (rule below) */\n} bp_plugin;",
+         "a way to do work (rule below) */\n  const bp_toy_api* toy; /* NULL: no toys */\n"
+         "} bp_plugin;")],
     "device_api/include/backplane/device_api.h": [
         (" *   host.h              what", " *   toy.h               optional: toys\n"
                                          " *   host.h              what"),
@@ -89,7 +90,9 @@ TOY_EDITS = {
                                         "    props.features = BP_FEATURE_TOY_BIT;"),
         ("  plugin.kernel =", "  plugin.toy = &kToy;\n  plugin.kernel =")]}
 # What guard.py --update writes, to keep the contract from changing by accident.
-RECORDS = {"device_api/abi/layout-0.2.json", "device_api/abi/contract-0.2.json",
+NEWEST = json.loads((ROOT / "device_api/abi/records.json").read_text(encoding="utf-8")
+                    )["records"][-1]["version"]
+RECORDS = {f"device_api/abi/layout-{NEWEST}.json", f"device_api/abi/contract-{NEWEST}.json",
            "device_api/abi/records.json"}
 
 

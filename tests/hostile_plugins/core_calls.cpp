@@ -65,6 +65,39 @@ class CallsOfCore {
     tell(Slot::kPrepack, table_.prepack(record.kernel, args));
   }
 
+  /// A group of one rank from its id to its end.
+  void collect() {
+    const bp_stream_args stream_args{sizeof(bp_stream_args), 0};
+    bp_stream* stream = nullptr;
+    tell(Slot::kStreamCreate, table_.stream_create(stream_args, &stream));
+    bp_collective_caps caps{};
+    caps.struct_size = sizeof(caps);
+    tell(Slot::kCollectiveCaps, table_.collective_caps(&caps));
+    uint64_t id = 0;
+    bp_uid_space space{sizeof(space), 0, &id, sizeof(id)};
+    tell(Slot::kUidCreate, table_.uid_create(&space));
+    const bp_comm_args args{sizeof(args), 0, &id, sizeof(id), 1, 0, 1, 0, 0, {}};
+    bp_comm* comm = nullptr;
+    tell(Slot::kCommInit, table_.comm_init(args, &comm));
+    if (comm != nullptr) use_group(comm, stream);
+    tell(Slot::kStreamDestroy, table_.stream_destroy(stream));
+  }
+
+  void use_group(bp_comm* comm, bp_stream* stream) {
+    bp_comm_state state{};
+    state.struct_size = sizeof(state);
+    tell(Slot::kCommPoll, table_.comm_poll(comm, &state));
+    bp_collective_op op{};
+    op.struct_size = sizeof(op);
+    op.dtype = BP_DTYPE_F32;
+    const bp_collective_batch batch{sizeof(batch), 0, comm, stream, &op, 1, sizeof(op), 1, 1};
+    const bp_collective_args args{sizeof(args), 0, &batch, 1, sizeof(batch)};
+    tell(Slot::kCollectiveEnqueue, table_.collective_enqueue(args));
+    const bp_comm_abort_args abort_args{sizeof(abort_args), 0, &comm, 1};
+    tell(Slot::kCommAbort, table_.comm_abort(abort_args));
+    tell(Slot::kCommDestroy, table_.comm_destroy(comm));
+  }
+
   void tell(Slot slot, bp_status status) {
     if (status == BP_OK) return;
     const Status told = plugin_.host().to_status(status, table_.gate->call_name(slot));
@@ -92,6 +125,7 @@ void use_from_core(const std::string& folder) {
   calls.time_and_wait();
   calls.map();
   calls.pack();
+  calls.collect();
   if (table->gate->is_abandoned()) {
     static_cast<void>(emulation.release());  // the late call may use it
     return;

@@ -120,6 +120,21 @@ constexpr Row kThrows[] = {
      "", Caller::kCore},
     {"prepack", "told: INTERNAL: hostile:0: prepack.* threw: thrown  .31m on purpose", "",
      Caller::kCore},
+    {"collective_caps", "told: INTERNAL: hostile:0: collective_caps threw: thrown  .31m on purpose",
+     "", Caller::kCore},
+    {"uid_create", "told: INTERNAL: hostile:0: uid_create threw: thrown  .31m on purpose", "",
+     Caller::kCore},
+    {"comm_init", "told: INTERNAL: hostile:0: comm_init threw: thrown  .31m on purpose", "",
+     Caller::kCore},
+    {"comm_poll", "told: INTERNAL: hostile:0: comm_poll threw: thrown  .31m on purpose", "",
+     Caller::kCore},
+    {"comm_abort", "told: INTERNAL: hostile:0: comm_abort threw: thrown  .31m on purpose", "",
+     Caller::kCore},
+    {"comm_destroy", "told: INTERNAL: hostile:0: comm_destroy threw: thrown  .31m on purpose", "",
+     Caller::kCore},
+    {"collective_enqueue",
+     "told: INTERNAL: hostile:0: collective_enqueue threw: thrown  .31m on purpose", "",
+     Caller::kCore},
 };
 
 // Calls that nobody waits for, or that the core has another way for.
@@ -187,6 +202,14 @@ constexpr Row kHangs[] = {
      "log: hostile:0" BP_ENDED "event_sync did not return within 2000 ms; nothing "
      "calls it any more.*told: DEVICE_LOST: .*hostile:0 is abandoned: event_sync",
      kEventMustWait, Caller::kCore},
+    {"collective_caps", "log: hostile:0" BP_ENDED "collective_caps" BP_LOST("collective_caps"), "",
+     Caller::kCore},
+    {"uid_create", "log: hostile:0" BP_ENDED "uid_create" BP_LOST("uid_create"), "", Caller::kCore},
+    {"comm_init", "log: hostile:0" BP_ENDED "comm_init" BP_LOST("comm_init"), "", Caller::kCore},
+    {"comm_poll", "log: hostile:0" BP_ENDED "comm_poll" BP_LOST("comm_poll"), "", Caller::kCore},
+    {"comm_abort", "log: hostile:0" BP_ENDED "comm_abort" BP_LOST("comm_abort"), "", Caller::kCore},
+    {"comm_destroy", "log: hostile:0" BP_ENDED "comm_destroy" BP_LOST("comm_destroy"), "",
+     Caller::kCore},
 };
 
 // --- which slots there are ---

@@ -6,6 +6,7 @@
  *   device.h, memory.h  with root, the nine functions that every plugin has
  *   kernel.h            how operators are offered
  *   stream.h            optional: native streams and events
+ *   collective.h        optional: exchange of data with other devices of the kind
  *   host.h              what the core lends
  *
  * Rules that hold everywhere: fixed-width C types only; a versioned struct begins with struct_size
@@ -23,7 +24,8 @@
  * calls stay on the caller's thread for as long as they take.
  *
  * Control calls: init, shutdown, device_count, device_open, device_close, device_props,
- * kernel_list, stream_sync, stream_destroy, event_sync, event_destroy.
+ * kernel_list, stream_sync, stream_destroy, event_sync, event_destroy, collective_caps, uid_create,
+ * comm_init, comm_poll, comm_abort, comm_destroy.
  *
  * Rules: "Required: m." over a struct: m is the last member that is always within struct_size, so
  * that m and all before it may be read without a look at struct_size ("all": the struct's last
@@ -36,6 +38,7 @@
 #ifndef BACKPLANE_DEVICE_API_H
 #define BACKPLANE_DEVICE_API_H
 
+#include "backplane/collective.h"
 #include "backplane/device.h"
 #include "backplane/host.h"
 #include "backplane/kernel.h"

@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_ROOT_H
 #define BACKPLANE_ROOT_H
 
+#include "backplane/collective.h"
 #include "backplane/device.h"
 #include "backplane/host.h"
 #include "backplane/kernel.h"
@@ -73,6 +74,7 @@ typedef struct bp_plugin {
   const bp_kernel_api* kernel;           /* NULL: no kernels; a way to do work (rule below) */
   const bp_extension* const* extensions; /* array of pointers; NULL: none */
   uint64_t extension_count;
+  const bp_collective_api* collective; /* NULL: none of its own; a way to do work (rule below) */
 } bp_plugin;
 
 /* Rules: a plugin offers at least one way to do work: kernel, or a table of later headers (module,

@@ -8,7 +8,7 @@
  * break needs an ADR and raises BP_ABI_CORE_MIN.
  *
  * 0.2 broke 0.1 (docs/adr/0020-headers-0-2-in-one-break.md), so a plugin that was built against 0.1
- * is refused.
+ * is refused. 0.3 adds collectives.
  */
 #ifndef BACKPLANE_VERSION_H
 #define BACKPLANE_VERSION_H
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define BP_ABI_MAJOR 0
-#define BP_ABI_MINOR 2
+#define BP_ABI_MINOR 3
 
 /* Versions travel as one number so that they compare with <. */
 #define BP_ABI_VERSION(major, minor) ((uint32_t)(major)*65536u + (uint32_t)(minor))

@@ -154,6 +154,50 @@ void unknown_flag_in_event(AbiContext& context) {
   context.expect(event == nullptr, "no event after a failure");
 }
 
+// ... in the structs of collectives. What is refused has no effect on the group.
+
+void unknown_flag_in_comm_args(AbiContext& context) {
+  const RawGroup group(context);
+  Bytes id(group.id_bytes());
+  bp_uid_space space{sizeof(space), 0, id.data(), id.size()};
+  context.require_ok("uid_create", context.collective().uid_create(context.device(), &space));
+  const bp_comm_args args{sizeof(args), kUnknownFlag, id.data(), id.size(), 1, 0, 1, 0, 0, {}};
+  bp_comm* comm = nullptr;
+  context.expect_status("comm_init", context.collective().comm_init(context.device(), &args, &comm),
+                        BP_UNSUPPORTED);
+  context.expect(comm == nullptr, "no communicator after a failure");
+}
+
+void unknown_flag_in_abort_args(AbiContext& context) {
+  const RawGroup group(context);
+  bp_comm* const comm = group.comm();
+  const bp_comm_abort_args args{sizeof(args), kUnknownFlag, &comm, 1};
+  context.expect_status("comm_abort", context.collective().comm_abort(context.device(), &args),
+                        BP_UNSUPPORTED);
+  context.expect_equal("the state of the group", group.poll().state, BP_COMM_READY);
+}
+
+/// In which struct of a collective the flag is.
+enum class In { kOperation, kBatch, kArgs };
+
+template <In which>
+void unknown_flag_in_collective(AbiContext& context) {
+  const RawGroup group(context);
+  const auto flag_in = [](In here) { return which == here ? kUnknownFlag : 0; };
+  bp_collective_op op{};
+  op.struct_size = sizeof(op);
+  op.flags = flag_in(In::kOperation);
+  op.kind = BP_COLLECTIVE_ALL_REDUCE;
+  op.dtype = BP_DTYPE_F32;
+  const bp_collective_batch batch{
+      sizeof(batch), flag_in(In::kBatch), group.comm(), group.stream(), &op, 1, sizeof(op), 1, 1};
+  const bp_collective_args args{sizeof(args), flag_in(In::kArgs), &batch, 1, sizeof(batch)};
+  context.expect_status("collective_enqueue",
+                        context.collective().collective_enqueue(context.device(), &args),
+                        BP_UNSUPPORTED);
+  context.expect_equal("the last sequence of the group", group.poll().enqueued_sequence, 0U);
+}
+
 // Structs that end at an inaccessible page: nothing behind struct_size may be read.
 
 template <class Args>
@@ -261,12 +305,14 @@ void add_argument_cases(CaseList* list) {
     const char* id;
     void (*run)(AbiContext&);
     uint64_t band = 0;
+    uint32_t needs = 0;
   };
   const auto add = [list](std::string_view proves, std::initializer_list<Plain> cases) {
     for (const Plain& plain : cases) {
       list->add({.id = std::string("L0.") + plain.id,
                  .proves = proves,
                  .bands = plain.band,
+                 .needs = plain.needs,
                  .abi = plain.run});
     }
   };
@@ -283,7 +329,15 @@ void add_argument_cases(CaseList* list) {
        {"unknown.flag.bp_stream_args", unknown_flag_in_stream, BP_FEATURE_ASYNC_BIT},
        {"unknown.flag.bp_stream_wrap_args", unknown_flag_in_wrap,
         BP_FEATURE_ASYNC_BIT | BP_FEATURE_NATIVE_BIT},
-       {"unknown.flag.bp_event_args", unknown_flag_in_event, BP_FEATURE_ASYNC_BIT}});
+       {"unknown.flag.bp_event_args", unknown_flag_in_event, BP_FEATURE_ASYNC_BIT},
+       {"unknown.flag.bp_comm_args", unknown_flag_in_comm_args, 0, kNeedCollectives},
+       {"unknown.flag.bp_comm_abort_args", unknown_flag_in_abort_args, 0, kNeedCollectives},
+       {"unknown.flag.bp_collective_op", unknown_flag_in_collective<In::kOperation>, 0,
+        kNeedCollectives},
+       {"unknown.flag.bp_collective_batch", unknown_flag_in_collective<In::kBatch>, 0,
+        kNeedCollectives},
+       {"unknown.flag.bp_collective_args", unknown_flag_in_collective<In::kArgs>, 0,
+        kNeedCollectives}});
   add("Nothing behind struct_size is read.",
       {{"reads_only.bp_config", reads_config_only},
        {"reads_only.bp_open_args", reads_open_args_only},

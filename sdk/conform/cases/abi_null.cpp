@@ -2,6 +2,8 @@
 //
 // Level 0: each slot with NULL for each pointer that must not be NULL. The answer is
 // BP_INVALID_ARGUMENT, nothing crashes, and the device works as before.
+#include <optional>
+
 #include "sdk/conform/abi.hpp"
 #include "sdk/conform/step.hpp"
 
@@ -27,6 +29,16 @@ struct Arguments {
   const bp_stream_wrap_args wrap{sizeof(bp_stream_wrap_args), 0, 0, {}};
   const bp_open_args open{sizeof(bp_open_args), 0, 0, 0, nullptr, nullptr};
   const bp_config config{sizeof(bp_config), 0, BP_ABI_CURRENT, 0, nullptr, nullptr};
+  // An operation without elements, which takes part.
+  const bp_collective_op op{sizeof(bp_collective_op),
+                            0,
+                            BP_COLLECTIVE_ALL_REDUCE,
+                            BP_DTYPE_F32,
+                            BP_REDUCTION_SUM,
+                            0,
+                            0,
+                            {},
+                            {}};
 };
 constexpr Arguments kArgs;
 
@@ -42,10 +54,13 @@ struct Outputs {
   bp_device_props props{};
   bp_kernel_list list{};
   bp_native_stream native{sizeof(bp_native_stream), 0, 0, {}};
+  bp_comm* comm = nullptr;
+  bp_collective_caps caps{};
+  bp_comm_state state{};
 
   bool untouched() const {
     return instance == nullptr && device == nullptr && stream == nullptr && event == nullptr &&
-           ptr == nullptr && number == 0 && native.handle == 0;
+           ptr == nullptr && number == 0 && native.handle == 0 && comm == nullptr;
   }
 };
 
@@ -56,6 +71,7 @@ struct Objects {
   bp_device* device;
   bp_stream* stream = nullptr;  // where the plugin has the band
   bp_event* event = nullptr;
+  const RawGroup* group = nullptr;  // where the device has collectives
 };
 
 struct NullCall {
@@ -268,8 +284,133 @@ constexpr NullCall kStreamsAndEvents[] = {
      }},
 };
 
-void run_null_call(AbiContext& context, const NullCall& call) {
+bp_status create_id(const Objects& o, bp_device* device, void* data) {
+  bp_uid_space space{sizeof(space), 0, data, o.group->id_bytes()};
+  return o.context.collective().uid_create(device, &space);
+}
+
+/// comm_init of a rank that is alone.
+bp_status join_alone(Objects& o, bp_device* device, bool has_id, bp_comm** out_comm) {
+  Bytes id(o.group->id_bytes());
+  o.context.require_ok("uid_create", create_id(o, o.device, id.data()));
+  const void* const uids = has_id ? id.data() : nullptr;
+  const bp_comm_args args{sizeof(args), 0, uids, id.size(), 1, 0, 1, 0, 0, {}};
+  return o.context.collective().comm_init(device, &args, out_comm);
+}
+
+bp_status abort_comms(const Objects& o, bp_device* device, bp_comm* const* comms) {
+  const bp_comm_abort_args args{sizeof(args), 0, comms, 1};
+  return o.context.collective().comm_abort(device, &args);
+}
+
+bp_collective_batch one_batch(const Objects& o) {
+  return {sizeof(bp_collective_batch), 0,         o.group->comm(),
+          o.group->stream(),           &kArgs.op, 1,
+          sizeof(bp_collective_op),    1,         1};
+}
+
+bp_status enqueue(const Objects& o, bp_device* device, const bp_collective_batch* batch) {
+  const bp_collective_args args{sizeof(args), 0, batch, 1, sizeof(bp_collective_batch)};
+  return o.context.collective().collective_enqueue(device, &args);
+}
+
+constexpr NullCall kCollectives[] = {
+    {"collective_caps.device", 0,
+     [](Objects& o, Outputs& out) {
+       out.caps.struct_size = sizeof(out.caps);
+       return o.context.collective().collective_caps(nullptr, &out.caps);
+     }},
+    {"collective_caps.out_caps", 0,
+     [](Objects& o, Outputs&) {
+       return o.context.collective().collective_caps(o.device, nullptr);
+     }},
+    {"uid_create.device", 0,
+     [](Objects& o, Outputs&) {
+       Bytes id(o.group->id_bytes());
+       const bp_status status = create_id(o, nullptr, id.data());
+       o.context.expect(id == Bytes(id.size()), "room for an id that is left alone");
+       return status;
+     }},
+    {"uid_create.out_uid", 0,
+     [](Objects& o, Outputs&) { return o.context.collective().uid_create(o.device, nullptr); }},
+    {"uid_create.data", 0, [](Objects& o, Outputs&) { return create_id(o, o.device, nullptr); }},
+    {"comm_init.device", 0,
+     [](Objects& o, Outputs& out) { return join_alone(o, nullptr, true, &out.comm); }},
+    {"comm_init.args", 0,
+     [](Objects& o, Outputs& out) {
+       return o.context.collective().comm_init(o.device, nullptr, &out.comm);
+     }},
+    {"comm_init.uids", 0,
+     [](Objects& o, Outputs& out) { return join_alone(o, o.device, false, &out.comm); }},
+    {"comm_init.out_comm", 0,
+     [](Objects& o, Outputs&) { return join_alone(o, o.device, true, nullptr); }},
+    {"comm_poll.comm", 0,
+     [](Objects& o, Outputs& out) {
+       out.state.struct_size = sizeof(out.state);
+       return o.context.collective().comm_poll(nullptr, &out.state);
+     }},
+    {"comm_poll.out_state", 0,
+     [](Objects& o, Outputs&) {
+       return o.context.collective().comm_poll(o.group->comm(), nullptr);
+     }},
+    {"comm_abort.device", 0,
+     [](Objects& o, Outputs&) {
+       bp_comm* const comm = o.group->comm();
+       return abort_comms(o, nullptr, &comm);
+     }},
+    {"comm_abort.args", 0,
+     [](Objects& o, Outputs&) { return o.context.collective().comm_abort(o.device, nullptr); }},
+    {"comm_abort.comms", 0, [](Objects& o, Outputs&) { return abort_comms(o, o.device, nullptr); }},
+    {"comm_abort.comm", 0,
+     [](Objects& o, Outputs&) {
+       bp_comm* const comms[] = {o.group->comm(), nullptr};
+       const bp_comm_abort_args args{sizeof(args), 0, comms, 2};
+       return o.context.collective().comm_abort(o.device, &args);
+     }},
+    {"comm_destroy.comm", 0,
+     [](Objects& o, Outputs&) { return o.context.collective().comm_destroy(nullptr); }},
+    {"collective_enqueue.device", 0,
+     [](Objects& o, Outputs&) {
+       const bp_collective_batch batch = one_batch(o);
+       return enqueue(o, nullptr, &batch);
+     }},
+    {"collective_enqueue.args", 0,
+     [](Objects& o, Outputs&) {
+       return o.context.collective().collective_enqueue(o.device, nullptr);
+     }},
+    {"collective_enqueue.batches", 0,
+     [](Objects& o, Outputs&) { return enqueue(o, o.device, nullptr); }},
+    {"collective_enqueue.comm", 0,
+     [](Objects& o, Outputs&) {
+       bp_collective_batch batch = one_batch(o);
+       batch.comm = nullptr;
+       return enqueue(o, o.device, &batch);
+     }},
+    {"collective_enqueue.stream", 0,
+     [](Objects& o, Outputs&) {
+       bp_collective_batch batch = one_batch(o);
+       batch.stream = nullptr;
+       return enqueue(o, o.device, &batch);
+     }},
+    {"collective_enqueue.operations", 0,
+     [](Objects& o, Outputs&) {
+       bp_collective_batch batch = one_batch(o);
+       batch.operations = nullptr;
+       return enqueue(o, o.device, &batch);
+     }},
+};
+
+/// A failed call has left the group as it was.
+void expect_untouched(AbiContext& context, const RawGroup& group) {
+  const bp_comm_state state = group.poll();
+  context.expect_equal("the state of the group", state.state, BP_COMM_READY);
+  context.expect_equal("the last sequence of the group", state.enqueued_sequence, 0U);
+}
+
+void run_null_call(AbiContext& context, const NullCall& call, bool has_group) {
   Objects objects{context, context.instance(), context.device()};
+  std::optional<RawGroup> group;
+  if (has_group) objects.group = &group.emplace(context);
   if ((call.band & kAsync) != 0) {
     context.require_ok("stream_create", context.stream().stream_create(
                                             objects.device, &kArgs.stream, &objects.stream));
@@ -282,6 +423,7 @@ void run_null_call(AbiContext& context, const NullCall& call) {
   context.expect_status(what, call.call(objects, outputs), BP_INVALID_ARGUMENT);
   note_step({});
   context.expect(outputs.untouched(), "outputs that are left alone");
+  if (group) expect_untouched(context, *group);
   expect_working(context, objects.device, "afterwards");
   if (objects.event != nullptr) {
     context.expect_ok("event_destroy", context.stream().event_destroy(objects.event));
@@ -401,16 +543,20 @@ void null_state_create(AbiContext& context) {
 
 void add_null_cases(CaseList* list) {
   constexpr std::string_view kProves = "A pointer that must not be NULL is BP_INVALID_ARGUMENT.";
-  for (const std::span<const NullCall> calls :
-       {std::span<const NullCall>(kRootAndDevice), std::span<const NullCall>(kMemory),
-        std::span<const NullCall>(kStreamsAndEvents)}) {
+  const auto add_calls = [=](std::span<const NullCall> calls, uint32_t needs) {
+    const bool has_group = (needs & kNeedCollectives) != 0;
     for (const NullCall& call : calls) {
       list->add({.id = std::string("L0.null.") + call.name,
                  .proves = kProves,
                  .bands = call.band,
-                 .abi = [=](AbiContext& context) { run_null_call(context, call); }});
+                 .needs = needs,
+                 .abi = [=](AbiContext& context) { run_null_call(context, call, has_group); }});
     }
-  }
+  };
+  add_calls(kRootAndDevice, 0);
+  add_calls(kMemory, 0);
+  add_calls(kStreamsAndEvents, 0);
+  add_calls(kCollectives, kNeedCollectives);
   const auto add = [=](const char* name, void (*run)(AbiContext&)) {
     list->add({.id = std::string("L0.null.") + name, .proves = kProves, .abi = run});
   };

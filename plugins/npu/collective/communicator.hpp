@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One rank of a group on one device: what bp_comm points to.
-#ifndef BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_COMMUNICATOR_HPP
-#define BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_COMMUNICATOR_HPP
+#ifndef BACKPLANE_PLUGINS_NPU_COLLECTIVE_COMMUNICATOR_HPP
+#define BACKPLANE_PLUGINS_NPU_COLLECTIVE_COMMUNICATOR_HPP
 
 #include <atomic>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/sketches/collective_mock/group.hpp"
+#include "collective/group.hpp"
 
 namespace bp::npu {
 
@@ -62,6 +62,11 @@ class Communicator {
   const std::shared_ptr<std::atomic<int>> pending_count_ = std::make_shared<std::atomic<int>>(0);
 };
 
+}  // namespace bp::npu
+
+namespace bp::npu {
+/// The collective table of the plugin.
+extern const bp_collective_api kCollectiveApi;
 }  // namespace bp::npu
 
 // The ABI's opaque type: what the core's pointers point to.

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The NPU with links between its devices: the slots of bp.sketch.collective over groups in the
+// The NPUs of a process are linked: the slots of the collective table over groups in the
 // process and the NPU's queues; collective_enqueue is in enqueue.cpp.
-#include "tests/sketches/collective_mock/communicator.hpp"
+#include "collective/communicator.hpp"
 
 #include <cstring>
 
-#include "tests/sketches/collective_mock/enqueue.hpp"
-#include "tests/sketches/npu_entry.hpp"
+#include "collective/enqueue.hpp"
 
 namespace bp::npu {
 
@@ -126,7 +125,9 @@ bp_status collective_enqueue(bp_device* device, const bp_collective_args* args) 
   return slot("collective_enqueue", device, {args}, [&] { enqueue(*device, read_args(args, 0)); });
 }
 
-constexpr bp_collective_api kCollectiveApi = {
+}  // namespace
+
+const bp_collective_api kCollectiveApi = {
     .struct_size = sizeof(bp_collective_api),
     .flags = 0,
     .collective_caps = collective_caps,
@@ -138,18 +139,4 @@ constexpr bp_collective_api kCollectiveApi = {
     .collective_enqueue = collective_enqueue,
 };
 
-constexpr bp_extension kExtension = {.struct_size = sizeof(bp_extension),
-                                     .flags = 0,
-                                     .name = sdk::str("bp.sketch.collective"),
-                                     .version = BP_SKETCH_COLLECTIVE,
-                                     .reserved = 0,
-                                     .table = &kCollectiveApi};
-constexpr const bp_extension* kExtensions[] = {&kExtension,
-                                               &sdk::TestInjectSlots<bp_instance>::kExtension};
-
-}  // namespace
 }  // namespace bp::npu
-
-int32_t bp_plugin_entry(uint32_t core_abi, bp_plugin* out_plugin) {
-  return bp::sketch::mock_entry(core_abi, out_plugin, bp::npu::kExtensions, [](bp_plugin*) {});
-}

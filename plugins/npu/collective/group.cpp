@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // See group.hpp.
-#include "tests/sketches/collective_mock/group.hpp"
+#include "collective/group.hpp"
 
 #include <algorithm>
 #include <random>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // See operation.hpp. Every kind is: gather what ranks send, perhaps reduce it, hand out the parts.
-#include "tests/sketches/collective_mock/operation.hpp"
+#include "collective/operation.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,8 +2,8 @@
 //
 // Ranks of one group through the raw ABI: the devices of one instance, a stream and a communicator
 // on each.
-#ifndef BACKPLANE_TESTS_SKETCHES_COLLECTIVE_HARNESS_TEST_HPP
-#define BACKPLANE_TESTS_SKETCHES_COLLECTIVE_HARNESS_TEST_HPP
+#ifndef BACKPLANE_PLUGINS_NPU_COLLECTIVE_HARNESS_TEST_HPP
+#define BACKPLANE_PLUGINS_NPU_COLLECTIVE_HARNESS_TEST_HPP
 
 #include <array>
 #include <memory>
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "backplane/sketch/collective.h"
+#include "backplane/collective.h"
 #include "plugins/npu/npu_harness_test.hpp"
 
 namespace bp::npu_test {
@@ -22,19 +22,7 @@ constexpr uint64_t kSecond = 1'000'000'000;
 constexpr uint64_t kAMoment = 50'000'000;
 using Uid = std::array<std::byte, 32>;
 
-/// The mock's extension; the test ends without it.
-inline const bp_collective_api& collective() {
-  static const bp_collective_api* const table = [] {
-    const bp_plugin& offered = plugin();
-    for (uint64_t i = 0; i < offered.extension_count; ++i) {
-      const bp_extension& extension = *offered.extensions[i];
-      if (sdk::view(extension.name) != "bp.sketch.collective") continue;
-      return static_cast<const bp_collective_api*>(extension.table);
-    }
-    throw std::runtime_error("the plugin has no extension bp.sketch.collective");
-  }();
-  return *table;
-}
+inline const bp_collective_api& collective() { return *plugin().collective; }
 
 inline bp_collective_op operation(uint32_t kind, uint32_t dtype, uint64_t count, bp_mem send,
                                   bp_mem recv, uint32_t reduction = 0, uint32_t peer = 0) {

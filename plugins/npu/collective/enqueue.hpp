@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Arrays of operations, from the call to the queues of their streams.
-#ifndef BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_ENQUEUE_HPP
-#define BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_ENQUEUE_HPP
+#ifndef BACKPLANE_PLUGINS_NPU_COLLECTIVE_ENQUEUE_HPP
+#define BACKPLANE_PLUGINS_NPU_COLLECTIVE_ENQUEUE_HPP
 
-#include "backplane/sketch/collective.h"
+#include "backplane/collective.h"
 #include "device.hpp"
 
 namespace bp::npu {

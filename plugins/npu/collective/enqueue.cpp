@@ -2,13 +2,13 @@
 //
 // See enqueue.hpp. Batches of one stream are one command, which brings all of them to their groups
 // before it waits, so that none waits for another of the array.
-#include "tests/sketches/collective_mock/enqueue.hpp"
+#include "collective/enqueue.hpp"
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
-#include "tests/sketches/collective_mock/communicator.hpp"
+#include "collective/communicator.hpp"
 
 namespace bp::npu {
 namespace {

@@ -3,8 +3,8 @@
 // A group of ranks in one process, and where their operations meet: whoever comes last moves the
 // data of all. What ranks on real links learn from each other over wires they find here under one
 // lock.
-#ifndef BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_GROUP_HPP
-#define BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_GROUP_HPP
+#ifndef BACKPLANE_PLUGINS_NPU_COLLECTIVE_GROUP_HPP
+#define BACKPLANE_PLUGINS_NPU_COLLECTIVE_GROUP_HPP
 
 #include <array>
 #include <condition_variable>
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "queue.hpp"
-#include "tests/sketches/collective_mock/operation.hpp"
+#include "collective/operation.hpp"
 
 namespace bp::npu {
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One operation of a rank, and what happens when all that it takes have met.
-#ifndef BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_OPERATION_HPP
-#define BACKPLANE_TESTS_SKETCHES_COLLECTIVE_MOCK_OPERATION_HPP
+#ifndef BACKPLANE_PLUGINS_NPU_COLLECTIVE_OPERATION_HPP
+#define BACKPLANE_PLUGINS_NPU_COLLECTIVE_OPERATION_HPP
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
-#include "backplane/sketch/collective.h"
+#include "backplane/collective.h"
 #include "memory.hpp"
 
 namespace bp::npu {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SKETCH, not released: the collective table, in the form that is to be released. It travels as the
- * extension "bp.sketch.collective", version BP_SKETCH_COLLECTIVE. Devices exchange data with others
- * of their kind; a communicator is one rank of a group, on one device.
+ * Collectives: devices exchange data with others of their kind. A communicator is one rank of a
+ * group, on one device.
  *
  * Rules: nothing here waits for another rank. Joining is polled, operations are put into the order
  * of a stream, and comm_abort concerns the caller's own ranks only: the core carries ids between
@@ -11,14 +10,12 @@
  * table is used on devices that have BP_DEVICE_CONCURRENT_BIT and BP_FEATURE_ASYNC_BIT, and
  * communicators of a device are destroyed before it is closed.
  */
-#ifndef BACKPLANE_SKETCH_COLLECTIVE_H
-#define BACKPLANE_SKETCH_COLLECTIVE_H
+#ifndef BACKPLANE_COLLECTIVE_H
+#define BACKPLANE_COLLECTIVE_H
 
 #include "backplane/host.h"
 #include "backplane/status.h"
 #include "backplane/types.h"
-
-#define BP_SKETCH_COLLECTIVE 2u
 
 typedef struct bp_comm bp_comm; /* made by comm_init */
 

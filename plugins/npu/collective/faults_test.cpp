@@ -2,7 +2,7 @@
 //
 // The collective table of the mock where something is wrong: bad calls, ranks that disagree, leave
 // or abort.
-#include "tests/sketches/collective_harness_test.hpp"
+#include "plugins/npu/collective/harness_test.hpp"
 
 namespace bp::npu_test {
 namespace {

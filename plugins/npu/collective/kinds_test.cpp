@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "tests/sketches/collective_harness_test.hpp"
+#include "plugins/npu/collective/harness_test.hpp"
 
 namespace bp::npu_test {
 namespace {

@@ -97,8 +97,9 @@ LocalEntries& local_entries() {
   return table;
 }
 
-constexpr std::string_view kKindNames[] = {"",          "a runtime", "a device",      "a tensor",
-                                           "a session", "a stream",  "a cancel token"};
+constexpr std::string_view kKindNames[] = {"",          "a runtime", "a device",       "a tensor",
+                                           "a session", "a stream",  "a cancel token", "a store",
+                                           "a group",   "a work"};
 
 std::string_view kind_name(uint64_t kind) {
   return kind < std::size(kKindNames) ? kKindNames[kind] : std::string_view();
@@ -348,7 +349,7 @@ Status explain_handle(const void* handle, HandleKind kind, std::string_view argu
   if (handle == nullptr) return Status(BP_INVALID_ARGUMENT, name + " is NULL");
   const std::string expected = ", expected " + std::string(kind_name(static_cast<uint64_t>(kind)));
   const auto value = reinterpret_cast<uint64_t>(handle);
-  const uint64_t found = value >> detail::kKindShift & 7;
+  const uint64_t found = value >> detail::kKindShift & 15;
   const uint64_t slab = (value & ((uint64_t{1} << detail::kEntryBits) - 1)) >> detail::kSlabBits;
   const bool ours = value >> 63 != 0 && !kind_name(found).empty() &&
                     detail::g_handle_slabs[slab].load(std::memory_order_acquire) != nullptr;

@@ -30,18 +30,28 @@
 
 namespace bp {
 
-enum class HandleKind : uint32_t { kRuntime = 1, kDevice, kTensor, kSession, kStream, kCancel };
+enum class HandleKind : uint32_t {
+  kRuntime = 1,
+  kDevice,
+  kTensor,
+  kSession,
+  kStream,
+  kCancel,
+  kStore,
+  kGroup,
+  kWork
+};
 
 namespace detail {
 
-// 1 | kind 3 | generation 36 | entry 24. With the highest bit set no user-space address is a
+// 1 | kind 4 | generation 35 | entry 24. With the highest bit set no user-space address is a
 // handle.
 inline constexpr uint32_t kEntryBits = 24;
-inline constexpr uint32_t kGenerationBits = 36;
+inline constexpr uint32_t kGenerationBits = 35;
 inline constexpr uint32_t kKindShift = kEntryBits + kGenerationBits;
 inline constexpr uint32_t kSlabBits = 10;
 inline constexpr uint64_t kGenerationMask = (uint64_t{1} << kGenerationBits) - 1;
-// A entry's state: generation 36 | owners 28, in one word so that retain and release are exact.
+// An entry's state: generation 35 | owners 29, in one word so that retain and release are exact.
 inline constexpr uint32_t kOwnerBits = 64 - kGenerationBits;
 inline constexpr uint64_t kOwnersMask = (uint64_t{1} << kOwnerBits) - 1;
 static_assert(sizeof(void*) == sizeof(uint64_t), "handles carry 64 bits");

@@ -19,7 +19,13 @@ namespace {
 
 constexpr std::string_view kPrefix = "BACKPLANE_";
 
-constexpr std::array<OptionRow, 11> kRows = {{
+constexpr std::array<OptionRow, 14> kRows = {{
+    {"BACKPLANE_CCL_ALGORITHM", "list", "", "",
+     "algorithms of collectives: KIND:NAME,...; empty: the fastest"},
+    {"BACKPLANE_CCL_TIMEOUT", "seconds", "", "",
+     "how long a collective waits for other ranks; empty: as BACKPLANE_TIMEOUT"},
+    {"BACKPLANE_CCL_TRACE", "path", "", "",
+     "folder for the record of a group that fails; empty: none is written"},
     {"BACKPLANE_CHECK_ARITHMETIC", "bool", "0", "",
      "1: a plugin call that changes its thread's arithmetic is an error"},
     {"BACKPLANE_CONFIG", "path", "", "", "JSON file with plugin options and device aliases"},

@@ -16,7 +16,7 @@ namespace {
 
 struct HostCall {
   std::shared_ptr<void> owned;
-  void (*task)(void* owned);
+  void (*task)(void* owned, bp_status stream_status);
 };
 
 struct OpenCalls {
@@ -44,7 +44,7 @@ bool tell_this_time() {
   return !std::exchange(open_calls().has_told, true);
 }
 
-void run(void* user, bp_status) {
+void run(void* user, bp_status stream_status) {
   const HostCall call = take(reinterpret_cast<uint64_t>(user));
   if (call.owned == nullptr) {
     if (!tell_this_time()) return;
@@ -56,14 +56,14 @@ void run(void* user, bp_status) {
     return;
   }
   [[maybe_unused]] const Status ran = contain([&] {
-    if (call.task != nullptr) call.task(call.owned.get());
+    if (call.task != nullptr) call.task(call.owned.get(), known_status(stream_status));
   });
 }
 
 }  // namespace
 
 bp_status call_host_once(const DeviceTable& table, bp_stream* stream, std::shared_ptr<void>* owned,
-                         void (*task)(void* owned)) {
+                         void (*task)(void* owned, bp_status stream_status)) {
   uint64_t number = 0;
   {
     const std::lock_guard lock(open_calls().mutex);

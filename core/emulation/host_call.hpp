@@ -12,10 +12,11 @@
 namespace bp {
 
 /// Lets go of `owned` when the plugin's stream has come so far, after `task` was run if there is
-/// one. Errors: the plugin's; then `owned` is still the caller's, and nothing is ever run.
+/// one, with the failure of the stream, or BP_OK. A task may block, for its own stream only.
+/// Errors: the plugin's; then `owned` is still the caller's, and nothing is ever run.
 /// Stream-ordered. Throws std::bad_alloc.
 bp_status call_host_once(const DeviceTable& table, bp_stream* stream, std::shared_ptr<void>* owned,
-                         void (*task)(void* owned));
+                         void (*task)(void* owned, bp_status stream_status));
 
 }  // namespace bp
 

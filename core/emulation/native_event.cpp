@@ -52,7 +52,7 @@ bp_status event_destroy(bp_event* handle) {
   return event->plugin().event_destroy(event->native);
 }
 
-void note_time(void* owned) {
+void note_time(void* owned, bp_status) {
   auto* const stamp = static_cast<Timestamp*>(owned);
   stamp->at = Deadline::Clock::now();
   stamp->done.store(true, std::memory_order_release);

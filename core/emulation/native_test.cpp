@@ -214,7 +214,7 @@ TEST_F(NativeStreamTest, HostFunction_CalledTwiceAndFromTwoThreads_RunsAndLetsGo
     std::shared_ptr<void> owned(&counters, [](void* object) {
       ++static_cast<Counters*>(object)->let_go;  // a second time would be a double free
     });
-    const auto run = [](void* object) { ++static_cast<Counters*>(object)->runs; };
+    const auto run = [](void* object, bp_status) { ++static_cast<Counters*>(object)->runs; };
     ASSERT_EQ(call_host_once(device_.table, stream_, &owned, run), BP_OK);
     EXPECT_EQ(owned, nullptr);
   }

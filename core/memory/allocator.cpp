@@ -91,17 +91,10 @@ std::string mib(uint64_t bytes) {
 }  // namespace
 
 std::string_view memory_tag_name(MemoryTag tag) {
-  switch (tag) {
-    case MemoryTag::kActivations:
-      return "activations";
-    case MemoryTag::kWeights:
-      return "weights";
-    case MemoryTag::kIo:
-      return "inputs and outputs";
-    case MemoryTag::kWorkspace:
-      return "workspace";
-  }
-  return "other";
+  constexpr std::array<std::string_view, kMemoryTagCount> kNames = {
+      "activations", "weights", "inputs and outputs", "workspace", "communication"};
+  const auto index = static_cast<size_t>(tag);
+  return index < kNames.size() ? kNames[index] : "other";
 }
 
 Allocator::Allocator(const DeviceTable& table, std::string device_name,

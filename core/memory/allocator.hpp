@@ -26,8 +26,8 @@
 namespace bp {
 
 /// What memory is for: the unit of statistics and of out-of-memory reports.
-enum class MemoryTag : uint32_t { kActivations, kWeights, kIo, kWorkspace };
-inline constexpr size_t kMemoryTagCount = 4;
+enum class MemoryTag : uint32_t { kActivations, kWeights, kIo, kWorkspace, kComm };
+inline constexpr size_t kMemoryTagCount = 5;
 std::string_view memory_tag_name(MemoryTag tag);
 
 struct MemoryStats {

@@ -256,7 +256,12 @@ Status Device::insert_wait(Stream& waiter, Stream& producer) {
     TimedLock lock;
     held = producer.hold(lock);
     is_over = producer.handle() == nullptr;  // a wrapped stream that ended, after its work
-    if (held.ok() && !is_over) code = table_.event_record(event, producer.handle());
+    // A failure that the plugin does not know of would not travel with the wait.
+    const bool was_failed = producer.was_failed_.load(std::memory_order_acquire);
+    if (was_failed) code = BP_POISONED;
+    if (held.ok() && !is_over && !was_failed) {
+      code = table_.event_record(event, producer.handle());
+    }
     covered = producer.issued_seq();
   }
   if (!held.ok()) {
@@ -287,10 +292,24 @@ Status Device::insert_wait(Stream& waiter, Stream& producer) {
   }
   // The wait captured the record, so the event can be recorded anew at once.
   give_event(event);
+  // The producer failed before the wait was noted, and was not told of it.
+  if (producer.was_failed_.load(std::memory_order_acquire)) {
+    const Status failure = producer.sync();
+    if (!failure.ok()) waiter.fail(waiter.done_seq_.load() + 1, failure);
+  }
   BP_TRY(held);
   // Memory that was at home on a wrapped stream may go back after the stream has ended.
   if (is_over) return producer.sync();
   return code == BP_OK ? Status() : failure(code, slot);
+}
+
+void Device::spread_failure(Stream& failed, uint64_t seq, const Status& status) {
+  Stream* stream = nullptr;
+  for (uint64_t i = 0; (stream = stream_at(i)) != nullptr; ++i) {
+    if (stream == &failed || !stream->has_waited_from(failed, seq)) continue;
+    // What is done did not depend on it.
+    stream->fail(stream->done_seq_.load(std::memory_order_acquire) + 1, status);
+  }
 }
 
 Result<uint64_t> Device::note_native_work(Stream& stream) {

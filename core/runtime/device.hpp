@@ -56,7 +56,7 @@ class DeviceExtension {
 };
 
 /// The ranks that keep something, in their order; the last goes first.
-enum class DevicePart : uint8_t { kTransfer, kDispatch, kPackedWeights, kCount };
+enum class DevicePart : uint8_t { kTransfer, kDispatch, kPackedWeights, kCollectives, kCount };
 
 /// Holds objects of the plugin (plans, states) that must be ended before the device is closed, even
 /// if their user lives on.
@@ -112,6 +112,14 @@ class Device : public Counted<Device> {
   /// Waits for all work. Errors: its first failure or data fault; all streams are waited for. Late
   /// memory goes back.
   Status sync();
+
+  /// An event for a moment, or for long: of those given back, if there are any. Errors: the
+  /// plugin's.
+  Result<bp_event*> take_event();
+  void give_event(bp_event* event);
+
+  /// The stream's failure, to those of its streams that have waited for its work from `seq` on.
+  void spread_failure(Stream& failed, uint64_t seq, const Status& status);
 
   /// Makes `waiter` wait, in its order, for all work of `producer` so far. Both of this device.
   Status insert_wait(Stream& waiter, Stream& producer);
@@ -196,8 +204,6 @@ class Device : public Counted<Device> {
   Result<Stream*> make_stream();
   /// With streams_mutex_. The handle is ended if there is no memory for the stream.
   Result<Stream*> own_stream(bp_stream* handle, StreamOrigin origin);
-  Result<bp_event*> take_event();
-  void give_event(bp_event* event);
   void close_streams();
 
   Runtime& runtime_;

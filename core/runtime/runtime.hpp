@@ -52,6 +52,16 @@ struct MissingDevice {
   Status reason;
 };
 
+/// Something whose work may keep calls and streams waiting for others than this process.
+class CloseListener {
+ public:
+  /// A close has begun and waits for nothing yet: ends such waits. Once or more, on any thread.
+  virtual void runtime_closes() noexcept = 0;
+
+ protected:
+  ~CloseListener() = default;
+};
+
 class Runtime : public SpreadCounted<Runtime> {
  public:
   /// Errors: a bad environment option, configuration file or plugin option. That no plugin was
@@ -96,6 +106,11 @@ class Runtime : public SpreadCounted<Runtime> {
   Status begin_run();
   void end_run() { runs_.fetch_sub(1); }
 
+  /// Told from now on. Errors: GONE once a close has begun.
+  Status add_close_listener(CloseListener* listener);
+  /// Not told any more, nor is it being told when this returns. Not from runtime_closes().
+  void remove_close_listener(CloseListener* listener);
+
   /// Closes devices and plugins; later use of anything below answers GONE. Idempotent. Runs that
   /// were begun must have ended, and no other thread be in a call.
   void close();
@@ -127,6 +142,7 @@ class Runtime : public SpreadCounted<Runtime> {
   /// Of the inline devices with host memory, the one with the most kernels; the first of equals.
   void choose_host_device();
   void open_devices_of(const std::shared_ptr<const LoadedPlugin>& plugin);
+  void tell_close_listeners();
   Status stop_runs();
   Status end_calls(OwnerOf owner_of);
   Status timed_out(std::string text) const;
@@ -154,6 +170,9 @@ class Runtime : public SpreadCounted<Runtime> {
   mutable std::mutex fallback_mutex_;
   std::map<std::string, std::map<std::string, uint64_t>> fallback_counts_;  // device, operator
   std::set<std::pair<const Device*, OpId>> warned_of_;                      // under fallback_mutex_
+
+  std::mutex listeners_mutex_;
+  std::vector<CloseListener*> close_listeners_;
 
   // While calls are waited for and devices are closed: what tells the closing thread from others.
   std::atomic<const void*> closer_{nullptr};

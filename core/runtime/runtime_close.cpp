@@ -102,10 +102,28 @@ void Runtime::let_go(std::shared_ptr<const void> object) noexcept {
 
 Status Runtime::end_calls(OwnerOf owner_of) {
   closed_.store(true, std::memory_order_seq_cst);  // what each call asks after it noted its uses
+  tell_close_listeners();
   BP_TRY(stop_runs());
   const auto deadline = std::chrono::steady_clock::now() + wait_timeout_;
   if (wait_for_uses_by_others(this, owner_of, deadline)) return {};
   return timed_out("a call on another thread has not returned");
+}
+
+Status Runtime::add_close_listener(CloseListener* listener) {
+  const std::lock_guard lock(listeners_mutex_);
+  BP_TRY(check_open());
+  close_listeners_.push_back(listener);
+  return {};
+}
+
+void Runtime::remove_close_listener(CloseListener* listener) {
+  const std::lock_guard lock(listeners_mutex_);
+  std::erase(close_listeners_, listener);
+}
+
+void Runtime::tell_close_listeners() {
+  const std::lock_guard lock(listeners_mutex_);
+  for (CloseListener* listener : close_listeners_) listener->runtime_closes();
 }
 
 Status Runtime::stop_runs() {
@@ -137,6 +155,7 @@ void Runtime::close() {
   if (forked()) return;  // the plugins' threads are not here to be ended
   closed_.store(true, std::memory_order_seq_cst);
   if (is_ended_.exchange(true)) return;
+  tell_close_listeners();
   [[maybe_unused]] const Status logged = contain([&] {
     const std::string summary = fallback_summary();
     if (!summary.empty()) log(BP_LOG_INFO, "fallback: " + summary);

@@ -202,6 +202,25 @@ Status Stream::keep_failure(const Status& status) {
   return first_failure_;
 }
 
+void Stream::fail(uint64_t seq, const Status& status) {
+  {
+    TimedLock lock;
+    if (!hold(lock).ok()) return;
+    was_failed_.store(true, std::memory_order_release);
+    if (!first_failure_.ok())
+      return;  // which was spread already, or travels in the plugin's queues
+    first_failure_ = status;
+  }
+  device_.spread_failure(*this, seq, status);
+}
+
+bool Stream::has_waited_from(const Stream& producer, uint64_t seq) {
+  TimedLock lock;
+  if (!hold(lock).ok()) return false;
+  return std::any_of(waits_.begin(), waits_.end(),
+                     [&](const Mark& wait) { return wait.stream == &producer && wait.seq >= seq; });
+}
+
 Status Stream::reset() {
   BP_TRY(device_.check_open());
   if (is_inline()) return {};
@@ -281,6 +300,7 @@ void Stream::leave_failure() {
     add_trouble({done_seq_.load() + 1, issued_seq(), TroubleKind::kLostWork, first_failure_});
     first_failure_ = {};
     failure_is_settled_ = false;
+    was_failed_.store(false, std::memory_order_release);
   }
   done_seq_.store(issued_seq(), std::memory_order_release);
 }

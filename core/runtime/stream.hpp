@@ -137,6 +137,11 @@ class Stream {
   FaultMarks unseen_faults();
   /// The stream is given to a new user.
   void begin_lease();
+  /// Work from `seq` on was lost by a failure that the plugin's queue does not know of: the stream
+  /// fails, and with it those of the device that have waited for that work. The first failure
+  /// stays. Work that depends on it may run all the same. `status` is neither TIMEOUT nor PENDING,
+  /// which tell of a wait. Any thread; not while held.
+  void fail(uint64_t seq, const Status& status);
   /// Ends a failure: waits for the rest, and begins anew with an empty queue. Work that was lost by
   /// it answers its failure to readers of its results. Other waits on this stream end first.
   /// Errors: TIMEOUT; the plugin's; UNSUPPORTED on a wrapped stream.
@@ -151,6 +156,9 @@ class Stream {
   Status query();
   /// True if work up to `seq` is known to be done, without asking the device.
   bool known_done(uint64_t seq) const { return seq <= done_seq_.load(std::memory_order_acquire); }
+  /// Work up to `seq` is done, as an event has told. False: that cannot be noted now, for another
+  /// thread has the stream, a fault is still to be read, or the stream has failed. Never waits.
+  bool try_note_done(uint64_t seq);
   /// The TIMEOUT of a wait that was as long as waits may be, in words.
   Status timed_out(std::string_view what = "the stream was not done") const;
   /// An error of a call on this stream in words: the plugin's, and the operator's name (`op`, where
@@ -209,6 +217,8 @@ class Stream {
   Status note_failure(bp_status code, Slot slot);
   /// The first one stays.
   Status keep_failure(const Status& status);
+  bool has_waited_from(const Stream& producer, uint64_t seq);
+  friend class Device;  // spread_failure
   Status check_reports(bp_stream* handle);
   Result<bool> has_waited_for(const Stream& producer, uint64_t seq);
   /// The launch of that name, if it is not too long ago.
@@ -228,9 +238,10 @@ class Stream {
   std::atomic<uint64_t> lease_seq_{0};   // issued_seq_ when the present user got the stream
   std::atomic<uint64_t> done_seq_{0};
   std::array<RecentOp, kRecentOps> recent_ops_{};
-  std::vector<Mark> waits_;          // under mutex_, until reset(): one for each producer
-  Status first_failure_;             // under mutex_; until reset()
-  bool failure_is_settled_ = false;  // under mutex_: no work is left that still uses memory
+  std::vector<Mark> waits_;              // under mutex_, until reset(): one for each producer
+  Status first_failure_;                 // under mutex_; until reset()
+  bool failure_is_settled_ = false;      // under mutex_: no work is left that still uses memory
+  std::atomic<bool> was_failed_{false};  // by fail(); until reset()
   std::atomic<uint32_t> waits_in_progress_{0};  // they begin under mutex_, and use handle_ without
 
   // The fault words are a ring; launches take them in order, collect_faults() gives them back.

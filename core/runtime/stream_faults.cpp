@@ -126,6 +126,17 @@ Status Stream::collect_faults(uint64_t issued) {
   return {};
 }
 
+bool Stream::try_note_done(uint64_t seq) {
+  if (known_done(seq)) return true;
+  const TimedLock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || !first_failure_.ok()) return false;
+  if (fault_count_ > 0 && fault_seqs_[fault_first_] <= seq) return false;
+  uint64_t done = done_seq_.load(std::memory_order_relaxed);
+  while (done < seq && !done_seq_.compare_exchange_weak(done, seq)) {
+  }
+  return true;
+}
+
 Status Stream::read_fault_words(size_t first, std::span<bp_fault_word> out_words) {
   if (out_words.empty()) return {};
   return device_.copy_now(copy_args(BP_COPY_DEVICE_TO_HOST, host_end(out_words.data()),

@@ -84,6 +84,11 @@ struct OpsArgs {
   bool json = false;
 };
 
+struct CclTraceArgs {
+  std::vector<std::string> dumps;  // files, and folders of them
+  bool json = false;
+};
+
 // Each prints its results to standard output and its error to standard error, and answers the exit
 // code of the process.
 int run_devices(const GlobalArgs& global, const DevicesArgs& args);
@@ -91,6 +96,7 @@ int run_doctor(const GlobalArgs& global, const DoctorArgs& args);
 int run_model(const GlobalArgs& global, const RunArgs& args);
 int run_bench(const GlobalArgs& global, const BenchArgs& args);
 int run_ops(const GlobalArgs& global, const OpsArgs& args);
+int run_ccl_trace(const CclTraceArgs& args);
 
 /// "backplane COMMAND: words" on standard error; answers `exit_code`.
 int fail(const char* command, const std::string& words, int exit_code);

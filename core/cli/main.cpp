@@ -30,6 +30,7 @@ struct Parsed {
   RunArgs run;
   BenchArgs bench;
   OpsArgs ops;
+  CclTraceArgs ccl_trace;
   // As written; read after parsing. The numbers begin with their defaults, for --help.
   std::string plugin_path;
   std::vector<std::string> plugin_options, inputs, dims, expected;
@@ -181,6 +182,28 @@ void add_ops(CLI::App* app, Parsed* out) {
   ops->add_flag("--json", args.json, "JSON for programs");
 }
 
+void add_ccl(CLI::App* app, Parsed* out) {
+  CLI::App* ccl = app->add_subcommand("ccl", "Look into process groups");
+  ccl->require_subcommand(0, 1);
+  CLI::App* trace = ccl->add_subcommand(
+      "trace", "Say what the dumps of the ranks show; exit code 1 if something is wrong");
+  CclTraceArgs& args = out->ccl_trace;
+  trace
+      ->add_option("DUMP", args.dumps,
+                   "Files that the ranks wrote, or folders of such files (*.json)")
+      ->required()
+      ->type_name("");
+  trace->add_flag("--json", args.json, "JSON for programs");
+}
+
+/// Also in the commands of commands.
+void set_habits(CLI::App* command) {
+  command->fallthrough()->allow_extras()->footer(
+      std::string("--plugin-path and --option (`backplane --help`) may stand here too.\n\n") +
+      kExitCodes);
+  for (CLI::App* inner : command->get_subcommands({})) set_habits(inner);
+}
+
 void add_commands(CLI::App* app, Parsed* out) {
   CLI::App* devices = app->add_subcommand("devices", "List the devices that plugins give");
   devices->add_flag("-v,--verbose", out->devices.verbose,
@@ -192,23 +215,33 @@ void add_commands(CLI::App* app, Parsed* out) {
   add_run(app, out);
   add_bench(app, out);
   add_ops(app, out);
-  for (CLI::App* command : app->get_subcommands({})) {
-    command->fallthrough()->allow_extras()->footer(
-        std::string("--plugin-path and --option (`backplane --help`) may stand here too.\n\n") +
-        kExitCodes);
-  }
+  add_ccl(app, out);
+  for (CLI::App* command : app->get_subcommands({})) set_habits(command);
+}
+
+/// "ccl trace".
+std::string full_name(const CLI::App* command) {
+  const CLI::App* const outer = command->get_parent();
+  const bool is_inner = outer != nullptr && outer->get_parent() != nullptr;
+  return (is_inner ? full_name(outer) + " " : "") + command->get_name();
 }
 
 int usage_error(const std::string& words, const CLI::App* command) {
   std::fprintf(stderr, "backplane: %s\nSee `backplane %s%s--help`.\n", visible(words).c_str(),
-               command == nullptr ? "" : command->get_name().c_str(),
-               command == nullptr ? "" : " ");
+               command == nullptr ? "" : full_name(command).c_str(), command == nullptr ? "" : " ");
   return kExitUsage;
 }
 
+/// nullptr: none. A command of a command where one is named.
 const CLI::App* chosen_command(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
-  return chosen.empty() ? nullptr : chosen.front();
+  if (chosen.empty()) return nullptr;
+  const CLI::App* const inner = chosen_command(*chosen.front());
+  return inner == nullptr ? chosen.front() : inner;
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
 std::vector<std::string> option_names(const CLI::App& app, const CLI::App* command) {
@@ -272,17 +305,18 @@ std::string leftover_words(const CLI::App& app, const std::vector<std::string>& 
     const std::string name = argument.substr(0, argument.find('='));
     const std::vector<std::string> names = option_names(app, command);
     if (std::find(names.begin(), names.end(), name) != names.end()) {
-      return name + " belongs behind the command " + command->get_name();
+      return name + " belongs behind the command " + full_name(command);
     }
     return with_nearest("unknown option '" + name + "'", name, names);
   }
   if (left.empty()) return "";
-  if (command != nullptr) {
-    return command->get_name() + " takes no further argument, found '" + left.front() + "'";
-  }
   std::vector<std::string> commands;
-  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
+  for (const CLI::App* each : commands_of(command == nullptr ? app : *command)) {
     commands.push_back(each->get_name());
+  }
+  if (commands.empty()) {
+    return full_name(command) + " takes no further argument, found '" + left.front() + "'";
+  }
   return with_nearest("unknown command '" + left.front() + "'", left.front(), commands);
 }
 
@@ -362,12 +396,13 @@ std::string split_values(Parsed* parsed) {
   return wrong;
 }
 
-int dispatch(const CLI::App& app, const Parsed& parsed) {
-  const std::string name = chosen_command(app)->get_name();
+int dispatch(const CLI::App& command, const Parsed& parsed) {
+  const std::string name = full_name(&command);
   if (name == "devices") return run_devices(parsed.global, parsed.devices);
   if (name == "doctor") return run_doctor(parsed.global, parsed.doctor);
   if (name == "bench") return run_bench(parsed.global, parsed.bench);
   if (name == "ops") return run_ops(parsed.global, parsed.ops);
+  if (name == "ccl trace") return run_ccl_trace(parsed.ccl_trace);
   return run_model(parsed.global, parsed.run);
 }
 
@@ -406,13 +441,15 @@ int run(const std::vector<std::string>& given) {
     return usage_error(words, chosen_command(app));
   }
   if (!wrong.empty()) return usage_error(wrong, chosen_command(app));
-  if (chosen_command(app) == nullptr) {
-    std::fputs(app.help().c_str(), stderr);
+  const CLI::App* const command = chosen_command(app);
+  if (command == nullptr || !commands_of(*command).empty()) {
+    const std::string help = command == nullptr ? app.help() : command->help(app.get_name());
+    std::fputs(help.c_str(), stderr);
     return kExitUsage;
   }
   wrong = split_values(&parsed);
-  if (!wrong.empty()) return usage_error(wrong, chosen_command(app));
-  return dispatch(app, parsed);
+  if (!wrong.empty()) return usage_error(wrong, command);
+  return dispatch(*command, parsed);
 }
 
 /// A full disk may show only when the last bytes leave the buffer, so this comes after every

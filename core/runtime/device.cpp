@@ -242,8 +242,11 @@ Result<bp_event*> Device::take_event() {
 }
 
 void Device::give_event(bp_event* event) {
-  std::lock_guard lock(streams_mutex_);
-  idle_events_.push_back(event);
+  {
+    std::lock_guard lock(streams_mutex_);
+    if (!are_streams_ended_) return idle_events_.push_back(event);
+  }
+  warn(table_.event_destroy(event), Slot::kEventDestroy);
 }
 
 Status Device::insert_wait(Stream& waiter, Stream& producer) {
@@ -456,8 +459,14 @@ void Device::close_streams() {
       warn(end_queue(stream->handle()), Slot::kStreamDestroy);
     }
   }
-  for (bp_event* event : idle_events_) warn(table_.event_destroy(event), Slot::kEventDestroy);
-  idle_events_.clear();
+  std::vector<bp_event*> events;
+  {
+    // Threads of collectives may give theirs back until their holders have been asked to.
+    std::lock_guard lock(streams_mutex_);
+    events.swap(idle_events_);
+    are_streams_ended_ = true;
+  }
+  for (bp_event* event : events) warn(table_.event_destroy(event), Slot::kEventDestroy);
 }
 
 void Device::track(PluginObjectHolder* holder) {

@@ -226,7 +226,8 @@ class Device : public Counted<Device> {
   std::vector<Stream*> ended_streams_;   // wrapped ones, for the next queue
   Stream* default_stream_ = nullptr;
   std::vector<bp_event*> idle_events_;
-  size_t event_count_ = 0;  // all that there are, and those being made
+  bool are_streams_ended_ = false;  // under streams_mutex_: events are kept no more
+  size_t event_count_ = 0;          // all that there are, and those being made
 
   std::mutex holders_mutex_;
   std::unordered_set<PluginObjectHolder*> holders_;

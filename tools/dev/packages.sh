@@ -16,6 +16,7 @@ debian_packages=(
   "build  nlohmann-json3-dev  plugin manifests and --json output"
   "build  libcli11-dev        the command line of backplane"
   "build  libzip-dev          reads .npz files"
+  "build  libsodium-dev       HMAC-SHA256 and random bytes for the token of a job (ccl/store)"
   "build  libhwy-dev          vector code of plugins/cpu for each instruction set"
   "build  libsleef-dev        logarithms, sines, powers of whole vectors"
   "build  libgtest-dev        test framework"

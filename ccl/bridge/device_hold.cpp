@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See device_hold.hpp.
+#include "ccl/bridge/device_hold.hpp"
+
+#include <utility>
+
+namespace bp::ccl {
+
+std::unique_ptr<DeviceHold> DeviceHold::make(Device& device) {
+  std::unique_ptr<DeviceHold> hold(new DeviceHold(device));
+  device.track(hold.get());
+  return hold;
+}
+
+DeviceHold::~DeviceHold() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(is_released_, true)) {
+      for (void* const memory : memory_) device_.free_host_memory(memory);
+      if (event_ != nullptr) device_.give_event(event_);
+    }
+  }
+  // Only now: a close of the device waits for those that it knows of.
+  if (!device_.closed()) device_.untrack(this);
+}
+
+void DeviceHold::release_plugin_objects() {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(is_released_, true)) return;
+  for (void* const memory : memory_) device_.free_host_memory(memory);
+  if (event_ == nullptr || device_.table().gate->is_abandoned()) return;
+  device_.warn(device_.table().event_destroy(event_), Slot::kEventDestroy);
+}
+
+Result<std::byte*> DeviceHold::allocate(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  memory_.reserve(memory_.size() + 1);
+  void* memory = nullptr;
+  BP_TRY(device_.allocate_host_memory(bytes, &memory));
+  memory_.push_back(memory);
+  return static_cast<std::byte*>(memory);
+}
+
+Status DeviceHold::record(Stream& stream) {
+  const std::lock_guard lock(mutex_);
+  const Status recorded = record_now(stream);
+  if (!recorded.ok()) recorded_ = recorded.code();
+  return recorded;
+}
+
+Status DeviceHold::record_now(Stream& stream) {
+  if (event_ == nullptr) {
+    BP_TRY_ASSIGN(event_, device_.take_event());
+  }
+  bp_status code = BP_OK;
+  {
+    TimedLock held;
+    BP_TRY(stream.hold(held));
+    BP_TRY(stream.check_healthy());
+    code = device_.table().event_record(event_, stream.handle());
+  }
+  return code == BP_OK ? Status() : stream.failure(code, Slot::kEventRecord);
+}
+
+void DeviceHold::end_copies(Stream& stream) noexcept {
+  const Status ended = contain([&] { return stream.sync(); });
+  if (ended.code() != BP_TIMEOUT) return;
+  const std::lock_guard lock(mutex_);
+  memory_.clear();
+}
+
+bp_status DeviceHold::query() {
+  const std::lock_guard lock(mutex_);
+  if (is_released_) return BP_GONE;
+  if (recorded_ != BP_OK || event_ == nullptr) return recorded_;
+  return device_.table().event_query(event_);
+}
+
+bp_status DeviceHold::wait(uint64_t timeout_ns) {
+  const std::lock_guard lock(mutex_);
+  if (is_released_) return BP_GONE;
+  if (recorded_ != BP_OK || event_ == nullptr) return recorded_;
+  return device_.table().event_sync(event_, timeout_ns);
+}
+
+Status DeviceHold::explain(bp_status code) const {
+  if (code == BP_GONE) return Status(BP_GONE, device_.name() + " was closed with its Runtime");
+  return device_.failure(code, Slot::kEventQuery);
+}
+
+}  // namespace bp::ccl

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an operation in progress holds of its device beside tensors: an event behind its work, and
+// host memory that queued copies use. It goes with the device, if that is closed first.
+#ifndef BACKPLANE_CCL_BRIDGE_DEVICE_HOLD_HPP
+#define BACKPLANE_CCL_BRIDGE_DEVICE_HOLD_HPP
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/base/status.hpp"
+#include "core/runtime/device.hpp"
+#include "core/runtime/stream.hpp"
+
+namespace bp::ccl {
+
+/// Any thread.
+class DeviceHold final : public PluginObjectHolder {
+ public:
+  static std::unique_ptr<DeviceHold> make(Device& device);
+  /// The memory is given back: nothing in a queue uses it any more.
+  ~DeviceHold();
+
+  /// Host memory that queued copies may use. Errors: OUT_OF_MEMORY; the plugin's.
+  Result<std::byte*> allocate(uint64_t bytes);
+  /// The stream's work so far: what query() and wait() are about. Errors: POISONED; the plugin's;
+  /// query() and wait() answer them, too.
+  Status record(Stream& stream);
+
+  /// Copies are queued that no event is behind: waits for the stream. What does not end in time
+  /// keeps the memory for ever.
+  void end_copies(Stream& stream) noexcept;
+
+  /// BP_OK, BP_PENDING, or the failure of the work. BP_OK where nothing was recorded; BP_GONE when
+  /// the device is closed.
+  bp_status query();
+  /// The same, after a wait; BP_TIMEOUT: it goes on.
+  bp_status wait(uint64_t timeout_ns);
+  /// A failed call of these in words.
+  Status explain(bp_status code) const;
+
+  void release_plugin_objects() override;
+  bool holds_states() const override { return true; }
+
+ private:
+  explicit DeviceHold(Device& device) : device_(device) {}
+  Status record_now(Stream& stream);
+
+  Device& device_;
+  std::mutex mutex_;
+  bool is_released_ = false;
+  bp_event* event_ = nullptr;
+  bp_status recorded_ = BP_OK;  // or why it could not be
+  std::vector<void*> memory_;
+};
+
+}  // namespace bp::ccl
+
+#endif

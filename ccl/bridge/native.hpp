@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A device's own collectives: one rank's communicator, as the plugin made it, for ccl/group to
+// enqueue into. The core keeps the deadlines and carries the ids; nothing here waits for a rank.
+#ifndef BACKPLANE_CCL_BRIDGE_NATIVE_HPP
+#define BACKPLANE_CCL_BRIDGE_NATIVE_HPP
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "ccl/operation.hpp"
+#include "core/device/collective_caps.hpp"
+#include "core/runtime/device.hpp"
+#include "core/runtime/stream.hpp"
+
+namespace bp::ccl {
+
+/// What a device answers about collectives, asked once. nullptr: it has none. Errors: the plugin's.
+Result<const CollectiveCaps*> collective_caps_of(Device& device);
+
+/// An id for a new group, of caps.uid_bytes. Errors: the plugin's; TIMEOUT past the deadline of
+/// control calls. Any thread.
+Result<std::string> create_uid(Device& device, const CollectiveCaps& caps);
+
+/// One operation with its memory on the device.
+struct NativeOperation {
+  Operation operation;
+  bp_mem send{};
+  bp_mem recv{};
+};
+
+/// Any thread, but for enqueue(), one at a time.
+class Communicator final : public PluginObjectHolder {
+ public:
+  struct Args {
+    std::string uid;
+    RankPlace place;
+    std::chrono::nanoseconds timeout{0};
+    std::string name;
+  };
+  /// Begins to join; poll() tells how it goes. Errors: the plugin's.
+  static Result<std::unique_ptr<Communicator>> make(Device& device, const Args& args);
+  /// Aborts what is not idle. The device may have been closed.
+  ~Communicator();
+
+  struct State {
+    uint32_t state = BP_COMM_JOINING;  // BP_COMM_*
+    Status failure;                    // FAILED: the plugin's words
+    uint64_t enqueued_sequence = 0;
+    std::optional<uint32_t> culprit;  // a rank
+  };
+  /// Errors: the plugin's, and then the communicator counts as failed.
+  Result<State> poll();
+  /// On this side only, and of no communicator twice. Logs what goes wrong.
+  void abort();
+
+  /// Puts them into the order of the stream, which is held, healthy, and of the device: answers the
+  /// number of the last of them there. `sequence`: of the first collective among them.
+  Result<uint64_t> enqueue(Stream& stream, uint64_t sequence,
+                           std::span<const NativeOperation> operations);
+
+  uint64_t number() const { return number_; }
+  void release_plugin_objects() override;
+  bool holds_states() const override { return true; }
+
+ private:
+  Communicator(Device& device, bp_comm* comm);
+
+  Device& device_;
+  const uint64_t number_;  // of no other of this process, now or ever
+  std::mutex mutex_;
+  bp_comm* comm_;  // under mutex_; nullptr: ended
+  bool is_aborted_ = false;
+};
+
+/// Keeps the communicators of one device in turn, where its library cannot have two at work at
+/// once: work of one begins when that of the others, enqueued before, is done.
+class CommunicatorChain : public DeviceExtension {
+ public:
+  static CommunicatorChain& of(Device& device);
+  /// Held from before the wait until the work is noted.
+  std::mutex& mutex() { return mutex_; }
+  /// With the mutex: `stream` waits for what another communicator enqueued last.
+  Status order_before(const Communicator& communicator, Stream& stream);
+  void note(const Communicator& communicator, Stream& stream, uint64_t seq);
+
+ private:
+  std::mutex mutex_;
+  uint64_t last_communicator_ = 0;  // its number
+  Stream* last_stream_ = nullptr;
+  uint64_t last_seq_ = 0;
+};
+
+}  // namespace bp::ccl
+
+#endif

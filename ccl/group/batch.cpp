@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See batch.hpp.
+#include "ccl/group/batch.hpp"
+
+namespace bp::ccl {
+
+void Batch::let_begin(bp_status stream_status) {
+  stream_status_.store(stream_status, std::memory_order_relaxed);
+  may_begin_.store(true, std::memory_order_release);
+  messenger_->kick();
+}
+
+void Batch::hold_stream(bp_status stream_status) {
+  let_begin(stream_status);
+  // Who drives the messenger keeps the deadline.
+  std::unique_lock lock(gate_mutex_);
+  gate_.wait(lock, [this] { return is_open_; });
+}
+
+void Batch::end(const Failure& failure) {
+  // Whoever reads the results has to learn of the failure before the stream goes on.
+  const Mark mark = work_->mark();
+  if (!failure.ok() && mark.stream != nullptr)
+    mark.stream->fail(mark.seq, failure.to_stream_status());
+  work_->end(failure);
+  {
+    const std::lock_guard lock(gate_mutex_);
+    is_open_ = true;
+  }
+  gate_.notify_all();
+}
+
+}  // namespace bp::ccl

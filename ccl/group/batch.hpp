@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operations that a rank called together and runs by messages, and the gate that holds its stream
+// until they are over.
+#ifndef BACKPLANE_CCL_GROUP_BATCH_HPP
+#define BACKPLANE_CCL_GROUP_BATCH_HPP
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "ccl/group/host_run.hpp"
+#include "ccl/group/work.hpp"
+
+namespace bp::ccl {
+
+/// One operation of a batch. Driven.
+struct HostItem {
+  std::unique_ptr<Combiner> combiner;  // where it reduces
+  std::unique_ptr<HostRun> run;
+  uint64_t record_id = 0;
+  bool has_entered = false;
+  Clock::time_point deadline = Clock::time_point::max();  // from when it has entered
+
+  const Operation& operation() const { return run->args().operation; }
+  uint64_t sequence() const { return run->args().sequence; }
+};
+
+class Batch {
+ public:
+  Batch(Ref<Work> work, std::shared_ptr<Messenger> messenger, std::chrono::nanoseconds timeout)
+      : work_(std::move(work)), messenger_(std::move(messenger)), timeout_(timeout) {}
+
+  Work& work() const { return *work_; }
+  std::chrono::nanoseconds timeout() const { return timeout_; }
+  std::vector<HostItem>& items() { return items_; }
+
+  /// What the streams before it have made is there; or they failed, and it never will be. Any
+  /// thread.
+  void let_begin(bp_status stream_status);
+  bool may_begin() const { return may_begin_.load(std::memory_order_acquire); }
+  bp_status stream_status() const { return stream_status_.load(std::memory_order_relaxed); }
+
+  /// On the stream: lets it begin, and waits until it is over.
+  void hold_stream(bp_status stream_status);
+  /// One of the items is over. True: it was the last.
+  bool end_one() { return ++ended_count_ == items_.size(); }
+  /// The stream goes on. Driven.
+  void end(const Failure& failure);
+
+ private:
+  const Ref<Work> work_;
+  const std::shared_ptr<Messenger> messenger_;
+  const std::chrono::nanoseconds timeout_;
+  std::vector<HostItem> items_;
+  size_t ended_count_ = 0;
+  std::atomic<bp_status> stream_status_{BP_OK};
+  std::atomic<bool> may_begin_{false};
+
+  std::mutex gate_mutex_;
+  std::condition_variable gate_;
+  bool is_open_ = false;
+};
+
+}  // namespace bp::ccl
+
+#endif

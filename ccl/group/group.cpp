@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a group begins and ends. Its calls are in group_enqueue.cpp, what it does while it is driven
+// in group_watch.cpp.
+#include "ccl/group/group.hpp"
+
+#include <charconv>
+#include <thread>
+
+#include "core/base/fork.hpp"
+#include "core/base/log.hpp"
+
+namespace bp::ccl {
+namespace {
+
+constexpr size_t kMostNameBytes = 256;
+constexpr uint32_t kMostRanks = 65536;
+
+Status check_args(const GroupArgs& args) {
+  const auto refuse = [](const std::string& what) {
+    return Status(BP_INVALID_ARGUMENT, "a group: " + what);
+  };
+  if (args.store == nullptr) return refuse("store is missing");
+  if (args.device == nullptr) return refuse("device is missing");
+  if (args.name.empty() || args.name.size() > kMostNameBytes) {
+    return refuse("expected a name of 1 to " + std::to_string(kMostNameBytes) + " bytes, found " +
+                  std::to_string(args.name.size()));
+  }
+  if (args.place.rank_count == 0 || args.place.rank_count > kMostRanks) {
+    return refuse("expected 1 to " + std::to_string(kMostRanks) + " ranks, found " +
+                  std::to_string(args.place.rank_count));
+  }
+  if (args.place.rank >= args.place.rank_count) {
+    return refuse("expected a rank from 0 to " + std::to_string(args.place.rank_count - 1) +
+                  ", found " + std::to_string(args.place.rank));
+  }
+  if (args.timeout.count() < 0) return refuse("timeout is negative");
+  return args.device->check_open();
+}
+
+/// Of options, which were checked when they were set.
+std::chrono::seconds timeout_option(const Runtime& runtime) {
+  const std::string& text = runtime.options().text("BACKPLANE_CCL_TIMEOUT");
+  if (text.empty()) return std::chrono::duration_cast<std::chrono::seconds>(runtime.wait_timeout());
+  int seconds = 0;
+  std::from_chars(text.data(), text.data() + text.size(), seconds);
+  return std::chrono::seconds(seconds);
+}
+
+}  // namespace
+
+ProcessGroup::ProcessGroup(const GroupArgs& args)
+    : args_(args), runtime_(&args.device->runtime()) {}
+
+Result<Ref<ProcessGroup>> ProcessGroup::create(const GroupArgs& args) {
+  BP_TRY(check_not_forked());
+  BP_TRY(check_args(args));
+  auto group = Ref<ProcessGroup>::make(args);
+  Runtime& runtime = *group->runtime_;
+  if (args.timeout.count() == 0) group->args_.timeout = timeout_option(runtime);
+  // Who waits for a stream waits for what holds it: that must end first.
+  if (group->args_.timeout > runtime.wait_timeout()) {
+    return Status(BP_INVALID_ARGUMENT,
+                  "a group: its timeout is longer than BACKPLANE_TIMEOUT, so that waits for its "
+                  "results would end before it: raise that, too");
+  }
+  const Status joined = contain([&] { return group->join(); });
+  if (!joined.ok()) return joined.with_prefix("group " + args.name);
+  return group;
+}
+
+Status ProcessGroup::join() {
+  const auto deadline = Clock::now() + args_.timeout;
+  BP_TRY(runtime_->add_close_listener(this));
+  is_listening_ = true;
+  const auto store = make_prefix_store("ccl/" + args_.name + "/", args_.store);
+  BP_TRY_ASSIGN(messenger_, Messenger::create(make_loop_engine()));
+  BP_TRY(connect(*store, deadline));
+  if (agreement_.is_native()) BP_TRY(join_natively(*store, deadline));
+  BP_TRY(meet(*store, "ready", {}, args_.place, deadline));
+  if (args_.place.rank == 0) {
+    const std::string how = is_native() ? "by their devices' own collectives"
+                                        : "by messages over the engine " +
+                                              std::string(messenger_->engine_name()) + ": " +
+                                              agreement_.why_not_native;
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(args_.timeout).count();
+    log(BP_LOG_INFO, "group " + args_.name + ": " + std::to_string(args_.place.rank_count) +
+                         " ranks communicate " + how + "; an operation fails after " +
+                         std::to_string(seconds) + " s");
+  }
+  return {};
+}
+
+Status ProcessGroup::connect(Store& store, Clock::time_point deadline) {
+  RankCard card;
+  card.rank_count = args_.place.rank_count;
+  card.engine = messenger_->engine_name();
+  card.address = messenger_->address();
+  card.device = device().name();
+  card.process = process_identity();
+  card.algorithms = runtime_->options().text("BACKPLANE_CCL_ALGORITHM");
+  BP_TRY_ASSIGN(const CollectiveCaps* const caps, collective_caps_of(device()));
+  if (caps != nullptr) {
+    card.domain = caps->domain;
+    card.caps_flags = caps->flags;
+    card.rank_count_max = caps->rank_count_max;
+    card.uid_bytes = caps->uid_bytes;
+    card.rows = caps->rows;
+    is_concurrent_ = (caps->flags & BP_CAPS_CONCURRENT_BIT) != 0;
+  }
+  BP_TRY_ASSIGN(agreement_, exchange_cards(store, args_.name, card, args_.place, deadline));
+  BP_TRY_ASSIGN(rules_, AlgorithmRules::parse(agreement_.cards[0].algorithms));
+  native_rows_.rows = agreement_.rows;
+  std::vector<uint32_t> peers;
+  for (uint32_t rank = 0; rank < args_.place.rank_count; ++rank) {
+    peers.push_back(rank);
+    const RankCard& theirs = agreement_.cards[rank];
+    BP_TRY(messenger_->connect(rank, theirs.address));  // to itself, too
+  }
+  lanes_ = std::make_unique<Lanes>(
+      Lanes::Args{*messenger_, recorder_, args_.place, peers, agreement_.names});
+  control_ = std::make_unique<Control>(*messenger_, agreement_.group, peers);
+  BP_TRY(messenger_->add(agreement_.group, this));
+  is_in_messenger_ = true;
+  return {};
+}
+
+Status ProcessGroup::join_natively(Store& store, Clock::time_point deadline) {
+  std::string uid;
+  Status made;
+  if (args_.place.rank == 0) {
+    BP_TRY_ASSIGN(const CollectiveCaps* const caps, collective_caps_of(device()));
+    auto created = create_uid(device(), *caps);
+    made = created.status();
+    if (created.ok()) uid = *std::move(created);
+    if (made.ok()) made = store.set("uid", uid);
+  }
+  BP_TRY(meet(store, "uid-made", made, args_.place, deadline));
+  BP_TRY_ASSIGN(uid, store.get("uid", deadline));
+  auto communicator = Communicator::make(
+      device(), {.uid = uid, .place = args_.place, .timeout = args_.timeout, .name = args_.name});
+  const Status begun = communicator.status();
+  if (begun.ok()) communicator_ = *std::move(communicator);
+  BP_TRY(meet(store, "native-begun", begun, args_.place, deadline));
+  const Status ready = wait_until_ready(deadline);
+  return meet(store, "native-ready", ready, args_.place, deadline);
+}
+
+Status ProcessGroup::wait_until_ready(Clock::time_point deadline) {
+  auto pause = std::chrono::microseconds(50);
+  for (;;) {
+    BP_TRY_ASSIGN(const Communicator::State state, communicator_->poll());
+    if (state.state == BP_COMM_READY) return {};
+    if (state.state == BP_COMM_FAILED) return state.failure;
+    if (has_failed_.load()) return failure().to_status();
+    if (Clock::now() >= deadline) {
+      return Status(BP_TIMEOUT, device().name() + ": its collectives were not ready in time");
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::microseconds(5000));
+  }
+}
+
+ProcessGroup::~ProcessGroup() {
+  if (is_listening_) runtime_->remove_close_listener(this);
+  if (is_in_messenger_) {
+    finish();
+    messenger_->run_exclusively([this] { control_->end(); });
+    messenger_->remove(agreement_.group);
+  }
+  const RuntimeUse use(*runtime_);
+  if (use.granted() && own_stream_ != nullptr) device().release_stream(own_stream_);
+}
+
+void ProcessGroup::finish() {
+  const auto is_idle = [this] {
+    return lanes_->is_idle() && open_tasks_.load(std::memory_order_acquire) == 0;
+  };
+  while (!messenger_->drive_until(is_idle, Clock::now() + std::chrono::hours(1))) {
+  }
+}
+
+GroupInfo ProcessGroup::info() const {
+  GroupInfo info;
+  info.name = args_.name;
+  info.id = agreement_.group;
+  info.place = args_.place;
+  const Failure why = failure();
+  info.error = {.code = why.code, .words = why.words, .culprits = why.culprits};
+  return info;
+}
+
+std::string ProcessGroup::trace() const { return recorder_.to_json(info()); }
+
+Failure ProcessGroup::failure() const {
+  const std::lock_guard lock(state_mutex_);
+  return failure_;
+}
+
+void ProcessGroup::abort(std::string words) {
+  request_failure({.code = BP_CANCELLED,
+                   .words = agreement_.names[args_.place.rank] + " has aborted the group " +
+                            args_.name + (words.empty() ? "" : ": " + words),
+                   .culprits = {args_.place.rank}});
+  // Until the others are told, for this rank may leave at once.
+  messenger_->drive_until([this] { return has_failed_.load(); },
+                          Clock::now() + std::chrono::seconds(1));
+}
+
+}  // namespace bp::ccl

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process group on one rank: its operations, by the device's own collectives where all ranks have
+// them, else by messages; its deadlines, and its end. Ranks are processes, or threads.
+#ifndef BACKPLANE_CCL_GROUP_GROUP_HPP
+#define BACKPLANE_CCL_GROUP_GROUP_HPP
+
+#include <chrono>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ccl/bridge/native.hpp"
+#include "ccl/group/call.hpp"
+#include "ccl/group/control.hpp"
+#include "ccl/group/inquiry.hpp"
+#include "ccl/group/join.hpp"
+#include "ccl/group/lanes.hpp"
+#include "ccl/schedule/select.hpp"
+#include "ccl/store/store.hpp"
+#include "core/runtime/runtime.hpp"
+
+namespace bp::ccl {
+
+struct GroupArgs {
+  std::shared_ptr<Store> store;  // where the ranks meet; nobody else uses keys with this name there
+  std::string name = "default";  // 1 to 256 bytes; the same on all ranks
+  RankPlace place;
+  Device* device = nullptr;
+  /// How long ranks are waited for, in joining and in each operation. 0: BACKPLANE_CCL_TIMEOUT.
+  std::chrono::nanoseconds timeout{0};
+};
+
+struct EnqueueArgs {
+  /// Of the group's device. nullptr: one of the group's own, so that communication goes on beside
+  /// other work; tensors carry marks of it.
+  Stream* stream = nullptr;
+  std::chrono::nanoseconds timeout{0};  // 0: the group's
+  /// Returns when it is over, with its failure as the error.
+  bool waits = false;
+};
+
+/// What happened in a group since it was made.
+struct GroupCounters {
+  std::atomic<uint64_t> native_operations{0};
+  std::atomic<uint64_t> host_operations{0};    // by messages
+  std::atomic<uint64_t> staged_operations{0};  // ... through copies in host memory
+  std::atomic<uint64_t> staged_bytes{0};       // copied between device and host for these
+  std::atomic<uint64_t> contiguous_copies{0};  // strided inputs made contiguous
+};
+
+/// Any thread, and as many as like; all ranks call the same operations in the same order. Its end
+/// waits for operations in progress, whose other ranks rely on this one: abort() comes before it
+/// where they are to be given up.
+class ProcessGroup final : public Counted<ProcessGroup>, private Port, private CloseListener {
+ public:
+  /// Joins, and waits for all ranks. Errors: INVALID_ARGUMENT for arguments that cannot be, and for
+  /// ranks that disagree, naming both; TIMEOUT naming who is missing; UNAVAILABLE for a rank that
+  /// cannot join, with its words.
+  static Result<Ref<ProcessGroup>> create(const GroupArgs& args);
+
+  /// Calls that go together: none waits for another of them, but for collectives, which keep their
+  /// order. All of them have begun when this returns, or none has. Errors: INVALID_ARGUMENT naming
+  /// what is wrong; UNSUPPORTED; the group's failure; OUT_OF_MEMORY.
+  Result<Ref<Work>> enqueue(std::span<const Call> calls, const EnqueueArgs& args = {});
+  Result<Ref<Work>> enqueue(const Call& call, const EnqueueArgs& args = {}) {
+    return enqueue(std::span(&call, 1), args);
+  }
+
+  /// Ends the group on all ranks that can be reached, within a second: pending operations and later
+  /// ones fail with these words. Idempotent.
+  void abort(std::string words);
+  /// ok(): it has not failed.
+  Failure failure() const;
+
+  RankPlace place() const { return args_.place; }
+  const std::string& name() const { return args_.name; }
+  Device& device() const { return *args_.device; }
+  Runtime& runtime() const { return *runtime_; }
+  std::chrono::nanoseconds timeout() const { return args_.timeout; }
+  bool is_native() const { return communicator_ != nullptr; }
+  /// Why messages serve, for people; empty where the device's own collectives do.
+  const std::string& why_not_native() const { return agreement_.why_not_native; }
+  const GroupCounters& counters() const { return counters_; }
+  /// Until all operations in progress are over, well or not: their deadlines end this. Driving.
+  void finish();
+  /// What was recorded, as a JSON text (ccl/watch/dump.hpp).
+  std::string trace() const;
+
+ private:
+  friend class Counted<ProcessGroup>;
+  friend class Ref<ProcessGroup>;
+  explicit ProcessGroup(const GroupArgs& args);
+  ~ProcessGroup();
+
+  /// An operation that the plugin runs.
+  struct NativeTask {
+    Ref<Work> work;
+    Operation operation;
+    uint64_t sequence = 0;
+    uint64_t record_id = 0;
+    std::unique_ptr<DeviceHold> before;                     // what comes before it in its stream
+    Clock::time_point deadline = Clock::time_point::max();  // from when that is done
+    std::chrono::nanoseconds timeout{0};
+    bool is_over = false;
+  };
+  /// What a batch is made of; kept while it is being made.
+  struct Enqueue;
+
+  // group.cpp: joining and leaving
+  Status join();
+  Status connect(Store& store, Clock::time_point deadline);
+  Status join_natively(Store& store, Clock::time_point deadline);
+  Status wait_until_ready(Clock::time_point deadline);
+  GroupInfo info() const;
+
+  // enqueue.cpp
+  Result<Stream*> choose_stream(const EnqueueArgs& args);
+  Status order_inputs(Enqueue* enqueue);
+  bool is_native(const CheckedCall& call) const;
+  uint64_t next_sequence(const Operation& operation);
+  void take_back_sequences(const Enqueue& enqueue);
+  void record(Enqueue* enqueue);
+  Result<Ref<Work>> enqueue_native(Enqueue* enqueue);
+  Result<Ref<Work>> enqueue_host(Enqueue* enqueue);
+  Result<Ref<Work>> run_inline(Enqueue* enqueue);
+  Status add_items(Enqueue* enqueue);
+  Status make_item(const CheckedCall& call, HostBuffers buffers, bool is_in_place,
+                   uint64_t sequence, HostItem* out);
+  Result<std::shared_ptr<const Schedule>> schedule_of(const Operation& operation, bool is_in_place);
+  Status put_on_stream(Enqueue* enqueue);
+  Status hold_on_stream(Enqueue* enqueue);
+  void finish_on_stream(Enqueue* enqueue, uint64_t seq);
+  void note_uses(const Enqueue& enqueue, uint64_t seq);
+  Ref<Work> make_work(const Enqueue& enqueue, OperationPath path);
+
+  // watch.cpp: driven
+  void message_arrived(uint32_t peer, const Header& header, uint64_t bytes,
+                       uint64_t token) noexcept override;
+  void peer_lost(uint32_t peer, const Status& why) noexcept override;
+  bool advance(Clock::time_point now) noexcept override;
+  Clock::time_point next_look() const noexcept override;
+  void runtime_closes() noexcept override;
+  bool advance_control();
+  void take_news(std::optional<Failure>* out_requested);
+  void let_copies_go(Clock::time_point now);
+  void end_queue_of(Work& work, const Failure& failure);
+  void drop_kept();
+  Failure advance_native(Clock::time_point now);
+  Failure ask_communicator();
+  Failure suspect(Failure failure, Clock::time_point now);
+  std::optional<Overdue> find_overdue(Clock::time_point now);
+  Failure advance_inquiry(Clock::time_point now);
+  void request_failure(Failure failure);
+  void fail(Failure failure, bool spreads);
+  void end_work();
+  Whereabouts whereabouts() const;
+
+  GroupArgs args_;
+  const Ref<Runtime> runtime_;  // keeps the device
+  std::shared_ptr<Messenger> messenger_;
+  Agreement agreement_;
+  AlgorithmRules rules_;
+  CollectiveCaps native_rows_;  // rows alone
+  bool is_concurrent_ = true;   // its device's communicators need not take turns
+  std::unique_ptr<Communicator> communicator_;
+  Recorder recorder_;
+  GroupCounters counters_;
+  bool is_listening_ = false;
+  bool is_in_messenger_ = false;
+
+  std::mutex enqueue_mutex_;  // calls take their numbers in the order in which they begin
+  uint64_t last_sequence_ = 0;
+  uint64_t last_native_sequence_ = 0;
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> pair_sequences_;  // by SEND or RECV, and peer
+  Stream* own_stream_ = nullptr;
+  struct KnownSchedule {
+    Operation operation;
+    bool is_in_place;
+    std::shared_ptr<const Schedule> schedule;
+  };
+  std::list<KnownSchedule> schedules_;  // the latest first
+  bool has_told_unfit_ = false;
+
+  mutable std::mutex state_mutex_;
+  Failure failure_;                                     // under state_mutex_
+  std::optional<Failure> requested_;                    // ... by a thread that does not drive
+  std::vector<std::shared_ptr<NativeTask>> new_tasks_;  // under state_mutex_
+  std::atomic<bool> has_failed_{false};
+  std::atomic<size_t> open_tasks_{0};  // of these, those that have not ended
+  std::vector<Ref<Work>> new_copies_;  // ... whose copies are still queued
+  std::atomic<bool> has_news_{false};  // of these three
+
+  // Driven.
+  std::unique_ptr<Lanes> lanes_;
+  std::unique_ptr<Control> control_;
+  std::unique_ptr<Inquiry> inquiry_;
+  std::vector<std::shared_ptr<NativeTask>> tasks_;
+  /// Tensors of work that is over; to drop one whose stream has more to do may mean to wait.
+  std::vector<std::pair<Mark, std::vector<Ref<Tensor>>>> kept_;
+  std::vector<Ref<Work>> copies_;  // keep the memory that copies behind the hold use
+  uint64_t native_entered_ = 0;
+  uint64_t native_completed_ = 0;
+  Failure suspicion_;  // what the plugin tells; another rank may know more
+  Clock::time_point suspicion_end_{};
+  Clock::time_point next_native_look_{};
+  Clock::time_point next_copy_look_{};
+  Clock::time_point next_communicator_look_{};
+};
+
+}  // namespace bp::ccl
+
+#endif

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where ranks disagree, stay away, leave or give up: every rank gets an error that names it, in
+// time, and nothing hangs.
+#include "ccl/group/group_harness_test.hpp"
+
+namespace bp::ccl {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const Devices kMixes[] = {
+    {"cpu:0", "cpu:0", "cpu:0"}, {"npu:0", "npu:1", "npu:2"}, {"npu:0", "xpu:0", "cpu:0"}};
+
+Clock::time_point soon() { return Clock::now() + seconds(20); }
+
+class GroupFaults : public GroupTest {
+ protected:
+  Call sum_of(ProcessGroup& group, uint64_t count = 3) {
+    return {.send = upload(group.device(), BP_DTYPE_F32, std::vector<double>(count, 1)),
+            .recv = room(group.device(), BP_DTYPE_F32, count)};
+  }
+  static std::string name_of(const Devices& devices) {
+    std::string name;
+    for (const std::string& device : devices) name += device + " ";
+    return name;
+  }
+};
+
+TEST_F(GroupFaults, CountsThatDiffer_FailAllRanksWithBothSides) {
+  for (const Devices& devices : kMixes) {
+    run(devices, [&](uint32_t rank, ProcessGroup& group) {
+      const auto work = group.enqueue(sum_of(group, rank == 1 ? 2 : 3));
+      ASSERT_TRUE(work.ok()) << work.status().to_string();
+      const auto begin = Clock::now();
+      const Status status = (*work)->wait(soon());
+      EXPECT_LT(Clock::now() - begin, seconds(5));
+      EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
+      EXPECT_THAT(status.message(), AllOf(HasSubstr("disagree"), HasSubstr("rank 1")))
+          << name_of(devices);
+      EXPECT_FALSE((*work)->failure().culprits.empty());
+    });
+  }
+}
+
+TEST_F(GroupFaults, KindsThatDiffer_NameBoth) {
+  run({"cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
+    Call call = sum_of(group);
+    if (rank == 1) {
+      call = {.kind = Kind::kBroadcast, .recv = room(group.device(), BP_DTYPE_F32, 3)};
+    }
+    const auto work = group.enqueue(call);
+    ASSERT_TRUE(work.ok());
+    const Status status = (*work)->wait(soon());
+    EXPECT_THAT(status.message(),
+                AllOf(HasSubstr("all_reduce sum f32 3 as number 1"), HasSubstr("broadcast f32 3")));
+  });
+}
+
+TEST_F(GroupFaults, RankThatNeverCalls_IsNamedAtTheDeadline) {
+  for (const Devices& devices : kMixes) {
+    std::atomic<int> done = 0;
+    run(devices, [&](uint32_t rank, ProcessGroup& group) {
+      ASSERT_TRUE(group.enqueue(sum_of(group), {.timeout = seconds(10), .waits = true}).ok());
+      if (rank == 2) {  // its program goes another way; the group is there all the same
+        while (done < 2) std::this_thread::sleep_for(milliseconds(5));
+        EXPECT_EQ(group.failure().code, BP_TIMEOUT);
+        return;
+      }
+      const Call call = sum_of(group);
+      const auto work = group.enqueue(call, {.timeout = milliseconds(300)});
+      ASSERT_TRUE(work.ok()) << work.status().to_string();
+      const auto begin = Clock::now();
+      const Status status = (*work)->wait(soon());
+      EXPECT_LT(Clock::now() - begin, milliseconds(300) + seconds(3));
+      EXPECT_EQ(status.code(), BP_TIMEOUT) << status.to_string();
+      EXPECT_THAT(status.message(),
+                  AllOf(HasSubstr("all_reduce sum f32 3 as number 2"), HasSubstr("rank 2"),
+                        HasSubstr("never entered it, its last was number 1")))
+          << name_of(devices);
+      EXPECT_THAT((*work)->failure().culprits, ElementsAre(2)) << name_of(devices);
+      EXPECT_TRUE((*work)->failure().is_retryable());
+      const Status read = read_status(call.recv);
+      EXPECT_FALSE(read.ok()) << "the results are marked, on " << group.device().name();
+      ++done;
+    });
+  }
+}
+
+TEST_F(GroupFaults, Abort_EndsAllRanksWithinASecond) {
+  for (const Devices& devices : kMixes) {
+    run(devices, [&](uint32_t rank, ProcessGroup& group) {
+      if (rank == 0) {
+        std::this_thread::sleep_for(milliseconds(50));
+        group.abort("the user has pressed a key");
+        return;
+      }
+      const Call call = sum_of(group);
+      const auto work = group.enqueue(call);
+      ASSERT_TRUE(work.ok());
+      const auto begin = Clock::now();
+      const Status status = (*work)->wait(soon());
+      EXPECT_LT(Clock::now() - begin, milliseconds(1050));
+      EXPECT_EQ(status.code(), BP_CANCELLED) << status.to_string();
+      EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 0"), HasSubstr("pressed a key")));
+      const auto later = group.enqueue(call);
+      EXPECT_EQ(later.status().code(), BP_CANCELLED);
+    });
+  }
+}
+
+TEST_F(GroupFaults, RankThatLeaves_EndsTheOthers) {
+  run({"cpu:0", "cpu:0", "npu:0"}, [&](uint32_t rank, ProcessGroup& group) {
+    if (rank == 1) return;
+    const auto work = group.enqueue(sum_of(group));
+    ASSERT_TRUE(work.ok());
+    const auto begin = Clock::now();
+    const Status status = (*work)->wait(soon());
+    EXPECT_LT(Clock::now() - begin, seconds(5));
+    EXPECT_EQ(status.code(), BP_UNAVAILABLE) << status.to_string();
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 1 (cpu:0)"), HasSubstr("left")));
+    EXPECT_THAT((*work)->failure().culprits, ElementsAre(1));
+  });
+}
+
+TEST_F(GroupFaults, RecvThatNobodySends_NamesItsPeer) {
+  run({"cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
+    if (rank == 1) {
+      while (group.failure().ok()) std::this_thread::sleep_for(milliseconds(5));
+      return;
+    }
+    const Call call{.kind = Kind::kRecv, .root = 1, .recv = room(group.device(), BP_DTYPE_F32, 3)};
+    const auto work = group.enqueue(call, {.timeout = milliseconds(200), .waits = true});
+    EXPECT_EQ(work.status().code(), BP_TIMEOUT);
+    EXPECT_THAT(work.status().message(),
+                AllOf(HasSubstr("recv f32 3"), HasSubstr("rank 1 (cpu:0)")));
+  });
+}
+
+TEST_F(GroupFaults, FailedStream_ReachesThoseThatWaitedForIt) {
+  for (const Devices& devices :
+       {Devices{"npu:0", "npu:1"}, Devices{"npu:0", "cpu:0"}, Devices{"xpu:0", "cpu:0"}}) {
+    std::atomic<bool> done = false;
+    run(devices, [&](uint32_t rank, ProcessGroup& group) {
+      if (rank == 1) {
+        while (!done) std::this_thread::sleep_for(milliseconds(5));
+        return;
+      }
+      const OpId add = *runtime_->registry().find("add");
+      const Call call = sum_of(group);
+      ASSERT_TRUE(group.enqueue(call, {.timeout = milliseconds(300)}).ok());
+      auto consumer = group.device().acquire_stream();
+      ASSERT_TRUE(consumer.ok());
+      Tensor* const inputs[] = {call.recv.get(), call.recv.get()};
+      Ref<Tensor> after;  // enqueued behind what will fail
+      ASSERT_TRUE(
+          bp::call(*runtime_, {.op = add, .inputs = inputs, .stream = *consumer}, {&after, 1})
+              .ok());
+      const Status status = read_status(after);
+      EXPECT_FALSE(status.ok()) << group.device().name() << " gave results of a lost operation";
+      EXPECT_THAT(status.message(), HasSubstr("rank 1")) << status.to_string();
+      const Status reset = (*consumer)->reset();
+      EXPECT_TRUE(reset.ok()) << reset.to_string();
+      EXPECT_TRUE((*consumer)->sync().ok()) << "a reset ends the failure";
+      group.device().release_stream(*consumer);
+      done = true;
+    });
+  }
+}
+
+TEST_F(GroupFaults, InputThatWasLost_FailsTheGroupByName) {
+  run({"npu:0", "npu:1"}, [&](uint32_t rank, ProcessGroup& group) {
+    auto stream = group.device().acquire_stream();
+    ASSERT_TRUE(stream.ok());
+    const Call barrier{.kind = Kind::kBarrier};  // by messages, on the given stream
+    if (rank == 0) (*stream)->fail((*stream)->issued_seq(), Status(BP_INTERNAL, "broken"));
+    const auto work = group.enqueue(barrier, {.stream = *stream});
+    if (rank == 0) {
+      EXPECT_EQ(work.status().code(), BP_POISONED) << "a call error, without effect";
+      group.abort("its stream is broken");
+    } else {
+      ASSERT_TRUE(work.ok());
+      EXPECT_EQ((*work)->wait(soon()).code(), BP_CANCELLED);
+    }
+    EXPECT_TRUE((*stream)->reset().ok());
+    group.device().release_stream(*stream);
+  });
+}
+
+TEST_F(GroupFaults, RuntimeThatCloses_EndsWaits) {
+  for (const Devices& devices :
+       {Devices{"cpu:0", "cpu:0"}, Devices{"npu:0", "npu:1"}, Devices{"xpu:0", "cpu:0"}}) {
+    make_runtime();
+    std::atomic<int> waiting = 0;
+    std::thread closer([&] {
+      while (waiting < 1) std::this_thread::sleep_for(milliseconds(1));
+      std::this_thread::sleep_for(milliseconds(30));
+      // As the API closes it: other threads are in calls.
+      const auto owner_of = [](HandleKind, const void*) -> const void* { return nullptr; };
+      EXPECT_TRUE(runtime_->close_amid_calls(owner_of).ok());
+    });
+    run(devices, [&](uint32_t rank, ProcessGroup& group) {
+      if (rank == 1) {
+        while (group.failure().ok()) std::this_thread::sleep_for(milliseconds(1));
+        return;
+      }
+      const auto work = group.enqueue(sum_of(group));
+      ASSERT_TRUE(work.ok());
+      ++waiting;
+      const auto begin = Clock::now();
+      const Status status = (*work)->wait(soon());
+      EXPECT_LT(Clock::now() - begin, seconds(5));
+      EXPECT_FALSE(status.ok());
+    });
+    closer.join();
+  }
+}
+
+class GroupJoin : public GroupTest {
+ protected:
+  /// Rank `rank` of `rank_count` joins alone.
+  Status join(uint32_t rank, uint32_t rank_count, const std::string& name = "cpu:0") {
+    GroupArgs args;
+    args.store = store_;
+    args.place = {rank, rank_count};
+    args.device = &device(name);
+    args.timeout = timeout_;
+    return ProcessGroup::create(args).status();
+  }
+};
+
+TEST_F(GroupJoin, BadArguments_AreNamed) {
+  store_ = make_memory_store();
+  EXPECT_THAT(join(2, 2).message(), HasSubstr("expected a rank from 0 to 1, found 2"));
+  EXPECT_THAT(join(0, 0).message(), HasSubstr("ranks, found 0"));
+  GroupArgs args;
+  args.place = {0, 1};
+  args.device = &device("cpu:0");
+  EXPECT_THAT(ProcessGroup::create(args).status().message(), HasSubstr("store is missing"));
+  args.store = store_;
+  args.name = "";
+  EXPECT_THAT(ProcessGroup::create(args).status().message(), HasSubstr("a name of 1 to 256"));
+  args.name = "x";
+  args.device = nullptr;
+  EXPECT_THAT(ProcessGroup::create(args).status().message(), HasSubstr("device is missing"));
+  args.device = &device("cpu:0");
+  args.timeout = std::chrono::hours(1);
+  EXPECT_THAT(ProcessGroup::create(args).status().message(), HasSubstr("BACKPLANE_TIMEOUT"));
+}
+
+TEST_F(GroupJoin, MissingRanks_AreNamedAtTheDeadline) {
+  store_ = make_memory_store();
+  timeout_ = milliseconds(100);
+  const Status status = join(1, 4);
+  EXPECT_EQ(status.code(), BP_TIMEOUT);
+  EXPECT_THAT(status.message(), HasSubstr("did not come in time: 0, 2, 3"));
+}
+
+TEST_F(GroupJoin, RankThatIsTaken_IsRefused) {
+  store_ = make_memory_store();
+  timeout_ = milliseconds(300);
+  Status first;
+  std::thread other([&] { first = join(0, 2); });
+  std::this_thread::sleep_for(milliseconds(50));
+  const Status second = join(0, 2);
+  other.join();
+  EXPECT_EQ(second.code(), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(second.message(), HasSubstr("rank 0 is in the group already"));
+  EXPECT_EQ(first.code(), BP_TIMEOUT);
+}
+
+TEST_F(GroupJoin, RankCountsThatDiffer_NameBoth) {
+  store_ = make_memory_store();
+  timeout_ = milliseconds(500);
+  Status first;
+  std::thread other([&] { first = join(0, 2); });
+  const Status second = join(1, 3);
+  other.join();
+  EXPECT_THAT(std::vector<std::string>({first.message(), second.message()}),
+              testing::Contains(AllOf(HasSubstr("of 3"), HasSubstr("2"))));
+  EXPECT_FALSE(first.ok());
+  EXPECT_FALSE(second.ok());
+}
+
+class GroupCalls : public GroupTest {};
+
+TEST_F(GroupCalls, BadCalls_AreNamedAndHaveNoEffect) {
+  run({"npu:0", "npu:1"}, [&](uint32_t rank, ProcessGroup& group) {
+    Device& on = group.device();
+    const auto refused = [&](const Call& call, const char* words) {
+      const auto work = group.enqueue(call);
+      ASSERT_FALSE(work.ok()) << words;
+      EXPECT_EQ(work.status().code(), BP_INVALID_ARGUMENT);
+      EXPECT_THAT(work.status().message(), HasSubstr(words));
+    };
+    const Ref<Tensor> four = room(on, BP_DTYPE_F32, 4);
+    const Ref<Tensor> three = room(on, BP_DTYPE_F32, 3);
+    refused({.recv = four}, "all_reduce: send is missing");
+    refused({.send = four}, "all_reduce: recv is missing");
+    refused({.send = four, .recv = three}, "do not fit in a group of 2");
+    refused({.send = four, .recv = room(on, BP_DTYPE_F64, 4)}, "of two dtypes");
+    refused({.send = room(device("cpu:0"), BP_DTYPE_F32, 4), .recv = four}, "expected a tensor on");
+    refused({.kind = Kind::kAllGather, .send = four, .recv = three}, "a block for each of 2 ranks");
+    refused({.kind = Kind::kBroadcast, .root = 2, .recv = four}, "root");
+    refused({.kind = Kind::kSend, .root = 1 - rank, .send = four, .recv = three},
+            "expected no recv on rank");
+    const Ref<Tensor> eight = room(on, BP_DTYPE_F32, 8);
+    refused({.send = eight->view({4}, {1}, 0), .recv = eight->view({4}, {1}, 2)},
+            "send and recv overlap");
+    refused({.kind = Kind::kAllGather,
+             .send = eight->view({4}, {1}, 4 * (1 - static_cast<int64_t>(rank))),
+             .recv = eight},
+            "this rank's block");
+    refused({.send = four, .recv = eight->view({4}, {2}, 0)}, "contiguous");
+    refused({.kind = Kind::kAllToAll, .send = four, .recv = four}, "overlap");
+    EXPECT_EQ(group.enqueue(std::span<const Call>()).status().code(), BP_INVALID_ARGUMENT);
+    auto foreign = device("cpu:0").acquire_stream();
+    const auto elsewhere =
+        group.enqueue(Call{.send = four, .recv = room(on, BP_DTYPE_F32, 4)}, {.stream = *foreign});
+    EXPECT_THAT(elsewhere.status().message(), HasSubstr("the stream is of cpu:0"));
+    device("cpu:0").release_stream(*foreign);
+    // After all these the group's numbers are as before.
+    const Ref<Tensor> sum = room(on, BP_DTYPE_F32, 1);
+    const auto work = group.enqueue(Call{.send = upload(on, BP_DTYPE_F32, {2}), .recv = sum});
+    ASSERT_TRUE(work.ok());
+    EXPECT_EQ((*work)->sequence(), 1u);
+    EXPECT_EQ(floats(sum), (std::vector<float>{4}));
+  });
+}
+
+TEST_F(GroupCalls, Trace_HasEveryOperation) {
+  run({"cpu:0", "cpu:0"}, [&](uint32_t, ProcessGroup& group) {
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(group.enqueue(Call{.kind = Kind::kBarrier}, {.waits = true}).ok());
+    }
+    const std::string trace = group.trace();
+    EXPECT_THAT(trace, AllOf(HasSubstr("\"collective_seq_id\": 3"), HasSubstr("completed"),
+                             HasSubstr("barrier")));
+  });
+}
+
+}  // namespace
+}  // namespace bp::ccl

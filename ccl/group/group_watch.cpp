@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a group does while it is driven: messages come, operations go on, deadlines pass, and the
+// group fails once, on this rank first and then on all.
+#include <algorithm>
+
+#include "ccl/group/group.hpp"
+#include "core/base/log.hpp"
+
+namespace bp::ccl {
+namespace {
+
+constexpr auto kNativeLook = std::chrono::milliseconds(5);
+constexpr auto kCommunicatorLook = std::chrono::milliseconds(50);
+constexpr auto kWordsComeWithin = std::chrono::milliseconds(20);
+
+}  // namespace
+
+void ProcessGroup::message_arrived(uint32_t peer, const Header& header, uint64_t bytes,
+                                   uint64_t token) noexcept {
+  if (peer >= args_.place.rank_count) return;
+  [[maybe_unused]] const Status noted = contain([&] {
+    if (header.type == MessageType::kPayload) {
+      lanes_->message_arrived(peer, header, token);
+    } else {
+      control_->message_arrived(peer, header, bytes, token);
+    }
+  });
+}
+
+void ProcessGroup::peer_lost(uint32_t peer, const Status& why) noexcept {
+  if (peer >= args_.place.rank_count) return;
+  lanes_->rank_lost(peer, why);
+  if (inquiry_ != nullptr) inquiry_->lost(peer);
+}
+
+Whereabouts ProcessGroup::whereabouts() const {
+  uint64_t entered = std::max({lanes_->entered(), native_entered_, native_completed_});
+  std::string operation = lanes_->latest_operation();
+  for (const auto& task : tasks_) {
+    if (task->sequence <= entered || task->before->query() == BP_PENDING) continue;
+    entered = task->sequence;
+    operation = task->work->operation();
+  }
+  return {.entered = entered,
+          .completed = std::max(lanes_->completed(), native_completed_),
+          .operation = std::move(operation)};
+}
+
+/// Answers and takes what others say. True: there was something.
+bool ProcessGroup::advance_control() {
+  const std::vector<ControlMessage> messages = control_->take();
+  for (const ControlMessage& message : messages) {
+    if (message.header.type == MessageType::kWhere) {
+      control_->send(message.rank, MessageType::kHere, encode(whereabouts()));
+    } else if (message.header.type == MessageType::kHere && inquiry_ != nullptr) {
+      if (const auto here = decode_whereabouts(message.payload)) {
+        inquiry_->answered(message.rank, *here);
+      }
+    } else if (message.header.type == MessageType::kAbort && !has_failed_.load()) {
+      auto told = decode_failure(message.payload);
+      if (!told) {
+        told = Failure{.code = BP_INTERNAL,
+                       .words = agreement_.names[message.rank] + " told that the group failed"};
+      }
+      fail(*std::move(told), false);
+    }
+  }
+  return !messages.empty();
+}
+
+void ProcessGroup::take_news(std::optional<Failure>* out_requested) {
+  const std::lock_guard lock(state_mutex_);
+  out_requested->swap(requested_);
+  for (auto& task : new_tasks_) tasks_.push_back(std::move(task));
+  new_tasks_.clear();
+  for (auto& work : new_copies_) copies_.push_back(std::move(work));
+  new_copies_.clear();
+}
+
+/// Whoever drives may not wait for a stream, whose later work waits for who drives.
+void ProcessGroup::end_queue_of(Work& work, const Failure& failure) {
+  kept_.emplace_back(work.last_mark(), work.end_queue(failure));
+}
+
+void ProcessGroup::drop_kept() {
+  if (has_failed_.load()) return;  // the end of the group does
+  std::erase_if(kept_, [](const auto& kept) {
+    return kept.first.stream == nullptr || kept.first.stream->try_note_done(kept.first.seq);
+  });
+}
+
+/// Also of a group that has failed: its streams go on, and copies behind the hold with them.
+void ProcessGroup::let_copies_go(Clock::time_point now) {
+  if (copies_.empty() || now < next_copy_look_) return;
+  next_copy_look_ = now + kNativeLook;
+  const size_t ended = std::erase_if(copies_, [this](const Ref<Work>& work) {
+    const bp_status answer = work->ask_queue();
+    if (answer == BP_PENDING) return false;
+    end_queue_of(*work, answer == BP_OK ? Failure() : work->explain(answer));
+    return true;
+  });
+  drop_kept();
+  open_tasks_.fetch_sub(ended, std::memory_order_release);
+}
+
+bool ProcessGroup::advance(Clock::time_point now) noexcept {
+  bool has_moved = false;
+  const Status status = contain([&] {
+    std::optional<Failure> requested;
+    if (has_news_.exchange(false)) take_news(&requested);
+    has_moved = advance_control();
+    let_copies_go(now);
+    if (has_failed_.load()) return end_work();  // what was called while it failed
+    if (requested) return fail(*std::move(requested), true);
+    Failure failure = lanes_->advance(now, &has_moved);
+    bool is_hearsay = failure.code == BP_UNAVAILABLE;
+    if (failure.ok()) {
+      failure = advance_native(now);
+      is_hearsay = true;
+    }
+    if (is_hearsay) failure = suspect(std::move(failure), now);
+    if (failure.ok()) failure = advance_inquiry(now);
+    if (!failure.ok()) fail(std::move(failure), true);
+  });
+  if (!status.ok() && !has_failed_.load()) {
+    [[maybe_unused]] const Status failed =
+        contain([&] { fail({.code = status.code(), .words = status.message()}, true); });
+  }
+  return has_moved;
+}
+
+Clock::time_point ProcessGroup::next_look() const noexcept {
+  if (has_news_.load()) return Clock::time_point::min();
+  const auto copies = copies_.empty() ? Clock::time_point::max() : next_copy_look_;
+  if (has_failed_.load()) return copies;
+  auto next = inquiry_ != nullptr ? inquiry_->end() : lanes_->next_deadline();
+  next = std::min(next, copies);
+  if (!suspicion_.ok()) next = std::min(next, suspicion_end_);
+  if (!tasks_.empty()) next = std::min(next, next_native_look_);
+  return next;
+}
+
+Failure ProcessGroup::ask_communicator() {
+  const auto state = communicator_->poll();
+  if (!state.ok()) return {.code = state.status().code(), .words = state.status().message()};
+  if (state->state != BP_COMM_FAILED) return {};
+  Failure failure;
+  failure.code = state->failure.code();
+  failure.words = state->failure.message();
+  if (state->culprit && *state->culprit < args_.place.rank_count) {
+    failure.culprits = {*state->culprit};
+  }
+  return failure;
+}
+
+Failure ProcessGroup::advance_native(Clock::time_point now) {
+  if (tasks_.empty() || now < next_native_look_) return {};
+  next_native_look_ = now + kNativeLook;
+  for (const auto& task : tasks_) {
+    if (task->deadline == Clock::time_point::max() && task->before->query() != BP_PENDING) {
+      task->deadline = now + task->timeout;
+      recorder_.started(task->record_id, now);
+      native_entered_ = std::max(native_entered_, task->sequence);
+    }
+    const bp_status answer = task->work->ask_queue();
+    if (answer == BP_PENDING) continue;
+    recorder_.completed(task->record_id, answer, now);
+    if (answer != BP_OK) {
+      Failure why = ask_communicator();
+      return why.ok() ? task->work->explain(answer) : why;
+    }
+    native_completed_ = std::max(native_completed_, task->sequence);
+    end_queue_of(*task->work, {});
+    task->is_over = true;
+  }
+  const size_t ended = std::erase_if(tasks_, [](const auto& task) { return task->is_over; });
+  drop_kept();
+  open_tasks_.fetch_sub(ended, std::memory_order_release);
+  if (tasks_.empty() || now < next_communicator_look_) return {};
+  next_communicator_look_ = now + kCommunicatorLook;
+  return ask_communicator();
+}
+
+/// A rank that fails tells the others, and then it leaves, which may be noticed before its words
+/// have come.
+Failure ProcessGroup::suspect(Failure failure, Clock::time_point now) {
+  if (suspicion_.ok() && !failure.ok()) {
+    suspicion_ = std::move(failure);
+    suspicion_end_ = now + kWordsComeWithin;
+  }
+  return !suspicion_.ok() && now >= suspicion_end_ ? suspicion_ : Failure();
+}
+
+std::optional<Overdue> ProcessGroup::find_overdue(Clock::time_point now) {
+  if (auto overdue = lanes_->overdue(now)) return overdue;
+  for (const auto& task : tasks_) {
+    if (now >= task->deadline) return Overdue{task->operation, task->sequence, task->timeout, {}};
+  }
+  return std::nullopt;
+}
+
+Failure ProcessGroup::advance_inquiry(Clock::time_point now) {
+  if (inquiry_ == nullptr) {
+    auto overdue = find_overdue(now);
+    if (!overdue) return {};
+    inquiry_ = std::make_unique<Inquiry>(*std::move(overdue), args_.place, agreement_.names,
+                                         control_.get(), now);
+  }
+  return inquiry_->is_over(now) ? inquiry_->failure() : Failure();
+}
+
+void ProcessGroup::request_failure(Failure failure) {
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (!requested_) requested_ = std::move(failure);
+  }
+  has_news_.store(true);
+  messenger_->kick();
+}
+
+void ProcessGroup::runtime_closes() noexcept {
+  [[maybe_unused]] const Status requested = contain([&] {
+    if (messenger_ == nullptr) return;
+    request_failure({.code = BP_CANCELLED,
+                     .words = agreement_.names.empty()
+                                  ? "the Runtime is being closed"
+                                  : "the Runtime of " + agreement_.names[args_.place.rank] +
+                                        " is being closed"});
+  });
+}
+
+/// All that is in progress, once the group has failed.
+void ProcessGroup::end_work() {
+  if (tasks_.empty() && lanes_->is_idle()) return;
+  const Failure why = failure();
+  // Streams first: whoever reads the results learns why, and not that the plugin was told to stop.
+  for (const auto& task : tasks_) {
+    const Mark mark = task->work->mark();
+    task->work->end(why);
+    mark.stream->fail(mark.seq, why.to_stream_status());
+    recorder_.completed(task->record_id, why.code);
+  }
+  if (communicator_ != nullptr) communicator_->abort();
+  lanes_->end_all(why);
+  for (const auto& task : tasks_) end_queue_of(*task->work, why);
+  open_tasks_.fetch_sub(tasks_.size(), std::memory_order_release);
+  tasks_.clear();
+}
+
+void ProcessGroup::fail(Failure failure, bool spreads) {
+  {
+    const std::lock_guard lock(state_mutex_);
+    failure_ = failure;
+    for (auto& task : new_tasks_) tasks_.push_back(std::move(task));
+    new_tasks_.clear();
+  }
+  has_failed_.store(true);
+  inquiry_.reset();
+  // Before this rank leaves the plugin's group, which others may see.
+  for (uint32_t rank = 0; spreads && rank < args_.place.rank_count; ++rank) {
+    if (rank != args_.place.rank) control_->send(rank, MessageType::kAbort, encode(failure));
+  }
+  end_work();
+  const std::string& folder = runtime_->options().text("BACKPLANE_CCL_TRACE");
+  Status dumped = folder.empty() ? Status() : recorder_.write_dump(folder, info());
+  if (!dumped.ok()) log(BP_LOG_WARNING, dumped.with_prefix("BACKPLANE_CCL_TRACE").to_string());
+  log(BP_LOG_WARNING, "group " + args_.name + " ends on " + agreement_.names[args_.place.rank] +
+                          ": " + failure.to_status().to_string());
+}
+
+}  // namespace bp::ccl

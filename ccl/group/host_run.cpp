@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See host_run.hpp.
+#include "ccl/group/host_run.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/dtype.hpp"
+
+namespace bp::ccl {
+namespace {
+
+/// An element of barrier, which has no dtype, is a byte.
+uint64_t element_bytes(uint32_t dtype) {
+  return dtype == BP_DTYPE_NONE ? 1 : dtype_bits(dtype) / 8;
+}
+
+bool is_message(const Step& step) {
+  return step.kind == StepKind::kSend || step.kind == StepKind::kRecv;
+}
+
+/// Whether two ranks have called the same.
+bool agree(const Header& ours, const Header& theirs) {
+  if (ours.count != theirs.count || ours.dtype != theirs.dtype) return false;
+  if (ours.kind == Kind::kRecv) return theirs.kind == Kind::kSend;
+  return ours.kind == theirs.kind && ours.reduction == theirs.reduction &&
+         ours.root == theirs.root && ours.is_deterministic == theirs.is_deterministic;
+}
+
+}  // namespace
+
+HostRun::HostRun(const HostRunArgs& args)
+    : args_(args),
+      element_bytes_(element_bytes(args.operation.dtype)),
+      is_of_two_(kind_info(args.operation.kind).is_of_two),
+      scratch_(args.schedule->scratch_count * element_bytes_),
+      sent_counts_(args.place.rank_count),
+      received_counts_(args.place.rank_count) {}
+
+Result<std::unique_ptr<HostRun>> HostRun::make(const HostRunArgs& args) {
+  return contain([&]() -> Result<std::unique_ptr<HostRun>> {
+    return std::unique_ptr<HostRun>(new HostRun(args));
+  });
+}
+
+std::byte* HostRun::place_of(const Part& part) const {
+  std::byte* base = nullptr;
+  switch (part.buffer) {
+    case Buffer::kSend:
+      // A schedule writes there in place only, where the caller gave both as one.
+      base = const_cast<std::byte*>(args_.buffers.send);
+      break;
+    case Buffer::kRecv:
+      base = args_.buffers.recv;
+      break;
+    case Buffer::kScratch:
+      base = const_cast<std::byte*>(scratch_.data());
+      break;
+  }
+  return base + part.first * element_bytes_;
+}
+
+Status HostRun::blame(uint32_t rank, bp_status code, const std::string& words) {
+  culprit_ = rank;
+  return Status(code, words);
+}
+
+void HostRun::begin_round(Wire& wire) {
+  const std::vector<Step>& steps = args_.schedule->steps;
+  round_begin_ = next_step_;
+  const uint32_t round = steps[round_begin_].round;
+  while (next_step_ < steps.size() && steps[next_step_].round == round) ++next_step_;
+  is_in_round_ = true;
+  for (size_t i = round_begin_; i < next_step_; ++i) {
+    const Step& step = steps[i];
+    if (!is_message(step)) continue;
+    InFlight& flight = in_flight_.emplace_back();
+    flight.step = &step;
+    if (step.kind != StepKind::kSend) continue;
+    Header header = header_of(args_.operation, args_.group, args_.sequence);
+    header.step = sent_counts_[step.peer]++;
+    header.bytes = bytes_of(step.from);
+    flight.has_begun = true;
+    wire.send(step.peer, header, place_of(step.from), &flight.transfer);
+  }
+}
+
+Status HostRun::check_arrival(const Arrival& arrival, const Step& step, uint32_t message,
+                              Wire& wire) {
+  const Header ours = header_of(args_.operation, args_.group, args_.sequence);
+  const Header& theirs = arrival.header;
+  const auto tell = [&](const Header& header) {
+    return describe(operation_of(header)) + " as number " + std::to_string(header.sequence);
+  };
+  if (theirs.sequence != ours.sequence || !agree(ours, theirs)) {
+    return blame(step.peer, BP_INVALID_ARGUMENT,
+                 "the ranks disagree: " + wire.rank_name(args_.place.rank) + " has called " +
+                     tell(ours) + ", " + wire.rank_name(step.peer) + " has called " + tell(theirs));
+  }
+  if (theirs.step != message || theirs.bytes != bytes_of(step.to)) {
+    return blame(step.peer, BP_INTERNAL,
+                 wire.rank_name(step.peer) + " runs " + describe(args_.operation) +
+                     " by another schedule: expected message " + std::to_string(message) + " of " +
+                     std::to_string(bytes_of(step.to)) + " bytes, found message " +
+                     std::to_string(theirs.step) + " of " + std::to_string(theirs.bytes));
+  }
+  return {};
+}
+
+Status HostRun::begin_receives(Wire& wire) {
+  for (InFlight& flight : in_flight_) {
+    if (flight.has_begun) continue;
+    const Step& step = *flight.step;
+    // Messages of one rank are taken in the schedule's order: an earlier recv comes first.
+    const bool is_next = std::none_of(in_flight_.begin(), in_flight_.end(), [&](const auto& other) {
+      return &other < &flight && !other.has_begun && other.step->peer == step.peer;
+    });
+    const Arrival* const arrival = is_next ? wire.front(step.peer, is_of_two_) : nullptr;
+    if (arrival == nullptr) continue;
+    BP_TRY(check_arrival(*arrival, step, received_counts_[step.peer], wire));
+    ++received_counts_[step.peer];
+    flight.has_begun = true;
+    wire.receive_front(step.peer, is_of_two_, place_of(step.to), &flight.transfer);
+  }
+  return {};
+}
+
+Result<bool> HostRun::messages_are_over(Wire& wire) {
+  BP_TRY(begin_receives(wire));
+  bool are_over = true;
+  for (const InFlight& flight : in_flight_) {
+    const bp_status status = flight.transfer.status.load(std::memory_order_acquire);
+    if (!flight.has_begun || status == BP_PENDING) {
+      are_over = false;
+    } else if (status != BP_OK) {
+      const std::string name = wire.rank_name(flight.step->peer);
+      return blame(flight.step->peer, status, name + " has left the group, or cannot be reached");
+    }
+  }
+  return are_over;
+}
+
+Status HostRun::run_local(const Step& step) {
+  if (step.kind == StepKind::kCopy) {
+    std::memmove(place_of(step.to), place_of(step.from), bytes_of(step.to));
+    return {};
+  }
+  return args_.combiner->combine(place_of(step.to), place_of(step.from), step.to.count,
+                                 step.is_from_first);
+}
+
+Status HostRun::end_round() {
+  for (size_t i = round_begin_; i < next_step_; ++i) {
+    const Step& step = args_.schedule->steps[i];
+    if (!is_message(step)) BP_TRY(run_local(step));
+  }
+  in_flight_.clear();
+  is_in_round_ = false;
+  return {};
+}
+
+Status HostRun::finish() {
+  const Operation& operation = args_.operation;
+  if (!kind_info(operation.kind).reduces) return {};
+  const uint64_t count = recv_count(operation, args_.place);
+  return args_.combiner->finish(args_.buffers.recv, count, args_.place.rank_count);
+}
+
+Result<bool> HostRun::advance(Wire& wire) {
+  for (;;) {
+    if (!is_in_round_) {
+      if (next_step_ == args_.schedule->steps.size()) {
+        BP_TRY(finish());
+        return true;
+      }
+      begin_round(wire);
+    }
+    BP_TRY_ASSIGN(const bool are_over, messages_are_over(wire));
+    if (!are_over) return false;
+    BP_TRY(end_round());
+  }
+}
+
+void HostRun::cancel(Wire& wire) {
+  for (InFlight& flight : in_flight_) {
+    if (flight.has_begun && !flight.transfer.is_over()) wire.cancel(&flight.transfer);
+  }
+  in_flight_.clear();
+}
+
+std::vector<uint32_t> HostRun::waits_for() const {
+  std::vector<uint32_t> ranks;
+  for (const InFlight& flight : in_flight_) {
+    if (!flight.transfer.is_over()) ranks.push_back(flight.step->peer);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+}  // namespace bp::ccl

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One operation on one rank by messages: runs a schedule over host memory. It never waits:
+// advance() goes as far as it can, and is called again when something has arrived.
+#ifndef BACKPLANE_CCL_GROUP_HOST_RUN_HPP
+#define BACKPLANE_CCL_GROUP_HOST_RUN_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ccl/bridge/combiner.hpp"
+#include "ccl/engine/engine.hpp"
+#include "ccl/group/message.hpp"
+#include "ccl/schedule/schedule.hpp"
+
+namespace bp::ccl {
+
+/// A payload that waits for its operation.
+struct Arrival {
+  Header header;
+  uint64_t token;
+};
+
+/// What a run needs of its group: messages by rank. All while the messenger is driven.
+class Wire {
+ public:
+  virtual void send(uint32_t rank, const Header& header, const void* data, Transfer* transfer) = 0;
+  /// The oldest payload of this rank that no run has taken: of collectives, or of sends alone.
+  virtual const Arrival* front(uint32_t rank, bool is_of_two) = 0;
+  /// Takes it into memory of its size.
+  virtual void receive_front(uint32_t rank, bool is_of_two, void* into, Transfer* transfer) = 0;
+  virtual void cancel(Transfer* transfer) = 0;
+  /// "rank 2 (npu:0)".
+  virtual std::string rank_name(uint32_t rank) const = 0;
+
+ protected:
+  ~Wire() = default;
+};
+
+/// The memory of an operation on this rank, as the schedule's buffers name it.
+struct HostBuffers {
+  const std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+};
+
+/// What all of a run's life needs.
+struct HostRunArgs {
+  Operation operation;
+  uint64_t group = 0;  // as headers have it
+  uint64_t sequence = 0;
+  RankPlace place;
+  std::shared_ptr<const Schedule> schedule;
+  HostBuffers buffers;
+  Combiner* combiner = nullptr;  // where the operation reduces; outlives the run
+};
+
+class HostRun {
+ public:
+  /// Errors: OUT_OF_MEMORY for scratch.
+  static Result<std::unique_ptr<HostRun>> make(const HostRunArgs& args);
+
+  /// True: done. False: it waits. An error fails the group: its words tell of both sides.
+  Result<bool> advance(Wire& wire);
+  /// No transfer uses memory any more when this returns. Idempotent.
+  void cancel(Wire& wire);
+  const HostRunArgs& args() const { return args_; }
+  /// Whom it waits for now.
+  std::vector<uint32_t> waits_for() const;
+  /// With an error of advance(): who disagrees or is gone.
+  std::optional<uint32_t> culprit() const { return culprit_; }
+
+ private:
+  /// A send or recv of the round in progress.
+  struct InFlight {
+    const Step* step;
+    Transfer transfer;
+    bool has_begun = false;
+  };
+  explicit HostRun(const HostRunArgs& args);
+  std::byte* place_of(const Part& part) const;
+  uint64_t bytes_of(const Part& part) const { return part.count * element_bytes_; }
+  void begin_round(Wire& wire);
+  Result<bool> messages_are_over(Wire& wire);
+  Status begin_receives(Wire& wire);
+  Status check_arrival(const Arrival& arrival, const Step& step, uint32_t message, Wire& wire);
+  Status run_local(const Step& step);
+  Status end_round();
+  Status finish();
+  Status blame(uint32_t rank, bp_status code, const std::string& words);
+
+  const HostRunArgs args_;
+  const uint64_t element_bytes_;
+  const bool is_of_two_;
+  std::vector<std::byte> scratch_;
+  size_t next_step_ = 0;  // of the schedule: behind the round in progress
+  size_t round_begin_ = 0;
+  bool is_in_round_ = false;
+  std::deque<InFlight> in_flight_;     // pointers into it stay
+  std::vector<uint32_t> sent_counts_;  // messages of this operation, by rank
+  std::vector<uint32_t> received_counts_;
+  std::optional<uint32_t> culprit_;
+};
+
+}  // namespace bp::ccl
+
+#endif

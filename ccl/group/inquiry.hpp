@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// At a deadline: asks all ranks how far they are, and says who is missing. A rank whose program
+// skipped the operation answers all the same, since its messenger is driven; one that is stopped or
+// gone does not, and that names it.
+#ifndef BACKPLANE_CCL_GROUP_INQUIRY_HPP
+#define BACKPLANE_CCL_GROUP_INQUIRY_HPP
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ccl/group/control.hpp"
+#include "ccl/group/lanes.hpp"
+
+namespace bp::ccl {
+
+class Inquiry {
+ public:
+  static constexpr auto kLongest = std::chrono::milliseconds(500);
+
+  /// Asks all others. `names`: of the ranks, for people.
+  Inquiry(Overdue overdue, RankPlace place, std::vector<std::string> names, Control* control,
+          Clock::time_point now);
+  void answered(uint32_t rank, const Whereabouts& whereabouts);
+  void lost(uint32_t rank);
+  /// All have answered, or the time is over.
+  bool is_over(Clock::time_point now) const;
+  Clock::time_point end() const { return end_; }
+  Failure failure() const;
+
+ private:
+  enum class Answer : uint8_t { kNone, kHere, kLost };
+  struct Rank {
+    Answer answer = Answer::kNone;
+    Whereabouts whereabouts;
+  };
+  /// What is wrong with the rank; empty: nothing.
+  std::string explain(uint32_t rank) const;
+
+  const Overdue overdue_;
+  const RankPlace place_;
+  const std::vector<std::string> names_;
+  const Clock::time_point end_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace bp::ccl
+
+#endif

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See join.hpp.
+#include "ccl/group/join.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <set>
+#include <span>
+
+#include "ccl/store/bytes.hpp"
+#include "core/base/hash.hpp"
+
+namespace bp::ccl {
+namespace {
+
+constexpr uint32_t kCardVersion = 1;
+constexpr uint64_t kMostText = 8192;
+constexpr uint32_t kMostRows = 1024;
+
+void put_text(std::string* out, std::string_view text) {
+  put(out, uint64_t{text.size()});
+  out->append(text);
+}
+
+std::string take_text(Cursor* cursor) {
+  const auto size = cursor->take<uint64_t>();
+  return std::string(cursor->take_bytes(std::min(size, kMostText + 1)));
+}
+
+std::string key_of(std::string_view what, uint32_t rank) {
+  return std::string(what) + "/" + std::to_string(rank);
+}
+
+/// The ranks without a value, as far as the store tells.
+Status tell_missing(Store& store, std::string_view what, uint32_t rank_count) {
+  constexpr uint32_t kMostNames = 16;
+  std::string missing;
+  uint32_t count = 0;
+  for (uint32_t rank = 0; rank < rank_count; ++rank) {
+    const auto value = store.try_get(key_of(what, rank));
+    if (value.ok() && value->has_value()) continue;
+    if (++count <= kMostNames) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  if (count > kMostNames) missing += " and " + std::to_string(count - kMostNames) + " more";
+  return Status(BP_TIMEOUT, "of " + std::to_string(rank_count) +
+                                " ranks these did not come in time: " + missing +
+                                " (BACKPLANE_CCL_TIMEOUT; store " + store.name() + ")");
+}
+
+Result<std::string> get(Store& store, std::string_view what, uint32_t rank, uint32_t rank_count,
+                        Store::Clock::time_point deadline) {
+  auto value = store.get(key_of(what, rank), deadline);
+  if (!value.ok() && value.status().code() == BP_TIMEOUT) {
+    return tell_missing(store, what, rank_count);
+  }
+  return value;
+}
+
+bool shares_a_device(std::span<const RankCard> cards) {
+  std::set<std::pair<std::string, std::string>> devices;
+  for (const RankCard& card : cards) devices.emplace(card.process, card.device);
+  return devices.size() < cards.size();
+}
+
+/// Why the plugin's own collectives cannot serve; empty: they can.
+std::string why_not_native(std::span<const RankCard> cards) {
+  for (size_t rank = 0; rank < cards.size(); ++rank) {
+    const RankCard& card = cards[rank];
+    const std::string who = "rank " + std::to_string(rank) + " (" + card.device + ")";
+    if (card.domain.empty()) return who + " has no collectives of its own";
+    if (card.domain != cards[0].domain || card.uid_bytes != cards[0].uid_bytes) {
+      return who + " is not linked with rank 0 (" + cards[0].device + ")";
+    }
+    if (card.rank_count_max != 0 && card.rank_count_max < cards.size()) {
+      return who + " serves groups of " + std::to_string(card.rank_count_max) + " at most";
+    }
+    if (shares_a_device(cards) && (card.caps_flags & BP_CAPS_SHARED_DEVICE_BIT) == 0) {
+      return "two ranks are on one device";
+    }
+  }
+  return {};
+}
+
+/// What every rank has: of rows of one kind each pair, where they have anything in common.
+std::vector<CollectiveRow> intersect(const std::vector<CollectiveRow>& a,
+                                     const std::vector<CollectiveRow>& b) {
+  std::vector<CollectiveRow> common;
+  for (const CollectiveRow& left : a) {
+    for (const CollectiveRow& right : b) {
+      if (left.kind != right.kind) continue;
+      CollectiveRow row = left;
+      row.reductions &= right.reductions;
+      row.dtypes &= right.dtypes;
+      row.is_deterministic = left.is_deterministic && right.is_deterministic;
+      const bool reduces = collective_reduces(row.kind);
+      if (row.dtypes != 0 && (!reduces || row.reductions != 0)) common.push_back(row);
+    }
+  }
+  return common;
+}
+
+}  // namespace
+
+std::string encode(const RankCard& card) {
+  std::string bytes;
+  put(&bytes, kCardVersion);
+  put(&bytes, card.rank_count);
+  for (const std::string* text :
+       {&card.engine, &card.address, &card.device, &card.process, &card.algorithms, &card.domain}) {
+    put_text(&bytes, *text);
+  }
+  put(&bytes, card.caps_flags);
+  put(&bytes, card.rank_count_max);
+  put(&bytes, card.uid_bytes);
+  put(&bytes, static_cast<uint32_t>(card.rows.size()));
+  for (const CollectiveRow& row : card.rows) {
+    put(&bytes, row.kind);
+    put(&bytes, row.reductions);
+    put(&bytes, row.dtypes);
+    put(&bytes, static_cast<uint32_t>(row.is_deterministic));
+  }
+  return bytes;
+}
+
+Result<RankCard> decode_card(std::string_view bytes) {
+  Cursor cursor(bytes);
+  RankCard card;
+  const auto version = cursor.take<uint32_t>();
+  card.rank_count = cursor.take<uint32_t>();
+  for (std::string* text :
+       {&card.engine, &card.address, &card.device, &card.process, &card.algorithms, &card.domain}) {
+    *text = take_text(&cursor);
+  }
+  card.caps_flags = cursor.take<uint32_t>();
+  card.rank_count_max = cursor.take<uint32_t>();
+  card.uid_bytes = cursor.take<uint64_t>();
+  const auto row_count = cursor.take<uint32_t>();
+  for (uint32_t i = 0; i < std::min(row_count, kMostRows) && cursor.ok(); ++i) {
+    CollectiveRow row;
+    row.kind = cursor.take<uint32_t>();
+    row.reductions = cursor.take<uint64_t>();
+    row.dtypes = cursor.take<uint64_t>();
+    row.is_deterministic = cursor.take<uint32_t>() != 0;
+    card.rows.push_back(row);
+  }
+  if (version != kCardVersion || !cursor.ended_well()) {
+    return Status(BP_INVALID_ARGUMENT,
+                  "the store has a rank's card that this version of the library cannot read");
+  }
+  return card;
+}
+
+Agreement conclude(std::vector<RankCard> cards, std::string_view name) {
+  Agreement agreement;
+  uint64_t hash = content_hash(std::as_bytes(std::span(name.data(), name.size())));
+  for (size_t rank = 0; rank < cards.size(); ++rank) {
+    const std::string words = cards[rank].process + " " + cards[rank].address;
+    hash = mix(hash, content_hash(std::as_bytes(std::span(words.data(), words.size()))));
+    agreement.names.push_back("rank " + std::to_string(rank) + " (" + cards[rank].device + ")");
+  }
+  agreement.group = hash;
+  agreement.why_not_native = why_not_native(cards);
+  if (agreement.why_not_native.empty()) {
+    agreement.rows = cards[0].rows;
+    for (const RankCard& card : cards) agreement.rows = intersect(agreement.rows, card.rows);
+    if (agreement.rows.empty()) agreement.why_not_native = "the ranks have no operation in common";
+  }
+  agreement.cards = std::move(cards);
+  return agreement;
+}
+
+Result<Agreement> exchange_cards(Store& store, std::string_view name, const RankCard& own,
+                                 RankPlace place, Store::Clock::time_point deadline) {
+  const std::string text = encode(own);
+  const std::string key = key_of("card", place.rank);
+  BP_TRY_ASSIGN(const std::string there, store.compare_set(key, std::nullopt, text));
+  if (there != text) {
+    return Status(BP_INVALID_ARGUMENT, "rank " + std::to_string(place.rank) +
+                                           " is in the group already: expected each rank once");
+  }
+  std::vector<RankCard> cards;
+  for (uint32_t rank = 0; rank < place.rank_count; ++rank) {
+    BP_TRY_ASSIGN(const std::string bytes, get(store, "card", rank, place.rank_count, deadline));
+    BP_TRY_ASSIGN(RankCard card, decode_card(bytes));
+    if (card.rank_count != place.rank_count) {
+      return Status(BP_INVALID_ARGUMENT, "rank " + std::to_string(place.rank) + " was told of " +
+                                             std::to_string(place.rank_count) + " ranks, rank " +
+                                             std::to_string(rank) + " of " +
+                                             std::to_string(card.rank_count));
+    }
+    cards.push_back(std::move(card));
+  }
+  return conclude(std::move(cards), name);
+}
+
+Status meet(Store& store, std::string_view what, const Status& own, RankPlace place,
+            Store::Clock::time_point deadline) {
+  const std::string word = own.ok() ? "ready" : own.to_string();
+  BP_TRY(store.set(key_of(what, place.rank), word));
+  BP_TRY(own);
+  for (uint32_t rank = 0; rank < place.rank_count; ++rank) {
+    BP_TRY_ASSIGN(const std::string theirs, get(store, what, rank, place.rank_count, deadline));
+    if (theirs != "ready") {
+      return Status(BP_UNAVAILABLE, "rank " + std::to_string(rank) + " cannot join: " + theirs);
+    }
+  }
+  return {};
+}
+
+std::string process_identity() {
+  // Never destroyed: groups may be made as late as static objects end.
+  static const auto* const identity = [] {
+    std::array<char, 256> host{};
+    gethostname(host.data(), host.size() - 1);
+    std::random_device random;
+    return new std::string(std::string(host.data()) + "/" + std::to_string(getpid()) + "/" +
+                           std::to_string(uint64_t{random()} << 32 | random()));
+  }();
+  return *identity;
+}
+
+}  // namespace bp::ccl

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How ranks become a group: each leaves a card in the store, reads those of the others, and all
+// come to the same plan from the same cards.
+#ifndef BACKPLANE_CCL_GROUP_JOIN_HPP
+#define BACKPLANE_CCL_GROUP_JOIN_HPP
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ccl/operation.hpp"
+#include "ccl/store/store.hpp"
+#include "core/device/collective_caps.hpp"
+
+namespace bp::ccl {
+
+/// What a rank says of itself.
+struct RankCard {
+  uint32_t rank_count = 0;  // as this rank was told
+  std::string engine;       // "loop"
+  std::string address;      // of its end
+  std::string device;       // "npu:0"
+  std::string process;      // of no other process: host, process number, and more
+  std::string algorithms;   // BACKPLANE_CCL_ALGORITHM; that of rank 0 counts
+  std::string domain;       // of its device's own collectives; empty: none
+  uint32_t caps_flags = 0;
+  uint32_t rank_count_max = 0;
+  uint64_t uid_bytes = 0;
+  std::vector<CollectiveRow> rows;
+};
+std::string encode(const RankCard& card);
+/// Errors: INVALID_ARGUMENT for what is none.
+Result<RankCard> decode_card(std::string_view bytes);
+
+/// What all ranks conclude.
+struct Agreement {
+  std::vector<RankCard> cards;
+  std::vector<std::string> names;  // "rank 2 (npu:0)"
+  uint64_t group = 0;              // what headers carry
+  /// Of native groups: the rows that all ranks have. Empty: messages serve.
+  std::vector<CollectiveRow> rows;
+  std::string why_not_native;  // for people; empty where it is
+  bool is_native() const { return !rows.empty(); }
+};
+
+/// Leaves the card and reads all. `name`: of the group, the same on all ranks. Errors:
+/// INVALID_ARGUMENT for a rank that is there already, or another rank count, naming both sides;
+/// TIMEOUT naming who is missing; the store's.
+Result<Agreement> exchange_cards(Store& store, std::string_view name, const RankCard& own,
+                                 RankPlace place, Store::Clock::time_point deadline);
+/// Pure: from the cards alone.
+Agreement conclude(std::vector<RankCard> cards, std::string_view name);
+
+/// Says that this rank is ready, or why it is not, and waits for all. Errors: as above; UNAVAILABLE
+/// with the words of a rank that is not.
+Status meet(Store& store, std::string_view what, const Status& own, RankPlace place,
+            Store::Clock::time_point deadline);
+
+/// Of this process on this host, and of no other that lives now.
+std::string process_identity();
+
+}  // namespace bp::ccl
+
+#endif

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See lanes.hpp.
+#include "ccl/group/lanes.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace bp::ccl {
+
+Lanes::Lanes(Args args) : args_(std::move(args)), ranks_(args_.place.rank_count) {}
+
+void Lanes::submit(std::shared_ptr<Batch> batch) {
+  {
+    const std::lock_guard lock(submit_mutex_);
+    submitted_.push_back(std::move(batch));
+    open_count_.fetch_add(1, std::memory_order_relaxed);
+    has_submitted_.store(true, std::memory_order_release);
+  }
+  args_.messenger.kick();
+}
+
+Lanes::Lane& Lanes::lane_of(const Operation& operation) {
+  if (operation.kind == Kind::kSend) return ranks_[operation.root].sends_to;
+  if (operation.kind == Kind::kRecv) return ranks_[operation.root].recvs_from;
+  return collectives_;
+}
+
+void Lanes::take_submitted() {
+  if (!has_submitted_.load(std::memory_order_acquire)) return;
+  std::vector<std::shared_ptr<Batch>> batches;
+  {
+    const std::lock_guard lock(submit_mutex_);
+    batches.swap(submitted_);
+    has_submitted_.store(false, std::memory_order_relaxed);
+  }
+  for (const auto& batch : batches) {
+    for (size_t i = 0; i < batch->items().size(); ++i) {
+      const Operation& operation = batch->items()[i].operation();
+      lane_of(operation).push_back({batch, i});
+      if (kind_info(operation.kind).is_of_two) ++two_count_;
+    }
+  }
+}
+
+void Lanes::message_arrived(uint32_t rank, const Header& header, uint64_t token) {
+  const bool is_of_two = header.kind == Kind::kSend;
+  (is_of_two ? ranks_[rank].sends : ranks_[rank].collectives).push_back({header, token});
+}
+
+void Lanes::rank_lost(uint32_t rank, const Status& why) { ranks_[rank].lost = why; }
+
+void Lanes::send(uint32_t rank, const Header& header, const void* data, Transfer* transfer) {
+  args_.messenger.engine().send(args_.peers[rank], bytes_of(header), data, header.bytes, transfer);
+}
+
+const Arrival* Lanes::front(uint32_t rank, bool is_of_two) {
+  auto& waiting = is_of_two ? ranks_[rank].sends : ranks_[rank].collectives;
+  return waiting.empty() ? nullptr : &waiting.front();
+}
+
+void Lanes::receive_front(uint32_t rank, bool is_of_two, void* into, Transfer* transfer) {
+  auto& waiting = is_of_two ? ranks_[rank].sends : ranks_[rank].collectives;
+  const uint64_t token = waiting.front().token;
+  waiting.pop_front();
+  args_.messenger.engine().receive(token, into, transfer);
+}
+
+void Lanes::cancel(Transfer* transfer) { args_.messenger.engine().cancel(transfer); }
+
+template <class Visit>
+void Lanes::for_each_lane(Visit visit) const {
+  visit(collectives_);
+  if (two_count_ == 0) return;
+  for (const Rank& rank : ranks_) {
+    visit(rank.sends_to);
+    visit(rank.recvs_from);
+  }
+}
+
+template <class Visit>
+void Lanes::for_each_lane(Visit visit) {
+  visit(collectives_);
+  if (two_count_ == 0) return;
+  for (Rank& rank : ranks_) {
+    visit(rank.sends_to);
+    visit(rank.recvs_from);
+  }
+}
+
+Failure Lanes::failure_of(const Entry& entry, const Status& status,
+                          std::optional<uint32_t> culprit) const {
+  Failure failure;
+  failure.code = status.code();
+  failure.words = status.message();
+  if (culprit) failure.culprits = {*culprit};
+  failure.sequence = entry.get().sequence();
+  failure.operation = describe(entry.get().operation());
+  return failure;
+}
+
+Failure Lanes::begin(Entry& entry, Clock::time_point now) {
+  HostItem& item = entry.get();
+  item.has_entered = true;
+  args_.recorder.started(item.record_id, now);
+  item.deadline = now + entry.batch->timeout();
+  latest_ = describe(item.operation());
+  if (!kind_info(item.operation().kind).is_of_two) entered_ = item.sequence();
+  const bp_status lost = entry.batch->stream_status();
+  if (lost == BP_OK) return {};
+  const std::string words = rank_name(args_.place.rank) + " cannot take part in " + latest_ +
+                            ": earlier work on its stream failed with " +
+                            std::string(status_name(lost));
+  return failure_of(entry, Status(lost, words), args_.place.rank);
+}
+
+/// A rank that is gone and sent nothing more will not send what is waited for.
+std::optional<Failure> Lanes::find_lost(const Entry& entry) {
+  const bool is_of_two = kind_info(entry.get().operation().kind).is_of_two;
+  for (const uint32_t rank : entry.get().run->waits_for()) {
+    if (!ranks_[rank].lost || front(rank, is_of_two) != nullptr) continue;
+    const Status words(BP_UNAVAILABLE, rank_name(rank) + " has left the group, while " +
+                                           rank_name(args_.place.rank) + " waits for it in " +
+                                           describe(entry.get().operation()) + " as number " +
+                                           std::to_string(entry.get().sequence()) + ": " +
+                                           ranks_[rank].lost->message());
+    return failure_of(entry, words, rank);
+  }
+  return std::nullopt;
+}
+
+void Lanes::end_entry(Entry& entry) {
+  const HostItem& item = entry.get();
+  args_.recorder.completed(item.record_id, BP_OK);
+  if (kind_info(item.operation().kind).is_of_two) {
+    --two_count_;
+  } else {
+    completed_ = item.sequence();
+  }
+  if (entry.batch->end_one()) end_batch(*entry.batch, {});
+}
+
+void Lanes::end_batch(Batch& batch, const Failure& failure) {
+  batch.end(failure);
+  open_count_.fetch_sub(1, std::memory_order_release);
+}
+
+Failure Lanes::advance_lane(Lane* lane, Clock::time_point now, bool* out_moved) {
+  while (!lane->empty() && lane->front().batch->may_begin()) {
+    Entry& entry = lane->front();
+    if (!entry.get().has_entered) {
+      const Failure failure = begin(entry, now);
+      if (!failure.ok()) return failure;
+      *out_moved = true;
+    }
+    const Result<bool> is_done = contain([&] { return entry.get().run->advance(*this); });
+    if (!is_done.ok()) return failure_of(entry, is_done.status(), entry.get().run->culprit());
+    if (!*is_done) {
+      if (const auto failure = find_lost(entry)) return *failure;
+      break;
+    }
+    *out_moved = true;
+    end_entry(entry);
+    lane->pop_front();
+  }
+  return {};
+}
+
+Failure Lanes::advance(Clock::time_point now, bool* out_moved) {
+  take_submitted();
+  Failure first;
+  for_each_lane([&](Lane& lane) {
+    if (!first.ok() || lane.empty()) return;
+    first = advance_lane(&lane, now, out_moved);
+  });
+  return first;
+}
+
+std::optional<Overdue> Lanes::overdue(Clock::time_point now) const {
+  std::optional<Overdue> found;
+  for_each_lane([&](const Lane& lane) {
+    if (found || lane.empty() || now < lane.front().get().deadline) return;
+    const HostItem& item = lane.front().get();
+    found = Overdue{item.operation(), item.sequence(), lane.front().batch->timeout(),
+                    item.run->waits_for()};
+  });
+  return found;
+}
+
+Clock::time_point Lanes::next_deadline() const {
+  auto next = Clock::time_point::max();
+  for_each_lane([&](const Lane& lane) {
+    if (!lane.empty()) next = std::min(next, lane.front().get().deadline);
+  });
+  return next;
+}
+
+void Lanes::end_all(const Failure& failure) {
+  take_submitted();
+  std::set<std::shared_ptr<Batch>> batches;
+  for_each_lane([&](Lane& lane) {
+    for (Entry& entry : lane) {
+      entry.get().run->cancel(*this);
+      args_.recorder.completed(entry.get().record_id, failure.code);
+      batches.insert(entry.batch);
+    }
+    lane.clear();
+  });
+  two_count_ = 0;
+  // Once nothing uses any memory of theirs.
+  for (const auto& batch : batches) end_batch(*batch, failure);
+  for (Rank& rank : ranks_) {
+    for (auto* waiting : {&rank.collectives, &rank.sends}) {
+      for (const Arrival& arrival : *waiting) args_.messenger.engine().drop(arrival.token);
+      waiting->clear();
+    }
+  }
+}
+
+}  // namespace bp::ccl

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operations of one group that run by messages on this rank: collectives one after the other,
+// in the order in which they were called; beside them, sends and recvs in that of each pair and
+// direction. What arrives early waits here.
+#ifndef BACKPLANE_CCL_GROUP_LANES_HPP
+#define BACKPLANE_CCL_GROUP_LANES_HPP
+
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ccl/group/batch.hpp"
+#include "ccl/group/messenger.hpp"
+#include "ccl/watch/recorder.hpp"
+
+namespace bp::ccl {
+
+/// An operation that its ranks should have ended by now.
+struct Overdue {
+  Operation operation;
+  uint64_t sequence = 0;
+  std::chrono::nanoseconds timeout{0};
+  std::vector<uint32_t> waits_for;
+};
+
+/// Driven, but for submit().
+class Lanes final : public Wire {
+ public:
+  struct Args {
+    Messenger& messenger;
+    Recorder& recorder;
+    RankPlace place;
+    std::vector<uint32_t> peers;     // the messenger's number of each rank
+    std::vector<std::string> names;  // "rank 2 (npu:0)", for people
+  };
+  explicit Lanes(Args args);
+
+  /// Of this group's batches in the order of calls. Any thread.
+  void submit(std::shared_ptr<Batch> batch);
+
+  void message_arrived(uint32_t rank, const Header& header, uint64_t token);
+  void rank_lost(uint32_t rank, const Status& why);
+
+  /// Goes as far as it can. ok(): no failure. `*out_moved`: something happened.
+  Failure advance(Clock::time_point now, bool* out_moved);
+  /// The oldest operation past its deadline.
+  std::optional<Overdue> overdue(Clock::time_point now) const;
+  /// When the next one is.
+  Clock::time_point next_deadline() const;
+  /// All batches end by the failure; what they use is not used any more.
+  void end_all(const Failure& failure);
+
+  /// No batch is in progress. Any thread.
+  bool is_idle() const { return open_count_.load(std::memory_order_acquire) == 0; }
+  /// How far the collectives are.
+  uint64_t entered() const { return entered_; }
+  uint64_t completed() const { return completed_; }
+  std::string latest_operation() const { return latest_; }
+
+  void send(uint32_t rank, const Header& header, const void* data, Transfer* transfer) override;
+  const Arrival* front(uint32_t rank, bool is_of_two) override;
+  void receive_front(uint32_t rank, bool is_of_two, void* into, Transfer* transfer) override;
+  void cancel(Transfer* transfer) override;
+  std::string rank_name(uint32_t rank) const override { return args_.names[rank]; }
+
+ private:
+  struct Entry {
+    std::shared_ptr<Batch> batch;
+    size_t item;
+    HostItem& get() const { return batch->items()[item]; }
+  };
+  using Lane = std::deque<Entry>;
+  struct Rank {
+    std::deque<Arrival> collectives;  // payloads that no run has taken
+    std::deque<Arrival> sends;
+    std::optional<Status> lost;
+    Lane sends_to;  // operations with that rank
+    Lane recvs_from;
+  };
+  void take_submitted();
+  Lane& lane_of(const Operation& operation);
+  Failure advance_lane(Lane* lane, Clock::time_point now, bool* out_moved);
+  Failure begin(Entry& entry, Clock::time_point now);
+  Failure failure_of(const Entry& entry, const Status& status,
+                     std::optional<uint32_t> culprit) const;
+  std::optional<Failure> find_lost(const Entry& entry);
+  void end_entry(Entry& entry);
+  void end_batch(Batch& batch, const Failure& failure);
+  template <class Visit>
+  void for_each_lane(Visit visit) const;
+  template <class Visit>
+  void for_each_lane(Visit visit);
+
+  const Args args_;
+  std::mutex submit_mutex_;
+  std::vector<std::shared_ptr<Batch>> submitted_;  // under submit_mutex_
+  std::atomic<bool> has_submitted_{false};
+  std::atomic<size_t> open_count_{0};  // batches that have not ended
+  Lane collectives_;
+  std::vector<Rank> ranks_;
+  uint32_t two_count_ = 0;  // sends and recvs in lanes
+  uint64_t entered_ = 0;
+  uint64_t completed_ = 0;
+  std::string latest_;
+};
+
+}  // namespace bp::ccl
+
+#endif

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What stands in front of every payload between two ranks, and what ranks tell each other beside
+// payloads. A receiver compares the header with its own operation before it takes the payload, so
+// that ranks that disagree get an error and no wrong data.
+#ifndef BACKPLANE_CCL_GROUP_MESSAGE_HPP
+#define BACKPLANE_CCL_GROUP_MESSAGE_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ccl/engine/engine.hpp"
+#include "ccl/operation.hpp"
+
+namespace bp::ccl {
+
+enum class MessageType : uint32_t {
+  kPayload = 1,  // of an operation
+  kAbort = 2,    // the group has failed: an EncodedFailure
+  kWhere = 3,    // where are you? `sequence` is what the asker waits in
+  kHere = 4,     // the answer: a Whereabouts
+};
+
+/// On the wire as it lies in memory; both ends are little-endian.
+struct Header {
+  static constexpr uint32_t kMagic = 0x31434342;  // "BCC1"
+  uint32_t magic = kMagic;
+  MessageType type = MessageType::kPayload;
+  uint64_t group = 0;     // of the group's name, epoch and job
+  uint64_t sequence = 0;  // of collectives, or of sends and recvs of a pair in one direction
+  uint64_t count = 0;
+  Kind kind = Kind::kBarrier;
+  uint32_t dtype = 0;
+  Reduction reduction = Reduction::kSum;
+  uint32_t root = 0;
+  uint32_t step = 0;  // of the operation: the messages from this rank to the other before it
+  uint32_t is_deterministic = 0;
+  uint64_t bytes = 0;  // of the payload
+};
+static_assert(sizeof(Header) == 64 && sizeof(Header) <= Engine::kMostHeaderBytes);
+
+/// nullopt: it is none of ours.
+std::optional<Header> read_header(std::span<const std::byte> bytes);
+std::span<const std::byte> bytes_of(const Header& header);
+
+/// The header of the messages of one operation, but for `step` and `bytes`.
+Header header_of(const Operation& operation, uint64_t group, uint64_t sequence);
+/// What the sender of the header has called.
+Operation operation_of(const Header& header);
+
+/// Why a group ended, the same words on all ranks that are told.
+struct Failure {
+  bp_status code = BP_OK;
+  std::string words = {};
+  std::vector<uint32_t> culprits = {};  // ranks, where they are known
+  uint64_t sequence = 0;                // of what was waited for; 0: none
+  std::string operation = {};           // in words; empty: none
+  bool ok() const { return code == BP_OK; }
+  /// A group made anew of the same ranks may work.
+  bool is_retryable() const;
+  /// As the failure of a stream, which is never TIMEOUT: such a stream would look busy.
+  Status to_stream_status() const {
+    return Status(code == BP_TIMEOUT ? BP_UNAVAILABLE : code, words);
+  }
+  Status to_status() const { return ok() ? Status() : Status(code, words); }
+};
+std::string encode(const Failure& failure);
+/// nullopt: garbage.
+std::optional<Failure> decode_failure(std::string_view bytes);
+
+/// How far a rank has come, told to one that waits for it.
+struct Whereabouts {
+  uint64_t entered = 0;    // the latest collective that was called
+  uint64_t completed = 0;  // ... that is done
+  std::string operation;   // the one in progress, or the latest
+};
+std::string encode(const Whereabouts& whereabouts);
+std::optional<Whereabouts> decode_whereabouts(std::string_view bytes);
+
+inline constexpr uint64_t kMostControlBytes = 16384;
+
+}  // namespace bp::ccl
+
+#endif

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See work.hpp.
+#include "ccl/group/work.hpp"
+
+#include <algorithm>
+
+namespace bp::ccl {
+namespace {
+
+/// How long a failed queue waits for the group's words.
+constexpr auto kVerdict = std::chrono::seconds(2);
+
+}  // namespace
+
+std::shared_ptr<DeviceHold> Work::hold() const {
+  const std::lock_guard lock(mutex_);
+  return hold_;
+}
+
+bp_status Work::ask_queue() {
+  if (queue_is_over_.load(std::memory_order_acquire)) return BP_OK;
+  const auto held = hold();
+  return held != nullptr ? held->query() : BP_OK;
+}
+
+Failure Work::explain(bp_status answer) const {
+  const auto held = hold();
+  const Status why = held != nullptr ? held->explain(answer) : Status(answer, "its queue failed");
+  return {.code = why.code(),
+          .words = why.message(),
+          .sequence = args_.sequence,
+          .operation = args_.operation};
+}
+
+std::vector<Ref<Tensor>> Work::end_queue(const Failure& failure) {
+  std::shared_ptr<DeviceHold> held;  // ends after the lock
+  std::vector<Ref<Tensor>> kept;
+  const std::lock_guard lock(mutex_);
+  if (failure_.ok()) failure_ = failure;
+  held.swap(hold_);
+  kept.swap(kept_);
+  queue_is_over_.store(true, std::memory_order_release);
+  return kept;
+}
+
+bool Work::test() {
+  if (!ranks_are_over()) return false;
+  if (queue_is_over_.load(std::memory_order_acquire) || !failure().ok()) return true;
+  // A failure is the group's to explain, which knows more than the queue.
+  return ask_queue() == BP_OK;
+}
+
+Status Work::wait(Clock::time_point deadline) {
+  const auto is_over = [this] { return ranks_are_over(); };
+  bool is_late = !args_.messenger->drive_until(is_over, deadline);
+  while (!is_late && !test()) {
+    // In slices, so that a close of the Runtime finds nobody inside for long.
+    constexpr auto kSlice = std::chrono::milliseconds(50);
+    const auto left =
+        std::clamp<Clock::duration>(deadline - Clock::now(), Clock::duration(0), kSlice);
+    const auto left_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+    const auto held = hold();
+    const bp_status answer = held != nullptr ? held->wait(static_cast<uint64_t>(left_ns)) : BP_OK;
+    if (answer == BP_OK) break;
+    is_late = Clock::now() >= deadline;
+    if (answer == BP_PENDING || answer == BP_TIMEOUT) continue;
+    args_.messenger->kick();  // the group looks, and says why
+    const auto told = [this] { return !failure().ok(); };
+    if (!args_.messenger->drive_until(told, std::min(deadline, Clock::now() + kVerdict))) {
+      end_queue(explain(answer));
+    }
+  }
+  if (is_late && !test()) {
+    return Status(BP_TIMEOUT, args_.operation + " is still in progress");
+  }
+  return failure().to_status();
+}
+
+Failure Work::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+Status Work::order_before(Stream& stream) {
+  if (mark_.stream == nullptr) return wait(Clock::now() + stream.device().wait_timeout());
+  return stream.wait_for(*mark_.stream, mark_.seq);
+}
+
+void Work::end(const Failure& failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    // The plugin's own collectives are over when the queue says so.
+    const bool is_over =
+        args_.path == OperationPath::kNative ? queue_is_over_.load() : ranks_are_over();
+    if (is_over) return;
+    if (failure_.ok()) failure_ = failure;
+  }
+  ranks_are_over_.store(true, std::memory_order_release);
+}
+
+}  // namespace bp::ccl

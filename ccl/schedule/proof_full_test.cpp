@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What proof_test.cpp leaves out, as far as Sweep::kMost goes, and groups of a thousand ranks.
+#include <gtest/gtest.h>
+
+#include "ccl/schedule/symbolic_sweep_test.hpp"
+
+namespace bp::ccl::symbolic {
+namespace {
+
+class FullProof : public testing::TestWithParam<Kind> {};
+
+std::string kind_name(const testing::TestParamInfo<Kind>& info) {
+  return std::string(kind_info(info.param).name);
+}
+
+TEST_P(FullProof, UpTo130Ranks_EveryRootAndCount_IsRight) {
+  const Proof proof = prove(GetParam(), rank_counts(41, 130), Sweep::kMost);
+  EXPECT_EQ(proof.problem, "");
+  EXPECT_GT(proof.cases, 0u);
+}
+
+TEST_P(FullProof, ThousandRanks_EveryRootOrEveryCount_IsRight) {
+  const Proof proof = prove(GetParam(), {1000, 1023, 1024}, Sweep::kThinnest);
+  EXPECT_EQ(proof.problem, "");
+  EXPECT_GT(proof.cases, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryKind, FullProof, testing::ValuesIn(kinds_of_groups()), kind_name);
+
+}  // namespace
+}  // namespace bp::ccl::symbolic

@@ -71,10 +71,11 @@ Result<Ref<ProcessGroup>> ProcessGroup::create(const GroupArgs& args) {
 
 Status ProcessGroup::join() {
   const auto deadline = Clock::now() + args_.timeout;
+  BP_TRY_ASSIGN(messenger_, Messenger::create(make_loop_engine()));
+  const auto store = make_prefix_store("ccl/" + args_.name + "/", args_.store);
+  joining_ = store;
   BP_TRY(runtime_->add_close_listener(this));
   is_listening_ = true;
-  const auto store = make_prefix_store("ccl/" + args_.name + "/", args_.store);
-  BP_TRY_ASSIGN(messenger_, Messenger::create(make_loop_engine()));
   BP_TRY(connect(*store, deadline));
   if (agreement_.is_native()) BP_TRY(join_natively(*store, deadline));
   BP_TRY(meet(*store, "ready", {}, args_.place, deadline));
@@ -176,8 +177,18 @@ void ProcessGroup::finish() {
   const auto is_idle = [this] {
     return lanes_->is_idle() && open_tasks_.load(std::memory_order_acquire) == 0;
   };
-  while (!messenger_->drive_until(is_idle, Clock::now() + std::chrono::hours(1))) {
-  }
+  const auto wait = [&] {
+    return messenger_->drive_until(is_idle, Clock::now() + timeout() + runtime_->wait_timeout());
+  };
+  if (wait()) return;
+  // What has not begun has no deadline: work before it, in its stream, has not ended.
+  request_failure({.code = BP_CANCELLED,
+                   .words = "the group " + args_.name + " was released on rank " +
+                            std::to_string(args_.place.rank) + " before its operations began"});
+  if (wait()) return;
+  messenger_->run_exclusively([this] {
+    for (const Ref<Work>& work : copies_) work->keep_for_ever();
+  });
 }
 
 GroupInfo ProcessGroup::info() const {

@@ -171,6 +171,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   std::unique_ptr<Communicator> communicator_;
   Recorder recorder_;
   GroupCounters counters_;
+  std::shared_ptr<Store> joining_;  // its waits end with the Runtime
   bool is_listening_ = false;
   bool is_in_messenger_ = false;
 

@@ -262,6 +262,19 @@ TEST_F(GroupJoin, MissingRanks_AreNamedAtTheDeadline) {
   EXPECT_THAT(status.message(), HasSubstr("did not come in time: 0, 2, 3"));
 }
 
+TEST_F(GroupJoin, RuntimeThatCloses_EndsJoining) {
+  store_ = make_memory_store();
+  Status joined;
+  std::thread other([&] { joined = join(0, 2); });
+  std::this_thread::sleep_for(milliseconds(50));
+  const auto begin = Clock::now();
+  const auto owner_of = [](HandleKind, const void*) -> const void* { return nullptr; };
+  EXPECT_TRUE(runtime_->close_amid_calls(owner_of).ok());
+  other.join();
+  EXPECT_LT(Clock::now() - begin, seconds(10));
+  EXPECT_EQ(joined.code(), BP_CANCELLED) << joined.to_string();
+}
+
 TEST_F(GroupJoin, RankThatIsTaken_IsRefused) {
   store_ = make_memory_store();
   timeout_ = milliseconds(300);

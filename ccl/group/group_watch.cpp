@@ -220,13 +220,11 @@ void ProcessGroup::request_failure(Failure failure) {
 }
 
 void ProcessGroup::runtime_closes() noexcept {
+  joining_->abort();
   [[maybe_unused]] const Status requested = contain([&] {
-    if (messenger_ == nullptr) return;
     request_failure({.code = BP_CANCELLED,
-                     .words = agreement_.names.empty()
-                                  ? "the Runtime is being closed"
-                                  : "the Runtime of " + agreement_.names[args_.place.rank] +
-                                        " is being closed"});
+                     .words = "the Runtime of rank " + std::to_string(args_.place.rank) + " (" +
+                              device().name() + ") is being closed"});
   });
 }
 

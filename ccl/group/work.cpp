@@ -44,6 +44,11 @@ std::vector<Ref<Tensor>> Work::end_queue(const Failure& failure) {
   return kept;
 }
 
+void Work::keep_for_ever() {
+  // A gate that has not been reached keeps its batch, and the batch this.
+  retain();
+}
+
 bool Work::test() {
   if (!ranks_are_over()) return false;
   if (queue_is_over_.load(std::memory_order_acquire) || !failure().ok()) return true;

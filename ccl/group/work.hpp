@@ -75,6 +75,8 @@ class Work : public Counted<Work> {
   std::vector<Ref<Tensor>> end_queue(const Failure& failure);
   /// The last of its work in the queue.
   Mark last_mark() const { return {mark_.stream, last_seq_}; }
+  /// Queued copies may use what it holds, and do not end.
+  void keep_for_ever();
   /// What the device's answer means, where nobody knows more.
   Failure explain(bp_status answer) const;
 

@@ -136,6 +136,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   Status put_on_stream(Enqueue* enqueue);
   Status hold_on_stream(Enqueue* enqueue);
   void finish_on_stream(Enqueue* enqueue, uint64_t seq);
+  void lose_results(Enqueue* enqueue, uint64_t seq, const Status& why);
   void note_uses(const Enqueue& enqueue, uint64_t seq);
   Ref<Work> make_work(const Enqueue& enqueue, OperationPath path);
 

@@ -414,13 +414,9 @@ void ProcessGroup::finish_on_stream(Enqueue* enqueue, uint64_t seq) {
   }
   counters_.staged_bytes.fetch_add(staged_bytes, std::memory_order_relaxed);
   note_uses(*enqueue, seq);
-  if (status.ok()) status = enqueue->hold->record(stream);
-  if (!status.ok()) {
-    // The hold on the stream ends with the group, and only then do its copies.
-    request_failure({.code = status.code(), .words = status.message()});
-    enqueue->hold->end_copies(stream);
-  }
   enqueue->work->set_last_seq(seq);
+  if (status.ok()) status = enqueue->hold->record(stream);
+  if (!status.ok()) return lose_results(enqueue, seq, status);
   enqueue->work->set_hold(std::move(enqueue->hold));
   {
     const std::lock_guard lock(state_mutex_);
@@ -429,6 +425,21 @@ void ProcessGroup::finish_on_stream(Enqueue* enqueue, uint64_t seq) {
   }
   has_news_.store(true);
   messenger_->kick();
+}
+
+/// The operation is in progress, and may even end well on all ranks; what it gives does not come
+/// where it is wanted.
+void ProcessGroup::lose_results(Enqueue* enqueue, uint64_t seq, const Status& why) {
+  const Failure failure{.code = why.code(),
+                        .words = why.message(),
+                        .culprits = {args_.place.rank},
+                        .sequence = enqueue->work->sequence(),
+                        .operation = enqueue->work->operation()};
+  enqueue->stream->fail(seq, failure.to_stream_status());
+  request_failure(failure);
+  // The hold on the stream ends with the group, and only then do its copies.
+  enqueue->hold->end_copies(*enqueue->stream);
+  enqueue->work->end_queue(failure);
 }
 
 Result<Ref<Work>> ProcessGroup::run_inline(Enqueue* enqueue) {

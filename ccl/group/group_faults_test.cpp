@@ -185,8 +185,9 @@ TEST_F(GroupFaults, InputThatWasLost_FailsTheGroupByName) {
       EXPECT_EQ(work.status().code(), BP_POISONED) << "a call error, without effect";
       group.abort("its stream is broken");
     } else {
-      ASSERT_TRUE(work.ok());
-      EXPECT_EQ((*work)->wait(soon()).code(), BP_CANCELLED);
+      // The other rank may have given up before this one calls.
+      const Status status = work.ok() ? (*work)->wait(soon()) : work.status();
+      EXPECT_EQ(status.code(), BP_CANCELLED) << status.to_string();
     }
     EXPECT_TRUE((*stream)->reset().ok());
     group.device().release_stream(*stream);

@@ -37,7 +37,7 @@ std::vector<Ref<Tensor>> Work::end_queue(const Failure& failure) {
   std::shared_ptr<DeviceHold> held;  // ends after the lock
   std::vector<Ref<Tensor>> kept;
   const std::lock_guard lock(mutex_);
-  if (failure_.ok()) failure_ = failure;
+  if (failure_.ok() && !queue_is_over_.load()) failure_ = failure;
   held.swap(hold_);
   kept.swap(kept_);
   queue_is_over_.store(true, std::memory_order_release);
@@ -53,7 +53,9 @@ bool Work::test() {
   if (!ranks_are_over()) return false;
   if (queue_is_over_.load(std::memory_order_acquire) || !failure().ok()) return true;
   // A failure is the group's to explain, which knows more than the queue.
-  return ask_queue() == BP_OK;
+  if (ask_queue() != BP_OK) return false;
+  queue_is_over_.store(true, std::memory_order_release);  // for good, whatever the group does later
+  return true;
 }
 
 Status Work::wait(Clock::time_point deadline) {
@@ -67,7 +69,10 @@ Status Work::wait(Clock::time_point deadline) {
     const auto left_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
     const auto held = hold();
     const bp_status answer = held != nullptr ? held->wait(static_cast<uint64_t>(left_ns)) : BP_OK;
-    if (answer == BP_OK) break;
+    if (answer == BP_OK) {
+      queue_is_over_.store(true, std::memory_order_release);
+      break;
+    }
     is_late = Clock::now() >= deadline;
     if (answer == BP_PENDING || answer == BP_TIMEOUT) continue;
     args_.messenger->kick();  // the group looks, and says why

@@ -238,7 +238,8 @@ void* make_handle(HandleKind kind, void* object) {
   const uint64_t state = entry->state.load(std::memory_order_relaxed);  // no owners
   const uint64_t generation = state >> detail::kOwnerBits;
   entry->state.store(state + 1, std::memory_order_release);
-  return reinterpret_cast<void*>((8 | static_cast<uint64_t>(kind)) << detail::kKindShift |
+  return reinterpret_cast<void*>((detail::kKinds | static_cast<uint64_t>(kind))
+                                     << detail::kKindShift |
                                  generation << detail::kEntryBits | entry->index);
 }
 
@@ -349,7 +350,7 @@ Status explain_handle(const void* handle, HandleKind kind, std::string_view argu
   if (handle == nullptr) return Status(BP_INVALID_ARGUMENT, name + " is NULL");
   const std::string expected = ", expected " + std::string(kind_name(static_cast<uint64_t>(kind)));
   const auto value = reinterpret_cast<uint64_t>(handle);
-  const uint64_t found = value >> detail::kKindShift & 15;
+  const uint64_t found = value >> detail::kKindShift & (detail::kKinds - 1);
   const uint64_t slab = (value & ((uint64_t{1} << detail::kEntryBits) - 1)) >> detail::kSlabBits;
   const bool ours = value >> 63 != 0 && !kind_name(found).empty() &&
                     detail::g_handle_slabs[slab].load(std::memory_order_acquire) != nullptr;

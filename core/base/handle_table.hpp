@@ -49,6 +49,7 @@ namespace detail {
 inline constexpr uint32_t kEntryBits = 24;
 inline constexpr uint32_t kGenerationBits = 35;
 inline constexpr uint32_t kKindShift = kEntryBits + kGenerationBits;
+inline constexpr uint64_t kKinds = 16;  // also the highest bit, in front of the kind
 inline constexpr uint32_t kSlabBits = 10;
 inline constexpr uint64_t kGenerationMask = (uint64_t{1} << kGenerationBits) - 1;
 // An entry's state: generation 35 | owners 29, in one word so that retain and release are exact.
@@ -160,7 +161,7 @@ inline bool is_live(const HandleEntry& entry, const void* handle, std::memory_or
 /// The entry of a handle of that kind, live or not; nullptr: it is none.
 inline HandleEntry* any_entry(const void* handle, HandleKind kind) {
   const auto value = reinterpret_cast<uint64_t>(handle);
-  if (value >> kKindShift != (8 | static_cast<uint64_t>(kind))) [[unlikely]]
+  if (value >> kKindShift != (kKinds | static_cast<uint64_t>(kind))) [[unlikely]]
     return nullptr;
   const uint64_t index = value & ((uint64_t{1} << kEntryBits) - 1);
   HandleEntry* slab = g_handle_slabs[index >> kSlabBits].load(std::memory_order_acquire);

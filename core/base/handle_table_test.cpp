@@ -48,6 +48,20 @@ TEST(HandleTable, Live_IsFoundByItsKindOnly) {
   EXPECT_EQ(release(handle, kTensor).object, &object);
 }
 
+TEST(HandleTable, LiveOfEachKind_IsFoundByThatAlone) {
+  constexpr auto kLast = static_cast<uint32_t>(HandleKind::kWork);
+  int object = 0;
+  for (uint32_t made = 1; made <= kLast; ++made) {
+    void* const handle = make_handle(static_cast<HandleKind>(made), &object);
+    EXPECT_NE(reinterpret_cast<uint64_t>(handle) >> 63, 0u) << "an address may be a handle";
+    for (uint32_t asked = 1; asked <= kLast; ++asked) {
+      const void* const found = object_of(handle, static_cast<HandleKind>(asked));
+      EXPECT_EQ(found, made == asked ? &object : nullptr) << made << " asked as " << asked;
+    }
+    EXPECT_TRUE(release(handle, static_cast<HandleKind>(made)).found);
+  }
+}
+
 TEST(HandleTable, Released_IsStaleThoughTheEntryIsUsedAgain) {
   int first = 0;
   int second = 0;

@@ -14,13 +14,7 @@ std::unique_ptr<DeviceHold> DeviceHold::make(Device& device) {
 }
 
 DeviceHold::~DeviceHold() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!std::exchange(is_released_, true)) {
-      for (void* const memory : memory_) device_.free_host_memory(memory);
-      if (event_ != nullptr) device_.give_event(event_);
-    }
-  }
+  release_plugin_objects();
   // Only now: a close of the device waits for those that it knows of.
   if (!device_.closed()) device_.untrack(this);
 }
@@ -29,8 +23,7 @@ void DeviceHold::release_plugin_objects() {
   const std::lock_guard lock(mutex_);
   if (std::exchange(is_released_, true)) return;
   for (void* const memory : memory_) device_.free_host_memory(memory);
-  if (event_ == nullptr || device_.table().gate->is_abandoned()) return;
-  device_.warn(device_.table().event_destroy(event_), Slot::kEventDestroy);
+  if (event_ != nullptr) device_.give_event(event_);
 }
 
 Result<std::byte*> DeviceHold::allocate(uint64_t bytes) {

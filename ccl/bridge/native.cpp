@@ -97,7 +97,6 @@ Result<std::unique_ptr<Communicator>> Communicator::make(Device& device, const A
 }
 
 Communicator::~Communicator() {
-  abort();
   release_plugin_objects();
   // Only now: a close of the device waits for those that it knows of.
   if (!device_.closed()) device_.untrack(this);
@@ -105,12 +104,9 @@ Communicator::~Communicator() {
 
 void Communicator::release_plugin_objects() {
   const std::lock_guard lock(mutex_);
+  abort_now();
   bp_comm* const comm = std::exchange(comm_, nullptr);
   if (comm == nullptr || device_.table().gate->is_abandoned()) return;
-  if (!is_aborted_) {
-    const bp_comm_abort_args args{sizeof(args), 0, &comm, 1};
-    device_.warn(device_.table().comm_abort(args), Slot::kCommAbort);
-  }
   device_.warn(device_.table().comm_destroy(comm), Slot::kCommDestroy);
 }
 
@@ -123,7 +119,6 @@ Result<Communicator::State> Communicator::poll() {
   if (code != BP_OK) return device_.failure(code, Slot::kCommPoll);
   State answer;
   answer.state = state.state;
-  answer.enqueued_sequence = state.enqueued_sequence;
   if (state.state == BP_COMM_JOINING || state.state == BP_COMM_READY) return answer;
   answer.state = BP_COMM_FAILED;  // an unknown state, too
   const bp_status told = known_status(state.status);
@@ -136,8 +131,12 @@ Result<Communicator::State> Communicator::poll() {
 
 void Communicator::abort() {
   const std::lock_guard lock(mutex_);
+  abort_now();
+}
+
+void Communicator::abort_now() {
   if (comm_ == nullptr || std::exchange(is_aborted_, true)) return;
-  if (device_.closed() || device_.table().gate->is_abandoned()) return;
+  if (device_.table().gate->is_abandoned()) return;
   const auto comms = std::make_shared<std::array<bp_comm*, 1>>(std::array{comm_});
   const bp_comm_abort_args args{sizeof(args), 0, comms->data(), comms->size()};
   const bp_status code = device_.table().comm_abort(args);

@@ -51,8 +51,7 @@ class Communicator final : public PluginObjectHolder {
   struct State {
     uint32_t state = BP_COMM_JOINING;  // BP_COMM_*
     Status failure;                    // FAILED: the plugin's words
-    uint64_t enqueued_sequence = 0;
-    std::optional<uint32_t> culprit;  // a rank
+    std::optional<uint32_t> culprit;   // a rank
   };
   /// Errors: the plugin's, and then the communicator counts as failed.
   Result<State> poll();
@@ -70,6 +69,7 @@ class Communicator final : public PluginObjectHolder {
 
  private:
   Communicator(Device& device, bp_comm* comm);
+  void abort_now();  // under mutex_
 
   Device& device_;
   const uint64_t number_;  // of no other of this process, now or ever

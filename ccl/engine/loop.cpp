@@ -281,7 +281,6 @@ bool LoopEngine::progress(Inbox& inbox) {
     const std::lock_guard lock(mailbox_->mutex);
     messages.swap(mailbox_->messages);
     gone.swap(mailbox_->gone);
-    mailbox_->is_woken = false;
   }
   // A transfer that is over is its caller's, and may be gone.
   const size_t ended_count = std::erase_if(sending_, [](const auto& entry) {
@@ -309,6 +308,8 @@ bool LoopEngine::progress(Inbox& inbox) {
 void LoopEngine::wait(Clock::time_point until) {
   std::unique_lock lock(mailbox_->mutex);
   mailbox_->changed.wait_until(lock, until, [this] { return mailbox_->is_woken; });
+  // Only here: whoever wakes before the wait begins wants that one to end.
+  mailbox_->is_woken = false;
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   Status wait_until_ready(Clock::time_point deadline);
   GroupInfo info() const;
 
-  // enqueue.cpp
+  // group_enqueue.cpp
   Result<Stream*> choose_stream(const EnqueueArgs& args);
   Status order_inputs(Enqueue* enqueue);
   bool is_native(const CheckedCall& call) const;
@@ -128,7 +128,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   void record(Enqueue* enqueue);
   Result<Ref<Work>> enqueue_native(Enqueue* enqueue);
   Result<Ref<Work>> enqueue_host(Enqueue* enqueue);
-  Result<Ref<Work>> run_inline(Enqueue* enqueue);
+  Status run_inline(Enqueue* enqueue);
   Status add_items(Enqueue* enqueue);
   Status make_item(const CheckedCall& call, HostBuffers buffers, bool is_in_place,
                    uint64_t sequence, HostItem* out);
@@ -140,7 +140,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   void note_uses(const Enqueue& enqueue, uint64_t seq);
   Ref<Work> make_work(const Enqueue& enqueue, OperationPath path);
 
-  // watch.cpp: driven
+  // group_watch.cpp: driven
   void message_arrived(uint32_t peer, const Header& header, uint64_t bytes,
                        uint64_t token) noexcept override;
   void peer_lost(uint32_t peer, const Status& why) noexcept override;

@@ -166,7 +166,8 @@ void ProcessGroup::take_back_sequences(const Enqueue& enqueue) {
 
 void ProcessGroup::record(Enqueue* enqueue) {
   const auto now = Clock::now();
-  for (Enqueue::One& one : enqueue->ones) {
+  for (size_t i = 0; i < enqueue->ones.size(); ++i) {
+    Enqueue::One& one = enqueue->ones[i];
     one.record_id = recorder_.begin({.operation = one.call.operation,
                                      .sequence = one.sequence,
                                      .send_bytes = one.call.send_bytes,
@@ -174,6 +175,7 @@ void ProcessGroup::record(Enqueue* enqueue) {
                                      .timeout_ns = static_cast<uint64_t>(enqueue->timeout.count()),
                                      .path = enqueue->path},
                                     now);
+    if (enqueue->batch != nullptr) enqueue->batch->items()[i].record_id = one.record_id;
   }
 }
 
@@ -342,9 +344,6 @@ Result<Ref<Work>> ProcessGroup::enqueue_host(Enqueue* enqueue) {
   enqueue->work = work;
   if (enqueue->is_inline) {
     record(enqueue);
-    for (size_t i = 0; i < enqueue->ones.size(); ++i) {
-      enqueue->batch->items()[i].record_id = enqueue->ones[i].record_id;
-    }
     enqueue->batch->let_begin(BP_OK);
     lanes_->submit(enqueue->batch);
   } else {
@@ -389,9 +388,6 @@ Status ProcessGroup::hold_on_stream(Enqueue* enqueue) {
   }
   if (code != BP_OK) return stream.failure(code, Slot::kStreamHostCall);
   record(enqueue);
-  for (size_t i = 0; i < enqueue->ones.size(); ++i) {
-    enqueue->batch->items()[i].record_id = enqueue->ones[i].record_id;
-  }
   // From here on other ranks may see it; a full queue may even wait for it.
   lanes_->submit(enqueue->batch);
   counters_.staged_bytes.fetch_add(staged_bytes, std::memory_order_relaxed);
@@ -442,14 +438,12 @@ void ProcessGroup::lose_results(Enqueue* enqueue, uint64_t seq, const Status& wh
   enqueue->work->end_queue(failure);
 }
 
-Result<Ref<Work>> ProcessGroup::run_inline(Enqueue* enqueue) {
+Status ProcessGroup::run_inline(Enqueue* enqueue) {
   // The group's deadline ends it; this one is for a driver that is stuck.
-  const Status status =
-      enqueue->work->wait(Clock::now() + enqueue->timeout + runtime_->wait_timeout());
-  BP_TRY(status);
+  BP_TRY(enqueue->work->wait(Clock::now() + enqueue->timeout + runtime_->wait_timeout()));
   note_uses(*enqueue, 0);
   enqueue->work->end_queue({});
-  return enqueue->work;
+  return {};
 }
 
 }  // namespace bp::ccl

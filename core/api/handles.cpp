@@ -3,6 +3,7 @@
 // The checks of arguments that all API functions share.
 #include "core/api/handles.hpp"
 
+#include "core/api/ccl_handles.hpp"
 #include "core/base/utf8.hpp"
 
 namespace bp {
@@ -51,7 +52,12 @@ const void* owner_of(HandleKind kind, const void* object) {
       return &static_cast<const ApiSession*>(object)->session->runtime();
     case HandleKind::kStream:
       return static_cast<const ApiStream*>(object)->runtime.get();
+    case HandleKind::kGroup:
+      return static_cast<const ApiGroup*>(object)->runtime.get();
+    case HandleKind::kWork:
+      return static_cast<const ApiWork*>(object)->runtime.get();
     case HandleKind::kCancel:
+    case HandleKind::kStore:
       return nullptr;
   }
   return nullptr;

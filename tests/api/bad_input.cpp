@@ -56,6 +56,7 @@ Fixture::Fixture() {
   queue_stream = make_stream(queue_device);
   must(bpa_stream_native_handle(queue_stream, &kind, &queue), "a queue");
   queue_kind = kind;
+  begin_ccl(device, tensor, stream);
   make_stale();
   refresh();
 }
@@ -67,6 +68,7 @@ Fixture::~Fixture() {
   bpa_tensor_release(spare_tensor);
   bpa_stream_release(spare_stream);
   bpa_stream_release(queue_stream);
+  end_ccl();
   bpa_tensor_release(host_tensor);
   bpa_stream_release(stream);
   bpa_cancel_release(cancel);
@@ -183,6 +185,18 @@ void Fixture::settle(bpa_cancel* out) {
 }
 void Fixture::settle(bpa_stream* out) {
   if (result == BP_OK) return bpa_stream_release(out);
+  left_something |= out != nullptr;
+}
+void Fixture::settle(bpa_ccl_store* out) {
+  if (result == BP_OK) return bpa_ccl_store_release(out);
+  left_something |= out != nullptr;
+}
+void Fixture::settle(bpa_ccl_group* out) {
+  if (result == BP_OK) return bpa_ccl_group_release(out);
+  left_something |= out != nullptr;
+}
+void Fixture::settle(bpa_ccl_work* out) {
+  if (result == BP_OK) return bpa_ccl_work_release(out);
   left_something |= out != nullptr;
 }
 void Fixture::settle(const char* out) { left_something |= (result == BP_OK) == (out == nullptr); }

@@ -14,6 +14,7 @@
 
 #include "backplane/backplane.h"
 #include "backplane/ops.h"
+#include "tests/api/bad_ccl_input.hpp"
 
 namespace bp::bad_input {
 
@@ -33,7 +34,7 @@ T poison() {
   return (T)uint64_t{0xDEADBEEF};
 }
 
-class Fixture {
+class Fixture : public CclObjects {
  public:
   /// On cpu:0 of this build's plugins.
   Fixture();
@@ -53,6 +54,10 @@ class Fixture {
   void settle(bpa_session* out);
   void settle(bpa_cancel* out);
   void settle(bpa_stream* out);
+  void settle(bpa_ccl_store* out);
+  void settle(bpa_ccl_group* out);
+  void settle(bpa_ccl_work* out);
+  void settle(uint32_t out) { settle(uint64_t{out}); }
   void settle(uint64_t out);
   void settle(const char* out);
 

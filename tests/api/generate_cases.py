@@ -13,7 +13,8 @@ import sys
 import api_headers
 
 HANDLES = {"bpa_runtime": "runtime", "bpa_device": "device", "bpa_tensor": "tensor",
-           "bpa_session": "session", "bpa_cancel": "cancel", "bpa_stream": "stream"}
+           "bpa_session": "session", "bpa_cancel": "cancel", "bpa_stream": "stream",
+           "bpa_ccl_store": "store", "bpa_ccl_group": "group", "bpa_ccl_work": "work"}
 
 # Valid values by parameter name; (function, parameter) is looked up first.
 VALID = {
@@ -41,11 +42,25 @@ VALID = {
     "kind": "f.queue_kind.c_str()", "handle": "f.queue", "access": "BPA_ACCESS_READ_BIT",
     ("bpa_stream_wrap", "device"): "f.queue_device",
     ("bpa_stream_native_handle", "stream"): "f.queue_stream",
+    "store": "f.store", "group": "f.group", "work": "f.work", "words": '"enough"',
+    "send": "f.tensor", "recv": "f.recv_tensor", "reduction": "BPA_CCL_SUM", "root": "0u",
+    "peer": "0u", "call_count": "1u", "stride_bytes": "sizeof(bpa_ccl_call)", "timeout_ns": "0u",
+    ("bpa_ccl_recv", "tensor"): "f.recv_tensor",
+    ("bpa_ccl_store_release", "store"): "f.take_store()",
+    ("bpa_ccl_group_release", "group"): "f.take_group()",
+    ("bpa_ccl_work_release", "work"): "f.take_work()",
+    ("bpa_ccl_group_abort", "group"): "f.doomed_group",
+    ("bpa_ccl_group_get_trace", "out_text"): "f.text.data()",
+    ("bpa_ccl_group_get_trace", "bytes"): "f.text.size()",
 }
-# Valid struct arguments: (expression that fills `args`).
+# What a valid call needs to end.
+PREPARED = {"bpa_ccl_send": "f.expect_message();", "bpa_ccl_recv": "f.send_message();"}
+# Valid struct arguments: what fills the struct.
 STRUCTS = {
     "bpa_runtime_args": "f.runtime_args()", "bpa_wrap_args": "f.wrap_args()",
     "bpa_session_args": "f.session_args()", "bpa_run_args": "f.run_args()",
+    "bpa_ccl_group_args": "f.group_args()", "bpa_ccl_options": "f.ccl_options()",
+    "bpa_ccl_call": "f.ccl_call()",
 }
 # Where NULL is a legal value of a pointer.
 NULL_IS_LEGAL = {
@@ -60,6 +75,11 @@ NULL_IS_LEGAL = {
     ("bpa_session_release", "session"), ("bpa_cancel_release", "cancel"),
     ("bpa_tensor_release", "tensor"), ("bpa_tensor_retain", "tensor"),
     ("bpa_stream_release", "stream"),
+    "options", "out_work", "words", ("bpa_ccl_group_args", "name"), ("bpa_ccl_options", "stream"),
+    ("bpa_ccl_call", "send"), ("bpa_ccl_call", "recv"), ("bpa_ccl_broadcast", "send"),
+    ("bpa_ccl_scatter", "send"), ("bpa_ccl_reduce", "recv"), ("bpa_ccl_gather", "recv"),
+    ("bpa_ccl_store_release", "store"), ("bpa_ccl_group_release", "group"),
+    ("bpa_ccl_work_release", "work"),
 }
 SIZES = [("a negative size", "f.negative_sizes"), ("sizes that overflow", "f.huge_sizes")]
 DTYPES = [("dtype none", "0u"), ("an unknown dtype", "999u"), ("a dtype of all bits", "UINT32_MAX")]
@@ -103,10 +123,26 @@ WRONG = {
     ("bpa_run_args", "input_count"): [("2", "2u"), ("all bits", "UINT64_MAX")],
     ("bpa_run_args", "bound_output_count"): [("2", "2u"), ("all bits", "UINT64_MAX"),
                                              ("without the array", "1u", "args.bound_outputs")],
+    "reduction": [("no reduction", "5u"), ("all bits", "UINT32_MAX")],
+    "root": [("no rank", "1u"), ("all bits", "UINT32_MAX")],
+    "peer": [("no rank", "1u"), ("all bits", "UINT32_MAX")],
+    ("bpa_ccl_call", "root"): [("not 0 where there is none", "1u", "has no root")],
+    ("bpa_ccl_call", "kind"): [("no kind", "11u"), ("all bits", "UINT32_MAX")],
+    "call_count": [("0", "0u"), ("1,025", "1025u"), ("all bits", "UINT64_MAX")],
+    "stride_bytes": [("0", "0u"), ("odd", "44u"), ("all bits", "UINT64_MAX"),
+                     ("less than the struct", "16u", "argument calls[0]")],
+    ("bpa_ccl_all_reduce", "send"): [("of the host", "f.host_tensor", "all_reduce: send is")],
+    ("bpa_ccl_all_reduce", "recv"): [("of the host", "f.host_tensor", "all_reduce: recv is")],
+    ("bpa_ccl_all_to_all", "recv"): [("the same as send", "f.tensor", "overlap")],
+    ("bpa_ccl_group_args", "rank_count"): [("0", "0u"), ("all bits", "UINT32_MAX")],
+    ("bpa_ccl_group_args", "name"): [("empty", '""')],
+    ("bpa_ccl_group_args", "timeout_ns"): [("too long", "UINT64_MAX")],
+    ("bpa_ccl_options", "timeout_ns"): [("too long", "UINT64_MAX")],
+    ("bpa_ccl_group_get_trace", "bytes"): [("0", "0u"), ("too few", "8u")],
 }
 # Values that are all legal: nothing can be wrong with them.
 ANY_IS_LEGAL = {"status", "user", "sink", "timeout_ns", "max_contexts", "memory_limit_bytes",
-                "deleter", "attributes", ("bpa_session_args", "dim_sizes")}
+                "deleter", "attributes", "out_work", ("bpa_session_args", "dim_sizes")}
 MEMBER_ARRAYS = {  # wrong entries of arrays, with what else makes the array valid
     ("bpa_runtime_args", "option_names"): "args.option_count = 1;",
     ("bpa_runtime_args", "option_values"): "args.option_count = 1;",
@@ -122,7 +158,8 @@ MEMBER_ARRAYS = {  # wrong entries of arrays, with what else makes the array val
     ("bpa_run_args", "bound_outputs"): "args.bound_output_count = 1;",
 }
 VOID_WITH_HANDLE = {"bpa_runtime_release", "bpa_stream_release", "bpa_session_release",
-                    "bpa_cancel_release",
+                    "bpa_cancel_release", "bpa_ccl_store_release", "bpa_ccl_group_release",
+                    "bpa_ccl_work_release",
                     "bpa_tensor_release", "bpa_tensor_retain"}
 
 
@@ -177,13 +214,14 @@ class Generator:
             body = [*declared, *setup, f"f.result = {call};"]
             body += [f"f.settle({p.name}{'[0]' if '[' in values[p.name] else ''});"
                      for p in function.parameters
-                     if values[p.name].startswith("out:") and "info" not in p.name]
+                     if values[p.name].startswith("out:") and not struct_of(p.type, self.structs)]
         else:
             body = [*declared, *setup, f"{'' if function.result == 'void' else '(void)'}{call};"]
         self.cases.append((function, argument, what, names, body))
 
     def valid_values(self, function):
-        values, setup = {}, []
+        """(value by parameter, lines that make the structs by the value that needs them)."""
+        values, setup = {}, {}
         for parameter in function.parameters:
             values[parameter.name] = self.valid_value(function, parameter, setup)
         return values, setup
@@ -191,16 +229,18 @@ class Generator:
     def valid_value(self, function, parameter, setup):
         name, type_name = parameter.name, parameter.type
         struct = struct_of(type_name, self.structs)
+        if (function.name, name) in VALID:
+            return VALID[function.name, name]
         if name.startswith("out_"):
             if struct:
                 return f"out:{struct} {name}{{}}; {name}.struct_size = sizeof({name});"
             if name == "out_outputs":
                 return f"out:bpa_tensor* {name}[2] = {{}};"
-            if type_name.endswith("**") or type_name == "uint64_t*":
+            if type_name.endswith("**") or type_name in ("uint64_t*", "uint32_t*"):
                 return f"out:auto {name} = poison<{type_name.removesuffix('*')}>();"
         if struct:
-            setup.append(f"auto args = {STRUCTS[struct]};")
-            return "&args"
+            setup[f"&{name}"] = f"auto {name} = {STRUCTS[struct]};"
+            return f"&{name}"
         value = lookup(VALID, function.name, name)
         if value is None:
             raise api_headers.HeaderError(f"{function.name}: no rule for argument {name}")
@@ -208,19 +248,21 @@ class Generator:
 
     def function(self, function):
         values, setup = self.valid_values(function)
-        self.add(function, "", "valid", "", setup, values)
+        before = [PREPARED[function.name]] if function.name in PREPARED else []
+        self.add(function, "", "valid", "", before + list(setup.values()), values)
         for parameter in function.parameters:
             count = len(self.cases)
             for what, value, names in self.wrong_arguments(function, parameter):
                 wrong = {**values, parameter.name: value}
-                self.add(function, parameter.name, what, names,
-                         setup if "&args" in wrong.values() else [], wrong)
+                needed = [line for address, line in setup.items() if address in wrong.values()]
+                self.add(function, parameter.name, what, names, needed, wrong)
             struct = struct_of(parameter.type, self.structs)
             if struct and not parameter.name.startswith("out_"):
-                for member, what, line, names in self.wrong_members(struct):
-                    self.add(function, f"args.{member}", what, names, [*setup, line], values)
+                for member, what, line, names in self.wrong_members(struct, parameter.name):
+                    self.add(function, f"{parameter.name}.{member}", what, names,
+                             [*setup.values(), line], values)
             elif struct:
-                self.wrong_out_struct(function, parameter, setup, values, struct)
+                self.wrong_out_struct(function, parameter, list(setup.values()), values)
             key = (function.name, parameter.name)
             free = parameter.name in ANY_IS_LEGAL or key in ANY_IS_LEGAL
             if len(self.cases) == count and not free:
@@ -246,7 +288,7 @@ class Generator:
         for what, value, *other in lookup(WRONG, function.name, name) or ():
             yield what, value, other[0] if other else words
 
-    def wrong_out_struct(self, function, parameter, setup, values, struct):
+    def wrong_out_struct(self, function, parameter, setup, values):
         name = parameter.name
         for what, line in (("struct_size 0", "struct_size = 0"), ("too small", "struct_size = 4"),
                            ("odd size", "struct_size = 13"),
@@ -254,46 +296,48 @@ class Generator:
                             ("unknown flags", "flags = 1u << 31")):
             self.add(function, name, what, f"argument {name}", [*setup, f"{name}.{line};"], values)
 
-    def wrong_members(self, struct):
+    def wrong_members(self, struct, parameter):
         """(member, what, line that sets it, words)."""
-        for what, line in (("struct_size 0", "args.struct_size = 0;"),
-                           ("too small", "args.struct_size = 4;"),
-                           ("odd size", "args.struct_size = 13;"),
-                           ("too large", "args.struct_size = 65544;"),
-                           ("unknown flags", "args.flags = 1u << 31;")):
-            yield what, what, line, "argument args"
+        title = parameter if parameter != "calls" else "calls[0]"
+        for what, line in (("struct_size 0", "struct_size = 0;"),
+                           ("too small", "struct_size = 4;"),
+                           ("odd size", "struct_size = 13;"),
+                           ("too large", "struct_size = 65544;"),
+                           ("unknown flags", "flags = 1u << 31;")):
+            yield what, what, f"{parameter}.{line}", f"argument {title}"
         for member in self.structs[struct][2:]:
-            found = list(self.wrong_member(struct, member))
+            found = list(self.wrong_member(struct, member, parameter, title))
             if not found and member.name not in ANY_IS_LEGAL and \
                     (struct, member.name) not in ANY_IS_LEGAL:
                 raise api_headers.HeaderError(
                     f"{struct}.{member.name}: nothing is known to be wrong")
             yield from found
 
-    def wrong_member(self, struct, member):
+    def wrong_member(self, struct, member, parameter, title):
         name, type_name = member.name, member.type
-        words = f"argument args.{name}"
+        words = f"argument {title}.{name}"
         before = MEMBER_ARRAYS.get((struct, name), "")
+        place = f"{before} {parameter}.{name}"
         if type_name.endswith("*") and not null_is_legal(struct, name):
-            yield name, "NULL", f"{before} args.{name} = nullptr;", words
+            yield name, "NULL", f"{place} = nullptr;", words
         handle = handle_of(type_name)
         if handle:
             for what, value in bad_handles(handle):
-                yield name, what, f"args.{name} = {value};", words
+                yield name, what, f"{place} = {value};", words
         if type_name == "const char*":
-            yield name, "not UTF-8", f"args.{name} = f.not_utf8;", words
+            yield name, "not UTF-8", f"{place} = f.not_utf8;", words
         if type_name == "const char* const*":
-            yield name, "a NULL entry", f"{before} args.{name} = f.null_texts;", words
-            yield name, "not UTF-8", f"{before} args.{name} = f.bad_texts;", words
+            yield name, "a NULL entry", f"{place} = f.null_texts;", words
+            yield name, "not UTF-8", f"{place} = f.bad_texts;", words
         for kind, one in (("bpa_tensor", "one_input"), ("bpa_tensor", "one_tensor"),
                           ("bpa_device", "one_device")):
             wanted = {"one_input": "const bpa_tensor* const*", "one_tensor": "bpa_tensor* const*",
                       "one_device": "bpa_device* const*"}[one]
             if type_name == wanted:
                 for what, value in bad_handles(kind):
-                    yield name, what, f"{before} args.{name} = f.{one}({value});", f"{words}[0]"
+                    yield name, what, f"{place} = f.{one}({value});", f"{words}[0]"
         for what, value, *other in lookup(WRONG, struct, name) or ():
-            yield name, what, f"{before} args.{name} = {value};", other[0] if other else words
+            yield name, what, f"{place} = {value};", other[0] if other else words
 
 
 def bad_input(functions, structs):

@@ -2,8 +2,8 @@
 //
 // One row per function of backplane.h: a correct call, and what it answers after its Runtime was
 // closed, with the device's default stream failed, and with the device lost. In a forked child
-// every function that answers a status answers FORKED. A test compares the rows with the header, so
-// that a new function gets one.
+// every function that answers a status answers FORKED. A test compares the rows with the headers,
+// so that a new function gets one.
 #ifndef BACKPLANE_TESTS_LIFECYCLE_API_CALLS_HPP
 #define BACKPLANE_TESTS_LIFECYCLE_API_CALLS_HPP
 
@@ -22,7 +22,39 @@ struct ApiObjects {
   bpa_tensor* host_tensor;  // one f32
   bpa_session* session;
   bpa_cancel* cancel;
-  bpa_stream* stream;  // the device's default one
+  bpa_stream* stream;           // the device's default one
+  bpa_ccl_group* group;         // of one rank
+  bpa_ccl_group* doomed_group;  // to be aborted
+  bpa_ccl_work* work;           // of it, and over
+  bpa_tensor* ccl_tensor;       // 4 f32 on the device
+  bpa_tensor* other_ccl_tensor;
+};
+
+/// What the rows of collectives need.
+struct CclRig {
+  explicit CclRig(Device device)
+      : tensor(Tensor::from_host<float>(device, {1.0f, 2.0f, 3.0f, 4.0f}, {4})),
+        other_tensor(Tensor::from_host<float>(device, {1.0f, 2.0f, 3.0f, 4.0f}, {4})),
+        group(make(device)),
+        doomed_group(make(device)),
+        work(group.async().barrier()) {
+    work.wait();
+  }
+  static ccl::Group make(Device device) {
+    return ccl::Group::create(device, {.store = ccl::Store::memory(), .rank_count = 1});
+  }
+  void give(ApiObjects* objects) const {
+    objects->group = group.handle();
+    objects->doomed_group = doomed_group.handle();
+    objects->work = work.handle();
+    objects->ccl_tensor = tensor.handle();
+    objects->other_ccl_tensor = other_tensor.handle();
+  }
+  Tensor tensor;
+  Tensor other_tensor;
+  ccl::Group group;
+  ccl::Group doomed_group;
+  ccl::Work work;
 };
 
 /// Not called in that state: it would end it.
@@ -39,7 +71,21 @@ struct ApiCall {
   bpa_status (*call)(const ApiObjects& objects);
 };
 
+/// Of all headers.
 std::span<const ApiCall> api_calls();
+/// Of api/ccl.h.
+std::span<const ApiCall> ccl_calls();
+
+// Anything that is neither NULL nor 0, so that an untouched out_ argument is seen.
+template <class T>
+T* const kUntouched = reinterpret_cast<T*>(8);
+
+/// `out`: what the call that answered `status` was given.
+template <class T>
+bpa_status check_out(bpa_status status, T* const* out) {
+  LIFE_CHECK(status == BP_OK ? *out != nullptr && *out != kUntouched<T> : *out == nullptr);
+  return status;
+}
 
 enum class ApiState { kClosed, kPoisoned, kLost, kForked };
 

@@ -29,10 +29,18 @@ void every_call_after_close() {
   const Tensor host = Tensor::from_host<float>(Device(), {1.0f}, {1});
   const auto cancel = make_cancel();
   const Stream stream = Stream::default_of(device);
+  const CclRig ccl(device);
+  ApiObjects objects{};
+  objects.runtime = runtime.handle();
+  objects.device = device.handle();
+  objects.tensor = pending.handle();
+  objects.host_tensor = host.handle();
+  objects.session = session.handle();
+  objects.cancel = cancel.get();
+  objects.stream = stream.handle();
+  ccl.give(&objects);
   runtime.close();
-  check_api_calls({runtime.handle(), device.handle(), pending.handle(), host.handle(),
-                   session.handle(), cancel.get(), stream.handle()},
-                  ApiState::kClosed);
+  check_api_calls(objects, ApiState::kClosed);
 }
 
 /// On the fake whose relu fails, or loses the device, as its option says.
@@ -45,11 +53,19 @@ void every_call_on_broken(const char* fault, ApiState state, bpa_status first) {
   const std::vector<float> ones(kPendingSize, 1.0f);
   const Tensor old = Tensor::from_host<float>(device, ones, {kPendingSize});
   const Tensor host = Tensor::from_host<float>(Device(), {1.0f}, {1});
+  const CclRig ccl(device);
   const Tensor broken = relu(old);
   const auto cancel = make_cancel();
   const Stream stream = Stream::default_of(device);
-  const ApiObjects objects{runtime.handle(), device.handle(), old.handle(),   host.handle(),
-                           session.handle(), cancel.get(),    stream.handle()};
+  ApiObjects objects{};
+  objects.runtime = runtime.handle();
+  objects.device = device.handle();
+  objects.tensor = old.handle();
+  objects.host_tensor = host.handle();
+  objects.session = session.handle();
+  objects.cancel = cancel.get();
+  objects.stream = stream.handle();
+  ccl.give(&objects);
   std::vector<float> values(kPendingSize);
   for (int i = 0; i < 2; ++i) {  // whoever reads it is told, again and again
     LIFE_CHECK(bpa_tensor_to_host(broken.handle(), values.data(), values.size() * sizeof(float)) ==
@@ -208,6 +224,9 @@ void one_life() {
   const auto outputs = session.run(model_inputs(device));
   const Tensor pending = pending_work(device, 4);
   std::thread([&] { check_ones(pending_work(device, 4)); }).join();
+  const CclRig ccl(device);
+  ccl.group.all_reduce(ccl.tensor);
+  const auto work = ccl.group.async().all_reduce(ccl.other_tensor);
 }
 
 /// The first fifth warms up: caches, arenas of the C library, what drivers keep per process.

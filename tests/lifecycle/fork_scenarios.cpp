@@ -55,8 +55,16 @@ struct Owned {
         host(Tensor::from_host<float>(Device(), {1.0f}, {1})),
         session(Session::load(runtime, arguments().model, {.device = arguments().device})) {}
   ApiObjects objects() const {
-    return {runtime.handle(), device.handle(), pending.handle(), host.handle(),
-            session.handle(), cancel.get(),    stream.handle()};
+    ApiObjects all{};
+    all.runtime = runtime.handle();
+    all.device = device.handle();
+    all.tensor = pending.handle();
+    all.host_tensor = host.handle();
+    all.session = session.handle();
+    all.cancel = cancel.get();
+    all.stream = stream.handle();
+    ccl.give(&all);
+    return all;
   }
   Runtime runtime;
   Device device;
@@ -65,6 +73,7 @@ struct Owned {
   Tensor host;
   Session session;
   std::shared_ptr<bpa_cancel> cancel = make_cancel();
+  CclRig ccl{device};
 };
 
 void before_anything() {

@@ -13,6 +13,7 @@
 #ifndef BACKPLANE_BACKPLANE_HPP
 #define BACKPLANE_BACKPLANE_HPP
 
+#include "backplane/api/ccl.hpp"
 #include "backplane/api/error.hpp"
 #include "backplane/api/runtime.hpp"
 #include "backplane/api/session.hpp"

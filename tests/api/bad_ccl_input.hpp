@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of bad_input_test's fixture that collectives need: a group of one rank, which sends to
+// itself.
+#ifndef BACKPLANE_TESTS_API_BAD_CCL_INPUT_HPP
+#define BACKPLANE_TESTS_API_BAD_CCL_INPUT_HPP
+
+#include <string>
+#include <vector>
+
+#include "backplane/backplane.h"
+
+namespace bp::bad_input {
+
+struct CclObjects {
+  CclObjects() = default;
+  CclObjects(const CclObjects&) = delete;
+  CclObjects& operator=(const CclObjects&) = delete;
+
+  /// `device`, `tensor` and `stream` stay the caller's; `tensor` is f32 [2, 2] on the device.
+  void begin_ccl(bpa_device* device, bpa_tensor* tensor, bpa_stream* stream);
+  void end_ccl();
+
+  bpa_ccl_group_args group_args();  // with a name that no group has yet
+  bpa_ccl_options ccl_options() const;
+  bpa_ccl_call ccl_call() const;
+  /// For functions that end what they are given.
+  bpa_ccl_store* take_store() const;
+  bpa_ccl_group* take_group();
+  bpa_ccl_work* take_work() const;
+  /// The other end of a send or recv of the rank with itself, on another stream than ccl_options()
+  /// has.
+  void expect_message() const;
+  void send_message() const;
+
+  bpa_ccl_store* store = nullptr;
+  bpa_ccl_group* group = nullptr;
+  bpa_ccl_work* work = nullptr;
+  bpa_ccl_group* doomed_group = nullptr;  // to be aborted
+  bpa_tensor* recv_tensor = nullptr;      // as `tensor`, elsewhere
+  bpa_ccl_store* stale_store = nullptr;
+  bpa_ccl_group* stale_group = nullptr;
+  bpa_ccl_work* stale_work = nullptr;
+  std::vector<char> text = std::vector<char>(size_t{1} << 22);
+
+ private:
+  bpa_device* ccl_device_ = nullptr;
+  bpa_tensor* ccl_tensor_ = nullptr;
+  bpa_stream* ccl_stream_ = nullptr;
+  std::string name_;
+  int name_count_ = 0;
+};
+
+}  // namespace bp::bad_input
+
+#endif

@@ -37,7 +37,7 @@ Result<std::byte*> DeviceHold::allocate(uint64_t bytes) {
 
 Status DeviceHold::record(Stream& stream) {
   const std::lock_guard lock(mutex_);
-  const Status recorded = record_now(stream);
+  const Status recorded = contain([&] { return record_now(stream); });
   if (!recorded.ok()) recorded_ = recorded.code();
   return recorded;
 }

@@ -4,7 +4,7 @@
 // one the receiver copies straight from the sender's memory, which stays until then.
 #include <condition_variable>
 #include <cstring>
-#include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -46,8 +46,9 @@ struct Mailbox {
   std::condition_variable changed;
   bool is_open = true;
   bool is_woken = false;
-  std::deque<std::shared_ptr<Message>> messages;
-  std::vector<uint64_t> gone;  // ends that have closed
+  // Lists, since their nodes move without memory.
+  std::list<std::shared_ptr<Message>> messages;
+  std::list<uint64_t> gone;  // ends that have closed
 
   void wake() {
     {
@@ -95,7 +96,9 @@ class LoopEngine final : public Engine {
   struct Peer {
     uint64_t number = 0;
     std::shared_ptr<Mailbox> mailbox;  // nullptr: not connected, or lost
+    std::list<uint64_t> own_number;    // one, for that mailbox when this end closes
   };
+  class Taken;
   std::shared_ptr<Message> take(uint64_t token);
   void wake_sender(uint64_t number);
   uint32_t peer_of(uint64_t number) const;
@@ -106,7 +109,7 @@ class LoopEngine final : public Engine {
   std::unordered_map<uint64_t, uint32_t> peer_by_number_;
   std::unordered_map<uint64_t, std::shared_ptr<Message>> arrived_;  // by token
   std::unordered_map<Transfer*, std::shared_ptr<Message>> sending_;
-  std::vector<std::shared_ptr<Message>> early_;  // from ends that are not connected yet
+  std::list<std::shared_ptr<Message>> early_;  // from ends that are not connected yet
   uint64_t next_token_ = 1;
 };
 
@@ -115,18 +118,19 @@ LoopEngine::~LoopEngine() {
     const std::lock_guard lock(message->mutex);
     message->let_sender_go(BP_CANCELLED);
   }
-  std::deque<std::shared_ptr<Message>> unread;
+  std::list<std::shared_ptr<Message>> unread;
   {
     const std::lock_guard lock(mailbox_->mutex);
     mailbox_->is_open = false;
     unread.swap(mailbox_->messages);
   }
-  for (auto& [token, message] : arrived_) unread.push_back(message);
-  unread.insert(unread.end(), early_.begin(), early_.end());
-  for (const auto& message : unread) {
-    const std::lock_guard lock(message->mutex);
-    message->let_sender_go(BP_UNAVAILABLE);
-  }
+  unread.splice(unread.end(), early_);
+  const auto refuse = [](Message& message) {
+    const std::lock_guard lock(message.mutex);
+    message.let_sender_go(BP_UNAVAILABLE);
+  };
+  for (const auto& message : unread) refuse(*message);
+  for (const auto& [token, message] : arrived_) refuse(*message);
   {
     Ends& ends = Ends::all();
     const std::lock_guard lock(ends.mutex);
@@ -136,7 +140,7 @@ LoopEngine::~LoopEngine() {
     if (peer.mailbox == nullptr) continue;
     {
       const std::lock_guard lock(peer.mailbox->mutex);
-      peer.mailbox->gone.push_back(number_);
+      peer.mailbox->gone.splice(peer.mailbox->gone.end(), peer.own_number);
     }
     peer.mailbox->wake();
   }
@@ -167,13 +171,12 @@ Status LoopEngine::connect(uint32_t peer, std::string_view address) {
                                       std::string(address) +
                                       "; the engine serves threads of one process");
   }
-  peers_[peer] = {number, std::move(mailbox)};
+  peers_[peer] = {number, std::move(mailbox), {number_}};
   peer_by_number_[number] = peer;
   // Who connected earlier may have sent already.
   if (!early_.empty()) {
     const std::lock_guard own(mailbox_->mutex);
-    mailbox_->messages.insert(mailbox_->messages.begin(), early_.begin(), early_.end());
-    early_.clear();
+    mailbox_->messages.splice(mailbox_->messages.begin(), early_);
     mailbox_->is_woken = true;
   }
   return {};
@@ -274,35 +277,56 @@ uint32_t LoopEngine::peer_of(uint64_t number) const {
   return found != peer_by_number_.end() ? found->second : UINT32_MAX;
 }
 
-bool LoopEngine::progress(Inbox& inbox) {
-  std::deque<std::shared_ptr<Message>> messages;
-  std::vector<uint64_t> gone;
-  {
-    const std::lock_guard lock(mailbox_->mutex);
-    messages.swap(mailbox_->messages);
-    gone.swap(mailbox_->gone);
+/// What has come. What is left of it at the end, where memory was short, comes again.
+class LoopEngine::Taken {
+ public:
+  explicit Taken(Mailbox& mailbox) : mailbox_(mailbox) {
+    const std::lock_guard lock(mailbox_.mutex);
+    messages.swap(mailbox_.messages);
+    gone.swap(mailbox_.gone);
   }
+  ~Taken() {
+    if (is_empty()) return;
+    const std::lock_guard lock(mailbox_.mutex);
+    mailbox_.messages.splice(mailbox_.messages.begin(), messages);
+    mailbox_.gone.splice(mailbox_.gone.begin(), gone);
+    mailbox_.is_woken = true;
+  }
+  bool is_empty() const { return messages.empty() && gone.empty(); }
+
+  std::list<std::shared_ptr<Message>> messages;
+  std::list<uint64_t> gone;
+
+ private:
+  Mailbox& mailbox_;
+};
+
+bool LoopEngine::progress(Inbox& inbox) {
+  Taken taken(*mailbox_);
   // A transfer that is over is its caller's, and may be gone.
   const size_t ended_count = std::erase_if(sending_, [](const auto& entry) {
     return entry.second->is_settled.load(std::memory_order_acquire);
   });
-  for (auto& message : messages) {
-    const uint32_t peer = peer_of(message->from);
+  const bool has_moved = !taken.is_empty() || ended_count != 0;
+  while (!taken.messages.empty()) {
+    const uint32_t peer = peer_of(taken.messages.front()->from);
     if (peer == UINT32_MAX) {
-      early_.push_back(std::move(message));
+      early_.splice(early_.end(), taken.messages, taken.messages.begin());
       continue;
     }
     const uint64_t token = next_token_++;
-    const auto& kept = arrived_.emplace(token, std::move(message)).first->second;
+    const auto& kept = arrived_.emplace(token, taken.messages.front()).first->second;
+    taken.messages.pop_front();
     inbox.message_arrived(peer, kept->header, kept->bytes, token);
   }
-  for (const uint64_t number : gone) {
-    const uint32_t peer = peer_of(number);
-    if (peer == UINT32_MAX) continue;
-    peers_[peer].mailbox.reset();
-    inbox.peer_lost(peer, Status(BP_UNAVAILABLE, "its end of the loop engine was closed"));
+  const Status closed(BP_UNAVAILABLE, "its end of the loop engine was closed");
+  for (; !taken.gone.empty(); taken.gone.pop_front()) {
+    const auto found = peer_by_number_.find(taken.gone.front());
+    if (found == peer_by_number_.end()) continue;
+    peers_[found->second].mailbox.reset();
+    inbox.peer_lost(found->second, closed);
   }
-  return !messages.empty() || !gone.empty() || ended_count != 0;
+  return has_moved;
 }
 
 void LoopEngine::wait(Clock::time_point until) {

@@ -19,6 +19,7 @@ void Batch::hold_stream(bp_status stream_status) {
 }
 
 void Batch::end(const Failure& failure) {
+  has_ended_ = true;
   // Whoever reads the results has to learn of the failure before the stream goes on.
   const Mark mark = work_->mark();
   if (!failure.ok() && mark.stream != nullptr)

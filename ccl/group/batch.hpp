@@ -52,6 +52,8 @@ class Batch {
   bool end_one() { return ++ended_count_ == items_.size(); }
   /// The stream goes on. Driven.
   void end(const Failure& failure);
+  /// Driven.
+  bool has_ended() const { return has_ended_; }
 
  private:
   const Ref<Work> work_;
@@ -59,6 +61,7 @@ class Batch {
   const std::chrono::nanoseconds timeout_;
   std::vector<HostItem> items_;
   size_t ended_count_ = 0;
+  bool has_ended_ = false;
   std::atomic<bp_status> stream_status_{BP_OK};
   std::atomic<bool> may_begin_{false};
 

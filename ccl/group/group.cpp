@@ -208,11 +208,14 @@ Failure ProcessGroup::failure() const {
   return failure_;
 }
 
-void ProcessGroup::abort(std::string words) {
-  request_failure({.code = BP_CANCELLED,
-                   .words = agreement_.names[args_.place.rank] + " has aborted the group " +
-                            args_.name + (words.empty() ? "" : ": " + words),
-                   .culprits = {args_.place.rank}});
+void ProcessGroup::abort(std::string_view words) noexcept {
+  Failure failure{.code = BP_CANCELLED, .words = "was aborted"};  // takes no memory
+  [[maybe_unused]] const Status told = contain([&] {
+    failure.culprits = {args_.place.rank};
+    failure.words = agreement_.names[args_.place.rank] + " has aborted the group " + args_.name +
+                    (words.empty() ? "" : ": " + std::string(words));
+  });
+  request_failure(std::move(failure));
   // Until the others are told, for this rank may leave at once.
   messenger_->drive_until([this] { return has_failed_.load(); },
                           Clock::now() + std::chrono::seconds(1));

@@ -74,7 +74,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
 
   /// Ends the group on all ranks that can be reached, within a second: pending operations and later
   /// ones fail with these words. Idempotent.
-  void abort(std::string words);
+  void abort(std::string_view words) noexcept;
   /// ok(): it has not failed.
   Failure failure() const;
 
@@ -135,15 +135,19 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   Result<std::shared_ptr<const Schedule>> schedule_of(const Operation& operation, bool is_in_place);
   Status put_on_stream(Enqueue* enqueue);
   Status hold_on_stream(Enqueue* enqueue);
+  Status copy_out(Enqueue* enqueue, uint64_t* out_seq);
   void finish_on_stream(Enqueue* enqueue, uint64_t seq);
-  void lose_results(Enqueue* enqueue, uint64_t seq, const Status& why);
-  void note_uses(const Enqueue& enqueue, uint64_t seq);
+  void lose_results(Work& work, const Status& why);
+  void reserve_marks(const Enqueue& enqueue);
+  void note_marks(const Enqueue& enqueue, uint64_t seq);
+  void note_faults(const Enqueue& enqueue);
   Ref<Work> make_work(const Enqueue& enqueue, OperationPath path);
 
   // group_watch.cpp: driven
   void message_arrived(uint32_t peer, const Header& header, uint64_t bytes,
                        uint64_t token) noexcept override;
   void peer_lost(uint32_t peer, const Status& why) noexcept override;
+  void messages_lost() noexcept override { has_lost_news_ = true; }
   bool advance(Clock::time_point now) noexcept override;
   Clock::time_point next_look() const noexcept override;
   void runtime_closes() noexcept override;
@@ -157,9 +161,10 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   Failure suspect(Failure failure, Clock::time_point now);
   std::optional<Overdue> find_overdue(Clock::time_point now);
   Failure advance_inquiry(Clock::time_point now);
-  void request_failure(Failure failure);
+  void request_failure(Failure failure) noexcept;
   void fail(Failure failure, bool spreads);
   void end_work();
+  Failure out_of_memory() const;
   Whereabouts whereabouts() const;
 
   GroupArgs args_;
@@ -190,22 +195,23 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   bool has_told_unfit_ = false;
 
   mutable std::mutex state_mutex_;
-  Failure failure_;                                     // under state_mutex_
-  std::optional<Failure> requested_;                    // ... by a thread that does not drive
-  std::vector<std::shared_ptr<NativeTask>> new_tasks_;  // under state_mutex_
+  Failure failure_;                                   // under state_mutex_
+  std::optional<Failure> requested_;                  // ... by a thread that does not drive
+  std::list<std::shared_ptr<NativeTask>> new_tasks_;  // under state_mutex_
   std::atomic<bool> has_failed_{false};
   std::atomic<size_t> open_tasks_{0};  // of these, those that have not ended
-  std::vector<Ref<Work>> new_copies_;  // ... whose copies are still queued
+  std::list<Ref<Work>> new_copies_;    // ... whose copies are still queued
   std::atomic<bool> has_news_{false};  // of these three
 
   // Driven.
   std::unique_ptr<Lanes> lanes_;
   std::unique_ptr<Control> control_;
   std::unique_ptr<Inquiry> inquiry_;
-  std::vector<std::shared_ptr<NativeTask>> tasks_;
+  bool has_lost_news_ = false;  // of another rank, for want of memory
+  std::list<std::shared_ptr<NativeTask>> tasks_;
   /// Tensors of work that is over; to drop one whose stream has more to do may mean to wait.
-  std::vector<std::pair<Mark, std::vector<Ref<Tensor>>>> kept_;
-  std::vector<Ref<Work>> copies_;  // keep the memory that copies behind the hold use
+  std::list<std::pair<Mark, std::vector<Ref<Tensor>>>> kept_;
+  std::list<Ref<Work>> copies_;  // keep the memory that copies behind the hold use
   uint64_t native_entered_ = 0;
   uint64_t native_completed_ = 0;
   Failure suspicion_;  // what the plugin tells; another rank may know more

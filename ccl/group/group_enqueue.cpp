@@ -50,6 +50,10 @@ struct ProcessGroup::Enqueue {
   Ref<Work> work;
   std::shared_ptr<Batch> batch;
   std::unique_ptr<DeviceHold> hold;
+
+  // What is kept from when it has begun, made before: then there is no way back.
+  Lanes::Lane entries;
+  std::list<Ref<Work>> copies;
 };
 
 Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const EnqueueArgs& args) {
@@ -196,18 +200,29 @@ Ref<Work> ProcessGroup::make_work(const Enqueue& enqueue, OperationPath path) {
   return work;
 }
 
-void ProcessGroup::note_uses(const Enqueue& enqueue, uint64_t seq) {
+/// Memory for what note_marks() notes.
+void ProcessGroup::reserve_marks(const Enqueue& enqueue) {
   Stream& stream = *enqueue.stream;
   for (const Enqueue::One& one : enqueue.ones) {
+    if (one.call.send) one.call.send->storage().note_use(stream, stream.issued_seq(), false);
+  }
+}
+
+void ProcessGroup::note_marks(const Enqueue& enqueue, uint64_t seq) {
+  for (const Enqueue::One& one : enqueue.ones) {
+    if (one.call.send) one.call.send->storage().note_use(*enqueue.stream, seq, false);
+    if (one.call.recv) one.call.recv->note_written(*enqueue.stream, seq, {});
+    if (one.call.recv && seq == 0) one.call.recv->storage().note_host_write();
+  }
+}
+
+/// Data faults of what is sent are faults of what is received.
+void ProcessGroup::note_faults(const Enqueue& enqueue) {
+  for (const Enqueue::One& one : enqueue.ones) {
+    if (!one.call.recv || !one.call.send || !one.call.send->storage().may_fault()) continue;
     FaultOrigin origin;
-    if (one.call.send) {
-      one.call.send->storage().note_use(stream, seq, false);
-      origin.contents = &one.call.send->storage();
-    }
-    if (!one.call.recv) continue;
-    const size_t origin_count = one.call.send && one.call.send->storage().may_fault() ? 1 : 0;
-    one.call.recv->note_written(stream, seq, std::span(&origin, origin_count));
-    if (seq == 0) one.call.recv->storage().note_host_write();
+    origin.contents = &one.call.send->storage();
+    one.call.recv->storage().note_fault(origin);
   }
 }
 
@@ -231,13 +246,15 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
     turn.lock();
     BP_TRY(chain.order_before(*communicator_, stream));
   }
+  std::list<std::shared_ptr<NativeTask>> tasks{task};
+  reserve_marks(*enqueue);
   BP_TRY(task->before->record(stream));
   BP_TRY_ASSIGN(const uint64_t seq,
                 communicator_->enqueue(stream, last_native_sequence_ + 1, operations));
   last_native_sequence_ += collective_count;
   if (!is_concurrent_) chain.note(*communicator_, stream, seq);
   record(enqueue);
-  note_uses(*enqueue, seq);
+  note_marks(*enqueue, seq);
   counters_.native_operations.fetch_add(enqueue->ones.size(), std::memory_order_relaxed);
   // Where the group has failed by now the stream has too, and waits tell of it.
   [[maybe_unused]] const Status recorded = hold->record(stream);
@@ -251,11 +268,13 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   task->timeout = enqueue->timeout;
   {
     const std::lock_guard lock(state_mutex_);
-    new_tasks_.push_back(std::move(task));
+    new_tasks_.splice(new_tasks_.end(), tasks);
     open_tasks_.fetch_add(1, std::memory_order_relaxed);
   }
   has_news_.store(true);
   messenger_->kick();
+  const Status noted = contain([&] { note_faults(*enqueue); });
+  if (!noted.ok()) lose_results(*work, noted);
   return work;
 }
 
@@ -341,12 +360,15 @@ Result<Ref<Work>> ProcessGroup::enqueue_host(Enqueue* enqueue) {
   enqueue->batch = std::make_shared<Batch>(work, messenger_, enqueue->timeout);
   if (!enqueue->is_inline) enqueue->hold = DeviceHold::make(device());
   BP_TRY(add_items(enqueue));
+  enqueue->entries = Lanes::prepare(enqueue->batch);
   enqueue->work = work;
   if (enqueue->is_inline) {
     record(enqueue);
     enqueue->batch->let_begin(BP_OK);
-    lanes_->submit(enqueue->batch);
+    lanes_->submit(&enqueue->entries);
   } else {
+    enqueue->copies.push_back(work);
+    reserve_marks(*enqueue);
     BP_TRY(put_on_stream(enqueue));
   }
   auto& counter = is_staged ? counters_.staged_operations : counters_.host_operations;
@@ -389,34 +411,39 @@ Status ProcessGroup::hold_on_stream(Enqueue* enqueue) {
   if (code != BP_OK) return stream.failure(code, Slot::kStreamHostCall);
   record(enqueue);
   // From here on other ranks may see it; a full queue may even wait for it.
-  lanes_->submit(enqueue->batch);
+  lanes_->submit(&enqueue->entries);
   counters_.staged_bytes.fetch_add(staged_bytes, std::memory_order_relaxed);
   finish_on_stream(enqueue, seq);
   return {};
 }
 
-void ProcessGroup::finish_on_stream(Enqueue* enqueue, uint64_t seq) {
-  Stream& stream = *enqueue->stream;
-  Status status;
-  uint64_t staged_bytes = 0;
+Status ProcessGroup::copy_out(Enqueue* enqueue, uint64_t* out_seq) {
   for (const Enqueue::One& one : enqueue->ones) {
-    if (one.staged.recv == nullptr || !status.ok()) continue;
-    const auto copied =
-        stream.enqueue_copy(copy_args(BP_COPY_HOST_TO_DEVICE, place_of(one.call.recv),
-                                      host_end(one.staged.recv), one.call.recv_bytes));
-    status = copied.status();
-    if (copied.ok()) seq = *copied;
-    staged_bytes += one.call.recv_bytes;
+    if (one.staged.recv == nullptr) continue;
+    BP_TRY_ASSIGN(*out_seq, enqueue->stream->enqueue_copy(
+                                copy_args(BP_COPY_HOST_TO_DEVICE, place_of(one.call.recv),
+                                          host_end(one.staged.recv), one.call.recv_bytes)));
+    counters_.staged_bytes.fetch_add(one.call.recv_bytes, std::memory_order_relaxed);
   }
-  counters_.staged_bytes.fetch_add(staged_bytes, std::memory_order_relaxed);
-  note_uses(*enqueue, seq);
+  return {};
+}
+
+void ProcessGroup::finish_on_stream(Enqueue* enqueue, uint64_t seq) {
+  Status status = contain([&] { return copy_out(enqueue, &seq); });
+  note_marks(*enqueue, seq);
   enqueue->work->set_last_seq(seq);
-  if (status.ok()) status = enqueue->hold->record(stream);
-  if (!status.ok()) return lose_results(enqueue, seq, status);
+  if (status.ok()) status = contain([&] { note_faults(*enqueue); });
+  if (status.ok()) status = contain([&] { return enqueue->hold->record(*enqueue->stream); });
+  if (!status.ok()) {
+    lose_results(*enqueue->work, status);
+    // The hold on the stream ends with the group, and only then do its copies.
+    enqueue->hold->end_copies(*enqueue->stream);
+    return;
+  }
   enqueue->work->set_hold(std::move(enqueue->hold));
   {
     const std::lock_guard lock(state_mutex_);
-    new_copies_.push_back(enqueue->work);
+    new_copies_.splice(new_copies_.end(), enqueue->copies);
     open_tasks_.fetch_add(1, std::memory_order_relaxed);
   }
   has_news_.store(true);
@@ -425,23 +452,25 @@ void ProcessGroup::finish_on_stream(Enqueue* enqueue, uint64_t seq) {
 
 /// The operation is in progress, and may even end well on all ranks; what it gives does not come
 /// where it is wanted.
-void ProcessGroup::lose_results(Enqueue* enqueue, uint64_t seq, const Status& why) {
-  const Failure failure{.code = why.code(),
-                        .words = why.message(),
-                        .culprits = {args_.place.rank},
-                        .sequence = enqueue->work->sequence(),
-                        .operation = enqueue->work->operation()};
-  enqueue->stream->fail(seq, failure.to_stream_status());
-  request_failure(failure);
-  // The hold on the stream ends with the group, and only then do its copies.
-  enqueue->hold->end_copies(*enqueue->stream);
-  enqueue->work->end_queue(failure);
+void ProcessGroup::lose_results(Work& work, const Status& why) {
+  [[maybe_unused]] const Status told = contain([&] {
+    const Failure failure{.code = why.code(),
+                          .words = why.message(),
+                          .culprits = {args_.place.rank},
+                          .sequence = work.sequence(),
+                          .operation = work.operation()};
+    const Mark last = work.last_mark();
+    last.stream->fail(last.seq, failure.to_stream_status());
+    request_failure(failure);
+    work.end_queue(failure);
+  });
 }
 
 Status ProcessGroup::run_inline(Enqueue* enqueue) {
   // The group's deadline ends it; this one is for a driver that is stuck.
   BP_TRY(enqueue->work->wait(Clock::now() + enqueue->timeout + runtime_->wait_timeout()));
-  note_uses(*enqueue, 0);
+  note_marks(*enqueue, 0);
+  note_faults(*enqueue);
   enqueue->work->end_queue({});
   return {};
 }

@@ -19,19 +19,23 @@ constexpr auto kWordsComeWithin = std::chrono::milliseconds(20);
 void ProcessGroup::message_arrived(uint32_t peer, const Header& header, uint64_t bytes,
                                    uint64_t token) noexcept {
   if (peer >= args_.place.rank_count) return;
-  [[maybe_unused]] const Status noted = contain([&] {
+  const Status noted = contain([&] {
     if (header.type == MessageType::kPayload) {
       lanes_->message_arrived(peer, header, token);
     } else {
       control_->message_arrived(peer, header, bytes, token);
     }
   });
+  if (!noted.ok()) has_lost_news_ = true;
 }
 
 void ProcessGroup::peer_lost(uint32_t peer, const Status& why) noexcept {
   if (peer >= args_.place.rank_count) return;
-  lanes_->rank_lost(peer, why);
-  if (inquiry_ != nullptr) inquiry_->lost(peer);
+  const Status noted = contain([&] {
+    lanes_->rank_lost(peer, why);
+    if (inquiry_ != nullptr) inquiry_->lost(peer);
+  });
+  if (!noted.ok()) has_lost_news_ = true;
 }
 
 Whereabouts ProcessGroup::whereabouts() const {
@@ -69,18 +73,25 @@ bool ProcessGroup::advance_control() {
   return !messages.empty();
 }
 
+/// What another rank sent is lost, and would be waited for.
+Failure ProcessGroup::out_of_memory() const {
+  return {.code = BP_OUT_OF_MEMORY,
+          .words =
+              agreement_.names[args_.place.rank] + " had no host memory for what another rank sent",
+          .culprits = {args_.place.rank}};
+}
+
 void ProcessGroup::take_news(std::optional<Failure>* out_requested) {
   const std::lock_guard lock(state_mutex_);
   out_requested->swap(requested_);
-  for (auto& task : new_tasks_) tasks_.push_back(std::move(task));
-  new_tasks_.clear();
-  for (auto& work : new_copies_) copies_.push_back(std::move(work));
-  new_copies_.clear();
+  tasks_.splice(tasks_.end(), new_tasks_);
+  copies_.splice(copies_.end(), new_copies_);
 }
 
 /// Whoever drives may not wait for a stream, whose later work waits for who drives.
 void ProcessGroup::end_queue_of(Work& work, const Failure& failure) {
-  kept_.emplace_back(work.last_mark(), work.end_queue(failure));
+  auto& kept = kept_.emplace_back();  // first: without memory the work keeps them
+  kept = {work.last_mark(), work.end_queue(failure)};
 }
 
 void ProcessGroup::drop_kept() {
@@ -94,14 +105,17 @@ void ProcessGroup::drop_kept() {
 void ProcessGroup::let_copies_go(Clock::time_point now) {
   if (copies_.empty() || now < next_copy_look_) return;
   next_copy_look_ = now + kNativeLook;
-  const size_t ended = std::erase_if(copies_, [this](const Ref<Work>& work) {
-    const bp_status answer = work->ask_queue();
-    if (answer == BP_PENDING) return false;
-    end_queue_of(*work, answer == BP_OK ? Failure() : work->explain(answer));
-    return true;
-  });
+  for (auto work = copies_.begin(); work != copies_.end();) {
+    const bp_status answer = (*work)->ask_queue();
+    if (answer == BP_PENDING) {
+      ++work;
+      continue;
+    }
+    end_queue_of(**work, answer == BP_OK ? Failure() : (*work)->explain(answer));
+    work = copies_.erase(work);
+    open_tasks_.fetch_sub(1, std::memory_order_release);
+  }
   drop_kept();
-  open_tasks_.fetch_sub(ended, std::memory_order_release);
 }
 
 bool ProcessGroup::advance(Clock::time_point now) noexcept {
@@ -113,6 +127,7 @@ bool ProcessGroup::advance(Clock::time_point now) noexcept {
     let_copies_go(now);
     if (has_failed_.load()) return end_work();  // what was called while it failed
     if (requested) return fail(*std::move(requested), true);
+    if (has_lost_news_) return fail(out_of_memory(), true);
     Failure failure = lanes_->advance(now, &has_moved);
     bool is_hearsay = failure.code == BP_UNAVAILABLE;
     if (failure.ok()) {
@@ -124,6 +139,7 @@ bool ProcessGroup::advance(Clock::time_point now) noexcept {
     if (!failure.ok()) fail(std::move(failure), true);
   });
   if (!status.ok() && !has_failed_.load()) {
+    // Words that are short take no memory, which may be what is missing.
     [[maybe_unused]] const Status failed =
         contain([&] { fail({.code = status.code(), .words = status.message()}, true); });
   }
@@ -210,7 +226,7 @@ Failure ProcessGroup::advance_inquiry(Clock::time_point now) {
   return inquiry_->is_over(now) ? inquiry_->failure() : Failure();
 }
 
-void ProcessGroup::request_failure(Failure failure) {
+void ProcessGroup::request_failure(Failure failure) noexcept {
   {
     const std::lock_guard lock(state_mutex_);
     if (!requested_) requested_ = std::move(failure);
@@ -221,11 +237,12 @@ void ProcessGroup::request_failure(Failure failure) {
 
 void ProcessGroup::runtime_closes() noexcept {
   joining_->abort();
-  [[maybe_unused]] const Status requested = contain([&] {
-    request_failure({.code = BP_CANCELLED,
-                     .words = "the Runtime of rank " + std::to_string(args_.place.rank) + " (" +
-                              device().name() + ") is being closed"});
+  Failure failure{.code = BP_CANCELLED, .words = "is closed"};  // takes no memory
+  [[maybe_unused]] const Status told = contain([&] {
+    failure.words = "the Runtime of rank " + std::to_string(args_.place.rank) + " (" +
+                    device().name() + ") is being closed";
   });
+  request_failure(std::move(failure));
 }
 
 /// All that is in progress, once the group has failed.
@@ -250,16 +267,19 @@ void ProcessGroup::fail(Failure failure, bool spreads) {
   {
     const std::lock_guard lock(state_mutex_);
     failure_ = failure;
-    for (auto& task : new_tasks_) tasks_.push_back(std::move(task));
-    new_tasks_.clear();
+    tasks_.splice(tasks_.end(), new_tasks_);
   }
   has_failed_.store(true);
   inquiry_.reset();
-  // Before this rank leaves the plugin's group, which others may see.
-  for (uint32_t rank = 0; spreads && rank < args_.place.rank_count; ++rank) {
-    if (rank != args_.place.rank) control_->send(rank, MessageType::kAbort, encode(failure));
-  }
+  // Before this rank leaves the plugin's group, which others may see. Whom that does not reach,
+  // this rank's end or the deadline does.
+  const Status told = contain([&] {
+    for (uint32_t rank = 0; spreads && rank < args_.place.rank_count; ++rank) {
+      if (rank != args_.place.rank) control_->send(rank, MessageType::kAbort, encode(failure));
+    }
+  });
   end_work();
+  if (!told.ok()) log(BP_LOG_WARNING, told.with_prefix("group " + args_.name).to_string());
   const std::string& folder = runtime_->options().text("BACKPLANE_CCL_TRACE");
   Status dumped = folder.empty() ? Status() : recorder_.write_dump(folder, info());
   if (!dumped.ok()) log(BP_LOG_WARNING, dumped.with_prefix("BACKPLANE_CCL_TRACE").to_string());

@@ -4,17 +4,22 @@
 #include "ccl/group/lanes.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace bp::ccl {
 
 Lanes::Lanes(Args args) : args_(std::move(args)), ranks_(args_.place.rank_count) {}
 
-void Lanes::submit(std::shared_ptr<Batch> batch) {
+Lanes::Lane Lanes::prepare(const std::shared_ptr<Batch>& batch) {
+  Lane entries;
+  for (size_t i = 0; i < batch->items().size(); ++i) entries.push_back({batch, i});
+  return entries;
+}
+
+void Lanes::submit(Lane* prepared) noexcept {
   {
     const std::lock_guard lock(submit_mutex_);
-    submitted_.push_back(std::move(batch));
+    submitted_.splice(submitted_.end(), *prepared);
     open_count_.fetch_add(1, std::memory_order_relaxed);
     has_submitted_.store(true, std::memory_order_release);
   }
@@ -29,18 +34,17 @@ Lanes::Lane& Lanes::lane_of(const Operation& operation) {
 
 void Lanes::take_submitted() {
   if (!has_submitted_.load(std::memory_order_acquire)) return;
-  std::vector<std::shared_ptr<Batch>> batches;
+  Lane entries;
   {
     const std::lock_guard lock(submit_mutex_);
-    batches.swap(submitted_);
+    entries.swap(submitted_);
     has_submitted_.store(false, std::memory_order_relaxed);
   }
-  for (const auto& batch : batches) {
-    for (size_t i = 0; i < batch->items().size(); ++i) {
-      const Operation& operation = batch->items()[i].operation();
-      lane_of(operation).push_back({batch, i});
-      if (kind_info(operation.kind).is_of_two) ++two_count_;
-    }
+  while (!entries.empty()) {
+    const Operation& operation = entries.front().get().operation();
+    Lane& lane = lane_of(operation);
+    lane.splice(lane.end(), entries, entries.begin());
+    if (kind_info(operation.kind).is_of_two) ++two_count_;
   }
 }
 
@@ -198,18 +202,19 @@ Clock::time_point Lanes::next_deadline() const {
 
 void Lanes::end_all(const Failure& failure) {
   take_submitted();
-  std::set<std::shared_ptr<Batch>> batches;
+  Lane entries;
   for_each_lane([&](Lane& lane) {
     for (Entry& entry : lane) {
       entry.get().run->cancel(*this);
       args_.recorder.completed(entry.get().record_id, failure.code);
-      batches.insert(entry.batch);
     }
-    lane.clear();
+    entries.splice(entries.end(), lane);
   });
   two_count_ = 0;
   // Once nothing uses any memory of theirs.
-  for (const auto& batch : batches) end_batch(*batch, failure);
+  for (const Entry& entry : entries) {
+    if (!entry.batch->has_ended()) end_batch(*entry.batch, failure);
+  }
   for (Rank& rank : ranks_) {
     for (auto* waiting : {&rank.collectives, &rank.sends}) {
       for (const Arrival& arrival : *waiting) args_.messenger.engine().drop(arrival.token);

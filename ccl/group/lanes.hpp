@@ -40,8 +40,17 @@ class Lanes final : public Wire {
   };
   explicit Lanes(Args args);
 
+  struct Entry {
+    std::shared_ptr<Batch> batch;
+    size_t item;
+    HostItem& get() const { return batch->items()[item]; }
+  };
+  using Lane = std::list<Entry>;
+  /// What a batch takes in the lanes, made before other ranks may see it: later there is no way
+  /// back where memory is short. Any thread.
+  static Lane prepare(const std::shared_ptr<Batch>& batch);
   /// Of this group's batches in the order of calls. Any thread.
-  void submit(std::shared_ptr<Batch> batch);
+  void submit(Lane* prepared) noexcept;
 
   void message_arrived(uint32_t rank, const Header& header, uint64_t token);
   void rank_lost(uint32_t rank, const Status& why);
@@ -69,12 +78,6 @@ class Lanes final : public Wire {
   std::string rank_name(uint32_t rank) const override { return args_.names[rank]; }
 
  private:
-  struct Entry {
-    std::shared_ptr<Batch> batch;
-    size_t item;
-    HostItem& get() const { return batch->items()[item]; }
-  };
-  using Lane = std::deque<Entry>;
   struct Rank {
     std::deque<Arrival> collectives;  // payloads that no run has taken
     std::deque<Arrival> sends;
@@ -98,7 +101,7 @@ class Lanes final : public Wire {
 
   const Args args_;
   std::mutex submit_mutex_;
-  std::vector<std::shared_ptr<Batch>> submitted_;  // under submit_mutex_
+  Lane submitted_;  // under submit_mutex_
   std::atomic<bool> has_submitted_{false};
   std::atomic<size_t> open_count_{0};  // batches that have not ended
   Lane collectives_;

@@ -63,10 +63,12 @@ struct Failure {
   /// A group made anew of the same ranks may work.
   bool is_retryable() const;
   /// As the failure of a stream, which is never TIMEOUT: such a stream would look busy.
-  Status to_stream_status() const {
-    return Status(code == BP_TIMEOUT ? BP_UNAVAILABLE : code, words);
+  Status to_stream_status() const noexcept {
+    return contain([this] { return Status(code == BP_TIMEOUT ? BP_UNAVAILABLE : code, words); });
   }
-  Status to_status() const { return ok() ? Status() : Status(code, words); }
+  Status to_status() const noexcept {
+    return contain([this] { return ok() ? Status() : Status(code, words); });
+  }
 };
 std::string encode(const Failure& failure);
 /// nullopt: garbage.

@@ -97,11 +97,15 @@ void Messenger::drop_unwanted() {
 }
 
 bool Messenger::advance() {
-  bool has_moved = engine_->progress(*this);
+  bool has_moved = false;
+  const Status progress = contain([&] { has_moved = engine_->progress(*this); });
   drop_unwanted();
   const auto now = Clock::now();
   // A port may not add or remove others: run_exclusively() waits for this.
-  for (const auto& [group, port] : ports_) has_moved |= port->advance(now);
+  for (const auto& [group, port] : ports_) {
+    if (!progress.ok()) port->messages_lost();
+    has_moved |= port->advance(now);
+  }
   return has_moved;
 }
 

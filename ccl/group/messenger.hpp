@@ -27,6 +27,8 @@ class Port {
   virtual void message_arrived(uint32_t peer, const Header& header, uint64_t bytes,
                                uint64_t token) noexcept = 0;
   virtual void peer_lost(uint32_t peer, const Status& why) noexcept = 0;
+  /// What others sent may not come, for want of memory.
+  virtual void messages_lost() noexcept = 0;
   /// Does what can be done now. True: something moved.
   virtual bool advance(Clock::time_point now) noexcept = 0;
   /// When advance() is to be called at the latest, whatever arrives.

@@ -142,6 +142,7 @@ struct CountingPort final : Port {
     tokens.push_back(token);
   }
   void peer_lost(uint32_t peer, const Status&) noexcept override { lost.push_back(peer); }
+  void messages_lost() noexcept override { ADD_FAILURE() << "no memory"; }
   bool advance(Clock::time_point) noexcept override {
     ++advances;
     return false;

@@ -54,8 +54,15 @@ bool Work::test() {
   if (queue_is_over_.load(std::memory_order_acquire) || !failure().ok()) return true;
   // A failure is the group's to explain, which knows more than the queue.
   if (ask_queue() != BP_OK) return false;
-  queue_is_over_.store(true, std::memory_order_release);  // for good, whatever the group does later
+  note_over();
   return true;
+}
+
+void Work::note_over() {
+  // Else who uses its tensors in another stream would come after this one's later work too, which
+  // may wait for a rank that waits for that use.
+  if (const Mark last = last_mark(); last.stream != nullptr) last.stream->try_note_done(last.seq);
+  queue_is_over_.store(true, std::memory_order_release);  // for good, whatever the group does later
 }
 
 Status Work::wait(Clock::time_point deadline) {
@@ -70,7 +77,7 @@ Status Work::wait(Clock::time_point deadline) {
     const auto held = hold();
     const bp_status answer = held != nullptr ? held->wait(static_cast<uint64_t>(left_ns)) : BP_OK;
     if (answer == BP_OK) {
-      queue_is_over_.store(true, std::memory_order_release);
+      note_over();
       break;
     }
     is_late = Clock::now() >= deadline;
@@ -93,8 +100,9 @@ Failure Work::failure() const {
 }
 
 Status Work::order_before(Stream& stream) {
-  if (mark_.stream == nullptr) return wait(Clock::now() + stream.device().wait_timeout());
-  return stream.wait_for(*mark_.stream, mark_.seq);
+  const Mark last = last_mark();
+  if (last.stream == nullptr) return wait(Clock::now() + stream.device().wait_timeout());
+  return stream.wait_for(*last.stream, last.seq);
 }
 
 void Work::end(const Failure& failure) {

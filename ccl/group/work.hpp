@@ -88,6 +88,8 @@ class Work : public Counted<Work> {
   ~Work() = default;
   bool ranks_are_over() const { return ranks_are_over_.load(std::memory_order_acquire); }
   std::shared_ptr<DeviceHold> hold() const;
+  /// The device's end of it has ended well.
+  void note_over();
 
   const Args args_;
   Mark mark_;

@@ -78,6 +78,9 @@ void World::find_injection() {
 }
 
 World::~World() {
+  bpa_ccl_work_release(work);
+  bpa_ccl_group_release(group);
+  bpa_ccl_store_release(store);
   bpa_session_release(session);
   for (bpa_tensor* tensor : inputs) bpa_tensor_release(tensor);
   for (bpa_tensor* tensor : outputs) bpa_tensor_release(tensor);

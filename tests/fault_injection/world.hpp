@@ -47,6 +47,9 @@ class World {
   bpa_cancel* cancel = nullptr;
   bpa_stream* stream = nullptr;
   bpa_stream* other_stream = nullptr;
+  bpa_ccl_store* store = nullptr;
+  bpa_ccl_group* group = nullptr;
+  bpa_ccl_work* work = nullptr;
   std::array<bpa_tensor*, 4> inputs{};
   std::array<bpa_tensor*, 2> outputs{};
   std::array<float, 64> values{};  // read back

@@ -229,7 +229,7 @@ constexpr ApiCall kCalls[] = {
     {"bpa_ccl_batch", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, batch},
     {"bpa_ccl_work_test", "", true, BP_GONE, BP_OK, BP_OK, work_test},
     {"bpa_ccl_work_wait", "", true, BP_GONE, BP_OK, BP_OK, work_wait},
-    {"bpa_ccl_work_order_before", "", true, BP_GONE, BP_OK, BP_OK, work_order_before},
+    {"bpa_ccl_work_order_before", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, work_order_before},
     {"bpa_ccl_work_get_error", "", true, BP_OK, BP_OK, BP_OK, work_get_error},
     {"bpa_ccl_work_release", "", false, BP_OK, BP_OK, BP_OK, work_release},
 };

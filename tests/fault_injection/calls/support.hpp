@@ -18,11 +18,13 @@ std::span<const Call> operator_calls();
 std::span<const Call> stream_calls();
 std::span<const Call> session_calls();
 std::span<const Call> run_calls();
+std::span<const Call> ccl_calls();
 std::span<const Call> last_calls();  // that end the world
 
 inline constexpr int64_t kSizes[] = {2, 3};
 inline constexpr uint64_t kBytes = 6 * sizeof(float);
 inline constexpr float kA[] = {1, -2, 3, 0, 5, -6};
+inline constexpr float kB[] = {7, 7, 7, 7, 7, 7};
 
 // --- before ---
 

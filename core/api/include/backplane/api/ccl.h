@@ -74,8 +74,8 @@ BPA_API bpa_status bpa_ccl_group_create(bpa_device* device, const bpa_ccl_group_
 BPA_API void bpa_ccl_group_release(bpa_ccl_group* group);
 
 /* Ends the group on all ranks that can be reached, within a second: operations in progress and
- * later ones answer CANCELLED with these words, here and there. Never waits. A group that has
- * failed stays as it is. words: NULL for none. */
+ * later ones answer CANCELLED with these words, here and there. Waits until the others are told, a
+ * second at most. A group that has failed stays as it is. words: NULL for none. */
 BPA_API bpa_status bpa_ccl_group_abort(bpa_ccl_group* group, const char* words);
 
 /* Counters: since the group was made, of this rank. Text: lifetime object (the group). */

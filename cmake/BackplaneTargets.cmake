@@ -64,6 +64,33 @@ function(bp_add_library name)
   add_library(backplane::${name} ALIAS ${name})
 endfunction()
 
+# bp_add_engine(NAME SOURCES ... [INCLUDE ...] [LINK ...] [OUTPUT_DIRECTORY dir])
+# A library that carries messages between ranks, which libbackplane opens at run time: the module
+# backplane_engine_NAME.so beside the plugins. With OUTPUT_DIRECTORY it is a test's, not installed.
+function(bp_add_engine name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_DIRECTORY" "SOURCES;INCLUDE;LINK")
+  bp_refuse_unparsed("bp_add_engine(${name})" "${arg_UNPARSED_ARGUMENTS}")
+  set(target backplane_engine_${name})
+  set(folder lib/backplane/plugins/engines)
+  set(exports "${PROJECT_SOURCE_DIR}/ccl/engine/abi/engine.map")
+  add_library(${target} MODULE ${arg_SOURCES})
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}" ${arg_INCLUDE})
+  target_link_libraries(${target} PRIVATE backplane::device_api backplane_flags
+                                          backplane_no_global_constructors ${arg_LINK})
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${exports}"
+                                        "LINKER:--exclude-libs,ALL" "LINKER:-z,defs")
+  set_target_properties(${target} PROPERTIES PREFIX "" LINK_DEPENDS "${exports}")
+  if(arg_OUTPUT_DIRECTORY)
+    set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${arg_OUTPUT_DIRECTORY}")
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES
+                        LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/${folder}")
+  bp_use_unity(${target})
+  install(TARGETS ${target} LIBRARY DESTINATION "${folder}" COMPONENT runtime)
+  add_dependencies(backplane_product ${target})
+endfunction()
+
 # bp_add_executable(NAME SOURCES ... [DEPS ...] [OUTPUT_NAME file] [FOLDER subfolder])
 # A program in bin/, or in a folder of it.
 function(bp_add_executable name)

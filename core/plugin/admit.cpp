@@ -60,29 +60,6 @@ Status check_one(const fs::path& path, bool privileged, const FileInfo& core) {
   return fail(BP_INVALID_ARGUMENT, "not trusted: {} {}", path.string(), defect);
 }
 
-/// The real path. Links are resolved first: the folder that holds the name and the one that holds
-/// the file both decide which bytes are loaded.
-Result<std::string> check_file(const Attempt& attempt, const fs::path& path) {
-  std::error_code error;
-  const fs::path real = fs::canonical(path, error);
-  if (error) return fail(BP_UNAVAILABLE, "{}: {}", path.string(), error.message());
-  BP_TRY_ASSIGN(const FileInfo core, core_file_info());
-  const bool privileged = attempt.options.privileged;
-  BP_TRY(check_one(real, privileged, core));
-  const fs::path entry = attempt.entry_folder;
-  for (const fs::path& lowest : {real.parent_path(), path.parent_path()}) {
-    const bool inside =
-        std::mismatch(entry.begin(), entry.end(), lowest.begin(), lowest.end()).first ==
-        entry.end();
-    const fs::path last = inside && !privileged ? entry : entry.root_path();
-    for (fs::path folder = lowest;; folder = folder.parent_path()) {
-      BP_TRY(check_one(folder, privileged, core));
-      if (folder == last) break;
-    }
-  }
-  return real.string();
-}
-
 // An id belongs to the first plugin that was admitted, also if that one failed later; one that was
 // not admitted cannot keep a good one out.
 Status check_id(const Attempt& attempt) {
@@ -99,6 +76,30 @@ Status check_id(const Attempt& attempt) {
 
 }  // namespace
 
+// Links are resolved first: the folder that holds the name and the one that holds the file both
+// decide which bytes are loaded.
+Result<std::string> check_trust(const std::string& name, const std::string& entry_folder,
+                                bool privileged) {
+  const fs::path path = name;
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  if (error) return fail(BP_UNAVAILABLE, "{}: {}", path.string(), error.message());
+  BP_TRY_ASSIGN(const FileInfo core, core_file_info());
+  BP_TRY(check_one(real, privileged, core));
+  const fs::path entry = entry_folder;
+  for (const fs::path& lowest : {real.parent_path(), path.parent_path()}) {
+    const bool inside =
+        std::mismatch(entry.begin(), entry.end(), lowest.begin(), lowest.end()).first ==
+        entry.end();
+    const fs::path last = inside && !privileged ? entry : entry.root_path();
+    for (fs::path folder = lowest;; folder = folder.parent_path()) {
+      BP_TRY(check_one(folder, privileged, core));
+      if (folder == last) break;
+    }
+  }
+  return real.string();
+}
+
 Status admit(Attempt* attempt) {
   LoadedPlugin::Parts& parts = attempt->parts;
   BP_TRY(check_build(attempt->options, parts.manifest));
@@ -106,8 +107,10 @@ Status admit(Attempt* attempt) {
   parts.abi_semantics = std::min(parts.manifest.abi_built, attempt->options.abi_max);
   const std::string& manifest = attempt->manifest_path;
   const std::string stem = manifest.substr(0, manifest.size() - kManifestSuffix.size());
-  BP_TRY(check_file(*attempt, manifest));
-  BP_TRY_ASSIGN(parts.path, check_file(*attempt, stem + std::string(kLibrarySuffix)));
+  const bool privileged = attempt->options.privileged;
+  BP_TRY(check_trust(manifest, attempt->entry_folder, privileged));
+  BP_TRY_ASSIGN(parts.path,
+                check_trust(stem + std::string(kLibrarySuffix), attempt->entry_folder, privileged));
   BP_TRY_ASSIGN(attempt->library_file, file_info(parts.path));
   if (attempt->library_file.is_regular) return check_id(*attempt);
   return fail(BP_UNAVAILABLE, "{} is not a regular file", parts.path);

@@ -5,6 +5,7 @@
 #define BACKPLANE_CORE_PLUGIN_LOAD_STEPS_HPP
 
 #include <array>
+#include <span>
 
 #include "core/plugin/foreign.hpp"
 #include "core/plugin/loader.hpp"
@@ -50,6 +51,20 @@ Status call_entry(Attempt* attempt);
 Status validate_tables(Attempt* attempt);
 Status start_instance(Attempt* attempt);
 Status count_devices(Attempt* attempt);
+
+// What serves all libraries that are opened at run time, plugins or not.
+
+/// The real path of a file that is trusted (admit.cpp says when), by a name below the real path of
+/// its search-path entry. Errors: UNAVAILABLE, where it is not there; INVALID_ARGUMENT, naming what
+/// is not trusted.
+Result<std::string> check_trust(const std::string& name, const std::string& entry_folder,
+                                bool privileged);
+/// INCOMPATIBLE where a library needs the runtime of a sanitizer that this process does not have.
+Status check_runtimes(const std::string& path, std::string_view own_sanitizer);
+/// Maps for ever the library that file_info() told of before it was checked; its symbols, in order.
+/// Errors: UNAVAILABLE with the system's words; INVALID_ARGUMENT where it is another file now.
+Result<std::vector<void*>> map_library(const std::string& path, const FileInfo& file,
+                                       std::span<const char* const> symbols);
 
 Result<FileInfo> file_info(const std::string& path);  // follows links
 /// UNAVAILABLE where a shared library is shorter than its own program headers say: mapping a

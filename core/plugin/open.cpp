@@ -28,8 +28,17 @@ std::string name_to_open(const std::string& path, const FileInfo& file) {
   return name;
 }
 
-/// A manifest may say less than the file: the runtime of a sanitizer ends a process that was
-/// started without it.
+struct EntryCall {
+  int32_t (*entry)(uint32_t core_abi, bp_plugin* out_plugin);
+  uint32_t core_abi;
+  bp_plugin offered;
+  bp_status operator()() { return entry(core_abi, &offered); }
+};
+
+}  // namespace
+
+// A manifest may say less than the file: the runtime of a sanitizer ends a process that was started
+// without it.
 Status check_runtimes(const std::string& path, std::string_view own_sanitizer) {
   const std::pair<std::string_view, std::string_view> runtimes[] = {
       {"libasan.", "address"}, {"libubsan.", "address"},  {"libtsan.", "thread"},
@@ -47,14 +56,31 @@ Status check_runtimes(const std::string& path, std::string_view own_sanitizer) {
   return {};
 }
 
-struct EntryCall {
-  int32_t (*entry)(uint32_t core_abi, bp_plugin* out_plugin);
-  uint32_t core_abi;
-  bp_plugin offered;
-  bp_status operator()() { return entry(core_abi, &offered); }
-};
-
-}  // namespace
+Result<std::vector<void*>> map_library(const std::string& path, const FileInfo& file,
+                                       std::span<const char* const> symbols) {
+  try {
+    // RTLD_NODELETE makes the close in the destructor one that unmaps nothing.
+    constexpr int kMode = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
+    boost::dll::shared_library library(name_to_open(path, file),
+                                       static_cast<boost::dll::load_mode::type>(kMode));
+    BP_TRY_ASSIGN(const FileInfo now, file_info(path));
+    if (now.identity != file.identity) {
+      return fail(BP_INVALID_ARGUMENT, "{} was replaced between its check and its opening", path);
+    }
+    std::vector<void*> found;
+    for (const char* const symbol : symbols) found.push_back(&library.get<char>(symbol));
+    return found;
+  } catch (const std::system_error& error) {
+    // "...load() failed (dlerror system message: WORDS): Bad file descriptor": WORDS tell.
+    constexpr std::string_view kBefore = "dlerror system message: ";
+    std::string_view words = error.what();
+    const size_t begin = words.find(kBefore);
+    if (begin != std::string_view::npos) {
+      words = words.substr(begin + kBefore.size(), words.rfind("): ") - begin - kBefore.size());
+    }
+    return fail(BP_UNAVAILABLE, "{}", foreign_text(words));
+  }
+}
 
 Status open_library(Attempt* attempt) {
   const std::string& path = attempt->parts.path;
@@ -67,29 +93,12 @@ Status open_library(Attempt* attempt) {
   parts.gate->set_timeout(parts.call_timeout);
   parts.gate->set_logs_at_once();
   parts.gate->watch();
-  try {
-    // Its static constructors run under the loader's lock, so they cannot be abandoned (ADR 21).
-    const WatchedCall watched(*parts.gate, "opening its library", nullptr);
-    // RTLD_NODELETE makes the close in the destructor one that unmaps nothing.
-    constexpr int kMode = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-    boost::dll::shared_library library(name_to_open(path, attempt->library_file),
-                                       static_cast<boost::dll::load_mode::type>(kMode));
-    BP_TRY_ASSIGN(const FileInfo now, file_info(path));
-    if (now.identity != attempt->library_file.identity) {
-      return fail(BP_INVALID_ARGUMENT, "{} was replaced between its check and its opening", path);
-    }
-    attempt->entry = library.get<int32_t(uint32_t, bp_plugin*)>("bp_plugin_entry");
-    return {};
-  } catch (const std::system_error& error) {
-    // "...load() failed (dlerror system message: WORDS): Bad file descriptor": WORDS tell.
-    constexpr std::string_view kBefore = "dlerror system message: ";
-    std::string_view words = error.what();
-    const size_t begin = words.find(kBefore);
-    if (begin != std::string_view::npos) {
-      words = words.substr(begin + kBefore.size(), words.rfind("): ") - begin - kBefore.size());
-    }
-    return fail(BP_UNAVAILABLE, "{}", foreign_text(words));
-  }
+  // Its static constructors run under the loader's lock, so they cannot be abandoned (ADR 21).
+  const WatchedCall watched(*parts.gate, "opening its library", nullptr);
+  constexpr const char* kSymbols[] = {"bp_plugin_entry"};
+  BP_TRY_ASSIGN(const std::vector<void*> found, map_library(path, attempt->library_file, kSymbols));
+  attempt->entry = reinterpret_cast<int32_t (*)(uint32_t, bp_plugin*)>(found[0]);
+  return {};
 }
 
 Status call_entry(Attempt* attempt) {

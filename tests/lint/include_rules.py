@@ -40,7 +40,10 @@ RULES = {
     "ccl/schedule": _CCL_BASE | {"ccl/schedule"},
     "ccl/store": _CCL_BASE | {"ccl/store"},
     "ccl/watch": _CCL_BASE | {"ccl/watch"},
-    "ccl/engine": _CCL_BASE | {"ccl/engine"},
+    # An engine's library is opened as a plugin's is, and its peers prove what a store's clients do.
+    "ccl/engine": _CCL_BASE | {"ccl/engine", "ccl/engine/abi", "ccl/store", "core/plugin"},
+    "ccl/engine/abi": {"device_api"},
+    "ccl/engine/ucx": {"ccl/engine/abi", "ccl/engine/ucx"},
     "ccl/bridge": _CORE | {"ccl", "ccl/bridge"},
     "ccl/group": _CORE | _CCL,
     "sdk": {"device_api", "sdk", "generated"},
@@ -50,7 +53,7 @@ RULES = {
 }
 for _i, _rank in enumerate(CORE_RANKS):
     RULES[f"core/{_rank}"] = {"device_api"} | {f"core/{name}" for name in CORE_RANKS[:_i + 1]}
-SPECIFIC = ("ops/expr", "sdk/conform")
+SPECIFIC = ("ops/expr", "sdk/conform", "ccl/engine/abi", "ccl/engine/ucx")
 # Operators whose names are everyday words, here keys of manifests and options.
 EVERYDAY_WORDS = {"min", "max", "constant"}
 # Two plugins share code for chips of one kind.
@@ -107,8 +110,10 @@ def _may_use_outside(area, name):
         return True
     if area == "sdk" and name == "unistd.h":  # where there is one: a fork is seen by nothing else
         return True
-    if area == "ops/expr" or area == "sdk":
+    if area in ("ops/expr", "sdk", "ccl/engine/abi"):
         return _is_standard(name)
+    if area == "ccl/engine/ucx":
+        return _is_standard(name) or name.startswith(("ucp/", "ucs/") + SYSTEM)
     is_application = area in ("core/cli", "docs", "sdk/conform")
     libraries = APPLICATION_LIBRARIES if is_application else CORE_LIBRARIES
     return _is_standard(name) or name.startswith(libraries) or name.startswith(SYSTEM)

@@ -17,6 +17,7 @@ debian_packages=(
   "build  libcli11-dev        the command line of backplane"
   "build  libzip-dev          reads .npz files"
   "build  libsodium-dev       HMAC-SHA256 and random bytes for the token of a job (ccl/store)"
+  "build  libucx-dev          the engine of collectives between processes (ccl/engine/ucx)"
   "build  libhwy-dev          vector code of plugins/cpu for each instruction set"
   "build  libsleef-dev        logarithms, sines, powers of whole vectors"
   "build  libgtest-dev        test framework"

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ccl/engine/proven_engine.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <list>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ccl/store/handshake.hpp"
+#include "ccl/store/refusal_log.hpp"
+#include "core/base/log.hpp"
+
+namespace bp::ccl {
+namespace {
+
+/// The first byte of every header.
+enum class Kind : uint8_t { kMessage = 1, kHandshake = 2 };
+
+std::vector<std::byte> with_kind(Kind kind, std::span<const std::byte> bytes) {
+  std::vector<std::byte> all(1 + bytes.size());
+  all[0] = static_cast<std::byte>(kind);
+  std::copy(bytes.begin(), bytes.end(), all.begin() + 1);
+  return all;
+}
+
+class ProvenEngine final : public Engine, private Inbox {
+ public:
+  ProvenEngine(std::unique_ptr<Engine> inner, Proof proof)
+      : proof_(std::move(proof)), inner_(std::move(inner)) {}
+  ~ProvenEngine() override;
+
+  std::string_view name() const override { return inner_->name(); }
+  std::string address() const override;
+  Status connect(uint32_t peer, std::string_view address) override;
+  void send(uint32_t peer, std::span<const std::byte> header, const void* data, uint64_t bytes,
+            Transfer* transfer) override;
+  void receive(uint64_t token, void* into, Transfer* transfer) override {
+    inner_->receive(token, into, transfer);
+  }
+  void drop(uint64_t token) override { inner_->drop(token); }
+  void cancel(Transfer* transfer) override;
+  bool progress(Inbox& inbox) override;
+  void wait(Clock::time_point until) override { inner_->wait(until); }
+  void wake() noexcept override { inner_->wake(); }
+
+ private:
+  /// A send that waits for the peer's proof.
+  struct Waiting {
+    std::vector<std::byte> header;
+    const void* data;
+    uint64_t bytes;
+    Transfer* transfer;
+  };
+  struct Peer {
+    std::optional<Handshake> handshake;  // while it goes on
+    bool is_proven = false;
+    bool is_lost = false;
+    std::deque<Waiting> waiting;
+  };
+  struct Output {
+    uint32_t peer;
+    std::string bytes;
+  };
+
+  void message_arrived(uint32_t peer, std::span<const std::byte> header, uint64_t bytes,
+                       uint64_t token) noexcept override;
+  void peer_lost(uint32_t peer, const Status& why) noexcept override;
+  void take_handshake(uint32_t number, Peer* peer, std::string_view bytes);
+  void send_handshake(uint32_t peer, const std::string& bytes);
+  void let_waiting_go(uint32_t peer, Peer* found);
+  void lose(uint32_t peer, Peer* found, const Status& why);
+  void tell_dropped(uint32_t peer);
+
+  const Proof proof_;
+  const std::unique_ptr<Engine> inner_;
+  std::map<uint32_t, Peer> peers_;
+  std::list<Transfer> handshake_sends_;
+  uint64_t dropped_count_ = 0;
+  RefusalLog dropped_log_;
+
+  // Of a progress() that goes on, for its end: an inbox must not call the engine.
+  Inbox* outer_ = nullptr;
+  std::vector<Output> outputs_;     // of handshakes
+  std::vector<uint32_t> proven_;    // peers that have just proved themselves
+  std::vector<uint64_t> unwanted_;  // tokens
+  std::vector<uint32_t> unproven_;  // who sent them
+};
+
+ProvenEngine::~ProvenEngine() {
+  for (auto& [number, peer] : peers_) {
+    for (const Waiting& waiting : peer.waiting) {
+      waiting.transfer->status.store(BP_CANCELLED, std::memory_order_release);
+    }
+  }
+  for (Transfer& transfer : handshake_sends_) {
+    if (!transfer.is_over()) inner_->cancel(&transfer);
+  }
+}
+
+std::string ProvenEngine::address() const {
+  const std::string inner = inner_->address();
+  const Mac mac = proof_.token->mac("address " + inner);
+  return std::string(mac.begin(), mac.end()) + inner;
+}
+
+Status ProvenEngine::connect(uint32_t number, std::string_view address) {
+  const std::string_view mac = address.substr(0, kMacBytes);
+  const std::string_view inner = address.substr(mac.size());
+  if (!is_same_mac(mac, proof_.token->mac("address " + std::string(inner)))) {
+    return Status(BP_INVALID_ARGUMENT,
+                  "engine " + std::string(name()) +
+                      ": expected an address that a rank of this job has made, found " +
+                      std::to_string(address.size()) + " bytes of something else");
+  }
+  const auto side =
+      proof_.own_rank < number ? Handshake::Side::kConnects : Handshake::Side::kAccepts;
+  BP_TRY_ASSIGN(Handshake handshake,
+                Handshake::begin(side, {.token = proof_.token,
+                                        .job = proof_.job,
+                                        .purpose = HandshakeTerms::Purpose::kEngine,
+                                        .own_rank = proof_.own_rank,
+                                        .peer_rank = number}));
+  BP_TRY(inner_->connect(number, inner));
+  Peer& peer = peers_[number];
+  peer = {};
+  if (number == proof_.own_rank) {
+    peer.is_proven = true;
+    return {};
+  }
+  const std::string first = handshake.take_output();
+  peer.handshake = std::move(handshake);
+  send_handshake(number, first);
+  return {};
+}
+
+void ProvenEngine::send_handshake(uint32_t peer, const std::string& bytes) {
+  if (bytes.empty()) return;
+  std::erase_if(handshake_sends_, [](const Transfer& transfer) { return transfer.is_over(); });
+  inner_->send(peer, with_kind(Kind::kHandshake, std::as_bytes(std::span(bytes))), nullptr, 0,
+               &handshake_sends_.emplace_back());
+}
+
+void ProvenEngine::send(uint32_t number, std::span<const std::byte> header, const void* data,
+                        uint64_t bytes, Transfer* transfer) {
+  transfer->status.store(BP_PENDING, std::memory_order_relaxed);
+  const auto found = peers_.find(number);
+  if (found == peers_.end() || found->second.is_lost) {
+    transfer->status.store(BP_UNAVAILABLE, std::memory_order_release);
+    return;
+  }
+  std::vector<std::byte> whole = with_kind(Kind::kMessage, header);
+  if (found->second.is_proven) return inner_->send(number, whole, data, bytes, transfer);
+  found->second.waiting.push_back({std::move(whole), data, bytes, transfer});
+}
+
+void ProvenEngine::let_waiting_go(uint32_t number, Peer* peer) {
+  while (!peer->waiting.empty()) {
+    const Waiting waiting = std::move(peer->waiting.front());
+    peer->waiting.pop_front();
+    inner_->send(number, waiting.header, waiting.data, waiting.bytes, waiting.transfer);
+  }
+}
+
+void ProvenEngine::cancel(Transfer* transfer) {
+  for (auto& [number, peer] : peers_) {
+    const size_t count = std::erase_if(
+        peer.waiting, [&](const Waiting& waiting) { return waiting.transfer == transfer; });
+    if (count == 0) continue;
+    transfer->status.store(BP_CANCELLED, std::memory_order_release);
+    return;
+  }
+  inner_->cancel(transfer);
+}
+
+void ProvenEngine::message_arrived(uint32_t number, std::span<const std::byte> header,
+                                   uint64_t bytes, uint64_t token) noexcept {
+  const auto found = peers_.find(number);
+  const bool is_known = found != peers_.end() && !found->second.is_lost && !header.empty();
+  const auto kind = is_known ? static_cast<Kind>(header.front()) : Kind();
+  if (is_known && kind == Kind::kMessage && found->second.is_proven) {
+    return outer_->message_arrived(number, header.subspan(1), bytes, token);
+  }
+  [[maybe_unused]] const Status noted = contain([&] {
+    unwanted_.push_back(token);
+    const bool is_handshake = kind == Kind::kHandshake && found->second.handshake && bytes == 0;
+    if (!is_handshake) return unproven_.push_back(number);
+    // At once: what comes behind the last message of a handshake is to be delivered.
+    const auto body = header.subspan(1);
+    take_handshake(number, &found->second,
+                   std::string_view(reinterpret_cast<const char*>(body.data()), body.size()));
+  });
+}
+
+void ProvenEngine::peer_lost(uint32_t number, const Status& why) noexcept {
+  const auto found = peers_.find(number);
+  if (found != peers_.end()) lose(number, &found->second, why);
+}
+
+void ProvenEngine::lose(uint32_t number, Peer* peer, const Status& why) {
+  if (peer->is_lost) return;
+  peer->is_lost = true;
+  peer->is_proven = false;
+  peer->handshake.reset();
+  for (const Waiting& waiting : peer->waiting) {
+    waiting.transfer->status.store(BP_UNAVAILABLE, std::memory_order_release);
+  }
+  peer->waiting.clear();
+  outer_->peer_lost(number, why);
+}
+
+void ProvenEngine::take_handshake(uint32_t number, Peer* peer, std::string_view bytes) {
+  const auto taken = peer->handshake->receive(bytes);
+  outputs_.push_back({number, peer->handshake->take_output()});
+  Status status = taken.status();
+  if (taken.ok() && *taken != bytes.size()) {
+    status = Status(BP_INVALID_ARGUMENT, "it sent more than a handshake has");
+  }
+  const bool is_done = status.ok() && peer->handshake->is_done();
+  if (is_done && peer->handshake->peer_rank() != number) {
+    status = Status(BP_INVALID_ARGUMENT,
+                    "it says that it is rank " + std::to_string(peer->handshake->peer_rank()));
+  }
+  if (!status.ok()) {
+    return lose(
+        number, peer,
+        Status(BP_UNAVAILABLE, "it did not prove that it is rank " + std::to_string(number) +
+                                   " of this job: " + status.message()));
+  }
+  if (!is_done) return;
+  proven_.push_back(number);
+  peer->handshake.reset();
+  peer->is_proven = true;
+}
+
+void ProvenEngine::tell_dropped(uint32_t number) {
+  ++dropped_count_;
+  const auto kept_back = dropped_log_.count(std::to_string(number), Clock::now());
+  if (!kept_back) return;
+  log(BP_LOG_WARNING, "engine " + std::string(name()) + ": dropped a message of rank " +
+                          std::to_string(number) + ", which has not proved itself (" +
+                          std::to_string(dropped_count_) + " in all)");
+}
+
+bool ProvenEngine::progress(Inbox& inbox) {
+  outer_ = &inbox;
+  const bool has_moved = inner_->progress(*this);
+  outer_ = nullptr;
+  for (const Output& output : std::exchange(outputs_, {})) {
+    send_handshake(output.peer, output.bytes);
+  }
+  for (const uint32_t number : std::exchange(proven_, {})) let_waiting_go(number, &peers_[number]);
+  for (const uint64_t token : std::exchange(unwanted_, {})) inner_->drop(token);
+  for (const uint32_t number : std::exchange(unproven_, {})) tell_dropped(number);
+  return has_moved;
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> make_proven_engine(std::unique_ptr<Engine> inner, Proof proof) {
+  return std::make_unique<ProvenEngine>(std::move(inner), std::move(proof));
+}
+
+}  // namespace bp::ccl

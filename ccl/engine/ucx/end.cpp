@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See end.hpp. What a connection loses, and how it ends, is in end_loss.cpp.
+#include "ccl/engine/ucx/end.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace bp_ucx {
+namespace {
+
+constexpr uint32_t kMessageMark = 0x58435542;  // "BUCX"
+constexpr unsigned kMessageId = 1;             // of UCX's handlers
+constexpr uint64_t kEagerBytes = 8192;
+constexpr size_t kMostStrays = 1024;
+constexpr size_t kMostAhead = 65536;  // messages of one peer that wait for an earlier one
+
+}  // namespace
+
+End::End(const bp_engine_args& args) : worker_(args) {
+  Address own = own_address();
+  id_ = own.end;
+  own_host_ = own.host;
+  own.worker = worker_.address();
+  address_ = encode(own);
+  ucp_am_handler_param_t param{};
+  param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                     UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  param.id = kMessageId;
+  param.flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA;
+  param.cb = on_message;
+  param.arg = this;
+  if (ucp().worker_set_am_recv_handler(worker_.get(), &param) != UCS_OK) {
+    throw Refusal(BP_UNAVAILABLE, "UCX takes no handler of messages");
+  }
+  watch_.add_messages(worker_.descriptor());
+}
+
+End::Peer* End::find(uint32_t peer) {
+  const auto found = peers_.find(peer);
+  return found != peers_.end() ? found->second.get() : nullptr;
+}
+
+void End::open_endpoint(Peer& peer, const Address& address) {
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.worker.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = on_error;
+  params.err_handler.arg = &peer;
+  const ucs_status_t made = ucp().ep_create(worker_.get(), &params, &peer.endpoint);
+  if (made != UCS_OK) {
+    throw Refusal(BP_UNAVAILABLE, std::string("no way to this peer: ") + ucp().status_string(made));
+  }
+}
+
+void End::connect(uint32_t number, std::string_view bytes) {
+  const auto address = decode_address(bytes);
+  if (!address) {
+    throw Refusal(BP_INVALID_ARGUMENT, "expected an address of this engine, found " +
+                                           std::to_string(bytes.size()) + " bytes that are none");
+  }
+  if (find(number) != nullptr || peer_by_id_.count(address->end) != 0) {
+    throw Refusal(BP_INVALID_ARGUMENT,
+                  "peer " + std::to_string(number) + ", or its address, is connected already");
+  }
+  auto made = std::make_unique<Peer>(*this, number, address->end);
+  Peer& peer = *made;
+  const bool is_watched = address->host == own_host_ && address->process != getpid();
+  if (is_watched && !watch_.add_process(number, address->process, address->start_time)) {
+    throw Refusal(BP_UNAVAILABLE, "its process " + std::to_string(address->process) + " has ended");
+  }
+  try {
+    peers_.emplace(number, std::move(made));
+    peer_by_id_.emplace(address->end, &peer);
+    open_endpoint(peer, *address);
+  } catch (...) {
+    watch_.remove_process(number);
+    peer_by_id_.erase(address->end);
+    peers_.erase(number);
+    throw;
+  }
+  std::deque<Message> strays;
+  strays.swap(strays_);
+  for (Message& stray : strays) {
+    if (stray.from != peer.id) {
+      strays_.push_back(std::move(stray));
+    } else if (!arrive(peer, stray)) {
+      release(stray);
+    }
+  }
+}
+
+// --- Sending
+
+std::unique_ptr<End::Sending> End::make_sending(Peer& peer, Kind kind, uint64_t sequence,
+                                                std::string_view header) {
+  auto sending = std::make_unique<Sending>(*this, peer);
+  sending->sequence = sequence;
+  const Envelope envelope{kMessageMark, kind, id_, sequence};
+  sending->head.resize(sizeof(envelope) + header.size());
+  std::memcpy(sending->head.data(), &envelope, sizeof(envelope));
+  std::memcpy(sending->head.data() + sizeof(envelope), header.data(), header.size());
+  return sending;
+}
+
+int32_t End::send(uint32_t number, std::string_view header, const void* data, uint64_t bytes,
+                  void* transfer) {
+  if (header.size() > BP_ENGINE_HEADER_BYTES_MAX) return BP_INVALID_ARGUMENT;
+  Peer* const peer = find(number);
+  if (peer == nullptr || peer->is_lost() || peer->is_doomed) return BP_UNAVAILABLE;
+  auto sending = make_sending(*peer, Kind::kMessage, peer->next_sent, header);
+  if (bytes > kEagerBytes) {
+    sending->transfer = transfer;
+  } else if (bytes > 0) {
+    sending->copied.assign(static_cast<const char*>(data), bytes);
+    data = sending->copied.data();
+  }
+  const int32_t status = post(std::move(sending), data, bytes);
+  ++peer->next_sent;
+  return status;
+}
+
+/// What is not lent is over for its sender at once, whatever becomes of it.
+int32_t End::post(std::unique_ptr<Sending> owned, const void* data, uint64_t bytes) {
+  Sending& sending = *owned;
+  const bool is_lent = sending.transfer != nullptr;
+  if (is_lent) lent_.reserve(lent_.size() + 1);
+  sendings_.emplace(&sending, std::move(owned));
+  ucp_request_param_t param{};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = is_lent ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
+  param.cb.send = on_sent;
+  param.user_data = &sending;
+  if (is_lent) lent_.emplace(sending.transfer, &sending);
+  void* const request = ucp().am_send_nbx(sending.peer.endpoint, kMessageId, sending.head.data(),
+                                          sending.head.size(), data, bytes, &param);
+  if (UCS_PTR_IS_ERR(request)) {
+    const std::string why = ucp().status_string(UCS_PTR_STATUS(request));
+    doom(sending.peer, "the connection broke: " + why);
+    if (is_lent) lent_.erase(sending.transfer);
+    sendings_.erase(&sending);
+    return BP_UNAVAILABLE;
+  }
+  sending.request = request;
+  sending.is_done = sending.is_done || request == nullptr;
+  if (sending.is_done) note_done(sending);
+  return is_lent ? BP_PENDING : BP_OK;
+}
+
+void End::on_sent(void*, ucs_status_t status, void* user_data) {
+  auto& sending = *static_cast<Sending*>(user_data);
+  sending.is_done = true;
+  sending.status = status;
+  // In the call that begins it, that call goes on from here.
+  if (sending.request != nullptr) sending.end.note_done(sending);
+}
+
+void End::note_done(Sending& sending) {
+  sending.next_done = done_sendings_;
+  done_sendings_ = &sending;
+}
+
+void End::finish(Sending& sending) {
+  if (void* const transfer = sending.transfer) {
+    const bool is_ok = sending.status == UCS_OK && !sending.peer.is_lost();
+    if (is_ok) settled_.reserve(settled_.size() + 1);
+    events_.push_back({.kind = Event::Kind::kEnded,
+                       .transfer = transfer,
+                       .status = is_ok ? BP_OK : BP_UNAVAILABLE});
+    if (is_ok) settled_.emplace_back(&sending.peer, sending.sequence);
+    lent_.erase(transfer);
+  }
+  if (sending.request != nullptr) ucp().request_free(sending.request);
+  sendings_.erase(&sending);
+}
+
+/// Not where UCX tells of it, which no exception may leave.
+void End::finish_done() {
+  while (Sending* const sending = done_sendings_) {
+    Sending* const next = sending->next_done;
+    finish(*sending);
+    done_sendings_ = next;
+  }
+  while (Receiving* const receiving = done_receivings_) {
+    Receiving* const next = receiving->next_done;
+    finish(*receiving);
+    done_receivings_ = next;
+  }
+}
+
+/// The bytes of these were taken while they were lent.
+void End::tell_settled() {
+  std::vector<std::pair<Peer*, uint64_t>> settled;
+  settled.swap(settled_);
+  for (const auto& [peer, sequence] : settled) {
+    if (peer->is_lost() || peer->is_doomed) continue;
+    post(make_sending(*peer, Kind::kSettled, sequence, {}), nullptr, 0);
+  }
+}
+
+// --- Arriving
+
+ucs_status_t End::on_message(void* self, const void* header, size_t header_bytes, void* data,
+                             size_t bytes, const ucp_am_recv_param_t* param) {
+  auto& end = *static_cast<End*>(self);
+  Envelope envelope;
+  if (header_bytes < sizeof(envelope)) return UCS_OK;  // which lets go of the data
+  std::memcpy(&envelope, header, sizeof(envelope));
+  if (envelope.mark != kMessageMark) return UCS_OK;
+  const std::string_view rest(static_cast<const char*>(header) + sizeof(envelope),
+                              header_bytes - sizeof(envelope));
+  if (rest.size() > BP_ENGINE_HEADER_BYTES_MAX) return UCS_OK;
+  try {
+    const bool is_lent = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+    return end.take(envelope, rest, data, bytes, is_lent) && bytes > 0 ? UCS_INPROGRESS : UCS_OK;
+  } catch (...) {
+    // A message is missing now, so that nothing which comes later may be believed.
+    end.is_out_of_memory_ = true;
+    return UCS_OK;
+  }
+}
+
+/// True: the data is kept.
+bool End::take(const Envelope& envelope, std::string_view header, void* data, uint64_t bytes,
+               bool is_lent) {
+  const auto found = peer_by_id_.find(envelope.from);
+  if (envelope.kind == Kind::kSettled) {
+    const bool is_heard = found != peer_by_id_.end() && !found->second->is_lost();
+    if (is_heard) settle(*found->second, envelope.sequence);
+    return false;
+  }
+  if (envelope.kind != Kind::kMessage && envelope.kind != Kind::kFarewell) return false;
+  Message message;
+  message.from = envelope.from;
+  message.sequence = envelope.sequence;
+  message.is_farewell = envelope.kind == Kind::kFarewell;
+  message.is_lent = is_lent;
+  message.bytes = bytes;
+  message.data = bytes > 0 ? data : nullptr;
+  message.header = header;
+  if (found != peer_by_id_.end()) return arrive(*found->second, message);
+  if (strays_.size() >= kMostStrays) return false;
+  strays_.push_back(std::move(message));
+  return true;
+}
+
+/// UCX keeps the order of messages as a rule, and promises nothing. False: it is not kept.
+bool End::arrive(Peer& peer, Message& message) {
+  if (peer.is_lost() || message.sequence < peer.next_expected) return false;
+  if (message.sequence > peer.next_expected) {
+    if (peer.ahead.size() >= kMostAhead) {
+      doom(peer, "it sends messages without order");
+      return false;
+    }
+    return peer.ahead.emplace(message.sequence, std::move(message)).second;
+  }
+  accept(peer, message);
+  while (!peer.ahead.empty() && peer.ahead.begin()->first == peer.next_expected) {
+    auto next = peer.ahead.extract(peer.ahead.begin());
+    accept(peer, next.mapped());
+  }
+  return true;
+}
+
+void End::accept(Peer& peer, Message& message) {
+  if (message.is_farewell) {
+    ++peer.next_expected;
+    return doom(peer, "its end of the engine was closed");
+  }
+  const uint64_t token = next_token_;
+  events_.push_back({.kind = Event::Kind::kArrived,
+                     .peer = peer.number,
+                     .token = token,
+                     .bytes = message.bytes,
+                     .text = std::move(message.header)});
+  message.peer = &peer;
+  arrived_.emplace(token, std::move(message));
+  ++next_token_;
+  ++peer.next_expected;
+}
+
+void End::release(Message& message) {
+  if (message.data != nullptr) ucp().am_data_release(worker_.get(), message.data);
+  message.data = nullptr;
+}
+
+int32_t End::receive(uint64_t token, void* into, void* transfer) {
+  auto found = arrived_.extract(token);
+  if (found.empty()) return BP_INVALID_ARGUMENT;
+  Message& message = found.mapped();
+  if (message.data == nullptr) return BP_OK;
+  if (!message.is_lent) {
+    std::memcpy(into, message.data, message.bytes);
+    release(message);
+    return BP_OK;
+  }
+  if (message.peer->is_lost() || message.peer->is_doomed) {
+    release(message);
+    return BP_UNAVAILABLE;
+  }
+  auto owned = std::make_unique<Receiving>(*this, *message.peer, message.sequence, transfer);
+  Receiving& receiving = *owned;
+  receivings_.emplace(transfer, std::move(owned));
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.recv_am = on_received;
+  param.user_data = &receiving;
+  void* const request =
+      ucp().am_recv_data_nbx(worker_.get(), message.data, into, message.bytes, &param);
+  if (UCS_PTR_IS_ERR(request)) {
+    receivings_.erase(transfer);
+    return BP_UNAVAILABLE;
+  }
+  receiving.request = request;
+  receiving.is_done = receiving.is_done || request == nullptr;
+  if (receiving.is_done) note_done(receiving);
+  return BP_PENDING;
+}
+
+void End::on_received(void*, ucs_status_t status, size_t, void* user_data) {
+  auto& receiving = *static_cast<Receiving*>(user_data);
+  receiving.is_done = true;
+  receiving.status = status;
+  if (receiving.request != nullptr) receiving.end.note_done(receiving);
+}
+
+void End::note_done(Receiving& receiving) {
+  receiving.next_done = done_receivings_;
+  done_receivings_ = &receiving;
+}
+
+void End::settle(Peer& peer, uint64_t sequence) {
+  const auto found = std::find_if(receivings_.begin(), receivings_.end(), [&](const auto& entry) {
+    return &entry.second->peer == &peer && entry.second->sequence == sequence;
+  });
+  // It was dropped, or this is told twice.
+  if (found == receivings_.end() || found->second->is_settled) return;
+  found->second->is_settled = true;
+  if (found->second->has_left_ucx) note_done(*found->second);
+}
+
+/// The first time that UCX is done with it, and once more where that was not all.
+void End::finish(Receiving& receiving) {
+  if (receiving.request != nullptr) ucp().request_free(receiving.request);
+  receiving.request = nullptr;
+  receiving.has_left_ucx = true;
+  const bool has_failed = receiving.status != UCS_OK || receiving.peer.is_lost();
+  if (!has_failed && !receiving.is_settled) return;
+  events_.push_back({.kind = Event::Kind::kEnded,
+                     .transfer = receiving.transfer,
+                     .status = has_failed ? BP_UNAVAILABLE : BP_OK});
+  receivings_.erase(receiving.transfer);
+}
+
+void End::drop(uint64_t token) {
+  auto found = arrived_.extract(token);
+  if (!found.empty()) release(found.mapped());  // which tells the sender
+}
+
+}  // namespace bp_ucx

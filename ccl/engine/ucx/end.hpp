@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank's end over UCX's active messages.
+//
+// A message up to kEagerBytes is copied when it is sent. A longer one stays in the sender's memory
+// until its receiver takes it: UCX copies it from process to process, or over the network. The
+// receiver may then be reading what the sender has taken back meanwhile, and UCX does not tell it;
+// so the receiver's transfer is over only when the sender's word has come, after the bytes, that
+// the memory was lent until then (Kind::kSettled).
+//
+// UCX gives up no transfer that has begun. cancel() therefore ends the whole connection, by force:
+// then neither side's memory is used any more.
+#ifndef BACKPLANE_CCL_ENGINE_UCX_END_HPP
+#define BACKPLANE_CCL_ENGINE_UCX_END_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ccl/engine/ucx/address.hpp"
+#include "ccl/engine/ucx/watch.hpp"
+#include "ccl/engine/ucx/worker.hpp"
+
+namespace bp_ucx {
+
+class End {
+ public:
+  /// Throws Refusal.
+  explicit End(const bp_engine_args& args);
+  ~End();
+  End(const End&) = delete;
+  End& operator=(const End&) = delete;
+
+  // As bp_engine_api says. Failures of connect() are thrown as Refusal.
+  const std::string& address() const { return address_; }
+  void connect(uint32_t peer, std::string_view address);
+  int32_t send(uint32_t peer, std::string_view header, const void* data, uint64_t bytes,
+               void* transfer);
+  int32_t receive(uint64_t token, void* into, void* transfer);
+  void drop(uint64_t token);
+  int32_t cancel(void* transfer);
+  bool progress(const bp_engine_inbox& inbox);
+  void wait(int64_t until_ns);
+  void wake() noexcept { watch_.wake(); }
+
+ private:
+  enum class Kind : uint32_t { kMessage = 1, kSettled = 2, kFarewell = 3 };
+  /// What stands before the header of each message.
+  struct Envelope {
+    uint32_t mark = 0;
+    Kind kind = Kind::kMessage;
+    EndId from{};
+    uint64_t sequence = 0;  // of messages and farewells from one end to another; or what is settled
+  };
+  struct Peer;
+  /// One that has come and was neither received nor dropped.
+  struct Message {
+    EndId from{};
+    Peer* peer = nullptr;  // once it is connected
+    uint64_t sequence = 0;
+    uint64_t bytes = 0;
+    void* data = nullptr;  // UCX's; nullptr without bytes, and once it was released
+    bool is_lent = false;  // `data` stands for bytes that are still the sender's
+    bool is_farewell = false;
+    std::string header;
+  };
+  struct Peer {
+    Peer(End& its_end, uint32_t its_number, const EndId& its_id)
+        : end(its_end), number(its_number), id(its_id) {}
+    End& end;
+    const uint32_t number;
+    const EndId id;
+    ucp_ep_h endpoint = nullptr;  // nullptr: lost
+    uint64_t next_sent = 1;
+    uint64_t next_expected = 1;
+    std::map<uint64_t, Message> ahead;  // of their sequence
+    // Doomed: to be lost with the next progress, and nothing is sent any more.
+    bool is_doomed = false;
+    int64_t drains_until_ns = 0;  // before that what it sent is taken first
+    std::string why;
+    bool is_lost() const { return endpoint == nullptr; }
+  };
+  /// A message that UCX has not sent to its end.
+  struct Sending {
+    Sending(End& its_end, Peer& its_peer) : end(its_end), peer(its_peer) {}
+    End& end;
+    Peer& peer;
+    uint64_t sequence = 0;
+    std::string head;          // envelope and header
+    std::string copied;        // all bytes of a short one
+    void* transfer = nullptr;  // of a long one, which lies in the caller's memory
+    void* request = nullptr;   // UCX's
+    bool is_done = false;
+    ucs_status_t status = UCS_OK;
+    Sending* next_done = nullptr;
+  };
+  /// A long message on its way into the caller's memory.
+  struct Receiving {
+    Receiving(End& its_end, Peer& its_peer, uint64_t its_sequence, void* its_transfer)
+        : end(its_end), peer(its_peer), sequence(its_sequence), transfer(its_transfer) {}
+    End& end;
+    Peer& peer;
+    const uint64_t sequence;
+    void* const transfer;
+    void* request = nullptr;  // UCX's
+    bool is_done = false;     // UCX does not use the memory any more
+    ucs_status_t status = UCS_OK;
+    bool has_left_ucx = false;  // ... and finish() knows
+    bool is_settled = false;
+    Receiving* next_done = nullptr;
+  };
+  struct Event {
+    enum class Kind { kArrived, kLost, kEnded } kind;
+    uint32_t peer = 0;
+    uint64_t token = 0;
+    uint64_t bytes = 0;
+    void* transfer = nullptr;
+    int32_t status = BP_OK;
+    std::string text{};  // the header, or why
+  };
+
+  // Called by UCX while it is progressed, or in a call of it.
+  static ucs_status_t on_message(void* end, const void* header, size_t header_bytes, void* data,
+                                 size_t bytes, const ucp_am_recv_param_t* param);
+  static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+  static void on_sent(void* request, ucs_status_t status, void* sending);
+  static void on_received(void* request, ucs_status_t status, size_t bytes, void* receiving);
+
+  bool take(const Envelope& envelope, std::string_view header, void* data, uint64_t bytes,
+            bool is_lent);
+  bool arrive(Peer& peer, Message& message);
+  void accept(Peer& peer, Message& message);
+  void release(Message& message);
+  void settle(Peer& peer, uint64_t sequence);
+
+  Peer* find(uint32_t peer);
+  void open_endpoint(Peer& peer, const Address& address);
+  std::unique_ptr<Sending> make_sending(Peer& peer, Kind kind, uint64_t sequence,
+                                        std::string_view header);
+  int32_t post(std::unique_ptr<Sending> sending, const void* data, uint64_t bytes);
+  void tell_settled();
+  void note_done(Sending& sending);
+  void note_done(Receiving& receiving);
+  void finish(Sending& sending);
+  void finish(Receiving& receiving);
+  void finish_done();
+
+  // end_loss.cpp
+  bool drive();
+  template <class Done>
+  bool drive_until(int64_t until_ns, Done is_done);
+  void look_for_deaths(bool ends_wake);
+  void doom(Peer& peer, const std::string& why, int64_t drains_until_ns = 0);
+  void lose_doomed(bool is_drained);
+  void lose(Peer& peer);
+  void close_endpoint(Peer& peer);
+  void say_farewell(Peer& peer);
+  void free_requests();
+  bool has_news() const;
+  void deliver(const bp_engine_inbox& inbox, const std::deque<Event>& events);
+  bool take_back_event(void* transfer, int32_t* out_status);
+  void give_up(Peer& peer);
+  void flush();
+
+  Watch watch_;
+  Worker worker_;
+  EndId id_{};
+  std::string own_host_;
+  std::string address_;
+  std::map<uint32_t, std::unique_ptr<Peer>> peers_;
+  std::map<EndId, Peer*> peer_by_id_;
+  std::deque<Message> strays_;                     // from ends that are not connected yet
+  std::unordered_map<uint64_t, Message> arrived_;  // by token
+  uint64_t next_token_ = 1;
+  std::unordered_map<Sending*, std::unique_ptr<Sending>> sendings_;   // that UCX has
+  std::unordered_map<void*, Sending*> lent_;                          // of these, by transfer
+  std::unordered_map<void*, std::unique_ptr<Receiving>> receivings_;  // by transfer
+  Sending* done_sendings_ = nullptr;                                  // lists of those to finish
+  Receiving* done_receivings_ = nullptr;
+  std::vector<std::pair<Peer*, uint64_t>> settled_;  // to be told
+  std::vector<void*> requests_;  // UCX's, of flushes and of endpoints that are being closed
+  std::deque<Event> events_;
+  size_t doomed_count_ = 0;
+  bool is_out_of_memory_ = false;
+  int64_t next_look_ns_ = 0;
+};
+
+}  // namespace bp_ucx
+
+#endif

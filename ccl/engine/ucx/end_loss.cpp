@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How an end is driven, and how its connections, its transfers and itself come to an end.
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "ccl/engine/ucx/end.hpp"
+
+namespace bp_ucx {
+namespace {
+
+constexpr int64_t kMillisecond = 1'000'000;
+constexpr int64_t kLookInterval = kMillisecond;
+/// Within which what a dead peer had sent is taken; it lies in this process's memory, or the
+/// kernel's.
+constexpr int64_t kMostDraining = 20 * kMillisecond;
+/// For the last words to a peer whose connection is closed.
+constexpr int64_t kMostParting = 20 * kMillisecond;
+constexpr int64_t kMostFlushing = 1000 * kMillisecond;
+constexpr int64_t kMostClosing = 1000 * kMillisecond;
+/// UCX needs microseconds: nothing of it depends on the peer.
+constexpr int64_t kMostGivingUp = 5000 * kMillisecond;
+/// So that the rest of a pass is not kept waiting by a peer that sends without end.
+constexpr int kMostRounds = 64;
+
+int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace
+
+// --- Driving
+
+bool End::drive() {
+  bool has_moved = false;
+  bool is_drained = false;
+  for (int round = 0; round < kMostRounds && !is_drained; ++round) {
+    is_drained = ucp().worker_progress(worker_.get()) == 0;
+    has_moved = has_moved || !is_drained;
+  }
+  finish_done();
+  if (now_ns() >= next_look_ns_) look_for_deaths(false);
+  if (is_out_of_memory_) {
+    for (auto& [number, peer] : peers_) doom(*peer, "there was no memory for its message");
+    is_out_of_memory_ = false;
+  }
+  if (!settled_.empty()) tell_settled();
+  if (doomed_count_ > 0) lose_doomed(is_drained);
+  finish_done();  // what was lost with a peer
+  if (!requests_.empty()) free_requests();
+  return has_moved;
+}
+
+template <class Done>
+bool End::drive_until(int64_t until_ns, Done is_done) {
+  while (!is_done() && now_ns() < until_ns) {
+    if (!drive()) sched_yield();
+  }
+  return is_done();
+}
+
+bool End::has_news() const {
+  return !events_.empty() || !settled_.empty() || doomed_count_ > 0 || is_out_of_memory_ ||
+         done_sendings_ != nullptr || done_receivings_ != nullptr;
+}
+
+bool End::progress(const bp_engine_inbox& inbox) {
+  const bool has_moved = drive();
+  std::deque<Event> events;
+  events.swap(events_);
+  deliver(inbox, events);
+  return has_moved || !events.empty();
+}
+
+void End::deliver(const bp_engine_inbox& inbox, const std::deque<Event>& events) {
+  for (const Event& event : events) {
+    switch (event.kind) {
+      case Event::Kind::kArrived:
+        inbox.message_arrived(inbox.context, event.peer, event.text.data(), event.text.size(),
+                              event.bytes, event.token);
+        break;
+      case Event::Kind::kLost:
+        inbox.peer_lost(inbox.context, event.peer, event.text.c_str());
+        break;
+      case Event::Kind::kEnded:
+        inbox.transfer_ended(inbox.context, event.transfer, event.status);
+        break;
+    }
+  }
+}
+
+void End::wait(int64_t until_ns) {
+  if (has_news() || !worker_.arm()) return;
+  watch_.sleep(until_ns);
+  look_for_deaths(true);
+}
+
+void End::free_requests() {
+  std::erase_if(requests_, [](void* request) {
+    if (ucp().request_check_status(request) == UCS_INPROGRESS) return false;
+    ucp().request_free(request);
+    return true;
+  });
+}
+
+// --- Peers that go
+
+void End::look_for_deaths(bool ends_wake) {
+  const int64_t now = now_ns();
+  next_look_ns_ = now + kLookInterval;
+  for (const uint32_t number : watch_.look(ends_wake)) {
+    if (Peer* const peer = find(number)) doom(*peer, "its process has ended", now + kMostDraining);
+  }
+}
+
+void End::on_error(void* user_data, ucp_ep_h, ucs_status_t status) {
+  auto& peer = *static_cast<Peer*>(user_data);
+  try {
+    peer.end.doom(peer, std::string("the connection broke: ") + ucp().status_string(status));
+  } catch (...) {
+    peer.end.is_out_of_memory_ = true;
+  }
+}
+
+void End::doom(Peer& peer, const std::string& why, int64_t drains_until_ns) {
+  if (peer.is_doomed || peer.is_lost()) return;
+  peer.why = why;
+  peer.drains_until_ns = drains_until_ns;
+  peer.is_doomed = true;
+  ++doomed_count_;
+}
+
+void End::lose_doomed(bool is_drained) {
+  const int64_t now = now_ns();
+  for (auto& [number, peer] : peers_) {
+    if (!peer->is_doomed) continue;
+    if (is_drained || now >= peer->drains_until_ns) lose(*peer);
+  }
+}
+
+void End::lose(Peer& peer) {
+  if (peer.is_doomed) --doomed_count_;
+  peer.is_doomed = false;
+  if (peer.is_lost()) return;
+  events_.push_back({.kind = Event::Kind::kLost, .peer = peer.number, .text = peer.why});
+  watch_.remove_process(peer.number);
+  close_endpoint(peer);
+  for (auto& [sequence, message] : peer.ahead) release(message);
+  peer.ahead.clear();
+  // Those that UCX has not ended it ends now; the others wait for a word that will not come.
+  for (auto& [transfer, receiving] : receivings_) {
+    const bool waits = receiving->has_left_ucx && !receiving->is_settled;
+    if (&receiving->peer == &peer && waits) note_done(*receiving);
+  }
+}
+
+void End::close_endpoint(Peer& peer) {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  requests_.reserve(requests_.size() + 1);
+  const ucp_ep_h endpoint = peer.endpoint;
+  peer.endpoint = nullptr;
+  void* const request = ucp().ep_close_nbx(endpoint, &param);
+  if (request != nullptr && !UCS_PTR_IS_ERR(request)) requests_.push_back(request);
+}
+
+/// The peer learns of an end that closes while its process lives by nothing else.
+void End::say_farewell(Peer& peer) {
+  if (peer.is_lost() || peer.is_doomed) return;
+  post(make_sending(peer, Kind::kFarewell, peer.next_sent++, {}), nullptr, 0);
+}
+
+// --- Transfers that are given up
+
+bool End::take_back_event(void* transfer, int32_t* out_status) {
+  const auto found = std::find_if(events_.begin(), events_.end(), [&](const Event& event) {
+    return event.kind == Event::Kind::kEnded && event.transfer == transfer;
+  });
+  if (found == events_.end()) return false;
+  *out_status = found->status;
+  events_.erase(found);
+  return true;
+}
+
+/// A peer that takes nothing does not hear of it, and learns it at its own deadline.
+void End::give_up(Peer& peer) {
+  say_farewell(peer);
+  drive_until(now_ns() + kMostParting, [&] {
+    return peer.is_lost() ||
+           std::none_of(sendings_.begin(), sendings_.end(), [&](const auto& entry) {
+             return &entry.second->peer == &peer && entry.second->transfer == nullptr;
+           });
+  });
+  doom(peer, "the connection was closed, since a transfer over it was given up");
+  lose(peer);
+}
+
+int32_t End::cancel(void* transfer) {
+  int32_t status = BP_CANCELLED;
+  if (take_back_event(transfer, &status)) return status;
+  const auto sending = lent_.find(transfer);
+  if (sending != lent_.end()) give_up(sending->second->peer);
+  const auto receiving = receivings_.find(transfer);
+  if (receiving != receivings_.end()) {
+    const Receiving& found = *receiving->second;
+    const bool is_unused = found.has_left_ucx && !found.is_settled && !found.peer.is_lost();
+    if (is_unused) {
+      receivings_.erase(receiving);
+      return BP_CANCELLED;
+    }
+    give_up(receiving->second->peer);
+  }
+  const bool is_over = drive_until(now_ns() + kMostGivingUp, [&] {
+    return lent_.count(transfer) == 0 && receivings_.count(transfer) == 0;
+  });
+  if (!is_over) tell(kLogError, "engine ucx: UCX does not let go of a transfer's memory");
+  take_back_event(transfer, &status);
+  return BP_CANCELLED;
+}
+
+// --- The end itself
+
+/// Until what was sent has left this process, as far as peers take it in time.
+void End::flush() {
+  const int64_t until = now_ns() + kMostFlushing;
+  for (auto& [number, peer] : peers_) say_farewell(*peer);
+  drive_until(until, [&] { return sendings_.size() == lent_.size(); });
+  for (auto& [number, peer] : peers_) {
+    if (peer->is_lost() || peer->is_doomed) continue;
+    requests_.reserve(requests_.size() + 1);
+    const ucp_request_param_t param{};
+    void* const request = ucp().ep_flush_nbx(peer->endpoint, &param);
+    if (request != nullptr && !UCS_PTR_IS_ERR(request)) requests_.push_back(request);
+  }
+  drive_until(until, [&] { return requests_.empty(); });
+}
+
+End::~End() {
+  try {
+    flush();
+    for (auto& [number, peer] : peers_) {
+      if (!peer->is_lost()) close_endpoint(*peer);
+    }
+    drive_until(now_ns() + kMostClosing, [&] { return requests_.empty() && sendings_.empty(); });
+  } catch (...) {
+    // Without memory what is left is closed with the worker.
+  }
+  for (auto& [token, message] : arrived_) release(message);
+  for (Message& message : strays_) release(message);
+  for (auto& [number, peer] : peers_) {
+    for (auto& [sequence, message] : peer->ahead) release(message);
+  }
+}
+
+}  // namespace bp_ucx

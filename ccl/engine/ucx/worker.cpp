@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ccl/engine/ucx/worker.hpp"
+
+#include <net/if.h>
+
+#include <memory>
+#include <vector>
+
+namespace bp_ucx {
+namespace {
+
+void check(ucs_status_t status, const std::string& what) {
+  if (status == UCS_OK) return;
+  const int32_t code = status == UCS_ERR_NO_MEMORY ? BP_OUT_OF_MEMORY : BP_UNAVAILABLE;
+  throw Refusal(code, what + ": " + ucp().status_string(status));
+}
+
+/// "eth0, lo"
+std::string interface_names() {
+  struct Free {
+    void operator()(struct if_nameindex* list) const { if_freenameindex(list); }
+  };
+  const std::unique_ptr<struct if_nameindex, Free> list(if_nameindex());
+  std::string names;
+  for (const auto* entry = list.get(); entry != nullptr && entry->if_name != nullptr; ++entry) {
+    names += (names.empty() ? "" : ", ") + std::string(entry->if_name);
+  }
+  return names;
+}
+
+void check_interface(const std::string& name) {
+  if (name.empty() || if_nametoindex(name.c_str()) != 0) return;
+  throw Refusal(BP_INVALID_ARGUMENT, "expected a network interface of this host (" +
+                                         interface_names() + "), found '" + name + "'");
+}
+
+std::string transports(const bp_engine_args& args) {
+  std::string names = "self";
+  if (args.uses_shared_memory != 0) names += ",posix,sysv";
+  if (args.uses_shared_memory != 0 && may_copy_between_processes()) names += ",cma";
+  if (args.interface_name[0] != 0) names += ",tcp";
+  return names;
+}
+
+struct Setting {
+  const char* name;
+  std::string value;
+};
+
+std::vector<Setting> settings(const bp_engine_args& args) {
+  std::vector<Setting> list = {
+      {"TLS", transports(args)},
+      // Each side moves bytes of its own memory, or reads the other's; nobody writes there, so that
+      // memory whose transfer was given up is left alone.
+      {"RNDV_SCHEME", "get_zcopy"},
+      {"PROTO_ENABLE", "n"},
+      {"MAX_EAGER_LANES", "1"},
+      {"MAX_RNDV_LANES", "1"},
+      // Hosts that vanish are noticed soon. Peers on this host are watched by the kernel.
+      {"KEEPALIVE_INTERVAL", "500ms"},
+  };
+  // Without it connections that tell of their peer's death fall back from shared memory to TCP.
+  if (args.uses_shared_memory != 0) list.push_back({"MM_ERROR_HANDLING", "y"});
+  if (args.interface_name[0] != 0) {
+    list.push_back({"NET_DEVICES", args.interface_name});
+    list.push_back({"PUT_ENABLE", "n"});  // TCP's way to write into a peer's memory
+  }
+  return list;
+}
+
+}  // namespace
+
+Worker::Worker(const bp_engine_args& args) {
+  check_interface(args.interface_name);
+  ucp_config_t* config = nullptr;
+  check(ucp().config_read(nullptr, nullptr, &config), "UCX's settings");
+  const std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)> kept(config,
+                                                                          ucp().config_release);
+  for (const Setting& setting : settings(args)) {
+    check(ucp().config_modify(config, setting.name, setting.value.c_str()),
+          "UCX's setting " + std::string(setting.name) + "=" + setting.value);
+  }
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  check(ucp().init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_),
+        "UCX's transports " + transports(args));
+  ucp_worker_params_t worker_params{};
+  worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  const ucs_status_t made = ucp().worker_create(context_, &worker_params, &worker_);
+  if (made != UCS_OK) ucp().cleanup(context_);
+  check(made, "UCX's worker");
+}
+
+Worker::~Worker() {
+  ucp().worker_destroy(worker_);
+  ucp().cleanup(context_);
+}
+
+std::string Worker::address() const {
+  ucp_address_t* address = nullptr;
+  size_t size = 0;
+  check(ucp().worker_get_address(worker_, &address, &size), "UCX's address");
+  std::string bytes(reinterpret_cast<const char*>(address), size);
+  ucp().worker_release_address(worker_, address);
+  return bytes;
+}
+
+int Worker::descriptor() const {
+  int descriptor = -1;
+  check(ucp().worker_get_efd(worker_, &descriptor), "UCX's descriptor to wait with");
+  return descriptor;
+}
+
+}  // namespace bp_ucx

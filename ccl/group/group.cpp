@@ -5,8 +5,11 @@
 #include "ccl/group/group.hpp"
 
 #include <charconv>
+#include <numeric>
 #include <thread>
 
+#include "ccl/engine/library_engine.hpp"
+#include "ccl/engine/proven_engine.hpp"
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
 
@@ -47,6 +50,23 @@ std::chrono::seconds timeout_option(const Runtime& runtime) {
   return std::chrono::seconds(seconds);
 }
 
+/// Of a store that only this user's processes reach: a token for this group alone.
+Status leave_token(Store& store) {
+  BP_TRY_ASSIGN(const auto token, Token::make());
+  std::string text = token->text();
+  const Status left = store.set("token", text);
+  wipe(&text);
+  return left;
+}
+
+Result<std::shared_ptr<const Token>> token_of(Store& store, Clock::time_point deadline) {
+  if (auto token = store.token()) return token;
+  BP_TRY_ASSIGN(std::string text, store.get("token", deadline));
+  auto token = Token::from_text(text, "the group's token in store " + store.name());
+  wipe(&text);
+  return token;
+}
+
 }  // namespace
 
 ProcessGroup::ProcessGroup(const GroupArgs& args)
@@ -71,7 +91,6 @@ Result<Ref<ProcessGroup>> ProcessGroup::create(const GroupArgs& args) {
 
 Status ProcessGroup::join() {
   const auto deadline = Clock::now() + args_.timeout;
-  BP_TRY_ASSIGN(messenger_, Messenger::create(make_loop_engine()));
   const auto store = make_prefix_store("ccl/" + args_.name + "/", args_.store);
   joining_ = store;
   BP_TRY(runtime_->add_close_listener(this));
@@ -95,10 +114,11 @@ Status ProcessGroup::join() {
 Status ProcessGroup::connect(Store& store, Clock::time_point deadline) {
   RankCard card;
   card.rank_count = args_.place.rank_count;
-  card.engine = messenger_->engine_name();
-  card.address = messenger_->address();
+  card.engine = runtime_->options().text("BACKPLANE_CCL_ENGINE");
+  card.join = new_join();
   card.device = device().name();
   card.process = process_identity();
+  card.host = host_identity();
   card.algorithms = runtime_->options().text("BACKPLANE_CCL_ALGORITHM");
   BP_TRY_ASSIGN(const CollectiveCaps* const caps, collective_caps_of(device()));
   if (caps != nullptr) {
@@ -109,20 +129,63 @@ Status ProcessGroup::connect(Store& store, Clock::time_point deadline) {
     card.rows = caps->rows;
     is_concurrent_ = (caps->flags & BP_CAPS_CONCURRENT_BIT) != 0;
   }
+  if (args_.place.rank == 0 && store.token() == nullptr) BP_TRY(leave_token(store));
   BP_TRY_ASSIGN(agreement_, exchange_cards(store, args_.name, card, args_.place, deadline));
   BP_TRY_ASSIGN(rules_, AlgorithmRules::parse(agreement_.cards[0].algorithms));
   native_rows_.rows = agreement_.rows;
-  std::vector<uint32_t> peers;
-  for (uint32_t rank = 0; rank < args_.place.rank_count; ++rank) {
-    peers.push_back(rank);
-    const RankCard& theirs = agreement_.cards[rank];
-    BP_TRY(messenger_->connect(rank, theirs.address));  // to itself, too
-  }
+  const Status opened = open_messenger(store, deadline);
+  BP_TRY(meet(store, "engine", opened, args_.place, deadline));
+  const Status connected = connect_ranks(store, deadline);
+  BP_TRY(meet(store, "connected", connected, args_.place, deadline));
+  std::vector<uint32_t> peers(args_.place.rank_count);
+  std::iota(peers.begin(), peers.end(), 0u);
   lanes_ = std::make_unique<Lanes>(
       Lanes::Args{*messenger_, recorder_, args_.place, peers, agreement_.names});
   control_ = std::make_unique<Control>(*messenger_, agreement_.group, peers);
   BP_TRY(messenger_->add(agreement_.group, this));
   is_in_messenger_ = true;
+  return {};
+}
+
+/// All ranks conclude the same, and come to errors of that together.
+Result<std::unique_ptr<Engine>> ProcessGroup::make_engine(Store& store, const EngineChoice& choice,
+                                                          Clock::time_point deadline) {
+  if (choice.name == "loop") return make_loop_engine();
+  LibraryEngineArgs args;
+  args.name = choice.name;
+  for (const SearchedFolder& folder : runtime_->plugins().searched) {
+    args.search_path.push_back(folder.path);
+  }
+  args.interface_name = runtime_->options().text("BACKPLANE_CCL_INTERFACE");
+  args.uses_shared_memory = choice.is_within_hosts;
+  if (choice.spans_hosts && args.interface_name.empty()) {
+    return Status(BP_INVALID_ARGUMENT,
+                  "the group's ranks are on several hosts, or in containers that share no memory: "
+                  "expected the network interface between them (BACKPLANE_CCL_INTERFACE)");
+  }
+  BP_TRY_ASSIGN(auto token, token_of(store, deadline));
+  BP_TRY_ASSIGN(auto engine, make_library_engine(args));
+  return make_proven_engine(std::move(engine), {.token = std::move(token),
+                                                .job = "group " + std::to_string(agreement_.group),
+                                                .own_rank = args_.place.rank});
+}
+
+Status ProcessGroup::open_messenger(Store& store, Clock::time_point deadline) {
+  BP_TRY_ASSIGN(const EngineChoice choice, choose_engine(agreement_.cards));
+  BP_TRY_ASSIGN(auto engine, make_engine(store, choice, deadline));
+  BP_TRY_ASSIGN(auto messenger, Messenger::create(std::move(engine)));
+  BP_TRY(store.set(key_of("address", args_.place.rank), messenger->address()));
+  const std::lock_guard lock(state_mutex_);
+  messenger_ = std::move(messenger);
+  return {};
+}
+
+Status ProcessGroup::connect_ranks(Store& store, Clock::time_point deadline) {
+  for (uint32_t rank = 0; rank < args_.place.rank_count; ++rank) {
+    BP_TRY_ASSIGN(const std::string address, store.get(key_of("address", rank), deadline));
+    const Status connected = messenger_->connect(rank, address);  // to itself, too
+    if (!connected.ok()) return connected.with_prefix(agreement_.names[rank]);
+  }
   return {};
 }
 

@@ -115,6 +115,10 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   // group.cpp: joining and leaving
   Status join();
   Status connect(Store& store, Clock::time_point deadline);
+  Result<std::unique_ptr<Engine>> make_engine(Store& store, const EngineChoice& choice,
+                                              Clock::time_point deadline);
+  Status open_messenger(Store& store, Clock::time_point deadline);
+  Status connect_ranks(Store& store, Clock::time_point deadline);
   Status join_natively(Store& store, Clock::time_point deadline);
   Status wait_until_ready(Clock::time_point deadline);
   GroupInfo info() const;
@@ -168,8 +172,8 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   Whereabouts whereabouts() const;
 
   GroupArgs args_;
-  const Ref<Runtime> runtime_;  // keeps the device
-  std::shared_ptr<Messenger> messenger_;
+  const Ref<Runtime> runtime_;            // keeps the device
+  std::shared_ptr<Messenger> messenger_;  // set under state_mutex_
   Agreement agreement_;
   AlgorithmRules rules_;
   CollectiveCaps native_rows_;  // rows alone

@@ -227,12 +227,14 @@ Failure ProcessGroup::advance_inquiry(Clock::time_point now) {
 }
 
 void ProcessGroup::request_failure(Failure failure) noexcept {
+  std::shared_ptr<Messenger> messenger;  // none while ranks join
   {
     const std::lock_guard lock(state_mutex_);
     if (!requested_) requested_ = std::move(failure);
+    messenger = messenger_;
   }
   has_news_.store(true);
-  messenger_->kick();
+  if (messenger != nullptr) messenger->kick();
 }
 
 void ProcessGroup::runtime_closes() noexcept {

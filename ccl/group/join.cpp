@@ -9,17 +9,19 @@
 #include <array>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <random>
 #include <set>
 #include <span>
 
 #include "ccl/store/bytes.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/quoted.hpp"
 
 namespace bp::ccl {
 namespace {
 
-constexpr uint32_t kCardVersion = 1;
+constexpr uint32_t kCardVersion = 2;
 constexpr uint64_t kMostText = 8192;
 constexpr uint32_t kMostRows = 1024;
 
@@ -31,10 +33,6 @@ void put_text(std::string* out, std::string_view text) {
 std::string take_text(Cursor* cursor) {
   const auto size = cursor->take<uint64_t>();
   return std::string(cursor->take_bytes(std::min(size, kMostText + 1)));
-}
-
-std::string key_of(std::string_view what, uint32_t rank) {
-  return std::string(what) + "/" + std::to_string(rank);
 }
 
 /// The ranks without a value, as far as the store tells.
@@ -105,14 +103,31 @@ std::vector<CollectiveRow> intersect(const std::vector<CollectiveRow>& a,
   return common;
 }
 
+std::string random_word() {
+  std::random_device random;
+  return std::to_string(uint64_t{random()} << 32 | random());
+}
+
+/// The first rank whose text is another than rank 0's.
+std::optional<size_t> find_other(std::span<const RankCard> cards, std::string RankCard::*text) {
+  for (size_t rank = 1; rank < cards.size(); ++rank) {
+    if (cards[rank].*text != cards[0].*text) return rank;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::string key_of(std::string_view what, uint32_t rank) {
+  return std::string(what) + "/" + std::to_string(rank);
+}
 
 std::string encode(const RankCard& card) {
   std::string bytes;
   put(&bytes, kCardVersion);
   put(&bytes, card.rank_count);
-  for (const std::string* text :
-       {&card.engine, &card.address, &card.device, &card.process, &card.algorithms, &card.domain}) {
+  for (const std::string* text : {&card.engine, &card.join, &card.device, &card.process, &card.host,
+                                  &card.algorithms, &card.domain}) {
     put_text(&bytes, *text);
   }
   put(&bytes, card.caps_flags);
@@ -133,8 +148,8 @@ Result<RankCard> decode_card(std::string_view bytes) {
   RankCard card;
   const auto version = cursor.take<uint32_t>();
   card.rank_count = cursor.take<uint32_t>();
-  for (std::string* text :
-       {&card.engine, &card.address, &card.device, &card.process, &card.algorithms, &card.domain}) {
+  for (std::string* text : {&card.engine, &card.join, &card.device, &card.process, &card.host,
+                            &card.algorithms, &card.domain}) {
     *text = take_text(&cursor);
   }
   card.caps_flags = cursor.take<uint32_t>();
@@ -160,7 +175,7 @@ Agreement conclude(std::vector<RankCard> cards, std::string_view name) {
   Agreement agreement;
   uint64_t hash = content_hash(std::as_bytes(std::span(name.data(), name.size())));
   for (size_t rank = 0; rank < cards.size(); ++rank) {
-    const std::string words = cards[rank].process + " " + cards[rank].address;
+    const std::string words = cards[rank].process + " " + cards[rank].join;
     hash = mix(hash, content_hash(std::as_bytes(std::span(words.data(), words.size()))));
     agreement.names.push_back("rank " + std::to_string(rank) + " (" + cards[rank].device + ")");
   }
@@ -173,6 +188,41 @@ Agreement conclude(std::vector<RankCard> cards, std::string_view name) {
   }
   agreement.cards = std::move(cards);
   return agreement;
+}
+
+Result<EngineChoice> choose_engine(const std::vector<RankCard>& cards) {
+  const auto refuse = [](const std::string& words) {
+    return Status(BP_INVALID_ARGUMENT, words + " (BACKPLANE_CCL_ENGINE)");
+  };
+  EngineChoice choice;
+  const auto elsewhere = find_other(cards, &RankCard::process);
+  std::string wanted_by;
+  for (size_t rank = 0; rank < cards.size(); ++rank) {
+    const std::string& wanted = cards[rank].engine;
+    const std::string who = "rank " + std::to_string(rank);
+    if (wanted == "auto") continue;
+    if (wanted != "loop" && wanted != "ucx") {
+      return refuse(who + " wants the engine " + quoted(wanted) + ": expected auto, loop or ucx");
+    }
+    if (!choice.name.empty() && choice.name != wanted) {
+      return refuse(wanted_by + " wants the engine " + choice.name + ", " + who + " wants " +
+                    wanted + ": expected the same, or auto");
+    }
+    if (wanted == "loop" && elsewhere) {
+      return refuse(who +
+                    " wants the engine loop, which serves threads of one process; rank 0 and "
+                    "rank " +
+                    std::to_string(*elsewhere) + " are two: expected auto or ucx");
+    }
+    choice.name = wanted;
+    wanted_by = who;
+  }
+  if (choice.name.empty()) choice.name = elsewhere ? "ucx" : "loop";
+  std::set<std::string> hosts;
+  for (const RankCard& card : cards) hosts.insert(card.host);
+  choice.spans_hosts = hosts.size() > 1;
+  choice.is_within_hosts = hosts.size() < cards.size() || cards.size() == 1;
+  return choice;
 }
 
 Result<Agreement> exchange_cards(Store& store, std::string_view name, const RankCard& own,
@@ -218,11 +268,25 @@ std::string process_identity() {
   static const auto* const identity = [] {
     std::array<char, 256> host{};
     gethostname(host.data(), host.size() - 1);
-    std::random_device random;
     return new std::string(std::string(host.data()) + "/" + std::to_string(getpid()) + "/" +
-                           std::to_string(uint64_t{random()} << 32 | random()));
+                           random_word());
   }();
   return *identity;
 }
+
+std::string host_identity() {
+  std::string identity;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> identity;
+  // Containers of one system share memory only where they share all of these.
+  for (const char* const space : {"ipc", "net", "pid", "user"}) {
+    std::array<char, 64> name{};
+    const std::string link = std::string("/proc/self/ns/") + space;
+    const ssize_t size = readlink(link.c_str(), name.data(), name.size());
+    identity += "/" + std::string(name.data(), size > 0 ? static_cast<size_t>(size) : 0);
+  }
+  return identity + "/" + std::to_string(geteuid());
+}
+
+std::string new_join() { return random_word() + "-" + random_word(); }
 
 }  // namespace bp::ccl

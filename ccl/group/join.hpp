@@ -18,10 +18,11 @@ namespace bp::ccl {
 /// What a rank says of itself.
 struct RankCard {
   uint32_t rank_count = 0;  // as this rank was told
-  std::string engine;       // "loop"
-  std::string address;      // of its end
+  std::string engine;       // BACKPLANE_CCL_ENGINE
+  std::string join;         // of this card and no other
   std::string device;       // "npu:0"
   std::string process;      // of no other process: host, process number, and more
+  std::string host;         // whose processes share memory
   std::string algorithms;   // BACKPLANE_CCL_ALGORITHM; that of rank 0 counts
   std::string domain;       // of its device's own collectives; empty: none
   uint32_t caps_flags = 0;
@@ -44,6 +45,15 @@ struct Agreement {
   bool is_native() const { return !rows.empty(); }
 };
 
+/// What carries messages between ranks.
+struct EngineChoice {
+  std::string name;             // "loop"
+  bool is_within_hosts = true;  // some ranks share one
+  bool spans_hosts = false;     // some do not
+};
+/// Pure. Errors: INVALID_ARGUMENT, naming ranks that want what others do not, or what cannot be.
+Result<EngineChoice> choose_engine(const std::vector<RankCard>& cards);
+
 /// Leaves the card and reads all. `name`: of the group, the same on all ranks. Errors:
 /// INVALID_ARGUMENT for a rank that is there already, or another rank count, naming both sides;
 /// TIMEOUT naming who is missing; the store's.
@@ -57,8 +67,15 @@ Agreement conclude(std::vector<RankCard> cards, std::string_view name);
 Status meet(Store& store, std::string_view what, const Status& own, RankPlace place,
             Store::Clock::time_point deadline);
 
+/// A key of the store that each rank has for itself.
+std::string key_of(std::string_view what, uint32_t rank);
+
 /// Of this process on this host, and of no other that lives now.
 std::string process_identity();
+/// Of all processes of this user that can share memory with this one, until the system starts anew.
+std::string host_identity();
+/// Unpredictable.
+std::string new_join();
 
 }  // namespace bp::ccl
 

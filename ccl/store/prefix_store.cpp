@@ -14,6 +14,7 @@ class PrefixStore final : public Store {
       : prefix_(std::move(prefix)), store_(std::move(store)) {}
 
   std::string name() const override { return store_->name() + ", keys from " + quoted(prefix_); }
+  std::shared_ptr<const Token> token() const override { return store_->token(); }
 
   Status set(std::string_view key, std::string_view value) override {
     BP_TRY_ASSIGN(const std::string whole, whole_key(key));

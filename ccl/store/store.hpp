@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "ccl/store/token.hpp"
 #include "core/base/status.hpp"
 
 namespace bp::ccl {
@@ -31,6 +32,8 @@ class Store {
 
   /// What the store is, for people: "memory", "file /tmp/x", "tcp 127.0.0.1:4711".
   virtual std::string name() const = 0;
+  /// By which its users prove themselves; nullptr: none, since whoever reaches it is this user.
+  virtual std::shared_ptr<const Token> token() const { return nullptr; }
   virtual Status set(std::string_view key, std::string_view value) = 0;
   /// The value as soon as there is one; after the deadline still the one that is there. Errors:
   /// TIMEOUT naming the key.

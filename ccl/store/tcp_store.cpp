@@ -16,13 +16,15 @@ constexpr std::chrono::seconds kAnswerGrace{1};
 
 class TcpStore final : public Store {
  public:
-  TcpStore(std::shared_ptr<TcpLink> link, std::chrono::milliseconds answer_timeout,
-           std::shared_ptr<const AbortFlag> outer)
+  TcpStore(std::shared_ptr<TcpLink> link, std::shared_ptr<const Token> token,
+           std::chrono::milliseconds answer_timeout, std::shared_ptr<const AbortFlag> outer)
       : link_(std::move(link)),
+        token_(std::move(token)),
         answer_timeout_(answer_timeout),
         aborted_(std::make_shared<AbortFlag>(std::move(outer))) {}
 
   std::string name() const override { return link_->name(); }
+  std::shared_ptr<const Token> token() const override { return token_; }
 
   Status set(std::string_view key, std::string_view value) override {
     BP_TRY(check_call(link_->name(), *aborted_, key));
@@ -81,7 +83,7 @@ class TcpStore final : public Store {
   }
 
   std::shared_ptr<Store> share() override {
-    return std::make_shared<TcpStore>(link_, answer_timeout_, aborted_);
+    return std::make_shared<TcpStore>(link_, token_, answer_timeout_, aborted_);
   }
 
  private:
@@ -99,6 +101,7 @@ class TcpStore final : public Store {
   }
 
   const std::shared_ptr<TcpLink> link_;
+  const std::shared_ptr<const Token> token_;
   const std::chrono::milliseconds answer_timeout_;
   const std::shared_ptr<AbortFlag> aborted_;
 };
@@ -110,7 +113,7 @@ Result<std::shared_ptr<Store>> connect_tcp_store(TcpStoreOptions options) {
   watch_forks();
   BP_TRY_ASSIGN(std::shared_ptr<TcpLink> link, TcpLink::connect(options));
   return std::shared_ptr<Store>(
-      std::make_shared<TcpStore>(std::move(link), options.answer_timeout, nullptr));
+      std::make_shared<TcpStore>(std::move(link), options.token, options.answer_timeout, nullptr));
 }
 
 }  // namespace bp::ccl

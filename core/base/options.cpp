@@ -19,9 +19,13 @@ namespace {
 
 constexpr std::string_view kPrefix = "BACKPLANE_";
 
-constexpr std::array<OptionRow, 14> kRows = {{
+constexpr std::array<OptionRow, 16> kRows = {{
     {"BACKPLANE_CCL_ALGORITHM", "list", "", "",
      "algorithms of collectives: KIND:NAME,...; empty: the fastest"},
+    {"BACKPLANE_CCL_ENGINE", "choice", "auto", "auto|loop|ucx",
+     "what carries messages between ranks; auto: loop inside one process, else ucx"},
+    {"BACKPLANE_CCL_INTERFACE", "name", "", "",
+     "network interface between hosts, such as eth0; empty: ranks of one host only"},
     {"BACKPLANE_CCL_TIMEOUT", "seconds", "", "",
      "the longest wait for other ranks; empty: as BACKPLANE_TIMEOUT"},
     {"BACKPLANE_CCL_TRACE", "path", "", "",

@@ -17,7 +17,7 @@ namespace bp {
 
 struct OptionRow {
   std::string_view name;  // "BACKPLANE_FALLBACK"
-  std::string_view type;  // "choice", "bool", "list", "path", "paths", "seconds", "count"
+  std::string_view type;  // "choice", "bool", "list", "path", "paths", "name", "seconds", "count"
   std::string_view default_value;
   std::string_view choices;  // for "choice": "allow|warn|deny"
   std::string_view help;

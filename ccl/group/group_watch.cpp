@@ -203,7 +203,8 @@ Failure ProcessGroup::advance_native(Clock::time_point now) {
 Failure ProcessGroup::suspect(Failure failure, Clock::time_point now) {
   if (suspicion_.ok() && !failure.ok()) {
     suspicion_ = std::move(failure);
-    suspicion_end_ = now + kWordsComeWithin;
+    // Not `now`: a call of the plugin may have taken long since.
+    suspicion_end_ = Clock::now() + kWordsComeWithin;
   }
   return !suspicion_.ok() && now >= suspicion_end_ ? suspicion_ : Failure();
 }

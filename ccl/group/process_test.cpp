@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that are processes: every kind, and what the others do when one is killed, stopped, gives
+// up, or asks for what cannot be.
+#include "ccl/group/kind_cases_test.hpp"
+#include "ccl/group/process_harness_test.hpp"
+#include "ccl/store/file_store.hpp"
+#include "ccl/store/tcp_store.hpp"
+
+namespace bp::ccl {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr uint64_t kShort = 100;
+constexpr uint64_t kLong = uint64_t{2} << 20;  // f32: 8 MiB, which stay in their sender's memory
+
+/// What a rank does, as the child process that it is.
+class Ranks : public GroupKinds {
+ protected:
+  const std::string part_ = variable("BP_TEST_PART");
+  const std::string folder_ = variable("BP_TEST_FOLDER");
+  const RankPlace place_ = {static_cast<uint32_t>(std::atoi(variable("BP_TEST_RANK").c_str())),
+                            static_cast<uint32_t>(std::atoi(variable("BP_TEST_RANKS").c_str()))};
+
+  std::shared_ptr<Store> open_store() {
+    const std::string endpoint = variable("BP_TEST_ENDPOINT");
+    auto store = endpoint.empty()
+                     ? open_file_store({.path = folder_ + "/store", .job = Job::kName})
+                     : connect_tcp_store({.endpoint = endpoint,
+                                          .token = *Token::from_file(folder_ + "/token"),
+                                          .job = Job::kName});
+    EXPECT_TRUE(store.ok()) << store.status().to_string();
+    return *store;
+  }
+  Result<Ref<ProcessGroup>> join(const std::string& name = "test") {
+    GroupArgs args;
+    args.store = open_store();
+    args.name = name;
+    args.place = place_;
+    args.device = &device(variable("BP_TEST_DEVICE"));
+    args.timeout = seconds(30);
+    return ProcessGroup::create(args);
+  }
+  void write(const std::string& what, const std::string& text) const {
+    const std::string path = folder_ + "/" + what + "." + std::to_string(place_.rank);
+    std::ofstream(path + ".new") << text;
+    std::filesystem::rename(path + ".new", path);
+  }
+  void tell(const std::string& words) const {
+    write("time", std::to_string(now_ns()));
+    write("told", words);
+  }
+  void be_ready() const { write("ready", ""); }
+  void await_all_ready() const {
+    for (uint32_t rank = 0; rank < place_.rank_count; ++rank) {
+      const std::string path = folder_ + "/ready." + std::to_string(rank);
+      const auto end = Clock::now() + seconds(30);
+      while (!std::filesystem::exists(path) && Clock::now() < end) {
+        std::this_thread::sleep_for(milliseconds(1));
+      }
+    }
+  }
+  Call sum_of(ProcessGroup& group, uint64_t count) {
+    return {.send = upload(group.device(), BP_DTYPE_F32, std::vector<double>(count, 1)),
+            .recv = room(group.device(), BP_DTYPE_F32, count)};
+  }
+
+  void every_kind() {
+    auto group = join();
+    ASSERT_TRUE(group.ok()) << group.status().to_string();
+    std::vector<KindCase> cases = cases_of(place_.rank_count);
+    for (const Kind kind : kAllKinds) {
+      cases.push_back({.kind = kind, .count = kLong / (kind == Kind::kAllReduce ? 1 : 4)});
+    }
+    for (const KindCase& what : cases) run_case(what, place_.rank, **group);
+    if (HasFailure()) return;
+    tell((*group)->is_native() ? "natively" : "by messages");
+  }
+  /// Sums until that fails, and tells how.
+  void sum_for_ever(uint64_t count, std::chrono::nanoseconds timeout) {
+    auto group = join();
+    ASSERT_TRUE(group.ok()) << group.status().to_string();
+    const Call call = sum_of(**group, count);
+    bool was_told = false;
+    for (;;) {
+      const auto work = (*group)->enqueue(call, {.timeout = timeout, .waits = true});
+      if (!work.ok()) break;
+      if (!std::exchange(was_told, true)) be_ready();
+    }
+    tell((*group)->failure().to_status().to_string());
+  }
+  void abort_or_wait() {
+    auto group = join();
+    ASSERT_TRUE(group.ok()) << group.status().to_string();
+    const Call call = sum_of(**group, kShort);
+    ASSERT_TRUE((*group)->enqueue(call, {.waits = true}).ok());
+    be_ready();
+    if (place_.rank == 1) {
+      await_all_ready();  // or its abort would end sums that go on
+      (*group)->abort("the user has pressed a key");
+      return tell("aborted");
+    }
+    const Status status = (*group)->enqueue(call, {.waits = true}).status();
+    tell(status.to_string());
+  }
+  /// Groups come and go, and nothing stays.
+  void many_groups() {
+    size_t descriptors = 0;
+    size_t threads = 0;
+    for (int round = 0; round < 10; ++round) {
+      // After one of either end there is all that stays: pools of threads, the engine's library.
+      if (round == 2) descriptors = entries_of("/proc/self/fd");
+      if (round == 2) threads = entries_of("/proc/self/task");
+      const bool ends_badly = round % 2 != 0;
+      auto group = join("group " + std::to_string(round));
+      ASSERT_TRUE(group.ok()) << group.status().to_string();
+      ASSERT_TRUE(device(variable("BP_TEST_DEVICE")).default_stream().reset().ok());
+      const Call call = sum_of(**group, 65536);
+      const bool is_summed = (*group)->enqueue(call, {.waits = true}).ok();
+      EXPECT_TRUE(is_summed || (ends_badly && place_.rank != 0));
+      if (ends_badly && place_.rank == 0) (*group)->abort("done");
+      while (ends_badly && (*group)->enqueue(call, {.waits = true}).ok()) continue;
+    }
+    EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
+    EXPECT_EQ(entries_of("/proc/self/task"), threads);
+    if (!HasFailure()) tell("clean");
+  }
+  void only_join() {
+    const auto group = join();
+    tell(group.status().to_string());
+  }
+};
+
+TEST_F(Ranks, DISABLED_Part) {
+  if (part_ == "every kind") return every_kind();
+  if (part_ == "short sums") return sum_for_ever(kShort, seconds(20));
+  if (part_ == "long sums") return sum_for_ever(kLong, seconds(20));
+  if (part_ == "impatient sums") return sum_for_ever(kShort, seconds(1));
+  if (part_ == "abort") return abort_or_wait();
+  if (part_ == "many groups") return many_groups();
+  if (part_ == "join") return only_join();
+  FAIL() << "no part " << part_;
+}
+
+const Devices kMixes[] = {{"cpu:0", "cpu:0"},
+                          {"npu:0", "cpu:0"},
+                          {"npu:0", "xpu:0", "cpu:0"},
+                          {"cpu:0", "cpu:0", "xpu:0", "cpu:0"}};
+
+/// Shared memory of this system, which others may use, too.
+struct SharedMemory {
+  size_t files = entries_of("/dev/shm");
+  std::string segments = read_file("/proc/sysvipc/shm");
+};
+
+class ProcessGroups : public testing::TestWithParam<Meeting> {
+ protected:
+  void TearDown() override {
+    const SharedMemory after;
+    EXPECT_EQ(after.files, before_.files);
+    EXPECT_EQ(after.segments, before_.segments);
+  }
+  const SharedMemory before_;
+};
+
+TEST_P(ProcessGroups, EveryKind_OnEveryMix) {
+  for (const Devices& devices : kMixes) {
+    Job job(GetParam(), "every kind", devices);
+    for (const uint32_t rank : job.all()) {
+      EXPECT_EQ(job.rank(rank).end(), 0) << devices[rank] << " as rank " << rank;
+      EXPECT_EQ(job.told(rank), "by messages");
+    }
+  }
+}
+
+TEST_P(ProcessGroups, KilledRank_IsNamedByAllWithinTwoSeconds) {
+  for (const char* const part : {"short sums", "long sums"}) {
+    for (const uint32_t victim : {0u, 1u, 2u}) {
+      Job job(GetParam(), part, {"cpu:0", "npu:0", "cpu:0"});
+      ASSERT_TRUE(job.await_ready(job.all()));
+      std::this_thread::sleep_for(milliseconds(10 * victim));  // in the middle of some sum
+      const int64_t begin = now_ns();
+      job.rank(victim).signal(SIGKILL);
+      for (const uint32_t rank : job.all()) {
+        const int code = job.rank(rank).end();
+        if (rank == victim) continue;
+        EXPECT_EQ(code, 0) << part;
+        EXPECT_THAT(job.told(rank),
+                    AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("rank " + std::to_string(victim))))
+            << part;
+        EXPECT_LT(job.told_ns(rank) - begin, 2 * kSecondNs) << part;
+      }
+    }
+  }
+}
+
+TEST_P(ProcessGroups, StoppedRank_IsNamedAtTheDeadlineAndNotBefore) {
+  Job job(GetParam(), "impatient sums", {"cpu:0", "npu:0", "cpu:0"});
+  ASSERT_TRUE(job.await_ready(job.all()));
+  const int64_t begin = now_ns();
+  job.rank(1).signal(SIGSTOP);
+  for (const uint32_t rank : {0u, 2u}) {
+    EXPECT_EQ(job.rank(rank).end(), 0);
+    EXPECT_THAT(job.told(rank), AllOf(HasSubstr("TIMEOUT"), HasSubstr("rank 1 (npu:0) does not")));
+    EXPECT_GT(job.told_ns(rank) - begin, kSecondNs * 9 / 10);
+    EXPECT_LT(job.told_ns(rank) - begin, 4 * kSecondNs);
+  }
+}
+
+TEST_P(ProcessGroups, Abort_ReachesAllWithinASecond) {
+  Job job(GetParam(), "abort", {"cpu:0", "cpu:0", "npu:0", "cpu:0"});
+  for (const uint32_t rank : job.all()) EXPECT_EQ(job.rank(rank).end(), 0);
+  EXPECT_EQ(job.told(1), "aborted");
+  for (const uint32_t rank : {0u, 2u, 3u}) {
+    EXPECT_THAT(job.told(rank), AllOf(HasSubstr("CANCELLED"), HasSubstr("rank 1"),
+                                      HasSubstr("the user has pressed a key")));
+    EXPECT_LT(job.told_ns(rank) - job.told_ns(1), kSecondNs);
+  }
+}
+
+TEST_P(ProcessGroups, ManyGroups_LeaveNothing) {
+  Job job(GetParam(), "many groups", {"cpu:0", "npu:0"});
+  for (const uint32_t rank : job.all()) {
+    EXPECT_EQ(job.rank(rank).end(), 0);
+    EXPECT_EQ(job.told(rank), "clean");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ProcessGroups, testing::Values(Meeting::kFile, Meeting::kTcp),
+                         [](const auto& of) {
+                           return of.param == Meeting::kFile ? "file_store" : "tcp_store";
+                         });
+
+// --- Options
+
+/// Each rank's words when it has joined, or has not.
+std::vector<std::string> join_with(const Variables& variables) {
+  Job job(Meeting::kFile, "join", {"cpu:0", "cpu:0", "cpu:0"}, variables);
+  std::vector<std::string> words;
+  for (const uint32_t rank : job.all()) {
+    [[maybe_unused]] const int code = job.rank(rank).end();
+    words.push_back(job.told(rank));
+  }
+  return words;
+}
+
+TEST(ProcessOptions, EngineBetweenProcesses_IsUcxByItselfAndByName) {
+  EXPECT_THAT(join_with({}), testing::Each("OK"));
+  EXPECT_THAT(join_with({{"BACKPLANE_CCL_ENGINE", "ucx"}}), testing::Each("OK"));
+  EXPECT_THAT(join_with({{"BACKPLANE_CCL_ENGINE@2", "ucx"}}), testing::Each("OK"));
+}
+
+TEST(ProcessOptions, LoopBetweenProcesses_IsAnErrorThatNamesRanks) {
+  EXPECT_THAT(
+      join_with({{"BACKPLANE_CCL_ENGINE@1", "loop"}}),
+      testing::Each(AllOf(HasSubstr("rank 1 wants the engine loop"), HasSubstr("rank 0 and rank 1"),
+                          HasSubstr("BACKPLANE_CCL_ENGINE"))));
+}
+
+TEST(ProcessOptions, EnginesThatDiffer_AreAnErrorThatNamesBoth) {
+  EXPECT_THAT(join_with({{"BACKPLANE_CCL_ENGINE@0", "ucx"}, {"BACKPLANE_CCL_ENGINE@2", "loop"}}),
+              testing::Each(
+                  AllOf(HasSubstr("rank 0 wants the engine ucx"), HasSubstr("rank 2 wants loop"))));
+}
+
+TEST(ProcessOptions, UnknownInterface_IsToldOnTheRankAndToTheOthers) {
+  const auto words = join_with({{"BACKPLANE_CCL_INTERFACE@1", "eth77"}});
+  EXPECT_THAT(words[1], AllOf(HasSubstr("found 'eth77'"), HasSubstr("lo")));
+  EXPECT_THAT(words[0], AllOf(HasSubstr("rank 1 cannot join"), HasSubstr("eth77")));
+  EXPECT_THAT(words[2], AllOf(HasSubstr("rank 1 cannot join"), HasSubstr("eth77")));
+}
+
+}  // namespace
+}  // namespace bp::ccl

@@ -19,15 +19,27 @@ namespace {
 
 constexpr std::string_view kPrefix = "BACKPLANE_";
 
-constexpr std::array<OptionRow, 16> kRows = {{
+constexpr std::array<OptionRow, 27> kRows = {{
     {"BACKPLANE_CCL_ALGORITHM", "list", "", "",
      "algorithms of collectives: KIND:NAME,...; empty: the fastest"},
+    {"BACKPLANE_CCL_DEVICE", "text", "", "", "the device of this rank, for a program that asks"},
     {"BACKPLANE_CCL_ENGINE", "choice", "auto", "auto|loop|ucx",
      "what carries messages between ranks; auto: loop inside one process, else ucx"},
     {"BACKPLANE_CCL_INTERFACE", "name", "", "",
      "network interface between hosts, such as eth0; empty: ranks of one host only"},
+    {"BACKPLANE_CCL_JOB", "text", "", "", "the name of the job; the same on all ranks"},
+    {"BACKPLANE_CCL_LOCAL_COUNT", "number", "", "", "ranks of the job on this host"},
+    {"BACKPLANE_CCL_LOCAL_RANK", "number", "", "", "which of them this process is, from 0"},
+    {"BACKPLANE_CCL_NODE_RANK", "number", "", "", "which of the job's hosts this is, from 0"},
+    {"BACKPLANE_CCL_RANK", "number", "", "", "which rank of its job this process is, from 0"},
+    {"BACKPLANE_CCL_RANK_COUNT", "number", "", "", "ranks of the job"},
+    {"BACKPLANE_CCL_RESTART", "number", "", "", "how often the job was started anew"},
+    {"BACKPLANE_CCL_STORE", "text", "", "",
+     "where the job's ranks meet: tcp://ADDRESS:PORT or file:PATH"},
     {"BACKPLANE_CCL_TIMEOUT", "seconds", "", "",
      "the longest wait for other ranks; empty: as BACKPLANE_TIMEOUT"},
+    {"BACKPLANE_CCL_TOKEN", "secret", "", "", "the job's token itself; a file is better"},
+    {"BACKPLANE_CCL_TOKEN_FILE", "path", "", "", "file with the job's token, mode 0600"},
     {"BACKPLANE_CCL_TRACE", "path", "", "",
      "folder for the records of groups that fail; empty: none"},
     {"BACKPLANE_CHECK_ARITHMETIC", "bool", "0", "",
@@ -74,7 +86,7 @@ Status check_value(const OptionRow& row, std::string_view value) {
     }
   } else if (row.type == "bool" && value != "0" && value != "1") {
     return refuse("0 or 1");
-  } else if (row.type == "seconds" || row.type == "count") {
+  } else if (row.type == "seconds" || row.type == "count" || row.type == "number") {
     int number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     const bool whole = error == std::errc() && end == value.data() + value.size();
@@ -83,6 +95,9 @@ Status check_value(const OptionRow& row, std::string_view value) {
     }
     if (row.type == "count" && (!whole || number < 1 || number > 1024)) {
       return refuse("a whole number from 1 to 1024");
+    }
+    if (row.type == "number" && (!whole || number < 0)) {
+      return refuse("a whole number from 0 to " + std::to_string(INT_MAX));
     }
   }
   return {};
@@ -159,8 +174,13 @@ Status Options::set(std::string_view name, std::string_view value) {
                   "unknown option " + foreign_text(name) + nearest_option(name));
   }
   BP_TRY(check_value(kRows[index], value));
-  values_[index] = value;
+  if (kRows[index].type != "secret") values_[index] = value;  // who needs it reads the environment
   return {};
+}
+
+Status check_option(std::string_view name, std::string_view value) {
+  assert(row_index(name) < kRows.size());
+  return check_value(kRows[row_index(name)], value);
 }
 
 std::optional<std::string> nearest_match(std::string_view word,

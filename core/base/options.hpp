@@ -17,7 +17,8 @@ namespace bp {
 
 struct OptionRow {
   std::string_view name;  // "BACKPLANE_FALLBACK"
-  std::string_view type;  // "choice", "bool", "list", "path", "paths", "name", "seconds", "count"
+  std::string_view type;  // "choice", "bool", "list", "path", "paths", "name", "seconds", "count",
+                          // "number", "text", "secret": never kept
   std::string_view default_value;
   std::string_view choices;  // for "choice": "allow|warn|deny"
   std::string_view help;
@@ -45,6 +46,10 @@ class Options {
  private:
   std::vector<std::string> values_;  // in the order of option_rows()
 };
+
+/// Whether an option may have the value: for who reads a single one, without a Runtime. Errors: as
+/// Options::set().
+Status check_option(std::string_view name, std::string_view value);
 
 /// The candidate nearest to `word` by edit distance, if it is near enough to be a slip. Both may
 /// come from files: names over 256 bytes, and what is too much to compare, are passed over.

@@ -89,6 +89,18 @@ struct CclTraceArgs {
   bool json = false;
 };
 
+struct LaunchCommand {
+  std::vector<std::string> program;  // with its arguments
+  uint64_t local_count = 1;
+  uint64_t node_count = 1;
+  uint64_t node_rank = 0;
+  std::string rendezvous;
+  std::string token_file;
+  std::vector<std::string> devices;
+  uint64_t grace_seconds = 5;
+  uint64_t restarts = 0;
+};
+
 // Each prints its results to standard output and its error to standard error, and answers the exit
 // code of the process.
 int run_devices(const GlobalArgs& global, const DevicesArgs& args);
@@ -97,6 +109,8 @@ int run_model(const GlobalArgs& global, const RunArgs& args);
 int run_bench(const GlobalArgs& global, const BenchArgs& args);
 int run_ops(const GlobalArgs& global, const OpsArgs& args);
 int run_ccl_trace(const CclTraceArgs& args);
+/// Answers the status of the first rank that failed; 128 and the signal of one that was ended so.
+int run_launch(const GlobalArgs& global, const LaunchCommand& command);
 
 /// "backplane COMMAND: words" on standard error; answers `exit_code`.
 int fail(const char* command, const std::string& words, int exit_code);

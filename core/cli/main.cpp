@@ -31,6 +31,7 @@ struct Parsed {
   BenchArgs bench;
   OpsArgs ops;
   CclTraceArgs ccl_trace;
+  LaunchCommand launch;
   // As written; read after parsing. The numbers begin with their defaults, for --help.
   std::string plugin_path;
   std::vector<std::string> plugin_options, inputs, dims, expected;
@@ -40,6 +41,12 @@ struct Parsed {
   std::string seed = std::to_string(RunArgs().seed);
   std::string bench_threads = std::to_string(BenchArgs().threads);
   std::string bench_seconds = number_text(BenchArgs().seconds);
+  std::string local_count = std::to_string(LaunchCommand().local_count);
+  std::string node_count = std::to_string(LaunchCommand().node_count);
+  std::string node_rank = std::to_string(LaunchCommand().node_rank);
+  std::string grace = std::to_string(LaunchCommand().grace_seconds);
+  std::string restarts = std::to_string(LaunchCommand().restarts);
+  std::string rank_devices;
 };
 
 constexpr size_t kHelpColumn = 34;
@@ -54,6 +61,12 @@ constexpr const char* kExitCodes =
     "a device, a bad BACKPLANE_* variable, outputs that cannot be written); 4 the model, an input "
     "or\n"
     "an expected output; 5 the device (not here, no way to run an operator, out of memory, lost).";
+
+constexpr const char* kLaunchEnd =
+    "Ranks see BACKPLANE_CCL_RANK and others (docs/launch.md), and bpa_ccl_job_create reads them.\n"
+    "\n"
+    "Exit code: that of the first rank that failed, 128 and the number of a signal that ended it;\n"
+    "else 0; 2 usage; 3 environment (no such program, no store, a node that did not come).";
 
 /// The BACKPLANE_* variables in the columns of the options above them.
 std::string environment_help() {
@@ -196,6 +209,34 @@ void add_ccl(CLI::App* app, Parsed* out) {
   trace->add_flag("--json", args.json, "JSON for programs");
 }
 
+void add_launch(CLI::App* app, Parsed* out) {
+  CLI::App* launch = app->add_subcommand(
+      "launch", "Start the ranks of a job: backplane launch -n 4 -- PROGRAM [ARGUMENT]...");
+  LaunchCommand& args = out->launch;
+  const auto number = [&](const char* name, std::string* value, const char* help) {
+    launch->add_option(name, *value, help)->capture_default_str()->type_name("N");
+  };
+  number("-n,--ranks", &out->local_count, "Ranks on this node");
+  launch
+      ->add_option("--devices", out->rank_devices,
+                   "The device of each rank here, or one for all; the program asks its job for it")
+      ->type_name("NAME[,NAME]...");
+  number("--grace", &out->grace, "Seconds from SIGTERM to SIGKILL for the ranks that are left");
+  number("--restarts", &out->restarts, "How often all ranks start again after one failed");
+  number("--nnodes", &out->node_count, "Nodes, each with a launcher of its own");
+  number("--node-rank", &out->node_rank, "Which of them this is, from 0");
+  launch
+      ->add_option("--rdzv", args.rendezvous,
+                   "Where the launcher of node 0 listens, and the others find it; on node 0 also "
+                   "INTERFACE:PORT (default: a free port of 127.0.0.1, for one node)")
+      ->type_name("ADDRESS:PORT");
+  launch
+      ->add_option("--token-file", args.token_file,
+                   "The job's token, for several nodes: 64 hexadecimal digits in a file of mode "
+                   "0600 (default: BACKPLANE_CCL_TOKEN_FILE)")
+      ->type_name("FILE");
+}
+
 /// Also in the commands of commands.
 void set_habits(CLI::App* command) {
   command->fallthrough()->allow_extras()->footer(
@@ -216,7 +257,9 @@ void add_commands(CLI::App* app, Parsed* out) {
   add_bench(app, out);
   add_ops(app, out);
   add_ccl(app, out);
+  add_launch(app, out);
   for (CLI::App* command : app->get_subcommands({})) set_habits(command);
+  app->get_subcommand("launch")->footer(kLaunchEnd);
 }
 
 /// "ccl trace".
@@ -360,6 +403,33 @@ std::string repeated_model(const std::vector<std::string>& models) {
   return "";
 }
 
+std::string read_launch(Parsed* parsed) {
+  constexpr uint64_t kMostRanks = 1024;
+  constexpr uint64_t kMostNodes = 4096;
+  LaunchCommand& args = parsed->launch;
+  std::string wrong = parse_whole("-n", parsed->local_count, {1, kMostRanks}, &args.local_count);
+  if (wrong.empty()) {
+    wrong = parse_whole("--nnodes", parsed->node_count, {1, kMostNodes}, &args.node_count);
+  }
+  if (wrong.empty()) {
+    wrong = parse_whole("--node-rank", parsed->node_rank, {0, kMostNodes - 1}, &args.node_rank);
+  }
+  if (wrong.empty()) wrong = parse_whole("--grace", parsed->grace, {0, 86400}, &args.grace_seconds);
+  if (wrong.empty()) {
+    wrong = parse_whole("--restarts", parsed->restarts, {0, 1'000'000}, &args.restarts);
+  }
+  std::string_view left = parsed->rank_devices;
+  while (wrong.empty() && !parsed->rank_devices.empty()) {
+    const size_t comma = std::min(left.find(','), left.size());
+    if (comma == 0)
+      return "--devices: expected NAME[,NAME]..., found '" + parsed->rank_devices + "'";
+    args.devices.emplace_back(left.substr(0, comma));
+    if (comma == left.size()) break;
+    left.remove_prefix(comma + 1);
+  }
+  return wrong;
+}
+
 /// What is wrong with the values; empty: nothing.
 std::string split_values(Parsed* parsed) {
   std::string path = parsed->plugin_path;
@@ -393,6 +463,7 @@ std::string split_values(Parsed* parsed) {
     wrong = parse_seconds("--seconds", parsed->bench_seconds, &parsed->bench.seconds);
   }
   if (wrong.empty()) wrong = repeated_model(parsed->ops.models);
+  if (wrong.empty()) wrong = read_launch(parsed);
   return wrong;
 }
 
@@ -403,6 +474,7 @@ int dispatch(const CLI::App& command, const Parsed& parsed) {
   if (name == "bench") return run_bench(parsed.global, parsed.bench);
   if (name == "ops") return run_ops(parsed.global, parsed.ops);
   if (name == "ccl trace") return run_ccl_trace(parsed.ccl_trace);
+  if (name == "launch") return run_launch(parsed.global, parsed.launch);
   return run_model(parsed.global, parsed.run);
 }
 
@@ -414,9 +486,20 @@ int answer(const CLI::App& app, const CLI::Success& asked) {
   return exit_code;
 }
 
-int run(const std::vector<std::string>& given) {
+/// What stands behind the first "--" of launch is another program's, and nothing of it is an option
+/// here. It is taken from the arguments.
+std::vector<std::string> take_program(std::vector<std::string>* arguments) {
+  const auto mark = std::find(arguments->begin(), arguments->end(), "--");
+  if (mark == arguments->end() || std::find(arguments->begin(), mark, "launch") == mark) return {};
+  std::vector<std::string> program(mark + 1, arguments->end());
+  arguments->erase(mark, arguments->end());
+  return program;
+}
+
+int run(std::vector<std::string> given) {
   CLI::App app("Runs models on whatever devices the installed plugins give.", "backplane");
   Parsed parsed;
+  parsed.launch.program = take_program(&given);
   app.set_version_flag("--version", "backplane " BACKPLANE_VERSION, "Print the version and exit");
   app.allow_extras();
   app.require_subcommand(0, 1);

@@ -28,7 +28,7 @@ _CORE = {"device_api"} | {f"core/{rank}" for rank in CORE_RANKS}
 # What of ccl/ knows nothing of devices; its root says what an operation is.
 _CCL_BASE = {"device_api", "core/base", "ccl"}
 _CCL = {"ccl"} | {f"ccl/{folder}" for folder in ("schedule", "store", "watch", "engine", "bridge",
-                                                 "group")}
+                                                 "group", "launch")}
 RULES = {
     "device_api": {"device_api"},
     "core/api": _CORE | _CCL | {"core/api", "ops", "generated"},
@@ -39,6 +39,7 @@ RULES = {
     "ccl": _CORE | {"ccl"},
     "ccl/schedule": _CCL_BASE | {"ccl/schedule"},
     "ccl/store": _CCL_BASE | {"ccl/store"},
+    "ccl/launch": _CCL_BASE | {"ccl/launch", "ccl/store"},
     "ccl/watch": _CCL_BASE | {"ccl/watch"},
     # An engine's library is opened as a plugin's is, and its peers prove what a store's clients do.
     "ccl/engine": _CCL_BASE | {"ccl/engine", "ccl/engine/abi", "ccl/store", "core/plugin"},

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keys, each run of the job below "run N/": "job/rank_count", "job/rank/R" (who it is), "job/come"
+// (how many), "job/all" (all have), and "user/..." for what the program does.
+#include "ccl/launch/job_store.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include "ccl/launch/ancestor.hpp"
+#include "ccl/store/file_store.hpp"
+#include "ccl/store/tcp_store.hpp"
+#include "core/base/fork.hpp"
+#include "core/base/hash.hpp"
+
+namespace bp::ccl {
+namespace {
+
+constexpr std::chrono::seconds kLeaveTime{5};
+constexpr size_t kMostRanksNamed = 16;  // of the ranks that are missing
+
+std::string hex(uint64_t number) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[(number >> shift) & 15];
+  return text;
+}
+
+/// Which process this is, and which call of it, for people and for no other call.
+Result<std::string> own_words() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  BP_TRY_ASSIGN(const Nonce nonce, make_nonce());
+  const uint64_t mark = content_hash(std::as_bytes(std::span(nonce)));
+  return "process " + std::to_string(::getpid()) + " on " + host.data() + " (" + hex(mark) + ")";
+}
+
+Status missing_ranks(const Job& job, const std::shared_ptr<Store>& store, const Status& why) {
+  std::string ranks;
+  size_t count = 0;
+  for (uint32_t rank = 0; rank < job.rank_count; ++rank) {
+    BP_TRY_ASSIGN(const auto found, store->try_get("job/rank/" + std::to_string(rank)));
+    if (found) continue;
+    if (++count <= kMostRanksNamed) ranks += (count > 1 ? ", " : "") + std::to_string(rank);
+  }
+  if (count == 0) return why;
+  if (count > kMostRanksNamed) ranks += " and " + std::to_string(count - kMostRanksNamed) + " more";
+  return Status(BP_TIMEOUT, "job " + job.name + ": " + (count == 1 ? "rank " : "ranks ") + ranks +
+                                " of " + std::to_string(job.rank_count) + " did not come; " +
+                                store->name());
+}
+
+/// Says that this rank is there, and waits for all others.
+Status arrive(const Job& job, const std::shared_ptr<Store>& store,
+              Store::Clock::time_point deadline) {
+  const std::string title = "job " + job.name + ": ";
+  const std::string count = std::to_string(job.rank_count);
+  BP_TRY_ASSIGN(const std::string agreed, store->compare_set("job/rank_count", {}, count));
+  if (agreed != count) {
+    return Status(BP_INVALID_ARGUMENT, title + "rank " + std::to_string(job.rank) + " expects " +
+                                           count + " ranks, another one " + agreed);
+  }
+  BP_TRY_ASSIGN(const std::string own, own_words());
+  const std::string rank = std::to_string(job.rank);
+  BP_TRY_ASSIGN(const std::string found, store->compare_set("job/rank/" + rank, {}, own));
+  if (found != own) {
+    return Status(BP_INVALID_ARGUMENT,
+                  title + "rank " + rank + " is there already, as " + found + "; " + store->name());
+  }
+  BP_TRY_ASSIGN(const int64_t come, store->add("job/come", 1));
+  if (come == static_cast<int64_t>(job.rank_count)) return store->set("job/all", "1");
+  const auto all = store->get("job/all", deadline);
+  if (all.ok() || all.status().code() != BP_TIMEOUT) return as_status(all);
+  return missing_ranks(job, store, all.status());
+}
+
+}  // namespace
+
+std::string handshake_job(const std::string& job_name) { return "job " + job_name; }
+
+Status JobStore::open_store(const Job& job, const Environment& environment,
+                            Store::Clock::time_point deadline) {
+  const std::string run = std::to_string(job.restart);
+  const std::string title = "job " + job.name + " run " + run;
+  switch (job.store.kind) {
+    case StorePlace::Kind::kMemory:
+      store_ = make_memory_store();
+      return {};
+    case StorePlace::Kind::kPrivate: {
+      std::string name = job.name;
+      if (name.empty()) {
+        BP_TRY_ASSIGN(name, nearest_ancestor_without("PMI_RANK"));
+      }
+      const uint64_t hash = content_hash(std::as_bytes(std::span(name)));
+      BP_TRY_ASSIGN(const std::string folder, private_folder(environment));
+      name = std::string(launcher_name(job.launcher)) + "-" + hex(hash) + "-" + run;
+      BP_TRY_ASSIGN(held_, HeldName::hold(folder, name, deadline));
+      BP_TRY_ASSIGN(store_, open_file_store({.path = held_->path("store"), .job = title}));
+      return {};
+    }
+    case StorePlace::Kind::kFile: {
+      BP_TRY_ASSIGN(store_, open_file_store({.path = job.store.where, .job = title}));
+      return {};
+    }
+    case StorePlace::Kind::kTcp:
+      break;
+  }
+  BP_TRY_ASSIGN(const std::shared_ptr<const Token> token, read_token(job, environment));
+  std::string endpoint = job.store.where;
+  if (job.store.serves) {
+    BP_TRY_ASSIGN(
+        server_,
+        TcpServer::start({.endpoint = endpoint, .token = token, .job = handshake_job(job.name)}));
+    endpoint = server_->endpoint();
+  }
+  BP_TRY_ASSIGN(store_, connect_tcp_store({.endpoint = endpoint,
+                                           .token = token,
+                                           .job = handshake_job(job.name),
+                                           .deadline = deadline}));
+  return {};
+}
+
+Result<std::shared_ptr<JobStore>> JobStore::open(const Job& job, const Environment& environment,
+                                                 Store::Clock::time_point deadline) {
+  BP_TRY(check_not_forked());
+  const std::shared_ptr<JobStore> opened(new JobStore);
+  BP_TRY(opened->open_store(job, environment, deadline));
+  const auto run =
+      make_prefix_store("run " + std::to_string(job.restart) + "/", std::move(opened->store_));
+  BP_TRY(arrive(job, run, deadline));
+  opened->store_ = make_prefix_store("user/", run);
+  return opened;
+}
+
+JobStore::~JobStore() {
+  if (server_ == nullptr) return;
+  store_ = nullptr;  // its connection too, if the program has none of it any more
+  const auto deadline = Store::Clock::now() + kLeaveTime;
+  while (server_->client_count() > 0 && Store::Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+}  // namespace bp::ccl

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keys: "run N/node/K" (how node K was started), "run N/ready" (how many), "run N/all" (all are),
+// "run N/done" (nodes whose ranks ended well), "run N/verdict"; "beat/K" (grows while node K's
+// launcher lives), "left" and "all left".
+#include "ccl/launch/nodes.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <sstream>
+
+#include "core/base/quoted.hpp"
+
+namespace bp::ccl {
+namespace {
+
+constexpr std::chrono::seconds kBeatEvery{1};
+constexpr int kLostStatus = 3;  // the command's code for what its environment lacks
+constexpr size_t kMostNodesNamed = 16;
+
+std::string host_name() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return host.data();
+}
+
+Status no_verdict(const std::string& text) {
+  return Status(BP_INCOMPATIBLE,
+                "expected a verdict of another launcher, found " + bp::quoted(text));
+}
+
+/// What a node says of itself: "ranks nodes restarts process host".
+struct NodeWords {
+  uint32_t local_count = 0;
+  uint32_t node_count = 0;
+  uint32_t restarts = 0;
+  std::string text;  // whole
+
+  static std::optional<NodeWords> read(const std::string& text) {
+    NodeWords words;
+    std::istringstream fields(text);
+    fields >> words.local_count >> words.node_count >> words.restarts;
+    words.text = text;
+    if (!fields) return std::nullopt;
+    return words;
+  }
+};
+
+}  // namespace
+
+std::string Verdict::encode() const {
+  return std::to_string(static_cast<int>(kind)) + " " + std::to_string(status) + " " +
+         std::to_string(node_rank) + " " + words;
+}
+
+Result<Verdict> Verdict::decode(const std::string& text) {
+  std::istringstream fields(text);
+  Verdict verdict;
+  int kind = -1;
+  fields >> kind >> verdict.status >> verdict.node_rank;
+  if (!fields || kind < 0 || kind > static_cast<int>(Kind::kStopped) || verdict.status < 0 ||
+      verdict.status > 255) {
+    return no_verdict(text);
+  }
+  verdict.kind = static_cast<Kind>(kind);
+  fields.get();
+  std::getline(fields, verdict.words);
+  return verdict;
+}
+
+Result<std::unique_ptr<Nodes>> Nodes::make(NodesArgs args) {
+  BP_TRY_ASSIGN(Wakeup news, Wakeup::make());
+  return std::unique_ptr<Nodes>(new Nodes(std::move(args), std::move(news)));
+}
+
+Nodes::~Nodes() { end_watch(); }
+
+std::string Nodes::run_key(const std::string& name) const {
+  return "run " + std::to_string(run_) + "/" + name;
+}
+
+Status Nodes::announce() {
+  const std::string own = std::to_string(args_.local_count) + " " +
+                          std::to_string(args_.node_count) + " " + std::to_string(args_.restarts) +
+                          " process " + std::to_string(::getpid()) + " on " + host_name();
+  const std::string key = run_key("node/" + std::to_string(args_.node_rank));
+  BP_TRY_ASSIGN(const std::string found, args_.store->compare_set(key, {}, own));
+  if (found != own) {
+    return Status(BP_INVALID_ARGUMENT, "node " + std::to_string(args_.node_rank) +
+                                           " is there already, started as " + bp::quoted(found));
+  }
+  BP_TRY_ASSIGN(const int64_t ready, args_.store->add(run_key("ready"), 1));
+  if (ready < static_cast<int64_t>(args_.node_count)) return {};
+  return args_.store->set(run_key("all"), "1");
+}
+
+Status Nodes::missing_nodes(const Status& why) {
+  std::string nodes;
+  size_t count = 0;
+  for (uint32_t node = 0; node < args_.node_count; ++node) {
+    BP_TRY_ASSIGN(const auto found, args_.store->try_get(run_key("node/" + std::to_string(node))));
+    if (found) continue;
+    if (++count <= kMostNodesNamed) nodes += (count > 1 ? ", " : "") + std::to_string(node);
+  }
+  if (count == 0) return why;
+  if (count > kMostNodesNamed) nodes += " and " + std::to_string(count - kMostNodesNamed) + " more";
+  return Status(BP_TIMEOUT, std::string(count == 1 ? "node " : "nodes ") + nodes + " of " +
+                                std::to_string(args_.node_count) + " did not come");
+}
+
+Result<RankRange> Nodes::begin(uint32_t run, TimePoint deadline) {
+  run_ = run;
+  {
+    const std::lock_guard lock(mutex_);
+    verdict_.reset();
+  }
+  news_.clear();
+  BP_TRY(announce());
+  const auto all = args_.store->get(run_key("all"), deadline);
+  if (!all.ok()) {
+    return all.status().code() == BP_TIMEOUT ? missing_nodes(all.status()) : all.status();
+  }
+  RankRange ranks;
+  for (uint32_t node = 0; node < args_.node_count; ++node) {
+    BP_TRY_ASSIGN(const std::string text,
+                  args_.store->get(run_key("node/" + std::to_string(node)), deadline));
+    const auto words = NodeWords::read(text);
+    if (!words || words->node_count != args_.node_count || words->restarts != args_.restarts) {
+      return Status(BP_INVALID_ARGUMENT, "node " + std::to_string(node) + " was started as " +
+                                             bp::quoted(text) +
+                                             " (ranks, nodes, restarts, launcher); expected " +
+                                             std::to_string(args_.node_count) + " nodes and " +
+                                             std::to_string(args_.restarts) + " restarts as here");
+    }
+    if (node < args_.node_rank) ranks.first += words->local_count;
+    ranks.count += words->local_count;
+  }
+  return ranks;
+}
+
+void Nodes::watch() {
+  beats_.assign(args_.node_count, {"", Store::Clock::now()});
+  watch_store_ = args_.store->share();
+  watcher_ = std::thread([this] {
+    const auto ended = contain([this] { look(watch_store_); });
+    if (!ended.ok())
+      settle({Verdict::Kind::kFailed, kLostStatus, args_.node_rank, ended.message()});
+  });
+}
+
+void Nodes::look(const std::shared_ptr<Store>& store) {
+  for (;;) {
+    const auto text = store->get(run_key("verdict"), Store::Clock::now() + kBeatEvery);
+    if (text.ok()) {
+      const auto verdict = Verdict::decode(*text);
+      settle(verdict.ok() ? *verdict
+                          : Verdict{Verdict::Kind::kFailed, kLostStatus, args_.node_rank,
+                                    verdict.status().message()});
+      return;
+    }
+    if (text.status().code() == BP_CANCELLED) return;
+    Status status = text.status().code() == BP_TIMEOUT ? beat(store) : text.status();
+    if (status.code() == BP_CANCELLED) return;
+    if (status.ok()) continue;
+    settle({Verdict::Kind::kFailed, kLostStatus, args_.node_rank,
+            "the launcher of node 0 does not answer: " + status.message()});
+    return;
+  }
+}
+
+/// Tells that this launcher lives. That of node 0 looks whether the others do.
+Status Nodes::beat(const std::shared_ptr<Store>& store) {
+  if (args_.node_count == 1) return {};
+  BP_TRY(store->add("beat/" + std::to_string(args_.node_rank), 1));
+  if (args_.node_rank != 0) return {};
+  for (uint32_t node = 1; node < args_.node_count; ++node) {
+    BP_TRY_ASSIGN(const auto value, store->try_get("beat/" + std::to_string(node)));
+    Beat& beat = beats_[node];
+    const auto now = Store::Clock::now();
+    if (value && *value != beat.value) beat = {*value, now};
+    if (now - beat.since < args_.silence) continue;
+    const Verdict lost = {Verdict::Kind::kFailed, kLostStatus, node,
+                          "the launcher of node " + std::to_string(node) + " is silent"};
+    return as_status(store->compare_set(run_key("verdict"), {}, lost.encode()));
+  }
+  return {};
+}
+
+void Nodes::settle(Verdict verdict) {
+  const std::lock_guard lock(mutex_);
+  if (!verdict_) verdict_ = std::move(verdict);
+  news_.wake();
+}
+
+void Nodes::propose_done() {
+  const auto done = args_.store->add(run_key("done"), 1);
+  if (!done.ok()) {
+    settle({Verdict::Kind::kFailed, kLostStatus, args_.node_rank, done.status().message()});
+  } else if (*done == static_cast<int64_t>(args_.node_count)) {
+    propose({});
+  }
+}
+
+void Nodes::propose(const Verdict& verdict) {
+  // The one that is found is told by the watch as well.
+  const auto found = args_.store->compare_set(run_key("verdict"), {}, verdict.encode());
+  if (!found.ok()) settle(verdict);
+}
+
+std::optional<Verdict> Nodes::verdict() {
+  const std::lock_guard lock(mutex_);
+  return verdict_;
+}
+
+void Nodes::end_watch() {
+  if (!watcher_.joinable()) return;
+  watch_store_->abort();
+  watcher_.join();
+  watch_store_ = nullptr;
+}
+
+void Nodes::leave(TimePoint deadline) {
+  const auto left = args_.store->add("left", 1);
+  if (!left.ok()) return;  // nobody is there to be told
+  if (*left == static_cast<int64_t>(args_.node_count)) {
+    static_cast<void>(args_.store->set("all left", "1"));
+  }
+  if (args_.node_rank == 0) static_cast<void>(args_.store->get("all left", deadline));
+}
+
+}  // namespace bp::ccl

@@ -57,6 +57,7 @@ const void* owner_of(HandleKind kind, const void* object) {
     case HandleKind::kWork:
       return static_cast<const ApiWork*>(object)->runtime.get();
     case HandleKind::kCancel:
+    case HandleKind::kJob:
     case HandleKind::kStore:
       return nullptr;
   }

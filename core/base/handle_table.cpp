@@ -99,7 +99,7 @@ LocalEntries& local_entries() {
 
 constexpr std::string_view kKindNames[] = {"",          "a runtime", "a device",       "a tensor",
                                            "a session", "a stream",  "a cancel token", "a store",
-                                           "a group",   "a work"};
+                                           "a group",   "a work",    "a job"};
 
 std::string_view kind_name(uint64_t kind) {
   return kind < std::size(kKindNames) ? kKindNames[kind] : std::string_view();

@@ -39,7 +39,8 @@ enum class HandleKind : uint32_t {
   kCancel,
   kStore,
   kGroup,
-  kWork
+  kWork,
+  kJob
 };
 
 namespace detail {

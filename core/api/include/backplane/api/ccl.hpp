@@ -143,6 +143,8 @@ struct Call {
   bool deterministic = false;
 };
 
+struct TcpStoreOptions;
+
 /// Where ranks meet. Copies are the same store.
 class Store {
  public:
@@ -152,13 +154,17 @@ class Store {
   static Store memory() {
     bpa_ccl_store* handle = nullptr;
     detail::check(bpa_ccl_store_create_memory(&handle));
-    Store store;
-    store.handle_ = std::shared_ptr<bpa_ccl_store>(handle, detail::CclDeleter());
-    return store;
+    return Store(handle);
   }
+  /// For ranks that are processes; defined in ccl_job.hpp. `job`: another for each run.
+  static Store file(const std::string& path, const std::string& job);
+  static Store tcp(const TcpStoreOptions& options);
   bpa_ccl_store* handle() const { return handle_.get(); }
 
  private:
+  friend class Job;
+  explicit Store(bpa_ccl_store* handle) : handle_(handle, detail::CclDeleter()) {}
+
   std::shared_ptr<bpa_ccl_store> handle_;
 };
 

@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`backplane launch` from outside: lines, ends, signals, restarts, nodes, secrets.
+
+    launch_test.py BIN_FOLDER [UNITTEST_ARGUMENT...]
+"""
+
+import os
+import pathlib
+import re
+import signal
+import socket
+import sys
+import unittest
+
+import launch_case
+from launch_case import LaunchCase, processes_with, wait_until
+
+USAGE, ENVIRONMENT = 2, 3
+TOKEN = re.compile(rb"[0-9a-fA-F]{64}")
+
+
+def sh(script):
+    return "--", "sh", "-c", script
+
+
+def python(program):
+    return "--", sys.executable, "-c", program
+
+
+class OutputTest(LaunchCase):
+    def test_lines_have_their_rank(self):
+        output, errors = self.run_launch(
+            0, "-n", 3, "--devices", "npu:0,cpu:0,fast",
+            *sh('echo $BACKPLANE_CCL_DEVICE; echo "two words"; echo wrong >&2'))
+        self.assertEqual(sorted(output.splitlines()), sorted(
+            f"[rank {rank} {device}] {text}"
+            for rank, device in enumerate(("npu:0", "cpu:0", "fast"))
+            for text in (device, "two words")))
+        self.assertEqual(sorted(errors.splitlines()), [
+            "[rank 0 npu:0] wrong", "[rank 1 cpu:0] wrong", "[rank 2 fast] wrong"])
+
+    def test_one_device_for_all(self):
+        output, _ = self.run_launch(0, "-n", 2, "--devices", "npu:0",
+                                    *sh("echo $BACKPLANE_CCL_DEVICE"))
+        self.assertEqual(sorted(output.splitlines()),
+                         ["[rank 0 npu:0] npu:0", "[rank 1 npu:0] npu:0"])
+
+    def test_variables(self):
+        output, _ = self.run_launch(0, "-n", 2, *sh(
+            "env | grep ^BACKPLANE_CCL_ | grep -v -e STORE -e TOKEN | sort"),
+            BACKPLANE_CCL_TOKEN="not the job's", BACKPLANE_CCL_DEVICE="old",
+            BACKPLANE_CCL_JOB="mine")
+        self.assertEqual([line.removeprefix("[rank 1] ") for line in output.splitlines()
+                          if line.startswith("[rank 1]")], [
+            "BACKPLANE_CCL_JOB=mine", "BACKPLANE_CCL_LOCAL_COUNT=2", "BACKPLANE_CCL_LOCAL_RANK=1",
+            "BACKPLANE_CCL_NODE_RANK=0", "BACKPLANE_CCL_RANK=1", "BACKPLANE_CCL_RANK_COUNT=2",
+            "BACKPLANE_CCL_RESTART=0"])
+
+    def test_no_last_line_end_and_any_bytes(self):
+        output, errors = self.finish(self.launch("-n", 1, *sh(
+            r"printf 'a\0b\377\r\nlast'; printf 'also here' >&2")), 0)
+        self.assertEqual(output, b"[rank 0] a\0b\xff\r\n[rank 0] last\n")
+        self.assertEqual(errors, b"[rank 0] also here\n")
+
+    def test_long_lines_stay_whole(self):
+        """A mebibyte each, from two ranks at once, in pieces."""
+        output, _ = self.finish(self.launch("-n", 2, *python(
+            "import os, sys\n"
+            "letter = 'ab'[int(os.environ['BACKPLANE_CCL_RANK'])]\n"
+            "for _ in range(1024): sys.stdout.write(letter * 1024); sys.stdout.flush()\n"
+            "print('.')")), 0)
+        self.assertEqual(sorted(output.splitlines()), [
+            b"[rank 0] " + b"a" * 2**20 + b".", b"[rank 1] " + b"b" * 2**20 + b"."])
+
+    def test_both_streams_to_one_place(self):
+        """Lines of output and errors do not run into each other where both are one pipe."""
+        script = ("import sys\n"
+                  "for i in range(200):\n"
+                  "    print('o' * 9000, flush=True); print('e' * 9000, file=sys.stderr, flush=True)")
+        command = [str(launch_case.BIN / "backplane"), "launch", "-n", "2", *python(script)]
+        merged = self.start("sh", "-c", 'exec "$@" 2>&1', "sh", *command)
+        output, _ = self.finish(merged, 0)
+        self.assertEqual({line.partition(b"] ")[2] for line in output.splitlines()},
+                         {b"o" * 9000, b"e" * 9000})
+        self.assertEqual(len(output.splitlines()), 800)
+
+    def test_outputs_closed_early(self):
+        output, errors = self.run_launch(0, "-n", 2, *sh("echo before; exec >&- 2>&-; sleep 0.1"))
+        self.assertEqual(sorted(output.splitlines()), ["[rank 0] before", "[rank 1] before"])
+        self.assertEqual(errors, "")
+
+    def test_reader_that_goes_away(self):
+        """The ranks go on."""
+        process = self.launch("-n", 1, *sh(
+            f"for i in $(seq 20000); do echo a line of output; done; echo > {self.file('done')}"))
+        process.stdout.readline()
+        process.stdout.close()
+        self.assertEqual(process.wait(launch_case.PATIENCE_S), 0)
+        self.assertTrue(self.file("done").exists())
+
+    def test_reader_that_does_not_read(self):
+        """Signals are heard all the same."""
+        process = self.launch("-n", 1, "--grace", 60, *python(
+            "import os, pathlib, select, time\n"
+            "os.set_blocking(1, False)\n"
+            "while select.select([], [1], [], 0.5)[1]:\n"
+            "    os.write(1, b'a line of output\\n' * 64)\n"
+            f"pathlib.Path({str(self.file('full'))!r}).touch()\n"
+            "time.sleep(600)"))
+        wait_until(self.file("full").exists, "the pipes are full")
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, 128 + signal.SIGTERM)
+
+    def test_nothing_on_standard_input(self):
+        output, _ = self.run_launch(0, "-n", 2, *sh("wc -c"))
+        self.assertEqual(sorted(output.split()), sorted("[rank 0] 0 [rank 1] 0".split()))
+
+
+class EndTest(LaunchCase):
+    def test_exit_code_of_the_first_that_failed(self):
+        _, errors = self.run_launch(7, "-n", 3, *sh(
+            'echo the reason >&2; [ $BACKPLANE_CCL_RANK != 1 ] || exit 7; sleep 600'))
+        self.assertIn("[rank 1] the reason\n", errors)
+        self.assertRegex(errors.splitlines()[-1], r"^backplane launch: rank 1 \(process \d+\) ended "
+                         r"with exit code 7$")
+
+    def test_crash(self):
+        _, errors = self.run_launch(128 + signal.SIGSEGV, "-n", 2, "--devices", "npu:0", *sh(
+            '[ $BACKPLANE_CCL_RANK != 0 ] || kill -SEGV $$; sleep 600'))
+        self.assertRegex(errors.splitlines()[-1], r"^backplane launch: rank 0 \(npu:0, process \d+\)"
+                         r" was ended by signal 11 \(Segmentation fault\)$")
+
+    def test_grace_ends_with_sigkill(self):
+        """Also for what a rank started, which ignores SIGTERM as the rank does."""
+        self.run_launch(3, "-n", 2, "--grace", 1, *sh(
+            'trap "" TERM; sleep 600 & [ $BACKPLANE_CCL_RANK != 1 ] || exit 3; '
+            f'echo > {self.file("deaf")}; while :; do sleep 600; done'))
+
+    def test_ranks_may_end_well_within_the_grace(self):
+        self.run_launch(3, "-n", 2, "--grace", 60, *sh(
+            f'if [ $BACKPLANE_CCL_RANK = 1 ]; then while [ ! -e {self.file("up")} ]; do sleep 0.01; '
+            f'done; exit 3; fi; trap "echo > {self.file("saved")}; exit 0" TERM; '
+            f'echo > {self.file("up")}; while :; do sleep 0.01; done'))
+        self.assertTrue(self.file("saved").exists())
+
+    def test_what_a_rank_leaves_ends_with_it(self):
+        self.run_launch(0, "-n", 2, *sh("sleep 600 & (sleep 600 &) ; echo"))
+
+    def test_output_of_a_process_of_another_session_does_not_hold_the_end(self):
+        output, _ = self.run_launch(0, "-n", 1, *sh("setsid sleep 3 & echo here"))
+        self.assertEqual(output, "[rank 0] here\n")
+
+    def test_signals_are_passed_on(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number):
+                name = signal.Signals(number).name[3:]
+                up, told = self.file(f"up{name}"), self.file(f"told{name}")
+                process = self.launch("-n", 2, "--grace", 60, *sh(
+                    f'trap "echo >> {told}; exit 0" {name}; echo >> {up}; '
+                    "while :; do sleep 0.01; done"))
+                wait_until(lambda up=up: up.exists() and up.read_text() == "\n\n", "both ranks")
+                process.send_signal(number)
+                _, errors = self.finish(process, 128 + number)
+                self.assertEqual(told.read_text(), "\n\n")
+                self.assertIn(f"the launcher was told to stop by signal {int(number)}",
+                              errors.decode())
+
+    def test_second_signal_kills(self):
+        process = self.launch("-n", 1, "--grace", 600, *sh(
+            f'trap "echo >> {self.file("told")}" INT; echo > {self.file("up")}; '
+            "while :; do sleep 0.01; done"))
+        wait_until(self.file("up").exists, "the rank")
+        process.send_signal(signal.SIGINT)
+        wait_until(self.file("told").exists, "the first signal")
+        process.send_signal(signal.SIGINT)
+        self.finish(process, 128 + signal.SIGINT)
+
+    def test_killed_launcher_takes_the_ranks_with_it(self):
+        process = self.launch("-n", 2, *sh(
+            f'sleep 600 & echo >> {self.file("up")}; trap "" TERM; wait; sleep 600'))
+        wait_until(lambda: self.file("up").exists() and self.file("up").read_text() == "\n\n",
+                   "both ranks")
+        self.assertGreaterEqual(len(processes_with(self.mark)), 5)
+        process.kill()
+        process.wait(launch_case.PATIENCE_S)
+        self.expect_nothing_left()
+
+    def test_program_that_cannot_be_started(self):
+        for program, words in (("nosuchprogram", "there is no program 'nosuchprogram' in PATH"),
+                               ("./nosuch", "'./nosuch' is no program"),
+                               ("", "there is no program ''")):
+            _, errors = self.run_launch(ENVIRONMENT, "-n", 2, "--", program)
+            self.assertIn("backplane launch: ", errors)
+            self.assertIn(words, errors)
+        self.file("bad").write_bytes(b"\x7fELF but no program")
+        self.file("bad").chmod(0o755)
+        _, errors = self.run_launch(ENVIRONMENT, "-n", 2, "--restarts", 3, "--", self.file("bad"))
+        self.assertIn("Exec format error", errors)
+        self.assertNotIn("restart", errors)
+
+
+class RestartTest(LaunchCase):
+    def test_all_ranks_start_again(self):
+        output, errors = self.run_launch(0, "-n", 2, "--restarts", 3, *sh(
+            "echo run $BACKPLANE_CCL_RESTART; [ $BACKPLANE_CCL_RESTART = 2 ] || "
+            "[ $BACKPLANE_CCL_RANK = 0 ]"))
+        self.assertEqual(sorted(output.splitlines()),
+                         [f"[rank {rank}] run {run}" for rank in (0, 1) for run in (0, 1, 2)])
+        self.assertEqual(re.findall("; restart . of 3", errors),
+                         ["; restart 1 of 3", "; restart 2 of 3"])
+
+    def test_in_the_end_it_fails(self):
+        output, errors = self.run_launch(5, "--restarts", 2, *sh("echo run; exit 5"))
+        self.assertEqual(output, "[rank 0] run\n" * 3)
+        self.assertEqual(errors.count("ended with exit code 5"), 3)
+
+    def test_a_stopped_job_does_not_start_again(self):
+        process = self.launch("--restarts", 3, *sh(f'echo >> {self.file("up")}; sleep 600'))
+        wait_until(self.file("up").exists, "the rank")
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, 128 + signal.SIGTERM)
+        self.assertEqual(self.file("up").read_text(), "\n")
+
+    def test_each_run_meets_anew(self):
+        """The store keeps what earlier runs left, and they are not met there."""
+        probe = launch_case.BIN / "tests/job_probe"
+        output, _ = self.run_launch(0, "-n", 2, "--restarts", 1, "--", "sh", "-c",
+                                    f"{probe} && exit $((1 - BACKPLANE_CCL_RESTART))")
+        self.assertEqual(sorted(re.findall(r"rank (\d) of 2, .* restart (\d)", output)),
+                         [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")])
+
+
+class NodesTest(LaunchCase):
+    def setUp(self):
+        super().setUp()
+        self.token_file = self.file("token")
+        self.token_file.write_text(os.urandom(32).hex() + "\n")
+        self.token_file.chmod(0o600)
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            self.endpoint = f"127.0.0.1:{found.getsockname()[1]}"
+
+    def node(self, rank, count, *arguments, **environment):
+        return self.launch("--nnodes", 2, "--node-rank", rank, "-n", count, "--rdzv", self.endpoint,
+                           "--token-file", self.token_file, *arguments, **environment)
+
+    def test_ranks_are_numbered_through_nodes(self):
+        probe = launch_case.BIN / "tests/job_probe"
+        nodes = [self.node(1, 1, "--", probe), self.node(0, 2, "--", probe)]
+        text = "".join(self.finish(node, 0)[0].decode() for node in nodes)
+        self.assertEqual(sorted(text.splitlines()), [
+            f"[rank {rank}] rank {rank} of 3, {place} here, restart 0, launcher 'backplane', "
+            "device 'none'" for rank, place in enumerate(("0 of 2", "1 of 2", "0 of 1"))])
+
+    def test_a_failure_ends_both_nodes(self):
+        script = sh("[ $BACKPLANE_CCL_RANK != 2 ] || exit 4; sleep 600")
+        nodes = [self.node(0, 2, *script), self.node(1, 1, *script)]
+        errors = [self.finish(node, 4)[1].decode() for node in nodes]
+        self.assertRegex(errors[0], r"^backplane launch: node 1: rank 2 \(process \d+\) ended with "
+                         "exit code 4\n$")
+        self.assertRegex(errors[1], r"^backplane launch: rank 2 \(process \d+\) ended with "
+                         "exit code 4\n$")
+
+    def test_both_nodes_start_again(self):
+        script = sh("echo run $BACKPLANE_CCL_RESTART; [ $BACKPLANE_CCL_RANK = 0 ] || "
+                    "[ $BACKPLANE_CCL_RESTART = 1 ]")
+        nodes = [self.node(rank, 1, "--restarts", 1, *script) for rank in (0, 1)]
+        text = "".join(self.finish(node, 0)[0].decode() for node in nodes)
+        self.assertEqual(sorted(text.splitlines()),
+                         [f"[rank {rank}] run {run}" for rank in (0, 1) for run in (0, 1)])
+
+    def test_a_stopped_node_stops_the_other(self):
+        script = sh(f'echo >> {self.file("up")}; sleep 600')
+        nodes = [self.node(rank, 1, *script) for rank in (0, 1)]
+        wait_until(lambda: self.file("up").exists() and self.file("up").read_text() == "\n\n",
+                   "both ranks")
+        nodes[1].send_signal(signal.SIGTERM)
+        for node in nodes:
+            self.finish(node, 128 + signal.SIGTERM)
+
+    def test_a_killed_first_node_ends_the_other(self):
+        script = sh(f'echo >> {self.file("up")}; sleep 600')
+        nodes = [self.node(rank, 1, *script) for rank in (0, 1)]
+        wait_until(lambda: self.file("up").exists() and self.file("up").read_text() == "\n\n",
+                   "both ranks")
+        nodes[0].kill()
+        _, errors = self.finish(nodes[1], ENVIRONMENT)
+        self.assertIn(b"the launcher of node 0 does not answer", errors)
+
+    def test_missing_nodes_are_named(self):
+        _, errors = self.finish(self.node(0, 1, "--", "true", BACKPLANE_CCL_TIMEOUT=1), ENVIRONMENT)
+        self.assertEqual(errors, b"backplane launch: node 1 of 2 did not come\n")
+        _, errors = self.finish(self.node(1, 1, "--", "true", BACKPLANE_CCL_TIMEOUT=1), ENVIRONMENT)
+        self.assertIn(self.endpoint.encode(), errors)
+
+    def test_a_wrong_token_is_refused(self):
+        first = self.node(0, 1, "--", "true", BACKPLANE_CCL_TIMEOUT=3)
+        other = self.file("other")
+        other.write_text("0" * 64)
+        other.chmod(0o600)
+        self.token_file = other
+        _, errors = self.finish(self.node(1, 1, "--", "true"), ENVIRONMENT)
+        self.assertIn(b"token", errors)
+        self.finish(first, ENVIRONMENT)
+
+    def test_what_is_wrong_with_the_numbers(self):
+        for arguments, words in (
+                (("--node-rank", 2, "--nnodes", 2), "--node-rank: expected less than --nnodes, 2"),
+                (("--nnodes", 2), "--rdzv: expected ADDRESS:PORT"),
+                (("--nnodes", 2, "--rdzv", "127.0.0.1:1"), "--token-file: expected a file"),
+                (("--nnodes", 2, "--rdzv", "127.0.0.1:0", "--token-file", "x"), "found 0"),
+                (("--nnodes", 2, "--node-rank", 1, "--rdzv", "lo:1", "--token-file", "x"),
+                 "the interface lo"),
+                (("--rdzv", "nowhere"), "--rdzv: "),
+                (("-n", 2, "--devices", "a,b,c"), "one device or one for each of the 2 ranks")):
+            _, errors = self.run_launch(USAGE, *arguments, "--", "true")
+            self.assertIn(words, errors)
+
+
+class SecretTest(LaunchCase):
+    def listeners(self):
+        """Local addresses of listening sockets of our processes."""
+        inodes = set()
+        for process in processes_with(self.mark):
+            for link in pathlib.Path(f"/proc/{process}/fd").glob("*"):
+                try:
+                    target = os.readlink(link)
+                except OSError:
+                    continue
+                inodes.update(re.findall(r"^socket:\[(\d+)\]$", target))
+        found = []
+        for table in ("tcp", "tcp6"):
+            for row in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+                fields = row.split()
+                if fields[3] == "0A" and fields[9] in inodes:
+                    found.append(fields[1].partition(":")[0])
+        return found
+
+    def start_job(self, *arguments):
+        process = self.launch(
+            "-n", 2, *arguments,
+            *sh(f'env; cat /proc/self/cmdline; echo; echo >> {self.file("up")}; exec sleep 600'))
+        wait_until(lambda: self.file("up").exists() and self.file("up").read_text() == "\n\n",
+                   "both ranks")
+        return process
+
+    def test_token_is_nowhere_to_be_seen(self):
+        process = self.start_job()
+        files = list(self.file("backplane").glob("*.token"))
+        self.assertEqual(len(files), 1)
+        self.assertEqual(files[0].stat().st_mode & 0o777, 0o600)
+        self.assertEqual(files[0].parent.stat().st_mode & 0o777, 0o700)
+        token = files[0].read_bytes().strip()
+        self.assertRegex(token, TOKEN)
+        for number, line in processes_with(self.mark).items():
+            self.assertNotIn(token, line)
+            self.assertNotIn(token, pathlib.Path(f"/proc/{number}/environ").read_bytes())
+        process.send_signal(signal.SIGTERM)
+        output, errors = self.finish(process, 128 + signal.SIGTERM)
+        self.assertIn(b"BACKPLANE_CCL_TOKEN_FILE=", output)
+        self.assertNotIn(token, output + errors)
+        self.assertIsNone(TOKEN.search(output + errors))
+        self.assertEqual([each.name for each in self.file("backplane").iterdir()], ["gate"])
+
+    def test_files_of_a_killed_launcher_go_with_the_next(self):
+        process = self.start_job()
+        process.kill()
+        process.wait(launch_case.PATIENCE_S)
+        self.expect_nothing_left()
+        self.assertEqual(len(list(self.file("backplane").glob("*.token"))), 1)
+        self.run_launch(0, "--", "true")
+        self.assertEqual([each.name for each in self.file("backplane").iterdir()], ["gate"])
+
+    def test_only_the_loopback_interface_listens(self):
+        process = self.start_job()
+        self.assertEqual(self.listeners(), ["0100007F"])
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, 128 + signal.SIGTERM)
+
+    def test_only_the_named_interface_listens(self):
+        process = self.start_job("--rdzv", "lo:0")
+        self.assertEqual(self.listeners(), ["0100007F"])
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, 128 + signal.SIGTERM)
+
+
+class UsageTest(LaunchCase):
+    def test_help(self):
+        output, _ = self.run_launch(0, "--help")
+        for words in ("-n,--ranks N=1", "--devices NAME[,NAME]...", "--grace N=5", "--restarts N=0",
+                      "--nnodes N=1", "--node-rank N=0", "--rdzv ADDRESS:PORT", "--token-file FILE",
+                      "BACKPLANE_CCL_RANK", "Exit code: "):
+            self.assertIn(words, output)
+
+    def test_values_that_cannot_be(self):
+        for arguments, words in (
+                (("-n", 0), "-n: expected a whole number from 1 to 1024, found '0'"),
+                (("-n", "x"), "found 'x'"), (("-n", 1025), "found '1025'"),
+                (("--grace", -1), "--grace: expected a whole number"),
+                (("--restarts", "1.5"), "--restarts: expected a whole number"),
+                (("--nnodes", 4097), "--nnodes: expected"),
+                (("--devices", "a,,b"), "--devices: expected NAME[,NAME]..., found 'a,,b'"),
+                (("--devices", "a,"), "found 'a,'"),
+                (("--rank", 2), "unknown option '--rank'"),
+                (("--option", "npu.memory=1"), "BACKPLANE_PLUGIN_OPTIONS")):
+            _, errors = self.run_launch(USAGE, *arguments, "--", "true")
+            self.assertIn(words, errors)
+        for arguments in ((), ("--",), ("-n", 2)):
+            _, errors = self.run_launch(USAGE, *arguments)
+            self.assertIn("expected a program to start", errors)
+        _, errors = self.run_launch(USAGE, "-n", 2, "true")
+        self.assertIn("launch takes no further argument, found 'true'", errors)
+        _, errors = self.run_launch(ENVIRONMENT, "--", "true", BACKPLANE_CCL_TIMEOUT="soon")
+        self.assertIn("BACKPLANE_CCL_TIMEOUT: expected a whole number of seconds", errors)
+
+    def test_arguments_of_the_program_are_its_own(self):
+        output, _ = self.run_launch(0, "-n", 1, "--", "printf", "%s|", "--", "-n", "--help", "",
+                                    "--devices=")
+        self.assertEqual(output, "[rank 0] --|-n|--help||--devices=|\n")
+
+
+if __name__ == "__main__":
+    launch_case.BIN = pathlib.Path(sys.argv[1]).resolve()
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

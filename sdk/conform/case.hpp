@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A conformance case, and the lists of them: one function per topic file. Level 0 cases get the
-// plugin's own tables; cases of levels 1 to 3 get an open device as the core sees it. Those of
+// plugin's own tables; cases of the others get an open device as the core sees it. Those of
 // levels 1 and 2 must hold whether a band is native or emulated.
 #ifndef BACKPLANE_SDK_CONFORM_CASE_HPP
 #define BACKPLANE_SDK_CONFORM_CASE_HPP
@@ -27,7 +27,7 @@ inline constexpr uint32_t kNeedTwoDevices = 1u << 3;   // in one instance
 inline constexpr uint32_t kNeedSmallMemory = 1u << 4;  // at most 1 GiB, so that it can be filled up
 inline constexpr uint32_t kNeedCollectives = 1u << 5;  // of its own, as collective_caps answers
 
-inline constexpr int kHighestLevel = 3;
+inline constexpr int kHighestLevel = 4;
 
 struct Case {
   std::string id;           // "L1.event.unrecorded_wait_is_noop"
@@ -77,6 +77,11 @@ void add_pinned_cases(CaseList* list);
 void add_teardown_cases(CaseList* list);
 // Level 3, kernels.
 void add_kernel_cases(CaseList* list);
+// Level 4, collectives.
+void add_collective_join_cases(CaseList* list);
+void add_collective_order_cases(CaseList* list);
+void add_collective_end_cases(CaseList* list);
+void add_collective_value_cases(CaseList* list);
 
 /// All of the above.
 CaseList all_cases();

@@ -68,7 +68,8 @@ constexpr auto kFirstPatience = std::chrono::milliseconds(200);
 
 Outcome run_device_case(const Batch& batch, OpenDevice& device, const Case& tested) {
   const auto run = [&] {
-    Context context(device.table(), device.kernels(), Injection(device.plugin()), batch.patience);
+    Context context(device.table(), device.kernels(), Injection(device.plugin()), batch.patience,
+                    {&device.plugin(), batch.target.device_index});
     return run_case(context, tested);
   };
   const Usage before = current_usage();

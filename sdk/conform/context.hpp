@@ -20,6 +20,10 @@
 #include "sdk/conform/checks.hpp"
 #include "sdk/conform/injection.hpp"
 
+namespace bp {
+class LoadedPlugin;
+}
+
 namespace bp::conform {
 
 inline constexpr uint64_t kNever = BP_TIMEOUT_FOREVER;
@@ -28,15 +32,26 @@ inline constexpr uint64_t kNever = BP_TIMEOUT_FOREVER;
 Bytes make_bytes(size_t count, uint32_t seed);
 inline bp_mem host_end(const void* address) { return {reinterpret_cast<uint64_t>(address), 0}; }
 
+/// Where a device comes from, for cases that open others of its instance.
+struct Origin {
+  const LoadedPlugin* plugin = nullptr;  // nullptr: not told
+  uint32_t device_index = 0;
+};
+
 class Context : public Checks {
  public:
   Context(const DeviceTable& table, const KernelList& kernels, const Injection& injection,
-          std::chrono::nanoseconds patience)
-      : table_(table), kernels_(kernels), injection_(injection), patience_(patience) {}
+          std::chrono::nanoseconds patience, Origin origin = {})
+      : table_(table),
+        kernels_(kernels),
+        injection_(injection),
+        patience_(patience),
+        origin_(origin) {}
 
   const DeviceTable& table() const { return table_; }
   const KernelList& kernels() const { return kernels_; }
   const Injection& injection() const { return injection_; }
+  const Origin& origin() const { return origin_; }
   const DeviceTable& stream_api() const { return table(); }
   bool emulates(uint64_t bands) const { return (table().emulated & bands) != 0; }
   /// Longer than any wait of a correct device takes, shorter than the case's deadline.
@@ -70,6 +85,7 @@ class Context : public Checks {
   const KernelList& kernels_;
   const Injection injection_;
   const std::chrono::nanoseconds patience_;
+  const Origin origin_;
   std::mutex streams_mutex_;
   std::set<bp_stream*> streams_;
   std::set<std::string> launched_;  // under streams_mutex_

@@ -24,6 +24,26 @@ struct OpenDevice::LogLines {
   }
 };
 
+namespace {
+
+/// What the core does with an open device before it uses it.
+Status complete(uint64_t masked, DeviceTable* table, EmulationPtr* out_emulation) {
+  name_slots(&table->device_api);
+  name_slots(&table->memory);
+  name_slots(&table->stream);
+  name_slots(&table->kernel);
+  name_slots(&table->collective);
+  if ((masked & kOneCallAtATime) != 0) table->props.flags &= ~BP_DEVICE_CONCURRENT_BIT;
+  take_bands(masked, table);
+  table->gate->set_waits_without_asking();
+  table->gate->set_most_idle_helpers(1);  // cases count what threads a device leaves behind
+  *out_emulation = emulate_missing(table);
+  if (*out_emulation == nullptr) return Status(BP_OUT_OF_MEMORY, "no memory for emulation");
+  return {};
+}
+
+}  // namespace
+
 OpenDevice::OpenDevice() : log_(std::make_shared<LogLines>()) {
   set_log_sink([log = log_](uint32_t level, std::string_view line) {
     if (level > BP_LOG_WARNING) return;
@@ -69,17 +89,7 @@ Result<std::unique_ptr<OpenDevice>> OpenDevice::open(const Target& target, uint6
   }
   device->table_ = std::move(opened).value();
   device->native_features_ = device->table_.props.features;
-  name_slots(&device->table_.device_api);
-  name_slots(&device->table_.memory);
-  name_slots(&device->table_.stream);
-  name_slots(&device->table_.kernel);
-  name_slots(&device->table_.collective);
-  if ((masked & kOneCallAtATime) != 0) device->table_.props.flags &= ~BP_DEVICE_CONCURRENT_BIT;
-  take_bands(masked, &device->table_);
-  device->table_.gate->set_waits_without_asking();
-  device->table_.gate->set_most_idle_helpers(1);  // cases count what threads a device leaves behind
-  device->emulation_ = emulate_missing(&device->table_);
-  if (device->emulation_ == nullptr) return Status(BP_OUT_OF_MEMORY, "no memory for emulation");
+  BP_TRY(complete(masked, &device->table_, &device->emulation_));
   BP_TRY_ASSIGN(device->kernels_, list_kernels(device->plugin(), device->table_));
   device->log_->take();
   return device;
@@ -99,6 +109,22 @@ std::vector<std::string> OpenDevice::close() {
   set_log_sink({});
   if (status != BP_OK) complaints.push_back("device_close answered " + status_words(status));
   return complaints;
+}
+
+Result<std::unique_ptr<SiblingDevice>> SiblingDevice::open(const LoadedPlugin& plugin,
+                                                           uint32_t index) {
+  std::unique_ptr<SiblingDevice> device(new SiblingDevice);
+  BP_TRY_ASSIGN(device->table_, open_device(plugin, index, {}));
+  BP_TRY(complete(0, &device->table_, &device->emulation_));
+  return device;
+}
+
+bp_status SiblingDevice::close() {
+  if (table_.device == nullptr) return BP_OK;
+  emulation_.reset();
+  const bp_status status = table_.device_close();
+  table_.device = nullptr;
+  return status;
 }
 
 }  // namespace bp::conform

@@ -56,6 +56,25 @@ class OpenDevice {
   EmulationPtr emulation_{nullptr, nullptr};
 };
 
+/// Another device of a running plugin, for cases of several: opened like the first, without a list
+/// of its kernels.
+class SiblingDevice {
+ public:
+  static Result<std::unique_ptr<SiblingDevice>> open(const LoadedPlugin& plugin, uint32_t index);
+  ~SiblingDevice() { close(); }
+  SiblingDevice(const SiblingDevice&) = delete;
+  SiblingDevice& operator=(const SiblingDevice&) = delete;
+
+  const DeviceTable& table() const { return table_; }
+  bp_status close();
+
+ private:
+  SiblingDevice() = default;
+
+  DeviceTable table_;
+  EmulationPtr emulation_{nullptr, nullptr};
+};
+
 }  // namespace bp::conform
 
 #endif

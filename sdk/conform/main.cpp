@@ -102,7 +102,7 @@ void declare(CLI::App* app, Arguments* arguments) {
   app->add_option("PLUGIN", arguments->plugins,
                   "the library of a plugin with its manifest beside it, or its folder");
   add_list(app, "--level", &arguments->levels,
-           "0 ABI, 1 runtime, 2 memory, 3 kernels; repeatable, all if not given")
+           "0 ABI, 1 runtime, 2 memory, 3 kernels, 4 collectives; repeatable, all if not given")
       ->check(whole_from(0, kHighestLevel))
       ->type_name("N");
   add_list(app, "--filter", &arguments->run.filters,
@@ -133,6 +133,8 @@ void declare(CLI::App* app, Arguments* arguments) {
       ->check(whole_from(1, 1024))
       ->capture_default_str()
       ->type_name("N");
+  app->add_flag("--fail-fast", arguments->run.fail_fast,
+                "end at the first case that fails; those that are left are NOT RUN");
   app->add_option("--emulate", arguments->emulate,
                   "take these bands from the device, and run in this mode alone: async,fill");
   app->add_flag("--each-band", arguments->run.each_band,
@@ -208,6 +210,7 @@ void print(const DeviceRows& device) {
   for (const Row& row : device.rows) {
     const Verdict verdict = row.outcome.verdict;
     if (verdict == Verdict::kPass || verdict == Verdict::kUnsupported) continue;
+    if (verdict == Verdict::kNotRun && row.outcome.words.empty()) continue;  // --fail-fast
     std::printf("%s %s: %s\n  %s\n", std::string(verdict_name(verdict)).c_str(),
                 row.tested->id.c_str(), row.outcome.words.c_str(),
                 repeat_command(device, row).c_str());

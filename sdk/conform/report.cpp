@@ -146,16 +146,16 @@ std::string report_json(std::span<const DeviceRows> devices, size_t case_count) 
 
 std::string report_markdown(std::span<const DeviceRows> devices, size_t case_count) {
   std::ostringstream text;
-  text << "# Conformance cases, levels 0 to 3\n\n"
+  text << "# Conformance cases, levels 0 to 4\n\n"
        << case_count << " cases; each cell is passed / run. A case runs emulated where a band that "
        << "it exercises\nis the core's, be it that the device lacks it or that it was taken away.\n"
-       << "\n| device | native bands | level 0 | level 1 | level 2 | level 3 | native | emulated | "
-          "failed |\n"
-       << "|---|---|---|---|---|---|---|---|---|\n";
+       << "\n| device | native bands | level 0 | level 1 | level 2 | level 3 | level 4 | native | "
+          "emulated | failed |\n"
+       << "|---|---|---|---|---|---|---|---|---|---|\n";
   for (const DeviceRows& device : devices) {
     text << "| " << device.target.device_name() << " | ";
     if (!device.absent.empty()) {
-      text << "absent: " << device.absent << " | | | | | | | |\n";
+      text << "absent: " << device.absent << " | | | | | | | | |\n";
       continue;
     }
     text << band_names(device.features) << " | ";

@@ -45,9 +45,16 @@ struct Running {
   std::vector<Outcome> outcomes;  // of the cases that ended
   bool in_case = false;
   bool late = false;
-  bool left = false;  // a process, behind a good end
+  bool stopped = false;  // since a case failed and the others are to be left
+  bool left = false;     // a process, behind a good end
   Outcome closed{Verdict::kNotRun, {}};
 };
+
+bool has_failure(const std::vector<Outcome>& outcomes) {
+  return std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& outcome) {
+    return outcome.verdict != Verdict::kPass && outcome.verdict != Verdict::kUnsupported;
+  });
+}
 
 class Scheduler {
  public:
@@ -65,6 +72,7 @@ class Scheduler {
   void settle(const Running& running, size_t position, const Outcome& outcome);
   void blame(const Running& running, const Outcome& after, std::vector<Outcome>* outcomes);
   void settle_suspicions();
+  void stop();
   Clock::duration deadline() const {
     const std::chrono::duration<double> seconds(options_.deadline_s * options_.slowness);
     return std::chrono::duration_cast<Clock::duration>(seconds);
@@ -74,6 +82,7 @@ class Scheduler {
   const RunOptions& options_;
   std::deque<Job> jobs_;
   std::vector<std::unique_ptr<Running>> running_;
+  bool is_stopped_ = false;                   // fail_fast: a row has failed for good
   std::map<size_t, Outcome> batch_outcomes_;  // of rows that are to be run again alone
   std::vector<std::pair<std::vector<size_t>, Outcome>> suspicions_;  // batches that ended badly
 };
@@ -145,6 +154,11 @@ void Scheduler::wait() {
       running.output.erase(0, running.output.size() - kKeptOutputBytes);
     }
     read_messages(&running);
+    if (open && options_.fail_fast && has_failure(running.outcomes)) {
+      running.stopped = true;
+      kill_child(running.child);
+      open = false;
+    }
     if (open && Clock::now() >= running.since + deadline()) {
       running.late = true;
       kill_child(running.child);
@@ -191,6 +205,7 @@ void Scheduler::settle(const Running& running, size_t position, const Outcome& o
   }
   row.outcome = outcome;
   const auto before = batch_outcomes_.find(index);
+  if (!good) is_stopped_ = options_.fail_fast;
   if (before == batch_outcomes_.end() || !good) return;
   const Outcome& in_batch = before->second;
   if (in_batch.verdict == Verdict::kTimeout || in_batch.verdict == Verdict::kNotRun) return;
@@ -230,7 +245,9 @@ void Scheduler::finish(std::unique_ptr<Running> running) {
   std::vector<Outcome>& outcomes = running->outcomes;
   const size_t count = running->job.rows.size();
   const Verdict bad_end = running->late ? Verdict::kTimeout : Verdict::kCrash;
-  if (in_case && outcomes.size() < count) {
+  if (running->stopped) {
+    // How it ended is the runner's own doing.
+  } else if (in_case && outcomes.size() < count) {
     outcomes.push_back({bad_end, ended.empty() ? "the process ended by itself" : ended});
   } else if (outcomes.size() == count && !outcomes.empty()) {
     // All cases ended; then the device was closed and the process ended.
@@ -255,6 +272,15 @@ void Scheduler::finish(std::unique_ptr<Running> running) {
   jobs_.push_back(std::move(rest));
 }
 
+void Scheduler::stop() {
+  jobs_.clear();
+  for (const auto& running : running_) {
+    kill_child(running->child);
+    reap_child(&running->child);
+  }
+  running_.clear();
+}
+
 void Scheduler::run() {
   make_jobs();
   while (!jobs_.empty() || !running_.empty()) {
@@ -269,6 +295,7 @@ void Scheduler::run() {
       }
     }
     if (!running_.empty()) wait();
+    if (is_stopped_) stop();
     if (options_.on_progress) {
       const size_t total = device_.rows.size();
       options_.on_progress(total - device_.count(Verdict::kNotRun), total);

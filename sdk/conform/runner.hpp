@@ -2,7 +2,7 @@
 //
 // Runs cases in children, so that a crash or a hang is a result and not the end. The calling
 // process never maps a plugin; it must have one thread, since it forks. Cases of level 0 have a
-// child each. Those of levels 1 to 3 share one in batches, and whatever is not good in a batch is
+// child each. Those of the others share one in batches, and whatever is not good in a batch is
 // run again alone.
 #ifndef BACKPLANE_SDK_CONFORM_RUNNER_HPP
 #define BACKPLANE_SDK_CONFORM_RUNNER_HPP
@@ -36,7 +36,7 @@ struct Outcome {
   std::string words;  // why it isn't PASS
 };
 
-/// Runs a case of levels 1 to 3 in this process.
+/// Runs a case of levels 1 to 4 in this process.
 Outcome run_case(Context& context, const Case& tested);
 
 struct RunOptions {
@@ -49,6 +49,7 @@ struct RunOptions {
   bool emulated = true;              // and with those that a case exercises taken from the device
   bool each_band = false;            // and with each of these alone, and one call at a time
   uint64_t masked = 0;               // taken in every run
+  bool fail_fast = false;            // the first failure ends the run; what is left is NOT RUN
   /// How many rows have their verdict, of how many; after each child's news.
   std::function<void(size_t done, size_t total)> on_progress = {};
 };

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "sdk/conform/case.hpp"
+#include "sdk/conform/collectives/subjects.hpp"
 #include "sdk/conform/runner.hpp"
 
 namespace bp::conform {
@@ -20,7 +21,7 @@ constexpr size_t kShortestReason = 40;
 
 TEST(CaseList_Ids, AreUniqueAndWellFormed) {
   const CaseList list = all_cases();
-  const std::regex form("L[0-3](\\.[a-z0-9_]+)+");
+  const std::regex form("L[0-4](\\.[a-z0-9_]+)+");
   std::set<std::string> ids;
   for (const Case& tested : list.cases()) {
     EXPECT_TRUE(std::regex_match(tested.id, form)) << tested.id;
@@ -39,10 +40,30 @@ TEST(CaseList_Cases, SayWhatTheyProveAndRunOneWay) {
 }
 
 TEST(CaseList_Levels, AreAllThere) {
-  size_t counts[4] = {};
+  size_t counts[kHighestLevel + 1] = {};
   const CaseList list = all_cases();
   for (const Case& tested : list.cases()) ++counts[tested.level()];
   for (const size_t count : counts) EXPECT_GE(count, 100u);
+  EXPECT_GE(counts[4], 400u);
+}
+
+/// What level 4 leaves out of all combinations: each kind and reduction, and each dtype, is tried
+/// on groups of every size all the same.
+TEST(CaseList_Collectives, MeetAllSizesOfGroups) {
+  std::set<std::pair<std::string, uint32_t>> of_kinds, of_dtypes;
+  size_t kinds = 0, dtypes = 0;
+  for (const Subject& subject : all_subjects()) {
+    const std::string kind = words(subject.shape->name, subject.reduction);
+    of_kinds.insert({kind, subject.rank_count});
+    of_dtypes.insert({words(subject.dtype), subject.rank_count});
+  }
+  std::set<std::string> seen;
+  for (const auto& [kind, size] : of_kinds) kinds += seen.insert(kind).second ? 1 : 0;
+  for (const auto& [dtype, size] : of_dtypes) dtypes += seen.insert(dtype).second ? 1 : 0;
+  EXPECT_EQ(kinds, 3 * 5 + 6u);
+  EXPECT_EQ(dtypes, std::size(kMovedDtypes));
+  EXPECT_EQ(of_kinds.size(), kinds * kMostRanks);
+  EXPECT_EQ(of_dtypes.size(), dtypes * kMostRanks);
 }
 
 nlohmann::json dropped() {

@@ -138,6 +138,25 @@ TEST(Runner_Verdicts, Hang_TimesOut) {
   EXPECT_EQ(device.failed_count(), 1u);
 }
 
+TEST(Runner_FailFast, LeavesTheRest) {
+  RunOptions options = test_options();
+  options.fail_fast = true;
+  for (const size_t batch : {1u, 32u}) {
+    options.batch = batch;
+    const DeviceRows device =
+        run({device_case("before", passes),
+             device_case("fails", [](Context& context) { context.fail("planned"); }),
+             device_case("waits",
+                         [](Context&) { std::this_thread::sleep_for(std::chrono::hours(1)); })},
+            options);
+    EXPECT_EQ(device.rows[0].outcome.verdict, Verdict::kPass);
+    EXPECT_EQ(device.rows[1].outcome.verdict, Verdict::kFail);
+    EXPECT_EQ(device.rows[1].outcome.words, "planned");
+    EXPECT_EQ(device.rows[2].outcome.verdict, Verdict::kNotRun) << device.rows[2].outcome.words;
+    EXPECT_EQ(device.failed_count(), 2u);
+  }
+}
+
 TEST(Runner_Verdicts, ThreadLeftBehind_Leaks) {
   const Outcome outcome = outcome_between_good_ones([](Context& context) {
     std::thread([] { std::this_thread::sleep_for(std::chrono::hours(1)); }).detach();
@@ -405,7 +424,7 @@ TEST(Command_Errors, AreInOurWords) {
   EXPECT_EQ(output_of("--leve 3"),
             "bp-conform: unknown option '--leve'; did you mean --level?" + see);
   EXPECT_EQ(output_of(sound + "--level 9"),
-            "bp-conform: --level: expected a whole number from 0 to 3, found '9'" + see);
+            "bp-conform: --level: expected a whole number from 0 to 4, found '9'" + see);
   EXPECT_EQ(output_of(sound + "--jobs many"),
             "bp-conform: --jobs: expected a whole number from 1 to 64, found 'many'" + see);
   EXPECT_EQ(output_of(sound + "--deadline 0"),

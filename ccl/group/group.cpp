@@ -41,15 +41,6 @@ Status check_args(const GroupArgs& args) {
   return args.device->check_open();
 }
 
-/// Of options, which were checked when they were set.
-std::chrono::seconds timeout_option(const Runtime& runtime) {
-  const std::string& text = runtime.options().text("BACKPLANE_CCL_TIMEOUT");
-  if (text.empty()) return std::chrono::duration_cast<std::chrono::seconds>(runtime.wait_timeout());
-  int seconds = 0;
-  std::from_chars(text.data(), text.data() + text.size(), seconds);
-  return std::chrono::seconds(seconds);
-}
-
 /// Of a store that only this user's processes reach: a token for this group alone.
 Status leave_token(Store& store) {
   BP_TRY_ASSIGN(const auto token, Token::make());
@@ -69,6 +60,15 @@ Result<std::shared_ptr<const Token>> token_of(Store& store, Clock::time_point de
 
 }  // namespace
 
+// Options were checked when they were set.
+std::chrono::nanoseconds default_timeout(const Runtime& runtime) {
+  const std::string& text = runtime.options().text("BACKPLANE_CCL_TIMEOUT");
+  if (text.empty()) return std::chrono::duration_cast<std::chrono::seconds>(runtime.wait_timeout());
+  int seconds = 0;
+  std::from_chars(text.data(), text.data() + text.size(), seconds);
+  return std::chrono::seconds(seconds);
+}
+
 ProcessGroup::ProcessGroup(const GroupArgs& args)
     : args_(args), runtime_(&args.device->runtime()) {}
 
@@ -77,7 +77,7 @@ Result<Ref<ProcessGroup>> ProcessGroup::create(const GroupArgs& args) {
   BP_TRY(check_args(args));
   auto group = Ref<ProcessGroup>::make(args);
   Runtime& runtime = *group->runtime_;
-  if (args.timeout.count() == 0) group->args_.timeout = timeout_option(runtime);
+  if (args.timeout.count() == 0) group->args_.timeout = default_timeout(runtime);
   // Who waits for a stream waits for what holds it: that must end first.
   if (group->args_.timeout > runtime.wait_timeout()) {
     return Status(BP_INVALID_ARGUMENT,

@@ -45,6 +45,9 @@ struct EnqueueArgs {
   bool waits = false;
 };
 
+/// What a timeout of 0 stands for: BACKPLANE_CCL_TIMEOUT.
+std::chrono::nanoseconds default_timeout(const Runtime& runtime);
+
 /// What happened in a group since it was made.
 struct GroupCounters {
   std::atomic<uint64_t> native_operations{0};

@@ -31,7 +31,7 @@ _CCL = {"ccl"} | {f"ccl/{folder}" for folder in ("schedule", "store", "watch", "
                                                  "group", "launch")}
 RULES = {
     "device_api": {"device_api"},
-    "core/api": _CORE | _CCL | {"core/api", "ops", "generated"},
+    "core/api": _CORE | _CCL | {"core/api", "ccl/dist", "ops", "generated"},
     # doctor tries kernels as the conformance kit does (docs/adr/0024).
     "core/cli": _CORE | _CCL | {"core/api", "core/cli", "ops", "generated", "sdk/conform"},
     "ops": _CORE | {"ops", "ops/expr", "generated"},
@@ -47,6 +47,7 @@ RULES = {
     "ccl/engine/ucx": {"ccl/engine/abi", "ccl/engine/ucx"},
     "ccl/bridge": _CORE | {"ccl", "ccl/bridge"},
     "ccl/group": _CORE | _CCL,
+    "ccl/dist": _CORE | _CCL | {"ccl/dist"},
     "sdk": {"device_api", "sdk", "generated"},
     "sdk/conform": _CORE | {"ops", "ops/expr", "sdk", "sdk/conform", "generated"},
     "docs": {"device_api", "core/api", "docs", "generated"},

@@ -174,12 +174,19 @@ Result<Ref<Tensor>> DataParallel::gradient(size_t index) const {
   return gradients_[index].view;
 }
 
+/// Streams that waited for the group's work have failed with it, and say so in other words.
+Status DataParallel::explain(const Status& status) const {
+  if (status.ok()) return status;
+  const Status why = group_->failure().to_status();
+  return why.ok() ? status : why;
+}
+
 Status DataParallel::accumulate(size_t index, const Ref<Tensor>& values, Stream& stream) {
   BP_TRY(check_index(index));
   BP_TRY(check_values(index, values));
   const std::lock_guard lock(mutex_);
   BP_TRY(group_->failure().to_status());
-  return add(index, values, stream);
+  return explain(add(index, values, stream));
 }
 
 Status DataParallel::ready(size_t index, const Ref<Tensor>& values, Stream& stream) {
@@ -188,13 +195,13 @@ Status DataParallel::ready(size_t index, const Ref<Tensor>& values, Stream& stre
   const std::lock_guard lock(mutex_);
   BP_TRY(group_->failure().to_status());
   if (values) {
-    BP_TRY(add(index, values, stream));
+    BP_TRY(explain(add(index, values, stream)));
   } else {
     BP_TRY(check_not_ready(index));
   }
   gradients_[index].is_ready = true;
   --buckets_[gradients_[index].bucket].missing_count;
-  return begin_full_buckets();
+  return explain(begin_full_buckets());
 }
 
 Status DataParallel::check_not_ready(size_t index) const {
@@ -262,6 +269,12 @@ Status DataParallel::finish(Stream& stream) {
   const std::lock_guard lock(mutex_);
   BP_TRY(group_->failure().to_status());
   BP_TRY(check_unused());
+  BP_TRY(explain(end_step(stream)));
+  begin_step();
+  return group_->failure().to_status();
+}
+
+Status DataParallel::end_step(Stream& stream) {
   for (Gradient& gradient : gradients_) {
     if (gradient.is_ready) continue;
     BP_TRY(write_zeros(*gradient.view, stream));
@@ -269,14 +282,8 @@ Status DataParallel::finish(Stream& stream) {
     --buckets_[gradient.bucket].missing_count;
   }
   BP_TRY(begin_full_buckets());
-  for (const Ref<Work>& work : works_) {
-    const Status ordered = work->order_before(stream);
-    if (ordered.ok()) continue;
-    const Status why = group_->failure().to_status();
-    return why.ok() ? ordered : why;
-  }
-  begin_step();
-  return group_->failure().to_status();
+  for (const Ref<Work>& work : works_) BP_TRY(work->order_before(stream));
+  return {};
 }
 
 void DataParallel::begin_step() {

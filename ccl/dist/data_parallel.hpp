@@ -89,6 +89,8 @@ class DataParallel : public Counted<DataParallel> {
   Status add(size_t index, const Ref<Tensor>& values, Stream& stream);
   Status begin_full_buckets();
   Status check_unused() const;
+  Status explain(const Status& status) const;
+  Status end_step(Stream& stream);
   void begin_step();
 
   const Ref<ProcessGroup> group_;

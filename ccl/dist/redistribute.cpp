@@ -273,7 +273,11 @@ Result<Ref<Tensor>> redistribute(const Mesh& mesh, const RedistributeArgs& args)
   Mover mover(mesh, args);
   for (const PlacementStep& step : steps) {
     auto moved = mover.run(step, now, tensor);
-    if (!moved.ok()) return moved.status();
+    if (!moved.ok()) {
+      // Streams that waited for the group's work have failed with it, and say so in other words.
+      const Status why = mesh.group(step.axis).failure().to_status();
+      return why.ok() ? moved.status() : why;
+    }
     tensor = *std::move(moved);
     now[step.axis] = step.to;
   }

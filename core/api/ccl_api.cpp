@@ -3,10 +3,8 @@
 // Stores, groups and work of the C API. Operations are in ccl_calls_api.cpp.
 #include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "core/api/ccl_handles.hpp"
-#include "core/base/log.hpp"
 
 namespace bp {
 namespace {
@@ -83,13 +81,6 @@ bpa_ccl_group_info group_info(const ccl::ProcessGroup& group) {
 
 HeldGroup::~HeldGroup() {
   [[maybe_unused]] const Status finished = contain([this] { group->finish(); });
-}
-
-void let_go_of(ApiGroup* group) {
-  if (!in_sink_of_a_working_thread()) return group->release();
-  // Without a thread for it, it stays for ever.
-  [[maybe_unused]] const Status begun =
-      contain([group] { std::thread([group] { group->release(); }).detach(); });
 }
 
 std::chrono::nanoseconds timeout_of(uint64_t timeout_ns, std::chrono::nanoseconds otherwise) {

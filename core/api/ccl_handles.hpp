@@ -8,11 +8,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "ccl/group/group.hpp"
 #include "ccl/store/store.hpp"
 #include "core/api/handles.hpp"
+#include "core/base/log.hpp"
 
 namespace bp {
 
@@ -49,7 +51,9 @@ struct HeldGroup {
 
 struct ApiGroup : Counted<ApiGroup> {
   explicit ApiGroup(Ref<ccl::ProcessGroup> made)
-      : runtime(&made->runtime()), held(std::make_shared<HeldGroup>(std::move(made))) {}
+      : ApiGroup(std::make_shared<HeldGroup>(std::move(made))) {}
+  explicit ApiGroup(std::shared_ptr<const HeldGroup> shared)
+      : runtime(&shared->group->runtime()), held(std::move(shared)) {}
   /// Its end reaches plugins, so it waits for a close of the Runtime on another thread.
   ~ApiGroup() { runtime->let_go(std::move(held)); }
   ccl::ProcessGroup& group() const { return *held->group; }
@@ -87,8 +91,16 @@ struct HandleTraits<bpa_ccl_work> {
   static constexpr HandleKind kKind = HandleKind::kWork;
 };
 
-/// The group's own thread may be the one that logs: on it, the group cannot wait for its end.
-void let_go_of(ApiGroup* group);
+/// Releases what may be a group's last user. The group's own thread may be the one that logs: on
+/// it, the group cannot wait for its end.
+template <class Object>
+void release_group_user(Object* object) {
+  if (!in_sink_of_a_working_thread()) return object->release();
+  // Without a thread for it, it stays for ever.
+  [[maybe_unused]] const Status begun =
+      contain([object] { std::thread([object] { object->release(); }).detach(); });
+}
+inline void let_go_of(ApiGroup* group) { release_group_user(group); }
 
 /// As the C API has it; 0: `otherwise`. Longer ones than nanoseconds can count are cut.
 std::chrono::nanoseconds timeout_of(uint64_t timeout_ns, std::chrono::nanoseconds otherwise);

@@ -3,7 +3,7 @@
 // The checks of arguments that all API functions share.
 #include "core/api/handles.hpp"
 
-#include "core/api/ccl_handles.hpp"
+#include "core/api/ccl_dist_handles.hpp"
 #include "core/base/utf8.hpp"
 
 namespace bp {
@@ -56,6 +56,10 @@ const void* owner_of(HandleKind kind, const void* object) {
       return static_cast<const ApiGroup*>(object)->runtime.get();
     case HandleKind::kWork:
       return static_cast<const ApiWork*>(object)->runtime.get();
+    case HandleKind::kMesh:
+      return static_cast<const ApiMesh*>(object)->runtime.get();
+    case HandleKind::kDataParallel:
+      return static_cast<const ApiDataParallel*>(object)->runtime.get();
     case HandleKind::kCancel:
     case HandleKind::kJob:
     case HandleKind::kStore:

@@ -40,7 +40,9 @@ enum class HandleKind : uint32_t {
   kStore,
   kGroup,
   kWork,
-  kJob
+  kJob,
+  kMesh,
+  kDataParallel
 };
 
 namespace detail {

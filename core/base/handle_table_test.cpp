@@ -49,7 +49,7 @@ TEST(HandleTable, Live_IsFoundByItsKindOnly) {
 }
 
 TEST(HandleTable, LiveOfEachKind_IsFoundByThatAlone) {
-  constexpr auto kLast = static_cast<uint32_t>(HandleKind::kJob);
+  constexpr auto kLast = static_cast<uint32_t>(HandleKind::kDataParallel);
   int object = 0;
   for (uint32_t made = 1; made <= kLast; ++made) {
     void* const handle = make_handle(static_cast<HandleKind>(made), &object);

@@ -57,6 +57,7 @@ Fixture::Fixture() {
   must(bpa_stream_native_handle(queue_stream, &kind, &queue), "a queue");
   queue_kind = kind;
   begin_ccl(device, tensor, stream);
+  begin_dist(device, tensor);
   make_stale();
   refresh();
 }
@@ -68,6 +69,7 @@ Fixture::~Fixture() {
   bpa_tensor_release(spare_tensor);
   bpa_stream_release(spare_stream);
   bpa_stream_release(queue_stream);
+  end_dist();
   end_ccl();
   bpa_tensor_release(host_tensor);
   bpa_stream_release(stream);
@@ -197,6 +199,16 @@ void Fixture::settle(bpa_ccl_group* out) {
 }
 void Fixture::settle(bpa_ccl_work* out) {
   if (result == BP_OK) return bpa_ccl_work_release(out);
+  left_something |= out != nullptr;
+}
+
+void Fixture::settle(bpa_ccl_mesh* out) {
+  if (result == BP_OK) return bpa_ccl_mesh_release(out);
+  left_something |= out != nullptr;
+}
+
+void Fixture::settle(bpa_ccl_data_parallel* out) {
+  if (result == BP_OK) return bpa_ccl_data_parallel_release(out);
   left_something |= out != nullptr;
 }
 void Fixture::settle(const char* out) { left_something |= (result == BP_OK) == (out == nullptr); }

@@ -14,7 +14,7 @@
 
 #include "backplane/backplane.h"
 #include "backplane/ops.h"
-#include "tests/api/bad_ccl_input.hpp"
+#include "tests/api/bad_dist_input.hpp"
 
 namespace bp::bad_input {
 
@@ -34,7 +34,7 @@ T poison() {
   return (T)uint64_t{0xDEADBEEF};
 }
 
-class Fixture : public CclObjects {
+class Fixture : public DistObjects {
  public:
   /// On cpu:0 of this build's plugins.
   Fixture();
@@ -57,6 +57,8 @@ class Fixture : public CclObjects {
   void settle(bpa_ccl_store* out);
   void settle(bpa_ccl_group* out);
   void settle(bpa_ccl_work* out);
+  void settle(bpa_ccl_mesh* out);
+  void settle(bpa_ccl_data_parallel* out);
   void settle(uint32_t out) { settle(uint64_t{out}); }
   void settle(uint64_t out);
   void settle(const char* out);

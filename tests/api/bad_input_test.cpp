@@ -136,13 +136,28 @@ TEST_F(BadInputTest, ValidArguments_FromARunCallback_Work) {
 
 TEST_F(BadInputTest, AfterClose_CallsAnswerGoneOrNeedNoDevice) {
   // These look at what is in the objects, or make new ones.
-  const std::set<std::string> needs_none = {
-      "bpa_ccl_group_abort",      "bpa_ccl_group_get_error", "bpa_ccl_group_get_info",
-      "bpa_ccl_group_get_trace",  "bpa_ccl_work_get_error",  "bpa_ccl_store_create_memory",
-      "bpa_log_set_level",        "bpa_runtime_create",      "bpa_runtime_close",
-      "bpa_device_feature_count", "bpa_session_input_count", "bpa_session_output_count",
-      "bpa_session_get_input",    "bpa_session_get_output",  "bpa_session_get_placement",
-      "bpa_cancel_create",        "bpa_cancel_request",      "bpa_tensor_get_info"};
+  const std::set<std::string> needs_none = {"bpa_ccl_group_abort",
+                                            "bpa_ccl_group_get_error",
+                                            "bpa_ccl_group_get_info",
+                                            "bpa_ccl_group_get_trace",
+                                            "bpa_ccl_work_get_error",
+                                            "bpa_ccl_store_create_memory",
+                                            "bpa_ccl_mesh_get_group",
+                                            "bpa_ccl_mesh_get_shard",
+                                            "bpa_ccl_data_parallel_get_info",
+                                            "bpa_ccl_data_parallel_get_gradient",
+                                            "bpa_log_set_level",
+                                            "bpa_runtime_create",
+                                            "bpa_runtime_close",
+                                            "bpa_device_feature_count",
+                                            "bpa_session_input_count",
+                                            "bpa_session_output_count",
+                                            "bpa_session_get_input",
+                                            "bpa_session_get_output",
+                                            "bpa_session_get_placement",
+                                            "bpa_cancel_create",
+                                            "bpa_cancel_request",
+                                            "bpa_tensor_get_info"};
   Fixture closed;
   ASSERT_EQ(bpa_runtime_close(closed.runtime), BP_OK) << bpa_last_error();
   for (const Case& c : cases()) {
@@ -184,23 +199,36 @@ TEST_F(BadInputTest, MembersFromTheFuture_AreRefusedUnlessZero) {
   bpa_tensor* tensor = nullptr;
   bpa_session* session = nullptr;
   bpa_ccl_group* group = nullptr;
+  auto mesh_args = newer(f.mesh_args());
+  auto parallel_args = newer(f.parallel_args());
+  auto moves = newer(f.redistribute_args());
+  bpa_ccl_mesh* mesh = nullptr;
+  bpa_ccl_data_parallel* parallel = nullptr;
   const auto all = [&] {
     return std::array{bpa_runtime_create(&runtime_args.args, &runtime),
                       bpa_tensor_wrap(f.device, &wrap_args.args, &tensor),
                       bpa_session_load(f.runtime, f.model_path, &session_args.args, &session),
                       bpa_ccl_group_create(f.device, &group_args.args, &group),
-                      bpa_ccl_barrier(f.group, &options.args, nullptr)};
+                      bpa_ccl_barrier(f.group, &options.args, nullptr),
+                      bpa_ccl_mesh_create(f.device, &mesh_args.args, &mesh),
+                      bpa_ccl_data_parallel_create(f.group, &parallel_args.args, &parallel)};
   };
   for (const bpa_status status : all()) EXPECT_EQ(status, BP_UNSUPPORTED);
   EXPECT_EQ(bpa_session_run_with(f.session, &run_args.args, &tensor, 1), BP_UNSUPPORTED);
   EXPECT_NE(std::string(bpa_last_error()).find("argument args"), std::string::npos);
   runtime_args.added = wrap_args.added = session_args.added = run_args.added = 0;
-  group_args.added = options.added = 0;
+  group_args.added = options.added = mesh_args.added = parallel_args.added = 0;
   for (const bpa_status status : all()) EXPECT_EQ(status, BP_OK) << bpa_last_error();
   bpa_runtime_release(runtime);
   bpa_tensor_release(tensor);
   bpa_session_release(session);
   bpa_ccl_group_release(group);
+  bpa_ccl_mesh_release(mesh);
+  bpa_ccl_data_parallel_release(parallel);
+  EXPECT_EQ(bpa_ccl_redistribute(f.mesh, &moves.args, &tensor), BP_UNSUPPORTED);
+  moves.added = 0;
+  EXPECT_EQ(bpa_ccl_redistribute(f.mesh, &moves.args, &tensor), BP_OK);
+  bpa_tensor_release(std::exchange(tensor, nullptr));
   EXPECT_EQ(bpa_session_run_with(f.session, &run_args.args, &tensor, 1), BP_OK);
   bpa_tensor_release(tensor);
 }

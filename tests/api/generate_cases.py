@@ -14,7 +14,8 @@ import api_headers
 
 HANDLES = {"bpa_runtime": "runtime", "bpa_device": "device", "bpa_tensor": "tensor",
            "bpa_session": "session", "bpa_cancel": "cancel", "bpa_stream": "stream",
-           "bpa_ccl_store": "store", "bpa_ccl_group": "group", "bpa_ccl_work": "work"}
+           "bpa_ccl_store": "store", "bpa_ccl_group": "group", "bpa_ccl_work": "work",
+           "bpa_ccl_mesh": "mesh", "bpa_ccl_data_parallel": "parallel"}
 
 # Valid values by parameter name; (function, parameter) is looked up first.
 VALID = {
@@ -52,15 +53,25 @@ VALID = {
     ("bpa_ccl_group_abort", "group"): "f.doomed_group",
     ("bpa_ccl_group_get_trace", "out_text"): "f.text.data()",
     ("bpa_ccl_group_get_trace", "bytes"): "f.text.size()",
+    "mesh": "f.mesh", "parallel": "f.parallel", "axis": '"x"', "placements": "f.rows",
+    "placement_count": "1u", "out_sizes": "f.out_sizes", "out_offsets": "f.out_offsets",
+    "tensors": "f.targets", "tensor_count": "1u", "gradient": "f.tensor",
+    ("bpa_ccl_mesh_release", "mesh"): "f.take_mesh()",
+    ("bpa_ccl_data_parallel_release", "parallel"): "f.take_parallel()",
 }
 # What a valid call needs to end.
-PREPARED = {"bpa_ccl_send": "f.expect_message();", "bpa_ccl_recv": "f.send_message();"}
+PREPARED = {"bpa_ccl_send": "f.expect_message();", "bpa_ccl_recv": "f.send_message();",
+            "bpa_ccl_data_parallel_accumulate": "f.begin_step();",
+            "bpa_ccl_data_parallel_ready": "f.begin_step();",
+            "bpa_ccl_data_parallel_finish": "f.begin_step();"}
 # Valid struct arguments: what fills the struct.
 STRUCTS = {
     "bpa_runtime_args": "f.runtime_args()", "bpa_wrap_args": "f.wrap_args()",
     "bpa_session_args": "f.session_args()", "bpa_run_args": "f.run_args()",
     "bpa_ccl_group_args": "f.group_args()", "bpa_ccl_options": "f.ccl_options()",
     "bpa_ccl_call": "f.ccl_call()",
+    "bpa_ccl_mesh_args": "f.mesh_args()", "bpa_ccl_redistribute_args": "f.redistribute_args()",
+    "bpa_ccl_data_parallel_args": "f.parallel_args()",
 }
 # Where NULL is a legal value of a pointer.
 NULL_IS_LEGAL = {
@@ -80,9 +91,17 @@ NULL_IS_LEGAL = {
     ("bpa_ccl_scatter", "send"), ("bpa_ccl_reduce", "recv"), ("bpa_ccl_gather", "recv"),
     ("bpa_ccl_store_release", "store"), ("bpa_ccl_group_release", "group"),
     ("bpa_ccl_work_release", "work"),
+    ("bpa_ccl_mesh_args", "name"), ("bpa_ccl_mesh_args", "ranks"),
+    ("bpa_ccl_redistribute_args", "stream"), ("bpa_ccl_data_parallel_ready", "gradient"),
+    ("bpa_ccl_data_parallel_ready", "stream"), ("bpa_ccl_data_parallel_accumulate", "stream"),
+    ("bpa_ccl_data_parallel_finish", "stream"), ("bpa_ccl_mesh_release", "mesh"),
+    ("bpa_ccl_data_parallel_release", "parallel"),
 }
 SIZES = [("a negative size", "f.negative_sizes"), ("sizes that overflow", "f.huge_sizes")]
 DTYPES = [("dtype none", "0u"), ("an unknown dtype", "999u"), ("a dtype of all bits", "UINT32_MAX")]
+PLACEMENTS = [("a dimension too many", "f.deep"), ("no reduction", "f.no_reduction"),
+              ("no placement", "f.no_placement")]
+COUNTS = [("0", "0u"), ("2", "2u"), ("all bits", "UINT32_MAX")]
 # Wrong values that no type tells: (what, value[, the name that the words give instead]).
 WRONG = {
     "dtype": DTYPES, "rank": [("17 dimensions", "17u"), ("rank of all bits", "UINT32_MAX")],
@@ -139,10 +158,29 @@ WRONG = {
     ("bpa_ccl_group_args", "timeout_ns"): [("too long", "UINT64_MAX")],
     ("bpa_ccl_options", "timeout_ns"): [("too long", "UINT64_MAX")],
     ("bpa_ccl_group_get_trace", "bytes"): [("0", "0u"), ("too few", "8u")],
+    "axis": [("no axis", '"y"')],
+    "placements": PLACEMENTS, "placement_count": COUNTS, "tensor_count": COUNTS,
+    ("bpa_ccl_redistribute_args", "from"): PLACEMENTS,
+    ("bpa_ccl_redistribute_args", "to"): PLACEMENTS + [
+        ("partial from another partial", "f.averages", "cannot become partial avg")],
+    ("bpa_ccl_redistribute_args", "tensor"): [("of the host", "f.host_tensor", "tensor is f32")],
+    ("bpa_ccl_redistribute_args", "timeout_ns"): [("too long", "UINT64_MAX")],
+    ("bpa_ccl_mesh_args", "name"): [("empty", '""')],
+    ("bpa_ccl_mesh_args", "rank_count"): [("0", "0u"), ("all bits", "UINT32_MAX"),
+                                          ("no product", "2u", "there are 2 ranks")],
+    ("bpa_ccl_mesh_args", "axis_count"): [("0", "0u"), ("17", "17u"), ("all bits", "UINT32_MAX")],
+    ("bpa_ccl_mesh_args", "axis_sizes"): [("0", "f.zero", "axis x has size 0")],
+    ("bpa_ccl_mesh_args", "ranks"): [("no rank", "f.one", "place 0 has rank 1")],
+    ("bpa_ccl_mesh_args", "timeout_ns"): [("too long", "UINT64_MAX")],
+    ("bpa_ccl_data_parallel_args", "parameter_count"): [("0", "0u"), ("all bits", "UINT64_MAX")],
+    ("bpa_ccl_data_parallel_args", "timeout_ns"): [("too long", "UINT64_MAX")],
+    ("bpa_ccl_data_parallel_accumulate", "gradient"): [
+        ("of the host", "f.host_tensor", "tensor 0 is f32")],
 }
 # Values that are all legal: nothing can be wrong with them.
 ANY_IS_LEGAL = {"status", "user", "sink", "timeout_ns", "max_contexts", "memory_limit_bytes",
-                "deleter", "attributes", "out_work", ("bpa_session_args", "dim_sizes")}
+                "deleter", "attributes", "out_work", ("bpa_session_args", "dim_sizes"),
+                "bucket_bytes", "first_bucket_bytes"}
 MEMBER_ARRAYS = {  # wrong entries of arrays, with what else makes the array valid
     ("bpa_runtime_args", "option_names"): "args.option_count = 1;",
     ("bpa_runtime_args", "option_values"): "args.option_count = 1;",
@@ -159,7 +197,8 @@ MEMBER_ARRAYS = {  # wrong entries of arrays, with what else makes the array val
 }
 VOID_WITH_HANDLE = {"bpa_runtime_release", "bpa_stream_release", "bpa_session_release",
                     "bpa_cancel_release", "bpa_ccl_store_release", "bpa_ccl_group_release",
-                    "bpa_ccl_work_release",
+                    "bpa_ccl_work_release", "bpa_ccl_mesh_release",
+                    "bpa_ccl_data_parallel_release",
                     "bpa_tensor_release", "bpa_tensor_retain"}
 
 

@@ -83,6 +83,25 @@ class InstalledTree(unittest.TestCase):
         self.assertEqual(lines[:2], ["relu: 1 2 3, 0 0 0", "the memory is ours again"])
         self.assertRegex(lines[2], "^the image looks like a [0-9]; 0 outputs were copied$")
 
+    def test_examples_of_collectives(self):
+        for example in ("all_reduce", "all_reduce_c"):
+            self.assertEqual(sorted(self.example(example)),
+                             ["rank 0 of 2 on cpu:0: 3 20", "rank 1 of 2 on cpu:0: 3 20"])
+            self.assertEqual(sorted(self.example(example, "npu:0", "cpu:0", "cpu:0")),
+                             ["rank 0 of 3 on npu:0: 6 30", "rank 1 of 3 on cpu:0: 6 30",
+                              "rank 2 of 3 on cpu:0: 6 30"])
+            wrong = run(self.build / example, "cpu:0", "npu:7", check=False)
+            self.assertEqual(wrong.returncode, 1)
+            self.assertIn("npu:7", wrong.stdout)
+        lines = self.example("data_parallel", "--check", "npu:0", "cpu:0", "cpu:0")
+        losses = [float(line.split("loss ")[1]) for line in lines[:-1]]
+        self.assertEqual(len(losses), 20)
+        self.assertLess(losses[-1], 0.7 * losses[0])
+        self.assertRegex(lines[-1], "^3 ranks equal one: ")
+        twice = run(self.build / "data_parallel", "npu:0", "npu:0", check=False)
+        self.assertEqual(twice.returncode, 1)
+        self.assertIn("npu:0 is named twice", twice.stdout)
+
     def test_project_that_the_readme_shows(self):
         page = (ROOT / "README.md").read_text(encoding="utf-8")
         source = self.build.parent / "first"

@@ -3,7 +3,8 @@
  * The C application API of Backplane: devices, tensors, operators, sessions, collectives. Devices
  * come from plugins found at run time; nothing here names one. This is the header to include; its
  * parts are by topic: api/common.h (errors, log), api/runtime.h, api/tensor.h, api/stream.h,
- * api/session.h, api/ccl.h (collectives), api/ccl_job.h (ranks as processes).
+ * api/session.h, api/ccl.h (collectives), api/ccl_job.h (ranks as processes), api/ccl_dist.h
+ * (parallel training).
  *
  * Objects are opaque. What a call answers in an out_ argument is the caller's, to be released with
  * the object's own release function, unless it says otherwise; on an error out_ arguments are NULL
@@ -25,6 +26,7 @@
 #define BACKPLANE_BACKPLANE_H
 
 #include "backplane/api/ccl.h"
+#include "backplane/api/ccl_dist.h"
 #include "backplane/api/ccl_job.h"
 #include "backplane/api/common.h"
 #include "backplane/api/runtime.h"

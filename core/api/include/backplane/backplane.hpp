@@ -14,6 +14,7 @@
 #define BACKPLANE_BACKPLANE_HPP
 
 #include "backplane/api/ccl.hpp"
+#include "backplane/api/ccl_dist.hpp"
 #include "backplane/api/ccl_job.hpp"
 #include "backplane/api/error.hpp"
 #include "backplane/api/runtime.hpp"

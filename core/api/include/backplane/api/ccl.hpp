@@ -344,6 +344,11 @@ class Group : public Operations<void> {
     args.timeout_ns = detail::timeout_ns(options.timeout);
     bpa_ccl_group* handle = nullptr;
     detail::check(bpa_ccl_group_create(device.handle(), &args, &handle));
+    return adopt(handle);
+  }
+
+  /// Takes over a reference.
+  static Group adopt(bpa_ccl_group* handle) {
     return Group(std::shared_ptr<bpa_ccl_group>(handle, detail::CclDeleter()));
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows, in the order of backplane.h; those of api/ccl.h are in ccl_calls.cpp.
+// The rows, in the order of backplane.h; those of api/ccl.h are in ccl_calls.cpp, of
+// api/ccl_dist.h in dist_calls.cpp.
 #include "tests/lifecycle/api_calls.hpp"
 
 #include <chrono>
@@ -482,6 +483,7 @@ std::span<const ApiCall> api_calls() {
   static const auto* const all = [] {
     auto* const joined = new std::vector<ApiCall>(std::begin(kCalls), std::end(kCalls));
     joined->insert(joined->end(), ccl_calls().begin(), ccl_calls().end());
+    joined->insert(joined->end(), dist_calls().begin(), dist_calls().end());
     return joined;
   }();
   return *all;

@@ -28,6 +28,8 @@ struct ApiObjects {
   bpa_ccl_work* work;           // of it, and over
   bpa_tensor* ccl_tensor;       // 4 f32 on the device
   bpa_tensor* other_ccl_tensor;
+  bpa_ccl_mesh* mesh;               // of one rank
+  bpa_ccl_data_parallel* parallel;  // of one parameter, as ccl_tensor
 };
 
 /// What the rows of collectives need.
@@ -37,7 +39,9 @@ struct CclRig {
         other_tensor(Tensor::from_host<float>(device, {1.0f, 2.0f, 3.0f, 4.0f}, {4})),
         group(make(device)),
         doomed_group(make(device)),
-        work(group.async().barrier()) {
+        work(group.async().barrier()),
+        mesh(ccl::Mesh::create(device, {.store = ccl::Store::memory(), .axes = {{"x", 1}}})),
+        parallel(ccl::DataParallel::create(group, std::span(&tensor, 1), {.allow_unused = true})) {
     work.wait();
   }
   static ccl::Group make(Device device) {
@@ -49,12 +53,16 @@ struct CclRig {
     objects->work = work.handle();
     objects->ccl_tensor = tensor.handle();
     objects->other_ccl_tensor = other_tensor.handle();
+    objects->mesh = mesh.handle();
+    objects->parallel = parallel.handle();
   }
   Tensor tensor;
   Tensor other_tensor;
   ccl::Group group;
   ccl::Group doomed_group;
   ccl::Work work;
+  ccl::Mesh mesh;
+  ccl::DataParallel parallel;
 };
 
 /// Not called in that state: it would end it.
@@ -75,6 +83,8 @@ struct ApiCall {
 std::span<const ApiCall> api_calls();
 /// Of api/ccl.h.
 std::span<const ApiCall> ccl_calls();
+/// Of api/ccl_dist.h.
+std::span<const ApiCall> dist_calls();
 
 // Anything that is neither NULL nor 0, so that an untouched out_ argument is seen.
 template <class T>

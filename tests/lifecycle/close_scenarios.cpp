@@ -227,6 +227,8 @@ void one_life() {
   const CclRig ccl(device);
   ccl.group.all_reduce(ccl.tensor);
   const auto work = ccl.group.async().all_reduce(ccl.other_tensor);
+  ccl.parallel.ready(0, ccl.tensor);
+  ccl.parallel.finish();
 }
 
 /// The first fifth warms up: caches, arenas of the C library, what drivers keep per process.

@@ -11,7 +11,7 @@
 // What a rank does, be it a thread or a process.
 static void run(const bp::ccl::Group& group, bp::Device device) {
   const auto rank = group.rank();
-  const std::vector<float> own = {1.0f * static_cast<float>(rank + 1), 10};
+  const std::vector<float> own = {static_cast<float>(rank + 1), 10};
   auto x = bp::Tensor::from_host<float>(device, own, {2});
   group.all_reduce(x);  // waits for the others
   const std::vector<float> sum = x.to_vector<float>();

@@ -98,6 +98,33 @@ TEST_F(CclDistTest, Redistribute_OnAMeshOfSeveralVendors) {
       });
 }
 
+// The lines that docs/collectives.md shows.
+TEST_F(CclDistTest, LinesOfThePage_DoWhatItSays) {
+  const auto store = ccl::Store::memory();
+  const auto body = [&](uint32_t rank, bp::Device device) {
+    auto x = upload(device, {1});
+    // clang-format off
+    auto mesh = bp::ccl::Mesh::create(device, {.store = store, .rank = rank, .rank_count = 6,
+                                               .axes = {{"data", 2}, {"model", 3}}});
+    mesh.group("model").all_reduce(x);
+    // clang-format on
+    EXPECT_EQ(x.to_vector<float>(), Floats{3});
+    const std::vector<int64_t> sizes = {6, 2};
+    const auto part = Tensor::from_host<float>(device, Floats(12, 1), {6, 2});
+    using bp::ccl::Placement;
+    const std::vector<Placement> summands = {Placement::replicate(), Placement::partial()};
+    const std::vector<Placement> cut = {Placement::replicate(), Placement::shard(0)};
+    auto rows = bp::ccl::redistribute(mesh, part, sizes, summands, cut);
+    EXPECT_EQ(rows.sizes(), (std::vector<int64_t>{2, 2}));
+    EXPECT_EQ(rows.to_vector<float>(), Floats(4, 3));
+  };
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < 6; ++rank) {
+    threads.emplace_back([&, rank] { EXPECT_NO_THROW(body(rank, runtime_->device("cpu:0"))); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST_F(CclDistTest, Partials_AreReduced) {
   run_mesh({"cpu:0"}, {{"x", 3}}, [](const Mesh& mesh, uint32_t rank, Device device) {
     const auto value = static_cast<float>(rank + 1);

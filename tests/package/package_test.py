@@ -102,6 +102,17 @@ class InstalledTree(unittest.TestCase):
         self.assertEqual(twice.returncode, 1)
         self.assertIn("npu:0 is named twice", twice.stdout)
 
+    def test_code_that_the_page_of_collectives_shows(self):
+        sources = ("docs/examples/all_reduce.cpp", "docs/examples/data_parallel.cpp",
+                   "tests/api/ccl_dist_test.cpp")
+        known = {line.strip() for source in sources
+                 for line in (ROOT / source).read_text(encoding="utf-8").splitlines()}
+        page = (ROOT / "docs/collectives.md").read_text(encoding="utf-8")
+        shown = [line.strip() for block in page.split("```cpp\n")[1:]
+                 for line in block.split("```")[0].splitlines()]
+        self.assertGreater(len(shown), 20)
+        self.assertEqual([line for line in shown if line not in known], [])
+
     def test_project_that_the_readme_shows(self):
         page = (ROOT / "README.md").read_text(encoding="utf-8")
         source = self.build.parent / "first"

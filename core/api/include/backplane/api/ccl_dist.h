@@ -39,7 +39,8 @@ typedef struct bpa_ccl_mesh_args {
   const uint32_t* ranks;         /* NULL, or rank_count: the rank at each place, in row-major order
                                     (the last axis is the fastest). NULL: 0, 1, 2, ... */
   uint64_t timeout_ns;           /* how long other ranks are waited for, in joining and in each
-                                    operation; 0: BACKPLANE_CCL_TIMEOUT. At most BACKPLANE_TIMEOUT */
+                                    operation; 0: BACKPLANE_CCL_TIMEOUT. At most
+                                    BACKPLANE_TIMEOUT */
 } bpa_ccl_mesh_args;
 
 /* Joins, and waits until all ranks have: each axis has a group, of the ranks that differ in their

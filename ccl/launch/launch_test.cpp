@@ -22,6 +22,7 @@
 #include "ccl/launch/private_folder.hpp"
 #include "ccl/store/tcp_store.hpp"
 #include "core/base/temp_folder_test.hpp"
+#include "tests/free_endpoint.hpp"
 
 namespace bp::ccl {
 namespace {
@@ -200,13 +201,15 @@ Job rank_of(uint32_t rank, uint32_t count, StorePlace place) {
 std::vector<Status> open_all(const std::vector<Job>& jobs, const Environment& environment,
                              milliseconds time = seconds(60)) {
   std::vector<Status> answers(jobs.size());
+  std::vector<std::shared_ptr<JobStore>> stores(jobs.size());  // until all have tried
   std::vector<std::thread> threads;
   for (size_t i = 0; i < jobs.size(); ++i) {
     threads.emplace_back([&, i] {
       const auto opened = JobStore::open(jobs[i], environment, in(time));
       answers[i] = as_status(opened);
       if (!opened.ok()) return;
-      const auto& store = (*opened)->store();
+      stores[i] = *opened;
+      const auto& store = stores[i]->store();
       answers[i] = store->set("from/" + std::to_string(jobs[i].rank), "x");
       for (const Job& job : jobs) {
         if (answers[i].ok()) {
@@ -216,6 +219,7 @@ std::vector<Status> open_all(const std::vector<Job>& jobs, const Environment& en
     });
   }
   for (std::thread& thread : threads) thread.join();
+  while (!stores.empty()) stores.pop_back();  // rank 0 waits for the others
   return answers;
 }
 
@@ -232,11 +236,6 @@ class JobStoreTest : public testing::Test {
   }
   void expect_ok(const std::vector<Status>& answers) const {
     for (const Status& answer : answers) EXPECT_TRUE(answer.ok()) << answer.to_string();
-  }
-  /// A port of 127.0.0.1 that was free a moment ago.
-  static std::string free_endpoint() {
-    const auto server = TcpServer::start({.token = *Token::make(), .job = "x"});
-    return (*server)->endpoint();
   }
   void write_token() {
     token_file_ = folder_.path("token");
@@ -270,7 +269,7 @@ TEST_F(JobStoreTest, NamedFile) {
 
 TEST_F(JobStoreTest, Tcp_Rank0ServesIt) {
   write_token();
-  expect_ok(open_all(jobs({StorePlace::Kind::kTcp, free_endpoint()}), environment_));
+  expect_ok(open_all(jobs({StorePlace::Kind::kTcp, tests::free_endpoint()}), environment_));
 }
 
 TEST_F(JobStoreTest, Memory_IsForOneRank) {

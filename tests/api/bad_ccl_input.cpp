@@ -3,8 +3,12 @@
 // See bad_ccl_input.hpp. What is made here for a call may fail after a close: the call tells.
 #include "tests/api/bad_ccl_input.hpp"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <cstdlib>
+
+#include "tests/free_endpoint.hpp"
 
 namespace bp::bad_input {
 namespace {
@@ -34,10 +38,17 @@ void CclObjects::begin_ccl(bpa_device* device, bpa_tensor* tensor, bpa_stream* s
   bpa_ccl_work_release(stale_work);
   stale_group = take_group();
   bpa_ccl_group_release(stale_group);
+  job = take_job();
+  must_have(job, "a job");
+  stale_job = take_job();
+  bpa_ccl_job_release(stale_job);
+  token_file_ = folder_.write("token", std::string(64, 'a'));
+  chmod(token_file_.c_str(), 0600);
   must_have(bpa_ccl_work_wait(work, 0) == BP_OK ? work : nullptr, "a wait");
 }
 
 void CclObjects::end_ccl() {
+  bpa_ccl_job_release(job);
   bpa_ccl_work_release(work);
   bpa_ccl_group_release(doomed_group);
   bpa_ccl_group_release(group);
@@ -69,6 +80,28 @@ bpa_ccl_call CclObjects::ccl_call() const {
   call.send = ccl_tensor_;
   call.recv = recv_tensor;
   return call;
+}
+
+bpa_ccl_tcp_store_args CclObjects::tcp_store_args() {
+  endpoint_ = tests::free_endpoint();
+  bpa_ccl_tcp_store_args args{};
+  args.struct_size = sizeof(args);
+  args.flags = BPA_CCL_SERVE_BIT;
+  args.endpoint = endpoint_.c_str();
+  args.token_file = token_file_.c_str();
+  args.job = "job/1";
+  return args;
+}
+
+const char* CclObjects::store_path() {
+  path_ = folder_.path("store " + std::to_string(++name_count_));
+  return path_.c_str();
+}
+
+bpa_ccl_job* CclObjects::take_job() const {
+  bpa_ccl_job* made = nullptr;
+  bpa_ccl_job_create(&made);
+  return made;
 }
 
 bpa_ccl_store* CclObjects::take_store() const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backplane/backplane.h"
+#include "core/base/temp_folder_test.hpp"
 
 namespace bp::bad_input {
 
@@ -24,10 +25,13 @@ struct CclObjects {
   bpa_ccl_group_args group_args();  // with a name that no group has yet
   bpa_ccl_options ccl_options() const;
   bpa_ccl_call ccl_call() const;
+  bpa_ccl_tcp_store_args tcp_store_args();  // that serve it, at a port that was free
+  const char* store_path();                 // where there is none yet
   /// For functions that end what they are given.
   bpa_ccl_store* take_store() const;
   bpa_ccl_group* take_group();
   bpa_ccl_work* take_work() const;
+  bpa_ccl_job* take_job() const;  // without a launcher
   /// The other end of a send or recv of the rank with itself, on another stream than ccl_options()
   /// has.
   void expect_message() const;
@@ -41,6 +45,9 @@ struct CclObjects {
   bpa_ccl_store* stale_store = nullptr;
   bpa_ccl_group* stale_group = nullptr;
   bpa_ccl_work* stale_work = nullptr;
+  bpa_ccl_job* job = nullptr;
+  bpa_ccl_job* stale_job = nullptr;
+  const std::string long_text = std::string(257, 'x');
   std::vector<char> text = std::vector<char>(size_t{1} << 22);
 
  private:
@@ -49,6 +56,8 @@ struct CclObjects {
   bpa_stream* ccl_stream_ = nullptr;
   std::string name_;
   int name_count_ = 0;
+  const TempFolder folder_;
+  std::string path_, token_file_, endpoint_;
 };
 
 }  // namespace bp::bad_input

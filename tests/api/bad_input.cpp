@@ -211,6 +211,11 @@ void Fixture::settle(bpa_ccl_data_parallel* out) {
   if (result == BP_OK) return bpa_ccl_data_parallel_release(out);
   left_something |= out != nullptr;
 }
+
+void Fixture::settle(bpa_ccl_job* out) {
+  if (result == BP_OK) return bpa_ccl_job_release(out);
+  left_something |= out != nullptr;
+}
 void Fixture::settle(const char* out) { left_something |= (result == BP_OK) == (out == nullptr); }
 void Fixture::settle(uint64_t out) { left_something |= result != BP_OK && out != 0; }
 

@@ -59,6 +59,7 @@ class Fixture : public DistObjects {
   void settle(bpa_ccl_work* out);
   void settle(bpa_ccl_mesh* out);
   void settle(bpa_ccl_data_parallel* out);
+  void settle(bpa_ccl_job* out);
   void settle(uint32_t out) { settle(uint64_t{out}); }
   void settle(uint64_t out);
   void settle(const char* out);

@@ -157,7 +157,12 @@ TEST_F(BadInputTest, AfterClose_CallsAnswerGoneOrNeedNoDevice) {
                                             "bpa_session_get_placement",
                                             "bpa_cancel_create",
                                             "bpa_cancel_request",
-                                            "bpa_tensor_get_info"};
+                                            "bpa_tensor_get_info",
+                                            "bpa_ccl_job_create",
+                                            "bpa_ccl_job_get_info",
+                                            "bpa_ccl_job_get_store",
+                                            "bpa_ccl_store_create_file",
+                                            "bpa_ccl_store_create_tcp"};
   Fixture closed;
   ASSERT_EQ(bpa_runtime_close(closed.runtime), BP_OK) << bpa_last_error();
   for (const Case& c : cases()) {

@@ -15,7 +15,8 @@ import api_headers
 HANDLES = {"bpa_runtime": "runtime", "bpa_device": "device", "bpa_tensor": "tensor",
            "bpa_session": "session", "bpa_cancel": "cancel", "bpa_stream": "stream",
            "bpa_ccl_store": "store", "bpa_ccl_group": "group", "bpa_ccl_work": "work",
-           "bpa_ccl_mesh": "mesh", "bpa_ccl_data_parallel": "parallel"}
+           "bpa_ccl_mesh": "mesh", "bpa_ccl_data_parallel": "parallel",
+           "bpa_ccl_job": "job"}
 
 # Valid values by parameter name; (function, parameter) is looked up first.
 VALID = {
@@ -58,6 +59,9 @@ VALID = {
     "tensors": "f.targets", "tensor_count": "1u", "gradient": "f.tensor",
     ("bpa_ccl_mesh_release", "mesh"): "f.take_mesh()",
     ("bpa_ccl_data_parallel_release", "parallel"): "f.take_parallel()",
+    ("bpa_ccl_store_create_file", "path"): "f.store_path()",
+    ("bpa_ccl_store_create_file", "job"): '"job/1"', "job": "f.job",
+    ("bpa_ccl_job_release", "job"): "f.take_job()",
 }
 # What a valid call needs to end.
 PREPARED = {"bpa_ccl_send": "f.expect_message();", "bpa_ccl_recv": "f.send_message();",
@@ -72,6 +76,7 @@ STRUCTS = {
     "bpa_ccl_call": "f.ccl_call()",
     "bpa_ccl_mesh_args": "f.mesh_args()", "bpa_ccl_redistribute_args": "f.redistribute_args()",
     "bpa_ccl_data_parallel_args": "f.parallel_args()",
+    "bpa_ccl_tcp_store_args": "f.tcp_store_args()",
 }
 # Where NULL is a legal value of a pointer.
 NULL_IS_LEGAL = {
@@ -96,6 +101,7 @@ NULL_IS_LEGAL = {
     ("bpa_ccl_data_parallel_ready", "stream"), ("bpa_ccl_data_parallel_accumulate", "stream"),
     ("bpa_ccl_data_parallel_finish", "stream"), ("bpa_ccl_mesh_release", "mesh"),
     ("bpa_ccl_data_parallel_release", "parallel"),
+    ("bpa_ccl_job_release", "job"),
 }
 SIZES = [("a negative size", "f.negative_sizes"), ("sizes that overflow", "f.huge_sizes")]
 DTYPES = [("dtype none", "0u"), ("an unknown dtype", "999u"), ("a dtype of all bits", "UINT32_MAX")]
@@ -176,6 +182,13 @@ WRONG = {
     ("bpa_ccl_data_parallel_args", "timeout_ns"): [("too long", "UINT64_MAX")],
     ("bpa_ccl_data_parallel_accumulate", "gradient"): [
         ("of the host", "f.host_tensor", "tensor 0 is f32")],
+    ("bpa_ccl_store_create_file", "path"): [("empty", '""')],
+    ("bpa_ccl_store_create_file", "job"): [("empty", '""'), ("too long", "f.long_text.c_str()")],
+    ("bpa_ccl_tcp_store_args", "endpoint"): [
+        ("empty", '""'), ("no address", '"the.name.of.a.host:80"'), ("no port", '"127.0.0.1"'),
+        ("port 0", '"127.0.0.1:0"')],
+    ("bpa_ccl_tcp_store_args", "token_file"): [("empty", '""'), ("a folder", '"/"')],
+    ("bpa_ccl_tcp_store_args", "job"): [("empty", '""'), ("too long", "f.long_text.c_str()")],
 }
 # Values that are all legal: nothing can be wrong with them.
 ANY_IS_LEGAL = {"status", "user", "sink", "timeout_ns", "max_contexts", "memory_limit_bytes",
@@ -199,6 +212,7 @@ VOID_WITH_HANDLE = {"bpa_runtime_release", "bpa_stream_release", "bpa_session_re
                     "bpa_cancel_release", "bpa_ccl_store_release", "bpa_ccl_group_release",
                     "bpa_ccl_work_release", "bpa_ccl_mesh_release",
                     "bpa_ccl_data_parallel_release",
+                    "bpa_ccl_job_release",
                     "bpa_tensor_release", "bpa_tensor_retain"}
 
 

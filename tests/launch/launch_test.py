@@ -199,11 +199,19 @@ class EndTest(LaunchCase):
         self.assertNotIn("restart", errors)
 
 
+def failing_until(run, command, folder):
+    """Each rank runs the command; the last one then fails, up to that run, once all have."""
+    done = f"{folder}/done$BACKPLANE_CCL_RESTART"
+    return sh(f"{command}; echo >> {done}; [ $BACKPLANE_CCL_RESTART != {run} ] || exit 0; "
+              "[ $BACKPLANE_CCL_RANK = $((BACKPLANE_CCL_RANK_COUNT - 1)) ] || exec sleep 600; "
+              f"while [ $(wc -l < {done}) -lt $BACKPLANE_CCL_RANK_COUNT ]; do sleep 0.01; done; "
+              "exit 6")
+
+
 class RestartTest(LaunchCase):
     def test_all_ranks_start_again(self):
-        output, errors = self.run_launch(0, "-n", 2, "--restarts", 3, *sh(
-            "echo run $BACKPLANE_CCL_RESTART; [ $BACKPLANE_CCL_RESTART = 2 ] || "
-            "[ $BACKPLANE_CCL_RANK = 0 ]"))
+        output, errors = self.run_launch(0, "-n", 2, "--restarts", 3, *failing_until(
+            2, "echo run $BACKPLANE_CCL_RESTART", self.folder))
         self.assertEqual(sorted(output.splitlines()),
                          [f"[rank {rank}] run {run}" for rank in (0, 1) for run in (0, 1, 2)])
         self.assertEqual(re.findall("; restart . of 3", errors),
@@ -224,8 +232,8 @@ class RestartTest(LaunchCase):
     def test_each_run_meets_anew(self):
         """The store keeps what earlier runs left, and they are not met there."""
         probe = launch_case.BIN / "tests/job_probe"
-        output, _ = self.run_launch(0, "-n", 2, "--restarts", 1, "--", "sh", "-c",
-                                    f"{probe} && exit $((1 - BACKPLANE_CCL_RESTART))")
+        output, _ = self.run_launch(0, "-n", 2, "--restarts", 1,
+                                    *failing_until(1, probe, self.folder))
         self.assertEqual(sorted(re.findall(r"rank (\d) of 2, .* restart (\d)", output)),
                          [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")])
 
@@ -262,8 +270,7 @@ class NodesTest(LaunchCase):
                          "exit code 4\n$")
 
     def test_both_nodes_start_again(self):
-        script = sh("echo run $BACKPLANE_CCL_RESTART; [ $BACKPLANE_CCL_RANK = 0 ] || "
-                    "[ $BACKPLANE_CCL_RESTART = 1 ]")
+        script = failing_until(1, "echo run $BACKPLANE_CCL_RESTART", self.folder)
         nodes = [self.node(rank, 1, "--restarts", 1, *script) for rank in (0, 1)]
         text = "".join(self.finish(node, 0)[0].decode() for node in nodes)
         self.assertEqual(sorted(text.splitlines()),

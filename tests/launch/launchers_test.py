@@ -165,7 +165,9 @@ class TorchrunTest(ForeignCase):
         self.check_pair(output.decode(), "torchrun")
 
     def test_restart(self):
-        script = f"{self.probe()} && exit $((1 - TORCHELASTIC_RESTART_COUNT))"
+        done = f"{self.folder}/done"
+        script = (f"{self.probe()}; echo >> {done}; [ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0; "
+                  f"while [ $(wc -l < {done}) != 2 ]; do sleep 0.01; done; exit 1")
         process = self.torchrun("--max-restarts", 1, "--no-python", "sh", "-c", script)
         output, _ = self.finish(process, 0)
         self.assertEqual(sorted(re.findall(r"rank (\d) of 2, .* restart (\d)", output.decode())),

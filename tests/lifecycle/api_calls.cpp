@@ -484,6 +484,7 @@ std::span<const ApiCall> api_calls() {
     auto* const joined = new std::vector<ApiCall>(std::begin(kCalls), std::end(kCalls));
     joined->insert(joined->end(), ccl_calls().begin(), ccl_calls().end());
     joined->insert(joined->end(), dist_calls().begin(), dist_calls().end());
+    joined->insert(joined->end(), ccl_job_calls().begin(), ccl_job_calls().end());
     return joined;
   }();
   return *all;

@@ -30,6 +30,7 @@ struct ApiObjects {
   bpa_tensor* other_ccl_tensor;
   bpa_ccl_mesh* mesh;               // of one rank
   bpa_ccl_data_parallel* parallel;  // of one parameter, as ccl_tensor
+  bpa_ccl_job* job;
 };
 
 /// What the rows of collectives need.
@@ -55,6 +56,7 @@ struct CclRig {
     objects->other_ccl_tensor = other_tensor.handle();
     objects->mesh = mesh.handle();
     objects->parallel = parallel.handle();
+    objects->job = job.handle();
   }
   Tensor tensor;
   Tensor other_tensor;
@@ -63,6 +65,7 @@ struct CclRig {
   ccl::Work work;
   ccl::Mesh mesh;
   ccl::DataParallel parallel;
+  ccl::Job job = ccl::Job::from_environment();
 };
 
 /// Not called in that state: it would end it.
@@ -85,6 +88,8 @@ std::span<const ApiCall> api_calls();
 std::span<const ApiCall> ccl_calls();
 /// Of api/ccl_dist.h.
 std::span<const ApiCall> dist_calls();
+/// Of api/ccl_job.h.
+std::span<const ApiCall> ccl_job_calls();
 
 // Anything that is neither NULL nor 0, so that an untouched out_ argument is seen.
 template <class T>

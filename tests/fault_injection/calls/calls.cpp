@@ -10,8 +10,8 @@ const std::vector<Call>& calls() {
   static const std::vector<Call> kCalls = [] {
     std::vector<Call> joined;
     for (const auto part : {runtime_calls(), tensor_calls(), operator_calls(), stream_calls(),
-                            session_calls(), run_calls(), ccl_calls(), dist_calls(),
-                            last_calls()}) {
+                            session_calls(), run_calls(), ccl_calls(), ccl_job_calls(),
+                            dist_calls(), last_calls()}) {
       joined.insert(joined.end(), part.begin(), part.end());
     }
     return joined;

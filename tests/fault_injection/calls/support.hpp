@@ -20,6 +20,7 @@ std::span<const Call> session_calls();
 std::span<const Call> run_calls();
 std::span<const Call> ccl_calls();
 std::span<const Call> dist_calls();
+std::span<const Call> ccl_job_calls();
 std::span<const Call> last_calls();  // that end the world
 
 inline constexpr int64_t kSizes[] = {2, 3};

@@ -76,7 +76,8 @@ class OutputTest(LaunchCase):
         """Lines of output and errors do not run into each other where both are one pipe."""
         script = ("import sys\n"
                   "for i in range(200):\n"
-                  "    print('o' * 9000, flush=True); print('e' * 9000, file=sys.stderr, flush=True)")
+                  "    print('o' * 9000, flush=True)\n"
+                  "    print('e' * 9000, file=sys.stderr, flush=True)")
         command = [str(launch_case.BIN / "backplane"), "launch", "-n", "2", *python(script)]
         merged = self.start("sh", "-c", 'exec "$@" 2>&1', "sh", *command)
         output, _ = self.finish(merged, 0)
@@ -121,14 +122,14 @@ class EndTest(LaunchCase):
         _, errors = self.run_launch(7, "-n", 3, *sh(
             'echo the reason >&2; [ $BACKPLANE_CCL_RANK != 1 ] || exit 7; sleep 600'))
         self.assertIn("[rank 1] the reason\n", errors)
-        self.assertRegex(errors.splitlines()[-1], r"^backplane launch: rank 1 \(process \d+\) ended "
-                         r"with exit code 7$")
+        self.assertRegex(errors.splitlines()[-1], r"^backplane launch: rank 1 \(process \d+\) "
+                         r"ended with exit code 7$")
 
     def test_crash(self):
         _, errors = self.run_launch(128 + signal.SIGSEGV, "-n", 2, "--devices", "npu:0", *sh(
             '[ $BACKPLANE_CCL_RANK != 0 ] || kill -SEGV $$; sleep 600'))
-        self.assertRegex(errors.splitlines()[-1], r"^backplane launch: rank 0 \(npu:0, process \d+\)"
-                         r" was ended by signal 11 \(Segmentation fault\)$")
+        self.assertRegex(errors.splitlines()[-1], r"^backplane launch: rank 0 \(npu:0, process "
+                         r"\d+\) was ended by signal 11 \(Segmentation fault\)$")
 
     def test_grace_ends_with_sigkill(self):
         """Also for what a rank started, which ignores SIGTERM as the rank does."""
@@ -138,8 +139,9 @@ class EndTest(LaunchCase):
 
     def test_ranks_may_end_well_within_the_grace(self):
         self.run_launch(3, "-n", 2, "--grace", 60, *sh(
-            f'if [ $BACKPLANE_CCL_RANK = 1 ]; then while [ ! -e {self.file("up")} ]; do sleep 0.01; '
-            f'done; exit 3; fi; trap "echo > {self.file("saved")}; exit 0" TERM; '
+            'if [ $BACKPLANE_CCL_RANK = 1 ]; then '
+            f'while [ ! -e {self.file("up")} ]; do sleep 0.01; done; exit 3; fi; '
+            f'trap "echo > {self.file("saved")}; exit 0" TERM; '
             f'echo > {self.file("up")}; while :; do sleep 0.01; done'))
         self.assertTrue(self.file("saved").exists())
 
@@ -389,6 +391,20 @@ class SecretTest(LaunchCase):
         self.assertEqual(self.listeners(), ["0100007F"])
         process.send_signal(signal.SIGTERM)
         self.finish(process, 128 + signal.SIGTERM)
+
+
+class DocsTest(LaunchCase):
+    def test_commands_of_the_page(self):
+        page = pathlib.Path(__file__).parents[2] / "docs/launch.md"
+        commands = page.read_text(encoding="utf-8").split("```sh\n")[1].split("```")[0].splitlines()
+        self.assertEqual(len(commands), 3)
+        found = []
+        for command in commands:
+            command = command.replace("build/release/bin", str(launch_case.BIN))
+            output, _ = self.finish(self.start("sh", "-c", command), 0)
+            found += sorted(output.decode().splitlines())
+        self.assertEqual(found, [f"[rank {rank}] rank {rank} of 4" for rank in range(4)] + [
+            "[rank 0 npu:0] npu:0", "[rank 1 cpu:0] cpu:0"])
 
 
 class UsageTest(LaunchCase):

@@ -70,8 +70,8 @@ class MpiTest(ForeignCase):
         mpiexec = self.tool("mpiexec.hydra", "mpiexec.mpich", package="mpich")
         output, _ = self.finish(self.start(mpiexec, "-n", 2, self.probe()), 0)
         self.check_pair(output.decode(), "mpiexec")
-        output, _ = self.finish(self.start(mpiexec, "-n", 2, "sh", "-c", f"{self.probe()}; exit $?"),
-                                0)
+        shell = self.start(mpiexec, "-n", 2, "sh", "-c", f"{self.probe()}; exit $?")
+        output, _ = self.finish(shell, 0)
         self.check_pair(output.decode(), "mpiexec")
 
 

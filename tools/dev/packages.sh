@@ -29,6 +29,8 @@ debian_packages=(
   "test   clang               second compiler: headers, and the clang build of test full"
   "test   libclang-rt-dev     its sanitizer runtimes"
   "test   shellcheck          checks ./dev itself"
+  "test   openmpi-bin         mpirun, under which ranks start too (tests/launch)"
+  "test   mpich               mpiexec, likewise"
   "format clang-format        one style for all sources"
 )
 

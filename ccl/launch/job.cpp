@@ -11,6 +11,7 @@
 
 #include "ccl/launch/slurm_tasks.hpp"
 #include "ccl/store/endpoint.hpp"
+#include "core/base/foreign_text.hpp"
 #include "core/base/options.hpp"
 #include "core/base/quoted.hpp"
 
@@ -22,6 +23,7 @@ using Name = std::string_view;
 constexpr Name kStore = "BACKPLANE_CCL_STORE";
 constexpr Name kToken = "BACKPLANE_CCL_TOKEN";
 constexpr Name kTokenFile = "BACKPLANE_CCL_TOKEN_FILE";
+constexpr Name kDevice = "BACKPLANE_CCL_DEVICE";
 constexpr Name kJob = "BACKPLANE_CCL_JOB";
 constexpr Name kTcpScheme = "tcp://";
 constexpr Name kFileScheme = "file:";
@@ -324,7 +326,10 @@ Result<Job> read_job(const Environment& environment) {
     BP_TRY(check_no_others(environment));
   }
   BP_TRY_ASSIGN(job.name, read_name(reader, environment, launcher));
-  job.device = environment("BACKPLANE_CCL_DEVICE").value_or("");
+  job.device = environment(kDevice).value_or("");
+  if (one_line(job.device) != job.device) {
+    return refuse(kDevice, "the name of a device", bp::quoted(job.device));
+  }
   job.token_file = environment(kTokenFile).value_or("");
   job.has_token_variable = environment(kToken).has_value();
   BP_TRY(read_store(environment, &job));

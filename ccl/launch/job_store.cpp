@@ -105,7 +105,9 @@ Status JobStore::open_store(const Job& job, const Environment& environment,
       return {};
     }
     case StorePlace::Kind::kFile: {
-      BP_TRY_ASSIGN(store_, open_file_store({.path = job.store.where, .job = title}));
+      // Which the user named for all runs.
+      const std::string whole = "job " + job.name;
+      BP_TRY_ASSIGN(store_, open_file_store({.path = job.store.where, .job = whole}));
       return {};
     }
     case StorePlace::Kind::kTcp:

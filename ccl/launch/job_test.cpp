@@ -291,6 +291,8 @@ TEST(Job, SeveralHosts_NeedAStoreAndAToken) {
 }
 
 TEST(Job, NamesAreBounded) {
+  EXPECT_EQ(refusal(with(kOwn, {{"BACKPLANE_CCL_DEVICE", "npu\x1b[2J"}})),
+            "BACKPLANE_CCL_DEVICE: expected the name of a device, found 'npu [2J'");
   EXPECT_THAT(refusal(with(kOwn, {{"BACKPLANE_CCL_JOB", ""}})),
               HasSubstr("BACKPLANE_CCL_JOB: expected 1 to 200 bytes, found 0"));
   EXPECT_THAT(refusal(with(kOpenMpi, {{"PMIX_NAMESPACE", std::string(201, 'x')}})),

@@ -262,8 +262,10 @@ TEST_F(JobStoreTest, NamedFile) {
     EXPECT_THAT(answer.message(), HasSubstr("is there already, as process "));
   }
   for (Job& job : again) job.restart = 1;
+  expect_ok(open_all(again, environment_));
+  for (Job& job : again) job.name = "18";
   for (const Status& answer : open_all(again, environment_)) {
-    EXPECT_EQ(answer.code(), BP_INVALID_ARGUMENT) << "the file is of run 0";
+    EXPECT_EQ(answer.code(), BP_INVALID_ARGUMENT) << "the file is of job 17";
   }
 }
 

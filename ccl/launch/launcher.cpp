@@ -322,6 +322,11 @@ Status check_launch(const LaunchArgs& args) {
                   std::to_string(args.local_count) + " ranks, found " +
                   std::to_string(args.devices.size()));
   }
+  for (const std::string& device : args.devices) {
+    if (device.empty() || one_line(device) != device) {
+      return refuse("--devices: expected names of devices, found '" + foreign_text(device) + "'");
+    }
+  }
   if (args.node_count > 1 && args.rendezvous.empty()) {
     return refuse("--rdzv: expected ADDRESS:PORT of node 0 beside --nnodes, found none");
   }

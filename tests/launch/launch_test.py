@@ -424,6 +424,7 @@ class UsageTest(LaunchCase):
                 (("--nnodes", 4097), "--nnodes: expected"),
                 (("--devices", "a,,b"), "--devices: expected NAME[,NAME]..., found 'a,,b'"),
                 (("--devices", "a,"), "found 'a,'"),
+                (("--devices", "a\nb"), "--devices: expected names of devices, found 'a b'"),
                 (("--rank", 2), "unknown option '--rank'"),
                 (("--option", "npu.memory=1"), "BACKPLANE_PLUGIN_OPTIONS")):
             _, errors = self.run_launch(USAGE, *arguments, "--", "true")

@@ -226,7 +226,7 @@ class RestartTest(LaunchCase):
 
     def test_a_stopped_job_does_not_start_again(self):
         process = self.launch("--restarts", 3, *sh(f'echo >> {self.file("up")}; sleep 600'))
-        wait_until(self.file("up").exists, "the rank")
+        wait_until(lambda: self.file("up").exists() and self.file("up").read_text(), "the rank")
         process.send_signal(signal.SIGTERM)
         self.finish(process, 128 + signal.SIGTERM)
         self.assertEqual(self.file("up").read_text(), "\n")

@@ -39,15 +39,16 @@ Result<std::vector<BucketLayout>> plan_buckets(std::span<const Parameter> parame
                                                BucketLimits limits) {
   std::vector<BucketLayout> buckets;
   std::map<uint32_t, BucketLayout> open;  // by dtype
-  uint64_t limit = limits.first_bytes;
+  const uint64_t most = std::min(limits.bytes, kMostBytes);
+  uint64_t limit = std::min(limits.first_bytes, kMostBytes);
   for (size_t index = parameters.size(); index-- > 0;) {
     BP_TRY_ASSIGN(const uint64_t room, room_of(index, parameters[index]));
     BucketLayout& bucket = open[parameters[index].dtype];
-    // Each part is at most kMostBytes, and there are fewer parameters than would overflow the sum.
+    // Both are at most kMostBytes, far from what overflows.
     if (!bucket.entries.empty() && bucket.bytes + room > limit) {
       buckets.push_back(std::move(bucket));
       bucket = {};
-      limit = limits.bytes;
+      limit = most;
     }
     bucket.dtype = parameters[index].dtype;
     bucket.entries.push_back({index, bucket.bytes});

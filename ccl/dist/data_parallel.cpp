@@ -15,7 +15,7 @@
 namespace bp::ccl {
 namespace {
 
-Status refuse_step(const std::string& what) {
+Status refuse_parallel(const std::string& what) {
   return Status(BP_INVALID_ARGUMENT, "data parallel: " + what);
 }
 
@@ -132,8 +132,9 @@ Status DataParallel::agree(bool is_ready) {
 
 Status DataParallel::broadcast_parameters(std::span<const Ref<Tensor>> tensors, uint32_t root) {
   if (tensors.size() != args_.parameters.size()) {
-    return refuse_step("expected a tensor for each of " + std::to_string(args_.parameters.size()) +
-                       " parameters, found " + std::to_string(tensors.size()));
+    return refuse_parallel("expected a tensor for each of " +
+                           std::to_string(args_.parameters.size()) + " parameters, found " +
+                           std::to_string(tensors.size()));
   }
   for (size_t i = 0; i < tensors.size(); ++i) BP_TRY(check_values(i, tensors[i]));
   std::vector<Ref<Work>> works;
@@ -155,8 +156,8 @@ Status DataParallel::broadcast_parameters(std::span<const Ref<Tensor>> tensors, 
 
 Status DataParallel::check_index(size_t index) const {
   if (index < gradients_.size()) return {};
-  return refuse_step("there is no gradient " + std::to_string(index) + ", but 0 to " +
-                     std::to_string(gradients_.size() - 1));
+  return refuse_parallel("there is no gradient " + std::to_string(index) + ", but 0 to " +
+                         std::to_string(gradients_.size() - 1));
 }
 
 /// Of a gradient or parameter.
@@ -165,8 +166,8 @@ Status DataParallel::check_values(size_t index, const Ref<Tensor>& values) const
   const bool fits = values->device() == &group_->device() && values->dtype() == expected.dtype &&
                     values->sizes() == expected.sizes;
   if (fits) return {};
-  return refuse_step("tensor " + std::to_string(index) + " is " + values->describe() +
-                     ", expected " + gradients_[index].view->describe());
+  return refuse_parallel("tensor " + std::to_string(index) + " is " + values->describe() +
+                         ", expected " + gradients_[index].view->describe());
 }
 
 Result<Ref<Tensor>> DataParallel::gradient(size_t index) const {
@@ -206,8 +207,8 @@ Status DataParallel::ready(size_t index, const Ref<Tensor>& values, Stream& stre
 
 Status DataParallel::check_not_ready(size_t index) const {
   if (!gradients_[index].is_ready) return {};
-  return refuse_step("gradient " + std::to_string(index) +
-                     " is ready already in this step, which ends with finish");
+  return refuse_parallel("gradient " + std::to_string(index) +
+                         " is ready already in this step, which ends with finish");
 }
 
 Status DataParallel::add(size_t index, const Ref<Tensor>& values, Stream& stream) {
@@ -215,11 +216,17 @@ Status DataParallel::add(size_t index, const Ref<Tensor>& values, Stream& stream
   Gradient& gradient = gradients_[index];
   if (gradient.view->element_count() == 0) return {};
   Ref<Tensor> sum = values;
+  if (&values->storage() == &gradient.view->storage()) {
+    // Perhaps the gradient itself, or a view of it that is turned.
+    BP_TRY_ASSIGN(sum, Tensor::create(group_->device(), values->dtype(), values->sizes()));
+    BP_TRY(copy_into(values, sum, true, stream));
+  }
   if (gradient.has_values) {
     Runtime& runtime = group_->runtime();
     const auto op = runtime.registry().find("add");
     if (!op) return Status(BP_UNSUPPORTED, "data parallel: there is no operator add");
-    const std::array<Tensor*, 2> inputs = {gradient.view.get(), values.get()};
+    const Ref<Tensor> added = std::move(sum);
+    const std::array<Tensor*, 2> inputs = {gradient.view.get(), added.get()};
     BP_TRY(call(runtime, {.op = *op, .inputs = inputs, .stream = &stream}, {&sum, 1}));
   }
   BP_TRY(copy_into(sum, gradient.view, true, stream));
@@ -253,18 +260,18 @@ Status DataParallel::check_unused() const {
     (gradients_[i].has_values ? accumulated : unused).push_back(i);
   }
   if (!accumulated.empty()) {
-    return refuse_step(list(accumulated) + ": accumulated, and not ready at the step's end");
+    return refuse_parallel(list(accumulated) + ": accumulated, and not ready at the step's end");
   }
   if (unused.empty() || args_.allows_unused) return {};
-  return refuse_step(list(unused) +
-                     ": not ready at the step's end, and unused parameters are not "
-                     "allowed");
+  return refuse_parallel(list(unused) +
+                         ": not ready at the step's end, and unused parameters are not "
+                         "allowed");
 }
 
 Status DataParallel::finish(Stream& stream) {
   if (&stream.device() != &group_->device()) {
-    return refuse_step("the stream is of " + stream.device().name() + ", and the group on " +
-                       group_->device().name());
+    return refuse_parallel("the stream is of " + stream.device().name() + ", and the group on " +
+                           group_->device().name());
   }
   const std::lock_guard lock(mutex_);
   BP_TRY(group_->failure().to_status());

@@ -50,6 +50,8 @@ TEST(Buckets, FillFromTheLastParameterOn) {
   EXPECT_EQ(bucketed({of(64), of(1000), of(64)}, {.bytes = 512, .first_bytes = 512}),
             (Lists{{2}, {1}, {0}}))
       << "a gradient that is larger than a bucket has one of its own";
+  EXPECT_EQ(bucketed(parameters, {.bytes = UINT64_MAX, .first_bytes = UINT64_MAX}),
+            (Lists{{4, 3, 2, 1, 0}}));
 }
 
 TEST(Buckets, DtypesApart_InTheOrderInWhichTheyAreFull) {
@@ -185,6 +187,20 @@ TEST_F(DataParallelTest, AccumulatedGradients_AreReducedOnce) {
                 static_cast<uint64_t>(step) + 2)
           << "one for each step, and that of the beginning";
     }
+  });
+}
+
+TEST_F(DataParallelTest, GradientMayBeGivenAsItself) {
+  run({"cpu:0", "npu:0"}, [&](uint32_t rank, ProcessGroup& group) {
+    const auto parallel = make(group, {.parameters = {{BP_DTYPE_F32, {2, 2}}}});
+    const Ref<Tensor> gradient = *parallel->gradient(0);
+    const std::vector<float> own = {0, 1, 2, static_cast<float>(3 + rank)};
+    ASSERT_TRUE(write_from_host(stream_of(group), *gradient, own.data()).ok());
+    ASSERT_TRUE(parallel->accumulate(0, gradient, stream_of(group)).ok());
+    const Ref<Tensor> turned = gradient->view({2, 2}, {1, 2}, 0);
+    ASSERT_TRUE(parallel->ready(0, turned, stream_of(group)).ok());
+    ASSERT_TRUE(parallel->finish(stream_of(group)).ok());
+    EXPECT_THAT(values_of(*parallel, 0), ElementsAre(0, 3, 3, 7));
   });
 }
 

@@ -89,14 +89,14 @@ typedef struct bpa_ccl_redistribute_args {
 } bpa_ccl_redistribute_args;
 
 /* The same tensor as it lies otherwise: *out_tensor is this rank's part, contiguous, or the tensor
- * itself (retained) where nothing moves. Waits for the other ranks; but for what becomes shards of
- * what every rank has, and of what a single rank has, for which nothing is sent. On each axis
- *   shard to replicate is an all_gather, partial to replicate an all_reduce, partial to shard a
- *   reduce_scatter, shard to shard of another dimension an all_to_all;
- *   what a later axis has of the same dimension is gathered before, and cut again after.
- * Errors: INVALID_ARGUMENT, also for a tensor that is not the part that `from` says; UNSUPPORTED
- * for what is to become partial, and for partials on several axes whose order counts (a sum and a
- * maximum); a group's failure; OUT_OF_MEMORY; the device's. */
+ * itself (retained) where nothing moves. Waits for the other ranks where anything is sent. On each
+ * axis
+ *   shard to replicate is an all_gather, replicate to shard a copy, partial to replicate an
+ *   all_reduce, partial to shard a reduce_scatter, shard to shard of another dimension an
+ *   all_to_all; what a later axis has of the same dimension is gathered before, and cut again
+ * after. Errors: INVALID_ARGUMENT, also for a tensor that is not the part that `from` says;
+ * UNSUPPORTED for what is to become partial, and for partials on several axes whose order counts (a
+ * sum and a maximum); a group's failure; OUT_OF_MEMORY; the device's. */
 BPA_API bpa_status bpa_ccl_redistribute(bpa_ccl_mesh* mesh, const bpa_ccl_redistribute_args* args,
                                         bpa_tensor** out_tensor);
 

@@ -52,10 +52,10 @@ bpa_status act_mesh(World& world) {
   return status;
 }
 
-/// A step whose gradient is inputs[0], twice.
+/// A step whose gradient is inputs[0], twice. What a broadcast was to write is lost with it: the
+/// parameter, outputs[1], is made for each try.
 bpa_status train(World& world, bpa_ccl_data_parallel* parallel) {
-  bpa_status status =
-      bpa_ccl_data_parallel_broadcast_parameters(parallel, world.inputs.data(), 1, 0);
+  bpa_status status = bpa_ccl_data_parallel_broadcast_parameters(parallel, &world.outputs[1], 1, 0);
   if (status == BP_OK) {
     status = bpa_ccl_data_parallel_accumulate(parallel, 0, world.inputs[0], nullptr);
   }
@@ -84,8 +84,12 @@ bpa_status act_data_parallel(World& world) {
   if (status == BP_OK) status = bpa_ccl_group_create(world.device, &group_args, &group);
   bpa_ccl_data_parallel_args args{};
   args.struct_size = sizeof(args);
-  args.parameters = world.inputs.data();
+  args.parameters = &world.outputs[1];
   args.parameter_count = 1;
+  if (status == BP_OK) {
+    status =
+        bpa_tensor_from_host(world.device, BP_DTYPE_F32, kSizes, 2, kA, kBytes, &world.outputs[1]);
+  }
   if (status == BP_OK) status = bpa_ccl_data_parallel_create(group, &args, &parallel);
   if (status == BP_OK) status = train(world, parallel);
   bpa_ccl_data_parallel_release(parallel);

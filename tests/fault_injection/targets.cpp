@@ -63,6 +63,7 @@ std::vector<Target> known_targets() {
            .options = {"inject.memory", "16MiB", "inject.inline", "true"},
            .injects = true,
            .is_queued = false,
+           .averages = false,
            .least_host_points = 97,
            .least_driver_points = 40},
           {.name = "fake_queues",

@@ -101,7 +101,7 @@ bpa_status act_data_parallel(World& world) {
 constexpr Call kCalls[] = {
     {"ccl_mesh", false, false, prepare_input, act_mesh, check_input, drop_tensors},
     {"ccl_data_parallel", false, false, prepare_input, act_data_parallel, check_doubled,
-     drop_tensors},
+     drop_tensors, false, false, true},
 };
 
 }  // namespace

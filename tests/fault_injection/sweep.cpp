@@ -378,7 +378,7 @@ int run(char** argv) {
   const bool every = std::strcmp(argv[5], "every") == 0;
   for (size_t i = std::strtoull(argv[3], nullptr, 10); i < calls().size(); ++i) {
     if (calls()[i].needs_native_streams && !target->has_native_streams) continue;
-    if (calls()[i].averages && !target->averages) continue;
+    if (calls()[i].trains && !target->trains) continue;
     say("call", std::to_string(i) + " " + std::string(calls()[i].name));
     sweep_call({*target, *kind, calls()[i]}, first_point, every);
     first_point = 1;

@@ -63,7 +63,7 @@ std::vector<Target> known_targets() {
            .options = {"inject.memory", "16MiB", "inject.inline", "true"},
            .injects = true,
            .is_queued = false,
-           .averages = false,
+           .trains = false,
            .least_host_points = 97,
            .least_driver_points = 40},
           {.name = "fake_queues",
@@ -72,6 +72,7 @@ std::vector<Target> known_targets() {
            .options = {"queues.memory", "16MiB"},
            .injects = true,
            .has_native_streams = true,
+           .trains = false,
            .least_host_points = 136,
            .least_driver_points = 75}};
 }

@@ -22,7 +22,7 @@ struct Target {
   bool injects = false;                  // offers bp.test_inject
   bool is_queued = true;
   bool has_native_streams = false;
-  bool averages = true;
+  bool trains = true;  // has kernels to average with, and queues that go on by themselves
   // Two thirds of what a sampled sweep under a sanitizer meets, which samples the least. 0: none.
   uint64_t least_host_points = 0;
   uint64_t least_driver_points = 0;

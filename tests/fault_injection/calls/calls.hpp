@@ -31,8 +31,8 @@ struct Call {
   bool needs_native_streams = false;
   /// Answers from what the host knows, or ends an object: OK on a lost device too.
   bool works_when_lost = false;
-  /// Only on devices that can average: an inline one does it by a kernel of its own.
-  bool averages = false;
+  /// Only on targets with what data parallel needs.
+  bool trains = false;
 };
 
 const std::vector<Call>& calls();

@@ -93,10 +93,11 @@ typedef struct bpa_ccl_redistribute_args {
  * axis
  *   shard to replicate is an all_gather, replicate to shard a copy, partial to replicate an
  *   all_reduce, partial to shard a reduce_scatter, shard to shard of another dimension an
- *   all_to_all; what a later axis has of the same dimension is gathered before, and cut again
- * after. Errors: INVALID_ARGUMENT, also for a tensor that is not the part that `from` says;
- * UNSUPPORTED for what is to become partial, and for partials on several axes whose order counts (a
- * sum and a maximum); a group's failure; OUT_OF_MEMORY; the device's. */
+ *   all_to_all; what a later axis has of the same dimension is gathered before, and cut after.
+ *
+ * Errors: INVALID_ARGUMENT, also for a tensor that is not the part that `from` says; UNSUPPORTED
+ * for what is to become partial, and for partials on several axes whose order counts (a sum and a
+ * maximum); a group's failure; OUT_OF_MEMORY; the device's. */
 BPA_API bpa_status bpa_ccl_redistribute(bpa_ccl_mesh* mesh, const bpa_ccl_redistribute_args* args,
                                         bpa_tensor** out_tensor);
 

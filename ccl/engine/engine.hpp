@@ -34,7 +34,9 @@ class Inbox {
   /// one peer they come in the order in which they were sent. `header` is there during the call.
   virtual void message_arrived(uint32_t peer, std::span<const std::byte> header, uint64_t bytes,
                                uint64_t token) noexcept = 0;
-  /// Nothing comes from the peer any more, nor reaches it. Told once.
+  /// Nothing comes from the peer any more, nor reaches it. Told once. GONE: its end was closed, and
+  /// all that it had sent has come. Anything else: it died or broke off, and messages of others on
+  /// the same way may be stuck behind one that it had begun.
   virtual void peer_lost(uint32_t peer, const Status& why) noexcept = 0;
 
  protected:

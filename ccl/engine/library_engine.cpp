@@ -38,7 +38,7 @@ class LibraryEngine final : public Engine {
   };
   static void message_arrived(void* context, uint32_t peer, const void* header,
                               uint64_t header_bytes, uint64_t bytes, uint64_t token);
-  static void peer_lost(void* context, uint32_t peer, const char* words);
+  static void peer_lost(void* context, uint32_t peer, int32_t status, const char* words);
   static void transfer_ended(void* context, void* transfer, int32_t status);
   template <class Begin>
   void begin(Transfer* transfer, Begin call);
@@ -126,9 +126,9 @@ void LibraryEngine::message_arrived(void* context, uint32_t peer, const void* he
   static_cast<InboxContext*>(context)->inbox.message_arrived(peer, text, bytes, token);
 }
 
-void LibraryEngine::peer_lost(void* context, uint32_t peer, const char* words) {
+void LibraryEngine::peer_lost(void* context, uint32_t peer, int32_t status, const char* words) {
   auto& inbox = static_cast<InboxContext*>(context)->inbox;
-  const Status why = contain([&] { return Status(BP_UNAVAILABLE, foreign_text(words)); });
+  const Status why = contain([&] { return Status(status, foreign_text(words)); });
   inbox.peer_lost(peer, why);
 }
 

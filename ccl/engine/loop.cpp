@@ -319,7 +319,7 @@ bool LoopEngine::progress(Inbox& inbox) {
     taken.messages.pop_front();
     inbox.message_arrived(peer, kept->header, kept->bytes, token);
   }
-  const Status closed(BP_UNAVAILABLE, "its end of the loop engine was closed");
+  const Status closed(BP_GONE, "its end of the loop engine was closed");
   for (; !taken.gone.empty(); taken.gone.pop_front()) {
     const auto found = peer_by_number_.find(taken.gone.front());
     if (found == peer_by_number_.end()) continue;

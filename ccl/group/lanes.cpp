@@ -53,7 +53,10 @@ void Lanes::message_arrived(uint32_t rank, const Header& header, uint64_t token)
   (is_of_two ? ranks_[rank].sends : ranks_[rank].collectives).push_back({header, token});
 }
 
-void Lanes::rank_lost(uint32_t rank, const Status& why) { ranks_[rank].lost = why; }
+void Lanes::rank_lost(uint32_t rank, const Status& why) {
+  ranks_[rank].lost = why;
+  if (why.code() != BP_GONE && !dead_rank_) dead_rank_ = rank;
+}
 
 void Lanes::send(uint32_t rank, const Header& header, const void* data, Transfer* transfer) {
   args_.messenger.engine().send(args_.peers[rank], bytes_of(header), data, header.bytes, transfer);
@@ -119,19 +122,25 @@ Failure Lanes::begin(Entry& entry, Clock::time_point now) {
   return failure_of(entry, Status(lost, words), args_.place.rank);
 }
 
-/// A rank that is gone and sent nothing more will not send what is waited for.
+/// A rank that is gone and sent nothing more will not send what is waited for. One that has died
+/// may have left others unable to send as well, whom it would be wrong to wait for and to name.
 std::optional<Failure> Lanes::find_lost(const Entry& entry) {
   const bool is_of_two = kind_info(entry.get().operation().kind).is_of_two;
   for (const uint32_t rank : entry.get().run->waits_for()) {
     if (!ranks_[rank].lost || front(rank, is_of_two) != nullptr) continue;
-    const Status words(BP_UNAVAILABLE, rank_name(rank) + " has left the group, while " +
-                                           rank_name(args_.place.rank) + " waits for it in " +
-                                           describe(entry.get().operation()) + " as number " +
-                                           std::to_string(entry.get().sequence()) + ": " +
-                                           ranks_[rank].lost->message());
-    return failure_of(entry, words, rank);
+    return failure_of_lost(entry, rank, " waits for it in ");
   }
+  if (dead_rank_) return failure_of_lost(entry, *dead_rank_, " is in ");
   return std::nullopt;
+}
+
+Failure Lanes::failure_of_lost(const Entry& entry, uint32_t rank, const char* relation) const {
+  const Status words(BP_UNAVAILABLE, rank_name(rank) + " has left the group, while " +
+                                         rank_name(args_.place.rank) + relation +
+                                         describe(entry.get().operation()) + " as number " +
+                                         std::to_string(entry.get().sequence()) + ": " +
+                                         ranks_[rank].lost->message());
+  return failure_of(entry, words, rank);
 }
 
 void Lanes::end_entry(Entry& entry) {

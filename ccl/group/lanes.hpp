@@ -92,6 +92,7 @@ class Lanes final : public Wire {
   Failure failure_of(const Entry& entry, const Status& status,
                      std::optional<uint32_t> culprit) const;
   std::optional<Failure> find_lost(const Entry& entry);
+  Failure failure_of_lost(const Entry& entry, uint32_t rank, const char* relation) const;
   void end_entry(Entry& entry);
   void end_batch(Batch& batch, const Failure& failure);
   template <class Visit>
@@ -106,7 +107,8 @@ class Lanes final : public Wire {
   std::atomic<size_t> open_count_{0};  // batches that have not ended
   Lane collectives_;
   std::vector<Rank> ranks_;
-  uint32_t two_count_ = 0;  // sends and recvs in lanes
+  std::optional<uint32_t> dead_rank_;  // the first that did not leave in order
+  uint32_t two_count_ = 0;             // sends and recvs in lanes
   uint64_t entered_ = 0;
   uint64_t completed_ = 0;
   std::string latest_;

@@ -59,7 +59,7 @@ typedef struct bp_engine_inbox {
   void (*message_arrived)(void* context, uint32_t peer, const void* header, uint64_t header_bytes,
                           uint64_t bytes, uint64_t token);
   /* As Inbox::peer_lost(). */
-  void (*peer_lost)(void* context, uint32_t peer, const char* words);
+  void (*peer_lost)(void* context, uint32_t peer, int32_t status, const char* words);
   /* A transfer that send() or receive() left pending is over. */
   void (*transfer_ended)(void* context, void* transfer, int32_t status);
 } bp_engine_inbox;

@@ -141,7 +141,7 @@ int32_t End::post(std::unique_ptr<Sending> owned, const void* data, uint64_t byt
                                           sending.head.size(), data, bytes, &param);
   if (UCS_PTR_IS_ERR(request)) {
     const std::string why = ucp().status_string(UCS_PTR_STATUS(request));
-    doom(sending.peer, "the connection broke: " + why);
+    doom(sending.peer, BP_UNAVAILABLE, "the connection broke: " + why);
     if (is_lent) lent_.erase(sending.transfer);
     sendings_.erase(&sending);
     return BP_UNAVAILABLE;
@@ -254,7 +254,7 @@ bool End::arrive(Peer& peer, Message& message) {
   if (peer.is_lost() || message.sequence < peer.next_expected) return false;
   if (message.sequence > peer.next_expected) {
     if (peer.ahead.size() >= kMostAhead) {
-      doom(peer, "it sends messages without order");
+      doom(peer, BP_UNAVAILABLE, "it sends messages without order");
       return false;
     }
     return peer.ahead.emplace(message.sequence, std::move(message)).second;
@@ -270,7 +270,7 @@ bool End::arrive(Peer& peer, Message& message) {
 void End::accept(Peer& peer, Message& message) {
   if (message.is_farewell) {
     ++peer.next_expected;
-    return doom(peer, "its end of the engine was closed");
+    return doom(peer, BP_GONE, "its end of the engine was closed");
   }
   const uint64_t token = next_token_;
   events_.push_back({.kind = Event::Kind::kArrived,

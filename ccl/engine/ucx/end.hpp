@@ -84,6 +84,7 @@ class End {
     // Doomed: to be lost with the next progress, and nothing is sent any more.
     bool is_doomed = false;
     int64_t drains_until_ns = 0;  // before that what it sent is taken first
+    int32_t status = BP_OK;       // as its loss is told
     std::string why;
     bool is_lost() const { return endpoint == nullptr; }
   };
@@ -157,7 +158,7 @@ class End {
   template <class Done>
   bool drive_until(int64_t until_ns, Done is_done);
   void look_for_deaths(bool ends_wake);
-  void doom(Peer& peer, const std::string& why, int64_t drains_until_ns = 0);
+  void doom(Peer& peer, int32_t status, const std::string& why, int64_t drains_until_ns = 0);
   void lose_doomed(bool is_drained);
   void lose(Peer& peer);
   void close_endpoint(Peer& peer);

@@ -45,7 +45,8 @@ bool End::drive() {
   finish_done();
   if (now_ns() >= next_look_ns_) look_for_deaths(false);
   if (is_out_of_memory_) {
-    for (auto& [number, peer] : peers_) doom(*peer, "there was no memory for its message");
+    for (auto& [number, peer] : peers_)
+      doom(*peer, BP_UNAVAILABLE, "there was no memory for its message");
     is_out_of_memory_ = false;
   }
   if (!settled_.empty()) tell_settled();
@@ -84,7 +85,7 @@ void End::deliver(const bp_engine_inbox& inbox, const std::deque<Event>& events)
                               event.bytes, event.token);
         break;
       case Event::Kind::kLost:
-        inbox.peer_lost(inbox.context, event.peer, event.text.c_str());
+        inbox.peer_lost(inbox.context, event.peer, event.status, event.text.c_str());
         break;
       case Event::Kind::kEnded:
         inbox.transfer_ended(inbox.context, event.transfer, event.status);
@@ -113,22 +114,25 @@ void End::look_for_deaths(bool ends_wake) {
   const int64_t now = now_ns();
   next_look_ns_ = now + kLookInterval;
   for (const uint32_t number : watch_.look(ends_wake)) {
-    if (Peer* const peer = find(number)) doom(*peer, "its process has ended", now + kMostDraining);
+    if (Peer* const peer = find(number))
+      doom(*peer, BP_UNAVAILABLE, "its process has ended", now + kMostDraining);
   }
 }
 
 void End::on_error(void* user_data, ucp_ep_h, ucs_status_t status) {
   auto& peer = *static_cast<Peer*>(user_data);
   try {
-    peer.end.doom(peer, std::string("the connection broke: ") + ucp().status_string(status));
+    peer.end.doom(peer, BP_UNAVAILABLE,
+                  std::string("the connection broke: ") + ucp().status_string(status));
   } catch (...) {
     peer.end.is_out_of_memory_ = true;
   }
 }
 
-void End::doom(Peer& peer, const std::string& why, int64_t drains_until_ns) {
+void End::doom(Peer& peer, int32_t status, const std::string& why, int64_t drains_until_ns) {
   if (peer.is_doomed || peer.is_lost()) return;
   peer.why = why;
+  peer.status = status;
   peer.drains_until_ns = drains_until_ns;
   peer.is_doomed = true;
   ++doomed_count_;
@@ -146,7 +150,8 @@ void End::lose(Peer& peer) {
   if (peer.is_doomed) --doomed_count_;
   peer.is_doomed = false;
   if (peer.is_lost()) return;
-  events_.push_back({.kind = Event::Kind::kLost, .peer = peer.number, .text = peer.why});
+  events_.push_back(
+      {.kind = Event::Kind::kLost, .peer = peer.number, .status = peer.status, .text = peer.why});
   watch_.remove_process(peer.number);
   close_endpoint(peer);
   for (auto& [sequence, message] : peer.ahead) release(message);
@@ -196,7 +201,7 @@ void End::give_up(Peer& peer) {
              return &entry.second->peer == &peer && entry.second->transfer == nullptr;
            });
   });
-  doom(peer, "the connection was closed, since a transfer over it was given up");
+  doom(peer, BP_UNAVAILABLE, "the connection was closed, since a transfer over it was given up");
   lose(peer);
 }
 

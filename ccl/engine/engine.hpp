@@ -65,7 +65,7 @@ class Engine {
   /// Nobody wants it. Its sender is told that it was sent.
   virtual void drop(uint64_t token) = 0;
   /// The transfer is over, and its memory the caller's, when this returns; its status is CANCELLED
-  /// unless it was over before.
+  /// unless it was over before. The peer may be lost by it, on both sides.
   virtual void cancel(Transfer* transfer) = 0;
 
   /// Does what can be done now, and tells the inbox. True: something happened.

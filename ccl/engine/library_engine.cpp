@@ -8,7 +8,6 @@
 #include "ccl/engine/load_library.hpp"
 #include "core/base/foreign_text.hpp"
 #include "core/base/fork.hpp"
-#include "core/plugin/process_state.hpp"
 
 namespace bp::ccl {
 namespace {
@@ -60,7 +59,6 @@ LibraryEngine::~LibraryEngine() {
 }
 
 Status LibraryEngine::open(const LibraryEngineArgs& args) {
-  const KeepProcessState keep;
   const bp_engine_args given = {.interface_name = args.interface_name.c_str(),
                                 .uses_shared_memory = args.uses_shared_memory ? 1u : 0u};
   bp_engine_words words{};

@@ -5,8 +5,10 @@
 // before any of its functions is called.
 #include "ccl/engine/load_library.hpp"
 
-#include <algorithm>
+#include <dlfcn.h>
+
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "core/base/folder.hpp"
@@ -54,6 +56,12 @@ std::vector<Candidate> find_candidates(const LibraryEngineArgs& args) {
   return candidates;
 }
 
+bool is_mapped(const std::string& path) {
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (library != nullptr) dlclose(library);
+  return library != nullptr;
+}
+
 Result<const bp_engine_api*> open_candidate(const Candidate& candidate) {
   BP_TRY_ASSIGN(const std::string path,
                 check_trust(candidate.path, candidate.entry, process_is_privileged()));
@@ -61,7 +69,9 @@ Result<const bp_engine_api*> open_candidate(const Candidate& candidate) {
   if (!file.is_regular) return fail(BP_UNAVAILABLE, "{} is not a regular file", path);
   BP_TRY(check_library_complete(path, file.size_bytes));
   BP_TRY(check_runtimes(path, core_build_kind().sanitizer));
-  const KeepProcessState keep;
+  // What belongs to the process is touched by the first opening alone.
+  std::optional<KeepProcessState> keep;
+  if (!is_mapped(path)) keep.emplace();
   constexpr const char* kSymbols[] = {"bp_engine_abi", "bp_engine_open"};
   BP_TRY_ASSIGN(const std::vector<void*> symbols, map_library(path, file, kSymbols));
   const uint32_t abi = *static_cast<const uint32_t*>(symbols[0]);

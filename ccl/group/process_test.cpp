@@ -269,6 +269,12 @@ TEST(ProcessOptions, EnginesThatDiffer_AreAnErrorThatNamesBoth) {
                   AllOf(HasSubstr("rank 0 wants the engine ucx"), HasSubstr("rank 2 wants loop"))));
 }
 
+TEST(ProcessOptions, UnknownEngine_IsAnErrorOnAllThatNamesTheRank) {
+  EXPECT_THAT(join_with({{"BACKPLANE_CCL_ENGINE@1", "mpi"}}),
+              testing::Each(AllOf(HasSubstr("rank 1 wants the engine 'mpi'"),
+                                  HasSubstr("expected auto, loop or ucx"))));
+}
+
 TEST(ProcessOptions, UnknownInterface_IsToldOnTheRankAndToTheOthers) {
   const auto words = join_with({{"BACKPLANE_CCL_INTERFACE@1", "eth77"}});
   EXPECT_THAT(words[1], AllOf(HasSubstr("found 'eth77'"), HasSubstr("lo")));

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <cstring>
 
 namespace bp_ucx {
@@ -209,12 +211,14 @@ ucs_status_t End::on_message(void* self, const void* header, size_t header_bytes
                              size_t bytes, const ucp_am_recv_param_t* param) {
   auto& end = *static_cast<End*>(self);
   Envelope envelope;
-  if (header_bytes < sizeof(envelope)) return UCS_OK;  // which lets go of the data
-  std::memcpy(&envelope, header, sizeof(envelope));
-  if (envelope.mark != kMessageMark) return UCS_OK;
-  const std::string_view rest(static_cast<const char*>(header) + sizeof(envelope),
-                              header_bytes - sizeof(envelope));
-  if (rest.size() > BP_ENGINE_HEADER_BYTES_MAX) return UCS_OK;
+  if (header_bytes >= sizeof(envelope)) std::memcpy(&envelope, header, sizeof(envelope));
+  const size_t rest_bytes =
+      header_bytes - sizeof(envelope);  // more than there are, if they are few
+  if (envelope.mark != kMessageMark || rest_bytes > BP_ENGINE_HEADER_BYTES_MAX) {
+    end.note_dropped();
+    return UCS_OK;  // which lets go of the data
+  }
+  const std::string_view rest(static_cast<const char*>(header) + sizeof(envelope), rest_bytes);
   try {
     const bool is_lent = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
     return end.take(envelope, rest, data, bytes, is_lent) && bytes > 0 ? UCS_INPROGRESS : UCS_OK;
@@ -244,9 +248,22 @@ bool End::take(const Envelope& envelope, std::string_view header, void* data, ui
   message.data = bytes > 0 ? data : nullptr;
   message.header = header;
   if (found != peer_by_id_.end()) return arrive(*found->second, message);
-  if (strays_.size() >= kMostStrays) return false;
+  if (strays_.size() >= kMostStrays) {
+    note_dropped();
+    return false;
+  }
   strays_.push_back(std::move(message));
   return true;
+}
+
+/// Told at the first, and then more and more seldom.
+void End::note_dropped() noexcept {
+  ++dropped_count_;
+  if ((dropped_count_ & (dropped_count_ - 1)) != 0) return;
+  std::array<char, 96> text{};
+  std::snprintf(text.data(), text.size(), "engine ucx: dropped %llu messages of unknown senders",
+                static_cast<unsigned long long>(dropped_count_));
+  tell(kLogWarning, text.data());
 }
 
 /// UCX keeps the order of messages as a rule, and promises nothing. False: it is not kept.

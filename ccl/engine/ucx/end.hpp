@@ -136,6 +136,7 @@ class End {
 
   bool take(const Envelope& envelope, std::string_view header, void* data, uint64_t bytes,
             bool is_lent);
+  void note_dropped() noexcept;
   bool arrive(Peer& peer, Message& message);
   void accept(Peer& peer, Message& message);
   void release(Message& message);
@@ -189,6 +190,7 @@ class End {
   std::vector<void*> requests_;  // UCX's, of flushes and of endpoints that are being closed
   std::deque<Event> events_;
   size_t doomed_count_ = 0;
+  uint64_t dropped_count_ = 0;  // of nobody that is connected
   bool is_out_of_memory_ = false;
   int64_t next_look_ns_ = 0;
 };

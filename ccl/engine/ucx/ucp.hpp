@@ -54,6 +54,7 @@ const Ucp& open_ucp(const bp_engine_host& host);
 const Ucp& ucp();
 /// A line for the user's log. After open_ucp().
 constexpr uint32_t kLogError = 1;  // as in backplane/host.h
+constexpr uint32_t kLogWarning = 2;
 constexpr uint32_t kLogInfo = 3;
 void tell(uint32_t level, const char* text);
 /// Whether processes of this user may read each other's memory (the kernel's ptrace_scope is 0).

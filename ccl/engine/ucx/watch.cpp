@@ -66,6 +66,11 @@ bool Watch::add_process(uint32_t peer, int32_t process, uint64_t start_time) {
   const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   if (descriptor < 0) {
     if (errno == ESRCH) return false;
+    if (errno == ENOSYS || errno == EPERM) {
+      tell(kLogInfo,
+           "engine ucx: the system tells of no process's death; UCX does, a little later");
+      return true;
+    }
     throw refusal("a descriptor of process " + std::to_string(process));
   }
   // Asked of the number after the descriptor is there: if it is that process now, the descriptor is

@@ -21,8 +21,8 @@ class Watch {
 
   /// Wakes when it can be read. Throws Refusal.
   void add_messages(int descriptor);
-  /// Wakes when the process ends, which look() then tells as `peer`. False: it has ended, or has
-  /// another start time. Throws Refusal.
+  /// Wakes when the process ends, which look() then tells as `peer`; not where the system does not
+  /// tell that. False: it has ended, or has another start time. Throws Refusal.
   bool add_process(uint32_t peer, int32_t process, uint64_t start_time);
   void remove_process(uint32_t peer);
 

@@ -95,14 +95,17 @@ TEST_F(GroupFaults, RankThatNeverCalls_IsNamedAtTheDeadline) {
 
 TEST_F(GroupFaults, Abort_EndsAllRanksWithinASecond) {
   for (const Devices& devices : kMixes) {
+    std::atomic<int> entered = 0;
     run(devices, [&](uint32_t rank, ProcessGroup& group) {
       if (rank == 0) {
+        while (entered < 2) std::this_thread::sleep_for(milliseconds(1));
         std::this_thread::sleep_for(milliseconds(50));
         group.abort("the user has pressed a key");
         return;
       }
       const Call call = sum_of(group);
       const auto work = group.enqueue(call);
+      ++entered;
       ASSERT_TRUE(work.ok());
       const auto begin = Clock::now();
       const Status status = (*work)->wait(soon());

@@ -13,8 +13,26 @@ Device::Device(bp_instance* instance, uint32_t index, DeviceOptions options)
     : host_(instance->host()),
       options_(std::move(options)),
       inject_(instance->inject),
+      collective_fault_(instance->collective_fault.device_index == index
+                            ? instance->collective_fault
+                            : CollectiveFaultPlan()),
       memory_(index, options_.memory_bytes) {
   driver_call();
+}
+
+bool Device::try_take_links(const void* user) {
+  if (options_.communicators_at_once) return true;
+  const std::scoped_lock lock(links_mutex_);
+  if (links_use_count_ > 0 && links_user_ != user) return false;
+  links_user_ = user;
+  ++links_use_count_;
+  return true;
+}
+
+void Device::give_links() {
+  if (options_.communicators_at_once) return;
+  const std::scoped_lock lock(links_mutex_);
+  --links_use_count_;
 }
 
 void Device::run_dma(const Transfer& transfer) {
@@ -51,6 +69,7 @@ DeviceOptions read_options(const bp_open_args& args) {
           .launch_latency_ns = sdk::option_i64(&args, "launch_latency_ns", 0),
           .features = features,
           .concurrent = sdk::option_bool(&args, "concurrent", true),
+          .communicators_at_once = sdk::option_bool(&args, "communicators_at_once", true),
           .kernels = kernels_without(sdk::option(&args, "kernels").value_or(""))};
 }
 

@@ -29,7 +29,24 @@ struct DeviceOptions {
   int64_t launch_latency_ns;
   uint64_t features;  // BP_FEATURE_*_BIT that are left on
   bool concurrent;
+  bool communicators_at_once;
   std::vector<const bp_kernel*> kernels;  // without those that are switched off
+};
+
+/// What a device does wrong in collectives where tests ask for it.
+enum class CollectiveFault : uint8_t {
+  kNone,
+  kNeverComes,  // other ranks wait for the operation for ever
+  kDies,        // the device is lost, which other ranks notice
+  kSlow,        // the operation begins a while later
+  kFlipsBit,    // of what is received
+  kDisagrees,   // it takes part with one element less than was asked for
+  kLiesReady,   // it never joins a group, and says that all ranks have
+};
+struct CollectiveFaultPlan {
+  CollectiveFault fault = CollectiveFault::kNone;
+  uint32_t device_index = 0;
+  uint64_t nth = 1;  // of the device's operations
 };
 
 /// Any-thread.
@@ -48,6 +65,21 @@ class Device {
   /// For what only waits.
   void require_not_lost() const { sdk::TestInject::require_not_lost(lost_); }
 
+  void lose() { lost_ = true; }
+
+  /// Of the operation that begins now; each is asked for once.
+  CollectiveFault next_collective_fault() {
+    if (collective_fault_.fault == CollectiveFault::kLiesReady) return CollectiveFault::kNone;
+    return ++collective_count_ == collective_fault_.nth ? collective_fault_.fault
+                                                        : CollectiveFault::kNone;
+  }
+  bool lies_ready() const { return collective_fault_.fault == CollectiveFault::kLiesReady; }
+
+  /// The links between devices, for collectives of `user`, whatever that points to, until given
+  /// back as often. False: another has them.
+  bool try_take_links(const void* user);
+  void give_links();
+
   /// Returns when the DMA engine, which streams share, has done the transfer.
   void run_dma(const Transfer& transfer);
 
@@ -60,9 +92,14 @@ class Device {
   const sdk::Host host_;
   const DeviceOptions options_;
   sdk::TestInject& inject_;
+  const CollectiveFaultPlan collective_fault_;
+  std::atomic<uint64_t> collective_count_ = 0;
   std::atomic<bool> lost_ = false;
   DeviceMemory memory_;
-  std::mutex dma_mutex_;  // held for a transfer: the engine does one at a time
+  std::mutex links_mutex_;
+  const void* links_user_ = nullptr;  // under links_mutex_
+  uint32_t links_use_count_ = 0;      // under links_mutex_
+  std::mutex dma_mutex_;              // held for a transfer: the engine does one at a time
 };
 
 extern const bp_device_api kDeviceApi;
@@ -77,6 +114,7 @@ struct bp_device final : bp::npu::Device {
 struct bp_instance final {
   bp::sdk::Host services;
   uint32_t device_count;
+  bp::npu::CollectiveFaultPlan collective_fault = {};
   bp::sdk::TestInject inject = {};
 
   const bp::sdk::Host& host() const { return services; }

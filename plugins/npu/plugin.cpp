@@ -2,8 +2,10 @@
 //
 // A simulated accelerator, and the plugin to read first (README.md: in which order). Here is the
 // one exported symbol, which only hands out tables, and the root table: init makes an instance.
+#include <algorithm>
 #include <iterator>
 #include <memory>
+#include <string_view>
 
 #include "backplane/device_api.h"
 #include "collective/communicator.hpp"
@@ -13,6 +15,20 @@
 namespace bp::npu {
 namespace {
 
+CollectiveFaultPlan read_collective_fault(const bp_config& config) {
+  constexpr std::string_view kFaults[] = {"none",      "never_comes", "dies",      "slow",
+                                          "flips_bit", "disagrees",   "lies_ready"};
+  const auto* const fault =
+      std::find(std::begin(kFaults), std::end(kFaults),
+                sdk::option(&config, "collective_fault").value_or(kFaults[0]));
+  const auto number = [&](std::string_view name, int64_t otherwise) {
+    return static_cast<uint64_t>(sdk::option_i64(&config, name, otherwise));
+  };
+  return {.fault = static_cast<CollectiveFault>(fault - std::begin(kFaults)),
+          .device_index = static_cast<uint32_t>(number("collective_fault_device", 0)),
+          .nth = number("collective_fault_nth", 1)};
+}
+
 bp_status init(const bp_host_api* host_api, void* host_ctx, const bp_config* config,
                bp_instance** out_instance) {
   bp_instance instance{sdk::Host(host_api, host_ctx), 0};
@@ -20,8 +36,8 @@ bp_status init(const bp_host_api* host_api, void* host_ctx, const bp_config* con
     const bp_config wanted = read_args(config, 0);
     instance.device_count = static_cast<uint32_t>(sdk::option_i64(&wanted, "devices", 1));
     // A plugin for real hardware opens its driver here; BP_UNAVAILABLE where there is none.
-    auto made =
-        std::unique_ptr<bp_instance>(new bp_instance{instance.services, instance.device_count});
+    auto made = std::unique_ptr<bp_instance>(
+        new bp_instance{instance.services, instance.device_count, read_collective_fault(wanted)});
     made->inject.arm(wanted);
     *out_instance = made.release();
   });

@@ -24,7 +24,8 @@ bp_status collective_caps(bp_device* device, bp_collective_caps* out_caps) {
     const auto rows = collective_rows();
     const bp_collective_caps caps = {
         .struct_size = sizeof(bp_collective_caps),
-        .flags = BP_CAPS_SHARED_DEVICE_BIT | BP_CAPS_CONCURRENT_BIT | BP_CAPS_NAN_BIT,
+        .flags = BP_CAPS_SHARED_DEVICE_BIT | BP_CAPS_NAN_BIT |
+                 (options.communicators_at_once ? BP_CAPS_CONCURRENT_BIT : 0),
         .domain = kDomain.data(),
         .domain_bytes = kDomain.size(),
         .uid_bytes = sizeof(GroupId),
@@ -73,14 +74,14 @@ bp_status comm_init(bp_device* device, const bp_comm_args* args, bp_comm** out_c
       refuse("comm_init: ", wanted.rank_count, " ranks, others said ", group->rank_count());
     }
     auto comm = std::make_unique<bp_comm>(*device, group, wanted.rank);
-    group->join(wanted.rank);
+    if (!device->lies_ready()) group->join(wanted.rank);
     *out_comm = comm.release();
   });
 }
 
 bp_status comm_poll(bp_comm* comm, bp_comm_state* out_state) {
   return slot("comm_poll", comm, {out_state}, [&] {
-    const RankState now = comm->group().state(comm->place().rank);
+    const RankState now = comm->state();
     const bool has_failed = now.failure.status != BP_OK;
     const uint32_t healthy = now.is_ready ? BP_COMM_READY : BP_COMM_JOINING;
     if (has_failed) comm->host().report(now.failure.status, now.failure.message);
@@ -89,7 +90,8 @@ bp_status comm_poll(bp_comm* comm, bp_comm_state* out_state) {
         .flags = 0,
         .state = has_failed ? BP_COMM_FAILED : healthy,
         .status = now.failure.status,
-        .enqueued_sequence = comm->enqueued_sequence(),
+        .enqueued_sequence =
+            now.withheld_number != 0 ? now.withheld_number - 1 : comm->enqueued_sequence(),
         .culprit = now.culprit,
         .reserved = 0,
     };
@@ -111,12 +113,11 @@ bp_status comm_abort(bp_device* device, const bp_comm_abort_args* args) {
 
 bp_status comm_destroy(bp_comm* comm) {
   return slot("comm_destroy", comm, {}, [&] {
-    const uint32_t rank = comm->place().rank;
-    const bool is_healthy = comm->group().state(rank).failure.status == BP_OK;
+    const bool is_healthy = comm->state().failure.status == BP_OK;
     if (is_healthy && *comm->pending_count() > 0) {
       fail(BP_BUSY, "comm_destroy: operations are pending; wait for them or abort");
     }
-    comm->group().leave(rank);
+    comm->group().leave(comm->place().rank, BP_CANCELLED, "the communicator has ended");
     delete comm;
   });
 }

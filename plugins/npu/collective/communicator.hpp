@@ -41,6 +41,11 @@ class Communicator {
   Group& group() const { return *group_; }
   std::shared_ptr<Group> shared_group() const { return group_; }
   RankPlace place() const { return {rank_, group_->rank_count()}; }
+  RankState state() const {
+    RankState now = group_->state(rank_);
+    now.is_ready = now.is_ready || device_.lies_ready();
+    return now;
+  }
 
   /// Those of the operations enqueued so far.
   const OperationNumbers& numbers() const { return numbers_; }

@@ -5,6 +5,7 @@
 #include "collective/enqueue.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -12,6 +13,9 @@
 
 namespace bp::npu {
 namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(1);
+constexpr auto kSlowness = std::chrono::milliseconds(300);
 
 /// The rows of an array of versioned structs.
 template <class Row>
@@ -33,7 +37,7 @@ std::vector<Row> read_rows(const Row* rows, uint32_t count, uint32_t stride_byte
 struct Batch {
   std::shared_ptr<Group> group;
   std::shared_ptr<std::atomic<int>> pending_count;
-  const DeviceMemory* memory;
+  Device* device;
   RankPlace place;
   std::vector<bp_collective_op> operations;
   std::vector<uint64_t> numbers;
@@ -72,17 +76,44 @@ class StreamBatches {
  private:
   void meet(const std::stop_token& stop) {
     const auto waiter = std::make_shared<Waiter>();
+    take_links(*waiter, stop);
+    struct Links {
+      Device& device;
+      ~Links() { device.give_links(); }
+    } const links{*batches_[0].device};
     std::vector<std::unique_ptr<Posting>> postings;
-    for (const Batch& batch : batches_) postings.push_back(posting_of(batch, waiter));
+    for (const Batch& batch : batches_) postings.push_back(posting_of(batch, waiter, stop));
     const Withdrawal withdrawal{*this, postings};
     for (size_t i = 0; i < batches_.size(); ++i) batches_[i].group->post(postings[i].get());
     for (size_t i = 0; i < batches_.size();) {
       if (batches_[i].group->is_over(*postings[i])) {
         ++i;
       } else if (!waiter->wait(stop)) {
-        throw StreamFailure{BP_CANCELLED, "the stream was destroyed before its work was done"};
+        throw_stopped();
       }
     }
+    for (const auto& posting : postings) {
+      if (posting->spoilt_in != nullptr) *posting->spoilt_in ^= std::byte{1};
+    }
+  }
+
+  /// Batches of an array do not wait for each other, so they take the links together.
+  void take_links(Waiter& waiter, const std::stop_token& stop) const {
+    const auto first = std::min_element(
+        batches_.begin(), batches_.end(),
+        [](const Batch& a, const Batch& b) { return std::less<>()(a.group, b.group); });
+    while (!batches_[0].device->try_take_links(first->group.get())) {
+      for (const Batch& batch : batches_) {
+        const StreamFailure failure = batch.group->state(batch.place.rank).failure;
+        if (failure.status != BP_OK) throw StreamFailure(failure);
+      }
+      if (stop.stop_requested()) throw_stopped();
+      waiter.wait_for(kLook, stop);
+    }
+  }
+
+  [[noreturn]] static void throw_stopped() {
+    throw StreamFailure{BP_CANCELLED, "the stream was destroyed before its work was done"};
   }
 
   /// Whatever happens, no group knows a posting that is gone.
@@ -96,14 +127,42 @@ class StreamBatches {
     }
   };
 
+  /// What tests ask for of the latest operation.
+  static void spoil(const Batch& batch, Posting* posting, const std::stop_token& stop) {
+    bp_collective_op& what = posting->operations.back().what;
+    switch (batch.device->next_collective_fault()) {
+      case CollectiveFault::kNeverComes:
+        posting->stays_away = true;
+        break;
+      case CollectiveFault::kDies:
+        batch.device->lose();
+        batch.group->leave(batch.place.rank, BP_DEVICE_LOST, "the device is lost");
+        break;
+      case CollectiveFault::kSlow:
+        Waiter().wait_for(kSlowness, stop);
+        break;
+      case CollectiveFault::kFlipsBit:
+        posting->spoilt_in = posting->operations.back().recv;
+        break;
+      case CollectiveFault::kDisagrees:
+        what.count -= std::min<uint64_t>(what.count, 1);
+        break;
+      case CollectiveFault::kLiesReady:
+      case CollectiveFault::kNone:
+        break;
+    }
+  }
+
   static std::unique_ptr<Posting> posting_of(const Batch& batch,
-                                             const std::shared_ptr<Waiter>& waiter) {
+                                             const std::shared_ptr<Waiter>& waiter,
+                                             const std::stop_token& stop) {
     auto posting = std::make_unique<Posting>();
     posting->rank = batch.place.rank;
     posting->numbers = batch.numbers;
     posting->waiter = waiter;
     for (const bp_collective_op& what : batch.operations) {
-      posting->operations.push_back(find_memory(what, batch.place, *batch.memory));
+      posting->operations.push_back(find_memory(what, batch.place, batch.device->memory()));
+      spoil(batch, posting.get(), stop);
     }
     return posting;
   }
@@ -149,7 +208,7 @@ Wanted read_batch(const bp_collective_batch& batch) {
     refuse("collective_enqueue: a batch without communicator or stream");
   }
   bp_comm& comm = *batch.comm;
-  const RankState state = comm.group().state(comm.place().rank);
+  const RankState state = comm.state();
   if (state.failure.status != BP_OK) fail(state.failure.status, state.failure.message);
   if (!state.is_ready) fail(BP_PENDING, "collective_enqueue: the group is not complete yet");
   if (&batch.stream->device() != &comm.device()) {
@@ -206,8 +265,8 @@ struct Array {
     std::vector<uint64_t> own;
     for (const bp_collective_op& what : batch.operations)
       own.push_back(after.next(what, &sequence));
-    found->second->add({comm.shared_group(), comm.pending_count(), &comm.device().memory(),
-                        comm.place(), batch.operations, std::move(own)});
+    found->second->add({comm.shared_group(), comm.pending_count(), &comm.device(), comm.place(),
+                        batch.operations, std::move(own)});
     numbers.emplace_back(batch.comm, std::move(after));
   }
 };

@@ -272,5 +272,42 @@ TEST(NpuGroup, DestroyAfterASync_IsNeverBusy) {
   }
 }
 
+// Two communicators, which begin in opposite orders on the two devices: what the core must prevent.
+TEST(NpuLinks, OneCommunicatorAtATime_HangsWhereRanksTakeTurnsDifferently) {
+  Ranks ranks(2, {{"communicators_at_once", "false"}});
+  bp_collective_caps caps{};
+  caps.struct_size = sizeof(caps);
+  ASSERT_EQ(collective().collective_caps(ranks[0].device, &caps), BP_OK);
+  EXPECT_EQ(caps.flags & BP_CAPS_CONCURRENT_BIT, 0u);
+  std::vector<bp_comm*> second(2);
+  const Uid uid = ranks.new_uid();
+  const std::vector<bp_collective_op> one = {nothing()};
+  std::vector<bp_stream*> others;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    ASSERT_EQ(ranks.init(rank, uid, rank, 2, &second[rank]), BP_OK);
+    others.push_back(ranks.another_stream(rank));
+  }
+  const auto put = [&](size_t rank, bool into_first) {
+    bp_collective_batch batch = ranks[rank].batch(one);
+    if (!into_first) batch.comm = second[rank];
+    if (!into_first) batch.stream = others[rank];
+    ASSERT_EQ(enqueue(ranks[rank].device, {batch}), BP_OK);
+  };
+  put(0, true);
+  put(1, false);
+  EXPECT_EQ(ranks.sync(0, kAMoment), BP_TIMEOUT);  // both have the links of their devices now
+  EXPECT_EQ(plugin().stream->stream_sync(others[1], kAMoment), BP_TIMEOUT);
+  put(0, false);
+  put(1, true);
+  EXPECT_EQ(ranks.sync(0, kAMoment), BP_TIMEOUT);
+  EXPECT_EQ(plugin().stream->stream_sync(others[1], kAMoment), BP_TIMEOUT);
+  EXPECT_EQ(ranks.abort(second), BP_OK);
+  EXPECT_EQ(plugin().stream->stream_sync(others[0], kSecond), BP_CANCELLED) << "while it waits";
+  EXPECT_EQ(plugin().stream->stream_sync(others[1], kSecond), BP_CANCELLED);
+  EXPECT_EQ(ranks.sync(0), BP_OK) << "the other communicator goes on";
+  EXPECT_EQ(ranks.sync(1), BP_OK);
+  for (bp_comm* const comm : second) EXPECT_EQ(collective().comm_destroy(comm), BP_OK);
+}
+
 }  // namespace
 }  // namespace bp::npu_test

@@ -51,6 +51,11 @@ bool Waiter::wait(const std::stop_token& stop) {
   return was_woken;
 }
 
+void Waiter::wait_for(std::chrono::nanoseconds time, const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, stop, time, [this] { return is_woken_; });
+}
+
 void Group::join(uint32_t rank) {
   const std::scoped_lock lock(mutex_);
   if (members_[rank].has_joined) refuse("comm_init: rank ", rank, " is taken");
@@ -61,7 +66,7 @@ void Group::join(uint32_t rank) {
 RankState Group::state(uint32_t rank) {
   const std::scoped_lock lock(mutex_);
   const Member& member = members_[rank];
-  return {joined_count_ == members_.size(), member.failure, member.culprit};
+  return {joined_count_ == members_.size(), member.withheld_number, member.failure, member.culprit};
 }
 
 void Group::abort(uint32_t rank) {
@@ -70,9 +75,9 @@ void Group::abort(uint32_t rank) {
             0);
 }
 
-void Group::leave(uint32_t rank) {
+void Group::leave(uint32_t rank, bp_status status, const std::string& words) {
   const std::scoped_lock lock(mutex_);
-  fail_rank(rank, BP_CANCELLED, "the communicator has ended", 0);
+  fail_rank(rank, status, words, 0);
   members_[rank].has_left = true;
   fail_where_left(rank);
 }
@@ -133,6 +138,10 @@ void Group::post(Posting* posting) {
   posting->open_count = posting->operations.size();
   if (member.failure.status != BP_OK || posting->open_count == 0) return end(posting);
   member.postings.push_back(posting);
+  if (posting->stays_away) {
+    member.withheld_number = posting->numbers.front();
+    return;
+  }
   for (size_t i = 0; i < posting->operations.size() && !posting->is_over; ++i) arrive(posting, i);
 }
 

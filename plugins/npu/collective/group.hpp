@@ -7,6 +7,7 @@
 #define BACKPLANE_PLUGINS_NPU_COLLECTIVE_GROUP_HPP
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -18,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "queue.hpp"
 #include "collective/operation.hpp"
+#include "queue.hpp"
 
 namespace bp::npu {
 
@@ -29,6 +30,8 @@ class Waiter {
   void wake();
   /// Until the next wake() since the last wait. False: a stop was asked for first.
   bool wait(const std::stop_token& stop);
+  /// ... or this long.
+  void wait_for(std::chrono::nanoseconds time, const std::stop_token& stop);
 
  private:
   std::mutex mutex_;
@@ -42,6 +45,8 @@ struct Posting {
   std::vector<Operation> operations;
   std::vector<uint64_t> numbers;  // of collectives, or of a peer and direction; one an operation
   std::shared_ptr<Waiter> waiter;
+  bool stays_away = false;         // its operations are in no meeting (CollectiveFault)
+  std::byte* spoilt_in = nullptr;  // what is received and wrong afterwards
   // Under the group's lock.
   size_t open_count = 0;  // operations that have not met
   bool is_over = false;   // done, failed or withdrawn
@@ -50,6 +55,7 @@ struct Posting {
 /// How a rank fares.
 struct RankState {
   bool is_ready = false;
+  uint64_t withheld_number = 0;  // of the collective that never comes; 0: none
   StreamFailure failure;
   uint32_t culprit = 0;  // 1 + a rank
 };
@@ -65,8 +71,8 @@ class Group {
   RankState state(uint32_t rank);
   /// Fails this rank, and tells no other.
   void abort(uint32_t rank);
-  /// The rank's communicator ends. Operations of others that take it fail.
-  void leave(uint32_t rank);
+  /// The rank is gone, and fails with these words. Operations of others that take it fail.
+  void leave(uint32_t rank, bp_status status, const std::string& words);
 
   /// Brings the operations; wakes the posting's waiter when it is over.
   void post(Posting* posting);
@@ -79,6 +85,7 @@ class Group {
   struct Member {
     bool has_joined = false;
     bool has_left = false;
+    uint64_t withheld_number = 0;
     StreamFailure failure;
     uint32_t culprit = 0;
     std::vector<Posting*> postings;

@@ -57,9 +57,11 @@ inline bp_status enqueue(bp_device* device, const std::vector<bp_collective_batc
 
 class Ranks {
  public:
-  explicit Ranks(uint32_t count) : instance_({{"devices", std::to_string(count)}}), ranks_(count) {
+  explicit Ranks(uint32_t count, OptionList device_options = {})
+      : instance_({{"devices", std::to_string(count)}}), ranks_(count) {
+    device_options.insert(device_options.end(), kSmall.begin(), kSmall.end());
     for (uint32_t i = 0; i < count; ++i) {
-      EXPECT_EQ(instance_.open(i, kSmall, &ranks_[i].device), BP_OK);
+      EXPECT_EQ(instance_.open(i, device_options, &ranks_[i].device), BP_OK);
       ranks_[i].stream = new_stream(i);
     }
     join(new_uid());

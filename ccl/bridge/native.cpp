@@ -3,6 +3,7 @@
 // See native.hpp. Buffers that a late control call may still use are kept by the device's gate.
 #include "ccl/bridge/native.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -119,6 +120,7 @@ Result<Communicator::State> Communicator::poll() {
   if (code != BP_OK) return device_.failure(code, Slot::kCommPoll);
   State answer;
   answer.state = state.state;
+  answer.enqueued_sequence = state.enqueued_sequence;
   if (state.state == BP_COMM_JOINING || state.state == BP_COMM_READY) return answer;
   answer.state = BP_COMM_FAILED;  // an unknown state, too
   const bp_status told = known_status(state.status);
@@ -175,15 +177,30 @@ Result<uint64_t> Communicator::enqueue(Stream& stream, uint64_t sequence,
   return seq;
 }
 
-Status CommunicatorChain::order_before(const Communicator& communicator, Stream& stream) {
-  if (last_stream_ == nullptr || last_communicator_ == communicator.number()) return {};
-  return stream.wait_for(*last_stream_, last_seq_);
+Result<CommunicatorChain::Turn> CommunicatorChain::order_before(const Communicator& communicator,
+                                                                Stream& stream) {
+  // Work that failed is over.
+  std::erase_if(latest_,
+                [](const Turn& turn) { return turn.stream->query().code() != BP_PENDING; });
+  if (latest_.empty() || latest_.back().communicator == communicator.number()) return Turn();
+  BP_TRY(stream.wait_for(*latest_.back().stream, latest_.back().seq));
+  return latest_.back();
 }
 
-void CommunicatorChain::note(const Communicator& communicator, Stream& stream, uint64_t seq) {
-  last_communicator_ = communicator.number();
-  last_stream_ = &stream;
-  last_seq_ = seq;
+void CommunicatorChain::note(Turn turn) {
+  std::erase_if(latest_, [&](const Turn& each) { return each.communicator == turn.communicator; });
+  latest_.push_back(std::move(turn));
+}
+
+std::vector<std::string> CommunicatorChain::groups_behind(const Communicator& communicator) const {
+  const auto own = std::find_if(latest_.begin(), latest_.end(), [&](const Turn& turn) {
+    return turn.communicator == communicator.number();
+  });
+  std::vector<std::string> groups;
+  for (auto turn = own; turn != latest_.end(); ++turn) {
+    if (turn != own) groups.push_back(turn->group);
+  }
+  return groups;
 }
 
 }  // namespace bp::ccl

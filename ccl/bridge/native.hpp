@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ccl/operation.hpp"
 #include "core/device/collective_caps.hpp"
@@ -52,6 +53,7 @@ class Communicator final : public PluginObjectHolder {
     uint32_t state = BP_COMM_JOINING;  // BP_COMM_*
     Status failure;                    // FAILED: the plugin's words
     std::optional<uint32_t> culprit;   // a rank
+    uint64_t enqueued_sequence = 0;    // the last collective that the plugin has let go of
   };
   /// Errors: the plugin's, and then the communicator counts as failed.
   Result<State> poll();
@@ -79,21 +81,32 @@ class Communicator final : public PluginObjectHolder {
 };
 
 /// Keeps the communicators of one device in turn, where its library cannot have two at work at
-/// once: work of one begins when that of the others, enqueued before, is done.
+/// once: work of one begins when that of the others, enqueued before, is done. Where that fails,
+/// what waits for it in its streams fails too.
 class CommunicatorChain : public DeviceExtension {
  public:
+  /// Work of a communicator.
+  struct Turn {
+    uint64_t communicator = 0;  // its number; 0: none
+    Stream* stream = nullptr;
+    uint64_t seq = 0;
+    std::string group;      // its name
+    std::string operation;  // in words
+    bool is_pending() const { return communicator != 0 && !stream->known_done(seq); }
+  };
+
   static CommunicatorChain& of(Device& device);
-  /// Held from before the wait until the work is noted.
+  /// Held from before the wait until the work is noted, and for what only asks.
   std::mutex& mutex() { return mutex_; }
-  /// With the mutex: `stream` waits for what another communicator enqueued last.
-  Status order_before(const Communicator& communicator, Stream& stream);
-  void note(const Communicator& communicator, Stream& stream, uint64_t seq);
+  /// With the mutex: `stream` waits for what another communicator enqueued last, which is answered.
+  Result<Turn> order_before(const Communicator& communicator, Stream& stream);
+  void note(Turn turn);
+  /// Groups with work that waits for the communicator's.
+  std::vector<std::string> groups_behind(const Communicator& communicator) const;
 
  private:
   std::mutex mutex_;
-  uint64_t last_communicator_ = 0;  // its number
-  Stream* last_stream_ = nullptr;
-  uint64_t last_seq_ = 0;
+  std::vector<Turn> latest_;  // of each communicator that may have work pending, the last one last
 };
 
 }  // namespace bp::ccl

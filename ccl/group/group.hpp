@@ -106,11 +106,18 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
     Ref<Work> work;
     Operation operation;
     uint64_t sequence = 0;
+    uint64_t native_sequence = 0;  // of its last collective, as the plugin counts; 0: none
     uint64_t record_id = 0;
     std::unique_ptr<DeviceHold> before;                     // what comes before it in its stream
+    CommunicatorChain::Turn turn_before;                    // ... of another group
     Clock::time_point deadline = Clock::time_point::max();  // from when that is done
     std::chrono::nanoseconds timeout{0};
     bool is_over = false;
+
+    /// When it began; never, before it has a deadline.
+    Clock::time_point begun() const {
+      return deadline == Clock::time_point::max() ? deadline : deadline - timeout;
+    }
   };
   /// What a batch is made of; kept while it is being made.
   struct Enqueue;
@@ -164,7 +171,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   void end_queue_of(Work& work, const Failure& failure);
   void drop_kept();
   Failure advance_native(Clock::time_point now);
-  Failure ask_communicator();
+  Failure ask_communicator(Clock::time_point now);
   Failure suspect(Failure failure, Clock::time_point now);
   std::optional<Overdue> find_overdue(Clock::time_point now);
   Failure advance_inquiry(Clock::time_point now);
@@ -172,7 +179,8 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   void fail(Failure failure, bool spreads);
   void end_work();
   Failure out_of_memory() const;
-  Whereabouts whereabouts() const;
+  Whereabouts whereabouts();
+  bool is_held(const NativeTask& task, Whereabouts* out_here) const;
 
   GroupArgs args_;
   const Ref<Runtime> runtime_;            // keeps the device
@@ -219,8 +227,9 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   /// Tensors of work that is over; to drop one whose stream has more to do may mean to wait.
   std::list<std::pair<Mark, std::vector<Ref<Tensor>>>> kept_;
   std::list<Ref<Work>> copies_;  // keep the memory that copies behind the hold use
-  uint64_t native_entered_ = 0;
   uint64_t native_completed_ = 0;
+  uint64_t native_enqueued_ = 0;  // what the plugin told when it was asked
+  Clock::time_point native_asked_{};
   Failure suspicion_;  // what the plugin tells; another rank may know more
   Clock::time_point suspicion_end_{};
   Clock::time_point next_native_look_{};

@@ -244,7 +244,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   std::unique_lock turn(chain.mutex(), std::defer_lock);
   if (!is_concurrent_) {
     turn.lock();
-    BP_TRY(chain.order_before(*communicator_, stream));
+    BP_TRY_ASSIGN(task->turn_before, chain.order_before(*communicator_, stream));
   }
   std::list<std::shared_ptr<NativeTask>> tasks{task};
   reserve_marks(*enqueue);
@@ -252,7 +252,10 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   BP_TRY_ASSIGN(const uint64_t seq,
                 communicator_->enqueue(stream, last_native_sequence_ + 1, operations));
   last_native_sequence_ += collective_count;
-  if (!is_concurrent_) chain.note(*communicator_, stream, seq);
+  if (!is_concurrent_) {
+    chain.note({communicator_->number(), &stream, seq, name(), work->operation()});
+    turn.unlock();
+  }
   record(enqueue);
   note_marks(*enqueue, seq);
   counters_.native_operations.fetch_add(enqueue->ones.size(), std::memory_order_relaxed);
@@ -264,6 +267,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   task->work = work;
   task->operation = last.call.operation;
   task->sequence = last.sequence;
+  if (collective_count > 0) task->native_sequence = last_native_sequence_;
   task->record_id = last.record_id;
   task->timeout = enqueue->timeout;
   {

@@ -27,13 +27,14 @@ class GroupTest : public testing::Test {
  protected:
   GroupTest() { make_runtime(); }
 
-  void make_runtime() {
+  void make_runtime(const std::vector<OptionSetting>& more = {}) {
     RuntimeArgs args;
     args.register_ops = register_ops;
     args.plugin_path = {BP_PLUGIN_DIR};
     args.install_directory = "";
     args.options = {{"BACKPLANE_TIMEOUT", "60"}, {"BACKPLANE_FALLBACK", "deny"}};
     args.plugin_options = {{"npu.devices", "4"}, {"npu.memory", "16777216"}};
+    args.plugin_options.insert(args.plugin_options.end(), more.begin(), more.end());
     auto runtime = Runtime::create(args);
     EXPECT_TRUE(runtime.ok()) << runtime.status().to_string();
     runtime_ = *runtime;

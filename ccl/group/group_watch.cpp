@@ -38,17 +38,46 @@ void ProcessGroup::peer_lost(uint32_t peer, const Status& why) noexcept {
   if (!noted.ok()) has_lost_news_ = true;
 }
 
-Whereabouts ProcessGroup::whereabouts() const {
-  uint64_t entered = std::max({lanes_->entered(), native_entered_, native_completed_});
-  std::string operation = lanes_->latest_operation();
-  for (const auto& task : tasks_) {
-    if (task->sequence <= entered || task->before->query() == BP_PENDING) continue;
-    entered = task->sequence;
-    operation = task->work->operation();
+/// Whether it was called and has not begun, and why.
+bool ProcessGroup::is_held(const NativeTask& task, Whereabouts* out_here) const {
+  std::string why;
+  std::string group;
+  if (const bp_status before = task.before->query(); before != BP_OK) {
+    why = "queued behind other work of its stream";
+    if (task.turn_before.is_pending()) {
+      group = task.turn_before.group;
+      why = "queued behind " + task.turn_before.operation + " of group " + group;
+    }
+    if (before != BP_PENDING) why += ", which failed";
+  } else if (native_asked_ > task.begun() && task.native_sequence > native_enqueued_) {
+    why = "at its device, which has not begun it";
   }
-  return {.entered = entered,
-          .completed = std::max(lanes_->completed(), native_completed_),
-          .operation = std::move(operation)};
+  if (why.empty()) return false;
+  if (out_here->held == 0 && task.native_sequence != 0) {
+    out_here->held = task.sequence;
+    out_here->held_by = std::move(why);
+    out_here->held_group = std::move(group);
+  }
+  return true;
+}
+
+Whereabouts ProcessGroup::whereabouts() {
+  Whereabouts here;
+  here.entered = std::max(lanes_->entered(), native_completed_);
+  here.completed = std::max(lanes_->completed(), native_completed_);
+  here.operation = lanes_->latest_operation();
+  // To ask the plugin may take longer than other ranks wait for the answer.
+  const auto now = Clock::now();
+  const bool is_stale = std::any_of(tasks_.begin(), tasks_.end(), [&](const auto& task) {
+    return task->begun() <= now && task->begun() >= native_asked_;
+  });
+  if (is_stale) ask_communicator(now);
+  for (const auto& task : tasks_) {
+    if (task->sequence <= here.entered || is_held(*task, &here)) continue;
+    here.entered = task->sequence;
+    here.operation = task->work->operation();
+  }
+  return here;
 }
 
 /// Answers and takes what others say. True: there was something.
@@ -157,9 +186,11 @@ Clock::time_point ProcessGroup::next_look() const noexcept {
   return next;
 }
 
-Failure ProcessGroup::ask_communicator() {
+Failure ProcessGroup::ask_communicator(Clock::time_point now) {
   const auto state = communicator_->poll();
   if (!state.ok()) return {.code = state.status().code(), .words = state.status().message()};
+  native_enqueued_ = state->enqueued_sequence;
+  native_asked_ = now;
   if (state->state != BP_COMM_FAILED) return {};
   Failure failure;
   failure.code = state->failure.code();
@@ -177,13 +208,12 @@ Failure ProcessGroup::advance_native(Clock::time_point now) {
     if (task->deadline == Clock::time_point::max() && task->before->query() != BP_PENDING) {
       task->deadline = now + task->timeout;
       recorder_.started(task->record_id, now);
-      native_entered_ = std::max(native_entered_, task->sequence);
     }
     const bp_status answer = task->work->ask_queue();
     if (answer == BP_PENDING) continue;
     recorder_.completed(task->record_id, answer, now);
     if (answer != BP_OK) {
-      Failure why = ask_communicator();
+      Failure why = ask_communicator(now);
       return why.ok() ? task->work->explain(answer) : why;
     }
     native_completed_ = std::max(native_completed_, task->sequence);
@@ -195,7 +225,7 @@ Failure ProcessGroup::advance_native(Clock::time_point now) {
   open_tasks_.fetch_sub(ended, std::memory_order_release);
   if (tasks_.empty() || now < next_communicator_look_) return {};
   next_communicator_look_ = now + kCommunicatorLook;
-  return ask_communicator();
+  return ask_communicator(now);
 }
 
 /// A rank that fails tells the others, and then it leaves, which may be noticed before its words
@@ -221,8 +251,16 @@ Failure ProcessGroup::advance_inquiry(Clock::time_point now) {
   if (inquiry_ == nullptr) {
     auto overdue = find_overdue(now);
     if (!overdue) return {};
-    inquiry_ = std::make_unique<Inquiry>(*std::move(overdue), args_.place, agreement_.names,
-                                         control_.get(), now);
+    std::vector<std::string> groups_behind;
+    if (!is_concurrent_ && communicator_ != nullptr) {
+      CommunicatorChain& chain = CommunicatorChain::of(device());
+      const std::lock_guard lock(chain.mutex());
+      groups_behind = chain.groups_behind(*communicator_);
+    }
+    inquiry_ =
+        std::make_unique<Inquiry>(Inquiry::Args{*std::move(overdue), args_.place, agreement_.names,
+                                                whereabouts(), std::move(groups_behind)},
+                                  control_.get(), now);
   }
   return inquiry_->is_over(now) ? inquiry_->failure() : Failure();
 }

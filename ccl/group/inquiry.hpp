@@ -19,9 +19,15 @@ class Inquiry {
  public:
   static constexpr auto kLongest = std::chrono::milliseconds(500);
 
-  /// Asks all others. `names`: of the ranks, for people.
-  Inquiry(Overdue overdue, RankPlace place, std::vector<std::string> names, Control* control,
-          Clock::time_point now);
+  struct Args {
+    Overdue overdue;
+    RankPlace place;
+    std::vector<std::string> names;          // of the ranks, for people
+    Whereabouts own;                         // of this rank
+    std::vector<std::string> groups_behind;  // whose work waits for this group's on its device
+  };
+  /// Asks all others.
+  Inquiry(Args args, Control* control, Clock::time_point now);
   void answered(uint32_t rank, const Whereabouts& whereabouts);
   void lost(uint32_t rank);
   /// All have answered, or the time is over.
@@ -38,9 +44,7 @@ class Inquiry {
   /// What is wrong with the rank; empty: nothing.
   std::string explain(uint32_t rank) const;
 
-  const Overdue overdue_;
-  const RankPlace place_;
-  const std::vector<std::string> names_;
+  const Args args_;
   const Clock::time_point end_;
   std::vector<Rank> ranks_;
 };

@@ -98,6 +98,9 @@ std::string encode(const Whereabouts& whereabouts) {
   put(&bytes, whereabouts.entered);
   put(&bytes, whereabouts.completed);
   put_text(&bytes, whereabouts.operation);
+  put(&bytes, whereabouts.held);
+  put_text(&bytes, whereabouts.held_by);
+  put_text(&bytes, whereabouts.held_group);
   return bytes;
 }
 
@@ -107,6 +110,9 @@ std::optional<Whereabouts> decode_whereabouts(std::string_view bytes) {
   whereabouts.entered = cursor.take<uint64_t>();
   whereabouts.completed = cursor.take<uint64_t>();
   whereabouts.operation = take_text(&cursor);
+  whereabouts.held = cursor.take<uint64_t>();
+  whereabouts.held_by = take_text(&cursor);
+  whereabouts.held_group = take_text(&cursor);
   return cursor.ended_well() ? std::optional(whereabouts) : std::nullopt;
 }
 

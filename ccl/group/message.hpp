@@ -79,6 +79,9 @@ struct Whereabouts {
   uint64_t entered = 0;    // the latest collective that was called
   uint64_t completed = 0;  // ... that is done
   std::string operation;   // the one in progress, or the latest
+  uint64_t held = 0;       // the first that was called and cannot begin; 0: none
+  std::string held_by;     // "queued behind all_reduce f32 3 of group b"
+  std::string held_group;  // ... "b"; empty: that is no other group's work
 };
 std::string encode(const Whereabouts& whereabouts);
 std::optional<Whereabouts> decode_whereabouts(std::string_view bytes);

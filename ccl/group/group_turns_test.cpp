@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Devices whose library has one communicator at work at a time (npu's option communicators_at_once
+// is off): the core keeps the turns of a device's groups, and says who took them in another order.
+#include "ccl/group/group_harness_test.hpp"
+
+namespace bp::ccl {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+const Devices kPair = {"npu:0", "npu:1"};
+
+class GroupTurns : public GroupTest {
+ protected:
+  GroupTurns() { make_runtime({{"npu.communicators_at_once", "false"}}); }
+
+  /// On a thread for each rank: groups called "a", "b", "c"... over all of these devices.
+  void run_groups(const Devices& devices, size_t group_count,
+                  const std::function<void(uint32_t, std::vector<Ref<ProcessGroup>>&)>& body) {
+    store_ = make_memory_store();
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < devices.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        std::vector<Ref<ProcessGroup>> groups;
+        for (size_t i = 0; i < group_count; ++i) {
+          GroupArgs args = group_args(devices, rank);
+          args.name = std::string(1, static_cast<char>('a' + i));
+          auto group = ProcessGroup::create(args);
+          ASSERT_TRUE(group.ok()) << group.status().to_string();
+          ASSERT_TRUE((*group)->is_native()) << (*group)->why_not_native();
+          groups.push_back(*group);
+        }
+        body(rank, groups);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  Call sum_of(ProcessGroup& group) {
+    return {.send = upload(group.device(), BP_DTYPE_F32, {1, 2, 3}),
+            .recv = room(group.device(), BP_DTYPE_F32, 3)};
+  }
+};
+
+TEST_F(GroupTurns, ThreeGroupsOnOneDevice_InOneOrder_AllComplete) {
+  run_groups(kPair, 3, [&](uint32_t rank, std::vector<Ref<ProcessGroup>>& groups) {
+    std::vector<Call> calls;
+    std::vector<Ref<Work>> works;
+    for (int round = 0; round < 20; ++round) {
+      // Nobody waits in between, and each group has a stream of its own.
+      for (const Ref<ProcessGroup>& group : groups) {
+        calls.push_back(sum_of(*group));
+        auto work = group->enqueue(calls.back());
+        ASSERT_TRUE(work.ok()) << work.status().to_string();
+        works.push_back(*work);
+      }
+    }
+    for (size_t i = 0; i < works.size(); ++i) {
+      const Status status = works[i]->wait(Clock::now() + seconds(40));
+      ASSERT_TRUE(status.ok()) << "rank " << rank << ", " << i << ": " << status.to_string();
+      EXPECT_EQ(floats(calls[i].recv), (std::vector<float>{2, 4, 6}));
+    }
+  });
+}
+
+TEST_F(GroupTurns, OrdersThatDiffer_EndAtTheDeadlineWithTheCycleNamed) {
+  run_groups(kPair, 2, [&](uint32_t rank, std::vector<Ref<ProcessGroup>>& groups) {
+    if (rank == 1) std::swap(groups[0], groups[1]);
+    std::vector<Call> calls;
+    std::vector<Ref<Work>> works;
+    const auto begin = Clock::now();
+    for (const Ref<ProcessGroup>& group : groups) {
+      calls.push_back(sum_of(*group));
+      auto work = group->enqueue(calls.back(), {.timeout = milliseconds(1000)});
+      ASSERT_TRUE(work.ok()) << work.status().to_string();
+      works.push_back(*work);
+    }
+    const Status first = works[0]->wait(begin + seconds(40));
+    const Status second = works[1]->wait(begin + seconds(40));
+    EXPECT_LT(Clock::now() - begin, seconds(6));
+    EXPECT_FALSE(first.ok());
+    EXPECT_FALSE(second.ok());
+    // The group that fails first frees the other, which then tells that it waited for failed work.
+    const auto is_named = AllOf(
+        HasSubstr("as number 1 was not done"),
+        AnyOf(
+            AllOf(HasSubstr("rank 1 (npu:1) has it queued behind all_reduce sum f32 3 of group b"),
+                  HasSubstr("whose work waits behind this group's on rank 0 (npu:0)")),
+            AllOf(HasSubstr("rank 0 (npu:0) has it queued behind all_reduce sum f32 3 of group a"),
+                  HasSubstr("whose work waits behind this group's on rank 1 (npu:1)"))),
+        HasSubstr("in different orders"));
+    EXPECT_THAT((std::vector<std::string>{first.message(), second.message()}),
+                testing::Contains(is_named));
+  });
+  // The devices are as good as before.
+  run_groups(kPair, 2, [&](uint32_t, std::vector<Ref<ProcessGroup>>& groups) {
+    for (const Ref<ProcessGroup>& group : groups) {
+      const Call call = sum_of(*group);
+      const auto work = group->enqueue(call);
+      ASSERT_TRUE(work.ok()) << work.status().to_string();
+      const Status status = (*work)->wait(Clock::now() + seconds(40));
+      ASSERT_TRUE(status.ok()) << status.to_string();
+      EXPECT_EQ(floats(call.recv), (std::vector<float>{2, 4, 6}));
+    }
+  });
+}
+
+TEST_F(GroupTurns, GroupThatWasAborted_HoldsUpNoOther) {
+  run_groups(kPair, 2, [&](uint32_t rank, std::vector<Ref<ProcessGroup>>& groups) {
+    if (rank == 0) {
+      const Call call = sum_of(*groups[0]);
+      const auto work = groups[0]->enqueue(call);  // rank 1 never does
+      ASSERT_TRUE(work.ok());
+      groups[0]->abort("nobody else comes");
+      EXPECT_EQ((*work)->wait(Clock::now() + seconds(20)).code(), BP_CANCELLED);
+    }
+    const Call call = sum_of(*groups[1]);
+    const auto work = groups[1]->enqueue(call);
+    ASSERT_TRUE(work.ok()) << work.status().to_string();
+    const Status status = (*work)->wait(Clock::now() + seconds(40));
+    EXPECT_TRUE(status.ok()) << status.to_string();
+  });
+}
+
+}  // namespace
+}  // namespace bp::ccl

@@ -50,7 +50,7 @@ def apply(defect, text):
 def test_names(root):
     """Every test that the tree's CMake files define."""
     text = "".join(path.read_text(encoding="utf-8")
-                   for folder in ("core", "ops", "plugins", "sdk", "tests")
+                   for folder in ("ccl", "core", "ops", "plugins", "sdk", "tests")
                    for path in sorted((root / folder).rglob("CMakeLists.txt")))
     words = text.replace("(", " ").replace(")", " ").split()
     return {after for before, after in zip(words, words[1:]) if before in ("bp_add_test", "NAME")}

@@ -4,6 +4,8 @@
 // what must notice the defects of npu's collectives in tests/mutation.
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "sdk/conform/case.hpp"
 #include "sdk/conform/runner.hpp"
 
@@ -43,6 +45,24 @@ TEST(Collectives_OfNpu, PassEveryCase) {
         << row.tested->id << ": " << verdict_name(verdict) << ": " << row.outcome.words;
   }
   EXPECT_GE(device.count(Verdict::kPass), kFewest);
+}
+
+// Whose devices have one communicator at work at a time: order, arrays and ends, without the
+// values.
+TEST(Collectives_OfNpuWithOneAtATime, PassEveryCase) {
+  std::vector<Case> cases = collective_cases();
+  std::erase_if(cases, [](const Case& tested) {
+    return !std::regex_search(tested.id,
+                              std::regex("L4\\.(abort|array|destroy|join|numbers|order)"));
+  });
+  const DeviceRows device =
+      run(cases, BP_NPU_DIR, {{"npu.devices", "3"}, {"npu.communicators_at_once", "false"}});
+  for (const Row& row : device.rows) {
+    const Verdict verdict = row.outcome.verdict;
+    EXPECT_TRUE(verdict == Verdict::kPass || verdict == Verdict::kUnsupported)
+        << row.tested->id << ": " << verdict_name(verdict) << ": " << row.outcome.words;
+  }
+  EXPECT_GE(device.count(Verdict::kPass), 50u);
 }
 
 TEST(Collectives_OfADeviceWithoutAny, AreNotOffered) {

@@ -97,11 +97,19 @@ LocalEntries& local_entries() {
   return table;
 }
 
-constexpr std::string_view kKindNames[] = {
-    "",          "a runtime", "a device",       "a tensor",
-    "a session", "a stream",  "a cancel token", "a store",
-    "a group",   "a work",    "a job",          "a mesh",
-    "a data parallel object"};
+constexpr std::string_view kKindNames[] = {"",
+                                           "a runtime",
+                                           "a device",
+                                           "a tensor",
+                                           "a session",
+                                           "a stream",
+                                           "a cancel token",
+                                           "a store",
+                                           "a group",
+                                           "a work",
+                                           "a job",
+                                           "a mesh",
+                                           "a data parallel object"};
 
 std::string_view kind_name(uint64_t kind) {
   return kind < std::size(kKindNames) ? kKindNames[kind] : std::string_view();

@@ -167,7 +167,7 @@ Result<std::unique_ptr<Engine>> make_library_engine(const LibraryEngineArgs& arg
     status = engine->open(args);
     if (status.ok()) return std::unique_ptr<Engine>(std::move(engine));
   }
-  return status.with_prefix("engine " + std::string(args.name));
+  return status.with_prefix("engine " + args.name);
 }
 
 }  // namespace bp::ccl

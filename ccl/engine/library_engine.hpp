@@ -6,7 +6,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ccl/engine/engine.hpp"
@@ -14,7 +13,7 @@
 namespace bp::ccl {
 
 struct LibraryEngineArgs {
-  std::string_view name;  // "ucx"
+  std::string name;  // "ucx"
   /// The folders where plugins are searched, by the same rules: absolute, the first one wins. The
   /// library backplane_engine_NAME.so lies in one, or in a folder of it.
   std::vector<std::string> search_path;

@@ -103,7 +103,7 @@ Result<const bp_engine_api*> load_engine_library(const LibraryEngineArgs& args) 
   for (const Candidate& candidate : find_candidates(args)) {
     auto api = contain([&] { return open_candidate(candidate); });
     if (api.ok()) return api;
-    log(BP_LOG_WARNING, api.status().with_prefix("engine " + std::string(args.name)).to_string());
+    log(BP_LOG_WARNING, api.status().with_prefix("engine " + args.name).to_string());
     if (refused.ok()) refused = api.status();
   }
   if (!refused.ok()) return refused;

@@ -103,9 +103,8 @@ std::unique_ptr<End::Sending> End::make_sending(Peer& peer, Kind kind, uint64_t 
   auto sending = std::make_unique<Sending>(*this, peer);
   sending->sequence = sequence;
   const Envelope envelope{kMessageMark, kind, id_, sequence};
-  sending->head.resize(sizeof(envelope) + header.size());
-  std::memcpy(sending->head.data(), &envelope, sizeof(envelope));
-  std::memcpy(sending->head.data() + sizeof(envelope), header.data(), header.size());
+  sending->head.assign(reinterpret_cast<const char*>(&envelope), sizeof(envelope));
+  sending->head.append(header);
   return sending;
 }
 

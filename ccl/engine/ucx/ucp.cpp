@@ -22,7 +22,9 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -68,21 +70,30 @@ bool is_same_name(std::string_view entry, std::string_view other) {
   return entry.substr(0, entry.find('=')) == other.substr(0, other.find('='));
 }
 
+struct Environment {
+  std::vector<std::string> settings = fixed_settings();
+  std::vector<char*> entries = {};
+  std::unique_ptr<Environment> earlier = {};  // of an opening that failed
+};
+
 /// Never freed: other threads may read it at any time.
 char** make_environment() {
-  auto* const strings = new std::vector<std::string>(fixed_settings());
-  auto* const block = new std::vector<char*>();
+  static Environment* newest = nullptr;
+  auto made = std::make_unique<Environment>();
+  Environment* const kept = made.get();
   const bool is_privileged = getauxval(AT_SECURE) != 0;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     // With more rights than its user a process takes no settings from that one.
     bool is_kept = !is_privileged || (!text.starts_with("UCX_") && !text.starts_with("HOME="));
-    for (const std::string& ours : *strings) is_kept = is_kept && !is_same_name(text, ours);
-    if (is_kept) block->push_back(*entry);
+    for (const std::string& ours : kept->settings) is_kept = is_kept && !is_same_name(text, ours);
+    if (is_kept) kept->entries.push_back(*entry);
   }
-  for (std::string& ours : *strings) block->push_back(ours.data());
-  block->push_back(nullptr);
-  return block->data();
+  for (std::string& ours : kept->settings) kept->entries.push_back(ours.data());
+  kept->entries.push_back(nullptr);
+  made->earlier.reset(newest);
+  newest = made.release();
+  return newest->entries.data();
 }
 
 struct Opened {
@@ -102,7 +113,13 @@ Opened load_library() {
       return;
     }
     char** const before = __atomic_load_n(&environ, __ATOMIC_ACQUIRE);
-    char** ours = make_environment();
+    char** ours = nullptr;
+    try {
+      ours = make_environment();
+    } catch (const std::bad_alloc&) {
+      opened.words = "there is no memory";
+      return;
+    }
     __atomic_store_n(&environ, ours, __ATOMIC_RELEASE);
     opened.library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (opened.library == nullptr) opened.words = dlerror();

@@ -31,6 +31,21 @@ bp_status report(const sdk::Host& host, const StreamFailure& failure, bp_stream*
 
 }  // namespace
 
+StreamFailure failure_of_exception(uint64_t op_seq) noexcept {
+  // Words that are short take no memory, which may be what is missing.
+  try {
+    throw;
+  } catch (StreamFailure& first) {  // cancelled, or of the stream that this one waited for
+    return std::move(first);
+  } catch (Failure& own) {
+    return {own.status, std::move(own.message), op_seq};
+  } catch (const std::bad_alloc&) {
+    return {BP_OUT_OF_MEMORY, "no host memory", op_seq};
+  } catch (...) {
+    return {BP_INTERNAL, "unknown error", op_seq};
+  }
+}
+
 /// A point in a stream's order, reached once. Any-thread.
 class Mark {
  public:
@@ -112,14 +127,8 @@ void Queue::run(const Command& command, const std::stop_token& stop) {
     device_.driver_call();
     command.work(stop);
     return;
-  } catch (StreamFailure& first) {  // cancelled, or of the stream that this one waited for
-    failure = std::move(first);
-  } catch (Failure& own) {
-    failure = {own.status, std::move(own.message), command.op_seq};
-  } catch (const std::bad_alloc&) {
-    failure = {BP_OUT_OF_MEMORY, "no host memory", command.op_seq};
   } catch (...) {
-    failure = {BP_INTERNAL, "unknown error", command.op_seq};
+    failure = failure_of_exception(command.op_seq);
   }
   std::unique_lock lock(mutex_);
   failure_ = std::move(failure);

@@ -26,6 +26,8 @@ struct StreamFailure {
   std::string message;
   uint64_t op_seq = 0;  // of the launch that failed; 0: no launch
 };
+/// For a catch block: what is being thrown. `op_seq`: of the launch, where that is not told.
+StreamFailure failure_of_exception(uint64_t op_seq) noexcept;
 
 class Mark;  // one record of an event
 

@@ -65,30 +65,38 @@ class StreamBatches {
 
   /// Throws StreamFailure.
   void run(const std::stop_token& stop) {
+    std::vector<std::unique_ptr<Posting>> postings;
     try {
-      meet(stop);
-    } catch (StreamFailure& failure) {
+      const auto waiter = std::make_shared<Waiter>();
+      take_links(*waiter, stop);
+      const Links links{*batches_[0].device};
+      for (const Batch& batch : batches_) postings.push_back(posting_of(batch, waiter, stop));
+      meet(postings, *waiter, stop);
+    } catch (...) {
+      StreamFailure failure = failure_of_exception(op_seq_);
       failure.op_seq = op_seq_;
-      throw;
+      // No group knows a posting that is gone.
+      for (size_t i = 0; i < postings.size(); ++i) {
+        batches_[i].group->withdraw(postings[i].get(), failure);
+      }
+      throw StreamFailure(std::move(failure));
     }
   }
 
  private:
-  void meet(const std::stop_token& stop) {
-    const auto waiter = std::make_shared<Waiter>();
-    take_links(*waiter, stop);
-    struct Links {
-      Device& device;
-      ~Links() { device.give_links(); }
-    } const links{*batches_[0].device};
-    std::vector<std::unique_ptr<Posting>> postings;
-    for (const Batch& batch : batches_) postings.push_back(posting_of(batch, waiter, stop));
-    const Withdrawal withdrawal{*this, postings};
+  /// The device's, while they are taken.
+  struct Links {
+    Device& device;
+    ~Links() { device.give_links(); }
+  };
+
+  void meet(const std::vector<std::unique_ptr<Posting>>& postings, Waiter& waiter,
+            const std::stop_token& stop) {
     for (size_t i = 0; i < batches_.size(); ++i) batches_[i].group->post(postings[i].get());
     for (size_t i = 0; i < batches_.size();) {
       if (batches_[i].group->is_over(*postings[i])) {
         ++i;
-      } else if (!waiter->wait(stop)) {
+      } else if (!waiter.wait(stop)) {
         throw_stopped();
       }
     }
@@ -115,17 +123,6 @@ class StreamBatches {
   [[noreturn]] static void throw_stopped() {
     throw StreamFailure{BP_CANCELLED, "the stream was destroyed before its work was done"};
   }
-
-  /// Whatever happens, no group knows a posting that is gone.
-  struct Withdrawal {
-    const StreamBatches& owner;
-    const std::vector<std::unique_ptr<Posting>>& postings;
-    ~Withdrawal() {
-      for (size_t i = 0; i < postings.size(); ++i) {
-        owner.batches_[i].group->withdraw(postings[i].get());
-      }
-    }
-  };
 
   /// What tests ask for of the latest operation.
   static void spoil(const Batch& batch, Posting* posting, const std::stop_token& stop) {

@@ -69,48 +69,53 @@ RankState Group::state(uint32_t rank) {
   return {joined_count_ == members_.size(), member.withheld_number, member.failure, member.culprit};
 }
 
-void Group::abort(uint32_t rank) {
+void Group::abort(uint32_t rank) noexcept {
   const std::scoped_lock lock(mutex_);
-  fail_rank(rank, BP_CANCELLED, "the communicator of rank " + std::to_string(rank) + " was aborted",
-            0);
+  fail_rank(rank, BP_CANCELLED, 0,
+            [rank] { return "the communicator of rank " + std::to_string(rank) + " was aborted"; });
 }
 
-void Group::leave(uint32_t rank, bp_status status, const std::string& words) {
+void Group::leave(uint32_t rank, bp_status status, std::string_view words) noexcept {
   const std::scoped_lock lock(mutex_);
-  fail_rank(rank, status, words, 0);
+  fail_rank(rank, status, 0, [words] { return std::string(words); });
   members_[rank].has_left = true;
-  fail_where_left(rank);
+  // A rank that aborted is silent, as one whose process hangs is; one that has ended is missed.
+  for (uint32_t other = 0; other < rank_count(); ++other) {
+    if (waits_for(other, rank)) fail_for_one_that_left(other, rank);
+  }
 }
 
-/// A rank that aborted is silent, as one whose process hangs is; one that has ended is missed.
-void Group::fail_where_left(uint32_t rank) {
-  std::vector<uint32_t> waiting;
-  for (const auto& [key, meeting] : meetings_) {
-    if (key.to != kAllRanks && key.to != rank && key.from != rank) continue;
-    for (const Arrival& arrival : meeting) waiting.push_back(arrival.rank);
-  }
-  for (const uint32_t other : waiting) {
-    fail_rank(other, BP_UNAVAILABLE, "rank " + std::to_string(rank) + " has left the group",
-              rank + 1);
-  }
+bool Group::waits_for(uint32_t rank, uint32_t other) const {
+  return std::any_of(meetings_.begin(), meetings_.end(), [&](const auto& entry) {
+    const auto& [key, meeting] = entry;
+    if (key.to != kAllRanks && key.to != other && key.from != other) return false;
+    return std::any_of(meeting.begin(), meeting.end(),
+                       [&](const Arrival& arrival) { return arrival.rank == rank; });
+  });
+}
+
+void Group::fail_for_one_that_left(uint32_t rank, uint32_t left) noexcept {
+  fail_rank(rank, BP_UNAVAILABLE, left + 1,
+            [left] { return "rank " + std::to_string(left) + " has left the group"; });
 }
 
 /// The first failure stays.
-void Group::fail_rank(uint32_t rank, bp_status status, const std::string& words, uint32_t culprit) {
+template <class Words>
+void Group::fail_rank(uint32_t rank, bp_status status, uint32_t culprit, Words words) noexcept {
   Member& member = members_[rank];
   if (member.failure.status != BP_OK) return;
-  member.failure = {status, words, 0};
+  member.failure.status = status;
   member.culprit = culprit;
+  try {
+    member.failure.message = words();
+  } catch (const std::bad_alloc&) {
+  }
   const std::vector<Posting*> postings = std::exchange(member.postings, {});
   for (Posting* const posting : postings) end(posting);
 }
 
-void Group::fail_all(bp_status status, const std::string& words, uint32_t culprit) {
-  for (uint32_t rank = 0; rank < rank_count(); ++rank) fail_rank(rank, status, words, culprit);
-}
-
 /// Nothing of it is in a meeting afterwards, so that nobody touches its memory.
-void Group::end(Posting* posting) {
+void Group::end(Posting* posting) noexcept {
   for (auto& [key, meeting] : meetings_) {
     std::erase_if(meeting, [&](const Arrival& arrival) { return arrival.posting == posting; });
   }
@@ -150,8 +155,7 @@ void Group::arrive(Posting* posting, size_t index) {
   const bool is_of_all = key.to == kAllRanks;
   for (uint32_t rank = 0; rank < rank_count(); ++rank) {
     if (members_[rank].has_left && (is_of_all || rank == key.to || rank == key.from)) {
-      return fail_rank(posting->rank, BP_UNAVAILABLE,
-                       "rank " + std::to_string(rank) + " has left the group", rank + 1);
+      return fail_for_one_that_left(posting->rank, rank);
     }
   }
   Meeting& meeting = meetings_[key];
@@ -188,17 +192,20 @@ bool Group::agree(Meeting* meeting) {
         (arrival.rank != first.rank || is_between_two(first.operation->what.kind))) {
       continue;
     }
-    fail_all(BP_INVALID_ARGUMENT,
-             "the ranks disagree: " + words_of(first) + "; " + words_of(arrival), arrival.rank + 1);
+    for (uint32_t rank = 0; rank < rank_count(); ++rank) {
+      fail_rank(rank, BP_INVALID_ARGUMENT, arrival.rank + 1, [&] {
+        return "the ranks disagree: " + words_of(first) + "; " + words_of(arrival);
+      });
+    }
     return false;
   }
   return true;
 }
 
-void Group::withdraw(Posting* posting) {
+void Group::withdraw(Posting* posting, const StreamFailure& why) noexcept {
   const std::scoped_lock lock(mutex_);
   if (posting->is_over) return;
-  fail_rank(posting->rank, BP_CANCELLED, "its stream ended before the operation was done", 0);
+  fail_rank(posting->rank, why.status, 0, [&] { return why.message; });
 }
 
 bool Group::is_over(const Posting& posting) {

@@ -70,14 +70,14 @@ class Group {
   void join(uint32_t rank);
   RankState state(uint32_t rank);
   /// Fails this rank, and tells no other.
-  void abort(uint32_t rank);
+  void abort(uint32_t rank) noexcept;
   /// The rank is gone, and fails with these words. Operations of others that take it fail.
-  void leave(uint32_t rank, bp_status status, const std::string& words);
+  void leave(uint32_t rank, bp_status status, std::string_view words) noexcept;
 
   /// Brings the operations; wakes the posting's waiter when it is over.
   void post(Posting* posting);
-  /// Takes out of the meetings what has not met.
-  void withdraw(Posting* posting);
+  /// Takes out of the meetings what has not met; its rank fails by `why`.
+  void withdraw(Posting* posting, const StreamFailure& why) noexcept;
   /// Throws StreamFailure of a posting that failed. False: not over yet.
   bool is_over(const Posting& posting);
 
@@ -110,10 +110,12 @@ class Group {
   void meet(const MeetingKey& key);
   bool agree(Meeting* meeting);
   void end_one(Posting* posting);
-  void end(Posting* posting);
-  void fail_rank(uint32_t rank, bp_status status, const std::string& words, uint32_t culprit);
-  void fail_all(bp_status status, const std::string& words, uint32_t culprit);
-  void fail_where_left(uint32_t rank);
+  void end(Posting* posting) noexcept;
+  /// `words()` makes the message. Where memory is short the status has to tell.
+  template <class Words>
+  void fail_rank(uint32_t rank, bp_status status, uint32_t culprit, Words words) noexcept;
+  void fail_for_one_that_left(uint32_t rank, uint32_t left) noexcept;
+  bool waits_for(uint32_t rank, uint32_t other) const;
 
   std::mutex mutex_;
   std::vector<Member> members_;

@@ -4,7 +4,6 @@
 #include "ccl/bridge/native.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -68,13 +67,10 @@ Result<std::string> create_uid(Device& device, const CollectiveCaps& caps) {
   return *room;
 }
 
-Communicator::Communicator(Device& device, bp_comm* comm)
-    : device_(device),
-      number_([] {
-        static constinit std::atomic<uint64_t> next{0};
-        return ++next;
-      }()),
-      comm_(comm) {}
+Communicator::Communicator(Device& device) : device_(device), number_([] {
+  static constinit std::atomic<uint64_t> next{0};
+  return ++next;
+}()) {}
 
 Result<std::unique_ptr<Communicator>> Communicator::make(Device& device, const Args& args) {
   BP_TRY(device.check_open());
@@ -88,12 +84,13 @@ Result<std::unique_ptr<Communicator>> Communicator::make(Device& device, const A
   given.rank_count = kept->place.rank_count;
   given.timeout_hint_ns = static_cast<uint64_t>(kept->timeout.count());
   given.name = {kept->name.data(), kept->name.size()};
-  bp_comm* comm = nullptr;
-  const bp_status code = device.table().comm_init(given, &comm);
+  // All that its end needs is there before it is.
+  std::unique_ptr<Communicator> made(new Communicator(device));
+  device.track(made.get());
+  const std::lock_guard lock(made->mutex_);
+  const bp_status code = device.table().comm_init(given, &made->comm_);
   if (device.table().gate->is_abandoned()) device.table().gate->keep_for_late_call(kept);
   if (code != BP_OK) return device.failure(code, Slot::kCommInit);
-  std::unique_ptr<Communicator> made(new Communicator(device, comm));
-  device.track(made.get());
   return made;
 }
 
@@ -139,10 +136,10 @@ void Communicator::abort() {
 void Communicator::abort_now() {
   if (comm_ == nullptr || std::exchange(is_aborted_, true)) return;
   if (device_.table().gate->is_abandoned()) return;
-  const auto comms = std::make_shared<std::array<bp_comm*, 1>>(std::array{comm_});
-  const bp_comm_abort_args args{sizeof(args), 0, comms->data(), comms->size()};
+  abort_list_->front() = comm_;
+  const bp_comm_abort_args args{sizeof(args), 0, abort_list_->data(), abort_list_->size()};
   const bp_status code = device_.table().comm_abort(args);
-  if (device_.table().gate->is_abandoned()) device_.table().gate->keep_for_late_call(comms);
+  if (device_.table().gate->is_abandoned()) device_.table().gate->keep_for_late_call(abort_list_);
   device_.warn(code, Slot::kCommAbort);
 }
 

@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_CCL_BRIDGE_NATIVE_HPP
 #define BACKPLANE_CCL_BRIDGE_NATIVE_HPP
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -70,14 +71,17 @@ class Communicator final : public PluginObjectHolder {
   bool holds_states() const override { return true; }
 
  private:
-  Communicator(Device& device, bp_comm* comm);
+  explicit Communicator(Device& device);
   void abort_now();  // under mutex_
 
   Device& device_;
   const uint64_t number_;  // of no other of this process, now or ever
   std::mutex mutex_;
-  bp_comm* comm_;  // under mutex_; nullptr: ended
+  bp_comm* comm_ = nullptr;  // under mutex_; nullptr: ended
   bool is_aborted_ = false;
+  /// What a late comm_abort may still read; made beforehand, since to end it takes no memory.
+  const std::shared_ptr<std::array<bp_comm*, 1>> abort_list_ =
+      std::make_shared<std::array<bp_comm*, 1>>();
 };
 
 /// Keeps the communicators of one device in turn, where its library cannot have two at work at

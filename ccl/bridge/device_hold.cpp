@@ -37,9 +37,9 @@ Result<std::byte*> DeviceHold::allocate(uint64_t bytes) {
 
 Status DeviceHold::record(Stream& stream) {
   const std::lock_guard lock(mutex_);
-  const Status recorded = contain([&] { return record_now(stream); });
-  if (!recorded.ok()) recorded_ = recorded.code();
-  return recorded;
+  stream_ = &stream;
+  recorded_ = contain([&] { return record_now(stream); });
+  return recorded_;
 }
 
 Status DeviceHold::record_now(Stream& stream) {
@@ -66,20 +66,25 @@ void DeviceHold::end_copies(Stream& stream) noexcept {
 bp_status DeviceHold::query() {
   const std::lock_guard lock(mutex_);
   if (is_released_) return BP_GONE;
-  if (recorded_ != BP_OK || event_ == nullptr) return recorded_;
+  if (!recorded_.ok() || event_ == nullptr) return recorded_.code();
   return device_.table().event_query(event_);
 }
 
 bp_status DeviceHold::wait(uint64_t timeout_ns) {
   const std::lock_guard lock(mutex_);
   if (is_released_) return BP_GONE;
-  if (recorded_ != BP_OK || event_ == nullptr) return recorded_;
+  if (!recorded_.ok() || event_ == nullptr) return recorded_.code();
   return device_.table().event_sync(event_, timeout_ns);
 }
 
-Status DeviceHold::explain(bp_status code) const {
+Status DeviceHold::explain(bp_status code) {
   if (code == BP_GONE) return Status(BP_GONE, device_.name() + " was closed with its Runtime");
-  return device_.failure(code, Slot::kEventQuery);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!recorded_.ok() && recorded_.code() != BP_POISONED) return recorded_;
+  }
+  return stream_ != nullptr ? stream_->failure_told(code)
+                            : device_.failure(code, Slot::kEventQuery);
 }
 
 }  // namespace bp::ccl

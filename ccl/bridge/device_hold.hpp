@@ -38,8 +38,8 @@ class DeviceHold final : public PluginObjectHolder {
   bp_status query();
   /// The same, after a wait; BP_TIMEOUT: it goes on.
   bp_status wait(uint64_t timeout_ns);
-  /// A failed call of these in words.
-  Status explain(bp_status code) const;
+  /// What these answer where they fail, in words: those of the stream's own failure, if it is one.
+  Status explain(bp_status code);
 
   void release_plugin_objects() override;
   bool holds_states() const override { return true; }
@@ -52,7 +52,8 @@ class DeviceHold final : public PluginObjectHolder {
   std::mutex mutex_;
   bool is_released_ = false;
   bp_event* event_ = nullptr;
-  bp_status recorded_ = BP_OK;  // or why it could not be
+  Stream* stream_ = nullptr;  // whose work this is
+  Status recorded_;           // or why it could not be
   std::vector<void*> memory_;
 };
 

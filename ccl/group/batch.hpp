@@ -51,7 +51,7 @@ class Batch {
   /// One of the items is over. True: it was the last.
   bool end_one() { return ++ended_count_ == items_.size(); }
   /// The stream goes on. Driven.
-  void end(const Failure& failure);
+  void end(const Failure& failure) noexcept;
   /// Driven.
   bool has_ended() const { return has_ended_; }
 

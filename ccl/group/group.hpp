@@ -176,8 +176,9 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   std::optional<Overdue> find_overdue(Clock::time_point now);
   Failure advance_inquiry(Clock::time_point now);
   void request_failure(Failure failure) noexcept;
-  void fail(Failure failure, bool spreads);
+  void fail(Failure why, bool spreads);
   void end_work();
+  bool has_ended_work() const { return tasks_.empty() && lanes_->is_idle(); }
   Failure out_of_memory() const;
   Whereabouts whereabouts();
   bool is_held(const NativeTask& task, Whereabouts* out_here) const;

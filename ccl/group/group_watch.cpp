@@ -178,7 +178,9 @@ bool ProcessGroup::advance(Clock::time_point now) noexcept {
 Clock::time_point ProcessGroup::next_look() const noexcept {
   if (has_news_.load()) return Clock::time_point::min();
   const auto copies = copies_.empty() ? Clock::time_point::max() : next_copy_look_;
-  if (has_failed_.load()) return copies;
+  if (has_failed_.load()) {  // what had no memory to end is tried again
+    return has_ended_work() ? copies : std::min(copies, Clock::now() + kNativeLook);
+  }
   auto next = inquiry_ != nullptr ? inquiry_->end() : lanes_->next_deadline();
   next = std::min(next, copies);
   if (!suspicion_.ok()) next = std::min(next, suspicion_end_);
@@ -213,7 +215,9 @@ Failure ProcessGroup::advance_native(Clock::time_point now) {
     if (answer == BP_PENDING) continue;
     recorder_.completed(task->record_id, answer, now);
     if (answer != BP_OK) {
-      Failure why = ask_communicator(now);
+      // The plugin knows why others did not do their part, and not why the stream failed before.
+      const bp_status before = task->before->query();
+      const Failure why = before == BP_OK ? ask_communicator(now) : Failure();
       return why.ok() ? task->work->explain(answer) : why;
     }
     native_completed_ = std::max(native_completed_, task->sequence);
@@ -288,8 +292,8 @@ void ProcessGroup::runtime_closes() noexcept {
 
 /// All that is in progress, once the group has failed.
 void ProcessGroup::end_work() {
-  if (tasks_.empty() && lanes_->is_idle()) return;
-  const Failure why = failure();
+  if (has_ended_work()) return;
+  const Failure& why = failure_;  // only who drives writes it
   // Streams first: whoever reads the results learns why, and not that the plugin was told to stop.
   for (const auto& task : tasks_) {
     const Mark mark = task->work->mark();
@@ -304,10 +308,10 @@ void ProcessGroup::end_work() {
   tasks_.clear();
 }
 
-void ProcessGroup::fail(Failure failure, bool spreads) {
+void ProcessGroup::fail(Failure why, bool spreads) {
   {
     const std::lock_guard lock(state_mutex_);
-    failure_ = failure;
+    failure_ = std::move(why);
     tasks_.splice(tasks_.end(), new_tasks_);
   }
   has_failed_.store(true);
@@ -316,7 +320,7 @@ void ProcessGroup::fail(Failure failure, bool spreads) {
   // this rank's end or the deadline does.
   const Status told = contain([&] {
     for (uint32_t rank = 0; spreads && rank < args_.place.rank_count; ++rank) {
-      if (rank != args_.place.rank) control_->send(rank, MessageType::kAbort, encode(failure));
+      if (rank != args_.place.rank) control_->send(rank, MessageType::kAbort, encode(failure_));
     }
   });
   end_work();
@@ -325,7 +329,7 @@ void ProcessGroup::fail(Failure failure, bool spreads) {
   Status dumped = folder.empty() ? Status() : recorder_.write_dump(folder, info());
   if (!dumped.ok()) log(BP_LOG_WARNING, dumped.with_prefix("BACKPLANE_CCL_TRACE").to_string());
   log(BP_LOG_WARNING, "group " + args_.name + " ends on " + agreement_.names[args_.place.rank] +
-                          ": " + failure.to_status().to_string());
+                          ": " + failure_.to_status().to_string());
 }
 
 }  // namespace bp::ccl

@@ -117,9 +117,10 @@ Failure Lanes::begin(Entry& entry, Clock::time_point now) {
   const bp_status lost = entry.batch->stream_status();
   if (lost == BP_OK) return {};
   const std::string words = rank_name(args_.place.rank) + " cannot take part in " + latest_ +
-                            ": earlier work on its stream failed with " +
-                            std::string(status_name(lost));
-  return failure_of(entry, Status(lost, words), args_.place.rank);
+                            ": earlier work on its stream failed";
+  const Mark mark = entry.batch->work().mark();
+  const Status why = mark.stream->failure_told(lost);
+  return failure_of(entry, why.with_prefix(words), args_.place.rank);
 }
 
 /// A rank that is gone and sent nothing more will not send what is waited for. One that has died

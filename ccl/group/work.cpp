@@ -33,11 +33,18 @@ Failure Work::explain(bp_status answer) const {
           .operation = args_.operation};
 }
 
-std::vector<Ref<Tensor>> Work::end_queue(const Failure& failure) {
+/// The first one stays. Where memory is short its code has to tell.
+void Work::keep_failure(const Failure& failure) noexcept {
+  if (!failure_.ok() || failure.ok()) return;
+  if (contain([&] { failure_ = failure; }).ok()) return;
+  failure_ = {.code = failure.code};
+}
+
+std::vector<Ref<Tensor>> Work::end_queue(const Failure& failure) noexcept {
   std::shared_ptr<DeviceHold> held;  // ends after the lock
   std::vector<Ref<Tensor>> kept;
   const std::lock_guard lock(mutex_);
-  if (failure_.ok() && !queue_is_over_.load()) failure_ = failure;
+  if (!queue_is_over_.load()) keep_failure(failure);
   held.swap(hold_);
   kept.swap(kept_);
   queue_is_over_.store(true, std::memory_order_release);
@@ -105,14 +112,14 @@ Status Work::order_before(Stream& stream) {
   return stream.wait_for(*last.stream, last.seq);
 }
 
-void Work::end(const Failure& failure) {
+void Work::end(const Failure& failure) noexcept {
   {
     const std::lock_guard lock(mutex_);
     // The plugin's own collectives are over when the queue says so.
     const bool is_over =
         args_.path == OperationPath::kNative ? queue_is_over_.load() : ranks_are_over();
     if (is_over) return;
-    if (failure_.ok()) failure_ = failure;
+    keep_failure(failure);
   }
   ranks_are_over_.store(true, std::memory_order_release);
 }

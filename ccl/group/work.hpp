@@ -67,12 +67,12 @@ class Work : public Counted<Work> {
   }
   /// What other ranks had to do with it is over, or the group has failed. The first call counts;
   /// of native work, failures alone.
-  void end(const Failure& failure);
+  void end(const Failure& failure) noexcept;
   /// What the device says of its end of it: BP_OK, BP_PENDING, or why it failed.
   bp_status ask_queue();
   /// The device's end of it is over; what it holds goes. The first failure stays. Answers the
   /// tensors that it kept, for whoever may wait to drop.
-  std::vector<Ref<Tensor>> end_queue(const Failure& failure);
+  std::vector<Ref<Tensor>> end_queue(const Failure& failure) noexcept;
   /// The last of its work in the queue.
   Mark last_mark() const { return {mark_.stream, last_seq_}; }
   /// Queued copies may use what it holds, and do not end.
@@ -90,6 +90,7 @@ class Work : public Counted<Work> {
   std::shared_ptr<DeviceHold> hold() const;
   /// The device's end of it has ended well.
   void note_over();
+  void keep_failure(const Failure& failure) noexcept;  // under mutex_
 
   const Args args_;
   Mark mark_;

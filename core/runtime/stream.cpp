@@ -214,6 +214,16 @@ void Stream::fail(uint64_t seq, const Status& status) {
   device_.spread_failure(*this, seq, status);
 }
 
+Status Stream::failure_told(bp_status code) {
+  if (TimedLock lock; hold_briefly(lock) && !first_failure_.ok()) return first_failure_;
+  const Status status = failure(code, Slot::kStreamSync);
+  if (!can_fail_work(status.code())) return status;  // it tells of who asks
+  TimedLock lock;
+  if (!hold_briefly(lock)) return status;
+  if (first_failure_.ok()) first_failure_ = status;
+  return first_failure_;
+}
+
 bool Stream::has_waited_from(const Stream& producer, uint64_t seq) {
   TimedLock lock;
   if (!hold(lock).ok()) return false;

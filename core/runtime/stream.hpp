@@ -142,6 +142,10 @@ class Stream {
   /// stays. Work that depends on it may run all the same. `status` is neither TIMEOUT nor PENDING,
   /// which tell of a wait. Any thread; not while held.
   void fail(uint64_t seq, const Status& status);
+  /// An event or a host call behind work in the queue was told that this failed with `code`:
+  /// answers the stream's failure, in its own words, which it has from now on. The first one stays.
+  /// Any thread; not while held. Waits for who holds it a second at most.
+  Status failure_told(bp_status code);
   /// Ends a failure: waits for the rest, and begins anew with an empty queue. Work that was lost by
   /// it answers its failure to readers of its results. Other waits on this stream end first.
   /// Errors: TIMEOUT; the plugin's; UNSUPPORTED on a wrapped stream.

@@ -7,8 +7,8 @@
 
 namespace bp::ccl {
 
-std::unique_ptr<DeviceHold> DeviceHold::make(Device& device) {
-  std::unique_ptr<DeviceHold> hold(new DeviceHold(device));
+std::shared_ptr<DeviceHold> DeviceHold::make(Device& device) {
+  std::shared_ptr<DeviceHold> hold(new DeviceHold(device));
   device.track(hold.get());
   return hold;
 }

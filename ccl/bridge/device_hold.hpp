@@ -19,7 +19,7 @@ namespace bp::ccl {
 /// Any thread.
 class DeviceHold final : public PluginObjectHolder {
  public:
-  static std::unique_ptr<DeviceHold> make(Device& device);
+  static std::shared_ptr<DeviceHold> make(Device& device);
   /// The memory is given back: nothing in a queue uses it any more.
   ~DeviceHold();
 

@@ -67,10 +67,11 @@ Result<std::string> create_uid(Device& device, const CollectiveCaps& caps) {
   return *room;
 }
 
-Communicator::Communicator(Device& device) : device_(device), number_([] {
-  static constinit std::atomic<uint64_t> next{0};
-  return ++next;
-}()) {}
+Communicator::Communicator(Device& device)
+    : device_(device), number_([] {
+        static constinit std::atomic<uint64_t> next{0};
+        return ++next;
+      }()) {}
 
 Result<std::unique_ptr<Communicator>> Communicator::make(Device& device, const Args& args) {
   BP_TRY(device.check_open());

@@ -108,7 +108,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
     uint64_t sequence = 0;
     uint64_t native_sequence = 0;  // of its last collective, as the plugin counts; 0: none
     uint64_t record_id = 0;
-    std::unique_ptr<DeviceHold> before;                     // what comes before it in its stream
+    std::shared_ptr<DeviceHold> before;                     // what comes before it in its stream
     CommunicatorChain::Turn turn_before;                    // ... of another group
     Clock::time_point deadline = Clock::time_point::max();  // from when that is done
     std::chrono::nanoseconds timeout{0};

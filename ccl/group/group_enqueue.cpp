@@ -49,7 +49,7 @@ struct ProcessGroup::Enqueue {
   OperationPath path = OperationPath::kHost;
   Ref<Work> work;
   std::shared_ptr<Batch> batch;
-  std::unique_ptr<DeviceHold> hold;
+  std::shared_ptr<DeviceHold> hold;
 
   // What is kept from when it has begun, made before: then there is no way back.
   Lanes::Lane entries;

@@ -61,7 +61,7 @@ class Work : public Counted<Work> {
   /// anybody else has the work.
   void keep(Ref<Tensor> tensor) { kept_.push_back(std::move(tensor)); }
   /// What it holds of the device, with an event behind it. Before a caller has the work.
-  void set_hold(std::unique_ptr<DeviceHold> hold) {
+  void set_hold(std::shared_ptr<DeviceHold> hold) noexcept {
     const std::lock_guard lock(mutex_);
     hold_ = std::move(hold);
   }

@@ -11,7 +11,7 @@ namespace bp::ccl {
 Result<ServerConnection::Outcome> ServerConnection::read(std::span<char> room,
                                                          StoreService* service, TimePoint now) {
   for (uint64_t done = 0; done < kMostReadBytes;) {
-    const Transfer transfer = receive_from(descriptor(), room);
+    const SocketTransfer transfer = receive_from(descriptor(), room);
     if (transfer.would_wait) break;
     if (transfer.has_ended || transfer.error != 0) return Outcome::kHasEnded;
     done += transfer.bytes;
@@ -75,7 +75,7 @@ bool ServerConnection::flush() {
         if (!part.empty()) pieces[count++] = part;
       }
     }
-    const Transfer transfer = send_to(descriptor(), std::span(pieces).first(count));
+    const SocketTransfer transfer = send_to(descriptor(), std::span(pieces).first(count));
     if (transfer.would_wait) return true;
     if (transfer.error != 0) return false;
     drop_sent(transfer.bytes);

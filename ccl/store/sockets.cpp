@@ -251,8 +251,8 @@ Result<Descriptor> connect_to(const SocketAddress& address, Clock::time_point de
   return made;
 }
 
-Transfer receive_from(int socket, std::span<char> room) {
-  Transfer transfer;
+SocketTransfer receive_from(int socket, std::span<char> room) {
+  SocketTransfer transfer;
   ssize_t count = 0;
   do {
     count = ::recv(socket, room.data(), room.size(), 0);
@@ -266,7 +266,7 @@ Transfer receive_from(int socket, std::span<char> room) {
   return transfer;
 }
 
-Transfer send_to(int socket, std::span<const std::string_view> pieces) {
+SocketTransfer send_to(int socket, std::span<const std::string_view> pieces) {
   std::array<iovec, 64> parts = {};
   const size_t part_count = std::min(pieces.size(), parts.size());
   for (size_t i = 0; i < part_count; ++i) {
@@ -275,7 +275,7 @@ Transfer send_to(int socket, std::span<const std::string_view> pieces) {
   msghdr message = {};
   message.msg_iov = parts.data();
   message.msg_iovlen = part_count;
-  Transfer transfer;
+  SocketTransfer transfer;
   ssize_t count = 0;
   do {
     count = ::sendmsg(socket, &message, MSG_NOSIGNAL);

@@ -67,15 +67,15 @@ Result<Descriptor> connect_to(const SocketAddress& address,
                               std::chrono::steady_clock::time_point deadline, int* error);
 
 /// What a read or write of a socket came to.
-struct Transfer {
+struct SocketTransfer {
   size_t bytes = 0;
   bool would_wait = false;
   bool has_ended = false;  // the peer sends no more
   int error = 0;
 };
-Transfer receive_from(int socket, std::span<char> room);
+SocketTransfer receive_from(int socket, std::span<char> room);
 /// The pieces one after the other.
-Transfer send_to(int socket, std::span<const std::string_view> pieces);
+SocketTransfer send_to(int socket, std::span<const std::string_view> pieces);
 
 /// Waits until one of at most two descriptors is ready, or the deadline has come. True: ready.
 struct Awaited {

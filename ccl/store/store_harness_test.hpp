@@ -132,7 +132,7 @@ class RawClient {
   /// False: the other side has closed.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
-      const Transfer transfer = send_to(socket_.get(), {&bytes, 1});
+      const SocketTransfer transfer = send_to(socket_.get(), {&bytes, 1});
       if (transfer.error != 0) return false;
       bytes.remove_prefix(transfer.bytes);
       Awaited awaited{socket_.get(), true, false};
@@ -148,7 +148,7 @@ class RawClient {
       Awaited awaited{socket_.get(), false, false};
       if (!wait_for_ready({&awaited, 1}, soon())) break;
       const size_t wanted = std::min(sizeof(room), bytes - got.size());
-      const Transfer transfer = receive_from(socket_.get(), std::span(room).first(wanted));
+      const SocketTransfer transfer = receive_from(socket_.get(), std::span(room).first(wanted));
       if (transfer.has_ended || transfer.error != 0) break;
       got.append(room, transfer.bytes);
     }
@@ -158,7 +158,7 @@ class RawClient {
   bool is_closed() {
     receive(SIZE_MAX);
     char room[1];
-    const Transfer transfer = receive_from(socket_.get(), room);
+    const SocketTransfer transfer = receive_from(socket_.get(), room);
     return transfer.has_ended || transfer.error != 0;
   }
   /// What was sent by this side of a handshake that came to its end.

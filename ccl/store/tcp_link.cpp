@@ -36,7 +36,7 @@ Result<Descriptor> connect_in_time(const SocketAddress& address,
 
 Status send_all(int socket, std::string_view bytes, Store::Clock::time_point deadline) {
   while (!bytes.empty()) {
-    const Transfer transfer = send_to(socket, {&bytes, 1});
+    const SocketTransfer transfer = send_to(socket, {&bytes, 1});
     if (transfer.error != 0) {
       return Status(BP_UNAVAILABLE, "the connection failed: " + reason_of(transfer.error));
     }
@@ -59,7 +59,7 @@ Status shake_hands(int socket, Handshake handshake, Store::Clock::time_point dea
     if (!wait_for_ready({&awaited, 1}, deadline)) {
       return Status(BP_TIMEOUT, "the server did not answer the handshake by the deadline");
     }
-    const Transfer transfer = receive_from(socket, room);
+    const SocketTransfer transfer = receive_from(socket, room);
     if (transfer.would_wait) continue;
     if (transfer.error != 0 || transfer.has_ended) {
       return Status(BP_UNAVAILABLE, "the server closed the connection during the handshake");
@@ -162,7 +162,7 @@ void TcpLink::move_bytes(Lock* lock, TimePoint until) {
 void TcpLink::flush() {
   while (lost_.ok() && sent_ < unsent_.size()) {
     const std::string_view bytes = std::string_view(unsent_).substr(sent_);
-    const Transfer transfer = send_to(socket_.get(), {&bytes, 1});
+    const SocketTransfer transfer = send_to(socket_.get(), {&bytes, 1});
     // A server that closes may have said why: what it sent is read first.
     if (transfer.would_wait || transfer.error != 0) return;
     sent_ += transfer.bytes;
@@ -174,7 +174,7 @@ void TcpLink::flush() {
 
 void TcpLink::receive() {
   while (lost_.ok()) {
-    const Transfer transfer = receive_from(socket_.get(), room_);
+    const SocketTransfer transfer = receive_from(socket_.get(), room_);
     if (transfer.would_wait) return;
     if (transfer.has_ended) return lose("the store closed the connection");
     if (transfer.error != 0) return lose("the connection failed: " + reason_of(transfer.error));

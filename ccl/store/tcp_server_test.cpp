@@ -320,7 +320,7 @@ TEST(TcpServerTest, ClientThatAsksAndDoesNotRead_IsNotReadEither) {
   uint64_t sent_bytes = 0;
   const std::string_view piece = requests;
   while (!is_held && sent_bytes < (uint64_t{64} << 20)) {
-    const Transfer transfer = send_to(greedy.descriptor(), {&piece, 1});
+    const SocketTransfer transfer = send_to(greedy.descriptor(), {&piece, 1});
     sent_bytes += transfer.bytes;
     pollfd room = {greedy.descriptor(), POLLOUT, 0};
     is_held = transfer.would_wait && poll(&room, 1, 300) == 0;

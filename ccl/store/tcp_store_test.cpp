@@ -202,7 +202,7 @@ class Impostor {
     while (done < bytes) {
       Awaited awaited{socket, false, false};
       if (!wait_for_ready({&awaited, 1}, soon())) break;
-      const Transfer transfer = receive_from(socket, std::span(got).subspan(done));
+      const SocketTransfer transfer = receive_from(socket, std::span(got).subspan(done));
       if (transfer.has_ended || transfer.error != 0) break;
       done += transfer.bytes;
     }

@@ -216,11 +216,11 @@ void Stream::fail(uint64_t seq, const Status& status) {
 
 Status Stream::failure_told(bp_status code) {
   if (TimedLock lock; hold_briefly(lock) && !first_failure_.ok()) return first_failure_;
-  const Status status = failure(code, Slot::kStreamSync);
-  if (!can_fail_work(status.code())) return status;  // it tells of who asks
+  const Status told = failure(code, Slot::kStreamSync);
+  if (!can_fail_work(told.code())) return told;  // it tells of who asks
   TimedLock lock;
-  if (!hold_briefly(lock)) return status;
-  if (first_failure_.ok()) first_failure_ = status;
+  if (!hold_briefly(lock)) return told;
+  if (first_failure_.ok()) first_failure_ = told;
   return first_failure_;
 }
 

@@ -57,8 +57,10 @@ Status DeviceHold::record_now(Stream& stream) {
 }
 
 void DeviceHold::end_copies(Stream& stream) noexcept {
+  const uint64_t seq = stream.issued_seq();
+  // Where memory is short that may not even have begun to wait.
   const Status ended = contain([&] { return stream.sync(); });
-  if (ended.code() != BP_TIMEOUT) return;
+  if (ended.ok() || ended.code() == BP_DEVICE_LOST || stream.is_over(seq)) return;
   const std::lock_guard lock(mutex_);
   memory_.clear();
 }

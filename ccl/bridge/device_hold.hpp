@@ -29,8 +29,8 @@ class DeviceHold final : public PluginObjectHolder {
   /// query() and wait() answer them, too.
   Status record(Stream& stream);
 
-  /// Copies are queued that no event is behind: waits for the stream. What does not end in time
-  /// keeps the memory for ever.
+  /// Copies are queued that no event is behind: waits for the stream. What is not known to have
+  /// ended keeps the memory for ever.
   void end_copies(Stream& stream) noexcept;
 
   /// BP_OK, BP_PENDING, or the failure of the work. BP_OK where nothing was recorded; BP_GONE when

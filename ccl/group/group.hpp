@@ -151,7 +151,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   Status hold_on_stream(Enqueue* enqueue);
   Status copy_out(Enqueue* enqueue, uint64_t* out_seq);
   void finish_on_stream(Enqueue* enqueue, uint64_t seq);
-  void lose_results(Work& work, const Status& why);
+  void lose_results(Work& work, const Status& why) noexcept;
   void reserve_marks(const Enqueue& enqueue);
   void note_marks(const Enqueue& enqueue, uint64_t seq);
   void note_faults(const Enqueue& enqueue);

@@ -381,7 +381,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_host(Enqueue* enqueue) {
 }
 
 Status ProcessGroup::put_on_stream(Enqueue* enqueue) {
-  const Status status = hold_on_stream(enqueue);
+  const Status status = contain([&] { return hold_on_stream(enqueue); });
   if (!status.ok()) enqueue->hold->end_copies(*enqueue->stream);
   return status;
 }
@@ -456,18 +456,23 @@ void ProcessGroup::finish_on_stream(Enqueue* enqueue, uint64_t seq) {
 
 /// The operation is in progress, and may even end well on all ranks; what it gives does not come
 /// where it is wanted.
-void ProcessGroup::lose_results(Work& work, const Status& why) {
+void ProcessGroup::lose_results(Work& work, const Status& why) noexcept {
+  Failure failure{.code = why.code(), .words = "lost results"};  // takes no memory
+  Failure requested = failure;
   [[maybe_unused]] const Status told = contain([&] {
-    const Failure failure{.code = why.code(),
-                          .words = why.message(),
-                          .culprits = {args_.place.rank},
-                          .sequence = work.sequence(),
-                          .operation = work.operation()};
-    const Mark last = work.last_mark();
-    last.stream->fail(last.seq, failure.to_stream_status());
-    request_failure(failure);
-    work.end_queue(failure);
+    const Failure full{.code = why.code(),
+                       .words = why.message(),
+                       .culprits = {args_.place.rank},
+                       .sequence = work.sequence(),
+                       .operation = work.operation()};
+    requested = full;
+    failure = full;
   });
+  const Mark last = work.last_mark();
+  [[maybe_unused]] const Status failed =
+      contain([&] { last.stream->fail(last.seq, failure.to_stream_status()); });
+  request_failure(std::move(requested));
+  work.end_queue(failure);
 }
 
 Status ProcessGroup::run_inline(Enqueue* enqueue) {

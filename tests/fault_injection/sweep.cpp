@@ -379,6 +379,7 @@ int run(char** argv) {
   for (size_t i = std::strtoull(argv[3], nullptr, 10); i < calls().size(); ++i) {
     if (calls()[i].needs_native_streams && !target->has_native_streams) continue;
     if (calls()[i].trains && !target->trains) continue;
+    if (calls()[i].needs_progress && !target->has_progress) continue;
     say("call", std::to_string(i) + " " + std::string(calls()[i].name));
     sweep_call({*target, *kind, calls()[i]}, first_point, every);
     first_point = 1;

@@ -73,6 +73,7 @@ std::vector<Target> known_targets() {
            .injects = true,
            .has_native_streams = true,
            .trains = false,
+           .has_progress = false,
            .least_host_points = 136,
            .least_driver_points = 75}};
 }

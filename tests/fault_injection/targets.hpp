@@ -22,7 +22,8 @@ struct Target {
   bool injects = false;                  // offers bp.test_inject
   bool is_queued = true;
   bool has_native_streams = false;
-  bool trains = true;  // has kernels to average with, and queues that go on by themselves
+  bool trains = true;        // has what data parallel needs: kernels to average with, has_progress
+  bool has_progress = true;  // queues go on while nobody asks for them
   // Two thirds of what a sampled sweep under a sanitizer meets, which samples the least. 0: none.
   uint64_t least_host_points = 0;
   uint64_t least_driver_points = 0;

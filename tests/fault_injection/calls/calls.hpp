@@ -33,6 +33,8 @@ struct Call {
   bool works_when_lost = false;
   /// Only on targets with what data parallel needs.
   bool trains = false;
+  /// Only on devices whose queues go on while nobody asks for them.
+  bool needs_progress = false;
 };
 
 const std::vector<Call>& calls();

@@ -87,14 +87,14 @@ constexpr Collective kCollectives[] = {
       return bpa_ccl_all_gather(w.group, w.inputs[0], w.inputs[1], nullptr, &w.work);
     },
     [](World& w) {
-      return bpa_ccl_reduce_scatter(w.group, w.inputs[0], w.inputs[1], BPA_CCL_MAX, nullptr,
+      return bpa_ccl_reduce_scatter(w.group, w.inputs[0], w.inputs[1], BPA_CCL_SUM, nullptr,
                                     &w.work);
     },
     [](World& w) {
       return bpa_ccl_broadcast(w.group, w.inputs[0], w.inputs[1], 0, nullptr, &w.work);
     },
     [](World& w) {
-      return bpa_ccl_reduce(w.group, w.inputs[0], w.inputs[1], BPA_CCL_MIN, 0, nullptr, &w.work);
+      return bpa_ccl_reduce(w.group, w.inputs[0], w.inputs[1], BPA_CCL_SUM, 0, nullptr, &w.work);
     },
     [](World& w) { return bpa_ccl_gather(w.group, w.inputs[0], w.inputs[1], 0, nullptr, &w.work); },
     [](World& w) {
@@ -154,9 +154,12 @@ void prepare_exchange(World& world) {
 constexpr Call kCalls[] = {
     {"ccl_group_create", false, false, prepare_nothing, act_ask, check_nothing, drop_group},
     {"ccl_group_abort", false, false, prepare_nothing, act_abort, check_nothing, drop_group},
-    {"ccl_all_reduce", false, false, prepare_blocks, act_all_reduce, check_input, drop_group},
-    {"ccl collectives", false, false, prepare_blocks, act_collectives, check_input, drop_group},
-    {"ccl_batch", false, false, prepare_exchange, act_exchange, check_input, drop_group},
+    {"ccl_all_reduce", false, false, prepare_blocks, act_all_reduce, check_input, drop_group, false,
+     false, false, true},
+    {"ccl collectives", false, false, prepare_blocks, act_collectives, check_input, drop_group,
+     false, false, false, true},
+    {"ccl_batch", false, false, prepare_exchange, act_exchange, check_input, drop_group, false,
+     false, false, true},
 };
 
 }  // namespace

@@ -96,7 +96,11 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
     for (Enqueue::One& one : enqueue.ones) one.sequence = next_sequence(one.call.operation);
     work = contain(
         [&] { return native_count != 0 ? enqueue_native(&enqueue) : enqueue_host(&enqueue); });
-    if (!work.ok()) take_back_sequences(enqueue);
+    if (!work.ok()) {
+      take_back_sequences(enqueue);
+      // Meanwhile: the plugin tells no more than that its communicator was aborted.
+      BP_TRY(failure().to_status());
+    }
   }
   if (!work.ok()) return work;
   if (enqueue.is_inline) {

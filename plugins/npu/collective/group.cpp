@@ -4,6 +4,7 @@
 #include "collective/group.hpp"
 
 #include <algorithm>
+#include <new>
 #include <random>
 #include <sstream>
 #include <utility>

@@ -81,12 +81,14 @@ bp_status DeviceHold::wait(uint64_t timeout_ns) {
 
 Status DeviceHold::explain(bp_status code) {
   if (code == BP_GONE) return Status(BP_GONE, device_.name() + " was closed with its Runtime");
+  Stream* stream = nullptr;
   {
     const std::lock_guard lock(mutex_);
+    // POISONED tells of an earlier failure, which the stream knows.
     if (!recorded_.ok() && recorded_.code() != BP_POISONED) return recorded_;
+    stream = stream_;
   }
-  return stream_ != nullptr ? stream_->failure_told(code)
-                            : device_.failure(code, Slot::kEventQuery);
+  return stream != nullptr ? stream->failure_told(code) : device_.failure(code, Slot::kEventQuery);
 }
 
 }  // namespace bp::ccl

@@ -185,9 +185,10 @@ Result<CommunicatorChain::Turn> CommunicatorChain::order_before(const Communicat
   return latest_.back();
 }
 
-void CommunicatorChain::note(Turn turn) {
-  std::erase_if(latest_, [&](const Turn& each) { return each.communicator == turn.communicator; });
-  latest_.push_back(std::move(turn));
+void CommunicatorChain::note(std::list<Turn>* turn) noexcept {
+  const uint64_t own = turn->front().communicator;
+  std::erase_if(latest_, [own](const Turn& each) { return each.communicator == own; });
+  latest_.splice(latest_.end(), *turn);
 }
 
 std::vector<std::string> CommunicatorChain::groups_behind(const Communicator& communicator) const {

@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -104,13 +105,14 @@ class CommunicatorChain : public DeviceExtension {
   std::mutex& mutex() { return mutex_; }
   /// With the mutex: `stream` waits for what another communicator enqueued last, which is answered.
   Result<Turn> order_before(const Communicator& communicator, Stream& stream);
-  void note(Turn turn);
+  /// `turn`: one, whose place in the list is made before the work is: then there is no way back.
+  void note(std::list<Turn>* turn) noexcept;
   /// Groups with work that waits for the communicator's.
   std::vector<std::string> groups_behind(const Communicator& communicator) const;
 
  private:
   std::mutex mutex_;
-  std::vector<Turn> latest_;  // of each communicator that may have work pending, the last one last
+  std::list<Turn> latest_;  // of each communicator that may have work pending, the last one last
 };
 
 }  // namespace bp::ccl

@@ -245,9 +245,11 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   auto hold = DeviceHold::make(device());
   Ref<Work> work = make_work(*enqueue, OperationPath::kNative);
   CommunicatorChain& chain = CommunicatorChain::of(device());
-  std::unique_lock turn(chain.mutex(), std::defer_lock);
+  std::unique_lock taking_turns(chain.mutex(), std::defer_lock);
+  std::list<CommunicatorChain::Turn> turn;
   if (!is_concurrent_) {
-    turn.lock();
+    taking_turns.lock();
+    turn.push_back({communicator_->number(), &stream, 0, name(), work->operation()});
     BP_TRY_ASSIGN(task->turn_before, chain.order_before(*communicator_, stream));
   }
   std::list<std::shared_ptr<NativeTask>> tasks{task};
@@ -257,8 +259,9 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
                 communicator_->enqueue(stream, last_native_sequence_ + 1, operations));
   last_native_sequence_ += collective_count;
   if (!is_concurrent_) {
-    chain.note({communicator_->number(), &stream, seq, name(), work->operation()});
-    turn.unlock();
+    turn.front().seq = seq;
+    chain.note(&turn);
+    taking_turns.unlock();
   }
   record(enqueue);
   note_marks(*enqueue, seq);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The first collective: each rank has a tensor on its own device, and all get the sum. Ranks are
-// threads here, which meet in a store in memory.
+// threads, which meet in a store in memory; or processes, where a launcher has started them.
 //   all_reduce [DEVICE...]      a rank on each; cpu:0 twice if none is named
+//   backplane launch -n 2 --devices npu:0,cpu:0 -- all_reduce
 #include <cstdio>
 #include <thread>
 
@@ -23,6 +24,12 @@ int main(int argc, char** argv) try {
   std::vector<std::string> names(argv + 1, argv + argc);
   if (names.empty()) names = {"cpu:0", "cpu:0"};
   auto rt = bp::Runtime::create();
+  const auto job = bp::ccl::Job::from_environment();  // without a launcher: of this process alone
+  if (job.rank_count() > 1) {
+    const bp::Device device = rt.device(job.device("cpu:0"));
+    run(job.create_group(device), device);
+    return 0;
+  }
   std::vector<bp::Device> devices;
   for (const std::string& name : names) devices.push_back(rt.device(name));
 

@@ -27,6 +27,25 @@ def python(program):
     return "--", sys.executable, "-c", program
 
 
+class GroupTest(LaunchCase):
+    """Groups whose ranks are processes, over the engine between them."""
+
+    def test_ranks_of_different_devices_sum(self):
+        devices = ("npu:0", "cpu:0", "npu:0")
+        output, _ = self.run_launch(0, "-n", 3, "--devices", ",".join(devices), "--",
+                                    launch_case.BIN / "all_reduce")
+        self.assertEqual(sorted(output.splitlines()), [
+            f"[rank {rank} {device}] rank {rank} of 3 on {device}: 6 30"
+            for rank, device in enumerate(devices)])
+
+    def test_rank_that_fails_is_named(self):
+        """It leaves before it joins."""
+        _, errors = self.run_launch(
+            1, "-n", 2, "--", "sh", "-c",
+            f'[ "$BACKPLANE_CCL_RANK" = 0 ] || exit 1; exec {launch_case.BIN}/all_reduce')
+        self.assertIn("rank 1", errors)
+
+
 class OutputTest(LaunchCase):
     def test_lines_have_their_rank(self):
         output, errors = self.run_launch(

@@ -26,7 +26,7 @@ constexpr std::array<OptionRow, 27> kRows = {{
     {"BACKPLANE_CCL_ENGINE", "name", "auto", "",
      "carries messages between ranks: auto, loop (in one process) or ucx"},
     {"BACKPLANE_CCL_INTERFACE", "name", "", "",
-     "network interface between hosts, such as eth0; empty: ranks of one host only"},
+     "interface between hosts, such as eth0; empty: one host only"},
     {"BACKPLANE_CCL_JOB", "text", "", "", "the name of the job; the same on all ranks"},
     {"BACKPLANE_CCL_LOCAL_COUNT", "number", "", "", "ranks of the job on this host"},
     {"BACKPLANE_CCL_LOCAL_RANK", "number", "", "", "which of them this process is, from 0"},

@@ -22,7 +22,9 @@ struct Target {
   bool injects = false;                  // offers bp.test_inject
   bool is_queued = true;
   bool has_native_streams = false;
-  bool trains = true;        // has what data parallel needs: kernels to average with, has_progress
+  /// Has what data parallel needs: kernels to average with, has_progress, and words that go with a
+  /// failure from stream to stream, which emulated streams lose.
+  bool trains = true;
   bool has_progress = true;  // queues go on while nobody asks for them
   // Two thirds of what a sampled sweep under a sanitizer meets, which samples the least. 0: none.
   uint64_t least_host_points = 0;

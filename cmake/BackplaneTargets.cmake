@@ -79,7 +79,8 @@ function(bp_add_engine name)
                                           backplane_no_global_constructors ${arg_LINK})
   target_link_options(${target} PRIVATE "LINKER:--version-script=${exports}"
                                         "LINKER:--exclude-libs,ALL" "LINKER:-z,defs")
-  set_target_properties(${target} PROPERTIES PREFIX "" LINK_DEPENDS "${exports}")
+  # It needs no library of ours: see INSTALL_RPATH in core/api/CMakeLists.txt.
+  set_target_properties(${target} PROPERTIES PREFIX "" LINK_DEPENDS "${exports}" INSTALL_RPATH "")
   if(arg_OUTPUT_DIRECTORY)
     set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${arg_OUTPUT_DIRECTORY}")
     return()

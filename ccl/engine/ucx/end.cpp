@@ -340,6 +340,7 @@ int32_t End::receive(uint64_t token, void* into, void* transfer) {
 
 void End::on_received(void*, ucs_status_t status, size_t, void* user_data) {
   auto& receiving = *static_cast<Receiving*>(user_data);
+  if (receiving.is_abandoned) return;
   receiving.is_done = true;
   receiving.status = status;
   if (receiving.request != nullptr) receiving.end.note_done(receiving);

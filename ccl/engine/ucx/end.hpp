@@ -81,6 +81,7 @@ class End {
     uint64_t next_sent = 1;
     uint64_t next_expected = 1;
     std::map<uint64_t, Message> ahead;  // of their sequence
+    bool is_dead = false;               // its process has ended
     // Doomed: to be lost with the next progress, and nothing is sent any more.
     bool is_doomed = false;
     int64_t drains_until_ns = 0;  // before that what it sent is taken first
@@ -115,6 +116,7 @@ class End {
     ucs_status_t status = UCS_OK;
     bool has_left_ucx = false;  // ... and finish() knows
     bool is_settled = false;
+    bool is_abandoned = false;  // nobody waits for it any more
     Receiving* next_done = nullptr;
   };
   struct Event {
@@ -169,10 +171,10 @@ class End {
   void deliver(const bp_engine_inbox& inbox, const std::deque<Event>& events);
   bool take_back_event(void* transfer, int32_t* out_status);
   void give_up(Peer& peer);
+  void abandon(void* transfer);
   void flush();
 
   Watch watch_;
-  Worker worker_;
   EndId id_{};
   std::string own_host_;
   std::string address_;
@@ -186,13 +188,16 @@ class End {
   std::unordered_map<void*, std::unique_ptr<Receiving>> receivings_;  // by transfer
   Sending* done_sendings_ = nullptr;                                  // lists of those to finish
   Receiving* done_receivings_ = nullptr;
-  std::vector<std::pair<Peer*, uint64_t>> settled_;  // to be told
+  std::vector<std::unique_ptr<Receiving>> abandoned_;  // UCX may still name them
+  std::vector<std::pair<Peer*, uint64_t>> settled_;    // to be told
   std::vector<void*> requests_;  // UCX's, of flushes and of endpoints that are being closed
   std::deque<Event> events_;
   size_t doomed_count_ = 0;
   uint64_t dropped_count_ = 0;  // of nobody that is connected
   bool is_out_of_memory_ = false;
   int64_t next_look_ns_ = 0;
+  /// Ends first: UCX ends what it has in progress then, and tells the above.
+  Worker worker_;
 };
 
 }  // namespace bp_ucx

@@ -22,6 +22,9 @@ constexpr int64_t kMostFlushing = 1000 * kMillisecond;
 constexpr int64_t kMostClosing = 1000 * kMillisecond;
 /// UCX needs microseconds: nothing of it depends on the peer.
 constexpr int64_t kMostGivingUp = 5000 * kMillisecond;
+/// But where a peer died in the middle of its queue it may wait for ever, and nobody is left who
+/// could read or write the memory.
+constexpr int64_t kMostGivingUpDead = 100 * kMillisecond;
 /// So that the rest of a pass is not kept waiting by a peer that sends without end.
 constexpr int kMostRounds = 64;
 
@@ -114,8 +117,10 @@ void End::look_for_deaths(bool ends_wake) {
   const int64_t now = now_ns();
   next_look_ns_ = now + kLookInterval;
   for (const uint32_t number : watch_.look(ends_wake)) {
-    if (Peer* const peer = find(number))
-      doom(*peer, BP_UNAVAILABLE, "its process has ended", now + kMostDraining);
+    Peer* const peer = find(number);
+    if (peer == nullptr) continue;
+    peer->is_dead = true;
+    doom(*peer, BP_UNAVAILABLE, "its process has ended", now + kMostDraining);
   }
 }
 
@@ -208,8 +213,12 @@ void End::give_up(Peer& peer) {
 int32_t End::cancel(void* transfer) {
   int32_t status = BP_CANCELLED;
   if (take_back_event(transfer, &status)) return status;
+  bool is_dead = false;
   const auto sending = lent_.find(transfer);
-  if (sending != lent_.end()) give_up(sending->second->peer);
+  if (sending != lent_.end()) {
+    is_dead = sending->second->peer.is_dead;
+    give_up(sending->second->peer);
+  }
   const auto receiving = receivings_.find(transfer);
   if (receiving != receivings_.end()) {
     const Receiving& found = *receiving->second;
@@ -218,14 +227,32 @@ int32_t End::cancel(void* transfer) {
       receivings_.erase(receiving);
       return BP_CANCELLED;
     }
+    is_dead = found.peer.is_dead;
     give_up(receiving->second->peer);
   }
-  const bool is_over = drive_until(now_ns() + kMostGivingUp, [&] {
+  const int64_t patience = is_dead ? kMostGivingUpDead : kMostGivingUp;
+  const bool is_over = drive_until(now_ns() + patience, [&] {
     return lent_.count(transfer) == 0 && receivings_.count(transfer) == 0;
   });
-  if (!is_over) tell(kLogError, "engine ucx: UCX does not let go of a transfer's memory");
+  if (!is_over && !is_dead) {
+    tell(kLogError, "engine ucx: UCX does not let go of a transfer's memory");
+  }
+  if (!is_over) abandon(transfer);
   take_back_event(transfer, &status);
   return BP_CANCELLED;
+}
+
+/// What UCX still has of it ends with the worker, and is told to nobody.
+void End::abandon(void* transfer) {
+  if (const auto sending = lent_.find(transfer); sending != lent_.end()) {
+    sending->second->transfer = nullptr;
+    lent_.erase(sending);
+  }
+  abandoned_.reserve(abandoned_.size() + 1);
+  if (auto receiving = receivings_.extract(transfer); !receiving.empty()) {
+    receiving.mapped()->is_abandoned = true;
+    abandoned_.push_back(std::move(receiving.mapped()));
+  }
 }
 
 // --- The end itself

@@ -119,8 +119,13 @@ void ProcessGroup::take_news(std::optional<Failure>* out_requested) {
 
 /// Whoever drives may not wait for a stream, whose later work waits for who drives.
 void ProcessGroup::end_queue_of(Work& work, const Failure& failure) {
-  auto& kept = kept_.emplace_back();  // first: without memory the work keeps them
-  kept = {work.last_mark(), work.end_queue(failure)};
+  const Mark last = work.last_mark();
+  const Status room = contain([&] { kept_.emplace_back(); });
+  if (!room.ok()) {  // they go with the work, which is known to be done where that can be noted
+    if (last.stream != nullptr) last.stream->try_note_done(last.seq);
+    return work.end_queue_keeping(failure);
+  }
+  kept_.back() = {last, work.end_queue(failure)};
 }
 
 void ProcessGroup::drop_kept() {

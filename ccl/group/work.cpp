@@ -41,14 +41,19 @@ void Work::keep_failure(const Failure& failure) noexcept {
 }
 
 std::vector<Ref<Tensor>> Work::end_queue(const Failure& failure) noexcept {
-  std::shared_ptr<DeviceHold> held;  // ends after the lock
+  end_queue_keeping(failure);
   std::vector<Ref<Tensor>> kept;
+  const std::lock_guard lock(mutex_);
+  kept.swap(kept_);
+  return kept;
+}
+
+void Work::end_queue_keeping(const Failure& failure) noexcept {
+  std::shared_ptr<DeviceHold> held;  // ends after the lock
   const std::lock_guard lock(mutex_);
   if (!queue_is_over_.load()) keep_failure(failure);
   held.swap(hold_);
-  kept.swap(kept_);
   queue_is_over_.store(true, std::memory_order_release);
-  return kept;
 }
 
 void Work::keep_for_ever() {

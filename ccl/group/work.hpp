@@ -73,6 +73,8 @@ class Work : public Counted<Work> {
   /// The device's end of it is over; what it holds goes. The first failure stays. Answers the
   /// tensors that it kept, for whoever may wait to drop.
   std::vector<Ref<Tensor>> end_queue(const Failure& failure) noexcept;
+  /// The same, and it keeps them.
+  void end_queue_keeping(const Failure& failure) noexcept;
   /// The last of its work in the queue.
   Mark last_mark() const { return {mark_.stream, last_seq_}; }
   /// Queued copies may use what it holds, and do not end.

@@ -2,6 +2,12 @@
 //
 // Ranks that are processes: every kind, and what the others do when one is killed, stopped, gives
 // up, or asks for what cannot be.
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <set>
+#include <sstream>
+
 #include "ccl/group/kind_cases_test.hpp"
 #include "ccl/group/process_harness_test.hpp"
 #include "ccl/store/file_store.hpp"
@@ -153,20 +159,42 @@ const Devices kMixes[] = {{"cpu:0", "cpu:0"},
                           {"npu:0", "xpu:0", "cpu:0"},
                           {"cpu:0", "cpu:0", "xpu:0", "cpu:0"}};
 
-/// Shared memory of this system, which others may use, too.
-struct SharedMemory {
-  size_t files = entries_of("/dev/shm");
-  std::string segments = read_file("/proc/sysvipc/shm");
-};
+/// The names of the shared memory of this system, which others use, too.
+std::set<std::string> shared_memory() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    names.insert(entry.path());
+  }
+  std::istringstream segments(read_file("/proc/sysvipc/shm"));
+  std::string line;
+  std::getline(segments, line);  // what the columns are
+  while (std::getline(segments, line)) {
+    std::istringstream columns(line);
+    std::string key, id;
+    columns >> key >> id;
+    names.insert("segment " + id);
+  }
+  return names;
+}
 
 class ProcessGroups : public testing::TestWithParam<Meeting> {
  protected:
+  /// What others have made meanwhile goes with them.
   void TearDown() override {
-    const SharedMemory after;
-    EXPECT_EQ(after.files, before_.files);
-    EXPECT_EQ(after.segments, before_.segments);
+    const auto deadline = std::chrono::steady_clock::now() + seconds(30);
+    while (!left().empty() && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+    EXPECT_THAT(left(), testing::IsEmpty());
   }
-  const SharedMemory before_;
+  std::vector<std::string> left() const {
+    const std::set<std::string> after = shared_memory();
+    std::vector<std::string> names;
+    std::set_difference(after.begin(), after.end(), before_.begin(), before_.end(),
+                        std::back_inserter(names));
+    return names;
+  }
+  const std::set<std::string> before_ = shared_memory();
 };
 
 TEST_P(ProcessGroups, EveryKind_OnEveryMix) {

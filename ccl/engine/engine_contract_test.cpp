@@ -243,6 +243,22 @@ TEST_P(EngineContractTest, EndThatGoes_IsToldBehindItsMessages) {
   EXPECT_EQ(reply.status, BP_UNAVAILABLE);
 }
 
+/// A rank that leaves says why; another may have proved nothing by then.
+TEST_P(EngineContractTest, EndThatGoesAtOnce_IsToldBehindItsShortMessages) {
+  Ends ends = make_connected(2);
+  const Bytes payload = pattern(8192, 6);
+  Transfer transfer;
+  ends.send(0, 1, "why", payload, &transfer);
+  EXPECT_EQ(transfer.status, BP_OK) << "nobody has to wait for a short one";
+  std::thread leaver([leaving = std::move(ends.engines[0])]() mutable { leaving.reset(); });
+  EXPECT_TRUE(ends.drive_until([&] { return !ends.inboxes[1].lost.empty(); }));
+  leaver.join();
+  ASSERT_EQ(ends.inboxes[1].arrived.size(), 1u);
+  EXPECT_EQ(ends.inboxes[1].arrived[0].header, "why");
+  EXPECT_THAT(ends.inboxes[1].lost[0], testing::HasSubstr("closed"));
+  receive(ends, 1, 0, payload);
+}
+
 TEST_P(EngineContractTest, ReceiverThatGoes_EndsTheLongSend) {
   Ends ends = make_connected(3);
   std::deque<Transfer> sent(2);

@@ -11,6 +11,7 @@
 
 #include "ccl/store/handshake.hpp"
 #include "ccl/store/refusal_log.hpp"
+#include "core/base/fork.hpp"
 #include "core/base/log.hpp"
 
 namespace bp::ccl {
@@ -18,6 +19,13 @@ namespace {
 
 /// The first byte of every header.
 enum class Kind : uint8_t { kMessage = 1, kHandshake = 2 };
+
+/// Up to which a message to one that has not proved itself is kept for its sender. Words of a
+/// failure are shorter.
+constexpr uint64_t kShortBytes = 8192;
+/// For those words, where the end goes before the proof.
+constexpr auto kLastWordsWithin = std::chrono::seconds(1);
+constexpr auto kLastWordsLook = std::chrono::milliseconds(10);
 
 std::vector<std::byte> with_kind(Kind kind, std::span<const std::byte> bytes) {
   std::vector<std::byte> all(1 + bytes.size());
@@ -47,12 +55,18 @@ class ProvenEngine final : public Engine, private Inbox {
   void wake() noexcept override { inner_->wake(); }
 
  private:
-  /// A send that waits for the peer's proof.
+  /// A send that waits for the peer's proof. A short one is over for its sender: its last words
+  /// come also where it leaves before the proof.
   struct Waiting {
     std::vector<std::byte> header;
     const void* data;
     uint64_t bytes;
-    Transfer* transfer;
+    Transfer* transfer;               // nullptr: of a short one
+    std::vector<std::byte> copied{};  // all bytes of a short one
+  };
+  struct OwnSend {
+    Transfer transfer;
+    std::vector<std::byte> payload{};
   };
   struct Peer {
     std::optional<Handshake> handshake;  // while it goes on
@@ -70,14 +84,17 @@ class ProvenEngine final : public Engine, private Inbox {
   void peer_lost(uint32_t peer, const Status& why) noexcept override;
   void take_handshake(uint32_t number, Peer* peer, std::string_view bytes);
   void send_handshake(uint32_t peer, const std::string& bytes);
+  void send_own(uint32_t peer, const std::vector<std::byte>& header,
+                std::vector<std::byte> payload);
   void let_waiting_go(uint32_t peer, Peer* found);
+  void send_last_words();
   void lose(uint32_t peer, Peer* found, const Status& why);
   void tell_dropped(uint32_t peer);
 
   const Proof proof_;
   const std::unique_ptr<Engine> inner_;
   std::map<uint32_t, Peer> peers_;
-  std::list<Transfer> handshake_sends_;
+  std::list<OwnSend> own_sends_;  // of handshakes, and of short messages that waited
   uint64_t dropped_count_ = 0;
   RefusalLog dropped_log_;
 
@@ -89,14 +106,54 @@ class ProvenEngine final : public Engine, private Inbox {
   std::vector<uint32_t> unproven_;  // who sent them
 };
 
+/// Of an end that is going: nobody wants what comes.
+class NoInbox final : public Inbox {
+ public:
+  explicit NoInbox(Engine* engine) : engine_(*engine) {}
+  void message_arrived(uint32_t, std::span<const std::byte>, uint64_t,
+                       uint64_t token) noexcept override {
+    [[maybe_unused]] const Status noted = contain([&] { tokens_.push_back(token); });
+  }
+  void peer_lost(uint32_t, const Status&) noexcept override {}
+  void drop_all() {
+    for (const uint64_t token : std::exchange(tokens_, {})) engine_.drop(token);
+  }
+
+ private:
+  Engine& engine_;
+  std::vector<uint64_t> tokens_;
+};
+
+/// Waits for the proofs of those to whom short messages wait, while they live.
+void ProvenEngine::send_last_words() {
+  const auto until = Clock::now() + kLastWordsWithin;
+  const auto is_done = [&] {
+    return std::all_of(peers_.begin(), peers_.end(), [](const auto& entry) {
+      const auto& waiting = entry.second.waiting;
+      return std::none_of(waiting.begin(), waiting.end(),
+                          [](const Waiting& one) { return one.transfer == nullptr; });
+    });
+  };
+  NoInbox inbox(inner_.get());
+  while (!is_done() && Clock::now() < until) {
+    const bool has_moved = progress(inbox);
+    inbox.drop_all();
+    if (!has_moved) inner_->wait(std::min(until, Clock::now() + kLastWordsLook));
+  }
+}
+
 ProvenEngine::~ProvenEngine() {
+  if (!forked()) {
+    [[maybe_unused]] const Status said = contain([&] { send_last_words(); });
+  }
   for (auto& [number, peer] : peers_) {
     for (const Waiting& waiting : peer.waiting) {
+      if (waiting.transfer == nullptr) continue;
       waiting.transfer->status.store(BP_CANCELLED, std::memory_order_release);
     }
   }
-  for (Transfer& transfer : handshake_sends_) {
-    if (!transfer.is_over()) inner_->cancel(&transfer);
+  for (OwnSend& own : own_sends_) {
+    if (!own.transfer.is_over()) inner_->cancel(&own.transfer);
   }
 }
 
@@ -136,11 +193,17 @@ Status ProvenEngine::connect(uint32_t number, std::string_view address) {
   return {};
 }
 
+void ProvenEngine::send_own(uint32_t peer, const std::vector<std::byte>& header,
+                            std::vector<std::byte> payload) {
+  std::erase_if(own_sends_, [](const OwnSend& send) { return send.transfer.is_over(); });
+  OwnSend& own = own_sends_.emplace_back();
+  own.payload = std::move(payload);
+  inner_->send(peer, header, own.payload.data(), own.payload.size(), &own.transfer);
+}
+
 void ProvenEngine::send_handshake(uint32_t peer, const std::string& bytes) {
   if (bytes.empty()) return;
-  std::erase_if(handshake_sends_, [](const Transfer& transfer) { return transfer.is_over(); });
-  inner_->send(peer, with_kind(Kind::kHandshake, std::as_bytes(std::span(bytes))), nullptr, 0,
-               &handshake_sends_.emplace_back());
+  send_own(peer, with_kind(Kind::kHandshake, std::as_bytes(std::span(bytes))), {});
 }
 
 void ProvenEngine::send(uint32_t number, std::span<const std::byte> header, const void* data,
@@ -153,14 +216,25 @@ void ProvenEngine::send(uint32_t number, std::span<const std::byte> header, cons
   }
   std::vector<std::byte> whole = with_kind(Kind::kMessage, header);
   if (found->second.is_proven) return inner_->send(number, whole, data, bytes, transfer);
-  found->second.waiting.push_back({std::move(whole), data, bytes, transfer});
+  Waiting waiting{std::move(whole), data, bytes, transfer};
+  if (bytes <= kShortBytes) {
+    const auto* const first = static_cast<const std::byte*>(data);
+    waiting.copied.assign(first, first + bytes);
+    waiting.transfer = nullptr;
+  }
+  found->second.waiting.push_back(std::move(waiting));
+  if (bytes <= kShortBytes) transfer->status.store(BP_OK, std::memory_order_release);
 }
 
 void ProvenEngine::let_waiting_go(uint32_t number, Peer* peer) {
   while (!peer->waiting.empty()) {
-    const Waiting waiting = std::move(peer->waiting.front());
+    Waiting waiting = std::move(peer->waiting.front());
     peer->waiting.pop_front();
-    inner_->send(number, waiting.header, waiting.data, waiting.bytes, waiting.transfer);
+    if (waiting.transfer != nullptr) {
+      inner_->send(number, waiting.header, waiting.data, waiting.bytes, waiting.transfer);
+    } else {
+      send_own(number, waiting.header, std::move(waiting.copied));
+    }
   }
 }
 
@@ -205,6 +279,7 @@ void ProvenEngine::lose(uint32_t number, Peer* peer, const Status& why) {
   peer->is_proven = false;
   peer->handshake.reset();
   for (const Waiting& waiting : peer->waiting) {
+    if (waiting.transfer == nullptr) continue;
     waiting.transfer->status.store(BP_UNAVAILABLE, std::memory_order_release);
   }
   peer->waiting.clear();

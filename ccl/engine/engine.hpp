@@ -24,6 +24,7 @@ using Clock = std::chrono::steady_clock;
 /// over: `status` is not BP_PENDING any more. Read by any thread, written by the engine.
 struct Transfer {
   std::atomic<bp_status> status{BP_PENDING};
+  size_t engine_place = 0;  // the engine's own
   bool is_over() const { return status.load(std::memory_order_acquire) != BP_PENDING; }
 };
 
@@ -68,6 +69,8 @@ class Engine {
   /// unless it was over before. The peer may be lost by it, on both sides.
   virtual void cancel(Transfer* transfer) = 0;
 
+  /// What was sent has not left yet, so that somebody has to progress() on.
+  virtual bool has_unsent() const = 0;
   /// Does what can be done now, and tells the inbox. True: something happened.
   virtual bool progress(Inbox& inbox) = 0;
   /// Sleeps until progress() may have something to do, somebody wakes it, or the time has come.

@@ -3,7 +3,7 @@
 // The interface of engines over a library's table.
 #include "ccl/engine/library_engine.hpp"
 
-#include <unordered_set>
+#include <vector>
 
 #include "ccl/engine/load_library.hpp"
 #include "core/base/foreign_text.hpp"
@@ -26,6 +26,7 @@ class LibraryEngine final : public Engine {
   void receive(uint64_t token, void* into, Transfer* transfer) override;
   void drop(uint64_t token) override;
   void cancel(Transfer* transfer) override;
+  bool has_unsent() const override { return !forked() && api_.has_unsent(engine_) != 0; }
   bool progress(Inbox& inbox) override;
   void wait(Clock::time_point until) override;
   void wake() noexcept override;
@@ -41,11 +42,12 @@ class LibraryEngine final : public Engine {
   static void transfer_ended(void* context, void* transfer, int32_t status);
   template <class Begin>
   void begin(Transfer* transfer, Begin call);
+  bool forget(const Transfer* transfer);
   std::string prefix() const { return "engine " + std::string(name()); }
 
   const bp_engine_api& api_;
   bp_engine* engine_ = nullptr;
-  std::unordered_set<Transfer*> pending_;
+  std::vector<Transfer*> pending_;
 };
 
 // A forked child has none of the threads and connections of the library: it makes no call of it,
@@ -83,18 +85,18 @@ Status LibraryEngine::connect(uint32_t peer, std::string_view address) {
   return Status(status, prefix() + ": " + foreign_text(words.text));
 }
 
-/// Noted before the call, which must not be undone for want of memory.
+/// There is room for its note before the call, which must not be undone for want of memory.
 template <class Begin>
 void LibraryEngine::begin(Transfer* transfer, Begin call) {
   transfer->status.store(BP_PENDING, std::memory_order_relaxed);
   bp_status status = BP_FORKED;
   if (!forked()) {
-    pending_.insert(transfer);
+    pending_.reserve(pending_.size() + 1);
     status = call();
   }
-  if (status == BP_PENDING) return;
-  pending_.erase(transfer);
-  transfer->status.store(status, std::memory_order_release);
+  if (status != BP_PENDING) return transfer->status.store(status, std::memory_order_release);
+  transfer->engine_place = pending_.size();
+  pending_.push_back(transfer);
 }
 
 void LibraryEngine::send(uint32_t peer, std::span<const std::byte> header, const void* data,
@@ -112,8 +114,18 @@ void LibraryEngine::drop(uint64_t token) {
   if (!forked()) api_.drop(engine_, token);
 }
 
+/// False: it was not pending.
+bool LibraryEngine::forget(const Transfer* transfer) {
+  const size_t place = transfer->engine_place;
+  if (place >= pending_.size() || pending_[place] != transfer) return false;
+  pending_[place] = pending_.back();
+  pending_[place]->engine_place = place;
+  pending_.pop_back();
+  return true;
+}
+
 void LibraryEngine::cancel(Transfer* transfer) {
-  if (pending_.erase(transfer) == 0) return;
+  if (!forget(transfer)) return;
   const bp_status status = forked() ? BP_FORKED : api_.cancel(engine_, transfer);
   transfer->status.store(status, std::memory_order_release);
 }
@@ -132,7 +144,7 @@ void LibraryEngine::peer_lost(void* context, uint32_t peer, int32_t status, cons
 
 void LibraryEngine::transfer_ended(void* context, void* given, int32_t status) {
   auto* const transfer = static_cast<Transfer*>(given);
-  static_cast<InboxContext*>(context)->engine.pending_.erase(transfer);
+  static_cast<InboxContext*>(context)->engine.forget(transfer);
   transfer->status.store(status, std::memory_order_release);
 }
 

@@ -2,6 +2,7 @@
 #include "ccl/engine/proven_engine.hpp"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <list>
 #include <map>
@@ -27,12 +28,16 @@ constexpr uint64_t kShortBytes = 8192;
 constexpr auto kLastWordsWithin = std::chrono::seconds(1);
 constexpr auto kLastWordsLook = std::chrono::milliseconds(10);
 
-std::vector<std::byte> with_kind(Kind kind, std::span<const std::byte> bytes) {
-  std::vector<std::byte> all(1 + bytes.size());
-  all[0] = static_cast<std::byte>(kind);
-  std::copy(bytes.begin(), bytes.end(), all.begin() + 1);
-  return all;
-}
+/// A message's header, as the inner engine gets it.
+struct InnerHeader {
+  InnerHeader(Kind kind, std::span<const std::byte> header) : size(1 + header.size()) {
+    bytes[0] = static_cast<std::byte>(kind);
+    std::copy(header.begin(), header.end(), bytes.begin() + 1);
+  }
+  std::span<const std::byte> get() const { return {bytes.data(), size}; }
+  std::array<std::byte, 1 + Engine::kMostHeaderBytes> bytes;
+  size_t size;
+};
 
 class ProvenEngine final : public Engine, private Inbox {
  public:
@@ -50,6 +55,7 @@ class ProvenEngine final : public Engine, private Inbox {
   }
   void drop(uint64_t token) override { inner_->drop(token); }
   void cancel(Transfer* transfer) override;
+  bool has_unsent() const override { return waiting_count_ > 0 || inner_->has_unsent(); }
   bool progress(Inbox& inbox) override;
   void wait(Clock::time_point until) override { inner_->wait(until); }
   void wake() noexcept override { inner_->wake(); }
@@ -58,7 +64,7 @@ class ProvenEngine final : public Engine, private Inbox {
   /// A send that waits for the peer's proof. A short one is over for its sender: its last words
   /// come also where it leaves before the proof.
   struct Waiting {
-    std::vector<std::byte> header;
+    InnerHeader header;
     const void* data;
     uint64_t bytes;
     Transfer* transfer;               // nullptr: of a short one
@@ -84,9 +90,9 @@ class ProvenEngine final : public Engine, private Inbox {
   void peer_lost(uint32_t peer, const Status& why) noexcept override;
   void take_handshake(uint32_t number, Peer* peer, std::string_view bytes);
   void send_handshake(uint32_t peer, const std::string& bytes);
-  void send_own(uint32_t peer, const std::vector<std::byte>& header,
-                std::vector<std::byte> payload);
+  void send_own(uint32_t peer, const InnerHeader& header, std::vector<std::byte> payload);
   void let_waiting_go(uint32_t peer, Peer* found);
+  void follow();
   void send_last_words();
   void lose(uint32_t peer, Peer* found, const Status& why);
   void tell_dropped(uint32_t peer);
@@ -94,12 +100,14 @@ class ProvenEngine final : public Engine, private Inbox {
   const Proof proof_;
   const std::unique_ptr<Engine> inner_;
   std::map<uint32_t, Peer> peers_;
+  size_t waiting_count_ = 0;      // of all of them
   std::list<OwnSend> own_sends_;  // of handshakes, and of short messages that waited
   uint64_t dropped_count_ = 0;
   RefusalLog dropped_log_;
 
   // Of a progress() that goes on, for its end: an inbox must not call the engine.
   Inbox* outer_ = nullptr;
+  bool is_to_follow_ = false;       // any of these
   std::vector<Output> outputs_;     // of handshakes
   std::vector<uint32_t> proven_;    // peers that have just proved themselves
   std::vector<uint64_t> unwanted_;  // tokens
@@ -193,17 +201,17 @@ Status ProvenEngine::connect(uint32_t number, std::string_view address) {
   return {};
 }
 
-void ProvenEngine::send_own(uint32_t peer, const std::vector<std::byte>& header,
+void ProvenEngine::send_own(uint32_t peer, const InnerHeader& header,
                             std::vector<std::byte> payload) {
   std::erase_if(own_sends_, [](const OwnSend& send) { return send.transfer.is_over(); });
   OwnSend& own = own_sends_.emplace_back();
   own.payload = std::move(payload);
-  inner_->send(peer, header, own.payload.data(), own.payload.size(), &own.transfer);
+  inner_->send(peer, header.get(), own.payload.data(), own.payload.size(), &own.transfer);
 }
 
 void ProvenEngine::send_handshake(uint32_t peer, const std::string& bytes) {
   if (bytes.empty()) return;
-  send_own(peer, with_kind(Kind::kHandshake, std::as_bytes(std::span(bytes))), {});
+  send_own(peer, InnerHeader(Kind::kHandshake, std::as_bytes(std::span(bytes))), {});
 }
 
 void ProvenEngine::send(uint32_t number, std::span<const std::byte> header, const void* data,
@@ -214,15 +222,16 @@ void ProvenEngine::send(uint32_t number, std::span<const std::byte> header, cons
     transfer->status.store(BP_UNAVAILABLE, std::memory_order_release);
     return;
   }
-  std::vector<std::byte> whole = with_kind(Kind::kMessage, header);
-  if (found->second.is_proven) return inner_->send(number, whole, data, bytes, transfer);
-  Waiting waiting{std::move(whole), data, bytes, transfer};
+  const InnerHeader whole(Kind::kMessage, header);
+  if (found->second.is_proven) return inner_->send(number, whole.get(), data, bytes, transfer);
+  Waiting waiting{whole, data, bytes, transfer};
   if (bytes <= kShortBytes) {
     const auto* const first = static_cast<const std::byte*>(data);
     waiting.copied.assign(first, first + bytes);
     waiting.transfer = nullptr;
   }
   found->second.waiting.push_back(std::move(waiting));
+  ++waiting_count_;
   if (bytes <= kShortBytes) transfer->status.store(BP_OK, std::memory_order_release);
 }
 
@@ -230,8 +239,9 @@ void ProvenEngine::let_waiting_go(uint32_t number, Peer* peer) {
   while (!peer->waiting.empty()) {
     Waiting waiting = std::move(peer->waiting.front());
     peer->waiting.pop_front();
+    --waiting_count_;
     if (waiting.transfer != nullptr) {
-      inner_->send(number, waiting.header, waiting.data, waiting.bytes, waiting.transfer);
+      inner_->send(number, waiting.header.get(), waiting.data, waiting.bytes, waiting.transfer);
     } else {
       send_own(number, waiting.header, std::move(waiting.copied));
     }
@@ -242,6 +252,7 @@ void ProvenEngine::cancel(Transfer* transfer) {
   for (auto& [number, peer] : peers_) {
     const size_t count = std::erase_if(
         peer.waiting, [&](const Waiting& waiting) { return waiting.transfer == transfer; });
+    waiting_count_ -= count;
     if (count == 0) continue;
     transfer->status.store(BP_CANCELLED, std::memory_order_release);
     return;
@@ -257,6 +268,7 @@ void ProvenEngine::message_arrived(uint32_t number, std::span<const std::byte> h
   if (is_known && kind == Kind::kMessage && found->second.is_proven) {
     return outer_->message_arrived(number, header.subspan(1), bytes, token);
   }
+  is_to_follow_ = true;
   [[maybe_unused]] const Status noted = contain([&] {
     unwanted_.push_back(token);
     const bool is_handshake = kind == Kind::kHandshake && found->second.handshake && bytes == 0;
@@ -282,6 +294,7 @@ void ProvenEngine::lose(uint32_t number, Peer* peer, const Status& why) {
     if (waiting.transfer == nullptr) continue;
     waiting.transfer->status.store(BP_UNAVAILABLE, std::memory_order_release);
   }
+  waiting_count_ -= peer->waiting.size();
   peer->waiting.clear();
   outer_->peer_lost(number, why);
 }
@@ -323,13 +336,19 @@ bool ProvenEngine::progress(Inbox& inbox) {
   outer_ = &inbox;
   const bool has_moved = inner_->progress(*this);
   outer_ = nullptr;
+  if (is_to_follow_) follow();
+  return has_moved;
+}
+
+/// What handshakes and messages of peers that have proved nothing lead to.
+void ProvenEngine::follow() {
+  is_to_follow_ = false;
   for (const Output& output : std::exchange(outputs_, {})) {
     send_handshake(output.peer, output.bytes);
   }
   for (const uint32_t number : std::exchange(proven_, {})) let_waiting_go(number, &peers_[number]);
   for (const uint64_t token : std::exchange(unwanted_, {})) inner_->drop(token);
   for (const uint32_t number : std::exchange(unproven_, {})) tell_dropped(number);
-  return has_moved;
 }
 
 }  // namespace

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define BP_ENGINE_ABI 1u
+#define BP_ENGINE_ABI 2u
 /* A header that a message has at most. */
 #define BP_ENGINE_HEADER_BYTES_MAX 192u
 #define BP_ENGINE_WORDS_BYTES 512u
@@ -87,6 +87,8 @@ typedef struct bp_engine_api {
   /* On return the memory of `transfer` is the caller's and nothing is told of it any more. The
    * status: CANCELLED, unless it was over before. The peer may be lost by it. */
   int32_t (*cancel)(bp_engine* engine, void* transfer);
+  /* 1: as Engine::has_unsent(). */
+  int32_t (*has_unsent)(bp_engine* engine);
   /* 1: something happened. */
   int32_t (*progress)(bp_engine* engine, const bp_engine_inbox* inbox);
   /* until_ns: of CLOCK_MONOTONIC. */

@@ -16,6 +16,7 @@ namespace {
 constexpr uint32_t kMessageMark = 0x58435542;  // "BUCX"
 constexpr unsigned kMessageId = 1;             // of UCX's handlers
 constexpr uint64_t kEagerBytes = 8192;
+constexpr size_t kMostSpareCopies = 64;  // of kEagerBytes
 constexpr size_t kMostStrays = 1024;
 constexpr size_t kMostAhead = 65536;  // messages of one peer that wait for an earlier one
 
@@ -81,6 +82,7 @@ void End::connect(uint32_t number, std::string_view bytes) {
     open_endpoint(peer, *address);
   } catch (...) {
     watch_.remove_process(number);
+    latest_sender_ = nullptr;
     peer_by_id_.erase(address->end);
     peers_.erase(number);
     throw;
@@ -98,14 +100,30 @@ void End::connect(uint32_t number, std::string_view bytes) {
 
 // --- Sending
 
-std::unique_ptr<End::Sending> End::make_sending(Peer& peer, Kind kind, uint64_t sequence,
-                                                std::string_view header) {
-  auto sending = std::make_unique<Sending>(*this, peer);
-  sending->sequence = sequence;
+End::Sending& End::make_sending(Peer& peer, Kind kind, uint64_t sequence, std::string_view header) {
+  if (free_sendings_.empty()) {
+    free_sendings_.reserve(sendings_.size() + 1);  // for when all are sent
+    free_sendings_.push_back(&sendings_.emplace_back(*this));
+  }
+  Sending& sending = *free_sendings_.back();
+  free_sendings_.pop_back();
+  sending.peer = &peer;
+  sending.sequence = sequence;
   const Envelope envelope{kMessageMark, kind, id_, sequence};
-  sending->head.assign(reinterpret_cast<const char*>(&envelope), sizeof(envelope));
-  sending->head.append(header);
+  std::memcpy(sending.head.data(), &envelope, sizeof(envelope));
+  std::memcpy(sending.head.data() + sizeof(envelope), header.data(), header.size());
+  sending.head_bytes = sizeof(envelope) + header.size();
+  sending.is_short = true;
+  sending.transfer = nullptr;
+  sending.request = nullptr;
+  sending.is_done = false;
+  sending.status = UCS_OK;
   return sending;
+}
+
+void End::recycle(Sending& sending) {
+  if (free_sendings_.size() >= kMostSpareCopies) std::vector<char>().swap(sending.copied);
+  free_sendings_.push_back(&sending);
 }
 
 int32_t End::send(uint32_t number, std::string_view header, const void* data, uint64_t bytes,
@@ -113,44 +131,57 @@ int32_t End::send(uint32_t number, std::string_view header, const void* data, ui
   if (header.size() > BP_ENGINE_HEADER_BYTES_MAX) return BP_INVALID_ARGUMENT;
   Peer* const peer = find(number);
   if (peer == nullptr || peer->is_lost() || peer->is_doomed) return BP_UNAVAILABLE;
-  auto sending = make_sending(*peer, Kind::kMessage, peer->next_sent, header);
-  if (bytes > kEagerBytes) {
-    sending->transfer = transfer;
-  } else if (bytes > 0) {
-    sending->copied.assign(static_cast<const char*>(data), bytes);
-    data = sending->copied.data();
+  if (bytes > kEagerBytes) lent_.reserve(lent_.size() + 1);
+  Sending& sending = make_sending(*peer, Kind::kMessage, peer->next_sent, header);
+  try {
+    if (bytes > kEagerBytes) {
+      sending.transfer = transfer;
+      sending.is_short = false;
+      lent_.emplace(transfer, &sending);
+    } else if (bytes > 0) {
+      const char* const first = static_cast<const char*>(data);
+      sending.copied.assign(first, first + bytes);
+      data = sending.copied.data();
+    }
+  } catch (...) {
+    recycle(sending);
+    throw;
   }
-  const int32_t status = post(std::move(sending), data, bytes);
+  const int32_t status = post(sending, data, bytes);
   ++peer->next_sent;
   return status;
 }
 
 /// What is not lent is over for its sender at once, whatever becomes of it.
-int32_t End::post(std::unique_ptr<Sending> owned, const void* data, uint64_t bytes) {
-  Sending& sending = *owned;
-  const bool is_lent = sending.transfer != nullptr;
-  if (is_lent) lent_.reserve(lent_.size() + 1);
-  sendings_.emplace(&sending, std::move(owned));
+int32_t End::post(Sending& sending, const void* data, uint64_t bytes) {
+  Peer& peer = *sending.peer;
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
-  param.flags = is_lent ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
+  param.flags = sending.is_short ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
   param.cb.send = on_sent;
   param.user_data = &sending;
-  if (is_lent) lent_.emplace(sending.transfer, &sending);
-  void* const request = ucp().am_send_nbx(sending.peer.endpoint, kMessageId, sending.head.data(),
-                                          sending.head.size(), data, bytes, &param);
+  void* const request = ucp().am_send_nbx(peer.endpoint, kMessageId, sending.head.data(),
+                                          sending.head_bytes, data, bytes, &param);
   if (UCS_PTR_IS_ERR(request)) {
-    const std::string why = ucp().status_string(UCS_PTR_STATUS(request));
-    doom(sending.peer, BP_UNAVAILABLE, "the connection broke: " + why);
-    if (is_lent) lent_.erase(sending.transfer);
-    sendings_.erase(&sending);
+    if (!sending.is_short) lent_.erase(sending.transfer);
+    recycle(sending);
+    const char* const why = ucp().status_string(UCS_PTR_STATUS(request));
+    doom(peer, BP_UNAVAILABLE, std::string("the connection broke: ") + why);
     return BP_UNAVAILABLE;
+  }
+  if (request == nullptr && sending.is_short) {
+    recycle(sending);
+    return BP_OK;
   }
   sending.request = request;
   sending.is_done = sending.is_done || request == nullptr;
+  if (sending.is_short) {
+    ++unsent_count_;
+    ++peer.unsent_count;
+  }
   if (sending.is_done) note_done(sending);
-  return is_lent ? BP_PENDING : BP_OK;
+  return sending.is_short ? BP_OK : BP_PENDING;
 }
 
 void End::on_sent(void*, ucs_status_t status, void* user_data) {
@@ -168,16 +199,20 @@ void End::note_done(Sending& sending) {
 
 void End::finish(Sending& sending) {
   if (void* const transfer = sending.transfer) {
-    const bool is_ok = sending.status == UCS_OK && !sending.peer.is_lost();
+    const bool is_ok = sending.status == UCS_OK && !sending.peer->is_lost();
     if (is_ok) settled_.reserve(settled_.size() + 1);
     events_.push_back({.kind = Event::Kind::kEnded,
                        .transfer = transfer,
                        .status = is_ok ? BP_OK : BP_UNAVAILABLE});
-    if (is_ok) settled_.emplace_back(&sending.peer, sending.sequence);
+    if (is_ok) settled_.emplace_back(sending.peer, sending.sequence);
     lent_.erase(transfer);
   }
+  if (sending.is_short) {
+    --unsent_count_;
+    --sending.peer->unsent_count;
+  }
   if (sending.request != nullptr) ucp().request_free(sending.request);
-  sendings_.erase(&sending);
+  recycle(sending);
 }
 
 /// Not where UCX tells of it, which no exception may leave.
@@ -231,10 +266,13 @@ ucs_status_t End::on_message(void* self, const void* header, size_t header_bytes
 /// True: the data is kept.
 bool End::take(const Envelope& envelope, std::string_view header, void* data, uint64_t bytes,
                bool is_lent) {
-  const auto found = peer_by_id_.find(envelope.from);
+  if (latest_sender_ == nullptr || latest_sender_->id != envelope.from) {
+    const auto found = peer_by_id_.find(envelope.from);
+    latest_sender_ = found != peer_by_id_.end() ? found->second : nullptr;
+  }
+  Peer* const sender = latest_sender_;
   if (envelope.kind == Kind::kSettled) {
-    const bool is_heard = found != peer_by_id_.end() && !found->second->is_lost();
-    if (is_heard) settle(*found->second, envelope.sequence);
+    if (sender != nullptr && !sender->is_lost()) settle(*sender, envelope.sequence);
     return false;
   }
   if (envelope.kind != Kind::kMessage && envelope.kind != Kind::kFarewell) return false;
@@ -245,8 +283,8 @@ bool End::take(const Envelope& envelope, std::string_view header, void* data, ui
   message.is_lent = is_lent;
   message.bytes = bytes;
   message.data = bytes > 0 ? data : nullptr;
-  message.header = header;
-  if (found != peer_by_id_.end()) return arrive(*found->second, message);
+  message.header = Text(header);
+  if (sender != nullptr) return arrive(*sender, message);
   if (strays_.size() >= kMostStrays) {
     note_dropped();
     return false;
@@ -288,15 +326,14 @@ void End::accept(Peer& peer, Message& message) {
     ++peer.next_expected;
     return doom(peer, BP_GONE, "its end of the engine was closed");
   }
-  const uint64_t token = next_token_;
-  events_.push_back({.kind = Event::Kind::kArrived,
-                     .peer = peer.number,
-                     .token = token,
-                     .bytes = message.bytes,
-                     .text = std::move(message.header)});
+  arrived_.reserve_one();
+  Event& event = events_.emplace_back();
   message.peer = &peer;
-  arrived_.emplace(token, std::move(message));
-  ++next_token_;
+  event = {.kind = Event::Kind::kArrived,
+           .peer = peer.number,
+           .token = arrived_.add(message),
+           .bytes = message.bytes,
+           .header = message.header};
   ++peer.next_expected;
 }
 
@@ -306,9 +343,9 @@ void End::release(Message& message) {
 }
 
 int32_t End::receive(uint64_t token, void* into, void* transfer) {
-  auto found = arrived_.extract(token);
-  if (found.empty()) return BP_INVALID_ARGUMENT;
-  Message& message = found.mapped();
+  std::optional<Message> found = arrived_.take(token);
+  if (!found) return BP_INVALID_ARGUMENT;
+  Message& message = *found;
   if (message.data == nullptr) return BP_OK;
   if (!message.is_lent) {
     std::memcpy(into, message.data, message.bytes);
@@ -375,8 +412,8 @@ void End::finish(Receiving& receiving) {
 }
 
 void End::drop(uint64_t token) {
-  auto found = arrived_.extract(token);
-  if (!found.empty()) release(found.mapped());  // which tells the sender
+  std::optional<Message> found = arrived_.take(token);
+  if (found) release(*found);  // which tells the sender
 }
 
 }  // namespace bp_ucx

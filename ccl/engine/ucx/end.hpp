@@ -13,8 +13,10 @@
 #ifndef BACKPLANE_CCL_ENGINE_UCX_END_HPP
 #define BACKPLANE_CCL_ENGINE_UCX_END_HPP
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
@@ -25,6 +27,7 @@
 #include <vector>
 
 #include "ccl/engine/ucx/address.hpp"
+#include "ccl/engine/ucx/slot_table.hpp"
 #include "ccl/engine/ucx/watch.hpp"
 #include "ccl/engine/ucx/worker.hpp"
 
@@ -46,6 +49,7 @@ class End {
   int32_t receive(uint64_t token, void* into, void* transfer);
   void drop(uint64_t token);
   int32_t cancel(void* transfer);
+  bool has_unsent() const { return unsent_count_ > 0 || !settled_.empty(); }
   bool progress(const bp_engine_inbox& inbox);
   void wait(int64_t until_ns);
   void wake() noexcept { watch_.wake(); }
@@ -60,6 +64,22 @@ class End {
     uint64_t sequence = 0;  // of messages and farewells from one end to another; or what is settled
   };
   struct Peer;
+  /// What stands before a message, in words of the caller.
+  struct Text {
+    Text() = default;
+    explicit Text(std::string_view text) : size(static_cast<uint32_t>(text.size())) {
+      std::memcpy(bytes.data(), text.data(), text.size());
+    }
+    /// Most are short.
+    Text(const Text& other) : Text(std::string_view(other.bytes.data(), other.size)) {}
+    Text& operator=(const Text& other) {
+      size = other.size;
+      std::memcpy(bytes.data(), other.bytes.data(), other.size);
+      return *this;
+    }
+    std::array<char, BP_ENGINE_HEADER_BYTES_MAX> bytes;
+    uint32_t size = 0;
+  };
   /// One that has come and was neither received nor dropped.
   struct Message {
     EndId from{};
@@ -69,7 +89,7 @@ class End {
     void* data = nullptr;  // UCX's; nullptr without bytes, and once it was released
     bool is_lent = false;  // `data` stands for bytes that are still the sender's
     bool is_farewell = false;
-    std::string header;
+    Text header{};
   };
   struct Peer {
     Peer(End& its_end, uint32_t its_number, const EndId& its_id)
@@ -81,6 +101,7 @@ class End {
     uint64_t next_sent = 1;
     uint64_t next_expected = 1;
     std::map<uint64_t, Message> ahead;  // of their sequence
+    size_t unsent_count = 0;            // short messages that UCX has not sent
     bool is_dead = false;               // its process has ended
     // Doomed: to be lost with the next progress, and nothing is sent any more.
     bool is_doomed = false;
@@ -89,14 +110,16 @@ class End {
     std::string why;
     bool is_lost() const { return endpoint == nullptr; }
   };
-  /// A message that UCX has not sent to its end.
+  /// A message that UCX has not sent to its end. Those that it has are used again.
   struct Sending {
-    Sending(End& its_end, Peer& its_peer) : end(its_end), peer(its_peer) {}
+    explicit Sending(End& its_end) : end(its_end) {}
     End& end;
-    Peer& peer;
+    Peer* peer = nullptr;
     uint64_t sequence = 0;
-    std::string head;          // envelope and header
-    std::string copied;        // all bytes of a short one
+    size_t head_bytes = 0;
+    std::array<char, sizeof(Envelope) + BP_ENGINE_HEADER_BYTES_MAX> head;  // envelope and header
+    std::vector<char> copied;  // all bytes of a short one
+    bool is_short = true;
     void* transfer = nullptr;  // of a long one, which lies in the caller's memory
     void* request = nullptr;   // UCX's
     bool is_done = false;
@@ -126,7 +149,7 @@ class End {
     uint64_t bytes = 0;
     void* transfer = nullptr;
     int32_t status = BP_OK;
-    std::string text{};  // the header, or why
+    Text header{};
   };
 
   // Called by UCX while it is progressed, or in a call of it.
@@ -146,9 +169,9 @@ class End {
 
   Peer* find(uint32_t peer);
   void open_endpoint(Peer& peer, const Address& address);
-  std::unique_ptr<Sending> make_sending(Peer& peer, Kind kind, uint64_t sequence,
-                                        std::string_view header);
-  int32_t post(std::unique_ptr<Sending> sending, const void* data, uint64_t bytes);
+  Sending& make_sending(Peer& peer, Kind kind, uint64_t sequence, std::string_view header);
+  int32_t post(Sending& sending, const void* data, uint64_t bytes);
+  void recycle(Sending& sending);
   void tell_settled();
   void note_done(Sending& sending);
   void note_done(Receiving& receiving);
@@ -168,7 +191,7 @@ class End {
   void say_farewell(Peer& peer);
   void free_requests();
   bool has_news() const;
-  void deliver(const bp_engine_inbox& inbox, const std::deque<Event>& events);
+  void deliver(const bp_engine_inbox& inbox, const std::vector<Event>& events);
   bool take_back_event(void* transfer, int32_t* out_status);
   void give_up(Peer& peer);
   void abandon(void* transfer);
@@ -180,22 +203,26 @@ class End {
   std::string address_;
   std::map<uint32_t, std::unique_ptr<Peer>> peers_;
   std::map<EndId, Peer*> peer_by_id_;
-  std::deque<Message> strays_;                     // from ends that are not connected yet
-  std::unordered_map<uint64_t, Message> arrived_;  // by token
-  uint64_t next_token_ = 1;
-  std::unordered_map<Sending*, std::unique_ptr<Sending>> sendings_;   // that UCX has
-  std::unordered_map<void*, Sending*> lent_;                          // of these, by transfer
+  std::deque<Message> strays_;     // from ends that are not connected yet
+  Peer* latest_sender_ = nullptr;  // one of peers_
+  SlotTable<Message> arrived_;
+  std::deque<Sending> sendings_;
+  std::vector<Sending*> free_sendings_;       // of these, those that UCX does not have
+  size_t unsent_count_ = 0;                   // of the others, short ones
+  std::unordered_map<void*, Sending*> lent_;  // long ones, by transfer
   std::unordered_map<void*, std::unique_ptr<Receiving>> receivings_;  // by transfer
   Sending* done_sendings_ = nullptr;                                  // lists of those to finish
   Receiving* done_receivings_ = nullptr;
   std::vector<std::unique_ptr<Receiving>> abandoned_;  // UCX may still name them
   std::vector<std::pair<Peer*, uint64_t>> settled_;    // to be told
   std::vector<void*> requests_;  // UCX's, of flushes and of endpoints that are being closed
-  std::deque<Event> events_;
+  std::vector<Event> events_;
+  std::vector<Event> delivered_;  // its memory is used again
   size_t doomed_count_ = 0;
   uint64_t dropped_count_ = 0;  // of nobody that is connected
   bool is_out_of_memory_ = false;
   int64_t next_look_ns_ = 0;
+  uint32_t drive_count_ = 0;
   /// Ends first: UCX ends what it has in progress then, and tells the above.
   Worker worker_;
 };

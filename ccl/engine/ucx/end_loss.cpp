@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kLookInterval = kMillisecond;
+constexpr uint32_t kDrivesBetweenLooks = 16;
 /// Within which what a dead peer had sent is taken; it lies in this process's memory, or the
 /// kernel's.
 constexpr int64_t kMostDraining = 20 * kMillisecond;
@@ -44,9 +45,14 @@ bool End::drive() {
   for (int round = 0; round < kMostRounds && !is_drained; ++round) {
     is_drained = ucp().worker_progress(worker_.get()) == 0;
     has_moved = has_moved || !is_drained;
+    // What has come is told first, unless somebody's last words are waited for.
+    if (!events_.empty() && doomed_count_ == 0) break;
   }
   finish_done();
-  if (now_ns() >= next_look_ns_) look_for_deaths(false);
+  // To ask for the time takes as long as to ask UCX.
+  if (++drive_count_ % kDrivesBetweenLooks == 0 && now_ns() >= next_look_ns_) {
+    look_for_deaths(false);
+  }
   if (is_out_of_memory_) {
     for (auto& [number, peer] : peers_)
       doom(*peer, BP_UNAVAILABLE, "there was no memory for its message");
@@ -74,21 +80,21 @@ bool End::has_news() const {
 
 bool End::progress(const bp_engine_inbox& inbox) {
   const bool has_moved = drive();
-  std::deque<Event> events;
-  events.swap(events_);
-  deliver(inbox, events);
-  return has_moved || !events.empty();
+  delivered_.clear();
+  delivered_.swap(events_);
+  deliver(inbox, delivered_);
+  return has_moved || !delivered_.empty();
 }
 
-void End::deliver(const bp_engine_inbox& inbox, const std::deque<Event>& events) {
+void End::deliver(const bp_engine_inbox& inbox, const std::vector<Event>& events) {
   for (const Event& event : events) {
     switch (event.kind) {
       case Event::Kind::kArrived:
-        inbox.message_arrived(inbox.context, event.peer, event.text.data(), event.text.size(),
-                              event.bytes, event.token);
+        inbox.message_arrived(inbox.context, event.peer, event.header.bytes.data(),
+                              event.header.size, event.bytes, event.token);
         break;
       case Event::Kind::kLost:
-        inbox.peer_lost(inbox.context, event.peer, event.status, event.text.c_str());
+        inbox.peer_lost(inbox.context, event.peer, event.status, find(event.peer)->why.c_str());
         break;
       case Event::Kind::kEnded:
         inbox.transfer_ended(inbox.context, event.transfer, event.status);
@@ -155,8 +161,7 @@ void End::lose(Peer& peer) {
   if (peer.is_doomed) --doomed_count_;
   peer.is_doomed = false;
   if (peer.is_lost()) return;
-  events_.push_back(
-      {.kind = Event::Kind::kLost, .peer = peer.number, .status = peer.status, .text = peer.why});
+  events_.push_back({.kind = Event::Kind::kLost, .peer = peer.number, .status = peer.status});
   watch_.remove_process(peer.number);
   close_endpoint(peer);
   for (auto& [sequence, message] : peer.ahead) release(message);
@@ -200,12 +205,7 @@ bool End::take_back_event(void* transfer, int32_t* out_status) {
 /// A peer that takes nothing does not hear of it, and learns it at its own deadline.
 void End::give_up(Peer& peer) {
   say_farewell(peer);
-  drive_until(now_ns() + kMostParting, [&] {
-    return peer.is_lost() ||
-           std::none_of(sendings_.begin(), sendings_.end(), [&](const auto& entry) {
-             return &entry.second->peer == &peer && entry.second->transfer == nullptr;
-           });
-  });
+  drive_until(now_ns() + kMostParting, [&] { return peer.is_lost() || peer.unsent_count == 0; });
   doom(peer, BP_UNAVAILABLE, "the connection was closed, since a transfer over it was given up");
   lose(peer);
 }
@@ -216,8 +216,8 @@ int32_t End::cancel(void* transfer) {
   bool is_dead = false;
   const auto sending = lent_.find(transfer);
   if (sending != lent_.end()) {
-    is_dead = sending->second->peer.is_dead;
-    give_up(sending->second->peer);
+    is_dead = sending->second->peer->is_dead;
+    give_up(*sending->second->peer);
   }
   const auto receiving = receivings_.find(transfer);
   if (receiving != receivings_.end()) {
@@ -261,7 +261,7 @@ void End::abandon(void* transfer) {
 void End::flush() {
   const int64_t until = now_ns() + kMostFlushing;
   for (auto& [number, peer] : peers_) say_farewell(*peer);
-  drive_until(until, [&] { return sendings_.size() == lent_.size(); });
+  drive_until(until, [&] { return unsent_count_ == 0; });
   for (auto& [number, peer] : peers_) {
     if (peer->is_lost() || peer->is_doomed) continue;
     requests_.reserve(requests_.size() + 1);
@@ -278,11 +278,12 @@ End::~End() {
     for (auto& [number, peer] : peers_) {
       if (!peer->is_lost()) close_endpoint(*peer);
     }
-    drive_until(now_ns() + kMostClosing, [&] { return requests_.empty() && sendings_.empty(); });
+    drive_until(now_ns() + kMostClosing,
+                [&] { return requests_.empty() && free_sendings_.size() == sendings_.size(); });
   } catch (...) {
     // Without memory what is left is closed with the worker.
   }
-  for (auto& [token, message] : arrived_) release(message);
+  arrived_.for_each([&](Message& message) { release(message); });
   for (Message& message : strays_) release(message);
   for (auto& [number, peer] : peers_) {
     for (auto& [sequence, message] : peer->ahead) release(message);

@@ -88,6 +88,8 @@ int32_t cancel(bp_engine* engine, void* transfer) {
   return status_of([&] { return engine->end.cancel(transfer); });
 }
 
+int32_t has_unsent(bp_engine* engine) { return engine->end.has_unsent() ? 1 : 0; }
+
 int32_t progress(bp_engine* engine, const bp_engine_inbox* inbox) {
   // Without memory for a moment: what was not done is done next time.
   return status_of([&] { return engine->end.progress(*inbox) ? 1 : 0; }) == 0 ? 0 : 1;
@@ -111,6 +113,7 @@ constexpr bp_engine_api kApi = {.name = "ucx",
                                 .receive = receive,
                                 .drop = drop,
                                 .cancel = cancel,
+                                .has_unsent = has_unsent,
                                 .progress = progress,
                                 .wait = wait,
                                 .wake = wake};

@@ -8,11 +8,11 @@ namespace bp::ccl {
 void Batch::let_begin(bp_status stream_status) {
   stream_status_.store(stream_status, std::memory_order_relaxed);
   may_begin_.store(true, std::memory_order_release);
-  messenger_->kick();
 }
 
 void Batch::hold_stream(bp_status stream_status) {
   let_begin(stream_status);
+  messenger_->kick();
   // Who drives the messenger keeps the deadline.
   std::unique_lock lock(gate_mutex_);
   gate_.wait(lock, [this] { return is_open_; });
@@ -27,6 +27,7 @@ void Batch::end(const Failure& failure) noexcept {
         contain([&] { mark.stream->fail(mark.seq, failure.to_stream_status()); });
   }
   work_->end(failure);
+  if (mark.stream == nullptr) return;  // nothing was held
   {
     const std::lock_guard lock(gate_mutex_);
     is_open_ = true;

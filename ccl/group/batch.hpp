@@ -6,23 +6,22 @@
 #define BACKPLANE_CCL_GROUP_BATCH_HPP
 
 #include <atomic>
+#include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <vector>
 
-#include "ccl/group/host_run.hpp"
+#include "ccl/group/host_run_pool.hpp"
 #include "ccl/group/work.hpp"
 
 namespace bp::ccl {
 
 /// One operation of a batch. Driven.
 struct HostItem {
-  std::unique_ptr<Combiner> combiner;  // where it reduces
-  std::unique_ptr<HostRun> run;
+  HostRunPool::Lent run;
   uint64_t record_id = 0;
   bool has_entered = false;
   Clock::time_point deadline = Clock::time_point::max();  // from when it has entered
@@ -38,7 +37,7 @@ class Batch {
 
   Work& work() const { return *work_; }
   std::chrono::nanoseconds timeout() const { return timeout_; }
-  std::vector<HostItem>& items() { return items_; }
+  boost::container::small_vector<HostItem, 1>& items() { return items_; }
 
   /// What the streams before it have made is there; or they failed, and it never will be. Any
   /// thread.
@@ -59,7 +58,7 @@ class Batch {
   const Ref<Work> work_;
   const std::shared_ptr<Messenger> messenger_;
   const std::chrono::nanoseconds timeout_;
-  std::vector<HostItem> items_;
+  boost::container::small_vector<HostItem, 1> items_;
   size_t ended_count_ = 0;
   bool has_ended_ = false;
   std::atomic<bp_status> stream_status_{BP_OK};

@@ -267,6 +267,7 @@ GroupInfo ProcessGroup::info() const {
 std::string ProcessGroup::trace() const { return recorder_.to_json(info()); }
 
 Failure ProcessGroup::failure() const {
+  if (!has_failed_.load(std::memory_order_acquire)) return {};
   const std::lock_guard lock(state_mutex_);
   return failure_;
 }

@@ -146,7 +146,8 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   Status add_items(Enqueue* enqueue);
   Status make_item(const CheckedCall& call, HostBuffers buffers, bool is_in_place,
                    uint64_t sequence, HostItem* out);
-  Result<std::shared_ptr<const Schedule>> schedule_of(const Operation& operation, bool is_in_place);
+  Result<HostRunPool*> runs_of(const Operation& operation, bool is_in_place);
+  Result<Combiner*> combiner_of(const Operation& operation);
   Status put_on_stream(Enqueue* enqueue);
   Status hold_on_stream(Enqueue* enqueue);
   Status copy_out(Enqueue* enqueue, uint64_t* out_seq);
@@ -163,6 +164,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   void peer_lost(uint32_t peer, const Status& why) noexcept override;
   void messages_lost() noexcept override { has_lost_news_ = true; }
   bool advance(Clock::time_point now) noexcept override;
+  bool is_busy() const noexcept override;
   Clock::time_point next_look() const noexcept override;
   void runtime_closes() noexcept override;
   bool advance_control();
@@ -205,9 +207,15 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   struct KnownSchedule {
     Operation operation;
     bool is_in_place;
-    std::shared_ptr<const Schedule> schedule;
+    std::shared_ptr<HostRunPool> runs;
   };
   std::list<KnownSchedule> schedules_;  // the latest first
+  struct KnownCombiner {
+    uint32_t dtype;
+    Reduction reduction;
+    std::unique_ptr<Combiner> combiner;
+  };
+  std::vector<KnownCombiner> combiners_;
   bool has_told_unfit_ = false;
 
   mutable std::mutex state_mutex_;
@@ -226,7 +234,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   bool has_lost_news_ = false;  // of another rank, for want of memory
   std::list<std::shared_ptr<NativeTask>> tasks_;
   /// Tensors of work that is over; to drop one whose stream has more to do may mean to wait.
-  std::list<std::pair<Mark, std::vector<Ref<Tensor>>>> kept_;
+  std::list<std::pair<Mark, KeptTensors>> kept_;
   std::list<Ref<Work>> copies_;  // keep the memory that copies behind the hold use
   uint64_t native_completed_ = 0;
   uint64_t native_enqueued_ = 0;  // what the plugin told when it was asked

@@ -4,6 +4,7 @@
 // over memory that the host has; messages through copies in host memory, which the stream itself
 // makes before and after it is held.
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 
 #include "ccl/group/group.hpp"
 #include "core/base/fork.hpp"
@@ -42,10 +43,11 @@ struct ProcessGroup::Enqueue {
     uint64_t record_id = 0;
     HostBuffers staged = {};  // in host memory, where it is staged
   };
-  std::vector<One> ones;
+  boost::container::small_vector<One, 1> ones;
   Stream* stream = nullptr;
   std::chrono::nanoseconds timeout{0};
   bool is_inline = false;  // the caller runs it and waits
+  Clock::time_point begun;
   OperationPath path = OperationPath::kHost;
   Ref<Work> work;
   std::shared_ptr<Batch> batch;
@@ -174,6 +176,7 @@ void ProcessGroup::take_back_sequences(const Enqueue& enqueue) {
 
 void ProcessGroup::record(Enqueue* enqueue) {
   const auto now = Clock::now();
+  enqueue->begun = now;
   for (size_t i = 0; i < enqueue->ones.size(); ++i) {
     Enqueue::One& one = enqueue->ones[i];
     one.record_id = recorder_.begin({.operation = one.call.operation,
@@ -188,12 +191,9 @@ void ProcessGroup::record(Enqueue* enqueue) {
 }
 
 Ref<Work> ProcessGroup::make_work(const Enqueue& enqueue, OperationPath path) {
-  std::string words = describe(enqueue.ones[0].call.operation);
-  if (enqueue.ones.size() > 1) {
-    words += " and " + std::to_string(enqueue.ones.size() - 1) + " more";
-  }
   auto work = Ref<Work>::make(Work::Args{.sequence = enqueue.ones[0].sequence,
-                                         .operation = std::move(words),
+                                         .operation = enqueue.ones[0].call.operation,
+                                         .more_count = enqueue.ones.size() - 1,
                                          .path = path,
                                          .messenger = messenger_,
                                          .runtime = runtime_});
@@ -291,14 +291,13 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
 
 // --- by messages ---
 
-Result<std::shared_ptr<const Schedule>> ProcessGroup::schedule_of(const Operation& operation,
-                                                                  bool is_in_place) {
+Result<HostRunPool*> ProcessGroup::runs_of(const Operation& operation, bool is_in_place) {
   const auto known = std::find_if(schedules_.begin(), schedules_.end(), [&](const auto& entry) {
     return entry.is_in_place == is_in_place && same(entry.operation, operation);
   });
   if (known != schedules_.end()) {
     schedules_.splice(schedules_.begin(), schedules_, known);
-    return known->schedule;
+    return known->runs.get();
   }
   const Choice choice =
       choose({.operation = operation, .rank_count = args_.place.rank_count}, CostModel(), rules_);
@@ -313,32 +312,44 @@ Result<std::shared_ptr<const Schedule>> ProcessGroup::schedule_of(const Operatio
   BP_TRY_ASSIGN(Schedule built,
                 build(choice.algorithm->name,
                       {.operation = operation, .place = args_.place, .is_in_place = is_in_place}));
-  auto schedule = std::make_shared<const Schedule>(std::move(built));
-  schedules_.push_front({operation, is_in_place, schedule});
+  auto runs = std::make_shared<HostRunPool>(
+      HostRunArgs{.operation = operation,
+                  .group = agreement_.group,
+                  .place = args_.place,
+                  .schedule = std::make_shared<const Schedule>(std::move(built)),
+                  .buffers = {}});
+  schedules_.push_front({operation, is_in_place, std::move(runs)});
   if (schedules_.size() > kMostSchedules) schedules_.pop_back();
-  return schedule;
+  return schedules_.front().runs.get();
+}
+
+/// Its kernels are found before any rank waits for this one. Used while the messenger is driven.
+Result<Combiner*> ProcessGroup::combiner_of(const Operation& operation) {
+  for (const KnownCombiner& known : combiners_) {
+    if (known.dtype == operation.dtype && known.reduction == operation.reduction) {
+      return known.combiner.get();
+    }
+  }
+  Device* const computes = device().is_host_like() ? &device() : runtime_->host_device();
+  if (computes == nullptr) {
+    return Status(BP_UNSUPPORTED, describe(operation) +
+                                      ": no device that computes on host memory is loaded to "
+                                      "reduce with");
+  }
+  BP_TRY_ASSIGN(auto made, Combiner::make(*computes, operation.dtype, operation.reduction));
+  combiners_.push_back({operation.dtype, operation.reduction, std::move(made)});
+  return combiners_.back().combiner.get();
 }
 
 Status ProcessGroup::make_item(const CheckedCall& call, HostBuffers buffers, bool is_in_place,
                                uint64_t sequence, HostItem* out) {
   const Operation& operation = call.operation;
+  Combiner* combiner = nullptr;
   if (kind_info(operation.kind).reduces) {
-    Device* const computes = device().is_host_like() ? &device() : runtime_->host_device();
-    if (computes == nullptr) {
-      return Status(BP_UNSUPPORTED, describe(operation) +
-                                        ": no device that computes on host "
-                                        "memory is loaded to reduce with");
-    }
-    BP_TRY_ASSIGN(out->combiner, Combiner::make(*computes, operation.dtype, operation.reduction));
+    BP_TRY_ASSIGN(combiner, combiner_of(operation));
   }
-  BP_TRY_ASSIGN(auto schedule, schedule_of(operation, is_in_place));
-  BP_TRY_ASSIGN(out->run, HostRun::make({.operation = operation,
-                                         .group = agreement_.group,
-                                         .sequence = sequence,
-                                         .place = args_.place,
-                                         .schedule = std::move(schedule),
-                                         .buffers = buffers,
-                                         .combiner = out->combiner.get()}));
+  BP_TRY_ASSIGN(HostRunPool* const runs, runs_of(operation, is_in_place));
+  BP_TRY_ASSIGN(out->run, runs->take(sequence, buffers, combiner));
   return {};
 }
 
@@ -376,7 +387,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_host(Enqueue* enqueue) {
   if (enqueue->is_inline) {
     record(enqueue);
     enqueue->batch->let_begin(BP_OK);
-    lanes_->submit(&enqueue->entries);
+    lanes_->submit(&enqueue->entries, true);
   } else {
     enqueue->copies.push_back(work);
     reserve_marks(*enqueue);
@@ -422,7 +433,7 @@ Status ProcessGroup::hold_on_stream(Enqueue* enqueue) {
   if (code != BP_OK) return stream.failure(code, Slot::kStreamHostCall);
   record(enqueue);
   // From here on other ranks may see it; a full queue may even wait for it.
-  lanes_->submit(&enqueue->entries);
+  lanes_->submit(&enqueue->entries, false);
   counters_.staged_bytes.fetch_add(staged_bytes, std::memory_order_relaxed);
   finish_on_stream(enqueue, seq);
   return {};
@@ -484,7 +495,7 @@ void ProcessGroup::lose_results(Work& work, const Status& why) noexcept {
 
 Status ProcessGroup::run_inline(Enqueue* enqueue) {
   // The group's deadline ends it; this one is for a driver that is stuck.
-  BP_TRY(enqueue->work->wait(Clock::now() + enqueue->timeout + runtime_->wait_timeout()));
+  BP_TRY(enqueue->work->wait(enqueue->begun + enqueue->timeout + runtime_->wait_timeout()));
   note_marks(*enqueue, 0);
   note_faults(*enqueue);
   enqueue->work->end_queue({});

@@ -163,8 +163,8 @@ bool ProcessGroup::advance(Clock::time_point now) noexcept {
     if (requested) return fail(*std::move(requested), true);
     if (has_lost_news_) return fail(out_of_memory(), true);
     Failure failure = lanes_->advance(now, &has_moved);
-    bool is_hearsay = failure.code == BP_UNAVAILABLE;
-    if (failure.ok()) {
+    bool is_hearsay = failure.code == BP_UNAVAILABLE || !suspicion_.ok();
+    if (failure.ok() && !tasks_.empty()) {
       failure = advance_native(now);
       is_hearsay = true;
     }
@@ -178,6 +178,11 @@ bool ProcessGroup::advance(Clock::time_point now) noexcept {
         contain([&] { fail({.code = status.code(), .words = status.message()}, true); });
   }
   return has_moved;
+}
+
+bool ProcessGroup::is_busy() const noexcept {
+  return has_news_.load() || !has_ended_work() || !copies_.empty() || !kept_.empty() ||
+         inquiry_ != nullptr || !suspicion_.ok();
 }
 
 Clock::time_point ProcessGroup::next_look() const noexcept {
@@ -209,7 +214,7 @@ Failure ProcessGroup::ask_communicator(Clock::time_point now) {
 }
 
 Failure ProcessGroup::advance_native(Clock::time_point now) {
-  if (tasks_.empty() || now < next_native_look_) return {};
+  if (now < next_native_look_) return {};
   next_native_look_ = now + kNativeLook;
   for (const auto& task : tasks_) {
     if (task->deadline == Clock::time_point::max() && task->before->query() != BP_PENDING) {

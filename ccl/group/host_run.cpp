@@ -20,6 +20,17 @@ bool is_message(const Step& step) {
   return step.kind == StepKind::kSend || step.kind == StepKind::kRecv;
 }
 
+/// Of the round that has the most.
+size_t most_messages(const std::vector<Step>& steps) {
+  size_t most = 0;
+  size_t count = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (i > 0 && steps[i].round != steps[i - 1].round) count = 0;
+    if (is_message(steps[i])) most = std::max(most, ++count);
+  }
+  return most;
+}
+
 /// Whether two ranks have called the same.
 bool agree(const Header& ours, const Header& theirs) {
   if (ours.count != theirs.count || ours.dtype != theirs.dtype) return false;
@@ -34,7 +45,8 @@ HostRun::HostRun(const HostRunArgs& args)
     : args_(args),
       element_bytes_(element_bytes(args.operation.dtype)),
       is_of_two_(kind_info(args.operation.kind).is_of_two),
-      scratch_(args.schedule->scratch_count * element_bytes_),
+      scratch_(new std::byte[args.schedule->scratch_count * element_bytes_]),
+      flights_(new InFlight[most_messages(args.schedule->steps)]),
       sent_counts_(args.place.rank_count),
       received_counts_(args.place.rank_count) {}
 
@@ -42,6 +54,16 @@ Result<std::unique_ptr<HostRun>> HostRun::make(const HostRunArgs& args) {
   return contain([&]() -> Result<std::unique_ptr<HostRun>> {
     return std::unique_ptr<HostRun>(new HostRun(args));
   });
+}
+
+void HostRun::begin(uint64_t sequence, HostBuffers buffers, Combiner* combiner) {
+  args_.sequence = sequence;
+  args_.buffers = buffers;
+  args_.combiner = combiner;
+  next_step_ = 0;
+  is_done_ = false;
+  std::fill(sent_counts_.begin(), sent_counts_.end(), 0);
+  std::fill(received_counts_.begin(), received_counts_.end(), 0);
 }
 
 std::byte* HostRun::place_of(const Part& part) const {
@@ -55,7 +77,7 @@ std::byte* HostRun::place_of(const Part& part) const {
       base = args_.buffers.recv;
       break;
     case Buffer::kScratch:
-      base = const_cast<std::byte*>(scratch_.data());
+      base = scratch_.get();
       break;
   }
   return base + part.first * element_bytes_;
@@ -75,8 +97,10 @@ void HostRun::begin_round(Wire& wire) {
   for (size_t i = round_begin_; i < next_step_; ++i) {
     const Step& step = steps[i];
     if (!is_message(step)) continue;
-    InFlight& flight = in_flight_.emplace_back();
+    InFlight& flight = flights_[flight_count_++];
     flight.step = &step;
+    flight.has_begun = false;
+    flight.transfer.status.store(BP_PENDING, std::memory_order_relaxed);
     if (step.kind != StepKind::kSend) continue;
     Header header = header_of(args_.operation, args_.group, args_.sequence);
     header.step = sent_counts_[step.peer]++;
@@ -109,11 +133,12 @@ Status HostRun::check_arrival(const Arrival& arrival, const Step& step, uint32_t
 }
 
 Status HostRun::begin_receives(Wire& wire) {
-  for (InFlight& flight : in_flight_) {
+  const std::span<InFlight> flights = in_flight();
+  for (InFlight& flight : flights) {
     if (flight.has_begun) continue;
     const Step& step = *flight.step;
     // Messages of one rank are taken in the schedule's order: an earlier recv comes first.
-    const bool is_next = std::none_of(in_flight_.begin(), in_flight_.end(), [&](const auto& other) {
+    const bool is_next = std::none_of(flights.begin(), flights.end(), [&](const auto& other) {
       return &other < &flight && !other.has_begun && other.step->peer == step.peer;
     });
     const Arrival* const arrival = is_next ? wire.front(step.peer, is_of_two_) : nullptr;
@@ -129,7 +154,7 @@ Status HostRun::begin_receives(Wire& wire) {
 Result<bool> HostRun::messages_are_over(Wire& wire) {
   BP_TRY(begin_receives(wire));
   bool are_over = true;
-  for (const InFlight& flight : in_flight_) {
+  for (const InFlight& flight : in_flight()) {
     const bp_status status = flight.transfer.status.load(std::memory_order_acquire);
     if (!flight.has_begun || status == BP_PENDING) {
       are_over = false;
@@ -155,7 +180,7 @@ Status HostRun::end_round() {
     const Step& step = args_.schedule->steps[i];
     if (!is_message(step)) BP_TRY(run_local(step));
   }
-  in_flight_.clear();
+  flight_count_ = 0;
   is_in_round_ = false;
   return {};
 }
@@ -172,6 +197,7 @@ Result<bool> HostRun::advance(Wire& wire) {
     if (!is_in_round_) {
       if (next_step_ == args_.schedule->steps.size()) {
         BP_TRY(finish());
+        is_done_ = true;
         return true;
       }
       begin_round(wire);
@@ -183,15 +209,15 @@ Result<bool> HostRun::advance(Wire& wire) {
 }
 
 void HostRun::cancel(Wire& wire) {
-  for (InFlight& flight : in_flight_) {
+  for (InFlight& flight : in_flight()) {
     if (flight.has_begun && !flight.transfer.is_over()) wire.cancel(&flight.transfer);
   }
-  in_flight_.clear();
+  flight_count_ = 0;
 }
 
 std::vector<uint32_t> HostRun::waits_for() const {
   std::vector<uint32_t> ranks;
-  for (const InFlight& flight : in_flight_) {
+  for (const InFlight& flight : in_flight()) {
     if (!flight.transfer.is_over()) ranks.push_back(flight.step->peer);
   }
   std::sort(ranks.begin(), ranks.end());

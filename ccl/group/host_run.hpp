@@ -7,9 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ccl/bridge/combiner.hpp"
@@ -47,7 +47,7 @@ struct HostBuffers {
   std::byte* recv = nullptr;
 };
 
-/// What all of a run's life needs.
+/// What a run needs.
 struct HostRunArgs {
   Operation operation;
   uint64_t group = 0;  // as headers have it
@@ -62,12 +62,16 @@ class HostRun {
  public:
   /// Errors: OUT_OF_MEMORY for scratch.
   static Result<std::unique_ptr<HostRun>> make(const HostRunArgs& args);
+  /// Once more from the beginning, with other memory. None of it is in progress.
+  void begin(uint64_t sequence, HostBuffers buffers, Combiner* combiner);
 
   /// True: done. False: it waits. An error fails the group: its words tell of both sides.
   Result<bool> advance(Wire& wire);
   /// No transfer uses memory any more when this returns. Idempotent.
   void cancel(Wire& wire);
   const HostRunArgs& args() const { return args_; }
+  bool is_done() const { return is_done_; }
+  uint64_t scratch_bytes() const { return args_.schedule->scratch_count * element_bytes_; }
   /// Whom it waits for now.
   std::vector<uint32_t> waits_for() const;
   /// With an error of advance(): who disagrees or is gone.
@@ -76,11 +80,12 @@ class HostRun {
  private:
   /// A send or recv of the round in progress.
   struct InFlight {
-    const Step* step;
+    const Step* step = nullptr;
     Transfer transfer;
     bool has_begun = false;
   };
   explicit HostRun(const HostRunArgs& args);
+  std::span<InFlight> in_flight() const { return {flights_.get(), flight_count_}; }
   std::byte* place_of(const Part& part) const;
   uint64_t bytes_of(const Part& part) const { return part.count * element_bytes_; }
   void begin_round(Wire& wire);
@@ -92,15 +97,17 @@ class HostRun {
   Status finish();
   Status blame(uint32_t rank, bp_status code, const std::string& words);
 
-  const HostRunArgs args_;
+  HostRunArgs args_;
   const uint64_t element_bytes_;
   const bool is_of_two_;
-  std::vector<std::byte> scratch_;
+  std::unique_ptr<std::byte[]> scratch_;
   size_t next_step_ = 0;  // of the schedule: behind the round in progress
   size_t round_begin_ = 0;
   bool is_in_round_ = false;
-  std::deque<InFlight> in_flight_;     // pointers into it stay
-  std::vector<uint32_t> sent_counts_;  // messages of this operation, by rank
+  bool is_done_ = false;
+  std::unique_ptr<InFlight[]> flights_;  // as many as any round has
+  size_t flight_count_ = 0;              // of the round in progress
+  std::vector<uint32_t> sent_counts_;    // messages of this operation, by rank
   std::vector<uint32_t> received_counts_;
   std::optional<uint32_t> culprit_;
 };

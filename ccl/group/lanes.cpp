@@ -16,14 +16,14 @@ Lanes::Lane Lanes::prepare(const std::shared_ptr<Batch>& batch) {
   return entries;
 }
 
-void Lanes::submit(Lane* prepared) noexcept {
+void Lanes::submit(Lane* prepared, bool is_driven) noexcept {
   {
     const std::lock_guard lock(submit_mutex_);
     submitted_.splice(submitted_.end(), *prepared);
     open_count_.fetch_add(1, std::memory_order_relaxed);
     has_submitted_.store(true, std::memory_order_release);
   }
-  args_.messenger.kick();
+  if (!is_driven) args_.messenger.kick();
 }
 
 Lanes::Lane& Lanes::lane_of(const Operation& operation) {
@@ -112,12 +112,12 @@ Failure Lanes::begin(Entry& entry, Clock::time_point now) {
   item.has_entered = true;
   args_.recorder.started(item.record_id, now);
   item.deadline = now + entry.batch->timeout();
-  latest_ = describe(item.operation());
+  latest_ = item.operation();
   if (!kind_info(item.operation().kind).is_of_two) entered_ = item.sequence();
   const bp_status lost = entry.batch->stream_status();
   if (lost == BP_OK) return {};
-  const std::string words = rank_name(args_.place.rank) + " cannot take part in " + latest_ +
-                            ": earlier work on its stream failed";
+  const std::string words = rank_name(args_.place.rank) + " cannot take part in " +
+                            describe(*latest_) + ": earlier work on its stream failed";
   const Mark mark = entry.batch->work().mark();
   const Status why = mark.stream->failure_told(lost);
   return failure_of(entry, why.with_prefix(words), args_.place.rank);
@@ -144,9 +144,9 @@ Failure Lanes::failure_of_lost(const Entry& entry, uint32_t rank, const char* re
   return failure_of(entry, words, rank);
 }
 
-void Lanes::end_entry(Entry& entry) {
+void Lanes::end_entry(Entry& entry, Clock::time_point now) {
   const HostItem& item = entry.get();
-  args_.recorder.completed(item.record_id, BP_OK);
+  args_.recorder.completed(item.record_id, BP_OK, now);
   if (kind_info(item.operation().kind).is_of_two) {
     --two_count_;
   } else {
@@ -175,7 +175,7 @@ Failure Lanes::advance_lane(Lane* lane, Clock::time_point now, bool* out_moved) 
       break;
     }
     *out_moved = true;
-    end_entry(entry);
+    end_entry(entry, now);
     lane->pop_front();
   }
   return {};

@@ -49,8 +49,9 @@ class Lanes final : public Wire {
   /// What a batch takes in the lanes, made before other ranks may see it: later there is no way
   /// back where memory is short. Any thread.
   static Lane prepare(const std::shared_ptr<Batch>& batch);
-  /// Of this group's batches in the order of calls. Any thread.
-  void submit(Lane* prepared) noexcept;
+  /// Of this group's batches in the order of calls. Any thread. `is_driven`: the caller will drive
+  /// at once.
+  void submit(Lane* prepared, bool is_driven) noexcept;
 
   void message_arrived(uint32_t rank, const Header& header, uint64_t token);
   void rank_lost(uint32_t rank, const Status& why);
@@ -69,7 +70,7 @@ class Lanes final : public Wire {
   /// How far the collectives are.
   uint64_t entered() const { return entered_; }
   uint64_t completed() const { return completed_; }
-  std::string latest_operation() const { return latest_; }
+  std::string latest_operation() const { return latest_ ? describe(*latest_) : std::string(); }
 
   void send(uint32_t rank, const Header& header, const void* data, Transfer* transfer) override;
   const Arrival* front(uint32_t rank, bool is_of_two) override;
@@ -93,7 +94,7 @@ class Lanes final : public Wire {
                      std::optional<uint32_t> culprit) const;
   std::optional<Failure> find_lost(const Entry& entry);
   Failure failure_of_lost(const Entry& entry, uint32_t rank, const char* relation) const;
-  void end_entry(Entry& entry);
+  void end_entry(Entry& entry, Clock::time_point now);
   void end_batch(Batch& batch, const Failure& failure);
   template <class Visit>
   void for_each_lane(Visit visit) const;
@@ -111,7 +112,7 @@ class Lanes final : public Wire {
   uint32_t two_count_ = 0;             // sends and recvs in lanes
   uint64_t entered_ = 0;
   uint64_t completed_ = 0;
-  std::string latest_;
+  std::optional<Operation> latest_;
 };
 
 }  // namespace bp::ccl

@@ -4,14 +4,22 @@
 #include "ccl/group/messenger.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/log.hpp"
 
 namespace bp::ccl {
 namespace {
 
-/// How long a driver asks before it sleeps: a message between two threads takes less.
-constexpr auto kSpin = std::chrono::microseconds(20);
+/// How long a driver asks before it sleeps: most messages inside a host take less, and to be woken
+/// may take longer than they do.
+constexpr auto kSpin = std::chrono::microseconds(200);
+/// ... and before it lets others run who want its processor: what it waits for may be one of them.
+constexpr auto kSpinAlone = std::chrono::microseconds(10);
+/// To ask the engine whether something has come is much of what a message takes; all else waits.
+constexpr uint32_t kTurnsBetweenLooks = 16;
+/// How long nobody has to have driven before the messenger's own thread does without need.
+constexpr auto kPatience = std::chrono::milliseconds(5);
 constexpr auto kLongest = std::chrono::seconds(1);
 
 }  // namespace
@@ -32,6 +40,36 @@ Messenger::~Messenger() {
   turn_.notify_all();
   engine_->wake();
   if (thread_.joinable()) thread_.join();
+}
+
+void Messenger::wake_sleeper() noexcept {
+  if (is_asleep_.load(std::memory_order_seq_cst)) engine_->wake();
+}
+
+void Messenger::kick() noexcept {
+  kick_count_.fetch_add(1, std::memory_order_seq_cst);
+  wake_sleeper();
+  if (!is_parked_.load(std::memory_order_seq_cst)) return;
+  notify();
+}
+
+/// Who waits holds the mutex from its last look until it waits.
+void Messenger::notify() noexcept {
+  { const std::lock_guard lock(turn_mutex_); }
+  turn_.notify_all();
+}
+
+/// `kicks`: their count before the advance() that found nothing to do.
+void Messenger::sleep(uint64_t kicks, Clock::time_point until) {
+  is_asleep_.store(true, std::memory_order_seq_cst);
+  if (kick_count_.load(std::memory_order_seq_cst) == kicks) engine_->wait(until);
+  is_asleep_.store(false, std::memory_order_release);
+}
+
+bool Messenger::is_needed() const {
+  return is_busy_.load(std::memory_order_acquire) ||
+         kick_count_.load(std::memory_order_seq_cst) !=
+             driven_kicks_.load(std::memory_order_acquire);
 }
 
 std::string Messenger::address() { return engine_->address(); }
@@ -96,16 +134,32 @@ void Messenger::drop_unwanted() {
   unwanted_.clear();
 }
 
-bool Messenger::advance() {
+bool Messenger::advance(bool is_full) {
+  const uint64_t kicks = kick_count_.load(std::memory_order_seq_cst);
   bool has_moved = false;
   const Status progress = contain([&] { has_moved = engine_->progress(*this); });
   drop_unwanted();
+  if (!progress.ok()) {
+    for (const auto& [group, port] : ports_) port->messages_lost();
+  }
+  const bool has_news =
+      !progress.ok() || has_moved || kicks != driven_kicks_.load(std::memory_order_relaxed);
+  if (!has_news && !is_full) return false;
+  return advance_ports(kicks) || has_moved;
+}
+
+/// `kicks`: their count before the ports look.
+bool Messenger::advance_ports(uint64_t kicks) {
   const auto now = Clock::now();
+  bool has_moved = false;
+  bool is_busy = engine_->has_unsent();
   // A port may not add or remove others: run_exclusively() waits for this.
   for (const auto& [group, port] : ports_) {
-    if (!progress.ok()) port->messages_lost();
     has_moved |= port->advance(now);
+    is_busy |= port->is_busy();
   }
+  is_busy_.store(is_busy, std::memory_order_release);
+  driven_kicks_.store(kicks, std::memory_order_release);
   return has_moved;
 }
 
@@ -117,30 +171,47 @@ Clock::time_point Messenger::next_look() const {
 
 void Messenger::run() {
   std::unique_lock turn(turn_mutex_);
+  uint64_t turns = turn_count_.load();
+  bool is_quiet = false;  // nobody has taken a turn for a while
   while (!is_stopping_) {
-    if (waiting_count_ > 0) {
-      turn_.wait(turn, [this] { return waiting_count_ == 0 || is_stopping_; });
+    if (waiting_count_ > 0 || (!is_quiet && !is_needed())) {
+      is_parked_.store(true, std::memory_order_seq_cst);
+      turn_.wait_for(turn, kPatience,
+                     [this] { return is_stopping_ || (waiting_count_ == 0 && is_needed()); });
+      is_parked_.store(false, std::memory_order_relaxed);
+      is_quiet = waiting_count_ == 0 && turn_count_ == std::exchange(turns, turn_count_.load());
       continue;
     }
     turn.unlock();
     [[maybe_unused]] const Status driven = contain([&] {
       std::unique_lock drive(drive_mutex_);
-      if (!advance()) engine_->wait(next_look());
+      const uint64_t kicks = kick_count_.load(std::memory_order_seq_cst);
+      if (!advance(true)) sleep(kicks, next_look());
     });
     turn.lock();
   }
 }
 
 bool Messenger::drive(const std::function<bool()>& is_done, Clock::time_point deadline) {
-  auto spin_end = Clock::now() + kSpin;
+  Clock::time_point moved{};  // about when something did
+  uint32_t turn = 1;
+  // What the caller has submitted goes out before the engine is asked for what has come.
+  advance_ports(kick_count_.load(std::memory_order_seq_cst));
   while (!is_done() && exclusive_count_.load(std::memory_order_acquire) == 0) {
-    const bool has_moved = advance();
+    const uint64_t kicks = kick_count_.load(std::memory_order_seq_cst);
+    const bool is_full = turn++ % kTurnsBetweenLooks == 0;
+    const bool has_moved = advance(is_full);
+    if (has_moved) moved = {};
+    if (!is_full) continue;
+    if (is_done()) break;
     const auto now = Clock::now();
     if (now >= deadline) break;
-    if (has_moved) {
-      spin_end = now + kSpin;
-    } else if (now >= spin_end && !is_done()) {
-      engine_->wait(std::min(deadline, next_look()));
+    if (moved == Clock::time_point()) moved = now;
+    if (has_moved) continue;
+    if (now >= moved + kSpin && !is_done()) {
+      sleep(kicks, std::min(deadline, next_look()));
+    } else if (now >= moved + kSpinAlone) {
+      std::this_thread::yield();
     }
   }
   return is_done();
@@ -151,20 +222,16 @@ class Messenger::Turn {
  public:
   Turn(Messenger& messenger, bool is_exclusive)
       : messenger_(messenger), is_exclusive_(is_exclusive) {
-    {
-      const std::lock_guard lock(messenger_.turn_mutex_);
-      ++messenger_.waiting_count_;
-      if (is_exclusive_) ++messenger_.exclusive_count_;
-    }
-    messenger_.engine_->wake();  // who sleeps there looks again
+    messenger_.waiting_count_.fetch_add(1, std::memory_order_seq_cst);
+    if (is_exclusive_) messenger_.exclusive_count_.fetch_add(1, std::memory_order_seq_cst);
+    messenger_.kick_count_.fetch_add(1, std::memory_order_seq_cst);
+    messenger_.wake_sleeper();  // who looks again, and goes
   }
   ~Turn() {
-    {
-      const std::lock_guard lock(messenger_.turn_mutex_);
-      --messenger_.waiting_count_;
-      if (is_exclusive_) --messenger_.exclusive_count_;
-    }
-    messenger_.turn_.notify_all();
+    if (is_exclusive_) messenger_.exclusive_count_.fetch_sub(1, std::memory_order_seq_cst);
+    messenger_.turn_count_.fetch_add(1, std::memory_order_relaxed);
+    messenger_.waiting_count_.fetch_sub(1, std::memory_order_seq_cst);
+    if (is_exclusive_ || messenger_.is_needed()) messenger_.notify();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -179,7 +246,7 @@ bool Messenger::drive_until(const std::function<bool()>& is_done, Clock::time_po
   const Turn turn(*this, false);
   // Who drives does so for all, and may be at it for long: this one asks now and then.
   constexpr auto kPause = std::chrono::microseconds(100);
-  while (!is_done() && Clock::now() < deadline) {
+  do {
     if (exclusive_count_.load(std::memory_order_acquire) != 0) {
       std::unique_lock lock(turn_mutex_);
       turn_.wait_until(lock, deadline, [this] { return exclusive_count_.load() == 0; });
@@ -189,7 +256,7 @@ bool Messenger::drive_until(const std::function<bool()>& is_done, Clock::time_po
     if (!lock_within(drive_lock, kPause)) continue;
     const Status driven = contain([&] { drive(is_done, deadline); });
     if (!driven.ok()) std::this_thread::sleep_for(kPause);  // no memory for a moment
-  }
+  } while (!is_done() && Clock::now() < deadline);
   return is_done();
 }
 

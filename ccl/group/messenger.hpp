@@ -21,7 +21,7 @@
 
 namespace bp::ccl {
 
-/// What an messenger drives. Every call is made while it is driven. Must not throw.
+/// What a messenger drives. Every call is made while it is driven. Must not throw.
 class Port {
  public:
   virtual void message_arrived(uint32_t peer, const Header& header, uint64_t bytes,
@@ -31,6 +31,8 @@ class Port {
   virtual void messages_lost() noexcept = 0;
   /// Does what can be done now. True: something moved.
   virtual bool advance(Clock::time_point now) noexcept = 0;
+  /// Somebody has to drive: else nobody does for a while, where nobody waits.
+  virtual bool is_busy() const noexcept = 0;
   /// When advance() is to be called at the latest, whatever arrives.
   virtual Clock::time_point next_look() const noexcept = 0;
 
@@ -57,8 +59,8 @@ class Messenger final : private Inbox {
   /// When this returns the port is not called any more, and later messages are dropped.
   void remove(uint64_t group);
 
-  /// There is something for advance() to do. Any thread.
-  void kick() noexcept { engine_->wake(); }
+  /// There is something for advance() to do, and the caller may not drive. Any thread.
+  void kick() noexcept;
   /// Drives, or waits for who drives, until is_done() or the time has come. `is_done` is asked
   /// often, on this thread. False: not done.
   bool drive_until(const std::function<bool()>& is_done, Clock::time_point deadline);
@@ -81,7 +83,13 @@ class Messenger final : private Inbox {
                        uint64_t token) noexcept override;
   void peer_lost(uint32_t peer, const Status& why) noexcept override;
   void run();
-  bool advance();
+  /// Asks the engine; ports advance where something has come, or `is_full`.
+  bool advance(bool is_full);
+  bool advance_ports(uint64_t kicks);
+  void sleep(uint64_t kicks, Clock::time_point until);
+  void wake_sleeper() noexcept;
+  void notify() noexcept;
+  bool is_needed() const;
   Clock::time_point next_look() const;
   bool drive(const std::function<bool()>& is_done, Clock::time_point deadline);
   void drop_unwanted();
@@ -97,11 +105,20 @@ class Messenger final : private Inbox {
   std::vector<uint64_t> unwanted_;  // tokens: an inbox must not call the engine
   std::map<uint32_t, Status> lost_;
 
-  // Threads that wait for a turn to drive, and the messenger's own, which lets them go first.
+  // Who kicks counts first and looks for sleepers then; who sleeps does it the other way round.
+  std::atomic<uint64_t> kick_count_{0};
+  std::atomic<uint64_t> driven_kicks_{0};  // of these, those before the last advance()
+  std::atomic<bool> is_busy_{false};       // some port was, after it
+  std::atomic<bool> is_asleep_{false};     // who drives
+  std::atomic<bool> is_parked_{false};     // the messenger's own thread, which does not drive
+
+  // Threads that wait for a turn to drive, and the messenger's own, which lets them go first. It
+  // stays away between their turns too, or each would have to wake it and send it away again.
   std::mutex turn_mutex_;
   std::condition_variable turn_;
-  uint32_t waiting_count_ = 0;
+  std::atomic<uint32_t> waiting_count_{0};
   std::atomic<uint32_t> exclusive_count_{0};  // of those, who want nobody to drive
+  std::atomic<uint64_t> turn_count_{0};       // of those that have ended
   bool is_stopping_ = false;
   std::thread thread_;
 };

@@ -147,6 +147,7 @@ struct CountingPort final : Port {
     ++advances;
     return false;
   }
+  bool is_busy() const noexcept override { return false; }
   Clock::time_point next_look() const noexcept override { return Clock::time_point::max(); }
   std::vector<uint64_t> sequences;
   std::vector<uint64_t> tokens;

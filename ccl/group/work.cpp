@@ -18,6 +18,12 @@ std::shared_ptr<DeviceHold> Work::hold() const {
   return hold_;
 }
 
+std::string Work::operation() const {
+  std::string words = describe(args_.operation);
+  if (args_.more_count > 0) words += " and " + std::to_string(args_.more_count) + " more";
+  return words;
+}
+
 bp_status Work::ask_queue() {
   if (queue_is_over_.load(std::memory_order_acquire)) return BP_OK;
   const auto held = hold();
@@ -30,19 +36,19 @@ Failure Work::explain(bp_status answer) const {
   return {.code = why.code(),
           .words = why.message(),
           .sequence = args_.sequence,
-          .operation = args_.operation};
+          .operation = operation()};
 }
 
 /// The first one stays. Where memory is short its code has to tell.
 void Work::keep_failure(const Failure& failure) noexcept {
   if (!failure_.ok() || failure.ok()) return;
-  if (contain([&] { failure_ = failure; }).ok()) return;
-  failure_ = {.code = failure.code};
+  if (!contain([&] { failure_ = failure; }).ok()) failure_ = {.code = failure.code};
+  has_failed_.store(true, std::memory_order_release);
 }
 
-std::vector<Ref<Tensor>> Work::end_queue(const Failure& failure) noexcept {
+KeptTensors Work::end_queue(const Failure& failure) noexcept {
   end_queue_keeping(failure);
-  std::vector<Ref<Tensor>> kept;
+  KeptTensors kept;
   const std::lock_guard lock(mutex_);
   kept.swap(kept_);
   return kept;
@@ -101,12 +107,13 @@ Status Work::wait(Clock::time_point deadline) {
     }
   }
   if (is_late && !test()) {
-    return Status(BP_TIMEOUT, args_.operation + " is still in progress");
+    return Status(BP_TIMEOUT, operation() + " is still in progress");
   }
   return failure().to_status();
 }
 
 Failure Work::failure() const {
+  if (!has_failed_.load(std::memory_order_acquire)) return {};
   const std::lock_guard lock(mutex_);
   return failure_;
 }

@@ -7,10 +7,10 @@
 #define BACKPLANE_CCL_GROUP_WORK_HPP
 
 #include <atomic>
+#include <boost/container/small_vector.hpp>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "ccl/bridge/device_hold.hpp"
 #include "ccl/group/message.hpp"
@@ -22,12 +22,15 @@
 
 namespace bp::ccl {
 
+using KeptTensors = boost::container::small_vector<Ref<Tensor>, 2>;
+
 /// Any thread.
 class Work : public Counted<Work> {
  public:
   struct Args {
     uint64_t sequence = 0;  // of the first collective; of sends and recvs alone, of their pair
-    std::string operation;  // "all_reduce sum f32 3", and how many more
+    Operation operation;    // the first
+    size_t more_count = 0;  // operations behind it
     OperationPath path = OperationPath::kHost;
     std::shared_ptr<Messenger> messenger;
     Ref<Runtime> runtime;  // keeps the device
@@ -44,7 +47,8 @@ class Work : public Counted<Work> {
   Status order_before(Stream& stream);
 
   uint64_t sequence() const { return args_.sequence; }
-  const std::string& operation() const { return args_.operation; }
+  /// "all_reduce sum f32 3", and how many more.
+  std::string operation() const;
   OperationPath path() const { return args_.path; }
   /// Where it is in the order of a queue; without a stream: nowhere.
   Mark mark() const { return mark_; }
@@ -72,7 +76,7 @@ class Work : public Counted<Work> {
   bp_status ask_queue();
   /// The device's end of it is over; what it holds goes. The first failure stays. Answers the
   /// tensors that it kept, for whoever may wait to drop.
-  std::vector<Ref<Tensor>> end_queue(const Failure& failure) noexcept;
+  KeptTensors end_queue(const Failure& failure) noexcept;
   /// The same, and it keeps them.
   void end_queue_keeping(const Failure& failure) noexcept;
   /// The last of its work in the queue.
@@ -99,9 +103,10 @@ class Work : public Counted<Work> {
   uint64_t last_seq_ = 0;
   std::atomic<bool> ranks_are_over_{false};
   std::atomic<bool> queue_is_over_{false};
+  std::atomic<bool> has_failed_{false};  // failure_ is set
   mutable std::mutex mutex_;
   Failure failure_;                   // under mutex_
-  std::vector<Ref<Tensor>> kept_;     // under mutex_ once the work is given out
+  KeptTensors kept_;                  // under mutex_ once the work is given out
   std::shared_ptr<DeviceHold> hold_;  // under mutex_ once the work is given out
 };
 

@@ -2,9 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # The smaller commands: bench, models, format, clean.
 
+# bench ccl: the speed of collectives.
+bench_ccl() {
+  ensure_packages build bench
+  ensure_python tools/requirements-build.txt tools/requirements-test.txt
+  build_preset release || exit "$exit_failed"
+  live_step "Measure collectives, in turns with Open MPI and Gloo" \
+    "read the rows that are MISSED or NOT RUN" \
+    "$venv/bin/python" -B tests/perf/ccl/ccl_speed.py --build build/release || exit "$exit_failed"
+}
+
 # bench [--against BUILD_DIR]: the speed table, or this build beside another one.
 command_bench() {
   local digits=docs/examples/digits/digits.onnx
+  if [[ ${1:-} == ccl ]]; then
+    bench_ccl
+    return
+  fi
   ensure_packages build
   ensure_python tools/requirements-build.txt tools/requirements-test.txt
   build_preset release || exit "$exit_failed"

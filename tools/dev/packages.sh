@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Debian packages: the only list of them, and their installation. Nothing calls apt when all are
-# there. Groups: build (every user), test (./dev test), format (./dev format).
+# there. Groups: build (every user), test (./dev test), bench (./dev bench ccl), format
+# (./dev format).
 
 debian_packages=(
   "build  g++                 the default compiler"
@@ -31,6 +32,9 @@ debian_packages=(
   "test   shellcheck          checks ./dev itself"
   "test   openmpi-bin         mpirun, under which ranks start too (tests/launch)"
   "test   mpich               mpiexec, likewise"
+  "bench  openmpi-bin         mpirun, for the peer of ./dev bench ccl"
+  "bench  libopenmpi-dev      that peer, Open MPI"
+  "bench  libgloo-dev         and another one"
   "format clang-format        one style for all sources"
 )
 

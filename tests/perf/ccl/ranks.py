@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sides of the comparison of collectives: two ranks each, idle until they are told to run."""
+
+import os
+import pathlib
+import subprocess
+import threading
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+READY_WITHIN_S = 60
+ANSWER_WITHIN_S = 120
+
+
+class NoAnswer(Exception):
+    """A rank that said nothing, or why it cannot."""
+
+
+def build_peer(source, program, compiler, libraries):
+    """Builds a peer's rank. The reason where that cannot be."""
+    stamp = program.with_suffix(".built")
+    built = " ".join(str((HERE / name).stat().st_mtime_ns) for name in (source, "speed_rank.hpp"))
+    if program.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == built:
+        return ""
+    command = [compiler, "-O2", "-std=c++20", f"-I{ROOT}", HERE / source, "-o", program, *libraries]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    except FileNotFoundError:
+        return f"there is no {compiler}"
+    if done.returncode != 0:
+        return f"{source} does not compile: {done.stderr.strip()[-300:]}"
+    stamp.write_text(built, encoding="utf-8")
+    return ""
+
+
+class Side:
+    """Two ranks that a command starts, or two commands, one for each."""
+
+    def __init__(self, name, commands, folder, environment=None):
+        self.name = name
+        self.prefix = pathlib.Path(folder) / name
+        for rank in (0, 1):
+            for end in ("in", "out"):
+                os.mkfifo(f"{self.prefix}.{rank}.{end}")
+        self.log = open(f"{self.prefix}.log", "w", encoding="utf-8")
+        # A rank's commands, of which None stands for the prefix.
+        self.processes = [
+            subprocess.Popen([str(self.prefix) if word is None else word for word in command],
+                             env=dict(os.environ, **(environment or {})), stdout=self.log,
+                             stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            for command in commands]
+        self.ins, self.outs = {}, {}
+        try:
+            self.open_all()
+        except NoAnswer:
+            self.kill()
+            raise
+
+    def open_all(self):
+        """Opens what waits for the rank to open it too."""
+        def run(rank):
+            self.ins[rank] = open(f"{self.prefix}.{rank}.in", "w", encoding="utf-8")
+            self.outs[rank] = open(f"{self.prefix}.{rank}.out", encoding="utf-8")
+        openers = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in (0, 1)]
+        for opener in openers:
+            opener.start()
+        for opener in openers:
+            opener.join(READY_WITHIN_S)
+            if opener.is_alive():
+                raise NoAnswer(f"{self.name} did not start: {self.tail()}")
+        for rank in (0, 1):
+            self.answer_of(rank, READY_WITHIN_S)
+
+    def tail(self):
+        self.log.flush()
+        return pathlib.Path(self.log.name).read_text(encoding="utf-8").strip()[-300:]
+
+    def answer_of(self, rank, seconds):
+        lines = []
+        reader = threading.Thread(target=lambda: lines.append(self.outs[rank].readline()),
+                                  daemon=True)
+        reader.start()
+        reader.join(seconds)
+        line = lines[0].strip() if lines else ""
+        if not line or line.startswith("error"):
+            raise NoAnswer(f"{self.name}, rank {rank}: {line or 'no answer'} {self.tail()}")
+        return line
+
+    def measure(self, what, size, iterations, ranks=(0, 1)):
+        """Nanoseconds of one operation: of the rank that took longer."""
+        for rank in ranks:
+            self.ins[rank].write(f"{what} {size} {iterations}\n")
+            self.ins[rank].flush()
+        return max(float(self.answer_of(rank, ANSWER_WITHIN_S)) for rank in ranks)
+
+    def kill(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def close(self):
+        for rank in (0, 1):
+            self.ins[rank].write("end\n")
+            self.ins[rank].close()
+        for process in self.processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

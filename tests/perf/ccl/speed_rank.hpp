@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank of one side of the comparison of collectives. It is idle until it is told what to do, so
+// that the sides take turns on the same processors: a line "all_reduce BYTES ITERATIONS" comes from
+// PREFIX.RANK.in, and the nanoseconds of one operation, or why there is no figure, go to
+// PREFIX.RANK.out.
+#ifndef BACKPLANE_TESTS_PERF_CCL_SPEED_RANK_HPP
+#define BACKPLANE_TESTS_PERF_CCL_SPEED_RANK_HPP
+
+#include <sched.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace perf {
+
+using Clock = std::chrono::steady_clock;
+
+/// A side runs out of place, `count` floats.
+struct Side {
+  /// Gives this rank's memory for so many floats: what is sent, and what is received.
+  std::function<float*(uint64_t count)> send;
+  std::function<float*(uint64_t count)> recv;
+  /// The sum of all ranks; waits until it is done.
+  std::function<void(uint64_t count)> all_reduce;
+  std::function<void()> barrier;
+};
+
+inline void pin_to_processor(uint32_t number) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  CPU_SET(number, &all);
+  if (sched_setaffinity(0, sizeof(all), &all) != 0) {
+    throw std::runtime_error("cannot run on processor " + std::to_string(number) + " alone");
+  }
+}
+
+template <class Body>
+double nanoseconds_of(uint64_t iterations, Body body) {
+  const auto begin = Clock::now();
+  for (uint64_t i = 0; i < iterations; ++i) body();
+  const std::chrono::duration<double, std::nano> all = Clock::now() - begin;
+  return all.count() / static_cast<double>(iterations);
+}
+
+/// What element `i` of a rank is, exact in f32 also as a sum.
+inline float value_of(uint64_t i, uint32_t rank) {
+  return static_cast<float>(i % 1021) + static_cast<float>(rank) * 1024;
+}
+
+inline double time_all_reduce(const Side& side, uint32_t rank, uint64_t bytes,
+                              uint64_t iterations) {
+  const uint64_t count = bytes / sizeof(float);
+  float* const send = side.send(count);
+  float* const recv = side.recv(count);
+  for (uint64_t i = 0; i < count; ++i) send[i] = value_of(i, rank);
+  std::memset(recv, 0, bytes);
+  for (uint64_t i = 0; i < 1 + iterations / 10; ++i) side.all_reduce(count);  // warm
+  std::memset(recv, 0, bytes);
+  side.barrier();
+  const double each = nanoseconds_of(iterations, [&] { side.all_reduce(count); });
+  for (uint64_t i = 0; i < count; ++i) {
+    if (recv[i] == value_of(i, 0) + value_of(i, 1)) continue;
+    throw std::runtime_error("wrong sum at element " + std::to_string(i) + ": " +
+                             std::to_string(recv[i]));
+  }
+  return each;
+}
+
+/// Tells how quick the machine is just now.
+inline double time_memcpy(uint64_t bytes, uint64_t iterations) {
+  std::vector<char> from(bytes, 1);
+  std::vector<char> to(bytes, 2);
+  std::memcpy(to.data(), from.data(), bytes);
+  return nanoseconds_of(iterations, [&] {
+    std::memcpy(to.data(), from.data(), bytes);
+    asm volatile("" : : "r"(to.data()) : "memory");
+  });
+}
+
+/// Until the line "end" comes, or no more lines. Of two ranks.
+inline void serve(const Side& side, const std::string& prefix, uint32_t rank) {
+  const std::string place = prefix + "." + std::to_string(rank);
+  std::ifstream in(place + ".in");
+  std::ofstream out(place + ".out");
+  out << "ready" << std::endl;
+  std::string what;
+  uint64_t bytes = 0;
+  uint64_t iterations = 0;
+  while (in >> what && what != "end" && in >> bytes >> iterations) {
+    try {
+      if (what == "memcpy") {
+        out << time_memcpy(bytes, iterations) << std::endl;
+      } else if (what == "all_reduce") {
+        out << time_all_reduce(side, rank, bytes, iterations) << std::endl;
+      } else {
+        throw std::runtime_error("unknown command " + what);
+      }
+    } catch (const std::exception& error) {
+      out << "error " << error.what() << std::endl;
+    }
+  }
+}
+
+}  // namespace perf
+
+#endif

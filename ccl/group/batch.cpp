@@ -12,7 +12,7 @@ void Batch::let_begin(bp_status stream_status) {
 
 void Batch::hold_stream(bp_status stream_status) {
   let_begin(stream_status);
-  messenger_->kick();
+  work_->messenger().kick();
   // Who drives the messenger keeps the deadline.
   std::unique_lock lock(gate_mutex_);
   gate_.wait(lock, [this] { return is_open_; });

@@ -32,8 +32,8 @@ struct HostItem {
 
 class Batch {
  public:
-  Batch(Ref<Work> work, std::shared_ptr<Messenger> messenger, std::chrono::nanoseconds timeout)
-      : work_(std::move(work)), messenger_(std::move(messenger)), timeout_(timeout) {}
+  Batch(Ref<Work> work, std::chrono::nanoseconds timeout)
+      : work_(std::move(work)), timeout_(timeout) {}
 
   Work& work() const { return *work_; }
   std::chrono::nanoseconds timeout() const { return timeout_; }
@@ -56,7 +56,6 @@ class Batch {
 
  private:
   const Ref<Work> work_;
-  const std::shared_ptr<Messenger> messenger_;
   const std::chrono::nanoseconds timeout_;
   boost::container::small_vector<HostItem, 1> items_;
   size_t ended_count_ = 0;

@@ -198,6 +198,7 @@ Ref<Work> ProcessGroup::make_work(const Enqueue& enqueue, OperationPath path) {
                                          .messenger = messenger_,
                                          .runtime = runtime_});
   for (const Enqueue::One& one : enqueue.ones) {
+    if (enqueue.is_inline) break;  // the call has them until it is over
     if (one.call.send) work->keep(one.call.send);
     if (one.call.recv) work->keep(one.call.recv);
   }
@@ -214,7 +215,9 @@ void ProcessGroup::reserve_marks(const Enqueue& enqueue) {
 
 void ProcessGroup::note_marks(const Enqueue& enqueue, uint64_t seq) {
   for (const Enqueue::One& one : enqueue.ones) {
-    if (one.call.send) one.call.send->storage().note_use(*enqueue.stream, seq, false);
+    if (one.call.send && seq != 0) {
+      one.call.send->storage().note_use(*enqueue.stream, seq, false);
+    }
     if (one.call.recv) one.call.recv->note_written(*enqueue.stream, seq, {});
     if (one.call.recv && seq == 0) one.call.recv->storage().note_host_write();
   }
@@ -379,7 +382,7 @@ Status ProcessGroup::add_items(Enqueue* enqueue) {
 Result<Ref<Work>> ProcessGroup::enqueue_host(Enqueue* enqueue) {
   const bool is_staged = enqueue->path == OperationPath::kStaged;
   Ref<Work> work = make_work(*enqueue, enqueue->path);
-  enqueue->batch = std::make_shared<Batch>(work, messenger_, enqueue->timeout);
+  enqueue->batch = std::make_shared<Batch>(work, enqueue->timeout);
   if (!enqueue->is_inline) enqueue->hold = DeviceHold::make(device());
   BP_TRY(add_items(enqueue));
   enqueue->entries = Lanes::prepare(enqueue->batch);
@@ -495,7 +498,16 @@ void ProcessGroup::lose_results(Work& work, const Status& why) noexcept {
 
 Status ProcessGroup::run_inline(Enqueue* enqueue) {
   // The group's deadline ends it; this one is for a driver that is stuck.
-  BP_TRY(enqueue->work->wait(enqueue->begun + enqueue->timeout + runtime_->wait_timeout()));
+  const Status ended =
+      enqueue->work->wait(enqueue->begun + enqueue->timeout + runtime_->wait_timeout());
+  if (!enqueue->work->test()) {
+    // Whoever drives may still use the memory, for all that is known.
+    for (Enqueue::One& one : enqueue->ones) {
+      one.call.send.detach();
+      one.call.recv.detach();
+    }
+  }
+  BP_TRY(ended);
   note_marks(*enqueue, 0);
   note_faults(*enqueue);
   enqueue->work->end_queue({});

@@ -54,6 +54,7 @@ void Lanes::message_arrived(uint32_t rank, const Header& header, uint64_t token)
 }
 
 void Lanes::rank_lost(uint32_t rank, const Status& why) {
+  if (!ranks_[rank].lost) ++lost_count_;
   ranks_[rank].lost = why;
   if (why.code() != BP_GONE && !dead_rank_) dead_rank_ = rank;
 }
@@ -171,6 +172,7 @@ Failure Lanes::advance_lane(Lane* lane, Clock::time_point now, bool* out_moved) 
     const Result<bool> is_done = contain([&] { return entry.get().run->advance(*this); });
     if (!is_done.ok()) return failure_of(entry, is_done.status(), entry.get().run->culprit());
     if (!*is_done) {
+      if (lost_count_ == 0) break;
       if (const auto failure = find_lost(entry)) return *failure;
       break;
     }
@@ -183,6 +185,7 @@ Failure Lanes::advance_lane(Lane* lane, Clock::time_point now, bool* out_moved) 
 
 Failure Lanes::advance(Clock::time_point now, bool* out_moved) {
   take_submitted();
+  if (two_count_ == 0) return advance_lane(&collectives_, now, out_moved);
   Failure first;
   for_each_lane([&](Lane& lane) {
     if (!first.ok() || lane.empty()) return;

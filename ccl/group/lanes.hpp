@@ -108,6 +108,7 @@ class Lanes final : public Wire {
   std::atomic<size_t> open_count_{0};  // batches that have not ended
   Lane collectives_;
   std::vector<Rank> ranks_;
+  uint32_t lost_count_ = 0;            // of ranks
   std::optional<uint32_t> dead_rank_;  // the first that did not leave in order
   uint32_t two_count_ = 0;             // sends and recvs in lanes
   uint64_t entered_ = 0;

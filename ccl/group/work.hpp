@@ -50,6 +50,7 @@ class Work : public Counted<Work> {
   /// "all_reduce sum f32 3", and how many more.
   std::string operation() const;
   OperationPath path() const { return args_.path; }
+  Messenger& messenger() const { return *args_.messenger; }
   /// Where it is in the order of a queue; without a stream: nowhere.
   Mark mark() const { return mark_; }
 

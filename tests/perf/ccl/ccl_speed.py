@@ -131,7 +131,8 @@ def row_of(size, peer, target, ours, theirs):
     """Of the rounds' figures of both sides; theirs: a list for each of the peer's ways."""
     best = [min(each) for each in zip(*theirs)]
     words, is_met = target(size)
-    row = {"title": title_of(size, peer), "ratio": statistics.median(b / a for a, b in zip(ours, best)),
+    row = {"title": title_of(size, peer),
+           "ratio": statistics.median(b / a for a, b in zip(ours, best)),
            "target": words, "ns": statistics.median(ours), "peer_ns": statistics.median(best),
            "rounds": len(ours), "status": "", "required": is_met is not None}
     if is_met is None:
@@ -172,9 +173,9 @@ def write_reports(rows, rounds, folder):
         lines.append(f"| {row['title']} | {row['ratio']:.2f} | {row['target']} | {share} | "
                      f"{row['ns'] / 1000:,.2f} | {row['peer_ns'] / 1000:,.2f} | {row['status']} |")
     note = (f"Two ranks on one host, each a process on its own processor; {len(rounds.control)} "
-            f"rounds in turns, of which {len(rounds.steady())} count. Open MPI: pml ob1, btl vader. "
-            "Gloo: the better of ring and bcube in each round. Speed is theirs / ours in time, the "
-            "median of the rounds' ratios.")
+            f"rounds in turns, of which {len(rounds.steady())} count. Open MPI: pml ob1, btl "
+            "vader. Gloo: the better of ring and bcube in each round. Speed is theirs / ours in time, "
+            "the median of the rounds' ratios.")
     measured.write_table("Speed of collectives", note,
                          ("what", "speed", "target", "rounds that meet it", "µs", "peer, µs", ""),
                          lines, rows, folder, "ccl_speed")

@@ -132,6 +132,7 @@ Status ProcessGroup::connect(Store& store, Clock::time_point deadline) {
   if (args_.place.rank == 0 && store.token() == nullptr) BP_TRY(leave_token(store));
   BP_TRY_ASSIGN(agreement_, exchange_cards(store, args_.name, card, args_.place, deadline));
   BP_TRY_ASSIGN(rules_, AlgorithmRules::parse(agreement_.cards[0].algorithms));
+  hosts_ = hosts_of(agreement_.cards);
   native_rows_.rows = agreement_.rows;
   const Status opened = open_messenger(store, deadline);
   BP_TRY(meet(store, "engine", opened, args_.place, deadline));

@@ -190,8 +190,9 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   std::shared_ptr<Messenger> messenger_;  // set under state_mutex_
   Agreement agreement_;
   AlgorithmRules rules_;
-  CollectiveCaps native_rows_;  // rows alone
-  bool is_concurrent_ = true;   // its device's communicators need not take turns
+  std::vector<uint32_t> hosts_;  // of each rank, by numbers; empty: all share one
+  CollectiveCaps native_rows_;   // rows alone
+  bool is_concurrent_ = true;    // its device's communicators need not take turns
   std::unique_ptr<Communicator> communicator_;
   Recorder recorder_;
   GroupCounters counters_;

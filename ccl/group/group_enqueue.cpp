@@ -303,7 +303,8 @@ Result<HostRunPool*> ProcessGroup::runs_of(const Operation& operation, bool is_i
     return known->runs.get();
   }
   const Choice choice =
-      choose({.operation = operation, .rank_count = args_.place.rank_count}, CostModel(), rules_);
+      choose({.operation = operation, .rank_count = args_.place.rank_count, .hosts = hosts_},
+             hosts_.empty() ? kWithinHost : kBetweenHosts, rules_);
   if (choice.unfit_wish != nullptr && !has_told_unfit_) {
     has_told_unfit_ = true;
     log(BP_LOG_WARNING, "group " + args_.name + ": BACKPLANE_CCL_ALGORITHM wants " +
@@ -314,7 +315,10 @@ Result<HostRunPool*> ProcessGroup::runs_of(const Operation& operation, bool is_i
   }
   BP_TRY_ASSIGN(Schedule built,
                 build(choice.algorithm->name,
-                      {.operation = operation, .place = args_.place, .is_in_place = is_in_place}));
+                      {.operation = operation,
+                       .place = args_.place,
+                       .is_in_place = is_in_place,
+                       .hosts = hosts_}));
   auto runs = std::make_shared<HostRunPool>(
       HostRunArgs{.operation = operation,
                   .group = agreement_.group,

@@ -9,6 +9,7 @@
 #include <array>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <optional>
 #include <random>
 #include <set>
@@ -223,6 +224,17 @@ Result<EngineChoice> choose_engine(const std::vector<RankCard>& cards) {
   choice.spans_hosts = hosts.size() > 1;
   choice.is_within_hosts = hosts.size() < cards.size() || cards.size() == 1;
   return choice;
+}
+
+std::vector<uint32_t> hosts_of(const std::vector<RankCard>& cards) {
+  std::map<std::string_view, uint32_t> numbers;
+  std::vector<uint32_t> hosts;
+  for (const RankCard& card : cards) {
+    const auto number = static_cast<uint32_t>(numbers.size());
+    hosts.push_back(numbers.try_emplace(card.host, number).first->second);
+  }
+  if (numbers.size() <= 1) hosts.clear();
+  return hosts;
 }
 
 Result<Agreement> exchange_cards(Store& store, std::string_view name, const RankCard& own,

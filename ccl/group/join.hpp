@@ -70,6 +70,8 @@ Status meet(Store& store, std::string_view what, const Status& own, RankPlace pl
 /// A key of the store that each rank has for itself.
 std::string key_of(std::string_view what, uint32_t rank);
 
+/// The host of each rank, by numbers; empty: all share one.
+std::vector<uint32_t> hosts_of(const std::vector<RankCard>& cards);
 /// Of this process on this host, and of no other that lives now.
 std::string process_identity();
 /// Of all processes of this user that can share memory with this one, until the system starts anew.

@@ -63,6 +63,48 @@ TEST_F(GroupFaults, KindsThatDiffer_NameBoth) {
   });
 }
 
+TEST_F(GroupFaults, KindsThatSendEachOtherNothing_AreComparedAtTheDeadline) {
+  run({"cpu:0", "cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
+    Call call = sum_of(group);
+    if (rank == 1) {
+      call = {.kind = Kind::kBroadcast, .recv = room(group.device(), BP_DTYPE_F32, 3)};
+    }
+    const auto work = group.enqueue(call, {.timeout = milliseconds(300)});
+    ASSERT_TRUE(work.ok()) << work.status().to_string();
+    const Status status = (*work)->wait(soon());
+    EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("the ranks disagree"),
+                                        HasSubstr("all_reduce sum f32 3 as number 1"),
+                                        HasSubstr("rank 1 (cpu:0) called broadcast f32 3 root 0")));
+    EXPECT_THAT((*work)->failure().culprits, ElementsAre(1));
+  });
+}
+
+TEST_F(GroupFaults, RankThatIsHeldUpByAnother_IsNotBlamed) {
+  std::atomic<int> ended = 0;
+  run({"cpu:0", "cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
+    if (rank == 2) {  // comes to nothing
+      while (ended < 2) std::this_thread::sleep_for(milliseconds(5));
+      return;
+    }
+    Call reduce = sum_of(group);
+    reduce.kind = Kind::kReduce;
+    reduce.root = 1;
+    if (rank == 0) reduce.recv = nullptr;
+    const auto first = group.enqueue(reduce, {.timeout = seconds(15)});
+    ASSERT_TRUE(first.ok()) << first.status().to_string();
+    const auto last =
+        rank == 1 ? first : group.enqueue(sum_of(group), {.timeout = milliseconds(300)});
+    ASSERT_TRUE(last.ok()) << last.status().to_string();
+    const Status status = (*last)->wait(soon());
+    EXPECT_THAT(status.message(),
+                AllOf(HasSubstr("rank 1 (cpu:0) is still in number 1 (reduce sum f32 3 root 1)"),
+                      HasSubstr("rank 2 (cpu:0) never entered it")));
+    EXPECT_THAT((*last)->failure().culprits, ElementsAre(2));
+    ++ended;
+  });
+}
+
 TEST_F(GroupFaults, RankThatNeverCalls_IsNamedAtTheDeadline) {
   for (const Devices& devices : kMixes) {
     std::atomic<int> done = 0;

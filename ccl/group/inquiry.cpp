@@ -4,6 +4,7 @@
 #include "ccl/group/inquiry.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace bp::ccl {
 
@@ -28,6 +29,13 @@ bool Inquiry::is_over(Clock::time_point now) const {
                       [](const Rank& rank) { return rank.answer == Answer::kNone; });
 }
 
+bool Inquiry::is_held_up(uint32_t rank) const {
+  const Rank& asked = ranks_[rank];
+  const Whereabouts& there = asked.whereabouts;
+  return asked.answer == Answer::kHere && there.held == 0 && there.completed < there.entered &&
+         there.entered < args_.overdue.sequence;
+}
+
 std::string Inquiry::explain(uint32_t rank) const {
   const Rank& asked = ranks_[rank];
   const std::string& name = args_.names[rank];
@@ -37,6 +45,10 @@ std::string Inquiry::explain(uint32_t rank) const {
   const uint64_t sequence = args_.overdue.sequence;
   const bool is_of_two = kind_info(args_.overdue.operation.kind).is_of_two;
   if (is_of_two || there.entered >= sequence) return {};
+  if (is_held_up(rank)) {
+    return name + " is still in number " + std::to_string(there.entered) + " (" + there.operation +
+           ")";
+  }
   if (there.held == 0 || there.held > sequence) {
     return name + " never entered it, its last was number " + std::to_string(there.entered) +
            (there.operation.empty() ? "" : " (" + there.operation + ")");
@@ -52,7 +64,45 @@ std::string Inquiry::explain(uint32_t rank) const {
   return words;
 }
 
+std::optional<std::string> Inquiry::called_by(uint32_t rank) const {
+  const Rank& asked = ranks_[rank];
+  const Whereabouts& there = asked.whereabouts;
+  const bool is_known = asked.answer == Answer::kHere && there.held == 0 &&
+                        there.entered == args_.overdue.sequence && !there.operation.empty();
+  return is_known ? std::optional(there.operation) : std::nullopt;
+}
+
+std::optional<Failure> Inquiry::find_disagreement() const {
+  const auto own = called_by(args_.place.rank);
+  if (kind_info(args_.overdue.operation.kind).is_of_two || !own) return std::nullopt;
+  std::map<std::string, std::vector<uint32_t>> callers;
+  for (uint32_t rank = 0; rank < args_.place.rank_count; ++rank) {
+    if (const auto called = called_by(rank)) callers[*called].push_back(rank);
+  }
+  if (callers.size() < 2) return std::nullopt;
+  // The cause is whoever is not with the most, or with this rank where there are as many.
+  const std::vector<uint32_t>* most = &callers[*own];
+  for (const auto& [operation, ranks] : callers) {
+    if (ranks.size() > most->size()) most = &ranks;
+  }
+  Failure failure;
+  failure.code = BP_INVALID_ARGUMENT;
+  failure.sequence = args_.overdue.sequence;
+  failure.operation = describe(args_.overdue.operation);
+  for (const auto& [operation, ranks] : callers) {
+    failure.words +=
+        (failure.words.empty() ? "the ranks disagree: " : ", ") + args_.names[ranks.front()] +
+        (ranks.size() > 1 ? " and " + std::to_string(ranks.size() - 1) + " more" : "") +
+        " called " + operation + " as number " + std::to_string(failure.sequence);
+    if (&ranks == most) continue;
+    failure.culprits.insert(failure.culprits.end(), ranks.begin(), ranks.end());
+  }
+  std::sort(failure.culprits.begin(), failure.culprits.end());
+  return failure;
+}
+
 Failure Inquiry::failure() const {
+  if (auto disagreement = find_disagreement()) return *std::move(disagreement);
   const auto ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(args_.overdue.timeout).count();
   Failure failure;
@@ -63,14 +113,16 @@ Failure Inquiry::failure() const {
                   " was not done on " + args_.names[args_.place.rank] + " within " +
                   std::to_string(ms) + " ms: ";
   std::string reasons;
+  std::vector<uint32_t> held_up;
   for (uint32_t rank = 0; rank < args_.place.rank_count; ++rank) {
     const std::string reason = explain(rank);
     if (reason.empty()) continue;
     reasons += (reasons.empty() ? "" : "; ") + reason;
-    failure.culprits.push_back(rank);
+    (is_held_up(rank) ? held_up : failure.culprits).push_back(rank);
   }
   if (!reasons.empty()) {
     failure.words += reasons;
+    if (failure.culprits.empty()) failure.culprits = std::move(held_up);
     return failure;
   }
   failure.culprits = args_.overdue.waits_for;

@@ -41,8 +41,14 @@ class Inquiry {
     Answer answer = Answer::kNone;
     Whereabouts whereabouts;
   };
+  /// In an earlier operation, which waits for others as this one does.
+  bool is_held_up(uint32_t rank) const;
   /// What is wrong with the rank; empty: nothing.
   std::string explain(uint32_t rank) const;
+  /// What it has called under the number that is waited for; nullopt: that is not known.
+  std::optional<std::string> called_by(uint32_t rank) const;
+  /// Ranks that have all entered it, as different operations, none of which sends to another's.
+  std::optional<Failure> find_disagreement() const;
 
   const Args args_;
   const Clock::time_point end_;

@@ -113,12 +113,14 @@ Failure Lanes::begin(Entry& entry, Clock::time_point now) {
   item.has_entered = true;
   args_.recorder.started(item.record_id, now);
   item.deadline = now + entry.batch->timeout();
-  latest_ = item.operation();
-  if (!kind_info(item.operation().kind).is_of_two) entered_ = item.sequence();
+  if (!kind_info(item.operation().kind).is_of_two) {
+    latest_ = item.operation();
+    entered_ = item.sequence();
+  }
   const bp_status lost = entry.batch->stream_status();
   if (lost == BP_OK) return {};
   const std::string words = rank_name(args_.place.rank) + " cannot take part in " +
-                            describe(*latest_) + ": earlier work on its stream failed";
+                            describe(item.operation()) + ": earlier work on its stream failed";
   const Mark mark = entry.batch->work().mark();
   const Status why = mark.stream->failure_told(lost);
   return failure_of(entry, why.with_prefix(words), args_.place.rank);

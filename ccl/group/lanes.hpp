@@ -113,7 +113,7 @@ class Lanes final : public Wire {
   uint32_t two_count_ = 0;             // sends and recvs in lanes
   uint64_t entered_ = 0;
   uint64_t completed_ = 0;
-  std::optional<Operation> latest_;
+  std::optional<Operation> latest_;  // collective that was entered
 };
 
 }  // namespace bp::ccl

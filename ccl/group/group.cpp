@@ -111,14 +111,14 @@ Status ProcessGroup::join() {
   return {};
 }
 
-Status ProcessGroup::connect(Store& store, Clock::time_point deadline) {
+Result<RankCard> ProcessGroup::make_card() {
   RankCard card;
   card.rank_count = args_.place.rank_count;
   card.engine = runtime_->options().text("BACKPLANE_CCL_ENGINE");
   card.join = new_join();
   card.device = device().name();
   card.process = process_identity();
-  card.host = host_identity();
+  BP_TRY_ASSIGN(card.host, host_identity());
   card.algorithms = runtime_->options().text("BACKPLANE_CCL_ALGORITHM");
   BP_TRY_ASSIGN(const CollectiveCaps* const caps, collective_caps_of(device()));
   if (caps != nullptr) {
@@ -129,8 +129,14 @@ Status ProcessGroup::connect(Store& store, Clock::time_point deadline) {
     card.rows = caps->rows;
     is_concurrent_ = (caps->flags & BP_CAPS_CONCURRENT_BIT) != 0;
   }
+  return card;
+}
+
+Status ProcessGroup::connect(Store& store, Clock::time_point deadline) {
+  const auto card = make_card();
+  if (!card.ok()) return refuse_to_join(store, args_.place.rank, card.status());
   if (args_.place.rank == 0 && store.token() == nullptr) BP_TRY(leave_token(store));
-  BP_TRY_ASSIGN(agreement_, exchange_cards(store, args_.name, card, args_.place, deadline));
+  BP_TRY_ASSIGN(agreement_, exchange_cards(store, args_.name, *card, args_.place, deadline));
   BP_TRY_ASSIGN(rules_, AlgorithmRules::parse(agreement_.cards[0].algorithms));
   hosts_ = hosts_of(agreement_.cards);
   native_rows_.rows = agreement_.rows;

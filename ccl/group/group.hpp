@@ -124,6 +124,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
 
   // group.cpp: joining and leaving
   Status join();
+  Result<RankCard> make_card();
   Status connect(Store& store, Clock::time_point deadline);
   Result<std::unique_ptr<Engine>> make_engine(Store& store, const EngineChoice& choice,
                                               Clock::time_point deadline);

@@ -2,7 +2,10 @@
 //
 // Where ranks disagree, stay away, leave or give up: every rank gets an error that names it, in
 // time, and nothing hangs.
+#include <sys/resource.h>
+
 #include "ccl/group/group_harness_test.hpp"
+#include "ccl/group/join.hpp"
 
 namespace bp::ccl {
 namespace {
@@ -402,6 +405,33 @@ TEST_F(GroupCalls, Trace_HasEveryOperation) {
     EXPECT_THAT(trace, AllOf(HasSubstr("\"collective_seq_id\": 3"), HasSubstr("completed"),
                              HasSubstr("barrier")));
   });
+}
+
+// --- Before ranks have met
+
+TEST(RankCards, RankThatCannotJoin_IsToldToTheOthersAtOnce) {
+  const auto store = make_memory_store();
+  const Status why(BP_UNAVAILABLE, "it has no descriptors");
+  EXPECT_EQ(refuse_to_join(*store, 1, why).code(), BP_UNAVAILABLE);
+  RankCard own;
+  own.rank_count = 2;
+  const auto met = exchange_cards(*store, "test", own, {0, 2}, soon());
+  EXPECT_EQ(met.status().code(), BP_UNAVAILABLE);
+  EXPECT_THAT(met.status().message(),
+              AllOf(HasSubstr("rank 1 cannot join"), HasSubstr("it has no descriptors")));
+}
+
+TEST(RankCards, HostThatCannotBeNamed_IsAnErrorAndNotAnotherHost) {
+  ASSERT_TRUE(host_identity().ok());
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto identity = host_identity();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(identity.status().code(), BP_UNAVAILABLE);
+  EXPECT_THAT(identity.status().message(),
+              AllOf(HasSubstr("boot_id"), HasSubstr("Too many open files")));
 }
 
 }  // namespace

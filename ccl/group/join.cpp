@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -17,12 +19,14 @@
 
 #include "ccl/store/bytes.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/log.hpp"
 #include "core/base/quoted.hpp"
 
 namespace bp::ccl {
 namespace {
 
 constexpr uint32_t kCardVersion = 2;
+constexpr std::string_view kCannotJoin = "cannot join: ";  // and why, in place of a card
 constexpr uint64_t kMostText = 8192;
 constexpr uint32_t kMostRows = 1024;
 
@@ -237,6 +241,12 @@ std::vector<uint32_t> hosts_of(const std::vector<RankCard>& cards) {
   return hosts;
 }
 
+Status refuse_to_join(Store& store, uint32_t rank, const Status& why) {
+  const Status told = store.set(key_of("card", rank), std::string(kCannotJoin) + why.to_string());
+  if (!told.ok()) log(BP_LOG_INFO, told.with_prefix("the other ranks were not told").to_string());
+  return why;
+}
+
 Result<Agreement> exchange_cards(Store& store, std::string_view name, const RankCard& own,
                                  RankPlace place, Store::Clock::time_point deadline) {
   const std::string text = encode(own);
@@ -249,6 +259,9 @@ Result<Agreement> exchange_cards(Store& store, std::string_view name, const Rank
   std::vector<RankCard> cards;
   for (uint32_t rank = 0; rank < place.rank_count; ++rank) {
     BP_TRY_ASSIGN(const std::string bytes, get(store, "card", rank, place.rank_count, deadline));
+    if (bytes.starts_with(kCannotJoin)) {
+      return Status(BP_UNAVAILABLE, "rank " + std::to_string(rank) + " " + bytes);
+    }
     BP_TRY_ASSIGN(RankCard card, decode_card(bytes));
     if (card.rank_count != place.rank_count) {
       return Status(BP_INVALID_ARGUMENT, "rank " + std::to_string(place.rank) + " was told of " +
@@ -286,9 +299,18 @@ std::string process_identity() {
   return *identity;
 }
 
-std::string host_identity() {
+Result<std::string> host_identity() {
+  constexpr const char* kBoot = "/proc/sys/kernel/random/boot_id";
   std::string identity;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> identity;
+  errno = 0;
+  std::ifstream boot(kBoot);
+  // Where there is none the host has no better name; but one that cannot be read now would make
+  // this host look like another one.
+  if (!boot && errno != ENOENT && errno != EACCES) {
+    return Status(BP_UNAVAILABLE, "the name of this host's boot, " + std::string(kBoot) + ": " +
+                                      std::strerror(errno));
+  }
+  boot >> identity;
   // Containers of one system share memory only where they share all of these.
   for (const char* const space : {"ipc", "net", "pid", "user"}) {
     std::array<char, 64> name{};

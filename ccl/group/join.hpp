@@ -54,9 +54,12 @@ struct EngineChoice {
 /// Pure. Errors: INVALID_ARGUMENT, naming ranks that want what others do not, or what cannot be.
 Result<EngineChoice> choose_engine(const std::vector<RankCard>& cards);
 
+/// Leaves word for the others that this rank cannot join, in place of its card. Answers `why`.
+Status refuse_to_join(Store& store, uint32_t rank, const Status& why);
 /// Leaves the card and reads all. `name`: of the group, the same on all ranks. Errors:
 /// INVALID_ARGUMENT for a rank that is there already, or another rank count, naming both sides;
-/// TIMEOUT naming who is missing; the store's.
+/// TIMEOUT naming who is missing; UNAVAILABLE with the words of a rank that cannot join; the
+/// store's.
 Result<Agreement> exchange_cards(Store& store, std::string_view name, const RankCard& own,
                                  RankPlace place, Store::Clock::time_point deadline);
 /// Pure: from the cards alone.
@@ -75,7 +78,8 @@ std::vector<uint32_t> hosts_of(const std::vector<RankCard>& cards);
 /// Of this process on this host, and of no other that lives now.
 std::string process_identity();
 /// Of all processes of this user that can share memory with this one, until the system starts anew.
-std::string host_identity();
+/// Errors: UNAVAILABLE where it cannot be read, as without descriptors.
+Result<std::string> host_identity();
 /// Unpredictable.
 std::string new_join();
 

@@ -4,6 +4,7 @@
 // what peers that cannot prove themselves get.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -85,6 +86,32 @@ TEST(EngineLibrary, UnknownInterface_IsAnErrorThatListsThem) {
   const Status status = make_library_engine(args).status();
   EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT);
   EXPECT_THAT(status.message(), AllOf(HasSubstr("found 'eth77'"), HasSubstr("lo")));
+}
+
+/// With room for so many descriptors more.
+Status make_engine_with(EngineKind kind, size_t spare) {
+  rlimit limit{};
+  EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit less{.rlim_cur = open_descriptors() + spare, .rlim_max = limit.rlim_max};
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &less), 0);
+  Status status = make_library_engine(library_args(kind)).status();
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  return status;
+}
+
+// UCX would end the process with some of these.
+TEST(EngineLibrary, TooFewDescriptors_AreAnErrorThatSaysSo) {
+  for (const EngineKind kind : {EngineKind::kShared, EngineKind::kNetwork}) {
+    ASSERT_NE(make_engine(kind, 0), nullptr);  // loads what there is to load
+    const size_t before = open_descriptors();
+    for (size_t spare = 0; spare < 30; ++spare) {
+      const Status status = make_engine_with(kind, spare);
+      EXPECT_EQ(status.code(), BP_UNAVAILABLE) << kind_name(kind) << ", " << spare;
+      EXPECT_THAT(status.message(), HasSubstr("descriptors"));
+    }
+    EXPECT_TRUE(make_engine_with(kind, 40).ok()) << kind_name(kind);
+    EXPECT_EQ(open_descriptors(), before) << kind_name(kind);
+  }
 }
 
 TEST(EngineLibrary, EndsThatComeAndGo_LeaveNoDescriptors) {

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -50,10 +51,22 @@ uint64_t sum_of(std::string_view bytes) {
   return sum;
 }
 
+/// Opens a file of the kernel's. False: there is none. Throws Refusal where it cannot be read:
+/// taken for none, a peer of this host would look dead, or like one of another host, which is not
+/// watched.
+bool open_file(const std::string& path, std::ifstream* out) {
+  errno = 0;
+  out->open(path);
+  if (out->is_open()) return true;
+  if (errno == ENOENT || errno == ESRCH || errno == EACCES) return false;
+  throw Refusal(BP_UNAVAILABLE, path + ": " + std::strerror(errno));
+}
+
 /// What tells one set of process numbers from another: the boot, and the name space.
 std::string process_host() {
   std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::ifstream file;
+  if (open_file("/proc/sys/kernel/random/boot_id", &file)) file >> boot;
   std::array<char, 64> name{};
   const ssize_t size = readlink("/proc/self/ns/pid", name.data(), name.size());
   return boot + "/" + std::string(name.data(), size > 0 ? static_cast<size_t>(size) : 0);
@@ -102,7 +115,8 @@ Address own_address() {
 }
 
 std::optional<uint64_t> start_time_of(int32_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::ifstream file;
+  if (!open_file("/proc/" + std::to_string(process) + "/stat", &file)) return std::nullopt;
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   // The second field is the program's name in brackets, which may hold anything.
   const size_t end = text.rfind(')');

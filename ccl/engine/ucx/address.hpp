@@ -28,9 +28,10 @@ std::string encode(const Address& address);
 /// so a sum of the bytes stands at the end.
 std::optional<Address> decode_address(std::string_view bytes);
 
-/// Of this process: all but `worker`. Throws Refusal where the system has no random bytes.
+/// Of this process: all but `worker`. Throws Refusal where the system has no random bytes,
+/// or tells nothing of this process.
 Address own_address();
-/// nullopt: there is no such process.
+/// nullopt: there is no such process. Throws Refusal where that cannot be read.
 std::optional<uint64_t> start_time_of(int32_t process);
 
 }  // namespace bp_ucx

@@ -75,12 +75,11 @@ bool Watch::add_process(uint32_t peer, int32_t process, uint64_t start_time) {
   }
   // Asked of the number after the descriptor is there: if it is that process now, the descriptor is
   // its own, also if it ends meanwhile.
-  const auto time = start_time_of(process);
-  if (time != start_time) {
-    close(descriptor);
-    return false;
-  }
   try {
+    if (start_time_of(process) != start_time) {
+      close(descriptor);
+      return false;
+    }
     add(descriptor, peer);
     processes_.emplace(peer, descriptor);
   } catch (...) {

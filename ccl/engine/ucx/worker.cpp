@@ -2,7 +2,11 @@
 #include "ccl/engine/ucx/worker.hpp"
 
 #include <net/if.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -28,8 +32,33 @@ std::string interface_names() {
   return names;
 }
 
+/// UCX ends the process where it is left without descriptors while it is being made (an assertion
+/// of its thread for events). It takes about 12, and a peer over the network two more.
+void check_descriptors() {
+  constexpr size_t kNeeded = 32;
+  std::vector<int> taken;
+  taken.reserve(kNeeded);
+  while (taken.size() < kNeeded) {
+    const int descriptor = eventfd(0, EFD_CLOEXEC);
+    if (descriptor < 0) break;
+    taken.push_back(descriptor);
+  }
+  const std::string why = std::strerror(errno);
+  for (const int descriptor : taken) close(descriptor);
+  if (taken.size() == kNeeded) return;
+  throw Refusal(BP_UNAVAILABLE, "expected room for " + std::to_string(kNeeded) +
+                                    " file descriptors (ulimit -n), found it for " +
+                                    std::to_string(taken.size()) + ": " + why);
+}
+
 void check_interface(const std::string& name) {
-  if (name.empty() || if_nametoindex(name.c_str()) != 0) return;
+  if (name.empty()) return;
+  if (if_nametoindex(name.c_str()) != 0) {
+    if (access(("/sys/class/net/" + name).c_str(), F_OK) == 0) return;
+    throw Refusal(BP_UNAVAILABLE,
+                  "UCX finds interfaces in /sys/class/net, where '" + name +
+                      "' is not: expected the /sys of this network namespace to be mounted");
+  }
   throw Refusal(BP_INVALID_ARGUMENT, "expected a network interface of this host (" +
                                          interface_names() + "), found '" + name + "'");
 }
@@ -71,6 +100,7 @@ std::vector<Setting> settings(const bp_engine_args& args) {
 }  // namespace
 
 Worker::Worker(const bp_engine_args& args) {
+  check_descriptors();
   check_interface(args.interface_name);
   ucp_config_t* config = nullptr;
   check(ucp().config_read(nullptr, nullptr, &config), "UCX's settings");

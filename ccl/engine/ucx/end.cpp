@@ -17,6 +17,7 @@ constexpr uint32_t kMessageMark = 0x58435542;  // "BUCX"
 constexpr unsigned kMessageId = 1;             // of UCX's handlers
 constexpr uint64_t kEagerBytes = 8192;
 constexpr size_t kMostSpareCopies = 64;  // of kEagerBytes
+constexpr size_t kGreetingBytes = 512;  // more than UCX has room for in the queue itself
 constexpr size_t kMostStrays = 1024;
 constexpr size_t kMostAhead = 65536;  // messages of one peer that wait for an earlier one
 
@@ -87,6 +88,7 @@ void End::connect(uint32_t number, std::string_view bytes) {
     peers_.erase(number);
     throw;
   }
+  if (is_watched) greet(peer);
   std::deque<Message> strays;
   strays.swap(strays_);
   for (Message& stray : strays) {
@@ -96,6 +98,17 @@ void End::connect(uint32_t number, std::string_view bytes) {
       release(stray);
     }
   }
+}
+
+/// UCX maps the memory in which a peer of this host takes messages with the first one that needs
+/// it. If it cannot, the place that it had taken in the peer's queue stays empty, and the peer
+/// hears nobody any more: so this comes while the ranks join, and not when memory has become
+/// scarce.
+void End::greet(Peer& peer) {
+  Sending& sending = make_sending(peer, Kind::kGreeting, 0, {});
+  sending.copied.assign(kGreetingBytes, 0);
+  if (post(sending, sending.copied.data(), sending.copied.size()) == BP_OK) return;
+  throw Refusal(BP_UNAVAILABLE, "no way to this peer: " + peer.why);
 }
 
 // --- Sending

@@ -55,7 +55,7 @@ class End {
   void wake() noexcept { watch_.wake(); }
 
  private:
-  enum class Kind : uint32_t { kMessage = 1, kSettled = 2, kFarewell = 3 };
+  enum class Kind : uint32_t { kMessage = 1, kSettled = 2, kFarewell = 3, kGreeting = 4 };
   /// What stands before the header of each message.
   struct Envelope {
     uint32_t mark = 0;
@@ -169,6 +169,7 @@ class End {
 
   Peer* find(uint32_t peer);
   void open_endpoint(Peer& peer, const Address& address);
+  void greet(Peer& peer);
   Sending& make_sending(Peer& peer, Kind kind, uint64_t sequence, std::string_view header);
   int32_t post(Sending& sending, const void* data, uint64_t bytes);
   void recycle(Sending& sending);

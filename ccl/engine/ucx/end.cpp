@@ -106,8 +106,8 @@ void End::connect(uint32_t number, std::string_view bytes) {
 /// scarce.
 void End::greet(Peer& peer) {
   Sending& sending = make_sending(peer, Kind::kGreeting, 0, {});
-  sending.copied.assign(kGreetingBytes, 0);
-  if (post(sending, sending.copied.data(), sending.copied.size()) == BP_OK) return;
+  static constexpr std::array<char, kGreetingBytes> kNothing{};
+  if (post(sending, kNothing.data(), kNothing.size()) == BP_OK) return;
   throw Refusal(BP_UNAVAILABLE, "no way to this peer: " + peer.why);
 }
 

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each fault of the table is and how the ranks have to end. A function for each fault takes a
+scene, which it leaves with all survivors in no group; it raises Wrong."""
+
+import random
+import signal
+import time
+
+from fault_job import INQUIRY_MS, LONG, OPERATION_MS, SHORT, SLACK_MS
+from fault_ranks import Wrong, now_ns
+
+DEATH_MS = 2_000
+ABORT_MS = 1_000
+IMPATIENT_MS = 1_500  # for joining that does not come to its end
+LATE_MS = OPERATION_MS + INQUIRY_MS + SLACK_MS
+
+
+class Scene:
+    """A job at the place where the fault comes, and what was seen of it."""
+
+    def __init__(self, job, wire, place):
+        self.job = job
+        self.wire = wire
+        self.place = place
+        self.ranks = job.ranks
+        self.victim = len(self.ranks) - 1 if wire else 1
+        self.others = [rank for rank in range(len(self.ranks)) if rank != self.victim]
+        self.survivors = [self.ranks[rank] for rank in self.others]
+        self.closed = []  # whose runtime has gone
+        self.slowest_ms = 0
+        self.bound_ms = 0
+        self.words = ""
+
+    @property
+    def lost(self):
+        return self.ranks[self.victim]
+
+    def begin(self):
+        """The operations in progress, by rank; at `idle` there are none."""
+        self.job.join(self.ranks)
+        if self.place == "idle":
+            return [None] * len(self.ranks)
+        numbers = self.job.begin_sums(LONG if self.place == "8 MiB sum" else SHORT)
+        time.sleep(random.uniform(0.005, 0.04))
+        return numbers
+
+    def end_of(self, rank, number):
+        """How it ended there; without a number, how the next sum ends."""
+        program = self.ranks[rank]
+        if number is None:
+            return program.answer(program.begin("sum", SHORT, OPERATION_MS))
+        return program.answer(number, 1)
+
+    def expect_all(self, ranks, numbers, begun_ns, **expected):
+        """Of several ranks, those without a number sum at once."""
+        numbers = [self.ranks[rank].begin("sum", SHORT, OPERATION_MS) if number is None else number
+                   for rank, number in zip(ranks, numbers)]
+        for rank, number in zip(ranks, numbers):
+            program = self.ranks[rank]
+            nth = 1 if self.place in ("short sum", "8 MiB sum") else 0
+            self.expect(rank, program.answer(number, nth), begun_ns, **expected)
+
+    def expect(self, rank, answer, begun_ns, codes, culprits, bound_ms, words=()):
+        """culprits: one of them at least is told, and none but them."""
+        took_ms = (answer["at_ns"] - begun_ns) / 1e6
+        who = f"rank {rank} ended with {answer['words']!r}, culprits {answer['culprits']}"
+        if answer["code"] not in codes:
+            raise Wrong(f"expected {' or '.join(codes)}; {who}")
+        if answer["culprits"] and not set(answer["culprits"]) <= set(culprits):
+            raise Wrong(f"expected culprits of {sorted(culprits)}; {who}")
+        named = answer["culprits"] or culprits
+        if culprits and not any(f"rank {one}" in answer["words"] or
+                                f"these did not come in time: {one}" in answer["words"]
+                                for one in named):
+            raise Wrong(f"expected that one of the ranks {sorted(named)} is named; {who}")
+        for word in words:
+            if word not in answer["words"]:
+                raise Wrong(f"expected {word!r}; {who}")
+        if took_ms > bound_ms:
+            raise Wrong(f"expected an end within {bound_ms} ms; after {took_ms:.0f} ms {who}")
+        self.slowest_ms = max(self.slowest_ms, took_ms)
+        self.bound_ms = bound_ms
+        self.words = answer["words"]
+
+
+# --- Processes that go
+
+def sigkill(scene):
+    job = scene.job
+    if scene.place == "joining":
+        return leave_while_joining(scene, scene.lost.kill, ["TIMEOUT", "UNAVAILABLE"])
+    numbers = scene.begin()
+    begun = now_ns()
+    scene.lost.kill()
+    scene.expect_all(scene.others, [numbers[rank] for rank in scene.others], begun,
+                     codes=["UNAVAILABLE"], culprits=[scene.victim], bound_ms=DEATH_MS)
+    return job.rebuild(scene.survivors)
+
+
+def leave_while_joining(scene, leave, codes):
+    """The victim is there, and goes before the last one comes."""
+    late = scene.others[-1]
+    job = scene.job
+    job.group_count += 1
+    name = f"group-{job.group_count}"
+    numbers = {}
+    begun = now_ns()
+    for rank in [each for each in range(len(scene.ranks)) if each != late]:
+        numbers[rank] = scene.ranks[rank].begin("join", name, rank, len(scene.ranks), IMPATIENT_MS)
+    time.sleep(0.2)
+    leave()
+    numbers[late] = scene.ranks[late].begin("join", name, late, len(scene.ranks), IMPATIENT_MS)
+    for rank in scene.others:
+        answer = scene.ranks[rank].answer(numbers[rank])
+        scene.expect(rank, answer, begun, codes=codes, culprits=[scene.victim],
+                     bound_ms=IMPATIENT_MS + 200 + SLACK_MS)
+    return job.rebuild(scene.survivors)
+
+
+def sigstop(scene):
+    numbers = scene.begin()
+    begun = now_ns()
+    scene.lost.signal(signal.SIGSTOP)
+    scene.expect_all(scene.others, [numbers[rank] for rank in scene.others], begun,
+                     codes=["TIMEOUT"], culprits=[scene.victim], bound_ms=LATE_MS,
+                     words=["does not answer"])
+    scene.job.rebuild(scene.survivors)
+    scene.lost.signal(signal.SIGCONT)
+    answer = scene.end_of(scene.victim, numbers[scene.victim])
+    if answer["code"] == "OK":
+        raise Wrong("the rank that was stopped went on in a group that has failed")
+    scene.job.rebuild(scene.ranks)
+
+
+# --- The wire between two hosts
+
+def of_other_host(scene, rank):
+    host = scene.job.hosts[rank]
+    return [other for other, where in enumerate(scene.job.hosts) if where is not host]
+
+
+def break_wire(scene, break_it, codes, bound_ms):
+    numbers = scene.begin()
+    begun = now_ns()
+    break_it()
+    numbers = [rank.begin("sum", SHORT, OPERATION_MS) if number is None else number
+               for rank, number in zip(scene.ranks, numbers)]
+    for rank, number in enumerate(numbers):
+        answer = scene.ranks[rank].answer(number, 0 if scene.place == "idle" else 1)
+        # Who was told by a rank of its own host is told of the other one.
+        scene.expect(rank, answer, begun, codes=codes, culprits=of_other_host(scene, rank),
+                     bound_ms=bound_ms)
+
+
+def half_open(scene, break_it=None):
+    break_wire(scene, break_it or scene.wire.swallow, ["TIMEOUT"], LATE_MS)
+    here = [rank for rank, host in zip(scene.ranks, scene.job.hosts)
+            if host is scene.job.hosts[0]]
+    scene.job.rebuild(here)  # these have the store
+    scene.wire.mend()
+    scene.job.rebuild(scene.ranks)
+
+
+def link_down(scene):
+    half_open(scene, scene.wire.cut)
+
+
+def reset(scene):
+    break_wire(scene, lambda: scene.wire.reset(scene.job.port), ["UNAVAILABLE"], DEATH_MS)
+    scene.job.rebuild(scene.ranks)
+
+
+# --- The store
+
+def store_killed(scene):
+    job = scene.job
+    if scene.place == "joining":
+        numbers = job.begin_join(scene.ranks[:-1], of=len(scene.ranks))
+        time.sleep(0.2)
+        begun = now_ns()
+        job.server.kill()
+        expect_lost_store(scene, numbers, begun)
+        return serve_again(scene)
+    numbers = scene.begin()
+    job.server.kill()
+    if numbers[0] is None:
+        job.sum(scene.ranks)
+    else:
+        go_on_without_store(scene, numbers)
+    begun = now_ns()
+    expect_lost_store(scene, job.begin_join(scene.ranks), begun)
+    return serve_again(scene)
+
+
+def go_on_without_store(scene, numbers):
+    """Sums that go on for as long as a lost store would be noticed in."""
+    time.sleep(0.5)
+    for rank, number in enumerate(numbers):
+        if len(scene.ranks[rank].answers[number]) > 1:
+            raise Wrong(f"rank {rank}: {scene.ranks[rank].answers[number][1]['words']}")
+    scene.lost.do("abort", "enough")
+    for rank, number in enumerate(numbers):
+        scene.ranks[rank].answer(number, 1)
+
+
+def expect_lost_store(scene, numbers, begun):
+    for rank, number in enumerate(numbers):
+        scene.expect(rank, scene.ranks[rank].answer(number), begun, codes=["UNAVAILABLE"],
+                     culprits=[], bound_ms=DEATH_MS, words=["store", scene.job.endpoint])
+
+
+def serve_again(scene):
+    """Ranks get another store, and go on."""
+    job = scene.job
+    job.server = job.start(job.hosts[0], "cpu:0")
+    job.server.do("serve", job.endpoint, job.token)
+    job.connect(scene.ranks)
+    job.rebuild(scene.ranks)
+
+
+def port_taken(scene):
+    job = scene.job
+    second = job.start(job.hosts[0], "cpu:0")
+    begun = now_ns()
+    answer = second.answer(second.begin("serve", job.endpoint, job.token))
+    scene.expect(0, answer, begun, codes=["UNAVAILABLE"], culprits=[], bound_ms=ABORT_MS,
+                 words=[job.endpoint, "in use"])
+    job.rebuild(scene.ranks)
+
+
+# --- Calls that differ
+
+def call_apart(scene, own, theirs, codes, bound_ms, words):
+    """The victim calls what `own` says and the others something else."""
+    scene.job.join(scene.ranks)
+    begun = now_ns()
+    numbers = [rank.begin(*(own if number == scene.victim else theirs))
+               for number, rank in enumerate(scene.ranks) if number != scene.victim or own]
+    asked = range(len(scene.ranks)) if own else scene.others
+    everyone = range(len(scene.ranks))
+    for rank, number in zip(asked, numbers):
+        scene.expect(rank, scene.ranks[rank].answer(number), begun, codes=codes,
+                     culprits=[scene.victim] if not own else everyone, bound_ms=bound_ms,
+                     words=words)
+
+
+def skipped(scene):
+    """All but the victim call the second sum."""
+    call_apart(scene, (), ("sum", SHORT, OPERATION_MS), ["TIMEOUT"], LATE_MS, ["never entered"])
+    told = scene.lost.answer(scene.lost.begin("failure"))
+    if told["code"] != "TIMEOUT" or told["culprits"] != [scene.victim]:
+        raise Wrong(f"the rank that skipped was not told: {told}")
+    scene.job.rebuild(scene.ranks)
+
+
+def swapped(scene):
+    """Where neither operation sends to ranks of the other one, they compare at the deadline."""
+    call_apart(scene, ("call", "broadcast", SHORT, OPERATION_MS),
+               ("call", "sum", SHORT, OPERATION_MS), ["INVALID_ARGUMENT"], LATE_MS,
+               ["broadcast", "all_reduce"])
+    scene.job.rebuild(scene.ranks)
+
+
+def mismatched(scene):
+    own, words = {
+        "dtype": (("int_sum", SHORT), ["i32", "f32"]),
+        "reduction": (("max", SHORT), ["max", "sum"]),
+        "count": (("sum", SHORT + 1), [str(SHORT), str(SHORT + 1)]),
+    }[scene.place]
+    call_apart(scene, ("call", *own, OPERATION_MS), ("call", "sum", SHORT, OPERATION_MS),
+               ["INVALID_ARGUMENT"], ABORT_MS, words)
+    scene.job.rebuild(scene.ranks)
+
+
+# --- Ranks that give up
+
+def abort(scene):
+    if scene.place == "joining":
+        scene.closed.append(scene.lost)
+        return leave_while_joining(scene, lambda: scene.lost.do("close"),
+                                   ["TIMEOUT", "UNAVAILABLE"])
+    if scene.place == "after a failure":
+        return abort_after_failure(scene)
+    numbers = scene.begin()
+    begun = now_ns()
+    scene.lost.do("abort", "a key was pressed", within_s=2)
+    scene.expect_all(scene.others, [numbers[rank] for rank in scene.others], begun,
+                     codes=["CANCELLED"], culprits=[scene.victim], bound_ms=ABORT_MS,
+                     words=["a key was pressed"])
+    return scene.job.rebuild(scene.ranks)
+
+
+def abort_after_failure(scene):
+    """It changes nothing, on the rank that aborts and on the others."""
+    swapped_words = ["broadcast", "all_reduce"]
+    call_apart(scene, ("call", "broadcast", SHORT, OPERATION_MS),
+               ("call", "sum", SHORT, OPERATION_MS), ["INVALID_ARGUMENT"], LATE_MS, swapped_words)
+    begun = now_ns()
+    scene.lost.do("abort", "too late", within_s=2)
+    for rank, program in enumerate(scene.ranks):
+        scene.expect(rank, program.answer(program.begin("failure")), begun,
+                     codes=["INVALID_ARGUMENT"], culprits=range(len(scene.ranks)),
+                     bound_ms=ABORT_MS, words=swapped_words)
+    scene.job.rebuild(scene.ranks)
+
+
+# --- What a process runs out of
+
+def exhausted(scene, what, spares, codes):
+    """The victim has less and less to spare than it needs to join; the last try goes well."""
+    failed_count = 0
+    for spare in spares:
+        scene.lost.do("limit", what, spare)
+        begun = now_ns()
+        numbers = scene.job.begin_join(scene.ranks, IMPATIENT_MS)
+        answers = [rank.answer(number) for rank, number in zip(scene.ranks, numbers)]
+        scene.lost.do("unlimit")
+        if all(answer["code"] == "OK" for answer in answers):
+            break
+        failed_count += 1
+        scene.expect(scene.victim, answers[scene.victim], begun, codes=codes, culprits=[],
+                     bound_ms=IMPATIENT_MS + SLACK_MS)
+        for rank in scene.others:
+            scene.expect(rank, answers[rank], begun, codes=["UNAVAILABLE", "TIMEOUT"],
+                         culprits=[scene.victim], bound_ms=IMPATIENT_MS + SLACK_MS)
+        scene.job.all_do(scene.ranks, "leave")
+    if failed_count == 0:
+        raise Wrong("nothing was exhausted")
+    scene.job.rebuild(scene.ranks)
+
+
+def fds_exhausted(scene):
+    if scene.place == "joining":
+        return exhausted(scene, "fds", range(0, 48, 3), ["UNAVAILABLE", "OUT_OF_MEMORY"])
+    scene.job.join(scene.ranks)
+    scene.lost.do("limit", "fds", 0)  # operations need none
+    scene.job.sum(scene.ranks, LONG)
+    scene.lost.do("unlimit")
+    return scene.job.rebuild(scene.ranks)
+
+
+def memory_exhausted(scene):
+    if scene.place == "joining":
+        return exhausted(scene, "memory", (0, 2, *range(4, 16), 16, 32, 64, 128, 256),
+                         ["UNAVAILABLE", "OUT_OF_MEMORY"])
+    scene.job.join(scene.ranks)
+    scene.lost.do("limit", "memory", 0)
+    begun = now_ns()
+    numbers = [rank.begin("sum", LONG, OPERATION_MS) for rank in scene.ranks]
+    answers = [rank.answer(number) for rank, number in zip(scene.ranks, numbers)]
+    scene.lost.do("unlimit")
+    # It has failed before it took part: the others learn where it is at their deadline.
+    scene.expect(scene.victim, answers[scene.victim], begun, codes=["OUT_OF_MEMORY"], culprits=[],
+                 bound_ms=LATE_MS)
+    for rank in scene.others:
+        scene.expect(rank, answers[rank], begun, codes=["OUT_OF_MEMORY", "TIMEOUT"],
+                     culprits=[scene.victim], bound_ms=LATE_MS)
+    return scene.job.rebuild(scene.ranks)
+
+
+FAULTS = {
+    "SIGKILL": sigkill,
+    "SIGSTOP": sigstop,
+    "half-open": half_open,
+    "link down": link_down,
+    "RST": reset,
+    "store killed": store_killed,
+    "port taken": port_taken,
+    "operation skipped": skipped,
+    "operations swapped": swapped,
+    "operation mismatched": mismatched,
+    "abort": abort,
+    "fds exhausted": fds_exhausted,
+    "memory exhausted": memory_exhausted,
+}

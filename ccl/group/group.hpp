@@ -90,6 +90,8 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   /// Why messages serve, for people; empty where the device's own collectives do.
   const std::string& why_not_native() const { return agreement_.why_not_native; }
   const GroupCounters& counters() const { return counters_; }
+  /// What went by messages.
+  const WireCounters& wire() const { return lanes_->wire(); }
   /// Until all operations in progress are over, well or not: their deadlines end this. Driving.
   void finish();
   /// What was recorded, as a JSON text (ccl/watch/dump.hpp).

@@ -60,6 +60,8 @@ void Lanes::rank_lost(uint32_t rank, const Status& why) {
 }
 
 void Lanes::send(uint32_t rank, const Header& header, const void* data, Transfer* transfer) {
+  wire_.sent_messages.fetch_add(1, std::memory_order_relaxed);
+  wire_.sent_bytes.fetch_add(header.bytes, std::memory_order_relaxed);
   args_.messenger.engine().send(args_.peers[rank], bytes_of(header), data, header.bytes, transfer);
 }
 
@@ -70,8 +72,10 @@ const Arrival* Lanes::front(uint32_t rank, bool is_of_two) {
 
 void Lanes::receive_front(uint32_t rank, bool is_of_two, void* into, Transfer* transfer) {
   auto& waiting = is_of_two ? ranks_[rank].sends : ranks_[rank].collectives;
-  const uint64_t token = waiting.front().token;
+  const auto [header, token] = waiting.front();
   waiting.pop_front();
+  wire_.received_messages.fetch_add(1, std::memory_order_relaxed);
+  wire_.received_bytes.fetch_add(header.bytes, std::memory_order_relaxed);
   args_.messenger.engine().receive(token, into, transfer);
 }
 

@@ -6,6 +6,7 @@
 #ifndef BACKPLANE_CCL_GROUP_LANES_HPP
 #define BACKPLANE_CCL_GROUP_LANES_HPP
 
+#include <atomic>
 #include <deque>
 #include <list>
 #include <memory>
@@ -26,6 +27,15 @@ struct Overdue {
   uint64_t sequence = 0;
   std::chrono::nanoseconds timeout{0};
   std::vector<uint32_t> waits_for;
+};
+
+/// Payloads of operations that this rank has begun to send and to receive; what ranks tell each
+/// other beside them is not counted. Read on any thread.
+struct WireCounters {
+  std::atomic<uint64_t> sent_messages{0};
+  std::atomic<uint64_t> sent_bytes{0};
+  std::atomic<uint64_t> received_messages{0};
+  std::atomic<uint64_t> received_bytes{0};
 };
 
 /// Driven, but for submit().
@@ -71,6 +81,7 @@ class Lanes final : public Wire {
   uint64_t entered() const { return entered_; }
   uint64_t completed() const { return completed_; }
   std::string latest_operation() const { return latest_ ? describe(*latest_) : std::string(); }
+  const WireCounters& wire() const { return wire_; }
 
   void send(uint32_t rank, const Header& header, const void* data, Transfer* transfer) override;
   const Arrival* front(uint32_t rank, bool is_of_two) override;
@@ -114,6 +125,7 @@ class Lanes final : public Wire {
   uint64_t entered_ = 0;
   uint64_t completed_ = 0;
   std::optional<Operation> latest_;  // collective that was entered
+  WireCounters wire_;
 };
 
 }  // namespace bp::ccl

@@ -77,11 +77,11 @@ class RankProcess {
     int status = 0;  // it has stopped when that is told, and not before
     if (number == SIGSTOP) waitpid(process_, &status, WUNTRACED);
   }
-  /// Its exit code; -1: it was killed. It is killed here after a minute.
-  int end() {
+  /// Its exit code; -1: it was killed. It is killed here after `most`.
+  int end(std::chrono::seconds most = std::chrono::seconds(60)) {
     if (process_ <= 0) return -1;
     int status = 0;
-    for (const auto until = Clock::now() + std::chrono::seconds(60);;) {
+    for (const auto until = Clock::now() + most;;) {
       if (waitpid(process_, &status, WNOHANG) != 0) break;
       if (Clock::now() > until) kill(process_, SIGKILL);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One case: an operation that all ranks of a group call, with what it is to be run by.
+#ifndef BACKPLANE_TESTS_CCL_CASE_HPP
+#define BACKPLANE_TESTS_CCL_CASE_HPP
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ccl/schedule/build.hpp"
+#include "tests/ccl/formats.hpp"
+
+namespace bp::ccl::cases {
+
+/// What values ranks put in.
+enum class Fill : uint8_t {
+  kExact,    // of floating point: so few that every order of sums gives the same bits
+  kPrecise,  // ... with all digits
+};
+
+/// What must come of it.
+enum class Verdict : uint8_t {
+  kPassed,
+  kFailed,
+  kUnsupported,  // refused as it must be, or run by another schedule than was asked for
+  kNotRun,
+};
+
+struct Case {
+  uint32_t number = 0;
+  /// kSend: each rank sends to one and receives from another, in one call.
+  Kind kind = Kind::kAllReduce;
+  std::string_view algorithm = {};  // forced; empty: the group's choice
+  const Format* format = nullptr;   // null: barrier
+  Reduction reduction = Reduction::kSum;
+  bool is_in_place = false;
+  uint64_t count = 0;  // as in Operation
+  uint32_t rank_count = 1;
+  uint32_t root = 0;  // of kSend: how much further the receiver is
+  Fill fill = Fill::kExact;
+
+  bool reduces() const { return kind_info(kind).reduces; }
+  Operation operation(uint32_t rank) const {
+    Operation operation;
+    operation.kind = kind;
+    operation.dtype = format != nullptr ? format->dtype : BP_DTYPE_NONE;
+    if (reduces()) operation.reduction = reduction;
+    if (kind_info(kind).has_root) operation.root = root;
+    if (kind == Kind::kSend) operation.root = (rank + root) % rank_count;
+    operation.count = count;
+    return operation;
+  }
+  /// kSend: the other half of what a rank calls.
+  Operation recv_operation(uint32_t rank) const {
+    Operation operation = this->operation(rank);
+    operation.kind = Kind::kRecv;
+    operation.root = sender_to(rank);
+    return operation;
+  }
+  uint32_t sender_to(uint32_t rank) const { return (rank + rank_count - root) % rank_count; }
+  uint64_t sent_elements(uint32_t rank) const {
+    return send_count(operation(rank), {rank, rank_count});
+  }
+  uint64_t received_elements(uint32_t rank) const {
+    if (kind == Kind::kSend) return count;
+    return recv_count(operation(rank), {rank, rank_count});
+  }
+  std::string words() const {
+    std::string text = kind == Kind::kSend
+                           ? "send and recv " + std::string(format->name) + " " +
+                                 std::to_string(count) + " to rank + " + std::to_string(root)
+                           : describe(operation(0));
+    if (is_in_place) text += " in place";
+    if (fill == Fill::kPrecise) text += ", all digits";
+    return text + ", " + std::to_string(rank_count) + " ranks" +
+           (algorithm.empty() ? "" : ", " + std::string(algorithm));
+  }
+};
+
+/// Why a case cannot run as it stands, by rules that are written down here and nowhere computed.
+enum class Limit : uint8_t {
+  kNone,
+  kNoReduction,  // INVALID_ARGUMENT: the dtype is not reduced so
+  kNoKernel,     // an error: nothing that computes on the host adds numbers of the dtype
+  kNoSuchPlace,  // INVALID_ARGUMENT: the kind is never in place; kSend: it has one buffer
+  kNoSuchGroup,  // another schedule serves: this one needs what the group has not
+};
+
+inline bool is_reduced(const Format& format, Reduction reduction) {
+  switch (format.of) {
+    case Class::kFloat:
+      return true;
+    case Class::kSigned:
+    case Class::kUnsigned:
+      return reduction != Reduction::kAvg;
+    case Class::kComplex:
+      return reduction != Reduction::kMin && reduction != Reduction::kMax;
+    case Class::kBool:
+    case Class::kScale:
+      break;
+  }
+  return false;
+}
+
+/// Operators take neither 8-bit floating point nor complex numbers.
+inline bool has_kernel(const Format& format) {
+  const bool is_small = format.of == Class::kFloat && format.bytes == 1;
+  return !is_small && format.of != Class::kComplex;
+}
+
+inline bool is_ever_in_place(Kind kind) { return kind != Kind::kAllToAll && kind != Kind::kSend; }
+
+/// `is_deterministic` is never asked for, and groups do not tell schedules their hosts.
+inline bool serves_group(const Algorithm& algorithm, uint32_t rank_count) {
+  const bool is_power_of_two = (rank_count & (rank_count - 1)) == 0;
+  return !algorithm.needs_hosts && (!algorithm.needs_power_of_two || is_power_of_two);
+}
+
+inline Limit limit_of(const Case& c) {
+  if (c.reduces() && !is_reduced(*c.format, c.reduction)) return Limit::kNoReduction;
+  if (c.reduces() && !has_kernel(*c.format)) return Limit::kNoKernel;
+  if (c.is_in_place && !is_ever_in_place(c.kind)) return Limit::kNoSuchPlace;
+  if (c.algorithm.empty()) return Limit::kNone;
+  const Algorithm* const algorithm = *find_algorithm(c.kind, c.algorithm);
+  return serves_group(*algorithm, c.rank_count) ? Limit::kNone : Limit::kNoSuchGroup;
+}
+
+/// The call answers an error, and nothing begins.
+inline bool is_refused(Limit limit) {
+  return limit == Limit::kNoReduction || limit == Limit::kNoKernel || limit == Limit::kNoSuchPlace;
+}
+
+inline std::string_view limit_words(Limit limit) {
+  switch (limit) {
+    case Limit::kNoReduction:
+      return "the dtype is not reduced so";
+    case Limit::kNoKernel:
+      return "no kernel for the dtype";
+    case Limit::kNoSuchPlace:
+      return "never in place";
+    case Limit::kNoSuchGroup:
+      return "the schedule is not for this group";
+    case Limit::kNone:
+      break;
+  }
+  return "";
+}
+
+}  // namespace bp::ccl::cases
+
+#endif

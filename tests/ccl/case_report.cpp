@@ -94,12 +94,13 @@ void write_json(std::ostream& out, const std::vector<CaseResult>& results) {
 
 }  // namespace
 
-bool write_report(const std::string& folder, const std::vector<CaseResult>& results) {
+bool write_report(const std::string& folder, const std::string& name,
+                  const std::vector<CaseResult>& results) {
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
-  std::ofstream markdown(folder + "/ccl_cases.md");
+  std::ofstream markdown(folder + "/" + name + ".md");
   write_markdown(markdown, results);
-  std::ofstream json(folder + "/ccl_cases.json");
+  std::ofstream json(folder + "/" + name + ".json");
   write_json(json, results);
   return markdown.flush().good() && json.flush().good();
 }

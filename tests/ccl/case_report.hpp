@@ -18,8 +18,9 @@ struct CaseResult {
   std::string words = {};  // why it is not passed
 };
 
-/// ccl_cases.md and ccl_cases.json in `folder`. False: not written.
-bool write_report(const std::string& folder, const std::vector<CaseResult>& results);
+/// NAME.md and NAME.json in `folder`. False: not written.
+bool write_report(const std::string& folder, const std::string& name,
+                  const std::vector<CaseResult>& results);
 
 }  // namespace bp::ccl::cases
 

@@ -67,14 +67,16 @@ std::vector<RankVerdict> run_rank(Runtime& runtime, const Place& place,
                                      .timeout = kTimeout});
   if (!group.ok()) return {{.problem = group.status().to_string()}};
   args.group = &**group;
-  args.folder = variable("BP_CCL_CASES_KEEP");
   return run_cases(args, cases);
 }
 
 using Verdicts = std::vector<std::vector<RankVerdict>>;  // of each rank
 
+/// Of cases whose schedule is forced.
+RankRunArgs forced_args() { return {.checks_wire = true, .folder = variable("BP_CCL_CASES_KEEP")}; }
+
 Verdicts run_threads(const std::vector<std::string>& devices, const std::string& algorithms,
-                     const std::vector<Case>& cases, bool checks_wire) {
+                     const std::vector<Case>& cases, const RankRunArgs& args) {
   const Ref<Runtime> runtime = make_runtime(algorithms);
   const std::shared_ptr<Store> store = make_memory_store();
   const auto rank_count = static_cast<uint32_t>(devices.size());
@@ -83,9 +85,10 @@ Verdicts run_threads(const std::vector<std::string>& devices, const std::string&
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < rank_count; ++rank) {
     threads.emplace_back([&, rank] {
+      RankRunArgs own = args;
+      own.await_others = [&] { others.arrive_and_wait(); };
       verdicts[rank] =
-          run_rank(*runtime, {store, {rank, rank_count}, devices[rank]}, cases,
-                   {.checks_wire = checks_wire, .await_others = [&] { others.arrive_and_wait(); }});
+          run_rank(*runtime, {store, {rank, rank_count}, devices[rank]}, cases, std::move(own));
       others.arrive_and_drop();
     });
   }
@@ -115,7 +118,7 @@ TEST_F(Ranks, DISABLED_Part) {
   ASSERT_TRUE(store.ok()) << store.status().to_string();
   const Ref<Runtime> runtime = make_runtime(rules_of_variant(variant));
   const auto verdicts = run_rank(*runtime, {*store, rank, "cpu:0"},
-                                 cases_of(variant, rank.rank_count), {.checks_wire = true});
+                                 cases_of(variant, rank.rank_count), forced_args());
   std::ofstream file(folder + "/told." + std::to_string(rank.rank));
   write(verdicts, file);
   ASSERT_TRUE(file.flush());
@@ -196,7 +199,7 @@ TEST_P(ScheduleCases, EveryPair_IsRight) {
     const Verdicts verdicts = rank_count <= kMostProcesses
                                   ? run_processes(variant, rank_count)
                                   : run_threads(std::vector<std::string>(rank_count, "cpu:0"),
-                                                rules_of_variant(variant), cases, true);
+                                                rules_of_variant(variant), cases, forced_args());
     take("schedules", cases, verdicts);
   }
 }
@@ -247,7 +250,7 @@ TEST_P(MixedCases, EveryKindDtypeAndRoot_IsRight) {
       results().push_back({.table = name_of(devices), .what = c, .words = absent});
     GTEST_SKIP() << absent;
   }
-  take(name_of(devices), cases, run_threads(devices, "", cases, false));
+  take(name_of(devices), cases, run_threads(devices, "", cases, {}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Mixes, MixedCases, testing::ValuesIn(kMixes),
@@ -264,9 +267,15 @@ TEST(CaseTable, NumberOfCases_IsWhatIsWrittenHere) {
 
 class Report : public testing::Environment {
  public:
+  void SetUp() override {
+    const std::string kept = variable("BP_CCL_CASES_KEEP");
+    if (kept.empty() || !variable("BP_TEST_FOLDER").empty()) return;  // of this process's ranks
+    std::filesystem::remove_all(kept);
+    std::filesystem::create_directories(kept);
+  }
   void TearDown() override {
     if (results().size() != kScheduleCases + kMixedCases) return;  // some were asked for only
-    EXPECT_TRUE(write_report(BP_REPORTS_DIR, results())) << BP_REPORTS_DIR;
+    EXPECT_TRUE(write_report(BP_REPORTS_DIR, "ccl_cases", results())) << BP_REPORTS_DIR;
     std::printf("collectives: %zu cases, seed %llu, see %s/ccl_cases.md\n", results().size(),
                 static_cast<unsigned long long>(kSeed), BP_REPORTS_DIR);
   }

@@ -212,9 +212,10 @@ std::string judge_combined(const Case& c, uint64_t element, const Contributions&
   return problem;
 }
 
-std::string judge_sums(const Case& c, uint32_t rank, const std::byte* found) {
+/// `visit` gets each element of the block that begins there, until it answers false.
+template <class Visit>
+void visit_sums(const Case& c, uint64_t begin, Visit visit) {
   const uint32_t bytes = c.format->bytes;
-  const uint64_t begin = c.kind == Kind::kReduceScatter ? rank * c.count : 0;
   std::vector<Bytes> stretches(c.rank_count, Bytes(kStretch * bytes));
   Contributions of(c.rank_count);
   for (uint64_t first = 0; first < c.count; first += kStretch) {
@@ -226,11 +227,19 @@ std::string judge_sums(const Case& c, uint32_t rank, const std::byte* found) {
       for (uint32_t from = 0; from < c.rank_count; ++from) {
         of[from] = stretches[from].data() + i * bytes;
       }
-      std::string problem = judge_combined(c, first + i, of, found + (first + i) * bytes);
-      if (!problem.empty()) return problem;
+      if (!visit(first + i, of)) return;
     }
   }
-  return "";
+}
+
+std::string judge_sums(const Case& c, uint32_t rank, const std::byte* found) {
+  const uint64_t begin = c.kind == Kind::kReduceScatter ? rank * c.count : 0;
+  std::string problem;
+  visit_sums(c, begin, [&](uint64_t i, const Contributions& of) {
+    problem = judge_combined(c, i, of, found + i * c.format->bytes);
+    return problem.empty();
+  });
+  return problem;
 }
 
 /// `count` elements of what `from` put in, from its element `first` on.
@@ -289,6 +298,31 @@ std::string judge(const Case& c, uint32_t rank, const std::byte* found) {
     problem = judge_moved(c, from, first, from * c.count, found);
   }
   return problem;
+}
+
+std::string compare(const Case& c, uint32_t rank, const std::byte* ours, const std::byte* theirs) {
+  std::string problem = judge(c, rank, theirs);
+  if (!problem.empty() || !c.reduces() || !c.format->is_floating()) return problem;
+  const uint64_t begin = c.kind == Kind::kReduceScatter ? rank * c.count : 0;
+  visit_sums(c, begin, [&](uint64_t i, const Contributions& of) {
+    const Reference reference = combined_floats(c, of);
+    const long double most =
+        is_exact(c) ? 0.0L : 2 * bound_of(c, reference.value.real(), reference.magnitudes.real());
+    const long double here = part_at(*c.format, ours + i * c.format->bytes);
+    const long double there = part_at(*c.format, theirs + i * c.format->bytes);
+    if (!(std::abs(here - there) <= most)) {
+      problem = wrong(i, number_text(there),
+                      "as ours " + number_text(here) + " give or take " + number_text(most));
+    }
+    return problem.empty();
+  });
+  return problem;
+}
+
+bool is_kept(const Case& c) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 19;
+  return c.format != nullptr && !is_refused(limit_of(c)) &&
+         c.count * c.rank_count * c.format->bytes <= kMostBytes;
 }
 
 uint64_t digest(const Bytes& bytes) {

@@ -23,6 +23,12 @@ Bytes input_of(const Case& c, uint32_t rank);
 /// Empty: right. Else the first element that is wrong, with both values.
 std::string judge(const Case& c, uint32_t rank, const std::byte* found);
 
+/// Empty: both are right, and differ by what two orders of sums may. `ours` was judged before.
+std::string compare(const Case& c, uint32_t rank, const std::byte* ours, const std::byte* theirs);
+
+/// Files "NUMBER.RANK.in" and "NUMBER.RANK.out" are kept of these.
+bool is_kept(const Case& c);
+
 /// How far from `reference` a result may be: unit roundoff of the dtype times |reference|, and
 /// 4 sqrt(p) times that times the sum of the magnitudes. Each hop rounds to the dtype.
 long double bound_of(const Case& c, long double reference, long double magnitudes);

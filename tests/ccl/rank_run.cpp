@@ -271,10 +271,4 @@ std::vector<RankVerdict> run_cases(const RankRunArgs& args, const std::vector<Ca
   return verdicts;
 }
 
-bool is_kept(const Case& c) {
-  constexpr uint64_t kMostBytes = uint64_t{1} << 20;
-  return c.format != nullptr && !is_refused(limit_of(c)) &&
-         c.count * c.rank_count * c.format->bytes <= kMostBytes;
-}
-
 }  // namespace bp::ccl::cases

@@ -37,9 +37,6 @@ struct RankRunArgs {
 /// A group that fails has nothing to say of later cases.
 std::vector<RankVerdict> run_cases(const RankRunArgs& args, const std::vector<Case>& cases);
 
-/// Files "NUMBER.RANK.in" and "NUMBER.RANK.out" are kept of these.
-bool is_kept(const Case& c);
-
 }  // namespace bp::ccl::cases
 
 #endif

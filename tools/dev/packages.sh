@@ -31,6 +31,8 @@ debian_packages=(
   "test   libclang-rt-dev     its sanitizer runtimes"
   "test   shellcheck          checks ./dev itself"
   "test   openmpi-bin         mpirun, under which ranks start too (tests/launch)"
+  "test   libopenmpi-dev      collectives are repeated by it (tests/ccl)"
+  "test   libgloo-dev         and by Gloo, likewise"
   "test   mpich               mpiexec, likewise"
   "bench  openmpi-bin         mpirun, for the peer of ./dev bench ccl"
   "bench  libopenmpi-dev      that peer, Open MPI"

@@ -3,7 +3,7 @@
 // What proof_test.cpp leaves out, as far as Sweep::kMost goes, and groups of a thousand ranks.
 #include <gtest/gtest.h>
 
-#include "ccl/schedule/symbolic_sweep_test.hpp"
+#include "ccl/schedule/proof_report_test.hpp"
 
 namespace bp::ccl::symbolic {
 namespace {
@@ -15,18 +15,22 @@ std::string kind_name(const testing::TestParamInfo<Kind>& info) {
 }
 
 TEST_P(FullProof, UpTo130Ranks_EveryRootAndCount_IsRight) {
-  const Proof proof = prove(GetParam(), rank_counts(41, 130), Sweep::kMost);
+  const Proof proof = prove_and_note(GetParam(), rank_counts(41, 130), Sweep::kMost);
   EXPECT_EQ(proof.problem, "");
   EXPECT_GT(proof.cases, 0u);
 }
 
 TEST_P(FullProof, ThousandRanks_EveryRootOrEveryCount_IsRight) {
-  const Proof proof = prove(GetParam(), {1000, 1023, 1024}, Sweep::kThinnest);
+  const Proof proof = prove_and_note(GetParam(), {1000, 1023, 1024}, Sweep::kThinnest);
   EXPECT_EQ(proof.problem, "");
   EXPECT_GT(proof.cases, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryKind, FullProof, testing::ValuesIn(kinds_of_groups()), kind_name);
+
+// Edited on purpose: an algorithm, or a case, that comes or goes is seen.
+[[maybe_unused]] const bool kIsReported =
+    (report_proofs(BP_REPORTS_DIR, "ccl_schedules_full", 25 * 93, 1), true);
 
 }  // namespace
 }  // namespace bp::ccl::symbolic

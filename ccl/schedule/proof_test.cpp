@@ -5,7 +5,7 @@
 // proves.
 #include <gtest/gtest.h>
 
-#include "ccl/schedule/symbolic_sweep_test.hpp"
+#include "ccl/schedule/proof_report_test.hpp"
 
 namespace bp::ccl::symbolic {
 namespace {
@@ -17,18 +17,22 @@ std::string kind_name(const testing::TestParamInfo<Kind>& info) {
 }
 
 TEST_P(SizeProof, UpTo40Ranks_EveryRootAndCount_IsRight) {
-  const Proof proof = prove(GetParam(), rank_counts(1, 40), Sweep::kAll);
+  const Proof proof = prove_and_note(GetParam(), rank_counts(1, 40), Sweep::kAll);
   EXPECT_EQ(proof.problem, "");
   EXPECT_GT(proof.cases, 0u);
 }
 
 TEST_P(SizeProof, UpTo130Ranks_EveryRootOrEveryCount_IsRight) {
-  const Proof proof = prove(GetParam(), rank_counts(41, 130), Sweep::kThinned);
+  const Proof proof = prove_and_note(GetParam(), rank_counts(41, 130), Sweep::kThinned);
   EXPECT_EQ(proof.problem, "");
   EXPECT_GT(proof.cases, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryKind, SizeProof, testing::ValuesIn(kinds_of_groups()), kind_name);
+
+// Edited on purpose: an algorithm, or a case, that comes or goes is seen.
+[[maybe_unused]] const bool kIsReported =
+    (report_proofs(BP_REPORTS_DIR, "ccl_schedules", 25 * 130, 247'966), true);
 
 }  // namespace
 }  // namespace bp::ccl::symbolic

@@ -172,18 +172,34 @@ std::vector<Case> cases_with_blocks(const Algorithm& algorithm, uint32_t rank_co
   return cases;
 }
 
+namespace {
+
+/// Empty: all cases are right. Else the first that is not.
+std::string prove_row(Sweep sweep, ProvedRow* row) {
+  Prover prover(row->rank_count);
+  for (const Case& c : cases_of(*row->algorithm, row->rank_count, sweep)) {
+    std::string problem = prover.problem_of(c);
+    if (!problem.empty()) return problem;
+    ++row->cases;
+  }
+  return "";
+}
+
+}  // namespace
+
 Proof prove(Kind kind, const std::vector<uint32_t>& rank_counts, Sweep sweep) {
   Proof proof;
   for (const Algorithm& algorithm : algorithms_of(kind)) {
     std::string problem;
-    for (size_t i = 0; i < rank_counts.size() && problem.empty(); ++i) {
-      if (!serves(algorithm, {rank_counts[i], false, false, true})) continue;
-      Prover prover(rank_counts[i]);
-      for (const Case& c : cases_of(algorithm, rank_counts[i], sweep)) {
-        problem = prover.problem_of(c);
-        if (!problem.empty()) break;
-        ++proof.cases;
+    for (const uint32_t rank_count : rank_counts) {
+      ProvedRow row{.algorithm = &algorithm, .rank_count = rank_count};
+      row.serves = serves(algorithm, {rank_count, false, false, true});
+      if (row.serves && problem.empty()) {
+        problem = prove_row(sweep, &row);
+        row.is_proved = problem.empty();
       }
+      proof.cases += row.cases;
+      proof.rows.push_back(row);
     }
     if (!problem.empty()) proof.problem += problem + "\n";
   }

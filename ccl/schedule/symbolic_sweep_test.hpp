@@ -33,7 +33,17 @@ std::vector<Case> cases_of(const Algorithm& algorithm, uint32_t rank_count, Swee
 /// algorithms without.
 std::vector<Case> cases_with_blocks(const Algorithm& algorithm, uint32_t rank_count);
 
+/// One algorithm for groups of one size.
+struct ProvedRow {
+  const Algorithm* algorithm = nullptr;
+  uint32_t rank_count = 0;
+  bool serves = false;     // it is for groups of this size
+  bool is_proved = false;  // all its cases are right
+  uint64_t cases = 0;      // that are
+};
+
 struct Proof {
+  std::vector<ProvedRow> rows;
   uint64_t cases = 0;
   std::string problem;  // the first one of each algorithm; empty: all is right
 };

@@ -33,6 +33,7 @@ debian_packages=(
   "test   openmpi-bin         mpirun, under which ranks start too (tests/launch)"
   "test   libopenmpi-dev      collectives are repeated by it (tests/ccl)"
   "test   libgloo-dev         and by Gloo, likewise"
+  "test   libsimgrid-dev      a simulated network for schedules (test full)"
   "test   mpich               mpiexec, likewise"
   "bench  openmpi-bin         mpirun, for the peer of ./dev bench ccl"
   "bench  libopenmpi-dev      that peer, Open MPI"

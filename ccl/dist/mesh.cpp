@@ -107,6 +107,7 @@ Result<Ref<ProcessGroup>> Mesh::join_axis(size_t axis) const {
   group.place = {coordinates_[axis], layout().axes()[axis].size};
   group.device = args_.device;
   group.timeout = args_.timeout;
+  group.descent.job_ranks = members;
   return ProcessGroup::create(group);
 }
 

@@ -16,7 +16,6 @@
 namespace bp::ccl {
 namespace {
 
-constexpr size_t kMostNameBytes = 256;
 constexpr uint32_t kMostRanks = 65536;
 
 Status check_args(const GroupArgs& args) {
@@ -37,7 +36,6 @@ Status check_args(const GroupArgs& args) {
     return refuse("expected a rank from 0 to " + std::to_string(args.place.rank_count - 1) +
                   ", found " + std::to_string(args.place.rank));
   }
-  if (args.timeout.count() < 0) return refuse("timeout is negative");
   return args.device->check_open();
 }
 
@@ -69,8 +67,29 @@ std::chrono::nanoseconds default_timeout(const Runtime& runtime) {
   return std::chrono::seconds(seconds);
 }
 
+Status check_timeout(const Runtime& runtime, std::chrono::nanoseconds timeout) {
+  const auto refuse = [](const char* what) {
+    return Status(BP_INVALID_ARGUMENT, "a group: its timeout is " + std::string(what));
+  };
+  if (timeout.count() < 0) return refuse("negative");
+  // Who waits for a stream waits for what holds it: that must end first.
+  if (timeout > runtime.wait_timeout()) {
+    return refuse(
+        "longer than BACKPLANE_TIMEOUT, so that waits for its results would end before it: raise "
+        "that, too");
+  }
+  return {};
+}
+
 ProcessGroup::ProcessGroup(const GroupArgs& args)
-    : args_(args), runtime_(&args.device->runtime()) {}
+    : args_(args),
+      runtime_(&args.device->runtime()),
+      job_ranks_(args.descent.job_ranks),
+      latest_epoch_(args.descent.epoch) {
+  if (!job_ranks_.empty()) return;
+  job_ranks_.resize(args.place.rank_count);
+  std::iota(job_ranks_.begin(), job_ranks_.end(), 0u);
+}
 
 Result<Ref<ProcessGroup>> ProcessGroup::create(const GroupArgs& args) {
   BP_TRY(check_not_forked());
@@ -78,21 +97,19 @@ Result<Ref<ProcessGroup>> ProcessGroup::create(const GroupArgs& args) {
   auto group = Ref<ProcessGroup>::make(args);
   Runtime& runtime = *group->runtime_;
   if (args.timeout.count() == 0) group->args_.timeout = default_timeout(runtime);
-  // Who waits for a stream waits for what holds it: that must end first.
-  if (group->args_.timeout > runtime.wait_timeout()) {
-    return Status(BP_INVALID_ARGUMENT,
-                  "a group: its timeout is longer than BACKPLANE_TIMEOUT, so that waits for its "
-                  "results would end before it: raise that, too");
-  }
+  BP_TRY(check_timeout(runtime, group->args_.timeout));
   const Status joined = contain([&] { return group->join(); });
-  if (!joined.ok()) return joined.with_prefix("group " + args.name);
+  if (!joined.ok()) return joined.with_prefix("group " + group->words());
   return group;
 }
 
 Status ProcessGroup::join() {
   const auto deadline = Clock::now() + args_.timeout;
-  const auto store = make_prefix_store("ccl/" + args_.name + "/", args_.store);
+  const std::string& path = args_.descent.path;
+  const auto store =
+      make_prefix_store(path.empty() ? "ccl/" + args_.name + "/" : path, args_.store);
   joining_ = store;
+  descendants_ = make_prefix_store(kDescentPrefix, args_.store);
   BP_TRY(runtime_->add_close_listener(this));
   is_listening_ = true;
   BP_TRY(connect(*store, deadline));
@@ -104,7 +121,7 @@ Status ProcessGroup::join() {
                                               std::string(messenger_->engine_name()) + ": " +
                                               agreement_.why_not_native;
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(args_.timeout).count();
-    log(BP_LOG_INFO, "group " + args_.name + ": " + std::to_string(args_.place.rank_count) +
+    log(BP_LOG_INFO, "group " + words() + ": " + std::to_string(args_.place.rank_count) +
                          " ranks communicate " + how + "; an operation fails after " +
                          std::to_string(seconds) + " s");
   }
@@ -136,7 +153,7 @@ Status ProcessGroup::connect(Store& store, Clock::time_point deadline) {
   const auto card = make_card();
   if (!card.ok()) return refuse_to_join(store, args_.place.rank, card.status());
   if (args_.place.rank == 0 && store.token() == nullptr) BP_TRY(leave_token(store));
-  BP_TRY_ASSIGN(agreement_, exchange_cards(store, args_.name, *card, args_.place, deadline));
+  BP_TRY_ASSIGN(agreement_, exchange_cards(store, words(), *card, args_.place, deadline));
   BP_TRY_ASSIGN(rules_, AlgorithmRules::parse(agreement_.cards[0].algorithms));
   hosts_ = hosts_of(agreement_.cards);
   native_rows_.rows = agreement_.rows;
@@ -265,7 +282,9 @@ GroupInfo ProcessGroup::info() const {
   GroupInfo info;
   info.name = args_.name;
   info.id = agreement_.group;
+  info.epoch = epoch();
   info.place = args_.place;
+  info.job_ranks = args_.descent.job_ranks;
   const Failure why = failure();
   info.error = {.code = why.code, .words = why.words, .culprits = why.culprits};
   return info;

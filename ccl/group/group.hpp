@@ -18,14 +18,18 @@
 #include "ccl/bridge/native.hpp"
 #include "ccl/group/call.hpp"
 #include "ccl/group/control.hpp"
+#include "ccl/group/descent.hpp"
 #include "ccl/group/inquiry.hpp"
 #include "ccl/group/join.hpp"
 #include "ccl/group/lanes.hpp"
 #include "ccl/schedule/select.hpp"
 #include "ccl/store/store.hpp"
+#include "ccl/watch/words.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp::ccl {
+
+inline constexpr size_t kMostNameBytes = 256;
 
 struct GroupArgs {
   std::shared_ptr<Store> store;  // where the ranks meet; nobody else uses keys with this name there
@@ -34,6 +38,21 @@ struct GroupArgs {
   Device* device = nullptr;
   /// How long ranks are waited for, in joining and in each operation. 0: BACKPLANE_CCL_TIMEOUT.
   std::chrono::nanoseconds timeout{0};
+  Descent descent = {};  // of a group that is made from another
+};
+
+struct RebuildArgs {
+  uint64_t epoch = 0;  // above those of the group and of earlier tries
+  /// Those that go on, by their ranks in the group: the new ones are the places here.
+  std::span<const uint32_t> members;
+  /// How long members are waited for, and the new group's. 0: the group's.
+  std::chrono::nanoseconds timeout{0};
+};
+
+struct SplitArgs {
+  int64_t color = 0;  // not negative; kNoColor: this rank is in none of the groups
+  int64_t key = 0;
+  std::chrono::nanoseconds timeout{0};  // as in RebuildArgs
 };
 
 struct EnqueueArgs {
@@ -47,6 +66,8 @@ struct EnqueueArgs {
 
 /// What a timeout of 0 stands for: BACKPLANE_CCL_TIMEOUT.
 std::chrono::nanoseconds default_timeout(const Runtime& runtime);
+/// Errors: INVALID_ARGUMENT for one that is negative, or longer than BACKPLANE_TIMEOUT.
+Status check_timeout(const Runtime& runtime, std::chrono::nanoseconds timeout);
 
 /// What happened in a group since it was made.
 struct GroupCounters {
@@ -67,6 +88,20 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   /// cannot join, with its words.
   static Result<Ref<ProcessGroup>> create(const GroupArgs& args);
 
+  /// Another group, of some of this one's ranks, which is called on all of these and waits for
+  /// them. It has the same name and device, and meets in the same store. This group is left as it
+  /// is, failed or not, and need not stay. Errors: INVALID_ARGUMENT for arguments that cannot be,
+  /// and naming ranks that were told otherwise; TIMEOUT naming who did not come; those of create().
+  /// After an error the epoch is used up. Any thread.
+  Result<Ref<ProcessGroup>> rebuild(const RebuildArgs& args);
+
+  /// Groups out of this one, which all its ranks call: one of those of each color, ordered by their
+  /// keys, of equal ones by their ranks. nullptr for kNoColor. It is an operation of the group:
+  /// where a rank does not come it fails, on all. Errors: INVALID_ARGUMENT for arguments that
+  /// cannot be, and then the others wait; the group's failure; those of create(), and these leave
+  /// this group as it is. Any thread, but one at a time.
+  Result<Ref<ProcessGroup>> split(const SplitArgs& args);
+
   /// Calls that go together: none waits for another of them, but for collectives, which keep their
   /// order. All of them have begun when this returns, or none has. Errors: INVALID_ARGUMENT naming
   /// what is wrong; UNSUPPORTED; the group's failure; OUT_OF_MEMORY.
@@ -83,6 +118,9 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
 
   RankPlace place() const { return args_.place; }
   const std::string& name() const { return args_.name; }
+  uint64_t epoch() const { return args_.descent.epoch; }
+  /// By rank: the rank in the group from which this one descends; its own numbers if it does not.
+  const std::vector<uint32_t>& job_ranks() const { return job_ranks_; }
   Device& device() const { return *args_.device; }
   Runtime& runtime() const { return *runtime_; }
   std::chrono::nanoseconds timeout() const { return args_.timeout; }
@@ -135,6 +173,15 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   Status join_natively(Store& store, Clock::time_point deadline);
   Status wait_until_ready(Clock::time_point deadline);
   GroupInfo info() const;
+  /// "test", "test epoch 2".
+  std::string words() const { return group_words(args_.name, epoch()); }
+
+  // group_descent.cpp
+  std::chrono::nanoseconds timeout_or_own(std::chrono::nanoseconds timeout) const;
+  std::vector<uint32_t> job_ranks_of(std::span<const uint32_t> members) const;
+  Result<Ref<ProcessGroup>> rebuild_now(const RebuildArgs& args);
+  Result<Ref<ProcessGroup>> split_now(const SplitArgs& args);
+  Status give_up(const Status& why, const std::vector<uint32_t>& culprits);
 
   // group_enqueue.cpp
   Result<Stream*> choose_stream(const EnqueueArgs& args);
@@ -189,7 +236,8 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   bool is_held(const NativeTask& task, Whereabouts* out_here) const;
 
   GroupArgs args_;
-  const Ref<Runtime> runtime_;            // keeps the device
+  const Ref<Runtime> runtime_;  // keeps the device
+  std::vector<uint32_t> job_ranks_;
   std::shared_ptr<Messenger> messenger_;  // set under state_mutex_
   Agreement agreement_;
   AlgorithmRules rules_;
@@ -199,7 +247,8 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   std::unique_ptr<Communicator> communicator_;
   Recorder recorder_;
   GroupCounters counters_;
-  std::shared_ptr<Store> joining_;  // its waits end with the Runtime
+  std::shared_ptr<Store> joining_;      // its waits end with the Runtime
+  std::shared_ptr<Store> descendants_;  // ... and its; where groups made from this one begin
   bool is_listening_ = false;
   bool is_in_messenger_ = false;
 
@@ -226,6 +275,8 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   Failure failure_;                                   // under state_mutex_
   std::optional<Failure> requested_;                  // ... by a thread that does not drive
   std::list<std::shared_ptr<NativeTask>> new_tasks_;  // under state_mutex_
+  std::atomic<uint64_t> split_count_{0};
+  uint64_t latest_epoch_ = 0;  // ... of this group, or of a try to rebuild it
   std::atomic<bool> has_failed_{false};
   std::atomic<size_t> open_tasks_{0};  // of these, those that have not ended
   std::list<Ref<Work>> new_copies_;    // ... whose copies are still queued

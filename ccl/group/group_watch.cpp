@@ -292,6 +292,7 @@ void ProcessGroup::request_failure(Failure failure) noexcept {
 
 void ProcessGroup::runtime_closes() noexcept {
   joining_->abort();
+  descendants_->abort();
   Failure failure{.code = BP_CANCELLED, .words = "is closed"};  // takes no memory
   [[maybe_unused]] const Status told = contain([&] {
     failure.words = "the Runtime of rank " + std::to_string(args_.place.rank) + " (" +
@@ -334,12 +335,12 @@ void ProcessGroup::fail(Failure why, bool spreads) {
     }
   });
   end_work();
-  if (!told.ok()) log(BP_LOG_WARNING, told.with_prefix("group " + args_.name).to_string());
+  if (!told.ok()) log(BP_LOG_WARNING, told.with_prefix("group " + words()).to_string());
   const std::string& folder = runtime_->options().text("BACKPLANE_CCL_TRACE");
   Status dumped = folder.empty() ? Status() : recorder_.write_dump(folder, info());
   if (!dumped.ok()) log(BP_LOG_WARNING, dumped.with_prefix("BACKPLANE_CCL_TRACE").to_string());
-  log(BP_LOG_WARNING, "group " + args_.name + " ends on " + agreement_.names[args_.place.rank] +
-                          ": " + failure_.to_status().to_string());
+  log(BP_LOG_WARNING, "group " + words() + " ends on " + agreement_.names[args_.place.rank] + ": " +
+                          failure_.to_status().to_string());
 }
 
 }  // namespace bp::ccl

@@ -155,10 +155,11 @@ class Job {
     return std::atoll(read_file(folder_ + "/time." + std::to_string(number)).c_str());
   }
   /// Until the ranks have come so far.
-  [[nodiscard]] bool await_ready(const std::vector<uint32_t>& ranks) const {
+  [[nodiscard]] bool await_ready(const std::vector<uint32_t>& ranks,
+                                 const std::string& what = "ready") const {
     const auto end = Clock::now() + std::chrono::seconds(60);
     for (const uint32_t number : ranks) {
-      while (!std::filesystem::exists(folder_ + "/ready." + std::to_string(number))) {
+      while (!std::filesystem::exists(folder_ + "/" + what + "." + std::to_string(number))) {
         if (Clock::now() > end) return false;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }

@@ -137,6 +137,58 @@ class Ranks : public GroupKinds {
     EXPECT_EQ(entries_of("/proc/self/task"), threads);
     if (!HasFailure()) tell("clean");
   }
+  /// Sums until a rank is lost, and goes on with those that are left.
+  Ref<ProcessGroup> lose_one(ProcessGroup& group) {
+    const Call call = sum_of(group, kShort);
+    EXPECT_TRUE(group.enqueue(call, {.waits = true}).ok());
+    EXPECT_EQ(floats(call.recv)[0], static_cast<float>(group.place().rank_count));
+    write("epoch-" + std::to_string(group.epoch()), "");
+    while (group.enqueue(call, {.waits = true}).ok()) continue;
+    const std::vector<uint32_t> lost = group.failure().culprits;
+    std::vector<uint32_t> members;
+    for (uint32_t rank = 0; rank < group.place().rank_count; ++rank) {
+      if (std::count(lost.begin(), lost.end(), rank) == 0) members.push_back(rank);
+    }
+    EXPECT_EQ(members.size() + 1, group.place().rank_count);
+    EXPECT_TRUE(group.device().default_stream().reset().ok());
+    auto next = group.rebuild({.epoch = group.epoch() + 1, .members = members});
+    EXPECT_TRUE(next.ok()) << next.status().to_string();
+    return next.ok() ? *std::move(next) : Ref<ProcessGroup>();
+  }
+  void rebuild() {
+    auto joined = join();
+    ASSERT_TRUE(joined.ok()) << joined.status().to_string();
+    Ref<ProcessGroup> group = *std::move(joined);
+    for (int losses = 0; losses < 2; ++losses) {
+      group = lose_one(*group);
+      ASSERT_TRUE(group);
+    }
+    const std::vector<uint32_t> left = group->job_ranks();
+    size_t descriptors = 0;
+    size_t threads = 0;
+    for (uint64_t epoch = 3; epoch <= 22; ++epoch) {
+      if (group->place().rank == 0) group->abort("once more");
+      while (group->failure().ok()) std::this_thread::sleep_for(milliseconds(1));
+      ASSERT_TRUE(group->device().default_stream().reset().ok());
+      const uint32_t members[] = {0, 1};
+      auto next = group->rebuild({.epoch = epoch, .members = members});
+      ASSERT_TRUE(next.ok()) << next.status().to_string();
+      group = *std::move(next);
+      const Call call = sum_of(*group, 65536);
+      ASSERT_TRUE(group->enqueue(call, {.waits = true}).ok());
+      EXPECT_EQ(floats(call.recv).back(), 2);
+      if (epoch == 4) descriptors = entries_of("/proc/self/fd");
+      if (epoch == 4) threads = entries_of("/proc/self/task");
+    }
+    // The other rank's last end goes when it likes.
+    const auto settled = Clock::now() + seconds(5);
+    while (entries_of("/proc/self/fd") > descriptors && Clock::now() < settled) {
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    EXPECT_LE(entries_of("/proc/self/fd"), descriptors);
+    EXPECT_LE(entries_of("/proc/self/task"), threads);
+    if (!HasFailure()) tell("clean, by ranks " + testing::PrintToString(left));
+  }
   void only_join() {
     const auto group = join();
     tell(group.status().to_string());
@@ -150,6 +202,7 @@ TEST_F(Ranks, DISABLED_Part) {
   if (part_ == "impatient sums") return sum_for_ever(kShort, seconds(1));
   if (part_ == "abort") return abort_or_wait();
   if (part_ == "many groups") return many_groups();
+  if (part_ == "rebuild") return rebuild();
   if (part_ == "join") return only_join();
   FAIL() << "no part " << part_;
 }
@@ -231,6 +284,18 @@ TEST_P(ProcessGroups, KilledRank_IsNamedByAllWithinTwoSeconds) {
 }
 TEST_P(ProcessGroups, RankKilledInALongSum_IsNamedByAllWithinTwoSeconds) {
   kill_each(GetParam(), "long sums");
+}
+
+TEST_P(ProcessGroups, RanksThatAreLeft_ComputeOnInTheirProcesses) {
+  Job job(GetParam(), "rebuild", {"cpu:0", "npu:0", "cpu:0", "npu:0"});
+  ASSERT_TRUE(job.await_ready(job.all(), "epoch-0"));
+  job.rank(0).signal(SIGKILL);
+  ASSERT_TRUE(job.await_ready({1, 2, 3}, "epoch-1"));
+  job.rank(2).signal(SIGKILL);
+  for (const uint32_t rank : {1u, 3u}) {
+    EXPECT_EQ(job.rank(rank).end(), 0);
+    EXPECT_EQ(job.told(rank), "clean, by ranks { 1, 3 }");
+  }
 }
 
 TEST_P(ProcessGroups, StoppedRank_IsNamedAtTheDeadlineAndNotBefore) {

@@ -39,10 +39,48 @@ Result<ccl::GroupArgs> read_group_args(const bpa_ccl_group_args& given, Device& 
   return args;
 }
 
-Result<Ref<ccl::ProcessGroup>> join(const ccl::GroupArgs& args) {
-  auto group = ccl::ProcessGroup::create(args);
-  if (group.ok() || !args.device->runtime().closed()) return group;
-  return Status(BP_CANCELLED, "group " + args.name + ": the Runtime was closed while ranks joined");
+/// What `make` makes, as a handle, where it makes one.
+template <class Make>
+Status hand_out(const Runtime& runtime, const std::string& name, Make make,
+                bpa_ccl_group** out_group) {
+  Result<Ref<ccl::ProcessGroup>> made = make();
+  if (!made.ok() && runtime.closed()) {
+    return {BP_CANCELLED, "group " + name + ": the Runtime was closed while ranks joined"};
+  }
+  BP_TRY(made.status());
+  if (!*made) return {};
+  auto group = Ref<ApiGroup>::make(*std::move(made));
+  BP_TRY(make_api_handle(group.get(), out_group));
+  group.detach();
+  return {};
+}
+
+Status rebuild(ccl::ProcessGroup& group, const bpa_ccl_rebuild_args& given,
+               bpa_ccl_group** out_group) {
+  BP_TRY(check_pointer(given.members, "args.members"));
+  if (given.member_count > kMostRanks) {
+    return bad_argument("args.member_count", "is " + std::to_string(given.member_count) +
+                                                 ", expected 1 to " + std::to_string(kMostRanks));
+  }
+  BP_TRY(check_timeout(given.timeout_ns, group.runtime(), "args.timeout_ns"));
+  BP_TRY(check_open(group.device()));
+  const auto make = [&] {
+    return group.rebuild({.epoch = given.epoch,
+                          .members = {given.members, given.member_count},
+                          .timeout = timeout_of(given.timeout_ns, std::chrono::nanoseconds(0))});
+  };
+  return hand_out(group.runtime(), group.name(), make, out_group);
+}
+
+Status split(ccl::ProcessGroup& group, const bpa_ccl_split_args& given, bpa_ccl_group** out_group) {
+  BP_TRY(check_timeout(given.timeout_ns, group.runtime(), "args.timeout_ns"));
+  BP_TRY(check_open(group.device()));
+  const auto make = [&] {
+    return group.split({.color = given.color,
+                        .key = given.key,
+                        .timeout = timeout_of(given.timeout_ns, std::chrono::nanoseconds(0))});
+  };
+  return hand_out(group.runtime(), group.name(), make, out_group);
 }
 
 Status write_error(KeptFailure* kept, ccl::Failure found, bpa_ccl_error* out_error) {
@@ -74,6 +112,8 @@ bpa_ccl_group_info group_info(const ccl::ProcessGroup& group) {
   info.staged_operations = counters.staged_operations.load();
   info.staged_bytes = counters.staged_bytes.load();
   info.contiguous_copies = counters.contiguous_copies.load();
+  info.epoch = group.epoch();
+  info.job_ranks = group.job_ranks().data();
   return info;
 }
 
@@ -127,11 +167,31 @@ bpa_status bpa_ccl_group_create(bpa_device* device, const bpa_ccl_group_args* ar
     BP_TRY_ASSIGN(const bpa_ccl_group_args given, bp::read_struct(args, "args"));
     BP_TRY_ASSIGN(const bp::ccl::GroupArgs group_args, bp::read_group_args(given, *target));
     BP_TRY(bp::check_open(*target));
-    BP_TRY_ASSIGN(auto joined, bp::join(group_args));
-    auto group = Ref<ApiGroup>::make(std::move(joined));
-    BP_TRY(bp::make_api_handle(group.get(), out_group));
-    group.detach();
-    return {};
+    return bp::hand_out(
+        target->runtime(), group_args.name,
+        [&] { return bp::ccl::ProcessGroup::create(group_args); }, out_group);
+  });
+}
+
+bpa_status bpa_ccl_group_rebuild(bpa_ccl_group* group, const bpa_ccl_rebuild_args* args,
+                                 bpa_ccl_group** out_group) {
+  return guarded(out_group, 1, [&]() -> Status {
+    BP_TRY(check_pointer(out_group, "out_group"));
+    BP_TRY_ASSIGN(ApiGroup * found, object_of(group, "group"));
+    BP_TRY(check_pointer(args, "args"));
+    BP_TRY_ASSIGN(const bpa_ccl_rebuild_args given, bp::read_struct(args, "args"));
+    return bp::rebuild(found->group(), given, out_group);
+  });
+}
+
+bpa_status bpa_ccl_group_split(bpa_ccl_group* group, const bpa_ccl_split_args* args,
+                               bpa_ccl_group** out_group) {
+  return guarded(out_group, 1, [&]() -> Status {
+    BP_TRY(check_pointer(out_group, "out_group"));
+    BP_TRY_ASSIGN(ApiGroup * found, object_of(group, "group"));
+    BP_TRY(check_pointer(args, "args"));
+    BP_TRY_ASSIGN(const bpa_ccl_split_args given, bp::read_struct(args, "args"));
+    return bp::split(found->group(), given, out_group);
   });
 }
 

@@ -66,6 +66,22 @@ bpa_ccl_group_args CclObjects::group_args() {
   return args;
 }
 
+bpa_ccl_rebuild_args CclObjects::rebuild_args() {
+  bpa_ccl_rebuild_args args{};
+  args.struct_size = sizeof(args);
+  args.epoch = ++epoch_count_;
+  args.members = members_;
+  args.member_count = 1;
+  return args;
+}
+
+bpa_ccl_split_args CclObjects::split_args() const {
+  bpa_ccl_split_args args{};
+  args.struct_size = sizeof(args);
+  args.color = 3;
+  return args;
+}
+
 bpa_ccl_options CclObjects::ccl_options() const {
   bpa_ccl_options options{};
   options.struct_size = sizeof(options);

@@ -22,7 +22,9 @@ struct CclObjects {
   void begin_ccl(bpa_device* device, bpa_tensor* tensor, bpa_stream* stream);
   void end_ccl();
 
-  bpa_ccl_group_args group_args();  // with a name that no group has yet
+  bpa_ccl_group_args group_args();      // with a name that no group has yet
+  bpa_ccl_rebuild_args rebuild_args();  // with an epoch that the group has not had
+  bpa_ccl_split_args split_args() const;
   bpa_ccl_options ccl_options() const;
   bpa_ccl_call ccl_call() const;
   bpa_ccl_tcp_store_args tcp_store_args();  // that serve it, at a port that was free
@@ -56,6 +58,8 @@ struct CclObjects {
   bpa_stream* ccl_stream_ = nullptr;
   std::string name_;
   int name_count_ = 0;
+  uint64_t epoch_count_ = 0;
+  const uint32_t members_[1] = {0};
   const TempFolder folder_;
   std::string path_, token_file_, endpoint_;
 };

@@ -73,7 +73,8 @@ STRUCTS = {
     "bpa_runtime_args": "f.runtime_args()", "bpa_wrap_args": "f.wrap_args()",
     "bpa_session_args": "f.session_args()", "bpa_run_args": "f.run_args()",
     "bpa_ccl_group_args": "f.group_args()", "bpa_ccl_options": "f.ccl_options()",
-    "bpa_ccl_call": "f.ccl_call()",
+    "bpa_ccl_call": "f.ccl_call()", "bpa_ccl_rebuild_args": "f.rebuild_args()",
+    "bpa_ccl_split_args": "f.split_args()",
     "bpa_ccl_mesh_args": "f.mesh_args()", "bpa_ccl_redistribute_args": "f.redistribute_args()",
     "bpa_ccl_data_parallel_args": "f.parallel_args()",
     "bpa_ccl_tcp_store_args": "f.tcp_store_args()",
@@ -163,6 +164,14 @@ WRONG = {
     ("bpa_ccl_group_args", "name"): [("empty", '""')],
     ("bpa_ccl_group_args", "timeout_ns"): [("too long", "UINT64_MAX")],
     ("bpa_ccl_options", "timeout_ns"): [("too long", "UINT64_MAX")],
+    ("bpa_ccl_rebuild_args", "epoch"): [("0", "0u", "expected an epoch above")],
+    ("bpa_ccl_rebuild_args", "members"): [
+        ("no rank", "f.one", "members: expected ranks from 0 to 0, found 1")],
+    ("bpa_ccl_rebuild_args", "member_count"): [
+        ("0", "0u", "members: there are none"), ("all bits", "UINT64_MAX")],
+    ("bpa_ccl_rebuild_args", "timeout_ns"): [("too long", "UINT64_MAX")],
+    ("bpa_ccl_split_args", "color"): [("-2", "-2", "color: expected -1")],
+    ("bpa_ccl_split_args", "timeout_ns"): [("too long", "UINT64_MAX")],
     ("bpa_ccl_group_get_trace", "bytes"): [("0", "0u"), ("too few", "8u")],
     "axis": [("no axis", '"y"')],
     "placements": PLACEMENTS, "placement_count": COUNTS, "tensor_count": COUNTS,
@@ -193,7 +202,7 @@ WRONG = {
 # Values that are all legal: nothing can be wrong with them.
 ANY_IS_LEGAL = {"status", "user", "sink", "timeout_ns", "max_contexts", "memory_limit_bytes",
                 "deleter", "attributes", "out_work", ("bpa_session_args", "dim_sizes"),
-                "bucket_bytes", "first_bucket_bytes"}
+                "bucket_bytes", "first_bucket_bytes", ("bpa_ccl_split_args", "key")}
 MEMBER_ARRAYS = {  # wrong entries of arrays, with what else makes the array valid
     ("bpa_runtime_args", "option_names"): "args.option_count = 1;",
     ("bpa_runtime_args", "option_values"): "args.option_count = 1;",

@@ -37,6 +37,29 @@ bpa_status group_create(const Objects& objects) {
   return status;
 }
 
+bpa_status group_rebuild(const Objects& objects) {
+  static uint64_t epoch = 0;
+  const uint32_t members[] = {0};
+  bpa_ccl_rebuild_args args{};
+  args.struct_size = sizeof(args);
+  args.epoch = ++epoch;
+  args.members = members;
+  args.member_count = 1;
+  bpa_ccl_group* group = kUntouched<bpa_ccl_group>;
+  const bpa_status status = check_out(bpa_ccl_group_rebuild(objects.group, &args, &group), &group);
+  bpa_ccl_group_release(group);
+  return status;
+}
+
+bpa_status group_split(const Objects& objects) {
+  bpa_ccl_split_args args{};
+  args.struct_size = sizeof(args);
+  bpa_ccl_group* group = kUntouched<bpa_ccl_group>;
+  const bpa_status status = check_out(bpa_ccl_group_split(objects.group, &args, &group), &group);
+  bpa_ccl_group_release(group);
+  return status;
+}
+
 bpa_status group_release(const Objects&) {
   bpa_ccl_group_release(nullptr);
   return BP_OK;
@@ -209,6 +232,8 @@ constexpr ApiCall kCalls[] = {
     {"bpa_ccl_store_create_memory", "", true, BP_OK, BP_OK, BP_OK, store_create_memory},
     {"bpa_ccl_store_release", "", false, BP_OK, BP_OK, BP_OK, store_release},
     {"bpa_ccl_group_create", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, group_create},
+    {"bpa_ccl_group_rebuild", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, group_rebuild},
+    {"bpa_ccl_group_split", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, group_split},
     {"bpa_ccl_group_release", "", false, BP_OK, BP_OK, BP_OK, group_release},
     {"bpa_ccl_group_abort", "", true, BP_OK, BP_OK, BP_OK, group_abort},
     {"bpa_ccl_group_get_info", "", true, BP_OK, BP_OK, BP_OK, group_get_info},

@@ -71,6 +71,41 @@ bpa_status act_abort(World& world) {
   return status;
 }
 
+/// The group that is made from another takes its place.
+bpa_status take_next(World& world, bpa_status status, bpa_ccl_group* next) {
+  if (status != BP_OK) {
+    if (next != nullptr) world.misuse = "a group is set beside an error";
+    return status;
+  }
+  bpa_ccl_group_release(std::exchange(world.group, next));
+  return bpa_ccl_barrier(world.group, nullptr, nullptr);
+}
+
+bpa_status act_rebuild(World& world) {
+  const uint32_t members[] = {0};
+  bpa_ccl_rebuild_args args{};
+  args.struct_size = sizeof(args);
+  args.epoch = 1;
+  args.members = members;
+  args.member_count = 1;
+  bpa_ccl_group* next = nullptr;
+  bpa_status status = make_group(world);
+  if (status == BP_OK) status = bpa_ccl_group_abort(world.group, "by the sweep");
+  if (status != BP_OK) return status;
+  status = bpa_ccl_group_rebuild(world.group, &args, &next);
+  return take_next(world, status, next);
+}
+
+bpa_status act_split(World& world) {
+  bpa_ccl_split_args args{};
+  args.struct_size = sizeof(args);
+  bpa_ccl_group* next = nullptr;
+  bpa_status status = make_group(world);
+  if (status != BP_OK) return status;
+  status = bpa_ccl_group_split(world.group, &args, &next);
+  return take_next(world, status, next);
+}
+
 bpa_status act_all_reduce(World& world) {
   bpa_status status = make_group(world);
   if (status == BP_OK) {
@@ -154,6 +189,8 @@ void prepare_exchange(World& world) {
 constexpr Call kCalls[] = {
     {"ccl_group_create", false, false, prepare_nothing, act_ask, check_nothing, drop_group},
     {"ccl_group_abort", false, false, prepare_nothing, act_abort, check_nothing, drop_group},
+    {"ccl_group_rebuild", false, false, prepare_nothing, act_rebuild, check_nothing, drop_group},
+    {"ccl_group_split", false, false, prepare_nothing, act_split, check_nothing, drop_group},
     {"ccl_all_reduce", false, false, prepare_blocks, act_all_reduce, check_input, drop_group, false,
      false, false, true},
     {"ccl collectives", false, false, prepare_blocks, act_collectives, check_input, drop_group,

@@ -20,8 +20,8 @@
  *
  * A group fails as a whole: where a rank is lost, disagrees or comes too late, every operation in
  * progress and every later one ends with the same error on all ranks that can be reached, and
- * reading results of these answers it too. There is no way back: another group is made, under
- * another name.
+ * reading results of these answers it too. There is no way back: the ranks that are left make
+ * another group (bpa_ccl_group_rebuild).
  */
 #ifndef BACKPLANE_API_CCL_H
 #define BACKPLANE_API_CCL_H
@@ -41,7 +41,7 @@ typedef struct bpa_ccl_work bpa_ccl_work;
 /* A place where ranks meet: in the memory of this process, for ranks that are its threads. All of
  * them give the same store. */
 BPA_API bpa_status bpa_ccl_store_create_memory(bpa_ccl_store** out_store);
-/* NULL is legal. Groups that are being made keep the store; groups need none any more. */
+/* NULL is legal. Groups keep the store, for those that are made from them. */
 BPA_API void bpa_ccl_store_release(bpa_ccl_store* store);
 
 /* --- Groups -------------------------------------------------------------------------------- */
@@ -67,6 +67,46 @@ typedef struct bpa_ccl_group_args {
 BPA_API bpa_status bpa_ccl_group_create(bpa_device* device, const bpa_ccl_group_args* args,
                                         bpa_ccl_group** out_group);
 
+/* Pointers: lifetime call. */
+typedef struct bpa_ccl_rebuild_args {
+  uint32_t struct_size;
+  uint32_t flags;          /* 0 */
+  uint64_t epoch;          /* above the group's, and those of earlier tries: 1, 2, ... */
+  const uint32_t* members; /* ranks of the group that go on: their places are the new ranks */
+  uint64_t member_count;   /* 1 to the group's rank_count; this rank is among them */
+  uint64_t timeout_ns;     /* how long they are waited for, and the new group's; 0: the group's */
+} bpa_ccl_rebuild_args;
+
+/* Another group, of those ranks that are left when some were lost, in the same processes: called by
+ * all members with the same epoch and members, and waits for them. It has the group's name and
+ * device, and meets in its store. The group itself stays as it is, failed or not; it may be
+ * released before, or after. A default stream that waited for lost work needs a reset first.
+ * Errors: INVALID_ARGUMENT, also naming ranks that were told of other members or another epoch, and
+ * both sides; TIMEOUT naming the members that did not come; UNAVAILABLE where a member cannot go
+ * on, with its words, and where the store was lost; those of bpa_ccl_group_create. After an error
+ * the epoch is used up. */
+BPA_API bpa_status bpa_ccl_group_rebuild(bpa_ccl_group* group, const bpa_ccl_rebuild_args* args,
+                                         bpa_ccl_group** out_group);
+
+#define BPA_CCL_NO_COLOR (-1)
+
+/* Pointers: lifetime call. */
+typedef struct bpa_ccl_split_args {
+  uint32_t struct_size;
+  uint32_t flags;      /* 0 */
+  int64_t color;       /* from 0: ranks of one color make a group. BPA_CCL_NO_COLOR: none */
+  int64_t key;         /* their order there; of equal keys that of the ranks */
+  uint64_t timeout_ns; /* how long others are waited for, and the new group's; 0: the group's */
+} bpa_ccl_split_args;
+
+/* Groups out of this one, which goes on as it is: called by all its ranks, and waits for them.
+ * *out_group: that of this rank's color, called "NAME/N.COLOR" after this one and how often that
+ * was split; NULL for BPA_CCL_NO_COLOR. Errors: INVALID_ARGUMENT, also for a name of more than 215
+ * bytes, and then the others wait; the group's failure, which it is, too, where a rank does not
+ * come; those of bpa_ccl_group_create. */
+BPA_API bpa_status bpa_ccl_group_split(bpa_ccl_group* group, const bpa_ccl_split_args* args,
+                                       bpa_ccl_group** out_group);
+
 /* Waits for operations in progress, whose other ranks rely on this one: until the deadline of each
  * at most. bpa_ccl_group_abort comes before it where they are to be given up. On a thread that the
  * Runtime waits for (a log sink on a thread that works for a device) it does not wait, and the
@@ -78,7 +118,7 @@ BPA_API void bpa_ccl_group_release(bpa_ccl_group* group);
  * second at most. A group that has failed stays as it is. words: NULL for none. */
 BPA_API bpa_status bpa_ccl_group_abort(bpa_ccl_group* group, const char* words);
 
-/* Counters: since the group was made, of this rank. Text: lifetime object (the group). */
+/* Counters: since the group was made, of this rank. Pointers: lifetime object (the group). */
 typedef struct bpa_ccl_group_info {
   uint32_t struct_size;
   uint32_t flags; /* 0 */
@@ -93,6 +133,10 @@ typedef struct bpa_ccl_group_info {
   uint64_t staged_operations; /* by messages, through copies in host memory */
   uint64_t staged_bytes;      /* copied between device and host for these */
   uint64_t contiguous_copies; /* strided inputs made contiguous */
+  uint64_t epoch;             /* 0, unless it was rebuilt, or split from one that was */
+  /* rank_count of them: the ranks in the group from which this one descends by rebuilding and
+   * splitting; 0, 1, 2, ... of one that does not. */
+  const uint32_t* job_ranks;
 } bpa_ccl_group_info;
 
 BPA_API bpa_status bpa_ccl_group_get_info(bpa_ccl_group* group, bpa_ccl_group_info* out_info);

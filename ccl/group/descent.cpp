@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See descent.hpp.
+#include "ccl/group/descent.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <optional>
+
+#include "ccl/store/bytes.hpp"
+#include "ccl/watch/words.hpp"
+
+namespace bp::ccl {
+namespace {
+
+/// How long a wait lasts before it is asked whether it is of any use.
+constexpr auto kSlice = std::chrono::milliseconds(50);
+
+std::string key_of_rank(const Relatives& relatives, const std::string& what, uint32_t rank) {
+  return std::to_string(relatives.group) + "/" + what + "/" + std::to_string(rank);
+}
+
+/// What a rank was told; or why it has given up since.
+struct Told {
+  Status status;
+  std::vector<uint32_t> members;
+};
+
+std::string encode(const Told& told) {
+  constexpr size_t kMostWords = 4096;
+  std::string bytes;
+  put(&bytes, static_cast<uint32_t>(told.status.code()));
+  if (!told.status.ok()) return bytes + told.status.message().substr(0, kMostWords);
+  for (const uint32_t rank : told.members) put(&bytes, rank);
+  return bytes;
+}
+
+Told decode(std::string_view bytes) {
+  Cursor cursor(bytes);
+  const auto code = cursor.take<uint32_t>();
+  const std::string_view rest = cursor.take_rest();
+  if (code != BP_OK) {
+    return {Status(known_status(static_cast<bp_status>(code)), std::string(rest)), {}};
+  }
+  Cursor ranks(rest);
+  std::vector<uint32_t> members(rest.size() / sizeof(uint32_t));
+  for (uint32_t& member : members) member = ranks.take<uint32_t>();
+  return {{}, std::move(members)};
+}
+
+/// The epoch that a rank was told of last; nullopt: none so far.
+Result<std::optional<uint64_t>> latest_epoch(const Relatives& relatives, uint32_t rank) {
+  BP_TRY_ASSIGN(const auto text, relatives.store.try_get(key_of_rank(relatives, "epoch", rank)));
+  if (!text) return std::optional<uint64_t>();
+  uint64_t epoch = 0;
+  std::from_chars(text->data(), text->data() + text->size(), epoch);
+  return std::optional(epoch);
+}
+
+Status refuse_epoch(const Relatives& relatives, uint64_t epoch, uint32_t other, uint64_t theirs) {
+  return {BP_INVALID_ARGUMENT, relatives.names[other] + " was told of epoch " +
+                                   std::to_string(theirs) + ", " + relatives.names[relatives.rank] +
+                                   " of epoch " + std::to_string(epoch)};
+}
+
+/// A value that the rank will leave; nullopt: not in time. Errors: the store's; those of `check`,
+/// and of `look`, which is asked now and then.
+Result<std::optional<std::string>> await(const Relatives& relatives, const std::string& what,
+                                         uint32_t rank, const std::function<Status()>& look) {
+  const std::string key = key_of_rank(relatives, what, rank);
+  for (;;) {
+    const auto now = Store::Clock::now();
+    auto value = relatives.store.get(key, std::min(now + kSlice, relatives.deadline));
+    if (value.ok()) return std::optional(*std::move(value));
+    if (value.status().code() != BP_TIMEOUT) return value.status();
+    BP_TRY(relatives.check());
+    BP_TRY(look());
+    if (now >= relatives.deadline) return std::optional<std::string>();
+  }
+}
+
+}  // namespace
+
+Status check_members(std::span<const uint32_t> members, RankPlace place) {
+  const auto refuse = [](const std::string& words) {
+    return Status(BP_INVALID_ARGUMENT, "members: " + words);
+  };
+  if (members.empty()) return refuse("there are none, expected at least this rank");
+  std::vector<bool> is_there(place.rank_count);
+  for (const uint32_t member : members) {
+    if (member >= place.rank_count) {
+      return refuse("expected ranks from 0 to " + std::to_string(place.rank_count - 1) +
+                    ", found " + std::to_string(member));
+    }
+    if (is_there[member]) return refuse("rank " + std::to_string(member) + " is there twice");
+    is_there[member] = true;
+  }
+  if (!is_there[place.rank]) {
+    return refuse("this rank, " + std::to_string(place.rank) + ", is not among " +
+                  ranks_words(members));
+  }
+  return {};
+}
+
+namespace {
+
+/// What the member was told is what this rank was. False: it did not come.
+Result<bool> is_agreed(const Relatives& relatives, uint64_t epoch, const std::string& what,
+                       std::span<const uint32_t> members, uint32_t member) {
+  const auto look = [&]() -> Status {
+    BP_TRY_ASSIGN(const auto latest, latest_epoch(relatives, member));
+    if (latest && *latest > epoch) return refuse_epoch(relatives, epoch, member, *latest);
+    return {};
+  };
+  BP_TRY_ASSIGN(const auto there, await(relatives, what, member, look));
+  if (!there) {
+    // A lower one may have been of an earlier try, while there was time.
+    BP_TRY_ASSIGN(const auto latest, latest_epoch(relatives, member));
+    if (latest) return refuse_epoch(relatives, epoch, member, *latest);
+    return false;
+  }
+  const Told theirs = decode(*there);
+  if (!theirs.status.ok()) {
+    return theirs.status.with_prefix(relatives.names[member] + " has given up epoch " +
+                                     std::to_string(epoch));
+  }
+  if (std::equal(members.begin(), members.end(), theirs.members.begin(), theirs.members.end())) {
+    return true;
+  }
+  return Status(BP_INVALID_ARGUMENT, relatives.names[member] + " was told of the members " +
+                                         ranks_words(theirs.members) + ", " +
+                                         relatives.names[relatives.rank] + " of " +
+                                         ranks_words(members));
+}
+
+Status agree_with_all(const Relatives& relatives, uint64_t epoch, const std::string& what,
+                      std::span<const uint32_t> members) {
+  std::vector<uint32_t> missing;
+  for (const uint32_t member : members) {
+    BP_TRY_ASSIGN(const bool agrees, is_agreed(relatives, epoch, what, members, member));
+    if (!agrees) missing.push_back(member);
+  }
+  if (missing.empty()) return {};
+  return {BP_TIMEOUT, "of the members " + ranks_words(members) + " these did not come in time: " +
+                          ranks_words(missing) + " (store " + relatives.store.name() + ")"};
+}
+
+}  // namespace
+
+Status agree_on_members(const Relatives& relatives, uint64_t epoch,
+                        std::span<const uint32_t> members) {
+  const std::string what = "members-" + std::to_string(epoch);
+  const std::string key = key_of_rank(relatives, what, relatives.rank);
+  Store& store = relatives.store;
+  BP_TRY(store.set(key, encode({{}, {members.begin(), members.end()}})));
+  // After that: who finds another epoch need not wait for this one.
+  BP_TRY(store.set(key_of_rank(relatives, "epoch", relatives.rank), std::to_string(epoch)));
+  const Status agreed = agree_with_all(relatives, epoch, what, members);
+  // Who comes later would wait for this rank. Where that cannot be told, it does.
+  if (!agreed.ok()) {
+    [[maybe_unused]] const Status told = store.set(key, encode({agreed, {}}));
+  }
+  return agreed;
+}
+
+std::string path_of_rebuilt(uint64_t group, uint64_t epoch, std::span<const uint32_t> members) {
+  // Of groups of one epoch, which know nothing of each other, each has another first member.
+  return kDescentPrefix + std::to_string(group) + "/epoch-" + std::to_string(epoch) + "/" +
+         std::to_string(members[0]) + "/";
+}
+
+Result<std::vector<SplitChoice>> exchange_choices(const Relatives& relatives, uint64_t number,
+                                                  SplitChoice own,
+                                                  std::vector<uint32_t>* out_missing) {
+  const std::string what = "split-" + std::to_string(number);
+  std::string bytes;
+  put(&bytes, static_cast<uint64_t>(own.color));
+  put(&bytes, static_cast<uint64_t>(own.key));
+  BP_TRY(relatives.store.set(key_of_rank(relatives, what, relatives.rank), bytes));
+  std::vector<SplitChoice> choices;
+  for (uint32_t rank = 0; rank < relatives.names.size(); ++rank) {
+    BP_TRY_ASSIGN(const auto theirs, await(relatives, what, rank, [] { return Status(); }));
+    if (!theirs) out_missing->push_back(rank);
+    Cursor cursor(theirs ? *theirs : bytes);
+    SplitChoice& choice = choices.emplace_back();
+    choice.color = static_cast<int64_t>(cursor.take<uint64_t>());
+    choice.key = static_cast<int64_t>(cursor.take<uint64_t>());
+    if (!cursor.ended_well()) {
+      return Status(BP_INVALID_ARGUMENT, "the store has a choice of " + relatives.names[rank] +
+                                             " that this version of the library cannot read");
+    }
+  }
+  if (out_missing->empty()) return choices;
+  return Status(BP_TIMEOUT,
+                "to split it, these did not come in time: " + ranks_words(*out_missing) +
+                    " (store " + relatives.store.name() + ")");
+}
+
+std::vector<uint32_t> members_of(std::span<const SplitChoice> choices, int64_t color) {
+  std::vector<uint32_t> members;
+  for (uint32_t rank = 0; rank < choices.size(); ++rank) {
+    if (choices[rank].color == color) members.push_back(rank);
+  }
+  std::stable_sort(members.begin(), members.end(),
+                   [&](uint32_t a, uint32_t b) { return choices[a].key < choices[b].key; });
+  return members;
+}
+
+std::string path_of_split(uint64_t group, uint64_t number, int64_t color) {
+  return kDescentPrefix + std::to_string(group) + "/split-" + std::to_string(number) + "/color-" +
+         std::to_string(color) + "/";
+}
+
+}  // namespace bp::ccl

@@ -10,6 +10,7 @@
 
 #include "ccl/engine/library_engine.hpp"
 #include "ccl/engine/proven_engine.hpp"
+#include "ccl/group/introduction.hpp"
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
 
@@ -116,14 +117,12 @@ Status ProcessGroup::join() {
   if (agreement_.is_native()) BP_TRY(join_natively(*store, deadline));
   BP_TRY(meet(*store, "ready", {}, args_.place, deadline));
   if (args_.place.rank == 0) {
-    const std::string how = is_native() ? "by their devices' own collectives"
-                                        : "by messages over the engine " +
-                                              std::string(messenger_->engine_name()) + ": " +
-                                              agreement_.why_not_native;
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(args_.timeout).count();
-    log(BP_LOG_INFO, "group " + words() + ": " + std::to_string(args_.place.rank_count) +
-                         " ranks communicate " + how + "; an operation fails after " +
-                         std::to_string(seconds) + " s");
+    log(BP_LOG_INFO,
+        introduce({.group = words(),
+                   .agreement = agreement_,
+                   .engine = messenger_->engine_name(),
+                   .interface_name = runtime_->options().text("BACKPLANE_CCL_INTERFACE"),
+                   .timeout = args_.timeout}));
   }
   return {};
 }

@@ -255,7 +255,7 @@ std::vector<Selection> select_all(const FatTree& tree, uint32_t rank_count) {
                                  tree.measured(), AlgorithmRules());
     if (choice.algorithm == trial.algorithm) selection.picked = &trial;
     const Choice unmeasured = choose({.operation = trial.operation(), .rank_count = rank_count},
-                                     CostModel(), AlgorithmRules());
+                                     kBetweenHosts, AlgorithmRules());
     if (unmeasured.algorithm == trial.algorithm) selection.unmeasured = &trial;
   }
   std::vector<Selection> all;

@@ -212,7 +212,7 @@ class OneCase {
     const Operation operation = case_.operation(rank_);
     std::string_view algorithm = case_.algorithm;
     if (limit == Limit::kNoSuchGroup) {
-      algorithm = choose({.operation = operation, .rank_count = case_.rank_count}, CostModel(),
+      algorithm = choose({.operation = operation, .rank_count = case_.rank_count}, kWithinHost,
                          AlgorithmRules())
                       .algorithm->name;
     }

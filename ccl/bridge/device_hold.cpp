@@ -56,6 +56,15 @@ Status DeviceHold::record_now(Stream& stream) {
   return code == BP_OK ? Status() : stream.failure(code, Slot::kEventRecord);
 }
 
+Status DeviceHold::copy(Stream& stream, std::span<const bp_copy_args> copies) {
+  const Status queued = contain([&]() -> Status {
+    for (const bp_copy_args& args : copies) BP_TRY(stream.enqueue_copy(args));
+    return record(stream);
+  });
+  if (!queued.ok()) end_copies(stream);
+  return queued;
+}
+
 void DeviceHold::end_copies(Stream& stream) noexcept {
   const uint64_t seq = stream.issued_seq();
   // Where memory is short that may not even have begun to wait.

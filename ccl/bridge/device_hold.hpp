@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "core/base/status.hpp"
@@ -29,6 +30,9 @@ class DeviceHold final : public PluginObjectHolder {
   /// query() and wait() answer them, too.
   Status record(Stream& stream);
 
+  /// Queues these copies, and records. On an error none of them is in progress any more: it waits.
+  /// Errors: as record(), and those of copies.
+  Status copy(Stream& stream, std::span<const bp_copy_args> copies);
   /// Copies are queued that no event is behind: waits for the stream. What is not known to have
   /// ended keeps the memory for ever.
   void end_copies(Stream& stream) noexcept;

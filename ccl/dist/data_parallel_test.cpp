@@ -100,7 +100,8 @@ TEST_F(DataParallelTest, StepsAverage_WhateverOrderGradientsComeIn) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   for (const Devices& devices : {kMixed, Devices{"cpu:0", "cpu:0", "cpu:0", "cpu:0"},
-                                 Devices{"npu:0", "npu:1", "npu:2", "npu:3"}, Devices{"xpu:0"}}) {
+                                 Devices{"npu:0", "npu:1", "npu:2", "npu:3"},
+                                 Devices{"npu:0", "npu:1", "cpu:0"}, Devices{"xpu:0"}}) {
     run(devices, [&](uint32_t rank, ProcessGroup& group) {
       std::mt19937 random(seed + rank);
       Parameters parameters;

@@ -3,6 +3,8 @@
 // See batch.hpp.
 #include "ccl/group/batch.hpp"
 
+#include <algorithm>
+
 namespace bp::ccl {
 
 void Batch::let_begin(bp_status stream_status) {
@@ -27,12 +29,23 @@ void Batch::end(const Failure& failure) noexcept {
         contain([&] { mark.stream->fail(mark.seq, failure.to_stream_status()); });
   }
   work_->end(failure);
-  if (mark.stream == nullptr) return;  // nothing was held
+}
+
+bool Batch::release_stream() noexcept {
+  if (work_->mark().stream == nullptr) {  // nothing was held
+    is_open_ = true;
+    return true;
+  }
+  if (!std::all_of(items_.begin(), items_.end(),
+                   [](HostItem& item) { return item.is_at_rest(); })) {
+    return false;
+  }
   {
     const std::lock_guard lock(gate_mutex_);
     is_open_ = true;
   }
   gate_.notify_all();
+  return true;
 }
 
 }  // namespace bp::ccl

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 
+#include "ccl/group/chunked_run.hpp"
 #include "ccl/group/host_run_pool.hpp"
 #include "ccl/group/work.hpp"
 
@@ -22,12 +23,27 @@ namespace bp::ccl {
 /// One operation of a batch. Driven.
 struct HostItem {
   HostRunPool::Lent run;
+  std::unique_ptr<ChunkedRun> chunks;  // where it is cut; ends before the run
   uint64_t record_id = 0;
+  bool is_last = true;  // no other piece of the operation comes after it on this rank
   bool has_entered = false;
   Clock::time_point deadline = Clock::time_point::max();  // from when it has entered
 
   const Operation& operation() const { return run->args().operation; }
   uint64_t sequence() const { return run->args().sequence; }
+  /// As HostRun::advance(), to the end of the last chunk.
+  Result<bool> advance(Wire& wire) {
+    return chunks ? chunks->advance(*run, wire) : run->advance(wire);
+  }
+  /// With an error of advance().
+  std::optional<uint32_t> culprit() const {
+    if (chunks && chunks->has_failed()) return run->args().place.rank;
+    return run->culprit();
+  }
+  /// No copy between device and host is on its way.
+  bool is_at_rest() { return chunks == nullptr || chunks->is_at_rest(); }
+  /// ... and it has to be asked for the end of one.
+  bool looks_for_copies() const { return chunks && chunks->has_copies(); }
 };
 
 class Batch {
@@ -49,10 +65,14 @@ class Batch {
   void hold_stream(bp_status stream_status);
   /// One of the items is over. True: it was the last.
   bool end_one() { return ++ended_count_ == items_.size(); }
-  /// The stream goes on. Driven.
+  /// Whoever waits for it learns how it went. Driven.
   void end(const Failure& failure) noexcept;
   /// Driven.
   bool has_ended() const { return has_ended_; }
+  /// After end(): the stream goes on, once no copy uses what comes behind it may change. False: not
+  /// yet. Driven.
+  bool release_stream() noexcept;
+  bool has_released() const { return is_open_; }
 
  private:
   const Ref<Work> work_;
@@ -65,7 +85,7 @@ class Batch {
 
   std::mutex gate_mutex_;
   std::condition_variable gate_;
-  bool is_open_ = false;
+  bool is_open_ = false;  // written by who drives
 };
 
 }  // namespace bp::ccl

@@ -153,13 +153,13 @@ Status agree_on_members(const Relatives& relatives, uint64_t epoch,
   const std::string what = "members-" + std::to_string(epoch);
   const std::string key = key_of_rank(relatives, what, relatives.rank);
   Store& store = relatives.store;
-  BP_TRY(store.set(key, encode({{}, {members.begin(), members.end()}})));
+  BP_TRY(store.set(key, encode(Told{{}, {members.begin(), members.end()}})));
   // After that: who finds another epoch need not wait for this one.
   BP_TRY(store.set(key_of_rank(relatives, "epoch", relatives.rank), std::to_string(epoch)));
   const Status agreed = agree_with_all(relatives, epoch, what, members);
   // Who comes later would wait for this rank. Where that cannot be told, it does.
   if (!agreed.ok()) {
-    [[maybe_unused]] const Status told = store.set(key, encode({agreed, {}}));
+    [[maybe_unused]] const Status told = store.set(key, encode(Told{agreed, {}}));
   }
   return agreed;
 }

@@ -4,6 +4,7 @@
 // in group_watch.cpp.
 #include "ccl/group/group.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <numeric>
 #include <thread>
@@ -57,9 +58,16 @@ Result<std::shared_ptr<const Token>> token_of(Store& store, Clock::time_point de
   return token;
 }
 
+// Options were checked when they were set.
+uint64_t chunk_bytes_of(const Runtime& runtime) {
+  const std::string& text = runtime.options().text("BACKPLANE_CCL_CHUNK");
+  uint64_t bytes = 0;
+  std::from_chars(text.data(), text.data() + text.size(), bytes);
+  return bytes;
+}
+
 }  // namespace
 
-// Options were checked when they were set.
 std::chrono::nanoseconds default_timeout(const Runtime& runtime) {
   const std::string& text = runtime.options().text("BACKPLANE_CCL_TIMEOUT");
   if (text.empty()) return std::chrono::duration_cast<std::chrono::seconds>(runtime.wait_timeout());
@@ -114,7 +122,7 @@ Status ProcessGroup::join() {
   BP_TRY(runtime_->add_close_listener(this));
   is_listening_ = true;
   BP_TRY(connect(*store, deadline));
-  if (agreement_.is_native()) BP_TRY(join_natively(*store, deadline));
+  if (!agreement_.islands.empty()) BP_TRY(join_natively(*store, deadline));
   BP_TRY(meet(*store, "ready", {}, args_.place, deadline));
   if (args_.place.rank == 0) {
     log(BP_LOG_INFO,
@@ -135,6 +143,8 @@ Result<RankCard> ProcessGroup::make_card() {
   card.device = device().name();
   card.process = process_identity();
   BP_TRY_ASSIGN(card.host, host_identity());
+  card.has_host_memory = device().has_host_memory();
+  card.chunk_bytes = chunk_bytes_of(*runtime_);
   card.algorithms = runtime_->options().text("BACKPLANE_CCL_ALGORITHM");
   BP_TRY_ASSIGN(const CollectiveCaps* const caps, collective_caps_of(device()));
   if (caps != nullptr) {
@@ -155,7 +165,8 @@ Status ProcessGroup::connect(Store& store, Clock::time_point deadline) {
   BP_TRY_ASSIGN(agreement_, exchange_cards(store, words(), *card, args_.place, deadline));
   BP_TRY_ASSIGN(rules_, AlgorithmRules::parse(agreement_.cards[0].algorithms));
   hosts_ = hosts_of(agreement_.cards);
-  native_rows_.rows = agreement_.rows;
+  island_ = agreement_.island_of(args_.place.rank);
+  if (island_ != nullptr) native_rows_.rows = island_->rows;
   const Status opened = open_messenger(store, deadline);
   BP_TRY(meet(store, "engine", opened, args_.place, deadline));
   const Status connected = connect_ranks(store, deadline);
@@ -212,25 +223,33 @@ Status ProcessGroup::connect_ranks(Store& store, Clock::time_point deadline) {
   return {};
 }
 
+/// The first rank of an island makes its id. All ranks meet, for a group needs each of its islands.
 Status ProcessGroup::join_natively(Store& store, Clock::time_point deadline) {
-  std::string uid;
   Status made;
-  if (args_.place.rank == 0) {
+  const std::string key = island_ != nullptr ? key_of("uid", island_->ranks[0]) : std::string();
+  if (island_ != nullptr && island_->ranks[0] == args_.place.rank) {
     BP_TRY_ASSIGN(const CollectiveCaps* const caps, collective_caps_of(device()));
-    auto created = create_uid(device(), *caps);
-    made = created.status();
-    if (created.ok()) uid = *std::move(created);
-    if (made.ok()) made = store.set("uid", uid);
+    const auto created = create_uid(device(), *caps);
+    made = created.ok() ? store.set(key, *created) : created.status();
   }
   BP_TRY(meet(store, "uid-made", made, args_.place, deadline));
-  BP_TRY_ASSIGN(uid, store.get("uid", deadline));
-  auto communicator = Communicator::make(
-      device(), {.uid = uid, .place = args_.place, .timeout = args_.timeout, .name = args_.name});
-  const Status begun = communicator.status();
-  if (begun.ok()) communicator_ = *std::move(communicator);
+  const Status begun = island_ != nullptr ? begin_communicator(store, key, deadline) : Status();
   BP_TRY(meet(store, "native-begun", begun, args_.place, deadline));
-  const Status ready = wait_until_ready(deadline);
+  const Status ready = communicator_ != nullptr ? wait_until_ready(deadline) : Status();
   return meet(store, "native-ready", ready, args_.place, deadline);
+}
+
+Status ProcessGroup::begin_communicator(Store& store, const std::string& key,
+                                        Clock::time_point deadline) {
+  const auto& ranks = island_->ranks;
+  const auto own = std::find(ranks.begin(), ranks.end(), args_.place.rank);
+  Communicator::Args args;
+  args.timeout = args_.timeout;
+  args.name = args_.name;
+  args.place = {static_cast<uint32_t>(own - ranks.begin()), static_cast<uint32_t>(ranks.size())};
+  BP_TRY_ASSIGN(args.uid, store.get(key, deadline));
+  BP_TRY_ASSIGN(communicator_, Communicator::make(device(), args));
+  return {};
 }
 
 Status ProcessGroup::wait_until_ready(Clock::time_point deadline) {
@@ -256,7 +275,9 @@ ProcessGroup::~ProcessGroup() {
     messenger_->remove(agreement_.group);
   }
   const RuntimeUse use(*runtime_);
-  if (use.granted() && own_stream_ != nullptr) device().release_stream(own_stream_);
+  for (Stream* const stream : {own_stream_, copy_stream_}) {
+    if (use.granted() && stream != nullptr) device().release_stream(stream);
+  }
 }
 
 void ProcessGroup::finish() {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ccl/bridge/native.hpp"
+#include "ccl/bridge/staging_ring.hpp"
 #include "ccl/group/call.hpp"
 #include "ccl/group/control.hpp"
 #include "ccl/group/descent.hpp"
@@ -75,6 +76,7 @@ struct GroupCounters {
   std::atomic<uint64_t> host_operations{0};    // by messages
   std::atomic<uint64_t> staged_operations{0};  // ... through copies in host memory
   std::atomic<uint64_t> staged_bytes{0};       // copied between device and host for these
+  std::atomic<uint64_t> ring_bytes{0};         // host memory taken for chunks of these
   std::atomic<uint64_t> contiguous_copies{0};  // strided inputs made contiguous
 };
 
@@ -124,7 +126,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   Device& device() const { return *args_.device; }
   Runtime& runtime() const { return *runtime_; }
   std::chrono::nanoseconds timeout() const { return args_.timeout; }
-  bool is_native() const { return communicator_ != nullptr; }
+  bool is_native() const { return agreement_.is_native(); }
   /// Why messages serve, for people; empty where the device's own collectives do.
   const std::string& why_not_native() const { return agreement_.why_not_native; }
   const GroupCounters& counters() const { return counters_; }
@@ -152,6 +154,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
     CommunicatorChain::Turn turn_before;                    // ... of another group
     Clock::time_point deadline = Clock::time_point::max();  // from when that is done
     std::chrono::nanoseconds timeout{0};
+    bool is_last = true;  // no other piece of the operation comes after it on this rank
     bool is_over = false;
 
     /// When it began; never, before it has a deadline.
@@ -161,6 +164,8 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   };
   /// What a batch is made of; kept while it is being made.
   struct Enqueue;
+  struct EnqueuedOne;
+  struct Piece;
 
   // group.cpp: joining and leaving
   Status join();
@@ -171,6 +176,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   Status open_messenger(Store& store, Clock::time_point deadline);
   Status connect_ranks(Store& store, Clock::time_point deadline);
   Status join_natively(Store& store, Clock::time_point deadline);
+  Status begin_communicator(Store& store, const std::string& key, Clock::time_point deadline);
   Status wait_until_ready(Clock::time_point deadline);
   GroupInfo info() const;
   /// "test", "test epoch 2".
@@ -184,6 +190,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   Status give_up(const Status& why, const std::vector<uint32_t>& culprits);
 
   // group_enqueue.cpp
+  Status check_calls(std::span<const Call> calls, Enqueue* enqueue) const;
   Result<Stream*> choose_stream(const EnqueueArgs& args);
   Status order_inputs(Enqueue* enqueue);
   bool is_native(const CheckedCall& call) const;
@@ -193,11 +200,6 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   Result<Ref<Work>> enqueue_native(Enqueue* enqueue);
   Result<Ref<Work>> enqueue_host(Enqueue* enqueue);
   Status run_inline(Enqueue* enqueue);
-  Status add_items(Enqueue* enqueue);
-  Status make_item(const CheckedCall& call, HostBuffers buffers, bool is_in_place,
-                   uint64_t sequence, HostItem* out);
-  Result<HostRunPool*> runs_of(const Operation& operation, bool is_in_place);
-  Result<Combiner*> combiner_of(const Operation& operation);
   Status put_on_stream(Enqueue* enqueue);
   Status hold_on_stream(Enqueue* enqueue);
   Status copy_out(Enqueue* enqueue, uint64_t* out_seq);
@@ -207,6 +209,27 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   void note_marks(const Enqueue& enqueue, uint64_t seq);
   void note_faults(const Enqueue& enqueue);
   Ref<Work> make_work(const Enqueue& enqueue, OperationPath path);
+
+  // group_islands.cpp
+  bool serves_by_islands(const Operation& operation) const;
+  uint32_t leader_of(const Island& island, const Operation& operation) const;
+  std::vector<uint32_t> leaders_for(const Operation& operation) const;
+  std::vector<Piece> pieces_of(const EnqueuedOne& one) const;
+  CheckedCall inner_broadcast(const EnqueuedOne& one) const;
+  CheckedCall inner_reduction(const EnqueuedOne& one) const;
+  Result<Ref<Work>> enqueue_by_islands(Enqueue* enqueue);
+  void give_up(const EnqueuedOne& one, const Status& why);
+  Result<Ref<Work>> enqueue_piece(const Enqueue& whole, EnqueuedOne* one, const Piece& piece);
+
+  // group_items.cpp
+  Status add_items(Enqueue* enqueue);
+  Result<HostBuffers> stage_whole(const CheckedCall& call, DeviceHold& hold);
+  Result<std::unique_ptr<ChunkMemory>> stage_chunks(const CheckedCall& call, const ChunkPlan& plan);
+  Status make_run(const EnqueuedOne& one, const ChunkPlan& plan, HostBuffers buffers,
+                  bool is_in_place, HostItem* out);
+  Result<Combiner*> combiner_of(const Operation& operation);
+  Result<HostRunPool*> runs_of(const EnqueuedOne& one, uint64_t count, bool is_in_place);
+  Result<Schedule> build_schedule(const EnqueuedOne& one, uint64_t count, bool is_in_place);
 
   // group_watch.cpp: driven
   void message_arrived(uint32_t peer, const Header& header, uint64_t bytes,
@@ -224,6 +247,7 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   void drop_kept();
   Failure advance_native(Clock::time_point now);
   Failure ask_communicator(Clock::time_point now);
+  Failure explained(Failure failure);
   Failure suspect(Failure failure, Clock::time_point now);
   std::optional<Overdue> find_overdue(Clock::time_point now);
   Failure advance_inquiry(Clock::time_point now);
@@ -241,9 +265,10 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   std::shared_ptr<Messenger> messenger_;  // set under state_mutex_
   Agreement agreement_;
   AlgorithmRules rules_;
-  std::vector<uint32_t> hosts_;  // of each rank, by numbers; empty: all share one
-  CollectiveCaps native_rows_;   // rows alone
-  bool is_concurrent_ = true;    // its device's communicators need not take turns
+  std::vector<uint32_t> hosts_;     // of each rank, by numbers; empty: all share one
+  const Island* island_ = nullptr;  // its ranks share the communicator
+  CollectiveCaps native_rows_;      // rows alone
+  bool is_concurrent_ = true;       // its device's communicators need not take turns
   std::unique_ptr<Communicator> communicator_;
   Recorder recorder_;
   GroupCounters counters_;
@@ -257,9 +282,13 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   uint64_t last_native_sequence_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> pair_sequences_;  // by SEND or RECV, and peer
   Stream* own_stream_ = nullptr;
+  Stream* copy_stream_ = nullptr;      // of chunks, which is never held
+  std::shared_ptr<StagingRing> ring_;  // that collectives' chunks go through, in turn
   struct KnownSchedule {
     Operation operation;
+    uint64_t count;
     bool is_in_place;
+    bool is_among_leaders;
     std::shared_ptr<HostRunPool> runs;
   };
   std::list<KnownSchedule> schedules_;  // the latest first

@@ -2,11 +2,11 @@
 //
 // From a call to work in progress, by one of three ways: the plugin's own collectives; messages
 // over memory that the host has; messages through copies in host memory, which the stream itself
-// makes before and after it is held.
+// makes before and after it is held, or, of what is cut into chunks, another stream while it is.
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 
-#include "ccl/group/group.hpp"
+#include "ccl/group/enqueue.hpp"
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
 #include "core/dispatch/call.hpp"
@@ -17,46 +17,8 @@ namespace bp::ccl {
 namespace {
 
 constexpr size_t kMostCalls = 1024;
-constexpr size_t kMostSchedules = 64;
-
-bp_mem place_of(const Ref<Tensor>& tensor) {
-  if (!tensor) return {};
-  return {tensor->storage().handle(), tensor->storage().offset_bytes() + tensor->offset_bytes()};
-}
-
-std::byte* address_of(const Ref<Tensor>& tensor) {
-  const bp_mem mem = place_of(tensor);
-  return reinterpret_cast<std::byte*>(mem.handle) + mem.offset_bytes;
-}
-
-bool same(const Operation& a, const Operation& b) {
-  return a.kind == b.kind && a.dtype == b.dtype && a.reduction == b.reduction && a.root == b.root &&
-         a.count == b.count && a.is_deterministic == b.is_deterministic;
-}
 
 }  // namespace
-
-struct ProcessGroup::Enqueue {
-  struct One {
-    CheckedCall call;
-    uint64_t sequence = 0;
-    uint64_t record_id = 0;
-    HostBuffers staged = {};  // in host memory, where it is staged
-  };
-  boost::container::small_vector<One, 1> ones;
-  Stream* stream = nullptr;
-  std::chrono::nanoseconds timeout{0};
-  bool is_inline = false;  // the caller runs it and waits
-  Clock::time_point begun;
-  OperationPath path = OperationPath::kHost;
-  Ref<Work> work;
-  std::shared_ptr<Batch> batch;
-  std::shared_ptr<DeviceHold> hold;
-
-  // What is kept from when it has begun, made before: then there is no way back.
-  Lanes::Lane entries;
-  std::list<Ref<Work>> copies;
-};
 
 Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const EnqueueArgs& args) {
   BP_TRY(check_not_forked());
@@ -74,17 +36,7 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
                                            ": a timeout is longer than "
                                            "BACKPLANE_TIMEOUT");
   }
-  size_t native_count = 0;
-  for (const Call& call : calls) {
-    BP_TRY_ASSIGN(CheckedCall checked, check_call(call, args_.place, device()));
-    if (is_native(checked)) ++native_count;
-    enqueue.ones.push_back({.call = std::move(checked)});
-  }
-  if (native_count != 0 && native_count != calls.size()) {
-    return Status(BP_UNSUPPORTED, "group " + args_.name +
-                                      ": of these operations the device's own collectives have "
-                                      "some only: call them one by one");
-  }
+  BP_TRY(check_calls(calls, &enqueue));
   BP_TRY_ASSIGN(enqueue.stream, choose_stream(args));
   enqueue.is_inline = enqueue.stream->is_inline();
   Result<Ref<Work>> work = Ref<Work>();
@@ -92,12 +44,15 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
     const std::lock_guard lock(enqueue_mutex_);
     BP_TRY(failure().to_status());
     BP_TRY(order_inputs(&enqueue));
-    enqueue.path = native_count != 0            ? OperationPath::kNative
+    enqueue.path = enqueue.is_native            ? OperationPath::kNative
                    : device().has_host_memory() ? OperationPath::kHost
                                                 : OperationPath::kStaged;
     for (Enqueue::One& one : enqueue.ones) one.sequence = next_sequence(one.call.operation);
-    work = contain(
-        [&] { return native_count != 0 ? enqueue_native(&enqueue) : enqueue_host(&enqueue); });
+    work = contain([&] {
+      if (enqueue.is_native) return enqueue_native(&enqueue);
+      const bool is_inside = enqueue.has_islands && island_ != nullptr;
+      return is_inside ? enqueue_by_islands(&enqueue) : enqueue_host(&enqueue);
+    });
     if (!work.ok()) {
       take_back_sequences(enqueue);
       // Meanwhile: the plugin tells no more than that its communicator was aborted.
@@ -111,6 +66,28 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
     BP_TRY((*work)->wait(Clock::now() + runtime_->wait_timeout()));
   }
   return work;
+}
+
+/// What each is, and whether they go together.
+Status ProcessGroup::check_calls(std::span<const Call> calls, Enqueue* enqueue) const {
+  size_t native_count = 0;
+  size_t of_two_count = 0;
+  for (const Call& call : calls) {
+    BP_TRY_ASSIGN(CheckedCall checked, check_call(call, args_.place, device()));
+    if (is_native(checked)) ++native_count;
+    if (kind_info(call.kind).is_of_two) ++of_two_count;
+    EnqueuedOne& one = enqueue->ones.emplace_back();
+    one.call = std::move(checked);
+    one.is_among_leaders = serves_by_islands(one.call.operation);
+    enqueue->has_islands |= one.is_among_leaders;
+  }
+  enqueue->is_native = native_count != 0;
+  const bool is_partly_native = enqueue->is_native && native_count != calls.size();
+  const bool would_wait = enqueue->has_islands && of_two_count != 0;
+  if (!is_partly_native && !would_wait) return {};
+  return Status(BP_UNSUPPORTED, "group " + args_.name +
+                                    ": of these operations the device's own collectives have "
+                                    "some only: call them one by one");
 }
 
 Result<Stream*> ProcessGroup::choose_stream(const EnqueueArgs& args) {
@@ -147,7 +124,7 @@ Status ProcessGroup::order_inputs(Enqueue* enqueue) {
 
 bool ProcessGroup::is_native(const CheckedCall& call) const {
   const Operation& operation = call.operation;
-  if (communicator_ == nullptr || operation.kind == Kind::kBarrier) return false;
+  if (!is_native() || operation.kind == Kind::kBarrier) return false;
   const auto has = [&](Kind kind) {
     return native_rows_.has(static_cast<uint32_t>(kind), operation.dtype,
                             static_cast<uint32_t>(operation.reduction), operation.is_deterministic);
@@ -179,20 +156,25 @@ void ProcessGroup::record(Enqueue* enqueue) {
   enqueue->begun = now;
   for (size_t i = 0; i < enqueue->ones.size(); ++i) {
     Enqueue::One& one = enqueue->ones[i];
-    one.record_id = recorder_.begin({.operation = one.call.operation,
-                                     .sequence = one.sequence,
-                                     .send_bytes = one.call.send_bytes,
-                                     .recv_bytes = one.call.recv_bytes,
-                                     .timeout_ns = static_cast<uint64_t>(enqueue->timeout.count()),
-                                     .path = enqueue->path},
-                                    now);
+    const CheckedCall& called = one.called();
+    if (!one.is_recorded) {
+      one.record_id =
+          recorder_.begin({.operation = called.operation,
+                           .sequence = one.sequence,
+                           .send_bytes = called.send_bytes,
+                           .recv_bytes = called.recv_bytes,
+                           .timeout_ns = static_cast<uint64_t>(enqueue->timeout.count()),
+                           .path = one.whole != nullptr ? OperationPath::kIslands : enqueue->path},
+                          now);
+    }
+    one.is_recorded = true;
     if (enqueue->batch != nullptr) enqueue->batch->items()[i].record_id = one.record_id;
   }
 }
 
 Ref<Work> ProcessGroup::make_work(const Enqueue& enqueue, OperationPath path) {
   auto work = Ref<Work>::make(Work::Args{.sequence = enqueue.ones[0].sequence,
-                                         .operation = enqueue.ones[0].call.operation,
+                                         .operation = enqueue.ones[0].called().operation,
                                          .more_count = enqueue.ones.size() - 1,
                                          .path = path,
                                          .messenger = messenger_,
@@ -275,7 +257,8 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   work->set_hold(std::move(hold));
   const Enqueue::One& last = enqueue->ones.back();
   task->work = work;
-  task->operation = last.call.operation;
+  task->operation = last.called().operation;
+  task->is_last = last.is_last;
   task->sequence = last.sequence;
   if (collective_count > 0) task->native_sequence = last_native_sequence_;
   task->record_id = last.record_id;
@@ -293,95 +276,6 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
 }
 
 // --- by messages ---
-
-Result<HostRunPool*> ProcessGroup::runs_of(const Operation& operation, bool is_in_place) {
-  const auto known = std::find_if(schedules_.begin(), schedules_.end(), [&](const auto& entry) {
-    return entry.is_in_place == is_in_place && same(entry.operation, operation);
-  });
-  if (known != schedules_.end()) {
-    schedules_.splice(schedules_.begin(), schedules_, known);
-    return known->runs.get();
-  }
-  const Choice choice =
-      choose({.operation = operation, .rank_count = args_.place.rank_count, .hosts = hosts_},
-             hosts_.empty() ? kWithinHost : kBetweenHosts, rules_);
-  if (choice.unfit_wish != nullptr && !has_told_unfit_) {
-    has_told_unfit_ = true;
-    log(BP_LOG_WARNING, "group " + args_.name + ": BACKPLANE_CCL_ALGORITHM wants " +
-                            std::string(choice.unfit_wish->name) + " for " + describe(operation) +
-                            ", which it cannot run among " +
-                            std::to_string(args_.place.rank_count) +
-                            " ranks: " + std::string(choice.algorithm->name) + " serves");
-  }
-  BP_TRY_ASSIGN(Schedule built,
-                build(choice.algorithm->name,
-                      {.operation = operation,
-                       .place = args_.place,
-                       .is_in_place = is_in_place,
-                       .hosts = hosts_}));
-  auto runs = std::make_shared<HostRunPool>(
-      HostRunArgs{.operation = operation,
-                  .group = agreement_.group,
-                  .place = args_.place,
-                  .schedule = std::make_shared<const Schedule>(std::move(built)),
-                  .buffers = {}});
-  schedules_.push_front({operation, is_in_place, std::move(runs)});
-  if (schedules_.size() > kMostSchedules) schedules_.pop_back();
-  return schedules_.front().runs.get();
-}
-
-/// Its kernels are found before any rank waits for this one. Used while the messenger is driven.
-Result<Combiner*> ProcessGroup::combiner_of(const Operation& operation) {
-  for (const KnownCombiner& known : combiners_) {
-    if (known.dtype == operation.dtype && known.reduction == operation.reduction) {
-      return known.combiner.get();
-    }
-  }
-  Device* const computes = device().is_host_like() ? &device() : runtime_->host_device();
-  if (computes == nullptr) {
-    return Status(BP_UNSUPPORTED, describe(operation) +
-                                      ": no device that computes on host memory is loaded to "
-                                      "reduce with");
-  }
-  BP_TRY_ASSIGN(auto made, Combiner::make(*computes, operation.dtype, operation.reduction));
-  combiners_.push_back({operation.dtype, operation.reduction, std::move(made)});
-  return combiners_.back().combiner.get();
-}
-
-Status ProcessGroup::make_item(const CheckedCall& call, HostBuffers buffers, bool is_in_place,
-                               uint64_t sequence, HostItem* out) {
-  const Operation& operation = call.operation;
-  Combiner* combiner = nullptr;
-  if (kind_info(operation.kind).reduces) {
-    BP_TRY_ASSIGN(combiner, combiner_of(operation));
-  }
-  BP_TRY_ASSIGN(HostRunPool* const runs, runs_of(operation, is_in_place));
-  BP_TRY_ASSIGN(out->run, runs->take(sequence, buffers, combiner));
-  return {};
-}
-
-Status ProcessGroup::add_items(Enqueue* enqueue) {
-  const bool is_staged = enqueue->path == OperationPath::kStaged;
-  for (Enqueue::One& one : enqueue->ones) {
-    const CheckedCall& call = one.call;
-    HostBuffers buffers;
-    if (!is_staged) {
-      if (call.send) buffers.send = address_of(call.send);
-      if (call.recv) buffers.recv = address_of(call.recv);
-    } else {
-      if (call.send_bytes > 0) {
-        BP_TRY_ASSIGN(buffers.send, enqueue->hold->allocate(call.send_bytes));
-      }
-      if (call.recv_bytes > 0) {
-        BP_TRY_ASSIGN(buffers.recv, enqueue->hold->allocate(call.recv_bytes));
-      }
-      one.staged = buffers;
-    }
-    BP_TRY(make_item(call, buffers, call.is_in_place && !is_staged, one.sequence,
-                     &enqueue->batch->items().emplace_back()));
-  }
-  return {};
-}
 
 Result<Ref<Work>> ProcessGroup::enqueue_host(Enqueue* enqueue) {
   const bool is_staged = enqueue->path == OperationPath::kStaged;

@@ -27,12 +27,14 @@ class GroupTest : public testing::Test {
  protected:
   GroupTest() { make_runtime(); }
 
-  void make_runtime(const std::vector<OptionSetting>& more = {}) {
+  void make_runtime(const std::vector<OptionSetting>& more = {},
+                    const std::vector<OptionSetting>& options = {}) {
     RuntimeArgs args;
     args.register_ops = register_ops;
     args.plugin_path = {BP_PLUGIN_DIR};
     args.install_directory = "";
     args.options = {{"BACKPLANE_TIMEOUT", "60"}, {"BACKPLANE_FALLBACK", "deny"}};
+    args.options.insert(args.options.end(), options.begin(), options.end());
     args.plugin_options = {{"npu.devices", "4"}, {"npu.memory", "16777216"}};
     args.plugin_options.insert(args.plugin_options.end(), more.begin(), more.end());
     auto runtime = Runtime::create(args);

@@ -47,8 +47,12 @@ class GroupInject : public GroupTest {
       return false;
     }
     Device& on = (*group)->device();
-    auto send = copy_from_host(on.default_stream(), BP_DTYPE_F32, {3}, kOnes, MemoryTag::kIo);
-    auto recv = copy_from_host(on.default_stream(), BP_DTYPE_F32, {3}, kOnes, MemoryTag::kIo);
+    const std::vector<float> ones(count_, 1);
+    const Dims sizes{static_cast<int64_t>(count_)};
+    auto send =
+        copy_from_host(on.default_stream(), BP_DTYPE_F32, sizes, ones.data(), MemoryTag::kIo);
+    auto recv =
+        copy_from_host(on.default_stream(), BP_DTYPE_F32, sizes, ones.data(), MemoryTag::kIo);
     if (!send.ok() || !recv.ok()) {
       (*group)->abort((send.ok() ? recv : send).status().to_string());
       return false;
@@ -64,13 +68,14 @@ class GroupInject : public GroupTest {
       EXPECT_THAT(over.message(), testing::HasSubstr("injected"));
       return false;
     }
-    std::vector<float> values(3);
-    const Status read = copy_to_host(*recv, values.data(), sizeof(kOnes));
+    std::vector<float> values(count_);
+    const Status read = copy_to_host(*recv, values.data(), count_ * sizeof(float));
     if (!read.ok()) return false;
-    EXPECT_EQ(values, std::vector<float>(3, static_cast<float>(devices.size())));
+    EXPECT_EQ(values, std::vector<float>(count_, static_cast<float>(devices.size())));
     return true;
   }
-  void sweep(const Devices& devices) {
+  /// How many calls failed the group.
+  uint64_t sweep(const Devices& devices) {
     constexpr uint64_t kMostCalls = 300;
     uint64_t failed = 0;
     uint64_t nth = 1;
@@ -79,9 +84,10 @@ class GroupInject : public GroupTest {
       const bool is_good = run_once(devices);
       arm(0);
       for (const std::string& name : devices) {
-        ASSERT_TRUE(device(name).default_stream().reset().ok()) << "after call " << nth;
+        EXPECT_TRUE(device(name).default_stream().reset().ok()) << "after call " << nth;
       }
-      ASSERT_TRUE(run_once(devices)) << "the group after call " << nth << " had failed";
+      EXPECT_TRUE(run_once(devices)) << "the group after call " << nth << " had failed";
+      if (HasFailure()) return failed;
       if (!is_good) {
         ++failed;
       } else if (nth > 60) {
@@ -90,12 +96,20 @@ class GroupInject : public GroupTest {
     }
     EXPECT_LE(nth, kMostCalls) << "some call failed each time";
     EXPECT_GT(failed, 3u) << "the calls of joining and enqueueing were not met";
+    return failed;
   }
-  static constexpr float kOnes[3] = {1, 1, 1};
+
+  size_t count_ = 3;
 };
 
 TEST_F(GroupInject, EachDriverCall_NativeGroup) { sweep({"npu:0", "npu:1"}); }
 TEST_F(GroupInject, EachDriverCall_MixedGroup) { sweep({"npu:0", "cpu:0"}); }
+TEST_F(GroupInject, EachDriverCall_GroupWithAnIsland) { sweep({"npu:0", "npu:1", "cpu:0"}); }
+TEST_F(GroupInject, EachDriverCall_ChunksOfAMixedGroup) {
+  make_runtime({}, {{"BACKPLANE_CCL_CHUNK", "256"}});
+  count_ = 64 * 5 + 3;
+  EXPECT_GT(sweep({"npu:0", "cpu:0"}), 24u) << "the copies of some chunks were not met";
+}
 
 }  // namespace
 }  // namespace bp::ccl

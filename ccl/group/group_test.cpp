@@ -23,9 +23,6 @@ TEST_F(GroupKinds, TwoRanksOfOneNpu_RunThemNatively) {
 TEST_F(GroupKinds, MixedVendors_EveryKind) {
   run_all({"npu:0", "xpu:0", "cpu:0"}, cases_of(3), false);
 }
-TEST_F(GroupKinds, TwoOfOneAndOneOfAnother_EveryKind) {
-  run_all({"npu:0", "npu:1", "xpu:0"}, cases_of(3), false);
-}
 
 TEST_F(GroupKinds, Average_IsTheSumDividedByTheRanks) {
   for (const Devices& devices :

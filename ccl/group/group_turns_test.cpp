@@ -32,7 +32,6 @@ class GroupTurns : public GroupTest {
           args.name = std::string(1, static_cast<char>('a' + i));
           auto group = ProcessGroup::create(args);
           ASSERT_TRUE(group.ok()) << group.status().to_string();
-          ASSERT_TRUE((*group)->is_native()) << (*group)->why_not_native();
           groups.push_back(*group);
         }
         body(rank, groups);
@@ -65,6 +64,27 @@ TEST_F(GroupTurns, ThreeGroupsOnOneDevice_InOneOrder_AllComplete) {
       EXPECT_EQ(floats(calls[i].recv), (std::vector<float>{2, 4, 6}));
     }
   });
+}
+
+TEST_F(GroupTurns, TwoGroupsWithIslands_InOneOrder_AllComplete) {
+  run_groups(
+      {"npu:0", "npu:1", "cpu:0"}, 2, [&](uint32_t rank, std::vector<Ref<ProcessGroup>>& groups) {
+        std::vector<Call> calls;
+        std::vector<Ref<Work>> works;
+        for (int round = 0; round < 10; ++round) {
+          for (const Ref<ProcessGroup>& group : groups) {
+            calls.push_back(sum_of(*group));
+            auto work = group->enqueue(calls.back());
+            ASSERT_TRUE(work.ok()) << work.status().to_string();
+            works.push_back(*work);
+          }
+        }
+        for (size_t i = 0; i < works.size(); ++i) {
+          const Status status = works[i]->wait(Clock::now() + seconds(40));
+          ASSERT_TRUE(status.ok()) << "rank " << rank << ", " << i << ": " << status.to_string();
+          EXPECT_EQ(floats(calls[i].recv), (std::vector<float>{3, 6, 9}));
+        }
+      });
 }
 
 TEST_F(GroupTurns, OrdersThatDiffer_EndAtTheDeadlineWithTheCycleNamed) {

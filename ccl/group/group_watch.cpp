@@ -14,6 +14,13 @@ constexpr auto kNativeLook = std::chrono::milliseconds(5);
 constexpr auto kCommunicatorLook = std::chrono::milliseconds(50);
 constexpr auto kWordsComeWithin = std::chrono::milliseconds(20);
 
+/// " 1, 2".
+std::string ranks_text(const std::vector<uint32_t>& ranks) {
+  std::string text;
+  for (const uint32_t rank : ranks) text += (text.empty() ? " " : ", ") + std::to_string(rank);
+  return text;
+}
+
 }  // namespace
 
 void ProcessGroup::message_arrived(uint32_t peer, const Header& header, uint64_t bytes,
@@ -160,9 +167,12 @@ bool ProcessGroup::advance(Clock::time_point now) noexcept {
     has_moved = advance_control();
     let_copies_go(now);
     if (has_failed_.load()) return end_work();  // what was called while it failed
-    if (requested) return fail(*std::move(requested), true);
+    if (requested) return fail(explained(*std::move(requested)), true);
     if (has_lost_news_) return fail(out_of_memory(), true);
-    Failure failure = lanes_->advance(now, &has_moved);
+    // What was to come from a rank that is gone does not: nothing goes on without it.
+    Failure failure;
+    if (suspicion_.ok()) failure = lanes_->advance(now, &has_moved);
+    if (!failure.ok()) failure = explained(std::move(failure));
     bool is_hearsay = failure.code == BP_UNAVAILABLE || !suspicion_.ok();
     if (failure.ok() && !tasks_.empty()) {
       failure = advance_native(now);
@@ -191,7 +201,7 @@ Clock::time_point ProcessGroup::next_look() const noexcept {
   if (has_failed_.load()) {  // what had no memory to end is tried again
     return has_ended_work() ? copies : std::min(copies, Clock::now() + kNativeLook);
   }
-  auto next = inquiry_ != nullptr ? inquiry_->end() : lanes_->next_deadline();
+  auto next = inquiry_ != nullptr ? inquiry_->end() : lanes_->next_look(Clock::now());
   next = std::min(next, copies);
   if (!suspicion_.ok()) next = std::min(next, suspicion_end_);
   if (!tasks_.empty()) next = std::min(next, next_native_look_);
@@ -200,16 +210,18 @@ Clock::time_point ProcessGroup::next_look() const noexcept {
 
 Failure ProcessGroup::ask_communicator(Clock::time_point now) {
   const auto state = communicator_->poll();
-  if (!state.ok()) return {.code = state.status().code(), .words = state.status().message()};
-  native_enqueued_ = state->enqueued_sequence;
-  native_asked_ = now;
-  if (state->state != BP_COMM_FAILED) return {};
-  Failure failure;
-  failure.code = state->failure.code();
-  failure.words = state->failure.message();
-  if (state->culprit && *state->culprit < args_.place.rank_count) {
-    failure.culprits = {*state->culprit};
+  const Status why = state.ok() ? state->failure : state.status();
+  if (state.ok()) {
+    native_enqueued_ = state->enqueued_sequence;
+    native_asked_ = now;
+    if (state->state != BP_COMM_FAILED) return {};
   }
+  Failure failure{.code = why.code(), .words = why.message()};
+  if (state.ok() && state->culprit && *state->culprit < island_->ranks.size()) {
+    failure.culprits = {island_->ranks[*state->culprit]};
+  }
+  // The plugin numbers the ranks of the island.
+  if (!is_native()) failure.words += " (its ranks are" + ranks_text(island_->ranks) + " here)";
   return failure;
 }
 
@@ -223,14 +235,14 @@ Failure ProcessGroup::advance_native(Clock::time_point now) {
     }
     const bp_status answer = task->work->ask_queue();
     if (answer == BP_PENDING) continue;
-    recorder_.completed(task->record_id, answer, now);
+    if (answer != BP_OK || task->is_last) recorder_.completed(task->record_id, answer, now);
     if (answer != BP_OK) {
       // The plugin knows why others did not do their part, and not why the stream failed before.
       const bp_status before = task->before->query();
       const Failure why = before == BP_OK ? ask_communicator(now) : Failure();
       return why.ok() ? task->work->explain(answer) : why;
     }
-    native_completed_ = std::max(native_completed_, task->sequence);
+    if (task->is_last) native_completed_ = std::max(native_completed_, task->sequence);
     end_queue_of(*task->work, {});
     task->is_over = true;
   }
@@ -240,6 +252,15 @@ Failure ProcessGroup::advance_native(Clock::time_point now) {
   if (tasks_.empty() || now < next_communicator_look_) return {};
   next_communicator_look_ = now + kCommunicatorLook;
   return ask_communicator(now);
+}
+
+/// Where the plugin's collectives failed, what comes behind them in their stream cannot begin: then
+/// they are the cause.
+Failure ProcessGroup::explained(Failure failure) {
+  if (failure.ok() || tasks_.empty() || failure.code == BP_CANCELLED) return failure;
+  next_native_look_ = Clock::time_point::min();
+  Failure cause = advance_native(Clock::now());
+  return cause.ok() ? failure : cause;
 }
 
 /// A rank that fails tells the others, and then it leaves, which may be noticed before its words
@@ -320,6 +341,8 @@ void ProcessGroup::end_work() {
 }
 
 void ProcessGroup::fail(Failure why, bool spreads) {
+  const bool is_own = spreads && why.code == BP_DEVICE_LOST;
+  if (is_own && why.culprits.empty()) why.culprits = {args_.place.rank};
   {
     const std::lock_guard lock(state_mutex_);
     failure_ = std::move(why);

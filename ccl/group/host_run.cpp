@@ -31,6 +31,10 @@ size_t most_messages(const std::vector<Step>& steps) {
   return most;
 }
 
+const Schedule& last_schedule(const HostRunArgs& args) {
+  return args.last_schedule != nullptr ? *args.last_schedule : *args.part.schedule;
+}
+
 /// Whether two ranks have called the same.
 bool agree(const Header& ours, const Header& theirs) {
   if (ours.count != theirs.count || ours.dtype != theirs.dtype) return false;
@@ -45,8 +49,10 @@ HostRun::HostRun(const HostRunArgs& args)
     : args_(args),
       element_bytes_(element_bytes(args.operation.dtype)),
       is_of_two_(kind_info(args.operation.kind).is_of_two),
-      scratch_(new std::byte[args.schedule->scratch_count * element_bytes_]),
-      flights_(new InFlight[most_messages(args.schedule->steps)]),
+      part_(args.part),
+      scratch_(new std::byte[scratch_bytes()]),
+      flights_(new InFlight[std::max(most_messages(args.part.schedule->steps),
+                                     most_messages(last_schedule(args).steps))]),
       sent_counts_(args.place.rank_count),
       received_counts_(args.place.rank_count) {}
 
@@ -56,10 +62,16 @@ Result<std::unique_ptr<HostRun>> HostRun::make(const HostRunArgs& args) {
   });
 }
 
+uint64_t HostRun::scratch_bytes() const {
+  return std::max(args_.part.schedule->scratch_count, last_schedule(args_).scratch_count) *
+         element_bytes_;
+}
+
 void HostRun::begin(uint64_t sequence, HostBuffers buffers, Combiner* combiner) {
   args_.sequence = sequence;
-  args_.buffers = buffers;
   args_.combiner = combiner;
+  part_ = args_.part;
+  part_.buffers = buffers;
   next_step_ = 0;
   is_done_ = false;
   std::fill(sent_counts_.begin(), sent_counts_.end(), 0);
@@ -71,10 +83,10 @@ std::byte* HostRun::place_of(const Part& part) const {
   switch (part.buffer) {
     case Buffer::kSend:
       // A schedule writes there in place only, where the caller gave both as one.
-      base = const_cast<std::byte*>(args_.buffers.send);
+      base = const_cast<std::byte*>(part_.buffers.send);
       break;
     case Buffer::kRecv:
-      base = args_.buffers.recv;
+      base = part_.buffers.recv;
       break;
     case Buffer::kScratch:
       base = scratch_.get();
@@ -89,7 +101,7 @@ Status HostRun::blame(uint32_t rank, bp_status code, const std::string& words) {
 }
 
 void HostRun::begin_round(Wire& wire) {
-  const std::vector<Step>& steps = args_.schedule->steps;
+  const std::vector<Step>& steps = part_.schedule->steps;
   round_begin_ = next_step_;
   const uint32_t round = steps[round_begin_].round;
   while (next_step_ < steps.size() && steps[next_step_].round == round) ++next_step_;
@@ -177,7 +189,7 @@ Status HostRun::run_local(const Step& step) {
 
 Status HostRun::end_round() {
   for (size_t i = round_begin_; i < next_step_; ++i) {
-    const Step& step = args_.schedule->steps[i];
+    const Step& step = part_.schedule->steps[i];
     if (!is_message(step)) BP_TRY(run_local(step));
   }
   flight_count_ = 0;
@@ -186,16 +198,22 @@ Status HostRun::end_round() {
 }
 
 Status HostRun::finish() {
-  const Operation& operation = args_.operation;
-  if (!kind_info(operation.kind).reduces) return {};
-  const uint64_t count = recv_count(operation, args_.place);
-  return args_.combiner->finish(args_.buffers.recv, count, args_.place.rank_count);
+  if (!kind_info(args_.operation.kind).reduces) return {};
+  Operation part = args_.operation;
+  part.count = part_.count;
+  return args_.combiner->finish(part_.buffers.recv, recv_count(part, args_.place),
+                                args_.place.rank_count);
+}
+
+void HostRun::begin_part(const RunPart& part) {
+  part_ = part;
+  next_step_ = 0;
 }
 
 Result<bool> HostRun::advance(Wire& wire) {
   for (;;) {
     if (!is_in_round_) {
-      if (next_step_ == args_.schedule->steps.size()) {
+      if (next_step_ == part_.schedule->steps.size()) {
         BP_TRY(finish());
         is_done_ = true;
         return true;

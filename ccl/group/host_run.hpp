@@ -47,14 +47,21 @@ struct HostBuffers {
   std::byte* recv = nullptr;
 };
 
+/// What a run does at once: the operation, or a chunk of it.
+struct RunPart {
+  std::shared_ptr<const Schedule> schedule;
+  HostBuffers buffers;
+  uint64_t count = 0;  // as the operation counts
+};
+
 /// What a run needs.
 struct HostRunArgs {
   Operation operation;
   uint64_t group = 0;  // as headers have it
   uint64_t sequence = 0;
   RankPlace place;
-  std::shared_ptr<const Schedule> schedule;
-  HostBuffers buffers;
+  RunPart part;                                        // the first one
+  std::shared_ptr<const Schedule> last_schedule = {};  // of the last one, where that differs
   Combiner* combiner = nullptr;  // where the operation reduces; outlives the run
 };
 
@@ -65,13 +72,17 @@ class HostRun {
   /// Once more from the beginning, with other memory. None of it is in progress.
   void begin(uint64_t sequence, HostBuffers buffers, Combiner* combiner);
 
-  /// True: done. False: it waits. An error fails the group: its words tell of both sides.
+  /// The part before is done; its messages and those of the next are numbered on.
+  void begin_part(const RunPart& part);
+  /// True: the part is done. False: it waits. An error fails the group: its words tell of both
+  /// sides.
   Result<bool> advance(Wire& wire);
   /// No transfer uses memory any more when this returns. Idempotent.
   void cancel(Wire& wire);
   const HostRunArgs& args() const { return args_; }
   bool is_done() const { return is_done_; }
-  uint64_t scratch_bytes() const { return args_.schedule->scratch_count * element_bytes_; }
+  /// As much as any part needs.
+  uint64_t scratch_bytes() const;
   /// Whom it waits for now.
   std::vector<uint32_t> waits_for() const;
   /// With an error of advance(): who disagrees or is gone.
@@ -100,6 +111,7 @@ class HostRun {
   HostRunArgs args_;
   const uint64_t element_bytes_;
   const bool is_of_two_;
+  RunPart part_;
   std::unique_ptr<std::byte[]> scratch_;
   size_t next_step_ = 0;  // of the schedule: behind the round in progress
   size_t round_begin_ = 0;

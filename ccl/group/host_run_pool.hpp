@@ -16,17 +16,20 @@ namespace bp::ccl {
 class HostRunPool : public std::enable_shared_from_this<HostRunPool> {
  public:
   struct GiveBack {
-    std::shared_ptr<HostRunPool> pool;
-    void operator()(HostRun* run) const noexcept { pool->give_back(run); }
+    std::shared_ptr<HostRunPool> pool = {};  // null: it ends
+    void operator()(HostRun* run) const noexcept {
+      pool != nullptr ? pool->give_back(run) : delete run;
+    }
   };
   using Lent = std::unique_ptr<HostRun, GiveBack>;
 
-  /// Of `args` sequence, buffers and combiner are those of each run.
+  /// Of `args` sequence, buffers and combiner are those of each run, which has one part.
   explicit HostRunPool(HostRunArgs args) : args_(std::move(args)) {}
   ~HostRunPool() { delete spare_.load(std::memory_order_acquire); }
   HostRunPool(const HostRunPool&) = delete;
   HostRunPool& operator=(const HostRunPool&) = delete;
 
+  const std::shared_ptr<const Schedule>& schedule() const { return args_.part.schedule; }
   /// Errors: OUT_OF_MEMORY for scratch.
   Result<Lent> take(uint64_t sequence, HostBuffers buffers, Combiner* combiner);
 

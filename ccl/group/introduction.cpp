@@ -10,11 +10,26 @@
 namespace bp::ccl {
 namespace {
 
+/// "; linked among themselves are ranks 0 1".
+std::string island_words(const Agreement& agreement) {
+  std::string words;
+  for (const Island& island : agreement.islands) {
+    words += words.empty() ? "; linked among themselves are ranks " : ", and ranks ";
+    for (const uint32_t rank : island.ranks) {
+      words += (rank == island.ranks[0] ? "" : " ") + std::to_string(rank);
+    }
+  }
+  return words;
+}
+
 std::string way_words(const Agreement& agreement) {
-  if (!agreement.is_native()) return "by messages: " + agreement.why_not_native;
+  if (!agreement.is_native()) {
+    return "by messages: " + agreement.why_not_native + island_words(agreement);
+  }
+  const std::vector<CollectiveRow>& rows = agreement.islands[0].rows;
   std::string by_messages;
   for (uint32_t kind = 0; kind < kKindCount; ++kind) {
-    const bool is_native = std::any_of(agreement.rows.begin(), agreement.rows.end(),
+    const bool is_native = std::any_of(rows.begin(), rows.end(),
                                        [&](const CollectiveRow& row) { return row.kind == kind; });
     if (is_native) continue;
     by_messages += by_messages.empty() ? "" : ", ";

@@ -25,7 +25,7 @@
 namespace bp::ccl {
 namespace {
 
-constexpr uint32_t kCardVersion = 2;
+constexpr uint32_t kCardVersion = 3;
 constexpr std::string_view kCannotJoin = "cannot join: ";  // and why, in place of a card
 constexpr uint64_t kMostText = 8192;
 constexpr uint32_t kMostRows = 1024;
@@ -108,6 +108,33 @@ std::vector<CollectiveRow> intersect(const std::vector<CollectiveRow>& a,
   return common;
 }
 
+/// Those that are linked with `first`.
+Island island_from(const std::vector<RankCard>& cards, uint32_t first) {
+  Island island;
+  std::vector<RankCard> linked;
+  for (uint32_t rank = first; rank < cards.size(); ++rank) {
+    if (cards[rank].domain != cards[first].domain) continue;
+    island.ranks.push_back(rank);
+    linked.push_back(cards[rank]);
+  }
+  const size_t least = std::min<size_t>(2, cards.size());
+  if (linked.size() < least || !why_not_native(linked).empty()) return {};
+  island.rows = linked[0].rows;
+  for (const RankCard& card : linked) island.rows = intersect(island.rows, card.rows);
+  return island;
+}
+
+std::vector<Island> find_islands(const std::vector<RankCard>& cards) {
+  std::vector<Island> islands;
+  std::set<std::string> seen;
+  for (uint32_t rank = 0; rank < cards.size(); ++rank) {
+    if (cards[rank].domain.empty() || !seen.insert(cards[rank].domain).second) continue;
+    Island island = island_from(cards, rank);
+    if (!island.rows.empty()) islands.push_back(std::move(island));
+  }
+  return islands;
+}
+
 std::string random_word() {
   std::random_device random;
   return std::to_string(uint64_t{random()} << 32 | random());
@@ -135,6 +162,8 @@ std::string encode(const RankCard& card) {
                                   &card.algorithms, &card.domain}) {
     put_text(&bytes, *text);
   }
+  put(&bytes, static_cast<uint32_t>(card.has_host_memory));
+  put(&bytes, card.chunk_bytes);
   put(&bytes, card.caps_flags);
   put(&bytes, card.rank_count_max);
   put(&bytes, card.uid_bytes);
@@ -157,6 +186,8 @@ Result<RankCard> decode_card(std::string_view bytes) {
                             &card.algorithms, &card.domain}) {
     *text = take_text(&cursor);
   }
+  card.has_host_memory = cursor.take<uint32_t>() != 0;
+  card.chunk_bytes = cursor.take<uint64_t>();
   card.caps_flags = cursor.take<uint32_t>();
   card.rank_count_max = cursor.take<uint32_t>();
   card.uid_bytes = cursor.take<uint64_t>();
@@ -186,13 +217,23 @@ Agreement conclude(std::vector<RankCard> cards, std::string_view name) {
   }
   agreement.group = hash;
   agreement.why_not_native = why_not_native(cards);
-  if (agreement.why_not_native.empty()) {
-    agreement.rows = cards[0].rows;
-    for (const RankCard& card : cards) agreement.rows = intersect(agreement.rows, card.rows);
-    if (agreement.rows.empty()) agreement.why_not_native = "the ranks have no operation in common";
+  agreement.islands = find_islands(cards);
+  const bool is_linked = agreement.why_not_native.empty();
+  if (is_linked && agreement.islands.empty()) {
+    agreement.why_not_native = "the ranks have no operation in common";
   }
+  const bool has_staged = std::any_of(cards.begin(), cards.end(),
+                                      [](const RankCard& card) { return !card.has_host_memory; });
+  if (has_staged) agreement.chunk_bytes = cards[0].chunk_bytes;
   agreement.cards = std::move(cards);
   return agreement;
+}
+
+const Island* Agreement::island_of(uint32_t rank) const {
+  for (const Island& island : islands) {
+    if (std::binary_search(island.ranks.begin(), island.ranks.end(), rank)) return &island;
+  }
+  return nullptr;
 }
 
 Result<EngineChoice> choose_engine(const std::vector<RankCard>& cards) {

@@ -17,14 +17,16 @@ namespace bp::ccl {
 
 /// What a rank says of itself.
 struct RankCard {
-  uint32_t rank_count = 0;  // as this rank was told
-  std::string engine;       // BACKPLANE_CCL_ENGINE
-  std::string join;         // of this card and no other
-  std::string device;       // "npu:0"
-  std::string process;      // of no other process: host, process number, and more
-  std::string host;         // whose processes share memory
-  std::string algorithms;   // BACKPLANE_CCL_ALGORITHM; that of rank 0 counts
-  std::string domain;       // of its device's own collectives; empty: none
+  uint32_t rank_count = 0;       // as this rank was told
+  std::string engine;            // BACKPLANE_CCL_ENGINE
+  std::string join;              // of this card and no other
+  std::string device;            // "npu:0"
+  std::string process;           // of no other process: host, process number, and more
+  std::string host;              // whose processes share memory
+  std::string algorithms;        // BACKPLANE_CCL_ALGORITHM; that of rank 0 counts
+  bool has_host_memory = false;  // the host may touch its device's memory
+  uint64_t chunk_bytes = 0;      // BACKPLANE_CCL_CHUNK; that of rank 0 counts
+  std::string domain;            // of its device's own collectives; empty: none
   uint32_t caps_flags = 0;
   uint32_t rank_count_max = 0;
   uint64_t uid_bytes = 0;
@@ -34,15 +36,24 @@ std::string encode(const RankCard& card);
 /// Errors: INVALID_ARGUMENT for what is none.
 Result<RankCard> decode_card(std::string_view bytes);
 
+/// Ranks whose devices are linked: two or more, or the only one.
+struct Island {
+  std::vector<uint32_t> ranks;      // rising
+  std::vector<CollectiveRow> rows;  // those that all of them have; not empty
+};
+
 /// What all ranks conclude.
 struct Agreement {
   std::vector<RankCard> cards;
   std::vector<std::string> names;  // "rank 2 (npu:0)"
   uint64_t group = 0;              // what headers carry
-  /// Of native groups: the rows that all ranks have. Empty: messages serve.
-  std::vector<CollectiveRow> rows;
-  std::string why_not_native;  // for people; empty where it is
-  bool is_native() const { return !rows.empty(); }
+  std::vector<Island> islands;     // one of all ranks where the group is native
+  std::string why_not_native;      // for people; empty where it is
+  /// Of messages: larger buffers go in chunks of this size. 0: all go whole, for no rank is staged.
+  uint64_t chunk_bytes = 0;
+  bool is_native() const { return islands.size() == 1 && islands[0].ranks.size() == cards.size(); }
+  /// nullptr: the rank is in none.
+  const Island* island_of(uint32_t rank) const;
 };
 
 /// What carries messages between ranks.

@@ -7,6 +7,12 @@
 #include <utility>
 
 namespace bp::ccl {
+namespace {
+
+/// A copy of a chunk takes some hundred microseconds, and another chunk is under way meanwhile.
+constexpr auto kCopyLook = std::chrono::microseconds(100);
+
+}  // namespace
 
 Lanes::Lanes(Args args) : args_(std::move(args)), ranks_(args_.place.rank_count) {}
 
@@ -153,10 +159,10 @@ Failure Lanes::failure_of_lost(const Entry& entry, uint32_t rank, const char* re
 
 void Lanes::end_entry(Entry& entry, Clock::time_point now) {
   const HostItem& item = entry.get();
-  args_.recorder.completed(item.record_id, BP_OK, now);
+  if (item.is_last) args_.recorder.completed(item.record_id, BP_OK, now);
   if (kind_info(item.operation().kind).is_of_two) {
     --two_count_;
-  } else {
+  } else if (item.is_last) {
     completed_ = item.sequence();
   }
   if (entry.batch->end_one()) end_batch(*entry.batch, {});
@@ -164,6 +170,7 @@ void Lanes::end_entry(Entry& entry, Clock::time_point now) {
 
 void Lanes::end_batch(Batch& batch, const Failure& failure) {
   batch.end(failure);
+  batch.release_stream();
   open_count_.fetch_sub(1, std::memory_order_release);
 }
 
@@ -175,8 +182,8 @@ Failure Lanes::advance_lane(Lane* lane, Clock::time_point now, bool* out_moved) 
       if (!failure.ok()) return failure;
       *out_moved = true;
     }
-    const Result<bool> is_done = contain([&] { return entry.get().run->advance(*this); });
-    if (!is_done.ok()) return failure_of(entry, is_done.status(), entry.get().run->culprit());
+    const Result<bool> is_done = contain([&] { return entry.get().advance(*this); });
+    if (!is_done.ok()) return failure_of(entry, is_done.status(), entry.get().culprit());
     if (!*is_done) {
       if (lost_count_ == 0) break;
       if (const auto failure = find_lost(entry)) return *failure;
@@ -211,10 +218,12 @@ std::optional<Overdue> Lanes::overdue(Clock::time_point now) const {
   return found;
 }
 
-Clock::time_point Lanes::next_deadline() const {
+Clock::time_point Lanes::next_look(Clock::time_point now) const {
   auto next = Clock::time_point::max();
   for_each_lane([&](const Lane& lane) {
-    if (!lane.empty()) next = std::min(next, lane.front().get().deadline);
+    if (lane.empty()) return;
+    next = std::min(next, lane.front().get().deadline);
+    if (lane.front().get().looks_for_copies()) next = std::min(next, now + kCopyLook);
   });
   return next;
 }
@@ -230,10 +239,16 @@ void Lanes::end_all(const Failure& failure) {
     entries.splice(entries.end(), lane);
   });
   two_count_ = 0;
-  // Once nothing uses any memory of theirs.
+  // Once no message uses any memory of theirs.
   for (const Entry& entry : entries) {
-    if (!entry.batch->has_ended()) end_batch(*entry.batch, failure);
+    if (!entry.batch->has_ended()) entry.batch->end(failure);
   }
+  ending_.splice(ending_.end(), entries);
+  for (const Entry& entry : ending_) {
+    if (entry.batch->has_released() || !entry.batch->release_stream()) continue;
+    open_count_.fetch_sub(1, std::memory_order_release);
+  }
+  std::erase_if(ending_, [](const Entry& entry) { return entry.batch->has_released(); });
   for (Rank& rank : ranks_) {
     for (auto* waiting : {&rank.collectives, &rank.sends}) {
       for (const Arrival& arrival : *waiting) args_.messenger.engine().drop(arrival.token);

@@ -70,9 +70,10 @@ class Lanes final : public Wire {
   Failure advance(Clock::time_point now, bool* out_moved);
   /// The oldest operation past its deadline.
   std::optional<Overdue> overdue(Clock::time_point now) const;
-  /// When the next one is.
-  Clock::time_point next_deadline() const;
-  /// All batches end by the failure; what they use is not used any more.
+  /// When advance() is to be called at the latest, whatever arrives.
+  Clock::time_point next_look(Clock::time_point now) const;
+  /// All batches end by the failure, and no message uses their memory any more. Where copies do,
+  /// their streams go on at a later call: until then this is not idle.
   void end_all(const Failure& failure);
 
   /// No batch is in progress. Any thread.
@@ -118,6 +119,7 @@ class Lanes final : public Wire {
   std::atomic<bool> has_submitted_{false};
   std::atomic<size_t> open_count_{0};  // batches that have not ended
   Lane collectives_;
+  Lane ending_;  // of batches that have failed, and wait for copies
   std::vector<Rank> ranks_;
   uint32_t lost_count_ = 0;            // of ranks
   std::optional<uint32_t> dead_rank_;  // the first that did not leave in order

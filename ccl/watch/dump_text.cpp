@@ -84,7 +84,8 @@ void write_group(const RankDump& dump, const std::string& name, Sink sink) {
 }  // namespace
 
 std::string_view path_name(OperationPath path) {
-  static constexpr std::string_view kNames[kOperationPathCount] = {"native", "host", "staged"};
+  static constexpr std::string_view kNames[kOperationPathCount] = {"native", "host", "staged",
+                                                                   "islands"};
   return kNames[static_cast<uint32_t>(path)];
 }
 

@@ -17,11 +17,12 @@ namespace bp::ccl {
 
 /// How the bytes of an operation go.
 enum class OperationPath : uint32_t {
-  kNative,  // by the collective of the device's plugin
-  kHost,    // by our schedule, from host memory to host memory
-  kStaged,  // by our schedule, with copies between the device and the host
+  kNative,   // by the collective of the device's plugin
+  kHost,     // by our schedule, from host memory to host memory
+  kStaged,   // by our schedule, with copies between the device and the host
+  kIslands,  // by the plugin's among ranks that are linked, by our schedule between these
 };
-inline constexpr uint32_t kOperationPathCount = 3;
+inline constexpr uint32_t kOperationPathCount = 4;
 /// "native".
 std::string_view path_name(OperationPath path);
 

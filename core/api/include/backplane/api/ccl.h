@@ -118,7 +118,9 @@ BPA_API void bpa_ccl_group_release(bpa_ccl_group* group);
  * second at most. A group that has failed stays as it is. words: NULL for none. */
 BPA_API bpa_status bpa_ccl_group_abort(bpa_ccl_group* group, const char* words);
 
-/* Counters: since the group was made, of this rank. Pointers: lifetime object (the group). */
+/* Counters: since the group was made, of this rank. Where some ranks are linked and others are not,
+ * one operation may be native pieces and messages, and counts as each. Pointers: lifetime object
+ * (the group). */
 typedef struct bpa_ccl_group_info {
   uint32_t struct_size;
   uint32_t flags; /* 0 */

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a batch of operations is made of, while it is being made.
+#ifndef BACKPLANE_CCL_GROUP_ENQUEUE_HPP
+#define BACKPLANE_CCL_GROUP_ENQUEUE_HPP
+
+#include <boost/container/small_vector.hpp>
+#include <list>
+#include <memory>
+
+#include "ccl/group/group.hpp"
+
+namespace bp::ccl {
+
+/// Where the tensor's elements lie on its device; nothing for none.
+inline bp_mem place_of(const Ref<Tensor>& tensor) {
+  if (!tensor) return {};
+  return {tensor->storage().handle(), tensor->storage().offset_bytes() + tensor->offset_bytes()};
+}
+
+/// An operation, or a piece of it (see group_islands.cpp).
+struct ProcessGroup::EnqueuedOne {
+  CheckedCall call;
+  uint64_t sequence = 0;
+  uint64_t record_id = 0;
+  bool is_recorded = false;            // by an earlier piece
+  HostBuffers staged = {};             // in host memory, where it is staged as a whole
+  bool is_among_leaders = false;       // by messages: of each island one rank takes part
+  bool is_last = true;                 // of the pieces that this rank has
+  const CheckedCall* whole = nullptr;  // of a piece: what the caller has called
+
+  const CheckedCall& called() const { return whole != nullptr ? *whole : call; }
+};
+
+/// What a rank of an island does for a part of an operation, in its stream's order.
+struct ProcessGroup::Piece {
+  CheckedCall call;
+  bool is_native = false;
+};
+
+struct ProcessGroup::Enqueue {
+  using One = EnqueuedOne;
+  boost::container::small_vector<One, 1> ones;
+  Stream* stream = nullptr;
+  std::chrono::nanoseconds timeout{0};
+  bool is_native = false;    // all of them
+  bool has_islands = false;  // some go by islands
+  bool is_inline = false;    // the caller runs it and waits
+  Clock::time_point begun;
+  OperationPath path = OperationPath::kHost;
+  Ref<Work> work;
+  std::shared_ptr<Batch> batch;
+  std::shared_ptr<DeviceHold> hold;
+
+  // What is kept from when it has begun, made before: then there is no way back.
+  Lanes::Lane entries;
+  std::list<Ref<Work>> copies;
+};
+
+}  // namespace bp::ccl
+
+#endif

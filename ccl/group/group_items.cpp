@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What operations by messages are made of: a schedule, a combiner, and the memory that they work
+// in, as a whole or in chunks.
+#include <algorithm>
+
+#include "ccl/group/enqueue.hpp"
+#include "ccl/group/staged_chunks.hpp"
+#include "core/base/log.hpp"
+
+namespace bp::ccl {
+namespace {
+
+constexpr size_t kMostSchedules = 64;
+
+std::byte* address_of(const Ref<Tensor>& tensor) {
+  const bp_mem mem = place_of(tensor);
+  return reinterpret_cast<std::byte*>(mem.handle) + mem.offset_bytes;
+}
+
+bool same(const Operation& a, const Operation& b) {
+  return a.kind == b.kind && a.dtype == b.dtype && a.reduction == b.reduction && a.root == b.root &&
+         a.count == b.count && a.is_deterministic == b.is_deterministic;
+}
+
+}  // namespace
+
+/// Of `count` elements of the operation, by what is best for all of it. Among leaders these are
+/// numbered by themselves while it is built.
+Result<Schedule> ProcessGroup::build_schedule(const EnqueuedOne& one, uint64_t count,
+                                              bool is_in_place) {
+  Operation operation = one.call.operation;
+  RankPlace place = args_.place;
+  std::vector<uint32_t> leaders;
+  if (one.is_among_leaders) {
+    leaders = leaders_for(operation);
+    const auto number_of = [&](uint32_t rank) {
+      return static_cast<uint32_t>(std::find(leaders.begin(), leaders.end(), rank) -
+                                   leaders.begin());
+    };
+    place = {number_of(place.rank), static_cast<uint32_t>(leaders.size())};
+    if (kind_info(operation.kind).has_root) operation.root = number_of(operation.root);
+  }
+  std::vector<uint32_t> hosts = hosts_;
+  if (one.is_among_leaders && !hosts_.empty()) {
+    hosts.clear();
+    for (const uint32_t rank : leaders) hosts.push_back(hosts_[rank]);
+  }
+  const Choice choice =
+      choose({.operation = operation, .rank_count = place.rank_count, .hosts = hosts},
+             hosts.empty() ? kWithinHost : kBetweenHosts, rules_);
+  if (choice.unfit_wish != nullptr && !has_told_unfit_) {
+    has_told_unfit_ = true;
+    log(BP_LOG_WARNING, "group " + args_.name + ": BACKPLANE_CCL_ALGORITHM wants " +
+                            std::string(choice.unfit_wish->name) + " for " + describe(operation) +
+                            ", which it cannot run among " + std::to_string(place.rank_count) +
+                            " ranks: " + std::string(choice.algorithm->name) + " serves");
+  }
+  operation.count = count;
+  BP_TRY_ASSIGN(
+      Schedule built,
+      build(choice.algorithm->name,
+            {.operation = operation, .place = place, .is_in_place = is_in_place, .hosts = hosts}));
+  for (Step& step : built.steps) {
+    const bool is_message = step.kind == StepKind::kSend || step.kind == StepKind::kRecv;
+    if (one.is_among_leaders && is_message) step.peer = leaders[step.peer];
+  }
+  return built;
+}
+
+/// Runs of `count` elements of the operation.
+Result<HostRunPool*> ProcessGroup::runs_of(const EnqueuedOne& one, uint64_t count,
+                                           bool is_in_place) {
+  const Operation& operation = one.call.operation;
+  const auto known = std::find_if(schedules_.begin(), schedules_.end(), [&](const auto& entry) {
+    return entry.count == count && entry.is_in_place == is_in_place &&
+           entry.is_among_leaders == one.is_among_leaders && same(entry.operation, operation);
+  });
+  if (known != schedules_.end()) {
+    schedules_.splice(schedules_.begin(), schedules_, known);
+    return known->runs.get();
+  }
+  BP_TRY_ASSIGN(Schedule built, build_schedule(one, count, is_in_place));
+  auto runs = std::make_shared<HostRunPool>(
+      HostRunArgs{.operation = operation,
+                  .group = agreement_.group,
+                  .place = args_.place,
+                  .part = {std::make_shared<const Schedule>(std::move(built)), {}, count}});
+  schedules_.push_front({operation, count, is_in_place, one.is_among_leaders, std::move(runs)});
+  if (schedules_.size() > kMostSchedules) schedules_.pop_back();
+  return schedules_.front().runs.get();
+}
+
+/// Its kernels are found before any rank waits for this one. Used while the messenger is driven.
+/// Null: the operation does not reduce.
+Result<Combiner*> ProcessGroup::combiner_of(const Operation& operation) {
+  if (!kind_info(operation.kind).reduces) return nullptr;
+  for (const KnownCombiner& known : combiners_) {
+    if (known.dtype == operation.dtype && known.reduction == operation.reduction) {
+      return known.combiner.get();
+    }
+  }
+  Device* const computes = device().is_host_like() ? &device() : runtime_->host_device();
+  if (computes == nullptr) {
+    return Status(BP_UNSUPPORTED, describe(operation) +
+                                      ": no device that computes on host memory is loaded to "
+                                      "reduce with");
+  }
+  BP_TRY_ASSIGN(auto made, Combiner::make(*computes, operation.dtype, operation.reduction));
+  combiners_.push_back({operation.dtype, operation.reduction, std::move(made)});
+  return combiners_.back().combiner.get();
+}
+
+/// `plan`: of one chunk, if the operation is not cut.
+Status ProcessGroup::make_run(const EnqueuedOne& one, const ChunkPlan& plan, HostBuffers buffers,
+                              bool is_in_place, HostItem* out) {
+  const Operation& operation = one.call.operation;
+  BP_TRY_ASSIGN(Combiner* const combiner, combiner_of(operation));
+  BP_TRY_ASSIGN(HostRunPool* const runs, runs_of(one, plan.chunk_count, is_in_place));
+  if (!plan.is_cut()) {
+    BP_TRY_ASSIGN(out->run, runs->take(one.sequence, buffers, combiner));
+    return {};
+  }
+  ChunkedRun::Args chunked{.plan = plan, .schedule = runs->schedule()};  // `runs` may go
+  BP_TRY_ASSIGN(const HostRunPool* const last_runs, runs_of(one, plan.last_count(), is_in_place));
+  chunked.last_schedule = last_runs->schedule();
+  BP_TRY_ASSIGN(auto run, HostRun::make({.operation = operation,
+                                         .group = agreement_.group,
+                                         .sequence = one.sequence,
+                                         .place = args_.place,
+                                         .part = {chunked.schedule, buffers, plan.chunk_count},
+                                         .last_schedule = chunked.last_schedule,
+                                         .combiner = combiner}));
+  out->run = HostRunPool::Lent(run.release());
+  if (device().has_host_memory()) {
+    BP_TRY_ASSIGN(chunked.memory, make_host_chunks(plan, buffers));
+  } else {
+    BP_TRY_ASSIGN(chunked.memory, stage_chunks(one.call, plan));
+  }
+  out->chunks = std::make_unique<ChunkedRun>(std::move(chunked));
+  return {};
+}
+
+Result<std::unique_ptr<ChunkMemory>> ProcessGroup::stage_chunks(const CheckedCall& call,
+                                                                const ChunkPlan& plan) {
+  if (copy_stream_ == nullptr) {
+    BP_TRY_ASSIGN(copy_stream_, device().acquire_stream());
+  }
+  const auto make_ring = [this] {
+    return std::make_shared<StagingRing>(device(), &counters_.ring_bytes);
+  };
+  // Sends and recvs run beside collectives, which take turns.
+  const bool is_of_two = kind_info(call.operation.kind).is_of_two;
+  if (!is_of_two && ring_ == nullptr) ring_ = make_ring();
+  StagedChunksArgs args{.plan = plan,
+                        .send = place_of(call.send),
+                        .recv = place_of(call.recv),
+                        .stream = copy_stream_,
+                        .ring = is_of_two ? make_ring() : ring_,
+                        .copied_bytes = &counters_.staged_bytes};
+  const uint64_t bytes = plan.chunk_count * plan.element_bytes;
+  const uint64_t send_blocks = plan.is_in_place() ? 0 : plan.send_blocks;
+  BP_TRY_ASSIGN(args.slots, args.ring->take(send_blocks * bytes, plan.recv_blocks * bytes));
+  return std::unique_ptr<ChunkMemory>(std::make_unique<StagedChunks>(std::move(args)));
+}
+
+/// The whole of what a rank has, for the stream to copy.
+Result<HostBuffers> ProcessGroup::stage_whole(const CheckedCall& call, DeviceHold& hold) {
+  HostBuffers buffers;
+  if (call.send_bytes > 0) {
+    BP_TRY_ASSIGN(buffers.send, hold.allocate(call.send_bytes));
+  }
+  if (call.recv_bytes > 0) {
+    BP_TRY_ASSIGN(buffers.recv, hold.allocate(call.recv_bytes));
+  }
+  return buffers;
+}
+
+Status ProcessGroup::add_items(Enqueue* enqueue) {
+  for (Enqueue::One& one : enqueue->ones) {
+    const CheckedCall& call = one.call;
+    const ChunkPlan plan = plan_chunks(call.operation, args_.place, agreement_.chunk_bytes);
+    HostItem* const item = &enqueue->batch->items().emplace_back();
+    item->is_last = one.is_last;
+    if (enqueue->path == OperationPath::kStaged) {
+      if (!plan.is_cut()) {
+        BP_TRY_ASSIGN(one.staged, stage_whole(call, *enqueue->hold));
+      }
+      BP_TRY(make_run(one, plan, one.staged, plan.is_cut() && plan.is_in_place(), item));
+      continue;
+    }
+    HostBuffers buffers;
+    if (call.send) buffers.send = address_of(call.send);
+    if (call.recv) buffers.recv = address_of(call.recv);
+    // Blocks that are cut lie elsewhere.
+    const bool lies_there = !plan.is_cut() || !plan.has_blocks;
+    BP_TRY(make_run(one, plan, buffers, call.is_in_place && lies_there, item));
+  }
+  return {};
+}
+
+}  // namespace bp::ccl

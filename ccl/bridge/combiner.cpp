@@ -94,15 +94,20 @@ Result<std::shared_ptr<PlannedKernel>> Combiner::plan(const void* a, const void*
   inputs[0] = {.dtype = dtype_, .sizes = all, .strides = one, .offset_bytes = offsets[0]};
   inputs[1] = {
       .dtype = dtype_, .sizes = divides ? one : all, .strides = one, .offset_bytes = offsets[1]};
-  BP_TRY_ASSIGN(const auto route, Dispatcher::of(device_).resolve(*op, inputs, nullptr));
-  if (route->kind != RouteKind::kNative || !route->kernel->is_plain()) {
+  const auto refuse = [&](const std::string& why) {
     return Status(BP_UNSUPPORTED, device_.name() + " has no kernel that can reduce " +
                                       std::string(dtype_name(dtype_)) + " by operator " +
-                                      std::string(name) + ": " + route->reason);
-  }
+                                      std::string(name) + ": " + why);
+  };
+  const auto route = Dispatcher::of(device_).resolve(*op, inputs, nullptr);
+  // The operator itself does not take the dtype.
+  if (route.status().code() == BP_INVALID_ARGUMENT) return refuse(route.status().message());
+  BP_TRY(route.status());
+  const auto& found = *route;
+  if (found->kind != RouteKind::kNative || !found->kernel->is_plain()) return refuse(found->reason);
   if (plans_.size() >= kMostPlans) plans_.erase(plans_.begin());
-  plans_.push_back({count, {offsets[0], offsets[1], offsets[2]}, divides, route->kernel});
-  return route->kernel;
+  plans_.push_back({count, {offsets[0], offsets[1], offsets[2]}, divides, found->kernel});
+  return found->kernel;
 }
 
 /// Whether the result may lie in the memory of an argument.

@@ -129,11 +129,12 @@ Status check_overlap(const Call& call, RankPlace place, CheckedCall* out) {
   const bool fits = send_own == recv_own && !(send_is_larger && recv_is_larger) &&
                     out->send->contiguous() && out->recv->contiguous();
   if (!fits) {
-    return refuse(call, "send and recv overlap: expected apart, " +
-                            std::string(send_is_larger || recv_is_larger
-                                            ? "or the smaller one as this rank's block of the "
-                                              "larger one"
-                                            : "or the same memory"));
+    const bool is_never = send_is_larger && recv_is_larger;
+    const char* const or_else = send_is_larger || recv_is_larger
+                                    ? ", or the smaller one as this rank's block of the larger one"
+                                    : ", or the same memory";
+    return refuse(call,
+                  std::string("send and recv overlap: expected apart") + (is_never ? "" : or_else));
   }
   out->is_in_place = true;
   return {};

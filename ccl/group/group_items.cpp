@@ -106,8 +106,9 @@ Result<Combiner*> ProcessGroup::combiner_of(const Operation& operation) {
                                       ": no device that computes on host memory is loaded to "
                                       "reduce with");
   }
-  BP_TRY_ASSIGN(auto made, Combiner::make(*computes, operation.dtype, operation.reduction));
-  combiners_.push_back({operation.dtype, operation.reduction, std::move(made)});
+  auto made = Combiner::make(*computes, operation.dtype, operation.reduction);
+  if (!made.ok()) return made.status().with_prefix(describe(operation));
+  combiners_.push_back({operation.dtype, operation.reduction, *std::move(made)});
   return combiners_.back().combiner.get();
 }
 

@@ -83,7 +83,7 @@ struct Case {
 enum class Limit : uint8_t {
   kNone,
   kNoReduction,  // INVALID_ARGUMENT: the dtype is not reduced so
-  kNoKernel,     // an error: nothing that computes on the host adds numbers of the dtype
+  kNoKernel,     // UNSUPPORTED: nothing that computes on the host adds numbers of the dtype
   kNoSuchPlace,  // INVALID_ARGUMENT: the kind is never in place; kSend: it has one buffer
   kNoSuchGroup,  // another schedule serves: this one needs what the group has not
 };

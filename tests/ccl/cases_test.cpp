@@ -24,7 +24,7 @@ namespace {
 
 // Edited on purpose: a case that comes or goes is seen.
 constexpr size_t kScheduleCases = 452;
-constexpr size_t kMixedCases = 4410;
+constexpr size_t kMixedCases = 4891;
 
 constexpr uint32_t kMostProcesses = 4;
 constexpr std::chrono::seconds kTimeout{60};
@@ -207,7 +207,7 @@ TEST_P(ScheduleCases, EveryPair_IsRight) {
 INSTANTIATE_TEST_SUITE_P(Ranks, ScheduleCases, testing::Values(1u, 2u, 3u, 4u, 5u, 8u),
                          testing::PrintToStringParamName());
 
-// What a group is made of is what these are about.
+// What a group is made of is what these are about. The last one has collectives of its own.
 const std::vector<std::vector<std::string>> kMixes = {
     {"npu:0", "cpu:0"},
     {"npu:0", "xpu:0"},
@@ -219,6 +219,7 @@ const std::vector<std::vector<std::string>> kMixes = {
     {"xpu:0", "npu:0", "xpu:0", "npu:1"},
     {"npu:0", "npu:1", "npu:2", "cpu:0", "cpu:0"},
     {"npu:0", "npu:1", "xpu:0", "npu:2", "cpu:0"},
+    {"npu:0", "npu:1", "npu:2", "npu:3"},
 };
 
 std::string name_of(const std::vector<std::string>& devices) {

@@ -160,11 +160,15 @@ class OneCase {
 
   std::string problem_of_refusal(const Status& status, Limit limit) const {
     const std::string words = status.to_string();
-    const std::string_view named =
-        limit == Limit::kNoKernel ? case_.format->name : kind_info(case_.kind).name;
-    const bool is_named = words.find(named) != std::string::npos;
-    if (status.code() == BP_INVALID_ARGUMENT && is_named) return "";
-    return "expected INVALID_ARGUMENT that names " + std::string(named) + ", found " + words;
+    const bp_status code = limit == Limit::kNoKernel ? BP_UNSUPPORTED : BP_INVALID_ARGUMENT;
+    const auto names = [&](std::string_view name) { return words.find(name) != std::string::npos; };
+    const std::string_view kind = kind_info(case_.kind).name;
+    // Where buffers lie has nothing to do with the dtype.
+    const bool names_dtype = limit == Limit::kNoSuchPlace || names(case_.format->name);
+    if (status.code() == code && names(kind) && names_dtype) return "";
+    return std::string("expected ") +
+           (code == BP_UNSUPPORTED ? "UNSUPPORTED" : "INVALID_ARGUMENT") + " that names " +
+           std::string(kind) + " and " + std::string(case_.format->name) + ", found " + words;
   }
 
   void judge_results(RankVerdict* verdict) {

@@ -271,8 +271,11 @@ class Report : public testing::Environment {
   void SetUp() override {
     const std::string kept = variable("BP_CCL_CASES_KEEP");
     if (kept.empty() || !variable("BP_TEST_FOLDER").empty()) return;  // of this process's ranks
-    std::filesystem::remove_all(kept);
     std::filesystem::create_directories(kept);
+    for (const auto& entry : std::filesystem::directory_iterator(kept)) {
+      const std::string extension = entry.path().extension();
+      if (extension == ".in" || extension == ".out") std::filesystem::remove(entry.path());
+    }
   }
   void TearDown() override {
     if (results().size() != kScheduleCases + kMixedCases) return;  // some were asked for only

@@ -102,7 +102,6 @@ class End {
     uint64_t next_expected = 1;
     std::map<uint64_t, Message> ahead;  // of their sequence
     size_t unsent_count = 0;            // short messages that UCX has not sent
-    bool is_dead = false;               // its process has ended
     // Doomed: to be lost with the next progress, and nothing is sent any more.
     bool is_doomed = false;
     int64_t drains_until_ns = 0;  // before that what it sent is taken first
@@ -195,6 +194,7 @@ class End {
   void deliver(const bp_engine_inbox& inbox, const std::vector<Event>& events);
   bool take_back_event(void* transfer, int32_t* out_status);
   void give_up(Peer& peer);
+  bool await_end_of(void* transfer);
   void abandon(void* transfer);
   void flush();
 
@@ -220,6 +220,7 @@ class End {
   std::vector<Event> events_;
   std::vector<Event> delivered_;  // its memory is used again
   size_t doomed_count_ = 0;
+  int64_t parted_ns_ = 0;  // how long peers were waited for in all, so that they take last words
   uint64_t dropped_count_ = 0;  // of nobody that is connected
   bool is_out_of_memory_ = false;
   int64_t next_look_ns_ = 0;

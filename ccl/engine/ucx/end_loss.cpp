@@ -17,15 +17,18 @@ constexpr uint32_t kDrivesBetweenLooks = 16;
 /// Within which what a dead peer had sent is taken; it lies in this process's memory, or the
 /// kernel's.
 constexpr int64_t kMostDraining = 20 * kMillisecond;
-/// For the last words to a peer whose connection is closed.
-constexpr int64_t kMostParting = 20 * kMillisecond;
+/// For the last words to a peer whose connection is closed. They wait in UCX until the peer takes
+/// what was sent before, which on a busy machine lasts this long; peers that take nothing share it.
+constexpr int64_t kMostParting = 300 * kMillisecond;
+constexpr int64_t kLeastParting = 5 * kMillisecond;
 constexpr int64_t kMostFlushing = 1000 * kMillisecond;
 constexpr int64_t kMostClosing = 1000 * kMillisecond;
 /// UCX needs microseconds: nothing of it depends on the peer.
 constexpr int64_t kMostGivingUp = 5000 * kMillisecond;
-/// But where a peer died in the middle of its queue it may wait for ever, and nobody is left who
-/// could read or write the memory.
-constexpr int64_t kMostGivingUpDead = 100 * kMillisecond;
+/// But where a peer is stopped, or died in the middle of its queue, it may keep for ever what it
+/// has still to tell that peer. It copies while it is driven: where it does nothing for so long, it
+/// uses no memory any more.
+constexpr int64_t kStill = 100 * kMillisecond;
 /// So that the rest of a pass is not kept waiting by a peer that sends without end.
 constexpr int kMostRounds = 64;
 
@@ -125,7 +128,6 @@ void End::look_for_deaths(bool ends_wake) {
   for (const uint32_t number : watch_.look(ends_wake)) {
     Peer* const peer = find(number);
     if (peer == nullptr) continue;
-    peer->is_dead = true;
     doom(*peer, BP_UNAVAILABLE, "its process has ended", now + kMostDraining);
   }
 }
@@ -205,20 +207,37 @@ bool End::take_back_event(void* transfer, int32_t* out_status) {
 /// A peer that takes nothing does not hear of it, and learns it at its own deadline.
 void End::give_up(Peer& peer) {
   say_farewell(peer);
-  drive_until(now_ns() + kMostParting, [&] { return peer.is_lost() || peer.unsent_count == 0; });
+  const int64_t begin = now_ns();
+  const int64_t patience = std::max(kMostParting - parted_ns_, kLeastParting);
+  drive_until(begin + patience, [&] { return peer.is_lost() || peer.unsent_count == 0; });
+  parted_ns_ += now_ns() - begin;
   doom(peer, BP_UNAVAILABLE, "the connection was closed, since a transfer over it was given up");
   lose(peer);
+}
+
+/// False: UCX does not tell that it is done with it.
+bool End::await_end_of(void* transfer) {
+  const int64_t until = now_ns() + kMostGivingUp;
+  int64_t moved_ns = now_ns();
+  while (lent_.count(transfer) != 0 || receivings_.count(transfer) != 0) {
+    const bool has_moved = drive();
+    const int64_t now = now_ns();
+    if (has_moved) moved_ns = now;
+    if (now - moved_ns >= kStill) return false;
+    if (now >= until) {
+      tell(kLogError, "engine ucx: UCX does not let go of a transfer's memory");
+      return false;
+    }
+    if (!has_moved) sched_yield();
+  }
+  return true;
 }
 
 int32_t End::cancel(void* transfer) {
   int32_t status = BP_CANCELLED;
   if (take_back_event(transfer, &status)) return status;
-  bool is_dead = false;
   const auto sending = lent_.find(transfer);
-  if (sending != lent_.end()) {
-    is_dead = sending->second->peer->is_dead;
-    give_up(*sending->second->peer);
-  }
+  if (sending != lent_.end()) give_up(*sending->second->peer);
   const auto receiving = receivings_.find(transfer);
   if (receiving != receivings_.end()) {
     const Receiving& found = *receiving->second;
@@ -227,17 +246,9 @@ int32_t End::cancel(void* transfer) {
       receivings_.erase(receiving);
       return BP_CANCELLED;
     }
-    is_dead = found.peer.is_dead;
     give_up(receiving->second->peer);
   }
-  const int64_t patience = is_dead ? kMostGivingUpDead : kMostGivingUp;
-  const bool is_over = drive_until(now_ns() + patience, [&] {
-    return lent_.count(transfer) == 0 && receivings_.count(transfer) == 0;
-  });
-  if (!is_over && !is_dead) {
-    tell(kLogError, "engine ucx: UCX does not let go of a transfer's memory");
-  }
-  if (!is_over) abandon(transfer);
+  if (!await_end_of(transfer)) abandon(transfer);
   take_back_event(transfer, &status);
   return BP_CANCELLED;
 }

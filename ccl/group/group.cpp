@@ -108,15 +108,33 @@ Result<Ref<ProcessGroup>> ProcessGroup::create(const GroupArgs& args) {
   if (args.timeout.count() == 0) group->args_.timeout = default_timeout(runtime);
   BP_TRY(check_timeout(runtime, group->args_.timeout));
   const Status joined = contain([&] { return group->join(); });
-  if (!joined.ok()) return joined.with_prefix("group " + group->words());
-  return group;
+  if (joined.ok()) return group;
+  group->give_up_joining(joined);
+  return joined.with_prefix("group " + group->words());
+}
+
+std::shared_ptr<Store> ProcessGroup::make_joining_store() const {
+  const std::string& path = args_.descent.path;
+  return make_prefix_store(path.empty() ? "ccl/" + args_.name + "/" : path, args_.store);
+}
+
+/// The others would wait until their deadline. What fails in a stage of its own is told there.
+void ProcessGroup::give_up_joining(const Status& joined) noexcept {
+  if (joined.code() != BP_CANCELLED && joined.code() != BP_OUT_OF_MEMORY) return;
+  [[maybe_unused]] const Status told = contain([&] {
+    Status why = joined;
+    {
+      const std::lock_guard lock(state_mutex_);
+      if (requested_) why = requested_->to_status();
+    }
+    // That of joining may have been aborted.
+    tell_given_up(make_joining_store(), args_.place, why);
+  });
 }
 
 Status ProcessGroup::join() {
   const auto deadline = Clock::now() + args_.timeout;
-  const std::string& path = args_.descent.path;
-  const auto store =
-      make_prefix_store(path.empty() ? "ccl/" + args_.name + "/" : path, args_.store);
+  const auto store = make_joining_store();
   joining_ = store;
   descendants_ = make_prefix_store(kDescentPrefix, args_.store);
   BP_TRY(runtime_->add_close_listener(this));

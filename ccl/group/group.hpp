@@ -170,6 +170,8 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   // group.cpp: joining and leaving
   Status join();
   Result<RankCard> make_card();
+  std::shared_ptr<Store> make_joining_store() const;
+  void give_up_joining(const Status& joined) noexcept;
   Status connect(Store& store, Clock::time_point deadline);
   Result<std::unique_ptr<Engine>> make_engine(Store& store, const EngineChoice& choice,
                                               Clock::time_point deadline);

@@ -312,14 +312,14 @@ void ProcessGroup::request_failure(Failure failure) noexcept {
 }
 
 void ProcessGroup::runtime_closes() noexcept {
-  joining_->abort();
-  descendants_->abort();
   Failure failure{.code = BP_CANCELLED, .words = "is closed"};  // takes no memory
   [[maybe_unused]] const Status told = contain([&] {
     failure.words = "the Runtime of rank " + std::to_string(args_.place.rank) + " (" +
                     device().name() + ") is being closed";
   });
   request_failure(std::move(failure));
+  joining_->abort();  // who joins tells the others why
+  descendants_->abort();
 }
 
 /// All that is in progress, once the group has failed.

@@ -12,10 +12,12 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <future>
 #include <optional>
 #include <random>
 #include <set>
 #include <span>
+#include <thread>
 
 #include "ccl/store/bytes.hpp"
 #include "core/base/hash.hpp"
@@ -26,7 +28,7 @@ namespace bp::ccl {
 namespace {
 
 constexpr uint32_t kCardVersion = 3;
-constexpr std::string_view kCannotJoin = "cannot join: ";  // and why, in place of a card
+constexpr std::string_view kNoCard = "no card: ";  // and words, in place of a card
 constexpr uint64_t kMostText = 8192;
 constexpr uint32_t kMostRows = 1024;
 
@@ -146,6 +148,20 @@ std::optional<size_t> find_other(std::span<const RankCard> cards, std::string Ra
     if (cards[rank].*text != cards[0].*text) return rank;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+namespace {
+
+std::string words_of(uint32_t rank, const Status& why) {
+  return "rank " + std::to_string(rank) + " cannot join: " + why.to_string();
+}
+
+/// OK: it is one, or is to be read as one.
+Status check_card(std::string_view bytes) {
+  if (!bytes.starts_with(kNoCard)) return {};
+  return Status(BP_UNAVAILABLE, std::string(bytes.substr(kNoCard.size())));
 }
 
 }  // namespace
@@ -283,9 +299,47 @@ std::vector<uint32_t> hosts_of(const std::vector<RankCard>& cards) {
 }
 
 Status refuse_to_join(Store& store, uint32_t rank, const Status& why) {
-  const Status told = store.set(key_of("card", rank), std::string(kCannotJoin) + why.to_string());
+  const Status told = store.set(key_of("card", rank), std::string(kNoCard) + words_of(rank, why));
   if (!told.ok()) log(BP_LOG_INFO, told.with_prefix("the other ranks were not told").to_string());
   return why;
+}
+
+namespace {
+
+/// Cards are waited for one after the other: also in the place of those that have not come.
+Status leave_words(Store& store, RankPlace place, const Status& why) {
+  constexpr const char* kStages[] = {"engine",       "connected",    "uid-made",
+                                     "native-begun", "native-ready", "ready"};
+  const auto leave = [&](const std::string& key, const std::string& words) -> Status {
+    return store.compare_set(key, std::nullopt, words).status();
+  };
+  for (const char* const stage : kStages) {
+    BP_TRY(leave(key_of(stage, place.rank), why.to_string()));
+  }
+  const std::string no_card = std::string(kNoCard) + words_of(place.rank, why);
+  for (uint32_t rank = 0; rank < place.rank_count; ++rank) {
+    BP_TRY(leave(key_of("card", rank), no_card));
+  }
+  return {};
+}
+
+}  // namespace
+
+void tell_given_up(std::shared_ptr<Store> store, RankPlace place, const Status& why) noexcept {
+  static constexpr auto kLongest = std::chrono::milliseconds(500);
+  const Status told = contain([&]() -> Status {
+    std::promise<void> done;
+    std::thread watchdog([store, ended = done.get_future()] {
+      if (ended.wait_for(kLongest) == std::future_status::timeout) store->abort();
+    });
+    Status status = contain([&] { return leave_words(*store, place, why); });
+    done.set_value();
+    watchdog.join();
+    return status;
+  });
+  [[maybe_unused]] const Status logged = contain([&] {
+    if (!told.ok()) log(BP_LOG_INFO, told.with_prefix("the other ranks were not told").to_string());
+  });
 }
 
 Result<Agreement> exchange_cards(Store& store, std::string_view name, const RankCard& own,
@@ -293,6 +347,7 @@ Result<Agreement> exchange_cards(Store& store, std::string_view name, const Rank
   const std::string text = encode(own);
   const std::string key = key_of("card", place.rank);
   BP_TRY_ASSIGN(const std::string there, store.compare_set(key, std::nullopt, text));
+  BP_TRY(check_card(there));
   if (there != text) {
     return Status(BP_INVALID_ARGUMENT, "rank " + std::to_string(place.rank) +
                                            " is in the group already: expected each rank once");
@@ -300,9 +355,7 @@ Result<Agreement> exchange_cards(Store& store, std::string_view name, const Rank
   std::vector<RankCard> cards;
   for (uint32_t rank = 0; rank < place.rank_count; ++rank) {
     BP_TRY_ASSIGN(const std::string bytes, get(store, "card", rank, place.rank_count, deadline));
-    if (bytes.starts_with(kCannotJoin)) {
-      return Status(BP_UNAVAILABLE, "rank " + std::to_string(rank) + " " + bytes);
-    }
+    BP_TRY(check_card(bytes));
     BP_TRY_ASSIGN(RankCard card, decode_card(bytes));
     if (card.rank_count != place.rank_count) {
       return Status(BP_INVALID_ARGUMENT, "rank " + std::to_string(place.rank) + " was told of " +

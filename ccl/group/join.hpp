@@ -67,6 +67,9 @@ Result<EngineChoice> choose_engine(const std::vector<RankCard>& cards);
 
 /// Leaves word for the others that this rank cannot join, in place of its card. Answers `why`.
 Status refuse_to_join(Store& store, uint32_t rank, const Status& why);
+/// Leaves word wherever others may wait for a rank that has given up in the middle of joining, also
+/// through a store whose server is slow: for half a second at most.
+void tell_given_up(std::shared_ptr<Store> store, RankPlace place, const Status& why) noexcept;
 /// Leaves the card and reads all. `name`: of the group, the same on all ranks. Errors:
 /// INVALID_ARGUMENT for a rank that is there already, or another rank count, naming both sides;
 /// TIMEOUT naming who is missing; UNAVAILABLE with the words of a rank that cannot join; the

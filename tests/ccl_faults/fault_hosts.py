@@ -26,11 +26,14 @@ class ThisHost:
     def pid_of(self, started):
         return started
 
-    def shared_memory(self):
-        """Names of what is there, of others, too."""
+    def shared_memory(self, makers=()):
+        """Names of what is there: files of others, too, segments of the processes `makers`."""
         names = {path.name for path in pathlib.Path("/dev/shm").iterdir()}
-        lines = pathlib.Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
-        return names | {f"segment {line.split()[1]}" for line in lines}
+        lines = pathlib.Path("/proc/sysvipc/shm").read_text().splitlines()
+        maker, number = (lines[0].split().index(name) for name in ("cpid", "shmid"))
+        segments = [line.split() for line in lines[1:]]
+        return names | {f"segment {segment[number]}" for segment in segments
+                        if int(segment[maker]) in makers}
 
     def close(self):
         pass
@@ -75,7 +78,8 @@ class NamespaceHost:
             raise Wrong(f"{self.name}: {' '.join(command)}: {done.stderr.strip()}")
         return done.stdout
 
-    def shared_memory(self):
+    def shared_memory(self, _=()):
+        """All of it: nobody else is here."""
         text = self.run("sh", "-c", "ls /dev/shm; tail -n +2 /proc/sysvipc/shm")
         return set(text.splitlines())
 

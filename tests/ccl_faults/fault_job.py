@@ -31,6 +31,7 @@ class Job:
         self.folder = pathlib.Path(folder)
         self.hosts = hosts  # of each rank
         self.programs = []
+        self.pids = set()  # of all of them, ever
         self.group_count = 0
         self.port = 4711 if hosts[0].enter else free_port(hosts[0].address)
         self.token = self.folder / "token"
@@ -53,6 +54,7 @@ class Job:
     def start(self, host, device):
         log = self.folder / f"log.{len(self.programs)}"
         self.programs.append(Program(self.program, host, device, log))
+        self.pids.add(self.programs[-1].pid)
         return self.programs[-1]
 
     def connect(self, ranks):
@@ -136,7 +138,7 @@ class Job:
             elif program in survivors:
                 raise Wrong(f"{program} has ended: {program.last_words()}")
         for host, names in self.before.items():
-            wait_until(lambda host=host, names=names: host.shared_memory() <= names,
+            wait_until(lambda host=host, names=names: host.shared_memory(self.pids) <= names,
                        f"shared memory is left on {host.name}", 30)
             if host.enter and host.processes():
                 raise Wrong(f"{host.name} still has {host.processes()}")

@@ -97,23 +97,23 @@ def sigkill(scene):
     return job.rebuild(scene.survivors)
 
 
-def leave_while_joining(scene, leave, codes):
+def leave_while_joining(scene, leave, codes, bound_ms=IMPATIENT_MS + SLACK_MS):
     """The victim is there, and goes before the last one comes."""
     late = scene.others[-1]
     job = scene.job
     job.group_count += 1
     name = f"group-{job.group_count}"
     numbers = {}
-    begun = now_ns()
     for rank in [each for each in range(len(scene.ranks)) if each != late]:
         numbers[rank] = scene.ranks[rank].begin("join", name, rank, len(scene.ranks), IMPATIENT_MS)
     time.sleep(0.2)
+    begun = now_ns()
     leave()
     numbers[late] = scene.ranks[late].begin("join", name, late, len(scene.ranks), IMPATIENT_MS)
     for rank in scene.others:
         answer = scene.ranks[rank].answer(numbers[rank])
         scene.expect(rank, answer, begun, codes=codes, culprits=[scene.victim],
-                     bound_ms=IMPATIENT_MS + 200 + SLACK_MS)
+                     bound_ms=bound_ms)
     return job.rebuild(scene.survivors)
 
 
@@ -283,8 +283,8 @@ def mismatched(scene):
 def abort(scene):
     if scene.place == "joining":
         scene.closed.append(scene.lost)
-        return leave_while_joining(scene, lambda: scene.lost.do("close"),
-                                   ["TIMEOUT", "UNAVAILABLE"])
+        return leave_while_joining(scene, lambda: scene.lost.do("close"), ["UNAVAILABLE"],
+                                   bound_ms=ABORT_MS)
     if scene.place == "after a failure":
         return abort_after_failure(scene)
     numbers = scene.begin()

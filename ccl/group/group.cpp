@@ -120,6 +120,7 @@ std::shared_ptr<Store> ProcessGroup::make_joining_store() const {
 
 /// The others would wait until their deadline. What fails in a stage of its own is told there.
 void ProcessGroup::give_up_joining(const Status& joined) noexcept {
+  if (args_.place.rank_count == 1) return;
   if (joined.code() != BP_CANCELLED && joined.code() != BP_OUT_OF_MEMORY) return;
   [[maybe_unused]] const Status told = contain([&] {
     Status why = joined;

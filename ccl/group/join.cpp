@@ -11,8 +11,8 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <future>
+#include <map>
 #include <optional>
 #include <random>
 #include <set>

@@ -17,7 +17,7 @@ constexpr uint32_t kMessageMark = 0x58435542;  // "BUCX"
 constexpr unsigned kMessageId = 1;             // of UCX's handlers
 constexpr uint64_t kEagerBytes = 8192;
 constexpr size_t kMostSpareCopies = 64;  // of kEagerBytes
-constexpr size_t kGreetingBytes = 512;  // more than UCX has room for in the queue itself
+constexpr size_t kGreetingBytes = 512;   // more than UCX has room for in the queue itself
 constexpr size_t kMostStrays = 1024;
 constexpr size_t kMostAhead = 65536;  // messages of one peer that wait for an earlier one
 

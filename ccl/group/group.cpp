@@ -138,6 +138,7 @@ Status ProcessGroup::join() {
   const auto store = make_joining_store();
   joining_ = store;
   descendants_ = make_prefix_store(kDescentPrefix, args_.store);
+  BP_TRY(open_status());
   BP_TRY(runtime_->add_close_listener(this));
   is_listening_ = true;
   BP_TRY(connect(*store, deadline));
@@ -151,6 +152,7 @@ Status ProcessGroup::join() {
                    .interface_name = runtime_->options().text("BACKPLANE_CCL_INTERFACE"),
                    .timeout = args_.timeout}));
   }
+  if (status_server_ != nullptr) status_server_->add(this);
   return {};
 }
 
@@ -287,6 +289,7 @@ Status ProcessGroup::wait_until_ready(Clock::time_point deadline) {
 }
 
 ProcessGroup::~ProcessGroup() {
+  if (status_server_ != nullptr) status_server_->remove(this);
   if (is_listening_) runtime_->remove_close_listener(this);
   if (is_in_messenger_) {
     finish();

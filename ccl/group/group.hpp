@@ -25,6 +25,7 @@
 #include "ccl/group/lanes.hpp"
 #include "ccl/schedule/select.hpp"
 #include "ccl/store/store.hpp"
+#include "ccl/watch/status_server.hpp"
 #include "ccl/watch/words.hpp"
 #include "core/runtime/runtime.hpp"
 
@@ -83,7 +84,10 @@ struct GroupCounters {
 /// Any thread, and as many as like; all ranks call the same operations in the same order. Its end
 /// waits for operations in progress, whose other ranks rely on this one: abort() comes before it
 /// where they are to be given up.
-class ProcessGroup final : public Counted<ProcessGroup>, private Port, private CloseListener {
+class ProcessGroup final : public Counted<ProcessGroup>,
+                           private Port,
+                           private CloseListener,
+                           private StatusSource {
  public:
   /// Joins, and waits for all ranks. Errors: INVALID_ARGUMENT for arguments that cannot be, and for
   /// ranks that disagree, naming both; TIMEOUT naming who is missing; UNAVAILABLE for a rank that
@@ -134,6 +138,8 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   const WireCounters& wire() const { return lanes_->wire(); }
   /// Until all operations in progress are over, well or not: their deadlines end this. Driving.
   void finish();
+  /// Where it is now.
+  GroupStatus status() const override;
   /// What was recorded, as a JSON text (ccl/watch/dump.hpp).
   std::string trace() const;
 
@@ -183,6 +189,11 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   GroupInfo info() const;
   /// "test", "test epoch 2".
   std::string words() const { return group_words(args_.name, epoch()); }
+
+  // group_status.cpp
+  Status open_status();
+  void note_heard(uint32_t peer) noexcept;
+  void note_lost(uint32_t peer, const Status& why);
 
   // group_descent.cpp
   std::chrono::nanoseconds timeout_or_own(std::chrono::nanoseconds timeout) const;
@@ -276,6 +287,10 @@ class ProcessGroup final : public Counted<ProcessGroup>, private Port, private C
   GroupCounters counters_;
   std::shared_ptr<Store> joining_;      // its waits end with the Runtime
   std::shared_ptr<Store> descendants_;  // ... and its; where groups made from this one begin
+  std::shared_ptr<StatusServer> status_server_;       // BACKPLANE_CCL_STATUS
+  std::unique_ptr<std::atomic<int64_t>[]> heard_ns_;  // with a server: when each rank was heard
+  std::map<uint32_t, std::string> lost_peers_;  // ... and why not any more; under state_mutex_
+  Clock::time_point driven_{};                  // last; driven
   bool is_listening_ = false;
   bool is_in_messenger_ = false;
 

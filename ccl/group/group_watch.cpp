@@ -26,6 +26,7 @@ std::string ranks_text(const std::vector<uint32_t>& ranks) {
 void ProcessGroup::message_arrived(uint32_t peer, const Header& header, uint64_t bytes,
                                    uint64_t token) noexcept {
   if (peer >= args_.place.rank_count) return;
+  note_heard(peer);
   const Status noted = contain([&] {
     if (header.type == MessageType::kPayload) {
       lanes_->message_arrived(peer, header, token);
@@ -40,6 +41,7 @@ void ProcessGroup::peer_lost(uint32_t peer, const Status& why) noexcept {
   if (peer >= args_.place.rank_count) return;
   const Status noted = contain([&] {
     lanes_->rank_lost(peer, why);
+    note_lost(peer, why);
     if (inquiry_ != nullptr) inquiry_->lost(peer);
   });
   if (!noted.ok()) has_lost_news_ = true;
@@ -160,6 +162,7 @@ void ProcessGroup::let_copies_go(Clock::time_point now) {
 }
 
 bool ProcessGroup::advance(Clock::time_point now) noexcept {
+  driven_ = now;
   bool has_moved = false;
   const Status status = contain([&] {
     std::optional<Failure> requested;

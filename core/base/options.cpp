@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "BACKPLANE_";
 
-constexpr std::array<OptionRow, 28> kRows = {{
+constexpr std::array<OptionRow, 29> kRows = {{
     {"BACKPLANE_CCL_ALGORITHM", "list", "", "",
      "algorithms of collectives: KIND:NAME,...; empty: the fastest"},
     {"BACKPLANE_CCL_CHUNK", "number", "4194304", "",
@@ -36,6 +36,8 @@ constexpr std::array<OptionRow, 28> kRows = {{
     {"BACKPLANE_CCL_RANK", "number", "", "", "which rank of its job this process is, from 0"},
     {"BACKPLANE_CCL_RANK_COUNT", "number", "", "", "ranks of the job"},
     {"BACKPLANE_CCL_RESTART", "number", "", "", "how often the job was started anew"},
+    {"BACKPLANE_CCL_STATUS", "path", "", "",
+     "socket, or folder for it, that tells where groups are"},
     {"BACKPLANE_CCL_STORE", "text", "", "",
      "where the job's ranks meet: tcp://ADDRESS:PORT or file:PATH"},
     {"BACKPLANE_CCL_TIMEOUT", "seconds", "", "",

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `backplane ccl`: what the ranks of process groups recorded. It needs no device, and none of the
-// machines that they ran on.
+// `backplane ccl`: what the ranks of process groups recorded, and where they are. It needs no
+// device, and for what they recorded none of the machines that they ran on.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <string>
 #include <string_view>
 
+#include "ccl/watch/status_server.hpp"
 #include "ccl/watch/trace.hpp"
 #include "ccl/watch/words.hpp"
 #include "core/cli/cli.hpp"
@@ -18,6 +20,7 @@ namespace bp::cli {
 namespace {
 
 constexpr const char* kTraceCommand = "ccl trace";
+constexpr const char* kStatusCommand = "ccl status";
 
 std::string trace_json(const ccl::Trace& trace) {
   JsonWriter json;
@@ -81,6 +84,21 @@ int run_ccl_trace(const CclTraceArgs& args) {
   if (!trace.ok()) return fail(kTraceCommand, trace.status().message(), kExitModel);
   print(args.json ? trace_json(*trace) : trace_text(*trace));
   return trace->is_well() ? kExitOk : kExitFailed;
+}
+
+int run_ccl_status(const CclStatusArgs& args) {
+  const auto answers = ccl::read_status(args.path);
+  if (!answers.ok()) return fail(kStatusCommand, answers.status().message(), kExitModel);
+  std::string words;
+  bool is_well = true;
+  for (const std::string& answer : *answers) {
+    const auto status = ccl::parse_status(answer, args.path);
+    if (!status.ok()) return fail(kStatusCommand, status.status().message(), kExitModel);
+    for (const ccl::GroupStatus& group : status->groups) is_well &= group.error.code == BP_OK;
+    words += ccl::status_words(*status);
+  }
+  print(args.json ? fmt::format("{{\"processes\": [\n{}]}}\n", fmt::join(*answers, ",\n")) : words);
+  return is_well ? kExitOk : kExitFailed;
 }
 
 }  // namespace bp::cli

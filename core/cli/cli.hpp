@@ -89,6 +89,11 @@ struct CclTraceArgs {
   bool json = false;
 };
 
+struct CclStatusArgs {
+  std::string path;  // of a socket, or a folder of them
+  bool json = false;
+};
+
 struct LaunchCommand {
   std::vector<std::string> program;  // with its arguments
   uint64_t local_count = 1;
@@ -109,6 +114,7 @@ int run_model(const GlobalArgs& global, const RunArgs& args);
 int run_bench(const GlobalArgs& global, const BenchArgs& args);
 int run_ops(const GlobalArgs& global, const OpsArgs& args);
 int run_ccl_trace(const CclTraceArgs& args);
+int run_ccl_status(const CclStatusArgs& args);
 /// Answers the status of the first rank that failed; 128 and the signal of one that was ended so.
 int run_launch(const GlobalArgs& global, const LaunchCommand& command);
 

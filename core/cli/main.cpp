@@ -31,6 +31,7 @@ struct Parsed {
   BenchArgs bench;
   OpsArgs ops;
   CclTraceArgs ccl_trace;
+  CclStatusArgs ccl_status;
   LaunchCommand launch;
   // As written; read after parsing. The numbers begin with their defaults, for --help.
   std::string plugin_path;
@@ -207,6 +208,14 @@ void add_ccl(CLI::App* app, Parsed* out) {
       ->required()
       ->type_name("");
   trace->add_flag("--json", args.json, "JSON for programs");
+  CLI::App* status = ccl->add_subcommand(
+      "status", "Say how far the groups of running processes are; exit code 1 if one has failed");
+  status
+      ->add_option("PATH", out->ccl_status.path,
+                   "What BACKPLANE_CCL_STATUS is there: a socket, or a folder of sockets")
+      ->required()
+      ->type_name("");
+  status->add_flag("--json", out->ccl_status.json, "JSON for programs");
 }
 
 void add_launch(CLI::App* app, Parsed* out) {
@@ -474,6 +483,7 @@ int dispatch(const CLI::App& command, const Parsed& parsed) {
   if (name == "bench") return run_bench(parsed.global, parsed.bench);
   if (name == "ops") return run_ops(parsed.global, parsed.ops);
   if (name == "ccl trace") return run_ccl_trace(parsed.ccl_trace);
+  if (name == "ccl status") return run_ccl_status(parsed.ccl_status);
   if (name == "launch") return run_launch(parsed.global, parsed.launch);
   return run_model(parsed.global, parsed.run);
 }

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`backplane ccl trace`: what the dumps of ranks say together. The dumps are written here from
-their description, and not by the recorder.
+"""`backplane ccl trace`: what the dumps of ranks say together, and `backplane ccl status`: what
+processes answer. Dumps and answers are written here from their description, and not by groups.
 
     ccl_cli_test.py BIN_FOLDER DIGITS_FOLDER [UNITTEST_ARGUMENT...]
 """
 
+import contextlib
 import json
 import pathlib
+import socket
 import sys
+import threading
 import unittest
 
 import cli_test
@@ -151,6 +154,69 @@ class TraceTest(cli_test.CommandTest):
         self.assertEqual(output.splitlines()[0], " [31ma b: rank 1 gave no dump, 1 of 2 did")
 
 
+class StatusTest(cli_test.CommandTest):
+    """Sockets are served here; groups that serve theirs are ccl_group_test's."""
+    GROUP = {"group": "world", "epoch": 1, "rank": 0, "rank_count": 2, "device": "npu:0",
+             "last_entered": 3, "last_started": 3, "last_completed": 2,
+             "operation": "all_reduce sum f32 8", "sequence": 3, "since_ns": 1_000_000_000,
+             "error": {"code": "OK", "words": "", "culprits": []},
+             "peers": [{"rank": 1, "heard_ns": 2_500_000_000, "lost": ""}]}
+
+    def serve(self, name, answer):
+        path = self.folder / name
+        server = socket.socket(socket.AF_UNIX)
+        self.addCleanup(server.close)
+        server.bind(str(path))
+        server.listen()
+
+        def run():
+            with contextlib.suppress(OSError):
+                while True:
+                    with server.accept()[0] as client:
+                        client.sendall(answer)
+        threading.Thread(target=run, daemon=True).start()
+        return path
+
+    @staticmethod
+    def document(process_id, *groups):
+        return json.dumps({"format": "backplane-ccl-status-1", "host": "host1",
+                           "process_id": process_id, "time_ns": 3_000_000_000,
+                           "groups": groups}).encode()
+
+    def status(self, exit_code, *arguments):
+        result = cli_test.run("ccl", "status", *arguments)
+        self.assertEqual((result.returncode, result.stderr), (exit_code, ""), result.stdout)
+        return result.stdout
+
+    def test_words(self):
+        path = self.serve("x.sock", self.document(7, self.GROUP))
+        self.assertEqual(self.status(OK, path).splitlines(), [
+            "process 7 on host1",
+            "  group world epoch 1: rank 0 of 2 on npu:0, entered 3, completed 2",
+            "    in all_reduce sum f32 8 as number 3 for 2.0 s",
+            "    rank 1 was heard 0.5 s ago"])
+
+    def test_folder_and_json(self):
+        failed = {**self.GROUP, "error": {"code": "TIMEOUT", "words": "late\x1b", "culprits": [1]}}
+        self.serve("backplane-7.sock", self.document(7, self.GROUP))
+        self.serve("backplane-8.sock", self.document(8, failed))
+        text = self.status(FAILED, self.folder)
+        self.assertIn("process 8 on host1\n", text)
+        self.assertIn("    has failed: TIMEOUT: late", text)
+        self.assertNotIn("\x1b", text)
+        found = json.loads(self.status(FAILED, self.folder, "--json"))
+        self.assertEqual([each["process_id"] for each in found["processes"]], [7, 8])
+        self.assertEqual(found["processes"][0]["groups"], [self.GROUP])
+
+    def test_what_does_not_answer_is_named(self):
+        self.check(MODEL, "ccl", "status", self.folder / "nosuch",
+                   words=["backplane ccl status: ", "nosuch", "No such file"])
+        self.check(MODEL, "ccl", "status", self.folder, words=["no process serves one"])
+        self.check(MODEL, "ccl", "status", self.file("x", b""), words=["expected a socket"])
+        self.check(MODEL, "ccl", "status", self.serve("g.sock", b"garbage"),
+                   words=["g.sock", "no status of a process"])
+
+
 class UsageTest(cli_test.CommandTest):
     def test_usage(self):
         self.check(USAGE, "ccl", words=["Usage: backplane ccl", "trace"])
@@ -161,7 +227,8 @@ class UsageTest(cli_test.CommandTest):
         self.check(USAGE, "--json", "ccl", "trace", "x",
                    words=["--json belongs behind the command ccl trace"])
         self.check(USAGE, "ccl", "trace", "", words=["DUMP: expected a file, found ''"])
-        self.check(OK, "ccl", "--help", words=["trace", "Exit codes"])
+        self.check(USAGE, "ccl", "status", words=["PATH", "See `backplane ccl status --help`"])
+        self.check(OK, "ccl", "--help", words=["trace", "status", "Exit codes"])
         self.check(OK, "ccl", "trace", "--help", words=["DUMP", "--json", "Exit codes"])
 
 

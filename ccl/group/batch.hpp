@@ -24,11 +24,13 @@ namespace bp::ccl {
 struct HostItem {
   HostRunPool::Lent run;
   std::unique_ptr<ChunkedRun> chunks;  // where it is cut; ends before the run
-  uint64_t record_id = 0;
+  std::optional<uint64_t> record_id;   // of its record; none of a check, whose call has another
   bool is_last = true;  // no other piece of the operation comes after it on this rank
   bool has_entered = false;
   Clock::time_point deadline = Clock::time_point::max();  // from when it has entered
 
+  /// Its ranks only compare what they have called.
+  bool is_check() const { return !record_id; }
   const Operation& operation() const { return run->args().operation; }
   uint64_t sequence() const { return run->args().sequence; }
   /// As HostRun::advance(), to the end of the last chunk.

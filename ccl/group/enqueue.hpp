@@ -46,6 +46,7 @@ struct ProcessGroup::Enqueue {
   bool is_native = false;    // all of them
   bool has_islands = false;  // some go by islands
   bool is_inline = false;    // the caller runs it and waits
+  bool is_check = false;     // ... of others; without tensors or records
   Clock::time_point begun;
   OperationPath path = OperationPath::kHost;
   Ref<Work> work;

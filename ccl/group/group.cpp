@@ -166,6 +166,7 @@ Result<RankCard> ProcessGroup::make_card() {
   BP_TRY_ASSIGN(card.host, host_identity());
   card.has_host_memory = device().has_host_memory();
   card.chunk_bytes = chunk_bytes_of(*runtime_);
+  card.checks = runtime_->options().flag("BACKPLANE_CCL_CHECK") ? 1 : 0;
   card.algorithms = runtime_->options().text("BACKPLANE_CCL_ALGORITHM");
   BP_TRY_ASSIGN(const CollectiveCaps* const caps, collective_caps_of(device()));
   if (caps != nullptr) {

@@ -154,10 +154,11 @@ class ProcessGroup final : public Counted<ProcessGroup>,
     Ref<Work> work;
     Operation operation;
     uint64_t sequence = 0;
-    uint64_t native_sequence = 0;  // of its last collective, as the plugin counts; 0: none
-    uint64_t record_id = 0;
-    std::shared_ptr<DeviceHold> before;                     // what comes before it in its stream
-    CommunicatorChain::Turn turn_before;                    // ... of another group
+    uint64_t native_sequence = 0;         // of its last collective, as the plugin counts; 0: none
+    uint64_t record_id = 0;               // of the first of its operations
+    uint64_t record_count = 1;            // ... whose records follow each other
+    std::shared_ptr<DeviceHold> before;   // what comes before it in its stream
+    CommunicatorChain::Turn turn_before;  // ... of another group
     Clock::time_point deadline = Clock::time_point::max();  // from when that is done
     std::chrono::nanoseconds timeout{0};
     bool is_last = true;  // no other piece of the operation comes after it on this rank
@@ -212,6 +213,8 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   void record(Enqueue* enqueue);
   Result<Ref<Work>> enqueue_native(Enqueue* enqueue);
   Result<Ref<Work>> enqueue_host(Enqueue* enqueue);
+  Result<Ref<Work>> check_and_enqueue(Enqueue* enqueue);
+  Status enqueue_check(const Enqueue& native, bool* out_has_begun);
   Status run_inline(Enqueue* enqueue);
   Status put_on_stream(Enqueue* enqueue);
   Status hold_on_stream(Enqueue* enqueue);
@@ -261,6 +264,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   Failure advance_native(Clock::time_point now);
   Failure ask_communicator(Clock::time_point now);
   Failure explained(Failure failure);
+  void record_end(const NativeTask& task, bp_status code, Clock::time_point now);
   Failure suspect(Failure failure, Clock::time_point now);
   std::optional<Overdue> find_overdue(Clock::time_point now);
   Failure advance_inquiry(Clock::time_point now);
@@ -269,7 +273,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   void end_work();
   bool has_ended_work() const { return tasks_.empty() && lanes_->is_idle(); }
   Failure out_of_memory() const;
-  Whereabouts whereabouts();
+  Whereabouts whereabouts(uint64_t sequence);
   bool is_held(const NativeTask& task, Whereabouts* out_here) const;
 
   GroupArgs args_;

@@ -49,7 +49,7 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
                                                 : OperationPath::kStaged;
     for (Enqueue::One& one : enqueue.ones) one.sequence = next_sequence(one.call.operation);
     work = contain([&] {
-      if (enqueue.is_native) return enqueue_native(&enqueue);
+      if (enqueue.is_native) return check_and_enqueue(&enqueue);
       const bool is_inside = enqueue.has_islands && island_ != nullptr;
       return is_inside ? enqueue_by_islands(&enqueue) : enqueue_host(&enqueue);
     });
@@ -152,6 +152,7 @@ void ProcessGroup::take_back_sequences(const Enqueue& enqueue) {
 }
 
 void ProcessGroup::record(Enqueue* enqueue) {
+  if (enqueue->is_check) return;
   const auto now = Clock::now();
   enqueue->begun = now;
   for (size_t i = 0; i < enqueue->ones.size(); ++i) {
@@ -217,6 +218,55 @@ void ProcessGroup::note_faults(const Enqueue& enqueue) {
 
 // --- by the plugin ---
 
+/// The first of them to fail, where others are to learn of it.
+Result<Ref<Work>> ProcessGroup::check_and_enqueue(Enqueue* enqueue) {
+  if (!agreement_.checks) return enqueue_native(enqueue);
+  bool has_begun = false;
+  BP_TRY(enqueue_check(*enqueue, &has_begun));
+  auto work = contain([&] { return enqueue_native(enqueue); });
+  if (work.ok() || !has_begun) return work;
+  // Others have seen the call, and would wait for it.
+  request_failure({.code = work.status().code(), .words = work.status().message()});
+  return work;
+}
+
+/// A barrier whose messages say what follows it: the stream is held until all ranks have called the
+/// same, and what they called does not begin where they have not.
+Status ProcessGroup::enqueue_check(const Enqueue& native, bool* out_has_begun) {
+  Enqueue check;
+  check.is_check = true;
+  check.stream = native.stream;
+  check.timeout = native.timeout;
+  for (const Enqueue::One& one : native.ones) {
+    const Operation& operation = one.call.operation;
+    if (kind_info(operation.kind).is_of_two) continue;
+    Enqueue::One& added = check.ones.emplace_back();
+    added.call.operation = operation;
+    added.sequence = one.sequence;
+  }
+  if (check.ones.empty()) return {};
+  check.work = make_work(check, OperationPath::kHost);
+  check.batch = std::make_shared<Batch>(check.work, check.timeout);
+  EnqueuedOne barrier;
+  barrier.call.operation.kind = Kind::kBarrier;
+  BP_TRY_ASSIGN(const HostRunPool* const runs, runs_of(barrier, 0, false));
+  for (const Enqueue::One& one : check.ones) {
+    HostItem& item = check.batch->items().emplace_back();
+    BP_TRY_ASSIGN(auto run, HostRun::make({.operation = one.call.operation,
+                                           .group = agreement_.group,
+                                           .sequence = one.sequence,
+                                           .place = args_.place,
+                                           .part = {runs->schedule(), {}, 0}}));
+    item.run = HostRunPool::Lent(run.release());
+  }
+  check.hold = DeviceHold::make(device());
+  check.entries = Lanes::prepare(check.batch);
+  check.copies.push_back(check.work);
+  BP_TRY(put_on_stream(&check));
+  *out_has_begun = true;
+  return {};
+}
+
 Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   Stream& stream = *enqueue->stream;
   std::vector<NativeOperation> operations;
@@ -261,7 +311,8 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   task->is_last = last.is_last;
   task->sequence = last.sequence;
   if (collective_count > 0) task->native_sequence = last_native_sequence_;
-  task->record_id = last.record_id;
+  task->record_id = enqueue->ones.front().record_id;
+  task->record_count = enqueue->ones.size();
   task->timeout = enqueue->timeout;
   {
     const std::lock_guard lock(state_mutex_);

@@ -35,6 +35,7 @@ class GroupTest : public testing::Test {
     args.install_directory = "";
     args.options = {{"BACKPLANE_TIMEOUT", "60"}, {"BACKPLANE_FALLBACK", "deny"}};
     args.options.insert(args.options.end(), options.begin(), options.end());
+    args.options.insert(args.options.end(), core_options_.begin(), core_options_.end());
     args.plugin_options = {{"npu.devices", "4"}, {"npu.memory", "16777216"}};
     args.plugin_options.insert(args.plugin_options.end(), more.begin(), more.end());
     auto runtime = Runtime::create(args);
@@ -118,6 +119,7 @@ class GroupTest : public testing::Test {
   }
 
   std::chrono::nanoseconds timeout_ = std::chrono::seconds(30);
+  std::vector<OptionSetting> core_options_;  // of the next Runtime
   std::shared_ptr<Store> store_;
   Ref<Runtime> runtime_;
 };

@@ -70,9 +70,11 @@ bool ProcessGroup::is_held(const NativeTask& task, Whereabouts* out_here) const 
   return true;
 }
 
-Whereabouts ProcessGroup::whereabouts() {
+/// `sequence`: of the collective that is asked about.
+Whereabouts ProcessGroup::whereabouts(uint64_t sequence) {
   Whereabouts here;
-  here.entered = std::max(lanes_->entered(), native_completed_);
+  here.called = recorder_.find_collective(sequence);
+  here.entered = std::max({lanes_->entered(), lanes_->checking(), native_completed_});
   here.completed = std::max(lanes_->completed(), native_completed_);
   here.operation = lanes_->latest_operation();
   // To ask the plugin may take longer than other ranks wait for the answer.
@@ -94,7 +96,8 @@ bool ProcessGroup::advance_control() {
   const std::vector<ControlMessage> messages = control_->take();
   for (const ControlMessage& message : messages) {
     if (message.header.type == MessageType::kWhere) {
-      control_->send(message.rank, MessageType::kHere, encode(whereabouts()));
+      control_->send(message.rank, MessageType::kHere,
+                     encode(whereabouts(message.header.sequence)));
     } else if (message.header.type == MessageType::kHere && inquiry_ != nullptr) {
       if (const auto here = decode_whereabouts(message.payload)) {
         inquiry_->answered(message.rank, *here);
@@ -228,17 +231,25 @@ Failure ProcessGroup::ask_communicator(Clock::time_point now) {
   return failure;
 }
 
+void ProcessGroup::record_end(const NativeTask& task, bp_status code, Clock::time_point now) {
+  for (uint64_t i = 0; i < task.record_count; ++i) {
+    recorder_.completed(task.record_id + i, code, now);
+  }
+}
+
 Failure ProcessGroup::advance_native(Clock::time_point now) {
   if (now < next_native_look_) return {};
   next_native_look_ = now + kNativeLook;
   for (const auto& task : tasks_) {
     if (task->deadline == Clock::time_point::max() && task->before->query() != BP_PENDING) {
       task->deadline = now + task->timeout;
-      recorder_.started(task->record_id, now);
+      for (uint64_t i = 0; i < task->record_count; ++i) {
+        recorder_.started(task->record_id + i, now);
+      }
     }
     const bp_status answer = task->work->ask_queue();
     if (answer == BP_PENDING) continue;
-    if (answer != BP_OK || task->is_last) recorder_.completed(task->record_id, answer, now);
+    if (answer != BP_OK || task->is_last) record_end(*task, answer, now);
     if (answer != BP_OK) {
       // The plugin knows why others did not do their part, and not why the stream failed before.
       const bp_status before = task->before->query();
@@ -295,9 +306,10 @@ Failure ProcessGroup::advance_inquiry(Clock::time_point now) {
       const std::lock_guard lock(chain.mutex());
       groups_behind = chain.groups_behind(*communicator_);
     }
+    Whereabouts own = whereabouts(overdue->sequence);
     inquiry_ =
         std::make_unique<Inquiry>(Inquiry::Args{*std::move(overdue), args_.place, agreement_.names,
-                                                whereabouts(), std::move(groups_behind)},
+                                                std::move(own), std::move(groups_behind)},
                                   control_.get(), now);
   }
   return inquiry_->is_over(now) ? inquiry_->failure() : Failure();
@@ -334,7 +346,7 @@ void ProcessGroup::end_work() {
     const Mark mark = task->work->mark();
     task->work->end(why);
     mark.stream->fail(mark.seq, why.to_stream_status());
-    recorder_.completed(task->record_id, why.code);
+    record_end(*task, why.code, Clock::now());
   }
   if (communicator_ != nullptr) communicator_->abort();
   lanes_->end_all(why);

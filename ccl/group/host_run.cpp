@@ -35,14 +35,6 @@ const Schedule& last_schedule(const HostRunArgs& args) {
   return args.last_schedule != nullptr ? *args.last_schedule : *args.part.schedule;
 }
 
-/// Whether two ranks have called the same.
-bool agree(const Header& ours, const Header& theirs) {
-  if (ours.count != theirs.count || ours.dtype != theirs.dtype) return false;
-  if (ours.kind == Kind::kRecv) return theirs.kind == Kind::kSend;
-  return ours.kind == theirs.kind && ours.reduction == theirs.reduction &&
-         ours.root == theirs.root && ours.is_deterministic == theirs.is_deterministic;
-}
-
 }  // namespace
 
 HostRun::HostRun(const HostRunArgs& args)
@@ -129,7 +121,7 @@ Status HostRun::check_arrival(const Arrival& arrival, const Step& step, uint32_t
   const auto tell = [&](const Header& header) {
     return describe(operation_of(header)) + " as number " + std::to_string(header.sequence);
   };
-  if (theirs.sequence != ours.sequence || !agree(ours, theirs)) {
+  if (theirs.sequence != ours.sequence || !agree(args_.operation, operation_of(theirs))) {
     return blame(step.peer, BP_INVALID_ARGUMENT,
                  "the ranks disagree: " + wire.rank_name(args_.place.rank) + " has called " +
                      tell(ours) + ", " + wire.rank_name(step.peer) + " has called " + tell(theirs));
@@ -198,7 +190,7 @@ Status HostRun::end_round() {
 }
 
 Status HostRun::finish() {
-  if (!kind_info(args_.operation.kind).reduces) return {};
+  if (args_.combiner == nullptr) return {};
   Operation part = args_.operation;
   part.count = part_.count;
   return args_.combiner->finish(part_.buffers.recv, recv_count(part, args_.place),

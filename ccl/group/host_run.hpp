@@ -62,7 +62,7 @@ struct HostRunArgs {
   RankPlace place;
   RunPart part;                                        // the first one
   std::shared_ptr<const Schedule> last_schedule = {};  // of the last one, where that differs
-  Combiner* combiner = nullptr;  // where the operation reduces; outlives the run
+  Combiner* combiner = nullptr;  // where the operation reduces here; outlives the run
 };
 
 class HostRun {

@@ -64,45 +64,46 @@ std::string Inquiry::explain(uint32_t rank) const {
   return words;
 }
 
-std::optional<std::string> Inquiry::called_by(uint32_t rank) const {
-  const Rank& asked = ranks_[rank];
-  const Whereabouts& there = asked.whereabouts;
-  const bool is_known = asked.answer == Answer::kHere && there.held == 0 &&
-                        there.entered == args_.overdue.sequence && !there.operation.empty();
-  return is_known ? std::optional(there.operation) : std::nullopt;
-}
-
-std::optional<Failure> Inquiry::find_disagreement() const {
-  const auto own = called_by(args_.place.rank);
-  if (kind_info(args_.overdue.operation.kind).is_of_two || !own) return std::nullopt;
-  std::map<std::string, std::vector<uint32_t>> callers;
+/// Those that have called it differently, as far as they told. ok(): nobody.
+Failure Inquiry::find_disagreement() const {
+  struct Callers {
+    Operation operation;
+    std::vector<uint32_t> ranks;
+  };
+  const Operation& own = args_.overdue.operation;
+  if (kind_info(own.kind).is_of_two) return {};
+  std::vector<Callers> all = {{own, {args_.place.rank}}};
   for (uint32_t rank = 0; rank < args_.place.rank_count; ++rank) {
-    if (const auto called = called_by(rank)) callers[*called].push_back(rank);
+    const auto& called = ranks_[rank].whereabouts.called;
+    if (!called || rank == args_.place.rank) continue;
+    auto same = std::find_if(all.begin(), all.end(), [&](const Callers& callers) {
+      return agree(callers.operation, *called);
+    });
+    if (same == all.end()) same = all.insert(all.end(), {*called, {}});
+    same->ranks.push_back(rank);
   }
-  if (callers.size() < 2) return std::nullopt;
+  if (all.size() < 2) return {};
   // The cause is whoever is not with the most, or with this rank where there are as many.
-  const std::vector<uint32_t>* most = &callers[*own];
-  for (const auto& [operation, ranks] : callers) {
-    if (ranks.size() > most->size()) most = &ranks;
-  }
-  Failure failure;
-  failure.code = BP_INVALID_ARGUMENT;
-  failure.sequence = args_.overdue.sequence;
-  failure.operation = describe(args_.overdue.operation);
-  for (const auto& [operation, ranks] : callers) {
-    failure.words +=
-        (failure.words.empty() ? "the ranks disagree: " : ", ") + args_.names[ranks.front()] +
-        (ranks.size() > 1 ? " and " + std::to_string(ranks.size() - 1) + " more" : "") +
-        " called " + operation + " as number " + std::to_string(failure.sequence);
-    if (&ranks == most) continue;
-    failure.culprits.insert(failure.culprits.end(), ranks.begin(), ranks.end());
+  const auto most = std::max_element(
+      all.begin(), all.end(),
+      [](const Callers& a, const Callers& b) { return a.ranks.size() < b.ranks.size(); });
+  Failure failure{
+      .code = BP_INVALID_ARGUMENT, .sequence = args_.overdue.sequence, .operation = describe(own)};
+  failure.words = "the ranks disagree on number " + std::to_string(failure.sequence) + ":";
+  for (auto callers = all.begin(); callers != all.end(); ++callers) {
+    const size_t more = callers->ranks.size() - 1;
+    failure.words += (callers == all.begin() ? " " : ", ") + args_.names[callers->ranks.front()] +
+                     (more > 0 ? " and " + std::to_string(more) + " more" : "") + " has called " +
+                     describe(callers->operation);
+    if (callers == most) continue;
+    failure.culprits.insert(failure.culprits.end(), callers->ranks.begin(), callers->ranks.end());
   }
   std::sort(failure.culprits.begin(), failure.culprits.end());
   return failure;
 }
 
 Failure Inquiry::failure() const {
-  if (auto disagreement = find_disagreement()) return *std::move(disagreement);
+  if (Failure disagreement = find_disagreement(); !disagreement.ok()) return disagreement;
   const auto ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(args_.overdue.timeout).count();
   Failure failure;

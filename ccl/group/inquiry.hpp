@@ -33,6 +33,7 @@ class Inquiry {
   /// All have answered, or the time is over.
   bool is_over(Clock::time_point now) const;
   Clock::time_point end() const { return end_; }
+  /// Of ranks that called something else: INVALID_ARGUMENT with both sides. Else TIMEOUT.
   Failure failure() const;
 
  private:
@@ -45,10 +46,7 @@ class Inquiry {
   bool is_held_up(uint32_t rank) const;
   /// What is wrong with the rank; empty: nothing.
   std::string explain(uint32_t rank) const;
-  /// What it has called under the number that is waited for; nullopt: that is not known.
-  std::optional<std::string> called_by(uint32_t rank) const;
-  /// Ranks that have all entered it, as different operations, none of which sends to another's.
-  std::optional<Failure> find_disagreement() const;
+  Failure find_disagreement() const;
 
   const Args args_;
   const Clock::time_point end_;

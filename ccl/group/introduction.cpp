@@ -35,8 +35,10 @@ std::string way_words(const Agreement& agreement) {
     by_messages += by_messages.empty() ? "" : ", ";
     by_messages += kind_info(static_cast<Kind>(kind)).name;
   }
-  return fmt::format("by the collectives of their devices ({}), by messages: {}",
-                     agreement.cards[0].device, by_messages);
+  return fmt::format(
+      "by the collectives of their devices ({}), {}by messages: {}", agreement.cards[0].device,
+      agreement.checks ? "whose calls are compared before (BACKPLANE_CCL_CHECK), " : "",
+      by_messages);
 }
 
 std::string interface_words(const Introduction& group) {

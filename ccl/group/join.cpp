@@ -180,6 +180,7 @@ std::string encode(const RankCard& card) {
   }
   put(&bytes, static_cast<uint32_t>(card.has_host_memory));
   put(&bytes, card.chunk_bytes);
+  put(&bytes, card.checks);
   put(&bytes, card.caps_flags);
   put(&bytes, card.rank_count_max);
   put(&bytes, card.uid_bytes);
@@ -204,6 +205,7 @@ Result<RankCard> decode_card(std::string_view bytes) {
   }
   card.has_host_memory = cursor.take<uint32_t>() != 0;
   card.chunk_bytes = cursor.take<uint64_t>();
+  card.checks = cursor.take<uint32_t>();
   card.caps_flags = cursor.take<uint32_t>();
   card.rank_count_max = cursor.take<uint32_t>();
   card.uid_bytes = cursor.take<uint64_t>();
@@ -232,6 +234,8 @@ Agreement conclude(std::vector<RankCard> cards, std::string_view name) {
     agreement.names.push_back("rank " + std::to_string(rank) + " (" + cards[rank].device + ")");
   }
   agreement.group = hash;
+  agreement.checks = std::any_of(cards.begin(), cards.end(),
+                                 [](const RankCard& card) { return card.checks != 0; });
   agreement.why_not_native = why_not_native(cards);
   agreement.islands = find_islands(cards);
   const bool is_linked = agreement.why_not_native.empty();

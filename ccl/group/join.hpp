@@ -26,6 +26,7 @@ struct RankCard {
   std::string algorithms;        // BACKPLANE_CCL_ALGORITHM; that of rank 0 counts
   bool has_host_memory = false;  // the host may touch its device's memory
   uint64_t chunk_bytes = 0;      // BACKPLANE_CCL_CHUNK; that of rank 0 counts
+  uint32_t checks = 0;           // BACKPLANE_CCL_CHECK
   std::string domain;            // of its device's own collectives; empty: none
   uint32_t caps_flags = 0;
   uint32_t rank_count_max = 0;
@@ -49,6 +50,7 @@ struct Agreement {
   uint64_t group = 0;              // what headers carry
   std::vector<Island> islands;     // one of all ranks where the group is native
   std::string why_not_native;      // for people; empty where it is
+  bool checks = false;             // native collectives; where one rank asks for it
   /// Of messages: larger buffers go in chunks of this size. 0: all go whole, for no rank is staged.
   uint64_t chunk_bytes = 0;
   bool is_native() const { return islands.size() == 1 && islands[0].ranks.size() == cards.size(); }

@@ -121,11 +121,11 @@ Failure Lanes::failure_of(const Entry& entry, const Status& status,
 Failure Lanes::begin(Entry& entry, Clock::time_point now) {
   HostItem& item = entry.get();
   item.has_entered = true;
-  args_.recorder.started(item.record_id, now);
+  if (item.record_id) args_.recorder.started(*item.record_id, now);
   item.deadline = now + entry.batch->timeout();
   if (!kind_info(item.operation().kind).is_of_two) {
     latest_ = item.operation();
-    entered_ = item.sequence();
+    (item.is_check() ? checking_ : entered_) = item.sequence();
   }
   const bp_status lost = entry.batch->stream_status();
   if (lost == BP_OK) return {};
@@ -159,9 +159,11 @@ Failure Lanes::failure_of_lost(const Entry& entry, uint32_t rank, const char* re
 
 void Lanes::end_entry(Entry& entry, Clock::time_point now) {
   const HostItem& item = entry.get();
-  if (item.is_last) args_.recorder.completed(item.record_id, BP_OK, now);
+  if (item.is_last && item.record_id) args_.recorder.completed(*item.record_id, BP_OK, now);
   if (kind_info(item.operation().kind).is_of_two) {
     --two_count_;
+  } else if (item.is_check()) {
+    checking_ = 0;
   } else if (item.is_last) {
     completed_ = item.sequence();
   }
@@ -234,7 +236,8 @@ void Lanes::end_all(const Failure& failure) {
   for_each_lane([&](Lane& lane) {
     for (Entry& entry : lane) {
       entry.get().run->cancel(*this);
-      args_.recorder.completed(entry.get().record_id, failure.code);
+      const auto record_id = entry.get().record_id;
+      if (record_id) args_.recorder.completed(*record_id, failure.code);
     }
     entries.splice(entries.end(), lane);
   });

@@ -81,6 +81,8 @@ class Lanes final : public Wire {
   /// How far the collectives are.
   uint64_t entered() const { return entered_; }
   uint64_t completed() const { return completed_; }
+  /// The collective whose call is being compared; 0: none.
+  uint64_t checking() const { return checking_; }
   std::string latest_operation() const { return latest_ ? describe(*latest_) : std::string(); }
   const WireCounters& wire() const { return wire_; }
 
@@ -126,6 +128,7 @@ class Lanes final : public Wire {
   uint32_t two_count_ = 0;             // sends and recvs in lanes
   uint64_t entered_ = 0;
   uint64_t completed_ = 0;
+  uint64_t checking_ = 0;
   std::optional<Operation> latest_;  // collective that was entered
   WireCounters wire_;
 };

@@ -93,8 +93,19 @@ std::optional<Failure> decode_failure(std::string_view bytes) {
   return failure;
 }
 
+bool agree(const Operation& ours, const Operation& theirs) {
+  if (ours.count != theirs.count || ours.dtype != theirs.dtype) return false;
+  if (ours.kind == Kind::kRecv) return theirs.kind == Kind::kSend;
+  return ours.kind == theirs.kind && ours.reduction == theirs.reduction &&
+         ours.root == theirs.root && ours.is_deterministic == theirs.is_deterministic;
+}
+
 std::string encode(const Whereabouts& whereabouts) {
   std::string bytes;
+  // Without a sequence it is none.
+  const Header called =
+      header_of(whereabouts.called.value_or(Operation()), 0, whereabouts.called ? 1 : 0);
+  bytes.append(reinterpret_cast<const char*>(&called), sizeof(called));
   put(&bytes, whereabouts.entered);
   put(&bytes, whereabouts.completed);
   put_text(&bytes, whereabouts.operation);
@@ -107,6 +118,10 @@ std::string encode(const Whereabouts& whereabouts) {
 std::optional<Whereabouts> decode_whereabouts(std::string_view bytes) {
   Cursor cursor(bytes);
   Whereabouts whereabouts;
+  const std::string_view header = cursor.take_bytes(sizeof(Header));
+  const auto called = read_header(std::as_bytes(std::span(header.data(), header.size())));
+  if (!called) return std::nullopt;
+  if (called->sequence != 0) whereabouts.called = operation_of(*called);
   whereabouts.entered = cursor.take<uint64_t>();
   whereabouts.completed = cursor.take<uint64_t>();
   whereabouts.operation = take_text(&cursor);

@@ -74,14 +74,18 @@ std::string encode(const Failure& failure);
 /// nullopt: garbage.
 std::optional<Failure> decode_failure(std::string_view bytes);
 
+/// Whether two ranks have called the same: the two ends of a pair, or a collective.
+bool agree(const Operation& ours, const Operation& theirs);
+
 /// How far a rank has come, told to one that waits for it.
 struct Whereabouts {
-  uint64_t entered = 0;    // the latest collective that was called
-  uint64_t completed = 0;  // ... that is done
-  std::string operation;   // the one in progress, or the latest
-  uint64_t held = 0;       // the first that was called and cannot begin; 0: none
-  std::string held_by;     // "queued behind all_reduce f32 3 of group b"
-  std::string held_group;  // ... "b"; empty: that is no other group's work
+  std::optional<Operation> called;  // what it called as the collective that it was asked about
+  uint64_t entered = 0;             // the latest collective that was called
+  uint64_t completed = 0;           // ... that is done
+  std::string operation;            // the one in progress, or the latest
+  uint64_t held = 0;                // the first that was called and cannot begin; 0: none
+  std::string held_by;              // "queued behind all_reduce f32 3 of group b"
+  std::string held_group;           // ... "b"; empty: that is no other group's work
 };
 std::string encode(const Whereabouts& whereabouts);
 std::optional<Whereabouts> decode_whereabouts(std::string_view bytes);

@@ -181,6 +181,16 @@ bool Recorder::read(const Slot& slot, Record* out_record) const {
   return true;
 }
 
+std::optional<Operation> Recorder::find_collective(uint64_t sequence) const {
+  for (uint64_t i = 0; i < kCapacity; ++i) {
+    Record record;
+    if (!read(slots_[i], &record)) continue;
+    const RecordEntry& entry = record.entry;
+    if (!entry.is_of_two() && entry.sequence == sequence) return entry.operation;
+  }
+  return std::nullopt;
+}
+
 std::vector<Record> Recorder::records() const {
   std::vector<Record> records;
   records.reserve(std::min(kCapacity, next_.load(std::memory_order_relaxed)));

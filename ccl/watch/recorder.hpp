@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ class Recorder {
   /// BP_OK, or what it failed with. The first time counts.
   void completed(uint64_t id, bp_status code, Clock::time_point now = Clock::now()) noexcept;
 
+  /// The collective with this sequence; nullopt: it was not called, or kCapacity others were since.
+  std::optional<Operation> find_collective(uint64_t sequence) const;
   /// The latest kCapacity, by number. Each is whole; they need not be of one moment.
   std::vector<Record> records() const;
   RankDump dump(const GroupInfo& group) const;

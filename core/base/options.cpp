@@ -19,9 +19,11 @@ namespace {
 
 constexpr std::string_view kPrefix = "BACKPLANE_";
 
-constexpr std::array<OptionRow, 29> kRows = {{
+constexpr std::array<OptionRow, 30> kRows = {{
     {"BACKPLANE_CCL_ALGORITHM", "list", "", "",
      "algorithms of collectives: KIND:NAME,...; empty: the fastest"},
+    {"BACKPLANE_CCL_CHECK", "bool", "0", "",
+     "1: ranks compare their calls before native collectives begin"},
     {"BACKPLANE_CCL_CHUNK", "number", "4194304", "",
      "bytes of a tensor that are staged at once; 0: all of them"},
     {"BACKPLANE_CCL_DEVICE", "text", "", "", "the device of this rank, for a program that asks"},

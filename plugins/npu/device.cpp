@@ -58,6 +58,12 @@ std::vector<const bp_kernel*> kernels_without(std::string_view operators) {
   return kernels;
 }
 
+Mismatch read_mismatch(const bp_open_args& args) {
+  const std::string_view wanted = sdk::option(&args, "collective_mismatch").value_or("fails");
+  if (wanted == "passes") return Mismatch::kPasses;
+  return wanted == "hangs" ? Mismatch::kHangs : Mismatch::kFails;
+}
+
 DeviceOptions read_options(const bp_open_args& args) {
   const auto bit_if = [&](std::string_view option, uint64_t bit) {
     return sdk::option_bool(&args, option, true) ? bit : 0;
@@ -70,6 +76,7 @@ DeviceOptions read_options(const bp_open_args& args) {
           .features = features,
           .concurrent = sdk::option_bool(&args, "concurrent", true),
           .communicators_at_once = sdk::option_bool(&args, "communicators_at_once", true),
+          .mismatch = read_mismatch(args),
           .kernels = kernels_without(sdk::option(&args, "kernels").value_or(""))};
 }
 

@@ -23,6 +23,13 @@ using sdk::read_args;
 using sdk::refuse;
 using sdk::slot;
 
+/// What becomes of operations of ranks that do not fit together.
+enum class Mismatch : uint8_t {
+  kFails,   // all ranks learn of it
+  kPasses,  // it ends well, and what is received is wrong
+  kHangs,   // it does not end
+};
+
 /// The device-scope options of the manifest, against which the core has checked them.
 struct DeviceOptions {
   uint64_t memory_bytes;
@@ -30,6 +37,7 @@ struct DeviceOptions {
   uint64_t features;  // BP_FEATURE_*_BIT that are left on
   bool concurrent;
   bool communicators_at_once;
+  Mismatch mismatch;
   std::vector<const bp_kernel*> kernels;  // without those that are switched off
 };
 

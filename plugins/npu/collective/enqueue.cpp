@@ -157,6 +157,7 @@ class StreamBatches {
     posting->rank = batch.place.rank;
     posting->numbers = batch.numbers;
     posting->waiter = waiter;
+    posting->mismatch = batch.device->options().mismatch;
     for (const bp_collective_op& what : batch.operations) {
       posting->operations.push_back(find_memory(what, batch.place, batch.device->memory()));
       spoil(batch, posting.get(), stop);

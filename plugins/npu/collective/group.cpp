@@ -180,27 +180,33 @@ void Group::meet(const MeetingKey& key) {
   for (const Arrival& arrival : meeting) end_one(arrival.posting);
 }
 
-/// Sorts the meeting by ranks. False: they disagree, and the group has failed.
+/// Sorts the meeting by ranks. False: they disagree, and what becomes of that has happened.
 bool Group::agree(Meeting* meeting) {
   std::sort(meeting->begin(), meeting->end(),
             [](const Arrival& a, const Arrival& b) { return a.rank < b.rank; });
   const Arrival& first = meeting->front();
-  const auto words_of = [](const Arrival& arrival) {
-    return "rank " + std::to_string(arrival.rank) + " has " + describe(arrival.operation->what);
-  };
   for (const Arrival& arrival : std::span(*meeting).subspan(1)) {
     if (fit_together(first.operation->what, arrival.operation->what) &&
         (arrival.rank != first.rank || is_between_two(first.operation->what.kind))) {
       continue;
     }
-    for (uint32_t rank = 0; rank < rank_count(); ++rank) {
-      fail_rank(rank, BP_INVALID_ARGUMENT, arrival.rank + 1, [&] {
-        return "the ranks disagree: " + words_of(first) + "; " + words_of(arrival);
-      });
+    if (first.posting->mismatch == Mismatch::kFails) fail_all(first, arrival);
+    if (first.posting->mismatch == Mismatch::kPasses) {
+      for (const Arrival& each : *meeting) end_one(each.posting);
     }
     return false;
   }
   return true;
+}
+
+void Group::fail_all(const Arrival& first, const Arrival& other) {
+  const auto words_of = [](const Arrival& arrival) {
+    return "rank " + std::to_string(arrival.rank) + " has " + describe(arrival.operation->what);
+  };
+  for (uint32_t rank = 0; rank < rank_count(); ++rank) {
+    fail_rank(rank, BP_INVALID_ARGUMENT, other.rank + 1,
+              [&] { return "the ranks disagree: " + words_of(first) + "; " + words_of(other); });
+  }
 }
 
 void Group::withdraw(Posting* posting, const StreamFailure& why) noexcept {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "collective/operation.hpp"
+#include "device.hpp"
 #include "queue.hpp"
 
 namespace bp::npu {
@@ -45,6 +46,7 @@ struct Posting {
   std::vector<Operation> operations;
   std::vector<uint64_t> numbers;  // of collectives, or of a peer and direction; one an operation
   std::shared_ptr<Waiter> waiter;
+  Mismatch mismatch = Mismatch::kFails;
   bool stays_away = false;         // its operations are in no meeting (CollectiveFault)
   std::byte* spoilt_in = nullptr;  // what is received and wrong afterwards
   // Under the group's lock.
@@ -109,6 +111,7 @@ class Group {
   void arrive(Posting* posting, size_t index);
   void meet(const MeetingKey& key);
   bool agree(Meeting* meeting);
+  void fail_all(const Arrival& first, const Arrival& other);
   void end_one(Posting* posting);
   void end(Posting* posting) noexcept;
   /// `words()` makes the message. Where memory is short the status has to tell.

@@ -29,7 +29,7 @@ class GroupInject : public GroupTest {
   /// Whether all ranks joined and got their sums. No rank takes long.
   bool run_once(const Devices& devices) {
     store_ = make_memory_store();
-    timeout_ = seconds(2);
+    timeout_ = seconds(10);  // no call ends by it, also on a busy machine
     std::atomic<uint32_t> good = 0;
     std::vector<std::thread> threads;
     for (uint32_t rank = 0; rank < devices.size(); ++rank) {
@@ -41,7 +41,7 @@ class GroupInject : public GroupTest {
   bool run_rank(const Devices& devices, uint32_t rank) {
     const auto begin = Clock::now();
     auto group = ProcessGroup::create(group_args(devices, rank));
-    EXPECT_LT(Clock::now() - begin, seconds(10));
+    EXPECT_LT(Clock::now() - begin, seconds(30));
     if (!group.ok()) {
       EXPECT_FALSE(group.status().message().empty());
       return false;

@@ -93,8 +93,8 @@ Failure Inquiry::find_disagreement() const {
   for (auto callers = all.begin(); callers != all.end(); ++callers) {
     const size_t more = callers->ranks.size() - 1;
     failure.words += (callers == all.begin() ? " " : ", ") + args_.names[callers->ranks.front()] +
-                     (more > 0 ? " and " + std::to_string(more) + " more" : "") + " has called " +
-                     describe(callers->operation);
+                     (more > 0 ? " and " + std::to_string(more) + " more have" : " has") +
+                     " called " + describe(callers->operation);
     if (callers == most) continue;
     failure.culprits.insert(failure.culprits.end(), callers->ranks.begin(), callers->ranks.end());
   }

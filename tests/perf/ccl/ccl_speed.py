@@ -174,7 +174,7 @@ def write_reports(rows, rounds, folder):
                      f"{row['ns'] / 1000:,.2f} | {row['peer_ns'] / 1000:,.2f} | {row['status']} |")
     note = (f"Two ranks on one host, each a process on its own processor; {len(rounds.control)} "
             f"rounds in turns, of which {len(rounds.steady())} count. Open MPI: pml ob1, btl "
-            "vader. Gloo: the better of ring and bcube in each round. Speed is their time over ours, "
+            "vader. Gloo: the better of ring and bcube in each round. Speed: their time over ours, "
             "the median of the rounds' ratios.")
     measured.write_table("Speed of collectives", note,
                          ("what", "speed", "target", "rounds that meet it", "µs", "peer, µs", ""),

@@ -124,10 +124,10 @@ TEST_F(GroupCheck, WithoutIt_CallsThatHangAreComparedAtTheDeadline) {
     EXPECT_GE(Clock::now() - begin, milliseconds(300));
     EXPECT_LT(Clock::now() - begin, seconds(3));
     EXPECT_EQ(work.status().code(), BP_INVALID_ARGUMENT) << work.status().to_string();
-    EXPECT_THAT(work.status().message(),
-                AllOf(HasSubstr("the ranks disagree on number 1"),
-                      HasSubstr("has called all_reduce sum f32 3"),
-                      HasSubstr("rank 1 (npu:1) has called all_reduce sum f32 2")));
+    EXPECT_THAT(
+        work.status().message(),
+        AllOf(HasSubstr("the ranks disagree on number 1"), HasSubstr("called all_reduce sum f32 3"),
+              HasSubstr("rank 1 (npu:1) has called all_reduce sum f32 2")));
     EXPECT_FALSE(group.failure().culprits.empty());
     EXPECT_EQ(group.failure().sequence, 1u);
   });

@@ -124,7 +124,7 @@ End::Sending& End::make_sending(Peer& peer, Kind kind, uint64_t sequence, std::s
   sending.sequence = sequence;
   const Envelope envelope{kMessageMark, kind, id_, sequence};
   std::memcpy(sending.head.data(), &envelope, sizeof(envelope));
-  std::memcpy(sending.head.data() + sizeof(envelope), header.data(), header.size());
+  std::copy(header.begin(), header.end(), sending.head.begin() + sizeof(envelope));
   sending.head_bytes = sizeof(envelope) + header.size();
   sending.is_short = true;
   sending.transfer = nullptr;

@@ -13,6 +13,7 @@
 #ifndef BACKPLANE_CCL_ENGINE_UCX_END_HPP
 #define BACKPLANE_CCL_ENGINE_UCX_END_HPP
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -68,7 +69,7 @@ class End {
   struct Text {
     Text() = default;
     explicit Text(std::string_view text) : size(static_cast<uint32_t>(text.size())) {
-      std::memcpy(bytes.data(), text.data(), text.size());
+      std::copy(text.begin(), text.end(), bytes.begin());
     }
     /// Most are short.
     Text(const Text& other) : Text(std::string_view(other.bytes.data(), other.size)) {}

@@ -322,8 +322,9 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   bool has_told_unfit_ = false;
 
   mutable std::mutex state_mutex_;
-  Failure failure_;                                   // under state_mutex_
-  std::optional<Failure> requested_;                  // ... by a thread that does not drive
+  Failure failure_;                   // under state_mutex_
+  std::optional<Failure> requested_;  // ... by a thread that does not drive
+  std::atomic<bool> is_requested_{false};
   std::list<std::shared_ptr<NativeTask>> new_tasks_;  // under state_mutex_
   std::atomic<uint64_t> split_count_{0};
   uint64_t latest_epoch_ = 0;  // ... of this group, or of a try to rebuild it

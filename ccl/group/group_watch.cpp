@@ -124,7 +124,7 @@ Failure ProcessGroup::out_of_memory() const {
 
 void ProcessGroup::take_news(std::optional<Failure>* out_requested) {
   const std::lock_guard lock(state_mutex_);
-  out_requested->swap(requested_);
+  *out_requested = requested_;
   tasks_.splice(tasks_.end(), new_tasks_);
   copies_.splice(copies_.end(), new_copies_);
 }
@@ -320,6 +320,7 @@ void ProcessGroup::request_failure(Failure failure) noexcept {
   {
     const std::lock_guard lock(state_mutex_);
     if (!requested_) requested_ = std::move(failure);
+    is_requested_.store(true, std::memory_order_release);
     messenger = messenger_;
   }
   has_news_.store(true);

@@ -17,7 +17,7 @@ namespace bp::ccl {
 
 class Inquiry {
  public:
-  static constexpr auto kLongest = std::chrono::milliseconds(500);
+  static constexpr auto kLongest = std::chrono::seconds(1);
 
   struct Args {
     Overdue overdue;

@@ -97,5 +97,34 @@ TEST_F(CclDescentErrors, RankThatDoesNotSplit_FailsTheGroup) {
   });
 }
 
+/// As docs/collectives.md shows it.
+TEST_F(CclDescentErrors, LinesOfThePage_GoOnWithTheRanksThatAreLeft) {
+  struct Job {
+    uint32_t rank;
+    uint32_t local_rank() const { return rank; }
+  };
+  run_owners({"cpu:0", "cpu:0", "cpu:0"}, [&](Group group, Device device) {
+    if (group.rank() == 2) return;  // its end goes
+    const Tensor x = upload(device, {1});
+    try {
+      group.all_reduce(x);
+      ADD_FAILURE() << "rank 2 is gone";
+    } catch (const bp::ccl::GroupError& error) {
+      const auto& lost = error.failure().culprits;
+      std::vector<uint32_t> left;
+      for (uint32_t rank = 0; rank < group.rank_count(); ++rank) {
+        if (std::find(lost.begin(), lost.end(), rank) == lost.end()) left.push_back(rank);
+      }
+      bp::Stream::default_of(device).reset();
+      group = group.rebuild({.epoch = group.epoch() + 1, .members = left});
+    }
+    EXPECT_EQ(group.rank_count(), 2u);
+    const Job job{group.rank()};
+    const auto host = group.split({.color = job.local_rank() == 0 ? 1 : bp::ccl::no_color});
+    EXPECT_EQ(host.has_value(), job.rank == 0);
+    if (host) host->broadcast(x, 0);  // nullopt (in C: NULL) for no_color
+  });
+}
+
 }  // namespace
 }  // namespace bp

@@ -13,7 +13,7 @@ LONG = 2 << 20  # of f32: 8 MiB, which stay in their sender's memory until they 
 BYTES_OF_F32 = 4
 JOIN_MS = 20_000  # where joining is not what fails
 OPERATION_MS = 1_200
-INQUIRY_MS = 500
+INQUIRY_MS = 1_000
 SLACK_MS = 1_000  # beyond a deadline, of processes that share two processors with others
 RECOVERY_S = 15
 

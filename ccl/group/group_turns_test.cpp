@@ -43,14 +43,12 @@ class GroupTurns : public GroupTest {
     return {.send = upload(group.device(), BP_DTYPE_F32, {1, 2, 3}),
             .recv = room(group.device(), BP_DTYPE_F32, 3)};
   }
-};
-
-TEST_F(GroupTurns, ThreeGroupsOnOneDevice_InOneOrder_AllComplete) {
-  run_groups(kPair, 3, [&](uint32_t rank, std::vector<Ref<ProcessGroup>>& groups) {
+  /// Nobody waits in between, and each group has a stream of its own.
+  void sum_in_turns(uint32_t rank, const std::vector<Ref<ProcessGroup>>& groups, int rounds,
+                    const std::vector<float>& expected) {
     std::vector<Call> calls;
     std::vector<Ref<Work>> works;
-    for (int round = 0; round < 20; ++round) {
-      // Nobody waits in between, and each group has a stream of its own.
+    for (int round = 0; round < rounds; ++round) {
       for (const Ref<ProcessGroup>& group : groups) {
         calls.push_back(sum_of(*group));
         auto work = group->enqueue(calls.back());
@@ -61,30 +59,22 @@ TEST_F(GroupTurns, ThreeGroupsOnOneDevice_InOneOrder_AllComplete) {
     for (size_t i = 0; i < works.size(); ++i) {
       const Status status = works[i]->wait(Clock::now() + seconds(40));
       ASSERT_TRUE(status.ok()) << "rank " << rank << ", " << i << ": " << status.to_string();
-      EXPECT_EQ(floats(calls[i].recv), (std::vector<float>{2, 4, 6}));
+      EXPECT_EQ(floats(calls[i].recv), expected);
     }
+  }
+};
+
+TEST_F(GroupTurns, ThreeGroupsOnOneDevice_InOneOrder_AllComplete) {
+  run_groups(kPair, 3, [&](uint32_t rank, std::vector<Ref<ProcessGroup>>& groups) {
+    sum_in_turns(rank, groups, 20, {2, 4, 6});
   });
 }
 
 TEST_F(GroupTurns, TwoGroupsWithIslands_InOneOrder_AllComplete) {
-  run_groups(
-      {"npu:0", "npu:1", "cpu:0"}, 2, [&](uint32_t rank, std::vector<Ref<ProcessGroup>>& groups) {
-        std::vector<Call> calls;
-        std::vector<Ref<Work>> works;
-        for (int round = 0; round < 10; ++round) {
-          for (const Ref<ProcessGroup>& group : groups) {
-            calls.push_back(sum_of(*group));
-            auto work = group->enqueue(calls.back());
-            ASSERT_TRUE(work.ok()) << work.status().to_string();
-            works.push_back(*work);
-          }
-        }
-        for (size_t i = 0; i < works.size(); ++i) {
-          const Status status = works[i]->wait(Clock::now() + seconds(40));
-          ASSERT_TRUE(status.ok()) << "rank " << rank << ", " << i << ": " << status.to_string();
-          EXPECT_EQ(floats(calls[i].recv), (std::vector<float>{3, 6, 9}));
-        }
-      });
+  run_groups({"npu:0", "npu:1", "cpu:0"}, 2,
+             [&](uint32_t rank, std::vector<Ref<ProcessGroup>>& groups) {
+               sum_in_turns(rank, groups, 10, {3, 6, 9});
+             });
 }
 
 TEST_F(GroupTurns, OrdersThatDiffer_EndAtTheDeadlineWithTheCycleNamed) {

@@ -150,10 +150,6 @@ std::optional<size_t> find_other(std::span<const RankCard> cards, std::string Ra
   return std::nullopt;
 }
 
-}  // namespace
-
-namespace {
-
 std::string words_of(uint32_t rank, const Status& why) {
   return "rank " + std::to_string(rank) + " cannot join: " + why.to_string();
 }
@@ -162,6 +158,23 @@ std::string words_of(uint32_t rank, const Status& why) {
 Status check_card(std::string_view bytes) {
   if (!bytes.starts_with(kNoCard)) return {};
   return Status(BP_UNAVAILABLE, std::string(bytes.substr(kNoCard.size())));
+}
+
+/// Cards are waited for one after the other: also in the place of those that have not come.
+Status leave_words(Store& store, RankPlace place, const Status& why) {
+  constexpr const char* kStages[] = {"engine",       "connected",    "uid-made",
+                                     "native-begun", "native-ready", "ready"};
+  const auto leave = [&](const std::string& key, const std::string& words) -> Status {
+    return store.compare_set(key, std::nullopt, words).status();
+  };
+  for (const char* const stage : kStages) {
+    BP_TRY(leave(key_of(stage, place.rank), why.to_string()));
+  }
+  const std::string no_card = std::string(kNoCard) + words_of(place.rank, why);
+  for (uint32_t rank = 0; rank < place.rank_count; ++rank) {
+    BP_TRY(leave(key_of("card", rank), no_card));
+  }
+  return {};
 }
 
 }  // namespace
@@ -307,27 +320,6 @@ Status refuse_to_join(Store& store, uint32_t rank, const Status& why) {
   if (!told.ok()) log(BP_LOG_INFO, told.with_prefix("the other ranks were not told").to_string());
   return why;
 }
-
-namespace {
-
-/// Cards are waited for one after the other: also in the place of those that have not come.
-Status leave_words(Store& store, RankPlace place, const Status& why) {
-  constexpr const char* kStages[] = {"engine",       "connected",    "uid-made",
-                                     "native-begun", "native-ready", "ready"};
-  const auto leave = [&](const std::string& key, const std::string& words) -> Status {
-    return store.compare_set(key, std::nullopt, words).status();
-  };
-  for (const char* const stage : kStages) {
-    BP_TRY(leave(key_of(stage, place.rank), why.to_string()));
-  }
-  const std::string no_card = std::string(kNoCard) + words_of(place.rank, why);
-  for (uint32_t rank = 0; rank < place.rank_count; ++rank) {
-    BP_TRY(leave(key_of("card", rank), no_card));
-  }
-  return {};
-}
-
-}  // namespace
 
 void tell_given_up(std::shared_ptr<Store> store, RankPlace place, const Status& why) noexcept {
   static constexpr auto kLongest = std::chrono::milliseconds(500);

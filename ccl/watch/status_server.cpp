@@ -153,16 +153,17 @@ std::string host_name() {
 
 struct StatusServer::Client {
   Descriptor socket;
-  std::string text;
+  std::shared_ptr<const std::string> text;
   size_t sent = 0;
   Clock::time_point end;
 
   /// False: nothing more is to come.
   bool go_on() {
+    if (text == nullptr) return false;
     const ssize_t count =
-        ::send(socket.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ::send(socket.get(), text->data() + sent, text->size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count > 0) sent += static_cast<size_t>(count);
-    return sent < text.size() && (count > 0 || errno == EAGAIN || errno == EINTR);
+    return sent < text->size() && (count > 0 || errno == EAGAIN || errno == EINTR);
   }
 };
 
@@ -269,14 +270,21 @@ std::string StatusServer::document() {
 }
 
 void StatusServer::accept_clients(std::vector<Client>* clients) {
+  const size_t before = clients->size();
   while (clients->size() < kMostClients) {
     Descriptor socket(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.is_open()) return;
-    // Without memory for it the client gets nothing.
-    [[maybe_unused]] const Status made = contain([&] {
-      clients->push_back({std::move(socket), document(), 0, Clock::now() + kClientTime});
-    });
+    if (!socket.is_open()) break;
+    clients->push_back({std::move(socket), {}, 0, {}});  // there is room
   }
+  if (clients->size() == before) return;
+  // One for all of them, made when all have come: many groups take long to write. Without memory
+  // for it they get nothing.
+  [[maybe_unused]] const Status made = contain([&] {
+    const auto text = std::make_shared<const std::string>(document());
+    for (size_t i = before; i < clients->size(); ++i) (*clients)[i].text = text;
+  });
+  const auto end = Clock::now() + kClientTime;
+  for (size_t i = before; i < clients->size(); ++i) (*clients)[i].end = end;
 }
 
 void StatusServer::run(std::vector<Client> clients) {

@@ -189,8 +189,10 @@ void prepare_exchange(World& world) {
 constexpr Call kCalls[] = {
     {"ccl_group_create", false, false, prepare_nothing, act_ask, check_nothing, drop_group},
     {"ccl_group_abort", false, false, prepare_nothing, act_abort, check_nothing, drop_group},
-    {"ccl_group_rebuild", false, false, prepare_nothing, act_rebuild, check_nothing, drop_group},
-    {"ccl_group_split", false, false, prepare_nothing, act_split, check_nothing, drop_group},
+    {"ccl_group_rebuild", false, false, prepare_nothing, act_rebuild, check_nothing, drop_group,
+     false, false, false, true},
+    {"ccl_group_split", false, false, prepare_nothing, act_split, check_nothing, drop_group, false,
+     false, false, true},
     {"ccl_all_reduce", false, false, prepare_blocks, act_all_reduce, check_input, drop_group, false,
      false, false, true},
     {"ccl collectives", false, false, prepare_blocks, act_collectives, check_input, drop_group,

@@ -20,11 +20,16 @@ void Batch::hold_stream(bp_status stream_status) {
   gate_.wait(lock, [this] { return is_open_; });
 }
 
+void Batch::end_well() noexcept {
+  has_ended_ = true;
+  work_->end_well();
+}
+
 void Batch::end(const Failure& failure) noexcept {
   has_ended_ = true;
   // Whoever reads the results has to learn of the failure before the stream goes on.
   const Mark mark = work_->mark();
-  if (!failure.ok() && mark.stream != nullptr) {
+  if (mark.stream != nullptr) {
     [[maybe_unused]] const Status failed =
         contain([&] { mark.stream->fail(mark.seq, failure.to_stream_status()); });
   }

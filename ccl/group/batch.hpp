@@ -68,6 +68,7 @@ class Batch {
   /// One of the items is over. True: it was the last.
   bool end_one() { return ++ended_count_ == items_.size(); }
   /// Whoever waits for it learns how it went. Driven.
+  void end_well() noexcept;
   void end(const Failure& failure) noexcept;
   /// Driven.
   bool has_ended() const { return has_ended_; }

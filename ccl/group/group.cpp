@@ -336,8 +336,7 @@ GroupInfo ProcessGroup::info() const {
 std::string ProcessGroup::trace() const { return recorder_.to_json(info()); }
 
 Failure ProcessGroup::failure() const {
-  const bool has_failed = has_failed_.load(std::memory_order_acquire);
-  if (!has_failed && !is_requested_.load(std::memory_order_acquire)) return {};
+  if (!is_failing()) return {};
   const std::lock_guard lock(state_mutex_);
   return failure_.ok() && requested_ ? *requested_ : failure_;  // it is going to
 }

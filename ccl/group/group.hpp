@@ -191,6 +191,11 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   /// "test", "test epoch 2".
   std::string words() const { return group_words(args_.name, epoch()); }
 
+  bool is_failing() const {
+    return has_failed_.load(std::memory_order_acquire) ||
+           is_requested_.load(std::memory_order_acquire);
+  }
+
   // group_status.cpp
   Status open_status();
   void note_heard(uint32_t peer) noexcept;
@@ -261,13 +266,13 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   void let_copies_go(Clock::time_point now);
   void end_queue_of(Work& work, const Failure& failure);
   void drop_kept();
-  Failure advance_native(Clock::time_point now);
-  Failure ask_communicator(Clock::time_point now);
+  std::optional<Failure> advance_native(Clock::time_point now);
+  std::optional<Failure> ask_communicator(Clock::time_point now);
   Failure explained(Failure failure);
   void record_end(const NativeTask& task, bp_status code, Clock::time_point now);
-  Failure suspect(Failure failure, Clock::time_point now);
+  std::optional<Failure> suspect(std::optional<Failure> failure, Clock::time_point now);
   std::optional<Overdue> find_overdue(Clock::time_point now);
-  Failure advance_inquiry(Clock::time_point now);
+  std::optional<Failure> advance_inquiry(Clock::time_point now);
   void request_failure(Failure failure) noexcept;
   void fail(Failure why, bool spreads);
   void end_work();

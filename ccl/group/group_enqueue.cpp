@@ -42,7 +42,7 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
   Result<Ref<Work>> work = Ref<Work>();
   {
     const std::lock_guard lock(enqueue_mutex_);
-    BP_TRY(failure().to_status());
+    if (is_failing()) BP_TRY(failure().to_status());
     BP_TRY(order_inputs(&enqueue));
     enqueue.path = enqueue.is_native            ? OperationPath::kNative
                    : device().has_host_memory() ? OperationPath::kHost
@@ -178,6 +178,7 @@ Ref<Work> ProcessGroup::make_work(const Enqueue& enqueue, OperationPath path) {
                                          .operation = enqueue.ones[0].called().operation,
                                          .more_count = enqueue.ones.size() - 1,
                                          .path = path,
+                                         .is_queued = !enqueue.is_inline,
                                          .messenger = messenger_,
                                          .runtime = runtime_});
   for (const Enqueue::One& one : enqueue.ones) {
@@ -459,7 +460,6 @@ Status ProcessGroup::run_inline(Enqueue* enqueue) {
   BP_TRY(ended);
   note_marks(*enqueue, 0);
   note_faults(*enqueue);
-  enqueue->work->end_queue({});
   return {};
 }
 

@@ -169,24 +169,24 @@ bool ProcessGroup::advance(Clock::time_point now) noexcept {
   bool has_moved = false;
   const Status status = contain([&] {
     std::optional<Failure> requested;
-    if (has_news_.exchange(false)) take_news(&requested);
+    if (has_news_.load() && has_news_.exchange(false)) take_news(&requested);
     has_moved = advance_control();
     let_copies_go(now);
     if (has_failed_.load()) return end_work();  // what was called while it failed
     if (requested) return fail(explained(*std::move(requested)), true);
     if (has_lost_news_) return fail(out_of_memory(), true);
     // What was to come from a rank that is gone does not: nothing goes on without it.
-    Failure failure;
+    std::optional<Failure> failure;
     if (suspicion_.ok()) failure = lanes_->advance(now, &has_moved);
-    if (!failure.ok()) failure = explained(std::move(failure));
-    bool is_hearsay = failure.code == BP_UNAVAILABLE || !suspicion_.ok();
-    if (failure.ok() && !tasks_.empty()) {
+    if (failure) failure = explained(*std::move(failure));
+    bool is_hearsay = (failure && failure->code == BP_UNAVAILABLE) || !suspicion_.ok();
+    if (!failure && !tasks_.empty()) {
       failure = advance_native(now);
       is_hearsay = true;
     }
     if (is_hearsay) failure = suspect(std::move(failure), now);
-    if (failure.ok()) failure = advance_inquiry(now);
-    if (!failure.ok()) fail(std::move(failure), true);
+    if (!failure) failure = advance_inquiry(now);
+    if (failure) fail(*std::move(failure), true);
   });
   if (!status.ok() && !has_failed_.load()) {
     // Words that are short take no memory, which may be what is missing.
@@ -214,13 +214,13 @@ Clock::time_point ProcessGroup::next_look() const noexcept {
   return next;
 }
 
-Failure ProcessGroup::ask_communicator(Clock::time_point now) {
+std::optional<Failure> ProcessGroup::ask_communicator(Clock::time_point now) {
   const auto state = communicator_->poll();
   const Status why = state.ok() ? state->failure : state.status();
   if (state.ok()) {
     native_enqueued_ = state->enqueued_sequence;
     native_asked_ = now;
-    if (state->state != BP_COMM_FAILED) return {};
+    if (state->state != BP_COMM_FAILED) return std::nullopt;
   }
   Failure failure{.code = why.code(), .words = why.message()};
   if (state.ok() && state->culprit && *state->culprit < island_->ranks.size()) {
@@ -237,8 +237,8 @@ void ProcessGroup::record_end(const NativeTask& task, bp_status code, Clock::tim
   }
 }
 
-Failure ProcessGroup::advance_native(Clock::time_point now) {
-  if (now < next_native_look_) return {};
+std::optional<Failure> ProcessGroup::advance_native(Clock::time_point now) {
+  if (now < next_native_look_) return std::nullopt;
   next_native_look_ = now + kNativeLook;
   for (const auto& task : tasks_) {
     if (task->deadline == Clock::time_point::max() && task->before->query() != BP_PENDING) {
@@ -253,8 +253,8 @@ Failure ProcessGroup::advance_native(Clock::time_point now) {
     if (answer != BP_OK) {
       // The plugin knows why others did not do their part, and not why the stream failed before.
       const bp_status before = task->before->query();
-      const Failure why = before == BP_OK ? ask_communicator(now) : Failure();
-      return why.ok() ? task->work->explain(answer) : why;
+      auto why = before == BP_OK ? ask_communicator(now) : std::nullopt;
+      return why ? std::move(why) : task->work->explain(answer);
     }
     if (task->is_last) native_completed_ = std::max(native_completed_, task->sequence);
     end_queue_of(*task->work, {});
@@ -263,7 +263,7 @@ Failure ProcessGroup::advance_native(Clock::time_point now) {
   const size_t ended = std::erase_if(tasks_, [](const auto& task) { return task->is_over; });
   drop_kept();
   open_tasks_.fetch_sub(ended, std::memory_order_release);
-  if (tasks_.empty() || now < next_communicator_look_) return {};
+  if (tasks_.empty() || now < next_communicator_look_) return std::nullopt;
   next_communicator_look_ = now + kCommunicatorLook;
   return ask_communicator(now);
 }
@@ -271,21 +271,23 @@ Failure ProcessGroup::advance_native(Clock::time_point now) {
 /// Where the plugin's collectives failed, what comes behind them in their stream cannot begin: then
 /// they are the cause.
 Failure ProcessGroup::explained(Failure failure) {
-  if (failure.ok() || tasks_.empty() || failure.code == BP_CANCELLED) return failure;
+  if (tasks_.empty() || failure.code == BP_CANCELLED) return failure;
   next_native_look_ = Clock::time_point::min();
-  Failure cause = advance_native(Clock::now());
-  return cause.ok() ? failure : cause;
+  auto cause = advance_native(Clock::now());
+  return cause ? *std::move(cause) : failure;
 }
 
 /// A rank that fails tells the others, and then it leaves, which may be noticed before its words
 /// have come.
-Failure ProcessGroup::suspect(Failure failure, Clock::time_point now) {
-  if (suspicion_.ok() && !failure.ok()) {
-    suspicion_ = std::move(failure);
+std::optional<Failure> ProcessGroup::suspect(std::optional<Failure> failure,
+                                             Clock::time_point now) {
+  if (suspicion_.ok() && failure) {
+    suspicion_ = *std::move(failure);
     // Not `now`: a call of the plugin may have taken long since.
     suspicion_end_ = Clock::now() + kWordsComeWithin;
   }
-  return !suspicion_.ok() && now >= suspicion_end_ ? suspicion_ : Failure();
+  if (suspicion_.ok() || now < suspicion_end_) return std::nullopt;
+  return suspicion_;
 }
 
 std::optional<Overdue> ProcessGroup::find_overdue(Clock::time_point now) {
@@ -296,10 +298,10 @@ std::optional<Overdue> ProcessGroup::find_overdue(Clock::time_point now) {
   return std::nullopt;
 }
 
-Failure ProcessGroup::advance_inquiry(Clock::time_point now) {
+std::optional<Failure> ProcessGroup::advance_inquiry(Clock::time_point now) {
   if (inquiry_ == nullptr) {
     auto overdue = find_overdue(now);
-    if (!overdue) return {};
+    if (!overdue) return std::nullopt;
     std::vector<std::string> groups_behind;
     if (!is_concurrent_ && communicator_ != nullptr) {
       CommunicatorChain& chain = CommunicatorChain::of(device());
@@ -312,7 +314,8 @@ Failure ProcessGroup::advance_inquiry(Clock::time_point now) {
                                                 std::move(own), std::move(groups_behind)},
                                   control_.get(), now);
   }
-  return inquiry_->is_over(now) ? inquiry_->failure() : Failure();
+  if (!inquiry_->is_over(now)) return std::nullopt;
+  return inquiry_->failure();
 }
 
 void ProcessGroup::request_failure(Failure failure) noexcept {

@@ -118,7 +118,7 @@ Failure Lanes::failure_of(const Entry& entry, const Status& status,
   return failure;
 }
 
-Failure Lanes::begin(Entry& entry, Clock::time_point now) {
+std::optional<Failure> Lanes::begin(Entry& entry, Clock::time_point now) {
   HostItem& item = entry.get();
   item.has_entered = true;
   if (item.record_id) args_.recorder.started(*item.record_id, now);
@@ -128,7 +128,7 @@ Failure Lanes::begin(Entry& entry, Clock::time_point now) {
     (item.is_check() ? checking_ : entered_) = item.sequence();
   }
   const bp_status lost = entry.batch->stream_status();
-  if (lost == BP_OK) return {};
+  if (lost == BP_OK) return std::nullopt;
   const std::string words = rank_name(args_.place.rank) + " cannot take part in " +
                             describe(item.operation()) + ": earlier work on its stream failed";
   const Mark mark = entry.batch->work().mark();
@@ -167,43 +167,39 @@ void Lanes::end_entry(Entry& entry, Clock::time_point now) {
   } else if (item.is_last) {
     completed_ = item.sequence();
   }
-  if (entry.batch->end_one()) end_batch(*entry.batch, {});
-}
-
-void Lanes::end_batch(Batch& batch, const Failure& failure) {
-  batch.end(failure);
-  batch.release_stream();
+  if (!entry.batch->end_one()) return;
+  entry.batch->end_well();
+  entry.batch->release_stream();
   open_count_.fetch_sub(1, std::memory_order_release);
 }
 
-Failure Lanes::advance_lane(Lane* lane, Clock::time_point now, bool* out_moved) {
+std::optional<Failure> Lanes::advance_lane(Lane* lane, Clock::time_point now, bool* out_moved) {
   while (!lane->empty() && lane->front().batch->may_begin()) {
     Entry& entry = lane->front();
     if (!entry.get().has_entered) {
-      const Failure failure = begin(entry, now);
-      if (!failure.ok()) return failure;
+      if (auto failure = begin(entry, now)) return failure;
       *out_moved = true;
     }
     const Result<bool> is_done = contain([&] { return entry.get().advance(*this); });
     if (!is_done.ok()) return failure_of(entry, is_done.status(), entry.get().culprit());
     if (!*is_done) {
       if (lost_count_ == 0) break;
-      if (const auto failure = find_lost(entry)) return *failure;
+      if (auto failure = find_lost(entry)) return failure;
       break;
     }
     *out_moved = true;
     end_entry(entry, now);
     lane->pop_front();
   }
-  return {};
+  return std::nullopt;
 }
 
-Failure Lanes::advance(Clock::time_point now, bool* out_moved) {
+std::optional<Failure> Lanes::advance(Clock::time_point now, bool* out_moved) {
   take_submitted();
   if (two_count_ == 0) return advance_lane(&collectives_, now, out_moved);
-  Failure first;
+  std::optional<Failure> first;
   for_each_lane([&](Lane& lane) {
-    if (!first.ok() || lane.empty()) return;
+    if (first || lane.empty()) return;
     first = advance_lane(&lane, now, out_moved);
   });
   return first;

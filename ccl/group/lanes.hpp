@@ -66,8 +66,8 @@ class Lanes final : public Wire {
   void message_arrived(uint32_t rank, const Header& header, uint64_t token);
   void rank_lost(uint32_t rank, const Status& why);
 
-  /// Goes as far as it can. ok(): no failure. `*out_moved`: something happened.
-  Failure advance(Clock::time_point now, bool* out_moved);
+  /// Goes as far as it can, or to a failure. `*out_moved`: something happened.
+  std::optional<Failure> advance(Clock::time_point now, bool* out_moved);
   /// The oldest operation past its deadline.
   std::optional<Overdue> overdue(Clock::time_point now) const;
   /// When advance() is to be called at the latest, whatever arrives.
@@ -102,14 +102,13 @@ class Lanes final : public Wire {
   };
   void take_submitted();
   Lane& lane_of(const Operation& operation);
-  Failure advance_lane(Lane* lane, Clock::time_point now, bool* out_moved);
-  Failure begin(Entry& entry, Clock::time_point now);
+  std::optional<Failure> advance_lane(Lane* lane, Clock::time_point now, bool* out_moved);
+  std::optional<Failure> begin(Entry& entry, Clock::time_point now);
   Failure failure_of(const Entry& entry, const Status& status,
                      std::optional<uint32_t> culprit) const;
   std::optional<Failure> find_lost(const Entry& entry);
   Failure failure_of_lost(const Entry& entry, uint32_t rank, const char* relation) const;
   void end_entry(Entry& entry, Clock::time_point now);
-  void end_batch(Batch& batch, const Failure& failure);
   template <class Visit>
   void for_each_lane(Visit visit) const;
   template <class Visit>

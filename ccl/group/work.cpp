@@ -69,7 +69,8 @@ void Work::keep_for_ever() {
 
 bool Work::test() {
   if (!ranks_are_over()) return false;
-  if (queue_is_over_.load(std::memory_order_acquire) || !failure().ok()) return true;
+  if (queue_is_over_.load(std::memory_order_acquire)) return true;
+  if (has_failed_.load(std::memory_order_acquire)) return true;
   // A failure is the group's to explain, which knows more than the queue.
   if (ask_queue() != BP_OK) return false;
   note_over();
@@ -109,7 +110,7 @@ Status Work::wait(Clock::time_point deadline) {
   if (is_late && !test()) {
     return Status(BP_TIMEOUT, operation() + " is still in progress");
   }
-  return failure().to_status();
+  return has_failed_.load(std::memory_order_acquire) ? failure().to_status() : Status();
 }
 
 Failure Work::failure() const {

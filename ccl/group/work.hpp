@@ -32,6 +32,7 @@ class Work : public Counted<Work> {
     Operation operation;    // the first
     size_t more_count = 0;  // operations behind it
     OperationPath path = OperationPath::kHost;
+    bool is_queued = true;  // else its caller runs it
     std::shared_ptr<Messenger> messenger;
     Ref<Runtime> runtime;  // keeps the device
   };
@@ -70,8 +71,9 @@ class Work : public Counted<Work> {
     const std::lock_guard lock(mutex_);
     hold_ = std::move(hold);
   }
-  /// What other ranks had to do with it is over, or the group has failed. The first call counts;
-  /// of native work, failures alone.
+  /// What other ranks had to do with it is over.
+  void end_well() noexcept { ranks_are_over_.store(true, std::memory_order_release); }
+  /// ... or the group has failed. What has ended before has not.
   void end(const Failure& failure) noexcept;
   /// What the device says of its end of it: BP_OK, BP_PENDING, or why it failed.
   bp_status ask_queue();
@@ -91,7 +93,9 @@ class Work : public Counted<Work> {
   friend class Counted<Work>;
   friend class Ref<Work>;
   explicit Work(Args args)
-      : args_(std::move(args)), ranks_are_over_(args_.path == OperationPath::kNative) {}
+      : args_(std::move(args)),
+        ranks_are_over_(args_.path == OperationPath::kNative),
+        queue_is_over_(!args_.is_queued) {}
   ~Work() = default;
   bool ranks_are_over() const { return ranks_are_over_.load(std::memory_order_acquire); }
   std::shared_ptr<DeviceHold> hold() const;

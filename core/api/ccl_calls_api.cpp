@@ -49,8 +49,10 @@ struct GroupCall {
 
 Result<Ref<Tensor>> read_group_tensor(const GroupTensor& given, const std::string& place) {
   if (given.handle == nullptr && given.may_be_missing) return Ref<Tensor>();
-  BP_TRY_ASSIGN(Tensor * tensor, object_of(given.handle, place + given.name));
-  return Ref<Tensor>(tensor);
+  Result<Tensor*> tensor = place.empty() ? object_of(given.handle, given.name)
+                                         : object_of(given.handle, place + given.name);
+  if (!tensor.ok()) return tensor.status();
+  return Ref<Tensor>(*tensor);
 }
 
 Result<ccl::Call> read_call(const GroupCall& given, ccl::RankPlace place) {

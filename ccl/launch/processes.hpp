@@ -37,12 +37,13 @@ class Guard {
   ~Guard();
   pid_t process() const { return process_; }
 
-  void add(pid_t group) const { tell(group); }
-  void remove(pid_t group) const { tell(-group); }
+  /// The line on which a new process tells its own number, before it runs what may start others:
+  /// the launcher may be gone before it could.
+  int line() const { return line_.get(); }
+  void remove(pid_t group) const;
 
  private:
   Guard(pid_t process, Descriptor line) : process_(process), line_(std::move(line)) {}
-  void tell(pid_t change) const;
 
   pid_t process_;
   Descriptor line_;
@@ -86,9 +87,9 @@ struct StartedProcess {
 };
 
 /// Starts a process without standard input and with the signals as they are for a new one. The
-/// system ends it with the calling thread. Errors: UNAVAILABLE, also where the program cannot be
-/// executed.
-Result<StartedProcess> start_process(const ProcessArgs& args);
+/// system ends it with the calling thread, and the guard its group. Errors: UNAVAILABLE, also where
+/// the program cannot be executed.
+Result<StartedProcess> start_process(const ProcessArgs& args, const Guard& guard);
 
 /// How a process ended: an exit code, or a signal.
 struct ProcessEnd {

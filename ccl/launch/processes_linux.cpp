@@ -69,8 +69,13 @@ struct Prepared {
   char* const* arguments;
   char* const* environment;
   pid_t launcher;
-  int input, output, error, failure;
+  int input, output, error, failure, guard;
 };
+
+/// To a guard: the number of a group, or less than 0, of one that is over. Safe after fork.
+void tell_guard(int line, pid_t change) {
+  while (::write(line, &change, sizeof(change)) < 0 && errno == EINTR) continue;
+}
 
 /// Between fork and exec: only calls that are safe there, since other threads' locks may be held.
 [[noreturn]] void become(const Prepared& prepared) {
@@ -78,6 +83,7 @@ struct Prepared {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The launcher may have gone before that.
   if (::getppid() != prepared.launcher) ::_exit(kNotStarted);
+  tell_guard(prepared.guard, ::getpid());
   ::dup2(prepared.input, STDIN_FILENO);
   ::dup2(prepared.output, STDOUT_FILENO);
   ::dup2(prepared.error, STDERR_FILENO);
@@ -170,9 +176,7 @@ Guard::~Guard() {
   while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) continue;
 }
 
-void Guard::tell(pid_t change) const {
-  while (::write(line_.get(), &change, sizeof(change)) < 0 && errno == EINTR) continue;
-}
+void Guard::remove(pid_t group) const { tell_guard(line_.get(), -group); }
 
 Result<Signals> Signals::make() {
   const sigset_t taken = taken_signals();
@@ -203,7 +207,7 @@ int Signals::take() const {
   return count == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
 }
 
-Result<StartedProcess> start_process(const ProcessArgs& args) {
+Result<StartedProcess> start_process(const ProcessArgs& args, const Guard& guard) {
   const Descriptor input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!input.is_open()) return system_error("cannot open /dev/null");
   BP_TRY_ASSIGN(Pipe output, make_pipe());
@@ -218,7 +222,8 @@ Result<StartedProcess> start_process(const ProcessArgs& args) {
                              .input = input.get(),
                              .output = output.write.get(),
                              .error = error.write.get(),
-                             .failure = failure.write.get()};
+                             .failure = failure.write.get(),
+                             .guard = guard.line()};
   const pid_t process = ::fork();
   if (process < 0) return system_error("cannot start " + bp::quoted(args.path));
   if (process == 0) become(prepared);
@@ -227,6 +232,7 @@ Result<StartedProcess> start_process(const ProcessArgs& args) {
   if (const int reason = exec_error(failure.read.get()); reason != 0) {
     ::kill(-process, SIGKILL);
     while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) continue;
+    guard.remove(process);
     return Status(BP_UNAVAILABLE,
                   "cannot execute " + bp::quoted(args.path) + ": " + reason_of(reason));
   }

@@ -33,9 +33,8 @@ Run::~Run() {
 
 Status Run::start(const RankArgs& args) {
   const std::string number = "rank " + std::to_string(args.rank);
-  auto started = start_process(args.process);
+  auto started = start_process(args.process, guard_);
   if (!started.ok()) return started.status().with_prefix(number);
-  guard_.add(started->process);
   const std::string device = args.device.empty() ? "" : " " + args.device;
   const std::string label = "[" + number + device + "] ";
   ranks_.push_back({.title = number + " (" + (args.device.empty() ? "" : args.device + ", ") +

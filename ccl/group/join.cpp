@@ -29,6 +29,7 @@ namespace {
 
 constexpr uint32_t kCardVersion = 3;
 constexpr std::string_view kNoCard = "no card: ";  // and words, in place of a card
+constexpr std::string_view kReady = "ready";
 constexpr uint64_t kMostText = 8192;
 constexpr uint32_t kMostRows = 1024;
 
@@ -65,6 +66,20 @@ Result<std::string> get(Store& store, std::string_view what, uint32_t rank, uint
     return tell_missing(store, what, rank_count);
   }
   return value;
+}
+
+Status cannot_join(uint32_t rank, const std::string& why) {
+  return Status(BP_UNAVAILABLE, "rank " + std::to_string(rank) + " cannot join: " + why);
+}
+
+/// Who was told of another rank's failure has left, and that may be all that is wrong here.
+Status first_cause(Store& store, std::string_view what, const Status& own, RankPlace place) {
+  for (uint32_t rank = 0; rank < place.rank_count; ++rank) {
+    const auto theirs = store.try_get(key_of(what, rank));
+    if (!theirs.ok()) return own;
+    if (*theirs && **theirs != kReady) return cannot_join(rank, **theirs);
+  }
+  return own;
 }
 
 bool shares_a_device(std::span<const RankCard> cards) {
@@ -366,14 +381,12 @@ Result<Agreement> exchange_cards(Store& store, std::string_view name, const Rank
 
 Status meet(Store& store, std::string_view what, const Status& own, RankPlace place,
             Store::Clock::time_point deadline) {
-  const std::string word = own.ok() ? "ready" : own.to_string();
-  BP_TRY(store.set(key_of(what, place.rank), word));
-  BP_TRY(own);
+  const Status cause = own.code() == BP_UNAVAILABLE ? first_cause(store, what, own, place) : own;
+  BP_TRY(store.set(key_of(what, place.rank), cause.ok() ? std::string(kReady) : cause.to_string()));
+  BP_TRY(cause);
   for (uint32_t rank = 0; rank < place.rank_count; ++rank) {
     BP_TRY_ASSIGN(const std::string theirs, get(store, what, rank, place.rank_count, deadline));
-    if (theirs != "ready") {
-      return Status(BP_UNAVAILABLE, "rank " + std::to_string(rank) + " cannot join: " + theirs);
-    }
+    if (theirs != kReady) return cannot_join(rank, theirs);
   }
   return {};
 }

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ccl/store/store.hpp"
+
 namespace bp::ccl {
 namespace {
 
@@ -53,6 +55,30 @@ TEST(ChooseEngine, LoopAmongProcesses_IsRefusedByName) {
       choose_engine({card_of("a", "x", "loop"), card_of("b", "x", "loop")}).status();
   EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT);
   EXPECT_THAT(status.message(), HasSubstr("loop"));
+}
+
+TEST(Meet, WhatFollowsFromAnothersFailure_NamesThatOne) {
+  const auto store = make_memory_store();
+  const auto deadline = Store::Clock::now() + std::chrono::seconds(10);
+  const Status own(BP_OUT_OF_MEMORY, "no memory");
+  EXPECT_EQ(meet(*store, "stage", own, {1, 3}, deadline).to_string(), own.to_string());
+  const Status later(BP_UNAVAILABLE, "rank 0 is gone");
+  const Status told = meet(*store, "stage", later, {2, 3}, deadline);
+  EXPECT_EQ(told.code(), BP_UNAVAILABLE);
+  EXPECT_THAT(told.message(), HasSubstr("rank 1 cannot join: "));
+  EXPECT_THAT(told.message(), HasSubstr("no memory"));
+  // Whoever reads this rank's words learns of that one too.
+  const auto left = store->try_get(key_of("stage", 2));
+  ASSERT_TRUE(left.ok() && left->has_value());
+  EXPECT_THAT(**left, HasSubstr("rank 1 cannot join: "));
+}
+
+TEST(Meet, FailureOfItsOwn_IsToldAsItIs) {
+  const auto store = make_memory_store();
+  const auto deadline = Store::Clock::now() + std::chrono::seconds(10);
+  ASSERT_TRUE(store->set(key_of("stage", 0), "ready").ok());
+  const Status own(BP_UNAVAILABLE, "no way");
+  EXPECT_EQ(meet(*store, "stage", own, {1, 2}, deadline).to_string(), own.to_string());
 }
 
 }  // namespace

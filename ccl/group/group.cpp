@@ -312,9 +312,12 @@ void ProcessGroup::finish() {
   };
   if (wait()) return;
   // What has not begun has no deadline: work before it, in its stream, has not ended.
-  request_failure({.code = BP_CANCELLED,
-                   .words = "the group " + args_.name + " was released on rank " +
-                            std::to_string(args_.place.rank) + " before its operations began"});
+  Failure failure{.code = BP_CANCELLED, .words = "was released"};  // takes no memory
+  [[maybe_unused]] const Status told = contain([&] {
+    failure.words = "the group " + args_.name + " was released on rank " +
+                    std::to_string(args_.place.rank) + " before its operations began";
+  });
+  request_failure(std::move(failure));
   if (wait()) return;
   messenger_->run_exclusively([this] {
     for (const Ref<Work>& work : copies_) work->keep_for_ever();

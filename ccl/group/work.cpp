@@ -30,13 +30,17 @@ bp_status Work::ask_queue() {
   return held != nullptr ? held->query() : BP_OK;
 }
 
-Failure Work::explain(bp_status answer) const {
-  const auto held = hold();
-  const Status why = held != nullptr ? held->explain(answer) : Status(answer, "its queue failed");
-  return {.code = why.code(),
-          .words = why.message(),
-          .sequence = args_.sequence,
-          .operation = operation()};
+Failure Work::explain(bp_status answer) const noexcept {
+  Failure failure{.code = answer, .words = "queue failed"};  // takes no memory
+  [[maybe_unused]] const Status told = contain([&] {
+    const auto held = hold();
+    const Status why = held != nullptr ? held->explain(answer) : Status(answer, failure.words);
+    failure = Failure{.code = why.code(),
+                      .words = why.message(),
+                      .sequence = args_.sequence,
+                      .operation = operation()};
+  });
+  return failure;
 }
 
 /// The first one stays. Where memory is short its code has to tell.

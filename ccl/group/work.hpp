@@ -86,8 +86,8 @@ class Work : public Counted<Work> {
   Mark last_mark() const { return {mark_.stream, last_seq_}; }
   /// Queued copies may use what it holds, and do not end.
   void keep_for_ever();
-  /// What the device's answer means, where nobody knows more.
-  Failure explain(bp_status answer) const;
+  /// What the device's answer means, where nobody knows more. Without memory for its words: a few.
+  Failure explain(bp_status answer) const noexcept;
 
  private:
   friend class Counted<Work>;

@@ -32,10 +32,12 @@ class Counted {
     }
     // In a forked child what a destructor would end is not there, and its locks may be held.
     if (!forked()) [[likely]]
-      delete static_cast<const T*>(this);
+      T::dispose(static_cast<const T*>(this));
   }
 
  protected:
+  /// The last owner has gone. A class that may have to stay a while has one of its own.
+  static void dispose(const T* object) { delete object; }
   Counted() = default;
   ~Counted() = default;
 

@@ -41,8 +41,7 @@ void PlannedKernel::retire(PlannedKernel* kernel) noexcept {
   if (is_free || device.closed() || !kernel->was_queued_.load(std::memory_order_relaxed)) return;
   const Status kept = contain([&] {
     std::vector<Mark> work = device.work_so_far();
-    device.deferred_free().keep(
-        {.block = nullptr, .owner = std::move(ended), .last_write = {}, .last_reads = work});
+    device.deferred_free().keep({.owner = std::move(ended), .last_write = {}, .last_reads = work});
   });
   // Without memory to note the work, what it may use is never let go before the device closes.
   if (!kept.ok()) [[maybe_unused]]

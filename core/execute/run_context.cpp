@@ -419,8 +419,7 @@ void RunContext::keep_instances() noexcept {
   for (size_t i = 0; i < devices_.size(); ++i) {
     if (streams_[i]->is_inline() || devices_[i]->closed()) continue;
     const Mark latest{streams_[i], streams_[i]->issued_seq()};
-    devices_[i]->deferred_free().keep(
-        {.block = nullptr, .owner = kept, .last_write = latest, .last_reads = {}});
+    devices_[i]->deferred_free().keep({.owner = kept, .last_write = latest, .last_reads = {}});
   }
 }
 

@@ -15,9 +15,8 @@
 
 namespace bp {
 
-class Allocator;
+class Storage;
 class Stream;
-struct Block;
 
 /// A place in a stream's order. A stream's sequence numbers never restart.
 struct Mark {
@@ -29,23 +28,28 @@ struct Mark {
 class DeferredFree {
  public:
   struct Entry {
-    Block* block = nullptr;             // of the device's allocator
-    std::shared_ptr<const void> owner;  // of foreign memory; or the plan
-    Mark last_write;                    // the work that uses it
+    std::shared_ptr<const void> owner;  // of what the work uses
+    Mark last_write;                    // that work
     std::vector<Mark> last_reads;
   };
   /// Never throws, and without memory to note the entry never lets go of it.
   void keep(Entry entry) noexcept;
-  /// Gives back what no work uses any more. Runs the destructors of owners.
-  void release_done(Allocator& allocator);
-  /// How many entries are kept. Any thread; no lock.
+  /// A storage without a holder, which is this one's from now on. Takes no memory.
+  void keep(Storage* storage) noexcept;
+  /// Ends what no work uses any more. Runs the destructors of owners.
+  void release_done();
+  /// How many are kept. Any thread; no lock.
   size_t count() const { return count_.load(std::memory_order_relaxed); }
   /// When all work has ended and the allocator gives its memory back itself.
   void clear();
 
  private:
+  void release_done_storages();
+  static void end_storages(Storage* first);
+
   std::mutex mutex_;
   std::vector<Entry> entries_;
+  Storage* first_storage_ = nullptr;
   std::atomic<size_t> count_{0};  // written under mutex_
 };
 

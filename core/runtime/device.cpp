@@ -196,11 +196,14 @@ bool Device::is_given_back(const Stream* stream) {
 Status Device::quiesce() {
   Status first;
   for (Stream* stream : all_streams()) {
+    const uint64_t issued = stream->issued_seq();
     first = stream->sync();
     if (first.code() == BP_TIMEOUT) break;
+    // Where memory is short it may not even have begun to wait.
+    if (first.code() == BP_OUT_OF_MEMORY && !stream->is_over(issued)) break;
     first = {};
   }
-  deferred_free_.release_done(*allocator_);
+  deferred_free_.release_done();
   return first;
 }
 
@@ -214,7 +217,7 @@ Status Device::sync() {
     if (status.ok()) status = stream->claim_fault(0, UINT64_MAX);
     if (first.ok()) first = status;
   }
-  deferred_free_.release_done(*allocator_);
+  deferred_free_.release_done();
   return first;
 }
 

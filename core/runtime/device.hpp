@@ -107,7 +107,8 @@ class Device : public Counted<Device> {
   Stream* stream_at(uint64_t index);
   /// Where each stream stands: what was enqueued before is done once these are.
   std::vector<Mark> work_so_far();
-  /// Waits until all streams are idle; one that failed is. Late memory goes back. Errors: TIMEOUT.
+  /// Waits until all streams are idle; one that failed is. Late memory goes back. Errors: TIMEOUT;
+  /// OUT_OF_MEMORY of the host.
   Status quiesce();
   /// Waits for all work. Errors: its first failure or data fault; all streams are waited for. Late
   /// memory goes back.

@@ -20,24 +20,39 @@ Storage::Storage(Device* device, uint64_t handle, uint64_t offset_bytes, uint64_
       bytes_(bytes) {}
 
 Storage::~Storage() {
-  // After close() no work is left, and blocks are back with their allocator.
-  if (device_ == nullptr || device_->closed()) return;
-  if (block_ == nullptr && owner_ == nullptr) return;
-  const bool marked = is_marked_.load(std::memory_order_acquire) && !device_->lost();
-  if (marked && !let_work_end()) {
-    device_->deferred_free().keep({block_, std::move(owner_), last_write_, std::move(last_reads_)});
-    if (device_->closed()) device_->deferred_free().clear();  // else it would stay for ever
-  } else if (block_ != nullptr) {
-    device_->allocator().free(block_);
+  // After close() blocks are back with their allocator.
+  if (block_ != nullptr && !device_->closed()) device_->allocator().free(block_);
+}
+
+void Storage::dispose(const Storage* storage) {
+  auto* const late = const_cast<Storage*>(storage);
+  if (late->may_go()) {
+    delete late;
+    return;
   }
+  Device& device = *late->device_;
+  const Ref<Runtime> runtime = std::move(late->runtime_);  // which may end with this holder
+  device.deferred_free().keep(late);
+  if (device.closed()) device.deferred_free().clear();  // else it would stay for ever
+}
+
+/// Whether no work uses it, waiting for that at most until the deadline.
+bool Storage::may_go() {
+  // After close() no work is left.
+  if (device_ == nullptr || device_->closed()) return true;
+  if (block_ == nullptr && owner_ == nullptr) return true;
+  if (!is_marked_.load(std::memory_order_acquire) || device_->lost()) return true;
+  return let_work_end();
+}
+
+bool Storage::is_unused() const {
+  return is_over(last_write_) && std::all_of(last_reads_.begin(), last_reads_.end(),
+                                             [this](const Mark& mark) { return is_over(mark); });
 }
 
 /// Whether that has happened before the deadline.
 bool Storage::let_work_end() {
-  if (is_over(last_write_) && std::all_of(last_reads_.begin(), last_reads_.end(),
-                                          [this](const Mark& mark) { return is_over(mark); })) {
-    return true;
-  }
+  if (is_unused()) return true;
   const RuntimeUse use(*runtime_);  // a release is in no call
   if (!use.granted()) return false;
   bool ended = let_work_end(last_write_);
@@ -45,9 +60,10 @@ bool Storage::let_work_end() {
   return ended;
 }
 
-/// ... for the block's next user, as far as can be told without a call.
+/// ... for the block's next user, as far as can be told without a call. Work that failed uses the
+/// memory no more; readers of its results are told.
 bool Storage::is_over(const Mark& mark) const {
-  return mark.stream == nullptr || mark.stream == home_ || mark.stream->known_done(mark.seq);
+  return mark.stream == nullptr || mark.stream == home_ || mark.stream->is_over(mark.seq);
 }
 
 bool Storage::let_work_end(const Mark& mark) {
@@ -59,8 +75,10 @@ bool Storage::let_work_end(const Mark& mark) {
     if (ordered.ok()) return true;
     if (ordered.code() == BP_TIMEOUT) return false;
   }
-  // Work that failed uses the memory no more; readers of its results are told.
-  return contain([&] { return mark.stream->sync(); }).code() != BP_TIMEOUT;
+  const Status ended = contain([&] { return mark.stream->sync(); });
+  // Where memory is short it may not even have begun to wait.
+  if (ended.code() == BP_OUT_OF_MEMORY) return is_over(mark);
+  return ended.code() != BP_TIMEOUT;
 }
 
 Result<Ref<Storage>> Storage::allocate(Device& device, uint64_t bytes, MemoryTag tag,

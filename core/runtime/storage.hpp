@@ -110,11 +110,16 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
 
  private:
   friend class Counted<Storage>;
+  friend class DeferredFree;
   friend class Ref<Storage>;
   Storage(Device* device, uint64_t handle, uint64_t offset_bytes, uint64_t bytes);
+  /// No work uses it any more.
   ~Storage();
+  /// The last holder has gone: waits for the work, or leaves it to the device to end it later.
+  static void dispose(const Storage* storage);
 
-  // A device lives as long as its Runtime, so counting the Runtime keeps both.
+  // A device lives as long as its Runtime, so counting the Runtime keeps both; nullptr while the
+  // device keeps the storage.
   Ref<Runtime> runtime_;
   Device* const device_;
   const uint64_t handle_;
@@ -132,6 +137,8 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   /// What comes before a write, or before a read.
   Marks marks(bool write);
   bool is_over(const Mark& mark) const;
+  bool is_unused() const;
+  bool may_go();
   bool let_work_end(const Mark& mark);
   bool let_work_end();
   Status order_after_marks(Stream& stream, Access access);
@@ -148,6 +155,7 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   uint64_t written_seq_ = 0;      // without them
   std::vector<Mark> last_reads_;  // at most one per stream
   FaultMarks fault_marks_;
+  Storage* next_deferred_ = nullptr;  // DeferredFree's
 };
 
 }  // namespace bp

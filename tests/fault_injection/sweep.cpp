@@ -199,9 +199,10 @@ std::string check_after(const Sweep& sweep, World& world, Outcome* outcome, cons
   if (world.misuse != nullptr) return world.misuse;
   if (sweep.call.is_last) return {};
   if (sweep.lost()) return check_lost(sweep, world);
+  // What was in use when memory was short goes at the next wait.
+  outcome->stream_failed = bpa_device_sync(world.device) != BP_OK;
   std::string wrong = check_state(world, before, allowance);
   if (!wrong.empty()) return wrong;
-  outcome->stream_failed = bpa_device_sync(world.device) != BP_OK;
   wrong = outcome->stream_failed ? check_failed_stream(sweep, world) : check_retry(sweep, world);
   return wrong.empty() ? check_state(world, before, allowance) : wrong;
 }

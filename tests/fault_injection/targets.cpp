@@ -41,7 +41,6 @@ std::vector<Target> known_targets() {
            .plugin_path = kNpuPath,
            .options = {"npu.kernels", "mul", "npu.memory", "16MiB"},
            .injects = true,
-           .trains = false,  // open: 512 bytes stay where memory is short until its Runtime ends
            .least_host_points = 150,
            .least_driver_points = 64},
           {.name = "npu_emulated",
@@ -66,7 +65,7 @@ std::vector<Target> known_targets() {
            .options = {"inject.memory", "16MiB", "inject.inline", "true"},
            .injects = true,
            .is_queued = false,
-           .trains = false,
+           .trains = false,  // it has no kernel that averages where its memory is
            .least_host_points = 97,
            .least_driver_points = 40},
           {.name = "fake_queues",
@@ -75,7 +74,7 @@ std::vector<Target> known_targets() {
            .options = {"queues.memory", "16MiB"},
            .injects = true,
            .has_native_streams = true,
-           .trains = false,
+           .trains = false,  // its queues go on while somebody waits for them
            .has_progress = false,
            .least_host_points = 136,
            .least_driver_points = 75}};

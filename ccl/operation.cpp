@@ -4,6 +4,7 @@
 #include "ccl/operation.hpp"
 
 #include <array>
+#include <cstdio>
 #include <limits>
 
 #include "core/base/checked.hpp"
@@ -111,13 +112,20 @@ Status check_root(const Operation& operation, RankPlace place) {
                                " in a group of " + std::to_string(place.rank_count));
 }
 
+Status check_blocks(const Operation& operation) {
+  if (operation.blocks == 0) return {};
+  if (!has_blocks(operation.kind)) return refuse(operation, "this kind has no blocks");
+  if (operation.kind != Kind::kAllToAll ||
+      (operation.blocks == kOwnBlocks && operation.count == 0)) {
+    return {};
+  }
+  return refuse(operation, "no rank knows the blocks of all others");
+}
+
 /// The larger buffer that any rank has, whichever this one is.
 Status check_size(const Operation& operation, RankPlace place) {
-  const KindInfo& kind = kind_info(operation.kind);
-  const auto holds_blocks = [](Extent extent) {
-    return extent == Extent::kBlocks || extent == Extent::kBlocksAtRoot;
-  };
-  const uint64_t blocks = holds_blocks(kind.send) || holds_blocks(kind.recv) ? place.rank_count : 1;
+  const bool is_of_equal_blocks = has_blocks(operation.kind) && operation.blocks == 0;
+  const uint64_t blocks = is_of_equal_blocks ? place.rank_count : 1;
   const auto elements = checked_mul(operation.count, blocks);
   if (elements && *elements <= kMostBytes &&
       *elements * (dtype_bits(operation.dtype) / 8) <= kMostBytes) {
@@ -131,6 +139,13 @@ Status check_size(const Operation& operation, RankPlace place) {
 }  // namespace
 
 const KindInfo& kind_info(Kind kind) { return kKinds[static_cast<uint32_t>(kind)]; }
+
+bool has_blocks(Kind kind) {
+  const auto is_of_blocks = [](Extent extent) {
+    return extent == Extent::kBlocks || extent == Extent::kBlocksAtRoot;
+  };
+  return is_of_blocks(kind_info(kind).send) || is_of_blocks(kind_info(kind).recv);
+}
 
 std::string_view reduction_name(Reduction reduction) {
   const auto index = static_cast<uint32_t>(reduction);
@@ -158,16 +173,33 @@ Status check_operation(const Operation& operation, RankPlace place) {
   BP_TRY(check_dtype(operation));
   BP_TRY(check_reduction(operation));
   BP_TRY(check_root(operation, place));
+  BP_TRY(check_blocks(operation));
   return check_size(operation, place);
+}
+
+std::string form_name(const Operation& operation) {
+  std::string name(kind_info(operation.kind).name);
+  if (operation.blocks != 0) name += "_v";
+  return name;
+}
+
+std::string blocks_words(const Operation& operation) {
+  if (operation.blocks == 0 || operation.blocks == kOwnBlocks) return "";
+  constexpr size_t kDigits = 8;
+  std::array<char, kDigits + 1> text{};
+  std::snprintf(text.data(), text.size(), "%08x", static_cast<uint32_t>(operation.blocks >> 32));
+  return std::string(" blocks ") + text.data();
 }
 
 std::string describe(const Operation& operation) {
   const KindInfo& kind = kind_info(operation.kind);
-  std::string words(kind.name);
+  std::string words = form_name(operation);
   if (kind.reduces) words += " " + std::string(reduction_name(operation.reduction));
-  if (operation.kind != Kind::kBarrier) {
-    words += " " + std::string(dtype_name(operation.dtype)) + " " + std::to_string(operation.count);
+  if (operation.kind != Kind::kBarrier) words += " " + std::string(dtype_name(operation.dtype));
+  if (operation.kind != Kind::kBarrier && operation.blocks != kOwnBlocks) {
+    words += " " + std::to_string(operation.count);
   }
+  words += blocks_words(operation);
   if (kind.has_root) words += " root " + std::to_string(operation.root);
   if (kind.is_of_two) {
     words += (operation.kind == Kind::kSend ? " to " : " from ") + std::to_string(operation.root);

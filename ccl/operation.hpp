@@ -39,13 +39,13 @@ enum class Reduction : uint32_t {
 };
 inline constexpr uint32_t kReductionCount = 5;
 
-/// How much of a buffer an operation takes on one rank.
+/// How much of a buffer an operation takes on one rank, where blocks have one size.
 enum class Extent : uint8_t {
   kNone,
-  kCount,           // count elements
-  kBlocks,          // a block of count elements for each rank
-  kCountAtRoot,     // count elements at the root, nothing elsewhere
-  kBlocksAtRoot,    // blocks at the root, nothing elsewhere
+  kCount,         // count elements
+  kBlocks,        // a block of count elements for each rank
+  kCountAtRoot,   // count elements at the root, nothing elsewhere
+  kBlocksAtRoot,  // blocks at the root, nothing elsewhere
 };
 
 struct KindInfo {
@@ -53,10 +53,12 @@ struct KindInfo {
   Extent send;
   Extent recv;
   bool reduces;
-  bool has_root;     // `root` names a rank of the group
-  bool is_of_two;    // `root` is the other rank, and sequences are counted for each pair
+  bool has_root;   // `root` names a rank of the group
+  bool is_of_two;  // `root` is the other rank, and sequences are counted for each pair
 };
 const KindInfo& kind_info(Kind kind);
+/// It has a block for each rank, which may differ in size.
+bool has_blocks(Kind kind);
 /// "sum".
 std::string_view reduction_name(Reduction reduction);
 
@@ -72,11 +74,20 @@ struct Operation {
   uint32_t dtype = BP_DTYPE_NONE;  // of barrier: NONE
   Reduction reduction = Reduction::kSum;
   uint32_t root = 0;  // the root, or the other rank; else 0
-  uint64_t count = 0;  // elements of a block where the kind has blocks, else of the whole
+  /// Elements of a block where the kind has blocks, else of the whole. Where blocks differ in size:
+  /// of all of them together; of all_to_all, whose ranks know their own ones alone, 0.
+  uint64_t count = 0;
   bool is_deterministic = false;
-};
+  /// Blocks differ in size: a digest of their counts, or kOwnBlocks. 0: they do not.
+  uint64_t blocks = 0;
 
-/// Elements of the buffer that the rank sends, or receives. Saturates at UINT64_MAX.
+  bool operator==(const Operation&) const = default;
+};
+/// Of all_to_all: each rank has counts of its own.
+inline constexpr uint64_t kOwnBlocks = 1;
+
+/// Elements of the buffer that the rank sends, or receives, of blocks of one size. Saturates at
+/// UINT64_MAX.
 uint64_t send_count(const Operation& operation, RankPlace place);
 uint64_t recv_count(const Operation& operation, RankPlace place);
 
@@ -84,8 +95,14 @@ uint64_t recv_count(const Operation& operation, RankPlace place);
 /// that cannot be reduced so. Errors: INVALID_ARGUMENT naming the operation.
 Status check_operation(const Operation& operation, RankPlace place);
 
-/// "all_reduce sum f32 3", "broadcast i8 16 root 2", "send f32 8 to 1": for people, and for the
-/// recorder.
+/// "all_gather", or "all_gather_v" where blocks differ in size.
+std::string form_name(const Operation& operation);
+
+/// " blocks 5c0f31aa": a digest of their counts, which all ranks have alike. Empty: there is none.
+std::string blocks_words(const Operation& operation);
+
+/// "all_reduce sum f32 3", "broadcast i8 16 root 2", "send f32 8 to 1", "all_gather_v f32 7 blocks
+/// 5c0f31aa": for people, and for the recorder.
 std::string describe(const Operation& operation);
 
 }  // namespace bp::ccl

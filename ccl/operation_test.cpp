@@ -124,5 +124,28 @@ TEST(Operation, Check_HugeBuffers_AreRefusedBeforeAnythingIsComputed) {
   EXPECT_EQ(refusal(operation(Kind::kAllGather, BP_DTYPE_F32, uint64_t{1} << 42)), "fine");
 }
 
+TEST(Operation, BlocksThatDifferInSize_AreSaidAndChecked) {
+  const Operation gather{
+      .kind = Kind::kAllGather, .dtype = BP_DTYPE_F32, .count = 7, .blocks = 0x5c0f31aa00000002};
+  EXPECT_EQ(describe(gather), "all_gather_v f32 7 blocks 5c0f31aa");
+  EXPECT_TRUE(check_operation(gather, {0, 3}).ok());
+  Operation sum = gather;
+  sum.kind = Kind::kAllReduce;
+  EXPECT_EQ(check_operation(sum, {0, 3}).message(),
+            "all_reduce_v sum f32 7 blocks 5c0f31aa: this kind has no blocks");
+  Operation exchange = gather;
+  exchange.kind = Kind::kAllToAll;
+  EXPECT_EQ(check_operation(exchange, {0, 3}).code(), BP_INVALID_ARGUMENT);
+  exchange.blocks = kOwnBlocks;
+  exchange.count = 0;
+  EXPECT_TRUE(check_operation(exchange, {0, 3}).ok());
+  EXPECT_EQ(describe(exchange), "all_to_all_v f32");
+  Operation large = gather;
+  large.count = uint64_t{1} << 44;
+  EXPECT_TRUE(check_operation(large, {0, 3}).ok()) << "all of them together";
+  large.blocks = 0;
+  EXPECT_EQ(check_operation(large, {0, 3}).code(), BP_INVALID_ARGUMENT);
+}
+
 }  // namespace
 }  // namespace bp::ccl

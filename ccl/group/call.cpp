@@ -13,7 +13,8 @@ namespace bp::ccl {
 namespace {
 
 Status refuse(const Call& call, const std::string& what) {
-  return Status(BP_INVALID_ARGUMENT, std::string(kind_info(call.kind).name) + ": " + what);
+  const char* const form = call.counts.empty() && call.send_counts.empty() ? ": " : "_v: ";
+  return Status(BP_INVALID_ARGUMENT, std::string(kind_info(call.kind).name) + form + what);
 }
 
 bool takes(Extent extent, bool is_root) {
@@ -21,7 +22,7 @@ bool takes(Extent extent, bool is_root) {
   return extent != Extent::kNone;
 }
 
-bool has_blocks(Extent extent) {
+bool is_of_blocks(Extent extent) {
   return extent == Extent::kBlocks || extent == Extent::kBlocksAtRoot;
 }
 
@@ -61,12 +62,22 @@ Status check_tensor(const Call& call, const char* name, const Tensor& tensor,
   return {};
 }
 
+Status check_dtypes(const Call& call, CheckedCall* out) {
+  if (out->send && out->recv && out->send->dtype() != out->recv->dtype()) {
+    return refuse(call, "send is " + out->send->describe() + " and recv is " +
+                            out->recv->describe() + ", of two dtypes");
+  }
+  if (out->send) out->operation.dtype = out->send->dtype();
+  if (out->recv) out->operation.dtype = out->recv->dtype();
+  return {};
+}
+
 /// The count of the operation, from whichever tensor is there.
 Status find_count(const Call& call, RankPlace place, CheckedCall* out) {
   const KindInfo& kind = kind_info(call.kind);
   const auto count_of = [&](const Ref<Tensor>& tensor, Extent extent) -> Result<uint64_t> {
     const auto elements = static_cast<uint64_t>(tensor->element_count());
-    if (!has_blocks(extent)) return elements;
+    if (!is_of_blocks(extent)) return elements;
     if (elements % place.rank_count == 0) return elements / place.rank_count;
     return refuse(call, "expected a block for each of " + std::to_string(place.rank_count) +
                             " ranks, found " + tensor->describe());
@@ -79,20 +90,86 @@ Status find_count(const Call& call, RankPlace place, CheckedCall* out) {
   if (out->recv) {
     BP_TRY_ASSIGN(recv_count, count_of(out->recv, kind.recv));
   }
-  if (out->send && out->recv) {
-    if (send_count != recv_count) {
-      return refuse(call, "send is " + out->send->describe() + " and recv is " +
-                              out->recv->describe() + ", which do not fit in a group of " +
-                              std::to_string(place.rank_count));
-    }
-    if (out->send->dtype() != out->recv->dtype()) {
-      return refuse(call, "send is " + out->send->describe() + " and recv is " +
-                              out->recv->describe() + ", of two dtypes");
-    }
+  if (out->send && out->recv && send_count != recv_count) {
+    return refuse(call, "send is " + out->send->describe() + " and recv is " +
+                            out->recv->describe() + ", which do not fit in a group of " +
+                            std::to_string(place.rank_count));
   }
   out->operation.count = out->send ? send_count : recv_count;
-  if (out->send) out->operation.dtype = out->send->dtype();
-  if (out->recv) out->operation.dtype = out->recv->dtype();
+  return {};
+}
+
+Status check_counts(const Call& call, RankPlace place) {
+  const bool is_all_to_all = call.kind == Kind::kAllToAll;
+  if (!has_blocks(call.kind)) return refuse(call, "expected no counts, this kind has no blocks");
+  if (!is_all_to_all && !call.send_counts.empty()) {
+    return refuse(call, "expected no send_counts, which all_to_all alone has");
+  }
+  const auto check = [&](const char* name, const std::vector<uint64_t>& counts) -> Status {
+    if (counts.size() == place.rank_count) return {};
+    return refuse(call, "expected " + std::to_string(place.rank_count) + " " + name +
+                            ", one for each rank, found " + std::to_string(counts.size()));
+  };
+  BP_TRY(check("counts", call.counts));
+  if (!is_all_to_all) return {};
+  BP_TRY(check("send_counts", call.send_counts));
+  if (call.send_counts[place.rank] == call.counts[place.rank]) return {};
+  return refuse(call, "rank " + std::to_string(place.rank) + " sends itself " +
+                          std::to_string(call.send_counts[place.rank]) +
+                          " elements, and receives " + std::to_string(call.counts[place.rank]));
+}
+
+/// Not 0, nor kOwnBlocks.
+uint64_t digest_of(const std::vector<uint64_t>& counts) {
+  uint64_t digest = 0;
+  for (const uint64_t count : counts) {
+    digest = (digest ^ count) * 0x9e3779b97f4a7c15;
+    digest ^= digest >> 32;
+  }
+  return digest | 2;
+}
+
+/// What is said of sizes holds for the tensors that are there.
+Status fit_blocks(const Call& call, RankPlace place, const Blocks& blocks, CheckedCall* out) {
+  const KindInfo& kind = kind_info(call.kind);
+  const auto check = [&](const char* name, const Ref<Tensor>& tensor, Extent extent,
+                         const BlockLayout& layout) -> Status {
+    const uint64_t expected = is_of_blocks(extent) ? layout.end() : layout.count(place.rank);
+    if (!tensor || static_cast<uint64_t>(tensor->element_count()) == expected) return {};
+    return refuse(call, std::string(name) + " is " + tensor->describe() + ", expected " +
+                            std::to_string(expected) + " elements by the counts");
+  };
+  const bool is_all_to_all = call.kind == Kind::kAllToAll;
+  BP_TRY(check("send", out->send, kind.send, is_all_to_all ? blocks.send : blocks.all));
+  return check("recv", out->recv, kind.recv, blocks.all);
+}
+
+/// Of blocks that differ in size. Where all have one size after all, and all ranks know it, it is
+/// the operation as it always is.
+Status find_blocks(const Call& call, RankPlace place, CheckedCall* out) {
+  BP_TRY(check_counts(call, place));
+  const auto lay_out = [&](const std::vector<uint64_t>& counts) -> Result<BlockLayout> {
+    auto layout = BlockLayout::packed(counts);
+    if (!layout.ok()) return refuse(call, layout.status().message());
+    return layout;
+  };
+  auto blocks = std::make_shared<Blocks>();
+  BP_TRY_ASSIGN(blocks->all, lay_out(call.counts));
+  if (call.kind == Kind::kAllToAll) {
+    BP_TRY_ASSIGN(blocks->send, lay_out(call.send_counts));
+  }
+  BP_TRY(fit_blocks(call, place, *blocks, out));
+  if (call.kind == Kind::kAllToAll) {
+    out->operation.blocks = kOwnBlocks;
+  } else if (std::count(call.counts.begin(), call.counts.end(), call.counts[0]) ==
+             static_cast<std::ptrdiff_t>(call.counts.size())) {
+    out->operation.count = call.counts[0];
+    return {};
+  } else {
+    out->operation.count = blocks->all.end();
+    out->operation.blocks = digest_of(call.counts);
+  }
+  out->blocks = std::move(blocks);
   return {};
 }
 
@@ -115,17 +192,20 @@ Range range_of(const Tensor& tensor) {
 
 /// Where the two may be one memory, and whether they are.
 Status check_overlap(const Call& call, RankPlace place, CheckedCall* out) {
-  if (!out->send || !out->recv || out->operation.count == 0) return {};
+  if (!out->send || !out->recv) return {};
+  if (out->send->element_count() == 0 || out->recv->element_count() == 0) return {};
   if (&out->send->storage() != &out->recv->storage()) return {};
   const Range send = range_of(*out->send);
   const Range recv = range_of(*out->recv);
   if (send.end <= recv.begin || recv.end <= send.begin) return {};
-  const uint64_t block = out->operation.count * (dtype_bits(out->operation.dtype) / 8);
+  const uint64_t own =
+      out->blocks ? out->blocks->all.first(place.rank) : place.rank * out->operation.count;
+  const uint64_t own_bytes = own * (dtype_bits(out->operation.dtype) / 8);
   const KindInfo& kind = kind_info(call.kind);
-  const bool send_is_larger = has_blocks(kind.send);
-  const bool recv_is_larger = has_blocks(kind.recv);
-  const uint64_t send_own = send.begin + (send_is_larger ? place.rank * block : 0);
-  const uint64_t recv_own = recv.begin + (recv_is_larger ? place.rank * block : 0);
+  const bool send_is_larger = is_of_blocks(kind.send);
+  const bool recv_is_larger = is_of_blocks(kind.recv);
+  const uint64_t send_own = send.begin + (send_is_larger ? own_bytes : 0);
+  const uint64_t recv_own = recv.begin + (recv_is_larger ? own_bytes : 0);
   const bool fits = send_own == recv_own && !(send_is_larger && recv_is_larger) &&
                     out->send->contiguous() && out->recv->contiguous();
   if (!fits) {
@@ -151,7 +231,9 @@ Result<CheckedCall> check_call(const Call& call, RankPlace place, const Device& 
   BP_TRY(choose_tensors(call, place, &checked));
   if (checked.send) BP_TRY(check_tensor(call, "send", *checked.send, device));
   if (checked.recv) BP_TRY(check_tensor(call, "recv", *checked.recv, device));
-  BP_TRY(find_count(call, place, &checked));
+  BP_TRY(check_dtypes(call, &checked));
+  const bool has_counts = !call.counts.empty() || !call.send_counts.empty();
+  BP_TRY(has_counts ? find_blocks(call, place, &checked) : find_count(call, place, &checked));
   BP_TRY(check_operation(checked.operation, place));
   BP_TRY(check_overlap(call, place, &checked));
   if (checked.recv && !checked.recv->contiguous()) {
@@ -159,10 +241,11 @@ Result<CheckedCall> check_call(const Call& call, RankPlace place, const Device& 
                             " with strides, expected a "
                             "contiguous tensor");
   }
-  const uint64_t element =
-      checked.operation.dtype == BP_DTYPE_NONE ? 0 : dtype_bits(checked.operation.dtype) / 8;
-  if (checked.send) checked.send_bytes = send_count(checked.operation, place) * element;
-  if (checked.recv) checked.recv_bytes = recv_count(checked.operation, place) * element;
+  const auto bytes_of = [](const Ref<Tensor>& tensor) -> uint64_t {
+    return static_cast<uint64_t>(tensor->element_count()) * (dtype_bits(tensor->dtype()) / 8);
+  };
+  if (checked.send) checked.send_bytes = bytes_of(checked.send);
+  if (checked.recv) checked.recv_bytes = bytes_of(checked.recv);
   return checked;
 }
 

@@ -53,9 +53,9 @@ class GatheredRanges final : public ChunkMemory {
 
   Result<bool> bring(uint64_t index) override {
     if (index + 1 == brought_) return true;
+    std::byte* to = send_.data();
     for (uint64_t block = 0; block < plan_.send_blocks; ++block) {
-      std::memcpy(send_.data() + block * bytes_of(index), buffers_.send + place_of(block, index),
-                  bytes_of(index));
+      to = copy(to, buffers_.send, plan_.send_part(block, index));
     }
     brought_ = index + 1;
     return true;
@@ -64,17 +64,22 @@ class GatheredRanges final : public ChunkMemory {
     return {send_.data(), const_cast<std::byte*>(recv_.data())};
   }
   Status take(uint64_t index) override {
+    const std::byte* from = recv_.data();
     for (uint64_t block = 0; block < plan_.recv_blocks; ++block) {
-      std::memcpy(buffers_.recv + place_of(block, index), recv_.data() + block * bytes_of(index),
-                  bytes_of(index));
+      const Block part = plan_.recv_part(block, index);
+      const uint64_t bytes = part.count * plan_.element_bytes;
+      if (bytes > 0) std::memcpy(buffers_.recv + part.first * plan_.element_bytes, from, bytes);
+      from += bytes;
     }
     return {};
   }
 
  private:
-  uint64_t bytes_of(uint64_t index) const { return plan_.count_of(index) * plan_.element_bytes; }
-  uint64_t place_of(uint64_t block, uint64_t index) const {
-    return (block * plan_.count + plan_.first(index)) * plan_.element_bytes;
+  /// The place behind it.
+  std::byte* copy(std::byte* to, const std::byte* from, const Block& part) const {
+    const uint64_t bytes = part.count * plan_.element_bytes;
+    if (bytes > 0) std::memcpy(to, from + part.first * plan_.element_bytes, bytes);
+    return to + bytes;
   }
 
   const ChunkPlan plan_;
@@ -84,9 +89,31 @@ class GatheredRanges final : public ChunkMemory {
   uint64_t brought_ = 0;  // chunks
 };
 
+/// Of blocks that differ in size.
+void list_blocks(const CheckedCall& call, RankPlace place, ChunkPlan* plan) {
+  const Blocks& blocks = *call.blocks;
+  const auto list = [&](const BlockLayout& layout, uint64_t count, bool is_of_blocks) {
+    std::vector<Block> listed;
+    for (uint32_t block = 0; block < count; ++block) {
+      listed.push_back({layout.first(block), layout.count(block)});
+    }
+    if (!is_of_blocks && count > 0) listed = {{0, layout.count(place.rank)}};
+    return listed;
+  };
+  const KindInfo& kind = kind_info(call.operation.kind);
+  const bool is_all_to_all = call.operation.kind == Kind::kAllToAll;
+  const BlockLayout& send = is_all_to_all ? blocks.send : blocks.all;
+  plan->send_listed = list(send, plan->send_blocks, is_of_blocks(kind.send));
+  plan->recv_listed = list(blocks.all, plan->recv_blocks, is_of_blocks(kind.recv));
+  plan->count = blocks.all.largest_count();
+  if (is_all_to_all) plan->count = std::max(plan->count, blocks.send.largest_count());
+  plan->chunk_count = plan->count;
+}
+
 }  // namespace
 
-ChunkPlan plan_chunks(const Operation& operation, RankPlace place, uint64_t chunk_bytes) {
+ChunkPlan plan_chunks(const CheckedCall& call, RankPlace place, uint64_t chunk_bytes) {
+  const Operation& operation = call.operation;
   const KindInfo& kind = kind_info(operation.kind);
   ChunkPlan plan;
   plan.count = operation.count;
@@ -96,14 +123,34 @@ ChunkPlan plan_chunks(const Operation& operation, RankPlace place, uint64_t chun
   plan.send_blocks = blocks_of(kind.send, operation, place);
   plan.recv_blocks = blocks_of(kind.recv, operation, place);
   plan.has_blocks = is_of_blocks(kind.send) || is_of_blocks(kind.recv);
+  if (call.blocks) list_blocks(call, place, &plan);
   if (chunk_bytes == 0) return plan;
   const uint64_t least = plan.element_bytes * (plan.has_blocks ? place.rank_count : 1);
-  if (checked_mul(least, operation.count).value_or(UINT64_MAX) <= chunk_bytes) return plan;
+  const uint64_t of_each = operation.blocks == 0 ? least : plan.element_bytes;
+  const bool fits = checked_mul(of_each, operation.count).value_or(UINT64_MAX) <= chunk_bytes;
+  // Nobody knows whether what others have of it fits.
+  if (fits && operation.blocks != kOwnBlocks) return plan;
   // Whole vectors for the kernels that reduce.
   constexpr uint64_t kVector = 64;
   const uint64_t most = std::max<uint64_t>(1, chunk_bytes / least);
-  plan.chunk_count = most < kVector ? most : most / kVector * kVector;
+  plan.chunk_count = std::min(plan.count, most < kVector ? most : most / kVector * kVector);
   return plan;
+}
+
+Result<Blocks> blocks_of_chunk(const Blocks& blocks, const ChunkPlan& plan, uint64_t index) {
+  const auto cut = [&](const BlockLayout& layout) {
+    std::vector<uint64_t> counts;
+    for (uint32_t block = 0; block < layout.size(); ++block) {
+      counts.push_back(plan.part_of({0, layout.count(block)}, index).count);
+    }
+    return BlockLayout::packed(counts);
+  };
+  return contain([&]() -> Result<Blocks> {
+    Blocks chunk;
+    BP_TRY_ASSIGN(chunk.all, cut(blocks.all));
+    BP_TRY_ASSIGN(chunk.send, cut(blocks.send));
+    return chunk;
+  });
 }
 
 Result<std::unique_ptr<ChunkMemory>> make_host_chunks(const ChunkPlan& plan, HostBuffers buffers) {
@@ -113,10 +160,11 @@ Result<std::unique_ptr<ChunkMemory>> make_host_chunks(const ChunkPlan& plan, Hos
   });
 }
 
-RunPart ChunkedRun::part() const {
-  const bool is_last = index_ + 1 == args_.plan.chunks();
-  return {is_last ? args_.last_schedule : args_.schedule, args_.memory->at(index_),
-          args_.plan.count_of(index_)};
+RunPart ChunkedRun::next_part() {
+  const size_t next = schedule_ + 1;
+  if (next < args_.schedules.size() && args_.schedules[next].first == index_) schedule_ = next;
+  return {args_.schedules[schedule_].schedule, args_.memory->at(index_),
+          args_.plan.recv_count(index_)};
 }
 
 Result<bool> ChunkedRun::bring() {
@@ -136,7 +184,7 @@ Result<bool> ChunkedRun::advance(HostRun& run, Wire& wire) {
     BP_TRY_ASSIGN(const bool is_there, bring());
     if (!is_in_chunk_) {
       if (!is_there) return false;
-      run.begin_part(part());
+      run.begin_part(next_part());
       is_in_chunk_ = true;
     }
     BP_TRY_ASSIGN(const bool is_done, run.advance(wire));

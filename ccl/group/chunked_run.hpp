@@ -10,32 +10,59 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "ccl/group/call.hpp"
 #include "ccl/group/host_run.hpp"
 
 namespace bp::ccl {
 
 /// How an operation is cut.
 struct ChunkPlan {
-  uint64_t count = 0;        // elements of the whole, or of each block
+  uint64_t count = 0;        // elements of the whole, or of the largest block
   uint64_t chunk_count = 0;  // ... of a chunk, but for the last
   uint64_t element_bytes = 1;
   uint64_t send_blocks =
       0;  // of this rank's buffers: 1 where the kind has none, 0 without a buffer
   uint64_t recv_blocks = 0;
   bool has_blocks = false;  // on some rank
+  /// Where blocks differ in size: those of this rank's buffers, one where a buffer has none.
+  std::vector<Block> send_listed = {};
+  std::vector<Block> recv_listed = {};
 
   bool is_cut() const { return chunk_count < count; }
   uint64_t chunks() const { return is_cut() ? (count + chunk_count - 1) / chunk_count : 1; }
   uint64_t first(uint64_t index) const { return index * chunk_count; }
   uint64_t count_of(uint64_t index) const { return std::min(chunk_count, count - first(index)); }
   uint64_t last_count() const { return count_of(chunks() - 1); }
+  /// Where the chunk's part of a block lies in the buffer that has it.
+  Block send_part(uint64_t block, uint64_t index) const {
+    return part_of(send_listed.empty() ? Block{block * count, count} : send_listed[block], index);
+  }
+  Block recv_part(uint64_t block, uint64_t index) const {
+    return part_of(recv_listed.empty() ? Block{block * count, count} : recv_listed[block], index);
+  }
+  Block part_of(const Block& block, uint64_t index) const {
+    const uint64_t skipped = std::min(first(index), block.count);
+    return {block.first + skipped, std::min(chunk_count, block.count - skipped)};
+  }
+  uint64_t recv_count(uint64_t index) const {
+    uint64_t elements = 0;
+    for (uint64_t block = 0; block < recv_blocks; ++block) {
+      elements += recv_part(block, index).count;
+    }
+    return elements;
+  }
   /// One memory may serve for what is sent and for what is received.
   bool is_in_place() const { return !has_blocks && send_blocks == 1 && recv_blocks == 1; }
 };
 /// Pure, and alike on all ranks: no buffer of a chunk has more than `chunk_bytes`, unless one
-/// element of each block has. 0: one chunk.
-ChunkPlan plan_chunks(const Operation& operation, RankPlace place, uint64_t chunk_bytes);
+/// element of each block has. 0: one chunk. Of all_to_all whose ranks know their own blocks alone
+/// these have as many chunks as their largest block wants; messages of two ranks fit together all
+/// the same, since parts of a block are.
+ChunkPlan plan_chunks(const CheckedCall& call, RankPlace place, uint64_t chunk_bytes);
+/// The blocks of chunk `index`, in memory one behind the other. Errors: OUT_OF_MEMORY.
+Result<Blocks> blocks_of_chunk(const Blocks& blocks, const ChunkPlan& plan, uint64_t index);
 
 /// Where the chunks of an operation lie while they are sent and received. Driven.
 class ChunkMemory {
@@ -56,13 +83,18 @@ class ChunkMemory {
 /// Errors: OUT_OF_MEMORY.
 Result<std::unique_ptr<ChunkMemory>> make_host_chunks(const ChunkPlan& plan, HostBuffers buffers);
 
+/// Of a chunk and those behind it, as far as another one's.
+struct ChunkSchedule {
+  uint64_t first = 0;
+  std::shared_ptr<const Schedule> schedule;
+};
+
 /// Driven.
 class ChunkedRun {
  public:
   struct Args {
     ChunkPlan plan;
-    std::shared_ptr<const Schedule> schedule = {};       // of a chunk
-    std::shared_ptr<const Schedule> last_schedule = {};  // of the last one
+    std::vector<ChunkSchedule> schedules = {};  // the first one from chunk 0 on
     std::unique_ptr<ChunkMemory> memory = {};
   };
   explicit ChunkedRun(Args args) : args_(std::move(args)) {}
@@ -79,10 +111,11 @@ class ChunkedRun {
  private:
   Result<bool> bring();
   Status take();
-  RunPart part() const;
+  RunPart next_part();
 
   Args args_;
   uint64_t index_ = 0;
+  size_t schedule_ = 0;  // number of the chunk's
   bool is_in_chunk_ = false;
   bool has_failed_ = false;
 };

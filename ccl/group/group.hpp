@@ -248,9 +248,18 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   Result<std::unique_ptr<ChunkMemory>> stage_chunks(const CheckedCall& call, const ChunkPlan& plan);
   Status make_run(const EnqueuedOne& one, const ChunkPlan& plan, HostBuffers buffers,
                   bool is_in_place, HostItem* out);
+  Result<std::vector<ChunkSchedule>> schedules_of(const EnqueuedOne& one, const ChunkPlan& plan,
+                                                  bool is_in_place);
   Result<Combiner*> combiner_of(const Operation& operation);
   Result<HostRunPool*> runs_of(const EnqueuedOne& one, uint64_t count, bool is_in_place);
-  Result<Schedule> build_schedule(const EnqueuedOne& one, uint64_t count, bool is_in_place);
+  /// What is built of an operation: all of it, or a chunk.
+  struct Portion {
+    uint64_t count = 0;              // as the operation counts
+    const Blocks* blocks = nullptr;  // where they differ in size
+    bool is_in_place = false;
+    bool is_first = true;
+  };
+  Result<Schedule> build_schedule(const EnqueuedOne& one, const Portion& portion);
 
   // group_watch.cpp: driven
   void message_arrived(uint32_t peer, const Header& header, uint64_t bytes,
@@ -312,6 +321,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   std::shared_ptr<StagingRing> ring_;  // that collectives' chunks go through, in turn
   struct KnownSchedule {
     Operation operation;
+    std::shared_ptr<const Blocks> blocks;
     uint64_t count;
     bool is_in_place;
     bool is_among_leaders;

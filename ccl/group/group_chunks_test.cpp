@@ -29,7 +29,7 @@ class GroupChunks : public GroupKinds {
   }
   static uint64_t chunk_count(Kind kind, uint32_t dtype, uint32_t rank_count) {
     const Operation operation{.kind = kind, .dtype = dtype, .count = 1 << 20};
-    return plan_chunks(operation, {0, rank_count}, kChunkBytes).chunk_count;
+    return plan_chunks({.operation = operation}, {0, rank_count}, kChunkBytes).chunk_count;
   }
   /// Each kind and dtype at counts next to whole chunks.
   static std::vector<KindCase> boundary_cases(uint32_t rank_count) {
@@ -299,7 +299,8 @@ TEST_F(GroupChunks, CountsThatDiffer_NameTheWholeOperations) {
 }
 
 TEST(ChunkPlan, IsAlikeOnAllRanks) {
-  const Operation gather{.kind = Kind::kGather, .dtype = BP_DTYPE_F32, .root = 1, .count = 1000};
+  const CheckedCall gather{
+      .operation = {.kind = Kind::kGather, .dtype = BP_DTYPE_F32, .root = 1, .count = 1000}};
   const ChunkPlan at_root = plan_chunks(gather, {1, 3}, 1200);
   const ChunkPlan elsewhere = plan_chunks(gather, {0, 3}, 1200);
   EXPECT_EQ(at_root.chunk_count, 64u);  // 100, in whole vectors

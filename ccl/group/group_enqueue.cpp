@@ -124,7 +124,7 @@ Status ProcessGroup::order_inputs(Enqueue* enqueue) {
 
 bool ProcessGroup::is_native(const CheckedCall& call) const {
   const Operation& operation = call.operation;
-  if (!is_native() || operation.kind == Kind::kBarrier) return false;
+  if (!is_native() || operation.kind == Kind::kBarrier || operation.blocks != 0) return false;
   const auto has = [&](Kind kind) {
     return native_rows_.has(static_cast<uint32_t>(kind), operation.dtype,
                             static_cast<uint32_t>(operation.reduction), operation.is_deterministic);

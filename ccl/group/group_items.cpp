@@ -18,17 +18,22 @@ std::byte* address_of(const Ref<Tensor>& tensor) {
   return reinterpret_cast<std::byte*>(mem.handle) + mem.offset_bytes;
 }
 
-bool same(const Operation& a, const Operation& b) {
-  return a.kind == b.kind && a.dtype == b.dtype && a.reduction == b.reduction && a.root == b.root &&
-         a.count == b.count && a.is_deterministic == b.is_deterministic;
+bool same(const std::shared_ptr<const Blocks>& a, const std::shared_ptr<const Blocks>& b) {
+  return a == b || (a != nullptr && b != nullptr && *a == *b);
+}
+
+/// What a block has on average, rounded up. The same on all ranks: of those that know their own
+/// blocks alone it is 0.
+uint64_t average_count(const Operation& operation, uint32_t rank_count) {
+  if (operation.blocks == 0) return operation.count;
+  return operation.count / rank_count + (operation.count % rank_count != 0 ? 1 : 0);
 }
 
 }  // namespace
 
-/// Of `count` elements of the operation, by what is best for all of it. Among leaders these are
-/// numbered by themselves while it is built.
-Result<Schedule> ProcessGroup::build_schedule(const EnqueuedOne& one, uint64_t count,
-                                              bool is_in_place) {
+/// By what is best for all of the operation. Among leaders these are numbered by themselves while
+/// it is built.
+Result<Schedule> ProcessGroup::build_schedule(const EnqueuedOne& one, const Portion& portion) {
   Operation operation = one.call.operation;
   RankPlace place = args_.place;
   std::vector<uint32_t> leaders;
@@ -46,9 +51,13 @@ Result<Schedule> ProcessGroup::build_schedule(const EnqueuedOne& one, uint64_t c
     hosts.clear();
     for (const uint32_t rank : leaders) hosts.push_back(hosts_[rank]);
   }
-  const Choice choice =
-      choose({.operation = operation, .rank_count = place.rank_count, .hosts = hosts},
-             hosts.empty() ? kWithinHost : kBetweenHosts, rules_);
+  Operation average = operation;
+  average.count = average_count(operation, place.rank_count);
+  const Choice choice = choose({.operation = average,
+                                .rank_count = place.rank_count,
+                                .has_blocks = portion.blocks != nullptr,
+                                .hosts = hosts},
+                               hosts.empty() ? kWithinHost : kBetweenHosts, rules_);
   if (choice.unfit_wish != nullptr && !has_told_unfit_) {
     has_told_unfit_ = true;
     log(BP_LOG_WARNING, "group " + args_.name + ": BACKPLANE_CCL_ALGORITHM wants " +
@@ -56,11 +65,15 @@ Result<Schedule> ProcessGroup::build_schedule(const EnqueuedOne& one, uint64_t c
                             ", which it cannot run among " + std::to_string(place.rank_count) +
                             " ranks: " + std::string(choice.algorithm->name) + " serves");
   }
-  operation.count = count;
-  BP_TRY_ASSIGN(
-      Schedule built,
-      build(choice.algorithm->name,
-            {.operation = operation, .place = place, .is_in_place = is_in_place, .hosts = hosts}));
+  operation.count = portion.count;
+  BuildArgs args{.operation = operation,
+                 .place = place,
+                 .is_in_place = portion.is_in_place,
+                 .sends_empty_blocks = operation.blocks == kOwnBlocks && portion.is_first,
+                 .hosts = hosts};
+  if (portion.blocks != nullptr) args.blocks = &portion.blocks->all;
+  if (operation.blocks == kOwnBlocks) args.send_blocks = &portion.blocks->send;
+  BP_TRY_ASSIGN(Schedule built, build(choice.algorithm->name, args));
   for (Step& step : built.steps) {
     const bool is_message = step.kind == StepKind::kSend || step.kind == StepKind::kRecv;
     if (one.is_among_leaders && is_message) step.peer = leaders[step.peer];
@@ -72,21 +85,29 @@ Result<Schedule> ProcessGroup::build_schedule(const EnqueuedOne& one, uint64_t c
 Result<HostRunPool*> ProcessGroup::runs_of(const EnqueuedOne& one, uint64_t count,
                                            bool is_in_place) {
   const Operation& operation = one.call.operation;
+  const std::shared_ptr<const Blocks>& blocks = one.call.blocks;
   const auto known = std::find_if(schedules_.begin(), schedules_.end(), [&](const auto& entry) {
     return entry.count == count && entry.is_in_place == is_in_place &&
-           entry.is_among_leaders == one.is_among_leaders && same(entry.operation, operation);
+           entry.is_among_leaders == one.is_among_leaders && entry.operation == operation &&
+           same(entry.blocks, blocks);
   });
   if (known != schedules_.end()) {
     schedules_.splice(schedules_.begin(), schedules_, known);
     return known->runs.get();
   }
-  BP_TRY_ASSIGN(Schedule built, build_schedule(one, count, is_in_place));
+  BP_TRY_ASSIGN(Schedule built, build_schedule(one, {count, blocks.get(), is_in_place}));
+  Operation part = operation;
+  part.count = count;
+  const uint64_t received =
+      blocks ? blocks->all.count(args_.place.rank) : recv_count(part, args_.place);
   auto runs = std::make_shared<HostRunPool>(
       HostRunArgs{.operation = operation,
                   .group = agreement_.group,
                   .place = args_.place,
-                  .part = {std::make_shared<const Schedule>(std::move(built)), {}, count}});
-  schedules_.push_front({operation, count, is_in_place, one.is_among_leaders, std::move(runs)});
+                  .part = {std::make_shared<const Schedule>(std::move(built)), {}, received},
+                  .blocks = blocks});
+  schedules_.push_front(
+      {operation, blocks, count, is_in_place, one.is_among_leaders, std::move(runs)});
   if (schedules_.size() > kMostSchedules) schedules_.pop_back();
   return schedules_.front().runs.get();
 }
@@ -112,26 +133,55 @@ Result<Combiner*> ProcessGroup::combiner_of(const Operation& operation) {
   return combiners_.back().combiner.get();
 }
 
+/// Of the chunks that an operation is cut into. Where blocks differ in size a chunk's schedule is
+/// another one when a block has ended.
+Result<std::vector<ChunkSchedule>> ProcessGroup::schedules_of(const EnqueuedOne& one,
+                                                              const ChunkPlan& plan,
+                                                              bool is_in_place) {
+  std::vector<ChunkSchedule> schedules;
+  if (!one.call.blocks) {
+    BP_TRY_ASSIGN(const HostRunPool* const runs, runs_of(one, plan.chunk_count, is_in_place));
+    schedules.push_back({0, runs->schedule()});  // `runs` may go
+    BP_TRY_ASSIGN(const HostRunPool* const last_runs, runs_of(one, plan.last_count(), is_in_place));
+    schedules.push_back({plan.chunks() - 1, last_runs->schedule()});
+    return schedules;
+  }
+  Blocks latest;
+  for (uint64_t index = 0; index < plan.chunks(); ++index) {
+    BP_TRY_ASSIGN(Blocks blocks, blocks_of_chunk(*one.call.blocks, plan, index));
+    // What the first one has for others says of all of it how much that is.
+    if (index > 1 && blocks == latest) continue;
+    latest = std::move(blocks);
+    BP_TRY_ASSIGN(Schedule built, build_schedule(one, {one.call.operation.count, &latest,
+                                                       is_in_place, index == 0}));
+    schedules.push_back({index, std::make_shared<const Schedule>(std::move(built))});
+  }
+  return schedules;
+}
+
 /// `plan`: of one chunk, if the operation is not cut.
 Status ProcessGroup::make_run(const EnqueuedOne& one, const ChunkPlan& plan, HostBuffers buffers,
                               bool is_in_place, HostItem* out) {
   const Operation& operation = one.call.operation;
   BP_TRY_ASSIGN(Combiner* const combiner, combiner_of(operation));
-  BP_TRY_ASSIGN(HostRunPool* const runs, runs_of(one, plan.chunk_count, is_in_place));
   if (!plan.is_cut()) {
+    BP_TRY_ASSIGN(HostRunPool* const runs, runs_of(one, operation.count, is_in_place));
     BP_TRY_ASSIGN(out->run, runs->take(one.sequence, buffers, combiner));
     return {};
   }
-  ChunkedRun::Args chunked{.plan = plan, .schedule = runs->schedule()};  // `runs` may go
-  BP_TRY_ASSIGN(const HostRunPool* const last_runs, runs_of(one, plan.last_count(), is_in_place));
-  chunked.last_schedule = last_runs->schedule();
-  BP_TRY_ASSIGN(auto run, HostRun::make({.operation = operation,
-                                         .group = agreement_.group,
-                                         .sequence = one.sequence,
-                                         .place = args_.place,
-                                         .part = {chunked.schedule, buffers, plan.chunk_count},
-                                         .last_schedule = chunked.last_schedule,
-                                         .combiner = combiner}));
+  ChunkedRun::Args chunked{.plan = plan};
+  BP_TRY_ASSIGN(chunked.schedules, schedules_of(one, plan, is_in_place));
+  std::vector<std::shared_ptr<const Schedule>> later;
+  for (const ChunkSchedule& each : chunked.schedules) later.push_back(each.schedule);
+  BP_TRY_ASSIGN(auto run,
+                HostRun::make({.operation = operation,
+                               .group = agreement_.group,
+                               .sequence = one.sequence,
+                               .place = args_.place,
+                               .part = {later.front(), buffers, plan.recv_count(0)},
+                               .later_schedules = std::vector(later.begin() + 1, later.end()),
+                               .combiner = combiner,
+                               .blocks = one.call.blocks}));
   out->run = HostRunPool::Lent(run.release());
   if (device().has_host_memory()) {
     BP_TRY_ASSIGN(chunked.memory, make_host_chunks(plan, buffers));
@@ -180,7 +230,7 @@ Result<HostBuffers> ProcessGroup::stage_whole(const CheckedCall& call, DeviceHol
 Status ProcessGroup::add_items(Enqueue* enqueue) {
   for (Enqueue::One& one : enqueue->ones) {
     const CheckedCall& call = one.call;
-    const ChunkPlan plan = plan_chunks(call.operation, args_.place, agreement_.chunk_bytes);
+    const ChunkPlan plan = plan_chunks(call, args_.place, agreement_.chunk_bytes);
     HostItem* const item = &enqueue->batch->items().emplace_back();
     item->is_last = one.is_last;
     if (enqueue->path == OperationPath::kStaged) {

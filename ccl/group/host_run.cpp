@@ -21,7 +21,8 @@ bool is_message(const Step& step) {
 }
 
 /// Of the round that has the most.
-size_t most_messages(const std::vector<Step>& steps) {
+size_t most_messages(const Schedule& schedule) {
+  const std::vector<Step>& steps = schedule.steps;
   size_t most = 0;
   size_t count = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -31,8 +32,12 @@ size_t most_messages(const std::vector<Step>& steps) {
   return most;
 }
 
-const Schedule& last_schedule(const HostRunArgs& args) {
-  return args.last_schedule != nullptr ? *args.last_schedule : *args.part.schedule;
+/// The most that any of the schedules has of something.
+template <class Amount>
+auto most_of(const HostRunArgs& args, Amount amount) {
+  auto most = amount(*args.part.schedule);
+  for (const auto& schedule : args.later_schedules) most = std::max(most, amount(*schedule));
+  return most;
 }
 
 }  // namespace
@@ -43,8 +48,7 @@ HostRun::HostRun(const HostRunArgs& args)
       is_of_two_(kind_info(args.operation.kind).is_of_two),
       part_(args.part),
       scratch_(new std::byte[scratch_bytes()]),
-      flights_(new InFlight[std::max(most_messages(args.part.schedule->steps),
-                                     most_messages(last_schedule(args).steps))]),
+      flights_(new InFlight[most_of(args, most_messages)]),
       sent_counts_(args.place.rank_count),
       received_counts_(args.place.rank_count) {}
 
@@ -55,7 +59,7 @@ Result<std::unique_ptr<HostRun>> HostRun::make(const HostRunArgs& args) {
 }
 
 uint64_t HostRun::scratch_bytes() const {
-  return std::max(args_.part.schedule->scratch_count, last_schedule(args_).scratch_count) *
+  return most_of(args_, [](const Schedule& schedule) { return schedule.scratch_count; }) *
          element_bytes_;
 }
 
@@ -87,6 +91,16 @@ std::byte* HostRun::place_of(const Part& part) const {
   return base + part.first * element_bytes_;
 }
 
+/// What a message between this rank and `peer` tells of. Of blocks that other ranks do not know the
+/// two compare the one that goes between them.
+Operation HostRun::operation_with(uint32_t peer, bool sends) const {
+  Operation operation = args_.operation;
+  if (operation.blocks == kOwnBlocks) {
+    operation.count = (sends ? args_.blocks->send : args_.blocks->all).count(peer);
+  }
+  return operation;
+}
+
 Status HostRun::blame(uint32_t rank, bp_status code, const std::string& words) {
   culprit_ = rank;
   return Status(code, words);
@@ -106,7 +120,7 @@ void HostRun::begin_round(Wire& wire) {
     flight.has_begun = false;
     flight.transfer.status.store(BP_PENDING, std::memory_order_relaxed);
     if (step.kind != StepKind::kSend) continue;
-    Header header = header_of(args_.operation, args_.group, args_.sequence);
+    Header header = header_of(operation_with(step.peer, true), args_.group, args_.sequence);
     header.step = sent_counts_[step.peer]++;
     header.bytes = bytes_of(step.from);
     flight.has_begun = true;
@@ -116,12 +130,18 @@ void HostRun::begin_round(Wire& wire) {
 
 Status HostRun::check_arrival(const Arrival& arrival, const Step& step, uint32_t message,
                               Wire& wire) {
-  const Header ours = header_of(args_.operation, args_.group, args_.sequence);
+  const Operation expected = operation_with(step.peer, false);
+  const Header ours = header_of(expected, args_.group, args_.sequence);
   const Header& theirs = arrival.header;
   const auto tell = [&](const Header& header) {
-    return describe(operation_of(header)) + " as number " + std::to_string(header.sequence);
+    std::string words = describe(operation_of(header));
+    if (header.blocks == kOwnBlocks) {
+      words += " with " + std::to_string(header.count) + " elements from " +
+               wire.rank_name(step.peer) + " to " + wire.rank_name(args_.place.rank);
+    }
+    return words + " as number " + std::to_string(header.sequence);
   };
-  if (theirs.sequence != ours.sequence || !agree(args_.operation, operation_of(theirs))) {
+  if (theirs.sequence != ours.sequence || !agree(expected, operation_of(theirs))) {
     return blame(step.peer, BP_INVALID_ARGUMENT,
                  "the ranks disagree: " + wire.rank_name(args_.place.rank) + " has called " +
                      tell(ours) + ", " + wire.rank_name(step.peer) + " has called " + tell(theirs));
@@ -191,10 +211,7 @@ Status HostRun::end_round() {
 
 Status HostRun::finish() {
   if (args_.combiner == nullptr) return {};
-  Operation part = args_.operation;
-  part.count = part_.count;
-  return args_.combiner->finish(part_.buffers.recv, recv_count(part, args_.place),
-                                args_.place.rank_count);
+  return args_.combiner->finish(part_.buffers.recv, part_.recv_count, args_.place.rank_count);
 }
 
 void HostRun::begin_part(const RunPart& part) {

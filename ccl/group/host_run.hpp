@@ -14,6 +14,7 @@
 
 #include "ccl/bridge/combiner.hpp"
 #include "ccl/engine/engine.hpp"
+#include "ccl/group/blocks.hpp"
 #include "ccl/group/message.hpp"
 #include "ccl/schedule/schedule.hpp"
 
@@ -51,7 +52,7 @@ struct HostBuffers {
 struct RunPart {
   std::shared_ptr<const Schedule> schedule;
   HostBuffers buffers;
-  uint64_t count = 0;  // as the operation counts
+  uint64_t recv_count = 0;  // elements that this rank receives
 };
 
 /// What a run needs.
@@ -60,9 +61,10 @@ struct HostRunArgs {
   uint64_t group = 0;  // as headers have it
   uint64_t sequence = 0;
   RankPlace place;
-  RunPart part;                                        // the first one
-  std::shared_ptr<const Schedule> last_schedule = {};  // of the last one, where that differs
-  Combiner* combiner = nullptr;  // where the operation reduces here; outlives the run
+  RunPart part;                                                       // the first one
+  std::vector<std::shared_ptr<const Schedule>> later_schedules = {};  // where those differ
+  Combiner* combiner = nullptr;               // where the operation reduces here; outlives the run
+  std::shared_ptr<const Blocks> blocks = {};  // null: none, or all of one size
 };
 
 class HostRun {
@@ -98,6 +100,7 @@ class HostRun {
   explicit HostRun(const HostRunArgs& args);
   std::span<InFlight> in_flight() const { return {flights_.get(), flight_count_}; }
   std::byte* place_of(const Part& part) const;
+  Operation operation_with(uint32_t peer, bool sends) const;
   uint64_t bytes_of(const Part& part) const { return part.count * element_bytes_; }
   void begin_round(Wire& wire);
   Result<bool> messages_are_over(Wire& wire);

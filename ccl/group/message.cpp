@@ -51,6 +51,7 @@ Header header_of(const Operation& operation, uint64_t group, uint64_t sequence) 
   header.reduction = operation.reduction;
   header.root = operation.root;
   header.is_deterministic = operation.is_deterministic ? 1 : 0;
+  header.blocks = operation.blocks;
   return header;
 }
 
@@ -60,7 +61,8 @@ Operation operation_of(const Header& header) {
           .reduction = header.reduction,
           .root = header.root,
           .count = header.count,
-          .is_deterministic = header.is_deterministic != 0};
+          .is_deterministic = header.is_deterministic != 0,
+          .blocks = header.blocks};
 }
 
 bool Failure::is_retryable() const {
@@ -94,10 +96,8 @@ std::optional<Failure> decode_failure(std::string_view bytes) {
 }
 
 bool agree(const Operation& ours, const Operation& theirs) {
-  if (ours.count != theirs.count || ours.dtype != theirs.dtype) return false;
-  if (ours.kind == Kind::kRecv) return theirs.kind == Kind::kSend;
-  return ours.kind == theirs.kind && ours.reduction == theirs.reduction &&
-         ours.root == theirs.root && ours.is_deterministic == theirs.is_deterministic;
+  if (ours.kind != Kind::kRecv) return ours == theirs;
+  return theirs.kind == Kind::kSend && ours.count == theirs.count && ours.dtype == theirs.dtype;
 }
 
 std::string encode(const Whereabouts& whereabouts) {

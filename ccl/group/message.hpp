@@ -32,16 +32,17 @@ struct Header {
   MessageType type = MessageType::kPayload;
   uint64_t group = 0;     // of the group's name, epoch and job
   uint64_t sequence = 0;  // of collectives, or of sends and recvs of a pair in one direction
-  uint64_t count = 0;
+  uint64_t count = 0;     // of all_to_all with own blocks: of the one for the receiver
   Kind kind = Kind::kBarrier;
   uint32_t dtype = 0;
   Reduction reduction = Reduction::kSum;
   uint32_t root = 0;
   uint32_t step = 0;  // of the operation: the messages from this rank to the other before it
   uint32_t is_deterministic = 0;
-  uint64_t bytes = 0;  // of the payload
+  uint64_t bytes = 0;   // of the payload
+  uint64_t blocks = 0;  // as in Operation
 };
-static_assert(sizeof(Header) == 64 && sizeof(Header) <= Engine::kMostHeaderBytes);
+static_assert(sizeof(Header) == 72 && sizeof(Header) <= Engine::kMostHeaderBytes);
 
 /// nullopt: it is none of ours.
 std::optional<Header> read_header(std::span<const std::byte> bytes);

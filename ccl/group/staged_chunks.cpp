@@ -32,17 +32,18 @@ void StagedChunks::list_copies(uint64_t index, State state) {
   const ChunkPlan& plan = args_.plan;
   const bool comes = state == State::kComes;
   const HostBuffers chunk = at(index);
-  const std::byte* const host = comes ? chunk.send : chunk.recv;
+  const std::byte* host = comes ? chunk.send : chunk.recv;
   const bp_mem device = comes ? args_.send : args_.recv;
-  const uint64_t bytes = plan.count_of(index) * plan.element_bytes;
   copies_.clear();
   for (uint64_t block = 0; block < (comes ? plan.send_blocks : plan.recv_blocks); ++block) {
-    const bp_mem there{
-        device.handle,
-        device.offset_bytes + (block * plan.count + plan.first(index)) * plan.element_bytes};
-    const bp_mem here = host_end(host + block * bytes);
+    const Block part = comes ? plan.send_part(block, index) : plan.recv_part(block, index);
+    const uint64_t bytes = part.count * plan.element_bytes;
+    if (bytes == 0) continue;
+    const bp_mem there{device.handle, device.offset_bytes + part.first * plan.element_bytes};
+    const bp_mem here = host_end(host);
     copies_.push_back(comes ? copy_args(BP_COPY_DEVICE_TO_HOST, here, there, bytes)
                             : copy_args(BP_COPY_HOST_TO_DEVICE, there, here, bytes));
+    host += bytes;
   }
 }
 
@@ -59,7 +60,9 @@ Status StagedChunks::begin(uint64_t index, State state) {
   BP_TRY(args_.slots[slot].hold->copy(*args_.stream, copies_));
   states_[slot] = state;
   ++copy_count_;
-  args_.copied_bytes->fetch_add(copies_.size() * copies_[0].bytes, std::memory_order_relaxed);
+  uint64_t bytes = 0;
+  for (const bp_copy_args& copy : copies_) bytes += copy.bytes;
+  args_.copied_bytes->fetch_add(bytes, std::memory_order_relaxed);
   return {};
 }
 

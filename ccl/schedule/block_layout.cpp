@@ -44,6 +44,17 @@ Result<BlockLayout> BlockLayout::listed(std::vector<Block> blocks) {
   return layout;
 }
 
+Result<BlockLayout> BlockLayout::packed(std::span<const uint64_t> counts) {
+  std::vector<Block> blocks;
+  uint64_t end = 0;
+  for (const uint64_t count : counts) {
+    blocks.push_back({end, count});
+    // What is beyond is told by listed().
+    end = checked_add(end, count).value_or(std::numeric_limits<uint64_t>::max());
+  }
+  return listed(std::move(blocks));
+}
+
 uint64_t BlockLayout::end() const {
   if (!is_listed()) return size_ * share_ + rest_;
   uint64_t end = 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/base/status.hpp"
@@ -18,6 +19,8 @@ namespace bp::ccl {
 struct Block {
   uint64_t first = 0;
   uint64_t count = 0;
+
+  bool operator==(const Block&) const = default;
 };
 
 class BlockLayout {
@@ -35,6 +38,9 @@ class BlockLayout {
   /// Blocks of any sizes, 0 among them, in any order, with gaps or without. Errors:
   /// INVALID_ARGUMENT for blocks that overlap, and for more than any device has.
   static Result<BlockLayout> listed(std::vector<Block> blocks);
+  /// Blocks of these sizes one behind the other. Errors: INVALID_ARGUMENT for more than any device
+  /// has.
+  static Result<BlockLayout> packed(std::span<const uint64_t> counts);
 
   uint32_t size() const { return size_; }
   /// False: all blocks have the same size, or nearly, and lie one behind the other.
@@ -48,6 +54,8 @@ class BlockLayout {
   /// One behind the last element of all blocks.
   uint64_t end() const;
   uint64_t largest_count() const;
+
+  bool operator==(const BlockLayout&) const = default;
 
  private:
   uint32_t size_ = 0;

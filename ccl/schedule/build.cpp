@@ -71,13 +71,6 @@ constexpr std::array kAlgorithms = std::to_array<Algorithm>({
      f::barrier_dissemination},
 });
 
-bool has_blocks(Kind kind) {
-  const auto is_of_blocks = [](Extent extent) {
-    return extent == Extent::kBlocks || extent == Extent::kBlocksAtRoot;
-  };
-  return is_of_blocks(kind_info(kind).send) || is_of_blocks(kind_info(kind).recv);
-}
-
 bool can_be_in_place(Kind kind) {
   return kind != Kind::kAllToAll && kind_info(kind).send != Extent::kNone &&
          kind_info(kind).recv != Extent::kNone;

@@ -29,6 +29,9 @@ struct BuildArgs {
   const BlockLayout* blocks = nullptr;
   /// Of all_to_all: the blocks of this rank's send buffer. Either both are given or none.
   const BlockLayout* send_blocks = nullptr;
+  /// Of all_to_all with blocks: those of no elements are sent, too, since the other rank may have
+  /// another size for it, which only a message tells. The same on all ranks.
+  bool sends_empty_blocks = false;
   /// The host of each rank, by any numbers; empty: not known. The same on all ranks.
   std::span<const uint32_t> hosts = {};
 };

@@ -240,8 +240,8 @@ void all_to_all_pairwise(Writer* writer, const BuildArgs& args) {
   for (uint32_t round = 1; round < size; ++round) {
     const uint32_t target = (rank + round) % size;
     const uint32_t source = (rank + size - round) % size;
-    writer->send(target, from.block(target));
-    writer->recv(source, to.block(source));
+    writer->send(target, from.block(target), args.sends_empty_blocks);
+    writer->recv(source, to.block(source), args.sends_empty_blocks);
     writer->end_round();
   }
 }

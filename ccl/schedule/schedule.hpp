@@ -39,7 +39,8 @@ enum class StepKind : uint8_t {
 /// overlap, but for sends of the same elements. When all are over, its reduces and copies run in
 /// their order; then the next round begins. Between two ranks messages arrive in the order in which
 /// they are sent. Both ends of a message have the same round; a rank with nothing to do in a round
-/// has no steps of it. A send of no elements does not exist, nor does its recv.
+/// has no steps of it. A send of no elements does not exist, nor does its recv, but where the
+/// schedule was asked for them (BuildArgs::sends_empty_blocks).
 ///
 /// Of barrier, which has no dtype, an element is a byte of scratch. What it holds means nothing,
 /// and is not written before it is sent. Of avg the steps sum; who runs them divides the results.

@@ -26,7 +26,10 @@ BuildArgs args_of(const Case& c, uint32_t rank) {
   args.place = {rank, c.rank_count};
   args.is_in_place = is_in_place(c, rank);
   if (!c.blocks.empty()) args.blocks = &c.blocks[c.blocks.size() == 1 ? 0 : rank];
-  if (!c.send_blocks.empty()) args.send_blocks = &c.send_blocks[rank];
+  if (!c.send_blocks.empty()) {
+    args.send_blocks = &c.send_blocks[rank];
+    args.sends_empty_blocks = c.rank_count % 2 == 1;
+  }
   args.hosts = c.hosts;
   return args;
 }

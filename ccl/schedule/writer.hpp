@@ -27,15 +27,18 @@ inline Part sub_part(const Part& part, uint64_t offset, uint64_t count) {
 /// The first operand of a combination that a received value goes into.
 enum class First : uint8_t { kOwn, kReceived };
 
-/// Steps of no elements are left out. All ranks of a group end as many rounds, with messages in
-/// them or without, so that the two ends of a message are in the same round.
+/// Steps of no elements are left out, but for messages that are wanted all the same. All ranks of a
+/// group end as many rounds, with messages in them or without, so that the two ends of a message
+/// are in the same round.
 class Writer {
  public:
-  void send(uint32_t peer, const Part& from) {
-    if (from.count > 0) messages_.push_back({StepKind::kSend, round_, peer, false, from, {}});
+  void send(uint32_t peer, const Part& from, bool is_wanted_empty = false) {
+    if (from.count > 0 || is_wanted_empty)
+      messages_.push_back({StepKind::kSend, round_, peer, false, from, {}});
   }
-  void recv(uint32_t peer, const Part& to) {
-    if (to.count > 0) messages_.push_back({StepKind::kRecv, round_, peer, false, {}, to});
+  void recv(uint32_t peer, const Part& to, bool is_wanted_empty = false) {
+    if (to.count > 0 || is_wanted_empty)
+      messages_.push_back({StepKind::kRecv, round_, peer, false, {}, to});
   }
   void reduce(const Part& to, const Part& from, bool is_from_first) {
     assert(to.count == from.count);

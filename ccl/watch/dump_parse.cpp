@@ -199,6 +199,7 @@ Operation read_operation(const Fields& fields, RankPlace place) {
   operation.root = static_cast<uint32_t>(fields.whole("root", kMostRanks));
   operation.count = fields.whole("count");
   operation.is_deterministic = fields.flag("deterministic");
+  if (fields.find("blocks") != nullptr) operation.blocks = fields.whole("blocks");
   const Status status = check_operation(operation, place);
   if (!status.ok()) fields.refuse("kind", "an operation that can be", status.message());
   return operation;

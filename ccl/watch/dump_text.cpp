@@ -59,6 +59,7 @@ void write_record(const Record& record, const RankDump& dump, const std::string&
                  operation.root);
   fmt::format_to(sink, R"("count": {}, "deterministic": {}, "send_bytes": {}, "recv_bytes": {}, )",
                  operation.count, operation.is_deterministic, entry.send_bytes, entry.recv_bytes);
+  if (operation.blocks != 0) fmt::format_to(sink, R"("blocks": {}, )", operation.blocks);
   fmt::format_to(sink, R"("timeout_ns": {}, "path": "{}", "error": "{}"}})", entry.timeout_ns,
                  path_name(entry.path), status_name(record.error));
 }
@@ -102,6 +103,11 @@ std::string_view record_dtype_name(uint32_t dtype) {
 TheirWords their_words(const RecordEntry& entry, RankPlace place) {
   const Operation& operation = entry.operation;
   const KindInfo& kind = kind_info(operation.kind);
+  const auto count_of = [&](Extent extent, uint64_t bytes, uint64_t equal_count) {
+    // Only the bytes tell of blocks that differ in size.
+    if (operation.blocks != 0) return bytes / (dtype_bits(operation.dtype) / 8);
+    return their_count(extent, equal_count, operation);
+  };
   // Their tools stop at any prefix that is none of their own backends; this one names no vendor.
   std::string name = "xccl:" + std::string(kind.name);
   if (kind.is_of_two) {
@@ -110,8 +116,8 @@ TheirWords their_words(const RecordEntry& entry, RankPlace place) {
   }
   constexpr uint64_t kNsInMs = 1'000'000;
   const uint64_t rest_ms = entry.timeout_ns % kNsInMs != 0 ? 1 : 0;
-  return {std::move(name), their_count(kind.send, send_count(operation, place), operation),
-          their_count(kind.recv, recv_count(operation, place), operation),
+  return {std::move(name), count_of(kind.send, entry.send_bytes, send_count(operation, place)),
+          count_of(kind.recv, entry.recv_bytes, recv_count(operation, place)),
           entry.timeout_ns / kNsInMs + rest_ms};
 }
 

@@ -113,6 +113,7 @@ uint64_t Recorder::begin(const RecordEntry& entry, Clock::time_point now) noexce
   put(slot, kTimeout, entry.timeout_ns);
   put(slot, kPathAndDeterminism,
       pack(static_cast<uint32_t>(entry.path), operation.is_deterministic ? 1 : 0));
+  put(slot, kBlocks, operation.blocks);
   put(slot, kCreated, static_cast<uint64_t>(ns_of(now)));
   put(slot, kStarted, 0);
   put(slot, kCompleted, 0);
@@ -166,6 +167,7 @@ bool Recorder::read(const Slot& slot, Record* out_record) const {
   entry.operation.root = high_half(words[kReductionAndRoot]);
   entry.operation.count = words[kCount];
   entry.operation.is_deterministic = high_half(words[kPathAndDeterminism]) != 0;
+  entry.operation.blocks = words[kBlocks];
   entry.sequence = words[kSequence];
   entry.send_bytes = words[kSendBytes];
   entry.recv_bytes = words[kRecvBytes];

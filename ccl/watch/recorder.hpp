@@ -58,6 +58,7 @@ class Recorder {
     kRecvBytes,
     kTimeout,
     kPathAndDeterminism,
+    kBlocks,
     kCreated,
     kStarted,
     kCompleted,

@@ -30,11 +30,6 @@ BySequence collectives_of(const GroupDumps& dumps) {
   return collectives;
 }
 
-bool is_same(const Operation& a, const Operation& b) {
-  return a.kind == b.kind && a.dtype == b.dtype && a.reduction == b.reduction && a.root == b.root &&
-         a.count == b.count && a.is_deterministic == b.is_deterministic;
-}
-
 uint64_t least_entered(const GroupDumps& dumps) {
   uint64_t least = UINT64_MAX;
   for (const RankDump* dump : dumps) least = std::min(least, dump->last.entered);
@@ -52,7 +47,7 @@ std::string sequence_words(const BySequence& collectives, uint64_t sequence) {
 uint64_t find_mismatch(const BySequence& collectives, GroupFindings* out) {
   for (const auto& [sequence, all] : collectives) {
     const auto differs = [&all = all](const Entered& each) {
-      return !is_same(each.operation(), all.front().operation());
+      return each.operation() != all.front().operation();
     };
     if (std::none_of(all.begin(), all.end(), differs)) continue;
     std::map<std::string, std::vector<uint32_t>> by_words;

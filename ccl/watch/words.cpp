@@ -26,12 +26,13 @@ std::string count_words(uint64_t count) {
 // As describe(), but for the count.
 std::string operation_words(const Operation& operation) {
   const KindInfo& kind = kind_info(operation.kind);
-  std::string words(kind.name);
+  std::string words = form_name(operation);
   if (kind.reduces) words += fmt::format(" {}", reduction_name(operation.reduction));
   if (operation.kind != Kind::kBarrier) {
-    words +=
-        fmt::format(" {} {}", record_dtype_name(operation.dtype), count_words(operation.count));
+    words += fmt::format(" {}", record_dtype_name(operation.dtype));
+    if (operation.blocks != kOwnBlocks) words += " " + count_words(operation.count);
   }
+  words += blocks_words(operation);
   if (kind.has_root) words += fmt::format(" root {}", operation.root);
   if (kind.is_of_two) {
     words += fmt::format(" {} {}", operation.kind == Kind::kSend ? "to" : "from", operation.root);

@@ -35,6 +35,13 @@ struct GroupTensor {
   bool may_be_missing = false;  // the group's check knows whether this rank needs it
 };
 
+/// Elements of each rank's block.
+struct GroupCounts {
+  const uint64_t* counts = nullptr;
+  const char* name = "counts";
+  bool may_be_missing = true;  // blocks of one size
+};
+
 /// An operation as a caller gives it, with the names of its arguments.
 struct GroupCall {
   uint32_t kind;
@@ -44,8 +51,17 @@ struct GroupCall {
   uint32_t root = 0;
   const char* root_name = "root";
   bool is_deterministic = false;
+  GroupCounts counts = {};
+  GroupCounts send_counts = {.counts = nullptr, .name = "send_counts", .may_be_missing = true};
   std::string place = {};  // "calls[1].", before each name
 };
+
+Result<std::vector<uint64_t>> read_counts(const GroupCounts& given, const std::string& place,
+                                          uint32_t rank_count) {
+  if (given.counts == nullptr && given.may_be_missing) return std::vector<uint64_t>();
+  BP_TRY(check_pointer(given.counts, place + given.name));
+  return std::vector<uint64_t>(given.counts, given.counts + rank_count);
+}
 
 Result<Ref<Tensor>> read_group_tensor(const GroupTensor& given, const std::string& place) {
   if (given.handle == nullptr && given.may_be_missing) return Ref<Tensor>();
@@ -80,6 +96,8 @@ Result<ccl::Call> read_call(const GroupCall& given, ccl::RankPlace place) {
   call.is_deterministic = given.is_deterministic;
   BP_TRY_ASSIGN(call.send, read_group_tensor(given.send, given.place));
   BP_TRY_ASSIGN(call.recv, read_group_tensor(given.recv, given.place));
+  BP_TRY_ASSIGN(call.counts, read_counts(given.counts, given.place, place.rank_count));
+  BP_TRY_ASSIGN(call.send_counts, read_counts(given.send_counts, given.place, place.rank_count));
   return call;
 }
 
@@ -180,6 +198,8 @@ Result<ccl::Call> read_call_of_batch(const bpa_ccl_call* at, uint64_t stride_byt
   call.recv.handle = given.recv;
   call.reduction = given.reduction;
   call.root = given.root;
+  call.counts.counts = given.counts;
+  call.send_counts.counts = given.send_counts;
   call.is_deterministic = is_deterministic || (given.flags & BPA_CCL_DETERMINISTIC_BIT) != 0;
   call.place = name + ".";
   return read_call(call, place);
@@ -262,6 +282,66 @@ bpa_status bpa_ccl_all_to_all(bpa_ccl_group* group, const bpa_tensor* send, bpa_
                               const bpa_ccl_options* options, bpa_ccl_work** out_work) {
   return call_one(group,
                   {.kind = BPA_CCL_ALL_TO_ALL, .send = {send, "send"}, .recv = {recv, "recv"}},
+                  options, out_work);
+}
+
+bpa_status bpa_ccl_all_gather_v(bpa_ccl_group* group, const bpa_tensor* send, bpa_tensor* recv,
+                                const uint64_t* counts, const bpa_ccl_options* options,
+                                bpa_ccl_work** out_work) {
+  return call_one(group,
+                  {.kind = BPA_CCL_ALL_GATHER,
+                   .send = {send, "send"},
+                   .recv = {recv, "recv"},
+                   .counts = {counts, "counts", false}},
+                  options, out_work);
+}
+
+bpa_status bpa_ccl_reduce_scatter_v(bpa_ccl_group* group, const bpa_tensor* send, bpa_tensor* recv,
+                                    const uint64_t* counts, uint32_t reduction,
+                                    const bpa_ccl_options* options, bpa_ccl_work** out_work) {
+  return call_one(group,
+                  {.kind = BPA_CCL_REDUCE_SCATTER,
+                   .send = {send, "send"},
+                   .recv = {recv, "recv"},
+                   .reduction = reduction,
+                   .counts = {counts, "counts", false}},
+                  options, out_work);
+}
+
+bpa_status bpa_ccl_gather_v(bpa_ccl_group* group, const bpa_tensor* send, bpa_tensor* recv,
+                            const uint64_t* counts, uint32_t root, const bpa_ccl_options* options,
+                            bpa_ccl_work** out_work) {
+  return call_one(group,
+                  {.kind = BPA_CCL_GATHER,
+                   .send = {send, "send"},
+                   .recv = {recv, "recv", true},
+                   .root = root,
+                   .counts = {counts, "counts", false}},
+                  options, out_work);
+}
+
+bpa_status bpa_ccl_scatter_v(bpa_ccl_group* group, const bpa_tensor* send, bpa_tensor* recv,
+                             const uint64_t* counts, uint32_t root, const bpa_ccl_options* options,
+                             bpa_ccl_work** out_work) {
+  return call_one(group,
+                  {.kind = BPA_CCL_SCATTER,
+                   .send = {send, "send", true},
+                   .recv = {recv, "recv"},
+                   .root = root,
+                   .counts = {counts, "counts", false}},
+                  options, out_work);
+}
+
+bpa_status bpa_ccl_all_to_all_v(bpa_ccl_group* group, const bpa_tensor* send,
+                                const uint64_t* send_counts, bpa_tensor* recv,
+                                const uint64_t* recv_counts, const bpa_ccl_options* options,
+                                bpa_ccl_work** out_work) {
+  return call_one(group,
+                  {.kind = BPA_CCL_ALL_TO_ALL,
+                   .send = {send, "send"},
+                   .recv = {recv, "recv"},
+                   .counts = {recv_counts, "recv_counts", false},
+                   .send_counts = {send_counts, "send_counts", false}},
                   options, out_work);
 }
 

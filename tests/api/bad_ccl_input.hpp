@@ -49,6 +49,9 @@ struct CclObjects {
   bpa_ccl_work* stale_work = nullptr;
   bpa_ccl_job* job = nullptr;
   bpa_ccl_job* stale_job = nullptr;
+  const uint64_t counts[1] = {4};  // as `tensor` has elements
+  const uint64_t other_counts[1] = {5};
+  const uint64_t huge_counts[1] = {UINT64_MAX};
   const std::string long_text = std::string(257, 'x');
   std::vector<char> text = std::vector<char>(size_t{1} << 22);
 

@@ -97,6 +97,13 @@ inline std::vector<DeviceNames> pairs_and_all() {
   return all;
 }
 
+/// ... and one whose devices have collectives of their own.
+inline std::vector<DeviceNames> pairs_all_and_linked() {
+  std::vector<DeviceNames> all = pairs_and_all();
+  all.push_back({"npu:0", "npu:1"});
+  return all;
+}
+
 inline std::string name_of_group(const testing::TestParamInfo<DeviceNames>& info) {
   std::string name;
   for (const std::string& device : info.param) {

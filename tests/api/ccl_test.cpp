@@ -260,13 +260,8 @@ TEST_P(CclOperations, Info_CountsByTheWayThatOperationsWent) {
   });
 }
 
-std::vector<DeviceNames> groups() {
-  std::vector<DeviceNames> all = pairs_and_all();
-  all.push_back({"npu:0", "npu:1"});
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(Groups, CclOperations, testing::ValuesIn(groups()), name_of_group);
+INSTANTIATE_TEST_SUITE_P(Groups, CclOperations, testing::ValuesIn(pairs_all_and_linked()),
+                         name_of_group);
 
 /// One rank on each device: what ranks of one device compute goes through one default stream.
 using CclAsync = CclOperations;

@@ -47,6 +47,7 @@ VALID = {
     "store": "f.store", "group": "f.group", "work": "f.work", "words": '"enough"',
     "send": "f.tensor", "recv": "f.recv_tensor", "reduction": "BPA_CCL_SUM", "root": "0u",
     "peer": "0u", "call_count": "1u", "stride_bytes": "sizeof(bpa_ccl_call)", "timeout_ns": "0u",
+    "counts": "f.counts", "send_counts": "f.counts", "recv_counts": "f.counts",
     ("bpa_ccl_recv", "tensor"): "f.recv_tensor",
     ("bpa_ccl_store_release", "store"): "f.take_store()",
     ("bpa_ccl_group_release", "group"): "f.take_group()",
@@ -95,6 +96,8 @@ NULL_IS_LEGAL = {
     "options", "out_work", "words", ("bpa_ccl_group_args", "name"), ("bpa_ccl_options", "stream"),
     ("bpa_ccl_call", "send"), ("bpa_ccl_call", "recv"), ("bpa_ccl_broadcast", "send"),
     ("bpa_ccl_scatter", "send"), ("bpa_ccl_reduce", "recv"), ("bpa_ccl_gather", "recv"),
+    ("bpa_ccl_scatter_v", "send"), ("bpa_ccl_gather_v", "recv"), ("bpa_ccl_call", "counts"),
+    ("bpa_ccl_call", "send_counts"),
     ("bpa_ccl_store_release", "store"), ("bpa_ccl_group_release", "group"),
     ("bpa_ccl_work_release", "work"),
     ("bpa_ccl_mesh_args", "name"), ("bpa_ccl_mesh_args", "ranks"),
@@ -108,6 +111,10 @@ SIZES = [("a negative size", "f.negative_sizes"), ("sizes that overflow", "f.hug
 DTYPES = [("dtype none", "0u"), ("an unknown dtype", "999u"), ("a dtype of all bits", "UINT32_MAX")]
 PLACEMENTS = [("a dimension too many", "f.deep"), ("no reduction", "f.no_reduction"),
               ("no placement", "f.no_placement")]
+BLOCKS = [("another count", "f.other_counts", "expected 5 elements by the counts"),
+          ("all bits", "f.huge_counts", "beyond what any device has")]
+OWN_BLOCKS = [("others than for itself", "f.other_counts", "all_to_all_v: rank 0 sends itself"),
+              ("all bits", "f.huge_counts", "all_to_all_v: rank 0 sends itself")]
 COUNTS = [("0", "0u"), ("2", "2u"), ("all bits", "UINT32_MAX")]
 # Wrong values that no type tells: (what, value[, the name that the words give instead]).
 WRONG = {
@@ -160,6 +167,10 @@ WRONG = {
     ("bpa_ccl_all_reduce", "send"): [("of the host", "f.host_tensor", "all_reduce: send is")],
     ("bpa_ccl_all_reduce", "recv"): [("of the host", "f.host_tensor", "all_reduce: recv is")],
     ("bpa_ccl_all_to_all", "recv"): [("the same as send", "f.tensor", "overlap")],
+    ("bpa_ccl_all_to_all_v", "recv"): [("the same as send", "f.tensor", "overlap")],
+    "counts": BLOCKS, "send_counts": OWN_BLOCKS, "recv_counts": OWN_BLOCKS,
+    ("bpa_ccl_call", "counts"): [("of a kind without blocks", "f.counts", "has no blocks")],
+    ("bpa_ccl_call", "send_counts"): [("of a kind without blocks", "f.counts", "has no blocks")],
     ("bpa_ccl_group_args", "rank_count"): [("0", "0u"), ("all bits", "UINT32_MAX")],
     ("bpa_ccl_group_args", "name"): [("empty", '""')],
     ("bpa_ccl_group_args", "timeout_ns"): [("too long", "UINT64_MAX")],

@@ -152,6 +152,36 @@ bpa_status all_to_all(const Objects& o) {
     return bpa_ccl_all_to_all(o.group, o.ccl_tensor, o.other_ccl_tensor, nullptr, work);
   });
 }
+/// As many as the rank's tensors have.
+constexpr uint64_t kCounts[] = {4};
+
+bpa_status all_gather_v(const Objects& o) {
+  return finish([&](bpa_ccl_work** work) {
+    return bpa_ccl_all_gather_v(o.group, o.ccl_tensor, o.ccl_tensor, kCounts, nullptr, work);
+  });
+}
+bpa_status reduce_scatter_v(const Objects& o) {
+  return finish([&](bpa_ccl_work** work) {
+    return bpa_ccl_reduce_scatter_v(o.group, o.ccl_tensor, o.ccl_tensor, kCounts, BPA_CCL_MAX,
+                                    nullptr, work);
+  });
+}
+bpa_status gather_v(const Objects& o) {
+  return finish([&](bpa_ccl_work** work) {
+    return bpa_ccl_gather_v(o.group, o.ccl_tensor, o.ccl_tensor, kCounts, 0, nullptr, work);
+  });
+}
+bpa_status scatter_v(const Objects& o) {
+  return finish([&](bpa_ccl_work** work) {
+    return bpa_ccl_scatter_v(o.group, o.ccl_tensor, o.ccl_tensor, kCounts, 0, nullptr, work);
+  });
+}
+bpa_status all_to_all_v(const Objects& o) {
+  return finish([&](bpa_ccl_work** work) {
+    return bpa_ccl_all_to_all_v(o.group, o.ccl_tensor, kCounts, o.other_ccl_tensor, kCounts,
+                                nullptr, work);
+  });
+}
 bpa_status barrier(const Objects& o) {
   return finish([&](bpa_ccl_work** work) { return bpa_ccl_barrier(o.group, nullptr, work); });
 }
@@ -248,6 +278,11 @@ constexpr ApiCall kCalls[] = {
     {"bpa_ccl_gather", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, gather},
     {"bpa_ccl_scatter", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, scatter},
     {"bpa_ccl_all_to_all", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, all_to_all},
+    {"bpa_ccl_all_gather_v", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, all_gather_v},
+    {"bpa_ccl_reduce_scatter_v", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, reduce_scatter_v},
+    {"bpa_ccl_gather_v", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, gather_v},
+    {"bpa_ccl_scatter_v", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, scatter_v},
+    {"bpa_ccl_all_to_all_v", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, all_to_all_v},
     {"bpa_ccl_send", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, send},
     {"bpa_ccl_recv", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, recv},
     {"bpa_ccl_barrier", "", true, BP_GONE, BP_OK, BP_DEVICE_LOST, barrier},

@@ -104,7 +104,8 @@ class InstalledTree(unittest.TestCase):
 
     def test_code_that_the_page_of_collectives_shows(self):
         sources = ("docs/examples/all_reduce.cpp", "docs/examples/data_parallel.cpp",
-                   "tests/api/ccl_dist_test.cpp", "tests/api/ccl_descent_test.cpp")
+                   "tests/api/ccl_blocks_test.cpp", "tests/api/ccl_dist_test.cpp",
+                   "tests/api/ccl_descent_test.cpp")
         known = {line.strip() for source in sources
                  for line in (ROOT / source).read_text(encoding="utf-8").splitlines()}
         page = (ROOT / "docs/collectives.md").read_text(encoding="utf-8")

@@ -116,6 +116,9 @@ bpa_status act_all_reduce(World& world) {
   return bpa_tensor_to_host(world.inputs[1], world.values.data(), kBytes);
 }
 
+/// As many as the inputs have.
+constexpr uint64_t kCounts[] = {kBytes / sizeof(float)};
+
 using Collective = bpa_status (*)(World& world);
 constexpr Collective kCollectives[] = {
     [](World& w) {
@@ -140,15 +143,37 @@ constexpr Collective kCollectives[] = {
     },
     [](World& w) { return bpa_ccl_barrier(w.group, nullptr, &w.work); },
 };
+constexpr Collective kCollectivesWithCounts[] = {
+    [](World& w) {
+      return bpa_ccl_all_gather_v(w.group, w.inputs[0], w.inputs[1], kCounts, nullptr, &w.work);
+    },
+    [](World& w) {
+      return bpa_ccl_reduce_scatter_v(w.group, w.inputs[0], w.inputs[1], kCounts, BPA_CCL_SUM,
+                                      nullptr, &w.work);
+    },
+    [](World& w) {
+      return bpa_ccl_gather_v(w.group, w.inputs[0], w.inputs[1], kCounts, 0, nullptr, &w.work);
+    },
+    [](World& w) {
+      return bpa_ccl_scatter_v(w.group, w.inputs[0], w.inputs[1], kCounts, 0, nullptr, &w.work);
+    },
+    [](World& w) {
+      return bpa_ccl_all_to_all_v(w.group, w.inputs[0], kCounts, w.inputs[1], kCounts, nullptr,
+                                  &w.work);
+    },
+};
 
-bpa_status act_collectives(World& world) {
+bpa_status run_all(World& world, std::span<const Collective> collectives) {
   bpa_status status = make_group(world);
-  for (const Collective collective : kCollectives) {
+  for (const Collective collective : collectives) {
     if (status == BP_OK) status = finish(world, collective(world));
   }
   if (status != BP_OK) return status;
   return bpa_tensor_to_host(world.inputs[1], world.values.data(), kBytes);
 }
+
+bpa_status act_collectives(World& world) { return run_all(world, kCollectives); }
+bpa_status act_with_counts(World& world) { return run_all(world, kCollectivesWithCounts); }
 
 /// To itself: a send and a recv beside each other, then both in one call.
 bpa_status act_exchange(World& world) {
@@ -197,6 +222,8 @@ constexpr Call kCalls[] = {
      false, false, true},
     {"ccl collectives", false, false, prepare_blocks, act_collectives, check_input, drop_group,
      false, false, false, true},
+    {"ccl collectives with counts", false, false, prepare_blocks, act_with_counts, check_input,
+     drop_group, false, false, false, true},
     {"ccl_batch", false, false, prepare_exchange, act_exchange, check_input, drop_group, false,
      false, false, true},
 };

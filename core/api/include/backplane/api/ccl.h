@@ -253,6 +253,45 @@ BPA_API bpa_status bpa_ccl_all_to_all(bpa_ccl_group* group, const bpa_tensor* se
                                       bpa_tensor* recv, const bpa_ccl_options* options,
                                       bpa_ccl_work** out_work);
 
+/* The same where blocks differ in size. counts: rank_count of them, the elements of each rank's
+ * block, 0 among them; blocks lie one behind the other by rank. All ranks give the same counts, and
+ * where these are all equal it is the operation above. Where they are not, it goes by messages.
+ * Ranks that give others fail as ranks that call other operations do. Errors, beside those above:
+ * INVALID_ARGUMENT naming the tensor whose elements the counts do not tell. */
+
+/* send: this rank's block; recv: the blocks of all ranks. In place: send is this rank's block of
+ * recv. */
+BPA_API bpa_status bpa_ccl_all_gather_v(bpa_ccl_group* group, const bpa_tensor* send,
+                                        bpa_tensor* recv, const uint64_t* counts,
+                                        const bpa_ccl_options* options, bpa_ccl_work** out_work);
+
+/* send: a block for each rank; recv: the reduction of the blocks for this rank. In place: recv is
+ * this rank's block of send. */
+BPA_API bpa_status bpa_ccl_reduce_scatter_v(bpa_ccl_group* group, const bpa_tensor* send,
+                                            bpa_tensor* recv, const uint64_t* counts,
+                                            uint32_t reduction, const bpa_ccl_options* options,
+                                            bpa_ccl_work** out_work);
+
+/* send: this rank's block; recv: the blocks of all ranks, at root only, NULL elsewhere. In place:
+ * send is root's block of recv. */
+BPA_API bpa_status bpa_ccl_gather_v(bpa_ccl_group* group, const bpa_tensor* send, bpa_tensor* recv,
+                                    const uint64_t* counts, uint32_t root,
+                                    const bpa_ccl_options* options, bpa_ccl_work** out_work);
+
+/* send: a block for each rank, at root only, NULL elsewhere; recv: the block for this rank. In
+ * place: recv is root's block of send. */
+BPA_API bpa_status bpa_ccl_scatter_v(bpa_ccl_group* group, const bpa_tensor* send, bpa_tensor* recv,
+                                     const uint64_t* counts, uint32_t root,
+                                     const bpa_ccl_options* options, bpa_ccl_work** out_work);
+
+/* send: a block for each rank, of send_counts elements; recv: the blocks from all ranks for this
+ * one, of recv_counts elements. These are this rank's own: what it receives from another one is
+ * what that sends it. Never in place, and always by messages. */
+BPA_API bpa_status bpa_ccl_all_to_all_v(bpa_ccl_group* group, const bpa_tensor* send,
+                                        const uint64_t* send_counts, bpa_tensor* recv,
+                                        const uint64_t* recv_counts, const bpa_ccl_options* options,
+                                        bpa_ccl_work** out_work);
+
 /* n elements to rank `peer`, which calls bpa_ccl_recv with as many. Two ranks that send to each
  * other and wait, wait for ever: bpa_ccl_batch makes one call of a send and a recv. */
 BPA_API bpa_status bpa_ccl_send(bpa_ccl_group* group, const bpa_tensor* tensor, uint32_t peer,
@@ -287,6 +326,10 @@ typedef struct bpa_ccl_call {
   uint32_t reserved;      /* 0 */
   const bpa_tensor* send; /* NULL where the kind sends nothing on this rank */
   bpa_tensor* recv;       /* NULL where it receives nothing */
+  /* Where blocks differ in size: rank_count counts, as the _v function of the kind takes them; of
+   * ALL_TO_ALL recv_counts. NULL: they do not. */
+  const uint64_t* counts;
+  const uint64_t* send_counts; /* of ALL_TO_ALL, beside counts; else NULL */
 } bpa_ccl_call;
 
 /* Operations that go together: none waits for another, but for the collectives among them, which

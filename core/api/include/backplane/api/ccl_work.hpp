@@ -130,6 +130,10 @@ struct Call {
   Tensor send{};
   Tensor recv{};
   bool deterministic = false;
+  /// Where blocks differ in size: as the _v operation of the kind takes them; of all_to_all,
+  /// recv_counts. Empty: they do not.
+  std::vector<uint64_t> counts{};
+  std::vector<uint64_t> send_counts{};  // of all_to_all, beside counts
 };
 
 /// Operations in progress. Copies are the same work. It may be dropped at any time.
@@ -230,6 +234,35 @@ class Operations {
                     const OperationOptions& options = {}) const {
     return call(bpa_ccl_all_to_all, options, send.handle(), recv.handle());
   }
+  /// The same where blocks differ in size: counts has the elements of each rank's block, alike on
+  /// all ranks.
+  Answer all_gather_v(const Tensor& send, const Tensor& recv, std::span<const uint64_t> counts,
+                      const OperationOptions& options = {}) const {
+    return call(bpa_ccl_all_gather_v, options, send.handle(), recv.handle(),
+                checked(counts, "counts"));
+  }
+  Answer reduce_scatter_v(const Tensor& send, const Tensor& recv, std::span<const uint64_t> counts,
+                          const OperationOptions& options = {}) const {
+    return call(bpa_ccl_reduce_scatter_v, options, send.handle(), recv.handle(),
+                checked(counts, "counts"), code(options.op));
+  }
+  Answer gather_v(const Tensor& send, const Tensor& recv, std::span<const uint64_t> counts,
+                  uint32_t root, const OperationOptions& options = {}) const {
+    return call(bpa_ccl_gather_v, options, send.handle(), recv.handle(), checked(counts, "counts"),
+                root);
+  }
+  Answer scatter_v(const Tensor& send, const Tensor& recv, std::span<const uint64_t> counts,
+                   uint32_t root, const OperationOptions& options = {}) const {
+    return call(bpa_ccl_scatter_v, options, send.handle(), recv.handle(), checked(counts, "counts"),
+                root);
+  }
+  /// The counts are this rank's own: what it receives from another one is what that sends it.
+  Answer all_to_all_v(const Tensor& send, std::span<const uint64_t> send_counts, const Tensor& recv,
+                      std::span<const uint64_t> recv_counts,
+                      const OperationOptions& options = {}) const {
+    return call(bpa_ccl_all_to_all_v, options, send.handle(), checked(send_counts, "send_counts"),
+                recv.handle(), checked(recv_counts, "recv_counts"));
+  }
   Answer send(const Tensor& tensor, uint32_t peer, const OperationOptions& options = {}) const {
     return call(bpa_ccl_send, options, tensor.handle(), peer);
   }
@@ -251,7 +284,9 @@ class Operations {
                      .root = one.root,
                      .reserved = 0,
                      .send = one.send.handle(),
-                     .recv = one.recv.handle()});
+                     .recv = one.recv.handle(),
+                     .counts = given(one.counts, "counts"),
+                     .send_counts = given(one.send_counts, "send_counts")});
     }
     return call(bpa_ccl_batch, options, all.data(), uint64_t{all.size()}, sizeof(bpa_ccl_call));
   }
@@ -265,6 +300,20 @@ class Operations {
 
  private:
   static uint32_t code(Reduction op) { return static_cast<uint32_t>(op); }
+
+  /// The C API takes as many as the group has ranks.
+  const uint64_t* checked(std::span<const uint64_t> counts, const char* name) const {
+    bpa_ccl_group_info info{};
+    info.struct_size = sizeof(info);
+    detail::check(bpa_ccl_group_get_info(handle(), &info));
+    if (counts.size() == info.rank_count) return counts.data();
+    throw Error(BP_INVALID_ARGUMENT,
+                std::string(name) + ": expected " + std::to_string(info.rank_count) +
+                    ", one for each rank, found " + std::to_string(counts.size()));
+  }
+  const uint64_t* given(const std::vector<uint64_t>& counts, const char* name) const {
+    return counts.empty() ? nullptr : checked(counts, name);
+  }
 
   template <class Function, class... Arguments>
   Answer call(Function* function, const OperationOptions& options, Arguments... arguments) const {

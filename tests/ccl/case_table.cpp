@@ -18,13 +18,6 @@ constexpr std::array kMoving = {Kind::kAllGather, Kind::kBroadcast, Kind::kSend,
                                 Kind::kGather,    Kind::kScatter,   Kind::kAllToAll};
 constexpr std::array kReducing = {Kind::kAllReduce, Kind::kReduceScatter, Kind::kReduce};
 
-bool has_blocks(Kind kind) {
-  const auto is_of_blocks = [](Extent extent) {
-    return extent == Extent::kBlocks || extent == Extent::kBlocksAtRoot;
-  };
-  return is_of_blocks(kind_info(kind).send) || is_of_blocks(kind_info(kind).recv);
-}
-
 /// Of the larger buffer: 4 MiB for the last one.
 uint64_t count_of(uint32_t choice, const Case& c) {
   const uint64_t p = c.rank_count;

@@ -114,6 +114,7 @@ bpa_ccl_group_info group_info(const ccl::ProcessGroup& group) {
   info.contiguous_copies = counters.contiguous_copies.load();
   info.epoch = group.epoch();
   info.job_ranks = group.job_ranks().data();
+  info.ring_bytes = counters.ring_bytes.load();
   return info;
 }
 

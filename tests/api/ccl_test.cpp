@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cstddef>
 
 #include "tests/api/ccl_fixture.hpp"
 
@@ -312,6 +313,26 @@ TEST_F(CclGroup, OnDefaultStreams_TakesItsPlaceThere) {
       group.all_reduce(x, {.stream = stream});
     }
     EXPECT_EQ(x.to_vector<float>(), Floats{64});
+  });
+}
+
+TEST_F(CclGroup, Info_TellsTheMemoryForChunks) {
+  constexpr uint64_t kChunk = 1024;
+  open({{"BACKPLANE_CCL_CHUNK", std::to_string(kChunk)}});
+  run({"npu:0", "cpu:0"}, [&](const Group& group, Device device) {
+    group.all_reduce(room(device, kChunk / sizeof(float)));
+    EXPECT_EQ(group.info().ring_bytes, 0u);
+    group.all_reduce(room(device, 100 * kChunk / sizeof(float)));
+    const uint64_t bytes = group.info().ring_bytes;
+    if (device.name() == "cpu:0") EXPECT_EQ(bytes, 0u);
+    if (device.name() == "npu:0") EXPECT_EQ(bytes, 3 * kChunk) << "three of them";
+    // A caller that was built before it was there.
+    bpa_ccl_group_info info{};
+    info.ring_bytes = 4711;
+    info.struct_size = offsetof(bpa_ccl_group_info, ring_bytes);
+    ASSERT_EQ(bpa_ccl_group_get_info(group.handle(), &info), BP_OK);
+    EXPECT_EQ(info.ring_bytes, 4711u);
+    EXPECT_EQ(info.rank_count, 2u);
   });
 }
 

@@ -139,6 +139,9 @@ typedef struct bpa_ccl_group_info {
   /* rank_count of them: the ranks in the group from which this one descends by rebuilding and
    * splitting; 0, 1, 2, ... of one that does not. */
   const uint32_t* job_ranks;
+  /* Host memory taken for the chunks of staged operations. Collectives share it, and it stays as
+   * long as the group; what a send or recv takes goes with that. */
+  uint64_t ring_bytes;
 } bpa_ccl_group_info;
 
 BPA_API bpa_status bpa_ccl_group_get_info(bpa_ccl_group* group, bpa_ccl_group_info* out_info);

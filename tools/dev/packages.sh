@@ -38,6 +38,7 @@ debian_packages=(
   "bench  openmpi-bin         mpirun, for the peer of ./dev bench ccl"
   "bench  libopenmpi-dev      that peer, Open MPI"
   "bench  libgloo-dev         and another one"
+  "bench  iproute2            ip and tc: the wire between two hosts of ./dev bench ccl"
   "test   iproute2            ip and ss: the wire between two hosts (tests/ccl_faults)"
   "format clang-format        one style for all sources"
 )

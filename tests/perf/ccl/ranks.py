@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sides of the comparison of collectives: two ranks each, idle until they are told to run."""
 
+import contextlib
 import os
 import pathlib
 import subprocess
+import sys
 import threading
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "ccl_faults"))
+
+import fault_hosts  # noqa: E402
+
+GLOO_WAYS = ("gloo_ring", "gloo_bcube")
 READY_WITHIN_S = 60
 ANSWER_WITHIN_S = 120
 
@@ -33,10 +41,65 @@ def build_peer(source, program, compiler, libraries):
     return ""
 
 
-class Side:
-    """Two ranks that a command starts, or two commands, one for each."""
+def build_peers(programs):
+    """Why some are not there, by name."""
+    reasons = {}
+    for name, source, compiler, libraries in (
+            ("mpi", "speed_mpi.cpp", "mpicxx", ()),
+            ("gloo", "speed_gloo.cpp", "g++", ("-lgloo", "-lpthread"))):
+        why = build_peer(source, programs / f"speed_{name}", compiler, libraries)
+        if why:
+            reasons[name] = why
+    return reasons
 
-    def __init__(self, name, commands, folder, environment=None):
+
+def both(program, *more):
+    """Commands of two ranks."""
+    return [[program, None, str(rank), *more] for rank in (0, 1)]
+
+
+def gloo_sides(programs, folder, *addresses):
+    """addresses: of each rank, or of both."""
+    for way in GLOO_WAYS:
+        (pathlib.Path(folder) / f"{way}.store").mkdir()
+        yield way, [[programs / "speed_gloo", None, str(rank), way.removeprefix("gloo_"),
+                     addresses[rank % len(addresses)]] for rank in (0, 1)]
+
+
+def open_all(commands, folder, reasons, hosts=(None, None)):
+    """The sides that start, by name, and why the others do not."""
+    found, reasons = {}, dict(reasons)
+    for name, command in commands:
+        try:
+            found[name] = Side(name, command, folder, hosts)
+        except NoAnswer as error:
+            reasons[name.split("_")[0]] = str(error)
+    return found, reasons
+
+
+@contextlib.contextmanager
+def closing(sides):
+    try:
+        yield
+    finally:
+        for side in sides:
+            side.close()
+
+
+@contextlib.contextmanager
+def wire():
+    """Two hosts. All that runs on them ends with them, and they with this process."""
+    made = fault_hosts.Wire()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class Side:
+    """Two ranks that a command starts, or two commands, one for each, on a host each, if given."""
+
+    def __init__(self, name, commands, folder, hosts=(None, None)):
         self.name = name
         self.prefix = pathlib.Path(folder) / name
         for rank in (0, 1):
@@ -45,10 +108,12 @@ class Side:
         self.log = open(f"{self.prefix}.log", "w", encoding="utf-8")
         # A rank's commands, of which None stands for the prefix.
         self.processes = [
-            subprocess.Popen([str(self.prefix) if word is None else word for word in command],
-                             env=dict(os.environ, **(environment or {})), stdout=self.log,
-                             stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-            for command in commands]
+            subprocess.Popen(
+                [*(host.enter if host else ()),
+                 *(str(self.prefix) if word is None else word for word in command)],
+                env=dict(os.environ, **(host.environment if host else {})), stdout=self.log,
+                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            for host, command in zip(hosts, commands)]
         self.ins, self.outs = {}, {}
         try:
             self.open_all()
@@ -64,10 +129,13 @@ class Side:
         openers = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in (0, 1)]
         for opener in openers:
             opener.start()
+        deadline = time.monotonic() + READY_WITHIN_S
         for opener in openers:
-            opener.join(READY_WITHIN_S)
-            if opener.is_alive():
-                raise NoAnswer(f"{self.name} did not start: {self.tail()}")
+            while opener.is_alive():
+                opener.join(0.05)
+                has_ended = any(process.poll() is not None for process in self.processes)
+                if opener.is_alive() and (has_ended or time.monotonic() > deadline):
+                    raise NoAnswer(f"{self.name} did not start: {self.tail()}")
         for rank in (0, 1):
             self.answer_of(rank, READY_WITHIN_S)
 
@@ -87,10 +155,13 @@ class Side:
         return line
 
     def measure(self, what, size, iterations, ranks=(0, 1)):
-        """Nanoseconds of one operation: of the rank that took longer."""
+        """The greatest figure of the ranks: mostly nanoseconds of one operation."""
         for rank in ranks:
-            self.ins[rank].write(f"{what} {size} {iterations}\n")
-            self.ins[rank].flush()
+            try:
+                self.ins[rank].write(f"{what} {size} {iterations}\n")
+                self.ins[rank].flush()
+            except BrokenPipeError:
+                raise NoAnswer(f"{self.name}, rank {rank}: it has ended {self.tail()}") from None
         return max(float(self.answer_of(rank, ANSWER_WITHIN_S)) for rank in ranks)
 
     def kill(self):
@@ -100,8 +171,11 @@ class Side:
 
     def close(self):
         for rank in (0, 1):
-            self.ins[rank].write("end\n")
-            self.ins[rank].close()
+            with contextlib.suppress(BrokenPipeError):  # it has ended already
+                self.ins[rank].write("end\n")
+                self.ins[rank].flush()
+            with contextlib.suppress(BrokenPipeError):
+                self.ins[rank].close()
         for process in self.processes:
             try:
                 process.wait(20)

@@ -43,11 +43,13 @@ void run(const std::string& prefix, uint32_t rank, const std::string& algorithm,
     gloo::BarrierOptions options(context);
     gloo::barrier(options);
   };
-  perf::serve({.send = [&](uint64_t count) { return memory_of(&sent, count); },
-               .recv = [&](uint64_t count) { return memory_of(&received, count); },
-               .all_reduce = all_reduce,
-               .barrier = barrier},
-              prefix, rank);
+  perf::serve(
+      perf::commands_of({.send = [&](uint64_t count) { return memory_of(&sent, count); },
+                         .recv = [&](uint64_t count) { return memory_of(&received, count); },
+                         .all_reduce = all_reduce,
+                         .barrier = barrier},
+                        rank),
+      prefix, rank);
 }
 
 }  // namespace

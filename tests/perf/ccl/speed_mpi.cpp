@@ -17,15 +17,17 @@ void run(const std::string& prefix, uint32_t rank) {
     if (all->size() != count) *all = std::vector<float>(count);
     return all->data();
   };
-  perf::serve({.send = [&](uint64_t count) { return memory_of(&sent, count); },
-               .recv = [&](uint64_t count) { return memory_of(&received, count); },
-               .all_reduce =
-                   [&](uint64_t count) {
-                     MPI_Allreduce(sent.data(), received.data(), static_cast<int>(count), MPI_FLOAT,
-                                   MPI_SUM, MPI_COMM_WORLD);
-                   },
-               .barrier = [] { MPI_Barrier(MPI_COMM_WORLD); }},
-              prefix, rank);
+  perf::serve(
+      perf::commands_of({.send = [&](uint64_t count) { return memory_of(&sent, count); },
+                         .recv = [&](uint64_t count) { return memory_of(&received, count); },
+                         .all_reduce =
+                             [&](uint64_t count) {
+                               MPI_Allreduce(sent.data(), received.data(), static_cast<int>(count),
+                                             MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+                             },
+                         .barrier = [] { MPI_Barrier(MPI_COMM_WORLD); }},
+                        rank),
+      prefix, rank);
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One rank of one side of the comparison of collectives. It is idle until it is told what to do, so
-// that the sides take turns on the same processors: a line "all_reduce BYTES ITERATIONS" comes from
-// PREFIX.RANK.in, and the nanoseconds of one operation, or why there is no figure, go to
-// PREFIX.RANK.out.
+// that the sides take turns on the same processors: a line "COMMAND BYTES ITERATIONS" comes from
+// PREFIX.RANK.in, and a figure, mostly the nanoseconds of one operation, or why there is none, goes
+// to PREFIX.RANK.out.
 #ifndef BACKPLANE_TESTS_PERF_CCL_SPEED_RANK_HPP
 #define BACKPLANE_TESTS_PERF_CCL_SPEED_RANK_HPP
 
@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -21,6 +22,10 @@
 namespace perf {
 
 using Clock = std::chrono::steady_clock;
+
+/// Gives a figure, or throws why there is none.
+using Command = std::function<double(uint64_t bytes, uint64_t iterations)>;
+using Commands = std::map<std::string, Command>;
 
 /// A side runs out of place, `count` floats.
 struct Side {
@@ -84,8 +89,15 @@ inline double time_memcpy(uint64_t bytes, uint64_t iterations) {
   });
 }
 
-/// Until the line "end" comes, or no more lines. Of two ranks.
-inline void serve(const Side& side, const std::string& prefix, uint32_t rank) {
+/// Of two ranks.
+inline Commands commands_of(const Side& side, uint32_t rank) {
+  return {{"memcpy", time_memcpy}, {"all_reduce", [=](uint64_t bytes, uint64_t iterations) {
+                                      return time_all_reduce(side, rank, bytes, iterations);
+                                    }}};
+}
+
+/// Until the line "end" comes, or no more lines.
+inline void serve(const Commands& commands, const std::string& prefix, uint32_t rank) {
   const std::string place = prefix + "." + std::to_string(rank);
   std::ifstream in(place + ".in");
   std::ofstream out(place + ".out");
@@ -95,13 +107,9 @@ inline void serve(const Side& side, const std::string& prefix, uint32_t rank) {
   uint64_t iterations = 0;
   while (in >> what && what != "end" && in >> bytes >> iterations) {
     try {
-      if (what == "memcpy") {
-        out << time_memcpy(bytes, iterations) << std::endl;
-      } else if (what == "all_reduce") {
-        out << time_all_reduce(side, rank, bytes, iterations) << std::endl;
-      } else {
-        throw std::runtime_error("unknown command " + what);
-      }
+      const auto found = commands.find(what);
+      if (found == commands.end()) throw std::runtime_error("unknown command " + what);
+      out << found->second(bytes, iterations) << std::endl;
     } catch (const std::exception& error) {
       out << "error " << error.what() << std::endl;
     }

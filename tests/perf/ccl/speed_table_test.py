@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the speed table of collectives says, on made-up figures: nothing is measured here."""
+
+import pathlib
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import one_host  # noqa: E402
+import ranks  # noqa: E402
+import rounds as measured  # noqa: E402
+import sums  # noqa: E402
+import wired  # noqa: E402
+from rounds import KIB, MIB  # noqa: E402
+
+TWICE = ("≥ 2 × the other's speed", lambda ours, theirs: theirs >= 2 * ours)
+
+
+def rounds_of(control, **figures):
+    """Rounds with these figures by side, each of the same size."""
+    took = iter(control)
+    rounds = measured.Rounds(lambda: next(took))
+    turns = {name: iter(values) for name, values in figures.items()}
+    is_warm = []
+
+    def run_one():
+        for name, values in turns.items():
+            rounds.add((name, 4), next(values) if is_warm else 0)
+        is_warm.append(True)
+
+    rounds.run(run_one, len(control) + 1)
+    return rounds
+
+
+class SteadyRounds(unittest.TestCase):
+    def setUp(self):
+        self.most = measured.MOST_ROUNDS
+        self.addCleanup(setattr, measured, "MOST_ROUNDS", self.most)
+
+    def rounds(self, control, **figures):
+        measured.MOST_ROUNDS = len(control)
+        return rounds_of(control, **figures)
+
+    def test_rounds_in_which_a_copy_drifts_do_not_count(self):
+        rounds = self.rounds([100, 116, 100, 84, 114], a=[1, 2, 3, 4, 5])
+        self.assertEqual(rounds.steady(), [0, 2, 4])
+        self.assertEqual(rounds.of(("a", 4)), [1, 3, 5])
+
+    def test_too_few_rounds_are_said(self):
+        rounds = self.rounds([100] * 8 + [200], a=range(9))
+        self.assertIn("in 8 of 9 only", rounds.lack())
+        self.assertEqual(self.rounds([100] * 9, a=range(9)).lack(), "")
+
+    def test_the_quicker_way_of_each_round_counts(self):
+        rounds = self.rounds([100] * 3, a=[1, 5, 3], b=[2, 4, 9])
+        self.assertEqual(measured.best_of(rounds, [("a", 4), ("b", 4)]), [1, 4, 3])
+
+
+class Row(unittest.TestCase):
+    def test_is_met_where_70_percent_of_the_rounds_meet_it(self):
+        row = measured.row_of("x", TWICE, [1] * 10, [2] * 7 + [1] * 3)
+        self.assertEqual((row["status"], row["share"], row["ratio"]), ("met", 0.7, 2))
+        row = measured.row_of("x", TWICE, [1] * 10, [2] * 6 + [1] * 4)
+        self.assertEqual((row["status"], row["share"]), ("MISSED", 0.6))
+
+    def test_without_a_target_has_no_status(self):
+        row = measured.row_of("x", ("", None), [1], [2])
+        self.assertEqual((row["status"], row["required"]), ("", False))
+
+    def test_that_did_not_run_says_why_on_one_line(self):
+        row = measured.not_run("x", TWICE, "there is\nno tc")
+        self.assertTrue(row["required"])
+        self.assertEqual(measured.line_of(row).count("\n"), 0)
+        self.assertIn("NOT RUN: there is no tc", measured.line_of(row))
+
+
+class Targets(unittest.TestCase):
+    def is_met(self, target, ours, theirs):
+        return target[1](ours, theirs)
+
+    def test_core_costs_a_microsecond_at_most(self):
+        self.assertTrue(self.is_met(one_host.CORE_TARGET, 2000, 1000))
+        self.assertFalse(self.is_met(one_host.CORE_TARGET, 2001, 1000))
+
+    def test_gloo_over_tcp(self):
+        self.assertTrue(self.is_met(wired.gloo_target(64 * KIB), 10, 20))
+        self.assertFalse(self.is_met(wired.gloo_target(64 * KIB), 10, 19))
+        self.assertTrue(self.is_met(wired.gloo_target(MIB), 10, 12))
+        self.assertFalse(self.is_met(wired.gloo_target(MIB), 10, 11))
+
+    def test_open_mpi_by_size(self):
+        self.assertTrue(self.is_met(one_host.vader_target(2 * KIB), 3000, 1000))
+        self.assertFalse(self.is_met(one_host.vader_target(4 * KIB), 3000, 1000))
+        self.assertTrue(self.is_met(one_host.vader_target(16 * MIB), 100, 70))
+
+
+class Wire(unittest.TestCase):
+    def test_payload_that_went_another_way_is_an_error(self):
+        wired.check_sent("gloo: host-0", 64, 64)
+        with self.assertRaisesRegex(ranks.NoAnswer, "gloo: host-0 sent 63 bytes .* of 64"):
+            wired.check_sent("gloo: host-0", 63, 64)
+
+    def test_rows_say_why_there_is_no_wire(self):
+        rows = sums.rows_against(None, wired.PEER, ranks.GLOO_WAYS, wired.gloo_target,
+                                 "namespaces cannot be made")
+        self.assertEqual(len(rows), len(sums.SIZES))
+        self.assertEqual({(row["status"], row["required"]) for row in rows}, {("NOT RUN", True)})
+
+
+if __name__ == "__main__":
+    unittest.main()

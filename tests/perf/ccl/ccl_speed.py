@@ -16,11 +16,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import figures  # noqa: E402
+import held  # noqa: E402
 import one_host  # noqa: E402
 import rounds  # noqa: E402
 import wired  # noqa: E402
 
-PARTS = {"one_host": one_host, "wired": wired}
+PARTS = {"one_host": one_host, "wired": wired, "held": held}
 NOTE = ("Two ranks, each a process. Speed: their time over ours, the median of the rounds' ratios; "
         "rounds in which a copy of memory takes 15 % more or less than in the others do not "
         "count.")

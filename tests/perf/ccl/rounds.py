@@ -73,12 +73,12 @@ def not_run(title, target, why):
             "why": " ".join(why.split()), "required": target[1] is not None}
 
 
-def row_of(title, target, ours, theirs, ratio=lambda ours, theirs: theirs / ours):
-    """Of the rounds' figures in ns. target: its words, and whether a round's (ours, theirs) meets
-    it, or None."""
+def row_of(title, target, ours, theirs, ratio=lambda ours, theirs: theirs / ours, peer_ns=float):
+    """Of the rounds' figures, ours in ns. target: its words, and whether a round's (ours, theirs)
+    meets it, or None. peer_ns: what of theirs are ns."""
     words, is_met = target
     row = {"title": title, "ratio": statistics.median(map(ratio, ours, theirs)), "target": words,
-           "ns": statistics.median(ours), "peer_ns": statistics.median(theirs),
+           "ns": statistics.median(ours), "peer_ns": statistics.median(map(peer_ns, theirs)),
            "rounds": len(ours), "status": "", "required": is_met is not None}
     if is_met is None:
         return row
@@ -96,5 +96,6 @@ def line_of(row):
     if row["status"] == "NOT RUN":
         return f"| {row['title']} | | {row['target']} | | | | NOT RUN: {row['why']} |"
     share = f"{row['share']:.0%}" if "share" in row else ""
-    return (f"| {row['title']} | {row['ratio']:.2f} | {row['target']} | {share} | "
-            f"{row['ns'] / 1000:,.2f} | {row['peer_ns'] / 1000:,.2f} | {row['status']} |")
+    ours, theirs = (f"{row[key] / 1000:,.2f}" if key in row else "" for key in ("ns", "peer_ns"))
+    return (f"| {row['title']} | {row['ratio']:.2f} | {row['target']} | {share} | {ours} | "
+            f"{theirs} | {row['status']} |")

@@ -8,6 +8,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+import held  # noqa: E402
 import one_host  # noqa: E402
 import ranks  # noqa: E402
 import rounds as measured  # noqa: E402
@@ -107,6 +108,31 @@ class Wire(unittest.TestCase):
                                  "namespaces cannot be made")
         self.assertEqual(len(rows), len(sums.SIZES))
         self.assertEqual({(row["status"], row["required"]) for row in rows}, {("NOT RUN", True)})
+
+
+class HeldWire(unittest.TestCase):
+    def rows(self, train, ring):
+        rounds = measured.Rounds(lambda: 100)
+        figures = {"broadcast": 100, "transfer": 90, "all_reduce": 101, "swap": 90,
+                   "compute": 300, "communicate": 200, "train": train, "ring": ring}
+        rounds.run(lambda: [rounds.add(*one) for one in figures.items()], 10)
+        return held.rows_of(rounds, "")
+
+    def test_link_memory_and_hidden_share(self):
+        broadcast, all_reduce, ring, train = self.rows(360, 3 * held.CHUNK)
+        self.assertEqual((broadcast["status"], all_reduce["status"]), ("met", "MISSED"))
+        self.assertEqual((ring["status"], ring["ratio"]), ("met", 3))
+        self.assertEqual((train["status"], train["ratio"]), ("met", 0.7))
+        self.assertEqual((train["ns"], train["peer_ns"]), (360, 500))
+
+    def test_too_little_is_hidden_and_too_much_memory_taken(self):
+        _, _, ring, train = self.rows(362, 3 * held.CHUNK + 1)
+        self.assertEqual((ring["status"], train["status"]), ("MISSED", "MISSED"))
+
+    def test_rows_say_why_there_is_no_wire(self):
+        rows = held.rows_of(None, "there is no tc")
+        self.assertEqual([row["status"] for row in rows], ["NOT RUN"] * 4)
+        self.assertTrue(all(row["required"] for row in rows))
 
 
 if __name__ == "__main__":

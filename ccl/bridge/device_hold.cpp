@@ -13,7 +13,15 @@ std::shared_ptr<DeviceHold> DeviceHold::make(Device& device) {
   return hold;
 }
 
+std::shared_ptr<DeviceHold> DeviceHold::make_waiting(Device& device) {
+  std::shared_ptr<DeviceHold> hold = make(device);
+  device.begin_rank_wait();
+  hold->waits_for_ranks_ = true;
+  return hold;
+}
+
 DeviceHold::~DeviceHold() {
+  if (waits_for_ranks_) device_.end_rank_wait();
   release_plugin_objects();
   // Only now: a close of the device waits for those that it knows of.
   if (!device_.closed()) device_.untrack(this);

@@ -21,6 +21,8 @@ namespace bp::ccl {
 class DeviceHold final : public PluginObjectHolder {
  public:
   static std::shared_ptr<DeviceHold> make(Device& device);
+  /// ... of work that may wait for other ranks, for as long as it is held.
+  static std::shared_ptr<DeviceHold> make_waiting(Device& device);
   /// The memory is given back: nothing in a queue uses it any more.
   ~DeviceHold();
 
@@ -55,6 +57,7 @@ class DeviceHold final : public PluginObjectHolder {
   Device& device_;
   std::mutex mutex_;
   bool is_released_ = false;
+  bool waits_for_ranks_ = false;
   bp_event* event_ = nullptr;
   Stream* stream_ = nullptr;  // whose work this is
   Status recorded_;           // or why it could not be

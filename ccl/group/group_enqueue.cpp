@@ -260,7 +260,7 @@ Status ProcessGroup::enqueue_check(const Enqueue& native, bool* out_has_begun) {
                                            .part = {runs->schedule(), {}, 0}}));
     item.run = HostRunPool::Lent(run.release());
   }
-  check.hold = DeviceHold::make(device());
+  check.hold = DeviceHold::make_waiting(device());
   check.entries = Lanes::prepare(check.batch);
   check.copies.push_back(check.work);
   BP_TRY(put_on_stream(&check));
@@ -278,7 +278,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   }
   auto task = std::make_shared<NativeTask>();
   task->before = DeviceHold::make(device());
-  auto hold = DeviceHold::make(device());
+  auto hold = DeviceHold::make_waiting(device());
   Ref<Work> work = make_work(*enqueue, OperationPath::kNative);
   CommunicatorChain& chain = CommunicatorChain::of(device());
   std::unique_lock taking_turns(chain.mutex(), std::defer_lock);
@@ -333,7 +333,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_host(Enqueue* enqueue) {
   const bool is_staged = enqueue->path == OperationPath::kStaged;
   Ref<Work> work = make_work(*enqueue, enqueue->path);
   enqueue->batch = std::make_shared<Batch>(work, enqueue->timeout);
-  if (!enqueue->is_inline) enqueue->hold = DeviceHold::make(device());
+  if (!enqueue->is_inline) enqueue->hold = DeviceHold::make_waiting(device());
   BP_TRY(add_items(enqueue));
   enqueue->entries = Lanes::prepare(enqueue->batch);
   enqueue->work = work;

@@ -102,6 +102,30 @@ TEST_F(GroupKinds, Results_AreComputedOnWithoutAWait) {
   }
 }
 
+// One rank allocates what its pool has no room for while the other's operation waits for it.
+TEST_F(GroupKinds, RanksOfOneDevice_AllocateWhileTheOthersWait) {
+  constexpr uint64_t kMiB = (uint64_t{1} << 20) / sizeof(float);
+  timeout_ = std::chrono::seconds(10);
+  for (const char* name : {"npu:0", "cpu:0"}) {
+    std::atomic<bool> has_begun = false;
+    run({name, name}, [&](uint32_t rank, ProcessGroup& group) {
+      const Ref<Tensor> values = upload(group.device(), BP_DTYPE_F32, {1.0 + rank});
+      const Ref<Tensor> sum = room(group.device(), BP_DTYPE_F32, 1);
+      if (rank == 1) {
+        room(group.device(), BP_DTYPE_F32, kMiB * 5 / 2);  // leaves a segment that is too small
+        while (!has_begun) std::this_thread::yield();
+        const auto begun = std::chrono::steady_clock::now();
+        room(group.device(), BP_DTYPE_F32, 4 * kMiB);
+        EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5)) << name;
+      }
+      const auto work = group.enqueue(Call{.send = values, .recv = sum});
+      ASSERT_TRUE(work.ok()) << name << ": " << work.status().to_string();
+      has_begun = true;
+      EXPECT_EQ(floats(sum), (std::vector<float>{3})) << name;
+    });
+  }
+}
+
 TEST_F(GroupKinds, StridedInput_IsMadeContiguousAndCounted) {
   run({"cpu:0", "npu:0"}, [&](uint32_t rank, ProcessGroup& group) {
     const Ref<Tensor> all = upload(group.device(), BP_DTYPE_F32, {1.0 + rank, 7, 2.0 + rank, 7});

@@ -97,8 +97,8 @@ std::string_view memory_tag_name(MemoryTag tag) {
   return index < kNames.size() ? kNames[index] : "other";
 }
 
-Allocator::Allocator(const DeviceTable& table, std::string device_name,
-                     std::function<Status()> quiesce, Explain explain)
+Allocator::Allocator(const DeviceTable& table, std::string device_name, Quiesce quiesce,
+                     Explain explain)
     : table_(table),
       device_name_(std::move(device_name)),
       quiesce_(std::move(quiesce)),
@@ -276,7 +276,7 @@ Status Allocator::trim() {
     for (const auto& [key, pool] : pools_) clear_shelves(*pool);
     retired = retire_unused(nullptr);
   }
-  const Status idle = contain([&] { return quiesce_(); });
+  const Status idle = contain([&] { return quiesce_(Need::kRoom); });
   uint64_t released_bytes = 0;
   {
     std::unique_lock lock(mutex_);
@@ -406,7 +406,7 @@ Block* Allocator::make_way(Pool& pool, uint64_t bytes, std::unique_lock<std::mut
   MemorySegment* const retired = retire_unused(&pool);
   if (retired == nullptr) return nullptr;
   lock.unlock();
-  const Status idle = contain([&] { return quiesce_(); });
+  const Status idle = contain([&] { return quiesce_(Need::kTidiness); });
   lock.lock();
   // Others may have given memory back meanwhile.
   const Status room = contain([&] { reserve_blocks(); });

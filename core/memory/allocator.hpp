@@ -69,10 +69,15 @@ class Allocator {
 
   /// A code that a slot answered, and which slot: in the plugin's words.
   using Explain = std::function<Status(bp_status, std::string_view)>;
+  /// Why the device's work has to end.
+  enum class Need {
+    kTidiness,  // for order alone: an error does no harm
+    kRoom,      // there is no memory else
+  };
+  using Quiesce = std::function<Status(Need)>;
   /// `quiesce` waits for all work of the device; called, without locks held, before memory goes
   /// back to it. `table` outlives the allocator.
-  Allocator(const DeviceTable& table, std::string device_name, std::function<Status()> quiesce,
-            Explain explain);
+  Allocator(const DeviceTable& table, std::string device_name, Quiesce quiesce, Explain explain);
   /// close(), unless that came before.
   ~Allocator();
   Allocator(const Allocator&) = delete;
@@ -154,7 +159,7 @@ class Allocator {
 
   const DeviceTable& table_;
   const std::string device_name_;
-  const std::function<Status()> quiesce_;
+  const Quiesce quiesce_;
   const Explain explain_;
   mutable std::mutex mutex_;  // a shelf's may be taken under it, never the other way round
   std::unordered_map<const void*, std::unique_ptr<Pool>> pools_;

@@ -54,7 +54,8 @@ class AllocatorTest : public testing::Test {
     table_.device = reinterpret_cast<bp_device*>(&device_);
     allocator_ = std::make_unique<Allocator>(
         table_, "fake:0",
-        [this] {
+        [this](Allocator::Need need) {
+          needs_.push_back(need);
           ++quiesce_calls_;
           return while_waiting_ ? while_waiting_() : Status();
         },
@@ -72,6 +73,7 @@ class AllocatorTest : public testing::Test {
   CountingDevice device_;
   DeviceTable table_;
   int quiesce_calls_ = 0;
+  std::vector<Allocator::Need> needs_;
   int explain_calls_ = 0;
   std::function<Status()> while_waiting_;
   std::unique_ptr<Allocator> allocator_;
@@ -163,7 +165,7 @@ TEST_F(AllocatorTest, Allocate_DeviceFull_TrimsAndRetriesOnce) {
   Block* big = must(6 << 20, MemoryTag::kActivations, &another_stream);
   allocator_->free(big);
   Block* other = must(7 << 20);
-  EXPECT_EQ(quiesce_calls_, 1);
+  EXPECT_EQ(needs_, std::vector{Allocator::Need::kRoom});
   EXPECT_EQ(other->bytes, uint64_t{7} << 20);
   EXPECT_EQ(allocator_->stats().trim_count, 1u);
   allocator_->free(other);
@@ -174,7 +176,7 @@ TEST_F(AllocatorTest, Allocate_UnusedSegmentsTooSmall_GoBackBeforeThePoolGrows) 
   Block* live = must(6 << 20);
   allocator_->free(small);
   Block* large = must(9 << 20);
-  EXPECT_EQ(quiesce_calls_, 1);
+  EXPECT_EQ(needs_, std::vector{Allocator::Need::kTidiness});
   EXPECT_EQ(allocator_->stats().reserved_bytes, uint64_t{6 + 9} << 20);
   EXPECT_EQ(device_.live.size(), 2u) << "what is in use stays";
   allocator_->free(large);
@@ -184,8 +186,19 @@ TEST_F(AllocatorTest, Allocate_UnusedSegmentsTooSmall_GoBackBeforeThePoolGrows) 
   allocator_->free(live);
 }
 
-// What another thread starts while the device's work is waited for still runs when the wait is
-// over.
+TEST_F(AllocatorTest, Allocate_DeviceMayNotBeWaitedFor_UnusedSegmentsStay) {
+  while_waiting_ = [] { return Status(BP_PENDING, "other ranks"); };
+  Block* small = must(4 << 20);
+  allocator_->free(small);
+  Block* large = must(9 << 20);
+  EXPECT_EQ(needs_, std::vector{Allocator::Need::kTidiness});
+  EXPECT_EQ(device_.live.size(), 2u);
+  Block* again = must(4 << 20);
+  EXPECT_EQ(device_.alloc_calls, 2) << "it is used again";
+  allocator_->free(again);
+  allocator_->free(large);
+}
+
 TEST_F(AllocatorTest, LargeSegments_LeaveLessThanAnEighthIdle) {
   for (const uint64_t bytes : {(uint64_t{1} << 20) + 1, uint64_t{1'523'712}, uint64_t{4} << 20,
                                (uint64_t{4} << 20) + 1, uint64_t{11'111'111}}) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "core/base/log.hpp"
 #include "core/device/open_device.hpp"
@@ -29,7 +30,10 @@ Device::Device(Runtime& runtime, std::shared_ptr<const LoadedPlugin> plugin, uin
       emulation_(emulate_missing(&table_)) {
   if (emulation_ == nullptr) throw std::bad_alloc();
   allocator_ = std::make_unique<Allocator>(
-      table_, name_, [this] { return quiesce(); },
+      table_, name_,
+      [this](Allocator::Need need) {
+        return need == Allocator::Need::kRoom ? quiesce() : quiesce_unless_ranks_wait();
+      },
       [this](bp_status code, std::string_view what) {
         return failure_of(code, name_ + ": " + std::string(what));
       });
@@ -205,6 +209,27 @@ Status Device::quiesce() {
   }
   deferred_free_.release_done();
   return first;
+}
+
+// Asks, and waits in no call: what may wait for other ranks can be enqueued at any time.
+Status Device::quiesce_unless_ranks_wait() {
+  constexpr auto kPause = std::chrono::microseconds(50);
+  const auto deadline = std::chrono::steady_clock::now() + wait_timeout();
+  for (Stream* stream : all_streams()) {
+    Status idle = stream->query();
+    while (idle.code() == BP_PENDING) {
+      if (rank_wait_count_.load(std::memory_order_seq_cst) != 0) return idle;
+      if (std::chrono::steady_clock::now() >= deadline) return stream->timed_out();
+      std::this_thread::sleep_for(kPause);
+      idle = stream->query();
+    }
+    // A failure is told before the work is over.
+    if (idle.ok() || stream->is_over(stream->issued_seq())) continue;
+    idle = stream->sync();
+    if (idle.code() == BP_TIMEOUT || idle.code() == BP_OUT_OF_MEMORY) return idle;
+  }
+  deferred_free_.release_done();
+  return {};
 }
 
 Status Device::sync() {

@@ -110,6 +110,12 @@ class Device : public Counted<Device> {
   /// Waits until all streams are idle; one that failed is. Late memory goes back. Errors: TIMEOUT;
   /// OUT_OF_MEMORY of the host.
   Status quiesce();
+  /// The same, but not for work that may wait for other ranks, since these may be threads that wait
+  /// for who calls. Errors: PENDING where there is some; TIMEOUT.
+  Status quiesce_unless_ranks_wait();
+  /// From begin to end the device has work in its queues that may wait for other ranks.
+  void begin_rank_wait() { rank_wait_count_.fetch_add(1, std::memory_order_seq_cst); }
+  void end_rank_wait() { rank_wait_count_.fetch_sub(1, std::memory_order_release); }
   /// Waits for all work. Errors: its first failure or data fault; all streams are waited for. Late
   /// memory goes back.
   Status sync();
@@ -219,6 +225,7 @@ class Device : public Counted<Device> {
   std::array<std::atomic<bool>, std::size(kSlots)> told_detours_{};
   Device* next_kept_ = nullptr;  // of those that stay for ever
   mutable std::atomic<State> state_{State::kOpen};
+  std::atomic<uint32_t> rank_wait_count_{0};
 
   std::mutex streams_mutex_;
   std::vector<std::unique_ptr<Stream>> streams_;  // all ever made

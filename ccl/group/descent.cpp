@@ -164,6 +164,11 @@ Status agree_on_members(const Relatives& relatives, uint64_t epoch,
   return agreed;
 }
 
+Status forget_choice(const Relatives& relatives, uint64_t number) {
+  const std::string what = "split-" + std::to_string(number);
+  return as_status(relatives.store.remove(key_of_rank(relatives, what, relatives.rank)));
+}
+
 std::string path_of_rebuilt(uint64_t group, uint64_t epoch, std::span<const uint32_t> members) {
   // Of groups of one epoch, which know nothing of each other, each has another first member.
   return kDescentPrefix + std::to_string(group) + "/epoch-" + std::to_string(epoch) + "/" +

@@ -63,6 +63,9 @@ inline constexpr int64_t kNoColor = -1;
 Result<std::vector<SplitChoice>> exchange_choices(const Relatives& relatives, uint64_t number,
                                                   SplitChoice own,
                                                   std::vector<uint32_t>* out_missing);
+/// Removes what this rank chose then, when all have begun to split it once more. Errors: the
+/// store's.
+Status forget_choice(const Relatives& relatives, uint64_t number);
 /// The ranks of one color, in the order of the group that they make.
 std::vector<uint32_t> members_of(std::span<const SplitChoice> choices, int64_t color);
 std::string path_of_split(uint64_t group, uint64_t number, int64_t color);

@@ -202,6 +202,13 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   void note_lost(uint32_t peer, const Status& why);
 
   // group_descent.cpp
+  /// What this rank left in the store when the group was split.
+  struct LastSplit {
+    uint64_t number = 0;  // 0: it was not
+    std::string path;     // of the group that it made; empty: none
+    uint32_t rank = 0;    // there
+  };
+  void forget_split(const Relatives& relatives, LastSplit next);
   std::chrono::nanoseconds timeout_or_own(std::chrono::nanoseconds timeout) const;
   std::vector<uint32_t> job_ranks_of(std::span<const uint32_t> members) const;
   Result<Ref<ProcessGroup>> rebuild_now(const RebuildArgs& args);
@@ -342,6 +349,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   std::atomic<bool> is_requested_{false};
   std::list<std::shared_ptr<NativeTask>> new_tasks_;  // under state_mutex_
   std::atomic<uint64_t> split_count_{0};
+  LastSplit last_split_;       // under state_mutex_
   uint64_t latest_epoch_ = 0;  // ... of this group, or of a try to rebuild it
   std::atomic<bool> has_failed_{false};
   std::atomic<size_t> open_tasks_{0};  // of these, those that have not ended

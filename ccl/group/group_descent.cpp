@@ -5,6 +5,7 @@
 
 #include "ccl/group/group.hpp"
 #include "core/base/fork.hpp"
+#include "core/base/log.hpp"
 
 namespace bp::ccl {
 
@@ -53,7 +54,11 @@ Result<Ref<ProcessGroup>> ProcessGroup::rebuild_now(const RebuildArgs& args) {
                 static_cast<uint32_t>(args.members.size())};
   next.descent = {path_of_rebuilt(agreement_.group, args.epoch, args.members), args.epoch,
                   job_ranks_of(args.members)};
-  return create(next);
+  auto made = create(next);
+  if (made.ok()) {
+    forget_joining(*make_prefix_store(next.descent.path, args_.store), next.place.rank, false);
+  }
+  return made;
 }
 
 Result<Ref<ProcessGroup>> ProcessGroup::split(const SplitArgs& args) {
@@ -88,13 +93,20 @@ Result<Ref<ProcessGroup>> ProcessGroup::split_now(const SplitArgs& args) {
   next.timeout = timeout_or_own(args.timeout);
   const uint64_t number = ++split_count_;
   std::vector<uint32_t> missing;
-  const auto choices =
-      exchange_choices({*descendants_, agreement_.group, args_.place.rank, agreement_.names,
-                        Clock::now() + next.timeout, [this] { return failure().to_status(); }},
-                       number, {args.color, args.key}, &missing);
+  const Relatives relatives{*descendants_,
+                            agreement_.group,
+                            args_.place.rank,
+                            agreement_.names,
+                            Clock::now() + next.timeout,
+                            [this] { return failure().to_status(); }};
+  const auto choices = exchange_choices(relatives, number, {args.color, args.key}, &missing);
   // The other ranks count on this one, now and when they split it again.
   if (!choices.ok()) return give_up(choices.status(), missing);
-  if (args.color == kNoColor) return Ref<ProcessGroup>();
+  LastSplit last{.number = number};
+  if (args.color == kNoColor) {
+    forget_split(relatives, std::move(last));
+    return Ref<ProcessGroup>();
+  }
   const std::vector<uint32_t> members = members_of(*choices, args.color);
   const auto own = std::find(members.begin(), members.end(), args_.place.rank);
   next.name += "/" + std::to_string(number) + "." + std::to_string(args.color);
@@ -102,7 +114,24 @@ Result<Ref<ProcessGroup>> ProcessGroup::split_now(const SplitArgs& args) {
                 static_cast<uint32_t>(members.size())};
   next.descent = {path_of_split(agreement_.group, number, args.color), epoch(),
                   job_ranks_of(members)};
+  last.path = next.descent.path;
+  last.rank = next.place.rank;
+  forget_split(relatives, std::move(last));
   return create(next);
+}
+
+/// All ranks are done with the split before this one, since they have begun this one.
+void ProcessGroup::forget_split(const Relatives& relatives, LastSplit next) {
+  {
+    const std::lock_guard lock(state_mutex_);
+    std::swap(last_split_, next);
+  }
+  if (next.number == 0) return;
+  const Status removed = contain([&] { return forget_choice(relatives, next.number); });
+  if (!removed.ok()) log(BP_LOG_DEBUG, removed.with_prefix("a choice stays").to_string());
+  if (!next.path.empty()) {
+    forget_joining(*make_prefix_store(next.path, args_.store), next.rank, true);
+  }
 }
 
 /// Fails the group, on a thread that does not drive, and answers why it failed.

@@ -3,6 +3,7 @@
 // Groups that are made from others: of the ranks that are left when one is lost, and of parts.
 #include <filesystem>
 #include <iterator>
+#include <set>
 
 #include "ccl/group/group_harness_test.hpp"
 
@@ -46,8 +47,65 @@ class GroupDescent : public GroupTest {
     const auto end = Clock::now() + seconds(20);
     while (met_ < all && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
   }
+  std::vector<size_t> keys_after_rounds(
+      uint32_t rounds,
+      const std::function<void(uint32_t rank, uint32_t round, Ref<ProcessGroup>*)>& body);
   std::atomic<uint32_t> met_ = 0;
 };
+
+/// A store that knows how many keys it has.
+class CountedStore final : public Store {
+ public:
+  struct Keys {
+    std::mutex mutex;
+    std::set<std::string, std::less<>> all;
+    size_t count() {
+      const std::lock_guard lock(mutex);
+      return all.size();
+    }
+  };
+  CountedStore(std::shared_ptr<Store> store, std::shared_ptr<Keys> keys)
+      : store_(std::move(store)), keys_(std::move(keys)) {}
+
+  std::string name() const override { return store_->name(); }
+  Status set(std::string_view key, std::string_view value) override {
+    note(key);
+    return store_->set(key, value);
+  }
+  Result<std::string> get(std::string_view key, Clock::time_point deadline) override {
+    return store_->get(key, deadline);
+  }
+  Result<std::optional<std::string>> try_get(std::string_view key) override {
+    return store_->try_get(key);
+  }
+  Result<int64_t> add(std::string_view key, int64_t amount) override {
+    note(key);
+    return store_->add(key, amount);
+  }
+  Result<std::string> compare_set(std::string_view key, std::optional<std::string_view> expected,
+                                  std::string_view value) override {
+    note(key);
+    return store_->compare_set(key, expected, value);
+  }
+  Result<bool> remove(std::string_view key) override {
+    const std::lock_guard lock(keys_->mutex);
+    keys_->all.erase(std::string(key));
+    return store_->remove(key);
+  }
+  void abort() noexcept override { store_->abort(); }
+  std::shared_ptr<Store> share() override {
+    return std::make_shared<CountedStore>(store_->share(), keys_);
+  }
+
+ private:
+  void note(std::string_view key) {
+    const std::lock_guard lock(keys_->mutex);
+    keys_->all.emplace(key);
+  }
+  const std::shared_ptr<Store> store_;
+  const std::shared_ptr<Keys> keys_;
+};
+
 using GroupRebuild = GroupDescent;
 using GroupSplit = GroupDescent;
 
@@ -259,6 +317,56 @@ TEST_F(GroupSplit, Colors_MakeGroupsInTheOrderOfKeys) {
       EXPECT_EQ(sum(group, static_cast<float>(rank)), "10 of 5") << "the group itself goes on";
     });
   }
+}
+
+/// What `body`, in round 0, 1, ..., leaves in the store that the group is in.
+std::vector<size_t> GroupDescent::keys_after_rounds(
+    uint32_t rounds,
+    const std::function<void(uint32_t rank, uint32_t round, Ref<ProcessGroup>*)>& body) {
+  const Devices devices = {"cpu:0", "npu:0", "npu:1"};
+  const auto keys = std::make_shared<CountedStore::Keys>();
+  store_ = std::make_shared<CountedStore>(make_memory_store(), keys);
+  std::vector<size_t> counts;
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < devices.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      auto group = ProcessGroup::create(group_args(devices, rank));
+      ASSERT_TRUE(group.ok()) << group.status().to_string();
+      for (uint32_t round = 0; round < rounds; ++round) {
+        body(rank, round, &*group);
+        meet(3);
+        if (rank == 0) counts.push_back(keys->count());
+        meet(3);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return counts;
+}
+
+TEST_F(GroupSplit, ManyTimes_LeavesNoMoreInTheStoreThanOnce) {
+  const auto counts = keys_after_rounds(6, [](uint32_t rank, uint32_t round, auto* group) {
+    const int64_t color = rank == 2 && round % 2 == 1 ? kNoColor : rank / 2;
+    const auto part = (*group)->split({.color = color});
+    ASSERT_TRUE(part.ok()) << part.status().to_string();
+    if (*part) EXPECT_EQ(sum(**part, 1), rank == 2 ? "1 of 1" : "2 of 2");
+  });
+  ASSERT_EQ(counts.size(), 6u);
+  EXPECT_EQ(counts[2], counts[0]);
+  EXPECT_EQ(counts[4], counts[0]);
+  EXPECT_EQ(counts[5], counts[1]);
+}
+
+TEST_F(GroupRebuild, ManyTimes_LeavesThreeKeysOfEachRank) {
+  const auto counts = keys_after_rounds(4, [](uint32_t, uint32_t round, auto* group) {
+    const uint32_t members[] = {2, 0, 1};
+    auto next = (*group)->rebuild({.epoch = round + 1, .members = members});
+    ASSERT_TRUE(next.ok()) << next.status().to_string();
+    *group = *std::move(next);
+    EXPECT_EQ(sum(**group, 1), "3 of 3");
+  });
+  ASSERT_EQ(counts.size(), 4u);
+  for (size_t i = 1; i < counts.size(); ++i) EXPECT_EQ(counts[i] - counts[i - 1], 9u) << i;
 }
 
 TEST_F(GroupSplit, NoColor_IsNoGroup) {

@@ -175,10 +175,12 @@ Status check_card(std::string_view bytes) {
   return Status(BP_UNAVAILABLE, std::string(bytes.substr(kNoCard.size())));
 }
 
+/// Where ranks meet, in their order.
+constexpr const char* kStages[] = {"engine",       "connected",    "uid-made",
+                                   "native-begun", "native-ready", "ready"};
+
 /// Cards are waited for one after the other: also in the place of those that have not come.
 Status leave_words(Store& store, RankPlace place, const Status& why) {
-  constexpr const char* kStages[] = {"engine",       "connected",    "uid-made",
-                                     "native-begun", "native-ready", "ready"};
   const auto leave = [&](const std::string& key, const std::string& words) -> Status {
     return store.compare_set(key, std::nullopt, words).status();
   };
@@ -350,6 +352,22 @@ void tell_given_up(std::shared_ptr<Store> store, RankPlace place, const Status& 
   });
   [[maybe_unused]] const Status logged = contain([&] {
     if (!told.ok()) log(BP_LOG_INFO, told.with_prefix("the other ranks were not told").to_string());
+  });
+}
+
+void forget_joining(Store& store, uint32_t rank, bool is_over_on_all) noexcept {
+  const Status removed = contain([&]() -> Status {
+    for (const char* const what : {"card", "address", "uid"}) {
+      BP_TRY(store.remove(key_of(what, rank)));
+    }
+    for (const std::string_view stage : kStages) {
+      if (stage != "ready" || is_over_on_all) BP_TRY(store.remove(key_of(stage, rank)));
+    }
+    if (rank == 0) BP_TRY(store.remove("token"));
+    return {};
+  });
+  [[maybe_unused]] const Status logged = contain([&] {
+    if (!removed.ok()) log(BP_LOG_DEBUG, removed.with_prefix("keys of joining stay").to_string());
   });
 }
 

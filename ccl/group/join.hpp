@@ -86,6 +86,11 @@ Agreement conclude(std::vector<RankCard> cards, std::string_view name);
 Status meet(Store& store, std::string_view what, const Status& own, RankPlace place,
             Store::Clock::time_point deadline);
 
+/// Removes what this rank has left in the store of a group that has a part of it for itself: all
+/// keys of joining, when all ranks are done with that. Where the last stage is over on this rank
+/// alone, its word of that has to stay. A store that is gone is none to fill. Never throws.
+void forget_joining(Store& store, uint32_t rank, bool is_over_on_all) noexcept;
+
 /// A key of the store that each rank has for itself.
 std::string key_of(std::string_view what, uint32_t rank);
 

@@ -194,7 +194,8 @@ class Ranks : public GroupKinds {
       std::this_thread::sleep_for(milliseconds(5));
     }
     EXPECT_LE(entries_of("/proc/self/fd"), descriptors);
-    EXPECT_LE(entries_of("/proc/self/task"), threads);
+    // One more thread that makes control calls, where two were made at once since.
+    EXPECT_LE(entries_of("/proc/self/task"), threads + 1);
     if (!HasFailure()) tell("clean, by ranks " + testing::PrintToString(left));
   }
   void only_join() {

@@ -20,7 +20,7 @@ Device::Device(bp_instance* instance, uint32_t index, DeviceOptions options)
   driver_call();
 }
 
-bool Device::try_take_links(const void* user) {
+bool Device::try_take_links(uint64_t user) {
   if (options_.communicators_at_once) return true;
   const std::scoped_lock lock(links_mutex_);
   if (links_use_count_ > 0 && links_user_ != user) return false;

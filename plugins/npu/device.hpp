@@ -83,9 +83,9 @@ class Device {
   }
   bool lies_ready() const { return collective_fault_.fault == CollectiveFault::kLiesReady; }
 
-  /// The links between devices, for collectives of `user`, whatever that points to, until given
+  /// The links between devices, for collectives of `user`, whatever that number means, until given
   /// back as often. False: another has them.
-  bool try_take_links(const void* user);
+  bool try_take_links(uint64_t user);
   void give_links();
 
   /// Returns when the DMA engine, which streams share, has done the transfer.
@@ -105,9 +105,9 @@ class Device {
   std::atomic<bool> lost_ = false;
   DeviceMemory memory_;
   std::mutex links_mutex_;
-  const void* links_user_ = nullptr;  // under links_mutex_
-  uint32_t links_use_count_ = 0;      // under links_mutex_
-  std::mutex dma_mutex_;              // held for a transfer: the engine does one at a time
+  uint64_t links_user_ = 0;       // under links_mutex_
+  uint32_t links_use_count_ = 0;  // under links_mutex_
+  std::mutex dma_mutex_;          // held for a transfer: the engine does one at a time
 };
 
 extern const bp_device_api kDeviceApi;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The NPUs of a process are linked: the slots of the collective table over groups in the
-// process and the NPU's queues; collective_enqueue is in enqueue.cpp.
+// The NPUs of a user's processes are linked: the slots of the collective table over meetings and
+// the NPU's queues; collective_enqueue is in enqueue.cpp.
 #include "collective/communicator.hpp"
 
 #include <cstring>
@@ -12,15 +12,13 @@ namespace bp::npu {
 
 namespace {
 
-constexpr uint32_t kMostRanks = 1024;
-
 bp_status collective_caps(bp_device* device, bp_collective_caps* out_caps) {
   return slot("collective_caps", device, {out_caps}, [&] {
     const auto& options = device->options();
     if (!options.concurrent || (options.features & BP_FEATURE_ASYNC_BIT) == 0) {
       fail(BP_UNSUPPORTED, "an option of the device has switched off what collectives need");
     }
-    static const std::string kDomain = link_domain();
+    static const std::string kDomain = link_domain(kLayoutVersion);
     const auto rows = collective_rows();
     const bp_collective_caps caps = {
         .struct_size = sizeof(bp_collective_caps),
@@ -68,13 +66,10 @@ bp_status comm_init(bp_device* device, const bp_comm_args* args, bp_comm** out_c
       refuse("comm_init: rank ", wanted.rank, " of ", wanted.rank_count, "; at most ", kMostRanks);
     }
     device->driver_call();
-    auto group = find_group(read_id(wanted), wanted.rank_count);
-    if (group == nullptr) refuse("comm_init: the id is none of this process's NPUs");
-    if (group->rank_count() != wanted.rank_count) {
-      refuse("comm_init: ", wanted.rank_count, " ranks, others said ", group->rank_count());
-    }
-    auto comm = std::make_unique<bp_comm>(*device, group, wanted.rank);
-    if (!device->lies_ready()) group->join(wanted.rank);
+    const RankPlace place{wanted.rank, wanted.rank_count};
+    const auto seat = std::make_shared<Seat>(read_id(wanted), place);
+    auto comm = std::make_unique<bp_comm>(*device, seat);
+    seat->come(!device->lies_ready());
     *out_comm = comm.release();
   });
 }
@@ -107,7 +102,7 @@ bp_status comm_abort(bp_device* device, const bp_comm_abort_args* args) {
     for (const bp_comm* const comm : comms) {
       if (comm == nullptr) refuse("comm_abort: a communicator is NULL");
     }
-    for (const bp_comm* const comm : comms) comm->group().abort(comm->place().rank);
+    for (const bp_comm* const comm : comms) comm->seat().abort();
   });
 }
 
@@ -117,7 +112,7 @@ bp_status comm_destroy(bp_comm* comm) {
     if (is_healthy && *comm->pending_count() > 0) {
       fail(BP_BUSY, "comm_destroy: operations are pending; wait for them or abort");
     }
-    comm->group().leave(comm->place().rank, BP_CANCELLED, "the communicator has ended");
+    comm->seat().leave(BP_CANCELLED, "the communicator has ended");
     delete comm;
   });
 }

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "collective/group.hpp"
+#include "collective/seat.hpp"
 
 namespace bp::npu {
 
@@ -33,19 +33,15 @@ class OperationNumbers {
 /// Object-exclusive, but for what only asks.
 class Communicator {
  public:
-  Communicator(Device& device, std::shared_ptr<Group> group, uint32_t rank)
-      : device_(device), group_(std::move(group)), rank_(rank) {}
+  Communicator(Device& device, std::shared_ptr<Seat> seat)
+      : device_(device), seat_(std::move(seat)) {}
 
   Device& device() const { return device_; }
   const sdk::Host& host() const { return device_.host(); }
-  Group& group() const { return *group_; }
-  std::shared_ptr<Group> shared_group() const { return group_; }
-  RankPlace place() const { return {rank_, group_->rank_count()}; }
-  RankState state() const {
-    RankState now = group_->state(rank_);
-    now.is_ready = now.is_ready || device_.lies_ready();
-    return now;
-  }
+  Seat& seat() const { return *seat_; }
+  std::shared_ptr<Seat> shared_seat() const { return seat_; }
+  RankPlace place() const { return seat_->place(); }
+  RankState state() const { return seat_->state(); }
 
   /// Those of the operations enqueued so far.
   const OperationNumbers& numbers() const { return numbers_; }
@@ -60,8 +56,7 @@ class Communicator {
 
  private:
   Device& device_;
-  const std::shared_ptr<Group> group_;
-  const uint32_t rank_;
+  const std::shared_ptr<Seat> seat_;
   std::atomic<uint64_t> enqueued_sequence_ = 0;
   OperationNumbers numbers_;
   const std::shared_ptr<std::atomic<int>> pending_count_ = std::make_shared<std::atomic<int>>(0);

@@ -5,17 +5,26 @@
 #include "collective/enqueue.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <condition_variable>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include "collective/communicator.hpp"
+#include "collective/course.hpp"
 
 namespace bp::npu {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 constexpr auto kLook = std::chrono::milliseconds(1);
+constexpr auto kLongLook = std::chrono::milliseconds(10);  // of who waits for one bell alone
+constexpr auto kLookForDead = std::chrono::milliseconds(200);
 constexpr auto kSlowness = std::chrono::milliseconds(300);
+
+[[noreturn]] void throw_stopped() {
+  throw StreamFailure{BP_CANCELLED, "the stream was destroyed before its work was done"};
+}
 
 /// The rows of an array of versioned structs.
 template <class Row>
@@ -35,12 +44,96 @@ std::vector<Row> read_rows(const Row* rows, uint32_t count, uint32_t stride_byte
 
 /// A batch as its stream runs it; it knows nothing of the communicator, which may be gone then.
 struct Batch {
-  std::shared_ptr<Group> group;
+  std::shared_ptr<Seat> seat;
   std::shared_ptr<std::atomic<int>> pending_count;
   Device* device;
-  RankPlace place;
   std::vector<bp_collective_op> operations;
   std::vector<uint64_t> numbers;
+};
+
+/// A batch that has begun.
+class RunningBatch {
+ public:
+  RunningBatch(const Batch& batch, const std::stop_token& stop) : seat_(*batch.seat) {
+    for (size_t i = 0; i < batch.operations.size(); ++i) {
+      Operation operation = find_memory(batch.operations[i], seat_.place(), batch.device->memory());
+      spoil(batch, &operation, stop);
+      courses_.emplace_back(seat_, operation, batch.numbers[i], batch.device->options().mismatch);
+    }
+    if (stays_away_) seat_.withhold(batch.numbers.front());
+  }
+
+  Seat& seat() const { return seat_; }
+  bool is_over() const {
+    return !stays_away_ && std::all_of(courses_.begin(), courses_.end(),
+                                       [](const Course& course) { return course.is_over(); });
+  }
+  /// False: all wait for other ranks. Throws StreamFailure where the rank has failed.
+  bool advance() {
+    if (is_over()) return false;
+    seat_.check();
+    bool has_moved = false;
+    for (Course& course : courses_) has_moved = (!stays_away_ && course.advance()) || has_moved;
+    if (has_moved && is_over() && spoilt_in_ != nullptr) *spoilt_in_ ^= std::byte{1};
+    return has_moved;
+  }
+  /// Throws StreamFailure where that will never end.
+  void look_for_lost_ranks() {
+    seat_.look_for_disagreement();
+    const auto now = Clock::now();
+    const bool looks_for_dead = now >= next_look_for_dead_;
+    if (looks_for_dead) next_look_for_dead_ = now + kLookForDead;
+    const RankPlace place = seat_.place();
+    for (uint32_t rank = 0; rank < place.rank_count; ++rank) {
+      if (rank == place.rank || !waits_for(rank)) continue;
+      const bool is_dead = looks_for_dead && seat_.meeting().is_dead(rank);
+      const bool is_gone = is_dead || seat_.meeting().has_left(rank);
+      // What it did before it went is there by now.
+      if (is_gone && waits_for(rank)) seat_.miss(rank, is_dead);
+    }
+    seat_.check();
+  }
+
+ private:
+  bool waits_for(uint32_t rank) const {
+    return !stays_away_ &&
+           std::any_of(courses_.begin(), courses_.end(),
+                       [rank](const Course& course) { return course.waits_for(rank); });
+  }
+
+  /// What tests ask for of the latest operation.
+  void spoil(const Batch& batch, Operation* operation, const std::stop_token& stop) {
+    switch (batch.device->next_collective_fault()) {
+      case CollectiveFault::kNeverComes:
+        stays_away_ = true;
+        break;
+      case CollectiveFault::kDies:
+        batch.device->lose();
+        seat_.leave(BP_DEVICE_LOST, "the device is lost");
+        break;
+      case CollectiveFault::kSlow:
+        for (const auto end = Clock::now() + kSlowness; Clock::now() < end;) {
+          if (stop.stop_requested()) throw_stopped();
+          std::this_thread::sleep_for(kLook);
+        }
+        break;
+      case CollectiveFault::kFlipsBit:
+        spoilt_in_ = operation->recv;
+        break;
+      case CollectiveFault::kDisagrees:
+        operation->what.count -= std::min<uint64_t>(operation->what.count, 1);
+        break;
+      case CollectiveFault::kLiesReady:
+      case CollectiveFault::kNone:
+        break;
+    }
+  }
+
+  Seat& seat_;
+  std::vector<Course> courses_;
+  bool stays_away_ = false;         // its operations are in no meeting (CollectiveFault)
+  std::byte* spoilt_in_ = nullptr;  // what is received and wrong afterwards
+  Clock::time_point next_look_for_dead_ = Clock::now() + kLookForDead;
 };
 
 /// What goes into one stream.
@@ -65,19 +158,19 @@ class StreamBatches {
 
   /// Throws StreamFailure.
   void run(const std::stop_token& stop) {
-    std::vector<std::unique_ptr<Posting>> postings;
+    std::vector<RunningBatch> running;
     try {
-      const auto waiter = std::make_shared<Waiter>();
-      take_links(*waiter, stop);
+      take_links(stop);
       const Links links{*batches_[0].device};
-      for (const Batch& batch : batches_) postings.push_back(posting_of(batch, waiter, stop));
-      meet(postings, *waiter, stop);
+      running.reserve(batches_.size());
+      for (const Batch& batch : batches_) running.emplace_back(batch, stop);
+      meet(running, stop);
     } catch (...) {
       StreamFailure failure = failure_of_exception(op_seq_);
       failure.op_seq = op_seq_;
-      // No group knows a posting that is gone.
-      for (size_t i = 0; i < postings.size(); ++i) {
-        batches_[i].group->withdraw(postings[i].get(), failure);
+      for (size_t i = 0; i < batches_.size(); ++i) {
+        const bool is_over = i < running.size() && running[i].is_over();
+        if (!is_over) batches_[i].seat->fail(failure.status, failure.message);
       }
       throw StreamFailure(std::move(failure));
     }
@@ -90,79 +183,30 @@ class StreamBatches {
     ~Links() { device.give_links(); }
   };
 
-  void meet(const std::vector<std::unique_ptr<Posting>>& postings, Waiter& waiter,
-            const std::stop_token& stop) {
-    for (size_t i = 0; i < batches_.size(); ++i) batches_[i].group->post(postings[i].get());
-    for (size_t i = 0; i < batches_.size();) {
-      if (batches_[i].group->is_over(*postings[i])) {
-        ++i;
-      } else if (!waiter.wait(stop)) {
-        throw_stopped();
-      }
-    }
-    for (const auto& posting : postings) {
-      if (posting->spoilt_in != nullptr) *posting->spoilt_in ^= std::byte{1};
+  static void meet(std::span<RunningBatch> running, const std::stop_token& stop) {
+    const Meeting& first = running[0].seat().meeting();
+    const auto is_over = [](const RunningBatch& batch) { return batch.is_over(); };
+    for (;;) {
+      const uint32_t bell_count = first.bell_count();
+      bool has_moved = false;
+      for (RunningBatch& batch : running) has_moved = batch.advance() || has_moved;
+      if (std::all_of(running.begin(), running.end(), is_over)) return;
+      if (has_moved) continue;
+      if (stop.stop_requested()) throw_stopped();
+      for (RunningBatch& batch : running) batch.look_for_lost_ranks();
+      first.wait(bell_count, running.size() == 1 ? kLongLook : kLook);
     }
   }
 
   /// Batches of an array do not wait for each other, so they take the links together.
-  void take_links(Waiter& waiter, const std::stop_token& stop) const {
-    const auto first = std::min_element(
-        batches_.begin(), batches_.end(),
-        [](const Batch& a, const Batch& b) { return std::less<>()(a.group, b.group); });
-    while (!batches_[0].device->try_take_links(first->group.get())) {
-      for (const Batch& batch : batches_) {
-        const StreamFailure failure = batch.group->state(batch.place.rank).failure;
-        if (failure.status != BP_OK) throw StreamFailure(failure);
-      }
+  void take_links(const std::stop_token& stop) const {
+    uint64_t user = UINT64_MAX;
+    for (const Batch& batch : batches_) user = std::min(user, batch.seat->id().nonce[0]);
+    while (!batches_[0].device->try_take_links(user)) {
+      for (const Batch& batch : batches_) batch.seat->check();
       if (stop.stop_requested()) throw_stopped();
-      waiter.wait_for(kLook, stop);
+      std::this_thread::sleep_for(kLook);
     }
-  }
-
-  [[noreturn]] static void throw_stopped() {
-    throw StreamFailure{BP_CANCELLED, "the stream was destroyed before its work was done"};
-  }
-
-  /// What tests ask for of the latest operation.
-  static void spoil(const Batch& batch, Posting* posting, const std::stop_token& stop) {
-    bp_collective_op& what = posting->operations.back().what;
-    switch (batch.device->next_collective_fault()) {
-      case CollectiveFault::kNeverComes:
-        posting->stays_away = true;
-        break;
-      case CollectiveFault::kDies:
-        batch.device->lose();
-        batch.group->leave(batch.place.rank, BP_DEVICE_LOST, "the device is lost");
-        break;
-      case CollectiveFault::kSlow:
-        Waiter().wait_for(kSlowness, stop);
-        break;
-      case CollectiveFault::kFlipsBit:
-        posting->spoilt_in = posting->operations.back().recv;
-        break;
-      case CollectiveFault::kDisagrees:
-        what.count -= std::min<uint64_t>(what.count, 1);
-        break;
-      case CollectiveFault::kLiesReady:
-      case CollectiveFault::kNone:
-        break;
-    }
-  }
-
-  static std::unique_ptr<Posting> posting_of(const Batch& batch,
-                                             const std::shared_ptr<Waiter>& waiter,
-                                             const std::stop_token& stop) {
-    auto posting = std::make_unique<Posting>();
-    posting->rank = batch.place.rank;
-    posting->numbers = batch.numbers;
-    posting->waiter = waiter;
-    posting->mismatch = batch.device->options().mismatch;
-    for (const bp_collective_op& what : batch.operations) {
-      posting->operations.push_back(find_memory(what, batch.place, batch.device->memory()));
-      spoil(batch, posting.get(), stop);
-    }
-    return posting;
   }
 
   const uint64_t op_seq_;
@@ -263,8 +307,8 @@ struct Array {
     std::vector<uint64_t> own;
     for (const bp_collective_op& what : batch.operations)
       own.push_back(after.next(what, &sequence));
-    found->second->add({comm.shared_group(), comm.pending_count(), &comm.device(), comm.place(),
-                        batch.operations, std::move(own)});
+    found->second->add({comm.shared_seat(), comm.pending_count(), &comm.device(), batch.operations,
+                        std::move(own)});
     numbers.emplace_back(batch.comm, std::move(after));
   }
 };

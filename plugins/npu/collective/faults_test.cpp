@@ -70,7 +70,7 @@ TEST(NpuComm, BadJoin_IsRefusedWithWords) {
   EXPECT_EQ(ranks.init(1, uid, 1, 3, &none), BP_INVALID_ARGUMENT);
   EXPECT_THAT(ranks.host().last_message(), AllOf(HasSubstr("3 ranks"), HasSubstr("said 2")));
   EXPECT_EQ(ranks.init(1, Uid{}, 0, 1, &none), BP_INVALID_ARGUMENT);
-  EXPECT_THAT(ranks.host().last_message(), HasSubstr("none of this process"));
+  EXPECT_THAT(ranks.host().last_message(), HasSubstr("none of the NPUs'"));
   EXPECT_EQ(ranks.init(1, uid, 0, 0, &none), BP_INVALID_ARGUMENT);
   EXPECT_EQ(none, nullptr);
   bp_uid_space small{sizeof(small), 0, &comm, 8};

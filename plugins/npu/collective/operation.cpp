@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See operation.hpp. Every kind is: gather what ranks send, perhaps reduce it, hand out the parts.
+// See operation.hpp. Every kind is: pieces of what ranks send, of which each takes or combines its
+// own part.
 #include "collective/operation.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <vector>
+#include <sstream>
 
 #include "device.hpp"
 #include "kernels/elements.hpp"
@@ -83,12 +84,18 @@ bool has_row(const bp_collective_op& what) {
   });
 }
 
+bool has_block_of_each(Extent extent) {
+  return extent == Extent::kAll || extent == Extent::kAllAtPeer;
+}
+bool is_at_peer(Extent extent) {
+  return extent == Extent::kOneAtPeer || extent == Extent::kAllAtPeer;
+}
+
 /// How many times `count` elements a buffer has.
 uint64_t block_count(Extent extent, const bp_collective_op& what, RankPlace place) {
   if (extent == Extent::kNone) return 0;
-  const bool is_at_peer = extent == Extent::kOneAtPeer || extent == Extent::kAllAtPeer;
-  if (is_at_peer && what.peer != place.rank) return 0;
-  return extent == Extent::kAll || extent == Extent::kAllAtPeer ? place.rank_count : 1;
+  if (is_at_peer(extent) && what.peer != place.rank) return 0;
+  return has_block_of_each(extent) ? place.rank_count : 1;
 }
 
 uint64_t block_bytes(const bp_collective_op& what) {
@@ -111,18 +118,18 @@ Running<T> combined(Running<T> a, Running<T> b, uint32_t reduction) {
   return takes_right ? b : a;
 }
 
-/// `total` of `count` elements of all ranks, in their order.
+/// `count` elements of all ranks, in their order, each from `offset` bytes on.
 template <class T>
-void reduce(std::span<const Operation> of_ranks, uint64_t count, std::byte* total) {
-  const uint32_t reduction = of_ranks[0].what.reduction;
+void reduce(std::span<const std::byte* const> of_ranks, uint64_t offset, uint64_t count,
+            uint32_t reduction, std::byte* total) {
   T* const results = reinterpret_cast<T*>(total);
   for (uint64_t i = 0; i < count; ++i) {
-    const auto value_of = [i](const Operation& operation) {
-      return load_running(reinterpret_cast<const T*>(operation.send)[i]);
+    const auto value_of = [offset, i](const std::byte* piece) {
+      return load_running(reinterpret_cast<const T*>(piece + offset)[i]);
     };
     Running<T> value = value_of(of_ranks[0]);
-    for (const Operation& operation : of_ranks.subspan(1)) {
-      value = combined<T>(value, value_of(operation), reduction);
+    for (const std::byte* const piece : of_ranks.subspan(1)) {
+      value = combined<T>(value, value_of(piece), reduction);
     }
     if constexpr (kIsFloat<T>) {
       if (reduction == BP_REDUCTION_AVG) value /= static_cast<Running<T>>(of_ranks.size());
@@ -131,30 +138,17 @@ void reduce(std::span<const Operation> of_ranks, uint64_t count, std::byte* tota
   }
 }
 
-/// Where block `index` of a buffer begins.
-const std::byte* block(const std::byte* buffer, uint64_t index, uint64_t bytes) {
-  return buffer + index * bytes;
-}
-
-/// What all ranks send, reduced, or one behind the other.
-std::vector<std::byte> collect(std::span<const Operation> of_ranks) {
-  const bp_collective_op& what = of_ranks[0].what;
-  const auto rank_count = static_cast<uint32_t>(of_ranks.size());
-  const Kind& kind = kKinds[what.kind];
-  std::vector<std::byte> all;
-  if (kind.reduces) {
-    const uint64_t blocks = kind.send == Extent::kAll ? rank_count : 1;
-    all.resize(blocks * block_bytes(what));
-    Numbers::with_type(what.dtype,
-                       [&]<class T>(T) { reduce<T>(of_ranks, blocks * what.count, all.data()); });
-    return all;
-  }
-  for (uint32_t rank = 0; rank < rank_count; ++rank) {
-    const Operation& operation = of_ranks[rank];
-    const uint64_t blocks = block_count(kind.send, operation.what, {rank, rank_count});
-    all.insert(all.end(), operation.send, operation.send + blocks * block_bytes(what));
-  }
-  return all;
+bp_collective_op op_of(const OperationWords& words) {
+  const auto low = [](uint64_t word) { return static_cast<uint32_t>(word); };
+  return {.struct_size = sizeof(bp_collective_op),
+          .flags = low(words[2]),
+          .kind = low(words[0]),
+          .dtype = low(words[0] >> 32),
+          .reduction = low(words[1]),
+          .peer = low(words[1] >> 32),
+          .count = words[3],
+          .send = {},
+          .recv = {}};
 }
 
 }  // namespace
@@ -189,7 +183,14 @@ Operation find_memory(const bp_collective_op& what, RankPlace place, const Devic
   return {what, find(kind.send, what.send), find(kind.recv, what.recv)};
 }
 
-std::string describe(const bp_collective_op& what) {
+OperationWords words_of(const bp_collective_op& what, Mismatch mismatch) {
+  return {what.kind | uint64_t{what.dtype} << 32, what.reduction | uint64_t{what.peer} << 32,
+          what.flags | uint64_t{static_cast<uint8_t>(mismatch)} << 32, what.count};
+}
+
+std::string describe(const OperationWords& said) {
+  const bp_collective_op what = op_of(said);
+  if (what.kind >= kKinds.size()) return "no kind of operation (" + std::to_string(what.kind) + ")";
   const Kind& kind = kKinds[what.kind];
   std::ostringstream words;
   words << kind.name << " of " << what.count << " elements of dtype " << what.dtype;
@@ -199,35 +200,52 @@ std::string describe(const bp_collective_op& what) {
   return words.str();
 }
 
-bool fit_together(const bp_collective_op& a, const bp_collective_op& b) {
+bool fit_together(const OperationWords& of_a, const OperationWords& of_b) {
+  const bp_collective_op a = op_of(of_a), b = op_of(of_b);
   if (a.count != b.count || a.dtype != b.dtype) return false;
   if (is_between_two(a.kind)) return is_between_two(b.kind) && a.kind != b.kind;
   return a.kind == b.kind && a.flags == b.flags && a.reduction == b.reduction && a.peer == b.peer;
 }
 
-void run_together(const Operation& send, const Operation& recv) {
-  if (send.what.count > 0) std::memmove(recv.recv, send.send, block_bytes(send.what));
+Mismatch mismatch_of(const OperationWords& words) {
+  switch (words[2] >> 32) {
+    case static_cast<uint64_t>(Mismatch::kPasses):
+      return Mismatch::kPasses;
+    case static_cast<uint64_t>(Mismatch::kHangs):
+      return Mismatch::kHangs;
+    default:
+      return Mismatch::kFails;
+  }
 }
 
-void run_together(std::span<const Operation> of_ranks) {
-  const bp_collective_op& what = of_ranks[0].what;
-  if (what.count == 0) return;
+uint64_t put_bytes(const bp_collective_op& what, uint32_t rank_count) {
+  const Extent sent = is_between_two(what.kind) ? Extent::kOne : kKinds[what.kind].send;
+  return block_bytes(what) * (has_block_of_each(sent) ? rank_count : 1);
+}
+
+void receive(const Operation& operation, RankPlace place, Piece piece,
+             std::span<const std::byte* const> from) {
+  const bp_collective_op& what = operation.what;
+  if (operation.recv == nullptr) return;
   const Kind& kind = kKinds[what.kind];
-  const uint64_t bytes = block_bytes(what);
-  const std::vector<std::byte> all = collect(of_ranks);
-  for (uint32_t rank = 0; rank < of_ranks.size(); ++rank) {
-    const Operation& operation = of_ranks[rank];
-    if (operation.recv == nullptr) continue;
-    if (what.kind == BP_COLLECTIVE_ALL_TO_ALL) {  // block `rank` of every sender
-      for (uint32_t from = 0; from < of_ranks.size(); ++from) {
-        const uint64_t index = from * of_ranks.size() + rank;
-        std::memcpy(operation.recv + from * bytes, block(all.data(), index, bytes), bytes);
-      }
-    } else if (kind.recv == Extent::kOne && all.size() > bytes) {  // its own block
-      std::memcpy(operation.recv, block(all.data(), rank, bytes), bytes);
-    } else {
-      std::memcpy(operation.recv, all.data(), all.size());
-    }
+  const uint64_t block = block_bytes(what);
+  const bool is_own_part = has_block_of_each(kind.send);  // else all of it
+  const uint64_t first = is_own_part ? place.rank * block : 0;
+  const uint64_t begin = std::max(piece.offset, first);
+  const uint64_t end = std::min(piece.offset + piece.bytes, first + block);
+  if (begin >= end) return;
+  const uint64_t skipped = begin - piece.offset;
+  std::byte* const to = operation.recv + (begin - first);
+  if (kind.reduces) {
+    Numbers::with_type(what.dtype, [&]<class T>(T) {
+      reduce<T>(from, skipped, (end - begin) / sizeof(T), what.reduction, to);
+    });
+    return;
+  }
+  for (uint32_t rank = 0; rank < from.size(); ++rank) {
+    if (is_at_peer(kind.send) && rank != what.peer) continue;
+    const uint64_t before = has_block_of_each(kind.recv) ? rank * block : 0;
+    std::memcpy(to + before, from[rank] + skipped, end - begin);
   }
 }
 

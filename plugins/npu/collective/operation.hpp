@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One operation of a rank, and what happens when all that it takes have met.
+// One operation of a rank: what it may be, what ranks must agree on, and what a rank does with the
+// pieces that all have put before it.
 #ifndef BACKPLANE_PLUGINS_NPU_COLLECTIVE_OPERATION_HPP
 #define BACKPLANE_PLUGINS_NPU_COLLECTIVE_OPERATION_HPP
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
 #include "backplane/collective.h"
-#include "memory.hpp"
+#include "device.hpp"
 
 namespace bp::npu {
 
@@ -36,14 +38,27 @@ void check_operation(const bp_collective_op& what, RankPlace place);
 /// Throws Failure where the memory is not there.
 Operation find_memory(const bp_collective_op& what, RankPlace place, const DeviceMemory& memory);
 
-/// "reduce of 3 elements of dtype 12, reduction 0, root 0": what ranks must agree on.
-std::string describe(const bp_collective_op& what);
+/// What ranks tell each other of an operation.
+using OperationWords = std::array<uint64_t, 4>;
+OperationWords words_of(const bp_collective_op& what, Mismatch mismatch);
+/// "reduce of 3 elements of dtype 12, reduction 0, root 0", whatever the words are.
+std::string describe(const OperationWords& words);
 /// Whether these can be one operation of two ranks of a group.
-bool fit_together(const bp_collective_op& a, const bp_collective_op& b);
-/// One operation of all ranks, in their order, which fit together.
-void run_together(std::span<const Operation> of_ranks);
-/// A send and the recv that takes it.
-void run_together(const Operation& send, const Operation& recv);
+bool fit_together(const OperationWords& a, const OperationWords& b);
+/// What becomes of it where they do not.
+Mismatch mismatch_of(const OperationWords& words);
+
+/// The bytes that a rank puts before others, piece by piece: the root's, where it alone does.
+uint64_t put_bytes(const bp_collective_op& what, uint32_t rank_count);
+/// `bytes` of them from `offset` on.
+struct Piece {
+  uint64_t offset;
+  uint64_t bytes;
+};
+/// Moves what this rank receives of a piece, or combines it in the order of ranks. `from`: where
+/// each rank has put its piece, or where the peer of a recv has.
+void receive(const Operation& operation, RankPlace place, Piece piece,
+             std::span<const std::byte* const> from);
 
 }  // namespace bp::npu
 

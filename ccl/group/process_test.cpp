@@ -88,8 +88,44 @@ class Ranks : public GroupKinds {
       cases.push_back({.kind = kind, .count = kLong / (kind == Kind::kAllReduce ? 1 : 4)});
     }
     for (const KindCase& what : cases) run_case(what, place_.rank, **group);
+    for (const uint64_t count : {uint64_t{0}, kShort, kLong / 8}) exchange(**group, count);
     if (HasFailure()) return;
-    tell((*group)->is_native() ? "natively" : "by messages");
+    const GroupCounters& counters = (*group)->counters();
+    if ((*group)->is_native()) {
+      EXPECT_GT(counters.native_operations, cases.size());
+      EXPECT_EQ(counters.host_operations + counters.staged_operations, 0u);
+      EXPECT_EQ(counters.staged_bytes, 0u);
+    } else {
+      EXPECT_EQ(counters.native_operations, 0u);
+    }
+    if (!HasFailure()) tell((*group)->is_native() ? "natively" : "by messages");
+  }
+  /// With the next rank and the one before, in one batch.
+  void exchange(ProcessGroup& group, uint64_t count) {
+    const uint32_t ranks = place_.rank_count;
+    const uint32_t before = (place_.rank + ranks - 1) % ranks;
+    const Ref<Tensor> recv = room(group.device(), BP_DTYPE_F32, count);
+    const Call calls[] = {
+        {.kind = Kind::kSend,
+         .root = (place_.rank + 1) % ranks,
+         .send = upload(group.device(), BP_DTYPE_F32, std::vector<double>(count, place_.rank))},
+        {.kind = Kind::kRecv, .root = before, .recv = recv}};
+    const auto work = group.enqueue(calls);
+    ASSERT_TRUE(work.ok()) << work.status().to_string();
+    ASSERT_TRUE((*work)->wait(Clock::now() + seconds(60)).ok());
+    EXPECT_THAT(floats(recv), testing::Each(static_cast<float>(before)));
+  }
+  void count_in_island() {
+    auto group = join();
+    ASSERT_TRUE(group.ok()) << group.status().to_string();
+    const Call call = sum_of(**group, kShort);
+    ASSERT_TRUE((*group)->enqueue(call, {.waits = true}).ok());
+    EXPECT_THAT(floats(call.recv), testing::Each(static_cast<float>(place_.rank_count)));
+    const GroupCounters& counters = (*group)->counters();
+    std::ostringstream words;
+    words << counters.native_operations << " native, " << counters.staged_operations << " staged, "
+          << counters.host_operations << " by the host, " << counters.staged_bytes << " bytes";
+    if (!HasFailure()) tell(words.str());
   }
   /// Sums until that fails, and tells how.
   void sum_for_ever(uint64_t count, std::chrono::nanoseconds timeout) {
@@ -137,7 +173,8 @@ class Ranks : public GroupKinds {
       while (ends_badly && (*group)->enqueue(call, {.waits = true}).ok()) continue;
     }
     EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
-    EXPECT_EQ(entries_of("/proc/self/task"), threads);
+    // One more thread that makes control calls, where two were made at once since.
+    EXPECT_LE(entries_of("/proc/self/task"), threads + 1);
     if (!HasFailure()) tell("clean");
   }
   /// Sums until a rank is lost, and goes on with those that are left.
@@ -206,6 +243,7 @@ class Ranks : public GroupKinds {
 
 TEST_F(Ranks, DISABLED_Part) {
   if (part_ == "every kind") return every_kind();
+  if (part_ == "island") return count_in_island();
   if (part_ == "short sums") return sum_for_ever(kShort, seconds(20));
   if (part_ == "long sums") return sum_for_ever(kLong, seconds(20));
   if (part_ == "impatient sums") return sum_for_ever(kShort, seconds(1));
@@ -270,9 +308,10 @@ TEST_P(ProcessGroups, EveryKind_OnEveryMix) {
 }
 
 /// Each rank in its turn, in the middle of some sum.
-void kill_each(Meeting meeting, const char* part) {
+void kill_each(Meeting meeting, const char* part,
+               const Devices& devices = {"cpu:0", "npu:0", "cpu:0"}) {
   for (const uint32_t victim : {0u, 1u, 2u}) {
-    Job job(meeting, part, {"cpu:0", "npu:0", "cpu:0"});
+    Job job(meeting, part, devices);
     ASSERT_TRUE(job.await_ready(job.all()));
     std::this_thread::sleep_for(milliseconds(10 * victim));
     const int64_t begin = now_ns();
@@ -307,8 +346,8 @@ TEST_P(ProcessGroups, RanksThatAreLeft_ComputeOnInTheirProcesses) {
   }
 }
 
-TEST_P(ProcessGroups, StoppedRank_IsNamedAtTheDeadlineAndNotBefore) {
-  Job job(GetParam(), "impatient sums", {"cpu:0", "npu:0", "cpu:0"});
+void expect_stopped_rank_is_named(Meeting meeting, const Devices& devices) {
+  Job job(meeting, "impatient sums", devices);
   ASSERT_TRUE(job.await_ready(job.all()));
   const int64_t begin = now_ns();
   job.rank(1).signal(SIGSTOP);
@@ -318,6 +357,10 @@ TEST_P(ProcessGroups, StoppedRank_IsNamedAtTheDeadlineAndNotBefore) {
     EXPECT_GT(job.told_ns(rank) - begin, kSecondNs * 9 / 10);
     EXPECT_LT(job.told_ns(rank) - begin, 4 * kSecondNs);
   }
+}
+
+TEST_P(ProcessGroups, StoppedRank_IsNamedAtTheDeadlineAndNotBefore) {
+  expect_stopped_rank_is_named(GetParam(), {"cpu:0", "npu:0", "cpu:0"});
 }
 
 TEST_P(ProcessGroups, Abort_ReachesAllWithinASecond) {
@@ -332,10 +375,12 @@ TEST_P(ProcessGroups, Abort_ReachesAllWithinASecond) {
 }
 
 TEST_P(ProcessGroups, ManyGroups_LeaveNothing) {
-  Job job(GetParam(), "many groups", {"cpu:0", "npu:0"});
-  for (const uint32_t rank : job.all()) {
-    EXPECT_EQ(job.rank(rank).end(), 0);
-    EXPECT_EQ(job.told(rank), "clean");
+  for (const char* const other : {"cpu:0", "npu:0"}) {
+    Job job(GetParam(), "many groups", {other, "npu:0"});
+    for (const uint32_t rank : job.all()) {
+      EXPECT_EQ(job.rank(rank).end(), 0) << "beside " << other;
+      EXPECT_EQ(job.told(rank), "clean");
+    }
   }
 }
 
@@ -343,6 +388,43 @@ INSTANTIATE_TEST_SUITE_P(All, ProcessGroups, testing::Values(Meeting::kFile, Mee
                          [](const auto& of) {
                            return of.param == Meeting::kFile ? "file_store" : "tcp_store";
                          });
+
+// --- Devices that are linked between processes, whatever the ranks' store is
+
+TEST(ProcessNative, EveryKind_GoesBetweenDevicesAlone) {
+  for (size_t count = 2; count <= 4; ++count) {
+    Job job(Meeting::kFile, "every kind", Devices(count, "npu:0"));
+    for (const uint32_t rank : job.all()) {
+      EXPECT_EQ(job.rank(rank).end(), 0) << "rank " << rank << " of " << count;
+      EXPECT_EQ(job.told(rank), "natively");
+    }
+  }
+}
+
+TEST(ProcessNative, Island_OfTwoProcesses_IsNativeInside) {
+  Job job(Meeting::kFile, "island", {"npu:0", "cpu:0", "npu:0"});
+  for (const uint32_t rank : job.all()) EXPECT_EQ(job.rank(rank).end(), 0);
+  // The leader: out of the device, and in.
+  EXPECT_EQ(job.told(0), "2 native, 1 staged, 0 by the host, 800 bytes");
+  EXPECT_EQ(job.told(1), "0 native, 0 staged, 1 by the host, 0 bytes");
+  EXPECT_EQ(job.told(2), "2 native, 0 staged, 0 by the host, 0 bytes");
+}
+
+TEST(ProcessNative, KilledRank_IsNamedByAllWithinTwoSeconds) {
+  for (const char* const part : {"short sums", "long sums"}) {
+    kill_each(Meeting::kFile, part, {"npu:0", "npu:0", "npu:0"});
+  }
+}
+
+TEST(ProcessNative, KilledRank_OfAGroupWithAnIsland_IsNamedByAllWithinTwoSeconds) {
+  for (const char* const part : {"short sums", "long sums"}) {
+    kill_each(Meeting::kFile, part, {"npu:0", "npu:0", "cpu:0"});
+  }
+}
+
+TEST(ProcessNative, StoppedRank_IsNamedAtTheDeadlineAndNotBefore) {
+  expect_stopped_rank_is_named(Meeting::kFile, {"npu:0", "npu:0", "npu:0"});
+}
 
 // --- Options
 

@@ -82,6 +82,10 @@ void Course::put() {
   seat_.meeting().ring();
 }
 
+void Course::withdraw() noexcept {
+  if (!is_over() && has_put_) lanes_.all[own_lane_].put_end = first_ + step_;
+}
+
 std::optional<Disagreement> Course::find_disagreement() const {
   const auto words_in = [this](size_t lane) {
     OperationWords words{};

@@ -22,6 +22,8 @@ class Course {
   /// Goes on as far as other ranks have come. False: it waits for one. Where ranks disagree the
   /// seat fails.
   bool advance();
+  /// Takes back what nobody may have read yet: the rank has failed, and ranks that come later wait.
+  void withdraw() noexcept;
   bool is_over() const { return step_ == step_count_; }
   /// Whether `rank` keeps it waiting.
   bool waits_for(uint32_t rank) const;

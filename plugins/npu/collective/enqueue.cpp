@@ -77,6 +77,9 @@ class RunningBatch {
     if (has_moved && is_over() && spoilt_in_ != nullptr) *spoilt_in_ ^= std::byte{1};
     return has_moved;
   }
+  void withdraw() noexcept {
+    for (Course& course : courses_) course.withdraw();
+  }
   /// Throws StreamFailure where that will never end.
   void look_for_lost_ranks() {
     seat_.look_for_disagreement();
@@ -168,6 +171,7 @@ class StreamBatches {
     } catch (...) {
       StreamFailure failure = failure_of_exception(op_seq_);
       failure.op_seq = op_seq_;
+      for (RunningBatch& batch : running) batch.withdraw();
       for (size_t i = 0; i < batches_.size(); ++i) {
         const bool is_over = i < running.size() && running[i].is_over();
         if (!is_over) batches_[i].seat->fail(failure.status, failure.message);

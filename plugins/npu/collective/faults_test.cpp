@@ -206,6 +206,7 @@ TEST(NpuGroup, SendOfAnotherSize_FailsBoth) {
 TEST(NpuGroup, Abort_EndsItsOwnRankOnly) {
   Ranks ranks(2);
   ASSERT_EQ(ranks.run(0, {nothing()}), BP_OK);
+  EXPECT_EQ(ranks.sync(0, kAMoment), BP_TIMEOUT) << "it has begun";
   ASSERT_EQ(ranks.abort({ranks[0].comm}), BP_OK);
   EXPECT_EQ(ranks.sync(0), BP_CANCELLED);
   EXPECT_EQ(ranks.poll(0).status, BP_CANCELLED);

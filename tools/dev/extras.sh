@@ -7,9 +7,11 @@ bench_ccl() {
   ensure_packages build bench
   ensure_python tools/requirements-build.txt tools/requirements-test.txt
   build_preset release || exit "$exit_failed"
-  live_step "Measure collectives, in turns with Open MPI and Gloo" \
+  ensure_yardstick .cache/oneccl-venv tests/perf/ccl/oneccl-requirements.txt "500 MB"
+  live_step "Measure collectives, in turns with Open MPI, Gloo and oneCCL" \
     "read the rows that are MISSED or NOT RUN" \
-    "$venv/bin/python" -B tests/perf/ccl/ccl_speed.py --build build/release || exit "$exit_failed"
+    "$venv/bin/python" -B tests/perf/ccl/ccl_speed.py --build build/release \
+    --oneccl-venv .cache/oneccl-venv || exit "$exit_failed"
 }
 
 # bench [--against BUILD_DIR]: the speed table, or this build beside another one.
@@ -28,7 +30,7 @@ command_bench() {
       --against "$bench_against" --digits "$digits" || exit "$exit_failed"
     return
   fi
-  ensure_torch .cache/torch-venv
+  ensure_yardstick .cache/torch-venv tests/perf/torch-requirements.txt "500 MB"
   local failed=0 words="read the rows that are MISSED, NOT MEASURED or NOT RUN"
   live_step "Measure, in turns with ONNX Runtime and libtorch" "$words" \
     "$venv/bin/python" -B tests/perf/report.py --build build/release --digits "$digits" \
@@ -55,21 +57,21 @@ ensure_models_venv() {
   ensure_requirements "$models_venv" tests/models/requirements.txt
 }
 
-# ensure_torch FOLDER: the wheel of libtorch in a venv of its own, without what the wheel names for
-# other processors. A table without its row is still worth having, so failing here ends nothing: the
-# row says NOT RUN.
-ensure_torch() {
-  local folder=$1 file=tests/perf/torch-requirements.txt
-  local stamp="$1/.installed-torch" hash
+# ensure_yardstick FOLDER FILE SIZE: the packages that FILE names in a venv of its own, and not what
+# these name, such as libraries for other processors. A table without their rows is still worth
+# having, so failing here ends nothing: the rows say NOT RUN.
+ensure_yardstick() {
+  local folder=$1 file=$2 size=$3
+  local stamp="$1/.installed-yardstick" hash
   hash=$(sha256sum <"$file")
   [[ ! -f $stamp || $(<"$stamp") != "$hash" ]] || return 0
   if ((install_missing == 0)); then
-    say "./dev: $file is not installed in $folder; its row will say NOT RUN"
+    say "./dev: $file is not installed in $folder; its rows will say NOT RUN"
     return 0
   fi
   mkdir -p "$(dirname "$folder")"
   ensure_venv_at "$folder"
-  if step "Install $file (500 MB)" "see whether pip reaches its index" \
+  if step "Install $file ($size)" "see whether pip reaches its index" \
     "$folder/bin/python" -m pip install --no-input --disable-pip-version-check --no-deps \
     -r "$file"; then
     printf '%s\n' "$hash" >"$stamp"

@@ -32,6 +32,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--rounds", type=int, default=rounds.ROUNDS)
+    parser.add_argument("--oneccl-venv", type=pathlib.Path,
+                        help="has the packages of oneccl-requirements.txt")
     parser.add_argument("--only", choices=PARTS, action="append",
                         help="this part of the table, on the terminal alone")
     arguments = parser.parse_args()
@@ -40,16 +42,19 @@ def main():
             f"--rounds: expected {rounds.LEAST_ROUNDS} or more, found {arguments.rounds}")
     if (os.cpu_count() or 1) < 2:
         raise SystemExit("two ranks need two processors, found one")
-    build = arguments.build.resolve()
+    # Ranks on other hosts start elsewhere.
+    arguments.build = arguments.build.resolve()
+    if arguments.oneccl_venv is not None:
+        arguments.oneccl_venv = arguments.oneccl_venv.resolve()
     rows, notes = [], [NOTE]
     for name in arguments.only or PARTS:
         with tempfile.TemporaryDirectory() as folder:
-            of_part, note = PARTS[name].measure(build, folder, arguments.rounds)
+            of_part, note = PARTS[name].measure(arguments, folder)
         rows += of_part
         notes.append(note)
     figures.write_table("Speed of collectives", "\n".join(notes), HEADER,
                         [rounds.line_of(row) for row in rows], rows,
-                        None if arguments.only else build / "reports", "ccl_speed")
+                        None if arguments.only else arguments.build / "reports", "ccl_speed")
     return figures.exit_status(rows)
 
 

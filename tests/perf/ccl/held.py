@@ -89,10 +89,10 @@ def rows_of(rounds, why):
     return rows
 
 
-def measure(build, folder, count):
+def measure(options, folder):
     """The rows, and what is to be said of them."""
     held, why = None, ""
-    programs = build / "bin" / "perf"
+    programs = options.build / "bin" / "perf"
     try:
         with ranks.wire() as wire:
             hold(wire)
@@ -104,7 +104,7 @@ def measure(build, folder, count):
                 if reasons:
                     raise ranks.NoAnswer("; ".join(reasons.values()))
                 held = Held(wire, found)
-                held.rounds.run(held.run_one, count)
+                held.rounds.run(held.run_one, options.rounds)
     except (OSError, Wrong, ranks.NoAnswer) as error:
         why = str(error)
     words = f": {held.rounds.words()}" if held is not None else ""

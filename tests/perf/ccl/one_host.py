@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two ranks on one host: against Open MPI and Gloo, and against the engine alone."""
+"""Two ranks on one host: against Open MPI, Gloo and oneCCL, and against the engine alone."""
 
 import os
 
@@ -38,18 +38,32 @@ class OneHost(sums.Sums):
             self.measure_as("engine", self.sides[name], "exchange", size)
 
 
-def open_sides(build, folder):
+def oneccl_commands(program, venv):
+    """Under the mpiexec of Intel MPI, which carries its messages. Without a thread of its own in
+    each rank: that would share the rank's processor."""
+    settings = {"LD_LIBRARY_PATH": venv / "lib", "I_MPI_ROOT": venv, "I_MPI_FABRICS": "shm",
+                "I_MPI_PIN": 0, "CCL_ATL_TRANSPORT": "mpi", "CCL_WORKER_OFFLOAD": 0,
+                "CCL_KVS_IFACE": "lo"}
+    return [["env", *(f"{name}={value}" for name, value in settings.items()),
+             venv / "bin" / "mpiexec.hydra", "-n", "2", program, None]]
+
+
+def open_sides(options, folder):
     """The sides by name, and why the others are not there."""
-    programs = build / "bin" / "perf"
+    programs = options.build / "bin" / "perf"
     reasons = ranks.build_peers(programs)
-    library = build / "lib" / "backplane" / "plugins" / "engines" / "backplane_engine_ucx.so"
-    sides = [("backplane", ranks.both(programs / "speed_backplane", library.resolve()))]
+    reasons.update(ranks.build_oneccl(programs, options.oneccl_venv))
+    engines = options.build / "lib" / "backplane" / "plugins" / "engines"
+    sides = [("backplane", ranks.both(programs / "speed_backplane",
+                                      engines / "backplane_engine_ucx.so"))]
     if "mpi" not in reasons:
         sides.append(("mpi", [["mpirun", *(["--allow-run-as-root"] if os.geteuid() == 0 else []),
                                "-np", "2", "--bind-to", "none", "--mca", "pml", "ob1", "--mca",
                                "btl", "self,vader", programs / "speed_mpi", None]]))
     if "gloo" not in reasons:
         sides += ranks.gloo_sides(programs, folder, "127.0.0.1")
+    if "oneccl" not in reasons:
+        sides.append(("oneccl", oneccl_commands(programs / "speed_oneccl", options.oneccl_venv)))
     return ranks.open_all(sides, folder, reasons)
 
 
@@ -65,19 +79,22 @@ def core_rows(sums_):
     return rows
 
 
-def measure(build, folder, count):
+def measure(options, folder):
     """The rows, and what is to be said of them."""
-    found, reasons = open_sides(build, folder)
+    found, reasons = open_sides(options, folder)
     with ranks.closing(found.values()):
         if "backplane" not in found:
             raise SystemExit(reasons["backplane"])
         all_sums = OneHost(found)
-        all_sums.run(count)
+        all_sums.run(options.rounds)
     rows = sums.rows_against(all_sums, "against Open MPI", ["mpi"], vader_target,
                              reasons.get("mpi", ""))
     rows += sums.rows_against(all_sums, "against Gloo", ranks.GLOO_WAYS, gloo_target,
                               reasons.get("gloo", ""))
+    rows += sums.rows_against(all_sums, "against oneCCL", ["oneccl"], lambda size: ("", None),
+                              reasons.get("oneccl", ""))
     rows += core_rows(all_sums)
     return rows, (f"One host: {all_sums.rounds.words()}. Open MPI: pml ob1, btl vader. Gloo: the "
-                  "better of ring and bcube in each round. The engine alone: the same two "
-                  "processes exchange as many bytes by its table, and sum nothing.")
+                  "better of ring and bcube in each round. oneCCL: over Intel MPI, shm. The engine "
+                  "alone: the same two processes exchange as many bytes by its table, and sum "
+                  "nothing.")

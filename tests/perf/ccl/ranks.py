@@ -53,6 +53,15 @@ def build_peers(programs):
     return reasons
 
 
+def build_oneccl(programs, venv):
+    """As build_peers(). venv: where the packages of oneccl-requirements.txt are."""
+    if venv is None or not (venv / "include" / "oneapi" / "ccl.hpp").is_file():
+        return {"oneccl": f"oneCCL is not installed in {venv}"}
+    why = build_peer("speed_oneccl.cpp", programs / "speed_oneccl", "g++",
+                     (f"-I{venv}/include", f"-L{venv}/lib", "-lccl", f"-Wl,-rpath,{venv}/lib"))
+    return {"oneccl": why} if why else {}
+
+
 def both(program, *more):
     """Commands of two ranks."""
     return [[program, None, str(rank), *more] for rank in (0, 1)]

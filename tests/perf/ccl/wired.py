@@ -53,17 +53,17 @@ def open_sides(build, folder, wire):
     return ranks.open_all(sides, folder, reasons, wire.hosts)
 
 
-def measure(build, folder, count):
+def measure(options, folder):
     """The rows, and what is to be said of them."""
     all_sums = None
     try:
         with ranks.wire() as wire:
-            found, reasons = open_sides(build, folder, wire)
+            found, reasons = open_sides(options.build, folder, wire)
             with ranks.closing(found.values()):
                 if "backplane" not in found:
                     raise ranks.NoAnswer(reasons["backplane"])
                 all_sums = Wired(wire, found)
-                all_sums.run(count)
+                all_sums.run(options.rounds)
         why = reasons.get("gloo", "")
     except (OSError, Wrong, ranks.NoAnswer) as error:
         why = str(error)

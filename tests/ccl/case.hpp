@@ -40,6 +40,7 @@ struct Case {
   uint32_t rank_count = 1;
   uint32_t root = 0;  // of kSend: how much further the receiver is
   Fill fill = Fill::kExact;
+  bool has_counts = false;  // blocks differ in size, about `count`
 
   bool reduces() const { return kind_info(kind).reduces; }
   Operation operation(uint32_t rank) const {
@@ -60,11 +61,45 @@ struct Case {
     return operation;
   }
   uint32_t sender_to(uint32_t rank) const { return (rank + rank_count - root) % rank_count; }
+  /// Elements of the block of rank `of`; of all_to_all, of what `from` has for it.
+  uint64_t block_count(uint32_t of, uint32_t from) const {
+    if (!has_counts) return count;
+    const uint64_t turn = uint64_t{number} + of + (kind == Kind::kAllToAll ? 2 * from : 0);
+    return turn % 3 == 0 ? 0 : count + turn % 5;
+  }
+  /// By rank: the blocks of what `rank` sends, or receives, where it is of blocks.
+  std::vector<uint64_t> send_counts(uint32_t rank) const {
+    std::vector<uint64_t> counts;
+    for (uint32_t other = 0; other < rank_count; ++other) {
+      counts.push_back(block_count(other, rank));
+    }
+    return counts;
+  }
+  std::vector<uint64_t> recv_counts(uint32_t rank) const {
+    std::vector<uint64_t> counts;
+    for (uint32_t other = 0; other < rank_count; ++other) {
+      counts.push_back(kind == Kind::kAllToAll ? block_count(rank, other)
+                                               : block_count(other, rank));
+    }
+    return counts;
+  }
+  /// Elements before the block with this number.
+  static uint64_t first_of(const std::vector<uint64_t>& counts, uint64_t block) {
+    uint64_t first = 0;
+    for (uint64_t i = 0; i < block; ++i) first += counts[i];
+    return first;
+  }
+  uint64_t elements_of(Extent extent, const std::vector<uint64_t>& counts, uint32_t rank) const {
+    if (extent == Extent::kBlocksAtRoot && rank != root) return 0;
+    return extent == Extent::kCount ? block_count(rank, rank) : first_of(counts, rank_count);
+  }
   uint64_t sent_elements(uint32_t rank) const {
+    if (has_counts) return elements_of(kind_info(kind).send, send_counts(rank), rank);
     return send_count(operation(rank), {rank, rank_count});
   }
   uint64_t received_elements(uint32_t rank) const {
     if (kind == Kind::kSend) return count;
+    if (has_counts) return elements_of(kind_info(kind).recv, recv_counts(rank), rank);
     return recv_count(operation(rank), {rank, rank_count});
   }
   std::string words() const {
@@ -72,6 +107,7 @@ struct Case {
                            ? "send and recv " + std::string(format->name) + " " +
                                  std::to_string(count) + " to rank + " + std::to_string(root)
                            : describe(operation(0));
+    if (has_counts) text += ", blocks of other sizes";
     if (is_in_place) text += " in place";
     if (fill == Fill::kPrecise) text += ", all digits";
     return text + ", " + std::to_string(rank_count) + " ranks" +

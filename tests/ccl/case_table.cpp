@@ -121,6 +121,44 @@ void add_space(const Factors& factors, uint64_t seed, std::vector<Case>* cases) 
   }
 }
 
+constexpr std::array kOfBlocks = {Kind::kAllGather, Kind::kReduceScatter, Kind::kGather,
+                                  Kind::kScatter, Kind::kAllToAll};
+
+/// Blocks of different sizes: a case that is the `turn`th of its table.
+Case case_with_counts(Kind kind, uint32_t rank_count, uint32_t turn) {
+  constexpr std::array<uint64_t, 6> kCounts = {1000, 0, 1, 5003, 3, 16'385};
+  Case c{.number = turn,
+         .kind = kind,
+         .is_in_place = is_ever_in_place(kind) && turn % 3 == 1,
+         .count = kCounts[turn % kCounts.size()],
+         .rank_count = rank_count,
+         .fill = static_cast<Fill>(turn / 2 % 2),
+         .has_counts = true};
+  if (kind_info(kind).has_root) c.root = turn % rank_count;
+  if (c.reduces()) c.reduction = static_cast<Reduction>(turn % kReductionCount);
+  for (uint32_t i = 0; c.format == nullptr; ++i) {
+    const Format& format = formats()[(turn + i) % formats().size()];
+    if (!c.reduces() || (is_reduced(format, c.reduction) && has_kernel(format))) c.format = &format;
+  }
+  return c;
+}
+
+void add_with_counts(std::vector<Case>* cases) {
+  constexpr uint32_t kTurns = 2;
+  for (const Kind kind : kOfBlocks) {
+    for (const Algorithm& algorithm : algorithms_of(kind)) {
+      if (algorithm.needs_hosts || algorithm.needs_equal_blocks) continue;
+      for (const uint32_t rank_count : kRankCounts) {
+        for (uint32_t i = 0; i < kTurns; ++i) {
+          cases->push_back(
+              case_with_counts(kind, rank_count, static_cast<uint32_t>(cases->size())));
+          cases->back().algorithm = algorithm.name;
+        }
+      }
+    }
+  }
+}
+
 /// Of schedules and dtypes that are in no row.
 void add_ruled_out(std::vector<Case>* cases) {
   for (const Kind kind : kReducing) {
@@ -162,6 +200,7 @@ std::vector<Case> schedule_cases() {
                      .rank_count = rank_count});
   }
   add_ruled_out(&cases);
+  add_with_counts(&cases);
   for (size_t i = 0; i < cases.size(); ++i) cases[i].number = static_cast<uint32_t>(i);
   return cases;
 }
@@ -198,6 +237,12 @@ std::vector<Case> mixed_cases(uint32_t rank_count) {
   cases.push_back({.number = static_cast<uint32_t>(cases.size()),
                    .kind = Kind::kBarrier,
                    .rank_count = rank_count});
+  constexpr uint32_t kTurns = 6;
+  for (const Kind kind : kOfBlocks) {
+    for (uint32_t i = 0; i < kTurns; ++i) {
+      cases.push_back(case_with_counts(kind, rank_count, static_cast<uint32_t>(cases.size())));
+    }
+  }
   return cases;
 }
 

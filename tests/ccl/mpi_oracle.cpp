@@ -67,6 +67,52 @@ MPI_Op op_of(Reduction reduction) {
   return MPI_SUM;
 }
 
+struct Places {
+  std::vector<int> counts;
+  std::vector<int> firsts;
+};
+
+Places places_of(const std::vector<uint64_t>& counts) {
+  Places places;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    places.counts.push_back(static_cast<int>(counts[i]));
+    places.firsts.push_back(static_cast<int>(Case::first_of(counts, i)));
+  }
+  return places;
+}
+
+/// Blocks of different sizes.
+void run_with_counts(MPI_Comm group, const Case& c, uint32_t rank, const void* in, void* out) {
+  const auto root = static_cast<int>(c.root);
+  const MPI_Datatype type = type_of(*c.format);
+  const Places sent = places_of(c.send_counts(rank));
+  const Places received = places_of(c.recv_counts(rank));
+  const int own = received.counts[rank];
+  switch (c.kind) {
+    case Kind::kReduceScatter:
+      demand(MPI_Reduce_scatter(in, out, sent.counts.data(), type, op_of(c.reduction), group));
+      break;
+    case Kind::kAllGather:
+      demand(MPI_Allgatherv(in, own, type, out, received.counts.data(), received.firsts.data(),
+                            type, group));
+      break;
+    case Kind::kGather:
+      demand(MPI_Gatherv(in, own, type, out, received.counts.data(), received.firsts.data(), type,
+                         root, group));
+      break;
+    case Kind::kScatter:
+      demand(MPI_Scatterv(in, sent.counts.data(), sent.firsts.data(), type, out, own, type, root,
+                          group));
+      break;
+    case Kind::kAllToAll:
+      demand(MPI_Alltoallv(in, sent.counts.data(), sent.firsts.data(), type, out,
+                           received.counts.data(), received.firsts.data(), type, group));
+      break;
+    default:
+      throw std::runtime_error("no such case");
+  }
+}
+
 Bytes run(MPI_Comm group, const Case& c, uint32_t rank, const Bytes& input) {
   const auto count = static_cast<int>(c.count);
   const auto root = static_cast<int>(c.root);
@@ -75,6 +121,11 @@ Bytes run(MPI_Comm group, const Case& c, uint32_t rank, const Bytes& input) {
   Bytes output(c.received_elements(rank) * c.format->bytes);
   const void* const in = input.data();
   void* const out = output.data();
+  if (c.has_counts) {
+    run_with_counts(group, c, rank, in, out);
+    if (c.reduces()) divide(c, &output);
+    return output;
+  }
   switch (c.kind) {
     case Kind::kAllReduce:
       demand(MPI_Allreduce(in, out, count, type, op, group));

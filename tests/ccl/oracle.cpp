@@ -212,16 +212,24 @@ std::string judge_combined(const Case& c, uint64_t element, const Contributions&
   return problem;
 }
 
-/// `visit` gets each element of the block that begins there, until it answers false.
+/// Elements of what a rank gets of a reduction, in the contributions.
+Block summed_block(const Case& c, uint32_t rank) {
+  if (c.kind != Kind::kReduceScatter) return {0, c.count};
+  const std::vector<uint64_t> counts = c.send_counts(rank);
+  return {Case::first_of(counts, rank), counts[rank]};
+}
+
+/// `visit` gets each element of what the rank gets, until it answers false.
 template <class Visit>
-void visit_sums(const Case& c, uint64_t begin, Visit visit) {
+void visit_sums(const Case& c, uint32_t rank, Visit visit) {
+  const Block block = summed_block(c, rank);
   const uint32_t bytes = c.format->bytes;
   std::vector<Bytes> stretches(c.rank_count, Bytes(kStretch * bytes));
   Contributions of(c.rank_count);
-  for (uint64_t first = 0; first < c.count; first += kStretch) {
-    const uint64_t count = std::min(kStretch, c.count - first);
+  for (uint64_t first = 0; first < block.count; first += kStretch) {
+    const uint64_t count = std::min(kStretch, block.count - first);
     for (uint32_t from = 0; from < c.rank_count; ++from) {
-      fill_input(c, from, begin + first, count, stretches[from].data());
+      fill_input(c, from, block.first + first, count, stretches[from].data());
     }
     for (uint64_t i = 0; i < count; ++i) {
       for (uint32_t from = 0; from < c.rank_count; ++from) {
@@ -233,23 +241,22 @@ void visit_sums(const Case& c, uint64_t begin, Visit visit) {
 }
 
 std::string judge_sums(const Case& c, uint32_t rank, const std::byte* found) {
-  const uint64_t begin = c.kind == Kind::kReduceScatter ? rank * c.count : 0;
   std::string problem;
-  visit_sums(c, begin, [&](uint64_t i, const Contributions& of) {
+  visit_sums(c, rank, [&](uint64_t i, const Contributions& of) {
     problem = judge_combined(c, i, of, found + i * c.format->bytes);
     return problem.empty();
   });
   return problem;
 }
 
-/// `count` elements of what `from` put in, from its element `first` on.
-std::string judge_moved(const Case& c, uint32_t from, uint64_t first, uint64_t at,
+/// What `from` put in as `block`, from element `at` of what is found on.
+std::string judge_moved(const Case& c, uint32_t from, const Block& block, uint64_t at,
                         const std::byte* found) {
   const uint32_t bytes = c.format->bytes;
   Bytes stretch(kStretch * bytes);
-  for (uint64_t done = 0; done < c.count; done += kStretch) {
-    const uint64_t count = std::min(kStretch, c.count - done);
-    fill_input(c, from, first + done, count, stretch.data());
+  for (uint64_t done = 0; done < block.count; done += kStretch) {
+    const uint64_t count = std::min(kStretch, block.count - done);
+    fill_input(c, from, block.first + done, count, stretch.data());
     const std::byte* const here = found + (at + done) * bytes;
     if (std::memcmp(here, stretch.data(), count * bytes) == 0) continue;
     for (uint64_t i = 0; i < count; ++i) {
@@ -289,13 +296,20 @@ long double bound_of(const Case& c, long double reference, long double magnitude
 
 std::string judge(const Case& c, uint32_t rank, const std::byte* found) {
   if (c.reduces()) return judge_sums(c, rank, found);
-  if (c.kind == Kind::kBroadcast) return judge_moved(c, c.root, 0, 0, found);
-  if (c.kind == Kind::kScatter) return judge_moved(c, c.root, rank * c.count, 0, found);
-  if (c.kind == Kind::kSend) return judge_moved(c, c.sender_to(rank), 0, 0, found);
+  const auto sent_block = [&](uint32_t from) {
+    const std::vector<uint64_t> counts = c.send_counts(from);
+    return Block{Case::first_of(counts, rank), counts[rank]};
+  };
+  const Block whole{0, c.count};
+  if (c.kind == Kind::kBroadcast) return judge_moved(c, c.root, whole, 0, found);
+  if (c.kind == Kind::kScatter) return judge_moved(c, c.root, sent_block(c.root), 0, found);
+  if (c.kind == Kind::kSend) return judge_moved(c, c.sender_to(rank), whole, 0, found);
   std::string problem;
+  const std::vector<uint64_t> counts = c.recv_counts(rank);
   for (uint32_t from = 0; from < c.rank_count && problem.empty(); ++from) {
-    const uint64_t first = c.kind == Kind::kAllToAll ? rank * c.count : 0;
-    problem = judge_moved(c, from, first, from * c.count, found);
+    const Block block =
+        c.kind == Kind::kAllToAll ? sent_block(from) : Block{0, c.block_count(from, from)};
+    problem = judge_moved(c, from, block, Case::first_of(counts, from), found);
   }
   return problem;
 }
@@ -303,8 +317,7 @@ std::string judge(const Case& c, uint32_t rank, const std::byte* found) {
 std::string compare(const Case& c, uint32_t rank, const std::byte* ours, const std::byte* theirs) {
   std::string problem = judge(c, rank, theirs);
   if (!problem.empty() || !c.reduces() || !c.format->is_floating()) return problem;
-  const uint64_t begin = c.kind == Kind::kReduceScatter ? rank * c.count : 0;
-  visit_sums(c, begin, [&](uint64_t i, const Contributions& of) {
+  visit_sums(c, rank, [&](uint64_t i, const Contributions& of) {
     const Reference reference = combined_floats(c, of);
     const long double most =
         is_exact(c) ? 0.0L : 2 * bound_of(c, reference.value.real(), reference.magnitudes.real());

@@ -93,6 +93,29 @@ TEST(CclOracle, BlocksOfOtherRanksInAnotherOrder_AreSeen) {
   EXPECT_THAT(judge(c, 0, bytes.data()), HasSubstr("of rank 0"));
 }
 
+TEST(CclOracle, BlocksOfOtherSizes_AreKeptApart) {
+  Case c = sum_of(formats()[0], Fill::kPrecise, 3);
+  c.kind = Kind::kAllToAll;
+  c.has_counts = true;
+  const auto received = [&](uint32_t rank) {
+    Bytes bytes;
+    for (uint32_t from = 0; from < 3; ++from) {
+      const std::vector<uint64_t> counts = c.send_counts(from);
+      Bytes block(counts[rank] * 4);
+      fill_input(c, from, Case::first_of(counts, rank), counts[rank], block.data());
+      bytes.insert(bytes.end(), block.begin(), block.end());
+    }
+    return bytes;
+  };
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    Bytes bytes = received(rank);
+    ASSERT_EQ(bytes.size(), c.received_elements(rank) * 4);
+    EXPECT_EQ(judge(c, rank, bytes.data()), "");
+    std::rotate(bytes.begin(), bytes.begin() + 4, bytes.end());
+    EXPECT_THAT(judge(c, rank, bytes.data()), HasSubstr("of rank"));
+  }
+}
+
 TEST(CclOracle, Formats_KnowOneAndTheirSmallestStep) {
   for (const Format& format : formats()) {
     if (format.of != Class::kFloat) continue;

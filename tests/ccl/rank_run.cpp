@@ -127,8 +127,9 @@ class OneCase {
       if (receives()) recv_ = room(received);
       return;
     }
-    const auto count = static_cast<int64_t>(case_.count);
-    const int64_t own = static_cast<int64_t>(rank_) * count;
+    const auto count = static_cast<int64_t>(std::min(sent, received));
+    const auto own = static_cast<int64_t>(Case::first_of(
+        sent > received ? case_.send_counts(rank_) : case_.recv_counts(rank_), rank_));
     if (sent == received) {
       send_ = recv_ = upload(input_, sent);
     } else if (sent > received) {
@@ -153,6 +154,10 @@ class OneCase {
     } else {
       calls[0].send = send_;
       calls[0].recv = recv_;
+    }
+    if (case_.has_counts) calls[0].counts = case_.recv_counts(rank_);
+    if (case_.has_counts && case_.kind == Kind::kAllToAll) {
+      calls[0].send_counts = case_.send_counts(rank_);
     }
     // Both ways to wait.
     return group_.enqueue(calls, {.waits = (case_.number + rank_) % 2 == 0});
@@ -198,8 +203,15 @@ class OneCase {
 
   void add_traffic(const Operation& operation, bool is_in_place, std::string_view algorithm,
                    Traffic* traffic) const {
-    const auto schedule = build(
-        algorithm, {.operation = operation, .place = group_.place(), .is_in_place = is_in_place});
+    BuildArgs args{.operation = operation, .place = group_.place(), .is_in_place = is_in_place};
+    const BlockLayout received = *BlockLayout::packed(case_.recv_counts(rank_));
+    const BlockLayout sent = *BlockLayout::packed(case_.send_counts(rank_));
+    if (case_.has_counts) args.blocks = &received;
+    if (case_.has_counts && case_.kind == Kind::kAllToAll) {
+      args.send_blocks = &sent;
+      args.sends_empty_blocks = true;
+    }
+    const auto schedule = build(algorithm, args);
     if (!schedule.ok()) throw std::runtime_error(schedule.status().to_string());
     const uint64_t bytes = case_.format != nullptr ? case_.format->bytes : 1;
     for (const Step& step : schedule->steps) {
@@ -221,7 +233,8 @@ class OneCase {
                       .algorithm->name;
     }
     Traffic expected;
-    add_traffic(operation, is_in_place_ && case_.count > 0, algorithm, &expected);
+    const bool has_elements = case_.sent_elements(rank_) > 0 && case_.received_elements(rank_) > 0;
+    add_traffic(operation, is_in_place_ && has_elements, algorithm, &expected);
     if (case_.kind == Kind::kSend) {
       add_traffic(case_.recv_operation(rank_), false, "direct", &expected);
     }

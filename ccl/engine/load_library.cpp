@@ -62,6 +62,14 @@ bool is_mapped(const std::string& path) {
   return library != nullptr;
 }
 
+bool is_whole(const bp_engine_api& api) {
+  return api.name != nullptr && api.create != nullptr && api.destroy != nullptr &&
+         api.address != nullptr && api.connect != nullptr && api.send != nullptr &&
+         api.receive != nullptr && api.drop != nullptr && api.cancel != nullptr &&
+         api.has_unsent != nullptr && api.progress != nullptr && api.wait != nullptr &&
+         api.wake != nullptr;
+}
+
 Result<const bp_engine_api*> open_candidate(const Candidate& candidate) {
   BP_TRY_ASSIGN(const std::string path,
                 check_trust(candidate.path, candidate.entry, process_is_privileged()));
@@ -84,8 +92,10 @@ Result<const bp_engine_api*> open_candidate(const Candidate& candidate) {
   bp_engine_words words{};
   const bp_engine_api* api = nullptr;
   const int32_t status = reinterpret_cast<OpenFunction>(symbols[1])(&kHost, &words, &api);
-  if (status != BP_OK) return fail(status, "{}: {}", path, foreign_text(words.text));
+  words.text[sizeof(words.text) - 1] = '\0';
+  if (status != BP_OK) return fail(known_status(status), "{}: {}", path, foreign_text(words.text));
   if (api == nullptr) return fail(BP_INTERNAL, "{} gave no table", path);
+  if (!is_whole(*api)) return fail(BP_INTERNAL, "{} gave a table with a NULL in it", path);
   return api;
 }
 

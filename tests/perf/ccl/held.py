@@ -111,4 +111,5 @@ def measure(options, folder):
     return rows_of(held.rounds if held is not None else None, why), (
         f"At {RATE}/s{words}; the veth is held by tbf at both ends. Speed of the step: the share "
         "of the communication's time that the step does not take beside its computing, whose "
-        "kernels take 20 ms each and no processor; its peer's time is that of both.")
+        "kernels, two for each gradient, take 10 ms each and no processor; its peer's time is "
+        "that of both.")

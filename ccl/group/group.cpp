@@ -168,6 +168,9 @@ Result<RankCard> ProcessGroup::make_card() {
   card.chunk_bytes = chunk_bytes_of(*runtime_);
   card.checks = runtime_->options().flag("BACKPLANE_CCL_CHECK") ? 1 : 0;
   card.algorithms = runtime_->options().text("BACKPLANE_CCL_ALGORITHM");
+  // Rank 0's count; a wrong one is an error of the rank that has it.
+  const auto rules = AlgorithmRules::parse(card.algorithms);
+  if (!rules.ok()) return rules.status().with_prefix("BACKPLANE_CCL_ALGORITHM");
   BP_TRY_ASSIGN(const CollectiveCaps* const caps, collective_caps_of(device()));
   if (caps != nullptr) {
     card.domain = caps->domain;

@@ -99,6 +99,17 @@ TEST_F(GroupWords, Introduction_TellsForcedAlgorithms) {
                               "else by the cost model; ")));
 }
 
+TEST_F(GroupWords, AlgorithmsThatCannotBe_NameTheirOption) {
+  core_options_ = {{"BACKPLANE_CCL_ALGORITHM", "all_reduce=ring"}};
+  make_runtime();
+  store_ = make_memory_store();
+  const Status status = ProcessGroup::create(group_args({"cpu:0"}, 0)).status();
+  EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(status.message(),
+            "group test: BACKPLANE_CCL_ALGORITHM: algorithm rules: expected KIND:ALGORITHM or "
+            "KIND:FIRST-END=ALGORITHM, found 'all_reduce=ring'");
+}
+
 /// Of a group that was rebuilt from ranks 2 and 0 of three.
 TEST_F(GroupWords, DumpsOfARebuiltGroup_TellEpochAndRanksOfTheJob) {
   std::vector<RankDump> dumps(2);

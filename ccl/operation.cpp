@@ -140,11 +140,16 @@ Status check_size(const Operation& operation, RankPlace place) {
 
 const KindInfo& kind_info(Kind kind) { return kKinds[static_cast<uint32_t>(kind)]; }
 
+bool is_of_blocks(Extent extent) {
+  return extent == Extent::kBlocks || extent == Extent::kBlocksAtRoot;
+}
+
 bool has_blocks(Kind kind) {
-  const auto is_of_blocks = [](Extent extent) {
-    return extent == Extent::kBlocks || extent == Extent::kBlocksAtRoot;
-  };
   return is_of_blocks(kind_info(kind).send) || is_of_blocks(kind_info(kind).recv);
+}
+
+uint64_t reduced_dtypes(Reduction reduction) {
+  return kReductions[static_cast<uint32_t>(reduction)].dtypes;
 }
 
 std::string_view reduction_name(Reduction reduction) {

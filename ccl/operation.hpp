@@ -57,8 +57,12 @@ struct KindInfo {
   bool is_of_two;  // `root` is the other rank, and sequences are counted for each pair
 };
 const KindInfo& kind_info(Kind kind);
-/// It has a block for each rank, which may differ in size.
+/// A block for each rank.
+bool is_of_blocks(Extent extent);
+/// One of its buffers is of blocks, which may differ in size.
 bool has_blocks(Kind kind);
+/// Dtypes that are reduced so, as bits.
+uint64_t reduced_dtypes(Reduction reduction);
 /// "sum".
 std::string_view reduction_name(Reduction reduction);
 

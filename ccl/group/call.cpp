@@ -22,10 +22,6 @@ bool takes(Extent extent, bool is_root) {
   return extent != Extent::kNone;
 }
 
-bool is_of_blocks(Extent extent) {
-  return extent == Extent::kBlocks || extent == Extent::kBlocksAtRoot;
-}
-
 /// The tensors that this rank uses, by what its kind says.
 Status choose_tensors(const Call& call, RankPlace place, CheckedCall* out) {
   const KindInfo& kind = kind_info(call.kind);

@@ -12,10 +12,6 @@
 namespace bp::ccl {
 namespace {
 
-bool is_of_blocks(Extent extent) {
-  return extent == Extent::kBlocks || extent == Extent::kBlocksAtRoot;
-}
-
 /// Blocks of this rank's buffer.
 uint64_t blocks_of(Extent extent, const Operation& operation, RankPlace place) {
   const bool is_at_root = extent == Extent::kCountAtRoot || extent == Extent::kBlocksAtRoot;

@@ -7,6 +7,7 @@
 #include <boost/container/small_vector.hpp>
 #include <list>
 #include <memory>
+#include <optional>
 
 #include "ccl/group/group.hpp"
 
@@ -23,11 +24,12 @@ struct ProcessGroup::EnqueuedOne {
   CheckedCall call;
   uint64_t sequence = 0;
   uint64_t record_id = 0;
-  bool is_recorded = false;            // by an earlier piece
-  HostBuffers staged = {};             // in host memory, where it is staged as a whole
-  bool is_among_leaders = false;       // by messages: of each island one rank takes part
-  bool is_last = true;                 // of the pieces that this rank has
-  const CheckedCall* whole = nullptr;  // of a piece: what the caller has called
+  bool is_recorded = false;             // by an earlier piece
+  HostBuffers staged = {};              // in host memory, where it is staged as a whole
+  bool is_among_leaders = false;        // by messages: of each island one rank takes part
+  bool is_last = true;                  // of the pieces that this rank has
+  const CheckedCall* whole = nullptr;   // of a piece: what the caller has called
+  std::optional<Average> average = {};  // of the plugin's sum
 
   const CheckedCall& called() const { return whole != nullptr ? *whole : call; }
 };

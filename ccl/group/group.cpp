@@ -66,6 +66,21 @@ uint64_t chunk_bytes_of(const Runtime& runtime) {
   return bytes;
 }
 
+/// Those that some kind is summed in and not averaged.
+uint64_t dtypes_without_average(const std::vector<CollectiveRow>& rows) {
+  uint64_t dtypes = 0;
+  for (const CollectiveRow& row : rows) {
+    if ((row.reductions & BP_REDUCTION_BIT(BP_REDUCTION_SUM)) == 0) continue;
+    uint64_t missing = row.dtypes & reduced_dtypes(Reduction::kAvg);
+    for (const CollectiveRow& other : rows) {
+      const bool averages = (other.reductions & BP_REDUCTION_BIT(BP_REDUCTION_AVG)) != 0;
+      if (averages && other.kind == row.kind) missing &= ~other.dtypes;
+    }
+    dtypes |= missing;
+  }
+  return dtypes;
+}
+
 }  // namespace
 
 std::chrono::nanoseconds default_timeout(const Runtime& runtime) {
@@ -178,6 +193,7 @@ Result<RankCard> ProcessGroup::make_card() {
     card.rank_count_max = caps->rank_count_max;
     card.uid_bytes = caps->uid_bytes;
     card.rows = caps->rows;
+    card.divided_dtypes = divided_dtypes(device(), dtypes_without_average(caps->rows));
     is_concurrent_ = (caps->flags & BP_CAPS_CONCURRENT_BIT) != 0;
   }
   return card;

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "ccl/bridge/average.hpp"
 #include "ccl/bridge/native.hpp"
 #include "ccl/bridge/staging_ring.hpp"
 #include "ccl/group/call.hpp"
@@ -220,6 +221,12 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   Result<Stream*> choose_stream(const EnqueueArgs& args);
   Status order_inputs(Enqueue* enqueue);
   bool is_native(const CheckedCall& call) const;
+  bool has_native(Kind kind, const Operation& operation, Reduction reduction) const;
+  bool is_composed_average(const Operation& operation) const;
+  Status check_averages(const Enqueue& enqueue) const;
+  Result<std::optional<Average>> make_average(const CheckedCall& call, Stream& stream);
+  Result<std::vector<NativeOperation>> native_operations(Enqueue* enqueue);
+  Status divide_averages(Enqueue* enqueue);
   uint64_t next_sequence(const Operation& operation);
   void take_back_sequences(const Enqueue& enqueue);
   void record(Enqueue* enqueue);
@@ -341,6 +348,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
     std::unique_ptr<Combiner> combiner;
   };
   std::vector<KnownCombiner> combiners_;
+  Divider divider_{args_.place.rank_count};
   bool has_told_unfit_ = false;
 
   mutable std::mutex state_mutex_;

@@ -84,6 +84,7 @@ Status ProcessGroup::check_calls(std::span<const Call> calls, Enqueue* enqueue) 
   enqueue->is_native = native_count != 0;
   const bool is_partly_native = enqueue->is_native && native_count != calls.size();
   const bool would_wait = enqueue->has_islands && of_two_count != 0;
+  if (enqueue->is_native && !is_partly_native) return check_averages(*enqueue);
   if (!is_partly_native && !would_wait) return {};
   return Status(BP_UNSUPPORTED, "group " + args_.name +
                                     ": of these operations the device's own collectives have "
@@ -125,13 +126,43 @@ Status ProcessGroup::order_inputs(Enqueue* enqueue) {
 bool ProcessGroup::is_native(const CheckedCall& call) const {
   const Operation& operation = call.operation;
   if (!is_native() || operation.kind == Kind::kBarrier || operation.blocks != 0) return false;
-  const auto has = [&](Kind kind) {
-    return native_rows_.has(static_cast<uint32_t>(kind), operation.dtype,
-                            static_cast<uint32_t>(operation.reduction), operation.is_deterministic);
-  };
+  const auto has = [&](Kind kind) { return has_native(kind, operation, operation.reduction); };
   // Both ends must come to the same answer.
   if (kind_info(operation.kind).is_of_two) return has(Kind::kSend) && has(Kind::kRecv);
-  return has(operation.kind);
+  return has(operation.kind) || is_composed_average(operation);
+}
+
+bool ProcessGroup::has_native(Kind kind, const Operation& operation, Reduction reduction) const {
+  return native_rows_.has(static_cast<uint32_t>(kind), operation.dtype,
+                          static_cast<uint32_t>(reduction), operation.is_deterministic);
+}
+
+/// All ranks' devices sum, none of them averages by itself, and all can divide.
+bool ProcessGroup::is_composed_average(const Operation& operation) const {
+  if (operation.reduction != Reduction::kAvg || !is_native() || operation.blocks != 0) return false;
+  return !has_native(operation.kind, operation, Reduction::kAvg) &&
+         has_native(operation.kind, operation, Reduction::kSum) &&
+         (island_->divided_dtypes & BP_DTYPE_BIT(operation.dtype)) != 0;
+}
+
+/// Sums are divided when all operations of the array are in order: none of them may use a quotient.
+Status ProcessGroup::check_averages(const Enqueue& enqueue) const {
+  for (size_t i = 0; i < enqueue.ones.size(); ++i) {
+    const CheckedCall& average = enqueue.ones[i].call;
+    if (!is_composed_average(average.operation) || !average.recv) continue;
+    for (size_t k = i + 1; k < enqueue.ones.size(); ++k) {
+      const CheckedCall& later = enqueue.ones[k].call;
+      const auto shares = [&](const Ref<Tensor>& tensor) {
+        return tensor && &tensor->storage() == &average.recv->storage();
+      };
+      if (!shares(later.send) && !shares(later.recv)) continue;
+      return Status(BP_UNSUPPORTED,
+                    "group " + args_.name + ": " + describe(later.operation) +
+                        " has memory of what " + describe(average.operation) +
+                        " gives, which is divided behind all of them: call them one by one");
+    }
+  }
+  return {};
 }
 
 uint64_t ProcessGroup::next_sequence(const Operation& operation) {
@@ -185,6 +216,9 @@ Ref<Work> ProcessGroup::make_work(const Enqueue& enqueue, OperationPath path) {
     if (enqueue.is_inline) break;  // the call has them until it is over
     if (one.call.send) work->keep(one.call.send);
     if (one.call.recv) work->keep(one.call.recv);
+    if (!one.average) continue;
+    work->keep(one.average->sum());
+    work->keep(one.average->quotient());
   }
   return work;
 }
@@ -268,14 +302,40 @@ Status ProcessGroup::enqueue_check(const Enqueue& native, bool* out_has_begun) {
   return {};
 }
 
+/// nullopt: this rank receives nothing.
+Result<std::optional<Average>> ProcessGroup::make_average(const CheckedCall& call, Stream& stream) {
+  if (!call.recv || call.recv->element_count() == 0) return std::optional<Average>();
+  BP_TRY_ASSIGN(Average average, divider_.average_into(call.recv, stream));
+  return std::optional<Average>(std::move(average));
+}
+
+/// What the plugin is asked for. Where the group divides, that is a sum.
+Result<std::vector<NativeOperation>> ProcessGroup::native_operations(Enqueue* enqueue) {
+  std::vector<NativeOperation> operations;
+  for (Enqueue::One& one : enqueue->ones) {
+    NativeOperation& operation = operations.emplace_back(
+        NativeOperation{one.call.operation, place_of(one.call.send), place_of(one.call.recv)});
+    if (!is_composed_average(operation.operation)) continue;
+    operation.operation.reduction = Reduction::kSum;
+    BP_TRY_ASSIGN(one.average, make_average(one.call, *enqueue->stream));
+    if (one.average) operation.recv = place_of(one.average->sum());
+  }
+  return operations;
+}
+
+Status ProcessGroup::divide_averages(Enqueue* enqueue) {
+  for (Enqueue::One& one : enqueue->ones) {
+    if (one.average) BP_TRY(one.average->divide(*enqueue->stream));
+  }
+  return {};
+}
+
 Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   Stream& stream = *enqueue->stream;
-  std::vector<NativeOperation> operations;
-  uint64_t collective_count = 0;
-  for (const Enqueue::One& one : enqueue->ones) {
-    operations.push_back({one.call.operation, place_of(one.call.send), place_of(one.call.recv)});
-    if (!kind_info(one.call.operation.kind).is_of_two) ++collective_count;
-  }
+  BP_TRY_ASSIGN(const auto operations, native_operations(enqueue));
+  const auto collective_count = static_cast<uint64_t>(std::count_if(
+      operations.begin(), operations.end(),
+      [](const NativeOperation& each) { return !kind_info(each.operation.kind).is_of_two; }));
   auto task = std::make_shared<NativeTask>();
   task->before = DeviceHold::make(device());
   auto hold = DeviceHold::make_waiting(device());
@@ -302,6 +362,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   record(enqueue);
   note_marks(*enqueue, seq);
   counters_.native_operations.fetch_add(enqueue->ones.size(), std::memory_order_relaxed);
+  const Status divided = contain([&] { return divide_averages(enqueue); });
   // Where the group has failed by now the stream has too, and waits tell of it.
   [[maybe_unused]] const Status recorded = hold->record(stream);
   work->set_queue({&stream, seq});
@@ -323,7 +384,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   has_news_.store(true);
   messenger_->kick();
   const Status noted = contain([&] { note_faults(*enqueue); });
-  if (!noted.ok()) lose_results(*work, noted);
+  if (!divided.ok() || !noted.ok()) lose_results(*work, divided.ok() ? noted : divided);
   return work;
 }
 

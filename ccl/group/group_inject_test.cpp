@@ -57,7 +57,8 @@ class GroupInject : public GroupTest {
       (*group)->abort((send.ok() ? recv : send).status().to_string());
       return false;
     }
-    const auto work = (*group)->enqueue(Call{.send = *send, .recv = *recv});
+    const auto work =
+        (*group)->enqueue(Call{.reduction = reduction_, .send = *send, .recv = *recv});
     if (!work.ok()) {
       (*group)->abort(work.status().to_string());
       return false;
@@ -71,7 +72,8 @@ class GroupInject : public GroupTest {
     std::vector<float> values(count_);
     const Status read = copy_to_host(*recv, values.data(), count_ * sizeof(float));
     if (!read.ok()) return false;
-    EXPECT_EQ(values, std::vector<float>(count_, static_cast<float>(devices.size())));
+    const auto sum = static_cast<float>(devices.size());
+    EXPECT_EQ(values, std::vector<float>(count_, reduction_ == Reduction::kAvg ? 1 : sum));
     return true;
   }
   /// How many calls failed the group.
@@ -100,9 +102,15 @@ class GroupInject : public GroupTest {
   }
 
   size_t count_ = 3;
+  Reduction reduction_ = Reduction::kSum;
 };
 
 TEST_F(GroupInject, EachDriverCall_NativeGroup) { sweep({"npu:0", "npu:1"}); }
+TEST_F(GroupInject, EachDriverCall_NativeGroupThatDividesItsSums) {
+  make_runtime({{"npu.collective_averages", "false"}});
+  reduction_ = Reduction::kAvg;
+  sweep({"npu:0", "npu:1"});
+}
 TEST_F(GroupInject, EachDriverCall_MixedGroup) { sweep({"npu:0", "cpu:0"}); }
 TEST_F(GroupInject, EachDriverCall_GroupWithAnIsland) { sweep({"npu:0", "npu:1", "cpu:0"}); }
 TEST_F(GroupInject, EachDriverCall_ChunksOfAMixedGroup) {

@@ -35,6 +35,82 @@ TEST_F(GroupKinds, Average_IsTheSumDividedByTheRanks) {
   }
 }
 
+TEST_F(GroupKinds, AverageThatTheDeviceLacks_IsItsSumDividedByItsKernel) {
+  make_runtime({{"npu.collective_averages", "false"}});
+  run({"npu:0", "npu:1", "npu:2"}, [&](uint32_t rank, ProcessGroup& group) {
+    uint64_t native = 0;
+    for (const Kind kind : {Kind::kAllReduce, Kind::kReduce, Kind::kReduceScatter}) {
+      for (const uint32_t dtype : {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F64}) {
+        for (const bool is_in_place : {false, true}) {
+          for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{64}, uint64_t{1001}}) {
+            run_case({.kind = kind,
+                      .dtype = dtype,
+                      .reduction = Reduction::kAvg,
+                      .root = kind == Kind::kReduce ? 1u : 0u,
+                      .count = count,
+                      .is_in_place = is_in_place,
+                      .is_deterministic = is_in_place},
+                     rank, group);
+            EXPECT_EQ(group.counters().native_operations, ++native);
+          }
+        }
+      }
+    }
+    EXPECT_EQ(group.counters().staged_operations, 0u);
+    EXPECT_THAT(group.trace(), HasSubstr("\"reduction\": \"avg\""));
+  });
+}
+
+TEST_F(GroupKinds, AverageThatTheDeviceLacks_TakesItsPlaceInTheStream) {
+  make_runtime({{"npu.collective_averages", "false"}});
+  run({"npu:0", "npu:1"}, [&](uint32_t rank, ProcessGroup& group) {
+    auto stream = group.device().acquire_stream();
+    ASSERT_TRUE(stream.ok());
+    const double own = rank == 0 ? 2 : 4;
+    const Ref<Tensor> x = upload(group.device(), BP_DTYPE_F32, std::vector<double>(10'000, own));
+    for (int round = 0; round < 20; ++round) {
+      const Call average{.reduction = Reduction::kAvg, .send = x, .recv = x};
+      const Call sum{.send = x, .recv = x};
+      for (const Call& call : {average, sum, average}) {
+        const auto work = group.enqueue(call, {.stream = *stream});
+        ASSERT_TRUE(work.ok()) << work.status().to_string();
+      }
+    }
+    EXPECT_THAT(floats(x), testing::Each(3.0f * (1 << 20)));
+    EXPECT_EQ(group.counters().native_operations, 60u);
+    group.device().release_stream(*stream);
+  });
+}
+
+TEST_F(GroupKinds, AverageThatTheDeviceLacks_InABatch_IsUsedByNoneOfTheOthers) {
+  make_runtime({{"npu.collective_averages", "false"}});
+  run({"npu:0", "npu:1"}, [&](uint32_t rank, ProcessGroup& group) {
+    const Ref<Tensor> x = upload(group.device(), BP_DTYPE_F32, {2, 4});
+    const Ref<Tensor> y = upload(group.device(), BP_DTYPE_F32, {1});
+    const Call average{.reduction = Reduction::kAvg, .send = x, .recv = x};
+    const Call apart[] = {average, {.send = y, .recv = y}};
+    ASSERT_TRUE(group.enqueue(apart).ok());
+    EXPECT_THAT(floats(x), testing::ElementsAre(2, 4));
+    EXPECT_THAT(floats(y), testing::ElementsAre(2));
+    EXPECT_EQ(group.counters().native_operations, 2u);
+    const Call dependent[] = {average, {.send = x, .recv = x}};
+    const Status status = group.enqueue(dependent).status();
+    EXPECT_EQ(status.code(), BP_UNSUPPORTED);
+    EXPECT_THAT(status.message(),
+                AllOf(HasSubstr("all_reduce avg f32 2"), HasSubstr("one by one")));
+    run_case({.reduction = Reduction::kAvg}, rank, group);
+  });
+}
+
+TEST_F(GroupKinds, AverageOfDevicesWithoutADivision_GoesByMessages) {
+  make_runtime({{"npu.collective_averages", "false"}, {"npu.kernels", "div"}});
+  run({"npu:0", "npu:1"}, [&](uint32_t rank, ProcessGroup& group) {
+    run_case({.reduction = Reduction::kAvg, .count = 100}, rank, group);
+    EXPECT_EQ(group.counters().native_operations, 0u);
+    EXPECT_EQ(group.counters().staged_operations, 1u);
+  });
+}
+
 TEST_F(GroupKinds, Ring_OfSendsAndRecvsInOneCall) {
   for (const Devices& devices : {Devices{"cpu:0", "cpu:0", "cpu:0"},
                                  Devices{"npu:0", "npu:1", "npu:2"}, Devices{"npu:0", "xpu:0"}}) {

@@ -27,7 +27,7 @@
 namespace bp::ccl {
 namespace {
 
-constexpr uint32_t kCardVersion = 3;
+constexpr uint32_t kCardVersion = 4;
 constexpr std::string_view kNoCard = "no card: ";  // and words, in place of a card
 constexpr std::string_view kReady = "ready";
 constexpr uint64_t kMostText = 8192;
@@ -137,7 +137,11 @@ Island island_from(const std::vector<RankCard>& cards, uint32_t first) {
   const size_t least = std::min<size_t>(2, cards.size());
   if (linked.size() < least || !why_not_native(linked).empty()) return {};
   island.rows = linked[0].rows;
-  for (const RankCard& card : linked) island.rows = intersect(island.rows, card.rows);
+  island.divided_dtypes = linked[0].divided_dtypes;
+  for (const RankCard& card : linked) {
+    island.rows = intersect(island.rows, card.rows);
+    island.divided_dtypes &= card.divided_dtypes;
+  }
   return island;
 }
 
@@ -214,6 +218,7 @@ std::string encode(const RankCard& card) {
   put(&bytes, card.caps_flags);
   put(&bytes, card.rank_count_max);
   put(&bytes, card.uid_bytes);
+  put(&bytes, card.divided_dtypes);
   put(&bytes, static_cast<uint32_t>(card.rows.size()));
   for (const CollectiveRow& row : card.rows) {
     put(&bytes, row.kind);
@@ -239,6 +244,7 @@ Result<RankCard> decode_card(std::string_view bytes) {
   card.caps_flags = cursor.take<uint32_t>();
   card.rank_count_max = cursor.take<uint32_t>();
   card.uid_bytes = cursor.take<uint64_t>();
+  card.divided_dtypes = cursor.take<uint64_t>();
   const auto row_count = cursor.take<uint32_t>();
   for (uint32_t i = 0; i < std::min(row_count, kMostRows) && cursor.ok(); ++i) {
     CollectiveRow row;

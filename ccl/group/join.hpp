@@ -32,6 +32,7 @@ struct RankCard {
   uint32_t rank_count_max = 0;
   uint64_t uid_bytes = 0;
   std::vector<CollectiveRow> rows;
+  uint64_t divided_dtypes = 0;  // bits: its device can divide what these rows sum
 };
 std::string encode(const RankCard& card);
 /// Errors: INVALID_ARGUMENT for what is none.
@@ -41,6 +42,7 @@ Result<RankCard> decode_card(std::string_view bytes);
 struct Island {
   std::vector<uint32_t> ranks;      // rising
   std::vector<CollectiveRow> rows;  // those that all of them have; not empty
+  uint64_t divided_dtypes = 0;      // ... and can divide
 };
 
 /// What all ranks conclude.

@@ -76,6 +76,7 @@ DeviceOptions read_options(const bp_open_args& args) {
           .features = features,
           .concurrent = sdk::option_bool(&args, "concurrent", true),
           .communicators_at_once = sdk::option_bool(&args, "communicators_at_once", true),
+          .collective_averages = sdk::option_bool(&args, "collective_averages", true),
           .mismatch = read_mismatch(args),
           .kernels = kernels_without(sdk::option(&args, "kernels").value_or(""))};
 }

@@ -37,6 +37,7 @@ struct DeviceOptions {
   uint64_t features;  // BP_FEATURE_*_BIT that are left on
   bool concurrent;
   bool communicators_at_once;
+  bool collective_averages;
   Mismatch mismatch;
   std::vector<const bp_kernel*> kernels;  // without those that are switched off
 };

@@ -19,7 +19,7 @@ bp_status collective_caps(bp_device* device, bp_collective_caps* out_caps) {
       fail(BP_UNSUPPORTED, "an option of the device has switched off what collectives need");
     }
     static const std::string kDomain = link_domain(kLayoutVersion);
-    const auto rows = collective_rows();
+    const auto rows = collective_rows(options.collective_averages);
     const bp_collective_caps caps = {
         .struct_size = sizeof(bp_collective_caps),
         .flags = BP_CAPS_SHARED_DEVICE_BIT | BP_CAPS_NAN_BIT |

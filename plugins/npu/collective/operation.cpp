@@ -62,8 +62,9 @@ constexpr bp_collective_row row(uint32_t kind, uint64_t reductions, uint64_t dty
           .dtypes = dtypes};
 }
 
-constexpr auto kRows = [] {
-  std::array<bp_collective_row, kKinds.size() + 3> rows{};
+template <bool kAverages>
+constexpr auto make_rows() {
+  std::array<bp_collective_row, kKinds.size() + (kAverages ? 3 : 0)> rows{};
   size_t count = 0;
   for (uint32_t kind = 0; kind < kKinds.size(); ++kind) {
     if (!kKinds[kind].reduces) {
@@ -71,10 +72,12 @@ constexpr auto kRows = [] {
       continue;
     }
     rows[count++] = row(kind, kOrdered, Numbers::kMask);
-    rows[count++] = row(kind, BP_REDUCTION_BIT(BP_REDUCTION_AVG), Floats::kMask);
+    if (kAverages) rows[count++] = row(kind, BP_REDUCTION_BIT(BP_REDUCTION_AVG), Floats::kMask);
   }
   return rows;
-}();
+}
+constexpr auto kRows = make_rows<true>();
+constexpr auto kRowsWithoutAverages = make_rows<false>();
 
 bool has_row(const bp_collective_op& what) {
   if (what.dtype >= 64 || what.reduction >= 64) return false;
@@ -157,7 +160,10 @@ bool is_between_two(uint32_t kind) {
   return kind == BP_COLLECTIVE_SEND || kind == BP_COLLECTIVE_RECV;
 }
 
-std::span<const bp_collective_row> collective_rows() { return kRows; }
+std::span<const bp_collective_row> collective_rows(bool averages) {
+  if (averages) return kRows;
+  return kRowsWithoutAverages;
+}
 
 void check_operation(const bp_collective_op& what, RankPlace place) {
   if ((what.flags & ~BP_OPERATION_DETERMINISTIC_BIT) != 0 || !has_row(what)) {

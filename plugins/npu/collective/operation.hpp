@@ -31,8 +31,8 @@ struct Operation {
 
 /// Sends and recvs concern two ranks, all others the whole group.
 bool is_between_two(uint32_t kind);
-/// The kinds, reductions and dtypes that an NPU has.
-std::span<const bp_collective_row> collective_rows();
+/// The kinds, reductions and dtypes that an NPU has, with averages or without.
+std::span<const bp_collective_row> collective_rows(bool averages);
 /// Throws Failure for what no row has, and for what is wrong whatever the others do.
 void check_operation(const bp_collective_op& what, RankPlace place);
 /// Throws Failure where the memory is not there.

@@ -339,7 +339,7 @@ typedef struct bpa_ccl_call {
  * keep their order. All of them have begun when this returns, or none has.
  * calls: call_count of them, 1 to 1,024, each stride_bytes (sizeof(bpa_ccl_call)) behind the one
  * before. Errors, beside those above: UNSUPPORTED where the device's own collectives have only some
- * of them. */
+ * of them, and where one behind an average that they lack uses its result. */
 BPA_API bpa_status bpa_ccl_batch(bpa_ccl_group* group, const bpa_ccl_call* calls,
                                  uint64_t call_count, uint64_t stride_bytes,
                                  const bpa_ccl_options* options, bpa_ccl_work** out_work);

@@ -23,7 +23,8 @@ constexpr size_t kMostAhead = 65536;  // messages of one peer that wait for an e
 
 }  // namespace
 
-End::End(const bp_engine_args& args) : worker_(args) {
+End::End(const bp_engine_args& args)
+    : uses_shared_memory_(args.uses_shared_memory != 0), worker_(args) {
   Address own = own_address();
   id_ = own.end;
   own_host_ = own.host;
@@ -47,7 +48,7 @@ End::Peer* End::find(uint32_t peer) {
   return found != peers_.end() ? found->second.get() : nullptr;
 }
 
-void End::open_endpoint(Peer& peer, const Address& address) {
+ucp_ep_h End::make_endpoint(Peer& peer, const Address& address) {
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -55,10 +56,26 @@ void End::open_endpoint(Peer& peer, const Address& address) {
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = on_error;
   params.err_handler.arg = &peer;
-  const ucs_status_t made = ucp().ep_create(worker_.get(), &params, &peer.endpoint);
-  if (made != UCS_OK) {
-    throw Refusal(BP_UNAVAILABLE, std::string("no way to this peer: ") + ucp().status_string(made));
-  }
+  ucp_ep_h endpoint = nullptr;
+  const ucs_status_t made = ucp().ep_create(worker_.get(), &params, &endpoint);
+  if (made == UCS_OK) return endpoint;
+  throw Refusal(BP_UNAVAILABLE, std::string("no way to this peer: ") + ucp().status_string(made));
+}
+
+/// Before the bytes of a long message come its receiver asks for them, and what is asked waits
+/// behind all that it sends itself on the same connection: of two long messages one would go after
+/// the other. So over a network each direction has a connection of its own. UCX pairs the first
+/// endpoints of both ends, then the second ones.
+void End::open_endpoints(Peer& peer, const Address& address) {
+  requests_.reserve(requests_.size() + 2);  // to close them, if it comes to that
+  const ucp_ep_h first = make_endpoint(peer, address);
+  peer.endpoint = first;
+  const bool is_over_network = address.host != own_host_ || !uses_shared_memory_;
+  if (!is_over_network || peer.id == id_) return;
+  const ucp_ep_h second = make_endpoint(peer, address);
+  const bool is_first = id_ < peer.id;
+  peer.endpoint = is_first ? first : second;
+  peer.other = is_first ? second : first;
 }
 
 void End::connect(uint32_t number, std::string_view bytes) {
@@ -80,8 +97,9 @@ void End::connect(uint32_t number, std::string_view bytes) {
   try {
     peers_.emplace(number, std::move(made));
     peer_by_id_.emplace(address->end, &peer);
-    open_endpoint(peer, *address);
+    open_endpoints(peer, *address);
   } catch (...) {
+    if (!peer.is_lost()) close_endpoints(peer);
     watch_.remove_process(number);
     latest_sender_ = nullptr;
     peer_by_id_.erase(address->end);

@@ -98,7 +98,8 @@ class End {
     End& end;
     const uint32_t number;
     const EndId id;
-    ucp_ep_h endpoint = nullptr;  // nullptr: lost
+    ucp_ep_h endpoint = nullptr;  // on which is sent; nullptr: lost
+    ucp_ep_h other = nullptr;     // on which the peer sends, over a network; else none
     uint64_t next_sent = 1;
     uint64_t next_expected = 1;
     std::map<uint64_t, Message> ahead;  // of their sequence
@@ -168,7 +169,8 @@ class End {
   void settle(Peer& peer, uint64_t sequence);
 
   Peer* find(uint32_t peer);
-  void open_endpoint(Peer& peer, const Address& address);
+  void open_endpoints(Peer& peer, const Address& address);
+  ucp_ep_h make_endpoint(Peer& peer, const Address& address);
   void greet(Peer& peer);
   Sending& make_sending(Peer& peer, Kind kind, uint64_t sequence, std::string_view header);
   int32_t post(Sending& sending, const void* data, uint64_t bytes);
@@ -188,7 +190,7 @@ class End {
   void doom(Peer& peer, int32_t status, const std::string& why, int64_t drains_until_ns = 0);
   void lose_doomed(bool is_drained);
   void lose(Peer& peer);
-  void close_endpoint(Peer& peer);
+  void close_endpoints(Peer& peer);
   void say_farewell(Peer& peer);
   void free_requests();
   bool has_news() const;
@@ -199,6 +201,7 @@ class End {
   void abandon(void* transfer);
   void flush();
 
+  const bool uses_shared_memory_;
   Watch watch_;
   EndId id_{};
   std::string own_host_;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ccl/engine/ucx/end.hpp"
 
@@ -165,7 +166,7 @@ void End::lose(Peer& peer) {
   if (peer.is_lost()) return;
   events_.push_back({.kind = Event::Kind::kLost, .peer = peer.number, .status = peer.status});
   watch_.remove_process(peer.number);
-  close_endpoint(peer);
+  close_endpoints(peer);
   for (auto& [sequence, message] : peer.ahead) release(message);
   peer.ahead.clear();
   // Those that UCX has not ended it ends now; the others wait for a word that will not come.
@@ -175,15 +176,17 @@ void End::lose(Peer& peer) {
   }
 }
 
-void End::close_endpoint(Peer& peer) {
+void End::close_endpoints(Peer& peer) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-  requests_.reserve(requests_.size() + 1);
-  const ucp_ep_h endpoint = peer.endpoint;
-  peer.endpoint = nullptr;
-  void* const request = ucp().ep_close_nbx(endpoint, &param);
-  if (request != nullptr && !UCS_PTR_IS_ERR(request)) requests_.push_back(request);
+  requests_.reserve(requests_.size() + 2);
+  for (const ucp_ep_h endpoint :
+       {std::exchange(peer.endpoint, nullptr), std::exchange(peer.other, nullptr)}) {
+    if (endpoint == nullptr) continue;
+    void* const request = ucp().ep_close_nbx(endpoint, &param);
+    if (request != nullptr && !UCS_PTR_IS_ERR(request)) requests_.push_back(request);
+  }
 }
 
 /// The peer learns of an end that closes while its process lives by nothing else.
@@ -275,10 +278,13 @@ void End::flush() {
   drive_until(until, [&] { return unsent_count_ == 0; });
   for (auto& [number, peer] : peers_) {
     if (peer->is_lost() || peer->is_doomed) continue;
-    requests_.reserve(requests_.size() + 1);
-    const ucp_request_param_t param{};
-    void* const request = ucp().ep_flush_nbx(peer->endpoint, &param);
-    if (request != nullptr && !UCS_PTR_IS_ERR(request)) requests_.push_back(request);
+    requests_.reserve(requests_.size() + 2);
+    for (const ucp_ep_h endpoint : {peer->endpoint, peer->other}) {
+      if (endpoint == nullptr) continue;
+      const ucp_request_param_t param{};
+      void* const request = ucp().ep_flush_nbx(endpoint, &param);
+      if (request != nullptr && !UCS_PTR_IS_ERR(request)) requests_.push_back(request);
+    }
   }
   drive_until(until, [&] { return requests_.empty(); });
 }
@@ -287,7 +293,7 @@ End::~End() {
   try {
     flush();
     for (auto& [number, peer] : peers_) {
-      if (!peer->is_lost()) close_endpoint(*peer);
+      if (!peer->is_lost()) close_endpoints(*peer);
     }
     drive_until(now_ns() + kMostClosing,
                 [&] { return requests_.empty() && free_sendings_.size() == sendings_.size(); });

@@ -33,7 +33,7 @@ std::string interface_names() {
 }
 
 /// UCX ends the process where it is left without descriptors while it is being made (an assertion
-/// of its thread for events). It takes about 12, and a peer over the network two more.
+/// of its thread for events). It takes about 12, and a peer over the network four more.
 void check_descriptors() {
   constexpr size_t kNeeded = 32;
   std::vector<int> taken;

@@ -259,11 +259,12 @@ const Devices kMixes[] = {{"cpu:0", "cpu:0"},
                           {"npu:0", "xpu:0", "cpu:0"},
                           {"cpu:0", "cpu:0", "xpu:0", "cpu:0"}};
 
-/// The names of the shared memory of this system, which others use, too.
+/// The names of the engine's shared memory on this system, and of segments, which others have, too.
 std::set<std::string> shared_memory() {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    names.insert(entry.path());
+    const std::string name = entry.path().filename();
+    if (name.starts_with("ucx_")) names.insert(name);
   }
   std::istringstream segments(read_file("/proc/sysvipc/shm"));
   std::string line;

@@ -99,6 +99,25 @@ void note_free(void* memory) {
   if (memory != nullptr) g_live.fetch_sub(1, std::memory_order_relaxed);
 }
 
+#if !BP_FAULTS_SANITIZED
+/// The system keeps stacks of threads that have ended for new ones, each with memory that its
+/// loader asks for: how many there are tells how threads happened to overlap.
+bool is_loader(void* caller) {
+  static const dl_find_object kLoader = [] {
+    dl_find_object found{};
+    _dl_find_object(reinterpret_cast<void*>(&_dl_find_object), &found);
+    return found;
+  }();
+  return caller >= kLoader.dlfo_map_start && caller < kLoader.dlfo_map_end;
+}
+void* note_live_of(void* caller, void* memory) {
+  return is_loader(caller) ? memory : note_live(memory);
+}
+void note_free_of(void* caller, void* memory) {
+  if (!is_loader(caller)) note_free(memory);
+}
+#endif
+
 // What lies below operator new: without the counting of the malloc above it.
 void* raw_alloc(size_t bytes, size_t alignment) {
   bytes = bytes == 0 ? 1 : bytes;
@@ -206,8 +225,8 @@ BP_VISIBLE void operator delete[](void* memory, std::align_val_t, const std::not
 
 #if !BP_FAULTS_SANITIZED
 
-using bp::faults::note_free;
-using bp::faults::note_live;
+using bp::faults::note_free_of;
+using bp::faults::note_live_of;
 using bp::faults::refuse_alloc;
 
 namespace {
@@ -222,33 +241,35 @@ void* no_memory() {
 extern "C" {
 
 BP_VISIBLE void* malloc(size_t bytes) {
-  return refuse_alloc(CALLER) ? no_memory() : note_live(__libc_malloc(bytes));
+  return refuse_alloc(CALLER) ? no_memory() : note_live_of(CALLER, __libc_malloc(bytes));
 }
 BP_VISIBLE void* calloc(size_t count, size_t bytes) {
-  return refuse_alloc(CALLER) ? no_memory() : note_live(__libc_calloc(count, bytes));
+  return refuse_alloc(CALLER) ? no_memory() : note_live_of(CALLER, __libc_calloc(count, bytes));
 }
 BP_VISIBLE void* realloc(void* memory, size_t bytes) {
   if (refuse_alloc(CALLER)) return no_memory();
   void* const moved = __libc_realloc(memory, bytes);
-  if (memory == nullptr) return note_live(moved);
-  if (bytes == 0) note_free(memory);
+  if (memory == nullptr) return note_live_of(CALLER, moved);
+  if (bytes == 0) note_free_of(CALLER, memory);
   return moved;
 }
 BP_VISIBLE void* memalign(size_t alignment, size_t bytes) {
-  return refuse_alloc(CALLER) ? no_memory() : note_live(__libc_memalign(alignment, bytes));
+  return refuse_alloc(CALLER) ? no_memory()
+                              : note_live_of(CALLER, __libc_memalign(alignment, bytes));
 }
 BP_VISIBLE void* aligned_alloc(size_t alignment, size_t bytes) {
-  return refuse_alloc(CALLER) ? no_memory() : note_live(__libc_memalign(alignment, bytes));
+  return refuse_alloc(CALLER) ? no_memory()
+                              : note_live_of(CALLER, __libc_memalign(alignment, bytes));
 }
 BP_VISIBLE int posix_memalign(void** out_memory, size_t alignment, size_t bytes) {
   if (refuse_alloc(CALLER)) return ENOMEM;
-  void* const memory = note_live(__libc_memalign(alignment, bytes));
+  void* const memory = note_live_of(CALLER, __libc_memalign(alignment, bytes));
   if (memory == nullptr) return ENOMEM;
   *out_memory = memory;
   return 0;
 }
 BP_VISIBLE void free(void* memory) {
-  note_free(memory);
+  note_free_of(CALLER, memory);
   __libc_free(memory);
 }
 

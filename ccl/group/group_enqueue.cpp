@@ -384,7 +384,9 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   has_news_.store(true);
   messenger_->kick();
   const Status noted = contain([&] { note_faults(*enqueue); });
-  if (!divided.ok() || !noted.ok()) lose_results(*work, divided.ok() ? noted : divided);
+  if (!noted.ok()) lose_results(*work, noted);
+  // A stream that has failed by then did so by the sum, or before: the task tells why.
+  if (!divided.ok() && divided.code() != BP_POISONED) lose_results(*work, divided);
   return work;
 }
 

@@ -492,6 +492,10 @@ void ProcessGroup::finish_on_stream(Enqueue* enqueue, uint64_t seq) {
 /// where it is wanted.
 void ProcessGroup::lose_results(Work& work, const Status& why) noexcept {
   Failure failure{.code = why.code(), .words = "lost results"};  // takes no memory
+  if (is_failing()) {  // and its end fails the stream: that is why
+    [[maybe_unused]] const Status told = contain([&] { failure = this->failure(); });
+    return work.end_queue_keeping(failure);
+  }
   Failure requested = failure;
   [[maybe_unused]] const Status told = contain([&] {
     const Failure full{.code = why.code(),

@@ -331,12 +331,10 @@ void ProcessGroup::finish() {
   };
   if (wait()) return;
   // What has not begun has no deadline: work before it, in its stream, has not ended.
-  Failure failure{.code = BP_CANCELLED, .words = "was released"};  // takes no memory
-  [[maybe_unused]] const Status told = contain([&] {
+  request_failure(tell_or_few(BP_CANCELLED, "was released", [this](Failure& failure) {
     failure.words = "the group " + args_.name + " was released on rank " +
                     std::to_string(args_.place.rank) + " before its operations began";
-  });
-  request_failure(std::move(failure));
+  }));
   if (wait()) return;
   messenger_->run_exclusively([this] {
     for (const Ref<Work>& work : copies_) work->keep_for_ever();
@@ -364,13 +362,11 @@ Failure ProcessGroup::failure() const {
 }
 
 void ProcessGroup::abort(std::string_view words) noexcept {
-  Failure failure{.code = BP_CANCELLED, .words = "was aborted"};  // takes no memory
-  [[maybe_unused]] const Status told = contain([&] {
+  request_failure(tell_or_few(BP_CANCELLED, "was aborted", [&](Failure& failure) {
     failure.culprits = {args_.place.rank};
     failure.words = agreement_.names[args_.place.rank] + " has aborted the group " + args_.name +
                     (words.empty() ? "" : ": " + std::string(words));
-  });
-  request_failure(std::move(failure));
+  }));
   // Until the others are told, for this rank may leave at once.
   messenger_->drive_until([this] { return has_failed_.load(); },
                           Clock::now() + std::chrono::seconds(1));

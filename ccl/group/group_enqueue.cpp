@@ -491,25 +491,22 @@ void ProcessGroup::finish_on_stream(Enqueue* enqueue, uint64_t seq) {
 /// The operation is in progress, and may even end well on all ranks; what it gives does not come
 /// where it is wanted.
 void ProcessGroup::lose_results(Work& work, const Status& why) noexcept {
-  Failure failure{.code = why.code(), .words = "lost results"};  // takes no memory
+  const auto make = [&](auto tell) { return tell_or_few(why.code(), "lost results", tell); };
   if (is_failing()) {  // and its end fails the stream: that is why
-    [[maybe_unused]] const Status told = contain([&] { failure = this->failure(); });
-    return work.end_queue_keeping(failure);
+    return work.end_queue_keeping(make([this](Failure& failure) { failure = this->failure(); }));
   }
-  Failure requested = failure;
-  [[maybe_unused]] const Status told = contain([&] {
-    const Failure full{.code = why.code(),
-                       .words = why.message(),
-                       .culprits = {args_.place.rank},
-                       .sequence = work.sequence(),
-                       .operation = work.operation()};
-    requested = full;
-    failure = full;
-  });
+  const auto tell_all = [&](Failure& failure) {
+    failure = Failure{.code = why.code(),
+                      .words = why.message(),
+                      .culprits = {args_.place.rank},
+                      .sequence = work.sequence(),
+                      .operation = work.operation()};
+  };
+  const Failure failure = make(tell_all);
   const Mark last = work.last_mark();
   [[maybe_unused]] const Status failed =
       contain([&] { last.stream->fail(last.seq, failure.to_stream_status()); });
-  request_failure(std::move(requested));
+  request_failure(make(tell_all));
   work.end_queue(failure);
 }
 

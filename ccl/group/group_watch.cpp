@@ -331,12 +331,10 @@ void ProcessGroup::request_failure(Failure failure) noexcept {
 }
 
 void ProcessGroup::runtime_closes() noexcept {
-  Failure failure{.code = BP_CANCELLED, .words = "is closed"};  // takes no memory
-  [[maybe_unused]] const Status told = contain([&] {
+  request_failure(tell_or_few(BP_CANCELLED, "is closed", [this](Failure& failure) {
     failure.words = "the Runtime of rank " + std::to_string(args_.place.rank) + " (" +
                     device().name() + ") is being closed";
-  });
-  request_failure(std::move(failure));
+  }));
   joining_->abort();  // who joins tells the others why
   descendants_->abort();
 }

@@ -71,6 +71,15 @@ struct Failure {
     return contain([this] { return ok() ? Status() : Status(code, words); });
   }
 };
+/// One that `tell(failure)` gives its words. Where there is no memory for these its code has to
+/// tell, and a few words, which take none.
+template <size_t kBytes, class Tell>
+Failure tell_or_few(bp_status code, const char (&few)[kBytes], Tell tell) noexcept {
+  static_assert(kBytes <= 16, "they have to lie in the string itself");
+  Failure failure{.code = code, .words = few};
+  [[maybe_unused]] const Status told = contain([&] { tell(failure); });
+  return failure;
+}
 std::string encode(const Failure& failure);
 /// nullopt: garbage.
 std::optional<Failure> decode_failure(std::string_view bytes);

@@ -31,8 +31,7 @@ bp_status Work::ask_queue() {
 }
 
 Failure Work::explain(bp_status answer) const noexcept {
-  Failure failure{.code = answer, .words = "queue failed"};  // takes no memory
-  [[maybe_unused]] const Status told = contain([&] {
+  return tell_or_few(answer, "queue failed", [&](Failure& failure) {
     const auto held = hold();
     const Status why = held != nullptr ? held->explain(answer) : Status(answer, failure.words);
     failure = Failure{.code = why.code(),
@@ -40,7 +39,6 @@ Failure Work::explain(bp_status answer) const noexcept {
                       .sequence = args_.sequence,
                       .operation = operation()};
   });
-  return failure;
 }
 
 /// The first one stays. Where memory is short its code has to tell.

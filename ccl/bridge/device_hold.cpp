@@ -27,8 +27,15 @@ DeviceHold::~DeviceHold() {
   if (!device_.closed()) device_.untrack(this);
 }
 
+/// What changes the event waits for who waits for it.
+std::unique_lock<std::mutex> DeviceHold::lock_alone() {
+  std::unique_lock lock(mutex_);
+  nobody_waits_.wait(lock, [this] { return waiting_count_ == 0; });
+  return lock;
+}
+
 void DeviceHold::release_plugin_objects() {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = lock_alone();
   if (std::exchange(is_released_, true)) return;
   for (void* const memory : memory_) device_.free_host_memory(memory);
   if (event_ != nullptr) device_.give_event(event_);
@@ -44,7 +51,7 @@ Result<std::byte*> DeviceHold::allocate(uint64_t bytes) {
 }
 
 Status DeviceHold::record(Stream& stream) {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = lock_alone();
   stream_ = &stream;
   recorded_ = contain([&] { return record_now(stream); });
   return recorded_;
@@ -90,10 +97,19 @@ bp_status DeviceHold::query() {
 }
 
 bp_status DeviceHold::wait(uint64_t timeout_ns) {
+  bp_event* event = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_released_) return BP_GONE;
+    if (!recorded_.ok() || event_ == nullptr) return recorded_.code();
+    event = event_;
+    ++waiting_count_;
+  }
+  // Without the lock: who drives the group asks query() meanwhile, and drives other groups, too.
+  const bp_status answer = device_.table().event_sync(event, timeout_ns);
   const std::lock_guard lock(mutex_);
-  if (is_released_) return BP_GONE;
-  if (!recorded_.ok() || event_ == nullptr) return recorded_.code();
-  return device_.table().event_sync(event_, timeout_ns);
+  if (--waiting_count_ == 0) nobody_waits_.notify_all();
+  return answer;
 }
 
 Status DeviceHold::explain(bp_status code) {

@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_CCL_BRIDGE_DEVICE_HOLD_HPP
 #define BACKPLANE_CCL_BRIDGE_DEVICE_HOLD_HPP
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -42,7 +43,7 @@ class DeviceHold final : public PluginObjectHolder {
   /// BP_OK, BP_PENDING, or the failure of the work. BP_OK where nothing was recorded; BP_GONE when
   /// the device is closed.
   bp_status query();
-  /// The same, after a wait; BP_TIMEOUT: it goes on.
+  /// The same, after a wait; BP_TIMEOUT: it goes on. Others may ask and wait meanwhile.
   bp_status wait(uint64_t timeout_ns);
   /// What these answer where they fail, in words: those of the stream's own failure, if it is one.
   Status explain(bp_status code);
@@ -53,9 +54,12 @@ class DeviceHold final : public PluginObjectHolder {
  private:
   explicit DeviceHold(Device& device) : device_(device) {}
   Status record_now(Stream& stream);
+  std::unique_lock<std::mutex> lock_alone();
 
   Device& device_;
   std::mutex mutex_;
+  std::condition_variable nobody_waits_;
+  uint32_t waiting_count_ = 0;  // threads inside event_sync
   bool is_released_ = false;
   bool waits_for_ranks_ = false;
   bp_event* event_ = nullptr;

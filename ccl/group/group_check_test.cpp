@@ -39,18 +39,22 @@ TEST_F(GroupCheck, CallsThatDiffer_FailOnAllWithinASecondAndWithoutWrongData) {
   const char* const words[] = {"all_reduce sum f32 2", "all_reduce max f32 3",
                                "broadcast f32 3 root 1", "barrier"};
   have("passes", true);
+  Delays delays;
   for (int what = 0; what < 4; ++what) {
+    std::atomic<int> good_count = 0;
     run(kLinked, [&](uint32_t rank, ProcessGroup& group) {
       ASSERT_TRUE(group.is_native());
       const Call good = sum_of(group, 3);
       ASSERT_TRUE(group.enqueue(good, {.timeout = seconds(20), .waits = true}).ok());
       EXPECT_EQ(floats(good.recv), (std::vector<float>{3, 3, 3}));
+      // The group's end may take a call with it that has not ended on all ranks.
+      meet(&good_count, 3);
       const Call call = rank == 1 ? wrong(group, what) : sum_of(group, 3);
       const auto begin = Clock::now();
       const auto work = group.enqueue(call, {.timeout = seconds(30)});
       // Another rank may have found out before this one called.
       const Status status = work.ok() ? (*work)->wait(begin + seconds(40)) : work.status();
-      EXPECT_LT(Clock::now() - begin, seconds(1));
+      delays.note_since(begin);
       EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
       EXPECT_THAT(status.message(),
                   AllOf(HasSubstr("the ranks disagree"), HasSubstr("rank 1 (npu:1)"),
@@ -58,6 +62,7 @@ TEST_F(GroupCheck, CallsThatDiffer_FailOnAllWithinASecondAndWithoutWrongData) {
       if (work.ok() && call.recv) EXPECT_FALSE(read_status(call.recv).ok()) << words[what];
     });
   }
+  delays.expect_within(seconds(1));
 }
 
 TEST_F(GroupCheck, OneRankThatAsksForIt_HasAllCompare) {
@@ -122,7 +127,7 @@ TEST_F(GroupCheck, WithoutIt_CallsThatHangAreComparedAtTheDeadline) {
     const auto work = group.enqueue(sum_of(group, rank == 1 ? 2 : 3),
                                     {.timeout = milliseconds(400), .waits = true});
     EXPECT_GE(Clock::now() - begin, milliseconds(300));
-    EXPECT_LT(Clock::now() - begin, seconds(3));
+    EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
     EXPECT_EQ(work.status().code(), BP_INVALID_ARGUMENT) << work.status().to_string();
     EXPECT_THAT(
         work.status().message(),

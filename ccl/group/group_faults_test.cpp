@@ -43,7 +43,7 @@ TEST_F(GroupFaults, CountsThatDiffer_FailAllRanksWithBothSides) {
       ASSERT_TRUE(work.ok()) << work.status().to_string();
       const auto begin = Clock::now();
       const Status status = (*work)->wait(soon());
-      EXPECT_LT(Clock::now() - begin, seconds(5));
+      EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
       EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
       EXPECT_THAT(status.message(), AllOf(HasSubstr("disagree"), HasSubstr("rank 1")))
           << name_of(devices);
@@ -110,9 +110,11 @@ TEST_F(GroupFaults, RankThatIsHeldUpByAnother_IsNotBlamed) {
 
 TEST_F(GroupFaults, RankThatNeverCalls_IsNamedAtTheDeadline) {
   for (const Devices& devices : kMixes) {
+    std::atomic<int> begun = 0;
     std::atomic<int> done = 0;
     run(devices, [&](uint32_t rank, ProcessGroup& group) {
       ASSERT_TRUE(group.enqueue(sum_of(group), {.timeout = seconds(10), .waits = true}).ok());
+      meet(&begun, 3);
       if (rank == 2) {  // its program goes another way; the group is there all the same
         while (done < 2) std::this_thread::sleep_for(milliseconds(5));
         const auto told_by = Clock::now() + seconds(1);  // what is promised to all ranks
@@ -127,7 +129,7 @@ TEST_F(GroupFaults, RankThatNeverCalls_IsNamedAtTheDeadline) {
       ASSERT_TRUE(work.ok()) << work.status().to_string();
       const auto begin = Clock::now();
       const Status status = (*work)->wait(soon());
-      EXPECT_LT(Clock::now() - begin, milliseconds(300) + seconds(3));
+      EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
       EXPECT_EQ(status.code(), BP_TIMEOUT) << status.to_string();
       EXPECT_THAT(status.message(),
                   AllOf(HasSubstr("all_reduce sum f32 3 as number 2"), HasSubstr("rank 2"),
@@ -143,6 +145,7 @@ TEST_F(GroupFaults, RankThatNeverCalls_IsNamedAtTheDeadline) {
 }
 
 TEST_F(GroupFaults, Abort_EndsAllRanksWithinASecond) {
+  Delays delays;
   for (const Devices& devices : kMixes) {
     std::atomic<int> entered = 0;
     run(devices, [&](uint32_t rank, ProcessGroup& group) {
@@ -158,13 +161,14 @@ TEST_F(GroupFaults, Abort_EndsAllRanksWithinASecond) {
       ASSERT_TRUE(work.ok());
       const auto begin = Clock::now();
       const Status status = (*work)->wait(soon());
-      EXPECT_LT(Clock::now() - begin, milliseconds(1050));
+      delays.note_since(begin);
       EXPECT_EQ(status.code(), BP_CANCELLED) << status.to_string();
       EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 0"), HasSubstr("pressed a key")));
       const auto later = group.enqueue(call);
       EXPECT_EQ(later.status().code(), BP_CANCELLED);
     });
   }
+  delays.expect_within(milliseconds(1050));  // of which the test itself waits 50
 }
 
 TEST_F(GroupFaults, RankThatLeaves_EndsTheOthers) {
@@ -174,7 +178,7 @@ TEST_F(GroupFaults, RankThatLeaves_EndsTheOthers) {
     ASSERT_TRUE(work.ok());
     const auto begin = Clock::now();
     const Status status = (*work)->wait(soon());
-    EXPECT_LT(Clock::now() - begin, seconds(5));
+    EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
     EXPECT_EQ(status.code(), BP_UNAVAILABLE) << status.to_string();
     EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 1 (cpu:0)"), HasSubstr("left")));
     EXPECT_THAT((*work)->failure().culprits, ElementsAre(1));
@@ -268,7 +272,7 @@ TEST_F(GroupFaults, RuntimeThatCloses_EndsWaits) {
       ++waiting;
       const auto begin = Clock::now();
       const Status status = (*work)->wait(soon());
-      EXPECT_LT(Clock::now() - begin, seconds(5));
+      EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
       EXPECT_FALSE(status.ok());
     });
     closer.join();
@@ -324,7 +328,7 @@ TEST_F(GroupJoin, RuntimeThatCloses_EndsJoining) {
   const auto owner_of = [](HandleKind, const void*) -> const void* { return nullptr; };
   EXPECT_TRUE(runtime_->close_amid_calls(owner_of).ok());
   other.join();
-  EXPECT_LT(Clock::now() - begin, seconds(10));
+  EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
   EXPECT_EQ(joined.code(), BP_CANCELLED) << joined.to_string();
 }
 
@@ -346,7 +350,7 @@ TEST_F(GroupJoin, RankThatGivesUp_IsToldToTheOthersAtOnce) {
   EXPECT_TRUE(closing->close_amid_calls(owner_of).ok());
   one.join();
   other.join();
-  EXPECT_LT(Clock::now() - begin, seconds(1));
+  EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
   EXPECT_EQ(closed.code(), BP_CANCELLED) << closed.to_string();
   EXPECT_EQ(joined.code(), BP_UNAVAILABLE) << joined.to_string();
   EXPECT_THAT(joined.message(),

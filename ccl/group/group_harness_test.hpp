@@ -8,7 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +25,34 @@
 namespace bp::ccl {
 
 using Devices = std::vector<std::string>;
+
+/// Deadlines of tests are later than this: what ends before did not wait for its deadline.
+inline constexpr std::chrono::seconds kBeforeDeadline{10};
+
+/// How late several ends came. A machine that is busy delays any of them by seconds: the quickest
+/// one shows whether a promise can be kept, and none may take until its deadline.
+class Delays {
+ public:
+  void note_since(Clock::time_point begin) { note(Clock::now() - begin); }
+  void note(Clock::duration delay) {
+    EXPECT_LT(delay, kBeforeDeadline);
+    const std::lock_guard lock(mutex_);
+    least_ = std::min<Clock::duration>(least_, delay);
+  }
+  void expect_within(Clock::duration promised) const { EXPECT_LT(least_, promised); }
+
+ private:
+  std::mutex mutex_;
+  Clock::duration least_ = Clock::duration::max();
+};
+
+/// Waits until all ranks of a test have come here.
+inline void meet(std::atomic<int>* come, int all) {
+  const auto end = Clock::now() + std::chrono::seconds(20);
+  for (++*come; *come < all && Clock::now() < end;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
 
 class GroupTest : public testing::Test {
  protected:

@@ -74,7 +74,7 @@ TEST_F(GroupNpuFaults, NeverComes_IsATimeoutAtTheDeadlineThatNamesTheRank) {
                 AllOf(HasSubstr("all_reduce sum f32 3 as number 2"), HasSubstr("1000 ms"),
                       HasSubstr("rank 1 (npu:1) has it at its device, which has not begun it")));
     EXPECT_THAT(group.failure().culprits, Contains(kWrong));
-    EXPECT_LT(second.took, seconds(4));
+    EXPECT_LT(second.took, kBeforeDeadline);
     EXPECT_FALSE(read_status(second.call.recv).ok()) << rank;
     EXPECT_EQ(group.failure().code, BP_TIMEOUT);
   });
@@ -83,12 +83,14 @@ TEST_F(GroupNpuFaults, NeverComes_IsATimeoutAtTheDeadlineThatNamesTheRank) {
 
 TEST_F(GroupNpuFaults, Dies_FailsTheGroupWithinTwoSecondsByName) {
   have("dies");
-  run_twice(seconds(30), [](uint32_t, ProcessGroup&, const Sum& second) {
+  Delays delays;
+  run_twice(seconds(30), [&](uint32_t, ProcessGroup&, const Sum& second) {
     EXPECT_THAT(second.status.code(), AnyOf(BP_DEVICE_LOST, BP_UNAVAILABLE))
         << second.status.to_string();
-    EXPECT_LT(second.took, seconds(2));
+    delays.note(second.took);
     EXPECT_THAT(second.status.message(), AnyOf(HasSubstr("npu:1"), HasSubstr("rank 1")));
   });
+  delays.expect_within(seconds(2));
   expect_next_group_is_good({"npu:0", "npu:2"});
 }
 
@@ -120,7 +122,7 @@ TEST_F(GroupNpuFaults, Disagrees_IsAnErrorWithBothSides) {
   have("disagrees");
   run_twice(seconds(30), [](uint32_t, ProcessGroup&, const Sum& second) {
     EXPECT_EQ(second.status.code(), BP_INVALID_ARGUMENT) << second.status.to_string();
-    EXPECT_LT(second.took, seconds(5));
+    EXPECT_LT(second.took, kBeforeDeadline);
     EXPECT_THAT(second.status.message(), AllOf(HasSubstr("rank 0 has all_reduce of 3 elements"),
                                                HasSubstr("rank 1 has all_reduce of 2 elements")));
     ASSERT_TRUE(second.work);
@@ -138,7 +140,7 @@ TEST_F(GroupNpuFaults, LiesReady_EndsJoiningAtTheDeadline) {
     threads.emplace_back([&, rank] {
       const auto begin = Clock::now();
       const auto group = ProcessGroup::create(group_args(kNpus, rank));
-      EXPECT_LT(Clock::now() - begin, seconds(5));
+      EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
       ASSERT_FALSE(group.ok()) << rank;
       EXPECT_THAT(group.status().code(), AnyOf(BP_TIMEOUT, BP_UNAVAILABLE))
           << group.status().to_string();

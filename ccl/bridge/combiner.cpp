@@ -148,7 +148,7 @@ Status Combiner::run(const void* a, const void* b, void* y, uint64_t count, bool
                               .tensors = tensors.data(),
                               .input_count = 2,
                               .output_count = 1,
-                              .keep_alive = kernel};
+                              .keep_alive = std::move(kernel)};
   BP_TRY(launch(device_.default_stream(), request));
   if (aligned != nullptr) std::memcpy(y, result, bytes);
   return {};

@@ -218,8 +218,8 @@ Status check_overlap(const Call& call, RankPlace place, CheckedCall* out) {
 
 }  // namespace
 
-Result<CheckedCall> check_call(const Call& call, RankPlace place, const Device& device) {
-  CheckedCall checked;
+Status check_call(const Call& call, RankPlace place, const Device& device, CheckedCall* out) {
+  CheckedCall& checked = *out;
   checked.operation.kind = call.kind;
   checked.operation.reduction = kind_info(call.kind).reduces ? call.reduction : Reduction::kSum;
   checked.operation.root = call.root;
@@ -242,7 +242,7 @@ Result<CheckedCall> check_call(const Call& call, RankPlace place, const Device& 
   };
   if (checked.send) checked.send_bytes = bytes_of(checked.send);
   if (checked.recv) checked.recv_bytes = bytes_of(checked.recv);
-  return checked;
+  return {};
 }
 
 }  // namespace bp::ccl

@@ -43,7 +43,7 @@ struct CheckedCall {
 };
 
 /// Errors: INVALID_ARGUMENT naming the operation, the tensor, what was expected and found.
-Result<CheckedCall> check_call(const Call& call, RankPlace place, const Device& device);
+Status check_call(const Call& call, RankPlace place, const Device& device, CheckedCall* out);
 
 }  // namespace bp::ccl
 

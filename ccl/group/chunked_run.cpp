@@ -108,6 +108,18 @@ void list_blocks(const CheckedCall& call, RankPlace place, ChunkPlan* plan) {
 
 }  // namespace
 
+bool fits_chunk(const CheckedCall& call, RankPlace place, uint64_t chunk_bytes) {
+  const Operation& operation = call.operation;
+  if (operation.kind == Kind::kBarrier || chunk_bytes == 0) return true;
+  // Nobody knows whether what others have of it fits.
+  if (operation.blocks == kOwnBlocks) return false;
+  const KindInfo& kind = kind_info(operation.kind);
+  const bool has_blocks = is_of_blocks(kind.send) || is_of_blocks(kind.recv);
+  uint64_t of_each = dtype_bits(operation.dtype) / 8;
+  if (has_blocks && operation.blocks == 0) of_each *= place.rank_count;
+  return checked_mul(of_each, operation.count).value_or(UINT64_MAX) <= chunk_bytes;
+}
+
 ChunkPlan plan_chunks(const CheckedCall& call, RankPlace place, uint64_t chunk_bytes) {
   const Operation& operation = call.operation;
   const KindInfo& kind = kind_info(operation.kind);
@@ -120,12 +132,8 @@ ChunkPlan plan_chunks(const CheckedCall& call, RankPlace place, uint64_t chunk_b
   plan.recv_blocks = blocks_of(kind.recv, operation, place);
   plan.has_blocks = is_of_blocks(kind.send) || is_of_blocks(kind.recv);
   if (call.blocks) list_blocks(call, place, &plan);
-  if (chunk_bytes == 0) return plan;
+  if (fits_chunk(call, place, chunk_bytes)) return plan;
   const uint64_t least = plan.element_bytes * (plan.has_blocks ? place.rank_count : 1);
-  const uint64_t of_each = operation.blocks == 0 ? least : plan.element_bytes;
-  const bool fits = checked_mul(of_each, operation.count).value_or(UINT64_MAX) <= chunk_bytes;
-  // Nobody knows whether what others have of it fits.
-  if (fits && operation.blocks != kOwnBlocks) return plan;
   // Whole vectors for the kernels that reduce.
   constexpr uint64_t kVector = 64;
   const uint64_t most = std::max<uint64_t>(1, chunk_bytes / least);

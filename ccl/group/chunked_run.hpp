@@ -60,6 +60,8 @@ struct ChunkPlan {
 /// element of each block has. 0: one chunk. Of all_to_all whose ranks know their own blocks alone
 /// these have as many chunks as their largest block wants; messages of two ranks fit together all
 /// the same, since parts of a block are.
+/// It is of one chunk. The same on all ranks.
+bool fits_chunk(const CheckedCall& call, RankPlace place, uint64_t chunk_bytes);
 ChunkPlan plan_chunks(const CheckedCall& call, RankPlace place, uint64_t chunk_bytes);
 /// The blocks of chunk `index`, in memory one behind the other. Errors: OUT_OF_MEMORY.
 Result<Blocks> blocks_of_chunk(const Blocks& blocks, const ChunkPlan& plan, uint64_t index);

@@ -31,6 +31,8 @@ class Control {
   void message_arrived(uint32_t rank, const Header& header, uint64_t bytes, uint64_t token);
   /// Messages that have come since.
   std::vector<ControlMessage> take();
+  /// take() would find nothing to do.
+  bool is_idle() const { return unwanted_.empty() && outgoing_.empty() && incoming_.empty(); }
   /// Some are on their way out.
   bool is_sending() const { return !outgoing_.empty(); }
   void end();

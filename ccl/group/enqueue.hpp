@@ -19,6 +19,12 @@ inline bp_mem place_of(const Ref<Tensor>& tensor) {
   return {tensor->storage().handle(), tensor->storage().offset_bytes() + tensor->offset_bytes()};
 }
 
+/// ... of a device that has the host's memory.
+inline std::byte* host_address_of(const Ref<Tensor>& tensor) {
+  const bp_mem mem = place_of(tensor);
+  return reinterpret_cast<std::byte*>(mem.handle) + mem.offset_bytes;
+}
+
 /// An operation, or a piece of it (see group_islands.cpp).
 struct ProcessGroup::EnqueuedOne {
   CheckedCall call;

@@ -63,7 +63,7 @@ struct EnqueueArgs {
   /// other work; tensors carry marks of it.
   Stream* stream = nullptr;
   std::chrono::nanoseconds timeout{0};  // 0: the group's
-  /// Returns when it is over, with its failure as the error.
+  /// Returns when it is over, with its failure as the error, and without one maybe nullptr.
   bool waits = false;
 };
 
@@ -205,9 +205,9 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   // group_descent.cpp
   /// What this rank left in the store when the group was split.
   struct LastSplit {
-    uint64_t number = 0;  // 0: it was not
-    std::string path;     // of the group that it made; empty: none
-    uint32_t rank = 0;    // there
+    uint64_t number = 0;    // 0: it was not
+    std::string path = {};  // of the group that it made; empty: none
+    uint32_t rank = 0;      // there
   };
   void forget_split(const Relatives& relatives, LastSplit next);
   std::chrono::nanoseconds timeout_or_own(std::chrono::nanoseconds timeout) const;
@@ -219,7 +219,9 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   // group_enqueue.cpp
   Status check_calls(std::span<const Call> calls, Enqueue* enqueue) const;
   Result<Stream*> choose_stream(const EnqueueArgs& args);
-  Status order_inputs(Enqueue* enqueue);
+  Result<Ref<Work>> enqueue_all(std::span<const Call> calls, const EnqueueArgs& args,
+                                std::chrono::nanoseconds timeout);
+  Status order_input(CheckedCall* call, Stream& stream);
   bool is_native(const CheckedCall& call) const;
   bool has_native(Kind kind, const Operation& operation, Reduction reduction) const;
   bool is_composed_average(const Operation& operation) const;
@@ -241,9 +243,17 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   void finish_on_stream(Enqueue* enqueue, uint64_t seq);
   void lose_results(Work& work, const Status& why) noexcept;
   void reserve_marks(const Enqueue& enqueue);
+  void note_marks(const CheckedCall& call, Stream& stream, uint64_t seq);
   void note_marks(const Enqueue& enqueue, uint64_t seq);
+  void note_faults(const CheckedCall& call);
   void note_faults(const Enqueue& enqueue);
   Ref<Work> make_work(const Enqueue& enqueue, OperationPath path);
+
+  // group_direct.cpp
+  Result<bool> run_directly(const Call& call, std::chrono::nanoseconds timeout);
+  Result<bool> begin_directly(EnqueuedOne* one, std::chrono::nanoseconds timeout);
+  Status make_direct(const EnqueuedOne& one, std::chrono::nanoseconds timeout);
+  Status end_directly(EnqueuedOne* one);
 
   // group_islands.cpp
   bool serves_by_islands(const Operation& operation) const;
@@ -350,6 +360,8 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   std::vector<KnownCombiner> combiners_;
   Divider divider_{args_.place.rank_count};
   bool has_told_unfit_ = false;
+  std::atomic<bool> has_direct_{false};  // taken under enqueue_mutex_
+  Lanes::Direct direct_;                 // ... by whoever does so
 
   mutable std::mutex state_mutex_;
   Failure failure_;                   // under state_mutex_

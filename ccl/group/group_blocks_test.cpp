@@ -125,7 +125,7 @@ class GroupBlocks : public GroupTest {
       EXPECT_EQ(bytes_of(call.recv), bytes_of(what.dtype, what.output(rank)))
           << what.words() << " on " << group.device().name() << ", rank " << rank;
     }
-    const Status ended = (*work)->wait(Clock::now() + seconds(60));
+    const Status ended = waits ? Status() : (*work)->wait(Clock::now() + seconds(60));
     ASSERT_TRUE(ended.ok()) << what.words() << ": " << ended.to_string();
   }
 

@@ -29,13 +29,23 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
   }
   BP_TRY(device().check_open());
   BP_TRY(runtime_->check_open());
-  Enqueue enqueue;
-  enqueue.timeout = args.timeout.count() > 0 ? args.timeout : args_.timeout;
-  if (enqueue.timeout > runtime_->wait_timeout()) {
+  const auto timeout = args.timeout.count() > 0 ? args.timeout : args_.timeout;
+  if (timeout > runtime_->wait_timeout()) {
     return Status(BP_INVALID_ARGUMENT, "group " + args_.name +
                                            ": a timeout is longer than "
                                            "BACKPLANE_TIMEOUT");
   }
+  if (args.waits && calls.size() == 1 && device().is_host_like()) {
+    BP_TRY_ASSIGN(const bool is_done, run_directly(calls[0], timeout));
+    if (is_done) return Ref<Work>();
+  }
+  return enqueue_all(calls, args, timeout);
+}
+
+Result<Ref<Work>> ProcessGroup::enqueue_all(std::span<const Call> calls, const EnqueueArgs& args,
+                                            std::chrono::nanoseconds timeout) {
+  Enqueue enqueue;
+  enqueue.timeout = timeout;
   BP_TRY(check_calls(calls, &enqueue));
   BP_TRY_ASSIGN(enqueue.stream, choose_stream(args));
   enqueue.is_inline = enqueue.stream->is_inline();
@@ -43,7 +53,7 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
   {
     const std::lock_guard lock(enqueue_mutex_);
     if (is_failing()) BP_TRY(failure().to_status());
-    BP_TRY(order_inputs(&enqueue));
+    for (Enqueue::One& one : enqueue.ones) BP_TRY(order_input(&one.call, *enqueue.stream));
     enqueue.path = enqueue.is_native            ? OperationPath::kNative
                    : device().has_host_memory() ? OperationPath::kHost
                                                 : OperationPath::kStaged;
@@ -73,11 +83,10 @@ Status ProcessGroup::check_calls(std::span<const Call> calls, Enqueue* enqueue) 
   size_t native_count = 0;
   size_t of_two_count = 0;
   for (const Call& call : calls) {
-    BP_TRY_ASSIGN(CheckedCall checked, check_call(call, args_.place, device()));
-    if (is_native(checked)) ++native_count;
-    if (kind_info(call.kind).is_of_two) ++of_two_count;
     EnqueuedOne& one = enqueue->ones.emplace_back();
-    one.call = std::move(checked);
+    BP_TRY(check_call(call, args_.place, device(), &one.call));
+    if (is_native(one.call)) ++native_count;
+    if (kind_info(call.kind).is_of_two) ++of_two_count;
     one.is_among_leaders = serves_by_islands(one.call.operation);
     enqueue->has_islands |= one.is_among_leaders;
   }
@@ -107,20 +116,17 @@ Result<Stream*> ProcessGroup::choose_stream(const EnqueueArgs& args) {
   return own_stream_;
 }
 
-Status ProcessGroup::order_inputs(Enqueue* enqueue) {
-  Stream& stream = *enqueue->stream;
-  for (Enqueue::One& one : enqueue->ones) {
-    if (one.call.send) {
-      const bool is_strided = !one.call.send->contiguous();
-      if (is_strided) {
-        BP_TRY_ASSIGN(one.call.send, make_contiguous(one.call.send, stream));
-      }
-      if (is_strided) counters_.contiguous_copies.fetch_add(1, std::memory_order_relaxed);
-      BP_TRY(one.call.send->storage().order_before(stream, Access::kRead));
+/// Behind whatever has its tensors.
+Status ProcessGroup::order_input(CheckedCall* call, Stream& stream) {
+  if (call->send) {
+    const bool is_strided = !call->send->contiguous();
+    if (is_strided) {
+      BP_TRY_ASSIGN(call->send, make_contiguous(call->send, stream));
     }
-    if (one.call.recv) BP_TRY(one.call.recv->order_before_write(stream));
+    if (is_strided) counters_.contiguous_copies.fetch_add(1, std::memory_order_relaxed);
+    BP_TRY(call->send->storage().order_before(stream, Access::kRead));
   }
-  return {};
+  return call->recv ? call->recv->order_before_write(stream) : Status();
 }
 
 bool ProcessGroup::is_native(const CheckedCall& call) const {
@@ -231,24 +237,27 @@ void ProcessGroup::reserve_marks(const Enqueue& enqueue) {
   }
 }
 
+/// `seq`: of its work in the stream; 0: it is done.
+void ProcessGroup::note_marks(const CheckedCall& call, Stream& stream, uint64_t seq) {
+  if (call.send && seq != 0) call.send->storage().note_use(stream, seq, false);
+  if (call.recv) call.recv->note_written(stream, seq, {});
+  if (call.recv && seq == 0) call.recv->storage().note_host_write();
+}
+
 void ProcessGroup::note_marks(const Enqueue& enqueue, uint64_t seq) {
-  for (const Enqueue::One& one : enqueue.ones) {
-    if (one.call.send && seq != 0) {
-      one.call.send->storage().note_use(*enqueue.stream, seq, false);
-    }
-    if (one.call.recv) one.call.recv->note_written(*enqueue.stream, seq, {});
-    if (one.call.recv && seq == 0) one.call.recv->storage().note_host_write();
-  }
+  for (const Enqueue::One& one : enqueue.ones) note_marks(one.call, *enqueue.stream, seq);
 }
 
 /// Data faults of what is sent are faults of what is received.
+void ProcessGroup::note_faults(const CheckedCall& call) {
+  if (!call.recv || !call.send || !call.send->storage().may_fault()) return;
+  FaultOrigin origin;
+  origin.contents = &call.send->storage();
+  call.recv->storage().note_fault(origin);
+}
+
 void ProcessGroup::note_faults(const Enqueue& enqueue) {
-  for (const Enqueue::One& one : enqueue.ones) {
-    if (!one.call.recv || !one.call.send || !one.call.send->storage().may_fault()) continue;
-    FaultOrigin origin;
-    origin.contents = &one.call.send->storage();
-    one.call.recv->storage().note_fault(origin);
-  }
+  for (const Enqueue::One& one : enqueue.ones) note_faults(one.call);
 }
 
 // --- by the plugin ---

@@ -13,11 +13,6 @@ namespace {
 
 constexpr size_t kMostSchedules = 64;
 
-std::byte* address_of(const Ref<Tensor>& tensor) {
-  const bp_mem mem = place_of(tensor);
-  return reinterpret_cast<std::byte*>(mem.handle) + mem.offset_bytes;
-}
-
 bool same(const std::shared_ptr<const Blocks>& a, const std::shared_ptr<const Blocks>& b) {
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
@@ -241,8 +236,8 @@ Status ProcessGroup::add_items(Enqueue* enqueue) {
       continue;
     }
     HostBuffers buffers;
-    if (call.send) buffers.send = address_of(call.send);
-    if (call.recv) buffers.recv = address_of(call.recv);
+    if (call.send) buffers.send = host_address_of(call.send);
+    if (call.recv) buffers.recv = host_address_of(call.recv);
     // Blocks that are cut lie elsewhere.
     const bool lies_there = !plan.is_cut() || !plan.has_blocks;
     BP_TRY(make_run(one, plan, buffers, call.is_in_place && lies_there, item));

@@ -93,6 +93,7 @@ Whereabouts ProcessGroup::whereabouts(uint64_t sequence) {
 
 /// Answers and takes what others say. True: there was something.
 bool ProcessGroup::advance_control() {
+  if (control_->is_idle()) return false;
   const std::vector<ControlMessage> messages = control_->take();
   for (const ControlMessage& message : messages) {
     if (message.header.type == MessageType::kWhere) {
@@ -300,6 +301,7 @@ std::optional<Overdue> ProcessGroup::find_overdue(Clock::time_point now) {
 
 std::optional<Failure> ProcessGroup::advance_inquiry(Clock::time_point now) {
   if (inquiry_ == nullptr) {
+    if (tasks_.empty() && !lanes_->may_be_overdue(now)) return std::nullopt;
     auto overdue = find_overdue(now);
     if (!overdue) return std::nullopt;
     std::vector<std::string> groups_behind;

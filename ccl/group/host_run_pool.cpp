@@ -15,8 +15,7 @@ Result<HostRunPool::Lent> HostRunPool::take(uint64_t sequence, HostBuffers buffe
 
 void HostRunPool::give_back(HostRun* given) noexcept {
   std::unique_ptr<HostRun> run(given);
-  // What was given up may be used by an engine in ways that nobody here knows.
-  if (!run->is_done() || run->scratch_bytes() > kMostSpareBytes) return;
+  if (!may_stay(*run)) return;
   HostRun* none = nullptr;
   if (spare_.compare_exchange_strong(none, given, std::memory_order_acq_rel)) run.release();
 }

@@ -30,13 +30,18 @@ class HostRunPool : public std::enable_shared_from_this<HostRunPool> {
   HostRunPool& operator=(const HostRunPool&) = delete;
 
   const std::shared_ptr<const Schedule>& schedule() const { return args_.part.schedule; }
+  /// A run that is over may begin once more. What was given up may be used by an engine in ways
+  /// that nobody here knows; much scratch is given back to the system.
+  static bool may_stay(const HostRun& run) {
+    return run.is_done() && run.scratch_bytes() <= kMostSpareBytes;
+  }
   /// Errors: OUT_OF_MEMORY for scratch.
   Result<Lent> take(uint64_t sequence, HostBuffers buffers, Combiner* combiner);
 
  private:
   void give_back(HostRun* run) noexcept;
 
-  static constexpr uint64_t kMostSpareBytes = 1 << 20;  // of scratch: a run with more does not stay
+  static constexpr uint64_t kMostSpareBytes = 1 << 20;  // of scratch
 
   const HostRunArgs args_;
   std::atomic<HostRun*> spare_{nullptr};

@@ -12,6 +12,11 @@ namespace {
 /// A copy of a chunk takes some hundred microseconds, and another chunk is under way meanwhile.
 constexpr auto kCopyLook = std::chrono::microseconds(100);
 
+/// Others read it, and who drives alone writes it.
+void count(std::atomic<uint64_t>* counter, uint64_t more) {
+  counter->store(counter->load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 Lanes::Lanes(Args args) : args_(std::move(args)), ranks_(args_.place.rank_count) {}
@@ -66,8 +71,8 @@ void Lanes::rank_lost(uint32_t rank, const Status& why) {
 }
 
 void Lanes::send(uint32_t rank, const Header& header, const void* data, Transfer* transfer) {
-  wire_.sent_messages.fetch_add(1, std::memory_order_relaxed);
-  wire_.sent_bytes.fetch_add(header.bytes, std::memory_order_relaxed);
+  count(&wire_.sent_messages, 1);
+  count(&wire_.sent_bytes, header.bytes);
   args_.messenger.engine().send(args_.peers[rank], bytes_of(header), data, header.bytes, transfer);
 }
 
@@ -80,8 +85,8 @@ void Lanes::receive_front(uint32_t rank, bool is_of_two, void* into, Transfer* t
   auto& waiting = is_of_two ? ranks_[rank].sends : ranks_[rank].collectives;
   const auto [header, token] = waiting.front();
   waiting.pop_front();
-  wire_.received_messages.fetch_add(1, std::memory_order_relaxed);
-  wire_.received_bytes.fetch_add(header.bytes, std::memory_order_relaxed);
+  count(&wire_.received_messages, 1);
+  count(&wire_.received_bytes, header.bytes);
   args_.messenger.engine().receive(token, into, transfer);
 }
 
@@ -107,58 +112,59 @@ void Lanes::for_each_lane(Visit visit) {
   }
 }
 
-Failure Lanes::failure_of(const Entry& entry, const Status& status,
+Failure Lanes::failure_of(const HostItem& item, const Status& status,
                           std::optional<uint32_t> culprit) const {
   Failure failure;
   failure.code = status.code();
   failure.words = status.message();
   if (culprit) failure.culprits = {*culprit};
-  failure.sequence = entry.get().sequence();
-  failure.operation = describe(entry.get().operation());
+  failure.sequence = item.sequence();
+  failure.operation = describe(item.operation());
   return failure;
+}
+
+void Lanes::enter(HostItem* item) {
+  item->has_entered = true;
+  if (kind_info(item->operation().kind).is_of_two) return;
+  latest_ = item->operation();
+  (item->is_check() ? checking_ : entered_) = item->sequence();
 }
 
 std::optional<Failure> Lanes::begin(Entry& entry, Clock::time_point now) {
   HostItem& item = entry.get();
-  item.has_entered = true;
+  enter(&item);
   if (item.record_id) args_.recorder.started(*item.record_id, now);
   item.deadline = now + entry.batch->timeout();
-  if (!kind_info(item.operation().kind).is_of_two) {
-    latest_ = item.operation();
-    (item.is_check() ? checking_ : entered_) = item.sequence();
-  }
   const bp_status lost = entry.batch->stream_status();
   if (lost == BP_OK) return std::nullopt;
   const std::string words = rank_name(args_.place.rank) + " cannot take part in " +
                             describe(item.operation()) + ": earlier work on its stream failed";
   const Mark mark = entry.batch->work().mark();
   const Status why = mark.stream->failure_told(lost);
-  return failure_of(entry, why.with_prefix(words), args_.place.rank);
+  return failure_of(item, why.with_prefix(words), args_.place.rank);
 }
 
 /// A rank that is gone and sent nothing more will not send what is waited for. One that has died
 /// may have left others unable to send as well, whom it would be wrong to wait for and to name.
-std::optional<Failure> Lanes::find_lost(const Entry& entry) {
-  const bool is_of_two = kind_info(entry.get().operation().kind).is_of_two;
-  for (const uint32_t rank : entry.get().run->waits_for()) {
+std::optional<Failure> Lanes::find_lost(const HostItem& item) {
+  const bool is_of_two = kind_info(item.operation().kind).is_of_two;
+  for (const uint32_t rank : item.run->waits_for()) {
     if (!ranks_[rank].lost || front(rank, is_of_two) != nullptr) continue;
-    return failure_of_lost(entry, rank, " waits for it in ");
+    return failure_of_lost(item, rank, " waits for it in ");
   }
-  if (dead_rank_) return failure_of_lost(entry, *dead_rank_, " is in ");
+  if (dead_rank_) return failure_of_lost(item, *dead_rank_, " is in ");
   return std::nullopt;
 }
 
-Failure Lanes::failure_of_lost(const Entry& entry, uint32_t rank, const char* relation) const {
-  const Status words(BP_UNAVAILABLE, rank_name(rank) + " has left the group, while " +
-                                         rank_name(args_.place.rank) + relation +
-                                         describe(entry.get().operation()) + " as number " +
-                                         std::to_string(entry.get().sequence()) + ": " +
-                                         ranks_[rank].lost->message());
-  return failure_of(entry, words, rank);
+Failure Lanes::failure_of_lost(const HostItem& item, uint32_t rank, const char* relation) const {
+  const Status words(BP_UNAVAILABLE,
+                     rank_name(rank) + " has left the group, while " + rank_name(args_.place.rank) +
+                         relation + describe(item.operation()) + " as number " +
+                         std::to_string(item.sequence()) + ": " + ranks_[rank].lost->message());
+  return failure_of(item, words, rank);
 }
 
-void Lanes::end_entry(Entry& entry, Clock::time_point now) {
-  const HostItem& item = entry.get();
+void Lanes::note_ended(const HostItem& item, Clock::time_point now) {
   if (item.is_last && item.record_id) args_.recorder.completed(*item.record_id, BP_OK, now);
   if (kind_info(item.operation().kind).is_of_two) {
     --two_count_;
@@ -167,13 +173,40 @@ void Lanes::end_entry(Entry& entry, Clock::time_point now) {
   } else if (item.is_last) {
     completed_ = item.sequence();
   }
+}
+
+void Lanes::end_entry(Entry& entry, Clock::time_point now) {
+  note_ended(entry.get(), now);
   if (!entry.batch->end_one()) return;
   entry.batch->end_well();
   entry.batch->release_stream();
   open_count_.fetch_sub(1, std::memory_order_release);
 }
 
+std::optional<Failure> Lanes::advance_direct(Clock::time_point now, bool* out_moved) {
+  HostItem& item = direct_.load(std::memory_order_acquire)->item;
+  if (!item.has_entered) {
+    enter(&item);
+    *out_moved = true;
+  }
+  const Result<bool> is_done = contain([&] { return item.run->advance(*this); });
+  if (!is_done.ok()) return failure_of(item, is_done.status(), item.run->culprit());
+  if (!*is_done) return lost_count_ == 0 ? std::nullopt : find_lost(item);
+  *out_moved = true;
+  note_ended(item, now);
+  end_direct({});
+  return std::nullopt;
+}
+
+/// Its caller may begin another one at once.
+void Lanes::end_direct(const Failure& failure) {
+  Direct* const direct = direct_.exchange(nullptr, std::memory_order_acq_rel);
+  if (!failure.ok()) direct->failure = failure;
+  direct->is_over.store(true, std::memory_order_release);
+}
+
 std::optional<Failure> Lanes::advance_lane(Lane* lane, Clock::time_point now, bool* out_moved) {
+  if (lane == &collectives_ && direct_.load(std::memory_order_relaxed) != nullptr) return {};
   while (!lane->empty() && lane->front().batch->may_begin()) {
     Entry& entry = lane->front();
     if (!entry.get().has_entered) {
@@ -181,10 +214,10 @@ std::optional<Failure> Lanes::advance_lane(Lane* lane, Clock::time_point now, bo
       *out_moved = true;
     }
     const Result<bool> is_done = contain([&] { return entry.get().advance(*this); });
-    if (!is_done.ok()) return failure_of(entry, is_done.status(), entry.get().culprit());
+    if (!is_done.ok()) return failure_of(entry.get(), is_done.status(), entry.get().culprit());
     if (!*is_done) {
       if (lost_count_ == 0) break;
-      if (auto failure = find_lost(entry)) return failure;
+      if (auto failure = find_lost(entry.get())) return failure;
       break;
     }
     *out_moved = true;
@@ -195,6 +228,9 @@ std::optional<Failure> Lanes::advance_lane(Lane* lane, Clock::time_point now, bo
 }
 
 std::optional<Failure> Lanes::advance(Clock::time_point now, bool* out_moved) {
+  if (direct_.load(std::memory_order_acquire) != nullptr) {
+    if (auto failure = advance_direct(now, out_moved)) return failure;
+  }
   take_submitted();
   if (two_count_ == 0) return advance_lane(&collectives_, now, out_moved);
   std::optional<Failure> first;
@@ -206,18 +242,24 @@ std::optional<Failure> Lanes::advance(Clock::time_point now, bool* out_moved) {
 }
 
 std::optional<Overdue> Lanes::overdue(Clock::time_point now) const {
+  const auto overdue_of = [](const HostItem& item, std::chrono::nanoseconds timeout) {
+    return Overdue{item.operation(), item.sequence(), timeout, item.run->waits_for()};
+  };
+  const Direct* const direct = direct_.load(std::memory_order_acquire);
+  if (direct != nullptr && now >= direct->item.deadline) {
+    return overdue_of(direct->item, direct->timeout);
+  }
   std::optional<Overdue> found;
   for_each_lane([&](const Lane& lane) {
     if (found || lane.empty() || now < lane.front().get().deadline) return;
-    const HostItem& item = lane.front().get();
-    found = Overdue{item.operation(), item.sequence(), lane.front().batch->timeout(),
-                    item.run->waits_for()};
+    found = overdue_of(lane.front().get(), lane.front().batch->timeout());
   });
   return found;
 }
 
 Clock::time_point Lanes::next_look(Clock::time_point now) const {
-  auto next = Clock::time_point::max();
+  const Direct* const direct = direct_.load(std::memory_order_acquire);
+  auto next = direct != nullptr ? direct->item.deadline : Clock::time_point::max();
   for_each_lane([&](const Lane& lane) {
     if (lane.empty()) return;
     next = std::min(next, lane.front().get().deadline);
@@ -227,6 +269,11 @@ Clock::time_point Lanes::next_look(Clock::time_point now) const {
 }
 
 void Lanes::end_all(const Failure& failure) {
+  if (const Direct* const direct = direct_.load(std::memory_order_acquire)) {
+    direct->item.run->cancel(*this);
+    args_.recorder.completed(*direct->item.record_id, failure.code);
+    end_direct(failure);
+  }
   take_submitted();
   Lane entries;
   for_each_lane([&](Lane& lane) {

@@ -63,11 +63,29 @@ class Lanes final : public Wire {
   /// at once.
   void submit(Lane* prepared, bool is_driven) noexcept;
 
+  /// A collective whose caller drives until it is over, called while this was idle: it needs no
+  /// batch, and comes before all that is submitted later. Its record has started, and its deadline
+  /// stands.
+  struct Direct {
+    HostItem item;
+    std::chrono::nanoseconds timeout{0};
+    Failure failure;  // once it is over
+    std::atomic<bool> is_over{false};
+  };
+  /// In the order of calls, as submit(). Any thread; the caller drives at once.
+  void submit_direct(Direct* direct) noexcept { direct_.store(direct, std::memory_order_release); }
+
   void message_arrived(uint32_t rank, const Header& header, uint64_t token);
   void rank_lost(uint32_t rank, const Status& why);
 
   /// Goes as far as it can, or to a failure. `*out_moved`: something happened.
   std::optional<Failure> advance(Clock::time_point now, bool* out_moved);
+  /// False: overdue() would find none.
+  bool may_be_overdue(Clock::time_point now) const {
+    const Direct* const direct = direct_.load(std::memory_order_acquire);
+    return (direct != nullptr && now >= direct->item.deadline) || !collectives_.empty() ||
+           two_count_ > 0;
+  }
   /// The oldest operation past its deadline.
   std::optional<Overdue> overdue(Clock::time_point now) const;
   /// When advance() is to be called at the latest, whatever arrives.
@@ -76,8 +94,11 @@ class Lanes final : public Wire {
   /// their streams go on at a later call: until then this is not idle.
   void end_all(const Failure& failure);
 
-  /// No batch is in progress. Any thread.
-  bool is_idle() const { return open_count_.load(std::memory_order_acquire) == 0; }
+  /// No operation is in progress. Any thread.
+  bool is_idle() const {
+    return open_count_.load(std::memory_order_acquire) == 0 &&
+           direct_.load(std::memory_order_acquire) == nullptr;
+  }
   /// How far the collectives are.
   uint64_t entered() const { return entered_; }
   uint64_t completed() const { return completed_; }
@@ -103,11 +124,15 @@ class Lanes final : public Wire {
   void take_submitted();
   Lane& lane_of(const Operation& operation);
   std::optional<Failure> advance_lane(Lane* lane, Clock::time_point now, bool* out_moved);
+  std::optional<Failure> advance_direct(Clock::time_point now, bool* out_moved);
+  void end_direct(const Failure& failure);
+  void enter(HostItem* item);
   std::optional<Failure> begin(Entry& entry, Clock::time_point now);
-  Failure failure_of(const Entry& entry, const Status& status,
+  Failure failure_of(const HostItem& item, const Status& status,
                      std::optional<uint32_t> culprit) const;
-  std::optional<Failure> find_lost(const Entry& entry);
-  Failure failure_of_lost(const Entry& entry, uint32_t rank, const char* relation) const;
+  std::optional<Failure> find_lost(const HostItem& item);
+  Failure failure_of_lost(const HostItem& item, uint32_t rank, const char* relation) const;
+  void note_ended(const HostItem& item, Clock::time_point now);
   void end_entry(Entry& entry, Clock::time_point now);
   template <class Visit>
   void for_each_lane(Visit visit) const;
@@ -119,6 +144,7 @@ class Lanes final : public Wire {
   Lane submitted_;  // under submit_mutex_
   std::atomic<bool> has_submitted_{false};
   std::atomic<size_t> open_count_{0};  // batches that have not ended
+  std::atomic<Direct*> direct_{nullptr};
   Lane collectives_;
   Lane ending_;  // of batches that have failed, and wait for copies
   std::vector<Rank> ranks_;

@@ -224,17 +224,23 @@ class Messenger::Turn {
       : messenger_(messenger), is_exclusive_(is_exclusive) {
     messenger_.waiting_count_.fetch_add(1, std::memory_order_seq_cst);
     if (is_exclusive_) messenger_.exclusive_count_.fetch_add(1, std::memory_order_seq_cst);
-    messenger_.kick_count_.fetch_add(1, std::memory_order_seq_cst);
-    messenger_.wake_sleeper();  // who looks again, and goes
   }
   ~Turn() {
     if (is_exclusive_) messenger_.exclusive_count_.fetch_sub(1, std::memory_order_seq_cst);
-    messenger_.turn_count_.fetch_add(1, std::memory_order_relaxed);
+    // One that is lost is no matter: it has changed.
+    messenger_.turn_count_.store(messenger_.turn_count_.load(std::memory_order_relaxed) + 1,
+                                 std::memory_order_relaxed);
     messenger_.waiting_count_.fetch_sub(1, std::memory_order_seq_cst);
     if (is_exclusive_ || messenger_.is_needed()) messenger_.notify();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
+
+  /// Somebody else drives, who is to look again, and go.
+  void ask_driver() {
+    messenger_.kick_count_.fetch_add(1, std::memory_order_seq_cst);
+    messenger_.wake_sleeper();
+  }
 
  private:
   Messenger& messenger_;
@@ -243,7 +249,8 @@ class Messenger::Turn {
 
 bool Messenger::drive_until(const std::function<bool()>& is_done, Clock::time_point deadline) {
   if (is_done()) return true;
-  const Turn turn(*this, false);
+  Turn turn(*this, false);
+  bool has_asked = false;
   // Who drives does so for all, and may be at it for long: this one asks now and then.
   constexpr auto kPause = std::chrono::microseconds(100);
   do {
@@ -252,8 +259,9 @@ bool Messenger::drive_until(const std::function<bool()>& is_done, Clock::time_po
       turn_.wait_until(lock, deadline, [this] { return exclusive_count_.load() == 0; });
       continue;
     }
-    TimedLock drive_lock(drive_mutex_, std::defer_lock);
-    if (!lock_within(drive_lock, kPause)) continue;
+    TimedLock drive_lock(drive_mutex_, std::try_to_lock);
+    if (!drive_lock && !std::exchange(has_asked, true)) turn.ask_driver();
+    if (!drive_lock && !lock_within(drive_lock, kPause)) continue;
     const Status driven = contain([&] { drive(is_done, deadline); });
     if (!driven.ok()) std::this_thread::sleep_for(kPause);  // no memory for a moment
   } while (!is_done() && Clock::now() < deadline);
@@ -261,7 +269,8 @@ bool Messenger::drive_until(const std::function<bool()>& is_done, Clock::time_po
 }
 
 void Messenger::run_exclusively(const std::function<void()>& body) {
-  const Turn turn(*this, true);
+  Turn turn(*this, true);
+  turn.ask_driver();
   const std::lock_guard lock(drive_mutex_);
   body();
 }

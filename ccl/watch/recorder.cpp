@@ -95,7 +95,7 @@ void Recorder::raise(std::atomic<uint64_t>* latest, const Slot& slot) {
   }
 }
 
-uint64_t Recorder::begin(const RecordEntry& entry, Clock::time_point now) noexcept {
+uint64_t Recorder::begin(const RecordEntry& entry, Clock::time_point now, Phase phase) noexcept {
   const uint64_t id = next_.fetch_add(1, std::memory_order_relaxed);
   Slot* const slot = &slots_[id % kCapacity];
   // The ring is larger than a cache: the slot of the next call comes meanwhile.
@@ -115,11 +115,12 @@ uint64_t Recorder::begin(const RecordEntry& entry, Clock::time_point now) noexce
       pack(static_cast<uint32_t>(entry.path), operation.is_deterministic ? 1 : 0));
   put(slot, kBlocks, operation.blocks);
   put(slot, kCreated, static_cast<uint64_t>(ns_of(now)));
-  put(slot, kStarted, 0);
+  put(slot, kStarted, phase == kIsStarted ? static_cast<uint64_t>(ns_of(now)) : 0);
   put(slot, kCompleted, 0);
   put(slot, kError, BP_OK);
   raise(&last_entered_, *slot);
-  slot->stamp.store(stamp_of(id, kIsScheduled), std::memory_order_release);
+  if (phase == kIsStarted) raise(&last_started_, *slot);
+  slot->stamp.store(stamp_of(id, phase), std::memory_order_release);
   return id;
 }
 

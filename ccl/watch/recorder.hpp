@@ -30,7 +30,13 @@ class Recorder {
   Recorder();
 
   /// A call; answers the number of its record.
-  uint64_t begin(const RecordEntry& entry, Clock::time_point now = Clock::now()) noexcept;
+  uint64_t begin(const RecordEntry& entry, Clock::time_point now = Clock::now()) noexcept {
+    return begin(entry, now, kIsScheduled);
+  }
+  /// ... and its data moves at once.
+  uint64_t begin_started(const RecordEntry& entry, Clock::time_point now) noexcept {
+    return begin(entry, now, kIsStarted);
+  }
   /// Its data moves. The first time counts; no effect once it is completed, or when kCapacity
   /// others began since.
   void started(uint64_t id, Clock::time_point now = Clock::now()) noexcept;
@@ -80,6 +86,7 @@ class Recorder {
     // Release: who reads a value that is being written finds the slot busy, or of another stamp.
     slot->words[word].store(value, std::memory_order_release);
   }
+  uint64_t begin(const RecordEntry& entry, Clock::time_point now, Phase phase) noexcept;
   static bool take(Slot* slot, uint64_t id, Phase last_phase);
   static bool take_for_new(Slot* slot, uint64_t id);
   static void raise(std::atomic<uint64_t>* latest, const Slot& slot);

@@ -53,52 +53,55 @@ struct GroupCall {
   bool is_deterministic = false;
   GroupCounts counts = {};
   GroupCounts send_counts = {.counts = nullptr, .name = "send_counts", .may_be_missing = true};
-  std::string place = {};  // "calls[1].", before each name
+  std::string_view place = {};  // "calls[1].", before each name
 };
 
-Result<std::vector<uint64_t>> read_counts(const GroupCounts& given, const std::string& place,
-                                          uint32_t rank_count) {
-  if (given.counts == nullptr && given.may_be_missing) return std::vector<uint64_t>();
-  BP_TRY(check_pointer(given.counts, place + given.name));
-  return std::vector<uint64_t>(given.counts, given.counts + rank_count);
+std::string name_in(std::string_view place, const char* name) { return std::string(place) + name; }
+
+Status read_counts(const GroupCounts& given, std::string_view place, uint32_t rank_count,
+                   std::vector<uint64_t>* out) {
+  if (given.counts == nullptr && given.may_be_missing) return {};
+  BP_TRY(check_pointer(given.counts, name_in(place, given.name)));
+  out->assign(given.counts, given.counts + rank_count);
+  return {};
 }
 
-Result<Ref<Tensor>> read_group_tensor(const GroupTensor& given, const std::string& place) {
-  if (given.handle == nullptr && given.may_be_missing) return Ref<Tensor>();
+Status read_group_tensor(const GroupTensor& given, std::string_view place, Ref<Tensor>* out) {
+  if (given.handle == nullptr && given.may_be_missing) return {};
   Result<Tensor*> tensor = place.empty() ? object_of(given.handle, given.name)
-                                         : object_of(given.handle, place + given.name);
+                                         : object_of(given.handle, name_in(place, given.name));
   if (!tensor.ok()) return tensor.status();
-  return Ref<Tensor>(*tensor);
+  *out = Ref<Tensor>(*tensor);
+  return {};
 }
 
-Result<ccl::Call> read_call(const GroupCall& given, ccl::RankPlace place) {
+Status read_call(const GroupCall& given, ccl::RankPlace place, ccl::Call* out) {
   if (given.kind >= ccl::kKindCount) {
-    return bad_argument(given.place + "kind", "is " + std::to_string(given.kind) +
-                                                  ", expected one of BPA_CCL_ALL_REDUCE to "
-                                                  "BPA_CCL_BARRIER");
+    return bad_argument(name_in(given.place, "kind"), "is " + std::to_string(given.kind) +
+                                                          ", expected one of BPA_CCL_ALL_REDUCE to "
+                                                          "BPA_CCL_BARRIER");
   }
-  ccl::Call call;
+  ccl::Call& call = *out;
   call.kind = static_cast<ccl::Kind>(given.kind);
   const ccl::KindInfo& kind = ccl::kind_info(call.kind);
   if (given.reduction >= (kind.reduces ? ccl::kReductionCount : 1)) {
-    return bad_argument(given.place + "reduction",
+    return bad_argument(name_in(given.place, "reduction"),
                         "is " + std::to_string(given.reduction) + ", expected " +
                             (kind.reduces ? "one of BPA_CCL_SUM to BPA_CCL_AVG"
                                           : "0 for " + std::string(kind.name)));
   }
   call.reduction = static_cast<ccl::Reduction>(given.reduction);
   if ((kind.has_root || kind.is_of_two) && given.root >= place.rank_count) {
-    return bad_argument(given.place + given.root_name,
+    return bad_argument(name_in(given.place, given.root_name),
                         "is " + std::to_string(given.root) + ", the group has " +
                             std::to_string(place.rank_count) + " ranks");
   }
   call.root = given.root;
   call.is_deterministic = given.is_deterministic;
-  BP_TRY_ASSIGN(call.send, read_group_tensor(given.send, given.place));
-  BP_TRY_ASSIGN(call.recv, read_group_tensor(given.recv, given.place));
-  BP_TRY_ASSIGN(call.counts, read_counts(given.counts, given.place, place.rank_count));
-  BP_TRY_ASSIGN(call.send_counts, read_counts(given.send_counts, given.place, place.rank_count));
-  return call;
+  BP_TRY(read_group_tensor(given.send, given.place, &call.send));
+  BP_TRY(read_group_tensor(given.recv, given.place, &call.recv));
+  BP_TRY(read_counts(given.counts, given.place, place.rank_count, &call.counts));
+  return read_counts(given.send_counts, given.place, place.rank_count, &call.send_counts);
 }
 
 struct GroupOptions {
@@ -108,6 +111,7 @@ struct GroupOptions {
 
 Result<GroupOptions> read_options(const bpa_ccl_options* options, const ccl::ProcessGroup& group) {
   GroupOptions read;
+  if (options == nullptr) return read;
   BP_TRY_ASSIGN(const bpa_ccl_options given,
                 read_struct(options, "options", BPA_CCL_DETERMINISTIC_BIT));
   read.is_deterministic = (given.flags & BPA_CCL_DETERMINISTIC_BIT) != 0;
@@ -167,7 +171,8 @@ bpa_status call_one(bpa_ccl_group* group, GroupCall given, const bpa_ccl_options
     BP_TRY_ASSIGN(ApiGroup * found, object_of(group, "group"));
     BP_TRY_ASSIGN(const GroupOptions read, read_options(options, found->group()));
     given.is_deterministic = read.is_deterministic;
-    BP_TRY_ASSIGN(const ccl::Call call, read_call(given, found->group().place()));
+    ccl::Call call;
+    BP_TRY(read_call(given, found->group().place(), &call));
     return enqueue_all(found->group(), {&call, 1}, read.args, out_work);
   });
 }
@@ -201,8 +206,11 @@ Result<ccl::Call> read_call_of_batch(const bpa_ccl_call* at, uint64_t stride_byt
   call.counts.counts = given.counts;
   call.send_counts.counts = given.send_counts;
   call.is_deterministic = is_deterministic || (given.flags & BPA_CCL_DETERMINISTIC_BIT) != 0;
-  call.place = name + ".";
-  return read_call(call, place);
+  const std::string names = name + ".";
+  call.place = names;
+  ccl::Call read;
+  BP_TRY(read_call(call, place, &read));
+  return read;
 }
 
 }  // namespace

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls that their caller runs itself, without a batch (group_direct.cpp), beside those that others
+// run; and how they fail.
+#include "ccl/group/group_harness_test.hpp"
+
+namespace bp::ccl {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+
+const Devices kHosts = {"cpu:0", "cpu:0"};
+
+class GroupDirect : public GroupTest {
+ protected:
+  static Call sum_of(ProcessGroup& group, double value, uint64_t count = 3) {
+    return {.send = upload(group.device(), BP_DTYPE_F32, std::vector<double>(count, value)),
+            .recv = room(group.device(), BP_DTYPE_F32, count)};
+  }
+};
+
+TEST_F(GroupDirect, Calls_AreRecordedAndCounted) {
+  run(kHosts, [&](uint32_t, ProcessGroup& group) {
+    for (int i = 0; i < 3; ++i) {
+      const Call call = sum_of(group, i);
+      const auto work = group.enqueue(call, {.waits = true});
+      ASSERT_TRUE(work.ok()) << work.status().to_string();
+      EXPECT_FALSE(*work) << "it went another way";
+      EXPECT_THAT(floats(call.recv), Each(2.f * static_cast<float>(i)));
+    }
+    EXPECT_EQ(group.counters().host_operations, 3u);
+    EXPECT_EQ(group.wire().sent_messages, 3u);
+    EXPECT_EQ(group.wire().received_bytes, 36u);
+    const auto dump = parse_dump(group.trace(), "trace");
+    ASSERT_TRUE(dump.ok()) << dump.status().to_string();
+    ASSERT_EQ(dump->records.size(), 3u);
+    EXPECT_EQ(dump->last.entered, 3u);
+    EXPECT_EQ(dump->last.started, 3u);
+    EXPECT_EQ(dump->last.completed, 3u);
+    for (const Record& record : dump->records) {
+      EXPECT_EQ(record.state, RecordState::kCompleted);
+      EXPECT_EQ(record.entry.path, OperationPath::kHost);
+      EXPECT_EQ(record.entry.send_bytes, 12u);
+      EXPECT_GT(record.started_ns, 0);
+      EXPECT_GE(record.completed_ns, record.started_ns);
+    }
+  });
+}
+
+// The one that waits was called first, so that its number is the smaller one on all ranks.
+TEST_F(GroupDirect, WhatIsCalledMeanwhile_ComesBehindIt) {
+  run(kHosts, [&](uint32_t rank, ProcessGroup& group) {
+    const Call first = sum_of(group, 1);
+    const Call second = sum_of(group, 10, 5);
+    const Call third = sum_of(group, 100);
+    if (rank == 1) {
+      std::this_thread::sleep_for(milliseconds(100));
+      for (const Call& call : {first, second, third}) ASSERT_TRUE(group.enqueue(call).ok());
+    } else {
+      std::thread caller([&] { EXPECT_TRUE(group.enqueue(first, {.waits = true}).ok()); });
+      while (group.status().sequence == 0) std::this_thread::sleep_for(milliseconds(1));
+      EXPECT_TRUE(group.enqueue(second).ok());
+      const auto work = group.enqueue(third, {.waits = true});
+      EXPECT_TRUE(work.ok()) << work.status().to_string();
+      EXPECT_TRUE(*work) << "it passed the others";
+      caller.join();
+    }
+    EXPECT_THAT(floats(first.recv), Each(2.f));
+    EXPECT_THAT(floats(second.recv), Each(20.f));
+    EXPECT_THAT(floats(third.recv), Each(200.f));
+  });
+}
+
+TEST_F(GroupDirect, ManyThreadsOfOneGroup_EachGetTheirSum) {
+  run(kHosts, [&](uint32_t, ProcessGroup& group) {
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (int i = 0; i < 200; ++i) {
+          const Call call = sum_of(group, 1);
+          const auto work = group.enqueue(call, {.waits = (thread + i) % 3 != 0});
+          ASSERT_TRUE(work.ok()) << work.status().to_string();
+          ASSERT_THAT(floats(call.recv), Each(2.f));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    group.finish();
+    EXPECT_EQ(group.counters().host_operations, 800u);
+  });
+}
+
+TEST_F(GroupDirect, Abort_EndsWhoWaits) {
+  run(kHosts, [&](uint32_t rank, ProcessGroup& group) {
+    ASSERT_TRUE(group.enqueue(sum_of(group, 1), {.waits = true}).ok());
+    if (rank == 1) {
+      std::this_thread::sleep_for(milliseconds(50));
+      return group.abort("the user has pressed a key");
+    }
+    const Call call = sum_of(group, 1);
+    const auto begin = Clock::now();
+    const Status status = group.enqueue(call, {.timeout = seconds(30), .waits = true}).status();
+    EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
+    EXPECT_EQ(status.code(), BP_CANCELLED) << status.to_string();
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 1"), HasSubstr("pressed a key")));
+    EXPECT_EQ(group.enqueue(call, {.waits = true}).status().code(), BP_CANCELLED);
+    const auto dump = parse_dump(group.trace(), "trace");
+    ASSERT_TRUE(dump.ok());
+    EXPECT_EQ(dump->records.back().state, RecordState::kFailed);
+  });
+}
+
+TEST_F(GroupDirect, RankThatNeverCalls_IsNamedAtTheDeadline) {
+  std::atomic<int> begun = 0;
+  run(kHosts, [&](uint32_t rank, ProcessGroup& group) {
+    ASSERT_TRUE(group.enqueue(sum_of(group, 1), {.waits = true}).ok());
+    meet(&begun, 2);
+    if (rank == 1) {
+      while (group.failure().ok()) std::this_thread::sleep_for(milliseconds(1));
+      return;
+    }
+    const auto work =
+        group.enqueue(sum_of(group, 1), {.timeout = milliseconds(300), .waits = true});
+    EXPECT_EQ(work.status().code(), BP_TIMEOUT);
+    EXPECT_THAT(work.status().message(),
+                AllOf(HasSubstr("all_reduce sum f32 3 as number 2"), HasSubstr("within 300 ms"),
+                      HasSubstr("rank 1 (cpu:0) never entered it, its last was number 1")));
+    EXPECT_THAT(group.failure().culprits, testing::ElementsAre(1));
+  });
+}
+
+TEST_F(GroupDirect, RankThatLeaves_IsNamed) {
+  run({"cpu:0", "cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
+    if (rank == 1) return;
+    const auto work = group.enqueue(sum_of(group, 1), {.waits = true});
+    EXPECT_EQ(work.status().code(), BP_UNAVAILABLE);
+    EXPECT_THAT(work.status().message(), AllOf(HasSubstr("rank 1 (cpu:0)"), HasSubstr("left")));
+  });
+}
+
+TEST_F(GroupDirect, CountsThatDiffer_FailBothRanks) {
+  run(kHosts, [&](uint32_t rank, ProcessGroup& group) {
+    const Call call = sum_of(group, 1, 3 + rank);
+    const auto work = group.enqueue(call, {.waits = true});
+    EXPECT_EQ(work.status().code(), BP_INVALID_ARGUMENT);
+    EXPECT_THAT(work.status().message(),
+                AllOf(HasSubstr("all_reduce sum f32 3"), HasSubstr("all_reduce sum f32 4")));
+    EXPECT_THAT(floats(call.recv), testing::Not(testing::Contains(2.f)));
+  });
+}
+
+// Its arguments are wrong, and nothing of the group has begun: its number is the next one's.
+TEST_F(GroupDirect, CallThatIsRefused_TakesNoNumber) {
+  run(kHosts, [&](uint32_t rank, ProcessGroup& group) {
+    Call bad = sum_of(group, 1);
+    bad.recv = room(group.device(), BP_DTYPE_F32, 4);
+    if (rank == 0) {
+      EXPECT_EQ(group.enqueue(bad, {.waits = true}).status().code(), BP_INVALID_ARGUMENT);
+      bad = sum_of(group, 1);
+      bad.reduction = Reduction::kSum;
+      bad.send = upload(group.device(), BP_DTYPE_BOOL, {1, 0, 1});
+      bad.recv = room(group.device(), BP_DTYPE_BOOL, 3);
+      EXPECT_FALSE(group.enqueue(bad, {.waits = true}).ok());
+    }
+    const Call call = sum_of(group, 1);
+    ASSERT_TRUE(group.enqueue(call, {.waits = true}).ok());
+    EXPECT_THAT(floats(call.recv), Each(2.f));
+  });
+}
+
+}  // namespace
+}  // namespace bp::ccl

@@ -78,7 +78,7 @@ class OneCase {
       verdict.problem = work.status().to_string();
       return verdict;
     }
-    demand((*work)->wait(Clock::now() + std::chrono::seconds(60)));
+    if (*work) demand((*work)->wait(Clock::now() + std::chrono::seconds(60)));
     judge_results(&verdict);
     if (verdict.problem.empty() && args_.checks_wire) {
       verdict.problem = problem_of_traffic(Traffic::of(group_.wire()).since(before), limit);

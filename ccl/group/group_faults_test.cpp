@@ -164,6 +164,9 @@ TEST_F(GroupFaults, Abort_EndsAllRanksWithinASecond) {
       delays.note_since(begin);
       EXPECT_EQ(status.code(), BP_CANCELLED) << status.to_string();
       EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 0"), HasSubstr("pressed a key")));
+      EXPECT_EQ((*work)->failure().operation, "all_reduce sum f32 3") << "what this one waited for";
+      EXPECT_EQ((*work)->failure().sequence, 1u);
+      EXPECT_EQ(group.failure().operation, "") << "the group waited for nothing";
       const auto later = group.enqueue(call);
       EXPECT_EQ(later.status().code(), BP_CANCELLED);
     });

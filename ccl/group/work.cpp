@@ -41,10 +41,17 @@ Failure Work::explain(bp_status answer) const noexcept {
   });
 }
 
-/// The first one stays. Where memory is short its code has to tell.
+/// The first one stays. Where memory is short its code has to tell. A group that was aborted waited
+/// for nothing; this did.
 void Work::keep_failure(const Failure& failure) noexcept {
   if (!failure_.ok() || failure.ok()) return;
-  if (!contain([&] { failure_ = failure; }).ok()) failure_ = {.code = failure.code};
+  const auto keep = [&] {
+    failure_ = failure;
+    if (!failure.operation.empty()) return;
+    failure_.operation = operation();
+    failure_.sequence = args_.sequence;
+  };
+  if (!contain(keep).ok()) failure_ = {.code = failure.code};
   has_failed_.store(true, std::memory_order_release);
 }
 

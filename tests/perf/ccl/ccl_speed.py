@@ -15,13 +15,14 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
+import costs  # noqa: E402
 import figures  # noqa: E402
 import held  # noqa: E402
 import one_host  # noqa: E402
 import rounds  # noqa: E402
 import wired  # noqa: E402
 
-PARTS = {"one_host": one_host, "wired": wired, "held": held}
+PARTS = {"one_host": one_host, "wired": wired, "held": held, "costs": costs}
 NOTE = ("Two ranks, each a process. Speed: their time over ours, the median of the rounds' ratios; "
         "rounds in which a copy of memory takes 15 % more or less than in the others do not "
         "count.")

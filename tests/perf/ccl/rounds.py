@@ -96,6 +96,7 @@ def line_of(row):
     if row["status"] == "NOT RUN":
         return f"| {row['title']} | | {row['target']} | | | | NOT RUN: {row['why']} |"
     share = f"{row['share']:.0%}" if "share" in row else ""
+    ratio = f"{row['ratio']:.2f}" if "ratio" in row else ""
     ours, theirs = (f"{row[key] / 1000:,.2f}" if key in row else "" for key in ("ns", "peer_ns"))
-    return (f"| {row['title']} | {row['ratio']:.2f} | {row['target']} | {share} | {ours} | "
+    return (f"| {row['title']} | {ratio} | {row['target']} | {share} | {ours} | "
             f"{theirs} | {row['status']} |")

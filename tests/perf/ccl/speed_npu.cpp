@@ -2,7 +2,9 @@
 //
 // Ranks on a device whose memory the host cannot touch: speed_npu PREFIX RANK. Ranks meet in the
 // file PREFIX.store. Their tensors are staged, in chunks; and a step of data parallel training, of
-// a network whose kernels take as long as kKernelNs says, is timed in parts.
+// a network whose kernels take as long as kKernelNs says, is timed in parts; and the call alone of
+// an operation that such kernels are before.
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -14,6 +16,7 @@ namespace {
 
 constexpr uint32_t kRanks = 2;
 constexpr int64_t kKernelNs = 10'000'000;
+constexpr int kKernelsBefore = 20;
 constexpr int kLayers = 16;
 constexpr int64_t kLayerFloats = 512 * 1024;
 constexpr uint64_t kBucketBytes = 2 * kLayerFloats * sizeof(float);
@@ -78,6 +81,30 @@ double time_all_reduce(const bp::ccl::Group& group, const bp::Device& device, ui
   check.run();
   check_values(recv, [](uint64_t i) { return perf::value_of(i, 0) + perf::value_of(i, 1); });
   return each;
+}
+
+/// The call alone, whose operation waits for the kernels that are queued before it: the median.
+double time_enqueue(const bp::ccl::Group& group, const bp::Device& device, uint64_t bytes,
+                    uint64_t iterations) {
+  const auto count = static_cast<int64_t>(bytes / sizeof(float));
+  const auto zero = bp::Tensor::from_host<float>(device, std::vector<float>{0}, {1});
+  const auto recv = bp::Tensor::create(device, zero.dtype(), {count});
+  const std::vector<float> values = values_of(static_cast<uint64_t>(count), group.rank());
+  std::vector<double> took(iterations);
+  for (double& one : took) {
+    bp::Tensor send = bp::Tensor::from_host<float>(device, values, {count});
+    device.sync();
+    group.barrier();
+    const auto begin = perf::Clock::now();
+    for (int kernel = 0; kernel < kKernelsBefore; ++kernel) send = bp::add(send, zero);
+    one = perf::nanoseconds_of(1, [&] { group.async().all_reduce(send, recv); });
+    check_values(recv, [](uint64_t at) { return perf::value_of(at, 0) + perf::value_of(at, 1); });
+    const auto all = std::chrono::nanoseconds(perf::Clock::now() - begin).count();
+    if (all < kKernelsBefore * kKernelNs) throw std::runtime_error("the kernels took no time");
+  }
+  const auto middle = took.begin() + static_cast<std::ptrdiff_t>(iterations / 2);
+  std::nth_element(took.begin(), middle, took.end());
+  return *middle;
 }
 
 /// Backwards through the layers: a kernel for the gradient of each, and one that copies it into its
@@ -155,6 +182,10 @@ void run(const std::string& prefix, uint32_t rank) {
                {"all_reduce",
                 [&](uint64_t bytes, uint64_t iterations) {
                   return time_all_reduce(group, device, bytes, iterations);
+                }},
+               {"enqueue",
+                [&](uint64_t bytes, uint64_t iterations) {
+                  return time_enqueue(group, device, bytes, iterations);
                 }},
                {"ring_bytes",
                 [&](uint64_t, uint64_t) { return static_cast<double>(group.info().ring_bytes); }},

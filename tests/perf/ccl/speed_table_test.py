@@ -8,6 +8,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+import costs  # noqa: E402
 import held  # noqa: E402
 import one_host  # noqa: E402
 import ranks  # noqa: E402
@@ -107,6 +108,28 @@ class Wire(unittest.TestCase):
         rows = sums.rows_against(None, wired.PEER, ranks.GLOO_WAYS, wired.gloo_target,
                                  "namespaces cannot be made")
         self.assertEqual(len(rows), len(sums.SIZES))
+        self.assertEqual({(row["status"], row["required"]) for row in rows}, {("NOT RUN", True)})
+
+
+class Costs(unittest.TestCase):
+    def rows(self, enqueue_ns, record_ns):
+        rounds = measured.Rounds(lambda: 100)
+        figures = {costs.ENQUEUE[0]: enqueue_ns, costs.RECORD[0]: record_ns}
+        rounds.run(lambda: [rounds.add(*one) for one in figures.items()], 10)
+        return costs.rows_of(rounds, "")
+
+    def test_each_has_its_limit(self):
+        enqueue, record = self.rows(50_000, 100)
+        self.assertEqual((enqueue["status"], record["status"]), ("met", "met"))
+        enqueue, record = self.rows(50_001, 101)
+        self.assertEqual((enqueue["status"], record["status"]), ("MISSED", "MISSED"))
+
+    def test_lines_have_no_peer(self):
+        line = measured.line_of(self.rows(20_000, 80)[0])
+        self.assertRegex(line, r"200 ms \|  \| ≤ 50 µs \| 100% \| 20.00 \|  \| met \|$")
+
+    def test_that_did_not_run_is_required(self):
+        rows = costs.rows_of(None, "there is no npu:0")
         self.assertEqual({(row["status"], row["required"]) for row in rows}, {("NOT RUN", True)})
 
 

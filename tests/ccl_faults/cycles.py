@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank dies, the others make a group without it and compute, another one takes its place: as
+"""A rank dies, the others rebuild the group without it and compute, another one takes its place: as
 often as wanted, in the same two processes, whose descriptors, threads and memory stay as they
 were."""
 
@@ -57,9 +57,11 @@ def run_cycles(program, count):
             growth = max(rank.memory_kib() - kib for rank, kib in memory.items())
             if growth > MOST_GROWTH_KIB:
                 raise Wrong(f"the memory of a survivor grew by {growth} KiB")
+            if job.rebuilt_count != count:
+                raise Wrong(f"{job.rebuilt_count} groups were rebuilt in {count} cycles")
             job.end(job.ranks)
             row.update(outcome="passed", slowest_ms=round(scene.slowest_ms),
-                       bound_ms=scene.bound_ms, words=f"memory grew by {growth} KiB")
+                       bound_ms=scene.bound_ms, rebuilt=job.rebuilt_count, words=f"memory grew by {growth} KiB")
         except Wrong as wrong:
             row["words"] = f"cycle {done}: {wrong}"
             row["logs"] = job.logs() if job is not None else ""

@@ -33,6 +33,9 @@ class Job:
         self.programs = []
         self.pids = set()  # of all of them, ever
         self.group_count = 0
+        self.group = []  # the ranks of the last group, each of which may have left
+        self.outside = set()  # those of them that have left it
+        self.rebuilt_count = 0
         self.port = 4711 if hosts[0].enter else free_port(hosts[0].address)
         self.token = self.folder / "token"
         self.token.touch(mode=0o600)
@@ -76,10 +79,19 @@ class Job:
                            timeout_ms) for number, rank in enumerate(ranks)]
 
     def join(self, ranks):
-        for rank, number in zip(ranks, self.begin_join(ranks)):
+        self.all_have(ranks, self.begin_join(ranks), "join")
+
+    def all_have(self, ranks, numbers, what):
+        """A group of these, in this order."""
+        for rank, number in zip(ranks, numbers):
             answer = rank.answer(number)
             if answer["code"] != "OK":
-                raise Wrong(f"rank {self.ranks.index(rank)} cannot join: {answer['words']}")
+                raise Wrong(f"rank {self.ranks.index(rank)} cannot {what}: {answer['words']}")
+        self.group, self.outside = list(ranks), set()
+
+    def leave(self, ranks):
+        self.outside.update(ranks)
+        self.all_do(ranks, "leave", within_s=RECOVERY_S)
 
     def begin_sums(self, count, ranks=None):
         """Until all are in the middle of them."""
@@ -95,12 +107,19 @@ class Job:
         self.all_do(ranks, "sum", count, JOIN_MS)
 
     def rebuild(self, ranks):
-        """The ranks that are left make a group and compute a right sum in it."""
-        self.all_do(ranks, "leave", within_s=RECOVERY_S)
-        self.join(ranks)
+        """The ranks that are left rebuild their group, and compute a right sum in it. Where they
+        have none, since that is what failed or one of them has left it, they make another one."""
+        if all(rank in self.group and rank not in self.outside for rank in ranks):
+            members = [self.group.index(rank) for rank in ranks]
+            self.all_have(ranks, [rank.begin("rebuild", JOIN_MS, *members) for rank in ranks],
+                          "rebuild")
+            self.rebuilt_count += 1
+        else:
+            self.leave(ranks)
+            self.join(ranks)
         self.sum(ranks)
         self.sum(ranks, LONG)
-        self.all_do(ranks, "leave", within_s=RECOVERY_S)
+        self.leave(ranks)
 
     def warm_up(self):
         """A group before the faulty one; what the ranks have afterwards they keep. With two hosts
@@ -115,7 +134,7 @@ class Job:
             over = host.sent_bytes() - sent
             if not payload <= over <= 3 * payload * len(self.ranks):
                 raise Wrong(f"{host.name} sent {over} bytes over the wire for a sum of {payload}")
-        self.all_do(self.ranks, "leave")
+        self.leave(self.ranks)
         self.had = {rank: rank.possessions() for rank in self.ranks}
 
     def check_possessions(self, ranks):

@@ -5,6 +5,7 @@
 //
 //   ID serve ENDPOINT TOKEN_FILE            ID connect ENDPOINT TOKEN_FILE TIMEOUT_MS
 //   ID join NAME RANK RANK_COUNT TIMEOUT_MS
+//   ID rebuild TIMEOUT_MS RANK...           the group that it has, of these of its ranks
 //   ID sum COUNT TIMEOUT_MS                 one sum, of which every value is checked
 //   ID sums COUNT TIMEOUT_MS                sums until one fails
 //   ID call KIND COUNT TIMEOUT_MS           broadcast, int_sum, max or sum, of ones
@@ -103,6 +104,7 @@ class Rank {
     words >> what;
     if (what == "serve" || what == "connect") return open_store(what == "serve", words);
     if (what == "join") return join(words);
+    if (what == "rebuild") return rebuild(words);
     if (what == "call") return call(words);
     if (what == "sum" || what == "sums") {
       const uint64_t count = take(words);
@@ -151,6 +153,17 @@ class Rank {
     words >> options.name >> options.rank >> options.rank_count;
     options.timeout = milliseconds(take(words));
     auto made = bp::ccl::Group::create(device_, options);
+    const std::lock_guard lock(mutex_);
+    group_ = std::move(made);
+    return {};
+  }
+  Answer rebuild(std::istringstream& words) {
+    const bp::ccl::Group group = this->group();
+    bp::ccl::RebuildOptions options;
+    options.epoch = group.epoch() + 1;
+    options.timeout = milliseconds(take(words));
+    for (uint32_t rank = 0; words >> rank;) options.members.push_back(rank);
+    auto made = group.rebuild(options);
     const std::lock_guard lock(mutex_);
     group_ = std::move(made);
     return {};

@@ -3,7 +3,7 @@
 // The first collective: each rank has a tensor on its own device, and all get the sum. Ranks are
 // threads, which meet in a store in memory; or processes, where a launcher has started them.
 //   all_reduce [DEVICE...]      a rank on each; cpu:0 twice if none is named
-//   backplane launch -n 2 --devices npu:0,cpu:0 -- all_reduce
+//   backplane launch -n 2 --devices npu:0,cpu:0 -- ./all_reduce
 #include <cstdio>
 #include <thread>
 

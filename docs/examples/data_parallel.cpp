@@ -2,8 +2,10 @@
 //
 // Training on devices of several vendors at once. Each rank has its share of the batch and computes
 // its gradients on its own device; they are averaged while others are still computed, and every
-// rank goes on with the same parameters. Ranks are threads here, which meet in a store in memory.
+// rank goes on with the same parameters. Ranks are threads, which meet in a store in memory; or
+// processes, where a launcher has started them.
 //   data_parallel [--check] [DEVICE...]      a rank on each; npu:0 xpu:0 cpu:0 if none is named
+//   backplane launch -n 2 --devices npu:0,cpu:0 -- ./data_parallel [--check]
 // --check: trains once more on one rank with the whole batch, and compares.
 #include <algorithm>
 #include <cmath>
@@ -147,20 +149,33 @@ float largest_difference(const std::vector<float>& a, const std::vector<float>& 
   return largest;
 }
 
-/// All ranks have the same bits, and what one rank comes to alone, but for how sums are rounded.
+/// What one rank comes to alone, but for how sums are rounded.
+bool equals_one(size_t rank_count, const Trained& trained, const Trained& alone) {
+  const float parameters = largest_difference(trained.parameters, alone.parameters);
+  const float losses = largest_difference(trained.losses, alone.losses);
+  const bool equal = parameters <= 1e-5f && losses <= 1e-5f;
+  std::printf("%zu ranks %s one: parameters differ by %.1e at most, losses by %.1e\n", rank_count,
+              equal ? "equal" : "do not equal", static_cast<double>(parameters),
+              static_cast<double>(losses));
+  return equal;
+}
+
+/// All ranks have the same bits, too.
 bool check(const std::vector<Trained>& trained, const Trained& alone) {
   for (size_t rank = 1; rank < trained.size(); ++rank) {
     if (trained[rank].parameters == trained[0].parameters) continue;
     std::fprintf(stderr, "ranks 0 and %zu have different parameters\n", rank);
     return false;
   }
-  const float parameters = largest_difference(trained[0].parameters, alone.parameters);
-  const float losses = largest_difference(trained[0].losses, alone.losses);
-  const bool equal = parameters <= 1e-5f && losses <= 1e-5f;
-  std::printf("%zu ranks %s one: parameters differ by %.1e at most, losses by %.1e\n",
-              trained.size(), equal ? "equal" : "do not equal", static_cast<double>(parameters),
-              static_cast<double>(losses));
-  return equal;
+  return equals_one(trained.size(), trained[0], alone);
+}
+
+/// This process is a rank. The exit code.
+int run_launched(const bp::ccl::Job& job, bp::Device device, bool checks) {
+  const Trained trained = train(job.create_group(device), device, job.rank() == 0);
+  if (!checks) return 0;
+  const std::vector<Trained> alone = train_on({device}, false);
+  return !alone.empty() && equals_one(job.rank_count(), trained, alone[0]) ? 0 : 1;
 }
 
 /// Ranks with one queue would wait in it for each other.
@@ -182,9 +197,11 @@ int main(int argc, char** argv) try {
   const auto wish = std::find(names.begin(), names.end(), "--check");
   const bool checks = wish != names.end();
   if (checks) names.erase(wish);
-  if (names.empty()) names = {"npu:0", "xpu:0", "cpu:0"};
 
   auto rt = bp::Runtime::create();
+  const auto job = bp::ccl::Job::from_environment();  // without a launcher: of this process alone
+  if (job.rank_count() > 1) return run_launched(job, rt.device(job.device("cpu:0")), checks);
+  if (names.empty()) names = {"npu:0", "xpu:0", "cpu:0"};
   std::vector<bp::Device> devices;
   for (const std::string& name : names) devices.push_back(rt.device(name));
   refuse_shared_queues(devices);

@@ -66,6 +66,10 @@ class InstalledTree(unittest.TestCase):
     def example(self, name, *arguments):
         return run(self.build / name, *arguments).stdout.splitlines()
 
+    def launched(self, name, *arguments):
+        return run(self.prefix / "bin/backplane", "launch", "-n", 2, "--devices", "npu:0,cpu:0",
+                   "--", self.build / name, *arguments).stdout.splitlines()
+
     def test_examples_run_from_the_installed_tree(self):
         digits = ROOT / "docs/examples/digits/digits.onnx"
         lines = self.example("first_c", "npu:0")
@@ -93,6 +97,14 @@ class InstalledTree(unittest.TestCase):
             wrong = run(self.build / example, "cpu:0", "npu:7", check=False)
             self.assertEqual(wrong.returncode, 1)
             self.assertIn("npu:7", wrong.stdout)
+            self.assertEqual(sorted(self.launched(example)),
+                             ["[rank 0 npu:0] rank 0 of 2 on npu:0: 3 20",
+                              "[rank 1 cpu:0] rank 1 of 2 on cpu:0: 3 20"])
+        lines = self.launched("data_parallel", "--check")
+        self.assertEqual(sum("loss" in line for line in lines if "rank 1 " in line), 1)
+        for rank in ("rank 0 npu:0", "rank 1 cpu:0"):
+            self.assertTrue(any(line.startswith(f"[{rank}] 2 ranks equal one: ")
+                                for line in lines), lines)
         lines = self.example("data_parallel", "--check", "npu:0", "cpu:0", "cpu:0")
         losses = [float(line.split("loss ")[1]) for line in lines[:-1]]
         self.assertEqual(len(losses), 20)

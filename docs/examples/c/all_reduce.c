@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The first collective in C: each rank has a tensor on its own device, and all get the sum. Ranks
- * are threads here, which meet in a store in memory.
+ * are threads, which meet in a store in memory; or processes, where a launcher has started them.
  *   all_reduce_c [DEVICE...]      a rank on each; cpu:0 twice if none is named
+ *   backplane launch -n 2 --devices npu:0,cpu:0 -- ./all_reduce_c
  */
 #include <backplane/backplane.h>
 #include <stdio.h>
@@ -36,6 +37,24 @@ static int run(bpa_ccl_group* group, bpa_device* device) {
            where.name.ptr, values[0], values[1]);
   }
   bpa_tensor_release(x); /* NULL is legal */
+  return bad;
+}
+
+/* As a rank of a job, each of which is a process. */
+static int run_launched(bpa_runtime* runtime, bpa_ccl_job* job, const bpa_ccl_job_info* info) {
+  const char* const name = info->device[0] != '\0' ? info->device : "cpu:0";
+  bpa_ccl_group_args args = {
+      .struct_size = sizeof(args), .rank = info->rank, .rank_count = info->rank_count};
+  bpa_device* device = NULL;
+  bpa_ccl_store* store = NULL;
+  bpa_ccl_group* group = NULL;
+  int bad = failed(bpa_runtime_find_device(runtime, name, &device), "finding a device");
+  bad = bad || failed(bpa_ccl_job_get_store(job, &store), "the job's store");
+  args.store = store;
+  bad = bad || failed(bpa_ccl_group_create(device, &args, &group), "joining");
+  bad = bad || run(group, device);
+  bpa_ccl_group_release(group);
+  bpa_ccl_store_release(store);
   return bad;
 }
 
@@ -73,19 +92,11 @@ static int run_all(const struct rank* ranks, int count) {
   return bad;
 }
 
-int main(int argc, char** argv) {
-  const char* const pair[] = {"cpu:0", "cpu:0"};
-  const char* const* names = argc > 1 ? (const char* const*)(argv + 1) : pair;
-  const int count = argc > 1 ? argc - 1 : 2;
-  if (count > MOST_RANKS) {
-    fprintf(stderr, "usage: all_reduce_c [DEVICE...], at most %d\n", MOST_RANKS);
-    return 2;
-  }
+/* As many ranks as names, in this process. */
+static int run_threads(bpa_runtime* runtime, const char* const* names, int count) {
   struct rank ranks[MOST_RANKS] = {{0}};
-  bpa_runtime* runtime = NULL;
   bpa_ccl_store* store = NULL;
-  int bad = failed(bpa_runtime_create(NULL, &runtime), "starting");
-  bad = bad || failed(bpa_ccl_store_create_memory(&store), "the store");
+  int bad = failed(bpa_ccl_store_create_memory(&store), "the store");
   for (int i = 0; i < count && !bad; ++i) {
     bad = failed(bpa_runtime_find_device(runtime, names[i], &ranks[i].device), "finding a device");
     ranks[i].args = (bpa_ccl_group_args){.struct_size = sizeof(ranks[i].args),
@@ -95,6 +106,28 @@ int main(int argc, char** argv) {
   }
   bad = bad || run_all(ranks, count);
   bpa_ccl_store_release(store);
+  return bad;
+}
+
+int main(int argc, char** argv) {
+  const char* const pair[] = {"cpu:0", "cpu:0"};
+  const char* const* names = argc > 1 ? (const char* const*)(argv + 1) : pair;
+  const int count = argc > 1 ? argc - 1 : 2;
+  if (count > MOST_RANKS) {
+    fprintf(stderr, "usage: all_reduce_c [DEVICE...], at most %d\n", MOST_RANKS);
+    return 2;
+  }
+  bpa_runtime* runtime = NULL;
+  bpa_ccl_job* job = NULL;
+  bpa_ccl_job_info info = {.struct_size = sizeof(info)};
+  int bad = failed(bpa_runtime_create(NULL, &runtime), "starting");
+  bad = bad || failed(bpa_ccl_job_create(&job), "the job"); /* without a launcher: of one rank */
+  bad = bad || failed(bpa_ccl_job_get_info(job, &info), "the job");
+  if (!bad) {
+    bad = info.rank_count > 1 ? run_launched(runtime, job, &info)
+                              : run_threads(runtime, names, count);
+  }
+  bpa_ccl_job_release(job);
   bpa_runtime_release(runtime);
   return bad;
 }

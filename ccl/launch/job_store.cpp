@@ -52,8 +52,8 @@ Status missing_ranks(const Job& job, const std::shared_ptr<Store>& store, const 
   if (count == 0) return why;
   if (count > kMostRanksNamed) ranks += " and " + std::to_string(count - kMostRanksNamed) + " more";
   return Status(BP_TIMEOUT, "job " + job.name + ": " + (count == 1 ? "rank " : "ranks ") + ranks +
-                                " of " + std::to_string(job.rank_count) + " did not come; " +
-                                store->name());
+                                " of " + std::to_string(job.rank_count) +
+                                " did not come in time (BACKPLANE_CCL_TIMEOUT); " + store->name());
 }
 
 /// Says that this rank is there, and waits for all others.

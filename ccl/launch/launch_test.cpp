@@ -283,7 +283,7 @@ TEST_F(JobStoreTest, MissingRanks_AreNamed) {
   some.resize(2);
   for (const Status& answer : open_all(some, environment_, milliseconds(300))) {
     EXPECT_EQ(answer.code(), BP_TIMEOUT);
-    EXPECT_THAT(answer.message(), HasSubstr("job 17: ranks 2, 3 of 4 did not come; file "));
+    EXPECT_THAT(answer.message(), HasSubstr("job 17: ranks 2, 3 of 4 did not come in time "));
   }
   some = jobs({StorePlace::Kind::kPrivate}, 40);
   some.resize(1);
@@ -378,7 +378,8 @@ TEST(Nodes, MissingNodes_AreNamed) {
   const auto store = make_memory_store();
   const auto nodes = *Nodes::make(node(store, 1, 3, 1));
   const auto ranks = nodes->begin(0, in(milliseconds(50)));
-  EXPECT_EQ(ranks.status().to_string(), "TIMEOUT: nodes 0, 2 of 3 did not come");
+  EXPECT_EQ(ranks.status().to_string(),
+            "TIMEOUT: nodes 0, 2 of 3 did not come in time (BACKPLANE_CCL_TIMEOUT)");
 }
 
 TEST(Nodes, NodesThatDisagree_AreNamed) {

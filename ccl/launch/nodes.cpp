@@ -107,7 +107,8 @@ Status Nodes::missing_nodes(const Status& why) {
   if (count == 0) return why;
   if (count > kMostNodesNamed) nodes += " and " + std::to_string(count - kMostNodesNamed) + " more";
   return Status(BP_TIMEOUT, std::string(count == 1 ? "node " : "nodes ") + nodes + " of " +
-                                std::to_string(args_.node_count) + " did not come");
+                                std::to_string(args_.node_count) +
+                                " did not come in time (BACKPLANE_CCL_TIMEOUT)");
 }
 
 Result<RankRange> Nodes::begin(uint32_t run, TimePoint deadline) {

@@ -317,7 +317,8 @@ class NodesTest(LaunchCase):
 
     def test_missing_nodes_are_named(self):
         _, errors = self.finish(self.node(0, 1, "--", "true", BACKPLANE_CCL_TIMEOUT=1), ENVIRONMENT)
-        self.assertEqual(errors, b"backplane launch: node 1 of 2 did not come\n")
+        self.assertEqual(errors, b"backplane launch: node 1 of 2 did not come in time "
+                                 b"(BACKPLANE_CCL_TIMEOUT)\n")
         _, errors = self.finish(self.node(1, 1, "--", "true", BACKPLANE_CCL_TIMEOUT=1), ENVIRONMENT)
         self.assertIn(self.endpoint.encode(), errors)
 
@@ -410,20 +411,27 @@ class SecretTest(LaunchCase):
         self.assertEqual(self.listeners(), ["0100007F"])
         process.send_signal(signal.SIGTERM)
         self.finish(process, 128 + signal.SIGTERM)
+        self.file("up").unlink()
+        process = self.start_job("--rdzv", "127.0.0.7:0")  # not where it listens unasked
+        self.assertEqual(self.listeners(), ["0700007F"])
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, 128 + signal.SIGTERM)
 
 
 class DocsTest(LaunchCase):
     def test_commands_of_the_page(self):
         page = pathlib.Path(__file__).parents[2] / "docs/launch.md"
         commands = page.read_text(encoding="utf-8").split("```sh\n")[1].split("```")[0].splitlines()
-        self.assertEqual(len(commands), 3)
+        self.assertEqual(len(commands), 4)
         found = []
         for command in commands:
             command = command.replace("build/release/bin", str(launch_case.BIN))
             output, _ = self.finish(self.start("sh", "-c", command), 0)
             found += sorted(output.decode().splitlines())
         self.assertEqual(found, [f"[rank {rank}] rank {rank} of 4" for rank in range(4)] + [
-            "[rank 0 npu:0] npu:0", "[rank 1 cpu:0] cpu:0"])
+            "[rank 0 npu:0] npu:0", "[rank 1 cpu:0] cpu:0",
+            "[rank 0 npu:0] rank 0 of 2 on npu:0: 3 20",
+            "[rank 1 cpu:0] rank 1 of 2 on cpu:0: 3 20"])
 
 
 class UsageTest(LaunchCase):

@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "ccl/store/join_test.hpp"
 #include "ccl/store/wire.hpp"
 
 namespace bp::ccl {
 namespace {
 
-// 5 s is what it is to take; a machine that does much else may take longer.
-TEST(StoreScaleTest, FourThousandClients_Join) { EXPECT_LE(join_clients(4096), seconds(20)); }
+/// The best of a few: a machine may do much else at the time of one.
+TEST(StoreScaleTest, FourThousandClients_JoinWithinFiveSeconds) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr seconds kLongest{20};
+#else
+  constexpr seconds kLongest{5};
+#endif
+  auto best = join_clients(4096);
+  for (int more = 0; more < 2 && best > kLongest; ++more) {
+    best = std::min(best, join_clients(4096));
+  }
+  EXPECT_LE(best, kLongest);
+}
 
 /// As at a barrier: all wait for one key, which then comes.
 TEST(StoreScaleTest, FourThousandWaits_AreAllAnswered) {

@@ -39,8 +39,7 @@ TEST_F(GroupCheck, CallsThatDiffer_FailOnAllWithinASecondAndWithoutWrongData) {
   const char* const words[] = {"all_reduce sum f32 2", "all_reduce max f32 3",
                                "broadcast f32 3 root 1", "barrier"};
   have("passes", true);
-  Delays delays;
-  for (int what = 0; what < 4; ++what) {
+  const auto call_wrong = [&](int what, Delays& delays) {
     std::atomic<int> good_count = 0;
     run(kLinked, [&](uint32_t rank, ProcessGroup& group) {
       ASSERT_TRUE(group.is_native());
@@ -54,15 +53,17 @@ TEST_F(GroupCheck, CallsThatDiffer_FailOnAllWithinASecondAndWithoutWrongData) {
       const auto work = group.enqueue(call, {.timeout = seconds(30)});
       // Another rank may have found out before this one called.
       const Status status = work.ok() ? (*work)->wait(begin + seconds(40)) : work.status();
-      delays.note_since(begin);
+      delays.note_since(begin, std::string(words[what]) + ", " + std::to_string(rank));
       EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
       EXPECT_THAT(status.message(),
                   AllOf(HasSubstr("the ranks disagree"), HasSubstr("rank 1 (npu:1)"),
                         HasSubstr("all_reduce sum f32 3 as number 2"), HasSubstr(words[what])));
       if (work.ok() && call.recv) EXPECT_FALSE(read_status(call.recv).ok()) << words[what];
     });
-  }
-  delays.expect_within(seconds(1));
+  };
+  expect_within(seconds(1), [&](Delays& delays) {
+    for (int what = 0; what < 4; ++what) call_wrong(what, delays);
+  });
 }
 
 TEST_F(GroupCheck, OneRankThatAsksForIt_HasAllCompare) {

@@ -25,7 +25,7 @@ Clock::time_point soon() { return Clock::now() + seconds(20); }
 
 class GroupFaults : public GroupTest {
  protected:
-  Call sum_of(ProcessGroup& group, uint64_t count = 3) {
+  static Call sum_of(ProcessGroup& group, uint64_t count = 3) {
     return {.send = upload(group.device(), BP_DTYPE_F32, std::vector<double>(count, 1)),
             .recv = room(group.device(), BP_DTYPE_F32, count)};
   }
@@ -34,30 +34,38 @@ class GroupFaults : public GroupTest {
     for (const std::string& device : devices) name += device + " ";
     return name;
   }
+  /// On a thread for each rank of each mix, which all come to an error within a time.
+  using Body = std::function<void(const Devices& devices, uint32_t rank, ProcessGroup& group,
+                                  std::atomic<int>* come, Delays& delays)>;
+  void on_each_mix(Clock::duration promised, const Body& body) {
+    expect_within(promised, [&](Delays& delays) {
+      for (const Devices& devices : kMixes) {
+        std::atomic<int> come = 0;
+        run(devices,
+            [&](uint32_t rank, ProcessGroup& group) { body(devices, rank, group, &come, delays); });
+      }
+    });
+  }
 };
 
 TEST_F(GroupFaults, CountsThatDiffer_FailAllRanksWithBothSidesWithinASecond) {
-  Delays delays;
-  for (const Devices& devices : kMixes) {
-    std::atomic<int> begun = 0;
-    run(devices, [&](uint32_t rank, ProcessGroup& group) {
-      meet(&begun, 3);
-      const auto begin = Clock::now();
-      const auto work = group.enqueue(sum_of(group, rank == 1 ? 2 : 3));
-      // Another rank may have found out before this one called.
-      const Status status = work.ok() ? (*work)->wait(soon()) : work.status();
-      delays.note_since(begin);
-      EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
-      // As headers tell it, or the library of linked devices.
-      EXPECT_THAT(status.message(),
-                  AllOf(HasSubstr("disagree"), HasSubstr("rank 1"),
-                        AnyOf(HasSubstr("all_reduce sum f32 3"), HasSubstr("of 3 elements")),
-                        AnyOf(HasSubstr("all_reduce sum f32 2"), HasSubstr("of 2 elements"))))
-          << name_of(devices);
-      EXPECT_FALSE(group.failure().culprits.empty()) << name_of(devices);
-    });
-  }
-  delays.expect_within(seconds(1));
+  on_each_mix(seconds(1), [](const Devices& devices, uint32_t rank, ProcessGroup& group,
+                             std::atomic<int>* come, Delays& delays) {
+    meet(come, 3);
+    const auto begin = Clock::now();
+    const auto work = group.enqueue(sum_of(group, rank == 1 ? 2 : 3));
+    // Another rank may have found out before this one called.
+    const Status status = work.ok() ? (*work)->wait(soon()) : work.status();
+    delays.note_since(begin, name_of(devices) + std::to_string(rank));
+    EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
+    // As headers tell it, or the library of linked devices.
+    EXPECT_THAT(status.message(),
+                AllOf(HasSubstr("disagree"), HasSubstr("rank 1"),
+                      AnyOf(HasSubstr("all_reduce sum f32 3"), HasSubstr("of 3 elements")),
+                      AnyOf(HasSubstr("all_reduce sum f32 2"), HasSubstr("of 2 elements"))))
+        << name_of(devices);
+    EXPECT_FALSE(group.failure().culprits.empty()) << name_of(devices);
+  });
 }
 
 TEST_F(GroupFaults, KindsThatDiffer_NameBoth) {
@@ -153,33 +161,30 @@ TEST_F(GroupFaults, RankThatNeverCalls_IsNamedAtTheDeadline) {
 }
 
 TEST_F(GroupFaults, Abort_EndsAllRanksWithinASecond) {
-  Delays delays;
-  for (const Devices& devices : kMixes) {
-    std::atomic<int> entered = 0;
-    run(devices, [&](uint32_t rank, ProcessGroup& group) {
-      if (rank == 0) {
-        while (entered < 2) std::this_thread::sleep_for(milliseconds(1));
-        std::this_thread::sleep_for(milliseconds(50));
-        group.abort("the user has pressed a key");
-        return;
-      }
-      const Call call = sum_of(group);
-      const auto work = group.enqueue(call);
-      ++entered;
-      ASSERT_TRUE(work.ok());
-      const auto begin = Clock::now();
-      const Status status = (*work)->wait(soon());
-      delays.note_since(begin);
-      EXPECT_EQ(status.code(), BP_CANCELLED) << status.to_string();
-      EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 0"), HasSubstr("pressed a key")));
-      EXPECT_EQ((*work)->failure().operation, "all_reduce sum f32 3") << "what this one waited for";
-      EXPECT_EQ((*work)->failure().sequence, 1u);
-      EXPECT_EQ(group.failure().operation, "") << "the group waited for nothing";
-      const auto later = group.enqueue(call);
-      EXPECT_EQ(later.status().code(), BP_CANCELLED);
-    });
-  }
-  delays.expect_within(milliseconds(1050));  // of which the test itself waits 50
+  const auto promised = milliseconds(1050);  // of which the test itself waits 50
+  on_each_mix(promised, [](const Devices& devices, uint32_t rank, ProcessGroup& group,
+                           std::atomic<int>* come, Delays& delays) {
+    if (rank == 0) {
+      while (*come < 2) std::this_thread::sleep_for(milliseconds(1));
+      std::this_thread::sleep_for(milliseconds(50));
+      group.abort("the user has pressed a key");
+      return;
+    }
+    const Call call = sum_of(group);
+    const auto work = group.enqueue(call);
+    ++*come;
+    ASSERT_TRUE(work.ok());
+    const auto begin = Clock::now();
+    const Status status = (*work)->wait(soon());
+    delays.note_since(begin, name_of(devices) + std::to_string(rank));
+    EXPECT_EQ(status.code(), BP_CANCELLED) << status.to_string();
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 0"), HasSubstr("pressed a key")));
+    EXPECT_EQ((*work)->failure().operation, "all_reduce sum f32 3") << "what this one waited for";
+    EXPECT_EQ((*work)->failure().sequence, 1u);
+    EXPECT_EQ(group.failure().operation, "") << "the group waited for nothing";
+    const auto later = group.enqueue(call);
+    EXPECT_EQ(later.status().code(), BP_CANCELLED);
+  });
 }
 
 TEST_F(GroupFaults, RankThatLeaves_EndsTheOthers) {

@@ -85,7 +85,9 @@ std::vector<Setting> settings(const bp_engine_args& args) {
       {"PROTO_ENABLE", "n"},
       {"MAX_EAGER_LANES", "1"},
       {"MAX_RNDV_LANES", "1"},
-      // Hosts that vanish are noticed soon. Peers on this host are watched by the kernel.
+      // How often connections to other hosts are looked at. One whose bytes are swallowed is only
+      // seen when TCP gives up, minutes later: that is for the deadline. Peers on this host are
+      // watched by the kernel.
       {"KEEPALIVE_INTERVAL", "500ms"},
   };
   // Without it connections that tell of their peer's death fall back from shared memory to TCP.

@@ -153,13 +153,15 @@ BPA_API bpa_status bpa_ccl_group_get_info(bpa_ccl_group* group, bpa_ccl_group_in
 BPA_API bpa_status bpa_ccl_group_get_trace(bpa_ccl_group* group, char* out_text, uint64_t bytes,
                                            uint64_t* out_bytes);
 
-/* Why a group or work failed. Pointers: lifetime object (the group or work that was asked). */
+/* Why a group or work failed. Work that ends with a group which waited for nothing, as one that was
+ * aborted, tells of itself. Pointers: lifetime object (the group or work that was asked). */
 typedef struct bpa_ccl_error {
   uint32_t struct_size;
   uint32_t flags;           /* 0 */
   bpa_status code;          /* BP_OK: it has not failed, and the rest is 0, "" and NULL */
   uint32_t is_retryable;    /* 1: another group of the same ranks may work */
-  uint64_t sequence;        /* of the collective that was waited for, from 1; 0: none */
+  uint64_t sequence;        /* of what was waited for, from 1: among the collectives, or the sends
+                               or recvs of two ranks; 0: a group that waited for nothing */
   const uint32_t* culprits; /* the ranks that are the cause, as far as they are known */
   uint64_t culprit_count;
   const char* operation; /* what was waited for: "all_reduce sum f32 3"; "": nothing */
@@ -296,7 +298,8 @@ BPA_API bpa_status bpa_ccl_all_to_all_v(bpa_ccl_group* group, const bpa_tensor* 
                                         bpa_ccl_work** out_work);
 
 /* n elements to rank `peer`, which calls bpa_ccl_recv with as many. Two ranks that send to each
- * other and wait, wait for ever: bpa_ccl_batch makes one call of a send and a recv. */
+ * other and wait may do so until the deadline: bpa_ccl_batch makes one call of a send and a recv.
+ */
 BPA_API bpa_status bpa_ccl_send(bpa_ccl_group* group, const bpa_tensor* tensor, uint32_t peer,
                                 const bpa_ccl_options* options, bpa_ccl_work** out_work);
 BPA_API bpa_status bpa_ccl_recv(bpa_ccl_group* group, bpa_tensor* tensor, uint32_t peer,

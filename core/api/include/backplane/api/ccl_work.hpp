@@ -65,7 +65,7 @@ struct Failure {
   bpa_status code = BP_OK;
   std::vector<uint32_t> culprits{};  // the ranks that are the cause, as far as they are known
   bool retryable = false;            // another group of the same ranks may work
-  uint64_t sequence = 0;             // of the collective that was waited for, from 1; 0: none
+  uint64_t sequence = 0;             // of what was waited for, from 1; 0: nothing
   std::string operation{};           // what was waited for: "all_reduce sum f32 3"
   std::string words{};
   explicit operator bool() const { return code != BP_OK; }

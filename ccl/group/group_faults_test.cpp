@@ -82,6 +82,48 @@ TEST_F(GroupFaults, KindsThatDiffer_NameBoth) {
   });
 }
 
+// Whatever of a call differs is in the headers, also where the bytes are as many.
+TEST_F(GroupFaults, EachPartOfACallThatDiffers_IsToldOfBothSides) {
+  struct Part {
+    std::function<void(Call&)> differ;
+    const char* good;
+    const char* wrong;
+    Kind kind = Kind::kAllReduce;
+  };
+  const Part parts[] = {
+      {[](Call& call) { call.reduction = Reduction::kMax; }, "sum f32 3", "max f32 3"},
+      {[](Call& call) {
+         call.send = upload(*call.send->device(), BP_DTYPE_I32, {1, 2, 3});
+         call.recv = room(*call.send->device(), BP_DTYPE_I32, 3);
+       },
+       "sum f32 3", "sum i32 3"},
+      {[](Call& call) { call.is_deterministic = true; }, "sum f32 3", "deterministic"},
+      {[](Call& call) {
+         call.root = 2;
+         call.send = {};
+       },
+       "broadcast f32 3 root 0", "broadcast f32 3 root 2", Kind::kBroadcast}};
+  for (const Part& part : parts) {
+    const auto end = soon();
+    run({"cpu:0", "cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
+      Call call = sum_of(group);
+      call.kind = part.kind;
+      if (part.kind == Kind::kBroadcast && rank != 0) call.send = {};
+      if (rank == 1) part.differ(call);
+      const auto work = group.enqueue(call, {.timeout = milliseconds(500)});
+      if (work.ok()) (void)(*work)->wait(soon());
+      // Who only sends, or has what it waits for, is told.
+      while (group.failure().ok() && Clock::now() < end) {
+        std::this_thread::sleep_for(milliseconds(1));
+      }
+      const Status status = group.failure().to_status();
+      EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
+      EXPECT_THAT(status.message(), AllOf(HasSubstr("disagree"), HasSubstr("rank 1 (cpu:0)"),
+                                          HasSubstr(part.good), HasSubstr(part.wrong)));
+    });
+  }
+}
+
 TEST_F(GroupFaults, KindsThatSendEachOtherNothing_AreComparedAtTheDeadline) {
   run({"cpu:0", "cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
     Call call = sum_of(group);

@@ -124,6 +124,34 @@ TEST_F(GroupFaults, EachPartOfACallThatDiffers_IsToldOfBothSides) {
   }
 }
 
+TEST_F(GroupFaults, SendAndRecvThatDiffer_AreToldOfBothSides) {
+  for (const Devices& devices : {Devices{"cpu:0", "cpu:0"}, Devices{"npu:0", "cpu:0"}}) {
+    for (const bool is_of_another_dtype : {false, true}) {
+      const std::string wrong = is_of_another_dtype ? "send i32 3" : "send f32 2";
+      run(devices, [&](uint32_t rank, ProcessGroup& group) {
+        Call call{.kind = Kind::kRecv, .root = 1, .recv = room(group.device(), BP_DTYPE_F32, 3)};
+        if (rank == 1) {
+          call = {.kind = Kind::kSend,
+                  .send = is_of_another_dtype ? upload(group.device(), BP_DTYPE_I32, {1, 2, 3})
+                                              : upload(group.device(), BP_DTYPE_F32, {1, 2})};
+        }
+        const auto work = group.enqueue(call);
+        if (work.ok()) (void)(*work)->wait(soon());
+        const auto end = soon();
+        while (group.failure().ok() && Clock::now() < end) {
+          std::this_thread::sleep_for(milliseconds(1));
+        }
+        const Status status = group.failure().to_status();
+        EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
+        EXPECT_THAT(status.message(),
+                    AllOf(HasSubstr("disagree"), HasSubstr("recv f32 3"), HasSubstr(wrong)))
+            << name_of(devices);
+        if (rank == 0) EXPECT_FALSE(read_status(call.recv).ok());
+      });
+    }
+  }
+}
+
 TEST_F(GroupFaults, KindsThatSendEachOtherNothing_AreComparedAtTheDeadline) {
   run({"cpu:0", "cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
     Call call = sum_of(group);

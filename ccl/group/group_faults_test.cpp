@@ -152,6 +152,29 @@ TEST_F(GroupFaults, SendAndRecvThatDiffer_AreToldOfBothSides) {
   }
 }
 
+// Two ranks that both are the root wait for nobody, and the next operation finds a message of
+// theirs.
+TEST_F(GroupFaults, MessageOfAnEarlierOperation_IsNotTakenForTheNextOne) {
+  std::atomic<int> begun = 0;
+  run({"cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
+    const Call own{.kind = Kind::kBroadcast,
+                   .root = rank,
+                   .recv = upload(group.device(), BP_DTYPE_F32, {1, 1, 1})};
+    ASSERT_TRUE(group.enqueue(own, {.waits = true}).ok());
+    meet(&begun, 2);
+    const Call call{.kind = Kind::kBroadcast,
+                    .recv = upload(group.device(), BP_DTYPE_F32, {2, 2, 2})};
+    const auto work = group.enqueue(call);
+    if (work.ok()) (void)(*work)->wait(soon());
+    const auto end = soon();
+    while (group.failure().ok() && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_EQ(group.failure().code, BP_INVALID_ARGUMENT) << group.failure().words;
+    EXPECT_THAT(group.failure().words,
+                AllOf(HasSubstr("rank 1 (cpu:0) has called broadcast f32 3 root 0 as number 2"),
+                      HasSubstr("rank 0 (cpu:0) has called broadcast f32 3 root 0 as number 1")));
+  });
+}
+
 TEST_F(GroupFaults, KindsThatSendEachOtherNothing_AreComparedAtTheDeadline) {
   run({"cpu:0", "cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
     Call call = sum_of(group);

@@ -234,6 +234,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   void record(Enqueue* enqueue);
   Result<Ref<Work>> enqueue_native(Enqueue* enqueue);
   Result<Ref<Work>> enqueue_host(Enqueue* enqueue);
+  Result<Ref<Work>> enqueue_unchecked(Enqueue* enqueue);
   Result<Ref<Work>> check_and_enqueue(Enqueue* enqueue);
   Status enqueue_check(const Enqueue& native, bool* out_has_begun);
   Status run_inline(Enqueue* enqueue);

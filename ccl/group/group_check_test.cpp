@@ -66,6 +66,28 @@ TEST_F(GroupCheck, CallsThatDiffer_FailOnAllWithinASecondAndWithoutWrongData) {
   });
 }
 
+// The leader of an island would hand on what is its own, and rank 1 take it for the root's.
+TEST_F(GroupCheck, OfAGroupWithAnIsland_CallsThatDifferFailOnAllWithoutWrongData) {
+  have("passes", true);
+  for (const Devices& devices :
+       {Devices{"npu:0", "npu:1", "cpu:0"}, Devices{"npu:0", "npu:1", "xpu:0"}}) {
+    run(devices, [&](uint32_t rank, ProcessGroup& group) {
+      ASSERT_FALSE(group.is_native());
+      const Call good = sum_of(group, 3);
+      ASSERT_TRUE(group.enqueue(good, {.waits = true}).ok());
+      EXPECT_EQ(floats(good.recv), (std::vector<float>{3, 3, 3}));
+      const Call call = {.kind = Kind::kBroadcast,
+                         .root = rank == 0 ? 0u : 2u,
+                         .recv = upload(group.device(), BP_DTYPE_F32, {rank + 10.0, 7})};
+      const auto work = group.enqueue(call, {.timeout = seconds(20)});
+      const Status status = work.ok() ? (*work)->wait(Clock::now() + seconds(40)) : work.status();
+      EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
+      EXPECT_THAT(status.message(),
+                  AllOf(HasSubstr("broadcast f32 2 root 0"), HasSubstr("broadcast f32 2 root 2")));
+    });
+  }
+}
+
 TEST_F(GroupCheck, OneRankThatAsksForIt_HasAllCompare) {
   std::vector<RankCard> cards(2);
   EXPECT_FALSE(conclude(cards, "test").checks);
@@ -103,6 +125,30 @@ TEST_F(GroupCheck, GoodCalls_AreAsGoodAndOneRecordEach) {
     EXPECT_EQ(dump->records.size(), 54u);
     EXPECT_EQ(dump->last.completed, 52u);
     for (const Record& record : dump->records) EXPECT_EQ(record.state, RecordState::kCompleted);
+  });
+}
+
+TEST_F(GroupCheck, GoodCallsOfAGroupWithIslands_AreAsGood) {
+  have("fails", true);
+  run({"npu:0", "cpu:0", "npu:1", "xpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
+    const Ref<Tensor> all = room(group.device(), BP_DTYPE_F32, 4);
+    for (int round = 0; round < 20; ++round) {
+      const Call calls[] = {sum_of(group, 1000),
+                            {.kind = Kind::kAllGather,  // by messages
+                             .send = upload(group.device(), BP_DTYPE_F32, {rank + 1.0}),
+                             .recv = all},
+                            sum_of(group, 3)};
+      const auto work = group.enqueue(calls, {.waits = round % 2 == 0});
+      ASSERT_TRUE(work.ok()) << work.status().to_string();
+      EXPECT_EQ(floats(calls[0].recv)[999], 4);
+      EXPECT_EQ(floats(all), (std::vector<float>{1, 2, 3, 4}));
+      EXPECT_EQ(floats(calls[2].recv)[2], 4);
+    }
+    group.finish();
+    const auto dump = parse_dump(group.trace(), "trace");
+    ASSERT_TRUE(dump.ok()) << dump.status().to_string();
+    EXPECT_EQ(dump->records.size(), 60u);
+    EXPECT_EQ(dump->last.completed, 60u);
   });
 }
 

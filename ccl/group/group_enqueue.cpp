@@ -58,11 +58,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_all(std::span<const Call> calls, const E
                    : device().has_host_memory() ? OperationPath::kHost
                                                 : OperationPath::kStaged;
     for (Enqueue::One& one : enqueue.ones) one.sequence = next_sequence(one.call.operation);
-    work = contain([&] {
-      if (enqueue.is_native) return check_and_enqueue(&enqueue);
-      const bool is_inside = enqueue.has_islands && island_ != nullptr;
-      return is_inside ? enqueue_by_islands(&enqueue) : enqueue_host(&enqueue);
-    });
+    work = contain([&] { return check_and_enqueue(&enqueue); });
     if (!work.ok()) {
       take_back_sequences(enqueue);
       // Meanwhile: the plugin tells no more than that its communicator was aborted.
@@ -262,12 +258,20 @@ void ProcessGroup::note_faults(const Enqueue& enqueue) {
 
 // --- by the plugin ---
 
-/// The first of them to fail, where others are to learn of it.
+Result<Ref<Work>> ProcessGroup::enqueue_unchecked(Enqueue* enqueue) {
+  if (enqueue->is_native) return enqueue_native(enqueue);
+  const bool is_inside = enqueue->has_islands && island_ != nullptr;
+  return is_inside ? enqueue_by_islands(enqueue) : enqueue_host(enqueue);
+}
+
+/// The first of them to fail, where others are to learn of it. Messages alone compare by
+/// themselves.
 Result<Ref<Work>> ProcessGroup::check_and_enqueue(Enqueue* enqueue) {
-  if (!agreement_.checks) return enqueue_native(enqueue);
+  const bool has_native = enqueue->is_native || enqueue->has_islands;
+  if (!agreement_.checks || !has_native) return enqueue_unchecked(enqueue);
   bool has_begun = false;
   BP_TRY(enqueue_check(*enqueue, &has_begun));
-  auto work = contain([&] { return enqueue_native(enqueue); });
+  auto work = contain([&] { return enqueue_unchecked(enqueue); });
   if (work.ok() || !has_begun) return work;
   // Others have seen the call, and would wait for it.
   request_failure({.code = work.status().code(), .words = work.status().message()});
@@ -275,15 +279,18 @@ Result<Ref<Work>> ProcessGroup::check_and_enqueue(Enqueue* enqueue) {
 }
 
 /// A barrier whose messages say what follows it: the stream is held until all ranks have called the
-/// same, and what they called does not begin where they have not.
+/// same, and what they called does not begin where they have not. Ranks without an island take part
+/// in that of others.
 Status ProcessGroup::enqueue_check(const Enqueue& native, bool* out_has_begun) {
   Enqueue check;
   check.is_check = true;
+  check.is_inline = native.is_inline;
   check.stream = native.stream;
   check.timeout = native.timeout;
   for (const Enqueue::One& one : native.ones) {
     const Operation& operation = one.call.operation;
-    if (kind_info(operation.kind).is_of_two) continue;
+    const bool is_by_messages = !native.is_native && !one.is_among_leaders;
+    if (kind_info(operation.kind).is_of_two || is_by_messages) continue;
     Enqueue::One& added = check.ones.emplace_back();
     added.call.operation = operation;
     added.sequence = one.sequence;
@@ -303,10 +310,15 @@ Status ProcessGroup::enqueue_check(const Enqueue& native, bool* out_has_begun) {
                                            .part = {runs->schedule(), {}, 0}}));
     item.run = HostRunPool::Lent(run.release());
   }
-  check.hold = DeviceHold::make_waiting(device());
   check.entries = Lanes::prepare(check.batch);
-  check.copies.push_back(check.work);
-  BP_TRY(put_on_stream(&check));
+  if (check.is_inline) {
+    check.batch->let_begin(BP_OK);
+    lanes_->submit(&check.entries, true);
+  } else {
+    check.hold = DeviceHold::make_waiting(device());
+    check.copies.push_back(check.work);
+    BP_TRY(put_on_stream(&check));
+  }
   *out_has_begun = true;
   return {};
 }

@@ -169,31 +169,36 @@ Status find_blocks(const Call& call, RankPlace place, CheckedCall* out) {
   return {};
 }
 
-/// The bytes between the first and the last element.
+/// The bytes from the first element to behind the last one: addresses where the device has any,
+/// else places behind the handle.
 struct Range {
   uint64_t begin = 0;
   uint64_t end = 0;
 };
 
+bool has_addresses(const Device& device) {
+  return (device.table().props.flags & BP_DEVICE_ADDRESS_BIT) != 0;
+}
+
 Range range_of(const Tensor& tensor) {
+  const Storage& storage = tensor.storage();
   const uint64_t element = dtype_bits(tensor.dtype()) / 8;
-  auto begin = static_cast<int64_t>(tensor.offset_bytes() / element);
-  int64_t end = begin + 1;
+  uint64_t begin = storage.offset_bytes() + tensor.offset_bytes() +
+                   (has_addresses(*tensor.device()) ? storage.handle() : 0);
+  uint64_t end = begin + element;
   for (size_t i = 0; i < tensor.sizes().size(); ++i) {
     const int64_t reach = (tensor.sizes()[i] - 1) * tensor.strides()[i];
-    (reach < 0 ? begin : end) += reach;
+    // Modulo 2^64, so that a step back is one.
+    (reach < 0 ? begin : end) += static_cast<uint64_t>(reach) * element;
   }
-  return {static_cast<uint64_t>(begin) * element, static_cast<uint64_t>(end) * element};
+  return {begin, end};
 }
 
 /// Where the two may be one memory, and whether they are.
 Status check_overlap(const Call& call, RankPlace place, CheckedCall* out) {
-  if (!out->send || !out->recv) return {};
-  if (out->send->element_count() == 0 || out->recv->element_count() == 0) return {};
-  if (&out->send->storage() != &out->recv->storage()) return {};
+  if (!out->send || !out->recv || !overlap(*out->send, *out->recv)) return {};
   const Range send = range_of(*out->send);
   const Range recv = range_of(*out->recv);
-  if (send.end <= recv.begin || recv.end <= send.begin) return {};
   const uint64_t own =
       out->blocks ? out->blocks->all.first(place.rank) : place.rank * out->operation.count;
   const uint64_t own_bytes = own * (dtype_bits(out->operation.dtype) / 8);
@@ -217,6 +222,15 @@ Status check_overlap(const Call& call, RankPlace place, CheckedCall* out) {
 }
 
 }  // namespace
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  if (a.element_count() == 0 || b.element_count() == 0 || a.device() != b.device()) return false;
+  // What is wrapped twice is one memory with two storages.
+  if (a.storage().handle() != b.storage().handle() && !has_addresses(*a.device())) return false;
+  const Range of_a = range_of(a);
+  const Range of_b = range_of(b);
+  return of_a.begin < of_b.end && of_b.begin < of_a.end;
+}
 
 Status check_call(const Call& call, RankPlace place, const Device& device, CheckedCall* out) {
   CheckedCall& checked = *out;

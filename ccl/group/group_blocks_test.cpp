@@ -380,6 +380,53 @@ TEST_F(GroupBlocks, BadInput_IsRefusedAndTheGroupGoesOn) {
   });
 }
 
+/// The same memory, as another owner would give it.
+Ref<Tensor> wrapped(const Ref<Tensor>& tensor, int64_t first, int64_t count) {
+  const bp_tensor place = tensor->abi();
+  auto storage = Storage::wrap(tensor->device(), place.handle, place.storage_bytes, nullptr);
+  const uint64_t offset_bytes = place.offset_bytes + static_cast<uint64_t>(first) * sizeof(float);
+  return Ref<Tensor>::make(std::move(storage), tensor->dtype(), Dims{count}, Dims{1}, offset_bytes);
+}
+
+TEST_F(GroupBlocks, MemoryThatIsWrappedTwice_IsOneMemory) {
+  make_runtime({{"npu.collective_averages", "0"}});
+  for (const Devices& devices : {Devices{"cpu:0", "cpu:0"}, Devices{"npu:0", "npu:1"}}) {
+    run(devices, [&](uint32_t rank, ProcessGroup& group) {
+      const Ref<Tensor> all = upload(group.device(), BP_DTYPE_F32, {1, 2, 3, 4, 5, 6});
+      ASSERT_THAT(floats(all), testing::SizeIs(6));  // waits: wraps know of no work before them
+      const auto refused = [&](const Call& call) {
+        const Status status = group.enqueue(call).status();
+        EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
+        EXPECT_THAT(status.message(), HasSubstr("send and recv overlap"));
+      };
+      refused({.send = wrapped(all, 0, 4), .recv = wrapped(all, 1, 4)});
+      refused({.send = wrapped(all, 2, 4), .recv = all->view({4}, {1}, 0)});
+      refused({.kind = Kind::kAllGather,
+               .send = wrapped(all, rank == 0 ? 2 : 0, rank == 0 ? 2 : 4),
+               .recv = wrapped(all, 0, 6),
+               .counts = {2, 4}});
+      // Apart, in place, and the own block.
+      const Call calls[] = {{.send = wrapped(all, 0, 2), .recv = wrapped(all, 2, 2)},
+                            {.send = wrapped(all, 0, 2), .recv = wrapped(all, 0, 2)},
+                            {.kind = Kind::kAllGather,
+                             .send = wrapped(all, rank == 0 ? 0 : 2, rank == 0 ? 2 : 4),
+                             .recv = wrapped(all, 0, 6),
+                             .counts = {2, 4}}};
+      for (const Call& call : calls) {
+        const auto work = group.enqueue(call, {.waits = true});
+        ASSERT_TRUE(work.ok()) << work.status().to_string();
+      }
+      EXPECT_THAT(floats(all), ElementsAre(2, 4, 2, 4, 5, 6));
+      // A division behind both of them would come too late for the second.
+      if (!group.is_native()) return;
+      const Call uses_average[] = {
+          {.reduction = Reduction::kAvg, .send = wrapped(all, 0, 2), .recv = wrapped(all, 2, 2)},
+          {.send = wrapped(all, 2, 2), .recv = wrapped(all, 4, 2)}};
+      EXPECT_EQ(group.enqueue(uses_average).status().code(), BP_UNSUPPORTED);
+    });
+  }
+}
+
 TEST(ChunkPlan, OfDifferentBlocks_FitsTogetherOnAllRanks) {
   constexpr uint64_t kChunk = 1200;  // 100 elements of each of 3 blocks, 64 in whole vectors
   const auto plan = [](const Counts& send, const Counts& recv, uint32_t rank) {

@@ -155,7 +155,8 @@ Status ProcessGroup::check_averages(const Enqueue& enqueue) const {
     for (size_t k = i + 1; k < enqueue.ones.size(); ++k) {
       const CheckedCall& later = enqueue.ones[k].call;
       const auto shares = [&](const Ref<Tensor>& tensor) {
-        return tensor && &tensor->storage() == &average.recv->storage();
+        return tensor &&
+               (&tensor->storage() == &average.recv->storage() || overlap(*tensor, *average.recv));
       };
       if (!shares(later.send) && !shares(later.recv)) continue;
       return Status(BP_UNSUPPORTED,

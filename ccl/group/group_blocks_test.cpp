@@ -291,6 +291,29 @@ TEST_F(GroupBlocks, CountsThatDiffer_AreToldOfBothSides) {
   }
 }
 
+// Root expects nothing of rank 1, whose three elements would be missing without a word.
+TEST_F(GroupBlocks, BlockThatRootDoesNotExpect_IsToldOfBothSides) {
+  for (const Devices& devices : {Devices{"cpu:0", "cpu:0"}, Devices{"npu:0", "cpu:0"}}) {
+    std::atomic<int> done_count = 0;
+    run(devices, [&](uint32_t rank, ProcessGroup& group) {
+      const BlockCase what{.kind = Kind::kGather, .counts = {{2, rank == 0 ? 0u : 3u}}};
+      const Call call = call_of(what, rank, group.device());
+      const auto work = group.enqueue(call);
+      if (work.ok()) (void)(*work)->wait(Clock::now() + seconds(20));
+      const auto end = Clock::now() + kBeforeDeadline;
+      while (group.failure().ok() && Clock::now() < end) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      EXPECT_EQ(group.failure().code, BP_INVALID_ARGUMENT);
+      EXPECT_THAT(group.failure().words,
+                  AllOf(HasSubstr("the ranks disagree: rank 0"), HasSubstr("gather_v f32 2 blocks"),
+                        HasSubstr("rank 1 (cpu:0) has called gather_v f32 5 blocks")));
+      EXPECT_THAT(group.failure().culprits, ElementsAre(1));
+      meet(&done_count, 2);
+    });
+  }
+}
+
 TEST_F(GroupBlocks, OtherForm_IsToldOfBothSides) {
   const auto call = [&](uint32_t rank) {
     const BlockCase what{.counts = {rank == 0 ? Counts{3, 4} : Counts{4, 4}}};

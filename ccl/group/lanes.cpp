@@ -62,6 +62,15 @@ void Lanes::take_submitted() {
 void Lanes::message_arrived(uint32_t rank, const Header& header, uint64_t token) {
   const bool is_of_two = header.kind == Kind::kSend;
   (is_of_two ? ranks_[rank].sends : ranks_[rank].collectives).push_back({header, token});
+  if (is_of_two) return;
+  ++arrival_count_;
+  if (!unwanted_rank_ && has_unwanted(rank)) unwanted_rank_ = rank;
+}
+
+/// Whether its next message is of a collective that is over here: that expected none.
+bool Lanes::has_unwanted(uint32_t rank) const {
+  const auto& waiting = ranks_[rank].collectives;
+  return !waiting.empty() && waiting.front().header.sequence <= taken_;
 }
 
 void Lanes::rank_lost(uint32_t rank, const Status& why) {
@@ -85,6 +94,7 @@ void Lanes::receive_front(uint32_t rank, bool is_of_two, void* into, Transfer* t
   auto& waiting = is_of_two ? ranks_[rank].sends : ranks_[rank].collectives;
   const auto [header, token] = waiting.front();
   waiting.pop_front();
+  if (!is_of_two) --arrival_count_;
   count(&wire_.received_messages, 1);
   count(&wire_.received_bytes, header.bytes);
   args_.messenger.engine().receive(token, into, transfer);
@@ -164,14 +174,38 @@ Failure Lanes::failure_of_lost(const HostItem& item, uint32_t rank, const char* 
   return failure_of(item, words, rank);
 }
 
+/// It called something else; ranks that need no message of each other would not notice.
+Failure Lanes::failure_of_unwanted(uint32_t rank) const {
+  const Header& header = ranks_[rank].collectives.front().header;
+  const Operation theirs = operation_of(header);
+  const auto ours = args_.recorder.find_collective(header.sequence);
+  const std::string number = " as number " + std::to_string(header.sequence);
+  Failure failure{.code = BP_INVALID_ARGUMENT,
+                  .words = "the ranks disagree: " + rank_name(args_.place.rank) + " has done " +
+                           (ours ? describe(*ours) : "another operation") + number + ", " +
+                           rank_name(rank) + " has called " + describe(theirs) + number,
+                  .culprits = {rank},
+                  .sequence = header.sequence,
+                  .operation = describe(ours.value_or(theirs))};
+  if (!ours || !agree(*ours, theirs)) return failure;
+  failure.code = BP_INTERNAL;
+  failure.words = rank_name(rank) + " runs " + describe(theirs) +
+                  " by another schedule: it sent a message that is not expected";
+  return failure;
+}
+
 void Lanes::note_ended(const HostItem& item, Clock::time_point now) {
   if (item.is_last && item.record_id) args_.recorder.completed(*item.record_id, BP_OK, now);
   if (kind_info(item.operation().kind).is_of_two) {
     --two_count_;
   } else if (item.is_check()) {
     checking_ = 0;
-  } else if (item.is_last) {
-    completed_ = item.sequence();
+  } else {
+    if (item.is_last) completed_ = item.sequence();
+    taken_ = item.sequence();
+    for (uint32_t rank = 0; arrival_count_ > 0 && rank < ranks_.size(); ++rank) {
+      if (!unwanted_rank_ && has_unwanted(rank)) unwanted_rank_ = rank;
+    }
   }
 }
 
@@ -232,12 +266,12 @@ std::optional<Failure> Lanes::advance(Clock::time_point now, bool* out_moved) {
     if (auto failure = advance_direct(now, out_moved)) return failure;
   }
   take_submitted();
-  if (two_count_ == 0) return advance_lane(&collectives_, now, out_moved);
   std::optional<Failure> first;
   for_each_lane([&](Lane& lane) {
     if (first || lane.empty()) return;
     first = advance_lane(&lane, now, out_moved);
   });
+  if (!first && unwanted_rank_) first = failure_of_unwanted(*unwanted_rank_);
   return first;
 }
 
@@ -301,6 +335,8 @@ void Lanes::end_all(const Failure& failure) {
       waiting->clear();
     }
   }
+  arrival_count_ = 0;
+  unwanted_rank_.reset();
 }
 
 }  // namespace bp::ccl

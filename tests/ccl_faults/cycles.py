@@ -61,7 +61,8 @@ def run_cycles(program, count):
                 raise Wrong(f"{job.rebuilt_count} groups were rebuilt in {count} cycles")
             job.end(job.ranks)
             row.update(outcome="passed", slowest_ms=round(scene.slowest_ms),
-                       bound_ms=scene.bound_ms, rebuilt=job.rebuilt_count, words=f"memory grew by {growth} KiB")
+                       bound_ms=scene.bound_ms, rebuilt=job.rebuilt_count,
+                       words=f"memory grew by {growth} KiB")
         except Wrong as wrong:
             row["words"] = f"cycle {done}: {wrong}"
             row["logs"] = job.logs() if job is not None else ""

@@ -18,6 +18,10 @@ inline bp_mem place_of(const Ref<Tensor>& tensor) {
   if (!tensor) return {};
   return {tensor->storage().handle(), tensor->storage().offset_bytes() + tensor->offset_bytes()};
 }
+/// What a plugin's collectives are told of it, to whom an empty tensor has no place.
+inline bp_mem native_place_of(const Ref<Tensor>& tensor) {
+  return tensor && tensor->element_count() == 0 ? bp_mem{} : place_of(tensor);
+}
 
 /// ... of a device that has the host's memory.
 inline std::byte* host_address_of(const Ref<Tensor>& tensor) {

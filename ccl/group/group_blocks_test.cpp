@@ -450,6 +450,35 @@ TEST_F(GroupBlocks, MemoryThatIsWrappedTwice_IsOneMemory) {
   }
 }
 
+/// Stands before the plugin's own function, and looks at what the core gives it.
+struct Spy {
+  static bp_status enqueue(bp_device* device, const bp_collective_args* args) {
+    const bp_collective_op& op = args->batches[0].operations[0];
+    if (op.count == 0) ++empty_count;
+    if (op.count == 0 && (op.send.handle != 0 || op.recv.handle != 0)) ++wrong_count;
+    return behind(device, args);
+  }
+  static inline decltype(bp_collective_api::collective_enqueue) behind = nullptr;
+  static inline std::atomic<int> empty_count = 0;
+  static inline std::atomic<int> wrong_count = 0;
+};
+
+TEST_F(GroupBlocks, EmptyTensors_HaveNoPlaceForThePlugin) {
+  for (const char* const name : {"npu:0", "npu:1"}) {
+    auto& table = const_cast<DeviceTable&>(device(name).table());
+    Spy::behind = table.collective.collective_enqueue;
+    table.collective.collective_enqueue = Spy::enqueue;
+  }
+  run({"npu:0", "npu:1"}, [&](uint32_t, ProcessGroup& group) {
+    const Ref<Tensor> some = room(group.device(), BP_DTYPE_F32, 4);
+    const Ref<Tensor> none = some->view({0}, {1}, 2);
+    const auto work = group.enqueue(Call{.send = none, .recv = none}, {.waits = true});
+    EXPECT_TRUE(work.ok()) << work.status().to_string();
+  });
+  EXPECT_EQ(Spy::empty_count, 2);
+  EXPECT_EQ(Spy::wrong_count, 0);
+}
+
 TEST(ChunkPlan, OfDifferentBlocks_FitsTogetherOnAllRanks) {
   constexpr uint64_t kChunk = 1200;  // 100 elements of each of 3 blocks, 64 in whole vectors
   const auto plan = [](const Counts& send, const Counts& recv, uint32_t rank) {

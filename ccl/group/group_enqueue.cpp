@@ -335,8 +335,8 @@ Result<std::optional<Average>> ProcessGroup::make_average(const CheckedCall& cal
 Result<std::vector<NativeOperation>> ProcessGroup::native_operations(Enqueue* enqueue) {
   std::vector<NativeOperation> operations;
   for (Enqueue::One& one : enqueue->ones) {
-    NativeOperation& operation = operations.emplace_back(
-        NativeOperation{one.call.operation, place_of(one.call.send), place_of(one.call.recv)});
+    NativeOperation& operation = operations.emplace_back(NativeOperation{
+        one.call.operation, native_place_of(one.call.send), native_place_of(one.call.recv)});
     if (!is_composed_average(operation.operation)) continue;
     operation.operation.reduction = Reduction::kSum;
     BP_TRY_ASSIGN(one.average, make_average(one.call, *enqueue->stream));

@@ -347,6 +347,10 @@ void ProcessGroup::end_work() {
   const Failure& why = failure_;  // only who drives writes it
   // Streams first: whoever reads the results learns why, and not that the plugin was told to stop.
   for (const auto& task : tasks_) {
+    if (task->work->queue_is_over()) {  // somebody has been told so, who reads its results
+      if (task->is_last) record_end(*task, BP_OK, Clock::now());
+      continue;
+    }
     const Mark mark = task->work->mark();
     task->work->end(why);
     mark.stream->fail(mark.seq, why.to_stream_status());

@@ -64,13 +64,36 @@ void Lanes::message_arrived(uint32_t rank, const Header& header, uint64_t token)
   (is_of_two ? ranks_[rank].sends : ranks_[rank].collectives).push_back({header, token});
   if (is_of_two) return;
   ++arrival_count_;
-  if (!unwanted_rank_ && has_unwanted(rank)) unwanted_rank_ = rank;
+  if (!disagreeing_rank_ && disagrees(rank)) disagreeing_rank_ = rank;
 }
 
-/// Whether its next message is of a collective that is over here: that expected none.
-bool Lanes::has_unwanted(uint32_t rank) const {
+/// In progress by messages, which are its own: those of a comparison come before them.
+const HostItem* Lanes::collective_in_progress() const {
+  const Direct* const direct = direct_.load(std::memory_order_acquire);
+  const HostItem* item = direct != nullptr ? &direct->item : nullptr;
+  if (item == nullptr && !collectives_.empty()) item = &collectives_.front().get();
+  return item != nullptr && item->has_entered && !item->is_check() ? item : nullptr;
+}
+
+/// Whether its next message is of a collective that is over here, which expected none, or that is
+/// another one here, which may never wait for it.
+bool Lanes::disagrees(uint32_t rank) const {
   const auto& waiting = ranks_[rank].collectives;
-  return !waiting.empty() && waiting.front().header.sequence <= taken_;
+  if (waiting.empty()) return false;
+  const Header& header = waiting.front().header;
+  if (header.sequence <= taken_) return true;
+  const HostItem* const item = collective_in_progress();
+  if (item == nullptr || header.sequence != item->sequence()) return false;
+  Operation theirs = operation_of(header);
+  // Of blocks that other ranks do not know the run compares the one that goes between the two.
+  if (theirs.blocks == kOwnBlocks) theirs.count = item->operation().count;
+  return !agree(item->operation(), theirs);
+}
+
+void Lanes::look_who_disagrees() {
+  for (uint32_t rank = 0; arrival_count_ > 0 && rank < ranks_.size(); ++rank) {
+    if (!disagreeing_rank_ && disagrees(rank)) disagreeing_rank_ = rank;
+  }
 }
 
 void Lanes::rank_lost(uint32_t rank, const Status& why) {
@@ -138,6 +161,7 @@ void Lanes::enter(HostItem* item) {
   if (kind_info(item->operation().kind).is_of_two) return;
   latest_ = item->operation();
   (item->is_check() ? checking_ : entered_) = item->sequence();
+  look_who_disagrees();
 }
 
 std::optional<Failure> Lanes::begin(Entry& entry, Clock::time_point now) {
@@ -175,13 +199,14 @@ Failure Lanes::failure_of_lost(const HostItem& item, uint32_t rank, const char* 
 }
 
 /// It called something else; ranks that need no message of each other would not notice.
-Failure Lanes::failure_of_unwanted(uint32_t rank) const {
+Failure Lanes::failure_of_disagreement(uint32_t rank) const {
   const Header& header = ranks_[rank].collectives.front().header;
   const Operation theirs = operation_of(header);
   const auto ours = args_.recorder.find_collective(header.sequence);
   const std::string number = " as number " + std::to_string(header.sequence);
   Failure failure{.code = BP_INVALID_ARGUMENT,
-                  .words = "the ranks disagree: " + rank_name(args_.place.rank) + " has done " +
+                  .words = "the ranks disagree: " + rank_name(args_.place.rank) +
+                           (header.sequence <= taken_ ? " has done " : " has called ") +
                            (ours ? describe(*ours) : "another operation") + number + ", " +
                            rank_name(rank) + " has called " + describe(theirs) + number,
                   .culprits = {rank},
@@ -203,9 +228,7 @@ void Lanes::note_ended(const HostItem& item, Clock::time_point now) {
   } else {
     if (item.is_last) completed_ = item.sequence();
     taken_ = item.sequence();
-    for (uint32_t rank = 0; arrival_count_ > 0 && rank < ranks_.size(); ++rank) {
-      if (!unwanted_rank_ && has_unwanted(rank)) unwanted_rank_ = rank;
-    }
+    look_who_disagrees();
   }
 }
 
@@ -271,7 +294,7 @@ std::optional<Failure> Lanes::advance(Clock::time_point now, bool* out_moved) {
     if (first || lane.empty()) return;
     first = advance_lane(&lane, now, out_moved);
   });
-  if (!first && unwanted_rank_) first = failure_of_unwanted(*unwanted_rank_);
+  if (!first && disagreeing_rank_) first = failure_of_disagreement(*disagreeing_rank_);
   return first;
 }
 
@@ -336,7 +359,7 @@ void Lanes::end_all(const Failure& failure) {
     }
   }
   arrival_count_ = 0;
-  unwanted_rank_.reset();
+  disagreeing_rank_.reset();
 }
 
 }  // namespace bp::ccl

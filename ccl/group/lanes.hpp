@@ -133,8 +133,10 @@ class Lanes final : public Wire {
   std::optional<Failure> find_lost(const HostItem& item);
   Failure failure_of_lost(const HostItem& item, uint32_t rank, const char* relation) const;
   void note_ended(const HostItem& item, Clock::time_point now);
-  bool has_unwanted(uint32_t rank) const;
-  Failure failure_of_unwanted(uint32_t rank) const;
+  const HostItem* collective_in_progress() const;
+  bool disagrees(uint32_t rank) const;
+  void look_who_disagrees();
+  Failure failure_of_disagreement(uint32_t rank) const;
   void end_entry(Entry& entry, Clock::time_point now);
   template <class Visit>
   void for_each_lane(Visit visit) const;
@@ -158,8 +160,8 @@ class Lanes final : public Wire {
   uint64_t checking_ = 0;
   uint64_t taken_ = 0;          // the latest collective all of whose messages have been taken
   uint64_t arrival_count_ = 0;  // messages of collectives that no run has taken
-  std::optional<uint32_t> unwanted_rank_;  // the first that sent one which none will
-  std::optional<Operation> latest_;        // collective that was entered
+  std::optional<uint32_t> disagreeing_rank_;  // the first that sent one which none will
+  std::optional<Operation> latest_;           // collective that was entered
   WireCounters wire_;
 };
 

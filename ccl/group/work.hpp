@@ -82,6 +82,7 @@ class Work : public Counted<Work> {
   KeptTensors end_queue(const Failure& failure) noexcept;
   /// The same, and it keeps them.
   void end_queue_keeping(const Failure& failure) noexcept;
+  bool queue_is_over() const { return queue_is_over_.load(std::memory_order_acquire); }
   /// The last of its work in the queue.
   Mark last_mark() const { return {mark_.stream, last_seq_}; }
   /// Queued copies may use what it holds, and do not end.

@@ -249,7 +249,6 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   void note_faults(const CheckedCall& call);
   void note_faults(const Enqueue& enqueue);
   Ref<Work> make_work(const Enqueue& enqueue, OperationPath path);
-
   // group_direct.cpp
   Result<bool> run_directly(const Call& call, std::chrono::nanoseconds timeout);
   Result<bool> begin_directly(EnqueuedOne* one, std::chrono::nanoseconds timeout);

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups that do not come to be: every rank that joins gets an error that says why, in time.
+#include "ccl/group/group_harness_test.hpp"
+
+namespace bp::ccl {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+class GroupJoin : public GroupTest {
+ protected:
+  /// Rank `rank` of `rank_count` joins alone.
+  Status join(uint32_t rank, uint32_t rank_count, const std::string& name = "cpu:0") {
+    GroupArgs args;
+    args.store = store_;
+    args.place = {rank, rank_count};
+    args.device = &device(name);
+    args.timeout = timeout_;
+    return ProcessGroup::create(args).status();
+  }
+};
+
+TEST_F(GroupJoin, BadArguments_AreNamed) {
+  store_ = make_memory_store();
+  EXPECT_THAT(join(2, 2).message(), HasSubstr("expected a rank from 0 to 1, found 2"));
+  EXPECT_THAT(join(0, 0).message(), HasSubstr("ranks, found 0"));
+  GroupArgs args;
+  args.place = {0, 1};
+  args.device = &device("cpu:0");
+  EXPECT_THAT(ProcessGroup::create(args).status().message(), HasSubstr("store is missing"));
+  args.store = store_;
+  args.name = "";
+  EXPECT_THAT(ProcessGroup::create(args).status().message(), HasSubstr("a name of 1 to 256"));
+  args.name = "x";
+  args.device = nullptr;
+  EXPECT_THAT(ProcessGroup::create(args).status().message(), HasSubstr("device is missing"));
+  args.device = &device("cpu:0");
+  args.timeout = std::chrono::hours(1);
+  EXPECT_THAT(ProcessGroup::create(args).status().message(), HasSubstr("BACKPLANE_TIMEOUT"));
+}
+
+TEST_F(GroupJoin, MissingRanks_AreNamedAtTheDeadline) {
+  store_ = make_memory_store();
+  timeout_ = milliseconds(100);
+  const Status status = join(1, 4);
+  EXPECT_EQ(status.code(), BP_TIMEOUT);
+  EXPECT_THAT(status.message(), HasSubstr("did not come in time: 0, 2, 3"));
+}
+
+TEST_F(GroupJoin, RuntimeThatCloses_EndsJoining) {
+  store_ = make_memory_store();
+  Status joined;
+  std::thread other([&] { joined = join(0, 2); });
+  std::this_thread::sleep_for(milliseconds(50));
+  const auto begin = Clock::now();
+  const auto owner_of = [](HandleKind, const void*) -> const void* { return nullptr; };
+  EXPECT_TRUE(runtime_->close_amid_calls(owner_of).ok());
+  other.join();
+  EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
+  EXPECT_EQ(joined.code(), BP_CANCELLED) << joined.to_string();
+}
+
+TEST_F(GroupJoin, RankThatGivesUp_IsToldToTheOthersAtOnce) {
+  store_ = make_memory_store();
+  make_runtime();
+  const auto closing = runtime_;
+  Status closed;
+  GroupArgs args = group_args({"cpu:0", "cpu:0", "cpu:0"}, 1);
+  args.name = "default";  // as that of join()
+  std::thread one([&] { closed = ProcessGroup::create(args).status(); });
+  std::this_thread::sleep_for(milliseconds(50));
+  make_runtime();
+  Status joined;
+  std::thread other([&] { joined = join(0, 3); });
+  std::this_thread::sleep_for(milliseconds(50));
+  const auto begin = Clock::now();
+  const auto owner_of = [](HandleKind, const void*) -> const void* { return nullptr; };
+  EXPECT_TRUE(closing->close_amid_calls(owner_of).ok());
+  one.join();
+  other.join();
+  EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
+  EXPECT_EQ(closed.code(), BP_CANCELLED) << closed.to_string();
+  EXPECT_EQ(joined.code(), BP_UNAVAILABLE) << joined.to_string();
+  EXPECT_THAT(joined.message(),
+              AllOf(HasSubstr("rank 1 cannot join"), HasSubstr("is being closed")));
+}
+
+TEST_F(GroupJoin, RankThatIsTaken_IsRefused) {
+  store_ = make_memory_store();
+  timeout_ = milliseconds(300);
+  Status first;
+  std::thread other([&] { first = join(0, 2); });
+  std::this_thread::sleep_for(milliseconds(50));
+  const Status second = join(0, 2);
+  other.join();
+  EXPECT_EQ(second.code(), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(second.message(), HasSubstr("rank 0 is in the group already"));
+  EXPECT_EQ(first.code(), BP_TIMEOUT);
+}
+
+TEST_F(GroupJoin, RankCountsThatDiffer_NameBoth) {
+  store_ = make_memory_store();
+  timeout_ = milliseconds(500);
+  Status first;
+  std::thread other([&] { first = join(0, 2); });
+  const Status second = join(1, 3);
+  other.join();
+  EXPECT_THAT(std::vector<std::string>({first.message(), second.message()}),
+              testing::Contains(AllOf(HasSubstr("of 3"), HasSubstr("2"))));
+  EXPECT_FALSE(first.ok());
+  EXPECT_FALSE(second.ok());
+}
+
+}  // namespace
+}  // namespace bp::ccl

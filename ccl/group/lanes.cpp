@@ -255,10 +255,12 @@ std::optional<Failure> Lanes::advance_direct(Clock::time_point now, bool* out_mo
   return std::nullopt;
 }
 
-/// Its caller may begin another one at once.
-void Lanes::end_direct(const Failure& failure) {
-  Direct* const direct = direct_.exchange(nullptr, std::memory_order_acq_rel);
-  if (!failure.ok()) direct->failure = failure;
+/// Its caller may begin another one at once. Where memory is short the failure's code has to tell.
+void Lanes::end_direct(const Failure& failure) noexcept {
+  Direct* const direct = direct_.load(std::memory_order_acquire);
+  const auto keep = [&] { direct->failure = failure; };
+  if (!failure.ok() && !contain(keep).ok()) direct->failure = {.code = failure.code};
+  direct_.store(nullptr, std::memory_order_release);
   direct->is_over.store(true, std::memory_order_release);
 }
 

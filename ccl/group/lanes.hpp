@@ -125,7 +125,7 @@ class Lanes final : public Wire {
   Lane& lane_of(const Operation& operation);
   std::optional<Failure> advance_lane(Lane* lane, Clock::time_point now, bool* out_moved);
   std::optional<Failure> advance_direct(Clock::time_point now, bool* out_moved);
-  void end_direct(const Failure& failure);
+  void end_direct(const Failure& failure) noexcept;
   void enter(HostItem* item);
   std::optional<Failure> begin(Entry& entry, Clock::time_point now);
   Failure failure_of(const HostItem& item, const Status& status,

@@ -27,7 +27,8 @@ DeviceHold::~DeviceHold() {
   if (!device_.closed()) device_.untrack(this);
 }
 
-/// What changes the event waits for who waits for it.
+/// What changes the event waits for who waits for it, at most as long as a call of the plugin may
+/// take.
 std::unique_lock<std::mutex> DeviceHold::lock_alone() {
   std::unique_lock lock(mutex_);
   nobody_waits_.wait(lock, [this] { return waiting_count_ == 0; });

@@ -23,10 +23,28 @@ inline bp_mem native_place_of(const Ref<Tensor>& tensor) {
   return tensor && tensor->element_count() == 0 ? bp_mem{} : place_of(tensor);
 }
 
-/// ... of a device that has the host's memory.
-inline std::byte* host_address_of(const Ref<Tensor>& tensor) {
-  const bp_mem mem = place_of(tensor);
-  return reinterpret_cast<std::byte*>(mem.handle) + mem.offset_bytes;
+/// The memory itself, of tensors on a device that has the host's.
+inline HostBuffers host_buffers_of(const CheckedCall& call) {
+  const auto address_of = [](const Ref<Tensor>& tensor) -> std::byte* {
+    if (!tensor) return nullptr;
+    const bp_mem mem = place_of(tensor);
+    return reinterpret_cast<std::byte*>(mem.handle) + mem.offset_bytes;
+  };
+  return {.send = address_of(call.send), .recv = address_of(call.recv)};
+}
+/// Its tensors stay for ever: whoever drives may still use their memory, for all that is known.
+inline void keep_for_ever(CheckedCall* call) {
+  call->send.detach();
+  call->recv.detach();
+}
+inline RecordEntry record_entry_of(const CheckedCall& call, uint64_t sequence,
+                                   std::chrono::nanoseconds timeout, OperationPath path) {
+  return {.operation = call.operation,
+          .sequence = sequence,
+          .send_bytes = call.send_bytes,
+          .recv_bytes = call.recv_bytes,
+          .timeout_ns = static_cast<uint64_t>(timeout.count()),
+          .path = path};
 }
 
 /// An operation, or a piece of it (see group_islands.cpp).

@@ -44,9 +44,7 @@ Result<bool> ProcessGroup::begin_directly(EnqueuedOne* one, std::chrono::nanosec
 
 Status ProcessGroup::make_direct(const EnqueuedOne& one, std::chrono::nanoseconds timeout) {
   const CheckedCall& call = one.call;
-  HostBuffers buffers;
-  if (call.send) buffers.send = host_address_of(call.send);
-  if (call.recv) buffers.recv = host_address_of(call.recv);
+  const HostBuffers buffers = host_buffers_of(call);
   BP_TRY_ASSIGN(Combiner* const combiner, combiner_of(call.operation));
   BP_TRY_ASSIGN(HostRunPool* const runs, runs_of(one, call.operation.count, call.is_in_place));
   HostItem& item = direct_.item;
@@ -58,13 +56,8 @@ Status ProcessGroup::make_direct(const EnqueuedOne& one, std::chrono::nanosecond
   const auto now = Clock::now();
   item.has_entered = false;
   item.deadline = now + timeout;
-  item.record_id = recorder_.begin_started({.operation = call.operation,
-                                            .sequence = one.sequence,
-                                            .send_bytes = call.send_bytes,
-                                            .recv_bytes = call.recv_bytes,
-                                            .timeout_ns = static_cast<uint64_t>(timeout.count()),
-                                            .path = OperationPath::kHost},
-                                           now);
+  item.record_id = recorder_.begin_started(
+      record_entry_of(call, one.sequence, timeout, OperationPath::kHost), now);
   direct_.timeout = timeout;
   direct_.is_over.store(false, std::memory_order_relaxed);
   return {};
@@ -73,9 +66,7 @@ Status ProcessGroup::make_direct(const EnqueuedOne& one, std::chrono::nanosecond
 Status ProcessGroup::end_directly(EnqueuedOne* one) {
   CheckedCall& call = one->call;
   if (!direct_.is_over.load(std::memory_order_acquire)) {
-    // Whoever drives may still use the memory, for all that is known.
-    call.send.detach();
-    call.recv.detach();
+    keep_for_ever(&call);
     return Status(BP_TIMEOUT, describe(call.operation) + " is still in progress");
   }
   if (!HostRunPool::may_stay(*direct_.item.run)) direct_.item.run.reset();

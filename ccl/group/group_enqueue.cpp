@@ -193,14 +193,9 @@ void ProcessGroup::record(Enqueue* enqueue) {
     Enqueue::One& one = enqueue->ones[i];
     const CheckedCall& called = one.called();
     if (!one.is_recorded) {
+      const auto path = one.whole != nullptr ? OperationPath::kIslands : enqueue->path;
       one.record_id =
-          recorder_.begin({.operation = called.operation,
-                           .sequence = one.sequence,
-                           .send_bytes = called.send_bytes,
-                           .recv_bytes = called.recv_bytes,
-                           .timeout_ns = static_cast<uint64_t>(enqueue->timeout.count()),
-                           .path = one.whole != nullptr ? OperationPath::kIslands : enqueue->path},
-                          now);
+          recorder_.begin(record_entry_of(called, one.sequence, enqueue->timeout, path), now);
     }
     one.is_recorded = true;
     if (enqueue->batch != nullptr) enqueue->batch->items()[i].record_id = one.record_id;
@@ -537,11 +532,7 @@ Status ProcessGroup::run_inline(Enqueue* enqueue) {
   const Status ended =
       enqueue->work->wait(enqueue->begun + enqueue->timeout + runtime_->wait_timeout());
   if (!enqueue->work->test()) {
-    // Whoever drives may still use the memory, for all that is known.
-    for (Enqueue::One& one : enqueue->ones) {
-      one.call.send.detach();
-      one.call.recv.detach();
-    }
+    for (Enqueue::One& one : enqueue->ones) keep_for_ever(&one.call);
   }
   BP_TRY(ended);
   note_marks(*enqueue, 0);

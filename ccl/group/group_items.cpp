@@ -235,12 +235,9 @@ Status ProcessGroup::add_items(Enqueue* enqueue) {
       BP_TRY(make_run(one, plan, one.staged, plan.is_cut() && plan.is_in_place(), item));
       continue;
     }
-    HostBuffers buffers;
-    if (call.send) buffers.send = host_address_of(call.send);
-    if (call.recv) buffers.recv = host_address_of(call.recv);
     // Blocks that are cut lie elsewhere.
     const bool lies_there = !plan.is_cut() || !plan.has_blocks;
-    BP_TRY(make_run(one, plan, buffers, call.is_in_place && lies_there, item));
+    BP_TRY(make_run(one, plan, host_buffers_of(call), call.is_in_place && lies_there, item));
   }
   return {};
 }

@@ -240,15 +240,23 @@ void Lanes::end_entry(Entry& entry, Clock::time_point now) {
   open_count_.fetch_sub(1, std::memory_order_release);
 }
 
+/// One that has entered.
+std::optional<Failure> Lanes::advance_item(HostItem& item, bool* out_done) {
+  const Result<bool> is_done = contain([&] { return item.advance(*this); });
+  if (!is_done.ok()) return failure_of(item, is_done.status(), item.culprit());
+  *out_done = *is_done;
+  return *is_done || lost_count_ == 0 ? std::nullopt : find_lost(item);
+}
+
 std::optional<Failure> Lanes::advance_direct(Clock::time_point now, bool* out_moved) {
-  HostItem& item = direct_.load(std::memory_order_acquire)->item;
+  HostItem& item = direct_.load(std::memory_order_relaxed)->item;
   if (!item.has_entered) {
     enter(&item);
     *out_moved = true;
   }
-  const Result<bool> is_done = contain([&] { return item.run->advance(*this); });
-  if (!is_done.ok()) return failure_of(item, is_done.status(), item.run->culprit());
-  if (!*is_done) return lost_count_ == 0 ? std::nullopt : find_lost(item);
+  bool is_done = false;
+  if (auto failure = advance_item(item, &is_done)) return failure;
+  if (!is_done) return std::nullopt;
   *out_moved = true;
   note_ended(item, now);
   end_direct({});
@@ -272,13 +280,9 @@ std::optional<Failure> Lanes::advance_lane(Lane* lane, Clock::time_point now, bo
       if (auto failure = begin(entry, now)) return failure;
       *out_moved = true;
     }
-    const Result<bool> is_done = contain([&] { return entry.get().advance(*this); });
-    if (!is_done.ok()) return failure_of(entry.get(), is_done.status(), entry.get().culprit());
-    if (!*is_done) {
-      if (lost_count_ == 0) break;
-      if (auto failure = find_lost(entry.get())) return failure;
-      break;
-    }
+    bool is_done = false;
+    if (auto failure = advance_item(entry.get(), &is_done)) return failure;
+    if (!is_done) break;
     *out_moved = true;
     end_entry(entry, now);
     lane->pop_front();

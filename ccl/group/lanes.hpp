@@ -124,6 +124,7 @@ class Lanes final : public Wire {
   void take_submitted();
   Lane& lane_of(const Operation& operation);
   std::optional<Failure> advance_lane(Lane* lane, Clock::time_point now, bool* out_moved);
+  std::optional<Failure> advance_item(HostItem& item, bool* out_done);
   std::optional<Failure> advance_direct(Clock::time_point now, bool* out_moved);
   void end_direct(const Failure& failure) noexcept;
   void enter(HostItem* item);

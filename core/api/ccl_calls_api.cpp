@@ -111,7 +111,6 @@ struct GroupOptions {
 
 Result<GroupOptions> read_options(const bpa_ccl_options* options, const ccl::ProcessGroup& group) {
   GroupOptions read;
-  if (options == nullptr) return read;
   BP_TRY_ASSIGN(const bpa_ccl_options given,
                 read_struct(options, "options", BPA_CCL_DETERMINISTIC_BIT));
   read.is_deterministic = (given.flags & BPA_CCL_DETERMINISTIC_BIT) != 0;

@@ -3,6 +3,7 @@
 nothing of it is left."""
 
 import contextlib
+import itertools
 import os
 import pathlib
 import re
@@ -45,6 +46,25 @@ def processes_with(mark):
     return found
 
 
+def threads_of(process):
+    with contextlib.suppress(OSError):
+        return os.listdir(f"/proc/{process}/task")
+    return []
+
+
+def states_of(mark):
+    """What each thread of those processes does, where the system tells it, for people."""
+    text = ""
+    for number, command in processes_with(mark).items():
+        text += f"process {number}: {command.replace(bytes(1), b' ').decode(errors='replace')}\n"
+        threads = (f"{number}/task/{thread}" for thread in threads_of(number))
+        for thread, name in itertools.product(threads, ("stat", "syscall", "wchan", "stack")):
+            with contextlib.suppress(OSError):
+                found = pathlib.Path("/proc", thread, name).read_text(errors="replace")
+                text += f"  {thread} {name}: {found[:500].strip()}\n"
+    return text
+
+
 class LaunchCase(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -76,7 +96,11 @@ class LaunchCase(unittest.TestCase):
 
     def finish(self, process, status):
         """Its output and errors, as bytes."""
-        output, errors = process.communicate(timeout=PATIENCE_S)
+        try:
+            output, errors = process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired as late:
+            self.fail(f"{late.cmd} did not end within {PATIENCE_S} s; its output {late.stdout!r}, "
+                      f"errors {late.stderr!r}; what runs:\n{states_of(self.mark)}")
         text = (output[-2000:] + errors[-2000:]).decode(errors="replace")
         self.assertEqual(process.returncode, status, text)
         return output, errors

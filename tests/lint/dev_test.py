@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/dev"))
 import compile_seconds  # noqa: E402  (found through the line above)
 import count_tests  # noqa: E402
+import list_failures  # noqa: E402
 import table_totals  # noqa: E402
 
 JUNIT = '<testsuite><testcase name="a" status="{}">{}<system-out>{}</system-out></testcase>' \
@@ -183,6 +184,39 @@ class Counting(unittest.TestCase):
 
     def test_no_report(self):
         self.assertEqual(count_tests.count_report("/nonexistent.xml"), (0, 1, 0))
+
+
+class Failures(unittest.TestCase):
+    def listed(self, status, output, more=""):
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+            file.write(JUNIT.format(status, more, output))
+            file.flush()
+            return list_failures.report(file.name).splitlines()
+
+    def test_cases_from_their_first_failure_on(self):
+        text = ("[ RUN      ] A.Good\nnoise\n[       OK ] A.Good (1 ms)\n[ RUN      ] A.Bad\n"
+                "noise\na.cpp:7: Failure\nexpected 1\nnoise\n[  FAILED  ] A.Bad (20 ms)\n"
+                "[ RUN      ] A.Fine\n[       OK ] A.Fine (1 ms)\n"
+                "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] A.Bad\n")
+        self.assertEqual(self.listed("fail", text)[1:], [
+            "  a.cpp:7: Failure", "  expected 1", "  noise", "  [  FAILED  ] A.Bad (20 ms)"])
+        self.assertEqual(self.listed("run", text), [])
+
+    def test_end_of_what_has_no_such_case(self):
+        lines = [f"line {i}" for i in range(100)]
+        self.assertEqual(self.listed("fail", "\n".join(lines))[1:],
+                         [f"  {line}" for line in lines[-40:]])
+
+    def test_long_cases_lose_their_middle(self):
+        text = "a.cpp:7: Failure\n" + "noise\n" * 100 + "[  FAILED  ] A.Bad (20 ms)\n"
+        listed = self.listed("fail", text)[1:]
+        self.assertEqual(len(listed), 25)
+        self.assertEqual(listed[0], "  a.cpp:7: Failure")
+        self.assertEqual(listed[12], "  ... 78 lines ...")
+
+    def test_unable_to_start_is_told_and_skipped_is_not(self):
+        self.assertEqual(self.listed("notrun", "", '<skipped message="SKIP_RETURN_CODE=77"/>'), [])
+        self.assertEqual(len(self.listed("notrun", "", '<skipped message="Unable to find"/>')), 1)
 
 
 class CompileSeconds(unittest.TestCase):

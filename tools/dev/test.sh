@@ -8,6 +8,7 @@ failed_count=0
 skipped_count=0
 build_lines=""
 table_lines=""
+failure_lines=""
 
 command_test() {
   local suite=${1:-default}
@@ -31,6 +32,7 @@ command_test() {
   [[ -z $table_lines ]] || printf 'Tables, in build/*/reports/:\n%s' "$table_lines"
   [[ -z $build_lines ]] || printf 'Builds:\n%s' "$build_lines"
   ((skipped_count == 0)) || say "$skipped_count skipped: build/*/reports/tests-*.xml says why"
+  [[ -z $failure_lines ]] || printf 'What failed:\n%s' "$failure_lines"
   say "$passed_count passed, $failed_count failed"
   ((failed_count == 0)) || exit "$exit_failed"
 }
@@ -52,6 +54,7 @@ test_preset() {
     "run one again: ctest --test-dir build/$preset -R NAME --output-on-failure" \
     run_ctest "$preset" "$label" "$root/$junit" || true
   count_results "$root/$junit"
+  add_lines failure_lines "$venv/bin/python" tools/dev/list_failures.py "$root/$junit"
   add_lines table_lines "$venv/bin/python" tools/dev/table_totals.py "build/$preset" "$started"
 }
 

@@ -135,9 +135,9 @@ class Launch {
   RankArgs rank_args(uint32_t local_rank, const RankRange& ranks, uint32_t run) const;
   Result<Verdict> run_once(uint32_t run);
   Status start_ranks(uint32_t run, const RankRange& ranks, Run* ranks_here);
-  void wait_for_events(const Run& run);
+  void wait_for_events(const Run& run, bool is_decided);
   void take_signals(Run* run);
-  void follow(Run* run);
+  bool follow(Run* run);
   void propose(Verdict verdict);
   void say(const std::string& words);
   void flush();
@@ -209,10 +209,11 @@ Status Launch::start_ranks(uint32_t run, const RankRange& ranks, Run* ranks_here
   return {};
 }
 
-void Launch::wait_for_events(const Run& run) {
+/// `is_decided`: the verdict is there and was followed. One that came since then ends the wait.
+void Launch::wait_for_events(const Run& run, bool is_decided) {
   std::vector<pollfd> awaited = {{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0}};
   // Once it is there, the descriptor stays ready.
-  if (!nodes_->verdict()) {
+  if (!is_decided) {
     awaited.push_back({.fd = nodes_->descriptor(), .events = POLLIN, .revents = 0});
   }
   const size_t output = awaited.size();
@@ -241,8 +242,8 @@ void Launch::take_signals(Run* run) {
   }
 }
 
-/// What the verdict, and the ranks here, ask for.
-void Launch::follow(Run* run) {
+/// What the verdict, and the ranks here, ask for. True: the verdict was there.
+bool Launch::follow(Run* run) {
   if (run->failure()) {
     propose({Verdict::Kind::kFailed, run->failure()->end.status(), 0, run->failure()->words});
   } else if (run->is_over() && !is_stopped_ && !has_proposed_) {
@@ -251,9 +252,8 @@ void Launch::follow(Run* run) {
   }
   const auto verdict = nodes_->verdict();
   const bool is_bad = run->failure() || (verdict && verdict->kind != Verdict::Kind::kDone);
-  if (!is_bad || is_stopped_) return;
-  is_stopped_ = true;
-  run->stop(SIGTERM);
+  if (is_bad && !std::exchange(is_stopped_, true)) run->stop(SIGTERM);
+  return verdict.has_value();
 }
 
 Result<Verdict> Launch::run_once(uint32_t run) {
@@ -273,12 +273,12 @@ Result<Verdict> Launch::run_once(uint32_t run) {
   Run ranks_here(guard_, &output_, args_.grace);
   // Where one cannot be started, the verdict says so.
   if (!start_ranks(run, ranks, &ranks_here).ok()) is_stopped_ = true;
-  while (!ranks_here.is_over() || !nodes_->verdict()) {
+  for (;;) {
     take_signals(&ranks_here);
     ranks_here.turn();
-    follow(&ranks_here);
-    if (ranks_here.is_over() && nodes_->verdict()) break;
-    wait_for_events(ranks_here);
+    const bool is_decided = follow(&ranks_here);
+    if (ranks_here.is_over() && is_decided) break;
+    wait_for_events(ranks_here, is_decided);
   }
   nodes_->end_watch();
   return *nodes_->verdict();

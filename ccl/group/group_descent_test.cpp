@@ -33,12 +33,8 @@ class GroupDescent : public GroupTest {
            std::to_string(static_cast<int>(values[1]));
   }
   /// Until the group has failed, which is told.
-  static void await_failure(ProcessGroup& group) {
-    const auto end = Clock::now() + seconds(20);
-    while (group.failure().ok() && Clock::now() < end) {
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-    EXPECT_FALSE(group.failure().ok());
+  static void expect_failure(ProcessGroup& group) {
+    EXPECT_FALSE(await_failure(group).ok());
     EXPECT_TRUE(group.device().default_stream().reset().ok());
   }
   /// All ranks in `count` have come so far.
@@ -115,7 +111,7 @@ TEST_F(GroupRebuild, AfterARankIsLost_TheOthersComputeOn) {
       EXPECT_EQ(sum(group, static_cast<float>(rank)), "3 of 3");
       if (rank == 1) return;  // its end is what the others wait for
       EXPECT_THAT(sum(group, static_cast<float>(rank)), HasSubstr("rank 1"));
-      await_failure(group);
+      expect_failure(group);
       const uint32_t members[] = {0, 2};
       const auto next = group.rebuild({.epoch = 7, .members = members});
       ASSERT_TRUE(next.ok()) << next.status().to_string();
@@ -273,7 +269,7 @@ TEST_F(GroupRebuild, TwentyTimesAfterAFailure_LeavesNothing) {
       const uint32_t members[] = {0, 1};
       for (uint64_t epoch = 1; epoch <= 20; ++epoch) {
         if (rank == 0) now->abort("once more");
-        await_failure(*now);
+        expect_failure(*now);
         auto next = now->rebuild({.epoch = epoch, .members = members});
         ASSERT_TRUE(next.ok()) << next.status().to_string();
         now = *std::move(next);
@@ -418,7 +414,7 @@ TEST_F(GroupSplit, BadArguments_AreNamedAndUseNothingUp) {
 TEST_F(GroupSplit, RankThatDoesNotCome_FailsTheGroupOnAll) {
   run({"cpu:0", "npu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
     if (rank == 1) {
-      await_failure(group);
+      expect_failure(group);
       const auto late = group.split({.color = 0});
       EXPECT_EQ(late.status().code(), BP_TIMEOUT);
       return;

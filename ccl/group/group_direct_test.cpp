@@ -120,7 +120,7 @@ TEST_F(GroupDirect, RankThatNeverCalls_IsNamedAtTheDeadline) {
     ASSERT_TRUE(group.enqueue(sum_of(group, 1), {.waits = true}).ok());
     meet(&begun, 2);
     if (rank == 1) {
-      while (group.failure().ok()) std::this_thread::sleep_for(milliseconds(1));
+      EXPECT_EQ(await_failure(group).code, BP_TIMEOUT);
       return;
     }
     const auto work =

@@ -104,7 +104,6 @@ TEST_F(GroupFaults, EachPartOfACallThatDiffers_IsToldOfBothSides) {
        },
        "broadcast f32 3 root 0", "broadcast f32 3 root 2", Kind::kBroadcast}};
   for (const Part& part : parts) {
-    const auto end = soon();
     run({"cpu:0", "cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
       Call call = sum_of(group);
       call.kind = part.kind;
@@ -113,10 +112,7 @@ TEST_F(GroupFaults, EachPartOfACallThatDiffers_IsToldOfBothSides) {
       const auto work = group.enqueue(call, {.timeout = milliseconds(500)});
       if (work.ok()) (void)(*work)->wait(soon());
       // Who only sends, or has what it waits for, is told.
-      while (group.failure().ok() && Clock::now() < end) {
-        std::this_thread::sleep_for(milliseconds(1));
-      }
-      const Status status = group.failure().to_status();
+      const Status status = await_failure(group).to_status();
       EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
       EXPECT_THAT(status.message(), AllOf(HasSubstr("disagree"), HasSubstr("rank 1 (cpu:0)"),
                                           HasSubstr(part.good), HasSubstr(part.wrong)));
@@ -137,11 +133,7 @@ TEST_F(GroupFaults, SendAndRecvThatDiffer_AreToldOfBothSides) {
         }
         const auto work = group.enqueue(call);
         if (work.ok()) (void)(*work)->wait(soon());
-        const auto end = soon();
-        while (group.failure().ok() && Clock::now() < end) {
-          std::this_thread::sleep_for(milliseconds(1));
-        }
-        const Status status = group.failure().to_status();
+        const Status status = await_failure(group).to_status();
         EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
         EXPECT_THAT(status.message(),
                     AllOf(HasSubstr("disagree"), HasSubstr("recv f32 3"), HasSubstr(wrong)))
@@ -161,10 +153,9 @@ TEST_F(GroupFaults, RanksThatBothAreTheRoot_AreCompared) {
     // The other's message may come before its end, or behind it.
     const Status status = group.enqueue(own, {.waits = true}).status();
     EXPECT_THAT(status.code(), AnyOf(BP_OK, BP_INVALID_ARGUMENT)) << status.to_string();
-    const auto end = soon();
-    while (group.failure().ok() && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
-    EXPECT_EQ(group.failure().code, BP_INVALID_ARGUMENT) << group.failure().words;
-    EXPECT_THAT(group.failure().words,
+    const Failure failure = await_failure(group);
+    EXPECT_EQ(failure.code, BP_INVALID_ARGUMENT) << failure.words;
+    EXPECT_THAT(failure.words,
                 AllOf(HasSubstr("the ranks disagree"), HasSubstr("broadcast f32 3 root 0"),
                       HasSubstr("broadcast f32 3 root 1"), HasSubstr("as number 1")));
   });
@@ -184,16 +175,14 @@ TEST_F(GroupFaults, RootsThatDiffer_FailAllWithoutAWait) {
         const Status status =
             work.ok() && *work ? (*work)->wait(begin + seconds(40)) : work.status();
         // A root has done its part, and learns afterwards.
-        while (group.failure().ok() && Clock::now() < begin + kBeforeDeadline) {
-          std::this_thread::sleep_for(milliseconds(1));
-        }
+        const Failure failure = await_failure(group);
         EXPECT_LT(Clock::now() - begin, kBeforeDeadline) << name_of(devices);
-        EXPECT_EQ(group.failure().code, BP_INVALID_ARGUMENT) << status.to_string();
-        EXPECT_THAT(group.failure().words,
+        EXPECT_EQ(failure.code, BP_INVALID_ARGUMENT) << status.to_string();
+        EXPECT_THAT(failure.words,
                     AllOf(HasSubstr("the ranks disagree"), HasSubstr("broadcast f32 3 root 0"),
                           HasSubstr("broadcast f32 3 root 2"), HasSubstr("as number 1")))
             << name_of(devices);
-        EXPECT_FALSE(group.failure().culprits.empty());
+        EXPECT_FALSE(failure.culprits.empty());
       });
     }
   }
@@ -243,39 +232,34 @@ TEST_F(GroupFaults, RankThatIsHeldUpByAnother_IsNotBlamed) {
 }
 
 TEST_F(GroupFaults, RankThatNeverCalls_IsNamedAtTheDeadline) {
-  for (const Devices& devices : kMixes) {
-    std::atomic<int> begun = 0;
-    std::atomic<int> done = 0;
-    run(devices, [&](uint32_t rank, ProcessGroup& group) {
-      ASSERT_TRUE(group.enqueue(sum_of(group), {.timeout = seconds(10), .waits = true}).ok());
-      meet(&begun, 3);
-      if (rank == 2) {  // its program goes another way; the group is there all the same
-        while (done < 2) std::this_thread::sleep_for(milliseconds(5));
-        const auto told_by = Clock::now() + seconds(1);  // what is promised to all ranks
-        while (group.failure().ok() && Clock::now() < told_by) {
-          std::this_thread::sleep_for(milliseconds(5));
-        }
-        EXPECT_EQ(group.failure().code, BP_TIMEOUT);
-        return;
-      }
-      const Call call = sum_of(group);
-      const auto work = group.enqueue(call, {.timeout = milliseconds(300)});
-      ASSERT_TRUE(work.ok()) << work.status().to_string();
+  on_each_mix(seconds(1), [](const Devices& devices, uint32_t rank, ProcessGroup& group,
+                             std::atomic<int>* come, Delays& delays) {
+    ASSERT_TRUE(group.enqueue(sum_of(group), {.timeout = seconds(10), .waits = true}).ok());
+    meet(come, 3);
+    if (rank == 2) {  // its program goes another way; the group is there all the same
+      meet(come, 6);
       const auto begin = Clock::now();
-      const Status status = (*work)->wait(soon());
-      EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
-      EXPECT_EQ(status.code(), BP_TIMEOUT) << status.to_string();
-      EXPECT_THAT(status.message(),
-                  AllOf(HasSubstr("all_reduce sum f32 3 as number 2"), HasSubstr("rank 2"),
-                        HasSubstr("never entered it, its last was number 1")))
-          << name_of(devices);
-      EXPECT_THAT((*work)->failure().culprits, ElementsAre(2)) << name_of(devices);
-      EXPECT_TRUE((*work)->failure().is_retryable());
-      const Status read = read_status(call.recv);
-      EXPECT_FALSE(read.ok()) << "the results are marked, on " << group.device().name();
-      ++done;
-    });
-  }
+      EXPECT_EQ(await_failure(group).code, BP_TIMEOUT);
+      delays.note_since(begin, name_of(devices));
+      return;
+    }
+    const Call call = sum_of(group);
+    const auto work = group.enqueue(call, {.timeout = milliseconds(300)});
+    ASSERT_TRUE(work.ok()) << work.status().to_string();
+    const auto begin = Clock::now();
+    const Status status = (*work)->wait(soon());
+    EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
+    EXPECT_EQ(status.code(), BP_TIMEOUT) << status.to_string();
+    EXPECT_THAT(status.message(),
+                AllOf(HasSubstr("all_reduce sum f32 3 as number 2"), HasSubstr("rank 2"),
+                      HasSubstr("never entered it, its last was number 1")))
+        << name_of(devices);
+    EXPECT_THAT((*work)->failure().culprits, ElementsAre(2)) << name_of(devices);
+    EXPECT_TRUE((*work)->failure().is_retryable());
+    const Status read = read_status(call.recv);
+    EXPECT_FALSE(read.ok()) << "the results are marked, on " << group.device().name();
+    meet(come, 6);
+  });
 }
 
 TEST_F(GroupFaults, Abort_EndsAllRanksWithinASecond) {
@@ -322,7 +306,7 @@ TEST_F(GroupFaults, RankThatLeaves_EndsTheOthers) {
 TEST_F(GroupFaults, RecvThatNobodySends_NamesItsPeer) {
   run({"cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
     if (rank == 1) {
-      while (group.failure().ok()) std::this_thread::sleep_for(milliseconds(5));
+      EXPECT_EQ(await_failure(group).code, BP_TIMEOUT);
       return;
     }
     const Call call{.kind = Kind::kRecv, .root = 1, .recv = room(group.device(), BP_DTYPE_F32, 3)};
@@ -398,7 +382,7 @@ TEST_F(GroupFaults, RuntimeThatCloses_EndsWaits) {
     });
     run(devices, [&](uint32_t rank, ProcessGroup& group) {
       if (rank == 1) {
-        while (group.failure().ok()) std::this_thread::sleep_for(milliseconds(1));
+        EXPECT_FALSE(await_failure(group).ok());
         return;
       }
       const auto work = group.enqueue(sum_of(group));

@@ -74,6 +74,15 @@ inline void meet(std::atomic<int>* come, int all) {
   }
 }
 
+/// The failure that is told to a rank which may wait for nothing: that of its peers reaches it.
+inline Failure await_failure(ProcessGroup& group) {
+  const auto end = Clock::now() + kBeforeDeadline;
+  while (group.failure().ok() && Clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return group.failure();
+}
+
 class GroupTest : public testing::Test {
  protected:
   GroupTest() { make_runtime(); }

@@ -199,14 +199,13 @@ TEST_F(GroupIslands, Batch_OfCollectivesKeepsItsOrder) {
 
 TEST_F(GroupIslands, RankThatNeverCalls_IsNamedWhereverItIs) {
   for (const uint32_t missing : {0u, 1u, 3u}) {
-    std::atomic<int> begun = 0;
-    std::atomic<int> done = 0;
+    std::atomic<int> come = 0;
     run(kPartlyLinked, [&](uint32_t rank, ProcessGroup& group) {
       ASSERT_TRUE(group.enqueue(sum_of(group, 3), {.timeout = seconds(10), .waits = true}).ok());
-      meet(&begun, 4);
+      meet(&come, 4);
       if (rank == missing) {
-        while (done < 3) std::this_thread::sleep_for(milliseconds(5));
-        EXPECT_EQ(group.failure().code, BP_TIMEOUT);
+        meet(&come, 8);
+        EXPECT_EQ(await_failure(group).code, BP_TIMEOUT);
         return;
       }
       const Call call = sum_of(group, 3);
@@ -223,7 +222,7 @@ TEST_F(GroupIslands, RankThatNeverCalls_IsNamedWhereverItIs) {
         EXPECT_THAT((*work)->failure().culprits, ElementsAre(missing)) << status.to_string();
         EXPECT_FALSE(read_status(call.recv).ok()) << "the results are marked, on rank " << rank;
       }
-      ++done;
+      meet(&come, 8);
     });
   }
   run(kPartlyLinked,

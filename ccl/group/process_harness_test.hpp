@@ -78,7 +78,7 @@ class RankProcess {
     if (number == SIGSTOP) waitpid(process_, &status, WUNTRACED);
   }
   /// Its exit code; -1: it was killed. It is killed here after `most`.
-  int end(std::chrono::seconds most = std::chrono::seconds(60)) {
+  int end(std::chrono::seconds most = std::chrono::seconds(180)) {
     if (process_ <= 0) return -1;
     int status = 0;
     for (const auto until = Clock::now() + most;;) {

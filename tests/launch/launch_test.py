@@ -224,7 +224,8 @@ def failing_until(run, command, folder):
     """Each rank runs the command, which has to end well; the last one then fails, up to that run,
     once all have."""
     done = f"{folder}/done$BACKPLANE_CCL_RESTART"
-    return sh(f"{command} || exit 9; echo >> {done}; [ $BACKPLANE_CCL_RESTART != {run} ] || exit 0; "
+    return sh(f"{command} || exit 9; echo >> {done}; "
+              f"[ $BACKPLANE_CCL_RESTART != {run} ] || exit 0; "
               "[ $BACKPLANE_CCL_RANK = $((BACKPLANE_CCL_RANK_COUNT - 1)) ] || exec sleep 600; "
               f"while [ $(wc -l < {done}) -lt $BACKPLANE_CCL_RANK_COUNT ]; do sleep 0.01; done; "
               "exit 6")

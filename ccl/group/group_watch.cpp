@@ -177,8 +177,8 @@ bool ProcessGroup::advance(Clock::time_point now) noexcept {
     if (requested) return fail(explained(*std::move(requested)), true);
     if (has_lost_news_) return fail(out_of_memory(), true);
     // What was to come from a rank that is gone does not: nothing goes on without it.
-    std::optional<Failure> failure;
-    if (suspicion_.ok()) failure = lanes_->advance(now, &has_moved);
+    std::optional<Failure> failure =
+        suspicion_.ok() ? lanes_->advance(now, &has_moved) : std::optional<Failure>();
     if (failure) failure = explained(*std::move(failure));
     bool is_hearsay = (failure && failure->code == BP_UNAVAILABLE) || !suspicion_.ok();
     if (!failure && !tasks_.empty()) {
@@ -186,8 +186,8 @@ bool ProcessGroup::advance(Clock::time_point now) noexcept {
       is_hearsay = true;
     }
     if (is_hearsay) failure = suspect(std::move(failure), now);
-    if (!failure) failure = advance_inquiry(now);
-    if (failure) fail(*std::move(failure), true);
+    if (failure) return fail(*std::move(failure), true);
+    if (auto late = advance_inquiry(now)) fail(*std::move(late), true);
   });
   if (!status.ok() && !has_failed_.load()) {
     // Words that are short take no memory, which may be what is missing.

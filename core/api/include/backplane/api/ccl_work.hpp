@@ -322,9 +322,12 @@ class Operations {
     if (options.deterministic) given.flags |= BPA_CCL_DETERMINISTIC_BIT;
     given.stream = options.stream.handle();
     given.timeout_ns = detail::timeout_ns(options.timeout);
+    // Most calls have none, which takes less to read.
+    const bool has_some = given.flags != 0 || given.stream != nullptr || given.timeout_ns != 0;
     bpa_ccl_work* work = nullptr;
     constexpr bool kWaits = std::is_void_v<Answer>;
-    const bpa_status status = function(handle(), arguments..., &given, kWaits ? nullptr : &work);
+    const bpa_status status =
+        function(handle(), arguments..., has_some ? &given : nullptr, kWaits ? nullptr : &work);
     detail::check(status, handle(), bpa_ccl_group_get_error);
     if constexpr (!kWaits) return Answer(work);
   }

@@ -94,7 +94,6 @@ class Nodes {
   const NodesArgs args_;
   const Wakeup news_;
   uint32_t run_ = 0;
-  uint32_t rank_count_ = 0;
   std::vector<Beat> beats_;             // by node; the watching thread's
   std::shared_ptr<Store> watch_store_;  // whose abort() ends the watch
   std::thread watcher_;

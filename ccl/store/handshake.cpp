@@ -162,7 +162,7 @@ Status Handshake::take_message() {
 Status Handshake::take_hello(std::string_view body) {
   Cursor cursor(body);
   const auto purpose = static_cast<HandshakeTerms::Purpose>(cursor.take<uint8_t>());
-  cursor.take_bytes(3);
+  const bool is_known = cursor.take_bytes(3) == std::string_view("\0\0\0", 3);
   const auto from = cursor.take<uint32_t>();
   const auto to = cursor.take<uint32_t>();
   std::ranges::copy(cursor.take_rest(), peer_nonce_.begin());
@@ -173,6 +173,10 @@ Status Handshake::take_hello(std::string_view body) {
                                            ", this is " + rank_text(terms_.own_rank) +
                                            " and purpose " +
                                            std::to_string(static_cast<int>(terms_.purpose)));
+  }
+  if (!is_known) {
+    refuse(Refusal::kTerms);
+    return Status(BP_INVALID_ARGUMENT, "the peer's hello has bytes that mean nothing, expected 0");
   }
   terms_.peer_rank = from;
   send(Kind::kChallenge, text_of(own_nonce_));

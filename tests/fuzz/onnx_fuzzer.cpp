@@ -2,14 +2,13 @@
 //
 // Whatever bytes: a model is read, planned and its weights put on cpu:0, or refused with words.
 // What libFuzzer calls; replay.cpp calls it for files.
-#include "tests/fuzz/onnx_fuzzer.hpp"
-
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
 
 #include "backplane/backplane.h"
 #include "backplane/host.h"
+#include "tests/fuzz/fuzzer.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/fuzz/onnx_fuzzer.hpp"
+#include "tests/fuzz/fuzzer.hpp"
 
 int main(int argc, char** argv) {
   size_t count = 0;

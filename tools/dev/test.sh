@@ -23,7 +23,7 @@ command_test() {
   if [[ $suite == full ]]; then
     test_preset clang quick
     test_preset tsan quick
-    test_preset fuzz full onnx_fuzzer
+    test_preset fuzz full fuzzers
     test_preset release full
     report_coverage
   fi

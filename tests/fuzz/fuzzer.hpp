@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef BACKPLANE_TESTS_FUZZ_ONNX_FUZZER_HPP
-#define BACKPLANE_TESTS_FUZZ_ONNX_FUZZER_HPP
+#ifndef BACKPLANE_TESTS_FUZZ_FUZZER_HPP
+#define BACKPLANE_TESTS_FUZZ_FUZZER_HPP
 
 #include <cstddef>
 #include <cstdint>

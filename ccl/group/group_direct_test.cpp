@@ -153,6 +153,45 @@ TEST_F(GroupDirect, CountsThatDiffer_FailBothRanks) {
   });
 }
 
+// A barrier has no tensors that would tell what it comes behind.
+TEST_F(GroupDirect, StreamOfTheCaller_ComesBefore) {
+  for (const size_t calls : {1, 2}) {  // the short way and the other one
+    run(kHosts, [&](uint32_t rank, ProcessGroup& group) {
+      const std::vector<Call> barriers(calls, Call{.kind = Kind::kBarrier});
+      const auto stream = group.device().acquire_stream();
+      ASSERT_TRUE(stream.ok());
+      if (rank == 1) {
+        const auto work = group.enqueue(barriers);
+        std::this_thread::sleep_for(milliseconds(100));
+        const Call send{
+            .kind = Kind::kSend, .root = 0, .send = room(group.device(), BP_DTYPE_F32, 3)};
+        EXPECT_TRUE(group.enqueue(send, {.waits = true}).ok());
+        EXPECT_TRUE((*work)->wait(Clock::now() + seconds(30)).ok());
+      } else {
+        const Call recv{
+            .kind = Kind::kRecv, .root = 1, .recv = room(group.device(), BP_DTYPE_F32, 3)};
+        const auto before = group.enqueue(recv, {.stream = *stream});
+        ASSERT_TRUE(before.ok());
+        ASSERT_TRUE(group.enqueue(barriers, {.stream = *stream, .waits = true}).ok());
+        EXPECT_TRUE((*before)->test()) << "of " << calls;
+      }
+      group.device().release_stream(*stream);
+    });
+  }
+}
+
+TEST_F(GroupDirect, StreamOfAnotherDevice_IsRefused) {
+  run(kHosts, [&](uint32_t, ProcessGroup& group) {
+    const auto foreign = device("npu:0").acquire_stream();
+    ASSERT_TRUE(foreign.ok());
+    const auto work = group.enqueue(sum_of(group, 1), {.stream = *foreign, .waits = true});
+    EXPECT_EQ(work.status().code(), BP_INVALID_ARGUMENT);
+    EXPECT_THAT(work.status().message(),
+                AllOf(HasSubstr("is on cpu:0"), HasSubstr("the stream is of npu:0")));
+    device("npu:0").release_stream(*foreign);
+  });
+}
+
 // Its arguments are wrong, and nothing of the group has begun: its number is the next one's.
 TEST_F(GroupDirect, CallThatIsRefused_TakesNoNumber) {
   run(kHosts, [&](uint32_t rank, ProcessGroup& group) {

@@ -18,6 +18,20 @@ namespace {
 
 constexpr size_t kMostCalls = 1024;
 
+/// What a caller runs itself is in no stream, and comes behind the work of the one that was given.
+Status come_behind(const ProcessGroup& group, const EnqueueArgs& args) {
+  const Device& device = group.device();
+  if (&args.stream->device() != &device) {
+    return Status(BP_INVALID_ARGUMENT, "group " + group.name() + " is on " + device.name() +
+                                           ", and the stream is of " +
+                                           args.stream->device().name());
+  }
+  if (!args.waits || !device.is_host_like() || args.stream->is_inline()) return {};
+  const Status done = args.stream->sync();
+  if (!done.ok()) BP_TRY(group.failure().to_status());  // which it may have failed with
+  return done;
+}
+
 }  // namespace
 
 Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const EnqueueArgs& args) {
@@ -35,6 +49,7 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
                                            ": a timeout is longer than "
                                            "BACKPLANE_TIMEOUT");
   }
+  if (args.stream != nullptr) BP_TRY(come_behind(*this, args));
   if (args.waits && calls.size() == 1 && device().is_host_like()) {
     BP_TRY_ASSIGN(const bool is_done, run_directly(calls[0], timeout));
     if (is_done) return Ref<Work>();
@@ -97,11 +112,6 @@ Status ProcessGroup::check_calls(std::span<const Call> calls, Enqueue* enqueue) 
 }
 
 Result<Stream*> ProcessGroup::choose_stream(const EnqueueArgs& args) {
-  if (args.stream != nullptr && &args.stream->device() != &device()) {
-    return Status(BP_INVALID_ARGUMENT, "group " + args_.name + " is on " + device().name() +
-                                           ", and the stream is of " +
-                                           args.stream->device().name());
-  }
   // A caller who waits anyway need not wake another thread, where the host may touch the memory.
   if (args.waits && device().is_host_like()) return &device().default_stream();
   if (args.stream != nullptr && !args.stream->is_inline()) return args.stream;

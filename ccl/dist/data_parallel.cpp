@@ -146,7 +146,8 @@ Status DataParallel::broadcast_parameters(std::span<const Ref<Tensor>> tensors, 
     if (!status.ok()) break;
     works.push_back(*std::move(work));
   }
-  const auto deadline = Clock::now() + group_->runtime().wait_timeout();
+  const auto deadline =
+      Clock::now() + patience(group_->runtime(), group_->runtime().wait_timeout());
   for (const Ref<Work>& work : works) {
     const Status ended = work->wait(deadline);
     if (status.ok()) status = ended;

@@ -327,7 +327,7 @@ void ProcessGroup::finish() {
     return lanes_->is_idle() && open_tasks_.load(std::memory_order_acquire) == 0;
   };
   const auto wait = [&] {
-    return messenger_->drive_until(is_idle, Clock::now() + timeout() + runtime_->wait_timeout());
+    return messenger_->drive_until(is_idle, Clock::now() + patience(*runtime_, timeout()));
   };
   if (wait()) return;
   // What has not begun has no deadline: work before it, in its stream, has not ended.

@@ -17,9 +17,8 @@ Result<bool> ProcessGroup::run_directly(const Call& call, std::chrono::nanosecon
   if (!is_whole || is_native(one.call) || serves_by_islands(one.call.operation)) return false;
   BP_TRY_ASSIGN(const bool has_begun, begin_directly(&one, timeout));
   if (!has_begun) return false;
-  // The group's deadline ends it; this one is for a driver that is stuck.
   messenger_->drive_until([this] { return direct_.is_over.load(std::memory_order_acquire); },
-                          direct_.item.deadline + runtime_->wait_timeout());
+                          direct_.item.deadline - timeout + patience(*runtime_, timeout));
   BP_TRY(end_directly(&one));
   return true;
 }

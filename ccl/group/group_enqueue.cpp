@@ -84,7 +84,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_all(std::span<const Call> calls, const E
   if (enqueue.is_inline) {
     BP_TRY(run_inline(&enqueue));
   } else if (args.waits) {
-    BP_TRY((*work)->wait(Clock::now() + runtime_->wait_timeout()));
+    BP_TRY((*work)->wait(Clock::now() + patience(*runtime_, timeout)));
   }
   return work;
 }
@@ -538,9 +538,7 @@ void ProcessGroup::lose_results(Work& work, const Status& why) noexcept {
 }
 
 Status ProcessGroup::run_inline(Enqueue* enqueue) {
-  // The group's deadline ends it; this one is for a driver that is stuck.
-  const Status ended =
-      enqueue->work->wait(enqueue->begun + enqueue->timeout + runtime_->wait_timeout());
+  const Status ended = enqueue->work->wait(enqueue->begun + patience(*runtime_, enqueue->timeout));
   if (!enqueue->work->test()) {
     for (Enqueue::One& one : enqueue->ones) keep_for_ever(&one.call);
   }

@@ -262,6 +262,26 @@ TEST_F(GroupFaults, RankThatNeverCalls_IsNamedAtTheDeadline) {
   });
 }
 
+// As it is where neither is given. Who waits for the call learns more than that it takes long.
+TEST_F(GroupFaults, TimeoutsThatAreAlike_LetTheGroupSpeakFirst) {
+  timeout_ = seconds(1);
+  core_options_ = {{"BACKPLANE_TIMEOUT", "1"}};
+  make_runtime();
+  for (const char* name : {"cpu:0", "npu:0", "xpu:0"}) {
+    std::atomic<int> begun = 0;
+    run({name, "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
+      const Call call = sum_of(group);
+      meet(&begun, 2);
+      if (rank == 0) {
+        const Status status = group.enqueue(call, {.waits = true}).status();
+        EXPECT_EQ(status.code(), BP_TIMEOUT) << name;
+        EXPECT_THAT(status.message(), HasSubstr("rank 1 (cpu:0) never entered it")) << name;
+      }
+      while (group.failure().ok()) std::this_thread::sleep_for(milliseconds(1));
+    });
+  }
+}
+
 TEST_F(GroupFaults, Abort_EndsAllRanksWithinASecond) {
   const auto promised = milliseconds(1050);  // of which the test itself waits 50
   on_each_mix(promised, [](const Devices& devices, uint32_t rank, ProcessGroup& group,

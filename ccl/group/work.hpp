@@ -24,6 +24,15 @@ namespace bp::ccl {
 
 using KeptTensors = boost::container::small_vector<Ref<Tensor>, 2>;
 
+/// How long behind the deadline of an operation its group tells why it failed: it asks the ranks
+/// first. Who waits as long as the operation may take waits for that, too.
+inline constexpr std::chrono::seconds kVerdictComesWithin{2};
+/// How long who waits for an operation of this timeout does: for what is before it in its stream,
+/// for other ranks, and for the group's words. What takes longer is stuck.
+inline std::chrono::nanoseconds patience(const Runtime& runtime, std::chrono::nanoseconds timeout) {
+  return runtime.wait_timeout() + timeout + kVerdictComesWithin;
+}
+
 /// Any thread.
 class Work : public Counted<Work> {
  public:

@@ -256,7 +256,8 @@ bpa_status bpa_ccl_work_wait(bpa_ccl_work* work, uint64_t timeout_ns) {
     BP_TRY_ASSIGN(ApiWork * found, object_of(work, "work"));
     BP_TRY(found->runtime->check_open());
     const auto longest = found->runtime->wait_timeout();
-    const auto timeout = std::min(bp::timeout_of(timeout_ns, longest), longest);
+    auto timeout = std::min(bp::timeout_of(timeout_ns, longest), longest);
+    if (timeout == longest) timeout += bp::ccl::kVerdictComesWithin;
     return found->work().wait(bp::ccl::Clock::now() + timeout);
   });
 }

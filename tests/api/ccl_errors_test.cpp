@@ -255,6 +255,25 @@ TEST_P(CclFailures, RankThatDoesNotCome_IsTheCulpritOnAllOthers) {
   });
 }
 
+// Neither timeout is given, so that they are one: a wait is told what the group says of it.
+TEST_P(CclFailures, WaitAsLongAsTheGroups_NamesWhoDidNotCome) {
+  open({{"BACKPLANE_TIMEOUT", "1"}});
+  timeout_ = std::chrono::seconds(0);
+  std::atomic<uint32_t> told{0};
+  run(GetParam(), [&](const Group& group, Device device) {
+    const uint32_t last = group.rank_count() - 1;
+    if (group.rank() == last) {
+      while (told < last) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return;
+    }
+    const auto work = group.async().all_reduce(upload(device, {1}), room(device, 1));
+    const ccl::Failure failure = failure_of([&] { work.wait(); });
+    ++told;
+    EXPECT_EQ(failure.code, BP_TIMEOUT);
+    EXPECT_THAT(failure.culprits, ElementsAre(last)) << failure.words;
+  });
+}
+
 TEST_P(CclFailures, ResultsOfAFailedOperation_AnswerIt) {
   std::atomic<uint32_t> begun{0};
   run(GetParam(), [&](const Group& group, Device device) {

@@ -355,7 +355,8 @@ BPA_API bpa_status bpa_ccl_batch(bpa_ccl_group* group, const bpa_ccl_call* calls
 /* *out_done: 1 once it is over, well or not. Never waits. */
 BPA_API bpa_status bpa_ccl_work_test(bpa_ccl_work* work, uint32_t* out_done);
 
-/* Waits until it is over. timeout_ns: how long; 0, or more than BACKPLANE_TIMEOUT: that.
+/* Waits until it is over. timeout_ns: how long; 0, or more than BACKPLANE_TIMEOUT: that, and up to
+ * two seconds more for the words of a group whose own timeout is as long.
  * Errors: why it failed; TIMEOUT while bpa_ccl_work_get_error still tells BP_OK: it goes on. */
 BPA_API bpa_status bpa_ccl_work_wait(bpa_ccl_work* work, uint64_t timeout_ns);
 

@@ -277,7 +277,7 @@ TEST_F(GroupFaults, TimeoutsThatAreAlike_LetTheGroupSpeakFirst) {
         EXPECT_EQ(status.code(), BP_TIMEOUT) << name;
         EXPECT_THAT(status.message(), HasSubstr("rank 1 (cpu:0) never entered it")) << name;
       }
-      while (group.failure().ok()) std::this_thread::sleep_for(milliseconds(1));
+      EXPECT_EQ(await_failure(group).code, BP_TIMEOUT) << name;
     });
   }
 }

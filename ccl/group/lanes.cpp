@@ -249,7 +249,8 @@ std::optional<Failure> Lanes::advance_item(HostItem& item, bool* out_done) {
 }
 
 std::optional<Failure> Lanes::advance_direct(Clock::time_point now, bool* out_moved) {
-  HostItem& item = direct_.load(std::memory_order_relaxed)->item;
+  Direct& direct = *direct_.load(std::memory_order_relaxed);
+  HostItem& item = direct.item;
   if (!item.has_entered) {
     enter(&item);
     *out_moved = true;
@@ -258,7 +259,8 @@ std::optional<Failure> Lanes::advance_direct(Clock::time_point now, bool* out_mo
   if (auto failure = advance_item(item, &is_done)) return failure;
   if (!is_done) return std::nullopt;
   *out_moved = true;
-  note_ended(item, now);
+  // Another thread may have read the clock before the call began.
+  note_ended(item, std::max(now, item.deadline - direct.timeout));
   end_direct({});
   return std::nullopt;
 }

@@ -124,15 +124,21 @@ Result<Stream*> ProcessGroup::choose_stream(const EnqueueArgs& args) {
 
 /// Behind whatever has its tensors.
 Status ProcessGroup::order_input(CheckedCall* call, Stream& stream) {
-  if (call->send) {
-    const bool is_strided = !call->send->contiguous();
-    if (is_strided) {
-      BP_TRY_ASSIGN(call->send, make_contiguous(call->send, stream));
+  const auto order = [&]() -> Status {
+    if (call->send) {
+      const bool is_strided = !call->send->contiguous();
+      if (is_strided) {
+        BP_TRY_ASSIGN(call->send, make_contiguous(call->send, stream));
+      }
+      if (is_strided) counters_.contiguous_copies.fetch_add(1, std::memory_order_relaxed);
+      BP_TRY(call->send->storage().order_before(stream, Access::kRead));
     }
-    if (is_strided) counters_.contiguous_copies.fetch_add(1, std::memory_order_relaxed);
-    BP_TRY(call->send->storage().order_before(stream, Access::kRead));
-  }
-  return call->recv ? call->recv->order_before_write(stream) : Status();
+    return call->recv ? call->recv->order_before_write(stream) : Status();
+  };
+  const Status ordered = order();
+  // A group that has just failed has marked what it was to compute.
+  if (!ordered.ok() && is_failing()) BP_TRY(failure().to_status());
+  return ordered;
 }
 
 bool ProcessGroup::is_native(const CheckedCall& call) const {

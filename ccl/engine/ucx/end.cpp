@@ -13,7 +13,7 @@
 namespace bp_ucx {
 namespace {
 
-constexpr uint32_t kMessageMark = 0x58435542;  // "BUCX"
+constexpr uint32_t kMessageMark = 0x32435542;  // "BUC2"
 constexpr unsigned kMessageId = 1;             // of UCX's handlers
 constexpr uint64_t kEagerBytes = 8192;
 constexpr size_t kMostSpareCopies = 64;  // of kEagerBytes
@@ -131,7 +131,8 @@ void End::greet(Peer& peer) {
 
 // --- Sending
 
-End::Sending& End::make_sending(Peer& peer, Kind kind, uint64_t sequence, std::string_view header) {
+End::Sending& End::make_sending(Peer& peer, Kind kind, uint64_t sequence, std::string_view header,
+                                std::string_view inline_data) {
   if (free_sendings_.empty()) {
     free_sendings_.reserve(sendings_.size() + 1);  // for when all are sent
     free_sendings_.push_back(&sendings_.emplace_back(*this));
@@ -140,10 +141,13 @@ End::Sending& End::make_sending(Peer& peer, Kind kind, uint64_t sequence, std::s
   free_sendings_.pop_back();
   sending.peer = &peer;
   sending.sequence = sequence;
-  const Envelope envelope{kMessageMark, kind, id_, sequence};
+  const Envelope envelope{kMessageMark, kind, static_cast<uint16_t>(inline_data.size()), id_,
+                          sequence};
   std::memcpy(sending.head.data(), &envelope, sizeof(envelope));
-  std::copy(header.begin(), header.end(), sending.head.begin() + sizeof(envelope));
-  sending.head_bytes = sizeof(envelope) + header.size();
+  char* const behind =
+      std::copy(header.begin(), header.end(), sending.head.data() + sizeof(envelope));
+  std::copy(inline_data.begin(), inline_data.end(), behind);
+  sending.head_bytes = sizeof(envelope) + header.size() + inline_data.size();
   sending.is_short = true;
   sending.transfer = nullptr;
   sending.request = nullptr;
@@ -163,13 +167,15 @@ int32_t End::send(uint32_t number, std::string_view header, const void* data, ui
   Peer* const peer = find(number);
   if (peer == nullptr || peer->is_lost() || peer->is_doomed) return BP_UNAVAILABLE;
   if (bytes > kEagerBytes) lent_.reserve(lent_.size() + 1);
-  Sending& sending = make_sending(*peer, Kind::kMessage, peer->next_sent, header);
+  const bool is_inline = bytes <= kInlineBytes;
+  const std::string_view inline_data(static_cast<const char*>(data), is_inline ? bytes : 0);
+  Sending& sending = make_sending(*peer, Kind::kMessage, peer->next_sent, header, inline_data);
   try {
     if (bytes > kEagerBytes) {
       sending.transfer = transfer;
       sending.is_short = false;
       lent_.emplace(transfer, &sending);
-    } else if (bytes > 0) {
+    } else if (!is_inline) {
       const char* const first = static_cast<const char*>(data);
       sending.copied.assign(first, first + bytes);
       data = sending.copied.data();
@@ -178,7 +184,7 @@ int32_t End::send(uint32_t number, std::string_view header, const void* data, ui
     recycle(sending);
     throw;
   }
-  const int32_t status = post(sending, data, bytes);
+  const int32_t status = post(sending, data, is_inline ? 0 : bytes);
   ++peer->next_sent;
   return status;
 }
@@ -277,9 +283,12 @@ ucs_status_t End::on_message(void* self, const void* header, size_t header_bytes
   auto& end = *static_cast<End*>(self);
   Envelope envelope;
   if (header_bytes >= sizeof(envelope)) std::memcpy(&envelope, header, sizeof(envelope));
-  const size_t rest_bytes =
-      header_bytes - sizeof(envelope);  // more than there are, if they are few
-  if (envelope.mark != kMessageMark || rest_bytes > BP_ENGINE_HEADER_BYTES_MAX) {
+  // More than there are, if they are few.
+  const size_t rest_bytes = header_bytes - sizeof(envelope);
+  const bool is_ours = envelope.mark == kMessageMark && envelope.inline_bytes <= kInlineBytes &&
+                       envelope.inline_bytes <= rest_bytes &&
+                       rest_bytes - envelope.inline_bytes <= BP_ENGINE_HEADER_BYTES_MAX;
+  if (!is_ours || (bytes > 0 && envelope.inline_bytes > 0)) {
     end.note_dropped();
     return UCS_OK;  // which lets go of the data
   }
@@ -294,8 +303,8 @@ ucs_status_t End::on_message(void* self, const void* header, size_t header_bytes
   }
 }
 
-/// True: the data is kept.
-bool End::take(const Envelope& envelope, std::string_view header, void* data, uint64_t bytes,
+/// `rest`: the header, and inline bytes behind it. True: the data is kept.
+bool End::take(const Envelope& envelope, std::string_view rest, void* data, uint64_t bytes,
                bool is_lent) {
   if (latest_sender_ == nullptr || latest_sender_->id != envelope.from) {
     const auto found = peer_by_id_.find(envelope.from);
@@ -312,9 +321,11 @@ bool End::take(const Envelope& envelope, std::string_view header, void* data, ui
   message.sequence = envelope.sequence;
   message.is_farewell = envelope.kind == Kind::kFarewell;
   message.is_lent = is_lent;
-  message.bytes = bytes;
+  const std::string_view inline_data = rest.substr(rest.size() - envelope.inline_bytes);
+  message.bytes = bytes + inline_data.size();
   message.data = bytes > 0 ? data : nullptr;
-  message.header = Text(header);
+  message.header = HeaderText(rest.substr(0, rest.size() - inline_data.size()));
+  message.inline_data = Text<kInlineBytes>(inline_data);
   if (sender != nullptr) return arrive(*sender, message);
   if (strays_.size() >= kMostStrays) {
     note_dropped();
@@ -377,7 +388,11 @@ int32_t End::receive(uint64_t token, void* into, void* transfer) {
   std::optional<Message> found = arrived_.take(token);
   if (!found) return BP_INVALID_ARGUMENT;
   Message& message = *found;
-  if (message.data == nullptr) return BP_OK;
+  if (message.data == nullptr) {
+    const auto& [bytes, size] = message.inline_data;
+    if (size > 0) std::memcpy(into, bytes.data(), size);
+    return BP_OK;
+  }
   if (!message.is_lent) {
     std::memcpy(into, message.data, message.bytes);
     release(message);

@@ -2,11 +2,12 @@
 //
 // One rank's end over UCX's active messages.
 //
-// A message up to kEagerBytes is copied when it is sent. A longer one stays in the sender's memory
-// until its receiver takes it: UCX copies it from process to process, or over the network. The
-// receiver may then be reading what the sender has taken back meanwhile, and UCX does not tell it;
-// so the receiver's transfer is over only when the sender's word has come, after the bytes, that
-// the memory was lent until then (Kind::kSettled).
+// A message up to kEagerBytes is copied when it is sent; up to kInlineBytes it goes behind its
+// header, for UCX has a shorter way for what is a header only. A longer one stays in the sender's
+// memory until its receiver takes it: UCX copies it from process to process, or over the network.
+// The receiver may then be reading what the sender has taken back meanwhile, and UCX does not tell
+// it; so the receiver's transfer is over only when the sender's word has come, after the bytes,
+// that the memory was lent until then (Kind::kSettled).
 //
 // UCX gives up no transfer that has begun. cancel() therefore ends the whole connection, by force:
 // then neither side's memory is used any more.
@@ -56,41 +57,46 @@ class End {
   void wake() noexcept { watch_.wake(); }
 
  private:
-  enum class Kind : uint32_t { kMessage = 1, kSettled = 2, kFarewell = 3, kGreeting = 4 };
+  enum class Kind : uint16_t { kMessage = 1, kSettled = 2, kFarewell = 3, kGreeting = 4 };
   /// What stands before the header of each message.
   struct Envelope {
     uint32_t mark = 0;
     Kind kind = Kind::kMessage;
+    uint16_t inline_bytes = 0;  // of the message, behind its header
     EndId from{};
     uint64_t sequence = 0;  // of messages and farewells from one end to another; or what is settled
   };
   struct Peer;
-  /// What stands before a message, in words of the caller.
+  static constexpr uint64_t kInlineBytes = 64;
+  /// A few bytes, of which only those that are there are copied.
+  template <size_t kMost>
   struct Text {
     Text() = default;
     explicit Text(std::string_view text) : size(static_cast<uint32_t>(text.size())) {
       std::copy(text.begin(), text.end(), bytes.begin());
     }
-    /// Most are short.
     Text(const Text& other) : Text(std::string_view(other.bytes.data(), other.size)) {}
     Text& operator=(const Text& other) {
       size = other.size;
       std::memcpy(bytes.data(), other.bytes.data(), other.size);
       return *this;
     }
-    std::array<char, BP_ENGINE_HEADER_BYTES_MAX> bytes;
+    std::array<char, kMost> bytes;
     uint32_t size = 0;
   };
+  /// What stands before a message, in words of the caller.
+  using HeaderText = Text<BP_ENGINE_HEADER_BYTES_MAX>;
   /// One that has come and was neither received nor dropped.
   struct Message {
     EndId from{};
     Peer* peer = nullptr;  // once it is connected
     uint64_t sequence = 0;
     uint64_t bytes = 0;
-    void* data = nullptr;  // UCX's; nullptr without bytes, and once it was released
+    void* data = nullptr;  // UCX's; nullptr without bytes or inline, and once it was released
     bool is_lent = false;  // `data` stands for bytes that are still the sender's
     bool is_farewell = false;
-    Text header{};
+    HeaderText header{};
+    Text<kInlineBytes> inline_data{};
   };
   struct Peer {
     Peer(End& its_end, uint32_t its_number, const EndId& its_id)
@@ -118,8 +124,9 @@ class End {
     Peer* peer = nullptr;
     uint64_t sequence = 0;
     size_t head_bytes = 0;
-    std::array<char, sizeof(Envelope) + BP_ENGINE_HEADER_BYTES_MAX> head;  // envelope and header
-    std::vector<char> copied;  // all bytes of a short one
+    // Envelope, header, and inline bytes.
+    std::array<char, sizeof(Envelope) + BP_ENGINE_HEADER_BYTES_MAX + kInlineBytes> head;
+    std::vector<char> copied;  // all bytes of a short one that are not inline
     bool is_short = true;
     void* transfer = nullptr;  // of a long one, which lies in the caller's memory
     void* request = nullptr;   // UCX's
@@ -150,7 +157,7 @@ class End {
     uint64_t bytes = 0;
     void* transfer = nullptr;
     int32_t status = BP_OK;
-    Text header{};
+    HeaderText header{};
   };
 
   // Called by UCX while it is progressed, or in a call of it.
@@ -160,7 +167,7 @@ class End {
   static void on_sent(void* request, ucs_status_t status, void* sending);
   static void on_received(void* request, ucs_status_t status, size_t bytes, void* receiving);
 
-  bool take(const Envelope& envelope, std::string_view header, void* data, uint64_t bytes,
+  bool take(const Envelope& envelope, std::string_view rest, void* data, uint64_t bytes,
             bool is_lent);
   void note_dropped() noexcept;
   bool arrive(Peer& peer, Message& message);
@@ -172,7 +179,8 @@ class End {
   void open_endpoints(Peer& peer, const Address& address);
   ucp_ep_h make_endpoint(Peer& peer, const Address& address);
   void greet(Peer& peer);
-  Sending& make_sending(Peer& peer, Kind kind, uint64_t sequence, std::string_view header);
+  Sending& make_sending(Peer& peer, Kind kind, uint64_t sequence, std::string_view header,
+                        std::string_view inline_data = {});
   int32_t post(Sending& sending, const void* data, uint64_t bytes);
   void recycle(Sending& sending);
   void tell_settled();

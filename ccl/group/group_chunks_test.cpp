@@ -267,9 +267,11 @@ TEST_F(GroupChunks, AbortInTheMiddle_FailsTheStreamAndMarksTheOutputs) {
 }
 
 TEST_F(GroupChunks, RankThatNeverCalls_IsNamedAtTheDeadline) {
+  std::atomic<int> begun = 0;
   std::atomic<int> done = 0;
   run(kStagedAndNot, [&](uint32_t rank, ProcessGroup& group) {
     ASSERT_TRUE(group.enqueue(sum_of(group, 5 * kChunkFloats), {.waits = true}).ok());
+    meet(&begun, 3);
     if (rank == 2) {
       while (done < 2) std::this_thread::sleep_for(milliseconds(5));
       return;

@@ -95,8 +95,10 @@ TEST_F(GroupDirect, ManyThreadsOfOneGroup_EachGetTheirSum) {
 }
 
 TEST_F(GroupDirect, Abort_EndsWhoWaits) {
+  std::atomic<int> begun = 0;
   run(kHosts, [&](uint32_t rank, ProcessGroup& group) {
     ASSERT_TRUE(group.enqueue(sum_of(group, 1), {.waits = true}).ok());
+    meet(&begun, 2);
     if (rank == 1) {
       std::this_thread::sleep_for(milliseconds(50));
       return group.abort("the user has pressed a key");

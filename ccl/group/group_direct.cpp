@@ -18,7 +18,7 @@ Result<bool> ProcessGroup::run_directly(const Call& call, std::chrono::nanosecon
   BP_TRY_ASSIGN(const bool has_begun, begin_directly(&one, timeout));
   if (!has_begun) return false;
   messenger_->drive_until([this] { return direct_.is_over.load(std::memory_order_acquire); },
-                          direct_.item.deadline - timeout + patience(*runtime_, timeout));
+                          direct_.item.deadline + patience(*runtime_, {}));
   BP_TRY(end_directly(&one));
   return true;
 }

@@ -206,9 +206,10 @@ void feed_settings(std::string_view text) {
   check(!tasks || (!tasks->empty() && tasks->size() <= kMost), "tasks of no node, or too many");
 }
 
-constexpr void (*kReaders[])(std::string_view) = {
-    feed_server,      feed_client, shake_hands, greet,       feed_header,  feed_failure,
-    feed_whereabouts, feed_card,   feed_dumps,  feed_status, feed_settings};
+using Reader = void (*)(std::string_view);
+constexpr Reader kReaders[] = {feed_server, feed_client,  shake_hands,      greet,
+                               feed_header, feed_failure, feed_whereabouts, feed_card,
+                               feed_dumps,  feed_status,  feed_settings};
 
 // --- What to begin with
 
@@ -261,38 +262,38 @@ std::string some_card() {
 }
 
 /// One for each reader and more, which the mutations begin with.
-std::vector<std::pair<uint8_t, std::string>> seeds() {
+std::vector<std::pair<Reader, std::string>> seeds() {
   const Operation operation{.kind = Kind::kAllReduce, .dtype = BP_DTYPE_F32, .count = 3};
   const std::string value = "text";
   const std::string answers =
       encode_answer_head({.number = 1, .kind = Answer::Kind::kValue, .text = value}) + value +
       encode_answer_head({.number = 2, .kind = Answer::Kind::kNumber, .amount = 7});
-  return {{0, some_requests()},
-          {1, answers},
-          {2, ""},
-          {2, std::string("\x05\x10\x01", 3)},
-          {3, "BPHS\x01\x01"},
-          {4, text_of(bytes_of(header_of(operation, 5, 6)))},
-          {5, encode(Failure{.code = BP_TIMEOUT,
-                             .words = "late",
-                             .culprits = {1, 2},
-                             .sequence = 3,
-                             .operation = "barrier"})},
-          {6, encode(Whereabouts{.called = operation,
-                                 .entered = 2,
-                                 .completed = 1,
-                                 .operation = "barrier",
-                                 .held = 2,
-                                 .held_by = "queued",
-                                 .held_group = "b"})},
-          {7, some_card()},
-          {8, some_dump(0) + '\0' + some_dump(1)},
-          {9, some_status()},
-          {10, "127.0.0.1:80"},
-          {10, "[::1]:80"},
-          {10, "2(x3),1"},
-          {10, "all_reduce:0-8K=recursive_doubling;8K-=ring,broadcast:binomial"},
-          {10, std::string(Token::kTextDigits, 'a')}};
+  return {{feed_server, some_requests()},
+          {feed_client, answers},
+          {shake_hands, ""},
+          {shake_hands, std::string("\x05\x10\x01", 3)},
+          {greet, "BPHS\x01\x01"},
+          {feed_header, text_of(bytes_of(header_of(operation, 5, 6)))},
+          {feed_failure, encode(Failure{.code = BP_TIMEOUT,
+                                        .words = "late",
+                                        .culprits = {1, 2},
+                                        .sequence = 3,
+                                        .operation = "barrier"})},
+          {feed_whereabouts, encode(Whereabouts{.called = operation,
+                                                .entered = 2,
+                                                .completed = 1,
+                                                .operation = "barrier",
+                                                .held = 2,
+                                                .held_by = "queued",
+                                                .held_group = "b"})},
+          {feed_card, some_card()},
+          {feed_dumps, some_dump(0) + '\0' + some_dump(1)},
+          {feed_status, some_status()},
+          {feed_settings, "127.0.0.1:80"},
+          {feed_settings, "[::1]:80"},
+          {feed_settings, "2(x3),1"},
+          {feed_settings, "all_reduce:0-8K=recursive_doubling;8K-=ring,broadcast:binomial"},
+          {feed_settings, std::string(Token::kTextDigits, 'a')}};
 }
 
 }  // namespace
@@ -311,7 +312,9 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
   int number = 0;
   for (const auto& [reader, text] : seeds()) {
     const auto path = std::filesystem::path(folder) / std::to_string(number++);
-    std::ofstream(path, std::ios::binary) << static_cast<char>(reader) << text;
+    const auto place = std::find(std::begin(kReaders), std::end(kReaders), reader);
+    std::ofstream(path, std::ios::binary)
+        << static_cast<char>(place - std::begin(kReaders)) << text;
   }
   std::exit(0);
 }

@@ -20,11 +20,15 @@ def _last(pattern, text, otherwise):
     return int(found[-1]) if found else otherwise
 
 
+def is_skipped(case):
+    """A test that could not start is reported as skipped too, but with other words."""
+    reason = case.find("skipped")
+    return reason is not None and reason.get("message", "").startswith("SKIP_")
+
+
 def count_case(case):
     """Cases (passed, failed, skipped) of one ctest entry."""
-    # A test that could not start is reported as skipped too, but with other words.
-    reason = case.find("skipped")
-    if reason is not None and reason.get("message", "").startswith("SKIP_"):
+    if is_skipped(case):
         return 0, 0, 1
     output = case.findtext("system-out") or ""
     skipped = _last(_SKIPPED, output, 0)

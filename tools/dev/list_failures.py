@@ -9,6 +9,8 @@ import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
+import count_tests
+
 _MOST_LINES = 24  # of a case
 _LAST_LINES = 40  # of a test that has none
 _FAILURE = re.compile(r": Failure$")
@@ -41,15 +43,12 @@ def report(path):
     """The text; empty where nothing failed."""
     text = []
     for case in ElementTree.parse(path).getroot().findall("testcase"):
-        reason = case.find("skipped")
-        is_skipped = reason is not None and reason.get("message", "").startswith("SKIP_")
-        if case.get("status") == "run" or is_skipped:
+        if case.get("status") == "run" or count_tests.is_skipped(case):
             continue
         output = case.findtext("system-out") or ""
-        lists = [shown(lines) for lines in failures_of(output)]
+        why = [line for lines in failures_of(output) for line in shown(lines)]
         text.append(f"{case.get('name')} ({float(case.get('time') or 0):.1f} s):")
-        lists = lists or [output.splitlines()[-_LAST_LINES:]]
-        text += [f"  {line}" for lines in lists for line in lines]
+        text += [f"  {line}" for line in why or output.splitlines()[-_LAST_LINES:]]
     return "\n".join(text)
 
 

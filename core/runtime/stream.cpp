@@ -184,12 +184,28 @@ Status Stream::wait_until_done(uint64_t* out_issued) {
 
 // The results of a failure that the plugin tells of, and then answers OK, would be taken for good.
 Status Stream::check_reports(bp_stream* handle) {
-  const auto report = device_.plugin().host().take_stream_report(handle);
+  const auto report = take_report(handle);
   if (!report || !can_fail_work(report->status)) return {};
   const std::string who = report->op_seq != 0 ? culprit(report->op_seq) : suspects();
   const std::string what = device_.table().gate->call_name(Slot::kStreamSync) +
                            " answered OK, but the plugin reports a failure of " + who;
   return keep_failure(HostContext::error_of(report->status, what, report));
+}
+
+std::optional<PluginReport> Stream::take_report(bp_stream* handle) {
+  if (handle == nullptr) return std::nullopt;
+  const std::lock_guard lock(report_mutex_);
+  auto report = device_.plugin().host().take_stream_report(handle);
+  if (!report || kept_report_ || !can_fail_work(report->status)) return report;
+  kept_report_ = std::move(report);
+  return kept_report_;
+}
+
+std::optional<PluginReport> Stream::kept_report(bp_status code) {
+  const std::lock_guard lock(report_mutex_);
+  const bool is_reason =
+      kept_report_ && (code == BP_POISONED || kept_report_->status == known_status(code));
+  return is_reason ? kept_report_ : std::nullopt;
 }
 
 Status Stream::note_failure(bp_status code, Slot slot) { return keep_failure(failure(code, slot)); }
@@ -312,6 +328,10 @@ void Stream::leave_failure() {
     failure_is_settled_ = false;
     was_failed_.store(false, std::memory_order_release);
   }
+  {
+    const std::lock_guard lock(report_mutex_);
+    kept_report_.reset();
+  }
   done_seq_.store(issued_seq(), std::memory_order_release);
 }
 
@@ -383,11 +403,12 @@ Status Stream::failure(bp_status code, CallTitle title, const bp_kernel* kernel,
   if (code == BP_DEVICE_LOST) device_.mark_lost();
   bp_stream* const handle = this->handle();
   HostContext& host = device_.plugin().host();
-  auto report = handle != nullptr ? host.take_stream_report(handle) : std::nullopt;
+  auto report = take_report(handle);
   if (!report) {
     report = host.take_report();
     if (report && report->status != known_status(code)) report.reset();  // of another failure
   }
+  if (!report) report = kept_report(code);
   const bool is_emulated = handle != nullptr && device_.table().stream_emulated();
   const Failure work = is_emulated ? emulated_failure(handle) : Failure();
   const uint64_t op_seq = report && report->op_seq != 0 ? report->op_seq : work.op_seq;

@@ -20,6 +20,7 @@
 #include "core/memory/allocator.hpp"
 #include "core/op/schema.hpp"
 #include "core/plugin/call_gate.hpp"
+#include "core/plugin/host_context.hpp"
 #include "core/runtime/deferred_free.hpp"
 #include "core/runtime/fault_marks.hpp"
 
@@ -224,6 +225,11 @@ class Stream {
   bool has_waited_from(const Stream& producer, uint64_t seq);
   friend class Device;  // spread_failure
   Status check_reports(bp_stream* handle);
+  /// What the plugin says of a failure in the queue, which it says once, for the one who asks
+  /// first; kept for those who ask after that.
+  std::optional<PluginReport> take_report(bp_stream* handle);
+  /// What take_report() kept, where it is the reason for `code`.
+  std::optional<PluginReport> kept_report(bp_status code);
   Result<bool> has_waited_for(const Stream& producer, uint64_t seq);
   /// The launch of that name, if it is not too long ago.
   std::optional<RecentOp> find_recent(uint64_t op_seq);
@@ -259,6 +265,9 @@ class Stream {
   size_t fault_copy_count_ = 0;
   std::array<uint64_t, kFaultWords> fault_copy_seqs_{};
   bp_fault_word* fault_copies_ = nullptr;  // by word; nullptr: there was no memory
+
+  std::mutex report_mutex_;
+  std::optional<PluginReport> kept_report_;  // the first one that tells of lost work; until reset()
 
   std::mutex unseen_mutex_;
   FaultMarks unseen_faults_;

@@ -126,6 +126,30 @@ TEST_P(StreamFailureTest, Launch_FailsAndIsReadAtOnce_TheReaderIsToldTheCause) {
   }
 }
 
+TEST_P(StreamFailureTest, Launch_FailsAndManyAreTold_AllKnowTheCause) {
+  const Ref<Tensor> x = upload_f32({2}, {-1, 2});
+  ASSERT_TRUE(try_call("relu", {x}).ok());
+  ASSERT_TRUE(device_->sync().ok());
+  break_next_launch();
+  ASSERT_TRUE(try_call("relu", {x}).ok());
+  Stream& stream = device_->default_stream();
+  bp_status code = BP_PENDING;
+  while (code == BP_PENDING) code = device_->table().stream_query(stream.handle());
+  ASSERT_EQ(code, BP_INTERNAL);
+  // As of threads that were told at one moment: none has kept what it heard yet.
+  const Status first = stream.failure(code, Slot::kStreamSync);
+  for (int i = 0; i < 4; ++i) {
+    const Status another = stream.failure(code, Slot::kStreamSync);
+    EXPECT_EQ(another.code(), BP_INTERNAL);
+    EXPECT_EQ(another.message(), first.message());
+    expect_words(another, {GetParam().c_str(), "relu"});
+    if (injection_ != nullptr) expect_words(another, {"injected"});
+  }
+  ASSERT_TRUE(stream.reset().ok());
+  // Those words end with the failure.
+  expect_words(stream.failure(code, Slot::kStreamSync), {"the plugin gave no words"});
+}
+
 TEST_P(StreamFailureTest, Launch_FailsOnAnotherStream_LeavesTheDefaultOneAlone) {
   auto stream = device_->acquire_stream();
   ASSERT_TRUE(stream.ok()) << stream.status().to_string();

@@ -85,7 +85,10 @@ uint64_t dtypes_without_average(const std::vector<CollectiveRow>& rows) {
 
 std::chrono::nanoseconds default_timeout(const Runtime& runtime) {
   const std::string& text = runtime.options().text("BACKPLANE_CCL_TIMEOUT");
-  if (text.empty()) return std::chrono::duration_cast<std::chrono::seconds>(runtime.wait_timeout());
+  if (text.empty()) {
+    const std::chrono::nanoseconds longest = runtime.wait_timeout();
+    return std::max<std::chrono::nanoseconds>(longest - kVerdictComesWithin, longest / 2);
+  }
   int seconds = 0;
   std::from_chars(text.data(), text.data() + text.size(), seconds);
   return std::chrono::seconds(seconds);

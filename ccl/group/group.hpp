@@ -67,7 +67,7 @@ struct EnqueueArgs {
   bool waits = false;
 };
 
-/// What a timeout of 0 stands for: BACKPLANE_CCL_TIMEOUT.
+/// For a timeout of 0: BACKPLANE_CCL_TIMEOUT, or 2 s less than BACKPLANE_TIMEOUT (half, if less).
 std::chrono::nanoseconds default_timeout(const Runtime& runtime);
 /// Errors: INVALID_ARGUMENT for one that is negative, or longer than BACKPLANE_TIMEOUT.
 Status check_timeout(const Runtime& runtime, std::chrono::nanoseconds timeout);

@@ -274,6 +274,27 @@ TEST_P(CclFailures, WaitAsLongAsTheGroups_NamesWhoDidNotCome) {
   });
 }
 
+// No timeout is given: who reads a result waits as long as the core may, and hears of the rank.
+TEST_P(CclFailures, ReadOfAResultThatDoesNotCome_NamesWhoDidNotCome) {
+  open({{"BACKPLANE_TIMEOUT", "4"}});
+  timeout_ = std::chrono::seconds(0);
+  std::atomic<uint32_t> told{0};
+  run(GetParam(), [&](const Group& group, Device device) {
+    const uint32_t last = group.rank_count() - 1;
+    if (group.rank() == last) {
+      while (told < last) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return;
+    }
+    const Tensor y = room(device, 1);
+    const auto work = group.async().all_reduce(upload(device, {1}), y);
+    std::string words;
+    EXPECT_NE(status_of([&] { y.to_vector<float>(); }, &words), BP_OK);
+    ++told;
+    EXPECT_THAT(words, HasSubstr("rank " + std::to_string(last)));
+    EXPECT_THAT(work.failure().culprits, ElementsAre(last)) << words;
+  });
+}
+
 TEST_P(CclFailures, ResultsOfAFailedOperation_AnswerIt) {
   std::atomic<uint32_t> begun{0};
   run(GetParam(), [&](const Group& group, Device device) {

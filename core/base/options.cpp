@@ -43,7 +43,7 @@ constexpr std::array<OptionRow, 30> kRows = {{
     {"BACKPLANE_CCL_STORE", "text", "", "",
      "where the job's ranks meet: tcp://ADDRESS:PORT or file:PATH"},
     {"BACKPLANE_CCL_TIMEOUT", "seconds", "", "",
-     "the longest wait for other ranks; empty: 2 s less than BACKPLANE_TIMEOUT"},
+     "longest wait for other ranks; empty: BACKPLANE_TIMEOUT less 2 s"},
     {"BACKPLANE_CCL_TOKEN", "secret", "", "", "the job's token itself; a file is better"},
     {"BACKPLANE_CCL_TOKEN_FILE", "path", "", "", "file with the job's token, mode 0600"},
     {"BACKPLANE_CCL_TRACE", "path", "", "",

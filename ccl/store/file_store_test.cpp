@@ -27,8 +27,9 @@ std::string content_of(const std::string& path) {
 class FileStoreTest : public testing::Test {
  protected:
   Result<std::shared_ptr<Store>> open(const std::string& path,
-                                      std::string job = std::string(kTestJob)) const {
-    return open_file_store({.path = path, .job = job, .answer_timeout = milliseconds(300)});
+                                      std::string job = std::string(kTestJob),
+                                      milliseconds answer_timeout = seconds(60)) const {
+    return open_file_store({.path = path, .job = job, .answer_timeout = answer_timeout});
   }
   /// Writes the whole content, with the mode that a store has.
   std::string write(std::string_view content, mode_t mode = 0600) const {
@@ -226,7 +227,9 @@ TEST_F(FileStoreTest, Removed_IsUnavailableAlsoForWhoWaits) {
 }
 
 TEST_F(FileStoreTest, LockHeldByAnother_IsTimeoutNamingIt) {
-  const auto store = value_of(open(path_));
+  constexpr milliseconds kShort{300};
+  const auto patient = value_of(open(path_));
+  const auto store = value_of(open(path_, std::string(kTestJob), kShort));
   const Descriptor held(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(flock(held.get(), LOCK_EX), 0);
   const auto begin = Store::Clock::now();
@@ -234,11 +237,11 @@ TEST_F(FileStoreTest, LockHeldByAnother_IsTimeoutNamingIt) {
   EXPECT_EQ(status.code(), BP_TIMEOUT);
   EXPECT_THAT(status.message(), HasSubstr("another process has held the lock of the file for "));
   EXPECT_THAT(status.message(), HasSubstr(path_));
-  EXPECT_GE(Store::Clock::now() - begin, milliseconds(300));
-  EXPECT_EQ(open(path_).status().code(), BP_TIMEOUT);
-  std::jthread waits([&] { EXPECT_EQ(store->set("a", "2").code(), BP_CANCELLED); });
+  EXPECT_GE(Store::Clock::now() - begin, kShort);
+  EXPECT_EQ(open(path_, std::string(kTestJob), kShort).status().code(), BP_TIMEOUT);
+  std::jthread waits([&] { EXPECT_EQ(patient->set("a", "2").code(), BP_CANCELLED); });
   std::this_thread::sleep_for(milliseconds(20));
-  store->abort();
+  patient->abort();
 }
 
 TEST_F(FileStoreTest, ManyChanges_AreWrittenAnew_AndOthersFollow) {

@@ -113,7 +113,8 @@ struct TestServer {
     return {.endpoint = server->endpoint(),
             .token = token,
             .job = std::string(kTestJob),
-            .deadline = soon()};
+            .deadline = soon(),
+            .answer_grace = seconds(60)};
   }
   std::shared_ptr<Store> client() const { return value_of(connect_tcp_store(client_options())); }
 

@@ -258,20 +258,21 @@ TEST(TcpServerTest, LengthBeyondTheCap_IsRefusedByTheHeader) {
 TEST(TcpServerTest, SlowPeers_HoldNobodyAndAreClosed) {
   const LogLines lines;
   TcpServerOptions options = options_at("127.0.0.1:0");
-  options.handshake_timeout = milliseconds(400);
+  options.handshake_timeout = seconds(6);  // which the good client has, too
   const TestServer server(std::move(options));
   std::vector<std::unique_ptr<RawClient>> slow;
+  const auto begin = Store::Clock::now();
   for (int i = 0; i < 50; ++i) {
     slow.push_back(std::make_unique<RawClient>(server.server->endpoint()));
     slow.back()->send(std::string_view("BPHS\1").substr(0, static_cast<size_t>(i % 6)));
   }
-  const auto begin = Store::Clock::now();
+  const auto come = Store::Clock::now();
   const auto client = server.client();
   EXPECT_TRUE(client->set("a", "1").ok());
-  EXPECT_LT(Store::Clock::now() - begin, milliseconds(300)) << "nobody waits for the slow";
+  EXPECT_LT(Store::Clock::now() - come, seconds(4)) << "nobody waits for the slow";
   for (const auto& peer : slow) EXPECT_TRUE(peer->is_closed());
-  EXPECT_GE(Store::Clock::now() - begin, milliseconds(300));
-  EXPECT_TRUE(lines.has("the peer did not finish the handshake within 400 ms"));
+  EXPECT_GE(Store::Clock::now() - begin, seconds(6));
+  EXPECT_TRUE(lines.has("the peer did not finish the handshake within 6000 ms"));
   EXPECT_EQ(value_of(client->get("a", soon())), "1") << "a client that is known stays";
 }
 
@@ -384,14 +385,19 @@ TEST(TcpServerTest, NoDescriptorsLeft_OthersGoOnAndLaterOnesAreServed) {
 }
 
 TEST(TcpServerTest, Ended_LeavesNoThreadAndNoDescriptor) {
-  const size_t threads = running_threads();
+  // The system lists a thread for a moment after it was joined: one of the test before.
+  size_t threads = running_threads();
+  for (const auto end = in(milliseconds(200)); Store::Clock::now() < end;) {
+    threads = std::min(threads, running_threads());
+  }
   const size_t descriptors = open_descriptors();
   for (int i = 0; i < 20; ++i) {
     const TestServer server;
     std::vector<std::shared_ptr<Store>> clients;
     for (int k = 0; k < 5; ++k) clients.push_back(server.client());
     EXPECT_TRUE(clients[0]->set("a", "1").ok());
-    EXPECT_EQ(running_threads(), threads + 1) << "clients have none";
+    EXPECT_TRUE(comes_true([&] { return running_threads() == threads + 1; }))
+        << "clients have none";
   }
   EXPECT_TRUE(comes_true([&] { return running_threads() == threads; }));
   EXPECT_EQ(open_descriptors(), descriptors);

@@ -11,16 +11,18 @@
 namespace bp::ccl {
 namespace {
 
-// By which the answer to a wait may come after the wait's deadline.
-constexpr std::chrono::seconds kAnswerGrace{1};
-
 class TcpStore final : public Store {
  public:
-  TcpStore(std::shared_ptr<TcpLink> link, std::shared_ptr<const Token> token,
-           std::chrono::milliseconds answer_timeout, std::shared_ptr<const AbortFlag> outer)
+  /// How long calls wait.
+  struct Times {
+    std::chrono::milliseconds answer_timeout;
+    std::chrono::milliseconds answer_grace;
+  };
+  TcpStore(std::shared_ptr<TcpLink> link, std::shared_ptr<const Token> token, const Times& times,
+           std::shared_ptr<const AbortFlag> outer)
       : link_(std::move(link)),
         token_(std::move(token)),
-        answer_timeout_(answer_timeout),
+        times_(times),
         aborted_(std::make_shared<AbortFlag>(std::move(outer))) {}
 
   std::string name() const override { return link_->name(); }
@@ -39,7 +41,7 @@ class TcpStore final : public Store {
         .opcode = Opcode::kGet,
         .key = key,
         .wait = std::chrono::duration_cast<std::chrono::microseconds>(time_left(deadline))};
-    const auto until = time_after(std::max(deadline, begin), kAnswerGrace);
+    const auto until = time_after(std::max(deadline, begin), times_.answer_grace);
     BP_TRY_ASSIGN(TcpLink::Reply reply, link_->call(request, until, *aborted_));
     if (reply.status == BP_TIMEOUT) return key_timeout(link_->name(), key, begin);
     BP_TRY(error_of(reply));
@@ -83,12 +85,12 @@ class TcpStore final : public Store {
   }
 
   std::shared_ptr<Store> share() override {
-    return std::make_shared<TcpStore>(link_, token_, answer_timeout_, aborted_);
+    return std::make_shared<TcpStore>(link_, token_, times_, aborted_);
   }
 
  private:
   Result<TcpLink::Reply> call(const Request& request) {
-    const auto until = time_after(Clock::now(), answer_timeout_);
+    const auto until = time_after(Clock::now(), times_.answer_timeout);
     BP_TRY_ASSIGN(TcpLink::Reply reply, link_->call(request, until, *aborted_));
     BP_TRY(error_of(reply));
     return reply;
@@ -102,7 +104,7 @@ class TcpStore final : public Store {
 
   const std::shared_ptr<TcpLink> link_;
   const std::shared_ptr<const Token> token_;
-  const std::chrono::milliseconds answer_timeout_;
+  const Times times_;
   const std::shared_ptr<AbortFlag> aborted_;
 };
 
@@ -112,8 +114,9 @@ Result<std::shared_ptr<Store>> connect_tcp_store(TcpStoreOptions options) {
   BP_TRY(check_not_forked());
   watch_forks();
   BP_TRY_ASSIGN(std::shared_ptr<TcpLink> link, TcpLink::connect(options));
+  const TcpStore::Times times = {options.answer_timeout, options.answer_grace};
   return std::shared_ptr<Store>(
-      std::make_shared<TcpStore>(std::move(link), options.token, options.answer_timeout, nullptr));
+      std::make_shared<TcpStore>(std::move(link), options.token, times, nullptr));
 }
 
 }  // namespace bp::ccl

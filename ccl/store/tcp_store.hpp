@@ -22,12 +22,14 @@ struct TcpStoreOptions {
   Store::Clock::time_point deadline = Store::Clock::now() + std::chrono::seconds(60);
   /// For how long a server that does not answer is waited for in each call.
   std::chrono::milliseconds answer_timeout{30'000};
+  /// By which the answer to a get() may come after its deadline.
+  std::chrono::milliseconds answer_grace{1'000};
 };
 
 /// Connects, and proves both sides to each other. Uses one connection, which is never made again:
 /// once it is lost, all calls answer UNAVAILABLE. Has no thread of its own: the callers that wait
-/// read for each other. A get() waits for at most a second beyond its deadline, which is how a
-/// server that does not answer is told from a key that nobody set.
+/// read for each other. A get() waits for at most `answer_grace` beyond its deadline, which is how
+/// a server that does not answer is told from a key that nobody set.
 ///
 /// Errors: INVALID_ARGUMENT for options that cannot be, and for a server that refuses this token,
 /// or does not know it; INCOMPATIBLE for one that speaks something else; UNAVAILABLE with the

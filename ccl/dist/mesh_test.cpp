@@ -142,7 +142,7 @@ TEST_F(MeshTest, RanksThatDisagree_AllFailAndNameBoth) {
 
 TEST_F(MeshTest, RankThatDoesNotCome_IsNamed) {
   store_ = make_memory_store();
-  timeout_ = std::chrono::milliseconds(300);
+  timeout_ = std::chrono::seconds(3);
   const MeshLayout layout = layout_of({{"data", 3}});
   const auto statuses =
       outcomes(2, [&](uint32_t rank) { return mesh_args({"cpu:0"}, layout, rank); });

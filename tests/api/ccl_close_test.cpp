@@ -26,9 +26,25 @@ class CclClose : public CclTest, public testing::WithParamInterface<DeviceNames>
     if (!has_all(GetParam())) GTEST_SKIP() << "a device is not on this machine";
   }
 
-  /// Rank 1 calls and waits for rank 0, which never comes; then the Runtime is closed.
+  /// A call that comes when the Runtime is closed already, on a busy machine, proves nothing, and
+  /// there is another try. What the last one answered.
+  bpa_status until_in_time(const std::function<bpa_status()>& attempt) {
+    constexpr int kTries = 5;
+    bpa_status status = attempt();
+    for (int i = 1; i < kTries && status == BP_GONE && !HasFailure(); ++i) {
+      open({});
+      status = attempt();
+    }
+    return status;
+  }
   void close_under(const std::function<void(const Group&, const Tensor&)>& wait) {
+    EXPECT_EQ(until_in_time([&] { return try_close_under(wait); }), BP_CANCELLED);
+  }
+  /// Rank 1 calls and waits for rank 0, which never comes; then the Runtime is closed. What the
+  /// call answers.
+  bpa_status try_close_under(const std::function<void(const Group&, const Tensor&)>& wait) {
     std::promise<void> waits;
+    bpa_status answer = BP_OK;
     std::promise<void> closed;
     auto may_end = closed.get_future();
     std::thread closer([&] {
@@ -44,8 +60,7 @@ class CclClose : public CclTest, public testing::WithParamInterface<DeviceNames>
       if (group.rank() == 1) {
         const Tensor x = upload(device, {1, 2});
         waits.set_value();
-        const bpa_status status = status_of([&] { wait(group, x); });
-        EXPECT_EQ(status, BP_CANCELLED) << bpa_last_error();
+        answer = status_of([&] { wait(group, x); });
       }
       may_end.wait();
       EXPECT_EQ(status_of([&] { group.barrier(); }), BP_GONE);
@@ -56,6 +71,30 @@ class CclClose : public CclTest, public testing::WithParamInterface<DeviceNames>
       group.abort("too late");
     });
     closer.join();
+    return answer;
+  }
+  /// What rank 0 is told that waits for another one when the Runtime is closed.
+  bpa_status try_close_under_create() {
+    bpa_status status = BP_OK;
+    std::string words;
+    std::thread joining([&] {
+      status = status_of(
+          [&] {
+            Group::create(
+                runtime_->device(GetParam()[0]),
+                {.store = ccl::Store::memory(), .rank = 0, .rank_count = 2, .timeout = timeout_});
+          },
+          &words);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    const auto begin = Clock::now();
+    runtime_->close();
+    EXPECT_LT(Clock::now() - begin, kSoon);
+    joining.join();
+    if (status != BP_GONE) {
+      EXPECT_THAT(words, HasSubstr("the Runtime was closed while ranks joined"));
+    }
+    return status;
   }
 };
 
@@ -73,27 +112,12 @@ TEST_P(CclClose, Closed_UnderARecv_ItIsCancelled) {
 }
 
 TEST_P(CclClose, Closed_UnderACreate_ItIsCancelled) {
-  std::thread joining([&] {
-    std::string words;
-    const bpa_status status = status_of(
-        [&] {
-          Group::create(
-              runtime_->device(GetParam()[0]),
-              {.store = ccl::Store::memory(), .rank = 0, .rank_count = 2, .timeout = timeout_});
-        },
-        &words);
-    EXPECT_EQ(status, BP_CANCELLED) << words;
-    EXPECT_THAT(words, HasSubstr("the Runtime was closed while ranks joined"));
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  const auto begin = Clock::now();
-  runtime_->close();
-  EXPECT_LT(Clock::now() - begin, kSoon);
-  joining.join();
+  EXPECT_EQ(until_in_time([&] { return try_close_under_create(); }), BP_CANCELLED);
 }
 
 TEST_P(CclClose, Released_WhileItsOperationGoesOn_WaitsForTheOthers) {
   std::atomic<bool> has_come{false};
+  std::atomic<uint32_t> begun{0};
   run(GetParam(), [&](const Group& group, Device device) {
     if (group.rank() != 0) {
       const Tensor x = upload(device, {1});
@@ -102,10 +126,11 @@ TEST_P(CclClose, Released_WhileItsOperationGoesOn_WaitsForTheOthers) {
         mine.async().all_reduce(x);
       }
       EXPECT_FALSE(has_come);  // others hold the group
+      meet(&begun, group.rank_count());
       EXPECT_EQ(x.to_vector<float>(), Floats{static_cast<float>(group.rank_count())});
       return;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    meet(&begun, group.rank_count());
     has_come = true;
     group.all_reduce(upload(device, {1}));
   });

@@ -66,19 +66,20 @@ TEST_F(CclErrors, Create_WrongArguments_AreNamed) {
 
 TEST_F(CclErrors, Create_ARankTwice_IsRefusedAndTheGroupIsMade) {
   store_ = ccl::Store::memory();
-  std::promise<void> joined;
-  std::thread other([&] {
-    joined.get_future().wait();
-    EXPECT_THAT(create({.store = store_, .rank = 0, .rank_count = 2}),
+  std::atomic<uint32_t> refused{0};
+  const auto join = [&] {
+    const std::string words = create({.store = store_, .rank = 0, .rank_count = 2});
+    if (words.empty()) return;  // the first one, once the second has taken the other rank
+    ++refused;
+    EXPECT_THAT(words,
                 AllOf(HasSubstr("INVALID_ARGUMENT"), HasSubstr("rank 0 is in the group already")));
     EXPECT_THAT(create({.store = store_, .rank = 1, .rank_count = 2}), IsEmpty());
-  });
-  std::thread first(
-      [&] { EXPECT_THAT(create({.store = store_, .rank = 0, .rank_count = 2}), IsEmpty()); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  joined.set_value();
-  first.join();
+  };
+  std::thread one(join);
+  std::thread other(join);
+  one.join();
   other.join();
+  EXPECT_EQ(refused, 1u);
 }
 
 TEST_F(CclErrors, Create_RanksThatDisagree_AreBothNamed) {
@@ -233,18 +234,17 @@ TEST_P(CclFailures, Abort_EndsOperationsOnAllRanksByItsWords) {
 }
 
 TEST_P(CclFailures, RankThatDoesNotCome_IsTheCulpritOnAllOthers) {
+  std::atomic<uint32_t> come{0};
   std::atomic<uint32_t> told{0};
   run(GetParam(), [&](const Group& group, Device device) {
     const uint32_t last = group.rank_count() - 1;
-    group.barrier();
-    if (group.rank() == last) {
-      while (told < last) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return;
-    }
     const Tensor x = upload(device, {1});
+    group.barrier();
+    if (group.rank() == last) return meet(&told, last + 1);
+    meet(&come, last);
     const ccl::Failure failure =
-        failure_of([&] { group.all_reduce(x, {.timeout = std::chrono::milliseconds(100)}); });
-    ++told;
+        failure_of([&] { group.all_reduce(x, {.timeout = std::chrono::seconds(3)}); });
+    meet(&told, last + 1);
     EXPECT_EQ(failure.code, BP_TIMEOUT);
     EXPECT_THAT(failure.culprits, ElementsAre(last));
     EXPECT_TRUE(failure.retryable);
@@ -255,20 +255,21 @@ TEST_P(CclFailures, RankThatDoesNotCome_IsTheCulpritOnAllOthers) {
   });
 }
 
-// Neither timeout is given, so that they are one: a wait is told what the group says of it.
+// Both timeouts are one: a wait is told what the group says of it.
 TEST_P(CclFailures, WaitAsLongAsTheGroups_NamesWhoDidNotCome) {
-  open({{"BACKPLANE_TIMEOUT", "1"}});
+  open({{"BACKPLANE_TIMEOUT", "3"}, {"BACKPLANE_CCL_TIMEOUT", "3"}});
   timeout_ = std::chrono::seconds(0);
+  std::atomic<uint32_t> come{0};
   std::atomic<uint32_t> told{0};
   run(GetParam(), [&](const Group& group, Device device) {
     const uint32_t last = group.rank_count() - 1;
-    if (group.rank() == last) {
-      while (told < last) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return;
-    }
-    const auto work = group.async().all_reduce(upload(device, {1}), room(device, 1));
+    if (group.rank() == last) return meet(&told, last + 1);
+    const Tensor x = upload(device, {1});
+    const Tensor y = room(device, 1);
+    meet(&come, last);
+    const auto work = group.async().all_reduce(x, y);
     const ccl::Failure failure = failure_of([&] { work.wait(); });
-    ++told;
+    meet(&told, last + 1);
     EXPECT_EQ(failure.code, BP_TIMEOUT);
     EXPECT_THAT(failure.culprits, ElementsAre(last)) << failure.words;
   });
@@ -276,20 +277,20 @@ TEST_P(CclFailures, WaitAsLongAsTheGroups_NamesWhoDidNotCome) {
 
 // No timeout is given: who reads a result waits as long as the core may, and hears of the rank.
 TEST_P(CclFailures, ReadOfAResultThatDoesNotCome_NamesWhoDidNotCome) {
-  open({{"BACKPLANE_TIMEOUT", "4"}});
+  open({{"BACKPLANE_TIMEOUT", "5"}});
   timeout_ = std::chrono::seconds(0);
+  std::atomic<uint32_t> come{0};
   std::atomic<uint32_t> told{0};
   run(GetParam(), [&](const Group& group, Device device) {
     const uint32_t last = group.rank_count() - 1;
-    if (group.rank() == last) {
-      while (told < last) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return;
-    }
+    if (group.rank() == last) return meet(&told, last + 1);
+    const Tensor x = upload(device, {1});
     const Tensor y = room(device, 1);
-    const auto work = group.async().all_reduce(upload(device, {1}), y);
+    meet(&come, last);
+    const auto work = group.async().all_reduce(x, y);
     std::string words;
     EXPECT_NE(status_of([&] { y.to_vector<float>(); }, &words), BP_OK);
-    ++told;
+    meet(&told, last + 1);
     EXPECT_THAT(words, HasSubstr("rank " + std::to_string(last)));
     EXPECT_THAT(work.failure().culprits, ElementsAre(last)) << words;
   });

@@ -4,6 +4,8 @@
 #ifndef BACKPLANE_TESTS_API_CCL_FIXTURE_HPP
 #define BACKPLANE_TESTS_API_CCL_FIXTURE_HPP
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -110,6 +112,15 @@ inline std::string name_of_group(const testing::TestParamInfo<DeviceNames>& info
     name += (name.empty() ? "" : "_") + device.substr(0, device.find(':')) + device.back();
   }
   return name;
+}
+
+/// Returns when `count` threads have come, or there is no hope that they will.
+inline void meet(std::atomic<uint32_t>* come, uint32_t count) {
+  ++*come;
+  const auto deadline = std::chrono::steady_clock::now() + kTestDeadline;
+  while (*come < count && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 /// What the function throws because the group has failed; code BP_OK: nothing.

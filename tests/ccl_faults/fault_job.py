@@ -11,8 +11,8 @@ DEVICES = ("cpu:0", "npu:0", "cpu:0", "cpu:0")  # of the ranks
 SHORT = 100
 LONG = 2 << 20  # of f32: 8 MiB, which stay in their sender's memory until they are taken
 BYTES_OF_F32 = 4
-JOIN_MS = 20_000  # where joining is not what fails
-OPERATION_MS = 1_200
+JOIN_MS = 20_000  # for what does not end by its deadline
+OPERATION_MS = 2_000  # for what does
 INQUIRY_MS = 1_000
 SLACK_MS = 1_000  # beyond a deadline, of processes that share two processors with others
 RECOVERY_S = 15
@@ -93,10 +93,10 @@ class Job:
         self.outside.update(ranks)
         self.all_do(ranks, "leave", within_s=RECOVERY_S)
 
-    def begin_sums(self, count, ranks=None):
+    def begin_sums(self, count, ranks=None, timeout_ms=JOIN_MS):
         """Until all are in the middle of them."""
         ranks = self.ranks if ranks is None else ranks
-        numbers = [rank.begin("sums", count, OPERATION_MS) for rank in ranks]
+        numbers = [rank.begin("sums", count, timeout_ms) for rank in ranks]
         for rank, number in zip(ranks, numbers):
             answer = rank.answer(number)
             if answer["code"] != "OK":

@@ -352,8 +352,10 @@ void ProcessGroup::end_work() {
       continue;
     }
     const Mark mark = task->work->mark();
-    task->work->end(why);
+    // In this order: who has waited for the work must not order new work behind a stream that is
+    // about to fail by this.
     mark.stream->fail(mark.seq, why.to_stream_status());
+    task->work->end(why);
     record_end(*task, why.code, Clock::now());
   }
   if (communicator_ != nullptr) communicator_->abort();

@@ -77,6 +77,9 @@ void listen(const conform::Child& child, std::chrono::seconds patience, Supervis
   for (bool has_ended = false; !has_ended;) {
     has_ended = conform::has_ended(child);  // before the last reading
     if (!has_ended) conform::wait_readable(std::array{child.results, child.output}, kLook);
+    // Taken before reading, so that the time in which this process itself stands still behind that
+    // does not count against a word that came meanwhile.
+    const auto looked = Clock::now();
     std::string output;
     static_cast<void>(conform::read_available(child.output, &output));
     std::fwrite(output.data(), 1, output.size(), stderr);
@@ -86,7 +89,7 @@ void listen(const conform::Child& child, std::chrono::seconds patience, Supervis
       last_word = Clock::now();
       std::fprintf(stderr, "still at %s\n", result->step.c_str());
     }
-    if (has_ended || Clock::now() - last < patience) continue;
+    if (has_ended || looked - last < patience) continue;
     result->defect = fmt::format("did not return within {} s", patience.count());
     conform::kill_child(child);
     return;

@@ -60,13 +60,13 @@ TEST(Supervised, EndAfterTheReport_IsToldBesideIt) {
 }
 
 TEST(Supervised, NoStepWithinPatience_IsEnded) {
-  const SupervisedResult result = supervised(std::chrono::seconds(1), [](const Progress& progress) {
+  const SupervisedResult result = supervised(std::chrono::seconds(4), [](const Progress& progress) {
     progress.begin("npu:0: copies");
     std::this_thread::sleep_for(std::chrono::hours(1));
   });
   EXPECT_EQ(result.exit_code, -1);
   EXPECT_EQ(result.step, "npu:0: copies");
-  EXPECT_EQ(result.defect, "did not return within 1 s");
+  EXPECT_EQ(result.defect, "did not return within 4 s");
 }
 
 }  // namespace

@@ -246,7 +246,12 @@ TEST(NpuGroup, RankThatLeaves_IsMissedByName) {
 TEST(NpuGroup, StreamThatIsDestroyed_LeavesNothingInTheGroup) {
   Ranks ranks(2);
   const bp_mem mem = ranks.put(0, std::vector<float>{1});
-  ASSERT_EQ(ranks.run(0, {operation(BP_COLLECTIVE_ALL_REDUCE, BP_DTYPE_F32, 1, mem, mem)}), BP_OK);
+  ASSERT_EQ(ranks.run(0, {operation(BP_COLLECTIVE_ALL_REDUCE, BP_DTYPE_F32, 1, mem, mem),
+                          operation(BP_COLLECTIVE_SEND, BP_DTYPE_F32, 0, {}, {}, 0, 1)}),
+            BP_OK);
+  // What comes of it tells that it has begun.
+  ASSERT_EQ(ranks.run(1, {operation(BP_COLLECTIVE_RECV, BP_DTYPE_F32, 0, {}, {}, 0, 0)}), BP_OK);
+  ASSERT_EQ(ranks.sync(1), BP_OK);
   EXPECT_EQ(ranks.sync(0, kAMoment), BP_TIMEOUT);
   EXPECT_EQ(plugin().stream->stream_destroy(std::exchange(ranks[0].stream, nullptr)), BP_OK);
   EXPECT_EQ(ranks.poll(0).status, BP_CANCELLED);
@@ -273,40 +278,52 @@ TEST(NpuGroup, DestroyAfterASync_IsNeverBusy) {
   }
 }
 
-// Two communicators, which begin in opposite orders on the two devices: what the core must prevent.
+// Two communicators, which begin in opposite orders on two devices: what the core must prevent. The
+// third device tells when each has begun.
 TEST(NpuLinks, OneCommunicatorAtATime_HangsWhereRanksTakeTurnsDifferently) {
-  Ranks ranks(2, {{"communicators_at_once", "false"}});
+  Ranks ranks(3, {{"communicators_at_once", "false"}});
   bp_collective_caps caps{};
   caps.struct_size = sizeof(caps);
   ASSERT_EQ(collective().collective_caps(ranks[0].device, &caps), BP_OK);
   EXPECT_EQ(caps.flags & BP_CAPS_CONCURRENT_BIT, 0u);
-  std::vector<bp_comm*> second(2);
+  std::vector<bp_comm*> second(3);
   const Uid uid = ranks.new_uid();
-  const std::vector<bp_collective_op> one = {nothing()};
   std::vector<bp_stream*> others;
-  for (uint32_t rank = 0; rank < 2; ++rank) {
-    ASSERT_EQ(ranks.init(rank, uid, rank, 2, &second[rank]), BP_OK);
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    ASSERT_EQ(ranks.init(rank, uid, rank, 3, &second[rank]), BP_OK);
     others.push_back(ranks.another_stream(rank));
   }
-  const auto put = [&](size_t rank, bool into_first) {
-    bp_collective_batch batch = ranks[rank].batch(one);
+  const auto put = [&](size_t rank, bool into_first, const std::vector<bp_collective_op>& what) {
+    bp_collective_batch batch = ranks[rank].batch(what);
     if (!into_first) batch.comm = second[rank];
     if (!into_first) batch.stream = others[rank];
     ASSERT_EQ(enqueue(ranks[rank].device, {batch}), BP_OK);
   };
-  put(0, true);
-  put(1, false);
-  EXPECT_EQ(ranks.sync(0, kAMoment), BP_TIMEOUT);  // both have the links of their devices now
-  EXPECT_EQ(plugin().stream->stream_sync(others[1], kAMoment), BP_TIMEOUT);
-  put(0, false);
-  put(1, true);
+  const auto of_two = [](uint32_t kind, uint32_t peer) {
+    return operation(kind, BP_DTYPE_F32, 0, {}, {}, 0, peer);
+  };
+  const auto sync_other = [&](size_t rank, uint64_t timeout_ns = 30 * kSecond) {
+    return plugin().stream->stream_sync(others[rank], timeout_ns);
+  };
+  put(0, true, {nothing(), of_two(BP_COLLECTIVE_SEND, 2)});
+  put(1, false, {nothing(), of_two(BP_COLLECTIVE_SEND, 2)});
+  put(2, true, {of_two(BP_COLLECTIVE_RECV, 0)});
+  ASSERT_EQ(ranks.sync(2), BP_OK);
+  put(2, false, {of_two(BP_COLLECTIVE_RECV, 1)});
+  ASSERT_EQ(sync_other(2), BP_OK);  // both have the links of their devices now
+  put(0, false, {nothing()});
+  put(1, true, {nothing()});
+  put(2, true, {nothing()});
+  put(2, false, {nothing()});
   EXPECT_EQ(ranks.sync(0, kAMoment), BP_TIMEOUT);
-  EXPECT_EQ(plugin().stream->stream_sync(others[1], kAMoment), BP_TIMEOUT);
+  EXPECT_EQ(sync_other(1, kAMoment), BP_TIMEOUT);
   EXPECT_EQ(ranks.abort(second), BP_OK);
-  EXPECT_EQ(plugin().stream->stream_sync(others[0], kSecond), BP_CANCELLED) << "while it waits";
-  EXPECT_EQ(plugin().stream->stream_sync(others[1], kSecond), BP_CANCELLED);
-  EXPECT_EQ(ranks.sync(0), BP_OK) << "the other communicator goes on";
-  EXPECT_EQ(ranks.sync(1), BP_OK);
+  EXPECT_EQ(sync_other(0), BP_CANCELLED) << "while it waits";
+  EXPECT_EQ(sync_other(1), BP_CANCELLED);
+  EXPECT_EQ(sync_other(2), BP_CANCELLED);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(ranks.sync(rank), BP_OK) << "the other communicator goes on, on rank " << rank;
+  }
   for (bp_comm* const comm : second) EXPECT_EQ(collective().comm_destroy(comm), BP_OK);
 }
 

@@ -53,21 +53,28 @@ TEST_F(GroupDirect, Calls_AreRecordedAndCounted) {
 
 // The one that waits was called first, so that its number is the smaller one on all ranks.
 TEST_F(GroupDirect, WhatIsCalledMeanwhile_ComesBehindIt) {
+  std::atomic<bool> are_called = false;
   run(kHosts, [&](uint32_t rank, ProcessGroup& group) {
     const Call first = sum_of(group, 1);
     const Call second = sum_of(group, 10, 5);
     const Call third = sum_of(group, 100);
     if (rank == 1) {
-      std::this_thread::sleep_for(milliseconds(100));
+      EXPECT_TRUE(await_that([&] { return are_called.load(); }));
       for (const Call& call : {first, second, third}) ASSERT_TRUE(group.enqueue(call).ok());
     } else {
       std::thread caller([&] { EXPECT_TRUE(group.enqueue(first, {.waits = true}).ok()); });
-      while (group.status().sequence == 0) std::this_thread::sleep_for(milliseconds(1));
+      EXPECT_TRUE(await_that([&] { return group.status().last.entered == 1; }));
       EXPECT_TRUE(group.enqueue(second).ok());
-      const auto work = group.enqueue(third, {.waits = true});
-      EXPECT_TRUE(work.ok()) << work.status().to_string();
-      EXPECT_TRUE(*work) << "it passed the others";
+      std::thread last_caller([&] {
+        const auto work = group.enqueue(third, {.waits = true});
+        EXPECT_TRUE(work.ok()) << work.status().to_string();
+        if (work.ok()) EXPECT_TRUE(*work) << "it passed the others";
+      });
+      EXPECT_TRUE(await_that([&] { return group.status().last.entered == 3; }));
+      EXPECT_EQ(group.status().sequence, 1u) << "none of them is over";
+      are_called = true;
       caller.join();
+      last_caller.join();
     }
     EXPECT_THAT(floats(first.recv), Each(2.f));
     EXPECT_THAT(floats(second.recv), Each(20.f));
@@ -96,11 +103,15 @@ TEST_F(GroupDirect, ManyThreadsOfOneGroup_EachGetTheirSum) {
 
 TEST_F(GroupDirect, Abort_EndsWhoWaits) {
   std::atomic<int> begun = 0;
+  Ref<ProcessGroup> of_rank_0;
   run(kHosts, [&](uint32_t rank, ProcessGroup& group) {
     ASSERT_TRUE(group.enqueue(sum_of(group, 1), {.waits = true}).ok());
+    if (rank == 0) of_rank_0 = Ref<ProcessGroup>(&group);
     meet(&begun, 2);
     if (rank == 1) {
-      std::this_thread::sleep_for(milliseconds(50));
+      const Ref<ProcessGroup> other = std::move(of_rank_0);
+      ASSERT_TRUE(other);
+      EXPECT_TRUE(await_that([&] { return other->status().sequence == 2; })) << "it waits";
       return group.abort("the user has pressed a key");
     }
     const Call call = sum_of(group, 1);

@@ -109,10 +109,12 @@ TEST_F(GroupFaults, EachPartOfACallThatDiffers_IsToldOfBothSides) {
       call.kind = part.kind;
       if (part.kind == Kind::kBroadcast && rank != 0) call.send = {};
       if (rank == 1) part.differ(call);
-      const auto work = group.enqueue(call, {.timeout = milliseconds(500)});
+      const auto begin = Clock::now();
+      const auto work = group.enqueue(call);
       if (work.ok()) (void)(*work)->wait(soon());
       // Who only sends, or has what it waits for, is told.
       const Status status = await_failure(group).to_status();
+      EXPECT_LT(Clock::now() - begin, kBeforeDeadline) << part.wrong;
       EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
       EXPECT_THAT(status.message(), AllOf(HasSubstr("disagree"), HasSubstr("rank 1 (cpu:0)"),
                                           HasSubstr(part.good), HasSubstr(part.wrong)));
@@ -190,11 +192,12 @@ TEST_F(GroupFaults, RootsThatDiffer_FailAllWithoutAWait) {
 
 // Each waits for one that takes another for the root, and nobody sends.
 TEST_F(GroupFaults, RanksThatSendEachOtherNothing_AreComparedAtTheDeadline) {
+  std::atomic<int> come = 0;
   run({"cpu:0", "cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
     const Call call{.kind = Kind::kBroadcast,
                     .root = rank == 1 ? 0u : 1u,
                     .recv = room(group.device(), BP_DTYPE_F32, 3)};
-    const auto work = group.enqueue(call, {.timeout = milliseconds(300)});
+    const auto work = enqueue_for_one_deadline(group, call, rank == 0, &come, 3);
     ASSERT_TRUE(work.ok()) << work.status().to_string();
     const Status status = (*work)->wait(soon());
     EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
@@ -207,10 +210,12 @@ TEST_F(GroupFaults, RanksThatSendEachOtherNothing_AreComparedAtTheDeadline) {
 }
 
 TEST_F(GroupFaults, RankThatIsHeldUpByAnother_IsNotBlamed) {
+  std::atomic<int> begun = 0;
   std::atomic<int> ended = 0;
   run({"cpu:0", "cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
     if (rank == 2) {  // comes to nothing
-      while (ended < 2) std::this_thread::sleep_for(milliseconds(5));
+      EXPECT_TRUE(await_that([&] { return ended == 2; }));
+      EXPECT_EQ(await_failure(group).code, BP_TIMEOUT);
       return;
     }
     Call reduce = sum_of(group);
@@ -219,6 +224,8 @@ TEST_F(GroupFaults, RankThatIsHeldUpByAnother_IsNotBlamed) {
     if (rank == 0) reduce.recv = nullptr;
     const auto first = group.enqueue(reduce, {.timeout = seconds(15)});
     ASSERT_TRUE(first.ok()) << first.status().to_string();
+    if (rank == 1) await_started(group, 1);
+    meet(&begun, 2);
     const auto last =
         rank == 1 ? first : group.enqueue(sum_of(group), {.timeout = milliseconds(300)});
     ASSERT_TRUE(last.ok()) << last.status().to_string();
@@ -237,14 +244,14 @@ TEST_F(GroupFaults, RankThatNeverCalls_IsNamedAtTheDeadline) {
     ASSERT_TRUE(group.enqueue(sum_of(group), {.timeout = seconds(10), .waits = true}).ok());
     meet(come, 3);
     if (rank == 2) {  // its program goes another way; the group is there all the same
-      meet(come, 6);
+      EXPECT_TRUE(await_that([&] { return *come == 7; }));
       const auto begin = Clock::now();
       EXPECT_EQ(await_failure(group).code, BP_TIMEOUT);
       delays.note_since(begin, name_of(devices));
       return;
     }
     const Call call = sum_of(group);
-    const auto work = group.enqueue(call, {.timeout = milliseconds(300)});
+    const auto work = enqueue_for_one_deadline(group, call, rank == 0, come, 5);
     ASSERT_TRUE(work.ok()) << work.status().to_string();
     const auto begin = Clock::now();
     const Status status = (*work)->wait(soon());
@@ -258,28 +265,31 @@ TEST_F(GroupFaults, RankThatNeverCalls_IsNamedAtTheDeadline) {
     EXPECT_TRUE((*work)->failure().is_retryable());
     const Status read = read_status(call.recv);
     EXPECT_FALSE(read.ok()) << "the results are marked, on " << group.device().name();
-    meet(come, 6);
+    meet(come, 7);
   });
 }
 
 // As it is where neither is given. Who waits for the call learns more than that it takes long.
 TEST_F(GroupFaults, TimeoutsThatAreAlike_LetTheGroupSpeakFirst) {
-  timeout_ = seconds(1);
-  core_options_ = {{"BACKPLANE_TIMEOUT", "1"}};
+  timeout_ = seconds(5);  // in which they also have to join
+  core_options_ = {{"BACKPLANE_TIMEOUT", "5"}};
   make_runtime();
-  for (const char* name : {"cpu:0", "npu:0", "xpu:0"}) {
-    std::atomic<int> begun = 0;
-    run({name, "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
-      const Call call = sum_of(group);
-      meet(&begun, 2);
-      if (rank == 0) {
-        const Status status = group.enqueue(call, {.waits = true}).status();
-        EXPECT_EQ(status.code(), BP_TIMEOUT) << name;
-        EXPECT_THAT(status.message(), HasSubstr("rank 1 (cpu:0) never entered it")) << name;
-      }
-      EXPECT_EQ(await_failure(group).code, BP_TIMEOUT) << name;
-    });
-  }
+  const Devices devices = {"cpu:0", "cpu:0", "npu:0", "cpu:0", "xpu:0", "cpu:0"};
+  std::atomic<int> begun = 0;
+  run(devices, [&](uint32_t rank, ProcessGroup& all) {
+    const auto pair = all.split({.color = rank / 2});  // all pairs wait at one time
+    ASSERT_TRUE(pair.ok()) << pair.status().to_string();
+    ProcessGroup& group = **pair;
+    const Call call = sum_of(group);
+    meet(&begun, 6);
+    if (rank % 2 == 0) {
+      const Status status = group.enqueue(call, {.waits = true}).status();
+      EXPECT_EQ(status.code(), BP_TIMEOUT) << devices[rank];
+      EXPECT_THAT(status.message(), HasSubstr("rank 1 (cpu:0) never entered it")) << devices[rank];
+    }
+    EXPECT_TRUE(await_that([&] { return !group.failure().ok(); })) << devices[rank];
+    EXPECT_EQ(group.failure().code, BP_TIMEOUT) << devices[rank];
+  });
 }
 
 TEST_F(GroupFaults, Abort_EndsAllRanksWithinASecond) {
@@ -287,7 +297,7 @@ TEST_F(GroupFaults, Abort_EndsAllRanksWithinASecond) {
   on_each_mix(promised, [](const Devices& devices, uint32_t rank, ProcessGroup& group,
                            std::atomic<int>* come, Delays& delays) {
     if (rank == 0) {
-      while (*come < 2) std::this_thread::sleep_for(milliseconds(1));
+      EXPECT_TRUE(await_that([&] { return *come == 2; }));
       std::this_thread::sleep_for(milliseconds(50));
       group.abort("the user has pressed a key");
       return;
@@ -310,16 +320,19 @@ TEST_F(GroupFaults, Abort_EndsAllRanksWithinASecond) {
 }
 
 TEST_F(GroupFaults, RankThatLeaves_EndsTheOthers) {
+  std::atomic<int> come = 0;
   run({"cpu:0", "cpu:0", "npu:0"}, [&](uint32_t rank, ProcessGroup& group) {
     if (rank == 1) return;
-    const auto work = group.enqueue(sum_of(group));
-    ASSERT_TRUE(work.ok());
+    const Call call = sum_of(group);
+    meet(&come, 2);
     const auto begin = Clock::now();
-    const Status status = (*work)->wait(soon());
+    const auto work = group.enqueue(call);
+    // The other one may have found it out before this one called.
+    const Status status = work.ok() ? (*work)->wait(soon()) : work.status();
     EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
     EXPECT_EQ(status.code(), BP_UNAVAILABLE) << status.to_string();
     EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 1 (cpu:0)"), HasSubstr("left")));
-    EXPECT_THAT((*work)->failure().culprits, ElementsAre(1));
+    EXPECT_THAT(group.failure().culprits, ElementsAre(1));
   });
 }
 
@@ -340,15 +353,16 @@ TEST_F(GroupFaults, RecvThatNobodySends_NamesItsPeer) {
 TEST_F(GroupFaults, FailedStream_ReachesThoseThatWaitedForIt) {
   for (const Devices& devices :
        {Devices{"npu:0", "npu:1"}, Devices{"npu:0", "cpu:0"}, Devices{"xpu:0", "cpu:0"}}) {
-    std::atomic<bool> done = false;
+    std::atomic<int> come = 0;
     run(devices, [&](uint32_t rank, ProcessGroup& group) {
       if (rank == 1) {
-        while (!done) std::this_thread::sleep_for(milliseconds(5));
+        meet(&come, 2);
+        group.abort("it was called for nothing");
         return;
       }
       const OpId add = *runtime_->registry().find("add");
       const Call call = sum_of(group);
-      ASSERT_TRUE(group.enqueue(call, {.timeout = milliseconds(300)}).ok());
+      ASSERT_TRUE(group.enqueue(call).ok());
       auto consumer = group.device().acquire_stream();
       ASSERT_TRUE(consumer.ok());
       Tensor* const inputs[] = {call.recv.get(), call.recv.get()};
@@ -356,6 +370,7 @@ TEST_F(GroupFaults, FailedStream_ReachesThoseThatWaitedForIt) {
       ASSERT_TRUE(
           bp::call(*runtime_, {.op = add, .inputs = inputs, .stream = *consumer}, {&after, 1})
               .ok());
+      meet(&come, 2);
       const Status status = read_status(after);
       EXPECT_FALSE(status.ok()) << group.device().name() << " gave results of a lost operation";
       EXPECT_THAT(status.message(), HasSubstr("rank 1")) << status.to_string();
@@ -363,7 +378,6 @@ TEST_F(GroupFaults, FailedStream_ReachesThoseThatWaitedForIt) {
       EXPECT_TRUE(reset.ok()) << reset.to_string();
       EXPECT_TRUE((*consumer)->sync().ok()) << "a reset ends the failure";
       group.device().release_stream(*consumer);
-      done = true;
     });
   }
 }
@@ -394,7 +408,7 @@ TEST_F(GroupFaults, RuntimeThatCloses_EndsWaits) {
     make_runtime();
     std::atomic<int> waiting = 0;
     std::thread closer([&] {
-      while (waiting < 1) std::this_thread::sleep_for(milliseconds(1));
+      EXPECT_TRUE(await_that([&] { return waiting == 1; }));
       std::this_thread::sleep_for(milliseconds(30));
       // As the API closes it: other threads are in calls.
       const auto owner_of = [](HandleKind, const void*) -> const void* { return nullptr; };

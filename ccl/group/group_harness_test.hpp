@@ -66,12 +66,21 @@ inline void expect_within(Clock::duration promised, const std::function<void(Del
   delays.expect_within(promised);
 }
 
-/// Waits until all ranks of a test have come here.
-inline void meet(std::atomic<int>* come, int all) {
+/// Waits until it is so. Not for ever: where another rank has failed before, the test is to end.
+template <class Condition>
+bool await_that(Condition is_so) {
   const auto end = Clock::now() + std::chrono::seconds(20);
-  for (++*come; *come < all && Clock::now() < end;) {
+  bool is_now = is_so();
+  for (; !is_now && Clock::now() < end; is_now = is_so()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  return is_now;
+}
+
+/// Waits until all ranks of a test have come here.
+inline void meet(std::atomic<int>* come, int all) {
+  ++*come;
+  await_that([&] { return *come >= all; });
 }
 
 /// The failure that is told to a rank which may wait for nothing: that of its peers reaches it.
@@ -81,6 +90,26 @@ inline Failure await_failure(ProcessGroup& group) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return group.failure();
+}
+
+/// Waits until the collective has begun on this rank: then others are told that it is in it.
+inline void await_started(const ProcessGroup& group, uint64_t sequence) {
+  await_that([&] { return group.status().last.started >= sequence || !group.failure().ok(); });
+}
+
+/// Enqueues a collective that one rank's deadline alone is to end. All that call it meet in here,
+/// that rank before its call: the others have begun it by then, however late they came.
+inline Result<Ref<Work>> enqueue_for_one_deadline(ProcessGroup& group, const Call& call,
+                                                  bool has_deadline, std::atomic<int>* come,
+                                                  int all) {
+  if (has_deadline) {
+    meet(come, all);
+    return group.enqueue(call, {.timeout = std::chrono::seconds(1)});
+  }
+  auto work = group.enqueue(call, {.timeout = std::chrono::seconds(20)});
+  if (work.ok()) await_started(group, (*work)->sequence());
+  meet(come, all);
+  return work;
 }
 
 class GroupTest : public testing::Test {
@@ -126,10 +155,13 @@ class GroupTest : public testing::Test {
     for (const std::string& name : devices) {
       EXPECT_TRUE(device(name).default_stream().reset().ok());
     }
+    std::atomic<int> come = 0;
     std::vector<std::thread> threads;
     for (uint32_t rank = 0; rank < devices.size(); ++rank) {
       threads.emplace_back([&, rank] {
         auto group = ProcessGroup::create(group_args(devices, rank));
+        // One may be at its last look into the store yet, which a body may close.
+        meet(&come, static_cast<int>(devices.size()));
         ASSERT_TRUE(group.ok()) << group.status().to_string();
         body(rank, **group);
       });

@@ -204,12 +204,13 @@ TEST_F(GroupIslands, RankThatNeverCalls_IsNamedWhereverItIs) {
       ASSERT_TRUE(group.enqueue(sum_of(group, 3), {.timeout = seconds(10), .waits = true}).ok());
       meet(&come, 4);
       if (rank == missing) {
-        meet(&come, 8);
+        meet(&come, 4 + 3 + 4);
         EXPECT_EQ(await_failure(group).code, BP_TIMEOUT);
         return;
       }
       const Call call = sum_of(group, 3);
-      const auto work = group.enqueue(call, {.timeout = milliseconds(300)});
+      const uint32_t impatient = missing == 0 ? 1 : 0;
+      const auto work = enqueue_for_one_deadline(group, call, rank == impatient, &come, 4 + 3);
       EXPECT_TRUE(work.ok()) << work.status().to_string();
       if (work.ok()) {
         const auto begin = Clock::now();
@@ -222,7 +223,7 @@ TEST_F(GroupIslands, RankThatNeverCalls_IsNamedWhereverItIs) {
         EXPECT_THAT((*work)->failure().culprits, ElementsAre(missing)) << status.to_string();
         EXPECT_FALSE(read_status(call.recv).ok()) << "the results are marked, on rank " << rank;
       }
-      meet(&come, 8);
+      meet(&come, 4 + 3 + 4);
     });
   }
   run(kPartlyLinked,
@@ -234,7 +235,7 @@ TEST_F(GroupIslands, Abort_EndsAllRanksWithinASecond) {
     std::atomic<int> entered = 0;
     run(kPartlyLinked, [&](uint32_t rank, ProcessGroup& group) {
       if (rank == aborting) {
-        while (entered < 3) std::this_thread::sleep_for(milliseconds(1));
+        EXPECT_TRUE(await_that([&] { return entered == 3; }));
         std::this_thread::sleep_for(milliseconds(50));
         group.abort("the user has pressed a key");
         return;
@@ -277,12 +278,11 @@ TEST_F(GroupIslands, CommunicatorThatFails_FailsTheGroupByTheRanksNumber) {
     make_runtime({{"npu.collective_fault", fault},
                   {"npu.collective_fault_device", "1"},
                   {"npu.collective_fault_nth", "3"}});
-    std::atomic<size_t> good = 0;
+    std::atomic<int> good = 0;
     run(devices, [&](uint32_t rank, ProcessGroup& group) {
       const auto first = group.enqueue(sum_of(group, 3), {.waits = true});
       EXPECT_TRUE(first.ok()) << first.status().to_string();
-      ++good;
-      while (good < devices.size()) std::this_thread::sleep_for(milliseconds(1));
+      meet(&good, 3);
       const Call call = sum_of(group, 3);
       const auto work = group.enqueue(call, {.timeout = seconds(1)});
       const Status status = work.ok() ? (*work)->wait(Clock::now() + seconds(20)) : work.status();

@@ -23,6 +23,14 @@ class GroupJoin : public GroupTest {
     args.timeout = timeout_;
     return ProcessGroup::create(args).status();
   }
+  /// Until that rank has begun to join: then it hears of its Runtime's end, and has its place.
+  void await_card(uint32_t rank) {
+    const std::string key = "ccl/default/card/" + std::to_string(rank);
+    EXPECT_TRUE(await_that([&] {
+      const auto card = store_->try_get(key);
+      return card.ok() && card->has_value();
+    })) << key;
+  }
 };
 
 TEST_F(GroupJoin, BadArguments_AreNamed) {
@@ -54,9 +62,11 @@ TEST_F(GroupJoin, MissingRanks_AreNamedAtTheDeadline) {
 
 TEST_F(GroupJoin, RuntimeThatCloses_EndsJoining) {
   store_ = make_memory_store();
+  GroupArgs args = group_args({"cpu:0", "cpu:0"}, 0);
+  args.name = "default";
   Status joined;
-  std::thread other([&] { joined = join(0, 2); });
-  std::this_thread::sleep_for(milliseconds(50));
+  std::thread other([&] { joined = ProcessGroup::create(args).status(); });
+  await_card(0);
   const auto begin = Clock::now();
   const auto owner_of = [](HandleKind, const void*) -> const void* { return nullptr; };
   EXPECT_TRUE(runtime_->close_amid_calls(owner_of).ok());
@@ -74,11 +84,11 @@ TEST_F(GroupJoin, RankThatGivesUp_IsToldToTheOthersAtOnce) {
     GroupArgs args = group_args({"cpu:0", "cpu:0", "cpu:0"}, 1);
     args.name = "default";  // as that of join()
     std::thread one([&] { closed = ProcessGroup::create(args).status(); });
-    std::this_thread::sleep_for(milliseconds(50));
+    await_card(1);
     make_runtime();
     Status joined;
     std::thread other([&] { joined = join(0, 3); });
-    std::this_thread::sleep_for(milliseconds(50));
+    await_card(0);
     const auto begin = Clock::now();
     const auto owner_of = [](HandleKind, const void*) -> const void* { return nullptr; };
     EXPECT_TRUE(closing->close_amid_calls(owner_of).ok());
@@ -97,7 +107,7 @@ TEST_F(GroupJoin, RankThatIsTaken_IsRefused) {
   timeout_ = milliseconds(300);
   Status first;
   std::thread other([&] { first = join(0, 2); });
-  std::this_thread::sleep_for(milliseconds(50));
+  await_card(0);
   const Status second = join(0, 2);
   other.join();
   EXPECT_EQ(second.code(), BP_INVALID_ARGUMENT);

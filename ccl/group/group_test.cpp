@@ -189,9 +189,13 @@ TEST_F(GroupKinds, RanksOfOneDevice_AllocateWhileTheOthersWait) {
       const Ref<Tensor> sum = room(group.device(), BP_DTYPE_F32, 1);
       if (rank == 1) {
         room(group.device(), BP_DTYPE_F32, kMiB * 5 / 2);  // leaves a segment that is too small
-        while (!has_begun) std::this_thread::yield();
+        const std::vector<float> large(4 * kMiB);  // values take longer than the room for them
+        EXPECT_TRUE(await_that([&] { return has_begun.load(); }));
         const auto begun = std::chrono::steady_clock::now();
-        room(group.device(), BP_DTYPE_F32, 4 * kMiB);
+        const auto tensor =
+            copy_from_host(group.device().default_stream(), BP_DTYPE_F32,
+                           {static_cast<int64_t>(large.size())}, large.data(), MemoryTag::kIo);
+        EXPECT_TRUE(tensor.ok()) << tensor.status().to_string();
         EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5)) << name;
       }
       const auto work = group.enqueue(Call{.send = values, .recv = sum});

@@ -155,6 +155,21 @@ struct CountingPort final : Port {
   std::atomic<int> advances = 0;
 };
 
+/// False: so many have not come.
+bool await_sequences(Messenger& messenger, const CountingPort& port, size_t count) {
+  const auto have_come = [&] {
+    bool found = false;
+    messenger.run_exclusively([&] { found = port.sequences.size() >= count; });
+    return found;
+  };
+  const auto end = Clock::now() + seconds(20);
+  while (!have_come()) {
+    if (Clock::now() >= end) return false;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return true;
+}
+
 TEST(MessengerTest, EarlyMessages_WaitForTheirGroupAndOthersAreDropped) {
   auto engine = make_loop_engine();
   Engine* const sender = engine.get();
@@ -169,10 +184,13 @@ TEST(MessengerTest, EarlyMessages_WaitForTheirGroupAndOthersAreDropped) {
   };
   send(7, 1, &transfers[0]);
   send(7, 2, &transfers[1]);
-  std::this_thread::sleep_for(milliseconds(20));
+  // This thread brings them, whenever the receiver's own runs.
+  EXPECT_FALSE(receiver->drive_until([] { return false; }, Clock::now() + milliseconds(20)));
   CountingPort port;
   ASSERT_TRUE(receiver->add(7, &port).ok());
   EXPECT_EQ(receiver->add(7, &port).code(), BP_INVALID_ARGUMENT);
+  // If that had the turn and was held up in it, they come with its next one.
+  EXPECT_TRUE(await_sequences(*receiver, port, 2));
   receiver->run_exclusively([&] {
     EXPECT_EQ(port.sequences, (std::vector<uint64_t>{1, 2}));
     for (const uint64_t token : port.tokens) receiver->engine().drop(token);
@@ -206,13 +224,7 @@ TEST(MessengerTest, GarbageHeaders_ReachNoGroup) {
   Transfer transfer;
   engine->send(1, bytes_of(wrong), nullptr, 0, &transfer);
   engine->send(1, bytes_of(Header{.sequence = 77}), nullptr, 0, &transfer);
-  const auto has_come = [&] {
-    bool found = false;
-    receiver->run_exclusively([&] { found = !port.sequences.empty(); });
-    return found;
-  };
-  const auto end = Clock::now() + seconds(20);
-  while (!has_come() && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(await_sequences(*receiver, port, 1));
   receiver->remove(0);
   EXPECT_EQ(port.sequences, (std::vector<uint64_t>{77}));
 }

@@ -32,7 +32,9 @@ void end_of_the_library() {
     std::optional<ExitGate> gate;
     if (inside) gate.emplace();
     g_entered = true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    // Long for who is not inside, as the main thread may be late, but less than the gate's 5 s, so
+    // that waiting for it would be seen.
+    std::this_thread::sleep_for(std::chrono::milliseconds(inside ? 500 : 4000));
     g_left = true;
   }).detach();
   while (!g_entered) std::this_thread::yield();

@@ -280,7 +280,9 @@ TEST(EmulatedStream, DestroyWithPendingWork_FinishesIt) {
 TEST(EmulatedStream, DestroyWhileALaunchHangs_EndsAtItsDeadlineAndAbandonsTheDevice) {
   Opened device;
   const Gate gate;
-  device.fake.on_launch = [gate](const bp_launch_args&) {
+  std::atomic<bool> hangs{false};
+  device.fake.on_launch = [&hangs, gate](const bp_launch_args&) {
+    hangs = true;
     gate.wait();
     return BP_OK;
   };
@@ -288,6 +290,10 @@ TEST(EmulatedStream, DestroyWhileALaunchHangs_EndsAtItsDeadlineAndAbandonsTheDev
   bp_stream* stream = device.stream();
   const auto used = std::make_shared<int>(1);
   ASSERT_EQ(device.launch(stream, 1, used), BP_OK);
+  // An abandoned gate would refuse the launch.
+  for (int i = 0; i < 6000 && !hangs; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   EXPECT_EQ(device.destroy(stream), BP_DEVICE_LOST);
   EXPECT_THAT(device.table.gate->why_abandoned(),
               ::testing::HasSubstr("stream_destroy did not return within 50 ms"));

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <filesystem>
 
+#include "tests/living_threads.hpp"
+
 namespace bp::xpu_test {
 namespace {
 
@@ -126,6 +128,6 @@ std::vector<uint8_t> XpuTest::read_bytes(uint64_t handle, uint64_t bytes) {
 
 size_t open_file_count() { return entry_count("/proc/self/fd"); }
 
-size_t thread_count() { return entry_count("/proc/self/task"); }
+size_t thread_count() { return tests::living_threads().size(); }
 
 }  // namespace bp::xpu_test

@@ -74,7 +74,7 @@ class XpuTest : public ::testing::Test {
   bp_device* device_ = nullptr;
 };
 
-/// Entries of /proc/self/fd and /proc/self/task.
+/// Entries of /proc/self/fd, and threads that have not ended.
 size_t open_file_count();
 size_t thread_count();
 

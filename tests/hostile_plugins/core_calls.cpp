@@ -3,7 +3,6 @@
 // A source of its own, without the C++ API, whose names are the core's.
 #include "tests/hostile_plugins/core_calls.hpp"
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
@@ -111,11 +110,11 @@ class CallsOfCore {
 
 }  // namespace
 
-void use_from_core(const std::string& folder) {
+void use_from_core(const std::string& folder, std::chrono::seconds call_timeout) {
   LoadOptions options;
   options.search_path = {folder};
   options.install_directory = "";
-  options.call_timeout = std::chrono::seconds(1);
+  options.call_timeout = call_timeout;
   const PluginSet set = load_plugins(options);
   const LoadedPlugin& plugin = *set.plugins.at(0);
   auto table = open_device(plugin, 0, {});

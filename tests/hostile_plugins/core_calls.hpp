@@ -4,13 +4,14 @@
 #ifndef BACKPLANE_TESTS_HOSTILE_PLUGINS_CORE_CALLS_HPP
 #define BACKPLANE_TESTS_HOSTILE_PLUGINS_CORE_CALLS_HPP
 
+#include <chrono>
 #include <string>
 
 namespace bp {
 
 /// Opens the first device of the one plugin in `folder`, calls it, and prints the words of each
-/// call that fails behind "told: ". Control calls have a second.
-void use_from_core(const std::string& folder);
+/// call that fails behind "told: ". Control calls have `call_timeout`.
+void use_from_core(const std::string& folder, std::chrono::seconds call_timeout);
 
 }  // namespace bp
 

@@ -34,6 +34,8 @@ constexpr int kFileMaskChanged = 9;
 constexpr int kLineForged = 11;
 constexpr int kEndedBySlot = 42;  // the fake's
 constexpr unsigned kSecondsToEnd = 90;
+// A deadline that no call comes near to, also on a busy machine.
+constexpr const char* kNotMeasured = "30";
 
 struct Row {
   const char* slot;
@@ -48,6 +50,14 @@ struct Row {
   // An operator on so few ends within the deadline in builds that are ten times slower too.
   int64_t elements = 1 << 17;
 };
+
+/// Whether the row waits until a deadline, which is short then.
+bool waits(const Row& row) {
+  const std::string action = row.action;
+  const std::string wishes = std::string(row.slot) + "=" + action + "," + row.also;
+  return action == "hang" || action == "stall" ||
+         wishes.find("stream_query=pending") != std::string::npos;
+}
 
 // A tensor of so many, 1.5 MiB, shares no segment of memory with another.
 constexpr int64_t kOwnSegment = 3 << 17;
@@ -138,7 +148,7 @@ void check_process(const std::filesystem::path& folder) {
     RuntimeOptions options;
     options.plugin_path = BP_FAKES_DIR "/hostile:" BP_FAKES_DIR "/sound:" BP_FAKES_DIR "/fast";
     options.install_dir = "";
-    options.options["BACKPLANE_TIMEOUT"] = "1";
+    options.options["BACKPLANE_TIMEOUT"] = waits(row) ? "1" : kNotMeasured;
     options.options["BACKPLANE_FALLBACK"] = "allow";
     options.options["BACKPLANE_CHECK_ARITHMETIC"] = row.checks_arithmetic ? "1" : "0";
     options.options["BACKPLANE_PLUGIN_OPTIONS"] = "hostile.devices=" + std::to_string(row.devices);

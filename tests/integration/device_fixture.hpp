@@ -125,7 +125,7 @@ class DeviceTest : public testing::TestWithParam<std::string> {
   std::vector<double> values(const Ref<Tensor>& tensor) { return download(tensor).to_f64(); }
 
   /// Operators in a row, from the input "x", f32, to the output "y".
-  Graph row_of(std::initializer_list<const char*> ops, const Dims& sizes) {
+  Graph row_of(const std::vector<const char*>& ops, const Dims& sizes) {
     Graph graph(runtime_->registry());
     auto value = graph.add_input("x", {BP_DTYPE_F32, true, sizes});
     for (const char* name : ops) {

@@ -20,7 +20,7 @@ class OneContextTest : public DeviceTest {
  protected:
   void SetUp() override {
     RuntimeArgs args = test_runtime_args();
-    args.options.push_back({"BACKPLANE_TIMEOUT", "1"});
+    args.options.push_back({"BACKPLANE_TIMEOUT", "20"});  // waited for where a context is lost
     args.plugin_options = {{"npu.launch_latency_ns", "5000000"}};
     open(args);
   }

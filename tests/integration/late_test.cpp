@@ -7,6 +7,7 @@
 
 #include "core/runtime/stream.hpp"
 #include "tests/integration/device_fixture.hpp"
+#include "tests/integration/stream_gate.hpp"
 
 namespace bp {
 namespace {
@@ -15,16 +16,20 @@ class LateTest : public DeviceTest {
  protected:
   void SetUp() override {
     RuntimeArgs args = test_runtime_args();
-    args.options.push_back({"BACKPLANE_TIMEOUT", "1"});
-    args.plugin_options = {{"npu.launch_latency_ns", "1000000000"}};
+    args.options.push_back({"BACKPLANE_TIMEOUT", "2"});
     open(args);
   }
+  /// What is enqueued from now on does not begin before let_it_end().
+  void hold_work() { ASSERT_TRUE(gate_.hold(device_->default_stream())); }
   Status let_it_end() {
+    gate_.open();
     Status status;
     do status = device_->sync();
     while (status.code() == BP_TIMEOUT);
     return status;
   }
+
+  StreamGate gate_;
 };
 
 TEST_P(LateTest, WrappedMemory_LastTensorGoesTooEarly_OwnerStaysUntilTheWorkHasEnded) {
@@ -35,7 +40,7 @@ TEST_P(LateTest, WrappedMemory_LastTensorGoesTooEarly_OwnerStaysUntilTheWorkHasE
   Ref<Tensor> wrapped =
       Ref<Tensor>::make(Storage::wrap(device_, x->storage().handle(), offset + 8, std::move(owner)),
                         BP_DTYPE_F32, Dims{2}, Dims{1}, offset);
-  const Ref<Tensor> before = must_call("relu", {x});
+  hold_work();
   const Ref<Tensor> y = must_call("relu", {wrapped});
   wrapped = nullptr;
   EXPECT_FALSE(watched.expired()) << "the device is still at work with it";
@@ -46,7 +51,7 @@ TEST_P(LateTest, WrappedMemory_LastTensorGoesTooEarly_OwnerStaysUntilTheWorkHasE
 
 TEST_P(LateTest, CopyIn_WaitEndsTooEarly_TouchesNothingLater) {
   const Ref<Tensor> x = upload_f32({2}, {-1, 2});
-  const Ref<Tensor> before = must_call("relu", {x});
+  hold_work();
   const Ref<Tensor> y = must_call("relu", {x});
   auto values_in = std::make_unique<std::array<float, 2>>(std::array<float, 2>{7, 8});
   const bp_mem place{x->storage().handle(), x->storage().offset_bytes()};
@@ -59,7 +64,7 @@ TEST_P(LateTest, CopyIn_WaitEndsTooEarly_TouchesNothingLater) {
 
 TEST_P(LateTest, CopyOut_WaitEndsTooEarly_TouchesNothingLater) {
   const Ref<Tensor> x = upload_f32({2}, {-1, 2});
-  const Ref<Tensor> before = must_call("relu", {x});
+  hold_work();
   const Ref<Tensor> y = must_call("relu", {x});
   std::array<float, 2> found{5, 5};
   const bp_mem place{y->storage().handle(), y->storage().offset_bytes()};

@@ -2,13 +2,12 @@
 //
 // Sessions on every device: digits with its placements, shapes that depend on data, many threads,
 // and every way to give a session wrong inputs.
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <thread>
 
 #include "ops/onnx/import.hpp"
 #include "tests/integration/device_fixture.hpp"
+#include "tests/living_threads.hpp"
 
 namespace bp {
 namespace {
@@ -59,15 +58,6 @@ TEST_P(SessionTest, Digits_AnyBatch_MatchesOracle) {
   }
 }
 
-/// The threads of this process.
-std::set<std::string> threads() {
-  std::set<std::string> found;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    found.insert(task.path().filename());
-  }
-  return found;
-}
-
 TEST_P(SessionTest, Digits_WarmRuns_StartNoThread) {
   const Ref<Session> s = session(digits());
   ASSERT_TRUE(s);
@@ -78,9 +68,9 @@ TEST_P(SessionTest, Digits_WarmRuns_StartNoThread) {
     ASSERT_TRUE(device_->sync().ok());
   };
   for (int i = 0; i < 10; ++i) run_once();
-  const std::set<std::string> before = threads();
+  const std::set<std::string> before = tests::living_threads();
   for (int i = 0; i < 100; ++i) run_once();
-  EXPECT_EQ(threads(), before);
+  EXPECT_EQ(tests::living_threads(), before);
 }
 
 TEST_P(SessionTest, Digits_SameShapeAgain_UsesTheSamePlan) {

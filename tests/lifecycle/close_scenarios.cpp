@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/lifecycle/api_calls.hpp"
+#include "tests/living_threads.hpp"
 
 namespace bp::life {
 namespace {
@@ -184,16 +185,6 @@ uint64_t entries(const char* folder) {
   return count;
 }
 
-/// A joined thread may still be listed for a moment: the kernel takes it off after the join.
-uint64_t settled_thread_count() {
-  uint64_t least = entries("/proc/self/task");
-  for (int i = 0; i < 20 && least > 1; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    least = std::min(least, entries("/proc/self/task"));
-  }
-  return least;
-}
-
 Held held() {
   Held now;
   malloc_trim(0);
@@ -203,7 +194,7 @@ Held held() {
   std::ifstream("/proc/self/statm") >> pages >> resident_pages;
   now.resident_bytes = resident_pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   now.fds = entries("/proc/self/fd");
-  now.threads = settled_thread_count();
+  now.threads = tests::living_threads().size();
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) ++now.mappings;
   return now;

@@ -13,6 +13,7 @@ DEATH_MS = 2_000
 ABORT_MS = 1_000
 IMPATIENT_MS = 1_500  # for joining that does not come to its end
 LEFT_MS = 4_000  # ... where one joins behind the others
+LOOKS_S = 2  # longer than engines take to look at their peers
 BUSY_S = 1  # until a rank that was told to join is in it
 LATE_MS = OPERATION_MS + INQUIRY_MS + SLACK_MS
 
@@ -352,7 +353,9 @@ def fds_exhausted(scene):
         return exhausted(scene, "fds", range(0, 48, 3), ["UNAVAILABLE", "OUT_OF_MEMORY"])
     scene.job.join(scene.ranks)
     scene.lost.do("limit", "fds", 0)
-    scene.job.sum(scene.ranks, LONG)
+    begun = time.monotonic()
+    while time.monotonic() - begun < LOOKS_S:
+        scene.job.sum(scene.ranks, LONG)
     scene.lost.do("unlimit")
     scene.words = "operations need none"
     return scene.job.rebuild(scene.ranks)

@@ -87,8 +87,9 @@ std::vector<Setting> settings(const bp_engine_args& args) {
       {"MAX_RNDV_LANES", "1"},
       // How often connections to other hosts are looked at. One whose bytes are swallowed is only
       // seen when TCP gives up, minutes later: that is for the deadline. Peers on this host are
-      // watched by the kernel.
-      {"KEEPALIVE_INTERVAL", "500ms"},
+      // watched by the kernel; UCX would read their entries in /proc, and take all of them for dead
+      // where this process has no descriptor left for that.
+      {"KEEPALIVE_INTERVAL", args.interface_name[0] != 0 ? "500ms" : "inf"},
   };
   // Without it connections that tell of their peer's death fall back from shared memory to TCP.
   if (args.uses_shared_memory != 0) list.push_back({"MM_ERROR_HANDLING", "y"});

@@ -32,6 +32,7 @@
 #include "ccl/store/tcp_server.hpp"
 #include "ccl/store/tcp_store.hpp"
 #include "core/base/log.hpp"
+#include "tests/living_threads.hpp"
 
 namespace bp::ccl {
 
@@ -243,7 +244,7 @@ inline size_t entries_of(const char* folder) {
                                            std::filesystem::directory_iterator()));
 }
 inline size_t open_descriptors() { return entries_of("/proc/self/fd"); }
-inline size_t running_threads() { return entries_of("/proc/self/task"); }
+inline size_t running_threads() { return tests::living_threads().size(); }
 
 }  // namespace bp::ccl
 

@@ -28,6 +28,9 @@ struct Transfer {
   bool is_over() const { return status.load(std::memory_order_acquire) != BP_PENDING; }
 };
 
+/// What the system tells of a peer's process.
+enum class PeerState : uint8_t { kUnknown, kRuns, kStopped };
+
 /// What the engine tells, inside progress() alone. Must not throw, nor call the engine.
 class Inbox {
  public:
@@ -69,6 +72,9 @@ class Engine {
   /// unless it was over before. The peer may be lost by it, on both sides.
   virtual void cancel(Transfer* transfer) = 0;
 
+  /// Of a peer that is not heard. kStopped: by a signal or a debugger; then messages of others may
+  /// be stuck behind one that it had begun. kRuns: they may be this peer's.
+  virtual PeerState state_of(uint32_t peer) const = 0;
   /// What was sent has not left yet, so that somebody has to progress() on.
   virtual bool has_unsent() const = 0;
   /// Does what can be done now, and tells the inbox. True: something happened.

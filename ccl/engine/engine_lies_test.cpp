@@ -88,6 +88,16 @@ TEST(EngineLies, WhatThrows_EndsNoProcess) {
   EXPECT_TRUE(inbox.arrived.empty());
 }
 
+TEST(EngineLies, StateThatIsNone_IsUnknown) {
+  for (const auto& [how, state] : {std::pair{"", PeerState::kStopped},
+                                   {"unknown answers", PeerState::kUnknown},
+                                   {"throws", PeerState::kUnknown}}) {
+    auto engine = make_liar(how);
+    ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+    EXPECT_EQ((*engine)->state_of(0), state) << how;
+  }
+}
+
 TEST(EngineLies, BadNews_ComesAsAnInboxMayHaveIt) {
   struct Inbox final : ccl::Inbox {
     void message_arrived(uint32_t, std::span<const std::byte> header, uint64_t,

@@ -64,6 +64,11 @@ int32_t cancel(bp_engine* engine, void*) {
   return BP_PENDING;
 }
 
+uint32_t state_of(bp_engine* engine, uint32_t) {
+  if (lies(engine, "throws")) throw std::runtime_error("state_of");
+  return lies(engine, "unknown answers") ? 4711 : BP_ENGINE_PEER_STOPPED;
+}
+
 int32_t has_unsent(bp_engine*) { return 0; }
 
 int32_t progress(bp_engine* engine, const bp_engine_inbox* inbox) {
@@ -108,6 +113,7 @@ constexpr bp_engine_api kApi = {.name = "liar",
                                 .drop = drop,
 #endif
                                 .cancel = cancel,
+                                .state_of = state_of,
                                 .has_unsent = has_unsent,
                                 .progress = progress,
                                 .wait = wait,

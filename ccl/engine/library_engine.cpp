@@ -42,6 +42,7 @@ class LibraryEngine final : public Engine {
   void receive(uint64_t token, void* into, Transfer* transfer) override;
   void drop(uint64_t token) override;
   void cancel(Transfer* transfer) override;
+  PeerState state_of(uint32_t peer) const override;
   bool has_unsent() const override { return !forked() && api_.has_unsent(engine_) != 0; }
   bool progress(Inbox& inbox) override;
   void wait(Clock::time_point until) override;
@@ -182,6 +183,15 @@ void LibraryEngine::cancel(Transfer* transfer) {
     if (!forked()) status = end_status(api_.cancel(engine_, number));
   });
   transfer->status.store(status, std::memory_order_release);
+}
+
+PeerState LibraryEngine::state_of(uint32_t peer) const {
+  uint32_t state = BP_ENGINE_PEER_UNKNOWN;
+  [[maybe_unused]] const Status asked = contain([&] {
+    if (!forked()) state = api_.state_of(engine_, peer);
+  });
+  if (state == BP_ENGINE_PEER_STOPPED) return PeerState::kStopped;
+  return state == BP_ENGINE_PEER_RUNS ? PeerState::kRuns : PeerState::kUnknown;
 }
 
 void LibraryEngine::message_arrived(void* context, uint32_t peer, const void* header,

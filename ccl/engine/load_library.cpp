@@ -66,8 +66,8 @@ bool is_whole(const bp_engine_api& api) {
   return api.name != nullptr && api.create != nullptr && api.destroy != nullptr &&
          api.address != nullptr && api.connect != nullptr && api.send != nullptr &&
          api.receive != nullptr && api.drop != nullptr && api.cancel != nullptr &&
-         api.has_unsent != nullptr && api.progress != nullptr && api.wait != nullptr &&
-         api.wake != nullptr;
+         api.state_of != nullptr && api.has_unsent != nullptr && api.progress != nullptr &&
+         api.wait != nullptr && api.wake != nullptr;
 }
 
 Result<const bp_engine_api*> open_candidate(const Candidate& candidate) {

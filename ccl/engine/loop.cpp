@@ -88,6 +88,7 @@ class LoopEngine final : public Engine {
   void receive(uint64_t token, void* into, Transfer* transfer) override;
   void drop(uint64_t token) override;
   void cancel(Transfer* transfer) override;
+  PeerState state_of(uint32_t) const override { return PeerState::kUnknown; }
   bool has_unsent() const override { return false; }  // a send is a call of the other's end
   bool progress(Inbox& inbox) override;
   void wait(Clock::time_point until) override;

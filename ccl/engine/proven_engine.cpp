@@ -55,6 +55,7 @@ class ProvenEngine final : public Engine, private Inbox {
   }
   void drop(uint64_t token) override { inner_->drop(token); }
   void cancel(Transfer* transfer) override;
+  PeerState state_of(uint32_t peer) const override { return inner_->state_of(peer); }
   bool has_unsent() const override { return waiting_count_ > 0 || inner_->has_unsent(); }
   bool progress(Inbox& inbox) override;
   void wait(Clock::time_point until) override { inner_->wait(until); }

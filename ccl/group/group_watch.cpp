@@ -208,7 +208,7 @@ Clock::time_point ProcessGroup::next_look() const noexcept {
   if (has_failed_.load()) {  // what had no memory to end is tried again
     return has_ended_work() ? copies : std::min(copies, Clock::now() + kNativeLook);
   }
-  auto next = inquiry_ != nullptr ? inquiry_->end() : lanes_->next_look(Clock::now());
+  auto next = inquiry_ != nullptr ? inquiry_->next_look() : lanes_->next_look(Clock::now());
   next = std::min(next, copies);
   if (!suspicion_.ok()) next = std::min(next, suspicion_end_);
   if (!tasks_.empty()) next = std::min(next, next_native_look_);
@@ -317,7 +317,7 @@ std::optional<Failure> ProcessGroup::advance_inquiry(Clock::time_point now) {
                                   control_.get(), now);
   }
   if (!inquiry_->is_over(now)) return std::nullopt;
-  return inquiry_->failure();
+  return inquiry_->failure([this](uint32_t rank) { return messenger_->engine().state_of(rank); });
 }
 
 void ProcessGroup::request_failure(Failure failure) noexcept {

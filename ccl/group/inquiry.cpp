@@ -9,7 +9,11 @@
 namespace bp::ccl {
 
 Inquiry::Inquiry(Args args, Control* control, Clock::time_point now)
-    : args_(std::move(args)), end_(now + kLongest), ranks_(args_.place.rank_count) {
+    : args_(std::move(args)),
+      end_(now + kLongest),
+      latest_end_(end_ + kMostStill),
+      looked_(now),
+      ranks_(args_.place.rank_count) {
   ranks_[args_.place.rank] = {Answer::kHere, args_.own};
   for (uint32_t rank = 0; rank < args_.place.rank_count; ++rank) {
     if (rank == args_.place.rank) continue;
@@ -23,7 +27,10 @@ void Inquiry::answered(uint32_t rank, const Whereabouts& whereabouts) {
 
 void Inquiry::lost(uint32_t rank) { ranks_[rank].answer = Answer::kLost; }
 
-bool Inquiry::is_over(Clock::time_point now) const {
+bool Inquiry::is_over(Clock::time_point now) {
+  // What others sent meanwhile may not have been taken: not even they need have run.
+  const auto still = now - std::exchange(looked_, now);
+  if (still > kLook) end_ = std::min(end_ + (still - kLook), latest_end_);
   if (now >= end_) return true;
   return std::none_of(ranks_.begin(), ranks_.end(),
                       [](const Rank& rank) { return rank.answer == Answer::kNone; });
@@ -41,6 +48,10 @@ std::string Inquiry::explain(uint32_t rank) const {
   const std::string& name = args_.names[rank];
   if (asked.answer == Answer::kLost) return name + " is gone";
   if (asked.answer == Answer::kNone) return name + " does not answer";
+  if (asked.answer == Answer::kStopped) return name + " does not answer: its process is stopped";
+  if (asked.answer == Answer::kUnheard) {
+    return name + " is not heard, whose words may be stuck behind those of a stopped one";
+  }
   const Whereabouts& there = asked.whereabouts;
   const uint64_t sequence = args_.overdue.sequence;
   const bool is_of_two = kind_info(args_.overdue.operation.kind).is_of_two;
@@ -102,8 +113,25 @@ Failure Inquiry::find_disagreement() const {
   return failure;
 }
 
-Failure Inquiry::failure() const {
-  if (Failure disagreement = find_disagreement(); !disagreement.ok()) return disagreement;
+Failure Inquiry::failure(const std::function<PeerState(uint32_t rank)>& state_of) {
+  bool is_any_stopped = false;
+  std::vector<Rank*> running;
+  for (uint32_t rank = 0; rank < args_.place.rank_count; ++rank) {
+    if (ranks_[rank].answer != Answer::kNone) continue;
+    const PeerState state = state_of(rank);
+    if (state == PeerState::kRuns) running.push_back(&ranks_[rank]);
+    if (state != PeerState::kStopped) continue;
+    ranks_[rank].answer = Answer::kStopped;
+    is_any_stopped = true;
+  }
+  if (is_any_stopped) {
+    for (Rank* const rank : running) rank->answer = Answer::kUnheard;
+  }
+  Failure disagreement = find_disagreement();
+  return disagreement.ok() ? find_late() : disagreement;
+}
+
+Failure Inquiry::find_late() const {
   const auto ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(args_.overdue.timeout).count();
   Failure failure;
@@ -114,12 +142,13 @@ Failure Inquiry::failure() const {
                   " was not done on " + args_.names[args_.place.rank] + " within " +
                   std::to_string(ms) + " ms: ";
   std::string reasons;
-  std::vector<uint32_t> held_up;
+  std::vector<uint32_t> held_up;  // for whom others are to blame, if there are any
   for (uint32_t rank = 0; rank < args_.place.rank_count; ++rank) {
     const std::string reason = explain(rank);
     if (reason.empty()) continue;
     reasons += (reasons.empty() ? "" : "; ") + reason;
-    (is_held_up(rank) ? held_up : failure.culprits).push_back(rank);
+    const bool is_excused = is_held_up(rank) || ranks_[rank].answer == Answer::kUnheard;
+    (is_excused ? held_up : failure.culprits).push_back(rank);
   }
   if (!reasons.empty()) {
     failure.words += reasons;

@@ -2,10 +2,12 @@
 //
 // At a deadline: asks all ranks how far they are, and says who is missing. A rank whose program
 // skipped the operation answers all the same, since its messenger is driven; one that is stopped or
-// gone does not, and that names it.
+// gone does not, and that names it. Nobody is to blame for time in which this rank stood still.
 #ifndef BACKPLANE_CCL_GROUP_INQUIRY_HPP
 #define BACKPLANE_CCL_GROUP_INQUIRY_HPP
 
+#include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,14 +32,19 @@ class Inquiry {
   Inquiry(Args args, Control* control, Clock::time_point now);
   void answered(uint32_t rank, const Whereabouts& whereabouts);
   void lost(uint32_t rank);
-  /// All have answered, or the time is over.
-  bool is_over(Clock::time_point now) const;
-  Clock::time_point end() const { return end_; }
-  /// Of ranks that called something else: INVALID_ARGUMENT with both sides. Else TIMEOUT.
-  Failure failure() const;
+  /// Looks whether all have answered, or the time is over.
+  bool is_over(Clock::time_point now);
+  /// When it is to be looked at next.
+  Clock::time_point next_look() const { return std::min(end_, looked_ + kLook); }
+  /// Once it is over; `state_of` is asked about those that have not answered. Of ranks that called
+  /// something else: INVALID_ARGUMENT with both sides. Else TIMEOUT.
+  Failure failure(const std::function<PeerState(uint32_t rank)>& state_of);
 
  private:
-  enum class Answer : uint8_t { kNone, kHere, kLost };
+  static constexpr auto kLook = std::chrono::milliseconds(50);
+  static constexpr auto kMostStill = std::chrono::seconds(4);
+  /// kUnheard: none, and a process of its host is stopped, behind whose message its own may be.
+  enum class Answer : uint8_t { kNone, kHere, kLost, kStopped, kUnheard };
   struct Rank {
     Answer answer = Answer::kNone;
     Whereabouts whereabouts;
@@ -47,9 +54,12 @@ class Inquiry {
   /// What is wrong with the rank; empty: nothing.
   std::string explain(uint32_t rank) const;
   Failure find_disagreement() const;
+  Failure find_late() const;
 
   const Args args_;
-  const Clock::time_point end_;
+  Clock::time_point end_;
+  const Clock::time_point latest_end_;
+  Clock::time_point looked_;
   std::vector<Rank> ranks_;
 };
 

@@ -363,7 +363,8 @@ void expect_stopped_rank_is_named(Meeting meeting, const Devices& devices) {
     for (const uint32_t rank : {0u, 2u}) {
       EXPECT_EQ(job.rank(rank).end(), 0);
       EXPECT_THAT(job.told(rank),
-                  AllOf(HasSubstr("TIMEOUT"), HasSubstr("rank 1 (npu:0) does not")));
+                  AllOf(HasSubstr("TIMEOUT"),
+                        HasSubstr("rank 1 (npu:0) does not answer: its process is stopped")));
       const nanoseconds took(job.told_ns(rank) - begin);
       EXPECT_GT(took, kImpatience * 9 / 10);
       delays.note(took, "told on " + std::to_string(rank));

@@ -134,7 +134,7 @@ def sigstop(scene):
     scene.lost.signal(signal.SIGSTOP)
     scene.expect_all(scene.others, [numbers[rank] for rank in scene.others], begun,
                      codes=["TIMEOUT"], culprits=[scene.victim], bound_ms=LATE_MS,
-                     words=["does not answer"])
+                     words=["does not answer: its process is stopped"])
     scene.job.rebuild(scene.survivors)
     scene.lost.signal(signal.SIGCONT)
     answer = scene.end_of(scene.victim, numbers[scene.victim])

@@ -26,10 +26,15 @@
 extern "C" {
 #endif
 
-#define BP_ENGINE_ABI 2u
+#define BP_ENGINE_ABI 3u
 /* A header that a message has at most. */
 #define BP_ENGINE_HEADER_BYTES_MAX 192u
 #define BP_ENGINE_WORDS_BYTES 512u
+
+/* As PeerState. */
+#define BP_ENGINE_PEER_UNKNOWN 0u
+#define BP_ENGINE_PEER_RUNS 1u
+#define BP_ENGINE_PEER_STOPPED 2u
 
 /* One rank's end. */
 typedef struct bp_engine bp_engine;
@@ -87,6 +92,8 @@ typedef struct bp_engine_api {
   /* On return the memory of `transfer` is the caller's and nothing is told of it any more. The
    * status: CANCELLED, unless it was over before. The peer may be lost by it. */
   int32_t (*cancel)(bp_engine* engine, void* transfer);
+  /* BP_ENGINE_PEER_*: as Engine::state_of(). */
+  uint32_t (*state_of)(bp_engine* engine, uint32_t peer);
   /* 1: as Engine::has_unsent(). */
   int32_t (*has_unsent)(bp_engine* engine);
   /* 1: something happened. */

@@ -109,12 +109,13 @@ Address own_address() {
     throw Refusal(BP_UNAVAILABLE, "the system gives no random bytes");
   }
   address.process = getpid();
-  address.start_time = start_time_of(address.process).value_or(0);
+  const auto state = state_of_process(address.process);
+  if (state) address.start_time = state->start_time;
   address.host = process_host();
   return address;
 }
 
-std::optional<uint64_t> start_time_of(int32_t process) {
+std::optional<ProcessState> state_of_process(int32_t process) {
   std::ifstream file;
   if (!open_file("/proc/" + std::to_string(process) + "/stat", &file)) return std::nullopt;
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -122,12 +123,13 @@ std::optional<uint64_t> start_time_of(int32_t process) {
   const size_t end = text.rfind(')');
   if (end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(end + 1));
-  constexpr int kFieldsBetween = 19;  // the third to the twenty-first
+  constexpr int kFieldsBetween = 18;  // the fourth to the twenty-first
+  ProcessState state;
+  fields >> state.letter;
   std::string skipped;
   for (int i = 0; i < kFieldsBetween; ++i) fields >> skipped;
-  uint64_t time = 0;
-  if (!(fields >> time)) return std::nullopt;
-  return time;
+  if (!(fields >> state.start_time)) return std::nullopt;
+  return state;
 }
 
 }  // namespace bp_ucx

@@ -31,8 +31,12 @@ std::optional<Address> decode_address(std::string_view bytes);
 /// Of this process: all but `worker`. Throws Refusal where the system has no random bytes,
 /// or tells nothing of this process.
 Address own_address();
+struct ProcessState {
+  char letter = 0;          // the kernel's: 'R' runs, 'T' is stopped, 't' by a debugger
+  uint64_t start_time = 0;  // as above
+};
 /// nullopt: there is no such process. Throws Refusal where that cannot be read.
-std::optional<uint64_t> start_time_of(int32_t process);
+std::optional<ProcessState> state_of_process(int32_t process);
 
 }  // namespace bp_ucx
 

@@ -43,7 +43,7 @@ End::End(const bp_engine_args& args)
   watch_.add_messages(worker_.descriptor());
 }
 
-End::Peer* End::find(uint32_t peer) {
+End::Peer* End::find(uint32_t peer) const {
   const auto found = peers_.find(peer);
   return found != peers_.end() ? found->second.get() : nullptr;
 }
@@ -106,7 +106,11 @@ void End::connect(uint32_t number, std::string_view bytes) {
     peers_.erase(number);
     throw;
   }
-  if (is_watched) greet(peer);
+  if (is_watched) {
+    peer.process = address->process;
+    peer.start_time = address->start_time;
+    greet(peer);
+  }
   std::deque<Message> strays;
   strays.swap(strays_);
   for (Message& stray : strays) {
@@ -127,6 +131,16 @@ void End::greet(Peer& peer) {
   static constexpr std::array<char, kGreetingBytes> kNothing{};
   if (post(sending, kNothing.data(), kNothing.size()) == BP_OK) return;
   throw Refusal(BP_UNAVAILABLE, "no way to this peer: " + peer.why);
+}
+
+uint32_t End::state_of(uint32_t number) const {
+  const Peer* const peer = find(number);
+  if (peer == nullptr || peer->process == 0) return BP_ENGINE_PEER_UNKNOWN;
+  const auto state = state_of_process(peer->process);
+  if (!state || state->start_time != peer->start_time) return BP_ENGINE_PEER_UNKNOWN;
+  if (state->letter == 'T' || state->letter == 't') return BP_ENGINE_PEER_STOPPED;
+  // All that send to this process within the host write into one queue.
+  return uses_shared_memory_ ? BP_ENGINE_PEER_RUNS : BP_ENGINE_PEER_UNKNOWN;
 }
 
 // --- Sending

@@ -51,6 +51,7 @@ class End {
   int32_t receive(uint64_t token, void* into, void* transfer);
   void drop(uint64_t token);
   int32_t cancel(void* transfer);
+  uint32_t state_of(uint32_t peer) const;
   bool has_unsent() const { return unsent_count_ > 0 || !settled_.empty(); }
   bool progress(const bp_engine_inbox& inbox);
   void wait(int64_t until_ns);
@@ -104,6 +105,8 @@ class End {
     End& end;
     const uint32_t number;
     const EndId id;
+    int32_t process = 0;  // of this host; 0: of another one, or this process
+    uint64_t start_time = 0;
     ucp_ep_h endpoint = nullptr;  // on which is sent; nullptr: lost
     ucp_ep_h other = nullptr;     // on which the peer sends, over a network; else none
     uint64_t next_sent = 1;
@@ -175,7 +178,7 @@ class End {
   void release(Message& message);
   void settle(Peer& peer, uint64_t sequence);
 
-  Peer* find(uint32_t peer);
+  Peer* find(uint32_t peer) const;
   void open_endpoints(Peer& peer, const Address& address);
   ucp_ep_h make_endpoint(Peer& peer, const Address& address);
   void greet(Peer& peer);

@@ -88,6 +88,15 @@ int32_t cancel(bp_engine* engine, void* transfer) {
   return status_of([&] { return engine->end.cancel(transfer); });
 }
 
+uint32_t state_of(bp_engine* engine, uint32_t peer) {
+  uint32_t state = BP_ENGINE_PEER_UNKNOWN;
+  status_of([&] {
+    state = engine->end.state_of(peer);
+    return BP_OK;
+  });
+  return state;
+}
+
 int32_t has_unsent(bp_engine* engine) { return engine->end.has_unsent() ? 1 : 0; }
 
 int32_t progress(bp_engine* engine, const bp_engine_inbox* inbox) {
@@ -113,6 +122,7 @@ constexpr bp_engine_api kApi = {.name = "ucx",
                                 .receive = receive,
                                 .drop = drop,
                                 .cancel = cancel,
+                                .state_of = state_of,
                                 .has_unsent = has_unsent,
                                 .progress = progress,
                                 .wait = wait,

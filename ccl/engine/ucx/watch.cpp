@@ -76,7 +76,8 @@ bool Watch::add_process(uint32_t peer, int32_t process, uint64_t start_time) {
   // Asked of the number after the descriptor is there: if it is that process now, the descriptor is
   // its own, also if it ends meanwhile.
   try {
-    if (start_time_of(process) != start_time) {
+    const auto state = state_of_process(process);
+    if (!state || state->start_time != start_time) {
       close(descriptor);
       return false;
     }

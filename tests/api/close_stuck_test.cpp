@@ -15,7 +15,7 @@ namespace {
 
 class CloseStuckTest : public testing::Test {
  protected:
-  void SetUp() override { open("1"); }
+  void SetUp() override { open("2"); }
   void TearDown() override { let_go(); }
 
   void open(const char* timeout) {
@@ -128,7 +128,7 @@ TEST_F(CloseStuckTest, HandleOfADeviceThatIsAbandoned_IsNoneOnceItsRuntimeHasGon
   RuntimeOptions args;
   args.plugin_path = BP_FAKES_DIR "/good";
   args.install_dir = BP_PLUGIN_DIR;
-  args.options = {{"BACKPLANE_TIMEOUT", "1"},
+  args.options = {{"BACKPLANE_TIMEOUT", "3"},
                   {"good.device_fault", "relu_hangs"},
                   {"good.signal_file", folder_.path("go")}};
   std::optional<Runtime> queued = Runtime::create(args);
@@ -172,7 +172,7 @@ TEST_F(CloseStuckTest, SessionThatEndsBeforeItsWork_KeepsItsWeightsUntilThatHasR
   RuntimeOptions args;
   args.plugin_path = BP_FAKES_DIR "/good";
   args.install_dir = BP_PLUGIN_DIR;
-  args.options = {{"BACKPLANE_TIMEOUT", "1"},
+  args.options = {{"BACKPLANE_TIMEOUT", "3"},
                   {"good.device_fault", "relu_hangs"},
                   {"good.signal_file", folder_.path("go")}};
   const Runtime queued = Runtime::create(args);

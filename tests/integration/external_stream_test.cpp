@@ -245,7 +245,7 @@ TEST_P(BrokenExternalStreamTest, ReleasedAfterAFailure_ResultsAreLostAndTheNextI
 }
 
 TEST_P(BrokenExternalStreamTest, Failed_IsWaitedForUntilTheRestOfItsWorkIsOver) {
-  open_queues({{"BACKPLANE_TIMEOUT", "1"}}, "relu_fails");
+  open_queues({{"BACKPLANE_TIMEOUT", "3"}}, "relu_fails");
   fakes::FakeQueue queue;
   bool open = false;
   const NativeQueue native{std::string(fakes::kFakeQueueKind), reinterpret_cast<uint64_t>(&queue)};
@@ -264,7 +264,7 @@ TEST_P(BrokenExternalStreamTest, Failed_IsWaitedForUntilTheRestOfItsWorkIsOver) 
 }
 
 TEST_P(BrokenExternalStreamTest, WorkThatDoesNotEnd_KeepsTheQueueUntilTheDeviceCloses) {
-  open_queues({{"BACKPLANE_TIMEOUT", "1"}});
+  open_queues({{"BACKPLANE_TIMEOUT", "3"}});
   fakes::FakeQueue queue;
   bool open = false;
   const NativeQueue native{std::string(fakes::kFakeQueueKind), reinterpret_cast<uint64_t>(&queue)};

@@ -474,7 +474,7 @@ TEST_P(TransferTest, ReadOfAnInput_WaitsForItsWriterAndNotForItsReaders) {
 
 class StuckCopyTest : public TransferTest {
  protected:
-  void SetUp() override { open({{"BACKPLANE_TIMEOUT", "1"}}); }
+  void SetUp() override { open({{"BACKPLANE_TIMEOUT", "2"}}); }
 };
 
 TEST_P(StuckCopyTest, ChunksFullOfItsOwn_UploadAnswersAtTheDeadline) {

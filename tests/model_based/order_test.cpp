@@ -143,7 +143,7 @@ TEST_P(OrderTest, SessionInput_ThatAnotherStreamWrites_IsWaitedFor) {
 }
 
 TEST_P(OrderTest, Sync_OfAStreamThatIsHeld_EndsAtTheDeadline) {
-  open({{"BACKPLANE_TIMEOUT", "1"}});
+  open({{"BACKPLANE_TIMEOUT", "3"}});
   ASSERT_TRUE(gate_.hold(*held_));
   const Status status = held_->sync();
   EXPECT_EQ(status.code(), BP_TIMEOUT) << status.to_string();

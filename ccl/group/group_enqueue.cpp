@@ -17,6 +17,7 @@ namespace bp::ccl {
 namespace {
 
 constexpr size_t kMostCalls = 1024;
+constexpr auto kLearnsWithin = std::chrono::milliseconds(100);
 
 /// What a caller runs itself is in no stream, and comes behind the work of the one that was given.
 Status come_behind(const ProcessGroup& group, const EnqueueArgs& args) {
@@ -54,7 +55,14 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
     BP_TRY_ASSIGN(const bool is_done, run_directly(calls[0], timeout));
     if (is_done) return Ref<Work>();
   }
-  return enqueue_all(calls, args, timeout);
+  auto work = enqueue_all(calls, args, timeout);
+  const bool is_poisoned = !work.ok() && work.status().code() == BP_POISONED;
+  if (!is_poisoned || open_tasks_.load(std::memory_order_acquire) == 0) return work;
+  // Under operations of this group: it is about to learn of that, and why.
+  messenger_->kick();
+  messenger_->drive_until([this] { return is_failing(); }, Clock::now() + kLearnsWithin);
+  BP_TRY(failure().to_status());
+  return work;
 }
 
 Result<Ref<Work>> ProcessGroup::enqueue_all(std::span<const Call> calls, const EnqueueArgs& args,

@@ -113,6 +113,26 @@ TEST_F(GroupNpuFaults, Dies_FailsTheGroupWithinTwoSecondsByName) {
   });
 }
 
+// What fails behind the first of them fails by it: who looks at it a moment earlier must not tell
+// that alone.
+TEST_F(GroupNpuFaults, RankThatLeavesAmidManyOperations_IsNamedByItsPlugin) {
+  timeout_ = seconds(20);
+  for (int round = 0; round < 20; ++round) {
+    run(kNpus, [&](uint32_t rank, ProcessGroup& group) {
+      if (rank == kWrong) return std::this_thread::sleep_for(milliseconds(round % 4));
+      const Call call = {.send = upload(group.device(), BP_DTYPE_F32, {1, 2, 3}),
+                         .recv = room(group.device(), BP_DTYPE_F32, 3)};
+      std::vector<Result<Ref<Work>>> sums;
+      for (int i = 0; i < 9; ++i) sums.push_back(group.enqueue(call));
+      for (const auto& sum : sums) {
+        const Status status = sum.ok() ? (*sum)->wait(Clock::now() + seconds(40)) : sum.status();
+        EXPECT_NE(status.code(), BP_POISONED) << status.to_string();
+      }
+      EXPECT_THAT(group.failure().culprits, ElementsAre(kWrong)) << group.failure().words;
+    });
+  }
+}
+
 TEST_F(GroupNpuFaults, Slow_Completes) {
   have("slow");
   run_twice(seconds(20), [](uint32_t rank, ProcessGroup&, const Sum& second) {

@@ -21,6 +21,17 @@ std::string ranks_text(const std::vector<uint32_t>& ranks) {
   return text;
 }
 
+/// Of a task that has failed. The plugin knows why others did not do their part, and not why the
+/// stream failed before. That may be by an earlier task, which was not over when it was asked.
+template <class Tasks>
+bool fails_by_plugin(const Tasks& tasks, const typename Tasks::value_type& failed) {
+  for (const auto& task : tasks) {
+    if (!task->is_over && task->before->query() == BP_OK) return true;
+    if (task == failed) break;
+  }
+  return false;
+}
+
 }  // namespace
 
 void ProcessGroup::message_arrived(uint32_t peer, const Header& header, uint64_t bytes,
@@ -29,7 +40,7 @@ void ProcessGroup::message_arrived(uint32_t peer, const Header& header, uint64_t
   note_heard(peer);
   const Status noted = contain([&] {
     if (header.type == MessageType::kPayload) {
-      lanes_->message_arrived(peer, header, token);
+      lanes_->message_arrived(peer, header, bytes, token);
     } else {
       control_->message_arrived(peer, header, bytes, token);
     }
@@ -104,7 +115,7 @@ bool ProcessGroup::advance_control() {
         inquiry_->answered(message.rank, *here);
       }
     } else if (message.header.type == MessageType::kAbort && !has_failed_.load()) {
-      auto told = decode_failure(message.payload);
+      auto told = decode_failure(message.payload, args_.place.rank_count);
       if (!told) {
         told = Failure{.code = BP_INTERNAL,
                        .words = agreement_.names[message.rank] + " told that the group failed"};
@@ -252,9 +263,7 @@ std::optional<Failure> ProcessGroup::advance_native(Clock::time_point now) {
     if (answer == BP_PENDING) continue;
     if (answer != BP_OK || task->is_last) record_end(*task, answer, now);
     if (answer != BP_OK) {
-      // The plugin knows why others did not do their part, and not why the stream failed before.
-      const bp_status before = task->before->query();
-      auto why = before == BP_OK ? ask_communicator(now) : std::nullopt;
+      auto why = fails_by_plugin(tasks_, task) ? ask_communicator(now) : std::nullopt;
       return why ? std::move(why) : task->work->explain(answer);
     }
     if (task->is_last) native_completed_ = std::max(native_completed_, task->sequence);

@@ -15,6 +15,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
+Whereabouts entered(uint64_t sequence) {
+  Whereabouts here;
+  here.entered = sequence;
+  return here;
+}
+
 /// Of rank 0 of four, which waits for a sum; nobody hears what it asks.
 class InquiryTest : public testing::Test {
  protected:
@@ -28,7 +34,7 @@ class InquiryTest : public testing::Test {
                          .waits_for = {}},
              .place = {0, 4},
              .names = {"rank 0", "rank 1", "rank 2", "rank 3"},
-             .own = {.entered = 7},
+             .own = entered(7),
              .groups_behind = {}},
             &control_, begin_) {}
   ~InquiryTest() override {
@@ -46,7 +52,7 @@ class InquiryTest : public testing::Test {
 };
 
 TEST_F(InquiryTest, RanksThatAreSilentBesideAStoppedOne_AreNotBlamed) {
-  inquiry_.answered(3, {.entered = 7});
+  inquiry_.answered(3, entered(7));
   const Failure told = failure({{1, PeerState::kStopped}, {2, PeerState::kRuns}});
   EXPECT_EQ(told.code, BP_TIMEOUT);
   EXPECT_THAT(told.culprits, ElementsAre(1));
@@ -56,7 +62,7 @@ TEST_F(InquiryTest, RanksThatAreSilentBesideAStoppedOne_AreNotBlamed) {
 }
 
 TEST_F(InquiryTest, RanksOfOtherHosts_AreBlamedBesideAStoppedOne) {
-  inquiry_.answered(3, {.entered = 7});
+  inquiry_.answered(3, entered(7));
   const Failure told = failure({{1, PeerState::kStopped}, {2, PeerState::kUnknown}});
   EXPECT_THAT(told.culprits, ElementsAre(1, 2));
   EXPECT_THAT(told.words, HasSubstr("rank 2 does not answer"));

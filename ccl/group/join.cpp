@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <compare>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -18,6 +19,7 @@
 #include <set>
 #include <span>
 #include <thread>
+#include <tuple>
 
 #include "ccl/store/bytes.hpp"
 #include "core/base/hash.hpp"
@@ -107,20 +109,52 @@ std::string why_not_native(std::span<const RankCard> cards) {
   return {};
 }
 
-/// What every rank has: of rows of one kind each pair, where they have anything in common.
+/// What rows offer: the dtypes of each kind, with each reduction (a bit; 0: it does not reduce), as
+/// a deterministic operation or as any.
+struct Offer {
+  uint32_t kind;
+  uint64_t reduction;
+  bool is_deterministic;
+  auto operator<=>(const Offer&) const = default;
+};
+using Offers = std::map<Offer, uint64_t>;
+
+Offers offers_of(const std::vector<CollectiveRow>& rows) {
+  Offers offers;
+  for (const CollectiveRow& row : rows) {
+    uint64_t left = collective_reduces(row.kind) ? row.reductions : 0;
+    if (left == 0 && collective_reduces(row.kind)) continue;
+    do {
+      const uint64_t reduction = left & -left;
+      left ^= reduction;
+      offers[{row.kind, reduction, false}] |= row.dtypes;
+      if (row.is_deterministic) offers[{row.kind, reduction, true}] |= row.dtypes;
+    } while (left != 0);
+  }
+  return offers;
+}
+
+/// What both have. Rows may overlap: pairs of them would be more with each rank.
 std::vector<CollectiveRow> intersect(const std::vector<CollectiveRow>& a,
                                      const std::vector<CollectiveRow>& b) {
+  const Offers ours = offers_of(a);
+  const Offers theirs = offers_of(b);
+  const auto both = [&](const Offer& offer) -> uint64_t {
+    const auto left = ours.find(offer), right = theirs.find(offer);
+    return left != ours.end() && right != theirs.end() ? left->second & right->second : 0;
+  };
+  std::map<std::tuple<uint32_t, bool, uint64_t>, uint64_t> reductions;  // by all else of a row
+  for (const auto& [offer, unused] : ours) {
+    const uint64_t dtypes = both(offer);
+    const bool is_told =
+        !offer.is_deterministic && dtypes == both({offer.kind, offer.reduction, true});
+    if (dtypes == 0 || is_told) continue;
+    reductions[{offer.kind, !offer.is_deterministic, dtypes}] |= offer.reduction;
+  }
   std::vector<CollectiveRow> common;
-  for (const CollectiveRow& left : a) {
-    for (const CollectiveRow& right : b) {
-      if (left.kind != right.kind) continue;
-      CollectiveRow row = left;
-      row.reductions &= right.reductions;
-      row.dtypes &= right.dtypes;
-      row.is_deterministic = left.is_deterministic && right.is_deterministic;
-      const bool reduces = collective_reduces(row.kind);
-      if (row.dtypes != 0 && (!reduces || row.reductions != 0)) common.push_back(row);
-    }
+  for (const auto& [row, bits] : reductions) {
+    const auto& [kind, is_any, dtypes] = row;
+    common.push_back({kind, bits, dtypes, !is_any});
   }
   return common;
 }

@@ -12,6 +12,13 @@ namespace {
 /// A copy of a chunk takes some hundred microseconds, and another chunk is under way meanwhile.
 constexpr auto kCopyLook = std::chrono::microseconds(100);
 
+/// Two ranks that disagree do not know which of them the others agree with.
+void blame_both(Failure* failure, uint32_t own_rank) {
+  if (failure->culprits.empty()) return;
+  failure->culprits.push_back(own_rank);
+  std::sort(failure->culprits.begin(), failure->culprits.end());
+}
+
 /// Others read it, and who drives alone writes it.
 void count(std::atomic<uint64_t>* counter, uint64_t more) {
   counter->store(counter->load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
@@ -59,9 +66,11 @@ void Lanes::take_submitted() {
   }
 }
 
-void Lanes::message_arrived(uint32_t rank, const Header& header, uint64_t token) {
+void Lanes::message_arrived(uint32_t rank, const Header& header, uint64_t bytes, uint64_t token) {
   const bool is_of_two = header.kind == Kind::kSend;
-  (is_of_two ? ranks_[rank].sends : ranks_[rank].collectives).push_back({header, token});
+  auto& waiting = is_of_two ? ranks_[rank].sends : ranks_[rank].collectives;
+  waiting.push_back({header, token});
+  waiting.back().header.bytes = bytes;
   if (is_of_two) return;
   ++arrival_count_;
   if (!disagreeing_rank_ && disagrees(rank)) disagreeing_rank_ = rank;
@@ -212,7 +221,10 @@ Failure Lanes::failure_of_disagreement(uint32_t rank) const {
                   .culprits = {rank},
                   .sequence = header.sequence,
                   .operation = describe(ours.value_or(theirs))};
-  if (!ours || !agree(*ours, theirs)) return failure;
+  if (!ours || !agree(*ours, theirs)) {
+    blame_both(&failure, args_.place.rank);
+    return failure;
+  }
   failure.code = BP_INTERNAL;
   failure.words = rank_name(rank) + " runs " + describe(theirs) +
                   " by another schedule: it sent a message that is not expected";
@@ -243,7 +255,11 @@ void Lanes::end_entry(Entry& entry, Clock::time_point now) {
 /// One that has entered.
 std::optional<Failure> Lanes::advance_item(HostItem& item, bool* out_done) {
   const Result<bool> is_done = contain([&] { return item.advance(*this); });
-  if (!is_done.ok()) return failure_of(item, is_done.status(), item.culprit());
+  if (!is_done.ok()) {
+    Failure failure = failure_of(item, is_done.status(), item.culprit());
+    if (failure.code == BP_INVALID_ARGUMENT) blame_both(&failure, args_.place.rank);
+    return failure;
+  }
   *out_done = *is_done;
   return *is_done || lost_count_ == 0 ? std::nullopt : find_lost(item);
 }

@@ -75,7 +75,8 @@ class Lanes final : public Wire {
   /// In the order of calls, as submit(). Any thread; the caller drives at once.
   void submit_direct(Direct* direct) noexcept { direct_.store(direct, std::memory_order_release); }
 
-  void message_arrived(uint32_t rank, const Header& header, uint64_t token);
+  /// `bytes`: of the payload itself, whatever the header says.
+  void message_arrived(uint32_t rank, const Header& header, uint64_t bytes, uint64_t token);
   void rank_lost(uint32_t rank, const Status& why);
 
   /// Goes as far as it can, or to a failure. `*out_moved`: something happened.

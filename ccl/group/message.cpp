@@ -81,7 +81,7 @@ std::string encode(const Failure& failure) {
   return bytes;
 }
 
-std::optional<Failure> decode_failure(std::string_view bytes) {
+std::optional<Failure> decode_failure(std::string_view bytes, uint32_t rank_count) {
   Cursor cursor(bytes);
   Failure failure;
   failure.code = known_status(static_cast<bp_status>(cursor.take<uint32_t>()));
@@ -92,6 +92,8 @@ std::optional<Failure> decode_failure(std::string_view bytes) {
   if (!cursor.ok() || count > kMostCulprits) return std::nullopt;
   for (uint64_t i = 0; i < count; ++i) failure.culprits.push_back(cursor.take<uint32_t>());
   if (!cursor.ended_well() || failure.ok()) return std::nullopt;
+  if (!can_fail_work(failure.code) && failure.code != BP_TIMEOUT) failure.code = BP_INTERNAL;
+  std::erase_if(failure.culprits, [&](uint32_t rank) { return rank >= rank_count; });
   return failure;
 }
 

@@ -81,8 +81,8 @@ Failure tell_or_few(bp_status code, const char (&few)[kBytes], Tell tell) noexce
   return failure;
 }
 std::string encode(const Failure& failure);
-/// nullopt: garbage.
-std::optional<Failure> decode_failure(std::string_view bytes);
+/// Such that a group of so many ranks may have failed by it. nullopt: garbage.
+std::optional<Failure> decode_failure(std::string_view bytes, uint32_t rank_count);
 
 /// Whether two ranks have called the same: the two ends of a pair, or a collective.
 bool agree(const Operation& ours, const Operation& theirs);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "ccl/group/control.hpp"
+#include "ccl/group/lanes.hpp"
 
 namespace bp::ccl {
 namespace {
@@ -259,7 +260,7 @@ TEST(FailureTest, Encoded_ComesBackAndGarbageDoesNot) {
                         .sequence = 118,
                         .operation = "all_reduce sum f32 3"};
   const std::string bytes = encode(failure);
-  const auto read = decode_failure(bytes);
+  const auto read = decode_failure(bytes, 6);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->code, BP_TIMEOUT);
   EXPECT_EQ(read->words, "words");
@@ -267,16 +268,43 @@ TEST(FailureTest, Encoded_ComesBackAndGarbageDoesNot) {
   EXPECT_EQ(read->sequence, 118u);
   EXPECT_EQ(read->operation, failure.operation);
   for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_FALSE(decode_failure(bytes.substr(0, size))) << size;
+    EXPECT_FALSE(decode_failure(bytes.substr(0, size), 6)) << size;
   }
-  EXPECT_FALSE(decode_failure(bytes + "x"));
+  EXPECT_FALSE(decode_failure(bytes + "x", 6));
   uint64_t state = 7;
   for (int i = 0; i < 20'000; ++i) {
     std::string garbage = bytes;
     state = state * 6364136223846793005u + 1442695040888963407u;
     garbage[(state >> 33) % garbage.size()] = static_cast<char>(state >> 56);
-    const auto decoded = decode_failure(garbage);  // no crash, no more than was sent
+    const auto decoded = decode_failure(garbage, 6);  // no crash, no more than was sent
     if (decoded) EXPECT_LE(decoded->culprits.size(), 2u);
+  }
+}
+
+TEST(FailureTest, ThatNoGroupCanHave_IsMadeOne) {
+  const auto told = [](bp_status code) {
+    const auto read = decode_failure(encode(Failure{.code = code, .culprits = {0, 2, 3, 4711}}), 3);
+    EXPECT_TRUE(read);
+    EXPECT_THAT(read->culprits, testing::ElementsAre(0, 2));
+    return read->code;
+  };
+  // Who waits would be told to ask again.
+  for (const bp_status code : {BP_PENDING, BP_GONE, BP_FORKED}) EXPECT_EQ(told(code), BP_INTERNAL);
+  for (const bp_status code : {BP_TIMEOUT, BP_CANCELLED, BP_UNAVAILABLE, BP_DEVICE_LOST}) {
+    EXPECT_EQ(told(code), code);
+  }
+}
+
+// A receiver has room for what its own operation says, and compares that with the header.
+TEST(LanesTest, Arrival_IsAsLongAsItIsAndNotAsItsHeaderSays) {
+  const auto messenger = *Messenger::create(make_loop_engine());
+  Recorder recorder;
+  Lanes lanes({*messenger, recorder, {0, 2}, {0, 1}, {"rank 0", "rank 1"}});
+  for (const Kind kind : {Kind::kBroadcast, Kind::kSend}) {
+    lanes.message_arrived(1, Header{.sequence = 1, .kind = kind, .bytes = 16}, 400'000, 5);
+    const Arrival* const arrival = lanes.front(1, kind == Kind::kSend);
+    ASSERT_NE(arrival, nullptr);
+    EXPECT_EQ(arrival->header.bytes, 400'000u);
   }
 }
 

@@ -147,10 +147,10 @@ void feed_header(std::string_view bytes) {
 }
 
 void feed_failure(std::string_view bytes) {
-  const auto failure = decode_failure(bytes);
+  const auto failure = decode_failure(bytes, UINT32_MAX);
   if (!failure) return;
   check(!failure->ok(), "a failure that is none");
-  const auto again = decode_failure(encode(*failure));
+  const auto again = decode_failure(encode(*failure), UINT32_MAX);
   check(again && again->code == failure->code && again->culprits == failure->culprits,
         "a failure that does not come again");
 }

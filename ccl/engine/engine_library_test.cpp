@@ -366,7 +366,9 @@ TEST_P(Proving, GarbageForAHandshake_LosesThatPeerAlone) {
   EXPECT_EQ(reply.status, BP_UNAVAILABLE);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Proving, testing::Values(EngineKind::kLoop, EngineKind::kShared),
+INSTANTIATE_TEST_SUITE_P(All, Proving,
+                         testing::Values(EngineKind::kLoop, EngineKind::kShared,
+                                         EngineKind::kNetwork),
                          [](const auto& of) { return kind_name(of.param); });
 
 }  // namespace

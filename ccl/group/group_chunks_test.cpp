@@ -103,6 +103,21 @@ TEST_F(GroupChunks, FloatsThatRound_AreEqualOnAllRanks) {
   EXPECT_EQ(results[0], results[2]);
 }
 
+TEST_F(GroupChunks, DeterministicSums_AreInRankOrderBitForBit) {
+  // Also where some ranks are linked, and could sum among themselves.
+  for (const Devices& devices :
+       {kStagedAndNot, Devices{"npu:0", "cpu:0", "npu:1", "xpu:0", "npu:2"}}) {
+    run(devices, [&](uint32_t rank, ProcessGroup& group) {
+      for (const Kind kind : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kReduce}) {
+        for (const uint64_t count : {kChunkFloats - 1, 4 * kChunkFloats + 11}) {
+          expect_rank_order(kind, count, rank, group);
+        }
+      }
+      EXPECT_EQ(group.counters().native_operations, 0u);
+    });
+  }
+}
+
 TEST_F(GroupChunks, SendsAndRecvs_BesideEachOther) {
   constexpr uint64_t kCount = 7 * kChunkFloats + 3;
   run(kStagedAndNot, [&](uint32_t rank, ProcessGroup& group) {

@@ -24,6 +24,18 @@ TEST_F(GroupKinds, MixedVendors_EveryKind) {
   run_all({"npu:0", "xpu:0", "cpu:0"}, cases_of(3), false);
 }
 
+TEST_F(GroupKinds, DeterministicSums_AreInRankOrderBitForBit) {
+  for (const uint32_t rank_count : {3u, 4u, 5u}) {
+    run(Devices(rank_count, "cpu:0"), [&](uint32_t rank, ProcessGroup& group) {
+      for (const Kind kind : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kReduce}) {
+        for (const uint64_t count : {63, 1000, 70'001}) {
+          expect_rank_order(kind, count, rank, group);
+        }
+      }
+    });
+  }
+}
+
 TEST_F(GroupKinds, Average_IsTheSumDividedByTheRanks) {
   for (const Devices& devices :
        {Devices{"cpu:0", "cpu:0"}, Devices{"npu:0", "npu:1"}, Devices{"xpu:0", "cpu:0"}}) {

@@ -61,6 +61,7 @@ std::string Inquiry::explain(uint32_t rank) const {
            ")";
   }
   if (there.held == 0 || there.held > sequence) {
+    if (there.entered == 0) return name + " never entered it, it has called nothing yet";
     return name + " never entered it, its last was number " + std::to_string(there.entered) +
            (there.operation.empty() ? "" : " (" + there.operation + ")");
   }

@@ -77,6 +77,19 @@ TEST_F(InquiryTest, RanksThatAreSilentWhereNoneIsStopped_AreBlamed) {
   EXPECT_THAT(told.words, Not(HasSubstr("stopped")));
 }
 
+TEST_F(InquiryTest, RanksThatAreElsewhere_AreToldWithWhatTheyCalledLast) {
+  inquiry_.answered(1, entered(0));
+  inquiry_.answered(2, entered(7));
+  Whereabouts here = entered(6);
+  here.completed = 6;
+  here.operation = "barrier";
+  inquiry_.answered(3, here);
+  const Failure told = failure({});
+  EXPECT_THAT(told.culprits, ElementsAre(1, 3));
+  EXPECT_THAT(told.words, HasSubstr("rank 1 never entered it, it has called nothing yet; rank 3 "
+                                    "never entered it, its last was number 6 (barrier)"));
+}
+
 TEST_F(InquiryTest, IsOver_AfterASecond) {
   for (int ms = 50; ms < 1000; ms += 50) {
     EXPECT_FALSE(inquiry_.is_over(begin_ + milliseconds(ms))) << ms;

@@ -419,7 +419,8 @@ Result<Agreement> exchange_cards(Store& store, std::string_view name, const Rank
   BP_TRY(check_card(there));
   if (there != text) {
     return Status(BP_INVALID_ARGUMENT, "rank " + std::to_string(place.rank) +
-                                           " is in the group already: expected each rank once");
+                                           " is in the group already: expected each rank once, "
+                                           "and a new name for each group in a store");
   }
   std::vector<RankCard> cards;
   for (uint32_t rank = 0; rank < place.rank_count; ++rank) {

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What ranks conclude from their cards, and how they tell each other that they cannot join.
 #include "ccl/group/join.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "ccl/store/store.hpp"
 
@@ -79,6 +86,327 @@ TEST(Meet, FailureOfItsOwn_IsToldAsItIs) {
   ASSERT_TRUE(store->set(key_of("stage", 0), "ready").ok());
   const Status own(BP_UNAVAILABLE, "no way");
   EXPECT_EQ(meet(*store, "stage", own, {1, 2}, deadline).to_string(), own.to_string());
+}
+
+// --- What is concluded from the cards of devices with collectives of their own
+
+constexpr uint64_t kSum = BP_REDUCTION_BIT(BP_REDUCTION_SUM);
+constexpr uint64_t kMax = BP_REDUCTION_BIT(BP_REDUCTION_MAX);
+constexpr uint64_t kF32 = uint64_t{1} << BP_DTYPE_F32;
+constexpr uint64_t kF64 = uint64_t{1} << BP_DTYPE_F64;
+constexpr uint64_t kI32 = uint64_t{1} << BP_DTYPE_I32;
+
+/// A row's fields.
+using RowWords = std::tuple<uint32_t, uint64_t, uint64_t, bool>;
+
+RowWords all_reduce(uint64_t reductions, uint64_t dtypes, bool is_deterministic = false) {
+  return {BP_COLLECTIVE_ALL_REDUCE, reductions, dtypes, is_deterministic};
+}
+RowWords broadcast(uint64_t dtypes, bool is_deterministic = false) {
+  return {BP_COLLECTIVE_BROADCAST, 0, dtypes, is_deterministic};
+}
+
+/// All that rows offer, a line for each operation. The same may stand in other rows.
+std::set<std::string> offers_of(const std::vector<CollectiveRow>& rows) {
+  CollectiveCaps caps;
+  caps.rows = rows;
+  std::set<std::string> offers;
+  for (const uint32_t kind : {BP_COLLECTIVE_ALL_REDUCE, BP_COLLECTIVE_BROADCAST}) {
+    for (const uint32_t dtype : {BP_DTYPE_F32, BP_DTYPE_F64, BP_DTYPE_I32}) {
+      for (const Reduction reduction : {Reduction::kSum, Reduction::kMax}) {
+        for (const bool is_deterministic : {false, true}) {
+          const Operation operation{.kind = static_cast<Kind>(kind),
+                                    .dtype = dtype,
+                                    .reduction = reduction,
+                                    .is_deterministic = is_deterministic};
+          if (caps.has(kind, dtype, static_cast<uint32_t>(reduction), is_deterministic)) {
+            offers.insert(describe(operation));
+          }
+        }
+      }
+    }
+  }
+  return offers;
+}
+
+std::vector<CollectiveRow> rows_of(const std::vector<RowWords>& words) {
+  std::vector<CollectiveRow> rows;
+  for (const auto& [kind, reductions, dtypes, is_deterministic] : words) {
+    rows.push_back({kind, reductions, dtypes, is_deterministic});
+  }
+  return rows;
+}
+
+/// Matches rows that offer what these do.
+auto offer(const std::vector<RowWords>& words) {
+  return testing::ResultOf("what they offer", offers_of, testing::Eq(offers_of(rows_of(words))));
+}
+
+/// The card of a device that others can be linked with.
+RankCard device_card(const std::string& device, const std::vector<RowWords>& rows) {
+  RankCard card = card_of("a", "x");
+  card.device = device;
+  card.domain = "one cable";
+  card.uid_bytes = 128;
+  card.rows = rows_of(rows);
+  return card;
+}
+
+/// As many linked devices, "npu:0" and on, which all sum f32.
+std::vector<RankCard> linked_cards(uint32_t count) {
+  std::vector<RankCard> cards;
+  for (uint32_t rank = 0; rank < count; ++rank) {
+    cards.push_back(device_card("npu:" + std::to_string(rank), {all_reduce(kSum, kF32)}));
+  }
+  return cards;
+}
+
+/// The rows of the only island, which all ranks of a native group are in.
+std::vector<CollectiveRow> common_rows(const std::vector<std::vector<RowWords>>& of_ranks) {
+  std::vector<RankCard> cards;
+  for (const auto& rows : of_ranks) {
+    cards.push_back(device_card("npu:" + std::to_string(cards.size()), rows));
+  }
+  const Agreement agreement = conclude(std::move(cards), "test");
+  EXPECT_TRUE(agreement.is_native()) << agreement.why_not_native;
+  EXPECT_THAT(agreement.why_not_native, IsEmpty());
+  return agreement.islands.size() == 1 ? agreement.islands[0].rows : std::vector<CollectiveRow>();
+}
+
+void expect_not_native(std::vector<RankCard> cards, const std::string& why) {
+  const Agreement agreement = conclude(std::move(cards), "test");
+  EXPECT_FALSE(agreement.is_native()) << why;
+  EXPECT_EQ(agreement.why_not_native, why);
+}
+
+TEST(Conclude, LinkedDevices_AreOneIslandOfAllRanks) {
+  const Agreement agreement = conclude(linked_cards(3), "test");
+  EXPECT_TRUE(agreement.is_native());
+  EXPECT_THAT(agreement.why_not_native, IsEmpty());
+  EXPECT_THAT(agreement.names, ElementsAre("rank 0 (npu:0)", "rank 1 (npu:1)", "rank 2 (npu:2)"));
+  ASSERT_EQ(agreement.islands.size(), 1u);
+  EXPECT_THAT(agreement.islands[0].ranks, ElementsAre(0, 1, 2));
+  EXPECT_THAT(agreement.islands[0].rows, offer({all_reduce(kSum, kF32)}));
+}
+
+// Each difference stands once on either side: neither side's rows are taken for those of both.
+TEST(Conclude, Rows_HaveTheReductionsThatEachRankHas) {
+  const std::vector<RowWords> more = {all_reduce(kSum | kMax, kF32)};
+  const std::vector<RowWords> less = {all_reduce(kMax, kF32)};
+  EXPECT_THAT(common_rows({more, less}), offer(less));
+  EXPECT_THAT(common_rows({less, more}), offer(less));
+}
+
+TEST(Conclude, Rows_HaveTheDtypesThatEachRankHas) {
+  const std::vector<RowWords> first = {all_reduce(kSum, kF32 | kF64), broadcast(kI32 | kF32)};
+  const std::vector<RowWords> second = {all_reduce(kSum, kF64 | kI32), broadcast(kI32 | kF64)};
+  const std::vector<RowWords> both = {all_reduce(kSum, kF64), broadcast(kI32)};
+  EXPECT_THAT(common_rows({first, second}), offer(both));
+  EXPECT_THAT(common_rows({second, first}), offer(both));
+}
+
+TEST(Conclude, Rows_AreDeterministicWhereTheyAreOnEachRank) {
+  const std::vector<RowWords> is = {all_reduce(kSum, kF32, true)};
+  const std::vector<RowWords> is_not = {all_reduce(kSum, kF32, false)};
+  EXPECT_THAT(common_rows({is, is}), offer(is));
+  EXPECT_THAT(common_rows({is, is_not}), offer(is_not));
+  EXPECT_THAT(common_rows({is_not, is}), offer(is_not));
+}
+
+TEST(Conclude, Rows_AreOfTheKindsThatEachRankHas) {
+  const std::vector<RowWords> more = {all_reduce(kSum, kF32), broadcast(kF32)};
+  const std::vector<RowWords> less = {broadcast(kF32)};
+  EXPECT_THAT(common_rows({more, less}), offer(less));
+  EXPECT_THAT(common_rows({less, more}), offer(less));
+}
+
+TEST(Conclude, Rows_WithoutACommonReductionOrDtype_GoAlone) {
+  EXPECT_THAT(common_rows({{all_reduce(kSum, kF32), broadcast(kF32)},
+                           {all_reduce(kMax, kF32), broadcast(kF32)}}),
+              offer({broadcast(kF32)}));
+  EXPECT_THAT(common_rows({{all_reduce(kSum, kF32), broadcast(kF32)},
+                           {all_reduce(kSum, kF32), broadcast(kF64)}}),
+              offer({all_reduce(kSum, kF32)}));
+}
+
+TEST(Conclude, LastOfManyRanks_TakesFromTheRows) {
+  const std::vector<RowWords> rows = {all_reduce(kSum | kMax, kF32 | kF64, true), broadcast(kF32)};
+  EXPECT_THAT(common_rows({rows, rows, rows, {all_reduce(kSum, kF32 | kI32)}}),
+              offer({all_reduce(kSum, kF32)}));
+}
+
+// A device may sum in a fixed order, and do more without one: rows that overlap.
+TEST(Conclude, RowsThatOverlap_AreNotMoreForManyRanks) {
+  const std::vector<RowWords> rows = {all_reduce(kSum, kF32, true),
+                                      all_reduce(kSum | kMax, kF32 | kF64, false)};
+  const std::vector<CollectiveRow> common = common_rows(std::vector(16, rows));
+  EXPECT_THAT(common, offer(rows));
+  EXPECT_LE(common.size(), 4u);
+}
+
+TEST(Conclude, DividedDtypes_AreThoseOfAllRanksOfTheIsland) {
+  std::vector<RankCard> cards = linked_cards(2);
+  cards[0].divided_dtypes = kF32 | kF64;
+  cards[1].divided_dtypes = kF64 | kI32;
+  const Agreement agreement = conclude(std::move(cards), "test");
+  ASSERT_EQ(agreement.islands.size(), 1u);
+  EXPECT_EQ(agreement.islands[0].divided_dtypes, kF64);
+}
+
+TEST(Conclude, NothingInCommon_IsToldAndMakesNoIsland) {
+  const std::vector<RankCard> cards = {device_card("npu:0", {all_reduce(kSum, kF32)}),
+                                       device_card("npu:1", {all_reduce(kMax, kF32)})};
+  expect_not_native(cards, "the ranks have no operation in common");
+  EXPECT_TRUE(conclude(cards, "test").islands.empty());
+}
+
+TEST(Conclude, DeviceWithoutCollectives_IsNamedAndTheOthersAreAnIsland) {
+  std::vector<RankCard> cards = linked_cards(3);
+  cards[1].domain = "";
+  cards[1].device = "cpu:0";
+  expect_not_native(cards, "rank 1 (cpu:0) has no collectives of its own");
+  const Agreement agreement = conclude(cards, "test");
+  ASSERT_EQ(agreement.islands.size(), 1u);
+  EXPECT_THAT(agreement.islands[0].ranks, ElementsAre(0, 2));
+  EXPECT_EQ(agreement.island_of(0), agreement.islands.data());
+  EXPECT_EQ(agreement.island_of(1), nullptr);
+  EXPECT_EQ(agreement.island_of(2), agreement.islands.data());
+}
+
+TEST(Conclude, Domains_AreIslandsOfTheirOwnRows) {
+  std::vector<RankCard> cards = linked_cards(5);
+  for (const uint32_t rank : {1u, 3u}) {
+    cards[rank].domain = "another cable";
+    cards[rank].rows[0].dtypes = kF64;
+  }
+  cards[4].domain = "nobody else's";
+  expect_not_native(cards, "rank 1 (npu:1) is not linked with rank 0 (npu:0)");
+  const Agreement agreement = conclude(cards, "test");
+  ASSERT_EQ(agreement.islands.size(), 2u);
+  EXPECT_THAT(agreement.islands[0].ranks, ElementsAre(0, 2));
+  EXPECT_THAT(agreement.islands[0].rows, offer({all_reduce(kSum, kF32)}));
+  EXPECT_THAT(agreement.islands[1].ranks, ElementsAre(1, 3));
+  EXPECT_THAT(agreement.islands[1].rows, offer({all_reduce(kSum, kF64)}));
+  EXPECT_EQ(agreement.island_of(4), nullptr) << "one rank of several is none";
+}
+
+TEST(Conclude, UidsOfAnotherSize_AreNotLinked) {
+  std::vector<RankCard> cards = linked_cards(2);
+  cards[1].uid_bytes = 64;
+  expect_not_native(cards, "rank 1 (npu:1) is not linked with rank 0 (npu:0)");
+  EXPECT_TRUE(conclude(cards, "test").islands.empty());
+}
+
+TEST(Conclude, GroupLargerThanADeviceServes_IsTold) {
+  std::vector<RankCard> cards = linked_cards(3);
+  cards[1].rank_count_max = 2;
+  expect_not_native(cards, "rank 1 (npu:1) serves groups of 2 at most");
+  EXPECT_TRUE(conclude(cards, "test").islands.empty());
+  cards[1].rank_count_max = 3;
+  EXPECT_TRUE(conclude(cards, "test").is_native());
+  // What counts is the ranks of the island.
+  cards[1].rank_count_max = 2;
+  cards[2].domain = "another cable";
+  const Agreement agreement = conclude(cards, "test");
+  ASSERT_EQ(agreement.islands.size(), 1u);
+  EXPECT_THAT(agreement.islands[0].ranks, ElementsAre(0, 1));
+}
+
+TEST(Conclude, TwoRanksOfOneDevice_NeedItsWord) {
+  std::vector<RankCard> cards = linked_cards(3);
+  cards[2].device = "npu:0";
+  expect_not_native(cards, "two ranks are on one device");
+  EXPECT_TRUE(conclude(cards, "test").islands.empty());
+  for (RankCard& card : cards) card.caps_flags = BP_CAPS_SHARED_DEVICE_BIT;
+  EXPECT_TRUE(conclude(cards, "test").is_native());
+  // One that does not say so is enough.
+  cards[1].caps_flags = ~BP_CAPS_SHARED_DEVICE_BIT;
+  expect_not_native(cards, "two ranks are on one device");
+}
+
+TEST(Conclude, DevicesOfOneNameInTwoProcesses_AreTwo) {
+  std::vector<RankCard> cards = linked_cards(2);
+  cards[1].device = "npu:0";
+  cards[1].process = "b";
+  EXPECT_TRUE(conclude(cards, "test").is_native());
+}
+
+TEST(Conclude, OneRank_IsAnIslandOfItsOwn) {
+  const Agreement agreement = conclude(linked_cards(1), "test");
+  EXPECT_TRUE(agreement.is_native()) << agreement.why_not_native;
+}
+
+TEST(Conclude, ChunksAreRankZerosWhereOneRankIsStaged) {
+  std::vector<RankCard> cards = linked_cards(2);
+  cards[0].chunk_bytes = 4096;
+  cards[1].chunk_bytes = 1;
+  cards[0].has_host_memory = true;
+  EXPECT_EQ(conclude(cards, "test").chunk_bytes, 4096u);
+  cards[1].has_host_memory = true;
+  EXPECT_EQ(conclude(cards, "test").chunk_bytes, 0u);
+}
+
+TEST(Conclude, CheckModeOfOneRank_IsThatOfAll) {
+  std::vector<RankCard> cards = linked_cards(3);
+  EXPECT_FALSE(conclude(cards, "test").checks);
+  cards[2].checks = 1;
+  EXPECT_TRUE(conclude(cards, "test").checks);
+}
+
+TEST(Conclude, GroupsNumber_IsOfItsNameAndEachJoin) {
+  const std::vector<RankCard> cards = linked_cards(2);
+  const uint64_t number = conclude(cards, "test").group;
+  EXPECT_EQ(conclude(cards, "test").group, number);
+  EXPECT_NE(conclude(cards, "another").group, number);
+  std::vector<RankCard> later = cards;
+  later[1].join = "again";
+  EXPECT_NE(conclude(later, "test").group, number);
+}
+
+// What is concluded travels as text before.
+TEST(Cards, EachField_ComesBack) {
+  RankCard card = device_card("npu:3", {all_reduce(kSum | kMax, kF32, true), broadcast(kF64)});
+  card.rank_count = 7;
+  card.join = "join";
+  card.algorithms = "all_reduce:ring";
+  card.has_host_memory = true;
+  card.chunk_bytes = uint64_t{1} << 40;
+  card.checks = 1;
+  card.caps_flags = BP_CAPS_SHARED_DEVICE_BIT;
+  card.rank_count_max = 9;
+  card.divided_dtypes = kF32 | kF64;
+  const auto back = decode_card(encode(card));
+  ASSERT_TRUE(back.ok()) << back.status().to_string();
+  EXPECT_EQ(back->rank_count, 7u);
+  EXPECT_EQ(back->engine, "auto");
+  EXPECT_EQ(back->join, "join");
+  EXPECT_EQ(back->device, "npu:3");
+  EXPECT_EQ(back->process, "a");
+  EXPECT_EQ(back->host, "x");
+  EXPECT_EQ(back->algorithms, "all_reduce:ring");
+  EXPECT_TRUE(back->has_host_memory);
+  EXPECT_EQ(back->chunk_bytes, uint64_t{1} << 40);
+  EXPECT_EQ(back->checks, 1u);
+  EXPECT_EQ(back->domain, "one cable");
+  EXPECT_EQ(back->caps_flags, BP_CAPS_SHARED_DEVICE_BIT);
+  EXPECT_EQ(back->rank_count_max, 9u);
+  EXPECT_EQ(back->uid_bytes, 128u);
+  EXPECT_EQ(back->divided_dtypes, kF32 | kF64);
+  ASSERT_EQ(back->rows.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(back->rows[i].kind, card.rows[i].kind);
+    EXPECT_EQ(back->rows[i].reductions, card.rows[i].reductions);
+    EXPECT_EQ(back->rows[i].dtypes, card.rows[i].dtypes);
+    EXPECT_EQ(back->rows[i].is_deterministic, card.rows[i].is_deterministic);
+  }
+}
+
+TEST(Cards, WhatIsCutOrLonger_IsRefused) {
+  const std::string whole = encode(device_card("npu:0", {all_reduce(kSum, kF32)}));
+  for (size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_EQ(decode_card(whole.substr(0, size)).status().code(), BP_INVALID_ARGUMENT) << size;
+  }
+  EXPECT_EQ(decode_card(whole + "x").status().code(), BP_INVALID_ARGUMENT);
 }
 
 }  // namespace

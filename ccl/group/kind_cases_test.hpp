@@ -4,6 +4,9 @@
 #ifndef BACKPLANE_CCL_GROUP_KIND_CASES_TEST_HPP
 #define BACKPLANE_CCL_GROUP_KIND_CASES_TEST_HPP
 
+#include <bit>
+#include <iterator>
+
 #include "ccl/group/group_harness_test.hpp"
 
 namespace bp::ccl {
@@ -67,6 +70,49 @@ class GroupKinds : public GroupTest {
       const uint64_t native = group.counters().native_operations;
       EXPECT_EQ(native, is_native ? cases.size() : 0);
     });
+  }
+  /// What rank `rank` has at element `index`: a sum of several depends on their order.
+  static float rounded_at(uint32_t rank, uint64_t index) {
+    constexpr float kValues[] = {1e8F, 1.F, -1e8F, 0.1F, 3e7F, 1.F / 3, -3e7F};
+    return kValues[(rank * (1 + index % 3) + index / 3) % std::size(kValues)];
+  }
+  /// The sum of all ranks' values, each in its turn.
+  static float sum_in_rank_order(uint64_t index, uint32_t rank_count) {
+    float sum = rounded_at(0, index);
+    for (uint32_t rank = 1; rank < rank_count; ++rank) sum += rounded_at(rank, index);
+    return sum;
+  }
+  /// ... the last rank's first.
+  static float sum_backwards(uint64_t index, uint32_t rank_count) {
+    float sum = rounded_at(rank_count - 1, index);
+    for (uint32_t rank = rank_count - 1; rank-- > 0;) sum += rounded_at(rank, index);
+    return sum;
+  }
+  /// Deterministic sums of `count` elements for each rank, compared bit for bit.
+  void expect_rank_order(Kind kind, uint64_t count, uint32_t rank, ProcessGroup& group) {
+    const uint32_t rank_count = group.place().rank_count;
+    const bool is_scattered = kind == Kind::kReduceScatter;
+    std::vector<double> values(is_scattered ? count * rank_count : count);
+    for (uint64_t i = 0; i < values.size(); ++i) values[i] = rounded_at(rank, i);
+    Call call{.kind = kind,
+              .root = kind == Kind::kReduce ? 1u : 0u,
+              .is_deterministic = true,
+              .send = upload(group.device(), BP_DTYPE_F32, values)};
+    if (kind != Kind::kReduce || rank == 1) call.recv = room(group.device(), BP_DTYPE_F32, count);
+    const auto work = group.enqueue(call, {.waits = true});
+    ASSERT_TRUE(work.ok()) << work.status().to_string();
+    if (!call.recv) return;
+    const std::vector<float> sums = floats(call.recv);
+    uint64_t backwards = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint64_t index = is_scattered ? rank * count + i : i;
+      const float expected = sum_in_rank_order(index, rank_count);
+      ASSERT_EQ(std::bit_cast<uint32_t>(sums[i]), std::bit_cast<uint32_t>(expected))
+          << kind_info(kind).name << " of " << count << ", element " << i << " is " << sums[i]
+          << ", in rank order " << expected;
+      if (sum_backwards(index, rank_count) == expected) ++backwards;
+    }
+    EXPECT_LT(backwards, count) << "the values do not show an order";
   }
   static std::vector<KindCase> cases_of(uint32_t rank_count) {
     std::vector<KindCase> cases;

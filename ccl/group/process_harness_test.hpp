@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -52,17 +53,20 @@ inline size_t entries_of(const char* folder) {
 /// One rank, which is killed at the end if it is there still.
 class RankProcess {
  public:
-  RankProcess(const std::string& test, const Variables& variables) {
-    std::vector<std::string> words = {"/proc/self/exe", "--gtest_also_run_disabled_tests",
-                                      "--gtest_filter=" + test};
+  /// `before`: a command that runs this program, whose words come behind its own.
+  RankProcess(const std::string& test, const Variables& variables,
+              const std::vector<std::string>& before = {}) {
+    std::vector<std::string> words = before;
+    words.push_back(std::filesystem::read_symlink("/proc/self/exe"));
+    words.insert(words.end(), {"--gtest_also_run_disabled_tests", "--gtest_filter=" + test});
     std::vector<std::string> environment;
     for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
     for (char** entry = environ; *entry != nullptr; ++entry) {
       const std::string name = std::string(*entry).substr(0, std::string(*entry).find('='));
       if (variables.count(name) == 0) environment.emplace_back(*entry);
     }
-    EXPECT_EQ(posix_spawn(&process_, words[0].c_str(), nullptr, nullptr, pointers(&words).data(),
-                          pointers(&environment).data()),
+    EXPECT_EQ(posix_spawnp(&process_, words[0].c_str(), nullptr, nullptr, pointers(&words).data(),
+                           pointers(&environment).data()),
               0);
   }
   ~RankProcess() {
@@ -100,6 +104,28 @@ class RankProcess {
   pid_t process_ = 0;
 };
 
+/// The ranks of each host. A host is namespaces of this one: its ranks see no process of another
+/// host, and the system calls their shared memory by names of its own.
+using Hosts = std::vector<std::vector<uint32_t>>;
+
+/// A host ends with the process that made it.
+inline const std::vector<std::string> kOnNewHost = {"unshare",      "--ipc",  "--pid",
+                                                    "--mount-proc", "--fork", "--kill-child"};
+
+/// Why hosts cannot be made here, which takes root and the kernel's namespaces; empty: they can.
+inline std::string why_no_hosts() {
+  std::string command;
+  for (const std::string& word : kOnNewHost) command += word + " ";
+  FILE* const output = popen((command + "true 2>&1").c_str(), "r");
+  if (output == nullptr) return "no command can be run";
+  std::string words;
+  for (int byte = fgetc(output); byte != EOF; byte = fgetc(output)) {
+    words += static_cast<char>(byte);
+  }
+  const bool can = pclose(output) == 0;
+  return can ? "" : "namespaces cannot be made: " + words;
+}
+
 /// How ranks find each other.
 enum class Meeting { kFile, kTcp };
 
@@ -108,8 +134,9 @@ class Job {
  public:
   static constexpr const char* kName = "process test/1";
 
+  /// `hosts`: where ranks run; empty: all on this one.
   Job(Meeting meeting, const std::string& part, const std::vector<std::string>& devices,
-      const Variables& more = {})
+      const Variables& more = {}, const Hosts& hosts = {})
       : rank_count_(static_cast<uint32_t>(devices.size())) {
     char name[] = "/tmp/bp_process_test_XXXXXX";
     folder_ = mkdtemp(name);
@@ -125,6 +152,10 @@ class Job {
       variables["BP_TEST_ENDPOINT"] = server_->endpoint();
     }
     variables.insert(more.begin(), more.end());
+    for (const std::vector<uint32_t>& ranks : hosts) {
+      hosts_.push_back(std::make_unique<RankProcess>(kRankTest, variables, run_on(ranks, devices)));
+    }
+    if (!hosts.empty()) return;
     for (uint32_t rank = 0; rank < rank_count_; ++rank) {
       variables["BP_TEST_RANK"] = std::to_string(rank);
       variables["BP_TEST_DEVICE"] = devices[rank];
@@ -137,16 +168,24 @@ class Job {
           own[key.substr(0, at)] = value;
         }
       }
-      ranks_.push_back(std::make_unique<RankProcess>("Ranks.DISABLED_Part", own));
+      ranks_.push_back(std::make_unique<RankProcess>(kRankTest, own));
     }
   }
   ~Job() {
     ranks_.clear();
+    hosts_.clear();
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
   }
 
+  /// Of a job on this host.
   RankProcess& rank(uint32_t number) { return *ranks_[number]; }
+  /// The exit code of each host, when its ranks have ended: 0 where all of theirs are.
+  std::vector<int> end_hosts() {
+    std::vector<int> codes;
+    for (const auto& host : hosts_) codes.push_back(host->end());
+    return codes;
+  }
   std::string told(uint32_t number) const {
     return read_file(folder_ + "/told." + std::to_string(number));
   }
@@ -173,10 +212,27 @@ class Job {
   }
 
  private:
+  static constexpr const char* kRankTest = "Ranks.DISABLED_Part";
+
+  /// A command that runs the words behind it for each of the ranks, on a host of theirs.
+  static std::vector<std::string> run_on(const std::vector<uint32_t>& ranks,
+                                         const std::vector<std::string>& devices) {
+    std::string script;
+    for (const uint32_t rank : ranks) {
+      script += "BP_TEST_RANK=" + std::to_string(rank) + " BP_TEST_DEVICE=" + devices[rank] +
+                " \"$0\" \"$@\" & all=\"$all $!\"; ";
+    }
+    script += "for one in $all; do wait $one || exit 1; done";
+    std::vector<std::string> command = kOnNewHost;
+    command.insert(command.end(), {"sh", "-c", script});
+    return command;
+  }
+
   const uint32_t rank_count_;
   std::string folder_;
   std::unique_ptr<TcpServer> server_;
   std::vector<std::unique_ptr<RankProcess>> ranks_;
+  std::vector<std::unique_ptr<RankProcess>> hosts_;  // in place of ranks
 };
 
 }  // namespace bp::ccl

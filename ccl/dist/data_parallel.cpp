@@ -80,7 +80,8 @@ Status DataParallel::make_buckets() {
     const auto element_bytes = static_cast<int64_t>(dtype_bits(layout.dtype) / 8);
     const int64_t count = static_cast<int64_t>(layout.bytes) / element_bytes;
     Bucket bucket;
-    BP_TRY_ASSIGN(bucket.all, Tensor::create(device, layout.dtype, {count}));
+    BP_TRY_ASSIGN(bucket.all, Tensor::allocate(device, layout.dtype, {count}, MemoryTag::kComm,
+                                               device.default_stream()));
     // What lies between gradients goes to other ranks, too.
     BP_TRY(write_zeros(*bucket.all, device.default_stream()));
     for (const BucketLayout::Entry& entry : layout.entries) {

@@ -134,6 +134,20 @@ TEST_F(DataParallelTest, StepsAverage_WhateverOrderGradientsComeIn) {
   }
 }
 
+TEST_F(DataParallelTest, Buckets_CountAsMemoryOfCommunication) {
+  run({"npu:0", "cpu:0"}, [](uint32_t, ProcessGroup& group) {
+    const auto communication_bytes = [&] {
+      return group.device().allocator().stats().tag_bytes[static_cast<size_t>(MemoryTag::kComm)];
+    };
+    const uint64_t before = communication_bytes();
+    Ref<DataParallel> parallel = make(group, {.parameters = {of(1000), of(24)}});
+    EXPECT_GE(communication_bytes(), before + 4096);
+    parallel = {};
+    // What the ranks compared may wait for the next allocation to be let go.
+    EXPECT_LE(communication_bytes(), before + 512);
+  });
+}
+
 TEST_F(DataParallelTest, BucketIsReduced_WhileOthersAreStillComputed) {
   run(kMixed, [&](uint32_t rank, ProcessGroup& group) {
     const auto parallel = make(

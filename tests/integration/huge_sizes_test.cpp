@@ -20,8 +20,14 @@ using Clock = std::chrono::steady_clock;
 using conform::Setting;
 using conform::Shot;
 
+// Under a sanitizer a call takes four times as long.
+#ifdef __SANITIZE_ADDRESS__
+constexpr int kCallsPerOperator = 50;
+constexpr int kCallsPerList = 200;  // attributes that are lists: windows, axes, orders
+#else
 constexpr int kCallsPerOperator = 150;
-constexpr int kCallsPerList = 600;  // attributes that are lists: windows, axes, orders
+constexpr int kCallsPerList = 600;
+#endif
 constexpr uint64_t kDeviceLimitBytes = 4 << 20;
 constexpr int64_t kMostGiven = 1 << 16;  // elements of an input that is really made
 constexpr int64_t kMostRead = 1 << 22;   // elements of a result that is read

@@ -100,19 +100,23 @@ class InstalledTree(unittest.TestCase):
             self.assertEqual(sorted(self.launched(example)),
                              ["[rank 0 npu:0] rank 0 of 2 on npu:0: 3 20",
                               "[rank 1 cpu:0] rank 1 of 2 on cpu:0: 3 20"])
-        lines = self.launched("data_parallel", "--check")
-        self.assertEqual(sum("loss" in line for line in lines if "rank 1 " in line), 1)
-        for rank in ("rank 0 npu:0", "rank 1 cpu:0"):
-            self.assertTrue(any(line.startswith(f"[{rank}] 2 ranks equal one: ")
-                                for line in lines), lines)
-        lines = self.example("data_parallel", "--check", "npu:0", "cpu:0", "cpu:0")
-        losses = [float(line.split("loss ")[1]) for line in lines[:-1]]
-        self.assertEqual(len(losses), 20)
-        self.assertLess(losses[-1], 0.7 * losses[0])
-        self.assertRegex(lines[-1], "^3 ranks equal one: ")
-        twice = run(self.build / "data_parallel", "npu:0", "npu:0", check=False)
-        self.assertEqual(twice.returncode, 1)
-        self.assertIn("npu:0 is named twice", twice.stdout)
+        # In C each rank has a device of its own, whatever that is.
+        for example, devices in (("data_parallel", ("npu:0", "cpu:0", "cpu:0")),
+                                 ("data_parallel_c", ("npu:0", "cpu:0"))):
+            lines = self.launched(example, "--check")
+            self.assertEqual(sum(": loss " in line for line in lines if "rank 0 " in line), 20)
+            self.assertEqual(sum(": loss " in line for line in lines if "rank 1 " in line), 0)
+            for rank in ("rank 0 npu:0", "rank 1 cpu:0"):
+                self.assertTrue(any(line.startswith(f"[{rank}] 2 ranks equal one: ")
+                                    for line in lines), lines)
+            lines = self.example(example, "--check", *devices)
+            losses = [float(line.split("loss ")[1]) for line in lines[:-1]]
+            self.assertEqual(len(losses), 20)
+            self.assertLess(losses[-1], 0.7 * losses[0])
+            self.assertRegex(lines[-1], f"^{len(devices)} ranks equal one: ")
+            twice = run(self.build / example, "npu:0", "npu:0", check=False)
+            self.assertEqual(twice.returncode, 1)
+            self.assertIn("npu:0 is named twice", twice.stdout)
 
     def test_code_that_the_page_of_collectives_shows(self):
         sources = ("docs/examples/all_reduce.cpp", "docs/examples/data_parallel.cpp",
@@ -256,6 +260,15 @@ class InstalledTree(unittest.TestCase):
         for name in ("CMakeLists.txt", "relu.cpp"):
             text = (ROOT / "sdk/template" / name).read_text(encoding="utf-8").split("\n", 1)[1]
             self.assertIn(f"\n{text}```\n", page, name)
+
+    def test_page_quotes_the_collectives(self):
+        page = (ROOT / "sdk/README.md").read_text(encoding="utf-8")
+        source = (ROOT / "sdk/comm_init_example_test.cpp").read_text(encoding="utf-8")
+        shown = page.split("## Collectives\n")[1].split("```cpp\n")[1].split("```")[0]
+        parts = shown.strip().split("\n\n")
+        self.assertEqual(len(parts), 6)
+        for part in parts:
+            self.assertIn(f"\n{part}\n", source)
 
     def test_links_of_installed_pages_lead_somewhere(self):
         links = []

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a plugin written in C++ needs on its side of the ABI, header-only, over the ABI headers and
-// the standard library alone. exit_gate.hpp, resize.hpp and test_inject.hpp are for some plugins,
-// and stand apart.
+// the standard library alone. comm_init.hpp, exit_gate.hpp, resize.hpp and test_inject.hpp are for
+// some plugins, and stand apart.
 #ifndef BACKPLANE_SDK_SDK_HPP
 #define BACKPLANE_SDK_SDK_HPP
 

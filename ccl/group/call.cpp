@@ -48,7 +48,9 @@ Status choose_tensors(const Call& call, RankPlace place, CheckedCall* out) {
 Status check_tensor(const Call& call, const char* name, const Tensor& tensor,
                     const Device& device) {
   if (tensor.device() != &device) {
-    return refuse(call, std::string(name) + " is " + tensor.describe() + ", expected a tensor on " +
+    const bool is_other = tensor.device() != nullptr && tensor.device()->name() == device.name();
+    return refuse(call, std::string(name) + " is " + tensor.describe() +
+                            (is_other ? " of another Runtime" : "") + ", expected a tensor on " +
                             device.name());
   }
   if (dtype_bits(tensor.dtype()) % 8 != 0) {

@@ -477,6 +477,20 @@ TEST_F(GroupCalls, BadCalls_AreNamedAndHaveNoEffect) {
   });
 }
 
+TEST_F(GroupCalls, TensorOfAnotherRuntime_IsToldAsThat) {
+  const auto other = runtime_;
+  const Ref<Tensor> theirs = room(device("cpu:0"), BP_DTYPE_F32, 4);
+  make_runtime();
+  run({"cpu:0", "cpu:0"}, [&](uint32_t, ProcessGroup& group) {
+    const auto work =
+        group.enqueue(Call{.send = room(group.device(), BP_DTYPE_F32, 4), .recv = theirs});
+    EXPECT_EQ(work.status().code(), BP_INVALID_ARGUMENT);
+    EXPECT_THAT(
+        work.status().message(),
+        HasSubstr("recv is f32 [4] on cpu:0 of another Runtime, expected a tensor on cpu:0"));
+  });
+}
+
 TEST_F(GroupCalls, Trace_HasEveryOperation) {
   run({"cpu:0", "cpu:0"}, [&](uint32_t, ProcessGroup& group) {
     for (int i = 0; i < 3; ++i) {

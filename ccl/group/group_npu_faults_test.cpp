@@ -129,6 +129,8 @@ TEST_F(GroupNpuFaults, RankThatLeavesAmidManyOperations_IsNamedByItsPlugin) {
         EXPECT_NE(status.code(), BP_POISONED) << status.to_string();
       }
       EXPECT_THAT(group.failure().culprits, ElementsAre(kWrong)) << group.failure().words;
+      EXPECT_EQ(group.failure().operation, "all_reduce sum f32 3");
+      EXPECT_GE(group.failure().sequence, 1u);
     });
   }
 }

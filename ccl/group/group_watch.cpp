@@ -32,6 +32,15 @@ bool fails_by_plugin(const Tasks& tasks, const typename Tasks::value_type& faile
   return false;
 }
 
+/// A plugin does not tell what it failed in: about in this one, the first that is not over.
+template <class Task>
+Failure failure_in(const Task& task, Failure told) {
+  if (told.sequence != 0) return told;
+  told.sequence = task.sequence;
+  told.operation = describe(task.operation);
+  return told;
+}
+
 }  // namespace
 
 void ProcessGroup::message_arrived(uint32_t peer, const Header& header, uint64_t bytes,
@@ -253,6 +262,7 @@ std::optional<Failure> ProcessGroup::advance_native(Clock::time_point now) {
   if (now < next_native_look_) return std::nullopt;
   next_native_look_ = now + kNativeLook;
   for (const auto& task : tasks_) {
+    if (task->is_over) continue;  // from a look that found a failure behind it
     if (task->deadline == Clock::time_point::max() && task->before->query() != BP_PENDING) {
       task->deadline = now + task->timeout;
       for (uint64_t i = 0; i < task->record_count; ++i) {
@@ -264,7 +274,7 @@ std::optional<Failure> ProcessGroup::advance_native(Clock::time_point now) {
     if (answer != BP_OK || task->is_last) record_end(*task, answer, now);
     if (answer != BP_OK) {
       auto why = fails_by_plugin(tasks_, task) ? ask_communicator(now) : std::nullopt;
-      return why ? std::move(why) : task->work->explain(answer);
+      return why ? failure_in(*task, *std::move(why)) : task->work->explain(answer);
     }
     if (task->is_last) native_completed_ = std::max(native_completed_, task->sequence);
     end_queue_of(*task->work, {});
@@ -275,7 +285,9 @@ std::optional<Failure> ProcessGroup::advance_native(Clock::time_point now) {
   open_tasks_.fetch_sub(ended, std::memory_order_release);
   if (tasks_.empty() || now < next_communicator_look_) return std::nullopt;
   next_communicator_look_ = now + kCommunicatorLook;
-  return ask_communicator(now);
+  auto why = ask_communicator(now);
+  if (!why) return std::nullopt;
+  return failure_in(*tasks_.front(), *std::move(why));
 }
 
 /// Where the plugin's collectives failed, what comes behind them in their stream cannot begin: then

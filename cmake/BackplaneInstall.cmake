@@ -41,21 +41,39 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/device_api/include/"
 # What a vendor begins with, and the page about it.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/sdk/template/"
         DESTINATION share/backplane/template COMPONENT sdk)
-# Its links lead into this tree; the installed copy's lead into the installed one.
-set(plugin_page "${PROJECT_SOURCE_DIR}/sdk/README.md")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${plugin_page}")
-file(READ "${plugin_page}" plugin_page_text)
-foreach(link IN ITEMS "../device_api/include:../../../include" "include/:../../../include/"
-                      "template:../../backplane/template"
-                      "../plugins/npu/:../../backplane/examples/npu/"
-                      "cmake/:../../../lib/cmake/backplane_sdk/")
-  string(REGEX MATCH "^[^:]*" here "${link}")
-  string(REGEX REPLACE "^[^:]*:" "" installed "${link}")
-  string(REPLACE "](${here}" "](${installed}" plugin_page_text "${plugin_page_text}")
+# bp_install_page(SOURCE NAME HERE:INSTALLED...): a page whose links lead into this tree, as NAME;
+# those of the installed copy lead into the installed one. Text about how it is inside stays here.
+function(bp_install_page source name)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
+  file(READ "${source}" text)
+  foreach(link IN LISTS ARGN)
+    string(REGEX MATCH "^[^:]*" here "${link}")
+    string(REGEX REPLACE "^[^:]*:" "" installed "${link}")
+    string(REPLACE "](${here}" "](${installed}" text "${text}")
+  endforeach()
+  string(REGEX REPLACE " How it works inside: [^\n]*" "" text "${text}")
+  string(REGEX REPLACE "[ \n]+\\(\\[ADR [^)]*\\)\\)" "" text "${text}")
+  string(REPLACE "build/release/bin/backplane" "backplane" text "${text}")
+  file(WRITE "${PROJECT_BINARY_DIR}/generated/${name}" "${text}")
+  install(FILES "${PROJECT_BINARY_DIR}/generated/${name}"
+          DESTINATION share/doc/backplane COMPONENT sdk)
+endfunction()
+bp_install_page("${PROJECT_SOURCE_DIR}/sdk/README.md" writing_a_plugin.md
+                "../device_api/include:../../../include" "include/:../../../include/"
+                "template:../../backplane/template"
+                "../plugins/npu/:../../backplane/examples/npu/"
+                "cmake/:../../../lib/cmake/backplane_sdk/")
+# What the headers and the command's help name.
+foreach(page IN ITEMS collectives launch)
+  bp_install_page("${PROJECT_SOURCE_DIR}/docs/${page}.md" ${page}.md
+                  "../core/api/include/:../../../include/")
 endforeach()
-file(WRITE "${PROJECT_BINARY_DIR}/generated/writing_a_plugin.md" "${plugin_page_text}")
-install(FILES "${PROJECT_BINARY_DIR}/generated/writing_a_plugin.md"
-        DESTINATION share/doc/backplane COMPONENT sdk)
+install(FILES "${PROJECT_SOURCE_DIR}/docs/examples/all_reduce.cpp"
+              "${PROJECT_SOURCE_DIR}/docs/examples/data_parallel.cpp"
+        DESTINATION share/doc/backplane/examples COMPONENT sdk)
+install(FILES "${PROJECT_SOURCE_DIR}/docs/examples/c/all_reduce.c"
+              "${PROJECT_SOURCE_DIR}/docs/examples/c/data_parallel.c"
+        DESTINATION share/doc/backplane/examples/c COMPONENT sdk)
 # The operators that a kernel may be for, for people and for programs.
 install(FILES "${PROJECT_BINARY_DIR}/generated/ops/operators.md"
               "${PROJECT_BINARY_DIR}/generated/ops/ops.json"

@@ -4,10 +4,13 @@
 // (how many), "job/all" (all have), and "user/..." for what the program does.
 #include "ccl/launch/job_store.hpp"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <charconv>
 #include <cstddef>
 #include <span>
 #include <thread>
@@ -32,13 +35,43 @@ std::string hex(uint64_t number) {
   return text;
 }
 
-/// Which process this is, and which call of it, for people and for no other call.
-Result<std::string> own_words() {
+constexpr std::string_view kProcess = "process ";
+
+/// " on node-1 (", behind the number of a process.
+std::string place_words() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return std::string(" on ") + host.data() + " (";
+}
+
+/// Which process this is, and which call of it, for people and for no other call.
+Result<std::string> own_words() {
   BP_TRY_ASSIGN(const Nonce nonce, make_nonce());
   const uint64_t mark = content_hash(std::as_bytes(std::span(nonce)));
-  return "process " + std::to_string(::getpid()) + " on " + host.data() + " (" + hex(mark) + ")";
+  return std::string(kProcess) + std::to_string(::getpid()) + place_words() + hex(mark) + ")";
+}
+
+/// Whether own_words() of a process of this host says so, and it has ended. A number that another
+/// process has by now is none that has ended.
+bool has_ended(std::string_view words) {
+  if (!words.starts_with(kProcess)) return false;
+  words.remove_prefix(kProcess.size());
+  pid_t process = 0;
+  const auto [end, error] = std::from_chars(words.data(), words.data() + words.size(), process);
+  if (error != std::errc() || process <= 0) return false;
+  words.remove_prefix(static_cast<size_t>(end - words.data()));
+  return words.starts_with(place_words()) && ::kill(process, 0) != 0 && errno == ESRCH;
+}
+
+/// What to do about a place that the process of `found` has taken.
+std::string taken_words(const Job& job, const std::string& found) {
+  if (!has_ended(found)) return "";
+  if (job.store.kind == StorePlace::Kind::kFile) {
+    return "; that process has ended, so that the file is of an earlier run: remove it, or name "
+           "another file for each run (BACKPLANE_CCL_STORE)";
+  }
+  return "; that process has ended, and a rank comes once in a run: start all ranks anew, with a "
+         "new store";
 }
 
 Status missing_ranks(const Job& job, const std::shared_ptr<Store>& store, const Status& why) {
@@ -64,14 +97,18 @@ Status arrive(const Job& job, const std::shared_ptr<Store>& store,
   BP_TRY_ASSIGN(const std::string agreed, store->compare_set("job/rank_count", {}, count));
   if (agreed != count) {
     return Status(BP_INVALID_ARGUMENT, title + "rank " + std::to_string(job.rank) + " expects " +
-                                           count + " ranks, another one " + agreed);
+                                           count + " ranks, another one " + agreed +
+                                           (job.store.kind == StorePlace::Kind::kFile
+                                                ? "; or the file is of an earlier run: remove it; "
+                                                : "; ") +
+                                           store->name());
   }
   BP_TRY_ASSIGN(const std::string own, own_words());
   const std::string rank = std::to_string(job.rank);
   BP_TRY_ASSIGN(const std::string found, store->compare_set("job/rank/" + rank, {}, own));
   if (found != own) {
-    return Status(BP_INVALID_ARGUMENT,
-                  title + "rank " + rank + " is there already, as " + found + "; " + store->name());
+    return Status(BP_INVALID_ARGUMENT, title + "rank " + rank + " is there already, as " + found +
+                                           "; " + store->name() + taken_words(job, found));
   }
   BP_TRY_ASSIGN(const int64_t come, store->add("job/come", 1));
   if (come == static_cast<int64_t>(job.rank_count)) return store->set("job/all", "1");

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -368,6 +369,35 @@ TEST(Nodes, FirstFailure_IsEverybodysVerdict) {
       const Verdict verdict = await_verdict(nodes.get());
       EXPECT_EQ(verdict.kind, Verdict::Kind::kFailed);
       EXPECT_EQ(verdict.status, 139);
+      EXPECT_EQ(verdict.node_rank, 1u);
+      EXPECT_EQ(verdict.words, "rank 1 was ended");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Nodes, NotedFailure_IsTheVerdictOnceAllAreDone) {
+  const auto store = make_memory_store();
+  std::atomic<bool> is_noted = false;
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto nodes = *Nodes::make(node(store, rank, 2, 1));
+      ASSERT_TRUE(nodes->begin(0, soon()).ok());
+      nodes->watch();
+      if (rank == 1) {
+        nodes->note_failure({Verdict::Kind::kFailed, 137, 1, "rank 1 was ended"});
+        nodes->note_failure({Verdict::Kind::kFailed, 4, 1, "too late"});
+        nodes->propose_done();
+        is_noted = true;
+      } else {
+        while (!is_noted) std::this_thread::sleep_for(milliseconds(1));
+        std::this_thread::sleep_for(milliseconds(20));
+        EXPECT_FALSE(nodes->verdict().has_value()) << "the other node goes on";
+        nodes->propose_done();
+      }
+      const Verdict verdict = await_verdict(nodes.get());
+      EXPECT_EQ(verdict.status, 137);
       EXPECT_EQ(verdict.node_rank, 1u);
       EXPECT_EQ(verdict.words, "rank 1 was ended");
     });

@@ -22,6 +22,7 @@
 #include "ccl/store/tcp_server.hpp"
 #include "ccl/store/tcp_store.hpp"
 #include "core/base/foreign_text.hpp"
+#include "core/base/quoted.hpp"
 
 extern char** environ;
 
@@ -138,6 +139,7 @@ class Launch {
   void wait_for_events(const Run& run, bool is_decided);
   void take_signals(Run* run);
   bool follow(Run* run);
+  void take_failures(const Run& run);
   void propose(Verdict verdict);
   void say(const std::string& words);
   void flush();
@@ -152,6 +154,7 @@ class Launch {
   // Of the current run.
   bool has_proposed_ = false;
   bool is_stopped_ = false;
+  size_t told_failures_ = 0;
 };
 
 RankArgs Launch::rank_args(uint32_t local_rank, const RankRange& ranks, uint32_t run) const {
@@ -242,16 +245,32 @@ void Launch::take_signals(Run* run) {
   }
 }
 
+/// The first failure ends the run; or each is told, and the other ranks go on.
+void Launch::take_failures(const Run& run) {
+  const auto& failures = run.failures();
+  for (; told_failures_ < failures.size(); ++told_failures_) {
+    const RankFailure& failure = failures[told_failures_];
+    Verdict verdict = {Verdict::Kind::kFailed, failure.end.status(), args_.node_rank,
+                       failure.words};
+    if (!args_.keeps_going) {
+      propose(std::move(verdict));
+      continue;
+    }
+    say(failure.words + "; the others go on (--keep-going)");
+    nodes_->note_failure(verdict);
+  }
+}
+
 /// What the verdict, and the ranks here, ask for. True: the verdict was there.
 bool Launch::follow(Run* run) {
-  if (run->failure()) {
-    propose({Verdict::Kind::kFailed, run->failure()->end.status(), 0, run->failure()->words});
-  } else if (run->is_over() && !is_stopped_ && !has_proposed_) {
+  take_failures(*run);
+  if (run->is_over() && !is_stopped_ && !has_proposed_) {
     has_proposed_ = true;
     nodes_->propose_done();
   }
   const auto verdict = nodes_->verdict();
-  const bool is_bad = run->failure() || (verdict && verdict->kind != Verdict::Kind::kDone);
+  const bool is_failed = !run->failures().empty() && !args_.keeps_going;
+  const bool is_bad = is_failed || (verdict && verdict->kind != Verdict::Kind::kDone);
   if (is_bad && !std::exchange(is_stopped_, true)) run->stop(SIGTERM);
   return verdict.has_value();
 }
@@ -269,6 +288,7 @@ Result<Verdict> Launch::run_once(uint32_t run) {
   }
   has_proposed_ = false;
   is_stopped_ = false;
+  told_failures_ = 0;
   nodes_->watch();
   Run ranks_here(guard_, &output_, args_.grace);
   // Where one cannot be started, the verdict says so.
@@ -327,6 +347,12 @@ Status check_launch(const LaunchArgs& args) {
       return refuse("--devices: expected names of devices, found '" + foreign_text(device) + "'");
     }
   }
+  if (args.keeps_going && args.restarts > 0) {
+    return refuse(
+        "--keep-going: expected no --restarts beside it, found --restarts " +
+        std::to_string(args.restarts) +
+        "; either the ranks that are left go on, or all start again: leave one of them out");
+  }
   if (args.node_count > 1 && args.rendezvous.empty()) {
     return refuse("--rdzv: expected ADDRESS:PORT of node 0 beside --nnodes, found none");
   }
@@ -342,7 +368,9 @@ Status check_launch(const LaunchArgs& args) {
     return refuse("--rdzv: expected a port that all nodes know, found 0");
   }
   if (args.node_rank > 0 && endpoint->kind == Endpoint::Kind::kInterface) {
-    return refuse("--rdzv: expected an address of node 0, found the interface " + endpoint->host);
+    return refuse("--rdzv: expected an address of node 0, found " + bp::quoted(endpoint->host) +
+                  ", the name of an interface or a host; neither is looked up here: give the "
+                  "address, such as 10.0.0.1:4711");
   }
   return {};
 }

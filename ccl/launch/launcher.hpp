@@ -30,6 +30,7 @@ struct LaunchArgs {
   std::vector<std::string> devices = {};  // of each rank here; one: of all; none: none is told
   std::chrono::seconds grace{5};          // from the first signal to the last
   uint32_t restarts = 0;                  // after failures
+  bool keeps_going = false;               // a rank here that fails does not end the others
   std::chrono::seconds timeout{300};      // by which all nodes have come
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Keys: "run N/node/K" (how node K was started), "run N/ready" (how many), "run N/all" (all are),
-// "run N/done" (nodes whose ranks ended well), "run N/verdict"; "beat/K" (grows while node K's
+// "run N/done" (nodes whose ranks have ended), "run N/bad" (the first bad end, where the others go
+// on), "run N/verdict"; "beat/K" (grows while node K's
 // launcher lives), "left" and "all left".
 #include "ccl/launch/nodes.hpp"
 
@@ -200,8 +201,25 @@ void Nodes::propose_done() {
   if (!done.ok()) {
     settle({Verdict::Kind::kFailed, kLostStatus, args_.node_rank, done.status().message()});
   } else if (*done == static_cast<int64_t>(args_.node_count)) {
-    propose({});
+    const auto ended = contain([this]() -> Status {
+      BP_TRY_ASSIGN(const auto bad, args_.store->try_get(run_key("bad")));
+      if (!bad) {
+        propose({});
+        return {};
+      }
+      BP_TRY_ASSIGN(const Verdict verdict, Verdict::decode(*bad));
+      propose(verdict);
+      return {};
+    });
+    if (!ended.ok())
+      settle({Verdict::Kind::kFailed, kLostStatus, args_.node_rank, ended.message()});
   }
+}
+
+void Nodes::note_failure(const Verdict& verdict) {
+  const auto found = args_.store->compare_set(run_key("bad"), {}, verdict.encode());
+  // Without a store nobody learns of it otherwise.
+  if (!found.ok()) settle(verdict);
 }
 
 void Nodes::propose(const Verdict& verdict) {

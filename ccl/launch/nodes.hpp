@@ -65,7 +65,10 @@ class Nodes {
   Result<RankRange> begin(uint32_t run, TimePoint deadline);
   /// From now on the verdict is looked for, and other nodes are watched.
   void watch();
-  /// This node's ranks all ended well.
+  /// A rank here ended badly, and the others go on: where nothing else decides, this is the verdict
+  /// once all nodes are done. The first one of all nodes counts.
+  void note_failure(const Verdict& verdict);
+  /// This node's ranks have all ended, well or as note_failure() was told.
   void propose_done();
   void propose(const Verdict& verdict);
   /// Can be read when there may be a verdict.

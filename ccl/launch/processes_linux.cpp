@@ -136,7 +136,18 @@ int exec_error(int failure) {
 Result<std::string> find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     if (is_executable_file(name)) return name;
-    return Status(BP_UNAVAILABLE, bp::quoted(name) + " is no program that can be executed");
+    struct stat info = {};
+    if (::stat(name.c_str(), &info) != 0) {
+      return Status(BP_UNAVAILABLE,
+                    "there is no program " + bp::quoted(name) + ": " + reason_of(errno));
+    }
+    if (!S_ISREG(info.st_mode)) {
+      return Status(BP_UNAVAILABLE, "expected a program, found " + bp::quoted(name) + ", " +
+                                        (S_ISDIR(info.st_mode) ? "a folder" : "no regular file"));
+    }
+    return Status(BP_UNAVAILABLE, bp::quoted(name) +
+                                      " is there, but this user may not execute it: set its mode "
+                                      "(chmod +x), or name the program that runs it before it");
   }
   const char* const path = std::getenv("PATH");
   std::string_view left = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";

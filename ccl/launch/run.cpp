@@ -98,9 +98,7 @@ void Run::take_ends(TimePoint now) {
     if (!end) continue;
     rank.ended = now;
     guard_.remove(rank.process);
-    if (!end->ok() && !is_stopping_ && !failure_) {
-      failure_ = RankFailure{*end, rank.title + " " + end->words()};
-    }
+    if (!end->ok() && !is_stopping_) failures_.push_back({*end, rank.title + " " + end->words()});
   }
 }
 

@@ -53,8 +53,8 @@ class Run {
   void turn();
   /// Every process has ended, and its output was taken.
   bool is_over() const { return ranks_.empty(); }
-  /// The first one that was not stopped.
-  const std::optional<RankFailure>& failure() const { return failure_; }
+  /// Those that were not stopped, as they ended.
+  const std::vector<RankFailure>& failures() const { return failures_; }
 
  private:
   struct Stream {
@@ -77,7 +77,7 @@ class Run {
   OutputQueue* const output_;
   const std::chrono::seconds grace_;
   std::vector<Rank> ranks_;  // that are not over
-  std::optional<RankFailure> failure_;
+  std::vector<RankFailure> failures_;
   bool is_stopping_ = false;
   std::optional<TimePoint> kill_at_;
 };

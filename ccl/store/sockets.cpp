@@ -119,6 +119,7 @@ Result<SocketAddress> SocketAddress::of_listener(const Endpoint& endpoint) {
     const bool is_there = std::ranges::find(names, endpoint.host) != names.end();
     std::string words = is_there ? " has no address" : " is not there";
     for (size_t i = 0; i < names.size(); ++i) words += (i == 0 ? "; there are " : ", ") + names[i];
+    if (!is_there) words += "; names of hosts are not looked up: give an address instead";
     return Status(BP_UNAVAILABLE, "the interface " + quoted(endpoint.host) + words);
   }
   SocketAddress address;

@@ -71,7 +71,8 @@ struct GroupError {
 /// What a dump says beside the operations.
 struct GroupInfo {
   std::string name;
-  uint64_t id = 0;  // among the groups of this process
+  /// The same on all ranks, and another each time that ranks join: what tells runs apart.
+  uint64_t id = 0;
   uint64_t epoch = 0;
   RankPlace place;
   /// By rank of the group: the rank of the job that it is. By these the ranks of several groups are

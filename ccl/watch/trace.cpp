@@ -31,6 +31,13 @@ Status check_together(const GroupDumps& dumps) {
   };
   for (size_t i = 1; i < dumps.size(); ++i) {
     const RankDump& dump = *dumps[i];
+    if (dump.group.id != first.group.id) {  // which each time that ranks join is another
+      const bool is_first = first.dumped_ns <= dump.dumped_ns;
+      return refuse(is_first ? first : dump, is_first ? dump : first,
+                    fmt::format("are of different runs of group {}, the first one of the earlier: "
+                                "remove what that run left, and give each run a folder of its own",
+                                group));
+    }
     if (dump.group.place.rank == dumps[i - 1]->group.place.rank) {
       return refuse(*dumps[i - 1], dump,
                     fmt::format("are both of rank {} of group {}", dump.group.place.rank, group));

@@ -64,7 +64,7 @@ struct Trace {
 };
 
 /// The dumps of one job, of about one moment. Errors: INVALID_ARGUMENT naming two files that are of
-/// one rank, or disagree about their group.
+/// one rank, of two runs of their group, or disagree about it.
 Result<Trace> trace_dumps(const std::vector<RankDump>& dumps);
 
 /// Files, and of a folder those that end with .json. Errors: read_dump()'s; UNAVAILABLE for a

@@ -507,6 +507,14 @@ TEST(Trace, DumpsThatCannotBeOfOneGroup_AreRefusedByName) {
   EXPECT_EQ(error_with([](auto* dumps) { dumps->push_back((*dumps)[1]); }),
             "INVALID_ARGUMENT: world-rank1.json and world-rank1.json are both of rank 1 of group "
             "world");
+  EXPECT_EQ(
+      error_with([](auto* dumps) {
+        (*dumps)[0].group.id = 7;
+        (*dumps)[0].dumped_ns = (*dumps)[1].dumped_ns + 1;
+      }),
+      "INVALID_ARGUMENT: world-rank1.json and world-rank0.json are of different runs of group "
+      "world, the first one of the earlier: remove what that run left, and give each run a "
+      "folder of its own");
   EXPECT_EQ(error_with([](auto* dumps) { (*dumps)[1].group.place.rank_count = 3; }),
             "INVALID_ARGUMENT: world-rank0.json and world-rank1.json disagree about group world: 2 "
             "ranks and 3");

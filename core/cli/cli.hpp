@@ -104,6 +104,7 @@ struct LaunchCommand {
   std::vector<std::string> devices;
   uint64_t grace_seconds = 5;
   uint64_t restarts = 0;
+  bool keep_going = false;
 };
 
 // Each prints its results to standard output and its error to standard error, and answers the exit
@@ -115,6 +116,11 @@ int run_bench(const GlobalArgs& global, const BenchArgs& args);
 int run_ops(const GlobalArgs& global, const OpsArgs& args);
 int run_ccl_trace(const CclTraceArgs& args);
 int run_ccl_status(const CclStatusArgs& args);
+/// What is wrong where the program stands in front of the mark, or other launchers' options do;
+/// empty: nothing of that. `arguments`: in front of the mark; `left`: those that were not taken.
+std::string launch_words(const std::vector<std::string>& arguments,
+                         const std::vector<std::string>& left,
+                         const std::vector<std::string>& program);
 /// Answers the status of the first rank that failed; 128 and the signal of one that was ended so.
 int run_launch(const GlobalArgs& global, const LaunchCommand& command);
 

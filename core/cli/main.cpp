@@ -232,6 +232,8 @@ void add_launch(CLI::App* app, Parsed* out) {
       ->type_name("NAME[,NAME]...");
   number("--grace", &out->grace, "Seconds from SIGTERM to SIGKILL for the ranks that are left");
   number("--restarts", &out->restarts, "How often all ranks start again after one failed");
+  launch->add_flag("--keep-going", args.keep_going,
+                   "A rank here that ends badly does not end the others; the exit code stays its");
   number("--nnodes", &out->node_count, "Nodes, each with a launcher of its own");
   number("--node-rank", &out->node_rank, "Which of them this is, from 0");
   launch
@@ -344,12 +346,17 @@ std::string option_words(const CLI::App& app, const CLI::App* command) {
 }
 
 /// What was not taken, in words; empty if all was.
-std::string leftover_words(const CLI::App& app, const std::vector<std::string>& arguments) {
+std::string leftover_words(const CLI::App& app, const std::vector<std::string>& arguments,
+                           const std::vector<std::string>& program) {
   const CLI::App* command = chosen_command(app);
   std::vector<std::string> left = app.remaining(true);
   // The parser leaves the mark over as well, behind which nothing is an option.
   const auto mark = std::find(left.begin(), left.end(), "--");
   if (command != nullptr && mark != left.end()) left.erase(mark);
+  if (command != nullptr && command->get_name() == "launch") {
+    const std::string words = launch_words(arguments, left, program);
+    if (!words.empty()) return words;
+  }
   // The parser loses the order between levels, and a stray value may be a lost option's.
   for (const std::string& argument : arguments) {
     if (argument == "--" || argument.size() < 2 || argument.front() != '-') continue;
@@ -492,7 +499,12 @@ int dispatch(const CLI::App& command, const Parsed& parsed) {
 int answer(const CLI::App& app, const CLI::Success& asked) {
   std::ostringstream text;
   const int exit_code = app.exit(asked, text);
-  print(text.str());
+  std::string words = text.str();
+  // The program is no argument that the parser knows.
+  constexpr std::string_view kUsage = "Usage: backplane launch [OPTIONS]";
+  const size_t usage = words.find(kUsage);
+  if (usage != std::string::npos) words.insert(usage + kUsage.size(), " -- PROGRAM [ARGUMENT]...");
+  print(words);
   return exit_code;
 }
 
@@ -527,7 +539,7 @@ int run(std::vector<std::string> given) {
   } catch (const CLI::ParseError& error) {
     wrong = error.what();
   }
-  const std::string left = leftover_words(app, arguments);
+  const std::string left = leftover_words(app, arguments, parsed.launch.program);
   if (!left.empty()) return usage_error(left, chosen_command(app));
   // Before the parser's own words: "At Most 1 required but received 2".
   if (const std::string words = option_words(app, chosen_command(app)); !words.empty()) {

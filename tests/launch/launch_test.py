@@ -14,6 +14,7 @@ import unittest
 
 import launch_case
 from launch_case import LaunchCase, processes_with, wait_until
+from launch_places import ByHandTest, HostsTest  # noqa: F401  (main() runs them)
 
 USAGE, ENVIRONMENT = 2, 3
 TOKEN = re.compile(rb"[0-9a-fA-F]{64}")
@@ -208,7 +209,9 @@ class EndTest(LaunchCase):
 
     def test_program_that_cannot_be_started(self):
         for program, words in (("nosuchprogram", "there is no program 'nosuchprogram' in PATH"),
-                               ("./nosuch", "'./nosuch' is no program"),
+                               ("./nosuch", "there is no program './nosuch': No such file"),
+                               (__file__, "is there, but this user may not execute it"),
+                               (self.folder, "a folder"),
                                ("", "there is no program ''")):
             _, errors = self.run_launch(ENVIRONMENT, "-n", 2, "--", program)
             self.assertIn("backplane launch: ", errors)
@@ -218,6 +221,50 @@ class EndTest(LaunchCase):
         _, errors = self.run_launch(ENVIRONMENT, "-n", 2, "--restarts", 3, "--", self.file("bad"))
         self.assertIn("Exec format error", errors)
         self.assertNotIn("restart", errors)
+
+
+class KeepGoingTest(LaunchCase):
+    def test_the_others_go_on(self):
+        process = self.launch("-n", 3, "--keep-going", *sh(
+            '[ $BACKPLANE_CCL_RANK != 1 ] || kill -KILL $$; '
+            f'while [ ! -e {self.file("go")} ]; do sleep 0.01; done; '
+            '[ $BACKPLANE_CCL_RANK != 2 ] || exit 5; echo done'))
+        self.assertRegex(process.stderr.readline(),
+                         rb"^backplane launch: rank 1 \(process \d+\) was ended by signal 9 "
+                         rb"\(Killed\); the others go on \(--keep-going\)\n$")
+        self.file("go").touch()
+        output, errors = self.finish(process, 128 + signal.SIGKILL)
+        self.assertEqual(output, b"[rank 0] done\n")
+        self.assertIn(b"rank 2 ", errors)
+        self.assertRegex(errors.splitlines()[-1], rb"rank 1 \(process \d+\) was ended by signal 9")
+
+    def test_ranks_that_are_left_make_another_group(self):
+        probe = launch_case.BIN / "tests/job_probe"
+        output, _ = self.run_launch(128 + signal.SIGKILL, "-n", 3, "--keep-going", "--", probe,
+                                    "rebuild", 1)
+        self.assertEqual(sorted(re.findall(r"^\[rank (\d)\] rank (\d) of 2: (\d)$", output,
+                                           re.MULTILINE)), [("0", "0", "2"), ("2", "1", "2")])
+
+    def test_dumps_of_two_runs_are_told_apart(self):
+        """Each lost rank leaves none, so that the first run's third one stays."""
+        folder = self.file("dumps")
+        folder.mkdir()
+        for lost in (1, 2):
+            self.run_launch(128 + signal.SIGKILL, "-n", 3, "--keep-going", "--",
+                            launch_case.BIN / "tests/job_probe", "rebuild", lost,
+                            BACKPLANE_CCL_TRACE=folder)
+        trace = self.start(launch_case.BIN / "backplane", "ccl", "trace", folder)
+        _, errors = self.finish(trace, 4)
+        self.assertIn(f"{folder}/default-0-rank2.json and {folder}/default-0-rank0.json are of "
+                      "different runs of group default, the first one of the earlier",
+                      errors.decode())
+
+    def test_a_signal_ends_them(self):
+        process = self.launch("-n", 2, "--keep-going", *sh(
+            '[ $BACKPLANE_CCL_RANK != 1 ] || exit 3; exec sleep 600'))
+        process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, 128 + signal.SIGTERM)
 
 
 def failing_until(run, command, folder):
@@ -292,6 +339,18 @@ class NodesTest(LaunchCase):
         self.assertRegex(errors[1], r"^backplane launch: rank 2 \(process \d+\) ended with "
                          "exit code 4\n$")
 
+    def test_other_nodes_go_on(self):
+        script = sh("[ $BACKPLANE_CCL_RANK != 2 ] || exit 4; "
+                    f'while [ ! -e {self.file("go")} ]; do sleep 0.01; done; echo done')
+        nodes = [self.node(rank, 2, "--keep-going", *script) for rank in (0, 1)]
+        self.assertIn(b"the others go on", nodes[1].stderr.readline())
+        self.file("go").touch()
+        ends = [self.finish(node, 4) for node in nodes]
+        self.assertEqual(sorted(b"".join(output for output, _ in ends).splitlines()),
+                         [f"[rank {rank}] done".encode() for rank in (0, 1, 3)])
+        self.assertRegex(ends[0][1], rb"^backplane launch: node 1: rank 2 \(process \d+\) ended "
+                         rb"with exit code 4\n$")
+
     def test_both_nodes_start_again(self):
         script = failing_until(1, "echo run $BACKPLANE_CCL_RESTART", self.folder)
         nodes = [self.node(rank, 1, "--restarts", 1, *script) for rank in (0, 1)]
@@ -343,11 +402,18 @@ class NodesTest(LaunchCase):
                 (("--nnodes", 2, "--rdzv", "127.0.0.1:1"), "--token-file: expected a file"),
                 (("--nnodes", 2, "--rdzv", "127.0.0.1:0", "--token-file", "x"), "found 0"),
                 (("--nnodes", 2, "--node-rank", 1, "--rdzv", "lo:1", "--token-file", "x"),
-                 "the interface lo"),
+                 "found 'lo', the name of an interface"),
+                (("--nnodes", 2, "--node-rank", 1, "--rdzv", "localhost:1", "--token-file", "x"),
+                 "found 'localhost', the name of an interface or a host"),
                 (("--rdzv", "nowhere"), "--rdzv: "),
+                (("--keep-going", "--restarts", 2), "--keep-going: expected no --restarts"),
                 (("-n", 2, "--devices", "a,b,c"), "one device or one for each of the 2 ranks")):
             _, errors = self.run_launch(USAGE, *arguments, "--", "true")
             self.assertIn(words, errors)
+
+    def test_names_of_hosts_are_not_looked_up(self):
+        _, errors = self.run_launch(ENVIRONMENT, "--rdzv", "localhost:4711", "--", "true")
+        self.assertIn("names of hosts are not looked up", errors)
 
 
 class SecretTest(LaunchCase):
@@ -442,6 +508,7 @@ class UsageTest(LaunchCase):
     def test_help(self):
         output, _ = self.run_launch(0, "--help")
         for words in ("-n,--ranks N=1", "--devices NAME[,NAME]...", "--grace N=5", "--restarts N=0",
+                      "backplane launch [OPTIONS] -- PROGRAM [ARGUMENT]...", "--keep-going",
                       "--nnodes N=1", "--node-rank N=0", "--rdzv ADDRESS:PORT", "--token-file FILE",
                       "BACKPLANE_CCL_RANK", "Exit code: "):
             self.assertIn(words, output)
@@ -463,10 +530,24 @@ class UsageTest(LaunchCase):
         for arguments in ((), ("--",), ("-n", 2)):
             _, errors = self.run_launch(USAGE, *arguments)
             self.assertIn("expected a program to start", errors)
-        _, errors = self.run_launch(USAGE, "-n", 2, "true")
-        self.assertIn("launch takes no further argument, found 'true'", errors)
+        for arguments, words, better in (
+                (("-n", 2, "true"), "found 'true'", "-n 2 -- true"),
+                (("sh", "-c", "exit 0"), "found 'sh'", "-- sh -c 'exit 0'"),
+                (("-np", 2, "true", "--lr", 1), "unknown option '-np'", "-n 2 -- true --lr 1"),
+                (("--nproc-per-node=2", "--", "true"), "unknown option '--nproc-per-node'",
+                 "-n 2 -- true"),
+                (("--nproc-per-node", 2), "unknown option '--nproc-per-node'", "-n 2 -- PROGRAM")):
+            _, errors = self.run_launch(USAGE, *arguments)
+            self.assertIn(words, errors)
+            self.assertIn(f"put the program behind --: backplane launch {better}\n", errors)
         _, errors = self.run_launch(ENVIRONMENT, "--", "true", BACKPLANE_CCL_TIMEOUT="soon")
         self.assertIn("BACKPLANE_CCL_TIMEOUT: expected a whole number of seconds", errors)
+
+    def test_a_device_that_is_not_used_is_told(self):
+        for arguments, count in (((), 1), (("--devices", "cpu:0"), 0)):
+            _, errors = self.run_launch(0, *arguments, "--", "true", BACKPLANE_CCL_DEVICE="npu:0")
+            self.assertEqual(errors.count("BACKPLANE_CCL_DEVICE is set, to 'npu:0', and is not "
+                                          "used"), count)
 
     def test_arguments_of_the_program_are_its_own(self):
         output, _ = self.run_launch(0, "-n", 1, "--", "printf", "%s|", "--", "-n", "--help", "",

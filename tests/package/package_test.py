@@ -271,6 +271,8 @@ class InstalledTree(unittest.TestCase):
             self.assertIn(f"\n{part}\n", source)
 
     def test_links_of_installed_pages_lead_somewhere(self):
+        for name in ("collectives.md", "launch.md"):  # headers and --help name them
+            self.assertTrue((self.prefix / "share/doc/backplane" / name).exists(), name)
         links = []
         for page in (self.prefix / "share/doc/backplane").rglob("*.md"):
             text = page.read_text(encoding="utf-8")

@@ -299,7 +299,7 @@ BPA_API bpa_status bpa_ccl_all_to_all_v(bpa_ccl_group* group, const bpa_tensor* 
 
 /* n elements to rank `peer`, which calls bpa_ccl_recv with as many. Two ranks that send to each
  * other and wait may do so until the deadline: bpa_ccl_batch makes one call of a send and a recv.
- */
+ * So may a rank that sends to itself. */
 BPA_API bpa_status bpa_ccl_send(bpa_ccl_group* group, const bpa_tensor* tensor, uint32_t peer,
                                 const bpa_ccl_options* options, bpa_ccl_work** out_work);
 BPA_API bpa_status bpa_ccl_recv(bpa_ccl_group* group, bpa_tensor* tensor, uint32_t peer,

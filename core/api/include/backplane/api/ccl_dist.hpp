@@ -7,8 +7,10 @@
 //   auto mesh = bp::ccl::Mesh::create(device, {.store = store, .rank = rank, .rank_count = 6,
 //                                              .axes = {{"data", 2}, {"model", 3}}});
 //   using bp::ccl::Placement;
-//   auto whole = bp::ccl::redistribute(mesh, part, sizes, {Placement::replicate(),
-//                                      Placement::shard(0)}, {{}, {}});
+//   const std::vector<int64_t> sizes = {5, 4};
+//   const std::vector<Placement> cut = {Placement::replicate(), Placement::shard(0)};
+//   const std::vector<Placement> replicated(2);
+//   auto whole = bp::ccl::redistribute(mesh, part, sizes, cut, replicated);
 //   auto parallel = bp::ccl::DataParallel::create(mesh.group("data"), parameters);
 //   parallel.ready(i, gradient);                       // for each, as they are computed
 //   parallel.finish();                                 // parallel.gradient(i) is the average

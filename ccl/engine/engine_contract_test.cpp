@@ -373,7 +373,7 @@ TEST_P(EngineContractTest, GarbageForAnAddress_IsRefused) {
 INSTANTIATE_TEST_SUITE_P(All, EngineContractTest,
                          testing::Values(EngineKind::kLoop, EngineKind::kShared,
                                          EngineKind::kNetwork, EngineKind::kProvenLoop,
-                                         EngineKind::kProvenShared, EngineKind::kProvenNetwork),
+                                         EngineKind::kProvenShared),
                          [](const auto& of) { return kind_name(of.param); });
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "ccl/engine/library_engine.hpp"
@@ -51,7 +50,7 @@ struct RecordingInbox final : Inbox {
 };
 
 /// Which engine, and how it is made.
-enum class EngineKind { kLoop, kShared, kNetwork, kProvenLoop, kProvenShared, kProvenNetwork };
+enum class EngineKind { kLoop, kShared, kNetwork, kProvenLoop, kProvenShared };
 
 inline std::string kind_name(EngineKind kind) {
   switch (kind) {
@@ -65,8 +64,6 @@ inline std::string kind_name(EngineKind kind) {
       return "proven_loop";
     case EngineKind::kProvenShared:
       return "proven_ucx_shared_memory";
-    case EngineKind::kProvenNetwork:
-      return "proven_ucx_loopback";
   }
   return "?";
 }
@@ -75,9 +72,8 @@ inline LibraryEngineArgs library_args(EngineKind kind) {
   LibraryEngineArgs args;
   args.name = "ucx";
   args.search_path = {BP_PLUGIN_DIR};
-  const bool is_network = kind == EngineKind::kNetwork || kind == EngineKind::kProvenNetwork;
-  args.uses_shared_memory = !is_network;
-  if (is_network) args.interface_name = "lo";
+  args.uses_shared_memory = kind != EngineKind::kNetwork;
+  if (kind == EngineKind::kNetwork) args.interface_name = "lo";
   return args;
 }
 
@@ -96,8 +92,7 @@ inline std::unique_ptr<Engine> make_engine(EngineKind kind, uint32_t rank) {
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     if (made.ok()) engine = *std::move(made);
   }
-  const bool is_proven = kind == EngineKind::kProvenLoop || kind == EngineKind::kProvenShared ||
-                         kind == EngineKind::kProvenNetwork;
+  const bool is_proven = kind == EngineKind::kProvenLoop || kind == EngineKind::kProvenShared;
   if (!is_proven || engine == nullptr) return engine;
   return make_proven_engine(std::move(engine),
                             {.token = job_token(), .job = "test", .own_rank = rank});
@@ -109,13 +104,6 @@ struct Ends {
   std::vector<RecordingInbox> inboxes;
 
   explicit Ends(size_t count) : engines(count), inboxes(count) {}
-  Ends(Ends&&) = default;
-  /// All at once: an end that goes has a second for others to take its last messages.
-  ~Ends() {
-    std::vector<std::thread> leavers;
-    for (auto& engine : engines) leavers.emplace_back([&engine] { engine.reset(); });
-    for (std::thread& leaver : leavers) leaver.join();
-  }
   Engine& operator[](size_t i) { return *engines[i]; }
 
   void connect_all() {

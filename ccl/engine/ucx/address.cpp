@@ -15,7 +15,7 @@
 namespace bp_ucx {
 namespace {
 
-constexpr std::string_view kAddressMark = "BPUCX001";
+constexpr std::string_view kAddressMark = "BPUCX002";
 constexpr size_t kMostTextBytes = 65536;
 
 template <class Number>
@@ -82,6 +82,7 @@ std::string encode(const Address& address) {
   put(&bytes, address.start_time);
   put_text(&bytes, address.host);
   put_text(&bytes, address.worker);
+  put_text(&bytes, address.network);
   put(&bytes, sum_of(bytes));
   return bytes;
 }
@@ -98,7 +99,8 @@ std::optional<Address> decode_address(std::string_view bytes) {
   Address address;
   const bool is_whole = take(&bytes, &address.end[0]) && take(&bytes, &address.end[1]) &&
                         take(&bytes, &address.process) && take(&bytes, &address.start_time) &&
-                        take_text(&bytes, &address.host) && take_text(&bytes, &address.worker);
+                        take_text(&bytes, &address.host) && take_text(&bytes, &address.worker) &&
+                        take_text(&bytes, &address.network);
   if (!is_whole || !bytes.empty() || address.worker.empty()) return std::nullopt;
   return address;
 }

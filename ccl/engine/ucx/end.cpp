@@ -28,7 +28,8 @@ End::End(const bp_engine_args& args)
   Address own = own_address();
   id_ = own.end;
   own_host_ = own.host;
-  own.worker = worker_.address();
+  own.worker = worker_.address(false);
+  if (args.interface_name[0] != 0) own.network = worker_.address(true);
   address_ = encode(own);
   ucp_am_handler_param_t param{};
   param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
@@ -48,11 +49,11 @@ End::Peer* End::find(uint32_t peer) const {
   return found != peers_.end() ? found->second.get() : nullptr;
 }
 
-ucp_ep_h End::make_endpoint(Peer& peer, const Address& address) {
+ucp_ep_h End::make_endpoint(Peer& peer, const std::string& worker) {
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(address.worker.data());
+  params.address = reinterpret_cast<const ucp_address_t*>(worker.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = on_error;
   params.err_handler.arg = &peer;
@@ -66,13 +67,20 @@ ucp_ep_h End::make_endpoint(Peer& peer, const Address& address) {
 /// behind all that it sends itself on the same connection: of two long messages one would go after
 /// the other. So over a network each direction has a connection of its own. UCX pairs the first
 /// endpoints of both ends, then the second ones.
+///
+/// Containers may share their memory (--ipc=host), but not their process numbers. UCX finds its
+/// shared memory there, and then neither opens all of it nor can tell whether its peer lives; so it
+/// is given no address but the network's.
 void End::open_endpoints(Peer& peer, const Address& address) {
   requests_.reserve(requests_.size() + 2);  // to close them, if it comes to that
-  const ucp_ep_h first = make_endpoint(peer, address);
+  const bool is_elsewhere = address.host != own_host_;
+  const bool knows_network = is_elsewhere && !address.network.empty();
+  const std::string& worker = knows_network ? address.network : address.worker;
+  const ucp_ep_h first = make_endpoint(peer, worker);
   peer.endpoint = first;
-  const bool is_over_network = address.host != own_host_ || !uses_shared_memory_;
+  const bool is_over_network = is_elsewhere || !uses_shared_memory_;
   if (!is_over_network || peer.id == id_) return;
-  const ucp_ep_h second = make_endpoint(peer, address);
+  const ucp_ep_h second = make_endpoint(peer, worker);
   const bool is_first = id_ < peer.id;
   peer.endpoint = is_first ? first : second;
   peer.other = is_first ? second : first;
@@ -111,15 +119,7 @@ void End::connect(uint32_t number, std::string_view bytes) {
     peer.start_time = address->start_time;
     greet(peer);
   }
-  std::deque<Message> strays;
-  strays.swap(strays_);
-  for (Message& stray : strays) {
-    if (stray.from != peer.id) {
-      strays_.push_back(std::move(stray));
-    } else if (!arrive(peer, stray)) {
-      release(stray);
-    }
-  }
+  is_behind_ = is_behind_ || !strays_.empty();  // some may be its own
 }
 
 /// UCX maps the memory in which a peer of this host takes messages with the first one that needs
@@ -218,7 +218,7 @@ int32_t End::post(Sending& sending, const void* data, uint64_t bytes) {
     if (!sending.is_short) lent_.erase(sending.transfer);
     recycle(sending);
     const char* const why = ucp().status_string(UCS_PTR_STATUS(request));
-    doom(peer, BP_UNAVAILABLE, std::string("the connection broke: ") + why);
+    doom(peer, BP_UNAVAILABLE, "the connection broke: ", why);
     return BP_UNAVAILABLE;
   }
   if (request == nullptr && sending.is_short) {
@@ -280,13 +280,15 @@ void End::finish_done() {
   }
 }
 
-/// The bytes of these were taken while they were lent.
+/// The bytes of these were taken while they were lent. Each is forgotten once it is told: without
+/// the word its receiver waits.
 void End::tell_settled() {
-  std::vector<std::pair<Peer*, uint64_t>> settled;
-  settled.swap(settled_);
-  for (const auto& [peer, sequence] : settled) {
-    if (peer->is_lost() || peer->is_doomed) continue;
-    post(make_sending(*peer, Kind::kSettled, sequence, {}), nullptr, 0);
+  while (!settled_.empty()) {
+    const auto [peer, sequence] = settled_.back();
+    if (!peer->is_lost() && !peer->is_doomed) {
+      post(make_sending(*peer, Kind::kSettled, sequence, {}), nullptr, 0);
+    }
+    settled_.pop_back();
   }
 }
 
@@ -302,7 +304,8 @@ ucs_status_t End::on_message(void* self, const void* header, size_t header_bytes
   const bool is_ours = envelope.mark == kMessageMark && envelope.inline_bytes <= kInlineBytes &&
                        envelope.inline_bytes <= rest_bytes &&
                        rest_bytes - envelope.inline_bytes <= BP_ENGINE_HEADER_BYTES_MAX;
-  if (!is_ours || (bytes > 0 && envelope.inline_bytes > 0)) {
+  const bool has_other_bytes = envelope.inline_bytes > 0 || envelope.kind == Kind::kFarewell;
+  if (!is_ours || (bytes > 0 && has_other_bytes)) {
     end.note_dropped();
     return UCS_OK;  // which lets go of the data
   }
@@ -362,7 +365,7 @@ void End::note_dropped() noexcept {
 /// UCX keeps the order of messages as a rule, and promises nothing. False: it is not kept.
 bool End::arrive(Peer& peer, Message& message) {
   if (peer.is_lost() || message.sequence < peer.next_expected) return false;
-  if (message.sequence > peer.next_expected) {
+  if (message.sequence > peer.next_expected || is_behind_) {
     if (peer.ahead.size() >= kMostAhead) {
       doom(peer, BP_UNAVAILABLE, "it sends messages without order");
       return false;
@@ -370,11 +373,45 @@ bool End::arrive(Peer& peer, Message& message) {
     return peer.ahead.emplace(message.sequence, std::move(message)).second;
   }
   accept(peer, message);
-  while (!peer.ahead.empty() && peer.ahead.begin()->first == peer.next_expected) {
-    auto next = peer.ahead.extract(peer.ahead.begin());
-    accept(peer, next.mapped());
+  try {
+    accept_ahead(peer);
+  } catch (const std::bad_alloc&) {
+    is_behind_ = true;  // the message is kept all the same
   }
   return true;
+}
+
+/// One that there was no memory for stays where it is.
+void End::accept_ahead(Peer& peer) {
+  while (!peer.ahead.empty() && peer.ahead.begin()->first == peer.next_expected) {
+    accept(peer, peer.ahead.begin()->second);
+    peer.ahead.erase(peer.ahead.begin());
+  }
+}
+
+/// Those of ends that are connected meanwhile.
+void End::take_strays() {
+  for (auto stray = strays_.begin(); stray != strays_.end();) {
+    const auto found = peer_by_id_.find(stray->from);
+    if (found == peer_by_id_.end()) {
+      ++stray;
+      continue;
+    }
+    if (!arrive(*found->second, *stray)) release(*stray);
+    stray = strays_.erase(stray);
+  }
+}
+
+/// Accepts what has come and was put off.
+void End::catch_up() {
+  is_behind_ = false;
+  try {
+    take_strays();
+    for (auto& [number, peer] : peers_) accept_ahead(*peer);
+  } catch (...) {
+    is_behind_ = true;
+    throw;
+  }
 }
 
 void End::accept(Peer& peer, Message& message) {
@@ -398,6 +435,17 @@ void End::release(Message& message) {
   message.data = nullptr;
 }
 
+/// Where there is no memory for it, nobody can take the message any more.
+End::Receiving& End::make_receiving(Message& message, void* transfer) {
+  try {
+    auto owned = std::make_unique<Receiving>(*this, *message.peer, message.sequence, transfer);
+    return *receivings_.emplace(transfer, std::move(owned)).first->second;
+  } catch (...) {
+    release(message);
+    throw;
+  }
+}
+
 int32_t End::receive(uint64_t token, void* into, void* transfer) {
   std::optional<Message> found = arrived_.take(token);
   if (!found) return BP_INVALID_ARGUMENT;
@@ -416,9 +464,7 @@ int32_t End::receive(uint64_t token, void* into, void* transfer) {
     release(message);
     return BP_UNAVAILABLE;
   }
-  auto owned = std::make_unique<Receiving>(*this, *message.peer, message.sequence, transfer);
-  Receiving& receiving = *owned;
-  receivings_.emplace(transfer, std::move(owned));
+  Receiving& receiving = make_receiving(message, transfer);
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.cb.recv_am = on_received;

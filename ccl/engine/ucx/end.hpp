@@ -69,6 +69,7 @@ class End {
   };
   struct Peer;
   static constexpr uint64_t kInlineBytes = 64;
+  static constexpr size_t kMostWhyBytes = 256;
   /// A few bytes, of which only those that are there are copied.
   template <size_t kMost>
   struct Text {
@@ -101,7 +102,9 @@ class End {
   };
   struct Peer {
     Peer(End& its_end, uint32_t its_number, const EndId& its_id)
-        : end(its_end), number(its_number), id(its_id) {}
+        : end(its_end), number(its_number), id(its_id) {
+      why.reserve(kMostWhyBytes);
+    }
     End& end;
     const uint32_t number;
     const EndId id;
@@ -117,7 +120,7 @@ class End {
     bool is_doomed = false;
     int64_t drains_until_ns = 0;  // before that what it sent is taken first
     int32_t status = BP_OK;       // as its loss is told
-    std::string why;
+    std::string why;              // its memory is there from the start
     bool is_lost() const { return endpoint == nullptr; }
   };
   /// A message that UCX has not sent to its end. Those that it has are used again.
@@ -175,12 +178,16 @@ class End {
   void note_dropped() noexcept;
   bool arrive(Peer& peer, Message& message);
   void accept(Peer& peer, Message& message);
+  void accept_ahead(Peer& peer);
+  void take_strays();
+  void catch_up();
   void release(Message& message);
+  Receiving& make_receiving(Message& message, void* transfer);
   void settle(Peer& peer, uint64_t sequence);
 
   Peer* find(uint32_t peer) const;
   void open_endpoints(Peer& peer, const Address& address);
-  ucp_ep_h make_endpoint(Peer& peer, const Address& address);
+  ucp_ep_h make_endpoint(Peer& peer, const std::string& worker);
   void greet(Peer& peer);
   Sending& make_sending(Peer& peer, Kind kind, uint64_t sequence, std::string_view header,
                         std::string_view inline_data = {});
@@ -198,7 +205,8 @@ class End {
   template <class Done>
   bool drive_until(int64_t until_ns, Done is_done);
   void look_for_deaths(bool ends_wake);
-  void doom(Peer& peer, int32_t status, const std::string& why, int64_t drains_until_ns = 0);
+  void doom(Peer& peer, int32_t status, std::string_view why,
+            std::string_view detail = {}) noexcept;
   void lose_doomed(bool is_drained);
   void lose(Peer& peer);
   void close_endpoints(Peer& peer);
@@ -236,8 +244,9 @@ class End {
   std::vector<Event> delivered_;  // its memory is used again
   size_t doomed_count_ = 0;
   int64_t parted_ns_ = 0;  // how long peers were waited for in all, so that they take last words
-  uint64_t dropped_count_ = 0;  // of nobody that is connected
-  bool is_out_of_memory_ = false;
+  uint64_t dropped_count_ = 0;     // of nobody that is connected
+  bool is_out_of_memory_ = false;  // so that a message was not taken
+  bool is_behind_ = false;         // so that messages which are kept still wait to be accepted
   int64_t next_look_ns_ = 0;
   uint32_t drive_count_ = 0;
   /// Ends first: UCX ends what it has in progress then, and tells the above.

@@ -53,6 +53,7 @@ bool End::drive() {
     if (!events_.empty() && doomed_count_ == 0) break;
   }
   finish_done();
+  if (is_behind_) catch_up();
   // To ask for the time takes as long as to ask UCX.
   if (++drive_count_ % kDrivesBetweenLooks == 0 && now_ns() >= next_look_ns_) {
     look_for_deaths(false);
@@ -79,7 +80,7 @@ bool End::drive_until(int64_t until_ns, Done is_done) {
 
 bool End::has_news() const {
   return !events_.empty() || !settled_.empty() || doomed_count_ > 0 || is_out_of_memory_ ||
-         done_sendings_ != nullptr || done_receivings_ != nullptr;
+         is_behind_ || done_sendings_ != nullptr || done_receivings_ != nullptr;
 }
 
 bool End::progress(const bp_engine_inbox& inbox) {
@@ -128,26 +129,26 @@ void End::look_for_deaths(bool ends_wake) {
   next_look_ns_ = now + kLookInterval;
   for (const uint32_t number : watch_.look(ends_wake)) {
     Peer* const peer = find(number);
-    if (peer == nullptr) continue;
-    doom(*peer, BP_UNAVAILABLE, "its process has ended", now + kMostDraining);
+    if (peer != nullptr && !peer->is_doomed) {
+      doom(*peer, BP_UNAVAILABLE, "its process has ended");
+      peer->drains_until_ns = now + kMostDraining;
+    }
+    watch_.remove_process(number);
   }
 }
 
 void End::on_error(void* user_data, ucp_ep_h, ucs_status_t status) {
   auto& peer = *static_cast<Peer*>(user_data);
-  try {
-    peer.end.doom(peer, BP_UNAVAILABLE,
-                  std::string("the connection broke: ") + ucp().status_string(status));
-  } catch (...) {
-    peer.end.is_out_of_memory_ = true;
-  }
+  peer.end.doom(peer, BP_UNAVAILABLE, "the connection broke: ", ucp().status_string(status));
 }
 
-void End::doom(Peer& peer, int32_t status, const std::string& why, int64_t drains_until_ns) {
+/// Needs no memory: a loss that could not be noted would never be told.
+void End::doom(Peer& peer, int32_t status, std::string_view why, std::string_view detail) noexcept {
   if (peer.is_doomed || peer.is_lost()) return;
-  peer.why = why;
+  peer.why.assign(why.substr(0, kMostWhyBytes));
+  peer.why.append(detail.substr(0, kMostWhyBytes - peer.why.size()));
   peer.status = status;
-  peer.drains_until_ns = drains_until_ns;
+  peer.drains_until_ns = 0;
   peer.is_doomed = true;
   ++doomed_count_;
 }
@@ -160,11 +161,13 @@ void End::lose_doomed(bool is_drained) {
   }
 }
 
+/// Without memory for a moment nothing of it is done, and all of it with the next progress.
 void End::lose(Peer& peer) {
+  if (peer.is_lost()) return;  // and so not doomed
+  requests_.reserve(requests_.size() + 2);
+  events_.push_back({.kind = Event::Kind::kLost, .peer = peer.number, .status = peer.status});
   if (peer.is_doomed) --doomed_count_;
   peer.is_doomed = false;
-  if (peer.is_lost()) return;
-  events_.push_back({.kind = Event::Kind::kLost, .peer = peer.number, .status = peer.status});
   watch_.remove_process(peer.number);
   close_endpoints(peer);
   for (auto& [sequence, message] : peer.ahead) release(message);

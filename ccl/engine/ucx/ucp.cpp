@@ -155,9 +155,9 @@ void find_functions(void* library) {
   find(library, "ucp_worker_arm", &g_ucp.worker_arm);
   find(library, "ucp_worker_create", &g_ucp.worker_create);
   find(library, "ucp_worker_destroy", &g_ucp.worker_destroy);
-  find(library, "ucp_worker_get_address", &g_ucp.worker_get_address);
   find(library, "ucp_worker_get_efd", &g_ucp.worker_get_efd);
   find(library, "ucp_worker_progress", &g_ucp.worker_progress);
+  find(library, "ucp_worker_query", &g_ucp.worker_query);
   find(library, "ucp_worker_release_address", &g_ucp.worker_release_address);
   find(library, "ucp_worker_set_am_recv_handler", &g_ucp.worker_set_am_recv_handler);
   find(library, "ucs_log_push_handler", &g_ucp.log_push_handler);

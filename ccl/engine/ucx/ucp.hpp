@@ -39,9 +39,9 @@ struct Ucp {
   decltype(&ucp_worker_arm) worker_arm;
   decltype(&ucp_worker_create) worker_create;
   decltype(&ucp_worker_destroy) worker_destroy;
-  decltype(&ucp_worker_get_address) worker_get_address;
   decltype(&ucp_worker_get_efd) worker_get_efd;
   decltype(&ucp_worker_progress) worker_progress;
+  decltype(&ucp_worker_query) worker_query;
   decltype(&ucp_worker_release_address) worker_release_address;
   decltype(&ucp_worker_set_am_recv_handler) worker_set_am_recv_handler;
   decltype(&ucs_log_push_handler) log_push_handler;

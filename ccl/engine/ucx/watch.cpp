@@ -122,7 +122,6 @@ std::vector<uint32_t> Watch::look(bool ends_wake) {
     uint64_t wakes = 0;
     [[maybe_unused]] const ssize_t size = read(wake_, &wakes, sizeof(wakes));
   }
-  for (const uint32_t peer : ended) remove_process(peer);
   return ended;
 }
 

@@ -28,7 +28,8 @@ class Watch {
 
   /// Until something is to be looked at, or the time has come (of CLOCK_MONOTONIC).
   void sleep(int64_t until_ns);
-  /// Peers whose processes have ended, each once. `ends_wake`: a wake has done its work.
+  /// Peers whose processes have ended, each until remove_process(), so that none is forgotten where
+  /// there was no memory to note it. `ends_wake`: a wake has done its work.
   std::vector<uint32_t> look(bool ends_wake);
   void wake() noexcept;
 

@@ -133,13 +133,16 @@ Worker::~Worker() {
   ucp().cleanup(context_);
 }
 
-std::string Worker::address() const {
-  ucp_address_t* address = nullptr;
-  size_t size = 0;
-  check(ucp().worker_get_address(worker_, &address, &size), "UCX's address");
-  std::string bytes(reinterpret_cast<const char*>(address), size);
-  ucp().worker_release_address(worker_, address);
-  return bytes;
+std::string Worker::address(bool is_network_only) const {
+  ucp_worker_attr_t found{};
+  found.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
+  found.address_flags = is_network_only ? UCP_WORKER_ADDRESS_FLAG_NET_ONLY : 0;
+  check(ucp().worker_query(worker_, &found), "UCX's address");
+  const auto release = [this](ucp_address_t* address) {
+    ucp().worker_release_address(worker_, address);
+  };
+  const std::unique_ptr<ucp_address_t, decltype(release)> kept(found.address, release);
+  return std::string(reinterpret_cast<const char*>(found.address), found.address_length);
 }
 
 int Worker::descriptor() const {

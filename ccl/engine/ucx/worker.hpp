@@ -19,7 +19,8 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   ucp_worker_h get() const { return worker_; }
-  std::string address() const;
+  /// By every transport, or by those of the network alone. Throws Refusal.
+  std::string address(bool is_network_only) const;
   /// To be read when there is something to do, after arm().
   int descriptor() const;
   /// False: there is something to do now.

@@ -80,9 +80,9 @@ struct BareEnd {
   int lost_count = 0;
 };
 
-/// False: not within seconds. `failing` is BareEnd::progress()'s.
+/// False: not in time. `failing` is BareEnd::progress()'s.
 bool progress_until(BareEnd* end, int* failing, const std::function<bool()>& is_so) {
-  const auto until = Clock::now() + std::chrono::seconds(5);
+  const auto until = Clock::now() + std::chrono::seconds(20);
   while (!is_so() && Clock::now() < until) end->progress(failing);
   return is_so();
 }

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
@@ -354,7 +355,8 @@ TEST(Nodes, RanksAreNumberedThroughNodes_AndAllEndWell) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(Nodes, FirstFailure_IsEverybodysVerdict) {
+/// Each on a thread, in a run of two nodes whose verdict it looks for.
+void on_two_nodes(const std::function<void(uint32_t rank, Nodes& nodes)>& body) {
   const auto store = make_memory_store();
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < 2; ++rank) {
@@ -362,47 +364,45 @@ TEST(Nodes, FirstFailure_IsEverybodysVerdict) {
       const auto nodes = *Nodes::make(node(store, rank, 2, 1));
       ASSERT_TRUE(nodes->begin(0, soon()).ok());
       nodes->watch();
-      if (rank == 1) {
-        nodes->propose({Verdict::Kind::kFailed, 139, 1, "rank 1 was ended"});
-        nodes->propose({Verdict::Kind::kStopped, 143, 1, "too late"});
-      }
-      const Verdict verdict = await_verdict(nodes.get());
-      EXPECT_EQ(verdict.kind, Verdict::Kind::kFailed);
-      EXPECT_EQ(verdict.status, 139);
-      EXPECT_EQ(verdict.node_rank, 1u);
-      EXPECT_EQ(verdict.words, "rank 1 was ended");
+      body(rank, *nodes);
     });
   }
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(Nodes, FirstFailure_IsEverybodysVerdict) {
+  on_two_nodes([](uint32_t rank, Nodes& nodes) {
+    if (rank == 1) {
+      nodes.propose({Verdict::Kind::kFailed, 139, 1, "rank 1 was ended"});
+      nodes.propose({Verdict::Kind::kStopped, 143, 1, "too late"});
+    }
+    const Verdict verdict = await_verdict(&nodes);
+    EXPECT_EQ(verdict.kind, Verdict::Kind::kFailed);
+    EXPECT_EQ(verdict.status, 139);
+    EXPECT_EQ(verdict.node_rank, 1u);
+    EXPECT_EQ(verdict.words, "rank 1 was ended");
+  });
+}
+
 TEST(Nodes, NotedFailure_IsTheVerdictOnceAllAreDone) {
-  const auto store = make_memory_store();
   std::atomic<bool> is_noted = false;
-  std::vector<std::thread> threads;
-  for (uint32_t rank = 0; rank < 2; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto nodes = *Nodes::make(node(store, rank, 2, 1));
-      ASSERT_TRUE(nodes->begin(0, soon()).ok());
-      nodes->watch();
-      if (rank == 1) {
-        nodes->note_failure({Verdict::Kind::kFailed, 137, 1, "rank 1 was ended"});
-        nodes->note_failure({Verdict::Kind::kFailed, 4, 1, "too late"});
-        nodes->propose_done();
-        is_noted = true;
-      } else {
-        while (!is_noted) std::this_thread::sleep_for(milliseconds(1));
-        std::this_thread::sleep_for(milliseconds(20));
-        EXPECT_FALSE(nodes->verdict().has_value()) << "the other node goes on";
-        nodes->propose_done();
-      }
-      const Verdict verdict = await_verdict(nodes.get());
-      EXPECT_EQ(verdict.status, 137);
-      EXPECT_EQ(verdict.node_rank, 1u);
-      EXPECT_EQ(verdict.words, "rank 1 was ended");
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  on_two_nodes([&](uint32_t rank, Nodes& nodes) {
+    if (rank == 1) {
+      nodes.note_failure({Verdict::Kind::kFailed, 137, 1, "rank 1 was ended"});
+      nodes.note_failure({Verdict::Kind::kFailed, 4, 1, "too late"});
+      nodes.propose_done();
+      is_noted = true;
+    } else {
+      while (!is_noted) std::this_thread::sleep_for(milliseconds(1));
+      std::this_thread::sleep_for(milliseconds(20));
+      EXPECT_FALSE(nodes.verdict().has_value()) << "the other node goes on";
+      nodes.propose_done();
+    }
+    const Verdict verdict = await_verdict(&nodes);
+    EXPECT_EQ(verdict.status, 137);
+    EXPECT_EQ(verdict.node_rank, 1u);
+    EXPECT_EQ(verdict.words, "rank 1 was ended");
+  });
 }
 
 TEST(Nodes, MissingNodes_AreNamed) {

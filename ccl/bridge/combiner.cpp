@@ -3,8 +3,6 @@
 // See combiner.hpp. A kernel is planned once for each size, since the parts of a schedule have few.
 #include "ccl/bridge/combiner.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -17,6 +15,7 @@ namespace bp::ccl {
 namespace {
 
 constexpr uint64_t kAlignment = 256;  // more is not known of any tensor
+constexpr int64_t kOne = 1;           // a size, and a stride
 
 std::string_view op_name(Reduction reduction, bool divides) {
   if (divides) return "div";
@@ -38,15 +37,14 @@ uint64_t offset_of(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % kAlignment;
 }
 
-bp_tensor tensor_at(const void* data, uint32_t dtype, uint64_t bytes, const int64_t* size) {
-  static constexpr int64_t kStride = 1;
+/// Without its place.
+bp_tensor tensor_of_size(uint32_t dtype, uint64_t bytes, const int64_t* size) {
   bp_tensor tensor{};
-  tensor.handle = reinterpret_cast<uint64_t>(data);
   tensor.storage_bytes = bytes;
   tensor.dtype = dtype;
   tensor.rank = 1;
   tensor.sizes = size;
-  tensor.strides = &kStride;
+  tensor.strides = &kOne;
   return tensor;
 }
 
@@ -68,18 +66,17 @@ Result<std::unique_ptr<Combiner>> Combiner::make(Device& device, uint32_t dtype,
                                                  Reduction reduction) {
   std::unique_ptr<Combiner> combiner(new Combiner(device, dtype, reduction));
   // A kernel that is missing is told before any rank waits for this one.
-  const std::byte* const place = combiner->scratch_.get(kAlignment);
-  BP_TRY(combiner->plan(place, place, place, 1, false));
-  if (reduction == Reduction::kAvg) BP_TRY(combiner->plan(place, place, place, 1, true));
+  std::byte* const place = combiner->scratch_.get(kAlignment);
+  BP_TRY(combiner->plan({place, place, place}, 1, false));
+  if (reduction == Reduction::kAvg) BP_TRY(combiner->plan({place, place, place}, 1, true));
   return combiner;
 }
 
-Result<std::shared_ptr<PlannedKernel>> Combiner::plan(const void* a, const void* b, const void* y,
-                                                      uint64_t count, bool divides) {
-  const std::array<uint64_t, 3> offsets = {offset_of(a), offset_of(b), offset_of(y)};
+Result<std::shared_ptr<PlannedKernel>> Combiner::plan(const Places& places, uint64_t count,
+                                                      bool divides) {
+  const Offsets offsets = {offset_of(places.a), offset_of(places.b), offset_of(places.y)};
   for (const Planned& planned : plans_) {
-    if (planned.count == count && planned.divides == divides &&
-        std::equal(offsets.begin(), offsets.end(), planned.offsets)) {
+    if (planned.count == count && planned.divides == divides && planned.offsets == offsets) {
       return planned.kernel;
     }
   }
@@ -106,64 +103,91 @@ Result<std::shared_ptr<PlannedKernel>> Combiner::plan(const void* a, const void*
   const auto& found = *route;
   if (found->kind != RouteKind::kNative || !found->kernel->is_plain()) return refuse(found->reason);
   if (plans_.size() >= kMostPlans) plans_.erase(plans_.begin());
-  plans_.push_back({count, {offsets[0], offsets[1], offsets[2]}, divides, found->kernel});
+  plans_.push_back({count, offsets, divides, found->kernel});
   return found->kernel;
 }
 
 /// Whether the result may lie in the memory of an argument.
-bool Combiner::fits(const PlannedKernel& kernel, const void* a, const void* b, const void* y) {
+bool Combiner::fits(const PlannedKernel& kernel, const Places& places) {
   if (!kernel.contiguous_inputs().empty()) return false;  // wants more of its arguments' places
-  if (y == a) return (kernel.in_place_inputs() & 1) != 0;
-  if (y == b) return (kernel.in_place_inputs() & 2) != 0;
+  if (places.y == places.a) return (kernel.in_place_inputs() & 1) != 0;
+  if (places.y == places.b) return (kernel.in_place_inputs() & 2) != 0;
   return true;
 }
 
-Status Combiner::run(const void* a, const void* b, void* y, uint64_t count, bool divides) {
-  const uint64_t bytes = count * dtype_bits(dtype_) / 8;
-  BP_TRY_ASSIGN(auto kernel, plan(a, b, y, count, divides));
-  void* result = y;
-  std::byte* aligned = nullptr;
-  if (!fits(*kernel, a, b, y)) {
-    // All three at places that every kernel takes.
-    const uint64_t room = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    const uint64_t b_bytes = divides ? dtype_bits(dtype_) / 8 : bytes;
-    aligned = scratch_.get(3 * room);
-    std::memcpy(aligned, a, bytes);
-    std::memcpy(aligned + room, b, b_bytes);
-    a = aligned;
-    b = aligned + room;
-    result = aligned + 2 * room;
-    BP_TRY_ASSIGN(kernel, plan(a, b, result, count, divides));
-    if (!kernel->contiguous_inputs().empty()) {
-      return Status(BP_UNSUPPORTED, kernel->title() + " takes no contiguous memory as it is");
-    }
-  }
-  const auto all = static_cast<int64_t>(count);
-  constexpr int64_t kOne = 1;
-  const std::array<bp_tensor, 3> tensors = {
-      tensor_at(a, dtype_, bytes, &all),
-      tensor_at(b, dtype_, divides ? dtype_bits(dtype_) / 8 : bytes, divides ? &kOne : &all),
-      tensor_at(result, dtype_, bytes, &all)};
-  const LaunchRequest request{.kernel = *kernel,
-                              .tensors = tensors.data(),
+bool Combiner::Ready::is_for(const Places& places, uint64_t of_count, bool that_divides) const {
+  return kernel != nullptr && count == of_count && divides == that_divides &&
+         offsets[0] == offset_of(places.a) && offsets[1] == offset_of(places.b) &&
+         offsets[2] == offset_of(places.y) && is_in_a == (places.y == places.a) &&
+         is_in_b == (places.y == places.b);
+}
+
+void Combiner::make_ready(std::shared_ptr<PlannedKernel> kernel, const Places& places,
+                          uint64_t count, bool divides) {
+  const uint64_t element = dtype_bits(dtype_) / 8;
+  ready_.offsets = {offset_of(places.a), offset_of(places.b), offset_of(places.y)};
+  ready_.is_in_a = places.y == places.a;
+  ready_.is_in_b = places.y == places.b;
+  ready_.count = count;
+  ready_.divides = divides;
+  ready_.size = static_cast<int64_t>(count);
+  const auto tensor_of = [&](bool is_one) {
+    return tensor_of_size(dtype_, is_one ? element : count * element,
+                          is_one ? &kOne : &ready_.size);
+  };
+  ready_.tensors = {tensor_of(false), tensor_of(divides), tensor_of(false)};
+  ready_.kernel = std::move(kernel);
+}
+
+Status Combiner::launch_ready(const Places& places) {
+  ready_.tensors[0].handle = reinterpret_cast<uint64_t>(places.a);
+  ready_.tensors[1].handle = reinterpret_cast<uint64_t>(places.b);
+  ready_.tensors[2].handle = reinterpret_cast<uint64_t>(places.y);
+  const LaunchRequest request{.kernel = *ready_.kernel,
+                              .tensors = ready_.tensors.data(),
                               .input_count = 2,
                               .output_count = 1,
-                              .keep_alive = std::move(kernel)};
-  BP_TRY(launch(device_.default_stream(), request));
-  if (aligned != nullptr) std::memcpy(y, result, bytes);
+                              .keep_alive = ready_.kernel};
+  return launch(device_.default_stream(), request).status();
+}
+
+/// All three at places that every kernel takes.
+Status Combiner::run_aligned(const Places& places, uint64_t count, bool divides) {
+  const uint64_t element = dtype_bits(dtype_) / 8;
+  const uint64_t bytes = count * element;
+  const uint64_t room = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  std::byte* const aligned = scratch_.get(3 * room);
+  std::memcpy(aligned, places.a, bytes);
+  std::memcpy(aligned + room, places.b, divides ? element : bytes);
+  const Places there{aligned, aligned + room, aligned + 2 * room};
+  BP_TRY_ASSIGN(auto kernel, plan(there, count, divides));
+  if (!kernel->contiguous_inputs().empty()) {
+    return Status(BP_UNSUPPORTED, kernel->title() + " takes no contiguous memory as it is");
+  }
+  make_ready(std::move(kernel), there, count, divides);
+  BP_TRY(launch_ready(there));
+  std::memcpy(places.y, there.y, bytes);
   return {};
+}
+
+Status Combiner::run(const Places& places, uint64_t count, bool divides) {
+  if (!ready_.is_for(places, count, divides)) {
+    BP_TRY_ASSIGN(auto kernel, plan(places, count, divides));
+    if (!fits(*kernel, places)) return run_aligned(places, count, divides);
+    make_ready(std::move(kernel), places, count, divides);
+  }
+  return launch_ready(places);
 }
 
 Status Combiner::combine(void* to, const void* from, uint64_t count, bool is_from_first) {
   if (count == 0) return {};
-  return is_from_first ? run(from, to, to, count, false) : run(to, from, to, count, false);
+  return run(is_from_first ? Places{from, to, to} : Places{to, from, to}, count, false);
 }
 
-Status Combiner::finish(void* values, uint64_t count, uint32_t rank_count) {
-  if (reduction_ != Reduction::kAvg || count == 0 || rank_count == 1) return {};
+Status Combiner::divide(void* values, uint64_t count, uint32_t rank_count) {
   std::byte* const place = divisor_.get(kAlignment);
   BP_TRY(write_scalar(dtype_, rank_count, place));
-  return run(values, place, values, count, true);
+  return run({values, place, values}, count, true);
 }
 
 }  // namespace bp::ccl

@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_CCL_BRIDGE_COMBINER_HPP
 #define BACKPLANE_CCL_BRIDGE_COMBINER_HPP
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,15 +29,37 @@ class Combiner {
   /// two do not overlap. Errors: the kernel's.
   Status combine(void* to, const void* from, uint64_t count, bool is_from_first);
   /// Divides by the number of ranks where the reduction is the average.
-  Status finish(void* values, uint64_t count, uint32_t rank_count);
+  Status finish(void* values, uint64_t count, uint32_t rank_count) {
+    if (reduction_ != Reduction::kAvg || count == 0 || rank_count == 1) return {};
+    return divide(values, count, rank_count);
+  }
 
  private:
+  /// Of y = a op b; b has one element where it divides.
+  struct Places {
+    const void* a;
+    const void* b;
+    void* y;
+  };
+  using Offsets = std::array<uint64_t, 3>;  // of places, modulo what is known of alignments
   /// A kernel for one size and one place of each argument.
   struct Planned {
     uint64_t count;
-    uint64_t offsets[3];  // of a, b and y, modulo what is known of alignments
+    Offsets offsets;
     bool divides;
     std::shared_ptr<PlannedKernel> kernel;
+  };
+  /// The latest launch, without its places: the parts of a schedule are much alike.
+  struct Ready {
+    bool is_for(const Places& places, uint64_t of_count, bool that_divides) const;
+    std::shared_ptr<PlannedKernel> kernel;  // nullptr: there was none
+    Offsets offsets{};
+    bool is_in_a = false;  // y is
+    bool is_in_b = false;
+    bool divides = false;
+    uint64_t count = 0;
+    int64_t size = 0;  // the same, for the tensors
+    std::array<bp_tensor, 3> tensors{};
   };
   /// Memory at a boundary that every kernel takes.
   class Aligned {
@@ -53,11 +76,14 @@ class Combiner {
 
   Combiner(Device& device, uint32_t dtype, Reduction reduction)
       : device_(device), dtype_(dtype), reduction_(reduction) {}
-  Result<std::shared_ptr<PlannedKernel>> plan(const void* a, const void* b, const void* y,
-                                              uint64_t count, bool divides);
-  /// y = a op b; b has one element where it divides.
-  Status run(const void* a, const void* b, void* y, uint64_t count, bool divides);
-  static bool fits(const PlannedKernel& kernel, const void* a, const void* b, const void* y);
+  Result<std::shared_ptr<PlannedKernel>> plan(const Places& places, uint64_t count, bool divides);
+  Status run(const Places& places, uint64_t count, bool divides);
+  Status run_aligned(const Places& places, uint64_t count, bool divides);
+  void make_ready(std::shared_ptr<PlannedKernel> kernel, const Places& places, uint64_t count,
+                  bool divides);
+  Status launch_ready(const Places& places);
+  Status divide(void* values, uint64_t count, uint32_t rank_count);
+  static bool fits(const PlannedKernel& kernel, const Places& places);
 
   static constexpr size_t kMostPlans = 64;
 
@@ -65,6 +91,7 @@ class Combiner {
   const uint32_t dtype_;
   const Reduction reduction_;
   std::vector<Planned> plans_;
+  Ready ready_;
   Aligned scratch_;
   Aligned divisor_;
 };

@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_CCL_GROUP_DESCENT_HPP
 #define BACKPLANE_CCL_GROUP_DESCENT_HPP
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -38,6 +39,14 @@ struct Relatives {
   std::function<Status()> check;
 };
 
+struct RebuildArgs {
+  uint64_t epoch = 0;  // above those of the group and of earlier tries
+  /// Those that go on, by their ranks in the group: the new ones are the places here.
+  std::span<const uint32_t> members;
+  /// How long members are waited for, and the new group's. 0: the group's.
+  std::chrono::nanoseconds timeout{0};
+};
+
 /// The ranks of a group that go on together, by their numbers there; a rank's new number is its
 /// place. Errors: INVALID_ARGUMENT naming what is wrong: none, one out of range, one twice, this
 /// rank not among them.
@@ -57,6 +66,12 @@ struct SplitChoice {
   int64_t key = 0;    // by which they are ordered there; of equal ones, by their ranks
 };
 inline constexpr int64_t kNoColor = -1;
+
+struct SplitArgs {
+  int64_t color = 0;  // not negative; kNoColor: this rank is in none of the groups
+  int64_t key = 0;
+  std::chrono::nanoseconds timeout{0};  // as in RebuildArgs
+};
 
 /// What all ranks chose when their group was split for the `number`th time, by rank. Errors:
 /// TIMEOUT naming who did not come, and then these are *out_missing; the store's; those of `check`.

@@ -23,6 +23,7 @@
 #include "ccl/group/descent.hpp"
 #include "ccl/group/inquiry.hpp"
 #include "ccl/group/join.hpp"
+#include "ccl/group/known_call.hpp"
 #include "ccl/group/lanes.hpp"
 #include "ccl/schedule/select.hpp"
 #include "ccl/store/store.hpp"
@@ -42,20 +43,6 @@ struct GroupArgs {
   /// How long ranks are waited for, in joining and in each operation. 0: BACKPLANE_CCL_TIMEOUT.
   std::chrono::nanoseconds timeout{0};
   Descent descent = {};  // of a group that is made from another
-};
-
-struct RebuildArgs {
-  uint64_t epoch = 0;  // above those of the group and of earlier tries
-  /// Those that go on, by their ranks in the group: the new ones are the places here.
-  std::span<const uint32_t> members;
-  /// How long members are waited for, and the new group's. 0: the group's.
-  std::chrono::nanoseconds timeout{0};
-};
-
-struct SplitArgs {
-  int64_t color = 0;  // not negative; kNoColor: this rank is in none of the groups
-  int64_t key = 0;
-  std::chrono::nanoseconds timeout{0};  // as in RebuildArgs
 };
 
 struct EnqueueArgs {
@@ -251,8 +238,10 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   Ref<Work> make_work(const Enqueue& enqueue, OperationPath path);
   // group_direct.cpp
   Result<bool> run_directly(const Call& call, std::chrono::nanoseconds timeout);
-  Result<bool> begin_directly(EnqueuedOne* one, std::chrono::nanoseconds timeout);
-  Status make_direct(const EnqueuedOne& one, std::chrono::nanoseconds timeout);
+  Result<bool> begin_directly(const Call& call, std::chrono::nanoseconds timeout, EnqueuedOne* one);
+  Result<const KnownCall::Served*> find_served(const Call& call, const EnqueuedOne& one);
+  Status make_direct(const EnqueuedOne& one, const KnownCall::Served& served,
+                     std::chrono::nanoseconds timeout);
   Status end_directly(EnqueuedOne* one);
 
   // group_islands.cpp
@@ -291,6 +280,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   void peer_lost(uint32_t peer, const Status& why) noexcept override;
   void messages_lost() noexcept override { has_lost_news_ = true; }
   bool advance(Clock::time_point now) noexcept override;
+  bool has_lanes_alone(Clock::time_point now) const;
   bool is_busy() const noexcept override;
   Clock::time_point next_look() const noexcept override;
   void runtime_closes() noexcept override;
@@ -362,6 +352,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   bool has_told_unfit_ = false;
   std::atomic<bool> has_direct_{false};  // taken under enqueue_mutex_
   Lanes::Direct direct_;                 // ... by whoever does so
+  KnownCall known_call_;
 
   mutable std::mutex state_mutex_;
   Failure failure_;                   // under state_mutex_

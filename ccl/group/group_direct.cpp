@@ -12,10 +12,7 @@ namespace bp::ccl {
 Result<bool> ProcessGroup::run_directly(const Call& call, std::chrono::nanoseconds timeout) {
   if (kind_info(call.kind).is_of_two || !device().default_stream().is_inline()) return false;
   EnqueuedOne one;
-  BP_TRY(check_call(call, args_.place, device(), &one.call));
-  const bool is_whole = fits_chunk(one.call, args_.place, agreement_.chunk_bytes);
-  if (!is_whole || is_native(one.call) || serves_by_islands(one.call.operation)) return false;
-  BP_TRY_ASSIGN(const bool has_begun, begin_directly(&one, timeout));
+  BP_TRY_ASSIGN(const bool has_begun, begin_directly(call, timeout, &one));
   if (!has_begun) return false;
   messenger_->drive_until([this] { return direct_.is_over.load(std::memory_order_acquire); },
                           direct_.item.deadline + patience(*runtime_, {}));
@@ -23,13 +20,28 @@ Result<bool> ProcessGroup::run_directly(const Call& call, std::chrono::nanosecon
   return true;
 }
 
-Result<bool> ProcessGroup::begin_directly(EnqueuedOne* one, std::chrono::nanoseconds timeout) {
-  const std::lock_guard lock(enqueue_mutex_);
+Result<bool> ProcessGroup::begin_directly(const Call& call, std::chrono::nanoseconds timeout,
+                                          EnqueuedOne* one) {
+  std::unique_lock lock(enqueue_mutex_);
+  const KnownCall::Served* known = known_call_.recall(call, device(), &one->call);
+  if (known == nullptr) {
+    lock.unlock();
+    BP_TRY(check_call(call, args_.place, device(), &one->call));
+    const bool is_whole = fits_chunk(one->call, args_.place, agreement_.chunk_bytes);
+    const bool is_by_messages = !is_native(one->call) && !serves_by_islands(one->call.operation);
+    if (!is_whole || !is_by_messages) return false;
+    lock.lock();
+  }
   if (is_failing()) BP_TRY(failure().to_status());
   if (!lanes_->is_idle() || has_direct_.load(std::memory_order_acquire)) return false;
   BP_TRY(order_input(&one->call, device().default_stream()));
   one->sequence = next_sequence(one->call.operation);
-  const Status made = contain([&] { return make_direct(*one, timeout); });
+  const Status made = contain([&]() -> Status {
+    if (known == nullptr) {
+      BP_TRY_ASSIGN(known, find_served(call, *one));
+    }
+    return make_direct(*one, *known, timeout);
+  });
   if (!made.ok()) {
     --last_sequence_;
     BP_TRY(failure().to_status());
@@ -41,22 +53,30 @@ Result<bool> ProcessGroup::begin_directly(EnqueuedOne* one, std::chrono::nanosec
   return true;
 }
 
-Status ProcessGroup::make_direct(const EnqueuedOne& one, std::chrono::nanoseconds timeout) {
-  const CheckedCall& call = one.call;
-  const HostBuffers buffers = host_buffers_of(call);
-  BP_TRY_ASSIGN(Combiner* const combiner, combiner_of(call.operation));
-  BP_TRY_ASSIGN(HostRunPool* const runs, runs_of(one, call.operation.count, call.is_in_place));
+/// What serves the call, and is remembered for the next one.
+Result<const KnownCall::Served*> ProcessGroup::find_served(const Call& call,
+                                                           const EnqueuedOne& one) {
+  const CheckedCall& checked = one.call;
+  BP_TRY_ASSIGN(Combiner* const combiner, combiner_of(checked.operation));
+  BP_TRY_ASSIGN(HostRunPool* const runs,
+                runs_of(one, checked.operation.count, checked.is_in_place));
+  return known_call_.remember(call, checked, {runs->shared_from_this(), combiner});
+}
+
+Status ProcessGroup::make_direct(const EnqueuedOne& one, const KnownCall::Served& served,
+                                 std::chrono::nanoseconds timeout) {
+  const HostBuffers buffers = host_buffers_of(one.call);
   HostItem& item = direct_.item;
-  if (item.run != nullptr && item.run.get_deleter().pool.get() == runs) {
-    item.run->begin(one.sequence, buffers, combiner);
+  if (item.run != nullptr && item.run.get_deleter().pool == served.runs) {
+    item.run->begin(one.sequence, buffers, served.combiner);
   } else {
-    BP_TRY_ASSIGN(item.run, runs->take(one.sequence, buffers, combiner));
+    BP_TRY_ASSIGN(item.run, served.runs->take(one.sequence, buffers, served.combiner));
   }
   const auto now = Clock::now();
   item.has_entered = false;
   item.deadline = now + timeout;
   item.record_id = recorder_.begin_started(
-      record_entry_of(call, one.sequence, timeout, OperationPath::kHost), now);
+      record_entry_of(one.call, one.sequence, timeout, OperationPath::kHost), now);
   direct_.timeout = timeout;
   direct_.is_over.store(false, std::memory_order_relaxed);
   return {};

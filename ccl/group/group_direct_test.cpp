@@ -166,6 +166,32 @@ TEST_F(GroupDirect, CountsThatDiffer_FailBothRanks) {
   });
 }
 
+// What was found out about a call serves the next one of its shapes, and none that differs.
+TEST_F(GroupDirect, CallsThatTakeTurns_EachGetTheirSum) {
+  run(kHosts, [&](uint32_t rank, ProcessGroup& group) {
+    const double other = rank == 0 ? 1 : 0;
+    for (int i = 0; i < 20; ++i) {
+      Call sum = sum_of(group, rank + i);
+      ASSERT_TRUE(group.enqueue(sum, {.waits = true}).ok());
+      EXPECT_THAT(floats(sum.recv), Each(static_cast<float>(rank + other + 2 * i)));
+      sum.send = sum.recv = upload(group.device(), BP_DTYPE_F32, {1.0 * rank, 5, -2.0 * i});
+      sum.reduction = i % 3 == 0 ? Reduction::kMax : Reduction::kSum;
+      ASSERT_TRUE(group.enqueue(sum, {.waits = true}).ok());
+      const bool is_max = i % 3 == 0;
+      EXPECT_THAT(floats(sum.recv),
+                  testing::ElementsAre(1.f, is_max ? 5.f : 10.f,
+                                       static_cast<float>((is_max ? -2 : -4) * i)));
+      const uint32_t root = i % 2;
+      const Call broadcast{.kind = Kind::kBroadcast,
+                           .root = root,
+                           .send = rank == root ? sum_of(group, 7 + i).send : Ref<Tensor>(),
+                           .recv = room(group.device(), BP_DTYPE_F32, 3)};
+      ASSERT_TRUE(group.enqueue(broadcast, {.waits = true}).ok());
+      EXPECT_THAT(floats(broadcast.recv), Each(7.f + static_cast<float>(i)));
+    }
+  });
+}
+
 // A barrier has no tensors that would tell what it comes behind.
 TEST_F(GroupDirect, StreamOfTheCaller_ComesBefore) {
   for (const size_t calls : {1, 2}) {  // the short way and the other one

@@ -60,6 +60,8 @@ Result<Schedule> ProcessGroup::build_schedule(const EnqueuedOne& one, const Port
                             ", which it cannot run among " + std::to_string(place.rank_count) +
                             " ranks: " + std::string(choice.algorithm->name) + " serves");
   }
+  log(BP_LOG_DEBUG, "group " + args_.name + ": " + describe(operation) + " by " +
+                        std::string(choice.algorithm->name));
   operation.count = portion.count;
   BuildArgs args{.operation = operation,
                  .place = place,

@@ -185,20 +185,32 @@ void ProcessGroup::let_copies_go(Clock::time_point now) {
   drop_kept();
 }
 
+/// There is nothing to look at but the lanes, as most of the time.
+bool ProcessGroup::has_lanes_alone(Clock::time_point now) const {
+  return !has_news_.load() && control_->is_idle() && copies_.empty() && tasks_.empty() &&
+         !has_failed_.load() && !has_lost_news_ && suspicion_.ok() && inquiry_ == nullptr &&
+         !lanes_->may_be_overdue(now);
+}
+
 bool ProcessGroup::advance(Clock::time_point now) noexcept {
   driven_ = now;
   bool has_moved = false;
   const Status status = contain([&] {
-    std::optional<Failure> requested;
-    if (has_news_.load() && has_news_.exchange(false)) take_news(&requested);
-    has_moved = advance_control();
-    let_copies_go(now);
-    if (has_failed_.load()) return end_work();  // what was called while it failed
-    if (requested) return fail(explained(*std::move(requested)), true);
-    if (has_lost_news_) return fail(out_of_memory(), true);
-    // What was to come from a rank that is gone does not: nothing goes on without it.
-    std::optional<Failure> failure =
-        suspicion_.ok() ? lanes_->advance(now, &has_moved) : std::optional<Failure>();
+    std::optional<Failure> failure;
+    if (has_lanes_alone(now)) {
+      failure = lanes_->advance(now, &has_moved);
+      if (!failure) return;
+    } else {
+      std::optional<Failure> requested;
+      if (has_news_.load() && has_news_.exchange(false)) take_news(&requested);
+      has_moved = advance_control();
+      let_copies_go(now);
+      if (has_failed_.load()) return end_work();  // what was called while it failed
+      if (requested) return fail(explained(*std::move(requested)), true);
+      if (has_lost_news_) return fail(out_of_memory(), true);
+      // What was to come from a rank that is gone does not: nothing goes on without it.
+      if (suspicion_.ok()) failure = lanes_->advance(now, &has_moved);
+    }
     if (failure) failure = explained(*std::move(failure));
     bool is_hearsay = (failure && failure->code == BP_UNAVAILABLE) || !suspicion_.ok();
     if (!failure && !tasks_.empty()) {

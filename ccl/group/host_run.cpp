@@ -46,6 +46,7 @@ HostRun::HostRun(const HostRunArgs& args)
     : args_(args),
       element_bytes_(element_bytes(args.operation.dtype)),
       is_of_two_(kind_info(args.operation.kind).is_of_two),
+      header_(header_of(args.operation, args.group, args.sequence)),
       part_(args.part),
       scratch_(new std::byte[scratch_bytes()]),
       flights_(new InFlight[most_of(args, most_messages)]),
@@ -65,6 +66,7 @@ uint64_t HostRun::scratch_bytes() const {
 
 void HostRun::begin(uint64_t sequence, HostBuffers buffers, Combiner* combiner) {
   args_.sequence = sequence;
+  header_.sequence = sequence;
   args_.combiner = combiner;
   part_ = args_.part;
   part_.buffers = buffers;
@@ -93,12 +95,12 @@ std::byte* HostRun::place_of(const Part& part) const {
 
 /// What a message between this rank and `peer` tells of. Of blocks that other ranks do not know the
 /// two compare the one that goes between them.
-Operation HostRun::operation_with(uint32_t peer, bool sends) const {
-  Operation operation = args_.operation;
-  if (operation.blocks == kOwnBlocks) {
-    operation.count = (sends ? args_.blocks->send : args_.blocks->all).count(peer);
+Header HostRun::header_with(uint32_t peer, bool sends) const {
+  Header header = header_;
+  if (header.blocks == kOwnBlocks) {
+    header.count = (sends ? args_.blocks->send : args_.blocks->all).count(peer);
   }
-  return operation;
+  return header;
 }
 
 Status HostRun::blame(uint32_t rank, bp_status code, const std::string& words) {
@@ -120,7 +122,7 @@ void HostRun::begin_round(Wire& wire) {
     flight.has_begun = false;
     flight.transfer.status.store(BP_PENDING, std::memory_order_relaxed);
     if (step.kind != StepKind::kSend) continue;
-    Header header = header_of(operation_with(step.peer, true), args_.group, args_.sequence);
+    Header header = header_with(step.peer, true);
     header.step = sent_counts_[step.peer]++;
     header.bytes = bytes_of(step.from);
     flight.has_begun = true;
@@ -130,27 +132,35 @@ void HostRun::begin_round(Wire& wire) {
 
 Status HostRun::check_arrival(const Arrival& arrival, const Step& step, uint32_t message,
                               Wire& wire) {
-  const Operation expected = operation_with(step.peer, false);
-  const Header ours = header_of(expected, args_.group, args_.sequence);
+  Header ours = header_with(step.peer, false);
+  ours.step = message;
+  ours.bytes = bytes_of(step.to);
+  if (std::memcmp(&ours, &arrival.header, sizeof(ours)) == 0) return {};
+  return tell_difference(arrival, ours, step.peer, wire);
+}
+
+/// ok(): there is none that matters, as between the two ends of a pair.
+Status HostRun::tell_difference(const Arrival& arrival, const Header& ours, uint32_t peer,
+                                Wire& wire) {
   const Header& theirs = arrival.header;
   const auto tell = [&](const Header& header) {
     std::string words = describe(operation_of(header));
     if (header.blocks == kOwnBlocks) {
-      words += " with " + std::to_string(header.count) + " elements from " +
-               wire.rank_name(step.peer) + " to " + wire.rank_name(args_.place.rank);
+      words += " with " + std::to_string(header.count) + " elements from " + wire.rank_name(peer) +
+               " to " + wire.rank_name(args_.place.rank);
     }
     return words + " as number " + std::to_string(header.sequence);
   };
-  if (theirs.sequence != ours.sequence || !agree(expected, operation_of(theirs))) {
-    return blame(step.peer, BP_INVALID_ARGUMENT,
+  if (theirs.sequence != ours.sequence || !agree(operation_of(ours), operation_of(theirs))) {
+    return blame(peer, BP_INVALID_ARGUMENT,
                  "the ranks disagree: " + wire.rank_name(args_.place.rank) + " has called " +
-                     tell(ours) + ", " + wire.rank_name(step.peer) + " has called " + tell(theirs));
+                     tell(ours) + ", " + wire.rank_name(peer) + " has called " + tell(theirs));
   }
-  if (theirs.step != message || theirs.bytes != bytes_of(step.to)) {
-    return blame(step.peer, BP_INTERNAL,
-                 wire.rank_name(step.peer) + " runs " + describe(args_.operation) +
-                     " by another schedule: expected message " + std::to_string(message) + " of " +
-                     std::to_string(bytes_of(step.to)) + " bytes, found message " +
+  if (theirs.step != ours.step || theirs.bytes != ours.bytes) {
+    return blame(peer, BP_INTERNAL,
+                 wire.rank_name(peer) + " runs " + describe(args_.operation) +
+                     " by another schedule: expected message " + std::to_string(ours.step) +
+                     " of " + std::to_string(ours.bytes) + " bytes, found message " +
                      std::to_string(theirs.step) + " of " + std::to_string(theirs.bytes));
   }
   return {};

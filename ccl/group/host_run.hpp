@@ -100,12 +100,13 @@ class HostRun {
   explicit HostRun(const HostRunArgs& args);
   std::span<InFlight> in_flight() const { return {flights_.get(), flight_count_}; }
   std::byte* place_of(const Part& part) const;
-  Operation operation_with(uint32_t peer, bool sends) const;
+  Header header_with(uint32_t peer, bool sends) const;
   uint64_t bytes_of(const Part& part) const { return part.count * element_bytes_; }
   void begin_round(Wire& wire);
   Result<bool> messages_are_over(Wire& wire);
   Status begin_receives(Wire& wire);
   Status check_arrival(const Arrival& arrival, const Step& step, uint32_t message, Wire& wire);
+  Status tell_difference(const Arrival& arrival, const Header& ours, uint32_t peer, Wire& wire);
   Status run_local(const Step& step);
   Status end_round();
   Status finish();
@@ -114,6 +115,7 @@ class HostRun {
   HostRunArgs args_;
   const uint64_t element_bytes_;
   const bool is_of_two_;
+  Header header_;  // of all its messages, but for `step`, `bytes`, and counts of own blocks
   RunPart part_;
   std::unique_ptr<std::byte[]> scratch_;
   size_t next_step_ = 0;  // of the schedule: behind the round in progress

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ccl/engine/engine.hpp"
@@ -43,6 +44,7 @@ struct Header {
   uint64_t blocks = 0;  // as in Operation
 };
 static_assert(sizeof(Header) == 72 && sizeof(Header) <= Engine::kMostHeaderBytes);
+static_assert(std::has_unique_object_representations_v<Header>, "they are compared as bytes");
 
 /// nullopt: it is none of ours.
 std::optional<Header> read_header(std::span<const std::byte> bytes);

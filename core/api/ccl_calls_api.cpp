@@ -50,7 +50,6 @@ struct GroupCall {
   uint32_t reduction = 0;
   uint32_t root = 0;
   const char* root_name = "root";
-  bool is_deterministic = false;
   GroupCounts counts = {};
   GroupCounts send_counts = {.counts = nullptr, .name = "send_counts", .may_be_missing = true};
   std::string_view place = {};  // "calls[1].", before each name
@@ -60,7 +59,6 @@ std::string name_in(std::string_view place, const char* name) { return std::stri
 
 Status read_counts(const GroupCounts& given, std::string_view place, uint32_t rank_count,
                    std::vector<uint64_t>* out) {
-  if (given.counts == nullptr && given.may_be_missing) return {};
   BP_TRY(check_pointer(given.counts, name_in(place, given.name)));
   out->assign(given.counts, given.counts + rank_count);
   return {};
@@ -75,6 +73,11 @@ Status read_group_tensor(const GroupTensor& given, std::string_view place, Ref<T
   return {};
 }
 
+bool are_given(const GroupCounts& counts) {
+  return counts.counts != nullptr || !counts.may_be_missing;
+}
+
+/// But for whether it is deterministic.
 Status read_call(const GroupCall& given, ccl::RankPlace place, ccl::Call* out) {
   if (given.kind >= ccl::kKindCount) {
     return bad_argument(name_in(given.place, "kind"), "is " + std::to_string(given.kind) +
@@ -97,11 +100,15 @@ Status read_call(const GroupCall& given, ccl::RankPlace place, ccl::Call* out) {
                             std::to_string(place.rank_count) + " ranks");
   }
   call.root = given.root;
-  call.is_deterministic = given.is_deterministic;
   BP_TRY(read_group_tensor(given.send, given.place, &call.send));
   BP_TRY(read_group_tensor(given.recv, given.place, &call.recv));
-  BP_TRY(read_counts(given.counts, given.place, place.rank_count, &call.counts));
-  return read_counts(given.send_counts, given.place, place.rank_count, &call.send_counts);
+  if (are_given(given.counts)) {
+    BP_TRY(read_counts(given.counts, given.place, place.rank_count, &call.counts));
+  }
+  if (are_given(given.send_counts)) {
+    BP_TRY(read_counts(given.send_counts, given.place, place.rank_count, &call.send_counts));
+  }
+  return {};
 }
 
 struct GroupOptions {
@@ -109,8 +116,9 @@ struct GroupOptions {
   bool is_deterministic = false;
 };
 
-Result<GroupOptions> read_options(const bpa_ccl_options* options, const ccl::ProcessGroup& group) {
-  GroupOptions read;
+Status read_options(const bpa_ccl_options* options, const ccl::ProcessGroup& group,
+                    GroupOptions* out) {
+  GroupOptions& read = *out;
   BP_TRY_ASSIGN(const bpa_ccl_options given,
                 read_struct(options, "options", BPA_CCL_DETERMINISTIC_BIT));
   read.is_deterministic = (given.flags & BPA_CCL_DETERMINISTIC_BIT) != 0;
@@ -124,7 +132,7 @@ Result<GroupOptions> read_options(const bpa_ccl_options* options, const ccl::Pro
   }
   BP_TRY(check_timeout(given.timeout_ns, group.runtime(), "options.timeout_ns"));
   read.args.timeout = timeout_of(given.timeout_ns, std::chrono::nanoseconds(0));
-  return read;
+  return {};
 }
 
 /// The handle of work that is still to begin: it is there first, so that whatever has begun is
@@ -164,14 +172,15 @@ Status enqueue_all(ccl::ProcessGroup& group, std::span<const ccl::Call> calls,
 }
 
 /// What the function of one operation does.
-bpa_status call_one(bpa_ccl_group* group, GroupCall given, const bpa_ccl_options* options,
+bpa_status call_one(bpa_ccl_group* group, const GroupCall& given, const bpa_ccl_options* options,
                     bpa_ccl_work** out_work) {
   return guarded(out_work, 1, [&]() -> Status {
     BP_TRY_ASSIGN(ApiGroup * found, object_of(group, "group"));
-    BP_TRY_ASSIGN(const GroupOptions read, read_options(options, found->group()));
-    given.is_deterministic = read.is_deterministic;
+    GroupOptions read;
+    if (options != nullptr) BP_TRY(read_options(options, found->group(), &read));
     ccl::Call call;
     BP_TRY(read_call(given, found->group().place(), &call));
+    call.is_deterministic = read.is_deterministic;
     return enqueue_all(found->group(), {&call, 1}, read.args, out_work);
   });
 }
@@ -204,11 +213,11 @@ Result<ccl::Call> read_call_of_batch(const bpa_ccl_call* at, uint64_t stride_byt
   call.root = given.root;
   call.counts.counts = given.counts;
   call.send_counts.counts = given.send_counts;
-  call.is_deterministic = is_deterministic || (given.flags & BPA_CCL_DETERMINISTIC_BIT) != 0;
   const std::string names = name + ".";
   call.place = names;
   ccl::Call read;
   BP_TRY(read_call(call, place, &read));
+  read.is_deterministic = is_deterministic || (given.flags & BPA_CCL_DETERMINISTIC_BIT) != 0;
   return read;
 }
 
@@ -383,7 +392,8 @@ bpa_status bpa_ccl_batch(bpa_ccl_group* group, const bpa_ccl_call* calls, uint64
     }
     BP_TRY(bp::check_pointer(calls, "calls"));
     BP_TRY(bp::check_stride(stride_bytes));
-    BP_TRY_ASSIGN(const bp::GroupOptions read, bp::read_options(options, found->group()));
+    bp::GroupOptions read;
+    BP_TRY(bp::read_options(options, found->group(), &read));
     std::vector<bp::ccl::Call> all;
     for (uint64_t i = 0; i < call_count; ++i) {
       const auto* const at = reinterpret_cast<const bpa_ccl_call*>(

@@ -41,7 +41,7 @@ bool Storage::may_go() {
   // After close() no work is left.
   if (device_ == nullptr || device_->closed()) return true;
   if (block_ == nullptr && owner_ == nullptr) return true;
-  if (!is_marked_.load(std::memory_order_acquire) || device_->lost()) return true;
+  if (!is_marked() || device_->lost()) return true;
   return let_work_end();
 }
 
@@ -104,7 +104,7 @@ Ref<Storage> Storage::wrap(Device* device, uint64_t handle, uint64_t bytes,
 }
 
 Storage::Marks Storage::marks(bool write) {
-  if (!is_marked_.load(std::memory_order_acquire)) return {};
+  if (!is_marked()) return {};
   std::lock_guard lock(marks_mutex_);
   if (write) return {last_write_, written_seq_, last_reads_};
   return {{last_write_.stream, written_seq_}, written_seq_, {}};
@@ -148,6 +148,7 @@ void Storage::note_use(Stream& stream, uint64_t seq, bool write) {
 }
 
 void Storage::note_host_write() {
+  if (!is_marked()) return;
   std::lock_guard lock(marks_mutex_);
   last_write_ = {};
   last_reads_.clear();

@@ -68,9 +68,11 @@ class Storage : public Counted<Storage>, public Recycled<Storage> {
   /// Errors: those of the waits; unless all is overwritten, the failure that the contents were lost
   /// by; for a read on an inline stream, whose results carry no marks, report_faults()'s.
   Status order_before(Stream& stream, Access access) {
-    if (!is_marked_.load(std::memory_order_acquire)) return {};
+    if (!is_marked()) return {};
     return order_after_marks(stream, access);
   }
+  /// False: no queued work has ever used it.
+  bool is_marked() const { return is_marked_.load(std::memory_order_acquire); }
   /// Notes that work `seq` of `stream` reads or writes here.
   void note_use(Stream& stream, uint64_t seq, bool write);
   /// Notes that a write which came after the marked work is done already.

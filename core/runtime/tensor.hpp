@@ -72,6 +72,7 @@ class Tensor : public Counted<Tensor>, public Recycled<Tensor> {
   }
   /// storage().order_before work that writes this tensor, and all of it.
   Status order_before_write(Stream& stream) {
+    if (!storage_->is_marked()) return {};
     return storage_->order_before(stream, is_all() ? Access::kOverwrite : Access::kWrite);
   }
   /// The storage holds nothing but this tensor's elements.

@@ -422,11 +422,9 @@ void End::accept(Peer& peer, Message& message) {
   arrived_.reserve_one();
   Event& event = events_.emplace_back();
   message.peer = &peer;
-  event = {.kind = Event::Kind::kArrived,
-           .peer = peer.number,
-           .token = arrived_.add(message),
-           .bytes = message.bytes,
-           .header = message.header};
+  event.kind = Event::Kind::kArrived;
+  event.peer = peer.number;
+  event.token = arrived_.add(message);
   ++peer.next_expected;
 }
 
@@ -435,35 +433,13 @@ void End::release(Message& message) {
   message.data = nullptr;
 }
 
-/// Where there is no memory for it, nobody can take the message any more.
-End::Receiving& End::make_receiving(Message& message, void* transfer) {
-  try {
-    auto owned = std::make_unique<Receiving>(*this, *message.peer, message.sequence, transfer);
-    return *receivings_.emplace(transfer, std::move(owned)).first->second;
-  } catch (...) {
-    release(message);
-    throw;
-  }
+End::Receiving& End::make_receiving(const Message& message, void* transfer) {
+  auto owned = std::make_unique<Receiving>(*this, *message.peer, message.sequence, transfer);
+  return *receivings_.emplace(transfer, std::move(owned)).first->second;
 }
 
-int32_t End::receive(uint64_t token, void* into, void* transfer) {
-  std::optional<Message> found = arrived_.take(token);
-  if (!found) return BP_INVALID_ARGUMENT;
-  Message& message = *found;
-  if (message.data == nullptr) {
-    const auto& [bytes, size] = message.inline_data;
-    if (size > 0) std::memcpy(into, bytes.data(), size);
-    return BP_OK;
-  }
-  if (!message.is_lent) {
-    std::memcpy(into, message.data, message.bytes);
-    release(message);
-    return BP_OK;
-  }
-  if (message.peer->is_lost() || message.peer->is_doomed) {
-    release(message);
-    return BP_UNAVAILABLE;
-  }
+/// Of bytes that are still the sender's, which UCX fetches.
+int32_t End::begin_receiving(const Message& message, void* into, void* transfer) {
   Receiving& receiving = make_receiving(message, transfer);
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -479,6 +455,34 @@ int32_t End::receive(uint64_t token, void* into, void* transfer) {
   receiving.is_done = receiving.is_done || request == nullptr;
   if (receiving.is_done) note_done(receiving);
   return BP_PENDING;
+}
+
+int32_t End::receive(uint64_t token, void* into, void* transfer) {
+  Message* const message = arrived_.find(token);
+  if (message == nullptr) return BP_INVALID_ARGUMENT;
+  const bool is_lent = message->is_lent && message->data != nullptr;
+  if (is_lent && !message->peer->is_lost() && !message->peer->is_doomed) {
+    Message lent = *message;
+    arrived_.remove(token);
+    try {
+      return begin_receiving(lent, into, transfer);
+    } catch (...) {
+      release(lent);  // nobody can take it any more
+      throw;
+    }
+  }
+  int32_t status = BP_OK;
+  if (message->data == nullptr) {
+    const auto& [bytes, size] = message->inline_data;
+    if (size > 0) std::memcpy(into, bytes.data(), size);
+  } else if (is_lent) {
+    status = BP_UNAVAILABLE;
+  } else {
+    std::memcpy(into, message->data, message->bytes);
+  }
+  release(*message);
+  arrived_.remove(token);
+  return status;
 }
 
 void End::on_received(void*, ucs_status_t status, size_t, void* user_data) {
@@ -518,8 +522,10 @@ void End::finish(Receiving& receiving) {
 }
 
 void End::drop(uint64_t token) {
-  std::optional<Message> found = arrived_.take(token);
-  if (found) release(*found);  // which tells the sender
+  Message* const message = arrived_.find(token);
+  if (message == nullptr) return;
+  release(*message);  // which tells the sender
+  arrived_.remove(token);
 }
 
 }  // namespace bp_ucx

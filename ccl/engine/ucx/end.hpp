@@ -159,11 +159,9 @@ class End {
   struct Event {
     enum class Kind { kArrived, kLost, kEnded } kind;
     uint32_t peer = 0;
-    uint64_t token = 0;
-    uint64_t bytes = 0;
+    uint64_t token = 0;  // of one that has arrived
     void* transfer = nullptr;
     int32_t status = BP_OK;
-    HeaderText header{};
   };
 
   // Called by UCX while it is progressed, or in a call of it.
@@ -182,7 +180,8 @@ class End {
   void take_strays();
   void catch_up();
   void release(Message& message);
-  Receiving& make_receiving(Message& message, void* transfer);
+  Receiving& make_receiving(const Message& message, void* transfer);
+  int32_t begin_receiving(const Message& message, void* into, void* transfer);
   void settle(Peer& peer, uint64_t sequence);
 
   Peer* find(uint32_t peer) const;
@@ -213,7 +212,7 @@ class End {
   void say_farewell(Peer& peer);
   void free_requests();
   bool has_news() const;
-  void deliver(const bp_engine_inbox& inbox, const std::vector<Event>& events);
+  void deliver(const bp_engine_inbox& inbox, const Event& event);
   bool take_back_event(void* transfer, int32_t* out_status);
   void give_up(Peer& peer);
   bool await_end_of(void* transfer);

@@ -87,24 +87,24 @@ bool End::progress(const bp_engine_inbox& inbox) {
   const bool has_moved = drive();
   delivered_.clear();
   delivered_.swap(events_);
-  deliver(inbox, delivered_);
+  for (const Event& event : delivered_) deliver(inbox, event);
   return has_moved || !delivered_.empty();
 }
 
-void End::deliver(const bp_engine_inbox& inbox, const std::vector<Event>& events) {
-  for (const Event& event : events) {
-    switch (event.kind) {
-      case Event::Kind::kArrived:
-        inbox.message_arrived(inbox.context, event.peer, event.header.bytes.data(),
-                              event.header.size, event.bytes, event.token);
-        break;
-      case Event::Kind::kLost:
-        inbox.peer_lost(inbox.context, event.peer, event.status, find(event.peer)->why.c_str());
-        break;
-      case Event::Kind::kEnded:
-        inbox.transfer_ended(inbox.context, event.transfer, event.status);
-        break;
+void End::deliver(const bp_engine_inbox& inbox, const Event& event) {
+  switch (event.kind) {
+    case Event::Kind::kArrived: {
+      const Message* const message = arrived_.find(event.token);
+      if (message == nullptr) return;  // nobody knows its token but this
+      inbox.message_arrived(inbox.context, event.peer, message->header.bytes.data(),
+                            message->header.size, message->bytes, event.token);
+      return;
     }
+    case Event::Kind::kLost:
+      return inbox.peer_lost(inbox.context, event.peer, event.status,
+                             find(event.peer)->why.c_str());
+    case Event::Kind::kEnded:
+      return inbox.transfer_ended(inbox.context, event.transfer, event.status);
   }
 }
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values by tokens, of which none is ever good twice. Memory of values that were taken out is used
+// Values by tokens, of which none is ever good twice. Memory of values that were removed is used
 // again.
 #ifndef BACKPLANE_CCL_ENGINE_UCX_SLOT_TABLE_HPP
 #define BACKPLANE_CCL_ENGINE_UCX_SLOT_TABLE_HPP
 
 #include <cstdint>
-#include <optional>
-#include <utility>
 #include <vector>
 
 namespace bp_ucx {
@@ -18,26 +16,29 @@ class SlotTable {
   /// Memory for one more value.
   void reserve_one() {
     if (!free_.empty()) return;
-    free_.reserve(slots_.size() + 1);  // for when all are taken out
+    free_.reserve(slots_.size() + 1);  // for when all are removed
     slots_.emplace_back();
     free_.push_back(slots_.size() - 1);
   }
-  uint64_t add(Value value) {
+  uint64_t add(const Value& value) {
     reserve_one();
     const size_t place = free_.back();
     free_.pop_back();
     Slot& slot = slots_[place];
-    slot.value = std::move(value);
+    slot.value = value;
     slot.token = ++last_use_ << kPlaceBits | place;
     return slot.token;
   }
-  /// nullopt: the token is not good.
-  std::optional<Value> take(uint64_t token) {
+  /// nullptr: the token is not good. Else the value stays there until another one is added.
+  Value* find(uint64_t token) {
     const uint64_t place = token & ((uint64_t{1} << kPlaceBits) - 1);
-    if (place >= slots_.size() || slots_[place].token != token) return std::nullopt;
+    return place < slots_.size() && slots_[place].token == token ? &slots_[place].value : nullptr;
+  }
+  /// Of a token that is good.
+  void remove(uint64_t token) {
+    const uint64_t place = token & ((uint64_t{1} << kPlaceBits) - 1);
     slots_[place].token = 0;
     free_.push_back(place);
-    return std::move(slots_[place].value);
   }
   template <class Visit>
   void for_each(Visit visit) {

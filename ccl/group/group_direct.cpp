@@ -24,7 +24,7 @@ Result<bool> ProcessGroup::begin_directly(const Call& call, std::chrono::nanosec
                                           EnqueuedOne* one) {
   std::unique_lock lock(enqueue_mutex_);
   const KnownCall::Served* known = known_call_.recall(call, device(), &one->call);
-  if (known == nullptr) {
+  if (known == nullptr) [[unlikely]] {
     lock.unlock();
     BP_TRY(check_call(call, args_.place, device(), &one->call));
     const bool is_whole = fits_chunk(one->call, args_.place, agreement_.chunk_bytes);
@@ -37,12 +37,12 @@ Result<bool> ProcessGroup::begin_directly(const Call& call, std::chrono::nanosec
   BP_TRY(order_input(&one->call, device().default_stream()));
   one->sequence = next_sequence(one->call.operation);
   const Status made = contain([&]() -> Status {
-    if (known == nullptr) {
+    if (known == nullptr) [[unlikely]] {
       BP_TRY_ASSIGN(known, find_served(call, *one));
     }
     return make_direct(*one, *known, timeout);
   });
-  if (!made.ok()) {
+  if (!made.ok()) [[unlikely]] {
     --last_sequence_;
     BP_TRY(failure().to_status());
     return made;
@@ -84,7 +84,7 @@ Status ProcessGroup::make_direct(const EnqueuedOne& one, const KnownCall::Served
 
 Status ProcessGroup::end_directly(EnqueuedOne* one) {
   CheckedCall& call = one->call;
-  if (!direct_.is_over.load(std::memory_order_acquire)) {
+  if (!direct_.is_over.load(std::memory_order_acquire)) [[unlikely]] {
     keep_for_ever(&call);
     return Status(BP_TIMEOUT, describe(call.operation) + " is still in progress");
   }

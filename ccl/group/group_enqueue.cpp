@@ -37,7 +37,7 @@ Status come_behind(const ProcessGroup& group, const EnqueueArgs& args) {
 
 Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const EnqueueArgs& args) {
   BP_TRY(check_not_forked());
-  if (calls.empty() || calls.size() > kMostCalls) {
+  if (calls.empty() || calls.size() > kMostCalls) [[unlikely]] {
     return Status(BP_INVALID_ARGUMENT, "group " + args_.name + ": expected 1 to " +
                                            std::to_string(kMostCalls) + " operations, found " +
                                            std::to_string(calls.size()));
@@ -45,7 +45,7 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
   BP_TRY(device().check_open());
   BP_TRY(runtime_->check_open());
   const auto timeout = args.timeout.count() > 0 ? args.timeout : args_.timeout;
-  if (timeout > runtime_->wait_timeout()) {
+  if (timeout > runtime_->wait_timeout()) [[unlikely]] {
     return Status(BP_INVALID_ARGUMENT, "group " + args_.name +
                                            ": a timeout is longer than "
                                            "BACKPLANE_TIMEOUT");

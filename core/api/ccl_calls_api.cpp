@@ -79,7 +79,7 @@ bool are_given(const GroupCounts& counts) {
 
 /// But for whether it is deterministic.
 Status read_call(const GroupCall& given, ccl::RankPlace place, ccl::Call* out) {
-  if (given.kind >= ccl::kKindCount) {
+  if (given.kind >= ccl::kKindCount) [[unlikely]] {
     return bad_argument(name_in(given.place, "kind"), "is " + std::to_string(given.kind) +
                                                           ", expected one of BPA_CCL_ALL_REDUCE to "
                                                           "BPA_CCL_BARRIER");
@@ -87,14 +87,14 @@ Status read_call(const GroupCall& given, ccl::RankPlace place, ccl::Call* out) {
   ccl::Call& call = *out;
   call.kind = static_cast<ccl::Kind>(given.kind);
   const ccl::KindInfo& kind = ccl::kind_info(call.kind);
-  if (given.reduction >= (kind.reduces ? ccl::kReductionCount : 1)) {
+  if (given.reduction >= (kind.reduces ? ccl::kReductionCount : 1)) [[unlikely]] {
     return bad_argument(name_in(given.place, "reduction"),
                         "is " + std::to_string(given.reduction) + ", expected " +
                             (kind.reduces ? "one of BPA_CCL_SUM to BPA_CCL_AVG"
                                           : "0 for " + std::string(kind.name)));
   }
   call.reduction = static_cast<ccl::Reduction>(given.reduction);
-  if ((kind.has_root || kind.is_of_two) && given.root >= place.rank_count) {
+  if ((kind.has_root || kind.is_of_two) && given.root >= place.rank_count) [[unlikely]] {
     return bad_argument(name_in(given.place, given.root_name),
                         "is " + std::to_string(given.root) + ", the group has " +
                             std::to_string(place.rank_count) + " ranks");

@@ -18,8 +18,8 @@ namespace bp::ccl {
 /// Of operations that run one after the other. Its memory stays until it ends.
 class StagingRing {
  public:
-  /// One chunk comes in, one is in progress, one goes out.
-  static constexpr size_t kSlots = 3;
+  /// One chunk comes in, two are in progress, one goes out.
+  static constexpr size_t kSlots = 4;
   struct Slot {
     std::shared_ptr<DeviceHold> hold;  // of the memory, and of the copies
     std::byte* send = nullptr;

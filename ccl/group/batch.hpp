@@ -40,7 +40,20 @@ struct HostItem {
   /// With an error of advance().
   std::optional<uint32_t> culprit() const {
     if (chunks && chunks->has_failed()) return run->args().place.rank;
-    return run->culprit();
+    const auto of_first = run->culprit();
+    return of_first || !chunks ? of_first : chunks->second_run().culprit();
+  }
+  /// As HostRun's, of all its runs.
+  std::vector<Wire::Queue> waits_for() const {
+    std::vector<Wire::Queue> queues = run->waits_for();
+    if (!chunks) return queues;
+    const auto more = chunks->second_run().waits_for();
+    queues.insert(queues.end(), more.begin(), more.end());
+    return queues;
+  }
+  void cancel(Wire& wire) const {
+    run->cancel(wire);
+    if (chunks) chunks->second_run().cancel(wire);
   }
   /// No copy between device and host is on its way.
   bool is_at_rest() { return chunks == nullptr || chunks->is_at_rest(); }

@@ -41,26 +41,29 @@ class Ranges final : public ChunkMemory {
 /// With blocks it is a range of each of them.
 class GatheredRanges final : public ChunkMemory {
  public:
-  GatheredRanges(const ChunkPlan& plan, HostBuffers buffers)
-      : plan_(plan),
-        buffers_(buffers),
-        send_(plan.send_blocks * plan.chunk_count * plan.element_bytes),
-        recv_(plan.recv_blocks * plan.chunk_count * plan.element_bytes) {}
+  GatheredRanges(const ChunkPlan& plan, HostBuffers buffers) : plan_(plan), buffers_(buffers) {
+    for (Room& room : rooms_) {
+      room.send.resize(plan.send_blocks * plan.chunk_count * plan.element_bytes);
+      room.recv.resize(plan.recv_blocks * plan.chunk_count * plan.element_bytes);
+    }
+  }
 
   Result<bool> bring(uint64_t index) override {
-    if (index + 1 == brought_) return true;
-    std::byte* to = send_.data();
+    Room& room = rooms_[index % kTracks];
+    if (index + 1 == room.brought) return true;
+    std::byte* to = room.send.data();
     for (uint64_t block = 0; block < plan_.send_blocks; ++block) {
       to = copy(to, buffers_.send, plan_.send_part(block, index));
     }
-    brought_ = index + 1;
+    room.brought = index + 1;
     return true;
   }
-  HostBuffers at(uint64_t) const override {
-    return {send_.data(), const_cast<std::byte*>(recv_.data())};
+  HostBuffers at(uint64_t index) const override {
+    const Room& room = rooms_[index % kTracks];
+    return {room.send.data(), const_cast<std::byte*>(room.recv.data())};
   }
   Status take(uint64_t index) override {
-    const std::byte* from = recv_.data();
+    const std::byte* from = rooms_[index % kTracks].recv.data();
     for (uint64_t block = 0; block < plan_.recv_blocks; ++block) {
       const Block part = plan_.recv_part(block, index);
       const uint64_t bytes = part.count * plan_.element_bytes;
@@ -78,11 +81,16 @@ class GatheredRanges final : public ChunkMemory {
     return to + bytes;
   }
 
+  /// For the chunks of one track.
+  struct Room {
+    std::vector<std::byte> send;
+    std::vector<std::byte> recv;
+    uint64_t brought = 0;  // the chunk that was, plus 1
+  };
+
   const ChunkPlan plan_;
   const HostBuffers buffers_;
-  std::vector<std::byte> send_;
-  std::vector<std::byte> recv_;
-  uint64_t brought_ = 0;  // chunks
+  std::array<Room, kTracks> rooms_;
 };
 
 /// Of blocks that differ in size.
@@ -164,39 +172,49 @@ Result<std::unique_ptr<ChunkMemory>> make_host_chunks(const ChunkPlan& plan, Hos
   });
 }
 
-RunPart ChunkedRun::next_part() {
-  const size_t next = schedule_ + 1;
-  if (next < args_.schedules.size() && args_.schedules[next].first == index_) schedule_ = next;
-  return {args_.schedules[schedule_].schedule, args_.memory->at(index_),
-          args_.plan.recv_count(index_)};
+RunPart ChunkedRun::next_part(Track* track) const {
+  const auto begins = [&](size_t number) {
+    return number < args_.schedules.size() && args_.schedules[number].first <= track->index;
+  };
+  while (begins(track->schedule + 1)) ++track->schedule;
+  return {args_.schedules[track->schedule].schedule, args_.memory->at(track->index),
+          args_.plan.recv_count(track->index)};
 }
 
-Result<bool> ChunkedRun::bring() {
-  auto is_there = args_.memory->bring(index_);
+Result<bool> ChunkedRun::bring(uint64_t index) {
+  auto is_there = args_.memory->bring(index);
   has_failed_ = !is_there.ok();
   return is_there;
 }
 
-Status ChunkedRun::take() {
-  const Status taken = args_.memory->take(index_);
+Status ChunkedRun::take(uint64_t index) {
+  const Status taken = args_.memory->take(index);
   has_failed_ = !taken.ok();
   return taken;
 }
 
-Result<bool> ChunkedRun::advance(HostRun& run, Wire& wire) {
-  while (index_ < args_.plan.chunks()) {
-    BP_TRY_ASSIGN(const bool is_there, bring());
-    if (!is_in_chunk_) {
+/// True: it has no chunk any more.
+Result<bool> ChunkedRun::advance_track(Track* track, HostRun& run, Wire& wire) {
+  while (track->index < args_.plan.chunks()) {
+    BP_TRY_ASSIGN(const bool is_there, bring(track->index));
+    if (!track->is_in_chunk) {
       if (!is_there) return false;
-      run.begin_part(next_part());
-      is_in_chunk_ = true;
+      run.begin_part(next_part(track));
+      track->is_in_chunk = true;
     }
     BP_TRY_ASSIGN(const bool is_done, run.advance(wire));
     if (!is_done) return false;
-    BP_TRY(take());
-    ++index_;
-    is_in_chunk_ = false;
+    BP_TRY(take(track->index));
+    track->index += kTracks;
+    track->is_in_chunk = false;
   }
+  return true;
+}
+
+Result<bool> ChunkedRun::advance(HostRun& run, Wire& wire) {
+  BP_TRY_ASSIGN(const bool is_first_done, advance_track(&tracks_[0], run, wire));
+  BP_TRY_ASSIGN(const bool is_second_done, advance_track(&tracks_[1], second_run(), wire));
+  if (!is_first_done || !is_second_done) return false;
   const Status asked = args_.memory->ask();
   has_failed_ = !asked.ok();
   BP_TRY(asked);

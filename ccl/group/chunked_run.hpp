@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A large operation as a row of chunks: ranges of its elements, or of each of its blocks, which are
-// run one after the other, so that the next is brought to the host and the last is taken from there
-// meanwhile. All ranks of a group cut alike, also those whose memory is the host's.
+// A large operation as a row of chunks: ranges of its elements, or of each of its blocks. Two are
+// run at a time, so that the messages of one go on while the other is reduced, or waits for a
+// handshake; meanwhile the next is brought to the host and the last is taken from there. All ranks
+// of a group cut alike, also those whose memory is the host's.
 #ifndef BACKPLANE_CCL_GROUP_CHUNKED_RUN_HPP
 #define BACKPLANE_CCL_GROUP_CHUNKED_RUN_HPP
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -66,7 +68,8 @@ ChunkPlan plan_chunks(const CheckedCall& call, RankPlace place, uint64_t chunk_b
 /// The blocks of chunk `index`, in memory one behind the other. Errors: OUT_OF_MEMORY.
 Result<Blocks> blocks_of_chunk(const Blocks& blocks, const ChunkPlan& plan, uint64_t index);
 
-/// Where the chunks of an operation lie while they are sent and received. Driven.
+/// Where the chunks of an operation lie while they are sent and received, as many at once as there
+/// are tracks. Driven.
 class ChunkMemory {
  public:
   virtual ~ChunkMemory() = default;
@@ -98,27 +101,35 @@ class ChunkedRun {
     ChunkPlan plan;
     std::vector<ChunkSchedule> schedules = {};  // the first one from chunk 0 on
     std::unique_ptr<ChunkMemory> memory = {};
+    std::unique_ptr<HostRun> second_run = {};
   };
   explicit ChunkedRun(Args args) : args_(std::move(args)) {}
 
-  /// True: all chunks are done, and their results where they are wanted. Errors: the run's; those
-  /// of copies.
+  /// True: all chunks are done, and their results where they are wanted. Errors: the runs'; those
+  /// of copies. `run`: of the first track.
   Result<bool> advance(HostRun& run, Wire& wire);
   /// The error was one of copies.
   bool has_failed() const { return has_failed_; }
+  /// Of the second track, beside the one that advance() is given.
+  HostRun& second_run() const { return *args_.second_run; }
   bool has_copies() const { return args_.memory->has_copies(); }
   /// No copy is on its way, whether the run is over or not.
   bool is_at_rest() noexcept;
 
  private:
-  Result<bool> bring();
-  Status take();
-  RunPart next_part();
+  /// Every second chunk.
+  struct Track {
+    uint64_t index;       // of the chunk in progress, or the next
+    size_t schedule = 0;  // number of the chunk's
+    bool is_in_chunk = false;
+  };
+  Result<bool> bring(uint64_t index);
+  Status take(uint64_t index);
+  RunPart next_part(Track* track) const;
+  Result<bool> advance_track(Track* track, HostRun& run, Wire& wire);
 
   Args args_;
-  uint64_t index_ = 0;
-  size_t schedule_ = 0;  // number of the chunk's
-  bool is_in_chunk_ = false;
+  std::array<Track, kTracks> tracks_{Track{0}, Track{1}};
   bool has_failed_ = false;
 };
 

@@ -170,16 +170,18 @@ Status ProcessGroup::make_run(const EnqueuedOne& one, const ChunkPlan& plan, Hos
   BP_TRY_ASSIGN(chunked.schedules, schedules_of(one, plan, is_in_place));
   std::vector<std::shared_ptr<const Schedule>> later;
   for (const ChunkSchedule& each : chunked.schedules) later.push_back(each.schedule);
-  BP_TRY_ASSIGN(auto run,
-                HostRun::make({.operation = operation,
-                               .group = agreement_.group,
-                               .sequence = one.sequence,
-                               .place = args_.place,
-                               .part = {later.front(), buffers, plan.recv_count(0)},
-                               .later_schedules = std::vector(later.begin() + 1, later.end()),
-                               .combiner = combiner,
-                               .blocks = one.call.blocks}));
+  HostRunArgs of_track{.operation = operation,
+                       .group = agreement_.group,
+                       .sequence = one.sequence,
+                       .place = args_.place,
+                       .part = {later.front(), buffers, plan.recv_count(0)},
+                       .later_schedules = std::vector(later.begin() + 1, later.end()),
+                       .combiner = combiner,
+                       .blocks = one.call.blocks};
+  BP_TRY_ASSIGN(auto run, HostRun::make(of_track));
   out->run = HostRunPool::Lent(run.release());
+  of_track.track = 1;
+  BP_TRY_ASSIGN(chunked.second_run, HostRun::make(of_track));
   if (device().has_host_memory()) {
     BP_TRY_ASSIGN(chunked.memory, make_host_chunks(plan, buffers));
   } else {

@@ -123,7 +123,7 @@ void HostRun::begin_round(Wire& wire) {
     flight.transfer.status.store(BP_PENDING, std::memory_order_relaxed);
     if (step.kind != StepKind::kSend) continue;
     Header header = header_with(step.peer, true);
-    header.step = sent_counts_[step.peer]++;
+    header.step = step_of(sent_counts_[step.peer]++, args_.track);
     header.bytes = bytes_of(step.from);
     flight.has_begun = true;
     wire.send(step.peer, header, place_of(step.from), &flight.transfer);
@@ -133,7 +133,7 @@ void HostRun::begin_round(Wire& wire) {
 Status HostRun::check_arrival(const Arrival& arrival, const Step& step, uint32_t message,
                               Wire& wire) {
   Header ours = header_with(step.peer, false);
-  ours.step = message;
+  ours.step = step_of(message, args_.track);
   ours.bytes = bytes_of(step.to);
   if (std::memcmp(&ours, &arrival.header, sizeof(ours)) == 0) return {};
   return tell_difference(arrival, ours, step.peer, wire);
@@ -159,9 +159,10 @@ Status HostRun::tell_difference(const Arrival& arrival, const Header& ours, uint
   if (theirs.step != ours.step || theirs.bytes != ours.bytes) {
     return blame(peer, BP_INTERNAL,
                  wire.rank_name(peer) + " runs " + describe(args_.operation) +
-                     " by another schedule: expected message " + std::to_string(ours.step) +
-                     " of " + std::to_string(ours.bytes) + " bytes, found message " +
-                     std::to_string(theirs.step) + " of " + std::to_string(theirs.bytes));
+                     " by another schedule: expected message " +
+                     std::to_string(ours.step / kTracks) + " of " + std::to_string(ours.bytes) +
+                     " bytes, found message " + std::to_string(theirs.step / kTracks) + " of " +
+                     std::to_string(theirs.bytes));
   }
   return {};
 }
@@ -172,12 +173,13 @@ Status HostRun::begin_receives(Wire& wire) {
   for (InFlight& flight : in_flight()) {
     if (flight.has_begun) continue;
     const Step& step = *flight.step;
-    const Arrival* const arrival = wire.front(step.peer, is_of_two_);
+    const Wire::Queue queue = queue_of(step.peer);
+    const Arrival* const arrival = wire.front(queue);
     if (arrival == nullptr) continue;
     BP_TRY(check_arrival(*arrival, step, received_counts_[step.peer], wire));
     ++received_counts_[step.peer];
     flight.has_begun = true;
-    wire.receive_front(step.peer, is_of_two_, place_of(step.to), &flight.transfer);
+    wire.receive_front(queue, place_of(step.to), &flight.transfer);
   }
   return {};
 }
@@ -249,14 +251,12 @@ void HostRun::cancel(Wire& wire) {
   flight_count_ = 0;
 }
 
-std::vector<uint32_t> HostRun::waits_for() const {
-  std::vector<uint32_t> ranks;
+std::vector<Wire::Queue> HostRun::waits_for() const {
+  std::vector<Wire::Queue> queues;
   for (const InFlight& flight : in_flight()) {
-    if (!flight.transfer.is_over()) ranks.push_back(flight.step->peer);
+    if (!flight.transfer.is_over()) queues.push_back(queue_of(flight.step->peer));
   }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  return ranks;
+  return queues;
 }
 
 }  // namespace bp::ccl

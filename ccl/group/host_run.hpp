@@ -30,10 +30,16 @@ struct Arrival {
 class Wire {
  public:
   virtual void send(uint32_t rank, const Header& header, const void* data, Transfer* transfer) = 0;
-  /// The oldest payload of this rank that no run has taken: of collectives, or of sends alone.
-  virtual const Arrival* front(uint32_t rank, bool is_of_two) = 0;
+  /// Of payloads of another rank: those of collectives, or of sends alone, on one track.
+  struct Queue {
+    uint32_t rank = 0;
+    bool is_of_two = false;
+    uint32_t track = 0;
+  };
+  /// The oldest that no run has taken; nullptr: none.
+  virtual const Arrival* front(const Queue& queue) = 0;
   /// Takes it into memory of its size.
-  virtual void receive_front(uint32_t rank, bool is_of_two, void* into, Transfer* transfer) = 0;
+  virtual void receive_front(const Queue& queue, void* into, Transfer* transfer) = 0;
   virtual void cancel(Transfer* transfer) = 0;
   /// "rank 2 (npu:0)".
   virtual std::string rank_name(uint32_t rank) const = 0;
@@ -61,6 +67,7 @@ struct HostRunArgs {
   uint64_t group = 0;  // as headers have it
   uint64_t sequence = 0;
   RankPlace place;
+  uint32_t track = 0;
   RunPart part;                                                       // the first one
   std::vector<std::shared_ptr<const Schedule>> later_schedules = {};  // where those differ
   Combiner* combiner = nullptr;               // where the operation reduces here; outlives the run
@@ -85,8 +92,8 @@ class HostRun {
   bool is_done() const { return is_done_; }
   /// As much as any part needs.
   uint64_t scratch_bytes() const;
-  /// Whom it waits for now.
-  std::vector<uint32_t> waits_for() const;
+  /// Whose messages it waits for now, and who takes its own.
+  std::vector<Wire::Queue> waits_for() const;
   /// With an error of advance(): who disagrees or is gone.
   std::optional<uint32_t> culprit() const { return culprit_; }
 
@@ -110,6 +117,7 @@ class HostRun {
   Status run_local(const Step& step);
   Status end_round();
   Status finish();
+  Wire::Queue queue_of(uint32_t rank) const { return {rank, is_of_two_, args_.track}; }
   Status blame(uint32_t rank, bp_status code, const std::string& words);
 
   HostRunArgs args_;

@@ -19,6 +19,19 @@ void blame_both(Failure* failure, uint32_t own_rank) {
   std::sort(failure->culprits.begin(), failure->culprits.end());
 }
 
+auto is_on_track(uint32_t track) {
+  return [track](const Arrival& arrival) { return track_of(arrival.header) == track; };
+}
+
+/// The ranks of queues, each once.
+std::vector<uint32_t> ranks_of(const std::vector<Wire::Queue>& queues) {
+  std::vector<uint32_t> ranks;
+  for (const Wire::Queue& queue : queues) ranks.push_back(queue.rank);
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
 /// Others read it, and who drives alone writes it.
 void count(std::atomic<uint64_t>* counter, uint64_t more) {
   counter->store(counter->load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
@@ -117,16 +130,23 @@ void Lanes::send(uint32_t rank, const Header& header, const void* data, Transfer
   args_.messenger.engine().send(args_.peers[rank], bytes_of(header), data, header.bytes, transfer);
 }
 
-const Arrival* Lanes::front(uint32_t rank, bool is_of_two) {
-  auto& waiting = is_of_two ? ranks_[rank].sends : ranks_[rank].collectives;
-  return waiting.empty() ? nullptr : &waiting.front();
+std::deque<Arrival>& Lanes::waiting_of(const Queue& queue) {
+  Rank& rank = ranks_[queue.rank];
+  return queue.is_of_two ? rank.sends : rank.collectives;
 }
 
-void Lanes::receive_front(uint32_t rank, bool is_of_two, void* into, Transfer* transfer) {
-  auto& waiting = is_of_two ? ranks_[rank].sends : ranks_[rank].collectives;
-  const auto [header, token] = waiting.front();
-  waiting.pop_front();
-  if (!is_of_two) --arrival_count_;
+const Arrival* Lanes::front(const Queue& queue) {
+  const auto& waiting = waiting_of(queue);
+  const auto found = std::find_if(waiting.begin(), waiting.end(), is_on_track(queue.track));
+  return found != waiting.end() ? &*found : nullptr;
+}
+
+void Lanes::receive_front(const Queue& queue, void* into, Transfer* transfer) {
+  auto& waiting = waiting_of(queue);
+  const auto found = std::find_if(waiting.begin(), waiting.end(), is_on_track(queue.track));
+  const auto [header, token] = *found;
+  waiting.erase(found);
+  if (!queue.is_of_two) --arrival_count_;
   count(&wire_.received_messages, 1);
   count(&wire_.received_bytes, header.bytes);
   args_.messenger.engine().receive(token, into, transfer);
@@ -190,10 +210,9 @@ std::optional<Failure> Lanes::begin(Entry& entry, Clock::time_point now) {
 /// A rank that is gone and sent nothing more will not send what is waited for. One that has died
 /// may have left others unable to send as well, whom it would be wrong to wait for and to name.
 std::optional<Failure> Lanes::find_lost(const HostItem& item) {
-  const bool is_of_two = kind_info(item.operation().kind).is_of_two;
-  for (const uint32_t rank : item.run->waits_for()) {
-    if (!ranks_[rank].lost || front(rank, is_of_two) != nullptr) continue;
-    return failure_of_lost(item, rank, " waits for it in ");
+  for (const Queue& queue : item.waits_for()) {
+    if (!ranks_[queue.rank].lost || front(queue) != nullptr) continue;
+    return failure_of_lost(item, queue.rank, " waits for it in ");
   }
   if (dead_rank_) return failure_of_lost(item, *dead_rank_, " is in ");
   return std::nullopt;
@@ -324,7 +343,7 @@ std::optional<Failure> Lanes::advance(Clock::time_point now, bool* out_moved) {
 
 std::optional<Overdue> Lanes::overdue(Clock::time_point now) const {
   const auto overdue_of = [](const HostItem& item, std::chrono::nanoseconds timeout) {
-    return Overdue{item.operation(), item.sequence(), timeout, item.run->waits_for()};
+    return Overdue{item.operation(), item.sequence(), timeout, ranks_of(item.waits_for())};
   };
   const Direct* const direct = direct_.load(std::memory_order_acquire);
   if (direct != nullptr && now >= direct->item.deadline) {
@@ -351,7 +370,7 @@ Clock::time_point Lanes::next_look(Clock::time_point now) const {
 
 void Lanes::end_all(const Failure& failure) {
   if (const Direct* const direct = direct_.load(std::memory_order_acquire)) {
-    direct->item.run->cancel(*this);
+    direct->item.cancel(*this);
     args_.recorder.completed(*direct->item.record_id, failure.code);
     end_direct(failure);
   }
@@ -359,7 +378,7 @@ void Lanes::end_all(const Failure& failure) {
   Lane entries;
   for_each_lane([&](Lane& lane) {
     for (Entry& entry : lane) {
-      entry.get().run->cancel(*this);
+      entry.get().cancel(*this);
       const auto record_id = entry.get().record_id;
       if (record_id) args_.recorder.completed(*record_id, failure.code);
     }

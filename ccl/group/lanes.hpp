@@ -109,8 +109,8 @@ class Lanes final : public Wire {
   const WireCounters& wire() const { return wire_; }
 
   void send(uint32_t rank, const Header& header, const void* data, Transfer* transfer) override;
-  const Arrival* front(uint32_t rank, bool is_of_two) override;
-  void receive_front(uint32_t rank, bool is_of_two, void* into, Transfer* transfer) override;
+  const Arrival* front(const Queue& queue) override;
+  void receive_front(const Queue& queue, void* into, Transfer* transfer) override;
   void cancel(Transfer* transfer) override;
   std::string rank_name(uint32_t rank) const override { return args_.names[rank]; }
 
@@ -122,6 +122,7 @@ class Lanes final : public Wire {
     Lane sends_to;  // operations with that rank
     Lane recvs_from;
   };
+  std::deque<Arrival>& waiting_of(const Queue& queue);
   void take_submitted();
   Lane& lane_of(const Operation& operation);
   std::optional<Failure> advance_lane(Lane* lane, Clock::time_point now, bool* out_moved);

@@ -38,7 +38,7 @@ struct Header {
   uint32_t dtype = 0;
   Reduction reduction = Reduction::kSum;
   uint32_t root = 0;
-  uint32_t step = 0;  // of the operation: the messages from this rank to the other before it
+  uint32_t step = 0;  // step_of()
   uint32_t is_deterministic = 0;
   uint64_t bytes = 0;   // of the payload
   uint64_t blocks = 0;  // as in Operation
@@ -49,6 +49,12 @@ static_assert(std::has_unique_object_representations_v<Header>, "they are compar
 /// nullopt: it is none of ours.
 std::optional<Header> read_header(std::span<const std::byte> bytes);
 std::span<const std::byte> bytes_of(const Header& header);
+
+/// The chunks of an operation are run by turns on tracks, each of which numbers its messages from
+/// one rank to another by itself.
+inline constexpr uint32_t kTracks = 2;
+constexpr uint32_t step_of(uint32_t message, uint32_t track) { return message * kTracks + track; }
+constexpr uint32_t track_of(const Header& header) { return header.step % kTracks; }
 
 /// The header of the messages of one operation, but for `step` and `bytes`.
 Header header_of(const Operation& operation, uint64_t group, uint64_t sequence);

@@ -302,7 +302,7 @@ TEST(LanesTest, Arrival_IsAsLongAsItIsAndNotAsItsHeaderSays) {
   Lanes lanes({*messenger, recorder, {0, 2}, {0, 1}, {"rank 0", "rank 1"}});
   for (const Kind kind : {Kind::kBroadcast, Kind::kSend}) {
     lanes.message_arrived(1, Header{.sequence = 1, .kind = kind, .bytes = 16}, 400'000, 5);
-    const Arrival* const arrival = lanes.front(1, kind == Kind::kSend);
+    const Arrival* const arrival = lanes.front({1, kind == Kind::kSend, 0});
     ASSERT_NE(arrival, nullptr);
     EXPECT_EQ(arrival->header.bytes, 400'000u);
   }

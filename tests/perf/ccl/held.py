@@ -13,7 +13,7 @@ from fault_ranks import Wrong
 RATE = "1Gbit"
 BYTES = 64 * MIB
 CHUNK = 4 * MIB  # BACKPLANE_CCL_CHUNK, as it is left out
-SLOTS = 3  # of the ring that chunks go through
+SLOTS = 4  # of the ring that chunks go through
 LAYERS, LAYER_BYTES = 16, 2 * MIB  # of speed_npu
 STAGED = (("broadcast f32", "broadcast", "transfer"), ("all_reduce sum f32", "all_reduce", "swap"))
 LINK_TARGET = ("≥ 0.9 × the link's speed", lambda ours, theirs: theirs >= 0.9 * ours)

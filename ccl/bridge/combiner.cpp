@@ -33,6 +33,19 @@ std::string_view op_name(Reduction reduction, bool divides) {
   return "add";
 }
 
+/// The numbers that an element consists of, where these are reduced one by one: sums of complex
+/// numbers are those of their parts.
+struct Numbers {
+  uint32_t dtype;
+  uint64_t of_each = 1;
+};
+Numbers numbers_of(uint32_t dtype, Reduction reduction) {
+  const bool sums = reduction == Reduction::kSum || reduction == Reduction::kAvg;
+  if (sums && dtype == BP_DTYPE_C64) return {BP_DTYPE_F32, 2};
+  if (sums && dtype == BP_DTYPE_C128) return {BP_DTYPE_F64, 2};
+  return {dtype};
+}
+
 uint64_t offset_of(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % kAlignment;
 }
@@ -64,7 +77,9 @@ std::byte* Combiner::Aligned::get(uint64_t bytes) {
 
 Result<std::unique_ptr<Combiner>> Combiner::make(Device& device, uint32_t dtype,
                                                  Reduction reduction) {
-  std::unique_ptr<Combiner> combiner(new Combiner(device, dtype, reduction));
+  const Numbers numbers = numbers_of(dtype, reduction);
+  std::unique_ptr<Combiner> combiner(
+      new Combiner(device, numbers.dtype, numbers.of_each, reduction));
   // A kernel that is missing is told before any rank waits for this one.
   std::byte* const place = combiner->scratch_.get(kAlignment);
   BP_TRY(combiner->plan({place, place, place}, 1, false));
@@ -181,13 +196,14 @@ Status Combiner::run(const Places& places, uint64_t count, bool divides) {
 
 Status Combiner::combine(void* to, const void* from, uint64_t count, bool is_from_first) {
   if (count == 0) return {};
-  return run(is_from_first ? Places{from, to, to} : Places{to, from, to}, count, false);
+  const Places places = is_from_first ? Places{from, to, to} : Places{to, from, to};
+  return run(places, count * numbers_of_each_, false);
 }
 
 Status Combiner::divide(void* values, uint64_t count, uint32_t rank_count) {
   std::byte* const place = divisor_.get(kAlignment);
   BP_TRY(write_scalar(dtype_, rank_count, place));
-  return run({values, place, values}, count, true);
+  return run({values, place, values}, count * numbers_of_each_, true);
 }
 
 }  // namespace bp::ccl

@@ -74,8 +74,8 @@ class Combiner {
     uint64_t bytes_ = 0;
   };
 
-  Combiner(Device& device, uint32_t dtype, Reduction reduction)
-      : device_(device), dtype_(dtype), reduction_(reduction) {}
+  Combiner(Device& device, uint32_t dtype, uint64_t numbers_of_each, Reduction reduction)
+      : device_(device), dtype_(dtype), numbers_of_each_(numbers_of_each), reduction_(reduction) {}
   Result<std::shared_ptr<PlannedKernel>> plan(const Places& places, uint64_t count, bool divides);
   Status run(const Places& places, uint64_t count, bool divides);
   Status run_aligned(const Places& places, uint64_t count, bool divides);
@@ -88,7 +88,8 @@ class Combiner {
   static constexpr size_t kMostPlans = 64;
 
   Device& device_;
-  const uint32_t dtype_;
+  const uint32_t dtype_;            // of the numbers that are reduced
+  const uint64_t numbers_of_each_;  // element
   const Reduction reduction_;
   std::vector<Planned> plans_;
   Ready ready_;

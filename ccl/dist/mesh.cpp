@@ -74,7 +74,7 @@ Status Mesh::join() {
     auto group = join_axis(axis);
     // A rank that gives up tells the others, which would wait for it on the next axis.
     BP_TRY(meet(*store, "axis-" + std::to_string(axis), group.status(), place,
-                Store::Clock::now() + timeout));
+                {"mesh " + name(), Store::Clock::now() + timeout}));
     groups_.push_back(*std::move(group));
   }
   return {};
@@ -96,7 +96,8 @@ Status Mesh::agree(Store& store, Store::Clock::time_point deadline) const {
                             ? Status()
                             : Status(BP_INVALID_ARGUMENT, "rank " + std::to_string(args_.rank) +
                                                               " was told of " + own + ", " + there);
-  return meet(store, "agreed", agreed, {args_.rank, layout().rank_count()}, deadline);
+  return meet(store, "agreed", agreed, {args_.rank, layout().rank_count()},
+              {"mesh " + name(), deadline});
 }
 
 Result<Ref<ProcessGroup>> Mesh::join_axis(size_t axis) const {

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "ccl/store/bytes.hpp"
 #include "ccl/watch/words.hpp"
@@ -64,21 +66,62 @@ Status refuse_epoch(const Relatives& relatives, uint64_t epoch, uint32_t other, 
                                    " of epoch " + std::to_string(epoch)};
 }
 
-/// A value that the rank will leave; nullopt: not in time. Errors: the store's; those of `check`,
-/// and of `look`, which is asked now and then.
-Result<std::optional<std::string>> await(const Relatives& relatives, const std::string& what,
-                                         uint32_t rank, const std::function<Status()>& look) {
-  const std::string key = key_of_rank(relatives, what, rank);
-  for (;;) {
-    const auto now = Store::Clock::now();
-    auto value = relatives.store.get(key, std::min(now + kSlice, relatives.deadline));
-    if (value.ok()) return std::optional(*std::move(value));
-    if (value.status().code() != BP_TIMEOUT) return value.status();
-    BP_TRY(relatives.check());
-    BP_TRY(look());
-    if (now >= relatives.deadline) return std::optional<std::string>();
+/// Values that ranks will leave under one name, waited for one after the other.
+class AwaitedValues {
+ public:
+  /// `purpose`: "rebuild it".
+  AwaitedValues(const Relatives& relatives, std::string what, std::span<const uint32_t> ranks,
+                std::string purpose)
+      : relatives_(relatives),
+        what_(std::move(what)),
+        ranks_(ranks),
+        purpose_(std::move(purpose)),
+        told_(relatives.wait.deadline, relatives.wait.telling, [this] { return words(); }) {}
+  AwaitedValues(const AwaitedValues&) = delete;
+  AwaitedValues& operator=(const AwaitedValues&) = delete;
+
+  /// That of ranks[place]; nullopt: not in time. Errors: the store's; those of `check`, and of
+  /// `look`, which is asked now and then.
+  Result<std::optional<std::string>> at(size_t place, const std::function<Status()>& look) {
+    place_ = place;
+    const std::string key = key_of_rank(relatives_, what_, ranks_[place]);
+    for (;;) {
+      const auto now = Store::Clock::now();
+      auto value = relatives_.store.get(key, std::min(now + kSlice, relatives_.wait.deadline));
+      if (value.ok()) return std::optional(*std::move(value));
+      if (value.status().code() != BP_TIMEOUT) return value.status();
+      BP_TRY(relatives_.check());
+      BP_TRY(look());
+      if (now >= relatives_.wait.deadline) return std::optional<std::string>();
+      told_.look();
+    }
   }
-}
+
+ private:
+  /// "group test: rank 1 (cpu:0) waits for ranks 2 and 3, which have not come to rebuild it".
+  std::string words() const {
+    constexpr size_t kMostLooks = 256;  // all ranks that wait ask as much of one store
+    std::vector<uint32_t> missing;
+    for (const uint32_t rank :
+         ranks_.subspan(place_, std::min(kMostLooks, ranks_.size() - place_))) {
+      const auto value = relatives_.store.try_get(key_of_rank(relatives_, what_, rank));
+      if (!value.ok()) return {};
+      if (!value->has_value()) missing.push_back(rank);
+    }
+    if (missing.empty()) return {};
+    std::sort(missing.begin(), missing.end());
+    return relatives_.wait.what + ": " + relatives_.names[relatives_.rank] + " waits for " +
+           ranks_words(missing) + ", which " + (missing.size() == 1 ? "has" : "have") +
+           " not come to " + purpose_;
+  }
+
+  const Relatives& relatives_;
+  const std::string what_;
+  const std::span<const uint32_t> ranks_;
+  const std::string purpose_;
+  size_t place_ = 0;
+  ToldWait told_;
+};
 
 }  // namespace
 
@@ -105,15 +148,16 @@ Status check_members(std::span<const uint32_t> members, RankPlace place) {
 
 namespace {
 
-/// What the member was told is what this rank was. False: it did not come.
-Result<bool> is_agreed(const Relatives& relatives, uint64_t epoch, const std::string& what,
-                       std::span<const uint32_t> members, uint32_t member) {
+/// What members[place] was told is what this rank was. False: it did not come.
+Result<bool> is_agreed(const Relatives& relatives, uint64_t epoch, AwaitedValues* awaited,
+                       std::span<const uint32_t> members, size_t place) {
+  const uint32_t member = members[place];
   const auto look = [&]() -> Status {
     BP_TRY_ASSIGN(const auto latest, latest_epoch(relatives, member));
     if (latest && *latest > epoch) return refuse_epoch(relatives, epoch, member, *latest);
     return {};
   };
-  BP_TRY_ASSIGN(const auto there, await(relatives, what, member, look));
+  BP_TRY_ASSIGN(const auto there, awaited->at(place, look));
   if (!there) {
     // A lower one may have been of an earlier try, while there was time.
     BP_TRY_ASSIGN(const auto latest, latest_epoch(relatives, member));
@@ -137,9 +181,10 @@ Result<bool> is_agreed(const Relatives& relatives, uint64_t epoch, const std::st
 Status agree_with_all(const Relatives& relatives, uint64_t epoch, const std::string& what,
                       std::span<const uint32_t> members) {
   std::vector<uint32_t> missing;
-  for (const uint32_t member : members) {
-    BP_TRY_ASSIGN(const bool agrees, is_agreed(relatives, epoch, what, members, member));
-    if (!agrees) missing.push_back(member);
+  AwaitedValues awaited(relatives, what, members, "rebuild it as epoch " + std::to_string(epoch));
+  for (size_t place = 0; place < members.size(); ++place) {
+    BP_TRY_ASSIGN(const bool agrees, is_agreed(relatives, epoch, &awaited, members, place));
+    if (!agrees) missing.push_back(members[place]);
   }
   if (missing.empty()) return {};
   return {BP_TIMEOUT, "of the members " + ranks_words(members) + " these did not come in time: " +
@@ -184,8 +229,11 @@ Result<std::vector<SplitChoice>> exchange_choices(const Relatives& relatives, ui
   put(&bytes, static_cast<uint64_t>(own.key));
   BP_TRY(relatives.store.set(key_of_rank(relatives, what, relatives.rank), bytes));
   std::vector<SplitChoice> choices;
-  for (uint32_t rank = 0; rank < relatives.names.size(); ++rank) {
-    BP_TRY_ASSIGN(const auto theirs, await(relatives, what, rank, [] { return Status(); }));
+  std::vector<uint32_t> ranks(relatives.names.size());
+  std::iota(ranks.begin(), ranks.end(), 0u);
+  AwaitedValues awaited(relatives, what, ranks, "split it");
+  for (const uint32_t rank : ranks) {
+    BP_TRY_ASSIGN(const auto theirs, awaited.at(rank, [] { return Status(); }));
     if (!theirs) out_missing->push_back(rank);
     Cursor cursor(theirs ? *theirs : bytes);
     SplitChoice& choice = choices.emplace_back();

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "ccl/group/join.hpp"
 #include "ccl/operation.hpp"
 #include "ccl/store/store.hpp"
 
@@ -34,7 +35,7 @@ struct Relatives {
   uint64_t group;                         // the number that all ranks of the group have
   uint32_t rank;                          // of this end
   const std::vector<std::string>& names;  // of its ranks: "rank 2 (npu:0)"
-  Store::Clock::time_point deadline;
+  JoinWait wait;
   /// Why waiting is of no use any more; ok(): it is. Asked often.
   std::function<Status()> check;
 };

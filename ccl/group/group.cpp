@@ -12,6 +12,7 @@
 #include "ccl/engine/library_engine.hpp"
 #include "ccl/engine/proven_engine.hpp"
 #include "ccl/group/introduction.hpp"
+#include "ccl/watch/dump.hpp"
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
 
@@ -56,6 +57,13 @@ Result<std::shared_ptr<const Token>> token_of(Store& store, Clock::time_point de
   auto token = Token::from_text(text, "the group's token in store " + store.name());
   wipe(&text);
   return token;
+}
+
+/// Early: that a failure leaves no trace is better told before it.
+Status check_trace_folder(const Runtime& runtime) {
+  const std::string& folder = runtime.options().text("BACKPLANE_CCL_TRACE");
+  if (folder.empty()) return {};
+  return check_dump_folder(folder).with_prefix("BACKPLANE_CCL_TRACE");
 }
 
 // Options were checked when they were set.
@@ -152,16 +160,18 @@ void ProcessGroup::give_up_joining(const Status& joined) noexcept {
 }
 
 Status ProcessGroup::join() {
-  const auto deadline = Clock::now() + args_.timeout;
+  const JoinWait wait = {"group " + words(), Clock::now() + args_.timeout};
   const auto store = make_joining_store();
   joining_ = store;
   descendants_ = make_prefix_store(kDescentPrefix, args_.store);
-  BP_TRY(open_status());
+  Status can_tell = open_status();
+  if (can_tell.ok()) can_tell = check_trace_folder(*runtime_);
+  if (!can_tell.ok()) return refuse_to_join(*store, args_.place.rank, can_tell);
   BP_TRY(runtime_->add_close_listener(this));
   is_listening_ = true;
-  BP_TRY(connect(*store, deadline));
-  if (!agreement_.islands.empty()) BP_TRY(join_natively(*store, deadline));
-  BP_TRY(meet(*store, "ready", {}, args_.place, deadline));
+  BP_TRY(connect(*store, wait));
+  if (!agreement_.islands.empty()) BP_TRY(join_natively(*store, wait));
+  BP_TRY(meet(*store, "ready", {}, args_.place, wait));
   if (args_.place.rank == 0) {
     log(BP_LOG_INFO,
         introduce({.group = words(),
@@ -176,7 +186,6 @@ Status ProcessGroup::join() {
 
 Result<RankCard> ProcessGroup::make_card() {
   RankCard card;
-  card.rank_count = args_.place.rank_count;
   card.engine = runtime_->options().text("BACKPLANE_CCL_ENGINE");
   card.join = new_join();
   card.device = device().name();
@@ -202,19 +211,19 @@ Result<RankCard> ProcessGroup::make_card() {
   return card;
 }
 
-Status ProcessGroup::connect(Store& store, Clock::time_point deadline) {
+Status ProcessGroup::connect(Store& store, const JoinWait& wait) {
   const auto card = make_card();
   if (!card.ok()) return refuse_to_join(store, args_.place.rank, card.status());
   if (args_.place.rank == 0 && store.token() == nullptr) BP_TRY(leave_token(store));
-  BP_TRY_ASSIGN(agreement_, exchange_cards(store, words(), *card, args_.place, deadline));
+  BP_TRY_ASSIGN(agreement_, exchange_cards(store, words(), *card, args_.place, wait));
   BP_TRY_ASSIGN(rules_, AlgorithmRules::parse(agreement_.cards[0].algorithms));
   hosts_ = hosts_of(agreement_.cards);
   island_ = agreement_.island_of(args_.place.rank);
   if (island_ != nullptr) native_rows_.rows = island_->rows;
-  const Status opened = open_messenger(store, deadline);
-  BP_TRY(meet(store, "engine", opened, args_.place, deadline));
-  const Status connected = connect_ranks(store, deadline);
-  BP_TRY(meet(store, "connected", connected, args_.place, deadline));
+  const Status opened = open_messenger(store, wait.deadline);
+  BP_TRY(meet(store, "engine", opened, args_.place, wait));
+  const Status connected = connect_ranks(store, wait.deadline);
+  BP_TRY(meet(store, "connected", connected, args_.place, wait));
   std::vector<uint32_t> peers(args_.place.rank_count);
   std::iota(peers.begin(), peers.end(), 0u);
   lanes_ = std::make_unique<Lanes>(
@@ -268,7 +277,7 @@ Status ProcessGroup::connect_ranks(Store& store, Clock::time_point deadline) {
 }
 
 /// The first rank of an island makes its id. All ranks meet, for a group needs each of its islands.
-Status ProcessGroup::join_natively(Store& store, Clock::time_point deadline) {
+Status ProcessGroup::join_natively(Store& store, const JoinWait& wait) {
   Status made;
   const std::string key = island_ != nullptr ? key_of("uid", island_->ranks[0]) : std::string();
   if (island_ != nullptr && island_->ranks[0] == args_.place.rank) {
@@ -276,11 +285,12 @@ Status ProcessGroup::join_natively(Store& store, Clock::time_point deadline) {
     const auto created = create_uid(device(), *caps);
     made = created.ok() ? store.set(key, *created) : created.status();
   }
-  BP_TRY(meet(store, "uid-made", made, args_.place, deadline));
-  const Status begun = island_ != nullptr ? begin_communicator(store, key, deadline) : Status();
-  BP_TRY(meet(store, "native-begun", begun, args_.place, deadline));
-  const Status ready = communicator_ != nullptr ? wait_until_ready(deadline) : Status();
-  return meet(store, "native-ready", ready, args_.place, deadline);
+  BP_TRY(meet(store, "uid-made", made, args_.place, wait));
+  const Status begun =
+      island_ != nullptr ? begin_communicator(store, key, wait.deadline) : Status();
+  BP_TRY(meet(store, "native-begun", begun, args_.place, wait));
+  const Status ready = communicator_ != nullptr ? wait_until_ready(wait) : Status();
+  return meet(store, "native-ready", ready, args_.place, wait);
 }
 
 Status ProcessGroup::begin_communicator(Store& store, const std::string& key,
@@ -296,14 +306,19 @@ Status ProcessGroup::begin_communicator(Store& store, const std::string& key,
   return {};
 }
 
-Status ProcessGroup::wait_until_ready(Clock::time_point deadline) {
+Status ProcessGroup::wait_until_ready(const JoinWait& wait) {
+  ToldWait told(wait.deadline, wait.telling, [&] {
+    return wait.what + ": " + agreement_.names[args_.place.rank] +
+           " waits for its device's collectives to be ready";
+  });
   auto pause = std::chrono::microseconds(50);
   for (;;) {
     BP_TRY_ASSIGN(const Communicator::State state, communicator_->poll());
     if (state.state == BP_COMM_READY) return {};
     if (state.state == BP_COMM_FAILED) return state.failure;
     if (has_failed_.load()) return failure().to_status();
-    if (Clock::now() >= deadline) {
+    told.look();
+    if (Clock::now() >= wait.deadline) {
       return Status(BP_TIMEOUT, device().name() + ": its collectives were not ready in time");
     }
     std::this_thread::sleep_for(pause);

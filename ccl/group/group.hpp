@@ -167,14 +167,14 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   Result<RankCard> make_card();
   std::shared_ptr<Store> make_joining_store() const;
   void give_up_joining(const Status& joined) noexcept;
-  Status connect(Store& store, Clock::time_point deadline);
+  Status connect(Store& store, const JoinWait& wait);
   Result<std::unique_ptr<Engine>> make_engine(Store& store, const EngineChoice& choice,
                                               Clock::time_point deadline);
   Status open_messenger(Store& store, Clock::time_point deadline);
   Status connect_ranks(Store& store, Clock::time_point deadline);
-  Status join_natively(Store& store, Clock::time_point deadline);
+  Status join_natively(Store& store, const JoinWait& wait);
   Status begin_communicator(Store& store, const std::string& key, Clock::time_point deadline);
-  Status wait_until_ready(Clock::time_point deadline);
+  Status wait_until_ready(const JoinWait& wait);
   GroupInfo info() const;
   /// "test", "test epoch 2".
   std::string words() const { return group_words(args_.name, epoch()); }

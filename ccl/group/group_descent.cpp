@@ -46,8 +46,9 @@ Result<Ref<ProcessGroup>> ProcessGroup::rebuild_now(const RebuildArgs& args) {
   }
   GroupArgs next = args_;
   next.timeout = timeout_or_own(args.timeout);
+  const JoinWait wait = {"group " + words(), Clock::now() + next.timeout};
   BP_TRY(agree_on_members({*descendants_, agreement_.group, args_.place.rank, agreement_.names,
-                           Clock::now() + next.timeout, [] { return Status(); }},
+                           wait, [] { return Status(); }},
                           args.epoch, args.members));
   const auto own = std::find(args.members.begin(), args.members.end(), args_.place.rank);
   next.place = {static_cast<uint32_t>(own - args.members.begin()),
@@ -97,7 +98,7 @@ Result<Ref<ProcessGroup>> ProcessGroup::split_now(const SplitArgs& args) {
                             agreement_.group,
                             args_.place.rank,
                             agreement_.names,
-                            Clock::now() + next.timeout,
+                            {"group " + words(), Clock::now() + next.timeout},
                             [this] { return failure().to_status(); }};
   const auto choices = exchange_choices(relatives, number, {args.color, args.key}, &missing);
   // The other ranks count on this one, now and when they split it again.

@@ -297,6 +297,47 @@ TEST_F(GroupRebuild, TwentyTimesAfterAFailure_LeavesNothing) {
   }
 }
 
+// --- What is told while others are waited for
+
+/// What rank 1 of four tells, which waits alone.
+std::vector<std::string> told_meanwhile(const std::function<Status(const Relatives&)>& wait) {
+  const auto store = make_memory_store();
+  const std::vector<std::string> names = {"rank 0", "rank 1 (cpu:0)", "rank 2", "rank 3"};
+  std::vector<std::string> lines;
+  const JoinWait join = {"group test",
+                         Clock::now() + milliseconds(200),
+                         {.first = seconds(0), .next = seconds(60), .tell = [&](const auto& line) {
+                            lines.push_back(line);
+                          }}};
+  const Relatives relatives{*store, 17, 1, names, join, [] { return Status(); }};
+  EXPECT_EQ(wait(relatives).code(), BP_TIMEOUT);
+  return lines;
+}
+
+TEST(Relatives, MembersThatDoNotCome_AreNamedMeanwhile) {
+  EXPECT_THAT(told_meanwhile([](const Relatives& relatives) {
+                const uint32_t members[] = {1, 3, 0};
+                return agree_on_members(relatives, 5, members);
+              }),
+              ElementsAre("group test: rank 1 (cpu:0) waits for ranks 0 and 3, which have not come "
+                          "to rebuild it as epoch 5; for 1 s more at most "
+                          "(BACKPLANE_CCL_TIMEOUT)"));
+}
+
+TEST(Relatives, RanksThatDoNotSplitTheGroup_AreNamedMeanwhile) {
+  EXPECT_THAT(told_meanwhile([](const Relatives& relatives) {
+                EXPECT_TRUE(relatives.store.set("17/split-2/0", std::string(16, '\0')).ok());
+                EXPECT_TRUE(relatives.store.set("17/split-2/2", std::string(16, '\0')).ok());
+                std::vector<uint32_t> missing;
+                const Status status =
+                    exchange_choices(relatives, 2, {.color = 0, .key = 0}, &missing).status();
+                EXPECT_THAT(missing, ElementsAre(3));
+                return status;
+              }),
+              ElementsAre(HasSubstr("group test: rank 1 (cpu:0) waits for rank 3, which has not "
+                                    "come to split it; for 1 s more")));
+}
+
 // --- Split
 
 TEST_F(GroupSplit, Colors_MakeGroupsInTheOrderOfKeys) {

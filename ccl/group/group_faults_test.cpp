@@ -508,9 +508,7 @@ TEST(RankCards, RankThatCannotJoin_IsToldToTheOthersAtOnce) {
   const auto store = make_memory_store();
   const Status why(BP_UNAVAILABLE, "it has no descriptors");
   EXPECT_EQ(refuse_to_join(*store, 1, why).code(), BP_UNAVAILABLE);
-  RankCard own;
-  own.rank_count = 2;
-  const auto met = exchange_cards(*store, "test", own, {0, 2}, soon());
+  const auto met = exchange_cards(*store, "test", {}, {0, 2}, {"group test", soon()});
   EXPECT_EQ(met.status().code(), BP_UNAVAILABLE);
   EXPECT_THAT(met.status().message(),
               AllOf(HasSubstr("rank 1 cannot join"), HasSubstr("it has no descriptors")));

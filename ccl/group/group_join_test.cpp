@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Groups that do not come to be: every rank that joins gets an error that says why, in time.
+#include <filesystem>
+
 #include "ccl/group/group_harness_test.hpp"
+#include "core/base/temp_folder_test.hpp"
 
 namespace bp::ccl {
 namespace {
@@ -115,17 +118,64 @@ TEST_F(GroupJoin, RankThatIsTaken_IsRefused) {
   EXPECT_EQ(first.code(), BP_TIMEOUT);
 }
 
-TEST_F(GroupJoin, RankCountsThatDiffer_NameBoth) {
+TEST_F(GroupJoin, RankCountsThatDiffer_NameBothOnBoth) {
   store_ = make_memory_store();
-  timeout_ = milliseconds(500);
+  const auto begin = Clock::now();
   Status first;
-  std::thread other([&] { first = join(0, 2); });
-  const Status second = join(1, 3);
+  std::thread other([&] { first = join(1, 3); });
+  await_card(1);
+  const Status second = join(2, 4);  // neither waits for the other alone
   other.join();
-  EXPECT_THAT(std::vector<std::string>({first.message(), second.message()}),
-              testing::Contains(AllOf(HasSubstr("of 3"), HasSubstr("2"))));
-  EXPECT_FALSE(first.ok());
-  EXPECT_FALSE(second.ok());
+  for (const Status& status : {first, second}) {
+    EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT) << status.to_string();
+    EXPECT_THAT(status.message(), HasSubstr("group default: rank 2 was told of 4 ranks, rank 1 of "
+                                            "3: expected as many on each"));
+  }
+  EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
+}
+
+TEST_F(GroupJoin, TraceFolderThatIsMissing_IsMade) {
+  const TempFolder folder;
+  core_options_ = {{"BACKPLANE_CCL_TRACE", folder.path("traces")}};
+  make_runtime();
+  store_ = make_memory_store();
+  EXPECT_TRUE(join(0, 1).ok());
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path("traces")));
+}
+
+/// Also of the socket's: who waits for this rank is told why it does not come.
+TEST_F(GroupJoin, PlacesThatCannotBeWritten_AreNamedOnAllRanks) {
+  const TempFolder folder;
+  const std::string wrong = folder.path("none/inner");
+  for (const std::string option : {"BACKPLANE_CCL_TRACE", "BACKPLANE_CCL_STATUS"}) {
+    core_options_ = {};
+    make_runtime();
+    store_ = make_memory_store();
+    const auto begin = Clock::now();
+    Status waiting;
+    Device* const good = &device("cpu:0");
+    const Ref<Runtime> keeps = runtime_;
+    std::thread other([&] {
+      GroupArgs args;
+      args.store = store_;
+      args.place = {0, 2};
+      args.device = good;
+      args.timeout = timeout_;
+      waiting = ProcessGroup::create(args).status();
+    });
+    await_card(0);
+    core_options_ = {{option, wrong}};
+    make_runtime();
+    const Status refused = join(1, 2);
+    other.join();
+    EXPECT_EQ(refused.code(), BP_UNAVAILABLE);
+    EXPECT_THAT(refused.message(), AllOf(HasSubstr("group default: " + option + ": "),
+                                         HasSubstr(wrong), HasSubstr("No such file")));
+    EXPECT_EQ(waiting.code(), BP_UNAVAILABLE);
+    EXPECT_THAT(waiting.message(),
+                AllOf(HasSubstr("rank 1 cannot join: "), HasSubstr(option), HasSubstr(wrong)));
+    EXPECT_LT(Clock::now() - begin, kBeforeDeadline);
+  }
 }
 
 }  // namespace

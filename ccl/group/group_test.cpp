@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every kind on groups of one vendor and of several, against sums worked out here.
+#include <cmath>
+#include <cstring>
+
 #include "ccl/group/kind_cases_test.hpp"
 
 namespace bp::ccl {
@@ -121,6 +124,52 @@ TEST_F(GroupKinds, AverageOfDevicesWithoutADivision_GoesByMessages) {
     EXPECT_EQ(group.counters().native_operations, 0u);
     EXPECT_EQ(group.counters().staged_operations, 1u);
   });
+}
+
+/// Whether each element is NaN.
+template <class Word>
+std::vector<bool> nan_marks(const std::vector<std::byte>& bytes, Word infinity) {
+  std::vector<Word> words(bytes.size() / sizeof(Word));
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  constexpr Word kUnsigned = static_cast<Word>(static_cast<Word>(~Word{0}) >> 1);
+  std::vector<bool> marks;
+  for (const Word word : words) marks.push_back((word & kUnsigned) > infinity);
+  return marks;
+}
+
+std::vector<bool> nan_marks(uint32_t dtype, const std::vector<std::byte>& bytes) {
+  if (dtype == BP_DTYPE_F16) return nan_marks<uint16_t>(bytes, 0x7C00);
+  if (dtype == BP_DTYPE_BF16) return nan_marks<uint16_t>(bytes, 0x7F80);
+  if (dtype == BP_DTYPE_F32) return nan_marks<uint32_t>(bytes, 0x7F800000);
+  return nan_marks<uint64_t>(bytes, 0x7FF0000000000000);
+}
+
+TEST_F(GroupKinds, MinAndMax_AreNanWhereOneValueIs) {
+  constexpr uint64_t kCount = 101;  // more than the lanes of a vector, and some that are left
+  for (const Devices& devices :
+       {Devices{"cpu:0", "cpu:0", "cpu:0"}, Devices{"npu:0", "npu:1", "npu:2"},
+        Devices{"npu:0", "xpu:0", "cpu:0"}}) {
+    run(devices, [&](uint32_t rank, ProcessGroup& group) {
+      for (const Reduction reduction : {Reduction::kMin, Reduction::kMax}) {
+        for (const uint32_t dtype : {BP_DTYPE_F32, BP_DTYPE_F64, BP_DTYPE_F16, BP_DTYPE_BF16}) {
+          std::vector<double> values(kCount);
+          std::vector<double> expected(kCount);
+          for (uint64_t i = 0; i < kCount; ++i) {
+            const bool is_nan = i % 4 == rank;  // and of each fourth one, no rank's
+            values[i] = is_nan ? std::nan("") : value_at(rank, i);
+            expected[i] = i % 4 < 3 ? std::nan("") : 0;
+          }
+          const Ref<Tensor> x = upload(group.device(), dtype, values);
+          const Call all_reduce{.reduction = reduction, .send = x, .recv = x};
+          const auto work = group.enqueue(all_reduce, {.waits = true});
+          ASSERT_TRUE(work.ok()) << work.status().to_string();
+          EXPECT_EQ(nan_marks(dtype, bytes_of(x)), nan_marks(dtype, bytes_of(dtype, expected)))
+              << reduction_name(reduction) << " " << dtype_name(dtype) << " on "
+              << group.device().name();
+        }
+      }
+    });
+  }
 }
 
 TEST_F(GroupKinds, Ring_OfSendsAndRecvsInOneCall) {

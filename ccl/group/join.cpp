@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <compare>
 #include <cstring>
 #include <fstream>
@@ -22,6 +23,7 @@
 #include <tuple>
 
 #include "ccl/store/bytes.hpp"
+#include "ccl/watch/words.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/log.hpp"
 #include "core/base/quoted.hpp"
@@ -29,8 +31,9 @@
 namespace bp::ccl {
 namespace {
 
-constexpr uint32_t kCardVersion = 4;
-constexpr std::string_view kNoCard = "no card: ";  // and words, in place of a card
+constexpr uint32_t kCardVersion = 6;
+constexpr std::string_view kNoCard = "no card: ";     // and words, in place of a card
+constexpr std::string_view kDisagree = "disagree: ";  // the same
 constexpr std::string_view kReady = "ready";
 constexpr uint64_t kMostText = 8192;
 constexpr uint32_t kMostRows = 1024;
@@ -61,14 +64,54 @@ Status tell_missing(Store& store, std::string_view what, uint32_t rank_count) {
                                 " (BACKPLANE_CCL_TIMEOUT; store " + store.name() + ")");
 }
 
-Result<std::string> get(Store& store, std::string_view what, uint32_t rank, uint32_t rank_count,
-                        Store::Clock::time_point deadline) {
-  auto value = store.get(key_of(what, rank), deadline);
-  if (!value.ok() && value.status().code() == BP_TIMEOUT) {
-    return tell_missing(store, what, rank_count);
+/// What each rank leaves under one name, asked for one rank after the other.
+class Arrivals {
+ public:
+  Arrivals(Store& store, std::string_view what, RankPlace place, const JoinWait& wait)
+      : store_(store),
+        what_(what),
+        place_(place),
+        title_(wait.what + ": rank " + std::to_string(place.rank)),
+        wait_(wait.deadline, wait.telling, [this] { return words(); }) {}
+  Arrivals(const Arrivals&) = delete;
+  Arrivals& operator=(const Arrivals&) = delete;
+
+  Result<std::string> of(uint32_t rank) {
+    awaited_ = rank;
+    auto value = wait_.get(store_, key_of(what_, rank));
+    if (!value.ok() && value.status().code() == BP_TIMEOUT) {
+      return tell_missing(store_, what_, place_.rank_count);
+    }
+    return value;
   }
-  return value;
-}
+
+ private:
+  /// "group test: rank 1 waits for ranks 2 and 3 of 4, which have not come".
+  std::string words() const {
+    constexpr uint32_t kMostLooks = 256;  // all ranks that wait ask as much of one store
+    const uint32_t end = awaited_ + std::min(kMostLooks, place_.rank_count - awaited_);
+    std::vector<uint32_t> missing;
+    for (uint32_t rank = awaited_; rank < end; ++rank) {
+      const auto value = store_.try_get(key_of(what_, rank));
+      if (!value.ok()) return {};
+      if (!value->has_value()) missing.push_back(rank);
+    }
+    if (missing.empty()) return {};
+    std::string words =
+        title_ + " waits for " + ranks_words(missing) + " of " + std::to_string(place_.rank_count);
+    if (end < place_.rank_count) words += ", and maybe for some above " + std::to_string(end - 1);
+    words += missing.size() == 1 ? ", which has not come" : ", which have not come";
+    if (what_ != "card") words += " as far as '" + what_ + "'";
+    return words;
+  }
+
+  Store& store_;
+  const std::string what_;
+  const RankPlace place_;
+  const std::string title_;
+  uint32_t awaited_ = 0;
+  ToldWait wait_;
+};
 
 Status cannot_join(uint32_t rank, const std::string& why) {
   return Status(BP_UNAVAILABLE, "rank " + std::to_string(rank) + " cannot join: " + why);
@@ -209,6 +252,9 @@ std::string words_of(uint32_t rank, const Status& why) {
 
 /// OK: it is one, or is to be read as one.
 Status check_card(std::string_view bytes) {
+  if (bytes.starts_with(kDisagree)) {
+    return Status(BP_INVALID_ARGUMENT, std::string(bytes.substr(kDisagree.size())));
+  }
   if (!bytes.starts_with(kNoCard)) return {};
   return Status(BP_UNAVAILABLE, std::string(bytes.substr(kNoCard.size())));
 }
@@ -217,19 +263,42 @@ Status check_card(std::string_view bytes) {
 constexpr const char* kStages[] = {"engine",       "connected",    "uid-made",
                                    "native-begun", "native-ready", "ready"};
 
-/// Cards are waited for one after the other: also in the place of those that have not come.
-Status leave_words(Store& store, RankPlace place, const Status& why) {
-  const auto leave = [&](const std::string& key, const std::string& words) -> Status {
-    return store.compare_set(key, std::nullopt, words).status();
-  };
-  for (const char* const stage : kStages) {
-    BP_TRY(leave(key_of(stage, place.rank), why.to_string()));
-  }
-  const std::string no_card = std::string(kNoCard) + words_of(place.rank, why);
-  for (uint32_t rank = 0; rank < place.rank_count; ++rank) {
-    BP_TRY(leave(key_of("card", rank), no_card));
+/// Cards are waited for one after the other: words stand in the place of all that have not come.
+Status leave_for_cards(Store& store, uint32_t rank_count, const std::string& words) {
+  for (uint32_t rank = 0; rank < rank_count; ++rank) {
+    BP_TRY(store.compare_set(key_of("card", rank), std::nullopt, words));
   }
   return {};
+}
+
+Status leave_words(Store& store, RankPlace place, const Status& why) {
+  for (const char* const stage : kStages) {
+    BP_TRY(store.compare_set(key_of(stage, place.rank), std::nullopt, why.to_string()));
+  }
+  const std::string no_card = std::string(kNoCard) + words_of(place.rank, why);
+  return leave_for_cards(store, place.rank_count, no_card);
+}
+
+/// Before cards: of ranks that were told of different numbers, each may wait for one that nobody
+/// else expects. The first number counts, and who has another leaves word of both.
+Status agree_on_rank_count(Store& store, RankPlace place) {
+  const std::string own = std::to_string(place.rank_count);
+  const std::string rank = std::to_string(place.rank);
+  BP_TRY_ASSIGN(const std::string there,
+                store.compare_set("rank_count", std::nullopt, own + " " + rank));
+  const size_t space = std::min(there.find(' '), there.size() - 1);
+  const std::string theirs = there.substr(0, space);
+  if (theirs == own) return {};
+  const Status disagree(BP_INVALID_ARGUMENT,
+                        "rank " + rank + " was told of " + own + " ranks, rank " +
+                            there.substr(space + 1) + " of " + theirs +
+                            ": expected as many on each, and a new name for each group in a store");
+  uint32_t most = 0;
+  std::from_chars(theirs.data(), theirs.data() + theirs.size(), most);
+  most = std::max(most, place.rank_count);
+  const Status told = leave_for_cards(store, most, std::string(kDisagree) + disagree.message());
+  if (!told.ok()) log(BP_LOG_INFO, told.with_prefix("the other ranks were not told").to_string());
+  return disagree;
 }
 
 }  // namespace
@@ -241,7 +310,6 @@ std::string key_of(std::string_view what, uint32_t rank) {
 std::string encode(const RankCard& card) {
   std::string bytes;
   put(&bytes, kCardVersion);
-  put(&bytes, card.rank_count);
   for (const std::string* text : {&card.engine, &card.join, &card.device, &card.process, &card.host,
                                   &card.algorithms, &card.domain}) {
     put_text(&bytes, *text);
@@ -267,7 +335,6 @@ Result<RankCard> decode_card(std::string_view bytes) {
   Cursor cursor(bytes);
   RankCard card;
   const auto version = cursor.take<uint32_t>();
-  card.rank_count = cursor.take<uint32_t>();
   for (std::string* text : {&card.engine, &card.join, &card.device, &card.process, &card.host,
                             &card.algorithms, &card.domain}) {
     *text = take_text(&cursor);
@@ -403,8 +470,9 @@ void forget_joining(Store& store, uint32_t rank, bool is_over_on_all) noexcept {
     for (const std::string_view stage : kStages) {
       if (stage != "ready" || is_over_on_all) BP_TRY(store.remove(key_of(stage, rank)));
     }
-    if (rank == 0) BP_TRY(store.remove("token"));
-    return {};
+    if (rank != 0) return {};
+    BP_TRY(store.remove("rank_count"));
+    return as_status(store.remove("token"));
   });
   [[maybe_unused]] const Status logged = contain([&] {
     if (!removed.ok()) log(BP_LOG_DEBUG, removed.with_prefix("keys of joining stay").to_string());
@@ -412,7 +480,8 @@ void forget_joining(Store& store, uint32_t rank, bool is_over_on_all) noexcept {
 }
 
 Result<Agreement> exchange_cards(Store& store, std::string_view name, const RankCard& own,
-                                 RankPlace place, Store::Clock::time_point deadline) {
+                                 RankPlace place, const JoinWait& wait) {
+  BP_TRY(agree_on_rank_count(store, place));
   const std::string text = encode(own);
   const std::string key = key_of("card", place.rank);
   BP_TRY_ASSIGN(const std::string there, store.compare_set(key, std::nullopt, text));
@@ -422,29 +491,25 @@ Result<Agreement> exchange_cards(Store& store, std::string_view name, const Rank
                                            " is in the group already: expected each rank once, "
                                            "and a new name for each group in a store");
   }
+  Arrivals arrivals(store, "card", place, wait);
   std::vector<RankCard> cards;
   for (uint32_t rank = 0; rank < place.rank_count; ++rank) {
-    BP_TRY_ASSIGN(const std::string bytes, get(store, "card", rank, place.rank_count, deadline));
+    BP_TRY_ASSIGN(const std::string bytes, arrivals.of(rank));
     BP_TRY(check_card(bytes));
     BP_TRY_ASSIGN(RankCard card, decode_card(bytes));
-    if (card.rank_count != place.rank_count) {
-      return Status(BP_INVALID_ARGUMENT, "rank " + std::to_string(place.rank) + " was told of " +
-                                             std::to_string(place.rank_count) + " ranks, rank " +
-                                             std::to_string(rank) + " of " +
-                                             std::to_string(card.rank_count));
-    }
     cards.push_back(std::move(card));
   }
   return conclude(std::move(cards), name);
 }
 
 Status meet(Store& store, std::string_view what, const Status& own, RankPlace place,
-            Store::Clock::time_point deadline) {
+            const JoinWait& wait) {
   const Status cause = own.code() == BP_UNAVAILABLE ? first_cause(store, what, own, place) : own;
   BP_TRY(store.set(key_of(what, place.rank), cause.ok() ? std::string(kReady) : cause.to_string()));
   BP_TRY(cause);
+  Arrivals arrivals(store, what, place, wait);
   for (uint32_t rank = 0; rank < place.rank_count; ++rank) {
-    BP_TRY_ASSIGN(const std::string theirs, get(store, what, rank, place.rank_count, deadline));
+    BP_TRY_ASSIGN(const std::string theirs, arrivals.of(rank));
     if (theirs != kReady) return cannot_join(rank, theirs);
   }
   return {};

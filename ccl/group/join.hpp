@@ -11,13 +11,13 @@
 
 #include "ccl/operation.hpp"
 #include "ccl/store/store.hpp"
+#include "ccl/store/told_wait.hpp"
 #include "core/device/collective_caps.hpp"
 
 namespace bp::ccl {
 
 /// What a rank says of itself.
 struct RankCard {
-  uint32_t rank_count = 0;       // as this rank was told
   std::string engine;            // BACKPLANE_CCL_ENGINE
   std::string join;              // of this card and no other
   std::string device;            // "npu:0"
@@ -37,6 +37,13 @@ struct RankCard {
 std::string encode(const RankCard& card);
 /// Errors: INVALID_ARGUMENT for what is none.
 Result<RankCard> decode_card(std::string_view bytes);
+
+/// How a rank waits for others while it joins.
+struct JoinWait {
+  std::string what;  // is joined: "group test"
+  Store::Clock::time_point deadline;
+  Telling telling = {};  // of ranks that have not come
+};
 
 /// Ranks whose devices are linked: two or more, or the only one.
 struct Island {
@@ -75,18 +82,18 @@ Status refuse_to_join(Store& store, uint32_t rank, const Status& why);
 /// through a store whose server is slow: for half a second at most.
 void tell_given_up(std::shared_ptr<Store> store, RankPlace place, const Status& why) noexcept;
 /// Leaves the card and reads all. `name`: of the group, the same on all ranks. Errors:
-/// INVALID_ARGUMENT for a rank that is there already, or another rank count, naming both sides;
-/// TIMEOUT naming who is missing; UNAVAILABLE with the words of a rank that cannot join; the
-/// store's.
+/// INVALID_ARGUMENT for a rank that is there already, or another rank count, naming both sides, on
+/// either of them; TIMEOUT naming who is missing; UNAVAILABLE with the words of a rank that cannot
+/// join; the store's.
 Result<Agreement> exchange_cards(Store& store, std::string_view name, const RankCard& own,
-                                 RankPlace place, Store::Clock::time_point deadline);
+                                 RankPlace place, const JoinWait& wait);
 /// Pure: from the cards alone.
 Agreement conclude(std::vector<RankCard> cards, std::string_view name);
 
 /// Says that this rank is ready, or why it is not, and waits for all. Errors: as above; UNAVAILABLE
 /// with the words of a rank that is not.
 Status meet(Store& store, std::string_view what, const Status& own, RankPlace place,
-            Store::Clock::time_point deadline);
+            const JoinWait& wait);
 
 /// Removes what this rank has left in the store of a group that has a part of it for itself: all
 /// keys of joining, when all ranks are done with that. Where the last stage is over on this rank

@@ -8,6 +8,7 @@
 
 #include <set>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -66,11 +67,11 @@ TEST(ChooseEngine, LoopAmongProcesses_IsRefusedByName) {
 
 TEST(Meet, WhatFollowsFromAnothersFailure_NamesThatOne) {
   const auto store = make_memory_store();
-  const auto deadline = Store::Clock::now() + std::chrono::seconds(10);
+  const JoinWait wait = {"group test", Store::Clock::now() + std::chrono::seconds(10)};
   const Status own(BP_OUT_OF_MEMORY, "no memory");
-  EXPECT_EQ(meet(*store, "stage", own, {1, 3}, deadline).to_string(), own.to_string());
+  EXPECT_EQ(meet(*store, "stage", own, {1, 3}, wait).to_string(), own.to_string());
   const Status later(BP_UNAVAILABLE, "rank 0 is gone");
-  const Status told = meet(*store, "stage", later, {2, 3}, deadline);
+  const Status told = meet(*store, "stage", later, {2, 3}, wait);
   EXPECT_EQ(told.code(), BP_UNAVAILABLE);
   EXPECT_THAT(told.message(), HasSubstr("rank 1 cannot join: "));
   EXPECT_THAT(told.message(), HasSubstr("no memory"));
@@ -82,10 +83,104 @@ TEST(Meet, WhatFollowsFromAnothersFailure_NamesThatOne) {
 
 TEST(Meet, FailureOfItsOwn_IsToldAsItIs) {
   const auto store = make_memory_store();
-  const auto deadline = Store::Clock::now() + std::chrono::seconds(10);
+  const JoinWait wait = {"group test", Store::Clock::now() + std::chrono::seconds(10)};
   ASSERT_TRUE(store->set(key_of("stage", 0), "ready").ok());
   const Status own(BP_UNAVAILABLE, "no way");
-  EXPECT_EQ(meet(*store, "stage", own, {1, 2}, deadline).to_string(), own.to_string());
+  EXPECT_EQ(meet(*store, "stage", own, {1, 2}, wait).to_string(), own.to_string());
+}
+
+// --- Ranks that are waited for
+
+/// The lines that a wait tells, the first one at once.
+class ToldLines {
+ public:
+  JoinWait wait(std::chrono::milliseconds time = std::chrono::milliseconds(200)) {
+    return {"group test",
+            Store::Clock::now() + time,
+            {.first = std::chrono::nanoseconds(0),
+             .next = std::chrono::seconds(60),
+             .tell = [this](const std::string& line) { lines.push_back(line); }}};
+  }
+  std::vector<std::string> lines;
+};
+
+TEST(JoinWaits, CardsThatAreMissing_AreNamedMeanwhile) {
+  const auto store = make_memory_store();
+  ASSERT_TRUE(store->set(key_of("card", 2), encode(card_of("a", "x"))).ok());
+  ToldLines told;
+  const auto met = exchange_cards(*store, "test", card_of("a", "x"), {1, 5}, told.wait());
+  EXPECT_EQ(met.status().code(), BP_TIMEOUT);
+  EXPECT_THAT(told.lines, ElementsAre("group test: rank 1 waits for ranks 0, 3 and 4 of 5, which "
+                                      "have not come; for 1 s more at most "
+                                      "(BACKPLANE_CCL_TIMEOUT)"));
+}
+
+TEST(JoinWaits, RankThatIsMissingAtAStage_IsNamedWithIt) {
+  const auto store = make_memory_store();
+  ASSERT_TRUE(store->set(key_of("connected", 0), "ready").ok());
+  ToldLines told;
+  EXPECT_EQ(meet(*store, "connected", {}, {0, 2}, told.wait()).code(), BP_TIMEOUT);
+  EXPECT_THAT(told.lines, ElementsAre(HasSubstr("rank 0 waits for rank 1 of 2, which has not come "
+                                                "as far as 'connected'; for 1 s more")));
+}
+
+TEST(JoinWaits, OfManyRanks_TheFirstAreLookedAt) {
+  const auto store = make_memory_store();
+  ToldLines told;
+  EXPECT_EQ(meet(*store, "ready", {}, {0, 1000}, told.wait()).code(), BP_TIMEOUT);
+  EXPECT_THAT(told.lines, ElementsAre(HasSubstr("rank 0 waits for ranks 1 to 256 of 1000, and "
+                                                "maybe for some above 256, which have not come")));
+}
+
+TEST(JoinWaits, RanksThatAreThere_AreNotToldOf) {
+  const auto store = make_memory_store();
+  ASSERT_TRUE(store->set(key_of("card", 1), encode(card_of("b", "x"))).ok());
+  ToldLines told;
+  const auto met = exchange_cards(*store, "test", card_of("a", "x"), {0, 2}, told.wait());
+  ASSERT_TRUE(met.ok()) << met.status().to_string();
+  EXPECT_THAT(told.lines, IsEmpty());
+}
+
+/// Rank 1 of 3 waits for rank 0; then rank `rank` of `rank_count` comes.
+void expect_both_told(uint32_t rank, uint32_t rank_count, const std::string& words) {
+  const auto store = make_memory_store();
+  const auto begin = Store::Clock::now();
+  const JoinWait wait = {"group test", begin + std::chrono::seconds(60)};
+  Status waiting;
+  std::thread first([&] {
+    waiting = exchange_cards(*store, "test", card_of("a", "x"), {1, 3}, wait).status();
+  });
+  while (!store->try_get(key_of("card", 1))->has_value()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const Status second =
+      exchange_cards(*store, "test", card_of("b", "x"), {rank, rank_count}, wait).status();
+  first.join();
+  for (const Status& status : {waiting, second}) {
+    EXPECT_EQ(status.to_string(), "INVALID_ARGUMENT: " + words +
+                                      ": expected as many on each, and a new name for each group "
+                                      "in a store");
+  }
+  EXPECT_LT(Store::Clock::now() - begin, std::chrono::seconds(30)) << "long before the deadline";
+  // Who comes later is told as well.
+  const Status third = exchange_cards(*store, "test", card_of("c", "x"), {2, 3}, wait).status();
+  EXPECT_EQ(third.code(), BP_INVALID_ARGUMENT) << third.to_string();
+}
+
+TEST(RankCounts, ThatDiffer_AreToldToBothAtOnce) {
+  expect_both_told(2, 4, "rank 2 was told of 4 ranks, rank 1 of 3");
+  expect_both_told(0, 2, "rank 0 was told of 2 ranks, rank 1 of 3");
+  expect_both_told(65'535, 65'536, "rank 65535 was told of 65536 ranks, rank 1 of 3");
+}
+
+TEST(RankCounts, AfterwardsNothingOfThemStays) {
+  const auto store = make_memory_store();
+  const JoinWait wait = {"group test", Store::Clock::now() + std::chrono::seconds(60)};
+  ASSERT_TRUE(exchange_cards(*store, "test", card_of("a", "x"), {0, 1}, wait).ok());
+  ASSERT_TRUE(store->try_get("rank_count")->has_value());
+  forget_joining(*store, 0, true);
+  EXPECT_FALSE(store->try_get("rank_count")->has_value());
+  EXPECT_FALSE(store->try_get(key_of("card", 0))->has_value());
 }
 
 // --- What is concluded from the cards of devices with collectives of their own
@@ -366,7 +461,6 @@ TEST(Conclude, GroupsNumber_IsOfItsNameAndEachJoin) {
 // What is concluded travels as text before.
 TEST(Cards, EachField_ComesBack) {
   RankCard card = device_card("npu:3", {all_reduce(kSum | kMax, kF32, true), broadcast(kF64)});
-  card.rank_count = 7;
   card.join = "join";
   card.algorithms = "all_reduce:ring";
   card.has_host_memory = true;
@@ -377,7 +471,6 @@ TEST(Cards, EachField_ComesBack) {
   card.divided_dtypes = kF32 | kF64;
   const auto back = decode_card(encode(card));
   ASSERT_TRUE(back.ok()) << back.status().to_string();
-  EXPECT_EQ(back->rank_count, 7u);
   EXPECT_EQ(back->engine, "auto");
   EXPECT_EQ(back->join, "join");
   EXPECT_EQ(back->device, "npu:3");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keys, each run of the job below "run N/": "job/rank_count", "job/rank/R" (who it is), "job/come"
-// (how many), "job/all" (all have), and "user/..." for what the program does.
+// Keys, each run of the job below "run N/": "job/rank_count" (with the rank that says so),
+// "job/rank/R" (who it is), "job/come" (how many), "job/all" (all have, or why they cannot), and
+// "user/..." for what the program does.
 #include "ccl/launch/job_store.hpp"
 
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include <utility>
 
 #include "ccl/launch/ancestor.hpp"
+#include "ccl/launch/number_list.hpp"
 #include "ccl/store/file_store.hpp"
 #include "ccl/store/tcp_store.hpp"
 #include "core/base/fork.hpp"
@@ -26,7 +28,7 @@ namespace bp::ccl {
 namespace {
 
 constexpr std::chrono::seconds kLeaveTime{5};
-constexpr size_t kMostRanksNamed = 16;  // of the ranks that are missing
+constexpr std::string_view kAllHaveCome = "1";
 
 std::string hex(uint64_t number) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -63,8 +65,15 @@ bool has_ended(std::string_view words) {
   return words.starts_with(place_words()) && ::kill(process, 0) != 0 && errno == ESRCH;
 }
 
+bool is_of_this_process(std::string_view words) {
+  return words.starts_with(std::string(kProcess) + std::to_string(::getpid()) + place_words());
+}
+
 /// What to do about a place that the process of `found` has taken.
 std::string taken_words(const Job& job, const std::string& found) {
+  if (is_of_this_process(found)) {
+    return "; that is this process: a process asks for its job once, and keeps it";
+  }
   if (!has_ended(found)) return "";
   if (job.store.kind == StorePlace::Kind::kFile) {
     return "; that process has ended, so that the file is of an earlier run: remove it, or name "
@@ -74,47 +83,81 @@ std::string taken_words(const Job& job, const std::string& found) {
          "new store";
 }
 
-Status missing_ranks(const Job& job, const std::shared_ptr<Store>& store, const Status& why) {
-  std::string ranks;
-  size_t count = 0;
-  for (uint32_t rank = 0; rank < job.rank_count; ++rank) {
+/// Those below `end` that have not come.
+Result<std::vector<uint32_t>> missing_ranks(const std::shared_ptr<Store>& store, uint32_t end) {
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < end; ++rank) {
     BP_TRY_ASSIGN(const auto found, store->try_get("job/rank/" + std::to_string(rank)));
-    if (found) continue;
-    if (++count <= kMostRanksNamed) ranks += (count > 1 ? ", " : "") + std::to_string(rank);
+    if (!found) missing.push_back(rank);
   }
-  if (count == 0) return why;
-  if (count > kMostRanksNamed) ranks += " and " + std::to_string(count - kMostRanksNamed) + " more";
-  return Status(BP_TIMEOUT, "job " + job.name + ": " + (count == 1 ? "rank " : "ranks ") + ranks +
-                                " of " + std::to_string(job.rank_count) +
+  return missing;
+}
+
+/// Of a wait that is still going on.
+std::string waiting_words(const Job& job, const std::shared_ptr<Store>& store) {
+  constexpr uint32_t kMostLooks = 256;  // all ranks that wait ask as much of one store
+  const uint32_t end = std::min(job.rank_count, kMostLooks);
+  const auto missing = missing_ranks(store, end);
+  if (!missing.ok() || (missing->empty() && end == job.rank_count)) return "";
+  std::string words = "job " + job.name + ": rank " + std::to_string(job.rank) + " waits for ";
+  words +=
+      missing->empty() ? "ranks above " + std::to_string(end - 1) : number_list("rank", *missing);
+  words += " of " + std::to_string(job.rank_count);
+  return words + (missing->size() == 1 ? ", which has not come" : ", which have not come");
+}
+
+Status tell_missing(const Job& job, const std::shared_ptr<Store>& store, const Status& why) {
+  BP_TRY_ASSIGN(const std::vector<uint32_t> missing, missing_ranks(store, job.rank_count));
+  if (missing.empty()) return why;
+  return Status(BP_TIMEOUT, "job " + job.name + ": " + number_list("rank", missing) + " of " +
+                                std::to_string(job.rank_count) +
                                 " did not come in time (BACKPLANE_CCL_TIMEOUT); " + store->name());
+}
+
+Status refuse_counts(const Job& job, const Store& store, const std::string& words) {
+  return Status(BP_INVALID_ARGUMENT, "job " + job.name + ": " + words +
+                                         (job.store.kind == StorePlace::Kind::kFile
+                                              ? "; or the file is of an earlier run: remove it; "
+                                              : "; ") +
+                                         store.name());
+}
+
+/// The first rank's number counts. Ranks that were told of another would wait for others than these
+/// do: who finds that tells all that wait.
+Status agree_on_rank_count(const Job& job, Store& store) {
+  const std::string count = std::to_string(job.rank_count);
+  const std::string rank = std::to_string(job.rank);
+  BP_TRY_ASSIGN(const std::string agreed,
+                store.compare_set("job/rank_count", {}, count + " " + rank));
+  const size_t space = std::min(agreed.find(' '), agreed.size() - 1);
+  if (agreed.substr(0, space) == count) return {};
+  const std::string words = "rank " + rank + " expects " + count + " ranks, rank " +
+                            agreed.substr(space + 1) + " expects " + agreed.substr(0, space);
+  static_cast<void>(store.compare_set("job/all", {}, words));
+  return refuse_counts(job, store, words);
 }
 
 /// Says that this rank is there, and waits for all others.
 Status arrive(const Job& job, const std::shared_ptr<Store>& store,
-              Store::Clock::time_point deadline) {
-  const std::string title = "job " + job.name + ": ";
-  const std::string count = std::to_string(job.rank_count);
-  BP_TRY_ASSIGN(const std::string agreed, store->compare_set("job/rank_count", {}, count));
-  if (agreed != count) {
-    return Status(BP_INVALID_ARGUMENT, title + "rank " + std::to_string(job.rank) + " expects " +
-                                           count + " ranks, another one " + agreed +
-                                           (job.store.kind == StorePlace::Kind::kFile
-                                                ? "; or the file is of an earlier run: remove it; "
-                                                : "; ") +
-                                           store->name());
-  }
+              Store::Clock::time_point deadline, const Telling& telling) {
+  BP_TRY(agree_on_rank_count(job, *store));
   BP_TRY_ASSIGN(const std::string own, own_words());
   const std::string rank = std::to_string(job.rank);
   BP_TRY_ASSIGN(const std::string found, store->compare_set("job/rank/" + rank, {}, own));
   if (found != own) {
-    return Status(BP_INVALID_ARGUMENT, title + "rank " + rank + " is there already, as " + found +
-                                           "; " + store->name() + taken_words(job, found));
+    return Status(BP_INVALID_ARGUMENT, "job " + job.name + ": rank " + rank +
+                                           " is there already, as " + found + "; " + store->name() +
+                                           taken_words(job, found));
   }
   BP_TRY_ASSIGN(const int64_t come, store->add("job/come", 1));
-  if (come == static_cast<int64_t>(job.rank_count)) return store->set("job/all", "1");
-  const auto all = store->get("job/all", deadline);
-  if (all.ok() || all.status().code() != BP_TIMEOUT) return as_status(all);
-  return missing_ranks(job, store, all.status());
+  if (come == static_cast<int64_t>(job.rank_count)) {
+    BP_TRY(store->compare_set("job/all", {}, kAllHaveCome));
+  }
+  ToldWait wait(deadline, telling, [&] { return waiting_words(job, store); });
+  const auto all = wait.get(*store, "job/all");
+  if (all.status().code() == BP_TIMEOUT) return tell_missing(job, store, all.status());
+  BP_TRY(all.status());
+  return *all == kAllHaveCome ? Status() : refuse_counts(job, *store, *all);
 }
 
 }  // namespace
@@ -122,7 +165,7 @@ Status arrive(const Job& job, const std::shared_ptr<Store>& store,
 std::string handshake_job(const std::string& job_name) { return "job " + job_name; }
 
 Status JobStore::open_store(const Job& job, const Environment& environment,
-                            Store::Clock::time_point deadline) {
+                            Store::Clock::time_point deadline, const Telling& telling) {
   const std::string run = std::to_string(job.restart);
   const std::string title = "job " + job.name + " run " + run;
   switch (job.store.kind) {
@@ -161,18 +204,20 @@ Status JobStore::open_store(const Job& job, const Environment& environment,
   BP_TRY_ASSIGN(store_, connect_tcp_store({.endpoint = endpoint,
                                            .token = token,
                                            .job = handshake_job(job.name),
-                                           .deadline = deadline}));
+                                           .deadline = deadline,
+                                           .telling = telling}));
   return {};
 }
 
 Result<std::shared_ptr<JobStore>> JobStore::open(const Job& job, const Environment& environment,
-                                                 Store::Clock::time_point deadline) {
+                                                 Store::Clock::time_point deadline,
+                                                 const Telling& telling) {
   BP_TRY(check_not_forked());
   const std::shared_ptr<JobStore> opened(new JobStore);
-  BP_TRY(opened->open_store(job, environment, deadline));
+  BP_TRY(opened->open_store(job, environment, deadline, telling));
   const auto run =
       make_prefix_store("run " + std::to_string(job.restart) + "/", std::move(opened->store_));
-  BP_TRY(arrive(job, run, deadline));
+  BP_TRY(arrive(job, run, deadline, telling));
   opened->store_ = make_prefix_store("user/", run);
   return opened;
 }

@@ -11,6 +11,7 @@
 #include "ccl/launch/private_folder.hpp"
 #include "ccl/store/store.hpp"
 #include "ccl/store/tcp_server.hpp"
+#include "ccl/store/told_wait.hpp"
 #include "core/base/status.hpp"
 
 namespace bp::ccl {
@@ -24,10 +25,11 @@ class JobStore {
   /// Opens the store, serves it where that is this rank's, and waits until all ranks have come. So
   /// what is wrong with a job shows here, and no later rank can take the store's file for one that
   /// an earlier job left. Errors: TIMEOUT naming the ranks that did not come; INVALID_ARGUMENT for
-  /// a rank that is there already, and for ranks that disagree on how many there are; those of the
-  /// store's kind.
+  /// a rank that is there already, and on all that wait for ranks that disagree on how many there
+  /// are; those of the store's kind.
   static Result<std::shared_ptr<JobStore>> open(const Job& job, const Environment& environment,
-                                                Store::Clock::time_point deadline);
+                                                Store::Clock::time_point deadline,
+                                                const Telling& telling = {});
   /// Where this rank serves the store, it waits for the other ranks to leave it, 5 s at most.
   ~JobStore();
   JobStore(const JobStore&) = delete;
@@ -39,7 +41,7 @@ class JobStore {
  private:
   JobStore() = default;
   Status open_store(const Job& job, const Environment& environment,
-                    Store::Clock::time_point deadline);
+                    Store::Clock::time_point deadline, const Telling& telling);
 
   std::unique_ptr<TcpServer> server_;
   std::unique_ptr<HeldName> held_;

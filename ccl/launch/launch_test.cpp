@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -201,13 +202,13 @@ Job rank_of(uint32_t rank, uint32_t count, StorePlace place) {
 }
 
 std::vector<Status> open_all(const std::vector<Job>& jobs, const Environment& environment,
-                             milliseconds time = seconds(60)) {
+                             milliseconds time = seconds(60), const Telling& telling = {}) {
   std::vector<Status> answers(jobs.size());
   std::vector<std::shared_ptr<JobStore>> stores(jobs.size());  // until all have tried
   std::vector<std::thread> threads;
   for (size_t i = 0; i < jobs.size(); ++i) {
     threads.emplace_back([&, i] {
-      const auto opened = JobStore::open(jobs[i], environment, in(time));
+      const auto opened = JobStore::open(jobs[i], environment, in(time), telling);
       answers[i] = as_status(opened);
       if (!opened.ok()) return;
       stores[i] = *opened;
@@ -305,10 +306,69 @@ TEST_F(JobStoreTest, RanksThatAreTheSame_OrDisagree_AreNamed) {
   all = jobs({StorePlace::Kind::kFile, folder_.path("store")}, 2);
   all[1].rank_count = 3;
   std::string words;
-  for (const Status& answer : open_all(all, environment_, milliseconds(300))) {
+  for (const Status& answer : open_all(all, environment_)) {
+    EXPECT_EQ(answer.code(), BP_INVALID_ARGUMENT);
     words += answer.message() + "\n";
   }
-  EXPECT_THAT(words, HasSubstr(" ranks, another one "));
+  EXPECT_THAT(words, HasSubstr("or the file is of an earlier run: remove it"));
+}
+
+TEST_F(JobStoreTest, RankCountsThatDiffer_AreToldToAllThatWait) {
+  for (const bool first_expects_more : {false, true}) {
+    const std::string file = folder_.path(first_expects_more ? "more" : "less");
+    auto all = jobs({StorePlace::Kind::kFile, file}, 3);
+    // Neither number of ranks comes: two wait, and who expects another number comes last.
+    all[2].rank_count = all[2].local_count = first_expects_more ? 2 : 4;
+    if (first_expects_more) all[2].rank = 1;
+    const auto begin = Store::Clock::now();
+    std::vector<Status> answers(3);
+    std::vector<std::thread> threads;
+    for (const size_t rank : {size_t{0}, size_t{1}}) {
+      threads.emplace_back([&, rank] {
+        answers[rank] = as_status(JobStore::open(all[rank], environment_, soon()));
+      });
+    }
+    std::this_thread::sleep_for(milliseconds(50));
+    answers[2] = as_status(JobStore::open(all[2], environment_, soon()));
+    for (std::thread& thread : threads) thread.join();
+    for (const Status& answer : answers) {
+      EXPECT_EQ(answer.code(), BP_INVALID_ARGUMENT) << answer.to_string();
+      EXPECT_THAT(answer.message(), HasSubstr(" ranks, rank "));
+      EXPECT_THAT(answer.message(), HasSubstr(first_expects_more ? "expects 2" : "expects 4"));
+      EXPECT_THAT(answer.message(), HasSubstr("expects 3"));
+    }
+    EXPECT_LT(Store::Clock::now() - begin, seconds(30)) << "long before the deadline";
+  }
+}
+
+TEST_F(JobStoreTest, SecondOneOfAProcess_IsToldAsThat) {
+  const std::string path = folder_.path("store");
+  const Job job = rank_of(0, 1, {StorePlace::Kind::kFile, path});
+  const auto first = JobStore::open(job, environment_, soon());
+  ASSERT_TRUE(first.ok()) << first.status().to_string();
+  const Status second = JobStore::open(job, environment_, soon()).status();
+  EXPECT_EQ(second.code(), BP_INVALID_ARGUMENT);
+  EXPECT_THAT(second.message(),
+              HasSubstr("; that is this process: a process asks for its job once, and keeps it"));
+}
+
+TEST_F(JobStoreTest, RanksThatAreWaitedFor_AreNamedMeanwhile) {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  const Telling telling = {
+      .first = milliseconds(100), .next = seconds(60), .tell = [&](const std::string& line) {
+        const std::lock_guard lock(mutex);
+        lines.push_back(line);
+      }};
+  auto some = jobs({StorePlace::Kind::kPrivate}, 4);
+  some.resize(1);
+  for (const Status& answer : open_all(some, environment_, milliseconds(300), telling)) {
+    EXPECT_EQ(answer.code(), BP_TIMEOUT);
+  }
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0],
+            "job 17: rank 0 waits for ranks 1, 2, 3 of 4, which have not come; for 1 s more at "
+            "most (BACKPLANE_CCL_TIMEOUT)");
 }
 
 // --- nodes ---
@@ -413,19 +473,50 @@ TEST(Nodes, MissingNodes_AreNamed) {
             "TIMEOUT: nodes 0, 2 of 3 did not come in time (BACKPLANE_CCL_TIMEOUT)");
 }
 
-TEST(Nodes, NodesThatDisagree_AreNamed) {
+TEST(Nodes, NodesThatAreWaitedFor_AreNamedMeanwhile) {
   const auto store = make_memory_store();
-  std::vector<std::thread> threads;
-  for (uint32_t rank = 0; rank < 2; ++rank) {
-    threads.emplace_back([&, rank] {
-      NodesArgs args = node(store, rank, 2, 1);
-      args.restarts = rank;
-      const auto nodes = *Nodes::make(args);
-      EXPECT_THAT(nodes->begin(0, soon()).status().message(),
-                  HasSubstr("expected 2 nodes and " + std::to_string(rank) + " restarts as here"));
-    });
+  const auto nodes = *Nodes::make(node(store, 1, 3, 1));
+  std::vector<std::string> lines;
+  const auto tell = [&](const std::string& line) { lines.push_back(line); };
+  const auto ranks = nodes->begin(0, in(milliseconds(300)),
+                                  {.first = milliseconds(0), .next = seconds(60), .tell = tell});
+  EXPECT_EQ(ranks.status().code(), BP_TIMEOUT);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0],
+            "node 1 waits for nodes 0, 2 of 3, which have not come; for 1 s more at most "
+            "(BACKPLANE_CCL_TIMEOUT)");
+}
+
+/// A node that comes, and then another that was started otherwise: both are told at once.
+void expect_disagreement(NodesArgs first, NodesArgs second, const std::string& words) {
+  first.store = second.store = make_memory_store();
+  const auto nodes = *Nodes::make(first);
+  const auto others = *Nodes::make(second);
+  Status told;
+  std::thread waiting([&] { told = nodes->begin(0, soon()).status(); });
+  while (!first.store->try_get("run 0/ready")->has_value()) {
+    std::this_thread::sleep_for(milliseconds(1));
   }
-  for (std::thread& thread : threads) thread.join();
+  const auto begin = Store::Clock::now();
+  EXPECT_EQ(others->begin(0, soon()).status().to_string(), "INVALID_ARGUMENT: " + words);
+  waiting.join();
+  EXPECT_EQ(told.to_string(), "INVALID_ARGUMENT: " + words);
+  EXPECT_LT(Store::Clock::now() - begin, seconds(30)) << "long before the deadline";
+}
+
+TEST(Nodes, NodesThatDisagree_AreNamedToBoth) {
+  NodesArgs often = node(nullptr, 1, 2, 1);
+  often.restarts = 5;
+  expect_disagreement(node(nullptr, 0, 2, 1), node(nullptr, 1, 3, 1),
+                      "node 1 was started with --nnodes 3, node 0 with --nnodes 2");
+  expect_disagreement(node(nullptr, 1, 3, 1), node(nullptr, 0, 2, 1),
+                      "node 0 was started with --nnodes 2, node 1 with --nnodes 3");
+  expect_disagreement(node(nullptr, 0, 2, 1), often,
+                      "node 1 was started with --restarts 5, node 0 with --restarts 1");
+  often.node_count = 3;
+  expect_disagreement(often, node(nullptr, 0, 2, 1),
+                      "node 0 was started with --nnodes 2, node 1 with --nnodes 3; node 0 was "
+                      "started with --restarts 1, node 1 with --restarts 5");
 }
 
 TEST(Nodes, SilentNode_IsAFailure) {

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "ccl/launch/job_store.hpp"
@@ -31,6 +33,7 @@ namespace {
 
 constexpr int kNotStartedStatus = 3;  // the command's code for what its environment lacks
 constexpr std::chrono::seconds kFolderTime{10};
+constexpr std::chrono::seconds kReadTime{5};
 constexpr std::chrono::seconds kVerdictTime{10};
 constexpr std::string_view kLoopback = "127.0.0.1:0";
 
@@ -75,7 +78,19 @@ struct Meeting {
   std::unique_ptr<TcpServer> server;
   std::string endpoint;
   std::shared_ptr<Store> store;
+
+  /// The other nodes read in the store why this one ends.
+  void await_others() const;
 };
+
+void Meeting::await_others() const {
+  const auto deadline = std::chrono::steady_clock::now() + kReadTime;
+  // One client is this launcher's own.
+  while (server != nullptr && server->client_count() > 1 &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
 
 Result<std::shared_ptr<const Token>> take_token(const LaunchArgs& args, Meeting* meeting) {
   if (!args.token_file.empty()) {
@@ -91,6 +106,11 @@ Result<std::shared_ptr<const Token>> take_token(const LaunchArgs& args, Meeting*
   meeting->token_file = meeting->held->path("token");
   BP_TRY(token->write_file(meeting->token_file));
   return token;
+}
+
+/// While there are no ranks, into whose lines it could run.
+void tell_at_once(const std::string& words) {
+  std::fprintf(stderr, "backplane launch: %s\n", one_line(words).c_str());
 }
 
 Result<Meeting> meet(const LaunchArgs& args) {
@@ -109,7 +129,8 @@ Result<Meeting> meet(const LaunchArgs& args) {
                 connect_tcp_store({.endpoint = meeting.endpoint,
                                    .token = token,
                                    .job = handshake_job(meeting.job),
-                                   .deadline = std::chrono::steady_clock::now() + args.timeout}));
+                                   .deadline = std::chrono::steady_clock::now() + args.timeout,
+                                   .telling = {.tell = tell_at_once}}));
   meeting.store = make_prefix_store("launch/", std::move(store));
   return meeting;
 }
@@ -269,6 +290,8 @@ bool Launch::follow(Run* run) {
     nodes_->propose_done();
   }
   const auto verdict = nodes_->verdict();
+  const auto ends = run->take_well_ends(args_.node_count > 1);
+  if (ends && !verdict) say(*ends);
   const bool is_failed = !run->failures().empty() && !args_.keeps_going;
   const bool is_bad = is_failed || (verdict && verdict->kind != Verdict::Kind::kDone);
   if (is_bad && !std::exchange(is_stopped_, true)) run->stop(SIGTERM);
@@ -280,7 +303,8 @@ Result<Verdict> Launch::run_once(uint32_t run) {
   {
     const Signals::Pass pass;
     const auto patience = args_.timeout + (run > 0 ? args_.grace : std::chrono::seconds(0));
-    BP_TRY_ASSIGN(ranks, nodes_->begin(run, std::chrono::steady_clock::now() + patience));
+    BP_TRY_ASSIGN(ranks, nodes_->begin(run, std::chrono::steady_clock::now() + patience,
+                                       {.tell = tell_at_once}));
   }
   if (ranks.count > Job::kMostRanks) {
     return Status(BP_INVALID_ARGUMENT, "expected at most " + std::to_string(Job::kMostRanks) +
@@ -309,6 +333,8 @@ Result<int> Launch::run_all() {
     auto verdict = run_once(run);
     if (!verdict.ok()) {
       flush();
+      const Signals::Pass pass;
+      meeting_.await_others();
       return verdict.status();
     }
     const bool starts_again = verdict->kind == Verdict::Kind::kFailed && run < args_.restarts;

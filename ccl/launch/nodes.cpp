@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keys: "run N/node/K" (how node K was started), "run N/ready" (how many), "run N/all" (all are),
-// "run N/done" (nodes whose ranks have ended), "run N/bad" (the first bad end, where the others go
-// on), "run N/verdict"; "beat/K" (grows while node K's
-// launcher lives), "left" and "all left".
+// Keys: "run N/terms" (what all are started with), "run N/node/K" (how node K was started), "run
+// N/ready" (how many), "run N/all" (all are, or why they cannot be), "run N/done" (nodes whose
+// ranks have ended), "run N/bad" (the first bad end, where the others go on), "run N/verdict";
+// "beat/K" (grows while node K's launcher lives), "left" and "all left".
 #include "ccl/launch/nodes.hpp"
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <sstream>
 
+#include "ccl/launch/number_list.hpp"
 #include "core/base/quoted.hpp"
 
 namespace bp::ccl {
@@ -19,7 +21,7 @@ namespace {
 
 constexpr std::chrono::seconds kBeatEvery{1};
 constexpr int kLostStatus = 3;  // the command's code for what its environment lacks
-constexpr size_t kMostNodesNamed = 16;
+constexpr std::string_view kAllAreReady = "1";
 
 std::string host_name() {
   std::array<char, 256> host{};
@@ -32,22 +34,39 @@ Status no_verdict(const std::string& text) {
                 "expected a verdict of another launcher, found " + bp::quoted(text));
 }
 
-/// What a node says of itself: "ranks nodes restarts process host".
-struct NodeWords {
-  uint32_t local_count = 0;
+/// What is the same on all nodes, as one of them says it: "nodes restarts node".
+struct Terms {
   uint32_t node_count = 0;
   uint32_t restarts = 0;
-  std::string text;  // whole
+  uint32_t node_rank = 0;
 
-  static std::optional<NodeWords> read(const std::string& text) {
-    NodeWords words;
+  std::string encode() const {
+    return std::to_string(node_count) + " " + std::to_string(restarts) + " " +
+           std::to_string(node_rank);
+  }
+  static Result<Terms> decode(const std::string& text) {
+    Terms terms;
     std::istringstream fields(text);
-    fields >> words.local_count >> words.node_count >> words.restarts;
-    words.text = text;
-    if (!fields) return std::nullopt;
-    return words;
+    fields >> terms.node_count >> terms.restarts >> terms.node_rank;
+    if (fields) return terms;
+    return Status(BP_INCOMPATIBLE,
+                  "expected what another launcher was started with, found " + bp::quoted(text));
   }
 };
+
+/// "node 1 was started with --nnodes 3, node 0 with --nnodes 2"; "": they are the same.
+std::string difference(const Terms& a, const Terms& b) {
+  std::string words;
+  const auto compare = [&](const char* option, uint32_t of_a, uint32_t of_b) {
+    if (of_a == of_b) return;
+    words += (words.empty() ? "" : "; ") + ("node " + std::to_string(a.node_rank)) +
+             " was started with " + option + " " + std::to_string(of_a) + ", node " +
+             std::to_string(b.node_rank) + " with " + option + " " + std::to_string(of_b);
+  };
+  compare("--nnodes", a.node_count, b.node_count);
+  compare("--restarts", a.restarts, b.restarts);
+  return words;
+}
 
 }  // namespace
 
@@ -82,10 +101,23 @@ std::string Nodes::run_key(const std::string& name) const {
   return "run " + std::to_string(run_) + "/" + name;
 }
 
+/// The first node's count. Of nodes that were started otherwise, neither would find as many as it
+/// waits for: who finds that tells all that wait.
+Status Nodes::agree_on_terms() {
+  const Terms own = {args_.node_count, args_.restarts, args_.node_rank};
+  BP_TRY_ASSIGN(const std::string found,
+                args_.store->compare_set(run_key("terms"), {}, own.encode()));
+  BP_TRY_ASSIGN(const Terms theirs, Terms::decode(found));
+  const std::string words = difference(own, theirs);
+  if (words.empty()) return {};
+  static_cast<void>(args_.store->compare_set(run_key("all"), {}, words));
+  return Status(BP_INVALID_ARGUMENT, words);
+}
+
 Status Nodes::announce() {
-  const std::string own = std::to_string(args_.local_count) + " " +
-                          std::to_string(args_.node_count) + " " + std::to_string(args_.restarts) +
-                          " process " + std::to_string(::getpid()) + " on " + host_name();
+  BP_TRY(agree_on_terms());
+  const std::string own = std::to_string(args_.local_count) + " ranks, process " +
+                          std::to_string(::getpid()) + " on " + host_name();
   const std::string key = run_key("node/" + std::to_string(args_.node_rank));
   BP_TRY_ASSIGN(const std::string found, args_.store->compare_set(key, {}, own));
   if (found != own) {
@@ -94,25 +126,33 @@ Status Nodes::announce() {
   }
   BP_TRY_ASSIGN(const int64_t ready, args_.store->add(run_key("ready"), 1));
   if (ready < static_cast<int64_t>(args_.node_count)) return {};
-  return args_.store->set(run_key("all"), "1");
+  return args_.store->compare_set(run_key("all"), {}, kAllAreReady).status();
 }
 
-Status Nodes::missing_nodes(const Status& why) {
-  std::string nodes;
-  size_t count = 0;
-  for (uint32_t node = 0; node < args_.node_count; ++node) {
+/// Those below `end` that have not come.
+Result<std::vector<uint32_t>> Nodes::missing_nodes(uint32_t end) {
+  std::vector<uint32_t> missing;
+  for (uint32_t node = 0; node < end; ++node) {
     BP_TRY_ASSIGN(const auto found, args_.store->try_get(run_key("node/" + std::to_string(node))));
-    if (found) continue;
-    if (++count <= kMostNodesNamed) nodes += (count > 1 ? ", " : "") + std::to_string(node);
+    if (!found) missing.push_back(node);
   }
-  if (count == 0) return why;
-  if (count > kMostNodesNamed) nodes += " and " + std::to_string(count - kMostNodesNamed) + " more";
-  return Status(BP_TIMEOUT, std::string(count == 1 ? "node " : "nodes ") + nodes + " of " +
-                                std::to_string(args_.node_count) +
-                                " did not come in time (BACKPLANE_CCL_TIMEOUT)");
+  return missing;
 }
 
-Result<RankRange> Nodes::begin(uint32_t run, TimePoint deadline) {
+/// Of a wait that is still going on.
+std::string Nodes::waiting_words() {
+  constexpr uint32_t kMostLooks = 256;  // all nodes that wait ask as much of one store
+  const uint32_t end = std::min(args_.node_count, kMostLooks);
+  const auto missing = missing_nodes(end);
+  if (!missing.ok() || (missing->empty() && end == args_.node_count)) return "";
+  const std::string who =
+      missing->empty() ? "nodes above " + std::to_string(end - 1) : number_list("node", *missing);
+  return "node " + std::to_string(args_.node_rank) + " waits for " + who + " of " +
+         std::to_string(args_.node_count) +
+         (missing->size() == 1 ? ", which has not come" : ", which have not come");
+}
+
+Result<RankRange> Nodes::begin(uint32_t run, TimePoint deadline, const Telling& telling) {
   run_ = run;
   {
     const std::lock_guard lock(mutex_);
@@ -120,24 +160,33 @@ Result<RankRange> Nodes::begin(uint32_t run, TimePoint deadline) {
   }
   news_.clear();
   BP_TRY(announce());
-  const auto all = args_.store->get(run_key("all"), deadline);
+  ToldWait wait(deadline, telling, [this] { return waiting_words(); });
+  const auto all = wait.get(*args_.store, run_key("all"));
   if (!all.ok()) {
-    return all.status().code() == BP_TIMEOUT ? missing_nodes(all.status()) : all.status();
+    if (all.status().code() != BP_TIMEOUT) return all.status();
+    BP_TRY_ASSIGN(const std::vector<uint32_t> missing, missing_nodes(args_.node_count));
+    if (missing.empty()) return all.status();
+    return Status(BP_TIMEOUT, number_list("node", missing) + " of " +
+                                  std::to_string(args_.node_count) +
+                                  " did not come in time (BACKPLANE_CCL_TIMEOUT)");
   }
+  if (*all != kAllAreReady) return Status(BP_INVALID_ARGUMENT, *all);
+  return number_ranks(deadline);
+}
+
+Result<RankRange> Nodes::number_ranks(TimePoint deadline) {
   RankRange ranks;
   for (uint32_t node = 0; node < args_.node_count; ++node) {
     BP_TRY_ASSIGN(const std::string text,
                   args_.store->get(run_key("node/" + std::to_string(node)), deadline));
-    const auto words = NodeWords::read(text);
-    if (!words || words->node_count != args_.node_count || words->restarts != args_.restarts) {
-      return Status(BP_INVALID_ARGUMENT, "node " + std::to_string(node) + " was started as " +
-                                             bp::quoted(text) +
-                                             " (ranks, nodes, restarts, launcher); expected " +
-                                             std::to_string(args_.node_count) + " nodes and " +
-                                             std::to_string(args_.restarts) + " restarts as here");
+    uint32_t local_count = 0;
+    std::from_chars(text.data(), text.data() + text.size(), local_count);
+    if (local_count == 0) {
+      return Status(BP_INCOMPATIBLE, "node " + std::to_string(node) + " was started as " +
+                                         bp::quoted(text) + "; expected a number of ranks first");
     }
-    if (node < args_.node_rank) ranks.first += words->local_count;
-    ranks.count += words->local_count;
+    if (node < args_.node_rank) ranks.first += local_count;
+    ranks.count += local_count;
   }
   return ranks;
 }

@@ -18,6 +18,7 @@
 
 #include "ccl/store/events.hpp"
 #include "ccl/store/store.hpp"
+#include "ccl/store/told_wait.hpp"
 #include "core/base/status.hpp"
 
 namespace bp::ccl {
@@ -61,8 +62,9 @@ class Nodes {
   Nodes& operator=(const Nodes&) = delete;
 
   /// Waits for all nodes to begin the run. Errors: TIMEOUT naming the nodes that did not come;
-  /// INVALID_ARGUMENT for a node that is there already, or is started with other numbers.
-  Result<RankRange> begin(uint32_t run, TimePoint deadline);
+  /// INVALID_ARGUMENT for a node that is there already, and on all nodes that wait for two that
+  /// were started with other numbers, naming both.
+  Result<RankRange> begin(uint32_t run, TimePoint deadline, const Telling& telling = {});
   /// From now on the verdict is looked for, and other nodes are watched.
   void watch();
   /// A rank here ended badly, and the others go on: where nothing else decides, this is the verdict
@@ -83,8 +85,11 @@ class Nodes {
  private:
   Nodes(NodesArgs args, Wakeup news) : args_(std::move(args)), news_(std::move(news)) {}
   std::string run_key(const std::string& name) const;
+  Status agree_on_terms();
   Status announce();
-  Status missing_nodes(const Status& why);
+  Result<std::vector<uint32_t>> missing_nodes(uint32_t end);
+  std::string waiting_words();
+  Result<RankRange> number_ranks(TimePoint deadline);
   void look(const std::shared_ptr<Store>& store);
   Status beat(const std::shared_ptr<Store>& store);
   void settle(Verdict verdict);

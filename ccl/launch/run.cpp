@@ -37,7 +37,8 @@ Status Run::start(const RankArgs& args) {
   if (!started.ok()) return started.status().with_prefix(number);
   const std::string device = args.device.empty() ? "" : " " + args.device;
   const std::string label = "[" + number + device + "] ";
-  ranks_.push_back({.title = number + " (" + (args.device.empty() ? "" : args.device + ", ") +
+  ranks_.push_back({.number = args.rank,
+                    .title = number + " (" + (args.device.empty() ? "" : args.device + ", ") +
                              "process " + std::to_string(started->process) + ")",
                     .process = started->process,
                     .streams = {{std::move(started->output), LabelledLines(label), STDOUT_FILENO},
@@ -55,7 +56,7 @@ void Run::stop(int signal) {
 }
 
 Run::TimePoint Run::next_deadline() const {
-  TimePoint next = TimePoint::max();
+  TimePoint next = is_stopping_ ? TimePoint::max() : well_ends_.next();
   for (const Rank& rank : ranks_) {
     if (rank.ended) next = std::min(next, *rank.ended + kLateOutput);
   }
@@ -98,8 +99,22 @@ void Run::take_ends(TimePoint now) {
     if (!end) continue;
     rank.ended = now;
     guard_.remove(rank.process);
-    if (!end->ok() && !is_stopping_) failures_.push_back({*end, rank.title + " " + end->words()});
+    if (is_stopping_) continue;
+    if (end->ok()) {
+      well_ends_.note(rank.number, now);
+    } else {
+      failures_.push_back({*end, rank.title + " " + end->words()});
+    }
   }
+}
+
+std::optional<std::string> Run::take_well_ends(bool has_other_nodes) {
+  if (is_stopping_) return std::nullopt;
+  std::vector<uint32_t> running;
+  for (const Rank& rank : ranks_) {
+    if (!rank.ended) running.push_back(rank.number);
+  }
+  return well_ends_.take(std::chrono::steady_clock::now(), running, has_other_nodes);
 }
 
 /// True: there is none any more.

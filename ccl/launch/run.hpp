@@ -14,6 +14,7 @@
 
 #include "ccl/launch/labelled_lines.hpp"
 #include "ccl/launch/processes.hpp"
+#include "ccl/launch/well_ends.hpp"
 #include "core/base/status.hpp"
 
 namespace bp::ccl {
@@ -55,6 +56,9 @@ class Run {
   bool is_over() const { return ranks_.empty(); }
   /// Those that were not stopped, as they ended.
   const std::vector<RankFailure>& failures() const { return failures_; }
+  /// Of ranks that ended well while others go on, here or, where there are any, on other nodes;
+  /// nullopt: none is to be told of now.
+  std::optional<std::string> take_well_ends(bool has_other_nodes);
 
  private:
   struct Stream {
@@ -63,6 +67,7 @@ class Run {
     int target;
   };
   struct Rank {
+    uint32_t number;
     std::string title;
     pid_t process;
     Stream streams[2];
@@ -78,6 +83,7 @@ class Run {
   const std::chrono::seconds grace_;
   std::vector<Rank> ranks_;  // that are not over
   std::vector<RankFailure> failures_;
+  WellEnds well_ends_;
   bool is_stopping_ = false;
   std::optional<TimePoint> kill_at_;
 };

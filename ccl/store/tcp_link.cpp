@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "ccl/store/handshake.hpp"
+#include "ccl/store/told_wait.hpp"
 #include "core/base/fork.hpp"
 
 namespace bp::ccl {
@@ -19,15 +20,20 @@ bool may_listen_later(int error) {
   return error == ECONNREFUSED || error == ECONNRESET || error == ECONNABORTED;
 }
 
-Result<Descriptor> connect_in_time(const SocketAddress& address,
-                                   Store::Clock::time_point deadline) {
+Result<Descriptor> connect_in_time(const SocketAddress& address, const TcpStoreOptions& options) {
   constexpr std::chrono::milliseconds kLongestRetryPause{200};
   std::chrono::milliseconds pause{1};
+  ToldWait wait(options.deadline, options.telling, [&] {
+    return "waiting for the store tcp " + address.text() + ", where nobody answers";
+  });
   for (;;) {
     int error = 0;
-    auto connected = connect_to(address, deadline, &error);
-    if (connected.ok() || !may_listen_later(error)) return connected;
-    const auto left = time_left(deadline);
+    auto connected = connect_to(address, wait.next_look(), &error);
+    // Where a packet gets no answer at all, another try is as good as going on.
+    const bool may_come_later = may_listen_later(error) || connected.status().code() == BP_TIMEOUT;
+    if (connected.ok() || !may_come_later) return connected;
+    wait.look();
+    const auto left = time_left(options.deadline);
     if (left == left.zero()) return connected;
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, left));
     pause = std::min(2 * pause, kLongestRetryPause);
@@ -82,7 +88,7 @@ Result<std::shared_ptr<TcpLink>> TcpLink::connect(const TcpStoreOptions& options
       Handshake handshake,
       Handshake::begin(Handshake::Side::kConnects, {.token = options.token, .job = options.job}));
   BP_TRY_ASSIGN(Wakeup wakeup, Wakeup::make());
-  BP_TRY_ASSIGN(Descriptor socket, connect_in_time(address, options.deadline));
+  BP_TRY_ASSIGN(Descriptor socket, connect_in_time(address, options));
   const Status status = shake_hands(socket.get(), std::move(handshake), options.deadline);
   if (!status.ok()) return status.with_prefix(name);
   return std::shared_ptr<TcpLink>(new TcpLink(name, std::move(socket), std::move(wakeup)));

@@ -10,6 +10,7 @@
 
 #include "ccl/store/store.hpp"
 #include "ccl/store/token.hpp"
+#include "ccl/store/told_wait.hpp"
 #include "core/base/status.hpp"
 
 namespace bp::ccl {
@@ -24,6 +25,7 @@ struct TcpStoreOptions {
   std::chrono::milliseconds answer_timeout{30'000};
   /// By which the answer to a get() may come after its deadline.
   std::chrono::milliseconds answer_grace{1'000};
+  Telling telling = {};  // while nobody listens
 };
 
 /// Connects, and proves both sides to each other. Uses one connection, which is never made again:

@@ -45,6 +45,11 @@ Result<RankDump> read_dump(const std::string& path);
 /// number keeps such groups apart.
 std::string dump_file_name(const GroupInfo& group);
 
+/// Whether write_dump_file() can write there, as far as a file that it makes and removes tells. A
+/// folder that is missing is made, for this user alone, where the one above it is there. Errors: as
+/// write_dump_file()'s.
+Status check_dump_folder(const std::string& folder);
+
 /// Writes the file for this user alone, whole or not at all; one that is there is replaced. Follows
 /// no symbolic link: the folder is none, and in place of a file's link comes the file. Errors:
 /// UNAVAILABLE naming the path.

@@ -58,6 +58,24 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
+/// A descriptor, or none with errno.
+int open_folder(const std::string& folder) {
+  return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/// By the thread, of which two may write at once.
+std::string part_name(const std::string& name) {
+  return "." + name + "." + std::to_string(::gettid());
+}
+
+/// A descriptor of a new file in the folder, or none with errno. A dead thread of this number may
+/// have left one of its name.
+int make_part(int folder, const std::string& name) {
+  ::unlinkat(folder, name.c_str(), 0);
+  return ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                  kOwnerOnly);
+}
+
 bool belongs_in_a_name(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
          (letter >= '0' && letter <= '9') || letter == '_' || letter == '.';
@@ -88,17 +106,28 @@ std::string dump_file_name(const GroupInfo& group) {
          ".json";
 }
 
+Status check_dump_folder(const std::string& folder) {
+  constexpr mode_t kOwnersFolder = 0700;
+  if (::mkdir(folder.c_str(), kOwnersFolder) != 0 && errno != EEXIST) {
+    return refuse_file(folder, "make the folder");
+  }
+  const OwnedFile parent(open_folder(folder));
+  if (!parent.is_open()) return refuse_file(folder, "open the folder");
+  const std::string name = part_name("check");
+  const OwnedFile file(make_part(parent.get(), name));
+  if (!file.is_open()) return refuse_file(folder, "create a file in the folder");
+  ::unlinkat(parent.get(), name.c_str(), 0);
+  return {};
+}
+
 Status write_dump_file(const std::string& folder, const RankDump& dump) {
   const std::string text = dump_text(dump);
   const std::string name = dump_file_name(dump.group);
   const std::string path = folder + "/" + name;
-  const OwnedFile parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const OwnedFile parent(open_folder(folder));
   if (!parent.is_open()) return refuse_file(folder, "open the folder");
-  // By the thread, of which two may dump at once; a dead one of this number may have left it.
-  const std::string part = "." + name + "." + std::to_string(::gettid());
-  ::unlinkat(parent.get(), part.c_str(), 0);
-  OwnedFile file(::openat(parent.get(), part.c_str(),
-                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
+  const std::string part = part_name(name);
+  OwnedFile file(make_part(parent.get(), part));
   if (!file.is_open()) return refuse_file(path, "create the file");
   Status status;
   // The mode again: the process may have an umask that leaves less.

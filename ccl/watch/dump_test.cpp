@@ -189,6 +189,43 @@ TEST(DumpFile, FolderThatCannotBe_IsNamed) {
   EXPECT_THAT(words(folder.write("file", "x")), HasSubstr("Not a directory"));
 }
 
+TEST(DumpFolder, WhereDumpsCanBeWritten_IsWellAndLeftAsItIs) {
+  const TempFolder folder;
+  EXPECT_TRUE(check_dump_folder(folder.path()).ok());
+  const std::string left = folder.write(".check." + std::to_string(gettid()), "by a dead thread");
+  EXPECT_TRUE(check_dump_folder(folder.path()).ok());
+  EXPECT_TRUE(names_in_folder(folder.path())->empty());
+}
+
+TEST(DumpFolder, MissingOne_IsMadeForItsUserAlone) {
+  const TempFolder folder;
+  const std::string path = folder.path("traces");
+  const mode_t before = umask(0);
+  const Status checked = check_dump_folder(path);
+  umask(before);
+  ASSERT_TRUE(checked.ok()) << checked.to_string();
+  struct stat info = {};
+  ASSERT_EQ(lstat(path.c_str(), &info), 0);
+  EXPECT_TRUE(S_ISDIR(info.st_mode));
+  EXPECT_EQ(info.st_mode & 07777u, 0700u);
+  const FilledRecorder rank = filled();
+  EXPECT_TRUE(rank.recorder.write_dump(path, rank.group).ok());
+}
+
+TEST(DumpFolder, WhatCannotBe_IsNamed) {
+  const TempFolder folder;
+  const auto words = [](const std::string& path) { return check_dump_folder(path).to_string(); };
+  EXPECT_EQ(words(folder.path("none/inner")), "UNAVAILABLE: " + folder.path("none/inner") +
+                                                  ": cannot make the folder: No such file or "
+                                                  "directory");
+  std::filesystem::create_directory(folder.path("real"));
+  std::filesystem::create_directory_symlink(folder.path("real"), folder.path("link"));
+  EXPECT_THAT(words(folder.path("link")), HasSubstr("link: cannot open the folder: "));
+  EXPECT_THAT(words(folder.write("file", "x")), HasSubstr("file: cannot open the folder: Not a "));
+  // There not even root may.
+  EXPECT_THAT(words("/proc/1"), HasSubstr("/proc/1: cannot create a file in the folder: "));
+}
+
 TEST(DumpFile, PlaceThatIsTaken_NothingIsLeftBehind) {
   const TempFolder folder;
   const FilledRecorder rank = filled();

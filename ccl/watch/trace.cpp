@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "ccl/watch/group_trace.hpp"
 #include "ccl/watch/words.hpp"
@@ -133,6 +136,76 @@ Groups groups_of(const std::vector<RankDump>& dumps) {
   return groups;
 }
 
+/// Which processes dumps are of, and from when to when these are known to have been in the groups.
+struct Presence {
+  std::set<std::pair<std::string, uint64_t>> processes;  // host and number
+  int64_t begin_ns = INT64_MAX;
+  int64_t end_ns = 0;
+
+  explicit Presence(const GroupDumps& dumps) {
+    for (const RankDump* dump : dumps) {
+      processes.emplace(dump->host, dump->process_id);
+      end_ns = std::max(end_ns, dump->dumped_ns);
+      begin_ns = std::min(begin_ns, dump->dumped_ns);
+      for (const Record& record : dump->records) begin_ns = std::min(begin_ns, record.created_ns);
+    }
+  }
+  bool is_of_the_run_of(const Presence& other) const {
+    if (end_ns >= other.begin_ns) return true;
+    return std::any_of(processes.begin(), processes.end(),
+                       [&](const auto& process) { return other.processes.contains(process); });
+  }
+  void merge(const Presence& other) {
+    processes.insert(other.processes.begin(), other.processes.end());
+    begin_ns = std::min(begin_ns, other.begin_ns);
+    end_ns = std::max(end_ns, other.end_ns);
+  }
+};
+
+using PresentGroups = std::vector<std::pair<Groups::const_iterator, Presence>>;
+
+/// Moves those of the run of `job`, which becomes what is known of it, to the end of the others.
+PresentGroups::iterator part_by_run(PresentGroups* groups, Presence* job) {
+  auto end = groups->end();
+  for (;;) {
+    const auto is_other = [&](const auto& each) { return !each.second.is_of_the_run_of(*job); };
+    const auto found = std::partition(groups->begin(), end, is_other);
+    if (found == end) return end;
+    for (auto each = found; each != end; ++each) job->merge(each->second);
+    end = found;  // some of the rest may be of the same run as these
+  }
+}
+
+/// Takes out groups that an earlier run left: what they waited for is nothing that others now do.
+void leave_out_other_runs(Groups* groups, Trace* out) {
+  PresentGroups present;
+  for (auto each = groups->cbegin(); each != groups->cend(); ++each) {
+    present.emplace_back(each, Presence(each->second));
+  }
+  const auto latest = std::max_element(
+      present.begin(), present.end(),
+      [](const auto& a, const auto& b) { return a.second.end_ns < b.second.end_ns; });
+  if (latest == present.end()) return;
+  const auto& [job_name, job_epoch] = latest->first->first;
+  const std::string job_group = group_words(job_name, job_epoch);
+  Presence job = latest->second;
+  const auto end = part_by_run(&present, &job);
+  for (auto each = present.begin(); each != end; ++each) {
+    const auto& [key, dumps] = *each->first;
+    std::vector<uint32_t> ranks;
+    for (const RankDump* dump : dumps) ranks.push_back(dump->group.place.rank);
+    const int64_t gap_ns = job.begin_ns - each->second.end_ns;
+    std::string words = fmt::format(
+        "of an earlier run, and left out: it was over {:.1f} s before what is known of group {} "
+        "began, in other processes ({}); remove what that run left, and give each run a folder of "
+        "its own",
+        static_cast<double>(gap_ns) / 1e9, job_group, foreign_text(dumps.front()->path));
+    out->findings.push_back(
+        {FindingKind::kOtherRun, key.first, key.second, 0, std::move(ranks), std::move(words)});
+    groups->erase(each->first);
+  }
+}
+
 Status read_folder(const std::string& path, std::vector<std::string>* out_paths) {
   BP_TRY_ASSIGN(const std::vector<std::string> names, names_in_folder(path));
   const size_t before = out_paths->size();
@@ -148,16 +221,18 @@ Status read_folder(const std::string& path, std::vector<std::string>* out_paths)
 
 std::string_view finding_name(FindingKind kind) {
   static constexpr std::array<std::string_view, kFindingKindCount> kNames = {
-      "mismatch", "cycle",   "never_entered", "no_dump", "not_completed",
-      "failed",   "overdue", "reported",      "running", "well"};
+      "mismatch", "cycle",    "never_entered", "no_dump", "not_completed", "failed",
+      "overdue",  "reported", "other_run",     "running", "well"};
   return kNames[static_cast<uint32_t>(kind)];
 }
 
 Result<Trace> trace_dumps(const std::vector<RankDump>& dumps) {
   Trace trace;
   std::vector<Wait> waits;
-  for (const auto& [key, group] : groups_of(dumps)) {
-    BP_TRY(check_together(group));
+  Groups groups = groups_of(dumps);
+  for (const auto& [key, group] : groups) BP_TRY(check_together(group));
+  leave_out_other_runs(&groups, &trace);
+  for (const auto& [key, group] : groups) {
     GroupFindings found = {key.first, key.second, {}, {}};
     find_missing_dumps(group, &found);
     find_in_collectives(group, &found);

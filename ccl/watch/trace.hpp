@@ -26,10 +26,11 @@ enum class FindingKind : uint32_t {
   kFailed,        // an operation ended with an error
   kOverdue,       // all are in an operation, longer than it may take
   kReported,      // the group itself ended with an error
+  kOtherRun,      // the dumps are of a run before; nothing else is said of them
   kRunning,       // no fault: all are in an operation
   kWell,          // no fault: all that was entered is completed
 };
-inline constexpr uint32_t kFindingKindCount = 10;
+inline constexpr uint32_t kFindingKindCount = 11;
 /// "never_entered".
 std::string_view finding_name(FindingKind kind);
 inline bool is_fault(FindingKind kind) { return kind < FindingKind::kRunning; }
@@ -63,8 +64,9 @@ struct Trace {
   bool is_well() const { return findings.empty() || !is_fault(findings.front().kind); }
 };
 
-/// The dumps of one job, of about one moment. Errors: INVALID_ARGUMENT naming two files that are of
-/// one rank, of two runs of their group, or disagree about it.
+/// The dumps of one job, of about one moment. Groups that were over before any of the job began, in
+/// other processes, are told as such and left out. Errors: INVALID_ARGUMENT naming two files that
+/// are of one rank, of two runs of their group, or disagree about it.
 Result<Trace> trace_dumps(const std::vector<RankDump>& dumps);
 
 /// Files, and of a folder those that end with .json. Errors: read_dump()'s; UNAVAILABLE for a

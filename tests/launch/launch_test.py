@@ -10,6 +10,7 @@ import re
 import signal
 import socket
 import sys
+import time
 import unittest
 
 import launch_case
@@ -223,6 +224,23 @@ class EndTest(LaunchCase):
         self.assertNotIn("restart", errors)
 
 
+class WellEndTest(LaunchCase):
+    def test_a_rank_that_others_outlive_is_told(self):
+        process = self.launch("-n", 3, *sh(
+            '[ $BACKPLANE_CCL_RANK != 1 ] || exit 0; '
+            f'while [ ! -e {self.file("go")} ]; do sleep 0.01; done'))
+        self.assertEqual(process.stderr.readline(), b"backplane launch: rank 1 ended with exit "
+                                                    b"code 0; ranks 0, 2 still run\n")
+        self.file("go").touch()
+        _, errors = self.finish(process, 0)
+        self.assertEqual(errors, b"")
+
+    def test_ranks_that_end_soon_after_each_other_are_not_told(self):
+        _, errors = self.run_launch(0, "-n", 2, *sh(
+            '[ $BACKPLANE_CCL_RANK = 0 ] || exec sleep 1'))
+        self.assertEqual(errors, "")
+
+
 class KeepGoingTest(LaunchCase):
     def test_the_others_go_on(self):
         process = self.launch("-n", 3, "--keep-going", *sh(
@@ -318,9 +336,10 @@ class NodesTest(LaunchCase):
             found.bind(("127.0.0.1", 0))
             self.endpoint = f"127.0.0.1:{found.getsockname()[1]}"
 
-    def node(self, rank, count, *arguments, **environment):
-        return self.launch("--nnodes", 2, "--node-rank", rank, "-n", count, "--rdzv", self.endpoint,
-                           "--token-file", self.token_file, *arguments, **environment)
+    def node(self, rank, count, *arguments, nodes=2, **environment):
+        return self.launch("--nnodes", nodes, "--node-rank", rank, "-n", count, "--rdzv",
+                           self.endpoint, "--token-file", self.token_file, *arguments,
+                           **environment)
 
     def test_ranks_are_numbered_through_nodes(self):
         probe = launch_case.BIN / "tests/job_probe"
@@ -382,6 +401,23 @@ class NodesTest(LaunchCase):
                                  b"(BACKPLANE_CCL_TIMEOUT)\n")
         _, errors = self.finish(self.node(1, 1, "--", "true", BACKPLANE_CCL_TIMEOUT=1), ENVIRONMENT)
         self.assertIn(self.endpoint.encode(), errors)
+
+    def test_numbers_of_nodes_that_differ_are_named_on_both(self):
+        """At once: no deadline is waited for."""
+        for first, other in ((0, 1), (1, 0)):
+            with self.subTest(first=first):
+                begin = time.monotonic()
+                nodes = {first: self.node(first, 1, "--", "true", nodes=2 + first)}
+                time.sleep(0.3)
+                nodes[other] = self.node(other, 1, "--", "true", nodes=2 + other)
+                words = [self.finish(node, ENVIRONMENT)[1] for node in nodes.values()]
+                self.assertEqual(words[0], words[1])
+                self.assertRegex(words[0], rb"^backplane launch: node . was started with --nnodes "
+                                 rb"., node . with --nnodes .\n$")
+                for node in (0, 1):
+                    self.assertRegex(words[0], rb"node %d (was started )?with --nnodes %d" % (
+                        node, 2 + node))
+                self.assertLess(time.monotonic() - begin, launch_case.PATIENCE_S)
 
     def test_a_wrong_token_is_refused(self):
         first = self.node(0, 1, "--", "true")

@@ -91,11 +91,12 @@ TEST(NpuEnqueue, BadOperation_HasNoEffectAndWords) {
     return operation(kind, dtype, count, mem, mem, reduction, peer);
   };
   refused(with(99, BP_DTYPE_F32, 1, 0, 0), BP_UNSUPPORTED, "kind 99");
-  refused(with(BP_COLLECTIVE_ALL_REDUCE, BP_DTYPE_I4, 1, 0, 0), BP_UNSUPPORTED, "dtype 20");
+  refused(with(BP_COLLECTIVE_ALL_REDUCE, BP_DTYPE_I4, 1, 0, 0), BP_UNSUPPORTED,
+          "kind all_reduce, dtype i4, reduction sum,");
   refused(with(BP_COLLECTIVE_ALL_REDUCE, 1000, 1, 0, 0), BP_UNSUPPORTED, "dtype 1000");
   refused(with(BP_COLLECTIVE_ALL_REDUCE, BP_DTYPE_I32, 1, BP_REDUCTION_AVG, 0), BP_UNSUPPORTED,
-          "reduction 4");
-  refused(with(BP_COLLECTIVE_ALL_REDUCE, BP_DTYPE_BOOL, 1, 0, 0), BP_UNSUPPORTED, "dtype 1");
+          "dtype i32, reduction avg");
+  refused(with(BP_COLLECTIVE_ALL_REDUCE, BP_DTYPE_BOOL, 1, 0, 0), BP_UNSUPPORTED, "dtype bool");
   refused(with(BP_COLLECTIVE_BROADCAST, BP_DTYPE_F32, 1, 0, 2), BP_INVALID_ARGUMENT, "peer 2");
   refused(with(BP_COLLECTIVE_SEND, BP_DTYPE_F32, 1, 0, 2), BP_INVALID_ARGUMENT, "peer 2");
   refused(with(BP_COLLECTIVE_ALL_REDUCE, BP_DTYPE_F32, 65, 0, 0), BP_INVALID_ARGUMENT, "");
@@ -180,10 +181,10 @@ TEST(NpuGroup, RanksThatDisagree_AllFailWithBothWords) {
   };
   auto other = nothing();
   other.reduction = BP_REDUCTION_MAX;
-  disagree(nothing(), other, "rank 1 has all_reduce of 0 elements of dtype 12, reduction 3");
+  disagree(nothing(), other, "rank 1 has all_reduce of 0 elements of dtype f32, reduction max");
   other = nothing();
   other.dtype = BP_DTYPE_F64;
-  disagree(nothing(), other, "dtype 13");
+  disagree(nothing(), other, "dtype f64");
   other = operation(BP_COLLECTIVE_BROADCAST, BP_DTYPE_F32, 0, {}, {}, 0, 1);
   disagree(nothing(), other, "broadcast");
   auto ordered = nothing();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <sstream>
 
 #include "device.hpp"
@@ -14,6 +15,21 @@
 
 namespace bp::npu {
 namespace {
+
+// By code.
+constexpr const char* kDtypeNames[] = {
+    "none",       "bool",       "i8",   "i16", "i32", "i64", "u8",     "u16",      "u32",
+    "u64",        "f16",        "bf16", "f32", "f64", "c64", "c128",   "f8e4m3fn", "f8e5m2",
+    "f8e4m3fnuz", "f8e5m2fnuz", "i4",   "u4",  "i2",  "u2",  "f4e2m1", "f8e8m0"};
+static_assert(std::size(kDtypeNames) == BP_DTYPE_F8E8M0 + 1);
+constexpr const char* kReductionNames[] = {"sum", "prod", "min", "max", "avg"};
+static_assert(std::size(kReductionNames) == BP_REDUCTION_AVG + 1);
+
+/// The name, and the number of what has none.
+template <size_t kCount>
+std::string name_of(uint32_t code, const char* const (&names)[kCount]) {
+  return code < kCount ? names[code] : std::to_string(code);
+}
 
 /// How much of a buffer an operation takes on one rank.
 enum class Extent : uint8_t {
@@ -167,8 +183,11 @@ std::span<const bp_collective_row> collective_rows(bool averages) {
 
 void check_operation(const bp_collective_op& what, RankPlace place) {
   if ((what.flags & ~BP_OPERATION_DETERMINISTIC_BIT) != 0 || !has_row(what)) {
-    fail(BP_UNSUPPORTED, "collective_enqueue: no row for kind ", what.kind, ", dtype ", what.dtype,
-         ", reduction ", what.reduction, ", flags ", what.flags);
+    const std::string kind =
+        what.kind < kKinds.size() ? kKinds[what.kind].name : std::to_string(what.kind);
+    fail(BP_UNSUPPORTED, "collective_enqueue: no row for kind ", kind, ", dtype ",
+         name_of(what.dtype, kDtypeNames), ", reduction ", name_of(what.reduction, kReductionNames),
+         ", flags ", what.flags);
   }
   const Kind& kind = kKinds[what.kind];
   if (what.peer >= (kind.has_peer ? place.rank_count : 1)) {
@@ -199,8 +218,9 @@ std::string describe(const OperationWords& said) {
   if (what.kind >= kKinds.size()) return "no kind of operation (" + std::to_string(what.kind) + ")";
   const Kind& kind = kKinds[what.kind];
   std::ostringstream words;
-  words << kind.name << " of " << what.count << " elements of dtype " << what.dtype;
-  if (kind.reduces) words << ", reduction " << what.reduction;
+  words << kind.name << " of " << what.count << " elements of dtype "
+        << name_of(what.dtype, kDtypeNames);
+  if (kind.reduces) words << ", reduction " << name_of(what.reduction, kReductionNames);
   if (kind.has_peer && !is_between_two(what.kind)) words << ", root " << what.peer;
   if (what.flags != 0) words << ", deterministic";
   return words.str();

@@ -41,7 +41,7 @@ Operation find_memory(const bp_collective_op& what, RankPlace place, const Devic
 /// What ranks tell each other of an operation.
 using OperationWords = std::array<uint64_t, 4>;
 OperationWords words_of(const bp_collective_op& what, Mismatch mismatch);
-/// "reduce of 3 elements of dtype 12, reduction 0, root 0", whatever the words are.
+/// "reduce of 3 elements of dtype f32, reduction sum, root 0", whatever the words are.
 std::string describe(const OperationWords& words);
 /// Whether these can be one operation of two ranks of a group.
 bool fit_together(const OperationWords& a, const OperationWords& b);

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ccl/store/told_wait.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "ccl/store/store_rules.hpp"
+#include "core/base/log.hpp"
+
+namespace bp::ccl {
+
+ToldWait::ToldWait(TimePoint deadline, const Telling& telling, std::function<std::string()> words)
+    : deadline_(deadline),
+      telling_(telling),
+      words_(std::move(words)),
+      next_(time_after(Store::Clock::now(), telling.first)) {}
+
+void ToldWait::look() {
+  const auto now = Store::Clock::now();
+  if (now < next_ || now >= deadline_) return;
+  next_ = time_after(now, telling_.next);
+  std::string line = words_();
+  if (line.empty()) return;
+  const auto left = std::chrono::ceil<std::chrono::seconds>(time_left(deadline_));
+  line += "; for " + std::to_string(left.count()) + " s more at most (BACKPLANE_CCL_TIMEOUT)";
+  if (telling_.tell) return telling_.tell(line);
+  log(BP_LOG_WARNING, line);
+}
+
+Result<std::string> ToldWait::get(Store& store, std::string_view key) {
+  for (;;) {
+    auto value = store.get(key, next_look());
+    if (value.ok() || value.status().code() != BP_TIMEOUT || Store::Clock::now() >= deadline_) {
+      return value;
+    }
+    look();
+  }
+}
+
+}  // namespace bp::ccl

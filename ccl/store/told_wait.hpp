@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A wait for others that is not silent: who is missing may be so for minutes, and somebody who
+// looks at the output is to see for whom a process waits.
+#ifndef BACKPLANE_CCL_STORE_TOLD_WAIT_HPP
+#define BACKPLANE_CCL_STORE_TOLD_WAIT_HPP
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "ccl/store/store.hpp"
+
+namespace bp::ccl {
+
+/// When a wait is told, and where.
+struct Telling {
+  std::chrono::nanoseconds first = std::chrono::seconds(10);  // from when it began
+  std::chrono::nanoseconds next = std::chrono::seconds(30);   // from one line to the next
+  std::function<void(const std::string& line)> tell = {};     // none: as a warning in the log
+};
+
+/// A wait, which may be for several things one after the other. One thread.
+class ToldWait {
+ public:
+  using TimePoint = Store::Clock::time_point;
+
+  /// `words`: who waits, and for whom: "rank 1 waits for rank 2, which has not come". Empty: for
+  /// nobody that is known, and nothing is told.
+  ToldWait(TimePoint deadline, const Telling& telling, std::function<std::string()> words);
+
+  /// Until when to wait before look() is called again; the deadline at most.
+  TimePoint next_look() const { return std::min(next_, deadline_); }
+  /// Tells, if it is time to.
+  void look();
+  /// As store.get() with the deadline.
+  Result<std::string> get(Store& store, std::string_view key);
+
+ private:
+  const TimePoint deadline_;
+  const Telling telling_;
+  const std::function<std::string()> words_;
+  TimePoint next_;
+};
+
+}  // namespace bp::ccl
+
+#endif

@@ -43,6 +43,8 @@ std::vector<uint64_t> counts_of(const Algorithm& algorithm, uint32_t rank_count)
   return {counts.begin(), counts.end()};
 }
 
+constexpr size_t kOfThreeElements = 2;  // the number of this count, where there are more ranks
+
 /// Of four roots their numbers; else 4.
 uint32_t number_of_few(uint32_t root, uint32_t rank_count) {
   if (root < 2) return root;
@@ -64,6 +66,7 @@ bool has(Sweep sweep, const Algorithm& algorithm, RankPlace root, size_t i, size
   }
   if (sweep == Sweep::kAll || (sweep == Sweep::kMost && !is_of_squared)) return true;
   const uint32_t number = number_of_few(root.rank, root.rank_count);
+  if (sweep == Sweep::kThinnest && is_of_squared && i == kOfThreeElements) return true;
   if (sweep != Sweep::kMost && is_of_squared) return number == i % 4;
   return number < 4 || root.rank % counts == i;
 }

@@ -23,7 +23,8 @@ enum class Sweep : uint8_t {
   // Every root with one count, four roots with every count, and one spread. Of squared ones four
   // roots that share the counts.
   kThinned,
-  // As kThinned. Of squared ones without a root every second count.
+  // As kThinned. Of squared ones also every root with three elements, which so few ranks have parts
+  // of that it is quick; without a root every second count.
   kThinnest,
 };
 

@@ -22,14 +22,15 @@ static void run(const bp::ccl::Group& group, bp::Device device) {
 
 int main(int argc, char** argv) try {
   std::vector<std::string> names(argv + 1, argv + argc);
-  if (names.empty()) names = {"cpu:0", "cpu:0"};
   auto rt = bp::Runtime::create();
   const auto job = bp::ccl::Job::from_environment();  // without a launcher: of this process alone
   if (job.rank_count() > 1) {
+    if (!names.empty()) throw std::invalid_argument(names[0] + ": the launcher says the device");
     const bp::Device device = rt.device(job.device("cpu:0"));
     run(job.create_group(device), device);
     return 0;
   }
+  if (names.empty()) names = {"cpu:0", "cpu:0"};
   std::vector<bp::Device> devices;
   for (const std::string& name : names) devices.push_back(rt.device(name));
 

@@ -200,7 +200,10 @@ int main(int argc, char** argv) try {
 
   auto rt = bp::Runtime::create();
   const auto job = bp::ccl::Job::from_environment();  // without a launcher: of this process alone
-  if (job.rank_count() > 1) return run_launched(job, rt.device(job.device("cpu:0")), checks);
+  if (job.rank_count() > 1) {
+    if (!names.empty()) throw std::invalid_argument(names[0] + ": the launcher says the device");
+    return run_launched(job, rt.device(job.device("cpu:0")), checks);
+  }
   if (names.empty()) names = {"npu:0", "xpu:0", "cpu:0"};
   std::vector<bp::Device> devices;
   for (const std::string& name : names) devices.push_back(rt.device(name));

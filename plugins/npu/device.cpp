@@ -77,6 +77,7 @@ DeviceOptions read_options(const bp_open_args& args) {
           .concurrent = sdk::option_bool(&args, "concurrent", true),
           .communicators_at_once = sdk::option_bool(&args, "communicators_at_once", true),
           .collective_averages = sdk::option_bool(&args, "collective_averages", true),
+          .collective_ids = static_cast<uint32_t>(sdk::option_i64(&args, "collective_ids", 1)),
           .mismatch = read_mismatch(args),
           .kernels = kernels_without(sdk::option(&args, "kernels").value_or(""))};
 }

@@ -38,6 +38,7 @@ struct DeviceOptions {
   bool concurrent;
   bool communicators_at_once;
   bool collective_averages;
+  uint32_t collective_ids;  // of a group, at most
   Mismatch mismatch;
   std::vector<const bp_kernel*> kernels;  // without those that are switched off
 };

@@ -4,6 +4,7 @@
 #include "tests/ccl/case_report.hpp"
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -16,6 +17,13 @@ namespace {
 constexpr std::array kVerdicts = {"passed", "failed", "unsupported", "not_run"};
 
 using Counts = std::array<size_t, kVerdicts.size()>;
+using Clock = std::chrono::steady_clock;
+
+const Clock::time_point kBegin = Clock::now();  // of the program, which makes one report
+
+int64_t seconds_taken() {
+  return std::chrono::round<std::chrono::seconds>(Clock::now() - kBegin).count();
+}
 
 std::string json_text(const std::string& text) {
   std::string out = "\"";
@@ -60,7 +68,8 @@ void write_markdown(std::ostream& out, const std::vector<CaseResult>& results) {
          "root and values is in a case (seed "
       << kSeed
       << "). Up to 4 ranks are processes, more are threads. Unsupported: refused as it must be, or "
-         "run by another schedule than was asked for, and right.\n";
+         "run by another schedule than was asked for, and right. It took "
+      << seconds_taken() << " s.\n";
   write_counts(out, "table", results, [](const CaseResult& r) { return r.table; });
   write_counts(out, "schedule", results, schedule_of);
   write_counts(out, "dtype", results, [](const CaseResult& r) {
@@ -80,7 +89,8 @@ void write_json(std::ostream& out, const std::vector<CaseResult>& results) {
   for (size_t i = 0; i < counts.size(); ++i) {
     out << "  \"" << kVerdicts[i] << "\": " << counts[i] << ",\n";
   }
-  out << "  \"total\": " << results.size() << ",\n  \"seed\": " << kSeed << ",\n  \"cases\": [\n";
+  out << "  \"total\": " << results.size() << ",\n  \"seconds\": " << seconds_taken()
+      << ",\n  \"seed\": " << kSeed << ",\n  \"cases\": [\n";
   for (size_t i = 0; i < results.size(); ++i) {
     const CaseResult& result = results[i];
     out << "    {\"table\": " << json_text(result.table) << ", \"number\": " << result.what.number

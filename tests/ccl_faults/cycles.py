@@ -31,10 +31,7 @@ def run_cycle(job, scene, count):
                      culprits=[VICTIM], bound_ms=DEATH_MS)
     job.rebuild(scene.survivors)
     job.check_possessions(scene.survivors)
-    victim.discard()
-    job.programs.remove(victim)
-    job.ranks[VICTIM] = job.start(job.hosts[VICTIM], victim.device)
-    job.connect([job.ranks[VICTIM]])
+    job.renew(VICTIM)
 
 
 def run_cycles(program, count):

@@ -146,9 +146,11 @@ class Wire:
     def cut(self):
         self.hosts[1].run("ip", "link", "set", WIRE, "down")
 
-    def reset(self, store_port):
-        """Connections between ranks end with a reset."""
-        which = f"( dst {ADDRESSES[1]} and not sport = :{store_port} )"
+    def reset(self, spared_port=None):
+        """Connections end with a reset, all but those to a port of the first host."""
+        which = f"( dst {ADDRESSES[1]} )"
+        if spared_port is not None:
+            which = f"( dst {ADDRESSES[1]} and not sport = :{spared_port} )"
         self.hosts[0].run("ss", "--kill", "--tcp", "--numeric", which)
         left = self.hosts[0].run("ss", "--no-header", "--tcp", "state", "established", which)
         if left.strip():

@@ -60,6 +60,14 @@ class Job:
         self.pids.add(self.programs[-1].pid)
         return self.programs[-1]
 
+    def renew(self, number):
+        """Another process in the place of this rank's, which is killed if it still lives."""
+        old = self.ranks[number]
+        old.discard()
+        self.programs.remove(old)
+        self.ranks[number] = self.start(self.hosts[number], old.device)
+        self.connect([self.ranks[number]])
+
     def connect(self, ranks):
         self.all_do(ranks, "connect", self.endpoint, self.token, JOIN_MS)
 

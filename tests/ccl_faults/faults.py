@@ -39,6 +39,11 @@ class Scene:
         self.words = ""
 
     @property
+    def count(self):
+        """Elements of the operations at this place."""
+        return LONG if self.place == "8 MiB sum" else SHORT
+
+    @property
     def lost(self):
         return self.ranks[self.victim]
 
@@ -47,8 +52,7 @@ class Scene:
         self.job.join(self.ranks)
         if self.place == "idle":
             return [None] * len(self.ranks)
-        numbers = self.job.begin_sums(LONG if self.place == "8 MiB sum" else SHORT,
-                                      timeout_ms=self.timeout_ms)
+        numbers = self.job.begin_sums(self.count, timeout_ms=self.timeout_ms)
         time.sleep(random.uniform(0.005, 0.04))
         return numbers
 
@@ -108,26 +112,47 @@ def sigkill(scene):
 
 
 def leave_while_joining(scene, leave, codes, bound_ms=LEFT_MS + SLACK_MS):
-    """The victim is there, and goes before the last one comes."""
-    late = scene.others[-1]
-    job = scene.job
-    job.group_count += 1
-    name = f"group-{job.group_count}"
-    numbers = {}
-    for rank in [each for each in range(len(scene.ranks)) if each != late]:
-        numbers[rank] = scene.ranks[rank].begin("join", name, rank, len(scene.ranks), LEFT_MS)
-    time.sleep(BUSY_S)
-    begun = now_ns()
-    leave()
-    numbers[late] = scene.ranks[late].begin("join", name, late, len(scene.ranks), LEFT_MS)
+    """The victim is there, and goes before the last one comes. The command that it was in."""
+    numbers, begun = fail_while_joining(scene, scene.others[-1], leave)
     for rank in scene.others:
         answer = scene.ranks[rank].answer(numbers[rank])
         scene.expect(rank, answer, begun, codes=codes, culprits=[scene.victim],
                      bound_ms=bound_ms)
-    return job.rebuild(scene.survivors)
+    scene.job.rebuild(scene.survivors)
+    return numbers[scene.victim]
+
+
+def fail_while_joining(scene, late, fail):
+    """All but `late` are there, then it happens, then that one comes. The commands, by rank, and
+    when it happened."""
+    scene.job.group_count += 1
+    name = f"group-{scene.job.group_count}"
+    numbers = {}
+
+    def begin(rank):
+        numbers[rank] = scene.ranks[rank].begin("join", name, rank, len(scene.ranks), LEFT_MS)
+
+    for rank in range(len(scene.ranks)):
+        if rank != late:
+            begin(rank)
+    time.sleep(BUSY_S)
+    begun = now_ns()
+    fail()
+    begin(late)
+    return numbers, begun
+
+
+def stop_while_joining(scene):
+    number = leave_while_joining(scene, lambda: scene.lost.signal(signal.SIGSTOP), ["TIMEOUT"])
+    scene.lost.signal(signal.SIGCONT)
+    if scene.lost.answer(number)["code"] == "OK":
+        raise Wrong("the rank that was stopped has joined a group that the others gave up")
+    scene.job.rebuild(scene.ranks)
 
 
 def sigstop(scene):
+    if scene.place == "joining":
+        return stop_while_joining(scene)
     scene.timeout_ms = OPERATION_MS
     numbers = scene.begin()
     begun = now_ns()
@@ -140,7 +165,7 @@ def sigstop(scene):
     answer = scene.end_of(scene.victim, numbers[scene.victim])
     if answer["code"] == "OK":
         raise Wrong("the rank that was stopped went on in a group that has failed")
-    scene.job.rebuild(scene.ranks)
+    return scene.job.rebuild(scene.ranks)
 
 
 # --- The wire between two hosts
@@ -163,13 +188,36 @@ def break_wire(scene, break_it, codes, bound_ms):
                      bound_ms=bound_ms)
 
 
+def break_while_joining(scene, break_it, far_codes=()):
+    """The last one comes where the store is. There the ranks beyond the wire are named; these name
+    the store, which they have lost. Without codes for them they are not looked at: a store that
+    does not answer is waited for beyond the deadline (TcpStoreOptions::answer_timeout)."""
+    numbers, begun = fail_while_joining(scene, 0, break_it)
+    far = of_other_host(scene, 0)
+    for rank, program in enumerate(scene.ranks):
+        if rank not in far:
+            scene.expect(rank, program.answer(numbers[rank]), begun, codes=["TIMEOUT"],
+                         culprits=far, bound_ms=LEFT_MS + SLACK_MS)
+        elif far_codes:
+            scene.expect(rank, program.answer(numbers[rank]), begun, codes=far_codes, culprits=[],
+                         bound_ms=LEFT_MS + SLACK_MS, words=[scene.job.endpoint])
+
+
 def half_open(scene, break_it=None):
     scene.timeout_ms = OPERATION_MS
-    break_wire(scene, break_it or scene.wire.swallow, ["TIMEOUT"], LATE_MS)
-    here = [rank for rank, host in zip(scene.ranks, scene.job.hosts)
-            if host is scene.job.hosts[0]]
-    scene.job.rebuild(here)  # these have the store
+    break_it = break_it or scene.wire.swallow
+    if scene.place == "joining":
+        break_while_joining(scene, break_it)
+    else:
+        break_wire(scene, break_it, ["TIMEOUT"], LATE_MS)
+    far = of_other_host(scene, 0)
+    # These have the store.
+    scene.job.rebuild([rank for number, rank in enumerate(scene.ranks) if number not in far])
     scene.wire.mend()
+    if scene.place == "joining":
+        for rank in far:
+            scene.job.renew(rank)
+            scene.closed.append(scene.ranks[rank])  # it was not there when possessions were counted
     scene.job.rebuild(scene.ranks)
 
 
@@ -178,7 +226,12 @@ def link_down(scene):
 
 
 def reset(scene):
-    break_wire(scene, lambda: scene.wire.reset(scene.job.port), ["UNAVAILABLE"], DEATH_MS)
+    """Of the connections between ranks; while they join there are those to the store alone."""
+    if scene.place == "joining":
+        break_while_joining(scene, scene.wire.reset, ["UNAVAILABLE"])
+        scene.job.connect([scene.ranks[rank] for rank in of_other_host(scene, 0)])
+    else:
+        break_wire(scene, lambda: scene.wire.reset(scene.job.port), ["UNAVAILABLE"], DEATH_MS)
     scene.job.rebuild(scene.ranks)
 
 
@@ -265,7 +318,8 @@ def failure_of(program):
 
 def skipped(scene):
     """All but the victim call the second sum."""
-    call_apart(scene, (), ("sum", SHORT, OPERATION_MS), ["TIMEOUT"], LATE_MS, ["never entered"])
+    call_apart(scene, (), ("sum", scene.count, OPERATION_MS), ["TIMEOUT"], LATE_MS,
+               ["never entered"])
     told = wait_until(lambda: failure_of(scene.lost), "word to the rank that skipped")
     if told["code"] != "TIMEOUT" or told["culprits"] != [scene.victim]:
         raise Wrong(f"the rank that skipped was told {told}")
@@ -274,8 +328,8 @@ def skipped(scene):
 
 def swapped(scene):
     """Where neither operation sends to ranks of the other one, they compare at the deadline."""
-    call_apart(scene, ("call", "broadcast", SHORT, OPERATION_MS),
-               ("call", "sum", SHORT, OPERATION_MS), ["INVALID_ARGUMENT"], LATE_MS,
+    call_apart(scene, ("call", "broadcast", scene.count, OPERATION_MS),
+               ("call", "sum", scene.count, OPERATION_MS), ["INVALID_ARGUMENT"], LATE_MS,
                ["broadcast", "all_reduce"])
     scene.job.rebuild(scene.ranks)
 
@@ -285,8 +339,9 @@ def mismatched(scene):
         "dtype": (("int_sum", SHORT), ["i32", "f32"]),
         "reduction": (("max", SHORT), ["max", "sum"]),
         "count": (("sum", SHORT + 1), [str(SHORT), str(SHORT + 1)]),
+        "8 MiB sum": (("sum", LONG + 1), [str(LONG), str(LONG + 1)]),
     }[scene.place]
-    call_apart(scene, ("call", *own, JOIN_MS), ("call", "sum", SHORT, JOIN_MS),
+    call_apart(scene, ("call", *own, JOIN_MS), ("call", "sum", scene.count, JOIN_MS),
                ["INVALID_ARGUMENT"], ABORT_MS, words)
     scene.job.rebuild(scene.ranks)
 
@@ -355,7 +410,7 @@ def fds_exhausted(scene):
     scene.lost.do("limit", "fds", 0)
     begun = time.monotonic()
     while time.monotonic() - begun < LOOKS_S:
-        scene.job.sum(scene.ranks, LONG)
+        scene.job.sum(scene.ranks, scene.count)
     scene.lost.do("unlimit")
     scene.words = "operations need none"
     return scene.job.rebuild(scene.ranks)

@@ -65,6 +65,22 @@ TEST(Collectives_OfNpuWithOneAtATime, PassEveryCase) {
   EXPECT_GE(device.count(Verdict::kPass), 50u);
 }
 
+// ... and whose groups may have two ids, which no other device here has.
+TEST(Collectives_OfNpuWithTwoIds, MakeOneGroup) {
+  std::vector<Case> cases = collective_cases();
+  std::erase_if(cases, [](const Case& tested) { return !tested.id.starts_with("L4.join."); });
+  const DeviceRows device =
+      run(cases, BP_NPU_DIR, {{"npu.devices", "3"}, {"npu.collective_ids", "2"}});
+  bool has_several = false;
+  for (const Row& row : device.rows) {
+    const Verdict verdict = row.outcome.verdict;
+    EXPECT_TRUE(verdict == Verdict::kPass || verdict == Verdict::kUnsupported)
+        << row.tested->id << ": " << verdict_name(verdict) << ": " << row.outcome.words;
+    has_several |= row.tested->id == "L4.join.several_ids" && verdict == Verdict::kPass;
+  }
+  EXPECT_TRUE(has_several);
+}
+
 TEST(Collectives_OfADeviceWithoutAny, AreNotOffered) {
   const std::vector<Case> cases = collective_cases();
   const DeviceRows device = run(cases, BP_FAKES_DIR "/sound", {});

@@ -123,6 +123,10 @@ int main(int argc, char** argv) {
   int bad = failed(bpa_runtime_create(NULL, &runtime), "starting");
   bad = bad || failed(bpa_ccl_job_create(&job), "the job"); /* without a launcher: of one rank */
   bad = bad || failed(bpa_ccl_job_get_info(job, &info), "the job");
+  if (!bad && info.rank_count > 1 && argc > 1) {
+    fprintf(stderr, "all_reduce_c: %s: the launcher says the device\n", argv[1]);
+    bad = 1;
+  }
   if (!bad) {
     bad = info.rank_count > 1 ? run_launched(runtime, job, &info)
                               : run_threads(runtime, names, count);

@@ -242,6 +242,10 @@ int main(int argc, char** argv) {
   int bad = failed(bpa_runtime_create(NULL, &runtime), "starting");
   bad = bad || failed(bpa_ccl_job_create(&job), "the job"); /* without a launcher: of one rank */
   bad = bad || failed(bpa_ccl_job_get_info(job, &info), "the job");
+  if (!bad && info.rank_count > 1 && named > 0) {
+    fprintf(stderr, "data_parallel_c: %s: the launcher says the device\n", names[0]);
+    bad = 1;
+  }
   bad = bad || (info.rank_count > 1 ? run_launched(runtime, job, &info, checks)
                                     : run_here(runtime, names, named > 0 ? named : 2, checks));
   bpa_ccl_job_release(job);

@@ -48,6 +48,10 @@ static int add_on(bpa_device* device) {
 }
 
 int main(int argc, char** argv) {
+  if (argc > 2) {
+    fprintf(stderr, "usage: first_c [DEVICE], and no %s\n", argv[2]);
+    return 2;
+  }
   bpa_runtime* runtime = NULL;
   bpa_device* device = NULL; /* belongs to the runtime */
   int bad = failed(bpa_runtime_create(NULL, &runtime), "starting");

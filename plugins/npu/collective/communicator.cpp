@@ -27,7 +27,7 @@ bp_status collective_caps(bp_device* device, bp_collective_caps* out_caps) {
         .domain = kDomain.data(),
         .domain_bytes = kDomain.size(),
         .uid_bytes = sizeof(GroupId),
-        .uid_count_max = 1,
+        .uid_count_max = options.collective_ids,
         .rank_count_max = kMostRanks,
         .rows = rows.data(),
         .row_count = static_cast<uint32_t>(rows.size()),
@@ -49,11 +49,13 @@ bp_status uid_create(bp_device* device, bp_uid_space* out_uid) {
   });
 }
 
-GroupId read_id(const bp_comm_args& args) {
+/// The first of them: all ranks have the same ones.
+GroupId read_id(const bp_comm_args& args, uint32_t most) {
   GroupId id{};
-  if (args.uids == nullptr || args.uid_count != 1 || args.uid_bytes != sizeof(id)) {
-    refuse("comm_init: ", args.uid_count, " ids of ", args.uid_bytes, " bytes, expected 1 of ",
-           sizeof(id));
+  const bool has_ids = args.uids != nullptr && args.uid_count > 0 && args.uid_count <= most;
+  if (!has_ids || args.uid_bytes != sizeof(id)) {
+    refuse("comm_init: ", args.uid_count, " ids of ", args.uid_bytes, " bytes, expected 1 to ",
+           most, " of ", sizeof(id));
   }
   std::memcpy(&id, args.uids, sizeof(id));
   return id;
@@ -67,7 +69,8 @@ bp_status comm_init(bp_device* device, const bp_comm_args* args, bp_comm** out_c
     }
     device->driver_call();
     const RankPlace place{wanted.rank, wanted.rank_count};
-    const auto seat = std::make_shared<Seat>(read_id(wanted), place);
+    const auto seat =
+        std::make_shared<Seat>(read_id(wanted, device->options().collective_ids), place);
     auto comm = std::make_unique<bp_comm>(*device, seat);
     seat->come(!device->lies_ready());
     *out_comm = comm.release();

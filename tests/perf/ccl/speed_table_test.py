@@ -112,25 +112,32 @@ class Wire(unittest.TestCase):
 
 
 class Costs(unittest.TestCase):
-    def rows(self, enqueue_ns, record_ns):
+    def rows(self, enqueue_ns, record_ns, reasons=()):
         rounds = measured.Rounds(lambda: 100)
-        figures = {costs.ENQUEUE[0]: enqueue_ns, costs.RECORD[0]: record_ns}
+        figures = {title: enqueue_ns for title, *_ in costs.ENQUEUES}
+        figures[costs.RECORD[0]] = record_ns
         rounds.run(lambda: [rounds.add(*one) for one in figures.items()], 10)
-        return costs.rows_of(rounds, "")
+        return costs.rows_of(rounds, dict(reasons))
 
     def test_each_has_its_limit(self):
-        enqueue, record = self.rows(50_000, 100)
-        self.assertEqual((enqueue["status"], record["status"]), ("met", "met"))
-        enqueue, record = self.rows(50_001, 101)
-        self.assertEqual((enqueue["status"], record["status"]), ("MISSED", "MISSED"))
+        statuses = [row["status"] for row in self.rows(50_000, 100)]
+        self.assertEqual(statuses, ["met", "met", "", "met", "met"])
+        statuses = [row["status"] for row in self.rows(50_001, 101)]
+        self.assertEqual(statuses, ["MISSED", "MISSED", "", "MISSED", "MISSED"])
 
     def test_lines_have_no_peer(self):
         line = measured.line_of(self.rows(20_000, 80)[0])
         self.assertRegex(line, r"200 ms \|  \| ≤ 50 µs \| 100% \| 20.00 \|  \| met \|$")
 
+    def test_a_side_that_is_missing_is_missed_in_its_rows(self):
+        rows = self.rows(50_000, 100, {"xpu": "there is no xpu:0"})
+        self.assertEqual([row["status"] for row in rows], ["met", "met", "NOT RUN", "met", "met"])
+        self.assertIn("there is no xpu:0", measured.line_of(rows[2]))
+
     def test_that_did_not_run_is_required(self):
-        rows = costs.rows_of(None, "there is no npu:0")
-        self.assertEqual({(row["status"], row["required"]) for row in rows}, {("NOT RUN", True)})
+        rows = costs.rows_of(None, {"": "there is no npu:0"})
+        self.assertEqual({row["status"] for row in rows}, {"NOT RUN"})
+        self.assertEqual([row["required"] for row in rows], [True, True, False, True, True])
 
 
 class HeldWire(unittest.TestCase):
@@ -142,14 +149,14 @@ class HeldWire(unittest.TestCase):
         return held.rows_of(rounds, "")
 
     def test_link_memory_and_hidden_share(self):
-        broadcast, all_reduce, ring, train = self.rows(360, 3 * held.CHUNK)
+        broadcast, all_reduce, ring, train = self.rows(360, held.SLOTS * held.CHUNK)
         self.assertEqual((broadcast["status"], all_reduce["status"]), ("met", "MISSED"))
-        self.assertEqual((ring["status"], ring["ratio"]), ("met", 3))
+        self.assertEqual((ring["status"], ring["ratio"]), ("met", held.SLOTS))
         self.assertEqual((train["status"], train["ratio"]), ("met", 0.7))
         self.assertEqual((train["ns"], train["peer_ns"]), (360, 500))
 
     def test_too_little_is_hidden_and_too_much_memory_taken(self):
-        _, _, ring, train = self.rows(362, 3 * held.CHUNK + 1)
+        _, _, ring, train = self.rows(362, held.SLOTS * held.CHUNK + 1)
         self.assertEqual((ring["status"], train["status"]), ("MISSED", "MISSED"))
 
     def test_rows_say_why_there_is_no_wire(self):

@@ -208,6 +208,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   Result<Stream*> choose_stream(const EnqueueArgs& args);
   Result<Ref<Work>> enqueue_all(std::span<const Call> calls, const EnqueueArgs& args,
                                 std::chrono::nanoseconds timeout);
+  bool may_be_about_to_fail(bp_status code) const;
   Status order_input(CheckedCall* call, Stream& stream);
   bool is_native(const CheckedCall& call) const;
   bool has_native(Kind kind, const Operation& operation, Reduction reduction) const;
@@ -256,11 +257,13 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   Result<Ref<Work>> enqueue_piece(const Enqueue& whole, EnqueuedOne* one, const Piece& piece);
 
   // group_items.cpp
+  static bool stages_by_turns(const Enqueue& enqueue);
   Status add_items(Enqueue* enqueue);
   Result<HostBuffers> stage_whole(const CheckedCall& call, DeviceHold& hold);
   Result<std::unique_ptr<ChunkMemory>> stage_chunks(const CheckedCall& call, const ChunkPlan& plan);
-  Status make_run(const EnqueuedOne& one, const ChunkPlan& plan, HostBuffers buffers,
-                  bool is_in_place, HostItem* out);
+  Status make_run(const EnqueuedOne& one, HostBuffers buffers, bool is_in_place, HostItem* out);
+  Status make_chunks(const EnqueuedOne& one, const ChunkPlan& plan, HostBuffers buffers,
+                     bool is_in_place, HostItem* out);
   Result<std::vector<ChunkSchedule>> schedules_of(const EnqueuedOne& one, const ChunkPlan& plan,
                                                   bool is_in_place);
   Result<Combiner*> combiner_of(const Operation& operation);
@@ -288,6 +291,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   void take_news(std::optional<Failure>* out_requested);
   void let_copies_go(Clock::time_point now);
   void end_queue_of(Work& work, const Failure& failure);
+  bool has_copies() const;
   void drop_kept();
   std::optional<Failure> advance_native(Clock::time_point now);
   std::optional<Failure> ask_communicator(Clock::time_point now);

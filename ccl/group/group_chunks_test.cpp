@@ -12,6 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::AllOf;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -62,6 +63,42 @@ TEST_F(GroupChunks, EveryKind_NextToWholeChunks) {
   for (const Devices& devices : {kStagedAndNot, Devices{"cpu:0", "npu:0"}, Devices{"xpu:0"}}) {
     run_all(devices, boundary_cases(static_cast<uint32_t>(devices.size())), false);
   }
+}
+
+// Collectives of an array keep their order, also where one takes what another gives.
+TEST_F(GroupChunks, CallsOfAnArray_MayUseEachOthersResults) {
+  for (const Devices& devices : {Devices{"npu:0", "cpu:0"}, Devices{"npu:0", "xpu:0", "cpu:0"}}) {
+    const auto rank_count = static_cast<float>(devices.size());
+    for (const uint64_t count : {uint64_t{5}, kChunkFloats + 3}) {
+      run(devices, [&](uint32_t rank, ProcessGroup& group) {
+        const auto x = upload(group.device(), BP_DTYPE_F32, std::vector<double>(count, rank + 1));
+        const float sum = rank_count * (rank_count + 1) / 2;
+        const Call first{.send = x, .recv = room(group.device(), BP_DTYPE_F32, count)};
+        const Call of_first{.send = first.recv, .recv = room(group.device(), BP_DTYPE_F32, count)};
+        const auto small = upload(group.device(), BP_DTYPE_F32, {rank * 1.0, 5});
+        const Call in_place{.send = small, .recv = small};
+        const Call most{.reduction = Reduction::kMax, .send = small, .recv = small};
+        const Call from_1{.kind = Kind::kBroadcast, .root = 1, .send = x, .recv = x};
+        const std::vector<Call> calls = {first, of_first, in_place, from_1, most, in_place};
+        const auto work = group.enqueue(calls);
+        ASSERT_TRUE(work.ok()) << work.status().to_string();
+        EXPECT_THAT(floats(first.recv), Each(sum));
+        EXPECT_THAT(floats(of_first.recv), Each(sum * rank_count));
+        EXPECT_THAT(floats(x), Each(2.f));
+        const float of_ranks = sum - rank_count;
+        EXPECT_THAT(floats(small), ElementsAre(of_ranks * rank_count, 5 * rank_count * rank_count));
+      });
+    }
+  }
+}
+
+TEST_F(GroupChunks, ManyCallsOfAnArray_KeepTheirOrder) {
+  run({"npu:0", "cpu:0"}, [&](uint32_t, ProcessGroup& group) {
+    const auto values = upload(group.device(), BP_DTYPE_F32, {1, 2});
+    const std::vector<Call> calls(66, Call{.send = values, .recv = values});
+    ASSERT_TRUE(group.enqueue(calls).ok());
+    EXPECT_THAT(floats(values), ElementsAre(0x1p66f, 0x1p67f));
+  });
 }
 
 TEST_F(GroupChunks, ChunkOfOneElement_StillServes) {

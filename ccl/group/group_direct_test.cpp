@@ -192,6 +192,27 @@ TEST_F(GroupDirect, CallsThatTakeTurns_EachGetTheirSum) {
   });
 }
 
+// Nobody waits for the work, and nothing else of the group is called.
+TEST_F(GroupDirect, MemoryOfDroppedTensors_IsLetGoWhenTheirWorkIsOver) {
+  std::atomic<int> come = 0;
+  run(kHosts, [&](uint32_t rank, ProcessGroup& group) {
+    for (int round = 0; round < 150; ++round) {
+      const auto values = std::make_shared<std::vector<float>>(2000, 1.f);
+      if (static_cast<int>(rank) == round % 2) std::this_thread::sleep_for(milliseconds(1));
+      {
+        const auto tensor = Ref<Tensor>::make(
+            Storage::wrap(&group.device(), reinterpret_cast<uint64_t>(values->data()),
+                          values->size() * sizeof(float), values),
+            BP_DTYPE_F32, Dims{2000}, Dims{1}, uint64_t{0});
+        ASSERT_TRUE(group.enqueue({.send = tensor, .recv = tensor}).ok());
+      }
+      ASSERT_TRUE(await_that([&] { return values.use_count() == 1; })) << "round " << round;
+      meet(&come, 2 * (round + 1));
+      ASSERT_THAT(*values, Each(2.f));
+    }
+  });
+}
+
 // A barrier has no tensors that would tell what it comes behind.
 TEST_F(GroupDirect, StreamOfTheCaller_ComesBefore) {
   for (const size_t calls : {1, 2}) {  // the short way and the other one

@@ -56,13 +56,18 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
     if (is_done) return Ref<Work>();
   }
   auto work = enqueue_all(calls, args, timeout);
-  const bool is_poisoned = !work.ok() && work.status().code() == BP_POISONED;
-  if (!is_poisoned || open_tasks_.load(std::memory_order_acquire) == 0) return work;
-  // Under operations of this group: it is about to learn of that, and why.
+  if (work.ok() || !may_be_about_to_fail(work.status().code())) return work;
   messenger_->kick();
   messenger_->drive_until([this] { return is_failing(); }, Clock::now() + kLearnsWithin);
   BP_TRY(failure().to_status());
   return work;
+}
+
+/// A call's error may be what others see first of a failure of the group, which has better words:
+/// a stream that failed under operations of this group, or a plugin whose group a rank has left.
+bool ProcessGroup::may_be_about_to_fail(bp_status code) const {
+  if (code == BP_POISONED) return open_tasks_.load(std::memory_order_acquire) > 0;
+  return code == BP_UNAVAILABLE && communicator_ != nullptr;
 }
 
 Result<Ref<Work>> ProcessGroup::enqueue_all(std::span<const Call> calls, const EnqueueArgs& args,

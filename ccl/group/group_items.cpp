@@ -156,16 +156,19 @@ Result<std::vector<ChunkSchedule>> ProcessGroup::schedules_of(const EnqueuedOne&
   return schedules;
 }
 
-/// `plan`: of one chunk, if the operation is not cut.
-Status ProcessGroup::make_run(const EnqueuedOne& one, const ChunkPlan& plan, HostBuffers buffers,
-                              bool is_in_place, HostItem* out) {
+Status ProcessGroup::make_run(const EnqueuedOne& one, HostBuffers buffers, bool is_in_place,
+                              HostItem* out) {
   const Operation& operation = one.call.operation;
   BP_TRY_ASSIGN(Combiner* const combiner, combiner_of(operation));
-  if (!plan.is_cut()) {
-    BP_TRY_ASSIGN(HostRunPool* const runs, runs_of(one, operation.count, is_in_place));
-    BP_TRY_ASSIGN(out->run, runs->take(one.sequence, buffers, combiner));
-    return {};
-  }
+  BP_TRY_ASSIGN(HostRunPool* const runs, runs_of(one, operation.count, is_in_place));
+  BP_TRY_ASSIGN(out->run, runs->take(one.sequence, buffers, combiner));
+  return {};
+}
+
+Status ProcessGroup::make_chunks(const EnqueuedOne& one, const ChunkPlan& plan, HostBuffers buffers,
+                                 bool is_in_place, HostItem* out) {
+  const Operation& operation = one.call.operation;
+  BP_TRY_ASSIGN(Combiner* const combiner, combiner_of(operation));
   ChunkedRun::Args chunked{.plan = plan};
   BP_TRY_ASSIGN(chunked.schedules, schedules_of(one, plan, is_in_place));
   std::vector<std::shared_ptr<const Schedule>> later;
@@ -226,22 +229,51 @@ Result<HostBuffers> ProcessGroup::stage_whole(const CheckedCall& call, DeviceHol
   return buffers;
 }
 
+/// What is staged as a whole is copied in before all of them, and out behind all of them. Where one
+/// uses the memory of another's result each is copied by itself, as chunks are: collectives keep
+/// their order.
+bool ProcessGroup::stages_by_turns(const Enqueue& enqueue) {
+  constexpr size_t kMostLooks = 64;  // operations; turns are right for all, and only slower
+  const auto& ones = enqueue.ones;
+  if (enqueue.path != OperationPath::kStaged || ones.size() == 1) return false;
+  if (ones.size() > kMostLooks) return true;
+  const auto share = [](const Ref<Tensor>& a, const Ref<Tensor>& b) {
+    return a && b && overlap(*a, *b);
+  };
+  for (size_t i = 0; i < ones.size(); ++i) {
+    for (size_t k = i + 1; k < ones.size(); ++k) {
+      const CheckedCall& first = ones[i].call;
+      const CheckedCall& then = ones[k].call;
+      if (share(first.recv, then.send) || share(first.recv, then.recv) ||
+          share(first.send, then.recv)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 Status ProcessGroup::add_items(Enqueue* enqueue) {
+  const bool is_staged = enqueue->path == OperationPath::kStaged;
+  const bool is_by_turns = stages_by_turns(*enqueue);
   for (Enqueue::One& one : enqueue->ones) {
     const CheckedCall& call = one.call;
     const ChunkPlan plan = plan_chunks(call, args_.place, agreement_.chunk_bytes);
     HostItem* const item = &enqueue->batch->items().emplace_back();
     item->is_last = one.is_last;
-    if (enqueue->path == OperationPath::kStaged) {
-      if (!plan.is_cut()) {
-        BP_TRY_ASSIGN(one.staged, stage_whole(call, *enqueue->hold));
-      }
-      BP_TRY(make_run(one, plan, one.staged, plan.is_cut() && plan.is_in_place(), item));
-      continue;
+    const bool takes_turn = is_by_turns && !kind_info(call.operation.kind).is_of_two &&
+                            call.send_bytes + call.recv_bytes > 0;
+    if (plan.is_cut() || takes_turn) {
+      // Staged blocks, and those that are cut, lie elsewhere.
+      const bool lies_there = is_staged ? plan.is_in_place() : call.is_in_place && !plan.has_blocks;
+      const HostBuffers buffers = is_staged ? HostBuffers() : host_buffers_of(call);
+      BP_TRY(make_chunks(one, plan, buffers, lies_there, item));
+    } else if (is_staged) {
+      BP_TRY_ASSIGN(one.staged, stage_whole(call, *enqueue->hold));
+      BP_TRY(make_run(one, one.staged, false, item));
+    } else {
+      BP_TRY(make_run(one, host_buffers_of(call), call.is_in_place, item));
     }
-    // Blocks that are cut lie elsewhere.
-    const bool lies_there = !plan.is_cut() || !plan.has_blocks;
-    BP_TRY(make_run(one, plan, host_buffers_of(call), call.is_in_place && lies_there, item));
   }
   return {};
 }

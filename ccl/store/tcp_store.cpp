@@ -11,6 +11,8 @@
 namespace bp::ccl {
 namespace {
 
+constexpr std::chrono::milliseconds kLeastPatience{1'000};
+
 class TcpStore final : public Store {
  public:
   /// How long calls wait.
@@ -113,8 +115,11 @@ class TcpStore final : public Store {
 Result<std::shared_ptr<Store>> connect_tcp_store(TcpStoreOptions options) {
   BP_TRY(check_not_forked());
   watch_forks();
+  // Who waits less long to connect waits for no answer longer.
+  const auto patience = std::chrono::ceil<std::chrono::milliseconds>(time_left(options.deadline));
   BP_TRY_ASSIGN(std::shared_ptr<TcpLink> link, TcpLink::connect(options));
-  const TcpStore::Times times = {options.answer_timeout, options.answer_grace};
+  const TcpStore::Times times = {
+      std::min(options.answer_timeout, std::max(patience, kLeastPatience)), options.answer_grace};
   return std::shared_ptr<Store>(
       std::make_shared<TcpStore>(std::move(link), options.token, times, nullptr));
 }

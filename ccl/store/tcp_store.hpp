@@ -21,7 +21,8 @@ struct TcpStoreOptions {
   std::string job = {};  // see HandshakeTerms
   /// By then the server has answered. One that does not listen yet is tried again until then.
   Store::Clock::time_point deadline = Store::Clock::now() + std::chrono::seconds(60);
-  /// For how long a server that does not answer is waited for in each call.
+  /// For how long a server that does not answer is waited for in each call; less long where the
+  /// deadline to connect was nearer, but a second at least.
   std::chrono::milliseconds answer_timeout{30'000};
   /// By which the answer to a get() may come after its deadline.
   std::chrono::milliseconds answer_grace{1'000};

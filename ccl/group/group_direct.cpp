@@ -14,8 +14,9 @@ Result<bool> ProcessGroup::run_directly(const Call& call, std::chrono::nanosecon
   EnqueuedOne one;
   BP_TRY_ASSIGN(const bool has_begun, begin_directly(call, timeout, &one));
   if (!has_begun) return false;
+  const auto begun = direct_.item.deadline - timeout;
   messenger_->drive_until([this] { return direct_.is_over.load(std::memory_order_acquire); },
-                          direct_.item.deadline + patience(*runtime_, {}));
+                          direct_.item.deadline + patience(*runtime_, {}), begun);
   BP_TRY(end_directly(&one));
   return true;
 }

@@ -145,12 +145,11 @@ bool Messenger::advance(bool is_full) {
   const bool has_news =
       !progress.ok() || has_moved || kicks != driven_kicks_.load(std::memory_order_relaxed);
   if (!has_news && !is_full) return false;
-  return advance_ports(kicks) || has_moved;
+  return advance_ports(kicks, Clock::now()) || has_moved;
 }
 
 /// `kicks`: their count before the ports look.
-bool Messenger::advance_ports(uint64_t kicks) {
-  const auto now = Clock::now();
+bool Messenger::advance_ports(uint64_t kicks, Clock::time_point now) {
   bool has_moved = false;
   bool is_busy = engine_->has_unsent();
   // A port may not add or remove others: run_exclusively() waits for this.
@@ -192,11 +191,12 @@ void Messenger::run() {
   }
 }
 
-bool Messenger::drive(const std::function<bool()>& is_done, Clock::time_point deadline) {
+bool Messenger::drive(const std::function<bool()>& is_done, Clock::time_point deadline,
+                      Clock::time_point now) {
   Clock::time_point moved{};  // about when something did
   uint32_t turn = 1;
   // What the caller has submitted goes out before the engine is asked for what has come.
-  advance_ports(kick_count_.load(std::memory_order_seq_cst));
+  advance_ports(kick_count_.load(std::memory_order_seq_cst), now);
   while (!is_done() && exclusive_count_.load(std::memory_order_acquire) == 0) {
     const uint64_t kicks = kick_count_.load(std::memory_order_seq_cst);
     const bool is_full = turn++ % kTurnsBetweenLooks == 0;
@@ -204,7 +204,7 @@ bool Messenger::drive(const std::function<bool()>& is_done, Clock::time_point de
     if (has_moved) moved = {};
     if (!is_full) continue;
     if (is_done()) break;
-    const auto now = Clock::now();
+    now = Clock::now();
     if (now >= deadline) break;
     if (moved == Clock::time_point()) moved = now;
     if (has_moved) continue;
@@ -247,7 +247,8 @@ class Messenger::Turn {
   const bool is_exclusive_;
 };
 
-bool Messenger::drive_until(const std::function<bool()>& is_done, Clock::time_point deadline) {
+bool Messenger::drive_until(const std::function<bool()>& is_done, Clock::time_point deadline,
+                            Clock::time_point now) {
   if (is_done()) return true;
   Turn turn(*this, false);
   bool has_asked = false;
@@ -262,9 +263,9 @@ bool Messenger::drive_until(const std::function<bool()>& is_done, Clock::time_po
     TimedLock drive_lock(drive_mutex_, std::try_to_lock);
     if (!drive_lock && !std::exchange(has_asked, true)) turn.ask_driver();
     if (!drive_lock && !lock_within(drive_lock, kPause)) continue;
-    const Status driven = contain([&] { drive(is_done, deadline); });
+    const Status driven = contain([&] { drive(is_done, deadline, now); });
     if (!driven.ok()) std::this_thread::sleep_for(kPause);  // no memory for a moment
-  } while (!is_done() && Clock::now() < deadline);
+  } while (!is_done() && (now = Clock::now()) < deadline);
   return is_done();
 }
 

@@ -62,8 +62,10 @@ class Messenger final : private Inbox {
   /// There is something for advance() to do, and the caller may not drive. Any thread.
   void kick() noexcept;
   /// Drives, or waits for who drives, until is_done() or the time has come. `is_done` is asked
-  /// often, on this thread. False: not done.
-  bool drive_until(const std::function<bool()>& is_done, Clock::time_point deadline);
+  /// often, on this thread. `now`: of a caller who has just read the clock, which costs as much as
+  /// much of what a short message takes. False: not done.
+  bool drive_until(const std::function<bool()>& is_done, Clock::time_point deadline,
+                   Clock::time_point now = Clock::now());
   /// Runs `body` while nobody drives.
   void run_exclusively(const std::function<void()>& body);
 
@@ -85,13 +87,14 @@ class Messenger final : private Inbox {
   void run();
   /// Asks the engine; ports advance where something has come, or `is_full`.
   bool advance(bool is_full);
-  bool advance_ports(uint64_t kicks);
+  bool advance_ports(uint64_t kicks, Clock::time_point now);
   void sleep(uint64_t kicks, Clock::time_point until);
   void wake_sleeper() noexcept;
   void notify() noexcept;
   bool is_needed() const;
   Clock::time_point next_look() const;
-  bool drive(const std::function<bool()>& is_done, Clock::time_point deadline);
+  bool drive(const std::function<bool()>& is_done, Clock::time_point deadline,
+             Clock::time_point now);
   void drop_unwanted();
 
   static constexpr size_t kMostEarly = 4096;

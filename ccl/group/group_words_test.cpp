@@ -18,14 +18,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// The lines of groups that are made while it lives.
+/// The lines of a level that groups write while it lives: of info, when they are made.
 class Lines {
  public:
-  Lines() {
-    set_log_level(BP_LOG_INFO);
-    set_log_sink([this](uint32_t level, std::string_view line) {
+  explicit Lines(uint32_t level = BP_LOG_INFO) {
+    set_log_level(level);
+    set_log_sink([this, level](uint32_t of_line, std::string_view line) {
       const std::lock_guard lock(mutex_);
-      if (level == BP_LOG_INFO && line.starts_with("group ")) lines_.emplace_back(line);
+      if (of_line == level && line.starts_with("group ")) lines_.emplace_back(line);
     });
   }
   ~Lines() {
@@ -97,6 +97,19 @@ TEST_F(GroupWords, Introduction_TellsForcedAlgorithms) {
               AllOf(StartsWith("group test: 1 rank by messages"),
                     HasSubstr("; algorithms all_reduce:ring by BACKPLANE_CCL_ALGORITHM of rank 0, "
                               "else by the cost model; ")));
+}
+
+TEST_F(GroupWords, AlgorithmOfAnOperation_IsToldOnceAtLevelDebug) {
+  core_options_ = {{"BACKPLANE_CCL_ALGORITHM", "all_reduce:ring"}};
+  make_runtime();
+  Lines lines(BP_LOG_DEBUG);
+  run({"cpu:0", "cpu:0"}, [](uint32_t, ProcessGroup& group) {
+    const Call call{.send = upload(group.device(), BP_DTYPE_F32, {1, 2, 3}),
+                    .recv = room(group.device(), BP_DTYPE_F32, 3)};
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(group.enqueue(call, {.waits = true}).ok());
+  });
+  EXPECT_THAT(lines.take(), ElementsAre("group test: all_reduce sum f32 3 by ring",
+                                        "group test: all_reduce sum f32 3 by ring"));
 }
 
 TEST_F(GroupWords, AlgorithmsThatCannotBe_NameTheirOption) {

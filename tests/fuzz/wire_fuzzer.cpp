@@ -254,7 +254,6 @@ std::string some_status() {
 
 std::string some_card() {
   RankCard card;
-  card.rank_count = 2;
   card.engine = "ucx";
   card.device = "cpu:0";
   card.rows.emplace_back();

@@ -7,6 +7,22 @@
 #include <map>
 
 namespace bp::ccl {
+namespace {
+
+/// Whether no rank can have completed it before all have brought what is theirs. By its words,
+/// since ranks tell no more of what they are in: "all_reduce sum f32 3". Where blocks differ in
+/// size, or there is nothing to bring, a rank may need nobody.
+bool needs_all_ranks(const std::string& operation) {
+  const std::string name = operation.substr(0, operation.find(' '));
+  if ((operation + " ").find(" 0 ") != std::string::npos) return false;
+  for (uint32_t i = 0; i < kKindCount; ++i) {
+    const KindInfo& kind = kind_info(static_cast<Kind>(i));
+    if (kind.name == name) return !kind.has_root && !kind.is_of_two;
+  }
+  return false;
+}
+
+}  // namespace
 
 Inquiry::Inquiry(Args args, Control* control, Clock::time_point now)
     : args_(std::move(args)),
@@ -132,6 +148,43 @@ Failure Inquiry::failure(const std::function<PeerState(uint32_t rank)>& state_of
   return disagreement.ok() ? find_late() : disagreement;
 }
 
+Inquiry::Unfinished Inquiry::find_unfinished() const {
+  Unfinished found{args_.overdue.sequence, {}, 0};
+  std::string operation = describe(args_.overdue.operation);
+  for (uint32_t rank = 0; rank < args_.place.rank_count; ++rank) {
+    const Whereabouts& there = ranks_[rank].whereabouts;
+    if (!is_held_up(rank) || there.entered >= found.sequence) continue;
+    found.sequence = there.entered;
+    operation = there.operation;
+  }
+  const bool is_of_two = kind_info(args_.overdue.operation.kind).is_of_two;
+  if (is_of_two || !needs_all_ranks(operation)) return found;
+  for (uint32_t rank = 0; rank < args_.place.rank_count; ++rank) {
+    const Whereabouts& there = ranks_[rank].whereabouts;
+    if (ranks_[rank].answer != Answer::kHere || there.entered < found.sequence) continue;
+    if (there.completed >= found.sequence) found.ahead.push_back(rank);
+    if (there.completed < found.sequence) ++found.open_count;
+  }
+  if (found.open_count == 0) found.ahead.clear();  // of nobody
+  return found;
+}
+
+/// Where nothing is wrong with any rank.
+std::string Inquiry::explain_all_here() const {
+  const Operation& operation = args_.overdue.operation;
+  const bool is_of_two = kind_info(operation.kind).is_of_two;
+  std::string whom;
+  for (const uint32_t rank : args_.overdue.waits_for) {
+    whom += (whom.empty() ? "" : ", ") + args_.names[rank];
+  }
+  if (is_of_two && whom.empty()) {
+    return "whether its other end is there, on " + args_.names[operation.root] + ", is not known";
+  }
+  if (is_of_two) return "its other end is not there, on " + whom;
+  return "all ranks have entered it, and it is not over" +
+         (whom.empty() ? "" : "; it waits for " + whom);
+}
+
 Failure Inquiry::find_late() const {
   const auto ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(args_.overdue.timeout).count();
@@ -143,27 +196,31 @@ Failure Inquiry::find_late() const {
                   " was not done on " + args_.names[args_.place.rank] + " within " +
                   std::to_string(ms) + " ms: ";
   std::string reasons;
-  std::vector<uint32_t> held_up;  // for whom others are to blame, if there are any
   for (uint32_t rank = 0; rank < args_.place.rank_count; ++rank) {
     const std::string reason = explain(rank);
     if (reason.empty()) continue;
     reasons += (reasons.empty() ? "" : "; ") + reason;
     const bool is_excused = is_held_up(rank) || ranks_[rank].answer == Answer::kUnheard;
-    (is_excused ? held_up : failure.culprits).push_back(rank);
+    if (!is_excused) failure.culprits.push_back(rank);
   }
-  if (!reasons.empty()) {
-    failure.words += reasons;
-    if (failure.culprits.empty()) failure.culprits = std::move(held_up);
-    return failure;
+  if (reasons.empty()) {
+    reasons = explain_all_here();
+    failure.culprits = args_.overdue.waits_for;
   }
-  failure.culprits = args_.overdue.waits_for;
-  failure.words += kind_info(args_.overdue.operation.kind).is_of_two
-                       ? "its other end is not there, on "
-                       : "all ranks have entered it, and it is not over; it waits for ";
-  for (const uint32_t rank : failure.culprits) {
-    failure.words += (rank == failure.culprits.front() ? "" : ", ") + args_.names[rank];
+  failure.words += reasons;
+  if (!failure.culprits.empty()) return failure;
+  const Unfinished unfinished = find_unfinished();
+  std::vector<uint32_t> finished;
+  for (const uint32_t rank : unfinished.ahead) {
+    const uint64_t completed = ranks_[rank].whereabouts.completed;
+    failure.words += "; " + args_.names[rank] + " says that it has completed number " +
+                     std::to_string(completed) + ", while others are still in number " +
+                     std::to_string(unfinished.sequence);
+    // A later one proves nothing: what runs by messages may overtake the plugin's work.
+    if (completed == unfinished.sequence) finished.push_back(rank);
   }
-  if (failure.culprits.empty()) failure.words += "nobody";
+  // Where most have completed it they may have had what they need, and the others lost it.
+  if (finished.size() < unfinished.open_count) failure.culprits = std::move(finished);
   return failure;
 }
 

@@ -49,10 +49,19 @@ class Inquiry {
     Answer answer = Answer::kNone;
     Whereabouts whereabouts;
   };
-  /// In an earlier operation, which waits for others as this one does.
+  /// The first collective that ranks are still in. No rank is counted where one may be through with
+  /// it before all have brought what is theirs.
+  struct Unfinished {
+    uint64_t sequence;
+    std::vector<uint32_t> ahead;  // ranks that say that they have completed it, or a later one
+    size_t open_count;            // ranks that are in it
+  };
+  /// In an earlier operation, which waits for others as this one does: no culprit.
   bool is_held_up(uint32_t rank) const;
   /// What is wrong with the rank; empty: nothing.
   std::string explain(uint32_t rank) const;
+  std::string explain_all_here() const;
+  Unfinished find_unfinished() const;
   Failure find_disagreement() const;
   Failure find_late() const;
 

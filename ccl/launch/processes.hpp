@@ -49,8 +49,8 @@ class Guard {
   Descriptor line_;
 };
 
-/// Signals to the launcher as events: SIGCHLD, SIGINT, SIGTERM and SIGHUP are blocked in this
-/// thread, and in those that it starts from then on.
+/// Signals to the launcher as events: SIGCHLD, and of SIGINT, SIGTERM and SIGHUP those that are not
+/// ignored, are blocked in this thread, and in those that it starts from then on.
 class Signals {
  public:
   /// Errors: UNAVAILABLE.
@@ -105,7 +105,8 @@ struct ProcessEnd {
 /// Whether a child has ended. What is left of its group is killed then, before its number can be
 /// another's.
 std::optional<ProcessEnd> take_end(pid_t process);
-/// To all processes of the group.
+/// To all processes of the group, and to the one that it was made for, also where that has left it;
+/// whose end was not taken yet.
 void signal_group(pid_t group, int signal);
 /// Waits until no process of a group that was killed is left, and takes the ends of those whose
 /// parents have gone, which are children of the launcher then.

@@ -43,10 +43,19 @@ Result<Pipe> make_pipe() {
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
+bool is_ignored(int signal) {
+  struct sigaction action = {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/// Ignored by who started this process, as nohup does, a signal stays ignored: blocked it would be
+/// kept all the same, and read as an event.
 sigset_t taken_signals() {
   sigset_t taken;
   ::sigemptyset(&taken);
-  for (const int signal : kTakenSignals) ::sigaddset(&taken, signal);
+  for (const int signal : kTakenSignals) {
+    if (!is_ignored(signal)) ::sigaddset(&taken, signal);
+  }
   return taken;
 }
 
@@ -190,15 +199,14 @@ Guard::~Guard() {
 void Guard::remove(pid_t group) const { tell_guard(line_.get(), -group); }
 
 Result<Signals> Signals::make() {
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGCHLD, SIG_DFL);  // ignored by who started this process, ends could not be asked for
   const sigset_t taken = taken_signals();
   if (const int error = ::pthread_sigmask(SIG_BLOCK, &taken, nullptr); error != 0) {
     return Status(BP_UNAVAILABLE, "cannot block signals: " + reason_of(error));
   }
-  // Ignored by who started this process, as nohup does, it stays ignored.
   Descriptor descriptor(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!descriptor.is_open()) return system_error("cannot wait for signals");
-  ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGCHLD, SIG_DFL);  // ignored by who started this process, ends could not be asked for
   return Signals(std::move(descriptor));
 }
 
@@ -274,7 +282,11 @@ std::optional<ProcessEnd> take_end(pid_t process) {
   return end;
 }
 
-void signal_group(pid_t group, int signal) { ::kill(-group, signal); }
+void signal_group(pid_t group, int signal) {
+  ::kill(-group, signal);
+  // Not twice: a program may take a second signal for another wish.
+  if (::getpgid(group) != group) ::kill(group, signal);
+}
 
 void await_empty_group(pid_t group, std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;

@@ -9,6 +9,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -18,6 +19,14 @@ PATIENCE_S = 120  # longer than anything takes on a machine that is busy
 # Of the launchers that may run this very test.
 FOREIGN = re.compile(r"^(BACKPLANE_|OMPI_|PMIX?_|MPI_|HYD|SLURM_|TORCHELASTIC_|RANK$|WORLD_SIZE$|"
                      r"LOCAL_RANK$|LOCAL_WORLD_SIZE$|GROUP_|ROLE_|MASTER_)")
+
+
+def sh(script):
+    return "--", "sh", "-c", script
+
+
+def python(program):
+    return "--", sys.executable, "-c", program
 
 
 def clean_environment(**more):

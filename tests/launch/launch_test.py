@@ -14,19 +14,12 @@ import time
 import unittest
 
 import launch_case
-from launch_case import LaunchCase, processes_with, wait_until
+from launch_case import LaunchCase, processes_with, python, sh, wait_until
 from launch_places import ByHandTest, HostsTest  # noqa: F401  (main() runs them)
+from launch_signals import SignalTest  # noqa: F401
 
 USAGE, ENVIRONMENT = 2, 3
 TOKEN = re.compile(rb"[0-9a-fA-F]{64}")
-
-
-def sh(script):
-    return "--", "sh", "-c", script
-
-
-def python(program):
-    return "--", sys.executable, "-c", program
 
 
 class GroupTest(LaunchCase):
@@ -172,31 +165,6 @@ class EndTest(LaunchCase):
     def test_output_of_a_process_of_another_session_does_not_hold_the_end(self):
         output, _ = self.run_launch(0, "-n", 1, *sh("setsid sleep 3 & echo here"))
         self.assertEqual(output, "[rank 0] here\n")
-
-    def test_signals_are_passed_on(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            with self.subTest(number):
-                name = signal.Signals(number).name[3:]
-                up, told = self.file(f"up{name}"), self.file(f"told{name}")
-                process = self.launch("-n", 2, "--grace", 60, *sh(
-                    f'trap "echo >> {told}; exit 0" {name}; echo >> {up}; '
-                    "while :; do sleep 0.01; done"))
-                wait_until(lambda up=up: up.exists() and up.read_text() == "\n\n", "both ranks")
-                process.send_signal(number)
-                _, errors = self.finish(process, 128 + number)
-                self.assertEqual(told.read_text(), "\n\n")
-                self.assertIn(f"the launcher was told to stop by signal {int(number)}",
-                              errors.decode())
-
-    def test_second_signal_kills(self):
-        process = self.launch("-n", 1, "--grace", 600, *sh(
-            f'trap "echo >> {self.file("told")}" INT; echo > {self.file("up")}; '
-            "while :; do sleep 0.01; done"))
-        wait_until(self.file("up").exists, "the rank")
-        process.send_signal(signal.SIGINT)
-        wait_until(self.file("told").exists, "the first signal")
-        process.send_signal(signal.SIGINT)
-        self.finish(process, 128 + signal.SIGINT)
 
     def test_killed_launcher_takes_the_ranks_with_it(self):
         process = self.launch("-n", 2, *sh(

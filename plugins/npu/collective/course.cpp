@@ -21,6 +21,13 @@ uint64_t step_count_of(uint64_t byte_count, size_t room_bytes) {
   return byte_count == 0 ? 1 : (byte_count - 1) / room_bytes + 1;
 }
 
+/// The rank's next operation, on another stream's thread, may be further: once the other end of a
+/// send has read all, the next send puts, whether this one has looked or not.
+void bring_to(std::atomic<uint64_t>* end, uint64_t position) {
+  uint64_t now = *end;
+  while (now < position && !end->compare_exchange_weak(now, position)) continue;
+}
+
 }  // namespace
 
 Course::Course(Seat& seat, const Operation& operation, uint64_t number, Mismatch mismatch)
@@ -77,13 +84,15 @@ void Course::put() {
   const auto [offset, bytes] = piece();
   const bool has_bytes = operation_.send != nullptr && bytes > 0;
   if (has_bytes) std::memcpy(lanes_.room(own_lane_), operation_.send + offset, bytes);
-  own.put_end = first_ + step_ + 1;
+  bring_to(&own.put_end, first_ + step_ + 1);
   has_put_ = true;
   seat_.meeting().ring();
 }
 
 void Course::withdraw() noexcept {
-  if (!is_over() && has_put_) lanes_.all[own_lane_].put_end = first_ + step_;
+  if (is_over() || !has_put_) return;
+  uint64_t own = first_ + step_ + 1;  // else the next operation has put, and all have read this
+  lanes_.all[own_lane_].put_end.compare_exchange_strong(own, first_ + step_);
 }
 
 std::optional<Disagreement> Course::find_disagreement() const {
@@ -130,8 +139,8 @@ void Course::end_step() {
   has_put_ = false;
   Lane& own = lanes_.all[own_lane_];
   const uint64_t position = first_ + (is_over() ? kMostSteps : step_);
-  if (reads_) own.read_end = position;
-  if (puts_ && is_over()) own.put_end = position;
+  if (puts_ && is_over()) bring_to(&own.put_end, position);
+  if (reads_) bring_to(&own.read_end, position);
   seat_.meeting().ring();
 }
 

@@ -275,6 +275,40 @@ TEST(NpuCollective, Array_OfTwoGroupsOnOneStream_HasNoOrder) {
   for (bp_comm* const comm : second) EXPECT_EQ(collective().comm_destroy(comm), BP_OK);
 }
 
+/// Of int32_t, from a rank to another: value i of `mem` in the i-th, each on another stream than
+/// the one before.
+void enqueue_one_by_one(Ranks& ranks, uint32_t rank, uint32_t kind, bp_mem mem, uint64_t count,
+                        bp_stream* second) {
+  for (uint64_t i = 0; i < count; ++i) {
+    const bp_mem value{mem.handle, i * sizeof(int32_t)};
+    const bool sends = kind == BP_COLLECTIVE_SEND;
+    const std::vector<bp_collective_op> own = {operation(
+        kind, BP_DTYPE_I32, 1, sends ? value : bp_mem{}, sends ? bp_mem{} : value, 0, 1 - rank)};
+    bp_collective_batch batch = ranks[rank].batch(own);
+    if (i % 2 == 1) batch.stream = second;
+    ASSERT_EQ(enqueue(ranks[rank].device, {batch}), BP_OK) << ranks.host().last_message();
+  }
+}
+
+// A send on one stream puts as soon as its peer has read the one before, which the other stream may
+// not have seen.
+TEST(NpuCollective, SendsOfTwoStreams_DoNotTakeBackWhatTheNextHasPut) {
+  constexpr uint64_t kSends = 1000;
+  Ranks ranks(2);
+  std::vector<int32_t> sent_values(kSends);
+  std::iota(sent_values.begin(), sent_values.end(), 1);
+  const bp_mem from = ranks.put(0, sent_values);
+  const bp_mem into = ranks.put(1, std::vector<int32_t>(kSends, -1));
+  bp_stream* const second[] = {ranks.another_stream(0), ranks.another_stream(1)};
+  enqueue_one_by_one(ranks, 0, BP_COLLECTIVE_SEND, from, kSends, second[0]);
+  enqueue_one_by_one(ranks, 1, BP_COLLECTIVE_RECV, into, kSends, second[1]);
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(ranks.sync(rank), BP_OK) << rank;
+    EXPECT_EQ(plugin().stream->stream_sync(second[rank], 30 * kSecond), BP_OK) << rank;
+  }
+  EXPECT_EQ(ranks.get<int32_t>(1, into, kSends), sent_values);
+}
+
 TEST(NpuCollective, Stream_KeepsTheOrderOfOperationsAndCopies) {
   Ranks ranks(2);
   std::vector<bp_mem> places;

@@ -11,10 +11,16 @@ namespace {
 
 std::atomic<int64_t> g_live_blocks{0};
 
-void* allocate(size_t bytes) {
+/// nullptr: there is none.
+void* allocate(size_t bytes) noexcept {
   void* const memory = std::malloc(bytes > 0 ? bytes : 1);
+  if (memory != nullptr) ++g_live_blocks;
+  return memory;
+}
+
+void* allocate_or_throw(size_t bytes) {
+  void* const memory = allocate(bytes);
   if (memory == nullptr) throw std::bad_alloc();
-  ++g_live_blocks;
   return memory;
 }
 
@@ -25,8 +31,10 @@ void release(void* memory) {
 
 }  // namespace
 
-void* operator new(size_t bytes) { return allocate(bytes); }
-void* operator new[](size_t bytes) { return allocate(bytes); }
+void* operator new(size_t bytes) { return allocate_or_throw(bytes); }
+void* operator new[](size_t bytes) { return allocate_or_throw(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
 void operator delete(void* memory) noexcept { release(memory); }
 void operator delete[](void* memory) noexcept { release(memory); }
 void operator delete(void* memory, size_t) noexcept { release(memory); }

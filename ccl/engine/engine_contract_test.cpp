@@ -227,6 +227,24 @@ TEST_P(EngineContractTest, CancelAfterEachPass_EndsBothSides) {
   EXPECT_TRUE(has_ended_first);
 }
 
+/// Their connection may be in the making. Within a host the other one, which takes nothing while
+/// this one cancels, learns it at its own deadline.
+TEST_P(EngineContractTest, CancelAtOnceOverANetwork_IsToldToTheOther) {
+  if (GetParam() != EngineKind::kNetwork) return;
+  for (int passes = 0; passes < 8; ++passes) {
+    Ends ends = make_connected(2);
+    const Bytes payload = pattern(300'000, 7);
+    Transfer sent;
+    const size_t canceller = static_cast<size_t>(passes / 4);
+    const size_t other = 1 - canceller;
+    ends.send(canceller, static_cast<uint32_t>(other), "h", payload, &sent);
+    for (int i = 0; i < passes % 4; ++i) ends.pass();
+    ends[canceller].cancel(&sent);
+    EXPECT_EQ(sent.status, BP_CANCELLED) << passes;
+    EXPECT_TRUE(ends.drive_until([&] { return !ends.inboxes[other].lost.empty(); })) << passes;
+  }
+}
+
 TEST_P(EngineContractTest, EndThatGoes_IsToldBehindItsMessages) {
   Ends ends = make_connected(2);
   const Bytes payload = pattern(10, 1);
@@ -258,6 +276,40 @@ TEST_P(EngineContractTest, EndThatGoesAtOnce_IsToldBehindItsShortMessages) {
   EXPECT_EQ(ends.inboxes[1].arrived[0].header, "why");
   EXPECT_THAT(ends.inboxes[1].lost[0], testing::HasSubstr("closed"));
   receive(ends, 1, 0, payload);
+}
+
+/// UCX ends the process of the other one, if their endpoints are being joined at that moment.
+TEST_P(EngineContractTest, EndThatGoesUnconnected_LeavesTheOtherAsItWas) {
+  Ends ends = make(3);
+  ASSERT_TRUE(ends[0].connect(1, ends[1].address()).ok());
+  const Bytes payload = pattern(100'000, 4);
+  std::deque<Transfer> transfers(2);
+  ends.send(0, 1, "short", {}, &transfers[0]);
+  ends.send(0, 1, "long", payload, &transfers[1]);
+  for (int i = 0; i < 20; ++i) ends[1].progress(ends.inboxes[1]);
+  ends.engines[0].reset();
+  for (int i = 0; i < 2000; ++i) ends[1].progress(ends.inboxes[1]);
+  ASSERT_TRUE(ends[1].connect(2, ends[2].address()).ok());
+  ASSERT_TRUE(ends[2].connect(1, ends[1].address()).ok());
+  Transfer transfer;
+  ends.send(2, 1, "of another", {}, &transfer);
+  EXPECT_TRUE(ends.await_arrivals(1, 1));
+}
+
+TEST_P(EngineContractTest, EndThatGoesAfterEachPass_IsToldToTheOther) {
+  for (int passes = 0; passes < 16; ++passes) {
+    Ends ends = make_connected(2);
+    const Bytes payload = pattern(100'000, 4);
+    std::deque<Transfer> transfers(2);
+    for (uint32_t i = 0; i < 2; ++i) ends.send(i, 1 - i, "h", payload, &transfers[i]);
+    for (int i = 0; i < passes; ++i) ends.engines[i / 2 % 2]->progress(ends.inboxes[i / 2 % 2]);
+    const size_t leaves = static_cast<size_t>(passes % 2);
+    const size_t stays = 1 - leaves;
+    std::thread leaver([gone = std::move(ends.engines[leaves])]() mutable { gone.reset(); });
+    EXPECT_TRUE(ends.drive_until([&] { return !ends.inboxes[stays].lost.empty(); })) << passes;
+    leaver.join();
+    EXPECT_TRUE(ends.await(transfers[stays])) << passes;
+  }
 }
 
 TEST_P(EngineContractTest, ReceiverThatGoes_EndsTheLongSend) {

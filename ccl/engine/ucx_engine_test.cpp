@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The UCX engine in moments without memory. This program's operator new is the engine's, too.
+#include <cerrno>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -87,6 +90,11 @@ bool progress_until(BareEnd* end, int* failing, const std::function<bool()>& is_
   return is_so();
 }
 
+size_t descriptor_count() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
 constexpr int kMostAllocations = 12;  // more than a progress() has here
 
 TEST(UcxEngine, NoMemoryWhereAPeerIsLost_IsToldOfItAllTheSame) {
@@ -106,6 +114,67 @@ TEST(UcxEngine, NoMemoryWhereAPeerIsLost_IsToldOfItAllTheSame) {
         << "allocation " << at;
     EXPECT_LE(stays.lost_count, 1);
   }
+}
+
+TEST(UcxEngine, NoMemoryWhereAnEndIsMade_LeavesNoDescriptor) {
+  const BareEnd first;  // which loads the library
+  const bp_engine_args args{"", 1};
+  const size_t before = descriptor_count();
+  bool has_failed = true;
+  for (int at = 0; has_failed; ++at) {
+    bp_engine* made = nullptr;
+    bp_engine_words words{};
+    errno = EAGAIN;  // its words do not fit into a string without an allocation
+    t_before_failure = at;
+    first.api->create(&args, &made, &words);
+    has_failed = std::exchange(t_before_failure, -1) < 0;
+    if (made != nullptr) first.api->destroy(made);
+    EXPECT_EQ(descriptor_count(), before) << "allocation " << at;
+  }
+}
+
+TEST(UcxEngine, NoMemoryWhereAnEndGoes_IsToldToItsPeerAllTheSame) {
+  for (int at = 0; at < kMostAllocations; ++at) {
+    BareEnd stays;
+    BareEnd leaves;
+    stays.connect(leaves);
+    leaves.connect(stays);
+    int none = -1;
+    for (int i = 0; i < 50; ++i) {
+      stays.progress(&none);
+      leaves.progress(&none);
+    }
+    t_before_failure = at;
+    leaves.close();
+    t_before_failure = -1;
+    EXPECT_TRUE(progress_until(&stays, &none, [&] { return stays.lost_count > 0; }))
+        << "allocation " << at;
+  }
+}
+
+// A message is missing then, and its sender has to hear that nothing comes of it.
+TEST(UcxEngine, NoMemoryForAMessage_IsToldOnBothSides) {
+  bool has_lost = false;
+  for (int at = 0; at < kMostAllocations; ++at) {
+    BareEnd from;
+    BareEnd to;
+    from.connect(to);
+    to.connect(from);
+    int none = -1;
+    for (int i = 0; i < 50; ++i) {
+      from.progress(&none);
+      to.progress(&none);
+    }
+    const Bytes payload = pattern(100, 1);
+    from.api->send(from.engine, 0, "h", 1, payload.data(), payload.size(), nullptr);
+    int failing = at;
+    const auto is_over = [&] { return !to.tokens.empty() || to.lost_count > 0; };
+    ASSERT_TRUE(progress_until(&to, &failing, is_over)) << "allocation " << at;
+    if (to.lost_count == 0) continue;
+    has_lost = true;
+    EXPECT_TRUE(progress_until(&from, &none, [&] { return from.lost_count > 0; })) << at;
+  }
+  EXPECT_TRUE(has_lost);
 }
 
 // They wait for the connection, and are taken one after the other.

@@ -13,8 +13,6 @@
 namespace bp_ucx {
 namespace {
 
-constexpr uint32_t kMessageMark = 0x32435542;  // "BUC2"
-constexpr unsigned kMessageId = 1;             // of UCX's handlers
 constexpr uint64_t kEagerBytes = 8192;
 constexpr size_t kMostSpareCopies = 64;  // of kEagerBytes
 constexpr size_t kGreetingBytes = 512;   // more than UCX has room for in the queue itself
@@ -72,7 +70,7 @@ ucp_ep_h End::make_endpoint(Peer& peer, const std::string& worker) {
 /// shared memory there, and then neither opens all of it nor can tell whether its peer lives; so it
 /// is given no address but the network's.
 void End::open_endpoints(Peer& peer, const Address& address) {
-  requests_.reserve(requests_.size() + 2);  // to close them, if it comes to that
+  requests_.reserve(requests_.size() + 4 * peers_.size());  // to flush and close two of each
   const bool is_elsewhere = address.host != own_host_;
   const bool knows_network = is_elsewhere && !address.network.empty();
   const std::string& worker = knows_network ? address.network : address.worker;
@@ -84,6 +82,9 @@ void End::open_endpoints(Peer& peer, const Address& address) {
   const bool is_first = id_ < peer.id;
   peer.endpoint = is_first ? first : second;
   peer.other = is_first ? second : first;
+  peer.stage = Stage::kApart;
+  peer.is_begun_here = is_first;
+  is_anyone_apart_ = true;
 }
 
 void End::connect(uint32_t number, std::string_view bytes) {
@@ -105,9 +106,12 @@ void End::connect(uint32_t number, std::string_view bytes) {
   try {
     peers_.emplace(number, std::move(made));
     peer_by_id_.emplace(address->end, &peer);
+    reserve_sendings(1);  // before there are endpoints, of which UCX pairs the first ones
     open_endpoints(peer, *address);
+    ++spared_count_;
+    peer.is_owed_farewell = true;
   } catch (...) {
-    if (!peer.is_lost()) close_endpoints(peer);
+    close_endpoints(peer);
     watch_.remove_process(number);
     latest_sender_ = nullptr;
     peer_by_id_.erase(address->end);
@@ -117,7 +121,7 @@ void End::connect(uint32_t number, std::string_view bytes) {
   if (is_watched) {
     peer.process = address->process;
     peer.start_time = address->start_time;
-    greet(peer);
+    if (peer.stage == Stage::kMet) greet(peer);
   }
   is_behind_ = is_behind_ || !strays_.empty();  // some may be its own
 }
@@ -145,12 +149,16 @@ uint32_t End::state_of(uint32_t number) const {
 
 // --- Sending
 
-End::Sending& End::make_sending(Peer& peer, Kind kind, uint64_t sequence, std::string_view header,
-                                std::string_view inline_data) {
-  if (free_sendings_.empty()) {
+void End::reserve_sendings(size_t count) {
+  while (free_sendings_.size() < spared_count_ + count) {
     free_sendings_.reserve(sendings_.size() + 1);  // for when all are sent
     free_sendings_.push_back(&sendings_.emplace_back(*this));
   }
+}
+
+End::Sending& End::make_sending(Peer& peer, Kind kind, uint64_t sequence, std::string_view header,
+                                std::string_view inline_data) {
+  reserve_sendings(1);
   Sending& sending = *free_sendings_.back();
   free_sendings_.pop_back();
   sending.peer = &peer;
@@ -163,6 +171,7 @@ End::Sending& End::make_sending(Peer& peer, Kind kind, uint64_t sequence, std::s
   std::copy(inline_data.begin(), inline_data.end(), behind);
   sending.head_bytes = sizeof(envelope) + header.size() + inline_data.size();
   sending.is_short = true;
+  sending.is_meeting = kind == Kind::kMeeting;
   sending.transfer = nullptr;
   sending.request = nullptr;
   sending.is_done = false;
@@ -179,7 +188,7 @@ int32_t End::send(uint32_t number, std::string_view header, const void* data, ui
                   void* transfer) {
   if (header.size() > BP_ENGINE_HEADER_BYTES_MAX) return BP_INVALID_ARGUMENT;
   Peer* const peer = find(number);
-  if (peer == nullptr || peer->is_lost() || peer->is_doomed) return BP_UNAVAILABLE;
+  if (peer == nullptr || peer->is_lost || peer->is_doomed) return BP_UNAVAILABLE;
   if (bytes > kEagerBytes) lent_.reserve(lent_.size() + 1);
   const bool is_inline = bytes <= kInlineBytes;
   const std::string_view inline_data(static_cast<const char*>(data), is_inline ? bytes : 0);
@@ -205,14 +214,20 @@ int32_t End::send(uint32_t number, std::string_view header, const void* data, ui
 
 /// What is not lent is over for its sender at once, whatever becomes of it.
 int32_t End::post(Sending& sending, const void* data, uint64_t bytes) {
+  if (sending.peer->stage != Stage::kMet) return hold(sending, data, bytes);
+  return post_on(sending.peer->endpoint, sending, data, bytes);
+}
+
+int32_t End::post_on(ucp_ep_h endpoint, Sending& sending, const void* data, uint64_t bytes) {
   Peer& peer = *sending.peer;
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = sending.is_short ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
+  if (sending.is_meeting) param.flags |= UCP_AM_SEND_FLAG_REPLY;
   param.cb.send = on_sent;
   param.user_data = &sending;
-  void* const request = ucp().am_send_nbx(peer.endpoint, kMessageId, sending.head.data(),
+  void* const request = ucp().am_send_nbx(endpoint, kMessageId, sending.head.data(),
                                           sending.head_bytes, data, bytes, &param);
   if (UCS_PTR_IS_ERR(request)) {
     if (!sending.is_short) lent_.erase(sending.transfer);
@@ -221,7 +236,7 @@ int32_t End::post(Sending& sending, const void* data, uint64_t bytes) {
     doom(peer, BP_UNAVAILABLE, "the connection broke: ", why);
     return BP_UNAVAILABLE;
   }
-  if (request == nullptr && sending.is_short) {
+  if (request == nullptr && sending.is_short && !sending.is_meeting) {
     recycle(sending);
     return BP_OK;
   }
@@ -244,13 +259,13 @@ void End::on_sent(void*, ucs_status_t status, void* user_data) {
 }
 
 void End::note_done(Sending& sending) {
-  sending.next_done = done_sendings_;
+  sending.next = done_sendings_;
   done_sendings_ = &sending;
 }
 
 void End::finish(Sending& sending) {
   if (void* const transfer = sending.transfer) {
-    const bool is_ok = sending.status == UCS_OK && !sending.peer->is_lost();
+    const bool is_ok = sending.status == UCS_OK && !sending.peer->is_lost;
     if (is_ok) settled_.reserve(settled_.size() + 1);
     events_.push_back({.kind = Event::Kind::kEnded,
                        .transfer = transfer,
@@ -262,6 +277,10 @@ void End::finish(Sending& sending) {
     --unsent_count_;
     --sending.peer->unsent_count;
   }
+  if (sending.is_meeting && sending.peer->unjoined_count > 0) {
+    --sending.peer->unjoined_count;
+    has_met_news_ = true;
+  }
   if (sending.request != nullptr) ucp().request_free(sending.request);
   recycle(sending);
 }
@@ -269,7 +288,7 @@ void End::finish(Sending& sending) {
 /// Not where UCX tells of it, which no exception may leave.
 void End::finish_done() {
   while (Sending* const sending = done_sendings_) {
-    Sending* const next = sending->next_done;
+    Sending* const next = sending->next;
     finish(*sending);
     done_sendings_ = next;
   }
@@ -285,7 +304,7 @@ void End::finish_done() {
 void End::tell_settled() {
   while (!settled_.empty()) {
     const auto [peer, sequence] = settled_.back();
-    if (!peer->is_lost() && !peer->is_doomed) {
+    if (!peer->is_lost && !peer->is_doomed) {
       post(make_sending(*peer, Kind::kSettled, sequence, {}), nullptr, 0);
     }
     settled_.pop_back();
@@ -329,14 +348,19 @@ bool End::take(const Envelope& envelope, std::string_view rest, void* data, uint
   }
   Peer* const sender = latest_sender_;
   if (envelope.kind == Kind::kSettled) {
-    if (sender != nullptr && !sender->is_lost()) settle(*sender, envelope.sequence);
+    if (sender != nullptr && !sender->is_lost) settle(*sender, envelope.sequence);
     return false;
   }
-  if (envelope.kind != Kind::kMessage && envelope.kind != Kind::kFarewell) return false;
+  const bool is_kept = envelope.kind == Kind::kMessage || envelope.kind == Kind::kFarewell;
+  if (!is_kept && sender != nullptr) hear(*sender, envelope.kind);
+  // A greeting is remembered until its sender is connected.
+  const bool is_greeting = envelope.kind == Kind::kGreeting && bytes == 0;
+  if (!is_kept && (sender != nullptr || !is_greeting)) return false;
   Message message;
   message.from = envelope.from;
   message.sequence = envelope.sequence;
   message.is_farewell = envelope.kind == Kind::kFarewell;
+  message.is_greeting = is_greeting;
   message.is_lent = is_lent;
   const std::string_view inline_data = rest.substr(rest.size() - envelope.inline_bytes);
   message.bytes = bytes + inline_data.size();
@@ -364,7 +388,7 @@ void End::note_dropped() noexcept {
 
 /// UCX keeps the order of messages as a rule, and promises nothing. False: it is not kept.
 bool End::arrive(Peer& peer, Message& message) {
-  if (peer.is_lost() || message.sequence < peer.next_expected) return false;
+  if (peer.is_lost || message.sequence < peer.next_expected) return false;
   if (message.sequence > peer.next_expected || is_behind_) {
     if (peer.ahead.size() >= kMostAhead) {
       doom(peer, BP_UNAVAILABLE, "it sends messages without order");
@@ -397,7 +421,11 @@ void End::take_strays() {
       ++stray;
       continue;
     }
-    if (!arrive(*found->second, *stray)) release(*stray);
+    if (stray->is_greeting) {
+      hear(*found->second, Kind::kGreeting);
+    } else if (!arrive(*found->second, *stray)) {
+      release(*stray);
+    }
     stray = strays_.erase(stray);
   }
 }
@@ -461,7 +489,7 @@ int32_t End::receive(uint64_t token, void* into, void* transfer) {
   Message* const message = arrived_.find(token);
   if (message == nullptr) return BP_INVALID_ARGUMENT;
   const bool is_lent = message->is_lent && message->data != nullptr;
-  if (is_lent && !message->peer->is_lost() && !message->peer->is_doomed) {
+  if (is_lent && !message->peer->is_lost && !message->peer->is_doomed) {
     Message lent = *message;
     arrived_.remove(token);
     try {
@@ -513,7 +541,7 @@ void End::finish(Receiving& receiving) {
   if (receiving.request != nullptr) ucp().request_free(receiving.request);
   receiving.request = nullptr;
   receiving.has_left_ucx = true;
-  const bool has_failed = receiving.status != UCS_OK || receiving.peer.is_lost();
+  const bool has_failed = receiving.status != UCS_OK || receiving.peer.is_lost;
   if (!has_failed && !receiving.is_settled) return;
   events_.push_back({.kind = Event::Kind::kEnded,
                      .transfer = receiving.transfer,

@@ -9,6 +9,8 @@
 // it; so the receiver's transfer is over only when the sender's word has come, after the bytes,
 // that the memory was lent until then (Kind::kSettled).
 //
+// Over a network two ends meet before anything else is sent: see end_meet.cpp.
+//
 // UCX gives up no transfer that has begun. cancel() therefore ends the whole connection, by force:
 // then neither side's memory is used any more.
 #ifndef BACKPLANE_CCL_ENGINE_UCX_END_HPP
@@ -58,7 +60,16 @@ class End {
   void wake() noexcept { watch_.wake(); }
 
  private:
-  enum class Kind : uint16_t { kMessage = 1, kSettled = 2, kFarewell = 3, kGreeting = 4 };
+  enum class Kind : uint16_t {
+    kMessage = 1,
+    kSettled = 2,
+    kFarewell = 3,
+    kGreeting = 4,
+    kMeeting = 5,
+    kMet = 6
+  };
+  /// How far two ends have come that meet over a network; others have met from the start.
+  enum class Stage { kApart, kGreeted, kJoining, kMet };
   /// What stands before the header of each message.
   struct Envelope {
     uint32_t mark = 0;
@@ -68,6 +79,8 @@ class End {
     uint64_t sequence = 0;  // of messages and farewells from one end to another; or what is settled
   };
   struct Peer;
+  static constexpr uint32_t kMessageMark = 0x32435542;  // "BUC2"
+  static constexpr unsigned kMessageId = 1;             // of UCX's handlers
   static constexpr uint64_t kInlineBytes = 64;
   static constexpr size_t kMostWhyBytes = 256;
   /// A few bytes, of which only those that are there are copied.
@@ -97,9 +110,11 @@ class End {
     void* data = nullptr;  // UCX's; nullptr without bytes or inline, and once it was released
     bool is_lent = false;  // `data` stands for bytes that are still the sender's
     bool is_farewell = false;
+    bool is_greeting = false;
     HeaderText header{};
     Text<kInlineBytes> inline_data{};
   };
+  struct Sending;
   struct Peer {
     Peer(End& its_end, uint32_t its_number, const EndId& its_id)
         : end(its_end), number(its_number), id(its_id) {
@@ -110,18 +125,28 @@ class End {
     const EndId id;
     int32_t process = 0;  // of this host; 0: of another one, or this process
     uint64_t start_time = 0;
-    ucp_ep_h endpoint = nullptr;  // on which is sent; nullptr: lost
+    ucp_ep_h endpoint = nullptr;  // on which is sent; nullptr: closed
     ucp_ep_h other = nullptr;     // on which the peer sends, over a network; else none
+    Stage stage = Stage::kMet;
+    bool is_begun_here = false;     // the joining, by this end
+    unsigned unjoined_count = 0;    // endpoints that UCX may be joining
+    Sending* first_held = nullptr;  // a list of what waits until they have met
+    Sending* last_held = nullptr;
     uint64_t next_sent = 1;
     uint64_t next_expected = 1;
     std::map<uint64_t, Message> ahead;  // of their sequence
     size_t unsent_count = 0;            // short messages that UCX has not sent
+    bool is_owed_farewell = false;
+    bool is_broken = false;  // its connection, so that it cannot be told anything
     // Doomed: to be lost with the next progress, and nothing is sent any more.
     bool is_doomed = false;
     int64_t drains_until_ns = 0;  // before that what it sent is taken first
+    int64_t parts_until_ns = 0;   // before that it is sent the last words
     int32_t status = BP_OK;       // as its loss is told
     std::string why;              // its memory is there from the start
-    bool is_lost() const { return endpoint == nullptr; }
+    bool is_lost = false;
+    /// UCX is not, and will not be, in the middle of joining its endpoints.
+    bool may_close() const { return is_broken || (stage == Stage::kMet && unjoined_count == 0); }
   };
   /// A message that UCX has not sent to its end. Those that it has are used again.
   struct Sending {
@@ -136,9 +161,12 @@ class End {
     bool is_short = true;
     void* transfer = nullptr;  // of a long one, which lies in the caller's memory
     void* request = nullptr;   // UCX's
+    bool is_meeting = false;
     bool is_done = false;
     ucs_status_t status = UCS_OK;
-    Sending* next_done = nullptr;
+    const void* held_data = nullptr;  // while it is held
+    uint64_t held_bytes = 0;
+    Sending* next = nullptr;  // in a list of those that are done, or held
   };
   /// A long message on its way into the caller's memory.
   struct Receiving {
@@ -190,7 +218,9 @@ class End {
   void greet(Peer& peer);
   Sending& make_sending(Peer& peer, Kind kind, uint64_t sequence, std::string_view header,
                         std::string_view inline_data = {});
+  void reserve_sendings(size_t count);
   int32_t post(Sending& sending, const void* data, uint64_t bytes);
+  int32_t post_on(ucp_ep_h endpoint, Sending& sending, const void* data, uint64_t bytes);
   void recycle(Sending& sending);
   void tell_settled();
   void note_done(Sending& sending);
@@ -199,6 +229,19 @@ class End {
   void finish(Receiving& receiving);
   void finish_done();
 
+  // end_meet.cpp
+  void hear(Peer& peer, Kind kind) noexcept;
+  void meet();
+  void part(Peer& peer);
+  void go_on_meeting(Peer& peer);
+  void greet_from_afar(Peer& peer);
+  void begin_joining(Peer& peer);
+  int32_t hold(Sending& sending, const void* data, uint64_t bytes);
+  Sending* take_held(Peer& peer);
+  void post_held(Peer& peer);
+  void drop_held(Peer& peer);
+  bool is_joining() const;
+
   // end_loss.cpp
   bool drive();
   template <class Done>
@@ -206,10 +249,11 @@ class End {
   void look_for_deaths(bool ends_wake);
   void doom(Peer& peer, int32_t status, std::string_view why,
             std::string_view detail = {}) noexcept;
+  void lose_all_for_memory();
   void lose_doomed(bool is_drained);
   void lose(Peer& peer);
   void close_endpoints(Peer& peer);
-  void say_farewell(Peer& peer);
+  void say_farewell(Peer& peer) noexcept;
   void free_requests();
   bool has_news() const;
   void deliver(const bp_engine_inbox& inbox, const Event& event);
@@ -231,6 +275,7 @@ class End {
   SlotTable<Message> arrived_;
   std::deque<Sending> sendings_;
   std::vector<Sending*> free_sendings_;       // of these, those that UCX does not have
+  size_t spared_count_ = 0;                   // of the free ones, those that are kept for farewells
   size_t unsent_count_ = 0;                   // of the others, short ones
   std::unordered_map<void*, Sending*> lent_;  // long ones, by transfer
   std::unordered_map<void*, std::unique_ptr<Receiving>> receivings_;  // by transfer
@@ -238,7 +283,9 @@ class End {
   Receiving* done_receivings_ = nullptr;
   std::vector<std::unique_ptr<Receiving>> abandoned_;  // UCX may still name them
   std::vector<std::pair<Peer*, uint64_t>> settled_;    // to be told
-  std::vector<void*> requests_;  // UCX's, of flushes and of endpoints that are being closed
+  std::vector<void*> requests_;   // UCX's, of flushes and of endpoints that are being closed
+  bool is_anyone_apart_ = false;  // that is connected over a network
+  bool has_met_news_ = false;     // so that somebody's meeting goes on
   std::vector<Event> events_;
   std::vector<Event> delivered_;  // its memory is used again
   size_t doomed_count_ = 0;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "ccl/engine/ucx/end.hpp"
@@ -54,15 +55,12 @@ bool End::drive() {
   }
   finish_done();
   if (is_behind_) catch_up();
+  if (is_anyone_apart_ || has_met_news_) meet();
   // To ask for the time takes as long as to ask UCX.
   if (++drive_count_ % kDrivesBetweenLooks == 0 && now_ns() >= next_look_ns_) {
     look_for_deaths(false);
   }
-  if (is_out_of_memory_) {
-    for (auto& [number, peer] : peers_)
-      doom(*peer, BP_UNAVAILABLE, "there was no memory for its message");
-    is_out_of_memory_ = false;
-  }
+  if (is_out_of_memory_) lose_all_for_memory();
   if (!settled_.empty()) tell_settled();
   if (doomed_count_ > 0) lose_doomed(is_drained);
   finish_done();  // what was lost with a peer
@@ -73,14 +71,20 @@ bool End::drive() {
 template <class Done>
 bool End::drive_until(int64_t until_ns, Done is_done) {
   while (!is_done() && now_ns() < until_ns) {
-    if (!drive()) sched_yield();
+    bool has_moved = false;
+    try {
+      has_moved = drive();
+    } catch (const std::bad_alloc&) {
+      // Without memory for a moment: what was not done is done next time.
+    }
+    if (!has_moved) sched_yield();
   }
   return is_done();
 }
 
 bool End::has_news() const {
   return !events_.empty() || !settled_.empty() || doomed_count_ > 0 || is_out_of_memory_ ||
-         is_behind_ || done_sendings_ != nullptr || done_receivings_ != nullptr;
+         is_behind_ || has_met_news_ || done_sendings_ != nullptr || done_receivings_ != nullptr;
 }
 
 bool End::progress(const bp_engine_inbox& inbox) {
@@ -131,6 +135,8 @@ void End::look_for_deaths(bool ends_wake) {
     Peer* const peer = find(number);
     if (peer != nullptr && !peer->is_doomed) {
       doom(*peer, BP_UNAVAILABLE, "its process has ended");
+      peer->is_broken = true;
+      peer->unjoined_count = 0;
       peer->drains_until_ns = now + kMostDraining;
     }
     watch_.remove_process(number);
@@ -140,15 +146,31 @@ void End::look_for_deaths(bool ends_wake) {
 void End::on_error(void* user_data, ucp_ep_h, ucs_status_t status) {
   auto& peer = *static_cast<Peer*>(user_data);
   peer.end.doom(peer, BP_UNAVAILABLE, "the connection broke: ", ucp().status_string(status));
+  peer.is_broken = true;
+  peer.unjoined_count = 0;
+  peer.end.has_met_news_ = true;  // one that was lost before is closed now
+}
+
+/// Nobody knows whose message is missing.
+void End::lose_all_for_memory() {
+  const int64_t until = now_ns() + kMostParting;
+  for (auto& [number, peer] : peers_) {
+    if (peer->is_lost || peer->is_doomed) continue;
+    say_farewell(*peer);
+    doom(*peer, BP_UNAVAILABLE, "there was no memory for its message");
+    peer->parts_until_ns = until;
+  }
+  is_out_of_memory_ = false;
 }
 
 /// Needs no memory: a loss that could not be noted would never be told.
 void End::doom(Peer& peer, int32_t status, std::string_view why, std::string_view detail) noexcept {
-  if (peer.is_doomed || peer.is_lost()) return;
+  if (peer.is_doomed || peer.is_lost) return;
   peer.why.assign(why.substr(0, kMostWhyBytes));
   peer.why.append(detail.substr(0, kMostWhyBytes - peer.why.size()));
   peer.status = status;
   peer.drains_until_ns = 0;
+  peer.parts_until_ns = 0;
   peer.is_doomed = true;
   ++doomed_count_;
 }
@@ -157,19 +179,22 @@ void End::lose_doomed(bool is_drained) {
   const int64_t now = now_ns();
   for (auto& [number, peer] : peers_) {
     if (!peer->is_doomed) continue;
-    if (is_drained || now >= peer->drains_until_ns) lose(*peer);
+    const bool is_told = peer->unsent_count == 0 || now >= peer->parts_until_ns;
+    if (is_told && (is_drained || now >= peer->drains_until_ns)) lose(*peer);
   }
 }
 
 /// Without memory for a moment nothing of it is done, and all of it with the next progress.
 void End::lose(Peer& peer) {
-  if (peer.is_lost()) return;  // and so not doomed
-  requests_.reserve(requests_.size() + 2);
+  if (peer.is_lost) return;  // and so not doomed
   events_.push_back({.kind = Event::Kind::kLost, .peer = peer.number, .status = peer.status});
   if (peer.is_doomed) --doomed_count_;
   peer.is_doomed = false;
+  if (std::exchange(peer.is_owed_farewell, false)) --spared_count_;
   watch_.remove_process(peer.number);
-  close_endpoints(peer);
+  peer.is_lost = true;
+  if (peer.may_close()) close_endpoints(peer);  // else when they have met
+  drop_held(peer);
   for (auto& [sequence, message] : peer.ahead) release(message);
   peer.ahead.clear();
   // Those that UCX has not ended it ends now; the others wait for a word that will not come.
@@ -183,7 +208,6 @@ void End::close_endpoints(Peer& peer) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-  requests_.reserve(requests_.size() + 2);
   for (const ucp_ep_h endpoint :
        {std::exchange(peer.endpoint, nullptr), std::exchange(peer.other, nullptr)}) {
     if (endpoint == nullptr) continue;
@@ -192,9 +216,12 @@ void End::close_endpoints(Peer& peer) {
   }
 }
 
-/// The peer learns of an end that closes while its process lives by nothing else.
-void End::say_farewell(Peer& peer) {
-  if (peer.is_lost() || peer.is_doomed) return;
+/// The peer learns of an end that closes while its process lives by nothing else. Its memory is
+/// there from the start.
+void End::say_farewell(Peer& peer) noexcept {
+  if (peer.is_lost || peer.is_doomed || !peer.is_owed_farewell) return;
+  peer.is_owed_farewell = false;
+  --spared_count_;
   post(make_sending(peer, Kind::kFarewell, peer.next_sent++, {}), nullptr, 0);
 }
 
@@ -215,7 +242,7 @@ void End::give_up(Peer& peer) {
   say_farewell(peer);
   const int64_t begin = now_ns();
   const int64_t patience = std::max(kMostParting - parted_ns_, kLeastParting);
-  drive_until(begin + patience, [&] { return peer.is_lost() || peer.unsent_count == 0; });
+  drive_until(begin + patience, [&] { return peer.is_lost || peer.unsent_count == 0; });
   parted_ns_ += now_ns() - begin;
   doom(peer, BP_UNAVAILABLE, "the connection was closed, since a transfer over it was given up");
   lose(peer);
@@ -247,7 +274,7 @@ int32_t End::cancel(void* transfer) {
   const auto receiving = receivings_.find(transfer);
   if (receiving != receivings_.end()) {
     const Receiving& found = *receiving->second;
-    const bool is_unused = found.has_left_ucx && !found.is_settled && !found.peer.is_lost();
+    const bool is_unused = found.has_left_ucx && !found.is_settled && !found.peer.is_lost;
     if (is_unused) {
       receivings_.erase(receiving);
       return BP_CANCELLED;
@@ -278,10 +305,9 @@ void End::abandon(void* transfer) {
 void End::flush() {
   const int64_t until = now_ns() + kMostFlushing;
   for (auto& [number, peer] : peers_) say_farewell(*peer);
-  drive_until(until, [&] { return unsent_count_ == 0; });
+  drive_until(until, [&] { return unsent_count_ == 0 && !is_joining(); });
   for (auto& [number, peer] : peers_) {
-    if (peer->is_lost() || peer->is_doomed) continue;
-    requests_.reserve(requests_.size() + 2);
+    if (peer->is_lost || peer->is_doomed) continue;
     for (const ucp_ep_h endpoint : {peer->endpoint, peer->other}) {
       if (endpoint == nullptr) continue;
       const ucp_request_param_t param{};
@@ -293,16 +319,13 @@ void End::flush() {
 }
 
 End::~End() {
-  try {
-    flush();
-    for (auto& [number, peer] : peers_) {
-      if (!peer->is_lost()) close_endpoints(*peer);
-    }
-    drive_until(now_ns() + kMostClosing,
-                [&] { return requests_.empty() && free_sendings_.size() == sendings_.size(); });
-  } catch (...) {
-    // Without memory what is left is closed with the worker.
+  flush();
+  for (auto& [number, peer] : peers_) {
+    drop_held(*peer);
+    close_endpoints(*peer);
   }
+  drive_until(now_ns() + kMostClosing,
+              [&] { return requests_.empty() && free_sendings_.size() == sendings_.size(); });
   arrived_.for_each([&](Message& message) { release(message); });
   for (Message& message : strays_) release(message);
   for (auto& [number, peer] : peers_) {

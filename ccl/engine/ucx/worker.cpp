@@ -36,19 +36,22 @@ std::string interface_names() {
 /// of its thread for events). It takes about 12, and a peer over the network four more.
 void check_descriptors() {
   constexpr size_t kNeeded = 32;
-  std::vector<int> taken;
+  struct Taken : std::vector<int> {
+    ~Taken() {
+      for (const int descriptor : *this) close(descriptor);
+    }
+  } taken;
   taken.reserve(kNeeded);
   while (taken.size() < kNeeded) {
     const int descriptor = eventfd(0, EFD_CLOEXEC);
     if (descriptor < 0) break;
     taken.push_back(descriptor);
   }
-  const std::string why = std::strerror(errno);
-  for (const int descriptor : taken) close(descriptor);
+  const int failure = errno;
   if (taken.size() == kNeeded) return;
   throw Refusal(BP_UNAVAILABLE, "expected room for " + std::to_string(kNeeded) +
                                     " file descriptors (ulimit -n), found it for " +
-                                    std::to_string(taken.size()) + ": " + why);
+                                    std::to_string(taken.size()) + ": " + std::strerror(failure));
 }
 
 void check_interface(const std::string& name) {

@@ -140,10 +140,11 @@ inline bool is_reduced(const Format& format, Reduction reduction) {
   return false;
 }
 
-/// Operators take neither 8-bit floating point nor complex numbers.
-inline bool has_kernel(const Format& format) {
+/// Operators take neither 8-bit floating point nor complex numbers, whose sums are those of their
+/// parts.
+inline bool has_kernel(const Format& format, Reduction reduction) {
   const bool is_small = format.of == Class::kFloat && format.bytes == 1;
-  return !is_small && format.of != Class::kComplex;
+  return !is_small && (format.of != Class::kComplex || reduction != Reduction::kProd);
 }
 
 inline bool is_ever_in_place(Kind kind) { return kind != Kind::kAllToAll && kind != Kind::kSend; }
@@ -156,7 +157,7 @@ inline bool serves_group(const Algorithm& algorithm, uint32_t rank_count) {
 
 inline Limit limit_of(const Case& c) {
   if (c.reduces() && !is_reduced(*c.format, c.reduction)) return Limit::kNoReduction;
-  if (c.reduces() && !has_kernel(*c.format)) return Limit::kNoKernel;
+  if (c.reduces() && !has_kernel(*c.format, c.reduction)) return Limit::kNoKernel;
   if (c.is_in_place && !is_ever_in_place(c.kind)) return Limit::kNoSuchPlace;
   if (c.algorithm.empty()) return Limit::kNone;
   const Algorithm* const algorithm = *find_algorithm(c.kind, c.algorithm);

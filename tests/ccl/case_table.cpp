@@ -92,8 +92,9 @@ struct Factors {
   }
 };
 
+/// By all reductions that there are for its class.
 bool is_ever_reduced(const Format& format) {
-  return is_reduced(format, Reduction::kSum) && has_kernel(format);
+  return is_reduced(format, Reduction::kSum) && has_kernel(format, Reduction::kProd);
 }
 
 /// Values that no row may have stand in none, and get cases of their own.
@@ -138,7 +139,8 @@ Case case_with_counts(Kind kind, uint32_t rank_count, uint32_t turn) {
   if (c.reduces()) c.reduction = static_cast<Reduction>(turn % kReductionCount);
   for (uint32_t i = 0; c.format == nullptr; ++i) {
     const Format& format = formats()[(turn + i) % formats().size()];
-    if (!c.reduces() || (is_reduced(format, c.reduction) && has_kernel(format))) c.format = &format;
+    const bool is_reducible = is_reduced(format, c.reduction) && has_kernel(format, c.reduction);
+    if (!c.reduces() || is_reducible) c.format = &format;
   }
   return c;
 }

@@ -16,6 +16,7 @@
 #include <gloo/transport/tcp/device.h>
 
 #include <algorithm>
+#include <complex>
 #include <cstdio>
 #include <stdexcept>
 #include <thread>
@@ -66,6 +67,11 @@ Combine combine_of(const Case& c) {
       return combine_as<uint32_t>(c.reduction);
     case BP_DTYPE_U64:
       return combine_as<uint64_t>(c.reduction);
+    // Sums, and averages of these, are all that there is.
+    case BP_DTYPE_C64:
+      return &gloo::sum<std::complex<float>>;
+    case BP_DTYPE_C128:
+      return &gloo::sum<std::complex<double>>;
     default:
       throw std::runtime_error("no case reduces this dtype");
   }
@@ -86,6 +92,7 @@ void set_reduction(const Case& c, const Group& group, const Bytes& input, Bytes*
   if (c.format->bytes == 2) set(uint16_t{});
   if (c.format->bytes == 4) set(uint32_t{});
   if (c.format->bytes == 8) set(uint64_t{});
+  if (c.format->bytes == 16) set(std::complex<double>{});
   options->setReduceFunction(combine_of(c));
 }
 

@@ -46,10 +46,6 @@ Numbers numbers_of(uint32_t dtype, Reduction reduction) {
   return {dtype};
 }
 
-uint64_t offset_of(const void* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer) % kAlignment;
-}
-
 /// Without its place.
 bp_tensor tensor_of_size(uint32_t dtype, uint64_t bytes, const int64_t* size) {
   bp_tensor tensor{};
@@ -62,6 +58,13 @@ bp_tensor tensor_of_size(uint32_t dtype, uint64_t bytes, const int64_t* size) {
 }
 
 }  // namespace
+
+Combiner::Offsets Combiner::offsets_of(const Places& places) {
+  const auto offset_of = [](const void* pointer) {
+    return reinterpret_cast<uintptr_t>(pointer) % kAlignment;
+  };
+  return {offset_of(places.a), offset_of(places.b), offset_of(places.y)};
+}
 
 void Combiner::Aligned::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 
@@ -89,11 +92,9 @@ Result<std::unique_ptr<Combiner>> Combiner::make(Device& device, uint32_t dtype,
 
 Result<std::shared_ptr<PlannedKernel>> Combiner::plan(const Places& places, uint64_t count,
                                                       bool divides) {
-  const Offsets offsets = {offset_of(places.a), offset_of(places.b), offset_of(places.y)};
+  const Offsets offsets = offsets_of(places);
   for (const Planned& planned : plans_) {
-    if (planned.count == count && planned.divides == divides && planned.offsets == offsets) {
-      return planned.kernel;
-    }
+    if (planned.is_for(offsets, count, divides)) return planned.kernel;
   }
   const std::string_view name = op_name(reduction_, divides);
   const auto op = device_.runtime().registry().find(name);
@@ -130,39 +131,29 @@ bool Combiner::fits(const PlannedKernel& kernel, const Places& places) {
   return true;
 }
 
-bool Combiner::Ready::is_for(const Places& places, uint64_t of_count, bool that_divides) const {
-  return kernel != nullptr && count == of_count && divides == that_divides &&
-         offsets[0] == offset_of(places.a) && offsets[1] == offset_of(places.b) &&
-         offsets[2] == offset_of(places.y) && is_in_a == (places.y == places.a) &&
-         is_in_b == (places.y == places.b);
-}
-
 void Combiner::make_ready(std::shared_ptr<PlannedKernel> kernel, const Places& places,
                           uint64_t count, bool divides) {
   const uint64_t element = dtype_bits(dtype_) / 8;
-  ready_.offsets = {offset_of(places.a), offset_of(places.b), offset_of(places.y)};
   ready_.is_in_a = places.y == places.a;
   ready_.is_in_b = places.y == places.b;
-  ready_.count = count;
-  ready_.divides = divides;
   ready_.size = static_cast<int64_t>(count);
   const auto tensor_of = [&](bool is_one) {
     return tensor_of_size(dtype_, is_one ? element : count * element,
                           is_one ? &kOne : &ready_.size);
   };
   ready_.tensors = {tensor_of(false), tensor_of(divides), tensor_of(false)};
-  ready_.kernel = std::move(kernel);
+  ready_.planned = {count, offsets_of(places), divides, std::move(kernel)};
 }
 
 Status Combiner::launch_ready(const Places& places) {
   ready_.tensors[0].handle = reinterpret_cast<uint64_t>(places.a);
   ready_.tensors[1].handle = reinterpret_cast<uint64_t>(places.b);
   ready_.tensors[2].handle = reinterpret_cast<uint64_t>(places.y);
-  const LaunchRequest request{.kernel = *ready_.kernel,
+  const LaunchRequest request{.kernel = *ready_.planned.kernel,
                               .tensors = ready_.tensors.data(),
                               .input_count = 2,
                               .output_count = 1,
-                              .keep_alive = ready_.kernel};
+                              .keep_alive = ready_.planned.kernel};
   return launch(device_.default_stream(), request).status();
 }
 

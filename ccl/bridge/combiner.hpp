@@ -42,23 +42,27 @@ class Combiner {
     void* y;
   };
   using Offsets = std::array<uint64_t, 3>;  // of places, modulo what is known of alignments
+  static Offsets offsets_of(const Places& places);
   /// A kernel for one size and one place of each argument.
   struct Planned {
-    uint64_t count;
-    Offsets offsets;
-    bool divides;
-    std::shared_ptr<PlannedKernel> kernel;
+    bool is_for(const Offsets& of_places, uint64_t of_count, bool that_divides) const {
+      return count == of_count && divides == that_divides && offsets == of_places;
+    }
+    uint64_t count = 0;
+    Offsets offsets{};
+    bool divides = false;
+    std::shared_ptr<PlannedKernel> kernel = {};
   };
   /// The latest launch, without its places: the parts of a schedule are much alike.
   struct Ready {
-    bool is_for(const Places& places, uint64_t of_count, bool that_divides) const;
-    std::shared_ptr<PlannedKernel> kernel;  // nullptr: there was none
-    Offsets offsets{};
+    bool is_for(const Places& places, uint64_t count, bool divides) const {
+      return planned.is_for(offsets_of(places), count, divides) &&
+             is_in_a == (places.y == places.a) && is_in_b == (places.y == places.b);
+    }
+    Planned planned;       // of no elements: there was none
     bool is_in_a = false;  // y is
     bool is_in_b = false;
-    bool divides = false;
-    uint64_t count = 0;
-    int64_t size = 0;  // the same, for the tensors
+    int64_t size = 0;  // the count, for the tensors
     std::array<bp_tensor, 3> tensors{};
   };
   /// Memory at a boundary that every kernel takes.

@@ -83,6 +83,17 @@ struct BareEnd {
   int lost_count = 0;
 };
 
+/// ... and lets them say all that they have to say.
+void connect_both(BareEnd* a, BareEnd* b) {
+  a->connect(*b);
+  b->connect(*a);
+  int none = -1;
+  for (int i = 0; i < 50; ++i) {
+    a->progress(&none);
+    b->progress(&none);
+  }
+}
+
 /// False: not in time. `failing` is BareEnd::progress()'s.
 bool progress_until(BareEnd* end, int* failing, const std::function<bool()>& is_so) {
   const auto until = Clock::now() + std::chrono::seconds(20);
@@ -101,13 +112,7 @@ TEST(UcxEngine, NoMemoryWhereAPeerIsLost_IsToldOfItAllTheSame) {
   for (int at = 0; at < kMostAllocations; ++at) {
     BareEnd stays;
     BareEnd leaves;
-    stays.connect(leaves);
-    leaves.connect(stays);
-    int none = -1;
-    for (int i = 0; i < 50; ++i) {
-      stays.progress(&none);
-      leaves.progress(&none);
-    }
+    connect_both(&stays, &leaves);
     leaves.close();
     int failing = at;
     EXPECT_TRUE(progress_until(&stays, &failing, [&] { return stays.lost_count > 0; }))
@@ -137,13 +142,8 @@ TEST(UcxEngine, NoMemoryWhereAnEndGoes_IsToldToItsPeerAllTheSame) {
   for (int at = 0; at < kMostAllocations; ++at) {
     BareEnd stays;
     BareEnd leaves;
-    stays.connect(leaves);
-    leaves.connect(stays);
+    connect_both(&stays, &leaves);
     int none = -1;
-    for (int i = 0; i < 50; ++i) {
-      stays.progress(&none);
-      leaves.progress(&none);
-    }
     t_before_failure = at;
     leaves.close();
     t_before_failure = -1;
@@ -158,13 +158,8 @@ TEST(UcxEngine, NoMemoryForAMessage_IsToldOnBothSides) {
   for (int at = 0; at < kMostAllocations; ++at) {
     BareEnd from;
     BareEnd to;
-    from.connect(to);
-    to.connect(from);
+    connect_both(&from, &to);
     int none = -1;
-    for (int i = 0; i < 50; ++i) {
-      from.progress(&none);
-      to.progress(&none);
-    }
     const Bytes payload = pattern(100, 1);
     from.api->send(from.engine, 0, "h", 1, payload.data(), payload.size(), nullptr);
     int failing = at;

@@ -291,7 +291,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   void take_news(std::optional<Failure>* out_requested);
   void let_copies_go(Clock::time_point now);
   void end_queue_of(Work& work, const Failure& failure);
-  bool has_copies() const;
+  bool awaits_streams() const;
   void drop_kept();
   std::optional<Failure> advance_native(Clock::time_point now);
   std::optional<Failure> ask_communicator(Clock::time_point now);

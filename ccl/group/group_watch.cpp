@@ -161,8 +161,8 @@ void ProcessGroup::end_queue_of(Work& work, const Failure& failure) {
   kept_.back() = {last, work.end_queue(failure)};
 }
 
-/// Or tensors that wait for their stream.
-bool ProcessGroup::has_copies() const {
+/// Copies, or tensors of work that is over, wait for their streams.
+bool ProcessGroup::awaits_streams() const {
   return !copies_.empty() || (!kept_.empty() && !has_failed_.load());
 }
 
@@ -175,7 +175,7 @@ void ProcessGroup::drop_kept() {
 
 /// Also of a group that has failed: its streams go on, and copies behind the hold with them.
 void ProcessGroup::let_copies_go(Clock::time_point now) {
-  if (!has_copies() || now < next_copy_look_) return;
+  if (!awaits_streams() || now < next_copy_look_) return;
   next_copy_look_ = now + kNativeLook;
   for (auto work = copies_.begin(); work != copies_.end();) {
     const bp_status answer = (*work)->ask_queue();
@@ -192,7 +192,7 @@ void ProcessGroup::let_copies_go(Clock::time_point now) {
 
 /// There is nothing to look at but the lanes, as most of the time.
 bool ProcessGroup::has_lanes_alone(Clock::time_point now) const {
-  return !has_news_.load() && control_->is_idle() && !has_copies() && tasks_.empty() &&
+  return !has_news_.load() && control_->is_idle() && !awaits_streams() && tasks_.empty() &&
          !has_failed_.load() && !has_lost_news_ && suspicion_.ok() && inquiry_ == nullptr &&
          !lanes_->may_be_overdue(now);
 }
@@ -241,7 +241,7 @@ bool ProcessGroup::is_busy() const noexcept {
 
 Clock::time_point ProcessGroup::next_look() const noexcept {
   if (has_news_.load()) return Clock::time_point::min();
-  const auto copies = has_copies() ? next_copy_look_ : Clock::time_point::max();
+  const auto copies = awaits_streams() ? next_copy_look_ : Clock::time_point::max();
   if (has_failed_.load()) {  // what had no memory to end is tried again
     return has_ended_work() ? copies : std::min(copies, Clock::now() + kNativeLook);
   }

@@ -31,12 +31,12 @@ class SlotTable {
   }
   /// nullptr: the token is not good. Else the value stays there until another one is added.
   Value* find(uint64_t token) {
-    const uint64_t place = token & ((uint64_t{1} << kPlaceBits) - 1);
+    const uint64_t place = place_of(token);
     return place < slots_.size() && slots_[place].token == token ? &slots_[place].value : nullptr;
   }
   /// Of a token that is good.
   void remove(uint64_t token) {
-    const uint64_t place = token & ((uint64_t{1} << kPlaceBits) - 1);
+    const uint64_t place = place_of(token);
     slots_[place].token = 0;
     free_.push_back(place);
   }
@@ -49,6 +49,7 @@ class SlotTable {
 
  private:
   static constexpr int kPlaceBits = 24;
+  static uint64_t place_of(uint64_t token) { return token & ((uint64_t{1} << kPlaceBits) - 1); }
   struct Slot {
     Value value{};
     uint64_t token = 0;  // 0: free

@@ -100,19 +100,17 @@ class AwaitedValues {
  private:
   /// "group test: rank 1 (cpu:0) waits for ranks 2 and 3, which have not come to rebuild it".
   std::string words() const {
-    constexpr size_t kMostLooks = 256;  // all ranks that wait ask as much of one store
+    const auto begin = static_cast<uint32_t>(place_);
+    const auto end = static_cast<uint32_t>(std::min(ranks_.size(), place_ + kMostLooks));
+    const auto places = missing_numbers(relatives_.store, begin, end, [this](uint32_t place) {
+      return key_of_rank(relatives_, what_, ranks_[place]);
+    });
+    if (!places.ok() || places->empty()) return {};
     std::vector<uint32_t> missing;
-    for (const uint32_t rank :
-         ranks_.subspan(place_, std::min(kMostLooks, ranks_.size() - place_))) {
-      const auto value = relatives_.store.try_get(key_of_rank(relatives_, what_, rank));
-      if (!value.ok()) return {};
-      if (!value->has_value()) missing.push_back(rank);
-    }
-    if (missing.empty()) return {};
+    for (const uint32_t place : *places) missing.push_back(ranks_[place]);
     std::sort(missing.begin(), missing.end());
     return relatives_.wait.what + ": " + relatives_.names[relatives_.rank] + " waits for " +
-           ranks_words(missing) + ", which " + (missing.size() == 1 ? "has" : "have") +
-           " not come to " + purpose_;
+           ranks_words(missing) + not_come_words(missing.size()) + " to " + purpose_;
   }
 
   const Relatives& relatives_;

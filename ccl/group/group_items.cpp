@@ -233,10 +233,10 @@ Result<HostBuffers> ProcessGroup::stage_whole(const CheckedCall& call, DeviceHol
 /// uses the memory of another's result each is copied by itself, as chunks are: collectives keep
 /// their order.
 bool ProcessGroup::stages_by_turns(const Enqueue& enqueue) {
-  constexpr size_t kMostLooks = 64;  // operations; turns are right for all, and only slower
+  constexpr size_t kMostCompared = 64;  // operations; turns are right for all, and only slower
   const auto& ones = enqueue.ones;
   if (enqueue.path != OperationPath::kStaged || ones.size() == 1) return false;
-  if (ones.size() > kMostLooks) return true;
+  if (ones.size() > kMostCompared) return true;
   const auto share = [](const Ref<Tensor>& a, const Ref<Tensor>& b) {
     return a && b && overlap(*a, *b);
   };

@@ -53,11 +53,10 @@ Status tell_missing(Store& store, std::string_view what, uint32_t rank_count) {
   constexpr uint32_t kMostNames = 16;
   std::string missing;
   uint32_t count = 0;
-  for (uint32_t rank = 0; rank < rank_count; ++rank) {
-    const auto value = store.try_get(key_of(what, rank));
-    // Of a store that is silent each question takes long.
-    if (!value.ok()) return value.status().with_prefix("ranks did not come in time");
-    if (value->has_value()) continue;
+  const auto ranks =
+      missing_numbers(store, 0, rank_count, [&](uint32_t rank) { return key_of(what, rank); });
+  if (!ranks.ok()) return ranks.status().with_prefix("ranks did not come in time");
+  for (const uint32_t rank : *ranks) {
     if (++count <= kMostNames) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
   }
   if (count > kMostNames) missing += " and " + std::to_string(count - kMostNames) + " more";
@@ -90,19 +89,14 @@ class Arrivals {
  private:
   /// "group test: rank 1 waits for ranks 2 and 3 of 4, which have not come".
   std::string words() const {
-    constexpr uint32_t kMostLooks = 256;  // all ranks that wait ask as much of one store
     const uint32_t end = awaited_ + std::min(kMostLooks, place_.rank_count - awaited_);
-    std::vector<uint32_t> missing;
-    for (uint32_t rank = awaited_; rank < end; ++rank) {
-      const auto value = store_.try_get(key_of(what_, rank));
-      if (!value.ok()) return {};
-      if (!value->has_value()) missing.push_back(rank);
-    }
-    if (missing.empty()) return {};
+    const auto missing = missing_numbers(store_, awaited_, end,
+                                         [this](uint32_t rank) { return key_of(what_, rank); });
+    if (!missing.ok() || missing->empty()) return {};
     std::string words =
-        title_ + " waits for " + ranks_words(missing) + " of " + std::to_string(place_.rank_count);
+        title_ + " waits for " + ranks_words(*missing) + " of " + std::to_string(place_.rank_count);
     if (end < place_.rank_count) words += ", and maybe for some above " + std::to_string(end - 1);
-    words += missing.size() == 1 ? ", which has not come" : ", which have not come";
+    words += not_come_words(missing->size());
     if (what_ != "card") words += " as far as '" + what_ + "'";
     return words;
   }

@@ -84,30 +84,25 @@ std::string taken_words(const Job& job, const std::string& found) {
 }
 
 /// Those below `end` that have not come.
-Result<std::vector<uint32_t>> missing_ranks(const std::shared_ptr<Store>& store, uint32_t end) {
-  std::vector<uint32_t> missing;
-  for (uint32_t rank = 0; rank < end; ++rank) {
-    BP_TRY_ASSIGN(const auto found, store->try_get("job/rank/" + std::to_string(rank)));
-    if (!found) missing.push_back(rank);
-  }
-  return missing;
+Result<std::vector<uint32_t>> missing_ranks(Store& store, uint32_t end) {
+  return missing_numbers(store, 0, end,
+                         [](uint32_t rank) { return "job/rank/" + std::to_string(rank); });
 }
 
 /// Of a wait that is still going on.
 std::string waiting_words(const Job& job, const std::shared_ptr<Store>& store) {
-  constexpr uint32_t kMostLooks = 256;  // all ranks that wait ask as much of one store
   const uint32_t end = std::min(job.rank_count, kMostLooks);
-  const auto missing = missing_ranks(store, end);
+  const auto missing = missing_ranks(*store, end);
   if (!missing.ok() || (missing->empty() && end == job.rank_count)) return "";
   std::string words = "job " + job.name + ": rank " + std::to_string(job.rank) + " waits for ";
   words +=
       missing->empty() ? "ranks above " + std::to_string(end - 1) : number_list("rank", *missing);
   words += " of " + std::to_string(job.rank_count);
-  return words + (missing->size() == 1 ? ", which has not come" : ", which have not come");
+  return words + not_come_words(missing->size());
 }
 
 Status tell_missing(const Job& job, const std::shared_ptr<Store>& store, const Status& why) {
-  BP_TRY_ASSIGN(const std::vector<uint32_t> missing, missing_ranks(store, job.rank_count));
+  BP_TRY_ASSIGN(const std::vector<uint32_t> missing, missing_ranks(*store, job.rank_count));
   if (missing.empty()) return why;
   return Status(BP_TIMEOUT, "job " + job.name + ": " + number_list("rank", missing) + " of " +
                                 std::to_string(job.rank_count) +

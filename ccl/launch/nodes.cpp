@@ -131,25 +131,19 @@ Status Nodes::announce() {
 
 /// Those below `end` that have not come.
 Result<std::vector<uint32_t>> Nodes::missing_nodes(uint32_t end) {
-  std::vector<uint32_t> missing;
-  for (uint32_t node = 0; node < end; ++node) {
-    BP_TRY_ASSIGN(const auto found, args_.store->try_get(run_key("node/" + std::to_string(node))));
-    if (!found) missing.push_back(node);
-  }
-  return missing;
+  return missing_numbers(*args_.store, 0, end,
+                         [this](uint32_t node) { return run_key("node/" + std::to_string(node)); });
 }
 
 /// Of a wait that is still going on.
 std::string Nodes::waiting_words() {
-  constexpr uint32_t kMostLooks = 256;  // all nodes that wait ask as much of one store
   const uint32_t end = std::min(args_.node_count, kMostLooks);
   const auto missing = missing_nodes(end);
   if (!missing.ok() || (missing->empty() && end == args_.node_count)) return "";
   const std::string who =
       missing->empty() ? "nodes above " + std::to_string(end - 1) : number_list("node", *missing);
   return "node " + std::to_string(args_.node_rank) + " waits for " + who + " of " +
-         std::to_string(args_.node_count) +
-         (missing->size() == 1 ? ", which has not come" : ", which have not come");
+         std::to_string(args_.node_count) + not_come_words(missing->size());
 }
 
 Result<RankRange> Nodes::begin(uint32_t run, TimePoint deadline, const Telling& telling) {

@@ -9,6 +9,21 @@
 
 namespace bp::ccl {
 
+Result<std::vector<uint32_t>> missing_numbers(
+    Store& store, uint32_t begin, uint32_t end,
+    const std::function<std::string(uint32_t number)>& key_of) {
+  std::vector<uint32_t> missing;
+  for (uint32_t number = begin; number < end; ++number) {
+    BP_TRY_ASSIGN(const auto found, store.try_get(key_of(number)));
+    if (!found) missing.push_back(number);
+  }
+  return missing;
+}
+
+std::string not_come_words(size_t count) {
+  return count == 1 ? ", which has not come" : ", which have not come";
+}
+
 ToldWait::ToldWait(TimePoint deadline, const Telling& telling, std::function<std::string()> words)
     : deadline_(deadline),
       telling_(telling),

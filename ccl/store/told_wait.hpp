@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ccl/store/store.hpp"
 
@@ -21,6 +23,17 @@ struct Telling {
   std::chrono::nanoseconds next = std::chrono::seconds(30);   // from one line to the next
   std::function<void(const std::string& line)> tell = {};     // none: as a warning in the log
 };
+
+/// How many values somebody who waits looks for, to tell which are missing: all that wait ask as
+/// much of one store.
+inline constexpr uint32_t kMostLooks = 256;
+/// Of the numbers from `begin` to below `end` those without a value under their key. Errors: the
+/// store's.
+Result<std::vector<uint32_t>> missing_numbers(
+    Store& store, uint32_t begin, uint32_t end,
+    const std::function<std::string(uint32_t number)>& key_of);
+/// Behind the names of so many: ", which has not come", or ", which have not come".
+std::string not_come_words(size_t count);
 
 /// A wait, which may be for several things one after the other. One thread.
 class ToldWait {

@@ -42,7 +42,7 @@ class DirectExchange {
   void run(const void* send, void* recv, uint64_t bytes) {
     pending_ = 0;
     // The size of the headers of groups (ccl/group/message.hpp), and the byte of their proof.
-    constexpr std::array<char, 65> kHeader{};
+    constexpr std::array<char, 72 + 1> kHeader{};
     note(api_.send(engine_, kPeer, kHeader.data(), kHeader.size(), send, bytes, this));
     while (arrived_.empty()) progress();
     const auto [token, arrived_bytes] = arrived_.front();

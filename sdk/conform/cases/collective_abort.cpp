@@ -197,11 +197,16 @@ void during_other_calls(Context& context) {
     while (!stop && context.table().comm_poll(group[0].comm(), &state) == BP_OK) ++polls;
   });
   bp_status last = BP_OK;
+  std::atomic<bool> enqueued{false};
   std::thread enqueuer([&] {
-    while (!stop && last == BP_OK) last = group[0].enqueue({ranks.nothing()});
+    while (!stop && last == BP_OK) {
+      last = group[0].enqueue({ranks.nothing()});
+      enqueued = true;
+    }
   });
+  // Without an operation the abort would leave the stream as it was: OK.
   const auto end = Clock::now() + std::chrono::nanoseconds(context.patience_ns());
-  while (polls < 10 && Clock::now() < end) std::this_thread::yield();
+  while ((polls < 10 || !enqueued) && Clock::now() < end) std::this_thread::yield();
   context.expect_ok("comm_abort", group[0].abort());
   enqueuer.join();
   stop = true;

@@ -317,6 +317,18 @@ class NodesTest(LaunchCase):
             f"[rank {rank}] rank {rank} of 3, {place} here, restart 0, launcher 'backplane', "
             "device 'none'" for rank, place in enumerate(("0 of 2", "1 of 2", "0 of 1"))])
 
+    def test_ranks_sum_over_ipv6(self):
+        try:
+            with socket.socket(socket.AF_INET6) as found:
+                found.bind(("::1", 0))
+                self.endpoint = f"[::1]:{found.getsockname()[1]}"
+        except OSError as error:
+            self.skipTest(f"this machine has no ::1: {error}")
+        nodes = [self.node(rank, 2, "--", launch_case.BIN / "all_reduce") for rank in (0, 1)]
+        text = "".join(self.finish(node, 0)[0].decode() for node in nodes)
+        self.assertEqual(sorted(text.splitlines()),
+                         [f"[rank {rank}] rank {rank} of 4 on cpu:0: 10 40" for rank in range(4)])
+
     def test_a_failure_ends_both_nodes(self):
         script = sh("[ $BACKPLANE_CCL_RANK != 2 ] || exit 4; sleep 600")
         nodes = [self.node(0, 2, *script), self.node(1, 1, *script)]

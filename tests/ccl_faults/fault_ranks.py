@@ -130,6 +130,8 @@ class Program:
     def kill(self):
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
+            # What entered the host stopped with a rank that was stopped, and would not see its end.
+            os.kill(self.process.pid, signal.SIGCONT)
         self.process.wait(PATIENCE_S)
 
     def end(self):

@@ -175,29 +175,35 @@ Result<uint64_t> Communicator::enqueue(Stream& stream, uint64_t sequence,
   return seq;
 }
 
-Result<CommunicatorChain::Turn> CommunicatorChain::order_before(const Communicator& communicator,
-                                                                Stream& stream) {
+Result<std::vector<CommunicatorChain::Turn>> CommunicatorChain::order_before(
+    const Communicator& communicator, Stream& stream) {
   // Work that failed is over.
-  std::erase_if(latest_,
-                [](const Turn& turn) { return turn.stream->query().code() != BP_PENDING; });
-  if (latest_.empty() || latest_.back().communicator == communicator.number()) return Turn();
-  BP_TRY(stream.wait_for(*latest_.back().stream, latest_.back().seq));
-  return latest_.back();
+  std::erase_if(turns_, [](const Turn& turn) { return turn.stream->query().code() != BP_PENDING; });
+  std::vector<Turn> before;
+  for (const Turn& turn : turns_) {
+    if (turn.communicator == communicator.number() || !turn.is_pending()) continue;
+    BP_TRY(stream.wait_for(*turn.stream, turn.seq));
+    before.push_back(turn);
+  }
+  return before;
 }
 
 void CommunicatorChain::note(std::list<Turn>* turn) noexcept {
-  const uint64_t own = turn->front().communicator;
-  std::erase_if(latest_, [own](const Turn& each) { return each.communicator == own; });
-  latest_.splice(latest_.end(), *turn);
+  const Turn& latest = turn->front();
+  std::erase_if(turns_, [&](const Turn& each) {
+    return each.communicator == latest.communicator && each.stream == latest.stream;
+  });
+  turns_.splice(turns_.end(), *turn);
 }
 
 std::vector<std::string> CommunicatorChain::groups_behind(const Communicator& communicator) const {
-  const auto own = std::find_if(latest_.begin(), latest_.end(), [&](const Turn& turn) {
-    return turn.communicator == communicator.number();
+  const auto own = std::find_if(turns_.begin(), turns_.end(), [&](const Turn& turn) {
+    return turn.communicator == communicator.number() && turn.is_pending();
   });
   std::vector<std::string> groups;
-  for (auto turn = own; turn != latest_.end(); ++turn) {
-    if (turn != own) groups.push_back(turn->group);
+  for (auto turn = own; turn != turns_.end(); ++turn) {
+    const bool is_known = std::find(groups.begin(), groups.end(), turn->group) != groups.end();
+    if (turn->communicator != communicator.number() && !is_known) groups.push_back(turn->group);
   }
   return groups;
 }

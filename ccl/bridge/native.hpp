@@ -103,8 +103,8 @@ class CommunicatorChain : public DeviceExtension {
   static CommunicatorChain& of(Device& device);
   /// Held from before the wait until the work is noted, and for what only asks.
   std::mutex& mutex() { return mutex_; }
-  /// With the mutex: `stream` waits for what another communicator enqueued last, which is answered.
-  Result<Turn> order_before(const Communicator& communicator, Stream& stream);
+  /// With the mutex: `stream` waits for the pending work of other communicators, which is answered.
+  Result<std::vector<Turn>> order_before(const Communicator& communicator, Stream& stream);
   /// `turn`: one, whose place in the list is made before the work is: then there is no way back.
   void note(std::list<Turn>* turn) noexcept;
   /// Groups with work that waits for the communicator's.
@@ -112,7 +112,9 @@ class CommunicatorChain : public DeviceExtension {
 
  private:
   std::mutex mutex_;
-  std::list<Turn> latest_;  // of each communicator that may have work pending, the last one last
+  /// The latest of each communicator in each of its streams, the last one last. Streams of one
+  /// communicator do not wait for each other: what waits for it has to wait for all of them.
+  std::list<Turn> turns_;
 };
 
 }  // namespace bp::ccl

@@ -142,11 +142,11 @@ class ProcessGroup final : public Counted<ProcessGroup>,
     Ref<Work> work;
     Operation operation;
     uint64_t sequence = 0;
-    uint64_t native_sequence = 0;         // of its last collective, as the plugin counts; 0: none
-    uint64_t record_id = 0;               // of the first of its operations
-    uint64_t record_count = 1;            // ... whose records follow each other
-    std::shared_ptr<DeviceHold> before;   // what comes before it in its stream
-    CommunicatorChain::Turn turn_before;  // ... of another group
+    uint64_t native_sequence = 0;        // of its last collective, as the plugin counts; 0: none
+    uint64_t record_id = 0;              // of the first of its operations
+    uint64_t record_count = 1;           // ... whose records follow each other
+    std::shared_ptr<DeviceHold> before;  // what comes before it in its stream
+    std::vector<CommunicatorChain::Turn> turns_before;      // ... of other groups
     Clock::time_point deadline = Clock::time_point::max();  // from when that is done
     std::chrono::nanoseconds timeout{0};
     bool is_last = true;  // no other piece of the operation comes after it on this rank

@@ -392,7 +392,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_native(Enqueue* enqueue) {
   if (!is_concurrent_) {
     taking_turns.lock();
     turn.push_back({communicator_->number(), &stream, 0, name(), work->operation()});
-    BP_TRY_ASSIGN(task->turn_before, chain.order_before(*communicator_, stream));
+    BP_TRY_ASSIGN(task->turns_before, chain.order_before(*communicator_, stream));
   }
   std::list<std::shared_ptr<NativeTask>> tasks{task};
   reserve_marks(*enqueue);

@@ -3,9 +3,12 @@
 // Devices whose library has one communicator at work at a time (npu's option communicators_at_once
 // is off): the core keeps the turns of a device's groups, and says who took them in another order.
 #include "ccl/group/group_harness_test.hpp"
+#include "core/emulation/host_call.hpp"
 
 namespace bp::ccl {
 namespace {
+
+constexpr auto kKernel = std::chrono::milliseconds(300);
 
 using std::chrono::seconds;
 using testing::AllOf;
@@ -74,6 +77,74 @@ TEST_F(GroupTurns, TwoGroupsWithIslands_InOneOrder_AllComplete) {
                sum_in_turns(rank, groups, 10, {3, 6, 9});
              });
 }
+
+/// Calls of groups on streams, in one order on both ranks; the first one has to wait for a kernel
+/// of rank 0.
+struct CallOnStream {
+  size_t group;
+  size_t stream;
+  int sender = -1;  // a rank that sends to the other one; else all sum
+};
+
+void keep_busy(Stream& stream) {
+  TimedLock held;
+  ASSERT_TRUE(stream.hold(held).ok());
+  stream.next_seq();
+  std::shared_ptr<void> owned = std::make_shared<int>(0);
+  ASSERT_EQ(call_host_once(stream.device().table(), stream.handle(), &owned,
+                           [](void*, bp_status) { std::this_thread::sleep_for(kKernel); }),
+            BP_OK);
+}
+
+class GroupTurnsOfStreams : public GroupTurns,
+                            public testing::WithParamInterface<std::vector<CallOnStream>> {};
+
+TEST_P(GroupTurnsOfStreams, GroupsWithSeveralStreams_InOneOrder_AllComplete) {
+  run_groups(kPair, 2, [&](uint32_t rank, std::vector<Ref<ProcessGroup>>& groups) {
+    std::vector<Stream*> streams;
+    for (int i = 0; i < 3; ++i) {
+      auto stream = groups[0]->device().acquire_stream();
+      ASSERT_TRUE(stream.ok());
+      streams.push_back(*stream);
+    }
+    std::vector<Call> calls;
+    for (const CallOnStream& each : GetParam()) {
+      calls.push_back(sum_of(*groups[each.group]));
+      if (each.sender < 0) continue;
+      const bool is_sender = static_cast<uint32_t>(each.sender) == rank;
+      calls.back().kind = is_sender ? Kind::kSend : Kind::kRecv;
+      calls.back().root = 1 - rank;
+      (is_sender ? calls.back().recv : calls.back().send) = nullptr;
+    }
+    groups[0]->device().default_stream().sync();
+    if (rank == 0) keep_busy(*streams[GetParam().front().stream]);
+    std::vector<Ref<Work>> works;
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const CallOnStream& each = GetParam()[i];
+      auto work = groups[each.group]->enqueue(
+          calls[i], {.stream = streams[each.stream], .timeout = seconds(10)});
+      ASSERT_TRUE(work.ok()) << work.status().to_string();
+      works.push_back(*work);
+    }
+    for (size_t i = 0; i < works.size(); ++i) {
+      const Status status = works[i]->wait(Clock::now() + seconds(40));
+      ASSERT_TRUE(status.ok()) << "rank " << rank << ", " << i << ": " << status.to_string();
+      const bool is_sum = GetParam()[i].sender < 0;
+      const std::vector<float> expected =
+          is_sum ? std::vector<float>{2, 4, 6} : std::vector<float>{1, 2, 3};
+      if (calls[i].recv) EXPECT_EQ(floats(calls[i].recv), expected);
+    }
+    for (Stream* const stream : streams) groups[0]->device().release_stream(stream);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, GroupTurnsOfStreams,
+                         testing::Values(std::vector<CallOnStream>{{0, 0, 0}, {0, 1, 1}, {1, 2}},
+                                         std::vector<CallOnStream>{{1, 2}, {0, 0, 0}, {0, 1, 1}},
+                                         std::vector<CallOnStream>{{0, 0}, {0, 1}, {1, 2}},
+                                         std::vector<CallOnStream>{{1, 2}, {0, 0}, {0, 1}},
+                                         std::vector<CallOnStream>{
+                                             {0, 0}, {1, 1}, {0, 2}, {1, 0}}));
 
 TEST_F(GroupTurns, OrdersThatDiffer_EndAtTheDeadlineWithTheCycleNamed) {
   std::atomic<int> called = 0;

@@ -73,9 +73,12 @@ bool ProcessGroup::is_held(const NativeTask& task, Whereabouts* out_here) const 
   std::string group;
   if (const bp_status before = task.before->query(); before != BP_OK) {
     why = "queued behind other work of its stream";
-    if (task.turn_before.is_pending()) {
-      group = task.turn_before.group;
-      why = "queued behind " + task.turn_before.operation + " of group " + group;
+    const auto& turns = task.turns_before;
+    const auto turn = std::find_if(turns.begin(), turns.end(),
+                                   [](const auto& each) { return each.is_pending(); });
+    if (turn != turns.end()) {
+      group = turn->group;
+      why = "queued behind " + turn->operation + " of group " + group;
     }
     if (before != BP_PENDING) why += ", which failed";
   } else if (native_asked_ > task.begun() && task.native_sequence > native_enqueued_) {

@@ -220,9 +220,11 @@ void SymbolicRun::prepare() {
   }
 }
 
-Outcome SymbolicRun::run(Kind kind, const std::vector<Rank>& ranks) {
+Outcome SymbolicRun::run(Kind kind, const std::vector<Rank>& ranks,
+                         std::span<const uint32_t> hosts) {
   kind_ = kind;
   ranks_ = &ranks;
+  hosts_ = hosts;
   prepare();
   for (uint32_t rank = 0; rank < ranks.size() && problem_.empty(); ++rank) {
     begin_round(rank);
@@ -239,6 +241,8 @@ Outcome SymbolicRun::run(Kind kind, const std::vector<Rank>& ranks) {
   for (const Cost& round : rounds_) {
     outcome.cost.messages += round.messages;
     outcome.cost.moved += round.moved;
+    outcome.cost.host_messages += round.host_messages;
+    outcome.cost.host_moved += round.host_moved;
     outcome.cost.reduced += round.reduced;
     outcome.cost.copied += round.copied;
   }
@@ -268,30 +272,40 @@ void SymbolicRun::begin_round(uint32_t rank) {
     ++state.open;
   }
   state.next = end;
-  measure(steps, begin, end);
+  measure(rank, begin, end);
   check_overlap(rank, begin, state.locals);
   if (state.open == 0) ready_.push_back(rank);
   for (size_t i = begin; i < state.locals && problem_.empty(); ++i) post(rank, steps[i]);
 }
 
-void SymbolicRun::measure(const std::vector<Step>& steps, size_t begin, size_t end) {
+bool SymbolicRun::is_within_host(uint32_t rank, const Step& step) const {
+  return !hosts_.empty() && step.peer < hosts_.size() && hosts_[step.peer] == hosts_[rank];
+}
+
+void SymbolicRun::measure(uint32_t rank, size_t begin, size_t end) {
+  const std::vector<Step>& steps = (*ranks_)[rank].schedule.steps;
   Cost sent;
   Cost received;
   for (size_t i = begin; i < end; ++i) {
     const Step& step = steps[i];
     if (step.kind == StepKind::kReduce) sent.reduced += step.to.count;
     if (step.kind == StepKind::kCopy) sent.copied += step.to.count;
-    if (step.kind == StepKind::kSend || step.kind == StepKind::kRecv) {
-      Cost& side = step.kind == StepKind::kSend ? sent : received;
-      ++side.messages;
-      side.moved += step.kind == StepKind::kSend ? step.from.count : step.to.count;
-    }
+    if (step.kind != StepKind::kSend && step.kind != StepKind::kRecv) continue;
+    Cost& side = step.kind == StepKind::kSend ? sent : received;
+    const bool is_local = is_within_host(rank, step);
+    ++(is_local ? side.host_messages : side.messages);
+    (is_local ? side.host_moved : side.moved) +=
+        step.kind == StepKind::kSend ? step.from.count : step.to.count;
   }
   const uint32_t round = steps[begin].round;
   if (rounds_.size() <= round) rounds_.resize(round + 1);
   Cost& most = rounds_[round];
-  most.messages = std::max({most.messages, sent.messages, received.messages});
-  most.moved = std::max({most.moved, sent.moved, received.moved});
+  for (const Cost& side : {sent, received}) {
+    most.messages = std::max(most.messages, side.messages);
+    most.moved = std::max(most.moved, side.moved);
+    most.host_messages = std::max(most.host_messages, side.host_messages);
+    most.host_moved = std::max(most.host_moved, side.host_moved);
+  }
   most.reduced = std::max(most.reduced, sent.reduced);
   most.copied = std::max(most.copied, sent.copied);
 }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,7 +82,7 @@ struct Rank {
 /// What a run found.
 struct Outcome {
   std::string problem;  // empty: all went well
-  Cost cost;            // measured as Cost says; phases within hosts are among the others
+  Cost cost;            // measured as Cost says
 };
 
 /// One group. Its ranks' schedules are run as the runner of the product would, with messages that
@@ -90,7 +91,8 @@ class SymbolicRun {
  public:
   explicit SymbolicRun(Expressions* expressions) : expressions_(*expressions) {}
 
-  Outcome run(Kind kind, const std::vector<Rank>& ranks);
+  /// `hosts`: of each rank, where the schedules know them; else all messages are between hosts.
+  Outcome run(Kind kind, const std::vector<Rank>& ranks, std::span<const uint32_t> hosts);
   /// After a run: what the recv buffer of a rank holds, counted from its begin. Until the next
   /// call.
   const std::vector<Run>& received(uint32_t rank);
@@ -128,7 +130,8 @@ class SymbolicRun {
   void finish_round(uint32_t rank);
   void run_local(uint32_t rank, const Step& step);
   void check_overlap(uint32_t rank, size_t begin, size_t end);
-  void measure(const std::vector<Step>& steps, size_t begin, size_t end);
+  void measure(uint32_t rank, size_t begin, size_t end);
+  bool is_within_host(uint32_t rank, const Step& step) const;
   void check_barrier();
   std::string stuck_words() const;
 
@@ -140,6 +143,7 @@ class SymbolicRun {
   Kind kind_ = Kind::kBarrier;
   Expressions& expressions_;
   const std::vector<Rank>* ranks_ = nullptr;
+  std::span<const uint32_t> hosts_;
   std::vector<State> states_;
   std::vector<uint32_t> ready_;  // ranks whose round is over
   std::vector<Cost> rounds_;     // measured

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "ccl/schedule/symbolic_sweep_test.hpp"
 
@@ -17,11 +19,13 @@ using testing::HasSubstr;
 /// A group whose schedules are right until one is broken.
 class Broken {
  public:
-  Broken(Kind kind, std::string_view algorithm, uint32_t rank_count, uint64_t count)
+  Broken(Kind kind, std::string_view algorithm, uint32_t rank_count, uint64_t count,
+         std::vector<uint32_t> hosts = {})
       : prover_(rank_count) {
     case_.algorithm = find_algorithm(kind, algorithm).value();
     case_.rank_count = rank_count;
     case_.count = count;
+    case_.hosts = std::move(hosts);
     EXPECT_EQ(prover_.build_all(case_), "");
     EXPECT_EQ(prover_.problem_of_run(case_), "");
   }
@@ -169,8 +173,17 @@ TEST(SymbolicRun, FormulaThatDiffersFromTheSteps_IsRefused) {
   Broken broken(Kind::kAllGather, "ring", 4, 8);
   broken.repeat(0, StepKind::kCopy);
   EXPECT_EQ(broken.problem(),
-            "the formula says 3 messages, 24 moved, 0 reduced, 8 copied; found 3 messages, 24 "
-            "moved, 0 reduced, 16 copied");
+            "the formula says 3 messages, 24 moved, within hosts 0 and 0, 0 reduced, 8 copied; "
+            "found 3 messages, 24 moved, within hosts 0 and 0, 0 reduced, 16 copied");
+}
+
+// As many messages on the whole, and a cost model that takes one for the other.
+TEST(SymbolicRun, FormulaThatSwapsHostsAndNetwork_IsRefused) {
+  Broken broken(Kind::kAllReduce, "hierarchical", 4, 8, {0, 0, 1, 1});
+  broken.asked().hosts = {0, 1, 0, 1};
+  EXPECT_EQ(broken.problem(),
+            "the formula says 2 messages, 4 moved, within hosts 2 and 8, 6 reduced, 0 copied; "
+            "found 2 messages, 8 moved, within hosts 2 and 4, 6 reduced, 0 copied");
 }
 
 TEST(Symbolic, SmallGroups_EveryAlgorithm_IsRight) {

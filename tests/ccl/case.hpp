@@ -38,11 +38,13 @@ struct Case {
   bool is_in_place = false;
   uint64_t count = 0;  // as in Operation
   uint32_t rank_count = 1;
-  uint32_t root = 0;  // of kSend: how much further the receiver is
+  uint32_t host_count = 1;  // that the ranks are on, in turns
+  uint32_t root = 0;        // of kSend: how much further the receiver is
   Fill fill = Fill::kExact;
   bool has_counts = false;  // blocks differ in size, about `count`
 
   bool reduces() const { return kind_info(kind).reduces; }
+  uint32_t host_of(uint32_t rank) const { return rank % host_count; }
   Operation operation(uint32_t rank) const {
     Operation operation;
     operation.kind = kind;
@@ -110,8 +112,9 @@ struct Case {
     if (has_counts) text += ", blocks of other sizes";
     if (is_in_place) text += " in place";
     if (fill == Fill::kPrecise) text += ", all digits";
-    return text + ", " + std::to_string(rank_count) + " ranks" +
-           (algorithm.empty() ? "" : ", " + std::string(algorithm));
+    text += ", " + std::to_string(rank_count) + " ranks";
+    if (host_count > 1) text += " on " + std::to_string(host_count) + " hosts";
+    return text + (algorithm.empty() ? "" : ", " + std::string(algorithm));
   }
 };
 
@@ -149,10 +152,11 @@ inline bool has_kernel(const Format& format, Reduction reduction) {
 
 inline bool is_ever_in_place(Kind kind) { return kind != Kind::kAllToAll && kind != Kind::kSend; }
 
-/// `is_deterministic` is never asked for, and groups do not tell schedules their hosts.
-inline bool serves_group(const Algorithm& algorithm, uint32_t rank_count) {
+/// `is_deterministic` is never asked for.
+inline bool serves_group(const Algorithm& algorithm, uint32_t rank_count, uint32_t host_count) {
   const bool is_power_of_two = (rank_count & (rank_count - 1)) == 0;
-  return !algorithm.needs_hosts && (!algorithm.needs_power_of_two || is_power_of_two);
+  return (!algorithm.needs_hosts || host_count > 1) &&
+         (!algorithm.needs_power_of_two || is_power_of_two);
 }
 
 inline Limit limit_of(const Case& c) {
@@ -161,12 +165,29 @@ inline Limit limit_of(const Case& c) {
   if (c.is_in_place && !is_ever_in_place(c.kind)) return Limit::kNoSuchPlace;
   if (c.algorithm.empty()) return Limit::kNone;
   const Algorithm* const algorithm = *find_algorithm(c.kind, c.algorithm);
-  return serves_group(*algorithm, c.rank_count) ? Limit::kNone : Limit::kNoSuchGroup;
+  return serves_group(*algorithm, c.rank_count, c.host_count) ? Limit::kNone : Limit::kNoSuchGroup;
 }
 
 /// The call answers an error, and nothing begins.
 inline bool is_refused(Limit limit) {
   return limit == Limit::kNoReduction || limit == Limit::kNoKernel || limit == Limit::kNoSuchPlace;
+}
+
+/// By what a rank's operations go.
+enum class Way : uint8_t {
+  kMessages,  // also of ranks that are linked with none, in groups of which others are
+  kIslands,   // by the device's own collectives among some ranks, and by messages between these
+  kNative,    // by the device's own collectives
+};
+
+/// What the counter of native operations goes up by on a rank of `npu`, which adds numbers alone.
+inline uint64_t native_operations(const Case& c, Way way) {
+  const bool may_be =
+      c.format != nullptr && !c.has_counts && (!c.reduces() || c.format->of != Class::kComplex);
+  if (way == Way::kMessages || !may_be) return 0;
+  if (way == Way::kNative) return c.kind == Kind::kSend ? 2 : 1;  // that, and recv
+  if (c.kind == Kind::kAllReduce) return 2;                       // to the leader, and from it
+  return c.kind == Kind::kBroadcast ? 1 : 0;
 }
 
 inline std::string_view limit_words(Limit limit) {

@@ -63,13 +63,9 @@ std::string schedule_of(const CaseResult& result) {
   return kind + " " + (algorithm.empty() ? "as chosen" : std::string(algorithm));
 }
 
-void write_markdown(std::ostream& out, const std::vector<CaseResult>& results) {
-  out << "# Collectives: cases\n\nEvery pair of schedule, dtype, reduction, place, count, ranks, "
-         "root and values is in a case (seed "
-      << kSeed
-      << "). Up to 4 ranks are processes, more are threads. Unsupported: refused as it must be, or "
-         "run by another schedule than was asked for, and right. It took "
-      << seconds_taken() << " s.\n";
+void write_markdown(std::ostream& out, const std::string& words,
+                    const std::vector<CaseResult>& results) {
+  out << words << " It took " << seconds_taken() << " s.\n";
   write_counts(out, "table", results, [](const CaseResult& r) { return r.table; });
   write_counts(out, "schedule", results, schedule_of);
   write_counts(out, "dtype", results, [](const CaseResult& r) {
@@ -104,12 +100,12 @@ void write_json(std::ostream& out, const std::vector<CaseResult>& results) {
 
 }  // namespace
 
-bool write_report(const std::string& folder, const std::string& name,
+bool write_report(const std::string& folder, const std::string& name, const std::string& words,
                   const std::vector<CaseResult>& results) {
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   std::ofstream markdown(folder + "/" + name + ".md");
-  write_markdown(markdown, results);
+  write_markdown(markdown, words, results);
   std::ofstream json(folder + "/" + name + ".json");
   write_json(json, results);
   return markdown.flush().good() && json.flush().good();

@@ -18,8 +18,9 @@ struct CaseResult {
   std::string words = {};  // why it is not passed
 };
 
-/// NAME.md and NAME.json in `folder`. False: not written.
-bool write_report(const std::string& folder, const std::string& name,
+/// NAME.md and NAME.json in `folder`. `words` come first: a heading, and what was run. False: not
+/// written.
+bool write_report(const std::string& folder, const std::string& name, const std::string& words,
                   const std::vector<CaseResult>& results);
 
 }  // namespace bp::ccl::cases

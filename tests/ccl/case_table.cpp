@@ -28,9 +28,19 @@ uint64_t count_of(uint32_t choice, const Case& c) {
   return counts[choice];
 }
 
+/// As many hosts as give both forms of a schedule: as many ranks on each, and not.
+uint32_t host_count_of(const Algorithm& algorithm, uint32_t rank_count) {
+  if (!algorithm.needs_hosts || rank_count == 1) return 1;
+  return rank_count == 5 ? 3 : 2;
+}
+
 uint32_t root_of(uint32_t choice, uint32_t rank_count) {
   const std::array<uint32_t, 3> roots = {0, rank_count / 2, rank_count - 1};
   return roots[choice];
+}
+
+bool can_reduce(const Format& format, Reduction reduction) {
+  return is_reduced(format, reduction) && has_kernel(format, reduction);
 }
 
 /// The factors of a space, in this order. Spaces of movements have no reductions.
@@ -48,6 +58,7 @@ struct Factors {
     c.format = formats[row[kFormat]];
     c.is_in_place = row[kPlace] == 1;
     c.rank_count = kRankCounts[row[kRanks]];
+    c.host_count = host_count_of(*algorithms[row[kAlgorithm]], c.rank_count);
     c.count = count_of(row[kCount], c);
     c.root = root_of(row[kRoot], c.rank_count);
     c.fill = static_cast<Fill>(row[kFill]);
@@ -70,10 +81,11 @@ struct Factors {
       return pair.second == 0 || is_ever_in_place(algorithm.kind);
     }
     if (is_of_algorithm && pair.second_factor == kRanks) {
-      return serves_group(algorithm, kRankCounts[pair.second]);
+      const uint32_t rank_count = kRankCounts[pair.second];
+      return serves_group(algorithm, rank_count, host_count_of(algorithm, rank_count));
     }
     if (pair.first_factor == kFormat && pair.second_factor == kReduction) {
-      return is_reduced(*formats[pair.first], static_cast<Reduction>(pair.second));
+      return can_reduce(*formats[pair.first], static_cast<Reduction>(pair.second));
     }
     return true;
   }
@@ -92,22 +104,15 @@ struct Factors {
   }
 };
 
-/// By all reductions that there are for its class.
-bool is_ever_reduced(const Format& format) {
-  return is_reduced(format, Reduction::kSum) && has_kernel(format, Reduction::kProd);
-}
-
 /// Values that no row may have stand in none, and get cases of their own.
 Factors factors_of(std::span<const Kind> kinds, bool reduces) {
   Factors factors;
   factors.reduces = reduces;
   for (const Kind kind : kinds) {
-    for (const Algorithm& algorithm : algorithms_of(kind)) {
-      if (!algorithm.needs_hosts) factors.algorithms.push_back(&algorithm);
-    }
+    for (const Algorithm& algorithm : algorithms_of(kind)) factors.algorithms.push_back(&algorithm);
   }
   for (const Format& format : formats()) {
-    if (!reduces || is_ever_reduced(format)) factors.formats.push_back(&format);
+    if (!reduces || can_reduce(format, Reduction::kSum)) factors.formats.push_back(&format);
   }
   return factors;
 }
@@ -139,8 +144,7 @@ Case case_with_counts(Kind kind, uint32_t rank_count, uint32_t turn) {
   if (c.reduces()) c.reduction = static_cast<Reduction>(turn % kReductionCount);
   for (uint32_t i = 0; c.format == nullptr; ++i) {
     const Format& format = formats()[(turn + i) % formats().size()];
-    const bool is_reducible = is_reduced(format, c.reduction) && has_kernel(format, c.reduction);
-    if (!c.reduces() || is_reducible) c.format = &format;
+    if (!c.reduces() || can_reduce(format, c.reduction)) c.format = &format;
   }
   return c;
 }
@@ -149,7 +153,7 @@ void add_with_counts(std::vector<Case>* cases) {
   constexpr uint32_t kTurns = 2;
   for (const Kind kind : kOfBlocks) {
     for (const Algorithm& algorithm : algorithms_of(kind)) {
-      if (algorithm.needs_hosts || algorithm.needs_equal_blocks) continue;
+      if (algorithm.needs_equal_blocks) continue;
       for (const uint32_t rank_count : kRankCounts) {
         for (uint32_t i = 0; i < kTurns; ++i) {
           cases->push_back(
@@ -161,12 +165,13 @@ void add_with_counts(std::vector<Case>* cases) {
   }
 }
 
-/// Of schedules and dtypes that are in no row.
+/// Of schedules that need hosts where there is one, and of dtypes that are in no row.
 void add_ruled_out(std::vector<Case>* cases) {
   for (const Kind kind : kReducing) {
     for (const Algorithm& algorithm : algorithms_of(kind)) {
       if (!algorithm.needs_hosts) continue;
       for (const uint32_t rank_count : kRankCounts) {
+        if (rank_count == 1) continue;  // of a forbidden pair
         cases->push_back({.kind = kind,
                           .algorithm = algorithm.name,
                           .format = formats().data(),
@@ -177,7 +182,7 @@ void add_ruled_out(std::vector<Case>* cases) {
   }
   uint32_t turn = 0;
   for (const Format& format : formats()) {
-    if (is_ever_reduced(format)) continue;
+    if (can_reduce(format, Reduction::kSum)) continue;
     for (uint32_t reduction = 0; reduction < kReductionCount; ++reduction) {
       const Kind kind = kReducing[turn++ % kReducing.size()];
       cases->push_back({.kind = kind,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every collective by every schedule, and in groups of several vendors, against an oracle. Ranks
-// are processes up to four, and threads above and where vendors mix.
+// are processes up to four and where they are on several hosts, else threads, also where vendors
+// mix.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -9,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <numeric>
+#include <sstream>
 #include <thread>
 
 #include "ccl/group/process_harness_test.hpp"
@@ -27,6 +30,7 @@ constexpr size_t kScheduleCases = 572;
 constexpr size_t kMixedCases = 5221;
 
 constexpr uint32_t kMostProcesses = 4;
+constexpr uint32_t kMostHosts = 3;
 constexpr std::chrono::seconds kTimeout{60};
 constexpr std::chrono::seconds kLongestProcess{300};
 
@@ -76,7 +80,8 @@ using Verdicts = std::vector<std::vector<RankVerdict>>;  // of each rank
 RankRunArgs forced_args() { return {.checks_wire = true, .folder = variable("BP_CCL_CASES_KEEP")}; }
 
 Verdicts run_threads(const std::vector<std::string>& devices, const std::string& algorithms,
-                     const std::vector<Case>& cases, const RankRunArgs& args) {
+                     const std::vector<Case>& cases, const RankRunArgs& args,
+                     const std::vector<Way>& ways = {}) {
   const Ref<Runtime> runtime = make_runtime(algorithms);
   const std::shared_ptr<Store> store = make_memory_store();
   const auto rank_count = static_cast<uint32_t>(devices.size());
@@ -86,6 +91,7 @@ Verdicts run_threads(const std::vector<std::string>& devices, const std::string&
   for (uint32_t rank = 0; rank < rank_count; ++rank) {
     threads.emplace_back([&, rank] {
       RankRunArgs own = args;
+      if (!ways.empty()) own.way = ways[rank];
       own.await_others = [&] { others.arrive_and_wait(); };
       verdicts[rank] =
           run_rank(*runtime, {store, {rank, rank_count}, devices[rank]}, cases, std::move(own));
@@ -96,12 +102,30 @@ Verdicts run_threads(const std::vector<std::string>& devices, const std::string&
   return verdicts;
 }
 
-std::vector<Case> cases_of(uint32_t variant, uint32_t rank_count) {
-  std::vector<Case> cases = schedule_cases();
-  std::erase_if(
-      cases, [&](const Case& c) { return c.rank_count != rank_count || variant_of(c) != variant; });
-  return cases;
-}
+/// Cases that one group runs.
+struct Portion {
+  uint32_t variant = 0;
+  uint32_t rank_count = 1;
+  uint32_t host_count = 1;
+
+  std::vector<Case> cases() const {
+    std::vector<Case> cases = schedule_cases();
+    std::erase_if(cases, [this](const Case& c) {
+      return c.rank_count != rank_count || c.host_count != host_count || variant_of(c) != variant;
+    });
+    return cases;
+  }
+  /// Empty: all ranks are on this one.
+  Hosts hosts() const {
+    if (host_count == 1) return {};
+    Hosts hosts(host_count);
+    const Case on_hosts{.rank_count = rank_count, .host_count = host_count};
+    for (uint32_t rank = 0; rank < rank_count; ++rank) {
+      hosts[on_hosts.host_of(rank)].push_back(rank);
+    }
+    return hosts;
+  }
+};
 
 // --- A rank that is a process
 
@@ -113,38 +137,34 @@ TEST_F(Ranks, DISABLED_Part) {
   };
   const std::string folder = variable("BP_TEST_FOLDER");
   const RankPlace rank{number("BP_TEST_RANK"), number("BP_TEST_RANKS")};
-  const uint32_t variant = number("BP_TEST_VARIANT");
+  const Portion portion{number("BP_TEST_VARIANT"), rank.rank_count, number("BP_TEST_HOSTS")};
   const auto store = open_file_store({.path = folder + "/store", .job = "cases"});
   ASSERT_TRUE(store.ok()) << store.status().to_string();
-  const Ref<Runtime> runtime = make_runtime(rules_of_variant(variant));
-  const auto verdicts = run_rank(*runtime, {*store, rank, "cpu:0"},
-                                 cases_of(variant, rank.rank_count), forced_args());
+  const Ref<Runtime> runtime = make_runtime(rules_of_variant(portion.variant));
+  const auto verdicts = run_rank(*runtime, {*store, rank, variable("BP_TEST_DEVICE")},
+                                 portion.cases(), forced_args());
   std::ofstream file(folder + "/told." + std::to_string(rank.rank));
   write(verdicts, file);
   ASSERT_TRUE(file.flush());
 }
 
-Verdicts run_processes(uint32_t variant, uint32_t rank_count) {
-  char folder[] = "/tmp/bp_ccl_cases_XXXXXX";
-  if (mkdtemp(folder) == nullptr) throw std::runtime_error("no folder in /tmp");
-  Verdicts verdicts(rank_count);
-  {
-    std::vector<std::unique_ptr<RankProcess>> ranks;
-    for (uint32_t rank = 0; rank < rank_count; ++rank) {
-      ranks.push_back(std::make_unique<RankProcess>(
-          "Ranks.DISABLED_Part", Variables{{"BP_TEST_FOLDER", folder},
-                                           {"BP_TEST_RANK", std::to_string(rank)},
-                                           {"BP_TEST_RANKS", std::to_string(rank_count)},
-                                           {"BP_TEST_VARIANT", std::to_string(variant)}}));
+Verdicts run_processes(const Portion& portion) {
+  Variables more = {{"BP_TEST_VARIANT", std::to_string(portion.variant)},
+                    {"BP_TEST_HOSTS", std::to_string(portion.host_count)}};
+  const Hosts hosts = portion.hosts();
+  if (!hosts.empty()) more["BACKPLANE_CCL_INTERFACE"] = "lo";  // which the hosts share
+  Job job(Meeting::kFile, "cases", std::vector<std::string>(portion.rank_count, "cpu:0"), more,
+          hosts);
+  if (!hosts.empty()) EXPECT_THAT(job.end_hosts(), testing::Each(0));
+  Verdicts verdicts;
+  for (const uint32_t rank : job.all()) {
+    if (hosts.empty()) {
+      EXPECT_EQ(job.rank(rank).end(kLongestProcess), 0)
+          << "rank " << rank << " of " << portion.rank_count;
     }
-    for (uint32_t rank = 0; rank < rank_count; ++rank) {
-      EXPECT_EQ(ranks[rank]->end(kLongestProcess), 0) << "rank " << rank << " of " << rank_count;
-      std::ifstream file(folder + ("/told." + std::to_string(rank)));
-      verdicts[rank] = read_verdicts(file);
-    }
+    std::istringstream told(job.told(rank));
+    verdicts.push_back(read_verdicts(told));
   }
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
   return verdicts;
 }
 
@@ -191,23 +211,42 @@ void take(const std::string& table, const std::vector<Case>& cases, const Verdic
 
 class ScheduleCases : public testing::TestWithParam<uint32_t> {};
 
+Verdicts run(const Portion& portion, const std::vector<Case>& cases) {
+  const bool are_processes = portion.rank_count <= kMostProcesses || portion.host_count > 1;
+  if (are_processes) return run_processes(portion);
+  return run_threads(std::vector<std::string>(portion.rank_count, "cpu:0"),
+                     rules_of_variant(portion.variant), cases, forced_args());
+}
+
+void take_as_not_run(const std::string& table, const std::vector<Case>& cases,
+                     const std::string& why) {
+  for (const Case& c : cases) results().push_back({.table = table, .what = c, .words = why});
+}
+
 TEST_P(ScheduleCases, EveryPair_IsRight) {
-  const uint32_t rank_count = GetParam();
+  const std::string no_hosts = why_no_hosts();
+  bool has_skipped = false;
   for (uint32_t variant = 0; variant < variant_count(); ++variant) {
-    const std::vector<Case> cases = cases_of(variant, rank_count);
-    if (cases.empty()) continue;
-    const Verdicts verdicts = rank_count <= kMostProcesses
-                                  ? run_processes(variant, rank_count)
-                                  : run_threads(std::vector<std::string>(rank_count, "cpu:0"),
-                                                rules_of_variant(variant), cases, forced_args());
-    take("schedules", cases, verdicts);
+    for (uint32_t host_count = 1; host_count <= kMostHosts; ++host_count) {
+      const Portion portion{variant, GetParam(), host_count};
+      const std::vector<Case> cases = portion.cases();
+      if (cases.empty()) continue;
+      if (host_count > 1 && !no_hosts.empty()) {
+        take_as_not_run("schedules", cases, no_hosts);
+        has_skipped = true;
+      } else {
+        take("schedules", cases, run(portion, cases));
+      }
+    }
   }
+  if (has_skipped) GTEST_SKIP() << "NOT RUN: " << no_hosts;
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ScheduleCases, testing::Values(1u, 2u, 3u, 4u, 5u, 8u),
                          testing::PrintToStringParamName());
 
-// What a group is made of is what these are about. The last one has collectives of its own.
+// What a group is made of is what these are about. `npu`s are linked, and nothing else is: the last
+// group has collectives of its own, and others have islands, or neither.
 const std::vector<std::vector<std::string>> kMixes = {
     {"npu:0", "cpu:0"},
     {"npu:0", "xpu:0"},
@@ -230,6 +269,20 @@ std::string name_of(const std::vector<std::string>& devices) {
   return name;
 }
 
+/// By rank.
+std::vector<Way> ways_of(const std::vector<std::string>& devices) {
+  const auto is_npu = [](const std::string& device) { return device.starts_with("npu:"); };
+  const auto npus = static_cast<size_t>(std::count_if(devices.begin(), devices.end(), is_npu));
+  std::vector<Way> ways;
+  for (const std::string& device : devices) {
+    const bool is_linked = is_npu(device) && npus > 1;
+    ways.push_back(!is_linked               ? Way::kMessages
+                   : npus == devices.size() ? Way::kNative
+                                            : Way::kIslands);
+  }
+  return ways;
+}
+
 class MixedCases : public testing::TestWithParam<std::vector<std::string>> {};
 
 /// A device that a machine may lack, and this one does.
@@ -247,11 +300,10 @@ TEST_P(MixedCases, EveryKindDtypeAndRoot_IsRight) {
   const std::vector<Case> cases = mixed_cases(static_cast<uint32_t>(devices.size()));
   const std::string absent = absent_device(devices);
   if (!absent.empty()) {
-    for (const Case& c : cases)
-      results().push_back({.table = name_of(devices), .what = c, .words = absent});
+    take_as_not_run(name_of(devices), cases, absent);
     GTEST_SKIP() << absent;
   }
-  take(name_of(devices), cases, run_threads(devices, "", cases, {}));
+  take(name_of(devices), cases, run_threads(devices, "", cases, {}, ways_of(devices)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Mixes, MixedCases, testing::ValuesIn(kMixes),
@@ -279,9 +331,25 @@ class Report : public testing::Environment {
   }
   void TearDown() override {
     if (results().size() != kScheduleCases + kMixedCases) return;  // some were asked for only
-    EXPECT_TRUE(write_report(BP_REPORTS_DIR, "ccl_cases", results())) << BP_REPORTS_DIR;
+    EXPECT_TRUE(write_report(BP_REPORTS_DIR, "ccl_cases", words(), results())) << BP_REPORTS_DIR;
     std::printf("collectives: %zu cases, seed %llu, see %s/ccl_cases.md\n", results().size(),
                 static_cast<unsigned long long>(kSeed), BP_REPORTS_DIR);
+  }
+
+ private:
+  static std::string words() {
+    return "# Collectives: cases\n\nEvery pair of schedule, dtype, reduction, place, count, ranks, "
+           "root and values that an operation can have is in a case (seed " +
+           std::to_string(kSeed) +
+           "); those that it cannot have, and dtypes that nothing reduces, have cases of their "
+           "own. "
+           "Up to 4 ranks are processes, more are threads; by the schedule hierarchical they are "
+           "processes on 2 or 3 hosts, which are namespaces. Groups of several vendors, whose "
+           "ranks "
+           "are threads: every kind, dtype and root, and the operations by the devices' own "
+           "collectives are counted. Unsupported: refused as it must be, or run by another "
+           "schedule "
+           "than was asked for, and right.";
   }
 };
 

@@ -68,6 +68,7 @@ class OneCase {
     }
     args_.await_others();
     const Traffic before = Traffic::of(group_.wire());
+    const uint64_t native_before = group_.counters().native_operations;
     const auto work = enqueue();
     if (is_refused(limit)) {
       verdict.is_refused = true;
@@ -80,6 +81,9 @@ class OneCase {
     }
     if (*work) demand((*work)->wait(Clock::now() + std::chrono::seconds(60)));
     judge_results(&verdict);
+    if (verdict.problem.empty()) {
+      verdict.problem = problem_of_way(group_.counters().native_operations - native_before);
+    }
     if (verdict.problem.empty() && args_.checks_wire) {
       verdict.problem = problem_of_traffic(Traffic::of(group_.wire()).since(before), limit);
     }
@@ -201,9 +205,19 @@ class OneCase {
     if (!file.flush()) throw std::runtime_error("cannot write " + args_.folder + "/" + name);
   }
 
+  /// A right result does not tell who made it.
+  std::string problem_of_way(uint64_t found) const {
+    const uint64_t expected = native_operations(case_, args_.way);
+    if (found == expected) return "";
+    return "expected " + std::to_string(expected) + " native operations, found " +
+           std::to_string(found);
+  }
   void add_traffic(const Operation& operation, bool is_in_place, std::string_view algorithm,
                    Traffic* traffic) const {
     BuildArgs args{.operation = operation, .place = group_.place(), .is_in_place = is_in_place};
+    std::vector<uint32_t> hosts;
+    for (uint32_t i = 0; i < case_.rank_count; ++i) hosts.push_back(case_.host_of(i));
+    if (case_.host_count > 1) args.hosts = hosts;
     const BlockLayout received = *BlockLayout::packed(case_.recv_counts(rank_));
     const BlockLayout sent = *BlockLayout::packed(case_.send_counts(rank_));
     if (case_.has_counts) args.blocks = &received;

@@ -28,6 +28,7 @@ std::vector<RankVerdict> read_verdicts(std::istream& in);
 struct RankRunArgs {
   ProcessGroup* group = nullptr;
   bool checks_wire = false;  // messages and bytes are those of the schedule
+  Way way = Way::kMessages;  // by the counter of native operations, after each case
   /// Called in each case before the operation: when it returns, all ranks of a shared device have
   /// the memory that they want of it. What one allocates may wait for operations of the others.
   std::function<void()> await_others = [] {};

@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -142,7 +141,7 @@ std::vector<std::array<unsigned char, 16>> memory_functions() {
   std::vector<std::array<unsigned char, 16>> found;
   void* const library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   for (const char* const name :
-       {"mmap", "mmap64", "munmap", "mremap", "madvise", "brk", "sbrk", "shmat", "shmdt"}) {
+       {"mmap", "munmap", "mremap", "madvise", "brk", "sbrk", "shmat", "shmdt"}) {
     const void* const code = library != nullptr ? dlsym(library, name) : nullptr;
     EXPECT_NE(code, nullptr) << name;
     if (code != nullptr) std::memcpy(found.emplace_back().data(), code, found.back().size());
@@ -167,7 +166,7 @@ struct ProcessLook {
   }
 };
 
-/// A bit for each thing that another process would have noticed.
+/// Bits of what has changed.
 int differences(const ProcessLook& before, const ProcessLook& after) {
   int found = 0;
   if (after.handlers != before.handlers) found |= 2;
@@ -179,7 +178,7 @@ int differences(const ProcessLook& before, const ProcessLook& after) {
   return found;
 }
 
-/// A message that is copied from where it lies, and one in pieces; false: one does not arrive.
+/// A message that stays in its sender's memory until it is taken; false: it does not arrive.
 bool exchange(EngineKind kind) {
   Ends ends(2);
   for (uint32_t i = 0; i < 2; ++i) ends.engines[i] = make_engine(kind, i);

@@ -54,6 +54,7 @@ struct ProcessGroup::EnqueuedOne {
   uint64_t record_id = 0;
   bool is_recorded = false;             // by an earlier piece
   HostBuffers staged = {};              // in host memory, where it is staged as a whole
+  bool is_native = false;               // by the plugin's own collectives
   bool is_among_leaders = false;        // by messages: of each island one rank takes part
   bool is_last = true;                  // of the pieces that this rank has
   const CheckedCall* whole = nullptr;   // of a piece: what the caller has called
@@ -62,7 +63,7 @@ struct ProcessGroup::EnqueuedOne {
   const CheckedCall& called() const { return whole != nullptr ? *whole : call; }
 };
 
-/// What a rank of an island does for a part of an operation, in its stream's order.
+/// What a rank does for an operation or a part of it, in its stream's order.
 struct ProcessGroup::Piece {
   CheckedCall call;
   bool is_native = false;
@@ -73,10 +74,10 @@ struct ProcessGroup::Enqueue {
   boost::container::small_vector<One, 1> ones;
   Stream* stream = nullptr;
   std::chrono::nanoseconds timeout{0};
-  bool is_native = false;    // all of them
-  bool has_islands = false;  // some go by islands
-  bool is_inline = false;    // the caller runs it and waits
-  bool is_check = false;     // ... of others; without tensors or records
+  bool is_native = false;     // all of them
+  bool is_in_pieces = false;  // one after the other: the plugin runs some, or parts of some
+  bool is_inline = false;     // the caller runs it and waits
+  bool is_check = false;      // ... of others; without tensors or records
   Clock::time_point begun;
   OperationPath path = OperationPath::kHost;
   Ref<Work> work;

@@ -205,7 +205,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
 
   // group_enqueue.cpp
   Status check_calls(std::span<const Call> calls, Enqueue* enqueue) const;
-  Result<Stream*> choose_stream(const EnqueueArgs& args);
+  Result<Stream*> choose_stream(const EnqueueArgs& args, bool is_in_pieces);
   Result<Ref<Work>> enqueue_all(std::span<const Call> calls, const EnqueueArgs& args,
                                 std::chrono::nanoseconds timeout);
   bool may_be_about_to_fail(bp_status code) const;
@@ -252,7 +252,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   std::vector<Piece> pieces_of(const EnqueuedOne& one) const;
   CheckedCall inner_broadcast(const EnqueuedOne& one) const;
   CheckedCall inner_reduction(const EnqueuedOne& one) const;
-  Result<Ref<Work>> enqueue_by_islands(Enqueue* enqueue);
+  Result<Ref<Work>> enqueue_in_pieces(Enqueue* enqueue);
   void give_up(const EnqueuedOne& one, const Status& why);
   Result<Ref<Work>> enqueue_piece(const Enqueue& whole, EnqueuedOne* one, const Piece& piece);
 

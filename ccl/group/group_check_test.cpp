@@ -132,6 +132,21 @@ TEST_F(GroupCheck, GoodCalls_AreAsGoodAndOneRecordEach) {
   });
 }
 
+TEST_F(GroupCheck, BatchThatTheDeviceHasInPart_IsCompared) {
+  have("fails", true);
+  run({"npu:0", "npu:1"}, [&](uint32_t rank, ProcessGroup& group) {
+    const Call barrier{.kind = Kind::kBarrier};
+    const Call good[] = {barrier, sum_of(group, 3)};
+    const auto work = group.enqueue(good, {.waits = true});
+    ASSERT_TRUE(work.ok()) << work.status().to_string();
+    EXPECT_EQ(floats(good[1].recv)[2], 2);
+    const Call differs[] = {barrier, sum_of(group, 3 + rank)};
+    const Status status = group.enqueue(differs, {.waits = true}).status();
+    EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("f32 3"), HasSubstr("f32 4")));
+  });
+}
+
 TEST_F(GroupCheck, GoodCallsOfAGroupWithIslands_AreAsGood) {
   have("fails", true);
   run({"npu:0", "cpu:0", "npu:1", "xpu:0"}, [&](uint32_t rank, ProcessGroup& group) {

@@ -75,7 +75,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_all(std::span<const Call> calls, const E
   Enqueue enqueue;
   enqueue.timeout = timeout;
   BP_TRY(check_calls(calls, &enqueue));
-  BP_TRY_ASSIGN(enqueue.stream, choose_stream(args));
+  BP_TRY_ASSIGN(enqueue.stream, choose_stream(args, enqueue.is_in_pieces));
   enqueue.is_inline = enqueue.stream->is_inline();
   Result<Ref<Work>> work = Ref<Work>();
   {
@@ -109,24 +109,27 @@ Status ProcessGroup::check_calls(std::span<const Call> calls, Enqueue* enqueue) 
   for (const Call& call : calls) {
     EnqueuedOne& one = enqueue->ones.emplace_back();
     BP_TRY(check_call(call, args_.place, device(), &one.call));
-    if (is_native(one.call)) ++native_count;
+    one.is_native = is_native(one.call);
+    if (one.is_native) ++native_count;
     if (kind_info(call.kind).is_of_two) ++of_two_count;
     one.is_among_leaders = serves_by_islands(one.call.operation);
-    enqueue->has_islands |= one.is_among_leaders;
+    enqueue->is_in_pieces |= one.is_among_leaders;
   }
-  enqueue->is_native = native_count != 0;
-  const bool is_partly_native = enqueue->is_native && native_count != calls.size();
-  const bool would_wait = enqueue->has_islands && of_two_count != 0;
-  if (enqueue->is_native && !is_partly_native) return check_averages(*enqueue);
-  if (!is_partly_native && !would_wait) return {};
+  enqueue->is_native = native_count == calls.size();
+  if (enqueue->is_native) return check_averages(*enqueue);
+  enqueue->is_in_pieces |= native_count != 0;
+  // A send would wait behind what is before it in the stream, and its other end may wait for it.
+  if (!enqueue->is_in_pieces || of_two_count == 0) return {};
   return Status(BP_UNSUPPORTED, "group " + args_.name +
-                                    ": of these operations the device's own collectives have "
-                                    "some only: call them one by one");
+                                    ": sends and receives cannot go in one batch with operations "
+                                    "that the device's own collectives run, or run in part, where "
+                                    "they do not run all of them: call them one by one");
 }
 
-Result<Stream*> ProcessGroup::choose_stream(const EnqueueArgs& args) {
+/// Pieces need the order of a stream, which is not that of an inline one.
+Result<Stream*> ProcessGroup::choose_stream(const EnqueueArgs& args, bool is_in_pieces) {
   // A caller who waits anyway need not wake another thread, where the host may touch the memory.
-  if (args.waits && device().is_host_like()) return &device().default_stream();
+  if (args.waits && device().is_host_like() && !is_in_pieces) return &device().default_stream();
   if (args.stream != nullptr && !args.stream->is_inline()) return args.stream;
   const std::lock_guard lock(enqueue_mutex_);
   if (own_stream_ == nullptr) {
@@ -285,14 +288,14 @@ void ProcessGroup::note_faults(const Enqueue& enqueue) {
 
 Result<Ref<Work>> ProcessGroup::enqueue_unchecked(Enqueue* enqueue) {
   if (enqueue->is_native) return enqueue_native(enqueue);
-  const bool is_inside = enqueue->has_islands && island_ != nullptr;
-  return is_inside ? enqueue_by_islands(enqueue) : enqueue_host(enqueue);
+  const bool is_inside = enqueue->is_in_pieces && island_ != nullptr;
+  return is_inside ? enqueue_in_pieces(enqueue) : enqueue_host(enqueue);
 }
 
 /// The first of them to fail, where others are to learn of it. Messages alone compare by
 /// themselves.
 Result<Ref<Work>> ProcessGroup::check_and_enqueue(Enqueue* enqueue) {
-  const bool has_native = enqueue->is_native || enqueue->has_islands;
+  const bool has_native = enqueue->is_native || enqueue->is_in_pieces;
   if (!agreement_.checks || !has_native) return enqueue_unchecked(enqueue);
   bool has_begun = false;
   BP_TRY(enqueue_check(*enqueue, &has_begun));
@@ -314,7 +317,7 @@ Status ProcessGroup::enqueue_check(const Enqueue& native, bool* out_has_begun) {
   check.timeout = native.timeout;
   for (const Enqueue::One& one : native.ones) {
     const Operation& operation = one.call.operation;
-    const bool is_by_messages = !native.is_native && !one.is_among_leaders;
+    const bool is_by_messages = !one.is_native && !one.is_among_leaders;
     if (kind_info(operation.kind).is_of_two || is_by_messages) continue;
     Enqueue::One& added = check.ones.emplace_back();
     added.call.operation = operation;

@@ -125,13 +125,13 @@ Result<Ref<Work>> ProcessGroup::enqueue_piece(const Enqueue& whole, EnqueuedOne*
 }
 
 /// Answers the work of the last piece, which is over when the others are: they are in one stream.
-Result<Ref<Work>> ProcessGroup::enqueue_by_islands(Enqueue* enqueue) {
+Result<Ref<Work>> ProcessGroup::enqueue_in_pieces(Enqueue* enqueue) {
   Result<Ref<Work>> work = Ref<Work>();
   bool has_begun = false;
   for (EnqueuedOne& one : enqueue->ones) {
     std::vector<Piece> pieces;
     if (one.is_among_leaders) pieces = pieces_of(one);
-    if (pieces.empty()) pieces.push_back({one.call, false});
+    if (pieces.empty()) pieces.push_back({one.call, one.is_native});
     const CheckedCall called = one.call;
     if (one.is_among_leaders) one.whole = &called;  // for as long as this loop
     for (const Piece& piece : pieces) {

@@ -117,6 +117,45 @@ TEST_F(GroupKinds, AverageThatTheDeviceLacks_InABatch_IsUsedByNoneOfTheOthers) {
   });
 }
 
+TEST_F(GroupKinds, BatchThatTheDeviceHasInPart_KeepsItsOrder) {
+  run({"npu:0", "npu:1"}, [&](uint32_t rank, ProcessGroup& group) {
+    const Ref<Tensor> x = upload(group.device(), BP_DTYPE_F32, {2, 4});
+    const Ref<Tensor> y = room(group.device(), BP_DTYPE_F32, 5);
+    const Call sum{.send = x, .recv = x};
+    const Call barrier{.kind = Kind::kBarrier};
+    // Both ranks have the same; the blocks of 2 and 3 elements begin with them.
+    const Ref<Tensor> own = rank == 0 ? x : upload(group.device(), BP_DTYPE_F32, {8, 8, 8});
+    const Call gather{.kind = Kind::kAllGather, .send = own, .recv = y, .counts = {2, 3}};
+    const Call all[] = {sum, barrier, sum, gather, {.send = y, .recv = y}};
+    const auto work = group.enqueue(all);
+    ASSERT_TRUE(work.ok()) << work.status().to_string();
+    const Status done = (*work)->wait(Clock::now() + std::chrono::seconds(40));
+    ASSERT_TRUE(done.ok()) << done.to_string();
+    EXPECT_THAT(floats(x), testing::ElementsAre(8, 16));
+    EXPECT_THAT(floats(y), testing::ElementsAre(16, 32, 16, 16, 16));
+    EXPECT_EQ(group.counters().native_operations, 3u);
+    EXPECT_EQ(group.counters().staged_operations, 2u);
+    group.finish();
+    const auto dump = parse_dump(group.trace(), "trace");
+    ASSERT_TRUE(dump.ok()) << dump.status().to_string();
+    ASSERT_EQ(dump->records.size(), 5u);
+    for (const Record& record : dump->records) EXPECT_EQ(record.state, RecordState::kCompleted);
+  });
+}
+
+TEST_F(GroupKinds, BatchThatTheDeviceHasInPart_TakesNoSendsAndReceives) {
+  run({"npu:0", "npu:1"}, [&](uint32_t rank, ProcessGroup& group) {
+    const Ref<Tensor> x = upload(group.device(), BP_DTYPE_F32, {2, 4});
+    const Call one = rank == 0 ? Call{.kind = Kind::kSend, .root = 1, .send = x}
+                               : Call{.kind = Kind::kRecv, .root = 0, .recv = x};
+    const Call all[] = {{.kind = Kind::kBarrier}, one};
+    const Status status = group.enqueue(all).status();
+    EXPECT_EQ(status.code(), BP_UNSUPPORTED);
+    EXPECT_THAT(status.message(), HasSubstr("sends and receives cannot go in one batch"));
+    run_case({.count = 100}, rank, group);
+  });
+}
+
 TEST_F(GroupKinds, AverageOfDevicesWithoutADivision_GoesByMessages) {
   make_runtime({{"npu.collective_averages", "false"}, {"npu.kernels", "div"}});
   run({"npu:0", "npu:1"}, [&](uint32_t rank, ProcessGroup& group) {

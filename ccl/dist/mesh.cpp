@@ -65,16 +65,17 @@ Result<std::unique_ptr<const Mesh>> Mesh::create(const MeshArgs& args) {
 Status Mesh::join() {
   const auto timeout =
       args_.timeout.count() > 0 ? args_.timeout : default_timeout(args_.device->runtime());
+  const auto deadline = Store::Clock::now() + timeout;
   const RankPlace place{args_.rank, layout().rank_count()};
   const auto store = make_prefix_store("mesh/" + name() + "/", args_.store);
   WaitsOfStore waits(store);
   BP_TRY(waits.listen(args_.device->runtime()));
-  BP_TRY(agree(*store, Store::Clock::now() + timeout));
+  BP_TRY(agree(*store, deadline));
   for (size_t axis = 0; axis < layout().axes().size(); ++axis) {
-    auto group = join_axis(axis);
+    auto group = join_axis(axis, deadline);
     // A rank that gives up tells the others, which would wait for it on the next axis.
     BP_TRY(meet(*store, "axis-" + std::to_string(axis), group.status(), place,
-                {"mesh " + name(), Store::Clock::now() + timeout}));
+                {"mesh " + name(), deadline}));
     groups_.push_back(*std::move(group));
   }
   return {};
@@ -100,7 +101,7 @@ Status Mesh::agree(Store& store, Store::Clock::time_point deadline) const {
               {"mesh " + name(), deadline});
 }
 
-Result<Ref<ProcessGroup>> Mesh::join_axis(size_t axis) const {
+Result<Ref<ProcessGroup>> Mesh::join_axis(size_t axis, Store::Clock::time_point deadline) const {
   const std::vector<uint32_t> members = layout().members(args_.rank, axis);
   GroupArgs group;
   group.store = args_.store;
@@ -108,6 +109,7 @@ Result<Ref<ProcessGroup>> Mesh::join_axis(size_t axis) const {
   group.place = {coordinates_[axis], layout().axes()[axis].size};
   group.device = args_.device;
   group.timeout = args_.timeout;
+  group.join_deadline = deadline;
   group.descent.job_ranks = members;
   return ProcessGroup::create(group);
 }

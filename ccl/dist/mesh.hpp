@@ -51,7 +51,7 @@ class Mesh {
       : args_(args), coordinates_(args.layout.coordinates(args.rank)) {}
   Status join();
   Status agree(Store& store, Store::Clock::time_point deadline) const;
-  Result<Ref<ProcessGroup>> join_axis(size_t axis) const;
+  Result<Ref<ProcessGroup>> join_axis(size_t axis, Store::Clock::time_point deadline) const;
 
   const MeshArgs args_;
   const std::vector<uint32_t> coordinates_;

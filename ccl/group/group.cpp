@@ -160,7 +160,8 @@ void ProcessGroup::give_up_joining(const Status& joined) noexcept {
 }
 
 Status ProcessGroup::join() {
-  const JoinWait wait = {"group " + words(), Clock::now() + args_.timeout};
+  const JoinWait wait = {"group " + words(),
+                         args_.join_deadline.value_or(Clock::now() + args_.timeout)};
   const auto store = make_joining_store();
   joining_ = store;
   descendants_ = make_prefix_store(kDescentPrefix, args_.store);
@@ -386,7 +387,7 @@ void ProcessGroup::abort(std::string_view words) noexcept {
                     (words.empty() ? "" : ": " + std::string(words));
   }));
   // Until the others are told, for this rank may leave at once.
-  messenger_->drive_until([this] { return has_failed_.load(); },
+  messenger_->drive_until([this] { return has_told_.load(); },
                           Clock::now() + std::chrono::seconds(1));
 }
 

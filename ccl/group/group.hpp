@@ -43,6 +43,8 @@ struct GroupArgs {
   /// How long ranks are waited for, in joining and in each operation. 0: BACKPLANE_CCL_TIMEOUT.
   std::chrono::nanoseconds timeout{0};
   Descent descent = {};  // of a group that is made from another
+  /// By when it is joined, where that is a part of what has the timeout.
+  std::optional<Clock::time_point> join_deadline = {};
 };
 
 struct EnqueueArgs {
@@ -303,6 +305,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   void request_failure(Failure failure) noexcept;
   void fail(Failure why, bool spreads);
   void end_work();
+  void go_on_ending();
   bool has_ended_work() const { return tasks_.empty() && lanes_->is_idle(); }
   Failure out_of_memory() const;
   Whereabouts whereabouts(uint64_t sequence);
@@ -367,6 +370,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   LastSplit last_split_;       // under state_mutex_
   uint64_t latest_epoch_ = 0;  // ... of this group, or of a try to rebuild it
   std::atomic<bool> has_failed_{false};
+  std::atomic<bool> has_told_{false};  // ... and what tells the others of it has been sent
   std::atomic<size_t> open_tasks_{0};  // of these, those that have not ended
   std::list<Ref<Work>> new_copies_;    // ... whose copies are still queued
   std::atomic<bool> has_news_{false};  // of these three

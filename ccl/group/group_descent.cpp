@@ -47,6 +47,7 @@ Result<Ref<ProcessGroup>> ProcessGroup::rebuild_now(const RebuildArgs& args) {
   GroupArgs next = args_;
   next.timeout = timeout_or_own(args.timeout);
   const JoinWait wait = {"group " + words(), Clock::now() + next.timeout};
+  next.join_deadline = wait.deadline;
   BP_TRY(agree_on_members({*descendants_, agreement_.group, args_.place.rank, agreement_.names,
                            wait, [] { return Status(); }},
                           args.epoch, args.members));
@@ -92,13 +93,14 @@ Result<Ref<ProcessGroup>> ProcessGroup::split_now(const SplitArgs& args) {
   BP_TRY(failure().to_status());
   GroupArgs next = args_;
   next.timeout = timeout_or_own(args.timeout);
+  next.join_deadline = Clock::now() + next.timeout;
   const uint64_t number = ++split_count_;
   std::vector<uint32_t> missing;
   const Relatives relatives{*descendants_,
                             agreement_.group,
                             args_.place.rank,
                             agreement_.names,
-                            {"group " + words(), Clock::now() + next.timeout},
+                            {"group " + words(), *next.join_deadline},
                             [this] { return failure().to_status(); }};
   const auto choices = exchange_choices(relatives, number, {args.color, args.key}, &missing);
   // The other ranks count on this one, now and when they split it again.

@@ -199,6 +199,31 @@ TEST_F(GroupRebuild, MembersThatDiffer_NameBothSidesOnAll) {
   });
 }
 
+TEST_F(GroupRebuild, Timeout_IsOfAllItsParts) {
+  constexpr auto kTimeout = milliseconds(2000);
+  expect_within(kTimeout + seconds(1), [&](Delays& delays) {
+    run({"cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
+      const uint32_t members[] = {0, 1};
+      if (rank == 1) {  // it agrees late, and does not join
+        std::this_thread::sleep_for(milliseconds(1300));
+        const std::vector<std::string> names = {"rank 0", "rank 1"};
+        const JoinWait wait = {"group test", Clock::now() + seconds(20)};
+        const auto store = make_prefix_store(kDescentPrefix, store_);
+        const Status agreed =
+            agree_on_members({*store, parse_dump(group.trace(), "trace")->group.id, rank, names,
+                              wait, [] { return Status(); }},
+                             1, members);
+        EXPECT_TRUE(agreed.ok()) << agreed.to_string();
+        return;
+      }
+      const auto begin = Clock::now();
+      const auto next = group.rebuild({.epoch = 1, .members = members, .timeout = kTimeout});
+      delays.note_since(begin, "rank 0");
+      EXPECT_EQ(next.status().code(), BP_TIMEOUT) << next.status().to_string();
+    });
+  });
+}
+
 TEST_F(GroupRebuild, EpochsThatDiffer_NameBothSidesOnAll) {
   run({"cpu:0", "cpu:0"}, [&](uint32_t rank, ProcessGroup& group) {
     const uint32_t members[] = {0, 1};

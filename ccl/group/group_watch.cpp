@@ -213,7 +213,7 @@ bool ProcessGroup::advance(Clock::time_point now) noexcept {
       if (has_news_.load() && has_news_.exchange(false)) take_news(&requested);
       has_moved = advance_control();
       let_copies_go(now);
-      if (has_failed_.load()) return end_work();  // what was called while it failed
+      if (has_failed_.load()) return go_on_ending();
       if (requested) return fail(explained(*std::move(requested)), true);
       if (has_lost_news_) return fail(out_of_memory(), true);
       // What was to come from a rank that is gone does not: nothing goes on without it.
@@ -404,6 +404,12 @@ void ProcessGroup::end_work() {
   for (const auto& task : tasks_) end_queue_of(*task->work, why);
   open_tasks_.fetch_sub(tasks_.size(), std::memory_order_release);
   tasks_.clear();
+}
+
+/// What was called while it failed ends, and what is to tell the others of it goes out.
+void ProcessGroup::go_on_ending() {
+  end_work();
+  if (!control_->is_sending() && !messenger_->engine().has_unsent()) has_told_.store(true);
 }
 
 void ProcessGroup::fail(Failure why, bool spreads) {

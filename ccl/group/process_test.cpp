@@ -198,8 +198,9 @@ class Ranks : public GroupKinds {
     be_ready();
     if (place_.rank == 1) {
       await_all_ready();  // or its abort would end sums that go on
+      tell("aborted");
       (*group)->abort("the user has pressed a key");
-      return tell("aborted");
+      _exit(0);  // nothing that comes later tells the others
     }
     const Status status = (*group)->enqueue(call, {.waits = true}).status();
     tell(status.to_string());

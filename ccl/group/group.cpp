@@ -4,6 +4,8 @@
 // in group_watch.cpp.
 #include "ccl/group/group.hpp"
 
+#include <net/if.h>
+
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -238,13 +240,20 @@ Status ProcessGroup::connect(Store& store, const JoinWait& wait) {
 /// All ranks conclude the same, and come to errors of that together.
 Result<std::unique_ptr<Engine>> ProcessGroup::make_engine(Store& store, const EngineChoice& choice,
                                                           Clock::time_point deadline) {
-  if (choice.name == "loop") return make_loop_engine();
+  const std::string& interface_name = runtime_->options().text("BACKPLANE_CCL_INTERFACE");
+  if (choice.name == "loop") {  // it needs none, and none that is named is ignored
+    if (interface_name.empty() || if_nametoindex(interface_name.c_str()) != 0) {
+      return make_loop_engine();
+    }
+    return Status(BP_INVALID_ARGUMENT, "expected a network interface of this host, found '" +
+                                           interface_name + "' (BACKPLANE_CCL_INTERFACE)");
+  }
   LibraryEngineArgs args;
   args.name = choice.name;
   for (const SearchedFolder& folder : runtime_->plugins().searched) {
     args.search_path.push_back(folder.path);
   }
-  args.interface_name = runtime_->options().text("BACKPLANE_CCL_INTERFACE");
+  args.interface_name = interface_name;
   args.uses_shared_memory = choice.is_within_hosts;
   if (choice.spans_hosts && args.interface_name.empty()) {
     return Status(BP_INVALID_ARGUMENT,

@@ -356,7 +356,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   };
   std::vector<KnownCombiner> combiners_;
   Divider divider_{args_.place.rank_count};
-  bool has_told_unfit_ = false;
+  uint32_t told_unfit_kinds_ = 0;  // bit 1 << kind
   std::atomic<bool> has_direct_{false};  // taken under enqueue_mutex_
   Lanes::Direct direct_;                 // ... by whoever does so
   KnownCall known_call_;

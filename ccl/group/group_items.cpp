@@ -53,8 +53,9 @@ Result<Schedule> ProcessGroup::build_schedule(const EnqueuedOne& one, const Port
                                 .has_blocks = portion.blocks != nullptr,
                                 .hosts = hosts},
                                hosts.empty() ? kWithinHost : kBetweenHosts, rules_);
-  if (choice.unfit_wish != nullptr && !has_told_unfit_) {
-    has_told_unfit_ = true;
+  const uint32_t kind_bit = 1u << static_cast<uint32_t>(operation.kind);
+  if (choice.unfit_wish != nullptr && (told_unfit_kinds_ & kind_bit) == 0) {
+    told_unfit_kinds_ |= kind_bit;
     log(BP_LOG_WARNING, "group " + args_.name + ": BACKPLANE_CCL_ALGORITHM wants " +
                             std::string(choice.unfit_wish->name) + " for " + describe(operation) +
                             ", which it cannot run among " + std::to_string(place.rank_count) +

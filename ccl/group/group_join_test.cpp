@@ -36,6 +36,19 @@ class GroupJoin : public GroupTest {
   }
 };
 
+TEST_F(GroupJoin, UnknownInterface_IsNamedThoughThreadsNeedNone) {
+  for (const auto& [name, expected] : {std::pair{"eth77", BP_INVALID_ARGUMENT}, {"lo", BP_OK}}) {
+    core_options_ = {{"BACKPLANE_CCL_INTERFACE", name}};
+    make_runtime();
+    store_ = make_memory_store();
+    const Status status = join(0, 1);
+    EXPECT_EQ(status.code(), expected) << status.to_string();
+    if (!status.ok()) {
+      EXPECT_THAT(status.message(), AllOf(HasSubstr("found 'eth77' (BACKPLANE_CCL_INTERFACE)")));
+    }
+  }
+}
+
 TEST_F(GroupJoin, BadArguments_AreNamed) {
   store_ = make_memory_store();
   EXPECT_THAT(join(2, 2).message(), HasSubstr("expected a rank from 0 to 1, found 2"));

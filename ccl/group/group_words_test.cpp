@@ -112,6 +112,26 @@ TEST_F(GroupWords, AlgorithmOfAnOperation_IsToldOnceAtLevelDebug) {
                                         "group test: all_reduce sum f32 3 by ring"));
 }
 
+TEST_F(GroupWords, AlgorithmsThatCannotServe_AreToldOnceForEachKind) {
+  core_options_ = {{"BACKPLANE_CCL_ALGORITHM", "all_reduce:ring,reduce:binomial"}};
+  make_runtime();
+  Lines lines(BP_LOG_WARNING);
+  run({"cpu:0", "cpu:0"}, [](uint32_t rank, ProcessGroup& group) {
+    for (const Kind kind : {Kind::kAllReduce, Kind::kReduce, Kind::kAllReduce, Kind::kReduce}) {
+      Call call{.kind = kind, .is_deterministic = true};
+      call.send = upload(group.device(), BP_DTYPE_F32, {1, 2, 3});
+      if (kind == Kind::kAllReduce || rank == 0) call.recv = room(group.device(), BP_DTYPE_F32, 3);
+      ASSERT_TRUE(group.enqueue(call, {.waits = true}).ok());
+    }
+  });
+  const auto told_of = [](const std::string& wish) {
+    return AllOf(HasSubstr("BACKPLANE_CCL_ALGORITHM wants " + wish), HasSubstr("serves"));
+  };
+  EXPECT_THAT(lines.take(), testing::UnorderedElementsAre(
+                                told_of("ring for all_reduce"), told_of("ring for all_reduce"),
+                                told_of("binomial for reduce"), told_of("binomial for reduce")));
+}
+
 TEST_F(GroupWords, AlgorithmsThatCannotBe_NameTheirOption) {
   core_options_ = {{"BACKPLANE_CCL_ALGORITHM", "all_reduce=ring"}};
   make_runtime();

@@ -291,8 +291,9 @@ class Ranks : public GroupKinds {
     if (!HasFailure()) tell("clean, by ranks " + testing::PrintToString(left));
   }
   void only_join() {
+    const Lines lines;
     const auto group = join();
-    tell(group.status().to_string());
+    tell(group.ok() ? "OK" + lines.text() : group.status().to_string());
   }
 };
 
@@ -550,6 +551,12 @@ TEST(ProcessOptions, EngineBetweenProcesses_IsUcxByItselfAndByName) {
   EXPECT_THAT(join_with({}), Each("OK"));
   EXPECT_THAT(join_with({{"BACKPLANE_CCL_ENGINE", "ucx"}}), Each("OK"));
   EXPECT_THAT(join_with({{"BACKPLANE_CCL_ENGINE@2", "ucx"}}), Each("OK"));
+}
+
+TEST(ProcessOptions, SettingsOfUcxThatTheEngineHas_AreToldOfAsIgnored) {
+  const auto words = join_with({{"UCX_TLS", "tcp"}, {"UCX_MEM_EVENTS", "yes"}});
+  EXPECT_THAT(words, Each(AllOf(testing::StartsWith("OK"), HasSubstr("UCX_TLS has no effect"),
+                                HasSubstr("UCX_MEM_EVENTS has no effect"))));
 }
 
 TEST(ProcessOptions, LoopBetweenProcesses_IsAnErrorThatNamesRanks) {

@@ -20,11 +20,13 @@
 #include <array>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <set>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -184,6 +186,7 @@ const Ucp& open_ucp(const bp_engine_host& host) {
   }
   find_functions(opened.library);
   g_ucp.log_push_handler(take_line);
+  for (const std::string& ours : fixed_settings()) tell_of_override(ours.substr(0, ours.find('=')));
   is_open = true;
   return g_ucp;
 }
@@ -191,5 +194,15 @@ const Ucp& open_ucp(const bp_engine_host& host) {
 const Ucp& ucp() { return g_ucp; }
 
 void tell(uint32_t level, const char* text) { g_host->log(level, text); }
+
+void tell_of_override(const std::string& variable) {
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  if (std::getenv(variable.c_str()) == nullptr) return;
+  const std::lock_guard lock(mutex);
+  if (!told.insert(variable).second) return;
+  tell(kLogWarning,
+       ("engine ucx: " + variable + " has no effect: the engine sets it itself").c_str());
+}
 
 }  // namespace bp_ucx

@@ -57,6 +57,8 @@ constexpr uint32_t kLogError = 1;  // as in backplane/host.h
 constexpr uint32_t kLogWarning = 2;
 constexpr uint32_t kLogInfo = 3;
 void tell(uint32_t level, const char* text);
+/// Warns once of a variable such as UCX_TLS that the user has set and the engine sets itself.
+void tell_of_override(const std::string& variable);
 /// Whether processes of this user may read each other's memory (the kernel's ptrace_scope is 0).
 bool may_copy_between_processes();
 

@@ -115,6 +115,7 @@ Worker::Worker(const bp_engine_args& args) {
   const std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)> kept(config,
                                                                           ucp().config_release);
   for (const Setting& setting : settings(args)) {
+    tell_of_override(std::string("UCX_") + setting.name);
     check(ucp().config_modify(config, setting.name, setting.value.c_str()),
           "UCX's setting " + std::string(setting.name) + "=" + setting.value);
   }

@@ -341,10 +341,10 @@ typedef struct bpa_ccl_call {
 /* Operations that go together: none waits for another, but for the collectives among them, which
  * keep their order. All of them have begun when this returns, or none has.
  * calls: call_count of them, 1 to 1,024, each stride_bytes (sizeof(bpa_ccl_call)) behind the one
- * before. Where the device's own collectives run only some of them, or parts of them as among linked
- * ranks of a group that has others too, each begins when the one before it is done. Errors, beside
- * those above: UNSUPPORTED for sends and recvs beside such ones, and where one behind an average
- * that those collectives lack uses its result. */
+ * before. Where the device's own collectives run only some of them, or parts of them as among
+ * linked ranks of a group that has others too, each begins when the one before it is done. Errors,
+ * beside those above: UNSUPPORTED for sends and recvs beside such ones, and where one behind an
+ * average that those collectives lack uses its result. */
 BPA_API bpa_status bpa_ccl_batch(bpa_ccl_group* group, const bpa_ccl_call* calls,
                                  uint64_t call_count, uint64_t stride_bytes,
                                  const bpa_ccl_options* options, bpa_ccl_work** out_work);

@@ -126,6 +126,12 @@ Result<Ref<Work>> ProcessGroup::enqueue_piece(const Enqueue& whole, EnqueuedOne*
 
 /// Answers the work of the last piece, which is over when the others are: they are in one stream.
 Result<Ref<Work>> ProcessGroup::enqueue_in_pieces(Enqueue* enqueue) {
+  // What has no kernels is refused on all ranks before any of it begins.
+  for (const EnqueuedOne& one : enqueue->ones) {
+    if (one.is_native || one.is_among_leaders) continue;
+    const auto combiner = combiner_of(one.call.operation);
+    BP_TRY(combiner.status());
+  }
   Result<Ref<Work>> work = Ref<Work>();
   bool has_begun = false;
   for (EnqueuedOne& one : enqueue->ones) {

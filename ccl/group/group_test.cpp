@@ -143,6 +143,19 @@ TEST_F(GroupKinds, BatchThatTheDeviceHasInPart_KeepsItsOrder) {
   });
 }
 
+TEST_F(GroupKinds, BatchOfWhichAPartCannotBe_BeginsNothing) {
+  run({"npu:0", "npu:1"}, [&](uint32_t rank, ProcessGroup& group) {
+    const Ref<Tensor> x = upload(group.device(), BP_DTYPE_F32, {2, 4});
+    const Ref<Tensor> z = room(group.device(), BP_DTYPE_C64, 1);
+    const Call all[] = {{.send = x, .recv = x},
+                        {.reduction = Reduction::kProd, .send = z, .recv = z}};
+    EXPECT_EQ(group.enqueue(all).status().code(), BP_UNSUPPORTED);
+    EXPECT_THAT(floats(x), testing::ElementsAre(2, 4));
+    EXPECT_EQ(group.counters().native_operations, 0u);
+    run_case({.count = 100}, rank, group);
+  });
+}
+
 TEST_F(GroupKinds, BatchThatTheDeviceHasInPart_TakesNoSendsAndReceives) {
   run({"npu:0", "npu:1"}, [&](uint32_t rank, ProcessGroup& group) {
     const Ref<Tensor> x = upload(group.device(), BP_DTYPE_F32, {2, 4});

@@ -249,7 +249,7 @@ int run_all(const std::string& folder, const std::string& reports) {
     std::erase_if(left, [&](const Case& c) { return c.rank_count == rank_count; });
     run_group(folder, cases, &results);
   }
-  return report_repeated(reports, "gloo", results);
+  return report_repeated(reports, {"gloo", "Gloo", "Its ranks are threads."}, std::move(results));
 }
 
 }  // namespace

@@ -191,7 +191,12 @@ int run_all(const std::string& folder, const std::string& reports) {
                        .words = any_failed == 0 ? "" : "a rank has printed what differs"});
   }
   int code = 0;
-  if (rank == 0) code = report_repeated(reports, "open_mpi", results);
+  if (rank == 0) {
+    code = report_repeated(
+        reports,
+        {"open_mpi", "Open MPI", "Its ranks are processes, the first ones of eight on one host."},
+        results);
+  }
   MPI_Bcast(&code, 1, MPI_INT, 0, MPI_COMM_WORLD);
   return code;
 }

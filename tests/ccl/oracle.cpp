@@ -255,6 +255,27 @@ std::string judge_sums(const Case& c, uint32_t rank, const std::byte* found) {
   return problem;
 }
 
+std::string compare_floats(const Case& c, uint32_t rank, const std::byte* ours,
+                           const std::byte* theirs) {
+  std::string problem;
+  const auto most = [&](long double reference, long double magnitudes) {
+    return is_exact(c) ? 0.0L : 2 * bound_of(c, reference, magnitudes);
+  };
+  visit_sums(c, rank, [&](uint64_t i, const Contributions& of) {
+    const Reference reference = combined_floats(c, of);
+    const std::byte* const here = ours + i * c.format->bytes;
+    const std::byte* const there = theirs + i * c.format->bytes;
+    problem = compare_part(i, part_at(*c.format, here), part_at(*c.format, there),
+                           most(reference.value.real(), reference.magnitudes.real()));
+    if (c.format->of != Class::kComplex || !problem.empty()) return problem.empty();
+    const uint32_t half = c.format->part_bytes();
+    problem = compare_part(i, part_at(*c.format, here + half), part_at(*c.format, there + half),
+                           most(reference.value.imag(), reference.magnitudes.imag()));
+    return problem.empty();
+  });
+  return problem;
+}
+
 /// What `from` put in as `block`, from element `at` of what is found on.
 std::string judge_moved(const Case& c, uint32_t from, const Block& block, uint64_t at,
                         const std::byte* found) {
@@ -321,29 +342,28 @@ std::string judge(const Case& c, uint32_t rank, const std::byte* found) {
 }
 
 std::string compare(const Case& c, uint32_t rank, const std::byte* ours, const std::byte* theirs) {
-  const uint64_t size = c.received_elements(rank) * c.format->bytes;
-  if (std::memcmp(ours, theirs, size) == 0) return "";
+  const uint64_t bytes = c.format->bytes;
+  if (std::memcmp(ours, theirs, c.received_elements(rank) * bytes) == 0) return "";
   std::string problem = judge(c, rank, theirs);
-  if (!problem.empty() || !c.reduces() || !c.format->is_floating()) return problem;
-  const auto most = [&](long double reference, long double magnitudes) {
-    return is_exact(c) ? 0.0L : 2 * bound_of(c, reference, magnitudes);
-  };
-  visit_sums(c, rank, [&](uint64_t i, const Contributions& of) {
-    const Reference reference = combined_floats(c, of);
-    const std::byte* const here = ours + i * c.format->bytes;
-    const std::byte* const there = theirs + i * c.format->bytes;
-    problem = compare_part(i, part_at(*c.format, here), part_at(*c.format, there),
-                           most(reference.value.real(), reference.magnitudes.real()));
-    if (c.format->of != Class::kComplex || !problem.empty()) return problem.empty();
-    const uint32_t half = c.format->part_bytes();
-    problem = compare_part(i, part_at(*c.format, here + half), part_at(*c.format, there + half),
-                           most(reference.value.imag(), reference.magnitudes.imag()));
-    return problem.empty();
-  });
-  return problem;
+  if (!problem.empty()) return problem;
+  if (c.reduces() && c.format->is_floating()) return compare_floats(c, rank, ours, theirs);
+  uint64_t element = 0;
+  while (std::memcmp(ours + element * bytes, theirs + element * bytes, bytes) == 0) ++element;
+  return wrong(element, bits_text(theirs + element * bytes, c.format->bytes),
+               "as ours " + bits_text(ours + element * bytes, c.format->bytes));
 }
 
-bool is_kept(const Case& c) { return c.format != nullptr && !is_refused(limit_of(c)); }
+bool is_kept(const Case& c) {
+  if (c.format == nullptr || is_refused(limit_of(c))) return false;
+  const bool is_small_float = c.format->of == Class::kFloat && c.format->bytes < 4;
+  return !is_small_float && c.format->of != Class::kScale;
+}
+
+uint32_t keeper_of(const Case& c, uint32_t rank) {
+  const bool is_same =
+      c.kind == Kind::kAllReduce || c.kind == Kind::kAllGather || c.kind == Kind::kBroadcast;
+  return is_same ? 0 : rank;
+}
 
 uint64_t digest(const Bytes& bytes) {
   uint64_t hash = 0xcbf29ce484222325ull ^ bytes.size();

@@ -23,11 +23,15 @@ Bytes input_of(const Case& c, uint32_t rank);
 /// Empty: right. Else the first element that is wrong, with both values.
 std::string judge(const Case& c, uint32_t rank, const std::byte* found);
 
-/// Empty: both are right, and differ by what two orders of sums may. `ours` was judged before.
+/// Empty: both are right, and differ by what two orders of sums may, else in nothing. `ours` was
+/// judged before.
 std::string compare(const Case& c, uint32_t rank, const std::byte* ours, const std::byte* theirs);
 
-/// Files "NUMBER.RANK.in" and "NUMBER.RANK.out" are kept of these.
+/// Results are kept of these, in files "NUMBER.RANK.out": of what is not refused, and has a dtype
+/// that other libraries have too (not f16, bf16, 8-bit floating point and scales).
 bool is_kept(const Case& c);
+/// Who keeps what this rank receives: one for all, where all receive the same.
+uint32_t keeper_of(const Case& c, uint32_t rank);
 
 /// How far from `reference` a result may be: unit roundoff of the dtype times |reference|, and
 /// 4 sqrt(p) times that times the sum of the magnitudes. Each hop rounds to the dtype.

@@ -116,6 +116,33 @@ TEST(CclOracle, BlocksOfOtherSizes_AreKeptApart) {
   }
 }
 
+TEST(CclOracle, OneBitOfOurs_IsSeenBesideWhatAnotherLibraryGives) {
+  const Case moved{.kind = Kind::kBroadcast, .format = &formats()[0], .count = 50, .rank_count = 2};
+  const Case summed = sum_of(formats()[10], Fill::kExact, 1);
+  for (const Case& c : {moved, summed}) {
+    const Bytes theirs = input_of(c, 0);
+    Bytes ours = theirs;
+    EXPECT_EQ(compare(c, 0, ours.data(), theirs.data()), "");
+    ours.back() ^= std::byte{1};
+    EXPECT_THAT(compare(c, 0, ours.data(), theirs.data()),
+                HasSubstr("element 49: expected as ours"));
+    EXPECT_THAT(compare(c, 0, theirs.data(), ours.data()), HasSubstr("element 49"));
+  }
+}
+
+TEST(CclOracle, BothPartsOfOurComplexNumbers_AreCompared) {
+  const Format& format = formats()[8];
+  ASSERT_EQ(format.name, "c64");
+  const Case c = sum_of(format, Fill::kPrecise, 1);
+  const Bytes theirs = input_of(c, 0);
+  for (const size_t sign : {size_t{3}, size_t{7}}) {
+    Bytes ours = theirs;
+    ours[40 * 8 + sign] ^= std::byte{0x80};
+    EXPECT_THAT(compare(c, 0, ours.data(), theirs.data()),
+                HasSubstr("element 40: expected as ours"));
+  }
+}
+
 TEST(CclOracle, Formats_KnowOneAndTheirSmallestStep) {
   for (const Format& format : formats()) {
     if (format.of != Class::kFloat) continue;

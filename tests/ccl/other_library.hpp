@@ -14,8 +14,8 @@
 
 namespace bp::ccl::cases {
 
-/// Those that the library is asked for: all but what this side refuses, what is too large to be
-/// left, and dtypes that others do not reduce (f16, bf16, 8-bit floating point).
+/// Those that the library is asked for: all but what this side refuses, and dtypes that others do
+/// not have (f16, bf16, 8-bit floating point and scales).
 std::vector<Case> repeated_cases();
 
 /// What the library makes of a rank's contribution: what the rank receives.
@@ -25,9 +25,15 @@ using Repeat = std::function<Bytes(const Case& c, uint32_t rank, const Bytes& in
 std::string repeat_on_rank(const std::string& folder, const Case& c, uint32_t rank,
                            const Repeat& repeat);
 
+struct Library {
+  std::string name;   // of the report
+  std::string title;  // for people
+  std::string ranks;  // what its ranks are
+};
+
 /// Prints and writes ccl_NAME.{md,json}. The exit code of the program: 0 where all agree.
-int report_repeated(const std::string& reports, const std::string& name,
-                    const std::vector<CaseResult>& results);
+int report_repeated(const std::string& reports, const Library& library,
+                    std::vector<CaseResult> results);
 
 /// Elements behind a rank's sum or average: of what the library leaves to its caller.
 void divide(const Case& c, Bytes* values);

@@ -191,14 +191,11 @@ class OneCase {
     if (verdict->problem.empty() && sends() && !is_in_place_ && download(send_) != input_) {
       verdict->problem = "what it sends was written";
     }
-    if (!args_.folder.empty() && is_kept(case_)) {
-      keep("in", input_);
-      keep("out", output);
-    }
+    if (args_.folder.empty() || !is_kept(case_) || keeper_of(case_, rank_) != rank_) return;
+    keep(output);
   }
-  void keep(const char* what, const Bytes& bytes) {
-    const std::string name =
-        std::to_string(case_.number) + "." + std::to_string(rank_) + "." + what;
+  void keep(const Bytes& bytes) {
+    const std::string name = std::to_string(case_.number) + "." + std::to_string(rank_) + ".out";
     std::ofstream file(args_.folder + "/" + name, std::ios::binary);
     file.write(reinterpret_cast<const char*>(bytes.data()),
                static_cast<std::streamsize>(bytes.size()));

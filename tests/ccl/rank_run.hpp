@@ -32,7 +32,7 @@ struct RankRunArgs {
   /// Called in each case before the operation: when it returns, all ranks of a shared device have
   /// the memory that they want of it. What one allocates may wait for operations of the others.
   std::function<void()> await_others = [] {};
-  std::string folder = {};  // where inputs and results are kept for others; empty: nowhere
+  std::string folder = {};  // where results are kept for others; empty: nowhere
 };
 
 /// A group that fails has nothing to say of later cases.

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rounds of measurement, which of them count, and the rows that are made of them.
 
-A copy of memory is timed at the beginning of each round: rounds in which it takes 15 % more or
-less than in the others do not count. The ratio of a round is that of its figures, a row's is the
-median of those, and a row is met where 70 % of the rounds meet it.
+A copy of memory is timed before each round and behind it: a round is dropped where either takes
+15 % more or less than most do. Where more than half of the rounds are dropped the machine is too
+unsteady to say anything: all rows are NOT RUN. The ratio of a round is that of its figures, a row's
+is the median of those, and a row is met where 70 % of the rounds meet it.
 """
 
 import collections
@@ -11,8 +12,9 @@ import statistics
 
 ROUNDS = 15
 LEAST_ROUNDS = 9
-MOST_ROUNDS = 45  # until as many as are asked for count
+MOST_ROUNDS = 45  # until as many as are asked for count, and no more than that are dropped
 MOST_DRIFT = 0.15
+MOST_DROPPED = 0.5  # of the rounds
 LEAST_SHARE = 0.7  # of rounds that meet a target
 CONTROL_BYTES = 8 << 20
 KIB, MIB = 1 << 10, 1 << 20
@@ -31,7 +33,7 @@ class Rounds:
     def __init__(self, control):
         """control: gives the time of a copy of memory."""
         self.take_control = control
-        self.control = []
+        self.control = []  # one more than there are rounds: behind one is before the next
         self.figures = collections.defaultdict(list)
 
     def add(self, key, figure):
@@ -41,31 +43,42 @@ class Rounds:
         """Until so many count; run_one adds a figure for each key."""
         run_one()  # warms up, and finds how often each is repeated
         self.figures.clear()
-        while len(self.control) < MOST_ROUNDS and len(self.steady()) < count:
-            self.control.append(self.take_control())
+        self.control.append(self.take_control())
+        while self.count() < MOST_ROUNDS and (len(self.steady()) < count or self.drops_too_many()):
             run_one()
+            self.control.append(self.take_control())
+
+    def count(self):
+        return max(0, len(self.control) - 1)
 
     def steady(self):
         """The rounds that count."""
         if not self.control:
             return []
         middle = statistics.median(self.control)
-        return [i for i, took in enumerate(self.control)
-                if abs(took / middle - 1) <= MOST_DRIFT]
+        is_steady = [abs(took / middle - 1) <= MOST_DRIFT for took in self.control]
+        return [i for i in range(self.count()) if is_steady[i] and is_steady[i + 1]]
+
+    def dropped(self):
+        """How many do not."""
+        return self.count() - len(self.steady())
+
+    def drops_too_many(self):
+        return self.dropped() > MOST_DROPPED * self.count()
 
     def of(self, key):
         return [self.figures[key][i] for i in self.steady()]
 
     def lack(self):
         """"", or why these are too few."""
-        found = len(self.steady())
-        if found >= LEAST_ROUNDS:
+        if len(self.steady()) >= LEAST_ROUNDS and not self.drops_too_many():
             return ""
-        return (f"a copy of memory took as long as in most rounds in {found} of "
-                f"{len(self.control)} only")
+        return (f"{self.dropped()} of {self.count()} rounds were dropped, before or behind which "
+                f"a copy of memory took {MOST_DRIFT:.0%} more or less than most did")
 
     def words(self):
-        return f"{len(self.control)} rounds in turns, of which {len(self.steady())} count"
+        return (f"{self.count()} rounds in turns, of which {self.dropped()} were dropped and "
+                f"{len(self.steady())} count")
 
 
 def not_run(title, target, why):

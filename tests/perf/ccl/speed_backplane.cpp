@@ -64,11 +64,13 @@ double time_exchange(perf::DirectExchange& direct, const bp::ccl::Group& group, 
   group.barrier();
   const double each = perf::nanoseconds_of(iterations, once);
   direct.flush();
-  for (uint64_t i = 0; i < count; ++i) {
-    if (received[i] == perf::value_of(i, 1 - group.rank())) continue;
-    throw std::runtime_error("wrong value at element " + std::to_string(i) + ": " +
-                             std::to_string(received[i]));
-  }
+  const auto check = [&] {
+    once();
+    direct.flush();
+  };
+  perf::check_calls(
+      sent.data(), received.data(), count, group.rank(), check,
+      [&](uint64_t i, uint64_t turn) { return perf::value_of(i, 1 - group.rank(), turn); });
   return each;
 }
 

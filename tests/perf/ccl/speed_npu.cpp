@@ -38,70 +38,94 @@ class StagedCheck {
   const uint64_t expected_;
 };
 
-std::vector<float> values_of(uint64_t count, uint32_t rank) {
+/// Throws unless so many operations more were the device's own.
+class NativeCheck {
+ public:
+  NativeCheck(const bp::ccl::Group& group, uint64_t operations)
+      : group_(group), expected_(group.info().native_operations + operations) {}
+  void run() const {
+    const uint64_t found = group_.info().native_operations;
+    if (found == expected_) return;
+    throw std::runtime_error("expected " + std::to_string(expected_) +
+                             " native operations, found " + std::to_string(found));
+  }
+
+ private:
+  const bp::ccl::Group& group_;
+  const uint64_t expected_;
+};
+
+std::vector<float> values_of(uint64_t count, uint32_t rank, uint64_t turn) {
   std::vector<float> values(count);
-  for (uint64_t i = 0; i < count; ++i) values[i] = perf::value_of(i, rank);
+  for (uint64_t i = 0; i < count; ++i) values[i] = perf::value_of(i, rank, turn);
   return values;
 }
 
 template <class Expected>
 void check_values(const bp::Tensor& tensor, Expected expected) {
   const std::vector<float> values = tensor.to_vector<float>();
-  for (uint64_t i = 0; i < values.size(); ++i) {
-    if (values[i] == expected(i)) continue;
-    throw std::runtime_error("wrong value at element " + std::to_string(i) + ": " +
-                             std::to_string(values[i]));
-  }
+  const std::string problem = perf::wrong_value(values.data(), values.size(), expected);
+  if (!problem.empty()) throw std::runtime_error(problem);
+}
+
+/// What is left in a device's memory is of an earlier turn.
+void check_sum(const bp::Tensor& tensor, uint64_t turn) {
+  check_values(tensor, [turn](uint64_t i) {
+    return perf::value_of(i, 0, turn) + perf::value_of(i, 1, turn);
+  });
 }
 
 double time_broadcast(const bp::ccl::Group& group, const bp::Device& device, uint64_t bytes,
-                      uint64_t iterations) {
+                      uint64_t iterations, uint64_t turn) {
   const auto count = static_cast<int64_t>(bytes / sizeof(float));
   const auto tensor = bp::Tensor::from_host<float>(
-      device, values_of(static_cast<uint64_t>(count), group.rank()), {count});
+      device, values_of(static_cast<uint64_t>(count), group.rank(), turn), {count});
   device.sync();
   group.barrier();
   const StagedCheck check(group, bytes * iterations);
   const double each = perf::nanoseconds_of(iterations, [&] { group.broadcast(tensor, 0); });
   check.run();
-  check_values(tensor, [](uint64_t i) { return perf::value_of(i, 0); });
+  check_values(tensor, [turn](uint64_t i) { return perf::value_of(i, 0, turn); });
   return each;
 }
 
 double time_all_reduce(const bp::ccl::Group& group, const bp::Device& device, uint64_t bytes,
-                       uint64_t iterations) {
+                       uint64_t iterations, uint64_t turn) {
   const auto count = static_cast<int64_t>(bytes / sizeof(float));
   const auto send = bp::Tensor::from_host<float>(
-      device, values_of(static_cast<uint64_t>(count), group.rank()), {count});
+      device, values_of(static_cast<uint64_t>(count), group.rank(), turn), {count});
   const auto recv = bp::Tensor::create(device, send.dtype(), {count});
   device.sync();
   group.barrier();
   const StagedCheck check(group, 2 * bytes * iterations);
   const double each = perf::nanoseconds_of(iterations, [&] { group.all_reduce(send, recv); });
   check.run();
-  check_values(recv, [](uint64_t i) { return perf::value_of(i, 0) + perf::value_of(i, 1); });
+  check_sum(recv, turn);
   return each;
 }
 
 /// The call alone, whose operation waits for the kernels that are queued before it: the median.
+/// turn: of the first call.
 double time_enqueue(const bp::ccl::Group& group, const bp::Device& device, uint64_t bytes,
-                    uint64_t iterations) {
+                    uint64_t iterations, uint64_t turn) {
   const auto count = static_cast<int64_t>(bytes / sizeof(float));
   const auto zero = bp::Tensor::from_host<float>(device, std::vector<float>{0}, {1});
   const auto recv = bp::Tensor::create(device, zero.dtype(), {count});
-  const std::vector<float> values = values_of(static_cast<uint64_t>(count), group.rank());
+  const NativeCheck check(group, iterations);
   std::vector<double> took(iterations);
   for (double& one : took) {
+    const auto values = values_of(static_cast<uint64_t>(count), group.rank(), turn);
     bp::Tensor send = bp::Tensor::from_host<float>(device, values, {count});
     device.sync();
     group.barrier();
     const auto begin = perf::Clock::now();
     for (int kernel = 0; kernel < kKernelsBefore; ++kernel) send = bp::add(send, zero);
     one = perf::nanoseconds_of(1, [&] { group.async().all_reduce(send, recv); });
-    check_values(recv, [](uint64_t at) { return perf::value_of(at, 0) + perf::value_of(at, 1); });
+    check_sum(recv, turn++);
     const auto all = std::chrono::nanoseconds(perf::Clock::now() - begin).count();
     if (all < kKernelsBefore * kKernelNs) throw std::runtime_error("the kernels took no time");
   }
+  check.run();
   const auto middle = took.begin() + static_cast<std::ptrdiff_t>(iterations / 2);
   std::nth_element(took.begin(), middle, took.end());
   return *middle;
@@ -111,10 +135,7 @@ double time_enqueue(const bp::ccl::Group& group, const bp::Device& device, uint6
 /// bucket, whose average is on its way while the others are computed.
 class Training {
  public:
-  Training(const bp::ccl::Group& group, const bp::Device& device)
-      : group_(group),
-        device_(device),
-        factor_(bp::Tensor::from_host<float>(device, std::vector<float>{2}, {1})) {
+  Training(const bp::ccl::Group& group, const bp::Device& device) : group_(group), device_(device) {
     for (int i = 0; i < kLayers; ++i) {
       const std::vector<float> values(kLayerFloats, own_value(i, group.rank()));
       inputs_.push_back(bp::Tensor::from_host<float>(device, values, {kLayerFloats}));
@@ -124,11 +145,13 @@ class Training {
   }
 
   double time(bool computes, bool communicates, uint64_t iterations) {
+    const auto factor = static_cast<float>(2 + ++turn_ % 100);  // other gradients each time
+    factor_ = bp::Tensor::from_host<float>(device_, std::vector<float>{factor}, {1});
     device_.sync();
     group_.barrier();
     const double each = perf::nanoseconds_of(iterations, [&] { step(computes, communicates); });
     for (int i = 0; i < kLayers && computes && communicates; ++i) {
-      const float average = own_value(i, 0) + own_value(i, 1);  // half of twice both
+      const float average = (own_value(i, 0) + own_value(i, 1)) * factor / 2;
       check_values(parallel_.gradient(static_cast<uint64_t>(i)), [&](uint64_t) { return average; });
     }
     return each;
@@ -154,7 +177,8 @@ class Training {
 
   const bp::ccl::Group& group_;
   const bp::Device device_;
-  const bp::Tensor factor_;
+  bp::Tensor factor_;
+  uint64_t turn_ = 0;
   std::vector<bp::Tensor> inputs_;
   bp::ccl::DataParallel parallel_;
 };
@@ -174,19 +198,18 @@ void run(const std::string& prefix, uint32_t rank) {
       return training.time(computes, communicates, iterations);
     };
   };
+  uint64_t turns = 0;  // of both ranks, which are told the same
+  const auto in_turn = [&](auto time) {
+    return [&, time](uint64_t bytes, uint64_t iterations) {
+      const uint64_t turn = turns;
+      turns += iterations;
+      return time(group, device, bytes, iterations, turn);
+    };
+  };
   perf::serve({{"memcpy", perf::time_memcpy},
-               {"broadcast",
-                [&](uint64_t bytes, uint64_t iterations) {
-                  return time_broadcast(group, device, bytes, iterations);
-                }},
-               {"all_reduce",
-                [&](uint64_t bytes, uint64_t iterations) {
-                  return time_all_reduce(group, device, bytes, iterations);
-                }},
-               {"enqueue",
-                [&](uint64_t bytes, uint64_t iterations) {
-                  return time_enqueue(group, device, bytes, iterations);
-                }},
+               {"broadcast", in_turn(time_broadcast)},
+               {"all_reduce", in_turn(time_all_reduce)},
+               {"enqueue", in_turn(time_enqueue)},
                {"ring_bytes",
                 [&](uint64_t, uint64_t) { return static_cast<double>(group.info().ring_bytes); }},
                {"compute", step(true, false)},

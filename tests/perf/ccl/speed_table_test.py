@@ -21,7 +21,8 @@ TWICE = ("≥ 2 × the other's speed", lambda ours, theirs: theirs >= 2 * ours)
 
 
 def rounds_of(control, **figures):
-    """Rounds with these figures by side, each of the same size."""
+    """Rounds with these figures by side, each of the same size. control: before the first, and
+    behind each."""
     took = iter(control)
     rounds = measured.Rounds(lambda: next(took))
     turns = {name: iter(values) for name, values in figures.items()}
@@ -32,7 +33,7 @@ def rounds_of(control, **figures):
             rounds.add((name, 4), next(values) if is_warm else 0)
         is_warm.append(True)
 
-    rounds.run(run_one, len(control) + 1)
+    rounds.run(run_one, len(control))
     return rounds
 
 
@@ -42,21 +43,48 @@ class SteadyRounds(unittest.TestCase):
         self.addCleanup(setattr, measured, "MOST_ROUNDS", self.most)
 
     def rounds(self, control, **figures):
-        measured.MOST_ROUNDS = len(control)
+        measured.MOST_ROUNDS = len(control) - 1
         return rounds_of(control, **figures)
 
-    def test_rounds_in_which_a_copy_drifts_do_not_count(self):
-        rounds = self.rounds([100, 116, 100, 84, 114], a=[1, 2, 3, 4, 5])
-        self.assertEqual(rounds.steady(), [0, 2, 4])
-        self.assertEqual(rounds.of(("a", 4)), [1, 3, 5])
+    def test_rounds_before_or_behind_which_a_copy_drifts_do_not_count(self):
+        rounds = self.rounds([100, 114, 86, 116, 100, 100, 84], a=[1, 2, 3, 4, 5, 6])
+        self.assertEqual(rounds.steady(), [0, 1, 4])
+        self.assertEqual(rounds.of(("a", 4)), [1, 2, 5])
+
+    def test_drift_in_the_last_round_is_seen(self):
+        rounds = self.rounds([100, 100, 116], a=[1, 2])
+        self.assertEqual(rounds.of(("a", 4)), [1])
 
     def test_too_few_rounds_are_said(self):
-        rounds = self.rounds([100] * 8 + [200], a=range(9))
-        self.assertIn("in 8 of 9 only", rounds.lack())
-        self.assertEqual(self.rounds([100] * 9, a=range(9)).lack(), "")
+        rounds = self.rounds([100] * 9 + [200], a=range(9))
+        self.assertIn("1 of 9 rounds were dropped", rounds.lack())
+        self.assertEqual(self.rounds([100] * 10, a=range(9)).lack(), "")
+
+    def test_nothing_is_said_where_more_than_half_were_dropped(self):
+        half = self.rounds([100] * 10 + [200, 100] * 4 + [200], a=range(18))
+        self.assertEqual((half.dropped(), half.count(), half.lack()), (9, 18, ""))
+        more = self.rounds([100] * 10 + [200, 100] * 5, a=range(19))
+        self.assertIn("10 of 19 rounds were dropped", more.lack())
+        row = sums.rows_against(self.of_sums(more), "x", ["a"], lambda size: TWICE, "")[0]
+        self.assertEqual(row["status"], "NOT RUN")
+        self.assertIn("10 of 19 rounds were dropped", measured.line_of(row))
+
+    @staticmethod
+    def of_sums(rounds):
+        made = sums.Sums({})
+        made.rounds = rounds
+        return made
+
+    def test_rounds_go_on_until_no_more_than_half_are_dropped(self):
+        took = iter([100, 200] * 5 + [100] * 100)
+        rounds = measured.Rounds(lambda: next(took))
+        rounds.run(lambda: rounds.add("a", 1), 9)
+        self.assertEqual((len(rounds.steady()), rounds.count()), (10, 20))
+        self.assertEqual(rounds.words(),
+                         "20 rounds in turns, of which 10 were dropped and 10 count")
 
     def test_the_quicker_way_of_each_round_counts(self):
-        rounds = self.rounds([100] * 3, a=[1, 5, 3], b=[2, 4, 9])
+        rounds = self.rounds([100] * 4, a=[1, 5, 3], b=[2, 4, 9])
         self.assertEqual(measured.best_of(rounds, [("a", 4), ("b", 4)]), [1, 4, 3])
 
 

@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <thread>
@@ -96,7 +97,7 @@ class Link {
   double time_transfer(uint64_t bytes, uint64_t iterations) {
     make_room(bytes);
     meet();
-    return perf::nanoseconds_of(iterations, [&] {
+    const double each = perf::nanoseconds_of(iterations, [&] {
       if (rank_ == 0) {
         send_all(bytes);
         take(1);  // the other one has it
@@ -105,11 +106,13 @@ class Link {
         send_all(1);
       }
     });
+    if (rank_ != 0) check_received();
+    return each;
   }
   double time_swap(uint64_t bytes, uint64_t iterations) {
     make_room(bytes);
     meet();
-    return perf::nanoseconds_of(iterations, [&] {
+    const double each = perf::nanoseconds_of(iterations, [&] {
       std::string why;
       std::thread sender([&] {
         try {
@@ -127,12 +130,20 @@ class Link {
       sender.join();
       if (!why.empty()) throw std::runtime_error(why);
     });
+    check_received();
+    return each;
   }
 
  private:
   void make_room(uint64_t bytes) {
     sent_.assign(bytes, static_cast<char>(rank_ + 1));
     received_.assign(bytes, 0);
+  }
+  void check_received() const {
+    const auto expected = static_cast<char>(1 - rank_ + 1);  // the other rank's
+    const auto is_right = [expected](char byte) { return byte == expected; };
+    if (std::all_of(received_.begin(), received_.end(), is_right)) return;
+    throw std::runtime_error("received other bytes than were sent");
   }
   void meet() {
     send_all(1);

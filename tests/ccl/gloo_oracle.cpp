@@ -240,7 +240,7 @@ void run_group(const std::string& folder, const std::vector<Case>& cases,
 
 int run_all(const std::string& folder, const std::string& reports) {
   std::vector<CaseResult> results;
-  std::vector<Case> left = repeated_cases();
+  std::vector<Case> left = repeated_cases(folder);
   while (!left.empty()) {
     const uint32_t rank_count = left[0].rank_count;
     std::vector<Case> cases;
@@ -249,7 +249,8 @@ int run_all(const std::string& folder, const std::string& reports) {
     std::erase_if(left, [&](const Case& c) { return c.rank_count == rank_count; });
     run_group(folder, cases, &results);
   }
-  return report_repeated(reports, {"gloo", "Gloo", "Its ranks are threads."}, std::move(results));
+  return report_repeated(folder, reports, {"gloo", "Gloo", "Its ranks are threads."},
+                         std::move(results));
 }
 
 }  // namespace

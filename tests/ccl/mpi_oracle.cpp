@@ -169,7 +169,7 @@ int run_all(const std::string& folder, const std::string& reports) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   std::map<uint32_t, MPI_Comm> groups;  // by their ranks
   std::vector<CaseResult> results;
-  for (const Case& c : repeated_cases()) {
+  for (const Case& c : repeated_cases(folder)) {
     const bool takes_part = rank < static_cast<int>(c.rank_count);
     if (groups.count(c.rank_count) == 0) {
       MPI_Comm_split(MPI_COMM_WORLD, takes_part ? 0 : MPI_UNDEFINED, rank, &groups[c.rank_count]);
@@ -193,7 +193,7 @@ int run_all(const std::string& folder, const std::string& reports) {
   int code = 0;
   if (rank == 0) {
     code = report_repeated(
-        reports,
+        folder, reports,
         {"open_mpi", "Open MPI", "Its ranks are processes, the first ones of eight on one host."},
         results);
   }

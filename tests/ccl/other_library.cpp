@@ -17,10 +17,23 @@ namespace {
 // Edited on purpose, as the number of all cases is.
 constexpr size_t kRepeatedCases = 408;
 
+std::string kept_path(const std::string& folder, const Case& c, uint32_t rank) {
+  return folder + "/" + std::to_string(c.number) + "." + std::to_string(keeper_of(c, rank)) +
+         ".out";
+}
+
+/// Where hosts cannot be made: then it has left nothing of those that are on several.
+bool was_run(const std::string& folder, const Case& c) {
+  if (c.host_count == 1) return true;
+  for (uint32_t rank = 0; rank < c.rank_count; ++rank) {
+    if (std::filesystem::exists(kept_path(folder, c, rank))) return true;
+  }
+  return false;
+}
+
 /// What the rank received of us.
 Bytes read_kept(const std::string& folder, const Case& c, uint32_t rank) {
-  const std::string path =
-      folder + "/" + std::to_string(c.number) + "." + std::to_string(keeper_of(c, rank)) + ".out";
+  const std::string path = kept_path(folder, c, rank);
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error("ccl_cases_test has not left " + path);
   Bytes bytes(std::filesystem::file_size(path));
@@ -63,9 +76,9 @@ void divide_all(uint32_t divisor, Bytes* values) {
 
 }  // namespace
 
-std::vector<Case> repeated_cases() {
+std::vector<Case> repeated_cases(const std::string& folder) {
   std::vector<Case> cases = schedule_cases();
-  std::erase_if(cases, [](const Case& c) { return !is_kept(c); });
+  std::erase_if(cases, [&](const Case& c) { return !is_kept(c) || !was_run(folder, c); });
   return cases;
 }
 
@@ -85,8 +98,13 @@ std::string repeat_on_rank(const std::string& folder, const Case& c, uint32_t ra
   }
 }
 
-int report_repeated(const std::string& reports, const Library& library,
+int report_repeated(const std::string& folder, const std::string& reports, const Library& library,
                     std::vector<CaseResult> results) {
+  for (const Case& c : schedule_cases()) {
+    if (is_kept(c) && !was_run(folder, c)) {
+      results.push_back({.table = library.title, .what = c, .words = "ours was not run"});
+    }
+  }
   size_t passed = 0;
   size_t failed = 0;
   for (CaseResult& result : results) {

@@ -15,8 +15,9 @@
 namespace bp::ccl::cases {
 
 /// Those that the library is asked for: all but what this side refuses, and dtypes that others do
-/// not have (f16, bf16, 8-bit floating point and scales).
-std::vector<Case> repeated_cases();
+/// not have (f16, bf16, 8-bit floating point and scales). Without what ours has left nothing of in
+/// `folder` since hosts cannot be made here.
+std::vector<Case> repeated_cases(const std::string& folder);
 
 /// What the library makes of a rank's contribution: what the rank receives.
 using Repeat = std::function<Bytes(const Case& c, uint32_t rank, const Bytes& input)>;
@@ -31,8 +32,9 @@ struct Library {
   std::string ranks;  // what its ranks are
 };
 
-/// Prints and writes ccl_NAME.{md,json}. The exit code of the program: 0 where all agree.
-int report_repeated(const std::string& reports, const Library& library,
+/// Prints and writes ccl_NAME.{md,json}. The exit code of the program: 0 where all that ours has
+/// left in `folder` agree.
+int report_repeated(const std::string& folder, const std::string& reports, const Library& library,
                     std::vector<CaseResult> results);
 
 /// Elements behind a rank's sum or average: of what the library leaves to its caller.

@@ -41,11 +41,12 @@ namespace {
 
 /// An end behind the library's table alone, so that what fails is the engine's own.
 struct BareEnd {
-  BareEnd() {
-    const auto found = load_engine_library(library_args(EngineKind::kShared));
+  explicit BareEnd(EngineKind kind = EngineKind::kShared) {
+    const auto library = library_args(kind);
+    const auto found = load_engine_library(library);
     EXPECT_TRUE(found.ok()) << found.status().to_string();
     api = *found;
-    const bp_engine_args args{"", 1};
+    const bp_engine_args args{library.interface_name.c_str(), library.uses_shared_memory ? 1u : 0u};
     bp_engine_words words{};
     EXPECT_EQ(api->create(&args, &engine, &words), BP_OK) << words.text;
   }
@@ -53,12 +54,12 @@ struct BareEnd {
   void close() {
     if (engine != nullptr) api->destroy(std::exchange(engine, nullptr));
   }
-  void connect(const BareEnd& other) {
+  void connect(const BareEnd& other, uint32_t number = 0) {
     const void* address = nullptr;
     uint64_t size = 0;
     api->address(other.engine, &address, &size);
     bp_engine_words words{};
-    EXPECT_EQ(api->connect(engine, 0, address, size, &words), BP_OK) << words.text;
+    EXPECT_EQ(api->connect(engine, number, address, size, &words), BP_OK) << words.text;
   }
   /// The `failing`-th allocation fails, and `failing` is -1 then; -1: none does.
   void progress(int* failing) {
@@ -169,6 +170,47 @@ TEST(UcxEngine, NoMemoryForAMessage_IsToldOnBothSides) {
     has_lost = true;
     EXPECT_TRUE(progress_until(&from, &none, [&] { return from.lost_count > 0; })) << at;
   }
+  EXPECT_TRUE(has_lost);
+}
+
+/// Two ends over a network that have not met, and a third one whose message finds no memory.
+void lose_a_peer_before_they_meet(int at, bool* has_lost) {
+  BareEnd end(EngineKind::kNetwork);
+  BareEnd apart(EngineKind::kNetwork);
+  BareEnd sender(EngineKind::kNetwork);
+  int none = -1;
+  const Bytes payload = pattern(3000, 1);
+  const auto send = [&] {
+    sender.api->send(sender.engine, 0, "h", 1, payload.data(), payload.size(), nullptr);
+  };
+  end.connect(sender, 1);
+  sender.connect(end);
+  send();
+  const auto both_until = [&](BareEnd* other, const std::function<bool()>& is_so) {
+    return progress_until(&end, &none, [&] {
+      other->progress(&none);
+      return is_so();
+    });
+  };
+  ASSERT_TRUE(both_until(&sender, [&] { return !end.tokens.empty(); }));
+  end.connect(apart, 0);
+  apart.connect(end);
+  for (int i = 0; i < 20; ++i) send();
+  int failing = at;
+  ASSERT_TRUE(progress_until(&end, &failing,
+                             [&] {
+                               sender.progress(&none);
+                               return end.tokens.size() == 21 || end.lost_count == 2;
+                             }))
+      << "allocation " << at;
+  if (end.lost_count == 0) return;
+  *has_lost = true;
+  EXPECT_TRUE(both_until(&apart, [&] { return apart.lost_count > 0; })) << "allocation " << at;
+}
+
+TEST(UcxEngine, NoMemoryBeforeTwoEndsHaveMet_IsToldOnBothSides) {
+  bool has_lost = false;
+  for (int at = 0; at < kMostAllocations; ++at) lose_a_peer_before_they_meet(at, &has_lost);
   EXPECT_TRUE(has_lost);
 }
 

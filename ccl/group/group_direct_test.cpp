@@ -197,18 +197,20 @@ TEST_F(GroupDirect, MemoryOfDroppedTensors_IsLetGoWhenTheirWorkIsOver) {
   std::atomic<int> come = 0;
   run(kHosts, [&](uint32_t rank, ProcessGroup& group) {
     for (int round = 0; round < 150; ++round) {
-      const auto values = std::make_shared<std::vector<float>>(2000, 1.f);
+      std::vector<float> values(2000, 1.f);
+      std::atomic<bool> is_let_go{false};
       if (static_cast<int>(rank) == round % 2) std::this_thread::sleep_for(milliseconds(1));
       {
         const auto tensor = Ref<Tensor>::make(
-            Storage::wrap(&group.device(), reinterpret_cast<uint64_t>(values->data()),
-                          values->size() * sizeof(float), values),
+            Storage::wrap(&group.device(), reinterpret_cast<uint64_t>(values.data()),
+                          values.size() * sizeof(float),
+                          std::shared_ptr<void>(&values, [&](void*) { is_let_go = true; })),
             BP_DTYPE_F32, Dims{2000}, Dims{1}, uint64_t{0});
         ASSERT_TRUE(group.enqueue({.send = tensor, .recv = tensor}).ok());
       }
-      ASSERT_TRUE(await_that([&] { return values.use_count() == 1; })) << "round " << round;
+      ASSERT_TRUE(await_that([&] { return is_let_go.load(); })) << "round " << round;
       meet(&come, 2 * (round + 1));
-      ASSERT_THAT(*values, Each(2.f));
+      ASSERT_THAT(values, Each(2.f));
     }
   });
 }

@@ -17,7 +17,8 @@ constexpr uint64_t kEagerBytes = 8192;
 constexpr size_t kMostSpareCopies = 64;  // of kEagerBytes
 constexpr size_t kGreetingBytes = 512;   // more than UCX has room for in the queue itself
 constexpr size_t kMostStrays = 1024;
-constexpr size_t kMostAhead = 65536;  // messages of one peer that wait for an earlier one
+constexpr size_t kMostGreeters = 65536;  // as many as there may be ranks
+constexpr size_t kMostAhead = 65536;     // messages of one peer that wait for an earlier one
 
 }  // namespace
 
@@ -123,6 +124,7 @@ void End::connect(uint32_t number, std::string_view bytes) {
     peer.start_time = address->start_time;
     if (peer.stage == Stage::kMet) greet(peer);
   }
+  if (greeters_.erase(peer.id) > 0) hear(peer, Kind::kGreeting);
   is_behind_ = is_behind_ || !strays_.empty();  // some may be its own
 }
 
@@ -351,16 +353,16 @@ bool End::take(const Envelope& envelope, std::string_view rest, void* data, uint
     if (sender != nullptr && !sender->is_lost) settle(*sender, envelope.sequence);
     return false;
   }
-  const bool is_kept = envelope.kind == Kind::kMessage || envelope.kind == Kind::kFarewell;
-  if (!is_kept && sender != nullptr) hear(*sender, envelope.kind);
-  // A greeting is remembered until its sender is connected.
-  const bool is_greeting = envelope.kind == Kind::kGreeting && bytes == 0;
-  if (!is_kept && (sender != nullptr || !is_greeting)) return false;
+  if (envelope.kind != Kind::kMessage && envelope.kind != Kind::kFarewell) {
+    if (sender != nullptr) hear(*sender, envelope.kind);
+    const bool is_greeting = envelope.kind == Kind::kGreeting && bytes == 0;
+    if (sender == nullptr && is_greeting) note_greeter(envelope.from);
+    return false;
+  }
   Message message;
   message.from = envelope.from;
   message.sequence = envelope.sequence;
   message.is_farewell = envelope.kind == Kind::kFarewell;
-  message.is_greeting = is_greeting;
   message.is_lent = is_lent;
   const std::string_view inline_data = rest.substr(rest.size() - envelope.inline_bytes);
   message.bytes = bytes + inline_data.size();
@@ -374,6 +376,13 @@ bool End::take(const Envelope& envelope, std::string_view rest, void* data, uint
   }
   strays_.push_back(std::move(message));
   return true;
+}
+
+/// Where ranks connect each other in one order, nearly all of them greet the first one before that
+/// has connected them; and each greets once.
+void End::note_greeter(const EndId& from) {
+  if (greeters_.size() >= kMostGreeters) return note_dropped();
+  greeters_.insert(from);
 }
 
 /// Told at the first, and then more and more seldom.
@@ -421,11 +430,7 @@ void End::take_strays() {
       ++stray;
       continue;
     }
-    if (stray->is_greeting) {
-      hear(*found->second, Kind::kGreeting);
-    } else if (!arrive(*found->second, *stray)) {
-      release(*stray);
-    }
+    if (!arrive(*found->second, *stray)) release(*stray);
     stray = strays_.erase(stray);
   }
 }
@@ -445,7 +450,7 @@ void End::catch_up() {
 void End::accept(Peer& peer, Message& message) {
   if (message.is_farewell) {
     ++peer.next_expected;
-    return doom(peer, BP_GONE, "its end of the engine was closed");
+    return hear_farewell(peer);
   }
   arrived_.reserve_one();
   Event& event = events_.emplace_back();

@@ -24,6 +24,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -66,7 +67,8 @@ class End {
     kFarewell = 3,
     kGreeting = 4,
     kMeeting = 5,
-    kMet = 6
+    kMet = 6,
+    kHeard = 7  // of a farewell over a network
   };
   /// How far two ends have come that meet over a network; others have met from the start.
   enum class Stage { kApart, kGreeted, kJoining, kMet };
@@ -110,7 +112,6 @@ class End {
     void* data = nullptr;  // UCX's; nullptr without bytes or inline, and once it was released
     bool is_lent = false;  // `data` stands for bytes that are still the sender's
     bool is_farewell = false;
-    bool is_greeting = false;
     HeaderText header{};
     Text<kInlineBytes> inline_data{};
   };
@@ -137,7 +138,8 @@ class End {
     std::map<uint64_t, Message> ahead;  // of their sequence
     size_t unsent_count = 0;            // short messages that UCX has not sent
     bool is_owed_farewell = false;
-    bool is_broken = false;  // its connection, so that it cannot be told anything
+    bool has_heard_farewell = false;  // as it says
+    bool is_broken = false;           // its connection, so that it cannot be told anything
     // Doomed: to be lost with the next progress, and nothing is sent any more.
     bool is_doomed = false;
     int64_t drains_until_ns = 0;  // before that what it sent is taken first
@@ -201,6 +203,7 @@ class End {
 
   bool take(const Envelope& envelope, std::string_view rest, void* data, uint64_t bytes,
             bool is_lent);
+  void note_greeter(const EndId& from);
   void note_dropped() noexcept;
   bool arrive(Peer& peer, Message& message);
   void accept(Peer& peer, Message& message);
@@ -254,6 +257,8 @@ class End {
   void lose(Peer& peer);
   void close_endpoints(Peer& peer);
   void say_farewell(Peer& peer) noexcept;
+  void hear_farewell(Peer& peer);
+  bool has_parted(const Peer& peer) const;
   void free_requests();
   bool has_news() const;
   void deliver(const bp_engine_inbox& inbox, const Event& event);
@@ -271,6 +276,7 @@ class End {
   std::map<uint32_t, std::unique_ptr<Peer>> peers_;
   std::map<EndId, Peer*> peer_by_id_;
   std::deque<Message> strays_;     // from ends that are not connected yet
+  std::set<EndId> greeters_;       // of these, those that have greeted
   Peer* latest_sender_ = nullptr;  // one of peers_
   SlotTable<Message> arrived_;
   std::deque<Sending> sendings_;

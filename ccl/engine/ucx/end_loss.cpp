@@ -193,7 +193,11 @@ void End::lose(Peer& peer) {
   if (std::exchange(peer.is_owed_farewell, false)) --spared_count_;
   watch_.remove_process(peer.number);
   peer.is_lost = true;
-  if (peer.may_close()) close_endpoints(peer);  // else when they have met
+  if (peer.may_close()) {
+    close_endpoints(peer);
+  } else {
+    has_met_news_ = true;  // they go on meeting, then it is told, and they are closed
+  }
   drop_held(peer);
   for (auto& [sequence, message] : peer.ahead) release(message);
   peer.ahead.clear();
@@ -223,6 +227,24 @@ void End::say_farewell(Peer& peer) noexcept {
   peer.is_owed_farewell = false;
   --spared_count_;
   post(make_sending(peer, Kind::kFarewell, peer.next_sent++, {}), nullptr, 0);
+}
+
+/// Over a network the other end waits for the answer, which takes the place of the farewell that it
+/// is owed no more.
+void End::hear_farewell(Peer& peer) {
+  const bool is_answered = peer.other != nullptr && peer.is_owed_farewell && !peer.is_doomed;
+  doom(peer, BP_GONE, "its end of the engine was closed");
+  if (!is_answered) return;
+  peer.parts_until_ns = now_ns() + kMostParting;
+  peer.is_owed_farewell = false;
+  --spared_count_;
+  post(make_sending(peer, Kind::kHeard, 0, {}), nullptr, 0);
+}
+
+/// Nothing that was sent to it may be on its way, or it does not hear any more.
+bool End::has_parted(const Peer& peer) const {
+  const bool is_waited_for = peer.other != nullptr && peer.stage == Stage::kMet;
+  return !is_waited_for || peer.has_heard_farewell || peer.is_lost || peer.is_broken;
 }
 
 // --- Transfers that are given up
@@ -301,27 +323,32 @@ void End::abandon(void* transfer) {
 
 // --- The end itself
 
-/// Until what was sent has left this process, as far as peers take it in time.
+/// Until what was sent has reached its peers, as far as they take it in time. UCX flushes what goes
+/// over TCP by a write without bytes; where the peer closes while that is on its way, an assertion
+/// of UCX 1.13 may end the process (tcp_ep.c: PUT_TX_WAITING_ACK). So there the peer's answer to
+/// the last message is waited for.
 void End::flush() {
   const int64_t until = now_ns() + kMostFlushing;
   for (auto& [number, peer] : peers_) say_farewell(*peer);
   drive_until(until, [&] { return unsent_count_ == 0 && !is_joining(); });
   for (auto& [number, peer] : peers_) {
-    if (peer->is_lost || peer->is_doomed) continue;
-    for (const ucp_ep_h endpoint : {peer->endpoint, peer->other}) {
-      if (endpoint == nullptr) continue;
-      const ucp_request_param_t param{};
-      void* const request = ucp().ep_flush_nbx(endpoint, &param);
-      if (request != nullptr && !UCS_PTR_IS_ERR(request)) requests_.push_back(request);
-    }
+    if (peer->is_lost || peer->is_doomed || peer->other != nullptr) continue;
+    const ucp_request_param_t param{};
+    void* const request = ucp().ep_flush_nbx(peer->endpoint, &param);
+    if (request != nullptr && !UCS_PTR_IS_ERR(request)) requests_.push_back(request);
   }
-  drive_until(until, [&] { return requests_.empty(); });
+  drive_until(until, [&] {
+    return requests_.empty() && std::all_of(peers_.begin(), peers_.end(), [&](const auto& each) {
+             return has_parted(*each.second);
+           });
+  });
 }
 
 End::~End() {
   flush();
   for (auto& [number, peer] : peers_) {
     drop_held(*peer);
+    peer->is_lost = true;  // nothing is sent to it while the end is driven below
     close_endpoints(*peer);
   }
   drive_until(now_ns() + kMostClosing,

@@ -21,6 +21,7 @@ namespace bp_ucx {
 
 /// While UCX is progressed: what is to be done about it comes later.
 void End::hear(Peer& peer, Kind kind) noexcept {
+  if (kind == Kind::kHeard) peer.has_heard_farewell = true;
   const bool is_begun = peer.is_begun_here;
   if (kind == Kind::kGreeting && is_begun && peer.stage == Stage::kApart) {
     peer.stage = Stage::kGreeted;

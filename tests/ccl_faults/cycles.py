@@ -37,7 +37,7 @@ def run_cycle(job, scene, count):
 def run_cycles(program, count):
     """What came of it, as a row of the report."""
     begin = time.monotonic()
-    row = {"fault": "SIGKILL", "place": f"{count} cycles", "hosts": "one host", "ranks": RANKS,
+    row = {"fault": "SIGKILL", "place": f"{count} cycles", "layout": "one host", "ranks": RANKS,
            "suite": "", "why": "", "outcome": "failed"}
     done = 0
     job = None

@@ -44,9 +44,9 @@ class NamespaceHost:
 
     environment = {"BACKPLANE_CCL_INTERFACE": WIRE}
 
-    def __init__(self, number):
+    def __init__(self, number, address):
         self.name = f"host-{number}"
-        self.address = ADDRESSES[number]
+        self.address = address
         self.keeper = subprocess.Popen(
             ["unshare", "--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--mount-proc",
              "--kill-child", "sh", "-c",
@@ -105,11 +105,11 @@ class Wire:
     """Two hosts and what is between them. Each fault is of all connections over it, but for those
     to the store's port where that is said."""
 
-    def __init__(self):
+    def __init__(self, addresses=ADDRESSES):
         self.hosts = []
         try:
-            for number in range(2):
-                self.hosts.append(NamespaceHost(number))
+            for number, address in enumerate(addresses):
+                self.hosts.append(NamespaceHost(number, address))
             self._lay()
         except (OSError, Wrong):
             self.close()
@@ -121,7 +121,10 @@ class Wire:
         first.run("ip", "link", "add", WIRE, "type", "veth", "peer", "name", WIRE, "netns",
                   str(second.pid), enter=("nsenter", "--target", str(first.pid), "--net", "--"))
         for host in self.hosts:
-            host.run("ip", "address", "add", f"{host.address}/24", "dev", WIRE)
+            # Without "nodad" an address of IPv6 serves only after two seconds of looking for others
+            # that have it.
+            how = ("/64", "nodad") if ":" in host.address else ("/24",)
+            host.run("ip", "address", "add", host.address + how[0], "dev", WIRE, *how[1:])
             host.run("ip", "link", "set", WIRE, "up")
         self.link_addresses = [
             json.loads(host.run("ip", "-json", "link", "show", WIRE))[0]["address"]
@@ -148,9 +151,9 @@ class Wire:
 
     def reset(self, spared_port=None):
         """Connections end with a reset, all but those to a port of the first host."""
-        which = f"( dst {ADDRESSES[1]} )"
+        which = f"( dst {self.hosts[1].address} )"
         if spared_port is not None:
-            which = f"( dst {ADDRESSES[1]} and not sport = :{spared_port} )"
+            which = f"( dst {self.hosts[1].address} and not sport = :{spared_port} )"
         self.hosts[0].run("ss", "--kill", "--tcp", "--numeric", which)
         left = self.hosts[0].run("ss", "--no-header", "--tcp", "state", "established", which)
         if left.strip():

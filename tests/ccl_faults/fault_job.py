@@ -7,7 +7,7 @@ import socket
 
 from fault_ranks import Program, Wrong, wait_until
 
-DEVICES = ("cpu:0", "npu:0", "cpu:0", "cpu:0")  # of the ranks
+DEVICES = ("cpu:0", "npu:0", "cpu:0", "cpu:0")  # of the ranks, which send each other messages
 SHORT = 100
 LONG = 2 << 20  # of f32: 8 MiB, which stay in their sender's memory until they are taken
 BYTES_OF_F32 = 4
@@ -26,8 +26,10 @@ def free_port(address):
 class Job:
     """Ranks are numbered through the hosts: the first ones are where the store is."""
 
-    def __init__(self, program, hosts, folder):
+    def __init__(self, program, hosts, folder, devices=DEVICES, variables=None):
         self.program = program
+        self.variables = variables or {}
+        self.devices = devices[:len(hosts)]
         self.folder = pathlib.Path(folder)
         self.hosts = hosts  # of each rank
         self.programs = []
@@ -44,7 +46,7 @@ class Job:
         try:
             self.server = self.start(hosts[0], "cpu:0")
             self.server.do("serve", self.endpoint, self.token)
-            self.ranks = [self.start(host, DEVICES[rank]) for rank, host in enumerate(hosts)]
+            self.ranks = [self.start(*where) for where in zip(hosts, self.devices)]
             self.connect(self.ranks)
         except Wrong:
             self.discard()
@@ -56,7 +58,7 @@ class Job:
 
     def start(self, host, device):
         log = self.folder / f"log.{len(self.programs)}"
-        self.programs.append(Program(self.program, host, device, log))
+        self.programs.append(Program(self.program, host, device, log, self.variables))
         self.pids.add(self.programs[-1].pid)
         return self.programs[-1]
 
@@ -142,13 +144,34 @@ class Job:
             over = host.sent_bytes() - sent
             if not payload <= over <= 3 * payload * len(self.ranks):
                 raise Wrong(f"{host.name} sent {over} bytes over the wire for a sum of {payload}")
+        self.check_ways()
         self.leave(self.ranks)
         self.had = {rank: rank.possessions() for rank in self.ranks}
 
+    def linked(self, rank):
+        """Those of the rank's own host that it is linked with."""
+        return [other for other, where in enumerate(zip(self.hosts, self.devices))
+                if where == (self.hosts[rank], "npu:0") and self.devices[rank] == "npu:0"]
+
+    def check_ways(self):
+        """Linked devices are at work where there are any, alone where all are."""
+        for number, rank in enumerate(self.ranks):
+            found = rank.do("native")
+            linked = len(self.linked(number))
+            if (found["value"] > 0, not found["words"]) != (linked > 1, linked == len(self.ranks)):
+                raise Wrong(f"rank {number} is linked with {linked} of {len(self.ranks)} ranks: "
+                            f"{found['value']} operations were native, {found['words']!r}")
+
     def check_possessions(self, ranks):
         for rank in ranks:
-            def is_as_before(rank=rank):
-                return rank.possessions() == self.had[rank]
+            # Threads that make calls of a device are kept, one for each call in progress. Linked
+            # ranks have one or two more of these at once than the sums before had.
+            more = 2 if len(self.linked(self.ranks.index(rank))) > 1 else 0
+
+            def is_as_before(rank=rank, more=more):
+                had, found = self.had[rank], rank.possessions()
+                return (found["descriptors"] == had["descriptors"] and
+                        found["threads"] <= had["threads"] + more)
             try:
                 wait_until(is_as_before, "", 5)
             except Wrong:

@@ -11,6 +11,8 @@
 //   ID call KIND COUNT TIMEOUT_MS           broadcast, int_sum, max or sum, of ones
 //   ID abort WORDS                          at once, beside what goes on
 //   ID limit fds|memory SPARE               descriptors, or MiB, that may still be had
+//   ID native                               how many operations went between devices alone; in
+//                                           words, why not all of them do
 //   ID unlimit    ID failure    ID leave    ID close
 #include <sys/resource.h>
 #include <time.h>
@@ -113,6 +115,7 @@ class Rank {
     }
     if (what == "limit") return limit(words);
     if (what == "unlimit") return lift_limits();
+    if (what == "native") return tell_native();
     if (what == "failure") return tell_failure();
     if (what == "leave") return leave();
     throw std::runtime_error("no command " + what);
@@ -163,6 +166,7 @@ class Rank {
     options.epoch = group.epoch() + 1;
     options.timeout = milliseconds(take(words));
     for (uint32_t rank = 0; words >> rank;) options.members.push_back(rank);
+    forget_lost_work();
     auto made = group.rebuild(options);
     const std::lock_guard lock(mutex_);
     group_ = std::move(made);
@@ -221,15 +225,25 @@ class Rank {
     }
     return {};
   }
+  Answer tell_native() {
+    const bp::ccl::Group group = this->group();  // its words are the group's own
+    const bpa_ccl_group_info info = group.info();
+    return {BP_OK, info.why_not_native, {}, static_cast<int64_t>(info.native_operations)};
+  }
   Answer tell_failure() {
     const bp::ccl::Failure failure = group().failure();
     return {failure.code, failure.words, failure.culprits};
   }
   Answer leave() {
-    const std::lock_guard lock(mutex_);
-    group_ = {};
+    {
+      const std::lock_guard lock(mutex_);
+      group_ = {};
+    }
+    forget_lost_work();
     return {};
   }
+  /// Whatever comes behind an operation that failed has failed with it, in the default stream, too.
+  void forget_lost_work() { bp::Stream::default_of(device_).reset(); }
 
   /// Above what the process has now.
   Answer limit(std::istringstream& words) {

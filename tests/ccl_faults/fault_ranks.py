@@ -44,7 +44,7 @@ def clean_environment():
 class Program:
     """One fault_rank on a host. Its commands are numbered; a number may get several answers."""
 
-    def __init__(self, program, host, device, log):
+    def __init__(self, program, host, device, log, variables=()):
         self.host = host
         self.device = device
         self.answers = collections.defaultdict(list)
@@ -56,7 +56,7 @@ class Program:
             self.process = subprocess.Popen(
                 [*host.enter, str(program), device], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True,
-                env={**clean_environment(), **host.environment})
+                env={**clean_environment(), **host.environment, **dict(variables)})
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         self.answer(0)

@@ -3,10 +3,12 @@
 
     run_faults.py FAULT_RANK REPORTS quick|full|cycles [--only TEXT] [--cycles N]
 
-A row is a fault at a place on so many ranks of one or two hosts. With `cycles` there are N cycles
-of a rank that dies and a group without it, as at the end of the others. The results go to
-REPORTS/ccl_faults.{md,json}, or ccl_faults_full, ccl_faults_cycles. Where two hosts cannot be made,
-which takes root and the kernel's namespaces, their rows are NOT RUN, and the exit code is 77.
+A row is a fault at a place on so many ranks of a layout. Ranks of "one host" and "two hosts" send
+each other messages; of "native" all devices are linked, of "island" two of three, of "two islands"
+those of each host. With `cycles` there are N cycles of a rank that dies and a group without it, as
+at the end of the others. The results go to REPORTS/ccl_faults.{md,json}, or ccl_faults_full,
+ccl_faults_cycles. Where two hosts cannot be made, which takes root and the kernel's namespaces,
+their rows are NOT RUN, and the exit code is 77.
 """
 
 import argparse
@@ -19,14 +21,21 @@ import time
 
 from cycles import run_cycles
 from fault_hosts import ThisHost, Wire
-from fault_job import Job
+from fault_job import DEVICES, Job
 from fault_ranks import Wrong
-from faults import FAULTS, Late, Scene
+from faults import FAULTS, Late, Scene, variables_of
 
 TABLE = pathlib.Path(__file__).with_name("table.csv")
-HOSTS = ("one host", "two hosts")
-RANKS = (2, 3, 4)
-LINE_COUNT = 56  # of the table
+LAYOUTS = {  # numbers of ranks, and their devices
+    "one host": ((2, 3, 4), DEVICES),
+    "two hosts": ((2, 3, 4), DEVICES),
+    "native": ((2, 3, 4), ("npu:0",) * 4),
+    "island": ((3,), ("npu:0", "npu:0", "cpu:0")),
+    "two islands": ((4,), ("npu:0",) * 4),
+}
+LINKED = ("native", "island", "two islands")
+WIRED = ("two hosts", "two islands")
+LINE_COUNT = 58  # of the table
 PLACES = ("joining", "idle", "short sum", "8 MiB sum")  # of each fault; some have more
 NOT_RUN = 77
 MOST_TRIES = 3
@@ -35,7 +44,7 @@ ANEW = ("store killed", "port taken")  # faults of no group: the ranks make anot
 
 
 def read_table():
-    """Every cell as {fault, place, hosts, ranks, suite, why}; suite "": it does not apply."""
+    """Every cell as {fault, place, layout, ranks, suite, why}; suite "": it does not apply."""
     with open(TABLE, newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
     if len(lines) != LINE_COUNT:
@@ -44,12 +53,12 @@ def read_table():
     for line in lines:
         if line["fault"] not in FAULTS:
             raise SystemExit(f"{TABLE}: no fault {line['fault']!r}")
-        for hosts in HOSTS:
-            for ranks in RANKS:
-                cells.append(cell_of(line, hosts, ranks))
-        suites = {cell["suite"] for cell in cells[-len(HOSTS) * len(RANKS):]}
+        row = [cell_of(line, layout, ranks)
+               for layout, (counts, _) in LAYOUTS.items() for ranks in counts]
+        suites = {cell["suite"] for cell in row}
         if "full" in suites and "quick" not in suites:
             raise SystemExit(f"{TABLE}: {line['fault']}, {line['place']} is in no quick row")
+        cells += row
     found = [(line["fault"], line["place"]) for line in lines]
     missing = {(fault, place) for fault in FAULTS for place in PLACES} - set(found)
     if missing or len(set(found)) < len(found):
@@ -57,24 +66,25 @@ def read_table():
     return cells
 
 
-def cell_of(line, hosts, ranks):
-    where = f"{hosts} {ranks}"
+def cell_of(line, layout, ranks):
+    where = f"{layout} {ranks}"
+    why = line["why not linked" if layout in LINKED else "why not"]
     suite = line[where]
     if suite not in ("quick", "full", "-"):
         raise SystemExit(f"{TABLE}: expected quick, full or -, found {suite!r} at {where}")
-    if suite == "-" and not line["why not"]:
+    if suite == "-" and not why:
         raise SystemExit(f"{TABLE}: {line['fault']}, {line['place']}, {where}: no reason")
-    return {"fault": line["fault"], "place": line["place"], "hosts": hosts, "ranks": ranks,
-            "suite": suite.strip("-"), "why": line["why not"] if suite == "-" else ""}
+    return {"fault": line["fault"], "place": line["place"], "layout": layout, "ranks": ranks,
+            "suite": suite.strip("-"), "why": why if suite == "-" else ""}
 
 
 def name_of(cell):
-    return f"{cell['fault']}, {cell['place']}, {cell['ranks']} ranks, {cell['hosts']}"
+    return f"{cell['fault']}, {cell['place']}, {cell['ranks']} ranks, {cell['layout']}"
 
 
 def hosts_of(cell, wire, this_host):
     """Those of the ranks: the second host has the smaller half."""
-    if cell["hosts"] == "one host":
+    if cell["layout"] not in WIRED:
         return [this_host] * cell["ranks"]
     there = cell["ranks"] // 2
     return [wire.hosts[0]] * (cell["ranks"] - there) + [wire.hosts[1]] * there
@@ -96,11 +106,13 @@ def try_cell(program, cell, wire, this_host):
     is_late = False
     cell.pop("logs", None)
     job = None
-    is_wired = cell["hosts"] == "two hosts"
+    is_wired = cell["layout"] in WIRED
     cell["outcome"] = "failed"
     with tempfile.TemporaryDirectory(prefix="bp_ccl_faults_") as folder:
         try:
-            job = Job(program, hosts_of(cell, wire, this_host), folder)
+            job = Job(program, hosts_of(cell, wire, this_host), folder,
+                      LAYOUTS[cell["layout"]][1],
+                      variables_of(cell) if cell["layout"] in LINKED else {})
             job.warm_up()
             scene = Scene(job, wire if is_wired else None, cell["place"])
             FAULTS[cell["fault"]](scene)
@@ -137,15 +149,17 @@ def write_report(path, cells, took_s):
              "What happens to a rank, where, and how the others end: within the bound, naming the "
              "rank, with nothing", "left behind and a right sum in the group that they rebuild, or "
              "join where they have none.", "The end is the one that came nearest to its bound, in "
-             "the last try: what is right but late has", f"up to {MOST_TRIES} tries.", "",
+             "the last try: what is right but late has", f"up to {MOST_TRIES} tries.",
+             "Ranks of one host and of two hosts send each other messages. Linked are the devices "
+             "of all ranks:", "native; of two of three: island; of each host: two islands.", "",
              f"{totals['passed']} of {len(cells)} rows pass, {failed} fail; the others say why "
              f"they are not run. It took {totals['seconds']} s.", "",
-             "| fault | place | hosts | ranks | outcome | tries | end, ms | bound, ms | rebuilt | "
-             "words |",
+             "| fault | place | layout | ranks | outcome | tries | end, ms | bound, ms | "
+             "rebuilt | words |",
              "|---|---|---|---|---|---|---|---|---|---|"]
     for cell in cells:
         words = (cell.get("words") or cell["why"]).replace("|", "/").replace("\n", " ")
-        lines.append(f"| {cell['fault']} | {cell['place']} | {cell['hosts']} | {cell['ranks']} | "
+        lines.append(f"| {cell['fault']} | {cell['place']} | {cell['layout']} | {cell['ranks']} | "
                      f"{cell['outcome']} | {cell.get('tries', '')} | "
                      f"{cell.get('slowest_ms', '')} | "
                      f"{cell.get('bound_ms', '')} | {cell.get('rebuilt', '')} | {words} |")
@@ -154,7 +168,7 @@ def write_report(path, cells, took_s):
 
 def make_wire(cells):
     """Two hosts, or None and why there are none."""
-    if all(cell["hosts"] != "two hosts" for cell in cells):
+    if all(cell["layout"] not in WIRED for cell in cells):
         return None, ""
     try:
         return Wire(), ""
@@ -177,7 +191,7 @@ def run_cells(program, cells):
     this_host = ThisHost()
     try:
         for cell in cells:
-            if cell["hosts"] == "two hosts" and wire is None:
+            if cell["layout"] in WIRED and wire is None:
                 cell.update(outcome="not run", words=why)
                 print(f"NOT RUN  {name_of(cell)}: {why}", flush=True)
                 continue

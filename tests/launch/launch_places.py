@@ -20,30 +20,47 @@ class HostsTest(LaunchCase):
 
     def setUp(self):
         super().setUp()
-        try:
-            self.wire = fault_hosts.Wire()
-        except (OSError, fault_hosts.Wrong) as error:
-            self.skipTest(f"two hosts cannot be made: {error}")
-        self.addCleanup(self.wire.close)
         self.file("token").write_text(os.urandom(32).hex() + "\n")
         self.file("token").chmod(0o600)
 
+    def lay_wire(self, addresses=fault_hosts.ADDRESSES):
+        try:
+            self.wire = fault_hosts.Wire(addresses)
+        except (OSError, fault_hosts.Wrong) as error:
+            self.skipTest(f"two hosts cannot be made: {error}")
+        self.addCleanup(self.wire.close)
+
     def all_reduce(self, status, **environment):
-        first = self.wire.hosts[0]
+        address = self.wire.hosts[0].address
+        endpoint = f"[{address}]:4711" if ":" in address else f"{address}:4711"
         nodes = [self.start(*host.enter, launch_case.BIN / "backplane", "launch", "--nnodes", 2,
-                            "--node-rank", rank, "-n", 1, "--rdzv", f"{first.address}:4711",
-                            "--token-file", self.file("token"), "--devices", "cpu:0", "--",
+                            "--node-rank", rank, "-n", 1, "--rdzv", endpoint, "--token-file",
+                            self.file("token"), "--devices", "cpu:0", "--",
                             launch_case.BIN / "all_reduce", **environment)
                  for rank, host in enumerate(self.wire.hosts)]
         ends = [self.finish(node, status) for node in nodes]
         return tuple(b"".join(texts).decode() for texts in zip(*ends))
 
-    def test_ranks_of_two_hosts_sum(self):
-        output, _ = self.all_reduce(0, BACKPLANE_CCL_INTERFACE=fault_hosts.WIRE)
+    def expect_sum(self):
+        """What is logged."""
+        output, errors = self.all_reduce(0, BACKPLANE_CCL_INTERFACE=fault_hosts.WIRE,
+                                         BACKPLANE_LOG="info")
         self.assertEqual(sorted(output.splitlines()), [
             f"[rank {rank} cpu:0] rank {rank} of 2 on cpu:0: 3 20" for rank in (0, 1)])
+        return errors
+
+    def test_ranks_of_two_hosts_sum(self):
+        self.lay_wire()
+        self.expect_sum()
+
+    def test_ranks_of_hosts_that_have_ipv6_alone_sum(self):
+        self.lay_wire(("fd77::1", "fd77::2"))
+        for host in self.wire.hosts:
+            self.assertEqual(host.run("ip", "-4", "address", "show", fault_hosts.WIRE), "")
+        self.assertIn(f"engine ucx; interface {fault_hosts.WIRE}", self.expect_sum())
 
     def test_without_an_interface_they_are_refused(self):
+        self.lay_wire()
         _, errors = self.all_reduce(1)
         self.assertIn("the group's ranks are on several hosts", errors)
         self.assertIn("(BACKPLANE_CCL_INTERFACE)", errors)

@@ -2,11 +2,15 @@
 //
 // A process that has more rights than its user: everything that the user controls is set to lead to
 // a planted plugin, and none of it may be looked at. Needs root, to make the set-user-ID copy.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 #include "core/base/temp_folder_test.hpp"
@@ -41,10 +45,13 @@ class Privileges : public testing::Test {
     folder_.write("evil/config.json", R"({"options": {"nobody.knows": "1"}})");
   }
 
+  static void give_to_nobody(const std::string& program) {
+    ASSERT_EQ(chown(program.c_str(), kNobody, kNobody), 0);
+    ASSERT_EQ(chmod(program.c_str(), 04755), 0);
+  }
   void raise() {
     if (geteuid() != 0) GTEST_SKIP() << "only root can make a set-user-ID copy for another user";
-    ASSERT_EQ(chown(probe_.c_str(), kNobody, kNobody), 0);
-    ASSERT_EQ(chmod(probe_.c_str(), 04755), 0);
+    give_to_nobody(probe_);
     if (run({}).output.find("secure 1\n") == std::string::npos) {
       GTEST_SKIP() << "the set-user-ID bit has no effect in " << folder_.path()
                    << " (mounted nosuid, or no new privileges)";
@@ -67,6 +74,9 @@ class Privileges : public testing::Test {
   }
   ChildResult run(ChildArgs args) {
     args.command.insert(args.command.begin(), probe_);
+    return run_here(std::move(args));
+  }
+  ChildResult run_here(ChildArgs args) {
     args.folder = folder_.path("evil");
     // A process with raised privileges cannot be traced, and so not searched for leaks.
     args.environment.emplace_back("ASAN_OPTIONS", "detect_leaks=0");
@@ -154,6 +164,43 @@ TEST_F(Privileges, FolderAboveTheInstallation_AtAnyDepth_IsChecked) {
                 HasSubstr("not trusted: " + place + " can be written by everyone (mode 0777)"));
   }
   EXPECT_THAT(run({}).output, HasSubstr("device good:0"));
+}
+
+/// In a copy of this program, with a copy of libbackplane.so beside it: what a process is told that
+/// asks which rank it is.
+TEST(PrivilegedJob, DISABLED_IsAskedFor) {
+  const fs::path library = fs::read_symlink("/proc/self/exe").replace_filename("libbackplane.so");
+  void* const opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(opened, nullptr) << dlerror();
+  const auto create = reinterpret_cast<int32_t (*)(void**)>(dlsym(opened, "bpa_ccl_job_create"));
+  const auto last_error = reinterpret_cast<const char* (*)()>(dlsym(opened, "bpa_last_error"));
+  void* job = nullptr;
+  const int32_t status = create(&job);
+  std::printf("secure %d, job %d: %s\n", getauxval(AT_SECURE) != 0 ? 1 : 0, status,
+              status == 0 ? "made" : last_error());
+}
+
+/// A launcher's variables would name a folder, a file and a host to go to.
+TEST_F(Privileges, JobOfALauncher_IsNotAskedForInARaisedProcess) {
+  const std::string program = folder_.path("bin/job");
+  fs::copy_file(fs::read_symlink("/proc/self/exe"), program);
+  fs::copy_file(BP_LIBRARY, folder_.path("bin/libbackplane.so"));
+  const auto ask = [&](const char* rank) {
+    ChildArgs args;
+    args.command = {program, "--gtest_also_run_disabled_tests", "--gtest_filter=PrivilegedJob.*"};
+    args.environment = {{"BACKPLANE_CCL_RANK", rank}, {"BACKPLANE_CCL_RANK_COUNT", "1"}};
+    return run_here(std::move(args)).output;
+  };
+  EXPECT_THAT(ask("0"), HasSubstr("secure 0, job 0: made"));
+  EXPECT_THAT(ask("77"), HasSubstr("BACKPLANE_CCL_RANK"));
+  raise();
+  if (IsSkipped() || HasFatalFailure()) return;
+  give_to_nobody(program);
+  for (const char* const rank : {"0", "77"}) {
+    EXPECT_THAT(ask(rank),
+                HasSubstr("secure 1, job " + std::to_string(BP_UNAVAILABLE) +
+                          ": the process runs with raised privileges, so that its environment"));
+  }
 }
 
 }  // namespace

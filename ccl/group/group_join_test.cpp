@@ -43,9 +43,7 @@ TEST_F(GroupJoin, UnknownInterface_IsNamedThoughThreadsNeedNone) {
     store_ = make_memory_store();
     const Status status = join(0, 1);
     EXPECT_EQ(status.code(), expected) << status.to_string();
-    if (!status.ok()) {
-      EXPECT_THAT(status.message(), AllOf(HasSubstr("found 'eth77' (BACKPLANE_CCL_INTERFACE)")));
-    }
+    if (!status.ok()) EXPECT_THAT(status.message(), HasSubstr("found 'eth77'"));
   }
 }
 

@@ -138,6 +138,7 @@ class End {
     std::map<uint64_t, Message> ahead;  // of their sequence
     size_t unsent_count = 0;            // short messages that UCX has not sent
     bool is_owed_farewell = false;
+    bool is_owed_answer = false;      // to its farewell
     bool has_heard_farewell = false;  // as it says
     bool is_broken = false;           // its connection, so that it cannot be told anything
     // Doomed: to be lost with the next progress, and nothing is sent any more.
@@ -257,7 +258,8 @@ class End {
   void lose(Peer& peer);
   void close_endpoints(Peer& peer);
   void say_farewell(Peer& peer) noexcept;
-  void hear_farewell(Peer& peer);
+  void hear_farewell(Peer& peer) noexcept;
+  void answer_farewell(Peer& peer);
   bool has_parted(const Peer& peer) const;
   void free_requests();
   bool has_news() const;

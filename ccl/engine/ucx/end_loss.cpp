@@ -179,6 +179,7 @@ void End::lose_doomed(bool is_drained) {
   const int64_t now = now_ns();
   for (auto& [number, peer] : peers_) {
     if (!peer->is_doomed) continue;
+    if (std::exchange(peer->is_owed_answer, false)) answer_farewell(*peer);
     const bool is_told = peer->unsent_count == 0 || now >= peer->parts_until_ns;
     if (is_told && (is_drained || now >= peer->drains_until_ns)) lose(*peer);
   }
@@ -229,15 +230,19 @@ void End::say_farewell(Peer& peer) noexcept {
   post(make_sending(peer, Kind::kFarewell, peer.next_sent++, {}), nullptr, 0);
 }
 
-/// Over a network the other end waits for the answer, which takes the place of the farewell that it
-/// is owed no more.
-void End::hear_farewell(Peer& peer) {
-  const bool is_answered = peer.other != nullptr && peer.is_owed_farewell && !peer.is_doomed;
+/// Over a network the other end waits for the answer. It is not sent here, where UCX may be in the
+/// middle of its progress: it does not bear that a connection turns out to be broken then.
+void End::hear_farewell(Peer& peer) noexcept {
+  const bool is_heard = !peer.is_doomed;
   doom(peer, BP_GONE, "its end of the engine was closed");
-  if (!is_answered) return;
-  peer.parts_until_ns = now_ns() + kMostParting;
+  peer.is_owed_answer = is_heard && peer.other != nullptr && peer.is_owed_farewell;
+}
+
+/// In place of the farewell that it is owed no more, so that there is memory for it.
+void End::answer_farewell(Peer& peer) {
   peer.is_owed_farewell = false;
   --spared_count_;
+  peer.parts_until_ns = now_ns() + kMostParting;
   post(make_sending(peer, Kind::kHeard, 0, {}), nullptr, 0);
 }
 

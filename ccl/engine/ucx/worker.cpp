@@ -88,11 +88,12 @@ std::vector<Setting> settings(const bp_engine_args& args) {
       {"PROTO_ENABLE", "n"},
       {"MAX_EAGER_LANES", "1"},
       {"MAX_RNDV_LANES", "1"},
-      // How often connections to other hosts are looked at. One whose bytes are swallowed is only
-      // seen when TCP gives up, minutes later: that is for the deadline. Peers on this host are
-      // watched by the kernel; UCX would read their entries in /proc, and take all of them for dead
-      // where this process has no descriptor left for that.
-      {"KEEPALIVE_INTERVAL", args.interface_name[0] != 0 ? "500ms" : "inf"},
+      // UCX does not look at peers itself: of those on this host it would read the entries in
+      // /proc, and take all of them for dead where this process has no descriptor left for that.
+      // They are watched by the kernel, and so are connections to other hosts: what is closed or
+      // reset is told at once; what swallows all bytes ends by TCP's own looks (UCX_TCP_KEEPIDLE,
+      // UCX_TCP_KEEPINTVL), or at the deadline before.
+      {"KEEPALIVE_INTERVAL", "inf"},
   };
   // Without it connections that tell of their peer's death fall back from shared memory to TCP.
   if (args.uses_shared_memory != 0) list.push_back({"MM_ERROR_HANDLING", "y"});

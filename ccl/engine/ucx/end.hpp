@@ -83,7 +83,7 @@ class End {
   struct Peer;
   static constexpr uint32_t kMessageMark = 0x32435542;  // "BUC2"
   static constexpr unsigned kMessageId = 1;             // of UCX's handlers
-  static constexpr uint64_t kInlineBytes = 64;
+  static constexpr uint64_t kInlineBytes = 256;
   static constexpr size_t kMostWhyBytes = 256;
   /// A few bytes, of which only those that are there are copied.
   template <size_t kMost>

@@ -97,8 +97,8 @@ std::vector<Setting> settings(const bp_engine_args& args) {
   };
   // Without it connections that tell of their peer's death fall back from shared memory to TCP.
   if (args.uses_shared_memory != 0) list.push_back({"MM_ERROR_HANDLING", "y"});
-  // Of a place in the queue: a header and some bytes of ours lie in the place itself.
-  if (args.uses_shared_memory != 0) list.push_back({"MM_FIFO_ELEM_SIZE", "256"});
+  // Of a place in the queue: a header and inline bytes of ours lie in the place itself.
+  if (args.uses_shared_memory != 0) list.push_back({"MM_FIFO_ELEM_SIZE", "512"});
   if (args.interface_name[0] != 0) {
     list.push_back({"NET_DEVICES", args.interface_name});
     list.push_back({"PUT_ENABLE", "n"});  // TCP's way to write into a peer's memory

@@ -178,7 +178,9 @@ Result<uint64_t> Communicator::enqueue(Stream& stream, uint64_t sequence,
 Result<std::vector<CommunicatorChain::Turn>> CommunicatorChain::order_before(
     const Communicator& communicator, Stream& stream) {
   // Work that failed is over.
-  std::erase_if(turns_, [](const Turn& turn) { return turn.stream->query().code() != BP_PENDING; });
+  std::erase_if(turns_, [](const Turn& turn) {
+    return !turn.is_pending() || turn.stream->query().code() != BP_PENDING;
+  });
   std::vector<Turn> before;
   for (const Turn& turn : turns_) {
     if (turn.communicator == communicator.number() || !turn.is_pending()) continue;
@@ -203,7 +205,8 @@ std::vector<std::string> CommunicatorChain::groups_behind(const Communicator& co
   std::vector<std::string> groups;
   for (auto turn = own; turn != turns_.end(); ++turn) {
     const bool is_known = std::find(groups.begin(), groups.end(), turn->group) != groups.end();
-    if (turn->communicator != communicator.number() && !is_known) groups.push_back(turn->group);
+    const bool waits = turn->communicator != communicator.number() && turn->is_pending();
+    if (waits && !is_known) groups.push_back(turn->group);
   }
   return groups;
 }

@@ -42,9 +42,8 @@ struct GroupArgs {
   Device* device = nullptr;
   /// How long ranks are waited for, in joining and in each operation. 0: BACKPLANE_CCL_TIMEOUT.
   std::chrono::nanoseconds timeout{0};
-  Descent descent = {};  // of a group that is made from another
-  /// By when it is joined, where that is a part of what has the timeout.
-  std::optional<Clock::time_point> join_deadline = {};
+  Descent descent = {};                                 // of a group that is made from another
+  std::optional<Clock::time_point> join_deadline = {};  // where joining has a part of the timeout
 };
 
 struct EnqueueArgs {
@@ -254,6 +253,9 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   std::vector<Piece> pieces_of(const EnqueuedOne& one) const;
   CheckedCall inner_broadcast(const EnqueuedOne& one) const;
   CheckedCall inner_reduction(const EnqueuedOne& one) const;
+  Result<Ref<Work>> enqueue_batch(std::span<const Call> calls, const EnqueueArgs& args,
+                                  std::chrono::nanoseconds timeout);
+  Status check_kernels(const Enqueue& enqueue);
   Result<Ref<Work>> enqueue_in_pieces(Enqueue* enqueue);
   void give_up(const EnqueuedOne& one, const Status& why);
   Result<Ref<Work>> enqueue_piece(const Enqueue& whole, EnqueuedOne* one, const Piece& piece);
@@ -305,7 +307,6 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   void request_failure(Failure failure) noexcept;
   void fail(Failure why, bool spreads);
   void end_work();
-  void go_on_ending();
   bool has_ended_work() const { return tasks_.empty() && lanes_->is_idle(); }
   Failure out_of_memory() const;
   Whereabouts whereabouts(uint64_t sequence);
@@ -356,7 +357,7 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   };
   std::vector<KnownCombiner> combiners_;
   Divider divider_{args_.place.rank_count};
-  uint32_t told_unfit_kinds_ = 0;  // bit 1 << kind
+  uint32_t told_unfit_kinds_ = 0;        // bit 1 << kind
   std::atomic<bool> has_direct_{false};  // taken under enqueue_mutex_
   Lanes::Direct direct_;                 // ... by whoever does so
   KnownCall known_call_;

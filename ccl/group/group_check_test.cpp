@@ -140,6 +140,11 @@ TEST_F(GroupCheck, BatchThatTheDeviceHasInPart_IsCompared) {
     const auto work = group.enqueue(good, {.waits = true});
     ASSERT_TRUE(work.ok()) << work.status().to_string();
     EXPECT_EQ(floats(good[1].recv)[2], 2);
+    const Ref<Tensor> complex = room(group.device(), BP_DTYPE_C64, 1);
+    const Call cannot_be[] = {sum_of(group, 3),
+                              {.reduction = Reduction::kProd, .send = complex, .recv = complex}};
+    EXPECT_EQ(group.enqueue(cannot_be).status().code(), BP_UNSUPPORTED);
+    ASSERT_TRUE(group.enqueue(good, {.waits = true}).ok());
     const Call differs[] = {barrier, sum_of(group, 3 + rank)};
     const Status status = group.enqueue(differs, {.waits = true}).status();
     EXPECT_EQ(status.code(), BP_INVALID_ARGUMENT);

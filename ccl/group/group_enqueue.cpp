@@ -55,7 +55,7 @@ Result<Ref<Work>> ProcessGroup::enqueue(std::span<const Call> calls, const Enque
     BP_TRY_ASSIGN(const bool is_done, run_directly(calls[0], timeout));
     if (is_done) return Ref<Work>();
   }
-  auto work = enqueue_all(calls, args, timeout);
+  auto work = enqueue_batch(calls, args, timeout);
   if (work.ok() || !may_be_about_to_fail(work.status().code())) return work;
   messenger_->kick();
   messenger_->drive_until([this] { return is_failing(); }, Clock::now() + kLearnsWithin);
@@ -75,7 +75,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_all(std::span<const Call> calls, const E
   Enqueue enqueue;
   enqueue.timeout = timeout;
   BP_TRY(check_calls(calls, &enqueue));
-  BP_TRY_ASSIGN(enqueue.stream, choose_stream(args, enqueue.is_in_pieces));
+  BP_TRY_ASSIGN(enqueue.stream, choose_stream(args, enqueue.is_in_pieces && island_ != nullptr));
   enqueue.is_inline = enqueue.stream->is_inline();
   Result<Ref<Work>> work = Ref<Work>();
   {
@@ -295,6 +295,7 @@ Result<Ref<Work>> ProcessGroup::enqueue_unchecked(Enqueue* enqueue) {
 /// The first of them to fail, where others are to learn of it. Messages alone compare by
 /// themselves.
 Result<Ref<Work>> ProcessGroup::check_and_enqueue(Enqueue* enqueue) {
+  BP_TRY(check_kernels(*enqueue));
   const bool has_native = enqueue->is_native || enqueue->is_in_pieces;
   if (!agreement_.checks || !has_native) return enqueue_unchecked(enqueue);
   bool has_begun = false;

@@ -124,14 +124,18 @@ Result<Ref<Work>> ProcessGroup::enqueue_piece(const Enqueue& whole, EnqueuedOne*
   return work;
 }
 
-/// Answers the work of the last piece, which is over when the others are: they are in one stream.
-Result<Ref<Work>> ProcessGroup::enqueue_in_pieces(Enqueue* enqueue) {
-  // What has no kernels is refused on all ranks before any of it begins.
-  for (const EnqueuedOne& one : enqueue->ones) {
-    if (one.is_native || one.is_among_leaders) continue;
+/// What has no kernels is refused on all ranks before any piece begins.
+Status ProcessGroup::check_kernels(const Enqueue& enqueue) {
+  for (const EnqueuedOne& one : enqueue.ones) {
+    if (!enqueue.is_in_pieces || one.is_native || one.is_among_leaders) continue;
     const auto combiner = combiner_of(one.call.operation);
     BP_TRY(combiner.status());
   }
+  return {};
+}
+
+/// Answers the work of the last piece, which is over when the others are: they are in one stream.
+Result<Ref<Work>> ProcessGroup::enqueue_in_pieces(Enqueue* enqueue) {
   Result<Ref<Work>> work = Ref<Work>();
   bool has_begun = false;
   for (EnqueuedOne& one : enqueue->ones) {

@@ -143,6 +143,24 @@ TEST_F(GroupKinds, BatchThatTheDeviceHasInPart_KeepsItsOrder) {
   });
 }
 
+// A strided view is copied before it is sent, and here only when what it shows is there.
+TEST_F(GroupKinds, BatchThatSendsAStridedViewOfAResult_SendsTheResult) {
+  for (const Devices& devices :
+       {Devices{"cpu:0", "cpu:0"}, Devices{"npu:0", "npu:1"}, Devices{"npu:0", "cpu:0"}}) {
+    run(devices, [&](uint32_t, ProcessGroup& group) {
+      const Ref<Tensor> x = upload(group.device(), BP_DTYPE_F32, {1, 2, 3, 4});
+      const auto view = Ref<Tensor>::make(Ref<Storage>(&x->storage()), BP_DTYPE_F32, Dims{2, 2},
+                                          Dims{1, 2}, uint64_t{0});
+      const Ref<Tensor> y = room(group.device(), BP_DTYPE_F32, 4);
+      const Call both[] = {{.send = x, .recv = x}, {.send = view, .recv = y}};
+      const auto work = group.enqueue(both, {.waits = true});
+      ASSERT_TRUE(work.ok()) << work.status().to_string();
+      EXPECT_THAT(floats(x), testing::ElementsAre(2, 4, 6, 8));
+      EXPECT_THAT(floats(y), testing::ElementsAre(4, 12, 8, 16));
+    });
+  }
+}
+
 TEST_F(GroupKinds, BatchOfWhichAPartCannotBe_BeginsNothing) {
   run({"npu:0", "npu:1"}, [&](uint32_t rank, ProcessGroup& group) {
     const Ref<Tensor> x = upload(group.device(), BP_DTYPE_F32, {2, 4});

@@ -116,7 +116,7 @@ TEST_P(GroupTurnsOfStreams, GroupsWithSeveralStreams_InOneOrder_AllComplete) {
       calls.back().root = 1 - rank;
       (is_sender ? calls.back().recv : calls.back().send) = nullptr;
     }
-    groups[0]->device().default_stream().sync();
+    ASSERT_TRUE(groups[0]->device().default_stream().sync().ok());
     if (rank == 0) keep_busy(*streams[GetParam().front().stream]);
     std::vector<Ref<Work>> works;
     for (size_t i = 0; i < calls.size(); ++i) {

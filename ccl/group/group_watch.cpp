@@ -213,7 +213,7 @@ bool ProcessGroup::advance(Clock::time_point now) noexcept {
       if (has_news_.load() && has_news_.exchange(false)) take_news(&requested);
       has_moved = advance_control();
       let_copies_go(now);
-      if (has_failed_.load()) return go_on_ending();
+      if (has_failed_.load()) return end_work();  // what was called while it failed
       if (requested) return fail(explained(*std::move(requested)), true);
       if (has_lost_news_) return fail(out_of_memory(), true);
       // What was to come from a rank that is gone does not: nothing goes on without it.
@@ -384,6 +384,7 @@ void ProcessGroup::runtime_closes() noexcept {
 
 /// All that is in progress, once the group has failed.
 void ProcessGroup::end_work() {
+  if (!control_->is_sending() && !messenger_->engine().has_unsent()) has_told_.store(true);
   if (has_ended_work()) return;
   const Failure& why = failure_;  // only who drives writes it
   // Streams first: whoever reads the results learns why, and not that the plugin was told to stop.
@@ -404,12 +405,6 @@ void ProcessGroup::end_work() {
   for (const auto& task : tasks_) end_queue_of(*task->work, why);
   open_tasks_.fetch_sub(tasks_.size(), std::memory_order_release);
   tasks_.clear();
-}
-
-/// What was called while it failed ends, and what is to tell the others of it goes out.
-void ProcessGroup::go_on_ending() {
-  end_work();
-  if (!control_->is_sending() && !messenger_->engine().has_unsent()) has_told_.store(true);
 }
 
 void ProcessGroup::fail(Failure why, bool spreads) {

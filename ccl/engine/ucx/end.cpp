@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kEagerBytes = 8192;
 constexpr size_t kMostSpareCopies = 64;  // of kEagerBytes
-constexpr size_t kGreetingBytes = 1024;   // more than UCX has room for in the queue itself
+constexpr size_t kGreetingBytes = 1024;  // more than UCX has room for in the queue itself
 constexpr size_t kMostStrays = 1024;
 constexpr size_t kMostGreeters = 65536;  // as many as there may be ranks
 constexpr size_t kMostAhead = 65536;     // messages of one peer that wait for an earlier one

@@ -353,7 +353,9 @@ End::~End() {
   flush();
   for (auto& [number, peer] : peers_) {
     drop_held(*peer);
-    peer->is_lost = true;  // nothing is sent to it while the end is driven below
+    // Nothing is sent to it while the end is driven below.
+    peer->is_lost = true;
+    peer->is_owed_answer = false;
     close_endpoints(*peer);
   }
   drive_until(now_ns() + kMostClosing,

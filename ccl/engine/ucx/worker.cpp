@@ -91,8 +91,8 @@ std::vector<Setting> settings(const bp_engine_args& args) {
       // UCX does not look at peers itself: of those on this host it would read the entries in
       // /proc, and take all of them for dead where this process has no descriptor left for that.
       // They are watched by the kernel, and so are connections to other hosts: what is closed or
-      // reset is told at once; what swallows all bytes ends by TCP's own looks (UCX_TCP_KEEPIDLE,
-      // UCX_TCP_KEEPINTVL), or at the deadline before.
+      // reset is told at once; what swallows all bytes ends at the deadline, or before by TCP's own
+      // looks, which UCX has where it has connected (UCX_TCP_KEEPIDLE, UCX_TCP_KEEPINTVL).
       {"KEEPALIVE_INTERVAL", "inf"},
   };
   // Without it connections that tell of their peer's death fall back from shared memory to TCP.
@@ -117,6 +117,7 @@ Worker::Worker(const bp_engine_args& args) {
                                                                           ucp().config_release);
   for (const Setting& setting : settings(args)) {
     tell_of_override(std::string("UCX_") + setting.name);
+    tell_of_override(std::string("UCX_TCP_") + setting.name);  // as people know some of them
     check(ucp().config_modify(config, setting.name, setting.value.c_str()),
           "UCX's setting " + std::string(setting.name) + "=" + setting.value);
   }

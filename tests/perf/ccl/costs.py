@@ -74,8 +74,7 @@ def measure(options, folder):
         try:
             if "npu" in reasons:
                 raise ranks.NoAnswer(reasons["npu"])
-            rounds = measured.Rounds(
-                lambda: found["npu"].measure("memcpy", measured.CONTROL_BYTES, 8, ranks=(0,)))
+            rounds = measured.Rounds(lambda: measured.copy_time(found["npu"]))
 
             def run_one():
                 for title, most_ns, side, command in ENQUEUES:

@@ -27,6 +27,13 @@ def words_of(size):
     return f"{size} B"
 
 
+def copy_time(side):
+    """The median of a few: a copy that others on the machine disturb for a moment says nothing of
+    the round beside it."""
+    return statistics.median(side.measure("memcpy", CONTROL_BYTES, 8, ranks=(0,))
+                             for _ in range(5))
+
+
 class Rounds:
     """Figures by key, one of each round."""
 

@@ -183,7 +183,7 @@ Result<std::vector<CommunicatorChain::Turn>> CommunicatorChain::order_before(
   });
   std::vector<Turn> before;
   for (const Turn& turn : turns_) {
-    if (turn.communicator == communicator.number() || !turn.is_pending()) continue;
+    if (turn.communicator == communicator.number()) continue;
     BP_TRY(stream.wait_for(*turn.stream, turn.seq));
     before.push_back(turn);
   }

@@ -209,6 +209,8 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   Result<Stream*> choose_stream(const EnqueueArgs& args, bool is_in_pieces);
   Result<Ref<Work>> enqueue_all(std::span<const Call> calls, const EnqueueArgs& args,
                                 std::chrono::nanoseconds timeout);
+  Result<Ref<Work>> enqueue_batch(std::span<const Call> calls, const EnqueueArgs& args,
+                                  std::chrono::nanoseconds timeout);  // group_batch.cpp
   bool may_be_about_to_fail(bp_status code) const;
   Status order_input(CheckedCall* call, Stream& stream);
   bool is_native(const CheckedCall& call) const;
@@ -253,8 +255,6 @@ class ProcessGroup final : public Counted<ProcessGroup>,
   std::vector<Piece> pieces_of(const EnqueuedOne& one) const;
   CheckedCall inner_broadcast(const EnqueuedOne& one) const;
   CheckedCall inner_reduction(const EnqueuedOne& one) const;
-  Result<Ref<Work>> enqueue_batch(std::span<const Call> calls, const EnqueueArgs& args,
-                                  std::chrono::nanoseconds timeout);
   Status check_kernels(const Enqueue& enqueue);
   Result<Ref<Work>> enqueue_in_pieces(Enqueue* enqueue);
   void give_up(const EnqueuedOne& one, const Status& why);

@@ -4,8 +4,6 @@
 // in group_watch.cpp.
 #include "ccl/group/group.hpp"
 
-#include <net/if.h>
-
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -14,6 +12,7 @@
 #include "ccl/engine/library_engine.hpp"
 #include "ccl/engine/proven_engine.hpp"
 #include "ccl/group/introduction.hpp"
+#include "ccl/group/network_interface.hpp"
 #include "ccl/watch/dump.hpp"
 #include "core/base/fork.hpp"
 #include "core/base/log.hpp"
@@ -242,11 +241,8 @@ Result<std::unique_ptr<Engine>> ProcessGroup::make_engine(Store& store, const En
                                                           Clock::time_point deadline) {
   const std::string& interface_name = runtime_->options().text("BACKPLANE_CCL_INTERFACE");
   if (choice.name == "loop") {  // it needs none, and none that is named is ignored
-    if (interface_name.empty() || if_nametoindex(interface_name.c_str()) != 0) {
-      return make_loop_engine();
-    }
-    return Status(BP_INVALID_ARGUMENT, "expected a network interface of this host, found '" +
-                                           interface_name + "' (BACKPLANE_CCL_INTERFACE)");
+    if (!interface_name.empty()) BP_TRY(check_interface_is_there(interface_name));
+    return make_loop_engine();
   }
   LibraryEngineArgs args;
   args.name = choice.name;
@@ -262,6 +258,7 @@ Result<std::unique_ptr<Engine>> ProcessGroup::make_engine(Store& store, const En
   }
   BP_TRY_ASSIGN(auto token, token_of(store, deadline));
   BP_TRY_ASSIGN(auto engine, make_library_engine(args));
+  if (choice.spans_hosts) BP_TRY(check_interface_runs(interface_name));
   return make_proven_engine(std::move(engine), {.token = std::move(token),
                                                 .job = "group " + std::to_string(agreement_.group),
                                                 .own_rank = args_.place.rank});

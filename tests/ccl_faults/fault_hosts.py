@@ -136,6 +136,11 @@ class Wire:
             wait_until(lambda: '"operstate":"UP"' in host.run("ip", "-json", "link", "show", WIRE),
                        "a carrier", 10)
 
+    def await_loss(self):
+        """Until the first host's system knows that its link is down, which takes up to a second."""
+        wait_until(lambda: '"operstate":"UP"' not in
+                   self.hosts[0].run("ip", "-json", "link", "show", WIRE), "a lost carrier", 10)
+
     def _lead(self, addresses):
         """Frames from either host go to that link address of the other one."""
         for host, other, address in zip(self.hosts, reversed(self.hosts), addresses):

@@ -6,6 +6,7 @@ import random
 import signal
 import time
 
+from fault_hosts import WIRE
 from fault_job import INQUIRY_MS, JOIN_MS, LONG, OPERATION_MS, SHORT, SLACK_MS
 from fault_ranks import Wrong, now_ns, wait_until
 
@@ -205,16 +206,34 @@ def break_while_joining(scene, break_it, far_codes=()):
                          bound_ms=LEFT_MS + SLACK_MS, words=[scene.job.endpoint])
 
 
-def half_open(scene, break_it=None):
+def cut_while_joining(scene):
+    """The last one comes where its host knows already that the link is down."""
+    def cut():
+        scene.wire.cut()
+        scene.wire.await_loss()
+
+    numbers, begun = fail_while_joining(scene, 0, cut)
+    far = of_other_host(scene, 0)
+    for rank, program in enumerate(scene.ranks):
+        if rank not in far:
+            scene.expect(rank, program.answer(numbers[rank]), begun, codes=["UNAVAILABLE"],
+                         culprits=[], bound_ms=LEFT_MS + SLACK_MS,
+                         words=[f"network interface '{WIRE}' has no carrier"])
+
+
+def lose_wire(scene, break_it, break_while_joining):
     scene.timeout_ms = OPERATION_MS
-    break_it = break_it or scene.wire.swallow
     if scene.place == "joining":
-        break_while_joining(scene, break_it)
+        break_while_joining(scene)
     else:
         break_wire(scene, break_it, ["TIMEOUT"], LATE_MS)
     far = of_other_host(scene, 0)
     # These have the store.
     scene.job.rebuild([rank for number, rank in enumerate(scene.ranks) if number not in far])
+    if scene.place == "joining":
+        # Not in the middle of making its engine: UCX would leave a queue behind (ADR 35).
+        for rank in far:
+            scene.ranks[rank].discard()
     scene.wire.mend()
     if scene.place == "joining":
         for rank in far:
@@ -223,8 +242,13 @@ def half_open(scene, break_it=None):
     scene.job.rebuild(scene.ranks)
 
 
+def half_open(scene):
+    swallow = scene.wire.swallow
+    lose_wire(scene, swallow, lambda scene: break_while_joining(scene, swallow))
+
+
 def link_down(scene):
-    half_open(scene, scene.wire.cut)
+    lose_wire(scene, scene.wire.cut, cut_while_joining)
 
 
 def reset(scene):

@@ -106,11 +106,7 @@ std::vector<Setting> settings(const bp_engine_args& args) {
   return list;
 }
 
-}  // namespace
-
-Worker::Worker(const bp_engine_args& args) {
-  check_descriptors();
-  check_interface(args.interface_name);
+ucp_context_h make_context(const bp_engine_args& args) {
   ucp_config_t* config = nullptr;
   check(ucp().config_read(nullptr, nullptr, &config), "UCX's settings");
   const std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)> kept(config,
@@ -124,13 +120,28 @@ Worker::Worker(const bp_engine_args& args) {
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-  check(ucp().init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_),
+  ucp_context_h context = nullptr;
+  check(ucp().init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context),
         "UCX's transports " + transports(args));
-  ucp_worker_params_t worker_params{};
-  worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  const ucs_status_t made = ucp().worker_create(context_, &worker_params, &worker_);
-  if (made != UCS_OK) ucp().cleanup(context_);
+  return context;
+}
+
+}  // namespace
+
+Worker::Worker(const bp_engine_args& args) {
+  check_descriptors();
+  check_interface(args.interface_name);
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  ucs_status_t made = UCS_ERR_NO_DEVICE;
+  // UCX leaves an interface out whose link is down, so that ranks of one host meet without it; one
+  // that goes down between the context and the worker is left out by the next context.
+  for (int tries = 0; made == UCS_ERR_NO_DEVICE && tries < 2; ++tries) {
+    context_ = make_context(args);
+    made = ucp().worker_create(context_, &params, &worker_);
+    if (made != UCS_OK) ucp().cleanup(context_);
+  }
   check(made, "UCX's worker");
 }
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rounds of measurement, which of them count, and the rows that are made of them.
 
-A copy of memory is timed before each round and behind it: a round is dropped where either takes
-15 % more or less than most do. Where more than half of the rounds are dropped the machine is too
-unsteady to say anything: all rows are NOT RUN. The ratio of a round is that of its figures, a row's
-is the median of those, and a row is met where 70 % of the rounds meet it.
+A copy of memory is timed before each round and behind it: a round is dropped where one takes 15 %
+more than the other, for then the machine has changed between the figures that the round compares. A
+machine that is slow for all of a round is slow for both sides: such rounds count. Where more than
+half of the rounds are dropped the machine is too unsteady to say anything: all rows are NOT RUN.
+The ratio of a round is that of its figures, a row's is the median of those, and a row is met where
+70 % of the rounds meet it.
 """
 
 import collections
@@ -60,11 +62,8 @@ class Rounds:
 
     def steady(self):
         """The rounds that count."""
-        if not self.control:
-            return []
-        middle = statistics.median(self.control)
-        is_steady = [abs(took / middle - 1) <= MOST_DRIFT for took in self.control]
-        return [i for i in range(self.count()) if is_steady[i] and is_steady[i + 1]]
+        return [i for i, beside in enumerate(zip(self.control, self.control[1:]))
+                if max(beside) <= (1 + MOST_DRIFT) * min(beside)]
 
     def dropped(self):
         """How many do not."""
@@ -80,8 +79,8 @@ class Rounds:
         """"", or why these are too few."""
         if len(self.steady()) >= LEAST_ROUNDS and not self.drops_too_many():
             return ""
-        return (f"{self.dropped()} of {self.count()} rounds were dropped, before or behind which "
-                f"a copy of memory took {MOST_DRIFT:.0%} more or less than most did")
+        return (f"{self.dropped()} of {self.count()} rounds were dropped: of the copies of "
+                f"memory before and behind one took {MOST_DRIFT:.0%} more than the other")
 
     def words(self):
         return (f"{self.count()} rounds in turns, of which {self.dropped()} were dropped and "

@@ -143,7 +143,9 @@ Status Stream::query() {
   bp_status code = BP_PENDING;
   if (const TimedLock lock(mutex_, std::try_to_lock); lock.owns_lock()) {
     BP_TRY(first_failure_);
-    code = device_.table().stream_query(handle());
+    bp_stream* const queue = handle();
+    if (queue == nullptr) return {};  // it has ended: what was launched is done
+    code = device_.table().stream_query(queue);
   }
   if (code == BP_OK) return {};
   if (code == BP_PENDING) return Status(BP_PENDING, device_.name() + ": the stream is at work");

@@ -192,6 +192,28 @@ TEST_P(ExternalStreamTest, WrapAndRelease_OverAndOver_LeavesNothing) {
   EXPECT_TRUE(device_->sync().ok());
 }
 
+/// Who looks at all streams of the device, as where memory is short, meets those that have ended,
+/// and must not ask the plugin about a queue that is not there.
+TEST_P(ExternalStreamTest, EndedStream_IsIdleWhoeverAsksAndServesTheNextWrap) {
+  Stream* owner = acquired();
+  const NativeQueue queue = queue_of(owner);
+  const Ref<Tensor> one = upload_f32({kCount}, {1, 1, 1, 1});
+  Stream* first = wrapped(queue);
+  Ref<Tensor> sum = call_on(first, "add", {one.get(), one.get()});
+  device_->release_stream(first);
+  ASSERT_EQ(first->handle(), nullptr);
+  EXPECT_TRUE(first->query().ok()) << first->query().to_string();
+  const Status idle = device_->quiesce_unless_ranks_wait();
+  EXPECT_TRUE(idle.ok()) << idle.to_string();
+  Stream* next = wrapped(queue);
+  ASSERT_EQ(next, first);
+  EXPECT_TRUE(next->is_healthy());
+  sum = call_on(next, "add", {sum.get(), one.get()});
+  ASSERT_NE(sum.get(), nullptr);
+  EXPECT_EQ(values(sum), std::vector<double>(kCount, 3));
+  for (Stream* stream : {next, owner}) device_->release_stream(stream);
+}
+
 TEST_P(ExternalStreamTest, Reset_OfAWrappedStream_IsUnsupported) {
   Stream* owner = acquired();
   Stream* external = wrapped(queue_of(owner));
